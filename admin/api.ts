@@ -6,7 +6,7 @@ import type { Static } from '@sinclair/typebox'
 import type { Message } from '../src/model/message.ts'
 import type { NameProblem } from '../src/model/session.ts'
 import type { panelOperations } from '../src/operations/operations.ts'
-import type { GivenInput } from '../src/operations/schema.ts'
+import type { CallerInput } from '../src/operations/schema.ts'
 import { base } from './service-urls.ts'
 import { setServiceTime } from './times.ts'
 
@@ -15,7 +15,7 @@ type Operation = Operations[keyof Operations][number]
 type OperationName = Operation['name']
 type Named<N extends OperationName> = Extract<Operation, { name: N }>
 /** The input and the answer of an operation. */
-export type Input<N extends OperationName> = GivenInput<Named<N>['input']>
+export type Input<N extends OperationName> = CallerInput<Named<N>['input']>
 export type Answer<N extends OperationName> = Static<Named<N>['output']>
 
 export type Status = Answer<'status'>

@@ -16,12 +16,12 @@ import process from 'node:process'
 import { parseArgs } from 'node:util'
 import { compile } from './build/compile.ts'
 import { buildRelease } from './build/release.ts'
-import { targetNamed, targets } from './build/targets.ts'
+import { findTarget, targets } from './build/targets.ts'
 import { buildPanel } from './panel.ts'
 
 const root = resolve(import.meta.dirname, '..')
 
-function options() {
+function parseOptions() {
   const { values } = parseArgs({
     options: {
       all: { type: 'boolean', default: false },
@@ -32,7 +32,7 @@ function options() {
       entry: { type: 'string' },
     },
   })
-  const named = values.target.map(targetNamed)
+  const named = values.target.map(findTarget)
   const release = values.all || values.outdir !== undefined
   const wrong = (
     [
@@ -47,7 +47,7 @@ function options() {
   return { ...values, named, release }
 }
 
-async function buildOne({ named: [target], outfile, entry }: ReturnType<typeof options>): Promise<void> {
+async function buildOne({ named: [target], outfile, entry }: ReturnType<typeof parseOptions>): Promise<void> {
   const forWindows = target?.name.includes('windows') ?? process.platform === 'win32'
   const requestedPath = resolve(outfile ?? join(root, 'dist', target?.file ?? 'svc'))
   const path = forWindows && !requestedPath.endsWith('.exe') ? `${requestedPath}.exe` : requestedPath
@@ -64,13 +64,13 @@ async function buildOne({ named: [target], outfile, entry }: ReturnType<typeof o
 }
 
 try {
-  const chosen = options()
+  const chosen = parseOptions()
   if (chosen.release) {
     await buildRelease({
       outdir: resolve(chosen.outdir ?? join(root, 'dist/release')),
       targets: chosen.all || chosen.named.length === 0 ? targets : chosen.named,
       url: chosen.url,
-      say: line => console.log(line),
+      print: line => console.log(line),
     })
   } else {
     await buildOne(chosen)

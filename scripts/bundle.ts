@@ -24,7 +24,7 @@ export async function bundle({ outfile, panel }: BundleOptions): Promise<void> {
   // A failed build must not leave an older file in place.
   await rm(outfile, { force: true })
   await mkdir(dirname(outfile), { recursive: true })
-  const files = await packed(panel)
+  const files = await packFiles(panel)
   const workshop = await mkdtemp(join(dirname(outfile), '.bundle-'))
   try {
     const result = await Bun.build({
@@ -36,14 +36,14 @@ export async function bundle({ outfile, panel }: BundleOptions): Promise<void> {
       minify: true,
       // The bundle may run from a URL. Then it is in no folder, and must not look into one.
       define: { 'import.meta.dirname': '"/dev/null"' },
-      plugins: [packing(files), asModules],
+      plugins: [createPackingPlugin(files), asModules],
     })
     for (const message of result.logs) console.error(message)
     const [output, ...others] = result.outputs
     if (!result.success || !output || others.length > 0)
       throw new Error('src/main.ts does not become one file.')
     const built = join(workshop, 'with its first line')
-    await writeFile(built, `${firstLine}\n${withoutPlace(withoutFirstLines(await output.text()))}`, {
+    await writeFile(built, `${firstLine}\n${replaceRequire(withoutFirstLines(await output.text()))}`, {
       mode: 0o755,
     })
     await rename(built, outfile)
@@ -69,7 +69,7 @@ const asModules: Bun.BunPlugin = {
  * CommonJS packages require parts of the runtime. Bun resolves them relative to the requiring file, which
  * does not exist when the program runs from a URL. So they are taken from `process` instead.
  */
-function withoutPlace(text: string): string {
+function replaceRequire(text: string): string {
   const name = /\bimport\{createRequire as ([\w$]+)\}from"node:module";/.exec(text)?.[1]
   const call = `${name}(import.meta.url)`
   if (!name || text.split(call).length !== 2)
@@ -84,7 +84,7 @@ const firstLine = '#!/usr/bin/env -S deno run --allow-all'
 const withoutFirstLines = (text: string) => text.replace(/^#!.*\n/, '').replace(/^\/\/ @bun\b.*\n/, '')
 
 /** Replaces the empty module by one with these files. The files themselves are not bundled a second time. */
-const packing = (files: Record<string, string>): Bun.BunPlugin => ({
+const createPackingPlugin = (files: Record<string, string>): Bun.BunPlugin => ({
   name: 'packed files',
   setup(build) {
     build.onLoad({ filter: /[\\/]platform[\\/]packed-files\.ts$/ }, () => ({
@@ -96,7 +96,7 @@ const packing = (files: Record<string, string>): Bun.BunPlugin => ({
 })
 
 /** Returns the files under the names that the program uses for them. */
-async function packed(panel: string): Promise<Record<string, string>> {
+async function packFiles(panel: string): Promise<Record<string, string>> {
   const names = (await readdir(panel, { recursive: true, withFileTypes: true }))
     .filter(entry => entry.isFile() && !/\.(br|gz)$/.test(entry.name))
     .map(entry =>

@@ -57,7 +57,7 @@ try {
   // Copies the files that are imported as text. The other files are compiled, or are read beside the sources.
   const isRead = (path: string) => !['.ts', '.md'].includes(extname(path))
   await cp(join(root, 'src'), workshop, { recursive: true, filter: isRead })
-  await writeFile(join(workshop, 'on-node.js'), await onNode())
+  await writeFile(join(workshop, 'on-node.js'), await createNodeModule())
   await writeFile(join(workshop, 'svc.js'), program)
   await chmod(join(workshop, 'svc.js'), 0o755)
   await rm(library, { recursive: true, force: true })
@@ -73,7 +73,7 @@ try {
  * Returns the module for `import 'svc'` under Node. An older Node could not even parse the rest, so it checks
  * the version first.
  */
-async function onNode(): Promise<string> {
+async function createNodeModule(): Promise<string> {
   const names = Object.keys(await import('../src/index.ts'))
   const least = Number(/\d+/.exec(engines.node)![0])
   return `if (Number(process.versions.node.split('.')[0]) < ${least})

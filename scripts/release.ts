@@ -8,18 +8,18 @@ import { mkdir, writeFile } from 'node:fs/promises'
 import { join, resolve } from 'node:path'
 import process from 'node:process'
 import { parseArgs } from 'node:util'
-import { sumUp } from './build/sums.ts'
-import { planned, Refused } from './releasing/checks.ts'
-import { notesOf, type Tried } from './releasing/notes.ts'
-import { build, type Making, partNames, tryOut } from './releasing/parts.ts'
-import { Stopped, stop, tried } from './releasing/run.ts'
-import { ownTarget } from './releasing/trials.ts'
+import { writeSums } from './build/sums.ts'
+import { planRelease, RejectedRelease } from './releasing/checks.ts'
+import { notesOf, type TrialResult } from './releasing/notes.ts'
+import { build, partNames, type ReleaseJob, tryOut } from './releasing/parts.ts'
+import { runCommand, Stopped, stop } from './releasing/run.ts'
+import { findOwnTarget } from './releasing/trials.ts'
 import {
   closeWorkshop,
   commitAndTag,
   commitIn,
   expectUnchanged,
-  handOver,
+  moveOutput,
   openWorkshop,
 } from './releasing/workshop.ts'
 
@@ -33,7 +33,7 @@ and tags. The files are then in dist/release, and the remaining steps are printe
   --url ADDRESS  the future address of the files, for the installer and the notes
   --only PART,…  builds only these parts: ${partNames.join(', ')}`
 
-interface Wishes {
+interface ReleaseRequest {
   wanted: string
   dryRun: boolean
   skipTests: boolean
@@ -41,7 +41,7 @@ interface Wishes {
   parts: readonly string[]
 }
 
-function wishes(): Wishes | undefined {
+function parseRequest(): ReleaseRequest | undefined {
   const { values, positionals } = parseArgs({
     allowPositionals: true,
     options: {
@@ -72,13 +72,13 @@ function wishes(): Wishes | undefined {
 
 const started = performance.now()
 
-function say(line: string): void {
+function printLine(line: string): void {
   console.log(`${((performance.now() - started) / 1000).toFixed(0).padStart(4)} s  ${line}`)
 }
 
 /** Runs the tests. The result also names the tests that this machine could not run. */
-async function testsIn(folder: string): Promise<Tried[]> {
-  const { status, stdout, stderr } = await tried(['./scripts/test'], { cwd: folder, shown: true })
+async function runTestsIn(folder: string): Promise<TrialResult[]> {
+  const { status, stdout, stderr } = await runCommand(['./scripts/test'], { cwd: folder, printsOutput: true })
   if (status !== 0) throw new Error('the tests fail; the lines above show which')
   const passed = stdout.trimEnd().split('\n').at(-1) ?? ''
   const skipped = new Set([...`${stdout}${stderr}`.matchAll(/^\(skip\) (.+)$/gm)].map(match => match[1]!))
@@ -88,26 +88,29 @@ async function testsIn(folder: string): Promise<Tried[]> {
   ]
 }
 
-async function release(root: string, { wanted, dryRun, skipTests, url, parts }: Wishes): Promise<void> {
-  const plan = await planned(root, wanted, new Date().toISOString().slice(0, 10))
+async function release(
+  root: string,
+  { wanted, dryRun, skipTests, url, parts }: ReleaseRequest,
+): Promise<void> {
+  const plan = await planRelease(root, wanted, new Date().toISOString().slice(0, 10))
   const { version } = plan
-  say(`svc ${version}${dryRun ? ', a dry run' : ''}: the checks have passed`)
+  printLine(`svc ${version}${dryRun ? ', a dry run' : ''}: the checks have passed`)
   try {
     const workshop = await openWorkshop(root, plan)
     const { folder, output } = workshop
     const commit = dryRun ? undefined : await commitIn(workshop, version)
 
     const untested = { what: 'types, lint and tests', how: 'left out of this dry run', ran: false }
-    if (!skipTests) say('running the tests')
-    const tests = skipTests ? [untested] : await testsIn(folder)
-    say('building')
-    const making: Making = { folder, output, version, parts, url }
+    if (!skipTests) printLine('running the tests')
+    const tests = skipTests ? [untested] : await runTestsIn(folder)
+    printLine('building')
+    const making: ReleaseJob = { folder, output, version, parts, url }
     await build(making)
-    say('trying what was built')
-    const all = [...(await tryOut(making, say)), ...tests]
+    printLine('trying what was built')
+    const all = [...(await tryOut(making, printLine)), ...tests]
     await expectUnchanged(workshop, commit === undefined ? ['package.json', 'CHANGELOG.md'] : [])
 
-    const notes = notesOf({ version, changes: plan.notes, files: await sumUp(output), tried: all, url })
+    const notes = notesOf({ version, changes: plan.notes, files: await writeSums(output), tried: all, url })
     const notesFile = join(output, 'NOTES.md')
     await writeFile(notesFile, notes)
 
@@ -115,28 +118,30 @@ async function release(root: string, { wanted, dryRun, skipTests, url, parts }: 
     for (const signal of signals) process.removeAllListeners(signal).on(signal, () => {})
     const target = join(root, 'dist', dryRun ? 'release-dry-run' : 'release')
     await mkdir(join(root, 'dist'), { recursive: true })
-    const takeBack = await handOver(workshop, target)
+    const takeBack = await moveOutput(workshop, target)
     if (commit !== undefined) {
       await commitAndTag(root, plan, commit, join(target, 'NOTES.md')).catch(async error => {
         await takeBack()
         throw error
       })
     }
-    say(commit === undefined ? 'done; nothing was committed or tagged' : `committed and tagged v${version}`)
-    console.log(whatIsLeft(version, target, commit !== undefined))
+    printLine(
+      commit === undefined ? 'done; nothing was committed or tagged' : `committed and tagged v${version}`,
+    )
+    console.log(formatRemainingSteps(version, target, commit !== undefined))
   } finally {
     await closeWorkshop(root)
   }
 }
 
-function whatIsLeft(version: string, folder: string, committed: boolean): string {
+function formatRemainingSteps(version: string, folder: string, committed: boolean): string {
   if (!committed) return `\nThe files and NOTES.md are in ${folder}.`
   return `
 Nothing has left this machine. What is left for you:
   git push --follow-tags
   upload the files in ${folder}; NOTES.md is the text for them
   ./scripts/image --platform linux/amd64,linux/arm64 -t ADDRESS --push
-  bun test/upgrade/make-fixture.ts ${version} ${join(folder, ownTarget()?.file ?? 'svc')}
+  bun test/upgrade/make-fixture.ts ${version} ${join(folder, findOwnTarget()?.file ?? 'svc')}
     and commit what it makes: every later version is tested on the data of this one
 To undo the release before that:
   git tag -d v${version} && git reset --keep HEAD~1`
@@ -144,9 +149,9 @@ To undo the release before that:
 
 const signals = ['SIGINT', 'SIGTERM', 'SIGHUP'] as const
 
-let chosen: Wishes | undefined
+let chosen: ReleaseRequest | undefined
 try {
-  chosen = wishes()
+  chosen = parseRequest()
 } catch (error) {
   console.error(`error: ${(error as Error).message}\nhint: ./scripts/release --help`)
   process.exit(2)
@@ -161,7 +166,7 @@ process.umask(0o022)
 try {
   await release(resolve(import.meta.dirname, '..'), chosen)
 } catch (error) {
-  if (error instanceof Refused) {
+  if (error instanceof RejectedRelease) {
     console.error('error: nothing was changed; fix this first:')
     for (const problem of error.problems) console.error(`  - ${problem}`)
   } else {

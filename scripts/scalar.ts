@@ -23,7 +23,7 @@ export const sha512 = (bytes: string | Uint8Array): string =>
   new Bun.CryptoHasher('sha512').update(bytes).digest('base64')
 
 /** Fetches the package with npm. @throws Error when that fails or takes more than two minutes */
-export async function fromNpm(): Promise<Uint8Array<ArrayBuffer>> {
+export async function fetchFromNpm(): Promise<Uint8Array<ArrayBuffer>> {
   const folder = await mkdtemp(join(tmpdir(), 'svc-scalar-'))
   try {
     const command = ['npm', 'pack', '--silent', `@scalar/api-reference@${version}`]
@@ -37,7 +37,7 @@ export async function fromNpm(): Promise<Uint8Array<ArrayBuffer>> {
 }
 
 /** Returns the program in the package, in the form in which the file holds it. */
-export async function programIn(tarball: Uint8Array<ArrayBuffer>): Promise<string> {
+export async function readProgram(tarball: Uint8Array<ArrayBuffer>): Promise<string> {
   const found = sha512(tarball)
   if (found !== packageSha512) throw new Error(`this is another package: its sha512 is ${found}`)
   const files = await new Bun.Archive(tarball).files()
@@ -47,7 +47,7 @@ export async function programIn(tarball: Uint8Array<ArrayBuffer>): Promise<strin
 }
 
 if (import.meta.main) {
-  const text = await programIn(await fromNpm())
+  const text = await readProgram(await fetchFromNpm())
   const params = { [constants.BROTLI_PARAM_QUALITY]: constants.BROTLI_MAX_QUALITY }
   await writeFile(outfile, brotliCompressSync(text, { params }))
   console.log(

@@ -8,12 +8,12 @@ import { tmpdir } from 'node:os'
 import { join, resolve } from 'node:path'
 import process from 'node:process'
 import { parseArgs } from 'node:util'
-import { spareLoopbackTheProxy } from '../src/platform/process.ts'
+import { bypassProxyForLoopback } from '../src/platform/process.ts'
 import { ended } from '../test/support/ended.ts'
 import { type Service, startService } from '../test/support/service.ts'
 import { stopwatch } from '../test/support/stopwatch.ts'
-import { begin, goOn, lookAround, stillThere } from './smoke/conversation.ts'
-import { expected } from './smoke/expected.ts'
+import { checkPages, checkStillThere, continueConversation, startConversation } from './smoke/conversation.ts'
+import { expectMatch } from './smoke/expected.ts'
 
 export interface SmokeOptions {
   /** The program and its first arguments, as `['dist/svc']`. */
@@ -35,7 +35,7 @@ export interface SmokeOptions {
   /** Ends the conversation and the programs that it started. */
   signal?: AbortSignal
   /** Called for each step that succeeded. */
-  say?(line: string): void
+  print?(line: string): void
 }
 
 /** A step that takes longer than this fails. */
@@ -43,7 +43,7 @@ const stepMs = 30_000
 
 /** @throws Error that names the failed step, with the last output of the program */
 export async function smoke(options: SmokeOptions): Promise<void> {
-  const { command, again = command, patience = 1, say = () => {} } = options
+  const { command, again = command, patience = 1, print = () => {} } = options
   const data = resolve(options.data)
   const dataInside = options.dataInside ?? data
   await mkdir(data, { recursive: true })
@@ -54,8 +54,8 @@ export async function smoke(options: SmokeOptions): Promise<void> {
   const step = async <T>(name: string, work: () => Promise<T>): Promise<T> => {
     const started = performance.now()
     try {
-      const result = await within(stepMs * patience, work(), options.signal)
-      say(`ok ${name} (${Math.round(performance.now() - started)} ms)`)
+      const result = await runWithin(stepMs * patience, work(), options.signal)
+      print(`ok ${name} (${Math.round(performance.now() - started)} ms)`)
       return result
     } catch (error) {
       const log = service
@@ -86,22 +86,24 @@ export async function smoke(options: SmokeOptions): Promise<void> {
   try {
     const version = await step('says its version', () => versionOf(options))
     const first = await step('starts', () => start(command))
-    await lookAround(first, version)
-    const before = await begin(first)
-    await step('ends well on SIGTERM', async () => expected(await first.service.kill('SIGTERM'), 0))
+    await checkPages(first, version)
+    const before = await startConversation(first)
+    await step('ends well on SIGTERM', async () => expectMatch(await first.service.kill('SIGTERM'), 0))
 
     const second = await step('starts again on the same data', () => start(again))
-    const middle = await stillThere(second, before)
-    const later = await goOn(second, middle)
+    const middle = await checkStillThere(second, before)
+    const later = await continueConversation(second, middle)
     await step('is ended by SIGKILL', () => second.service.kill('SIGKILL'))
 
     const third = await step('starts again after that', () => start(command))
-    await stillThere(third, later)
-    await step('ends well on SIGTERM once more', async () => expected(await third.service.kill('SIGTERM'), 0))
+    await checkStillThere(third, later)
+    await step('ends well on SIGTERM once more', async () =>
+      expectMatch(await third.service.kill('SIGTERM'), 0),
+    )
   } finally {
     // Limited: a program that does not even end on SIGKILL must not block the caller.
     giveUp.abort()
-    await within(10_000, Promise.resolve(starting?.then(last => last.kill('SIGKILL')))).catch(() => {})
+    await runWithin(10_000, Promise.resolve(starting?.then(last => last.kill('SIGKILL')))).catch(() => {})
   }
 }
 
@@ -111,16 +113,16 @@ async function versionOf({ command, env, cwd, data, version, patience = 1 }: Smo
     env: { PATH: process.env.PATH ?? '', ...env },
     withinMs: stepMs * patience,
   })
-  expected(
+  expectMatch(
     { status, stdout, stderr: status === 0 ? '' : stderr },
     { status: 0, stdout: /\d+\.\d+\.\d+/, stderr: '' },
   )
   const printed = /\d+\.\d+\.\d+\S*/.exec(stdout)?.[0] ?? ''
-  if (version !== undefined) expected(printed, version)
+  if (version !== undefined) expectMatch(printed, version)
   return printed
 }
 
-async function within<T>(ms: number, work: Promise<T>, signal?: AbortSignal): Promise<T> {
+async function runWithin<T>(ms: number, work: Promise<T>, signal?: AbortSignal): Promise<T> {
   const { promise, reject } = Promise.withResolvers<never>()
   using watch = stopwatch()
   const timer = setInterval(() => watch.ms > ms && reject(new Error(`not within ${ms} ms`)), 100)
@@ -162,7 +164,7 @@ async function main(): Promise<void> {
   if (command.length === 0) throw new Error('after -- comes the command that starts svc, as: -- dist/svc')
   const patience = Number(values.patience)
   if (!(patience > 0)) throw new Error(`--patience: expected a number above 0, got ${values.patience}`)
-  spareLoopbackTheProxy()
+  bypassProxyForLoopback()
   const stop = new AbortController()
   for (const signal of ['SIGINT', 'SIGTERM'] as const) {
     process.on(signal, () => stop.abort(new Error(`stopped by ${signal}`)))
@@ -182,7 +184,7 @@ async function main(): Promise<void> {
       env: Object.fromEntries(env),
       patience,
       signal: stop.signal,
-      say: console.log,
+      print: console.log,
       ...(values['data-inside'] !== undefined && { dataInside: values['data-inside'] }),
       ...(values['expect-version'] !== undefined && { version: values['expect-version'] }),
     })

@@ -17,7 +17,7 @@ import { join } from 'node:path'
 import { parseXml, XmlElement } from '@rgrove/parse-xml'
 import { panelFolder } from './panel.ts'
 
-const mostLines = 30
+const maxLines = 30
 const memory = '/dev/shm'
 /** Space that the tests need there. */
 const memoryBytes = 4 * 1024 ** 3
@@ -43,7 +43,7 @@ interface Run {
  * Returns a folder in memory, if there is space and programs may run there. Most of the time of a test with a
  * real store is the wait for a disk.
  */
-async function inMemory(): Promise<string | undefined> {
+async function findMemoryFolder(): Promise<string | undefined> {
   const mounts = await readFile('/proc/mounts', 'utf8').catch(() => '')
   const [, , type, options = ''] =
     mounts
@@ -56,7 +56,7 @@ async function inMemory(): Promise<string | undefined> {
 }
 
 /** Builds what all test files share. @returns the variables that name it */
-async function builtIn(folder: string): Promise<Record<string, string>> {
+async function buildProgram(folder: string): Promise<Record<string, string>> {
   const program = join(folder, process.platform === 'win32' ? 'svc.exe' : 'svc')
   const script = join(import.meta.dirname, 'build.ts')
   const building = Bun.spawn([process.execPath, script, `--outfile=${program}`], {
@@ -83,12 +83,12 @@ async function check(command: string): Promise<Failure | undefined> {
 
 /** Runs the tests. The timeout of two minutes per test allows for a machine that stands still for seconds. */
 async function run(args: readonly string[], isNamed: boolean): Promise<Run> {
-  const folder = await mkdtemp(join((await inMemory()) ?? tmpdir(), 'svc-tests-'))
+  const folder = await mkdtemp(join((await findMemoryFolder()) ?? tmpdir(), 'svc-tests-'))
   // Other users need access, because some tests start svc as another user.
   await chmod(folder, 0o755)
   const report = join(folder, 'report.xml')
   try {
-    const built = isNamed || process.env.SVC_TEST_PROGRAM ? {} : await builtIn(folder)
+    const built = isNamed || process.env.SVC_TEST_PROGRAM ? {} : await buildProgram(folder)
     // What a test leaves behind is removed with the folder.
     const TMPDIR = join(folder, 'tmp')
     await mkdir(TMPDIR, { mode: 0o1777 })
@@ -115,7 +115,7 @@ async function run(args: readonly string[], isNamed: boolean): Promise<Run> {
       end = (end + decoder.decode(chunk, { stream: true })).slice(-2000)
     }
     const status = await child.exited
-    const found = read(await readFile(report, 'utf8').catch(() => '<testsuites/>'))
+    const found = parseReport(await readFile(report, 'utf8').catch(() => '<testsuites/>'))
     // An error outside any test is not in the report. A run that broke off shows it only by its status.
     const errors = Number(/^ (\d+) errors?$/m.exec(Bun.stripANSI(end))?.[1] ?? 0)
     return { ...found, errors: errors || (status !== 0 && found.failures.length === 0 ? 1 : 0) }
@@ -125,14 +125,14 @@ async function run(args: readonly string[], isNamed: boolean): Promise<Run> {
 }
 
 /** Reads a report in the JUnit format. */
-function read(xml: string): Omit<Run, 'errors'> {
+function parseReport(xml: string): Omit<Run, 'errors'> {
   const { root } = parseXml(xml)
-  const cases = root ? casesIn(root) : []
+  const cases = root ? listCases(root) : []
   return {
     tests: cases.length,
-    skipped: cases.filter(element => child(element, 'skipped')).length,
+    skipped: cases.filter(element => findChild(element, 'skipped')).length,
     failures: cases.flatMap(element => {
-      const failure = child(element, 'failure')
+      const failure = findChild(element, 'failure')
       if (!failure) return []
       const { file = '', classname, name, time } = element.attributes
       return {
@@ -145,16 +145,17 @@ function read(xml: string): Omit<Run, 'errors'> {
   }
 }
 
-const elements = ({ children }: XmlElement) => children.filter(node => node instanceof XmlElement)
-const child = (element: XmlElement, name: string) => elements(element).find(inner => inner.name === name)
-const casesIn = (element: XmlElement): XmlElement[] =>
-  elements(element).flatMap(inner => (inner.name === 'testcase' ? inner : casesIn(inner)))
+const listElements = ({ children }: XmlElement) => children.filter(node => node instanceof XmlElement)
+const findChild = (element: XmlElement, name: string) =>
+  listElements(element).find(inner => inner.name === name)
+const listCases = (element: XmlElement): XmlElement[] =>
+  listElements(element).flatMap(inner => (inner.name === 'testcase' ? inner : listCases(inner)))
 
-function tell(failures: readonly Failure[]): void {
+function printFailures(failures: readonly Failure[]): void {
   if (failures.length > 0) console.log('\nFailed:')
   for (const { file, name, seconds, why } of failures) {
     const lines = why.trim().split('\n')
-    const displayed = lines.length > mostLines ? [...lines.slice(0, mostLines), '…'] : lines
+    const displayed = lines.length > maxLines ? [...lines.slice(0, maxLines), '…'] : lines
     console.log(
       `\n${file}: ${name} (${seconds.toFixed(1)} s)\n${displayed.map(line => `    ${line}`).join('\n')}`,
     )
@@ -173,7 +174,7 @@ const chosen = isNamed ? args : [usual, ...args]
 const before = (await Promise.all(checks.map(check))).filter(failure => failure !== undefined)
 // Four files at the same time, because half of a test is waiting.
 const { tests, skipped, failures, errors } = await run(['--parallel=4', ...chosen], isNamed)
-tell([...before, ...failures])
+printFailures([...before, ...failures])
 const failed = before.length + failures.length + errors
 console.log(`\n${tests - skipped - failures.length} passed, ${failed} failed`)
 process.exit(failed === 0 ? 0 : 1)

@@ -5,11 +5,11 @@ import { fstatSync } from 'node:fs'
 import { delimiter, isAbsolute, join } from 'node:path'
 import process from 'node:process'
 import { type CommandName, type Config, type OptionSpec, optionTable } from './config/options.ts'
-import { switched } from './config/values.ts'
-import { badArgument, isSvcError, renamed } from './model/error.ts'
-import { listed } from './platform/format.ts'
+import { parseSwitch } from './config/values.ts'
+import { badArgument, isSvcError, withFieldNames } from './model/error.ts'
+import { formatList } from './platform/format.ts'
 import { maskText } from './platform/log.ts'
-import { homeFolder } from './platform/process.ts'
+import { findHomeFolder } from './platform/process.ts'
 
 export { type CommandName, type Config, type OptionSpec, optionTable } from './config/options.ts'
 export type { Pace } from './config/values.ts'
@@ -21,10 +21,10 @@ export type Flags = Readonly<Record<string, string | boolean | readonly string[]
 export type Environment = Readonly<Record<string, string | undefined>>
 
 /** Returns the variables of this process. */
-export const ownEnvironment = (): Environment => process.env
+export const getEnvironment = (): Environment => process.env
 
 /** Returns the key of an option in `Flags`. */
-export const flagKey = (option: OptionSpec): string | undefined =>
+export const flagKeyOf = (option: OptionSpec): string | undefined =>
   option.flag?.replace(/^--(no-)?/, '').replace(/-(.)/g, (_all, letter: string) => letter.toUpperCase())
 
 /**
@@ -33,15 +33,19 @@ export const flagKey = (option: OptionSpec): string | undefined =>
  *
  * @throws SvcError `invalid_arguments` with the name of the option and what was expected
  */
-export function readConfig(flags: Flags = {}, env: Environment = process.env, usual: Usual = {}): Config {
-  return checked(
-    collected(option => given(option, flags, env), usual),
+export function readConfig(
+  flags: Flags = {},
+  env: Environment = process.env,
+  usual: ConfigDefaults = {},
+): Config {
+  return checkConfig(
+    collectOptions(option => findGiven(option, flags, env), usual),
     flags,
   )
 }
 
 /** Defaults of one command that differ from the table, by the option's name. */
-export type Usual = { readonly [Name in keyof Config]?: string }
+export type ConfigDefaults = { readonly [Name in keyof Config]?: string }
 
 /** Option values from a program: as text, the way a user writes them, or as numbers and booleans. */
 export type ConfigValues = {
@@ -55,15 +59,15 @@ export type ConfigValues = {
  * @throws SvcError `invalid_arguments` with the name of the option and what was expected
  */
 export function configOf(values: ConfigValues): Config {
-  const config = collected(({ name }) => {
+  const config = collectOptions(({ name }) => {
     const value = (values as Readonly<Record<string, string | number | boolean | undefined>>)[name]
     return value === undefined ? undefined : { text: String(value), from: name }
   })
-  return checked(config, {})
+  return checkConfig(config, {})
 }
 
 /** The options of a command, written out so that they can be repeated elsewhere. */
-export interface Spelled {
+export interface WrittenOptions {
   /** As flags, even if they came from variables. Paths are absolute. */
   readonly args: readonly string[]
   /** Options that have no flag, as variables. */
@@ -76,17 +80,17 @@ export interface Spelled {
  * @param config the configuration that they resulted in
  * @param without names of options that the caller writes itself; secrets are always left out
  */
-export function spelledOut(
+export function writeOptions(
   command: CommandName,
   flags: Flags,
   config: Config,
   { without = [], env = process.env }: { without?: readonly (keyof Config)[]; env?: Environment } = {},
-): Spelled {
+): WrittenOptions {
   const args: string[] = []
   const variables: Record<string, string> = {}
   for (const option of optionTable) {
     if (option.flag && !option.commands.includes(command)) continue
-    const found = given(option, flags, env)
+    const found = findGiven(option, flags, env)
     if (!found) continue
     if (option.secret || without.includes(option.name)) continue
     const value = config[option.name]
@@ -116,7 +120,7 @@ const isKubernetes = (name: string, value: string): boolean =>
   (/_PORT$/.test(name) && /^(tcp|udp|sctp):\/\//.test(value))
 
 /** Returns the names of unknown variables that begin with SVC_ and have a value; sorted. */
-export const unknownVariables = (env: Environment = process.env): string[] =>
+export const listUnknownVariables = (env: Environment = process.env): string[] =>
   Object.entries(env)
     .filter(([name, value]) => name.startsWith('SVC_') && value && !isKubernetes(name, value))
     .map(([name]) => name)
@@ -126,21 +130,21 @@ export const unknownVariables = (env: Environment = process.env): string[] =>
 /**
  * Returns the options that name the data directory, as given by flags or environment: for suggested commands.
  */
-export function placeGiven(
+export function findGivenPlace(
   flags: Flags,
   env: Environment = process.env,
 ): { sandbox: boolean; basePath: string | undefined } {
-  const basePath = textGiven('basePath', flags, env)
-  return { sandbox: switched(textGiven('sandbox', flags, env) ?? '') === true, basePath }
+  const basePath = findGivenText('basePath', flags, env)
+  return { sandbox: parseSwitch(findGivenText('sandbox', flags, env) ?? '') === true, basePath }
 }
 
 /** Returns the requested log format: for errors in the other options. */
-export const logFormatGiven = (flags: Flags, env: Environment = process.env): string | undefined =>
-  textGiven('logFormat', flags, env)?.trim().toLowerCase()
+export const findGivenLogFormat = (flags: Flags, env: Environment = process.env): string | undefined =>
+  findGivenText('logFormat', flags, env)?.trim().toLowerCase()
 
-function textGiven(optionName: keyof Config, flags: Flags, env: Environment): string | undefined {
+function findGivenText(optionName: keyof Config, flags: Flags, env: Environment): string | undefined {
   const option = optionTable.find(({ name }) => name === optionName)
-  return option && given(option, flags, env)?.text
+  return option && findGiven(option, flags, env)?.text
 }
 
 /** Other variables that programs read: how to reach the network. */
@@ -148,7 +152,7 @@ const networkVariables =
   /^((https?|all|no)_proxy|(HTTPS?|ALL|NO)_PROXY|SSL_CERT_(FILE|DIR)|NODE_EXTRA_CA_CERTS)$/
 
 /** Returns the network variables that are set. */
-export const networkEnvironment = (env: Environment = process.env): Record<string, string> =>
+export const pickNetworkVariables = (env: Environment = process.env): Record<string, string> =>
   Object.fromEntries(
     Object.entries(env).flatMap(([name, value]) =>
       networkVariables.test(name) && value ? [[name, value]] : [],
@@ -156,7 +160,7 @@ export const networkEnvironment = (env: Environment = process.env): Record<strin
   )
 
 /** Returns the user who became root with sudo to run this, if any. */
-export const calledBySudo = (env: Environment = process.env): string | undefined =>
+export const findSudoUser = (env: Environment = process.env): string | undefined =>
   env.SUDO_USER && env.SUDO_USER !== 'root' ? env.SUDO_USER : undefined
 
 /** Returns whether stdout goes to systemd's journal, where it is kept for long and others can read it. */
@@ -168,7 +172,7 @@ export function isJournalled(env: Environment = process.env): boolean {
 }
 
 /** Returns the socket where systemd waits for the ready message, if there is one. */
-export const notifySocket = (env: Environment = process.env): string | undefined =>
+export const findNotifySocket = (env: Environment = process.env): string | undefined =>
   env.NOTIFY_SOCKET || undefined
 
 /** The folders in which this user's programs keep their settings. */
@@ -191,8 +195,8 @@ export interface UserFolders {
 }
 
 /** Reads the folders from the environment. */
-export function userFolders(env: Environment = process.env): UserFolders {
-  const home = homeFolder()
+export function findUserFolders(env: Environment = process.env): UserFolders {
+  const home = findHomeFolder()
   const readAbsolute = (name: string) => (isAbsolute(env[name] ?? '') ? env[name] : undefined)
   return {
     home,
@@ -209,14 +213,14 @@ export function userFolders(env: Environment = process.env): UserFolders {
 }
 
 /** Parses every option: the value from `find`, or else its default. Errors call the option `from`. */
-function collected(
+function collectOptions(
   find: (option: OptionSpec) => { text: string; from: string } | undefined,
-  usual: Usual = {},
+  usual: ConfigDefaults = {},
 ): Config {
   const config: Record<string, unknown> = {}
   const remaining = optionTable.filter(option => {
     const found = find(option)
-    if (found) config[option.name] = parsed(option, found.text, found.from)
+    if (found) config[option.name] = parseOption(option, found.text, found.from)
     return !found
   })
   // Options whose default depends on others come after those.
@@ -225,17 +229,17 @@ function collected(
   for (const option of remaining.sort((a, b) => rank(a) - rank(b))) {
     const text =
       usual[option.name] ?? (typeof option.default === 'function' ? option.default(config) : option.default)
-    if (text !== undefined) config[option.name] = parsed(option, text, option.flag ?? option.env)
+    if (text !== undefined) config[option.name] = parseOption(option, text, option.flag ?? option.env)
   }
   return config as unknown as Config
 }
 
-function given(
+function findGiven(
   option: OptionSpec,
   flags: Flags,
   env: Environment,
 ): { text: string; from: string } | undefined {
-  const key = flagKey(option)
+  const key = flagKeyOf(option)
   const flag = key === undefined ? undefined : flags[key]
   const from = option.flag ?? option.env
   if (option.flag?.startsWith('--no-')) {
@@ -249,8 +253,8 @@ function given(
   return text === '' || isKubernetes(option.env, text) ? undefined : { text, from: option.env }
 }
 
-function parsed(option: OptionSpec, text: string, from: string): Config[keyof Config] {
-  const value = valueIn(option, text.trim(), from)
+function parseOption(option: OptionSpec, text: string, from: string): Config[keyof Config] {
+  const value = parseValue(option, text.trim(), from)
   if (value !== undefined) return value
   const displayed = maskText(text.replace(/\/\/[^/@]*@/, '//***@'))
   const got = option.secret
@@ -260,16 +264,16 @@ function parsed(option: OptionSpec, text: string, from: string): Config[keyof Co
 }
 
 /** @throws SvcError `invalid_arguments` about this option when a folder's name matches several on the disk */
-function valueIn(option: OptionSpec, text: string, from: string) {
+function parseValue(option: OptionSpec, text: string, from: string) {
   try {
     return option.parse(text)
   } catch (error) {
-    throw isSvcError(error) ? renamed(error, problem => ({ ...problem, field: from })) : error
+    throw isSvcError(error) ? withFieldNames(error, problem => ({ ...problem, field: from })) : error
   }
 }
 
 /** Checks what depends on several options, and freezes the config. */
-function checked(config: Config, flags: Flags): Config {
+function checkConfig(config: Config, flags: Flags): Config {
   const { port, adminPort, metricsPort, sandbox, sandboxPort, socket } = config
   if (socket !== undefined && flags.port !== undefined) {
     throw badArgument('--socket', 'expected without --port', {
@@ -285,7 +289,7 @@ function checked(config: Config, flags: Flags): Config {
   for (const [nth, [flag, value]] of ports.entries()) {
     const others = ports.slice(0, nth)
     if (!value || others.every(([, other]) => other !== value)) continue
-    const otherFlags = listed(others.map(([other]) => other))
+    const otherFlags = formatList(others.map(([other]) => other))
     throw badArgument(flag, `expected another port than ${otherFlags}, got ${value} again`, {
       hint: 'Use a different port for each, or 0 for a free port.',
     })

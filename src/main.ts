@@ -2,9 +2,9 @@
 /** Runs the command of the arguments, and sets the exit status. */
 import process from 'node:process'
 import { isServing } from './cli/commands.ts'
-import { commandArguments, raiseFetchLimit } from './platform/process.ts'
+import { raiseFetchLimit, readArguments } from './platform/process.ts'
 
-const args = commandArguments()
+const args = readArguments()
 // Each session holds a request. This runs before the rest is loaded, because code loaded earlier would be
 // loaded twice.
 if (isServing(args)) raiseFetchLimit()

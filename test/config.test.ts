@@ -3,8 +3,8 @@ import { mkdirSync, writeFileSync } from 'node:fs'
 import { homedir } from 'node:os'
 import { join, resolve } from 'node:path'
 import { Command } from 'commander'
-import { addConfigOptions, quiet } from '../src/cli/command.ts'
-import { type Config, type Flags, flagKey, optionTable, readConfig, spelledOut } from '../src/config.ts'
+import { addConfigOptions, silenceOutput } from '../src/cli/command.ts'
+import { type Config, type Flags, flagKeyOf, optionTable, readConfig, writeOptions } from '../src/config.ts'
 import { isSvcError } from '../src/model/error.ts'
 import { folderOfTest } from './support/folder.ts'
 
@@ -96,7 +96,7 @@ test('every option can be given by its flag and by its variable alike', () => {
   for (const option of optionTable) {
     const [text, value] = samples[option.name]
     expect([option.name, readConfig({}, { [option.env]: text })[option.name]]).toEqual([option.name, value])
-    const key = flagKey(option)
+    const key = flagKeyOf(option)
     if (key === undefined) continue
     const flag = option.flag?.startsWith('--no-') ? false : option.placeholder === undefined ? true : text
     expect([option.name, readConfig({ [key]: flag }, {})[option.name]]).toEqual([option.name, value])
@@ -220,7 +220,7 @@ test('options are spelled out again as they were given, by flags, and secrets ar
   }
   const flags = { adminPort: '8080', mediaRoot: 'media', banner: false, pace: 'off' }
   const config = readConfig(flags, env)
-  const spelled = spelledOut('openapi', flags, config, { env, without: ['pace'] })
+  const spelled = writeOptions('openapi', flags, config, { env, without: ['pace'] })
   expect(spelled).toEqual({
     args: [
       ...['--port', '9000', '--admin-port', '8080', '--no-banner'],
@@ -230,7 +230,7 @@ test('options are spelled out again as they were given, by flags, and secrets ar
     variables: { SVC_CHANNEL_VERSION: '2.4.8' },
   })
   // The same again comes of it.
-  const command = addConfigOptions(quiet(new Command()), 'openapi')
+  const command = addConfigOptions(silenceOutput(new Command()), 'openapi')
   command.parse(spelled.args, { from: 'user' })
   const again = readConfig(command.opts(), spelled.variables)
   const { token: _, transport: __, pace: ___, ...rest } = config

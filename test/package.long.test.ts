@@ -112,7 +112,7 @@ describe.skipIf(!Bun.which('npm'))('the package (skipped where there is no npm)'
     await smoke({
       command: [process.execPath, join(project, 'node_modules/.bin/svc')],
       ...{ data: join(folder, 'smoke'), cwd: project, env: { HOME: project }, version: ours.version },
-      say: line => steps.push(line),
+      print: line => steps.push(line),
     })
     expect(steps.length).toBeGreaterThan(10)
     const doctor = [join(project, 'node_modules/.bin/svc'), 'doctor', '--sandbox', '--json', '-p', '0']

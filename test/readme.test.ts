@@ -235,7 +235,7 @@ test('the table of options is the one of the code', () => {
           (option.placeholder ? ` ${option.placeholder}` : '')
         : '–',
       option.env,
-      option.shownDefault ?? (typeof option.default === 'string' ? option.default : ''),
+      option.displayedDefault ?? (typeof option.default === 'string' ? option.default : ''),
       option.help,
     ])
   expect(tableUnder('Options of `svc openapi`', 'src/config/README.md')).toEqual(expected)

@@ -3,14 +3,14 @@
  * The page cache and the times of garbage collection are those of svc. Arguments: the file, the URL.
  */
 import { Agent, request } from 'node:http'
-import { streamedBytes } from '../../src/platform/memory.ts'
+import { createByteCounter } from '../../src/platform/memory.ts'
 import { openDatabase } from '../../src/platform/sqlite.ts'
 
 const [path = '', url = ''] = process.argv.slice(2)
 const db = await openDatabase(path)
 db.exec('PRAGMA cache_size = -16000')
 const agent = new Agent({ keepAlive: true })
-const passed = streamedBytes()
+const passed = createByteCounter()
 
 function post(body: string): Promise<void> {
   const { promise, resolve, reject } = Promise.withResolvers<void>()

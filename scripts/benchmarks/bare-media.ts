@@ -19,11 +19,11 @@ async function save(body: ReadableStream<Uint8Array> | null, handle: FileHandle)
 }
 
 /** Yields the chunks one by one. */
-async function* through(chunks: AsyncIterable<Uint8Array> | null): AsyncGenerator<Uint8Array> {
+async function* yieldChunks(chunks: AsyncIterable<Uint8Array> | null): AsyncGenerator<Uint8Array> {
   for await (const chunk of chunks ?? []) yield chunk
 }
 
-async function answer(request: Request): Promise<Response> {
+async function respond(request: Request): Promise<Response> {
   const { pathname, searchParams } = new URL(request.url)
   const native = searchParams.has('native')
   const from = `${cdn}/download?encrypted_query_param=${searchParams.get('size')}&plain=`
@@ -36,7 +36,7 @@ async function answer(request: Request): Promise<Response> {
     }
     case '/send': {
       const file = createReadStream(kept, { highWaterMark: 1024 * 1024 })
-      const body = native ? file : through(file)
+      const body = native ? file : yieldChunks(file)
       const headers = { 'content-length': String(size) }
       const response = await fetch(`${cdn}/upload`, {
         method: 'PUT',
@@ -53,7 +53,7 @@ async function answer(request: Request): Promise<Response> {
     }
     default: {
       const { body } = await fetch(from)
-      return new Response(native ? body : (through(body) as unknown as BodyInit))
+      return new Response(native ? body : (yieldChunks(body) as unknown as BodyInit))
     }
   }
 }
@@ -64,6 +64,6 @@ const server: Bun.Server<undefined> = Bun.serve({
   idleTimeout: 0,
   development: false,
   maxRequestBodySize: Number.MAX_SAFE_INTEGER,
-  fetch: answer,
+  fetch: respond,
 })
 console.log(`ready ${server.url.origin}`)

@@ -1,6 +1,6 @@
 import { join } from 'node:path'
-import { memoryOf, root, temporaryFolder } from './process.ts'
-import { type Benchmark, median, mib, spread } from './report.ts'
+import { createTemporaryFolder, memoryOf, root } from './process.ts'
+import { type Benchmark, formatSpread, median, toMib } from './report.ts'
 
 async function build(entry: string, outfile: string): Promise<void> {
   const command = [process.execPath, 'scripts/build.ts', `--entry=${entry}`, `--outfile=${outfile}`]
@@ -48,7 +48,7 @@ export const binary: Benchmark = {
   compares:
     'the time from the start of `svc openapi` on an existing data directory to its answer to GET /healthz, compared with a hello-world Elysia app compiled with the same flags; and the resident memory 5 s later.',
   async run({ quick }) {
-    using folder = temporaryFolder()
+    using folder = createTemporaryFolder()
     const [svc, hello] = [join(folder.path, 'svc'), join(folder.path, 'hello')]
     await build(join(root, 'src/main.ts'), svc)
     await build(join(import.meta.dirname, 'bare-app.ts'), hello)
@@ -86,7 +86,7 @@ export const binary: Benchmark = {
         result: `${ratio.toFixed(2)} ×`,
         goal: '≤ 45 ms',
         met: median(times.ours) <= 45,
-        spread: `${spread(times.ours)}; on a new directory ${first.ms.toFixed(0)} ms`,
+        spread: `${formatSpread(times.ours)}; on a new directory ${first.ms.toFixed(0)} ms`,
       },
       {
         name: 'binary',
@@ -96,7 +96,7 @@ export const binary: Benchmark = {
         result: `${mb(sizes.ours.rss).toFixed(1)} MB`,
         goal: '≤ 60 MB',
         met: mb(sizes.ours.rss) <= 60,
-        spread: `${mib(sizes.ours.rss).toFixed(1)} MiB`,
+        spread: `${toMib(sizes.ours.rss).toFixed(1)} MiB`,
       },
     ]
   },

@@ -1,22 +1,22 @@
 import {
   botId,
+  createTemporaryFolder,
   post,
   startBenchService,
   startChild,
   startUpstream,
-  temporaryFolder,
   writeSession,
 } from './process.ts'
-import { type Benchmark, median, medianInterval, percentile, type Row, spread } from './report.ts'
+import { type Benchmark, formatSpread, median, medianInterval, percentile, type Row } from './report.ts'
 
 const session = 'shop'
-let said = 0
+let messageCount = 0
 
 /**
  * Returns the ms from the order to the upstream at `from` to answer a poll with a message until `wait` has
  * read it.
  */
-export async function oneDelivery(
+export async function measureDelivery(
   from: string,
   bot: string,
   wait: () => Promise<unknown[]>,
@@ -29,7 +29,7 @@ export async function oneDelivery(
   // The reader's own request must have arrived too.
   await Bun.sleep(2)
   const at = performance.now()
-  const order = post(`${from}/control/say`, { run: 1, n: ++said, to: botId(bot), session: bot })
+  const order = post(`${from}/control/say`, { run: 1, n: ++messageCount, to: botId(bot), session: bot })
   const took = (await got) - at
   await order
   return took
@@ -81,7 +81,7 @@ function rowOf(rounds: readonly Pair[][], p: number, limit: number, when = ''): 
     result: `+ ${extra.toFixed(2)} ms${interval}`,
     goal: `≤ + ${limit} ms`,
     met: extra <= limit,
-    spread: spread(rounds.map(extraOf), 2),
+    spread: formatSpread(rounds.map(extraOf), 2),
   }
 }
 
@@ -90,7 +90,7 @@ export const delivery: Benchmark = {
   compares:
     'ms from the order to the upstream to answer until a waiting reader has read the whole response: a recv of svc, compared with a bare relay that polls, writes one durable row and answers. Measured message after message, and after a pause of 50 ms. The p50 is the median of the differences within each pair, with its 95 % interval; the p99 is the difference of the percentiles.',
   async run({ quick, rounds }) {
-    using folder = temporaryFolder()
+    using folder = createTemporaryFolder()
     // Two upstreams keep the bare polls apart from those of the service.
     await using upstream = await startUpstream()
     await using other = await startUpstream()
@@ -98,9 +98,9 @@ export const delivery: Benchmark = {
     await using service = await startBenchService(folder.path, upstream.ready)
     await using relay = await startChild('bare-relay.ts', [folder.path, other.ready])
     const once = {
-      bare: () => oneDelivery(other.ready, '', () => post(relay.ready)),
+      bare: () => measureDelivery(other.ready, '', () => post(relay.ready)),
       ours: () =>
-        oneDelivery(upstream.ready, session, () =>
+        measureDelivery(upstream.ready, session, () =>
           post(`${service.url}/tools/default/recv`, { timeout: 30 }),
         ),
     }

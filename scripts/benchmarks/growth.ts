@@ -1,6 +1,6 @@
 import { logIn, type Service, startService } from '../../test/support/service.ts'
-import { cpuSecondsOf, memoryOf, root, startChild, temporaryFolder, until } from './process.ts'
-import { type Benchmark, median, percentile, type Row, spread } from './report.ts'
+import { cpuSecondsOf, createTemporaryFolder, memoryOf, root, startChild, waitUntil } from './process.ts'
+import { type Benchmark, formatSpread, median, percentile, type Row } from './report.ts'
 
 const callers = 16
 /** WeChat accepts about ten answers to each message of a user. */
@@ -16,7 +16,7 @@ export const growth: Benchmark = {
     const sessions = Number(process.env.GROWTH_SESSIONS ?? (quick ? 300 : 5000))
     const waitingLogins = Math.ceil(sessions / 5)
     const each = quick ? 300 : 1000
-    using folder = temporaryFolder()
+    using folder = createTemporaryFolder()
     await using phone = await startPhone(folder.path)
     await using service = await startService({
       dir: folder.path,
@@ -34,7 +34,7 @@ export const growth: Benchmark = {
     for (let i = 0; i < sessions; i++) {
       const { id } = await phone.post<{ id: string }>('users', { name: `person ${i}` })
       const from = performance.now()
-      await logIn(joined(service, phone), `s${i}`, id)
+      await logIn(withPhone(service, phone), `s${i}`, id)
       took.push(performance.now() - from)
       people.push(id)
     }
@@ -51,10 +51,10 @@ export const growth: Benchmark = {
         result: (last / first).toFixed(2),
         goal: '≤ 1.5',
         met: last / first <= 1.5,
-        spread: spread(took),
+        spread: formatSpread(took),
       },
     ]
-    await until('all are polled', async () => (await phone.polls()) >= sessions || undefined)
+    await waitUntil('all are polled', async () => (await phone.polls()) >= sessions || undefined)
     // The end of a login's first poll is not idling: its new cursor goes to the disk. The faster the logins,
     // the more such ends would be counted. Twice the hold, so that each session's poll ends twice.
     const idleSeconds = quick ? 5 : 2 * holdSeconds
@@ -76,7 +76,7 @@ export const growth: Benchmark = {
     })
 
     const row = async (what: string) => {
-      const { times, sent, seconds } = await deliver(service, phone, people, each)
+      const { times, sent, seconds } = await measureDeliveries(service, phone, people, each)
       const p99 = percentile(times, 0.99)
       rows.push({
         name: 'growth',
@@ -86,7 +86,7 @@ export const growth: Benchmark = {
         result: `${p99.toFixed(1)} ms`,
         goal: '≤ 50 ms',
         met: p99 <= 50,
-        spread: `${spread(times)}; ${(sent / seconds).toFixed(0)} sends/s`,
+        spread: `${formatSpread(times)}; ${(sent / seconds).toFixed(0)} sends/s`,
       })
     }
     await row(`${sessions} sessions`)
@@ -153,13 +153,13 @@ async function startPhone(dir: string): Promise<Phone> {
   }
 }
 
-const joined = (service: Service, { post }: Phone): Service => ({
+const withPhone = (service: Service, { post }: Phone): Service => ({
   ...service,
   phone: post as Service['phone'],
 })
 
 /** Sends messages to sessions of the second half, one after the other, while the last sessions send. */
-async function deliver(service: Service, phone: Phone, people: readonly string[], count: number) {
+async function measureDeliveries(service: Service, phone: Phone, people: readonly string[], count: number) {
   let over = false
   let sent = 0
   const consumer = `reader-${performance.now()}`
@@ -191,7 +191,7 @@ async function deliver(service: Service, phone: Phone, people: readonly string[]
       }
     }
   })
-  await until('all callers send', async () => sent > 10 * callers || undefined)
+  await waitUntil('all callers send', async () => sent > 10 * callers || undefined)
   const times: number[] = []
   sent = 0
   const from = performance.now()
@@ -201,7 +201,7 @@ async function deliver(service: Service, phone: Phone, people: readonly string[]
     const at = performance.now()
     const to = people[Math.floor(people.length / 2 + Math.random() * (people.length / 2 - callers))]!
     await phone.post('say', { text, from: to })
-    await Promise.race([got, lost(text)])
+    await Promise.race([got, rejectAfterTimeout(text)])
     times.push(performance.now() - at)
     arrived.delete(text)
   }
@@ -213,7 +213,7 @@ async function deliver(service: Service, phone: Phone, people: readonly string[]
   return { times, sent, seconds }
 }
 
-const lost = async (text: string) => {
+const rejectAfterTimeout = async (text: string) => {
   await Bun.sleep(30_000)
   throw new Error(`not read within 30 s: ${text}`)
 }

@@ -1,9 +1,9 @@
 import { type LargeStore, openLargeStore } from './large-store.ts'
 import { post, startBenchService, startUpstream } from './process.ts'
-import { type Benchmark, percentile, type Row, spread } from './report.ts'
+import { type Benchmark, formatSpread, percentile, type Row } from './report.ts'
 import { absentWord } from './texts.ts'
 
-const count = (rows: number) => rows.toLocaleString('en-US')
+const formatCount = (rows: number) => rows.toLocaleString('en-US')
 
 export const history: Benchmark = {
   name: 'history',
@@ -13,13 +13,13 @@ export const history: Benchmark = {
     const found: Row[] = []
     for (const rows of quick ? [10_000, 100_000] : [100_000, 5_000_000]) {
       await using store = await openLargeStore(rows, keep, note)
-      found.push(...(await lookInto(store, rows, quick ? 50 : 200, rounds)))
+      found.push(...(await measureStore(store, rows, quick ? 50 : 200, rounds)))
     }
     return found
   },
 }
 
-async function lookInto(store: LargeStore, rows: number, each: number, rounds: number): Promise<Row[]> {
+async function measureStore(store: LargeStore, rows: number, each: number, rounds: number): Promise<Row[]> {
   await using upstream = await startUpstream()
   await using service = await startBenchService(store.dir, upstream.ready)
   const timed = async (tool: string, input: object, messages?: number): Promise<number> => {
@@ -57,13 +57,13 @@ async function lookInto(store: LargeStore, rows: number, each: number, rounds: n
     const p50 = percentile(kept.flat(), 0.5)
     return {
       name: 'history',
-      what: `${count(rows)} rows: ${what}, p50`,
+      what: `${formatCount(rows)} rows: ${what}, p50`,
       ours: `${p50.toFixed(2)} ms (p99 ${percentile(kept.flat(), 0.99).toFixed(2)}${what === absent.what ? `, first ${first.toFixed(1)}` : ''})`,
       baseline: `${percentile(bare, 0.5).toFixed(2)} ms`,
       result: `${p50.toFixed(2)} ms`,
       goal: `≤ ${limit} ms`,
       met: p50 <= limit,
-      spread: spread(
+      spread: formatSpread(
         kept.map(list => percentile(list, 0.5)),
         2,
       ),

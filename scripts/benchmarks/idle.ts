@@ -1,12 +1,12 @@
 import {
   cpuSecondsOf,
+  createTemporaryFolder,
   memoryOf,
   post,
   type Service,
   startBenchService,
   startUpstream,
-  temporaryFolder,
-  until,
+  waitUntil,
   writeSession,
 } from './process.ts'
 import { type Benchmark, median } from './report.ts'
@@ -18,14 +18,14 @@ export const idle: Benchmark = {
   async run({ quick }) {
     const sessions = quick ? 200 : 1000
     const seconds = quick ? 5 : 65
-    using folder = temporaryFolder()
-    using emptyFolder = temporaryFolder()
+    using folder = createTemporaryFolder()
+    using emptyFolder = createTemporaryFolder()
     await using upstream = await startUpstream()
     for (let i = 0; i < sessions; i++) writeSession(folder.path, `session-${i}`, upstream.ready)
     await using service = await startBenchService(folder.path, upstream.ready)
     await using empty = await startBenchService(emptyFolder.path, upstream.ready)
     await post(`${upstream.ready}/control/parked`, { count: sessions })
-    await until('all sessions poll', async () => {
+    await waitUntil('all sessions poll', async () => {
       const listed = await post(`${service.url}/tools/default/sessions`)
       return listed.length === sessions ? true : undefined
     })

@@ -1,7 +1,7 @@
-import { oursTakesIn } from './ingest.ts'
+import { ingestWithSvc } from './ingest.ts'
 import { openLargeStore } from './large-store.ts'
 import { startUpstream } from './process.ts'
-import { type Benchmark, inTurns, speedRow } from './report.ts'
+import { alternate, type Benchmark, createSpeedRow } from './report.ts'
 
 export const ingestLarge: Benchmark = {
   name: 'ingest-large',
@@ -11,12 +11,12 @@ export const ingestLarge: Benchmark = {
     const rows = quick ? 100_000 : 5_000_000
     await using store = await openLargeStore(rows, keep, note)
     await using upstream = await startUpstream()
-    const paired = await inTurns(
+    const paired = await alternate(
       rounds,
-      () => oursTakesIn(upstream, messages),
-      () => oursTakesIn(upstream, messages, store.dir),
+      () => ingestWithSvc(upstream, messages),
+      () => ingestWithSvc(upstream, messages, store.dir),
     )
     const what = `ingest, ${rows.toLocaleString('en-US')} rows in the store`
-    return [speedRow(paired, { name: 'ingest-large', what, unit: 'msg/s', goal: 0.8 })]
+    return [createSpeedRow(paired, { name: 'ingest-large', what, unit: 'msg/s', goal: 0.8 })]
   },
 }

@@ -1,14 +1,14 @@
 import {
   botId,
   type Child,
+  createTemporaryFolder,
   post,
   startBenchService,
   startChild,
   startUpstream,
-  temporaryFolder,
   writeSession,
 } from './process.ts'
-import { type Benchmark, inTurns, speedRow } from './report.ts'
+import { alternate, type Benchmark, createSpeedRow } from './report.ts'
 
 export const batchSize = 100
 export const session = 'shop'
@@ -28,28 +28,28 @@ export const prepareBacklog = (upstream: Child, messages: number, from = users):
   })
 
 /** Returns messages per second, from the first poll to the poll that sends the last cursor. */
-export async function ingestedPerSecond(upstream: Child, messages: number): Promise<number> {
+export async function readIngestSpeed(upstream: Child, messages: number): Promise<number> {
   const { ms } = await post(`${upstream.ready}/control/took`)
   return messages / (ms / 1000)
 }
 
 /** Lets a service take in a backlog, in an empty folder or in `dir`. @returns messages per second */
-export async function oursTakesIn(upstream: Child, messages: number, dir?: string): Promise<number> {
-  using folder = temporaryFolder()
+export async function ingestWithSvc(upstream: Child, messages: number, dir?: string): Promise<number> {
+  using folder = createTemporaryFolder()
   const base = dir ?? folder.path
   await prepareBacklog(upstream, messages)
   writeSession(base, session, upstream.ready)
   await using service = await startBenchService(base, upstream.ready)
-  const speed = await ingestedPerSecond(upstream, messages)
+  const speed = await readIngestSpeed(upstream, messages)
   if (service.log()) throw new Error(`the service complained:\n${service.log()}`)
   return speed
 }
 
-async function bareTakesIn(upstream: Child, messages: number): Promise<number> {
-  using folder = temporaryFolder()
+async function ingestBare(upstream: Child, messages: number): Promise<number> {
+  using folder = createTemporaryFolder()
   await prepareBacklog(upstream, messages)
   await using _bare = await startChild('bare-ingest.ts', [folder.path, upstream.ready])
-  return await ingestedPerSecond(upstream, messages)
+  return await readIngestSpeed(upstream, messages)
 }
 
 export const ingest: Benchmark = {
@@ -59,12 +59,12 @@ export const ingest: Benchmark = {
   async run({ quick, rounds }) {
     const messages = quick ? 5000 : 20_000
     await using upstream = await startUpstream()
-    const paired = await inTurns(
+    const paired = await alternate(
       rounds,
-      () => bareTakesIn(upstream, messages),
-      () => oursTakesIn(upstream, messages),
+      () => ingestBare(upstream, messages),
+      () => ingestWithSvc(upstream, messages),
     )
     const what = `backlog of ${messages.toLocaleString('en-US')} messages`
-    return [speedRow(paired, { name: 'ingest', what, unit: 'msg/s', goal: 0.6 })]
+    return [createSpeedRow(paired, { name: 'ingest', what, unit: 'msg/s', goal: 0.6 })]
   },
 }

@@ -10,7 +10,7 @@ import { type Database, openDatabase } from '../../src/platform/sqlite.ts'
 import { gramsOf } from '../../src/storage/sqlite/bigram-index.ts'
 import { migrate } from '../../src/storage/sqlite/migrations.ts'
 import { botId } from './process.ts'
-import { random, wireText, writtenAt } from './texts.ts'
+import { createMessage, createRandom, toWireText } from './texts.ts'
 
 export interface LargeStore extends AsyncDisposable {
   /** A data directory with this store and no sessions. */
@@ -31,7 +31,7 @@ export async function openLargeStore(
   keep: boolean,
   note: (text: string) => void,
 ): Promise<LargeStore> {
-  const dir = join(tmpdir(), `svc-bench-store-${rows}-form${await formOfStore()}`)
+  const dir = join(tmpdir(), `svc-bench-store-${rows}-form${await readStoreForm()}`)
   if (!existsSync(dir)) {
     const from = performance.now()
     const partial = `${dir}.part`
@@ -54,7 +54,7 @@ export async function openLargeStore(
 }
 
 /** Returns the number of the newest migration, with a hash of the tables' definitions. */
-async function formOfStore(): Promise<string> {
+async function readStoreForm(): Promise<string> {
   const db = await openDatabase(':memory:')
   migrate(db)
   const tables = db.all`SELECT sql FROM sqlite_master ORDER BY name`
@@ -75,7 +75,7 @@ async function build(path: string, rows: number): Promise<void> {
   for (const { name } of ofMessages) db.exec(`DROP INDEX ${name}`)
   // One large write per several ten thousand rows instead of many merges.
   db.exec(`INSERT INTO gram (gram, rank) VALUES ('hashsize', 100000000)`)
-  const fill = filler(db, rows)
+  const fill = createFiller(db, rows)
   const grown = Math.floor(rows / 50)
   fill(rows - grown, distinct)
   db.exec(`INSERT INTO gram (gram, rank) VALUES ('hashsize', 1048576)`)
@@ -90,12 +90,12 @@ async function build(path: string, rows: number): Promise<void> {
 }
 
 /** Returns a function that fills the store up to a number of rows, with a number of rows per transaction. */
-function filler(db: Database, rows: number): (upTo: number, batch: number) => void {
-  const next = random(1)
+function createFiller(db: Database, rows: number): (upTo: number, batch: number) => void {
+  const next = createRandom(1)
   const bot = botId(session)
   const messages = Array.from({ length: Math.min(rows, distinct) }, (_, n) => {
-    const message = writtenAt(0, n, bot, users, next)
-    return { ...message, raw: wireText(message), grams: gramsOf(message.text) }
+    const message = createMessage(0, n, bot, users, next)
+    return { ...message, raw: toWireText(message), grams: gramsOf(message.text) }
   })
   const key = db.run`INSERT INTO session (name) VALUES (${session})`.lastInsertRowid
   const storedAt = Date.now()
@@ -105,7 +105,7 @@ function filler(db: Database, rows: number): (upTo: number, batch: number) => vo
       db.transaction(() => {
         for (const end = Math.min(upTo, n + batch); n < end; n++) {
           const { from: peer, text, raw, grams } = messages[n % distinct]!
-          const { messageId, at } = writtenAt(0, n, bot, 1, () => 0)
+          const { messageId, at } = createMessage(0, n, bot, 1, () => 0)
           const hash = Bun.hash(messageId).toString(36).padEnd(12, 'x').slice(0, 12)
           const { lastInsertRowid } = db.run`INSERT INTO message
             (message_id, session, sent, bot_id, peer, msg_type, timestamp, stored_at, content_hash, text, raw)

@@ -1,7 +1,7 @@
-import { oneDelivery } from './delivery.ts'
-import { memoryOf, post, startBenchService, startUpstream, temporaryFolder } from './process.ts'
-import { type Benchmark, median, mib, number, type Row, spread } from './report.ts'
-import { load, writeTalk } from './send.ts'
+import { measureDelivery } from './delivery.ts'
+import { createTemporaryFolder, memoryOf, post, startBenchService, startUpstream } from './process.ts'
+import { type Benchmark, formatNumber, formatSpread, median, type Row, toMib } from './report.ts'
+import { runLoad, writeSessionWithUsers } from './send.ts'
 
 type Size = readonly [users: number, accounts: number]
 
@@ -13,7 +13,7 @@ const sizes: readonly { what: string; size: Size }[] = [
   { what: '5,000 accounts', size: [10, 5000] },
 ]
 
-interface Found {
+interface Measurement {
   send: number
   delivery: number
   healthz: number
@@ -22,21 +22,22 @@ interface Found {
 }
 
 /** Measures ms at p50 with one caller and this many users or accounts, and then the service's memory. */
-async function look([users, accounts]: Size, seconds: number): Promise<Found> {
-  using folder = temporaryFolder()
+async function measureSize([users, accounts]: Size, seconds: number): Promise<Measurement> {
+  using folder = createTemporaryFolder()
   await using upstream = await startUpstream(['--hold-ms', '300000'])
-  writeTalk(folder.path, 'shop', upstream.ready, users)
-  for (let nth = 1; nth < accounts; nth++) writeTalk(folder.path, `other${nth}`, upstream.ready, 0)
+  writeSessionWithUsers(folder.path, 'shop', upstream.ready, users)
+  for (let nth = 1; nth < accounts; nth++)
+    writeSessionWithUsers(folder.path, `other${nth}`, upstream.ready, 0)
   await using service = await startBenchService(folder.path, upstream.ready)
   await post(`${upstream.ready}/control/parked`, { count: accounts })
   const timed = async (call: [path: string, body: string]) => {
-    await load(service.url, 1, 1, call)
-    return (await load(service.url, 1, seconds, call)).p50
+    await runLoad(service.url, 1, 1, call)
+    return (await runLoad(service.url, 1, seconds, call)).p50
   }
   const deliveries: number[] = []
   for (let nth = 0; nth < 60; nth++)
     deliveries.push(
-      await oneDelivery(upstream.ready, 'shop', () =>
+      await measureDelivery(upstream.ready, 'shop', () =>
         post(`${service.url}/tools/default/recv`, { timeout: 30 }),
       ),
     )
@@ -51,7 +52,7 @@ async function look([users, accounts]: Size, seconds: number): Promise<Found> {
     healthz,
     sessions,
     delivery: median(deliveries.slice(20)),
-    mib: mib(memoryOf(service.pid).rss),
+    mib: toMib(memoryOf(service.pid).rss),
   }
 }
 
@@ -63,13 +64,13 @@ export const many: Benchmark = {
     const seconds = quick ? 1 : 2
     const roundCount = Math.min(rounds, 2)
     const chosen = sizes.filter(({ size }) => !quick || size[1] <= 1500)
-    const bare: Found[] = []
-    const found = new Map(chosen.map(({ what }) => [what, [] as Found[]]))
+    const bare: Measurement[] = []
+    const found = new Map(chosen.map(({ what }) => [what, [] as Measurement[]]))
     for (let round = 0; round < roundCount; round++) {
-      bare.push(await look(few, seconds))
-      for (const { what, size } of chosen) found.get(what)!.push(await look(size, seconds))
+      bare.push(await measureSize(few, seconds))
+      for (const { what, size } of chosen) found.get(what)!.push(await measureSize(size, seconds))
     }
-    const of = (all: readonly Found[], key: keyof Found) => all.map(entry => entry[key])
+    const of = (all: readonly Measurement[], key: keyof Measurement) => all.map(entry => entry[key])
     return chosen.flatMap(({ what, size }) => {
       const ours = found.get(what)!
       const against = (key: 'send' | 'delivery' | 'healthz'): Row => {
@@ -77,12 +78,12 @@ export const many: Benchmark = {
         return {
           name: 'many',
           what: `${what}: ${key}`,
-          ours: `${number(took, 2)} ms`,
-          baseline: `${number(alone, 2)} ms`,
+          ours: `${formatNumber(took, 2)} ms`,
+          baseline: `${formatNumber(alone, 2)} ms`,
           result: (took / alone).toFixed(2),
           goal: '≤ 1.5',
           met: took / alone <= 1.5,
-          spread: spread(of(ours, key), 2),
+          spread: formatSpread(of(ours, key), 2),
         }
       }
       const [sessions, grown] = [
@@ -94,22 +95,22 @@ export const many: Benchmark = {
           ? {
               name: 'many',
               what: `${what}: memory`,
-              ours: `${number(median(of(ours, 'mib')))} MiB`,
-              baseline: `${number(median(of(bare, 'mib')))} MiB`,
-              result: `+ ${number(grown)} MiB`,
+              ours: `${formatNumber(median(of(ours, 'mib')))} MiB`,
+              baseline: `${formatNumber(median(of(bare, 'mib')))} MiB`,
+              result: `+ ${formatNumber(grown)} MiB`,
               goal: '≤ + 40 MiB',
               met: grown <= 40,
-              spread: spread(of(ours, 'mib'), 0),
+              spread: formatSpread(of(ours, 'mib'), 0),
             }
           : {
               name: 'many',
               what: `${what}: sessions`,
-              ours: `${number(sessions, 2)} ms`,
-              baseline: `${number(median(of(bare, 'sessions')), 2)} ms`,
-              result: `${number(sessions, 2)} ms`,
+              ours: `${formatNumber(sessions, 2)} ms`,
+              baseline: `${formatNumber(median(of(bare, 'sessions')), 2)} ms`,
+              result: `${formatNumber(sessions, 2)} ms`,
               goal: size[1] > 1500 ? '–' : '≤ 8 ms',
               met: size[1] > 1500 || sessions <= 8,
-              spread: spread(of(ours, 'sessions'), 2),
+              spread: formatSpread(of(ours, 'sessions'), 2),
             }
       const keys =
         size[1] === 1 ? (['send', 'delivery'] as const) : (['send', 'delivery', 'healthz'] as const)

@@ -2,17 +2,17 @@ import { rm } from 'node:fs/promises'
 import { join } from 'node:path'
 import {
   botId,
+  createTemporaryFolder,
   memoryOf,
   post,
   resetPeak,
   startBenchService,
   startChild,
   startUpstream,
-  temporaryFolder,
-  until,
+  waitUntil,
   writeSession,
 } from './process.ts'
-import { type Benchmark, inTurns, mib, type Row, speedRow, spread } from './report.ts'
+import { alternate, type Benchmark, createSpeedRow, formatSpread, type Row, toMib } from './report.ts'
 
 const session = 'shop'
 const user = 'o9cq80benchZkQ@im.wechat'
@@ -20,7 +20,7 @@ const user = 'o9cq80benchZkQ@im.wechat'
 const aesKey = Buffer.from('000102030405060708090a0b0c0d0e0f').toString('base64')
 
 /** Makes a stream of `size` bytes (whole MiB) from memory, one MiB at a time. */
-function source(size: number): ReadableStream<Uint8Array> {
+function createSource(size: number): ReadableStream<Uint8Array> {
   const block = new Uint8Array(1024 * 1024).fill(7)
   let left = size / block.length
   const pull = (controller: ReadableStreamDefaultController<Uint8Array>) =>
@@ -28,7 +28,7 @@ function source(size: number): ReadableStream<Uint8Array> {
   return new ReadableStream({ pull }, { highWaterMark: 0 })
 }
 
-async function sink(response: Response, size: number): Promise<void> {
+async function readToEnd(response: Response, size: number): Promise<void> {
   if (!response.ok) throw new Error(await response.text())
   let got = 0
   for await (const chunk of response.body ?? []) got += chunk.byteLength
@@ -41,8 +41,8 @@ export const media: Benchmark = {
     'MB/s of one file, compared with a bare server that streams the same bytes. POST /media: request body to file. Send by upload_id: file to a PUT at the CDN. The download tool: fetch to file with fsync. GET /media: fetch body to response, each chunk passing through the program. svc also encrypts or decrypts, and computes the digests that WeChat and the API need. Memory: the highest resident size during a transfer, minus that before the first one.',
   async run({ quick, rounds }) {
     const size = (quick ? 64 : 1024) * 1024 * 1024
-    using folder = temporaryFolder()
-    using bareFolder = temporaryFolder()
+    using folder = createTemporaryFolder()
+    using bareFolder = createTemporaryFolder()
     await using upstream = await startUpstream()
     const cdn = `${upstream.ready}/c2c`
     writeSession(folder.path, session, upstream.ready)
@@ -70,7 +70,7 @@ export const media: Benchmark = {
       })
       const message = `{"message_id":${id},${rest.slice(1)}`
       await post(`${upstream.ready}/control/say`, { run: 1, n: said, message })
-      await until('the message is stored', async () => {
+      await waitUntil('the message is stored', async () => {
         const page = await post(`${service.url}/tools/default/history`, { limit: 1 })
         return page.messages[0]?.message_id === id ? true : undefined
       })
@@ -85,7 +85,7 @@ export const media: Benchmark = {
       return bytes / 1e6 / ((performance.now() - from) / 1000)
     }
     const put = (url: string, bytes: number) =>
-      fetch(url, { method: 'POST', body: source(bytes), headers: { 'content-length': String(bytes) } })
+      fetch(url, { method: 'POST', body: createSource(bytes), headers: { 'content-length': String(bytes) } })
     const checked = async (response: Response): Promise<Response> => {
       if (!response.ok) throw new Error(await response.text())
       return response
@@ -128,7 +128,9 @@ export const media: Benchmark = {
       },
       async get(bytes: number) {
         const message_id = await say(bytes)
-        return watched(bytes, async () => sink(await fetch(`${service.url}/media/${message_id}/0`), bytes))
+        return watched(bytes, async () =>
+          readToEnd(await fetch(`${service.url}/media/${message_id}/0`), bytes),
+        )
       },
     }
     const theirs = {
@@ -139,7 +141,7 @@ export const media: Benchmark = {
       download: (bytes: number) =>
         timed(bytes, async () => void (await checked(await fetch(`${bare.ready}/download?size=${bytes}`)))),
       get: (bytes: number) =>
-        timed(bytes, async () => sink(await fetch(`${bare.ready}/relay?size=${bytes}`), bytes)),
+        timed(bytes, async () => readToEnd(await fetch(`${bare.ready}/relay?size=${bytes}`), bytes)),
     }
     await say(1024 * 1024)
     restBytes = memoryOf(service.pid).rss
@@ -156,7 +158,7 @@ export const media: Benchmark = {
     const found = new Map<string, { ours: number[]; baseline: number[] }>()
     for (let round = 0; round < rounds; round++) {
       for (const [way] of transfers) {
-        const pair = await inTurns(
+        const pair = await alternate(
           1,
           () => theirs[way](size),
           () => ours[way](size),
@@ -168,9 +170,9 @@ export const media: Benchmark = {
       }
     }
     const rows = transfers.map(([way, what]) =>
-      speedRow(found.get(way)!, {
+      createSpeedRow(found.get(way)!, {
         name: 'media',
-        what: `${what}, ${mib(size)} MiB`,
+        what: `${what}, ${toMib(size)} MiB`,
         unit: 'MB/s',
         goal: 0.8,
       }),
@@ -179,12 +181,12 @@ export const media: Benchmark = {
     const memory: Row = {
       name: 'media',
       what: 'memory during a transfer',
-      ours: `${mib(restBytes + most).toFixed(0)} MiB`,
-      baseline: `${mib(restBytes).toFixed(0)} MiB at rest`,
-      result: `+ ${mib(most).toFixed(0)} MiB`,
+      ours: `${toMib(restBytes + most).toFixed(0)} MiB`,
+      baseline: `${toMib(restBytes).toFixed(0)} MiB at rest`,
+      result: `+ ${toMib(most).toFixed(0)} MiB`,
       goal: '≤ + 64 MiB',
-      met: mib(most) <= 64,
-      spread: spread(growth.map(mib), 0),
+      met: toMib(most) <= 64,
+      spread: formatSpread(growth.map(toMib), 0),
     }
     return [...rows, memory]
   },

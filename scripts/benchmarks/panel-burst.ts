@@ -7,14 +7,14 @@ import { fillPanelStore, longUser, sessionName } from './panel-store.ts'
 import {
   botId,
   type Child,
+  createTemporaryFolder,
   post,
   startBenchService,
   startUpstream,
-  temporaryFolder,
   writeSession,
 } from './process.ts'
-import { type Benchmark, median, number, type Row, spread } from './report.ts'
-import { random, wireText, writtenAt } from './texts.ts'
+import { type Benchmark, formatNumber, formatSpread, median, type Row } from './report.ts'
+import { createMessage, createRandom, toWireText } from './texts.ts'
 
 const messages = 2000
 const replies = 20
@@ -63,9 +63,9 @@ const cases: readonly Case[] = [
 
 export const panelBurst: Benchmark = {
   name: 'panel-burst',
-  compares: `the admin panel in Chromium while ${number(messages)} messages come within about a second: the longest task of the page's main thread (processor time, by Chromium's trace).`,
+  compares: `the admin panel in Chromium while ${formatNumber(messages)} messages come within about a second: the longest task of the page's main thread (processor time, by Chromium's trace).`,
   async run({ quick, rounds }) {
-    using folder = temporaryFolder()
+    using folder = createTemporaryFolder()
     await buildPanel(panelFolder)
     const data = join(folder.path, 'data')
     await using upstream = await startUpstream()
@@ -81,7 +81,7 @@ export const panelBurst: Benchmark = {
       for (const burstCase of cases) {
         const took: number[] = []
         for (let round = 0; round < (quick ? 1 : rounds); round++)
-          took.push(await burst(browser, url, upstream, burstCase, run++))
+          took.push(await measureBurst(browser, url, upstream, burstCase, run++))
         const longest = median(took)
         rows.push({
           name: 'panel-burst',
@@ -91,7 +91,7 @@ export const panelBurst: Benchmark = {
           result: `${longest.toFixed(1)} ms`,
           goal: `≤ ${taskMs} ms`,
           met: longest <= taskMs,
-          spread: spread(took),
+          spread: formatSpread(took),
         })
       }
       return rows
@@ -101,7 +101,7 @@ export const panelBurst: Benchmark = {
   },
 }
 
-async function burst(
+async function measureBurst(
   browser: Browser,
   url: string,
   upstream: Child,
@@ -114,7 +114,7 @@ async function burst(
   await before?.(page)
   await page.waitForTimeout(3000)
   const longest = await longestTask(page, async () => {
-    await Promise.all([say(upstream, run, users), beside?.(page)])
+    await Promise.all([sendMessages(upstream, run, users), beside?.(page)])
     // Let the work that it started end.
     await page.waitForTimeout(1000)
   })
@@ -122,15 +122,15 @@ async function burst(
   return longest
 }
 
-async function say(upstream: Child, run: number, users: number): Promise<void> {
-  const next = random(run)
+async function sendMessages(upstream: Child, run: number, users: number): Promise<void> {
+  const next = createRandom(run)
   const size = messages / replies
   const from = performance.now()
   for (let reply = 0; reply < replies; reply++) {
     await post(`${upstream.ready}/control/parked`, { count: 1, session: sessionName(0) })
     const texts = Array.from({ length: size }, (_none, nth) => {
-      const message = writtenAt(run, reply * size + nth, botId(sessionName(0)), users, next)
-      return wireText({ ...message, at: Date.now() })
+      const message = createMessage(run, reply * size + nth, botId(sessionName(0)), users, next)
+      return toWireText({ ...message, at: Date.now() })
     })
     await post(`${upstream.ready}/control/say`, {
       run,

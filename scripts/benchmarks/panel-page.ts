@@ -34,12 +34,12 @@ const frameEnds = 'Commit'
 
 /** Returns the script time per frame while `work` runs, from Chromium's trace. */
 export const scriptPerFrame = async (page: Page, work: () => Promise<void>): Promise<FrameTimes> =>
-  summary(await traced(page, work))
+  summarizeFrames(await trace(page, work))
 
 /** Returns the longest task of the page's main thread while `work` runs, in ms of processor time. */
 export async function longestTask(page: Page, work: () => Promise<void>): Promise<number> {
   // More trace categories would make tasks longer.
-  const events = await traced(page, work, ['disabled-by-default-devtools.timeline', '__metadata'])
+  const events = await trace(page, work, ['disabled-by-default-devtools.timeline', '__metadata'])
   const mains = events.filter(({ name, args }) => name === 'thread_name' && args?.name === 'CrRendererMain')
   const tasks = events.filter(
     ({ name, pid, tid }) => name === 'RunTask' && mains.some(main => main.pid === pid && main.tid === tid),
@@ -55,7 +55,7 @@ const categories = [
   '__metadata',
 ]
 
-async function traced(page: Page, work: () => Promise<void>, included = categories): Promise<TraceEvent[]> {
+async function trace(page: Page, work: () => Promise<void>, included = categories): Promise<TraceEvent[]> {
   const cdp = await page.context().newCDPSession(page)
   const events: TraceEvent[] = []
   cdp.on('Tracing.dataCollected', ({ value }) => void events.push(...(value as unknown as TraceEvent[])))
@@ -75,7 +75,7 @@ async function stop(cdp: CDPSession): Promise<void> {
   await cdp.detach()
 }
 
-function summary(events: readonly TraceEvent[]): FrameTimes {
+function summarizeFrames(events: readonly TraceEvent[]): FrameTimes {
   const mains = events.filter(({ name, args }) => name === 'thread_name' && args?.name === 'CrRendererMain')
   let best: number[] = []
   for (const { pid, tid } of mains) {

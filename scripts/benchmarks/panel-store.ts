@@ -5,12 +5,12 @@ import { silentLog } from '../../src/platform/log.ts'
 import type { ReceivedMessage } from '../../src/storage/messages.ts'
 import { SqliteStore } from '../../src/storage/sqlite/store.ts'
 import { botId } from './process.ts'
-import { random, wireText, writtenAt } from './texts.ts'
+import { createMessage, createRandom, toWireText } from './texts.ts'
 
 export const sessionName = (nth: number): string => `session-${nth}`
 
 /** The user of the long conversation, whom the upstream also lets write. */
-export const longUser: string = writtenAt(0, 0, '', 1, () => 0).from
+export const longUser: string = createMessage(0, 0, '', 1, () => 0).from
 
 const batch = 2000
 const othersOfEach = 5
@@ -23,12 +23,12 @@ export async function fillPanelStore(dir: string, sessions: number, messages: nu
   const path = join(dir, 'messages.db')
   const options = { path, clock: systemClock, log: silentLog, maxAgeDays: 0, maxCount: 0 }
   const store = await SqliteStore.open(options)
-  const next = random(1)
+  const next = createRandom(1)
   const write = async (session: string, run: number, count: number, users: number) => {
     const bot = botId(session)
     for (let from = 0; from < count; from += batch) {
       const rows = Array.from({ length: Math.min(batch, count - from) }, (_, n): ReceivedMessage => {
-        const written = writtenAt(run, from + n, bot, users, next)
+        const written = createMessage(run, from + n, bot, users, next)
         // Each session has its own users.
         const message = run === 0 ? written : { ...written, from: `${run}.${n}${written.from}` }
         return {
@@ -40,7 +40,7 @@ export async function fillPanelStore(dir: string, sessions: number, messages: nu
           timestamp: Date.now() - 60_000 - (count - from - n) * 37,
           timed: true,
           contentHash: Bun.hash(message.messageId).toString(36),
-          raw: wireText(message),
+          raw: toWireText(message),
         }
       })
       await store.intake.insertReceived(session, bot, rows)
@@ -50,6 +50,6 @@ export async function fillPanelStore(dir: string, sessions: number, messages: nu
     for (let nth = 1; nth < sessions; nth++) await write(sessionName(nth), nth, othersOfEach, othersOfEach)
     await write(sessionName(0), 0, messages, 1)
   } finally {
-    await store.upkeep.close()
+    await store.maintenance.close()
   }
 }

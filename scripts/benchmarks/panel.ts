@@ -7,16 +7,16 @@ import {
   botId,
   type Child,
   cpuSecondsOf,
+  createTemporaryFolder,
   post,
   root,
   type Service,
   startBenchService,
   startUpstream,
-  temporaryFolder,
   writeSession,
 } from './process.ts'
-import { type Benchmark, number, percentile, type Row, spread } from './report.ts'
-import { random, textOf, wireText, writtenAt } from './texts.ts'
+import { type Benchmark, formatNumber, formatSpread, percentile, type Row } from './report.ts'
+import { createMessage, createRandom, createText, toWireText } from './texts.ts'
 
 const sessions = 50
 const messages = 100_000
@@ -28,9 +28,9 @@ const perSecond = 100
 
 export const panel: Benchmark = {
   name: 'panel',
-  compares: `the admin panel in Chromium over a store of ${sessions} accounts and a conversation of ${number(messages)} messages: the bytes of the first view; script time per frame of the page's main thread (processor time, from Chromium's trace) while a user scrolls that conversation and types a search; ms from the order to the upstream to answer until the message is visible in the open conversation; processor time of the service for ten open panels while ${perSecond} messages per second arrive.`,
+  compares: `the admin panel in Chromium over a store of ${sessions} accounts and a conversation of ${formatNumber(messages)} messages: the bytes of the first view; script time per frame of the page's main thread (processor time, from Chromium's trace) while a user scrolls that conversation and types a search; ms from the order to the upstream to answer until the message is visible in the open conversation; processor time of the service for ten open panels while ${perSecond} messages per second arrive.`,
   async run({ quick, note }) {
-    using folder = temporaryFolder()
+    using folder = createTemporaryFolder()
     const binary = join(folder.path, 'svc')
     const build = [process.execPath, join(root, 'scripts/build.ts'), `--outfile=${binary}`]
     if ((await Bun.spawn(build, { stdout: 'ignore' }).exited) !== 0) throw new Error('svc does not compile')
@@ -49,10 +49,10 @@ export const panel: Benchmark = {
     const browser = await launchBrowser()
     try {
       return [
-        ...(await firstViews(browser, url)),
-        ...(await frames(browser, url, quick ? 60 : 300)),
-        await arrivals(browser, url, upstream, quick ? 20 : 100),
-        await openPanels(browser, url, service, upstream, quick ? 5 : 20),
+        ...(await measureFirstViews(browser, url)),
+        ...(await measureFrames(browser, url, quick ? 60 : 300)),
+        await measureArrivals(browser, url, upstream, quick ? 20 : 100),
+        await measureOpenPanels(browser, url, service, upstream, quick ? 5 : 20),
       ]
     } finally {
       await browser.close()
@@ -60,19 +60,19 @@ export const panel: Benchmark = {
   },
 }
 
-const row = (row: Omit<Row, 'name' | 'baseline'> & { baseline?: string }): Row => ({
+const createRow = (row: Omit<Row, 'name' | 'baseline'> & { baseline?: string }): Row => ({
   name: 'panel',
   baseline: '',
   ...row,
 })
 
-async function open(browser: Browser, url: string): Promise<Page> {
+async function openPage(browser: Browser, url: string): Promise<Page> {
   const page = await browser.newPage({ viewport: { width: 1280, height: 800 }, locale: 'en' })
   await page.goto(url)
   return page
 }
 
-async function firstViews(browser: Browser, url: string): Promise<Row[]> {
+async function measureFirstViews(browser: Browser, url: string): Promise<Row[]> {
   const rows: Row[] = []
   for (const [what, path, seen] of [
     ['overview', '/', '.fleet .card .badge'],
@@ -87,7 +87,7 @@ async function firstViews(browser: Browser, url: string): Promise<Row[]> {
     await page.waitForTimeout(500)
     const bytes = transferred()
     rows.push(
-      row({
+      createRow({
         what: `first view: ${what}`,
         ours: `${(bytes / 1000).toFixed(1)} kB`,
         result: `${ms.toFixed(0)} ms`,
@@ -101,8 +101,8 @@ async function firstViews(browser: Browser, url: string): Promise<Row[]> {
   return rows
 }
 
-async function frames(browser: Browser, url: string, steps: number): Promise<Row[]> {
-  const page = await open(browser, `${url}${conversation}`)
+async function measureFrames(browser: Browser, url: string, steps: number): Promise<Row[]> {
+  const page = await openPage(browser, `${url}${conversation}`)
   await page.locator('.log article').first().waitFor()
   const { x, y } = { x: 900, y: 400 }
   await page.mouse.move(x, y)
@@ -121,7 +121,7 @@ async function frames(browser: Browser, url: string, steps: number): Promise<Row
   await page.close()
   return [['scrolling', scrolled] as const, ['typing a search', typed] as const].map(
     ([what, { worst, p99, frames: count }]) =>
-      row({
+      createRow({
         what: `${what}: script of the busiest frame`,
         ours: `${worst.toFixed(1)} ms`,
         result: `${worst.toFixed(1)} ms`,
@@ -133,14 +133,14 @@ async function frames(browser: Browser, url: string, steps: number): Promise<Row
 }
 
 /** Lets the user of the long conversation write. */
-const say = (upstream: Child, n: number, text: string): Promise<{ said: boolean }> => {
-  const message = { ...writtenAt(900, n, botId(sessionName(0)), 1, () => 0), at: Date.now(), text }
-  const order = { run: 900, n, session: `:${sessionName(0)}`, message: wireText(message) }
+const sendMessage = (upstream: Child, n: number, text: string): Promise<{ said: boolean }> => {
+  const message = { ...createMessage(900, n, botId(sessionName(0)), 1, () => 0), at: Date.now(), text }
+  const order = { run: 900, n, session: `:${sessionName(0)}`, message: toWireText(message) }
   return post(`${upstream.ready}/control/say`, order)
 }
 
-async function arrivals(browser: Browser, url: string, upstream: Child, count: number): Promise<Row> {
-  const page = await open(browser, `${url}${conversation}`)
+async function measureArrivals(browser: Browser, url: string, upstream: Child, count: number): Promise<Row> {
+  const page = await openPage(browser, `${url}${conversation}`)
   await page.locator('.log article').first().waitFor()
   const took: number[] = []
   for (let n = 0; n < count; n++) {
@@ -161,23 +161,23 @@ async function arrivals(browser: Browser, url: string, upstream: Child, count: n
     // The poll that takes the message must be held again.
     await post(`${upstream.ready}/control/parked`, { count: sessions })
     const from = Date.now()
-    const { said } = await say(upstream, n, text)
+    const { said } = await sendMessage(upstream, n, text)
     if (!said) throw new Error('nobody polled')
     took.push((await seen) - from)
   }
   await page.close()
   const worst = Math.max(...took)
-  return row({
+  return createRow({
     what: 'a message stands in the open conversation',
     ours: `${percentile(took, 0.5)} ms`,
     result: `${worst} ms at most`,
     goal: `≤ ${arrivalMs} ms`,
     met: worst <= arrivalMs,
-    spread: spread(took, 0),
+    spread: formatSpread(took, 0),
   })
 }
 
-async function openPanels(
+async function measureOpenPanels(
   browser: Browser,
   url: string,
   service: Service,
@@ -185,23 +185,23 @@ async function openPanels(
   seconds: number,
 ): Promise<Row> {
   let n = 10_000
-  const next = random(3)
+  const next = createRandom(3)
   const share = async () => {
     const [cpu, from] = [cpuSecondsOf(service.pid), performance.now()]
     for (let sentCount = 0; sentCount < seconds * perSecond; sentCount++) {
-      await say(upstream, n++, textOf(next))
+      await sendMessage(upstream, n++, createText(next))
       const ahead = from + (sentCount + 1) * (1000 / perSecond) - performance.now()
       if (ahead > 0) await Bun.sleep(ahead)
     }
     return ((cpuSecondsOf(service.pid) - cpu) / ((performance.now() - from) / 1000)) * 100
   }
   const without = await share()
-  const pages = await Promise.all(Array.from({ length: 10 }, () => open(browser, url)))
+  const pages = await Promise.all(Array.from({ length: 10 }, () => openPage(browser, url)))
   await Promise.all(pages.map(page => page.locator('.fleet .badge').first().waitFor()))
   const withTen = await share()
   await Promise.all(pages.map(page => page.close()))
   const extra = withTen - without
-  return row({
+  return createRow({
     what: `ten open panels, ${perSecond} messages/s: share of a core`,
     ours: `${withTen.toFixed(1)} %`,
     baseline: `${without.toFixed(1)} %`,

@@ -13,7 +13,7 @@ export type { Service } from '../../test/support/service.ts'
 export const root = join(import.meta.dirname, '../..')
 
 /** Makes a temporary folder, which is removed on disposal. */
-export function temporaryFolder(): Disposable & { path: string } {
+export function createTemporaryFolder(): Disposable & { path: string } {
   const path = mkdtempSync(join(tmpdir(), 'svc-bench-'))
   return { path, [Symbol.dispose]: () => rmSync(path, { recursive: true, force: true }) }
 }
@@ -144,7 +144,7 @@ export async function post(url: string, body: unknown = {}): Promise<any> {
 }
 
 /** Repeats `look` until it returns something. */
-export async function until<T>(
+export async function waitUntil<T>(
   what: string,
   read: () => Promise<T | undefined>,
   withinMs = 60_000,

@@ -7,20 +7,29 @@ import { join } from 'node:path'
 import { systemClock } from '../../src/platform/clock.ts'
 import { silentLog } from '../../src/platform/log.ts'
 import { SqliteStore } from '../../src/storage/sqlite/store.ts'
-import { ingestedPerSecond, oursTakesIn, prepareBacklog, session } from './ingest.ts'
+import { ingestWithSvc, prepareBacklog, readIngestSpeed, session } from './ingest.ts'
 import {
   botId,
   cpuSecondsOf,
+  createTemporaryFolder,
   memoryOf,
   post,
   resetPeak,
   startBenchService,
   startChild,
   startUpstream,
-  temporaryFolder,
   writeSession,
 } from './process.ts'
-import { type Benchmark, inTurns, median, mib, number, type Row, speedRow, spread } from './report.ts'
+import {
+  alternate,
+  type Benchmark,
+  createSpeedRow,
+  formatNumber,
+  formatSpread,
+  median,
+  type Row,
+  toMib,
+} from './report.ts'
 
 /** Starts a receiver that counts its answers, each after `answerMs`, and that never answers under `/hang`. */
 function startReceiver(answerMs: number) {
@@ -51,7 +60,7 @@ async function addEndpoints(dir: string, urls: readonly string[], beginning = fa
   const options = { path, clock: systemClock, log: silentLog, maxAgeDays: 0, maxCount: 0 }
   const store = await SqliteStore.open(options)
   try {
-    const position = beginning ? '' : await store.events.head()
+    const position = beginning ? '' : await store.events.getHead()
     for (const [nth, url] of urls.entries())
       await store.webhooks.add({
         id: `wh_${nth}`,
@@ -66,12 +75,12 @@ async function addEndpoints(dir: string, urls: readonly string[], beginning = fa
         position,
       })
   } finally {
-    await store.upkeep.close()
+    await store.maintenance.close()
   }
 }
 
 /** Waits until everything is delivered. @returns deliveries per second since the first one */
-async function drained(came: () => number, total: number): Promise<number> {
+async function measureDrain(came: () => number, total: number): Promise<number> {
   while (came() === 0) await Bun.sleep(1)
   const from = performance.now()
   while (came() < total) await Bun.sleep(5)
@@ -79,8 +88,8 @@ async function drained(came: () => number, total: number): Promise<number> {
 }
 
 /** Delivers messages to 50 endpoints that answer, beside `hanging` endpoints that do not. */
-async function besideHanging(messages: number, hanging: number) {
-  using folder = temporaryFolder()
+async function measureBesideHanging(messages: number, hanging: number) {
+  using folder = createTemporaryFolder()
   using receiver = startReceiver(0)
   await using upstream = await startUpstream()
   writeSession(folder.path, session, upstream.ready)
@@ -88,7 +97,7 @@ async function besideHanging(messages: number, hanging: number) {
   await addEndpoints(folder.path, [...urls(50, '/'), ...urls(hanging, '/hang')])
   await prepareBacklog(upstream, messages)
   await using service = await startBenchService(folder.path, upstream.ready)
-  const perSecond = await drained(receiver.came, messages * 50)
+  const perSecond = await measureDrain(receiver.came, messages * 50)
   return { perSecond, bytes: memoryOf(service.pid).peak }
 }
 
@@ -100,24 +109,24 @@ const hanging: Benchmark = {
     const messages = quick ? 100 : 600
     const bytes = { ours: [] as number[], baseline: [] as number[] }
     const measure = async (which: keyof typeof bytes) => {
-      const found = await besideHanging(messages, which === 'ours' ? 50 : 0)
+      const found = await measureBesideHanging(messages, which === 'ours' ? 50 : 0)
       bytes[which].push(found.bytes)
       return found.perSecond
     }
-    const paired = await inTurns(
+    const paired = await alternate(
       rounds,
       () => measure('baseline'),
       () => measure('ours'),
     )
     const what = '50 endpoints beside 50 that hang, against alone'
-    const row = speedRow(paired, { name: 'push-hanging', what, unit: '/s', goal: 0.9 })
-    const more = mib(median(bytes.ours) - median(bytes.baseline))
-    const each = bytes.ours.map((value, i) => mib(value - bytes.baseline[i]!))
-    return [row, memoryRow('push-hanging', 'the same, memory', bytes, { more, goal: 20, each })]
+    const row = createSpeedRow(paired, { name: 'push-hanging', what, unit: '/s', goal: 0.9 })
+    const more = toMib(median(bytes.ours) - median(bytes.baseline))
+    const each = bytes.ours.map((value, i) => toMib(value - bytes.baseline[i]!))
+    return [row, createMemoryRow('push-hanging', 'the same, memory', bytes, { more, goal: 20, each })]
   },
 }
 
-const memoryRow = (
+const createMemoryRow = (
   name: string,
   what: string,
   bytes: { ours: number[]; baseline: number[] },
@@ -125,12 +134,12 @@ const memoryRow = (
 ): Row => ({
   name,
   what,
-  ours: `${number(mib(median(bytes.ours)))} MiB`,
-  baseline: `${number(mib(median(bytes.baseline)))} MiB`,
+  ours: `${formatNumber(toMib(median(bytes.ours)))} MiB`,
+  baseline: `${formatNumber(toMib(median(bytes.baseline)))} MiB`,
   result: `+ ${more.toFixed(1)} MiB`,
   goal: `≤ + ${goal} MiB`,
   met: more <= goal,
-  spread: spread(each),
+  spread: formatSpread(each),
 })
 
 /** Opens readers of a stream that store nothing. @returns the bytes so far; disposal closes the readers */
@@ -158,14 +167,14 @@ async function openReaders(url: string, count: number) {
   }
 }
 
-let said = 0
+let messageCount = 0
 /** Sends 100 messages per second. @returns the processor time of the process in that time, in seconds */
-async function saying(upstream: string, bot: string, pid: number, seconds: number): Promise<number> {
+async function sendSteadily(upstream: string, bot: string, pid: number, seconds: number): Promise<number> {
   const before = cpuSecondsOf(pid)
   const from = performance.now()
   for (let n = 0; n < seconds * 100; n++) {
     await post(`${upstream}/control/parked`, { count: 1, session: bot })
-    await post(`${upstream}/control/say`, { run: 2, n: ++said, to: botId(bot), session: bot })
+    await post(`${upstream}/control/say`, { run: 2, n: ++messageCount, to: botId(bot), session: bot })
     await Bun.sleep(Math.max(0, from + n * 10 - performance.now()))
   }
   return cpuSecondsOf(pid) - before
@@ -175,16 +184,16 @@ async function saying(upstream: string, bot: string, pid: number, seconds: numbe
  * Returns what readers add to the cost of a process: bytes of memory per reader, ms of processor time per
  * message.
  */
-async function readersCost(
+async function measureReadersCost(
   { url, pid }: { url: string; pid: number },
   { upstream, bot, readers, seconds }: { upstream: string; bot: string; readers: number; seconds: number },
 ) {
-  await saying(upstream, bot, pid, 1)
-  const without = await saying(upstream, bot, pid, seconds)
+  await sendSteadily(upstream, bot, pid, 1)
+  const without = await sendSteadily(upstream, bot, pid, seconds)
   const before = memoryOf(pid).rss
   using opened = await openReaders(url, readers)
   const before2 = opened.bytes()
-  const beside = await saying(upstream, bot, pid, seconds)
+  const beside = await sendSteadily(upstream, bot, pid, seconds)
   const messages = seconds * 100
   return {
     bytesEach: (memoryOf(pid).rss - before) / readers,
@@ -200,23 +209,26 @@ const readers: Benchmark = {
     'ms of processor time per message that 1,000 readers of GET /events add to the cost without readers, at 100 messages/s, compared with a process that polls the same upstream and broadcasts frames of the same size, each encoded once. Memory: the growth of the service per reader.',
   async run({ quick, rounds }) {
     const [count, seconds] = quick ? [200, 1] : [1000, 5]
-    using folder = temporaryFolder()
+    using folder = createTemporaryFolder()
     await using upstream = await startUpstream()
     await using other = await startUpstream()
     writeSession(folder.path, session, upstream.ready)
-    const found: Record<'ours' | 'bare', Awaited<ReturnType<typeof readersCost>>[]> = { ours: [], bare: [] }
+    const found: Record<'ours' | 'bare', Awaited<ReturnType<typeof measureReadersCost>>[]> = {
+      ours: [],
+      bare: [],
+    }
     for (let round = 0; round < rounds; round++) {
       await using service = await startBenchService(folder.path, upstream.ready)
       const { pid, url } = service
       const from = { readers: count, seconds }
-      const ours = await readersCost(
+      const ours = await measureReadersCost(
         { pid, url: `${url}/events?types=message.received` },
         { ...from, upstream: upstream.ready, bot: session },
       )
       found.ours.push(ours)
       await using bare = await startChild('bare-push.ts', [other.ready, '', String(Math.round(ours.frame))])
       const address = { pid: bare.pid, url: `${bare.ready}/events` }
-      found.bare.push(await readersCost(address, { ...from, upstream: other.ready, bot: '' }))
+      found.bare.push(await measureReadersCost(address, { ...from, upstream: other.ready, bot: '' }))
     }
     const of = (which: 'ours' | 'bare', key: 'cpuMs' | 'bytesEach') => found[which].map(entry => entry[key])
     const [ours, bare] = [median(of('ours', 'cpuMs')), median(of('bare', 'cpuMs'))]
@@ -224,13 +236,13 @@ const readers: Benchmark = {
     return [
       {
         name: 'push-readers',
-        what: `${number(count)} stream readers, 100 messages/s`,
+        what: `${formatNumber(count)} stream readers, 100 messages/s`,
         ours: `${ours.toFixed(2)} ms`,
         baseline: `${bare.toFixed(2)} ms`,
         result: (ours / bare).toFixed(2),
         goal: '≤ 1.5 ×',
         met: ours / bare <= 1.5,
-        spread: spread(
+        spread: formatSpread(
           found.ours.map((one, i) => one.cpuMs / found.bare[i]!.cpuMs),
           2,
         ),
@@ -243,7 +255,7 @@ const readers: Benchmark = {
         result: `${median(each).toFixed(0)} KB`,
         goal: '≤ 60 KB',
         met: median(each) <= 60,
-        spread: spread(each, 0),
+        spread: formatSpread(each, 0),
       },
     ]
   },
@@ -255,14 +267,14 @@ const few = 2000
 /**
  * Measures deliveries of a process: their speed, and how much its largest memory grew after the first few.
  */
-async function leaving(pid: number, came: () => number, messages: number) {
+async function measureBacklog(pid: number, came: () => number, messages: number) {
   resetPeak(pid)
   while (came() < few) await Bun.sleep(1)
   const from = performance.now()
   const before = memoryOf(pid).peak
   while (came() < messages) await Bun.sleep(5)
   const perSecond = (messages - few) / ((performance.now() - from) / 1000)
-  return { perSecond, more: mib(memoryOf(pid).peak - before) }
+  return { perSecond, more: toMib(memoryOf(pid).peak - before) }
 }
 
 const backlog: Benchmark = {
@@ -271,14 +283,17 @@ const backlog: Benchmark = {
     'deliveries/s of a stored log of 100,000 messages of 200 conversations to one endpoint that was away and answers after 5 ms; and how far the largest memory exceeds that of the first 2,000 deliveries, compared with a bare loop that reads the same store and makes as many POSTs.',
   async run({ quick, rounds }) {
     const messages = quick ? 10_000 : 100_000
-    const found: Record<'ours' | 'bare', Awaited<ReturnType<typeof leaving>>[]> = { ours: [], bare: [] }
+    const found: Record<'ours' | 'bare', Awaited<ReturnType<typeof measureBacklog>>[]> = {
+      ours: [],
+      bare: [],
+    }
     for (let round = 0; round < rounds; round++) {
-      using folder = temporaryFolder()
+      using folder = createTemporaryFolder()
       await using upstream = await startUpstream()
       await prepareBacklog(upstream, messages)
       writeSession(folder.path, session, upstream.ready)
       const first = await startBenchService(folder.path, upstream.ready)
-      await ingestedPerSecond(upstream, messages)
+      await readIngestSpeed(upstream, messages)
       await first[Symbol.asyncDispose]()
       {
         using receiver = startReceiver(5)
@@ -286,12 +301,12 @@ const backlog: Benchmark = {
           join(folder.path, 'messages.db'),
           receiver.url,
         ])
-        found.bare.push(await leaving(bare.pid, receiver.came, messages))
+        found.bare.push(await measureBacklog(bare.pid, receiver.came, messages))
       }
       using receiver = startReceiver(5)
       await addEndpoints(folder.path, [receiver.url], true)
       await using service = await startBenchService(folder.path, upstream.ready)
-      found.ours.push(await leaving(service.pid, receiver.came, messages))
+      found.ours.push(await measureBacklog(service.pid, receiver.came, messages))
     }
     const speeds = found.ours.map(({ perSecond }) => perSecond)
     const [speed, bareSpeed] = [median(speeds), median(found.bare.map(({ perSecond }) => perSecond))]
@@ -301,12 +316,12 @@ const backlog: Benchmark = {
       {
         name: 'push-backlog',
         what: 'a stored backlog, one endpoint',
-        ours: `${number(speed)} /s`,
-        baseline: `${number(bareSpeed)} /s`,
-        result: `${number(speed)} /s`,
+        ours: `${formatNumber(speed)} /s`,
+        baseline: `${formatNumber(bareSpeed)} /s`,
+        result: `${formatNumber(speed)} /s`,
         goal: '≥ 1,000 /s',
         met: speed >= 1000,
-        spread: spread(speeds, 0),
+        spread: formatSpread(speeds, 0),
       },
       {
         name: 'push-backlog',
@@ -316,7 +331,7 @@ const backlog: Benchmark = {
         result: `${(ours! - bare!).toFixed(1)} MiB`,
         goal: '≤ 10 MiB',
         met: ours! - bare! <= 10,
-        spread: spread(beyond),
+        spread: formatSpread(beyond),
       },
     ]
   },
@@ -328,21 +343,21 @@ const ingestBeside: Benchmark = {
   async run({ quick, rounds }) {
     const messages = quick ? 5000 : 20_000
     await using upstream = await startUpstream()
-    const paired = await inTurns(
+    const paired = await alternate(
       rounds,
-      () => oursTakesIn(upstream, messages),
+      () => ingestWithSvc(upstream, messages),
       async () => {
-        using folder = temporaryFolder()
+        using folder = createTemporaryFolder()
         using receiver = startReceiver(0)
         await addEndpoints(
           folder.path,
           Array.from({ length: 10 }, () => receiver.url),
         )
-        return await oursTakesIn(upstream, messages, folder.path)
+        return await ingestWithSvc(upstream, messages, folder.path)
       },
     )
     const what = 'ingest with 10 endpoints, against none'
-    return [speedRow(paired, { name: 'push-ingest', what, unit: 'msg/s', goal: 0.9 })]
+    return [createSpeedRow(paired, { name: 'push-ingest', what, unit: 'msg/s', goal: 0.9 })]
   },
 }
 

@@ -1,15 +1,15 @@
-import { oneDelivery } from './delivery.ts'
+import { measureDelivery } from './delivery.ts'
 import { prepareBacklog, session } from './ingest.ts'
 import {
+  createTemporaryFolder,
   post,
   root,
   startBenchService,
   startChild,
   startUpstream,
-  temporaryFolder,
   writeSession,
 } from './process.ts'
-import { type Benchmark, number, percentile, type Row, spread } from './report.ts'
+import { type Benchmark, formatNumber, formatSpread, percentile, type Row } from './report.ts'
 
 /** Deliveries that arrive by themselves: counts them, and lets a caller wait for the next one. */
 class Arrivals {
@@ -76,7 +76,7 @@ async function addWebhook(dir: string, url: string): Promise<void> {
 }
 
 /** Returns rows of how much later than the baseline something arrived. */
-function laterRows(what: string, times: Record<'ours' | 'bare', number[][]>): Row[] {
+function createLaterRows(what: string, times: Record<'ours' | 'bare', number[][]>): Row[] {
   return ([0.5, 0.99] as const).map((p, i) => {
     const limit = [5, 30][i]!
     const [ours, bare] = [times.ours.flat(), times.bare.flat()].map(list => percentile(list, p))
@@ -89,15 +89,15 @@ function laterRows(what: string, times: Record<'ours' | 'bare', number[][]>): Ro
       result: `+ ${(ours! - bare!).toFixed(2)} ms`,
       goal: `≤ + ${limit} ms`,
       met: ours! - bare! <= limit,
-      spread: spread(extras, 2),
+      spread: formatSpread(extras, 2),
     }
   })
 }
 
 /** Measures how long a message takes to a webhook's receiver and to a stream reader. */
-async function later(quick: boolean, rounds: number): Promise<Row[]> {
+async function measureLater(quick: boolean, rounds: number): Promise<Row[]> {
   const each = quick ? 50 : 200
-  using folder = temporaryFolder()
+  using folder = createTemporaryFolder()
   using receiver = startReceiver(0)
   await using upstream = await startUpstream()
   await using other = await startUpstream()
@@ -110,8 +110,8 @@ async function later(quick: boolean, rounds: number): Promise<Row[]> {
   await follow(`${service.url}/events?types=message.received`, streams.ours, reading.signal)
   await follow(`${bare.ready}/events`, streams.bare, reading.signal)
   const deliverFrom = {
-    ours: (wait: () => Promise<unknown[]>) => oneDelivery(upstream.ready, session, wait),
-    bare: (wait: () => Promise<unknown[]>) => oneDelivery(other.ready, '', wait),
+    ours: (wait: () => Promise<unknown[]>) => measureDelivery(upstream.ready, session, wait),
+    bare: (wait: () => Promise<unknown[]>) => measureDelivery(other.ready, '', wait),
   }
   const rows: Row[] = []
   for (const [what, place] of [
@@ -131,7 +131,7 @@ async function later(quick: boolean, rounds: number): Promise<Row[]> {
       times.ours.push(found.ours)
       times.bare.push(found.bare)
     }
-    rows.push(...laterRows(what, times))
+    rows.push(...createLaterRows(what, times))
   }
   reading.abort()
   return rows
@@ -142,8 +142,8 @@ async function later(quick: boolean, rounds: number): Promise<Row[]> {
  *
  * @returns deliveries per second
  */
-async function drained(messages: number): Promise<number> {
-  using folder = temporaryFolder()
+async function measureDrain(messages: number): Promise<number> {
+  using folder = createTemporaryFolder()
   using receiver = startReceiver(5)
   await using upstream = await startUpstream()
   writeSession(folder.path, session, upstream.ready)
@@ -168,10 +168,10 @@ export const push: Benchmark = {
   compares:
     'ms from the order to the upstream to answer until a webhook’s receiver, or a reader of GET /events, has the event, compared with a bare process that polls and passes messages on at once (svc stores durably, signs, and keeps its position). Deliveries/s of a backlog of 200 conversations to one receiver that takes 5 ms per answer, from the first delivery on, while the backlog is still being stored.',
   async run({ quick, rounds }) {
-    const rows = await later(quick, rounds)
+    const rows = await measureLater(quick, rounds)
     const messages = quick ? 3000 : 10_000
     const speeds: number[] = []
-    for (let round = 0; round < rounds; round++) speeds.push(await drained(messages))
+    for (let round = 0; round < rounds; round++) speeds.push(await measureDrain(messages))
     const speed = percentile(speeds, 0.5)
     return [
       ...rows,
@@ -179,11 +179,11 @@ export const push: Benchmark = {
         name: 'push',
         what: 'webhooks out, 200 conversations',
         baseline: '–',
-        ours: `${number(speed)} /s`,
-        result: `${number(speed)} /s`,
+        ours: `${formatNumber(speed)} /s`,
+        result: `${formatNumber(speed)} /s`,
         goal: '≥ 1,000 /s',
         met: speed >= 1000,
-        spread: spread(speeds, 0),
+        spread: formatSpread(speeds, 0),
       },
     ]
   },

@@ -3,16 +3,16 @@ import { join } from 'node:path'
 import {
   botId,
   cpuSecondsOf,
+  createTemporaryFolder,
   post,
   root,
   type Service,
   startBenchService,
   startUpstream,
-  temporaryFolder,
-  until,
+  waitUntil,
 } from './process.ts'
-import { type Benchmark, median, number, type Row, spread } from './report.ts'
-import { writeTalk } from './send.ts'
+import { type Benchmark, formatNumber, formatSpread, median, type Row } from './report.ts'
+import { writeSessionWithUsers } from './send.ts'
 
 const few = 10
 /** The canned upstream holds a poll for so long: in a span of this length each session is answered once. */
@@ -28,12 +28,16 @@ export const quiet: Benchmark = {
     const large = await look(accounts, Math.min(rounds, quick ? 1 : 3), quick)
     const name = 'quiet'
     const ratios = large.open.map((open, nth) => open / large.closed[nth]!)
-    const share = (values: readonly number[]) => `${number(median(values) * 100, 2)} %`
+    const share = (values: readonly number[]) => `${formatNumber(median(values) * 100, 2)} %`
     const rows: Row[] = [
       {
         ...{ name, what: `${accounts} accounts: share of a core, one panel open` },
-        ...{ ours: share(large.open), baseline: share(large.closed), result: number(median(ratios), 2) },
-        ...{ goal: '≤ 1.2', met: median(ratios) <= 1.2, spread: spread(ratios, 2) },
+        ...{
+          ours: share(large.open),
+          baseline: share(large.closed),
+          result: formatNumber(median(ratios), 2),
+        },
+        ...{ goal: '≤ 1.2', met: median(ratios) <= 1.2, spread: formatSpread(ratios, 2) },
       },
     ]
     for (const who of ['poller', 'poller with a panel', 'watcher'] as const)
@@ -43,8 +47,13 @@ export const quiet: Benchmark = {
         const met = what === 'looks' || ours <= baseline * 1.2 + 1
         rows.push({
           ...{ name, what: `${accounts} accounts, ${who}: ${what === 'looks' ? 'looks at files' : what}` },
-          ...{ ours: `${number(ours, 1)}/s`, baseline: `${number(baseline, 1)}/s` },
-          ...{ result: number(ours / baseline, 2), goal: what === 'looks' ? '–' : '≤ 1.2', met, spread: '' },
+          ...{ ours: `${formatNumber(ours, 1)}/s`, baseline: `${formatNumber(baseline, 1)}/s` },
+          ...{
+            result: formatNumber(ours / baseline, 2),
+            goal: what === 'looks' ? '–' : '≤ 1.2',
+            met,
+            spread: '',
+          },
         })
       }
     return rows
@@ -54,10 +63,10 @@ export const quiet: Benchmark = {
 type Counted = Record<'statements' | 'looks', number>
 
 async function look(accounts: number, rounds: number, quick: boolean) {
-  using folder = temporaryFolder()
+  using folder = createTemporaryFolder()
   const data = join(folder.path, 'data')
   await using upstream = await startUpstream(['--hold-ms', String(holdSeconds * 1000)])
-  for (let nth = 0; nth < accounts; nth++) writeTalk(data, `shop${nth}`, upstream.ready, 1)
+  for (let nth = 0; nth < accounts; nth++) writeSessionWithUsers(data, `shop${nth}`, upstream.ready, 1)
   const counting = join(import.meta.dirname, 'counted.ts')
   const start = (file: string) =>
     startBenchService(data, upstream.ready, {
@@ -131,7 +140,7 @@ async function countedOf({ pid }: Service, file: string, seconds: number): Promi
     rmSync(file, { force: true })
     process.kill(pid, 'SIGUSR2')
     return Number(
-      await until('counts', async () => {
+      await waitUntil('counts', async () => {
         await Bun.sleep(10)
         return (existsSync(file) && readFileSync(file, 'utf8')) || undefined
       }),

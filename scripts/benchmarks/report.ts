@@ -53,7 +53,7 @@ export interface Paired {
  * Measures baseline and svc alternately, `rounds` times each, so that a slow moment of the machine slows
  * both.
  */
-export async function inTurns(
+export async function alternate(
   rounds: number,
   baseline: (round: number) => Promise<number>,
   ours: (round: number) => Promise<number>,
@@ -70,7 +70,7 @@ export async function inTurns(
  * Returns the row of a speed where more is better: the ratio of the medians, with the ratio of each round as
  * the spread.
  */
-export function speedRow(
+export function createSpeedRow(
   paired: Paired,
   about: { name: string; what: string; unit: string; goal: number; digits?: number },
 ): Row {
@@ -80,22 +80,22 @@ export function speedRow(
   return {
     name,
     what,
-    ours: `${number(median(paired.ours), digits)} ${unit}`,
-    baseline: `${number(median(paired.baseline), digits)} ${unit}`,
+    ours: `${formatNumber(median(paired.ours), digits)} ${unit}`,
+    baseline: `${formatNumber(median(paired.baseline), digits)} ${unit}`,
     result: ratio.toFixed(2),
     goal: `≥ ${goal}`,
     met: ratio >= goal,
-    spread: spread(ratios, 2),
+    spread: formatSpread(ratios, 2),
   }
 }
 
-export const spread = (values: readonly number[], digits = 1): string =>
+export const formatSpread = (values: readonly number[], digits = 1): string =>
   `${Math.min(...values).toFixed(digits)} … ${Math.max(...values).toFixed(digits)} (${values.length})`
 
-export const number = (value: number, digits = 0): string =>
+export const formatNumber = (value: number, digits = 0): string =>
   value.toLocaleString('en-US', { minimumFractionDigits: digits, maximumFractionDigits: digits })
 
-export const mib = (bytes: number): number => bytes / 1024 ** 2
+export const toMib = (bytes: number): number => bytes / 1024 ** 2
 
 export function tableOf(rows: readonly Row[]): string {
   const cells = [

@@ -1,13 +1,13 @@
 import {
   cpuSecondsOf,
+  createTemporaryFolder,
   post,
   startBenchService,
   startChild,
   startUpstream,
-  temporaryFolder,
   writeSession,
 } from './process.ts'
-import { type Benchmark, inTurns, median, speedRow } from './report.ts'
+import { alternate, type Benchmark, createSpeedRow, median } from './report.ts'
 
 const path = '/tools/default/sessions'
 
@@ -16,7 +16,7 @@ export const rest: Benchmark = {
   compares:
     'requests/s of POST /tools/default/sessions with one connected session, compared with a bare Bun.serve handler that parses the body and answers with the same JSON; 32 connections of plain sockets from another process. With 10 sessions on one connection: compared with the service with one session.',
   async run({ quick, rounds, note }) {
-    using folder = temporaryFolder()
+    using folder = createTemporaryFolder()
     await using upstream = await startUpstream()
     writeSession(folder.path, 'shop', upstream.ready)
     await using service = await startBenchService(folder.path, upstream.ready)
@@ -38,16 +38,16 @@ export const rest: Benchmark = {
     // During the first seconds the runtime still compiles.
     await measure(bare.ready, bare.pid, [])
     await measure(service.url, service.pid, [])
-    const paired = await inTurns(
+    const paired = await alternate(
       rounds,
       () => measure(bare.ready, bare.pid, cpu.bare),
       () => measure(service.url, service.pid, cpu.ours),
     )
-    using tenFolder = temporaryFolder()
+    using tenFolder = createTemporaryFolder()
     for (let i = 0; i < 10; i++) writeSession(tenFolder.path, `shop-${i}`, upstream.ready)
     await using ten = await startBenchService(tenFolder.path, upstream.ready)
     await measure(ten.url, ten.pid, [], '1')
-    const many = await inTurns(
+    const many = await alternate(
       rounds,
       () => measure(service.url, service.pid, [], '1'),
       () => measure(ten.url, ten.pid, [], '1'),
@@ -56,8 +56,8 @@ export const rest: Benchmark = {
       `rest: processor time per request ${median(cpu.ours).toFixed(1)} µs, bare ${median(cpu.bare).toFixed(1)} µs`,
     )
     return [
-      speedRow(paired, { name: 'rest', what: 'small tool call (sessions)', unit: 'req/s', goal: 0.65 }),
-      speedRow(many, { name: 'rest', what: '10 sessions, 1 connection', unit: 'req/s', goal: 0.5 }),
+      createSpeedRow(paired, { name: 'rest', what: 'small tool call (sessions)', unit: 'req/s', goal: 0.65 }),
+      createSpeedRow(many, { name: 'rest', what: '10 sessions, 1 connection', unit: 'req/s', goal: 0.5 }),
     ]
   },
 }

@@ -1,12 +1,26 @@
 import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { startBenchService, startChild, startUpstream, temporaryFolder, writeSession } from './process.ts'
-import { type Benchmark, inTurns, median, number, type Row, speedRow, spread } from './report.ts'
+import {
+  createTemporaryFolder,
+  startBenchService,
+  startChild,
+  startUpstream,
+  writeSession,
+} from './process.ts'
+import {
+  alternate,
+  type Benchmark,
+  createSpeedRow,
+  formatNumber,
+  formatSpread,
+  median,
+  type Row,
+} from './report.ts'
 
 const path = '/tools/default/send'
 const callers = 16
 
-interface Taken {
+interface LoadResult {
   requests: number
   seconds: number
   p50: number
@@ -14,7 +28,7 @@ interface Taken {
 }
 
 /** Writes a session whose users have all written, with an unlimited number of answers. */
-export function writeTalk(dir: string, name: string, upstream: string, users: number): void {
+export function writeSessionWithUsers(dir: string, name: string, upstream: string, users: number): void {
   writeSession(dir, name, upstream)
   const context = {
     token: 'A'.repeat(120),
@@ -30,19 +44,19 @@ export function writeTalk(dir: string, name: string, upstream: string, users: nu
 
 const answer = JSON.stringify({ to: 'user%n@im.wechat', text: 'an answer' })
 
-export async function load(
+export async function runLoad(
   url: string,
   connections: number,
   seconds: number,
   [at, body] = [path, answer],
-): Promise<Taken> {
+): Promise<LoadResult> {
   await using child = await startChild('load.ts', [url, at, body, String(connections), String(seconds)])
   if ((await child.exited) !== 0) throw new Error('the load process failed')
-  return JSON.parse((await child.output()).trim().split('\n').at(-1) ?? '') as Taken
+  return JSON.parse((await child.output()).trim().split('\n').at(-1) ?? '') as LoadResult
 }
 
-async function bare(upstream: string, connections: number, seconds: number): Promise<number> {
-  using folder = temporaryFolder()
+async function runBare(upstream: string, connections: number, seconds: number): Promise<number> {
+  using folder = createTemporaryFolder()
   await using child = await startChild('bare-send.ts', [
     folder.path,
     upstream,
@@ -52,7 +66,7 @@ async function bare(upstream: string, connections: number, seconds: number): Pro
   if ((await child.exited) !== 0) throw new Error('the bare loop failed')
   const { requests, seconds: took } = JSON.parse(
     (await child.output()).trim().split('\n').at(-1) ?? '',
-  ) as Taken
+  ) as LoadResult
   return requests / took
 }
 
@@ -64,35 +78,35 @@ export const send: Benchmark = {
     const seconds = quick ? 1 : 3
     const rows: Row[] = []
     {
-      using folder = temporaryFolder()
+      using folder = createTemporaryFolder()
       await using upstream = await startUpstream()
-      writeTalk(folder.path, 'shop', upstream.ready, callers)
+      writeSessionWithUsers(folder.path, 'shop', upstream.ready, callers)
       await using service = await startBenchService(folder.path, upstream.ready)
-      const taken: Taken[] = []
+      const taken: LoadResult[] = []
       for (const connections of [1, callers]) {
-        await load(service.url, connections, 1)
-        const paired = await inTurns(
+        await runLoad(service.url, connections, 1)
+        const paired = await alternate(
           rounds,
-          () => bare(upstream.ready, connections, seconds),
+          () => runBare(upstream.ready, connections, seconds),
           async () => {
-            const found = await load(service.url, connections, seconds)
+            const found = await runLoad(service.url, connections, seconds)
             if (connections === callers) taken.push(found)
             return found.requests / found.seconds
           },
         )
         const what = `${connections} caller${connections > 1 ? 's' : ''}`
-        rows.push(speedRow(paired, { name: 'send', what, unit: 'send/s', goal: 0.5 }))
+        rows.push(createSpeedRow(paired, { name: 'send', what, unit: 'send/s', goal: 0.5 }))
       }
       const ratios = taken.map(({ p50, p99 }) => p99 / p50)
       rows.push({
         name: 'send',
         what: `${callers} callers: p99 / p50`,
-        ours: `${number(median(taken.map(({ p99 }) => p99)), 1)} ms`,
-        baseline: `${number(median(taken.map(({ p50 }) => p50)), 1)} ms`,
+        ours: `${formatNumber(median(taken.map(({ p99 }) => p99)), 1)} ms`,
+        baseline: `${formatNumber(median(taken.map(({ p50 }) => p50)), 1)} ms`,
         result: median(ratios).toFixed(1),
         goal: '≤ 4',
         met: median(ratios) <= 4,
-        spread: spread(ratios),
+        spread: formatSpread(ratios),
       })
     }
     return rows

@@ -11,7 +11,7 @@ const rest =
   '用道行所然家种事成方多经么去法学如都同现当没动面起看定天分还进好小部其些主样理心她本前开但因只从想实日军者意无力它与长把机十民第公此已工使情明性知全三又关点正业外将两高间由问很最重并物手应战向头文体政美相见被利什二等产或新己制身果加西斯月话合回特代内信表化老给世位次度门任常先海通教儿原东声提立及比员解水名真论处走义各入几口认条平系气题活尔更别打女变四神总何电数安少报才结反受目太量再感建务做接必场件计管期市直德资命山金指克许统区保至队形社便空决治展马科司五基眼书非则听白却界达光放强即像难且权思王象完设式色路记南品住告类求据程北边死张该交规万取拉格望觉术领共确传师观清今切院让识候带导争运'
 
 /** Makes a generator of numbers from 0 to 1, the same for the same seed (mulberry32). */
-export function random(seed: number): () => number {
+export function createRandom(seed: number): () => number {
   let state = seed
   return () => {
     state = (state + 0x6d2b79f5) | 0
@@ -22,7 +22,7 @@ export function random(seed: number): () => number {
 }
 
 /** Makes a text of words with 8 to 40 characters. */
-export function textOf(next: () => number): string {
+export function createText(next: () => number): string {
   const pick = (chars: string) => chars[Math.floor(next() ** 2 * chars.length)]!
   let text = ''
   for (let words = 4 + Math.floor(next() * 12); words > 0; words--) {
@@ -34,7 +34,7 @@ export function textOf(next: () => number): string {
   return text.replaceAll(absentWord, `${absentWord[0]}，${absentWord[1]}`)
 }
 
-export interface Written {
+export interface WrittenMessage {
   /**
    * Decimal and above 2^53, like upstream's. The steps are 4096, so that even a rounding reader can tell ids
    * apart.
@@ -47,19 +47,25 @@ export interface Written {
 }
 
 /** Makes message number `n` of a run. Runs never share ids. */
-export function writtenAt(run: number, n: number, to: string, users: number, next: () => number): Written {
+export function createMessage(
+  run: number,
+  n: number,
+  to: string,
+  users: number,
+  next: () => number,
+): WrittenMessage {
   const user = Math.floor(next() * users)
   return {
     messageId: String(7_000_000_000_000_000_000n + BigInt(run) * 100_000_000_000n + BigInt(n) * 4096n),
     from: `o9cq80${user.toString(36).padStart(8, '0')}ZkQ@im.wechat`,
     to,
     at: 1_760_000_000_000 + run * 10_000_000 + n * 37,
-    text: textOf(next),
+    text: createText(next),
   }
 }
 
 /** Returns the JSON of a text message as upstream writes it, with the id as a bare number. */
-export function wireText(message: Written): string {
+export function toWireText(message: WrittenMessage): string {
   const { messageId, from, to, at, text } = message
   const body = JSON.stringify({
     from_user_id: from,

@@ -5,7 +5,7 @@
 import { createCipheriv } from 'node:crypto'
 import process from 'node:process'
 import { parseArgs } from 'node:util'
-import { random, wireText, writtenAt } from './texts.ts'
+import { createMessage, createRandom, toWireText } from './texts.ts'
 
 const { values } = parseArgs({
   args: process.argv.slice(2),
@@ -32,21 +32,21 @@ let polls = 0
 let sent = Date.now()
 
 const json = { headers: { 'content-type': 'application/json' } }
-const empty = () => Response.json({ ret: 0, msgs: [], get_updates_buf: '' })
+const createEmptyReply = () => Response.json({ ret: 0, msgs: [], get_updates_buf: '' })
 
 const parkedOf = (name?: string) => [...parked].filter(({ session }) => !name || session.endsWith(`:${name}`))
 
 /** Holds a poll until a message comes; answers with no messages after the hold. */
 function hold(session: string, request: Request): Promise<Response> {
   return new Promise(resolve => {
-    const timer = setTimeout(() => end(empty()), holdMs)
+    const timer = setTimeout(() => end(createEmptyReply()), holdMs)
     const entry: Parked = { session, answer: body => end(new Response(body, json)) }
     const end = (response: Response) => {
       clearTimeout(timer)
       parked.delete(entry)
       resolve(response)
     }
-    request.signal.addEventListener('abort', () => end(empty()), { once: true })
+    request.signal.addEventListener('abort', () => end(createEmptyReply()), { once: true })
     parked.add(entry)
     onParked.resolve()
     onParked = Promise.withResolvers()
@@ -100,10 +100,10 @@ async function upload(request: Request): Promise<Response> {
 async function control(path: string, body: any): Promise<Response> {
   switch (path) {
     case 'backlog': {
-      const next = random(body.run)
+      const next = createRandom(body.run)
       const replies = Array.from({ length: body.batches }, (_, batch) => {
         const messages = Array.from({ length: body.size }, (_, i) =>
-          wireText(writtenAt(body.run, batch * body.size + i, body.to, body.users, next)),
+          toWireText(createMessage(body.run, batch * body.size + i, body.to, body.users, next)),
         )
         return new TextEncoder().encode(
           `{"ret":0,"msgs":[${messages.join(',')}],"get_updates_buf":"${batch + 1}","longpolling_timeout_ms":${holdMs}}`,
@@ -123,7 +123,8 @@ async function control(path: string, body: any): Promise<Response> {
     case 'say': {
       const [entry] = parkedOf(body.session)
       const message: string =
-        body.message ?? wireText(writtenAt(body.run, body.n, body.to, 1, random(body.run + body.n)))
+        body.message ??
+        toWireText(createMessage(body.run, body.n, body.to, 1, createRandom(body.run + body.n)))
       entry?.answer(`{"ret":0,"msgs":[${message}],"get_updates_buf":"${body.run}-${body.n}"}`)
       return Response.json({ said: entry !== undefined })
     }

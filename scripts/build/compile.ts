@@ -3,9 +3,9 @@ import { cp, mkdir, mkdtemp, readdir, readFile, rename, rm, writeFile } from 'no
 import { dirname, join, relative, resolve } from 'node:path'
 import process from 'node:process'
 import pkg from '../../package.json' with { type: 'json' }
-import { labelled } from './label.ts'
+import { withLabel } from './label.ts'
 import { type RuntimeSource, unpackRuntime } from './runtime.ts'
-import { signed } from './sign.ts'
+import { signProgram } from './sign.ts'
 import type { Target } from './targets.ts'
 
 const root = resolve(import.meta.dirname, '../..')
@@ -50,7 +50,7 @@ export async function compile(options: CompileOptions): Promise<void> {
         autoloadDotenv: false,
         autoloadBunfig: false,
         // In the binary, the folder is `panel`, beside the program's own files.
-        assets: await inOrder(panel, workshop),
+        assets: await listInOrder(panel, workshop),
       },
       minify: true,
       // With bytecode, svc starts in a quarter of the time. Without `format` it would be CommonJS, which has
@@ -65,7 +65,7 @@ export async function compile(options: CompileOptions): Promise<void> {
     for (const message of result.logs) console.error(message)
     if (!result.success) throw new Error(`${entry} does not compile.`)
     if ((target?.name ?? `bun-${process.platform}-${process.arch}`) === 'bun-darwin-x64') {
-      await writeFile(built, signed(await readFile(built), 'svc'))
+      await writeFile(built, signProgram(await readFile(built), 'svc'))
     }
     await rename(built, outfile)
   } finally {
@@ -75,7 +75,7 @@ export async function compile(options: CompileOptions): Promise<void> {
 
 async function runtimeFor(target: Target, workshop: string, source?: RuntimeSource): Promise<string> {
   const path = await unpackRuntime(target.runtime, workshop, source)
-  if (target.name.startsWith('bun-windows')) await writeFile(path, labelled(await readFile(path), pkg))
+  if (target.name.startsWith('bun-windows')) await writeFile(path, withLabel(await readFile(path), pkg))
   return path
 }
 
@@ -83,7 +83,7 @@ async function runtimeFor(target: Target, workshop: string, source?: RuntimeSour
  * Bun embeds the files of a folder in the order in which the file system lists them, which changes the bytes
  * of the binary. So each file gets its own folder named `panel`, and Bun merges these folders.
  */
-async function inOrder(panel: string, workshop: string): Promise<string[]> {
+async function listInOrder(panel: string, workshop: string): Promise<string[]> {
   const entries = await readdir(panel, { recursive: true, withFileTypes: true })
   const names = entries
     .filter(file => file.isFile())

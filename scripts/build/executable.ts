@@ -30,7 +30,7 @@ export function readExecutable(file: Buffer): Executable {
 const nameAt = (file: Buffer, at: number, length: number) =>
   file.toString('latin1', at, at + length).replace(/\0.*$/s, '')
 
-function part(file: Buffer, at: number, size: number): Buffer {
+function partOf(file: Buffer, at: number, size: number): Buffer {
   if (at + size > file.length)
     throw new Error(`cut off: the header states ${at + size} bytes, the file has ${file.length}`)
   return file.subarray(at, at + size)
@@ -57,7 +57,7 @@ function readElf(file: Buffer): Executable {
     format: 'ELF',
     machine: machineIn({ 62: 'x64', 183: 'arm64' }, file.readUInt16LE(18)),
     interpreter,
-    payload: part(file, own.at, own.size),
+    payload: partOf(file, own.at, own.size),
   }
 }
 
@@ -73,10 +73,10 @@ function readMachO(file: Buffer): Executable {
     // LC_SEGMENT_64, LC_CODE_SIGNATURE, LC_BUILD_VERSION
     if (kind === 0x19 && nameAt(file, command + 8, 16) === '__BUN') {
       const at = Number(file.readBigUInt64LE(command + 40))
-      found.payload = part(file, at, Number(file.readBigUInt64LE(command + 48)))
+      found.payload = partOf(file, at, Number(file.readBigUInt64LE(command + 48)))
     } else if (kind === 0x1d) {
       const at = file.readUInt32LE(command + 8)
-      found.signatureFits = signatureFits(file, part(file, at, file.readUInt32LE(command + 12)), at)
+      found.signatureFits = signatureFits(file, partOf(file, at, file.readUInt32LE(command + 12)), at)
     } else if (kind === 0x32) {
       found.oldestSystem = `${file.readUInt16LE(command + 14)}.${file.readUInt8(command + 13)}`
     }
@@ -130,6 +130,6 @@ function readPe(file: Buffer): Executable {
     format: 'PE',
     machine: machineIn({ 34404: 'x64', 43620: 'arm64' }, file.readUInt16LE(header + 4)),
     subsystem: file.readUInt16LE(optional + 68),
-    payload: part(file, file.readUInt32LE(own + 20), file.readUInt32LE(own + 16)),
+    payload: partOf(file, file.readUInt32LE(own + 20), file.readUInt32LE(own + 16)),
   }
 }

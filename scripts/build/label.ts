@@ -16,7 +16,7 @@ export interface Label {
  * @returns the program with this label instead of its own, and without its signature, which would no longer
  *   match
  */
-export function labelled(program: Uint8Array, { name, version, description }: Label): Uint8Array {
+export function withLabel(program: Uint8Array, { name, version, description }: Label): Uint8Array {
   const executable = NtExecutable.from(program, { ignoreCert: true })
   const resources = NtExecutableResource.from(executable)
   const [info] = Resource.VersionInfo.fromEntries(resources.entries)

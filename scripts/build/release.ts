@@ -7,7 +7,7 @@ import pkg from '../../package.json' with { type: 'json' }
 import { buildPanel } from '../panel.ts'
 import { compile } from './compile.ts'
 import type { RuntimeSource } from './runtime.ts'
-import { sumsFile, sumUp } from './sums.ts'
+import { sumsFile, writeSums } from './sums.ts'
 import type { Target } from './targets.ts'
 
 const root = resolve(import.meta.dirname, '../..')
@@ -20,16 +20,16 @@ export interface ReleaseOptions {
   runtimes?: RuntimeSource
   /** Compression level, from 0 (none) to 12. */
   level?: number
-  say(line: string): void
+  print(line: string): void
 }
 
 /**
  * Builds a release. A failure changes nothing. It replaces the folder only if that holds an earlier release.
  */
 export async function buildRelease(options: ReleaseOptions): Promise<void> {
-  const { outdir, targets, say } = options
-  await mustBeReplaceable(outdir)
-  const script = await installer(options.url)
+  const { outdir, targets, print } = options
+  await checkReplaceable(outdir)
+  const script = await createInstaller(options.url)
   await mkdir(dirname(outdir), { recursive: true })
   const workshop = await mkdtemp(join(dirname(outdir), `.${basename(outdir)}-`))
   try {
@@ -44,21 +44,21 @@ export async function buildRelease(options: ReleaseOptions): Promise<void> {
       await compile({ outfile, panel, target, runtimes: options.runtimes })
       await chmod(outfile, 0o755)
       const content = await readFile(outfile)
-      const packed = compressed(content, options.level)
-      await put(`${outfile}.gz`, packed, 0o644)
-      say(`${target.file} (${megabytes(content)} MB, compressed ${megabytes(packed)})`)
+      const packed = compress(content, options.level)
+      await writeWithMode(`${outfile}.gz`, packed, 0o644)
+      print(`${target.file} (${formatMegabytes(content)} MB, compressed ${formatMegabytes(packed)})`)
     }
-    await put(join(release, 'install.sh'), script, 0o755)
-    await sumUp(release)
+    await writeWithMode(join(release, 'install.sh'), script, 0o755)
+    await writeSums(release)
     await replace(outdir, release, join(workshop, 'before'))
   } finally {
     await rm(workshop, { recursive: true, force: true })
   }
-  say(outdir)
+  print(outdir)
 }
 
 /** Only a folder that a build made may be replaced. */
-async function mustBeReplaceable(outdir: string): Promise<void> {
+async function checkReplaceable(outdir: string): Promise<void> {
   const names: string[] = await readdir(outdir).catch(error => {
     if (error.code === 'ENOENT') return []
     throw error
@@ -76,20 +76,20 @@ async function replace(outdir: string, release: string, before: string): Promise
   await rename(release, outdir)
 }
 
-async function put(path: string, content: Uint8Array | string, mode: number): Promise<void> {
+async function writeWithMode(path: string, content: Uint8Array | string, mode: number): Promise<void> {
   await writeFile(path, content)
   await chmod(path, mode)
 }
 
 // libdeflate compresses better than zlib's best level, in a third of the time. The output holds no name and
 // no time.
-const compressed = (content: Uint8Array<ArrayBuffer>, level = 6) =>
+const compress = (content: Uint8Array<ArrayBuffer>, level = 6) =>
   Bun.gzipSync(content, { library: 'libdeflate', level: level as 6 })
 
-const megabytes = (content: Uint8Array) => (content.length / 1e6).toFixed(1)
+const formatMegabytes = (content: Uint8Array) => (content.length / 1e6).toFixed(1)
 
 /** Returns the installer with the version and the address of this release in its first lines. */
-async function installer(url = ''): Promise<string> {
+async function createInstaller(url = ''): Promise<string> {
   const script = await readFile(join(root, 'scripts/install.sh'), 'utf8')
   const set = (text: string, name: string, value: string) => {
     const line = `\n${name}=''\n`

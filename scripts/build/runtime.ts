@@ -33,7 +33,7 @@ export async function unpackRuntime(
   folder: string,
   source: RuntimeSource = {},
 ): Promise<string> {
-  const tarball = await verifiedPackage(name, source)
+  const tarball = await fetchVerifiedPackage(name, source)
   const files = await new Bun.Archive(tarball).files()
   for (const program of ['bun', 'bun.exe']) {
     const content = files.get(`package/bin/${program}`)
@@ -46,9 +46,9 @@ export async function unpackRuntime(
 }
 
 /** @returns the package as npm packed it, with a checked sum */
-export async function verifiedPackage(name: string, source: RuntimeSource = {}): Promise<Uint8Array> {
+export async function fetchVerifiedPackage(name: string, source: RuntimeSource = {}): Promise<Uint8Array> {
   const { lock = join(root, 'bun.lock'), kept = join(root, '.bun/runtimes'), env = process.env } = source
-  const { version, integrity } = await locked(lock, name)
+  const { version, integrity } = await readLockEntry(lock, name)
   const path = join(kept, `${name.replace('@', '').replace('/', '-')}-${version}.tgz`)
   const before = await readFile(path).catch(() => undefined)
   if (before && sumOf(before) === integrity) return before
@@ -72,7 +72,7 @@ export async function verifiedPackage(name: string, source: RuntimeSource = {}):
   }
 }
 
-async function locked(path: string, name: string): Promise<{ version: string; integrity: string }> {
+async function readLockEntry(path: string, name: string): Promise<{ version: string; integrity: string }> {
   const lock = Bun.JSONC.parse(await readFile(path, 'utf8')) as { packages?: Record<string, unknown> }
   const entry = lock.packages?.[name]
   if (Array.isArray(entry)) {

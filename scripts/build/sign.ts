@@ -15,9 +15,9 @@ const blobStart = 20
 const directoryStart = 88
 
 /** @returns the program with a matching signature; unchanged when it is not Mach-O */
-export function signed(program: Buffer, identifier: string): Buffer {
+export function signProgram(program: Buffer, identifier: string): Buffer {
   if (program.readUInt32LE(0) !== machO) return program
-  const { signature, text, linkEdit } = loadCommands(program)
+  const { signature, text, linkEdit } = findLoadCommands(program)
   const codeLimit = program.readUInt32LE(signature + 8)
   const pages = Math.ceil(codeLimit / pageSize)
   const hashes = directoryStart + identifier.length + 1
@@ -68,7 +68,7 @@ export function signed(program: Buffer, identifier: string): Buffer {
  * Returns the offsets of the load commands for the signature, the code, and the segment that holds the
  * signature.
  */
-function loadCommands(program: Buffer): { signature: number; text: number; linkEdit: number } {
+function findLoadCommands(program: Buffer): { signature: number; text: number; linkEdit: number } {
   const found = new Map<string, number>()
   let at = 32
   for (let index = 0; index < program.readUInt32LE(16); index++) {

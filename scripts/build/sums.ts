@@ -19,7 +19,7 @@ export const sumsFile = 'SHA256SUMS'
  *
  * @returns the entries
  */
-export async function sumUp(folder: string): Promise<ReleasedFile[]> {
+export async function writeSums(folder: string): Promise<ReleasedFile[]> {
   const files: ReleasedFile[] = []
   for (const name of (await readdir(folder)).sort()) {
     if (name === sumsFile) continue

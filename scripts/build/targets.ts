@@ -9,7 +9,7 @@ export interface Target {
   readonly runtime: string
 }
 
-const target = (platform: string, suffix = ''): Target => ({
+const createTarget = (platform: string, suffix = ''): Target => ({
   name: `bun-${platform}` as Bun.Build.CompileTarget,
   file: `svc-${platform}${suffix}`,
   // The packages are named aarch64 where the targets are named arm64.
@@ -17,17 +17,17 @@ const target = (platform: string, suffix = ''): Target => ({
 })
 
 export const targets: readonly Target[] = [
-  target('linux-x64'),
-  target('linux-arm64'),
-  target('linux-x64-musl'),
-  target('linux-arm64-musl'),
-  target('darwin-x64'),
-  target('darwin-arm64'),
-  target('windows-x64', '.exe'),
+  createTarget('linux-x64'),
+  createTarget('linux-arm64'),
+  createTarget('linux-x64-musl'),
+  createTarget('linux-arm64-musl'),
+  createTarget('darwin-x64'),
+  createTarget('darwin-arm64'),
+  createTarget('windows-x64', '.exe'),
 ]
 
 /** @throws Error that lists the known targets */
-export function targetNamed(name: string): Target {
+export function findTarget(name: string): Target {
   const found = targets.find(candidate => candidate.name === name)
   if (found) return found
   throw new Error(`There is no target ${name}. There are:\n${targets.map(one => `  ${one.name}`).join('\n')}`)

@@ -22,7 +22,7 @@ function sectionsOf(changelog: string): Section[] {
 const isUnreleased = ({ title }: Section) => /^\[?unreleased\]?$/i.test(title)
 const isOf = (version: string) => (section: Section) => section.title.split(/[\s–(]/)[0] === version
 
-export interface Noted {
+export interface ChangelogNotes {
   /** What the changelog says about the version. */
   notes: string
   /** The changelog with the version and its date in the heading. */
@@ -34,7 +34,7 @@ export interface Noted {
  *
  * @throws Error when it says nothing, or in two places; the message says what to do
  */
-export function noted(changelog: string, version: string, day: string): Noted {
+export function findNotes(changelog: string, version: string, day: string): ChangelogNotes {
   const sections = sectionsOf(changelog)
   const [first] = sections
   const unreleased = sections.find(isUnreleased)

@@ -1,11 +1,11 @@
 /** Checks what must be true before a release starts. Changes nothing. */
 import { readFile } from 'node:fs/promises'
 import { join } from 'node:path'
-import { type Noted, noted } from './changelog.ts'
-import { gitIn, tried } from './run.ts'
-import { statedVersion, versionOf, versionOrder, withVersion } from './version.ts'
+import { type ChangelogNotes, findNotes } from './changelog.ts'
+import { gitIn, runCommand } from './run.ts'
+import { compareVersions, readStatedVersion, versionOf, withVersion } from './version.ts'
 
-export interface Planned extends Noted {
+export interface ReleasePlan extends ChangelogNotes {
   version: string
   /** The commit from which it is made. */
   base: string
@@ -13,7 +13,7 @@ export interface Planned extends Noted {
 }
 
 /** All problems that prevent the release, each as `what; what to do`. */
-export class Refused extends Error {
+export class RejectedRelease extends Error {
   readonly problems: readonly string[]
 
   constructor(problems: readonly string[]) {
@@ -25,11 +25,11 @@ export class Refused extends Error {
 const messageOf = (error: unknown) => (error instanceof Error ? error.message : String(error))
 
 /** Returns lines `file:line:text` of tracked files that state the version a second time. */
-export async function statedElsewhere(root: string, version: string): Promise<string[]> {
+export async function findStatedElsewhere(root: string, version: string): Promise<string[]> {
   const words = `(svc|version)[^[:alnum:]]{0,4}v?${version.replaceAll('.', '\\.')}([^0-9A-Za-z.-]|\\.?$)`
   // The changelog is about versions, the next two list versions of others, and tests use their own.
   const besides = ['CHANGELOG.md', 'package.json', 'bun.lock', 'test'].map(name => `:(exclude)${name}`)
-  const { status, stdout, stderr } = await tried(
+  const { status, stdout, stderr } = await runCommand(
     ['git', 'grep', '--no-color', '-nIiE', '-e', words, '--', '.', ...besides],
     { cwd: root },
   )
@@ -37,7 +37,7 @@ export async function statedElsewhere(root: string, version: string): Promise<st
   return stdout.split('\n').filter(line => line !== '')
 }
 
-async function treeProblems(root: string): Promise<string[]> {
+async function findTreeProblems(root: string): Promise<string[]> {
   const git = gitIn(root)
   const problems: string[] = []
   const branch = await git('branch', '--show-current')
@@ -53,11 +53,11 @@ async function treeProblems(root: string): Promise<string[]> {
     problems.push(`not committed: ${listed.join(', ')}${more}; commit it, or put it away with git stash -u`)
   }
   // Only as of the last fetch. A branch without an upstream has nothing to miss.
-  const behind = await tried(['git', 'rev-list', '--count', 'HEAD..@{upstream}'], { cwd: root })
+  const behind = await runCommand(['git', 'rev-list', '--count', 'HEAD..@{upstream}'], { cwd: root })
   if (behind.status === 0 && Number(behind.stdout) > 0) {
     problems.push(`upstream is ahead by ${behind.stdout.trim()}, as of the last fetch; git pull --ff-only`)
   }
-  const person = await tried(['git', 'var', 'GIT_COMMITTER_IDENT'], { cwd: root })
+  const person = await runCommand(['git', 'var', 'GIT_COMMITTER_IDENT'], { cwd: root })
   if (person.status !== 0) {
     problems.push('git does not know who you are; set git config user.name and git config user.email')
   }
@@ -74,15 +74,15 @@ async function treeProblems(root: string): Promise<string[]> {
  * @param day the date of the release, 2026-01-31
  * @throws Refused with all problems at once
  */
-export async function planned(root: string, requested: string, day: string): Promise<Planned> {
+export async function planRelease(root: string, requested: string, day: string): Promise<ReleasePlan> {
   const git = gitIn(root)
   const read = (name: string) => readFile(join(root, name), 'utf8')
-  const problems = await treeProblems(root)
+  const problems = await findTreeProblems(root)
   const packageJson = await read('package.json')
-  const present = statedVersion(packageJson)
+  const present = readStatedVersion(packageJson)
 
   let version: string | undefined
-  let about: Noted | undefined
+  let about: ChangelogNotes | undefined
   try {
     version = versionOf(requested, present)
   } catch (error) {
@@ -90,7 +90,7 @@ export async function planned(root: string, requested: string, day: string): Pro
   }
   if (version !== undefined) {
     const isTagged = async (name: string) => (await git('tag', '--list', `v${name}`)) !== ''
-    const order = versionOrder(version, present)
+    const order = compareVersions(version, present)
     if (await isTagged(version)) {
       problems.push(
         `the tag v${version} exists already, and a release must not change: choose a higher version`,
@@ -99,15 +99,15 @@ export async function planned(root: string, requested: string, day: string): Pro
       problems.push(`${version} is lower than ${present}, which package.json states; choose a higher one`)
     }
     try {
-      about = noted(await read('CHANGELOG.md'), version, day)
+      about = findNotes(await read('CHANGELOG.md'), version, day)
     } catch (error) {
       problems.push(messageOf(error))
     }
   }
-  for (const place of await statedElsewhere(root, present)) {
+  for (const place of await findStatedElsewhere(root, present)) {
     problems.push(`the version is stated a second time, at ${place.trim()}; read it from package.json there`)
   }
-  if (problems.length > 0 || version === undefined || about === undefined) throw new Refused(problems)
+  if (problems.length > 0 || version === undefined || about === undefined) throw new RejectedRelease(problems)
   const base = await git('rev-parse', 'HEAD')
   return { version, base, packageJson: withVersion(packageJson, version), ...about }
 }

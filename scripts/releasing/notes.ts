@@ -1,7 +1,7 @@
 /** Writes the notes of a release: what changed, how to install it, its files, and how they were tested. */
 import type { ReleasedFile } from '../build/sums.ts'
 
-export interface Tried {
+export interface TrialResult {
   what: string
   /** The result, or why it was not run. */
   how: string
@@ -13,16 +13,17 @@ export interface NotesOptions {
   /** The text of the changelog. */
   changes: string
   files: readonly ReleasedFile[]
-  tried: readonly Tried[]
+  tried: readonly TrialResult[]
   /** The address of the files. */
   url?: string | undefined
 }
 
-const size = (bytes: number) =>
+const formatSize = (bytes: number) =>
   bytes < 100_000 ? `${(bytes / 1000).toFixed(1)} kB` : `${(bytes / 1e6).toFixed(1)} MB`
 
-const code = (...lines: string[]) => ['```sh', ...lines, '```'].join('\n')
-const paragraphs = (...parts: (string | undefined)[]) => parts.filter(part => part !== undefined).join('\n\n')
+const formatCode = (...lines: string[]) => ['```sh', ...lines, '```'].join('\n')
+const joinParagraphs = (...parts: (string | undefined)[]) =>
+  parts.filter(part => part !== undefined).join('\n\n')
 
 /** @returns Markdown. The first line is the version, as in the message of a tag */
 export function notesOf(options: NotesOptions): string {
@@ -31,12 +32,12 @@ export function notesOf(options: NotesOptions): string {
     const lines = tried.filter(result => result.ran === ran).map(({ what, how }) => `- ${what}: ${how}`)
     return lines.length > 0 ? lines.join('\n') : '- nothing'
   }
-  const rows = files.map(({ name, bytes, sha256 }) => `| ${name} | ${size(bytes)} | \`${sha256}\` |`)
-  const text = paragraphs(
+  const rows = files.map(({ name, bytes, sha256 }) => `| ${name} | ${formatSize(bytes)} | \`${sha256}\` |`)
+  const text = joinParagraphs(
     `svc ${version}`,
     changes,
     '## Install',
-    installation(options),
+    describeInstallation(options),
     '## Files',
     ['| file | size | SHA-256 |', '|---|---|---|', ...rows].join('\n'),
     `The sums are also in \`SHA256SUMS\`: \`sha256sum --check --ignore-missing SHA256SUMS\`. You get the same binaries with
@@ -50,32 +51,32 @@ export function notesOf(options: NotesOptions): string {
   return `${text}\n`
 }
 
-function installation({ version, files, url }: NotesOptions): string {
+function describeInstallation({ version, files, url }: NotesOptions): string {
   const has = (name: string) => files.some(file => file.name === name)
   const at = (name: string) => (url === undefined ? name : `${url.replace(/\/+$/, '')}/${name}`)
   const inFolder = url === undefined ? ', in the folder with these files' : ''
   const binaries = files.some(({ name }) => /^svc-(linux|darwin)-/.test(name)) && has('install.sh')
   const packed = `svc-${version}.tgz`
-  return paragraphs(
+  return joinParagraphs(
     binaries
-      ? paragraphs(
+      ? joinParagraphs(
           `One file for Linux and macOS, checked and put on the PATH${inFolder}:`,
-          code(url === undefined ? 'sh install.sh' : `curl -fsSL ${at('install.sh')} | sh`),
+          formatCode(url === undefined ? 'sh install.sh' : `curl -fsSL ${at('install.sh')} | sh`),
         )
       : undefined,
     has('svc-windows-x64.exe')
       ? `On Windows: \`${at('svc-windows-x64.exe')}\` is the program; nothing else is needed.`
       : undefined,
     has('svc.mjs')
-      ? paragraphs(
+      ? joinParagraphs(
           'With [Deno](https://deno.com) alone:',
-          code(`deno run -A ${at('svc.mjs')} openapi --sandbox`),
+          formatCode(`deno run -A ${at('svc.mjs')} openapi --sandbox`),
         )
       : undefined,
     has(packed)
-      ? paragraphs(
+      ? joinParagraphs(
           'In a program that [Bun](https://bun.sh) runs:',
-          code(`bun add ${url === undefined ? `./${packed}` : at(packed)}`),
+          formatCode(`bun add ${url === undefined ? `./${packed}` : at(packed)}`),
         )
       : undefined,
   )

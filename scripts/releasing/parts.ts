@@ -4,16 +4,16 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import process from 'node:process'
 import { type Target, targets } from '../build/targets.ts'
-import type { Tried } from './notes.ts'
-import { run, tried } from './run.ts'
-import { lookInto, ownMachine, ownTarget, type Trial, trialOf } from './trials.ts'
+import type { TrialResult } from './notes.ts'
+import { run, runCommand } from './run.ts'
+import { findOwnMachine, findOwnTarget, inspectBinary, type Trial, trialOf } from './trials.ts'
 
 const nameOf = (target: Target) => target.name.slice('bun-'.length)
 
 /** The names that `--only` accepts. */
 export const partNames: readonly string[] = [...targets.map(nameOf), 'deno', 'package']
 
-export interface Making {
+export interface ReleaseJob {
   /** The sources, with the version of the release. */
   folder: string
   output: string
@@ -25,7 +25,7 @@ export interface Making {
 const bun = process.execPath
 
 /** Builds every part into `output`. */
-export async function build({ folder, output, parts, url }: Making): Promise<void> {
+export async function build({ folder, output, parts, url }: ReleaseJob): Promise<void> {
   const inSources = { cwd: folder, shown: true }
   const binaries = targets.filter(target => parts.includes(nameOf(target)))
   if (binaries.length > 0) {
@@ -43,22 +43,25 @@ export async function build({ folder, output, parts, url }: Making): Promise<voi
 }
 
 /** Installs the package in a new project. @returns the path of its program */
-async function installed(tarball: string, project: string): Promise<string> {
+async function installPackage(tarball: string, project: string): Promise<string> {
   await mkdir(project)
   await writeFile(join(project, 'package.json'), '{ "private": true }\n')
-  await run([bun, 'add', tarball], { cwd: project, shown: true })
+  await run([bun, 'add', tarball], { cwd: project, printsOutput: true })
   return join(project, 'node_modules/.bin/svc')
 }
 
 /** Returns a trial for every part, with the command that starts it if it can start here. */
-async function trials({ folder, output, parts, version }: Making, workshop: string): Promise<Trial[]> {
+async function listTrials(
+  { folder, output, parts, version }: ReleaseJob,
+  workshop: string,
+): Promise<Trial[]> {
   const found = targets
     .filter(target => parts.includes(nameOf(target)))
     .map(target => trialOf(target, output))
   if (parts.includes('deno')) {
     const deno = join(folder, 'node_modules/.bin/deno')
     // There is no Deno for some machines that have Bun.
-    const { status } = await tried([deno, '--version'], { cwd: folder })
+    const { status } = await runCommand([deno, '--version'], { cwd: folder })
     const command = [deno, 'run', '--allow-all', '--no-config', join(output, 'svc.mjs')]
     const where =
       status === 0 ? { command, where: 'by Deno' } : { where: 'needs Deno, which does not run here' }
@@ -66,7 +69,7 @@ async function trials({ folder, output, parts, version }: Making, workshop: stri
   }
   if (parts.includes('package')) {
     const file = `svc-${version}.tgz`
-    const program = await installed(join(output, file), join(workshop, 'project'))
+    const program = await installPackage(join(output, file), join(workshop, 'project'))
     found.push({ file, command: [program], where: `installed in an empty project, by Bun ${Bun.version}` })
   }
   return found
@@ -77,15 +80,15 @@ async function trials({ folder, output, parts, version }: Making, workshop: stri
  *
  * @throws Error when one of them fails
  */
-export async function tryOut(making: Making, say: (line: string) => void): Promise<Tried[]> {
-  const all: Tried[] = []
+export async function tryOut(making: ReleaseJob, say: (line: string) => void): Promise<TrialResult[]> {
+  const all: TrialResult[] = []
   const workshop = await mkdtemp(join(tmpdir(), 'svc-trial-'))
   try {
-    for (const { file, command, where, patience = 1 } of await trials(making, workshop)) {
+    for (const { file, command, where, patience = 1 } of await listTrials(making, workshop)) {
       if (!command) {
         const target = targets.find(candidate => candidate.file === file)
         const inspection = target
-          ? `; inspected without a start: ${await lookInto(target, making.output, making.version)}`
+          ? `; inspected without a start: ${await inspectBinary(target, making.output, making.version)}`
           : ''
         all.push({ what: file, how: `${where}${inspection}`, ran: false })
         continue
@@ -94,7 +97,7 @@ export async function tryOut(making: Making, say: (line: string) => void): Promi
       const options = [`--expect-version=${making.version}`, `--patience=${patience}`]
       const printed = await run([bun, 'scripts/smoke.ts', ...options, '--', ...command], {
         cwd: making.folder,
-        shown: true,
+        printsOutput: true,
       })
       const steps = printed.split('\n').filter(line => line.startsWith('ok ')).length
       all.push({ what: file, how: `a whole conversation in ${steps} steps, ${where}`, ran: true })
@@ -102,8 +105,8 @@ export async function tryOut(making: Making, say: (line: string) => void): Promi
   } finally {
     await rm(workshop, { recursive: true, force: true })
   }
-  if (!ownTarget()) {
-    all.push({ what: 'the binary of this machine', how: `there is none for ${ownMachine()}`, ran: false })
+  if (!findOwnTarget()) {
+    all.push({ what: 'the binary of this machine', how: `there is none for ${findOwnMachine()}`, ran: false })
   }
   const absent = partNames.filter(part => !making.parts.includes(part))
   all.push({

@@ -5,7 +5,7 @@ export interface RunOptions {
   cwd: string
   env?: Record<string, string | undefined>
   /** Prints the command's output while it runs. */
-  shown?: boolean
+  printsOutput?: boolean
 }
 
 export interface Result {
@@ -28,7 +28,7 @@ export function stop(signal: NodeJS.Signals): void {
   if (current) process.kill(current.isGroup ? -current.pid : current.pid, how)
 }
 
-const mayGoOn = () => {
+const throwIfStopped = () => {
   if (stopped) throw new Stopped(`stopped by ${stopped}`)
 }
 
@@ -45,8 +45,11 @@ async function read(
 }
 
 /** Runs a command. @returns its status and output, also when it fails */
-export async function tried(command: readonly string[], { cwd, env, shown }: RunOptions): Promise<Result> {
-  mayGoOn()
+export async function runCommand(
+  command: readonly string[],
+  { cwd, env, printsOutput }: RunOptions,
+): Promise<Result> {
+  throwIfStopped()
   const child = Bun.spawn([...command], {
     cwd,
     env: { ...process.env, ...env },
@@ -55,17 +58,17 @@ export async function tried(command: readonly string[], { cwd, env, shown }: Run
     stderr: 'pipe',
     // A long command starts other programs, which must end with it. A short one may ask a person, for example
     // for a signature.
-    detached: shown === true,
+    detached: printsOutput === true,
   })
-  current = { pid: child.pid, isGroup: shown === true }
+  current = { pid: child.pid, isGroup: printsOutput === true }
   const [stdout, stderr, status] = await Promise.all([
     // The output of a command is not a result of this script, so it goes to stderr.
-    read(child.stdout, shown ? process.stderr : undefined),
-    read(child.stderr, shown ? process.stderr : undefined),
+    read(child.stdout, printsOutput ? process.stderr : undefined),
+    read(child.stderr, printsOutput ? process.stderr : undefined),
     child.exited,
   ])
   current = undefined
-  mayGoOn()
+  throwIfStopped()
   return { status, stdout, stderr }
 }
 
@@ -75,9 +78,9 @@ export async function tried(command: readonly string[], { cwd, env, shown }: Run
  * @throws Error when it fails
  */
 export async function run(command: readonly string[], options: RunOptions): Promise<string> {
-  const { status, stdout, stderr } = await tried(command, options)
+  const { status, stdout, stderr } = await runCommand(command, options)
   if (status === 0) return stdout.trimEnd()
-  const reason = options.shown ? 'the lines above show why' : `${stdout}${stderr}`.trim()
+  const reason = options.printsOutput ? 'the lines above show why' : `${stdout}${stderr}`.trim()
   throw new Error(`${command.join(' ')} failed with ${status}: ${reason}`)
 }
 

@@ -25,35 +25,35 @@ const isMusl = () => {
 const platformOf = ({ name }: Target) => name.slice('bun-'.length)
 
 /** Returns the target whose binary runs on this machine. */
-export function ownTarget(): Target | undefined {
+export function findOwnTarget(): Target | undefined {
   const platform = process.platform === 'win32' ? 'windows' : process.platform
   const name = `bun-${platform}-${process.arch}${isMusl() ? '-musl' : ''}`
   return targets.find(target => target.name === name)
 }
 
 /** Returns the name of this machine for the notes. */
-export function ownMachine(): string {
-  const own = ownTarget()
+export function findOwnMachine(): string {
+  const own = findOwnTarget()
   return own ? platformOf(own) : `${process.platform}-${process.arch}`
 }
 
-const armLibraries = () => process.env.QEMU_LD_PREFIX ?? '/usr/aarch64-linux-gnu'
+const findArmLibraries = () => process.env.QEMU_LD_PREFIX ?? '/usr/aarch64-linux-gnu'
 
 /** Returns the trial of a binary in `folder`. */
 export function trialOf(target: Target, folder: string): Trial {
   const { name, file } = target
   const path = join(folder, file)
-  if (name === ownTarget()?.name) return { file, command: [path], where: `on ${ownMachine()}` }
+  if (name === findOwnTarget()?.name) return { file, command: [path], where: `on ${findOwnMachine()}` }
   if (name !== 'bun-linux-arm64')
-    return { file, where: `needs ${platformOf(target)}, and this is ${ownMachine()}` }
+    return { file, where: `needs ${platformOf(target)}, and this is ${findOwnMachine()}` }
   const emulator = Bun.which('qemu-aarch64') ?? Bun.which('qemu-aarch64-static')
   if (!emulator) return { file, where: 'needs qemu-aarch64, which is not here' }
-  if (!existsSync(join(armLibraries(), 'lib/ld-linux-aarch64.so.1'))) {
-    return { file, where: `needs the C library of arm64, which is not in ${armLibraries()}` }
+  if (!existsSync(join(findArmLibraries(), 'lib/ld-linux-aarch64.so.1'))) {
+    return { file, where: `needs the C library of arm64, which is not in ${findArmLibraries()}` }
   }
   return {
     file,
-    command: [emulator, '-L', armLibraries(), path],
+    command: [emulator, '-L', findArmLibraries(), path],
     where: 'emulated by qemu-aarch64',
     patience: 10,
   }
@@ -64,7 +64,7 @@ export function trialOf(target: Target, folder: string): Trial {
  *
  * @throws Error when its content does not match its name
  */
-export async function lookInto(target: Target, folder: string, version: string): Promise<string> {
+export async function inspectBinary(target: Target, folder: string, version: string): Promise<string> {
   const { format, machine, payload } = readExecutable(await readFile(join(folder, target.file)))
   const [system, processor] = platformOf(target).split('-')
   const expectedFormat = system === 'darwin' ? 'Mach-O' : system === 'windows' ? 'PE' : 'ELF'

@@ -31,17 +31,20 @@ export function versionOf(requested: string, current: string): string {
 }
 
 /** Negative when `a` comes before `b`. */
-export const versionOrder = (a: string, b: string): number => Bun.semver.order(a, b)
+export const compareVersions = (a: string, b: string): number => Bun.semver.order(a, b)
 
-const stated = /^( {2}"version": ")([^"]*)(",?)$/m
+const versionLine = /^( {2}"version": ")([^"]*)(",?)$/m
 
 /** Returns the version in the text of a package.json. */
-export function statedVersion(packageJson: string): string {
-  const version = stated.exec(packageJson)?.[2]
+export function readStatedVersion(packageJson: string): string {
+  const version = versionLine.exec(packageJson)?.[2]
   if (version === undefined) throw new Error('package.json has no line "version" of its own; add one')
   return version
 }
 
 /** Returns the text of a package.json with another version, otherwise unchanged. */
 export const withVersion = (packageJson: string, version: string): string =>
-  packageJson.replace(stated, (_line, before: string, _old, after: string) => `${before}${version}${after}`)
+  packageJson.replace(
+    versionLine,
+    (_line, before: string, _old, after: string) => `${before}${version}${after}`,
+  )

@@ -5,8 +5,8 @@
 import { mkdir, readdir, rename, rm, symlink, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import process from 'node:process'
-import type { Planned } from './checks.ts'
-import { gitIn, run, tried } from './run.ts'
+import type { ReleasePlan } from './checks.ts'
+import { gitIn, run, runCommand } from './run.ts'
 
 const prefix = '.release-'
 
@@ -16,7 +16,7 @@ export interface Workshop {
   output: string
 }
 
-const isAtWork = (pid: number) => {
+const isRunning = (pid: number) => {
   try {
     return pid !== process.pid && process.kill(pid, 0)
   } catch (error) {
@@ -33,7 +33,7 @@ const remove = (folder: string) =>
 async function clearAbandoned(root: string): Promise<void> {
   const dist = join(root, 'dist')
   for (const name of await readdir(dist)) {
-    if (!name.startsWith(prefix) || isAtWork(Number(name.slice(prefix.length)))) continue
+    if (!name.startsWith(prefix) || isRunning(Number(name.slice(prefix.length)))) continue
     await remove(join(dist, name))
   }
   await gitIn(root)('worktree', 'prune')
@@ -42,7 +42,7 @@ async function clearAbandoned(root: string): Promise<void> {
 /** Makes a worktree of the commit, installs what it needs, and writes the version and the changelog. */
 export async function openWorkshop(
   root: string,
-  { base, packageJson, changelog }: Planned,
+  { base, packageJson, changelog }: ReleasePlan,
 ): Promise<Workshop> {
   await mkdir(join(root, 'dist'), { recursive: true })
   await clearAbandoned(root)
@@ -91,7 +91,7 @@ export async function expectUnchanged({ folder }: Workshop, but: readonly string
  *
  * @returns a function that undoes it
  */
-export async function handOver({ output }: Workshop, folder: string): Promise<() => Promise<void>> {
+export async function moveOutput({ output }: Workshop, folder: string): Promise<() => Promise<void>> {
   const before = `${output}-before`
   await rename(folder, before).catch(error => {
     if (error.code !== 'ENOENT') throw error
@@ -110,7 +110,7 @@ export async function handOver({ output }: Workshop, folder: string): Promise<()
  */
 export async function commitAndTag(
   root: string,
-  { base, version }: Planned,
+  { base, version }: ReleasePlan,
   commit: string,
   message: string,
 ): Promise<void> {
@@ -120,7 +120,7 @@ export async function commitAndTag(
     throw new Error('main has moved on in the meantime; start again, so that the release is what was tested')
   }
   await git('merge', '--quiet', '--ff-only', commit)
-  const tag = await tried(
+  const tag = await runCommand(
     ['git', 'tag', '--annotate', '--cleanup=verbatim', `--file=${message}`, `v${version}`, commit],
     { cwd: root },
   )

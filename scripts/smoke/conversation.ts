@@ -4,7 +4,7 @@
 import { readFile } from 'node:fs/promises'
 import { isAbsolute, join, relative } from 'node:path'
 import { type Json, logIn, type Service } from '../../test/support/service.ts'
-import { expected } from './expected.ts'
+import { expectMatch } from './expected.ts'
 
 /** A running service, and where its data is. */
 export interface Run {
@@ -16,7 +16,7 @@ export interface Run {
 }
 
 /** What is known about the conversation so far. */
-export interface Known {
+export interface ConversationState {
   user: string
   messages: Json[]
   /** Answers left. */
@@ -30,30 +30,30 @@ const picture = Buffer.from(
 const report = Buffer.from('三季度:一切顺利\r\n')
 
 /** Checks the pages that the program serves itself. */
-export async function lookAround({ service, step }: Run, version: string): Promise<void> {
+export async function checkPages({ service, step }: Run, version: string): Promise<void> {
   await step('serves the docs, and describes itself', async () => {
-    expected((await (await get(`${service.url}/openapi.json`)).json()).info, { version })
-    expected((await (await get(`${service.url}/tools`)).json()).length, 9)
-    await page(`${service.url}/docs`)
+    expectMatch((await (await get(`${service.url}/openapi.json`)).json()).info, { version })
+    expectMatch((await (await get(`${service.url}/tools`)).json()).length, 9)
+    await checkPage(`${service.url}/docs`)
   })
   await step('serves the panel and its languages', async () => {
     const panel = /^admin on (\S+)/m.exec(service.stdout())?.[1] ?? ''
-    await page(panel)
+    await checkPage(panel)
     const start = /id="start">(.*?)<\/script>/.exec(await (await get(panel)).text())?.[1] ?? '{}'
     const { languages } = JSON.parse(start)
-    expected(languages, [{ code: 'en' }, { code: 'zh', name: '中文' }])
+    expectMatch(languages, [{ code: 'en' }, { code: 'zh', name: '中文' }])
     for (const { code, name } of languages) {
-      expected(await (await get(`${panel}/locales/${code}.json`)).json(), { 'language.name': name })
+      expectMatch(await (await get(`${panel}/locales/${code}.json`)).json(), { 'language.name': name })
     }
   })
-  await step('serves the phone', () => page(`${service.phoneUrl}/phone`))
+  await step('serves the phone', () => checkPage(`${service.phoneUrl}/phone`))
 }
 
 /** Runs the part from the login to the search. */
-export async function begin(run: Run): Promise<Known> {
+export async function startConversation(run: Run): Promise<ConversationState> {
   const { service, step } = run
   await step('logs in by QR code', async () => {
-    expected(await logIn(service, 'work'), { session: 'work', bot_id: /@im\.bot$/ })
+    expectMatch(await logIn(service, 'work'), { session: 'work', bot_id: /@im\.bot$/ })
   })
 
   const hello = await step('receives a text', async () => {
@@ -68,7 +68,7 @@ export async function begin(run: Run): Promise<Known> {
   await step('sends a picture that was uploaded', async () => {
     const upload = await fetch(`${service.url}/media?file_name=dot.png`, { method: 'POST', body: picture })
     const { upload_id } = (await upload.json()) as Json
-    expected([upload.status, typeof upload_id], [200, 'string'])
+    expectMatch([upload.status, typeof upload_id], [200, 'string'])
     await send(service, { to: user, media: [{ kind: 'image', upload_id }] }, 8)
   })
   await step('sends a picture that comes with the call', async () => {
@@ -78,9 +78,9 @@ export async function begin(run: Run): Promise<Known> {
   await step('and the phone sees it all', async () => {
     const seen = await (await get(`${service.phoneUrl}/phone/messages?from=bot`)).json()
     const items = seen.messages.flatMap((message: Json) => message.items)
-    expected(items, [{ kind: 'text', text: 'Hello 👋' }, { kind: 'image' }, { kind: 'image' }])
+    expectMatch(items, [{ kind: 'text', text: 'Hello 👋' }, { kind: 'image' }, { kind: 'image' }])
     for (const { media_id } of items.slice(1)) {
-      expected(await bytes(`${service.phoneUrl}/phone/media/${media_id}`), picture)
+      expectMatch(await getBytes(`${service.phoneUrl}/phone/media/${media_id}`), picture)
     }
   })
   await step('receives a file and downloads it', () => download(run))
@@ -88,23 +88,26 @@ export async function begin(run: Run): Promise<Known> {
 
   const messages = await step('finds what was said', async () => {
     const found = await service.call('history', { text_contains: '机器' })
-    expected(found.body, { total: 1, messages: [{ message_id: hello.message_id }] })
+    expectMatch(found.body, { total: 1, messages: [{ message_id: hello.message_id }] })
     const all = await service.call('history')
-    expected(all.body.total, 6)
+    expectMatch(all.body.total, 6)
     return all.body.messages
   })
   return { user, messages, remaining: 9 }
 }
 
 /** Checks after a restart that nothing is lost and nothing comes twice. */
-export async function stillThere({ service, step }: Run, known: Known): Promise<Known> {
+export async function checkStillThere(
+  { service, step }: Run,
+  known: ConversationState,
+): Promise<ConversationState> {
   await step('the login is still there', async () => {
-    expected((await service.call('sessions')).body, [
+    expectMatch((await service.call('sessions')).body, [
       { name: 'work', connected: true, status: 'connected', is_default: true, user_count: 1 },
     ])
   })
   await step('and every message, none of them new', async () => {
-    expected((await service.call('history')).body.messages, known.messages)
+    expectMatch((await service.call('history')).body.messages, known.messages)
     await receive(service, [], 0)
   })
   const remaining = known.remaining - 1
@@ -115,7 +118,10 @@ export async function stillThere({ service, step }: Run, known: Known): Promise<
 }
 
 /** Receives and sends one more message. */
-export async function goOn({ service, step }: Run, { user }: Known): Promise<Known> {
+export async function continueConversation(
+  { service, step }: Run,
+  { user }: ConversationState,
+): Promise<ConversationState> {
   await step('the conversation goes on', async () => {
     await service.phone('say', { text: 'good' })
     await receive(service, [{ text: 'good', from_user: user }])
@@ -132,25 +138,25 @@ async function download({ service, data, dataInside }: Run): Promise<void> {
       body: report,
     },
   )
-  expected([sent.status, await sent.text()], [200, /./])
+  expectMatch([sent.status, await sent.text()], [200, /./])
   const [message] = await receive(service, [{ msg_type: 'FILE', file: { file_name: '报告.txt' } }])
   const saved = (await service.call('download', { message_id: message.message_id })).body
-  expected(saved, { file_name: '报告.txt', size: report.length, content_type: 'text/plain' })
+  expectMatch(saved, { file_name: '报告.txt', size: report.length, content_type: 'text/plain' })
   const path = relative(dataInside, saved.path)
-  expected([isAbsolute(path), path.startsWith('..')], [false, false])
-  expected(await readFile(join(data, path)), report)
-  expected(await bytes(`${service.url}/media/${message.message_id}/0`), report)
+  expectMatch([isAbsolute(path), path.startsWith('..')], [false, false])
+  expectMatch(await readFile(join(data, path)), report)
+  expectMatch(await getBytes(`${service.url}/media/${message.message_id}/0`), report)
 }
 
 async function receive(service: Service, expectedMessages: Json[], timeout = 20): Promise<Json[]> {
   const { status, body } = await service.call('recv', { timeout })
-  expected([status, body], [200, expectedMessages])
+  expectMatch([status, body], [200, expectedMessages])
   return body
 }
 
 async function send(service: Service, input: Json, remaining: number): Promise<void> {
   const { status, body } = await service.call('send', input)
-  expected([status, body], [200, { success: true, status: 'accepted', session: 'work', remaining }])
+  expectMatch([status, body], [200, { success: true, status: 'accepted', session: 'work', remaining }])
 }
 
 async function get(url: string): Promise<Response> {
@@ -159,12 +165,12 @@ async function get(url: string): Promise<Response> {
   return response
 }
 
-const bytes = async (url: string) => Buffer.from(await (await get(url)).arrayBuffer())
+const getBytes = async (url: string) => Buffer.from(await (await get(url)).arrayBuffer())
 
 /** Checks a page and every file of svc that it names. */
-async function page(url: string): Promise<void> {
+async function checkPage(url: string): Promise<void> {
   const response = await get(url)
-  expected(response.headers.get('content-type'), /^text\/html/)
+  expectMatch(response.headers.get('content-type'), /^text\/html/)
   const base = new URL(response.url.endsWith('/') ? response.url : url)
   for (const [, path = ''] of (await response.text()).matchAll(/(?:src|href)="([^"#:]+)"/g)) {
     const part = await get(new URL(path, base).href)

@@ -7,14 +7,14 @@ import { inspect } from 'node:util'
  *
  * @throws Error that names the first difference and shows the whole
  */
-export function expected(actual: unknown, wanted: unknown): void {
-  const place = difference(actual, wanted, 'it')
+export function expectMatch(actual: unknown, wanted: unknown): void {
+  const place = findDifference(actual, wanted, 'it')
   if (place === undefined) return
   const format = (value: unknown) => inspect(value, { depth: 8, breakLength: 110 })
   throw new Error(`${place} is not as expected\nexpected: ${format(wanted)}\ncame: ${format(actual)}`)
 }
 
-function difference(actualValue: unknown, wanted: unknown, place: string): string | undefined {
+function findDifference(actualValue: unknown, wanted: unknown, place: string): string | undefined {
   if (wanted instanceof RegExp)
     return typeof actualValue === 'string' && wanted.test(actualValue) ? undefined : place
   if (wanted instanceof Uint8Array) {
@@ -25,7 +25,7 @@ function difference(actualValue: unknown, wanted: unknown, place: string): strin
   if (Array.isArray(wanted) && (!Array.isArray(actualValue) || actualValue.length !== wanted.length))
     return place
   for (const [key, value] of Object.entries(wanted)) {
-    const found = difference((actualValue as Record<string, unknown>)[key], value, `${place}.${key}`)
+    const found = findDifference((actualValue as Record<string, unknown>)[key], value, `${place}.${key}`)
     if (found !== undefined) return found
   }
   return undefined

@@ -4,31 +4,31 @@ import { suspectSpanMs } from '../model/message.ts'
 import {
   type BotInfo,
   defaultSessionName,
+  loginStatusOf,
   type Marks,
   mutedOf,
-  notConnected,
+  normalizeSessionName,
+  notConnectedError,
   type Receiving,
   type Session,
   type SessionCheck,
   type SessionUser,
   type SessionWithUsers,
   type SilentSession,
-  sessionKey,
-  sessionName,
-  sessionNotFound,
-  standingOf,
+  sessionKeyOf,
+  sessionNotFoundError,
   type UserContext,
 } from '../model/session.ts'
-import { defined } from '../platform/fields.ts'
+import { withoutUndefined } from '../platform/fields.ts'
 import type { Runtime } from '../platform/runtime.ts'
 import type { Poller } from '../receive/poller.ts'
 import type { TokenCheck } from '../receive/token-check.ts'
 import type { SessionRecord, State } from '../storage/state.ts'
-import type { Conversations } from '../storage/store.ts'
+import type { ConversationStore } from '../storage/store.ts'
 import type { Logins } from './logins.ts'
-import { oneAtATime } from './one-at-a-time.ts'
-import { loggingIn, SessionWatch } from './session-watch.ts'
-import { usersOf } from './users.ts'
+import { createMutex } from './one-at-a-time.ts'
+import { loggingInSession, SessionWatch } from './session-watch.ts'
+import { listUsersOf } from './users.ts'
 
 /** A session that a user wrote to, and whether it has a login now. */
 export interface WrittenSession {
@@ -46,10 +46,10 @@ export interface AccountPorts {
   state: Pick<State, 'sessions' | 'contexts'>
   store: {
     durable: boolean
-    conversations: Pick<Conversations, 'sessionsOf' | 'suspects'>
+    conversations: Pick<ConversationStore, 'sessionsOf' | 'countSuspects'>
   }
   poller: Pick<Poller, 'lastPoll'>
-  logins: Pick<Logins, 'cancel' | 'pending'>
+  logins: Pick<Logins, 'cancel' | 'pendingNames'>
   check: TokenCheck
 }
 
@@ -57,7 +57,7 @@ export class Accounts {
   readonly #ports: AccountPorts
   readonly #runtime: Runtime
   /** Runs logouts, renames and default changes one after another. */
-  readonly #alone = oneAtATime()
+  readonly #runAlone = createMutex()
   #listed:
     | {
         of: Promise<readonly SessionRecord[]>
@@ -75,33 +75,36 @@ export class Accounts {
   async list(): Promise<Session[]> {
     // Callers in the same turn of the event loop share one promise of each list, and so one result.
     const of = this.#ports.state.sessions.list()
-    const pending = this.#ports.logins.pending()
+    const pending = this.#ports.logins.pendingNames()
     if (this.#listed?.of !== of || this.#listed.pending !== pending)
-      this.#listed = { of, pending, sessions: this.#all(Promise.all([pending, of])) }
+      this.#listed = { of, pending, sessions: this.#listAll(Promise.all([pending, of])) }
     return [...(await this.#listed.sessions)]
   }
 
-  async #all(reads: Promise<readonly [ReadonlySet<string>, unknown]>): Promise<Session[]> {
+  async #listAll(reads: Promise<readonly [ReadonlySet<string>, unknown]>): Promise<Session[]> {
     const pending = new Set((await reads)[0])
-    const listed = await this.shown(await this.#ordered())
+    const listed = await this.toSessions(await this.#listOrdered())
     for (const { name } of listed) pending.delete(name)
-    return [...listed, ...[...pending].map(loggingIn)]
+    return [...listed, ...[...pending].map(loggingInSession)]
   }
 
   /** Returns these sessions as `list` does, in the given order. */
-  async shown(records: readonly SessionRecord[]): Promise<Session[]> {
-    const writers = await this.#ports.state.contexts.writers(records.map(({ name }) => name))
-    return this.#shown(records, name => writers.get(name) ?? 0)
+  async toSessions(records: readonly SessionRecord[]): Promise<Session[]> {
+    const writers = await this.#ports.state.contexts.countWriters(records.map(({ name }) => name))
+    return this.#toSessionList(records, name => writers.get(name) ?? 0)
   }
 
-  async #shown(records: readonly SessionRecord[], countOf: (name: string) => number): Promise<Session[]> {
+  async #toSessionList(
+    records: readonly SessionRecord[],
+    countOf: (name: string) => number,
+  ): Promise<Session[]> {
     const { poller } = this.#ports
     const [suspects, first] = [await this.countSuspects(), await this.defaultName()]
     return records.map(({ name, bot, unreadable }): Session => {
-      const status = bot ? standingOf(bot) : 'disconnected'
+      const status = bot ? loginStatusOf(bot) : 'disconnected'
       const { bot_id, user_id, created_at, failing_since }: Partial<BotInfo> = bot ?? {}
       const { poll_error, poll_error_code, poll_error_quote }: Marks = bot ?? {}
-      return defined({
+      return withoutUndefined({
         name,
         bot_id,
         user_id,
@@ -127,20 +130,20 @@ export class Accounts {
    */
   async countSuspects(): Promise<ReadonlyMap<string, number> | undefined> {
     const since = this.#runtime.clock.now() - suspectSpanMs
-    return this.#ports.store.conversations.suspects(since).catch(() => undefined)
+    return this.#ports.store.conversations.countSuspects(since).catch(() => undefined)
   }
 
   /**
    * Returns whether any session is connected, and the sessions (or the named one) that receive no messages,
    * or may receive none. Cheap, since every recv calls it.
    */
-  async receiving(only?: string): Promise<Receiving> {
+  async getReceiving(only?: string): Promise<Receiving> {
     let connected = false
     const silent: SilentSession[] = []
     for (const { bot, name, unreadable } of await this.#ports.state.sessions.list()) {
-      const status = bot && standingOf(bot)
+      const status = bot && loginStatusOf(bot)
       connected ||= status === 'connected' || status === 'lapsed'
-      if (only !== undefined && sessionKey(name) !== sessionKey(only)) continue
+      if (only !== undefined && sessionKeyOf(name) !== sessionKeyOf(only)) continue
       if (unreadable) silent.push({ name, status: 'disconnected', why: unreadable.problem })
       else if (status && status !== 'connected') silent.push({ name, status })
     }
@@ -153,18 +156,18 @@ export class Accounts {
    *
    * @throws SvcError `session_not_found`, `store_unavailable` when its files cannot be read
    */
-  async users(name: string): Promise<SessionUser[]> {
-    const { name: session, unreadable } = await this.named(name)
+  async listUsers(name: string): Promise<SessionUser[]> {
+    const { name: session, unreadable } = await this.getRecord(name)
     const { users = [] } =
-      (await usersOf(this.#ports, [session], this.#runtime.clock.now())).get(session) ?? {}
+      (await listUsersOf(this.#ports, [session], this.#runtime.clock.now())).get(session) ?? {}
     if (unreadable && users.length === 0) throw unreadable
     return users
   }
 
   /** Lists every session with its users, in the order of `list`. Takes no lock. */
-  async withUsers(): Promise<SessionWithUsers[]> {
+  async listWithUsers(): Promise<SessionWithUsers[]> {
     const watch = this.watch()
-    await watch.look()
+    await watch.check()
     return watch.sessions()
   }
 
@@ -172,11 +175,11 @@ export class Accounts {
    * Returns by user the right to answer in each session that the user wrote to; for one session, or for
    * all.
    */
-  async rights(session?: string): Promise<ReadonlyMap<string, { session: string; user: SessionUser }[]>> {
+  async listRights(session?: string): Promise<ReadonlyMap<string, { session: string; user: SessionUser }[]>> {
     const { sessions } = this.#ports.state
     const records = session === undefined ? await sessions.list() : [await sessions.get(session)]
     const names = records.flatMap(record => record?.name ?? [])
-    const looked = await usersOf(this.#ports, names, this.#runtime.clock.now())
+    const looked = await listUsersOf(this.#ports, names, this.#runtime.clock.now())
     const rights = [...looked].flatMap(([name, { users }]) => users.map(user => ({ session: name, user })))
     return Map.groupBy(rights, ({ user }) => user.user_id)
   }
@@ -187,7 +190,7 @@ export class Accounts {
     return new SessionWatch(
       {
         sessions: state.sessions,
-        pending: () => logins.pending(),
+        pending: () => logins.pendingNames(),
         lastPoll: bot => poller.lastPoll(bot),
         defaultName: () => this.defaultName(),
         countSuspects: () => this.countSuspects(),
@@ -206,8 +209,8 @@ export class Accounts {
     records: readonly SessionRecord[],
   ): Promise<{ session: SessionWithUsers; due: number }[]> {
     const names = records.map(({ name }) => name)
-    const looked = await usersOf(this.#ports, names, this.#runtime.clock.now())
-    const shown = await this.#shown(records, name => looked.get(name)?.users.length ?? 0)
+    const looked = await listUsersOf(this.#ports, names, this.#runtime.clock.now())
+    const shown = await this.#toSessionList(records, name => looked.get(name)?.users.length ?? 0)
     return shown.map(session => {
       const { users, due } = looked.get(session.name)!
       return { session: { ...session, users }, due }
@@ -220,13 +223,13 @@ export class Accounts {
    * @throws SvcError `session_not_found`, `not_connected` without a login to ask with
    */
   async check(name: string): Promise<SessionCheck> {
-    const { name: session, bot, unreadable } = await this.named(name)
-    if (!bot) throw unreadable ?? notConnected(session)
+    const { name: session, bot, unreadable } = await this.getRecord(name)
+    if (!bot) throw unreadable ?? notConnectedError(session)
     const checked = await this.#ports.check.ask(session, bot)
     const current = (await this.#ports.state.sessions.get(session))?.bot
-    return defined({
+    return withoutUndefined({
       session,
-      status: current ? standingOf(current) : 'disconnected',
+      status: current ? loginStatusOf(current) : 'disconnected',
       poll_error: current?.poll_error,
       answered: checked !== 'unanswered' && current?.bare_at === undefined,
     })
@@ -235,10 +238,13 @@ export class Accounts {
   /** Returns the first connected session in routing order: the default, then the oldest first. */
   async first(): Promise<ConnectedSession | undefined> {
     const { sessions } = this.#ports.state
-    const chosen = await sessions.defaultName()
+    const chosen = await sessions.getDefaultName()
     const records = chosen === undefined ? [] : [await sessions.get(chosen)]
-    for (const record of [...records, ...(records.some(isConnected) ? [] : await this.#ordered())]) {
-      if (isConnected(record)) return record
+    for (const record of [
+      ...records,
+      ...(records.some(isConnectedRecord) ? [] : await this.#listOrdered()),
+    ]) {
+      if (isConnectedRecord(record)) return record
     }
     return undefined
   }
@@ -248,9 +254,9 @@ export class Accounts {
    * current files. Reads only sessions that may know the user. If the store is shared with the process that
    * polls, the store knows which ones.
    */
-  async knowing(user: string): Promise<(ConnectedSession & { context: UserContext })[]> {
+  async listKnowing(user: string): Promise<(ConnectedSession & { context: UserContext })[]> {
     const { contexts, sessions } = this.#ports.state
-    const knowing = await contexts.knowing(user)
+    const knowing = await contexts.findSessions(user)
     const once = new Map<string, SessionRecord>()
     for (const record of await Promise.all([...knowing].map(name => sessions.get(name))))
       if (record) once.set(record.name, record)
@@ -266,7 +272,7 @@ export class Accounts {
    * Lists the sessions that a user wrote to according to the log, including earlier logins, and whether
    * each has a login now.
    */
-  async wroteTo(user: string): Promise<WrittenSession[]> {
+  async listWrittenBy(user: string): Promise<WrittenSession[]> {
     const { state, store } = this.#ports
     const names = await store.conversations.sessionsOf(user)
     return Promise.all(
@@ -293,10 +299,10 @@ export class Accounts {
    *
    * @throws SvcError `session_not_found`
    */
-  async named(name: string): Promise<SessionRecord> {
-    const target = await this.#wanted(name)
+  async getRecord(name: string): Promise<SessionRecord> {
+    const target = await this.#resolveName(name)
     const record = await this.#ports.state.sessions.get(target)
-    if (!record) throw sessionNotFound(target)
+    if (!record) throw sessionNotFoundError(target)
     return record
   }
 
@@ -307,18 +313,18 @@ export class Accounts {
    * @throws SvcError `session_not_found`; `store_unavailable` if its files cannot be read
    */
   logout(name: string): Promise<{ success: true; session: string }> {
-    return this.#alone(async () => {
+    return this.#runAlone(async () => {
       const { logins, state } = this.#ports
-      const target = await this.#wanted(name)
+      const target = await this.#resolveName(name)
       // Before reading the session: if the login finishes first, the session is stored by then.
       const wasPending = await logins.cancel(target)
       const record = await state.sessions.get(target)
-      if (!record && !wasPending) throw sessionNotFound(target)
+      if (!record && !wasPending) throw sessionNotFoundError(target)
       // The unreadable credentials may be valid, and WeChat may deny a new QR code without them.
       if (record?.unreadable) throw record.unreadable
       if (record) {
         await state.sessions.remove(record.name)
-        this.#runtime.bus.tell('sessionsChanged')
+        this.#runtime.bus.notify('sessionsChanged')
       }
       return { success: true, session: record?.name ?? target }
     })
@@ -330,52 +336,52 @@ export class Accounts {
    * @throws SvcError `session_not_found`, `session_exists`, `invalid_arguments` for a bad name
    */
   rename(oldName: string, newName: string): Promise<{ success: true; old_name: string; new_name: string }> {
-    return this.#alone(async () => {
+    return this.#runAlone(async () => {
       const { logins, state } = this.#ports
-      const { name } = await this.named(oldName)
+      const { name } = await this.getRecord(oldName)
       if (newName === '') throw badArgument('new_name', 'expected a session name, got an empty string')
-      const target = sessionName(newName)
-      const key = sessionKey(target)
-      const isPending = [...(await logins.pending())].some(name => sessionKey(name) === key)
+      const target = normalizeSessionName(newName)
+      const key = sessionKeyOf(target)
+      const isPending = [...(await logins.pendingNames())].some(name => sessionKeyOf(name) === key)
       // That login would overwrite the credentials of the renamed session.
-      if (key !== sessionKey(name) && isPending)
+      if (key !== sessionKeyOf(name) && isPending)
         throw new SvcError('session_exists', `a login of "${target}" is in progress`)
       await logins.cancel(name)
       try {
         await state.sessions.rename(name, target)
       } finally {
-        this.#runtime.bus.tell('sessionsChanged')
+        this.#runtime.bus.notify('sessionsChanged')
       }
       return { success: true, old_name: name, new_name: target }
     })
   }
 
   setDefault(name: string): Promise<{ success: true; default_session: string }> {
-    return this.#alone(async () => {
-      const record = await this.named(name)
+    return this.#runAlone(async () => {
+      const record = await this.getRecord(name)
       await this.#ports.state.sessions.setDefault(record.name)
       return { success: true, default_session: record.name }
     })
   }
 
-  async #wanted(name: string): Promise<string> {
-    return name === '' ? this.defaultName() : sessionName(name)
+  async #resolveName(name: string): Promise<string> {
+    return name === '' ? this.defaultName() : normalizeSessionName(name)
   }
 
   /** Returns the name of the default session, else of the oldest. */
   async defaultName(): Promise<string> {
     const { sessions } = this.#ports.state
-    return (await sessions.defaultName()) ?? (await this.#ordered())[0]?.name ?? defaultSessionName
+    return (await sessions.getDefaultName()) ?? (await this.#listOrdered())[0]?.name ?? defaultSessionName
   }
 
-  async #ordered(): Promise<SessionRecord[]> {
+  async #listOrdered(): Promise<SessionRecord[]> {
     return this.sortRecords(await this.#ports.state.sessions.list())
   }
 
   /** Sorts sessions: the default one first, then the oldest first. */
   async sortRecords(records: readonly SessionRecord[]): Promise<SessionRecord[]> {
     if (records.length < 2) return [...records]
-    const chosen = await this.#ports.state.sessions.defaultName()
+    const chosen = await this.#ports.state.sessions.getDefaultName()
     const age = (record: SessionRecord) => record.bot?.created_at ?? Number.MAX_SAFE_INTEGER
     return [...records].sort(
       (a, b) =>
@@ -386,5 +392,5 @@ export class Accounts {
   }
 }
 
-const isConnected = (record: SessionRecord | undefined): record is ConnectedSession =>
+const isConnectedRecord = (record: SessionRecord | undefined): record is ConnectedSession =>
   record?.bot !== undefined && record.bot.expired_at === undefined

@@ -3,30 +3,30 @@
  * another process can continue at any point. Only one process polls at a time.
  */
 import type { Upstream } from '../ilink/api.ts'
-import { type Credentials, type LoginStep, newLogin, stepLogin } from '../ilink/login.ts'
+import { type Credentials, createLogin, type LoginStep, stepLogin } from '../ilink/login.ts'
 import { isSvcError } from '../model/error.ts'
 import type { LoginState, QrLogin } from '../model/login.ts'
 import { backoffMs } from '../platform/clock.ts'
 import type { Runtime } from '../platform/runtime.ts'
-import { following } from '../platform/signals.ts'
-import type { LoginFlows, StoredLogin } from '../storage/logins.ts'
-import type { Sessions } from '../storage/state.ts'
-import { keptMs, type LoginRecords } from './login-records.ts'
-import { tokensOf } from './login-room.ts'
+import { followSignal } from '../platform/signals.ts'
+import type { LoginStore, StoredLogin } from '../storage/logins.ts'
+import type { SessionStore } from '../storage/state.ts'
+import { type LoginRecords, retentionMs } from './login-records.ts'
+import { newestTokensOf } from './login-room.ts'
 
 export interface DriverPorts {
   upstream: Pick<Upstream, 'api' | 'loginUrl'>
-  sessions: Pick<Sessions, 'list'>
-  flows: Pick<LoginFlows, 'claim' | 'release' | 'finish'>
+  sessions: Pick<SessionStore, 'list'>
+  flows: Pick<LoginStore, 'claim' | 'release' | 'finish'>
   records: LoginRecords
 }
 
 /** Lifetime of a QR code that WeChat does not expire itself (official client: 5 minutes). */
-export const qrLifeMs = 5 * 60_000
+export const qrLifetimeMs = 5 * 60_000
 /** WeChat holds a status poll up to 30 s. If it answers immediately, it is polled this often. */
-const pollEveryMs = 2000
+const minPollMs = 2000
 /** How often to try to claim a login that another process has: that process may have died. */
-const claimEveryMs = 1000
+const claimRetryMs = 1000
 const renewTries = 5
 /** Attempts to store new credentials. WeChat has already ended the old bot, so they must not be lost. */
 const saveTries = 12
@@ -50,21 +50,21 @@ export class LoginDriver {
     const { flows } = this.#ports
     const { session } = login
     const over = new AbortController()
-    const leave = following(closing, over)
+    const leave = followSignal(closing, over)
     const watched = this.#watch(login, over)
     try {
       while (!over.signal.aborted) {
         try {
-          if (await flows.claim(login)) await this.#step(login, over)
-          else await clock.sleep(claimEveryMs, over.signal)
+          if (await flows.claim(login)) await this.#runStep(login, over)
+          else await clock.sleep(claimRetryMs, over.signal)
         } catch (error) {
           if (!isSvcError(error, 'store_unavailable')) throw error
           log.warn('the login cannot be kept; trying again', { session, error })
-          await clock.sleep(pollEveryMs, over.signal)
+          await clock.sleep(minPollMs, over.signal)
         }
       }
     } catch (error) {
-      if (!over.signal.aborted) await this.#failed(login, error)
+      if (!over.signal.aborted) await this.#recordFailure(login, error)
     } finally {
       over.abort()
       leave()
@@ -78,23 +78,23 @@ export class LoginDriver {
     const { signal } = over
     while (!signal.aborted) {
       try {
-        await this.#ports.records.while(login, ({ ended }) => !ended, signal)
+        await this.#ports.records.waitWhile(login, ({ ended }) => !ended, signal)
         over.abort()
       } catch {
         // If the store cannot be read, the steps log it.
-        await this.#runtime.clock.sleep(pollEveryMs, signal)
+        await this.#runtime.clock.sleep(minPollMs, signal)
       }
     }
   }
 
-  async #failed(login: StoredLogin, error: unknown): Promise<void> {
+  async #recordFailure(login: StoredLogin, error: unknown): Promise<void> {
     const { log } = this.#runtime
     const { records } = this.#ports
     const { session } = login
     let started = true
     await records.change(login, login => {
       started = login.qr !== undefined
-      const over = records.over(login, { status: 'expired', notice: 'failed' })
+      const over = records.toEnded(login, { status: 'expired', notice: 'failed' })
       // The caller that waits for the first code gets the error itself.
       return started ? over : { ...over, told: over.revision }
     })
@@ -104,7 +104,7 @@ export class LoginDriver {
     throw error
   }
 
-  async #step(key: StoredLogin, over: AbortController): Promise<void> {
+  async #runStep(key: StoredLogin, over: AbortController): Promise<void> {
     const { signal } = over
     const { clock } = this.#runtime
     const { api, loginUrl } = this.#ports.upstream
@@ -112,12 +112,12 @@ export class LoginDriver {
     const login = await records.find(key)
     if (!login || login.ended) return over.abort()
     const { code, qr } = login
-    if (!qr) return this.#show(login, await this.#newCode(login, signal))
-    const isOld = clock.now() - qr.shown_at >= qrLifeMs
+    if (!qr) return this.#storeCode(login, await this.#fetchCode(login, signal))
+    const isOld = clock.now() - qr.shown_at >= qrLifetimeMs
     // Like the official client, asks nothing until the user has typed the digits: a poll might count as a
     // wrong code.
     if (qr.needsCode && code === undefined && !isOld)
-      return this.#waitForCode(login, qr.shown_at + qrLifeMs, signal)
+      return this.#waitForCode(login, qr.shown_at + qrLifetimeMs, signal)
     const askedAt = clock.monotonic()
     const codeSent = qr.needsCode ? code : undefined
     const reply = isOld
@@ -125,22 +125,22 @@ export class LoginDriver {
       : await api.getQrcodeStatus(qr.host ?? loginUrl, qr.qrcode, codeSent, signal)
     if (signal.aborted) return
     const step = stepLogin(qr, reply, { loginHost: loginUrl, codeSent })
-    if (step.next === 'done') return this.#store(login, step.credentials, signal)
-    if (!(await this.#keep(login, step))) return
+    if (step.next === 'done') return this.#storeCredentials(login, step.credentials, signal)
+    if (!(await this.#storeStep(login, step))) return
     if (step.next === 'renew') return this.#renew(login, step.state, signal)
     // Digits that WeChat neither accepted nor rejected are sent again, but not without a pause.
     const undecided = codeSent !== undefined && !step.dropCode
     const tookMs = clock.monotonic() - askedAt
-    if ((!step.flow.needsCode || undecided) && tookMs < pollEveryMs)
-      await clock.sleep(pollEveryMs - tookMs, signal)
+    if ((!step.flow.needsCode || undecided) && tookMs < minPollMs)
+      await clock.sleep(minPollMs - tookMs, signal)
   }
 
   /** Waits until the user has typed the digits, at most until `deadline` (Unix ms). */
   async #waitForCode(login: StoredLogin, deadline: number, signal: AbortSignal): Promise<void> {
     const { clock } = this.#runtime
     const over = new AbortController()
-    const leave = following(signal, over)
-    const typed = this.#ports.records.while(login, ({ code }) => code === undefined, over.signal)
+    const leave = followSignal(signal, over)
+    const typed = this.#ports.records.waitWhile(login, ({ code }) => code === undefined, over.signal)
     await Promise.race([typed, clock.sleep(deadline - clock.now(), over.signal)])
     over.abort()
     leave()
@@ -148,7 +148,7 @@ export class LoginDriver {
   }
 
   /** Stores WeChat's answer if it is about the current QR code. Returns true if the login continues here. */
-  async #keep(polled: StoredLogin, step: LoginStep): Promise<boolean> {
+  async #storeStep(polled: StoredLogin, step: LoginStep): Promise<boolean> {
     const { flows, records } = this.#ports
     let over = false
     const kept = await records.change(polled, login => {
@@ -158,10 +158,10 @@ export class LoginDriver {
       if (step.next === 'end') {
         const { problem } = step
         over = true
-        return records.over(login, { status: step.state, ...(problem && { problem, notice: 'failed' }) })
+        return records.toEnded(login, { status: step.state, ...(problem && { problem, notice: 'failed' }) })
       }
       const changed = step.wrongCode || login.status !== step.state
-      return same(login, {
+      return unchangedOr(login, {
         ...login,
         status: step.state,
         notice: step.wrongCode ? 'wrong_code' : undefined,
@@ -184,7 +184,7 @@ export class LoginDriver {
     for (let tries = 1; ; tries++) {
       try {
         const notice = ended === 'verify_code_blocked' ? 'renewed_after_wrong_codes' : 'renewed'
-        return await this.#show(login, await this.#newCode(login, signal), notice)
+        return await this.#storeCode(login, await this.#fetchCode(login, signal), notice)
       } catch (error) {
         if (tries >= renewTries || signal.aborted) throw error
         log.warn('no new QR code', { session: login.session, error, tries })
@@ -193,13 +193,13 @@ export class LoginDriver {
     }
   }
 
-  async #newCode({ force, session }: StoredLogin, signal: AbortSignal): Promise<QrLogin> {
+  async #fetchCode({ force, session }: StoredLogin, signal: AbortSignal): Promise<QrLogin> {
     const { sessions, upstream } = this.#ports
-    const known = tokensOf(await sessions.list(), force ? session : undefined)
-    return newLogin(await upstream.api.getBotQrcode(upstream.loginUrl, known, signal))
+    const known = newestTokensOf(await sessions.list(), force ? session : undefined)
+    return createLogin(await upstream.api.getBotQrcode(upstream.loginUrl, known, signal))
   }
 
-  async #show(target: StoredLogin, qr: QrLogin, notice?: StoredLogin['notice']): Promise<void> {
+  async #storeCode(target: StoredLogin, qr: QrLogin, notice?: StoredLogin['notice']): Promise<void> {
     const now = this.#runtime.clock.now()
     await this.#ports.records.change(target, login => {
       if (login.ended) return login
@@ -207,14 +207,14 @@ export class LoginDriver {
         ...login,
         status: 'waiting',
         notice,
-        until: now + qrLifeMs + keptMs,
+        until: now + qrLifetimeMs + retentionMs,
         revision: login.revision + Number(notice !== undefined),
         qr: { ...qr, renewals: login.qr?.renewals ?? 0, shown_at: now },
       }
     })
   }
 
-  async #store(
+  async #storeCredentials(
     confirmed: StoredLogin,
     { bot_id, token, base_url, user_id }: Credentials,
     signal: AbortSignal,
@@ -228,10 +228,10 @@ export class LoginDriver {
       try {
         const login = await records.find(confirmed)
         if (!login || login.ended) return
-        const over = records.over(login, { status: 'confirmed', bot_id })
+        const over = records.toEnded(login, { status: 'confirmed', bot_id })
         // If `finish` fails, another process changed the login: read it again.
         if (!(await flows.finish(over, bot, clock.now()))) continue
-        bus.tell('sessionsChanged')
+        bus.notify('sessionsChanged')
         return log.info('logged in', { session, bot: bot_id })
       } catch (error) {
         if (tries >= saveTries || signal.aborted) throw new Error('credentials not stored', { cause: error })
@@ -246,5 +246,5 @@ export class LoginDriver {
 }
 
 /** Returns `before` if nothing changed, so that nothing is written. */
-const same = (before: StoredLogin, after: StoredLogin): StoredLogin =>
+const unchangedOr = (before: StoredLogin, after: StoredLogin): StoredLogin =>
   JSON.stringify(before) === JSON.stringify(after) ? before : after

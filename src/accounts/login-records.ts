@@ -1,39 +1,39 @@
 /** Stored logins: finds, changes and awaits them, also if other processes do the same. */
 import type { Clock } from '../platform/clock.ts'
-import type { LoginFlows, LoginKey, StoredLogin } from '../storage/logins.ts'
+import type { LoginKey, LoginStore, StoredLogin } from '../storage/logins.ts'
 
 /**
  * How long the last state of a login stays readable, and how long a login is stored that no process
  * continues.
  */
-export const keptMs = 10 * 60_000
+export const retentionMs = 10 * 60_000
 
-type KeptLogins = Pick<LoginFlows, 'underWay' | 'list' | 'of' | 'put' | 'wait'>
+type LoginRecordStore = Pick<LoginStore, 'listRunning' | 'list' | 'get' | 'put' | 'wait'>
 
 export class LoginRecords {
-  readonly #flows: KeptLogins
+  readonly #flows: LoginRecordStore
   readonly #clock: Clock
 
-  constructor(flows: KeptLogins, clock: Clock) {
+  constructor(flows: LoginRecordStore, clock: Clock) {
     this.#flows = flows
     this.#clock = clock
   }
 
-  underWay(): Promise<readonly StoredLogin[]> {
-    return this.#flows.underWay(this.#clock.now())
+  listPending(): Promise<readonly StoredLogin[]> {
+    return this.#flows.listRunning(this.#clock.now())
   }
 
   list(): Promise<readonly StoredLogin[]> {
     return this.#flows.list(this.#clock.now())
   }
 
-  of(session: string): Promise<StoredLogin | undefined> {
-    return this.#flows.of(session, this.#clock.now())
+  findOfSession(session: string): Promise<StoredLogin | undefined> {
+    return this.#flows.get(session, this.#clock.now())
   }
 
   /** Returns the stored login; undefined if it is no longer stored. */
   async find({ id, session }: LoginKey): Promise<StoredLogin | undefined> {
-    const login = await this.of(session)
+    const login = await this.findOfSession(session)
     return login?.id === id ? login : undefined
   }
 
@@ -62,7 +62,7 @@ export class LoginRecords {
   }
 
   /** Waits while `same` returns true, at most until the signal aborts. Returns the current login. */
-  async while(
+  async waitWhile(
     login: StoredLogin,
     same: (login: StoredLogin) => boolean,
     signal: AbortSignal,
@@ -71,15 +71,18 @@ export class LoginRecords {
     while (same(now) && !signal.aborted) {
       await this.#flows.wait(now, signal)
       // This login was called off, and another login of the session has begun.
-      now = (await this.find(login)) ?? this.over(now, { status: 'expired', notice: 'called_off' })
+      now = (await this.find(login)) ?? this.toEnded(now, { status: 'expired', notice: 'called_off' })
     }
     return now
   }
 
   /** Returns an ended login, without secrets. */
-  over(login: StoredLogin, how: Pick<StoredLogin, 'status' | 'notice' | 'problem' | 'bot_id'>): StoredLogin {
+  toEnded(
+    login: StoredLogin,
+    how: Pick<StoredLogin, 'status' | 'notice' | 'problem' | 'bot_id'>,
+  ): StoredLogin {
     const { qr: _qr, code: _code, notice: _notice, ...rest } = login
-    const until = this.#clock.now() + keptMs
+    const until = this.#clock.now() + retentionMs
     return { ...rest, ...how, ended: true, until, revision: login.revision + 1 }
   }
 }

@@ -4,7 +4,7 @@ import { fetchLimitVariable } from '../platform/process.ts'
 import type { SessionRecord } from '../storage/state.ts'
 
 /** Capacity of a process: logins in progress, and sessions with a login. */
-export interface Room {
+export interface LoginCapacity {
   pending: number
   sessions: number
 }
@@ -15,11 +15,11 @@ export interface Room {
  * @param pending number of logins in progress
  * @throws SvcError `rate_limited` for too many logins, `forbidden` for too many sessions
  */
-export function checkRoom(
+export function checkCapacity(
   pending: number,
   name: string,
   records: readonly SessionRecord[],
-  most: Room,
+  most: LoginCapacity,
 ): void {
   if (pending >= most.pending) {
     throw new SvcError('rate_limited', `${pending} logins are in progress, which is the maximum`, {
@@ -36,12 +36,12 @@ export function checkRoom(
   }
 }
 
-const tokensTold = 10
+const maxTokensSent = 10
 
 /** Returns the bot tokens of the newest sessions, except those of one session. */
-export function tokensOf(records: readonly SessionRecord[], except: string | undefined): string[] {
+export function newestTokensOf(records: readonly SessionRecord[], except: string | undefined): string[] {
   const usable = ({ name, bot }: SessionRecord) =>
     bot && bot.expired_at === undefined && name !== except ? bot : []
   const bots = records.flatMap(usable).sort((a, b) => b.created_at - a.created_at)
-  return bots.slice(0, tokensTold).map(bot => bot.token)
+  return bots.slice(0, maxTokensSent).map(bot => bot.token)
 }

@@ -7,35 +7,35 @@
 import type { Upstream } from '../ilink/api.ts'
 import { badArgument, SvcError } from '../model/error.ts'
 import type { LoginFlow, LoginRequest, LoginStatus } from '../model/login.ts'
-import { defaultSessionName, sessionName } from '../model/session.ts'
+import { defaultSessionName, normalizeSessionName } from '../model/session.ts'
 import type { Runtime } from '../platform/runtime.ts'
-import { linked } from '../platform/signals.ts'
-import type { LoginFlows, StoredLogin } from '../storage/logins.ts'
-import type { Sessions } from '../storage/state.ts'
-import { LoginDriver, qrLifeMs } from './login-driver.ts'
-import { keptMs, LoginRecords } from './login-records.ts'
-import { checkRoom, type Room } from './login-room.ts'
-import { alreadyConnected, loginStatus } from './login-status.ts'
-import { oneAtATime } from './one-at-a-time.ts'
+import { linkSignals } from '../platform/signals.ts'
+import type { LoginStore, StoredLogin } from '../storage/logins.ts'
+import type { SessionStore } from '../storage/state.ts'
+import { LoginDriver, qrLifetimeMs } from './login-driver.ts'
+import { LoginRecords, retentionMs } from './login-records.ts'
+import { checkCapacity, type LoginCapacity } from './login-room.ts'
+import { alreadyConnectedStatus, toLoginStatus } from './login-status.ts'
+import { createMutex } from './one-at-a-time.ts'
 
 /** How long to wait for WeChat's answer to the digits. */
-const codeMs = 5000
+const codeWaitMs = 5000
 /** How long to wait for the replacement of a used-up QR code, whatever the caller's timeout. */
-const renewalMs = 10_000
+const renewalWaitMs = 10_000
 /** A process that polls WeChat gets its answer and a new code within this time. */
 const answerMs = 60_000
 /**
  * After a page is left, it may be reloaded or open elsewhere: a page that follows the login asks at least
  * every 25 s.
  */
-const leftMs = 50_000
+const leaveGraceMs = 50_000
 
 export interface LoginPorts {
   upstream: Pick<Upstream, 'api' | 'loginUrl' | 'sandboxed'>
-  sessions: Pick<Sessions, 'get' | 'list'>
-  flows: LoginFlows
+  sessions: Pick<SessionStore, 'get' | 'list'>
+  flows: LoginStore
   /** Capacity of this process: logins in progress, and sessions with a login. */
-  most(): Room
+  most(): LoginCapacity
   /**
    * True for a short command: logins that it started end with this process, except those that need digits.
    */
@@ -52,7 +52,7 @@ export class Logins {
    * process.
    */
   readonly #drives = new Map<string, Promise<void>>()
-  readonly #starting = oneAtATime()
+  readonly #starting = createMutex()
   /** Ids of the logins that this process started. */
   readonly #own = new Set<string>()
   #pending: { of: Promise<readonly StoredLogin[]>; names: Promise<ReadonlySet<string>> } | undefined
@@ -68,8 +68,8 @@ export class Logins {
    * Returns the names of sessions with a login in progress. Callers in the same event-loop turn share one
    * promise.
    */
-  pending(): Promise<ReadonlySet<string>> {
-    const of = this.#records.underWay()
+  pendingNames(): Promise<ReadonlySet<string>> {
+    const of = this.#records.listPending()
     if (this.#pending?.of !== of) this.#pending = { of, names: of.then(namesOf) }
     return this.#pending.names
   }
@@ -84,35 +84,35 @@ export class Logins {
    * there is no capacity for another login or session
    */
   async login(request: LoginRequest, signal: AbortSignal): Promise<LoginStatus> {
-    const login = await this.#go(request, signal)
-    return 'version' in login ? this.#shown(login) : login
+    const login = await this.#startOrJoin(request, signal)
+    return 'version' in login ? this.#toStatus(login) : login
   }
 
   /** Same as `login`, but returns the stored login; a bare status if no login was started. */
-  async #go(request: LoginRequest, signal: AbortSignal): Promise<StoredLogin | LoginStatus> {
+  async #startOrJoin(request: LoginRequest, signal: AbortSignal): Promise<StoredLogin | LoginStatus> {
     this.#checkOpen()
-    const name = await this.#nameOf(request.session_name)
-    const login = await this.#records.of(name)
+    const name = await this.#resolveName(request.session_name)
+    const login = await this.#records.findOfSession(name)
     if (login && !login.ended) {
-      let now = await this.#begun(login)
+      let now = await this.#awaitFirstCode(login)
       const { verify_code: code } = request
       if (code !== undefined)
         now = await this.#change(now, login => (login.ended ? login : { ...login, code }))
       const seen = code === undefined ? now.told : now.revision
-      const news = await this.#news(now, seen, request.timeout * 1000, signal)
-      return this.#tell(await this.#renewed(news, signal))
+      const news = await this.#awaitChange(now, seen, request.timeout * 1000, signal)
+      return this.#markReported(await this.#awaitRenewal(news, signal))
     }
     // The end of a login is reported once before a new one starts, even if the caller repeats a call with
     // `force`. An expired code is reported only to waiting callers; a later caller gets a new login.
-    const mustReport = login && login.told !== login.revision && !isRunOut(login)
-    if (mustReport && (login.force || !request.force)) return this.#tell(login)
+    const mustReport = login && login.told !== login.revision && !hasRunOut(login)
+    if (mustReport && (login.force || !request.force)) return this.#markReported(login)
 
     const record = await this.#ports.sessions.get(name)
     // A new login would replace credentials that may be valid.
     if (record?.unreadable) throw record.unreadable
     if (record?.bot && record.bot.expired_at === undefined && !request.force)
-      return alreadyConnected(record.name, record.bot.bot_id)
-    return this.#tell(await this.#start(record?.name ?? name, request.force))
+      return alreadyConnectedStatus(record.name, record.bot.bot_id)
+    return this.#markReported(await this.#start(record?.name ?? name, request.force))
   }
 
   /**
@@ -121,8 +121,10 @@ export class Logins {
    */
   async forget(name: string): Promise<void> {
     const isLost = ({ confirmed, qr }: StoredLogin) =>
-      confirmed !== true && qr !== undefined && this.#runtime.clock.now() - qr.shown_at >= qrLifeMs + answerMs
-    await this.#end(await this.#records.of(sessionName(name)), isLost)
+      confirmed !== true &&
+      qr !== undefined &&
+      this.#runtime.clock.now() - qr.shown_at >= qrLifetimeMs + answerMs
+    await this.#end(await this.#records.findOfSession(normalizeSessionName(name)), isLost)
   }
 
   /**
@@ -130,10 +132,10 @@ export class Logins {
    * nothing was started.
    */
   async begin(name: string, force: boolean, signal: AbortSignal): Promise<LoginFlow> {
-    const session_name = sessionName(name)
+    const session_name = normalizeSessionName(name)
     await this.forget(session_name)
-    const login = await this.#go({ session_name, timeout: 0, force }, signal)
-    return 'version' in login ? this.#flow(login) : { ...login, login_id: '', revision: 0 }
+    const login = await this.#startOrJoin({ session_name, timeout: 0, force }, signal)
+    return 'version' in login ? this.#toFlow(login) : { ...login, login_id: '', revision: 0 }
   }
 
   /**
@@ -148,13 +150,15 @@ export class Logins {
     signal: AbortSignal,
   ): Promise<LoginFlow> {
     const found =
-      login_id === undefined ? await this.#records.of(sessionName(session ?? '')) : await this.#byId(login_id)
-    if (!found || isCalledOff(found)) throw noLogin()
-    const begun = found.ended ? found : await this.#begun(found)
-    const now = await this.#news(begun, seen ?? begun.revision, timeoutMs, signal)
+      login_id === undefined
+        ? await this.#records.findOfSession(normalizeSessionName(session ?? ''))
+        : await this.#findById(login_id)
+    if (!found || isCalledOff(found)) throw noLoginError()
+    const begun = found.ended ? found : await this.#awaitFirstCode(found)
+    const now = await this.#awaitChange(begun, seen ?? begun.revision, timeoutMs, signal)
     // Not for an aborted call: the last request of a closed page may arrive after its `leave`.
     if (!signal.aborted) await this.#change(now, ({ left_at: _left, ...login }) => login)
-    return this.#flow(now.ended ? await this.#tell(now) : now)
+    return this.#toFlow(now.ended ? await this.#markReported(now) : now)
   }
 
   /**
@@ -163,11 +167,11 @@ export class Logins {
    * @throws SvcError `not_found`
    */
   async giveCode(loginId: string, code: string, signal: AbortSignal): Promise<LoginFlow> {
-    const found = await this.#byId(loginId)
+    const found = await this.#findById(loginId)
     const login =
       found && (await this.#records.change(found, login => (login.ended ? login : { ...login, code })))
-    if (!login) throw noLogin()
-    return this.follow({ login_id: loginId, seen: login.revision }, codeMs, signal)
+    if (!login) throw noLoginError()
+    return this.follow({ login_id: loginId, seen: login.revision }, codeWaitMs, signal)
   }
 
   /**
@@ -177,7 +181,7 @@ export class Logins {
    * @returns true if it was in progress
    */
   async callOff(loginId: string): Promise<boolean> {
-    return this.#end(await this.#byId(loginId), ({ confirmed }) => confirmed !== true)
+    return this.#end(await this.#findById(loginId), ({ confirmed }) => confirmed !== true)
   }
 
   /**
@@ -187,10 +191,10 @@ export class Logins {
   async leave(loginId: string): Promise<void> {
     const { clock, closing } = this.#runtime
     const left_at = clock.now()
-    const found = await this.#byId(loginId)
+    const found = await this.#findById(loginId)
     if (!found) return
     await this.#records.change(found, login => ({ ...login, left_at }))
-    await clock.sleep(leftMs, closing)
+    await clock.sleep(leaveGraceMs, closing)
     const isLeft = (login: StoredLogin) => login.left_at === left_at && login.status === 'waiting'
     if (!closing.aborted) await this.#end(found, isLeft)
   }
@@ -201,11 +205,11 @@ export class Logins {
    * @returns true if one was in progress
    */
   async cancel(name: string): Promise<boolean> {
-    return this.#end(await this.#records.of(name), () => true)
+    return this.#end(await this.#records.findOfSession(name), () => true)
   }
 
   /** Returns the login with this id, of any session. */
-  async #byId(id: string): Promise<StoredLogin | undefined> {
+  async #findById(id: string): Promise<StoredLogin | undefined> {
     return (await this.#records.list()).find(login => login.id === id)
   }
 
@@ -213,8 +217,8 @@ export class Logins {
    * Returns the session that a call is about. Without a name: the session of the login that the caller
    * probably follows, including one that ended and was not reported yet; else `default`.
    */
-  async #nameOf(name: string): Promise<string> {
-    return name === '' ? followed(await this.#records.list()) : sessionName(name)
+  async #resolveName(name: string): Promise<string> {
+    return name === '' ? followedSessionOf(await this.#records.list()) : normalizeSessionName(name)
   }
 
   async #end(found: StoredLogin | undefined, may: (login: StoredLogin) => boolean): Promise<boolean> {
@@ -222,7 +226,7 @@ export class Logins {
     let ended = false
     await this.#records.change(found, login => {
       ended = !login.ended && may(login)
-      const over = ended ? this.#records.over(login, { status: 'expired', notice: 'called_off' }) : login
+      const over = ended ? this.#records.toEnded(login, { status: 'expired', notice: 'called_off' }) : login
       // Marks the end as reported: only callers that wait for it now get it.
       return over.ended && over.told !== over.revision ? { ...over, told: over.revision } : login
     })
@@ -230,40 +234,45 @@ export class Logins {
   }
 
   /** Resolves when this process polls for no login any more. Abort `closing` first. */
-  async closed(): Promise<void> {
+  async waitUntilClosed(): Promise<void> {
     await Promise.allSettled(this.#drives.values())
     if (!this.#ports.oneShot) return
     // A login that needs digits continues in the command that brings them.
     const isLeft = ({ confirmed, status }: StoredLogin) => confirmed !== true && status !== 'need_verifycode'
-    await Promise.allSettled([...this.#own].map(async id => this.#end(await this.#byId(id), isLeft)))
+    await Promise.allSettled([...this.#own].map(async id => this.#end(await this.#findById(id), isLeft)))
   }
 
   /** Waits up to `ms` until the revision differs from `seen`, or until the login ends. */
-  async #news(login: StoredLogin, seen: number, ms: number, signal: AbortSignal): Promise<StoredLogin> {
+  async #awaitChange(
+    login: StoredLogin,
+    seen: number,
+    ms: number,
+    signal: AbortSignal,
+  ): Promise<StoredLogin> {
     const over = new AbortController()
-    using left = linked(signal, this.#runtime.closing)
-    using ended = linked(left.signal, over.signal)
+    using left = linkSignals(signal, this.#runtime.closing)
+    using ended = linkSignals(left.signal, over.signal)
     void this.#runtime.clock.sleep(Math.max(0, ms), ended.signal).then(() => over.abort())
     try {
-      return await this.#records.while(login, now => !now.ended && now.revision === seen, ended.signal)
+      return await this.#records.waitWhile(login, now => !now.ended && now.revision === seen, ended.signal)
     } finally {
       over.abort()
     }
   }
 
   /** If the QR code is used up, waits some seconds for its replacement. Returns the login. */
-  #renewed(login: StoredLogin, signal: AbortSignal): Promise<StoredLogin> | StoredLogin {
+  #awaitRenewal(login: StoredLogin, signal: AbortSignal): Promise<StoredLogin> | StoredLogin {
     const { ended, qr, revision } = login
     if (ended || !qr || !this.#isUsedUp(login)) return login
-    return this.#news(login, revision, renewalMs, signal).then(now =>
-      now.revision === revision ? now : this.#renewed(now, signal),
+    return this.#awaitChange(login, revision, renewalWaitMs, signal).then(now =>
+      now.revision === revision ? now : this.#awaitRenewal(now, signal),
     )
   }
 
   /** Returns true if the code can no longer be scanned, because WeChat said so or because of its age. */
   #isUsedUp({ status, qr }: StoredLogin): boolean {
     if (status === 'expired' || status === 'verify_code_blocked') return true
-    return status === 'waiting' && qr !== undefined && this.#runtime.clock.now() - qr.shown_at >= qrLifeMs
+    return status === 'waiting' && qr !== undefined && this.#runtime.clock.now() - qr.shown_at >= qrLifetimeMs
   }
 
   /**
@@ -271,10 +280,10 @@ export class Logins {
    *
    * @throws what `LoginDriver.drive` throws; SvcError `shutting_down`
    */
-  async #begun(login: StoredLogin): Promise<StoredLogin> {
+  async #awaitFirstCode(login: StoredLogin): Promise<StoredLogin> {
     const { closing } = this.#runtime
     const driving = this.#drive(login)
-    const begun = this.#records.while(login, ({ ended, qr }) => !ended && qr === undefined, closing)
+    const begun = this.#records.waitWhile(login, ({ ended, qr }) => !ended && qr === undefined, closing)
     const now = await Promise.race([begun, driving.then(() => begun)])
     if (now.ended) await driving
     if (now.qr === undefined) this.#checkOpen()
@@ -292,46 +301,46 @@ export class Logins {
 
   async #start(session: string, force: boolean): Promise<StoredLogin> {
     // One at a time, so that each start counts the ones before it.
-    return this.#begun(await this.#starting(() => this.#started(session, force)))
+    return this.#awaitFirstCode(await this.#starting(() => this.#storeNew(session, force)))
   }
 
   /** Stores a new login, or returns the one that another call has started. */
-  async #started(session: string, force: boolean): Promise<StoredLogin> {
+  async #storeNew(session: string, force: boolean): Promise<StoredLogin> {
     const { most, sessions } = this.#ports
     const records = await sessions.list()
-    const before = await this.#records.of(session)
-    const logins = await this.#records.underWay()
+    const before = await this.#records.findOfSession(session)
+    const logins = await this.#records.listPending()
     this.#checkOpen()
     if (before && !before.ended) return before
-    checkRoom(logins.length, session, records, most())
+    checkCapacity(logins.length, session, records, most())
     const login = await this.#records.put({
       id: crypto.randomUUID(),
       session,
       force,
       version: before?.version ?? '',
-      until: this.#runtime.clock.now() + keptMs,
+      until: this.#runtime.clock.now() + retentionMs,
       ended: false,
       status: 'waiting',
       revision: 0,
       told: 0,
     })
     // Another process stored one first.
-    if (!login) return this.#started(session, force)
+    if (!login) return this.#storeNew(session, force)
     this.#own.add(login.id)
     return login
   }
 
   /** Returns the login's status for callers. */
-  #shown(login: StoredLogin): Promise<LoginStatus> {
-    return loginStatus(login, this.#ports.upstream.sandboxed)
+  #toStatus(login: StoredLogin): Promise<LoginStatus> {
+    return toLoginStatus(login, this.#ports.upstream.sandboxed)
   }
 
-  async #flow(login: StoredLogin): Promise<LoginFlow> {
-    return { ...(await this.#shown(login)), login_id: login.id, revision: login.revision }
+  async #toFlow(login: StoredLogin): Promise<LoginFlow> {
+    return { ...(await this.#toStatus(login)), login_id: login.id, revision: login.revision }
   }
 
   /** Marks the current revision as reported to a caller: its next call waits for the next change. */
-  async #tell(login: StoredLogin): Promise<StoredLogin> {
+  async #markReported(login: StoredLogin): Promise<StoredLogin> {
     const { revision: told } = login
     await this.#change(login, ({ left_at: _left, ...now }) => ({ ...now, told }))
     return login
@@ -352,7 +361,7 @@ export class Logins {
 }
 
 /** Returns true if the login ended because no code was scanned in time. */
-const isRunOut = ({ ended, status, notice }: StoredLogin) =>
+const hasRunOut = ({ ended, status, notice }: StoredLogin) =>
   ended && status === 'expired' && notice === undefined
 
 /** Returns true if the login was called off; its end is reported only to callers that waited. */
@@ -367,7 +376,7 @@ const namesOf = (logins: readonly StoredLogin[]): ReadonlySet<string> =>
  *
  * @throws SvcError `invalid_arguments` if several are in progress
  */
-function followed(logins: readonly StoredLogin[]): string {
+function followedSessionOf(logins: readonly StoredLogin[]): string {
   const pending = [...namesOf(logins)]
   if (pending.length <= 1) {
     const unreported = logins.filter(({ ended, revision, told }) => ended && told !== revision)
@@ -379,5 +388,5 @@ function followed(logins: readonly StoredLogin[]): string {
   })
 }
 
-const noLogin = () =>
+const noLoginError = () =>
   new SvcError('not_found', 'this login does not exist any more', { hint: 'Start a new one.' })

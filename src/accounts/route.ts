@@ -3,10 +3,10 @@
  * first connected one.
  */
 import { SvcError } from '../model/error.ts'
-import { notConnected, sessionName, type UserContext } from '../model/session.ts'
-import { expired } from '../receive/token-check.ts'
+import { normalizeSessionName, notConnectedError, type UserContext } from '../model/session.ts'
+import { sessionExpiredError } from '../receive/token-check.ts'
 import type { Accounts, ConnectedSession, WrittenSession } from './accounts.ts'
-import { newestFirst } from './users.ts'
+import { sortNewestFirst } from './users.ts'
 
 /**
  * Returns the requested session. Default: the session that most recently got a context token for the user,
@@ -16,25 +16,25 @@ import { newestFirst } from './users.ts'
  * no current login got a message since
  * @throws SvcError `not_connected`, `session_not_found`, `session_expired`
  */
-export async function routeTo(
+export async function findRoute(
   accounts: Accounts,
   to: string,
   requested: string | undefined,
 ): Promise<ConnectedSession & { context?: UserContext | undefined; before?: WrittenSession | undefined }> {
   if (requested !== undefined) {
-    const { name, bot, unreadable } = await accounts.named(sessionName(requested))
-    if (!bot) throw unreadable ?? notConnected(name)
-    if (bot.expired_at !== undefined) throw expired(name)
+    const { name, bot, unreadable } = await accounts.getRecord(normalizeSessionName(requested))
+    if (!bot) throw unreadable ?? notConnectedError(name)
+    if (bot.expired_at !== undefined) throw sessionExpiredError(name)
     const context = await accounts.context(name, to)
     if (context?.token !== undefined) return { name, bot, context }
-    const before = (await accounts.wroteTo(to)).find(({ session }) => session === name)
+    const before = (await accounts.listWrittenBy(to)).find(({ session }) => session === name)
     return { name, bot, context, before }
   }
-  const known = await accounts.knowing(to)
-  const [newest] = newestFirst(known.filter(({ bot }) => bot.expired_at === undefined))
+  const known = await accounts.listKnowing(to)
+  const [newest] = sortNewestFirst(known.filter(({ bot }) => bot.expired_at === undefined))
   if (newest) return newest
-  if (known[0]) throw expired(known[0].name)
-  const written = await accounts.wroteTo(to)
+  if (known[0]) throw sessionExpiredError(known[0].name)
+  const written = await accounts.listWrittenBy(to)
   const loggedOut = written.find(({ isLoggedIn }) => !isLoggedIn)
   const session = await accounts.first()
   if (session) {
@@ -47,6 +47,6 @@ export async function routeTo(
   }
   const unreadable = await accounts.unreadable()
   if (unreadable) throw unreadable
-  if (loggedOut) throw notConnected(loggedOut.session)
+  if (loggedOut) throw notConnectedError(loggedOut.session)
   throw new SvcError('not_connected', 'no session is connected, and this user has not written to any session')
 }

@@ -4,11 +4,11 @@
  */
 import type { BotInfo, Session, SessionWithUsers } from '../model/session.ts'
 import type { Clock } from '../platform/clock.ts'
-import type { SessionRecord, SessionSight } from '../storage/state.ts'
+import type { SessionReader, SessionRecord } from '../storage/state.ts'
 
 /** The part of `Accounts` that is watched. */
-export interface Watched {
-  sessions: Pick<SessionSight, 'changedSince'>
+export interface WatchPorts {
+  sessions: Pick<SessionReader, 'listChangedSince'>
   /** Names with a login under way. */
   pending(): Promise<ReadonlySet<string>>
   /** Unix ms. */
@@ -19,7 +19,7 @@ export interface Watched {
   readWithUsers(records: readonly SessionRecord[]): Promise<{ session: SessionWithUsers; due: number }[]>
 }
 
-interface Shown {
+interface WatchedSession {
   session: SessionWithUsers
   /** Unix ms at which it must be checked again, because it also changes with time. */
   due: number
@@ -29,15 +29,15 @@ interface Shown {
  * A message's event may come before its user's files are written. So the session is checked this many
  * times.
  */
-const looksAfterMessage = 3
+const checksAfterMessage = 3
 const never = Number.POSITIVE_INFINITY
 
 export class SessionWatch {
-  readonly #accounts: Watched
+  readonly #accounts: WatchPorts
   readonly #clock: Clock
   #revision: number | undefined
   readonly #records = new Map<string, SessionRecord>()
-  readonly #shown = new Map<string, Shown>()
+  readonly #watched = new Map<string, WatchedSession>()
   #pending: ReadonlySet<string> = new Set()
   #default: string | undefined
   #suspects: ReadonlyMap<string, number> = new Map()
@@ -49,23 +49,23 @@ export class SessionWatch {
   /** Unix ms of the last check, and of the time when the next session is due. */
   #times = { looked: 0, due: never }
 
-  constructor(accounts: Watched, clock: Clock) {
+  constructor(accounts: WatchPorts, clock: Clock) {
     this.#accounts = accounts
     this.#clock = clock
   }
 
   /** Reports that a message of a session came or changed. */
   touch(session: string): void {
-    this.#touched.set(session, looksAfterMessage)
+    this.#touched.set(session, checksAfterMessage)
   }
 
   /**
    * Checks the sessions. @returns whether anything except the time of a poll changed since the last check
    */
-  async look(): Promise<boolean> {
-    this.#isOutdated = (await this.#renew(await this.#unsure())) || this.#isOutdated
+  async check(): Promise<boolean> {
+    this.#isOutdated = (await this.#refresh(await this.#findUnsure())) || this.#isOutdated
     if (!this.#isOutdated) return false
-    this.#listed = await this.#inOrder()
+    this.#listed = await this.#listInOrder()
     this.#isOutdated = false
     return true
   }
@@ -80,9 +80,9 @@ export class SessionWatch {
   }
 
   /** Returns the names of the sessions that may have changed. */
-  async #unsure(): Promise<Set<string>> {
+  async #findUnsure(): Promise<Set<string>> {
     const now = this.#clock.now()
-    const { changed, revision } = await this.#accounts.sessions.changedSince(this.#revision)
+    const { changed, revision } = await this.#accounts.sessions.listChangedSince(this.#revision)
     const pending = await this.#accounts.pending()
     const chosen = await this.#accounts.defaultName()
     const suspects = (await this.#accounts.countSuspects()) ?? this.#suspects
@@ -100,7 +100,7 @@ export class SessionWatch {
     const isBack = now < this.#times.looked
     if (isBack || now >= this.#times.due) {
       this.#times.due = never
-      for (const [name, { due }] of this.#shown)
+      for (const [name, { due }] of this.#watched)
         if (isBack || due <= now) unsure.add(name)
         else this.#times.due = Math.min(this.#times.due, due)
     }
@@ -113,7 +113,7 @@ export class SessionWatch {
   }
 
   /** Reads these sessions again. @returns whether one changed */
-  async #renew(unsure: ReadonlySet<string>): Promise<boolean> {
+  async #refresh(unsure: ReadonlySet<string>): Promise<boolean> {
     if (unsure.size === 0) return false
     const records = [...unsure].flatMap(name => this.#records.get(name) ?? [])
     const fresh = new Map(
@@ -124,27 +124,27 @@ export class SessionWatch {
       const checksLeft = (this.#touched.get(name) ?? 1) - 1
       if (checksLeft > 0) this.#touched.set(name, checksLeft)
       else this.#touched.delete(name)
-      const before = this.#shown.get(name)
-      const now = fresh.get(name) ?? (this.#pending.has(name) ? begun(name) : undefined)
-      if (now) this.#shown.set(name, now)
-      else this.#shown.delete(name)
+      const before = this.#watched.get(name)
+      const now = fresh.get(name) ?? (this.#pending.has(name) ? loginOnly(name) : undefined)
+      if (now) this.#watched.set(name, now)
+      else this.#watched.delete(name)
       this.#times.due = Math.min(this.#times.due, now?.due ?? never)
-      hasChanged ||= judgedOf(before) !== judgedOf(now)
+      hasChanged ||= comparableOf(before) !== comparableOf(now)
     }
     return hasChanged
   }
 
-  async #inOrder(): Promise<SessionWithUsers[]> {
+  async #listInOrder(): Promise<SessionWithUsers[]> {
     const records = await this.#accounts.sortRecords([...this.#records.values()])
     const pending = [...this.#pending].filter(name => !this.#records.has(name))
     return [...records.map(({ name }) => name), ...pending].flatMap(
-      name => this.#shown.get(name)?.session ?? [],
+      name => this.#watched.get(name)?.session ?? [],
     )
   }
 }
 
 /** Returns a session that has nothing but a login in progress. */
-export const loggingIn = (name: string): Session => ({
+export const loggingInSession = (name: string): Session => ({
   name,
   connected: false,
   status: 'logging_in',
@@ -152,7 +152,10 @@ export const loggingIn = (name: string): Session => ({
   user_count: 0,
 })
 
-const begun = (name: string): Shown => ({ session: { ...loggingIn(name), users: [] }, due: never })
+const loginOnly = (name: string): WatchedSession => ({
+  session: { ...loggingInSession(name), users: [] },
+  due: never,
+})
 
-const judgedOf = (shown: Shown | undefined): string =>
+const comparableOf = (shown: WatchedSession | undefined): string =>
   JSON.stringify(shown && { ...shown.session, last_poll_at: 0 })

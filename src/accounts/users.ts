@@ -3,35 +3,39 @@
 import { SvcError } from '../model/error.ts'
 import {
   clockSkewMs,
-  countNow,
+  currentCountOf,
   type KnownUser,
   type NamedUser,
   type NameRequest,
-  rightToAnswer,
+  normalizeSessionName,
+  rightToAnswerOf,
   type SessionUser,
-  sessionKey,
-  sessionName,
+  sessionKeyOf,
   type UserContext,
   type UserFilter,
 } from '../model/session.ts'
-import { userName } from '../model/user-name.ts'
-import { defined } from '../platform/fields.ts'
+import { normalizeUserName } from '../model/user-name.ts'
+import { withoutUndefined } from '../platform/fields.ts'
 import type { Runtime } from '../platform/runtime.ts'
-import { addressee, bearers, bearersTold } from '../send/plan.ts'
-import type { Entries } from '../storage/outbox.ts'
+import { findBearers, maxBearersListed, resolveUserId } from '../send/plan.ts'
+import type { OutboxEntries } from '../storage/outbox.ts'
 import type { Contact, State } from '../storage/state.ts'
-import type { Conversations, Names } from '../storage/store.ts'
+import type { ConversationStore, UserNameStore } from '../storage/store.ts'
 
 /** The part of `Accounts` that this file uses. */
 interface Sessions {
   list(): Promise<{ name: string }[]>
-  named(name: string): Promise<{ name: string }>
-  knowing(user: string): Promise<{ name: string; context: UserContext }[]>
+  getRecord(name: string): Promise<{ name: string }>
+  listKnowing(user: string): Promise<{ name: string; context: UserContext }[]>
 }
 
 export interface UserPorts {
   state: Pick<State, 'sessions' | 'contexts'>
-  store: { outbox: Pick<Entries, 'counters'>; names: Names; conversations: Pick<Conversations, 'sessionsOf'> }
+  store: {
+    outbox: Pick<OutboxEntries, 'getCounters'>
+    names: UserNameStore
+    conversations: Pick<ConversationStore, 'sessionsOf'>
+  }
 }
 
 export class Users {
@@ -53,13 +57,13 @@ export class Users {
    * `store_unavailable` if no user is found and a session's users cannot be read
    */
   async list({ session, user_id }: UserFilter = {}): Promise<KnownUser[]> {
-    const only = user_id === undefined ? undefined : await this.#meant(user_id, session)
+    const only = user_id === undefined ? undefined : await this.#resolveUser(user_id, session)
     const names =
       session === undefined
         ? (await this.#accounts.list()).map(({ name }) => name)
-        : [(await this.#accounts.named(session)).name]
+        : [(await this.#accounts.getRecord(session)).name]
     const { sessions } = this.#ports.state
-    const looked = await usersOf(this.#ports, names, this.#runtime.clock.now())
+    const looked = await listUsersOf(this.#ports, names, this.#runtime.clock.now())
     const found = [...looked]
       .flatMap(([name, { users }]) => users.map(user => ({ session: name, ...user })))
       .filter(user => only === undefined || user.user_id === only)
@@ -79,35 +83,35 @@ export class Users {
    */
   async name({ user_id, name, session }: NameRequest): Promise<NamedUser> {
     const { state, store } = this.#ports
-    const newName = userName(name)
-    const user = await this.#meant(user_id, session)
+    const newName = normalizeUserName(name)
+    const user = await this.#resolveUser(user_id, session)
     const known = [
-      ...newestFirst(await this.#accounts.knowing(user)).map(entry => entry.name),
+      ...sortNewestFirst(await this.#accounts.listKnowing(user)).map(entry => entry.name),
       ...(await store.conversations.sessionsOf(user)),
     ]
-    const key = session === undefined ? undefined : sessionKey(sessionName(session))
-    const target = known.find(name => key === undefined || sessionKey(name) === key)
+    const key = session === undefined ? undefined : sessionKeyOf(normalizeSessionName(session))
+    const target = known.find(name => key === undefined || sessionKeyOf(name) === key)
     if (target === undefined) {
-      if (session !== undefined) await this.#accounts.named(session)
+      if (session !== undefined) await this.#accounts.getRecord(session)
       throw new SvcError('not_found', 'no user with this id has written to this session, or to any', {
         next: { action: 'see', what: 'users' },
       })
     }
     await store.names.set(target, user, newName)
-    const found = await usersOf(this.#ports, [target], this.#runtime.clock.now())
+    const found = await listUsersOf(this.#ports, [target], this.#runtime.clock.now())
     const listed = found.get(target)?.users.find(entry => entry.user_id === user)
-    const named = listed ?? defined({ user_id: user, remaining: 0, name: newName })
+    const named = listed ?? withoutUndefined({ user_id: user, remaining: 0, name: newName })
     const same =
       newName === undefined
         ? []
-        : (await bearers({ store, sessions: state.sessions }, { name: newName })).found
-    const namesakes = same.filter(({ user_id }) => user_id !== user).slice(0, bearersTold)
+        : (await findBearers({ store, sessions: state.sessions }, { name: newName })).found
+    const namesakes = same.filter(({ user_id }) => user_id !== user).slice(0, maxBearersListed)
     return { session: target, ...named, ...(namesakes.length > 0 && { namesakes }) }
   }
 
-  #meant(user: string, session: string | undefined): Promise<string> {
+  #resolveUser(user: string, session: string | undefined): Promise<string> {
     const { state, store } = this.#ports
-    return addressee({ store, sessions: state.sessions }, { user, session }, 'user_id')
+    return resolveUserId({ store, sessions: state.sessions }, { user, session }, 'user_id')
   }
 }
 
@@ -115,41 +119,41 @@ export class Users {
  * The users who wrote to a session. `due`: Unix ms at which they must be read again, because they also
  * change with time.
  */
-export interface LookedUsers {
+export interface WatchedUsers {
   /** The most recent writer first. */
   users: SessionUser[]
   due: number
 }
 
 /** Returns the users of each of these sessions. */
-export async function usersOf(
+export async function listUsersOf(
   { state: { contexts } }: { state: Pick<State, 'contexts'> },
   sessions: readonly string[],
   now: number,
-): Promise<ReadonlyMap<string, LookedUsers>> {
-  const found = await contexts.users(sessions)
+): Promise<ReadonlyMap<string, WatchedUsers>> {
+  const found = await contexts.listUsers(sessions)
   return new Map(
     sessions.map(session => {
       const contacts = found.get(session) ?? []
-      const users = contacts.map(contact => userOf(contact, now)).sort(latestFirst)
+      const users = contacts.map(contact => userOf(contact, now)).sort(compareLatestFirst)
       return [session, { users, due: dueOf(contacts, users, now) }]
     }),
   )
 }
 
 function userOf({ user_id, name, context, counter }: Contact, now: number): SessionUser {
-  const count = countNow(context, counter, now)
-  return defined({
+  const count = currentCountOf(context, counter, now)
+  return withoutUndefined({
     user_id,
     name,
     first_seen: context.first_seen || undefined,
     last_received: context.received_at,
     last_sent: count.last_sent_at,
-    ...rightToAnswer(count, now),
+    ...rightToAnswerOf(count, now),
   })
 }
 
-const latestFirst = (a: SessionUser, b: SessionUser) =>
+const compareLatestFirst = (a: SessionUser, b: SessionUser) =>
   (b.last_received ?? 0) - (a.last_received ?? 0) || (a.user_id < b.user_id ? -1 : 1)
 
 /**
@@ -167,5 +171,5 @@ function dueOf(contacts: readonly Contact[], users: readonly SessionUser[], now:
 }
 
 /** Sorts what sessions know of a user by the time of the user's last message, newest first. */
-export const newestFirst = <T extends { context: UserContext }>(known: readonly T[]): T[] =>
+export const sortNewestFirst = <T extends { context: UserContext }>(known: readonly T[]): T[] =>
   known.toSorted((a, b) => (b.context.received_at ?? 0) - (a.context.received_at ?? 0))

@@ -3,11 +3,11 @@
  */
 import { CommanderError } from 'commander'
 import { optionTable } from '../config.ts'
-import { type Command, refuseUnknown } from './command.ts'
+import { type Command, rejectUnknown } from './command.ts'
 import { isCommand } from './commands.ts'
 
 /** What newcomers type, and the command to suggest. Commander alone compares only letters. */
-const meant: ReadonlyMap<string, string> = new Map(
+const commandSuggestions: ReadonlyMap<string, string> = new Map(
   Object.entries({
     start: 'openapi',
     serve: 'openapi',
@@ -51,7 +51,7 @@ const meant: ReadonlyMap<string, string> = new Map(
  * Unknown options and the option to suggest. The key is `COMMAND --option`, or the option alone for every
  * command.
  */
-const meantOptions: ReadonlyMap<string, string> = new Map(
+const optionSuggestions: ReadonlyMap<string, string> = new Map(
   Object.entries({
     'admin --port': '--admin-port',
     'admin -p': '--admin-port',
@@ -71,8 +71,8 @@ const meantOptions: ReadonlyMap<string, string> = new Map(
 )
 
 /** Returns the suggestion for an unknown option; undefined leaves it to commander, which compares letters. */
-export function meantOption(command: Command, typed: string): string | undefined {
-  const suggested = meantOptions.get(`${command.name()} ${typed}`) ?? meantOptions.get(typed)
+export function suggestOption(command: Command, typed: string): string | undefined {
+  const suggested = optionSuggestions.get(`${command.name()} ${typed}`) ?? optionSuggestions.get(typed)
   const isKnown = !suggested?.startsWith('--') || command.options.some(({ long }) => long === suggested)
   return isKnown ? suggested : undefined
 }
@@ -82,19 +82,19 @@ export function meantOption(command: Command, typed: string): string | undefined
  *
  * @throws CommanderError if a word in the place of a command is unknown, with a suggestion
  */
-export function namedBy(program: Command, args: readonly string[]): { command: Command; path: string[] } {
+export function findCommand(program: Command, args: readonly string[]): { command: Command; path: string[] } {
   let command = program
   const path: string[] = []
   for (const word of args) {
     if (word.startsWith('-')) break
     const next = command.commands.find(one => one.name() === word)
     if (!next) {
-      const guess = meant.get([...path, word].join(' '))
+      const guess = commandSuggestions.get([...path, word].join(' '))
       if (guess)
         throw new CommanderError(1, 'svc.meant', `unknown command '${word}' (Did you mean svc ${guess}?)`)
       const below = command.createHelp().visibleCommands(command)
       if (below.length > 0 && command.registeredArguments.length === 0)
-        refuseUnknown(
+        rejectUnknown(
           word,
           below.map(one => one.name()),
         )
@@ -110,7 +110,7 @@ export function namedBy(program: Command, args: readonly string[]): { command: C
  * Converts `svc help send` to `svc send --help`. `all` is true if the help also needs shared options
  * (`--all`).
  */
-export function asHelp(typed: readonly string[]): { args: readonly string[]; all: boolean } {
+export function parseHelp(typed: readonly string[]): { args: readonly string[]; all: boolean } {
   const args = typed[0] === 'help' ? [...typed.slice(1), '--help'] : typed
   const all = args.includes('--all') && args.some(word => word === '-h' || word === '--help')
   return { args: all ? args.filter(word => word !== '--all') : args, all }
@@ -120,7 +120,7 @@ export function asHelp(typed: readonly string[]): { args: readonly string[]; all
  * Splits off the options before the first word, since they belong after the command's words: `svc --sandbox
  * users` is `svc users --sandbox`. Without a word nothing is split off.
  */
-export function leadingOptions(args: readonly string[]): {
+export function splitLeadingOptions(args: readonly string[]): {
   leading: readonly string[]
   rest: readonly string[]
 } {
@@ -130,7 +130,7 @@ export function leadingOptions(args: readonly string[]): {
     const known = optionTable.find(({ flag, short }) => flag === option || short === option)
     // An option that is not in the table may take a value, but the word of a command after it is that
     // command.
-    const takesNext = known ? known.placeholder !== undefined : !option.includes('=') && !isWord(next)
+    const takesNext = known ? known.placeholder !== undefined : !option.includes('=') && !isNotValue(next)
     at += takesNext ? 2 : 1
   }
   return at < args.length && args[at] !== '--'
@@ -139,4 +139,4 @@ export function leadingOptions(args: readonly string[]): {
 }
 
 /** Returns true if this is not the value of the option before it: nothing, an option, or a command. */
-const isWord = (word: string | undefined) => word === undefined || word.startsWith('-') || isCommand(word)
+const isNotValue = (word: string | undefined) => word === undefined || word.startsWith('-') || isCommand(word)

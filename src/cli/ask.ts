@@ -3,7 +3,7 @@ import { Buffer } from 'node:buffer'
 import { createInterface } from 'node:readline'
 import type { Question } from '../model/call.ts'
 import { badArgument } from '../model/error.ts'
-import { mostTextBytes, tooLong } from '../send/plan.ts'
+import { maxTextBytes, tooLongError } from '../send/plan.ts'
 import { colours, type Io } from './terminal.ts'
 
 /**
@@ -17,25 +17,25 @@ export function askPerson(
   signal: () => AbortSignal,
   { silent = false }: { silent?: boolean } = {},
 ): (question: Question) => Promise<string | undefined> {
-  return ({ text }) => lineFor(io, silent ? '' : text, signal(), line => line !== '')
+  return ({ text }) => readAnswer(io, silent ? '' : text, signal(), line => line !== '')
 }
 
 /** Returns true if the person answers yes. Enter alone and the end of stdin are a no. */
-export async function agreed(io: Io, text: string, signal: AbortSignal): Promise<boolean> {
-  const line = await lineFor(io, text, signal, () => true)
+export async function askYesNo(io: Io, text: string, signal: AbortSignal): Promise<boolean> {
+  const line = await readAnswer(io, text, signal, () => true)
   return line !== undefined && /^y(es)?$/i.test(line)
 }
 
 /**
  * Most bytes to read for an answer. An endless input without a line end, such as a device, gives no answer.
  */
-const longestAnswer = 64 * 1024
+const maxAnswerBytes = 64 * 1024
 
 /**
  * Reads the first line that `willDo` accepts. The terminal keeps its own line editing, so Ctrl-C stays a
  * signal.
  */
-async function lineFor(
+async function readAnswer(
   io: Io,
   question: string,
   signal: AbortSignal,
@@ -45,7 +45,7 @@ async function lineFor(
   if (question) await io.err.write(`${colours.bold(question)} `)
   const lines = createInterface({ input: stream, terminal: false })
   const { promise, resolve } = Promise.withResolvers<string | undefined>()
-  let left = longestAnswer
+  let left = maxAnswerBytes
   const count = (chunk: Uint8Array) => {
     left -= chunk.length
     if (left >= 0) return
@@ -80,11 +80,11 @@ async function lineFor(
  */
 export async function readStdin({ in: { stream } }: Io): Promise<string> {
   const chunks: Uint8Array[] = []
-  let left = mostTextBytes + '\r\n'.length
+  let left = maxTextBytes + '\r\n'.length
   for await (const chunk of stream) {
     chunks.push(chunk)
     left -= chunk.length
-    if (left < 0) throw tooLong(`more than ${mostTextBytes}`)
+    if (left < 0) throw tooLongError(`more than ${maxTextBytes}`)
   }
   try {
     const decoder = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true })

@@ -1,23 +1,23 @@
 /** Runs `svc mcp --url`: connects standard input and output to the MCP interface of a running service. */
 import { badArgument } from '../model/error.ts'
-import { socketIn } from '../platform/fetch.ts'
-import { keepStdoutClean, spareLoopbackTheProxy } from '../platform/process.ts'
-import { givenToken } from '../server/token.ts'
+import { socketPathOf } from '../platform/fetch.ts'
+import { bypassProxyForLoopback, keepStdoutClean } from '../platform/process.ts'
+import { readTokenOption } from '../server/token.ts'
 import { type Command, configFrom } from './command.ts'
 import { serverLog } from './serving.ts'
-import { refuseBesideUrl, typedMcpUrl } from './typed-url.ts'
+import { parseMcpUrl, rejectBesideUrl } from './typed-url.ts'
 
 /** Options of the bridge. All others belong to the service and are rejected. */
-const own = ['url', 'token', 'tokenFile', 'logLevel', 'logFormat', 'transport', 'consumer']
+const bridgeOptions = ['url', 'token', 'tokenFile', 'logLevel', 'logFormat', 'transport', 'consumer']
 
 /** Runs until the client disconnects or a signal arrives. @throws SvcError if the service cannot be used */
 export async function runBridge(command: Command): Promise<void> {
   const { url } = command.opts<{ url: string }>()
-  const address = socketIn(url) === undefined ? typedMcpUrl(url) : url
+  const address = socketPathOf(url) === undefined ? parseMcpUrl(url) : url
   const names = command.options.map(option => option.attributeName())
-  refuseBesideUrl(
+  rejectBesideUrl(
     command,
-    names.filter(name => !own.includes(name)),
+    names.filter(name => !bridgeOptions.includes(name)),
   )
   const config = configFrom(command, { port: '0', sandboxPort: '0' })
   if (command.opts<{ transport?: string }>().transport !== undefined && config.transport !== 'stdio')
@@ -25,14 +25,14 @@ export async function runBridge(command: Command): Promise<void> {
       hint: 'A program that talks HTTP reaches the service at that address by itself.',
     })
   keepStdoutClean()
-  spareLoopbackTheProxy()
+  bypassProxyForLoopback()
   const { bridgeMcp } = await import('../mcp/bridge.ts')
   const log = (await serverLog(config, command)).child('mcp')
   const { consumer } = config
   const bridge = bridgeMcp({
     url: address,
     ...(consumer !== undefined && { consumer }),
-    token: await givenToken(config),
+    token: await readTokenOption(config),
     log,
   })
   command.io.onStop(() => void bridge.close())

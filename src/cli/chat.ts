@@ -3,27 +3,27 @@
  * svc.
  */
 import type { Message, MessageItem } from '../model/message.ts'
-import { byteSize, localTime } from '../platform/format.ts'
+import { formatBytes, formatLocalTime } from '../platform/format.ts'
 import { colours, oneLine, safeLines } from './terminal.ts'
 
-/** Formats a message in a few lines. @param again flags to add to commands in it, from `againFlags` */
-export function chatLines(message: Message, again = ''): string {
-  const lines = [head(message), ...quoteLines(message)]
+/** Formats a message in a few lines. @param again flags to add to commands in it, from `directoryFlagsOf` */
+export function formatMessage(message: Message, again = ''): string {
+  const lines = [formatHead(message), ...formatQuote(message)]
   if (message.text !== '') lines.push(...safeLines(message.text).map(line => `    ${line}`))
   const media = message.items.filter(item => item.has_media)
   for (const item of message.items) {
     if (item.kind === 'TEXT') continue
-    lines.push(`    ${mediaLine(item, message, media.indexOf(item), again)}`)
+    lines.push(`    ${formatMedia(item, message, media.indexOf(item), again)}`)
     if (item.transcript) lines.push(...safeLines(item.transcript).map(line => `    “${line}”`))
   }
   return `${lines.join('\n')}\n`
 }
 
-function head(message: Message): string {
+function formatHead(message: Message): string {
   const { cyan, dim, green, yellow } = colours
   const session = dim(oneLine(message.session))
   const group = message.group_id === undefined ? '' : dim(`  in group ${oneLine(message.group_id)}`)
-  const when = dim(localTime(message.timestamp))
+  const when = dim(formatLocalTime(message.timestamp))
   if (message.direction === 'received') {
     const again = message.redelivered ? yellow('  (again)') : ''
     return `${when}  ${cyan(oneLine(message.user_name ?? message.from_user))} → ${session}${group}${again}`
@@ -37,7 +37,7 @@ function head(message: Message): string {
   return `${when}  ${session} → ${green(oneLine(message.user_name ?? message.to_user))}${group}${fate}${joined}`
 }
 
-function quoteLines({ ref_msg }: Message): string[] {
+function formatQuote({ ref_msg }: Message): string[] {
   if (!ref_msg) return []
   const lines = ref_msg.text
     ? safeLines(ref_msg.text)
@@ -45,23 +45,23 @@ function quoteLines({ ref_msg }: Message): string[] {
   return lines.map(line => colours.dim(`    │ ${line}`))
 }
 
-function mediaLine(item: MessageItem, message: Message, nth: number, again: string): string {
-  if (item.kind === 'UNKNOWN') return colours.dim(itemWords(item))
+function formatMedia(item: MessageItem, message: Message, nth: number, again: string): string {
+  if (item.kind === 'UNKNOWN') return colours.dim(describeItem(item))
   const fetch =
     nth < 0 || message.direction === 'sent'
       ? ''
       : colours.dim(`  svc download ${oneLine(message.message_id)}${nth > 0 ? ` -i ${nth}` : ''}${again}`)
-  return `${itemWords(item)}${fetch}`
+  return `${describeItem(item)}${fetch}`
 }
 
 /** Describes an item that is no text: kind, name, size, length. */
-export function itemWords(item: MessageItem): string {
+export function describeItem(item: MessageItem): string {
   if (item.kind === 'UNKNOWN') return '[something svc does not know; --json shows what there is]'
   const facts = [
     item.kind.toLowerCase(),
     ...(item.file_name === undefined ? [] : [oneLine(item.file_name)]),
     // WeChat gives the encrypted size of all but files: up to 16 bytes more.
-    ...(item.size === undefined ? [] : [`${item.kind === 'FILE' ? '' : 'about '}${byteSize(item.size)}`]),
+    ...(item.size === undefined ? [] : [`${item.kind === 'FILE' ? '' : 'about '}${formatBytes(item.size)}`]),
     ...(item.kind === 'VOICE' && item.playtime !== undefined
       ? [`${Math.max(1, Math.round(item.playtime / 1000))} s`]
       : []),

@@ -1,29 +1,29 @@
 /** Runs a command line: finds the command, prints help and errors, and returns the exit status. */
 
 import { CommanderError } from 'commander'
-import { type Environment, type Flags, logFormatGiven } from '../config.ts'
-import { renamed, SvcError } from '../model/error.ts'
+import { type Environment, type Flags, findGivenLogFormat } from '../config.ts'
+import { SvcError, withFieldNames } from '../model/error.ts'
 import { adviceOf } from '../model/next-step.ts'
 import { reasonOf } from '../platform/system-error.ts'
 import { version } from '../version.ts'
-import { asHelp, leadingOptions, meantOption, namedBy } from './argv.ts'
+import { findCommand, parseHelp, splitLeadingOptions, suggestOption } from './argv.ts'
 import {
   addCommand,
   addConfigOptions,
   Command,
   type CommandLine,
-  CutShort,
   configFrom,
-  fitted,
   hideShared,
-  meantIn,
-  toolUsual,
+  parseSuggestions,
+  StoppedBySignalError,
+  toolDefaults,
   wordingOf,
+  wrapToTerminal,
 } from './command.ts'
 import { commandGroups, isCommand, loadNeededCommands } from './commands.ts'
-import { forgottenSandbox, hintAtSandbox } from './environment.ts'
+import { findForgottenSandbox, hintAtSandbox } from './environment.ts'
 import { isBadUsage, printError } from './print.ts'
-import { type Io, NobodyReads, NotPrinted, processIo } from './terminal.ts'
+import { BrokenPipeError, type Io, NotPrintedError, processIo } from './terminal.ts'
 
 const epilogue = `
 Try it, without an account and without internet:
@@ -54,8 +54,8 @@ Exit status: 0 done, 1 failed, 2 wrong usage.`
  * @returns exit status: 0 done, 1 failed, 2 wrong usage
  */
 export async function runCli(typed: readonly string[], io: Io = processIo()): Promise<number> {
-  const { leading, rest } = isBare(typed) ? leadingOptions(typed) : { leading: [], rest: typed }
-  const { args: typedArgs, all } = asHelp(rest)
+  const { leading, rest } = isBare(typed) ? splitLeadingOptions(typed) : { leading: [], rest: typed }
+  const { args: typedArgs, all } = parseHelp(rest)
   let args = typedArgs
   // Help and version are collected and written like every result: commander's own write fails on a closed
   // pipe.
@@ -71,11 +71,11 @@ export async function runCli(typed: readonly string[], io: Io = processIo()): Pr
     .helpOption('-h, --help', 'show help')
     .enablePositionalOptions()
     .showSuggestionAfterError()
-    .addHelpText('after', () => fitted(program, epilogue))
+    .addHelpText('after', () => wrapToTerminal(program, epilogue))
   const line: CommandLine = {
     program,
-    needed: loadNeededCommands,
-    hint: command => hintAtSandbox(command),
+    loadCommands: loadNeededCommands,
+    printHint: command => hintAtSandbox(command),
     status: 0,
   }
   if (isBare(args)) addQuickStart(line, args.length > 0 || io.out.isTerminal)
@@ -97,46 +97,53 @@ export async function runCli(typed: readonly string[], io: Io = processIo()): Pr
 
   try {
     if (!isBare(args)) {
-      const { command, path } = namedBy(program, args)
+      const { command, path } = findCommand(program, args)
       named = command
       help = ['svc', ...path, '--help'].join(' ')
       args = [...path, ...leading, ...args.slice(path.length)]
     }
-    await program.parseAsync([...args], { from: 'user' }).catch(unlessShown)
+    await program.parseAsync([...args], { from: 'user' }).catch(ignoreShownHelp)
     if (helpText) await io.out.write(helpText)
-    await hintAfter(line)
+    await printHintAfter(line)
   } catch (error) {
     // You know that you pressed Ctrl-C, so no error is printed.
-    if (error instanceof CutShort) line.cutBy = error.by
-    else if (error instanceof NotPrinted && line.done)
-      io.err.print(doneButUnprinted(line.done, error, args.includes('--json')))
+    if (error instanceof StoppedBySignalError) line.stopSignal = error.signal
+    else if (error instanceof NotPrintedError && line.changeMade)
+      io.err.print(formatUnprinted(line.changeMade, error, args.includes('--json')))
     else {
-      const status = await sayWhy(error, line, { help, args, named })
+      const status = await printFailure(error, line, { help, args, named })
       // A prompt hook that exits with 2 blocks the prompt.
       return known === 'hook-poll' ? Math.min(status, 1) : status
     }
   }
   // The process ends by the signal itself, so that a loop in a shell ends too.
-  if (line.cutBy) io.die(line.cutBy)
+  if (line.stopSignal) io.die(line.stopSignal)
   return line.status
 }
 
 /** Formats the line about a change that was made although its result could not be printed. */
-const doneButUnprinted = (done: string, { problem: detail }: NotPrinted, json: boolean): string =>
+const formatUnprinted = (done: string, { problem: detail }: NotPrintedError, json: boolean): string =>
   json ? JSON.stringify({ done, detail }) : `${done}, but ${detail}`
 
 /** Ignores the error of status 0 that commander throws after help and version. @throws every other error */
-function unlessShown(error: unknown): void {
+function ignoreShownHelp(error: unknown): void {
   if (!(error instanceof CommanderError) || error.exitCode !== 0) throw error
 }
 
 /** Prints the hint at a forgotten `--sandbox` at the end of a command. */
-async function hintAfter({ as, cutBy, ran, status }: CommandLine): Promise<void> {
+async function printHintAfter({ activeSpec, stopSignal, activeCommand, status }: CommandLine): Promise<void> {
   const isDone = status === 0
-  if (!ran || !as || as.serves || cutBy || as.noSandboxHint === 'ever') return
-  if (isDone && as.noSandboxHint === 'done') return
+  if (
+    !activeCommand ||
+    !activeSpec ||
+    activeSpec.isServer ||
+    stopSignal ||
+    activeSpec.noSandboxHint === 'ever'
+  )
+    return
+  if (isDone && activeSpec.noSandboxHint === 'done') return
   // A command that failed, or that acts on accounts ('tool'), gets the hint even if no sandbox service runs.
-  await hintAtSandbox(ran, !isDone || as.config === 'tool')
+  await hintAtSandbox(activeCommand, !isDone || activeSpec.config === 'tool')
 }
 
 /** Returns true if no command was typed: `svc` alone, or with options only. */
@@ -147,9 +154,9 @@ const isBare = ([first = '-']: readonly string[]): boolean =>
 function addQuickStart(line: CommandLine, mayServe: boolean): void {
   const { program } = line
   addConfigOptions(program, 'openapi').action(async () => {
-    line.ran = program
-    line.as = { serves: true }
-    const config = configFrom(program, {}, toolUsual)
+    line.activeCommand = program
+    line.activeSpec = { isServer: true }
+    const config = configFrom(program, {}, toolDefaults)
     const { quickStart } = await import('./quick-start.ts')
     if (!(await quickStart(config, program, mayServe))) line.status = await runCli(['--help'], program.io)
   })
@@ -159,7 +166,7 @@ function addQuickStart(line: CommandLine, mayServe: boolean): void {
  * Reads commander's message, which is all that its error has, and improves its suggestion where svc knows
  * better.
  */
-function understood(
+function describeUsageError(
   { code, message }: CommanderError,
   command: Command,
 ): { problem: string; meant: string[] } {
@@ -168,9 +175,9 @@ function understood(
     .replace(/\n/g, ' ')
     .replace(/[.]$/, '')
   const unknown = /^unknown option '([^']+)'/.exec(text)
-  const option = unknown?.[1] && meantOption(command, unknown[1])
+  const option = unknown?.[1] && suggestOption(command, unknown[1])
   if (option) return { problem: `${unknown?.[0]} (Did you mean ${option}?)`, meant: [option] }
-  if (code !== 'commander.excessArguments') return { problem: text, meant: meantIn(text) }
+  if (code !== 'commander.excessArguments') return { problem: text, meant: parseSuggestions(text) }
   const [below] = command.commands
   if (below) {
     const line = `svc ${command.name()} ${below.name()}`
@@ -178,17 +185,17 @@ function understood(
   }
   const last = command.registeredArguments.at(-1)?.name() ?? ''
   const quoted = `too many arguments for '${command.name()}': put the ${last} in quotes, as in 'two words'`
-  return { problem: spoken.includes(last) ? quoted : text, meant: [] }
+  return { problem: multiWordArguments.includes(last) ? quoted : text, meant: [] }
 }
 
 /** Arguments that may be several words. */
-const spoken = ['text', 'name']
+const multiWordArguments = ['text', 'name']
 
 /**
  * Converts an error of commander to an SvcError: `details` has the field, the problem and the suggestions.
  */
-function refusedUsage(error: CommanderError, command: Command): SvcError {
-  const { problem, meant } = understood(error, command)
+function toUsageError(error: CommanderError, command: Command): SvcError {
+  const { problem, meant } = describeUsageError(error, command)
   const [, word = ''] = /'([^']+)'/.exec(problem) ?? []
   const field =
     error.code === 'commander.missingArgument' ? `<${word}>` : (/--[\w-]+/.exec(word)?.[0] ?? word)
@@ -198,7 +205,7 @@ function refusedUsage(error: CommanderError, command: Command): SvcError {
 
 /** Returns the error with its fields as they were typed: `-n` if `--limit` was not typed. */
 const withShort = (error: SvcError, { options }: Command, typed: readonly string[]): SvcError =>
-  renamed(error, ({ field, problem }) => {
+  withFieldNames(error, ({ field, problem }) => {
     const short = options.find(({ long }) => long === field)?.short
     const isLong = typed.some(word => word === field || word.startsWith(`${field}=`))
     const isShort = short !== undefined && !isLong && typed.some(word => word.startsWith(short))
@@ -206,7 +213,7 @@ const withShort = (error: SvcError, { options }: Command, typed: readonly string
   })
 
 /** Converts Deno's error about a missing permission. Only the error's message names the permission. */
-function deniedByDeno(error: unknown): SvcError | undefined {
+function toDenoDenial(error: unknown): SvcError | undefined {
   if (!(error instanceof Error) || !['NotCapable', 'PermissionDenied'].includes(error.name)) return undefined
   const permission = /^Requires (.+), run again with /.exec(error.message)?.[1]
   return permission === undefined
@@ -220,38 +227,44 @@ function deniedByDeno(error: unknown): SvcError | undefined {
 /** Returns true if the log is JSON. Returns false if Deno does not allow svc to read the environment. */
 function isJsonLog(flags: Flags, env: Environment): boolean {
   try {
-    return logFormatGiven(flags, env) === 'json'
+    return findGivenLogFormat(flags, env) === 'json'
   } catch {
     return false
   }
 }
 
 /** Prints an error to stderr, as one line or one JSON object. @returns the exit status */
-async function sayWhy(
+async function printFailure(
   thrown: unknown,
-  { as, ran }: CommandLine,
+  { activeSpec, activeCommand }: CommandLine,
   { help, args, named }: { help: string; args: readonly string[]; named: Command },
 ): Promise<number> {
   const { env, err } = named.io
-  const asLog = ran && as?.serves && isJsonLog(ran.opts<Flags>(), env)
+  const asLog = activeCommand && activeSpec?.isServer && isJsonLog(activeCommand.opts<Flags>(), env)
   const json = asLog ? 'log' : args.includes('--json')
-  const denied = deniedByDeno(thrown) ?? thrown
+  const denied = toDenoDenial(thrown) ?? thrown
   const error = denied instanceof SvcError ? withShort(denied, named, args) : denied
   if (error instanceof CommanderError) {
-    printError(err, refusedUsage(error, named), `See ${help}.`, json)
+    printError(err, toUsageError(error, named), `See ${help}.`, json)
     return 2
   }
   if (error instanceof SvcError) {
     // Wrong usage does not depend on the directory, but an unknown name does (its advice is to log in).
     const isOfDirectory = !isBadUsage(error) || error.advice.next?.action === 'login'
-    const isHinted = ran !== undefined && isOfDirectory && as?.noSandboxHint !== 'ever'
+    const isHinted = activeCommand !== undefined && isOfDirectory && activeSpec?.noSandboxHint !== 'ever'
     // Deno may not allow svc to read the directory. Then the error is printed without the hint.
-    const more = isHinted && (await forgottenSandbox(ran, !as?.serves).catch(() => undefined))
-    printError(err, error, [adviceOf(error, wordingOf(ran, help)), more].filter(Boolean).join(' '), json)
+    const more =
+      isHinted && (await findForgottenSandbox(activeCommand, !activeSpec?.isServer).catch(() => undefined))
+    printError(
+      err,
+      error,
+      [adviceOf(error, wordingOf(activeCommand, help)), more].filter(Boolean).join(' '),
+      json,
+    )
     return isBadUsage(error) ? 2 : 1
   }
   // The reader closed the pipe: exit 0.
-  if (error instanceof NobodyReads) return 0
+  if (error instanceof BrokenPipeError) return 0
   // An error of the operating system is no bug in svc.
   const fromSystem = error instanceof Error && 'syscall' in error
   const path = fromSystem && 'path' in error ? `${error.path}: ` : ''

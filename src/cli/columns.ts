@@ -5,7 +5,7 @@ import stringWidth from 'string-width'
 export type Column<T> = readonly [head: string, cell: (row: T) => string]
 
 /** Formats rows in aligned columns. The last column gets no padding. */
-export function table<T>(
+export function formatTable<T>(
   rows: readonly T[],
   columns: readonly Column<T>[],
   paintHead: (text: string) => string,
@@ -25,7 +25,7 @@ export function table<T>(
 }
 
 /** Cuts text to a width in terminal columns, with an ellipsis. */
-export function cutTo(text: string, width: number): string {
+export function shortenTo(text: string, width: number): string {
   if (stringWidth(text) <= width) return text
   let cut = ''
   let used = 1

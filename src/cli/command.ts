@@ -7,16 +7,16 @@ import { Argument, Command as Commander, Option } from 'commander'
 import {
   type CommandName,
   type Config,
+  type ConfigDefaults,
   type Flags,
+  findGivenPlace,
   optionTable,
-  placeGiven,
   readConfig,
-  type Usual,
 } from '../config.ts'
-import { proposed } from '../inspect/advised-commands.ts'
-import { badArgument, renamed, SvcError } from '../model/error.ts'
+import { quoteProposed } from '../inspect/advised-commands.ts'
+import { badArgument, SvcError, withFieldNames } from '../model/error.ts'
 import type { Wording } from '../model/next-step.ts'
-import { shellWord } from '../platform/format.ts'
+import { quoteForShell } from '../platform/format.ts'
 import type { StopSignal } from '../platform/process.ts'
 import type { Io } from './terminal.ts'
 
@@ -35,7 +35,7 @@ export class Command extends Commander {
   constructor(name: string, io: Io) {
     super(name)
     this.io = io
-    quiet(this).helpCommand(false)
+    silenceOutput(this).helpCommand(false)
     this.configureOutput({ getOutHelpWidth: () => io.out.columns ?? 80 })
   }
 
@@ -49,33 +49,33 @@ export interface CommandLine {
   /** The root command. */
   readonly program: Command
   /** Loads the commands that these arguments need. */
-  needed(args: readonly string[]): Promise<CommandSpec[]>
+  loadCommands(args: readonly string[]): Promise<CommandSpec[]>
   /** Prints once that `--sandbox` may be missing. */
-  hint?(command: Command): Promise<void>
+  printHint?(command: Command): Promise<void>
   /** Exit status of a run that throws nothing: 0 done, 1 failed. */
   status: number
   /**
    * What the command has changed so far, such as `sent`. It counts as done even if its result cannot be
    * printed.
    */
-  done?: string
+  changeMade?: string
   /** The command that runs. Set when it starts. */
-  ran?: Command
+  activeCommand?: Command
   /** Declaration of that command. */
-  as?: Pick<CommandSpec, 'config' | 'serves' | 'noSandboxHint'>
+  activeSpec?: Pick<CommandSpec, 'config' | 'isServer' | 'noSandboxHint'>
   /**
    * The signal that ended the run. The process then ends by this signal, so that a loop in a shell ends too.
    */
-  cutBy?: StopSignal
+  stopSignal?: StopSignal
 }
 
 /** Abort reason of a call that a signal ended. */
-export class CutShort extends SvcError {
-  readonly by: StopSignal
+export class StoppedBySignalError extends SvcError {
+  readonly signal: StopSignal
 
   constructor(by: StopSignal) {
     super('shutting_down', `stopped by ${by}; nothing more was sent`)
-    this.by = by
+    this.signal = by
   }
 }
 
@@ -84,7 +84,7 @@ export interface CommandSpec {
   /** The words that name the command, such as `webhook add`. */
   words: string
   /** An optional further word without effect: `svc webhook list` is `svc webhook`. */
-  also?: string
+  alias?: string
   summary: string
   /** Left out of the help: for programs. */
   hidden?: true
@@ -93,38 +93,38 @@ export interface CommandSpec {
   /** Name under which the table in config lists the options of this command. */
   config?: CommandName
   /** Help texts that replace those of the table. */
-  own?: OwnWords
+  ownHelp?: OwnHelp
   /** Runs until a signal, and writes log lines. */
-  serves?: true
+  isServer?: true
   /**
    * Suppresses the hint at a forgotten `--sandbox`. `'ever'`: always, since the command has another
    * directory or a program calls it. `'done'`: if the command succeeds.
    */
   noSandboxHint?: 'ever' | 'done'
   /** Returns true if the command runs for long with these options. Then the `--sandbox` hint comes first. */
-  lasts?(command: Command): boolean
+  isLasting?(command: Command): boolean
   /** Adds further arguments and options. */
-  takes?(command: Command): unknown
+  addOptions?(command: Command): unknown
   /** Help text of `--json`. Without it the command has no `--json`. */
-  json?: string
+  jsonHelp?: string
   examples: readonly (readonly [line: string, does: string])[]
   /** Text below the examples, such as this command's own meaning of the exit status. */
-  after?: string
-  /** Rewords an error for the command line, if `asTyped` is not enough. */
-  told?(error: SvcError, command: Command): SvcError
+  helpFooter?: string
+  /** Rewords an error for the command line, if `withTypedNames` is not enough. */
+  reword?(error: SvcError, command: Command): SvcError
   /** @returns the exit status, or anything that is no number for 0 */
   run(command: Command, line: CommandLine): Promise<unknown>
 }
 
 /** Defaults of a command that does one thing: few log lines between its output. */
-export const toolUsual: Usual = { logLevel: 'WARNING' }
+export const toolDefaults: ConfigDefaults = { logLevel: 'WARNING' }
 
 /**
  * Adds a command under the commands that its first words name. Options after its last word are its own; its
  * parent does not take them.
  */
 export function addCommand(line: CommandLine, spec: CommandSpec): void {
-  const { about = spec.summary, also, examples, words } = spec
+  const { about = spec.summary, alias, examples, words } = spec
   const path = words.split(' ')
   const word = path.pop() ?? ''
   const parent = path.reduce(
@@ -132,40 +132,42 @@ export function addCommand(line: CommandLine, spec: CommandSpec): void {
     line.program,
   )
   const command = parent.command(word, { hidden: spec.hidden }).summary(spec.summary).description(about)
-  spec.takes?.(command)
-  if (spec.json) command.option('--json', spec.json)
-  if (spec.config) addConfigOptions(command, spec.config, spec.own)
+  spec.addOptions?.(command)
+  if (spec.jsonHelp) command.option('--json', spec.jsonHelp)
+  if (spec.config) addConfigOptions(command, spec.config, spec.ownHelp)
   const exampleText = examples.map(([line, does]) => `  # ${does}\n  ${line}\n`).join('')
-  const status = `Exit status: 0 done, 1 failed, 2 wrong usage.${spec.after ? `\n${spec.after}` : ''}`
+  const status = `Exit status: 0 done, 1 failed, 2 wrong usage.${spec.helpFooter ? `\n${spec.helpFooter}` : ''}`
   command.addHelpText(
     'after',
-    () => `${exampleText && `\nExamples:\n${exampleText}`}\n${fitted(command, status)}`,
+    () => `${exampleText && `\nExamples:\n${exampleText}`}\n${wrapToTerminal(command, status)}`,
   )
   command.action(async () => {
-    line.ran = command
-    line.as = spec
-    refuseEmpty(command)
-    if (spec.lasts?.(command)) await line.hint?.(command)
+    line.activeCommand = command
+    line.activeSpec = spec
+    rejectEmptyName(command)
+    if (spec.isLasting?.(command)) await line.printHint?.(command)
     const status = await spec.run(command, line).catch(error => {
-      throw error instanceof SvcError ? (spec.told?.(error, command) ?? asTyped(command, error)) : error
+      throw error instanceof SvcError
+        ? (spec.reword?.(error, command) ?? withTypedNames(command, error))
+        : error
     })
     if (typeof status === 'number') line.status = status
   })
-  if (also) {
-    const lines = examples.map(([line, does]) => [`${line} ${also}`, does] as const)
-    addCommand(line, { ...spec, words: `${words} ${also}`, also: undefined, hidden: true, examples: lines })
+  if (alias) {
+    const lines = examples.map(([line, does]) => [`${line} ${alias}`, does] as const)
+    addCommand(line, { ...spec, words: `${words} ${alias}`, alias: undefined, hidden: true, examples: lines })
   }
 }
 
 /** Arguments and option values that name something. */
-const naming = ['id', 'message-id', 'session', 'old-name', 'user']
+const nameArguments = ['id', 'message-id', 'session', 'old-name', 'user']
 
 /**
  * Rejects an empty name: it does not mean "no name" but comes from an unset variable of a script.
  *
  * @throws SvcError `invalid_arguments`
  */
-function refuseEmpty(command: Command): void {
+function rejectEmptyName(command: Command): void {
   const opts = command.opts<Flags>()
   const options = command.options.map(option => ({
     typed: option.long ?? option.flags,
@@ -177,12 +179,14 @@ function refuseEmpty(command: Command): void {
     name: argument.name(),
     value: command.args[nth],
   }))
-  const empty = [...words, ...options].find(({ name = '', value }) => value === '' && naming.includes(name))
+  const empty = [...words, ...options].find(
+    ({ name = '', value }) => value === '' && nameArguments.includes(name),
+  )
   if (empty) throw badArgument(empty.typed, 'expected a name or id, got an empty one')
 }
 
 /** Makes commander throw wrong usage instead of printing it: `runCli` prints all errors in one form. */
-export const quiet = <C extends Commander>(command: C): C =>
+export const silenceOutput = <C extends Commander>(command: C): C =>
   command
     .exitOverride()
     .configureOutput({ outputError: () => {} })
@@ -190,33 +194,33 @@ export const quiet = <C extends Commander>(command: C): C =>
     .configureHelp({ minWidthToWrap: 15 })
 
 /** Wraps help text to the width of the terminal. */
-export const fitted = (command: Command, text: string): string =>
+export const wrapToTerminal = (command: Command, text: string): string =>
   command.createHelp().boxWrap(text, command.io.out.columns ?? 80)
 
 /** Help texts of one command, by option, that replace those of the table. */
-type OwnWords = { readonly [Name in keyof Config]?: string }
+type OwnHelp = { readonly [Name in keyof Config]?: string }
 
 const sharedHeading = 'Shared options:'
 /** Shared options that newcomers need. */
-const alwaysShown = ['--base-path', '--sandbox', '--port']
+const newcomerOptions = ['--base-path', '--sandbox', '--port']
 
 /** Hides most shared options in the help of a command and its subcommands, and says how to see them. */
 export function hideShared(command: Command): void {
   for (const one of command.commands) hideShared(one)
   for (const option of command.options.filter(({ helpGroupHeading }) => helpGroupHeading === sharedHeading))
-    if (alwaysShown.includes(option.long ?? ''))
+    if (newcomerOptions.includes(option.long ?? ''))
       option.helpGroup('Shared options (all of them: --help --all):')
     else option.hideHelp()
 }
 
 /** Adds the options of `name` from the table in config. */
-export function addConfigOptions<C extends Commander>(command: C, name: CommandName, own: OwnWords = {}): C {
+export function addConfigOptions<C extends Commander>(command: C, name: CommandName, own: OwnHelp = {}): C {
   for (const spec of optionTable) {
     if (!spec.flag || !spec.commands.includes(name)) continue
     const flags = `${spec.short ? `${spec.short}, ` : ''}${spec.flag}${spec.placeholder ? ` ${spec.placeholder}` : ''}`
     const presetText =
-      (name === 'tool' ? toolUsual[spec.name] : undefined) ??
-      spec.shownDefault ??
+      (name === 'tool' ? toolDefaults[spec.name] : undefined) ??
+      spec.displayedDefault ??
       (typeof spec.default === 'string' && spec.default !== '' ? spec.default : undefined)
     const help = own[spec.name] ?? `${spec.help}${presetText ? ` (${presetText})` : ''}`
     const option = new Option(flags, `${help} [${spec.env}]`)
@@ -236,7 +240,7 @@ export function addConfigOptions<C extends Commander>(command: C, name: CommandN
  * @param defaults defaults that replace those of the table
  * @throws SvcError `invalid_arguments` naming the option
  */
-export const configFrom = (command: Command, preset: Flags = {}, defaults: Usual = {}): Config =>
+export const configFrom = (command: Command, preset: Flags = {}, defaults: ConfigDefaults = {}): Config =>
   readConfig({ ...command.opts<Flags>(), ...preset }, command.io.env, defaults)
 
 /**
@@ -244,17 +248,17 @@ export const configFrom = (command: Command, preset: Flags = {}, defaults: Usual
  * port.
  */
 export const toolConfig = (command: Command): Config =>
-  configFrom(command, { port: '0', sandboxPort: '0' }, toolUsual)
+  configFrom(command, { port: '0', sandboxPort: '0' }, toolDefaults)
 
 /**
  * Creates an argument that takes one of these values.
  *
  * @throws SvcError `invalid_arguments` for another value
  */
-export const choice = (name: string, about: string, values: readonly string[]) =>
+export const createChoice = (name: string, about: string, values: readonly string[]) =>
   new Argument(name, about).choices(values).argParser<string>(value => {
     if (values.includes(value)) return value
-    const meant = meantAmong(value, values)
+    const meant = findSimilar(value, values)
     // If every value is similar, the list above is enough.
     const guess =
       meant.length > 0 && meant.length < values.length ? ` (Did you mean ${meant.join(' or ')}?)` : ''
@@ -275,30 +279,30 @@ export class ListOption extends Option {
 }
 
 /** Returns the words that begin with this one; if none does, those that commander finds similar. */
-export function meantAmong(word: string, words: readonly string[]): readonly string[] {
+export function findSimilar(word: string, words: readonly string[]): readonly string[] {
   const longer = words.filter(one => word !== '' && one.startsWith(word))
   if (longer.length > 0) return longer
   try {
-    refuseUnknown(word, words)
+    rejectUnknown(word, words)
   } catch (error) {
-    return error instanceof Error ? meantIn(error.message) : []
+    return error instanceof Error ? parseSuggestions(error.message) : []
   }
   return []
 }
 
 /** @throws CommanderError if the word is not in the list, with the words that commander finds similar */
-export function refuseUnknown(word: string, words: readonly string[]): void {
-  const probe = quiet(new Commander()).helpCommand(false)
+export function rejectUnknown(word: string, words: readonly string[]): void {
+  const probe = silenceOutput(new Commander()).helpCommand(false)
   for (const one of words) probe.command(one)
   probe.parse([word], { from: 'user' })
 }
 
 /** Returns commander's suggestions, which only the message of its error has. */
-export const meantIn = (message: string): string[] =>
+export const parseSuggestions = (message: string): string[] =>
   /\(Did you mean (?:one of )?(.+)\?\)/.exec(message)?.[1]?.split(', ') ?? []
 
 /** Returns the `run` of a command that needs a subcommand. It always throws `invalid_arguments`. */
-export const chosen = (command: string, words: string) => async () => {
+export const requireSubcommand = (command: string, words: string) => async () => {
   throw badArgument(command, `expected ${words}`)
 }
 
@@ -306,15 +310,16 @@ export const chosen = (command: string, words: string) => async () => {
  * Returns the flags that name the data directory, for command lines that svc proposes. They are needed
  * because another terminal may not have this one's environment.
  */
-export function againFlags(command: Command): string {
-  const { sandbox, basePath } = placeGiven(command.opts<Flags>(), command.io.env)
-  return `${sandbox ? ' --sandbox' : ''}${basePath === undefined ? '' : ` -d ${shellWord(basePath)}`}`
+export function directoryFlagsOf(command: Command): string {
+  const { sandbox, basePath } = findGivenPlace(command.opts<Flags>(), command.io.env)
+  return `${sandbox ? ' --sandbox' : ''}${basePath === undefined ? '' : ` -d ${quoteForShell(basePath)}`}`
 }
 
 /** Returns the command line's wording of advice. @param command the running command, if one was found */
 export const wordingOf = (command: Command | undefined, help?: string): Wording => ({
   door: 'cli',
-  command: words => ['svc', ...words.map(proposed)].join(' ') + (command ? againFlags(command) : ''),
+  command: words =>
+    ['svc', ...words.map(quoteProposed)].join(' ') + (command ? directoryFlagsOf(command) : ''),
   help,
 })
 
@@ -322,8 +327,8 @@ export const wordingOf = (command: Command | undefined, help?: string): Wording 
 const typedNames: Readonly<Record<string, string>> = { to: 'user', user_id: 'user' }
 
 /** Returns the error with its fields named as the command's options and arguments. */
-const asTyped = (command: Command, error: SvcError): SvcError =>
-  renamed(error, ({ field, problem }) => {
+const withTypedNames = (command: Command, error: SvcError): SvcError =>
+  withFieldNames(error, ({ field, problem }) => {
     const key = field.replace(/\[\d+\]$/, '')
     const name = typedNames[key] ?? key
     const option = command.options.find(one => one.attributeName() === name)

@@ -49,16 +49,16 @@ export const commandGroups: Readonly<Record<string, Readonly<Record<string, Load
 }
 
 /** Loaders by first word. The completion scripts call `complete` at each Tab. */
-const loads: ReadonlyMap<string | undefined, Load> = new Map([
+const loaders: ReadonlyMap<string | undefined, Load> = new Map([
   ...Object.values(commandGroups).flatMap(words => Object.entries(words)),
   ['complete', completion],
 ])
 
 /** Returns true if this is the first word of a command. */
-export const isCommand = (word: string | undefined): word is string => loads.has(word)
+export const isCommand = (word: string | undefined): word is string => loaders.has(word)
 
 const servers = ['openapi', 'mcp', 'admin']
-const quickWords = ['-h', '--help', '-v', '--version']
+const quickFlags = ['-h', '--help', '-v', '--version']
 
 /**
  * Guesses from the words alone whether a command line will keep polling. `svc` without a command counts as
@@ -66,7 +66,7 @@ const quickWords = ['-h', '--help', '-v', '--version']
  */
 export function isServing(args: readonly string[]): boolean {
   const [first = '-'] = args
-  if (args.some(word => quickWords.includes(word))) return false
+  if (args.some(word => quickFlags.includes(word))) return false
   if (first === 'recv') return args.includes('--follow') || args.includes('-f')
   if (!first.startsWith('-')) return servers.includes(first)
   // Options may stand before the command.
@@ -79,8 +79,8 @@ export function isServing(args: readonly string[]): boolean {
  */
 export async function loadNeededCommands([word]: readonly string[]): Promise<CommandSpec[]> {
   if (word === '-v' || word === '--version') return []
-  const named = loads.get(word)
-  const modules = await Promise.all([...new Set(named ? [named] : loads.values())].map(load => load()))
+  const named = loaders.get(word)
+  const modules = await Promise.all([...new Set(named ? [named] : loaders.values())].map(load => load()))
   const specs = modules.flatMap(({ commands }) => commands)
   return named ? specs.filter(({ words }) => words.split(' ')[0] === word) : specs
 }

@@ -2,14 +2,14 @@
  * Hints about likely mistakes: a forgotten `--sandbox` while a sandbox service runs, and misspelled SVC_
  * variables.
  */
-import { type Config, configOf, optionTable, unknownVariables } from '../config.ts'
+import { type Config, configOf, listUnknownVariables, optionTable } from '../config.ts'
 import type { Log } from '../platform/log.ts'
-import { againFlags, type Command, meantAmong } from './command.ts'
+import { type Command, directoryFlagsOf, findSimilar } from './command.ts'
 import { isJson } from './print.ts'
 import { colours, oneLine } from './terminal.ts'
 
 /** Commands that were already checked: the hint is given once. */
-const told = new WeakSet<Command>()
+const checkedCommands = new WeakSet<Command>()
 
 /**
  * Returns a hint for users who leave out `--sandbox` and therefore see an empty directory.
@@ -19,27 +19,27 @@ const told = new WeakSet<Command>()
  * @returns undefined if the command names a directory, if the default directory has a session or is a
  *   sandbox, or if this was already called for the command
  */
-export async function forgottenSandbox(command: Command, isOffered = true): Promise<string | undefined> {
+export async function findForgottenSandbox(command: Command, isOffered = true): Promise<string | undefined> {
   const takes = (name: string) => command.options.some(option => option.attributeName() === name)
-  const isElsewhere = againFlags(command) !== '' || command.opts().url !== undefined
-  if (told.has(command) || isElsewhere || !takes('basePath') || !takes('sandbox')) return undefined
-  told.add(command)
-  const [{ lookAtDirectory }, { notedAddresses }] = await Promise.all([
+  const isElsewhere = directoryFlagsOf(command) !== '' || command.opts().url !== undefined
+  if (checkedCommands.has(command) || isElsewhere || !takes('basePath') || !takes('sandbox')) return undefined
+  checkedCommands.add(command)
+  const [{ inspectDirectory }, { listNotedAddresses }] = await Promise.all([
     import('../inspect/data-directory.ts'),
     import('../inspect/healthz.ts'),
   ])
-  const { isSandbox, sessions } = await lookAtDirectory(configOf({}).basePath)
+  const { isSandbox, sessions } = await inspectDirectory(configOf({}).basePath)
   if (isSandbox || sessions > 0) return undefined
   const { basePath } = configOf({ sandbox: true })
-  const [running] = await notedAddresses(basePath)
+  const [running] = await listNotedAddresses(basePath)
   if (running) return `A sandbox service runs on ${basePath}: to use it add --sandbox.`
   return isOffered ? 'For the simulated WeChat add --sandbox.' : undefined
 }
 
-/** Writes the hint of `forgottenSandbox` to stderr, but not with `--json`. */
+/** Writes the hint of `findForgottenSandbox` to stderr, but not with `--json`. */
 export async function hintAtSandbox(command: Command, isOffered = true): Promise<void> {
   if (isJson(command)) return
-  const hint = await forgottenSandbox(command, isOffered)
+  const hint = await findForgottenSandbox(command, isOffered)
   if (hint) await command.io.err.write(`${colours.dim(oneLine(hint))}\n`)
 }
 
@@ -47,17 +47,17 @@ export async function hintAtSandbox(command: Command, isOffered = true): Promise
  * Returns the names of unknown SVC_ variables, each with a similar known name if there is one. Leaves out
  * values.
  */
-export const unknownNamed = ({ io }: Command): string[] =>
-  unknownVariables(io.env).map(name => {
+export const describeUnknownVariables = ({ io }: Command): string[] =>
+  listUnknownVariables(io.env).map(name => {
     const known = optionTable.map(({ env }) => env.slice('SVC_'.length))
-    const [meant] = meantAmong(name.slice('SVC_'.length), known)
+    const [meant] = findSimilar(name.slice('SVC_'.length), known)
     return meant === undefined ? name : `${name} (did you mean SVC_${meant}?)`
   })
 
 /** Logs likely mistakes at the start of a service: unknown variables, a forgotten `--sandbox`. */
 export async function warnAtStart(command: Command, log: Log, { sandbox }: Config): Promise<void> {
-  for (const name of unknownNamed(command))
+  for (const name of describeUnknownVariables(command))
     log.warn(`the environment variable ${name} is not known and ignored`)
-  const hint = sandbox ? undefined : await forgottenSandbox(command, false)
+  const hint = sandbox ? undefined : await findForgottenSandbox(command, false)
   if (hint) log.warn(hint)
 }

@@ -2,27 +2,27 @@
 import { badArgument } from '../model/error.ts'
 import { describeInbox, followMessages as followOperation } from '../operations/reading.ts'
 import { verbs } from '../operations/tools.ts'
-import { chatLines } from './chat.ts'
-import { againFlags } from './command.ts'
-import { asker, commandCall, openForCommand } from './open.ts'
+import { formatMessage } from './chat.ts'
+import { directoryFlagsOf } from './command.ts'
+import { commandCall, createAsk, openForCommand } from './open.ts'
 import { isJson, writeResult } from './print.ts'
-import { noSession, silentText, writeFollowing } from './show.ts'
-import type { Typed } from './view.ts'
+import { formatSilent, noSessionNote, writeFollowing } from './show.ts'
+import type { OperationRequest } from './view.ts'
 
 /**
  * Polls WeChat, or follows the process that polls and takes over when that ends. The consumer's position
  * moves after a message is written, so neither Ctrl-C nor a kill loses a message. After a kill the last
  * message may come again, marked.
  */
-export async function followMessages({ command, config, input }: Typed): Promise<void> {
+export async function followMessages({ command, config, input }: OperationRequest): Promise<void> {
   const { ack, after, consumer = 'cli', limit, session } = verbs.recv.parse(input)
   if (ack !== undefined)
     throw badArgument('--ack', 'not with --follow, which acknowledges each message once it is written')
   const { err } = command.io
   using call = commandCall(command.io)
   await using opened = await openForCommand(config, command.io)
-  const ask = asker(opened, call)
-  const again = againFlags(command)
+  const ask = createAsk(opened, call)
+  const again = directoryFlagsOf(command)
   const start = after === undefined ? { consumer } : { after }
   const followed = await ask(followOperation, { ...start, session, known: true })
   const messages = followed.follow(call.signal)
@@ -32,15 +32,15 @@ export async function followMessages({ command, config, input }: Typed): Promise
     await opened.gateway.start()
     if (!isJson(command)) {
       const now = await ask(describeInbox, { session })
-      const silent = silentText(now.silent, again)
+      const silent = formatSilent(now.silent, again)
       const isVain = silent === undefined && !now.connected
-      await err.write(isVain ? noSession(again) : (silent ?? ''))
+      await err.write(isVain ? noSessionNote(again) : (silent ?? ''))
       await writeFollowing(err, opened.phoneUrl)
     }
     for (let count = 1; ; count++) {
       const { done, value: message } = await next
       if (done) break
-      await writeResult(command, message, chatLines(message, again))
+      await writeResult(command, message, formatMessage(message, again))
       if (count === limit) call.end()
       // Requesting the next message acknowledges this one.
       next = messages.next()

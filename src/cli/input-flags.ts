@@ -4,31 +4,34 @@
  */
 
 import { Argument, Option } from 'commander'
-import { faultIn, faultText } from '../model/bad-json.ts'
-import { badArgument, invalid, renamed, type SvcError } from '../model/error.ts'
+import { findFault, formatFault } from '../model/bad-json.ts'
+import { badArgument, invalidArguments, type SvcError, withFieldNames } from '../model/error.ts'
 import type { CommandShape, Operation } from '../operations/operation.ts'
-import { words } from '../operations/parse.ts'
+import { describeSchema } from '../operations/parse.ts'
 import type { JsonSchema } from '../operations/schema.ts'
-import { shellWord } from '../platform/format.ts'
+import { quoteForShell } from '../platform/format.ts'
 import { type Command, ListOption } from './command.ts'
-import { timeForms, typedTime } from './typed-time.ts'
+import { parseTypedTime, timeForms } from './typed-time.ts'
 
 /** The parts of an operation with a command that flags are made from. */
-export type Flagged = Pick<Operation, 'examples' | 'inputSchema'> & { readonly cli: CommandShape }
+export type FlaggedOperation = Pick<Operation, 'examples' | 'inputSchema'> & { readonly cli: CommandShape }
 
 /**
  * Reads the typed input of an operation, unchecked.
  *
  * @throws SvcError `invalid_arguments` for a value typed twice
  */
-export async function typedInput(shape: Flagged, command: Command): Promise<Record<string, unknown>> {
+export async function readTypedInput(
+  shape: FlaggedOperation,
+  command: Command,
+): Promise<Record<string, unknown>> {
   const { cli } = shape
   const input: Record<string, unknown> = { ...cli.defaults }
-  for (const [key, text] of givenFor(shape, command))
+  for (const [key, text] of listTyped(shape, command))
     input[key] =
       key === cli.stdin && text === '-'
         ? await (await import('./ask.ts')).readStdin(command.io)
-        : await typedValue(shape, key, text)
+        : await parseTypedValue(shape, key, text)
   command.input = input
   const [only, ...further] = command.series
   if (!cli.series || !only) return input
@@ -46,38 +49,45 @@ export async function typedInput(shape: Flagged, command: Command): Promise<Reco
  *
  * @param now Unix ms, from the sandbox's clock there, which may be ahead
  */
-export const typedTimes = (shape: Flagged, command: Command, now: number): Record<string, number> =>
+export const readTypedTimes = (
+  shape: FlaggedOperation,
+  command: Command,
+  now: number,
+): Record<string, number> =>
   Object.fromEntries(
-    givenFor(shape, command).flatMap(([key, text]) =>
-      isTime(key) ? [[key, timeTyped(key, String(text), now)]] : [],
+    listTyped(shape, command).flatMap(([key, text]) =>
+      isTime(key) ? [[key, requireTime(key, String(text), now)]] : [],
     ),
   )
 
 /** Returns the error with fields named as the flags or arguments that were typed. */
-export const inFlags = (shape: Flagged, command: Command, error: SvcError): SvcError =>
-  renamed(error, ({ field, problem }) => ({
-    field: asTyped(shape, field, command),
-    problem: asShown(shape, field, problem, command.input) + more(shape, field, command.input),
+export const withFlagNames = (shape: FlaggedOperation, command: Command, error: SvcError): SvcError =>
+  withFieldNames(error, ({ field, problem }) => ({
+    field: toTypedField(shape, field, command),
+    problem:
+      toShownProblem(shape, field, problem, command.input) + describeTyped(shape, field, command.input),
   }))
 
-type Typed = Readonly<Record<string, unknown>>
+type TypedValues = Readonly<Record<string, unknown>>
 
-const schemaOf = (shape: Flagged, key: string): JsonSchema => shape.inputSchema.properties?.[key] ?? {}
+const schemaOf = (shape: FlaggedOperation, key: string): JsonSchema =>
+  shape.inputSchema.properties?.[key] ?? {}
 
-const isRequired = (shape: Flagged, key: string): boolean =>
+const isRequired = (shape: FlaggedOperation, key: string): boolean =>
   shape.inputSchema.required?.includes(key) ?? false
 
 /** Returns the name of a key on the command line. */
-const nameOf = ({ cli }: Flagged, key: string): string => cli.names?.[key] ?? key.replaceAll('_', '-')
+const nameOf = ({ cli }: FlaggedOperation, key: string): string =>
+  cli.names?.[key] ?? key.replaceAll('_', '-')
 
-const hasFlag = (shape: Flagged, key: string): boolean =>
+const hasFlag = (shape: FlaggedOperation, key: string): boolean =>
   !(shape.cli.positionals.includes(key) && isRequired(shape, key))
 
 /** Adds arguments and options. Options of `cli.series` add their values to the command's `series`. */
-export function declareFlags(shape: Flagged, command: Command): void {
+export function declareFlags(shape: FlaggedOperation, command: Command): void {
   const { cli } = shape
   for (const key of cli.positionals) {
-    const isNeeded = isRequired(shape, key) && !cli.leftOut?.includes(key)
+    const isNeeded = isRequired(shape, key) && !cli.optionalPositionals?.includes(key)
     const name = isNeeded ? `<${nameOf(shape, key)}>` : `[${nameOf(shape, key)}]`
     command.addArgument(new Argument(name, helpOf(shape, key)))
   }
@@ -104,15 +114,17 @@ export function declareFlags(shape: Flagged, command: Command): void {
  *
  * @throws SvcError `invalid_arguments` for a value typed twice
  */
-function givenFor(shape: Flagged, parsed: Command): [key: string, value: unknown][] {
+function listTyped(shape: FlaggedOperation, parsed: Command): [key: string, value: unknown][] {
   const flags = parsed.opts<Record<string, unknown>>()
   const values: [string, unknown][] = []
   for (const key of Object.keys(shape.inputSchema.properties ?? {})) {
-    const flagged = hasFlag(shape, key) ? flags[camelCase(nameOf(shape, key))] : undefined
+    const flagged = hasFlag(shape, key) ? flags[toCamelCase(nameOf(shape, key))] : undefined
     const nth = shape.cli.positionals.indexOf(key)
     const placed = nth < 0 ? undefined : parsed.args[nth]
     if (flagged !== undefined && placed !== undefined)
-      throw invalid([{ field: `--${nameOf(shape, key)}`, problem: 'given twice, once without the flag' }])
+      throw invalidArguments([
+        { field: `--${nameOf(shape, key)}`, problem: 'given twice, once without the flag' },
+      ])
     const value = flagged ?? placed
     if (value !== undefined && !shape.cli.series?.entries[key]) values.push([key, value])
   }
@@ -123,7 +135,7 @@ function givenFor(shape: Flagged, parsed: Command): [key: string, value: unknown
  * Returns the field of an error as it was typed. For entries of `series.into`: the flags that they came
  * from.
  */
-function asTyped(shape: Flagged, field: string, command: Command): string {
+function toTypedField(shape: FlaggedOperation, field: string, command: Command): string {
   const { cli, inputSchema } = shape
   const [, key = '', at, rest = ''] = /^(\w+)(?:\[(\d+)\])?(.*)$/.exec(field) ?? []
   if (!Object.hasOwn(inputSchema.properties ?? {}, key)) return field
@@ -132,7 +144,7 @@ function asTyped(shape: Flagged, field: string, command: Command): string {
     const flags = new Set(from.map(([origin]) => `--${nameOf(shape, origin)}`))
     if (flags.size > 0) return [...flags].join(', ')
   }
-  const isFlagged = command.opts()[camelCase(nameOf(shape, key))] !== undefined
+  const isFlagged = command.opts()[toCamelCase(nameOf(shape, key))] !== undefined
   if (cli.positionals.includes(key) && !isFlagged)
     return `<${nameOf(shape, key)}>${at === undefined ? '' : rest}`
   return `--${nameOf(shape, key)}${at === undefined ? '' : rest}`
@@ -142,16 +154,16 @@ function asTyped(shape: Flagged, field: string, command: Command): string {
  * Returns the problem with choices spelled as in the help. A missing value is only `missing`: the help
  * describes it.
  */
-function asShown(shape: Flagged, field: string, problem: string, typed: Typed): string {
+function toShownProblem(shape: FlaggedOperation, field: string, problem: string, typed: TypedValues): string {
   if (isRequired(shape, field) && typed[field] === undefined) return 'missing'
   const choices = choicesOf(schemaOf(shape, field))
-  return choices ? `expected ${words({ enum: choices })}` : problem
+  return choices ? `expected ${describeSchema({ enum: choices })}` : problem
 }
 
 const choicesOf = (schema: JsonSchema) => schema.enum?.map(one => String(one).toLowerCase())
 
 /** Returns what an error adds for a person: the typed value, or an example of a JSON object. */
-function more(shape: Flagged, field: string, typed: Typed): string {
+function describeTyped(shape: FlaggedOperation, field: string, typed: TypedValues): string {
   const [, key = '', at] = /^(\w+)(?:\[(\d+)\])?$/.exec(field) ?? []
   const { enum: choices, type } = schemaOf(shape, key)
   const value = typed[key]
@@ -170,7 +182,7 @@ function more(shape: Flagged, field: string, typed: Typed): string {
 }
 
 /** Returns the help text of a key: the schema's description, its range and its default. */
-function helpOf(shape: Flagged, key: string): string {
+function helpOf(shape: FlaggedOperation, key: string): string {
   const { cli } = shape
   const schema = schemaOf(shape, key)
   if (cli.help?.[key] !== undefined) return cli.help[key]
@@ -205,8 +217,8 @@ function placeholderOf(key: string, schema: JsonSchema): string {
 
 const isTime = (key: string): boolean => key === 'since' || key === 'until'
 
-function timeTyped(key: string, text: string, now: number): number {
-  const time = typedTime(text, now)
+function requireTime(key: string, text: string, now: number): number {
+  const time = parseTypedTime(text, now)
   if (time === undefined) throw badArgument(key, `expected ${timeForms}`)
   return time
 }
@@ -215,12 +227,12 @@ function timeTyped(key: string, text: string, now: number): number {
  * Converts a typed value to the schema's JSON type. A value of another form stays a string, which `parse`
  * rejects.
  */
-async function typedValue(shape: Flagged, key: string, typed: unknown): Promise<unknown> {
+async function parseTypedValue(shape: FlaggedOperation, key: string, typed: unknown): Promise<unknown> {
   const schema = schemaOf(shape, key)
   if (Array.isArray(typed)) {
-    if (schema.type === 'object') return Object.fromEntries(typed.map(text => pairIn(key, text)))
-    if (schema.items?.enum) return typed.flatMap(listed)
-    return await Promise.all(typed.map((text, nth) => parsedJson(text, `${key}[${nth}]`)))
+    if (schema.type === 'object') return Object.fromEntries(typed.map(text => parsePair(key, text)))
+    if (schema.items?.enum) return typed.flatMap(splitList)
+    return await Promise.all(typed.map((text, nth) => parseJsonValue(text, `${key}[${nth}]`)))
   }
   if (typeof typed !== 'string') return typed
   if (schema.type === 'integer' || schema.type === 'number')
@@ -229,9 +241,9 @@ async function typedValue(shape: Flagged, key: string, typed: unknown): Promise<
   return typed
 }
 
-const listed = (text: string) => text.split(',').map(part => part.trim())
+const splitList = (text: string) => text.split(',').map(part => part.trim())
 
-function pairIn(key: string, text: string): [name: string, value: string] {
+function parsePair(key: string, text: string): [name: string, value: string] {
   const at = text.indexOf(':')
   if (at > 0) return [text.slice(0, at).trim(), text.slice(at + 1).trim()]
   throw badArgument(key, 'expected a name and a value, as in "Authorization: Bearer abc"')
@@ -242,24 +254,24 @@ function pairIn(key: string, text: string): [name: string, value: string] {
  *
  * @throws SvcError `invalid_arguments` for broken JSON (begins with [ or {)
  */
-async function parsedJson(text: string, field: string): Promise<unknown> {
+async function parseJsonValue(text: string, field: string): Promise<unknown> {
   try {
     return JSON.parse(text)
   } catch {
-    const fault = /^\s*[[{]/.test(text) ? await faultIn(text) : undefined
-    if (fault) throw badArgument(field, `expected JSON: ${faultText(fault)}`)
+    const fault = /^\s*[[{]/.test(text) ? await findFault(text) : undefined
+    if (fault) throw badArgument(field, `expected JSON: ${formatFault(fault)}`)
     return text
   }
 }
 
 /** Returns the key under which commander stores an option's value. */
-const camelCase = (name: string) => name.replace(/-(.)/g, (_all, letter: string) => letter.toUpperCase())
+const toCamelCase = (name: string) => name.replace(/-(.)/g, (_all, letter: string) => letter.toUpperCase())
 
 /**
  * Formats the operation's examples as command lines, without those that have objects, and adds the command's
  * own.
  */
-export function exampleLines(shape: Flagged): (readonly [line: string, does: string])[] {
+export function formatExamples(shape: FlaggedOperation): (readonly [line: string, does: string])[] {
   const { cli } = shape
   const lines = (cli.ownExamples ? [] : shape.examples).flatMap(
     ({ summary, input = {} }): [string, string][] => {
@@ -267,10 +279,10 @@ export function exampleLines(shape: Flagged): (readonly [line: string, does: str
       if ([...values.values()].some(value => typeof value === 'object')) return []
       const words = ['svc', ...cli.path]
       const bare = cli.positionals.filter(key => values.has(key))
-      for (const key of bare) words.push(shellWord(String(values.get(key))))
+      for (const key of bare) words.push(quoteForShell(String(values.get(key))))
       for (const [key, value] of values) {
         if (bare.includes(key) || !hasFlag(shape, key)) continue
-        words.push(`--${nameOf(shape, key)}`, ...(value === true ? [] : [shellWord(String(value))]))
+        words.push(`--${nameOf(shape, key)}`, ...(value === true ? [] : [quoteForShell(String(value))]))
       }
       return [[words.join(' '), summary]]
     },

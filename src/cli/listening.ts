@@ -5,16 +5,16 @@
 import { lookup } from 'node:dns/promises'
 import { resolve } from 'node:path'
 import process from 'node:process'
-import { localFiles } from '../config/local-files.ts'
+import { localFilesOf } from '../config/local-files.ts'
 import type { Config } from '../config.ts'
 import type { RunningGateway } from '../gateway/gateway.ts'
-import { addressIn, type NotedAddress, notedAddresses } from '../inspect/healthz.ts'
+import { configuredUrlOf, listNotedAddresses, type NotedAddress } from '../inspect/healthz.ts'
 import { SvcError } from '../model/error.ts'
-import { errorCodeOf, fileExists, removeQuietly, writeWhole } from '../platform/files.ts'
-import { type RunningServer, reachable, type ServeOptions, serve } from '../platform/serve.ts'
+import { errorCodeOf, fileExists, removeQuietly, replaceFile } from '../platform/files.ts'
+import { type RunningServer, type ServeOptions, serve, toReachableUrl } from '../platform/serve.ts'
 import { reasonOf } from '../platform/system-error.ts'
 import { isLoopback } from '../server/auth.ts'
-import { behindProxy } from '../server/behind-proxy.ts'
+import { withoutPrefix } from '../server/behind-proxy.ts'
 
 /**
  * Starts the server of the service itself, on its socket or else its port. The data directory holds its
@@ -27,11 +27,11 @@ export async function listenMain(
   { config, gateway, stack }: { config: Config; gateway: RunningGateway; stack: AsyncDisposableStack },
   fetch: ServeOptions['fetch'],
 ): Promise<RunningServer> {
-  const server = await listenWhere(config, fetch).catch(async error => {
-    throw (await runsAlready(config, error)) ?? error
+  const server = await listenConfigured(config, fetch).catch(async error => {
+    throw (await findRunningError(config, error)) ?? error
   })
   stack.defer(() => server.stop(0))
-  const url = config.socket === undefined ? reachable(server.url) : `unix:${resolve(config.socket)}`
+  const url = config.socket === undefined ? toReachableUrl(server.url) : `unix:${resolve(config.socket)}`
   const isOpen = config.socket === undefined && !isLoopback(config.host)
   await noteAddress(config.basePath, { url, ...(isOpen && { open: true }) })
   stack.defer(() => noteAddress(config.basePath))
@@ -40,9 +40,11 @@ export async function listenMain(
 }
 
 /** Returns an error if a service on this directory already has the address; else undefined. */
-async function runsAlready(config: Config, error: unknown): Promise<SvcError | undefined> {
-  const url = addressIn(config.socket === undefined ? config : { ...config, socket: resolve(config.socket) })
-  const there = (await notedAddresses(config.basePath)).find(one => one.url === url)
+async function findRunningError(config: Config, error: unknown): Promise<SvcError | undefined> {
+  const url = configuredUrlOf(
+    config.socket === undefined ? config : { ...config, socket: resolve(config.socket) },
+  )
+  const there = (await listNotedAddresses(config.basePath)).find(one => one.url === url)
   if (!there || !(error instanceof SvcError)) return undefined
   const panel = there.panel === undefined ? '' : `, its panel at ${there.panel}`
   return new SvcError(
@@ -62,22 +64,22 @@ async function runsAlready(config: Config, error: unknown): Promise<SvcError | u
  */
 async function noteAddress(dir: string, own?: Omit<NotedAddress, 'pid'>): Promise<void> {
   const { pid } = process
-  const path = localFiles(dir).address
-  const noted = (await notedAddresses(dir)).filter(other => other.pid !== pid)
+  const path = localFilesOf(dir).address
+  const noted = (await listNotedAddresses(dir)).filter(other => other.pid !== pid)
   if (own !== undefined) noted.push({ ...own, pid })
   const lines = noted.map(one => JSON.stringify(one))
   // A failed write does no harm: the service is then found by its port. No fsync: after a power cut
   // nobody listens.
-  await (lines.length === 0 ? removeQuietly(path) : writeWhole(path, lines.join('\n')).catch(() => {}))
+  await (lines.length === 0 ? removeQuietly(path) : replaceFile(path, lines.join('\n')).catch(() => {}))
 }
 
 /** Adds the panel's address to the noted address of this process. */
 export async function notePanel(dir: string, panel: string): Promise<void> {
-  const own = (await notedAddresses(dir)).find(({ pid }) => pid === process.pid)
+  const own = (await listNotedAddresses(dir)).find(({ pid }) => pid === process.pid)
   if (own) await noteAddress(dir, { ...own, panel })
 }
 
-async function listenWhere(config: Config, fetch: ServeOptions['fetch']): Promise<RunningServer> {
+async function listenConfigured(config: Config, fetch: ServeOptions['fetch']): Promise<RunningServer> {
   const { socket, host, port } = config
   if (socket === undefined) return listen(config, '--port', port, fetch)
   if (process.platform === 'win32') {
@@ -86,9 +88,9 @@ async function listenWhere(config: Config, fetch: ServeOptions['fetch']): Promis
       hint: 'Use --host and --port there, with --token.',
     })
   }
-  return serve({ hostname: host, port, socket, fetch: behindProxy(config, fetch) }).catch(error => {
+  return serve({ hostname: host, port, socket, fetch: withoutPrefix(config, fetch) }).catch(error => {
     const hint = socketHints[errorCodeOf(error) ?? ''] ?? 'Choose a folder you may write to.'
-    throw unserved(socket, error, hint, '--socket')
+    throw unservedError(socket, error, hint, '--socket')
   })
 }
 
@@ -96,7 +98,7 @@ async function listenWhere(config: Config, fetch: ServeOptions['fetch']): Promis
  * Returns an error that says what cannot be served and why. An error without a system code is returned
  * unchanged.
  */
-const unserved = (what: string, error: unknown, hint: string, field?: string): unknown =>
+const unservedError = (what: string, error: unknown, hint: string, field?: string): unknown =>
   errorCodeOf(error) === undefined
     ? error
     : new SvcError('internal', `${what} cannot be served: ${reasonOf(error)}`, { field, hint, cause: error })
@@ -111,14 +113,14 @@ const socketHints: Readonly<Record<string, string>> = {
 
 /** Starts a server on this port. @throws SvcError with one clear line if the address cannot be used */
 export const listen = (config: Config, flag: string, port: number, fetch: ServeOptions['fetch']) =>
-  serve({ hostname: config.host, port, fetch: behindProxy(config, fetch) }).catch(
+  serve({ hostname: config.host, port, fetch: withoutPrefix(config, fetch) }).catch(
     async (error): Promise<never> => {
-      throw await listenError(error, flag, port, config.host)
+      throw await toListenError(error, flag, port, config.host)
     },
   )
 
 /** Converts a failed bind to an error of one clear line. Any other error is returned unchanged. */
-export async function listenError(
+export async function toListenError(
   error: unknown,
   flag: string,
   port: number,
@@ -132,9 +134,10 @@ export async function listenError(
     () => 'ENOTFOUND',
   )
   const own = `port ${port} on ${host}`
-  if (code === 'EADDRINUSE') return unserved(own, error, `Choose another with ${flag}, or 0 for a free one.`)
+  if (code === 'EADDRINUSE')
+    return unservedError(own, error, `Choose another with ${flag}, or 0 for a free one.`)
   if (code === 'EACCES' || code === 'EPERM')
-    return unserved(own, error, `Choose a port above 1023 with ${flag}.`)
+    return unservedError(own, error, `Choose a port above 1023 with ${flag}.`)
   const isListen = error instanceof Error && 'syscall' in error && error.syscall === 'listen'
   const isNoAddress = isListen || code === 'ENOTFOUND' || code === 'EADDRNOTAVAIL'
   if (!isNoAddress) return error
@@ -158,11 +161,11 @@ export async function tryAddresses(config: Config, isPhoneFree: boolean): Promis
     [host, '--metrics-port', metricsPort],
   ]
   // Another process may already run an existing sandbox on that port.
-  if (sandbox && !isPhoneFree && !(await fileExists(localFiles(basePath).sandbox)))
+  if (sandbox && !isPhoneFree && !(await fileExists(localFilesOf(basePath).sandbox)))
     addresses.push([sandboxHost, '--sandbox-port', sandboxPort])
   for (const [hostname, flag, port] of addresses)
     await tryAddress(hostname, flag, port).catch(async error => {
-      throw (flag === '--port' && (await runsAlready(config, error))) || error
+      throw (flag === '--port' && (await findRunningError(config, error))) || error
     })
 }
 
@@ -171,7 +174,7 @@ export async function tryAddress(hostname: string, flag: string, port: number | 
   if (port === undefined) return
   const starting = () => new Response('svc is starting\n', { status: 503 })
   const server = await serve({ hostname, port, fetch: starting }).catch(async (error): Promise<never> => {
-    throw await listenError(error, flag, port, hostname)
+    throw await toListenError(error, flag, port, hostname)
   })
   await server.stop(0)
 }

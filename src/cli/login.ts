@@ -6,15 +6,15 @@ import { defaultSessionName } from '../model/session.ts'
 import { forgetLogin } from '../operations/accounts.ts'
 import { verbs } from '../operations/tools.ts'
 import { askPerson } from './ask.ts'
-import { againFlags, wordingOf } from './command.ts'
-import { asker, commandCall, openForCommand } from './open.ts'
-import { isJson, jsonLine, printError } from './print.ts'
-import { note } from './show.ts'
+import { directoryFlagsOf, wordingOf } from './command.ts'
+import { commandCall, createAsk, openForCommand } from './open.ts'
+import { isJson, printError, toJsonLine } from './print.ts'
+import { formatNote } from './show.ts'
 import { colours, columnsOf, type Io, oneLine } from './terminal.ts'
-import type { Typed } from './view.ts'
+import type { OperationRequest } from './view.ts'
 
 /** Runs the command. With `--json` it prints each change of the status as one line. */
-export async function runLogin({ command, config, input, line }: Typed): Promise<void> {
+export async function runLogin({ command, config, input, line }: OperationRequest): Promise<void> {
   const { io } = command
   const json = isJson(command)
   const askForCode = askPerson(io, () => call.signal, { silent: json })
@@ -27,12 +27,13 @@ export async function runLogin({ command, config, input, line }: Typed): Promise
     },
   })
   try {
-    await using opened = await openForCommand(config, io, { makes: true })
+    await using opened = await openForCommand(config, io, { createsDirectory: true })
     const { phoneUrl } = opened
     // The line helps if the directory's name was mistyped.
-    if (opened.isNew && !json) await io.err.write(note(`made the data directory ${oneLine(config.basePath)}`))
-    const ask = asker(opened, call)
-    const print = loginPrinter(io, phoneUrl)
+    if (opened.isNew && !json)
+      await io.err.write(formatNote(`made the data directory ${oneLine(config.basePath)}`))
+    const ask = createAsk(opened, call)
+    const print = createLoginPrinter(io, phoneUrl)
     // Forgets an ended login, to get a new code. Digits belong to the login that asked for them, so that one
     // is kept.
     if (typedCode === undefined) await ask(forgetLogin, { session: String(input.session_name ?? '') })
@@ -45,25 +46,25 @@ export async function runLogin({ command, config, input, line }: Typed): Promise
       // login.
       { session_name: defaultSessionName, ...input },
       async status => {
-        if (status.status === 'confirmed') line.done = 'logged in'
-        if (json) await io.out.write(`${jsonLine(status)}\n`)
+        if (status.status === 'confirmed') line.changeMade = 'logged in'
+        if (json) await io.out.write(`${toJsonLine(status)}\n`)
         else await print(status)
       },
     )
     if (status.status === 'confirmed') {
-      if (!json) await io.err.write(next(status, againFlags(command), phoneUrl !== undefined))
-    } else if (!call.cutBy) {
+      if (!json) await io.err.write(formatNext(status, directoryFlagsOf(command), phoneUrl !== undefined))
+    } else if (!call.stopSignal) {
       line.status = 1
-      const error = loginFailure(status, phoneUrl !== undefined, input)
+      const error = toLoginError(status, phoneUrl !== undefined, input)
       printError(io.err, error, adviceOf(error, wordingOf(command)), json)
     }
   } catch (error) {
-    if (!call.cutBy) throw error
+    if (!call.stopSignal) throw error
   }
-  if (call.cutBy) line.cutBy = call.cutBy
+  if (call.stopSignal) line.stopSignal = call.stopSignal
 }
 
-function next(status: LoginStatus, again: string, sandboxed: boolean): string {
+function formatNext(status: LoginStatus, again: string, sandboxed: boolean): string {
   const where = sandboxed ? 'on the phone' : 'in WeChat'
   const text =
     status.notice === 'already_connected'
@@ -76,7 +77,7 @@ function next(status: LoginStatus, again: string, sandboxed: boolean): string {
  * Timeout of one call, in s. A change that another caller already got is returned only at the end of the
  * call.
  */
-const waitS = 1
+const callTimeoutS = 1
 
 /**
  * Starts or joins a login and follows it to its end.
@@ -94,17 +95,17 @@ export async function followLogin(
 ): Promise<LoginStatus> {
   const { timeout, verify_code: _code, ...rest } = input
   const patienceMs = timeout === undefined ? Number.POSITIVE_INFINITY : Number(timeout) * 1000
-  let status = await call({ ...rest, timeout: Math.min(waitS, patienceMs / 1000) })
+  let status = await call({ ...rest, timeout: Math.min(callTimeoutS, patienceMs / 1000) })
   await each(status)
   let changedAt = performance.now()
-  while (!isOver(status) && !signal.aborted) {
+  while (!isFinal(status) && !signal.aborted) {
     const leftMs = patienceMs - (performance.now() - changedAt)
     // No digits came although the phone asked for them, or nothing changed within the timeout.
     if (status.status === 'need_verifycode' || leftMs <= 0) break
     const next = await call({
       ...rest,
       session_name: status.session,
-      timeout: Math.min(waitS, leftMs / 1000),
+      timeout: Math.min(callTimeoutS, leftMs / 1000),
     })
     const changed = next.status !== status.status || next.qr_url !== status.qr_url
     status = next
@@ -116,11 +117,14 @@ export async function followLogin(
 }
 
 /** Returns true if the status is final. A login that gets a new code still has one to show, so it is not. */
-const isOver = (status: LoginStatus): boolean =>
+const isFinal = (status: LoginStatus): boolean =>
   status.status === 'confirmed' || (status.qr_url === undefined && status.status !== 'waiting')
 
 /** Returns a function that prints a status for the person, and the QR code whenever that is new. */
-export function loginPrinter(io: Io, phoneUrl: string | undefined): (status: LoginStatus) => Promise<void> {
+export function createLoginPrinter(
+  io: Io,
+  phoneUrl: string | undefined,
+): (status: LoginStatus) => Promise<void> {
   const { write } = io.out
   let printedUrl: string | undefined
   let printedStatus: string | undefined
@@ -129,7 +133,7 @@ export function loginPrinter(io: Io, phoneUrl: string | undefined): (status: Log
     if (status.qr_url !== undefined && status.qr_text !== undefined && status.qr_url !== printedUrl) {
       if (printedUrl !== undefined) await write(`\n${yellow('The code was used up; here is a new one.')}\n`)
       printedUrl = status.qr_url
-      await write(`\n${drawnCode(io, status.qr_text)}\n${dim(oneLine(status.qr_url))}\n\n`)
+      await write(`\n${formatCode(io, status.qr_text)}\n${dim(oneLine(status.qr_url))}\n\n`)
       await write(
         phoneUrl === undefined
           ? 'Scan this code with WeChat on the phone.\n'
@@ -158,7 +162,7 @@ export function loginPrinter(io: Io, phoneUrl: string | undefined): (status: Log
  * Formats the QR code so that a phone can read it: black on white, whatever the terminal's colours are.
  * Without colours it is unchanged, which most phones read on a dark background too.
  */
-function drawnCode(io: Io, text: string): string {
+function formatCode(io: Io, text: string): string {
   const lines = text.split('\n').filter(line => line !== '')
   const width = lines[0]?.length ?? 0
   if (io.out.isTerminal && columnsOf(io) < width)
@@ -173,7 +177,7 @@ function drawnCode(io: Io, text: string): string {
  * @param sandboxed true if the code was for the simulated phone
  * @param typed the input, for the command line to propose
  */
-export function loginFailure(
+export function toLoginError(
   { notice, session, status }: LoginStatus,
   sandboxed: boolean,
   typed: { readonly session_name?: unknown; readonly force?: unknown } = {},
@@ -191,12 +195,12 @@ export function loginFailure(
   const command = ['login', ...name, ...force, ...code]
   return new SvcError(
     isUnanswered ? 'upstream_timeout' : 'not_connected',
-    (notice && ends[notice]) ?? ends[status] ?? 'nothing happened on the phone in time',
+    (notice && endTexts[notice]) ?? endTexts[status] ?? 'nothing happened on the phone in time',
     { hint: how, next: { action: 'run', command } },
   )
 }
 
-const ends: { readonly [E in LoginStatus['status'] | LoginNotice]?: string } = {
+const endTexts: { readonly [E in LoginStatus['status'] | LoginNotice]?: string } = {
   need_verifycode: 'the phone shows a number that must be typed here',
   verify_code_blocked: 'too many wrong numbers were typed',
   expired: 'the QR code has run out',

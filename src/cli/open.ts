@@ -5,22 +5,22 @@
 import type { Config } from '../config.ts'
 import { claimDirectory } from '../gateway/directory.ts'
 import { openGateway, type RunningGateway } from '../gateway/gateway.ts'
-import { lookAtDirectory } from '../inspect/data-directory.ts'
-import { type Call, directCall } from '../model/call.ts'
+import { inspectDirectory } from '../inspect/data-directory.ts'
+import { type Call, createDirectCall } from '../model/call.ts'
 import { badArgument, type ErrorCode, SvcError } from '../model/error.ts'
-import { sessionNotFound } from '../model/session.ts'
+import { sessionNotFoundError } from '../model/session.ts'
 import { invoke } from '../operations/gate.ts'
 import { createLog, type Log } from '../platform/log.ts'
-import { type StopSignal, spareLoopbackTheProxy } from '../platform/process.ts'
+import { bypassProxyForLoopback, type StopSignal } from '../platform/process.ts'
 import { isUserId } from '../send/plan.ts'
 import { version } from '../version.ts'
-import { type Command, CutShort, toolConfig } from './command.ts'
+import { type Command, StoppedBySignalError, toolConfig } from './command.ts'
 import { openSandboxFor } from './serving.ts'
 import type { Io } from './terminal.ts'
 import type { Ask } from './view.ts'
 
 /** A data directory opened for one command. */
-export interface Opened extends AsyncDisposable {
+export interface OpenedGateway extends AsyncDisposable {
   readonly gateway: RunningGateway
   readonly log: Log
   /** True if this command made the data directory. */
@@ -29,11 +29,11 @@ export interface Opened extends AsyncDisposable {
   readonly phoneUrl?: string
 }
 
-type SandboxOf = (...args: Parameters<typeof openSandboxFor>) => Promise<{ url: string }>
+type OpenSandbox = (...args: Parameters<typeof openSandboxFor>) => Promise<{ url: string }>
 
 /** Returns true if there is no data directory. A command that only reads must not make one. */
 export const isAbsent = async ({ basePath }: Config): Promise<boolean> =>
-  (await lookAtDirectory(basePath)).state === 'missing'
+  (await inspectDirectory(basePath)).state === 'missing'
 
 /**
  * Rejects a session or a user's name as a filter if there is no data directory: there are no sessions and no
@@ -41,40 +41,44 @@ export const isAbsent = async ({ basePath }: Config): Promise<boolean> =>
  *
  * @throws SvcError the same errors as with an empty data directory
  */
-export function refuseAbsent({ session, user }: { session?: unknown; user?: unknown }): void {
+export function rejectAbsent({ session, user }: { session?: unknown; user?: unknown }): void {
   const next = { action: 'login' } as const
-  if (typeof session === 'string') throw sessionNotFound(session, { next })
+  if (typeof session === 'string') throw sessionNotFoundError(session, { next })
   if (typeof user === 'string' && !isUserId(user))
     throw badArgument('user_id', 'expected a user id: nobody has a name yet', { next })
 }
 
 interface OpenOptions {
-  makes?: true
-  absent?: ErrorCode
-  sandboxOf?: SandboxOf
+  createsDirectory?: true
+  absentCode?: ErrorCode
+  openSandbox?: OpenSandbox
 }
 
 /**
  * Opens the data directory for a command; disposing closes it. With `--sandbox` it uses the simulated WeChat
  * that runs for the directory, or runs one as long as the command.
  *
- * @param options.makes true: make a missing directory
- * @param options.absent error code for a missing directory; `not_connected` by default
- * @throws SvcError `invalid_arguments` for a directory of another kind, `absent` for a missing one,
+ * @param options.createsDirectory true: make a missing directory
+ * @param options.absentCode error code for a missing directory; `not_connected` by default
+ * @throws SvcError `invalid_arguments` for a directory of another kind, `absentCode` for a missing one,
  *   `store_unavailable`
  */
-export async function openForCommand(config: Config, io: Io, options: OpenOptions = {}): Promise<Opened> {
-  const { makes, absent = 'not_connected', sandboxOf = openSandboxFor } = options
-  if (!makes && (await isAbsent(config)))
-    throw new SvcError(absent, `there is no data directory ${config.basePath}`, {
+export async function openForCommand(
+  config: Config,
+  io: Io,
+  options: OpenOptions = {},
+): Promise<OpenedGateway> {
+  const { createsDirectory, absentCode = 'not_connected', openSandbox = openSandboxFor } = options
+  if (!createsDirectory && (await isAbsent(config)))
+    throw new SvcError(absentCode, `there is no data directory ${config.basePath}`, {
       hint: 'Name the one that is meant with --base-path.',
       next: { action: 'login' },
     })
-  spareLoopbackTheProxy()
+  bypassProxyForLoopback()
   await using stack = new AsyncDisposableStack()
   const log = createLog(config.logLevel, io.log, config.logFormat)
   const isNew = await claimDirectory(config)
-  const sandbox = config.sandbox ? await sandboxOf(config, log, stack) : undefined
+  const sandbox = config.sandbox ? await openSandbox(config, log, stack) : undefined
   const gateway = stack.use(
     await openGateway({ config, log, version, oneShot: true, sandboxUrl: sandbox?.url }),
   )
@@ -87,7 +91,7 @@ export async function openForCommand(config: Config, io: Io, options: OpenOption
  */
 export async function configToRead(command: Command): Promise<Config> {
   const config = toolConfig(command)
-  if (config.sandbox || !(await lookAtDirectory(config.basePath)).isSandbox) return config
+  if (config.sandbox || !(await inspectDirectory(config.basePath)).isSandbox) return config
   command.setOptionValue('sandbox', true)
   return { ...config, sandbox: true }
 }
@@ -95,7 +99,7 @@ export async function configToRead(command: Command): Promise<Config> {
 /** The call of one command. Disposing removes the signal handlers. */
 interface CommandCall extends Call, Disposable {
   /** The signal that aborted it; undefined if none did. */
-  readonly cutBy: StopSignal | undefined
+  readonly stopSignal: StopSignal | undefined
   /** Aborts it without a signal. */
   end(): void
   /** Reports whether the result was written. */
@@ -103,24 +107,24 @@ interface CommandCall extends Call, Disposable {
 }
 
 /** Returns a function that runs operations on the opened directory as this call. */
-export const asker =
-  ({ gateway, log }: Pick<Opened, 'gateway' | 'log'>, call: Call): Ask =>
+export const createAsk =
+  ({ gateway, log }: Pick<OpenedGateway, 'gateway' | 'log'>, call: Call): Ask =>
   (operation, input) =>
     invoke(operation, gateway, input, call, log)
 
 /** Creates a call that the first SIGINT or SIGTERM aborts. A second signal ends the process. */
 export function commandCall(io: Io, more: Pick<Call, 'progress' | 'ask' | 'onward'> = {}): CommandCall {
   const stop = new AbortController()
-  let cutBy: CommandCall['cutBy']
+  let cutBy: CommandCall['stopSignal']
   const forget = io.onStop(signal => {
     cutBy = signal
-    stop.abort(new CutShort(signal))
+    stop.abort(new StoppedBySignalError(signal))
   })
   return {
     ...more,
-    ...directCall({ signal: stop.signal }),
+    ...createDirectCall({ signal: stop.signal }),
     end: () => stop.abort(),
-    get cutBy() {
+    get stopSignal() {
       return cutBy
     },
     [Symbol.dispose]: forget,

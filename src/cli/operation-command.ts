@@ -5,7 +5,7 @@
 import type { Static, TObject, TSchema } from '@sinclair/typebox'
 import type { CommandShape, TypedOperation } from '../operations/operation.ts'
 import type { CommandSpec } from './command.ts'
-import { declareFlags, exampleLines, inFlags } from './input-flags.ts'
+import { declareFlags, formatExamples, withFlagNames } from './input-flags.ts'
 import type { View } from './view.ts'
 
 /** Returns the command of an operation. Its arguments and options are the fields of the operation's input. */
@@ -19,23 +19,23 @@ export function operationCommand<I extends TObject, O extends TSchema>(
   const shape = operation as typeof operation & { readonly cli: CommandShape }
   return {
     words: path.join(' '),
-    also: cli.also,
+    alias: cli.also,
     summary,
     about: about.replaceAll('`', ''),
     config: 'tool',
-    json: view.json ?? 'Print the result as one JSON value.',
-    examples: exampleLines(shape),
-    lasts: view.lasting?.when,
-    takes(command) {
+    jsonHelp: view.jsonHelp ?? 'Print the result as one JSON value.',
+    examples: formatExamples(shape),
+    isLasting: view.longRun?.when,
+    addOptions(command) {
       declareFlags(shape, command)
-      view.takes?.(command)
+      view.addOptions?.(command)
       if (cli.question)
         command.option(
           '-y, --yes',
           'Do not ask first; without a terminal it also allows leaving out the name.',
         )
     },
-    told: (error, command) => inFlags(shape, command, view.told?.(error) ?? error),
+    reword: (error, command) => withFlagNames(shape, command, view.reword?.(error) ?? error),
     async run(command, line) {
       const { runOperation } = await import('./run-operation.ts')
       return runOperation({ operation: shape, view, command, line })

@@ -8,7 +8,7 @@ import { colours, type Output, oneLine } from './terminal.ts'
 
 // Characters that JSON does not escape and that can act on a terminal: C1 controls, line and direction
 // controls.
-const obeyed = /[\u007f-\u009f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]/g
+const unsafeCharacters = /[\u007f-\u009f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]/g
 
 /**
  * Prints an error to `err` on one line: `error: … (what to do)`.
@@ -19,21 +19,23 @@ const obeyed = /[\u007f-\u009f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]/g
 export function printError(err: Output, error: SvcError, hint: string, json: boolean | 'log'): void {
   const detail = maskText(error.message)
   const problem = { ...problemOf(error), detail, hint }
-  const plain = () => `${colours.red('error:')} ${harmless(detail)}. ${colours.dim(hint)}`
-  err.print(json === 'log' ? logLine('ERROR', detail, problem) : json ? jsonLine(problem) : plain())
+  const plain = () => `${colours.red('error:')} ${escapeUnsafe(detail)}. ${colours.dim(hint)}`
+  err.print(json === 'log' ? toLogLine('ERROR', detail, problem) : json ? toJsonLine(problem) : plain())
 }
 
 /** Escapes control characters, since an error may quote typed or foreign text. */
-const harmless = (text: string) =>
-  text.replace(/\p{Cc}/gu, ' ').replace(obeyed, character => `\\u{${character.charCodeAt(0).toString(16)}}`)
+const escapeUnsafe = (text: string) =>
+  text
+    .replace(/\p{Cc}/gu, ' ')
+    .replace(unsafeCharacters, character => `\\u{${character.charCodeAt(0).toString(16)}}`)
 
 /** Returns true for wrong usage (exit status 2). Every other error is a failure (exit status 1). */
 export const isBadUsage = (error: SvcError): boolean => error.code === 'invalid_arguments'
 
 /** Formats a value as one line of JSON that cannot act on a terminal. Parsers read the same value. */
-export const jsonLine = (value: unknown): string =>
+export const toJsonLine = (value: unknown): string =>
   JSON.stringify(value).replace(
-    obeyed,
+    unsafeCharacters,
     character => `\\u${character.charCodeAt(0).toString(16).padStart(4, '0')}`,
   )
 
@@ -42,33 +44,33 @@ export const isJson = (command: Command): boolean => command.opts().json === tru
 
 /** Writes a result to stdout: the value as JSON with `--json`, else the text. */
 export const writeResult = (command: Command, value: unknown, text: string): Promise<void> =>
-  command.io.out.write(isJson(command) ? `${jsonLine(value)}\n` : text)
+  command.io.out.write(isJson(command) ? `${toJsonLine(value)}\n` : text)
 
 /** A line that a service prints beside its log, with the facts in it as fields for programs. */
-export interface Said {
+export interface ServiceLine {
   readonly text: string
   readonly url?: string
   readonly token?: string
 }
 
 /** Formats a JSON line like those of the log, but without masking `fields`. */
-export const logLine = (level: 'INFO' | 'ERROR', event: string, fields: object): string =>
-  jsonLine({ time: new Date().toISOString(), level, room: '', event, ...fields })
+export const toLogLine = (level: 'INFO' | 'ERROR', event: string, fields: object): string =>
+  toJsonLine({ time: new Date().toISOString(), level, room: '', event, ...fields })
 
 /** Returns a function that prints a service's line in the format of the log. */
-export const sayer =
+export const createLinePrinter =
   ({ print }: Output, format: LogFormat) =>
-  ({ text, ...fields }: Said): void =>
-    print(format === 'json' ? logLine('INFO', text, fields) : text)
+  ({ text, ...fields }: ServiceLine): void =>
+    print(format === 'json' ? toLogLine('INFO', text, fields) : text)
 
-export const banner = (version: string): string => `
+export const formatBanner = (version: string): string => `
 ${colours.green('  ___ __   __  ___ ')}
 ${colours.green(' (_-<\\ \\ / / / _| ')}  ${colours.bold('svc')} ${version}
 ${colours.green(' /__/ \\_/_/  \\__| ')}  WeChat bot accounts as tools
 `
 
 const { red, yellow, cyan, green } = colours
-const signs: Readonly<Record<string, readonly [string, (text: string) => string]>> = {
+const levelSigns: Readonly<Record<string, readonly [string, (text: string) => string]>> = {
   ok: ['✓', green],
   note: ['·', cyan],
   warning: ['!', yellow],
@@ -77,12 +79,12 @@ const signs: Readonly<Record<string, readonly [string, (text: string) => string]
 }
 
 /** Formats a finding and its fix: with signs on a coloured terminal, with words elsewhere. */
-export function findingLines(
+export function formatFinding(
   { hasColours }: Output,
   { level, what, fix }: { level: string; what: string; fix: string | undefined },
   indent = '',
 ): string[] {
-  const [sign, paint] = signs[level]!
+  const [sign, paint] = levelSigns[level]!
   const mark = paint(hasColours ? sign : level.padEnd('warning'.length))
   const inner = ' '.repeat(hasColours ? 2 : 'warning '.length)
   return [

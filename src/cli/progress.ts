@@ -1,7 +1,7 @@
 /** Draws the progress of an upload or download as one line of stderr. */
 import type { Progress } from '../model/call.ts'
-import { byteSize } from '../platform/format.ts'
-import { cutTo } from './columns.ts'
+import { formatBytes } from '../platform/format.ts'
+import { shortenTo } from './columns.ts'
 import { colours, columnsOf, type Io, oneLine } from './terminal.ts'
 
 export interface ProgressBar {
@@ -12,7 +12,7 @@ export interface ProgressBar {
 }
 
 /** Shortest time between two drawings. */
-const everyMs = 80
+const redrawMs = 80
 const barWidth = 24
 
 /** Returns a progress bar if stderr is a terminal, else undefined. */
@@ -23,10 +23,10 @@ export function progressBar(io: Io): ProgressBar | undefined {
   return {
     step({ what, done, total }) {
       const now = performance.now()
-      if (now - drawnAt < everyMs && done !== total) return
+      if (now - drawnAt < redrawMs && done !== total) return
       drawnAt = now
       isDrawn = true
-      void io.err.write(`\r${drawn({ what, done, total }, columnsOf(io))}\u001b[K`)
+      void io.err.write(`\r${formatBar({ what, done, total }, columnsOf(io))}\u001b[K`)
     },
     clear() {
       if (isDrawn) void io.err.write('\r\u001b[K')
@@ -35,7 +35,7 @@ export function progressBar(io: Io): ProgressBar | undefined {
   }
 }
 
-function drawn({ what, done, total }: Progress, columns: number): string {
+function formatBar({ what, done, total }: Progress, columns: number): string {
   const share = total ? Math.min(1, done / total) : undefined
   const bar =
     share === undefined
@@ -43,7 +43,7 @@ function drawn({ what, done, total }: Progress, columns: number): string {
       : `${colours.green('█'.repeat(Math.round(share * barWidth)))}${'░'.repeat(barWidth - Math.round(share * barWidth))} `
   const amount =
     share === undefined
-      ? byteSize(done)
-      : `${String(Math.floor(share * 100)).padStart(3)} %  ${byteSize(done)} of ${byteSize(total!)}`
-  return `${bar}${amount}  ${cutTo(oneLine(what), Math.max(10, columns - barWidth - 34))}`
+      ? formatBytes(done)
+      : `${String(Math.floor(share * 100)).padStart(3)} %  ${formatBytes(done)} of ${formatBytes(total!)}`
+  return `${bar}${amount}  ${shortenTo(oneLine(what), Math.max(10, columns - barWidth - 34))}`
 }

@@ -6,20 +6,20 @@
 import type { Config } from '../config.ts'
 import { claimDirectory } from '../gateway/directory.ts'
 import { readStatus } from '../inspect/status-report.ts'
-import { directCall } from '../model/call.ts'
+import { createDirectCall } from '../model/call.ts'
 import { SvcError } from '../model/error.ts'
 import { adviceOf } from '../model/next-step.ts'
 import { followMessages } from '../operations/reading.ts'
 import { verbs } from '../operations/tools.ts'
-import { shellWord } from '../platform/format.ts'
+import { quoteForShell } from '../platform/format.ts'
 import { version } from '../version.ts'
 import { askPerson } from './ask.ts'
-import { chatLines } from './chat.ts'
-import { againFlags, type Command, wordingOf } from './command.ts'
-import { statusText } from './commands/status.ts'
-import { followLogin, loginFailure, loginPrinter } from './login.ts'
-import { asker, isAbsent } from './open.ts'
-import { type Serving, serveOpenApi } from './serve.ts'
+import { formatMessage } from './chat.ts'
+import { type Command, directoryFlagsOf, wordingOf } from './command.ts'
+import { formatStatus } from './commands/status.ts'
+import { createLoginPrinter, followLogin, toLoginError } from './login.ts'
+import { createAsk, isAbsent } from './open.ts'
+import { type RunningService, serveOpenApi } from './serve.ts'
 import { colours, oneLine } from './terminal.ts'
 
 /**
@@ -31,24 +31,25 @@ import { colours, oneLine } from './terminal.ts'
 export async function quickStart(config: Config, command: Command, mayServe: boolean): Promise<boolean> {
   const isNew = await isAbsent(config)
   if (!mayServe && isNew) return false
-  const again = againFlags(command)
+  const again = directoryFlagsOf(command)
   const { basePath, sandbox } = config
   // A missing directory is made later, by the service, which logs that.
   if (!isNew) await claimDirectory({ basePath, sandbox })
   const report = await readStatus({ basePath, sandbox, version })
   if (report.session_count > 0 || report.polling.active) {
     await command.io.out.write(
-      `${statusText(report)}\n${nextCommands(line => `svc ${line}${again}`, report)}`,
+      `${formatStatus(report)}\n${formatNextCommands(line => `svc ${line}${again}`, report)}`,
     )
     return true
   }
   // The steps are for a person. With a JSON log a program reads the output.
-  const beside = config.logFormat === 'text' ? (serving: Serving) => beginner(serving, command) : undefined
+  const beside =
+    config.logFormat === 'text' ? (serving: RunningService) => guideBeginner(serving, command) : undefined
   if (mayServe) await serveOpenApi(config, command, beside)
   return mayServe
 }
 
-function nextCommands(
+function formatNextCommands(
   typed: (line: string) => string,
   report: { session_count: number; polling: { active: boolean } },
 ): string {
@@ -66,24 +67,24 @@ function nextCommands(
 }
 
 /** Leads a person through the steps: scan, write, answer. If a step fails, the service continues. */
-async function beginner(serving: Serving, command: Command): Promise<void> {
-  const again = againFlags(command)
+async function guideBeginner(serving: RunningService, command: Command): Promise<void> {
+  const again = directoryFlagsOf(command)
   const { phoneUrl, stopping } = serving
   const { write } = command.io.out
   const call = {
-    ...directCall({ signal: stopping }),
+    ...createDirectCall({ signal: stopping }),
     ask: askPerson(command.io, () => stopping),
   }
-  const ask = asker(serving, call)
+  const ask = createAsk(serving, call)
   const received = await ask(followMessages, {})
   await write(`\n${colours.bold('1. Log in')}\n`)
   const failed = await followLogin(
     { signal: stopping, call: input => ask(verbs.login, input) },
     {},
-    loginPrinter(command.io, phoneUrl),
+    createLoginPrinter(command.io, phoneUrl),
   ).then(
     status =>
-      status.status === 'confirmed' ? undefined : `${loginFailure(status, phoneUrl !== undefined).message}.`,
+      status.status === 'confirmed' ? undefined : `${toLoginError(status, phoneUrl !== undefined).message}.`,
     (error: Error) =>
       `${error.message}.${error instanceof SvcError ? ` ${adviceOf(error, wordingOf(command))}` : ''}`,
   )
@@ -99,18 +100,18 @@ async function beginner(serving: Serving, command: Command): Promise<void> {
     }`,
   )
   for await (const message of received.follow(stopping)) {
-    await write(`\n${chatLines(message, again)}\n${answers(serving, message.from_user, again)}`)
+    await write(`\n${formatMessage(message, again)}\n${formatAnswerSteps(serving, message.from_user, again)}`)
     break
   }
 }
 
-function answers({ config, url }: Serving, user: string, again: string): string {
+function formatAnswerSteps({ config, url }: RunningService, user: string, again: string): string {
   const to = oneLine(user)
   const token = config.token === undefined ? '' : ` -H "Authorization: Bearer $(svc token${again})"`
-  const body = shellWord(JSON.stringify({ to, text: 'Hello!' }))
+  const body = quoteForShell(JSON.stringify({ to, text: 'Hello!' }))
   const lines = [
     colours.bold('3. Answer, in another terminal'),
-    `  svc send ${shellWord(to)} 'Hello!'${again}`,
+    `  svc send ${quoteForShell(to)} 'Hello!'${again}`,
     'or from any program:',
     `  curl ${url}/tools/default/send -H 'Content-Type: application/json'${token} -d ${body}`,
     '',

@@ -5,62 +5,69 @@ import type { Gateway } from '../gateway/gateway-api.ts'
 import { badArgument, SvcError } from '../model/error.ts'
 import { invoke } from '../operations/gate.ts'
 import type { CommandShape } from '../operations/operation.ts'
-import { agreed } from './ask.ts'
-import { againFlags, type Command, toolConfig } from './command.ts'
-import { typedInput, typedTimes } from './input-flags.ts'
-import { asker, commandCall, configToRead, isAbsent, openForCommand, refuseAbsent } from './open.ts'
+import { askYesNo } from './ask.ts'
+import { type Command, directoryFlagsOf, toolConfig } from './command.ts'
+import { readTypedInput, readTypedTimes } from './input-flags.ts'
+import { commandCall, configToRead, createAsk, isAbsent, openForCommand, rejectAbsent } from './open.ts'
 import { isJson, writeResult } from './print.ts'
 import { progressBar } from './progress.ts'
-import { noDirectory, type Shown, writeNote } from './show.ts'
-import { type Io, NotPrinted, oneLine } from './terminal.ts'
-import type { Input, Run } from './view.ts'
+import { type CommandOutput, noDirectoryOutput, writeNote } from './show.ts'
+import { type Io, NotPrintedError, oneLine } from './terminal.ts'
+import type { OperationRun, TypedInput } from './view.ts'
 
 /** Runs the operation and prints its result. @throws SvcError */
-export async function runOperation<I extends TObject, O extends TSchema>(run: Run<I, O>): Promise<void> {
+export async function runOperation<I extends TObject, O extends TSchema>(
+  run: OperationRun<I, O>,
+): Promise<void> {
   const { command, line, operation, view } = run
-  const { meant = typed => typed } = view
-  const typed = await typedInput(operation, command)
-  const inputAt = (now: number) => meant({ ...typed, ...typedTimes(operation, command, now) }, command, now)
+  const { toInput = typed => typed } = view
+  const typed = await readTypedInput(operation, command)
+  const inputAt = (now: number) =>
+    toInput({ ...typed, ...readTypedTimes(operation, command, now) }, command, now)
   const input = inputAt(command.io.clock.now())
   // Parse before anything is opened or made: wrong usage leaves no trace.
   const parsed = operation.parse(input)
-  refuseUnasked(command, operation.cli, input)
+  rejectUnasked(command, operation.cli, input)
   const config = operation.effect === 'read' ? await configToRead(command) : toolConfig(command)
-  if (view.lasting?.when(command)) await view.lasting.run({ command, line, config, input })
-  else if (view.nothing && (await isAbsent(config))) {
-    refuseAbsent({ session: input.session, user: input.user_id })
-    await tell(run, view.nothing(parsed), noDirectory(config.basePath, againFlags(command)))
+  if (view.longRun?.when(command)) await view.longRun.run({ command, line, config, input })
+  else if (view.createEmpty && (await isAbsent(config))) {
+    rejectAbsent({ session: input.session, user: input.user_id })
+    await printResult(
+      run,
+      view.createEmpty(parsed),
+      noDirectoryOutput(config.basePath, directoryFlagsOf(command)),
+    )
   } else await runOnce(run, config, inputAt)
 }
 
 async function runOnce<I extends TObject, O extends TSchema>(
-  run: Run<I, O>,
+  run: OperationRun<I, O>,
   config: Config,
-  inputAt: (now: number) => Input,
+  inputAt: (now: number) => TypedInput,
 ): Promise<void> {
   const { command, line, operation, view } = run
   const bar = progressBar(command.io)
-  using call = commandCall(command.io, { progress: bar?.step, onward: view.onward?.(command) })
+  using call = commandCall(command.io, { progress: bar?.step, onward: view.isOnward?.(command) })
   let delivered = false
   try {
-    await using opened = await openForCommand(config, command.io, { absent: view.absent })
+    await using opened = await openForCommand(config, command.io, { absentCode: view.absentCode })
     const { gateway, log } = opened
-    const ask = asker(opened, call)
+    const ask = createAsk(opened, call)
     const input = inputAt(gateway.clock.now())
-    const before = <T>(look: (gateway: Gateway, input: Input) => Promise<T>) =>
+    const before = <T>(look: (gateway: Gateway, input: TypedInput) => Promise<T>) =>
       invoke({ ...operation, run: look }, gateway, input, call, log)
     try {
-      const { refuse, question } = operation.cli
-      if (refuse) await before(refuse)
+      const { reject, question } = operation.cli
+      if (reject) await before(reject)
       if (question) await confirm(command, () => before(question), call.signal)
       const result = await invoke(operation, gateway, input, call, log)
       bar?.clear()
-      const output: Shown = isJson(command)
+      const output: CommandOutput = isJson(command)
         ? {}
-        : await view.show(result, againFlags(command), { input: operation.parse(input), ask })
-      line.done = typeof view.done === 'function' ? view.done(result) : view.done
-      await tell(run, result, call.cutBy ? { text: output.text } : output).catch(error => {
-        if (view.unprinted && error instanceof NotPrinted) return view.unprinted(ask, result)
+        : await view.render(result, directoryFlagsOf(command), { input: operation.parse(input), ask })
+      line.changeMade = typeof view.changeMade === 'function' ? view.changeMade(result) : view.changeMade
+      await printResult(run, result, call.stopSignal ? { text: output.text } : output).catch(error => {
+        if (view.undoUnprinted && error instanceof NotPrintedError) return view.undoUnprinted(ask, result)
         throw error
       })
       delivered = true
@@ -70,19 +77,19 @@ async function runOnce<I extends TObject, O extends TSchema>(
     }
   } catch (error) {
     // You know that you pressed Ctrl-C, so no error is printed.
-    const isCut = call.cutBy !== undefined && error instanceof SvcError && error.code === 'shutting_down'
+    const isCut = call.stopSignal !== undefined && error instanceof SvcError && error.code === 'shutting_down'
     if (!isCut) throw error
   }
-  line.cutBy = call.cutBy
+  line.stopSignal = call.stopSignal
 }
 
 /** Writes the result to stdout and its note to stderr. */
-async function tell<I extends TObject, O extends TSchema>(
-  { command, line, view }: Run<I, O>,
+async function printResult<I extends TObject, O extends TSchema>(
+  { command, line, view }: OperationRun<I, O>,
   result: Static<O>,
-  output: Shown,
+  output: CommandOutput,
 ): Promise<void> {
-  if (view.failed?.(result)) line.status = 1
+  if (view.hasFailed?.(result)) line.status = 1
   await writeResult(command, result, output.text ?? '')
   if (!isJson(command)) await writeNote(output, command)
 }
@@ -96,7 +103,7 @@ const canAsk = (io: Io): boolean => io.in.isTerminal && io.err.isTerminal
  *
  * @throws SvcError `invalid_arguments`
  */
-function refuseUnasked(command: Command, cli: CommandShape, input: Input): void {
+function rejectUnasked(command: Command, cli: CommandShape, input: TypedInput): void {
   if (!cli.question || command.opts().yes === true || canAsk(command.io)) return
   const [key = ''] = cli.positionals
   if (input[key]) return
@@ -117,7 +124,7 @@ async function confirm(
   signal: AbortSignal,
 ): Promise<void> {
   if (command.opts().yes === true || !canAsk(command.io)) return
-  if (await agreed(command.io, oneLine(await question()), signal)) return
+  if (await askYesNo(command.io, oneLine(await question()), signal)) return
   if (signal.aborted) throw new SvcError('shutting_down', 'The question was not answered')
   throw new SvcError('forbidden', 'nothing was done, since the answer was not yes', {
     hint: 'To go ahead without the question give --yes.',

@@ -2,12 +2,12 @@
  * Runs `svc mcp`: serves the nine tools to agents, over standard input and output or over HTTP. The code of
  * MCP over HTTP is loaded at its first request, since most services never get one.
  */
-import { localFiles } from '../config/local-files.ts'
+import { localFilesOf } from '../config/local-files.ts'
 import type { Config } from '../config.ts'
 import type { Gateway } from '../gateway/gateway-api.ts'
 import type { McpHttpDoor } from '../mcp/http.ts'
-import { workingFolders } from '../media/own-files.ts'
-import { directCall } from '../model/call.ts'
+import { listWorkingFolders } from '../media/own-files.ts'
+import { createDirectCall } from '../model/call.ts'
 import { badArgument } from '../model/error.ts'
 import { owner, type Principal, stdio } from '../model/principal.ts'
 import { followChanges } from '../operations/events.ts'
@@ -17,13 +17,13 @@ import { systemClock } from '../platform/clock.ts'
 import type { Log } from '../platform/log.ts'
 import { keepStdoutClean } from '../platform/process.ts'
 import type { Peer } from '../platform/serve.ts'
-import { type Answering, observed } from '../server/observed.ts'
+import { observeCalls, type RequestHandler } from '../server/observed.ts'
 import type { OpenApiApp } from '../server/openapi.ts'
 import { ensureSecret } from '../server/token.ts'
 import { version } from '../version.ts'
 import type { Command } from './command.ts'
 import { listenMain } from './listening.ts'
-import { graceMs, type Opened, runService } from './serving.ts'
+import { type OpenedService, runService, stopGraceMs } from './serving.ts'
 
 /**
  * Serves until SIGINT or SIGTERM; over stdio also until the client disconnects.
@@ -44,10 +44,10 @@ async function serveOverStdio(config: Config, command: Command, isPhoneFree: boo
   // Everything that svc prints must go to stderr.
   keepStdoutClean()
   const listens = config.adminPort !== undefined || config.metricsPort !== undefined
-  const open = async (opened: Opened) => {
+  const open = async (opened: OpenedService) => {
     const { serveMcpStdio } = await import('../mcp/stdio.ts')
-    const local = config.anyFile || (await workingFolders(opened.config.basePath))
-    const server = serveMcpStdio({ ...(await mcpShared(opened, stdio)), local })
+    const local = config.anyFile || (await listWorkingFolders(opened.config.basePath))
+    const server = serveMcpStdio({ ...(await createMcpContext(opened, stdio)), local })
     opened.stack.defer(() => server.close())
     return {
       lines: [{ text: 'serving MCP on standard input and output' }],
@@ -61,8 +61,8 @@ async function serveOverStdio(config: Config, command: Command, isPhoneFree: boo
 const serveOverHttp = (requested: Config, command: Command, transport: 'http' | 'sse'): Promise<void> =>
   runService(requested, command, async opened => {
     const { config } = opened
-    const mcp = lazyMcpDoor({ ...opened, transport })
-    const side = lazySideDoor(opened)
+    const mcp = createLazyMcpDoor({ ...opened, transport })
+    const side = createLazySideDoor(opened)
     const server = await listenMain(opened, (request, peer) =>
       isSidePath(request.url) ? side.fetch(request, peer) : mcp.fetch(request, peer),
     )
@@ -77,7 +77,7 @@ const serveOverHttp = (requested: Config, command: Command, transport: 'http' | 
       ],
       stop() {
         side.beginShutdown()
-        return Promise.all([mcp.close(graceMs), server.stop(graceMs)])
+        return Promise.all([mcp.close(stopGraceMs), server.stop(stopGraceMs)])
       },
     }
   })
@@ -97,7 +97,7 @@ interface McpDoorOptions {
 export const isMcpPath = (url: string): boolean => /^[^/]*\/\/[^/]*\/mcp(?:[?#]|$)/.test(url)
 
 /** Returns the tools that MCP clients get. @throws SvcError `invalid_arguments` for an unknown name */
-export function offeredTools(filter: Config['tools']): readonly Tool[] {
+export function listOfferedTools(filter: Config['tools']): readonly Tool[] {
   if (filter === undefined) return tools
   if (filter === 'read-only') return tools.filter(({ effect }) => effect === 'read')
   const unknown = filter.find(name => !tools.some(tool => tool.name === name))
@@ -109,20 +109,20 @@ export function offeredTools(filter: Config['tools']): readonly Tool[] {
 }
 
 /** Creates the dependencies that all MCP connections of this process share. */
-async function mcpShared({ gateway, config, log }: McpDoorOptions, by: Principal) {
-  const { Announcements } = await import('../mcp/announcements.ts')
+async function createMcpContext({ gateway, config, log }: McpDoorOptions, by: Principal) {
+  const { ResourceChangeNotifier } = await import('../mcp/announcements.ts')
   const mcpLog = log.child('mcp')
-  const changes = await invoke(followChanges, gateway, {}, directCall({ by }), mcpLog)
+  const changes = await invoke(followChanges, gateway, {}, createDirectCall({ by }), mcpLog)
   return {
     gateway,
     version,
     log: mcpLog,
     basePath: config.basePath,
-    tools: offeredTools(config.tools),
+    tools: listOfferedTools(config.tools),
     confirmSend: config.confirmSend,
     structured: config.structured,
     ...(config.consumer !== undefined && { consumer: config.consumer }),
-    changes: new Announcements({ changes, log: mcpLog, clock: systemClock }),
+    changes: new ResourceChangeNotifier({ changes, log: mcpLog, clock: systemClock }),
   }
 }
 
@@ -130,7 +130,7 @@ async function mcpShared({ gateway, config, log }: McpDoorOptions, by: Principal
 async function sessionKeyOf({ config, log }: McpDoorOptions): Promise<string | undefined> {
   const { basePath } = config
   try {
-    return (await ensureSecret(basePath, localFiles(basePath).mcpKey)).token
+    return (await ensureSecret(basePath, localFilesOf(basePath).mcpKey)).token
   } catch (error) {
     log.warn('sessions of MCP will end with this process', { error })
     return undefined
@@ -138,14 +138,16 @@ async function sessionKeyOf({ config, log }: McpDoorOptions): Promise<string | u
 }
 
 /** Returns the MCP interface over HTTP. The first request loads it. */
-export function lazyMcpDoor(options: McpDoorOptions): Pick<McpHttpDoor, 'close'> & { fetch: Answering } {
+export function createLazyMcpDoor(
+  options: McpDoorOptions,
+): Pick<McpHttpDoor, 'close'> & { fetch: RequestHandler } {
   // A wrong name in --tools fails the start, not the first request.
-  offeredTools(options.config.tools)
+  listOfferedTools(options.config.tools)
   let door: Promise<McpHttpDoor> | undefined
   const open = async () => {
     const [{ createMcpHttp }, shared, sessionKey] = await Promise.all([
       import('../mcp/http.ts'),
-      mcpShared(options, owner),
+      createMcpContext(options, owner),
       sessionKeyOf(options),
     ])
     return createMcpHttp({
@@ -162,7 +164,7 @@ export function lazyMcpDoor(options: McpDoorOptions): Pick<McpHttpDoor, 'close'>
   const paths = new Set(['/mcp', '/sse', '/messages'])
   const observer = { gateway: options.gateway, log: options.log.child('mcp') }
   return {
-    fetch: observed(fetch, observer, path => (paths.has(path) ? path : undefined)),
+    fetch: observeCalls(fetch, observer, path => (paths.has(path) ? path : undefined)),
     async close(graceMs) {
       await (await door)?.close(graceMs)
     },
@@ -174,7 +176,7 @@ const isSidePath = (url: string): boolean =>
   /^[^/]*\/\/[^/]*\/(?:healthz|metrics|(?:media|outbox|shared)(?:\/[^?#]*)?)(?:[?#]|$)/.test(url)
 
 /** Returns the interface for these paths (`isSidePath`). The first request loads it. */
-function lazySideDoor(
+function createLazySideDoor(
   options: Pick<McpDoorOptions, 'gateway' | 'config' | 'log'>,
 ): Pick<OpenApiApp, 'fetch' | 'beginShutdown'> {
   let door: Promise<Pick<OpenApiApp, 'fetch' | 'beginShutdown'>> | undefined

@@ -1,36 +1,36 @@
 /** Runs `svc openapi` and `svc sandbox`, which serve over HTTP until a signal. */
-import { localFiles } from '../config/local-files.ts'
-import { type Config, notifySocket } from '../config.ts'
+import { localFilesOf } from '../config/local-files.ts'
+import { type Config, findNotifySocket } from '../config.ts'
 import { claimDirectory } from '../gateway/directory.ts'
 import type { RunningGateway } from '../gateway/gateway.ts'
 import { svcCommand } from '../inspect/advised-commands.ts'
-import { directCall } from '../model/call.ts'
+import { createDirectCall } from '../model/call.ts'
 import { verbs } from '../operations/tools.ts'
 import { fileExists } from '../platform/files.ts'
-import { shellWord } from '../platform/format.ts'
+import { quoteForShell } from '../platform/format.ts'
 import type { Log } from '../platform/log.ts'
 import { notifyManager } from '../platform/notify.ts'
-import { reachable } from '../platform/serve.ts'
+import { toReachableUrl } from '../platform/serve.ts'
 import { createOpenApiApp } from '../server/openapi.ts'
 import { version } from '../version.ts'
 import type { Command } from './command.ts'
-import { listenError, listenMain, tryAddress } from './listening.ts'
-import { asker } from './open.ts'
-import { banner, type Said, sayer } from './print.ts'
-import { isMcpPath, lazyMcpDoor } from './serve-mcp.ts'
+import { listenMain, toListenError, tryAddress } from './listening.ts'
+import { createAsk } from './open.ts'
+import { createLinePrinter, formatBanner, type ServiceLine } from './print.ts'
+import { createLazyMcpDoor, isMcpPath } from './serve-mcp.ts'
 import {
-  graceMs,
-  type Opened,
+  loadSandbox,
+  type OpenedService,
   runService,
-  sandboxOptions,
-  sandboxRoom,
+  sandboxOptionsOf,
   serverLog,
-  stopSignal,
+  stopGraceMs,
+  waitForStop,
 } from './serving.ts'
-import { NobodyReads, oneLine } from './terminal.ts'
+import { BrokenPipeError, oneLine } from './terminal.ts'
 
 /** A running service, for code that runs beside it, such as the quick start. */
-export interface Serving {
+export interface RunningService {
   readonly gateway: RunningGateway
   /** Configuration with the token that callers must send, if one is required. */
   readonly config: Config
@@ -49,56 +49,60 @@ export interface Serving {
 export const serveOpenApi = (
   requested: Config,
   command: Command,
-  beside?: (serving: Serving) => Promise<void>,
+  beside?: (serving: RunningService) => Promise<void>,
 ): Promise<void> =>
   runService(requested, command, async opened => {
     const { config, gateway, io, log } = opened
     const app = createOpenApiApp({ gateway, config, log, version })
-    const mcp = lazyMcpDoor(opened)
+    const mcp = createLazyMcpDoor(opened)
     const server = await listenMain(opened, (request, peer) =>
       isMcpPath(request.url) ? mcp.fetch(request, peer) : app.fetch(request, peer),
     )
     const { url } = server
     const over = new AbortController()
-    const doors: Said[] =
+    const doors: ServiceLine[] =
       config.socket === undefined
         ? ['docs', 'mcp'].map(path => ({ text: `${path} on ${url}/${path}`, url: `${url}/${path}` }))
-        : [{ text: `call it as in: curl --unix-socket ${shellWord(config.socket)} http://localhost/tools` }]
+        : [
+            {
+              text: `call it as in: curl --unix-socket ${quoteForShell(config.socket)} http://localhost/tools`,
+            },
+          ]
     return {
       lines: [{ text: `listening on ${url}`, url }, ...doors],
-      ...(config.socket === undefined && { links: { rest_url: config.publicUrl ?? reachable(url) } }),
-      async running(phoneUrl) {
-        await notifyManager(notifySocket(io.env), 'READY=1', `STATUS=svc ${version}, listening on ${url}`)
-        if (!beside) return sayWhatIsNext(opened)
+      ...(config.socket === undefined && { links: { rest_url: config.publicUrl ?? toReachableUrl(url) } }),
+      async onRunning(phoneUrl) {
+        await notifyManager(findNotifySocket(io.env), 'READY=1', `STATUS=svc ${version}, listening on ${url}`)
+        if (!beside) return printNextStep(opened)
         beside({ gateway, config, log, url, phoneUrl, stopping: over.signal }).catch(error => {
           // The service goes on, even if nobody reads its output.
-          if (!over.signal.aborted && !(error instanceof NobodyReads))
+          if (!over.signal.aborted && !(error instanceof BrokenPipeError))
             log.error('quick start ended', { error })
         })
       },
       async stop() {
-        await notifyManager(notifySocket(io.env), 'STOPPING=1')
+        await notifyManager(findNotifySocket(io.env), 'STOPPING=1')
         over.abort()
         // First, waiting calls end with their normal empty answer. Then responses are sent. Then the files
         // close.
         app.beginShutdown()
-        await Promise.all([mcp.close(graceMs), server.stop(graceMs)])
+        await Promise.all([mcp.close(stopGraceMs), server.stop(stopGraceMs)])
       },
     }
   })
 
 /** Prints what to do if no account is connected. */
-async function sayWhatIsNext(opened: Opened): Promise<void> {
+async function printNextStep(opened: OpenedService): Promise<void> {
   const { config, io, sandbox } = opened
-  const sessions = await asker(opened, directCall())(verbs.sessions, {})
-  const printLine = sayer(io.out, config.logFormat)
+  const sessions = await createAsk(opened, createDirectCall())(verbs.sessions, {})
+  const printLine = createLinePrinter(io.out, config.logFormat)
   const [first] = sessions
   if (!first) {
     printLine({
       text: `no session yet: call the tool login, then scan its QR code ${sandbox ? 'on that phone' : 'in WeChat'}`,
     })
   } else if (sessions.every(({ status }) => status !== 'connected')) {
-    const again = svcCommand(`login ${shellWord(first.name)}`, config.basePath, config.sandbox)
+    const again = svcCommand(`login ${quoteForShell(first.name)}`, config.basePath, config.sandbox)
     printLine({
       text: `no session works: ${oneLine(first.name)} is ${first.status}; log in again with: ${again}`,
     })
@@ -108,21 +112,21 @@ async function sayWhatIsNext(opened: Opened): Promise<void> {
 /** Runs `svc sandbox`: only the simulated WeChat, for several processes. */
 export async function serveSandbox(config: Config, command: Command): Promise<void> {
   const { io } = command
-  const stopping = stopSignal(io)
+  const stopping = waitForStop(io)
   const log = await serverLog(config, command)
   await using stack = new AsyncDisposableStack()
-  if (!(await fileExists(localFiles(config.basePath).sandbox)))
+  if (!(await fileExists(localFilesOf(config.basePath).sandbox)))
     await tryAddress(config.host, '--sandbox-port', config.sandboxPort)
   const { basePath } = config
   const isNew = await claimDirectory({ basePath, sandbox: true })
-  const { startSandbox } = await sandboxRoom()
-  const sandbox = await startSandbox(sandboxOptions(config, log, config.host)).catch(async error => {
-    throw await listenError(error, '--sandbox-port', config.sandboxPort, config.host)
+  const { startSandbox } = await loadSandbox()
+  const sandbox = await startSandbox(sandboxOptionsOf(config, log, config.host)).catch(async error => {
+    throw await toListenError(error, '--sandbox-port', config.sandboxPort, config.host)
   })
   stack.defer(() => sandbox.stop())
   if (isNew) log.info('a new data directory was made', { path: basePath })
-  const printLine = sayer(io.out, config.logFormat)
-  if (config.banner && config.logFormat === 'text') io.out.print(banner(version))
+  const printLine = createLinePrinter(io.out, config.logFormat)
+  if (config.banner && config.logFormat === 'text') io.out.print(formatBanner(version))
   printLine({ text: `phone on ${sandbox.url}/phone`, url: `${sandbox.url}/phone` })
   printLine({ text: `use it with: svc openapi --sandbox -d ${config.basePath}` })
   log.info('stopping', { signal: await stopping })

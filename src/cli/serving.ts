@@ -3,31 +3,37 @@
  * the socket, prints the addresses, waits for the end, and stops cleanly.
  */
 import { join } from 'node:path'
-import { localFiles } from '../config/local-files.ts'
+import { localFilesOf } from '../config/local-files.ts'
 import { type Config, isJournalled } from '../config.ts'
 import { claimDirectory } from '../gateway/directory.ts'
 import { openGateway, type RunningGateway } from '../gateway/gateway.ts'
 import { systemClock } from '../platform/clock.ts'
 import { createLog, type Log } from '../platform/log.ts'
-import { spareLoopbackTheProxy } from '../platform/process.ts'
-import { reachable } from '../platform/serve.ts'
+import { bypassProxyForLoopback } from '../platform/process.ts'
+import { toReachableUrl } from '../platform/serve.ts'
 import { isExposed } from '../server/auth.ts'
-import { type EnsuredToken, ensureToken, givenToken, guessableToken, isGuessable } from '../server/token.ts'
+import {
+  type EnsuredToken,
+  ensureToken,
+  guessableTokenError,
+  isGuessable,
+  readTokenOption,
+} from '../server/token.ts'
 import { version } from '../version.ts'
 import type { Command } from './command.ts'
 import { warnAtStart } from './environment.ts'
-import { listen, listenError, notePanel, tryAddresses } from './listening.ts'
-import { banner, type Said, sayer } from './print.ts'
+import { listen, notePanel, toListenError, tryAddresses } from './listening.ts'
+import { createLinePrinter, formatBanner, type ServiceLine } from './print.ts'
 import type { Io } from './terminal.ts'
 
 /** The interface that a command serves, besides the panel and the metrics. */
-export interface Door {
+export interface ServedDoor {
   /** Lines with its addresses, printed once everything runs. */
-  readonly lines: readonly Said[]
+  readonly lines: readonly ServiceLine[]
   /** Its address, for links in the panel. */
   readonly links?: { rest_url?: string }
   /** Runs after all lines are printed. */
-  running?(phoneUrl: string | undefined): Promise<void> | void
+  onRunning?(phoneUrl: string | undefined): Promise<void> | void
   /** Resolves with the reason when the interface ends by itself. */
   readonly ended?: Promise<string>
   /** Lets responses in progress finish, then closes. */
@@ -38,11 +44,11 @@ export interface Door {
 export async function runService(
   requested: Config,
   command: Command,
-  open: (opened: Opened) => Promise<Door>,
+  open: (opened: OpenedService) => Promise<ServedDoor>,
   options?: { listens?: boolean; isPhoneFree?: boolean },
 ): Promise<void> {
   const { io } = command
-  const stopping = stopSignal(io)
+  const stopping = waitForStop(io)
   const log = await serverLog(requested, command)
   await using stack = new AsyncDisposableStack()
   const opened = await openService(requested, { io, log, stack }, options)
@@ -56,12 +62,12 @@ export async function runService(
   if (opened.isNew) log.info('a new data directory was made', { path: requested.basePath })
   // A command that a client starts uses stdout for the protocol and stderr as a log: no token is printed
   // there.
-  const printLine = sayer(door.ended ? io.err : io.out, requested.logFormat)
-  if (requested.banner && requested.logFormat === 'text') io.out.print(banner(version))
+  const printLine = createLinePrinter(door.ended ? io.err : io.out, requested.logFormat)
+  if (requested.banner && requested.logFormat === 'text') io.out.print(formatBanner(version))
   for (const line of [...door.lines, ...metrics, ...panel.lines]) printLine(line)
   if (phoneUrl) printLine({ text: `phone on ${phoneUrl}`, url: phoneUrl })
-  if (generated && !door.ended) printLine(tokenSaid(generated, io))
-  await door.running?.(phoneUrl)
+  if (generated && !door.ended) printLine(tokenLineOf(generated, io))
+  await door.onRunning?.(phoneUrl)
   log.info('stopping', { reason: await Promise.race([stopping, ...(door.ended ? [door.ended] : [])]) })
   await Promise.all([door.stop(), panel.stop(), gateway.endSends()])
 }
@@ -83,7 +89,7 @@ export const serveAdmin = (config: Config, command: Command): Promise<void> =>
   runService(config, command, async () => ({ lines: [], stop() {} }))
 
 /** Resolves with the first signal to stop. */
-export const stopSignal = (io: Io) => new Promise<string>(resolve => io.onStop(resolve))
+export const waitForStop = (io: Io) => new Promise<string>(resolve => io.onStop(resolve))
 
 /** Folders that may hold the built panel: inside the binary, or beside the sources. */
 const panelFolders = [join(import.meta.dirname, 'panel'), join(import.meta.dirname, '../../dist/panel')]
@@ -96,9 +102,9 @@ const panelFolders = [join(import.meta.dirname, 'panel'), join(import.meta.dirna
  *   streams
  */
 async function openPanel(
-  { config, gateway, io, log, stack }: Opened,
+  { config, gateway, io, log, stack }: OpenedService,
   links: { rest_url?: string; sandbox_phone?: string },
-): Promise<Pick<Door, 'lines' | 'stop'>> {
+): Promise<Pick<ServedDoor, 'lines' | 'stop'>> {
   if (config.adminPort === undefined) return { lines: [], stop() {} }
   const { createAdminApp } = await import('../server/admin.ts')
   const app = createAdminApp({ gateway, config, log, version, folders: panelFolders, links })
@@ -106,11 +112,11 @@ async function openPanel(
     app.fetch(request, peer),
   )
   stack.defer(() => server.stop(0))
-  await notePanel(config.basePath, reachable(server.url))
-  const missing = await app.pageMissing()
+  await notePanel(config.basePath, toReachableUrl(server.url))
+  const missing = await app.getPageError()
   if (missing) log.warn('there is no panel to show', { why: missing.message, hint: missing.hint })
-  const path = await app.signInLink()
-  const here = reachable(server.url)
+  const path = await app.createSignInLink()
+  const here = toReachableUrl(server.url)
   const elsewhere =
     here === server.url
       ? ''
@@ -123,16 +129,16 @@ async function openPanel(
     lines: [{ text: `admin on ${server.url}`, url: server.url }, ...signIn],
     async stop() {
       app.beginShutdown()
-      await server.stop(graceMs)
+      await server.stop(stopGraceMs)
     },
   }
 }
 
 /** Responses in progress may take this long after a stop signal. The whole stop takes less than 5 s. */
-export const graceMs = 3000
+export const stopGraceMs = 3000
 
 /** An open data directory, with everything that was set up for the service. */
-export interface Opened {
+export interface OpenedService {
   readonly gateway: RunningGateway
   readonly sandbox: { url: string } | undefined
   /** The token that svc made. Set if other machines may reach the service and you gave no token. */
@@ -157,20 +163,20 @@ export interface Opened {
  */
 async function openService(
   requested: Config,
-  { io, log, stack }: Pick<Opened, 'io' | 'log' | 'stack'>,
+  { io, log, stack }: Pick<OpenedService, 'io' | 'log' | 'stack'>,
   { listens = true, isPhoneFree = false } = {},
-): Promise<Opened> {
-  spareLoopbackTheProxy()
-  const token = await givenToken(requested)
+): Promise<OpenedService> {
+  bypassProxyForLoopback()
+  const token = await readTokenOption(requested)
   const exposed = listens && isExposed(requested)
-  if (exposed && token !== undefined && isGuessable(token)) throw guessableToken()
+  if (exposed && token !== undefined && isGuessable(token)) throw guessableTokenError()
   if (listens) await tryAddresses(requested, isPhoneFree)
   const isNew = await claimDirectory(requested)
   const sandbox = requested.sandbox ? await openSandboxFor(requested, log, stack, { isPhoneFree }) : undefined
   const generated = exposed && token === undefined ? await ensureToken(requested.basePath) : undefined
   const required = token ?? generated?.token
   if (listens && required !== undefined && isGuessable(required)) {
-    if (exposed) throw guessableToken(generated?.path)
+    if (exposed) throw guessableTokenError(generated?.path)
     log.warn('the token can be guessed by other users of this machine: use a longer one, or --socket')
   }
   const config = Object.freeze({ ...requested, token: required })
@@ -179,11 +185,11 @@ async function openService(
 }
 
 /** Loads the sandbox only on use: a service on the real WeChat starts without it. */
-export const sandboxRoom = () => import('../sandbox/sandbox.ts')
+export const loadSandbox = () => import('../sandbox/sandbox.ts')
 
 /** Returns the options that start the sandbox of this directory. */
-export const sandboxOptions = (config: Config, log: Log, host: string) => ({
-  dir: localFiles(config.basePath).sandbox,
+export const sandboxOptionsOf = (config: Config, log: Log, host: string) => ({
+  dir: localFilesOf(config.basePath).sandbox,
   host,
   port: config.sandboxPort,
   clock: systemClock,
@@ -203,8 +209,8 @@ export async function openSandboxFor(
   stack: AsyncDisposableStack,
   { isPhoneFree = false } = {},
 ): Promise<{ url: string }> {
-  const { followSandbox, startSandbox } = await sandboxRoom()
-  const options = sandboxOptions(config, log, config.sandboxHost)
+  const { followSandbox, startSandbox } = await loadSandbox()
+  const options = sandboxOptionsOf(config, log, config.sandboxHost)
   const running = await followSandbox(options)
   if (running) {
     log.info('using the sandbox of another process', { url: running.url })
@@ -217,7 +223,7 @@ export async function openSandboxFor(
       return startSandbox({ ...options, port: 0 })
     })
     .catch(async error => {
-      throw await listenError(error, '--sandbox-port', config.sandboxPort, config.sandboxHost)
+      throw await toListenError(error, '--sandbox-port', config.sandboxPort, config.sandboxHost)
     })
   stack.defer(() => sandbox.stop())
   // With --pace off you want to send without waiting, so the simulated WeChat must not refuse bursts.
@@ -229,13 +235,13 @@ export async function openSandboxFor(
  * Returns the line about a generated token. The token itself is printed only by the start that makes it, and
  * never into a system journal, which others can read. Otherwise the line names its file.
  */
-const tokenSaid = ({ token, created, path }: EnsuredToken, { env }: Io): Said =>
+const tokenLineOf = ({ token, created, path }: EnsuredToken, { env }: Io): ServiceLine =>
   created && !isJournalled(env)
     ? { text: `token ${token} (kept in ${path}; shown this once)`, token }
     : { text: `token as kept in ${path}; svc token prints it` }
 
 /** Serves only `/metrics` on `--metrics-port`, if that is set. @returns a line with its address */
-async function openMetrics({ config, gateway, log, stack }: Opened): Promise<Said[]> {
+async function openMetrics({ config, gateway, log, stack }: OpenedService): Promise<ServiceLine[]> {
   if (config.metricsPort === undefined) return []
   const { createMetricsApp } = await import('../server/openapi.ts')
   const app = createMetricsApp({ gateway, config, log })

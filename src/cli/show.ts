@@ -1,30 +1,31 @@
 /** Texts for people that several commands share: results, and notes about them. */
 import type { Waiting } from '../model/message.ts'
 import type { Session, SilentSession } from '../model/session.ts'
-import { localTime } from '../platform/format.ts'
-import { type Column, table } from './columns.ts'
+import { formatLocalTime } from '../platform/format.ts'
+import { type Column, formatTable } from './columns.ts'
 import type { Command } from './command.ts'
 import { colours, type Output, oneLine } from './terminal.ts'
 
 /** Output of a command: the result for stdout, and a note for stderr. */
-export interface Shown {
+export interface CommandOutput {
   readonly text?: string
   readonly note?: string
 }
 
 /** Formats a note for stderr. */
-export const note = (text: string) => `${colours.dim(text)}\n`
+export const formatNote = (text: string) => `${colours.dim(text)}\n`
 
 /** Returns the note of recv if no session is logged in, so no message can come. */
-export const noSession = (again: string): string => note(`no session is logged in: svc login${again}`)
+export const noSessionNote = (again: string): string =>
+  formatNote(`no session is logged in: svc login${again}`)
 
 /** Returns the output of a command that only reads, if there is no data directory. */
-export const noDirectory = (dir: string, again: string): Shown => ({
-  note: note(`there is no data directory ${oneLine(dir)}: svc login${again}`),
+export const noDirectoryOutput = (dir: string, again: string): CommandOutput => ({
+  note: formatNote(`there is no data directory ${oneLine(dir)}: svc login${again}`),
 })
 
 /** Returns the note of recv about sessions whose messages do not come, or may not. */
-export function silentText(silent: readonly SilentSession[], again: string): string | undefined {
+export function formatSilent(silent: readonly SilentSession[], again: string): string | undefined {
   if (silent.length === 0) return undefined
   const lines = silent.map(({ name, status, why }) => {
     const safeName = oneLine(name)
@@ -33,11 +34,11 @@ export function silentText(silent: readonly SilentSession[], again: string): str
       ? `${safeName} is lapsed: WeChat answers and may bring no messages; see svc check ${safeName}${again}`
       : `${safeName} is ${status} and brings no messages; log in again: svc login ${safeName}${again}`
   })
-  return note(lines.join('\n'))
+  return formatNote(lines.join('\n'))
 }
 
 /** Writes the note of a result to stderr. */
-export async function writeNote({ note: text }: Shown, { io }: Command): Promise<void> {
+export async function writeNote({ note: text }: CommandOutput, { io }: Command): Promise<void> {
   if (text !== undefined) await io.err.write(text)
 }
 
@@ -48,7 +49,7 @@ export async function writeNote({ note: text }: Shown, { io }: Command): Promise
  */
 export async function writeFollowing(err: Output, phoneUrl?: string): Promise<void> {
   const where = phoneUrl === undefined ? '' : ` what is written at ${phoneUrl}`
-  if (err.isTerminal) await err.write(note(`following${where}; Ctrl-C ends it`))
+  if (err.isTerminal) await err.write(formatNote(`following${where}; Ctrl-C ends it`))
 }
 
 /** Columns of every table of sessions. */
@@ -56,37 +57,37 @@ export const sessionColumns: readonly Column<Session>[] = [
   ['  SESSION', ({ is_default, name }) => `${is_default ? '*' : ' '} ${oneLine(name)}`],
   ['STATUS', ({ status }) => status],
   ['USERS', ({ user_count }) => String(user_count)],
-  ['LOGGED IN', ({ created_at }) => localTime(created_at)],
+  ['LOGGED IN', ({ created_at }) => formatLocalTime(created_at)],
   ['BOT', ({ bot_id = '–' }) => oneLine(bot_id)],
 ]
 
 /** Formats the table of sessions, with notes about sessions in trouble. */
-export function sessionsText(sessions: readonly Session[], again: string): Shown {
-  if (sessions.length === 0) return { note: note(`no session yet: svc login${again}`) }
+export function formatSessions(sessions: readonly Session[], again: string): CommandOutput {
+  if (sessions.length === 0) return { note: formatNote(`no session yet: svc login${again}`) }
   // Only the polling process knows when it polled. Beside it the column would show dashes, as if it never
   // polled.
   const polled = sessions.some(session => session.last_poll_at !== undefined)
   const columns = polled
-    ? sessionColumns.toSpliced(3, 0, ['LAST POLL', session => localTime(session.last_poll_at)])
+    ? sessionColumns.toSpliced(3, 0, ['LAST POLL', session => formatLocalTime(session.last_poll_at)])
     : sessionColumns
   const failing = sessions.flatMap(({ name, failing_since, poll_error }) =>
     poll_error === undefined
       ? []
-      : `polls of ${oneLine(name)} fail${failing_since === undefined ? '' : ` since ${localTime(failing_since)}`}: ${oneLine(poll_error)}`,
+      : `polls of ${oneLine(name)} fail${failing_since === undefined ? '' : ` since ${formatLocalTime(failing_since)}`}: ${oneLine(poll_error)}`,
   )
   const muted = sessions.flatMap(({ name, muted_since }) =>
     muted_since === undefined
       ? []
-      : `WeChat may have muted ${oneLine(name)} since ${localTime(muted_since)}; see svc doctor${again}`,
+      : `WeChat may have muted ${oneLine(name)} since ${formatLocalTime(muted_since)}; see svc doctor${again}`,
   )
   const notes = [...failing, ...muted]
   return {
-    text: table(sessions, columns, colours.bold),
-    note: notes.length > 0 ? note(notes.join('\n')) : undefined,
+    text: formatTable(sessions, columns, colours.bold),
+    note: notes.length > 0 ? formatNote(notes.join('\n')) : undefined,
   }
 }
 
-const waits = {
+const waitTexts = {
   approval: 'a person to say yes',
   user: 'the user to write',
   pace: 'its turn, by the pace',
@@ -97,5 +98,5 @@ const waits = {
 } as const
 
 /** Describes what a send waits for, and until when. */
-export const waitOf = ({ waits_for, not_before }: Waiting): string =>
-  `${waits_for === undefined ? 'somebody who polls' : waits[waits_for]}${not_before === undefined ? '' : `, until ${localTime(not_before)}`}`
+export const describeWait = ({ waits_for, not_before }: Waiting): string =>
+  `${waits_for === undefined ? 'somebody who polls' : waitTexts[waits_for]}${not_before === undefined ? '' : `, until ${formatLocalTime(not_before)}`}`

@@ -6,13 +6,13 @@ import { fstatSync, write } from 'node:fs'
 import process from 'node:process'
 import type { Readable, Writable } from 'node:stream'
 import { format } from 'node:util'
-import { type Environment, ownEnvironment } from '../config.ts'
+import { type Environment, getEnvironment } from '../config.ts'
 import { SvcError } from '../model/error.ts'
 import { type Clock, systemClock } from '../platform/clock.ts'
-import { seen } from '../platform/escape-controls.ts'
+import { escapeControls } from '../platform/escape-controls.ts'
 import { errorCodeOf } from '../platform/files.ts'
 import type { Log } from '../platform/log.ts'
-import { onStopSignals, ownCommand, type StopSignal } from '../platform/process.ts'
+import { findOwnCommand, onStopSignals, type StopSignal } from '../platform/process.ts'
 import { reasonOf } from '../platform/system-error.ts'
 
 /** Streams, environment and clock of a command: those of the process, or of a test. */
@@ -43,7 +43,7 @@ export interface Output {
   /**
    * Resolves once the text is written. On stderr it never fails.
    *
-   * @throws NobodyReads if the pipe is closed, NotPrinted for other errors
+   * @throws BrokenPipeError if the pipe is closed, NotPrintedError for other errors
    */
   write(text: string): Promise<void>
   /** Writes a line without waiting. Does not fail on a closed pipe. */
@@ -68,10 +68,10 @@ function isTerminal(descriptor: number): boolean {
  */
 export function processIo(): Io {
   return {
-    env: ownEnvironment(),
+    env: getEnvironment(),
     clock: systemClock,
     get program() {
-      return ownCommand()
+      return findOwnCommand()
     },
     in: {
       // A getter: a service's stdin is /dev/null, a device too, and a service never needs this.
@@ -82,8 +82,8 @@ export function processIo(): Io {
         return process.stdin
       },
     },
-    out: outputTo(1),
-    err: outputTo(2),
+    out: createOutput(1),
+    err: createOutput(2),
     logRuntime,
     onStop: onStopSignals,
     die: signal => void process.kill(process.pid, signal),
@@ -109,9 +109,9 @@ function logRuntime(log: Log): void {
   process.on('unhandledRejection', end)
 }
 
-function outputTo(descriptor: 1 | 2): Output {
+function createOutput(descriptor: 1 | 2): Output {
   const isShown = isTerminal(descriptor)
-  const hasColours = isShown && wantsColours(ownEnvironment())
+  const hasColours = isShown && wantsColours(getEnvironment())
   // The console writes without opening a stream.
   const { error } = console
   const stream = () => (descriptor === 1 ? process.stdout : process.stderr)
@@ -124,7 +124,9 @@ function outputTo(descriptor: 1 | 2): Output {
     },
     // A terminal is written through its stream, which knows the console's encoding.
     async write(output) {
-      const writing = isShown ? shown(stream(), text(output)) : written(descriptor, text(output))
+      const writing = isShown
+        ? writeToStream(stream(), text(output))
+        : writeToDescriptor(descriptor, text(output))
       // A command does not fail because stderr cannot be written.
       await (descriptor === 1 ? writing : writing.catch(() => {}))
     },
@@ -137,16 +139,16 @@ const wantsColours = ({ CI, FORCE_COLOR, NO_COLOR, TERM }: Environment): boolean
   !NO_COLOR && (Boolean(FORCE_COLOR || CI) || process.platform === 'win32' || TERM !== 'dumb')
 
 /** Loaded only with a terminal: picocolors reads the environment, which Deno may not allow. */
-const painted = isTerminal(1) || isTerminal(2) ? (await import('picocolors')).createColors(true) : undefined
-const plain = (text: string): string => text
+const painter = isTerminal(1) || isTerminal(2) ? (await import('picocolors')).createColors(true) : undefined
+const passText = (text: string): string => text
 /** Functions that colour text. An output without colours removes them again. */
 export const colours = {
-  red: painted?.red ?? plain,
-  green: painted?.green ?? plain,
-  yellow: painted?.yellow ?? plain,
-  cyan: painted?.cyan ?? plain,
-  dim: painted?.dim ?? plain,
-  bold: painted?.bold ?? plain,
+  red: painter?.red ?? passText,
+  green: painter?.green ?? passText,
+  yellow: painter?.yellow ?? passText,
+  cyan: painter?.cyan ?? passText,
+  dim: painter?.dim ?? passText,
+  bold: painter?.bold ?? passText,
 } as const
 
 /** Removes colours. Foreign text has no escape sequences at this point. */
@@ -158,10 +160,10 @@ export const withoutColours = (text: string): string =>
 export const columnsOf = ({ err, out }: Io): number => out.columns ?? err.columns ?? 80
 
 /** The other end of the pipe is closed. */
-export class NobodyReads extends Error {}
+export class BrokenPipeError extends Error {}
 
 /** The output of a command could not be written, for example to a full disk. */
-export class NotPrinted extends SvcError {
+export class NotPrintedError extends SvcError {
   constructor(cause: unknown) {
     super('internal', `the result could not be printed: ${reasonOf(cause)}`, {
       hint: 'Check where the output goes, and the free space there.',
@@ -170,13 +172,13 @@ export class NotPrinted extends SvcError {
   }
 }
 
-const shown = (stream: Writable, text: string): Promise<void> =>
+const writeToStream = (stream: Writable, text: string): Promise<void> =>
   new Promise((resolve, reject) =>
-    stream.write(text, error => (error ? reject(writeError(error)) : resolve())),
+    stream.write(text, error => (error ? reject(toWriteError(error)) : resolve())),
   )
 
 /** Writes to the descriptor off the event loop, so that a slow reader does not delay signals and leases. */
-async function written(descriptor: 1 | 2, text: string): Promise<void> {
+async function writeToDescriptor(descriptor: 1 | 2, text: string): Promise<void> {
   const bytes = new TextEncoder().encode(text)
   for (let at = 0; at < bytes.length; ) at += await writeSome(descriptor, bytes.subarray(at))
 }
@@ -187,31 +189,34 @@ const writeSome = (descriptor: number, bytes: Uint8Array): Promise<number> =>
       if (!error) resolve(count)
       // The pipe is full, and its other end made it non-blocking.
       else if (error.code === 'EAGAIN') setTimeout(() => resolve(0), 5)
-      else reject(writeError(error))
+      else reject(toWriteError(error))
     }),
   )
 
-const writeError = (error: Error): Error =>
-  errorCodeOf(error) === 'EPIPE' ? new NobodyReads(error.message, { cause: error }) : new NotPrinted(error)
+const toWriteError = (error: Error): Error =>
+  errorCodeOf(error) === 'EPIPE'
+    ? new BrokenPipeError(error.message, { cause: error })
+    : new NotPrintedError(error)
 
 /**
  * Makes foreign text safe and puts it on one line: shows control and direction characters by their number.
  */
-export const oneLine = (text: string): string => seen(text.replace(/\r\n|[\n\v\f\u0085\u2028\u2029]/g, ' ⏎ '))
+export const oneLine = (text: string): string =>
+  escapeControls(text.replace(/\r\n|[\n\v\f\u0085\u2028\u2029]/g, ' ⏎ '))
 
 /** Characters of a text that a list prints. */
-const listedText = 300
+const maxListedCharacters = 300
 
 /**
  * Shortens a long text for a list, without making it safe to print.
  *
  * @param whole says how to read the whole text; appended to a shortened one
  */
-export const listed = (text: string, whole: string): string =>
-  text.length <= listedText
+export const shortenListed = (text: string, whole: string): string =>
+  text.length <= maxListedCharacters
     ? text
-    : `${text.slice(0, listedText).replace(/[\ud800-\udbff]$/, '')}… (${text.length} characters; ${whole})`
+    : `${text.slice(0, maxListedCharacters).replace(/[\ud800-\udbff]$/, '')}… (${text.length} characters; ${whole})`
 
 /** Splits foreign text into lines and makes each safe to print. */
 export const safeLines = (text: string): string[] =>
-  text.split(/\r\n|[\n\v\f\u0085\u2028\u2029]/).map(line => seen(line))
+  text.split(/\r\n|[\n\v\f\u0085\u2028\u2029]/).map(line => escapeControls(line))

@@ -1,6 +1,6 @@
 /** Parses times as people type them: local times, or a span before now. */
 import { badArgument } from '../model/error.ts'
-import { type EventStart, eventStart } from '../model/webhook.ts'
+import { type EventStart, parseEventStart } from '../model/webhook.ts'
 import { parseTime } from '../operations/schema.ts'
 import { systemClock } from '../platform/clock.ts'
 
@@ -22,7 +22,7 @@ export const timeForms =
  * @param now Unix ms
  * @returns Unix ms; undefined if the text is no time
  */
-export function typedTime(text: string, now: number): number | undefined {
+export function parseTypedTime(text: string, now: number): number | undefined {
   const [, count, unit = ''] = /^(\d{1,6}) ?([smhdw])(?: ago)?$/i.exec(text) ?? []
   if (count !== undefined) return now - Number(count) * unitMs[unit.toLowerCase()]!
   const day = ['today', 'yesterday'].indexOf(text.toLowerCase())
@@ -46,9 +46,9 @@ export function typedTime(text: string, now: number): number | undefined {
  *
  * @throws SvcError `invalid_arguments`
  */
-export function typedStart(field: string, text: string): (now: number) => EventStart {
+export function parseTypedStart(field: string, text: string): (now: number) => EventStart {
   const start = (now: number) => {
-    const found = eventStart(text, typedTime(text, now))
+    const found = parseEventStart(text, parseTypedTime(text, now))
     if (!found) throw badArgument(field, `expected the id of an event, or ${timeForms}`)
     return found
   }

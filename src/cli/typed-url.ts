@@ -1,11 +1,11 @@
 /** Parses the address of a running service, typed as `--url`. */
-import { httpUrl } from '../config/values.ts'
+import { parseHttpUrl } from '../config/values.ts'
 import { badArgument } from '../model/error.ts'
 import type { Command } from './command.ts'
 
 /** Parses the address of a service. @throws SvcError `invalid_arguments` if it is not an http or https URL */
-export function typedUrl(text: string, path = ''): string {
-  const url = httpUrl(text)
+export function parseUrl(text: string, path = ''): string {
+  const url = parseHttpUrl(text)
   if (url !== undefined) return url
   throw badArgument('--url', 'expected an http or https URL without user name and query', {
     hint: `As in --url http://127.0.0.1:8000${path}.`,
@@ -13,8 +13,8 @@ export function typedUrl(text: string, path = ''): string {
 }
 
 /** Parses the address of a service's MCP interface. Adds `/mcp` unless it ends with `/mcp` or `/sse`. */
-export function typedMcpUrl(text: string): string {
-  const typed = typedUrl(text, '/mcp')
+export function parseMcpUrl(text: string): string {
+  const typed = parseUrl(text, '/mcp')
   return /\/(mcp|sse)$/.test(new URL(typed).pathname) ? typed : `${typed}/mcp`
 }
 
@@ -24,7 +24,7 @@ export function typedMcpUrl(text: string): string {
  * @param names attribute names of these options
  * @throws SvcError `invalid_arguments` with the first one that was typed
  */
-export function refuseBesideUrl(command: Command, names: readonly string[]): void {
+export function rejectBesideUrl(command: Command, names: readonly string[]): void {
   const typed = command.options.find(
     option =>
       names.includes(option.attributeName()) &&

@@ -3,19 +3,19 @@ import type { Static, TObject, TSchema } from '@sinclair/typebox'
 import type { Config } from '../config.ts'
 import type { ErrorCode, SvcError } from '../model/error.ts'
 import type { CommandShape, TypedOperation } from '../operations/operation.ts'
-import type { GivenInput } from '../operations/schema.ts'
+import type { CallerInput } from '../operations/schema.ts'
 import type { Command, CommandLine } from './command.ts'
-import type { Shown } from './show.ts'
+import type { CommandOutput } from './show.ts'
 
 /** Input as typed, before `parse` converts it. */
-export type Input = Record<string, unknown>
+export type TypedInput = Record<string, unknown>
 
 /** The checked input of an operation's command, with the settings. */
-export interface Typed {
+export interface OperationRequest {
   readonly command: Command
   readonly line: CommandLine
   readonly config: Config
-  readonly input: Input
+  readonly input: TypedInput
 }
 
 /**
@@ -25,49 +25,49 @@ export interface Typed {
  */
 export type Ask = <I extends TObject, O extends TSchema>(
   operation: TypedOperation<I, O>,
-  input: GivenInput<I>,
+  input: CallerInput<I>,
 ) => Promise<Static<O>>
 
 /**
  * What the command line adds to an operation: text for people, further options, and errors in its own words.
  */
 export interface View<I, T> {
-  /** Formats the result for people. @param again the flags from `againFlags` */
-  show(result: T, again: string, of: { input: I; ask: Ask }): Shown | Promise<Shown>
+  /** Formats the result for people. @param again the flags from `directoryFlagsOf` */
+  render(result: T, again: string, of: { input: I; ask: Ask }): CommandOutput | Promise<CommandOutput>
   /** Returns true if the command did not reach its goal: then the exit status is 1. */
-  failed?(result: T): boolean
+  hasFailed?(result: T): boolean
   /** Help text of `--json`. */
-  json?: string
+  jsonHelp?: string
   /** Adds options that are no field of the input. */
-  takes?(command: Command): unknown
+  addOptions?(command: Command): unknown
   /** Converts the typed input to the operation's input. @param now Unix ms */
-  meant?(typed: Input, command: Command, now: number): Input
+  toInput?(typed: TypedInput, command: Command, now: number): TypedInput
   /** Rewords an error for this command. */
-  told?(error: SvcError): SvcError
+  reword?(error: SvcError): SvcError
   /** Returns the result for a missing data directory. Such a command does not make the directory. */
-  nothing?(input: I): T
+  createEmpty?(input: I): T
   /** Error code for a missing data directory. Default: `not_connected`. */
-  absent?: ErrorCode
+  absentCode?: ErrorCode
   /** What the command has changed, such as `removed`. Printed if the result itself cannot be printed. */
-  done?: string | ((result: T) => string)
+  changeMade?: string | ((result: T) => string)
   /**
    * Undoes the change as far as possible, if the result cannot be printed and the change is useless without
    * it.
    *
    * @throws SvcError the error to print
    */
-  unprinted?(ask: Ask, result: T): Promise<never>
+  undoUnprinted?(ask: Ask, result: T): Promise<never>
   /** Same meaning as `Call.onward`. */
-  onward?(command: Command): boolean
+  isOnward?(command: Command): boolean
   /** For a command that can run for long: `when` says with which options, `run` replaces the single call. */
-  lasting?: {
+  longRun?: {
     when(command: Command): boolean
-    run(typed: Typed): Promise<unknown>
+    run(typed: OperationRequest): Promise<unknown>
   }
 }
 
 /** An operation's command that is running. */
-export interface Run<I extends TObject, O extends TSchema> {
+export interface OperationRun<I extends TObject, O extends TSchema> {
   readonly operation: TypedOperation<I, O> & { readonly cli: CommandShape }
   readonly view: View<Static<I>, Static<O>>
   readonly command: Command

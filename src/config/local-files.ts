@@ -5,7 +5,7 @@
 import { join } from 'node:path'
 import { dataFiles } from '../model/data-files.ts'
 
-export const localFiles = (basePath: string) => ({
+export const localFilesOf = (basePath: string) => ({
   /** Described in `dataFiles`, like the others. */
   address: join(basePath, dataFiles.address),
   mcpKey: join(basePath, dataFiles.mcpKey),

@@ -3,17 +3,17 @@ import { join } from 'node:path'
 import { dataFiles } from '../model/data-files.ts'
 import { logFormats, logLevels } from '../platform/log.ts'
 import {
-  consumerName,
-  folder,
-  hosts,
-  httpUrl,
-  names,
-  pace,
-  publicUrl,
-  size,
-  switched,
-  tokenIn,
-  whole,
+  createWholeParser,
+  parseConsumerName,
+  parseFolder,
+  parseHosts,
+  parseHttpUrl,
+  parseNames,
+  parsePace,
+  parsePublicUrl,
+  parseSize,
+  parseSwitch,
+  parseToken,
 } from './values.ts'
 
 /** The transports of `svc mcp`. */
@@ -35,7 +35,7 @@ interface Spec {
   /** As a user would write it; a function if it depends on other options. */
   readonly default?: string | ((values: { sandbox?: unknown; basePath?: string }) => string)
   /** The default as help displays it, if that differs. */
-  readonly shownDefault?: string
+  readonly displayedDefault?: string
   readonly help: string
   readonly commands: readonly CommandName[]
   /** All allowed values, if they are few. */
@@ -58,7 +58,7 @@ const everywhere = [...servers, 'sandbox', 'tool'] as const
 const working = [...servers, 'tool'] as const
 
 /** Adds the default flag and variable, named after the option: basePath, `--base-path`, SVC_BASE_PATH. */
-const one = <const S extends Spec>(spec: S): S & { readonly env: `SVC_${string}` } => {
+const defineOption = <const S extends Spec>(spec: S): S & { readonly env: `SVC_${string}` } => {
   const { flag = `--${spec.name.replace(/[A-Z]/g, letter => `-${letter.toLowerCase()}`)}` } = spec
   const env = `SVC_${flag.slice(2).replaceAll('-', '_').toUpperCase()}` as const
   return { env, flag, ...spec }
@@ -67,27 +67,27 @@ const one = <const S extends Spec>(spec: S): S & { readonly env: `SVC_${string}`
 const port = {
   placeholder: '<port>',
   expected: 'a whole number from 0 to 65535',
-  parse: whole(0, 65_535),
+  parse: createWholeParser(0, 65_535),
 } as const
-const onOff = { default: '0', shownDefault: 'off', expected: '1 or 0', parse: switched } as const
+const onOff = { default: '0', shownDefault: 'off', expected: '1 or 0', parse: parseSwitch } as const
 const address = {
   placeholder: '<address>',
   default: '127.0.0.1',
   expected: 'a host name or IP address',
   parse: (text: string) => /^\[?([a-z0-9.:_-]+(%[a-z0-9.-]+)?)\]?$/i.exec(text)?.[1],
 } as const
-const path = { placeholder: '<folder>', expected: 'a path', parse: folder } as const
-const sizes = { placeholder: '<size>', expected: 'a size as in 500MB or 2GiB', parse: size } as const
+const path = { placeholder: '<folder>', expected: 'a path', parse: parseFolder } as const
+const sizes = { placeholder: '<size>', expected: 'a size as in 500MB or 2GiB', parse: parseSize } as const
 const url = {
   placeholder: '<url>',
   expected: 'an http or https URL without user name, query and fragment',
-  parse: httpUrl,
+  parse: parseHttpUrl,
 } as const
 
 /** All options in the order of the help. A comment adds what the help does not say about the value. */
 const options = [
   /** How MCP clients connect. */
-  one({
+  defineOption({
     name: 'transport',
     short: '-t',
     placeholder: '<transport>',
@@ -98,14 +98,14 @@ const options = [
     expected: `one of ${transports.join(', ')}`,
     parse: text => transports.find(transport => transport === text.toLowerCase()),
   }),
-  one({
+  defineOption({
     name: 'host',
     help: 'address to listen on, IPv4 or IPv6 (:: listens on all addresses of both); one that others can reach requires a token',
     commands: [...servers, 'sandbox', 'health'],
     ...address,
   }),
   /** 0: a free port. */
-  one({
+  defineOption({
     name: 'port',
     short: '-p',
     default: '8000',
@@ -114,7 +114,7 @@ const options = [
     ...port,
   }),
   /** Absolute. A Unix socket that replaces `host` and `port`. */
-  one({
+  defineOption({
     name: 'socket',
     ...path,
     placeholder: '<path>',
@@ -123,7 +123,7 @@ const options = [
     commands: ['openapi', 'mcp', 'health'],
   }),
   /** Absolute. */
-  one({
+  defineOption({
     name: 'basePath',
     short: '-d',
     default: ({ sandbox }) => (sandbox ? '~/.svc-sandbox' : '~/.svc'),
@@ -133,7 +133,7 @@ const options = [
     ...path,
   }),
   /** Absent: no admin panel. 0: a free port. */
-  one({
+  defineOption({
     name: 'adminPort',
     shownDefault: 'no panel; with svc admin: 8080',
     help: 'serve the admin panel on this port of the same host; 0 picks a free one',
@@ -141,14 +141,14 @@ const options = [
     ...port,
   }),
   /** Absent: metrics only with the token. 0: a free port. */
-  one({
+  defineOption({
     name: 'metricsPort',
     shownDefault: 'none',
     help: 'also serve /metrics on this port of the same host, without a token; 0 picks a free one',
     commands: servers,
     ...port,
   }),
-  one({
+  defineOption({
     name: 'logLevel',
     placeholder: '<level>',
     default: 'INFO',
@@ -158,7 +158,7 @@ const options = [
     expected: `one of ${logLevels.join(', ')}`,
     parse: text => logLevels.find(level => level === text.toUpperCase()),
   }),
-  one({
+  defineOption({
     name: 'logFormat',
     placeholder: '<format>',
     default: 'text',
@@ -168,7 +168,7 @@ const options = [
     expected: `one of ${logFormats.join(', ')}`,
     parse: text => logFormats.find(format => format === text.toLowerCase()),
   }),
-  one({
+  defineOption({
     name: 'banner',
     flag: '--no-banner',
     default: '0',
@@ -177,11 +177,11 @@ const options = [
     commands: [...servers, 'sandbox'],
     expected: onOff.expected,
     parse(text) {
-      const off = switched(text)
+      const off = parseSwitch(text)
       return off === undefined ? undefined : !off
     },
   }),
-  one({
+  defineOption({
     name: 'token',
     placeholder: '<token>',
     shownDefault:
@@ -190,10 +190,10 @@ const options = [
     commands: servers,
     secret: true,
     expected: 'printable ASCII characters without spaces',
-    parse: tokenIn,
+    parse: parseToken,
   }),
   /** Absolute. The file contains the token. */
-  one({
+  defineOption({
     name: 'tokenFile',
     ...path,
     placeholder: '<file>',
@@ -202,7 +202,7 @@ const options = [
     commands: servers,
   }),
   /** Lower case, each `host` or `host:port`. */
-  one({
+  defineOption({
     name: 'allowHosts',
     flag: '--allow-host',
     placeholder: '<host>',
@@ -212,27 +212,27 @@ const options = [
     commands: servers,
     repeatable: true,
     expected: 'a host name, with a port if it is not the usual one',
-    parse: hosts,
+    parse: parseHosts,
   }),
   /** The address at which others reach this service, without a slash at the end. */
-  one({
+  defineOption({
     name: 'publicUrl',
     ...url,
     shownDefault: 'the address it listens on',
     help: 'address at which others reach this service: links in webhook deliveries start with it, and a proxy may serve svc below its path',
     expected: `${url.expected}, its path of letters, digits and . _ ~ : @ + -`,
-    parse: publicUrl,
+    parse: parsePublicUrl,
     commands: servers,
   }),
   /** Whether a person confirms each send of an MCP client. */
-  one({
+  defineOption({
     name: 'confirmSend',
     ...onOff,
     help: 'over MCP, ask the person who uses the client before each send',
     commands: ['openapi', 'mcp', 'setup'],
   }),
   /** Whether an MCP client that starts svc may name any file of its user. */
-  one({
+  defineOption({
     name: 'anyFile',
     ...onOff,
     shownDefault: 'only files in the media root and the working folder',
@@ -240,7 +240,7 @@ const options = [
     commands: ['mcp', 'setup'],
   }),
   /** Whether MCP clients also get every response as structured content, including texts that people wrote. */
-  one({
+  defineOption({
     name: 'structured',
     ...onOff,
     help: 'over MCP, add the answers of recv, history, download and login as structured content, for programs; a single connection gets it at /mcp?structured=1',
@@ -250,34 +250,34 @@ const options = [
    * The consumer of recv over MCP if a call names none. A new one starts after the last message that any
    * consumer got.
    */
-  one({
+  defineOption({
     name: 'consumer',
     placeholder: '<name>',
     shownDefault: 'default',
     help: 'over MCP, the consumer that recv reads for if a call names none; a single connection names it with /mcp?consumer=NAME',
     commands: ['mcp', 'setup'],
     expected: '1 to 64 letters (a-z), digits, ".", "_" or "-"',
-    parse: consumerName,
+    parse: parseConsumerName,
   }),
   /** Names of the tools for MCP clients, or `read-only`; absent: all. */
-  one({
+  defineOption({
     name: 'tools',
     placeholder: '<names>',
     shownDefault: 'all',
     help: 'over MCP, offer only these tools, separated by commas; read-only: those that change nothing (history, sessions)',
     commands: ['openapi', 'mcp', 'setup'],
     expected: 'names of tools separated by commas, or read-only',
-    parse: names,
+    parse: parseNames,
   }),
   /** Without a slash at the end, like `cdnUrl`. */
-  one({
+  defineOption({
     name: 'upstreamUrl',
     default: 'https://ilinkai.weixin.qq.com',
     help: 'address of the messaging API',
     commands: working,
     ...url,
   }),
-  one({
+  defineOption({
     name: 'cdnUrl',
     default: 'https://novac2c.cdn.weixin.qq.com/c2c',
     help: 'address of the CDN for media',
@@ -285,7 +285,7 @@ const options = [
     ...url,
   }),
   /** Absolute. */
-  one({
+  defineOption({
     name: 'mediaRoot',
     default: ({ basePath }) => join(basePath ?? '', dataFiles.media),
     shownDefault: '<base-path>/media',
@@ -294,7 +294,7 @@ const options = [
     ...path,
   }),
   /** 0: no limit. */
-  one({
+  defineOption({
     name: 'storeMaxAgeDays',
     placeholder: '<days>',
     default: '30',
@@ -307,25 +307,25 @@ const options = [
     },
   }),
   /** 0: no limit. */
-  one({
+  defineOption({
     name: 'storeMaxCount',
     placeholder: '<count>',
     default: '100000',
     help: 'keep at most this many messages; 0 keeps all',
     commands: [...working, 'migrate'],
     expected: 'a whole number from 0',
-    parse: whole(0, Number.MAX_SAFE_INTEGER),
+    parse: createWholeParser(0, Number.MAX_SAFE_INTEGER),
   }),
-  one({
+  defineOption({
     name: 'pace',
     placeholder: '<pace>',
     default: '1/s,10/5m',
     help: 'how fast svc sends: messages per second for each session, messages to one user in a period; off: no limit',
     commands: working,
     expected: 'a rate as in 1/s,10/5m (units s, m, h), or off',
-    parse: pace,
+    parse: parsePace,
   }),
-  one({
+  defineOption({
     name: 'maxUploadBytes',
     flag: '--max-upload',
     default: '2GiB',
@@ -334,7 +334,7 @@ const options = [
     ...sizes,
   }),
   /** On the disk of the data directory. */
-  one({
+  defineOption({
     name: 'keepFreeBytes',
     flag: '--keep-free',
     placeholder: '<size>',
@@ -342,16 +342,16 @@ const options = [
     help: 'disk space that uploads and downloads leave free for messages',
     commands: everywhere,
     expected: 'a size as in 500MB or 2GiB, or 0',
-    parse: text => (text === '0' ? 0 : size(text)),
+    parse: text => (text === '0' ? 0 : parseSize(text)),
   }),
-  one({
+  defineOption({
     name: 'sandbox',
     ...onOff,
     help: 'use the built-in simulated WeChat and its simulated phone',
     commands: [...working, 'health', 'setup', 'migrate'],
   }),
   /** 0: a free port. */
-  one({
+  defineOption({
     name: 'sandboxPort',
     default: '8001',
     help: 'port of the simulated phone; 0 picks a free one',
@@ -359,13 +359,13 @@ const options = [
     ...port,
   }),
   /** The address of the simulated phone of a service. */
-  one({
+  defineOption({
     name: 'sandboxHost',
     help: 'address that the simulated phone listens on; it asks for no token',
     commands: servers,
     ...address,
   }),
-  one({
+  defineOption({
     name: 'channelVersion',
     flag: undefined,
     env: 'SVC_CHANNEL_VERSION',

@@ -1,8 +1,8 @@
 /** Parsers for the values of options. Each returns undefined for a text that it does not accept. */
 import { existsSync, readdirSync } from 'node:fs'
 import { join, resolve, sep } from 'node:path'
-import { hasForms, sameName } from '../platform/files.ts'
-import { homeFolder } from '../platform/process.ts'
+import { findSameName, hasUnicodeForms } from '../platform/files.ts'
+import { findHomeFolder } from '../platform/process.ts'
 
 /** The pace of sending: `perSecond` in each session, `perWindow` to one user within any `windowMs`. */
 export interface Pace {
@@ -12,7 +12,7 @@ export interface Pace {
 }
 
 /** Makes a parser for decimal digits, from `least` to `most`. */
-export function whole(least: number, most: number) {
+export function createWholeParser(least: number, most: number) {
   return (text: string): number | undefined => {
     const value = /^\d{1,16}$/.test(text) ? Number(text) : Number.NaN
     return value >= least && value <= most ? value : undefined
@@ -20,7 +20,7 @@ export function whole(least: number, most: number) {
 }
 
 /** Parses a switch: 1, true, yes, on; 0, false, no, off. */
-export function switched(text: string): boolean | undefined {
+export function parseSwitch(text: string): boolean | undefined {
   if (/^(1|true|yes|on)$/i.test(text)) return true
   return /^(0|false|no|off)$/i.test(text) ? false : undefined
 }
@@ -29,26 +29,26 @@ export function switched(text: string): boolean | undefined {
  * Returns an absolute path. Expands `~`, which a shell does in an argument, but not in a unit file or a
  * compose file.
  */
-export function folder(text: string): string | undefined {
+export function parseFolder(text: string): string | undefined {
   if (text === '' || text.includes('\0')) return undefined
-  return foundOnDisk(resolve(/^~(?=$|[\\/])/.test(text) ? join(homeFolder(), text.slice(1)) : text))
+  return toDiskFormSync(resolve(/^~(?=$|[\\/])/.test(text) ? join(findHomeFolder(), text.slice(1)) : text))
 }
 
 /**
- * Does the same as `onDisk` of the platform, but synchronously, because options are read before any wait is
+ * Does the same as `toDiskForm` of the platform, but synchronously, because options are read before any wait is
  * possible.
  */
-function foundOnDisk(path: string): string {
+function toDiskFormSync(path: string): string {
   let [at = '', ...names] = path.split(sep)
   for (const name of names) {
     const folder = `${at}${sep}`
     at = folder + name
-    if (hasForms(name) && !existsSync(at)) at = folder + sameName(namesIn(folder), name, 'path')
+    if (hasUnicodeForms(name) && !existsSync(at)) at = folder + findSameName(listNames(folder), name, 'path')
   }
   return at
 }
 
-function namesIn(folder: string): string[] {
+function listNames(folder: string): string[] {
   try {
     return readdirSync(folder)
   } catch {
@@ -57,14 +57,15 @@ function namesIn(folder: string): string[] {
 }
 
 /** Parses the name of a consumer of `recv`. */
-export const consumerName = (text: string): string | undefined =>
+export const parseConsumerName = (text: string): string | undefined =>
   /^[A-Za-z0-9._-]{1,64}$/.test(text) ? text : undefined
 
 /** Parses a token. Printable ASCII is what a header can carry. */
-export const tokenIn = (text: string): string | undefined => (/^[!-~]{1,512}$/.test(text) ? text : undefined)
+export const parseToken = (text: string): string | undefined =>
+  /^[!-~]{1,512}$/.test(text) ? text : undefined
 
 /** Parses a URL, and removes slashes at its end. */
-export function httpUrl(text: string): string | undefined {
+export function parseHttpUrl(text: string): string | undefined {
   if (!/^https?:\/\//i.test(text) || !URL.canParse(text)) return undefined
   const { protocol, host, pathname, username, password, search, hash } = new URL(text)
   if (username || password || search || hash) return undefined
@@ -72,22 +73,22 @@ export function httpUrl(text: string): string | undefined {
 }
 
 /** Parses the URL of this service. Its path must be one below which a proxy can serve it. */
-export function publicUrl(text: string): string | undefined {
-  const url = httpUrl(text)
-  return url !== undefined && prefixIn(new URL(url).pathname) === undefined ? undefined : url
+export function parsePublicUrl(text: string): string | undefined {
+  const url = parseHttpUrl(text)
+  return url !== undefined && parsePrefix(new URL(url).pathname) === undefined ? undefined : url
 }
 
 /** Characters that need no escaping in a cookie, a header or a page. Others must be percent-encoded UTF-8. */
 const prefixForm = /^(\/(?!\.{1,2}(\/|$))([\w.~:@+-]|%[89a-f][\da-f])+)+$/i
 
 /** Parses the path below which a proxy serves svc, without a slash at its end. '' is the root. */
-export function prefixIn(text: string): string | undefined {
+export function parsePrefix(text: string): string | undefined {
   const path = text.replace(/\/$/, '')
   return path === '' || (path.length <= 200 && prefixForm.test(path)) ? path : undefined
 }
 
 /** Parses hosts separated by commas; lower case, without duplicates. */
-export function hosts(text: string): string[] | undefined {
+export function parseHosts(text: string): string[] | undefined {
   const list = text
     .split(',')
     .map(host => host.trim().toLowerCase())
@@ -98,7 +99,7 @@ export function hosts(text: string): string[] | undefined {
 }
 
 /** Parses names separated by commas, without duplicates; or `read-only`. */
-export function names(text: string): readonly string[] | 'read-only' | undefined {
+export function parseNames(text: string): readonly string[] | 'read-only' | undefined {
   if (text === 'read-only') return text
   const list = text.split(',').map(name => name.trim())
   return list.every(name => /^[a-z_]{1,32}$/.test(name)) ? [...new Set(list)] : undefined
@@ -110,7 +111,7 @@ const unitMs: Readonly<Record<string, number>> = { s: 1000, m: 60_000, h: 3_600_
  * Parses a pace. `1/s` is for a session, `10/5m` (any period but one second) for a user. A missing part is
  * unlimited.
  */
-export function pace(text: string): Pace | 'off' | undefined {
+export function parsePace(text: string): Pace | 'off' | undefined {
   if (/^off$/i.test(text)) return 'off'
   const parsed: { -readonly [Key in keyof Pace]?: number } = {}
   for (const part of text.split(',')) {
@@ -132,7 +133,7 @@ export function pace(text: string): Pace | 'off' | undefined {
 }
 
 /** Parses a size in bytes, with a unit such as `k`, `MB`, `GiB`. */
-export function size(text: string): number | undefined {
+export function parseSize(text: string): number | undefined {
   const [, number = '', prefix = '', binary = ''] =
     /^(\d{1,15}(?:\.\d{1,6})?)\s*([kmgt]?)(i?)b?$/i.exec(text) ?? []
   if (number === '' || (binary && !prefix)) return undefined

@@ -1,16 +1,16 @@
 /** Runs every check on its own; one that fails does not stop the others. */
 import { svcCommand } from '../inspect/advised-commands.ts'
-import { lookAtDirectory, sightOf } from '../inspect/data-directory.ts'
+import { createInspection, inspectDirectory } from '../inspect/data-directory.ts'
 import { systemClock } from '../platform/clock.ts'
 import { maskText } from '../platform/log.ts'
 import { reasonOf } from '../platform/system-error.ts'
 import { examineDirectory } from './directory.ts'
 import { examineExposure } from './exposure.ts'
 import {
-  bad,
+  type CheckResult,
   type DoctorContext,
-  type Finding,
-  type Found,
+  type DoctorFinding,
+  errorResult,
   type Severity,
   type Subject,
   subjects,
@@ -18,14 +18,14 @@ import {
 import { examineLocks } from './locks.ts'
 import { examineClock, examineDisk, examineRuntime } from './machine.ts'
 import { examineNetwork, type NetworkFindings } from './network.ts'
-import { examineServices, type SeenService } from './service.ts'
+import { examineServices, type InstalledService } from './service.ts'
 import { examineSessions } from './sessions.ts'
-import { examineStore, type StoreLook } from './store.ts'
+import { examineStore, type StoreReading } from './store.ts'
 
-type Given = Pick<DoctorContext, 'config' | 'version' | 'address' | 'unknownVariables'>
-export interface ExamineOptions extends Given, Partial<Pick<DoctorContext, 'clock' | 'deadlineMs'>> {
+type ExamineInput = Pick<DoctorContext, 'config' | 'version' | 'address' | 'unknownVariables'>
+export interface ExamineOptions extends ExamineInput, Partial<Pick<DoctorContext, 'clock' | 'deadlineMs'>> {
   /** Returns the services that svc installed on this machine. */
-  services?(): Promise<readonly SeenService[]>
+  services?(): Promise<readonly InstalledService[]>
 }
 
 export interface Report {
@@ -37,29 +37,29 @@ export interface Report {
   examined_at: number
   counts: Record<Severity, number>
   /** Findings in the order of `subjects`. */
-  findings: Finding[]
+  findings: DoctorFinding[]
 }
 
 /** Runs all checks. Changes nothing, and does not throw for a problem that it finds. */
 export async function examine(options: ExamineOptions): Promise<Report> {
   const { config, version, clock = systemClock, deadlineMs = 5000, services = async () => [] } = options
-  const directory = await lookAtDirectory(config.basePath, config.sandbox)
-  const stored = sightOf(config.basePath)
+  const directory = await inspectDirectory(config.basePath, config.sandbox)
+  const stored = createInspection(config.basePath)
   // First and alone: reading whole files blocks this process, and the other checks measure time.
-  const store = await stored.store({ check: true }).then(
-    (sight): StoreLook => ({ sight }),
-    (error): StoreLook => ({ error }),
+  const store = await stored.readStoreStats({ check: true }).then(
+    (sight): StoreReading => ({ sight }),
+    (error): StoreReading => ({ error }),
   )
   const sight = 'sight' in store ? store.sight : undefined
   const [polling, sessions] = await Promise.all([
-    stored.polling(clock).catch(() => undefined),
-    stored.sessions().catch(() => ({ sessions: [] })),
+    stored.checkPolling(clock).catch(() => undefined),
+    stored.listSessions().catch(() => ({ sessions: [] })),
   ])
   const command = (words: string) => svcCommand(words, directory.dir, directory.isSandbox)
   const context: DoctorContext = { ...options, clock, deadlineMs, directory, polling, sessions, command }
 
-  const network = examineNetwork(context).catch((error): NetworkFindings => ({ found: [unexamined(error)] }))
-  const checks: Record<Subject, () => Found[] | Promise<Found[]>> = {
+  const network = examineNetwork(context).catch((error): NetworkFindings => ({ found: [failedCheck(error)] }))
+  const checks: Record<Subject, () => CheckResult[] | Promise<CheckResult[]>> = {
     runtime: () => examineRuntime(context),
     directory: () => examineDirectory(context),
     locks: () => examineLocks(context),
@@ -72,8 +72,8 @@ export async function examine(options: ExamineOptions): Promise<Report> {
     service: async () => examineServices(context, await services()),
   }
   const found = await Promise.all(
-    subjects.map(async (subject): Promise<Finding[]> => {
-      const list = await (async () => checks[subject]())().catch(error => [unexamined(error)])
+    subjects.map(async (subject): Promise<DoctorFinding[]> => {
+      const list = await (async () => checks[subject]())().catch(error => [failedCheck(error)])
       return list.map(({ check, severity, what, fix }) => ({
         subject,
         check,
@@ -96,8 +96,8 @@ export async function examine(options: ExamineOptions): Promise<Report> {
   }
 }
 
-const unexamined = (error: unknown): Found =>
-  bad(
+const failedCheck = (error: unknown): CheckResult =>
+  errorResult(
     'examined',
     `this check failed: ${reasonOf(error)}`,
     'Check the path and its permissions; else report this as a bug of svc.',

@@ -2,49 +2,63 @@
  * Checks the network exposure: what listens on the configured port, who can reach it, and how the token is
  * stored.
  */
-import { takeOver } from '../inspect/advised-commands.ts'
-import { addressIn, askHealth, type HealthAnswer, isOfAnother, notedAddresses } from '../inspect/healthz.ts'
+import { takeOverCommand } from '../inspect/advised-commands.ts'
+import {
+  askHealth,
+  configuredUrlOf,
+  type HealthAnswer,
+  listNotedAddresses,
+  servesAnotherDirectory,
+} from '../inspect/healthz.ts'
 import { SvcError } from '../model/error.ts'
 import { readText } from '../platform/files.ts'
 import { reasonOf } from '../platform/system-error.ts'
 import { isExposed, isLoopback } from '../server/auth.ts'
-import { givenToken, tokenPath } from '../server/token.ts'
-import { bad, type DoctorContext, type Found, note, ok, warning } from './finding.ts'
+import { readTokenOption, tokenPathOf } from '../server/token.ts'
+import {
+  type CheckResult,
+  type DoctorContext,
+  errorResult,
+  noteResult,
+  okResult,
+  warningResult,
+} from './finding.ts'
 
 /** Checks the port and the token. */
-export async function examineExposure(context: DoctorContext): Promise<Found[]> {
+export async function examineExposure(context: DoctorContext): Promise<CheckResult[]> {
   const { config, deadlineMs } = context
-  const found: Found[] = []
+  const found: CheckResult[] = []
   if (context.address !== undefined || config.port !== 0 || config.socket !== undefined) {
-    const url = context.address ?? addressIn(config)
-    found.push(listenerOf(context, url, await askHealth(url, Math.min(deadlineMs, 2000))))
+    const url = context.address ?? configuredUrlOf(config)
+    found.push(checkListener(context, url, await askHealth(url, Math.min(deadlineMs, 2000))))
   }
-  const isOpen = (await notedAddresses(context.directory.dir)).some(({ open }) => open)
+  const isOpen = (await listNotedAddresses(context.directory.dir)).some(({ open }) => open)
   found.push(
     isOpen || (config.socket === undefined && !isLoopback(config.host))
-      ? note(
+      ? noteResult(
           'exposure',
           'other machines can reach svc: it asks for the token, and token and messages travel unencrypted',
           'Put a proxy with TLS in front, or start svc with --host 127.0.0.1.',
         )
-      : ok('exposure', 'no other machine can reach this address'),
+      : okResult('exposure', 'no other machine can reach this address'),
   )
-  return [...found, await tokenOf(context)]
+  return [...found, await checkToken(context)]
 }
 
-function listenerOf(context: DoctorContext, url: string, answer: HealthAnswer): Found {
+function checkListener(context: DoctorContext, url: string, answer: HealthAnswer): CheckResult {
   const { config, polling, version } = context
   const free = context.command(`openapi --port 0${config.sandbox ? ' --sandbox-port 0' : ''}`)
   const elsewhere = `Name the service's port with --port; to start it on a free port: ${free}`
   // If a process polls this directory, its service may listen on another port: only a note then.
-  const taken = (what: string) => (polling?.held ? note('port', what, elsewhere) : bad('port', what, free))
+  const taken = (what: string) =>
+    polling?.held ? noteResult('port', what, elsewhere) : errorResult('port', what, free)
   switch (answer.kind) {
     case 'nobody':
       return polling?.held
-        ? note('port', `nothing listens on ${url}, though a process polls`, elsewhere)
-        : ok('port', `${config.socket ?? `port ${config.port}`} is free for the service`)
+        ? noteResult('port', `nothing listens on ${url}, though a process polls`, elsewhere)
+        : okResult('port', `${config.socket ?? `port ${config.port}`} is free for the service`)
     case 'silent':
-      return bad(
+      return errorResult(
         'port',
         `something on ${url} accepts connections and does not answer`,
         polling?.pid === undefined ? free : `If that is svc, it hangs: kill ${polling.pid}`,
@@ -52,7 +66,7 @@ function listenerOf(context: DoctorContext, url: string, answer: HealthAnswer): 
     case 'stranger':
       return taken(`another program listens on ${url}`)
     case 'unreachable':
-      return bad(
+      return errorResult(
         'port',
         `${url} is not an address of this machine, or cannot be used (${answer.code})`,
         'Choose another with --host: 127.0.0.1 for this machine only, 0.0.0.0 for all machines.',
@@ -60,37 +74,42 @@ function listenerOf(context: DoctorContext, url: string, answer: HealthAnswer): 
   }
   const { seen, status } = answer
   const summary = `svc ${seen.version} answers on ${url} as ${seen.role}`
-  if (isOfAnother(seen, polling)) return note('port', `${summary}, for another data directory`, elsewhere)
+  if (servesAnotherDirectory(seen, polling))
+    return noteResult('port', `${summary}, for another data directory`, elsewhere)
   if (status !== 200)
-    return bad(
+    return errorResult(
       'port',
       `${summary}; ${seen.trouble?.message ?? 'its message store does not work'}`,
       seen.trouble?.hint ?? 'Read its log. doctor checks its disk and store too.',
     )
   return seen.version === version
-    ? ok('port', summary)
-    : warning('port', `${summary}; this is ${version}`, 'Restart the service, so that it runs this version.')
+    ? okResult('port', summary)
+    : warningResult(
+        'port',
+        `${summary}; this is ${version}`,
+        'Restart the service, so that it runs this version.',
+      )
 }
 
 /**
  * Reports where the token comes from. Does not judge its strength: svc does at start, and rejects a weak
  * token if others can reach it.
  */
-async function tokenOf({ config, directory }: DoctorContext): Promise<Found> {
-  const path = tokenPath(directory.dir)
+async function checkToken({ config, directory }: DoctorContext): Promise<CheckResult> {
+  const path = tokenPathOf(directory.dir)
   try {
-    if ((await givenToken(config)) !== undefined) return ok('token', 'a token is given')
+    if ((await readTokenOption(config)) !== undefined) return okResult('token', 'a token is given')
   } catch (error) {
     if (!(error instanceof SvcError)) throw error
-    return bad('token', error.message, error.hint)
+    return errorResult('token', error.message, error.hint)
   }
   try {
-    if ((await readText(path))?.trim()) return ok('token', 'a token is stored in api_token')
+    if ((await readText(path))?.trim()) return okResult('token', 'a token is stored in api_token')
   } catch (error) {
     if (directory.state === 'ours')
-      return bad('token', `api_token cannot be read: ${reasonOf(error)}`, takeOver(path))
+      return errorResult('token', `api_token cannot be read: ${reasonOf(error)}`, takeOverCommand(path))
   }
   return isExposed(config)
-    ? ok('token', 'svc creates a token in api_token when it starts')
-    : ok('token', 'svc serves only this machine: it needs no token unless it was started with one')
+    ? okResult('token', 'svc creates a token in api_token when it starts')
+    : okResult('token', 'svc serves only this machine: it needs no token unless it was started with one')
 }

@@ -2,7 +2,7 @@
 import type { Config } from '../config.ts'
 import type { DataDirectory } from '../inspect/data-directory.ts'
 import type { Clock } from '../platform/clock.ts'
-import type { Polling, SeenSessions } from '../storage/sight.ts'
+import type { InspectedSessions, Polling } from '../storage/inspection.ts'
 
 /**
  * Severity of a finding.
@@ -29,7 +29,7 @@ export const subjects = [
 ] as const
 export type Subject = (typeof subjects)[number]
 
-export interface Found {
+export interface CheckResult {
   /** Name of the check, one word for programs. One check may have several findings. */
   check: string
   severity: Severity
@@ -40,24 +40,24 @@ export interface Found {
 }
 
 /** A finding with its subject. */
-export interface Finding extends Found {
+export interface DoctorFinding extends CheckResult {
   subject: Subject
 }
 
-export const ok = (check: string, what: string): Found => ({ check, severity: 'ok', what })
-export const note = (check: string, what: string, fix?: string): Found => ({
+export const okResult = (check: string, what: string): CheckResult => ({ check, severity: 'ok', what })
+export const noteResult = (check: string, what: string, fix?: string): CheckResult => ({
   check,
   severity: 'note',
   what,
   fix,
 })
-export const warning = (check: string, what: string, fix: string): Found => ({
+export const warningResult = (check: string, what: string, fix: string): CheckResult => ({
   check,
   severity: 'warning',
   what,
   fix,
 })
-export const bad = (check: string, what: string, fix: string): Found => ({
+export const errorResult = (check: string, what: string, fix: string): CheckResult => ({
   check,
   severity: 'error',
   what,
@@ -80,7 +80,7 @@ export interface DoctorContext {
   readonly directory: DataDirectory
   /** Undefined if the lock file cannot be read. */
   readonly polling: Polling | undefined
-  readonly sessions: SeenSessions
+  readonly sessions: InspectedSessions
   /** Formats a command of svc for this directory, ready to type. */
   command(words: string): string
 }

@@ -1,35 +1,42 @@
 /** Checks the locks: their kind, whether it works on this machine, and which process polls. */
 import { join } from 'node:path'
-import { takeOver } from '../inspect/advised-commands.ts'
+import { takeOverCommand } from '../inspect/advised-commands.ts'
 import { dataFiles } from '../model/data-files.ts'
-import { localTime, shellWord, span } from '../platform/format.ts'
-import { type LockSight, lookAtLock } from '../platform/lock-look.ts'
+import { formatDuration, formatLocalTime, quoteForShell } from '../platform/format.ts'
+import { inspectLock, type LockInspection } from '../platform/lock-look.ts'
 import { reasonOf } from '../platform/system-error.ts'
-import { bad, type DoctorContext, type Found, note, ok, warning } from './finding.ts'
+import {
+  type CheckResult,
+  type DoctorContext,
+  errorResult,
+  noteResult,
+  okResult,
+  warningResult,
+} from './finding.ts'
 
 /** Checks both lock files. */
-export async function examineLocks(context: DoctorContext): Promise<Found[]> {
+export async function examineLocks(context: DoctorContext): Promise<CheckResult[]> {
   const { dir, state } = context.directory
   if (state !== 'ours') return []
   try {
-    const data = await lookAtLock(join(dir, dataFiles.dataLock))
-    // `pollerOf` reports a poll lock that cannot be read.
-    const poll = await lookAtLock(join(dir, dataFiles.pollLock)).catch(() => undefined)
-    return [...kindOf(dir, data, poll), ...pollerOf(context)]
+    const data = await inspectLock(join(dir, dataFiles.dataLock))
+    // `checkPoller` reports a poll lock that cannot be read.
+    const poll = await inspectLock(join(dir, dataFiles.pollLock)).catch(() => undefined)
+    return [...checkKind(dir, data, poll), ...checkPoller(context)]
   } catch (error) {
     const what = `.data.lock cannot be read: ${reasonOf(error)}`
-    return [bad('kind', what, takeOver(dir)), ...pollerOf(context)]
+    return [errorResult('kind', what, takeOverCommand(dir)), ...checkPoller(context)]
   }
 }
 
-function kindOf(dir: string, ...locks: (LockSight | undefined)[]): Found[] {
+function checkKind(dir: string, ...locks: (LockInspection | undefined)[]): CheckResult[] {
   const kinds = [...new Set(locks.flatMap(lock => lock?.kind ?? []))]
   if (kinds.length === 0) return []
   const isUsable = kinds.length === 1 && locks.every(lock => lock === undefined || lock.held !== undefined)
-  if (isUsable) return [ok('kind', `locked with ${kinds[0]}, which works here`)]
-  const files = [dataFiles.dataLock, dataFiles.pollLock].map(name => shellWord(join(dir, name))).join(' ')
+  if (isUsable) return [okResult('kind', `locked with ${kinds[0]}, which works here`)]
+  const files = [dataFiles.dataLock, dataFiles.pollLock].map(name => quoteForShell(join(dir, name))).join(' ')
   return [
-    bad(
+    errorResult(
       'kind',
       `the directory is locked with ${kinds.join(' and ')}, which cannot be used here`,
       `Use it with the machine and the program that created it. Or stop every svc of this directory, then: rm ${files}`,
@@ -37,22 +44,25 @@ function kindOf(dir: string, ...locks: (LockSight | undefined)[]): Found[] {
   ]
 }
 
-function pollerOf({ directory, polling, sessions, clock, command }: DoctorContext): Found[] {
-  if (!polling) return [bad('poller', '.poll.lock cannot be read', takeOver(directory.dir))]
+function checkPoller({ directory, polling, sessions, clock, command }: DoctorContext): CheckResult[] {
+  if (!polling) return [errorResult('poller', '.poll.lock cannot be read', takeOverCommand(directory.dir))]
   const { held, pid, process: state, since, stalled, seenAt } = polling
   if (held === undefined) return []
   const start = command('openapi')
   if (!held)
     return sessions.sessions.some(({ status }) => status === 'connected')
-      ? [warning('poller', 'no process polls: messages wait at WeChat until one does', start)]
-      : [note('poller', 'no process polls', start)]
+      ? [warningResult('poller', 'no process polls: messages wait at WeChat until one does', start)]
+      : [noteResult('poller', 'no process polls', start)]
   const who = pid === undefined ? 'a process' : `process ${pid}`
   const elsewhere = state === 'gone' ? ', in another container or on another machine' : ''
   if (!stalled)
     return [
-      ok('poller', `${who} polls${since === undefined ? '' : ` since ${localTime(since)}`}${elsewhere}`),
+      okResult(
+        'poller',
+        `${who} polls${since === undefined ? '' : ` since ${formatLocalTime(since)}`}${elsewhere}`,
+      ),
     ]
-  const last = seenAt === undefined ? '' : ` since ${span(clock.now() - seenAt)}`
+  const last = seenAt === undefined ? '' : ` since ${formatDuration(clock.now() - seenAt)}`
   const fix =
     state === 'stopped'
       ? `kill -CONT ${pid}`
@@ -63,5 +73,7 @@ function pollerOf({ directory, polling, sessions, clock, command }: DoctorContex
     state === 'stopped'
       ? 'polls and has been stopped (SIGSTOP or Ctrl-Z)'
       : `holds the poll lock and has shown no life${last}`
-  return [bad('poller', `${who} ${how}: no messages are received, and no other process can poll`, fix)]
+  return [
+    errorResult('poller', `${who} ${how}: no messages are received, and no other process can poll`, fix),
+  ]
 }

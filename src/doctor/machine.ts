@@ -3,27 +3,30 @@ import { statfs } from 'node:fs/promises'
 import { dirname } from 'node:path'
 import process from 'node:process'
 import { fileExists } from '../platform/files.ts'
-import { byteSize, span } from '../platform/format.ts'
+import { formatBytes, formatDuration } from '../platform/format.ts'
 import { isBundle } from '../platform/packed.ts'
 import { isCompiled } from '../platform/process.ts'
-import { bad, type DoctorContext, type Found, ok, warning } from './finding.ts'
-import type { Reached } from './network.ts'
+import { type CheckResult, type DoctorContext, errorResult, okResult, warningResult } from './finding.ts'
+import type { ServerAnswer } from './network.ts'
 
 /** Returns how svc was installed. The npm package holds the sources as JavaScript. */
-function form(): string {
+function programForm(): string {
   if (isCompiled) return 'the binary'
   if (isBundle) return 'the script for Deno'
   return import.meta.url.endsWith('.ts') ? 'from source' : 'the npm package'
 }
 
 /** Describes this program, and warns of unknown environment variables. */
-export function examineRuntime({ unknownVariables = [], version }: DoctorContext): Found[] {
+export function examineRuntime({ unknownVariables = [], version }: DoctorContext): CheckResult[] {
   const { bun, deno } = process.versions
   const runtime = deno ? `Deno ${deno}` : bun ? `Bun ${bun}` : `Node ${process.version}`
   return [
-    ok('version', `svc ${version}, ${form()} on ${runtime}, ${process.platform} ${process.arch}`),
+    okResult(
+      'version',
+      `svc ${version}, ${programForm()} on ${runtime}, ${process.platform} ${process.arch}`,
+    ),
     ...unknownVariables.map(name =>
-      warning(
+      warningResult(
         'environment',
         `the environment variable ${name} is unknown and has no effect`,
         'Correct its name, or remove it. svc openapi --help lists the names.',
@@ -43,55 +46,58 @@ const setClock: Readonly<Partial<Record<NodeJS.Platform, string>>> = {
 const clockFix = setClock[process.platform] ?? 'Set the clock of this machine.'
 
 /** Compares this machine's clock with WeChat's. */
-export function examineClock({ directory }: DoctorContext, upstream: Reached | undefined): Found[] {
+export function examineClock(
+  { directory }: DoctorContext,
+  upstream: ServerAnswer | undefined,
+): CheckResult[] {
   // The sandbox has its own clock, which its phone can move.
   if (directory.isSandbox || upstream?.date === undefined) return []
   const off = upstream.localAt - upstream.date
   const size = Math.abs(off) - upstream.tookMs / 2
-  if (size < skew.warnMs) return [ok('upstream', 'this clock agrees with upstream’s')]
-  const what = `this clock is ${span(off)} ${off > 0 ? 'ahead of' : 'behind'} upstream’s`
+  if (size < skew.warnMs) return [okResult('upstream', 'this clock agrees with upstream’s')]
+  const what = `this clock is ${formatDuration(off)} ${off > 0 ? 'ahead of' : 'behind'} upstream’s`
   return [
     size < skew.badMs
-      ? warning('upstream', what, clockFix)
-      : bad('upstream', `${what}: svc computes answer windows wrongly`, clockFix),
+      ? warningResult('upstream', what, clockFix)
+      : errorResult('upstream', `${what}: svc computes answer windows wrongly`, clockFix),
   ]
 }
 
 /** Least free space in bytes: half the size limit of the store's -wal file (journal_size_limit). */
-const needed = 32 * 1024 * 1024
+const minFreeBytes = 32 * 1024 * 1024
 
 /** Checks the disk of the data directory. */
-export async function examineDisk({ config, directory }: DoctorContext): Promise<Found[]> {
+export async function examineDisk({ config, directory }: DoctorContext): Promise<CheckResult[]> {
   let dir = directory.dir
   while (dir !== dirname(dir) && !(await fileExists(dir).catch(() => false))) dir = dirname(dir)
   const disk = await statfs(dir)
   const free = disk.bavail * disk.bsize
-  const what = `${byteSize(free)} free for the data directory`
+  const what = `${formatBytes(free)} free for the data directory`
   const fix =
     'Free some space: remove old files, or keep fewer messages (--store-max-count, --store-max-age-days).'
   const space =
-    free < needed
-      ? bad('space', `${what}: soon svc cannot store messages any more`, fix)
+    free < minFreeBytes
+      ? errorResult('space', `${what}: soon svc cannot store messages any more`, fix)
       : free < config.keepFreeBytes
-        ? warning(
+        ? warningResult(
             'space',
             `${what}: below --keep-free, uploads and downloads are rejected; messages are still stored`,
             fix,
           )
-        : ok('space', what)
-  return [space, ...kindOf(Number(disk.type) >>> 0)]
+        : okResult('space', what)
+  return [space, ...checkFileSystem(Number(disk.type) >>> 0)]
 }
 
 /**
  * File-system types of Linux (magic numbers of statfs) that are network shares: NFS, SMB, CIFS, SMB 2,
  * Ceph, 9p, VirtualBox.
  */
-const networked = [0x6969, 0x517b, 0xff534d42, 0xfe534d42, 0x00c36400, 0x01021997, 0x786f4256]
+const networkFileSystems = [0x6969, 0x517b, 0xff534d42, 0xfe534d42, 0x00c36400, 0x01021997, 0x786f4256]
 
-function kindOf(type: number): Found[] {
-  if (process.platform !== 'linux' || !networked.includes(type)) return []
+function checkFileSystem(type: number): CheckResult[] {
+  if (process.platform !== 'linux' || !networkFileSystems.includes(type)) return []
   return [
-    warning(
+    warningResult(
       'filesystem',
       "the data directory lies on a network share: locks and SQLite's log are not safe there, above all with two machines",
       'Move it to a disk of this machine, and set --base-path.',

@@ -1,28 +1,38 @@
 /** Checks the network: can API and CDN be reached (through a proxy if set), or for a sandbox: does it run. */
 import { join } from 'node:path'
 import { dataFiles } from '../model/data-files.ts'
-import { apiFetch, failureOf, isAboutCertificate } from '../platform/fetch.ts'
+import { apiFetch, failureOf, isCertificateError } from '../platform/fetch.ts'
 import { readText } from '../platform/files.ts'
-import { lookAtLock } from '../platform/lock-look.ts'
+import { inspectLock } from '../platform/lock-look.ts'
 import { proxyFor } from '../platform/process.ts'
-import { reachable } from '../platform/serve.ts'
-import { bad, type DoctorContext, type Found, note, ok, warning } from './finding.ts'
+import { toReachableUrl } from '../platform/serve.ts'
+import {
+  type CheckResult,
+  type DoctorContext,
+  errorResult,
+  noteResult,
+  okResult,
+  warningResult,
+} from './finding.ts'
 
 export interface NetworkFindings {
-  found: Found[]
+  found: CheckResult[]
   /** Answer of the API; the clock check uses its time. */
-  upstream?: Reached
+  upstream?: ServerAnswer
 }
 
 /** Requests API and CDN, and reports the result. */
 export async function examineNetwork(context: DoctorContext): Promise<NetworkFindings> {
-  if (context.directory.isSandbox) return { found: [await sandboxOf(context)] }
+  if (context.directory.isSandbox) return { found: [await checkSandbox(context)] }
   const { config, deadlineMs } = context
   const [upstream, cdn] = await Promise.all([
-    reach(config.upstreamUrl, deadlineMs),
-    reach(config.cdnUrl, deadlineMs),
+    request(config.upstreamUrl, deadlineMs),
+    request(config.cdnUrl, deadlineMs),
   ])
-  const found = [told('api', config.upstreamUrl, upstream), told('cdn', config.cdnUrl, cdn)]
+  const found = [
+    describeAnswer('api', config.upstreamUrl, upstream),
+    describeAnswer('cdn', config.cdnUrl, cdn),
+  ]
   return { found, upstream }
 }
 
@@ -33,45 +43,58 @@ const failures: readonly (readonly [code: RegExp, why: string, fix: string])[] =
   [/./, 'no connection', 'Check the network, the firewall, and HTTPS_PROXY if you need a proxy: curl -v'],
 ]
 
-function told(check: 'api' | 'cdn', url: string, { status, tookMs, code = '' }: Reached): Found {
+function describeAnswer(
+  check: 'api' | 'cdn',
+  url: string,
+  { status, tookMs, code = '' }: ServerAnswer,
+): CheckResult {
   const { host, hostname } = new URL(url)
   const proxy = proxyFor(new URL(url))?.host
   const via = proxy === undefined ? '' : ` through the proxy ${proxy}`
   const name = check.toUpperCase()
   if (status !== undefined)
     return status < 500 && status !== 407
-      ? ok(check, `${name}: ${host} answers${via} in ${(tookMs / 1000).toFixed(1)} s`)
-      : warning(
+      ? okResult(check, `${name}: ${host} answers${via} in ${(tookMs / 1000).toFixed(1)} s`)
+      : warningResult(
           check,
           `${name}: ${host} answers${via} with status ${status}`,
           'Check the proxy; else try again later.',
         )
   const unreachable = `${name}: ${host} cannot be reached${via}`
-  if (isAboutCertificate(code))
-    return bad(
+  if (isCertificateError(code))
+    return errorResult(
       check,
       `${unreachable}: its certificate is not trusted (${code})`,
       'Check the clock first. If a proxy decrypts the traffic, name its certificate in NODE_EXTRA_CA_CERTS.',
     )
   const [, why, fix] = failures.find(([pattern]) => pattern.test(code)) ?? ['', 'no answer', 'curl -v']
-  return bad(check, `${unreachable}: ${why} (${code})`, `${fix} ${fix.endsWith('hosts') ? hostname : url}`)
+  return errorResult(
+    check,
+    `${unreachable}: ${why} (${code})`,
+    `${fix} ${fix.endsWith('hosts') ? hostname : url}`,
+  )
 }
 
 /** Checks that the sandbox of this directory runs and answers. */
-async function sandboxOf({ directory, polling, deadlineMs, command }: DoctorContext): Promise<Found> {
+async function checkSandbox({
+  directory,
+  polling,
+  deadlineMs,
+  command,
+}: DoctorContext): Promise<CheckResult> {
   const dir = join(directory.dir, dataFiles.sandbox)
-  const lock = await lookAtLock(join(dir, '.lock'))
+  const lock = await inspectLock(join(dir, '.lock'))
   const start = command('sandbox')
   if (!lock?.held)
     return polling?.held
-      ? bad('sandbox', 'the sandbox does not run, and a process polls it', start)
-      : note('sandbox', 'the sandbox does not run', start)
+      ? errorResult('sandbox', 'the sandbox does not run, and a process polls it', start)
+      : noteResult('sandbox', 'the sandbox does not run', start)
   const url = ((await readText(join(dir, 'address'))) ?? '').trim()
-  const reached = URL.canParse(url) ? await reach(`${url}/phone/stats`, deadlineMs) : undefined
+  const reached = URL.canParse(url) ? await request(`${url}/phone/stats`, deadlineMs) : undefined
   if (reached?.status === 200) {
-    return ok('sandbox', `the sandbox runs, its phone is on ${reachable(url)}/phone`)
+    return okResult('sandbox', `the sandbox runs, its phone is on ${toReachableUrl(url)}/phone`)
   }
-  return bad(
+  return errorResult(
     'sandbox',
     'a process runs the sandbox, but it does not answer',
     `Restart that process${lock.pid === undefined ? '' : `: kill ${lock.pid}`}, then: ${start}`,
@@ -79,7 +102,7 @@ async function sandboxOf({ directory, polling, deadlineMs, command }: DoctorCont
 }
 
 /** Result of a request to one server. */
-export interface Reached {
+export interface ServerAnswer {
   /** HTTP status; absent without an answer. */
   status?: number
   /** Server's clock in Unix ms; absent if the answer has no date. */
@@ -92,7 +115,7 @@ export interface Reached {
 }
 
 /** Sends GET to `url`; any answer counts as reached. */
-async function reach(url: string, deadlineMs: number): Promise<Reached> {
+async function request(url: string, deadlineMs: number): Promise<ServerAnswer> {
   const begunAt = Date.now()
   const begun = performance.now()
   const took = () => {

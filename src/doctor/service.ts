@@ -8,10 +8,10 @@ import type { Config } from '../config.ts'
 import { svcCommand } from '../inspect/advised-commands.ts'
 import type { HealthAnswer } from '../inspect/healthz.ts'
 import type { ServiceManager, ServiceState } from '../service/plan.ts'
-import { type DoctorContext, type Found, note, ok, warning } from './finding.ts'
+import { type CheckResult, type DoctorContext, noteResult, okResult, warningResult } from './finding.ts'
 
 /** An installed service and its state. */
-export interface SeenService {
+export interface InstalledService {
   /** Title such as "the service svc of systemd". */
   title: string
   state: ServiceState
@@ -27,42 +27,42 @@ export interface SeenService {
 /** Checks the services. Returns no finding if none is installed. */
 export async function examineServices(
   { version, polling, directory }: DoctorContext,
-  services: readonly SeenService[],
-): Promise<Found[]> {
-  const found: Found[] = []
-  const others: Found[] = []
+  services: readonly InstalledService[],
+): Promise<CheckResult[]> {
+  const found: CheckResult[] = []
+  const others: CheckResult[] = []
   for (const service of services) {
     const { served, title } = service
     if (!served || (await isSame(served.config.basePath, directory.dir))) {
-      found.push(ofOurs(version, service))
+      found.push(checkService(version, service))
       continue
     }
     const { basePath, sandbox } = served.config
     const fix = `As its user: ${svcCommand('doctor', basePath, sandbox)}`
-    others.push(note('service', `${title} is of another data directory, ${basePath}`, fix))
+    others.push(noteResult('service', `${title} is of another data directory, ${basePath}`, fix))
   }
   // If this directory is already served or polled, services of other directories do not matter.
   return found.length > 0 || polling?.held ? found : others
 }
 
-function ofOurs(own: string, service: SeenService): Found {
+function checkService(own: string, service: InstalledService): CheckResult {
   const { title, state, served, answered, advice, install } = service
   const log = `Its log tells the reason: ${advice.logs}; to restart it: ${advice.restart}`
   if (!served)
-    return note('service', `${title} has options of another version`, `Install it again: ${install}`)
+    return noteResult('service', `${title} has options of another version`, `Install it again: ${install}`)
   if (!state.running)
-    return warning(
+    return warningResult(
       'service',
       `${title} does not run: ${[state.state, state.ended ?? []].flat().join(', ')}`,
       log,
     )
   const version = answered?.kind === 'svc' && answered.seen.version
-  if (!version) return warning('service', `${title} runs, but does not answer on ${served.url}`, log)
+  if (!version) return warningResult('service', `${title} runs, but does not answer on ${served.url}`, log)
   if (version !== own)
-    return warning('service', `${title} runs svc ${version}; this is ${own}`, advice.restart)
+    return warningResult('service', `${title} runs svc ${version}; this is ${own}`, advice.restart)
   return state.enabled
-    ? ok('service', `${title} runs and starts by itself`)
-    : note('service', `${title} runs, and does not start by itself`, `Install it again: ${install}`)
+    ? okResult('service', `${title} runs and starts by itself`)
+    : noteResult('service', `${title} runs, and does not start by itself`, `Install it again: ${install}`)
 }
 
 async function isSame(...paths: [string, string]): Promise<boolean> {

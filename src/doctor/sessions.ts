@@ -1,66 +1,86 @@
 /** Checks the sessions: which ones work, and what to do about the others. */
 import { join } from 'node:path'
-import { takeOver } from '../inspect/advised-commands.ts'
+import { takeOverCommand } from '../inspect/advised-commands.ts'
 import { SvcError } from '../model/error.ts'
 import { type BotInfo, mutedAdvice, mutedOf } from '../model/session.ts'
 import { errorCodeOf } from '../platform/files.ts'
-import { counted, localTime, shellWord } from '../platform/format.ts'
+import { formatCount, formatLocalTime, quoteForShell } from '../platform/format.ts'
 import { reasonOf } from '../platform/system-error.ts'
-import type { SeenSession, StoreStats } from '../storage/sight.ts'
-import { bad, type DoctorContext, type Found, note, ok, warning } from './finding.ts'
+import type { InspectedSession, StoreStats } from '../storage/inspection.ts'
+import {
+  type CheckResult,
+  type DoctorContext,
+  errorResult,
+  noteResult,
+  okResult,
+  warningResult,
+} from './finding.ts'
 
 /** Checks every session's files. */
-export function examineSessions(context: DoctorContext, store: StoreStats | undefined): Found[] {
+export function examineSessions(context: DoctorContext, store: StoreStats | undefined): CheckResult[] {
   const { directory, sessions: sight, command } = context
   const { sessions, lostDefault } = sight
   if (directory.state === 'unreadable') return []
   if (sessions.length === 0) {
-    return [note('sessions', 'no session yet', command('login'))]
+    return [noteResult('sessions', 'no session yet', command('login'))]
   }
-  const found = sessions.flatMap(session => sessionOf(session, context))
+  const found = sessions.flatMap(session => checkSession(session, context))
   const doubtful = sessions.flatMap(({ name, bot }) =>
-    bot?.muted_at === undefined ? shownOf(name, store?.suspects.get(name) ?? 0) : [mutedFinding(name, bot)],
+    bot?.muted_at === undefined
+      ? checkSuspects(name, store?.suspects.get(name) ?? 0)
+      : [describeMuted(name, bot)],
   )
   if (lostDefault === undefined) return [...found, ...doubtful]
   const next = sessions[0]?.name ?? 'default'
   const what = `the default session is "${lostDefault}", which does not exist; "${next}" is used instead`
-  return [...found, ...doubtful, warning('default', what, command(`sessions default ${shellWord(next)}`))]
+  return [
+    ...found,
+    ...doubtful,
+    warningResult('default', what, command(`sessions default ${quoteForShell(next)}`)),
+  ]
 }
 
-const shownOf = (name: string, suspects: number): Found[] =>
+const checkSuspects = (name: string, suspects: number): CheckResult[] =>
   suspects === 0
     ? []
     : [
-        warning(
+        warningResult(
           'shown',
-          `${counted(suspects, 'message')} of "${name}" in the last 24 hours may not have been shown: WeChat accepted them without an id`,
+          `${formatCount(suspects, 'message')} of "${name}" in the last 24 hours may not have been shown: WeChat accepted them without an id`,
           'Ask a user whether they arrived. WeChat may show them later, or never: send fewer messages that nobody asked for.',
         ),
       ]
 
-function mutedFinding(name: string, bot: BotInfo): Found {
+function describeMuted(name: string, bot: BotInfo): CheckResult {
   const what =
     mutedOf(bot).muted_because === 'no_ids'
       ? 'it accepts messages without an id, which it used to give'
       : 'it refuses files while texts go'
-  return warning(
+  return warningResult(
     'muted',
-    `WeChat may have muted the account of "${name}" since ${localTime(bot.muted_at ?? Number.NaN)}: ${what}`,
+    `WeChat may have muted the account of "${name}" since ${formatLocalTime(bot.muted_at ?? Number.NaN)}: ${what}`,
     mutedAdvice,
   )
 }
 
-function sessionOf(session: SeenSession, context: DoctorContext): Found[] {
+function checkSession(session: InspectedSession, context: DoctorContext): CheckResult[] {
   const { contexts, name, trouble } = session
   const folder = join(context.directory.dir, name)
   if (trouble?.kind === 'unreadable')
     return [
-      bad('session', `"${name}" cannot be used: ${reasonOf(trouble.error)}`, remedyOf(trouble.error, folder)),
+      errorResult(
+        'session',
+        `"${name}" cannot be used: ${reasonOf(trouble.error)}`,
+        remedyOf(trouble.error, folder),
+      ),
     ]
-  const found = standingOf(session, context.command(`login ${shellWord(name)}`))
+  const found = checkStatus(session, context.command(`login ${quoteForShell(name)}`))
   if (contexts !== 'damaged') return [found]
   const what = `contexts.json of "${name}" is damaged: svc can answer a user only after the user writes again`
-  return [found, warning('contexts', what, 'Nothing to do: svc sets the file aside at the next message.')]
+  return [
+    found,
+    warningResult('contexts', what, 'Nothing to do: svc sets the file aside at the next message.'),
+  ]
 }
 
 /**
@@ -68,32 +88,32 @@ function sessionOf(session: SeenSession, context: DoctorContext): Found[] {
  * the error's hint.
  */
 function remedyOf(error: unknown, folder: string): string {
-  if (!(error instanceof SvcError)) return takeOver(folder)
-  return /^(EACCES|EPERM)$/.test(errorCodeOf(error.cause) ?? '') ? takeOver(folder) : error.hint
+  if (!(error instanceof SvcError)) return takeOverCommand(folder)
+  return /^(EACCES|EPERM)$/.test(errorCodeOf(error.cause) ?? '') ? takeOverCommand(folder) : error.hint
 }
 
-function standingOf({ name, status, bot, users }: SeenSession, login: string): Found {
-  const since = (at: number | undefined) => `since ${localTime(at ?? Number.NaN)}`
+function checkStatus({ name, status, bot, users }: InspectedSession, login: string): CheckResult {
+  const since = (at: number | undefined) => `since ${formatLocalTime(at ?? Number.NaN)}`
   if (status === 'disconnected')
-    return bad('session', `"${name}" is disconnected: its token.json is damaged`, login)
+    return errorResult('session', `"${name}" is disconnected: its token.json is damaged`, login)
   if (status === 'expired')
-    return bad(
+    return errorResult(
       'session',
       `"${name}" is expired ${since(bot?.expired_at)}: WeChat no longer accepts its token`,
       login,
     )
   if (status === 'lapsed')
-    return warning(
+    return warningResult(
       'session',
       `"${name}" is lapsed ${since(bot?.lapsed_at)}: WeChat answers, but may no longer deliver messages`,
       login,
     )
   if (bot?.poll_error !== undefined)
-    return warning(
+    return warningResult(
       'session',
       `polls of "${name}" fail ${since(bot.failing_since)}: ${bot.poll_error}`,
       'If WeChat has a problem, there is nothing to do: svc polls again by itself. Otherwise check the network and the proxy.',
     )
   const created = bot && bot.created_at > 0 ? ` ${since(bot.created_at)}` : ''
-  return ok('session', `"${name}" is connected${created}, ${counted(users.size, 'user')}`)
+  return okResult('session', `"${name}" is connected${created}, ${formatCount(users.size, 'user')}`)
 }

@@ -11,10 +11,10 @@ import type { SessionWatch } from '../accounts/session-watch.ts'
 import type { ConversationMark } from '../model/conversation.ts'
 import type { Message } from '../model/message.ts'
 import type { SessionWithUsers } from '../model/session.ts'
-import { backoffMs, turns } from '../platform/clock.ts'
+import { backoffMs, createYield } from '../platform/clock.ts'
 import type { Runtime } from '../platform/runtime.ts'
-import { linked } from '../platform/signals.ts'
-import type { EventReader, ToldEvent } from '../push/events.ts'
+import { linkSignals } from '../platform/signals.ts'
+import type { EventReader, PublicEvent } from '../push/events.ts'
 import type { StoredMessage } from '../storage/messages.ts'
 
 /**
@@ -27,7 +27,7 @@ export interface ChangeListener {
   /** Each message stored from now on. Called again for a sent message whose status changes. */
   message?(message: Message, news: MessageNews): void
   /** Each event that leaves svc. */
-  event?(event: ToldEvent): void
+  event?(event: PublicEvent): void
   /** All events up to that cursor were passed to the listener. */
   reached?(cursor: string): void
   /**
@@ -46,12 +46,12 @@ export interface ChangePorts {
 
 /** Maximum events per read. */
 const readRows = 100
-const lookAtSessionsMs = 1000
+const checkSessionsMs = 1000
 /**
  * Wait after a message, which may be the user's first: by then its context token is written, and all
  * messages of a backlog cause one check.
  */
-const lookAfterMessageMs = 100
+const checkAfterMessageMs = 100
 /** Interval at which a change of only the time of a poll is passed on. */
 const pollNewsMs = 15_000
 
@@ -96,8 +96,8 @@ export class Changes {
   }
 
   /** Notifies the listeners of a mark. Marks are not in the event log. */
-  tellMark(mark: ConversationMark): void {
-    this.#tell(listener => listener.marked, mark)
+  notifyMark(mark: ConversationMark): void {
+    this.#notify(listener => listener.marked, mark)
   }
 
   async #followLog(signal: AbortSignal, watch: SessionWatch): Promise<void> {
@@ -105,21 +105,21 @@ export class Changes {
     const { events } = this.#ports
     for (let failures = 0; !signal.aborted; ) {
       try {
-        this.#reached ??= await events.head()
-        const page = await events.page(this.#reached, { limit: readRows, hidden: true })
-        const turn = turns(clock)
+        this.#reached ??= await events.getHead()
+        const page = await events.readPage(this.#reached, { limit: readRows, hidden: true })
+        const turn = createYield(clock)
         for (const published of page.events) {
           await turn()
           if (signal.aborted) return
-          if (!published.inside) this.#tell(listener => listener.event, published)
+          if (!published.isInternal) this.#notify(listener => listener.event, published)
           if (!published.row) continue
           watch.touch(published.row.session)
-          this.#tellMessage(published.event.data as Message, published.row)
+          this.#notifyMessage(published.event.data as Message, published.row)
         }
         failures = 0
         const moved = page.cursor !== this.#reached
         this.#reached = page.cursor
-        this.#tell(listener => listener.reached, page.cursor)
+        this.#notify(listener => listener.reached, page.cursor)
         if (!moved) await events.wait(page.cursor, signal)
         // Between the pages of a long backlog, lets other work run.
         else await clock.sleep(0)
@@ -132,10 +132,10 @@ export class Changes {
     }
   }
 
-  #tellMessage(message: Message, { past, direction }: StoredMessage): void {
+  #notifyMessage(message: Message, { past, direction }: StoredMessage): void {
     const news = past ? 'past' : direction
     if (news === 'received') this.#nudge.abort()
-    this.#tell(listener => listener.message, message, news)
+    this.#notify(listener => listener.message, message, news)
   }
 
   async #followSessions(signal: AbortSignal, watch: SessionWatch): Promise<void> {
@@ -145,25 +145,25 @@ export class Changes {
     while (!signal.aborted) {
       this.#nudge = new AbortController()
       try {
-        const hasChanged = await watch.look()
+        const hasChanged = await watch.check()
         if (signal.aborted) return
         const pollsAreNews = clock.monotonic() - pollsSentAt > pollNewsMs
         if (pollsAreNews) pollsSentAt = clock.monotonic()
         if (!before || hasChanged || pollsAreNews) {
           const now = watch.sessions()
-          if (before) this.#tell(listener => listener.sessions, now, before)
+          if (before) this.#notify(listener => listener.sessions, now, before)
           before = now
         }
       } catch (error) {
         if (!signal.aborted) log.warn('changes of sessions cannot be read', { error })
       }
-      using either = linked(signal, this.#nudge.signal)
-      await clock.sleep(lookAtSessionsMs, either.signal)
-      if (this.#nudge.signal.aborted) await clock.sleep(lookAfterMessageMs, signal)
+      using either = linkSignals(signal, this.#nudge.signal)
+      await clock.sleep(checkSessionsMs, either.signal)
+      if (this.#nudge.signal.aborted) await clock.sleep(checkAfterMessageMs, signal)
     }
   }
 
-  #tell<T extends unknown[]>(
+  #notify<T extends unknown[]>(
     handlerOf: (listener: ChangeListener) => ((...news: T) => void) | undefined,
     ...news: T
   ) {

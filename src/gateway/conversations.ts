@@ -1,11 +1,11 @@
 /** Conversations for a person: the newest first, each with what is left of the right to answer. */
 import type { Accounts } from '../accounts/accounts.ts'
 import type { Conversation, Hour } from '../model/conversation.ts'
-import { sessionKey, sessionName } from '../model/session.ts'
-import { turns } from '../platform/clock.ts'
+import { normalizeSessionName, sessionKeyOf } from '../model/session.ts'
+import { createYield } from '../platform/clock.ts'
 import type { Runtime } from '../platform/runtime.ts'
 import type { Views } from '../receive/view.ts'
-import type { Conversations as Threads } from '../storage/store.ts'
+import type { ConversationStore as Threads } from '../storage/store.ts'
 import type { Changes } from './changes.ts'
 
 /** Selects conversations; all if empty. */
@@ -16,10 +16,10 @@ export interface ConversationFilter {
 }
 
 export interface ConversationPorts {
-  threads: Pick<Threads, 'threads' | 'markRead' | 'counts'>
+  threads: Pick<Threads, 'listThreads' | 'markRead' | 'countMessages'>
   views: Views
-  accounts: Pick<Accounts, 'rights'>
-  changes: Pick<Changes, 'tellMark'>
+  accounts: Pick<Accounts, 'listRights'>
+  changes: Pick<Changes, 'notifyMark'>
 }
 
 /** Minimum number of users read at a time. */
@@ -44,21 +44,21 @@ export class Conversations {
   async list(filter: ConversationFilter = {}): Promise<Conversation[]> {
     const { accounts, threads, views } = this.#ports
     const { limit = Number.MAX_SAFE_INTEGER, user_id: user } = filter
-    const session = filter.session === undefined ? undefined : sessionName(filter.session)
-    const rights = await accounts.rights(session)
+    const session = filter.session === undefined ? undefined : normalizeSessionName(filter.session)
+    const rights = await accounts.listRights(session)
     const sessions = new Map([...rights].map(([id, own]) => [id, own.map(right => right.session)]))
     const found: Conversation[] = []
-    const turn = turns(this.#runtime.clock)
+    const turn = createYield(this.#runtime.clock)
     for (let before: number | undefined; ; ) {
-      const page = await threads.threads({ session, user, before, sessions, limit: peerPage })
+      const page = await threads.listThreads({ session, user, before, sessions, limit: peerPage })
       for (const { last, refused, unread, user: user_id } of page.threads) {
         await turn()
-        const key = sessionKey(last.session)
-        const right = rights.get(user_id)?.find(right => sessionKey(right.session) === key)
+        const key = sessionKeyOf(last.session)
+        const right = rights.get(user_id)?.find(right => sessionKeyOf(right.session) === key)
         // A refused send to a user who never wrote is not a conversation.
         if (refused && !right) continue
         const { remaining, window_expires_at } = right?.user ?? {}
-        const last_message = await views.of(last)
+        const last_message = await views.toMessage(last)
         found.push({
           session: right?.session ?? last.session,
           user_id,
@@ -80,9 +80,9 @@ export class Conversations {
   /** @throws SvcError `invalid_arguments` for a bad session name, `store_unavailable` */
   async markRead(session: string, userId: string, upTo: number): Promise<void> {
     const { changes, threads } = this.#ports
-    const name = sessionName(session)
+    const name = normalizeSessionName(session)
     await threads.markRead(name, userId, upTo)
-    changes.tellMark({ session: name, user_id: userId, up_to: upTo })
+    changes.notifyMark({ session: name, user_id: userId, up_to: upTo })
   }
 
   /**
@@ -93,17 +93,19 @@ export class Conversations {
    */
   async markUnread(session: string, userId: string): Promise<void> {
     const { changes, threads } = this.#ports
-    const name = sessionName(session)
-    const [thread] = (await threads.threads({ session: name, user: userId, limit: 1 })).threads
+    const name = normalizeSessionName(session)
+    const [thread] = (await threads.listThreads({ session: name, user: userId, limit: 1 })).threads
     if (thread?.unread === 0) await threads.markRead(name, userId)
-    changes.tellMark({ session: name, user_id: userId })
+    changes.notifyMark({ session: name, user_id: userId })
   }
 
   /** Counts the messages of each of the last `count` hours; the current hour is the last one. */
-  async hours(count: number): Promise<Hour[]> {
+  async countPerHour(count: number): Promise<Hour[]> {
     const { clock } = this.#runtime
     const first = Math.floor(clock.now() / hourMs) * hourMs - (count - 1) * hourMs
-    const counted = new Map((await this.#ports.threads.counts(first, hourMs)).map(one => [one.span, one]))
+    const counted = new Map(
+      (await this.#ports.threads.countMessages(first, hourMs)).map(one => [one.span, one]),
+    )
     return Array.from({ length: count }, (_none, span) => {
       const { received, sent } = counted.get(span) ?? { received: 0, sent: 0 }
       return { from: first + span * hourMs, received, sent }

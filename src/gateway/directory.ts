@@ -2,20 +2,20 @@
 import { access, constants, mkdir, rmdir, stat } from 'node:fs/promises'
 import { dirname } from 'node:path'
 import process from 'node:process'
-import { localFiles } from '../config/local-files.ts'
+import { localFilesOf } from '../config/local-files.ts'
 import type { Config } from '../config.ts'
 import { badArgument, SvcError } from '../model/error.ts'
-import { errorCodeOf, liesIn } from '../platform/files.ts'
+import { errorCodeOf, isInside } from '../platform/files.ts'
 import { reasonOf } from '../platform/system-error.ts'
-import { claim, contentsOf } from '../storage/sqlite/directory-claim.ts'
+import { claimDataDirectory, readContents } from '../storage/sqlite/directory-claim.ts'
 
 /** The names of these options for error texts, as the caller knows them. */
-interface Called {
+interface OptionNames {
   basePath: string
   sandbox: string
   mediaRoot: string
 }
-const flags: Called = { basePath: '--base-path', sandbox: '--sandbox', mediaRoot: '--media-root' }
+const flags: OptionNames = { basePath: '--base-path', sandbox: '--sandbox', mediaRoot: '--media-root' }
 
 /**
  * Claims a data directory. It belongs either to real accounts or to the sandbox, permanently: mixing them
@@ -29,12 +29,12 @@ const flags: Called = { basePath: '--base-path', sandbox: '--sandbox', mediaRoot
  */
 export async function claimDirectory(
   { basePath, sandbox, mediaRoot }: Pick<Config, 'basePath' | 'sandbox'> & { mediaRoot?: string },
-  called: Called = flags,
+  called: OptionNames = flags,
 ): Promise<boolean> {
   let [made, madeMedia]: (string | undefined)[] = []
   try {
     made = await makeUsable(basePath)
-    const { isEmpty, isOurs, isSandbox, isUsed, sessions } = await contentsOf(basePath)
+    const { isEmpty, isOurs, isSandbox, isUsed, sessions } = await readContents(basePath)
     if (!isOurs && !isEmpty && (await isShared(basePath))) {
       throw badArgument(called.basePath, `${basePath} is a shared folder with other files`, {
         hint: 'The data directory is made private: choose a new or an empty folder.',
@@ -59,7 +59,7 @@ export async function claimDirectory(
       // If it has a session, removing the sandbox would send that session's token to WeChat.
       const advice =
         sessions === 0
-          ? ` For real accounts here, move away ${localFiles(basePath).sandbox} once nothing uses it.`
+          ? ` For real accounts here, move away ${localFilesOf(basePath).sandbox} once nothing uses it.`
           : ''
       throw badArgument(called.basePath, `${basePath} belongs to the sandbox`, {
         hint: `Add ${called.sandbox}, or choose another folder.${advice}`,
@@ -67,15 +67,15 @@ export async function claimDirectory(
     }
     if (mediaRoot !== undefined)
       madeMedia = await makeUsable(mediaRoot).catch(error => {
-        throw unusable(`the media root ${mediaRoot}`, called.mediaRoot, error)
+        throw unusableError(`the media root ${mediaRoot}`, called.mediaRoot, error)
       })
-    await claim(basePath, sandbox)
+    await claimDataDirectory(basePath, sandbox)
     return made !== undefined
   } catch (error) {
     if (madeMedia !== undefined) await removeEmpty(madeMedia, mediaRoot ?? '')
     if (made !== undefined) await removeEmpty(made, basePath)
     if (error instanceof SvcError) throw error
-    throw unusable(`the data directory ${basePath}`, called.basePath, error)
+    throw unusableError(`the data directory ${basePath}`, called.basePath, error)
   }
 }
 
@@ -88,14 +88,15 @@ async function makeUsable(folder: string): Promise<string | undefined> {
 
 /** Removes the empty folders among those from `first` to `last`. */
 async function removeEmpty(first: string, last: string): Promise<void> {
-  for (let folder = last; liesIn(first, folder); folder = dirname(folder)) await rmdir(folder).catch(() => {})
+  for (let folder = last; isInside(first, folder); folder = dirname(folder))
+    await rmdir(folder).catch(() => {})
 }
 
 /** Whether other users have access. If /tmp or a shared home became private, they would be locked out. */
 const isShared = async (folder: string) =>
   process.platform !== 'win32' && ((await stat(folder)).mode & 0o077) !== 0
 
-function unusable(what: string, option: string, error: unknown): SvcError {
+function unusableError(what: string, option: string, error: unknown): SvcError {
   const user = process.getuid?.()
   // A user who mounts a folder into a container knows the container's user by number, if at all.
   const isRefused = ['EACCES', 'EPERM'].includes(errorCodeOf(error) ?? '')

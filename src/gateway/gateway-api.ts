@@ -14,7 +14,7 @@ import type { Webhooks } from '../push/webhooks.ts'
 import type { Inbox } from '../receive/inbox.ts'
 import type { Outbox } from '../send/outbox.ts'
 import type { Sender } from '../send/send.ts'
-import type { SignIns } from '../storage/state.ts'
+import type { SignInStore } from '../storage/state.ts'
 import type { Changes } from './changes.ts'
 import type { Conversations } from './conversations.ts'
 import type { Health } from './health.ts'
@@ -22,7 +22,7 @@ import type { History } from './history.ts'
 import type { Metrics } from './metrics.ts'
 
 export interface Gateway {
-  readonly inbox: Pick<Inbox, 'begin' | 'end' | 'follow' | 'recv' | 'waiting'>
+  readonly inbox: Pick<Inbox, 'begin' | 'getHead' | 'follow' | 'recv' | 'countWaiting'>
   readonly sender: Pick<Sender, 'send' | 'foresee'>
   readonly outbox: Pick<Outbox, 'list' | 'get' | 'cancel' | 'approve'>
   readonly media: Pick<Downloads, 'download' | 'open'> &
@@ -34,23 +34,26 @@ export interface Gateway {
       show(request: { row: number; sized?: boolean }, signal: AbortSignal): Promise<OpenedMedia>
     }
   readonly history: Pick<History, 'page'>
-  readonly conversations: Pick<Conversations, 'list' | 'markRead' | 'markUnread' | 'hours'>
+  readonly conversations: Pick<Conversations, 'list' | 'markRead' | 'markUnread' | 'countPerHour'>
   readonly accounts: Pick<
     Accounts,
-    'list' | 'receiving' | 'users' | 'withUsers' | 'check' | 'logout' | 'rename' | 'setDefault'
+    'list' | 'getReceiving' | 'listUsers' | 'listWithUsers' | 'check' | 'logout' | 'rename' | 'setDefault'
   >
   /** Not for agents: a user who talks to an agent could make it rename another user. */
   readonly users: Pick<Users, 'list' | 'name'>
   readonly logins: Pick<Logins, 'login' | 'begin' | 'callOff' | 'follow' | 'forget' | 'giveCode' | 'leave'>
   readonly webhooks: Pick<Webhooks, keyof Webhooks>
-  readonly events: Pick<EventReader, 'begin' | 'head' | 'page' | 'follow' | 'seen' | 'wanted'>
+  readonly events: Pick<
+    EventReader,
+    'startReader' | 'getHead' | 'readPage' | 'follow' | 'markActive' | 'resolveFilter'
+  >
   readonly changes: Pick<Changes, 'subscribe'>
   readonly metrics: Pick<Metrics, 'answered' | 'text'>
-  readonly signIns: SignIns
+  readonly signIns: SignInStore
   /** The system's clock; in a sandbox, the clock of the simulated world, which can be set on its phone. */
   readonly clock: Clock
   health(): Promise<Health>
-  /** As `Leases.holder`. */
+  /** As `Leases.findHolder`. */
   pollerPid(): Promise<number | undefined>
   /** Returns the Unix ms since when this process polls; undefined if it does not. */
   pollsSince(): number | undefined

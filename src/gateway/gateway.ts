@@ -2,17 +2,17 @@
 import type { Media } from '../media/media.ts'
 import { SvcError } from '../model/error.ts'
 import { apiFetch } from '../platform/fetch.ts'
-import { named } from '../platform/runtime.ts'
-import type { Delivery } from '../push/delivery.ts'
+import { withLogName } from '../platform/runtime.ts'
+import type { WebhookDispatcher } from '../push/delivery.ts'
 import { EventReader } from '../push/events.ts'
-import type { SessionEvents } from '../push/sessions.ts'
+import type { SessionEventWriter } from '../push/sessions.ts'
 import { Changes } from './changes.ts'
 import { Conversations } from './conversations.ts'
 import type { Gateway } from './gateway-api.ts'
 import { healthOf } from './health.ts'
 import { History } from './history.ts'
 import { Housekeeping } from './housekeeping.ts'
-import { meantBy } from './meant.ts'
+import { createTargetResolver } from './meant.ts'
 import { Metrics } from './metrics.ts'
 import * as open from './rooms.ts'
 
@@ -58,7 +58,7 @@ export async function openGateway(options: open.GatewayOptions): Promise<Running
   const receive = open.openReceive(options, directory, upstream, runtime)
   const { accounts, logins, users } = open.openAccounts(options, directory, upstream, receive, runtime)
   const media = open.openMedia(config, directory, upstream, runtime)
-  const resolveTarget = meantBy(directory, logins)
+  const resolveTarget = createTargetResolver(directory, logins)
   const send = open.openSend(
     config,
     directory,
@@ -71,12 +71,17 @@ export async function openGateway(options: open.GatewayOptions): Promise<Running
   const address = { url: config.publicUrl }
   const { delivery, webhooks } = open.openPush(directory, resolveTarget, sender, address, runtime)
   const { state, store, views } = directory
-  const events = new EventReader({ events: store.events, log: store.log, views, meant: resolveTarget })
+  const events = new EventReader({
+    events: store.events,
+    log: store.log,
+    views,
+    resolveTarget: resolveTarget,
+  })
   const housekeeping = new Housekeeping(
-    { sessions: state.sessions, upkeep: store.upkeep, media, outbox },
+    { sessions: state.sessions, upkeep: store.maintenance, media, outbox },
     runtime,
   )
-  const changes = new Changes({ events, accounts }, named(runtime, 'changes'))
+  const changes = new Changes({ events, accounts }, withLogName(runtime, 'changes'))
   const threads = store.conversations
   const sessionEvents = open.openSessionEvents(directory, accounts, receive, runtime)
   const rooms = { directory, receive, logins, outbox, sender, housekeeping, delivery, sessionEvents }
@@ -84,7 +89,7 @@ export async function openGateway(options: open.GatewayOptions): Promise<Running
   const halt = () => stop.abort(new SvcError('shutting_down', 'the service is stopping'))
   const close = () => {
     halt()
-    closing ??= closed(rooms, runtime)
+    closing ??= closeRooms(rooms, runtime)
     return closing
   }
   return {
@@ -102,19 +107,19 @@ export async function openGateway(options: open.GatewayOptions): Promise<Running
     changes,
     signIns: state.signIns,
     clock: runtime.clock,
-    pollerPid: () => directory.leases.holder(),
+    pollerPid: () => directory.leases.findHolder(),
     pollsSince: () => receive.pollingRole.pollsSince,
-    metrics: new Metrics({ store, accounts, version: options.version }, named(runtime, 'metrics')),
+    metrics: new Metrics({ store, accounts, version: options.version }, withLogName(runtime, 'metrics')),
     health: () => healthOf(options.version, directory, receive),
     async start() {
-      await start(rooms)
+      await startRooms(rooms)
       void runtime.sandboxClock?.keepAsking(apiFetch, stop.signal)
     },
     listensAt(url) {
       address.url ??= url
     },
     async endSends() {
-      if (await sender.idle(sendGraceMs)) return
+      if (await sender.waitUntilIdle(sendGraceMs)) return
       halt()
       await sender.close(0)
     },
@@ -127,23 +132,23 @@ export async function openGateway(options: open.GatewayOptions): Promise<Running
 interface Rooms extends ReturnType<typeof open.openSend> {
   directory: open.Directory
   receive: open.Receive
-  logins: { closed(): Promise<void> }
+  logins: { waitUntilClosed(): Promise<void> }
   housekeeping: Housekeeping
-  sessionEvents: SessionEvents
-  delivery: Delivery
+  sessionEvents: SessionEventWriter
+  delivery: WebhookDispatcher
 }
 
 const inboxOf = ({ receive: { inbox, oneShot }, housekeeping }: Rooms): Gateway['inbox'] =>
   oneShot
     ? {
         recv(request, call) {
-          housekeeping.whenDue()
+          housekeeping.runIfDue()
           return oneShot.recv(request, call)
         },
         begin: consumer => inbox.begin(consumer),
-        end: () => inbox.end(),
+        getHead: () => inbox.getHead(),
         follow: (reading, signal) => inbox.follow(reading, signal),
-        waiting: (request, most) => inbox.waiting(request, most),
+        countWaiting: (request, most) => inbox.countWaiting(request, most),
       }
     : inbox
 
@@ -153,10 +158,10 @@ const mediaOf = ({ downloads, kept, uploads }: Media): Gateway['media'] => ({
   download: (request, call) => downloads.download(request, call),
   // A message that was sent since it was listed is found among the sent ones.
   show: async (request, signal) =>
-    (await kept.show(request.row, signal)) ?? downloads.openSent(request, signal),
+    (await kept.openForApproval(request.row, signal)) ?? downloads.openSent(request, signal),
 })
 
-async function start({
+async function startRooms({
   receive: { pollingRole, oneShot },
   housekeeping,
   outbox,
@@ -172,11 +177,11 @@ async function start({
   }
   housekeeping.start()
   outbox.start()
-  delivery.start(() => pollingRole.polls)
+  delivery.start(() => pollingRole.isPolling)
   sessionEvents.start()
 }
 
-async function closed(
+async function closeRooms(
   { directory, receive, logins, outbox, sender, housekeeping, delivery, sessionEvents }: Rooms,
   { clock }: ReturnType<typeof open.openRuntime>,
 ): Promise<void> {
@@ -188,10 +193,10 @@ async function closed(
       delivery.stop().then(() => receive.pollingRole.stop()),
       receive.oneShot?.halt(),
       sender.close(sendGraceMs),
-      logins.closed(),
-      outbox.closed(),
-      housekeeping.closed(),
-      sessionEvents.closed(),
+      logins.waitUntilClosed(),
+      outbox.waitUntilClosed(),
+      housekeeping.waitUntilClosed(),
+      sessionEvents.waitForEnd(),
     ]),
     clock.sleep(closeMs, patience.signal),
   ])

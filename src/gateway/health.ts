@@ -49,16 +49,16 @@ export async function healthOf(
   }
   const trouble =
     'error' in found
-      ? unreadable(found.error)
-      : ((await store.upkeep.trouble()) ?? (poller.stuck ? stuck() : undefined))
+      ? unreadableError(found.error)
+      : ((await store.maintenance.checkWritable()) ?? (poller.isStuck ? stuckError() : undefined))
   const disk = (await space.isLow()) ? 'low' : 'ok'
   const isWell =
-    !trouble && !pollingRole.stalled && connected === all.length && failing === 0 && disk === 'ok'
+    !trouble && !pollingRole.isPollerStalled && connected === all.length && failing === 0 && disk === 'ok'
   return {
     status: isWell ? 'ok' : 'degraded',
     version,
     role: pollingRole.role,
-    stalled: pollingRole.stalled,
+    stalled: pollingRole.isPollerStalled,
     sessions: all.length,
     connected,
     ...(failing > 0 && { failing }),
@@ -69,10 +69,10 @@ export async function healthOf(
 }
 
 // Only errors written for callers: other errors may contain paths, and anybody may read the health.
-const unreadable = (error: unknown): SvcError =>
+const unreadableError = (error: unknown): SvcError =>
   error instanceof SvcError ? error : new SvcError('store_unavailable', 'the data directory cannot be read')
 
-const stuck = (): SvcError =>
+const stuckError = (): SvcError =>
   new SvcError('store_unavailable', 'messages that were received cannot be stored', {
     hint: 'Look at the log of svc for why; it tries again by itself.',
   })

@@ -1,15 +1,15 @@
 /** The history operation: pages of the log, newest first. */
 import type { HistoryPage, Message } from '../model/message.ts'
-import { sessionName } from '../model/session.ts'
+import { normalizeSessionName } from '../model/session.ts'
 import type { Views } from '../receive/view.ts'
-import { addressee } from '../send/plan.ts'
+import { resolveUserId } from '../send/plan.ts'
 import type { HistoryFilter } from '../storage/messages.ts'
-import type { Sessions } from '../storage/state.ts'
-import type { MessageLog, Names } from '../storage/store.ts'
+import type { SessionStore } from '../storage/state.ts'
+import type { MessageLog, UserNameStore } from '../storage/store.ts'
 
 export interface HistoryPorts {
-  store: { log: Pick<MessageLog, 'history'>; names: Pick<Names, 'called'> }
-  sessions: Pick<Sessions, 'get' | 'list'>
+  store: { log: Pick<MessageLog, 'search'>; names: Pick<UserNameStore, 'find'> }
+  sessions: Pick<SessionStore, 'get' | 'list'>
   views: Views
 }
 
@@ -21,9 +21,9 @@ export class History {
   }
 
   /** Resolves a user. A string that is not a known name is treated as an id, which may have no messages. */
-  async #meant(user: string, session: string | undefined): Promise<string> {
-    const isName = (await this.#ports.store.names.called(user)).length > 0
-    return isName ? addressee(this.#ports, { user, session }, 'user_id') : user
+  async #resolveUser(user: string, session: string | undefined): Promise<string> {
+    const isName = (await this.#ports.store.names.find(user)).length > 0
+    return isName ? resolveUserId(this.#ports, { user, session }, 'user_id') : user
   }
 
   /**
@@ -39,14 +39,14 @@ export class History {
   ): Promise<HistoryPage> {
     const { sessions, store, views } = this.#ports
     const { session: input, ...rest } = request
-    const name = input === undefined ? undefined : sessionName(input)
+    const name = input === undefined ? undefined : normalizeSessionName(input)
     // The stored spelling of the name. For a logged-out session, the caller's.
     const session = name === undefined ? undefined : ((await sessions.get(name))?.name ?? name)
-    const user_id = rest.user_id && (await this.#meant(rest.user_id, session))
-    const answer = views.answer({ hasRoom })
+    const user_id = rest.user_id && (await this.#resolveUser(rest.user_id, session))
+    const answer = views.createAnswer({ hasRoom })
     const { characters } = answer
     const filter = { ...rest, session, characters, ...(user_id && { user_id }) }
-    const page = await store.log.history(filter, signal)
+    const page = await store.log.search(filter, signal)
     const messages = await answer.take(page.rows)
     const { length } = messages
     const next = length < page.rows.length ? messages.at(-1)?.id : page.next_before

@@ -2,14 +2,14 @@
 import type { Media } from '../media/media.ts'
 import type { Runtime } from '../platform/runtime.ts'
 import type { Outbox } from '../send/outbox.ts'
-import type { Sessions } from '../storage/state.ts'
-import type { Upkeep } from '../storage/store.ts'
+import type { SessionStore } from '../storage/state.ts'
+import type { StoreMaintenance } from '../storage/store.ts'
 
 export interface HousekeepingPorts {
-  sessions: Pick<Sessions, 'sweep'>
-  upkeep: Pick<Upkeep, 'prune' | 'trustsClock'>
+  sessions: Pick<SessionStore, 'sweep'>
+  upkeep: Pick<StoreMaintenance, 'prune' | 'isClockTrusted'>
   media: Pick<Media, 'sweep'>
-  outbox: Pick<Outbox, 'tidy'>
+  outbox: Pick<Outbox, 'endStale'>
 }
 
 const everyMs = 10 * 60_000
@@ -32,44 +32,44 @@ export class Housekeeping {
 
   /** Runs maintenance at intervals until the service stops. */
   start(): void {
-    this.#work = this.#always()
+    this.#work = this.#runRepeatedly()
   }
 
   /** Runs maintenance once if it is due. For programs that a timer would keep alive without other work. */
-  whenDue(): void {
-    if (this.#runtime.clock.monotonic() - this.#doneAt > everyMs) this.#work = this.#once()
+  runIfDue(): void {
+    if (this.#runtime.clock.monotonic() - this.#doneAt > everyMs) this.#work = this.#runOnce()
   }
 
   /** Resolves when no maintenance is running. Abort `closing` first. */
-  async closed(): Promise<void> {
+  async waitUntilClosed(): Promise<void> {
     await this.#work
   }
 
-  async #always(): Promise<void> {
+  async #runRepeatedly(): Promise<void> {
     const { clock, closing, log } = this.#runtime
     await clock.sleep(firstMs, closing)
-    await this.#tidyFolders().catch(error => log.warn('half-written files not removed', { error }))
+    await this.#sweepFolders().catch(error => log.warn('half-written files not removed', { error }))
     while (!closing.aborted) {
-      await this.#once()
+      await this.#runOnce()
       await clock.sleep(everyMs, closing)
     }
   }
 
-  async #once(): Promise<void> {
+  async #runOnce(): Promise<void> {
     const { clock, closing, log } = this.#runtime
     const { media, outbox, upkeep } = this.#ports
     this.#doneAt = clock.monotonic()
     try {
-      await outbox.tidy()
+      await outbox.endStale()
       await upkeep.prune(closing)
     } catch (error) {
       if (!closing.aborted) log.error('store not pruned', { error })
     }
-    if (await upkeep.trustsClock())
+    if (await upkeep.isClockTrusted())
       await media.sweep().catch(error => log.warn('leftover files not removed', { error }))
   }
 
-  async #tidyFolders(): Promise<void> {
+  async #sweepFolders(): Promise<void> {
     const { clock, log } = this.#runtime
     const { sessions } = this.#ports
     const removed = await sessions.sweep(clock.now() - leftoverMs)

@@ -3,9 +3,9 @@
  * ever match it.
  */
 import type { Logins } from '../accounts/logins.ts'
-import { sessionKey, sessionName, sessionNotFound } from '../model/session.ts'
-import type { Who } from '../push/events.ts'
-import { addressee } from '../send/plan.ts'
+import { normalizeSessionName, sessionKeyOf, sessionNotFoundError } from '../model/session.ts'
+import type { SessionAndUser } from '../push/events.ts'
+import { resolveUserId } from '../send/plan.ts'
 import type { Storage } from '../storage/storage.ts'
 
 /**
@@ -14,21 +14,27 @@ import type { Storage } from '../storage/storage.ts'
  *
  * @throws SvcError `session_not_found`; `invalid_arguments` for a name of no user, or of several
  */
-export function meantBy({ state: { sessions }, store }: Pick<Storage, 'state' | 'store'>, logins: Logins) {
-  return async ({ session: input, user }: Who, field = 'user'): Promise<Who> => {
-    const name = input === undefined ? undefined : sessionName(input)
+export function createTargetResolver(
+  { state: { sessions }, store }: Pick<Storage, 'state' | 'store'>,
+  logins: Logins,
+) {
+  return async ({ session: input, user }: SessionAndUser, field = 'user'): Promise<SessionAndUser> => {
+    const name = input === undefined ? undefined : normalizeSessionName(input)
     const session = name === undefined ? undefined : ((await sessions.get(name))?.name ?? (await left(name)))
-    const id = user === undefined ? undefined : await addressee({ store, sessions }, { user, session }, field)
+    const id =
+      user === undefined ? undefined : await resolveUserId({ store, sessions }, { user, session }, field)
     return { ...(session !== undefined && { session }), ...(id !== undefined && { user: id }) }
   }
 
   /** Finds a session without files: one that is being logged in, or one that left messages or events. */
   async function left(session: string): Promise<string> {
     const { events, log } = store
-    const isPending = [...(await logins.pending())].some(name => sessionKey(name) === sessionKey(session))
-    if (isPending || (await log.history({ session, limit: 1, offset: 0 })).rows.length > 0) return session
-    const page = await events.after('', { session, types: ['session.status'], limit: 1 })
+    const isPending = [...(await logins.pendingNames())].some(
+      name => sessionKeyOf(name) === sessionKeyOf(session),
+    )
+    if (isPending || (await log.search({ session, limit: 1, offset: 0 })).rows.length > 0) return session
+    const page = await events.listAfter('', { session, types: ['session.status'], limit: 1 })
     if (page.events.length > 0) return session
-    throw sessionNotFound(session)
+    throw sessionNotFoundError(session)
   }
 }

@@ -1,6 +1,13 @@
 /** The Prometheus metrics: counted from events on the bus, or read from the store on request. */
 import type { Accounts } from '../accounts/accounts.ts'
-import { Counter, Durations, type Family, family, metricsText, processFamilies } from '../platform/metrics.ts'
+import {
+  Counter,
+  createFamily,
+  Durations,
+  type Family,
+  formatMetrics,
+  listProcessFamilies,
+} from '../platform/metrics.ts'
 import type { Bus, Runtime } from '../platform/runtime.ts'
 import type { Store } from '../storage/store.ts'
 import { tryOutcomes } from '../storage/webhooks.ts'
@@ -12,7 +19,7 @@ export interface MetricsPorts {
 }
 
 /** Maximum number of consumers in the metrics. Any caller can create new consumers. */
-const mostConsumers = 100
+const maxConsumers = 100
 
 export class Metrics {
   readonly #ports: MetricsPorts
@@ -62,34 +69,40 @@ export class Metrics {
   async text(): Promise<string> {
     const counted = [this.#requests, this.#polls, this.#messages, this.#sends, this.#deliveries]
     const families = await Promise.all(
-      [this.#sessions(), this.#outbox(), this.#consumers(), this.#readers(), this.#webhooks()].map(found =>
+      [
+        this.#readSessions(),
+        this.#readOutbox(),
+        this.#readConsumers(),
+        this.#readReaders(),
+        this.#readWebhooks(),
+      ].map(found =>
         found.catch((error): Family[] => {
           this.#runtime.log.warn('metrics cannot be looked up', { error })
           return []
         }),
       ),
     )
-    const build = family('svc_build_info', 'The version that runs; always 1.', [
+    const build = createFamily('svc_build_info', 'The version that runs; always 1.', [
       [{ version: this.#ports.version }, 1],
     ])
-    return metricsText([build, ...counted, ...families.flat(), ...processFamilies()])
+    return formatMetrics([build, ...counted, ...families.flat(), ...listProcessFamilies()])
   }
 
-  async #sessions(): Promise<Family[]> {
+  async #readSessions(): Promise<Family[]> {
     const sessions = await this.#ports.accounts.list()
     const now = this.#runtime.clock.now()
     return [
-      family(
+      createFamily(
         'svc_session_connected',
         'Whether a session is connected.',
         sessions.map(({ name, connected }) => [{ session: name }, connected ? 1 : 0]),
       ),
-      family(
+      createFamily(
         'svc_session_muted',
         'Whether WeChat may have muted the account of a session.',
         sessions.map(({ name, muted_since }) => [{ session: name }, muted_since === undefined ? 0 : 1]),
       ),
-      family(
+      createFamily(
         'svc_session_last_poll_age_seconds',
         'Time since WeChat last answered a poll of a session.',
         sessions.flatMap(({ name, last_poll_at }) =>
@@ -99,25 +112,25 @@ export class Metrics {
     ]
   }
 
-  async #outbox(): Promise<Family[]> {
-    const { messages, oldest_at } = await this.#ports.store.outbox.depth()
+  async #readOutbox(): Promise<Family[]> {
+    const { messages, oldest_at } = await this.#ports.store.outbox.getDepth()
     const ageMs = oldest_at === undefined ? 0 : Math.max(0, this.#runtime.clock.now() - oldest_at)
     return [
-      family('svc_outbox_messages', 'Messages that wait for their users.', [[{}, messages]]),
-      family('svc_outbox_oldest_age_seconds', 'Time since the call of the oldest of them.', [
+      createFamily('svc_outbox_messages', 'Messages that wait for their users.', [[{}, messages]]),
+      createFamily('svc_outbox_oldest_age_seconds', 'Time since the call of the oldest of them.', [
         [{}, ageMs / 1000],
       ]),
     ]
   }
 
-  async #webhooks(): Promise<Family[]> {
+  async #readWebhooks(): Promise<Family[]> {
     const { backlog, webhooks } = this.#ports.store
     const all = await webhooks.list()
     const lags = await Promise.all(
-      all.map(async ({ id, position }) => [{ endpoint: id }, await backlog.events(position)] as const),
+      all.map(async ({ id, position }) => [{ endpoint: id }, await backlog.countEvents(position)] as const),
     )
     return [
-      family(
+      createFamily(
         'svc_webhook_tries_total',
         'Tries to deliver events to an endpoint, by whatever process, by outcome.',
         all.flatMap(({ id, tries }) =>
@@ -125,8 +138,8 @@ export class Metrics {
         ),
         'counter',
       ),
-      family('svc_webhook_lag_events', 'Events in the log that an endpoint has not looked at.', lags),
-      family(
+      createFamily('svc_webhook_lag_events', 'Events in the log that an endpoint has not looked at.', lags),
+      createFamily(
         'svc_webhook_failing_seconds',
         'Time since nothing was delivered to an endpoint; 0 while it is well.',
         all.map(({ id, failing_since: since }) => [
@@ -137,10 +150,10 @@ export class Metrics {
     ]
   }
 
-  async #readers(): Promise<Family[]> {
-    const readers = await this.#ports.store.backlog.readers(mostConsumers)
+  async #readReaders(): Promise<Family[]> {
+    const readers = await this.#ports.store.backlog.listReaderLags(maxConsumers)
     return [
-      family(
+      createFamily(
         'svc_event_reader_lag_events',
         'Events after the stored position of a named reader of the stream. The position moves when the reader connects again and sends the cursor it has seen; until then this number grows, however fast it reads.',
         readers.map(({ reader, events }) => [{ consumer: reader }, events]),
@@ -148,12 +161,12 @@ export class Metrics {
     ]
   }
 
-  async #consumers(): Promise<Family[]> {
-    const lags = await this.#ports.store.backlog.lags(mostConsumers)
+  async #readConsumers(): Promise<Family[]> {
+    const lags = await this.#ports.store.backlog.listLags(maxConsumers)
     return [
-      family(
+      createFamily(
         'svc_consumer_lag_messages',
-        `Received messages that a consumer has not got yet; for the ${mostConsumers} that read last.`,
+        `Received messages that a consumer has not got yet; for the ${maxConsumers} that read last.`,
         lags.map(({ consumer, messages }) => [{ consumer }, messages]),
       ),
     ]

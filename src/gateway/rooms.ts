@@ -2,7 +2,7 @@
 import { mkdir, realpath } from 'node:fs/promises'
 import { Accounts } from '../accounts/accounts.ts'
 import { Logins } from '../accounts/logins.ts'
-import { routeTo } from '../accounts/route.ts'
+import { findRoute } from '../accounts/route.ts'
 import { Users } from '../accounts/users.ts'
 import type { Config } from '../config.ts'
 import { Api, type Upstream } from '../ilink/api.ts'
@@ -10,20 +10,20 @@ import { createCdn } from '../ilink/cdn.ts'
 import type { Fetch } from '../ilink/http.ts'
 import { Media } from '../media/media.ts'
 import type { MediaUpstream } from '../media/ports.ts'
-import { directCall } from '../model/call.ts'
+import { createDirectCall } from '../model/call.ts'
 import { quotaPerInbound, windowMs } from '../model/session.ts'
 import { type Clock, systemClock } from '../platform/clock.ts'
-import { apiFetch, judgedFetch } from '../platform/fetch.ts'
+import { apiFetch, fetchChecked } from '../platform/fetch.ts'
 import { ensurePrivateDir } from '../platform/files.ts'
 import { FreeSpace } from '../platform/free-space.ts'
 import type { Log } from '../platform/log.ts'
-import { Bus, named, type Runtime } from '../platform/runtime.ts'
-import { fetchSlots as permits } from '../platform/slots.ts'
-import { Delivery } from '../push/delivery.ts'
-import type { Meant } from '../push/events.ts'
+import { Bus, type Runtime, withLogName } from '../platform/runtime.ts'
+import { requestPermits as permits } from '../platform/slots.ts'
+import { WebhookDispatcher } from '../push/delivery.ts'
+import type { ResolveTarget } from '../push/events.ts'
 import { Feed } from '../push/feed.ts'
-import { SessionEvents } from '../push/sessions.ts'
-import { linkTo } from '../push/signature.ts'
+import { SessionEventWriter } from '../push/sessions.ts'
+import { createSignedLink } from '../push/signature.ts'
 import { Webhooks } from '../push/webhooks.ts'
 import { Inbox } from '../receive/inbox.ts'
 import { OneShot } from '../receive/one-shot.ts'
@@ -34,10 +34,10 @@ import { Views } from '../receive/view.ts'
 import { Outbox } from '../send/outbox.ts'
 import { Sender } from '../send/send.ts'
 import { Worker } from '../send/worker.ts'
-import { mediaPlaces } from '../storage/sqlite/media-folder.ts'
+import { openMediaStores } from '../storage/sqlite/media-folder.ts'
 import { openStorage } from '../storage/sqlite/open.ts'
-import type { meantBy } from './meant.ts'
-import { SandboxClock, sandboxFetch } from './sandbox-fetch.ts'
+import type { createTargetResolver } from './meant.ts'
+import { createSandboxFetch, SandboxClock } from './sandbox-fetch.ts'
 
 export interface GatewayOptions {
   config: Config
@@ -86,7 +86,7 @@ export async function openDirectory({ config, store: path }: GatewayOptions, { c
   const views = new Views(store.log, log.child('store'))
   const space = new FreeSpace(basePath, config.keepFreeBytes)
   const placed = { mediaRoot: folders.mediaRoot, space, clock, log: log.child('media') }
-  const places = mediaPlaces(placed, config.maxUploadBytes)
+  const places = openMediaStores(placed, config.maxUploadBytes)
   return { ...storage, folders, places, views, shared: path !== false, space }
 }
 
@@ -102,14 +102,15 @@ export function connect(
   const trustedHosts = new Set([new URL(loginUrl).host, new URL(cdnUrl).host])
   const trusted = (url: URL) => trustedHosts.has(url.host)
   // WeChat's answers contain further addresses for accounts and media. Those are checked.
-  const judged: Fetch = (url, init) => (trusted(new URL(url)) ? apiFetch : judgedFetch)(url, init)
-  const fetch = sandboxUrl === undefined ? judged : sandboxFetch(apiFetch, sandboxUrl, log, sandboxClock)
+  const judged: Fetch = (url, init) => (trusted(new URL(url)) ? apiFetch : fetchChecked)(url, init)
+  const fetch =
+    sandboxUrl === undefined ? judged : createSandboxFetch(apiFetch, sandboxUrl, log, sandboxClock)
   return {
-    api: new Api({ fetch, channelVersion: config.channelVersion, version, slots: permits }),
+    api: new Api({ fetch, channelVersion: config.channelVersion, version, permits }),
     account: bot => ({ base_url: sandboxUrl ?? bot.base_url, token: bot.token }),
     loginUrl,
     sandboxed: sandboxUrl !== undefined,
-    cdn: createCdn({ fetch: judged, trusted, slots: permits.media, clock }),
+    cdn: createCdn({ fetch: judged, trusted, permits: permits.media, clock }),
     cdnUrl,
     trusted,
   }
@@ -127,17 +128,20 @@ export function openReceive(
   const { bus } = runtime
   const ingest: Directory['ingest'] = async batch => {
     const ingested = await directory.ingest(batch)
-    if (batch.messages.length > 0) bus.tell('committed', batch)
+    if (batch.messages.length > 0) bus.notify('committed', batch)
     for (const [nth, row] of ingested.rows.entries())
-      if (row !== 'duplicate') bus.tell('received', batch.messages[nth]!.msg_type)
+      if (row !== 'duplicate') bus.notify('received', batch.messages[nth]!.msg_type)
     return ingested
   }
-  const poller = new Poller({ upstream, sessions, ingest, slots: permits.polls }, named(runtime, 'poller'))
+  const poller = new Poller(
+    { upstream, sessions, ingest, permits: permits.polls },
+    withLogName(runtime, 'poller'),
+  )
   const polling = { leases, poller, shared }
-  const pollingRole = new PollingRole(polling, named(runtime, 'polling'))
-  const inbox = new Inbox({ store, sessions, views }, named(runtime, 'inbox'))
-  const oneShot = isOneShot ? new OneShot({ ...polling, inbox }, named(runtime, 'recv')) : undefined
-  const check = new TokenCheck({ sessions, oneShot }, named(runtime, 'check'))
+  const pollingRole = new PollingRole(polling, withLogName(runtime, 'polling'))
+  const inbox = new Inbox({ store, sessions, views }, withLogName(runtime, 'inbox'))
+  const oneShot = isOneShot ? new OneShot({ ...polling, inbox }, withLogName(runtime, 'recv')) : undefined
+  const check = new TokenCheck({ sessions, oneShot }, withLogName(runtime, 'check'))
   return { poller, pollingRole, inbox, oneShot, check }
 }
 
@@ -156,7 +160,7 @@ export function openAccounts(
     sessions: pollingRole.role === 'poller' ? permits.polls.size : Number.POSITIVE_INFINITY,
   })
   const ports = { upstream, sessions: state.sessions, flows: state.logins, most, oneShot }
-  const logins = new Logins(ports, named(runtime, 'logins'))
+  const logins = new Logins(ports, withLogName(runtime, 'logins'))
   const accounts = new Accounts({ state, store, poller, logins, check }, runtime)
   return { logins, accounts, users: new Users(accounts, { state, store }, runtime) }
 }
@@ -167,7 +171,7 @@ export const openMedia = (
   upstream: MediaUpstream,
   runtime: Runtime,
 ): Media =>
-  new Media({ upstream, store, views, folders, places, space, maxUploadBytes }, named(runtime, 'media'))
+  new Media({ upstream, store, views, folders, places, space, maxUploadBytes }, withLogName(runtime, 'media'))
 
 /** Opens sending: caller → outbox → WeChat. */
 export function openSend(
@@ -179,22 +183,22 @@ export function openSend(
     accounts,
     media,
     resolveTarget,
-  }: { accounts: Accounts; media: Media; resolveTarget: ReturnType<typeof meantBy> },
+  }: { accounts: Accounts; media: Media; resolveTarget: ReturnType<typeof createTargetResolver> },
   runtime: Runtime,
 ) {
   const rules = { quota: quotaPerInbound, windowMs, pace, patienceMs: sendPatienceMs }
   const ports = { upstream, state, check, store, media, rules }
-  const worker = new Worker(ports, named(runtime, 'send'))
+  const worker = new Worker(ports, withLogName(runtime, 'send'))
   const outbox = new Outbox(
-    { state, store, worker, media, rules, meant: resolveTarget },
-    named(runtime, 'outbox'),
+    { state, store, worker, media, rules, resolveTarget },
+    withLogName(runtime, 'outbox'),
   )
-  const route = (to: string, session: string | undefined) => routeTo(accounts, to, session)
+  const route = (to: string, session: string | undefined) => findRoute(accounts, to, session)
   const resolveUser = async (user: string, session: string | undefined) =>
     (await resolveTarget({ user, session }, 'to')).user ?? user
   return {
     outbox,
-    sender: new Sender({ ...ports, worker, meant: resolveUser, route }, named(runtime, 'send')),
+    sender: new Sender({ ...ports, worker, resolveUser, route }, withLogName(runtime, 'send')),
   }
 }
 
@@ -205,50 +209,50 @@ export const openSessionEvents = (
   { pollingRole }: Receive,
   runtime: Runtime,
 ) =>
-  new SessionEvents(
+  new SessionEventWriter(
     {
       events: store.events,
       sessions: state.sessions,
-      shown: records => accounts.shown(records),
-      polls: () => pollingRole.role === 'poller',
+      toSessions: records => accounts.toSessions(records),
+      isPolling: () => pollingRole.role === 'poller',
     },
-    named(runtime, 'sessions'),
+    withLogName(runtime, 'sessions'),
   )
 
 /** Opens push: events → webhooks. `address`: the public address of this service. */
 export function openPush(
   { store, views }: Directory,
-  resolveTarget: Meant,
+  resolveTarget: ResolveTarget,
   sender: Sender,
   address: { url?: string | undefined },
   runtime: Runtime,
 ) {
   const { clock } = runtime
-  const { events, log, upkeep, webhooks } = store
-  const delivery = new Delivery(
+  const { events, log, maintenance, webhooks } = store
+  const delivery = new WebhookDispatcher(
     {
       webhooks,
       events,
       feed: new Feed({ events, log, views }),
-      trustsClock: () => upkeep.trustsClock(),
-      links({ id: webhook, link_key }) {
+      isClockReliable: () => maintenance.isClockTrusted(),
+      createLinks({ id: webhook, link_key }) {
         const { url } = address
         if (url === undefined) return undefined
         const link = (message_id: string, item: string) =>
-          `${url}${linkTo(link_key, { webhook, message_id, item }, clock.now())}`
-        return { media: (id, item) => link(id, String(item)), whole: id => link(id, 'message') }
+          `${url}${createSignedLink(link_key, { webhook, message_id, item }, clock.now())}`
+        return { linkMedia: (id, item) => link(id, String(item)), linkMessage: id => link(id, 'message') }
       },
-      async reply(webhook, { id, session, user }, text) {
+      async sendReply(webhook, { id, session, user }, text) {
         const request = { to: user, text, session, media: [], idempotency_key: id }
         const by = { kind: 'webhook', id: webhook.id } as const
-        await sender.send(request, directCall({ by, signal: runtime.closing }))
+        await sender.send(request, createDirectCall({ by, signal: runtime.closing }))
       },
     },
-    named(runtime, 'webhooks'),
+    withLogName(runtime, 'webhooks'),
   )
   const message = async (id: string) => {
-    const [row] = (await log.byMessageIds([id])).rows
-    return row && views.of(row)
+    const [row] = (await log.getByMessageIds([id])).rows
+    return row && views.toMessage(row)
   }
-  return { delivery, webhooks: new Webhooks({ webhooks, events, meant: resolveTarget, message, clock }) }
+  return { delivery, webhooks: new Webhooks({ webhooks, events, resolveTarget, getMessage: message, clock }) }
 }

@@ -2,7 +2,7 @@
  * Requests to the sandbox, and its clock. The sandbox runs in one process; other processes use it and may
  * outlive it.
  */
-import { type Fetch, type FetchInit, type ILinkError, networkError } from '../ilink/http.ts'
+import { type Fetch, type FetchInit, type ILinkError, networkErrorOf } from '../ilink/http.ts'
 import { sandboxClockHeader } from '../ilink/wire.ts'
 import type { Clock } from '../platform/clock.ts'
 import type { Log } from '../platform/log.ts'
@@ -24,7 +24,7 @@ export class SandboxClock implements Clock {
   }
 
   /** Takes over the time in an answer. */
-  follow(response: Response): void {
+  takeTime(response: Response): void {
     this.#aheadMs = Number(response.headers.get(sandboxClockHeader) ?? this.#aheadMs)
   }
 
@@ -32,7 +32,7 @@ export class SandboxClock implements Clock {
   async ask(fetch: Fetch): Promise<void> {
     const init: FetchInit = { method: 'GET', signal: AbortSignal.timeout(2000) }
     const response = await fetch(`${this.#url}/phone/stats`, init).catch(() => undefined)
-    if (response) this.follow(response)
+    if (response) this.takeTime(response)
     await response?.body?.cancel()
   }
 
@@ -61,13 +61,13 @@ export class SandboxClock implements Clock {
  * Wraps `fetch` for the simulated WeChat at `url`: its errors name the simulated WeChat. A missing sandbox
  * is logged once, until it is back. `clock` takes over the time in each answer.
  */
-export function sandboxFetch(fetch: Fetch, url: string, log: Log, clock?: SandboxClock): Fetch {
+export function createSandboxFetch(fetch: Fetch, url: string, log: Log, clock?: SandboxClock): Fetch {
   let isLogged = false
   return async (address: string, init: FetchInit) => {
     try {
       const response = await fetch(address, init)
       isLogged = false
-      clock?.follow(response)
+      clock?.takeTime(response)
       return response
     } catch (error) {
       if (init.signal?.aborted) throw error
@@ -88,5 +88,5 @@ export function sandboxError(error: unknown, url: string): ILinkError {
   const { port } = new URL(url)
   const keep = `svc sandbox${port && ` --sandbox-port ${port}`}`
   const hint = `It ended with the process that ran it. Try again in some seconds, or keep it running with: ${keep} (for the same directory).`
-  return networkError(error, undefined, 'the simulated WeChat', { hint })
+  return networkErrorOf(error, undefined, 'the simulated WeChat', { hint })
 }

@@ -3,7 +3,7 @@
  * client.
  */
 import type { BotInfo } from '../model/session.ts'
-import type { FetchSlots } from '../platform/slots.ts'
+import type { RequestPermits } from '../platform/slots.ts'
 import { type SealedFile, uploadTypeOf } from './encode.ts'
 import { countOf, filledOf, idOf, objectOf } from './fields.ts'
 import {
@@ -76,7 +76,7 @@ export interface ApiOptions {
    * Limits the requests of each kind at the same time; unlimited by default. `getUpdates` leaves this to its
    * caller.
    */
-  slots?: Pick<FetchSlots, 'polls' | 'logins' | 'sends'>
+  permits?: Pick<RequestPermits, 'polls' | 'logins' | 'sends'>
 }
 
 /** Limit for one response with messages. */
@@ -106,13 +106,13 @@ interface CallOptions {
   signal?: AbortSignal
   emptyOk?: boolean
   limitBytes?: number
-  /** The kind of slot that the request takes. */
-  kind?: keyof NonNullable<ApiOptions['slots']>
+  /** The kind of permit that the request takes. */
+  kind?: keyof NonNullable<ApiOptions['permits']>
 }
 
-const sending: CallOptions = { timeoutMs: sendMs, kind: 'sends' }
-const brief: CallOptions = { timeoutMs: briefMs, kind: 'sends' }
-const notice: CallOptions = { timeoutMs: briefMs, emptyOk: true, kind: 'polls' }
+const sendOptions: CallOptions = { timeoutMs: sendMs, kind: 'sends' }
+const briefOptions: CallOptions = { timeoutMs: briefMs, kind: 'sends' }
+const noticeOptions: CallOptions = { timeoutMs: briefMs, emptyOk: true, kind: 'polls' }
 
 /** All endpoints, for one client version. */
 export class Api {
@@ -208,24 +208,24 @@ export class Api {
 
   /** Reports that polling begins; best effort. @throws ILinkError */
   async notifyStart(account: Account, signal?: AbortSignal): Promise<void> {
-    await this.#post(account, 'msg/notifystart', {}, { ...notice, signal })
+    await this.#post(account, 'msg/notifystart', {}, { ...noticeOptions, signal })
   }
 
   /** Reports that polling ends; best effort. @throws ILinkError */
   async notifyStop(account: Account, signal?: AbortSignal): Promise<void> {
-    await this.#post(account, 'msg/notifystop', {}, { ...notice, signal })
+    await this.#post(account, 'msg/notifystop', {}, { ...noticeOptions, signal })
   }
 
   /**
    * Hands one message to upstream. `message_id` is missing on older servers; on newer ones its absence is
    * suspect.
    *
-   * @param message from `outgoingMessage`
+   * @param message from `createOutgoingMessage`
    * @throws ILinkError; `neverSent` means that it certainly did not arrive, `refused` that upstream did not
    *   accept it
    */
   async sendMessage(account: Account, message: WeixinMessage, signal?: AbortSignal) {
-    const options = { ...sending, signal, emptyOk: true }
+    const options = { ...sendOptions, signal, emptyOk: true }
     const { fields } = await this.#post(account, 'sendmessage', { msg: message }, options)
     return { message_id: idOf(fields.message_id) }
   }
@@ -246,7 +246,7 @@ export class Api {
       aeskey: upload.aesKeyHex,
       no_need_thumb: true,
     }
-    const { fields } = await this.#post(account, 'getuploadurl', body, { ...sending, signal })
+    const { fields } = await this.#post(account, 'getuploadurl', body, { ...sendOptions, signal })
     const url = filledOf(fields.upload_full_url)
     const uploadParam = filledOf(fields.upload_param)
     if (url !== undefined && /^https?:/i.test(url) && URL.canParse(url)) return { url }
@@ -257,7 +257,7 @@ export class Api {
   /** Returns the ticket that `sendTyping` needs; undefined when upstream gives none. @throws ILinkError */
   async getConfig(account: Account, userId: string, contextToken?: string, signal?: AbortSignal) {
     const body = { ilink_user_id: userId, ...(contextToken && { context_token: contextToken }) }
-    const { fields } = await this.#post(account, 'getconfig', body, { ...brief, signal })
+    const { fields } = await this.#post(account, 'getconfig', body, { ...briefOptions, signal })
     return { typing_ticket: filledOf(fields.typing_ticket) }
   }
 
@@ -268,7 +268,7 @@ export class Api {
     signal?: AbortSignal,
   ): Promise<void> {
     const body = { ilink_user_id: userId, typing_ticket: ticket, status: typing ? 1 : 2 }
-    await this.#post(account, 'sendtyping', body, { ...brief, signal, emptyOk: true })
+    await this.#post(account, 'sendtyping', body, { ...briefOptions, signal, emptyOk: true })
   }
 
   /** Sends a request of a bot: with its token, and with `base_info` in the body. */
@@ -281,7 +281,7 @@ export class Api {
 
   /** POSTs the body. Without a body it sends a GET, which the login status needs. */
   #request(url: string, { kind, ...rest }: CallOptions, body?: string, token?: string): Promise<Reply> {
-    const { fetch, slots } = this.#options
+    const { fetch, permits } = this.#options
     const headers = {
       ...(body !== undefined && {
         'Content-Type': 'application/json',
@@ -292,7 +292,7 @@ export class Api {
       ...(token !== undefined && { Authorization: `Bearer ${token.trim()}` }),
     }
     const method = body === undefined ? 'GET' : 'POST'
-    return exchange(fetch, { url, method, headers, body, slots: kind && slots?.[kind], ...rest })
+    return exchange(fetch, { url, method, headers, body, permits: kind && permits?.[kind], ...rest })
   }
 }
 

@@ -2,11 +2,11 @@
 import { SvcError } from '../model/error.ts'
 import { backoffMs, type Clock, systemClock } from '../platform/clock.ts'
 import { fetchPublic } from '../platform/fetch.ts'
-import type { Slots } from '../platform/slots.ts'
-import { type ByteSource, decryptStream, paddedSize, parseAesKey } from './crypto.ts'
+import type { Permits } from '../platform/slots.ts'
+import { type ByteSource, decryptStream, paddedSizeOf, parseAesKey } from './crypto.ts'
 import type { MediaReference } from './decode.ts'
-import { type Fetch, ILinkError, isILinkError, joinUrl, saidIn } from './http.ts'
-import { complete, exactly, streamOf, watchIdle } from './progress.ts'
+import { type Fetch, ILinkError, isILinkError, joinUrl, upstreamTextOf } from './http.ts'
+import { streamOf, watchIdle, yieldComplete, yieldExactly } from './progress.ts'
 
 export interface CdnUpload {
   /** `upload_full_url` of getuploadurl. Without it the URL is built from the next three fields. */
@@ -53,7 +53,7 @@ export interface CdnOptions {
    */
   patienceMs?: number
   /** Limits the transfers at the same time; unlimited by default. */
-  slots?: Slots
+  permits?: Permits
 }
 
 /** The specification says PUT, but this CDN needs POST and answers PUT with 404 (notes 2.9). */
@@ -79,7 +79,7 @@ const rememberedHosts = 200
 type Method = 'PUT' | 'POST'
 
 /** What every transfer needs: the options with defaults filled in. */
-type Line = Required<Omit<CdnOptions, 'slots'>> & Pick<CdnOptions, 'slots'>
+type TransferOptions = Required<Omit<CdnOptions, 'permits'>> & Pick<CdnOptions, 'permits'>
 
 export interface Cdn {
   /**
@@ -110,16 +110,16 @@ export function createCdn(options: CdnOptions): Cdn {
     idleMs: defaultIdleMs,
     patienceMs: defaultPatienceMs,
   }
-  const line: Line = { ...defaults, ...options }
+  const line: TransferOptions = { ...defaults, ...options }
   const methods = new Map<string, Method>()
   return {
-    upload: upload => uploadTo(line, methods, upload),
+    upload: upload => uploadWithRetries(line, methods, upload),
     download: (media, where) => openDownload(line, media, where),
   }
 }
 
 /** Runs `attempt` up to three times, with pauses. Stops at once on an error that a repeat cannot fix. */
-async function persist<T>(
+async function retry<T>(
   clock: Clock,
   signal: AbortSignal | undefined,
   attempt: () => Promise<T>,
@@ -137,18 +137,18 @@ async function persist<T>(
   }
 }
 
-async function uploadTo(
-  line: Line,
+async function uploadWithRetries(
+  line: TransferOptions,
   methods: Map<string, Method>,
   upload: CdnUpload,
 ): Promise<{ downloadParam: string }> {
-  const url = upload.url ?? uploadUrl(upload)
+  const url = upload.url ?? uploadUrlOf(upload)
   const { host } = new URL(url)
   const isFixed = postHosts.has(host)
   let method = isFixed ? 'POST' : (methods.get(host) ?? 'PUT')
   let isSwitched = isFixed
   const silence = { leftMs: line.patienceMs }
-  const downloadParam = await persist(
+  const downloadParam = await retry(
     line.clock,
     upload.signal,
     async () => {
@@ -179,19 +179,19 @@ async function uploadTo(
  * @returns the download parameter
  */
 async function uploadOnce(
-  line: Line,
+  line: TransferOptions,
   url: string,
   method: Method,
   upload: CdnUpload,
   silence: { leftMs: number },
 ): Promise<string> {
   const { cipherSize, progress, signal } = upload
-  using _slot = await line.slots?.take(signal)
+  using _slot = await line.permits?.take(signal)
   const buffersMs = Math.min(cipherSize, bufferedBytes) / slowestBytesPerMs
   const idleMs = Math.min(line.idleMs, uploadIdleMs, silence.leftMs)
   const watch = watchIdle(idleMs + buffersMs, signal)
   const source: { failed?: unknown } = {}
-  const body = exactly(upload.body(), cipherSize, watch, { source, progress })
+  const body = yieldExactly(upload.body(), cipherSize, watch, { source, progress })
   try {
     const response = await line.fetch(url, {
       method,
@@ -204,10 +204,10 @@ async function uploadOnce(
       await response.body?.cancel().catch(() => {})
       return param
     }
-    throw await answeredBadly('upload', response)
+    throw await readCdnError('upload', response)
   } catch (error) {
     // An error in the source also ends the request, whose own error then says less.
-    const failed = source.failed ?? watch.translated(error, 'CDN upload')
+    const failed = source.failed ?? watch.translate(error, 'CDN upload')
     if (isILinkError(failed, 'timeout')) silence.leftMs -= idleMs
     throw failed
   } finally {
@@ -218,37 +218,37 @@ async function uploadOnce(
 }
 
 async function openDownload(
-  line: Line,
+  line: TransferOptions,
   media: MediaReference,
   { cdnUrl, signal }: CdnDownload,
 ): Promise<OpenedDownload> {
   const key = keyOf(media)
-  const url = downloadUrl(media, cdnUrl)
+  const url = downloadUrlOf(media, cdnUrl)
   const open = line.trusted(url) || url.host === new URL(cdnUrl).host ? openDirect : openGuarded
-  const slot = await line.slots?.take(signal)
+  const slot = await line.permits?.take(signal)
   const watch = watchIdle(line.idleMs, signal)
   const stop = () => {
     watch.stop()
     slot?.[Symbol.dispose]()
   }
   try {
-    const { body, size } = await persist(line.clock, signal, async () => {
+    const { body, size } = await retry(line.clock, signal, async () => {
       try {
         return await open(line, url, watch.signal)
       } catch (error) {
-        throw watch.translated(error, 'CDN download')
+        throw watch.translate(error, 'CDN download')
       }
     })
-    const cipher = complete(body, size, watch)
+    const cipher = yieldComplete(body, size, watch)
     const chunks = key ? decryptStream(cipher, key) : cipher
     // Read the first chunk before returning: a stream that fails later ends a response whose status is
     // already sent.
     const first = await chunks.next()
     const stream = streamOf(chunks, stop, first)
-    return { stream, size: plainSize(media, size, key !== undefined) }
+    return { stream, size: plainSizeOf(media, size, key !== undefined) }
   } catch (error) {
     stop()
-    throw downloadError(error)
+    throw downloadErrorOf(error)
   }
 }
 
@@ -259,7 +259,7 @@ interface OpenedBody {
 }
 
 /** Downloads from upstream and the CDN. A redirect target counts as any other address. */
-async function openDirect(line: Line, url: URL, signal: AbortSignal): Promise<OpenedBody> {
+async function openDirect(line: TransferOptions, url: URL, signal: AbortSignal): Promise<OpenedBody> {
   const response = await line.fetch(url.href, { method: 'GET', signal })
   const location = response.headers.get('location')
   if (response.status >= 300 && response.status < 400 && location !== null) {
@@ -267,7 +267,7 @@ async function openDirect(line: Line, url: URL, signal: AbortSignal): Promise<Op
     const target = URL.parse(location, url.href)
     if (target) return openGuarded(line, target, signal)
   }
-  if (response.status !== 200) throw await answeredBadly('download', response)
+  if (response.status !== 200) throw await readCdnError('download', response)
   const stated = Number(response.headers.get('content-length') ?? Number.NaN)
   const exact = stated >= 0 && !response.headers.get('content-encoding')
   return { body: response.body ?? [], size: exact ? stated : undefined }
@@ -275,7 +275,7 @@ async function openDirect(line: Line, url: URL, signal: AbortSignal): Promise<Op
 
 /** Downloads from any other address. */
 const openGuarded = (
-  { guarded, trusted, idleMs }: Line,
+  { guarded, trusted, idleMs }: TransferOptions,
   url: URL,
   signal: AbortSignal,
 ): Promise<OpenedBody> =>
@@ -298,19 +298,19 @@ const isFinal = (error: ILinkError) =>
  * A URL cannot hold a lone surrogate. After the replacement, the CDN reports that it does not know the
  * parameter.
  */
-const encoded = (param: string) => encodeURIComponent(param.toWellFormed())
+const encodeParam = (param: string) => encodeURIComponent(param.toWellFormed())
 
-function uploadUrl({ cdnUrl, uploadParam, filekey }: CdnUpload): string {
+function uploadUrlOf({ cdnUrl, uploadParam, filekey }: CdnUpload): string {
   if (uploadParam === undefined) throw new ILinkError('malformed', 'CDN upload: no upload address')
-  const query = `encrypted_query_param=${encoded(uploadParam)}&filekey=${encoded(filekey)}`
+  const query = `encrypted_query_param=${encodeParam(uploadParam)}&filekey=${encodeParam(filekey)}`
   return joinUrl(cdnUrl, `upload?${query}`)
 }
 
-function downloadUrl({ info }: MediaReference, cdnUrl: string): URL {
+function downloadUrlOf({ info }: MediaReference, cdnUrl: string): URL {
   const full = info.full_url
   if (full && /^https?:/i.test(full) && URL.canParse(full)) return new URL(full)
   if (info.encrypt_query_param) {
-    const query = `encrypted_query_param=${encoded(info.encrypt_query_param)}`
+    const query = `encrypted_query_param=${encodeParam(info.encrypt_query_param)}`
     return new URL(joinUrl(cdnUrl, `download?${query}`))
   }
   throw new SvcError('no_media', 'This item has no address to download from')
@@ -327,13 +327,13 @@ function keyOf({ info, kind }: MediaReference) {
 }
 
 /** Returns the size where it is certain: of plain media, or when upstream's size fits the ciphertext. */
-function plainSize(media: MediaReference, cipherSize: number | undefined, encrypted: boolean) {
+function plainSizeOf(media: MediaReference, cipherSize: number | undefined, encrypted: boolean) {
   if (!encrypted) return cipherSize
-  return media.size !== undefined && paddedSize(media.size) === cipherSize ? media.size : undefined
+  return media.size !== undefined && paddedSizeOf(media.size) === cipherSize ? media.size : undefined
 }
 
-async function answeredBadly(what: string, response: Response): Promise<ILinkError> {
-  const errmsg = saidIn(response.headers.get('x-error-message'))
+async function readCdnError(what: string, response: Response): Promise<ILinkError> {
+  const errmsg = upstreamTextOf(response.headers.get('x-error-message'))
   await response.body?.cancel().catch(() => {})
   const lacking = response.status === 200 ? ' without its download parameter' : ''
   const detail = `CDN ${what}: HTTP ${response.status}${lacking}${errmsg ? `: ${errmsg}` : ''}`
@@ -341,7 +341,7 @@ async function answeredBadly(what: string, response: Response): Promise<ILinkErr
 }
 
 /** Maps a failed download to an SvcError. */
-function downloadError(error: unknown): unknown {
+function downloadErrorOf(error: unknown): unknown {
   const status = isILinkError(error)
     ? error.facts.status
     : error instanceof SvcError

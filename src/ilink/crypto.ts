@@ -7,7 +7,7 @@ import { Buffer } from 'node:buffer'
 import process from 'node:process'
 import { SvcError } from '../model/error.ts'
 import { nodeCrypto, randomBytes } from '../platform/lazy-crypto.ts'
-import { release } from '../platform/memory.ts'
+import { freeBuffer } from '../platform/memory.ts'
 
 const hexKey = /^[0-9a-f]{32}$/i
 
@@ -37,7 +37,7 @@ export const randomHexKey = (): string => randomBytes(16).toString('hex')
 export const keyB64OfHex = (hex: string): string => Buffer.from(hex, 'latin1').toString('base64')
 
 /** Returns the ciphertext bytes for `size` plaintext bytes. PKCS7 always adds 1 to 16. */
-export const paddedSize = (size: number): number => Math.floor(size / 16) * 16 + 16
+export const paddedSizeOf = (size: number): number => Math.floor(size / 16) * 16 + 16
 
 export type ByteSource = AsyncIterable<Uint8Array> | Iterable<Uint8Array>
 
@@ -50,13 +50,13 @@ const joinedBytes = 128 * 1024
  */
 export async function* encryptStream(source: ByteSource, key: Buffer): AsyncGenerator<Uint8Array> {
   const cipher = nodeCrypto().createCipheriv('aes-128-ecb', key, null)
-  for await (const chunk of gathered(source)) {
+  for await (const chunk of joinChunks(source)) {
     const out = cipher.update(chunk)
     if (out.length === 0) continue
     yield out
     // Bun has copied the chunk by now. The fetch of Node and of Deno requests the next chunk before it sends
     // this one.
-    if (process.versions.bun) release(out)
+    if (process.versions.bun) freeBuffer(out)
   }
   yield cipher.final()
 }
@@ -73,7 +73,7 @@ export async function* decryptStream(source: ByteSource, key: Buffer): AsyncGene
   const decipher = nodeCrypto().createDecipheriv('aes-128-ecb', key, null)
   let size = 0
   let pending: Uint8Array | undefined
-  for await (const chunk of gathered(source, { own: true })) {
+  for await (const chunk of joinChunks(source, { own: true })) {
     size += chunk.length
     const out = decipher.update(chunk)
     if (pending && pending.length > 0) yield pending
@@ -97,7 +97,7 @@ export async function* decryptStream(source: ByteSource, key: Buffer): AsyncGene
  * Joins small chunks and passes large ones on, in order. All joined chunks share one buffer: each is valid
  * only until the next one is requested.
  */
-async function* gathered(source: ByteSource, { own = false } = {}): AsyncGenerator<Uint8Array> {
+async function* joinChunks(source: ByteSource, { own = false } = {}): AsyncGenerator<Uint8Array> {
   const joined = Buffer.allocUnsafe(joinedBytes)
   let filled = 0
   for await (const chunk of source) {
@@ -111,7 +111,7 @@ async function* gathered(source: ByteSource, { own = false } = {}): AsyncGenerat
       joined.set(chunk, filled)
       filled += chunk.length
     }
-    if (own && chunk.length === chunk.buffer.byteLength) release(chunk)
+    if (own && chunk.length === chunk.buffer.byteLength) freeBuffer(chunk)
   }
   if (filled > 0) yield joined.subarray(0, filled)
 }

@@ -1,10 +1,10 @@
 /**
- * Decodes wire messages: `summary` for the columns of the store, `decodeMessage` for callers, `mediaOf` for
+ * Decodes wire messages: `summaryOf` for the columns of the store, `decodeMessage` for callers, `mediaOf` for
  * downloads. None of them throws because of a message's fields: a malformed message is UNKNOWN, with the
  * fields that can be read.
  */
 import type { MediaInfo, MediaKind, Message, MessageItem, MessageKind } from '../model/message.ts'
-import { defined } from '../platform/fields.ts'
+import { withoutUndefined } from '../platform/fields.ts'
 import { nodeCrypto } from '../platform/lazy-crypto.ts'
 import { parseAesKey } from './crypto.ts'
 import { countOf, filledOf, idOf, kindOfItem, objectOf, payloadOfKind, textOf, timeOf } from './fields.ts'
@@ -16,7 +16,7 @@ type Fields = Record<string, unknown>
 
 /** The fields of a message that the store's columns and the poller need. */
 export interface Summary {
-  /** Upstream's id; undefined when upstream sent none (then use `derivedId`). */
+  /** Upstream's id; undefined when upstream sent none (then use `derivedIdOf`). */
   message_id?: string
   from_user: string
   to_user: string
@@ -30,11 +30,11 @@ export interface Summary {
   group_id?: string
   /** Secret. */
   contextToken?: string
-  /** The same when the same content arrives again under a new id or token; see the function `contentHash`. */
+  /** The same when the same content arrives again under a new id or token; see `contentHashOf`. */
   contentHash: string
 }
 
-export function summary(message: WeixinMessage, receivedAt: number): Summary {
+export function summaryOf(message: WeixinMessage, receivedAt: number): Summary {
   const items = itemsOf(message)
   const created = timeOf(message.create_time_ms)
   return {
@@ -42,17 +42,17 @@ export function summary(message: WeixinMessage, receivedAt: number): Summary {
     from_user: userOf(message.from_user_id) ?? '',
     to_user: userOf(message.to_user_id) ?? '',
     msg_type: kindOfFirst(items),
-    text: joinedText(items, true),
+    text: joinTexts(items, true),
     timestamp: created ?? receivedAt,
     timed: created !== undefined,
     group_id: filledOf(message.group_id),
     contextToken: filledOf(message.context_token),
-    contentHash: contentHash(items),
+    contentHash: contentHashOf(items),
   }
 }
 
 /** Returns the summary of a message that cannot be parsed. The hash is that of its JSON text. */
-export function unreadSummary(raw: string, receivedAt: number): Summary {
+export function unreadSummaryOf(raw: string, receivedAt: number): Summary {
   const contentHash = nodeCrypto().createHash('sha256').update(raw).digest('base64url')
   const noUsers = { from_user: '', to_user: '' }
   return { ...noUsers, text: '', msg_type: 'UNKNOWN', timestamp: receivedAt, timed: false, contentHash }
@@ -74,16 +74,16 @@ export function isFromUser(message: WeixinMessage, botId: string): boolean {
  * arrives again, even with another context token. Item ids, `client_id` and `seq` keep equal messages apart
  * where upstream sends them.
  */
-export function derivedId(message: WeixinMessage): string {
+export function derivedIdOf(message: WeixinMessage): string {
   const items = itemsOf(message)
   const hash = nodeCrypto().createHash('sha256')
   hash.update(
     JSON.stringify([
-      ...[message.from_user_id, message.to_user_id, message.group_id].map(plain),
-      ...[message.create_time_ms, message.client_id].map(plain),
+      ...[message.from_user_id, message.to_user_id, message.group_id].map(toScalar),
+      ...[message.create_time_ms, message.client_id].map(toScalar),
       idOf(message.seq),
       items.map(item => idOf(item.msg_id)),
-      contentHash(items),
+      contentHashOf(items),
     ]),
   )
   return `derived:${hash.digest('hex').slice(0, 32)}`
@@ -101,7 +101,7 @@ const userOf = (value: unknown) => {
 }
 
 /** Drops objects: a value that is neither text nor number may be nested deeper than the stack allows. */
-const plain = (value: unknown) => (typeof value === 'object' ? null : value)
+const toScalar = (value: unknown) => (typeof value === 'object' ? null : value)
 
 /** What is known about a message from elsewhere. */
 export interface DecodeContext
@@ -123,7 +123,7 @@ export function decodeMessage(raw: WeixinMessage | string, context: DecodeContex
   if (typeof raw === 'string' && raw.length > longestValue) throw new RangeError('it is too large')
   const wire: WeixinMessage = objectOf(typeof raw === 'string' ? parseLossless(raw) : raw) ?? {}
   const items = itemsOf(wire)
-  const publicItems = items.map(publicItem)
+  const publicItems = items.map(toPublicItem)
   const first = publicItems[0]
   const { id, message_id, session, bot_id, direction, timestamp = 0, quoted, ...rest } = context
   const isSent = direction === 'sent'
@@ -136,7 +136,7 @@ export function decodeMessage(raw: WeixinMessage | string, context: DecodeContex
     from_user: userOf(wire.from_user_id) ?? (isSent ? bot_id : ''),
     to_user: userOf(wire.to_user_id) ?? (isSent ? '' : bot_id),
     msg_type: first?.kind ?? 'UNKNOWN',
-    text: joinedText(items),
+    text: joinTexts(items),
     timestamp: timeOf(wire.create_time_ms) ?? timestamp,
     items: publicItems,
     ...rest,
@@ -189,8 +189,8 @@ export function mediaOf(raw: WeixinMessage | string, index: number): MediaRefere
  * or may change (signed URLs, times). The media key counts: it belongs to the file, and two pictures sent in
  * the same second often differ in nothing else. A message that arrives twice is better than a lost one.
  */
-export function contentHash(items: readonly Fields[]): string {
-  const canonicalItems = items.map(canonical)
+export function contentHashOf(items: readonly Fields[]): string {
+  const canonicalItems = items.map(toCanonical)
   // A message nested so deep that it cannot be serialized, or takes seconds (Bun 1.4.5: 1.5 s for 40,000
   // levels), is represented by its ids. It may arrive twice, but is never taken for another message.
   const content = isDeep(canonicalItems)
@@ -205,9 +205,9 @@ const isDeep = (value: unknown, levels = 500): boolean =>
   (levels === 0 || Object.values(value).some(inner => isDeep(inner, levels - 1)))
 
 /** Properties of an item that do not describe its content. */
-const passing = new Set(['msg_id', 'create_time_ms', 'update_time_ms', 'is_completed'])
+const ignoredFields = new Set(['msg_id', 'create_time_ms', 'update_time_ms', 'is_completed'])
 
-function canonical(item: Fields): unknown {
+function toCanonical(item: Fields): unknown {
   const kind = kindOfItem(item)
   const ref = objectOf(item.ref_msg)
   const quote = ref && [
@@ -216,12 +216,13 @@ function canonical(item: Fields): unknown {
     ref.title,
     ref.partial_text,
   ]
-  if (kind === 'UNKNOWN') return [kind, Object.entries(item).filter(([name]) => !passing.has(name)), quote]
+  if (kind === 'UNKNOWN')
+    return [kind, Object.entries(item).filter(([name]) => !ignoredFields.has(name)), quote]
   const payload = payloadOf(item, kind)
   if (!payload) return [kind, quote]
   if (kind === 'TEXT') return [kind, payload.text, quote]
   const { media, thumb_media, aeskey, url, ...stated } = payload
-  return [kind, stated, keyHex(payload) ?? objectOf(media)?.encrypt_query_param, quote]
+  return [kind, stated, keyHexOf(payload) ?? objectOf(media)?.encrypt_query_param, quote]
 }
 
 const mediaKind = { IMAGE: 'image', VOICE: 'voice', FILE: 'file', VIDEO: 'video' } as const
@@ -241,7 +242,7 @@ const payloadOf = (item: Fields, kind: MessageKind): Fields | undefined =>
   kind === 'UNKNOWN' ? undefined : objectOf(item[payloadOfKind[kind]])
 
 /** @param all whether to include transcripts and file names */
-function joinedText(items: readonly Fields[], all = false): string {
+function joinTexts(items: readonly Fields[], all = false): string {
   let joined: string | undefined
   for (const item of items) {
     const kind = kindOfItem(item)
@@ -260,7 +261,7 @@ function joinedText(items: readonly Fields[], all = false): string {
 const keyOf = (payload: Fields): string | undefined =>
   filledOf(payload.aeskey) ?? filledOf(objectOf(payload.media)?.aes_key)
 
-function keyHex(payload: Fields): string | undefined {
+function keyHexOf(payload: Fields): string | undefined {
   const key = keyOf(payload)
   if (key === undefined) return undefined
   try {
@@ -284,13 +285,13 @@ const sizeOf = (payload: Fields): number | undefined =>
   countOf(payload.hd_size) ??
   countOf(payload.size)
 
-function publicItem(item: Fields): MessageItem {
+function toPublicItem(item: Fields): MessageItem {
   const kind = kindOfItem(item)
   const payload = payloadOf(item, kind)
   const base: MessageItem = { kind, has_media: hasMedia(item) }
   if (!payload) return base
-  if (kind === 'TEXT') return defined({ ...base, text: textOf(payload.text) })
-  return defined({
+  if (kind === 'TEXT') return withoutUndefined({ ...base, text: textOf(payload.text) })
+  return withoutUndefined({
     ...base,
     file_name: filledOf(payload.file_name),
     size: sizeOf(payload),

@@ -10,22 +10,22 @@ import { itemType, messageState, messageType, uploadType, type WeixinMessage, ty
  * How a kind is sent: voice is sent as a file, because WeChat accepts voice from a bot but never shows it
  * (notes 4.3).
  */
-export type SentAs = Exclude<MediaKind, 'voice'>
-export const sentAs = (kind: MediaKind): SentAs => (kind === 'voice' ? 'file' : kind)
+export type SentKind = Exclude<MediaKind, 'voice'>
+export const sentKindOf = (kind: MediaKind): SentKind => (kind === 'voice' ? 'file' : kind)
 
 /** Returns `media_type` of an upload. Voice is uploaded as a file. */
-export const uploadTypeOf = (kind: MediaKind): number => uploadType[sentAs(kind)]
+export const uploadTypeOf = (kind: MediaKind): number => uploadType[sentKindOf(kind)]
 
 /**
  * Returns `svc:<ms>-<8 hex>`. A retry of the same attempt must reuse it: upstream shows each `client_id` only
  * once.
  */
-export function newClientId(nowMs: number): string {
+export function createClientId(nowMs: number): string {
   const [random = 0] = crypto.getRandomValues(new Uint32Array(1))
   return `svc:${nowMs}-${random.toString(16).padStart(8, '0')}`
 }
 
-export const textItem = (text: string): WireItem => ({ type: itemType.text, text_item: { text } })
+export const createTextItem = (text: string): WireItem => ({ type: itemType.text, text_item: { text } })
 
 /** An encrypted file as it is uploaded. Must never leave svc in any output, because it carries the key. */
 export interface SealedFile {
@@ -48,8 +48,8 @@ export interface UploadedMedia extends SealedFile {
  * Builds the item of an uploaded file. Image and video state the ciphertext size, a file its plaintext size
  * as text.
  */
-export const mediaItem = ({ aesKeyHex, cipherSize, downloadParam, ...file }: UploadedMedia): WireItem =>
-  fileItem(file, cipherSize, {
+export const createMediaItem = ({ aesKeyHex, cipherSize, downloadParam, ...file }: UploadedMedia): WireItem =>
+  createFileItem(file, cipherSize, {
     encrypt_query_param: downloadParam,
     aes_key: keyB64OfHex(aesKeyHex),
     // Without it an image is accepted but never shown.
@@ -60,12 +60,12 @@ export const mediaItem = ({ aesKeyHex, cipherSize, downloadParam, ...file }: Upl
  * Builds the item for a file that is not uploaded yet, for the message history: there is nothing to download
  * yet.
  */
-export const waitingItem = (file: ShownFile): WireItem => fileItem(file, file.size)
+export const createWaitingItem = (file: FileFacts): WireItem => createFileItem(file, file.size)
 
-type ShownFile = Pick<SealedFile, 'kind' | 'file_name' | 'size'>
+type FileFacts = Pick<SealedFile, 'kind' | 'file_name' | 'size'>
 
-function fileItem({ kind, file_name, size }: ShownFile, statedSize: number, media?: object): WireItem {
-  switch (sentAs(kind)) {
+function createFileItem({ kind, file_name, size }: FileFacts, statedSize: number, media?: object): WireItem {
+  switch (sentKindOf(kind)) {
     case 'image':
       return { type: itemType.image, image_item: { media, mid_size: statedSize } }
     case 'video':
@@ -88,7 +88,7 @@ export interface Outgoing {
 }
 
 /** Builds the `msg` of a sendmessage request. Upstream fills in `from_user_id`. */
-export function outgoingMessage(outgoing: Outgoing): WeixinMessage {
+export function createOutgoingMessage(outgoing: Outgoing): WeixinMessage {
   const message: WeixinMessage = {
     from_user_id: '',
     to_user_id: outgoing.to,

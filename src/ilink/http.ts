@@ -4,16 +4,16 @@
  * checked on every endpoint.
  */
 import { type ErrorCode, isSvcError, SvcError } from '../model/error.ts'
-import type { Next } from '../model/next-step.ts'
-import { type AwakeTimer, afterAwake, SharedTurns, systemClock } from '../platform/clock.ts'
-import { seen } from '../platform/escape-controls.ts'
+import type { NextStep } from '../model/next-step.ts'
+import { type AwakeTimer, SharedTurns, startAwakeTimer, systemClock } from '../platform/clock.ts'
+import { escapeControls } from '../platform/escape-controls.ts'
 import { isNeverSent, networkCodeOf } from '../platform/fetch.ts'
-import { defined } from '../platform/fields.ts'
+import { withoutUndefined } from '../platform/fields.ts'
 import { maskText } from '../platform/log.ts'
-import { following } from '../platform/signals.ts'
-import type { Slots } from '../platform/slots.ts'
+import { followSignal } from '../platform/signals.ts'
+import type { Permits } from '../platform/slots.ts'
 import { objectOf } from './fields.ts'
-import { type ParsedPart, parseInTurns, quoteLongIntegers } from './lossless.ts'
+import { type ParsedPart, parseInSlices, quoteLongIntegers } from './lossless.ts'
 import type { Outcome } from './wire.ts'
 
 /** The content of a request. Deadlines are set through the signal. */
@@ -47,7 +47,7 @@ export interface ILinkErrorFacts extends Outcome {
   systemCode?: string
   /** What to do next, where the kind alone does not decide it. */
   hint?: string
-  next?: Next
+  next?: NextStep
   cause?: unknown
 }
 
@@ -68,7 +68,7 @@ export class ILinkError extends SvcError {
   /** @param detail the message for the caller, including upstream's own message; never a URL or a token */
   constructor(kind: ILinkErrorKind, detail: string, facts: ILinkErrorFacts = {}) {
     const { ret, errcode, errmsg, status, systemCode, hint, next, cause } = facts
-    const details = defined({ ret, errcode, errmsg, http_status: status })
+    const details = withoutUndefined({ ret, errcode, errmsg, http_status: status })
     const number = (ret || errcode)?.toString() ?? (kind === 'http' ? `HTTP ${status}` : systemCode)
     super(codeOfKind[kind], maskText(detail), {
       cause,
@@ -115,11 +115,11 @@ export interface Request {
   method: 'GET' | 'POST'
   headers: Record<string, string>
   body?: string
-  /** Limit until the reply begins; the wait for a slot does not count. */
+  /** Limit until the reply begins; the wait for a permit does not count. */
   timeoutMs: number
   signal?: AbortSignal
-  /** The slots of which this request holds one until the reply has ended. */
-  slots?: Slots
+  /** Limits parallel requests. This request holds a permit until the reply has ended. */
+  permits?: Permits
   /** Whether an empty body counts as `{}`: some servers answer a send with one. */
   emptyOk?: boolean
   /** Limit of the reply; 1 MiB by default. */
@@ -139,11 +139,11 @@ export interface Reply {
 const bodyMs = 30_000
 const replyLimitBytes = 1024 * 1024
 /** A longer reply is parsed in slices, so that other work can go on. */
-const longReply = 64 * 1024
+const longReplyLength = 64 * 1024
 /** Limit of the messages in one reply. */
-const mostMessages = 200_000
+const maxMessages = 200_000
 /** Shared by all long replies. */
-const reading = new SharedTurns(systemClock)
+const sharedTurns = new SharedTurns(systemClock)
 const errorLimitBytes = 64 * 1024
 
 /**
@@ -152,17 +152,17 @@ const errorLimitBytes = 64 * 1024
  * @throws ILinkError; or the signal's reason when the caller aborted
  */
 export async function exchange(fetch: Fetch, request: Request): Promise<Reply> {
-  const { signal, slots } = request
-  using _slot = await slots?.take(signal)
+  const { signal, permits } = request
+  using _slot = await permits?.take(signal)
   if (signal?.aborted) throw signal.reason
   const ended = new AbortController()
-  const leave = signal && following(signal, ended)
+  const leave = signal && followSignal(signal, ended)
   const timeoutError = new DOMException('The deadline passed', 'TimeoutError')
   let timer: AwakeTimer | undefined
   const setDeadline = (ms: number) => {
     timer?.stop()
     // A process that slept or was busy first reads what is already in its socket.
-    timer = afterAwake(ms, () => ended.abort(timeoutError))
+    timer = startAwakeTimer(ms, () => ended.abort(timeoutError))
   }
   setDeadline(request.timeoutMs)
   let response: Response | undefined
@@ -174,10 +174,10 @@ export async function exchange(fetch: Fetch, request: Request): Promise<Reply> {
       body: request.body,
     })
     setDeadline(bodyMs)
-    if (!response.ok) throw await httpError(response)
+    if (!response.ok) throw await readHttpError(response)
     const text = await readText(response, request.limitBytes ?? replyLimitBytes)
-    const reply = text.length > longReply ? await longParsed(text) : whole(text, request.emptyOk)
-    const problem = outcomeError(reply.fields, response.status)
+    const reply = text.length > longReplyLength ? await parseLong(text) : parseWhole(text, request.emptyOk)
+    const problem = outcomeErrorOf(reply.fields, response.status)
     if (problem) throw problem
     return reply
   } catch (error) {
@@ -187,11 +187,11 @@ export async function exchange(fetch: Fetch, request: Request): Promise<Reply> {
       throw new ILinkError(
         'timeout',
         response ? "WeChat's answer did not end in time" : 'WeChat did not answer in time',
-        { ...(!response && unreached), status: response?.status, cause: error },
+        { ...(!response && unreachedAdvice), status: response?.status, cause: error },
       )
     }
-    if (isSvcError(error, 'forbidden')) throw unjudged(error)
-    throw networkError(error)
+    if (isSvcError(error, 'forbidden')) throw forbiddenAddressError(error)
+    throw networkErrorOf(error)
   } finally {
     timer?.stop()
     leave?.()
@@ -199,14 +199,14 @@ export async function exchange(fetch: Fetch, request: Request): Promise<Reply> {
 }
 
 /** The error when WeChat names an address for its account that is not on the public internet. */
-const unjudged = (cause: SvcError): ILinkError =>
+const forbiddenAddressError = (cause: SvcError): ILinkError =>
   new ILinkError('network', `nothing was sent: ${cause.problem}`, {
     neverSent: true,
     hint: 'WeChat itself named this address. If it is right, start svc with it as --upstream-url or --cdn-url.',
     cause,
   })
 
-const unreached: Pick<ILinkErrorFacts, 'hint' | 'next'> = {
+const unreachedAdvice: Pick<ILinkErrorFacts, 'hint' | 'next'> = {
   hint: 'Check that this machine is online, and --upstream-url and --cdn-url if given. The doctor shows what is in the way.',
   next: { action: 'run', command: ['doctor'] },
 }
@@ -218,11 +218,11 @@ const unreached: Pick<ILinkErrorFacts, 'hint' | 'next'> = {
  * @param server the server, if it is not WeChat itself
  * @param advice what the caller can do
  */
-export function networkError(
+export function networkErrorOf(
   cause: unknown,
   what?: string,
   server = 'WeChat',
-  advice = unreached,
+  advice = unreachedAdvice,
 ): ILinkError {
   const code = networkCodeOf(cause)
   const neverSent = code !== undefined && isNeverSent(code)
@@ -238,7 +238,7 @@ export function networkError(
 }
 
 /** Returns the error that `ret` and `errcode` report; undefined for success. */
-function outcomeError(fields: Record<string, unknown>, status: number) {
+function outcomeErrorOf(fields: Record<string, unknown>, status: number) {
   const { ret, errcode, errmsg } = outcomeOf(fields)
   if (!ret && !errcode) return undefined
   const kind = ret === -14 || errcode === -14 ? 'expired' : 'refused'
@@ -254,16 +254,16 @@ function outcomeError(fields: Record<string, unknown>, status: number) {
 
 function outcomeOf(fields: Record<string, unknown>): Outcome {
   return {
-    ret: resultCode(fields.ret),
-    errcode: resultCode(fields.errcode),
-    errmsg: saidIn(fields.errmsg),
+    ret: parseResultCode(fields.ret),
+    errcode: parseResultCode(fields.errcode),
+    errmsg: upstreamTextOf(fields.errmsg),
   }
 }
 
-const longestSaid = 200
+const longestText = 200
 
 /** Returns upstream's own message, of whatever type it is: masked, on one line, and short. */
-export function saidIn(value: unknown): string | undefined {
+export function upstreamTextOf(value: unknown): string | undefined {
   if (value === undefined || value === null || value === '') return undefined
   let text = ''
   try {
@@ -273,9 +273,9 @@ export function saidIn(value: unknown): string | undefined {
   }
   // Cut before masking, because the rest is not displayed. A token that this cut splits ends far behind the
   // displayed part.
-  const cleaned = seen(maskText(text.slice(0, 10 * longestSaid)).replace(/\s+/g, ' ')).trim()
-  return cleaned.length > longestSaid
-    ? `${cleaned.slice(0, longestSaid - 1).toWellFormed()}…`
+  const cleaned = escapeControls(maskText(text.slice(0, 10 * longestText)).replace(/\s+/g, ' ')).trim()
+  return cleaned.length > longestText
+    ? `${cleaned.slice(0, longestText - 1).toWellFormed()}…`
     : cleaned || undefined
 }
 
@@ -283,50 +283,50 @@ export function saidIn(value: unknown): string | undefined {
  * Reads a result code. Anything that is not a number means success, like a missing code. A code in quotes
  * counts.
  */
-function resultCode(value: unknown): number | undefined {
+function parseResultCode(value: unknown): number | undefined {
   const code = typeof value === 'string' && value !== '' ? Number(value) : value
   return typeof code === 'number' && Number.isFinite(code) ? code : undefined
 }
 
-async function httpError(response: Response): Promise<ILinkError> {
+async function readHttpError(response: Response): Promise<ILinkError> {
   const text = await readText(response, errorLimitBytes).catch(() => '')
-  const fields = parsedOrNothing(text)
+  const fields = tryParse(text)
   // Some deployments set a status together with the code. -14 has its usual meaning; below 500 other codes
   // are refusals.
-  const stated = fields && outcomeError(fields, response.status)
+  const stated = fields && outcomeErrorOf(fields, response.status)
   if (stated && (stated.kind === 'expired' || response.status < 500)) return stated
   return new ILinkError('http', `WeChat answered with HTTP ${response.status}`, {
     // Below 500, the response is probably not from WeChat.
-    ...(response.status < 500 && { hint: elsewhere }),
+    ...(response.status < 500 && { hint: elsewhereHint }),
     status: response.status,
     ...(fields && outcomeOf(fields)),
   })
 }
 
-const elsewhere =
+const elsewhereHint =
   'Something else may answer in its place: check --upstream-url if given, the proxy, and whether this network wants a sign-in first.'
 
-function whole(rawText: string, emptyOk: boolean | undefined): Reply {
+function parseWhole(rawText: string, emptyOk: boolean | undefined): Reply {
   const text = quoteLongIntegers(rawText)
-  const fields = text === '' && emptyOk ? {} : parsedOrNothing(text)
-  if (!fields) throw malformed(text)
+  const fields = text === '' && emptyOk ? {} : tryParse(text)
+  if (!fields) throw malformedError(text)
   return { fields, text }
 }
 
-async function longParsed(text: string): Promise<Reply> {
+async function parseLong(text: string): Promise<Reply> {
   try {
-    return { text: '', ...(await parseInTurns(text, 'msgs', mostMessages, reading.join())) }
+    return { text: '', ...(await parseInSlices(text, 'msgs', maxMessages, sharedTurns.join())) }
   } catch {
-    throw malformed(text)
+    throw malformedError(text)
   }
 }
 
-function malformed(text: string): ILinkError {
+function malformedError(text: string): ILinkError {
   const what = !/\S/.test(text) ? 'nothing' : /^\s*</.test(text) ? 'a web page' : 'no JSON object'
-  return new ILinkError('malformed', `WeChat answered with ${what}`, { hint: elsewhere })
+  return new ILinkError('malformed', `WeChat answered with ${what}`, { hint: elsewhereHint })
 }
 
-function parsedOrNothing(text: string): Record<string, unknown> | undefined {
+function tryParse(text: string): Record<string, unknown> | undefined {
   try {
     return objectOf(JSON.parse(text))
   } catch {
@@ -337,7 +337,7 @@ function parsedOrNothing(text: string): Record<string, unknown> | undefined {
 async function readText(response: Response, limitBytes: number): Promise<string> {
   const stated = Number(response.headers.get('content-length') ?? Number.NaN)
   const tooLarge = () =>
-    new ILinkError('malformed', `WeChat's answer is larger than ${limitBytes} bytes`, { hint: elsewhere })
+    new ILinkError('malformed', `WeChat's answer is larger than ${limitBytes} bytes`, { hint: elsewhereHint })
   if (stated > limitBytes) {
     await response.body?.cancel().catch(() => {})
     throw tooLarge()

@@ -42,7 +42,7 @@ export type LoginStep =
   | (StepBase & { next: 'end'; problem?: string })
 
 /** Starts a login with a QR code. @param renewals QR codes used up so far, from the previous flow */
-export function newLogin(qr: QrcodeReply, renewals = 0): QrLogin {
+export function createLogin(qr: QrcodeReply, renewals = 0): QrLogin {
   return { qrcode: qr.qrcode, qrUrl: qr.qrcode_img_content, renewals, state: 'waiting', needsCode: false }
 }
 
@@ -97,7 +97,7 @@ export function stepLogin(
     case 'expired':
       return renew('expired')
     case 'scaned_but_redirect': {
-      const host = redirectedHost(reply.redirect_host, context.loginHost) ?? flow.host
+      const host = redirectedHostOf(reply.redirect_host, context.loginHost) ?? flow.host
       return { ...makeStep('scaned', { host }, { dropCode: true }), next: 'poll' }
     }
     case 'binded_redirect':
@@ -117,20 +117,20 @@ const noCredentials = 'WeChat confirmed the login but sent no credentials. Call 
 function credentialsOf(reply: QrcodeStatusReply, loginHost: string): Credentials | undefined {
   const { ilink_bot_id: bot_id, bot_token: token, ilink_user_id: user_id, baseurl } = reply
   if (!bot_id || !token) return undefined
-  const credentials = { bot_id, token, base_url: baseUrl(baseurl, loginHost) }
+  const credentials = { bot_id, token, base_url: baseUrlOf(baseurl, loginHost) }
   return user_id ? { ...credentials, user_id } : credentials
 }
 
 /** Matches host or host:port and nothing more: no path, no user, no scheme. */
-const hostOnly = /^([a-z0-9.-]+|\[[0-9a-f:.]+\])(:\d{1,5})?$/i
+const hostPattern = /^([a-z0-9.-]+|\[[0-9a-f:.]+\])(:\d{1,5})?$/i
 
 /**
  * Returns the URL of the new host. It uses https, unless logins already use plain http: a sandbox on this
  * machine.
  */
-function redirectedHost(host: string | undefined, loginHost: string): string | undefined {
-  if (!host || !hostOnly.test(host)) return undefined
-  const url = `${isPlain(loginHost) ? 'http' : 'https'}://${host}`
+function redirectedHostOf(host: string | undefined, loginHost: string): string | undefined {
+  if (!host || !hostPattern.test(host)) return undefined
+  const url = `${isPlainHttp(loginHost) ? 'http' : 'https'}://${host}`
   return URL.canParse(url) ? url : undefined
 }
 
@@ -138,10 +138,10 @@ function redirectedHost(host: string | undefined, loginHost: string): string | u
  * Returns the account's API URL: the login host where upstream names none, or one that would send tokens
  * unencrypted.
  */
-function baseUrl(stated: string | undefined, loginHost: string): string {
+function baseUrlOf(stated: string | undefined, loginHost: string): string {
   const url = URL.parse(stated ?? '')
-  const usable = url && (url.protocol === 'https:' || (url.protocol === 'http:' && isPlain(loginHost)))
+  const usable = url && (url.protocol === 'https:' || (url.protocol === 'http:' && isPlainHttp(loginHost)))
   return withoutSlashes(usable && stated ? stated : loginHost)
 }
 
-const isPlain = (url: string) => /^http:/i.test(url)
+const isPlainHttp = (url: string) => /^http:/i.test(url)

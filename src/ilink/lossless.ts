@@ -15,7 +15,7 @@ const longInteger = /^-?\d{16,}$/
  */
 const endOfKey = /[^\\,:[{\s]/
 /** The character after a JSON value. */
-const ends = /^[,}\]\s]?$/
+const endOfValue = /^[,}\]\s]?$/
 
 /**
  * Turns every integer of 16 or more digits outside strings into a string. Exact for valid JSON. Shorter
@@ -29,7 +29,7 @@ export function quoteLongIntegers(text: string): string {
   const quoted = text.replace(/\d{16,}/g, (run: string, at: number) => {
     const before = text.charAt(at - 1)
     // Part of a string (a hash, a token, a word) or of a fraction.
-    if (!/^[:,[\s-]?$/.test(before) || !ends.test(text.charAt(at + run.length))) return run
+    if (!/^[:,[\s-]?$/.test(before) || !endOfValue.test(text.charAt(at + run.length))) return run
     // Directly after a key. Inside a string, the quote before the colon would follow a backslash or open the
     // string.
     if (before === ':' && text[at - 2] === '"' && endOfKey.test(text.charAt(at - 3))) return `"${run}"`
@@ -43,7 +43,7 @@ export function quoteLongIntegers(text: string): string {
     const between = text.slice(at, open < 0 ? text.length : open)
     whole += between.replace(anyNumber, part => (longInteger.test(part) ? `"${part}"` : part))
     if (open < 0) break
-    at = stringEnd(text, open) + 1
+    at = findStringEnd(text, open) + 1
     whole += text.slice(open, at)
   }
   return whole
@@ -65,7 +65,7 @@ export function sliceArray(text: string, key: string): string[] | undefined {
   for (let at = 0; at < text.length; at++) {
     const char = text[at]
     if (char === '"') {
-      const end = stringEnd(text, at)
+      const end = findStringEnd(text, at)
       if (depth === 1 && !inside && text.slice(at + 1, end) === key) {
         const opening = /\s*:\s*\[/y
         opening.lastIndex = end + 1
@@ -93,9 +93,9 @@ export function sliceArray(text: string, key: string): string[] | undefined {
 
 /** Longer or deeper values are not parsed. WeChat's own values are a thousandth of this. */
 export const longestValue = 1024 * 1024
-const deepest = 500
+const maxDepth = 500
 /** Brackets and quotes scanned between two checks of the time. */
-const signsAtOnce = 1024
+const signsPerSlice = 1024
 
 /** A part of a long text. `value` is undefined where the part was not parsed. */
 export interface ParsedPart {
@@ -110,20 +110,20 @@ export interface ParsedPart {
  * @param yieldTurn awaited before each piece of work
  * @throws SyntaxError, also for a field that is too large and for more than `maxValues` values
  */
-export async function parseInTurns(
+export async function parseInSlices(
   text: string,
   key: string,
   maxValues: number,
   yieldTurn: () => Promise<void>,
 ): Promise<{ fields: Record<string, unknown>; parts?: ParsedPart[] }> {
-  const reader = new Reading(text, yieldTurn)
+  const reader = new JsonReader(text, yieldTurn)
   const fields = new Map<string, unknown>()
   let parts: ParsedPart[] | undefined
-  for (let isOver = !reader.opens('{', '}'); !isOver; isOver = !reader.goesOn('}')) {
-    const name = JSON.parse((await reader.value()).text)
-    if (typeof name !== 'string' || !reader.takes(':')) throw new SyntaxError('expected a name')
+  for (let isOver = !reader.open('{', '}'); !isOver; isOver = !reader.goOn('}')) {
+    const name = JSON.parse((await reader.readValue()).text)
+    if (typeof name !== 'string' || !reader.take(':')) throw new SyntaxError('expected a name')
     if (name !== key || reader.next !== '[') {
-      const field = await reader.value()
+      const field = await reader.readValue()
       if (field.value === undefined) throw new SyntaxError('a field is too large')
       fields.set(name, field.value)
       if (name === key) parts = undefined
@@ -131,8 +131,8 @@ export async function parseInTurns(
     }
     fields.set(name, [])
     parts = []
-    for (let isEnd = !reader.opens('[', ']'); !isEnd; isEnd = !reader.goesOn(']')) {
-      parts.push(await reader.value())
+    for (let isEnd = !reader.open('[', ']'); !isEnd; isEnd = !reader.goOn(']')) {
+      parts.push(await reader.readValue())
       if (parts.length > maxValues) throw new SyntaxError(`more than ${maxValues} values`)
     }
   }
@@ -141,9 +141,9 @@ export async function parseInTurns(
 }
 
 /** A position in a JSON text that moves forward value by value. */
-class Reading {
+class JsonReader {
   readonly #text: string
-  readonly #turn: () => Promise<void>
+  readonly #yieldTurn: () => Promise<void>
   readonly #space = /[ \t\n\r]*/y
   readonly #scalar = /[^\s,:[\]{}"]+/y
   readonly #sign = /["[\]{}]/g
@@ -151,7 +151,7 @@ class Reading {
 
   constructor(text: string, turn: () => Promise<void>) {
     this.#text = text
-    this.#turn = turn
+    this.#yieldTurn = turn
   }
 
   /** The next character that is not white space. */
@@ -162,51 +162,51 @@ class Reading {
     return this.#text[this.#at]
   }
 
-  takes(sign: string): boolean {
+  take(sign: string): boolean {
     if (this.next !== sign) return false
     this.#at++
     return true
   }
 
   /** Moves into an array or object. @returns whether it has content */
-  opens(sign: string, end: string): boolean {
-    if (!this.takes(sign)) throw new SyntaxError(`expected ${sign}`)
-    return !this.takes(end)
+  open(sign: string, end: string): boolean {
+    if (!this.take(sign)) throw new SyntaxError(`expected ${sign}`)
+    return !this.take(end)
   }
 
   /** Moves on after a value. @returns whether another one follows */
-  goesOn(end: string): boolean {
-    if (this.takes(',')) return true
-    if (this.takes(end)) return false
+  goOn(end: string): boolean {
+    if (this.take(',')) return true
+    if (this.take(end)) return false
     throw new SyntaxError(`expected ${end}`)
   }
 
-  async value(): Promise<ParsedPart> {
-    await this.#turn()
+  async readValue(): Promise<ParsedPart> {
+    await this.#yieldTurn()
     const { next } = this
     const from = this.#at
     let depth = 0
-    if (next === '"') this.#at = stringEnd(this.#text, from) + 1
-    else if (next === '{' || next === '[') depth = await this.#enclosed()
+    if (next === '"') this.#at = findStringEnd(this.#text, from) + 1
+    else if (next === '{' || next === '[') depth = await this.#skipEnclosed()
     else {
       this.#scalar.lastIndex = from
       if (!this.#scalar.test(this.#text)) throw new SyntaxError('expected a value')
       this.#at = this.#scalar.lastIndex
     }
     const text = quoteLongIntegers(this.#text.slice(from, this.#at))
-    return depth > deepest || text.length > longestValue ? { text } : { text, value: JSON.parse(text) }
+    return depth > maxDepth || text.length > longestValue ? { text } : { text, value: JSON.parse(text) }
   }
 
   /** Moves behind the array or object that starts here. @returns its depth */
-  async #enclosed(): Promise<number> {
+  async #skipEnclosed(): Promise<number> {
     const sign = this.#sign
     let depth = 0
     let deepestLevel = 0
     sign.lastIndex = this.#at
     for (let signs = 1; sign.test(this.#text); signs++) {
-      if (signs % signsAtOnce === 0) await this.#turn()
+      if (signs % signsPerSlice === 0) await this.#yieldTurn()
       const found = this.#text[sign.lastIndex - 1]
-      if (found === '"') sign.lastIndex = stringEnd(this.#text, sign.lastIndex - 1) + 1
+      if (found === '"') sign.lastIndex = findStringEnd(this.#text, sign.lastIndex - 1) + 1
       else if (found === '[' || found === '{') deepestLevel = Math.max(deepestLevel, ++depth)
       else if (--depth === 0) {
         this.#at = sign.lastIndex
@@ -218,7 +218,7 @@ class Reading {
 }
 
 /** Returns the index of the quote that closes the string opened at `open`. */
-function stringEnd(text: string, open: number): number {
+function findStringEnd(text: string, open: number): number {
   for (let at = text.indexOf('"', open + 1); at >= 0; at = text.indexOf('"', at + 1)) {
     let slashes = at
     while (text[slashes - 1] === '\\') slashes--

@@ -1,10 +1,10 @@
 /** Streams that detect a silent other side and missing bytes. */
 import { badArgument, SvcError } from '../model/error.ts'
-import { afterAwake } from '../platform/clock.ts'
-import { streamedBytes } from '../platform/memory.ts'
-import { following } from '../platform/signals.ts'
+import { startAwakeTimer } from '../platform/clock.ts'
+import { createByteCounter } from '../platform/memory.ts'
+import { followSignal } from '../platform/signals.ts'
 import type { ByteSource } from './crypto.ts'
-import { ILinkError, networkError } from './http.ts'
+import { ILinkError, networkErrorOf } from './http.ts'
 
 /**
  * Watches one exchange. Aborts its signal when the caller aborts, or when the other side is silent for too
@@ -13,21 +13,21 @@ import { ILinkError, networkError } from './http.ts'
 export interface IdleWatch {
   readonly signal: AbortSignal
   /** Call it when the other side did something. `waiting`: whether svc now waits for the other side. */
-  progress(waiting: boolean): void
+  reportProgress(waiting: boolean): void
   /**
    * Converts a failure of the exchange: the caller's reason when the caller aborted, otherwise an ILinkError.
    */
-  translated(error: unknown, what: string): unknown
+  translate(error: unknown, what: string): unknown
   /** Ends the watch. Call it when the exchange has ended; a second call does nothing. */
   stop(): void
 }
 
 export function watchIdle(idleMs: number, caller?: AbortSignal): IdleWatch {
   const ended = new AbortController()
-  const leave = caller && following(caller, ended)
+  const leave = caller && followSignal(caller, ended)
   let waiting = true
   const startTimer = () =>
-    afterAwake(idleMs, () => {
+    startAwakeTimer(idleMs, () => {
       if (waiting) ended.abort(new DOMException('The other side fell silent', 'TimeoutError'))
       else timer = startTimer()
     })
@@ -38,16 +38,16 @@ export function watchIdle(idleMs: number, caller?: AbortSignal): IdleWatch {
   }
   return {
     signal: ended.signal,
-    progress(nowWaiting) {
+    reportProgress(nowWaiting) {
       waiting = nowWaiting
       timer.restart()
     },
-    translated(error, what) {
+    translate(error, what) {
       if (caller?.aborted) return caller.reason
       if (error instanceof SvcError) return error
       if (ended.signal.aborted)
         return new ILinkError('timeout', `${what}: the other side fell silent`, { cause: error })
-      return networkError(error, what)
+      return networkErrorOf(error, what)
     },
     stop,
   }
@@ -58,7 +58,7 @@ export function watchIdle(idleMs: number, caller?: AbortSignal): IdleWatch {
  * of the network. A failure in here, as opposed to one of the network, is stored in `source.failed`.
  * `progress` is called with the bytes taken so far.
  */
-export async function* exactly(
+export async function* yieldExactly(
   chunks: AsyncIterable<Uint8Array>,
   size: number,
   watch: IdleWatch,
@@ -66,17 +66,17 @@ export async function* exactly(
 ): AsyncGenerator<Uint8Array> {
   let sent = 0
   try {
-    watch.progress(false)
+    watch.reportProgress(false)
     progress?.(0)
     for await (const chunk of chunks) {
       sent += chunk.length
       if (sent > size) break
-      watch.progress(true)
+      watch.reportProgress(true)
       yield chunk
-      watch.progress(false)
+      watch.reportProgress(false)
       progress?.(sent)
     }
-    watch.progress(true)
+    watch.reportProgress(true)
     if (sent !== size) throw badArgument('media', 'the file changed while it was uploaded')
   } catch (error) {
     source.failed = error
@@ -88,25 +88,25 @@ export async function* exactly(
  * Yields the bytes of a response. Fails when the network fails or falls silent, and when the body ends before
  * `size`.
  */
-export async function* complete(
+export async function* yieldComplete(
   body: ByteSource,
   size: number | undefined,
   watch: IdleWatch,
 ): AsyncGenerator<Uint8Array> {
-  const passed = streamedBytes()
+  const passed = createByteCounter()
   let received = 0
   try {
-    watch.progress(true)
+    watch.reportProgress(true)
     for await (const chunk of body) {
       // Counts half: decryption frees the ciphertext at once.
       passed(chunk.length / 2)
       received += chunk.length
-      watch.progress(false)
+      watch.reportProgress(false)
       yield chunk
-      watch.progress(true)
+      watch.reportProgress(true)
     }
   } catch (error) {
-    throw watch.translated(error, 'CDN download')
+    throw watch.translate(error, 'CDN download')
   }
   if (size !== undefined && received !== size) {
     throw new SvcError('upstream_error', `The media ended early: ${received} of ${size} bytes arrived`)

@@ -3,7 +3,7 @@
  * notes 3.3).
  */
 import type { Message, QuotedMessage } from '../model/message.ts'
-import { defined } from '../platform/fields.ts'
+import { withoutUndefined } from '../platform/fields.ts'
 import { nodeCrypto } from '../platform/lazy-crypto.ts'
 import { countOf, idOf, kindOfItem, objectOf, textOf, timeOf } from './fields.ts'
 import type { WeixinMessage } from './wire.ts'
@@ -30,9 +30,9 @@ export function quoteOf(
     // A quote without content has type 0 or 8, or no type. Then only the store knows the kind.
     const kind = inner && kindOfItem(inner)
     const whole = textOf(objectOf(inner?.text_item)?.text) || known?.text || textOf(ref.title)
-    const part = whole === undefined ? undefined : partialQuote(whole, ref.partial_text)
+    const part = whole === undefined ? undefined : partialQuoteOf(whole, ref.partial_text)
 
-    const quote: QuotedMessage = defined({
+    const quote: QuotedMessage = withoutUndefined({
       message_id: known?.message_id ?? id,
       msg_type: kind && kind !== 'UNKNOWN' ? kind : known?.msg_type,
       text: part ?? whole,
@@ -51,27 +51,27 @@ export function quoteOf(
  * are tried, and the MD5 decides. Without an MD5 the count over the whole text is used. Undefined when
  * nothing matches.
  */
-export function partialQuote(whole: string, partialText: unknown): string | undefined {
+export function partialQuoteOf(whole: string, partialText: unknown): string | undefined {
   const partial = objectOf(partialText)
   const start = textOf(partial?.start)
   const end = textOf(partial?.end)
   if (!partial || !start || !end) return undefined
-  const from = nthOccurrence(whole, start, countOf(partial.startindex) ?? 0, 0)
+  const from = findOccurrence(whole, start, countOf(partial.startindex) ?? 0, 0)
   if (from < 0) return undefined
   const upTo = (searchFrom: number) => {
-    const at = nthOccurrence(whole, end, countOf(partial.endindex) ?? 0, searchFrom)
+    const at = findOccurrence(whole, end, countOf(partial.endindex) ?? 0, searchFrom)
     return at < 0 || at + end.length <= from ? undefined : whole.slice(from, at + end.length)
   }
   const readings = [upTo(0), upTo(from + start.length)]
   const expectedMd5 = textOf(partial.quotemd5)?.trim().toLowerCase()
   if (!expectedMd5) return readings[0]
-  return readings.find(text => text !== undefined && md5(text) === expectedMd5)
+  return readings.find(text => text !== undefined && md5Of(text) === expectedMd5)
 }
 
-const md5 = (text: string) => nodeCrypto().createHash('md5').update(text, 'utf8').digest('hex')
+const md5Of = (text: string) => nodeCrypto().createHash('md5').update(text, 'utf8').digest('hex')
 
 /** Returns the start of occurrence `n` (0-based, not overlapping) of `part`; -1 when there are fewer. */
-function nthOccurrence(text: string, part: string, n: number, from: number): number {
+function findOccurrence(text: string, part: string, n: number, from: number): number {
   let at = text.indexOf(part, from)
   for (let count = 0; count < n && at >= 0; count++) at = text.indexOf(part, at + part.length)
   return at

@@ -2,9 +2,9 @@
 import { existsSync } from 'node:fs'
 import { join } from 'node:path'
 import { dataFiles } from '../model/data-files.ts'
-import { type Door, plainly, type Wording } from '../model/next-step.ts'
-import { shellWord } from '../platform/format.ts'
-import { homeFolder } from '../platform/process.ts'
+import { type Door, plainWordingOf, type Wording } from '../model/next-step.ts'
+import { quoteForShell } from '../platform/format.ts'
+import { findHomeFolder } from '../platform/process.ts'
 
 /**
  * Formats a command of svc for this data directory, ready to type.
@@ -17,26 +17,26 @@ export function svcCommand(
   dir: string,
   isSandbox = existsSync(join(dir, dataFiles.sandbox)),
 ): string {
-  const usual = join(homeFolder(), isSandbox ? '.svc-sandbox' : '.svc')
+  const usual = join(findHomeFolder(), isSandbox ? '.svc-sandbox' : '.svc')
   const flag = isSandbox && command !== 'sandbox' ? ' --sandbox' : ''
-  return `svc ${command}${flag}${dir === usual ? '' : ` -d ${shellWord(dir)}`}`
+  return `svc ${command}${flag}${dir === usual ? '' : ` -d ${quoteForShell(dir)}`}`
 }
 
 /** Quotes a word of a proposed command. A placeholder such as `<name>` stays as it is. */
-export const proposed = (word: string) => (/^<\w+>$/.test(word) ? word : shellWord(word))
+export const quoteProposed = (word: string) => (/^<\w+>$/.test(word) ? word : quoteForShell(word))
 
 /** Returns how an interface words its advice: commands name the service's data directory if it is known. */
 export const wordingAt = (door: Door, dir: string | undefined): Wording =>
   dir === undefined
-    ? plainly(door)
-    : { door, command: words => svcCommand(words.map(proposed).join(' '), dir) }
+    ? plainWordingOf(door)
+    : { door, command: words => svcCommand(words.map(quoteProposed).join(' '), dir) }
 
 /** Returns the command that gives the current user access to files of another user. */
-export const takeOver = (path: string): string =>
-  `sudo chown -R "$(id -un)" ${shellWord(path)} && chmod -R u+rwX ${shellWord(path)}`
+export const takeOverCommand = (path: string): string =>
+  `sudo chown -R "$(id -un)" ${quoteForShell(path)} && chmod -R u+rwX ${quoteForShell(path)}`
 
 /** Describes a store whose schema is newer than this version. */
-export const newerStore = ({ form, newest }: { form: number; newest: number }): string =>
+export const describeNewerStore = ({ form, newest }: { form: number; newest: number }): string =>
   `messages.db was written by a newer version of svc (form ${form}; this one knows ${newest})`
 
 /** Advice for a file that a newer version wrote. */

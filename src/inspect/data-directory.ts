@@ -1,14 +1,14 @@
 /** Inspects a data directory without changing it: does it exist, what is in it, and is it a sandbox's. */
 import { errorCodeOf } from '../platform/files.ts'
-import { type Contents, contentsOf } from '../storage/sqlite/directory-claim.ts'
+import { type DirectoryContents, readContents } from '../storage/sqlite/directory-claim.ts'
 
 export { isOurFile, setAsideName } from '../storage/sqlite/directory-claim.ts'
 
 /** Opens the read-only inspection of the stored data. */
-export { sightOf } from '../storage/sqlite/sight.ts'
+export { createInspection } from '../storage/sqlite/inspection.ts'
 
 /** State of a data directory, which may not exist. */
-export interface DataDirectory extends Pick<Contents, 'entries' | 'isUsed' | 'sessions'> {
+export interface DataDirectory extends Pick<DirectoryContents, 'entries' | 'isUsed' | 'sessions'> {
   dir: string
   /** `foreign`: a folder with files, none of them svc's. */
   state: 'missing' | 'unreadable' | 'foreign' | 'empty' | 'ours'
@@ -25,9 +25,9 @@ export interface DataDirectory extends Pick<Contents, 'entries' | 'isUsed' | 'se
  *
  * @param asSandbox true if svc runs with --sandbox
  */
-export async function lookAtDirectory(dir: string, asSandbox = false): Promise<DataDirectory> {
+export async function inspectDirectory(dir: string, asSandbox = false): Promise<DataDirectory> {
   try {
-    const { entries, isEmpty, isOurs, isSandbox, isUsed, sessions } = await contentsOf(dir)
+    const { entries, isEmpty, isOurs, isSandbox, isUsed, sessions } = await readContents(dir)
     const state = isEmpty ? 'empty' : isOurs ? 'ours' : 'foreign'
     const isToBe = asSandbox && sessions === 0 && !isUsed
     return { dir, state, entries, isUsed, sessions, isSandbox: isSandbox || isToBe }

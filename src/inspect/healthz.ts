@@ -3,10 +3,10 @@ import { join } from 'node:path'
 import type { Config } from '../config.ts'
 import type { Health } from '../gateway/health.ts'
 import { dataFiles } from '../model/data-files.ts'
-import { apiFetch, failureOf, socketIn } from '../platform/fetch.ts'
+import { apiFetch, failureOf, socketPathOf } from '../platform/fetch.ts'
 import { readText } from '../platform/files.ts'
 import { processState } from '../platform/other-process.ts'
-import type { Polling } from '../storage/sight.ts'
+import type { Polling } from '../storage/inspection.ts'
 
 /**
  * Result of asking an address.
@@ -26,18 +26,18 @@ export type HealthAnswer =
   | { kind: 'unreachable'; code: string }
 
 /** Returns the URL by which this machine reaches a service bound to `host`. */
-export function addressOf(host: string, port: number): string {
+export function urlOf(host: string, port: number): string {
   const name = host === '0.0.0.0' ? '127.0.0.1' : host === '::' ? '::1' : host
   return `http://${name.includes(':') ? `[${name}]` : name}:${port}`
 }
 
 /** Returns the URL of a service by its configuration; `unix:<path>` if it listens on a socket. */
-export const addressIn = ({ socket, host, port }: Pick<Config, 'socket' | 'host' | 'port'>): string =>
-  socket === undefined ? addressOf(host, port) : `unix:${socket}`
+export const configuredUrlOf = ({ socket, host, port }: Pick<Config, 'socket' | 'host' | 'port'>): string =>
+  socket === undefined ? urlOf(host, port) : `unix:${socket}`
 
 /** Address of a running service, as it wrote it into its data directory. */
 export interface NotedAddress {
-  /** In the form of `addressIn`. */
+  /** In the form of `configuredUrlOf`. */
   url: string
   pid: number
   /** URL of its panel, if it has one. */
@@ -50,13 +50,13 @@ export interface NotedAddress {
  * Returns the addresses of the services that run, first the one started first. Skips services whose process
  * is gone.
  */
-export async function notedAddresses(dir: string): Promise<NotedAddress[]> {
+export async function listNotedAddresses(dir: string): Promise<NotedAddress[]> {
   const text = (await readText(join(dir, dataFiles.address)).catch(() => undefined)) ?? ''
-  const noted = await Promise.all(text.split('\n').map(running))
+  const noted = await Promise.all(text.split('\n').map(parseRunning))
   return noted.filter(address => address !== undefined)
 }
 
-async function running(line: string): Promise<NotedAddress | undefined> {
+async function parseRunning(line: string): Promise<NotedAddress | undefined> {
   try {
     const { url, pid, panel, open }: Partial<NotedAddress> = JSON.parse(line)
     return typeof url === 'string' && typeof pid === 'number' && (await processState(pid)) !== 'gone'
@@ -73,16 +73,16 @@ async function running(line: string): Promise<NotedAddress | undefined> {
  *
  * @param polling who polls the directory; undefined if unknown
  */
-export const isOfAnother = ({ store }: Health, polling: Polling | undefined): boolean =>
+export const servesAnotherDirectory = ({ store }: Health, polling: Polling | undefined): boolean =>
   store === 'ok' && polling?.held === false
 
 /** Requests GET /healthz of the service at `url`; never throws. */
 export async function askHealth(url: string, deadlineMs: number): Promise<HealthAnswer> {
-  const socket = socketIn(url)
+  const socket = socketPathOf(url)
   const base = socket === undefined ? url.replace(/\/+$/, '').replace(/\/healthz$/, '') : 'http://localhost'
   try {
     const response = await apiFetch(`${base}/healthz`, { timeoutMs: deadlineMs, socket })
-    const seen = healthIn(await response.text())
+    const seen = parseHealth(await response.text())
     return seen === undefined
       ? { kind: 'stranger', status: response.status }
       : { kind: 'svc', status: response.status, seen }
@@ -96,7 +96,7 @@ export async function askHealth(url: string, deadlineMs: number): Promise<Health
   }
 }
 
-function healthIn(text: string): Health | undefined {
+function parseHealth(text: string): Health | undefined {
   try {
     const value: Partial<Health> | null = JSON.parse(text)
     const isOurs =

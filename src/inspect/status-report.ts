@@ -4,14 +4,14 @@ import { dataFiles } from '../model/data-files.ts'
 import { type MutedBecause, mutedOf } from '../model/session.ts'
 import { type Clock, systemClock } from '../platform/clock.ts'
 import { reasonOf } from '../platform/system-error.ts'
-import type { Polling, SeenSession, WebhookTrouble } from '../storage/sight.ts'
-import { newerStore } from './advised-commands.ts'
-import { lookAtDirectory, sightOf } from './data-directory.ts'
-import { notedAddresses } from './healthz.ts'
+import type { InspectedSession, Polling, WebhookProblem } from '../storage/inspection.ts'
+import { describeNewerStore } from './advised-commands.ts'
+import { createInspection, inspectDirectory } from './data-directory.ts'
+import { listNotedAddresses } from './healthz.ts'
 
 export interface SessionReport {
   name: string
-  status: SeenSession['status']
+  status: InspectedSession['status']
   connected: boolean
   is_default: boolean
   /** Its files exist, but the system denies reading them; `trouble` gives the reason. */
@@ -63,7 +63,7 @@ export interface StatusReport {
   /** Number of sends that wait for a person's approval, as `svc approvals` lists them. */
   approvals: number
   /** Webhooks that fail; absent if there are none. */
-  webhooks?: WebhookTrouble[]
+  webhooks?: WebhookProblem[]
   /** What could not be read, and why. */
   trouble: string[]
 }
@@ -85,19 +85,19 @@ export async function readStatus(options: {
     trouble.push(`${what}: ${reasonOf(error)}`)
     return undefined
   }
-  const directory = await lookAtDirectory(basePath, sandbox)
+  const directory = await inspectDirectory(basePath, sandbox)
   if (directory.state === 'unreadable') report(basePath)(directory.error)
-  const stored = sightOf(basePath)
+  const stored = createInspection(basePath)
   const [polling, inspected, stats, noted] = await Promise.all([
-    stored.polling(clock).catch(report(dataFiles.pollLock)),
-    stored.sessions().catch(report('sessions')),
-    stored.store().catch(report(dataFiles.store)),
-    notedAddresses(basePath),
+    stored.checkPolling(clock).catch(report(dataFiles.pollLock)),
+    stored.listSessions().catch(report('sessions')),
+    stored.readStoreStats().catch(report(dataFiles.store)),
+    listNotedAddresses(basePath),
   ])
-  if (stats && stats.form > stats.newest) trouble.push(newerStore(stats))
+  if (stats && stats.form > stats.newest) trouble.push(describeNewerStore(stats))
   // This version cannot read the messages of a newer store.
   const store = stats && stats.form > stats.newest ? undefined : stats
-  const polls = polledBy(polling)
+  const polls = pollingOf(polling)
   const service = noted.find(({ pid }) => pid === polls.pid) ?? noted[0]
   const sessions = (inspected?.sessions ?? []).map((session, at): SessionReport => {
     const { name, status, bot, users } = session
@@ -141,7 +141,7 @@ export async function readStatus(options: {
   }
 }
 
-function polledBy(polling: Polling | undefined): StatusReport['polling'] {
+function pollingOf(polling: Polling | undefined): StatusReport['polling'] {
   if (!polling?.held) return { active: false, stalled: false }
   const { stalled, pid, since } = polling
   return { active: !stalled, stalled, pid, since }

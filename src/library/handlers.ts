@@ -28,7 +28,7 @@ export interface HandlerOptions {
   session?: string
 }
 
-/** Dependencies of `Handlers`. */
+/** Dependencies of `MessageHandlers`. */
 export interface HandlerPorts {
   /** Opens the messages of a consumer, the messages after a row, or those from now on. */
   open(start: HandlerOptions & { after?: number }): Promise<FollowedMessages>
@@ -43,16 +43,16 @@ interface Subscription {
 }
 
 /** How often a handler gets a message before svc goes on with the next. */
-const tries = 3
+const maxAttempts = 3
 /** The log mentions a handler call that takes longer, in milliseconds. */
-const slowMs = 60_000
+const slowHandlerMs = 60_000
 
-export class Handlers {
+export class MessageHandlers {
   readonly #ports: HandlerPorts
   readonly #waiting = new Set<Subscription>()
   readonly #running = new Map<Subscription, Promise<void>>()
   /** Aborts when the grace period is over: svc then stops waiting for busy handlers. */
-  readonly #patience = new AbortController()
+  readonly #timeout = new AbortController()
   #started = false
 
   constructor(ports: HandlerPorts) {
@@ -65,7 +65,7 @@ export class Handlers {
    */
   add(handler: MessageHandler, options: HandlerOptions): () => void {
     const subscription: Subscription = { handler, options, stop: new AbortController() }
-    if (this.#started) this.#run(subscription)
+    if (this.#started) this.#startHandler(subscription)
     else this.#waiting.add(subscription)
     return () => {
       this.#waiting.delete(subscription)
@@ -76,7 +76,7 @@ export class Handlers {
   /** Starts to call the handlers. Those without a consumer get the messages after the row `after`. */
   start(after?: number): void {
     this.#started = true
-    for (const subscription of this.#waiting) this.#run(subscription, after)
+    for (const subscription of this.#waiting) this.#startHandler(subscription, after)
     this.#waiting.clear()
   }
 
@@ -86,23 +86,23 @@ export class Handlers {
     for (const { stop } of this.#running.keys()) stop.abort()
     const all = Promise.all(this.#running.values())
     await endsWithin(graceMs, all)
-    this.#patience.abort()
+    this.#timeout.abort()
     await all
   }
 
-  #run(subscription: Subscription, after?: number): void {
-    const running = this.#serve(subscription, after)
+  #startHandler(subscription: Subscription, after?: number): void {
+    const running = this.#runHandler(subscription, after)
       .catch(error => this.#ports.log.error('handler no longer called', { error }))
       .finally(() => this.#running.delete(subscription))
     this.#running.set(subscription, running)
   }
 
-  async #serve({ handler, options, stop }: Subscription, after?: number): Promise<void> {
+  async #runHandler({ handler, options, stop }: Subscription, after?: number): Promise<void> {
     const { consumer, session } = options
     const opened = await this.#ports.open({ consumer, session, after })
     for await (const message of opened.follow(stop.signal)) {
       // Leaving the loop does not acknowledge the message: with a consumer it comes again.
-      if (!(await this.#unlessCut(this.#handled(handler, message, stop.signal)))) return
+      if (!(await this.#untilTimeout(this.#callHandler(handler, message, stop.signal)))) return
     }
   }
 
@@ -111,16 +111,16 @@ export class Handlers {
    *
    * @returns whether the message is acknowledged
    */
-  async #handled(handler: MessageHandler, message: Message, signal: AbortSignal): Promise<boolean> {
+  async #callHandler(handler: MessageHandler, message: Message, signal: AbortSignal): Promise<boolean> {
     const { clock, log } = this.#ports
     for (let failures = 0; ; ) {
-      const slow = setTimeout(() => log.warn('a handler takes long', { message: message.id }), slowMs)
+      const slow = setTimeout(() => log.warn('a handler takes long', { message: message.id }), slowHandlerMs)
       try {
         await handler(failures === 0 ? message : { ...message, redelivered: true }, { signal })
         return true
       } catch (error) {
         failures += 1
-        if (failures >= tries) {
+        if (failures >= maxAttempts) {
           log.error('handler failed again; continuing with the next message', { error, message: message.id })
           return true
         }
@@ -135,9 +135,9 @@ export class Handlers {
   }
 
   /** Returns the result of `work`, or false if the grace period ends first. */
-  async #unlessCut(work: Promise<boolean>): Promise<boolean> {
+  async #untilTimeout(work: Promise<boolean>): Promise<boolean> {
     const timedOut = Promise.withResolvers<boolean>()
-    using _listening = addAbortListener(this.#patience.signal, () => timedOut.resolve(false))
+    using _listening = addAbortListener(this.#timeout.signal, () => timedOut.resolve(false))
     return await Promise.race([work, timedOut.promise])
   }
 }

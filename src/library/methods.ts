@@ -5,7 +5,7 @@
 import type { Static, TObject, TSchema } from '@sinclair/typebox'
 import type { Operation, TypedOperation } from '../operations/operation.ts'
 import * as ofOutbox from '../operations/outbox.ts'
-import type { GivenInput } from '../operations/schema.ts'
+import type { CallerInput } from '../operations/schema.ts'
 import * as ofWebhooks from '../operations/webhooks.ts'
 
 /** Operations for queued sends. All processes that use the store of the data directory share the outbox. */
@@ -38,7 +38,7 @@ export const webhooks = {
   /** Delivers an event of type `webhook.test` now. */
   test: ofWebhooks.testWebhook,
   /** Lists the newest delivery attempts, newest first. */
-  log: ofWebhooks.webhookLog,
+  log: ofWebhooks.listWebhookDeliveries,
   /** Stops deliveries until `resume`. Events wait. */
   pause: ofWebhooks.pauseWebhook,
   /**
@@ -54,17 +54,20 @@ export const webhooks = {
   remove: ofWebhooks.removeWebhook,
 }
 
-type InputOf<D> = D extends { input: infer I extends TSchema } ? GivenInput<I> : never
+type InputOf<D> = D extends { input: infer I extends TSchema } ? CallerInput<I> : never
 type AnswerOf<D> = D extends { output: infer O extends TSchema } ? Static<O> : never
-type Keys<D> = D extends { library?: { positionals: infer P extends readonly string[] } } ? P : []
-type Placed<I, P extends readonly string[]> = { -readonly [N in keyof P]: I[P[N] & keyof I] }
-type Others<I> = keyof I extends never ? [] : Partial<I> extends I ? [others?: I] : [others: I]
+type PositionalKeys<D> = D extends { library?: { positionals: infer P extends readonly string[] } } ? P : []
+type PositionalArguments<I, P extends readonly string[]> = { -readonly [N in keyof P]: I[P[N] & keyof I] }
+type OtherArguments<I> = keyof I extends never ? [] : Partial<I> extends I ? [others?: I] : [others: I]
 
 /**
  * An operation as a method: first its positional arguments, then an object with the other keys of its input.
  */
 export type Method<D> = (
-  ...args: [...Placed<InputOf<D>, Keys<D>>, ...Others<Omit<InputOf<D>, Keys<D>[number]>>]
+  ...args: [
+    ...PositionalArguments<InputOf<D>, PositionalKeys<D>>,
+    ...OtherArguments<Omit<InputOf<D>, PositionalKeys<D>[number]>>,
+  ]
 ) => Promise<AnswerOf<D>>
 
 export type Methods<G> = { readonly [K in keyof G]: Method<G[K]> }
@@ -73,12 +76,12 @@ export type Methods<G> = { readonly [K in keyof G]: Method<G[K]> }
 export const groups = { outbox, webhooks }
 export type Groups = { readonly [G in keyof typeof groups]: Methods<(typeof groups)[G]> }
 
-type Invoke = (operation: TypedOperation<TObject, TSchema>, input: unknown) => Promise<unknown>
+type InvokeOperation = (operation: TypedOperation<TObject, TSchema>, input: unknown) => Promise<unknown>
 
 /** Returns a group's operations as methods with the same names. */
 export const methodsOf = <G extends Readonly<Record<string, unknown>>>(
   group: G,
-  invoke: Invoke,
+  invoke: InvokeOperation,
 ): Methods<G> =>
   Object.fromEntries(
     Object.entries(group).map(([name, operation]) => [

@@ -2,7 +2,7 @@
 
 import { mkdir } from 'node:fs/promises'
 import { dirname } from 'node:path'
-import { folder } from '../config/values.ts'
+import { parseFolder } from '../config/values.ts'
 import { type Config, type ConfigValues, configOf } from '../config.ts'
 import { badArgument, SvcError } from '../model/error.ts'
 import { createLog, type Log, type LogLevel } from '../platform/log.ts'
@@ -46,7 +46,7 @@ export interface SvcOptions {
 }
 
 /** Checked options. */
-export interface OpenedOptions {
+export interface ResolvedOptions {
   config: Config
   log: Log
   /** Path of the store. false: in memory. undefined: `messages.db` of the data directory. */
@@ -54,7 +54,7 @@ export interface OpenedOptions {
   sandboxUrl: string | undefined
 }
 
-const known: ReadonlySet<string> = new Set<keyof SvcOptions>([
+const knownOptions: ReadonlySet<string> = new Set<keyof SvcOptions>([
   'basePath',
   'store',
   'upstreamUrl',
@@ -77,17 +77,18 @@ const known: ReadonlySet<string> = new Set<keyof SvcOptions>([
  * @throws SvcError `invalid_arguments` with the name of the option and what was expected;
  *   `store_unavailable` if the folder of the store cannot be created
  */
-export async function openedOptions(options: SvcOptions): Promise<OpenedOptions> {
+export async function resolveOptions(options: SvcOptions): Promise<ResolvedOptions> {
   for (const name of Object.keys(options)) {
-    if (!known.has(name)) throw bad(name, `unknown; expected one of ${[...known].join(', ')}`)
+    if (!knownOptions.has(name))
+      throw badOption(name, `unknown; expected one of ${[...knownOptions].join(', ')}`)
   }
   const { log, sandboxUrl, store = false, ...rest } = options
   if (sandboxUrl !== undefined && !/^https?:\/\//i.test(sandboxUrl)) {
-    throw bad('sandboxUrl', 'expected an http or https URL')
+    throw badOption('sandboxUrl', 'expected an http or https URL')
   }
   const sandbox = options.sandbox === true || sandboxUrl !== undefined
   if (sandbox && (options.upstreamUrl !== undefined || options.cdnUrl !== undefined)) {
-    throw bad('sandbox', 'cannot be combined with upstreamUrl or cdnUrl: the sandbox sets both')
+    throw badOption('sandbox', 'cannot be combined with upstreamUrl or cdnUrl: the sandbox sets both')
   }
   // Port 0 takes any free port: `phoneUrl` tells the program the address.
   const values: ConfigValues = { logLevel: 'WARNING', sandboxPort: 0, ...rest, sandbox }
@@ -95,14 +96,14 @@ export async function openedOptions(options: SvcOptions): Promise<OpenedOptions>
   return {
     config,
     log: log ?? createLog(config.logLevel),
-    store: typeof store === 'string' ? await storeFile(store) : store ? undefined : false,
+    store: typeof store === 'string' ? await prepareStoreFile(store) : store ? undefined : false,
     sandboxUrl: sandboxUrl?.replace(/\/+$/, ''),
   }
 }
 
-async function storeFile(text: string): Promise<string> {
-  const path = folder(text)
-  if (path === undefined) throw bad('store', 'expected true, false or a path')
+async function prepareStoreFile(text: string): Promise<string> {
+  const path = parseFolder(text)
+  if (path === undefined) throw badOption('store', 'expected true, false or a path')
   await mkdir(dirname(path), { recursive: true, mode: 0o700 }).catch(cause => {
     throw new SvcError('store_unavailable', `cannot create the folder of ${path}`, {
       field: 'store',
@@ -112,5 +113,5 @@ async function storeFile(text: string): Promise<string> {
   return path
 }
 
-const bad = (field: string, problem: string) =>
+const badOption = (field: string, problem: string) =>
   badArgument(field, problem, { hint: 'See SvcOptions for the options of Svc.open.' })

@@ -1,11 +1,11 @@
 /** `Svc`: svc inside a program. The nine tools are methods; messages and events are iterated. */
 import { addAbortListener } from 'node:events'
 import type { Static, TObject, TSchema } from '@sinclair/typebox'
-import { localFiles } from '../config/local-files.ts'
+import { localFilesOf } from '../config/local-files.ts'
 import { claimDirectory } from '../gateway/directory.ts'
 import { openGateway, type RunningGateway } from '../gateway/gateway.ts'
 import type { Health } from '../gateway/health.ts'
-import { directCall } from '../model/call.ts'
+import { createDirectCall } from '../model/call.ts'
 import { badArgument, isSvcError, SvcError } from '../model/error.ts'
 import type { Event } from '../model/event.ts'
 import type { LoginStatus } from '../model/login.ts'
@@ -19,12 +19,12 @@ import { health } from '../operations/service.ts'
 import { listUsers, nameUser } from '../operations/users.ts'
 import { type Clock, endsWithin, systemClock } from '../platform/clock.ts'
 import type { Log } from '../platform/log.ts'
-import { isNode, onStopSignals, spareLoopbackTheProxy } from '../platform/process.ts'
-import { linked } from '../platform/signals.ts'
+import { bypassProxyForLoopback, isNode, onStopSignals } from '../platform/process.ts'
+import { linkSignals } from '../platform/signals.ts'
 import { version } from '../version.ts'
-import { type HandlerOptions, Handlers, type MessageHandler } from './handlers.ts'
+import { type HandlerOptions, type MessageHandler, MessageHandlers } from './handlers.ts'
 import { type Groups, groups, methodsOf } from './methods.ts'
-import { type OpenedOptions, openedOptions, type SvcOptions } from './options.ts'
+import { type ResolvedOptions, resolveOptions, type SvcOptions } from './options.ts'
 import {
   type DefaultSet,
   type Downloaded,
@@ -109,15 +109,15 @@ export class Svc implements Groups, AsyncDisposable, AsyncIterable<Message> {
   /** Address of the simulated phone's page. Only with the option `sandbox` or `sandboxUrl`. */
   readonly phoneUrl: string | undefined
   readonly #gateway: RunningGateway
-  readonly #handlers: Handlers
+  readonly #handlers: MessageHandlers
   readonly #log: Log
-  readonly #stored: boolean
+  readonly #hasStore: boolean
   readonly #graceMs: number
   readonly #stopSandbox: () => Promise<unknown>
   /** Aborts when close() begins. */
   readonly #stop = new AbortController()
   /** Running iterations with a `consumer`. Each promise resolves when its iteration has ended. */
-  readonly #iterating = new Set<Promise<void>>()
+  readonly #iterations = new Set<Promise<void>>()
   #background: Promise<void> | undefined
   #closing: Promise<void> | undefined
   #closed = false
@@ -132,13 +132,13 @@ export class Svc implements Groups, AsyncDisposable, AsyncIterable<Message> {
     this.#graceMs = graceMs
     this.#gateway = gateway
     this.#log = log
-    this.#stored = stored
+    this.#hasStore = stored
     this.phoneUrl = sandbox && `${sandbox.url}/phone`
     this.#stopSandbox = async () => sandbox?.stop?.()
     const run: Parameters<typeof methodsOf>[1] = (operation, input) => this.#run(operation, input)
     this.outbox = methodsOf(groups.outbox, run)
     this.webhooks = methodsOf(groups.webhooks, run)
-    this.#handlers = new Handlers({
+    this.#handlers = new MessageHandlers({
       open: start => this.#run(followMessages, start),
       clock,
       log: log.child('handlers'),
@@ -153,10 +153,10 @@ export class Svc implements Groups, AsyncDisposable, AsyncIterable<Message> {
    *   another kind (sandbox or WeChat); `store_unavailable` if the directory or the store cannot be used
    */
   static async open(options: SvcOptions = {}, timing: Timing = {}): Promise<Svc> {
-    const opened = await openedOptions(options)
+    const opened = await resolveOptions(options)
     const { config, log, store } = opened
     await claimDirectory(config, optionNames)
-    const sandbox = await sandboxOf(opened)
+    const sandbox = await openSandbox(opened)
     try {
       const sandboxUrl = sandbox && { sandboxUrl: sandbox.url }
       const { clock } = timing
@@ -192,7 +192,7 @@ export class Svc implements Groups, AsyncDisposable, AsyncIterable<Message> {
    * svc's own.
    */
   async send(input: SendInput, options: CallOptions = {}): Promise<SendResult> {
-    if (!this.#stored && input?.when_closed === 'queue') {
+    if (!this.#hasStore && input?.when_closed === 'queue') {
       throw badArgument('when_closed', '"queue" keeps the message in the store, which is off', {
         hint: 'Open svc with store: true, or a path.',
       })
@@ -274,7 +274,7 @@ export class Svc implements Groups, AsyncDisposable, AsyncIterable<Message> {
    * @returns a function that unsubscribes the handler
    */
   onMessage(handler: MessageHandler, options: HandlerOptions = {}): () => void {
-    this.#refuseClosed()
+    this.#rejectIfClosed()
     if (typeof handler !== 'function') throw badArgument('handler', 'expected a function')
     checkReader(options)
     return this.#handlers.add(handler, options)
@@ -287,7 +287,7 @@ export class Svc implements Groups, AsyncDisposable, AsyncIterable<Message> {
    * @throws SvcError `poll_lock_held` if another process polls and the store is off
    */
   async runBackground(): Promise<void> {
-    this.#refuseClosed()
+    this.#rejectIfClosed()
     this.#background ??= this.#start()
     try {
       await this.#background
@@ -325,14 +325,14 @@ export class Svc implements Groups, AsyncDisposable, AsyncIterable<Message> {
     const { consumer, session } = options
     const opened = await this.#run(followMessages, { consumer, session })
     await this.runBackground()
-    using ended = linked(options.signal ?? this.#stop.signal, this.#stop.signal)
+    using ended = linkSignals(options.signal ?? this.#stop.signal, this.#stop.signal)
     const iteration = Promise.withResolvers<void>()
-    if (consumer !== undefined) this.#iterating.add(iteration.promise)
+    if (consumer !== undefined) this.#iterations.add(iteration.promise)
     try {
       yield* opened.follow(ended.signal)
     } finally {
       iteration.resolve()
-      this.#iterating.delete(iteration.promise)
+      this.#iterations.delete(iteration.promise)
     }
   }
 
@@ -352,7 +352,7 @@ export class Svc implements Groups, AsyncDisposable, AsyncIterable<Message> {
   }: EventsOptions = {}): AsyncGenerator<Event, void, void> {
     const events = await this.#run(followEvents, { after, types: types?.join(','), session, user })
     await this.runBackground()
-    using ended = linked(signal ?? this.#stop.signal, this.#stop.signal)
+    using ended = linkSignals(signal ?? this.#stop.signal, this.#stop.signal)
     yield* events.follow(ended.signal, { onGone })
   }
 
@@ -388,7 +388,7 @@ export class Svc implements Groups, AsyncDisposable, AsyncIterable<Message> {
     this.#stop.abort(new SvcError('shutting_down', 'svc is closed'))
     await Promise.all([
       this.#handlers.stop(this.#graceMs),
-      endsWithin(this.#graceMs, Promise.all(this.#iterating)),
+      endsWithin(this.#graceMs, Promise.all(this.#iterations)),
       this.#background?.catch(() => undefined),
     ])
     this.#closed = true
@@ -404,9 +404,9 @@ export class Svc implements Groups, AsyncDisposable, AsyncIterable<Message> {
     input: unknown,
     { signal }: CallOptions,
   ): Promise<Static<O>> {
-    this.#refuseClosed()
+    this.#rejectIfClosed()
     signal?.throwIfAborted()
-    const call = directCall({ local: true, ...(signal && { signal }) })
+    const call = createDirectCall({ local: true, ...(signal && { signal }) })
     let delivered = false
     try {
       const result = await invoke(tool, this.#gateway, input, call, this.#log)
@@ -427,11 +427,11 @@ export class Svc implements Groups, AsyncDisposable, AsyncIterable<Message> {
     operation: TypedOperation<I, O>,
     input: unknown,
   ): Promise<Static<O>> {
-    this.#refuseClosed()
-    return invoke(operation, this.#gateway, input, directCall({ signal: this.#stop.signal }), this.#log)
+    this.#rejectIfClosed()
+    return invoke(operation, this.#gateway, input, createDirectCall({ signal: this.#stop.signal }), this.#log)
   }
 
-  #refuseClosed(): void {
+  #rejectIfClosed(): void {
     if (this.#closed) throw new SvcError('shutting_down', 'svc is closed')
   }
 }
@@ -446,9 +446,9 @@ interface UsedSandbox {
   stop?: () => Promise<void>
 }
 
-async function sandboxOf({ config, log, sandboxUrl }: OpenedOptions): Promise<UsedSandbox | undefined> {
+async function openSandbox({ config, log, sandboxUrl }: ResolvedOptions): Promise<UsedSandbox | undefined> {
   if (!config.sandbox) return undefined
-  spareLoopbackTheProxy()
+  bypassProxyForLoopback()
   if (sandboxUrl !== undefined) return { url: sandboxUrl }
   if (isNode)
     throw badArgument(
@@ -461,7 +461,7 @@ async function sandboxOf({ config, log, sandboxUrl }: OpenedOptions): Promise<Us
   // Loaded only with the sandbox, so that programs for the real WeChat start faster.
   const { followSandbox, startSandbox } = await import('../sandbox/sandbox.ts')
   const options = {
-    dir: localFiles(config.basePath).sandbox,
+    dir: localFilesOf(config.basePath).sandbox,
     host: '127.0.0.1',
     port: config.sandboxPort,
     clock: systemClock,

@@ -2,15 +2,15 @@
  * Types of the arguments and results of the nine tools as methods, derived from the definitions of the tools.
  */
 import type { Static, TSchema } from '@sinclair/typebox'
-import type { GivenInput } from '../operations/schema.ts'
+import type { CallerInput } from '../operations/schema.ts'
 import { verbs } from '../operations/tools.ts'
 
 export { verbs }
 
 type Verbs = typeof verbs
 /** Same type, resolved to a plain object so that editors display its fields. */
-type Shown<T> = T extends object ? { [K in keyof T]: T[K] } : T
-type InputOf<T extends { input: TSchema }> = Shown<GivenInput<T['input']>>
+type Flattened<T> = T extends object ? { [K in keyof T]: T[K] } : T
+type InputOf<T extends { input: TSchema }> = Flattened<CallerInput<T['input']>>
 
 export type RecvInput = InputOf<Verbs['recv']>
 export type SendInput = InputOf<Verbs['send']>

@@ -8,8 +8,8 @@ import type { Gateway } from '../gateway/gateway-api.ts'
 import type { Session } from '../model/session.ts'
 import type { Clock } from '../platform/clock.ts'
 import type { Log } from '../platform/log.ts'
-import type { Change, Changes, McpContext } from './context.ts'
-import { readable } from './resources.ts'
+import type { McpContext, ResourceChange, ResourceChanges } from './context.ts'
+import { readableSessions } from './resources.ts'
 import * as uris from './uris.ts'
 
 /**
@@ -17,12 +17,12 @@ import * as uris from './uris.ts'
  */
 const gatherMs = 50
 /** Same as the SDK's limit for `subscriptions/listen`. */
-const mostSubscriptions = 1024
+const maxSubscriptions = 1024
 
 /** Notifies listeners of changed resources. Follows the gateway only while it has listeners. */
-export class Announcements implements Changes {
+export class ResourceChangeNotifier implements ResourceChanges {
   readonly #ports: { changes: Gateway['changes']; log: Log; clock: Clock }
-  readonly #listeners = new Set<(change: Change) => void>()
+  readonly #listeners = new Set<(change: ResourceChange) => void>()
   #stop: (() => void) | undefined
 
   /** @param ports.changes result of the operation `follow_changes` */
@@ -30,9 +30,9 @@ export class Announcements implements Changes {
     this.#ports = ports
   }
 
-  subscribe(listener: (change: Change) => void): () => void {
+  subscribe(listener: (change: ResourceChange) => void): () => void {
     // A new function for each subscriber, so that two subscribers may pass the same listener.
-    const subscriber = (change: Change) => listener(change)
+    const subscriber = (change: ResourceChange) => listener(change)
     this.#listeners.add(subscriber)
     this.#stop ??= this.#start()
     return () => {
@@ -50,7 +50,7 @@ export class Announcements implements Changes {
       await clock.sleep(gatherMs, stopped.signal)
       const changed = [...gathered]
       gathered.clear()
-      if (!stopped.signal.aborted) for (const uri of changed) this.#updated(uri)
+      if (!stopped.signal.aborted) for (const uri of changed) this.#notifyUpdated(uri)
     }
     const unsubscribe = changes.subscribe({
       message: ({ session, from_user, user_name }, kind) => {
@@ -59,7 +59,7 @@ export class Announcements implements Changes {
         if (gathered.size === 0) void notifyLater()
         for (const uri of [
           uris.inboxUri,
-          uris.everybodyUri,
+          uris.allUsersUri,
           uris.conversationUri(session, from_user),
           ...(user_name === undefined ? [] : [uris.conversationUri(session, user_name)]),
           uris.usersUri(session),
@@ -67,8 +67,8 @@ export class Announcements implements Changes {
           gathered.add(uri)
       },
       sessions: (now, before) => {
-        if (shown(now) !== shown(before)) this.#updated(uris.sessionsUri)
-        if (listed(now) !== listed(before)) this.#tell({ kind: 'list' })
+        if (sessionsState(now) !== sessionsState(before)) this.#notifyUpdated(uris.sessionsUri)
+        if (sessionListState(now) !== sessionListState(before)) this.#notify({ kind: 'list' })
       },
     })
     return () => {
@@ -81,11 +81,11 @@ export class Announcements implements Changes {
    * Notifies of an updated resource in each spelling of its URI: the SDK compares URIs of 2026-07-28
    * literally.
    */
-  #updated(uri: string): void {
-    for (const spelling of uris.spellings(uri)) this.#tell({ kind: 'updated', uri: spelling })
+  #notifyUpdated(uri: string): void {
+    for (const spelling of uris.spellingsOf(uri)) this.#notify({ kind: 'updated', uri: spelling })
   }
 
-  #tell(change: Change): void {
+  #notify(change: ResourceChange): void {
     for (const listener of [...this.#listeners]) {
       try {
         listener(change)
@@ -99,27 +99,27 @@ export class Announcements implements Changes {
 /**
  * Content of the resource `sessions`, without `last_poll_at` and `users`, whose changes are not announced.
  */
-const shown = (sessions: readonly Session[]) =>
+const sessionsState = (sessions: readonly Session[]) =>
   JSON.stringify(sessions, (key, value) => (key === 'last_poll_at' || key === 'users' ? undefined : value))
 
 /** Sessions as the list of resources contains them. */
-const listed = (sessions: readonly Session[]) =>
-  JSON.stringify(readable(sessions).map(({ name, user_count }) => [name, user_count]))
+const sessionListState = (sessions: readonly Session[]) =>
+  JSON.stringify(readableSessions(sessions).map(({ name, user_count }) => [name, user_count]))
 
 /** Lets clients subscribe to resources, and notifies them while the connection lasts. */
-export function addAnnouncements(server: McpServer, context: McpContext): void {
+export function addSubscriptions(server: McpServer, context: McpContext): void {
   const { changes, closed, era, lasting, log } = context
   server.server.registerCapabilities({ resources: { subscribe: true, listChanged: true } })
   if (!lasting) return
   /** Subscriptions: key of the URI → the spellings that the client used. */
   const subscribed = new Map<string, Set<string>>()
 
-  const pass = (change: Change) => {
+  const pass = (change: ResourceChange) => {
     if (!server.isConnected()) return
     if (change.kind === 'list') return server.sendResourceListChanged()
     // A legacy client gets each change once, in the spelling that it subscribed with.
-    if (era === 'legacy' && change.uri !== uris.announcedUri(change.uri)) return
-    const spellings = era === 'modern' ? [change.uri] : subscribed.get(uris.announcedKey(change.uri) ?? '')
+    if (era === 'legacy' && change.uri !== uris.subscribableUri(change.uri)) return
+    const spellings = era === 'modern' ? [change.uri] : subscribed.get(uris.subscriptionKey(change.uri) ?? '')
     for (const uri of spellings ?? []) {
       server.server
         .sendResourceUpdated({ uri })
@@ -135,15 +135,15 @@ export function addAnnouncements(server: McpServer, context: McpContext): void {
   if (era === 'modern') return
 
   server.server.setRequestHandler('resources/subscribe', ({ params: { uri } }) => {
-    const key = uris.announcedKey(uri)
-    if (key === undefined) throw notAnnounced(uri)
-    if (subscribed.size >= mostSubscriptions && !subscribed.has(key))
-      throw new ProtocolError(ProtocolErrorCode.InvalidRequest, `At most ${mostSubscriptions} subscriptions`)
+    const key = uris.subscriptionKey(uri)
+    if (key === undefined) throw notSubscribableError(uri)
+    if (subscribed.size >= maxSubscriptions && !subscribed.has(key))
+      throw new ProtocolError(ProtocolErrorCode.InvalidRequest, `At most ${maxSubscriptions} subscriptions`)
     subscribed.set(key, (subscribed.get(key) ?? new Set()).add(uri))
     return {}
   })
   server.server.setRequestHandler('resources/unsubscribe', ({ params: { uri } }) => {
-    const key = uris.announcedKey(uri)
+    const key = uris.subscriptionKey(uri)
     const spellings = key === undefined ? undefined : subscribed.get(key)
     spellings?.delete(uri)
     if (key !== undefined && spellings?.size === 0) subscribed.delete(key)
@@ -151,7 +151,7 @@ export function addAnnouncements(server: McpServer, context: McpContext): void {
   })
 }
 
-const notAnnounced = (uri: string) =>
+const notSubscribableError = (uri: string) =>
   new ProtocolError(
     ProtocolErrorCode.InvalidParams,
     `${uri} has no change notifications. Subscribe to svc://inbox, svc://sessions, svc://users, svc://sessions/{session}/users or svc://conversations/{session}/{user}.`,

@@ -9,7 +9,7 @@ import {
 } from '@modelcontextprotocol/server'
 import { SvcError } from '../model/error.ts'
 import { endsWithin } from '../platform/clock.ts'
-import { socketIn, through } from '../platform/fetch.ts'
+import { socketPathOf, toSocketOptions } from '../platform/fetch.ts'
 import type { Log } from '../platform/log.ts'
 import { reasonOf } from '../platform/system-error.ts'
 import { LineTransport, type StdioServer, type StdioStreams } from './stdio.ts'
@@ -29,8 +29,8 @@ const graceMs = 1500
 /**
  * Id of the bridge's own `initialize` request. Its answer is not passed on: the client has had one already.
  */
-const againId = 'svc-bridge-again'
-const failed = -32000
+const reopenId = 'svc-bridge-again'
+const bridgeErrorCode = -32000
 
 /**
  * Bridges until the input ends or `close` is called. `ended` rejects with an SvcError if the service cannot
@@ -50,13 +50,13 @@ class Bridge {
   readonly #waiting = new Map<RequestId, AbortController>()
   readonly #unusable = Promise.withResolvers<void>()
   /** The reason if the service cannot be used. */
-  #why: SvcError | undefined
+  #unusableError: SvcError | undefined
   #initialize: JSONRPCRequest | undefined
   /** Resolves when the MCP session is open. Other messages wait for it. */
-  #open: Promise<unknown> = Promise.resolve()
-  #opening = false
+  #sessionOpen: Promise<unknown> = Promise.resolve()
+  #isReopening = false
   /** Whether the service has accepted a message. */
-  #met = false
+  #hasAccepted = false
   #closing: Promise<void> | undefined
 
   constructor({ url, token, consumer, log, streams }: BridgeOptions) {
@@ -64,9 +64,9 @@ class Bridge {
     this.#log = log
     this.#client = new LineTransport(streams ?? { input: process.stdin, output: process.stdout }, log)
     const headers = new Headers(token === undefined ? {} : { authorization: `Bearer ${token}` })
-    const socket = socketIn(url)
+    const socket = socketPathOf(url)
     // `through` is called once for all messages: under Deno each call of it makes its own connections.
-    const socketOptions = socket === undefined ? {} : through(socket)
+    const socketOptions = socket === undefined ? {} : toSocketOptions(socket)
     const address = new URL(socket === undefined ? url : 'http://localhost/mcp')
     if (consumer !== undefined) address.searchParams.set('consumer', consumer)
     this.#service = new StreamableHTTPClientTransport(address, {
@@ -77,18 +77,18 @@ class Bridge {
   }
 
   async run(): Promise<void> {
-    this.#service.onmessage = message => this.#hand(message)
-    this.#client.onmessage = message => void this.#take(message as JSONRPCMessage)
+    this.#service.onmessage = message => this.#passToClient(message)
+    this.#client.onmessage = message => void this.#passToService(message as JSONRPCMessage)
     await this.#service.start()
     await this.#client.start()
     await Promise.race([this.#client.ended, this.#unusable.promise])
     await this.close()
-    if (this.#why) throw this.#why
+    if (this.#unusableError) throw this.#unusableError
   }
 
   close(): Promise<void> {
     this.#closing ??= (async () => {
-      await this.#client.unanswered.over(graceMs)
+      await this.#client.unanswered.whenEmpty(graceMs)
       // The call fails if the service is gone; then there is no session to end.
       await endsWithin(
         graceMs,
@@ -101,29 +101,29 @@ class Bridge {
   }
 
   /** Passes a message of the service to the client. */
-  #hand(message: JSONRPCMessage): void {
+  #passToClient(message: JSONRPCMessage): void {
     if (!('method' in message) && message.id !== undefined) {
       if ('result' in message && message.id === this.#initialize?.id) {
         const { protocolVersion } = message.result
         if (typeof protocolVersion === 'string') this.#service.setProtocolVersion(protocolVersion)
       }
-      if (message.id === againId) return
+      if (message.id === reopenId) return
       this.#waiting.delete(message.id)
     }
     void this.#client.send(message)
   }
 
   /** Passes a message of the client to the service. */
-  async #take(message: JSONRPCMessage): Promise<void> {
+  async #passToService(message: JSONRPCMessage): Promise<void> {
     if (isJSONRPCRequest(message) && message.method === 'initialize') {
       this.#initialize = message
-      this.#open = this.#send(message)
+      this.#sessionOpen = this.#send(message)
       return
     }
     const isRequest = isJSONRPCRequest(message)
     // Registered before the wait for the session, so that it can be cancelled during the wait.
     if (isRequest) this.#waiting.set(message.id, new AbortController())
-    await this.#open
+    await this.#sessionOpen
     if ('method' in message && message.method === 'notifications/cancelled') {
       const id = message.params?.requestId as RequestId
       const connection = this.#waiting.get(id)
@@ -142,20 +142,21 @@ class Bridge {
     try {
       await this.#service.send(message, {
         requestSignal: connection.signal,
-        onRequestStreamEnd: () => this.#fail(id, 'the connection to the service broke before its answer'),
+        onRequestStreamEnd: () =>
+          this.#answerWithError(id, 'the connection to the service broke before its answer'),
       })
-      this.#met = true
+      this.#hasAccepted = true
     } catch (error) {
       if (connection.signal.aborted) return
       const status = error instanceof SdkHttpError ? error.status : undefined
       const isSessionGone = status === 404 && this.#service.sessionId !== undefined
-      if (isSessionGone && !isSecondTry && (await this.#openAgain())) return this.#send(message, true)
-      const { problem, hint } = said(error, this.#url)
-      const isUnusable = status === 401 || (!this.#met && [undefined, 403, 404].includes(status))
+      if (isSessionGone && !isSecondTry && (await this.#reopenSession())) return this.#send(message, true)
+      const { problem, hint } = describeFailure(error, this.#url)
+      const isUnusable = status === 401 || (!this.#hasAccepted && [undefined, 403, 404].includes(status))
       if (isUnusable)
         this.#giveUp(new SvcError(status === 401 ? 'unauthorized' : 'not_found', problem, { hint }))
       else this.#log.warn(problem)
-      this.#fail(id, `${problem}. ${hint}`)
+      this.#answerWithError(id, `${problem}. ${hint}`)
     }
   }
 
@@ -164,39 +165,40 @@ class Bridge {
    *
    * @returns whether a session is open again
    */
-  async #openAgain(): Promise<boolean> {
+  async #reopenSession(): Promise<boolean> {
     const { sessionId } = this.#service
     const initialize = this.#initialize
     if (!initialize) return false
-    if (!this.#opening) {
-      this.#opening = true
+    if (!this.#isReopening) {
+      this.#isReopening = true
       this.#log.info('opening a new session')
-      this.#open = this.#service
-        .send({ ...initialize, id: againId })
+      this.#sessionOpen = this.#service
+        .send({ ...initialize, id: reopenId })
         .then(() => this.#service.send({ jsonrpc: '2.0', method: 'notifications/initialized' }))
         .catch(error => this.#log.debug('mcp', { error }))
         .finally(() => {
-          this.#opening = false
+          this.#isReopening = false
         })
     }
-    await this.#open
+    await this.#sessionOpen
     return this.#service.sessionId !== sessionId
   }
 
   #giveUp(error: SvcError): void {
-    for (const id of this.#waiting.keys()) this.#fail(id, `${error.message}. ${error.advice.hint ?? ''}`)
-    this.#why ??= error
+    for (const id of this.#waiting.keys())
+      this.#answerWithError(id, `${error.message}. ${error.advice.hint ?? ''}`)
+    this.#unusableError ??= error
     this.#unusable.resolve()
   }
 
-  #fail(id: RequestId | undefined, message: string): void {
+  #answerWithError(id: RequestId | undefined, message: string): void {
     if (id === undefined || !this.#waiting.delete(id)) return
-    void this.#client.send({ jsonrpc: '2.0', id, error: { code: failed, message } })
+    void this.#client.send({ jsonrpc: '2.0', id, error: { code: bridgeErrorCode, message } })
   }
 }
 
 /** Describes why the service did not accept a message, and what to do. */
-function said(error: unknown, url: string): { problem: string; hint: string } {
+function describeFailure(error: unknown, url: string): { problem: string; hint: string } {
   if (!(error instanceof SdkHttpError))
     return {
       problem: `the service at ${url} cannot be reached: ${reasonOf(error)}`,
@@ -208,14 +210,14 @@ function said(error: unknown, url: string): { problem: string; hint: string } {
       problem: `the service at ${url} needs a token, or rejects the one it got`,
       hint: 'Set SVC_TOKEN to the token that the service was started with. If svc made the token, svc token prints it there.',
     }
-  const body = problemIn(text)
+  const body = parseProblem(text)
   return {
     problem: `the service at ${url} answered with ${status}: ${body.error?.message ?? body.detail ?? 'no reason given'}`,
     hint: body.hint ?? 'Check --url. Example: http://127.0.0.1:8000/mcp.',
   }
 }
 
-function problemIn(text: unknown): { error?: { message?: string }; detail?: string; hint?: string } {
+function parseProblem(text: unknown): { error?: { message?: string }; detail?: string; hint?: string } {
   try {
     return JSON.parse(String(text)) ?? {}
   } catch {

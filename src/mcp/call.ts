@@ -18,27 +18,27 @@ import {
 import type { Call, Progress, Question, Unanswered } from '../model/call.ts'
 import { badArgument, SvcError } from '../model/error.ts'
 import type { Clock } from '../platform/clock.ts'
-import { seen } from '../platform/escape-controls.ts'
-import { longestWait } from '../server/behind-proxy.ts'
-import { DoorCall } from '../server/http-call.ts'
+import { escapeControls } from '../platform/escape-controls.ts'
+import { maxWaitOf } from '../server/behind-proxy.ts'
+import { InterfaceCall } from '../server/http-call.ts'
 import type { McpContext } from './context.ts'
-import type { Questions } from './questions.ts'
+import type { QuestionTickets } from './questions.ts'
 
 /** Maximum length of the description of a progress step, in characters. */
-const mostWhat = 160
+const maxStepLength = 160
 /** How long svc waits for a person's answer to a question, in milliseconds. */
-const answerWithinMs = 10 * 60_000
+const answerTimeoutMs = 10 * 60_000
 
 /**
  * Result of a form: the fields that the person filled in, `declined`, or the reason why there is no answer.
  */
 type Answer = Readonly<Record<string, unknown>> | 'declined' | Unanswered
 
-export class McpCall extends DoorCall {
+export class McpCall extends InterfaceCall {
   readonly progress?: (step: Progress) => void
   readonly ask?: (question: Question) => Promise<string | undefined>
-  readonly answered?: (field: string) => string | undefined
-  room?: Call['room']
+  readonly findAnswer?: (field: string) => string | undefined
+  startFitCheck?: Call['startFitCheck']
   unanswered?: Unanswered
   /**
    * Asks the person with a form. Absent if the client cannot ask.
@@ -48,11 +48,11 @@ export class McpCall extends DoorCall {
    */
   readonly elicit?: (field: string, form: ElicitRequestFormParams, about?: unknown) => Promise<Answer>
   readonly #ctx: ServerContext
-  readonly #questions: Questions
-  readonly #ticker: Ticker | undefined
+  readonly #questions: QuestionTickets
+  readonly #ticker: ProgressReporter | undefined
   /** Answers that the client sent with this request, by field. Each is removed when it is used. */
-  readonly #given: Record<string, unknown>
-  #wanted: { inputRequests: InputRequests; requestState?: string } | undefined
+  readonly #answers: Record<string, unknown>
+  #inputRequired: { inputRequests: InputRequests; requestState?: string } | undefined
 
   /**
    * @param declared capabilities that a legacy client declared once; a modern client declares them with
@@ -60,16 +60,19 @@ export class McpCall extends DoorCall {
    */
   constructor(ctx: ServerContext, context: McpContext, declared: ClientCapabilities | undefined) {
     const { by, local, era, calls, gateway } = context
-    super(ctx.mcpReq, { by, waiting: calls.waiting }, local)
+    super(ctx.mcpReq, { by, shutdown: calls.waiting }, local)
     this.#ctx = ctx
     this.#questions = calls.questions
-    this.#given = { ...ctx.mcpReq.inputResponses }
+    this.#answers = { ...ctx.mcpReq.inputResponses }
     const token = ctx.mcpReq._meta?.progressToken
     if (token !== undefined) {
-      const ticker = new Ticker(gateway.clock, token, notification => ctx.mcpReq.notify(notification))
+      const ticker = new ProgressReporter(gateway.clock, token, notification =>
+        ctx.mcpReq.notify(notification),
+      )
       this.#ticker = ticker
       // The description may contain a file name that a WeChat user chose, so control characters are escaped.
-      this.progress = step => ticker.step({ ...step, what: seen(step.what.slice(0, mostWhat)) })
+      this.progress = step =>
+        ticker.step({ ...step, what: escapeControls(step.what.slice(0, maxStepLength)) })
     }
     const envelope: { [CLIENT_CAPABILITIES_META_KEY]?: ClientCapabilities } = ctx.mcpReq.envelope ?? {}
     const { elicitation } = envelope[CLIENT_CAPABILITIES_META_KEY] ?? declared ?? {}
@@ -77,24 +80,24 @@ export class McpCall extends DoorCall {
     // revision.
     if (elicitation && (elicitation.form !== undefined || elicitation.url === undefined)) {
       this.elicit = (field, form, about) =>
-        era === 'modern' ? this.#askByAnswering(field, form, about) : this.#askMeanwhile(form)
+        era === 'modern' ? this.#askByResult(field, form, about) : this.#askDuringCall(form)
       this.ask = question => this.#ask(question)
-      this.answered = field => this.#answered(field)
+      this.findAnswer = field => this.#takeAcceptedText(field)
     }
   }
 
   get longestWait(): number | undefined {
     const request = this.#ctx.http?.req
-    return request && longestWait(request)
+    return request && maxWaitOf(request)
   }
 
   /** Whether the client cancelled the request or is gone, so that an answer reaches nobody. */
-  get cancelled(): boolean {
+  get isCancelled(): boolean {
     return this.#ctx.mcpReq.signal.aborted
   }
 
   /** Starts to report every few seconds that the call still runs, if the client asked for progress. */
-  tick(what: string, seconds?: number): void {
+  startTicking(what: string, seconds?: number): void {
     void this.#ticker?.start(what, seconds)
   }
 
@@ -109,7 +112,7 @@ export class McpCall extends DoorCall {
    * answer.
    */
   get question(): InputRequiredResult | undefined {
-    return this.#wanted && inputRequired(this.#wanted)
+    return this.#inputRequired && inputRequired(this.#inputRequired)
   }
 
   async #ask({ text, field }: Question): Promise<string | undefined> {
@@ -129,11 +132,11 @@ export class McpCall extends DoorCall {
    * runs the tool again with the answer, so progress starts again. It turns a failed question into an error
    * of its own, but `send` must then wait for an approval elsewhere. It does not end when the service stops.
    */
-  async #askMeanwhile(form: ElicitRequestFormParams): Promise<Answer> {
+  async #askDuringCall(form: ElicitRequestFormParams): Promise<Answer> {
     const { id: relatedRequestId, elicitInput } = this.#ctx.mcpReq
     // `relatedRequestId` sends the question on the stream of this call's answer. The SDK's default is the
     // stream of GET, which a client need not open.
-    const options = { signal: this.signal, timeout: answerWithinMs, relatedRequestId }
+    const options = { signal: this.signal, timeout: answerTimeoutMs, relatedRequestId }
     // The promise rejects if the client does not want to ask, or is gone.
     return elicitInput(form, options).then(answerOf, () => 'nobody')
   }
@@ -143,10 +146,10 @@ export class McpCall extends DoorCall {
    * used once. The first call ends here with an error that nobody sees. If `about` is given, the client must
    * also send back the ticket of the question.
    */
-  async #askByAnswering(field: string, form: ElicitRequestFormParams, about: unknown): Promise<Answer> {
-    if (Object.hasOwn(this.#given, field)) {
-      const answer = this.#answer(field)
-      if (about === undefined || this.#questions.take(this.#ctx.mcpReq.requestState<string>(), about))
+  async #askByResult(field: string, form: ElicitRequestFormParams, about: unknown): Promise<Answer> {
+    if (Object.hasOwn(this.#answers, field)) {
+      const answer = this.#takeAnswer(field)
+      if (about === undefined || this.#questions.useTicket(this.#ctx.mcpReq.requestState<string>(), about))
         return answer
       throw new SvcError(
         'forbidden',
@@ -156,26 +159,26 @@ export class McpCall extends DoorCall {
         },
       )
     }
-    this.#wanted = {
+    this.#inputRequired = {
       inputRequests: { [field]: inputRequired.elicit(form) },
-      ...(about !== undefined && { requestState: this.#questions.ask(about) }),
+      ...(about !== undefined && { requestState: this.#questions.createTicket(about) }),
     }
     throw badArgument(field, 'the person has to answer first')
   }
 
-  /** Returns the text of an accepted answer, and removes it. A declined answer stays for `#answer`. */
-  #answered(field: string): string | undefined {
-    const content = acceptedContent(this.#given, field)
-    if (content) delete this.#given[field]
+  /** Returns the text of an accepted answer, and removes it. A declined answer stays for `#takeAnswer`. */
+  #takeAcceptedText(field: string): string | undefined {
+    const content = acceptedContent(this.#answers, field)
+    if (content) delete this.#answers[field]
     return content && textOf(content[field])
   }
 
   /**
    * Returns the answer that the client sent, and removes it, so that it does not answer a second question.
    */
-  #answer(field: string): Answer {
-    const response = inputResponse(this.#given, field)
-    delete this.#given[field]
+  #takeAnswer(field: string): Answer {
+    const response = inputResponse(this.#answers, field)
+    delete this.#answers[field]
     return response.kind === 'elicit' ? answerOf(response) : 'nobody'
   }
 }
@@ -192,20 +195,20 @@ const tickMs = 3000
 const stepMs = 250
 
 /** Sends progress notifications: bytes if they are counted, else a sign of life every few seconds. */
-class Ticker {
+class ProgressReporter {
   readonly #clock: Clock
   readonly #token: ProgressToken
   readonly #notify: (notification: Notification) => Promise<void>
   readonly #since: number
   /** Aborts when signs of life must stop. */
-  readonly #quiet = new AbortController()
+  readonly #ticksStopped = new AbortController()
   #what = ''
   /** Total progress of all steps before the current one. */
-  #before = 0
+  #earlierSteps = 0
   #done = 0
-  #told = 0
-  #toldAt = Number.NEGATIVE_INFINITY
-  #over = false
+  #reported = 0
+  #reportedAt = Number.NEGATIVE_INFINITY
+  #isOver = false
 
   constructor(clock: Clock, token: ProgressToken, notify: (notification: Notification) => Promise<void>) {
     this.#clock = clock
@@ -216,37 +219,41 @@ class Ticker {
 
   /** Sends signs of life, in seconds of `total`, until bytes are counted or the call ends. */
   async start(what: string, total?: number): Promise<void> {
-    const { signal } = this.#quiet
+    const { signal } = this.#ticksStopped
     for (;;) {
       await this.#clock.sleep(tickMs, signal)
       if (signal.aborted) return
-      this.#tell(Math.round((this.#clock.monotonic() - this.#since) / 1000), what, total)
+      this.#report(Math.round((this.#clock.monotonic() - this.#since) / 1000), what, total)
     }
   }
 
   step({ what, done, total }: Progress): void {
-    this.#quiet.abort()
+    this.#ticksStopped.abort()
     if (what !== this.#what || done < this.#done) {
       // Progress must never decrease, so the next file continues from the last reported value.
-      this.#before = this.#told
+      this.#earlierSteps = this.#reported
       this.#what = what
     }
     this.#done = done
     const complete = total !== undefined && done >= total
     const now = this.#clock.monotonic()
-    if (!complete && now - this.#toldAt < stepMs) return
-    this.#toldAt = now
-    this.#tell(this.#before + done, what, total === undefined ? undefined : this.#before + total)
+    if (!complete && now - this.#reportedAt < stepMs) return
+    this.#reportedAt = now
+    this.#report(
+      this.#earlierSteps + done,
+      what,
+      total === undefined ? undefined : this.#earlierSteps + total,
+    )
   }
 
   stop(): void {
-    this.#over = true
-    this.#quiet.abort()
+    this.#isOver = true
+    this.#ticksStopped.abort()
   }
 
-  #tell(progress: number, message: string, total?: number): void {
-    if (this.#over || progress <= this.#told) return
-    this.#told = progress
+  #report(progress: number, message: string, total?: number): void {
+    if (this.#isOver || progress <= this.#reported) return
+    this.#reported = progress
     const params = { progressToken: this.#token, progress, message, total }
     // The notification fails if the client is gone. The transport notices that by itself.
     this.#notify({ method: 'notifications/progress', params }).catch(() => {})

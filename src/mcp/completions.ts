@@ -3,52 +3,53 @@
  * ids.
  */
 import { type McpServer, ProtocolError, ProtocolErrorCode } from '@modelcontextprotocol/server'
-import { sessionKey } from '../model/session.ts'
+import { sessionKeyOf } from '../model/session.ts'
 import { verbs } from '../operations/tools.ts'
 import { listUsers } from '../operations/users.ts'
-import { ask, type McpContext } from './context.ts'
-import { readable } from './resources.ts'
+import { callOperation, type McpContext } from './context.ts'
+import { readableSessions } from './resources.ts'
 import { conversationTemplate, mediaTemplate, usersTemplate } from './uris.ts'
 
 /** The other arguments that are already filled in. */
-type Given = Readonly<Record<string, string>>
+type FilledArguments = Readonly<Record<string, string>>
 /** Returns possible values of an argument, the likeliest first. */
-type Completer = (context: McpContext, given: Given) => Promise<string[]>
+type Completer = (context: McpContext, given: FilledArguments) => Promise<string[]>
 
-const sessions: Completer = async context =>
-  readable(await ask(context, verbs.sessions, {})).map(({ name }) => name)
+const completeSessions: Completer = async context =>
+  readableSessions(await callOperation(context, verbs.sessions, {})).map(({ name }) => name)
 
 /** Ids and names of users, latest writer first: of the session that is filled in, else of all sessions. */
-const users: Completer = async (context, { session }) => {
-  const found = await ask(context, listUsers, { session: session || undefined }).catch(() => [])
+const completeUsers: Completer = async (context, { session }) => {
+  const found = await callOperation(context, listUsers, { session: session || undefined }).catch(() => [])
   return [
     ...new Set(found.flatMap(({ user_id, name }) => (name === undefined ? [user_id] : [user_id, name]))),
   ]
 }
 
-const withMedia = async (context: McpContext) =>
-  (await ask(context, verbs.history, { limit: 200 })).messages.filter(({ items }) =>
+const listMessagesWithMedia = async (context: McpContext) =>
+  (await callOperation(context, verbs.history, { limit: 200 })).messages.filter(({ items }) =>
     items.some(item => item.has_media),
   )
 
-const messageIds: Completer = async context => (await withMedia(context)).map(({ message_id }) => message_id)
+const completeMessageIds: Completer = async context =>
+  (await listMessagesWithMedia(context)).map(({ message_id }) => message_id)
 
-const items: Completer = async (context, { message_id }) => {
-  const found = (await withMedia(context)).find(message => message.message_id === message_id)
+const completeItems: Completer = async (context, { message_id }) => {
+  const found = (await listMessagesWithMedia(context)).find(message => message.message_id === message_id)
   return (found?.items ?? []).filter(item => item.has_media).map((_item, index) => String(index))
 }
 
 /** Completers by `prompt/<name>` or URI template, and then by argument. */
 const completers = new Map<string, { readonly [Argument in string]?: Completer }>([
-  ['prompt/answer_newest', { session: sessions, user: users }],
-  ['prompt/summarise_conversation', { session: sessions, user: users }],
-  [usersTemplate, { session: sessions }],
-  [conversationTemplate, { session: sessions, user: users }],
-  [mediaTemplate, { message_id: messageIds, item: items }],
+  ['prompt/answer_newest', { session: completeSessions, user: completeUsers }],
+  ['prompt/summarise_conversation', { session: completeSessions, user: completeUsers }],
+  [usersTemplate, { session: completeSessions }],
+  [conversationTemplate, { session: completeSessions, user: completeUsers }],
+  [mediaTemplate, { message_id: completeMessageIds, item: completeItems }],
 ])
 
 /** Maximum number of values in an answer. MCP sets this limit. */
-const mostValues = 100
+const maxValues = 100
 
 /** Answers `completion/complete`. Values that start with the text come before those that only contain it. */
 export function addCompletions(server: McpServer, own: McpContext): void {
@@ -61,14 +62,14 @@ export function addCompletions(server: McpServer, own: McpContext): void {
       throw new ProtocolError(ProtocolErrorCode.InvalidParams, `There is nothing to complete for ${key}`)
     const completer = Object.hasOwn(byArgument, argument.name) ? byArgument[argument.name] : undefined
     if (!completer) return { completion: { values: [], total: 0, hasMore: false } }
-    const values = matching(await completer(own, context?.arguments ?? {}), argument.value)
-    const hasMore = values.length > mostValues
-    return { completion: { values: values.slice(0, mostValues), total: values.length, hasMore } }
+    const values = matchesOf(await completer(own, context?.arguments ?? {}), argument.value)
+    const hasMore = values.length > maxValues
+    return { completion: { values: values.slice(0, maxValues), total: values.length, hasMore } }
   })
 }
 
-function matching(values: readonly string[], text: string): string[] {
-  const searched = sessionKey(text)
+function matchesOf(values: readonly string[], text: string): string[] {
+  const searched = sessionKeyOf(text)
   const matches = values
     .map(value => ({ value, at: value.toLowerCase().indexOf(searched) }))
     .filter(({ at }) => at >= 0)

@@ -2,14 +2,14 @@
 import type { Unanswered } from '../model/call.ts'
 import { SvcError } from '../model/error.ts'
 import { invoke } from '../operations/gate.ts'
-import { foreseeSend, type Outgoing } from '../operations/send.ts'
+import { foreseeSend, type SendArguments } from '../operations/send.ts'
 import { verbs } from '../operations/tools.ts'
-import { seen } from '../platform/escape-controls.ts'
+import { escapeControls } from '../platform/escape-controls.ts'
 import type { McpCall } from './call.ts'
 import type { McpContext } from './context.ts'
 
 /** Characters of the text that the question contains. */
-const shownText = 1000
+const maxQuestionText = 1000
 
 /**
  * Asks the person behind the client whether the message may be sent.
@@ -29,7 +29,7 @@ export async function confirmSend(
   // after all, it waits for an approval.
   if ((await invoke(foreseeSend, gateway, input ?? {}, call, log)) === 'known') return 'nobody'
   const form = {
-    message: described(outgoing),
+    message: describeSend(outgoing),
     requestedSchema: {
       type: 'object' as const,
       properties: { send: { type: 'boolean' as const, title: 'Send it', default: true } },
@@ -51,22 +51,36 @@ export async function confirmSend(
  * Formats everything that would be sent, and where it comes from. Control characters are escaped and lines
  * are marked, so that the content cannot look like another message.
  */
-function described({ to, text, session, media = [], file_name, when_closed, ...rest }: Outgoing): string {
+function describeSend({
+  to,
+  text,
+  session,
+  media = [],
+  file_name,
+  when_closed,
+  ...rest
+}: SendArguments): string {
   const paths = Object.entries(rest).flatMap(([key, value]) =>
-    isPath(key) ? [`${key.slice(0, -5)}: ${seen(String(value))}`] : [],
+    isPath(key) ? [`${key.slice(0, -5)}: ${escapeControls(String(value))}`] : [],
   )
   const entries = media.map(({ kind, path, url, upload_id, file_name: name }) => {
     const source = path ?? url ?? (upload_id === undefined ? 'given as data' : `upload ${upload_id}`)
-    return `${kind}: ${seen(source)}${name === undefined ? '' : `, named ${seen(name)}`}`
+    return `${kind}: ${escapeControls(source)}${name === undefined ? '' : `, named ${escapeControls(name)}`}`
   })
   return [
-    `Send this to ${seen(to)} on WeChat${session === undefined ? '' : ` from session ${seen(session)}`}?`,
+    `Send this to ${escapeControls(to)} on WeChat${session === undefined ? '' : ` from session ${escapeControls(session)}`}?`,
     ...(text
-      ? [shown(text.length > shownText ? `${text.slice(0, shownText)}… (${text.length} characters)` : text)]
+      ? [
+          quoteLines(
+            text.length > maxQuestionText
+              ? `${text.slice(0, maxQuestionText)}… (${text.length} characters)`
+              : text,
+          ),
+        ]
       : []),
     ...paths,
     ...(!text && paths.length + entries.length === 0 ? ['Only that the bot is typing, and no message.'] : []),
-    ...(file_name === undefined ? [] : [`named ${seen(file_name)}`]),
+    ...(file_name === undefined ? [] : [`named ${escapeControls(file_name)}`]),
     ...entries,
     ...(when_closed === 'queue' ? ['If it cannot go out now, it goes out when they write.'] : []),
   ].join('\n')
@@ -75,8 +89,8 @@ function described({ to, text, session, media = [], file_name, when_closed, ...r
 const isPath = (key: string) => key.endsWith('_path')
 
 /** Marks each line of the text with `> `, and escapes control characters. */
-const shown = (text: string) =>
+const quoteLines = (text: string) =>
   text
     .split(/\r\n|[\n\v\f\u0085\u2028\u2029]/)
-    .map(line => `> ${seen(line)}`)
+    .map(line => `> ${escapeControls(line)}`)
     .join('\n')

@@ -10,11 +10,11 @@ import type { Call, Delivery } from '../model/call.ts'
 import type { Principal } from '../model/principal.ts'
 import { invoke } from '../operations/gate.ts'
 import type { TypedOperation } from '../operations/operation.ts'
-import type { GivenInput } from '../operations/schema.ts'
+import type { CallerInput } from '../operations/schema.ts'
 import type { Tool } from '../operations/tools.ts'
 import type { Log } from '../platform/log.ts'
-import type { Waiting } from '../server/http-call.ts'
-import type { Questions } from './questions.ts'
+import type { ShutdownSignal } from '../server/http-call.ts'
+import type { QuestionTickets } from './questions.ts'
 
 /** Dependencies and settings that all connections of a process share. */
 export interface McpShared {
@@ -26,7 +26,7 @@ export interface McpShared {
   readonly confirmSend: boolean
   /** Whether every answer also has structured content, including answers with text that people wrote. */
   readonly structured: boolean
-  readonly changes: Changes
+  readonly changes: ResourceChanges
   /** Consumer of `recv` calls that name none. Without it: `default`. */
   readonly consumer?: string
   /** Path of the data directory. Commands that errors suggest contain it. */
@@ -55,29 +55,29 @@ export interface McpContext extends McpShared {
   readonly lasting: boolean
   /** Aborts when the connection has ended, or the request if the server serves only one. */
   readonly closed: AbortSignal
-  readonly calls: CallDoor
+  readonly calls: CallTransport
 }
 
 /** Dependencies that a transport passes to its calls. */
-export interface CallDoor {
+export interface CallTransport {
   /** Ends waiting calls when the service stops. They still give their answers. */
-  readonly waiting: Waiting
+  readonly waiting: ShutdownSignal
   /** Open questions to people over this transport. */
-  readonly questions: Questions
+  readonly questions: QuestionTickets
   /** Takes over the delivery of an answer, and settles it when the answer is known to be written or lost. */
   deliver(delivery: Delivery, ctx: ServerContext): void
 }
 
 /** Calls an operation for the caller behind this connection. @throws SvcError same as `invoke` */
-export const ask = <I extends TObject, O extends TSchema>(
+export const callOperation = <I extends TObject, O extends TSchema>(
   { by, closed, gateway, local, log }: McpContext,
   operation: TypedOperation<I, O>,
-  input: GivenInput<I>,
+  input: CallerInput<I>,
   signal: AbortSignal = closed,
 ): Promise<Static<O>> => invoke(operation, gateway, input, { by, local, signal, onDelivered() {} }, log)
 
 /** A change that subscribers are notified of: a resource was updated, or the list of resources changed. */
-export type Change = { readonly kind: 'updated'; readonly uri: string } | { readonly kind: 'list' }
+export type ResourceChange = { readonly kind: 'updated'; readonly uri: string } | { readonly kind: 'list' }
 
 /**
  * Changes of resources. It follows the gateway only while it has listeners.
@@ -88,7 +88,7 @@ export type Change = { readonly kind: 'updated'; readonly uri: string } | { read
  *   and `serveStdio` of the SDK passes on those that the client listens to.
  * - Modern HTTP: nothing is sent here, see `McpContext.lasting`.
  */
-export interface Changes {
+export interface ResourceChanges {
   /** @returns a function that unsubscribes; safe to call twice */
-  subscribe(listener: (change: Change) => void): () => void
+  subscribe(listener: (change: ResourceChange) => void): () => void
 }

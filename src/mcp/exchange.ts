@@ -2,40 +2,40 @@
 import { isJSONRPCResultResponse, type JSONRPCMessage, type RequestId } from '@modelcontextprotocol/server'
 import { Delivery } from '../model/call.ts'
 import { endsWithin } from '../platform/clock.ts'
-import { type Watch, watchedBody } from '../server/written.ts'
+import { type DeliveryWatch, watchBody } from '../server/written.ts'
 
 /** A set of running tasks, and a wait until all have ended. */
-export class UnderWay<One> {
+export class PendingSet<One> {
   readonly #all = new Set<One>()
-  #none: (() => void) | undefined
+  #notifyEmpty: (() => void) | undefined
 
   add(task: One): void {
     this.#all.add(task)
   }
 
   delete(task: One): void {
-    if (this.#all.delete(task) && this.#all.size === 0) this.#none?.()
+    if (this.#all.delete(task) && this.#all.size === 0) this.#notifyEmpty?.()
   }
 
   /** Resolves when no task is left, at the latest after `withinMs`. */
-  async over(withinMs: number): Promise<void> {
+  async whenEmpty(withinMs: number): Promise<void> {
     if (this.#all.size === 0) return
     const { promise, resolve } = Promise.withResolvers<void>()
-    this.#none = resolve
+    this.#notifyEmpty = resolve
     await endsWithin(withinMs, promise)
   }
 }
 
 /** Deliveries by their HTTP requests, so that a call finds its own. */
-export class Exchanges {
+export class RequestDeliveries {
   /** Deliveries that are not settled. */
-  readonly underWay = new UnderWay<Delivery>()
+  readonly pending = new PendingSet<Delivery>()
   readonly #byRequest = new WeakMap<Request, Delivery>()
 
   /** Creates the delivery of a request that expects an answer. */
   open(request: Request): Delivery {
-    const exchange: Delivery = new Delivery(() => this.underWay.delete(exchange))
-    this.underWay.add(exchange)
+    const exchange: Delivery = new Delivery(() => this.pending.delete(exchange))
+    this.pending.add(exchange)
     this.#byRequest.set(request, exchange)
     return exchange
   }
@@ -50,26 +50,30 @@ export class Exchanges {
  * First bytes of a stream. Bun sends the headers with them; without them a stream looks dead until its first
  * event.
  */
-const hello = new TextEncoder().encode(': open\n\n')
+const streamOpening = new TextEncoder().encode(': open\n\n')
 
 /** Returns the response with a body that reports to `watch`. A stream of events starts with `hello`. */
-export function watched(response: Response, watch: Watch): Response {
+export function watchResponse(response: Response, watch: DeliveryWatch): Response {
   if (!response.body) {
-    watch.written()
+    watch.onWritten()
     return response
   }
   const isStream = response.headers.get('content-type') === 'text/event-stream'
-  const body = watchedBody(response.body as ReadableStream<Uint8Array>, watch, isStream ? hello : undefined)
+  const body = watchBody(
+    response.body as ReadableStream<Uint8Array>,
+    watch,
+    isStream ? streamOpening : undefined,
+  )
   return new Response(body, response)
 }
 
 /** The deliveries of one connection, by the ids of their requests. */
-export class Deliveries {
+export class ConnectionDeliveries {
   readonly #byRequest = new Map<RequestId, Delivery>()
-  #isOver = false
+  #isClosed = false
 
   add(id: RequestId, delivery: Delivery): void {
-    if (this.#isOver) delivery.settle(false)
+    if (this.#isClosed) delivery.report(false)
     else this.#byRequest.set(id, delivery)
   }
 
@@ -79,19 +83,19 @@ export class Deliveries {
     const delivery = id === undefined ? undefined : this.#byRequest.get(id)
     if (id === undefined || !delivery) return undefined
     this.#byRequest.delete(id)
-    return written => delivery.settle(written && isJSONRPCResultResponse(message))
+    return written => delivery.report(written && isJSONRPCResultResponse(message))
   }
 
   /** Ends the connection: settles all deliveries that were not taken as lost. */
-  lose(): void {
-    this.#isOver = true
-    for (const delivery of this.#byRequest.values()) delivery.settle(false)
+  loseAll(): void {
+    this.#isClosed = true
+    for (const delivery of this.#byRequest.values()) delivery.report(false)
     this.#byRequest.clear()
   }
 }
 
 /** Returns an HTTP response with a JSON-RPC error, for a message that is rejected. */
-export const rpcError = (
+export const rpcErrorResponse = (
   status: number,
   code: number,
   message: string,

@@ -15,23 +15,23 @@ import {
 import type { Config } from '../config.ts'
 import { Delivery } from '../model/call.ts'
 import { isSvcError, SvcError } from '../model/error.ts'
-import { adviceOf, plainly } from '../model/next-step.ts'
+import { adviceOf, plainWordingOf } from '../model/next-step.ts'
 import { owner } from '../model/principal.ts'
 import { toSvcError } from '../operations/gate.ts'
-import type { afterAwake } from '../platform/clock.ts'
-import { seen } from '../platform/escape-controls.ts'
+import type { startAwakeTimer } from '../platform/clock.ts'
+import { escapeControls } from '../platform/escape-controls.ts'
 import type { Peer } from '../platform/serve.ts'
-import { createGuard, FailedTries } from '../server/auth.ts'
-import { doneWith, filesLimit, parsedBody } from '../server/body.ts'
-import { problemResponse } from '../server/errors.ts'
-import { unopenedStream } from '../server/event-stream.ts'
-import { Waiting } from '../server/http-call.ts'
-import type { CallDoor, McpContext, McpShared } from './context.ts'
-import { Exchanges, rpcError, watched } from './exchange.ts'
-import { Questions } from './questions.ts'
+import { createGuard, FailedAttempts } from '../server/auth.ts'
+import { createFilesLimit, readParsed, releaseBody } from '../server/body.ts'
+import { toProblemResponse } from '../server/errors.ts'
+import { createUnopenedStream } from '../server/event-stream.ts'
+import { ShutdownSignal } from '../server/http-call.ts'
+import type { CallTransport, McpContext, McpShared } from './context.ts'
+import { RequestDeliveries, rpcErrorResponse, watchResponse } from './exchange.ts'
+import { QuestionTickets } from './questions.ts'
 import { createMcpServer } from './server.ts'
 import { SessionIds } from './session-ids.ts'
-import { type Caller, Sessions, TooMany } from './sessions.ts'
+import { type Caller, McpSessions, TooManySessionsError } from './sessions.ts'
 import { SseSessions } from './sse.ts'
 
 export interface McpHttpOptions extends McpShared {
@@ -43,7 +43,7 @@ export interface McpHttpOptions extends McpShared {
   /** Overrides in tests after which time a session without connections ends, in milliseconds. */
   readonly idleMs?: number
   /** Timer for the time in which a client may come back for an answer. Tests replace it. */
-  readonly after?: typeof afterAwake
+  readonly after?: typeof startAwakeTimer
   /** Overrides in tests after which time unconfirmed messages come again, in milliseconds. */
   readonly undecidedMs?: number
   /** Creates the servers. Tests replace it. */
@@ -70,16 +70,16 @@ const maxBodyBytes = 24 * 1024 * 1024
  */
 export function createMcpHttp(options: McpHttpOptions): McpHttpDoor {
   const guard = createGuard(options.config)
-  const tries = new FailedTries({ log: options.log })
-  const waiting = new Waiting()
-  const exchanges = new Exchanges()
-  const servers = serversOf(options, waiting, exchanges)
+  const tries = new FailedAttempts({ log: options.log })
+  const waiting = new ShutdownSignal()
+  const exchanges = new RequestDeliveries()
+  const servers = serverFactoryOf(options, waiting, exchanges)
   const paths =
-    options.transport === 'sse' ? olderPaths(servers) : streamablePath(options, servers, exchanges)
+    options.transport === 'sse' ? createSsePaths(servers) : createStreamablePath(options, servers, exchanges)
   return {
     async fetch(request, peer) {
-      const refusal = guard.refusal(request, false) ?? waiting.stopped
-      if (refusal) return tries.answer(problemResponse(refusal), peer)
+      const refusal = guard.denialOf(request, false) ?? waiting.stopError
+      if (refusal) return tries.throttle(toProblemResponse(refusal), peer)
       peer?.accept()
       try {
         const address = peer?.remoteAddress ?? ''
@@ -89,24 +89,26 @@ export function createMcpHttp(options: McpHttpOptions): McpHttpDoor {
           identity: token === undefined ? `address ${address}` : `token ${token}`,
         })
       } catch (error) {
-        doneWith(request)
+        releaseBody(request)
         // A request that arrives during the shutdown may fail in a closed handler. Then the shutdown is the
         // reason.
-        return problemResponse(waiting.stopped ?? toSvcError(error, options.log, { signal: request.signal }))
+        return toProblemResponse(
+          waiting.stopError ?? toSvcError(error, options.log, { signal: request.signal }),
+        )
       }
     },
     beginShutdown: () => waiting.stop(),
     async close(graceMs) {
       waiting.stop()
       paths.stop?.()
-      await exchanges.underWay.over(graceMs)
+      await exchanges.pending.whenEmpty(graceMs)
       await paths.close()
     },
   }
 }
 
 /** The paths of one transport. */
-interface Paths {
+interface TransportPaths {
   answer(request: Request, caller: Caller): Promise<Response>
   /** Stops waiting for the next requests of clients, same as `Sessions.stop`. */
   stop?(): void
@@ -114,21 +116,25 @@ interface Paths {
 }
 
 /** Creates the server of a connection or of a single request. */
-type Servers = (
+type ServerFactory = (
   request: Request | undefined,
   connection: Pick<McpContext, 'era' | 'lasting' | 'closed'>,
-  deliver?: CallDoor['deliver'],
+  deliver?: CallTransport['deliver'],
 ) => McpServer
 
-const legacy = { era: 'legacy', lasting: true } as const
+const legacyConnection = { era: 'legacy', lasting: true } as const
 
-function serversOf(options: McpHttpOptions, waiting: Waiting, exchanges: Exchanges): Servers {
+function serverFactoryOf(
+  options: McpHttpOptions,
+  waiting: ShutdownSignal,
+  exchanges: RequestDeliveries,
+): ServerFactory {
   const make = options.server ?? createMcpServer
-  const questions = new Questions()
-  const settled: CallDoor['deliver'] = (delivery, ctx) => {
+  const questions = new QuestionTickets()
+  const settled: CallTransport['deliver'] = (delivery, ctx) => {
     const exchange = exchanges.of(ctx.http?.req)
-    if (exchange) exchange.onDelivered(delivered => delivery.settle(delivered))
-    else delivery.settle(false)
+    if (exchange) exchange.onDelivered(delivered => delivery.report(delivered))
+    else delivery.report(false)
   }
   return (request, { era, lasting, closed }, deliver = settled) =>
     make({
@@ -138,7 +144,7 @@ function serversOf(options: McpHttpOptions, waiting: Waiting, exchanges: Exchang
       era,
       lasting,
       closed,
-      ...askedFor(request?.url, options),
+      ...connectionSettingsOf(request?.url, options),
       calls: { waiting, questions, deliver },
     })
 }
@@ -147,9 +153,9 @@ function serversOf(options: McpHttpOptions, waiting: Waiting, exchanges: Exchang
  * Creates a handler for requests without a session: those of the modern era, and legacy calls without a
  * session id.
  */
-const stateless = (
+const createStatelessHandler = (
   { changes, log }: McpHttpOptions,
-  servers: Servers,
+  servers: ServerFactory,
   responseMode: 'auto' | 'sse',
 ): McpHttpHandler =>
   createMcpHandler(
@@ -174,19 +180,23 @@ const stateless = (
   )
 
 /** Streamable HTTP at /mcp, for both eras. */
-function streamablePath(options: McpHttpOptions, servers: Servers, exchanges: Exchanges): Paths {
-  const sessions = new Sessions({
-    server: (closed, request) => servers(request, { ...legacy, closed }),
+function createStreamablePath(
+  options: McpHttpOptions,
+  servers: ServerFactory,
+  exchanges: RequestDeliveries,
+): TransportPaths {
+  const sessions = new McpSessions({
+    server: (closed, request) => servers(request, { ...legacyConnection, closed }),
     exchanges,
     ids: new SessionIds(options.sessionKey ?? randomUUID()),
     idleMs: options.idleMs,
     undecidedMs: options.undecidedMs,
     after: options.after,
   })
-  const plain = stateless(options, servers, 'auto')
+  const plain = createStatelessHandler(options, servers, 'auto')
   // A call may wait for minutes. Its stream starts immediately and shows life, so that no proxy cuts the
   // connection.
-  const streaming = stateless(options, servers, 'sse')
+  const streaming = createStatelessHandler(options, servers, 'sse')
 
   async function alone(request: Request, parsedBody?: unknown): Promise<Response> {
     const method = (parsedBody as { method?: unknown } | undefined)?.method
@@ -195,26 +205,26 @@ function streamablePath(options: McpHttpOptions, servers: Servers, exchanges: Ex
     const handler = method === 'tools/call' ? streaming : plain
     const response = await handler.fetch(request, parsedBody === undefined ? {} : { parsedBody })
     const settle = (delivered: boolean) => {
-      doneWith(request)
-      exchange.settle(delivered)
+      releaseBody(request)
+      exchange.report(delivered)
     }
-    return watched(response, {
+    return watchResponse(response, {
       signal: request.signal,
-      counts: () => exchange.awaited,
-      written: () => settle(true),
-      lost: () => settle(false),
+      isCounted: () => exchange.isAwaited,
+      onWritten: () => settle(true),
+      onLost: () => settle(false),
     })
   }
 
   return {
     async answer(request, caller) {
-      if (new URL(request.url).pathname !== '/mcp') throw elsewhere('/mcp')
-      const wrong = wrongParameter(request.url)
+      if (new URL(request.url).pathname !== '/mcp') throw wrongPathError('/mcp')
+      const wrong = rejectWrongParameter(request.url)
       if (wrong) return wrong
       const id = request.headers.get('mcp-session-id')
       // GET of a session opens a stream, so HEAD answers with the headers of a stream.
       if (request.method === 'HEAD' && id !== null)
-        return sessions.has(id, caller) ? unopenedStream() : noSession()
+        return sessions.has(id, caller) ? createUnopenedStream() : rejectUnknownSession()
       const posted = request.method === 'POST' ? await readJson(request) : { value: undefined }
       if (posted instanceof Response) return posted
       const { value } = posted
@@ -223,16 +233,16 @@ function streamablePath(options: McpHttpOptions, servers: Servers, exchanges: Ex
       // A client that initializes with an unknown session id gets a new session.
       const isNew = isInitializeRequest(value) && (id === null || !sessions.has(id, caller))
       if (isNew) {
-        doneWith(request)
-        return (await sessions.open(request, value, caller)) ?? tooMany()
+        releaseBody(request)
+        return (await sessions.open(request, value, caller)) ?? rejectTooManySessions()
       }
       if (id === null) return alone(request, value)
       // The body is read, and the answer may be a stream that stays open for long.
-      doneWith(request)
+      releaseBody(request)
       return await sessions.serve(id, request, caller, value).then(
-        response => response ?? noSession(),
+        response => response ?? rejectUnknownSession(),
         error => {
-          if (error instanceof TooMany) return tooMany()
+          if (error instanceof TooManySessionsError) return rejectTooManySessions()
           throw error
         },
       )
@@ -248,53 +258,58 @@ function streamablePath(options: McpHttpOptions, servers: Servers, exchanges: Ex
  * The SSE transport of 2024: GET /sse opens a stream, and POST /messages sends requests that are answered on
  * it.
  */
-function olderPaths(servers: Servers): Paths {
+function createSsePaths(servers: ServerFactory): TransportPaths {
   const sse = new SseSessions(
     (closed, request, deliveries) =>
-      servers(request, { ...legacy, closed }, (delivery, ctx) => deliveries.add(ctx.mcpReq.id, delivery)),
+      servers(request, { ...legacyConnection, closed }, (delivery, ctx) =>
+        deliveries.add(ctx.mcpReq.id, delivery),
+      ),
     '/messages',
   )
   async function posted(request: Request): Promise<Response> {
     const id = new URL(request.url).searchParams.get('sessionId') ?? ''
     const body = await readJson(request)
-    doneWith(request)
+    releaseBody(request)
     if (body instanceof Response) return body
     const taken = sse.take(id, body.value, request)
-    if (taken === undefined) return rpcError(400, -32600, 'The body is not a JSON-RPC message')
-    return taken ? new Response('Accepted', { status: 202 }) : noSession()
+    if (taken === undefined) return rpcErrorResponse(400, -32600, 'The body is not a JSON-RPC message')
+    return taken ? new Response('Accepted', { status: 202 }) : rejectUnknownSession()
   }
   return {
     async answer(request, caller) {
       const { pathname } = new URL(request.url)
       const allow = { '/sse': 'GET', '/messages': 'POST' }[pathname]
-      if (allow === undefined) throw elsewhere('/sse')
+      if (allow === undefined) throw wrongPathError('/sse')
       const isHead = allow === 'GET' && request.method === 'HEAD'
       if (request.method !== allow && !isHead) {
         const methods = allow === 'GET' ? 'GET, HEAD' : allow
-        return rpcError(405, -32000, 'Method not allowed', { allow: methods })
+        return rpcErrorResponse(405, -32000, 'Method not allowed', { allow: methods })
       }
       if (allow === 'POST') return posted(request)
-      const wrong = wrongParameter(request.url)
+      const wrong = rejectWrongParameter(request.url)
       if (wrong) return wrong
-      if (isHead) return unopenedStream()
+      if (isHead) return createUnopenedStream()
       const opened = await sse.open(request, caller.address)
-      return opened ?? rpcError(503, -32000, 'This caller has too many streams open')
+      return opened ?? rpcErrorResponse(503, -32000, 'This caller has too many streams open')
     },
     close: () => sse.close(),
   }
 }
 
-const elsewhere = (path: string) =>
+const wrongPathError = (path: string) =>
   new SvcError('not_found', 'Nothing is served at this path', { hint: `MCP is at ${path}.` })
 
 /** Query parameters that a connection may have, with the pattern of their values. */
-const parameters: Readonly<Record<string, RegExp>> = { structured: /^[01]$/, consumer: /^[\w.-]{1,64}$/ }
+const parameterPatterns: Readonly<Record<string, RegExp>> = {
+  structured: /^[01]$/,
+  consumer: /^[\w.-]{1,64}$/,
+}
 
 /**
  * Reads `/mcp?structured=1&consumer=NAME`. The consumer replaces that of the service; structured content is
  * on if the connection or the service has it on.
  */
-function askedFor(
+function connectionSettingsOf(
   url: string | undefined,
   { structured, consumer }: McpHttpOptions,
 ): Pick<McpContext, 'structured' | 'consumer'> {
@@ -310,15 +325,15 @@ function askedFor(
  * Returns an error for an unknown or wrong parameter: ignoring it would silently give the caller something
  * else.
  */
-function wrongParameter(url: string): Response | undefined {
+function rejectWrongParameter(url: string): Response | undefined {
   const { searchParams } = new URL(url)
   const wrong = [...searchParams].find(([name, value]) => {
-    const pattern = Object.hasOwn(parameters, name) ? parameters[name] : undefined
+    const pattern = Object.hasOwn(parameterPatterns, name) ? parameterPatterns[name] : undefined
     return !pattern?.test(value) || searchParams.getAll(name).length > 1
   })
   if (!wrong) return undefined
-  const parameter = seen(JSON.stringify(wrong[0].slice(0, 80)))
-  return rpcError(
+  const parameter = escapeControls(JSON.stringify(wrong[0].slice(0, 80)))
+  return rpcErrorResponse(
     400,
     -32602,
     `${parameter} in the address is unknown, or its value is wrong: expected structured=1, consumer=NAME, or nothing`,
@@ -327,24 +342,25 @@ function wrongParameter(url: string): Response | undefined {
 
 async function readJson(request: Request): Promise<{ value: unknown } | Response> {
   if (!isJsonContentType(request.headers.get('content-type')))
-    return rpcError(415, -32000, 'Content-Type must be application/json')
+    return rpcErrorResponse(415, -32000, 'Content-Type must be application/json')
   try {
-    return { value: await parsedBody(request, filesLimit(maxBodyBytes), JSON.parse) }
+    return { value: await readParsed(request, createFilesLimit(maxBodyBytes), JSON.parse) }
   } catch (error) {
-    doneWith(request)
+    releaseBody(request)
     if (!isSvcError(error)) throw error
     const { code, details, message, retryAfter } = error
-    if (code === 'bad_json') return rpcError(400, -32700, message, {}, details)
-    const text = `${message}. ${adviceOf(error, plainly('mcp'))}`
-    if (code === 'payload_too_large') return rpcError(413, -32000, text)
-    if (code === 'rate_limited') return rpcError(429, -32000, text, { 'retry-after': String(retryAfter) })
-    return rpcError(400, -32700, message)
+    if (code === 'bad_json') return rpcErrorResponse(400, -32700, message, {}, details)
+    const text = `${message}. ${adviceOf(error, plainWordingOf('mcp'))}`
+    if (code === 'payload_too_large') return rpcErrorResponse(413, -32000, text)
+    if (code === 'rate_limited')
+      return rpcErrorResponse(429, -32000, text, { 'retry-after': String(retryAfter) })
+    return rpcErrorResponse(400, -32700, message)
   }
 }
 
-const tooMany = () =>
-  rpcError(503, -32000, 'This caller has too many sessions open; end some with DELETE', {
+const rejectTooManySessions = () =>
+  rpcErrorResponse(503, -32000, 'This caller has too many sessions open; end some with DELETE', {
     'retry-after': '60',
   })
 
-const noSession = () => rpcError(404, -32001, 'Session not found')
+const rejectUnknownSession = () => rpcErrorResponse(404, -32001, 'Session not found')

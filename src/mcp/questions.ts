@@ -7,11 +7,11 @@
 import { createHash, randomBytes } from 'node:crypto'
 
 /** How long a ticket is valid, in milliseconds. */
-const goodForMs = 10 * 60_000
+const ticketLifetimeMs = 10 * 60_000
 /** Maximum number of open questions. The oldest are dropped first. */
-const mostOpen = 1000
+const maxTickets = 1000
 
-export class Questions {
+export class QuestionTickets {
   /** Ticket → digest of the arguments, and until when the ticket is valid. In the order of the questions. */
   readonly #open = new Map<string, { about: string; until: number }>()
   readonly #now: () => number
@@ -25,18 +25,18 @@ export class Questions {
    * Creates a ticket for a question about these arguments. `parse` has put their keys into the order of the
    * schema.
    */
-  ask(about: unknown): string {
+  createTicket(about: unknown): string {
     for (const [ticket, { until }] of this.#open) {
-      if (until > this.#now() && this.#open.size < mostOpen) break
+      if (until > this.#now() && this.#open.size < maxTickets) break
       this.#open.delete(ticket)
     }
     const ticket = randomBytes(24).toString('base64url')
-    this.#open.set(ticket, { about: digestOf(about), until: this.#now() + goodForMs })
+    this.#open.set(ticket, { about: digestOf(about), until: this.#now() + ticketLifetimeMs })
     return ticket
   }
 
   /** Uses up a ticket. Returns whether it is valid for a question about exactly these arguments. */
-  take(ticket: string | undefined, about: unknown): boolean {
+  useTicket(ticket: string | undefined, about: unknown): boolean {
     const question = ticket === undefined ? undefined : this.#open.get(ticket)
     if (ticket === undefined || !question) return false
     this.#open.delete(ticket)

@@ -2,24 +2,24 @@
 
 import type { Message } from '../model/message.ts'
 import { between, closed, oneOf, optional } from '../model/shapes.ts'
-import type { Tool, Whereabouts } from '../operations/operation.ts'
+import type { CallerLocation, Tool } from '../operations/operation.ts'
 import { parse } from '../operations/parse.ts'
 import { type JsonSchema, toJsonSchema } from '../operations/schema.ts'
-import { type Format, type PicturedAnswer, roomFor } from '../operations/untrusted.ts'
+import { createMessageBudget, type Format, type PictureLimits } from '../operations/untrusted.ts'
 
 /**
  * Default of `max_chars`. Clients cut longer answers: Cline at 8,000 characters of JSON text, Codex at about
  * 10,000 bytes.
  */
-const usualMaxChars = 8000
+const defaultMaxChars = 8000
 
-const both = {
+const commonSettings = {
   max_chars: optional(
     between(
       1000,
       200_000,
       'Maximum length of the answer as JSON text, in characters; a quote or a line end counts as two. What does not fit waits for the next call. A single longer message is cut, and the answer says how to read on.',
-      { default: usualMaxChars },
+      { default: defaultMaxChars },
     ),
   ),
   format: optional(
@@ -30,10 +30,10 @@ const both = {
     ),
   ),
 }
-const own = {
-  recv: closed(both),
+const settingsOfTool = {
+  recv: closed(commonSettings),
   history: closed({
-    ...both,
+    ...commonSettings,
     text_from: optional(
       between(
         0,
@@ -49,20 +49,20 @@ const own = {
  * Limits of an answer with pictures, which come after its text. Cline (3.0) treats both as one JSON text and
  * cuts out the middle, so that the first 4,000 characters stay. So the text must fit into these.
  */
-export const pictured: PicturedAnswer = {
+export const pictureLimits: PictureLimits = {
   maxChars: 3900,
-  mostPictures: 4,
-  picturesOf: message => sentPictures(message).length,
+  maxPictures: 4,
+  picturesOf: message => receivedPictures(message).length,
 }
 
 /** Returns which media of a received message are pictures, by the item numbers of `download`. */
-export const sentPictures = ({ direction, items }: Message): number[] =>
+export const receivedPictures = ({ direction, items }: Message): number[] =>
   items
     .filter(item => item.has_media)
     .flatMap(({ kind }, item) => (direction === 'received' && kind === 'IMAGE' ? [item] : []))
 
 /** Length and format of an answer. */
-export interface Reading {
+export interface AnswerSettings {
   readonly max_chars: number
   readonly format: Format
   readonly text_from?: number
@@ -70,25 +70,30 @@ export interface Reading {
   room(): (message: Message) => boolean
 }
 
-const isRead = (name: string): name is keyof typeof own => Object.hasOwn(own, name)
+const hasAnswerSettings = (name: string): name is keyof typeof settingsOfTool =>
+  Object.hasOwn(settingsOfTool, name)
 
 /**
  * Returns the input schema of a tool over MCP, for a caller at that location.
  *
  * @param reader default consumer
  */
-export function inputSchemaOf({ name, inputSchema }: Tool, where: Whereabouts, reader?: string): JsonSchema {
+export function inputSchemaOf(
+  { name, inputSchema }: Tool,
+  where: CallerLocation,
+  reader?: string,
+): JsonSchema {
   const { consumer } = inputSchema.properties ?? {}
   const properties = {
     ...inputSchema.properties,
     ...(consumer && reader !== undefined && { consumer: { ...consumer, default: reader } }),
-    ...(isRead(name) && toJsonSchema(own[name]).properties),
+    ...(hasAnswerSettings(name) && toJsonSchema(settingsOfTool[name]).properties),
   }
-  return worded({ ...inputSchema, properties }, where)
+  return addToDescriptions({ ...inputSchema, properties }, where)
 }
 
 /** Description of the files that a path may name, by the caller's location. */
-const paths: Readonly<Record<Whereabouts, string>> = {
+const allowedPaths: Readonly<Record<CallerLocation, string>> = {
   remote:
     "It must lie in the service's media root; send other files by POST /media of the service and the upload_id.",
   anyFile: "Any of this machine, except svc's own files.",
@@ -99,21 +104,24 @@ const paths: Readonly<Record<Whereabouts, string>> = {
  * Adds bounds, defaults and allowed paths to the descriptions, since Codex gives its model only the
  * descriptions.
  */
-function worded(schema: JsonSchema, where: Whereabouts, key = ''): JsonSchema {
+function addToDescriptions(schema: JsonSchema, where: CallerLocation, key = ''): JsonSchema {
   const { default: usual, description, items, maximum, minimum, properties } = schema
   const sentences = [
     description,
     minimum !== undefined && maximum !== undefined ? `From ${minimum} to ${maximum}.` : undefined,
     usual !== undefined && usual !== '' ? `Default: ${usual}.` : undefined,
-    /^(path|save_dir)$|_path$/.test(key) ? paths[where] : undefined,
+    /^(path|save_dir)$|_path$/.test(key) ? allowedPaths[where] : undefined,
   ].filter(Boolean)
   return {
     ...schema,
     ...(sentences.length > 0 && { description: sentences.join(' ') }),
-    ...(items && { items: worded(items, where) }),
+    ...(items && { items: addToDescriptions(items, where) }),
     ...(properties && {
       properties: Object.fromEntries(
-        Object.entries(properties).map(([name, property]) => [name, worded(property, where, name)]),
+        Object.entries(properties).map(([name, property]) => [
+          name,
+          addToDescriptions(property, where, name),
+        ]),
       ),
     }),
   }
@@ -124,20 +132,20 @@ function worded(schema: JsonSchema, where: Whereabouts, key = ''): JsonSchema {
  *
  * @throws SvcError `invalid_arguments`
  */
-export function apart(name: string, args: unknown): { input: unknown; reading?: Reading } {
-  if (!isRead(name) || typeof args !== 'object' || args === null) return { input: args }
-  const keys = Object.keys(own[name].properties)
+export function splitArguments(name: string, args: unknown): { input: unknown; reading?: AnswerSettings } {
+  if (!hasAnswerSettings(name) || typeof args !== 'object' || args === null) return { input: args }
+  const keys = Object.keys(settingsOfTool[name].properties)
   const [settings, input] = [true, false].map(isSetting =>
     Object.fromEntries(Object.entries(args).filter(([key]) => keys.includes(key) === isSetting)),
   )
-  const { max_chars = usualMaxChars, format = 'concise', ...more } = parse(own[name], settings)
+  const { max_chars = defaultMaxChars, format = 'concise', ...more } = parse(settingsOfTool[name], settings)
   return {
     input,
     reading: {
       max_chars,
       format,
       ...more,
-      room: () => roomFor(max_chars, format, name === 'recv' ? pictured : undefined),
+      room: () => createMessageBudget(max_chars, format, name === 'recv' ? pictureLimits : undefined),
     },
   }
 }

@@ -11,38 +11,38 @@ import {
   specTypeSchemas,
 } from '@modelcontextprotocol/server'
 import { wordingAt } from '../inspect/advised-commands.ts'
-import { errorKind, type SvcError } from '../model/error.ts'
+import { errorKindOf, type SvcError } from '../model/error.ts'
 import { adviceOf } from '../model/next-step.ts'
 import { toSvcError } from '../operations/gate.ts'
 import { beginReading } from '../operations/reading.ts'
 import type { Tool } from '../operations/tools.ts'
-import { seen } from '../platform/escape-controls.ts'
-import { addAnnouncements } from './announcements.ts'
+import { escapeControls } from '../platform/escape-controls.ts'
+import { addSubscriptions } from './announcements.ts'
 import { addCompletions } from './completions.ts'
-import { ask, type McpContext } from './context.ts'
+import { callOperation, type McpContext } from './context.ts'
 import { addPrompts } from './prompts.ts'
 import { addResources } from './resources.ts'
-import { addTools, unchecked } from './tools.ts'
+import { acceptingValidator, addTools } from './tools.ts'
 
 /** Creates the server of one connection, or of one request of the modern era. */
 export function createMcpServer(context: McpContext): McpServer {
-  const server = new OwnMcpServer(context)
+  const server = new SvcMcpServer(context)
   server.server.onerror = error => context.log.debug('mcp', { error })
   // A new consumer gets messages from now on, not only from its first call.
   if (context.consumer !== undefined)
-    ask(context, beginReading, { consumer: context.consumer }).catch(error =>
+    callOperation(context, beginReading, { consumer: context.consumer }).catch(error =>
       context.log.debug('mcp', { error }),
     )
   addTools(server, context)
   addResources(server, context)
   addPrompts(server, context)
   addCompletions(server, context)
-  addAnnouncements(server, context)
+  addSubscriptions(server, context)
   return server
 }
 
 /** Sentences of the instructions. Each is left out if one of the tools in `needs` is not offered. */
-const sentences: readonly (readonly [needs: readonly string[], text: string])[] = [
+const instructionSentences: readonly (readonly [needs: readonly string[], text: string])[] = [
   [[], 'svc connects WeChat bot accounts: people write to the bot on WeChat.'],
   [
     ['recv'],
@@ -71,9 +71,9 @@ const sentences: readonly (readonly [needs: readonly string[], text: string])[] 
  * Builds the instructions that an agent gets once, at the start. The descriptions of the tools contain the
  * rest.
  */
-function instructionsFor(tools: readonly Tool[]): string {
+function buildInstructions(tools: readonly Tool[]): string {
   const offered = new Set(tools.map(({ name }) => name))
-  return sentences
+  return instructionSentences
     .filter(([needs]) => needs.every(name => offered.has(name)))
     .map(([, text]) => text)
     .join(' ')
@@ -81,16 +81,16 @@ function instructionsFor(tools: readonly Tool[]): string {
 }
 
 /** The SDK's server with svc's own errors. */
-class OwnServer extends Server {
+class SvcServer extends Server {
   readonly #context: McpContext
 
   constructor(context: McpContext) {
-    super(identity(context), {
-      instructions: instructionsFor(context.tools),
+    super(serverInfo(context), {
+      instructions: buildInstructions(context.tools),
       // The tools never change while a process runs.
       capabilities: { tools: { listChanged: false }, logging: {} },
       // `McpCall` checks the answers of people itself; the default would load a whole validator.
-      jsonSchemaValidator: unchecked,
+      jsonSchemaValidator: acceptingValidator,
     })
     this.#context = context
   }
@@ -105,41 +105,41 @@ class OwnServer extends Server {
       try {
         return await wrapped(request, ctx)
       } catch (error) {
-        throw refusedParams(request) ?? this.#told(error, ctx)
+        throw invalidParamsError(request) ?? this.#toProtocolError(error, ctx)
       }
     }
   }
 
-  #told(error: unknown, { mcpReq: { signal } }: ServerContext): unknown {
+  #toProtocolError(error: unknown, { mcpReq: { signal } }: ServerContext): unknown {
     // An error with a numeric code is already an error of the protocol.
     if (Number.isSafeInteger((error as { code?: unknown }).code)) return error
-    return protocolError(toSvcError(error, this.#context.log, { signal }), this.#context)
+    return toProtocolError(toSvcError(error, this.#context.log, { signal }), this.#context)
   }
 }
 
 type Handler = (request: JSONRPCRequest, ctx: ServerContext) => Promise<Result>
 
-/** Registers tools, resources and prompts with `OwnServer`. */
-class OwnMcpServer extends McpServer {
+/** Registers tools, resources and prompts with `SvcServer`. */
+class SvcMcpServer extends McpServer {
   override readonly server: Server
 
   constructor(context: McpContext) {
-    super(identity(context))
-    this.server = new OwnServer(context)
+    super(serverInfo(context))
+    this.server = new SvcServer(context)
   }
 }
 
-const identity = ({ version }: McpContext) => ({ name: 'svc', title: 'svc: WeChat bot tools', version })
+const serverInfo = ({ version }: McpContext) => ({ name: 'svc', title: 'svc: WeChat bot tools', version })
 
 /** HTTP statuses of errors that the caller can avoid with other parameters. */
-const namedWrongly = [404, 413, 422]
+const callerFaultStatuses = [404, 413, 422]
 
 /** Returns a protocol error with svc's error code and a hint. */
-function protocolError(error: SvcError, { local, basePath }: McpContext): ProtocolError {
+function toProtocolError(error: SvcError, { local, basePath }: McpContext): ProtocolError {
   const { code, message, retryAfter } = error
   const hint = adviceOf(error, wordingAt(local ? 'local' : 'mcp', basePath))
   return new ProtocolError(
-    namedWrongly.includes(errorKind(code).status)
+    callerFaultStatuses.includes(errorKindOf(code).status)
       ? ProtocolErrorCode.InvalidParams
       : ProtocolErrorCode.InternalError,
     `${message}. ${hint}`,
@@ -163,20 +163,20 @@ const requestTypes: Readonly<Record<string, SpecTypeName>> = {
   'tools/call': 'CallToolRequest',
 }
 
-const shownIssues = 5
+const maxIssues = 5
 
 /**
  * Returns an error (-32602) that names the invalid parameters of a request, or undefined if they are valid.
  * The SDK (2.4.0) checks them inside its handler and throws the raw output of its validator as text.
  */
-function refusedParams(request: JSONRPCRequest): ProtocolError | undefined {
+function invalidParamsError(request: JSONRPCRequest): ProtocolError | undefined {
   const { method } = request
   const type = Object.hasOwn(requestTypes, method) ? requestTypes[method] : undefined
   const { issues = [] } = (type && specTypeSchemas[type]['~standard'].validate(request)) ?? {}
   if (issues.length === 0) return undefined
-  const problems = issues.slice(0, shownIssues).map(({ path = [], message }) => {
+  const problems = issues.slice(0, maxIssues).map(({ path = [], message }) => {
     const [, ...fields] = path
-    return `${seen(fields.join('.').slice(0, 80)) || 'params'}: ${seen(message)}`
+    return `${escapeControls(fields.join('.').slice(0, 80)) || 'params'}: ${escapeControls(message)}`
   })
   return new ProtocolError(ProtocolErrorCode.InvalidParams, `${method}: ${problems.join('; ')}`)
 }

@@ -6,9 +6,9 @@ const maxEvents = 500
 /** Maximum length of all stored messages together, in characters of JSON. */
 const maxLength = 4 * 1024 * 1024
 /** How long messages are stored, in milliseconds. A client resumes earlier or never. */
-const keptMs = 60_000
+const maxAgeMs = 60_000
 
-interface Kept {
+interface StoredEvent {
   readonly id: string
   readonly stream: string
   readonly message: JSONRPCMessage
@@ -17,42 +17,45 @@ interface Kept {
 }
 
 /** Stream id of the notifications (GET), which a client follows all the time. */
-const standalone = '_GET_stream'
+const notificationStream = '_GET_stream'
 
 /**
  * The last messages that the streams of one MCP session sent. If there are too many, the oldest are dropped
  * first. An event id contains the stream id and a random value of this object, since another process may open
  * the session again.
  */
-export class Events implements EventStore {
-  readonly #birth = randomUUID().slice(0, 8)
-  readonly #kept: Kept[] = []
+export class SessionEvents implements EventStore {
+  readonly #instance = randomUUID().slice(0, 8)
+  readonly #events: StoredEvent[] = []
   #length = 0
-  #last = 0
+  #lastNumber = 0
 
   async storeEvent(stream: string, message: JSONRPCMessage): Promise<string> {
-    const id = `${stream}_${this.#birth}-${++this.#last}`
+    const id = `${stream}_${this.#instance}-${++this.#lastNumber}`
     const { length } = JSON.stringify(message)
-    this.#kept.push({ id, stream, message, length, at: performance.now() })
+    this.#events.push({ id, stream, message, length, at: performance.now() })
     this.#length += length
-    this.forget()
+    this.prune()
     return id
   }
 
   /** Drops messages that are too old, or beyond the limits. */
-  forget(): void {
-    const oldest = performance.now() - keptMs
-    for (let first = this.#kept[0]; first; first = this.#kept[0]) {
-      const isTooMuch = this.#kept.length > maxEvents || (this.#length > maxLength && this.#kept.length > 1)
+  prune(): void {
+    const oldest = performance.now() - maxAgeMs
+    for (let first = this.#events[0]; first; first = this.#events[0]) {
+      const isTooMuch =
+        this.#events.length > maxEvents || (this.#length > maxLength && this.#events.length > 1)
       if (!isTooMuch && first.at >= oldest) return
-      this.#kept.shift()
+      this.#events.shift()
       this.#length -= first.length
     }
   }
 
   /** Returns whether the event belongs to an answer of an earlier process. */
   isForeign(eventId: string): boolean {
-    return eventId !== '' && streamOf(eventId) !== standalone && !eventId.includes(`_${this.#birth}-`)
+    return (
+      eventId !== '' && streamOf(eventId) !== notificationStream && !eventId.includes(`_${this.#instance}-`)
+    )
   }
 
   async getStreamIdForEventId(id: string): Promise<string | undefined> {
@@ -64,11 +67,11 @@ export class Events implements EventStore {
     { send }: { send: (id: string, message: JSONRPCMessage) => Promise<void> },
   ): Promise<string> {
     const stream = streamOf(lastEventId) ?? ''
-    const isOurs = lastEventId.includes(`_${this.#birth}-`)
+    const isOurs = lastEventId.includes(`_${this.#instance}-`)
     const numberOf = (id: string) => Number(id.slice(id.lastIndexOf('-') + 1))
     const after = isOurs ? numberOf(lastEventId) : 0
     // The first event of a stream contains no message.
-    for (const event of [...this.#kept])
+    for (const event of [...this.#events])
       if (event.stream === stream && numberOf(event.id) > after && 'jsonrpc' in event.message)
         await send(event.id, event.message)
     return stream

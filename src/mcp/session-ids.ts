@@ -7,11 +7,11 @@ import { Buffer } from 'node:buffer'
 import type { InitializeRequest } from '@modelcontextprotocol/server'
 import { nodeCrypto, randomBytes } from '../platform/lazy-crypto.ts'
 
-type Said = InitializeRequest['params']
+type InitializeParams = InitializeRequest['params']
 
 /** Maximum length of a name or a version, in characters. */
-const longest = 64
-const longestId = 4096
+const maxNameLength = 64
+const maxIdLength = 4096
 
 /** Creates and reads session ids. */
 export class SessionIds {
@@ -22,9 +22,9 @@ export class SessionIds {
     this.#key = key
   }
 
-  make(params: Said, caller: string): string {
+  create(params: InitializeParams, caller: string): string {
     const body = Buffer.from(
-      JSON.stringify({ id: randomBytes(12).toString('base64url'), ...shortened(params) }),
+      JSON.stringify({ id: randomBytes(12).toString('base64url'), ...shorten(params) }),
     )
     const text = body.toString('base64url')
     return `${text}.${this.#signature(text, caller)}`
@@ -34,8 +34,8 @@ export class SessionIds {
    * Returns the `initialize` parameters in an id; undefined if the id is invalid or belongs to another
    * caller.
    */
-  read(id: string, caller: string): Said | undefined {
-    const [text = '', signature = '', more] = id.length > longestId ? [] : id.split('.')
+  read(id: string, caller: string): InitializeParams | undefined {
+    const [text = '', signature = '', more] = id.length > maxIdLength ? [] : id.split('.')
     if (more !== undefined || !this.#isSigned(text, signature, caller)) return undefined
     const { id: _id, ...params } = JSON.parse(Buffer.from(text, 'base64url').toString('utf8'))
     return params
@@ -54,11 +54,14 @@ export class SessionIds {
 }
 
 /** Keeps only the parameters that the server uses, since the id is sent with each request. */
-function shortened({ protocolVersion, clientInfo, capabilities }: Said): Said {
+function shorten({ protocolVersion, clientInfo, capabilities }: InitializeParams): InitializeParams {
   const { elicitation, roots, sampling } = capabilities
   return {
-    protocolVersion: protocolVersion.slice(0, longest),
-    clientInfo: { name: clientInfo.name.slice(0, longest), version: clientInfo.version.slice(0, longest) },
+    protocolVersion: protocolVersion.slice(0, maxNameLength),
+    clientInfo: {
+      name: clientInfo.name.slice(0, maxNameLength),
+      version: clientInfo.version.slice(0, maxNameLength),
+    },
     capabilities: {
       ...(elicitation && {
         elicitation: { ...(elicitation.form && { form: {} }), ...(elicitation.url && { url: {} }) },

@@ -15,20 +15,20 @@ import {
   WebStandardStreamableHTTPServerTransport,
 } from '@modelcontextprotocol/server'
 import { Delivery } from '../model/call.ts'
-import { type AwakeTimer, afterAwake } from '../platform/clock.ts'
-import { type Exchanges, rpcError, watched } from './exchange.ts'
-import { Events, streamOf } from './session-events.ts'
+import { type AwakeTimer, startAwakeTimer } from '../platform/clock.ts'
+import { type RequestDeliveries, rpcErrorResponse, watchResponse } from './exchange.ts'
+import { SessionEvents, streamOf } from './session-events.ts'
 import type { SessionIds } from './session-ids.ts'
 
-export interface SessionsOptions {
+export interface McpSessionsOptions {
   /** Creates the server of a session. `request` opens the session; `closed` aborts when the session ends. */
   server(closed: AbortSignal, request: Request): McpServer
-  readonly exchanges: Exchanges
+  readonly exchanges: RequestDeliveries
   readonly ids: SessionIds
   /** Overrides `defaultIdleMs` in tests. */
   readonly idleMs?: number
   /** Timer for the time in which a client may come back. Tests replace it. */
-  readonly after?: typeof afterAwake | undefined
+  readonly after?: typeof startAwakeTimer | undefined
   /** Overrides `defaultUndecidedMs` in tests. */
   readonly undecidedMs?: number
 }
@@ -40,7 +40,7 @@ const defaultIdleMs = 30 * 60_000
  * all sessions of an address, so one caller cannot use up the sessions of others. `maxSessions` limits all
  * sessions of the process; one takes about 60 KB.
  */
-const maxIdle = 250
+const maxIdleOfCaller = 250
 const maxOfCaller = 1000
 const maxSessions = 3000
 /** How many ids of sessions that clients have ended are remembered. */
@@ -73,20 +73,20 @@ export interface Caller {
   readonly identity: string
 }
 
-interface Session {
+interface McpSession {
   readonly caller: Caller
   readonly transport: WebStandardStreamableHTTPServerTransport
-  readonly events: Events
+  readonly events: SessionEvents
   /** Number of open requests and streams. */
-  open: number
+  openCount: number
   /** Time of the monotonic clock in milliseconds. */
   idleSince: number
   /** Whether the client has made a request in it. Sessions without one end first. */
-  used: boolean
+  isUsed: boolean
   /** Answers on broken streams that the client may still resume, by stream id. */
-  readonly broken: Map<string, Answer>
+  readonly brokenAnswers: Map<string, Answer>
   /** Answers that the kernel has taken. The client may have read them or not. */
-  readonly out: Set<Answer>
+  readonly unconfirmed: Set<Answer>
   close(): Promise<void>
 }
 
@@ -98,17 +98,17 @@ interface Answer {
   timer?: AwakeTimer
 }
 
-export class Sessions {
-  readonly #options: SessionsOptions
-  readonly #sessions = new Map<string, Session>()
+export class McpSessions {
+  readonly #options: McpSessionsOptions
+  readonly #sessions = new Map<string, McpSession>()
   /** Sessions that are being opened again from their ids. */
-  readonly #opening = new Map<string, Promise<Session>>()
+  readonly #reopening = new Map<string, Promise<McpSession>>()
   /** Ids of sessions that their clients have ended. */
   readonly #ended = new Set<string>()
   readonly #sweeping = setInterval(() => this.#sweep(), sweepEveryMs)
   #stopping = false
 
-  constructor(options: SessionsOptions) {
+  constructor(options: McpSessionsOptions) {
     this.#options = options
     this.#sweeping.unref()
   }
@@ -120,11 +120,11 @@ export class Sessions {
 
   /** Opens a session for an `initialize` request. Returns undefined if there are too many sessions. */
   async open(request: Request, parsedBody: InitializeRequest, caller: Caller): Promise<Response | undefined> {
-    if (!this.#hasRoom(caller)) return undefined
-    const session = await this.#started(
+    if (!this.#hasCapacity(caller)) return undefined
+    const session = await this.#startSession(
       request,
       caller,
-      this.#options.ids.make(parsedBody.params, caller.identity),
+      this.#options.ids.create(parsedBody.params, caller.identity),
     )
     const response = await this.#serve(session, request, parsedBody)
     // An invalid `initialize` request has opened no session.
@@ -144,20 +144,20 @@ export class Sessions {
     caller: Caller,
     parsedBody?: unknown,
   ): Promise<Response | undefined> {
-    const session = this.#sessions.get(id) ?? (await this.#openedAgain(id, request, caller))
+    const session = this.#sessions.get(id) ?? (await this.#reopen(id, request, caller))
     if (session?.caller.identity !== caller.identity) return undefined
     const hasRequest = messagesOf(parsedBody).some(isJSONRPCRequest)
-    session.used ||= hasRequest
+    session.isUsed ||= hasRequest
     // A client that sends its next request, or ends the session with DELETE, has read the earlier answers.
-    if (hasRequest || request.method === 'DELETE') decide(session, true)
-    if (session.events.isForeign(lastEventOf(request))) return streamIsOver()
+    if (hasRequest || request.method === 'DELETE') settleUnconfirmed(session, true)
+    if (session.events.isForeign(resumeEventOf(request))) return rejectEndedStream()
     const response = await this.#serve(session, request, parsedBody)
-    if (request.method === 'DELETE' && response.ok) this.#end(id)
+    if (request.method === 'DELETE' && response.ok) this.#rememberEnded(id)
     return response
   }
 
   /** Remembers that the client has ended the session, so that it is not opened again. */
-  #end(id: string): void {
+  #rememberEnded(id: string): void {
     this.#ended.add(id)
     for (const oldest of this.#ended) {
       if (this.#ended.size <= maxEnded) break
@@ -165,7 +165,7 @@ export class Sessions {
     }
   }
 
-  #hasRoom({ address }: Caller): boolean {
+  #hasCapacity({ address }: Caller): boolean {
     this.#sweep()
     const ofCaller = this.#sessions.values().filter(session => session.caller.address === address)
     return this.#sessions.size < maxSessions && [...ofCaller].length < maxOfCaller
@@ -175,22 +175,22 @@ export class Sessions {
    * Opens a session again from its id, or returns undefined. Requests that arrive at the same time share one
    * opening.
    */
-  #openedAgain(id: string, request: Request, caller: Caller): Promise<Session | undefined> {
+  #reopen(id: string, request: Request, caller: Caller): Promise<McpSession | undefined> {
     const params = this.#ended.has(id) ? undefined : this.#options.ids.read(id, caller.identity)
     if (!params) return Promise.resolve(undefined)
-    const opening = this.#opening.get(id) ?? this.#openAgain(id, params, request, caller)
-    this.#opening.set(id, opening)
-    return opening.finally(() => this.#opening.delete(id))
+    const opening = this.#reopening.get(id) ?? this.#reopenFromParams(id, params, request, caller)
+    this.#reopening.set(id, opening)
+    return opening.finally(() => this.#reopening.delete(id))
   }
 
-  async #openAgain(
+  async #reopenFromParams(
     id: string,
     params: InitializeRequest['params'],
     { url }: Request,
     caller: Caller,
-  ): Promise<Session> {
-    if (!this.#hasRoom(caller)) throw new TooMany()
-    const session = await this.#started(new Request(url), caller, id)
+  ): Promise<McpSession> {
+    if (!this.#hasCapacity(caller)) throw new TooManySessionsError()
+    const session = await this.#startSession(new Request(url), caller, id)
     const headers = { 'content-type': 'application/json', accept: 'application/json, text/event-stream' }
     for (const parsedBody of [
       { jsonrpc: '2.0', id: 0, method: 'initialize', params },
@@ -203,9 +203,9 @@ export class Sessions {
   }
 
   /** Starts a session whose server waits for its `initialize` request. */
-  async #started(request: Request, caller: Caller, id: string): Promise<Session> {
+  async #startSession(request: Request, caller: Caller, id: string): Promise<McpSession> {
     const closed = new AbortController()
-    const events = new Events()
+    const events = new SessionEvents()
     const transport = new WebStandardStreamableHTTPServerTransport({
       sessionIdGenerator: () => id,
       eventStore: events,
@@ -213,26 +213,26 @@ export class Sessions {
       onsessioninitialized: () => void this.#sessions.set(id, session),
     })
     const server = this.#options.server(closed.signal, request)
-    const session: Session = {
+    const session: McpSession = {
       caller,
       transport,
       events,
-      open: 0,
+      openCount: 0,
       idleSince: performance.now(),
-      used: false,
-      broken: new Map(),
-      out: new Set(),
+      isUsed: false,
+      brokenAnswers: new Map(),
+      unconfirmed: new Set(),
       close: () => server.close(),
     }
     server.server.onclose = () => {
       closed.abort()
       if (transport.sessionId !== undefined) this.#sessions.delete(transport.sessionId)
-      for (const { giveUp, timer } of session.broken.values()) {
+      for (const { giveUp, timer } of session.brokenAnswers.values()) {
         timer?.stop()
         giveUp()
       }
-      session.broken.clear()
-      decide(session, false)
+      session.brokenAnswers.clear()
+      settleUnconfirmed(session, false)
     }
     await server.connect(transport)
     return session
@@ -241,7 +241,7 @@ export class Sessions {
   /** Stops waiting for the next requests of clients: answers that are not confirmed count as unread. */
   stop(): void {
     this.#stopping = true
-    for (const session of this.#sessions.values()) decide(session, false)
+    for (const session of this.#sessions.values()) settleUnconfirmed(session, false)
   }
 
   async close(): Promise<void> {
@@ -249,28 +249,28 @@ export class Sessions {
     await Promise.all([...this.#sessions.values()].map(session => session.close()))
   }
 
-  async #serve(session: Session, request: Request, parsedBody: unknown): Promise<Response> {
-    const { broken, out, transport } = session
-    const { after = afterAwake, exchanges, undecidedMs = defaultUndecidedMs } = this.#options
-    let stream = streamOf(lastEventOf(request))
-    const resumed = stream === undefined ? undefined : broken.get(stream)
+  async #serve(session: McpSession, request: Request, parsedBody: unknown): Promise<Response> {
+    const { brokenAnswers, unconfirmed, transport } = session
+    const { after = startAwakeTimer, exchanges, undecidedMs = defaultUndecidedMs } = this.#options
+    let stream = streamOf(resumeEventOf(request))
+    const resumed = stream === undefined ? undefined : brokenAnswers.get(stream)
     const exchange =
       resumed?.exchange ?? (request.method === 'POST' ? exchanges.open(request) : new Delivery())
-    const giveUp = resumed?.giveUp ?? (() => giveUpRequests(transport, parsedBody, exchange))
+    const giveUp = resumed?.giveUp ?? (() => cancelRequests(transport, parsedBody, exchange))
     const answer: Answer = { exchange, giveUp }
-    session.open++
+    session.openCount++
     const endRequest = () => {
-      if (--session.open === 0) session.idleSince = performance.now()
+      if (--session.openCount === 0) session.idleSince = performance.now()
     }
     let response: Response
     try {
       response = await transport.handleRequest(request, parsedBody === undefined ? {} : { parsedBody })
     } catch (error) {
       endRequest()
-      exchange.settle(false)
+      exchange.report(false)
       throw error
     }
-    this.#forgetCancelled(session, parsedBody)
+    this.#endCancelled(session, parsedBody)
     if (resumed && stream !== undefined) {
       // This attempt failed; the client may still resume the stream with a correct request.
       if (!response.ok) {
@@ -278,43 +278,43 @@ export class Sessions {
         return response
       }
       resumed.timer?.stop()
-      broken.delete(stream)
+      brokenAnswers.delete(stream)
     }
-    return watched(response, {
+    return watchResponse(response, {
       signal: request.signal,
       holdMs,
-      counts: () => exchange.awaited,
+      isCounted: () => exchange.isAwaited,
       // The id of the first event contains the stream id. Clients of old revisions get no ids and cannot
       // resume.
-      saw: chunk => {
+      onChunk: chunk => {
         const [, id = ''] = /^id: (\S+)/m.exec(new TextDecoder().decode(chunk.subarray(0, 200))) ?? []
         stream ??= streamOf(id)
       },
-      out: () => void out.add(answer),
-      written() {
+      onSent: () => void unconfirmed.add(answer),
+      onWritten() {
         endRequest()
-        out.delete(answer)
-        exchange.settle(true)
+        unconfirmed.delete(answer)
+        exchange.report(true)
       },
-      lost() {
+      onLost() {
         endRequest()
         if (stream === undefined) return giveUp()
         const key = stream
         answer.timer = after(resumeMs, () => {
-          broken.delete(key)
+          brokenAnswers.delete(key)
           giveUp()
         })
         answer.timer.unref()
-        broken.set(key, answer)
+        brokenAnswers.set(key, answer)
       },
-      leftAfter: () => {
+      onLeft: () => {
         endRequest()
-        if (!out.has(answer)) return
-        if (this.#stopping) return decide(session, false)
-        answer.timer = afterAwake(undecidedMs, () => {
-          out.delete(answer)
+        if (!unconfirmed.has(answer)) return
+        if (this.#stopping) return settleUnconfirmed(session, false)
+        answer.timer = startAwakeTimer(undecidedMs, () => {
+          unconfirmed.delete(answer)
           // An open connection means that the client is still there.
-          exchange.settle(session.open > 0)
+          exchange.report(session.openCount > 0)
         })
         answer.timer.unref()
       },
@@ -325,78 +325,78 @@ export class Sessions {
    * Ends the streams of cancelled requests with an error. The SDK never answers them, so they would stay
    * open.
    */
-  #forgetCancelled({ transport }: Session, parsedBody: unknown): void {
+  #endCancelled({ transport }: McpSession, parsedBody: unknown): void {
     for (const { method, params } of messagesOf(parsedBody)) {
       const id = method === 'notifications/cancelled' ? params?.requestId : undefined
       // Other values are no request ids, and may be nested too deep to serialize.
       // A cancellation does not show that an answer was unread: some clients cancel every finished call
       // (OpenCode 1.18).
-      if (typeof id === 'string' || typeof id === 'number') endUnanswered(transport, id)
+      if (typeof id === 'string' || typeof id === 'number') endRequestWithError(transport, id)
     }
   }
 
   #sweep(): void {
     const now = performance.now()
-    for (const { events } of this.#sessions.values()) events.forget()
-    const idle = [...this.#sessions.values()].filter(({ open }) => open === 0)
-    idle.sort((a, b) => Number(b.used) - Number(a.used) || b.idleSince - a.idleSince)
+    for (const { events } of this.#sessions.values()) events.prune()
+    const idle = [...this.#sessions.values()].filter(({ openCount }) => openCount === 0)
+    idle.sort((a, b) => Number(b.isUsed) - Number(a.isUsed) || b.idleSince - a.idleSince)
     const kept = new Map<string, number>()
     for (const session of idle) {
       const { address } = session.caller
       const count = kept.get(address) ?? 0
       kept.set(address, count + 1)
-      if (count >= maxIdle || now - session.idleSince > (this.#options.idleMs ?? defaultIdleMs))
+      if (count >= maxIdleOfCaller || now - session.idleSince > (this.#options.idleMs ?? defaultIdleMs))
         session.close().catch(() => {})
     }
   }
 }
 
 /** Thrown when this caller, or the process, has too many MCP sessions to open another. */
-export class TooMany extends Error {}
+export class TooManySessionsError extends Error {}
 
 /** Returns the event id after which a client resumes a stream; '' if the request does not resume one. */
-const lastEventOf = ({ headers, method }: Request): string =>
+const resumeEventOf = ({ headers, method }: Request): string =>
   (method === 'GET' && headers.get('last-event-id')) || ''
 
 /**
  * Rejects resuming a stream of an earlier process: its answer never comes, and the client would retry for
  * ever.
  */
-const streamIsOver = () => rpcError(400, -32000, 'That stream ended with an earlier process')
+const rejectEndedStream = () => rpcErrorResponse(400, -32000, 'That stream ended with an earlier process')
 
 /** Settles the answers that the kernel has taken: the client has read them, or has not. */
-function decide({ out }: Session, isRead: boolean): void {
-  for (const answer of [...out]) {
+function settleUnconfirmed({ unconfirmed }: McpSession, isRead: boolean): void {
+  for (const answer of [...unconfirmed]) {
     answer.timer?.stop()
-    out.delete(answer)
-    answer.exchange.settle(isRead)
+    unconfirmed.delete(answer)
+    answer.exchange.report(isRead)
   }
 }
 
-interface SomeMessage {
+interface MessageLike {
   method?: unknown
   params?: { requestId?: unknown }
 }
 
-const messagesOf = (body: unknown): SomeMessage[] =>
-  [body].flat().filter((value): value is SomeMessage => typeof value === 'object' && value !== null)
+const messagesOf = (body: unknown): MessageLike[] =>
+  [body].flat().filter((value): value is MessageLike => typeof value === 'object' && value !== null)
 
 /** Cancels the requests of a client that does not come back, and settles their answer as lost. */
-function giveUpRequests(
+function cancelRequests(
   transport: WebStandardStreamableHTTPServerTransport,
   parsedBody: unknown,
   exchange: Delivery,
 ): void {
-  exchange.settle(false)
+  exchange.report(false)
   for (const message of messagesOf(parsedBody)) {
     if (!isJSONRPCRequest(message)) continue
     const params = { requestId: message.id, reason: 'the connection was lost' }
     transport.onmessage?.({ jsonrpc: '2.0', method: 'notifications/cancelled', params })
-    endUnanswered(transport, message.id)
+    endRequestWithError(transport, message.id)
   }
 }
 
-function endUnanswered(transport: WebStandardStreamableHTTPServerTransport, id: RequestId): void {
+function endRequestWithError(transport: WebStandardStreamableHTTPServerTransport, id: RequestId): void {
   // Runs after the abort, which the server handles in a microtask. `send` fails if the request was answered
   // already.
   setImmediate(() => {

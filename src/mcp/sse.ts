@@ -12,8 +12,8 @@ import {
 } from '@modelcontextprotocol/server'
 import { rootOf } from '../server/behind-proxy.ts'
 import { backlogs, streamHeaders } from '../server/event-stream.ts'
-import { drained, flushed, turn } from '../server/written.ts'
-import { Deliveries } from './exchange.ts'
+import { createDrainedBody, waitForFlush, waitForTurn } from '../server/written.ts'
+import { ConnectionDeliveries } from './exchange.ts'
 
 const keepAliveMs = 15_000
 /**
@@ -24,16 +24,20 @@ const maxOfCaller = 1000
 const maxStreams = 3000
 
 /** Creates the server of one connection. */
-export type SseServer = (closed: AbortSignal, request: Request, deliveries: Deliveries) => McpServer
+export type CreateSseServer = (
+  closed: AbortSignal,
+  request: Request,
+  deliveries: ConnectionDeliveries,
+) => McpServer
 
 /** The open streams, by session id. */
 export class SseSessions {
-  readonly #server: SseServer
+  readonly #server: CreateSseServer
   readonly #messagesPath: string
   readonly #open = new Map<string, SseTransport>()
 
   /** @param messagesPath path to which clients post messages */
-  constructor(server: SseServer, messagesPath: string) {
+  constructor(server: CreateSseServer, messagesPath: string) {
     this.#server = server
     this.#messagesPath = messagesPath
   }
@@ -97,17 +101,17 @@ class SseTransport implements Transport {
   onerror?: (error: Error) => void
   onmessage?: <T extends JSONRPCMessage>(message: T, extra?: MessageExtraInfo) => void
   /** Deliveries of open requests. Each is settled when its answer is written. */
-  readonly deliveries = new Deliveries()
+  readonly deliveries = new ConnectionDeliveries()
   readonly #queue: Frame[] = []
   /** Settle functions of the answers that still wait in the queue. */
   readonly #unsettled = new Set<(written: boolean) => void>()
   /** Closes a stream whose client does not read, when the streams of the process hold too many bytes. */
   readonly #backlog = backlogs.open(() => void this.close())
   /** Characters in the queue. */
-  #waiting = 0
+  #queuedLength = 0
   readonly #signal: AbortSignal
-  readonly #gone = () => void this.close()
-  #wake: (() => void) | undefined
+  readonly #closeOnAbort = () => void this.close()
+  #notifyQueued: (() => void) | undefined
   #closed = false
   #keepAlive: ReturnType<typeof setInterval> | undefined
 
@@ -118,8 +122,8 @@ class SseTransport implements Transport {
   }
 
   async start(): Promise<void> {
-    if (this.#signal.aborted) this.#gone()
-    else this.#signal.addEventListener('abort', this.#gone, { once: true })
+    if (this.#signal.aborted) this.#closeOnAbort()
+    else this.#signal.addEventListener('abort', this.#closeOnAbort, { once: true })
     this.#keepAlive = setInterval(
       () => this.#push({ text: ': keepalive\n\n', isMessage: false }),
       keepAliveMs,
@@ -127,24 +131,24 @@ class SseTransport implements Transport {
   }
 
   response(): Response {
-    const body = drained(this.#pieces(), () => void this.close())
+    const body = createDrainedBody(this.#yieldFrames(), () => void this.close())
     return new Response(body, { headers: streamHeaders })
   }
 
   /** Yields the frames as bytes, as fast as the client reads. */
-  async *#pieces(): AsyncGenerator<Uint8Array> {
+  async *#yieldFrames(): AsyncGenerator<Uint8Array> {
     const encoder = new TextEncoder()
     for (;;) {
       while (this.#queue.length === 0 && !this.#closed)
         await new Promise<void>(resolve => {
-          this.#wake = resolve
+          this.#notifyQueued = resolve
         })
       // Lets the event loop notice a client that hung up: the kernel would accept the frame anyway.
-      if (this.#queue[0]?.isMessage) await turn()
+      if (this.#queue[0]?.isMessage) await waitForTurn()
       const frame = this.#queue.shift()
       if (!frame) return
-      this.#waiting -= frame.text.length
-      this.#backlog.holds(this.#waiting, true)
+      this.#queuedLength -= frame.text.length
+      this.#backlog.update(this.#queuedLength, true)
       const bytes = encoder.encode(frame.text)
       yield bytes
       // From here on the answer counts as delivered, even if the client closes now: its session ends with the
@@ -152,7 +156,7 @@ class SseTransport implements Transport {
       const { settle } = frame
       if (!settle) continue
       this.#unsettled.delete(settle)
-      void flushed(bytes.length).then(() => settle(true))
+      void waitForFlush(bytes.length).then(() => settle(true))
     }
   }
 
@@ -168,20 +172,20 @@ class SseTransport implements Transport {
     if (this.#closed) return
     this.#closed = true
     clearInterval(this.#keepAlive)
-    this.#signal.removeEventListener('abort', this.#gone)
-    this.deliveries.lose()
+    this.#signal.removeEventListener('abort', this.#closeOnAbort)
+    this.deliveries.loseAll()
     for (const settle of this.#unsettled) settle(false)
     this.#queue.length = 0
-    this.#waiting = 0
+    this.#queuedLength = 0
     this.#backlog.end()
-    this.#wake?.()
+    this.#notifyQueued?.()
     this.onclose?.()
   }
 
   #push(frame: Frame): void {
     this.#queue.push(frame)
-    this.#waiting += frame.text.length
-    this.#wake?.()
-    this.#backlog.holds(this.#waiting, false)
+    this.#queuedLength += frame.text.length
+    this.#notifyQueued?.()
+    this.#backlog.update(this.#queuedLength, false)
   }
 }

@@ -12,14 +12,14 @@ import {
   type Transport,
 } from '@modelcontextprotocol/server'
 import { serveStdio } from '@modelcontextprotocol/server/stdio'
-import { faultIn, faultText } from '../model/bad-json.ts'
+import { findFault, formatFault } from '../model/bad-json.ts'
 import { stdio } from '../model/principal.ts'
 import type { Log } from '../platform/log.ts'
-import { Waiting } from '../server/http-call.ts'
-import { writtenTo } from '../server/written.ts'
+import { ShutdownSignal } from '../server/http-call.ts'
+import { writeTo } from '../server/written.ts'
 import type { McpContext, McpShared } from './context.ts'
-import { Deliveries, UnderWay } from './exchange.ts'
-import { Questions } from './questions.ts'
+import { ConnectionDeliveries, PendingSet } from './exchange.ts'
+import { QuestionTickets } from './questions.ts'
 import { createMcpServer } from './server.ts'
 
 /** Longest message, in bytes. `send` with media as base64 has the longest ones. */
@@ -44,8 +44,8 @@ export function serveMcpStdio(
   shared: McpShared & Pick<McpContext, 'local'>,
   streams: StdioStreams = { input: process.stdin, output: process.stdout },
 ): StdioServer {
-  const waiting = new Waiting()
-  const questions = new Questions()
+  const waiting = new ShutdownSignal()
+  const questions = new QuestionTickets()
   const closed = new AbortController()
   const wire = new LineTransport(streams, shared.log)
   const handle = serveStdio(
@@ -68,7 +68,7 @@ export function serveMcpStdio(
   const close = () => {
     closing ??= (async () => {
       waiting.stop()
-      await wire.unanswered.over(graceMs)
+      await wire.unanswered.whenEmpty(graceMs)
       closed.abort()
       await handle.close()
     })()
@@ -84,18 +84,18 @@ export class LineTransport implements Transport {
   onmessage?: Transport['onmessage']
   readonly ended: Promise<void>
   /** Deliveries of open requests. Each is settled when its answer is written. */
-  readonly deliveries = new Deliveries()
+  readonly deliveries = new ConnectionDeliveries()
   /** Ids of requests without an answer yet. */
-  readonly unanswered = new UnderWay<RequestId>()
+  readonly unanswered = new PendingSet<RequestId>()
   readonly #input: Readable
   readonly #output: Writable
   readonly #log: Log
-  readonly #end: () => void
+  readonly #markEnded: () => void
   /** Parts of the line that is being read, and their size in bytes. */
   #parts: Buffer[] = []
   #size = 0
   /** Whether the client has closed its input or stopped reading. */
-  #leaving = false
+  #isLeaving = false
   #closed = false
 
   constructor({ input, output }: StdioStreams, log: Log) {
@@ -104,17 +104,17 @@ export class LineTransport implements Transport {
     this.#log = log
     const { promise, resolve } = Promise.withResolvers<void>()
     this.ended = promise
-    this.#end = () => {
-      this.#leaving = true
+    this.#markEnded = () => {
+      this.#isLeaving = true
       resolve()
     }
   }
 
   async start(): Promise<void> {
     this.#input.on('data', this.#read)
-    for (const event of ['end', 'close', 'error']) this.#input.on(event, this.#end)
+    for (const event of ['end', 'close', 'error']) this.#input.on(event, this.#markEnded)
     // This listener stays after the end, so that a broken pipe does not crash the process.
-    this.#output.on('error', this.#end)
+    this.#output.on('error', this.#markEnded)
   }
 
   /**
@@ -123,22 +123,22 @@ export class LineTransport implements Transport {
    */
   async send(message: JSONRPCMessage): Promise<void> {
     const settle = this.deliveries.take(message)
-    const written = !this.#closed && (await writtenTo(this.#output, serializeMessage(message)))
-    if (!written) this.#end()
+    const written = !this.#closed && (await writeTo(this.#output, serializeMessage(message)))
+    if (!written) this.#markEnded()
     // A client that ended its input before this write may not have read the answer, so its messages come
     // again. A client that ends its input later has read it.
-    settle?.(written && !this.#leaving)
+    settle?.(written && !this.#isLeaving)
     if (!('method' in message) && message.id !== undefined) this.unanswered.delete(message.id)
   }
 
   async close(): Promise<void> {
     if (this.#closed) return
     this.#closed = true
-    this.#end()
+    this.#markEnded()
     this.#input.off('data', this.#read)
     // A paused standard input does not keep the process alive.
     this.#input.pause()
-    this.deliveries.lose()
+    this.deliveries.loseAll()
     this.onclose?.()
   }
 
@@ -169,7 +169,7 @@ export class LineTransport implements Transport {
     try {
       message = deserializeMessage(line)
     } catch {
-      void this.#tellOfFault(line)
+      void this.#logFault(line)
       return
     }
     // A subscription is answered only when it ends, so `close` does not wait for it.
@@ -181,11 +181,11 @@ export class LineTransport implements Transport {
     this.onmessage?.(message)
   }
 
-  async #tellOfFault(line: string): Promise<void> {
-    const fault = await faultIn(line)
+  async #logFault(line: string): Promise<void> {
+    const fault = await findFault(line)
     this.#log.warn('a line on standard input is not a JSON-RPC message', {
       length: line.length,
-      ...(fault && { fault: faultText(fault) }),
+      ...(fault && { fault: formatFault(fault) }),
     })
   }
 }

@@ -10,20 +10,20 @@ import {
   type ToolAnnotations,
 } from '@modelcontextprotocol/server'
 import { wordingAt } from '../inspect/advised-commands.ts'
-import { errorKind, type SvcError } from '../model/error.ts'
+import { errorKindOf, type SvcError } from '../model/error.ts'
 import type { Message } from '../model/message.ts'
 import { invoke, toSvcError } from '../operations/gate.ts'
 import { getMedia } from '../operations/media.ts'
 import { beginReading, describeInbox, type InboxState } from '../operations/reading.ts'
 import type { JsonSchema } from '../operations/schema.ts'
-import { describedFor, type Tool, verbs } from '../operations/tools.ts'
-import { seenWithin } from '../platform/escape-controls.ts'
+import { describeFor, type Tool, verbs } from '../operations/tools.ts'
+import { escapeControlsIn } from '../platform/escape-controls.ts'
 import { problemOf } from '../server/errors.ts'
 import { McpCall } from './call.ts'
 import { confirmSend } from './confirm.ts'
-import { contentOf, fromOutside, inlineMediaBytes, mostCounted, wholeOf } from './content.ts'
-import { ask, type McpContext } from './context.ts'
-import { apart, inputSchemaOf } from './reading.ts'
+import { contentOf, inlineMediaBytes, maxCounted, readAll, toolsWithOutsideContent } from './content.ts'
+import { callOperation, type McpContext } from './context.ts'
+import { inputSchemaOf, splitArguments } from './reading.ts'
 
 /** Key in `_meta` of an error result for its problem object. */
 export const problemKey = 'svc/problem'
@@ -55,9 +55,9 @@ export function addTools(server: McpServer, context: McpContext): void {
       tool.name,
       {
         title: tool.title,
-        description: describedFor(tool, where),
-        inputSchema: declared(inputSchemaOf(tool, where, context.consumer)),
-        ...(isStructured(tool, context) && { outputSchema: declared(structuredSchema(tool)) }),
+        description: describeFor(tool, where),
+        inputSchema: toMcpSchema(inputSchemaOf(tool, where, context.consumer)),
+        ...(hasStructuredContent(tool, context) && { outputSchema: toMcpSchema(structuredSchema(tool)) }),
         annotations: annotationsOf(tool),
         _meta: { 'anthropic/searchHint': `wechat weixin 微信 ${searchWords[tool.name] ?? ''}` },
       },
@@ -80,7 +80,8 @@ export const annotationsOf = (tool: Tool): ToolAnnotations => ({
  * none unless the client asks for it: some clients show their model only the structured content, without the
  * marks around untrusted text and without the picture.
  */
-const isStructured = ({ name }: Tool, { structured }: McpContext) => structured || !fromOutside.has(name)
+const hasStructuredContent = ({ name }: Tool, { structured }: McpContext) =>
+  structured || !toolsWithOutsideContent.has(name)
 
 /** The schema of the structured content. MCP requires an object, so an array becomes the field `result`. */
 const structuredSchema = ({ outputSchema }: Tool): JsonSchema =>
@@ -92,21 +93,21 @@ const structuredSchema = ({ outputSchema }: Tool): JsonSchema =>
  * Returns a result as structured content. Control characters are escaped, since models read it; a path stays
  * as it is.
  */
-function structured(value: unknown): Record<string, unknown> {
-  if (Array.isArray(value)) return { result: seenWithin(value) }
+function toStructuredContent(value: unknown): Record<string, unknown> {
+  if (Array.isArray(value)) return { result: escapeControlsIn(value) }
   const { path } = value as { path?: unknown }
-  return { ...seenWithin(value as Record<string, unknown>), ...(path !== undefined && { path }) }
+  return { ...escapeControlsIn(value as Record<string, unknown>), ...(path !== undefined && { path }) }
 }
 
 /**
  * Validator that accepts everything. `parse` checks inputs, with the same errors at every door; tests check
  * outputs.
  */
-export const unchecked: jsonSchemaValidator = {
+export const acceptingValidator: jsonSchemaValidator = {
   getValidator: () => input => ({ valid: true, data: input as never, errorMessage: undefined }),
 }
 
-const declared = (schema: JsonSchema) => fromJsonSchema(schema as JsonSchemaType, unchecked)
+const toMcpSchema = (schema: JsonSchema) => fromJsonSchema(schema as JsonSchemaType, acceptingValidator)
 
 /** Calls a tool and returns its result, its error or its question. Never throws. */
 async function callTool(
@@ -118,14 +119,14 @@ async function callTool(
 ): Promise<CallToolResult | InputRequiredResult> {
   const call = new McpCall(ctx, context, server.server.getClientCapabilities())
   try {
-    const { stopped } = context.calls.waiting
-    if (stopped) throw stopped
+    const { stopError } = context.calls.waiting
+    if (stopError) throw stopError
     const seconds = (input as { timeout?: unknown } | undefined)?.timeout
-    call.tick(tool.title, typeof seconds === 'number' && seconds > 0 ? seconds : undefined)
+    call.startTicking(tool.title, typeof seconds === 'number' && seconds > 0 ? seconds : undefined)
     if (context.confirmSend && tool.name === 'send') call.unanswered = await confirmSend(input, call, context)
-    const { input: toolInput, reading } = apart(tool.name, input ?? {})
-    const named = tool.name === 'recv' ? await readBy(context, toolInput) : toolInput
-    call.room = reading?.room
+    const { input: toolInput, reading } = splitArguments(tool.name, input ?? {})
+    const named = tool.name === 'recv' ? await withConsumer(context, toolInput) : toolInput
+    call.startFitCheck = reading?.room
     const value = await invoke(tool, context.gateway, named, call, context.log)
     const result: CallToolResult = {
       content: await contentOf(tool, value, {
@@ -134,22 +135,22 @@ async function callTool(
         local: context.local,
         tools: context.tools.map(({ name }) => name),
         // Other calls report this error. Here it must not hold back the messages.
-        inbox: last => inboxAfter(context, named, last).catch(() => undefined),
-        picture: request => pictureOf(context, request, call.signal),
+        inbox: last => readInboxState(context, named, last).catch(() => undefined),
+        picture: request => readPicture(context, request, call.signal),
       }),
-      ...(isStructured(tool, context) && { structuredContent: structured(value) }),
+      ...(hasStructuredContent(tool, context) && { structuredContent: toStructuredContent(value) }),
     }
-    if (call.cancelled) {
-      call.delivery.settle(false)
+    if (call.isCancelled) {
+      call.delivery.report(false)
       context.log.debug('mcp call cancelled', { tool: tool.name })
-    } else if (call.delivery.awaited) context.calls.deliver(call.delivery, ctx)
+    } else if (call.delivery.isAwaited) context.calls.deliver(call.delivery, ctx)
     return result
   } catch (error) {
-    call.delivery.settle(false)
+    call.delivery.report(false)
     if (call.question) return call.question
     const known = toSvcError(error, context.log, { tool: tool.name, signal: call.signal })
-    if (errorKind(known.code).status >= 500) tellOf(known, tool, ctx)
-    return failure(known, context)
+    if (errorKindOf(known.code).status >= 500) logToClient(known, tool, ctx)
+    return toErrorResult(known, context)
   } finally {
     call.end()
   }
@@ -159,7 +160,7 @@ async function callTool(
  * Adds the consumer of this connection to the input of `recv`, if the input has no `consumer`, `after` or
  * `ack`.
  */
-async function readBy(context: McpContext, input: unknown): Promise<unknown> {
+async function withConsumer(context: McpContext, input: unknown): Promise<unknown> {
   const { consumer } = context
   const fields = input as { consumer?: unknown; after?: unknown; ack?: unknown }
   if (
@@ -167,24 +168,24 @@ async function readBy(context: McpContext, input: unknown): Promise<unknown> {
     [fields.consumer, fields.after, fields.ack].some(value => value !== undefined)
   )
     return input
-  await ask(context, beginReading, { consumer })
+  await callOperation(context, beginReading, { consumer })
   return { ...fields, consumer }
 }
 
 /** How long an answer waits for a picture, in milliseconds. */
-const pictureMs = 5000
+const pictureTimeoutMs = 5000
 
 /**
  * Reads a picture, or returns undefined: then the answer comes without it, and `download` can get it later.
  */
-async function pictureOf(
+async function readPicture(
   context: McpContext,
   request: { message_id: string; item: number },
   signal: AbortSignal,
 ): Promise<Buffer | undefined> {
   try {
-    const ended = AbortSignal.any([signal, AbortSignal.timeout(pictureMs)])
-    return await wholeOf((await ask(context, getMedia, request, ended)).media, inlineMediaBytes)
+    const ended = AbortSignal.any([signal, AbortSignal.timeout(pictureTimeoutMs)])
+    return await readAll((await callOperation(context, getMedia, request, ended)).media, inlineMediaBytes)
   } catch {
     return undefined
   }
@@ -193,14 +194,14 @@ async function pictureOf(
 /**
  * Returns the state of the inbox. Counts the messages that wait after `last`, the last message of the answer.
  */
-async function inboxAfter(context: McpContext, input: unknown, last?: Message): Promise<InboxState> {
+async function readInboxState(context: McpContext, input: unknown, last?: Message): Promise<InboxState> {
   const { after, ack, consumer = 'default', session } = verbs.recv.parse(input)
   const isMoved = after === undefined && ack === undefined
-  return ask(context, describeInbox, {
+  return callOperation(context, describeInbox, {
     consumer,
     after: isMoved ? undefined : last?.id,
     session,
-    count: last && mostCounted,
+    count: last && maxCounted,
   })
 }
 
@@ -209,7 +210,7 @@ async function inboxAfter(context: McpContext, input: unknown, last?: Message): 
  * text for the structured result. Clients of the 1.x SDK check `structuredContent` against the output schema
  * (1.32.2 does so even if `isError` is true).
  */
-export function failure(error: SvcError, { local, basePath }: McpContext): CallToolResult {
+export function toErrorResult(error: SvcError, { local, basePath }: McpContext): CallToolResult {
   const problem = problemOf(error, wordingAt(local ? 'local' : 'mcp', basePath))
   const { code, detail, hint } = problem
   const text = [`${code}: ${detail.replace(/\.$/, '')}.`, hint].filter(Boolean).join(' ')
@@ -217,7 +218,7 @@ export function failure(error: SvcError, { local, basePath }: McpContext): CallT
 }
 
 /** Sends an error that the caller did not cause to the log of the client, if it has one. */
-function tellOf({ code, message }: SvcError, tool: Tool, ctx: ServerContext): void {
+function logToClient({ code, message }: SvcError, tool: Tool, ctx: ServerContext): void {
   const level = code === 'shutting_down' ? 'info' : 'error'
   ctx.mcpReq.log(level, { tool: tool.name, code, detail: message }, 'svc').catch(() => {})
 }

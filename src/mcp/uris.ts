@@ -1,11 +1,11 @@
 /** Formats and parses the URIs of MCP resources. */
-import { sessionKey } from '../model/session.ts'
-import { nameKey } from '../model/user-name.ts'
-import { decodedUri } from '../platform/header.ts'
+import { sessionKeyOf } from '../model/session.ts'
+import { nameKeyOf } from '../model/user-name.ts'
+import { decodeUri } from '../platform/header.ts'
 
 export const sessionsUri = 'svc://sessions'
 export const inboxUri = 'svc://inbox'
-export const everybodyUri = 'svc://users'
+export const allUsersUri = 'svc://users'
 
 export const usersTemplate = 'svc://sessions/{session}/users'
 export const conversationTemplate = 'svc://conversations/{session}/{user}'
@@ -20,40 +20,40 @@ export const mediaUri = (messageId: string, item: number): string =>
   `svc://media/${encodeURIComponent(messageId)}/${item}`
 
 /** Decodes a percent-encoded part of a URI. Returns undefined if the encoding is invalid. */
-export const decodedPart = (part: string | readonly string[] | undefined): string | undefined =>
-  typeof part === 'string' ? decodedUri(part) : undefined
+export const decodePart = (part: string | readonly string[] | undefined): string | undefined =>
+  typeof part === 'string' ? decodeUri(part) : undefined
 
 /**
  * Returns svc's own spelling of a URI that clients can subscribe to, or undefined for other URIs. Clients may
  * spell it in several forms: `@` and letters outside ASCII may be percent-encoded or not.
  */
-export function announcedUri(
+export function subscribableUri(
   text: string,
   session = (name: string) => name,
   person = (user: string) => user,
 ): string | undefined {
   if (!URL.canParse(text)) return undefined
   const uri = new URL(text).toString()
-  if (uri === sessionsUri || uri === inboxUri || uri === everybodyUri) return uri
+  if (uri === sessionsUri || uri === inboxUri || uri === allUsersUri) return uri
   const [, usersSession] = /^svc:\/\/sessions\/([^/?#]+)\/users$/.exec(uri) ?? []
   const [, conversationSession, peer] = /^svc:\/\/conversations\/([^/?#]+)\/([^/?#]+)$/.exec(uri) ?? []
-  const name = decodedPart(usersSession ?? conversationSession)
-  const user = decodedPart(peer)
+  const name = decodePart(usersSession ?? conversationSession)
+  const user = decodePart(peer)
   if (name === undefined) return undefined
   if (usersSession !== undefined) return usersUri(session(name))
   return user === undefined ? undefined : conversationUri(session(name), person(user))
 }
 
 /** Returns one key for all spellings of a URI. Names of sessions and users are compared without case. */
-export const announcedKey = (uri: string): string | undefined =>
-  announcedUri(uri, sessionKey, user => (user.includes('@') ? user : nameKey(user)))
+export const subscriptionKey = (uri: string): string | undefined =>
+  subscribableUri(uri, sessionKeyOf, user => (user.includes('@') ? user : nameKeyOf(user)))
 
 /**
  * Returns the spellings of a URI that clients use: svc's own, that of the URL standard, and the unencoded
  * one.
  */
-export function spellings(uri: string): string[] {
-  const bare = decodedPart(uri) ?? uri
+export function spellingsOf(uri: string): string[] {
+  const bare = decodePart(uri) ?? uri
   // Decoding must not change the meaning: an encoded slash or per cent sign must stay encoded.
-  return announcedUri(bare) === uri ? [...new Set([uri, new URL(bare).toString(), bare])] : [uri]
+  return subscribableUri(bare) === uri ? [...new Set([uri, new URL(bare).toString(), bare])] : [uri]
 }

@@ -9,14 +9,14 @@ const silkMagic = '#!SILK_V3'
 
 /** Returns the type of the name's extension; undefined for an unknown extension. */
 export const typeOfName = async (name: string): Promise<string | undefined> =>
-  (await names()).getType(name) ?? undefined
+  (await loadMime()).getType(name) ?? undefined
 
 /** Returns the usual extension of a type, without the dot. */
 export const extensionOf = async (type: string): Promise<string> =>
-  type === 'audio/silk' ? 'silk' : ((await names()).getExtension(type) ?? 'bin')
+  type === 'audio/silk' ? 'silk' : ((await loadMime()).getExtension(type) ?? 'bin')
 
 // Both tables are loaded on first use: loading them takes longer than loading the rest of the service.
-const names = async () => (await import('mime')).default
+const loadMime = async () => (await import('mime')).default
 
 /**
  * Detects the type from the first bytes; `rest` yields all bytes, including the first ones.
@@ -92,21 +92,21 @@ function isText(first: Uint8Array): boolean {
  *
  * @throws SvcError `invalid_arguments` if the first bytes are those of another kind
  */
-export async function expectImage(file: Pick<SteadyFile, 'read'>): Promise<void> {
+export async function requireImage(file: Pick<SteadyFile, 'read'>): Promise<void> {
   for await (const block of file.read()) {
     const type = await typeOfBytes(block.subarray(0, sniffBytes))
     if (mayBeImage(type)) return
-    throw noImage(type, 'media')
+    throw notImageError(type, 'media')
   }
 }
 
 /**
- * Passes the bytes of an image through. The stream ends with the error of `expectImage` if the first bytes
+ * Passes the bytes of an image through. The stream ends with the error of `requireImage` if the first bytes
  * are of another kind.
  *
  * @param field argument to name in the error
  */
-export function imageBytes(body: ReadableStream<Uint8Array>, field: string): ReadableStream<Uint8Array> {
+export function passImage(body: ReadableStream<Uint8Array>, field: string): ReadableStream<Uint8Array> {
   const reader = body.getReader()
   let head: Buffer | undefined = Buffer.alloc(0)
   return new ReadableStream<Uint8Array>(
@@ -121,7 +121,7 @@ export function imageBytes(body: ReadableStream<Uint8Array>, field: string): Rea
           if (type !== undefined && !mayBeImage(type)) {
             // Stops the sender: the rest is not needed.
             reader.cancel().catch(() => {})
-            throw noImage(type, field)
+            throw notImageError(type, field)
           }
           head = undefined
           if (chunk && chunk.length > 0) controller.enqueue(chunk)
@@ -137,5 +137,5 @@ export function imageBytes(body: ReadableStream<Uint8Array>, field: string): Rea
 
 const mayBeImage = (type: string) => type === unknownType || type.startsWith('image/')
 
-const noImage = (type: string, field: string) =>
+const notImageError = (type: string, field: string) =>
   badArgument(field, `expected an image; by its content this is ${type}`, { hint: 'Send it as a file.' })

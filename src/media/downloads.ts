@@ -6,15 +6,29 @@ import { type MediaReference, mediaOf } from '../ilink/decode.ts'
 import type { Call } from '../model/call.ts'
 import { badArgument, SvcError } from '../model/error.ts'
 import type { Downloaded } from '../model/media.ts'
-import { defined } from '../platform/fields.ts'
+import { withoutUndefined } from '../platform/fields.ts'
 import { diskError, keepStream, staleMs } from '../platform/file-stream.ts'
-import { createUnique, ensurePrivateDir, errorCodeOf, insideDir, onDisk, sweep } from '../platform/files.ts'
+import {
+  createUnique,
+  ensurePrivateDir,
+  errorCodeOf,
+  resolveInside,
+  sweep,
+  toDiskForm,
+} from '../platform/files.ts'
 import type { Runtime } from '../platform/runtime.ts'
-import { linked } from '../platform/signals.ts'
+import { linkSignals } from '../platform/signals.ts'
 import { reasonOf } from '../platform/system-error.ts'
 import { extensionOf, sniffType, typeOfName } from './content-type.ts'
-import { cutName, type FileName, fileNameOf, nameOnDisk, partialName, shortNameBytes } from './file-name.ts'
-import { allowedPath } from './own-files.ts'
+import {
+  cutName,
+  fileNameOf,
+  partialNamePattern,
+  type SafeFileName,
+  safeNameBytes,
+  toDiskName,
+} from './file-name.ts'
+import { requireAllowedPath } from './own-files.ts'
 import type { MediaPorts } from './ports.ts'
 
 export interface DownloadRequest {
@@ -37,12 +51,12 @@ export interface OpenRequest {
 }
 
 /** Media larger than this are not read just to count their bytes. */
-const countedBytes = 64 * 1024 * 1024
+const maxCountedBytes = 64 * 1024 * 1024
 /** Number of counts to keep in memory. */
-const rememberedCounts = 1000
+const maxRememberedCounts = 1000
 
 /** Decrypted media as a stream. Read it to its end, or cancel it. */
-export interface OpenedMedia extends FileName {
+export interface OpenedMedia extends SafeFileName {
   stream: ReadableStream<Uint8Array>
   content_type: string
   /** Size in bytes; undefined if WeChat did not send it. */
@@ -88,7 +102,7 @@ export class Downloads {
     { row: id, sized }: { row: number; sized?: boolean },
     signal: AbortSignal,
   ): Promise<OpenedMedia> {
-    const [row] = await this.#ports.store.log.byIds([id])
+    const [row] = await this.#ports.store.log.getByIds([id])
     if (!row) throw new SvcError('no_media', 'there is no such message')
     return this.open({ message_id: row.message_id, item: 0, sized }, signal)
   }
@@ -99,12 +113,12 @@ export class Downloads {
    * @throws SvcError as `open`, and `forbidden` for a folder outside the media root or of svc itself
    */
   async download(request: DownloadRequest, call: Call): Promise<Downloaded> {
-    using signals = linked(call.signal, this.#runtime.closing)
+    using signals = linkSignals(call.signal, this.#runtime.closing)
     const { signal } = signals
     await this.#find(request.message_id, request.item)
-    const folder = await this.#saveFolder(request.save_dir, call)
+    const folder = await this.#ensureSaveFolder(request.save_dir, call)
     const { stream, content_type, size, ...named } = await this.open(request, signal)
-    const onThisDisk = nameOnDisk(named)
+    const onThisDisk = toDiskName(named)
     const { file_name } = onThisDisk
     const id = crypto.randomUUID()
     const partial = join(folder, `.${id.slice(9)}.${id.slice(0, 8)}.part`)
@@ -116,15 +130,15 @@ export class Downloads {
       space: this.#ports.space,
       size,
       durable: true,
-      collected: true,
+      isCounted: true,
       progress,
     })
     try {
-      const { path, renamed } = await placeFor(onThisDisk, folder)
+      const { path, renamed } = await createFile(onThisDisk, folder)
       // Replaces our own empty placeholder: from then on the name is the whole file.
       await rename(partial, path)
       const { sha256 } = written.digests
-      return defined({
+      return withoutUndefined({
         path,
         size: written.size,
         file_name: basename(path),
@@ -145,25 +159,25 @@ export class Downloads {
   ): Promise<OpenedDownload> {
     const { cdn, cdnUrl } = this.#ports.upstream
     const isCounted = sized && (found.kind === 'video' || found.kind === 'voice')
-    const size = isCounted ? await this.#countOf(`${item} ${message_id}`, found) : undefined
+    const size = isCounted ? await this.#getCount(`${item} ${message_id}`, found) : undefined
     return await cdn.download({ ...found, size: size ?? found.size }, { cdnUrl, signal })
   }
 
-  #countOf(key: string, found: MediaReference): Promise<number | undefined> {
+  #getCount(key: string, found: MediaReference): Promise<number | undefined> {
     const known = this.#counts.get(key)
     if (known) return known
     const [oldest] = this.#counts.keys()
-    if (oldest !== undefined && this.#counts.size >= rememberedCounts) this.#counts.delete(oldest)
-    const count = this.#counted(found)
+    if (oldest !== undefined && this.#counts.size >= maxRememberedCounts) this.#counts.delete(oldest)
+    const count = this.#countMedia(found)
     this.#counts.set(key, count)
     count.catch(() => this.#counts.delete(key))
     return count
   }
 
-  /** Counts the bytes of media; returns undefined if there are more than `countedBytes`. */
-  async #counted(found: MediaReference): Promise<number | undefined> {
+  /** Counts the bytes of media; returns undefined if there are more than `maxCountedBytes`. */
+  async #countMedia(found: MediaReference): Promise<number | undefined> {
     const { cdn, cdnUrl } = this.#ports.upstream
-    if (found.size !== undefined && found.size > countedBytes) return undefined
+    if (found.size !== undefined && found.size > maxCountedBytes) return undefined
     const { stream, size } = await cdn.download(found, { cdnUrl, signal: this.#runtime.closing })
     if (size !== undefined) {
       await stream.cancel()
@@ -172,7 +186,7 @@ export class Downloads {
     let bytes = 0
     for await (const chunk of stream) {
       bytes += chunk.length
-      if (bytes > countedBytes) return undefined
+      if (bytes > maxCountedBytes) return undefined
     }
     return bytes
   }
@@ -181,16 +195,16 @@ export class Downloads {
   async sweep(): Promise<void> {
     const { clock } = this.#runtime
     const { folders } = this.#ports
-    await sweep(join(folders.mediaRoot, 'downloads'), partialName, clock.now() - staleMs)
+    await sweep(join(folders.mediaRoot, 'downloads'), partialNamePattern, clock.now() - staleMs)
   }
 
   async #find(messageId: string, item: number): Promise<MediaReference> {
     const { store, views } = this.#ports
-    const [row] = (await store.log.byMessageIds([messageId])).rows
-    if (!row) throw await this.#unknown(messageId)
+    const [row] = (await store.log.getByMessageIds([messageId])).rows
+    if (!row) throw await this.#unknownMessageError(messageId)
     const found = mediaOf(row.raw, item)
     if (found) return found
-    const count = (await views.of(row)).items.filter(part => part.has_media).length
+    const count = (await views.toMessage(row)).items.filter(part => part.has_media).length
     throw new SvcError(
       'no_media',
       count === 0
@@ -203,10 +217,10 @@ export class Downloads {
    * Error for an unknown message id. Every message displays its row id before its `message_id`: a caller
    * that used the row id gets the right id.
    */
-  async #unknown(messageId: string): Promise<SvcError> {
+  async #unknownMessageError(messageId: string): Promise<SvcError> {
     const none = `there is no message ${messageId}`
     const isRowId = /^\d{1,15}$/.test(messageId)
-    const [row] = isRowId ? await this.#ports.store.log.byIds([Number(messageId)]) : []
+    const [row] = isRowId ? await this.#ports.store.log.getByIds([Number(messageId)]) : []
     if (!row) return new SvcError('message_not_found', none)
     const { message_id } = row
     return new SvcError('message_not_found', `${none}; that is the row id of message ${message_id}`, {
@@ -216,14 +230,14 @@ export class Downloads {
   }
 
   /** Returns the folder to save into; creates it if needed. An existing folder keeps its permissions. */
-  async #saveFolder(saveDir: string | undefined, call: Pick<Call, 'local'>): Promise<string> {
+  async #ensureSaveFolder(saveDir: string | undefined, call: Pick<Call, 'local'>): Promise<string> {
     const { folders } = this.#ports
     const downloads = join(folders.mediaRoot, 'downloads')
     const refusal = "nothing is saved among svc's own files"
-    const allow = (path: string) => allowedPath({ path, field: 'save_dir', refusal }, folders, call)
+    const allow = (path: string) => requireAllowedPath({ path, field: 'save_dir', refusal }, folders, call)
     const real = saveDir === undefined ? downloads : await allow(saveDir)
     // The result has the path as the user named it.
-    const folder = saveDir !== undefined && call.local === true ? await onDisk(resolve(saveDir)) : real
+    const folder = saveDir !== undefined && call.local === true ? await toDiskForm(resolve(saveDir)) : real
     try {
       if (folder === downloads) await ensurePrivateDir(downloads, { parents: false })
       else await mkdir(folder, { recursive: true, mode: 0o700 })
@@ -235,7 +249,8 @@ export class Downloads {
       })
     }
     // Checks again after creation: somebody may have put a link at the path.
-    const now = saveDir === undefined ? await insideDir(folders.mediaRoot, downloads) : await allow(folder)
+    const now =
+      saveDir === undefined ? await resolveInside(folders.mediaRoot, downloads) : await allow(folder)
     return call.local === true ? folder : now
   }
 }
@@ -243,7 +258,7 @@ export class Downloads {
 /**
  * Creates an empty file of that name, or of a shorter name if the file system does not accept one so long.
  */
-async function placeFor({ file_name, renamed }: FileName, folder: string) {
+async function createFile({ file_name, renamed }: SafeFileName, folder: string) {
   const create = async (maxBytes?: number) => {
     const { path, handle } = await createUnique(folder, mark => cutName(file_name, mark, maxBytes))
     await handle.close()
@@ -253,7 +268,7 @@ async function placeFor({ file_name, renamed }: FileName, folder: string) {
     return { path: await create(), renamed }
   } catch (error) {
     if (errorCodeOf(error) !== 'ENAMETOOLONG') throw error
-    const cut = `it was cut to the ${shortNameBytes} bytes that this disk accepts`
-    return { path: await create(shortNameBytes), renamed: renamed === undefined ? cut : `${renamed}, ${cut}` }
+    const cut = `it was cut to the ${safeNameBytes} bytes that this disk accepts`
+    return { path: await create(safeNameBytes), renamed: renamed === undefined ? cut : `${renamed}, ${cut}` }
   }
 }

@@ -4,19 +4,19 @@ import { extname } from 'node:path'
 import process from 'node:process'
 
 /** Longest file name of most file systems, in bytes. */
-const longestNameBytes = 255
-const longestExtensionBytes = 32
+const maxNameBytes = 255
+const maxExtensionBytes = 32
 
 /** A length that every file system accepts. With encrypted names (eCryptfs) the limit is 143. */
-export const shortNameBytes = 128
+export const safeNameBytes = 128
 
 /**
  * Appends `mark` to the stem, and cuts the stem so that the whole name has at most `most` bytes. Keeps the
  * extension, and cuts between characters as a reader sees them (graphemes).
  */
-export function cutName(name: string, mark = '', most = longestNameBytes): string {
+export function cutName(name: string, mark = '', most = maxNameBytes): string {
   const found = extname(name)
-  const extension = Buffer.byteLength(found) <= longestExtensionBytes ? found : ''
+  const extension = Buffer.byteLength(found) <= maxExtensionBytes ? found : ''
   const stem = extension ? name.slice(0, -extension.length) : name
   return cutBytes(stem, most - Buffer.byteLength(mark + extension)) + mark + extension
 }
@@ -34,19 +34,19 @@ function cutBytes(text: string, limit: number): string {
   return kept
 }
 
-export interface FileName {
+export interface SafeFileName {
   file_name: string
   /** What was changed in the name, in words; absent if nothing was. */
   renamed?: string
 }
 
 // Normalizing a run of accents takes quadratic time: 15 ms for 1024, 17 s for 40,000.
-const mostNormalized = 1024
+const maxNormalized = 1024
 const deviceName = /^(con|prn|aux|nul|conin\$|conout\$|(com|lpt)[0-9¹²³]) *(\.|$)/i
 // Removes control characters, invisible formatting characters (bidi overrides make "gpj.exe" read as
 // "exe.jpg"), lone surrogates and line separators. Keeps the zero-width joiner and the variation selectors,
 // which emoji need. Keeps the non-joiner after non-ASCII characters, which Persian needs.
-const unseen =
+const invisibleCharacters =
   /\u034f|(?<!\P{ASCII})\u200c|[\p{Cc}\p{Cs}\p{Zl}\p{Zp}\u00ad\u061c\u115f\u1160\u17b4\u17b5\u180e\u200b\u200e\u200f\u202a-\u202e\u2060-\u206f\u3164\ufeff\uffa0\ufff9-\ufffb\u{e0000}-\u{e0fff}]/gu
 
 /**
@@ -56,32 +56,32 @@ const unseen =
  *
  * @param fallback name to use if nothing is left
  */
-export function fileNameOf(input: string, fallback: string): FileName {
+export function fileNameOf(input: string, fallback: string): SafeFileName {
   const changes: string[] = []
   // A name never needs more; checking a megabyte would cost time.
   const end = input.slice(-4096)
   const base = end.slice(Math.max(end.lastIndexOf('/'), end.lastIndexOf('\\')) + 1)
   if (base !== input) changes.push('folders were left out')
-  const visible = base.replace(unseen, '')
+  const visible = base.replace(invisibleCharacters, '')
   if (visible !== base) changes.push('characters that cannot be seen were left out')
-  const name = visible.length > mostNormalized ? visible : visible.normalize('NFC')
+  const name = visible.length > maxNormalized ? visible : visible.normalize('NFC')
   if (/^(?:\.{0,2}|\s*)$/.test(name)) {
     const file_name = fallback === '' ? 'file' : fileNameOf(fallback, '').file_name
     return input === '' ? { file_name } : { file_name, renamed: 'no part of it can be a file name' }
   }
   const cut = cutName(name)
-  if (cut !== name) changes.push(`it was cut to ${longestNameBytes} bytes`)
+  if (cut !== name) changes.push(`it was cut to ${maxNameBytes} bytes`)
   return { file_name: cut, ...(changes.length > 0 && { renamed: changes.join(', ') }) }
 }
 
 /** Names of partial downloads. Old ones are removed. */
-export const partialName = /^\..+\.[0-9a-f]{8}\.part$/
+export const partialNamePattern = /^\..+\.[0-9a-f]{8}\.part$/
 
 /**
  * Makes a name that a folder of this machine accepts. A leading dot gets a `_` before it: a sender must not
  * create `.bashrc`. Windows reserves some characters and names, and drops dots and spaces at the end.
  */
-export function nameOnDisk(named: FileName, isWindows = process.platform === 'win32'): FileName {
+export function toDiskName(named: SafeFileName, isWindows = process.platform === 'win32'): SafeFileName {
   const original = named.file_name
   const plain = isWindows ? original.replace(/[<>:"|?*]/g, '_').replace(/[. ]+$/, '') || '_' : original
   const isHidden = plain.startsWith('.')

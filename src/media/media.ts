@@ -3,7 +3,7 @@
  * All of it streams, so memory use does not grow with the size.
  */
 import type { Account } from '../ilink/api.ts'
-import { encryptStream, paddedSize, parseAesKey, randomHexKey } from '../ilink/crypto.ts'
+import { encryptStream, paddedSizeOf, parseAesKey, randomHexKey } from '../ilink/crypto.ts'
 import type { UploadedMedia } from '../ilink/encode.ts'
 import type { Call } from '../model/call.ts'
 import type { Runtime } from '../platform/runtime.ts'
@@ -47,7 +47,7 @@ export class Media {
     const aesKeyHex = randomHexKey()
     const key = parseAesKey(aesKeyHex)
     const filekey = randomHexKey()
-    const cipherSize = paddedSize(size)
+    const cipherSize = paddedSizeOf(size)
     const sealed = { kind, file_name, size, cipherSize, aesKeyHex }
     const target = await api.getUploadUrl(account, { ...sealed, filekey, to, md5 }, signal)
     const uploading = cdn.upload({
@@ -61,10 +61,10 @@ export class Media {
     })
     const { downloadParam } = await uploading.catch(async error => {
       // If the file changed during the upload, that is the cause, whatever error WeChat gave.
-      if (!signal.aborted) await file.unchanged()
+      if (!signal.aborted) await file.checkUnchanged()
       throw error
     })
-    await file.unchanged()
+    await file.checkUnchanged()
     return { ...sealed, downloadParam }
   }
 

@@ -2,7 +2,7 @@
 import { streamOf } from '../ilink/progress.ts'
 import { badArgument } from '../model/error.ts'
 import type { MediaKind } from '../model/message.ts'
-import { streamedBytes } from '../platform/memory.ts'
+import { createByteCounter } from '../platform/memory.ts'
 import type { StagedFile } from '../send/media-files.ts'
 import type { KeptFile } from '../storage/outbox.ts'
 import { sniffType, typeOfName } from './content-type.ts'
@@ -24,8 +24,8 @@ export class KeptFiles {
   async keep(file: StagedFile, signal: AbortSignal): Promise<KeptFile> {
     const name = `${crypto.randomUUID()}.queued`
     const { file_name, size, md5 } = file
-    const body = streamOf(copied(file.read()), () => {})
-    const placed = await this.#ports.places.kept.put(name, body, { signal, size })
+    const body = streamOf(copyBlocks(file.read()), () => {})
+    const placed = await this.#ports.places.queued.put(name, body, { signal, size })
     if (placed.md5 === md5) return { name, file_name, size, md5 }
     await this.discard([{ name }])
     throw badArgument('media', 'the file changed while it was read')
@@ -37,7 +37,7 @@ export class KeptFiles {
    * @throws SvcError `invalid_arguments` if it is gone or was replaced
    */
   async open({ name, file_name, size, md5 }: KeptFile, kind: MediaKind): Promise<StagedFile> {
-    const file = await this.#ports.places.kept.open(name)
+    const file = await this.#ports.places.queued.open(name)
     if (file?.size === size) return { ...file, kind, file_name, md5 }
     await file?.release()
     throw badArgument('media', 'the file is not the one that was queued')
@@ -49,14 +49,14 @@ export class KeptFiles {
    * @param message row id of the message
    * @returns undefined if the message has no file
    */
-  async show(message: number, signal: AbortSignal): Promise<OpenedMedia | undefined> {
+  async openForApproval(message: number, signal: AbortSignal): Promise<OpenedMedia | undefined> {
     const { places, store } = this.#ports
     const kept = await store.outbox.fileOf(message)
     const fromName = kept && (await typeOfName(kept.file_name))
-    const file = kept && (await places.kept.open(kept.name))
+    const file = kept && (await places.queued.open(kept.name))
     if (!kept || !file) return undefined
     const { file_name, size } = kept
-    const stream = streamOf(copied(file.read()), () => void file.release())
+    const stream = streamOf(copyBlocks(file.read()), () => void file.release())
     const { type, rest } = fromName ? { type: fromName, rest: stream } : await sniffType(stream)
     // Nobody would read or cancel the stream.
     if (signal.aborted) await rest.cancel(signal.reason)
@@ -65,7 +65,7 @@ export class KeptFiles {
 
   /** Removes kept files. */
   discard(files: readonly Pick<KeptFile, 'name'>[]): Promise<void> {
-    return this.#ports.places.kept.discard(files.map(({ name }) => name))
+    return this.#ports.places.queued.discard(files.map(({ name }) => name))
   }
 
   /**
@@ -73,13 +73,13 @@ export class KeptFiles {
    * between deleting the row and its file.
    */
   async sweep(): Promise<void> {
-    await this.#ports.places.kept.sweep(new Set(await this.#ports.store.outbox.files()))
+    await this.#ports.places.queued.sweep(new Set(await this.#ports.store.outbox.listFiles()))
   }
 }
 
 /** Copies each block: the next block is read into the same memory, and the writer holds one back. */
-async function* copied(blocks: AsyncIterable<Uint8Array>): AsyncGenerator<Uint8Array> {
-  const passed = streamedBytes()
+async function* copyBlocks(blocks: AsyncIterable<Uint8Array>): AsyncGenerator<Uint8Array> {
+  const passed = createByteCounter()
   for await (const block of blocks) {
     passed(block.length)
     yield new Uint8Array(block)

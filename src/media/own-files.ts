@@ -7,11 +7,11 @@ import { parse, resolve } from 'node:path'
 import process from 'node:process'
 import type { Call } from '../model/call.ts'
 import { isSvcError, SvcError } from '../model/error.ts'
-import { insideDir, liesIn, onDisk, realWay } from '../platform/files.ts'
-import { homeFolder } from '../platform/process.ts'
+import { isInside, realPathOf, resolveInside, toDiskForm } from '../platform/files.ts'
+import { findHomeFolder } from '../platform/process.ts'
 
 /** Two folders, as real paths. */
-export interface Folders {
+export interface MediaFolders {
   /** Folder of svc's own files. Only the media root inside is open to callers. */
   readonly dataDir: string
   /** Folder that remote callers may send from and save to. */
@@ -22,12 +22,12 @@ export interface Folders {
  * Returns the folders besides the media root whose files a program that started svc may name. That is the
  * working folder, unless it is a whole disk, or contains the user's home or svc's data.
  */
-export async function workingFolders(dataDir: string): Promise<string[]> {
+export async function listWorkingFolders(dataDir: string): Promise<string[]> {
   try {
     const folder = await realpath(process.cwd())
     // If the home folder does not exist, nothing can be in it.
-    const closed = [parse(folder).root, await realWay(homeFolder()), await realpath(dataDir)]
-    return closed.some(path => liesIn(folder, path)) ? [] : [folder]
+    const closed = [parse(folder).root, await realPathOf(findHomeFolder()), await realpath(dataDir)]
+    return closed.some(path => isInside(folder, path)) ? [] : [folder]
   } catch {
     return []
   }
@@ -41,37 +41,37 @@ export async function workingFolders(dataDir: string): Promise<string[]> {
  * @param refusal error text for svc's own files; `field` is the argument to name
  * @throws SvcError `forbidden`
  */
-export async function allowedPath(
+export async function requireAllowedPath(
   { path, field, refusal }: { path: string; field: string; refusal: string },
-  { dataDir, mediaRoot }: Folders,
+  { dataDir, mediaRoot }: MediaFolders,
   { local }: Pick<Call, 'local'>,
 ): Promise<string> {
-  const real = await reached(path, field, mediaRoot, local)
+  const real = await resolveAllowed(path, field, mediaRoot, local)
   // A media root that contains the whole data directory does not open it.
-  const isMedia = mediaRoot !== dataDir && liesIn(dataDir, mediaRoot) && liesIn(mediaRoot, real)
-  if (!liesIn(dataDir, real) || isMedia) return real
+  const isMedia = mediaRoot !== dataDir && isInside(dataDir, mediaRoot) && isInside(mediaRoot, real)
+  if (!isInside(dataDir, real) || isMedia) return real
   throw new SvcError('forbidden', refusal, {
     field,
     hint: 'Name a path outside the data directory, or inside its media folder.',
   })
 }
 
-async function reached(
+async function resolveAllowed(
   callerPath: string,
   field: string,
   mediaRoot: string,
   local: Call['local'],
 ): Promise<string> {
-  if (local === false) return insideDir(mediaRoot, callerPath, field)
+  if (local === false) return resolveInside(mediaRoot, callerPath, field)
   // Opening a broken link fails later, with the reason.
   if (local === true) {
-    const path = await onDisk(resolve(callerPath), field)
-    return realWay(path).catch(() => path)
+    const path = await toDiskForm(resolve(callerPath), field)
+    return realPathOf(path).catch(() => path)
   }
   const path = resolve(local[0] ?? mediaRoot, callerPath)
   for (const folder of [...local, mediaRoot]) {
     try {
-      return await insideDir(folder, path, field)
+      return await resolveInside(folder, path, field)
     } catch (error) {
       if (!isSvcError(error, 'forbidden')) throw error
     }

@@ -3,17 +3,17 @@ import type { Api } from '../ilink/api.ts'
 import type { Cdn } from '../ilink/cdn.ts'
 import type { FreeSpace } from '../platform/free-space.ts'
 import type { Views } from '../receive/view.ts'
-import type { MediaPlaces } from '../storage/media-place.ts'
-import type { Entries } from '../storage/outbox.ts'
+import type { MediaStores } from '../storage/media-store.ts'
+import type { OutboxEntries } from '../storage/outbox.ts'
 import type { MessageLog } from '../storage/store.ts'
-import type { Folders } from './own-files.ts'
+import type { MediaFolders } from './own-files.ts'
 
 export interface MediaPorts {
   upstream: MediaUpstream
-  store: { log: MessageLog; outbox: Pick<Entries, 'fileOf' | 'files'> }
+  store: { log: MessageLog; outbox: Pick<OutboxEntries, 'fileOf' | 'listFiles'> }
   views: Views
-  folders: Folders
-  places: MediaPlaces
+  folders: MediaFolders
+  places: MediaStores
   space: FreeSpace
   maxUploadBytes: number
 }

@@ -7,11 +7,11 @@ import { badArgument, SvcError } from '../model/error.ts'
 import type { MediaContent } from '../model/message.ts'
 import { fetchPublic } from '../platform/fetch.ts'
 import { keepStream, mediaFolder } from '../platform/file-stream.ts'
-import { md5Of, type OpenedFile, openRegular, steadyFile } from '../platform/steady-file.ts'
+import { createSteadyFile, md5Of, type OpenedFile, openRegularFile } from '../platform/steady-file.ts'
 import type { StagedFile } from '../send/media-files.ts'
-import { expectImage } from './content-type.ts'
+import { requireImage } from './content-type.ts'
 import { fileNameOf } from './file-name.ts'
-import { allowedPath } from './own-files.ts'
+import { requireAllowedPath } from './own-files.ts'
 import type { MediaPorts } from './ports.ts'
 import type { Uploads } from './uploads.ts'
 
@@ -20,9 +20,9 @@ type SourcePorts = Pick<MediaPorts, 'upstream' | 'folders' | 'space' | 'maxUploa
 }
 
 /** Longest base64 data in a JSON body, in decoded bytes. */
-const dataLimitBytes = 16 * 1024 * 1024
-const tooMuchData = () =>
-  new SvcError('payload_too_large', `expected at most ${dataLimitBytes / 1024 ** 2} MiB of base64`, {
+const maxDataBytes = 16 * 1024 * 1024
+const tooMuchDataError = () =>
+  new SvcError('payload_too_large', `expected at most ${maxDataBytes / 1024 ** 2} MiB of base64`, {
     field: 'media.data',
     next: { action: 'upload' },
   })
@@ -43,7 +43,7 @@ export class Sources {
    * @throws SvcError as `stage`
    */
   async look(content: MediaContent, call: Caller): Promise<void> {
-    onlySource(content)
+    requireOneSource(content)
     if (content.path !== undefined) await (await this.#openPath(content.path, call)).handle.close()
     if (content.upload_id !== undefined)
       await (await this.#ports.uploads.open(content.upload_id, content)).release()
@@ -57,10 +57,10 @@ export class Sources {
    * `not_found` (unknown or expired upload id)
    */
   async stage(content: MediaContent, call: Caller): Promise<StagedFile> {
-    const file = await this.#staged(content, call)
+    const file = await this.#stageUnchecked(content, call)
     if (content.kind !== 'image') return file
     try {
-      await expectImage(file)
+      await requireImage(file)
       return file
     } catch (error) {
       await file.release()
@@ -68,24 +68,24 @@ export class Sources {
     }
   }
 
-  async #staged(content: MediaContent, call: Caller): Promise<StagedFile> {
-    onlySource(content)
-    if (content.path !== undefined) return this.#fromPath(content, content.path, call)
+  async #stageUnchecked(content: MediaContent, call: Caller): Promise<StagedFile> {
+    requireOneSource(content)
+    if (content.path !== undefined) return this.#stagePath(content, content.path, call)
     if (content.upload_id !== undefined) {
       const file = await this.#ports.uploads.open(content.upload_id, content)
-      this.#ports.uploads.sent(content.upload_id)
+      this.#ports.uploads.markUsed(content.upload_id)
       return file
     }
-    if (content.url !== undefined) return this.#fromUrl(content, content.url, call.signal)
-    return this.#fromData(content, content.data ?? '')
+    if (content.url !== undefined) return this.#stageUrl(content, content.url, call.signal)
+    return this.#stageData(content, content.data ?? '')
   }
 
-  async #fromPath(content: MediaContent, path: string, call: Caller): Promise<StagedFile> {
+  async #stagePath(content: MediaContent, path: string, call: Caller): Promise<StagedFile> {
     const opened = await this.#openPath(path, call)
     try {
       const md5 = await md5Of(opened, call.signal)
       const named = fileNameOf(content.file_name ?? basename(path), 'file')
-      return { ...steadyFile(opened, { md5 }), ...named, kind: content.kind, md5 }
+      return { ...createSteadyFile(opened, { md5 }), ...named, kind: content.kind, md5 }
     } catch (error) {
       await opened.handle.close()
       throw error
@@ -99,14 +99,14 @@ export class Sources {
         hint: 'Give a URL as an entry of media: {"kind": "image", "url": "https://…"}.',
       })
     const allowed = { path, field: 'media.path', refusal: "svc's own files are not sent" }
-    return openRegular(path, {
+    return openRegularFile(path, {
       maxBytes: maxUploadBytes,
       singleLink: call.local !== true,
-      judged: () => allowedPath(allowed, folders, call),
+      checkPath: () => requireAllowedPath(allowed, folders, call),
     })
   }
 
-  async #fromUrl(content: MediaContent, url: string, signal: AbortSignal): Promise<StagedFile> {
+  async #stageUrl(content: MediaContent, url: string, signal: AbortSignal): Promise<StagedFile> {
     const { maxUploadBytes, upstream } = this.#ports
     const fetched = await fetchPublic(url, {
       maxBytes: maxUploadBytes,
@@ -114,12 +114,12 @@ export class Sources {
       signal,
       allow: url => upstream.trusted(url),
     })
-    return this.#temporary(content, fetched.body, fetched.fileName, maxUploadBytes, signal)
+    return this.#stageTemporary(content, fetched.body, fetched.fileName, maxUploadBytes, signal)
   }
 
-  async #fromData(content: MediaContent, data: string): Promise<StagedFile> {
+  async #stageData(content: MediaContent, data: string): Promise<StagedFile> {
     // Rejects far too long data before the costlier checks.
-    if (data.length > dataLimitBytes * 2) throw tooMuchData()
+    if (data.length > maxDataBytes * 2) throw tooMuchDataError()
     const padded = data.replace(/^data:[^,]*;base64,/i, '').replace(/\s/g, '')
     // A loop, since a regular expression that searches the last run of `=` restarts at each `=`.
     let end = padded.length
@@ -128,11 +128,11 @@ export class Sources {
     if (!/^[A-Za-z0-9+/_-]*$/.test(text) || text.length % 4 === 1)
       throw badArgument('media.data', 'expected base64')
     const bytes = Buffer.from(text, text.includes('-') || text.includes('_') ? 'base64url' : 'base64')
-    if (bytes.length > dataLimitBytes) throw tooMuchData()
-    return this.#temporary(content, new Blob([bytes]).stream(), undefined, dataLimitBytes)
+    if (bytes.length > maxDataBytes) throw tooMuchDataError()
+    return this.#stageTemporary(content, new Blob([bytes]).stream(), undefined, maxDataBytes)
   }
 
-  async #temporary(
+  async #stageTemporary(
     content: MediaContent,
     body: ReadableStream<Uint8Array>,
     name: string | undefined,
@@ -150,8 +150,8 @@ export class Sources {
     const remove = () => rm(path, { force: true })
     try {
       const named = fileNameOf(content.file_name ?? name ?? '', content.kind)
-      const opened = await openRegular(path, { maxBytes })
-      return { ...steadyFile(opened, { remove }), ...named, kind: content.kind, md5: digests.md5! }
+      const opened = await openRegularFile(path, { maxBytes })
+      return { ...createSteadyFile(opened, { remove }), ...named, kind: content.kind, md5: digests.md5! }
     } catch (error) {
       await remove()
       throw error
@@ -159,7 +159,7 @@ export class Sources {
   }
 }
 
-function onlySource(content: MediaContent): void {
+function requireOneSource(content: MediaContent): void {
   const sources = (['path', 'url', 'data', 'upload_id'] as const).filter(key => content[key] !== undefined)
   if (sources.length === 1) return
   throw badArgument('media', 'expected exactly one of path, url, data, upload_id')

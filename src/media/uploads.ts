@@ -3,13 +3,13 @@ import { SvcError } from '../model/error.ts'
 import type { AcceptedUpload } from '../model/media.ts'
 import type { MediaContent, MediaKind } from '../model/message.ts'
 import type { Runtime } from '../platform/runtime.ts'
-import { linked } from '../platform/signals.ts'
+import { linkSignals } from '../platform/signals.ts'
 import type { StagedFile } from '../send/media-files.ts'
-import { imageBytes } from './content-type.ts'
-import { type FileName, fileNameOf } from './file-name.ts'
+import { passImage } from './content-type.ts'
+import { fileNameOf, type SafeFileName } from './file-name.ts'
 import type { MediaPorts } from './ports.ts'
 
-export interface GivenUpload {
+export interface UploadRequest {
   body: ReadableStream<Uint8Array>
   /** Maximum size in bytes, if known before the body comes. */
   size?: number
@@ -36,10 +36,10 @@ export class Uploads {
    * @throws SvcError `payload_too_large`, `invalid_arguments` (empty, no image), `rate_limited` (too many
    * stored), `store_unavailable` (disk)
    */
-  async accept(upload: GivenUpload, caller: AbortSignal): Promise<AcceptedUpload> {
-    using signals = linked(caller, this.#runtime.closing)
+  async accept(upload: UploadRequest, caller: AbortSignal): Promise<AcceptedUpload> {
+    using signals = linkSignals(caller, this.#runtime.closing)
     const { digest, kind, size } = upload
-    const body = kind === 'image' ? imageBytes(upload.body, 'kind') : upload.body
+    const body = kind === 'image' ? passImage(upload.body, 'kind') : upload.body
     const upload_id = crypto.randomUUID()
     const named = fileNameOf(upload.file_name ?? '', `upload-${upload_id.slice(0, 8)}`)
     const placed = await this.#ports.places.uploads.put(upload_id, body, {
@@ -54,8 +54,8 @@ export class Uploads {
   }
 
   /** Records that a send uses the upload, so that its space may be freed for others. */
-  sent(id: string): void {
-    this.#ports.places.uploads.served(id)
+  markUsed(id: string): void {
+    this.#ports.places.uploads.markServed(id)
   }
 
   /**
@@ -73,7 +73,7 @@ export class Uploads {
       })
     }
     const { md5, note } = file
-    const stored: FileName = {
+    const stored: SafeFileName = {
       file_name: String(note.file_name),
       ...(typeof note.renamed === 'string' && { renamed: note.renamed }),
     }

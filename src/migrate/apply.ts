@@ -10,23 +10,23 @@ import { SvcError } from '../model/error.ts'
 import type { Clock } from '../platform/clock.ts'
 import { openLock } from '../platform/lock.ts'
 import type { Log } from '../platform/log.ts'
-import { type Adopted, adopt } from '../storage/sqlite/state/adopt.ts'
+import { type AdoptResult, adopt } from '../storage/sqlite/state/adopt.ts'
 import { openState } from '../storage/sqlite/state/state.ts'
 import { SqliteStore } from '../storage/sqlite/store.ts'
-import { noTally, type Plan, type PlannedSession } from './plan.ts'
-import { Findings } from './source.ts'
+import { createTally, type MovePlan, type PlannedSession } from './plan.ts'
+import { MoveFindings } from './source.ts'
 
 /** Result of a move. */
-export interface Applied {
+export interface MoveResult {
   /** Results by the session's name in svc. */
-  sessions: Map<string, Adopted | { failed: string }>
+  sessions: Map<string, AdoptResult | { failed: string }>
   history: {
     /** Messages that are new in svc. */
     added: number
     /** Messages left out, since svc's retention would remove them immediately. */
     leftOut: number
   }
-  findings: Findings
+  findings: MoveFindings
 }
 
 /**
@@ -36,9 +36,9 @@ export interface Applied {
  * `poll_lock_held` if the other program polls
  */
 export async function applyMove(
-  plan: Plan,
+  plan: MovePlan,
   { config, clock, log }: { config: Config; clock: Clock; log: Log },
-): Promise<Applied> {
+): Promise<MoveResult> {
   if (plan.running && plan.program === 'weilink') {
     throw new SvcError('poll_lock_held', `WeiLink is running on ${plan.from} and polls`, {
       hint: 'Stop it, then try again. --dry-run works while it runs.',
@@ -47,24 +47,24 @@ export async function applyMove(
   await claimDirectory({ basePath: config.basePath, sandbox: false })
   const lock = await openLock(join(config.basePath, dataFiles.dataLock))
   try {
-    const applied: Applied = {
+    const applied: MoveResult = {
       sessions: new Map(),
       history: { added: 0, leftOut: 0 },
-      findings: new Findings(),
+      findings: new MoveFindings(),
     }
     await moveHistory(plan, applied, { config, clock, log })
     const state = openState({ dir: config.basePath, lock, log: log.child('state') })
     for (const planned of plan.sessions) {
       applied.sessions.set(planned.name, await moveSession(planned, applied))
     }
-    if (plan.defaultSession !== undefined && (await state.sessions.defaultName()) === undefined) {
+    if (plan.defaultSession !== undefined && (await state.sessions.getDefaultName()) === undefined) {
       await state.sessions.setDefault(plan.defaultSession).catch(error => {
         if (!(error instanceof SvcError && error.code === 'session_not_found')) throw error
       })
     }
     return applied
 
-    async function moveSession(planned: PlannedSession, { findings }: Applied) {
+    async function moveSession(planned: PlannedSession, { findings }: MoveResult) {
       const { name, action, source } = planned
       const { bot_id, token, base_url, user_id, cursor, created_at = clock.now() } = source
       const bot = { bot_id, token, base_url, ...(user_id !== undefined && { user_id }), cursor, created_at }
@@ -72,7 +72,7 @@ export async function applyMove(
         return await adopt(state, lock, { name, bot, renews: action === 'renewed', users: source.users })
       } catch (error) {
         if (!(error instanceof SvcError) || error.code !== 'session_exists') throw error
-        findings.problem(error.message, error.hint)
+        findings.addProblem(error.message, error.hint)
         return { failed: error.message }
       }
     }
@@ -82,8 +82,8 @@ export async function applyMove(
 }
 
 async function moveHistory(
-  { history, sessionOf }: Plan,
-  applied: Applied,
+  { history, sessionOf }: MovePlan,
+  applied: MoveResult,
   { config, clock, log }: { config: Config; clock: Clock; log: Log },
 ): Promise<void> {
   if (!history || history.rows === 0) return
@@ -94,7 +94,7 @@ async function moveHistory(
     maxAgeDays: 0,
     maxCount: 0,
   })
-  const read = () => history.read(sessionOf, noTally())
+  const read = () => history.read(sessionOf, createTally())
   try {
     // Retention keeps the newest rows by number. Too many old rows would push out messages that were not
     // read yet.
@@ -121,10 +121,10 @@ async function moveHistory(
       await clock.sleep(0)
     }
   } finally {
-    await store.upkeep.close()
+    await store.maintenance.close()
   }
   if (applied.history.leftOut > 0) {
-    applied.findings.problem(
+    applied.findings.addProblem(
       `oldest messages that were not moved: ${applied.history.leftOut}. svc keeps at most ${config.storeMaxCount}`,
       'To have them, move again with --store-max-count 0, and start svc with the same option.',
     )

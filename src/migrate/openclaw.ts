@@ -7,7 +7,7 @@
 import { join } from 'node:path'
 import { filledOf, objectOf } from '../ilink/fields.ts'
 import type { UserContext } from '../model/session.ts'
-import { Findings, readJson, type Source, type SourceSession } from './source.ts'
+import { MoveFindings, readJson, type Source, type SourceSession } from './source.ts'
 
 /**
  * Reads the folder whole and changes nothing in it.
@@ -16,28 +16,28 @@ import { Findings, readJson, type Source, type SourceSession } from './source.ts
  * @throws the system's error if it cannot be read
  */
 export async function readOpenClaw(from: string, now: number): Promise<Source | undefined> {
-  const findings = new Findings()
+  const findings = new MoveFindings()
   const folder = join(from, 'openclaw-weixin')
   const { value: listed, trouble, absent } = await readJson(join(folder, 'accounts.json'))
   if (absent) return undefined
   if (!Array.isArray(listed))
-    findings.problem(`accounts.json ${trouble ?? 'is no list'}: no account is moved`)
+    findings.addProblem(`accounts.json ${trouble ?? 'is no list'}: no account is moved`)
   const ids = [...new Set((Array.isArray(listed) ? listed : []).flatMap(id => filledOf(id)?.trim() || []))]
-  const settings = await channelSettings(from, findings)
+  const settings = await readChannelSettings(from, findings)
   const sessions: SourceSession[] = []
   for (const id of ids.filter(isFileName)) {
     const own = objectOf(objectOf(settings?.accounts)?.[id]) ?? (ids.length === 1 ? settings : undefined)
     const name = filledOf(own?.name)?.trim() || id.replace(/(-im-bot|@im\.bot)$/, '')
-    const session = await sessionOf(join(folder, 'accounts', id), { id, name, now, findings })
+    const session = await readSession(join(folder, 'accounts', id), { id, name, now, findings })
     if (session) sessions.push(session)
     if (own?.enabled === false)
-      findings.warning(
+      findings.addWarning(
         `account "${name}" is disabled in OpenClaw; svc polls every session it has`,
         'To keep it off, log it out in svc.',
       )
   }
   if (sessions.some(({ users }) => users.size > 0))
-    findings.warning(
+    findings.addWarning(
       'OpenClaw does not store when users wrote: until they write again, svc does not know whether and how often it may answer them',
       'An answer that WeChat refuses (window_closed or quota_exhausted) works after the user has written again.',
     )
@@ -52,34 +52,34 @@ const isFileName = (id: string) => !/[/\\\0]/.test(id) && id !== '.' && id !== '
  *
  * @param path path of the account's files, without their endings
  */
-async function sessionOf(
+async function readSession(
   path: string,
-  { id, name, now, findings }: { id: string; name: string; now: number; findings: Findings },
+  { id, name, now, findings }: { id: string; name: string; now: number; findings: MoveFindings },
 ): Promise<SourceSession | undefined> {
   const read = await readJson(`${path}.json`)
   const fields = objectOf(read.value)
   const token = filledOf(fields?.token)?.trim()
   if (!token) {
     const why = read.trouble ?? 'has no token'
-    findings.problem(`account ${id}: its file ${why}; its credentials are not moved`, 'Log it in again.')
+    findings.addProblem(`account ${id}: its file ${why}; its credentials are not moved`, 'Log it in again.')
     return undefined
   }
   const user_id = filledOf(fields?.userId)?.trim()
   const savedAt = Date.parse(filledOf(fields?.savedAt) ?? '')
   const sync = await readJson(`${path}.sync.json`)
   if (sync.trouble)
-    findings.warning(
+    findings.addWarning(
       `account ${id}: its cursor ${sync.trouble}; WeChat decides which undelivered messages come first`,
     )
   return {
     name,
     token,
-    bot_id: botId(id, token),
+    bot_id: botIdOf(id, token),
     base_url: filledOf(fields?.baseUrl)?.trim() ?? '',
     ...(user_id && { user_id }),
     ...(savedAt > 0 && { created_at: Math.min(savedAt, now) }),
     cursor: filledOf(objectOf(sync.value)?.get_updates_buf) ?? '',
-    users: await usersOf(`${path}.context-tokens.json`, { id, owner: user_id, findings }),
+    users: await readUsers(`${path}.context-tokens.json`, { id, owner: user_id, findings }),
   }
 }
 
@@ -87,7 +87,7 @@ async function sessionOf(
  * Returns the bot id. The plugin's id is the bot's in lower case, with `-` for other characters; a token
  * begins with the true id.
  */
-function botId(id: string, token: string): string {
+function botIdOf(id: string, token: string): string {
   const inToken = /^([^:\s]+@im\.bot):/.exec(token)?.[1]
   if (inToken?.toLowerCase().replace(/[^a-z0-9_-]/g, '-') === id) return inToken
   return id.replace(/-im-bot$/, '@im.bot')
@@ -98,14 +98,14 @@ function botId(id: string, token: string): string {
  *
  * @param owner the user who scanned; this id has WeChat's spelling
  */
-async function usersOf(
+async function readUsers(
   path: string,
-  { id, owner, findings }: { id: string; owner: string | undefined; findings: Findings },
+  { id, owner, findings }: { id: string; owner: string | undefined; findings: MoveFindings },
 ): Promise<Map<string, UserContext>> {
   const { value, trouble = 'is not what it should be', absent } = await readJson(path)
   const tokens = objectOf(value)
   if (!tokens && !absent)
-    findings.problem(
+    findings.addProblem(
       `account ${id}: its file of context tokens ${trouble}`,
       'A user who writes to the bot again can be answered again.',
     )
@@ -120,7 +120,7 @@ async function usersOf(
   }
   const lowered = [...users.keys()].filter(user => isLowered && user !== owner)
   if (lowered.length > 0)
-    findings.warning(
+    findings.addWarning(
       `account ${id}: ${lowered.length} users have ids in lower case, as a fork of the plugin writes them. WeChat knows users only by their exact ids`,
       'Nothing to do: svc learns the exact id with the first message of each user; until then you cannot write to them.',
     )
@@ -128,12 +128,12 @@ async function usersOf(
 }
 
 /** Reads the channel's settings from `openclaw.json`, which people may edit and comment. */
-async function channelSettings(
+async function readChannelSettings(
   from: string,
-  findings: Findings,
+  findings: MoveFindings,
 ): Promise<Record<string, unknown> | undefined> {
   const { value, trouble, absent } = await readJson(join(from, 'openclaw.json'))
   if (trouble && !absent)
-    findings.note(`openclaw.json ${trouble}: names and settings of its accounts are not moved`)
+    findings.addNote(`openclaw.json ${trouble}: names and settings of its accounts are not moved`)
   return objectOf(objectOf(objectOf(value)?.channels)?.['openclaw-weixin'])
 }

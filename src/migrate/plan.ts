@@ -2,27 +2,27 @@
 import { join } from 'node:path'
 import { badArgument, SvcError } from '../model/error.ts'
 import { readText } from '../platform/files.ts'
-import type { Adopted } from '../storage/sqlite/state/adopt.ts'
+import type { AdoptResult } from '../storage/sqlite/state/adopt.ts'
 import { readOpenClaw } from './openclaw.ts'
 import {
-  type Conversation,
-  type Finding,
-  type Findings,
   type HistoryTally,
+  type MoveFinding,
+  type MoveFindings,
+  type PastConversation,
   type Program,
   programNames,
   type Source,
   type SourceHistory,
   type SourceSession,
 } from './source.ts'
-import { freeName, lookAtTarget, safeSessionName, type Target, type TargetSession } from './target.ts'
-import { readWeiLink, weiLinkPolls } from './weilink.ts'
+import { inspectTarget, type Target, type TargetSession, takeFreeName, toSafeSessionName } from './target.ts'
+import { isWeiLinkPolling, readWeiLink } from './weilink.ts'
 
 /**
  * `added`: a new session; `kept`: svc already has this login; `renewed`: svc has an older login of the same
  * bot.
  */
-type SessionAction = Adopted['login']
+type SessionAction = AdoptResult['login']
 
 /** A session to move. Contains secrets. */
 export interface PlannedSession {
@@ -46,7 +46,7 @@ export interface PlanOptions {
 }
 
 /** The whole plan. It keeps a copy of the history open until it is disposed. */
-export interface Plan extends AsyncDisposable {
+export interface MovePlan extends AsyncDisposable {
   program: Program
   from: string
   into: string
@@ -59,10 +59,10 @@ export interface Plan extends AsyncDisposable {
   sessionOf(botId: string): string
   /** True if the other program seems to run now. */
   running: boolean
-  findings: readonly Finding[]
+  findings: readonly MoveFinding[]
 }
 
-export const noTally = (): HistoryTally => ({ received: 0, sent: 0, damaged: 0, empty: 0, mediaLost: 0 })
+export const createTally = (): HistoryTally => ({ received: 0, sent: 0, damaged: 0, empty: 0, mediaLost: 0 })
 
 /**
  * Plans a move.
@@ -71,9 +71,9 @@ export const noTally = (): HistoryTally => ({ received: 0, sent: 0, damaged: 0, 
  * directory that cannot be the target, `store_unavailable` if the source is being written to; the system's
  * error
  */
-export async function planMove(options: PlanOptions): Promise<Plan> {
+export async function planMove(options: PlanOptions): Promise<MovePlan> {
   const { program, from, into, now } = options
-  await refuseOurs(from)
+  await rejectOwnDirectory(from)
   const read = program === 'weilink' ? readWeiLink : readOpenClaw
   const source = await read(from, now)
   if (!source) {
@@ -82,15 +82,15 @@ export async function planMove(options: PlanOptions): Promise<Plan> {
     })
   }
   try {
-    const target = await lookAtTarget(into, from)
+    const target = await inspectTarget(into, from)
     const { findings } = source
     const sessions = planSessions(source, target, findings, options)
     const sessionOf = planHistory(source, sessions, target, findings)
-    const tally = noTally()
-    if (source.history) tellOfHistory(source.history, sessionOf, tally, findings, options)
-    const running = program === 'weilink' && (await weiLinkPolls(from)) === true
-    tellWhoRuns(program, running, findings)
-    const defaultSession = defaultOf(source, sessions, target, findings)
+    const tally = createTally()
+    if (source.history) reportHistory(source.history, sessionOf, tally, findings, options)
+    const running = program === 'weilink' && (await isWeiLinkPolling(from)) === true
+    reportPoller(program, running, findings)
+    const defaultSession = chooseDefault(source, sessions, target, findings)
     return {
       program,
       from,
@@ -114,7 +114,7 @@ export async function planMove(options: PlanOptions): Promise<Plan> {
  * Rejects svc's own data directory, which resembles WeiLink's. Only svc writes the kind of lock into its
  * lock file.
  */
-async function refuseOurs(from: string): Promise<void> {
+async function rejectOwnDirectory(from: string): Promise<void> {
   const kind = (await readText(join(from, '.data.lock')).catch(() => undefined))?.split('\n')[0] ?? ''
   if (!/^(flock|lockfile)$/.test(kind)) return
   throw badArgument('--from', `${from} is a data directory of svc itself`, {
@@ -126,7 +126,7 @@ async function refuseOurs(from: string): Promise<void> {
 function planSessions(
   { sessions, program }: Source,
   target: Target,
-  findings: Findings,
+  findings: MoveFindings,
   { upstreamUrl }: PlanOptions,
 ): PlannedSession[] {
   const planned: PlannedSession[] = []
@@ -134,7 +134,7 @@ function planSessions(
   for (const found of sessions) {
     const newest = newestFirst.find(({ bot_id }) => bot_id === found.bot_id)
     if (newest !== found) {
-      findings.note(
+      findings.addNote(
         `session "${found.name}" has the same bot as "${newest?.name}", whose login is newer: only the newer one is moved`,
       )
       continue
@@ -142,19 +142,19 @@ function planSessions(
     const source = { ...found, base_url: baseUrlOf(found, upstreamUrl, findings) }
     const known = target.sessions.find(({ bot_id }) => bot_id === found.bot_id)
     if (known) {
-      planned.push({ source, name: known.name, action: actionOn(known, source) })
+      planned.push({ source, name: known.name, action: actionOf(known, source) })
       if (known.name !== found.name) {
-        findings.note(`"${found.name}" is the session "${known.name}" in svc, which has the same bot`)
+        findings.addNote(`"${found.name}" is the session "${known.name}" in svc, which has the same bot`)
       }
       continue
     }
-    const safe = safeSessionName(found.name)
-    const name = freeName(safe, target.taken)
+    const safe = toSafeSessionName(found.name)
+    const name = takeFreeName(safe, target.taken)
     planned.push({ source, name, action: 'added' })
     if (name === found.name.normalize('NFC')) continue
     const why =
       safe === name ? 'svc does not allow its name' : `svc has something else under the name "${safe}"`
-    findings.warning(
+    findings.addWarning(
       `${programNames[program]}'s session "${found.name}" will be "${name}" in svc: ${why}`,
       'You can rename it with rename_session.',
     )
@@ -163,15 +163,15 @@ function planSessions(
 }
 
 /** If two tokens of one bot differ, only the newer login works. */
-function actionOn(known: TargetSession, source: SourceSession): SessionAction {
+function actionOf(known: TargetSession, source: SourceSession): SessionAction {
   if (known.token === source.token) return 'kept'
   return known.expired_at !== undefined || (source.created_at ?? 0) > known.created_at ? 'renewed' : 'kept'
 }
 
-function baseUrlOf({ name, base_url }: SourceSession, upstreamUrl: string, findings: Findings): string {
+function baseUrlOf({ name, base_url }: SourceSession, upstreamUrl: string, findings: MoveFindings): string {
   if (/^https?:\/\/[^/]/i.test(base_url) && URL.canParse(base_url)) return base_url.replace(/\/+$/, '')
   if (base_url !== '') {
-    findings.warning(`session "${name}": its API address cannot be used; it gets ${upstreamUrl}`)
+    findings.addWarning(`session "${name}": its API address cannot be used; it gets ${upstreamUrl}`)
   }
   return upstreamUrl
 }
@@ -184,11 +184,11 @@ function planHistory(
   source: Source,
   planned: readonly PlannedSession[],
   target: Target,
-  findings: Findings,
+  findings: MoveFindings,
 ): (botId: string) => string {
   const names = new Map(target.sessions.map(({ bot_id, name }) => [bot_id, name]))
   for (const { source: session, name } of planned) names.set(session.bot_id, name)
-  const orphans = new Map<string, Conversation[]>()
+  const orphans = new Map<string, PastConversation[]>()
   for (const conversation of source.history?.conversations ?? []) {
     if (!names.has(conversation.bot_id))
       orphans.set(conversation.bot_id, [...(orphans.get(conversation.bot_id) ?? []), conversation])
@@ -198,10 +198,10 @@ function planHistory(
     const heir =
       people.map(user => planned.find(({ source: { user_id } }) => user_id === user)).find(Boolean) ??
       people.map(user => planned.find(({ source: { users } }) => users.has(user))).find(Boolean)
-    const name = heir?.name ?? freeName(safeSessionName(botId.split('@')[0] || 'unknown'), target.taken)
+    const name = heir?.name ?? takeFreeName(toSafeSessionName(botId.split('@')[0] || 'unknown'), target.taken)
     names.set(botId, name)
     const count = conversations.reduce((sum, { messages }) => sum + messages, 0)
-    findings.note(
+    findings.addNote(
       `messages of a bot without a session (${botId || 'its id is unknown'}): ${count}. They are assigned to "${name}"${heir ? ', which has the same users' : ''}`,
     )
   }
@@ -211,11 +211,11 @@ function planHistory(
 const dayMs = 24 * 60 * 60_000
 
 /** Reads the whole history once, so that losses are known before anything is written. */
-function tellOfHistory(
+function reportHistory(
   history: SourceHistory,
   sessionOf: (botId: string) => string,
   tally: HistoryTally,
-  findings: Findings,
+  findings: MoveFindings,
   { program, now, storeMaxAgeDays }: PlanOptions,
 ): void {
   let old = 0
@@ -223,23 +223,23 @@ function tellOfHistory(
     for (const { timestamp } of page) if (timestamp < now - storeMaxAgeDays * dayMs) old += 1
   }
   if (tally.damaged > 0) {
-    findings.problem(
+    findings.addProblem(
       `damaged messages: ${tally.damaged}. Their text, user and time are moved, their media and quotes are not`,
     )
   }
   if (tally.mediaLost > 0) {
-    findings.warning(
+    findings.addWarning(
       `messages whose media address is missing: ${tally.mediaLost}. Their media cannot be downloaded`,
     )
   }
   if (tally.empty > 0) {
-    findings.note(
+    findings.addNote(
       `messages without content, since ${programNames[program]} did not understand them: ${tally.empty}. They are moved as UNKNOWN`,
     )
   }
   if (storeMaxAgeDays > 0 && old > 0) {
     const until = new Date(now + storeMaxAgeDays * dayMs).toISOString().slice(0, 10)
-    findings.warning(
+    findings.addWarning(
       `messages older than ${storeMaxAgeDays} days: ${old}. svc counts from the day of the move, and removes them after ${until}`,
       'To keep them, start svc with --store-max-age-days 0.',
     )
@@ -247,9 +247,9 @@ function tellOfHistory(
 }
 
 /** Warns about a second poller: two programs that poll one bot take messages from each other. */
-function tellWhoRuns(program: Program, running: boolean, findings: Findings): void {
+function reportPoller(program: Program, running: boolean, findings: MoveFindings): void {
   const name = programNames[program]
-  findings.warning(
+  findings.addWarning(
     running
       ? `${name} is running and polls`
       : `${name} must no longer use these accounts: two programs that poll one bot take messages from each other`,
@@ -259,11 +259,11 @@ function tellWhoRuns(program: Program, running: boolean, findings: Findings): vo
   )
 }
 
-function defaultOf(
+function chooseDefault(
   source: Source,
   planned: readonly PlannedSession[],
   target: Target,
-  findings: Findings,
+  findings: MoveFindings,
 ): string | undefined {
   const chosen = planned.find(({ source: { name } }) => name === source.defaultSession)
   if (target.defaultSession === undefined) {
@@ -273,7 +273,7 @@ function defaultOf(
     return (chosen ?? [...planned].sort((a, b) => age(a) - age(b))[0])?.name
   }
   if (!chosen || target.defaultSession === chosen.name) return undefined
-  findings.note(
+  findings.addNote(
     `svc keeps its own default session; ${programNames[source.program]}'s is "${chosen.name}"`,
     'You can change it with set_default.',
   )

@@ -6,7 +6,7 @@ import { copyFile, mkdtemp, rm, stat } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { SvcError } from '../model/error.ts'
-import { absentAs, refuseNoFile } from '../platform/files.ts'
+import { rejectNonFile, returnIfAbsent } from '../platform/files.ts'
 import { openDatabase } from '../platform/sqlite.ts'
 
 /**
@@ -16,14 +16,14 @@ import { openDatabase } from '../platform/sqlite.ts'
  * @throws SvcError `store_unavailable` if the program writes while it is copied; the system's or the
  * engine's error
  */
-export async function snapshotOf(path: string) {
-  if ((await stampOf(path)) === 'absent') return undefined
+export async function openSnapshot(path: string) {
+  if ((await readStamp(path)) === 'absent') return undefined
   // `mkdtemp` uses mode 0700: other users cannot read the messages.
   const dir = await mkdtemp(join(tmpdir(), 'svc-migrate-'))
   const remove = () => rm(dir, { recursive: true, force: true }).catch(() => {})
   try {
     const copy = join(dir, 'messages.db')
-    await copyStill(path, copy)
+    await copyUnchanged(path, copy)
     const db = await openDatabase(copy)
     try {
       // Merges the -wal into the file; after that SQLite opens no file by name.
@@ -53,19 +53,19 @@ export async function snapshotOf(path: string) {
  *
  * @throws SvcError `store_unavailable` if one of them changed during the copy
  */
-async function copyStill(path: string, copy: string): Promise<void> {
-  const state = async () => `${await stampOf(path)} ${await stampOf(`${path}-wal`)}`
+async function copyUnchanged(path: string, copy: string): Promise<void> {
+  const state = async () => `${await readStamp(path)} ${await readStamp(`${path}-wal`)}`
   const before = await state()
   await copyFile(path, copy)
-  await copyFile(`${path}-wal`, `${copy}-wal`).catch(absentAs(undefined))
+  await copyFile(`${path}-wal`, `${copy}-wal`).catch(returnIfAbsent(undefined))
   if ((await state()) === before) return
   throw new SvcError('store_unavailable', `${path} is being written to`, {
     hint: 'Stop the program that uses it, then try again.',
   })
 }
 
-const stampOf = (path: string): Promise<string> =>
+const readStamp = (path: string): Promise<string> =>
   stat(path, { bigint: true }).then(info => {
-    refuseNoFile(path, info)
+    rejectNonFile(path, info)
     return `${info.ino}:${info.size}:${info.mtimeNs}`
-  }, absentAs('absent'))
+  }, returnIfAbsent('absent'))

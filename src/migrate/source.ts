@@ -1,10 +1,10 @@
 /** Content of another program's folder: its sessions, its history, and findings for the user. */
 import { readdir } from 'node:fs/promises'
-import { faultIn, faultText } from '../model/bad-json.ts'
+import { findFault, formatFault } from '../model/bad-json.ts'
 import type { BotInfo, UserContext } from '../model/session.ts'
-import { absentAs, bytesOf, errorCodeOf } from '../platform/files.ts'
+import { errorCodeOf, readBytes, returnIfAbsent } from '../platform/files.ts'
 import { reasonOf } from '../platform/system-error.ts'
-import type { PastMessage } from '../storage/messages.ts'
+import type { ImportedMessage } from '../storage/messages.ts'
 
 /** Programs to move from. */
 export type Program = 'weilink' | 'openclaw'
@@ -16,7 +16,7 @@ export const programNames: Readonly<Record<Program, string>> = { weilink: 'WeiLi
  * A finding for the user. `problem`: something is not moved; `warning`: something to do or to watch;
  * `note`: how something was moved.
  */
-export interface Finding {
+export interface MoveFinding {
   level: 'problem' | 'warning' | 'note'
   text: string
   /** What to do about it. */
@@ -24,13 +24,13 @@ export interface Finding {
 }
 
 /** Findings in the order they were added. */
-export class Findings {
-  readonly list: Finding[] = []
-  readonly problem = this.#adds('problem')
-  readonly warning = this.#adds('warning')
-  readonly note = this.#adds('note')
+export class MoveFindings {
+  readonly list: MoveFinding[] = []
+  readonly addProblem = this.#createAdder('problem')
+  readonly addWarning = this.#createAdder('warning')
+  readonly addNote = this.#createAdder('note')
 
-  #adds(level: Finding['level']) {
+  #createAdder(level: MoveFinding['level']) {
     return (text: string, hint?: string): void => void this.list.push({ level, text, ...(hint && { hint }) })
   }
 }
@@ -57,7 +57,7 @@ export interface HistoryTally {
 }
 
 /** A bot and a user, with the number of their messages. */
-export interface Conversation {
+export interface PastConversation {
   bot_id: string
   user_id: string
   messages: number
@@ -67,12 +67,12 @@ export interface Conversation {
 export interface SourceHistory {
   /** Number of rows. */
   readonly rows: number
-  readonly conversations: readonly Conversation[]
+  readonly conversations: readonly PastConversation[]
   /**
    * Yields pages of some hundred messages, oldest first, and counts in `tally`. `sessionOf` returns svc's
    * session of a bot.
    */
-  read(sessionOf: (botId: string) => string, tally: HistoryTally): Iterable<PastMessage[]>
+  read(sessionOf: (botId: string) => string, tally: HistoryTally): Iterable<ImportedMessage[]>
   close(): Promise<void>
 }
 
@@ -84,26 +84,26 @@ export interface Source {
   /** Default session, by its name in the other program. */
   defaultSession?: string
   history?: SourceHistory
-  findings: Findings
+  findings: MoveFindings
 }
 
-const nowhere = ['ENOENT', 'ENOTDIR']
+const absentCodes = ['ENOENT', 'ENOTDIR']
 
 /** Result of reading a JSON file. `trouble` says for people why it cannot be used. */
-export interface Read {
+export interface JsonReading {
   value?: unknown
   trouble?: string
   absent?: true
 }
 
 /** Reads a JSON file. `trouble` never contains its content. */
-export async function readJson(path: string): Promise<Read> {
+export async function readJson(path: string): Promise<JsonReading> {
   let text: string
   try {
-    text = bytesOf(path).toString()
+    text = readBytes(path).toString()
   } catch (error) {
     const code = errorCodeOf(error)
-    if (nowhere.includes(code ?? '')) return { trouble: 'is missing', absent: true }
+    if (absentCodes.includes(code ?? '')) return { trouble: 'is missing', absent: true }
     return { trouble: `cannot be read: ${reasonOf(error)}` }
   }
   // Some editors begin a file with a byte order mark.
@@ -111,8 +111,8 @@ export async function readJson(path: string): Promise<Read> {
   try {
     return { value: JSON.parse(bare) }
   } catch {
-    const fault = await faultIn(bare)
-    const where = fault ? ` (${faultText(fault)})` : ''
+    const fault = await findFault(bare)
+    const where = fault ? ` (${formatFault(fault)})` : ''
     return { trouble: bare.trim() === '' ? 'is empty' : `does not parse${where}` }
   }
 }
@@ -122,14 +122,14 @@ export async function readJson(path: string): Promise<Read> {
  *
  * @throws the system's error if it cannot be read
  */
-export const namesIn = (path: string): Promise<string[] | undefined> =>
-  readdir(path).then(names => names.sort(), absentAs(undefined, nowhere))
+export const listNames = (path: string): Promise<string[] | undefined> =>
+  readdir(path).then(names => names.sort(), returnIfAbsent(undefined, absentCodes))
 
 /**
  * Converts another program's Unix seconds, with or without a fraction, to milliseconds, at most `now`;
  * undefined if it is no time.
  */
-export function msOfSeconds(value: unknown, now: number): number | undefined {
+export function toMs(value: unknown, now: number): number | undefined {
   if (typeof value !== 'number' || !Number.isFinite(value) || value <= 0) return undefined
   // Larger values (seconds after the year 5000) are milliseconds already.
   return Math.min(now, Math.round(value > 1e11 ? value : value * 1000))

@@ -6,17 +6,17 @@ import { realpath } from 'node:fs/promises'
 import { join } from 'node:path'
 import { dataFiles } from '../model/data-files.ts'
 import { badArgument } from '../model/error.ts'
-import { type BotInfo, sessionKey, sessionName } from '../model/session.ts'
-import { liesIn, realWay } from '../platform/files.ts'
-import { sightOf } from '../storage/sqlite/sight.ts'
-import { namesIn } from './source.ts'
+import { type BotInfo, normalizeSessionName, sessionKeyOf } from '../model/session.ts'
+import { isInside, realPathOf } from '../platform/files.ts'
+import { createInspection } from '../storage/sqlite/inspection.ts'
+import { listNames } from './source.ts'
 
 /** A session of svc. Contains secrets. */
 export type TargetSession = BotInfo & { name: string }
 
 export interface Target {
   sessions: TargetSession[]
-  /** `sessionKey` of each name that is used in the directory. */
+  /** `sessionKeyOf` of each name that is used in the directory. */
   taken: Set<string>
   /** Name of the default session. */
   defaultSession?: string
@@ -28,13 +28,13 @@ export interface Target {
  * @throws SvcError `invalid_arguments` if it belongs to the sandbox, or is the source or lies in it; the
  * system's error
  */
-export async function lookAtTarget(into: string, from: string): Promise<Target> {
-  await refuseOverlap(into, from)
-  const names = (await namesIn(into)) ?? []
-  if (names.includes(dataFiles.sandbox)) throw isSandbox(into)
+export async function inspectTarget(into: string, from: string): Promise<Target> {
+  await rejectOverlap(into, from)
+  const names = (await listNames(into)) ?? []
+  if (names.includes(dataFiles.sandbox)) throw sandboxError(into)
   const taken = new Set<string>()
-  for (const name of names) if (!(await isLeftover(join(into, name)))) taken.add(sessionKey(name))
-  const { sessions } = await sightOf(into).sessions()
+  for (const name of names) if (!(await isLeftover(join(into, name)))) taken.add(sessionKeyOf(name))
+  const { sessions } = await createInspection(into).listSessions()
   return {
     sessions: sessions.flatMap(({ name, bot }) => (bot ? { ...bot, name } : [])),
     taken,
@@ -47,64 +47,64 @@ export async function lookAtTarget(into: string, from: string): Promise<Target> 
  * name is free.
  */
 async function isLeftover(folder: string): Promise<boolean> {
-  const names = await namesIn(folder).catch(() => undefined)
+  const names = await listNames(folder).catch(() => undefined)
   return names?.every(name => leftovers.test(name)) === true
 }
 
 const leftovers = /^contexts\.json$|^(token|contexts)\.json\.[0-9a-f]{12}\.tmp$/
 
-const isSandbox = (into: string) =>
+const sandboxError = (into: string) =>
   badArgument('--base-path', `${into} belongs to the sandbox`, {
     hint: 'Real accounts and sandbox accounts cannot share a folder: choose another folder.',
   })
 
 /** Rejects a target inside the source, since nothing in the source may change. */
-async function refuseOverlap(into: string, from: string): Promise<void> {
-  if (!liesIn(await realpath(from), await realWay(into))) return
+async function rejectOverlap(into: string, from: string): Promise<void> {
+  if (!isInside(await realpath(from), await realPathOf(into))) return
   throw badArgument('--base-path', `${into} is the folder to move from, or lies in it`, {
     hint: 'Choose another data directory for svc.',
   })
 }
 
-const longestCharacters = 60
-const longestBytes = 190
+const maxCharacters = 60
+const maxBytes = 190
 
 /** Returns the name itself if svc allows it, else a similar name. */
-export function safeSessionName(name: string): string {
+export function toSafeSessionName(name: string): string {
   const kept = name
     .normalize('NFC')
     .replace(/[^\p{L}\p{M}\p{N}._-]+/gu, '-')
     .replace(/^[.-]+|[.-]+$/g, '')
     // A combining mark without its letter.
     .replace(/^\p{M}+/u, '')
-  const asIs = nameOrNone(name)
+  const asIs = parseName(name)
   if (asIs !== undefined) return asIs
-  const short = cut(kept) || 'session'
-  return nameOrNone(short) ?? `_${short}`
+  const short = shorten(kept) || 'session'
+  return parseName(short) ?? `_${short}`
 }
 
 /** Returns the first free name of `name`, `name-2`, `name-3` …, and adds it to `taken`. */
-export function freeName(name: string, taken: Set<string>): string {
+export function takeFreeName(name: string, taken: Set<string>): string {
   for (let nth = 1; ; nth++) {
-    const tried = nth === 1 ? name : `${nth > 1 ? cut(name) : name}-${nth}`
-    if (taken.has(sessionKey(tried))) continue
-    taken.add(sessionKey(tried))
+    const tried = nth === 1 ? name : `${nth > 1 ? shorten(name) : name}-${nth}`
+    if (taken.has(sessionKeyOf(tried))) continue
+    taken.add(sessionKeyOf(tried))
     return tried
   }
 }
 
-function nameOrNone(name: string): string | undefined {
+function parseName(name: string): string | undefined {
   try {
-    return name === '' ? undefined : sessionName(name)
+    return name === '' ? undefined : normalizeSessionName(name)
   } catch {
     return undefined
   }
 }
 
 /** Shortens a name so that a number can follow it. */
-function cut(name: string): string {
+function shorten(name: string): string {
   const encoder = new TextEncoder()
-  let kept = [...name].slice(0, longestCharacters)
-  while (encoder.encode(kept.join('')).length > longestBytes) kept = kept.slice(0, -1)
+  let kept = [...name].slice(0, maxCharacters)
+  while (encoder.encode(kept.join('')).length > maxBytes) kept = kept.slice(0, -1)
   return kept.join('').replace(/[.-]+$/, '')
 }

@@ -7,7 +7,7 @@
  */
 
 import { createHash } from 'node:crypto'
-import { derivedId, summary } from '../ilink/decode.ts'
+import { derivedIdOf, summaryOf } from '../ilink/decode.ts'
 import { countOf, filledOf, idOf, objectOf, textOf, timeOf } from '../ilink/fields.ts'
 import { parseLossless } from '../ilink/lossless.ts'
 import { itemType, messageState, messageType, type WeixinMessage, type WireItem } from '../ilink/wire.ts'
@@ -15,14 +15,14 @@ import { isSvcError } from '../model/error.ts'
 import type { MediaKind } from '../model/message.ts'
 import { errorCodeOf } from '../platform/files.ts'
 import type { Database, Row } from '../platform/sqlite.ts'
-import type { PastMessage } from '../storage/messages.ts'
-import { snapshotOf } from './snapshot.ts'
-import type { Conversation, Findings, HistoryTally, SourceHistory } from './source.ts'
+import type { ImportedMessage } from '../storage/messages.ts'
+import { openSnapshot } from './snapshot.ts'
+import type { HistoryTally, MoveFindings, PastConversation, SourceHistory } from './source.ts'
 
 /** Rows per page. */
 const pageRows = 500
 /** The newest schema version that this code knows. */
-const knownForm = 1
+const knownVersion = 1
 
 /**
  * Opens the log.
@@ -32,18 +32,18 @@ const knownForm = 1
  */
 export async function openWeiLinkHistory(
   path: string,
-  findings: Findings,
+  findings: MoveFindings,
 ): Promise<SourceHistory | undefined> {
   const unusable = (why: string) => {
-    findings.problem(
+    findings.addProblem(
       `messages.db ${why}: the history is not moved`,
       'The sessions are moved. sqlite3 with its command .recover may repair a damaged file; then move again, and nothing is moved twice.',
     )
     return undefined
   }
-  let snapshot: Awaited<ReturnType<typeof snapshotOf>>
+  let snapshot: Awaited<ReturnType<typeof openSnapshot>>
   try {
-    snapshot = await snapshotOf(path)
+    snapshot = await openSnapshot(path)
   } catch (error) {
     if (isSvcError(error)) throw error
     return unusable(`cannot be read (${errorCodeOf(error) ?? 'unknown reason'})`)
@@ -57,16 +57,16 @@ export async function openWeiLinkHistory(
       await close()
       return form === 0 ? undefined : unusable('has no table of messages')
     }
-    if (form > knownForm) {
-      findings.warning(
+    if (form > knownVersion) {
+      findings.addWarning(
         `messages.db has form ${form}, of a WeiLink newer than 0.6.2: its new kinds of data are not moved`,
       )
     }
     const rows = orderRows(db)
     return {
       rows,
-      conversations: conversationsIn(db),
-      read: (sessionOf, tally) => pages(db, sessionOf, tally),
+      conversations: listConversations(db),
+      read: (sessionOf, tally) => readPages(db, sessionOf, tally),
       close,
     }
   } catch (error) {
@@ -90,7 +90,7 @@ function orderRows(db: Database): number {
   return Number(db.get`SELECT count(*) AS rows FROM walk`?.rows)
 }
 
-function conversationsIn(db: Database): Conversation[] {
+function listConversations(db: Database): PastConversation[] {
   return db.all`SELECT m.bot_id, m.user_id, count(*) AS messages
     FROM walk w CROSS JOIN messages m ON m.id = w.id
     GROUP BY m.bot_id, m.user_id`.map(row => ({
@@ -100,11 +100,11 @@ function conversationsIn(db: Database): Conversation[] {
   }))
 }
 
-function* pages(
+function* readPages(
   db: Database,
   sessionOf: (botId: string) => string,
   tally: HistoryTally,
-): Generator<PastMessage[]> {
+): Generator<ImportedMessage[]> {
   const equals = new Map<string, number>()
   for (let done = 0; ; done += pageRows) {
     const rows = db.all(
@@ -114,7 +114,7 @@ function* pages(
       done + pageRows,
     )
     if (rows.length === 0) return
-    yield rows.map(row => pastOf(row, sessionOf, tally, equals))
+    yield rows.map(row => toPastMessage(row, sessionOf, tally, equals))
   }
 }
 
@@ -123,7 +123,7 @@ type Fields = Record<string, unknown>
 const sentByBot = 2
 const hexKey = /^[0-9a-f]{32}$/i
 
-/** The columns that `pastOf` uses; ids as text, since they exceed 2^53. */
+/** The columns that `toPastMessage` uses; ids as text, since they exceed 2^53. */
 const rowColumns = `m.id, CAST(m.message_id AS TEXT) AS message_id, m.user_id, m.bot_id, m.msg_type, m.direction,
   m.text, CAST(m.timestamp_ms AS TEXT) AS timestamp_ms, m.data, CAST(m.stored_at * 1000 AS INTEGER) AS stored_ms`
 
@@ -132,13 +132,13 @@ const rowColumns = `m.id, CAST(m.message_id AS TEXT) AS message_id, m.user_id, m
  *
  * @param equals counts equal received messages without an id, over the whole log
  */
-function pastOf(
+function toPastMessage(
   row: Row,
   sessionOf: (botId: string) => string,
   tally: HistoryTally,
   equals: Map<string, number>,
-): PastMessage {
-  const stored = storedForm(row.data)
+): ImportedMessage {
+  const stored = parseStored(row.data)
   if (!stored) tally.damaged += 1
   const sent = Number(row.direction) === sentByBot
   const user = textOf(row.user_id) ?? ''
@@ -172,13 +172,13 @@ function pastOf(
         item_list: items,
         context_token,
       }
-  const { msg_type, text, timed, contentHash } = summary(message, 0)
+  const { msg_type, text, timed, contentHash } = summaryOf(message, 0)
   return {
     session: sessionOf(bot_id),
     bot_id,
     direction: sent ? 'sent' : 'received',
     message_id: id,
-    derived_id: id === undefined ? (sent ? sentId(row) : countedId(derivedId(message), equals)) : '',
+    derived_id: id === undefined ? (sent ? sentIdOf(row) : countedIdOf(derivedIdOf(message), equals)) : '',
     from_user: user,
     msg_type,
     text,
@@ -189,7 +189,7 @@ function pastOf(
   }
 }
 
-function storedForm(data: unknown): Fields | undefined {
+function parseStored(data: unknown): Fields | undefined {
   if (typeof data !== 'string') return undefined
   try {
     const form = objectOf(parseLossless(data))
@@ -203,13 +203,13 @@ function storedForm(data: unknown): Fields | undefined {
  * Returns an id for a sent message, which has none of WeChat's. It depends only on the row, so a second
  * move gives the same id.
  */
-function sentId(row: Row): string {
+function sentIdOf(row: Row): string {
   const { id, bot_id, user_id, timestamp_ms, text } = row
   const hash = createHash('sha256').update(JSON.stringify([id, bot_id, user_id, timestamp_ms, text]))
   return `weilink-${hash.digest('hex').slice(0, 24)}`
 }
 
-function countedId(derived: string, equals: Map<string, number>): string {
+function countedIdOf(derived: string, equals: Map<string, number>): string {
   const ordinal = (equals.get(derived) ?? 0) + 1
   equals.set(derived, ordinal)
   return ordinal === 1 ? derived : `${derived}-${ordinal}`
@@ -226,13 +226,13 @@ function itemsOf(form: Fields, columnText: string | undefined): WireItem[] {
 
 function itemOf(form: Fields, columnText: string | undefined): WireItem | undefined {
   const [image, voice, file, video] = [form.image, form.voice, form.file, form.video].map(objectOf)
-  if (image) return mediaItem('image', imageOf(image))
-  if (voice) return mediaItem('voice', voice)
+  if (image) return toMediaItem('image', imageOf(image))
+  if (voice) return toMediaItem('voice', voice)
   if (file) {
     const { file_size, ...rest } = file
-    return mediaItem('file', { ...rest, len: countOf(file_size)?.toString() })
+    return toMediaItem('file', { ...rest, len: countOf(file_size)?.toString() })
   }
-  if (video) return mediaItem('video', video)
+  if (video) return toMediaItem('video', video)
   const text = textOf(form.text) ?? columnText
   if (text !== undefined) return { type: itemType.text, text_item: { text } }
   // WeiLink calls both unknown content and a message without items a text.
@@ -249,13 +249,13 @@ function imageOf(image: Fields): Fields {
 }
 
 /** Builds an item. WeiLink's field names are WeChat's, except a file's size. */
-const mediaItem = (kind: MediaKind, payload: Fields): WireItem => ({
+const toMediaItem = (kind: MediaKind, payload: Fields): WireItem => ({
   type: itemType[kind],
-  [`${kind}_item`]: stated({ ...payload, media: stated(objectOf(payload.media) ?? {}) }),
+  [`${kind}_item`]: dropUnset({ ...payload, media: dropUnset(objectOf(payload.media) ?? {}) }),
 })
 
 /** Drops '' and 0, which WeiLink writes for fields that WeChat did not send. */
-const stated = (fields: Fields): Fields =>
+const dropUnset = (fields: Fields): Fields =>
   Object.fromEntries(
     Object.entries(fields).filter(
       ([, value]) => value !== undefined && value !== null && value !== '' && value !== 0,

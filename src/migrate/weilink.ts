@@ -8,7 +8,7 @@ import { countOf, filledOf, objectOf, textOf } from '../ilink/fields.ts'
 import { defaultSessionName, type UserContext } from '../model/session.ts'
 import { readText } from '../platform/files.ts'
 import { isTaken } from '../platform/lock-engine.ts'
-import { Findings, msOfSeconds, namesIn, readJson, type Source, type SourceSession } from './source.ts'
+import { listNames, MoveFindings, readJson, type Source, type SourceSession, toMs } from './source.ts'
 import { openWeiLinkHistory } from './weilink-history.ts'
 
 /**
@@ -19,13 +19,13 @@ import { openWeiLinkHistory } from './weilink-history.ts'
  * error
  */
 export async function readWeiLink(from: string, now: number): Promise<Source | undefined> {
-  const names = await namesIn(from)
+  const names = await listNames(from)
   if (!names) return undefined
-  const findings = new Findings()
+  const findings = new MoveFindings()
   const sessions: SourceSession[] = []
   const folders = new Map<string, string>()
   for (const name of names) {
-    if (!name.startsWith('.') && (await namesIn(join(from, name)))?.includes('token.json')) {
+    if (!name.startsWith('.') && (await listNames(join(from, name)))?.includes('token.json')) {
       folders.set(name, join(from, name))
     }
   }
@@ -41,14 +41,14 @@ export async function readWeiLink(from: string, now: number): Promise<Source | u
   if (folders.size === 0 && !history && !findings.list.some(({ level }) => level === 'problem'))
     return undefined
   if (!names.includes('messages.db')) {
-    findings.note('WeiLink kept no message log here (messages.db): there is no history')
+    findings.addNote('WeiLink kept no message log here (messages.db): there is no history')
   }
-  const defaultSession = await defaultOf(from, folders)
+  const defaultSession = await readDefault(from, folders)
   return { program: 'weilink', from, sessions, defaultSession, history, findings }
 }
 
 /** Returns true if WeiLink polls now, which it does while it holds its poll lock; undefined if unknown. */
-export async function weiLinkPolls(from: string): Promise<boolean | undefined> {
+export async function isWeiLinkPolling(from: string): Promise<boolean | undefined> {
   return isTaken('flock', join(from, '.poll.lock')).catch(() => undefined)
 }
 
@@ -56,10 +56,10 @@ async function readToken(
   name: string,
   folder: string,
   now: number,
-  findings: Findings,
+  findings: MoveFindings,
 ): Promise<Omit<SourceSession, 'users'> | undefined> {
   const lost = (why: string) => {
-    findings.problem(
+    findings.addProblem(
       `session "${name}": its token.json ${why}; its credentials are not moved`,
       'Log it in again.',
     )
@@ -72,7 +72,7 @@ async function readToken(
   const token = filledOf(fields?.token)
   if (!bot_id || !token) return lost('has no bot id or no token')
   const [base_url = '', cursor = ''] = [fields?.base_url, fields?.cursor].map(textOf)
-  const created_at = msOfSeconds(fields?.created_at, now)
+  const created_at = toMs(fields?.created_at, now)
   return { name, bot_id, token, base_url, user_id: filledOf(fields?.user_id), cursor, created_at }
 }
 
@@ -84,7 +84,7 @@ async function readContexts(
   name: string,
   folder: string,
   now: number,
-  findings: Findings,
+  findings: MoveFindings,
 ): Promise<Map<string, UserContext>> {
   const users = new Map<string, UserContext>()
   const {
@@ -95,7 +95,7 @@ async function readContexts(
   if (absent) return users
   const entries = objectOf(value)
   if (!entries) {
-    findings.problem(
+    findings.addProblem(
       `session "${name}": its contexts.json ${trouble}; its context tokens are not moved`,
       'A user who writes to the bot again can be answered again.',
     )
@@ -109,14 +109,14 @@ async function readContexts(
       continue
     }
     const token = filledOf(entry.t)
-    const received_at = token === undefined ? undefined : msOfSeconds(entry.ts, now)
-    const last_sent_at = msOfSeconds(entry.send_ts, now)
+    const received_at = token === undefined ? undefined : toMs(entry.ts, now)
+    const last_sent_at = toMs(entry.send_ts, now)
     const used = token === undefined ? 0 : (countOf(entry.sc) ?? 0)
-    const first_seen = msOfSeconds(entry.first_seen, now) ?? received_at ?? 0
+    const first_seen = toMs(entry.first_seen, now) ?? received_at ?? 0
     users.set(user, { token, received_at, used, last_sent_at, first_seen })
   }
   if (unusable > 0) {
-    findings.problem(
+    findings.addProblem(
       `session "${name}": ${unusable} entries of its contexts.json are not what they should be`,
       'Those users can be answered when they have written again.',
     )
@@ -125,7 +125,7 @@ async function readContexts(
 }
 
 /** Returns the chosen default session, else by WeiLink's rule the one called `default`. */
-async function defaultOf(from: string, folders: ReadonlyMap<string, string>): Promise<string | undefined> {
+async function readDefault(from: string, folders: ReadonlyMap<string, string>): Promise<string | undefined> {
   const chosen = (await readText(join(from, '.default_session')).catch(() => ''))?.trim() ?? ''
   if (folders.has(chosen)) return chosen
   return folders.has(defaultSessionName) ? defaultSessionName : undefined

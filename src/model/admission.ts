@@ -48,9 +48,9 @@ export interface SendFacts {
 }
 
 /** No messages before this one, for `SendFacts.ahead`. */
-export const nobody = { messages: 0, unslotted: 0 }
+export const noneAhead = { messages: 0, unslotted: 0 }
 
-export type Closed =
+export type ClosedVerdict =
   | { readonly go: 'no'; readonly why: 'window'; readonly idleMs: number }
   | { readonly go: 'no'; readonly why: 'quota'; readonly left: number }
   | { readonly go: 'no'; readonly why: 'pace' | 'held' | 'never_wrote'; readonly waitMs: number }
@@ -60,7 +60,7 @@ export type Verdict =
   | { readonly go: 'now'; readonly slot?: number | undefined }
   /** The message may go at the time of `slot`. Take the slot now. */
   | { readonly go: 'later'; readonly slot: number }
-  | Closed
+  | ClosedVerdict
 
 /**
  * A slot is missed this long after its time: the machine stood still, and all waiting messages wake up at
@@ -80,21 +80,21 @@ export function admit(facts: SendFacts, count: number, rules: SendRules): Verdic
     return { go: 'no', why: 'window', idleMs: now - receivedAt }
   const left = Math.max(0, rules.quota - used - ahead.messages)
   if (count > left) return { go: 'no', why: 'quota', left }
-  const hold = holdNow(facts)
+  const hold = activeHoldOf(facts)
   if (hold) return { go: 'no', why: hold.since === 0 ? 'never_wrote' : 'held', waitMs: hold.until - now }
-  return paced(facts, count, rules)
+  return admitByPace(facts, count, rules)
 }
 
 /**
  * Returns the hold if it still counts: the user has not written since. A hold that ends too far in the future
  * was set when the clock was wrong, and does not count.
  */
-function holdNow({ now, receivedAt, hold }: SendFacts): Hold | undefined {
+function activeHoldOf({ now, receivedAt, hold }: SendFacts): Hold | undefined {
   if (!hold || now >= hold.until || hold.until - now > longestHoldMs) return undefined
   return (receivedAt ?? 0) > hold.since ? undefined : hold
 }
 
-function paced(facts: SendFacts, count: number, { pace, patienceMs }: SendRules): Verdict {
+function admitByPace(facts: SendFacts, count: number, { pace, patienceMs }: SendRules): Verdict {
   const { now, receivedAt, ahead, slot } = facts
   if (pace === 'off') return { go: 'now' }
   if (slot !== undefined && isDue(slot, now)) return { go: 'now', slot }
@@ -152,7 +152,7 @@ export function causeOfRefusal(
 }
 
 /** Returns the hold after a refusal that usually ends with the user's next message. */
-export const untilWritten = ({ now, receivedAt = 0 }: Pick<SendFacts, 'now' | 'receivedAt'>): Hold => ({
+export const holdUntilWritten = ({ now, receivedAt = 0 }: Pick<SendFacts, 'now' | 'receivedAt'>): Hold => ({
   since: Math.min(receivedAt, now),
   until: now + longestHoldMs,
   count: 0,
@@ -166,7 +166,7 @@ export const untilWritten = ({ now, receivedAt = 0 }: Pick<SendFacts, 'now' | 'r
  * @returns `hold`, and `giveUp`: the message was refused again right after the user wrote, so the next
  *   message may be tried
  */
-export function afterRefusal(
+export function holdAfterRefusal(
   { now, receivedAt = 0, hold }: Pick<SendFacts, 'now' | 'receivedAt' | 'hold'>,
   tries: number,
 ): { giveUp: boolean; hold: Hold } {

@@ -11,7 +11,7 @@ export interface JsonFault {
 }
 
 /** Descriptions of the errors of jsonc-parser, by its names. */
-const words: Readonly<Record<string, string>> = {
+const faultWords: Readonly<Record<string, string>> = {
   InvalidSymbol: 'an unknown word or sign',
   InvalidNumberFormat: 'a wrong number',
   PropertyNameExpected: 'a name in double quotes is missing',
@@ -31,7 +31,7 @@ const words: Readonly<Record<string, string>> = {
 }
 
 /** @param code the error's name in jsonc-parser, with the offset and length that it reports */
-export function faultAt(text: string, code: string, offset: number, length: number): JsonFault {
+export function createFault(text: string, code: string, offset: number, length: number): JsonFault {
   // For an element without an end, jsonc-parser reports where the element begins.
   const at = code.startsWith('UnexpectedEnd') ? offset + length : offset
   let line = 1
@@ -40,28 +40,28 @@ export function faultAt(text: string, code: string, offset: number, length: numb
     line++
     begin = next + 1
   }
-  return { what: words[code] ?? 'a fault', line, column: at - begin + 1 }
+  return { what: faultWords[code] ?? 'a fault', line, column: at - begin + 1 }
 }
 
 /** `a comma is missing at line 3, column 14` */
-export const faultText = ({ what, line, column }: JsonFault): string =>
+export const formatFault = ({ what, line, column }: JsonFault): string =>
   `${what} at line ${line}, column ${column}`
 
 /** Longer texts are not searched, because the search cannot be split into slices. */
-const searchedLength = 256 * 1024
+const maxSearchedLength = 256 * 1024
 /** The search stops at deeper nesting: jsonc-parser calls itself for each level. */
-const deepest = 500
+const maxDepth = 500
 
 /** Returns the first error; undefined if none is found, and for a text of over 256 Ki characters. */
-export async function faultIn(text: string): Promise<JsonFault | undefined> {
-  if (text.length > searchedLength) return undefined
+export async function findFault(text: string): Promise<JsonFault | undefined> {
+  if (text.length > maxSearchedLength) return undefined
   // Loaded at its first use: only an error needs it.
   const { printParseErrorCode, visit } = await import('jsonc-parser')
   let fault: JsonFault | undefined
   let depth = 0
   const stop = new Error('stop')
   const begin = () => {
-    if (++depth > deepest) throw stop
+    if (++depth > maxDepth) throw stop
   }
   const end = () => void depth--
   try {
@@ -73,7 +73,7 @@ export async function faultIn(text: string): Promise<JsonFault | undefined> {
         onObjectEnd: end,
         onArrayEnd: end,
         onError(code, offset, length) {
-          fault = faultAt(text, printParseErrorCode(code), offset, length)
+          fault = createFault(text, printParseErrorCode(code), offset, length)
           throw stop
         },
       },
@@ -86,11 +86,11 @@ export async function faultIn(text: string): Promise<JsonFault | undefined> {
 }
 
 /** Returns the error for a text that is not valid JSON. @param subject for example `The body` */
-export async function badJson(subject: string, text: string, cause?: unknown): Promise<SvcError> {
-  const fault = await faultIn(text)
+export async function createBadJsonError(subject: string, text: string, cause?: unknown): Promise<SvcError> {
+  const fault = await findFault(text)
   if (!fault) return new SvcError('bad_json', `${subject} is not valid JSON`, { cause })
   const { line, column } = fault
-  return new SvcError('bad_json', `${subject} is not valid JSON: ${faultText(fault)}`, {
+  return new SvcError('bad_json', `${subject} is not valid JSON: ${formatFault(fault)}`, {
     details: { line, column },
     cause,
   })

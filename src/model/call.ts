@@ -30,7 +30,7 @@ export interface Call {
    * message in order whether it still fits. The first message always fits. A message that does not fit stays
    * unread for the next call.
    */
-  room?(): (message: Message) => boolean
+  startFitCheck?(): (message: Message) => boolean
   /**
    * The most seconds that this call may wait: a proxy between caller and svc closes a call that is silent for
    * longer.
@@ -61,7 +61,7 @@ export interface Call {
    * Returns the person's earlier answer to the question of this field. Some doors cannot wait for a person:
    * there `ask` ends the call, and the client makes the same call again with the answer.
    */
-  answered?(field: string): string | undefined
+  findAnswer?(field: string): string | undefined
 }
 
 /** Returns the wait that a caller requested, limited to what the connection to the caller allows. */
@@ -89,15 +89,15 @@ export interface Question {
 /** Whether a response reached its caller, and the listeners for that. */
 export class Delivery {
   readonly #listeners: ((delivered: boolean) => void)[] = []
-  readonly #settled: () => void
+  readonly #onReported: () => void
   #delivered: boolean | undefined
 
   constructor(settled: () => void = () => {}) {
-    this.#settled = settled
+    this.#onReported = settled
   }
 
   /** Whether there are listeners. */
-  get awaited(): boolean {
+  get isAwaited(): boolean {
     return this.#listeners.length > 0
   }
 
@@ -107,11 +107,11 @@ export class Delivery {
   }
 
   /** Notifies the listeners, once. Later calls do nothing. */
-  settle(delivered: boolean): void {
+  report(delivered: boolean): void {
     if (this.#delivered !== undefined) return
     this.#delivered = delivered
     for (const listener of this.#listeners.splice(0)) listener(delivered)
-    this.#settled()
+    this.#onReported()
   }
 }
 
@@ -119,7 +119,7 @@ export class Delivery {
  * Makes a call whose response is delivered by returning it: for the library and tests. `done` reports the
  * delivery.
  */
-export function directCall(options: Partial<Pick<Call, 'by' | 'signal' | 'local'>> = {}): Call & {
+export function createDirectCall(options: Partial<Pick<Call, 'by' | 'signal' | 'local'>> = {}): Call & {
   done(delivered: boolean): void
 } {
   const delivery = new Delivery()
@@ -128,6 +128,6 @@ export function directCall(options: Partial<Pick<Call, 'by' | 'signal' | 'local'
     signal: options.signal ?? new AbortController().signal,
     local: options.local ?? true,
     onDelivered: listener => delivery.onDelivered(listener),
-    done: delivered => delivery.settle(delivered),
+    done: delivered => delivery.report(delivered),
   }
 }

@@ -5,7 +5,7 @@
  * line on stderr and exits with 1, the library throws it. The next step is data where it differs between
  * doors (`next-step.ts`). No code makes a decision by the text of an error.
  */
-import { adviceOf, type Next, plainly } from './next-step.ts'
+import { adviceOf, type NextStep, plainWordingOf } from './next-step.ts'
 
 interface ErrorKind {
   /** HTTP status of the REST door. */
@@ -16,7 +16,7 @@ interface ErrorKind {
    * set.
    */
   readonly hint?: string
-  readonly next?: Next
+  readonly next?: NextStep
 }
 
 const kinds = {
@@ -109,7 +109,7 @@ export type ErrorCode = keyof typeof kinds
 export const errorCodes = Object.keys(kinds) as ErrorCode[]
 
 /** Returns HTTP status, title and default hint of a code. */
-export const errorKind = (code: ErrorCode): ErrorKind => kinds[code]
+export const errorKindOf = (code: ErrorCode): ErrorKind => kinds[code]
 
 /** One problem in an input. */
 export interface Problem {
@@ -127,7 +127,7 @@ export interface SvcErrorOptions {
    */
   hint?: string
   /** What to do next, where each door words it differently. Comes after `hint`. */
-  next?: Next
+  next?: NextStep
   /** Seconds after which the caller may repeat the call. */
   retryAfter?: number
   /** A quoted part of the message, such as WeChat's own text. Included in `details`. */
@@ -165,7 +165,7 @@ export class SvcError extends Error {
     this.retryAfter = options.retryAfter
     const isOneField = code === 'invalid_arguments' && field && !details?.errors
     this.details = isOneField ? { ...details, errors: [{ field, problem }] } : details
-    this.hint = adviceOf(this, plainly('library'))
+    this.hint = adviceOf(this, plainWordingOf('library'))
   }
 
   /** The wrong argument. */
@@ -174,7 +174,7 @@ export class SvcError extends Error {
   }
 
   /** The advice as data: the thrower's, or else the catalogue's. */
-  get advice(): { hint?: string; next?: Next } {
+  get advice(): { hint?: string; next?: NextStep } {
     const { hint, next } = this.options
     return hint === undefined && next === undefined ? kinds[this.code] : { hint, next }
   }
@@ -196,11 +196,11 @@ export const badArgument = (field: string, problem: string, options: SvcErrorOpt
  * Limit of the listed fields: a longer list helps nobody, and an attacker's 10,000 unknown keys must not be
  * echoed.
  */
-const shownAtMost = 20
+const maxListedProblems = 20
 
 /** Returns the error for several wrong arguments. */
-export function invalid(problems: readonly Problem[], options: SvcErrorOptions = {}): SvcError {
-  const errors = problems.slice(0, shownAtMost)
+export function invalidArguments(problems: readonly Problem[], options: SvcErrorOptions = {}): SvcError {
+  const errors = problems.slice(0, maxListedProblems)
   const more = problems.length - errors.length
   const [first] = errors
   const details = { ...options.details, errors }
@@ -214,11 +214,11 @@ export function invalid(problems: readonly Problem[], options: SvcErrorOptions =
  * Returns the same error with other field names, for a caller who knows them by those, or with more detailed
  * problems.
  */
-export function renamed(error: SvcError, renameProblem: (problem: Problem) => Problem): SvcError {
+export function withFieldNames(error: SvcError, renameProblem: (problem: Problem) => Problem): SvcError {
   const { code, details, field, options, problem } = error
   const errors: unknown = details?.errors
   if (code === 'invalid_arguments' && Array.isArray(errors))
-    return invalid(errors.map(renameProblem), { ...options, field: undefined, cause: error })
+    return invalidArguments(errors.map(renameProblem), { ...options, field: undefined, cause: error })
   if (!field) return error
   return new SvcError(code, problem, {
     ...options,

@@ -45,7 +45,7 @@ const DisabledEndpoint = Type.Object(
   { description: 'A webhook endpoint that failed for too long, or reported that it is gone.' },
 )
 
-const eventOf = <T extends string, D extends TSchema>(type: T, description: string, data: D) =>
+const defineEvent = <T extends string, D extends TSchema>(type: T, description: string, data: D) =>
   Type.Object(
     {
       id: text('Its position in the event log: to continue reading after it, and to recognise repeats.'),
@@ -61,27 +61,31 @@ const eventOf = <T extends string, D extends TSchema>(type: T, description: stri
 
 /** The event schemas by type. */
 export const Events = {
-  'message.received': eventOf('message.received', 'A message was received and stored.', Message),
-  'message.status': eventOf(
+  'message.received': defineEvent('message.received', 'A message was received and stored.', Message),
+  'message.status': defineEvent(
     'message.status',
     'The status of a sent message changed: it waits (queued), was accepted, is suspect, was refused, or is unknown. A cancelled, declined or expired message is refused, and reason_code gives the cause.',
     Message,
   ),
-  'session.status': eventOf(
+  'session.status': defineEvent(
     'session.status',
     'A session connected, expired, lapsed, became unusable (disconnected), was logged out or was renamed.',
     SessionChange,
   ),
-  'session.muted': eventOf(
+  'session.muted': defineEvent(
     'session.muted',
     'WeChat may have muted the account of a session (it accepts messages without an id, or refuses files while texts go), or it no longer mutes it.',
     MutedSession,
   ),
-  'endpoint.disabled': eventOf('endpoint.disabled', 'A webhook endpoint was switched off.', DisabledEndpoint),
+  'endpoint.disabled': defineEvent(
+    'endpoint.disabled',
+    'A webhook endpoint was switched off.',
+    DisabledEndpoint,
+  ),
 }
 
 /** The delivery of a manual webhook test; not an event of the log. */
-export const WebhookTestEvent = eventOf(
+export const WebhookTestEvent = defineEvent(
   'webhook.test',
   'A person tests whether the endpoint answers.',
   Type.Object({ webhook: text('Id of the endpoint.'), text: Type.String() }),

@@ -38,7 +38,7 @@ export interface SteadyFile {
   /** Yields the bytes from the beginning. A block is valid until the next one is requested. */
   read(): AsyncGenerator<Uint8Array>
   /** @throws SvcError `invalid_arguments` when the file has changed since it was opened */
-  unchanged(): Promise<void>
+  checkUnchanged(): Promise<void>
   /** Closes the file. Removes a file that was made only for this use. */
   release(): Promise<void>
 }

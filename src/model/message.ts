@@ -6,7 +6,7 @@
  */
 
 import { type Static, Type } from '@sinclair/typebox'
-import { bounded, closed, flag, integer, oneOf, optional, text, told } from './shapes.ts'
+import { bounded, closed, flag, integer, oneOf, optional, text, withDescription } from './shapes.ts'
 
 export const Direction = oneOf(['received', 'sent'])
 export type Direction = Static<typeof Direction>
@@ -57,7 +57,7 @@ export const QuotedMessage = Type.Object({
 })
 export type QuotedMessage = Static<typeof QuotedMessage>
 
-const FirstOfKind = (description: string) => optional(told(MessageItem, description))
+const FirstOfKind = (description: string) => optional(withDescription(MessageItem, description))
 
 export const Message = Type.Object(
   {

@@ -1,13 +1,13 @@
 /** What to do next after an error: as data, and worded for each door. */
 
 /** A user who has a given name. */
-export interface Bearer {
+export interface UserWithName {
   readonly session: string
   readonly user_id: string
 }
 
 /** An action with its arguments. */
-export type Next =
+export type NextStep =
   /** Log a session in, or log it in again. */
   | { action: 'login'; session?: string }
   /** Run a command of svc, given as a list of words. */
@@ -19,7 +19,7 @@ export type Next =
   /** Look up what there is to call. */
   | { action: 'see'; what: 'paths' }
   /** Choose one of several users, by the session or by the id. */
-  | { action: 'say which user'; users: readonly Bearer[] }
+  | { action: 'say which user'; users: readonly UserWithName[] }
   /** Provide a file in a form that works from where the caller is. */
   | { action: 'upload' }
   /** Queue the message in the outbox until it may go. */
@@ -44,29 +44,32 @@ export interface Wording {
 }
 
 /** The wording of a door that types commands as they are. */
-export const plainly = (door: Door): Wording => ({ door, command: words => ['svc', ...words].join(' ') })
+export const plainWordingOf = (door: Door): Wording => ({
+  door,
+  command: words => ['svc', ...words].join(' '),
+})
 
 /** The part of an error that the advice needs. */
-interface Advised {
+interface AdvisedError {
   /** `hint` is right at every door, and comes first. */
-  readonly advice: { readonly hint?: string; readonly next?: Next }
+  readonly advice: { readonly hint?: string; readonly next?: NextStep }
   /** Seconds. */
   readonly retryAfter?: number
 }
 
 /** Returns what to do next after an error, worded for a door. */
 export function adviceOf(
-  { advice: { hint, next }, retryAfter }: Advised,
-  wording: Wording = plainly('http'),
+  { advice: { hint, next }, retryAfter }: AdvisedError,
+  wording: Wording = plainWordingOf('http'),
 ): string {
   const { door } = wording
-  const own = door === 'library' ? inProgram : door === 'panel' ? inPanel : undefined
+  const own = door === 'library' ? libraryAdviceOf : door === 'panel' ? inPanel : undefined
   const step = next && (own?.(next) ?? stepOf(next, wording, retryAfter))
   return [hint, step].filter(Boolean).join(' ')
 }
 
 /** Returns the library call in place of a tool or URL; undefined for advice that is the same at all doors. */
-function inProgram(next: Next): string | undefined {
+function libraryAdviceOf(next: NextStep): string | undefined {
   switch (next.action) {
     case 'login': {
       const loginOptions =
@@ -74,7 +77,7 @@ function inProgram(next: Next): string | undefined {
       return `Log in with svc.login(${loginOptions}), then call again.`
     }
     case 'see':
-      return seenBy[next.what]
+      return libraryHints[next.what]
     case 'queue':
       return "With when_closed: 'queue' the message is queued until then, if there is a store."
     default:
@@ -82,7 +85,7 @@ function inProgram(next: Next): string | undefined {
   }
 }
 
-const seenBy: { readonly [What in Extract<Next, { action: 'see' }>['what']]?: string } = {
+const libraryHints: { readonly [What in Extract<NextStep, { action: 'see' }>['what']]?: string } = {
   sessions: 'svc.sessions() lists the names.',
   messages: 'svc.history() and svc.recv() show message ids.',
   users: 'svc.users() lists the users.',
@@ -93,7 +96,7 @@ const seenBy: { readonly [What in Extract<Next, { action: 'see' }>['what']]?: st
 }
 
 /** What is called at the address of the panel, which has no tools; the rest is the same there. */
-function inPanel(next: Next): string | undefined {
+function inPanel(next: NextStep): string | undefined {
   switch (next.action) {
     case 'login':
       return 'Log in with POST /api/call/start_login, then call again.'
@@ -108,7 +111,7 @@ function inPanel(next: Next): string | undefined {
   }
 }
 
-const seenInPanel: typeof seenBy = {
+const seenInPanel: typeof libraryHints = {
   sessions: 'POST /api/call/list_accounts shows the names.',
   messages: 'POST /api/call/list_messages shows message ids.',
   users: 'POST /api/call/list_users lists the users.',
@@ -119,7 +122,7 @@ const seenInPanel: typeof seenBy = {
   paths: 'See /docs for what exists.',
 }
 
-function stepOf(next: Next, { door, command, help }: Wording, retryAfter: number | undefined): string {
+function stepOf(next: NextStep, { door, command, help }: Wording, retryAfter: number | undefined): string {
   const isCli = door === 'cli'
   const isHere = isCli || door === 'local' || door === 'library'
   switch (next.action) {

@@ -16,9 +16,10 @@ export interface Principal {
 }
 
 /** Returns a principal as the store keeps it: `owner`, `webhook:<id>`. */
-export const principalText = ({ kind, id }: Principal): string => (id === undefined ? kind : `${kind}:${id}`)
+export const formatPrincipal = ({ kind, id }: Principal): string =>
+  id === undefined ? kind : `${kind}:${id}`
 
 export const owner: Principal = { kind: 'owner' }
 export const stdio: Principal = { kind: 'stdio' }
 export const panel: Principal = { kind: 'panel' }
-export const open: Principal = { kind: 'open' }
+export const anyCaller: Principal = { kind: 'open' }

@@ -192,7 +192,7 @@ export type Marks = { [K in (typeof marks)[number]]?: BotInfo[K] | undefined }
  *
  * @returns undefined when nothing changes
  */
-export function marked<Fields extends Marks | Record<string, unknown>>(
+export function withMarks<Fields extends Marks | Record<string, unknown>>(
   fields: Fields,
   newMarks: Marks,
 ): Fields | undefined {
@@ -206,7 +206,7 @@ export function marked<Fields extends Marks | Record<string, unknown>>(
 }
 
 /** Returns the state of a login by its marks. */
-export const standingOf = (bot: Marks): 'connected' | 'expired' | 'lapsed' =>
+export const loginStatusOf = (bot: Marks): 'connected' | 'expired' | 'lapsed' =>
   bot.expired_at !== undefined ? 'expired' : bot.lapsed_at !== undefined ? 'lapsed' : 'connected'
 
 /**
@@ -215,7 +215,7 @@ export const standingOf = (bot: Marks): 'connected' | 'expired' | 'lapsed' =>
  *
  * @returns nothing when another WeChat user scanned the code
  */
-export function takenOver(before: BotInfo | undefined, { user_id }: Pick<BotInfo, 'user_id'>): Marks {
+export function inheritedMarksOf(before: BotInfo | undefined, { user_id }: Pick<BotInfo, 'user_id'>): Marks {
   if (!before || user_id === undefined || before.user_id !== user_id) return {}
   const { ids_at, upload_refused_at, muted_at, muted_because } = before
   return { ids_at, upload_refused_at, muted_at, muted_because }
@@ -287,7 +287,7 @@ export interface Inbound {
  * @param now Unix ms by the clock that dated the messages
  * @returns undefined when nothing changes
  */
-export function contextAfter(
+export function nextContextOf(
   before: UserContext | undefined,
   { token, received_at, again }: Inbound,
   now: number,
@@ -311,7 +311,7 @@ export function contextAfter(
 /**
  * Merges what two places know of a user. The later message counts; of two equally late ones, that of `newer`.
  *
- * @param now the same limit as in `contextAfter`
+ * @param now the same limit as in `nextContextOf`
  */
 export function newestContext(
   older: UserContext | undefined,
@@ -323,7 +323,7 @@ export function newestContext(
   // A time in the future comes from a clock that has been set back since.
   if (received_at === undefined || received_at > now + clockSkewMs) return older
   const inbound = { user_id: '', received_at, ...(token !== undefined && { token }) }
-  return contextAfter(older, inbound, now) ?? older
+  return nextContextOf(older, inbound, now) ?? older
 }
 
 /**
@@ -343,7 +343,7 @@ export interface Counter {
 export const clockSkewMs = 60_000
 
 /** Returns the current count. A newer message of the user starts a new one. `now` in Unix ms. */
-export function countNow(context: Counter, counter: Counter | undefined, now: number): Counter {
+export function currentCountOf(context: Counter, counter: Counter | undefined, now: number): Counter {
   const { received_at, used } = context
   const counted = counter?.received_at
   // The caller may not know the newest message yet. A count in the future was made by a clock that was set
@@ -360,7 +360,7 @@ export const windowMs = 24 * 60 * 60 * 1000
 export const quotaPerInbound = 10
 
 /** Returns how many answers are left at `now`, by svc's own counters; 0 once the window is closed. */
-export function rightToAnswer(
+export function rightToAnswerOf(
   { received_at, used }: Counter,
   now: number,
 ): { remaining: number; window_expires_at?: number } {
@@ -383,8 +383,8 @@ export type NameProblem = 'too_long' | 'dot' | 'characters' | 'reserved'
  *
  * @throws SvcError `invalid_arguments`
  */
-export function sessionName(input: string): string {
-  const name = normalized(input)
+export function normalizeSessionName(input: string): string {
+  const name = normalize(input)
   if (name === '') return defaultSessionName
   const bad = (session_name: NameProblem, why: string) =>
     new SvcError('invalid_arguments', `the session name ${why}`, {
@@ -402,18 +402,18 @@ export function sessionName(input: string): string {
 }
 
 /** The error for an unknown session name. */
-export const sessionNotFound = (name: string, options?: SvcErrorOptions): SvcError =>
+export const sessionNotFoundError = (name: string, options?: SvcErrorOptions): SvcError =>
   new SvcError('session_not_found', `there is no session named "${name}"`, options)
 
 /** The error for a session without a login to send or poll with. */
-export const notConnected = (session: string): SvcError =>
+export const notConnectedError = (session: string): SvcError =>
   new SvcError('not_connected', `session "${session}" is not connected`, {
     next: { action: 'login', session },
   })
 
 /** Returns the same key for two names that a case-insensitive file system would confuse. */
-export const sessionKey = (name: string): string => normalized(name).toLowerCase()
+export const sessionKeyOf = (name: string): string => normalize(name).toLowerCase()
 
 // 300: 64 characters never have more code units. Normalizing a run of accents takes quadratic time (40,000:
 // 17 s).
-const normalized = (name: string): string => (name.length > 300 ? name : name.normalize('NFC'))
+const normalize = (name: string): string => (name.length > 300 ? name : name.normalize('NFC'))

@@ -47,4 +47,7 @@ export const closed = <P extends TProperties>(properties: P) =>
   Type.Object(properties, { additionalProperties: false })
 
 /** The same schema with another description. */
-export const told = <S extends TSchema>(schema: S, description: string): S => ({ ...schema, description })
+export const withDescription = <S extends TSchema>(schema: S, description: string): S => ({
+  ...schema,
+  description,
+})

@@ -5,7 +5,7 @@ import { badArgument } from './error.ts'
 export const userNameLength = 64
 
 /** Returns the same key for names that differ only in case, composition or surrounding spaces. */
-export const nameKey = (name: string): string => normalized(name).toLowerCase()
+export const nameKeyOf = (name: string): string => normalize(name).toLowerCase()
 
 /**
  * Normalizes a user's name: NFC, one line of 1–64 characters without `@`, which only ids have.
@@ -13,8 +13,8 @@ export const nameKey = (name: string): string => normalized(name).toLowerCase()
  * @returns undefined for an empty name, which removes the name
  * @throws SvcError `invalid_arguments`
  */
-export function userName(input: string): string | undefined {
-  const name = normalized(input)
+export function normalizeUserName(input: string): string | undefined {
+  const name = normalize(input)
   if (name === '') return undefined
   if ([...name].length > userNameLength)
     throw badArgument('name', `expected at most ${userNameLength} characters`)
@@ -25,5 +25,5 @@ export function userName(input: string): string | undefined {
 }
 
 // Normalizing a run of accents takes quadratic time. No real name is nearly as long as this.
-const normalized = (name: string): string =>
+const normalize = (name: string): string =>
   name.length > 1000 ? name : name.normalize('NFC').trim().replace(/ {2,}/g, ' ')

@@ -1,14 +1,14 @@
 /** Webhook endpoints and their deliveries, in the public form. */
 import { type Static, Type } from '@sinclair/typebox'
 import { eventTypes, WebhookEnding } from './event.ts'
-import type { Next } from './next-step.ts'
+import type { NextStep } from './next-step.ts'
 import { between, bounded, closed, flag, integer, oneOf, optional, text } from './shapes.ts'
 
 /** The event types that an endpoint can receive. */
 const WebhookEventType = oneOf(eventTypes)
 
 /** An object whose values are strings, with any keys. */
-const texts = (description: string, maxLength?: number) =>
+const textRecord = (description: string, maxLength?: number) =>
   Type.Unsafe<Record<string, string>>({
     type: 'object',
     description,
@@ -18,10 +18,10 @@ const texts = (description: string, maxLength?: number) =>
 const failures = ['http_status', 'redirect', 'timeout', 'forbidden', 'unreachable'] as const
 /** Why a delivery failed. */
 export type WebhookFailure = (typeof failures)[number]
-const whyFailed =
+const failureDescription =
   'A code for programs. http_status: the answer was not 2xx. redirect: the answer was a redirect, which svc does not follow. timeout: no answer in time. forbidden: the address is not allowed. unreachable: no connection.'
-const ofOlder = 'Absent in records from older versions.'
-export const FailureCode = optional(oneOf(failures, `${whyFailed} ${ofOlder}`))
+const absentInOldRecords = 'Absent in records from older versions.'
+export const FailureCode = optional(oneOf(failures, `${failureDescription} ${absentInOldRecords}`))
 
 export const WebhookEndpoint = Type.Object(
   {
@@ -30,7 +30,7 @@ export const WebhookEndpoint = Type.Object(
     types: Type.Array(WebhookEventType, { description: 'Empty: all.' }),
     session: optional(text('Only events of this session.')),
     user: optional(text('Only messages from and to this user.')),
-    headers: texts('Sent with each delivery. The values are secret and never shown.'),
+    headers: textRecord('Sent with each delivery. The values are secret and never shown.'),
     allow_private: flag('Whether it may be in a private network or on the machine of svc.'),
     replies: flag('Whether a text in its answer is sent to the user who wrote.'),
     status: oneOf(
@@ -87,7 +87,7 @@ export type ReplayedWebhook = Static<typeof ReplayedWebhook>
 export type EventStart = { since: number } | { event: string }
 
 /** Parses the start in the event log. @param time the text read as a time (Unix ms), if it is one */
-export function eventStart(text: string, time: number | undefined): EventStart | undefined {
+export function parseEventStart(text: string, time: number | undefined): EventStart | undefined {
   if (time !== undefined) return { since: time }
   return /^\w+-\d+$/.test(text) ? { event: text } : undefined
 }
@@ -107,7 +107,7 @@ export const WebhookDelivery = Type.Object(
     code: optional(
       oneOf(
         [...failures, 'reply_not_sent'],
-        `${whyFailed} reply_not_sent: the delivery succeeded, but its reply could not be sent. ${ofOlder}`,
+        `${failureDescription} reply_not_sent: the delivery succeeded, but its reply could not be sent. ${absentInOldRecords}`,
       ),
     ),
   },
@@ -125,7 +125,7 @@ export const NewWebhookInput = closed({
     bounded(512, 'Only messages from and to this user: the id, or the name that people here gave.'),
   ),
   headers: optional(
-    texts(
+    textRecord(
       'Headers to send with each delivery, such as Authorization: at most 20, names of up to 100 characters, 16,384 characters in total.',
       4000,
     ),
@@ -140,7 +140,7 @@ export const NewWebhookInput = closed({
 export type NewWebhookInput = Static<typeof NewWebhookInput>
 
 /** How to add an endpoint in a private network. */
-export const addPrivate: Next = { action: 'run', command: ['webhook', 'add', '<url>', '--allow-private'] }
+export const addPrivate: NextStep = { action: 'run', command: ['webhook', 'add', '<url>', '--allow-private'] }
 
 export const WebhookLogQuery = closed({
   limit: optional(between(1, 1000, 'Most attempts to return.', { default: 50 })),

@@ -7,10 +7,10 @@ import { type LoginFlow, LoginStatus } from '../model/login.ts'
 import { Session, SessionUser } from '../model/session.ts'
 import { bounded, closed, flag, integer, optional, seconds, text } from '../model/shapes.ts'
 import { logout } from './logout.ts'
-import { operation } from './operation.ts'
+import { defineOperation } from './operation.ts'
 import { renameSession } from './rename-session.ts'
 
-export const listAccounts = operation({
+export const listAccounts = defineOperation({
   name: 'list_accounts',
   title: 'All sessions with their users',
   effect: 'read',
@@ -21,7 +21,7 @@ export const listAccounts = operation({
   output: Type.Object({
     sessions: Type.Array(Type.Object({ ...Session.properties, users: Type.Array(SessionUser) })),
   }),
-  run: async ({ accounts }) => ({ sessions: await accounts.withUsers() }),
+  run: async ({ accounts }) => ({ sessions: await accounts.listWithUsers() }),
 })
 
 const LoginStep = Type.Object({
@@ -40,7 +40,7 @@ const login_id = Type.String({
 const sessionName = (description: string) => Type.String({ maxLength: 200, description })
 
 /** Returns a login step with its QR code as an SVG image. */
-async function shown(step: Promise<LoginFlow>): Promise<Static<typeof LoginStep>> {
+async function withQrSvg(step: Promise<LoginFlow>): Promise<Static<typeof LoginStep>> {
   const flow = await step
   if (flow.qr_url === undefined) return flow
   // Loaded on use: logins are rare.
@@ -49,7 +49,7 @@ async function shown(step: Promise<LoginFlow>): Promise<Static<typeof LoginStep>
   return { ...flow, qr_svg }
 }
 
-export const startLogin = operation({
+export const startLogin = defineOperation({
   name: 'start_login',
   title: 'Start a login by QR code',
   effect: 'write',
@@ -62,10 +62,10 @@ export const startLogin = operation({
   }),
   output: LoginStep,
   errors,
-  run: ({ logins }, { name = '', force = false }, { signal }) => shown(logins.begin(name, force, signal)),
+  run: ({ logins }, { name = '', force = false }, { signal }) => withQrSvg(logins.begin(name, force, signal)),
 })
 
-export const followLogin = operation({
+export const followLogin = defineOperation({
   name: 'follow_login',
   title: 'Follow a login',
   effect: 'read',
@@ -85,10 +85,10 @@ export const followLogin = operation({
   output: LoginStep,
   errors,
   run: ({ logins }, { timeout = 0, ...login }, call) =>
-    shown(logins.follow(login, waitOf(call, timeout) * 1000, call.signal)),
+    withQrSvg(logins.follow(login, waitOf(call, timeout) * 1000, call.signal)),
 })
 
-export const forgetLogin = operation({
+export const forgetLogin = defineOperation({
   name: 'forget_login',
   title: 'Forget how the last login ended',
   effect: 'write',
@@ -103,7 +103,7 @@ export const forgetLogin = operation({
   },
 })
 
-export const giveLoginCode = operation({
+export const giveLoginCode = defineOperation({
   name: 'give_login_code',
   title: 'Give the digits that the phone shows',
   effect: 'write',
@@ -113,10 +113,10 @@ export const giveLoginCode = operation({
   output: LoginStep,
   errors,
   run: ({ logins }, { login_id, verify_code }, { signal }) =>
-    shown(logins.giveCode(login_id, verify_code, signal)),
+    withQrSvg(logins.giveCode(login_id, verify_code, signal)),
 })
 
-export const cancelLogin = operation({
+export const cancelLogin = defineOperation({
   name: 'cancel_login',
   title: 'Cancel a login',
   effect: 'write',
@@ -143,7 +143,7 @@ export const cancelLogin = operation({
 const Account = closed({ name: bounded(200, 'Name of the session.', { examples: ['work'] }) })
 
 /** The specification's form of `logout` in the panel. */
-export const logoutAccount = operation({
+export const logoutAccount = defineOperation({
   name: 'logout_account',
   title: logout.title,
   effect: logout.effect,
@@ -153,7 +153,7 @@ export const logoutAccount = operation({
   output: Done,
   errors: logout.errors,
   rest: {
-    place: 'POST /sessions/{name}/logout',
+    route: 'POST /sessions/{name}/logout',
     tag: 'accounts',
     operationId: 'logout',
     panelOnly: true,
@@ -166,7 +166,7 @@ export const logoutAccount = operation({
 })
 
 /** The specification's form of `rename_session` in the panel. */
-export const renameAccount = operation({
+export const renameAccount = defineOperation({
   name: 'rename_account',
   title: renameSession.title,
   effect: renameSession.effect,
@@ -178,7 +178,7 @@ export const renameAccount = operation({
   }),
   output: Type.Object({ ...Done.properties, name: Type.String() }),
   errors: renameSession.errors,
-  rest: { place: 'POST /sessions/{name}/rename', tag: 'accounts', operationId: 'rename', panelOnly: true },
+  rest: { route: 'POST /sessions/{name}/rename', tag: 'accounts', operationId: 'rename', panelOnly: true },
   async run({ accounts }, { name, new_name }) {
     const renamed = await accounts.rename(name, new_name)
     return { success: renamed.success, name: renamed.new_name }

@@ -2,13 +2,13 @@
 import { Type } from '@sinclair/typebox'
 import { SessionCheck } from '../model/session.ts'
 import { bounded, closed, optional } from '../model/shapes.ts'
-import { operation } from './operation.ts'
+import { defineOperation } from './operation.ts'
 
 /** Number of checks at the same time. A check takes seconds, and there may be thousands of sessions. */
-const atOnce = 50
+const maxConcurrentChecks = 50
 
 /** Only for the command line and the panel. */
-export const checkSessions = operation({
+export const checkSessions = defineOperation({
   name: 'check_sessions',
   title: 'Ask WeChat whether an account works',
   effect: 'write',
@@ -29,8 +29,8 @@ export const checkSessions = operation({
     const names =
       session === undefined ? all.flatMap(({ bot_id, name }) => (bot_id ? [name] : [])) : [session]
     const checks: SessionCheck[] = []
-    for (let from = 0; from < names.length; from += atOnce) {
-      const batch = names.slice(from, from + atOnce)
+    for (let from = 0; from < names.length; from += maxConcurrentChecks) {
+      const batch = names.slice(from, from + maxConcurrentChecks)
       checks.push(...(await Promise.all(batch.map(name => accounts.check(name)))))
     }
     return checks

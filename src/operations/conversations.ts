@@ -4,10 +4,10 @@ import { Conversation, Hour } from '../model/conversation.ts'
 import { isSvcError, SvcError } from '../model/error.ts'
 import { HistoryPage, Message, MessageKind } from '../model/message.ts'
 import { SessionUser } from '../model/session.ts'
-import { between, bounded, closed, flag, integer, optional, told } from '../model/shapes.ts'
+import { between, bounded, closed, flag, integer, optional, withDescription } from '../model/shapes.ts'
 import { exampleUser } from './example-values.ts'
-import { HistoryInput, pageOf } from './history.ts'
-import { operation } from './operation.ts'
+import { getPage, HistoryInput } from './history.ts'
+import { defineOperation } from './operation.ts'
 import { RowId, Time } from './schema.ts'
 
 /** Length of the message text in the list of conversations, in characters. */
@@ -27,7 +27,7 @@ function lineOf({ last_message, ...rest }: Conversation): Static<typeof Conversa
   return { ...rest, last_message: { id, direction, status, user_name, text, timestamp, items } }
 }
 
-export const listConversations = operation({
+export const listConversations = defineOperation({
   name: 'list_conversations',
   title: 'List conversations',
   effect: 'read',
@@ -42,13 +42,13 @@ export const listConversations = operation({
   output: Type.Array(ConversationLine),
   errors: ['session_not_found', 'store_unavailable'],
   async run({ conversations, events }, { limit, ...names }) {
-    const { session, user: user_id } = await events.wanted(names)
+    const { session, user: user_id } = await events.resolveFilter(names)
     return (await conversations.list({ session, user_id, limit })).map(lineOf)
   },
 })
 
 /** For agents: the messages, and whether the bot may answer. */
-export const getConversation = operation({
+export const getConversation = defineOperation({
   name: 'get_conversation',
   title: 'Read a conversation',
   effect: 'read',
@@ -73,11 +73,11 @@ export const getConversation = operation({
   }),
   errors: ['not_found', 'session_not_found', 'store_unavailable'],
   async run({ accounts, events, history }, { session, limit, since, user: given }, { signal }) {
-    const { user = given } = await events.wanted({ session, user: given })
+    const { user = given } = await events.resolveFilter({ session, user: given })
     const [page, users] = await Promise.all([
       history.page({ session, user_id: user, limit, offset: 0, since }, signal),
       // A session that is logged out has no users to answer, but may have messages.
-      accounts.users(session).catch(error => {
+      accounts.listUsers(session).catch(error => {
         if (isSvcError(error, 'session_not_found')) return error
         throw error
       }),
@@ -92,13 +92,13 @@ export const getConversation = operation({
   },
 })
 
-const Ends = closed({
+const ConversationInput = closed({
   session: bounded(200, 'Session of the conversation.', { examples: ['default'] }),
   user_id: bounded(512, 'User of the conversation.', { examples: [exampleUser] }),
 })
 const Done = Type.Object({ success: flag('True.') })
 
-export const markRead = operation({
+export const markRead = defineOperation({
   name: 'mark_read',
   title: 'Mark a conversation as read up to a message',
   effect: 'write',
@@ -106,30 +106,36 @@ export const markRead = operation({
   description:
     'For people: moves no consumer of recv. A row before the last mark changes nothing. Every open panel is notified.',
   input: closed({
-    ...Ends.properties,
+    ...ConversationInput.properties,
     up_to: RowId('Row id of the newest message that was read.', { examples: [43] }),
   }),
   output: Done,
   errors: ['session_not_found', 'store_unavailable'],
   async run({ conversations, events }, { up_to, ...ends }) {
-    const { session, user } = await events.wanted({ session: ends.session, user: ends.user_id }, 'user_id')
+    const { session, user } = await events.resolveFilter(
+      { session: ends.session, user: ends.user_id },
+      'user_id',
+    )
     await conversations.markRead(session, user, up_to)
     return { success: true }
   },
 })
 
-export const markUnread = operation({
+export const markUnread = defineOperation({
   name: 'mark_unread',
   title: 'Mark a conversation as unread',
   effect: 'write',
   right: 'conversations',
   description:
     'Counts one message as unread, until the conversation is marked as read or WeChat takes another answer. A conversation with unread messages does not change. Every open panel is notified.',
-  input: Ends,
+  input: ConversationInput,
   output: Done,
   errors: ['session_not_found', 'store_unavailable'],
   async run({ conversations, events }, ends) {
-    const { session, user } = await events.wanted({ session: ends.session, user: ends.user_id }, 'user_id')
+    const { session, user } = await events.resolveFilter(
+      { session: ends.session, user: ends.user_id },
+      'user_id',
+    )
     await conversations.markUnread(session, user)
     return { success: true }
   },
@@ -138,7 +144,7 @@ export const markUnread = operation({
 const { bot_id: _, offset: __, ...filters } = HistoryInput.properties
 
 /** For the panel. The tool `history` compares only the kind of the first item, and has an offset. */
-export const listMessages = operation({
+export const listMessages = defineOperation({
   name: 'list_messages',
   title: 'Pages of messages, by any filter',
   effect: 'read',
@@ -146,15 +152,15 @@ export const listMessages = operation({
   description: 'Newest first; pass next_before as before to get the next older page.',
   input: closed({
     ...filters,
-    msg_type: optional(told(MessageKind, 'Only messages with an item of this kind.')),
+    msg_type: optional(withDescription(MessageKind, 'Only messages with an item of this kind.')),
   }),
   output: Type.Omit(HistoryPage, ['limit', 'offset']),
   errors: ['session_not_found', 'store_unavailable'],
   run: (gateway, { msg_type: has_kind, limit = 50, ...rest }, { signal }) =>
-    pageOf(gateway, { ...rest, has_kind, limit, offset: 0 }, signal),
+    getPage(gateway, { ...rest, has_kind, limit, offset: 0 }, signal),
 })
 
-export const countMessages = operation({
+export const countMessages = defineOperation({
   name: 'count_messages',
   title: 'Messages per hour',
   effect: 'read',
@@ -163,5 +169,5 @@ export const countMessages = operation({
   input: closed({ hours: optional(Type.Integer({ minimum: 1, maximum: 168, default: 24 })) }),
   output: Type.Array(Hour, { description: 'Oldest first; the current hour last.' }),
   errors: ['store_unavailable'],
-  run: ({ conversations }, { hours = 24 }) => conversations.hours(hours),
+  run: ({ conversations }, { hours = 24 }) => conversations.countPerHour(hours),
 })

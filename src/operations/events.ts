@@ -2,14 +2,14 @@
 import { type Static, Type } from '@sinclair/typebox'
 import type { ChangeListener } from '../gateway/changes.ts'
 import type { Gateway } from '../gateway/gateway-api.ts'
-import { isSvcError, renamed } from '../model/error.ts'
+import { isSvcError, withFieldNames } from '../model/error.ts'
 import { EventQuery } from '../model/event.ts'
 import { bounded, closed, optional } from '../model/shapes.ts'
-import { typesOf } from '../push/events.ts'
-import { operation } from './operation.ts'
+import { parseTypes } from '../push/events.ts'
+import { defineOperation } from './operation.ts'
 import { parseTime } from './schema.ts'
 
-const Stream = closed({
+const StreamInput = closed({
   ...EventQuery.properties,
   after: optional(
     bounded(
@@ -28,17 +28,17 @@ const Stream = closed({
 /** Opens the stream, which each door reads by itself. @throws SvcError for an invalid cursor */
 async function openEvents(
   { changes, events }: Pick<Gateway, 'changes' | 'events'>,
-  { types, session, user, after, consumer }: Static<typeof Stream>,
+  { types, session, user, after, consumer }: Static<typeof StreamInput>,
 ) {
-  const wanted = await events.wanted({ ...typesOf(types), session, user })
+  const wanted = await events.resolveFilter({ ...parseTypes(types), session, user })
   const time = after === undefined ? undefined : parseTime(after)
   /** Cursor at which the stream starts. */
-  const cursor = await events.begin(time === undefined ? after : await events.head(time), consumer)
-  /** Returns the matching events after a cursor. `turn` is that of `EventReader.page`. */
+  const cursor = await events.startReader(time === undefined ? after : await events.getHead(time), consumer)
+  /** Returns the matching events after a cursor. `turn` is that of `EventReader.readPage`. */
   const page = (from: string, limit: number, turn?: () => Promise<void>) =>
-    events.page(from, { ...wanted, limit }, turn)
+    events.readPage(from, { ...wanted, limit }, turn)
   /** Records that the reader is still active, if it has a consumer name. */
-  const seen = async () => consumer && events.seen(consumer)
+  const seen = async () => consumer && events.markActive(consumer)
   /** Iterates over the matching events, same as `EventReader.follow`. */
   const follow = (signal: AbortSignal, options: Parameters<typeof events.follow>[3]) =>
     events.follow(cursor, wanted, signal, options)
@@ -50,7 +50,7 @@ async function openEvents(
 
 export type OpenedEvents = Awaited<ReturnType<typeof openEvents>>
 
-export const followEvents = operation({
+export const followEvents = defineOperation({
   name: 'follow_events',
   title: 'Follow everything that happens',
   effect: 'read',
@@ -58,7 +58,7 @@ export const followEvents = operation({
   description:
     'Server-sent events in one order, from now on or from the position of the reader. The `id` of an event is its position; a client that connects again sends the last id as Last-Event-ID. A browser, which sends no token, uses a link of POST /events/link. `data` is one JSON object: `{id, type, timestamp, data}`; /asyncapi.json describes each type. A comment comes at least every 8 seconds. An event named `gone` means that events are lost, because retention deleted them or the id is of another data directory; the oldest stored event comes next. A client that does not read is disconnected, and can continue when it connects again. Each event comes at least once: a repeated event has the same id.',
   input: closed({
-    ...Stream.properties,
+    ...StreamInput.properties,
     last_event_id: optional(
       bounded(64, 'Same as `after`, and takes precedence over it. A client that connects again sends it.'),
     ),
@@ -66,21 +66,21 @@ export const followEvents = operation({
   output: Type.Unsafe<OpenedEvents>({ type: 'string' }),
   errors: ['session_not_found', 'rate_limited', 'store_unavailable'],
   rest: {
-    place: 'GET /events',
+    route: 'GET /events',
     tag: 'messages',
     headers: { last_event_id: 'Last-Event-ID' },
     // A HEAD request moves no consumer.
-    notByHead: ['consumer'],
+    ignoredByHead: ['consumer'],
     ownQuery: {
       link: bounded(64, 'Link of POST /events/link. It replaces the token and all other parameters.'),
     },
-    answers: 'events',
+    answerKind: 'events',
   },
   async run(gateway, { last_event_id, ...input }) {
     if (last_event_id === undefined) return openEvents(gateway, input)
     return openEvents(gateway, { ...input, after: last_event_id }).catch(error => {
       throw isSvcError(error)
-        ? renamed(error, problem =>
+        ? withFieldNames(error, problem =>
             problem.field === 'after' ? { ...problem, field: 'last_event_id' } : problem,
           )
         : error
@@ -88,14 +88,14 @@ export const followEvents = operation({
   },
 })
 
-export const linkEvents = operation({
+export const linkEvents = defineOperation({
   name: 'link_events',
   title: 'Make a link for EventSource',
   effect: 'write',
   right: 'events',
   description:
     'A browser cannot send the token with an EventSource. This link needs no token: it opens one stream, once, within 60 seconds, with the parameters of this call. A page of this origin passes `url` to an EventSource. After a lost connection an EventSource tries the same link again, which is then forbidden. So close it at its first error, and make a new link with `after`: the id of the last event, or the `after` of this answer if there was none.',
-  input: Stream,
+  input: StreamInput,
   output: Type.Object({
     url: Type.String({ description: 'Path and query, for an EventSource of a page of this origin.' }),
     after: Type.String({
@@ -118,7 +118,7 @@ export const linkEvents = operation({
       },
     },
   ],
-  rest: { place: 'POST /events/link', tag: 'messages' },
+  rest: { route: 'POST /events/link', tag: 'messages' },
   async run(gateway, input, call) {
     const { cursor } = await openEvents(gateway, input)
     const after = cursor || '0'
@@ -128,7 +128,7 @@ export const linkEvents = operation({
   },
 })
 
-export const followChanges = operation({
+export const followChanges = defineOperation({
   name: 'follow_changes',
   title: 'Follow messages, marks and sessions as they change',
   effect: 'read',

@@ -7,7 +7,7 @@ import type { Call } from '../model/call.ts'
 import { SvcError } from '../model/error.ts'
 import type { Log } from '../platform/log.ts'
 import type { Operation } from './operation.ts'
-import { holds } from './rights.ts'
+import { hasRight } from './rights.ts'
 
 /**
  * Runs an operation and returns its output.
@@ -24,7 +24,7 @@ export async function invoke<O>(
   call: Call,
   log: Log,
 ): Promise<O> {
-  if (!holds(call.by.kind, operation.right))
+  if (!hasRight(call.by.kind, operation.right))
     throw new SvcError('forbidden', `${operation.name} needs the right "${operation.right}"`)
   try {
     return await operation.run(gateway, operation.parse(input), call)

@@ -1,8 +1,8 @@
 import type { Gateway } from '../gateway/gateway-api.ts'
 import { badArgument } from '../model/error.ts'
 import { Direction, HistoryPage, MessageKind } from '../model/message.ts'
-import { sessionKey, sessionName, sessionNotFound } from '../model/session.ts'
-import { between, bounded, closed, optional, told } from '../model/shapes.ts'
+import { normalizeSessionName, sessionKeyOf, sessionNotFoundError } from '../model/session.ts'
+import { between, bounded, closed, optional, withDescription } from '../model/shapes.ts'
 import { isUserId } from '../send/plan.ts'
 import { exampleReceived, exampleSent, exampleUser } from './example-values.ts'
 import { defineTool } from './operation.ts'
@@ -17,8 +17,8 @@ export const HistoryInput = closed({
   ),
   bot_id: optional(bounded(512, 'Only messages of this bot account.')),
   session: optional(bounded(200, 'Only messages of this session.')),
-  msg_type: optional(told(MessageKind, 'Only messages whose first item is of this kind.')),
-  direction: optional(told(Direction, 'received: from users; sent: by the bot.')),
+  msg_type: optional(withDescription(MessageKind, 'Only messages whose first item is of this kind.')),
+  direction: optional(withDescription(Direction, 'received: from users; sent: by the bot.')),
   since: optional(
     Time('Only messages since this time (inclusive): Unix milliseconds or ISO 8601, no zone = UTC.', {
       examples: [1767225600000, '2026-01-01T00:00:00+08:00'],
@@ -97,11 +97,11 @@ The store keeps messages for a limited time (30 days and 100,000 messages unless
       },
     },
   ],
-  async run(gateway, { limit = 50, offset = 0, ...filters }, { signal, room }) {
+  async run(gateway, { limit = 50, offset = 0, ...filters }, { signal, startFitCheck }) {
     const { since, until } = filters
     if (since !== undefined && until !== undefined && since > until)
       throw badArgument('until', 'expected a time after since')
-    return pageOf(gateway, { ...filters, limit, offset }, signal, room?.())
+    return getPage(gateway, { ...filters, limit, offset }, signal, startFitCheck?.())
   },
 })
 
@@ -112,14 +112,14 @@ The store keeps messages for a limited time (30 days and 100,000 messages unless
  * @throws SvcError same as `History.page`; `session_not_found`; `invalid_arguments` for a name that no user
  *   has
  */
-export async function pageOf(
+export async function getPage(
   gateway: Gateway,
   ...args: Parameters<Gateway['history']['page']>
 ): Promise<HistoryPage> {
   const page = await gateway.history.page(...args)
   const [{ session, user_id }] = args
   if (page.total > 0) return page
-  if (session !== undefined) await knownSession(gateway, session)
+  if (session !== undefined) await resolveSessionName(gateway, session)
   if (user_id !== undefined && !isUserId(user_id)) await gateway.users.list({ user_id })
   return page
 }
@@ -130,13 +130,13 @@ export async function pageOf(
  *
  * @throws SvcError `session_not_found`
  */
-export async function knownSession(gateway: Gateway, text: string): Promise<string> {
-  const name = sessionName(text)
+export async function resolveSessionName(gateway: Gateway, text: string): Promise<string> {
+  const name = normalizeSessionName(text)
   const session = (await gateway.accounts.list()).find(
-    ({ name: other }) => sessionKey(other) === sessionKey(name),
+    ({ name: other }) => sessionKeyOf(other) === sessionKeyOf(name),
   )
   if (session) return session.name
   const { total } = await gateway.history.page({ session: name, limit: 1, offset: 0 })
-  if (total === 0) throw sessionNotFound(name)
+  if (total === 0) throw sessionNotFoundError(name)
   return name
 }

@@ -83,7 +83,7 @@ WeChat allows one bot per account: logging in here ends the account's bot elsewh
       force: input.force ?? false,
     }
     const { verify_code } = input
-    const answered = verify_code === undefined ? call.answered?.('verify_code')?.trim() : undefined
+    const answered = verify_code === undefined ? call.findAnswer?.('verify_code')?.trim() : undefined
     const code = verify_code ?? answered
     let status = await gateway.logins.login({ ...request, ...(code && { verify_code: code }) }, call.signal)
     if (verify_code !== undefined) return status

@@ -1,6 +1,6 @@
 import { Type } from '@sinclair/typebox'
 import { badArgument } from '../model/error.ts'
-import { sessionKey, sessionNotFound } from '../model/session.ts'
+import { sessionKeyOf, sessionNotFoundError } from '../model/session.ts'
 import { closed, optional, text } from '../model/shapes.ts'
 import { defineTool } from './operation.ts'
 
@@ -35,7 +35,7 @@ export const logout = defineTool({
     about: `Ends a session: polling stops, and its credentials and the right to answer its users are deleted from this machine. Messages stay in the history. To use the account again, log in by QR code; users then have to write first. People report that WeChat may refuse a new code once the credentials are gone: keep a copy of the session's folder if you are not sure.
 
 On a terminal it asks first. Without a terminal it needs the name, or --yes for the default session.`,
-    async refuse(gateway, { session_name }) {
+    async reject(gateway, { session_name }) {
       const names = (await gateway.accounts.list()).map(({ name }) => name)
       if (session_name || names.length < 2) return
       throw badArgument('session_name', `expected the name of one of the sessions: ${names.join(', ')}`, {
@@ -45,9 +45,9 @@ On a terminal it asks first. Without a terminal it needs the name, or --yes for 
     async question(gateway, { session_name }) {
       const sessions = await gateway.accounts.list()
       const session = sessions.find(({ name, is_default }) =>
-        session_name ? sessionKey(name) === sessionKey(String(session_name)) : is_default,
+        session_name ? sessionKeyOf(name) === sessionKeyOf(String(session_name)) : is_default,
       )
-      if (!session) throw sessionNotFound(String(session_name || 'default'))
+      if (!session) throw sessionNotFoundError(String(session_name || 'default'))
       return `This deletes the credentials of session ${session.name}; WeChat may refuse a new QR code without them. Log it out? [y/N]`
     },
   },

@@ -3,11 +3,11 @@ import { Type } from '@sinclair/typebox'
 import type { OpenedMedia } from '../media/downloads.ts'
 import { AcceptedUpload, DigestChoice } from '../model/media.ts'
 import { MediaKind } from '../model/message.ts'
-import { between, bounded, closed, optional, text, told } from '../model/shapes.ts'
+import { between, bounded, closed, optional, text, withDescription } from '../model/shapes.ts'
 import { nodeCrypto } from '../platform/lazy-crypto.ts'
-import { operation, type RestShape, type SentFile } from './operation.ts'
+import { defineOperation, type RestShape, type SentFile } from './operation.ts'
 
-export const uploadMedia = operation({
+export const uploadMedia = defineOperation({
   name: 'upload_media',
   title: 'Upload media',
   effect: 'write',
@@ -16,7 +16,7 @@ export const uploadMedia = operation({
     'Takes a file for a later send: its raw bytes as the body, or a form with the file as its last field. The file is streamed to disk and kept for 24 hours; pass the upload_id in media[] of send. Up to 1000 uploads are kept, together at most four times the largest allowed file; more are rate_limited. An upload that was sent no longer counts.',
   input: closed({
     file_name: optional(bounded(255, 'Name that the receiver sees.')),
-    kind: optional(told(MediaKind, 'Kind of media to send it as; send checks it again.')),
+    kind: optional(withDescription(MediaKind, 'Kind of media to send it as; send checks it again.')),
     digest: optional(DigestChoice),
     file: Type.Unsafe<SentFile>({ description: 'The bytes.' }),
   }),
@@ -29,7 +29,7 @@ export const uploadMedia = operation({
       output: { upload_id: 'up_3f1c9a', size: 48213, expires_at: 1767312000000 },
     },
   ],
-  rest: { place: 'POST /media', tag: 'media', takesFile: true },
+  rest: { route: 'POST /media', tag: 'media', hasFileBody: true },
   run: ({ media }, { file, ...rest }, { signal }) => media.accept({ ...rest, ...file }, signal),
 })
 
@@ -40,7 +40,7 @@ export const uploadMedia = operation({
 export type Range = readonly [from: number | undefined, to: number | undefined]
 
 /** Inputs of operations whose answer is the bytes of media (RFC 9110): range and conditions. */
-export const wholeOrPart = {
+export const rangeInputs = {
   range: optional(
     Type.String({
       description:
@@ -53,10 +53,10 @@ export const wholeOrPart = {
 }
 
 /** REST settings of operations that answer with bytes. HEAD answers with the headers of the whole. */
-export const asBytes = {
+export const bytesRestShape = {
   headers: { range: 'Range', if_range: 'If-Range', if_none_match: 'If-None-Match' },
-  notByHead: ['range'],
-  answers: 'bytes',
+  ignoredByHead: ['range'],
+  answerKind: 'bytes',
 } as const satisfies Partial<RestShape>
 
 /**
@@ -66,9 +66,9 @@ export const asBytes = {
  * @param name identifies the bytes, which never change; the ETag is made of it. Without a name there is no
  *   ETag
  */
-export async function openWanted(
+export async function openRequested(
   open: (sized: boolean) => Promise<OpenedMedia>,
-  { range: rangeHeader, if_range, if_none_match: etags }: Partial<Record<keyof typeof wholeOrPart, string>>,
+  { range: rangeHeader, if_range, if_none_match: etags }: Partial<Record<keyof typeof rangeInputs, string>>,
   name?: string,
 ) {
   const etag = name && `"${nodeCrypto().createHash('sha256').update(name).digest('base64url').slice(0, 27)}"`
@@ -79,7 +79,7 @@ export async function openWanted(
 }
 
 /** Opened media, with its ETag and the requested range. */
-export type WantedMedia = Awaited<ReturnType<typeof openWanted>>
+export type RequestedMedia = Awaited<ReturnType<typeof openRequested>>
 
 function rangeOf(header: string): Range | undefined {
   const [, from, to] = /^\s*bytes\s*=\s*(\d*)\s*-\s*(\d*)\s*$/i.exec(header) ?? []
@@ -88,8 +88,8 @@ function rangeOf(header: string): Range | undefined {
   return range[0] !== undefined && range[1] !== undefined && range[1] < range[0] ? undefined : range
 }
 
-export const Bytes = Type.Unsafe<WantedMedia>({ type: 'string', format: 'binary' })
-export const openErrors = [
+export const Bytes = Type.Unsafe<RequestedMedia>({ type: 'string', format: 'binary' })
+export const mediaErrors = [
   'message_not_found',
   'no_media',
   'media_expired',
@@ -98,7 +98,7 @@ export const openErrors = [
   'store_unavailable',
 ] as const
 
-export const getMedia = operation({
+export const getMedia = defineOperation({
   name: 'get_media',
   title: 'Get the media of a message',
   effect: 'read',
@@ -115,17 +115,17 @@ export const getMedia = operation({
         examples: [0],
       },
     ),
-    ...wholeOrPart,
+    ...rangeInputs,
   }),
   output: Bytes,
-  errors: openErrors,
-  rest: { place: 'GET /media/{message_id}/{item}', tag: 'media', ...asBytes },
+  errors: mediaErrors,
+  rest: { route: 'GET /media/{message_id}/{item}', tag: 'media', ...bytesRestShape },
   run: ({ media }, { message_id, item, ...wanted }, { signal }) =>
-    openWanted(sized => media.open({ message_id, item, sized }, signal), wanted, `${item} ${message_id}`),
+    openRequested(sized => media.open({ message_id, item, sized }, signal), wanted, `${item} ${message_id}`),
 })
 
 /** For a person who must approve a message with a file. */
-export const getWaitingFile = operation({
+export const getWaitingFile = defineOperation({
   name: 'get_waiting_file',
   title: 'Get the file of a message that waits',
   effect: 'read',
@@ -135,11 +135,11 @@ export const getWaitingFile = operation({
     row: between(1, Number.MAX_SAFE_INTEGER, 'Row id of a message that waits, or has waited.', {
       examples: [7],
     }),
-    ...wholeOrPart,
+    ...rangeInputs,
   }),
   output: Bytes,
-  errors: openErrors,
-  rest: { place: 'GET /waiting-files/{row}', tag: 'media', panelOnly: true, ...asBytes },
+  errors: mediaErrors,
+  rest: { route: 'GET /waiting-files/{row}', tag: 'media', panelOnly: true, ...bytesRestShape },
   run: ({ media }, { row, ...wanted }, { signal }) =>
-    openWanted(sized => media.show({ row, sized }, signal), wanted),
+    openRequested(sized => media.show({ row, sized }, signal), wanted),
 })

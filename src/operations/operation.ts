@@ -24,7 +24,7 @@ export interface CommandShape {
   /** Input keys that need no flag, in this order. Optional ones also have a flag. */
   readonly positionals: readonly string[]
   /** Required positionals that may be left out if another option of the command replaces them. */
-  readonly leftOut?: readonly string[]
+  readonly optionalPositionals?: readonly string[]
   /** Input key → one-letter flag. */
   readonly short: Readonly<Record<string, string>>
   /** Input key → name of its flag. Default: the key with dashes. Example: `image_path` is `--image`. */
@@ -59,7 +59,7 @@ export interface CommandShape {
    *
    * @throws SvcError `invalid_arguments`, `session_not_found`
    */
-  refuse?(gateway: Gateway, input: Readonly<Record<string, unknown>>): Promise<void>
+  reject?(gateway: Gateway, input: Readonly<Record<string, unknown>>): Promise<void>
   /** Further example command lines, each with what it does. */
   readonly examples?: readonly (readonly [line: string, does: string])[]
   /** The help shows only `examples` of the command, not those of the operation. */
@@ -69,12 +69,12 @@ export interface CommandShape {
 /**
  * Location of a caller: remote, or on this machine with the right to name any or some files by their paths.
  */
-export type Whereabouts = 'remote' | 'anyFile' | 'someFiles'
+export type CallerLocation = 'remote' | 'anyFile' | 'someFiles'
 
 /** Returns the description of an operation for a caller at that location. */
-export const describedFor = (
+export const describeFor = (
   { about, description }: Pick<Operation, 'about' | 'description'>,
-  where: Whereabouts,
+  where: CallerLocation,
 ): string => (about?.[where] === undefined ? description : `${description}\n\n${about[where]}`)
 
 /** An example call in the docs. */
@@ -91,7 +91,7 @@ export interface RestShape<Input = unknown, Output = unknown> {
    * Method and path. `{key}` in the path is that key of the input. The other keys are in the query of GET and
    * DELETE, and in the JSON body of the other methods.
    */
-  readonly place: `${'GET' | 'POST' | 'PUT' | 'DELETE'} /${string}`
+  readonly route: `${'GET' | 'POST' | 'PUT' | 'DELETE'} /${string}`
   /** Heading in the docs. */
   readonly tag: 'messages' | 'sessions' | 'accounts' | 'media' | 'webhooks' | 'panel' | 'service'
   /** Operation id in the docs. Default: the name of the operation. */
@@ -99,13 +99,13 @@ export interface RestShape<Input = unknown, Output = unknown> {
   /** Only the panel serves the route, below its own prefix. */
   readonly panelOnly?: true
   /** The docs do not contain the route. */
-  readonly hidden?: true
+  readonly isHidden?: true
   /** Any caller may call it, without a token. The caller counts as anonymous. */
-  readonly open?: true
+  readonly isPublic?: true
   /** Input key → the header that contains it. */
   readonly headers?: Readonly<Record<string, string>>
   /** Input keys that a HEAD request ignores. */
-  readonly notByHead?: readonly string[]
+  readonly ignoredByHead?: readonly string[]
   /** Query parameters that the REST door reads itself, for the docs. */
   readonly ownQuery?: Readonly<Record<string, JsonSchema>>
   /**
@@ -117,9 +117,9 @@ export interface RestShape<Input = unknown, Output = unknown> {
    * The body is the key `file`, a `SentFile`: raw bytes, or the file of a form. The other form fields are
    * keys, too.
    */
-  readonly takesFile?: true
+  readonly hasFileBody?: true
   /** Kind of the answer. Default: JSON. */
-  readonly answers?: 'events' | 'bytes' | 'prometheus'
+  readonly answerKind?: 'events' | 'bytes' | 'prometheus'
   /** Status for outputs for which `when` returns true. All others have 200. */
   readonly otherStatus?: { readonly status: number; when(output: Output): boolean }
   /** Returns headers of the answer, for facts that are not part of the output. */
@@ -164,7 +164,7 @@ export interface OperationDefinition<I extends TObject, O extends TSchema> {
   /** Maximum size of the JSON body in bytes. Default: 1 MiB. */
   readonly maxBodyBytes?: number
   /** Additional description by the location of the caller. */
-  readonly about?: { readonly [W in Whereabouts]?: string }
+  readonly about?: { readonly [W in CallerLocation]?: string }
   readonly rest?: RestShape<Static<I>, Static<O>>
   readonly cli?: CommandShape
   readonly library?: MethodShape<Extract<keyof Static<I>, string>>
@@ -199,7 +199,7 @@ export interface Operation
 }
 
 /** Error codes that every call may end with. */
-const everywhere: readonly ErrorCode[] = ['invalid_arguments', 'internal', 'shutting_down']
+const commonErrors: readonly ErrorCode[] = ['invalid_arguments', 'internal', 'shutting_down']
 
 const mebibyte = 1024 * 1024
 
@@ -214,7 +214,7 @@ export interface TypedOperation<I extends TObject, O extends TSchema, N extends 
 }
 
 /** Creates an operation from its definition. @throws Error if its schema is not supported */
-export function operation<
+export function defineOperation<
   I extends TObject,
   O extends TSchema,
   const N extends string,
@@ -231,7 +231,7 @@ export function operation<
   checkVocabulary(inputSchema, definition.name)
   return {
     ...definition,
-    errors: [...new Set([...(definition.errors ?? []), ...everywhere])],
+    errors: [...new Set([...(definition.errors ?? []), ...commonErrors])],
     examples: definition.examples ?? [],
     maxBodyBytes: definition.maxBodyBytes ?? mebibyte,
     inputSchema,
@@ -278,10 +278,10 @@ export function defineTool<I extends TObject, O extends TSchema, const N extends
   if (effect === 'destroy' && !cli.question)
     throw new Error(`${name}: its effect is destroy, so its command needs a question`)
   const rest: RestShape = {
-    place: `POST /tools/default/${name}`,
+    route: `POST /tools/default/${name}`,
     tag: 'messages',
     body: 'must',
     ...definition.rest,
   }
-  return { ...definition, ...operation({ ...definition, rest }), rest, cli }
+  return { ...definition, ...defineOperation({ ...definition, rest }), rest, cli }
 }

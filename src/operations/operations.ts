@@ -36,6 +36,7 @@ import { listUsers, nameUser } from './users.ts'
 import {
   addWebhook,
   getWebhook,
+  listWebhookDeliveries,
   listWebhooks,
   pauseWebhook,
   removeWebhook,
@@ -43,7 +44,6 @@ import {
   resumeWebhook,
   rotateWebhook,
   testWebhook,
-  webhookLog,
 } from './webhooks.ts'
 
 /** Operations for messages that wait to be sent. Also part of `sideOperations`. */
@@ -55,7 +55,7 @@ export const webhookOperations = [
   listWebhooks,
   addWebhook,
   getWebhook,
-  webhookLog,
+  listWebhookDeliveries,
   removeWebhook,
   testWebhook,
   pauseWebhook,

@@ -3,7 +3,7 @@ import { Type } from '@sinclair/typebox'
 import { Cancelled, OutboxEntry, OutboxFilter } from '../model/message.ts'
 import { bounded, closed } from '../model/shapes.ts'
 import { exampleUser } from './example-values.ts'
-import { operation } from './operation.ts'
+import { defineOperation } from './operation.ts'
 
 const OneEntry = closed({
   id: bounded(64, 'The outbox_id that send answered with.', { examples: ['12'] }),
@@ -34,7 +34,7 @@ const exampleEnded = {
   parts: [{ id: 43, kind: 'text', sent_as: 'text', status: 'accepted', message_id: '7412365478965412366' }],
 }
 
-export const listOutbox = operation({
+export const listOutbox = defineOperation({
   name: 'list_outbox',
   title: 'List the messages that wait to be sent',
   effect: 'read',
@@ -45,7 +45,7 @@ export const listOutbox = operation({
   output: Entries,
   errors: ['session_not_found', 'store_unavailable'],
   examples: [{ summary: 'One message waits', output: [exampleEntry] }],
-  rest: { place: 'GET /outbox', tag: 'messages' },
+  rest: { route: 'GET /outbox', tag: 'messages' },
   cli: {
     path: ['outbox'],
     summary: 'list messages that wait to be sent',
@@ -61,7 +61,7 @@ export const listOutbox = operation({
   run: ({ outbox }, filter) => outbox.list(filter),
 })
 
-export const getOutbox = operation({
+export const getOutbox = defineOperation({
   name: 'get_outbox',
   title: 'Get the status of a queued send',
   effect: 'read',
@@ -72,12 +72,12 @@ export const getOutbox = operation({
   output: OutboxEntry,
   errors: ['not_found', 'store_unavailable'],
   examples: [{ summary: 'It was sent', input: { id: '12' }, output: exampleEnded }],
-  rest: { place: 'GET /outbox/{id}', tag: 'messages' },
+  rest: { route: 'GET /outbox/{id}', tag: 'messages' },
   library: { positionals: ['id'] },
   run: ({ outbox }, { id }) => outbox.get(id),
 })
 
-export const cancelOutbox = operation({
+export const cancelOutbox = defineOperation({
   name: 'cancel_outbox',
   title: 'Cancel a queued send',
   effect: 'destroy',
@@ -90,7 +90,7 @@ export const cancelOutbox = operation({
   examples: [
     { summary: 'Cancelled', input: { id: '12' }, output: { success: true, outbox_id: '12', cancelled: 1 } },
   ],
-  rest: { place: 'DELETE /outbox/{id}', tag: 'messages' },
+  rest: { route: 'DELETE /outbox/{id}', tag: 'messages' },
   cli: {
     path: ['outbox', 'cancel'],
     summary: 'cancel a message that waits',
@@ -108,7 +108,7 @@ export const cancelOutbox = operation({
 const approvalId = { id: 'Id of the send, as svc approvals shows it.' }
 
 /** Only for the command line: other doors get these sends from `list_outbox`. */
-export const listApprovals = operation({
+export const listApprovals = defineOperation({
   name: 'list_approvals',
   title: 'List messages that wait for your approval',
   effect: 'read',
@@ -128,7 +128,7 @@ export const listApprovals = operation({
 })
 
 /** Only for people. So the MCP service without REST does not offer it. */
-export const approveOutbox = operation({
+export const approveOutbox = defineOperation({
   name: 'approve_outbox',
   title: 'Approve a send that waits for approval',
   effect: 'write',
@@ -147,7 +147,7 @@ export const approveOutbox = operation({
     'store_unavailable',
   ],
   examples: [{ summary: 'It was sent', input: { id: '12' }, output: exampleEnded }],
-  rest: { place: 'POST /outbox/{id}/approve', tag: 'messages' },
+  rest: { route: 'POST /outbox/{id}/approve', tag: 'messages' },
   cli: {
     path: ['approvals', 'yes'],
     summary: 'approve a message: it is sent',
@@ -164,7 +164,7 @@ export const approveOutbox = operation({
 })
 
 /** Only for the command line: other doors use `cancel_outbox`. */
-export const declineOutbox = operation({
+export const declineOutbox = defineOperation({
   name: 'decline_outbox',
   title: 'Decline a message: it is never sent',
   effect: 'destroy',

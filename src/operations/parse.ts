@@ -6,7 +6,7 @@
  * keywords, so that no keyword is silently ignored.
  */
 import type { Static, TSchema } from '@sinclair/typebox'
-import { invalid, type Problem } from '../model/error.ts'
+import { invalidArguments, type Problem } from '../model/error.ts'
 import { isObject } from '../platform/fields.ts'
 import { conversionOf, type JsonSchema } from './schema.ts'
 
@@ -17,36 +17,36 @@ import { conversionOf, type JsonSchema } from './schema.ts'
  */
 export function parse<S extends TSchema>(schema: S, input: unknown): Static<S> {
   const problems: Problem[] = []
-  const value = checked(schema, input, '', problems)
-  if (problems.length > 0) throw invalid(problems)
+  const value = checkValue(schema, input, '', problems)
+  if (problems.length > 0) throw invalidArguments(problems)
   return value as Static<S>
 }
 
 /** Returns the problems of a value; empty if it fits the schema. For callers that need no converted value. */
 export function problemsOf(schema: TSchema, value: unknown): Problem[] {
   const problems: Problem[] = []
-  checked(schema, value, '', problems)
+  checkValue(schema, value, '', problems)
   return problems
 }
 
-function checked(schema: JsonSchema, value: unknown, field: string, problems: Problem[]): unknown {
+function checkValue(schema: JsonSchema, value: unknown, field: string, problems: Problem[]): unknown {
   const conversion = conversionOf(schema)
-  if (!conversion && schema.type === 'object') return checkedObject(schema, value, field, problems)
-  if (!conversion && schema.type === 'array') return checkedArray(schema, value, field, problems)
-  if (typeof value === 'string' && isCompared(schema) && !value.isWellFormed()) {
+  if (!conversion && schema.type === 'object') return checkObject(schema, value, field, problems)
+  if (!conversion && schema.type === 'array') return checkArray(schema, value, field, problems)
+  if (typeof value === 'string' && mustBeWellFormed(schema) && !value.isWellFormed()) {
     problems.push({ field, problem: 'expected whole characters, got half of a surrogate pair' })
     return undefined
   }
-  if (fits(schema, value)) {
+  if (matchesSchema(schema, value)) {
     if (!conversion) return value
     const converted = conversion.convert(value as string | number)
     if (converted !== undefined) return converted
   }
-  problems.push({ field, problem: `expected ${conversion?.expected ?? words(schema)}` })
+  problems.push({ field, problem: `expected ${conversion?.expected ?? describeSchema(schema)}` })
   return undefined
 }
 
-function checkedObject(schema: JsonSchema, value: unknown, field: string, problems: Problem[]): unknown {
+function checkObject(schema: JsonSchema, value: unknown, field: string, problems: Problem[]): unknown {
   if (typeof value !== 'object' || value === null || Array.isArray(value)) {
     problems.push({ field, problem: 'expected a JSON object' })
     return undefined
@@ -58,41 +58,41 @@ function checkedObject(schema: JsonSchema, value: unknown, field: string, proble
   for (const key in properties) {
     const property = properties[key] ?? {}
     const own = Object.hasOwn(input, key) ? input[key] : undefined
-    if (own !== undefined) out[key] = checked(property, own, at(key), problems)
+    if (own !== undefined) out[key] = checkValue(property, own, at(key), problems)
     else if (property.default !== undefined) out[key] = structuredClone(property.default)
     else if (schema.required?.includes(key))
       problems.push({
         field: at(key),
-        problem: `missing; expected ${conversionOf(property)?.expected ?? words(property)}`,
+        problem: `missing; expected ${conversionOf(property)?.expected ?? describeSchema(property)}`,
       })
   }
   for (const key of Object.keys(input)) {
     if (Object.hasOwn(properties, key)) continue
     const additional = schema.additionalProperties
     if (additional === false)
-      problems.push({ field: at(shownKey(key)), problem: `unknown; ${allowed(properties)}` })
+      problems.push({ field: at(formatKey(key)), problem: `unknown; ${describeKeys(properties)}` })
     else if (typeof additional === 'object')
-      out[key] = checked(additional, input[key], at(shownKey(key)), problems)
+      out[key] = checkValue(additional, input[key], at(formatKey(key)), problems)
   }
   return out
 }
 
-function checkedArray(schema: JsonSchema, value: unknown, field: string, problems: Problem[]): unknown {
+function checkArray(schema: JsonSchema, value: unknown, field: string, problems: Problem[]): unknown {
   if (
     !Array.isArray(value) ||
     value.length < (schema.minItems ?? 0) ||
     value.length > (schema.maxItems ?? Number.POSITIVE_INFINITY)
   ) {
-    problems.push({ field, problem: `expected ${words(schema)}` })
+    problems.push({ field, problem: `expected ${describeSchema(schema)}` })
     return undefined
   }
-  return value.map((entry, index) => checked(schema.items ?? {}, entry, `${field}[${index}]`, problems))
+  return value.map((entry, index) => checkValue(schema.items ?? {}, entry, `${field}[${index}]`, problems))
 }
 
 const flags: Readonly<Record<string, boolean>> = { true: true, 1: true, false: false, 0: false }
 
 /** Converts the string values of a query, a path or a form to the types in the schema of the object. */
-export const spelled = (
+export const coerceStrings = (
   { properties }: Pick<JsonSchema, 'properties'>,
   fields: Readonly<Record<string, unknown>>,
 ) =>
@@ -107,12 +107,12 @@ export const spelled = (
   )
 
 /** Formats an unknown key for an error: at most 40 characters, on one line. */
-const shownKey = (key: string): string =>
+const formatKey = (key: string): string =>
   JSON.stringify(key.length > 40 ? `${key.slice(0, 40)}…` : key)
     .slice(1, -1)
     .replaceAll('\\"', '"')
 
-function allowed(properties: Record<string, JsonSchema>): string {
+function describeKeys(properties: Record<string, JsonSchema>): string {
   const names = Object.keys(properties)
   return names.length === 0 ? 'expected no arguments' : `expected one of ${names.join(', ')}`
 }
@@ -122,11 +122,11 @@ function allowed(properties: Record<string, JsonSchema>): string {
  * are compared and stored as UTF-8, where all lone surrogates become equal. A text without a bound is only
  * sent.
  */
-const isCompared = ({ maxLength, pattern }: JsonSchema): boolean =>
+const mustBeWellFormed = ({ maxLength, pattern }: JsonSchema): boolean =>
   maxLength !== undefined || pattern !== undefined
 
-function fits(schema: JsonSchema, value: unknown): boolean {
-  if (schema.anyOf) return schema.anyOf.some(option => fits(option, value))
+function matchesSchema(schema: JsonSchema, value: unknown): boolean {
+  if (schema.anyOf) return schema.anyOf.some(option => matchesSchema(option, value))
   if (schema.enum && !schema.enum.includes(value)) return false
   if ('const' in schema && schema.const !== value) return false
   switch (schema.type) {
@@ -162,13 +162,13 @@ function fits(schema: JsonSchema, value: unknown): boolean {
 }
 
 /** Describes what a schema expects, such as `an integer from 1 to 1000`. */
-export function words(schema: JsonSchema): string {
-  if (schema.anyOf) return schema.anyOf.map(words).join(' or ')
+export function describeSchema(schema: JsonSchema): string {
+  if (schema.anyOf) return schema.anyOf.map(describeSchema).join(' or ')
   if (schema.enum) return `one of ${schema.enum.join(', ')}`
   if ('const' in schema) return JSON.stringify(schema.const)
   switch (schema.type) {
     case 'string': {
-      // A schema made by `Shaped` has its own description; a regular expression is not readable.
+      // A schema made by `PatternString` has its own description; a regular expression is not readable.
       if (schema.pattern !== undefined) return 'a string of a certain form'
       if (schema.maxLength !== undefined)
         return `a string of ${schema.minLength ?? 0} to ${schema.maxLength} characters`
@@ -195,7 +195,7 @@ export function words(schema: JsonSchema): string {
   }
 }
 
-const known = new Set(
+const knownKeywords = new Set(
   'type description default enum const minimum maximum minLength maxLength pattern items minItems maxItems properties required additionalProperties anyOf examples title'.split(
     ' ',
   ),
@@ -208,7 +208,7 @@ const known = new Set(
  */
 export function checkVocabulary(schema: JsonSchema, where: string): void {
   for (const key of Object.keys(schema)) {
-    if (!known.has(key)) throw new Error(`${where}: the keyword ${key} is not understood by parse`)
+    if (!knownKeywords.has(key)) throw new Error(`${where}: the keyword ${key} is not understood by parse`)
   }
   for (const [name, property] of Object.entries(schema.properties ?? {}))
     checkVocabulary(property, `${where}.${name}`)

@@ -6,13 +6,13 @@ import { Type } from '@sinclair/typebox'
 import type { Message } from '../model/message.ts'
 import type { Receiving } from '../model/session.ts'
 import { between, closed, flag, optional } from '../model/shapes.ts'
-import { knownSession } from './history.ts'
-import { operation } from './operation.ts'
+import { resolveSessionName } from './history.ts'
+import { defineOperation } from './operation.ts'
 import { Consumer, recv } from './recv.ts'
 
 const { after, session } = recv.input.properties
 
-export const beginReading = operation({
+export const beginReading = defineOperation({
   name: 'begin_reading',
   title: 'Give a consumer its position',
   effect: 'write',
@@ -33,7 +33,7 @@ export interface InboxState extends Receiving {
   readonly waiting: number
 }
 
-export const describeInbox = operation({
+export const describeInbox = defineOperation({
   name: 'describe_inbox',
   title: 'State of the inbox',
   effect: 'read',
@@ -49,8 +49,8 @@ export const describeInbox = operation({
   output: Type.Unsafe<InboxState>({ type: 'object' }),
   errors: ['session_not_found', 'store_unavailable'],
   async run({ accounts, inbox }, { consumer = 'default', after, session, count }) {
-    const waiting = count ? await inbox.waiting({ consumer, after, session }, count) : 0
-    return { ...(await accounts.receiving(session)), waiting }
+    const waiting = count ? await inbox.countWaiting({ consumer, after, session }, count) : 0
+    return { ...(await accounts.getReceiving(session)), waiting }
   },
 })
 
@@ -62,7 +62,7 @@ export interface FollowedMessages {
   follow(signal: AbortSignal): AsyncGenerator<Message, void, void>
 }
 
-export const followMessages = operation({
+export const followMessages = defineOperation({
   name: 'follow_messages',
   title: 'Follow the received messages',
   effect: 'write',
@@ -79,8 +79,8 @@ export const followMessages = operation({
   errors: ['session_not_found', 'store_unavailable'],
   async run(gateway, { consumer, after, known = false, session: name }): Promise<FollowedMessages> {
     const { inbox } = gateway
-    const session = name && known ? await knownSession(gateway, name) : name
-    const from = consumer === undefined ? (after ?? (await inbox.end())) : undefined
+    const session = name && known ? await resolveSessionName(gateway, name) : name
+    const from = consumer === undefined ? (after ?? (await inbox.getHead())) : undefined
     return { from, follow: signal => inbox.follow({ consumer, from, session }, signal) }
   },
 })

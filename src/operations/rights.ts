@@ -29,14 +29,14 @@ export const rights = [
 export type Right = (typeof rights)[number]
 
 /** Rights of every caller: read the health of the service, and open signed links. */
-const ofAnybody: readonly Right[] = ['health', 'shared']
+const anonymousRights: readonly Right[] = ['health', 'shared']
 
 /**
  * Rights of an agent on stdio: the tools, and the list of users. Names, marks, approvals and webhooks are for
  * people.
  */
-const ofAgents: readonly Right[] = [
-  ...ofAnybody,
+const agentRights: readonly Right[] = [
+  ...anonymousRights,
   'tools',
   'recv',
   'send',
@@ -53,10 +53,10 @@ const ofAgents: readonly Right[] = [
 const grants: Readonly<Record<PrincipalKind, ReadonlySet<Right>>> = {
   owner: new Set(rights),
   panel: new Set(rights),
-  stdio: new Set(ofAgents),
+  stdio: new Set(agentRights),
   webhook: new Set(['send']),
-  open: new Set(ofAnybody),
+  open: new Set(anonymousRights),
 }
 
 /** Returns whether callers of this kind have the right. */
-export const holds = (kind: PrincipalKind, right: Right): boolean => grants[kind].has(right)
+export const hasRight = (kind: PrincipalKind, right: Right): boolean => grants[kind].has(right)

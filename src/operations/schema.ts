@@ -13,7 +13,7 @@ import {
   type TUnsafe,
   Type,
 } from '@sinclair/typebox'
-import { type EventStart, eventStart } from '../model/webhook.ts'
+import { type EventStart, parseEventStart } from '../model/webhook.ts'
 
 /** Plain JSON Schema, without symbols and functions. OpenAPI and MCP get this. */
 export type JsonSchema = {
@@ -60,17 +60,17 @@ declare const given: unique symbol
 /**
  * A schema whose callers may write a value as `Given`, and whose operation gets it as `Seen`. Only for types.
  */
-export type Spelled<Seen, Given> = TUnsafe<Seen> & { readonly [given]?: Given }
+export type LenientSchema<Seen, Given> = TUnsafe<Seen> & { readonly [given]?: Given }
 
 /** Type of the values that a caller may pass for a schema. `Static` is the type that the operation gets. */
-export type Given<S extends TSchema> =
-  S extends Spelled<unknown, infer G> ? (unknown extends G ? Static<S> : G) : Static<S>
+export type CallerValue<S extends TSchema> =
+  S extends LenientSchema<unknown, infer G> ? (unknown extends G ? Static<S> : G) : Static<S>
 
 /** Type of the input that a caller may pass to an operation. */
-export type GivenInput<S extends TSchema> =
+export type CallerInput<S extends TSchema> =
   S extends TObject<infer P>
-    ? { [K in keyof P as P[K] extends TOptional<TSchema> ? never : K]: Given<P[K]> } & {
-        [K in keyof P as P[K] extends TOptional<TSchema> ? K : never]?: Given<P[K]>
+    ? { [K in keyof P as P[K] extends TOptional<TSchema> ? never : K]: CallerValue<P[K]> } & {
+        [K in keyof P as P[K] extends TOptional<TSchema> ? K : never]?: CallerValue<P[K]>
       }
     : Static<S>
 
@@ -81,7 +81,12 @@ interface Options {
 }
 
 /** A string with a pattern. @param expected description of the pattern for errors, in words */
-export const Shaped = (pattern: string, expected: string, description: string, options: Options = {}) =>
+export const PatternString = (
+  pattern: string,
+  expected: string,
+  description: string,
+  options: Options = {},
+) =>
   Type.Unsafe<string>({
     type: 'string',
     pattern,
@@ -90,7 +95,7 @@ export const Shaped = (pattern: string, expected: string, description: string, o
     [conversion]: { expected, convert: value => value } satisfies Conversion,
   })
 
-const asId: Conversion = {
+const idConversion: Conversion = {
   expected: 'an id: a string, or an integer of at most 2^53',
   // A larger number has already lost its last digits in JSON; only a string keeps them.
   convert: value =>
@@ -100,15 +105,15 @@ const asId: Conversion = {
 /**
  * An id: a string. A caller may also write an integer of at most 2^53; larger ids of WeChat must be strings.
  */
-export const Id = (description: string, options: Options = {}): Spelled<string, string | number> =>
+export const Id = (description: string, options: Options = {}): LenientSchema<string, string | number> =>
   Type.Unsafe<string>({
     anyOf: [{ type: 'string', minLength: 1, maxLength: 512 }, { type: 'integer' }],
     description,
     ...options,
-    [conversion]: asId,
+    [conversion]: idConversion,
   })
 
-const asRowId: Conversion = {
+const rowIdConversion: Conversion = {
   expected: 'a row id: an integer of at least 0',
   convert: value => {
     const id = typeof value === 'string' && /^\d{1,16}$/.test(value) ? Number(value) : value
@@ -117,7 +122,7 @@ const asRowId: Conversion = {
 }
 
 /** A row id of the message log: an integer. A caller may also write it as a string. */
-export const RowId = (description: string, options: Options = {}): Spelled<number, number | string> =>
+export const RowId = (description: string, options: Options = {}): LenientSchema<number, number | string> =>
   Type.Unsafe<number>({
     anyOf: [
       { type: 'integer', minimum: 0 },
@@ -125,27 +130,27 @@ export const RowId = (description: string, options: Options = {}): Spelled<numbe
     ],
     description,
     ...options,
-    [conversion]: asRowId,
+    [conversion]: rowIdConversion,
   })
 
 /** Maximum of `offset`: matches are counted up to this number. */
-const mostSkipped = 10_000
+const maxOffset = 10_000
 
 /** Number of matches to skip before a page. */
 export const Offset = (description: string) =>
   Type.Unsafe<number>({
     type: 'integer',
     minimum: 0,
-    maximum: mostSkipped,
+    maximum: maxOffset,
     default: 0,
     description,
     [conversion]: {
-      expected: `an integer of 0 to ${mostSkipped}; for more, use before with the next_before of the previous page`,
+      expected: `an integer of 0 to ${maxOffset}; for more, use before with the next_before of the previous page`,
       convert: value => value,
     } satisfies Conversion,
   })
 
-const asTime: Conversion = {
+const timeConversion: Conversion = {
   expected:
     'a time: integer Unix milliseconds, or ISO 8601 such as 2026-01-31T08:00:00+08:00 (no zone = UTC); 1h and yesterday work only on the command line',
   convert: value =>
@@ -157,25 +162,25 @@ const asTime: Conversion = {
 }
 
 /** A time: integer Unix milliseconds, or ISO 8601, in which no zone means UTC. */
-export const Time = (description: string, options: Options = {}): Spelled<number, number | string> =>
+export const Time = (description: string, options: Options = {}): LenientSchema<number, number | string> =>
   Type.Unsafe<number>({
     anyOf: [{ type: 'integer' }, { type: 'string', minLength: 4, maxLength: 40 }],
     description,
     ...options,
-    [conversion]: asTime,
+    [conversion]: timeConversion,
   })
 
 /** A position in the event log: the id of an event, or a time same as `Time`. */
-export const EventPlace = (description: string): Spelled<EventStart, string | number> =>
+export const EventPosition = (description: string): LenientSchema<EventStart, string | number> =>
   Type.Unsafe<EventStart>({
     anyOf: [{ type: 'string', minLength: 1, maxLength: 64 }, { type: 'integer' }],
     description,
     examples: ['2026-01-31T08:00:00Z'],
     [conversion]: {
-      expected: `the id of an event, or ${asTime.expected}`,
+      expected: `the id of an event, or ${timeConversion.expected}`,
       convert(value) {
-        const time = asTime.convert(value)
-        return eventStart(String(value), typeof time === 'number' ? time : undefined)
+        const time = timeConversion.convert(value)
+        return parseEventStart(String(value), typeof time === 'number' ? time : undefined)
       },
     } satisfies Conversion,
   })

@@ -1,30 +1,30 @@
 import { type Static, Type } from '@sinclair/typebox'
 import type { Unanswered } from '../model/call.ts'
-import { invalid, type Problem, renamed, SvcError } from '../model/error.ts'
+import { invalidArguments, type Problem, SvcError, withFieldNames } from '../model/error.ts'
 import { MediaContent, type MediaKind, SendResult } from '../model/message.ts'
 import { bounded, closed, flag, oneOf, optional, text } from '../model/shapes.ts'
 import type { SendRequest } from '../send/plan.ts'
 import { textLimitBytes } from '../send/split.ts'
 import { exampleUser } from './example-values.ts'
-import { defineTool, operation } from './operation.ts'
-import { Shaped } from './schema.ts'
+import { defineOperation, defineTool } from './operation.ts'
+import { PatternString } from './schema.ts'
 
-const splitting = `Above ${textLimitBytes / 1024} KiB of UTF-8 it is split into the fewest messages.`
+const splitNote = `Above ${textLimitBytes / 1024} KiB of UTF-8 it is split into the fewest messages.`
 
-const path = (what: string) => optional(bounded(4096, `Path of ${what} on the machine of the service.`))
+const pathOf = (what: string) => optional(bounded(4096, `Path of ${what} on the machine of the service.`))
 
 export const SendInput = closed({
-  to: Shaped(
+  to: PatternString(
     '^([^@]+|[^\\s@]+@[^\\s@]+)$',
     'a user id like <user>@<domain>, or the name of a user',
     'User id: copy `from_user` of a message that recv returned. Or the name that people gave to the user (`user_name`). The user in the example does not exist.',
     { maxLength: 512, examples: [exampleUser] },
   ),
-  text: optional(text(`Text to send. ${splitting}`)),
-  image_path: path('an image'),
-  voice_path: path('an audio file (it arrives as a file)'),
-  file_path: path('any file'),
-  video_path: path('a video'),
+  text: optional(text(`Text to send. ${splitNote}`)),
+  image_path: pathOf('an image'),
+  voice_path: pathOf('an audio file (it arrives as a file)'),
+  file_path: pathOf('any file'),
+  video_path: pathOf('a video'),
   file_name: optional(
     bounded(
       255,
@@ -64,9 +64,9 @@ export const SendInput = closed({
   ),
 })
 
-export type Outgoing = Static<typeof SendInput>
+export type SendArguments = Static<typeof SendInput>
 
-const dataMaxBytes = 16 * 1024 * 1024
+const maxDataBytes = 16 * 1024 * 1024
 
 /**
  * Returns the media of an input in the order of sending: the path arguments (as in WeiLink), then `media`.
@@ -74,7 +74,7 @@ const dataMaxBytes = 16 * 1024 * 1024
  * @throws SvcError `invalid_arguments` for a media entry without exactly one source, or a name without a
  *   file; `payload_too_large` for base64 of more than 16 MiB
  */
-function mediaOf(input: Outgoing): MediaContent[] {
+function mediaOf(input: SendArguments): MediaContent[] {
   const problems: Problem[] = []
   const paths: MediaContent[] = []
   for (const kind of ['image', 'voice', 'file', 'video'] satisfies MediaKind[]) {
@@ -98,7 +98,7 @@ function mediaOf(input: Outgoing): MediaContent[] {
         field: `media[${index}]`,
         problem: 'expected exactly one of path, url, data, upload_id',
       })
-    if (data !== undefined && (data.length / 4) * 3 - 2 > dataMaxBytes)
+    if (data !== undefined && (data.length / 4) * 3 - 2 > maxDataBytes)
       throw new SvcError('payload_too_large', 'expected at most 16 MiB of base64', {
         field: `media[${index}].data`,
         next: { action: 'upload' },
@@ -107,7 +107,7 @@ function mediaOf(input: Outgoing): MediaContent[] {
   const all = [...paths, ...media]
   if (all.length === 0 && !input.text && !input.typing)
     problems.push({ field: 'text', problem: 'expected text, media, or both; there is nothing to send' })
-  if (problems.length > 0) throw invalid(problems)
+  if (problems.length > 0) throw invalidArguments(problems)
   return all
 }
 
@@ -154,7 +154,7 @@ WeChat allows a bot only to answer: the user must have written first, the answer
     names: { to: 'user', image_path: 'image', voice_path: 'voice', file_path: 'file', video_path: 'video' },
     help: {
       to: 'User id, as recv, history and users show it, or the name that svc users name gave to the user.',
-      text: `Text to send; - reads it from stdin. ${splitting}`,
+      text: `Text to send; - reads it from stdin. ${splitNote}`,
       image_path: 'Path of an image. This and the next three may be given several times; the order is kept.',
       voice_path: 'Path of an audio file, which arrives as a file.',
       file_path: 'Path of any file.',
@@ -239,14 +239,14 @@ WeChat allows a bot only to answer: the user must have written first, the answer
   // 16 MiB as base64, and the other arguments.
   maxBodyBytes: 24 * 1024 * 1024,
   run: async ({ sender }, input, call) => {
-    const result = await asGiven(input, request => sender.send(request, call), call.unanswered)
+    const result = await withInputFields(input, request => sender.send(request, call), call.unanswered)
     return result.waits_for === 'approval' && call.unanswered
       ? { ...result, answer: call.unanswered }
       : result
   },
 })
 
-export const foreseeSend = operation({
+export const foreseeSend = defineOperation({
   name: 'foresee_send',
   title: 'Check what would be sent',
   effect: 'read',
@@ -258,15 +258,15 @@ export const foreseeSend = operation({
   errors: send.errors,
   maxBodyBytes: send.maxBodyBytes,
   check: input => void mediaOf(input),
-  run: ({ sender }, input, call) => asGiven(input, request => sender.foresee(request, call)),
+  run: ({ sender }, input, call) => withInputFields(input, request => sender.foresee(request, call)),
 })
 
 /**
  * Runs `work` with the request of an input. Its errors name the fields of the input, not those of the
  * request.
  */
-async function asGiven<T>(
-  input: Outgoing,
+async function withInputFields<T>(
+  input: SendArguments,
   work: (request: SendRequest) => Promise<T>,
   approval?: Unanswered,
 ): Promise<T> {
@@ -284,7 +284,7 @@ async function asGiven<T>(
       ...(idempotency_key !== undefined && { idempotency_key }),
     })
   } catch (error) {
-    throw withGivenFields(error, media, input.media?.length ?? 0)
+    throw renameToInputFields(error, media, input.media?.length ?? 0)
   }
 }
 
@@ -293,10 +293,10 @@ async function asGiven<T>(
  *
  * @param listed number of entries in `media` of the input
  */
-function withGivenFields(error: unknown, media: readonly MediaContent[], listed: number): unknown {
+function renameToInputFields(error: unknown, media: readonly MediaContent[], listed: number): unknown {
   if (!(error instanceof SvcError)) return error
   const paths = media.length - listed
-  return renamed(error, ({ field, problem }) => ({
+  return withFieldNames(error, ({ field, problem }) => ({
     field: field.replace(/^media\[(\d+)\](\.path)?/, (_all, index: string, path = '') =>
       Number(index) < paths ? `${media[Number(index)]?.kind}_path` : `media[${Number(index) - paths}]${path}`,
     ),

@@ -3,10 +3,10 @@ import { Type } from '@sinclair/typebox'
 import { Health } from '../gateway/health.ts'
 import { errorCodes } from '../model/error.ts'
 import { closed, oneOf, text } from '../model/shapes.ts'
-import { describedFor, operation } from './operation.ts'
+import { defineOperation, describeFor } from './operation.ts'
 import { tools } from './tools.ts'
 
-export const health = operation({
+export const health = defineOperation({
   name: 'health',
   title: 'Health',
   effect: 'read',
@@ -15,16 +15,16 @@ export const health = operation({
   input: closed({}),
   output: Health,
   rest: {
-    place: 'GET /healthz',
+    route: 'GET /healthz',
     tag: 'service',
-    open: true,
+    isPublic: true,
     // 503 makes supervisors restart the service. That does not help with an expired account, so it stays 200.
     otherStatus: { status: 503, when: ({ store }) => store !== 'ok' },
   },
   run: gateway => gateway.health(),
 })
 
-export const metrics = operation({
+export const metrics = defineOperation({
   name: 'metrics',
   title: 'Metrics for Prometheus',
   effect: 'read',
@@ -33,13 +33,13 @@ export const metrics = operation({
     'Counters of the service since its start, and its current state, as text in the Prometheus format.',
   input: closed({}),
   output: Type.String(),
-  rest: { place: 'GET /metrics', tag: 'service', hidden: true, answers: 'prometheus' },
+  rest: { route: 'GET /metrics', tag: 'service', isHidden: true, answerKind: 'prometheus' },
   run: ({ metrics }) => metrics.text(),
 })
 
 const JsonSchemaObject = Type.Unsafe<object>({ type: 'object', description: 'JSON Schema.' })
 
-export const listTools = operation({
+export const listTools = defineOperation({
   name: 'list_tools',
   title: 'List the tools',
   effect: 'read',
@@ -58,13 +58,13 @@ export const listTools = operation({
     }),
     { description: 'The tools, in the order of the docs.' },
   ),
-  rest: { place: 'GET /tools', tag: 'service' },
+  rest: { route: 'GET /tools', tag: 'service' },
   run: async () =>
     tools.map(tool => ({
       name: tool.name,
-      description: describedFor(tool, 'remote'),
+      description: describeFor(tool, 'remote'),
       effect: tool.effect,
-      path: tool.rest.place.slice('POST '.length),
+      path: tool.rest.route.slice('POST '.length),
       input_schema: tool.inputSchema,
       output_schema: tool.outputSchema,
       errors: [...tool.errors],

@@ -2,10 +2,10 @@
 import { Type } from '@sinclair/typebox'
 import { ServiceFacts } from '../model/service.ts'
 import { closed, flag, integer, oneOf, optional } from '../model/shapes.ts'
-import { operation } from './operation.ts'
+import { defineOperation } from './operation.ts'
 
 /** Only for the panel: only its calls contain the facts of the service. */
-export const status = operation({
+export const status = defineOperation({
   name: 'status',
   title: 'State of the service',
   effect: 'read',

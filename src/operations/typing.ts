@@ -1,13 +1,13 @@
 import { SendResult } from '../model/message.ts'
 import { bounded, closed, flag, optional } from '../model/shapes.ts'
-import { operation } from './operation.ts'
+import { defineOperation } from './operation.ts'
 import { SendInput, send } from './send.ts'
 
 /**
  * Only for the command line. Other doors have the argument `typing` of `send`, which cannot end the sign
  * early.
  */
-export const showTyping = operation({
+export const showTyping = defineOperation({
   name: 'show_typing',
   title: 'Show a user that the bot is typing',
   effect: 'write',

@@ -11,8 +11,8 @@
  * every field.
  */
 import type { Message, MessageItem } from '../model/message.ts'
-import { numbered, seen } from '../platform/escape-controls.ts'
-import { localTime } from '../platform/format.ts'
+import { escapeControls, toEscape } from '../platform/escape-controls.ts'
+import { formatLocalTime } from '../platform/format.ts'
 import { randomBytes } from '../platform/lazy-crypto.ts'
 
 export type Format = 'concise' | 'full'
@@ -41,12 +41,12 @@ export interface UntrustedOptions {
   boundary?: string
 }
 
-const usualTextLength = 4000
-const usualTotalLength = 40_000
+const defaultTextLength = 4000
+const defaultTotalLength = 40_000
 /** Maximum length of ids, names and types, in characters. */
 const nameLength = 120
 /** Maximum number of items of one message that are listed. */
-const mostMedia = 10
+const maxMedia = 10
 /** Maximum length of the lines around the messages: those of this file, and those that an answer adds. */
 const frameLength = 1000
 /** Maximum length of the line that says that a text is cut. */
@@ -55,13 +55,13 @@ const cutLength = 130
 const shortestCut = 100
 
 /** Formats the messages in this order, between two lines with the boundary. Returns '' if there are none. */
-export function untrustedText(messages: readonly Message[], options: UntrustedOptions = {}): string {
+export function formatUntrusted(messages: readonly Message[], options: UntrustedOptions = {}): string {
   if (messages.length === 0) return ''
   const boundary = options.boundary ?? randomBytes(12).toString('hex')
   const heading =
     options.heading ?? `${messages.length} new WeChat message${messages.length === 1 ? '' : 's'}.`
   const aliases = aliasesOf(messages)
-  const format = teller(options.format, aliases)
+  const format = createFormatter(options.format, aliases)
   const parts = messages.flatMap((message, index) =>
     format(message, index === 0 ? options.textFrom : undefined),
   )
@@ -70,20 +70,20 @@ export function untrustedText(messages: readonly Message[], options: UntrustedOp
     `<wechat-messages boundary="${boundary}">`,
     ...(options.format === 'full' ? [] : [...aliases.values()].map(({ line }) => line)),
   ]
-  const closing = [`</wechat-messages boundary="${boundary}">`, ...howTo(messages, options.tools)]
+  const closing = [`</wechat-messages boundary="${boundary}">`, ...instructionsFor(messages, options.tools)]
   const lines = parts.filter(part => typeof part === 'string')
-  const texts = parts.filter(part => typeof part !== 'string').map(shownLength)
+  const texts = parts.filter(part => typeof part !== 'string').map(markedLength)
   const cap = capOf(texts, [...opening, ...lines, ...closing], options)
   return [
     ...opening,
-    ...parts.map(part => (typeof part === 'string' ? part : cut(part, cap))),
+    ...parts.map(part => (typeof part === 'string' ? part : cutToFit(part, cap))),
     ...closing,
   ].join('\n')
 }
 
 /** Returns the length to which each text is cut. @param lines the lines that are not texts */
 function capOf(texts: readonly number[], lines: readonly string[], options: UntrustedOptions): number {
-  const { maxLength, maxTextLength = usualTextLength, maxTotalLength = usualTotalLength } = options
+  const { maxLength, maxTextLength = defaultTextLength, maxTotalLength = defaultTotalLength } = options
   if (maxLength === undefined) return Math.min(maxTextLength, evenCap(texts, maxTotalLength))
   const total = lines.reduce((left, line) => left - lineLength(line), maxLength - 2 * texts.length)
   if (texts.reduce((sum, length) => sum + length, 0) <= total) return Number.POSITIVE_INFINITY
@@ -101,19 +101,19 @@ const lineLength = (line: string) => jsonLength(line) + 2
 
 /**
  * Returns a function that says for one message after the other whether it still fits into an answer of
- * `maxChars`, as `jsonLength` counts them. The first message always fits, since `untrustedText` cuts it.
+ * `maxChars`, as `jsonLength` counts them. The first message always fits, since `formatUntrusted` cuts it.
  */
-export function roomFor(
+export function createMessageBudget(
   maxChars: number,
   format: Format,
-  pictured?: PicturedAnswer,
+  pictured?: PictureLimits,
 ): (message: Message) => boolean {
   let left = Math.max(shortestCut, maxChars - frameLength)
   /** How many characters less an answer with pictures may have. */
   const reserved = Math.max(0, maxChars - (pictured?.maxChars ?? maxChars))
   let pictures = 0
   const users = new Set<string>()
-  const partsOf = teller(format, new Map())
+  const partsOf = createFormatter(format, new Map())
   return message => {
     const isFirst = users.size === 0
     const isNew = !users.has(keyOf(message))
@@ -123,21 +123,21 @@ export function roomFor(
       message.text.length > left && !isFirst
         ? Number.POSITIVE_INFINITY
         : partsOf(message).reduce(
-            (sum, part) => sum + (typeof part === 'string' ? lineLength(part) : shownLength(part) + 2),
+            (sum, part) => sum + (typeof part === 'string' ? lineLength(part) : markedLength(part) + 2),
             0,
           )
-    left -= length + (isNew && format === 'concise' ? lineLength(aliasLine(personOf(message))) : 0)
+    left -= length + (isNew && format === 'concise' ? lineLength(formatAlias(personOf(message))) : 0)
     pictures += pictured?.picturesOf(message) ?? 0
-    const isTooMuch = pictures > 0 && (left < reserved || pictures > (pictured?.mostPictures ?? 0))
+    const isTooMuch = pictures > 0 && (left < reserved || pictures > (pictured?.maxPictures ?? 0))
     return isFirst || (left >= 0 && !isTooMuch)
   }
 }
 
 /** Limits of an answer with pictures. */
-export interface PicturedAnswer {
+export interface PictureLimits {
   /** Maximum length of the text of an answer with pictures. */
   readonly maxChars: number
-  readonly mostPictures: number
+  readonly maxPictures: number
   /** Returns the number of pictures of a message. */
   picturesOf(message: Message): number
 }
@@ -175,12 +175,12 @@ const personOf = (message: Message): Person => ({
  */
 const aliasOf = (person: Person): string =>
   person.name === undefined
-    ? name(person.user_id.replace(/@.*$/s, '').slice(-6))
-    : JSON.stringify(seen(person.name))
+    ? formatName(person.user_id.replace(/@.*$/s, '').slice(-6))
+    : JSON.stringify(escapeControls(person.name))
 
 /** Formats the line that says whom an alias stands for. */
-export const aliasLine = (person: Person, alias = aliasOf(person)): string =>
-  `${alias} is ${name(person.user_id)}, session ${name(person.session)}`
+export const formatAlias = (person: Person, alias = aliasOf(person)): string =>
+  `${alias} is ${formatName(person.user_id)}, session ${formatName(person.session)}`
 
 /**
  * Returns the aliases of the users, by `keyOf`. If two users have the same alias, the session is added, or
@@ -188,7 +188,7 @@ export const aliasLine = (person: Person, alias = aliasOf(person)): string =>
  */
 function aliasesOf(messages: readonly Message[]): Map<string, Alias> {
   const people = new Map(messages.map(message => [keyOf(message), personOf(message)]))
-  const longer = (person: Person) => `${aliasOf(person)} of ${name(person.session)}`
+  const longer = (person: Person) => `${aliasOf(person)} of ${formatName(person.session)}`
   const formats = [aliasOf, longer].map(format => ({
     format,
     counts: countsOf([...people.values()].map(format)),
@@ -196,8 +196,8 @@ function aliasesOf(messages: readonly Message[]): Map<string, Alias> {
   return new Map(
     [...people].map(([key, person]) => {
       const unique = formats.find(({ format, counts }) => counts.get(format(person)) === 1)
-      const alias = unique?.format(person) ?? name(person.user_id)
-      return [key, { alias, line: aliasLine(person, alias) }]
+      const alias = unique?.format(person) ?? formatName(person.user_id)
+      return [key, { alias, line: formatAlias(person, alias) }]
     }),
   )
 }
@@ -213,22 +213,22 @@ function countsOf(texts: readonly string[]): Map<string, number> {
  * Returns a function that formats one message after the other as parts. The concise format writes each day
  * once.
  */
-function teller(format: Format | undefined, aliases: ReadonlyMap<string, Alias>) {
+function createFormatter(format: Format | undefined, aliases: ReadonlyMap<string, Alias>) {
   let day = ''
   return (message: Message, textFrom = 0): Part[] => {
     if (format === 'full')
       return [`[${message.id}] ${fieldsOf(message)}`, ...contentOf(message, textFrom, true)]
-    const at = localTime(message.timestamp)
+    const at = formatLocalTime(message.timestamp)
     const [date, time, offset] = [at.slice(0, 10), at.slice(11, 16), at.slice(19)]
     const isNewDay = `${date}${offset}` !== day
     day = `${date}${offset}`
     const alias = aliases.get(keyOf(message))?.alias ?? aliasOf(personOf(message))
     const facts = [
       `${message.direction === 'received' ? alias : `bot to ${alias}`} ${time}`,
-      ...(message.group_id === undefined ? [] : [`group ${name(message.group_id)}`]),
+      ...(message.group_id === undefined ? [] : [`group ${formatName(message.group_id)}`]),
       ...(message.status === undefined ? [] : [message.status]),
       ...(message.sent_with === undefined ? [] : ['sent together with another message']),
-      ...(message.reason === undefined ? [] : [seen(message.reason.slice(0, nameLength))]),
+      ...(message.reason === undefined ? [] : [escapeControls(message.reason.slice(0, nameLength))]),
       ...(message.redelivered ? ['shown before: you may have seen it'] : []),
     ]
     return [
@@ -242,7 +242,7 @@ function teller(format: Format | undefined, aliases: ReadonlyMap<string, Alias>)
 /** Formats the quoted message, the text and the media of a message. */
 function contentOf(message: Message, textFrom: number, isFull: boolean): Part[] {
   const quote = message.ref_msg
-  const quoted = quote?.message_id === undefined ? 'a message' : `message_id ${name(quote.message_id)}`
+  const quoted = quote?.message_id === undefined ? 'a message' : `message_id ${formatName(quote.message_id)}`
   const media = message.items.filter(item => item.kind !== 'TEXT')
   const fetchable = message.items.filter(item => item.has_media)
   const words = (text: string, mark: string): Part => ({
@@ -256,9 +256,11 @@ function contentOf(message: Message, textFrom: number, isFull: boolean): Part[] 
     const index = fetchable.indexOf(item)
     const facts = [
       item.kind === 'UNKNOWN' ? 'unknown kind' : item.kind.toLowerCase(),
-      ...(item.file_name === undefined ? [] : [JSON.stringify(seen(item.file_name.slice(0, nameLength)))]),
+      ...(item.file_name === undefined
+        ? []
+        : [JSON.stringify(escapeControls(item.file_name.slice(0, nameLength)))]),
       ...(item.size === undefined ? [] : [`${item.size} bytes`]),
-      ...(index < 0 ? [] : [`item ${index} of message_id ${name(message.message_id)} for download`]),
+      ...(index < 0 ? [] : [`item ${index} of message_id ${formatName(message.message_id)} for download`]),
       ...(isFull ? [fieldsOf(item, ['kind', 'file_name', 'size', 'has_media'])].filter(Boolean) : []),
       ...(item.transcript ? ['in words, by WeChat:'] : []),
     ]
@@ -270,8 +272,8 @@ function contentOf(message: Message, textFrom: number, isFull: boolean): Part[] 
     ...(message.text === ''
       ? []
       : [{ words: message.text, mark: '> ', from: textFrom, of: message, pageable: true }]),
-    ...media.slice(0, mostMedia).flatMap(mediaParts),
-    ...(media.length > mostMedia ? [`+ ${media.length - mostMedia} more`] : []),
+    ...media.slice(0, maxMedia).flatMap(mediaParts),
+    ...(media.length > maxMedia ? [`+ ${media.length - maxMedia} more`] : []),
   ]
 }
 
@@ -281,35 +283,35 @@ const fieldsOf = (fields: object, without: readonly string[] = ['id']): string =
     .filter(([key, value]) => typeof value !== 'object' && !['text', 'transcript', ...without].includes(key))
     .map(
       ([key, value]) =>
-        `${key} ${typeof value !== 'string' ? value : quotedKeys.has(key) ? JSON.stringify(seen(value)) : name(value)}`,
+        `${key} ${typeof value !== 'string' ? value : quotedKeys.has(key) ? JSON.stringify(escapeControls(value)) : formatName(value)}`,
     )
     .join(', ')
 const quotedKeys = new Set(['reason', 'reason_quote', 'user_name'])
 
 /** Puts the mark before every line of the text, and escapes control characters. */
-const marked = (text: string, mark: string): string =>
+const markLines = (text: string, mark: string): string =>
   text
     .split(/\r\n|[\n\r\v\f\u0085\u2028\u2029]/)
-    .map(line => mark + seen(line))
+    .map(line => mark + escapeControls(line))
     .join('\n')
 
-const shownLength = ({ words, mark, from }: Exclude<Part, string>) =>
-  jsonLength(marked(words.slice(from), mark))
+const markedLength = ({ words, mark, from }: Exclude<Part, string>) =>
+  jsonLength(markLines(words.slice(from), mark))
 
 /**
  * Formats words of a user, cut to at most `cap` characters of JSON, with the marks and escapes. A cut text
  * ends with a line that says how to read on.
  */
-function cut({ words, mark, from, of, pageable }: Exclude<Part, string>, cap: number): string {
+function cutToFit({ words, mark, from, of, pageable }: Exclude<Part, string>, cap: number): string {
   const start = from > 0 ? `(from character ${from} on)\n` : ''
   const rest = words.slice(from)
-  const whole = marked(rest, mark)
+  const whole = markLines(rest, mark)
   if (jsonLength(whole) <= cap) return start + whole
   // Binary search for the most characters that fit. The marked text is never shorter than its characters.
   let [fits, tooMany] = [0, Math.min(rest.length, cap) + 1]
   while (tooMany - fits > 1) {
     const middle = (fits + tooMany) >> 1
-    if (jsonLength(marked(rest.slice(0, middle), mark)) <= cap) fits = middle
+    if (jsonLength(markLines(rest.slice(0, middle), mark)) <= cap) fits = middle
     else tooMany = middle
   }
   // A cut must not split a surrogate pair, and must show at least one character.
@@ -318,11 +320,14 @@ function cut({ words, mark, from, of, pageable }: Exclude<Part, string>, cap: nu
   const how = pageable
     ? `history with before ${of.id + 1}, limit 1, text_from ${from + fits} goes on there`
     : 'history with a larger max_chars shows more'
-  return `${start}${marked(rest.slice(0, fits), mark)}\n(cut here: ${rest.length - fits} more characters; ${how})`
+  return `${start}${markLines(rest.slice(0, fits), mark)}\n(cut here: ${rest.length - fits} more characters; ${how})`
 }
 
 /** Returns the lines that say how to answer and how to get media. */
-function howTo(messages: readonly Message[], tools: readonly string[] = ['send', 'download']): string[] {
+function instructionsFor(
+  messages: readonly Message[],
+  tools: readonly string[] = ['send', 'download'],
+): string[] {
   const received = tools.includes('send') && messages.some(message => message.direction === 'received')
   const media =
     tools.includes('download') && messages.some(message => message.items.some(item => item.has_media))
@@ -340,8 +345,8 @@ function howTo(messages: readonly Message[], tools: readonly string[] = ['send',
  * Formats an id, name or type for a line of svc: shortened, and without characters that end the line or hide
  * in it.
  */
-const name = (text: string) =>
-  seen(text.slice(0, nameLength)).replace(/[\s,]/g, character => numbered(character))
+const formatName = (text: string) =>
+  escapeControls(text.slice(0, nameLength)).replace(/[\s,]/g, character => toEscape(character))
 
 /**
  * Returns the length to which all are cut so that their sum is at most `total`. Infinity if nothing must be

@@ -2,7 +2,7 @@
 import { Type } from '@sinclair/typebox'
 import { KnownUser, NamedUser, NameRequest, UserFilter } from '../model/session.ts'
 import { exampleUser } from './example-values.ts'
-import { operation } from './operation.ts'
+import { defineOperation } from './operation.ts'
 
 const exampleKnown = {
   session: 'default',
@@ -15,7 +15,7 @@ const exampleKnown = {
   window_expires_at: 1767312000000,
 }
 
-export const listUsers = operation({
+export const listUsers = defineOperation({
   name: 'list_users',
   title: 'List the users who may be answered',
   effect: 'read',
@@ -26,7 +26,7 @@ export const listUsers = operation({
   output: Type.Array(KnownUser, { description: 'The users, latest writer first.' }),
   errors: ['session_not_found', 'store_unavailable'],
   examples: [{ summary: 'One user', output: [exampleKnown] }],
-  rest: { place: 'GET /users', tag: 'messages' },
+  rest: { route: 'GET /users', tag: 'messages' },
   cli: {
     path: ['users'],
     summary: 'list the users who have written, and the answers left',
@@ -42,7 +42,7 @@ export const listUsers = operation({
   run: ({ users }, filter) => users.list(filter),
 })
 
-export const nameUser = operation({
+export const nameUser = defineOperation({
   name: 'name_user',
   title: 'Give a user a name',
   effect: 'write',
@@ -53,13 +53,13 @@ export const nameUser = operation({
   output: NamedUser,
   errors: ['not_found', 'session_not_found', 'store_unavailable'],
   examples: [{ summary: 'Named', input: { user_id: exampleUser, name: 'Mum' }, output: exampleKnown }],
-  rest: { place: 'PUT /users/{user_id}/name', tag: 'messages' },
+  rest: { route: 'PUT /users/{user_id}/name', tag: 'messages' },
   cli: {
     path: ['users', 'name'],
     about:
       'Gives a user a name that svc shows instead of the id, and that svc send and svc history accept. A name is unique in its session and contains no "@". It is kept when the session is logged out. Agents can read names but not set them.',
     positionals: ['user_id', 'name'],
-    leftOut: ['name'],
+    optionalPositionals: ['name'],
     short: { session: 's' },
     names: { user_id: 'user' },
     help: {

@@ -12,11 +12,11 @@ import {
   WebhookLogQuery,
 } from '../model/webhook.ts'
 import { WebhookTest } from '../push/webhooks.ts'
-import { type CommandShape, operation } from './operation.ts'
-import { EventPlace } from './schema.ts'
+import { type CommandShape, defineOperation } from './operation.ts'
+import { EventPosition } from './schema.ts'
 
 const id = 'wh_3f1c9a0b2d4e6f80'
-const One = closed({ id: bounded(64, 'The id of a webhook.', { examples: [id] }) })
+const WebhookInput = closed({ id: bounded(64, 'The id of a webhook.', { examples: [id] }) })
 const errors = ['not_found', 'store_unavailable'] as const
 
 const exampleEndpoint = {
@@ -34,7 +34,7 @@ const exampleEndpoint = {
 const exampleAdded = { ...exampleEndpoint, secret: 'whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw' }
 
 /** Returns the command of an operation on one endpoint. @param does what the example does */
-const onOne = (word: string, summary: string, about: string, does: string): CommandShape => ({
+const endpointCommand = (word: string, summary: string, about: string, does: string): CommandShape => ({
   path: ['webhook', word],
   summary,
   about,
@@ -45,7 +45,7 @@ const onOne = (word: string, summary: string, about: string, does: string): Comm
   examples: [[`svc webhook ${word} ${id}`, does]],
 })
 
-export const listWebhooks = operation({
+export const listWebhooks = defineOperation({
   name: 'list_webhooks',
   title: 'List webhooks',
   effect: 'read',
@@ -56,7 +56,7 @@ export const listWebhooks = operation({
   output: Type.Array(WebhookEndpoint),
   errors: ['store_unavailable'],
   examples: [{ summary: 'One endpoint', output: [exampleEndpoint] }],
-  rest: { place: 'GET /webhooks', tag: 'webhooks' },
+  rest: { route: 'GET /webhooks', tag: 'webhooks' },
   cli: {
     path: ['webhook'],
     also: 'list',
@@ -72,7 +72,7 @@ export const listWebhooks = operation({
   run: ({ webhooks }) => webhooks.list(),
 })
 
-export const addWebhook = operation({
+export const addWebhook = defineOperation({
   name: 'add_webhook',
   title: 'Add a webhook',
   effect: 'write',
@@ -93,7 +93,7 @@ export const addWebhook = operation({
       output: exampleAdded,
     },
   ],
-  rest: { place: 'POST /webhooks', tag: 'webhooks' },
+  rest: { route: 'POST /webhooks', tag: 'webhooks' },
   cli: {
     path: ['webhook', 'add'],
     summary: 'deliver events to an address',
@@ -126,18 +126,18 @@ export const addWebhook = operation({
   },
 })
 
-export const getWebhook = operation({
+export const getWebhook = defineOperation({
   name: 'get_webhook',
   title: 'Get a webhook',
   effect: 'read',
   right: 'webhooks',
   description: 'State of an endpoint: whether it works; if not, since when and why.',
-  input: One,
+  input: WebhookInput,
   output: WebhookEndpoint,
   errors,
   examples: [{ summary: 'One endpoint', input: { id }, output: exampleEndpoint }],
-  rest: { place: 'GET /webhooks/{id}', tag: 'webhooks' },
-  cli: onOne(
+  rest: { route: 'GET /webhooks/{id}', tag: 'webhooks' },
+  cli: endpointCommand(
     'show',
     'show whether an endpoint works',
     'Shows an endpoint: its status, the events it gets, how many deliveries succeeded and failed, and why the last one failed.',
@@ -147,14 +147,14 @@ export const getWebhook = operation({
   run: ({ webhooks }, { id }) => webhooks.get(id),
 })
 
-export const webhookLog = operation({
+export const listWebhookDeliveries = defineOperation({
   name: 'webhook_log',
   title: 'List deliveries of a webhook',
   effect: 'read',
   right: 'webhooks',
   description:
     'Lists the last delivery attempts, newest first: 100 that succeeded, 200 that failed, 1000 that svc gave up.',
-  input: closed({ ...One.properties, ...WebhookLogQuery.properties }),
+  input: closed({ ...WebhookInput.properties, ...WebhookLogQuery.properties }),
   output: Type.Array(WebhookDelivery),
   errors,
   examples: [
@@ -183,9 +183,9 @@ export const webhookLog = operation({
       ],
     },
   ],
-  rest: { place: 'GET /webhooks/{id}/log', tag: 'webhooks' },
+  rest: { route: 'GET /webhooks/{id}/log', tag: 'webhooks' },
   cli: {
-    ...onOne(
+    ...endpointCommand(
       'log',
       'list the newest deliveries to an endpoint',
       'Lists the newest deliveries to an endpoint, newest first, with the answer of the receiver. svc keeps the last 100 that succeeded, 200 that failed and 1000 that it gave up.',
@@ -200,21 +200,21 @@ export const webhookLog = operation({
     examples: [[`svc webhook log ${id} --outcome gave_up`, 'Events that svc gave up']],
   },
   library: { positionals: ['id'] },
-  run: ({ webhooks }, { id, ...query }) => webhooks.log(id, query),
+  run: ({ webhooks }, { id, ...query }) => webhooks.listAttempts(id, query),
 })
 
-export const removeWebhook = operation({
+export const removeWebhook = defineOperation({
   name: 'remove_webhook',
   title: 'Remove a webhook',
   effect: 'destroy',
   right: 'webhooks',
   description: 'Removes an endpoint and its log. Events that were not delivered yet are dropped.',
-  input: One,
+  input: WebhookInput,
   output: Type.Object({ success: flag('True.'), id: Type.String() }),
   errors,
   examples: [{ summary: 'Removed', input: { id }, output: { success: true, id } }],
-  rest: { place: 'DELETE /webhooks/{id}', tag: 'webhooks' },
-  cli: onOne(
+  rest: { route: 'DELETE /webhooks/{id}', tag: 'webhooks' },
+  cli: endpointCommand(
     'remove',
     'remove an endpoint',
     'Removes an endpoint and its log. Events that were not delivered yet are dropped.',
@@ -224,39 +224,39 @@ export const removeWebhook = operation({
   run: ({ webhooks }, { id }) => webhooks.remove(id),
 })
 
-export const testWebhook = operation({
+export const testWebhook = defineOperation({
   name: 'test_webhook',
   title: 'Try a webhook',
   effect: 'write',
   right: 'webhooks',
   description: 'Delivers an event of type webhook.test now, and answers with the result within 20 seconds.',
-  input: One,
+  input: WebhookInput,
   output: WebhookTest,
   errors,
   examples: [{ summary: 'It works', input: { id }, output: { success: true, status: 200, took_ms: 41 } }],
-  rest: { place: 'POST /webhooks/{id}/test', tag: 'webhooks' },
-  cli: onOne(
+  rest: { route: 'POST /webhooks/{id}/test', tag: 'webhooks' },
+  cli: endpointCommand(
     'test',
     'deliver a test now',
     'Delivers an event of type webhook.test, and shows the result. The exit status is 1 if it failed.',
     'Whether the receiver answers',
   ),
   library: { positionals: ['id'] },
-  run: ({ webhooks }, { id }, { signal }) => webhooks.test(id, signal),
+  run: ({ webhooks }, { id }, { signal }) => webhooks.sendTest(id, signal),
 })
 
-export const pauseWebhook = operation({
+export const pauseWebhook = defineOperation({
   name: 'pause_webhook',
   title: 'Pause a webhook',
   effect: 'write',
   right: 'webhooks',
   description: 'Stops deliveries until the endpoint is resumed. Events that happen in the meantime wait.',
-  input: One,
+  input: WebhookInput,
   output: WebhookEndpoint,
   errors,
   examples: [{ summary: 'As it is now', input: { id }, output: exampleEndpoint }],
-  rest: { place: 'POST /webhooks/{id}/pause', tag: 'webhooks' },
-  cli: onOne(
+  rest: { route: 'POST /webhooks/{id}/pause', tag: 'webhooks' },
+  cli: endpointCommand(
     'pause',
     'stop deliveries until the endpoint is resumed',
     'Stops deliveries to an endpoint until it is resumed. Events that happen in the meantime wait.',
@@ -266,19 +266,19 @@ export const pauseWebhook = operation({
   run: ({ webhooks }, { id }) => webhooks.pause(id),
 })
 
-export const resumeWebhook = operation({
+export const resumeWebhook = defineOperation({
   name: 'resume_webhook',
   title: 'Resume a webhook',
   effect: 'write',
   right: 'webhooks',
   description:
     'Resumes deliveries with the first event that was not delivered. Also for an endpoint that svc has switched off. If an endpoint fails, svc tries it immediately.',
-  input: One,
+  input: WebhookInput,
   output: WebhookEndpoint,
   errors,
   examples: [{ summary: 'As it is now', input: { id }, output: exampleEndpoint }],
-  rest: { place: 'POST /webhooks/{id}/resume', tag: 'webhooks' },
-  cli: onOne(
+  rest: { route: 'POST /webhooks/{id}/resume', tag: 'webhooks' },
+  cli: endpointCommand(
     'resume',
     'resume an endpoint, and try at once what failed',
     'Resumes deliveries to an endpoint that was paused, or that svc has switched off. It continues with the first event that was not delivered. If an endpoint fails, svc tries it at once instead of at its next time.',
@@ -288,19 +288,19 @@ export const resumeWebhook = operation({
   run: ({ webhooks }, { id }) => webhooks.resume(id),
 })
 
-export const rotateWebhook = operation({
+export const rotateWebhook = defineOperation({
   name: 'rotate_webhook',
   title: 'Give a webhook a new secret',
   effect: 'write',
   right: 'webhooks',
   description:
     'Only this answer contains the new secret. For 24 hours, deliveries are also signed with the old secret.',
-  input: One,
+  input: WebhookInput,
   output: AddedWebhook,
   errors,
   examples: [{ summary: 'The new secret', input: { id }, output: exampleAdded }],
-  rest: { place: 'POST /webhooks/{id}/rotate', tag: 'webhooks' },
-  cli: onOne(
+  rest: { route: 'POST /webhooks/{id}/rotate', tag: 'webhooks' },
+  cli: endpointCommand(
     'rotate',
     'replace the secret of an endpoint',
     'Makes a new secret for an endpoint and shows it once. For 24 hours deliveries are also signed with the old secret.',
@@ -310,7 +310,7 @@ export const rotateWebhook = operation({
   run: ({ webhooks }, { id }) => webhooks.rotate(id),
 })
 
-export const replayWebhook = operation({
+export const replayWebhook = defineOperation({
   name: 'replay_webhook',
   title: 'Deliver events again',
   effect: 'write',
@@ -318,8 +318,8 @@ export const replayWebhook = operation({
   description:
     'Delivers again all events since an event or a time, with the same ids. The answer says how many they are.',
   input: closed({
-    ...One.properties,
-    from: EventPlace(
+    ...WebhookInput.properties,
+    from: EventPosition(
       'Where to start: the id of an event, as in the header webhook-id, or a time: ISO 8601, no zone = UTC, or Unix milliseconds.',
     ),
     dry_run: optional(flag('Only count the events that would be delivered again.')),
@@ -336,9 +336,9 @@ export const replayWebhook = operation({
       },
     },
   ],
-  rest: { place: 'POST /webhooks/{id}/replay', tag: 'webhooks' },
+  rest: { route: 'POST /webhooks/{id}/replay', tag: 'webhooks' },
   cli: {
-    ...onOne(
+    ...endpointCommand(
       'replay',
       'deliver events again',
       'Delivers again all events since an event or a time. Each event keeps its id.',

@@ -11,7 +11,7 @@ const globalUnicast: [ipaddr.IPv6, number] = [ipaddr.IPv6.parse('2000::'), 3]
  * Addresses in public ranges where a cloud serves secrets to its own machines. All other known ones are
  * link-local, private or reserved.
  */
-const ofClouds: readonly string[] = [
+const cloudAddresses: readonly string[] = [
   // Azure's wire server: learn.microsoft.com/azure/virtual-network/what-is-ip-address-168-63-129-16
   '168.63.129.16',
   // metadata.packet.net, later metadata.platformequinix.com: packet.com/developers/docs/servers/key-features/metadata
@@ -40,10 +40,12 @@ export const ownAddresses = (): string[] =>
  * @param own addresses of this machine: a service on one of its public addresses expects callers from outside
  */
 export function isPublicAddress(text: string, own: readonly string[]): boolean {
-  const address = meant(text)
+  const address = parseAddress(text)
   if (address?.range() !== 'unicast') return false
   if (address instanceof ipaddr.IPv6 && !address.match(globalUnicast)) return false
-  return ![...ofClouds, ...own].some(candidate => meant(candidate)?.toString() === address.toString())
+  return ![...cloudAddresses, ...own].some(
+    candidate => parseAddress(candidate)?.toString() === address.toString(),
+  )
 }
 
 /**
@@ -56,14 +58,17 @@ const privateRanges: readonly string[] = ['private', 'loopback', 'uniqueLocal', 
  * are not.
  */
 export function isReachableAddress(text: string): boolean {
-  const address = meant(text)
-  if (!address || ofClouds.some(cloudAddress => meant(cloudAddress)?.toString() === address.toString()))
+  const address = parseAddress(text)
+  if (
+    !address ||
+    cloudAddresses.some(cloudAddress => parseAddress(cloudAddress)?.toString() === address.toString())
+  )
     return false
   return isPublicAddress(text, []) || privateRanges.includes(address.range())
 }
 
 /** Parses an address. IPv4 inside IPv6 becomes the IPv4 address. */
-function meant(text: string): ipaddr.IPv4 | ipaddr.IPv6 | undefined {
+function parseAddress(text: string): ipaddr.IPv4 | ipaddr.IPv6 | undefined {
   if (!ipaddr.isValid(text)) return undefined
   const address = ipaddr.parse(text)
   if (address instanceof ipaddr.IPv4) return address

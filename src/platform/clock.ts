@@ -41,7 +41,7 @@ const sliceMs = 8
 /**
  * @returns a function to await between pieces of long work; it yields to the event loop after 8 ms of work
  */
-export function turns(clock: Pick<Clock, 'monotonic' | 'sleep'>): () => Promise<void> {
+export function createYield(clock: Pick<Clock, 'monotonic' | 'sleep'>): () => Promise<void> {
   let sliceEnds = clock.monotonic() + sliceMs
   return async () => {
     if (clock.monotonic() <= sliceEnds) return
@@ -59,7 +59,7 @@ export class SharedTurns {
   readonly #clock: Pick<Clock, 'monotonic'>
   readonly #waiting: (() => void)[] = []
   /** A caller works in this round of the event loop. */
-  #taken = false
+  #isTaken = false
 
   constructor(clock: Pick<Clock, 'monotonic'>) {
     this.#clock = clock
@@ -70,7 +70,7 @@ export class SharedTurns {
     let sliceEnds = Number.NEGATIVE_INFINITY
     return async () => {
       if (this.#clock.monotonic() <= sliceEnds) return
-      if (this.#taken) await new Promise<void>(resolve => this.#waiting.push(resolve))
+      if (this.#isTaken) await new Promise<void>(resolve => this.#waiting.push(resolve))
       else this.#serve()
       sliceEnds = this.#clock.monotonic() + sliceMs
     }
@@ -78,10 +78,10 @@ export class SharedTurns {
 
   /** Starts the next caller in the next round of the event loop. */
   #serve(): void {
-    this.#taken = true
+    this.#isTaken = true
     setImmediate(() => {
       const next = this.#waiting.shift()
-      this.#taken = false
+      this.#isTaken = false
       if (!next) return
       next()
       this.#serve()
@@ -96,22 +96,22 @@ export class SharedTurns {
 export class AwakeTime {
   readonly #clock: Pick<Clock, 'monotonic'>
   readonly #longestMs: number
-  #lookedAt: number
+  #measuredAt: number
   /** Whether the process stood still between the last two measurements. */
-  slept = false
+  hasSlept = false
 
   constructor(clock: Pick<Clock, 'monotonic'>, longestMs: number) {
     this.#clock = clock
     this.#longestMs = longestMs
-    this.#lookedAt = clock.monotonic()
+    this.#measuredAt = clock.monotonic()
   }
 
   /** @returns ms since the last measurement, at most `longestMs` */
-  look(): number {
+  measure(): number {
     const now = this.#clock.monotonic()
-    const sinceMs = now - this.#lookedAt
-    this.#lookedAt = now
-    this.slept = sinceMs > this.#longestMs
+    const sinceMs = now - this.#measuredAt
+    this.#measuredAt = now
+    this.hasSlept = sinceMs > this.#longestMs
     return Math.min(sinceMs, this.#longestMs)
   }
 }
@@ -131,7 +131,7 @@ export interface AwakeTimer {
  * Calls `over` once after `ms` in which this process ran. After a standstill the process first runs for the
  * remaining steps, so it can read what arrived during the standstill.
  */
-export function afterAwake(ms: number, over: () => void): AwakeTimer {
+export function startAwakeTimer(ms: number, over: () => void): AwakeTimer {
   let left = awakeSteps
   const timer = setInterval(() => {
     if (--left > 0) return
@@ -150,6 +150,6 @@ export function afterAwake(ms: number, over: () => void): AwakeTimer {
 /** Waits for `work`, at most `ms` in which this process ran. @returns whether the work has ended */
 export async function endsWithin(ms: number, work: Promise<unknown>): Promise<boolean> {
   const { promise: late, resolve } = Promise.withResolvers<boolean>()
-  const timer = afterAwake(ms, () => resolve(false))
+  const timer = startAwakeTimer(ms, () => resolve(false))
   return Promise.race([work.then(() => true), late]).finally(timer.stop)
 }

@@ -3,11 +3,20 @@
 // Controls, lone surrogates, private use, line ends, and all that Unicode marks as ignorable for display
 // (formatting, bidi, tags, fillers, joiners, selectors). Unicode does not mark annotations, the Egyptian,
 // shorthand and musical controls and the blank Braille pattern, so they are listed here.
-const unseen =
+const unseenCharacters =
   /[\p{Cc}\p{Cs}\p{Co}\p{Cn}\p{Zl}\p{Zp}\p{Default_Ignorable_Code_Point}\u2d7f\ufff9-\ufffb\u{1107f}\u{13430}-\u{13440}\u{16fe4}\u{1bc9d}\u{1d159}]|(?<![\u2801-\u28ff])\u2800/gu
 
 /** Scripts in which a joiner character joins letters or keeps them apart. */
-const joining = ['Arabic', 'Syriac', 'Mandaic', 'Nko', 'Mongolian', 'Phags_Pa', 'Adlam', 'Hanifi_Rohingya']
+const joiningScripts = [
+  'Arabic',
+  'Syriac',
+  'Mandaic',
+  'Nko',
+  'Mongolian',
+  'Phags_Pa',
+  'Adlam',
+  'Hanifi_Rohingya',
+]
   .concat([
     'Devanagari',
     'Bengali',
@@ -28,44 +37,46 @@ const emoji = '[\\u{1f3fb}-\\u{1f3ff}]?[\\ufe0e\\ufe0f]?'
  * A character with the one joiner or selector that belongs to it: emoji and whole scripts need them. More
  * than one could carry an invisible text, one byte per character.
  */
-const wanted = [
+const allowedSequences = [
   // ❤️, 🏳️‍🌈: a joiner between two emoji.
   `(?![0-9#*])\\p{Emoji}${emoji}(?:\\u200d\\p{Extended_Pictographic}${emoji})*`,
   // 1️⃣
   '[0-9#*]\\ufe0f(?=\\u20e3)',
-  `(?=[\\p{L}\\p{M}])[${joining}][\\u200c\\u200d]`,
+  `(?=[\\p{L}\\p{M}])[${joiningScripts}][\\u200c\\u200d]`,
   '\\p{sc=Han}[\\ufe00-\\ufe02]',
   '[\\p{Sm}\\p{sc=Myanmar}\\p{sc=Phags_Pa}]\\ufe00',
   '(?=\\p{L})\\p{sc=Mongolian}[\\u180b-\\u180d\\u180f]',
   '(?=\\p{L})\\p{sc=Tifinagh}\\u2d7f',
   '[\\u{1bc00}-\\u{1bc99}]\\u{1bc9d}',
 ].join('|')
-const unwanted = new RegExp(`(${wanted})|${unseen.source}`, 'gu')
+const allowedOrUnseen = new RegExp(`(${allowedSequences})|${unseenCharacters.source}`, 'gu')
 
 /** Most texts have only these characters. Unicode classes take ten times as long. */
 const plain = /^[\x20-\x7e]*$/
 
 /** @param toReplacement returns the replacement of a character that a reader does not see */
-function shown(text: string, toReplacement: (character: string) => string): string {
+function replaceUnseen(text: string, toReplacement: (character: string) => string): string {
   // Few texts have any, and the replacement below is slower than the search.
-  if (plain.test(text) || text.search(unseen) < 0) return text
-  return text.replace(unwanted, (found, allowed?: string) =>
+  if (plain.test(text) || text.search(unseenCharacters) < 0) return text
+  return text.replace(allowedOrUnseen, (found, allowed?: string) =>
     allowed === undefined ? toReplacement(found) : found,
   )
 }
 
 /** Escapes a text into one line. A tab becomes a space. */
-export const seen = (text: string): string =>
-  shown(text, character => (character === '\t' ? ' ' : numbered(character)))
+export const escapeControls = (text: string): string =>
+  replaceUnseen(text, character => (character === '\t' ? ' ' : toEscape(character)))
 
 /** Escapes every text and every key of a JSON value. Texts keep their line ends and tabs. */
-export function seenWithin<T>(value: T): T
-export function seenWithin(value: unknown): unknown {
+export function escapeControlsIn<T>(value: T): T
+export function escapeControlsIn(value: unknown): unknown {
   if (typeof value === 'string')
-    return shown(value, character => (/[\n\t]/.test(character) ? character : numbered(character)))
-  if (Array.isArray(value)) return value.map(entry => seenWithin(entry))
+    return replaceUnseen(value, character => (/[\n\t]/.test(character) ? character : toEscape(character)))
+  if (Array.isArray(value)) return value.map(entry => escapeControlsIn(entry))
   if (typeof value !== 'object' || value === null) return value
-  return Object.fromEntries(Object.entries(value).map(([key, entry]) => [seen(key), seenWithin(entry)]))
+  return Object.fromEntries(
+    Object.entries(value).map(([key, entry]) => [escapeControls(key), escapeControlsIn(entry)]),
+  )
 }
 
-export const numbered = (character: string): string => `\\u{${character.codePointAt(0)?.toString(16)}}`
+export const toEscape = (character: string): string => `\\u{${character.codePointAt(0)?.toString(16)}}`

@@ -4,7 +4,7 @@
  */
 import process from 'node:process'
 import { errorCodeOf } from './files.ts'
-import type { FetchPublicOptions, JudgedFetchInit, PublicResource } from './public-fetch.ts'
+import type { CheckedFetchInit, FetchPublicOptions, PublicResource } from './public-fetch.ts'
 
 export type { FetchPublicOptions, PublicResource, Resolved } from './public-fetch.ts'
 
@@ -35,8 +35,8 @@ export async function apiFetch(url: string, init: ApiFetchInit = {}): Promise<Re
       method,
       redirect: 'manual',
       ...(headers && { headers }),
-      ...(socket !== undefined && through(socket)),
-      ...(body !== undefined && { body: streamed(body) as BodyInit, duplex: 'half' }),
+      ...(socket !== undefined && toSocketOptions(socket)),
+      ...(body !== undefined && { body: toFetchBody(body) as BodyInit, duplex: 'half' }),
       signal: signal && deadline ? AbortSignal.any([signal, deadline]) : (deadline ?? signal ?? null),
     })
   } catch (error) {
@@ -49,11 +49,11 @@ interface DenoClients {
 }
 
 /** Returns the path in `unix:<path>`; undefined for any other URL. */
-export const socketIn = (url: string): string | undefined =>
+export const socketPathOf = (url: string): string | undefined =>
   url.startsWith('unix:') ? url.slice('unix:'.length) : undefined
 
 /** Returns the options that make `fetch` use a Unix socket. */
-export const through = (socket: string): object =>
+export const toSocketOptions = (socket: string): object =>
   process.versions.bun
     ? { unix: socket }
     : {
@@ -63,7 +63,7 @@ export const through = (socket: string): object =>
       }
 
 /** Deno accepts no async iterables as bodies. TypeScript does not know `ReadableStream.from`. */
-const streamed = (body: NonNullable<ApiFetchInit['body']>) =>
+const toFetchBody = (body: NonNullable<ApiFetchInit['body']>) =>
   process.versions.bun || typeof body === 'string' || !(Symbol.asyncIterator in body)
     ? body
     : (ReadableStream as unknown as { from(source: AsyncIterable<Uint8Array>): BodyInit }).from(body)
@@ -86,8 +86,8 @@ export const fetchPublic = async (url: string, options: FetchPublicOptions): Pro
  *
  * @throws SvcError `forbidden`, and what `apiFetch` throws
  */
-export const judgedFetch = async (url: string, init: JudgedFetchInit): Promise<Response> =>
-  (await import('./public-fetch.ts')).judgedFetch(url, init)
+export const fetchChecked = async (url: string, init: CheckedFetchInit): Promise<Response> =>
+  (await import('./public-fetch.ts')).fetchChecked(url, init)
 
 /**
  * Runtime-specific codes and messages, with the code of the system or of Node for each. The first match
@@ -133,7 +133,7 @@ export const failureOf = (error: unknown): string =>
 export const isNeverSent = (code: string): boolean =>
   /^(ECONNREFUSED|ENOTFOUND|EAI_\w+|ENETUNREACH|EHOSTUNREACH|FailedToOpenSocket|ERR_INVALID_URL)$/.test(
     code,
-  ) || isAboutCertificate(code)
+  ) || isCertificateError(code)
 
 /** Returns whether the connection was made but the server's certificate cannot be trusted. */
-export const isAboutCertificate = (code: string): boolean => /CERT|SELF_SIGNED|^UNABLE_TO_/.test(code)
+export const isCertificateError = (code: string): boolean => /CERT|SELF_SIGNED|^UNABLE_TO_/.test(code)

@@ -8,7 +8,7 @@ export const isObject = (value: unknown): value is Record<string, unknown> =>
  * Copies the fields that are not undefined. A loop, for speed: each displayed message passes here several
  * times.
  */
-export function defined<T extends object>(fields: T): T {
+export function withoutUndefined<T extends object>(fields: T): T {
   const kept = {} as T
   for (const key in fields) if (fields[key] !== undefined) kept[key] = fields[key]
   return kept

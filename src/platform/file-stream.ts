@@ -4,14 +4,14 @@ import { type FileHandle, open, rm } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
 import { badArgument, SvcError } from '../model/error.ts'
 import { ensurePrivateDir } from './files.ts'
-import type { FreeSpace, Room } from './free-space.ts'
+import type { FreeSpace, SpaceCheck } from './free-space.ts'
 import { nodeCrypto } from './lazy-crypto.ts'
-import { streamedBytes } from './memory.ts'
-import { unavailable } from './system-error.ts'
+import { createByteCounter } from './memory.ts'
+import { storeErrorOf } from './system-error.ts'
 
 export type Digest = 'md5' | 'sha256'
 
-export interface Written {
+export interface WrittenFile {
   size: number
   /** Lower-case hex. */
   digests: Partial<Record<Digest, string>>
@@ -35,7 +35,7 @@ export interface KeepOptions {
    * Whether the source of the stream already counts its bytes for the garbage collector. Counting twice frees
    * nothing.
    */
-  collected?: boolean
+  isCounted?: boolean
 }
 
 /**
@@ -59,7 +59,7 @@ export async function mediaFolder(
 /** Half-written files of dead processes are older than this: no writer pauses longer between two blocks. */
 export const staleMs = 60 * 60_000
 /** Names of files that are not complete yet. */
-export const unfinished = /^\..+\.[0-9a-f]{8}\.part$|\.tmp$/
+export const unfinishedName = /^\..+\.[0-9a-f]{8}\.part$|\.tmp$/
 
 /**
  * Writes a stream into a new file, 0600, and computes its digests. On any failure it removes the file and
@@ -71,7 +71,7 @@ export async function keepStream(
   body: ReadableStream<Uint8Array>,
   path: string,
   options: KeepOptions,
-): Promise<Written> {
+): Promise<WrittenFile> {
   const { signal } = options
   const reader = body.getReader()
   // Without this a silent sender would block the read.
@@ -80,7 +80,7 @@ export async function keepStream(
   let handle: FileHandle | undefined
   try {
     signal?.throwIfAborted()
-    const room = await options.space.room(dirname(path), options.size)
+    const room = await options.space.startCheck(dirname(path), options.size)
     handle = await open(path, 'wx', 0o600)
     const written = await drain(reader, handle, { ...options, room })
     if (options.durable) await handle.sync()
@@ -112,11 +112,11 @@ async function drain(
     signal,
     room,
     progress,
-    collected,
-  }: KeepOptions & { room: Room },
-): Promise<Written> {
+    isCounted,
+  }: KeepOptions & { room: SpaceCheck },
+): Promise<WrittenFile> {
   const hashes = digests.map(name => [name, nodeCrypto().createHash(name)] as const)
-  const passed = collected ? undefined : streamedBytes()
+  const passed = isCounted ? undefined : createByteCounter()
   let size = 0
   let held: Uint8Array[] = []
   let heldBytes = 0
@@ -129,7 +129,7 @@ async function drain(
     // The previous block is written while this one is hashed.
     for (const [, hash] of hashes) hash.update(block)
     await writing
-    writing = writeWhole(handle, block)
+    writing = writeBlock(handle, block)
     // The next await throws the error.
     writing.catch(() => {})
   }
@@ -141,7 +141,7 @@ async function drain(
       if (done) break
       passed?.(value.byteLength)
       size += value.byteLength
-      if (size > maxBytes) throw tooLarge(maxBytes)
+      if (size > maxBytes) throw tooLargeError(maxBytes)
       await room(size)
       held.push(value)
       heldBytes += value.byteLength
@@ -157,14 +157,14 @@ async function drain(
   return { size, digests: Object.fromEntries(hashes.map(([name, hash]) => [name, hash.digest('hex')])) }
 }
 
-async function writeWhole(handle: FileHandle, block: Uint8Array): Promise<void> {
+async function writeBlock(handle: FileHandle, block: Uint8Array): Promise<void> {
   for (let at = 0; at < block.byteLength; ) at += (await handle.write(block, at)).bytesWritten
 }
 
-export const tooLarge = (limit: number): SvcError =>
+export const tooLargeError = (limit: number): SvcError =>
   new SvcError('payload_too_large', `larger than ${limit} bytes`, { field: 'media' })
 
-export const empty = (): SvcError => badArgument('media', 'the file is empty')
+export const emptyFileError = (): SvcError => badArgument('media', 'the file is empty')
 
 /** Maps a failure of the disk to an SvcError. */
-export const diskError = (error: unknown): unknown => unavailable(error, 'the file cannot be written')
+export const diskError = (error: unknown): unknown => storeErrorOf(error, 'the file cannot be written')

@@ -35,7 +35,7 @@ export const errorCodeOf = (error: unknown): string | undefined =>
   error instanceof Error && 'code' in error && typeof error.code === 'string' ? error.code : undefined
 
 /** Makes a handler for `catch` that returns `value` for an absent file and throws any other failure. */
-export const absentAs =
+export const returnIfAbsent =
   <T>(value: T, codes: readonly string[] = ['ENOENT']) =>
   (error: unknown): T => {
     if (codes.includes(errorCodeOf(error) ?? '')) return value
@@ -55,7 +55,7 @@ export async function ensurePrivateDir(path: string, options: { parents?: boolea
       if (options.parents !== false || errorCodeOf(error) !== 'EEXIST') throw error
     },
   )
-  if (firstCreated !== undefined) await leaveFolders(firstCreated, path)
+  if (firstCreated !== undefined) await giveToOwner(firstCreated, path)
   if (process.platform === 'win32') return
   // Checked first: another user's folder that is already private needs no chmod.
   if (((await stat(path)).mode & 0o777) !== privateDir) await chmod(path, privateDir)
@@ -65,17 +65,17 @@ export async function ensurePrivateDir(path: string, options: { parents?: boolea
  * Returns the owner of the folder when root runs svc for another user. New files are given to that owner, who
  * could not read root's files.
  */
-async function heirOf(folder: string): Promise<Pick<Stats, 'uid' | 'gid'> | undefined> {
+async function intendedOwnerOf(folder: string): Promise<Pick<Stats, 'uid' | 'gid'> | undefined> {
   if (process.geteuid?.() !== 0) return undefined
   const owner = await stat(folder)
   return owner.uid === 0 ? undefined : owner
 }
 
 /** Gives new folders to the same owner, from the first one created down to the last. */
-async function leaveFolders(first: string, last: string): Promise<void> {
-  const heir = await heirOf(dirname(first))
+async function giveToOwner(first: string, last: string): Promise<void> {
+  const heir = await intendedOwnerOf(dirname(first))
   if (!heir) return
-  for (let folder = resolve(last); liesIn(resolve(first), folder); folder = dirname(folder))
+  for (let folder = resolve(last); isInside(resolve(first), folder); folder = dirname(folder))
     await lchown(folder, heir.uid, heir.gid)
 }
 
@@ -103,7 +103,7 @@ async function writeTemporary(path: string, text: string, template?: Stats, dura
   try {
     // Change the owner first: that may clear mode bits. Only root can give a file away, and only root needs
     // to.
-    const owner = template ?? (await heirOf(dirname(path)))
+    const owner = template ?? (await intendedOwnerOf(dirname(path)))
     if (owner && owner.uid !== (await handle.stat()).uid) await handle.chown(owner.uid, owner.gid)
     // The umask may have removed bits of the mode given to open. It never adds any.
     await handle.chmod(template ? template.mode & 0o7777 : privateFile)
@@ -126,7 +126,7 @@ export const writeDurably = (path: string, text: string): Promise<void> =>
  * Replaces the file like `writeDurably`, but does not wait for the disk: after a power cut the file may be
  * empty.
  */
-export const writeWhole = async (path: string, text: string): Promise<void> =>
+export const replaceFile = async (path: string, text: string): Promise<void> =>
   putInPlace(await writeTemporary(path, text, undefined, false), path)
 
 /**
@@ -192,22 +192,23 @@ export async function createDurably(path: string, text: string): Promise<boolean
 }
 
 // Without O_NONBLOCK, opening a pipe that has no writer would wait forever. Windows has neither.
-export const readOnly = constants.O_RDONLY | (constants.O_NONBLOCK ?? 0)
+export const readOnlyFlags = constants.O_RDONLY | (constants.O_NONBLOCK ?? 0)
 /** Limit for files that are read whole; none of them comes near it. */
-const mostBytes = 512 * 1024 * 1024
+const maxReadBytes = 512 * 1024 * 1024
 
 /**
  * @throws an Error in the form of the system's errors (EISDIR, EFTYPE) when the path is not a regular file
  */
-export function refuseNoFile(path: string, info: Pick<Stats, 'isFile' | 'isDirectory'>): void {
+export function rejectNonFile(path: string, info: Pick<Stats, 'isFile' | 'isDirectory'>): void {
   if (info.isFile()) return
   const code = info.isDirectory() ? 'EISDIR' : 'EFTYPE'
   throw Object.assign(new Error(`${path} is no file`), { code, path, syscall: 'open' })
 }
 
-function refuseTooMuch(path: string, info: Stats): void {
-  refuseNoFile(path, info)
-  if (info.size > mostBytes) throw Object.assign(new Error(`${path} is too large`), { code: 'EFBIG', path })
+function rejectUnreadable(path: string, info: Stats): void {
+  rejectNonFile(path, info)
+  if (info.size > maxReadBytes)
+    throw Object.assign(new Error(`${path} is too large`), { code: 'EFBIG', path })
 }
 
 /**
@@ -215,10 +216,10 @@ function refuseTooMuch(path: string, info: Stats): void {
  *
  * @throws the system's error; EISDIR and EFTYPE for a folder, pipe or device; EFBIG above 512 MiB
  */
-export function bytesOf(path: string): Buffer {
-  const file = openSync(path, readOnly)
+export function readBytes(path: string): Buffer {
+  const file = openSync(path, readOnlyFlags)
   try {
-    refuseTooMuch(path, fstatSync(file))
+    rejectUnreadable(path, fstatSync(file))
     return readFileSync(file)
   } finally {
     closeSync(file)
@@ -231,10 +232,10 @@ export function bytesOf(path: string): Buffer {
  * @throws the system's error; EISDIR, EFTYPE, EFBIG
  */
 export async function readText(path: string): Promise<string | undefined> {
-  const handle = await open(path, readOnly).catch(absentAs(undefined))
+  const handle = await open(path, readOnlyFlags).catch(returnIfAbsent(undefined))
   if (!handle) return undefined
   try {
-    refuseTooMuch(path, await handle.stat())
+    rejectUnreadable(path, await handle.stat())
     return await handle.readFile('utf8')
   } finally {
     await handle.close()
@@ -242,10 +243,12 @@ export async function readText(path: string): Promise<string | undefined> {
 }
 
 /** Returns `stat` of the path after symlinks; undefined when nothing is there. */
-export const statOf = (path: string): Promise<Stats | undefined> => stat(path).catch(absentAs(undefined))
+export const statOf = (path: string): Promise<Stats | undefined> =>
+  stat(path).catch(returnIfAbsent(undefined))
 
 /** Returns `lstat` of the path, which describes a link itself; undefined when nothing is there. */
-export const lstatOf = (path: string): Promise<Stats | undefined> => lstat(path).catch(absentAs(undefined))
+export const lstatOf = (path: string): Promise<Stats | undefined> =>
+  lstat(path).catch(returnIfAbsent(undefined))
 
 export const fileExists = async (path: string): Promise<boolean> => (await statOf(path)) !== undefined
 
@@ -305,7 +308,7 @@ export async function createUnique(
     const path = join(dir, nameWith(mark))
     try {
       const handle = await open(path, 'wx', privateFile)
-      const heir = await heirOf(dir)
+      const heir = await intendedOwnerOf(dir)
       if (heir) await handle.chown(heir.uid, heir.gid)
       await handle.chmod(privateFile)
       return { path, handle }
@@ -325,7 +328,7 @@ export async function createUnique(
  * @throws SvcError `forbidden` when it is outside or cannot be resolved; `store_unavailable` when the root is
  *   gone
  */
-export async function insideDir(root: string, path: string, field?: string): Promise<string> {
+export async function resolveInside(root: string, path: string, field?: string): Promise<string> {
   const outside = (cause?: unknown) =>
     new SvcError('forbidden', `the path lies outside the media root, ${root}`, {
       field,
@@ -341,17 +344,17 @@ export async function insideDir(root: string, path: string, field?: string): Pro
     })
   })
   // Names are searched only in the root, in folders inside it, and in its parents.
-  const maySearch = (at: string) => liesIn(realRoot, at) || liesIn(at, realRoot)
-  const found = await onDisk(resolve(realRoot, path), field, maySearch)
-  const real = await realWay(found).catch(error => {
+  const maySearch = (at: string) => isInside(realRoot, at) || isInside(at, realRoot)
+  const found = await toDiskForm(resolve(realRoot, path), field, maySearch)
+  const real = await realPathOf(found).catch(error => {
     throw outside(error)
   })
-  if (!liesIn(realRoot, real)) throw outside()
+  if (!isInside(realRoot, real)) throw outside()
   return real
 }
 
 /** Returns whether a path is the folder or is inside it. Both must be real paths. */
-export function liesIn(folder: string, path: string): boolean {
+export function isInside(folder: string, path: string): boolean {
   const relativePath = relative(folder, path)
   return relativePath !== '..' && !relativePath.startsWith(`..${sep}`) && !isAbsolute(relativePath)
 }
@@ -362,7 +365,7 @@ export function liesIn(folder: string, path: string): boolean {
  *
  * @throws the system's error for a path that cannot be resolved, such as a link to nothing
  */
-export async function realWay(path: string): Promise<string> {
+export async function realPathOf(path: string): Promise<string> {
   let existing = resolve(path)
   const missing: string[] = []
   for (;;) {
@@ -387,7 +390,7 @@ export async function realWay(path: string): Promise<string> {
  * @param maySearchIn returns whether names may be searched in a folder, given by its real path
  * @throws SvcError `invalid_arguments` when several names match
  */
-export async function onDisk(
+export async function toDiskForm(
   path: string,
   field = 'path',
   maySearchIn = (_folder: string): boolean => true,
@@ -396,17 +399,17 @@ export async function onDisk(
   for (const [nth, name] of names.entries()) {
     const folder = `${at}${sep}`
     at = folder + name
-    if (!hasForms(name) || (await lstatOf(at).catch(() => undefined))) continue
+    if (!hasUnicodeForms(name) || (await lstatOf(at).catch(() => undefined))) continue
     const real = await realpath(folder).catch(() => undefined)
     // An absent folder holds nothing. A caller may name thousands of them.
     if (real === undefined) return [at, ...names.slice(nth + 1)].join(sep)
-    if (maySearchIn(real)) at = folder + sameName(await readdir(real).catch(() => []), name, field)
+    if (maySearchIn(real)) at = folder + findSameName(await readdir(real).catch(() => []), name, field)
   }
   return at
 }
 
 /** Returns whether a name can be written in several Unicode forms. */
-export const hasForms = (name: string): boolean => /\P{ASCII}/u.test(name) && name.length <= 1024
+export const hasUnicodeForms = (name: string): boolean => /\P{ASCII}/u.test(name) && name.length <= 1024
 
 /**
  * Returns the name in a folder that differs from `name` at most in Unicode form; `name` itself if there is
@@ -414,7 +417,7 @@ export const hasForms = (name: string): boolean => /\P{ASCII}/u.test(name) && na
  *
  * @throws SvcError `invalid_arguments` when several match
  */
-export function sameName(folder: readonly string[], name: string, field: string): string {
+export function findSameName(folder: readonly string[], name: string, field: string): string {
   const normalizedName = name.normalize('NFC')
   const found = folder.filter(entry => entry.normalize('NFC') === normalizedName)
   if (found.length <= 1) return found[0] ?? name

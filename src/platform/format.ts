@@ -1,14 +1,14 @@
 /** Formats values for people: sizes, counts, durations, times, lists, and shell arguments. One form each. */
 
 /** `48 kB`, `2.5 MB`. */
-export function byteSize(bytes: number): string {
+export function formatBytes(bytes: number): string {
   const power = Math.min(4, Math.floor(Math.log10(Math.max(1, bytes)) / 3))
   const value = bytes / 1000 ** power
   return `${value.toFixed(power > 0 && value < 10 ? 1 : 0)} ${['B', 'kB', 'MB', 'GB', 'TB'][power]}`
 }
 
 /** `1 message`, `2,000 messages`. */
-export const counted = (count: number, singular: string, plural = `${singular}s`): string =>
+export const formatCount = (count: number, singular: string, plural = `${singular}s`): string =>
   `${count.toLocaleString('en')} ${count === 1 ? singular : plural}`
 
 const units: readonly (readonly [number, string])[] = [
@@ -19,9 +19,9 @@ const units: readonly (readonly [number, string])[] = [
 ]
 
 /** `3 hours`, `1 day`. */
-export function span(ms: number): string {
+export function formatDuration(ms: number): string {
   const [unit, name] = units.find(([unit]) => Math.abs(ms) >= unit) ?? [1000, 'second']
-  return counted(Math.round(Math.abs(ms) / unit), name)
+  return formatCount(Math.round(Math.abs(ms) / unit), name)
 }
 
 /** Returns whether a Date can represent the time. Values from upstream or another program may be anything. */
@@ -32,7 +32,7 @@ const isMoment = (at: number | undefined): at is number =>
  * `2026-01-31 08:00:00+08:00`: in the time zone of this machine. Every input that takes a time accepts this
  * form.
  */
-export function localTime(at: number | undefined): string {
+export function formatLocalTime(at: number | undefined): string {
   if (!isMoment(at)) return '–'
   const ahead = -new Date(at).getTimezoneOffset()
   const shifted = new Date(at + ahead * 60_000)
@@ -46,7 +46,7 @@ export function localTime(at: number | undefined): string {
 }
 
 /** `a`, `b` and 3 more. */
-export function listed(names: readonly string[], most = 4): string {
+export function formatList(names: readonly string[], most = 4): string {
   const displayed = names.slice(0, most)
   const left = names.length - displayed.length
   const last = left > 0 ? `${left} more` : displayed.pop()
@@ -54,5 +54,5 @@ export function listed(names: readonly string[], most = 4): string {
 }
 
 /** Quotes an argument for a POSIX shell. Leaves it as it is where it needs no quotes. */
-export const shellWord = (word: string): string =>
+export const quoteForShell = (word: string): string =>
   /^[\p{L}\p{N}@%+=:,./_-]+$/u.test(word) ? word : `'${word.replaceAll("'", "'\\''")}'`

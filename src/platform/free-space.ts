@@ -3,22 +3,22 @@ import { stat, statfs } from 'node:fs/promises'
 import { SvcError } from '../model/error.ts'
 
 /** The default of the space left free. */
-export const usualKeepFreeBytes = 256 * 1024 * 1024
+export const defaultKeepFreeBytes = 256 * 1024 * 1024
 /** The disk is checked again after this many bytes of a file. */
 const stepBytes = 4 * 1024 * 1024
-const lookEveryMs = 5000
+const checkEveryMs = 5000
 
 /**
  * Call it with the bytes of a file written so far.
  *
  * @throws SvcError `store_unavailable` when space runs out
  */
-export type Room = (bytes: number) => Promise<void>
+export type SpaceCheck = (bytes: number) => Promise<void>
 
 export class FreeSpace {
   readonly #dir: string
   readonly #keepBytes: number
-  #look: { at: number; low: Promise<boolean> } | undefined
+  #lastCheck: { at: number; low: Promise<boolean> } | undefined
 
   /** @param dir the folder where messages are stored; `keepBytes` of its disk are left free */
   constructor(dir: string, keepBytes: number) {
@@ -33,11 +33,11 @@ export class FreeSpace {
    * @param size in bytes, where it is known
    * @throws SvcError `store_unavailable` when less space would be left than must stay free
    */
-  async room(folder: string, size = 0): Promise<Room> {
+  async startCheck(folder: string, size = 0): Promise<SpaceCheck> {
     const [folderStat, dirStat] = await Promise.all([stat(folder), stat(this.#dir)])
     if (folderStat.dev !== dirStat.dev) return async () => {}
     const check = async (bytes: number) => {
-      if ((await freeBytes(this.#dir)) - bytes < this.#keepBytes) throw full()
+      if ((await freeBytes(this.#dir)) - bytes < this.#keepBytes) throw diskFullError()
     }
     await check(size)
     let checkedBytes = 0
@@ -51,9 +51,9 @@ export class FreeSpace {
   /** Returns whether less space is free than must stay free. Checks the disk every 5 s at most. */
   isLow(): Promise<boolean> {
     const now = performance.now()
-    if (!this.#look || now - this.#look.at > lookEveryMs)
-      this.#look = { at: now, low: freeBytes(this.#dir).then(free => free < this.#keepBytes) }
-    return this.#look.low
+    if (!this.#lastCheck || now - this.#lastCheck.at > checkEveryMs)
+      this.#lastCheck = { at: now, low: freeBytes(this.#dir).then(free => free < this.#keepBytes) }
+    return this.#lastCheck.low
   }
 }
 
@@ -63,7 +63,7 @@ async function freeBytes(dir: string): Promise<number> {
   return disk && disk.blocks > 0 ? disk.bavail * disk.bsize : Number.POSITIVE_INFINITY
 }
 
-const full = () =>
+const diskFullError = () =>
   new SvcError('store_unavailable', 'the disk is nearly full; the rest is kept free for messages', {
     hint: 'Free some space on the disk of the data directory, then call again. --keep-free sets how much is kept free.',
   })

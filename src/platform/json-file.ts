@@ -7,13 +7,13 @@
  */
 import { readdirSync, statSync } from 'node:fs'
 import { basename } from 'node:path'
-import { bytesOf, errorCodeOf } from './files.ts'
-import { unavailable } from './system-error.ts'
+import { errorCodeOf, readBytes } from './files.ts'
+import { storeErrorOf } from './system-error.ts'
 
 export type JsonObject = Record<string, unknown>
 
 /** Many clock ticks of those file systems that reuse an inode at once. */
-export const settledAfterMs = 50
+export const stableAfterMs = 50
 /**
  * The coarsest clock of a file system (FAT): two changes of a folder within this time may have the same
  * timestamp.
@@ -21,28 +21,28 @@ export const settledAfterMs = 50
 const coarseMs = 3000
 
 /** The loaded content per path, kept until the file or folder changes. */
-class Looked<T> {
+class FileCache<T> {
   readonly #load: (path: string) => T
-  readonly #settledAfterMs: number
+  readonly #stableAfterMs: number
   /** Only content that was old enough when it was read: any later change is visible in its stamp. */
-  readonly #kept = new Map<string, { stamp: Stamp; value: T }>()
+  readonly #entries = new Map<string, { stamp: Stamp; value: T }>()
 
-  constructor(load: (path: string) => T, afterMs = settledAfterMs) {
+  constructor(load: (path: string) => T, afterMs = stableAfterMs) {
     this.#load = load
-    this.#settledAfterMs = afterMs
+    this.#stableAfterMs = afterMs
   }
 
   /** Returns the same value as before while nothing changed; undefined when the path is absent. */
   read(path: string): T | undefined {
     const stamp = stampOf(path)
-    const kept = this.#kept.get(path)
+    const kept = this.#entries.get(path)
     if (kept && stamp && isSame(kept.stamp, stamp)) return kept.value
-    this.#kept.delete(path)
+    this.#entries.delete(path)
     if (!stamp) return undefined
-    const settled = Date.now() - changedAt(stamp) > this.#settledAfterMs
+    const settled = Date.now() - lastChangeOf(stamp) > this.#stableAfterMs
     try {
       const value = this.#load(path)
-      if (settled) this.#kept.set(path, { stamp, value })
+      if (settled) this.#entries.set(path, { stamp, value })
       return value
     } catch (error) {
       if (errorCodeOf(error) === 'ENOENT') return undefined
@@ -55,15 +55,15 @@ class Looked<T> {
  * @returns a function that returns the current names of the folders in `dir`. It throws SvcError
  *   `store_unavailable` when `dir` is gone or unreadable
  */
-export function folderNames(dir: string): () => readonly string[] {
+export function createFolderReader(dir: string): () => readonly string[] {
   const load = () => readdirSync(dir, { withFileTypes: true }).filter(entry => entry.isDirectory())
-  const looked = new Looked(() => load().map(({ name }) => name), coarseMs)
+  const looked = new FileCache(() => load().map(({ name }) => name), coarseMs)
   return () => {
     try {
       // An absent folder is read once more, to get the system's error.
       return looked.read(dir) ?? load().map(({ name }) => name)
     } catch (error) {
-      throw unavailable(error, 'the data directory cannot be read')
+      throw storeErrorOf(error, 'the data directory cannot be read')
     }
   }
 }
@@ -72,13 +72,13 @@ export function folderNames(dir: string): () => readonly string[] {
  * @returns a function that returns the current text of a file; undefined while it is absent. It throws
  *   SvcError `store_unavailable` when the file cannot be read
  */
-export function smallFile(path: string): () => string | undefined {
-  const looked = new Looked(() => bytesOf(path).toString())
+export function createTextReader(path: string): () => string | undefined {
+  const looked = new FileCache(() => readBytes(path).toString())
   return () => {
     try {
       return looked.read(path)
     } catch (error) {
-      throw unavailable(error, `${basename(path)} cannot be read`)
+      throw storeErrorOf(error, `${basename(path)} cannot be read`)
     }
   }
 }
@@ -87,15 +87,15 @@ export function smallFile(path: string): () => string | undefined {
  * The current content of a JSON file. `damaged`: it is not valid JSON, not an object, or not what `parse`
  * expects.
  */
-export type Found<T> = { kind: 'absent' } | { kind: 'damaged' } | { kind: 'read'; value: T }
+export type JsonContent<T> = { kind: 'absent' } | { kind: 'damaged' } | { kind: 'read'; value: T }
 
 /** JSON files of one kind. */
 export class JsonFiles<T> {
-  readonly #looked: Looked<Found<T>>
+  readonly #cache: FileCache<JsonContent<T>>
 
   /** @param parse returns undefined for an object that does not have the expected fields */
   constructor(parse: (fields: JsonObject) => T | undefined) {
-    this.#looked = new Looked(path => parsed(bytesOf(path).toString(), parse))
+    this.#cache = new FileCache(path => parseObject(readBytes(path).toString(), parse))
   }
 
   /**
@@ -103,16 +103,16 @@ export class JsonFiles<T> {
    *
    * @throws SvcError `store_unavailable` when the file exists but cannot be read
    */
-  read(path: string): Found<T> {
+  read(path: string): JsonContent<T> {
     try {
-      return this.#looked.read(path) ?? { kind: 'absent' }
+      return this.#cache.read(path) ?? { kind: 'absent' }
     } catch (error) {
-      throw unavailable(error, `${basename(path)} cannot be read`)
+      throw storeErrorOf(error, `${basename(path)} cannot be read`)
     }
   }
 }
 
-function parsed<T>(text: string, parse: (fields: JsonObject) => T | undefined): Found<T> {
+function parseObject<T>(text: string, parse: (fields: JsonObject) => T | undefined): JsonContent<T> {
   try {
     const fields: unknown = JSON.parse(text)
     if (typeof fields !== 'object' || fields === null || Array.isArray(fields)) return { kind: 'damaged' }
@@ -151,7 +151,7 @@ const isSame = (first: Stamp, second: Stamp): boolean =>
   first.size === second.size
 
 /** Returns the latest time (Unix ms) at which the file may have changed. */
-export function changedAt({ mtimeMs, ctimeMs }: Pick<Stamp, 'mtimeMs' | 'ctimeMs'>): number {
+export function lastChangeOf({ mtimeMs, ctimeMs }: Pick<Stamp, 'mtimeMs' | 'ctimeMs'>): number {
   // Deno gives ctime in whole seconds: another change may follow within the same second.
   const tickMs = ctimeMs % 1000 === 0 ? 1000 : 0
   return Math.max(mtimeMs, ctimeMs) + tickMs

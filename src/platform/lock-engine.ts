@@ -9,8 +9,8 @@ import process from 'node:process'
 import { randomBytes } from './lazy-crypto.ts'
 import { openLibc } from './libc.ts'
 import { openLockFolder, staleMs } from './lock-folder.ts'
-import { type LockEngine, type LockKind, leaveNote, refused } from './lock-form.ts'
-import { noLocks } from './system-error.ts'
+import { type LockEngine, type LockKind, lockFileError, writeNote } from './lock-form.ts'
+import { noLocksError } from './system-error.ts'
 
 /**
  * @throws Error when the kind cannot be used here; SvcError `store_unavailable` when the file system has no
@@ -24,7 +24,7 @@ export async function openEngine(kind: LockKind, path: string): Promise<LockEngi
   // trust flock.
   if (await flockWorks(path).catch(() => true)) return openFlockEngine(path, file)
   file.close()
-  throw noLocks(dirname(path))
+  throw noLocksError(dirname(path))
 }
 
 /**
@@ -125,18 +125,18 @@ async function openFlockEngine(path: string, opened: FlockFile): Promise<LockEng
     closeSync(fd)
   }
   return {
-    intact: isOurFile,
+    isIntact: isOurFile,
     async take(note) {
       // If the file was removed or replaced, a lock on the old one excludes no other process.
       for (let tries = 0; tries < 10; tries++) {
         if (!(await file.tryLock())) return false
         if (isOurFile()) {
-          leaveNote(fd, 'flock', note)
+          writeNote(fd, 'flock', note)
           return true
         }
         await writeFile(path, 'flock\n', { flag: 'wx', mode: 0o600 }).catch(() => {})
         if (!(await readFile(path, 'utf8')).startsWith('flock\n'))
-          throw refused(path, 'was replaced by one of another kind')
+          throw lockFileError(path, 'was replaced by one of another kind')
         const next = await openFlockFile(path)
         if (!next) return false
         const nextFd = openSync(path, 'r+')
@@ -147,9 +147,9 @@ async function openFlockEngine(path: string, opened: FlockFile): Promise<LockEng
       return false
     },
     release: () => file.unlock(),
-    sure: () => true,
+    isSurelyHeld: () => true,
     // The kernel takes no lock away. A removed file is found by the regular check.
-    whenLost: () => {},
+    onLost: () => {},
     close: async () => close(),
   }
 }

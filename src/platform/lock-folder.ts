@@ -12,7 +12,7 @@ import { stat } from 'node:fs/promises'
 import { join } from 'node:path'
 import { AwakeTime, systemClock } from './clock.ts'
 import { errorCodeOf } from './files.ts'
-import { type LockEngine, leaveNote } from './lock-form.ts'
+import { type LockEngine, writeNote } from './lock-form.ts'
 
 const touchEveryMs = 2000
 /**
@@ -20,37 +20,37 @@ const touchEveryMs = 2000
  */
 export const staleMs = 8000
 /** How long to watch a folder that is old by the wall clock: long enough to see a live holder touch it. */
-const surelyTouchedMs = 3000
+const oldFolderWatchMs = 3000
 /**
  * The most that one check adds to the watched time: a process that slept between two checks did not watch.
  */
-const longestLookMs = 1500
-const lookEveryMs = 250
+const longestGapMs = 1500
+const checkEveryMs = 250
 /** Interval of the check whether a touch has shown who holds the folder. */
-const askEveryMs = 20
+const releaseCheckMs = 20
 /** Switches off proper-lockfile's own test for stale folders: no folder is this old. */
-const never = 1e15
+const neverStale = 1e15
 
 export async function openLockFolder(path: string): Promise<LockEngine> {
   const folder = `${path}.lock`
   const fd = fs.openSync(path, 'r+')
-  const watch = new Watch()
+  const watch = new FolderWatch()
   const held = await openHold(path)
   return {
     async take(note) {
       if (!(await held.tryOnce())) {
-        const abandoned = await seenAbandoned(folder, watch)
-        if (!abandoned || !clearedAway(folder, abandoned)) return false
+        const abandoned = await findAbandoned(folder, watch)
+        if (!abandoned || !clearAway(folder, abandoned)) return false
         if (!(await held.tryOnce())) return false
       }
       watch.forget()
-      leaveNote(fd, 'lockfile', note)
+      writeNote(fd, 'lockfile', note)
       return true
     },
     release: held.release,
-    intact: held.intact,
-    sure: held.sure,
-    whenLost: held.whenLost,
+    isIntact: held.intact,
+    isSurelyHeld: held.sure,
+    onLost: held.whenLost,
     async close() {
       await held.release()
       fs.closeSync(fd)
@@ -76,8 +76,8 @@ async function openHold(path: string) {
     notifyLost()
   }
   const options = {
-    fs: fsThatTells(touched, () => mayRemove),
-    stale: never,
+    fs: createObservedFs(touched, () => mayRemove),
+    stale: neverStale,
     update: touchEveryMs,
     realpath: false,
     retries: 0,
@@ -113,7 +113,7 @@ async function openHold(path: string) {
       // After a long sleep the folder may belong to another process and must not be removed: the next touch
       // shows it.
       const deadline = performance.now() + staleMs
-      while (!compromised && !sure() && performance.now() < deadline) await systemClock.sleep(askEveryMs)
+      while (!compromised && !sure() && performance.now() < deadline) await systemClock.sleep(releaseCheckMs)
       // If that is still unknown, do not remove the folder. It is no longer touched, so others will find it
       // abandoned.
       mayRemove = sure()
@@ -126,7 +126,7 @@ async function openHold(path: string) {
  * Returns `fs` for proper-lockfile. It reports each touch of the folder, and asks before it removes the
  * folder.
  */
-function fsThatTells(touched: (at: number) => void, mayRemoveFolder: () => boolean) {
+function createObservedFs(touched: (at: number) => void, mayRemoveFolder: () => boolean) {
   /** The folder's time as last read. */
   let seenTime: number | undefined
   return {
@@ -146,7 +146,7 @@ function fsThatTells(touched: (at: number) => void, mayRemoveFolder: () => boole
       // A process that slept between the `stat` and this touch may have lost the folder, and would take it
       // from the new holder.
       try {
-        if (seenTime !== undefined && fs.statSync(folder).mtimeMs !== seenTime) return done(lostMeanwhile())
+        if (seenTime !== undefined && fs.statSync(folder).mtimeMs !== seenTime) return done(lockLostError())
       } catch (error) {
         return done(error as NodeJS.ErrnoException)
       }
@@ -170,7 +170,7 @@ interface Abandoned {
 }
 
 /** The error that proper-lockfile treats as the loss of a lock. */
-const lostMeanwhile = () => Object.assign(new Error('the lock folder is another’s'), { code: 'ENOENT' })
+const lockLostError = () => Object.assign(new Error('the lock folder is another’s'), { code: 'ENOENT' })
 
 /**
  * Checks whether a lock folder is abandoned; watches an old one for some seconds. If this process slept
@@ -179,19 +179,19 @@ const lostMeanwhile = () => Object.assign(new Error('the lock folder is another�
  *
  * @returns undefined when the folder has a holder or is absent
  */
-async function seenAbandoned(folder: string, watch: Watch): Promise<Abandoned | undefined> {
+async function findAbandoned(folder: string, watch: FolderWatch): Promise<Abandoned | undefined> {
   for (;;) {
     const touchedAt = await stat(folder).then(
       info => info.mtimeMs,
       () => undefined,
     )
     if (touchedAt === undefined) return undefined
-    const isTouched = !watch.look(touchedAt)
+    const isTouched = !watch.check(touchedAt)
     const isOld = Date.now() - touchedAt > staleMs
-    if (watch.watchedMs >= (isOld ? surelyTouchedMs : staleMs)) {
-      if (!watch.slept) return { touchedAt, watchedMs: watch.watchedMs }
-    } else if (!isOld || (isTouched && watch.looks > 1)) return undefined
-    await systemClock.sleep(lookEveryMs)
+    if (watch.watchedMs >= (isOld ? oldFolderWatchMs : staleMs)) {
+      if (!watch.hasSlept) return { touchedAt, watchedMs: watch.watchedMs }
+    } else if (!isOld || (isTouched && watch.checks > 1)) return undefined
+    await systemClock.sleep(checkEveryMs)
   }
 }
 
@@ -202,7 +202,7 @@ async function seenAbandoned(folder: string, watch: Watch): Promise<Abandoned | 
  *
  * @returns whether this process removed it
  */
-function clearedAway(folder: string, { touchedAt, watchedMs }: Abandoned): boolean {
+function clearAway(folder: string, { touchedAt, watchedMs }: Abandoned): boolean {
   const clearing = `${folder}.clearing`
   const aside = join(clearing, 'lock')
   const isSameFolder = (path: string) => fs.statSync(path).mtimeMs === touchedAt
@@ -229,30 +229,30 @@ function clearedAway(folder: string, { touchedAt, watchedMs }: Abandoned): boole
 }
 
 /** Measures how long a folder has been watched without a touch. */
-class Watch {
+class FolderWatch {
   watchedMs = 0
-  looks = 0
+  checks = 0
   /** Whether this process slept before the last check. */
-  slept = false
-  readonly #awake = new AwakeTime(systemClock, longestLookMs)
+  hasSlept = false
+  readonly #awake = new AwakeTime(systemClock, longestGapMs)
   #touchedAt: number | undefined
 
   /**
    * @param touchedAt when the folder was touched, by the clock of its holder
    * @returns whether the folder is unchanged since the last check
    */
-  look(touchedAt: number): boolean {
+  check(touchedAt: number): boolean {
     const isSame = touchedAt === this.#touchedAt
-    const sinceMs = this.#awake.look()
-    this.slept = isSame && this.#awake.slept
+    const sinceMs = this.#awake.measure()
+    this.hasSlept = isSame && this.#awake.hasSlept
     this.watchedMs = isSame ? this.watchedMs + sinceMs : 0
     this.#touchedAt = touchedAt
-    this.looks += 1
+    this.checks += 1
     return isSame
   }
 
   forget(): void {
     this.#touchedAt = undefined
-    this.looks = 0
+    this.checks = 0
   }
 }

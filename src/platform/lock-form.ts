@@ -15,25 +15,25 @@ export interface LockEngine {
   take(note: string): Promise<boolean>
   release(): Promise<void>
   /** Returns whether the lock that was taken still excludes others. */
-  intact(): boolean
+  isIntact(): boolean
   /**
    * Returns whether no other process can have taken the lock, as far as can be known at once. Call it on an
    * intact lock.
    */
-  sure(): boolean
+  isSurelyHeld(): boolean
   /** Calls `listener` when the lock is lost, if the engine notices it without a check. */
-  whenLost(listener: () => void): void
+  onLost(listener: () => void): void
   close(): Promise<void>
 }
 
 /**
  * Writes who took the lock behind the first line. The width is fixed, so no rest of an older note remains.
  */
-export const leaveNote = (fd: number, kind: LockKind, note: string): void =>
+export const writeNote = (fd: number, kind: LockKind, note: string): void =>
   void writeSync(fd, `${kind}\n${note.padEnd(62)}\n`, 0)
 
 /** The error for a lock file that cannot be used as it is. */
-export const refused = (path: string, why: string, cause?: unknown): SvcError =>
+export const lockFileError = (path: string, why: string, cause?: unknown): SvcError =>
   new SvcError('store_unavailable', `the lock file ${basename(path)} ${why}`, {
     hint: 'Use one kind of machine for one data directory; if no other process uses it, stop svc, remove the lock files and start again.',
     cause,

@@ -1,10 +1,10 @@
 /** Inspects a lock file from outside: it holds no lock and writes nothing. */
-import { absentAs, readText, statOf } from './files.ts'
+import { readText, returnIfAbsent, statOf } from './files.ts'
 import { isTaken } from './lock-engine.ts'
 import { isLockKind } from './lock-form.ts'
 
 /** What can be seen of a lock file. */
-export interface LockSight {
+export interface LockInspection {
   /** The kind recorded in the file; '' when none is yet. */
   kind: string
   /** Whether a process holds it; undefined when this cannot be known here. */
@@ -23,14 +23,14 @@ export interface LockSight {
  * @returns undefined when the file is absent
  * @throws the system's error when it cannot be read
  */
-export async function lookAtLock(path: string): Promise<LockSight | undefined> {
+export async function inspectLock(path: string): Promise<LockInspection | undefined> {
   const [text, found] = await Promise.all([readText(path), statOf(path)])
   if (text === undefined || !found) return undefined
   const [kind = '', note = ''] = text.split('\n')
   const [, pid, at] = /^taken by process (\d+) at (\S+)/.exec(note) ?? []
   const takenAt = at === undefined ? Number.NaN : Date.parse(at)
   // A file that was removed since it was read is held by no process.
-  const held = isLockKind(kind) ? await isTaken(kind, path).catch(absentAs(false)) : undefined
+  const held = isLockKind(kind) ? await isTaken(kind, path).catch(returnIfAbsent(false)) : undefined
   return {
     kind,
     held,

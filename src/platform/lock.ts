@@ -13,13 +13,13 @@ import { SvcError } from '../model/error.ts'
 import { systemClock } from './clock.ts'
 import { createDurably, errorCodeOf, makePrivate, readText } from './files.ts'
 import { flockWorks, openEngine } from './lock-engine.ts'
-import { isLockKind, type LockEngine, type LockKind, refused } from './lock-form.ts'
+import { isLockKind, type LockEngine, type LockKind, lockFileError } from './lock-form.ts'
 import { isNode } from './process.ts'
-import { unavailable } from './system-error.ts'
+import { storeErrorOf } from './system-error.ts'
 
 const defaultTimeoutMs = 10_000
 /** A process that takes the lock again and again for this long lets other processes try. */
-const breathMs = 8
+const burstMs = 8
 
 /**
  * Opens a lock file, and creates it if it is absent.
@@ -29,8 +29,8 @@ const breathMs = 8
  * @throws SvcError `store_unavailable` when the file, or its recorded kind, cannot be used here
  */
 export const openLock = (path: string, options: LockOptions = {}): Promise<FileLock> =>
-  opened(path, options).catch(error => {
-    throw unavailable(error, `the lock file ${basename(path)} cannot be used`)
+  openFileLock(path, options).catch(error => {
+    throw storeErrorOf(error, `the lock file ${basename(path)} cannot be used`)
   })
 
 interface LockOptions {
@@ -38,10 +38,10 @@ interface LockOptions {
   checkEveryMs?: number
 }
 
-async function opened(path: string, options: LockOptions): Promise<FileLock> {
+async function openFileLock(path: string, options: LockOptions): Promise<FileLock> {
   const recorded = (await recordedKind(path)) ?? (await recordKind(path, options.kind))
   await makePrivate(path)
-  const createError = (why: string, cause?: unknown) => refused(path, why, cause)
+  const createError = (why: string, cause?: unknown) => lockFileError(path, why, cause)
   if (!isLockKind(recorded)) {
     throw createError(`records the lock kind "${recorded.slice(0, 40)}", which this version does not know`)
   }
@@ -52,13 +52,13 @@ async function opened(path: string, options: LockOptions): Promise<FileLock> {
     return new FileLock(path, await openEngine(recorded, path), options.checkEveryMs ?? 1000)
   } catch (error) {
     // Only Node has no flock. Nothing is wrong with the directory, and its locks may be in use.
-    if (isNode && recorded === 'flock') throw notForNode(path, error)
+    if (isNode && recorded === 'flock') throw nodeLockError(path, error)
     if (error instanceof SvcError || errorCodeOf(error) !== undefined) throw error
     throw createError(`records the lock kind "${recorded}", which cannot be used here`, error)
   }
 }
 
-const notForNode = (path: string, cause: unknown) =>
+const nodeLockError = (path: string, cause: unknown) =>
   new SvcError('store_unavailable', `${dirname(path)} is used by svc under Bun or Deno, and this is Node`, {
     hint: 'Give programs under Node a data directory of their own, with another basePath.',
     details: { lock_kind: 'flock' },
@@ -90,8 +90,8 @@ async function recordKind(path: string, kind?: LockKind): Promise<string> {
 }
 
 interface Waiter {
-  go(): void
-  refuse(error: Error): void
+  resume(): void
+  reject(error: Error): void
 }
 
 /**
@@ -108,14 +108,14 @@ export class FileLock {
   #closed = false
   #lost = new AbortController()
   #freedAt = Number.NEGATIVE_INFINITY
-  #breathFrom = 0
+  #burstFrom = 0
 
   constructor(path: string, engine: LockEngine, checkEveryMs: number) {
     this.#path = path
     this.#engine = engine
     this.#watch = setInterval(() => this.#check(), checkEveryMs)
     this.#watch.unref?.()
-    engine.whenLost(() => this.#check())
+    engine.onLost(() => this.#check())
   }
 
   /** Whether this process holds the lock, as far as it knows. */
@@ -127,8 +127,8 @@ export class FileLock {
    * Checks whether this process surely holds the lock now. A lock of kind `lockfile` may be lost during a
    * long sleep before this process notices. For work that only one process may do at a time.
    */
-  get sure(): boolean {
-    return this.#check() && this.#engine.sure()
+  get isReallyHeld(): boolean {
+    return this.#check() && this.#engine.isSurelyHeld()
   }
 
   /**
@@ -145,7 +145,7 @@ export class FileLock {
    * @returns whether it was taken
    */
   async tryLock(): Promise<boolean> {
-    this.#refuseClosed()
+    this.#rejectClosed()
     if (this.#busy) return false
     this.#busy = true
     let taken = false
@@ -164,16 +164,16 @@ export class FileLock {
    */
   async lock({ timeoutMs = defaultTimeoutMs }: { timeoutMs?: number } = {}): Promise<void> {
     const deadline = performance.now() + timeoutMs
-    this.#refuseClosed()
-    if (this.#busy) await this.#turn(timeoutMs)
+    this.#rejectClosed()
+    if (this.#busy) await this.#waitInQueue(timeoutMs)
     this.#busy = true
     try {
-      await this.#breathe()
+      await this.#pauseBurst()
       for (;;) {
-        this.#refuseClosed()
+        this.#rejectClosed()
         if (await this.#take()) return
         const left = deadline - performance.now()
-        if (left <= 0) throw await this.#timedOut()
+        if (left <= 0) throw await this.#timeoutError()
         // Holders keep the lock for milliseconds. The jitter keeps waiters of several processes out of step.
         await systemClock.sleep(Math.min(left, 1 + Math.random() * 2))
       }
@@ -212,7 +212,7 @@ export class FileLock {
     if (this.#closed) return
     this.#closed = true
     clearInterval(this.#watch)
-    for (const waiter of this.#waiters.splice(0)) waiter.refuse(this.#closedError())
+    for (const waiter of this.#waiters.splice(0)) waiter.reject(this.#closedError())
     await this.unlock()
     await this.#engine.close()
   }
@@ -234,7 +234,7 @@ export class FileLock {
   }
 
   /** Waits until the earlier callers in this process are done. */
-  #turn(timeoutMs: number): Promise<void> {
+  #waitInQueue(timeoutMs: number): Promise<void> {
     return new Promise((resolve, reject) => {
       const settle = (act: () => void) => {
         clearTimeout(timer)
@@ -242,8 +242,8 @@ export class FileLock {
         if (at >= 0) this.#waiters.splice(at, 1)
         act()
       }
-      const waiter: Waiter = { go: () => settle(resolve), refuse: error => settle(() => reject(error)) }
-      const timer = setTimeout(() => void this.#timedOut().then(waiter.refuse), timeoutMs)
+      const waiter: Waiter = { resume: () => settle(resolve), reject: error => settle(() => reject(error)) }
+      const timer = setTimeout(() => void this.#timeoutError().then(waiter.reject), timeoutMs)
       this.#waiters.push(waiter)
     })
   }
@@ -253,7 +253,7 @@ export class FileLock {
    */
   #next(): void {
     const waiter = this.#waiters[0]
-    if (waiter) waiter.go()
+    if (waiter) waiter.resume()
     else this.#busy = false
   }
 
@@ -262,12 +262,12 @@ export class FileLock {
    * freed it. After 8 ms of taking it again and again, this process waits as long as the others sleep between
    * two tries.
    */
-  async #breathe(): Promise<void> {
+  async #pauseBurst(): Promise<void> {
     const now = performance.now()
-    if (now - this.#freedAt > 1) this.#breathFrom = now
-    else if (now - this.#breathFrom > breathMs) {
+    if (now - this.#freedAt > 1) this.#burstFrom = now
+    else if (now - this.#burstFrom > burstMs) {
       await systemClock.sleep(3)
-      this.#breathFrom = performance.now()
+      this.#burstFrom = performance.now()
     }
   }
 
@@ -275,7 +275,7 @@ export class FileLock {
   #check(): boolean {
     if (!this.#held) return false
     try {
-      if (this.#engine.intact()) return true
+      if (this.#engine.isIntact()) return true
     } catch {
       // A folder that cannot be entered for a while, or a disk that hangs, does not mean that the lock is
       // lost.
@@ -287,7 +287,7 @@ export class FileLock {
     return false
   }
 
-  async #timedOut(): Promise<SvcError> {
+  async #timeoutError(): Promise<SvcError> {
     const note = (await readText(this.#path).catch(() => undefined))?.split('\n')[1]?.trim()
     return new SvcError(
       'store_unavailable',
@@ -303,7 +303,7 @@ export class FileLock {
     return new SvcError('shutting_down', `the lock ${basename(this.#path)} is closed`)
   }
 
-  #refuseClosed(): void {
+  #rejectClosed(): void {
     if (this.#closed) throw this.#closedError()
   }
 }

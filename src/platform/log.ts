@@ -5,7 +5,7 @@
  * line.
  */
 import process from 'node:process'
-import { seen, seenWithin } from './escape-controls.ts'
+import { escapeControls, escapeControlsIn } from './escape-controls.ts'
 
 export const logLevels = ['DEBUG', 'INFO', 'WARNING', 'ERROR'] as const
 export type LogLevel = (typeof logLevels)[number]
@@ -34,7 +34,7 @@ const secretText =
 export const maskText = (text: string): string =>
   text.replace(secretText, (_all, a?: string, b?: string, c?: string) => `${a ?? b ?? c ?? ''}***`)
 
-function shown(key: string, value: unknown, depth = 0): unknown {
+function maskValue(key: string, value: unknown, depth = 0): unknown {
   if (value === undefined || value === null || typeof value === 'number' || typeof value === 'boolean')
     return value
   if (secretKey.test(key)) return '***'
@@ -43,14 +43,14 @@ function shown(key: string, value: unknown, depth = 0): unknown {
   // A foreign object may have a `toString` that is not a function.
   if (depth > 3) return '…'
   if (value instanceof Error) {
-    const because = value.cause ? ` (${shown('', value.cause, depth + 1)})` : ''
+    const because = value.cause ? ` (${maskValue('', value.cause, depth + 1)})` : ''
     return maskText(`${value.message}${because}`)
   }
-  if (Array.isArray(value)) return value.map(entry => shown('', entry, depth + 1))
-  return Object.fromEntries(Object.entries(value).map(([k, v]) => [k, shown(k, v, depth + 1)]))
+  if (Array.isArray(value)) return value.map(entry => maskValue('', entry, depth + 1))
+  return Object.fromEntries(Object.entries(value).map(([k, v]) => [k, maskValue(k, v, depth + 1)]))
 }
 
-function formatted(value: unknown): string {
+function formatValue(value: unknown): string {
   if (typeof value === 'string') return /^[^\s"=]+$/.test(value) ? value : JSON.stringify(value)
   return JSON.stringify(value) ?? 'undefined'
 }
@@ -62,14 +62,14 @@ interface LogEntry {
   event: string
 }
 
-function textLine({ time, level, room, event }: LogEntry, fields: [string, unknown][]): string {
-  const rest = fields.map(([key, value]) => ` ${formatted(key)}=${formatted(value)}`)
-  return `${time} ${level} ${seen(`${room ? `${room}: ` : ''}${event}${rest.join('')}`)}\n`
+function toTextLine({ time, level, room, event }: LogEntry, fields: [string, unknown][]): string {
+  const rest = fields.map(([key, value]) => ` ${formatValue(key)}=${formatValue(value)}`)
+  return `${time} ${level} ${escapeControls(`${room ? `${room}: ` : ''}${event}${rest.join('')}`)}\n`
 }
 
 /** Fields stand beside time, level, room and event, and cannot replace those. */
-const jsonLine = (entry: LogEntry, fields: [string, unknown][]): string =>
-  `${JSON.stringify(seenWithin({ ...entry, ...Object.fromEntries(fields), ...entry }))}\n`
+const toJsonLine = (entry: LogEntry, fields: [string, unknown][]): string =>
+  `${JSON.stringify(escapeControlsIn({ ...entry, ...Object.fromEntries(fields), ...entry }))}\n`
 
 interface Sink {
   write(text: string): unknown
@@ -108,10 +108,10 @@ class Stderr {
   }
 
   #writeWaiting(): void {
-    this.#written().catch(() => {})
+    this.#flush().catch(() => {})
   }
 
-  async #written(): Promise<void> {
+  async #flush(): Promise<void> {
     if (this.#waiting === '') return
     const text = this.#waiting
     this.#waiting = ''
@@ -124,45 +124,45 @@ class Stderr {
 const stderr = new Stderr()
 
 /** Lines of this level and above report failures. */
-const failure = logLevels.indexOf('WARNING')
+const failureRank = logLevels.indexOf('WARNING')
 /** Lines per second for an event that repeats. */
-const mostRepeated = 10
+const maxLinesPerSecond = 10
 /** Limit of the events that are counted separately. */
-const mostEvents = 1000
+const maxEvents = 1000
 
 /** Lets at most 10 lines per second pass. */
-export class FewLines {
+export class LineLimit {
   #second = Number.NaN
   #passed = 0
-  #kept = 0
+  #dropped = 0
 
   /** @returns whether a line passes, and how many were dropped since the last one that passed */
   next(now = performance.now()): { passes: boolean; unlogged?: number } {
     const second = Math.floor(now / 1000)
     if (second !== this.#second) this.#passed = 0
     this.#second = second
-    if (this.#passed >= mostRepeated) {
-      this.#kept++
+    if (this.#passed >= maxLinesPerSecond) {
+      this.#dropped++
       return { passes: false }
     }
     this.#passed++
-    const unlogged = this.#kept
-    this.#kept = 0
+    const unlogged = this.#dropped
+    this.#dropped = 0
     return { passes: true, ...(unlogged > 0 && { unlogged }) }
   }
 }
 
 /** Limits failures that repeat: a disk that is full, a thousand accounts without a network. */
-class Repeated {
+class RepeatLimit {
   /** By event: the second in which it was last logged. */
-  readonly #told = new Map<string, number>()
-  readonly #lines = new FewLines()
+  readonly #loggedAt = new Map<string, number>()
+  readonly #lines = new LineLimit()
 
   next(event: string): { passes: boolean; unlogged?: number } {
     const second = Math.floor(performance.now() / 1000)
-    const isFirst = this.#told.get(event) !== second
-    if (this.#told.size >= mostEvents) this.#told.clear()
-    this.#told.set(event, second)
+    const isFirst = this.#loggedAt.get(event) !== second
+    if (this.#loggedAt.size >= maxEvents) this.#loggedAt.clear()
+    this.#loggedAt.set(event, second)
     return isFirst ? { passes: true } : this.#lines.next()
   }
 }
@@ -173,16 +173,16 @@ export function createLog(
   format: LogFormat = 'text',
 ): Log {
   const minRank = logLevels.indexOf(level)
-  const line = format === 'json' ? jsonLine : textLine
-  const repeated = new Repeated()
+  const line = format === 'json' ? toJsonLine : toTextLine
+  const repeated = new RepeatLimit()
   const make = (room: string, bound: LogFields): Log => {
     const at = (rank: number) => (event: string, fields?: LogFields) => {
       if (rank < minRank) return
-      const { passes, unlogged } = rank < failure ? { passes: true } : repeated.next(event)
+      const { passes, unlogged } = rank < failureRank ? { passes: true } : repeated.next(event)
       if (!passes) return
       const rest = Object.entries({ ...bound, ...fields, unlogged })
         .filter(([, value]) => value !== undefined)
-        .map(([key, value]): [string, unknown] => [key, shown(key, value)])
+        .map(([key, value]): [string, unknown] => [key, maskValue(key, value)])
       const time = new Date().toISOString()
       write(line({ time, level: logLevels[rank]!, room, event: maskText(event) }, rest))
     }

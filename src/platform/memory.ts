@@ -10,9 +10,9 @@
  */
 import process from 'node:process'
 
-const everyBytes = 28 * 1024 * 1024
+const collectEveryBytes = 28 * 1024 * 1024
 /** One in this many collections also returns the memory to the system. */
-const handedBack = 4
+const collectionsPerReturn = 4
 
 interface BunRuntime {
   gc(now: boolean): unknown
@@ -22,16 +22,16 @@ interface BunEngine {
 }
 
 /** Makes a counter for one stream. Call it with the size in bytes of each buffer that is no longer used. */
-export function streamedBytes(): (bytes: number) => void {
+export function createByteCounter(): (bytes: number) => void {
   const { Bun } = globalThis as { Bun?: BunRuntime }
   const engine = process.getBuiltinModule('bun:jsc') as BunEngine | undefined
   let passed = 0
   let collected = 0
   return bytes => {
     passed += bytes
-    if (passed < everyBytes) return
+    if (passed < collectEveryBytes) return
     passed = 0
-    if (++collected % handedBack === 0) Bun?.gc(true)
+    if (++collected % collectionsPerReturn === 0) Bun?.gc(true)
     else engine?.fullGC()
   }
 }
@@ -43,6 +43,6 @@ const pooledBytes = 8192
  * Frees the memory of a buffer that has no other user, so the collector need not look for it. The buffer
  * becomes empty.
  */
-export function release({ buffer, byteLength }: Uint8Array): void {
+export function freeBuffer({ buffer, byteLength }: Uint8Array): void {
   if (byteLength > pooledBytes && buffer instanceof ArrayBuffer) buffer.transfer(0)
 }

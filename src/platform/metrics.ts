@@ -37,7 +37,7 @@ abstract class Series<T> implements Family {
     this.#names = labels
   }
 
-  protected at(values: readonly string[], first: () => T): { labels: Labels; value: T } {
+  protected entryOf(values: readonly string[], first: () => T): { labels: Labels; value: T } {
     const key = values.join('\n')
     const known = this.known.get(key)
     if (known) return known
@@ -54,7 +54,7 @@ export class Counter extends Series<number> {
   readonly type = 'counter'
 
   add(...values: string[]): void {
-    this.at(values, () => 0).value += 1
+    this.entryOf(values, () => 0).value += 1
   }
 
   samples(): Iterable<Sample> {
@@ -76,7 +76,7 @@ export class Durations extends Series<Counts> {
   readonly type = 'histogram'
 
   observe(seconds: number, ...values: string[]): void {
-    const { value } = this.at(values, () => ({ buckets: new Array(bounds.length + 1).fill(0), sum: 0 }))
+    const { value } = this.entryOf(values, () => ({ buckets: new Array(bounds.length + 1).fill(0), sum: 0 }))
     const within = bounds.findIndex(bound => seconds <= bound)
     const nth = within < 0 ? bounds.length : within
     value.buckets[nth] = (value.buckets[nth] ?? 0) + 1
@@ -97,7 +97,7 @@ export class Durations extends Series<Counts> {
 }
 
 /** Makes a metric from values that are looked up on each read. */
-export const family = (
+export const createFamily = (
   name: string,
   help: string,
   values: Iterable<readonly [Labels, number]>,
@@ -110,18 +110,18 @@ export const family = (
 })
 
 /** Returns memory and processor time of this process, under the names that all exporters use. */
-export function processFamilies(): Family[] {
+export function listProcessFamilies(): Family[] {
   const { rss } = process.memoryUsage()
   const { system, user } = process.cpuUsage()
   return [
-    family('process_resident_memory_bytes', 'Resident memory size in bytes.', [[{}, rss]]),
-    family(
+    createFamily('process_resident_memory_bytes', 'Resident memory size in bytes.', [[{}, rss]]),
+    createFamily(
       'process_cpu_seconds_total',
       'Total user and system CPU time spent in seconds.',
       [[{}, (system + user) / 1e6]],
       'counter',
     ),
-    family('process_start_time_seconds', 'Start time of the process since the Unix epoch in seconds.', [
+    createFamily('process_start_time_seconds', 'Start time of the process since the Unix epoch in seconds.', [
       [{}, Math.round(performance.timeOrigin) / 1000],
     ]),
   ]
@@ -130,22 +130,22 @@ export function processFamilies(): Family[] {
 export const metricsType = 'text/plain; version=0.0.4; charset=utf-8'
 
 /** Formats the metrics. */
-export const metricsText = (families: readonly Family[]): string =>
+export const formatMetrics = (families: readonly Family[]): string =>
   families
     .map(family => {
       const { name, type, help } = family
       const samples = Array.from(
         family.samples(),
-        ({ suffix = '', labels, value }) => `${name}${suffix}${labelled(labels)} ${value}\n`,
+        ({ suffix = '', labels, value }) => `${name}${suffix}${formatLabels(labels)} ${value}\n`,
       )
       return `# HELP ${name} ${help}\n# TYPE ${name} ${type}\n${samples.join('')}`
     })
     .join('')
 
-function labelled(labels: Labels): string {
-  const pairs = Object.entries(labels).map(([name, value]) => `${name}="${escaped(value)}"`)
+function formatLabels(labels: Labels): string {
+  const pairs = Object.entries(labels).map(([name, value]) => `${name}="${escapeLabel(value)}"`)
   return pairs.length === 0 ? '' : `{${pairs.join(',')}}`
 }
 
-const escaped = (text: string): string =>
+const escapeLabel = (text: string): string =>
   text.replace(/[\\"\n]/g, character => (character === '\n' ? '\\n' : `\\${character}`))

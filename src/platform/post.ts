@@ -6,10 +6,10 @@ import { Buffer } from 'node:buffer'
 import { Agent as HttpAgent } from 'node:http'
 import { Agent as HttpsAgent } from 'node:https'
 import { isReachableAddress } from './address.ts'
-import { afterAwake, systemClock, turns } from './clock.ts'
-import { streamedBytes } from './memory.ts'
-import { type FetchPublicOptions, type JudgedAnswer, judgedRequest } from './public-fetch.ts'
-import { following } from './signals.ts'
+import { createYield, startAwakeTimer, systemClock } from './clock.ts'
+import { createByteCounter } from './memory.ts'
+import { type CheckedResponse, type FetchPublicOptions, requestChecked } from './public-fetch.ts'
+import { followSignal } from './signals.ts'
 
 export interface PosterOptions extends Pick<FetchPublicOptions, 'resolve' | 'ca'> {
   /** Also allows addresses of private networks and of this machine. Metadata services stay forbidden. */
@@ -18,7 +18,7 @@ export interface PosterOptions extends Pick<FetchPublicOptions, 'resolve' | 'ca'
   timeoutMs: number
 }
 
-export interface Posted {
+export interface PostResult {
   status: number
   retryAfter?: string
   /** The first bytes of the response as text, if they were requested. */
@@ -37,12 +37,12 @@ const drainMs = 1000
  * A service that delivers 100,000 events grows by 50 MB with this count, and by 140 MB without it (Bun
  * 1.4.5).
  */
-const leftBytes = 64 * 1024
+const garbageBytes = 64 * 1024
 /**
  * Counts for all posters together. With one counter each, a hundred endpoints would all collect at once, and
  * late.
  */
-const left = streamedBytes()
+const countGarbage = createByteCounter()
 
 export class Poster {
   readonly #url: URL
@@ -67,11 +67,11 @@ export class Poster {
     body: string,
     signal: AbortSignal,
     answerBytes = 0,
-  ): Promise<Posted> {
+  ): Promise<PostResult> {
     const end = new AbortController()
-    const leave = following(signal, end)
+    const leave = followSignal(signal, end)
     const { timeoutMs } = this.#options
-    const timer = afterAwake(timeoutMs, () =>
+    const timer = startAwakeTimer(timeoutMs, () =>
       end.abort(new TimedOut(`no answer within ${timeoutMs / 1000} s`)),
     )
     try {
@@ -79,7 +79,7 @@ export class Poster {
       const { statusCode: status = 0 } = response
       const retryAfter = response.headers['retry-after']
       const isTextRequested = answerBytes > 0 && status >= 200 && status < 300
-      const text = isTextRequested ? await beginningOf(response, answerBytes, end.signal) : undefined
+      const text = isTextRequested ? await readBeginning(response, answerBytes, end.signal) : undefined
       if (!isTextRequested) drain(response)
       return { status, ...(retryAfter !== undefined && { retryAfter }), ...(text !== undefined && { text }) }
     } catch (error) {
@@ -87,7 +87,7 @@ export class Poster {
     } finally {
       timer.stop()
       leave()
-      left(leftBytes)
+      countGarbage(garbageBytes)
     }
   }
 
@@ -96,12 +96,16 @@ export class Poster {
     this.#agent.destroy()
   }
 
-  #send(headers: Readonly<Record<string, string>>, body: string, signal: AbortSignal): Promise<JudgedAnswer> {
+  #send(
+    headers: Readonly<Record<string, string>>,
+    body: string,
+    signal: AbortSignal,
+  ): Promise<CheckedResponse> {
     const { allowPrivate, resolve, ca } = this.#options
     const length = { 'content-length': String(Buffer.byteLength(body)), 'accept-encoding': 'identity' }
     const request = { method: 'POST', agent: this.#agent, headers: { ...headers, ...length }, body } as const
     const check = { resolve, ca, ...(allowPrivate && { mayReach: isReachableAddress }) }
-    return judgedRequest(this.#url, request, check, signal)
+    return requestChecked(this.#url, request, check, signal)
   }
 }
 
@@ -111,9 +115,9 @@ export class TimedOut extends Error {
 }
 
 /** Reads a short response to its end, and cuts off a long one. */
-function drain(response: JudgedAnswer): void {
+function drain(response: CheckedResponse): void {
   let remaining = drainBytes
-  const timer = afterAwake(drainMs, () => response.destroy())
+  const timer = startAwakeTimer(drainMs, () => response.destroy())
   response.on('data', (chunk: Uint8Array) => {
     remaining -= Math.max(chunk.byteLength, chunkBytes)
     if (remaining < 0) response.destroy()
@@ -123,10 +127,10 @@ function drain(response: JudgedAnswer): void {
   response.once('end', timer.stop)
 }
 
-async function beginningOf(response: JudgedAnswer, bytes: number, signal: AbortSignal): Promise<string> {
+async function readBeginning(response: CheckedResponse, bytes: number, signal: AbortSignal): Promise<string> {
   const chunks: Uint8Array[] = []
   let remainingBytes = bytes
-  const yieldTurn = turns(systemClock)
+  const yieldTurn = createYield(systemClock)
   const abort = () => response.destroy(signal.reason)
   signal.addEventListener('abort', abort, { once: true })
   try {

@@ -19,7 +19,7 @@ interface DenoRuntime {
 export const isCompiled: boolean = (globalThis as { Bun?: BunRuntime }).Bun?.isStandaloneExecutable === true
 
 /** Returns the arguments after the program's name, in the compiled binary too. */
-export const commandArguments = (): string[] => process.argv.slice(2)
+export const readArguments = (): string[] => process.argv.slice(2)
 
 /** Whether this is Node itself. Bun and Deno also claim to be Node. */
 export const isNode: boolean = !process.versions.bun && !('Deno' in globalThis)
@@ -28,10 +28,10 @@ export const isNode: boolean = !process.versions.bun && !('Deno' in globalThis)
  * Returns the command that starts this program again from anywhere: program and first arguments, with
  * absolute paths.
  */
-export function ownCommand(): string[] {
+export function findOwnCommand(): string[] {
   if (isCompiled) return [process.execPath]
   const { Deno } = globalThis as { Deno?: DenoRuntime }
-  if (!Deno) return [bunFile(), resolve(process.argv[1] ?? '')]
+  if (!Deno) return [findBun(), resolve(process.argv[1] ?? '')]
   const { mainModule } = Deno
   // A program that was run from a URL runs from that URL again; Deno keeps a copy.
   const script = mainModule.startsWith('file:') ? fileURLToPath(mainModule) : mainModule
@@ -42,7 +42,7 @@ export function ownCommand(): string[] {
  * npm's Bun is called bun.exe on every system. Its package manager links it under the usual name beside the
  * package.
  */
-function bunFile(): string {
+function findBun(): string {
   const link = process.execPath.replace(/\/bun\/bin\/bun\.exe$/, '/.bin/bun')
   return existsSync(link) ? link : process.execPath
 }
@@ -51,7 +51,7 @@ function bunFile(): string {
 export const fetchLimitVariable = 'BUN_CONFIG_MAX_HTTP_REQUESTS'
 const raisedFetchLimit = 60_000
 /** Bun's default limit. */
-export const usualFetchLimit = 256
+export const defaultFetchLimit = 256
 
 /**
  * A start runs its code a few dozen times, and JavaScriptCore then begins to compile it to machine code. That
@@ -59,16 +59,16 @@ export const usualFetchLimit = 256
  * delay it; after 10,000 calls a service is as fast as without them. Set only for the binary, because they
  * are options of its own Bun.
  */
-const lateCompiling = {
+const lateCompilingOptions = {
   BUN_JSC_thresholdForJITAfterWarmUp: '3000',
   BUN_JSC_thresholdForOptimizeAfterWarmUp: '10000',
 }
 
 /** Returns how many fetches the runtime allows this process at the same time. Deno has no limit. */
-export function fetchLimit(env: NodeJS.ProcessEnv = process.env): number {
+export function readFetchLimit(env: NodeJS.ProcessEnv = process.env): number {
   if (!process.versions.bun) return raisedFetchLimit
   const limit = Number(env[fetchLimitVariable] ?? '')
-  return Number.isInteger(limit) && limit >= 1 && limit <= 65_535 ? limit : usualFetchLimit
+  return Number.isInteger(limit) && limit >= 1 && limit <= 65_535 ? limit : defaultFetchLimit
 }
 
 /**
@@ -87,7 +87,7 @@ export function raiseFetchLimit(): void {
     : [process.execPath, ...process.execArgv, ...process.argv.slice(1)]
   try {
     process.execve(process.execPath, args, {
-      ...(isCompiled && lateCompiling),
+      ...(isCompiled && lateCompilingOptions),
       ...process.env,
       [fetchLimitVariable]: String(raisedFetchLimit),
     })
@@ -100,7 +100,7 @@ export function raiseFetchLimit(): void {
  * Makes requests to this machine (the sandbox) bypass a proxy from the environment; fetch would send them to
  * it.
  */
-export function spareLoopbackTheProxy(env: NodeJS.ProcessEnv = process.env): void {
+export function bypassProxyForLoopback(env: NodeJS.ProcessEnv = process.env): void {
   if (!['HTTP_PROXY', 'HTTPS_PROXY', 'ALL_PROXY'].some(name => env[name] || env[name.toLowerCase()])) return
   // Where both spellings are set, the lower-case one is used.
   const name = env.no_proxy === undefined ? 'NO_PROXY' : 'no_proxy'
@@ -112,7 +112,7 @@ export function spareLoopbackTheProxy(env: NodeJS.ProcessEnv = process.env): voi
 /**
  * Returns the user's home folder. Bun's `homedir` keeps the HOME of its start, even when HOME changes later.
  */
-export const homeFolder = (): string =>
+export const findHomeFolder = (): string =>
   (process.platform === 'win32' ? undefined : process.env.HOME) ?? homedir()
 
 /** Signals that ask a process to stop. */
@@ -125,7 +125,7 @@ export const signalStatus: Readonly<Record<StopSignal, number>> = { SIGHUP: 129,
  * A repeated signal within this time counts once: a terminal signals a whole process group, and wrappers pass
  * it on.
  */
-const echoMs = 500
+const repeatMs = 500
 
 /**
  * Calls `stop` on the first SIGINT, SIGTERM or SIGHUP (a terminal that closes). A second signal ends the
@@ -135,9 +135,9 @@ const echoMs = 500
  */
 export function onStopSignals(stop: (signal: StopSignal) => void): () => void {
   let first: { signal: string; at: number } | undefined
-  const handlers = stopSignals().map(signal => {
+  const handlers = listStopSignals().map(signal => {
     const handler = () => {
-      if (first?.signal === signal && performance.now() - first.at < echoMs) return
+      if (first?.signal === signal && performance.now() - first.at < repeatMs) return
       if (first) process.exit(signalStatus[signal])
       first = { signal, at: performance.now() }
       stop(signal)
@@ -151,7 +151,7 @@ export function onStopSignals(stop: (signal: StopSignal) => void): () => void {
 }
 
 /** Under nohup a process goes on when its terminal closes. A SIGHUP handler would undo that. */
-function stopSignals(): StopSignal[] {
+function listStopSignals(): StopSignal[] {
   const handlesHangUp =
     process.platform === 'linux' ? !ignoresHangUp() : process.getBuiltinModule('node:tty').isatty(0)
   return handlesHangUp ? ['SIGINT', 'SIGTERM', 'SIGHUP'] : ['SIGINT', 'SIGTERM']
@@ -194,7 +194,7 @@ export function proxyFor(url: URL, env: NodeJS.ProcessEnv = process.env): URL | 
 }
 
 /** The result of a program. */
-export interface Ran {
+export interface ProgramResult {
   /** Absent when it could not be started or was killed. */
   status?: number
   stdout: string
@@ -206,7 +206,7 @@ export async function runProgram(
   program: string,
   args: readonly string[],
   { env = {}, withinMs = 30_000 }: { env?: Record<string, string>; withinMs?: number } = {},
-): Promise<Ran> {
+): Promise<ProgramResult> {
   const { execFile } = await import('node:child_process')
   return new Promise(resolve => {
     execFile(

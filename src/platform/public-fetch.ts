@@ -12,12 +12,12 @@ import type { ReadableStream as NodeStream } from 'node:stream/web'
 import { createBrotliDecompress, createGunzip, createInflate } from 'node:zlib'
 import { SvcError } from '../model/error.ts'
 import { isPublicAddress, ownAddresses } from './address.ts'
-import { afterAwake, systemClock, turns } from './clock.ts'
+import { createYield, startAwakeTimer, systemClock } from './clock.ts'
 import { errorCodeOf } from './files.ts'
-import { decodedUri, dispositionOf } from './header.ts'
+import { decodeUri, parseDisposition } from './header.ts'
 import { proxyFor } from './process.ts'
-import { headOf } from './request.ts'
-import { following } from './signals.ts'
+import { sendRequest } from './request.ts'
+import { followSignal } from './signals.ts'
 import { reasonOf } from './system-error.ts'
 
 /** An address that a name resolves to. */
@@ -59,7 +59,7 @@ export interface PublicResource {
   size?: number
 }
 
-const plainGet: JudgedRequest = {
+const plainGet: CheckedRequest = {
   method: 'GET',
   headers: { 'user-agent': 'svc', accept: '*/*', 'accept-encoding': 'identity' },
 }
@@ -71,41 +71,41 @@ export async function fetchPublic(url: string, options: FetchPublicOptions): Pro
   const { signal, maxBytes } = options
   signal?.throwIfAborted()
   const end = new AbortController()
-  const leave = signal && following(signal, end)
-  const timeoutError = unfetchable(`it took longer than ${options.timeoutMs / 1000} s`)
-  const timer = afterAwake(options.timeoutMs, () => end.abort(timeoutError))
+  const leave = signal && followSignal(signal, end)
+  const timeoutError = fetchError(`it took longer than ${options.timeoutMs / 1000} s`)
+  const timer = startAwakeTimer(options.timeoutMs, () => end.abort(timeoutError))
   const release = () => {
     timer.stop()
     leave?.()
   }
   try {
-    let target = parsedUrl(url)
+    let target = parseUrl(url)
     for (let hop = 0; ; hop++) {
-      const idle = afterAwake(options.idleMs ?? 30_000, () => end.abort(silent()))
-      const response = await judgedRequest(target, plainGet, options, end.signal).finally(idle.stop)
+      const idle = startAwakeTimer(options.idleMs ?? 30_000, () => end.abort(silenceError()))
+      const response = await requestChecked(target, plainGet, options, end.signal).finally(idle.stop)
       const status = response.statusCode ?? 0
       const { location } = response.headers
       if (redirects.has(status) && location !== undefined) {
         response.destroy()
-        if (hop === maxRedirects) throw unfetchable(`it redirects more than ${maxRedirects} times`)
-        target = parsedUrl(location, target)
+        if (hop === maxRedirects) throw fetchError(`it redirects more than ${maxRedirects} times`)
+        target = parseUrl(location, target)
         continue
       }
       if (status !== 200) {
         response.destroy()
-        throw unfetchable(`${target.hostname} answered with HTTP ${status}`, undefined, {
+        throw fetchError(`${target.hostname} answered with HTTP ${status}`, undefined, {
           http_status: status,
         })
       }
-      return resource(response, target, maxBytes, options.idleMs ?? 30_000, end, release)
+      return toResource(response, target, maxBytes, options.idleMs ?? 30_000, end, release)
     }
   } catch (error) {
     release()
-    throw end.signal.aborted ? end.signal.reason : meant(error)
+    throw end.signal.aborted ? end.signal.reason : toFetchError(error)
   }
 }
 
-const unfetchable = (why: string, cause?: unknown, details?: Record<string, unknown>) =>
+const fetchError = (why: string, cause?: unknown, details?: Record<string, unknown>) =>
   new SvcError('invalid_arguments', `the URL cannot be fetched: ${why}`, {
     hint: 'Check the URL.',
     next: { action: 'upload' },
@@ -114,20 +114,20 @@ const unfetchable = (why: string, cause?: unknown, details?: Record<string, unkn
   })
 
 /** Makes an SvcError of a failure, without the URL, which may carry secrets. */
-const meant = (error: unknown): unknown => {
+const toFetchError = (error: unknown): unknown => {
   if (error instanceof SvcError) return error
   const code = errorCodeOf(error)
-  if (code === undefined) return unfetchable('the connection failed', error)
+  if (code === undefined) return fetchError('the connection failed', error)
   const reason = reasonOf(error)
-  return unfetchable(reason === code ? code : `${reason} (${code})`, error)
+  return fetchError(reason === code ? code : `${reason} (${code})`, error)
 }
 
-function parsedUrl(text: string, base?: URL): URL {
+function parseUrl(text: string, base?: URL): URL {
   const url = URL.parse(text, base?.href)
-  if (!url) throw unfetchable(base ? 'it redirects to a malformed URL' : 'it is malformed')
+  if (!url) throw fetchError(base ? 'it redirects to a malformed URL' : 'it is malformed')
   if (url.protocol !== 'http:' && url.protocol !== 'https:')
-    throw unfetchable('only http and https are allowed')
-  if (url.username || url.password) throw unfetchable('it carries a user name or password')
+    throw fetchError('only http and https are allowed')
+  if (url.username || url.password) throw fetchError('it carries a user name or password')
   return url
 }
 
@@ -141,7 +141,7 @@ const resolveName = (hostname: string): Promise<Resolved[]> => lookup(hostname, 
  *
  * @throws SvcError `forbidden` when one is not; the error of the name lookup
  */
-export async function checkedAddresses(
+export async function checkAddresses(
   url: URL,
   options: AddressCheck,
   signal: AbortSignal,
@@ -150,8 +150,8 @@ export async function checkedAddresses(
   const family = isIP(host)
   const addresses = family
     ? [{ address: host, family }]
-    : await unlessAborted((options.resolve ?? resolveName)(host), signal)
-  if (addresses.length === 0) throw unfetchable(`${url.hostname} has no address`)
+    : await rejectOnAbort((options.resolve ?? resolveName)(host), signal)
+  if (addresses.length === 0) throw fetchError(`${url.hostname} has no address`)
   if (options.allow?.(url)) return addresses
   // Read each time: addresses come and go.
   const own = options.mayReach ? [] : ownAddresses()
@@ -168,7 +168,7 @@ export async function checkedAddresses(
  * A response whose head has arrived: a Node stream, typed without Node's types, which users of the library
  * may not have.
  */
-export interface JudgedAnswer extends AsyncIterable<Uint8Array> {
+export interface CheckedResponse extends AsyncIterable<Uint8Array> {
   readonly headers: Readonly<Record<string, string | string[] | undefined>> & {
     readonly [one in
       | 'content-disposition'
@@ -184,7 +184,7 @@ export interface JudgedAnswer extends AsyncIterable<Uint8Array> {
   destroy(error?: Error): unknown
 }
 
-export interface JudgedRequest {
+export interface CheckedRequest {
   method: 'GET' | 'POST' | 'PUT'
   headers: Readonly<Record<string, string>>
   body?: string | Uint8Array | AsyncIterable<Uint8Array> | undefined
@@ -200,26 +200,26 @@ export interface JudgedRequest {
  *
  * @throws SvcError `forbidden`; the error of the name lookup or of the connection; the signal's reason
  */
-export async function judgedRequest(
+export async function requestChecked(
   url: URL,
-  { agent, body, ...request }: JudgedRequest,
+  { agent, body, ...request }: CheckedRequest,
   check: AddressCheck,
   signal: AbortSignal,
-): Promise<JudgedAnswer> {
+): Promise<CheckedResponse> {
   // Bun's fetch would read files too.
   if (url.protocol !== 'http:' && url.protocol !== 'https:')
     throw Object.assign(new TypeError('neither http nor https'), { code: 'ERR_INVALID_URL' })
   const proxy = proxyFor(url)
   // node:http calls `lookup` only for names.
-  if (isIP(hostOf(url))) await checkedAddresses(url, check, signal)
-  if (proxy) return await throughProxy(url, proxy, { ...request, body }, signal)
+  if (isIP(hostOf(url))) await checkAddresses(url, check, signal)
+  if (proxy) return await requestThroughProxy(url, proxy, { ...request, body }, signal)
   const lookup: LookupFunction = (_hostname, { all }, done) => {
-    checkedAddresses(url, check, signal).then(
+    checkAddresses(url, check, signal).then(
       found => (all ? done(null, found) : done(null, found[0]!.address, found[0]!.family)),
       error => done(error, ''),
     )
   }
-  return await headOf(
+  return await sendRequest(
     url,
     { ...request, agent: (agent as Agent | undefined) ?? false, lookup, ca: check.ca },
     signal,
@@ -227,18 +227,18 @@ export async function judgedRequest(
   )
 }
 
-export interface JudgedFetchInit extends Partial<Pick<JudgedRequest, 'method' | 'headers' | 'body'>> {
+export interface CheckedFetchInit extends Partial<Pick<CheckedRequest, 'method' | 'headers' | 'body'>> {
   signal?: AbortSignal
 }
 
-/** See `judgedFetch` of fetch.ts. */
-export async function judgedFetch(
+/** See `fetchChecked` of fetch.ts. */
+export async function fetchChecked(
   url: string,
-  { method = 'GET', headers = {}, body, signal }: JudgedFetchInit,
+  { method = 'GET', headers = {}, body, signal }: CheckedFetchInit,
 ): Promise<Response> {
   const never = new AbortController().signal
   const request = { method, headers: { ...headers, 'accept-encoding': 'identity' }, body }
-  const answer = await judgedRequest(new URL(url), request, {}, signal ?? never)
+  const answer = await requestChecked(new URL(url), request, {}, signal ?? never)
   const { headers: responseHeaders, statusCode: status = 0 } = answer
   // A Response of these statuses must not have a body.
   const isBare = [101, 204, 205, 304].includes(status)
@@ -259,12 +259,12 @@ export async function judgedFetch(
  * The body comes as the server sent it, compressed or not. Deno takes its proxy only from the environment,
  * and decompresses.
  */
-async function throughProxy(
+async function requestThroughProxy(
   url: URL,
   proxy: URL,
-  { method, headers, body }: JudgedRequest,
+  { method, headers, body }: CheckedRequest,
   signal: AbortSignal,
-): Promise<JudgedAnswer> {
+): Promise<CheckedResponse> {
   const isStream = body !== undefined && typeof body !== 'string' && !(body instanceof Uint8Array)
   const requestBody = isStream ? Readable.toWeb(Readable.from(body, { objectMode: false })) : body
   const bunOptions: object = { proxy: proxy.href, decompress: false }
@@ -283,9 +283,9 @@ async function throughProxy(
   })
 }
 
-const silent = () => unfetchable('the server fell silent')
+const silenceError = () => fetchError('the server fell silent')
 
-function unlessAborted<T>(work: Promise<T>, signal: AbortSignal): Promise<T> {
+function rejectOnAbort<T>(work: Promise<T>, signal: AbortSignal): Promise<T> {
   return new Promise((resolve, reject) => {
     if (signal.aborted) reject(signal.reason)
     const abort = () => reject(signal.reason)
@@ -294,8 +294,8 @@ function unlessAborted<T>(work: Promise<T>, signal: AbortSignal): Promise<T> {
   })
 }
 
-function resource(
-  response: JudgedAnswer,
+function toResource(
+  response: CheckedResponse,
   url: URL,
   maxBytes: number,
   idleMs: number,
@@ -313,7 +313,7 @@ function resource(
   const fileName = fileNameOf(response.headers['content-disposition'], url)
   const contentType = response.headers['content-type']
   return {
-    body: capped(decoded(response, encoding), { size, maxBytes, idleMs }, end, () => {
+    body: limitBody(decodeBody(response, encoding), { size, maxBytes, idleMs }, end, () => {
       release()
       response.destroy()
     }),
@@ -327,7 +327,7 @@ const tooLarge = (maxBytes: number) =>
   new SvcError('payload_too_large', `the URL leads to more than ${maxBytes} bytes`)
 
 /** Decompresses a body: some servers compress although plain bytes are requested. */
-function decoded(response: JudgedAnswer, encoding: string | undefined): AsyncIterable<Uint8Array> {
+function decodeBody(response: CheckedResponse, encoding: string | undefined): AsyncIterable<Uint8Array> {
   const decoder = {
     gzip: createGunzip,
     'x-gzip': createGunzip,
@@ -338,7 +338,7 @@ function decoded(response: JudgedAnswer, encoding: string | undefined): AsyncIte
   const create = Object.hasOwn(decoder, encoding) ? decoder[encoding as keyof typeof decoder] : undefined
   if (!create) {
     response.destroy()
-    throw unfetchable('the server sends an unknown content-encoding')
+    throw fetchError('the server sends an unknown content-encoding')
   }
   const stream = create()
   response.on('error', (error: Error) => stream.destroy(error))
@@ -346,7 +346,7 @@ function decoded(response: JudgedAnswer, encoding: string | undefined): AsyncIte
 }
 
 /** Streams the bytes on demand and enforces the limits. Calls `release` at the end, whatever ends it. */
-function capped(
+function limitBody(
   source: AsyncIterable<Uint8Array>,
   { size, maxBytes, idleMs }: { size: number | undefined; maxBytes: number; idleMs: number },
   end: AbortController,
@@ -359,16 +359,16 @@ function capped(
   }
   let total = 0
   // Chunks of one byte are read one by one, and thousands of them may be there at once.
-  const yieldTurn = turns(systemClock)
+  const yieldTurn = createYield(systemClock)
   return new ReadableStream<Uint8Array>(
     {
       async pull(controller) {
         await yieldTurn()
-        const idle = afterAwake(idleMs, () => end.abort(silent()))
+        const idle = startAwakeTimer(idleMs, () => end.abort(silenceError()))
         try {
-          const next = await unlessAborted(chunks.next(), end.signal)
+          const next = await rejectOnAbort(chunks.next(), end.signal)
           if (next.done) {
-            if (size !== undefined && total !== size) throw unfetchable('the connection broke off')
+            if (size !== undefined && total !== size) throw fetchError('the connection broke off')
             done()
             controller.close()
             return
@@ -378,7 +378,7 @@ function capped(
           controller.enqueue(new Uint8Array(next.value.buffer, next.value.byteOffset, next.value.byteLength))
         } catch (error) {
           done()
-          controller.error(end.signal.aborted ? end.signal.reason : meant(error))
+          controller.error(end.signal.aborted ? end.signal.reason : toFetchError(error))
         } finally {
           idle.stop()
         }
@@ -391,5 +391,5 @@ function capped(
 
 function fileNameOf(disposition: string | undefined, url: URL): string | undefined {
   const last = url.pathname.slice(url.pathname.lastIndexOf('/') + 1)
-  return dispositionOf(disposition ?? '').fileName || (decodedUri(last) ?? last) || undefined
+  return parseDisposition(disposition ?? '').fileName || (decodeUri(last) ?? last) || undefined
 }

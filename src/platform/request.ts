@@ -10,7 +10,7 @@ import { Readable } from 'node:stream'
 type RequestBody = string | Uint8Array | AsyncIterable<Uint8Array>
 
 /** A normal server sends one or two interim responses (103 Early Hints). Each costs the main thread 4 µs, and a bad server sends them without end. */
-const mostInterim = 20
+const maxInterim = 20
 
 /**
  * Sends a request.
@@ -18,7 +18,7 @@ const mostInterim = 20
  * @returns the response as soon as its head is there
  * @throws the connection's error; the signal's reason
  */
-export function headOf(
+export function sendRequest(
   url: URL,
   options: RequestOptions,
   signal: AbortSignal,
@@ -33,7 +33,7 @@ export function headOf(
     let interim = 0
     request.on('information', () => {
       interim++
-      if (interim > mostInterim)
+      if (interim > maxInterim)
         request.destroy(new Error('the server sends only interim responses (HTTP 1xx)'))
     })
     // This listener stays: an error after the head is reported by the response stream, and must not crash the

@@ -7,7 +7,7 @@ import type { Clock } from './clock.ts'
 import type { Log } from './log.ts'
 
 /** Events between the parts of a gateway, with their arguments. */
-export interface Events {
+export interface BusEvents {
   /** A polled batch is stored, and the context tokens to answer it are on disk. */
   committed: [batch: { session: string; messages: readonly { from_user: string }[] }]
   /** Session files were written: a login, a logout, a rename, a requested token check, a change of muting. */
@@ -25,14 +25,14 @@ export interface Events {
 
 /** Calls the listeners of each event at once, in the order in which the events are sent. */
 export class Bus {
-  readonly #listeners: { [E in keyof Events]?: ((...news: Events[E]) => void)[] } = {}
+  readonly #listeners: { [E in keyof BusEvents]?: ((...news: BusEvents[E]) => void)[] } = {}
 
-  on<E extends keyof Events>(event: E, listener: (...news: Events[E]) => void): void {
+  on<E extends keyof BusEvents>(event: E, listener: (...news: BusEvents[E]) => void): void {
     this.#listeners[event] ??= []
     this.#listeners[event].push(listener)
   }
 
-  tell<E extends keyof Events>(event: E, ...news: Events[E]): void {
+  notify<E extends keyof BusEvents>(event: E, ...news: BusEvents[E]): void {
     for (const listener of this.#listeners[event] ?? []) listener(...news)
   }
 }
@@ -46,7 +46,7 @@ export interface Runtime {
 }
 
 /** Returns the runtime with a child log of this name. */
-export const named = (runtime: Runtime, name: string): Runtime => ({
+export const withLogName = (runtime: Runtime, name: string): Runtime => ({
   ...runtime,
   log: runtime.log.child(name),
 })

@@ -9,7 +9,7 @@
  * - After a request it may be silent for `strangerSeconds`, also within a body, which must come at a fair
  *   pace.
  * - An accepted call waits as long as it takes. The reader of its body sets a deadline (`server/body.ts`).
- *   Its response may stand still for `usualAnswerSeconds`, so a reader of 10 KB/s or more is never cut off.
+ *   Its response may stand still for `defaultAnswerSeconds`, so a reader of 10 KB/s or more is never cut off.
  * - Pipelined requests are answered in order while each response is there at once. Behind a response that
  *   waits or is still being written, Bun closes the connection with a FIN, and no handler sees the next
  *   request. Deno answers all.
@@ -50,7 +50,7 @@ const strangerSeconds = 10
  * written; 255 is the maximum. The kernel asks for more only when a third of its buffer is free: for a reader
  * of 16 KB/s that was every 69 s.
  */
-const usualAnswerSeconds = 240
+const defaultAnswerSeconds = 240
 
 export interface RunningServer {
   /** `http://host:port`, with the host as it can be typed; `unix:<path>` for a socket. */
@@ -73,10 +73,10 @@ export async function serve(options: ServeOptions): Promise<RunningServer> {
   const start = process.versions.bun ? serveOnBun : serveOnDeno
   if (socket === undefined) return start(options)
   // Loaded on use: node:net is 1 ms of a start.
-  const { clearSocket, ownSocket, privately } = await import('./socket-file.ts')
+  const { clearSocket, trackSocket, runPrivately } = await import('./socket-file.ts')
   await clearSocket(socket)
-  const server = privately(() => start(options))
-  const remove = await ownSocket(socket)
+  const server = runPrivately(() => start(options))
+  const remove = await trackSocket(socket)
   return {
     ...server,
     url: `unix:${socket}`,
@@ -84,13 +84,13 @@ export async function serve(options: ServeOptions): Promise<RunningServer> {
   }
 }
 
-const shownUrl = (hostname: string, port: number) =>
+const formatUrl = (hostname: string, port: number) =>
   `http://${hostname.includes(':') ? `[${hostname}]` : hostname}:${port}`
 
 /**
  * Returns the URL in a form that this machine can open. Matters where the server listens on all addresses.
  */
-export const reachable = (url: string): string =>
+export const toReachableUrl = (url: string): string =>
   url.replace('//0.0.0.0:', '//127.0.0.1:').replace('//[::]:', '//[::1]:')
 
 /**
@@ -103,7 +103,7 @@ const pieceBytes = 64 * 1024
  * request, because a weak map costs more.
  */
 const peerOf = Symbol('peer')
-interface Accepted extends Request {
+interface AcceptedRequest extends Request {
   [peerOf]?: BunPeer
 }
 
@@ -114,7 +114,8 @@ interface Accepted extends Request {
  *
  * @returns undefined where this cannot be known
  */
-export const whenWritten = (request: Accepted): Promise<boolean> | undefined => request[peerOf]?.written()
+export const waitUntilWritten = (request: AcceptedRequest): Promise<boolean> | undefined =>
+  request[peerOf]?.waitUntilWritten()
 
 /**
  * Splits bytes for a stream whose progress matters. On Bun a chunk of any size is in the kernel when the next
@@ -145,7 +146,7 @@ export const flushMsOf = (bytes: number): number =>
  * takes the address from the Host even if the target is absolute. Deno 2.9.6 rejects several and passes such
  * a target on.
  */
-function hostCheck(): (request: Request) => Response | undefined {
+function createHostCheck(): (request: Request) => Response | undefined {
   // Clients send the same Host each time, and no path can make it invalid: the last good one is not parsed
   // again.
   let goodOrigin: string | undefined
@@ -173,7 +174,7 @@ function hostCheck(): (request: Request) => Response | undefined {
 const cutMs = 1000
 
 /** Makes a stop that always ends, whatever the runtime waits for, and that may be called again. */
-function stopOnce(finish: () => Promise<void>, cut: () => Promise<void>): RunningServer['stop'] {
+function createStop(finish: () => Promise<void>, cut: () => Promise<void>): RunningServer['stop'] {
   const stop = async (graceMs: number) => {
     if (!(await endsWithin(graceMs, finish()))) await endsWithin(cutMs, cut())
   }
@@ -185,11 +186,11 @@ function stopOnce(finish: () => Promise<void>, cut: () => Promise<void>): Runnin
 }
 
 function serveOnBun(options: ServeOptions): RunningServer {
-  const checkHost = hostCheck()
+  const checkHost = createHostCheck()
   const { socket, hostname } = options
-  const state: BunDoor = {
-    answerSeconds: options.answerSeconds ?? usualAnswerSeconds,
-    working: new Set(),
+  const state: BunServerState = {
+    answerSeconds: options.answerSeconds ?? defaultAnswerSeconds,
+    pending: new Set(),
     // A Unix socket has no addresses.
     ...(socket === undefined && { watched: new Set() }),
   }
@@ -202,7 +203,7 @@ function serveOnBun(options: ServeOptions): RunningServer {
       if (rejection) return rejection
       const peer = new BunPeer(running, request, state)
       const answer = options.fetch(request, peer)
-      return answer instanceof Promise ? answer.then(peer.answered) : peer.answered(answer)
+      return answer instanceof Promise ? answer.then(peer.finish) : peer.finish(answer)
     },
   }
   const server =
@@ -217,10 +218,10 @@ function serveOnBun(options: ServeOptions): RunningServer {
         })
       : Bun.serve({ ...common, unix: socket })
   const liftTimer = setInterval(() => {
-    for (const peer of state.working) peer.lift()
+    for (const peer of state.pending) peer.liftLimit()
   }, state.answerSeconds * 250)
   liftTimer.unref()
-  const stop = stopOnce(
+  const stop = createStop(
     async () => {
       await server.stop(false)
       await Promise.all(state.watched ?? [])
@@ -229,7 +230,7 @@ function serveOnBun(options: ServeOptions): RunningServer {
   )
   const port = server.port ?? options.port
   return {
-    url: shownUrl(hostname, port),
+    url: formatUrl(hostname, port),
     hostname,
     port,
     stop: graceMs => stop(graceMs).finally(() => clearInterval(liftTimer)),
@@ -242,10 +243,10 @@ interface BunServer {
 }
 
 /** What all connections of one server share. */
-interface BunDoor {
+interface BunServerState {
   answerSeconds: number
   /** Accepted calls without a response yet. */
-  working: Set<BunPeer>
+  pending: Set<BunPeer>
   /** Responses whose completion is watched; absent where it cannot be known. */
   watched?: Set<Promise<boolean>>
 }
@@ -256,19 +257,19 @@ interface BunDoor {
  */
 const hangUpMs = 5
 /** Longest interval between two checks of a response that waits for its reader. */
-const lookEveryMs = 50
+const pollEveryMs = 50
 
 /** Reads the address only when it is needed: that costs a tenth of a small request. */
 class BunPeer implements Peer {
   readonly #server: BunServer
-  readonly #request: Accepted
-  readonly #door: BunDoor
+  readonly #request: AcceptedRequest
+  readonly #state: BunServerState
   #lifted = false
 
-  constructor(server: BunServer, request: Request, door: BunDoor) {
+  constructor(server: BunServer, request: Request, door: BunServerState) {
     this.#server = server
     this.#request = request
-    this.#door = door
+    this.#state = door
   }
 
   get remoteAddress(): string | undefined {
@@ -276,15 +277,15 @@ class BunPeer implements Peer {
   }
 
   accept(): void {
-    this.#server.timeout(this.#request, this.#door.answerSeconds)
-    this.#door.working.add(this)
-    if (this.#door.watched) this.#request[peerOf] = this
+    this.#server.timeout(this.#request, this.#state.answerSeconds)
+    this.#state.pending.add(this)
+    if (this.#state.watched) this.#request[peerOf] = this
   }
 
-  /** See `whenWritten`. */
-  written(): Promise<boolean> {
-    const { watched } = this.#door
-    const written = this.#written().finally(() => watched?.delete(written))
+  /** See `waitUntilWritten`. */
+  waitUntilWritten(): Promise<boolean> {
+    const { watched } = this.#state
+    const written = this.#pollWritten().finally(() => watched?.delete(written))
     watched?.add(written)
     return written
   }
@@ -294,8 +295,8 @@ class BunPeer implements Peer {
    * until the kernel has taken the last byte, and for a reader that resets until the reset. The signal aborts
    * a moment later.
    */
-  async #written(): Promise<boolean> {
-    for (let waitMs = flushMs; ; waitMs = Math.min(waitMs * 2, lookEveryMs)) {
+  async #pollWritten(): Promise<boolean> {
+    for (let waitMs = flushMs; ; waitMs = Math.min(waitMs * 2, pollEveryMs)) {
       await new Promise(resolve => setTimeout(resolve, waitMs))
       if (this.remoteAddress === undefined) break
     }
@@ -308,15 +309,15 @@ class BunPeer implements Peer {
    * Removes the time limit of a slow call. Most calls end before this: each use of the runtime's timer costs
    * 1 µs.
    */
-  lift(): void {
+  liftLimit(): void {
     this.#lifted = true
     this.#server.timeout(this.#request, 0)
   }
 
   /** From now on Bun's limit applies between two bytes, and until the next request on the connection. */
-  readonly answered = (answer: Response): Response => {
-    this.#door.working.delete(this)
-    if (this.#lifted) this.#server.timeout(this.#request, this.#door.answerSeconds)
+  readonly finish = (answer: Response): Response => {
+    this.#state.pending.delete(this)
+    if (this.#lifted) this.#server.timeout(this.#request, this.#state.answerSeconds)
     return answer
   }
 }
@@ -335,8 +336,8 @@ interface DenoRuntime {
 function serveOnDeno(options: ServeOptions): RunningServer {
   const { Deno } = globalThis as { Deno?: DenoRuntime }
   if (!Deno) throw new Error('svc runs on Bun or Deno')
-  const validateHost = hostCheck()
-  hushLegacyAbort()
+  const validateHost = createHostCheck()
+  silenceAbortWarning()
   const { socket, hostname } = options
   const server = Deno.serve(
     { ...(socket === undefined ? { hostname, port: options.port } : { path: socket }), onListen() {} },
@@ -354,15 +355,15 @@ function serveOnDeno(options: ServeOptions): RunningServer {
         (await options.fetch(own, { remoteAddress: info.remoteAddr.hostname, accept() {} }))
       request.signal.removeEventListener('abort', onLeave)
       const isLive = answer.body && answer.headers.get('content-type')?.startsWith('text/event-stream')
-      return isLive ? new Response(cancelling(answer.body, clientGone), answer) : answer
+      return isLive ? new Response(withCancellation(answer.body, clientGone), answer) : answer
     },
   )
   const port = server.addr.port ?? options.port
   return {
-    url: shownUrl(hostname, port),
+    url: formatUrl(hostname, port),
     hostname,
     port,
-    stop: stopOnce(
+    stop: createStop(
       () => server.shutdown(),
       // Aborting after a shutdown is an uncaught BadResource in Deno 2.9.6. Calls that still run end with the
       // process.
@@ -372,7 +373,10 @@ function serveOnDeno(options: ServeOptions): RunningServer {
 }
 
 /** Returns the same stream, and aborts `onCancel` when its reader cancels it. */
-function cancelling(body: ReadableStream<Uint8Array>, onCancel: AbortController): ReadableStream<Uint8Array> {
+function withCancellation(
+  body: ReadableStream<Uint8Array>,
+  onCancel: AbortController,
+): ReadableStream<Uint8Array> {
   const reader = body.getReader()
   return new ReadableStream<Uint8Array>(
     {
@@ -394,7 +398,7 @@ function cancelling(body: ReadableStream<Uint8Array>, onCancel: AbortController)
  * Deno warns once about that abort. A person who runs svc cannot do anything about it, so the warning is
  * hidden.
  */
-function hushLegacyAbort(): void {
+function silenceAbortWarning(): void {
   const { warn } = console
   console.warn = (...values: unknown[]) => {
     if (String(values[0]).startsWith('Deno.serve: request.signal aborts')) console.warn = warn

@@ -1,6 +1,6 @@
 /** Abort signals that are linked. */
 
-export interface Linked extends Disposable {
+export interface LinkedSignal extends Disposable {
   readonly signal: AbortSignal
 }
 
@@ -12,7 +12,7 @@ const followers = new WeakMap<AbortSignal, Set<AbortController>>()
  * leaves nothing on a signal that lives as long as the service (`AbortSignal.any` does). All controllers
  * share one listener, because a listener each costs 8 µs.
  */
-export function following(signal: AbortSignal, controller: AbortController): () => void {
+export function followSignal(signal: AbortSignal, controller: AbortController): () => void {
   if (signal.aborted) controller.abort(signal.reason)
   const group = followers.get(signal) ?? new Set()
   if (!followers.has(signal)) {
@@ -26,9 +26,9 @@ export function following(signal: AbortSignal, controller: AbortController): () 
 }
 
 /** Returns a signal that aborts when either of two aborts, until disposed. */
-export function linked(a: AbortSignal, b: AbortSignal): Linked {
+export function linkSignals(a: AbortSignal, b: AbortSignal): LinkedSignal {
   const either = new AbortController()
-  const unlinks = [a, b].map(signal => following(signal, either))
+  const unlinks = [a, b].map(signal => followSignal(signal, either))
   return {
     signal: either.signal,
     [Symbol.dispose]() {
@@ -38,7 +38,7 @@ export function linked(a: AbortSignal, b: AbortSignal): Linked {
 }
 
 /** Resolves when a signal aborts. Use it only with a signal that lives as long as one call. */
-export const untilAborted = (signal: AbortSignal): Promise<unknown> =>
+export const waitForAbort = (signal: AbortSignal): Promise<unknown> =>
   new Promise(resolve => {
     if (signal.aborted) resolve(undefined)
     else signal.addEventListener('abort', resolve, { once: true })

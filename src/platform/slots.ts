@@ -1,13 +1,13 @@
 /**
  * Limits outgoing requests by kind. The runtime has one limit and one queue for all requests, and a deadline
  * already runs while a request waits in that queue: held polls alone can fill it, and then nothing is sent.
- * Here a request waits only for its own kind, and its time begins when it has its slot. `fetchPublic` is not
+ * Here a request waits only for its own kind, and its time begins when it has its permit. `fetchPublic` is not
  * under the runtime's limit.
  */
-import { fetchLimit } from './process.ts'
+import { readFetchLimit } from './process.ts'
 
 /** A limit on requests at the same time; first come, first served. */
-export class Slots {
+export class Permits {
   readonly size: number
   #free: number
   readonly #waiting = new Set<() => void>()
@@ -17,21 +17,21 @@ export class Slots {
     this.#free = size
   }
 
-  /** Resolves with a slot. Dispose of it once or more. @throws the signal's reason when it aborts first */
+  /** Resolves with a permit. Dispose of it once or more. @throws the signal's reason when it aborts first */
   async take(signal?: AbortSignal): Promise<Disposable> {
     signal?.throwIfAborted()
     if (this.#free > 0) this.#free -= 1
-    else await this.#turn(signal)
+    else await this.#waitForPermit(signal)
     let held = true
     return {
       [Symbol.dispose]: () => {
-        if (held) this.#giveBack()
+        if (held) this.#release()
         held = false
       },
     }
   }
 
-  #turn(signal: AbortSignal | undefined): Promise<void> {
+  #waitForPermit(signal: AbortSignal | undefined): Promise<void> {
     return new Promise((resolve, reject) => {
       const leave = () => {
         this.#waiting.delete(go)
@@ -46,7 +46,7 @@ export class Slots {
     })
   }
 
-  #giveBack(): void {
+  #release(): void {
     const [next] = this.#waiting
     if (!next) {
       this.#free += 1
@@ -58,23 +58,23 @@ export class Slots {
 }
 
 /** The kinds of requests to upstream. */
-export interface FetchSlots {
+export interface RequestPermits {
   /** Held for half a minute each: one for each session. */
-  readonly polls: Slots
+  readonly polls: Permits
   /** Held as long: one for each login in progress. */
-  readonly logins: Slots
-  readonly sends: Slots
+  readonly logins: Permits
+  readonly sends: Permits
   /** Uploads to the CDN and downloads from it. */
-  readonly media: Slots
+  readonly media: Permits
 }
 
 /** Divides a limit among the kinds. A small rest stays for the program that uses the library. */
-export const slotsOf = (limit: number): FetchSlots => ({
-  polls: new Slots(Math.ceil(limit * 0.65)),
-  logins: new Slots(Math.ceil(limit * 0.07)),
-  sends: new Slots(Math.ceil(limit * 0.12)),
-  media: new Slots(Math.ceil(limit * 0.15)),
+export const permitsOf = (limit: number): RequestPermits => ({
+  polls: new Permits(Math.ceil(limit * 0.65)),
+  logins: new Permits(Math.ceil(limit * 0.07)),
+  sends: new Permits(Math.ceil(limit * 0.12)),
+  media: new Permits(Math.ceil(limit * 0.15)),
 })
 
 /** One for this process: the limit is the process's, however many data directories it opens. */
-export const fetchSlots: FetchSlots = slotsOf(fetchLimit())
+export const requestPermits: RequestPermits = permitsOf(readFetchLimit())

@@ -14,12 +14,12 @@ export async function clearSocket(path: string): Promise<void> {
   const found = await lstatOf(path)
   if (!found) return
   if (!found.isSocket()) throw Object.assign(new Error(`${path} is no socket`), { code: 'EEXIST' })
-  if (await listens(path)) throw Object.assign(new Error(`${path} is in use`), { code: 'EADDRINUSE' })
+  if (await isListening(path)) throw Object.assign(new Error(`${path} is in use`), { code: 'EADDRINUSE' })
   await unlink(path)
 }
 
 /** Returns whether a process listens there. Only a refused connection means no. */
-const listens = (path: string): Promise<boolean> =>
+const isListening = (path: string): Promise<boolean> =>
   new Promise(resolve => {
     const socket = connect(path, () => {
       socket.destroy()
@@ -29,7 +29,7 @@ const listens = (path: string): Promise<boolean> =>
   })
 
 /** Runs `listen`, so that the socket it creates is private to this user from its first moment. */
-export function privately<T>(listen: () => T): T {
+export function runPrivately<T>(listen: () => T): T {
   const before = process.umask(0o177)
   try {
     return listen()
@@ -39,7 +39,7 @@ export function privately<T>(listen: () => T): T {
 }
 
 /** @returns a function that removes the file at `path` if it is still the same file as now */
-export async function ownSocket(path: string): Promise<() => Promise<void>> {
+export async function trackSocket(path: string): Promise<() => Promise<void>> {
   const { ino } = await lstat(path)
   return async () => {
     const found = await lstat(path).catch(() => undefined)

@@ -10,9 +10,9 @@ import { open } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
 import process from 'node:process'
 import { pathToFileURL } from 'node:url'
-import { errorCodeOf, readOnly, refuseNoFile, removeQuietly, statOf } from './files.ts'
+import { errorCodeOf, readOnlyFlags, rejectNonFile, removeQuietly, statOf } from './files.ts'
 import { randomBytes } from './lazy-crypto.ts'
-import { noLocks } from './system-error.ts'
+import { noLocksError } from './system-error.ts'
 
 /** NULL is undefined, in rows and in parameters: absent, as everywhere else in svc. */
 export type SqlValue = string | number | Uint8Array | undefined
@@ -25,7 +25,7 @@ export type Row = Record<string, SqlValue>
 export type Sql = TemplateStringsArray | string
 
 /** What a statement changed. */
-export interface Changed {
+export interface ChangeResult {
   changes: number
   lastInsertRowid: number
 }
@@ -43,7 +43,7 @@ export interface Database {
   one<R extends object = Row>(sql: Sql, ...params: SqlValue[]): R
   /** Visits rows one by one as they are found. When `visit` returns false, the search stops. */
   each<R extends object = Row>(sql: Sql, params: readonly SqlValue[], visit: (row: R) => boolean): void
-  run(sql: Sql, ...params: SqlValue[]): Changed
+  run(sql: Sql, ...params: SqlValue[]): ChangeResult
   /**
    * Runs `work` between BEGIN IMMEDIATE and COMMIT. When it or the commit fails, nothing is stored. Nested
    * calls join the outer one.
@@ -54,18 +54,18 @@ export interface Database {
 
 interface Engine {
   exec(sql: string): void
-  prepare(sql: string): Compiled
+  prepare(sql: string): Statement
   close(): void
 }
 
 /** A value as an engine returns it: null for NULL. */
-type Native = Exclude<SqlValue, undefined> | null
+type EngineValue = Exclude<SqlValue, undefined> | null
 
-interface Compiled {
-  all(...params: SqlValue[]): Record<string, Native>[]
-  get(...params: SqlValue[]): Record<string, Native> | undefined
-  iterate(...params: SqlValue[]): Iterable<Record<string, Native>>
-  run(...params: SqlValue[]): Changed
+interface Statement {
+  all(...params: SqlValue[]): Record<string, EngineValue>[]
+  get(...params: SqlValue[]): Record<string, EngineValue> | undefined
+  iterate(...params: SqlValue[]): Iterable<Record<string, EngineValue>>
+  run(...params: SqlValue[]): ChangeResult
   /** Names of the columns, known after the first row. */
   columns?: string[]
   /**
@@ -96,9 +96,9 @@ async function openEngine(
     return {
       exec: sql => void db.run(sql),
       prepare(sql) {
-        const statement = db.prepare<Record<string, Native>, Native[]>(steady(sql))
+        const statement = db.prepare<Record<string, EngineValue>, EngineValue[]>(hideParameters(sql))
         // Bun binds undefined as NULL. Replacing it would cost as much as a small statement.
-        const toNative = (params: SqlValue[]) => params as Native[]
+        const toNative = (params: SqlValue[]) => params as EngineValue[]
         return {
           all: (...params) => statement.all(...toNative(params)),
           get: (...params) => statement.get(...toNative(params)) ?? undefined,
@@ -114,23 +114,25 @@ async function openEngine(
     }
   }
   const { DatabaseSync } = await import('node:sqlite')
-  const db = coded(() =>
+  const db = runWithCodes(() =>
     immutable
       ? new DatabaseSync(immutableUrl, { readOnly: true })
       : new DatabaseSync(path, { readOnly: readonly }),
   )
   return {
-    exec: sql => coded(() => db.exec(sql)),
+    exec: sql => runWithCodes(() => db.exec(sql)),
     prepare(sql) {
-      const statement = coded(() => db.prepare(sql))
+      const statement = runWithCodes(() => db.prepare(sql))
       const toNative = (params: SqlValue[]) => params.map(value => value ?? null)
       return {
-        all: (...params) => coded(() => statement.all(...toNative(params)) as Record<string, Native>[]),
+        all: (...params) =>
+          runWithCodes(() => statement.all(...toNative(params)) as Record<string, EngineValue>[]),
         get: (...params) =>
-          coded(() => statement.get(...toNative(params)) as Record<string, Native> | undefined),
-        iterate: (...params) => statement.iterate(...toNative(params)) as Iterable<Record<string, Native>>,
+          runWithCodes(() => statement.get(...toNative(params)) as Record<string, EngineValue> | undefined),
+        iterate: (...params) =>
+          statement.iterate(...toNative(params)) as Iterable<Record<string, EngineValue>>,
         run(...params) {
-          const { changes, lastInsertRowid } = coded(() => statement.run(...toNative(params)))
+          const { changes, lastInsertRowid } = runWithCodes(() => statement.run(...toNative(params)))
           return { changes: Number(changes), lastInsertRowid: Number(lastInsertRowid) }
         },
       }
@@ -145,14 +147,14 @@ async function openEngine(
  * the parameter from the planner. A parameter after LIMIT stays visible, because a limit decides how a page
  * of many rows is found.
  */
-const steady = (sql: string): string =>
+const hideParameters = (sql: string): string =>
   sql.replace(/'(?:[^']|'')*'|\bLIMIT \?|\?/g, found => (found === '?' ? '+?' : found))
 
 /**
  * Messages of SQLite about itself, its disk and other processes (sqlite3_errstr), with the codes that Bun
  * gives them.
  */
-const sentences: readonly (readonly [string, string])[] = [
+const errorMessages: readonly (readonly [string, string])[] = [
   ['database is locked', 'BUSY'],
   ['database table is locked', 'LOCKED'],
   ['locking protocol', 'PROTOCOL'],
@@ -173,12 +175,12 @@ const sentences: readonly (readonly [string, string])[] = [
  * node:sqlite has one code for all errors, and in Deno 2.9.6 not even SQLite's number, so the message gives
  * the code.
  */
-function coded<T>(work: () => T): T {
+function runWithCodes<T>(work: () => T): T {
   try {
     return work()
   } catch (error) {
     if (!(error instanceof Error) || errorCodeOf(error) !== 'ERR_SQLITE_ERROR') throw error
-    const name = sentences.find(([sentence]) => error.message.startsWith(sentence))?.[1]
+    const name = errorMessages.find(([sentence]) => error.message.startsWith(sentence))?.[1]
     throw name === undefined ? error : Object.assign(error, { code: `SQLITE_${name}` })
   }
 }
@@ -187,7 +189,7 @@ function coded<T>(work: () => T): T {
  * Replaces null by undefined in place, by the column names that all rows of a statement share: ten times
  * cheaper than a copy.
  */
-function withoutNulls(statement: Compiled, row: Record<string, Native | undefined>): void {
+function replaceNulls(statement: Statement, row: Record<string, EngineValue | undefined>): void {
   statement.columns ??= Object.keys(row)
   for (const column of statement.columns) if (row[column] === null) row[column] = undefined
 }
@@ -196,12 +198,12 @@ function withoutNulls(statement: Compiled, row: Record<string, Native | undefine
  * Returns the system's error for the database's files where there is one: the engine has one code for all of
  * them. If a new file cannot be locked either, the file system is the cause.
  */
-export async function databaseError(path: string, error: unknown): Promise<unknown> {
+export async function findDatabaseError(path: string, error: unknown): Promise<unknown> {
   const code = errorCodeOf(error) ?? ''
   if (/^SQLITE_(CANTOPEN|READONLY|PERM)/.test(code)) {
     for (const suffix of ['', '-wal', '-shm']) {
       try {
-        closeSync(openSync(path + suffix, constants.O_RDWR | readOnly))
+        closeSync(openSync(path + suffix, constants.O_RDWR | readOnlyFlags))
       } catch (openError) {
         if (errorCodeOf(openError) !== 'ENOENT') return openError
       }
@@ -209,7 +211,7 @@ export async function databaseError(path: string, error: unknown): Promise<unkno
   }
   const isLock =
     /^SQLITE_(BUSY|PROTOCOL|IOERR_(RDLOCK|LOCK|UNLOCK|SHMLOCK|SHMMAP|SHMOPEN|CHECKRESERVEDLOCK))/.test(code)
-  return isLock && !(await canBeLocked(dirname(path))) ? noLocks(dirname(path), error) : error
+  return isLock && !(await canBeLocked(dirname(path))) ? noLocksError(dirname(path), error) : error
 }
 
 /** Returns whether databases can be locked in a folder. */
@@ -238,12 +240,12 @@ async function canBeLocked(folder: string): Promise<boolean> {
  */
 export async function openDatabase(path: string, options: OpenOptions = {}): Promise<Database> {
   const found = await statOf(path)
-  if (found) refuseNoFile(path, found)
+  if (found) rejectNonFile(path, found)
   const engine = await openEngine(path, options).catch(async error => {
-    throw await databaseError(path, error)
+    throw await findDatabaseError(path, error)
   })
-  const compiled = new Map<Sql, Compiled>()
-  const statementOf = (sql: Sql): Compiled => {
+  const compiled = new Map<Sql, Statement>()
+  const statementOf = (sql: Sql): Statement => {
     const known = compiled.get(sql)
     if (known) return known
     const statement = engine.prepare(typeof sql === 'string' ? sql : sql.join('?'))
@@ -255,7 +257,7 @@ export async function openDatabase(path: string, options: OpenOptions = {}): Pro
   const first = (sql: Sql, params: SqlValue[]) => {
     const statement = statementOf(sql)
     const row = statement.get(...params)
-    if (row) withoutNulls(statement, row)
+    if (row) replaceNulls(statement, row)
     return row
   }
   let depth = 0
@@ -275,16 +277,16 @@ export async function openDatabase(path: string, options: OpenOptions = {}): Pro
     all<R>(sql: Sql, ...params: SqlValue[]) {
       const statement = statementOf(sql)
       const rows = statement.all(...params)
-      for (const row of rows) withoutNulls(statement, row)
+      for (const row of rows) replaceNulls(statement, row)
       return rows as R[]
     },
     get: <R>(sql: Sql, ...params: SqlValue[]) => first(sql, params) as R | undefined,
     one: <R>(sql: Sql, ...params: SqlValue[]) => first(sql, params) as R,
     each<R>(sql: Sql, params: readonly SqlValue[], visit: (row: R) => boolean) {
       const statement = statementOf(sql)
-      coded(() => {
+      runWithCodes(() => {
         for (const row of statement.iterate(...params)) {
-          withoutNulls(statement, row)
+          replaceNulls(statement, row)
           if (!visit(row as R)) break
         }
       })
@@ -318,8 +320,8 @@ export async function openDatabase(path: string, options: OpenOptions = {}): Pro
 
 const magic = 'SQLite format 3\0'
 /** Offset of `user_version` in the file's first page, and the length of the file header. */
-const formAt = 60
-const headBytes = 100
+const versionOffset = 60
+const headerBytes = 100
 
 /**
  * Returns `PRAGMA user_version` of a file that may belong to another version of svc. It opens the file
@@ -327,7 +329,7 @@ const headBytes = 100
  *
  * @returns undefined when the file is absent or cannot be read as a database; opening it gives the reason
  */
-export async function formOf(path: string): Promise<number | undefined> {
+export async function readSchemaVersion(path: string): Promise<number | undefined> {
   try {
     // The last commits are in the -wal file as long as there is one.
     if ((await statOf(`${path}-wal`))?.size) {
@@ -338,10 +340,10 @@ export async function formOf(path: string): Promise<number | undefined> {
         db.close()
       }
     }
-    await using file = await open(path, readOnly)
-    const { buffer, bytesRead } = await file.read(Buffer.alloc(headBytes), 0, headBytes, 0)
-    const isDatabase = bytesRead === headBytes && buffer.toString('latin1', 0, magic.length) === magic
-    return isDatabase ? buffer.readUInt32BE(formAt) : undefined
+    await using file = await open(path, readOnlyFlags)
+    const { buffer, bytesRead } = await file.read(Buffer.alloc(headerBytes), 0, headerBytes, 0)
+    const isDatabase = bytesRead === headerBytes && buffer.toString('latin1', 0, magic.length) === magic
+    return isDatabase ? buffer.readUInt32BE(versionOffset) : undefined
   } catch {
     return undefined
   }

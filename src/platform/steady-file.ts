@@ -7,9 +7,9 @@ import { constants } from 'node:fs'
 import { type FileHandle, open, stat } from 'node:fs/promises'
 import { badArgument, SvcError } from '../model/error.ts'
 import type { SteadyFile } from '../model/media.ts'
-import { empty, tooLarge } from './file-stream.ts'
-import { readOnly } from './files.ts'
-import { changedAt, settledAfterMs } from './json-file.ts'
+import { emptyFileError, tooLargeError } from './file-stream.ts'
+import { readOnlyFlags } from './files.ts'
+import { lastChangeOf, stableAfterMs } from './json-file.ts'
 import { nodeCrypto } from './lazy-crypto.ts'
 import { reasonOf } from './system-error.ts'
 
@@ -23,7 +23,7 @@ export interface OpenedFile {
   /**
    * Whether it was unchanged for long enough when opened, so that the next change is visible in its times.
    */
-  settled: boolean
+  isStable: boolean
 }
 
 /** Each read goes through the thread pool: 700 MB/s in blocks of 128 KiB, 980 MB/s in blocks of this size. */
@@ -36,33 +36,33 @@ const noFollow = constants.O_NOFOLLOW ?? 0
  * @param judged when given, returns the real path of the file, or throws when it is not allowed. It is called
  *   again once the file is open, so a link that is swapped in after the check has no effect
  * @param singleLink rejects a file that has other hard links, because no path shows where those are
- * @throws SvcError `invalid_arguments`, `payload_too_large`, `forbidden` (hard links), and what `judged`
+ * @throws SvcError `invalid_arguments`, `payload_too_large`, `forbidden` (hard links), and what `checkPath`
  *   throws
  */
-export async function openRegular(
+export async function openRegularFile(
   path: string,
-  options: { judged?: () => Promise<string>; singleLink?: boolean; maxBytes: number },
+  options: { checkPath?: () => Promise<string>; singleLink?: boolean; maxBytes: number },
 ): Promise<OpenedFile> {
-  const { judged, singleLink, maxBytes } = options
-  const real = judged ? await judged() : path
-  const unreadable = unreadableAs(real)
+  const { checkPath, singleLink, maxBytes } = options
+  const real = checkPath ? await checkPath() : path
+  const unreadable = createReadErrorHandler(real)
   // Checked first: opening a device may have an effect.
-  if (!(await stat(real).catch(unreadable)).isFile()) throw notRegular()
-  const handle = await open(real, judged ? readOnly | noFollow : readOnly).catch(unreadable)
+  if (!(await stat(real).catch(unreadable)).isFile()) throw notRegularError()
+  const handle = await open(real, checkPath ? readOnlyFlags | noFollow : readOnlyFlags).catch(unreadable)
   try {
     const info = await handle.stat({ bigint: true })
-    if (judged) {
-      const now = await stat(await judged(), { bigint: true }).catch(unreadable)
-      if (now.ino !== info.ino || now.dev !== info.dev) throw changed()
+    if (checkPath) {
+      const now = await stat(await checkPath(), { bigint: true }).catch(unreadable)
+      if (now.ino !== info.ino || now.dev !== info.dev) throw fileChangedError()
     }
-    if (!info.isFile()) throw notRegular()
-    if (singleLink && info.nlink > 1n) throw hardLinked()
-    if (info.size > maxBytes) throw tooLarge(maxBytes)
-    if (info.size === 0n) throw empty()
+    if (!info.isFile()) throw notRegularError()
+    if (singleLink && info.nlink > 1n) throw hardLinkError()
+    if (info.size > maxBytes) throw tooLargeError(maxBytes)
+    if (info.size === 0n) throw emptyFileError()
     const { mtimeNs, ctimeNs } = info
     const times = { mtimeMs: Number(mtimeNs) / 1e6, ctimeMs: Number(ctimeNs) / 1e6 }
-    const isOld = Date.now() - changedAt(times) > settledAfterMs
-    return { handle, size: Number(info.size), mtimeNs, ctimeNs, settled: isOld }
+    const isOld = Date.now() - lastChangeOf(times) > stableAfterMs
+    return { handle, size: Number(info.size), mtimeNs, ctimeNs, isStable: isOld }
   } catch (error) {
     await handle.close()
     throw error
@@ -89,21 +89,21 @@ export async function md5Of({ handle, size }: OpenedFile, signal?: AbortSignal):
  * @param md5 its MD5, if others may write to it. Leave it out for a file in a folder of svc
  * @param remove removes the file when it is released
  */
-export function steadyFile(
+export function createSteadyFile(
   opened: OpenedFile,
   { md5, remove }: { md5?: string; remove?: () => Promise<void> } = {},
 ): SteadyFile {
-  const { handle, size, mtimeNs, ctimeNs, settled } = opened
+  const { handle, size, mtimeNs, ctimeNs, isStable } = opened
   return {
     size,
     read: () => blocksOf(handle, size),
-    async unchanged() {
+    async checkUnchanged() {
       const now = await handle.stat({ bigint: true })
-      if (now.mtimeNs !== mtimeNs || now.size !== BigInt(size)) throw changed()
+      if (now.mtimeNs !== mtimeNs || now.size !== BigInt(size)) throw fileChangedError()
       // Times may be set back, and may be equal after two changes: then compare the bytes. Only svc writes to
       // its own files.
-      const doubtful = md5 !== undefined && (now.ctimeNs !== ctimeNs || !settled)
-      if (doubtful && (await md5Of(opened)) !== md5) throw changed()
+      const doubtful = md5 !== undefined && (now.ctimeNs !== ctimeNs || !isStable)
+      if (doubtful && (await md5Of(opened)) !== md5) throw fileChangedError()
     },
     async release() {
       await handle.close().catch(() => {})
@@ -122,7 +122,7 @@ async function* blocksOf(handle: FileHandle, size: number): AsyncGenerator<Uint8
     const block = blocks[Math.floor(at / blockBytes) % 2]!.subarray(0, size - at)
     for (let filled = 0; filled < block.length; ) {
       const { bytesRead } = await handle.read(block, filled, block.length - filled, at + filled)
-      if (bytesRead === 0) throw changed()
+      if (bytesRead === 0) throw fileChangedError()
       filled += bytesRead
     }
     return block
@@ -144,17 +144,17 @@ async function* blocksOf(handle: FileHandle, size: number): AsyncGenerator<Uint8
   }
 }
 
-const changed = () => badArgument('media', 'the file changed while it was read')
+const fileChangedError = () => badArgument('media', 'the file changed while it was read')
 
-const notRegular = () => badArgument('media.path', 'it is a folder or a device, not a file')
+const notRegularError = () => badArgument('media.path', 'it is a folder or a device, not a file')
 
-const hardLinked = () =>
+const hardLinkError = () =>
   new SvcError('forbidden', 'the file has more than one hard link, and may lie elsewhere too', {
     field: 'media.path',
     hint: 'Copy the file and name the copy.',
   })
 
-const unreadableAs =
+const createReadErrorHandler =
   (path: string) =>
   (error: unknown): never => {
     throw badArgument('media.path', `${JSON.stringify(path)} cannot be read: ${reasonOf(error)}`, {

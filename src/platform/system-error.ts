@@ -5,11 +5,11 @@ import process from 'node:process'
 import { SvcError } from '../model/error.ts'
 import { errorCodeOf } from './files.ts'
 
-const noRight = 'this user has no right to it'
+const noRightReason = 'this user has no right to it'
 
 const reasons: Readonly<Record<string, string>> = {
-  EACCES: noRight,
-  EPERM: noRight,
+  EACCES: noRightReason,
+  EPERM: noRightReason,
   EROFS: 'it is read-only',
   ENOENT: 'it is not there',
   EEXIST: 'it is a file',
@@ -37,11 +37,11 @@ export function reasonOf(error: unknown): string {
   if (code === undefined || error instanceof SvcError)
     return error instanceof Error ? error.message : String(error)
   const reason = reasons[code] ?? code
-  return reason === noRight ? `${reason}${whoseOf(error as Error & { path?: unknown })}` : reason
+  return reason === noRightReason ? `${reason}${ownerNoteOf(error as Error & { path?: unknown })}` : reason
 }
 
 /** Returns the owner of the path in the error, if it is another user; else ''. */
-function whoseOf({ path }: { path?: unknown }): string {
+function ownerNoteOf({ path }: { path?: unknown }): string {
   const user = process.geteuid?.()
   if (typeof path !== 'string' || user === undefined) return ''
   for (const candidate of [path, dirname(path)]) {
@@ -86,7 +86,7 @@ const remedies: readonly (readonly [RegExp, string])[] = [
  * Returns `store_unavailable` for an error of the disk or the system. Any other error is a bug and is
  * returned as it is.
  */
-export function unavailable(error: unknown, what: string): unknown {
+export function storeErrorOf(error: unknown, what: string): unknown {
   const code = error instanceof SvcError ? '' : (errorCodeOf(error) ?? '')
   const hint = remedies.find(([pattern]) => pattern.test(code))?.[1]
   if (hint === undefined) return error
@@ -95,7 +95,7 @@ export function unavailable(error: unknown, what: string): unknown {
 }
 
 /** The error for a folder without locks: processes that share it could not exclude each other. */
-export const noLocks = (folder: string, cause?: unknown): SvcError =>
+export const noLocksError = (folder: string, cause?: unknown): SvcError =>
   new SvcError('store_unavailable', `the file system of ${folder} does not support locks`, {
     hint: 'Choose a data directory on a local disk with --base-path, or mount this file system with locks (NFS: with its lock service, without nolock).',
     cause,

@@ -7,19 +7,19 @@ import { addPrivate, type WebhookFailure } from '../model/webhook.ts'
 import { isReachableAddress } from '../platform/address.ts'
 import { systemClock } from '../platform/clock.ts'
 import { Poster, TimedOut } from '../platform/post.ts'
-import { checkedAddresses } from '../platform/public-fetch.ts'
+import { checkAddresses } from '../platform/public-fetch.ts'
 import { reasonOf } from '../platform/system-error.ts'
 import type { Webhook } from '../storage/webhooks.ts'
-import { retryAfterOf, verdictOf } from './schedule.ts'
-import { signed } from './signature.ts'
+import { meaningOf, retryAfterOf } from './schedule.ts'
+import { createSignatureHeaders } from './signature.ts'
 
 /** Time limit for the receiver's answer. */
-const answerMs = 20_000
+const answerTimeoutMs = 20_000
 /** Maximum bytes to read of an answer that may contain a reply. */
-const answerBytes = 128 * 1024
+const maxReplyAnswerBytes = 128 * 1024
 
 /** Result of one delivery attempt. A delivery that succeeded has no `detail`. */
-export interface Tried {
+export interface AttemptResult {
   /** HTTP status, if there was an answer. */
   status?: number
   /** The receiver's `Retry-After`, in ms. */
@@ -32,20 +32,20 @@ export interface Tried {
 }
 
 /** Creates the HTTP client for one receiver; it keeps connections open. */
-export const posterTo = ({ url, allow_private }: Pick<Webhook, 'url' | 'allow_private'>): Poster =>
-  new Poster(url, { allowPrivate: allow_private, timeoutMs: answerMs })
+export const createPoster = ({ url, allow_private }: Pick<Webhook, 'url' | 'allow_private'>): Poster =>
+  new Poster(url, { allowPrivate: allow_private, timeoutMs: answerTimeoutMs })
 
 /**
  * Posts one event now. Delivery errors are in the result.
  *
  * @throws only the signal's reason
  */
-export async function deliver(
+export async function postEvent(
   poster: Poster,
   { headers, replies, secrets }: Pick<Webhook, 'headers' | 'replies' | 'secrets'>,
   { id, body }: { id: string; body: string },
   signal: AbortSignal,
-): Promise<Tried> {
+): Promise<AttemptResult> {
   // Not the sandbox's clock, which its phone can change: the receiver compares the time with its own clock.
   const now = systemClock.now()
   try {
@@ -54,13 +54,13 @@ export async function deliver(
         'user-agent': 'svc',
         ...headers,
         'content-type': 'application/json',
-        ...signed(id, body, secrets, now),
+        ...createSignatureHeaders(id, body, secrets, now),
       },
       body,
       signal,
-      replies ? answerBytes : 0,
+      replies ? maxReplyAnswerBytes : 0,
     )
-    if (verdictOf(status).done) return { status, text }
+    if (meaningOf(status).done) return { status, text }
     return { status, text, ...failureOf(status), retryAfterMs: retryAfterOf(retryAfter, now) }
   } catch (error) {
     signal.throwIfAborted()
@@ -70,7 +70,7 @@ export async function deliver(
   }
 }
 
-const failureOf = (status: number): Pick<Tried, 'detail' | 'code'> =>
+const failureOf = (status: number): Pick<AttemptResult, 'detail' | 'code'> =>
   status >= 300 && status < 400
     ? { detail: `HTTP ${status}: redirects are not followed`, code: 'redirect' }
     : { detail: `HTTP ${status}`, code: 'http_status' }
@@ -90,7 +90,7 @@ export function replyOf(answer: string): string | undefined {
  *
  * @throws SvcError `invalid_arguments`, `forbidden`
  */
-export async function checkedUrl(text: string, allowPrivate: boolean): Promise<string> {
+export async function checkUrl(text: string, allowPrivate: boolean): Promise<string> {
   const url = URL.canParse(text) ? new URL(text) : undefined
   if (url?.protocol !== 'http:' && url?.protocol !== 'https:')
     throw badArgument('url', 'expected an http or https URL')
@@ -101,7 +101,7 @@ export async function checkedUrl(text: string, allowPrivate: boolean): Promise<s
   url.hash = ''
   try {
     const check = allowPrivate ? { mayReach: isReachableAddress } : {}
-    await checkedAddresses(url, check, AbortSignal.timeout(10_000))
+    await checkAddresses(url, check, AbortSignal.timeout(10_000))
   } catch (error) {
     // A host name that DNS does not resolve now may resolve later.
     if (!isSvcError(error, 'forbidden')) return url.href

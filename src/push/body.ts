@@ -5,7 +5,7 @@ import { Buffer } from 'node:buffer'
 import type { Message, MessageItem } from '../model/message.ts'
 
 /** An event in the public form, before it is written as JSON. */
-export interface OutsideEvent {
+export interface OutgoingEvent {
   /** Its cursor: letters, digits and `-`. */
   id: string
   type: string
@@ -18,43 +18,43 @@ export interface OutsideEvent {
  * Creates the links of a delivery. Without a known public address of svc there is no such object, and
  * deliveries have no links.
  */
-export interface Links {
+export interface DeliveryLinks {
   /** @param item index among the items with media */
-  media(messageId: string, item: number): string
+  linkMedia(messageId: string, item: number): string
   /** The URL of the whole message. */
-  whole(messageId: string): string
+  linkMessage(messageId: string): string
 }
 
 /** A body has fewer bytes than this, as Standard Webhooks recommends (20 kB). */
-const mostBytes = 20_000
+const maxBodyBytes = 20_000
 /** Limits for each text, in characters. They are tried in this order until the body fits. */
-const cuts = [8000, 4000, 2000, 1000, 200, 20] as const
+const textLimits = [8000, 4000, 2000, 1000, 200, 20] as const
 /** Maximum items of a truncated message. */
-const mostItems = 20
+const maxItems = 20
 
 /**
  * Returns the JSON of an event. A message that is too long is truncated: it gets `truncated: true` and a
  * `whole_url`.
  */
-export function bodyOf({ id, type, at, data }: OutsideEvent, links: Links | undefined): string {
+export function bodyOf({ id, type, at, data }: OutgoingEvent, links: DeliveryLinks | undefined): string {
   const json = (content: object) =>
     JSON.stringify({ id, type, timestamp: new Date(at).toISOString(), data: content })
   if (!type.startsWith('message.')) return json(data)
-  const message = linked(data as Message, links)
+  const message = withLinks(data as Message, links)
   let body = json(message)
-  for (const limit of cuts) {
-    if (Buffer.byteLength(body) < mostBytes) break
-    body = json(cutTo(message, limit, links))
+  for (const limit of textLimits) {
+    if (Buffer.byteLength(body) < maxBodyBytes) break
+    body = json(withShortTexts(message, limit, links))
   }
   return body
 }
 
 /** Returns a copy of a message with a `url` in each item that has media. */
-function linked(message: Message, links: Links | undefined): Message {
+function withLinks(message: Message, links: DeliveryLinks | undefined): Message {
   if (!links || !message.items.some(({ has_media }) => has_media)) return message
   let index = 0
   const items = message.items.map(item =>
-    item.has_media ? { ...item, url: links.media(message.message_id, index++) } : item,
+    item.has_media ? { ...item, url: links.linkMedia(message.message_id, index++) } : item,
   )
   const first = (kind: MessageItem['kind']) => items.find(item => item.kind === kind)
   return {
@@ -71,25 +71,25 @@ function linked(message: Message, links: Links | undefined): Message {
  * Returns a truncated copy of a message: with at most `limit` characters in each text, and without the
  * fields that repeat an item.
  */
-function cutTo(message: Message, limit: number, links: Links | undefined): object {
+function withShortTexts(message: Message, limit: number, links: DeliveryLinks | undefined): object {
   const short = (value: unknown) =>
     typeof value === 'string' && value.length > limit ? `${value.slice(0, limit - 1).toWellFormed()}…` : value
   const shorter = <T extends object>(value: T) =>
     Object.fromEntries(
-      Object.entries(value).map(([key, field]) => [key, texts.has(key) ? short(field) : field]),
+      Object.entries(value).map(([key, field]) => [key, textFields.has(key) ? short(field) : field]),
     ) as T
   const { image: _i, voice: _v, file: _f, video: _d, ...rest } = message
   return {
     ...shorter(rest),
-    items: message.items.slice(0, mostItems).map(shorter),
+    items: message.items.slice(0, maxItems).map(shorter),
     ...(message.ref_msg && { ref_msg: shorter(message.ref_msg) }),
     truncated: true,
-    ...(links && { whole_url: links.whole(message.message_id) }),
+    ...(links && { whole_url: links.linkMessage(message.message_id) }),
   }
 }
 
 /** Names of the fields that are truncated. */
-const texts: ReadonlySet<string> = new Set([
+const textFields: ReadonlySet<string> = new Set([
   'text',
   'transcript',
   'reason',

@@ -4,85 +4,88 @@
  */
 import { backoffMs } from '../platform/clock.ts'
 import type { Runtime } from '../platform/runtime.ts'
-import { linked } from '../platform/signals.ts'
-import type { Events } from '../storage/events.ts'
-import type { Webhook, Webhooks } from '../storage/webhooks.ts'
+import { linkSignals } from '../platform/signals.ts'
+import type { EventLog } from '../storage/events.ts'
+import type { Webhook, WebhookStore } from '../storage/webhooks.ts'
 import type { EndpointPorts, EndpointRun } from './endpoint.ts'
-import { Turns } from './pacer.ts'
+import { DeliveryPacer } from './pacer.ts'
 
-export interface DeliveryPorts extends Omit<EndpointPorts, 'progress' | 'disable'> {
-  webhooks: Webhooks
-  events: Pick<Events, 'append' | 'head' | 'wait'>
+export interface DispatcherPorts extends Omit<EndpointPorts, 'progress' | 'disable'> {
+  webhooks: WebhookStore
+  events: Pick<EventLog, 'append' | 'getHead' | 'wait'>
 }
 
 /** Interval between reads of the endpoint list. A change of an endpoint takes effect within this time. */
-const lookEveryMs = 500
+const pollIntervalMs = 500
 /** A batch with this many messages counts as a backlog. */
 const backlogSize = 50
 /** Minimum time between two reads of the endpoint list. */
-const restMs = 20
+const minPollGapMs = 20
 
-export class Delivery {
-  readonly #ports: DeliveryPorts
+export class WebhookDispatcher {
+  readonly #ports: DispatcherPorts
   readonly #runtime: Runtime
   readonly #runs = new Map<string, EndpointRun>()
   /** Shared by all endpoints. */
-  readonly #turns: Turns
-  #working: { stop: AbortController; done: Promise<void> } | undefined
-  #polls = () => false
+  readonly #pacer: DeliveryPacer
+  #running: { stop: AbortController; done: Promise<void> } | undefined
+  #isPolling = () => false
   /** Runs that are stopping, by endpoint id. Each promise resolves when the run has ended. */
-  readonly #ending = new Map<string, Promise<void>>()
+  readonly #stopping = new Map<string, Promise<void>>()
   /** Aborted to read the endpoint list before the interval is over. */
-  #nudge = new AbortController()
+  #earlyPoll = new AbortController()
 
-  constructor(ports: DeliveryPorts, runtime: Runtime) {
+  constructor(ports: DispatcherPorts, runtime: Runtime) {
     this.#ports = ports
     this.#runtime = runtime
-    this.#turns = new Turns(runtime.clock)
-    runtime.bus.on('committed', ({ messages }) => messages.length >= backlogSize && this.#turns.hold())
+    this.#pacer = new DeliveryPacer(runtime.clock)
+    runtime.bus.on('committed', ({ messages }) => messages.length >= backlogSize && this.#pacer.pause())
   }
 
   /**
    * Starts delivery. It delivers only while `polls` returns true: this process then certainly polls WeChat.
    */
   start(polls: () => boolean): void {
-    this.#polls = polls
-    this.#runtime.bus.on('roleChanged', role => void (role === 'poller' ? this.#begin() : this.#end()))
-    this.#begin()
+    this.#isPolling = polls
+    this.#runtime.bus.on(
+      'roleChanged',
+      role => void (role === 'poller' ? this.#startDelivery() : this.#endDelivery()),
+    )
+    this.#startDelivery()
   }
 
   /** Ends running deliveries and stores the position of each endpoint. You may call it twice. */
   async stop(): Promise<void> {
-    this.#polls = () => false
-    await this.#end()
+    this.#isPolling = () => false
+    await this.#endDelivery()
   }
 
-  #begin(): void {
-    if (this.#working || !this.#polls()) return
+  #startDelivery(): void {
+    if (this.#running || !this.#isPolling()) return
     const stop = new AbortController()
-    this.#working = { stop, done: this.#deliver(stop.signal) }
+    this.#running = { stop, done: this.#runDelivery(stop.signal) }
   }
 
-  async #end(): Promise<void> {
-    const working = this.#working
+  async #endDelivery(): Promise<void> {
+    const working = this.#running
     working?.stop.abort()
     await working?.done
-    if (this.#working !== working) return
-    this.#working = undefined
+    if (this.#running !== working) return
+    this.#running = undefined
     // This process may have become the poller again during the await.
-    this.#begin()
+    this.#startDelivery()
   }
 
-  async #deliver(stop: AbortSignal): Promise<void> {
+  async #runDelivery(stop: AbortSignal): Promise<void> {
     const { clock, closing, log } = this.#runtime
-    using stopOrClose = linked(stop, closing)
+    using stopOrClose = linkSignals(stop, closing)
     const { signal } = stopOrClose
-    const endpointLoop = this.#look(signal)
+    const endpointLoop = this.#pollEndpoints(signal)
     while (!signal.aborted) {
       try {
         // Without an endpoint, do not wait for commits: that would slow down each send.
-        if (this.#runs.size === 0) await clock.sleep(lookEveryMs, signal)
-        else await this.#follow(signal)
+        if (this.#runs.size === 0) await clock.sleep(pollIntervalMs, signal)
+        else await this.#waitForCommit(signal)
       } catch (error) {
         if (signal.aborted) break
         log.warn('events cannot be read', { error })
@@ -90,82 +93,82 @@ export class Delivery {
       }
     }
     await endpointLoop
-    for (const id of this.#runs.keys()) this.#stop(id)
-    await Promise.all(this.#ending.values())
+    for (const id of this.#runs.keys()) this.#stopRun(id)
+    await Promise.all(this.#stopping.values())
   }
 
   /** Tells all runs to read the log, then waits for the next commit. */
-  async #follow(signal: AbortSignal): Promise<void> {
+  async #waitForCommit(signal: AbortSignal): Promise<void> {
     const { events } = this.#ports
-    await this.#turns.calm(signal)
-    const head = await events.head()
-    for (const run of this.#runs.values()) run.news()
+    await this.#pacer.waitForPauseEnd(signal)
+    const head = await events.getHead()
+    for (const run of this.#runs.values()) run.onNewEvents()
     await events.wait(head, 30_000, signal)
     // The commit was no event. It may be a change of an endpoint.
-    if ((await events.head()) === head) this.#nudge.abort()
+    if ((await events.getHead()) === head) this.#earlyPoll.abort()
   }
 
   /** Reads the endpoint list again and again, and starts, updates and stops runs. */
-  async #look(signal: AbortSignal): Promise<void> {
+  async #pollEndpoints(signal: AbortSignal): Promise<void> {
     const { clock, log } = this.#runtime
     const { webhooks } = this.#ports
     for (let hasTakenOver = false, failures = 0; !signal.aborted; ) {
-      this.#nudge = new AbortController()
-      let waitMs = lookEveryMs
+      this.#earlyPoll = new AbortController()
+      let waitMs = pollIntervalMs
       try {
         const all = await webhooks.list()
         // Without endpoints, nothing is written.
         if (!hasTakenOver && all.length > 0) await webhooks.progress.takeOver()
-        await this.#adjust(hasTakenOver || all.length === 0 ? all : await webhooks.list())
+        await this.#updateRuns(hasTakenOver || all.length === 0 ? all : await webhooks.list())
         hasTakenOver = true
         failures = 0
       } catch (error) {
-        waitMs = backoffMs(failures++, lookEveryMs)
+        waitMs = backoffMs(failures++, pollIntervalMs)
         if (!signal.aborted) log.warn('webhooks cannot be read', { error, retryInMs: Math.round(waitMs) })
       }
-      using either = linked(signal, this.#nudge.signal)
+      using either = linkSignals(signal, this.#earlyPoll.signal)
       await clock.sleep(waitMs, either.signal)
-      await clock.sleep(restMs, signal)
+      await clock.sleep(minPollGapMs, signal)
     }
   }
 
-  async #adjust(webhooks: readonly Webhook[]): Promise<void> {
+  async #updateRuns(webhooks: readonly Webhook[]): Promise<void> {
     const all = new Map(webhooks.map(webhook => [webhook.id, webhook]))
     for (const [id, run] of this.#runs) {
       const now = all.get(id)
       // A pause lets running deliveries finish: a stop would make them repeat.
-      const mayRun = now && (isOn(now) || (!now.disabled && run.busy))
-      if (mayRun && !run.over && now.epoch === run.epoch) run.update(now)
-      else this.#stop(id)
+      const mayRun = now && (isOn(now) || (!now.disabled && run.isBusy))
+      if (mayRun && !run.hasEnded && now.epoch === run.epoch) run.update(now)
+      else this.#stopRun(id)
     }
     // A process that hung may not know yet that another one polls now.
-    if (!this.#polls()) return
+    if (!this.#isPolling()) return
     const on = webhooks.filter(isOn).map(({ id }) => id)
-    const fresh = new Set(on.filter(id => !this.#runs.has(id) && !this.#ending.has(id)))
+    const fresh = new Set(on.filter(id => !this.#runs.has(id) && !this.#stopping.has(id)))
     if (fresh.size === 0) return
     // Loaded for the first endpoint: the HTTP client costs 5 ms and 4 MB at start.
     const { EndpointRun } = await import('./endpoint.ts')
     // Read the list again: it may lack what a run stored at its end.
     for (const webhook of (await this.#ports.webhooks.list()).filter(isOn))
-      if (fresh.has(webhook.id)) this.#runs.set(webhook.id, this.#open(webhook, EndpointRun))
+      if (fresh.has(webhook.id)) this.#runs.set(webhook.id, this.#startRun(webhook, EndpointRun))
   }
 
   /**
    * Stops an endpoint's run. This may take a while, and other endpoints continue. A new run of the endpoint
    * starts only after it.
    */
-  #stop(id: string): void {
+  #stopRun(id: string): void {
     const run = this.#runs.get(id)
     if (!run) return
     this.#runs.delete(id)
     const ended = run.stop().finally(() => {
-      this.#ending.delete(id)
-      this.#nudge.abort()
+      this.#stopping.delete(id)
+      this.#earlyPoll.abort()
     })
-    this.#ending.set(id, ended)
+    this.#stopping.set(id, ended)
   }
 
-  #open(webhook: Webhook, Run: typeof EndpointRun): EndpointRun {
+  #startRun(webhook: Webhook, Run: typeof EndpointRun): EndpointRun {
     const { webhooks, events, ...rest } = this.#ports
     const { clock, log } = this.#runtime
     const disable: EndpointPorts['disable'] = async ({ id, url }, why) => {
@@ -175,7 +178,7 @@ export class Delivery {
       await events.append([{ type: 'endpoint.disabled', data }])
     }
     const ports = { ...rest, progress: webhooks.progress, disable }
-    return new Run(webhook, ports, { clock, log, turns: this.#turns })
+    return new Run(webhook, ports, { clock, log, pacer: this.#pacer })
   }
 }
 

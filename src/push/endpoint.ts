@@ -5,45 +5,45 @@
 import type { WebhookEnding } from '../model/event.ts'
 import type { Clock } from '../platform/clock.ts'
 import type { Log } from '../platform/log.ts'
-import type { Webhook, WebhookHealth, WebhookProgresses, WebhookTry } from '../storage/webhooks.ts'
-import { Courier, type CourierPorts, type CourierRuntime, type Outcome } from './courier.ts'
+import type { Webhook, WebhookHealth, WebhookProgressStore, WebhookTry } from '../storage/webhooks.ts'
+import { type DeliveryOutcome, type SenderPorts, type SenderRuntime, WebhookSender } from './courier.ts'
 import type { Feed } from './feed.ts'
-import { type Lane, type LaneEvent, Lanes } from './lanes.ts'
+import { type LaneEvent, type LiveLane, WebhookLanes } from './lanes.ts'
 import {
-  afterSuccess,
-  afterTrouble,
-  eventTrouble,
-  type Failure,
-  freshPulse,
-  isGivenUp,
-  type Pulse,
-  roomOf,
-  slotsOf,
-  verdictOf,
+  type AttemptFailure,
+  capacityOf,
+  concurrencyOf,
+  type EndpointState,
+  initialState,
+  meaningOf,
+  mustDisable,
+  nextEventFailureOf,
+  withFailure,
+  withSuccess,
 } from './schedule.ts'
 
 /** Why an endpoint is switched off: a text for people, and a code for programs. */
-interface Ending {
+interface DisableReason {
   reason: string
   code: WebhookEnding
 }
 
-export interface EndpointPorts extends CourierPorts {
+export interface EndpointPorts extends SenderPorts {
   feed: Feed
-  progress: WebhookProgresses
+  progress: WebhookProgressStore
   /** Switches an endpoint off and adds the event `endpoint.disabled`. */
-  disable(webhook: Webhook, why: Ending): Promise<void>
+  disable(webhook: Webhook, why: DisableReason): Promise<void>
   /** Whether the system clock is reliable enough to decide that something took too long. */
-  trustsClock(): Promise<boolean>
+  isClockReliable(): Promise<boolean>
 }
 
 /** Maximum queued events in memory; the second number holds while the endpoint fails. */
-const inHand = 256
-const inHandFailing = 8
+const maxQueued = 256
+const maxQueuedFailing = 8
 /** Interval at which results are stored. */
-const keepEveryMs = 250
+const saveIntervalMs = 250
 /** Longest wait for something to do. */
-const longestWaitMs = 60_000
+const maxWaitMs = 60_000
 
 /** Delivery to one endpoint, from its start to its stop. */
 export class EndpointRun {
@@ -52,32 +52,32 @@ export class EndpointRun {
   readonly #clock: Clock
   readonly #log: Log
   readonly #stop = new AbortController()
-  readonly #courier: Courier
+  readonly #sender: WebhookSender
   readonly #running: Promise<void>
-  #lanes: Lanes
-  #pulse: Pulse = freshPulse
+  #lanes: WebhookLanes
+  #state: EndpointState = initialState
   /** Unix ms of the last success of this run. */
   #succeededAt = 0
   /** Lanes with a running delivery or read, and when it started (monotonic ms). */
-  readonly #underWay = new Map<Lane, number>()
+  readonly #runningLanes = new Map<LiveLane, number>()
   /** The error of an event that could not be read. */
-  #fault: { error: unknown } | undefined
+  #readError: { error: unknown } | undefined
   /** True if the log was read to its end. */
-  #atEnd = false
+  #isAtEnd = false
   #tries: WebhookTry[] = []
   #health: WebhookHealth
-  #keepAt = 0
-  #wake = Promise.withResolvers<void>()
-  #over = false
+  #nextSaveAt = 0
+  #activity = Promise.withResolvers<void>()
+  #hasEnded = false
 
-  constructor(webhook: Webhook, ports: EndpointPorts, runtime: CourierRuntime) {
+  constructor(webhook: Webhook, ports: EndpointPorts, runtime: SenderRuntime) {
     this.#webhook = webhook
     this.#ports = ports
     this.#clock = runtime.clock
     this.#log = runtime.log
     this.#health = webhook
-    this.#lanes = new Lanes(webhook.position, [])
-    this.#courier = new Courier(webhook, ports, runtime)
+    this.#lanes = new WebhookLanes(webhook.position, [])
+    this.#sender = new WebhookSender(webhook, ports, runtime)
     this.#running = this.#run()
   }
 
@@ -86,13 +86,13 @@ export class EndpointRun {
   }
 
   /** Whether the run ended by itself: a new epoch began, or the endpoint was removed or switched off. */
-  get over(): boolean {
-    return this.#over
+  get hasEnded(): boolean {
+    return this.#hasEnded
   }
 
   /** Whether deliveries are running. */
-  get busy(): boolean {
-    return this.#underWay.size > 0
+  get isBusy(): boolean {
+    return this.#runningLanes.size > 0
   }
 
   /**
@@ -101,163 +101,164 @@ export class EndpointRun {
   update(webhook: Webhook): void {
     const isResumed = this.#webhook.paused && !webhook.paused
     this.#webhook = webhook
-    if (isResumed) this.#wake.resolve()
+    if (isResumed) this.#activity.resolve()
   }
 
   /** Call it when the log may have new events. */
-  news(): void {
-    this.#atEnd = false
-    this.#wake.resolve()
+  onNewEvents(): void {
+    this.#isAtEnd = false
+    this.#activity.resolve()
   }
 
   /** Ends running deliveries and stores the other results. */
   async stop(): Promise<void> {
     this.#stop.abort(new Error('stopped'))
-    this.#wake.resolve()
+    this.#activity.resolve()
     await this.#running
   }
 
   async #run(): Promise<void> {
     const { signal } = this.#stop
     const idle = async () => {
-      while (this.#underWay.size > 0) await this.#woken(longestWaitMs)
+      while (this.#runningLanes.size > 0) await this.#waitForActivity(maxWaitMs)
     }
-    while (!signal.aborted && !this.#over) {
+    while (!signal.aborted && !this.#hasEnded) {
       try {
-        this.#lanes = new Lanes(this.#webhook.position, await this.#kept())
-        this.#atEnd = false
-        await this.#go(signal)
+        this.#lanes = new WebhookLanes(this.#webhook.position, await this.#loadLanes())
+        this.#isAtEnd = false
+        await this.#deliverUntilStop(signal)
       } catch (error) {
         if (!signal.aborted)
           this.#log.warn('webhook delivery stopped for now', { webhook: this.#webhook.id, error })
         await this.#clock.sleep(5000, signal)
         await idle()
         // Results may be lost. Continue from the stored position: an event may repeat, but none is skipped.
-        this.#lanes = new Lanes(this.#webhook.position, [])
+        this.#lanes = new WebhookLanes(this.#webhook.position, [])
         this.#tries = []
-        this.#fault = undefined
+        this.#readError = undefined
       }
     }
     await idle()
-    if (!this.#over) await this.#keep().catch(error => this.#log.warn('webhook progress not kept', { error }))
-    this.#courier.close()
+    if (!this.#hasEnded)
+      await this.#saveProgress().catch(error => this.#log.warn('webhook progress not kept', { error }))
+    this.#sender.close()
   }
 
-  #kept() {
-    return this.#ports.progress.lanes(this.#webhook.id)
+  #loadLanes() {
+    return this.#ports.progress.listLanes(this.#webhook.id)
   }
 
   /** Delivers until the run is stopped. @throws errors of the store */
-  async #go(signal: AbortSignal): Promise<void> {
-    while (!signal.aborted && !this.#over) {
-      if (this.#fault) throw this.#fault.error
-      this.#start()
-      if (this.#lanes.changed || this.#tries.length > 0) await this.#keepWhenDue()
-      if (await this.#fill()) continue
-      await this.#woken(this.#idleMs())
+  async #deliverUntilStop(signal: AbortSignal): Promise<void> {
+    while (!signal.aborted && !this.#hasEnded) {
+      if (this.#readError) throw this.#readError.error
+      this.#startDue()
+      if (this.#lanes.hasChanges || this.#tries.length > 0) await this.#saveWhenDue()
+      if (await this.#readNextPage()) continue
+      await this.#waitForActivity(this.#getWaitMs())
     }
   }
 
   /** Resolves when something happened, at the latest after `ms`. */
-  async #woken(ms: number): Promise<void> {
+  async #waitForActivity(ms: number): Promise<void> {
     const timer = new AbortController()
-    await Promise.race([this.#wake.promise, this.#clock.sleep(ms, timer.signal)])
+    await Promise.race([this.#activity.promise, this.#clock.sleep(ms, timer.signal)])
     timer.abort()
-    this.#wake = Promise.withResolvers()
+    this.#activity = Promise.withResolvers()
   }
 
   /** Milliseconds until there is something to do, unless something happens earlier. */
-  #idleMs(): number {
+  #getWaitMs(): number {
     const now = this.#clock.monotonic()
-    const waits = [longestWaitMs]
-    if (this.#lanes.changed || this.#tries.length > 0) waits.push(this.#keepAt - now)
-    if (this.#pulse.failing) waits.push(this.#pulse.until - now)
-    else waits.push(this.#lanes.dueInMs(this.#clock.now()))
-    if (this.#lanes.waiting > 0) waits.push(this.#room().moreInMs)
+    const waits = [maxWaitMs]
+    if (this.#lanes.hasChanges || this.#tries.length > 0) waits.push(this.#nextSaveAt - now)
+    if (this.#state.isFailing) waits.push(this.#state.until - now)
+    else waits.push(this.#lanes.getDueInMs(this.#clock.now()))
+    if (this.#lanes.waitingCount > 0) waits.push(this.#getCapacity().moreInMs)
     return Math.max(1, Math.min(...waits.filter(ms => ms > 0)))
   }
 
   /** Starts all deliveries that may start now. */
-  #start(): void {
+  #startDue(): void {
     if (this.#webhook.paused) return
-    const { failing } = this.#pulse
-    for (let { room } = this.#room(); room > 0; room--) {
-      const lane = this.#lanes.next(this.#clock.now(), failing)
+    const { isFailing } = this.#state
+    for (let { free } = this.#getCapacity(); free > 0; free--) {
+      const lane = this.#lanes.pickNext(this.#clock.now(), isFailing)
       if (!lane) return
-      const event = this.#lanes.begin(lane)
-      this.#underWay.set(lane, this.#clock.monotonic())
-      const work = event ? this.#try(lane, event) : this.#read(lane)
+      const event = this.#lanes.startNext(lane)
+      this.#runningLanes.set(lane, this.#clock.monotonic())
+      const work = event ? this.#deliverEvent(lane, event) : this.#readLane(lane)
       void work
         .catch(error => {
-          this.#lanes.back(lane, event)
-          this.#fault ??= { error }
+          this.#lanes.putBack(lane, event)
+          this.#readError ??= { error }
         })
         .finally(() => {
-          this.#underWay.delete(lane)
-          this.#wake.resolve()
+          this.#runningLanes.delete(lane)
+          this.#activity.resolve()
         })
     }
   }
 
-  #room() {
-    return roomOf(this.#pulse, [...this.#underWay.values()], this.#clock.monotonic())
+  #getCapacity() {
+    return capacityOf(this.#state, [...this.#runningLanes.values()], this.#clock.monotonic())
   }
 
   /** Reads the next page of the log, if the queue has space. @returns whether there was something to read */
-  async #fill(): Promise<boolean> {
-    const { failing } = this.#pulse
-    const limit = failing ? inHandFailing : inHand
-    const mayGo = slotsOf(this.#pulse, this.#clock.monotonic()) > 0
-    if (this.#webhook.paused || this.#atEnd || !mayGo || this.#lanes.waiting >= limit / 2) return false
-    this.#atEnd = true
+  async #readNextPage(): Promise<boolean> {
+    const { isFailing } = this.#state
+    const limit = isFailing ? maxQueuedFailing : maxQueued
+    const mayGo = concurrencyOf(this.#state, this.#clock.monotonic()) > 0
+    if (this.#webhook.paused || this.#isAtEnd || !mayGo || this.#lanes.waitingCount >= limit / 2) return false
+    this.#isAtEnd = true
     const from = this.#lanes.readFrom
-    const page = await this.#ports.feed.after(from, this.#webhook, limit / 2)
+    const page = await this.#ports.feed.readAfter(from, this.#webhook, limit / 2)
     if (page.gone)
       this.#log.warn('events were removed before a webhook received them', { webhook: this.#webhook.id })
-    this.#lanes.take(page)
+    this.#lanes.addPage(page)
     if (page.cursor === from) return false
-    this.#atEnd = false
+    this.#isAtEnd = false
     return true
   }
 
-  async #read(lane: Lane): Promise<void> {
-    this.#lanes.feed(lane, await this.#ports.feed.ofConversation(lane.position, this.#webhook, lane))
+  async #readLane(lane: LiveLane): Promise<void> {
+    this.#lanes.addLanePage(lane, await this.#ports.feed.readConversation(lane.position, this.#webhook, lane))
   }
 
-  async #try(lane: Lane, event: LaneEvent): Promise<void> {
-    const outcome = await this.#courier.deliver(this.#webhook, event, this.#stop.signal)
-    if (outcome.done) this.#succeeded(lane, event, outcome)
-    else await this.#failed(lane, event, outcome)
+  async #deliverEvent(lane: LiveLane, event: LaneEvent): Promise<void> {
+    const outcome = await this.#sender.deliver(this.#webhook, event, this.#stop.signal)
+    if (outcome.done) this.#recordSuccess(lane, event, outcome)
+    else await this.#recordFailure(lane, event, outcome)
   }
 
-  #succeeded(lane: Lane, event: LaneEvent, { record }: Outcome): void {
-    if (this.#pulse.failing) this.#log.info('webhook works again', { webhook: this.#webhook.id })
-    this.#pulse = afterSuccess(this.#pulse)
+  #recordSuccess(lane: LiveLane, event: LaneEvent, { record }: DeliveryOutcome): void {
+    if (this.#state.isFailing) this.#log.info('webhook works again', { webhook: this.#webhook.id })
+    this.#state = withSuccess(this.#state)
     this.#succeededAt = this.#clock.now()
     this.#health = { last_success_at: this.#succeededAt }
     this.#tries.push({ ...record, outcome: 'done' })
-    this.#lanes.done(lane, event)
+    this.#lanes.completeEvent(lane, event)
   }
 
-  async #failed(lane: Lane, event: LaneEvent, outcome: Outcome): Promise<void> {
+  async #recordFailure(lane: LiveLane, event: LaneEvent, outcome: DeliveryOutcome): Promise<void> {
     const { beganAt, failure: failedBy, record, retryAfterMs, status = 0 } = outcome
     const now = this.#clock.now()
-    const { slow, gone } = verdictOf(status)
-    const before = this.#pulse
-    const failure: Failure = {
-      again: lane.trouble?.event === event.id,
+    const { slow, gone } = meaningOf(status)
+    const before = this.#state
+    const failure: AttemptFailure = {
+      isRepeat: lane.trouble?.event === event.id,
       beganAt,
       now: this.#clock.monotonic(),
       slow,
       retryAfterMs,
     }
-    this.#pulse = afterTrouble(before, failure, Math.random())
+    this.#state = withFailure(before, failure, Math.random())
     const othersSucceeded = lane.trouble !== undefined && this.#succeededAt > lane.trouble.failed_at
-    const trouble = eventTrouble(lane.trouble, { event: event.id, now, othersSucceeded }, Math.random())
+    const trouble = nextEventFailureOf(lane.trouble, { event: event.id, now, othersSucceeded }, Math.random())
     this.#tries.push({ ...record, outcome: trouble ? 'failed' : 'gave_up' })
     const { last_success_at, failing_since = now } = this.#health
-    const retryInMs = this.#pulse.failing
-      ? Math.max(0, this.#pulse.until - this.#clock.monotonic())
+    const retryInMs = this.#state.isFailing
+      ? Math.max(0, this.#state.until - this.#clock.monotonic())
       : undefined
     this.#health = {
       last_success_at,
@@ -266,44 +267,44 @@ export class EndpointRun {
       last_error_code: failedBy,
       next_try_at: retryInMs === undefined ? trouble?.retry_at : now + retryInMs,
     }
-    if (trouble) this.#lanes.failed(lane, trouble)
-    else this.#lanes.done(lane, event)
-    if (this.#pulse.failing && !before.failing) {
+    if (trouble) this.#lanes.recordFailure(lane, trouble)
+    else this.#lanes.completeEvent(lane, event)
+    if (this.#state.isFailing && !before.isFailing) {
       this.#log.warn('webhook fails', { webhook: this.#webhook.id, detail: record.detail })
-      this.#lanes.letGo()
-      this.#atEnd = false
+      this.#lanes.clearQueues()
+      this.#isAtEnd = false
     }
-    const trusted = await this.#ports.trustsClock()
+    const trusted = await this.#ports.isClockReliable()
     if (gone) await this.#disable({ code: 'gone', reason: 'it answered with 410' })
-    else if (isGivenUp(this.#pulse, this.#health, now, trusted))
+    else if (mustDisable(this.#state, this.#health, now, trusted))
       await this.#disable({ code: 'given_up', reason: 'nothing succeeded for 5 days' })
   }
 
-  async #disable(why: Ending): Promise<void> {
-    if (this.#over) return
-    await this.#keep()
-    this.#over = true
+  async #disable(why: DisableReason): Promise<void> {
+    if (this.#hasEnded) return
+    await this.#saveProgress()
+    this.#hasEnded = true
     await this.#ports.disable(this.#webhook, why)
     this.#log.warn('webhook switched off', { webhook: this.#webhook.id, reason: why.reason })
   }
 
-  async #keepWhenDue(): Promise<void> {
-    if (this.#clock.monotonic() < this.#keepAt) return
-    await this.#keep()
-    this.#keepAt = this.#clock.monotonic() + keepEveryMs
+  async #saveWhenDue(): Promise<void> {
+    if (this.#clock.monotonic() < this.#nextSaveAt) return
+    await this.#saveProgress()
+    this.#nextSaveAt = this.#clock.monotonic() + saveIntervalMs
   }
 
   /** Stores the progress. If a new epoch made it invalid, nothing is stored and this run ends. */
-  async #keep(): Promise<void> {
-    if (!this.#lanes.changed && this.#tries.length === 0) return
+  async #saveProgress(): Promise<void> {
+    if (!this.#lanes.hasChanges && this.#tries.length === 0) return
     const { epoch, id } = this.#webhook
     const tries = this.#tries.splice(0)
-    const kept = await this.#ports.progress.keep(id, {
+    const kept = await this.#ports.progress.save(id, {
       epoch,
       tries,
       health: this.#health,
-      ...this.#lanes.progress(),
+      ...this.#lanes.takeProgress(),
     })
-    if (!kept) this.#over = true
+    if (!kept) this.#hasEnded = true
   }
 }

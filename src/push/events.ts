@@ -6,29 +6,29 @@ import { badArgument } from '../model/error.ts'
 import { type Event, eventTypes } from '../model/event.ts'
 import type { SentStatus } from '../model/message.ts'
 import type { Views } from '../receive/view.ts'
-import type { EventPage, Events, EventType, LoggedEvent, WantedEvents } from '../storage/events.ts'
+import type { EventFilter, EventLog, EventPage, EventType, LoggedEvent } from '../storage/events.ts'
 import type { StoredMessage } from '../storage/messages.ts'
 import type { MessageLog } from '../storage/store.ts'
 
 export interface EventReaderPorts {
-  events: Events
-  log: Pick<MessageLog, 'byIds'>
-  views: Pick<Views, 'of'>
-  meant: Meant
+  events: EventLog
+  log: Pick<MessageLog, 'getByIds'>
+  views: Pick<Views, 'toMessage'>
+  resolveTarget: ResolveTarget
 }
 
 /** A session and a user, each by name or id. */
-export type Who = Pick<WantedEvents, 'session' | 'user'>
+export type SessionAndUser = Pick<EventFilter, 'session' | 'user'>
 /**
  * Resolves a session and a user to the forms in the store.
  *
  * @param field argument that errors about the user name
  * @throws SvcError `session_not_found`; `invalid_arguments` for a name that no user has, or several
  */
-export type Meant = (who: Who, field?: string) => Promise<Who>
+export type ResolveTarget = (who: SessionAndUser, field?: string) => Promise<SessionAndUser>
 
 /** An event in its public form, and the facts by which readers filter. */
-export interface ToldEvent {
+export interface PublicEvent {
   event: Event
   /** Name of the session. */
   session?: string
@@ -37,12 +37,12 @@ export interface ToldEvent {
   /** For a message: its row. */
   row?: StoredMessage
   /** True for an event that is not published. */
-  inside?: boolean
+  isInternal?: boolean
 }
 
 /** A page of events in their public form. */
-export interface ToldPage {
-  events: ToldEvent[]
+export interface PublicEventPage {
+  events: PublicEvent[]
   /** The log was read up to here. */
   cursor: string
   /** Retention removed events before they were read. */
@@ -50,16 +50,16 @@ export interface ToldPage {
 }
 
 /** Maximum characters of all messages in a page. */
-const pageCharacters = 512 * 1024
+const maxPageCharacters = 512 * 1024
 /** Page size of `follow`, in events. */
-const followed = 100
+const followPageSize = 100
 /** The log is read after this time even if nothing announced a change. */
-const lookEveryMs = 30_000
+const pollIntervalMs = 30_000
 
 /**
  * Converts a reader's position to a cursor of the store. A reader writes `0` for the beginning of the log.
  */
-const placed = (after: string) => (after === '0' ? '' : after)
+const toCursor = (after: string) => (after === '0' ? '' : after)
 
 /** Reads the event log for all interfaces. */
 export class EventReader {
@@ -70,13 +70,13 @@ export class EventReader {
   }
 
   /** Returns the cursor of the newest event. @param before only of events before this time (Unix ms) */
-  head(before?: number): Promise<string> {
-    return this.#ports.events.head(before)
+  getHead(before?: number): Promise<string> {
+    return this.#ports.events.getHead(before)
   }
 
   /** Waits until the log may have events after a cursor. */
   wait(cursor: string, signal: AbortSignal): Promise<void> {
-    return this.#ports.events.wait(cursor, lookEveryMs, signal)
+    return this.#ports.events.wait(cursor, pollIntervalMs, signal)
   }
 
   /**
@@ -86,31 +86,31 @@ export class EventReader {
    * @throws SvcError `invalid_arguments` if `after` is not a cursor; `rate_limited` for a new name if there
    *   are too many
    */
-  async begin(after: string | undefined, consumer: string | undefined): Promise<string> {
+  async startReader(after: string | undefined, consumer: string | undefined): Promise<string> {
     const { events } = this.#ports
-    const requested = after === undefined ? undefined : placed(after)
-    if (consumer === undefined) return requested ?? events.head()
-    const stored = requested === undefined ? await events.position(consumer) : undefined
-    const cursor = requested ?? stored ?? (await events.head())
+    const requested = after === undefined ? undefined : toCursor(after)
+    if (consumer === undefined) return requested ?? events.getHead()
+    const stored = requested === undefined ? await events.getPosition(consumer) : undefined
+    const cursor = requested ?? stored ?? (await events.getHead())
     // A reader whose position retention removed gets a new one.
-    const isLost = stored !== undefined && (await events.after(stored, { limit: 1 })).gone
-    if (stored === undefined || isLost) await events.move(consumer, cursor)
+    const isLost = stored !== undefined && (await events.listAfter(stored, { limit: 1 })).gone
+    if (stored === undefined || isLost) await events.setPosition(consumer, cursor)
     return cursor
   }
 
   /** Records that a named reader is still active, so that its position is kept. */
-  async seen(consumer: string): Promise<void> {
-    await this.#ports.events.position(consumer)
+  async markActive(consumer: string): Promise<void> {
+    await this.#ports.events.getPosition(consumer)
   }
 
   /**
    * Returns a copy of a filter with its session and user resolved.
    *
    * @param field argument that errors about the user name
-   * @throws SvcError like `Meant`
+   * @throws SvcError like `ResolveTarget`
    */
-  async wanted<W extends Who>(filter: W, field?: string): Promise<W> {
-    return { ...filter, ...(await this.#ports.meant(filter, field)) }
+  async resolveFilter<W extends SessionAndUser>(filter: W, field?: string): Promise<W> {
+    return { ...filter, ...(await this.#ports.resolveTarget(filter, field)) }
   }
 
   /**
@@ -118,13 +118,13 @@ export class EventReader {
    *
    * @param turn awaited before each piece of work, so that a reader of many pages does not block the process
    */
-  async page(after: string, filter: WantedEvents, turn?: () => Promise<void>): Promise<ToldPage> {
+  async readPage(after: string, filter: EventFilter, turn?: () => Promise<void>): Promise<PublicEventPage> {
     await turn?.()
-    const { events, ...page } = await readPage(this.#ports, placed(after), filter)
-    const published: ToldEvent[] = []
+    const { events, ...page } = await readPage(this.#ports, toCursor(after), filter)
+    const published: PublicEvent[] = []
     for (const event of events) {
       await turn?.()
-      published.push(await this.#told(event))
+      published.push(await this.#toPublicEvent(event))
     }
     return { ...page, events: published }
   }
@@ -135,12 +135,12 @@ export class EventReader {
    */
   async *follow(
     after: string,
-    filter: Omit<WantedEvents, 'limit'>,
+    filter: Omit<EventFilter, 'limit'>,
     signal: AbortSignal,
     { onGone, toEnd }: { onGone?: () => void; toEnd?: boolean } = {},
   ): AsyncGenerator<Event, void, void> {
     for (let cursor = after; !signal.aborted; ) {
-      const page = await this.page(cursor, { ...filter, limit: followed })
+      const page = await this.readPage(cursor, { ...filter, limit: followPageSize })
       if (page.gone) onGone?.()
       for (const { event } of page.events) {
         if (signal.aborted) return
@@ -154,59 +154,59 @@ export class EventReader {
     }
   }
 
-  async #told(read: ReadEvent): Promise<ToldEvent> {
+  async #toPublicEvent(read: EventWithRow): Promise<PublicEvent> {
     const { cursor: id, type, at, status, data, row } = read
     const rest = { id, type, timestamp: new Date(at).toISOString() }
     const session = sessionOf(read)
     if (!row) return { event: { ...rest, data } as Event, ...(session && { session }) }
-    const view = await this.#ports.views.of(row)
+    const view = await this.#ports.views.toMessage(row)
     const imported = type === 'message.received' && (row.past || row.direction === 'sent')
     return {
       event: { ...rest, data: view } as Event,
       session,
       row,
       user: row.direction === 'received' ? row.from_user : view.to_user,
-      inside: status === 'sending' || imported === true,
+      isInternal: status === 'sending' || imported === true,
     }
   }
 }
 
 /** An event, with the message that it refers to in its state at that time. */
-export interface ReadEvent extends LoggedEvent {
+export interface EventWithRow extends LoggedEvent {
   row?: StoredMessage
 }
 
 /**
- * Reads a page of events with their messages, up to `pageCharacters`. The cursor is that of the last event
+ * Reads a page of events with their messages, up to `maxPageCharacters`. The cursor is that of the last event
  * read, so the next page continues there. Skips events whose message was removed.
  */
 export async function readPage(
-  { events: log, log: messages }: Pick<EventReaderPorts, 'log'> & { events: Pick<Events, 'after'> },
+  { events: log, log: messages }: Pick<EventReaderPorts, 'log'> & { events: Pick<EventLog, 'listAfter'> },
   after: string,
-  filter: WantedEvents,
-): Promise<Omit<EventPage, 'events'> & { events: ReadEvent[] }> {
-  const page = await log.after(after, filter)
+  filter: EventFilter,
+): Promise<Omit<EventPage, 'events'> & { events: EventWithRow[] }> {
+  const page = await log.listAfter(after, filter)
   const ids = [...new Set(page.events.flatMap(({ message }) => message ?? []))]
-  const found = await messages.byIds(ids, pageCharacters)
+  const found = await messages.getByIds(ids, maxPageCharacters)
   const rows = new Map(found.map(row => [row.id, row]))
   const last = found.length < ids.length ? found.at(-1)?.id : undefined
   const unread = new Set(last === undefined ? [] : ids.slice(ids.indexOf(last) + 1))
   const end = page.events.findIndex(({ message }) => message !== undefined && unread.has(message))
   const taken = end === -1 ? page.events : page.events.slice(0, end)
-  const events = taken.flatMap((event): ReadEvent[] => {
+  const events = taken.flatMap((event): EventWithRow[] => {
     const row = event.message === undefined ? undefined : rows.get(event.message)
-    if (row) return [{ ...event, row: asOf(row, event.status) }]
+    if (row) return [{ ...event, row: withStatus(row, event.status) }]
     return event.message === undefined ? [event] : []
   })
   return { ...page, events, cursor: end === -1 ? page.cursor : taken.at(-1)!.cursor }
 }
 
 /** Returns the name of the session that an event concerns; '' if it concerns none. */
-export const sessionOf = ({ type, data, row }: ReadEvent): string =>
+export const sessionOf = ({ type, data, row }: EventWithRow): string =>
   row?.session ?? (type.startsWith('session.') && data && 'name' in data ? String(data.name) : '')
 
 /** Returns a row with an earlier status. A reason belongs to the newest status only, so it is left out. */
-function asOf(row: StoredMessage, status: SentStatus | undefined): StoredMessage {
+function withStatus(row: StoredMessage, status: SentStatus | undefined): StoredMessage {
   if (status === undefined || row.status === status) return row
   const { reason: _, reason_code: _code, reason_quote: _quote, ...rest } = row
   return { ...rest, status }
@@ -217,7 +217,7 @@ function asOf(row: StoredMessage, status: SentStatus | undefined): StoredMessage
  *
  * @throws SvcError `invalid_arguments`
  */
-export function typesOf(text: string | undefined): { types?: EventType[] } {
+export function parseTypes(text: string | undefined): { types?: EventType[] } {
   if (text === undefined) return {}
   const types = text.split(',').map(part => part.trim())
   if (!types.every(type => (eventTypes as readonly string[]).includes(type)))

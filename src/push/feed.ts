@@ -2,16 +2,16 @@
 import type { Message } from '../model/message.ts'
 import { SharedTurns, systemClock } from '../platform/clock.ts'
 import type { Views } from '../receive/view.ts'
-import type { Events, EventType, WantedEvents } from '../storage/events.ts'
+import type { EventFilter, EventLog, EventType } from '../storage/events.ts'
 import type { MessageLog } from '../storage/store.ts'
-import type { Conversation, Webhook } from '../storage/webhooks.ts'
-import { type ReadEvent, readPage, sessionOf } from './events.ts'
+import type { Webhook, WebhookConversation } from '../storage/webhooks.ts'
+import { type EventWithRow, readPage, sessionOf } from './events.ts'
 import type { LaneEvent, LanePage } from './lanes.ts'
 
 export interface FeedPorts {
-  events: Pick<Events, 'after'>
-  log: Pick<MessageLog, 'byIds'>
-  views: Pick<Views, 'of'>
+  events: Pick<EventLog, 'listAfter'>
+  log: Pick<MessageLog, 'getByIds'>
+  views: Pick<Views, 'toMessage'>
 }
 
 export interface FeedPage extends LanePage {
@@ -20,12 +20,12 @@ export interface FeedPage extends LanePage {
 }
 
 /** The events that an endpoint receives. */
-type Wants = Pick<Webhook, 'types' | 'session' | 'user'>
+type EndpointFilter = Pick<Webhook, 'types' | 'session' | 'user'>
 
 /** Number of pages that are kept for other endpoints. */
-const sharedPages = 8
+const maxSharedPages = 8
 /** Page size for a conversation that reads its own part of the log. */
-const laneEvents = 32
+const conversationPageSize = 32
 
 /** Pages of the event log for all endpoints of a process. */
 export class Feed {
@@ -39,13 +39,17 @@ export class Feed {
   }
 
   /** Reads the events for an endpoint after a cursor, oldest first. */
-  async after(cursor: string, { types, session, user }: Wants, limit: number): Promise<FeedPage> {
+  async readAfter(
+    cursor: string,
+    { types, session, user }: EndpointFilter,
+    limit: number,
+  ): Promise<FeedPage> {
     const key = JSON.stringify([cursor, types, session, user, limit])
     const shared = this.#pages.get(key)
     if (shared) return shared
-    const page = this.#read(cursor, { limit, session, user, ...typed(types) })
+    const page = this.#readEvents(cursor, { limit, session, user, ...typeFilterOf(types) })
     this.#pages.set(key, page)
-    for (const old of [...this.#pages.keys()].slice(0, -sharedPages)) this.#pages.delete(old)
+    for (const old of [...this.#pages.keys()].slice(0, -maxSharedPages)) this.#pages.delete(old)
     // At the end of the log a page is not kept: the log may have grown at the next read.
     const found = await page.catch(() => undefined)
     if (!found || found.events.length === 0) this.#pages.delete(key)
@@ -53,32 +57,46 @@ export class Feed {
   }
 
   /** Reads the events of one conversation for an endpoint, after a cursor, oldest first. */
-  async ofConversation(cursor: string, wants: Wants, { session, user }: Conversation): Promise<FeedPage> {
-    if (user !== '') return this.#read(cursor, { limit: laneEvents, session, user, ...typed(wants.types) })
-    const types = noMessages.filter(type => wants.types.length === 0 || wants.types.includes(type))
-    const page = await this.#read(cursor, { limit: laneEvents, types, ...(session !== '' && { session }) })
+  async readConversation(
+    cursor: string,
+    wants: EndpointFilter,
+    { session, user }: WebhookConversation,
+  ): Promise<FeedPage> {
+    if (user !== '')
+      return this.#readEvents(cursor, {
+        limit: conversationPageSize,
+        session,
+        user,
+        ...typeFilterOf(wants.types),
+      })
+    const types = nonMessageTypes.filter(type => wants.types.length === 0 || wants.types.includes(type))
+    const page = await this.#readEvents(cursor, {
+      limit: conversationPageSize,
+      types,
+      ...(session !== '' && { session }),
+    })
     return { ...page, events: page.events.filter(event => event.session === session) }
   }
 
-  async #read(from: string, filter: WantedEvents): Promise<FeedPage> {
+  async #readEvents(from: string, filter: EventFilter): Promise<FeedPage> {
     const turn = this.#turns.join()
     await turn()
     const { events, ...page } = await readPage(this.#ports, from, filter)
     const read: LaneEvent[] = []
     for (const event of events) {
       await turn()
-      read.push(await this.#laneEvent(event))
+      read.push(await this.#toLaneEvent(event))
     }
     return { ...page, events: read }
   }
 
-  async #laneEvent(read: ReadEvent): Promise<LaneEvent> {
+  async #toLaneEvent(read: EventWithRow): Promise<LaneEvent> {
     const { cursor: id, type, at, data = {}, row } = read
     const event = { id, type, at, session: sessionOf(read) }
     if (!row) return { ...event, user: '', data: async () => data }
     let view: Promise<Message> | undefined
     const readView = () => {
-      view ??= this.#ports.views.of(row).catch(error => {
+      view ??= this.#ports.views.toMessage(row).catch(error => {
         view = undefined
         throw error
       })
@@ -91,8 +109,8 @@ export class Feed {
 }
 
 /** Types of events that concern no message: they belong to a session, or to no session. */
-const noMessages: readonly EventType[] = ['session.status', 'session.muted', 'endpoint.disabled']
+const nonMessageTypes: readonly EventType[] = ['session.status', 'session.muted', 'endpoint.disabled']
 
 /** Returns the filter for an endpoint's types; no types mean all. */
-export const typed = (types: readonly string[]): Pick<WantedEvents, 'types'> =>
+export const typeFilterOf = (types: readonly string[]): Pick<EventFilter, 'types'> =>
   types.length > 0 ? { types: types as EventType[] } : {}

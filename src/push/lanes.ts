@@ -6,13 +6,13 @@
  * deliveries are slow. Its next events are then skipped, and later the lane reads its own part of the log.
  * So few events are in memory, and no conversation blocks the others.
  */
-import { placeOf } from '../storage/events.ts'
-import type { Conversation, WebhookLane, WebhookProgress } from '../storage/webhooks.ts'
-import type { OutsideEvent } from './body.ts'
-import { dueInMs } from './schedule.ts'
+import { cursorNumberOf } from '../storage/events.ts'
+import type { WebhookConversation, WebhookLane, WebhookProgress } from '../storage/webhooks.ts'
+import type { OutgoingEvent } from './body.ts'
+import { remainingWaitOf } from './schedule.ts'
 
 /** An event with its conversation. `data` creates its content on demand. */
-export interface LaneEvent extends Omit<OutsideEvent, 'data'>, Conversation {
+export interface LaneEvent extends Omit<OutgoingEvent, 'data'>, WebhookConversation {
   data(): Promise<object>
 }
 
@@ -24,273 +24,276 @@ export interface LanePage {
 }
 
 /** A lane in memory: the delivery queue of one conversation. */
-export interface Lane extends WebhookLane {
+export interface LiveLane extends WebhookLane {
   /** Events to deliver, oldest first. */
   queue: LaneEvent[]
   /** True while it delivers an event or reads the log. */
-  busy: boolean
+  isBusy: boolean
   /** The event that is being delivered. */
   current?: LaneEvent
   /** True if the log may have events of this lane, before `readFrom`, that are not in its queue. */
-  behind: boolean
+  isBehind: boolean
   /** True if the store has a row of this lane. */
-  kept: boolean
+  isStored: boolean
   /** True if its row in the store is out of date. */
-  dirty: boolean
+  isDirty: boolean
 }
 
 /** Maximum queued events of one lane, and of all busy lanes together. */
-const laneEvents = 32
-const heldEvents = 1024
+const maxLaneEvents = 32
+const maxHeldEvents = 1024
 
-const keyOf = ({ session, user }: Conversation) => `${session}\t${user}`
+const keyOf = ({ session, user }: WebhookConversation) => `${session}\t${user}`
 
 /** All lanes of one endpoint. */
-export class Lanes {
+export class WebhookLanes {
   /** The log was read up to here for all conversations. */
   readFrom: string
   /** Number of queued events, without those that are being delivered. */
-  inHand = 0
+  queuedCount = 0
   /** Number of queued events in busy lanes. */
-  #held = 0
+  #heldCount = 0
   /**
    * All events of conversations without a lane are done up to here. It is ahead of `readFrom` while a part of
    * the log is read again.
    */
-  #settled: string
-  readonly #lanes = new Map<string, Lane>()
+  #doneCursor: string
+  readonly #lanes = new Map<string, LiveLane>()
   /** Lanes that may start now. */
-  readonly #ready = new Set<Lane>()
+  readonly #readyLanes = new Set<LiveLane>()
   /** Lanes whose next event has failed before. */
-  readonly #troubled = new Set<Lane>()
+  readonly #failedLanes = new Set<LiveLane>()
   /** Lanes without queued events whose position may be after `readFrom`. */
-  readonly #ahead = new Set<Lane>()
-  readonly #dirty = new Set<Lane>()
-  #ended: Conversation[] = []
-  #moved = false
+  readonly #aheadLanes = new Set<LiveLane>()
+  readonly #dirtyLanes = new Set<LiveLane>()
+  #endedLanes: WebhookConversation[] = []
+  #hasMoved = false
 
   /** @param position the endpoint's stored position @param lanes its stored lanes */
   constructor(position: string, lanes: readonly WebhookLane[]) {
     this.readFrom = position
-    this.#settled = position
+    this.#doneCursor = position
     for (const row of lanes) {
-      const lane: Lane = {
+      const lane: LiveLane = {
         ...row,
         queue: [],
-        busy: false,
-        behind: !!row.trouble,
-        kept: true,
-        dirty: false,
+        isBusy: false,
+        isBehind: !!row.trouble,
+        isStored: true,
+        isDirty: false,
       }
       this.#lanes.set(keyOf(lane), lane)
-      if (lane.trouble) this.#troubled.add(lane)
-      else this.#ahead.add(lane)
+      if (lane.trouble) this.#failedLanes.add(lane)
+      else this.#aheadLanes.add(lane)
     }
-    this.#readAgain()
+    this.#rewind()
   }
 
   /** Whether there is progress to store. */
-  get changed(): boolean {
-    return this.#moved || this.#dirty.size > 0 || this.#ended.length > 0
+  get hasChanges(): boolean {
+    return this.#hasMoved || this.#dirtyLanes.size > 0 || this.#endedLanes.length > 0
   }
 
   /** Number of queued events that wait for no other event of their lane. */
-  get waiting(): number {
-    return this.inHand - this.#held
+  get waitingCount(): number {
+    return this.queuedCount - this.#heldCount
   }
 
   /** Adds the next page of the log, read after `readFrom`. */
-  take({ events, cursor }: LanePage): void {
-    const settled = placeOf(this.#settled)
+  addPage({ events, cursor }: LanePage): void {
+    const settled = cursorNumberOf(this.#doneCursor)
     for (const event of events) {
       const key = keyOf(event)
-      const place = placeOf(event.id)
-      const lane = this.#lanes.get(key) ?? (place > settled ? this.#open(key, event) : undefined)
-      if (!lane || lane.behind || place <= placeOf((lane.current ?? { id: lane.position }).id)) continue
-      if (lane.queue.length >= laneEvents || (lane.busy && this.#held >= heldEvents)) lane.behind = true
-      else this.#queue(lane, [event])
+      const place = cursorNumberOf(event.id)
+      const lane = this.#lanes.get(key) ?? (place > settled ? this.#createLane(key, event) : undefined)
+      if (!lane || lane.isBehind || place <= cursorNumberOf((lane.current ?? { id: lane.position }).id))
+        continue
+      if (lane.queue.length >= maxLaneEvents || (lane.isBusy && this.#heldCount >= maxHeldEvents))
+        lane.isBehind = true
+      else this.#enqueue(lane, [event])
     }
-    if (cursor !== this.readFrom) this.#moved = true
+    if (cursor !== this.readFrom) this.#hasMoved = true
     this.readFrom = cursor
-    if (placeOf(cursor) < settled) return
-    this.#settled = cursor
-    for (const lane of [...this.#ahead]) this.#sweep(lane)
+    if (cursorNumberOf(cursor) < settled) return
+    this.#doneCursor = cursor
+    for (const lane of [...this.#aheadLanes]) this.#removeIfDone(lane)
   }
 
   /**
-   * Returns a lane that may start now, for a call of `begin`; undefined if there is none.
+   * Returns a lane that may start now, for a call of `startNext`; undefined if there is none.
    *
    * @param probing true to test whether the receiver is back: then an event that has not failed goes first
    */
-  next(now: number, probing: boolean): Lane | undefined {
+  pickNext(now: number, probing: boolean): LiveLane | undefined {
     const due = () => {
-      for (const lane of this.#troubled)
+      for (const lane of this.#failedLanes)
         if (
-          !lane.busy &&
-          (lane.behind || lane.queue.length > 0) &&
-          (probing || dueInMs(lane.trouble!, now) <= 0)
+          !lane.isBusy &&
+          (lane.isBehind || lane.queue.length > 0) &&
+          (probing || remainingWaitOf(lane.trouble!, now) <= 0)
         )
           return lane
       return undefined
     }
-    const ready = () => this.#ready.values().next().value
+    const ready = () => this.#readyLanes.values().next().value
     return probing ? (ready() ?? due()) : (due() ?? ready())
   }
 
   /** Returns in how many ms the next retry is due; Infinity if there is none. */
-  dueInMs(now: number): number {
+  getDueInMs(now: number): number {
     let soonest = Number.POSITIVE_INFINITY
-    for (const { busy, trouble } of this.#troubled)
-      if (!busy) soonest = Math.min(soonest, dueInMs(trouble!, now))
+    for (const { isBusy, trouble } of this.#failedLanes)
+      if (!isBusy) soonest = Math.min(soonest, remainingWaitOf(trouble!, now))
     return soonest
   }
 
-  /** Marks a lane as busy. @returns its next event; undefined if it has to read the log first, see `feed` */
-  begin(lane: Lane): LaneEvent | undefined {
-    lane.busy = true
-    this.#ready.delete(lane)
+  /** Marks a lane as busy. @returns its next event; undefined if it has to read the log first, see `addLanePage` */
+  startNext(lane: LiveLane): LaneEvent | undefined {
+    lane.isBusy = true
+    this.#readyLanes.delete(lane)
     lane.current = lane.queue.shift()
-    if (lane.current) this.inHand -= 1
-    this.#held += lane.queue.length
+    if (lane.current) this.queuedCount -= 1
+    this.#heldCount += lane.queue.length
     return lane.current
   }
 
   /** Adds the events that a lane read for itself, after its position. */
-  feed(lane: Lane, { events, cursor }: LanePage): void {
-    if (events.length > 0) this.#queue(lane, events)
+  addLanePage(lane: LiveLane, { events, cursor }: LanePage): void {
+    if (events.length > 0) this.#enqueue(lane, events)
     else {
       lane.position = cursor
-      if (placeOf(cursor) >= placeOf(this.readFrom)) {
-        lane.behind = false
+      if (cursorNumberOf(cursor) >= cursorNumberOf(this.readFrom)) {
+        lane.isBehind = false
         // The event that failed is no longer in the log.
-        if (lane.trouble) this.#healed(lane)
+        if (lane.trouble) this.#clearFailure(lane)
       }
-      this.#touch(lane)
+      this.#markDirty(lane)
     }
-    this.#free(lane)
+    this.#release(lane)
   }
 
-  /** Undoes `begin`: the delivery had no result. */
-  back(lane: Lane, event: LaneEvent | undefined): void {
-    if (event && !lane.behind) {
+  /** Undoes `startNext`: the delivery had no result. */
+  putBack(lane: LiveLane, event: LaneEvent | undefined): void {
+    if (event && !lane.isBehind) {
       lane.queue.unshift(event)
-      this.inHand += 1
-      this.#held += 1
-    } else if (event) this.#drop(lane)
-    this.#free(lane)
+      this.queuedCount += 1
+      this.#heldCount += 1
+    } else if (event) this.#clearQueue(lane)
+    this.#release(lane)
   }
 
   /** Records that an event is done: delivered, or given up. */
-  done(lane: Lane, event: LaneEvent): void {
+  completeEvent(lane: LiveLane, event: LaneEvent): void {
     lane.position = event.id
-    if (lane.trouble) this.#healed(lane)
-    this.#touch(lane)
-    this.#free(lane)
+    if (lane.trouble) this.#clearFailure(lane)
+    this.#markDirty(lane)
+    this.#release(lane)
   }
 
   /** Records that an event failed and will be retried. */
-  failed(lane: Lane, trouble: NonNullable<WebhookLane['trouble']>): void {
-    this.#drop(lane)
+  recordFailure(lane: LiveLane, trouble: NonNullable<WebhookLane['trouble']>): void {
+    this.#clearQueue(lane)
     lane.trouble = trouble
-    lane.behind = true
+    lane.isBehind = true
     // Move it to the end: while the endpoint fails, the next attempt uses another lane.
-    this.#troubled.delete(lane)
-    this.#troubled.add(lane)
-    this.#touch(lane)
-    this.#free(lane)
+    this.#failedLanes.delete(lane)
+    this.#failedLanes.add(lane)
+    this.#markDirty(lane)
+    this.#release(lane)
   }
 
   /** Empties all queues when the endpoint fails. The events are read again when it works. */
-  letGo(): void {
+  clearQueues(): void {
     for (const lane of this.#lanes.values()) {
-      this.#drop(lane)
-      this.#ready.delete(lane)
+      this.#clearQueue(lane)
+      this.#readyLanes.delete(lane)
     }
-    this.#readAgain()
-    for (const lane of [...this.#lanes.values()]) if (!lane.busy) this.#free(lane)
+    this.#rewind()
+    for (const lane of [...this.#lanes.values()]) if (!lane.isBusy) this.#release(lane)
   }
 
   /** Returns the progress to store. It counts as stored from now on. */
-  progress(): Pick<WebhookProgress, 'position' | 'lanes' | 'ended'> {
-    const lanes = [...this.#dirty].map(({ session, user, position, trouble }) => {
+  takeProgress(): Pick<WebhookProgress, 'position' | 'lanes' | 'ended'> {
+    const lanes = [...this.#dirtyLanes].map(({ session, user, position, trouble }) => {
       return { session, user, position, trouble }
     })
-    for (const lane of this.#dirty) {
-      lane.kept = true
-      lane.dirty = false
+    for (const lane of this.#dirtyLanes) {
+      lane.isStored = true
+      lane.isDirty = false
     }
-    this.#dirty.clear()
+    this.#dirtyLanes.clear()
     // A conversation that ended may have a new lane by now.
-    const ended = this.#ended.filter(conversation => !this.#lanes.has(keyOf(conversation)))
-    this.#ended = []
-    this.#moved = false
-    return { position: this.#settled, lanes, ended }
+    const ended = this.#endedLanes.filter(conversation => !this.#lanes.has(keyOf(conversation)))
+    this.#endedLanes = []
+    this.#hasMoved = false
+    return { position: this.#doneCursor, lanes, ended }
   }
 
   /** Moves `readFrom` back to the earliest position of the lanes that are not behind. */
-  #readAgain(): void {
+  #rewind(): void {
     for (const lane of this.#lanes.values())
-      if (!lane.behind && placeOf(lane.position) < placeOf(this.readFrom)) this.readFrom = lane.position
+      if (!lane.isBehind && cursorNumberOf(lane.position) < cursorNumberOf(this.readFrom))
+        this.readFrom = lane.position
   }
 
-  #open(key: string, { session, user }: Conversation): Lane {
-    const lane: Lane = {
+  #createLane(key: string, { session, user }: WebhookConversation): LiveLane {
+    const lane: LiveLane = {
       session,
       user,
       position: this.readFrom,
       queue: [],
-      busy: false,
-      behind: false,
-      kept: false,
-      dirty: false,
+      isBusy: false,
+      isBehind: false,
+      isStored: false,
+      isDirty: false,
     }
     this.#lanes.set(key, lane)
-    this.#touch(lane)
-    this.#ahead.add(lane)
+    this.#markDirty(lane)
+    this.#aheadLanes.add(lane)
     return lane
   }
 
-  #queue(lane: Lane, events: readonly LaneEvent[]): void {
+  #enqueue(lane: LiveLane, events: readonly LaneEvent[]): void {
     lane.queue.push(...events)
-    this.inHand += events.length
-    if (lane.busy) this.#held += events.length
-    if (!lane.busy && !lane.trouble) this.#ready.add(lane)
+    this.queuedCount += events.length
+    if (lane.isBusy) this.#heldCount += events.length
+    if (!lane.isBusy && !lane.trouble) this.#readyLanes.add(lane)
   }
 
-  #drop(lane: Lane): void {
-    this.inHand -= lane.queue.length
-    if (lane.busy) this.#held -= lane.queue.length
+  #clearQueue(lane: LiveLane): void {
+    this.queuedCount -= lane.queue.length
+    if (lane.isBusy) this.#heldCount -= lane.queue.length
     lane.queue = []
   }
 
-  #healed(lane: Lane): void {
+  #clearFailure(lane: LiveLane): void {
     lane.trouble = undefined
-    this.#troubled.delete(lane)
+    this.#failedLanes.delete(lane)
   }
 
-  #touch(lane: Lane): void {
-    lane.dirty = true
-    this.#dirty.add(lane)
+  #markDirty(lane: LiveLane): void {
+    lane.isDirty = true
+    this.#dirtyLanes.add(lane)
   }
 
-  #free(lane: Lane): void {
-    if (lane.busy) this.#held -= lane.queue.length
-    lane.busy = false
+  #release(lane: LiveLane): void {
+    if (lane.isBusy) this.#heldCount -= lane.queue.length
+    lane.isBusy = false
     lane.current = undefined
     if (lane.trouble) return
-    if (lane.queue.length > 0 || lane.behind) this.#ready.add(lane)
-    else this.#sweep(lane)
+    if (lane.queue.length > 0 || lane.isBehind) this.#readyLanes.add(lane)
+    else this.#removeIfDone(lane)
   }
 
   /** Removes a lane that is done with everything that was read. */
-  #sweep(lane: Lane): void {
-    if (lane.busy || lane.behind || lane.trouble || lane.queue.length > 0) return
-    this.#ahead.add(lane)
-    const read = placeOf(this.readFrom)
-    if (read < placeOf(lane.position) || read < placeOf(this.#settled)) return
-    this.#ahead.delete(lane)
+  #removeIfDone(lane: LiveLane): void {
+    if (lane.isBusy || lane.isBehind || lane.trouble || lane.queue.length > 0) return
+    this.#aheadLanes.add(lane)
+    const read = cursorNumberOf(this.readFrom)
+    if (read < cursorNumberOf(lane.position) || read < cursorNumberOf(this.#doneCursor)) return
+    this.#aheadLanes.delete(lane)
     this.#lanes.delete(keyOf(lane))
-    this.#dirty.delete(lane)
-    if (lane.kept) this.#ended.push({ session: lane.session, user: lane.user })
+    this.#dirtyLanes.delete(lane)
+    if (lane.isStored) this.#endedLanes.push({ session: lane.session, user: lane.user })
   }
 }

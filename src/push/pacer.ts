@@ -7,52 +7,52 @@
 import type { Clock } from '../platform/clock.ts'
 
 /** Deliveries that start in one round of the event loop. */
-const atOnce = 4
+const startsPerRound = 4
 /** Pause after a batch of a backlog. The next batch usually comes within this time. */
-const holdMs = 100
+const pauseMs = 100
 /** Longest pause. In a long backlog, deliveries pause and run in turn, two seconds each. */
-const mostMs = 2000
+const maxPauseMs = 2000
 
 /** Queue in which deliveries wait for their start; one for all endpoints of a process. */
-export class Turns {
+export class DeliveryPacer {
   readonly #clock: Clock
   readonly #waiting: (() => void)[] = []
   /** End of the pause (monotonic ms). */
-  #heldUntil = Number.NEGATIVE_INFINITY
+  #pausedUntil = Number.NEGATIVE_INFINITY
   /** The pause is not extended beyond this time (monotonic ms). */
-  #holdEnds = Number.NEGATIVE_INFINITY
+  #pauseLimit = Number.NEGATIVE_INFINITY
 
   constructor(clock: Clock) {
     this.#clock = clock
   }
 
   /** Resolves when a delivery may start, in the order of the calls. */
-  next(): Promise<void> {
+  waitForStart(): Promise<void> {
     const { promise, resolve } = Promise.withResolvers<void>()
-    if (this.#waiting.push(resolve) === 1) setImmediate(this.#round)
+    if (this.#waiting.push(resolve) === 1) setImmediate(this.#startNext)
     return promise
   }
 
   /** Starts or extends the pause. Call it for each batch of a backlog. */
-  hold(): void {
+  pause(): void {
     const now = this.#clock.monotonic()
-    if (now > this.#holdEnds + mostMs) this.#holdEnds = now + mostMs
-    this.#heldUntil = Math.min(now + holdMs, this.#holdEnds)
+    if (now > this.#pauseLimit + maxPauseMs) this.#pauseLimit = now + maxPauseMs
+    this.#pausedUntil = Math.min(now + pauseMs, this.#pauseLimit)
   }
 
   /** Resolves at the end of the pause, or when the signal aborts. */
-  async calm(signal?: AbortSignal): Promise<void> {
-    for (let ms = this.#leftMs(); ms > 0 && !signal?.aborted; ms = this.#leftMs())
+  async waitForPauseEnd(signal?: AbortSignal): Promise<void> {
+    for (let ms = this.#remainingPauseMs(); ms > 0 && !signal?.aborted; ms = this.#remainingPauseMs())
       await this.#clock.sleep(ms, signal)
   }
 
-  #leftMs(): number {
-    return this.#heldUntil - this.#clock.monotonic()
+  #remainingPauseMs(): number {
+    return this.#pausedUntil - this.#clock.monotonic()
   }
 
-  readonly #round = async (): Promise<void> => {
-    await this.calm()
-    for (const resolve of this.#waiting.splice(0, atOnce)) resolve()
-    if (this.#waiting.length > 0) setImmediate(this.#round)
+  readonly #startNext = async (): Promise<void> => {
+    await this.waitForPauseEnd()
+    for (const resolve of this.#waiting.splice(0, startsPerRound)) resolve()
+    if (this.#waiting.length > 0) setImmediate(this.#startNext)
   }
 }

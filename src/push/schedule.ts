@@ -11,100 +11,105 @@ import type { WebhookLane } from '../storage/webhooks.ts'
  * Back-off of an endpoint: while nothing succeeds, one event is tried after each delay. The last one
  * repeats.
  */
-export const probeLadderMs = [5_000, 30_000, 2 * 60_000, 5 * 60_000, 15 * 60_000] as const
+export const endpointDelaysMs = [5_000, 30_000, 2 * 60_000, 5 * 60_000, 15 * 60_000] as const
 /** Retry delays for an event that fails while others succeed. */
-export const eventLadderMs = [5_000, 5 * 60_000, 30 * 60_000, 2 * 3_600_000, 5 * 3_600_000] as const
+export const eventDelaysMs = [5_000, 5 * 60_000, 30 * 60_000, 2 * 3_600_000, 5 * 3_600_000] as const
 /** An endpoint is switched off after this time without a success. */
-export const switchOffMs = 5 * 24 * 3_600_000
+export const disableAfterMs = 5 * 24 * 3_600_000
 /** Upper limit for `Retry-After`. */
-const longestRetryMs = 24 * 3_600_000
+const maxRetryAfterMs = 24 * 3_600_000
 /** Number of simultaneous deliveries, each of another conversation: at the start, and the maximum. */
-const firstWidth = 4
-const fullWidth = 64
+const initialConcurrency = 4
+const maxConcurrency = 64
 /**
  * A delivery that takes longer is slow: others may start beside it, so a slow conversation does not block
  * them.
  */
-const slowMs = 1000
+const slowAfterMs = 1000
 
 /** State of an endpoint, from which its back-off and number of simultaneous deliveries follow. */
-export interface Pulse {
+export interface EndpointState {
   /** Number of back-off steps since the last success. */
-  readonly rounds: number
+  readonly backoffSteps: number
   /** End of the current wait. It counts only while `failing`. */
   readonly until: number
   /** True if more than one delivery failed since the last success, or the receiver is overloaded. */
-  readonly failing: boolean
+  readonly isFailing: boolean
   /** How many deliveries may run at a time. */
-  readonly width: number
+  readonly concurrency: number
 }
 
 /** State of an endpoint without a result. */
-export const freshPulse: Pulse = { rounds: 0, until: 0, failing: false, width: firstWidth }
+export const initialState: EndpointState = {
+  backoffSteps: 0,
+  until: 0,
+  isFailing: false,
+  concurrency: initialConcurrency,
+}
 
 /** A failed delivery attempt. */
-export interface Failure {
+export interface AttemptFailure {
   /** When the attempt started. */
   beganAt: number
   now: number
   /** The receiver is overloaded: 429, 502 or 504. */
   slow: boolean
   /** True if the event failed before. */
-  again: boolean
+  isRepeat: boolean
   /** The receiver's `Retry-After`. */
   retryAfterMs?: number
 }
 
 /** Returns an endpoint's state after a success. */
-export const afterSuccess = ({ width }: Pulse): Pulse => ({
-  rounds: 0,
+export const withSuccess = ({ concurrency }: EndpointState): EndpointState => ({
+  backoffSteps: 0,
   until: 0,
-  failing: false,
-  width: Math.min(fullWidth, width + 1),
+  isFailing: false,
+  concurrency: Math.min(maxConcurrency, concurrency + 1),
 })
 
 /** Returns an endpoint's state after a failure. @param random 0 to 1, for the jitter */
-export function afterTrouble(before: Pulse, failure: Failure, random: number): Pulse {
-  const { again, beganAt, now, slow, retryAfterMs } = failure
-  const width = slow ? Math.max(1, Math.floor(before.width / 2)) : before.width
+export function withFailure(before: EndpointState, failure: AttemptFailure, random: number): EndpointState {
+  const { isRepeat, beganAt, now, slow, retryAfterMs } = failure
+  const width = slow ? Math.max(1, Math.floor(before.concurrency / 2)) : before.concurrency
   // A delivery that was running when the wait started adds no step. The event that failed may be retried
   // just before the wait ends, so its failure adds one.
-  const isNewRound = before.rounds === 0 || again || beganAt >= before.until
-  const steps = isNewRound ? before.rounds + 1 : before.rounds
-  const stepMs = probeLadderMs[Math.min(steps, probeLadderMs.length) - 1]!
-  const until = isNewRound ? now + jittered(stepMs, random) : before.until
-  const retryAt = retryAfterMs === undefined ? 0 : now + Math.min(retryAfterMs, longestRetryMs)
-  const isNowFailing = before.failing || before.rounds > 0 || slow || retryAfterMs !== undefined
+  const isNewRound = before.backoffSteps === 0 || isRepeat || beganAt >= before.until
+  const steps = isNewRound ? before.backoffSteps + 1 : before.backoffSteps
+  const stepMs = endpointDelaysMs[Math.min(steps, endpointDelaysMs.length) - 1]!
+  const until = isNewRound ? now + withJitter(stepMs, random) : before.until
+  const retryAt = retryAfterMs === undefined ? 0 : now + Math.min(retryAfterMs, maxRetryAfterMs)
+  const isNowFailing = before.isFailing || before.backoffSteps > 0 || slow || retryAfterMs !== undefined
   return {
-    rounds: steps,
-    failing: isNowFailing,
+    backoffSteps: steps,
+    isFailing: isNowFailing,
     until: Math.max(until, retryAt),
-    width: isNowFailing ? Math.min(width, firstWidth) : width,
+    concurrency: isNowFailing ? Math.min(width, initialConcurrency) : width,
   }
 }
 
 /** Returns how many deliveries may run now. A failing endpoint has none during the wait, and one after it. */
-export const slotsOf = ({ failing, until, width }: Pulse, now: number): number =>
-  failing ? Number(now >= until) : width
+export const concurrencyOf = ({ isFailing, until, concurrency }: EndpointState, now: number): number =>
+  isFailing ? Number(now >= until) : concurrency
 
 /**
- * Returns how many more deliveries may start now (`room`), and in how many ms that number may grow
+ * Returns how many more deliveries may start now (`free`), and in how many ms that number may grow
  * (`moreInMs`). Each second, one slow delivery stops counting. Otherwise an endpoint that hangs would soon
  * have the maximum running, before svc knows that it hangs.
  *
  * @param began start times of the running deliveries, oldest first
  */
-export function roomOf(
-  pulse: Pulse,
+export function capacityOf(
+  pulse: EndpointState,
   began: readonly number[],
   now: number,
-): { room: number; moreInMs: number } {
-  const slowAt = pulse.failing
+): { free: number; moreInMs: number } {
+  const slowAt = pulse.isFailing
     ? []
-    : began.map((at, index) => Math.max(at, began[0]! + index * slowMs) + slowMs)
+    : began.map((at, index) => Math.max(at, began[0]! + index * slowAfterMs) + slowAfterMs)
   const slow = slowAt.filter(at => at <= now).length
   return {
-    room: Math.min(slotsOf(pulse, now) + slow, fullWidth) - began.length,
+    free: Math.min(concurrencyOf(pulse, now) + slow, maxConcurrency) - began.length,
     moreInMs: (slowAt[slow] ?? Number.POSITIVE_INFINITY) - now,
   }
 }
@@ -113,37 +118,39 @@ export function roomOf(
  * Returns the retry state of an event after a failure; undefined if it has no more retries. Times are Unix
  * ms.
  */
-export function eventTrouble(
+export function nextEventFailureOf(
   before: WebhookLane['trouble'],
   { event, now, othersSucceeded }: { event: string; now: number; othersSucceeded: boolean },
   random: number,
 ): WebhookLane['trouble'] {
   const earlier = before?.event === event ? before.tries : 0
   const tries = earlier === 0 || othersSucceeded ? earlier + 1 : earlier
-  const stepMs = eventLadderMs[tries - 1]
+  const stepMs = eventDelaysMs[tries - 1]
   if (stepMs === undefined) return undefined
-  return { event, tries, failed_at: now, retry_at: now + jittered(stepMs, random) }
+  return { event, tries, failed_at: now, retry_at: now + withJitter(stepMs, random) }
 }
 
 /** Returns in how many ms an event is due: at most its delay, also if the clock was set back. */
-export const dueInMs = ({ retry_at, tries }: NonNullable<WebhookLane['trouble']>, now: number): number =>
-  Math.min(Math.max(0, retry_at - now), eventLadderMs[tries - 1] ?? 0)
+export const remainingWaitOf = (
+  { retry_at, tries }: NonNullable<WebhookLane['trouble']>,
+  now: number,
+): number => Math.min(Math.max(0, retry_at - now), eventDelaysMs[tries - 1] ?? 0)
 
 /** Whether to switch an endpoint off. @param trusted whether the system clock is reliable */
-export const isGivenUp = (
-  { rounds }: Pulse,
+export const mustDisable = (
+  { backoffSteps }: EndpointState,
   { failing_since }: { failing_since?: number },
   now: number,
   trusted: boolean,
 ): boolean =>
   // All back-off steps happened since svc started: time in which svc did not run does not count.
   trusted &&
-  rounds >= probeLadderMs.length &&
+  backoffSteps >= endpointDelaysMs.length &&
   failing_since !== undefined &&
-  now - failing_since >= switchOffMs
+  now - failing_since >= disableAfterMs
 
 /** Shortens a delay by up to 20 %. It is never longer, so svc tries again within the longest delay. */
-const jittered = (ms: number, random: number) => Math.round(ms * (0.8 + 0.2 * random))
+const withJitter = (ms: number, random: number) => Math.round(ms * (0.8 + 0.2 * random))
 
 /** Parses a Retry-After header (seconds or an HTTP date) to ms. @param now Unix ms */
 export function retryAfterOf(header: string | undefined, now: number): number | undefined {
@@ -154,7 +161,7 @@ export function retryAfterOf(header: string | undefined, now: number): number | 
 }
 
 /** Meaning of an HTTP status. */
-export interface Verdict {
+export interface StatusMeaning {
   /** Delivered: 2xx. */
   done: boolean
   /** The endpoint is to be switched off: 410. */
@@ -163,7 +170,7 @@ export interface Verdict {
   slow: boolean
 }
 
-export const verdictOf = (status: number): Verdict => ({
+export const meaningOf = (status: number): StatusMeaning => ({
   done: status >= 200 && status < 300,
   gone: status === 410,
   slow: status === 429 || status === 502 || status === 504,

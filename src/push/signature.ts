@@ -6,11 +6,11 @@ import { Buffer } from 'node:buffer'
 import { nodeCrypto, randomBytes } from '../platform/lazy-crypto.ts'
 import type { WebhookSecret } from '../storage/webhooks.ts'
 
-const prefix = 'whsec_'
+const secretPrefix = 'whsec_'
 /** After a rotation, the previous secret also signs for this time. */
 export const rotationMs = 24 * 3_600_000
 
-export const newSecret = (): string => `${prefix}${randomBytes(32).toString('base64')}`
+export const createSecret = (): string => `${secretPrefix}${randomBytes(32).toString('base64')}`
 
 /**
  * Returns the headers that sign a body, with one signature per valid secret.
@@ -18,7 +18,7 @@ export const newSecret = (): string => `${prefix}${randomBytes(32).toString('bas
  * @param now Unix ms
  * @param id without a dot
  */
-export function signed(
+export function createSignatureHeaders(
   id: string,
   body: string,
   secrets: readonly WebhookSecret[],
@@ -28,38 +28,44 @@ export function signed(
   const signatures = secrets
     .filter(({ until }) => until === undefined || until > now)
     .map(({ secret }) => {
-      const key = Buffer.from(secret.slice(prefix.length), 'base64')
+      const key = Buffer.from(secret.slice(secretPrefix.length), 'base64')
       return `v1,${nodeCrypto().createHmac('sha256', key).update(`${id}.${timestamp}.${body}`).digest('base64')}`
     })
   return { 'webhook-id': id, 'webhook-timestamp': timestamp, 'webhook-signature': signatures.join(' ') }
 }
 
 /** Lifetime of a link in a delivery. */
-const linkMs = 15 * 60_000
+const linkLifetimeMs = 15 * 60_000
 
 /** Target of a link: one media item of a message, or the whole message. `item` is an index or `message`. */
-export interface Linked {
+export interface LinkTarget {
   webhook: string
   message_id: string
   item: string
 }
 
-const linkSignature = (key: string, { webhook, message_id, item }: Linked, expires: string) =>
+const signTarget = (key: string, { webhook, message_id, item }: LinkTarget, expires: string) =>
   nodeCrypto()
     .createHmac('sha256', key)
     .update(JSON.stringify([webhook, message_id, item, expires]))
     .digest('base64url')
 
 /** Returns path and query of a signed link. @param now Unix ms */
-export function linkTo(key: string, to: Linked, now: number): string {
-  const expires = String(Math.floor((now + linkMs) / 1000))
+export function createSignedLink(key: string, to: LinkTarget, now: number): string {
+  const expires = String(Math.floor((now + linkLifetimeMs) / 1000))
   const path = [to.webhook, to.message_id, to.item].map(encodeURIComponent).join('/')
-  return `/shared/${path}?expires=${expires}&signature=${linkSignature(key, to, expires)}`
+  return `/shared/${path}?expires=${expires}&signature=${signTarget(key, to, expires)}`
 }
 
 /** Whether a link's signature is right and the link has not expired. @param now Unix ms */
-export function opens(key: string, to: Linked, expires: string, signature: string, now: number): boolean {
-  const expected = Buffer.from(linkSignature(key, to, expires))
+export function isLinkValid(
+  key: string,
+  to: LinkTarget,
+  expires: string,
+  signature: string,
+  now: number,
+): boolean {
+  const expected = Buffer.from(signTarget(key, to, expires))
   const received = Buffer.from(signature)
   return (
     received.length === expected.length &&

@@ -3,7 +3,7 @@
  * can do this. The process that polls WeChat delivers.
  */
 import { type Static, Type } from '@sinclair/typebox'
-import { badArgument, isSvcError, renamed, SvcError } from '../model/error.ts'
+import { badArgument, isSvcError, SvcError, withFieldNames } from '../model/error.ts'
 import type { Message } from '../model/message.ts'
 import { flag, integer, optional, text } from '../model/shapes.ts'
 import {
@@ -16,21 +16,21 @@ import {
   type WebhookEndpoint,
   type WebhookLogQuery,
 } from '../model/webhook.ts'
-import { type Clock, turns } from '../platform/clock.ts'
-import { defined } from '../platform/fields.ts'
+import { type Clock, createYield } from '../platform/clock.ts'
+import { withoutUndefined } from '../platform/fields.ts'
 import { randomBytes } from '../platform/lazy-crypto.ts'
-import { type Events, placeBefore, placeOf } from '../storage/events.ts'
-import type { NewWebhook, Webhooks as Store, Webhook, WebhookChange } from '../storage/webhooks.ts'
+import { cursorBefore, cursorNumberOf, type EventLog } from '../storage/events.ts'
+import type { NewWebhook, WebhookStore as Store, Webhook, WebhookChange } from '../storage/webhooks.ts'
 import { bodyOf } from './body.ts'
-import type { Meant } from './events.ts'
-import { typed } from './feed.ts'
-import { type Linked, newSecret, opens, rotationMs } from './signature.ts'
+import type { ResolveTarget } from './events.ts'
+import { typeFilterOf } from './feed.ts'
+import { createSecret, isLinkValid, type LinkTarget, rotationMs } from './signature.ts'
 
 export interface WebhookPorts {
   webhooks: Store
-  events: Pick<Events, 'after' | 'head'>
-  meant: Meant
-  message(messageId: string): Promise<Message | undefined>
+  events: Pick<EventLog, 'listAfter' | 'getHead'>
+  resolveTarget: ResolveTarget
+  getMessage(messageId: string): Promise<Message | undefined>
   clock: Clock
 }
 
@@ -48,25 +48,25 @@ export const WebhookTest = Type.Object({
 export type WebhookTest = Static<typeof WebhookTest>
 
 /** Maximum number of endpoints. */
-const mostWebhooks = 100
+const maxWebhooks = 100
 /** Maximum characters of a URL as it is stored. Encoding turns one non-ASCII character into nine. */
-const longestUrl = 2000
+const maxUrlLength = 2000
 /** Maximum characters of a header's name. */
-const headerNameLength = 100
+const maxHeaderNameLength = 100
 /** Maximum characters of all headers of one endpoint, names and values. */
-const ownHeadersLength = 16 * 1024
+const maxHeadersLength = 16 * 1024
 /** Maximum characters of all headers of all endpoints. */
-const allHeaders = 512 * 1024
+const maxAllHeadersLength = 512 * 1024
 /** Maximum pages that are read to count events. */
-const countedPages = 20
-const pageEvents = 1000
+const maxCountedPages = 20
+const countPageSize = 1000
 const headerName = /^[!#$%&'*+.^_`|~0-9A-Za-z-]+$/
 /** Headers that svc or the HTTP connection sets. */
-const ownHeaders =
+const reservedHeaders =
   /^(host|connection|keep-alive|transfer-encoding|te|trailer|upgrade|expect|content-(length|type|encoding)|accept-encoding|webhook-.*)$/i
 
 /** Loaded on first use: the HTTP client costs 5 ms and 4 MB at start. */
-const receivers = () => import('./attempt.ts')
+const loadAttempt = () => import('./attempt.ts')
 
 /** The webhook endpoints of a data directory. */
 export class Webhooks {
@@ -80,12 +80,12 @@ export class Webhooks {
   /** Lists all endpoints, oldest first. */
   async list(): Promise<WebhookEndpoint[]> {
     const now = this.#ports.clock.now()
-    return (await this.#ports.webhooks.list()).map(webhook => shownOf(webhook, now))
+    return (await this.#ports.webhooks.list()).map(webhook => toEndpoint(webhook, now))
   }
 
   /** Returns one endpoint. @throws SvcError `not_found`, like all methods below except `add` */
   async get(id: string): Promise<WebhookEndpoint> {
-    return shownOf(await this.#webhook(id), this.#ports.clock.now())
+    return toEndpoint(await this.#getStored(id), this.#ports.clock.now())
   }
 
   /**
@@ -98,14 +98,14 @@ export class Webhooks {
     const { events, clock } = this.#ports
     const { allow_private = false, replies = false, headers = {}, types = [] } = input
     checkHeaders(headers)
-    const { checkedUrl } = await receivers()
-    const url = await checkedUrl(input.url, allow_private)
-    if (url.length > longestUrl)
-      throw badArgument('url', `expected at most ${longestUrl} characters once it is encoded`, {
+    const { checkUrl } = await loadAttempt()
+    const url = await checkUrl(input.url, allow_private)
+    if (url.length > maxUrlLength)
+      throw badArgument('url', `expected at most ${maxUrlLength} characters once it is encoded`, {
         details: { characters: url.length },
       })
-    const { session, user } = await this.#ports.meant(input)
-    const secret = newSecret()
+    const { session, user } = await this.#ports.resolveTarget(input)
+    const secret = createSecret()
     const id = `wh_${randomBytes(8).toString('hex')}`
     const webhook: NewWebhook = {
       id,
@@ -119,31 +119,31 @@ export class Webhooks {
       allow_private,
       replies,
       created_at: clock.now(),
-      position: await events.head(),
+      position: await events.getHead(),
     }
     // Runs one after another, so that each counts the endpoints added before.
-    const adding = this.#adding.then(() => this.#add(webhook))
+    const adding = this.#adding.then(() => this.#store(webhook))
     this.#adding = adding.catch(() => {})
     await adding
     return { ...(await this.get(id)), secret }
   }
 
-  async #add(webhook: NewWebhook): Promise<void> {
+  async #store(webhook: NewWebhook): Promise<void> {
     const { webhooks } = this.#ports
     const all = await webhooks.list()
     const hint = 'Remove a webhook that you no longer need.'
-    if (all.length >= mostWebhooks)
-      throw badArgument('url', `there are ${mostWebhooks} webhooks already, which is the maximum`, {
-        details: { most: mostWebhooks },
+    if (all.length >= maxWebhooks)
+      throw badArgument('url', `there are ${maxWebhooks} webhooks already, which is the maximum`, {
+        details: { most: maxWebhooks },
         hint,
       })
     const characters = [webhook, ...all].reduce((sum, { headers }) => sum + lengthOf(headers), 0)
-    if (characters > allHeaders)
+    if (characters > maxAllHeadersLength)
       throw badArgument(
         'headers',
-        `the headers of all webhooks have more than ${allHeaders} characters together`,
+        `the headers of all webhooks have more than ${maxAllHeadersLength} characters together`,
         {
-          details: { most: allHeaders },
+          details: { most: maxAllHeadersLength },
           hint,
         },
       )
@@ -152,7 +152,7 @@ export class Webhooks {
 
   /** Stops deliveries until `resume`. */
   async pause(id: string): Promise<WebhookEndpoint> {
-    await this.#change(id, { paused: true })
+    await this.#changeStored(id, { paused: true })
     return this.get(id)
   }
 
@@ -161,18 +161,18 @@ export class Webhooks {
    * immediately.
    */
   async resume(id: string): Promise<WebhookEndpoint> {
-    const { disabled } = await this.#webhook(id)
+    const { disabled } = await this.#getStored(id)
     const on = { disabled: undefined, failing_since: undefined, last_error: undefined }
     const fresh = disabled && { ...on, last_error_code: undefined }
-    await this.#change(id, { paused: false, ...fresh })
+    await this.#changeStored(id, { paused: false, ...fresh })
     return this.get(id)
   }
 
   /** Creates a new secret. For a day, deliveries are signed with the previous one too. */
   async rotate(id: string): Promise<AddedWebhook> {
-    const secret = newSecret()
+    const secret = createSecret()
     const until = this.#ports.clock.now() + rotationMs
-    await this.#change(id, { rotation: { secret, until } })
+    await this.#changeStored(id, { rotation: { secret, until } })
     return { ...(await this.get(id)), secret }
   }
 
@@ -182,21 +182,21 @@ export class Webhooks {
    * @throws SvcError `not_found`, `invalid_arguments`
    */
   async replay(id: string, from: ReplayFrom): Promise<ReplayedWebhook> {
-    const webhook = await this.#webhook(id)
+    const webhook = await this.#getStored(id)
     const { position, replayed = position } = webhook
-    const start = await this.#start(from)
-    const earlier = placeOf(start) < placeOf(position) ? start : position
-    const until = placeOf(replayed) > placeOf(position) ? replayed : position
-    const replay = await this.#between(start, until, webhook)
+    const start = await this.#resolveStart(from)
+    const earlier = cursorNumberOf(start) < cursorNumberOf(position) ? start : position
+    const until = cursorNumberOf(replayed) > cursorNumberOf(position) ? replayed : position
+    const replay = await this.#countEvents(start, until, webhook)
     if (!from.dry_run) await this.#ports.webhooks.rewind(id, earlier, until)
     return { ...(await this.get(id)), replay }
   }
 
-  async #start(from: ReplayFrom): Promise<string> {
+  async #resolveStart(from: ReplayFrom): Promise<string> {
     const { events } = this.#ports
-    const start = 'since' in from ? await events.head(from.since) : placeBefore(from.event)
-    const { gone } = await events.after(start, { limit: 1 }).catch(error => {
-      throw isSvcError(error) ? renamed(error, problem => ({ ...problem, field: 'from' })) : error
+    const start = 'since' in from ? await events.getHead(from.since) : cursorBefore(from.event)
+    const { gone } = await events.listAfter(start, { limit: 1 }).catch(error => {
+      throw isSvcError(error) ? withFieldNames(error, problem => ({ ...problem, field: 'from' })) : error
     })
     if (!gone) return start
     throw badArgument('from', 'the log has no events of that time: they were removed, or are in the future', {
@@ -205,20 +205,20 @@ export class Webhooks {
   }
 
   /** Counts the events for an endpoint after the cursor `start`, up to `end`. */
-  async #between(
+  async #countEvents(
     start: string,
     end: string,
     { session, types, user }: Webhook,
   ): Promise<ReplayedWebhook['replay']> {
-    const filter = { limit: pageEvents, session, user, ...typed(types) }
+    const filter = { limit: countPageSize, session, user, ...typeFilterOf(types) }
     const found = { events: 0, events_is_lower_bound: false, since: undefined as number | undefined }
-    const turn = turns(this.#ports.clock)
+    const turn = createYield(this.#ports.clock)
     let cursor = start
-    for (let pages = 0; placeOf(cursor) < placeOf(end); pages++) {
-      if (pages === countedPages) return { ...found, events_is_lower_bound: true }
+    for (let pages = 0; cursorNumberOf(cursor) < cursorNumberOf(end); pages++) {
+      if (pages === maxCountedPages) return { ...found, events_is_lower_bound: true }
       await turn()
-      const page = await this.#ports.events.after(cursor, filter)
-      const counted = page.events.filter(event => placeOf(event.cursor) <= placeOf(end))
+      const page = await this.#ports.events.listAfter(cursor, filter)
+      const counted = page.events.filter(event => cursorNumberOf(event.cursor) <= cursorNumberOf(end))
       found.events += counted.length
       found.since ??= counted[0]?.at
       if (page.cursor === cursor) break
@@ -229,78 +229,80 @@ export class Webhooks {
 
   /** Removes an endpoint and all its data. */
   async remove(id: string): Promise<{ success: true; id: string }> {
-    if (!(await this.#ports.webhooks.remove(id))) throw noSuch()
+    if (!(await this.#ports.webhooks.remove(id))) throw notFoundError()
     return { success: true, id }
   }
 
   /** Lists delivery attempts, newest first. */
-  async log(id: string, { limit = 50, outcome }: WebhookLogQuery = {}): Promise<WebhookDelivery[]> {
-    await this.#webhook(id)
-    return (await this.#ports.webhooks.progress.tries(id, limit, outcome)).map(defined)
+  async listAttempts(id: string, { limit = 50, outcome }: WebhookLogQuery = {}): Promise<WebhookDelivery[]> {
+    await this.#getStored(id)
+    return (await this.#ports.webhooks.progress.listTries(id, limit, outcome)).map(withoutUndefined)
   }
 
   /** Delivers an event `webhook.test` now, from this process, also if the endpoint is off. */
-  async test(id: string, signal: AbortSignal): Promise<WebhookTest> {
-    const webhook = await this.#webhook(id)
+  async sendTest(id: string, signal: AbortSignal): Promise<WebhookTest> {
+    const webhook = await this.#getStored(id)
     const { clock, webhooks } = this.#ports
     const event = `test-${randomBytes(8).toString('hex')}`
     const [type, at] = ['webhook.test', clock.now()] as const
     const data = { webhook: id, text: 'A test of svc.' }
     const body = bodyOf({ id: event, type, at, data }, undefined)
-    const { deliver, posterTo } = await receivers()
-    const poster = posterTo(webhook)
+    const { postEvent, createPoster } = await loadAttempt()
+    const poster = createPoster(webhook)
     const beganAt = clock.monotonic()
     try {
       const sent = { ...webhook, replies: false }
-      const { status, detail, code } = await deliver(poster, sent, { id: event, body }, signal)
+      const { status, detail, code } = await postEvent(poster, sent, { id: event, body }, signal)
       const success = detail === undefined
       const found = { status, took_ms: Math.round(clock.monotonic() - beganAt), detail, code }
       const outcome = success ? 'done' : 'failed'
       // The result counts even if the store cannot record it.
-      await webhooks.progress.tried(id, { at, event, type, outcome, ...found }).catch(() => {})
-      return defined({ success, ...found })
+      await webhooks.progress.addTry(id, { at, event, type, outcome, ...found }).catch(() => {})
+      return withoutUndefined({ success, ...found })
     } finally {
       poster.close()
     }
   }
 
   /** Whether a link in a delivery is valid for a target now. */
-  async opens(to: Linked, expires: string, signature: string): Promise<boolean> {
+  async isLinkValid(to: LinkTarget, expires: string, signature: string): Promise<boolean> {
     const webhook = await this.#ports.webhooks.get(to.webhook)
-    return webhook !== undefined && opens(webhook.link_key, to, expires, signature, this.#ports.clock.now())
+    return (
+      webhook !== undefined && isLinkValid(webhook.link_key, to, expires, signature, this.#ports.clock.now())
+    )
   }
 
   /** Returns the whole message for a link. @throws SvcError `message_not_found` */
-  async message(messageId: string): Promise<Message> {
-    const found = await this.#ports.message(messageId)
+  async getMessage(messageId: string): Promise<Message> {
+    const found = await this.#ports.getMessage(messageId)
     if (found) return found
     throw new SvcError('message_not_found', 'the message is no longer stored')
   }
 
-  async #change(id: string, change: WebhookChange): Promise<void> {
-    if (!(await this.#ports.webhooks.change(id, change))) throw noSuch()
+  async #changeStored(id: string, change: WebhookChange): Promise<void> {
+    if (!(await this.#ports.webhooks.change(id, change))) throw notFoundError()
   }
 
-  async #webhook(id: string): Promise<Webhook> {
+  async #getStored(id: string): Promise<Webhook> {
     const found = await this.#ports.webhooks.get(id)
-    if (!found) throw noSuch()
+    if (!found) throw notFoundError()
     return found
   }
 }
 
-const noSuch = () =>
+const notFoundError = () =>
   new SvcError('not_found', 'no webhook has this id', { next: { action: 'see', what: 'webhooks' } })
 
 function checkHeaders(headers: Readonly<Record<string, string>>): void {
   const entries = Object.entries(headers)
   if (entries.length > 20) throw badArgument('headers', 'more than 20')
-  if (lengthOf(headers) > ownHeadersLength)
-    throw badArgument('headers', `expected at most ${ownHeadersLength} characters, names and values together`)
+  if (lengthOf(headers) > maxHeadersLength)
+    throw badArgument('headers', `expected at most ${maxHeadersLength} characters, names and values together`)
   for (const [name, value] of entries) {
-    if (name.length > headerNameLength)
-      throw badArgument('headers', `a name is longer than ${headerNameLength} characters`)
+    if (name.length > maxHeaderNameLength)
+      throw badArgument('headers', `a name is longer than ${maxHeaderNameLength} characters`)
     if (!headerName.test(name)) throw badArgument('headers', 'a name is not a valid HTTP header name')
-    if (ownHeaders.test(name)) throw badArgument('headers', `${name.toLowerCase()} is set by svc itself`)
+    if (reservedHeaders.test(name)) throw badArgument('headers', `${name.toLowerCase()} is set by svc itself`)
     // Only printable ASCII and spaces are read the same by every receiver.
     if (!/^[\x20-\x7e]*$/.test(value))
       throw badArgument('headers', `expected printable ASCII as the value of ${name}`)
@@ -311,7 +313,7 @@ const lengthOf = (headers: Readonly<Record<string, string>>): number =>
   Object.entries(headers).reduce((sum, [name, value]) => sum + name.length + value.length, 0)
 
 /** Converts a stored endpoint to its public form, without secrets. @param now Unix ms */
-export function shownOf(webhook: Webhook, now: number): WebhookEndpoint {
+export function toEndpoint(webhook: Webhook, now: number): WebhookEndpoint {
   const { id, url, types, session, user, headers, allow_private, replies, created_at, tries } = webhook
   const { disabled, paused, failing_since, last_error, last_error_code, last_success_at, secrets } = webhook
   const { next_try_at = 0 } = webhook

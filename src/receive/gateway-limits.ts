@@ -13,7 +13,7 @@ import { isILinkError } from '../ilink/http.ts'
  */
 export const heldMs = 4000
 
-export class GatewayLimits {
+export class ProxyLimits {
   /** By address: after how many ms a proxy ends a poll. */
   readonly #ms = new Map<string, number>()
 
@@ -24,7 +24,7 @@ export class GatewayLimits {
 
   /** Records how a poll failed. @returns whether a proxy ended it */
   noteFailure(address: string, tookMs: number, error: unknown): boolean {
-    const isEnded = tookMs >= heldMs && isEndedByGateway(error)
+    const isEnded = tookMs >= heldMs && isEndedByProxy(error)
     if (isEnded) this.#ms.set(address, tookMs)
     return isEnded
   }
@@ -36,6 +36,6 @@ export class GatewayLimits {
 }
 
 /** Returns whether a proxy reported its own timeout (HTTP 524 or 504) or closed the connection. */
-const isEndedByGateway = (error: unknown): boolean =>
+const isEndedByProxy = (error: unknown): boolean =>
   (isILinkError(error, 'http') && (error.facts.status === 524 || error.facts.status === 504)) ||
   (isILinkError(error, 'network') && !error.facts.neverSent)

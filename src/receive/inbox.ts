@@ -2,22 +2,22 @@
 import type { Call } from '../model/call.ts'
 import { isSvcError, SvcError } from '../model/error.ts'
 import type { Message, RecvRequest, WaitingRequest } from '../model/message.ts'
-import { sessionName, sessionNotFound } from '../model/session.ts'
+import { normalizeSessionName, sessionNotFoundError } from '../model/session.ts'
 import { backoffMs } from '../platform/clock.ts'
 import type { Runtime } from '../platform/runtime.ts'
-import type { Sessions } from '../storage/state.ts'
-import type { Acknowledgements, Backlog, Claim, Consumers, MessageLog } from '../storage/store.ts'
+import type { SessionStore } from '../storage/state.ts'
+import type { Acknowledgements, Backlog, ConsumerClaim, Consumers, MessageLog } from '../storage/store.ts'
 import type { Views } from './view.ts'
-import { Waits, type Wanted } from './waits.ts'
+import { Waiters, type WaitTarget } from './waits.ts'
 
 export interface InboxPorts {
   store: { log: MessageLog; consumers: Consumers; acknowledgements: Acknowledgements; backlog: Backlog }
   views: Views
-  sessions: Pick<Sessions, 'get'>
+  sessions: Pick<SessionStore, 'get'>
 }
 
 /** How one caller of `follow` reads. */
-export interface Reading {
+export interface FollowOptions {
   /**
    * The consumer whose position is used and moved. Without it, reading starts at `from` and stores nothing.
    */
@@ -30,7 +30,7 @@ export interface Reading {
 /** Interval of lease renewals while a message is being worked on; well below the time a lease lasts. */
 const renewEveryMs = 10_000
 /** Interval of reads of the log when no change is reported. */
-const lookEveryMs = 30_000
+const checkEveryMs = 30_000
 /** Maximum rows per read without a consumer. `readCharacters` is the maximum of their characters. */
 const readRows = 50
 const readCharacters = 1024 * 1024
@@ -38,12 +38,12 @@ const readCharacters = 1024 * 1024
 export class Inbox {
   readonly #ports: InboxPorts
   readonly #runtime: Runtime
-  readonly #waits: Waits
+  readonly #waits: Waiters
 
   constructor(ports: InboxPorts, runtime: Runtime) {
     this.#ports = ports
     this.#runtime = runtime
-    this.#waits = new Waits(ports.store.log, ports.store.backlog)
+    this.#waits = new Waiters(ports.store.log, ports.store.backlog)
     runtime.closing.addEventListener('abort', () => this.#waits.end())
   }
 
@@ -65,7 +65,7 @@ export class Inbox {
     const { store } = this.#ports
     if (closing.aborted) throw new SvcError('shutting_down', 'the service is stopping')
     const deadline = clock.monotonic() + request.timeout * 1000
-    const session = request.session === undefined ? undefined : await this.#named(request.session)
+    const session = request.session === undefined ? undefined : await this.#resolveSession(request.session)
     const target = {
       session,
       // Calls with `ack` or `after` claim nothing and all get the same messages, so all of them are woken.
@@ -74,37 +74,37 @@ export class Inbox {
     for (;;) {
       // Read before the messages, so that a message stored between the read and the wait still ends the
       // wait.
-      const seen = await store.log.head()
+      const seen = await store.log.getHead()
       const messages = await this.#read(request, session, call)
       const leftMs = deadline - clock.monotonic()
       if (messages.length > 0 || leftMs <= 0 || call.signal.aborted) {
         // Another call of this consumer may find what this one left.
-        this.#waits.pass(target)
+        this.#waits.notifyNext(target)
         return messages
       }
-      await this.grown(call.signal, leftMs, seen, target)
+      await this.waitForMore(call.signal, leftMs, seen, target)
       if (closing.aborted) return []
     }
   }
 
   /** Starts a new consumer after all messages that any reader got. @throws SvcError `store_unavailable` */
   begin(consumer: string): Promise<void> {
-    return this.#ports.store.consumers.begin(consumer)
+    return this.#ports.store.consumers.register(consumer)
   }
 
   /** Counts the messages that wait for such a request, up to `most`. @throws as `recv` */
-  async waiting({ consumer, after, session: input }: WaitingRequest, most: number): Promise<number> {
-    const session = input === undefined ? undefined : await this.#named(input)
-    return this.#ports.store.backlog.waiting(after ?? consumer, { limit: most, session })
+  async countWaiting({ consumer, after, session: input }: WaitingRequest, most: number): Promise<number> {
+    const session = input === undefined ? undefined : await this.#resolveSession(input)
+    return this.#ports.store.backlog.countWaiting(after ?? consumer, { limit: most, session })
   }
 
   /** Returns the row id of the newest row. */
-  end(): Promise<number> {
-    return this.#ports.store.log.head()
+  getHead(): Promise<number> {
+    return this.#ports.store.log.getHead()
   }
 
   /** Whether the service is stopping. */
-  get closed(): boolean {
+  get isClosing(): boolean {
     return this.#runtime.closing.aborted
   }
 
@@ -116,17 +116,18 @@ export class Inbox {
    * @returns `upTo`: the last of the newer messages, if they did not all fit
    * @throws as `recv`
    */
-  async recent(
+  async listRecent(
     since: number,
     shown: number,
     request: Pick<RecvRequest, 'limit' | 'session'>,
   ): Promise<{ messages: Message[]; upTo?: number }> {
     const { store, views } = this.#ports
-    const session = request.session === undefined ? undefined : await this.#named(request.session)
+    const session = request.session === undefined ? undefined : await this.#resolveSession(request.session)
     const options = { limit: request.limit, session }
-    const ids = await store.backlog.recent(since, { ...options, direction: 'received' })
-    const answer = views.answer()
-    const take = async (ids: readonly number[]) => answer.take(await store.log.byIds(ids, answer.characters))
+    const ids = await store.backlog.listRecent(since, { ...options, direction: 'received' })
+    const answer = views.createAnswer()
+    const take = async (ids: readonly number[]) =>
+      answer.take(await store.log.getByIds(ids, answer.characters))
     const newIds = ids.filter(id => id > shown)
     const messages = await take(newIds)
     if (messages.length < newIds.length) return { messages, upTo: messages.at(-1)?.id ?? shown }
@@ -139,26 +140,26 @@ export class Inbox {
    * the caller asks for the next message, the lease of the one before ends. If reading stops before that,
    * the message comes again, marked. Retries while the store fails.
    */
-  async *follow(reading: Reading, signal: AbortSignal): AsyncGenerator<Message, void, void> {
+  async *follow(reading: FollowOptions, signal: AbortSignal): AsyncGenerator<Message, void, void> {
     const { clock, closing, log } = this.#runtime
     const { store, views } = this.#ports
-    const session = reading.session === undefined ? undefined : sessionName(reading.session)
+    const session = reading.session === undefined ? undefined : normalizeSessionName(reading.session)
     const where = session === undefined ? {} : { session }
     const target = { ...where, consumer: reading.consumer }
     const isOver = () => signal.aborted || closing.aborted
-    let position = reading.from ?? (reading.consumer === undefined ? await this.end() : 0)
+    let position = reading.from ?? (reading.consumer === undefined ? await this.getHead() : 0)
     for (let failures = 0; !isOver(); ) {
       try {
-        const seen = await store.log.head()
+        const seen = await store.log.getHead()
         if (reading.consumer === undefined) {
-          const rows = await store.log.after(position, {
+          const rows = await store.log.listAfter(position, {
             ...where,
             limit: readRows,
             characters: readCharacters,
             direction: 'received',
           })
           for (const row of rows) {
-            const message = await views.of(row)
+            const message = await views.toMessage(row)
             if (isOver()) return
             yield message
             position = row.id
@@ -167,16 +168,16 @@ export class Inbox {
         } else {
           const claim = await store.consumers.claim(reading.consumer, { ...where, limit: 1 })
           if (claim) {
-            this.#waits.pass(target)
+            this.#waits.notifyNext(target)
             // Reading has ended: give the message back, because nobody got it.
             if (isOver()) return await store.consumers.giveBack(claim, 0)
-            yield* this.#leased(claim)
+            yield* this.#yieldLeased(claim)
             continue
           }
         }
         failures = 0
-        await this.grown(signal, lookEveryMs, seen, target)
-        if (isOver()) this.#waits.pass(target)
+        await this.waitForMore(signal, checkEveryMs, seen, target)
+        if (isOver()) this.#waits.notifyNext(target)
       } catch (error) {
         if (isOver()) return
         if (!isSvcError(error, 'store_unavailable')) throw error
@@ -188,24 +189,24 @@ export class Inbox {
   }
 
   /** Yields the message of a claim. Keeps its lease until the reader asks for the next one. */
-  async *#leased(claim: Claim): AsyncGenerator<Message, void, void> {
+  async *#yieldLeased(claim: ConsumerClaim): AsyncGenerator<Message, void, void> {
     const { views } = this.#ports
-    const renewing = this.#renewing(claim.lease)
+    const renewing = this.#keepRenewing(claim.lease)
     let read = false
     try {
       for (const row of claim.rows) {
-        const message = await views.of(row)
+        const message = await views.toMessage(row)
         yield claim.redelivered.has(row.id) ? { ...message, redelivered: true } : message
       }
       read = true
     } finally {
       clearInterval(renewing)
-      await this.#settled(claim.lease, read)
+      await this.#endLease(claim.lease, read)
     }
   }
 
   /** Starts to renew the lease. Clear the returned timer to stop. */
-  #renewing(lease: number): ReturnType<typeof setInterval> {
+  #keepRenewing(lease: number): ReturnType<typeof setInterval> {
     const timer = setInterval(() => {
       this.#ports.store.consumers
         .renew(lease)
@@ -215,7 +216,7 @@ export class Inbox {
     return timer
   }
 
-  async #settled(lease: number, read: boolean): Promise<void> {
+  async #endLease(lease: number, read: boolean): Promise<void> {
     const { consumers } = this.#ports.store
     try {
       await (read ? consumers.ack(lease) : consumers.nack(lease))
@@ -226,8 +227,13 @@ export class Inbox {
   }
 
   /** Resolves when there may be more to read, the time is over, the caller left, or the service stops. */
-  async grown(signal: AbortSignal, leftMs: number, seen: number, wanted: Wanted = {}): Promise<void> {
-    if (!this.closed) await this.#waits.wait(signal, leftMs, seen, wanted)
+  async waitForMore(
+    signal: AbortSignal,
+    leftMs: number,
+    seen: number,
+    wanted: WaitTarget = {},
+  ): Promise<void> {
+    if (!this.isClosing) await this.#waits.wait(signal, leftMs, seen, wanted)
   }
 
   /**
@@ -236,30 +242,30 @@ export class Inbox {
    *
    * @throws SvcError `session_not_found`: waiting minutes for a misspelt name helps nobody
    */
-  async #named(given: string): Promise<string> {
+  async #resolveSession(given: string): Promise<string> {
     const { sessions, store } = this.#ports
-    const name = sessionName(given)
+    const name = normalizeSessionName(given)
     const found = await sessions.get(name)
     if (found) return found.name
-    if ((await store.log.after(0, { limit: 1, session: name })).length > 0) return name
-    throw sessionNotFound(name)
+    if ((await store.log.listAfter(0, { limit: 1, session: name })).length > 0) return name
+    throw sessionNotFoundError(name)
   }
 
   async #read(request: RecvRequest, session: string | undefined, call: Call): Promise<Message[]> {
     const { store, views } = this.#ports
-    const answer = views.answer({ beside: request.beside, hasRoom: call.room?.() })
+    const answer = views.createAnswer({ beside: request.beside, hasRoom: call.startFitCheck?.() })
     const { limit, after, ack, consumer } = request
     const options = { limit, session, characters: answer.characters }
     if (ack !== undefined) {
-      const { rows, redelivered } = await store.acknowledgements.after(consumer, ack, options)
+      const { rows, redelivered } = await store.acknowledgements.readAfter(consumer, ack, options)
       const messages = await answer.take(rows, redelivered)
       const last = messages.at(-1)
       if (call.signal.aborted) return []
-      if (last && !last.redelivered) await store.acknowledgements.handedOut(consumer, last.id, session)
+      if (last && !last.redelivered) await store.acknowledgements.markHandedOut(consumer, last.id, session)
       return messages
     }
     if (after !== undefined)
-      return answer.take(await store.log.after(after, { ...options, direction: 'received' }))
+      return answer.take(await store.log.listAfter(after, { ...options, direction: 'received' }))
     // A caller that has left must lease nothing.
     if (call.signal.aborted) return []
     const claim = await store.consumers.claim(consumer, options)
@@ -270,10 +276,10 @@ export class Inbox {
     if (call.signal.aborted) return []
     // It may take long until the answer is known to be written: a slow reader, or one whose next call
     // confirms it.
-    const renewing = this.#renewing(lease)
+    const renewing = this.#keepRenewing(lease)
     call.onDelivered(delivered => {
       clearInterval(renewing)
-      void this.#settled(lease, delivered)
+      void this.#endLease(lease, delivered)
     })
     const messages = await answer.take(rows, redelivered)
     const next = rows[messages.length]

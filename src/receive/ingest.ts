@@ -4,15 +4,15 @@
  * is not on disk.
  */
 import type { ReceivedWire, Updates } from '../ilink/api.ts'
-import { derivedId, isFromUser, summary, unreadSummary } from '../ilink/decode.ts'
+import { derivedIdOf, isFromUser, summaryOf, unreadSummaryOf } from '../ilink/decode.ts'
 import type { BotInfo, Marks } from '../model/session.ts'
-import { backoffMs, type Clock, turns } from '../platform/clock.ts'
+import { backoffMs, type Clock, createYield } from '../platform/clock.ts'
 import type { Log } from '../platform/log.ts'
 import type { PolledMessage } from '../storage/messages.ts'
 import type { PolledSessions, SessionRecord } from '../storage/state.ts'
 import type { Storage } from '../storage/storage.ts'
 import type { Wait } from './watchdog.ts'
-import { writtenAt } from './written-at.ts'
+import { resolveWrittenAt } from './written-at.ts'
 
 export interface BatchPorts {
   sessions: PolledSessions
@@ -25,13 +25,13 @@ export interface PolledLogin {
   name: string
   readonly token: string
   /** Whether a batch in memory cannot be committed. */
-  stuck?: boolean
+  isCommitStuck?: boolean
   /** What its loop is waiting for. */
   wait?: Wait
 }
 
 /** The result of a poll. */
-export interface Polled {
+export interface PollResult {
   bot: BotInfo
   /** The cursor that was sent with the poll. */
   cursor: string
@@ -62,14 +62,14 @@ export async function currentSession(
 /**
  * Returns a message as it is stored. An unreadable message is stored too, and does not hold up its batch.
  */
-function toldOf({ raw, message }: ReceivedWire, receivedAt: number, log: Log) {
+function toStoredMessage({ raw, message }: ReceivedWire, receivedAt: number, log: Log) {
   try {
     if (!message) throw new Error('it is too large')
-    const columns = summary(message, receivedAt)
-    return { ...columns, derived_id: columns.message_id === undefined ? derivedId(message) : '', raw }
+    const columns = summaryOf(message, receivedAt)
+    return { ...columns, derived_id: columns.message_id === undefined ? derivedIdOf(message) : '', raw }
   } catch (error) {
     log.error('a received message cannot be read; it is stored as it is', { error })
-    const columns = unreadSummary(raw, receivedAt)
+    const columns = unreadSummaryOf(raw, receivedAt)
     return { ...columns, derived_id: `derived:${columns.contentHash}`, raw }
   }
 }
@@ -80,19 +80,19 @@ interface Batch {
   messages: PolledMessage[]
 }
 
-async function batchOf({ bot, updates, clearAt, clock, log }: Polled): Promise<Batch> {
+async function batchOf({ bot, updates, clearAt, clock, log }: PollResult): Promise<Batch> {
   const receivedAt = clock.now()
   // Whole milliseconds, like all times on disk; the monotonic clock has fractions.
   const earliest = clearAt === undefined ? undefined : Math.floor(receivedAt - (clock.monotonic() - clearAt))
   const messages: PolledMessage[] = []
-  const turn = turns(clock)
+  const turn = createYield(clock)
   for (const received of updates.messages) {
     await turn()
     // Skips messages from bots, also this one (protocol notes 6, Filter).
     if (received.message && !isFromUser(received.message, bot.bot_id)) continue
-    const stored = toldOf(received, receivedAt, log)
+    const stored = toStoredMessage(received, receivedAt, log)
     const stated = stored.timed ? stored.timestamp : undefined
-    const writtenAtOf = (isNew: boolean) => writtenAt(stated, { now: receivedAt, earliest, isNew })
+    const writtenAtOf = (isNew: boolean) => resolveWrittenAt(stated, { now: receivedAt, earliest, isNew })
     messages.push({ ...stored, written_at: writtenAtOf(true).received_at, repeated: writtenAtOf(false) })
   }
   return { id: crypto.randomUUID(), receivedAt, messages }
@@ -109,7 +109,7 @@ async function batchOf({ bot, updates, clearAt, clock, log }: Polled): Promise<B
 export async function ingest(
   ports: BatchPorts,
   login: PolledLogin,
-  polled: Polled,
+  polled: PollResult,
   stopping: AbortSignal,
 ): Promise<string | undefined> {
   const { clock, log } = polled
@@ -119,9 +119,9 @@ export async function ingest(
     const isLastTry = stopping.aborted
     login.wait = { what: 'commit', dueAt: clock.monotonic() + commitGraceMs }
     try {
-      return await taken(ports, login, polled, batch)
+      return await commitBatch(ports, login, polled, batch)
     } catch (error) {
-      login.stuck = true
+      login.isCommitStuck = true
       log.error('batch not committed; it stays in memory and polling of this session waits', {
         error,
         messages: batch.messages.length,
@@ -135,10 +135,10 @@ export async function ingest(
 }
 
 /** Stores the batch under the session's current name. @returns undefined if the session is gone */
-async function taken(
+async function commitBatch(
   ports: BatchPorts,
   login: PolledLogin,
-  { bot, cursor, log, marks, updates }: Polled,
+  { bot, cursor, log, marks, updates }: PollResult,
   { id, messages, receivedAt }: Batch,
 ): Promise<string | undefined> {
   const next = updates.cursor ?? cursor
@@ -151,7 +151,7 @@ async function taken(
     const newRows = rows.filter(row => row !== 'duplicate').length
     if (rows.length > 0) log.debug('batch stored', { messages: rows.length, new: newRows })
     if (cursor === 'moved') {
-      login.stuck = false
+      login.isCommitStuck = false
       return next
     }
     await currentSession(ports.sessions, login)

@@ -7,7 +7,7 @@ import type { Call } from '../model/call.ts'
 import type { Message, RecvRequest } from '../model/message.ts'
 import { AwakeTime } from '../platform/clock.ts'
 import type { Runtime } from '../platform/runtime.ts'
-import { type Linked, linked } from '../platform/signals.ts'
+import { type LinkedSignal, linkSignals } from '../platform/signals.ts'
 import type { Lease, Leases } from '../storage/leases.ts'
 import type { Inbox } from './inbox.ts'
 import type { Poller } from './poller.ts'
@@ -23,9 +23,9 @@ export interface OneShotPorts {
 /** Age limit of the messages that another process polled and that are returned. */
 const recentMs = 60_000
 /** Minimum time for upstream to answer, even if the caller wants to wait less. */
-const lookMs = 1500
+const minAnswerMs = 1500
 /** After one session has brought messages, the answers to the others are awaited this much longer. */
-const othersMs = 200
+const otherSessionsMs = 200
 /** Within this time after a poll, waiting messages are returned without another poll. */
 const freshMs = 2000
 const tryEveryMs = 1000
@@ -37,13 +37,13 @@ const standstillMs = 100
 export class OneShot {
   readonly #ports: OneShotPorts
   readonly #runtime: Runtime
-  #cycle: Cycle | undefined
+  #cycle: PollCycle | undefined
   /** One call takes the lease for all. Otherwise a second call would think that another process has it. */
   #taking: Promise<void> | undefined
   #ending: Promise<void> | undefined
   /** Whether this process polls or follows permanently, or is about to. */
-  #halted = false
-  #lookedAt = Number.NEGATIVE_INFINITY
+  #isHalted = false
+  #polledAt = Number.NEGATIVE_INFINITY
   /** By consumer: the newest row that it got of those polled by another process. */
   readonly #shown = new Map<string, number>()
 
@@ -64,12 +64,12 @@ export class OneShot {
     const deadline = clock.monotonic() + request.timeout * 1000
     for (;;) {
       const leftMs = Math.max(0, deadline - clock.monotonic())
-      if (this.#halted) return inbox.recv({ ...request, timeout: leftMs / 1000 }, call)
+      if (this.#isHalted) return inbox.recv({ ...request, timeout: leftMs / 1000 }, call)
       const cycle = await this.#enter()
       if (cycle) {
         try {
-          const messages = await this.#polled(cycle, request, leftMs, call)
-          const isOver = call.signal.aborted || inbox.closed || clock.monotonic() >= deadline
+          const messages = await this.#recvPolling(cycle, request, leftMs, call)
+          const isOver = call.signal.aborted || inbox.isClosing || clock.monotonic() >= deadline
           if (messages.length > 0 || isOver || !cycle.over.aborted) return messages
         } finally {
           await this.#leave(cycle)
@@ -77,19 +77,19 @@ export class OneShot {
         // Polling ended before the wait: the lease was lost, or permanent polling starts.
         continue
       }
-      if (this.#halted) continue
+      if (this.#isHalted) continue
       if (!shared) return []
       // These requests read from a given row or position, not the recent messages.
       if (request.after !== undefined || request.ack !== undefined || call.onward)
         return inbox.recv(request, call)
-      const seen = await inbox.end()
-      const { messages, upTo } = await this.#recent(request)
-      const isOver = leftMs <= 0 || call.signal.aborted || inbox.closed
+      const seen = await inbox.getHead()
+      const { messages, upTo } = await this.#recvRecent(request)
+      const isOver = leftMs <= 0 || call.signal.aborted || inbox.isClosing
       if (isOver || messages.some(message => !message.redelivered)) {
         this.#shown.set(request.consumer, upTo ?? Math.max(seen, messages.at(-1)?.id ?? 0))
         return messages
       }
-      await inbox.grown(call.signal, Math.min(leftMs, tryEveryMs), seen)
+      await inbox.waitForMore(call.signal, Math.min(leftMs, tryEveryMs), seen)
     }
   }
 
@@ -97,8 +97,8 @@ export class OneShot {
    * Polls every session until disposed. Returns undefined if another process polls, or this one is about to
    * poll permanently.
    */
-  async polling(): Promise<AsyncDisposable | undefined> {
-    const cycle = this.#halted ? undefined : await this.#enter()
+  async startPolling(): Promise<AsyncDisposable | undefined> {
+    const cycle = this.#isHalted ? undefined : await this.#enter()
     cycle?.start()
     return cycle && { [Symbol.asyncDispose]: () => this.#leave(cycle) }
   }
@@ -107,7 +107,7 @@ export class OneShot {
    * Ends the polling for calls, because permanent polling starts. Running calls wait for what it stores.
    */
   async halt(): Promise<void> {
-    this.#halted = true
+    this.#isHalted = true
     await this.#taking?.catch(() => undefined)
     await this.#cycle?.end()
     await this.#ending
@@ -115,34 +115,34 @@ export class OneShot {
 
   /** Allows polling for calls again, if permanent polling did not start. */
   resume(): void {
-    this.#halted = false
+    this.#isHalted = false
   }
 
   /** Returns the messages that wait in the log, and those that upstream has within the time. */
-  async #polled(cycle: Cycle, request: RecvRequest, leftMs: number, call: Call): Promise<Message[]> {
+  async #recvPolling(cycle: PollCycle, request: RecvRequest, leftMs: number, call: Call): Promise<Message[]> {
     const { clock } = this.#runtime
     const { inbox } = this.#ports
     // Before polling starts: a new consumer starts at the current end of the log.
     const messages = await inbox.recv({ ...request, timeout: 0 }, call)
-    const isFresh = clock.monotonic() - this.#lookedAt < freshMs
+    const isFresh = clock.monotonic() - this.#polledAt < freshMs
     // With `ack`, unacknowledged messages come with each read of the log, so read it once.
     const isOnce = request.ack !== undefined
     if (messages.length >= request.limit || (messages.length > 0 && (isFresh || isOnce))) return messages
     cycle.start()
-    using waiting = linked(call.signal, cycle.over)
+    using waiting = linkSignals(call.signal, cycle.over)
     const { signal } = waiting
-    if (messages.length > 0) await this.#answered(lookMs, signal)
+    if (messages.length > 0) await this.#waitForAnswers(minAnswerMs, signal)
     else {
       const began = clock.monotonic()
-      if (leftMs < lookMs) await this.#answered(lookMs, signal)
+      if (leftMs < minAnswerMs) await this.#waitForAnswers(minAnswerMs, signal)
       const timeout = Math.max(0, leftMs - (clock.monotonic() - began)) / 1000
       const { by, local } = call
       const onDelivered: Call['onDelivered'] = told => call.onDelivered(told)
       const whilePolling: Call = { by, signal, local, onDelivered }
       messages.push(...(await inbox.recv({ ...request, timeout }, timeout > 0 ? whilePolling : call)))
-      if (messages.length > 0) await this.#answered(othersMs, signal)
+      if (messages.length > 0) await this.#waitForAnswers(otherSessionsMs, signal)
     }
-    this.#lookedAt = clock.monotonic()
+    this.#polledAt = clock.monotonic()
     const limit = request.limit - messages.length
     if (limit > 0 && !isOnce && messages.length > 0 && !call.signal.aborted) {
       const after = request.after === undefined ? undefined : messages.at(-1)?.id
@@ -156,29 +156,29 @@ export class OneShot {
    * Waits until every session was asked and its messages are committed, or the time is over. Time during
    * which the machine stood still does not count.
    */
-  async #answered(withinMs: number, signal: AbortSignal): Promise<void> {
+  async #waitForAnswers(withinMs: number, signal: AbortSignal): Promise<void> {
     const { clock } = this.#runtime
     const { poller } = this.#ports
     const awake = new AwakeTime(clock, standstillMs)
     let leftMs = withinMs
-    while (leftMs > 0 && !poller.answered && !signal.aborted && !this.#halted) {
+    while (leftMs > 0 && !poller.isAnswered && !signal.aborted && !this.#isHalted) {
       await clock.sleep(5, signal)
-      leftMs -= awake.look()
+      leftMs -= awake.measure()
     }
   }
 
-  async #recent(request: RecvRequest): Promise<{ messages: Message[]; upTo?: number }> {
+  async #recvRecent(request: RecvRequest): Promise<{ messages: Message[]; upTo?: number }> {
     const { clock } = this.#runtime
     const { inbox } = this.#ports
     const newestShown = this.#shown.get(request.consumer) ?? 0
-    const { messages, ...rest } = await inbox.recent(clock.now() - recentMs, newestShown, request)
+    const { messages, ...rest } = await inbox.listRecent(clock.now() - recentMs, newestShown, request)
     const mark = (message: Message) =>
       message.id <= newestShown ? { ...message, redelivered: true } : message
     return { messages: messages.map(mark), ...rest }
   }
 
   /** Returns the polling of this process, and starts it if needed; undefined if another process polls. */
-  async #enter(): Promise<Cycle | undefined> {
+  async #enter(): Promise<PollCycle | undefined> {
     if (!this.#cycle || this.#cycle.over.aborted) {
       this.#taking ??= this.#take().finally(() => {
         this.#taking = undefined
@@ -195,12 +195,12 @@ export class OneShot {
     await this.#cycle?.end()
     this.#cycle = undefined
     const { leases, poller } = this.#ports
-    if (this.#halted) return
+    if (this.#isHalted) return
     const lease = await leases.join()
-    if (lease) this.#cycle = new Cycle(lease, poller)
+    if (lease) this.#cycle = new PollCycle(lease, poller)
   }
 
-  async #leave(cycle: Cycle): Promise<void> {
+  async #leave(cycle: PollCycle): Promise<void> {
     cycle.users -= 1
     if (cycle.users > 0) return
     if (this.#cycle === cycle) {
@@ -212,19 +212,19 @@ export class OneShot {
 }
 
 /** One lease, and the polling for the calls that wait during it. */
-class Cycle {
+class PollCycle {
   users = 0
   readonly #lease: Lease
   readonly #poller: Poller
   readonly #stop = new AbortController()
-  readonly #linked: Linked
+  readonly #linked: LinkedSignal
   #polling: Promise<void> | undefined
   #ended: Promise<void> | undefined
 
   constructor(lease: Lease, poller: Poller) {
     this.#lease = lease
     this.#poller = poller
-    this.#linked = linked(this.#stop.signal, lease.lost)
+    this.#linked = linkSignals(this.#stop.signal, lease.lost)
   }
 
   /** Aborts when polling ends: no call waits any more, permanent polling starts, or the lease was lost. */

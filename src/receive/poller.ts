@@ -10,21 +10,21 @@
 import type { BotInfo } from '../model/session.ts'
 import { fetchLimitVariable } from '../platform/process.ts'
 import type { Runtime } from '../platform/runtime.ts'
-import { linked } from '../platform/signals.ts'
+import { linkSignals } from '../platform/signals.ts'
 import type { Lease } from '../storage/leases.ts'
 import type { SessionChanges, SessionRecord } from '../storage/state.ts'
-import { GatewayLimits } from './gateway-limits.ts'
-import { goesOn, type PollerPorts, type PollRun, SessionPoller } from './session-poller.ts'
+import { ProxyLimits } from './gateway-limits.ts'
+import { type PollerPorts, type PollRun, pollingContinues, SessionPoller } from './session-poller.ts'
 import { Watchdog } from './watchdog.ts'
 
 export type { PollerPorts } from './session-poller.ts'
 
 /** Changes made by other processes are noticed after this time at the latest. */
-const lookEveryMs = 1000
+const checkEveryMs = 1000
 /** Delay between the starts of many loops, so that TLS handshakes do not pile up. */
 const staggerMs = 2
 /** Share of the poll limit above which a warning is logged. */
-const nearLimit = 0.8
+const limitShare = 0.8
 
 export class Poller {
   readonly #ports: PollerPorts
@@ -39,12 +39,12 @@ export class Poller {
    * Logins whose loop ended by itself, with the time of upstream's last answer. The next check restarts
    * them.
    */
-  readonly #ended = new Map<string, number | undefined>()
+  readonly #endedLogins = new Map<string, number | undefined>()
   /** Whether the session files were read in this run. */
-  #begun = false
-  #toldOfLimit = false
+  #isRead = false
+  #isLimitLogged = false
   #nudge = new AbortController()
-  readonly #limits = new GatewayLimits()
+  readonly #limits = new ProxyLimits()
 
   constructor(ports: PollerPorts, runtime: Runtime) {
     this.#ports = ports
@@ -55,21 +55,21 @@ export class Poller {
   /** Returns the Unix ms of the last answer to a poll of that login. */
   lastPoll(bot: BotInfo): number | undefined {
     const login = loginOf(bot)
-    return this.#sessionPollers.get(login)?.lastPollAt ?? this.#ended.get(login)
+    return this.#sessionPollers.get(login)?.lastPollAt ?? this.#endedLogins.get(login)
   }
 
   /**
    * Whether a batch in memory cannot be committed. Small writes may still succeed on a disk too full for
    * it.
    */
-  get stuck(): boolean {
-    for (const { stuck } of this.#sessionPollers.values()) if (stuck) return true
+  get isStuck(): boolean {
+    for (const { isCommitStuck } of this.#sessionPollers.values()) if (isCommitStuck) return true
     return false
   }
 
   /** Whether every session was asked in this run, and its answer is committed or was an error. */
-  get answered(): boolean {
-    return this.#begun && [...this.#sessionPollers.values()].every(sessionPoller => sessionPoller.answered)
+  get isAnswered(): boolean {
+    return this.#isRead && [...this.#sessionPollers.values()].every(sessionPoller => sessionPoller.isAnswered)
   }
 
   /**
@@ -85,7 +85,7 @@ export class Poller {
     stop: AbortSignal,
     { oneCycle = false }: { oneCycle?: boolean } = {},
   ): Promise<void> {
-    using ended = linked(stop, lease.lost)
+    using ended = linkSignals(stop, lease.lost)
     const { signal } = ended
     const { clock, log } = this.#runtime
     const run: PollRun = {
@@ -93,52 +93,53 @@ export class Poller {
       stopping: signal,
       limits: this.#limits,
       mayPoll: session => lease.mayPoll(session),
-      outlive: work => this.#keep(work),
+      keepUntilDone: work => this.#track(work),
     }
-    this.#begun = false
+    this.#isRead = false
     let revision: number | undefined
     signal.addEventListener('abort', () => this.#nudge.abort(), { once: true })
     const watching = this.#watch(signal)
     while (!signal.aborted) {
       this.#nudge = new AbortController()
       try {
-        const owned = await lease.owned(revision)
+        const owned = await lease.listOwned(revision)
         const hasOthers = this.#adjust(owned.changed, run)
         // Another process may have made, removed or renamed a session.
-        if (hasOthers && revision !== undefined) this.#runtime.bus.tell('sessionsChanged')
+        if (hasOthers && revision !== undefined) this.#runtime.bus.notify('sessionsChanged')
         revision = owned.revision
-        this.#begun = true
+        this.#isRead = true
       } catch (error) {
         log.error('sessions to poll cannot be read', { error })
       }
-      if (!signal.aborted) await clock.sleep(lookEveryMs, this.#nudge.signal)
+      if (!signal.aborted) await clock.sleep(checkEveryMs, this.#nudge.signal)
     }
     for (const sessionPoller of this.#sessionPollers.values()) sessionPoller.stop.abort()
     await Promise.all([...this.#loops, watching])
-    for (const map of [this.#owned, this.#sessionPollers, this.#ended]) map.clear()
+    for (const map of [this.#owned, this.#sessionPollers, this.#endedLogins]) map.clear()
   }
 
   async #watch(signal: AbortSignal): Promise<void> {
     const { clock } = this.#runtime
     const watchdog = new Watchdog(clock)
     while (!signal.aborted) {
-      for (const sessionPoller of watchdog.overdue(this.#sessionPollers.values())) this.#rouse(sessionPoller)
-      await clock.sleep(lookEveryMs, signal)
+      for (const sessionPoller of watchdog.findOverdue(this.#sessionPollers.values()))
+        this.#endOverdue(sessionPoller)
+      await clock.sleep(checkEveryMs, signal)
     }
   }
 
   /** Ends a loop that waits for something overdue. The next check restarts it. */
-  #rouse(sessionPoller: SessionPoller): void {
+  #endOverdue(sessionPoller: SessionPoller): void {
     const { log } = this.#runtime
     const { name: session, stop, wait } = sessionPoller
     if (wait?.what === 'commit') {
-      if (!sessionPoller.stuck) log.error('a batch is being committed for far too long', { session })
-      sessionPoller.stuck = true
+      if (!sessionPoller.isCommitStuck) log.error('a batch is being committed for far too long', { session })
+      sessionPoller.isCommitStuck = true
     } else if (!stop.signal.aborted) {
-      if (wait?.doubted)
+      if (wait?.isDoubted)
         log.info('the machine slept, or its clock was set: the poll begins anew', { session })
       else log.warn('poll shows no life; it begins anew', { session, waitsFor: wait?.what })
-      stop.abort(goesOn)
+      stop.abort(pollingContinues)
     }
   }
 
@@ -157,7 +158,7 @@ export class Poller {
       else this.#owned.delete(name)
     }
     let started = 0
-    for (const login of new Set([...oldLogins, ...newLogins.keys(), ...this.#ended.keys()])) {
+    for (const login of new Set([...oldLogins, ...newLogins.keys(), ...this.#endedLogins.keys()])) {
       const isOf = (record: SessionRecord | undefined) => record?.bot && loginOf(record.bot) === login
       const running = this.#sessionPollers.get(login)
       const held = running && this.#owned.get(running.name)
@@ -171,12 +172,12 @@ export class Poller {
       } else if (running) {
         // A new login may get the old token.
         const isBack = this.#owned.values().some(({ bot }) => bot?.token === running.token)
-        running.stop.abort(isBack ? goesOn : undefined)
+        running.stop.abort(isBack ? pollingContinues : undefined)
         this.#sessionPollers.delete(login)
       }
     }
-    this.#ended.clear()
-    this.#tellOfLimit()
+    this.#endedLogins.clear()
+    this.#warnOfLimit()
     return hasOthers
   }
 
@@ -187,9 +188,9 @@ export class Poller {
     delayMs: number,
   ): SessionPoller {
     const sessionPoller = new SessionPoller(this.#ports, this.#runtime, run, session)
-    sessionPoller.lastPollAt = this.#ended.get(login)
+    sessionPoller.lastPollAt = this.#endedLogins.get(login)
     this.#sessionPollers.set(login, sessionPoller)
-    this.#keep(
+    this.#track(
       sessionPoller
         .follow(delayMs)
         .catch(error => this.#runtime.log.error('poll loop failed', { session: sessionPoller.name, error }))
@@ -197,7 +198,7 @@ export class Poller {
           // A loop that ended by itself is restarted by the next check, from the current files.
           if (this.#sessionPollers.get(login) !== sessionPoller) return
           this.#sessionPollers.delete(login)
-          this.#ended.set(login, sessionPoller.lastPollAt)
+          this.#endedLogins.set(login, sessionPoller.lastPollAt)
         }),
     )
     return sessionPoller
@@ -207,21 +208,21 @@ export class Poller {
    * Warns when the sessions come near the limit of parallel polls. Above it, sessions poll one after the other.
    * Needed for the library, and for programs that cannot restart themselves with a higher limit.
    */
-  #tellOfLimit(): void {
+  #warnOfLimit(): void {
     const { log } = this.#runtime
-    const { slots } = this.#ports
-    const isNear = this.#sessionPollers.size > slots.size * nearLimit
-    if (isNear && !this.#toldOfLimit) {
+    const { permits } = this.#ports
+    const isNear = this.#sessionPollers.size > permits.size * limitShare
+    if (isNear && !this.#isLimitLogged) {
       log.warn(
-        `this process can poll ${slots.size} sessions at a time: start it with ${fetchLimitVariable}=60000 in its environment`,
+        `this process can poll ${permits.size} sessions at a time: start it with ${fetchLimitVariable}=60000 in its environment`,
         { sessions: this.#sessionPollers.size },
       )
     }
-    this.#toldOfLimit = isNear
+    this.#isLimitLogged = isNear
   }
 
   /** Makes the run wait for this work before it ends. */
-  #keep(work: Promise<unknown>): void {
+  #track(work: Promise<unknown>): void {
     const kept: Promise<unknown> = work.finally(() => this.#loops.delete(kept))
     this.#loops.add(kept)
   }

@@ -7,10 +7,10 @@ import type { Account, Api } from '../ilink/api.ts'
 import type { Clock } from '../platform/clock.ts'
 import type { Log } from '../platform/log.ts'
 import { retryAfterMs } from './session-health.ts'
-import { endingWith } from './watchdog.ts'
+import { abandonAfterAbort } from './watchdog.ts'
 
 /** Limit for notifystop, because the stop of the service waits for it. */
-const farewellMs = 1500
+const notifyStopMs = 1500
 /** An aborted request that does not end within this time is no longer waited for. */
 const leaveAfterMs = 1000
 
@@ -19,9 +19,9 @@ export class PollingNotice {
   readonly #login: Account
   readonly #stop: AbortSignal
   /** Whether a notifystart was sent, answered or not. */
-  #tried = false
-  #heard = false
-  #saying: Promise<void> | undefined
+  #isTried = false
+  #isAnswered = false
+  #notifying: Promise<void> | undefined
 
   /** @param stop ends every attempt */
   constructor(ports: { api: Api; clock: Clock; log: Log }, login: Account, stop: AbortSignal) {
@@ -31,17 +31,17 @@ export class PollingNotice {
   }
 
   /** Whether upstream has answered the notifystart. */
-  get heard(): boolean {
-    return this.#heard
+  get isAnswered(): boolean {
+    return this.#isAnswered
   }
 
   /** Sends one notifystart. @returns whether upstream answered it; never throws */
-  async say(): Promise<boolean> {
+  async notifyStart(): Promise<boolean> {
     const { api, log } = this.#ports
-    this.#tried = true
+    this.#isTried = true
     try {
       await api.notifyStart(this.#login, this.#stop)
-      this.#heard = true
+      this.#isAnswered = true
       return true
     } catch (error) {
       // Also for -14: the poll itself gets the same answer if the token is refused.
@@ -51,26 +51,26 @@ export class PollingNotice {
   }
 
   /** Sends notifystart in parallel with the polls, with increasing waits, until `isEnough` returns true. */
-  keepSaying(isEnough: (isHeard: boolean) => boolean): void {
+  keepNotifying(isEnough: (isHeard: boolean) => boolean): void {
     const keep = async () => {
       for (let tries = 0; !this.#stop.aborted; tries++) {
-        if (isEnough(await this.say())) return
+        if (isEnough(await this.notifyStart())) return
         await this.#ports.clock.sleep(retryAfterMs(tries), this.#stop)
       }
     }
-    this.#saying ??= keep().finally(() => {
-      this.#saying = undefined
+    this.#notifying ??= keep().finally(() => {
+      this.#notifying = undefined
     })
   }
 
   /** Sends notifystop, and waits for the answer up to a limit. */
-  async farewell(): Promise<void> {
+  async notifyStop(): Promise<void> {
     const { api, clock, log } = this.#ports
-    if (!this.#tried) return
+    if (!this.#isTried) return
     const late = new AbortController()
     const over = new AbortController()
-    void clock.sleep(farewellMs, over.signal).then(() => late.abort())
-    await endingWith(api.notifyStop(this.#login, late.signal), late.signal, clock, leaveAfterMs).catch(
+    void clock.sleep(notifyStopMs, over.signal).then(() => late.abort())
+    await abandonAfterAbort(api.notifyStop(this.#login, late.signal), late.signal, clock, leaveAfterMs).catch(
       error => log.debug('notifystop failed', { error }),
     )
     over.abort()

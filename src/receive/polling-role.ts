@@ -24,7 +24,7 @@ export class PollingRole {
   readonly #runtime: Runtime
   readonly #stop = new AbortController()
   #pollsSince: number | undefined
-  #stalled = false
+  #isStalled = false
   #lease: Lease | undefined
   #running: Promise<void> | undefined
 
@@ -43,15 +43,15 @@ export class PollingRole {
   }
 
   /** Whether this process certainly polls now. A process that stood still may have lost its lease. */
-  get polls(): boolean {
+  get isPolling(): boolean {
     return this.#pollsSince !== undefined && this.#lease?.mayPoll() === true
   }
 
   /**
    * Whether another process keeps the right to poll but does not respond: stopped, hung, or its disk hangs.
    */
-  get stalled(): boolean {
-    return this.#stalled
+  get isPollerStalled(): boolean {
+    return this.#isStalled
   }
 
   /**
@@ -76,13 +76,13 @@ export class PollingRole {
 
   #become(role: 'poller' | 'watcher'): void {
     this.#pollsSince = role === 'poller' ? this.#runtime.clock.now() : undefined
-    this.#runtime.bus.tell('roleChanged', role)
+    this.#runtime.bus.notify('roleChanged', role)
   }
 
   async #watch(): Promise<void> {
-    const stalled = await this.#ports.leases.stalled()
-    if (stalled === this.#stalled) return
-    this.#stalled = stalled
+    const stalled = await this.#ports.leases.isStalled()
+    if (stalled === this.#isStalled) return
+    this.#isStalled = stalled
     if (!stalled) this.#runtime.log.info('the polling process works again')
     else
       this.#runtime.log.warn(
@@ -97,7 +97,7 @@ export class PollingRole {
     for (let lease = first; !signal.aborted; ) {
       if (lease) {
         this.#lease = lease
-        this.#stalled = false
+        this.#isStalled = false
         this.#become('poller')
         await this.#ports.poller.run(lease, signal)
         await lease.release()

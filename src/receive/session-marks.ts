@@ -7,7 +7,7 @@ import type { Marks } from '../model/session.ts'
 import type { Runtime } from '../platform/runtime.ts'
 import type { PolledSessions } from '../storage/state.ts'
 import { currentSession, type PolledLogin } from './ingest.ts'
-import { type Heard, healthAfter, healthOf, retryAfterMs, type SessionHealth } from './session-health.ts'
+import { healthOf, nextHealth, type PollOutcome, retryAfterMs, type SessionHealth } from './session-health.ts'
 
 const worksAgain: Marks = {
   failing_since: undefined,
@@ -35,8 +35,8 @@ export class SessionMarks {
     this.#onLapsed = onLapsed
   }
 
-  get standing(): SessionHealth['standing'] {
-    return this.#health.standing
+  get status(): SessionHealth['sessionStatus'] {
+    return this.#health.sessionStatus
   }
 
   /** Returns the ms to wait before the next probe of an expired session. */
@@ -46,7 +46,7 @@ export class SessionMarks {
 
   /** Whether a held poll brings news: it shows that the token works. */
   get isDoubtful(): boolean {
-    return this.#isAsked || this.standing === 'expired'
+    return this.#isAsked || this.status === 'expired'
   }
 
   /** Starts with the marks in the file. */
@@ -56,22 +56,23 @@ export class SessionMarks {
   }
 
   /** Makes the next poll result the answer to a check. */
-  ask(): void {
+  expectAnswer(): void {
     this.#isAsked = true
   }
 
   /** Updates the health from a poll result, and answers a check. @returns the marks to write, if any */
-  judged(heard: Heard): Marks | undefined {
+  judge(heard: PollOutcome): Marks | undefined {
     const { clock, log } = this.#runtime
     const before = this.#health
-    this.#health = healthAfter(before, heard)
-    const { bare, standing, whole } = this.#health
+    this.#health = nextHealth(before, heard)
+    const { bareAnswers, sessionStatus, hasBeenWhole } = this.#health
     const isAnswer = this.#isAsked
     this.#isAsked = false
-    if (standing === before.standing && whole === before.whole && !isAnswer) return undefined
-    if (standing !== before.standing) {
-      if (standing === 'connected') log.info('session works again')
-      else if (standing === 'expired')
+    if (sessionStatus === before.sessionStatus && hasBeenWhole === before.hasBeenWhole && !isAnswer)
+      return undefined
+    if (sessionStatus !== before.sessionStatus) {
+      if (sessionStatus === 'connected') log.info('session works again')
+      else if (sessionStatus === 'expired')
         log.warn('session expired: WeChat refuses its token; it is tried again, a new login heals it')
       else {
         log.warn('session lapsed: WeChat answers with neither messages nor a cursor; polling and sends go on')
@@ -80,16 +81,16 @@ export class SessionMarks {
     }
     const at = clock.now()
     return {
-      expired_at: standing === 'expired' ? at : undefined,
-      lapsed_at: standing === 'lapsed' ? at : undefined,
-      idle_at: whole ? at : undefined,
-      bare_at: standing === 'connected' && bare > 0 ? at : undefined,
+      expired_at: sessionStatus === 'expired' ? at : undefined,
+      lapsed_at: sessionStatus === 'lapsed' ? at : undefined,
+      idle_at: hasBeenWhole ? at : undefined,
+      bare_at: sessionStatus === 'connected' && bareAnswers > 0 ? at : undefined,
       check_at: undefined,
     }
   }
 
   /** Records that polls have failed for `forMs`. */
-  async fails(forMs: number, error: unknown): Promise<void> {
+  async noteFailure(forMs: number, error: unknown): Promise<void> {
     const { problem, code, options } =
       error instanceof SvcError ? error : new SvcError('internal', 'an unexpected error; see the log')
     const known = this.#failure
@@ -101,7 +102,7 @@ export class SessionMarks {
   }
 
   /** Records that a poll was answered. */
-  async works(): Promise<void> {
+  async noteSuccess(): Promise<void> {
     if (!this.#failure) return
     if (await this.write(worksAgain)) this.#failure = undefined
   }

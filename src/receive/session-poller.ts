@@ -8,32 +8,32 @@ import type { BotInfo } from '../model/session.ts'
 import { backoffMs } from '../platform/clock.ts'
 import { nodeCrypto } from '../platform/lazy-crypto.ts'
 import type { Runtime } from '../platform/runtime.ts'
-import { linked } from '../platform/signals.ts'
-import type { Slots } from '../platform/slots.ts'
-import { type GatewayLimits, heldMs } from './gateway-limits.ts'
-import { type BatchPorts, currentSession, ingest, type Polled, type PolledLogin } from './ingest.ts'
+import { linkSignals } from '../platform/signals.ts'
+import type { Permits } from '../platform/slots.ts'
+import { heldMs, type ProxyLimits } from './gateway-limits.ts'
+import { type BatchPorts, currentSession, ingest, type PolledLogin, type PollResult } from './ingest.ts'
 import { PollingNotice } from './polling-notice.ts'
-import { heardIn } from './session-health.ts'
+import { pollOutcomeOf } from './session-health.ts'
 import { SessionMarks } from './session-marks.ts'
-import { endingWith, type Wait } from './watchdog.ts'
+import { abandonAfterAbort, type Wait } from './watchdog.ts'
 
 export interface PollerPorts extends BatchPorts {
   upstream: Pick<Upstream, 'api' | 'account'>
   /** Limits the polls that are held at the same time; further ones wait. */
-  slots: Slots
+  permits: Permits
 }
 
 /** What all loops of one run of the poller share. */
 export interface PollRun {
   /** True if it polls for a single call. */
   readonly oneCycle: boolean
-  readonly limits: GatewayLimits
+  readonly limits: ProxyLimits
   /** As in `Lease`. */
   mayPoll(session: string): boolean
   /** Aborts when the run ends. */
   readonly stopping: AbortSignal
   /** Makes the run wait for this work before it ends. */
-  outlive(work: Promise<unknown>): void
+  keepUntilDone(work: Promise<unknown>): void
 }
 
 /** After failing for this long, the polls' error is written into the session's file. */
@@ -43,7 +43,7 @@ const defaultHoldMs = 35_000
 /** After failures of less than a minute, tries are frequent, to notice soon that upstream works again. */
 const shortOutageMs = 60_000
 const shortWaitMs = 4000
-const longestWaitMs = 30_000
+const maxWaitMs = 30_000
 /** Three answers in a row that bring no messages and come faster than this slow the loop down. */
 const briskMs = 1000
 /**
@@ -64,9 +64,9 @@ const leaveAfterMs = 1000
 /**
  * Reason to end a loop whose login is polled by a new loop in a moment: upstream must not get a notifystop.
  */
-export const goesOn = new DOMException('another loop goes on', 'AbortError')
+export const pollingContinues = new DOMException('another loop goes on', 'AbortError')
 /** Reason to end a wait: a caller wants to know what getupdates answers now. */
-const asked = new DOMException('asked', 'AbortError')
+const checkRequested = new DOMException('asked', 'AbortError')
 
 /** The state of a loop. */
 interface Loop {
@@ -87,19 +87,19 @@ export class SessionPoller implements PolledLogin {
   name: string
   readonly token: string
   readonly stop = new AbortController()
-  stuck?: boolean
+  isCommitStuck?: boolean
   wait?: Wait
   /** Whether it was asked at least once, and the result is committed. */
-  answered?: boolean
+  isAnswered?: boolean
   lastPollAt?: number
   readonly #ports: PollerPorts
   readonly #runtime: Runtime
   readonly #run: PollRun
   readonly #marks: SessionMarks
   /** Unix ms of the last requested check. */
-  #askedAt?: number
+  #checkRequestedAt?: number
   /** Ends the wait under way, a pause or a poll. */
-  #wake = new AbortController()
+  #interrupt = new AbortController()
   #notice?: PollingNotice
 
   constructor(
@@ -113,7 +113,7 @@ export class SessionPoller implements PolledLogin {
     this.#run = run
     this.name = name
     this.token = bot.token
-    this.#marks = new SessionMarks(ports.sessions, this.#runtime, this, () => this.#greet())
+    this.#marks = new SessionMarks(ports.sessions, this.#runtime, this, () => this.#startNotifying())
     this.#marks.read(bot)
   }
 
@@ -122,11 +122,11 @@ export class SessionPoller implements PolledLogin {
    * file.
    */
   check(at: number): void {
-    if (at === this.#askedAt) return
-    this.#askedAt = at
-    this.#marks.ask()
-    this.#wake.abort(asked)
-    this.#wake = new AbortController()
+    if (at === this.#checkRequestedAt) return
+    this.#checkRequestedAt = at
+    this.#marks.expectAnswer()
+    this.#interrupt.abort(checkRequested)
+    this.#interrupt = new AbortController()
   }
 
   /** Polls until `stop`, or until the login is gone. */
@@ -143,9 +143,9 @@ export class SessionPoller implements PolledLogin {
     const loop: Loop = { bot, cursor: bot.cursor, holdMs: defaultHoldMs, failures: 0, brisk: 0 }
     while (!signal.aborted) {
       const polled = await this.#poll(loop, this.#notice)
-      if (polled && !(await this.#take(loop, polled))) break
+      if (polled && !(await this.#takeResult(loop, polled))) break
     }
-    await this.#farewell()
+    await this.#notifyStop()
   }
 
   /**
@@ -155,46 +155,49 @@ export class SessionPoller implements PolledLogin {
   async #poll(loop: Loop, notice: PollingNotice): Promise<{ updates: Updates; askedAt: number } | undefined> {
     const { signal } = this.stop
     try {
-      using _permit = await this.#ports.slots.take(signal)
+      using _permit = await this.#ports.permits.take(signal)
       if (!this.#run.mayPoll(this.name)) {
         await this.#pause(tryAgainMs)
         return undefined
       }
       // A probe begins with a new notifystart. Otherwise a poll never waits for it.
-      if (this.#marks.standing === 'expired') await notice.say()
-      else if (!notice.heard) this.#greet()
+      if (this.#marks.status === 'expired') await notice.notifyStart()
+      else if (!notice.isAnswered) this.#startNotifying()
       if (signal.aborted) return undefined
       const askedAt = this.#runtime.clock.monotonic()
-      return { askedAt, updates: await this.#ask(loop.bot, loop.cursor, loop.holdMs) }
+      return { askedAt, updates: await this.#request(loop.bot, loop.cursor, loop.holdMs) }
     } catch (error) {
-      if (!signal.aborted && error !== asked) await this.#failed(loop, error)
+      if (!signal.aborted && error !== checkRequested) await this.#handleFailure(loop, error)
       return undefined
     }
   }
 
   /** Handles a failed poll, and waits until the next try. */
-  async #failed(loop: Loop, error: unknown): Promise<void> {
+  async #handleFailure(loop: Loop, error: unknown): Promise<void> {
     const { bus, clock, log } = this.#runtime
-    this.answered = true
+    this.isAnswered = true
     const isRefused = isILinkError(error, 'expired')
-    bus.tell('polled', isRefused ? 'refused' : 'failed')
+    bus.notify('polled', isRefused ? 'refused' : 'failed')
     if (isRefused) {
-      await this.#marks.works()
-      await this.#marks.write(this.#marks.judged('refused'))
+      await this.#marks.noteSuccess()
+      await this.#marks.write(this.#marks.judge('refused'))
       return this.#pause(this.#marks.retryMs)
     }
     loop.failures += 1
     loop.failingSince ??= clock.monotonic()
     const failingMs = clock.monotonic() - loop.failingSince
-    if (failingMs >= failingAfterMs) await this.#marks.fails(failingMs, error)
-    const longMs = failingMs > shortOutageMs ? longestWaitMs : shortWaitMs
+    if (failingMs >= failingAfterMs) await this.#marks.noteFailure(failingMs, error)
+    const longMs = failingMs > shortOutageMs ? maxWaitMs : shortWaitMs
     const waitMs = backoffMs(loop.failures - 1, 1000, longMs)
     log.warn('poll failed', { error, failures: loop.failures, retryInMs: Math.round(waitMs) })
     await this.#pause(waitMs)
   }
 
   /** Commits the result of a poll. @returns false if this loop must end */
-  async #take(loop: Loop, { updates, askedAt }: { updates: Updates; askedAt: number }): Promise<boolean> {
+  async #takeResult(
+    loop: Loop,
+    { updates, askedAt }: { updates: Updates; askedAt: number },
+  ): Promise<boolean> {
     const { clock, log } = this.#runtime
     const answeredAt = clock.monotonic()
     if (answeredAt - askedAt > heldMs) loop.clearAt = askedAt
@@ -202,13 +205,13 @@ export class SessionPoller implements PolledLogin {
     if (loop.failures > 0) log.info('polling again', { failures: loop.failures })
     loop.failures = 0
     loop.failingSince = undefined
-    await this.#marks.works()
-    const heard = heardIn(updates)
-    const marks = heard && this.#marks.judged(heard)
+    await this.#marks.noteSuccess()
+    const heard = pollOutcomeOf(updates)
+    const marks = heard && this.#marks.judge(heard)
     loop.holdMs = updates.nextHoldMs ?? loop.holdMs
     const { cursor: before } = loop
     const hasMessages = updates.messages.length > 0
-    this.#runtime.bus.tell('polled', hasMessages ? 'messages' : 'empty')
+    this.#runtime.bus.notify('polled', hasMessages ? 'messages' : 'empty')
     const isNew = hasMessages || (updates.cursor !== undefined && updates.cursor !== before)
     // Readers of a message must find the session well, so its marks go first. An idle poll makes one write
     // of both.
@@ -222,7 +225,7 @@ export class SessionPoller implements PolledLogin {
       loop.cursor = committed
     }
     if (!hasMessages) loop.clearAt = answeredAt
-    this.answered = true
+    this.isAnswered = true
     if (this.#run.oneCycle && hasMessages) await this.#pause(restMs)
     // An answer without messages, or with the same ones for the same cursor, must not cause a busy loop.
     const idle = !hasMessages || loop.cursor === before
@@ -234,31 +237,31 @@ export class SessionPoller implements PolledLogin {
   /** Like `clock.sleep`, but watched. */
   async #pause(ms: number): Promise<void> {
     const { clock } = this.#runtime
-    using either = linked(this.stop.signal, this.#wake.signal)
+    using either = linkSignals(this.stop.signal, this.#interrupt.signal)
     this.wait = { what: 'pause', dueAt: clock.monotonic() + ms + pauseGraceMs }
     await clock.sleep(ms, either.signal)
     this.wait = undefined
   }
 
   /** Sends one poll, watched. */
-  async #ask(bot: BotInfo, cursor: string, holdMs: number): Promise<Updates> {
+  async #request(bot: BotInfo, cursor: string, holdMs: number): Promise<Updates> {
     const { clock } = this.#runtime
     const { api, account } = this.#ports.upstream
     const { limits } = this.#run
     const login = account(bot)
     const expectedMs = limits.expectedMs(login.base_url, holdMs)
-    using either = linked(this.stop.signal, this.#wake.signal)
+    using either = linkSignals(this.stop.signal, this.#interrupt.signal)
     const { signal } = either
     const askedAt = clock.monotonic()
     this.wait = { what: 'answer', dueAt: askedAt + expectedMs + answerGraceMs }
     const over = this.#marks.isDoubtful ? new AbortController() : undefined
-    if (over) void this.#held(over.signal)
+    if (over) void this.#noteHeld(over.signal)
     try {
       const polled = api.getUpdates(login, cursor, expectedMs, signal)
-      const updates = await endingWith(polled, signal, clock, leaveAfterMs, updates => {
+      const updates = await abandonAfterAbort(polled, signal, clock, leaveAfterMs, updates => {
         // Upstream may not send them again. The loop that runs by then notices that the cursor moved.
         if (updates.messages.length === 0 || this.#run.stopping.aborted) return
-        this.#run.outlive(
+        this.#run.keepUntilDone(
           this.#commit({ bot, cursor }, updates).catch(error =>
             this.#runtime.log.error('late batch not committed', { error }),
           ),
@@ -280,33 +283,33 @@ export class SessionPoller implements PolledLogin {
   #commit(
     { bot, cursor }: Pick<Loop, 'bot' | 'cursor'>,
     updates: Updates,
-    more: Pick<Polled, 'clearAt' | 'marks'> = {},
+    more: Pick<PollResult, 'clearAt' | 'marks'> = {},
   ): Promise<string | undefined> {
     const { clock, log } = this.#runtime
     return ingest(this.#ports, this, { bot, cursor, updates, ...more, clock, log }, this.#run.stopping)
   }
 
   /** Records that upstream holds the poll under way, unless the poll ends before. */
-  async #held(over: AbortSignal): Promise<void> {
+  async #noteHeld(over: AbortSignal): Promise<void> {
     await this.#runtime.clock.sleep(acceptedMs, over)
-    if (!over.aborted) await this.#marks.write(this.#marks.judged('held'))
+    if (!over.aborted) await this.#marks.write(this.#marks.judge('held'))
   }
 
   /** Sends notifystart until upstream has answered it, and for as long as the session is lapsed. */
-  #greet(): void {
+  #startNotifying(): void {
     if (this.#run.oneCycle) return
     // The probes of an expired session send it themselves.
-    this.#notice?.keepSaying(isHeard => {
-      const { standing } = this.#marks
-      return standing === 'expired' || (isHeard && standing !== 'lapsed')
+    this.#notice?.keepNotifying(isHeard => {
+      const { status } = this.#marks
+      return status === 'expired' || (isHeard && status !== 'lapsed')
     })
   }
 
   /** Sends notifystop, unless polling continues here or in a process that has taken over. */
-  async #farewell(): Promise<void> {
+  async #notifyStop(): Promise<void> {
     const { mayPoll, oneCycle } = this.#run
     const { aborted, reason } = this.stop.signal
-    const isLast = aborted && reason !== goesOn && mayPoll(this.name)
-    if (isLast && !oneCycle && this.#marks.standing !== 'expired') await this.#notice?.farewell()
+    const isLast = aborted && reason !== pollingContinues && mayPoll(this.name)
+    if (isLast && !oneCycle && this.#marks.status !== 'expired') await this.#notice?.notifyStop()
   }
 }

@@ -21,14 +21,14 @@ export interface TokenCheckPorts {
 }
 
 /** What getupdates says; `unanswered` if that is not known in time. */
-export type Checked = 'works' | 'expired' | 'unanswered'
+export type CheckResult = 'works' | 'expired' | 'unanswered'
 
 /**
  * Time limit of a check. An accepted poll shows that after 3 s; another process reads the file every
  * second.
  */
-const withinMs = 10_000
-const lookEveryMs = 25
+const checkLimitMs = 10_000
+const checkFileMs = 25
 /** Within this time after the last answer a refusal causes no new check, because each check ends a poll. */
 const freshMs = 30_000
 
@@ -36,8 +36,8 @@ export class TokenCheck {
   readonly #ports: TokenCheckPorts
   readonly #runtime: Runtime
   /** By token. */
-  readonly #asking = new Map<string, Promise<Checked>>()
-  readonly #known = new Map<string, { checked: Checked; at: number }>()
+  readonly #asking = new Map<string, Promise<CheckResult>>()
+  readonly #known = new Map<string, { checked: CheckResult; at: number }>()
 
   constructor(ports: TokenCheckPorts, runtime: Runtime) {
     this.#ports = ports
@@ -45,12 +45,12 @@ export class TokenCheck {
   }
 
   /** Asks getupdates now. Calls made in the meantime get the same answer. */
-  ask(session: string, bot: BotInfo): Promise<Checked> {
+  ask(session: string, bot: BotInfo): Promise<CheckResult> {
     const { clock, log } = this.#runtime
     const asking =
       this.#asking.get(bot.token) ??
       this.#ask(session, bot)
-        .catch((error): Checked => {
+        .catch((error): CheckResult => {
           log.warn('session not checked', { session, error })
           return 'unanswered'
         })
@@ -64,7 +64,7 @@ export class TokenCheck {
   }
 
   /** Like `ask`, after a refusal: an answer of the last moments is used again. */
-  doubt(session: string, bot: BotInfo): Promise<Checked> {
+  checkAfterRefusal(session: string, bot: BotInfo): Promise<CheckResult> {
     const now = this.#runtime.clock.monotonic()
     for (const [token, { at }] of this.#known) if (now - at > freshMs) this.#known.delete(token)
     const known = this.#known.get(bot.token)
@@ -77,45 +77,45 @@ export class TokenCheck {
    * @throws SvcError `session_expired`; `upstream_error` if the token works and the endpoint still
    *   refuses it, or if nothing is known; any other error of `work`
    */
-  async settled<T>(session: string, bot: BotInfo, work: () => Promise<T>): Promise<T> {
+  async runChecked<T>(session: string, bot: BotInfo, work: () => Promise<T>): Promise<T> {
     try {
       return await work()
     } catch (error) {
       if (!isILinkError(error, 'expired')) throw error
-      const checked = await this.doubt(session, bot)
-      if (checked === 'expired') throw expired(session)
-      if (checked === 'unanswered') throw refused(session)
+      const checked = await this.checkAfterRefusal(session, bot)
+      if (checked === 'expired') throw sessionExpiredError(session)
+      if (checked === 'unanswered') throw sendRefusedError(session)
     }
     try {
       return await work()
     } catch (error) {
-      throw isILinkError(error, 'expired') ? refused(session, error) : error
+      throw isILinkError(error, 'expired') ? sendRefusedError(session, error) : error
     }
   }
 
-  async #ask(name: string, bot: BotInfo): Promise<Checked> {
+  async #ask(name: string, bot: BotInfo): Promise<CheckResult> {
     const { bus, clock, closing } = this.#runtime
     const { oneShot, sessions } = this.#ports
     await sessions.mark(name, bot.token, { check_at: clock.now() })
-    bus.tell('sessionsChanged')
-    await using _own = await oneShot?.polling()
+    bus.notify('sessionsChanged')
+    await using _own = await oneShot?.startPolling()
     const login = { name, token: bot.token }
-    const deadline = clock.monotonic() + withinMs
+    const deadline = clock.monotonic() + checkLimitMs
     while (clock.monotonic() < deadline && !closing.aborted) {
       const found = (await currentSession(sessions, login))?.bot
       if (!found) return 'unanswered'
       if (found.check_at === undefined) return found.expired_at === undefined ? 'works' : 'expired'
-      await clock.sleep(lookEveryMs, closing)
+      await clock.sleep(checkFileMs, closing)
     }
     return 'unanswered'
   }
 }
 
 /** The error of a send from an expired session. */
-export const expired = (session: string): SvcError =>
+export const sessionExpiredError = (session: string): SvcError =>
   new SvcError('session_expired', `session "${session}" has expired`, { next: { action: 'login', session } })
 
-const refused = (session: string, cause?: unknown): SvcError =>
+const sendRefusedError = (session: string, cause?: unknown): SvcError =>
   new SvcError(
     'upstream_error',
     `WeChat refuses to send for session "${session}" for now; nothing was sent`,

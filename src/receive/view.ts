@@ -4,7 +4,7 @@ import { Buffer } from 'node:buffer'
 import { decodeMessage } from '../ilink/decode.ts'
 import { isSvcError } from '../model/error.ts'
 import type { Message } from '../model/message.ts'
-import { defined } from '../platform/fields.ts'
+import { withoutUndefined } from '../platform/fields.ts'
 import type { Log } from '../platform/log.ts'
 import type { StoredMessage } from '../storage/messages.ts'
 import type { MessageLog } from '../storage/store.ts'
@@ -18,9 +18,9 @@ const answerBytes = 4 * 1024 * 1024 - 1024
  */
 const rawCharacters = 2 * 1024 * 1024
 /** Stored characters decoded at a time. */
-const someCharacters = 64 * 1024
+const decodeStepCharacters = 64 * 1024
 /** Bytes of `"redelivered":true` and a comma, which may be added to a message later. */
-const markBytes = 20
+const redeliveredBytes = 20
 
 /** A decoded row, without the message that it quotes. */
 interface Sketch {
@@ -32,52 +32,54 @@ interface Sketch {
 
 /** Turns rows into messages. Logs an unreadable row once, however often it is read. */
 export class Views {
-  readonly #store: Pick<MessageLog, 'byMessageIds'>
+  readonly #store: Pick<MessageLog, 'getByMessageIds'>
   readonly #log: Log
   /** Row ids of unreadable messages that were logged. */
   readonly #unreadable = new Set<number>()
 
-  constructor(store: Pick<MessageLog, 'byMessageIds'>, log: Log) {
+  constructor(store: Pick<MessageLog, 'getByMessageIds'>, log: Log) {
     this.#store = store
     this.#log = log
   }
 
-  async of(row: StoredMessage): Promise<Message> {
+  async toMessage(row: StoredMessage): Promise<Message> {
     const sketch = this.toSketch(row)
     const quoted = await this.readQuoted([sketch], Number.POSITIVE_INFINITY)
-    return this.whole(sketch, quoted.rows)
+    return this.toWholeMessage(sketch, quoted.rows)
   }
 
   /**
    * Collects the messages of one answer. @param options.beside messages that are already in it; `hasRoom`
    * as in `Call.room`
    */
-  answer(options: { beside?: readonly Message[]; hasRoom?: (message: Message) => boolean } = {}): Answer {
+  createAnswer(
+    options: { beside?: readonly Message[]; hasRoom?: (message: Message) => boolean } = {},
+  ): Answer {
     return new Answer(this, options)
   }
 
   toSketch(row: StoredMessage): Sketch {
     let quotedId: string | undefined
-    const message = this.#decoded(row, id => {
+    const message = this.#decode(row, id => {
       quotedId = id
       return undefined
     })
     return { row, message, quotedId }
   }
 
-  /** Returns the quoted messages by `message_id`; `rest` as in `MessageLog.byMessageIds`. */
+  /** Returns the quoted messages by `message_id`; `rest` as in `MessageLog.getByMessageIds`. */
   async readQuoted(sketches: readonly Sketch[], characters: number) {
     const ids = [...new Set(sketches.flatMap(({ quotedId }) => quotedId ?? []))]
     if (ids.length === 0) return { rows: new Map<string, StoredMessage>(), rest: ids }
-    const { rows, rest } = await this.#store.byMessageIds(ids, characters)
+    const { rows, rest } = await this.#store.getByMessageIds(ids, characters)
     return { rows: new Map(rows.map(row => [row.message_id, row])), rest }
   }
 
-  whole({ row, message, quotedId }: Sketch, rows: ReadonlyMap<string, StoredMessage>): Message {
+  toWholeMessage({ row, message, quotedId }: Sketch, rows: ReadonlyMap<string, StoredMessage>): Message {
     const quotedRow = quotedId === undefined ? undefined : rows.get(quotedId)
     // The store's own text is for searching; the raw message has what was written.
-    const quoted = quotedRow && this.#decoded(quotedRow)
-    const whole = quoted ? this.#decoded(row, () => quoted) : message
+    const quoted = quotedRow && this.#decode(quotedRow)
+    const whole = quoted ? this.#decode(row, () => quoted) : message
     return { ...whole, ...(row.user_name !== undefined && { user_name: row.user_name }) }
   }
 
@@ -85,9 +87,9 @@ export class Views {
    * Decodes a row. An unreadable row becomes a message made from its columns, and does not block other
    * rows.
    */
-  #decoded(row: StoredMessage, quoted?: (messageId: string) => Message | undefined): Message {
+  #decode(row: StoredMessage, quoted?: (messageId: string) => Message | undefined): Message {
     const { raw, from_user, text: _text, msg_type: _kind, user_name: _name, past: _past, ...columns } = row
-    const known = defined(columns)
+    const known = withoutUndefined(columns)
     const { id, message_id, session, bot_id, direction } = known
     try {
       return decodeMessage(raw, { ...known, ...(quoted && { quoted }) })
@@ -108,7 +110,7 @@ export class Answer {
   readonly characters = rawCharacters
   readonly #views: Views
   readonly #hasRoom: ((message: Message) => boolean) | undefined
-  #left: number
+  #bytesLeft: number
   #rawLeft = rawCharacters
   #isEmpty: boolean
 
@@ -118,7 +120,7 @@ export class Answer {
   ) {
     this.#views = views
     this.#hasRoom = hasRoom
-    this.#left = answerBytes - beside.reduce((sum, message) => sum + bytesOf(message), 0)
+    this.#bytesLeft = answerBytes - beside.reduce((sum, message) => sum + bytesOf(message), 0)
     this.#isEmpty = beside.length === 0
   }
 
@@ -128,11 +130,11 @@ export class Answer {
     for (let next = 0; next < rows.length; ) {
       // Decodes a few at a time, so that little is decoded that does not fit in the end.
       const sketches: Sketch[] = []
-      for (let characters = 0; next < rows.length && characters < someCharacters; next++) {
+      for (let characters = 0; next < rows.length && characters < decodeStepCharacters; next++) {
         sketches.push(this.#views.toSketch(rows[next]!))
         characters += rows[next]!.raw.length
       }
-      const messages = await this.#fitting(sketches)
+      const messages = await this.#takeFitting(sketches)
       taken.push(...messages)
       if (messages.length < sketches.length) break
     }
@@ -141,7 +143,7 @@ export class Answer {
       : taken
   }
 
-  async #fitting(sketches: readonly Sketch[]): Promise<Message[]> {
+  async #takeFitting(sketches: readonly Sketch[]): Promise<Message[]> {
     const quoted = await this.#views.readQuoted(sketches, rawCharacters)
     const beyond = new Set(quoted.rest)
     const fitting: Message[] = []
@@ -149,15 +151,15 @@ export class Answer {
       const { quotedId = '', row } = sketch
       this.#rawLeft -= row.raw.length + (quoted.rows.get(quotedId)?.raw.length ?? 0)
       if ((this.#rawLeft < 0 || beyond.has(quotedId)) && !this.#isEmpty) break
-      const message = this.#views.whole(sketch, quoted.rows)
-      const left = this.#left - bytesOf(message)
+      const message = this.#views.toWholeMessage(sketch, quoted.rows)
+      const left = this.#bytesLeft - bytesOf(message)
       if ((left < 0 && !this.#isEmpty) || this.#hasRoom?.(message) === false) break
       fitting.push(message)
-      this.#left = left
+      this.#bytesLeft = left
       this.#isEmpty = false
     }
     return fitting
   }
 }
 
-const bytesOf = (message: Message) => Buffer.byteLength(JSON.stringify(message)) + markBytes
+const bytesOf = (message: Message) => Buffer.byteLength(JSON.stringify(message)) + redeliveredBytes

@@ -3,11 +3,11 @@
  * that a change concerns are woken. With thousands of waiting calls, a read per call at every commit would
  * delay all.
  */
-import { sessionKey } from '../model/session.ts'
+import { sessionKeyOf } from '../model/session.ts'
 import type { Backlog, MessageLog } from '../storage/store.ts'
 
 /** What a call waits for. */
-export interface Wanted {
+export interface WaitTarget {
   /**
    * The consumer that claims the rows. Of several calls with the same consumer, one is woken per change.
    */
@@ -16,24 +16,24 @@ export interface Wanted {
   session?: string
 }
 
-interface Wait {
+interface Waiter {
   consumer: string | undefined
   end(): void
 }
 
 /** Interval of reads of the log when no change is reported. */
-const lookEveryMs = 30_000
+const checkEveryMs = 30_000
 /** If more rows than this come at once, all calls are woken. */
 const readRows = 200
 
-export class Waits {
+export class Waiters {
   readonly #log: MessageLog
   readonly #backlog: Backlog
   /**
    * By the key of the session that is read, undefined for all sessions. Thousands may wait, and a message
    * concerns few of them.
    */
-  readonly #waiting = new Map<string | undefined, Set<Wait>>()
+  readonly #waiting = new Map<string | undefined, Set<Waiter>>()
   #watching = false
   /** Ends the watching when no call waits any more. */
   #over = new AbortController()
@@ -45,11 +45,11 @@ export class Waits {
 
   /**
    * Resolves when there may be something to read, after `ms`, or when the signal aborts. A woken caller
-   * that does not read, or that reads and finds something, must call `pass` afterwards.
+   * that does not read, or that reads and finds something, must call `notifyNext` afterwards.
    *
    * @param seen row id of the newest row when the caller last read
    */
-  wait(signal: AbortSignal, ms: number, seen: number, wanted: Wanted): Promise<void> {
+  wait(signal: AbortSignal, ms: number, seen: number, wanted: WaitTarget): Promise<void> {
     if (signal.aborted) return Promise.resolve()
     const key = keyOf(wanted)
     return new Promise(resolve => {
@@ -68,12 +68,12 @@ export class Waits {
       this.#waiting.set(key, waits.add(wait))
       if (!this.#watching) void this.#watch(seen)
       // Checked after registering: a message that was stored and reported before that is noticed here.
-      this.#log.head().then(head => head > seen && end(), end)
+      this.#log.getHead().then(head => head > seen && end(), end)
     })
   }
 
   /** Wakes the next call that claims for the same consumer. */
-  pass(wanted: Wanted): void {
+  notifyNext(wanted: WaitTarget): void {
     if (wanted.consumer === undefined) return
     const waits = [...(this.#waiting.get(keyOf(wanted)) ?? [])]
     waits.find(({ consumer }) => consumer === wanted.consumer)?.end()
@@ -89,9 +89,9 @@ export class Waits {
     try {
       while (this.#waiting.size > 0) {
         this.#over = new AbortController()
-        await this.#log.wait(seen, lookEveryMs, this.#over.signal)
-        const last = await this.#log.head()
-        await this.#tell(seen, last)
+        await this.#log.wait(seen, checkEveryMs, this.#over.signal)
+        const last = await this.#log.getHead()
+        await this.#notify(seen, last)
         seen = last
       }
     } catch {
@@ -102,28 +102,29 @@ export class Waits {
     }
   }
 
-  async #tell(seen: number, last: number): Promise<void> {
-    if (last > seen) for (const key of await this.#concerned(seen)) wake(this.#waiting.get(key) ?? [])
-    const lapsed = await this.#backlog.lapsed()
-    if (lapsed.size > 0) for (const waits of this.#waiting.values()) wake(waits, lapsed)
+  async #notify(seen: number, last: number): Promise<void> {
+    if (last > seen)
+      for (const key of await this.#affectedKeys(seen)) notifyWaiters(this.#waiting.get(key) ?? [])
+    const lapsed = await this.#backlog.findLapsed()
+    if (lapsed.size > 0) for (const waits of this.#waiting.values()) notifyWaiters(waits, lapsed)
   }
 
   /** Returns the keys (as in `#waiting`) that the received rows after `seen` concern. */
-  async #concerned(seen: number): Promise<Iterable<string | undefined>> {
+  async #affectedKeys(seen: number): Promise<Iterable<string | undefined>> {
     const isForAll = this.#waiting.size === 1 && this.#waiting.has(undefined)
     // The sessions of the rows matter only if a call waits for one session.
-    if (isForAll) return (await this.#backlog.waiting(seen, { limit: 1 })) > 0 ? [undefined] : []
-    const rows = await this.#log.after(seen, { limit: readRows, direction: 'received' })
+    if (isForAll) return (await this.#backlog.countWaiting(seen, { limit: 1 })) > 0 ? [undefined] : []
+    const rows = await this.#log.listAfter(seen, { limit: readRows, direction: 'received' })
     if (rows.length === readRows) return this.#waiting.keys()
     return rows.length > 0 ? new Set<string | undefined>(rows.map(keyOf)).add(undefined) : []
   }
 }
 
-const keyOf = ({ session }: Pick<Wanted, 'session'>) =>
-  session === undefined ? undefined : sessionKey(session)
+const keyOf = ({ session }: Pick<WaitTarget, 'session'>) =>
+  session === undefined ? undefined : sessionKeyOf(session)
 
 /** Wakes one call per consumer, and all calls without one. With `among`, only calls of these consumers. */
-function wake(waits: Iterable<Wait>, among?: ReadonlySet<string>): void {
+function notifyWaiters(waits: Iterable<Waiter>, among?: ReadonlySet<string>): void {
   const woken = new Set<string>()
   for (const { consumer, end } of waits) {
     if (among && (consumer === undefined || !among.has(consumer))) continue

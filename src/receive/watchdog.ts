@@ -10,7 +10,7 @@ export interface Wait {
   /** Monotonic ms. A wait that lasts longer is overdue. */
   dueAt: number
   /** Whether it is due early because of a gap: its connection may be dead. */
-  doubted?: boolean
+  isDoubted?: boolean
 }
 
 /** A longer gap between two checks, by either clock, means that the machine or this process slept. */
@@ -21,28 +21,28 @@ const readMs = 5000
 /** Finds overdue waits. Call it about every second. */
 export class Watchdog {
   readonly #clock: Clock
-  readonly #looks: readonly AwakeTime[]
+  readonly #awakeTimes: readonly AwakeTime[]
 
   constructor(clock: Clock) {
     this.#clock = clock
     // Linux stops the monotonic clock during a suspend. The wall clock shows the gap, but it also steps at
     // times: then a poll is aborted without need, and repeated.
-    this.#looks = [clock, { monotonic: () => clock.now() }].map(source => new AwakeTime(source, gapMs))
+    this.#awakeTimes = [clock, { monotonic: () => clock.now() }].map(source => new AwakeTime(source, gapMs))
   }
 
   /** Checks the waits once. @returns the overdue ones */
-  overdue<T extends { wait?: Wait }>(waiting: Iterable<T>): T[] {
+  findOverdue<T extends { wait?: Wait }>(waiting: Iterable<T>): T[] {
     const monotonic = this.#clock.monotonic()
-    for (const awakeTime of this.#looks) awakeTime.look()
-    const slept = this.#looks.some(awakeTime => awakeTime.slept)
+    for (const awakeTime of this.#awakeTimes) awakeTime.measure()
+    const slept = this.#awakeTimes.some(awakeTime => awakeTime.hasSlept)
     return [...waiting].filter(({ wait }) => {
       if (!wait) return false
       if (slept) {
         const soon = monotonic + readMs
         // A connection seldom survives a long sleep, and a dead one would otherwise be waited for until its
         // deadline.
-        wait.doubted = wait.what === 'answer'
-        wait.dueAt = wait.doubted ? soon : Math.max(wait.dueAt, soon)
+        wait.isDoubted = wait.what === 'answer'
+        wait.dueAt = wait.isDoubted ? soon : Math.max(wait.dueAt, soon)
       }
       return monotonic > wait.dueAt
     })
@@ -55,7 +55,7 @@ export class Watchdog {
  * @param late called with a result that comes after that
  * @throws the signal's reason if it stopped waiting
  */
-export function endingWith<T>(
+export function abandonAfterAbort<T>(
   work: Promise<T>,
   signal: AbortSignal,
   clock: Clock,

@@ -11,7 +11,7 @@
 const credibleMs = 7 * 24 * 60 * 60_000
 
 /** All in Unix ms of our clock. */
-export interface Arrival {
+export interface ReceiveTiming {
   now: number
   /** Upstream held no message back at this time, so a new message is younger; undefined if not known. */
   earliest: number | undefined
@@ -23,9 +23,9 @@ export interface Arrival {
  * @param stated upstream's creation time, Unix ms; undefined if it states none
  * @returns `again` for a message that came before and has no credible time: it does not start a window
  */
-export function writtenAt(
+export function resolveWrittenAt(
   stated: number | undefined,
-  { now, earliest, isNew }: Arrival,
+  { now, earliest, isNew }: ReceiveTiming,
 ): { received_at: number; again?: true } {
   const credible = stated !== undefined && now - stated <= credibleMs ? Math.min(stated, now) : undefined
   if (isNew) return { received_at: Math.max(credible ?? now, Math.min(earliest ?? 0, now)) }

@@ -1,6 +1,6 @@
 /** Tencent's media CDN as a fetch handler: `/c2c/upload` and `/c2c/download` (protocol notes 2.9, 2.10). */
 import { openAsBlob } from 'node:fs'
-import { UploadRefused } from './media.ts'
+import { UploadRefusedError } from './media.ts'
 import type { World } from './world.ts'
 
 /**
@@ -12,7 +12,7 @@ export function createCdn(world: World): (request: Request, url: URL) => Promise
   return async (request, url) => {
     const name =
       url.pathname === '/c2c/upload' ? 'upload' : url.pathname === '/c2c/download' ? 'download' : undefined
-    if (!name) return refused(404, 'not found')
+    if (!name) return errorResponse(404, 'not found')
     core.stats.requests[name] = (core.stats.requests[name] ?? 0) + 1
     const honest = () => (name === 'upload' ? upload(world, request, url) : download(world, request, url))
     const response = await between({ endpoint: name, bot: undefined, signal: request.signal }, honest)
@@ -24,21 +24,21 @@ async function upload({ core, media }: World, request: Request, url: URL): Promi
   const { upload_method } = core.switches
   const method = request.method.toLowerCase()
   if (upload_method === 'both' ? !['post', 'put'].includes(method) : method !== upload_method) {
-    return refused(404, 'not found')
+    return errorResponse(404, 'not found')
   }
   const param = url.searchParams.get('encrypted_query_param')
-  if (!param) return refused(400, 'encrypted_query_param required')
-  const piece = media.byUpload(param, url.searchParams.get('filekey') ?? '')
-  if (!piece) return refused(404, 'upload param unknown')
+  if (!param) return errorResponse(400, 'encrypted_query_param required')
+  const piece = media.findByUpload(param, url.searchParams.get('filekey') ?? '')
+  if (!piece) return errorResponse(404, 'upload param unknown')
   try {
     await media.receive(
       piece,
-      counted(request.body ?? [], bytes => (core.stats.uploads.bytes += bytes)),
+      countBytes(request.body ?? [], bytes => (core.stats.uploads.bytes += bytes)),
     )
   } catch (error) {
-    if (!(error instanceof UploadRefused)) throw error
+    if (!(error instanceof UploadRefusedError)) throw error
     core.stats.uploads.refused++
-    return refused(400, error.message)
+    return errorResponse(400, error.message)
   }
   core.stats.uploads.accepted++
   // Status exactly 200, and the download parameter of the piece. A client may post to the same upload URL
@@ -47,23 +47,23 @@ async function upload({ core, media }: World, request: Request, url: URL): Promi
 }
 
 async function download({ core, media }: World, request: Request, url: URL): Promise<Response> {
-  if (request.method !== 'GET' && request.method !== 'HEAD') return refused(405, 'method not allowed')
+  if (request.method !== 'GET' && request.method !== 'HEAD') return errorResponse(405, 'method not allowed')
   const param = url.searchParams.get('encrypted_query_param')
-  if (!param) return refused(400, 'encrypted_query_param required')
-  const piece = media.byParam(param)
-  if (!piece) return refused(404, 'file not found')
+  if (!param) return errorResponse(400, 'encrypted_query_param required')
+  const piece = media.findByParam(param)
+  if (!piece) return errorResponse(404, 'file not found')
   core.stats.downloads++
   // The body is a file, not a stream. Only then does Bun send Content-Length, and it sends the file without
   // copying it.
-  return new Response(await openAsBlob(media.path(piece)), {
+  return new Response(await openAsBlob(media.pathOf(piece)), {
     headers: { 'content-type': 'application/octet-stream', 'content-length': String(piece.cipher_size) },
   })
 }
 
-const refused = (status: number, why: string) =>
+const errorResponse = (status: number, why: string) =>
   new Response(why, { status, headers: { 'content-type': 'text/plain', 'x-error-message': why } })
 
-async function* counted(
+async function* countBytes(
   body: AsyncIterable<Uint8Array> | Iterable<Uint8Array>,
   count: (bytes: number) => void,
 ): AsyncGenerator<Uint8Array> {

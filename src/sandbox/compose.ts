@@ -6,8 +6,8 @@ import { createHash, randomBytes } from 'node:crypto'
 import { badArgument, SvcError } from '../model/error.ts'
 import { isObject } from '../platform/fields.ts'
 import type { Core } from './core.ts'
-import type { Piece } from './media.ts'
-import { type Fields, fieldsOf, fromWire, textOf } from './wire.ts'
+import type { MediaPiece } from './media.ts'
+import { type Fields, fieldsOf, parseWire, textOf } from './wire.ts'
 
 /** Facts about a media item that its bytes do not give. */
 export interface MediaDetails {
@@ -20,15 +20,15 @@ export interface MediaDetails {
 }
 
 /** Builds the item of a text. */
-export const textItem = (text: string): Fields => ({ type: 1, text_item: { text } })
+export const createTextItem = (text: string): Fields => ({ type: 1, text_item: { text } })
 
 /** Builds the item of a media piece that the user sent. */
-export function mediaItem(core: Core, piece: Piece, details: MediaDetails): Fields {
+export function createMediaItem(core: Core, piece: MediaPiece, details: MediaDetails): Fields {
   const { image_key } = core.switches
   const spelledA = Buffer.from(piece.key_hex, 'hex').toString('base64')
   const spelledB = Buffer.from(piece.key_hex).toString('base64')
   const imageKey = { a: spelledA, b: spelledB, c: spelledB, none: undefined }[image_key]
-  const media = mediaField(core, piece, details.origin, piece.kind === 'image' ? imageKey : spelledB)
+  const media = createMediaField(core, piece, details.origin, piece.kind === 'image' ? imageKey : spelledB)
   const { width, height, transcript, playtime_ms } = details
   // Sizes only if the caller gave them: clients would take an invented size for the picture's real size.
   const shape = { ...(height && { thumb_height: height }), ...(width && { thumb_width: width }) }
@@ -57,9 +57,9 @@ export function mediaItem(core: Core, piece: Piece, details: MediaDetails): Fiel
 }
 
 /** Builds the `media` field of an item: where its bytes are, and the key to decrypt them. */
-const mediaField = (
+const createMediaField = (
   { switches }: Core,
-  { param }: Piece,
+  { param }: MediaPiece,
   origin: string,
   key: string | undefined,
 ): Fields => ({
@@ -89,7 +89,7 @@ export function quoteOf(core: Core, messageId: string, form: QuoteForm, part: st
       hint: 'GET /phone/messages shows the ids.',
     })
   }
-  const message = fieldsOf(fromWire(String(row.wire)))
+  const message = fieldsOf(parseWire(String(row.wire)))
   const items = Array.isArray(message.item_list) ? message.item_list.filter(isObject) : []
   const item = items[0] ?? {}
   const stamp = { create_time_ms: Number(row.at), update_time_ms: Number(row.at) }

@@ -3,14 +3,14 @@
  * wait.
  */
 import type { Clock } from '../platform/clock.ts'
-import { FreeSpace, usualKeepFreeBytes } from '../platform/free-space.ts'
+import { defaultKeepFreeBytes, FreeSpace } from '../platform/free-space.ts'
 import type { Log } from '../platform/log.ts'
-import { following } from '../platform/signals.ts'
+import { followSignal } from '../platform/signals.ts'
 import type { Database } from '../platform/sqlite.ts'
 import { defaultSwitches, readSwitches, type Switches } from './switches.ts'
 
 /** Creates the request counters, all zero. They count from the start of the sandbox. */
-const noStats = () => ({
+const createStats = () => ({
   requests: {} as Record<string, number>,
   polls_now: 0,
   sends: { accepted: 0, refused: 0, dropped: 0 },
@@ -24,9 +24,9 @@ export interface SandboxOptions {
   dir: string
   clock: Clock
   log: Log
-  /** Free bytes to leave on its disk; default `usualKeepFreeBytes`. */
+  /** Free bytes to leave on its disk; default `defaultKeepFreeBytes`. */
   keepFreeBytes?: number
-  between?: Between
+  intercept?: RequestInterceptor
 }
 
 /**
@@ -35,7 +35,7 @@ export interface SandboxOptions {
  * @param honest computes the normal answer
  * @returns undefined if the client disconnected
  */
-export type Between = (
+export type RequestInterceptor = (
   request: { endpoint: string; bot: string | undefined; signal: AbortSignal },
   honest: () => Promise<Response | undefined>,
 ) => Promise<Response | undefined>
@@ -47,7 +47,7 @@ export class Core {
   readonly space: FreeSpace
   readonly clock: Clock
   readonly log: Log
-  readonly bells = new Bells()
+  readonly waiters = new Waiters()
   /**
    * Per bot, what its receive side did since the switch `receive` was set: failing answers, and whether
    * notifystart came.
@@ -56,7 +56,7 @@ export class Core {
   /** Aborts when the sandbox stops; open streams end then. */
   readonly closing: AbortSignal
   readonly #close = new AbortController()
-  readonly stats = noStats()
+  readonly stats = createStats()
   readonly #listeners = new Set<() => void>()
   #switches: Switches
   #offsetMs: number
@@ -66,19 +66,19 @@ export class Core {
   constructor(options: SandboxOptions & { db: Database }) {
     this.db = options.db
     this.dir = options.dir
-    this.space = new FreeSpace(options.dir, options.keepFreeBytes ?? usualKeepFreeBytes)
+    this.space = new FreeSpace(options.dir, options.keepFreeBytes ?? defaultKeepFreeBytes)
     this.clock = options.clock
     this.log = options.log
     this.closing = this.#close.signal
-    this.#offsetMs = Number(this.setting('clock_offset_ms') ?? 0)
-    const kept: Partial<Switches> = JSON.parse(this.setting('switches') ?? '{}')
+    this.#offsetMs = Number(this.readSetting('clock_offset_ms') ?? 0)
+    const kept: Partial<Switches> = JSON.parse(this.readSetting('switches') ?? '{}')
     this.#switches = { ...defaultSwitches(), ...kept }
   }
 
   /** Ends pending requests: polls answer empty, streams close. */
   close(): void {
     this.#close.abort()
-    this.bells.ringAll()
+    this.waiters.notifyAll()
   }
 
   get switches(): Readonly<Switches> {
@@ -92,17 +92,17 @@ export class Core {
    */
   setSwitches(input: Record<string, unknown>): Switches {
     this.#switches = { ...this.#switches, ...readSwitches(input) }
-    this.keep('switches', JSON.stringify(this.#switches))
+    this.saveSetting('switches', JSON.stringify(this.#switches))
     if ('receive' in input) this.receiving.clear()
-    this.bells.ringAll()
-    this.changed()
+    this.waiters.notifyAll()
+    this.notifyChange()
     return this.#switches
   }
 
   resetSwitches(): Switches {
     this.#switches = defaultSwitches()
-    this.keep('switches', '{}')
-    this.changed()
+    this.saveSetting('switches', '{}')
+    this.notifyChange()
     return this.#switches
   }
 
@@ -124,9 +124,9 @@ export class Core {
    */
   advance(ms: number): number {
     this.#offsetMs += ms
-    this.keep('clock_offset_ms', String(this.#offsetMs))
-    this.bells.ringAll()
-    this.changed()
+    this.saveSetting('clock_offset_ms', String(this.#offsetMs))
+    this.waiters.notifyAll()
+    this.notifyChange()
     return this.now()
   }
 
@@ -134,23 +134,23 @@ export class Core {
    * Returns the `seq` of the next message before it is written, since ids contain it. No other process
    * writes this file.
    */
-  nextSeq(): number {
+  takeSeq(): number {
     this.#seq ??= Number(this.db.get`SELECT coalesce(max(seq), 0) AS n FROM message`?.n)
     this.#seq += 1
     return this.#seq
   }
 
-  setting(key: string): string | undefined {
+  readSetting(key: string): string | undefined {
     return this.db.get<{ value: string }>`SELECT value FROM setting WHERE key = ${key}`?.value
   }
 
-  keep(key: string, value: string): void {
+  saveSetting(key: string, value: string): void {
     this.db.run`INSERT INTO setting (key, value) VALUES (${key}, ${value}) ON CONFLICT DO UPDATE
       SET value = excluded.value`
   }
 
   /** Notifies the listeners of a change, once for all changes of the same event-loop turn. */
-  changed(): void {
+  notifyChange(): void {
     if (this.#announced || this.#listeners.size === 0) return
     this.#announced = true
     queueMicrotask(() => {
@@ -166,7 +166,7 @@ export class Core {
 }
 
 /** Pending calls by what they wait for. Ringing a name without waiting calls does nothing. */
-class Bells {
+class Waiters {
   /** Waiting calls by name; aborting a controller wakes its call. */
   readonly #waiting = new Map<string, Set<AbortController>>()
 
@@ -175,7 +175,7 @@ class Bells {
    * that starts another poll has probably left the previous one, even if its disconnect has not been
    * noticed here yet.
    */
-  ringOne(name: string): void {
+  notifyNewest(name: string): void {
     const waiting = this.#waiting.get(name)
     const newest = [...(waiting ?? [])].at(-1)
     if (!newest) return
@@ -183,18 +183,18 @@ class Bells {
     newest.abort()
   }
 
-  ring(name: string): void {
+  notify(name: string): void {
     for (const bell of this.#waiting.get(name) ?? []) bell.abort()
   }
 
-  ringAll(): void {
-    for (const name of this.#waiting.keys()) this.ring(name)
+  notifyAll(): void {
+    for (const name of this.#waiting.keys()) this.notify(name)
   }
 
   /** Waits until the name is rung (`rung`), `ms` pass (`late`), or the client disconnects (`gone`). */
   async wait(name: string, ms: number, clock: Clock, signal: AbortSignal): Promise<'rung' | 'late' | 'gone'> {
     const bell = new AbortController()
-    const leave = following(signal, bell)
+    const leave = followSignal(signal, bell)
     const waiting = this.#waiting.get(name) ?? new Set()
     this.#waiting.set(name, waiting.add(bell))
     await clock.sleep(ms, bell.signal)

@@ -1,10 +1,10 @@
 /** Tencent's iLink API as a fetch handler (protocol notes 2 and 7.2). */
 import type { MediaKind } from '../model/message.ts'
 import type { Bot } from './people.ts'
-import { type Fields, fieldsOf, fromWire, newTypingTicket, textOf, toWire } from './wire.ts'
+import { type Fields, fieldsOf, newTypingTicket, parseWire, textOf, toWire } from './wire.ts'
 import type { World } from './world.ts'
 
-interface Ask {
+interface ApiRequest {
   bot: Bot | undefined
   body: Fields
   query: URLSearchParams
@@ -19,42 +19,43 @@ interface Endpoint {
   path: string
   methods: readonly string[]
   /** Returns undefined if the client disconnected, or if the call needs a token and `bot` is undefined. */
-  answer(ask: Ask): Answer | Promise<Answer>
+  answer(ask: ApiRequest): Answer | Promise<Answer>
   /** True if the call needs a bot's token. */
   auth: boolean
 }
 
 /** The calls that the value `all` of the switch `refused` covers. */
-const refusable = ['sendmessage', 'sendtyping', 'getconfig', 'getuploadurl']
+const expirableCalls = ['sendmessage', 'sendtyping', 'getconfig', 'getuploadurl']
 
 const uploadKinds: Record<number, MediaKind> = { 1: 'image', 2: 'video', 3: 'file', 4: 'voice' }
 
 /** Creates the handler for requests below `/ilink/bot/`. */
 export function createEmulator(world: World): (request: Request, url: URL) => Promise<Response> {
-  const endpoints = new Map(endpointsOf(world).map(endpoint => [`/ilink/bot/${endpoint.path}`, endpoint]))
+  const endpoints = new Map(createEndpoints(world).map(endpoint => [`/ilink/bot/${endpoint.path}`, endpoint]))
   const { core, people, between } = world
 
   return async (request, url) => {
     const endpoint = endpoints.get(url.pathname)
-    if (!endpoint) return json({ ret: -1, errmsg: 'not found' }, 404)
+    if (!endpoint) return toJsonResponse({ ret: -1, errmsg: 'not found' }, 404)
     if (!endpoint.methods.includes(request.method))
-      return json({ ret: -1, errmsg: 'method not allowed' }, 405)
+      return toJsonResponse({ ret: -1, errmsg: 'method not allowed' }, 405)
     const name = endpoint.path.replace('msg/', '')
     core.stats.requests[name] = (core.stats.requests[name] ?? 0) + 1
 
     const token = /^Bearer\s+(.*)$/i.exec(request.headers.get('authorization') ?? '')?.[1]?.trim()
-    const bot = token ? people.botByToken(token) : undefined
+    const bot = token ? people.findBotByToken(token) : undefined
     const { signal } = request
     const text = request.method === 'POST' ? await request.text() : ''
     const honest = async (): Promise<Response | undefined> => {
       const { refused } = core.switches
-      if (endpoint.auth && !bot?.live) return json(expired(world))
-      if (refused === name || (refused === 'all' && refusable.includes(name))) return json(expired(world))
+      if (endpoint.auth && !bot?.live) return toJsonResponse(createExpiredAnswer(world))
+      if (refused === name || (refused === 'all' && expirableCalls.includes(name)))
+        return toJsonResponse(createExpiredAnswer(world))
       let body: Fields
       try {
-        body = fieldsOf(fromWire(text || '{}'))
+        body = fieldsOf(parseWire(text || '{}'))
       } catch {
-        return json(invalidArguments)
+        return toJsonResponse(invalidArguments)
       }
       const host = request.headers.get('host') ?? url.host
       const answer = await endpoint.answer({
@@ -65,7 +66,7 @@ export function createEmulator(world: World): (request: Request, url: URL) => Pr
         host,
         signal,
       })
-      return answer === undefined || answer instanceof Response ? answer : json(answer)
+      return answer === undefined || answer instanceof Response ? answer : toJsonResponse(answer)
     }
     const response = await between({ endpoint: name, bot: bot?.id, signal }, honest)
     // The client disconnected; nobody reads this response.
@@ -73,23 +74,27 @@ export function createEmulator(world: World): (request: Request, url: URL) => Pr
   }
 }
 
-const endpointsOf = (world: World): Endpoint[] => [
-  ...loginEndpoints(world),
-  ...pollEndpoints(world),
-  ...sendEndpoints(world),
+const createEndpoints = (world: World): Endpoint[] => [
+  ...createLoginEndpoints(world),
+  ...createPollEndpoints(world),
+  ...createSendEndpoints(world),
 ]
 
 /** Defines an endpoint that a bot calls with its token. */
-const ofBot = (path: string, answer: (ask: Ask & { bot: Bot }) => Answer | Promise<Answer>): Endpoint => ({
+const defineBotEndpoint = (
+  path: string,
+  answer: (ask: ApiRequest & { bot: Bot }) => Answer | Promise<Answer>,
+): Endpoint => ({
   path,
   methods: ['POST'],
   auth: true,
   answer: ask => ask.bot && answer({ ...ask, bot: ask.bot }),
 })
 
-const success = ({ core }: World): Fields => (core.switches.ret === 'present' ? { ret: 0, errmsg: '' } : {})
+const createSuccess = ({ core }: World): Fields =>
+  core.switches.ret === 'present' ? { ret: 0, errmsg: '' } : {}
 
-const loginEndpoints = ({ logins }: World): Endpoint[] => [
+const createLoginEndpoints = ({ logins }: World): Endpoint[] => [
   {
     path: 'get_bot_qrcode',
     methods: ['GET', 'POST'],
@@ -116,27 +121,27 @@ const loginEndpoints = ({ logins }: World): Endpoint[] => [
   },
 ]
 
-function pollEndpoints(world: World): Endpoint[] {
+function createPollEndpoints(world: World): Endpoint[] {
   const { core, people, inbox } = world
   return [
-    ofBot('msg/notifystart', ({ bot }) => {
+    defineBotEndpoint('msg/notifystart', ({ bot }) => {
       if (core.switches.notifystart === 'fail') return new Response('', { status: 500 })
       people.setStarted(bot.id, 'started')
-      inbox.met(bot.id, 'start')
-      return success(world)
+      inbox.recordReceiveStep(bot.id, 'start')
+      return createSuccess(world)
     }),
-    ofBot('msg/notifystop', ({ bot }) => {
+    defineBotEndpoint('msg/notifystop', ({ bot }) => {
       people.setStarted(bot.id, 'stopped')
-      return success(world)
+      return createSuccess(world)
     }),
-    ofBot('getupdates', async ({ bot, body, signal }) => {
+    defineBotEndpoint('getupdates', async ({ bot, body, signal }) => {
       core.stats.polls_now++
       try {
         const found = await inbox.poll(bot, textOf(body.get_updates_buf), signal)
         if (found === undefined) return undefined
-        if (found === 'expired') return expired(world)
-        if (found === 'lapsed') return success(world)
-        if (found === 'cut') return cutAnswer(core.switches.hold_cut)
+        if (found === 'expired') return createExpiredAnswer(world)
+        if (found === 'lapsed') return createSuccess(world)
+        if (found === 'cut') return createCutResponse(core.switches.hold_cut)
         const { ret, longpolling_timeout_ms } = core.switches
         // Joined as text: the messages are stored as JSON text with their uint64 ids, so nothing is parsed
         // here.
@@ -148,46 +153,47 @@ function pollEndpoints(world: World): Endpoint[] {
   ]
 }
 
-function sendEndpoints(world: World): Endpoint[] {
+function createSendEndpoints(world: World): Endpoint[] {
   const { core, people, outbox } = world
   const needUser = { ret: -2, errmsg: 'ilink_user_id required' }
   return [
-    ofBot('sendmessage', ({ bot, body }) => outbox.send(bot, body)),
-    ofBot('getconfig', ({ bot, body }) => {
+    defineBotEndpoint('sendmessage', ({ bot, body }) => outbox.send(bot, body)),
+    defineBotEndpoint('getconfig', ({ bot, body }) => {
       const userId = textOf(body.ilink_user_id)
       if (!userId) return needUser
-      if (!people.user(userId)) return invalidArguments
-      const peer = people.peer(bot.id, userId)
+      if (!people.findUser(userId)) return invalidArguments
+      const peer = people.loadPeer(bot.id, userId)
       const ticket = peer.ticket ?? newTypingTicket()
-      if (!peer.ticket) people.keepPeer({ ...peer, ticket })
+      if (!peer.ticket) people.savePeer({ ...peer, ticket })
       // Always with `ret`: the official client takes an answer without it for a failure.
       return { ret: 0, errmsg: '', typing_ticket: ticket }
     }),
-    ofBot('sendtyping', ({ bot, body }) => {
+    defineBotEndpoint('sendtyping', ({ bot, body }) => {
       const userId = textOf(body.ilink_user_id)
       if (!userId) return needUser
-      const peer = people.peer(bot.id, userId)
+      const peer = people.loadPeer(bot.id, userId)
       if (!peer.ticket || peer.ticket !== body.typing_ticket)
         return { ret: -2, errmsg: 'invalid typing_ticket' }
       const { typing_ms } = core.switches
-      people.keepPeer({ ...peer, typing_until: body.status === 1 ? core.now() + typing_ms : 0 })
-      core.changed()
+      people.savePeer({ ...peer, typing_until: body.status === 1 ? core.now() + typing_ms : 0 })
+      core.notifyChange()
       // Notify listeners when the typing indicator ends.
-      if (body.status === 1) void core.clock.sleep(typing_ms + 50, core.closing).then(() => core.changed())
-      return success(world)
+      if (body.status === 1)
+        void core.clock.sleep(typing_ms + 50, core.closing).then(() => core.notifyChange())
+      return createSuccess(world)
     }),
-    ofBot('getuploadurl', ask => uploadPlace(world, ask)),
+    defineBotEndpoint('getuploadurl', ask => reserveUpload(world, ask)),
   ]
 }
 
 const invalidArguments: Fields = { ret: -3, errmsg: 'invalid arguments' }
 
 /** Reserves an upload and returns the addresses for the file's bytes. */
-function uploadPlace(world: World, { body, origin }: Ask): Fields {
+function reserveUpload(world: World, { body, origin }: ApiRequest): Fields {
   const kind = uploadKinds[Number(body.media_type)]
   const [filekey, key] = [textOf(body.filekey), textOf(body.aeskey)]
   const [rawSize, cipherSize] = [Number(body.rawsize), Number(body.filesize)]
-  if (!world.people.user(textOf(body.to_user_id))) return { ret: -1 }
+  if (!world.people.findUser(textOf(body.to_user_id))) return { ret: -1 }
   const padded = (Math.floor(rawSize / 16) + 1) * 16
   if (!kind || !filekey || !/^[0-9a-f]{32}$/i.test(key) || cipherSize !== padded) return invalidArguments
   const piece = world.media.announce({
@@ -201,7 +207,7 @@ function uploadPlace(world: World, { body, origin }: Ask): Fields {
   const { upload_url } = world.core.switches
   const query = `encrypted_query_param=${encodeURIComponent(piece.upload_param ?? '')}&filekey=${encodeURIComponent(filekey)}`
   return {
-    ...success(world),
+    ...createSuccess(world),
     ...(upload_url !== 'legacy' && {
       upload_full_url: `${origin}/c2c/upload?${query}&taskid=${piece.id}`,
     }),
@@ -210,7 +216,7 @@ function uploadPlace(world: World, { body, origin }: Ask): Fields {
   }
 }
 
-function expired({ core }: World): Fields {
+function createExpiredAnswer({ core }: World): Fields {
   const { expired_form } = core.switches
   return {
     ...(expired_form !== 'errcode' && { ret: -14 }),
@@ -219,14 +225,14 @@ function expired({ core }: World): Fields {
   }
 }
 
-const json = (answer: string | Fields, status = 200) =>
+const toJsonResponse = (answer: string | Fields, status = 200) =>
   new Response(typeof answer === 'string' ? answer : toWire(answer), {
     status,
     headers: { 'content-type': 'application/json' },
   })
 
 /** Response of a proxy that ends a long poll: an error page (524), or a closed connection. */
-const cutAnswer = (how: string): Response =>
+const createCutResponse = (how: string): Response =>
   how === '524'
     ? new Response('<!DOCTYPE html><title>524: A timeout occurred</title>', {
         status: 524,

@@ -4,11 +4,11 @@
  */
 import { SvcError } from '../model/error.ts'
 import type { Core } from './core.ts'
-import type { Bot, People, User } from './people.ts'
-import { type Fields, fieldsOf, fromWire, messageIdOf, newContextToken, textOf, toWire } from './wire.ts'
+import type { Bot, People, SandboxUser } from './people.ts'
+import { type Fields, fieldsOf, messageIdOf, newContextToken, parseWire, textOf, toWire } from './wire.ts'
 
 /** A user's message that is in the queue. */
-export interface Said {
+export interface QueuedMessage {
   seq: number
   message_id: string
   bot_id: string
@@ -16,11 +16,11 @@ export interface Said {
 }
 
 /** Messages that users sent and bots fetch. */
-export class Inbox {
+export class SandboxInbox {
   readonly #core: Core
   readonly #people: People
   /** Newest poll of each bot; with `kick_older` it ends the previous poll. */
-  readonly #newest = new Map<string, AbortController>()
+  readonly #newestPolls = new Map<string, AbortController>()
 
   constructor(core: Core, people: People) {
     this.#core = core
@@ -28,20 +28,25 @@ export class Inbox {
   }
 
   /** Sends these items from the user. Opens the bot's window and resets its quota. */
-  say(from: string | undefined, to: string | undefined, items: Fields[], extra: Fields = {}): Said {
-    const { bot, user } = this.#pair(from, to)
+  addMessage(
+    from: string | undefined,
+    to: string | undefined,
+    items: Fields[],
+    extra: Fields = {},
+  ): QueuedMessage {
+    const { bot, user } = this.#findPair(from, to)
     const entry = this.#core.db.transaction(() =>
-      this.#insert(bot.id, user.id, items, this.#people.heard(bot.id, user.id), extra),
+      this.#insert(bot.id, user.id, items, this.#people.recordMessage(bot.id, user.id), extra),
     )
-    this.#arrived(bot.id)
+    this.#notifyArrival(bot.id)
     this.#duplicateLater(entry)
     return entry
   }
 
   /** Returns the sender and the receiving bot. Default: the phone's first user and that user's bot. */
-  #pair(from: string | undefined, to: string | undefined): { bot: Bot; user: User } {
-    const user = this.#people.named(from, 'from')
-    const bot = to ? this.#people.bot(to) : this.#people.botFor(user.id)
+  #findPair(from: string | undefined, to: string | undefined): { bot: Bot; user: SandboxUser } {
+    const user = this.#people.getUser(from, 'from')
+    const bot = to ? this.#people.findBot(to) : this.#people.findBotFor(user.id)
     if (bot) return { bot, user }
     throw new SvcError('not_found', to ? 'to: no such bot' : 'this user has no bot to write to', {
       hint: 'Log a session in and scan its QR code first (POST /phone/scan), or name a bot in "to".',
@@ -52,43 +57,49 @@ export class Inbox {
    * Sends `count` texts in one transaction; `{n}` in `text` becomes 1, 2, 3 …. Benchmarks use it to make a
    * backlog.
    */
-  bulk(from: string | undefined, to: string | undefined, count: number, text: string) {
-    const { bot, user } = this.#pair(from, to)
+  addMany(from: string | undefined, to: string | undefined, count: number, text: string) {
+    const { bot, user } = this.#findPair(from, to)
     this.#core.db.transaction(() => {
-      const token = this.#people.heard(bot.id, user.id)
+      const token = this.#people.recordMessage(bot.id, user.id)
       for (let n = 1; n <= count; n++) {
         const item = { type: 1, text_item: { text: text.replaceAll('{n}', String(n)) } }
         this.#insert(bot.id, user.id, [item], token, {})
       }
     })
-    this.#arrived(bot.id)
+    this.#notifyArrival(bot.id)
     return { count, bot_id: bot.id }
   }
 
   /** Puts exactly this JSON text into the queue, valid or not. */
-  raw(wire: string, to: string | undefined): Said {
-    const message = fieldsOf(fromWire(wire))
-    const { bot } = this.#pair(undefined, to ?? (textOf(message.to_user_id) || undefined))
+  addRaw(wire: string, to: string | undefined): QueuedMessage {
+    const message = fieldsOf(parseWire(wire))
+    const { bot } = this.#findPair(undefined, to ?? (textOf(message.to_user_id) || undefined))
     const userId = textOf(message.from_user_id)
     const entry = this.#core.db.transaction(() => {
       if (userId && userId !== bot.id && message.message_type !== 2) {
         this.#people.ensureUser(userId)
-        this.#people.heard(bot.id, userId, textOf(message.context_token) || undefined)
+        this.#people.recordMessage(bot.id, userId, textOf(message.context_token) || undefined)
       }
       const id = message.message_id
       const text = typeof id === 'string' || typeof id === 'number' ? String(id) : ''
-      const entry = { seq: this.#core.nextSeq(), message_id: text, bot_id: bot.id, user_id: userId }
-      this.#keep(entry, this.#core.now(), wire)
+      const entry = { seq: this.#core.takeSeq(), message_id: text, bot_id: bot.id, user_id: userId }
+      this.#store(entry, this.#core.now(), wire)
       return entry
     })
-    this.#arrived(bot.id)
+    this.#notifyArrival(bot.id)
     return entry
   }
 
-  #insert(botId: string, userId: string, items: Fields[], contextToken: string, extra: Fields): Said {
+  #insert(
+    botId: string,
+    userId: string,
+    items: Fields[],
+    contextToken: string,
+    extra: Fields,
+  ): QueuedMessage {
     const at = this.#core.now()
-    const created = createTime(at, this.#core.switches.create_time)
-    const seq = this.#core.nextSeq()
+    const created = createTimeOf(at, this.#core.switches.create_time)
+    const seq = this.#core.takeSeq()
     const id = textOf(extra.message_id) || messageIdOf(at, seq)
     const wire = toWire({
       seq,
@@ -113,21 +124,21 @@ export class Inbox {
       ...extra,
     })
     const entry = { seq, message_id: id, bot_id: botId, user_id: userId }
-    this.#keep(entry, at, wire)
+    this.#store(entry, at, wire)
     return entry
   }
 
-  #keep(entry: Said, at: number, wire: string): void {
+  #store(entry: QueuedMessage, at: number, wire: string): void {
     this.#core.db.run`INSERT INTO message (seq, message_id, bot_id, user_id, direction, at, wire)
       VALUES (${entry.seq}, ${entry.message_id}, ${entry.bot_id}, ${entry.user_id}, 'in', ${at}, ${wire})`
   }
 
-  #arrived(botId: string): void {
-    this.#core.bells.ringOne(`bot ${botId}`)
-    this.#core.changed()
+  #notifyArrival(botId: string): void {
+    this.#core.waiters.notifyNewest(`bot ${botId}`)
+    this.#core.notifyChange()
   }
 
-  #duplicateLater(entry: Said): void {
+  #duplicateLater(entry: QueuedMessage): void {
     const { duplicate, duplicate_after_ms } = this.#core.switches
     if (duplicate === 'off') return
     const { clock, closing } = this.#core
@@ -140,16 +151,16 @@ export class Inbox {
    * Sends a message again as WeChat sometimes does: unchanged, with a new id, or with a new context token
    * as well.
    */
-  repeat(seq: number, how: 'same_id' | 'new_id' | 'new_token'): Said {
+  repeat(seq: number, how: 'same_id' | 'new_id' | 'new_token'): QueuedMessage {
     const row = this.#core.db.get`SELECT * FROM message WHERE seq = ${seq} AND direction = 'in'`
     if (!row) throw new SvcError('message_not_found', 'no such message from the user')
     const botId = String(row.bot_id)
     const userId = String(row.user_id)
-    const message = fieldsOf(fromWire(String(row.wire)))
+    const message = fieldsOf(parseWire(String(row.wire)))
     if (how !== 'same_id') delete message.message_id
     if (how === 'new_token') message.context_token = newContextToken()
     const entry = this.#core.db.transaction(() => {
-      this.#people.heard(botId, userId, textOf(message.context_token) || undefined)
+      this.#people.recordMessage(botId, userId, textOf(message.context_token) || undefined)
       const { item_list, seq: _seq, ...rest } = message
       return this.#insert(
         botId,
@@ -159,12 +170,12 @@ export class Inbox {
         rest,
       )
     })
-    this.#arrived(botId)
+    this.#notifyArrival(botId)
     return entry
   }
 
   /** Returns why a living bot receives nothing, from the switch `receive`; undefined if it receives. */
-  #shut(botId: string): 'expired' | 'lapsed' | undefined {
+  #receiveFaultOf(botId: string): 'expired' | 'lapsed' | undefined {
     const { receive, receive_heals_after } = this.#core.switches
     if (receive === 'open') return undefined
     const { answers, started } = this.#core.receiving.get(botId) ?? { answers: 0, started: false }
@@ -174,7 +185,7 @@ export class Inbox {
   }
 
   /** Records that the bot called notifystart, or that an answer told it that its receive side is not open. */
-  met(botId: string, what: 'start' | 'answer'): void {
+  recordReceiveStep(botId: string, what: 'start' | 'answer'): void {
     const { receiving } = this.#core
     const { answers, started } = receiving.get(botId) ?? { answers: 0, started: false }
     receiving.set(botId, {
@@ -194,14 +205,14 @@ export class Inbox {
     cursor: string,
     signal: AbortSignal,
   ): Promise<{ wires: string[]; cursor: string } | 'expired' | 'lapsed' | 'cut' | undefined> {
-    const { clock, bells, switches, closing } = this.#core
+    const { clock, waiters, switches, closing } = this.#core
     const mine = new AbortController()
     // Only with this switch: joining signals costs time, and a thousand idle polls should not pay for it.
     const kicking = switches.pollers === 'kick_older'
     const ended = kicking ? AbortSignal.any([signal, mine.signal]) : signal
     if (kicking) {
-      this.#newest.get(bot.id)?.abort()
-      this.#newest.set(bot.id, mine)
+      this.#newestPolls.get(bot.id)?.abort()
+      this.#newestPolls.set(bot.id, mine)
     }
     try {
       const presented = this.#acknowledge(bot.id, cursor)
@@ -209,16 +220,16 @@ export class Inbox {
       const deadline = clock.monotonic() + Math.min(switches.hold_ms, cutMs)
       const { aheadMs } = this.#core
       for (let round = 0; round < 10_000; round++) {
-        const now = this.#people.bot(bot.id)
-        const shut = now?.live ? this.#shut(bot.id) : 'expired'
+        const now = this.#people.findBot(bot.id)
+        const shut = now?.live ? this.#receiveFaultOf(bot.id) : 'expired'
         if (!now?.live || shut === 'expired') {
-          this.met(bot.id, 'answer')
+          this.recordReceiveStep(bot.id, 'answer')
           return 'expired'
         }
         if (signal.aborted) {
           // This poll was woken, but its client is gone and the message is still queued: wake the next
           // poll.
-          bells.ringOne(`bot ${bot.id}`)
+          waiters.notifyNewest(`bot ${bot.id}`)
           return undefined
         }
         const none = mine.signal.aborted || shut === 'lapsed'
@@ -228,18 +239,18 @@ export class Inbox {
         if (wires.length === 0 && left <= 0) {
           if (cutMs < switches.hold_ms) return 'cut'
           if (shut === 'lapsed') {
-            this.met(bot.id, 'answer')
+            this.recordReceiveStep(bot.id, 'answer')
             return 'lapsed'
           }
         }
         if (wires.length > 0 || left <= 0 || mine.signal.aborted || closing.aborted) {
           return { wires, cursor: cursorOf(bot.id, Math.max(last, presented, now.confirmed_seq)) }
         }
-        await bells.wait(`bot ${bot.id}`, left, clock, ended)
+        await waiters.wait(`bot ${bot.id}`, left, clock, ended)
       }
       return { wires: [], cursor: '' }
     } finally {
-      if (this.#newest.get(bot.id) === mine) this.#newest.delete(bot.id)
+      if (this.#newestPolls.get(bot.id) === mine) this.#newestPolls.delete(bot.id)
     }
   }
 
@@ -275,7 +286,7 @@ export class Inbox {
  * Creation time of a message. In milliseconds it is never a whole second, so that 1 in 1000 is not taken
  * for coarse.
  */
-const createTime = (at: number, form: 'milliseconds' | 'whole_seconds') =>
+const createTimeOf = (at: number, form: 'milliseconds' | 'whole_seconds') =>
   form === 'whole_seconds' ? at - (at % 1000) : at % 1000 === 0 ? at + 1 : at
 
 // Cursors are opaque to clients and belong to one bot. The cursor of another bot counts as no cursor.

@@ -5,7 +5,7 @@ import type { Bot, People } from './people.ts'
 import { type Fields, newQrcode, newVerifyCode, qrcodeUrl } from './wire.ts'
 
 /** A QR code and the state of its login. Times in Unix milliseconds. */
-export interface Login {
+export interface SandboxLogin {
   qrcode: string
   url: string
   /** JSON array of the bot tokens that the client has already. */
@@ -27,9 +27,9 @@ export interface Login {
   redirected: number
 }
 
-const open = new Set(['wait', 'scaned', 'need_verifycode'])
+const openStatuses = new Set(['wait', 'scaned', 'need_verifycode'])
 /** Descriptions of the states, each the rest of a sentence that begins with "QR code". */
-const said: Readonly<Record<string, string>> = {
+const statusTexts: Readonly<Record<string, string>> = {
   wait: 'waits to be scanned',
   scaned: 'was scanned and waits to be confirmed',
   need_verifycode: 'waits for its digits to be typed',
@@ -41,10 +41,10 @@ const said: Readonly<Record<string, string>> = {
 
 const wrongCodesAllowed = 3
 /** Number of logins that the phone lists. */
-const recent = 30
+const listedCount = 30
 
 /** The QR logins: methods for the client's calls and for the phone's actions. */
-export class Logins {
+export class SandboxLogins {
   readonly #core: Core
   readonly #people: People
 
@@ -53,33 +53,33 @@ export class Logins {
     this.#people = people
   }
 
-  create(localTokens: string[]): Login {
+  create(localTokens: string[]): SandboxLogin {
     const now = this.#core.now()
     const qrcode = newQrcode()
     this.#core.db.run`INSERT INTO login (qrcode, url, local_tokens, created_at, expires_at)
       VALUES (${qrcode}, ${qrcodeUrl(qrcode)}, ${JSON.stringify(localTokens)}, ${now},
       ${now + this.#core.switches.qr_ttl_ms})`
-    this.#core.changed()
-    return this.#known(qrcode)
+    this.#core.notifyChange()
+    return this.#getKnown(qrcode)
   }
 
-  get(qrcode: string): Login | undefined {
-    const login = this.#core.db.get<Login>`SELECT * FROM login WHERE qrcode = ${qrcode}`
-    if (!login || !open.has(login.status) || this.#core.now() < login.expires_at) return login
+  get(qrcode: string): SandboxLogin | undefined {
+    const login = this.#core.db.get<SandboxLogin>`SELECT * FROM login WHERE qrcode = ${qrcode}`
+    if (!login || !openStatuses.has(login.status) || this.#core.now() < login.expires_at) return login
     this.#set(login, { status: 'expired' })
     return { ...login, status: 'expired' }
   }
 
-  #known(qrcode: string): Login {
+  #getKnown(qrcode: string): SandboxLogin {
     const login = this.get(qrcode)
     if (!login) throw new SvcError('not_found', 'no such QR code')
     return login
   }
 
   /** Returns the recent logins, newest first. */
-  list(): Login[] {
+  list(): SandboxLogin[] {
     const rows = this.#core.db.all`SELECT qrcode FROM login
-      ORDER BY created_at DESC, rowid DESC LIMIT ${recent}`
+      ORDER BY created_at DESC, rowid DESC LIMIT ${listedCount}`
     return rows.flatMap(row => this.get(String(row.qrcode)) ?? [])
   }
 
@@ -95,7 +95,7 @@ export class Logins {
     base: { host: string; origin: string },
     signal: AbortSignal,
   ): Promise<Fields | undefined> {
-    const { clock, bells, switches, closing } = this.#core
+    const { clock, waiters, switches, closing } = this.#core
     const deadline = clock.monotonic() + switches.hold_ms
     let tried = false
     // Each round is one wake-up. A thousand rounds in one hold mean that a client or a test is out of
@@ -105,7 +105,7 @@ export class Logins {
       if (!login) return { ret: 0, status: 'expired' }
       if (login.status === 'need_verifycode' && code !== undefined && !tried) {
         tried = true
-        this.#try(login, code)
+        this.#checkCode(login, code)
         if (this.get(qrcode)?.status === 'need_verifycode') return { ret: 0, status: 'need_verifycode' }
         continue
       }
@@ -116,19 +116,19 @@ export class Logins {
       }
       const left = Math.min(
         deadline - clock.monotonic(),
-        open.has(login.status) ? login.expires_at - this.#core.now() : 0,
+        openStatuses.has(login.status) ? login.expires_at - this.#core.now() : 0,
       )
       if (login.status !== login.told || left <= 0 || closing.aborted) {
         if (login.status !== login.told) this.#set(login, { told: login.status })
-        return this.#answer(login, base.origin)
+        return this.#answerOf(login, base.origin)
       }
-      if ((await bells.wait(`login ${qrcode}`, left, clock, signal)) === 'gone') return undefined
+      if ((await waiters.wait(`login ${qrcode}`, left, clock, signal)) === 'gone') return undefined
     }
     return { ret: 0, status: 'wait' }
   }
 
-  #answer(login: Login, origin: string): Fields {
-    const bot = login.status === 'confirmed' && login.bot_id ? this.#people.bot(login.bot_id) : undefined
+  #answerOf(login: SandboxLogin, origin: string): Fields {
+    const bot = login.status === 'confirmed' && login.bot_id ? this.#people.findBot(login.bot_id) : undefined
     if (!bot) return { ret: 0, status: login.status }
     return {
       ret: 0,
@@ -141,7 +141,7 @@ export class Logins {
     }
   }
 
-  #try(login: Login, code: string): void {
+  #checkCode(login: SandboxLogin, code: string): void {
     if (code === login.verify_code) {
       this.#set(login, { status: 'scaned' })
       if (login.auto_confirm) this.confirm(login.qrcode)
@@ -155,9 +155,9 @@ export class Logins {
   }
 
   /** Scans the code. With `confirm` the user also agrees, after the digits if this login asks for them. */
-  scan(options: { qrcode?: string; user?: string; confirm?: boolean; verify_code?: string }): Login {
-    const login = this.#open(options.qrcode, ['wait'])
-    const user = this.#people.named(options.user, 'user')
+  scan(options: { qrcode?: string; user?: string; confirm?: boolean; verify_code?: string }): SandboxLogin {
+    const login = this.#findOpen(options.qrcode, ['wait'])
+    const user = this.#people.getUser(options.user, 'user')
     const code =
       options.verify_code ??
       login.verify_code ??
@@ -169,26 +169,26 @@ export class Logins {
       status: code === undefined ? 'scaned' : 'need_verifycode',
     })
     if (options.confirm && code === undefined) this.confirm(login.qrcode)
-    return this.#known(login.qrcode)
+    return this.#getKnown(login.qrcode)
   }
 
   /** Makes this login ask for digits. The phone displays them. */
-  verify(options: { qrcode?: string; code?: string }): Login {
-    const login = this.#open(options.qrcode, ['wait', 'scaned', 'need_verifycode'])
+  verify(options: { qrcode?: string; code?: string }): SandboxLogin {
+    const login = this.#findOpen(options.qrcode, ['wait', 'scaned', 'need_verifycode'])
     this.#set(login, {
       verify_code: options.code ?? newVerifyCode(),
       wrong_codes: 0,
       ...(login.status === 'scaned' && { status: 'need_verifycode' }),
     })
-    return this.#known(login.qrcode)
+    return this.#getKnown(login.qrcode)
   }
 
   /**
    * Confirms the login for its user. If the client already has the token of this user's living bot, that
    * bot stays.
    */
-  confirm(qrcode?: string): Login {
-    const login = this.#open(qrcode, ['scaned'])
+  confirm(qrcode?: string): SandboxLogin {
+    const login = this.#findOpen(qrcode, ['scaned'])
     const userId = login.user_id!
     const live = this.#people.liveBotOf(userId)
     const tokens: string[] = JSON.parse(login.local_tokens)
@@ -197,38 +197,38 @@ export class Logins {
       const bot: Bot = held && live ? live : this.#people.bind(userId)
       this.#set(login, { status: held ? 'binded_redirect' : 'confirmed', bot_id: bot.id })
     })
-    return this.#known(login.qrcode)
+    return this.#getKnown(login.qrcode)
   }
 
-  expire(qrcode?: string): Login {
-    const login = this.#open(qrcode, ['wait', 'scaned', 'need_verifycode'])
+  expire(qrcode?: string): SandboxLogin {
+    const login = this.#findOpen(qrcode, ['wait', 'scaned', 'need_verifycode'])
     this.#set(login, { status: 'expired' })
-    return this.#known(login.qrcode)
+    return this.#getKnown(login.qrcode)
   }
 
-  #set(login: Login, fields: Partial<Login>): void {
+  #set(login: SandboxLogin, fields: Partial<SandboxLogin>): void {
     const names = Object.keys(fields)
     this.#core.db.run(
       `UPDATE login SET ${names.map(name => `${name} = ?`).join(', ')} WHERE qrcode = ?`,
       ...Object.values(fields),
       login.qrcode,
     )
-    if (fields.told === undefined) this.#core.bells.ring(`login ${login.qrcode}`)
-    this.#core.changed()
+    if (fields.told === undefined) this.#core.waiters.notify(`login ${login.qrcode}`)
+    this.#core.notifyChange()
   }
 
   /** Finds the login by its key or by the link in its QR code. Default: the newest in one of these states. */
-  #open(named: string | undefined, states: string[]): Login {
+  #findOpen(named: string | undefined, states: string[]): SandboxLogin {
     const key = named && (/[?&]qrcode=([^&]+)/.exec(named)?.[1] ?? named)
     const login = key ? this.get(key) : this.list().find(login => states.includes(login.status))
     if (!login) {
-      const problem = states.length === 1 ? said[states[0]!] : 'is open'
+      const problem = states.length === 1 ? statusTexts[states[0]!] : 'is open'
       throw new SvcError('not_found', key ? 'no such QR code' : `no QR code ${problem}`, {
         hint: 'Start a login first (svc login, or the login tool); GET /phone/state lists the QR codes.',
       })
     }
     if (!states.includes(login.status)) {
-      throw new SvcError('invalid_arguments', `this QR code ${said[login.status]}`, {
+      throw new SvcError('invalid_arguments', `this QR code ${statusTexts[login.status]}`, {
         hint: 'Start a new login; GET /phone/state lists the QR codes.',
       })
     }

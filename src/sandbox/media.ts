@@ -13,7 +13,7 @@ import type { Core } from './core.ts'
 import { type Fields, fieldsOf, newMediaId, newMediaParam, textOf } from './wire.ts'
 
 /** A media file, or the reservation for one that is not uploaded yet. */
-export interface Piece {
+export interface MediaPiece {
   id: string
   upload_param?: string
   filekey?: string
@@ -31,14 +31,14 @@ export interface Piece {
 }
 
 /** An upload that the CDN refuses; the message goes into the header `x-error-message`. */
-export class UploadRefused extends Error {}
+export class UploadRefusedError extends Error {}
 
 type Bytes = AsyncIterable<Uint8Array> | Iterable<Uint8Array>
 
 const readBytes = 256 * 1024
 
 /** Media files of users and bots. */
-export class Media {
+export class SandboxMedia {
   readonly #core: Core
 
   constructor(core: Core) {
@@ -51,25 +51,27 @@ export class Media {
   }
 
   /** Reserves a piece for an upload that getuploadurl announced. */
-  announce(piece: Pick<Piece, 'filekey' | 'kind' | 'key_hex' | 'raw_size' | 'cipher_size' | 'md5'>): Piece {
+  announce(
+    piece: Pick<MediaPiece, 'filekey' | 'kind' | 'key_hex' | 'raw_size' | 'cipher_size' | 'md5'>,
+  ): MediaPiece {
     return this.#insert({ ...piece, upload_param: newMediaParam(), plain: false, ready: false })
   }
 
-  byUpload(param: string, filekey: string): Piece | undefined {
-    return maybePiece(
+  findByUpload(param: string, filekey: string): MediaPiece | undefined {
+    return toPiece(
       this.#core.db.get<PieceRow>`SELECT * FROM media WHERE upload_param = ${param} AND filekey = ${filekey}`,
     )
   }
 
-  byParam(param: string): Piece | undefined {
-    return maybePiece(this.#core.db.get<PieceRow>`SELECT * FROM media WHERE param = ${param} AND ready = 1`)
+  findByParam(param: string): MediaPiece | undefined {
+    return toPiece(this.#core.db.get<PieceRow>`SELECT * FROM media WHERE param = ${param} AND ready = 1`)
   }
 
-  byId(id: string): Piece | undefined {
-    return maybePiece(this.#core.db.get<PieceRow>`SELECT * FROM media WHERE id = ${id} AND ready = 1`)
+  findById(id: string): MediaPiece | undefined {
+    return toPiece(this.#core.db.get<PieceRow>`SELECT * FROM media WHERE id = ${id} AND ready = 1`)
   }
 
-  path(piece: Piece): string {
+  pathOf(piece: MediaPiece): string {
     return join(this.#core.dir, 'media', piece.id)
   }
 
@@ -77,9 +79,9 @@ export class Media {
    * Stores an upload and checks it as it streams: whole AES blocks, the announced sizes, the announced MD5
    * of the plain bytes.
    *
-   * @throws UploadRefused with the reason
+   * @throws UploadRefusedError with the reason
    */
-  async receive(piece: Piece, body: Bytes): Promise<void> {
+  async receive(piece: MediaPiece, body: Bytes): Promise<void> {
     const deep = this.#core.switches.upload_check === 'full'
     const decipher = createDecipheriv('aes-128-ecb', Buffer.from(piece.key_hex, 'hex'), null)
     const md5 = createHash('md5')
@@ -92,26 +94,26 @@ export class Media {
     await this.#write(piece, async write => {
       for await (const chunk of body) {
         sizeBytes += chunk.length
-        if (sizeBytes > piece.cipher_size) throw new UploadRefused('body larger than filesize')
+        if (sizeBytes > piece.cipher_size) throw new UploadRefusedError('body larger than filesize')
         if (deep) plain(decipher.update(chunk))
         await write(chunk)
       }
-      if (sizeBytes !== piece.cipher_size) throw new UploadRefused('body size differs from filesize')
+      if (sizeBytes !== piece.cipher_size) throw new UploadRefusedError('body size differs from filesize')
       if (!deep) return
-      if (sizeBytes % 16 !== 0) throw new UploadRefused('body is not whole AES blocks')
+      if (sizeBytes % 16 !== 0) throw new UploadRefusedError('body is not whole AES blocks')
       try {
         plain(decipher.final())
       } catch {
-        throw new UploadRefused('body does not decrypt with aeskey')
+        throw new UploadRefusedError('body does not decrypt with aeskey')
       }
-      if (rawBytes !== piece.raw_size) throw new UploadRefused('decrypted size differs from rawsize')
-      if (md5.digest('hex') !== piece.md5.toLowerCase()) throw new UploadRefused('rawfilemd5 mismatch')
+      if (rawBytes !== piece.raw_size) throw new UploadRefusedError('decrypted size differs from rawsize')
+      if (md5.digest('hex') !== piece.md5.toLowerCase()) throw new UploadRefusedError('rawfilemd5 mismatch')
     })
     this.#core.db.run`UPDATE media SET ready = 1 WHERE id = ${piece.id}`
   }
 
   /** Encrypts and stores a file that the user sends from the phone. */
-  async add(kind: MediaKind, name: string | undefined, body: Bytes): Promise<Piece> {
+  async add(kind: MediaKind, name: string | undefined, body: Bytes): Promise<MediaPiece> {
     const plain = kind === 'image' && this.#core.switches.image_key === 'none'
     const key = randomBytes(16)
     const cipher = createCipheriv('aes-128-ecb', key, null)
@@ -147,8 +149,8 @@ export class Media {
   }
 
   /** Opens the decrypted bytes of a piece. */
-  open(piece: Piece): ReadableStream<Uint8Array> {
-    const file = createReadStream(this.path(piece), { highWaterMark: readBytes })
+  open(piece: MediaPiece): ReadableStream<Uint8Array> {
+    const file = createReadStream(this.pathOf(piece), { highWaterMark: readBytes })
     const decipher = createDecipheriv('aes-128-ecb', Buffer.from(piece.key_hex, 'hex'), null)
     // The streams pass on an error, and the reader's cancel.
     const bytes: unknown = Readable.toWeb(piece.plain ? file : pipeline(file, decipher, () => {}))
@@ -156,16 +158,16 @@ export class Media {
   }
 
   /** Returns the piece that an item refers to; undefined if the CDN does not know it. */
-  ofItem(item: Fields): Piece | undefined {
+  findForItem(item: Fields): MediaPiece | undefined {
     const media = mediaOf(item)
-    return media && this.byParam(textOf(media.encrypt_query_param))
+    return media && this.findByParam(textOf(media.encrypt_query_param))
   }
 
   /** Returns why the user never sees this item although WeChat accepts it; undefined if the user sees it. */
-  whyUnseen(item: Fields): string | undefined {
+  hiddenReasonOf(item: Fields): string | undefined {
     const media = mediaOf(item)
     if (!media) return [2, 4, 5].includes(Number(item.type)) ? 'the item carries no media' : undefined
-    const piece = this.byParam(textOf(media.encrypt_query_param))
+    const piece = this.findByParam(textOf(media.encrypt_query_param))
     if (!piece) return 'encrypt_query_param is not known to the CDN'
     if (media.encrypt_type !== 1) return 'encrypt_type is not 1'
     const spelled = Buffer.from(textOf(media.aes_key), 'base64').toString('latin1')
@@ -175,8 +177,8 @@ export class Media {
     return undefined
   }
 
-  #insert(fields: Omit<Piece, 'id' | 'param'>): Piece {
-    const piece: Piece = { id: newMediaId(), param: newMediaParam(), ...fields }
+  #insert(fields: Omit<MediaPiece, 'id' | 'param'>): MediaPiece {
+    const piece: MediaPiece = { id: newMediaId(), param: newMediaParam(), ...fields }
     this.#core.db.run`INSERT INTO media (id, upload_param, filekey, param, kind, key_hex, raw_size,
       cipher_size, md5, name, plain, ready, created_at)
       VALUES (${piece.id}, ${piece.upload_param}, ${piece.filekey}, ${piece.param}, ${piece.kind},
@@ -190,14 +192,14 @@ export class Media {
    * file may be served.
    */
   async #write(
-    piece: Piece,
+    piece: MediaPiece,
     fill: (write: (bytes: Uint8Array) => Promise<void>) => Promise<void>,
   ): Promise<void> {
     const folder = join(this.#core.dir, 'media')
     await ensurePrivateDir(folder)
-    const reserve = await this.#core.space.room(folder, piece.cipher_size)
+    const reserve = await this.#core.space.startCheck(folder, piece.cipher_size)
     let written = 0
-    const partial = `${this.path(piece)}.${randomBytes(4).toString('hex')}.part`
+    const partial = `${this.pathOf(piece)}.${randomBytes(4).toString('hex')}.part`
     const file = await open(partial, 'wx', 0o600)
     try {
       await fill(async bytes => {
@@ -208,7 +210,7 @@ export class Media {
         for (let at = 0; at < bytes.length; ) at += writeSync(file.fd, bytes, at)
       })
       await file.close()
-      await rename(partial, this.path(piece))
+      await rename(partial, this.pathOf(piece))
     } catch (error) {
       await file.close().catch(() => {})
       await removeQuietly(partial)
@@ -226,7 +228,7 @@ const mediaOf = (item: Fields): Fields | undefined => {
 }
 
 /** A piece as a row of the table `media`. */
-type PieceRow = Omit<Piece, 'plain' | 'ready'> & { plain: number; ready: number }
+type PieceRow = Omit<MediaPiece, 'plain' | 'ready'> & { plain: number; ready: number }
 
-const maybePiece = (row: PieceRow | undefined): Piece | undefined =>
+const toPiece = (row: PieceRow | undefined): MediaPiece | undefined =>
   row && { ...row, plain: row.plain === 1, ready: row.ready === 1 }

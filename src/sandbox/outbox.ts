@@ -5,8 +5,8 @@
 
 import { isObject } from '../platform/fields.ts'
 import type { Core } from './core.ts'
-import type { Media } from './media.ts'
-import type { Bot, Peer, People } from './people.ts'
+import type { SandboxMedia } from './media.ts'
+import type { Bot, People, SandboxPeer } from './people.ts'
 import { type Fields, fieldsOf, messageIdOf, textOf, toWire } from './wire.ts'
 
 const fiveMinutes = 300_000
@@ -16,15 +16,15 @@ const perSecond = 2
  * WeChat's own refusal text. WeChat gives the same text for each cause of -2, so the sandbox does as well.
  */
 const refusal = { ret: -2, errmsg: 'prepare failed' }
-const silent = { ret: 0 }
+const silentSuccess = { ret: 0 }
 
 /** Messages that bots send. */
-export class Outbox {
+export class SandboxOutbox {
   readonly #core: Core
   readonly #people: People
-  readonly #media: Media
+  readonly #media: SandboxMedia
 
-  constructor(core: Core, people: People, media: Media) {
+  constructor(core: Core, people: People, media: SandboxMedia) {
     this.#core = core
     this.#people = people
     this.#media = media
@@ -35,9 +35,9 @@ export class Outbox {
     const answer = this.#core.db.transaction(() => this.#judge(bot, fieldsOf(body.msg)))
     const { sends } = this.#core.stats
     if (answer.ret !== 0) sends.refused++
-    else if (answer === silent) sends.dropped++
+    else if (answer === silentSuccess) sends.dropped++
     else sends.accepted++
-    this.#core.changed()
+    this.#core.notifyChange()
     const { send_reply, ret } = this.#core.switches
     if (answer.ret !== 0) return answer
     if (send_reply === 'empty') return {}
@@ -52,41 +52,41 @@ export class Outbox {
     const { switches } = this.#core
     const to = textOf(msg.to_user_id)
     // Ids are case-sensitive and bare; any other form names no user.
-    if (!this.#people.user(to)) return { ret: -3, errmsg: 'invalid arguments' }
-    const peer = this.#people.peer(bot.id, to)
+    if (!this.#people.findUser(to)) return { ret: -3, errmsg: 'invalid arguments' }
+    const peer = this.#people.loadPeer(bot.id, to)
     const now = this.#core.now()
-    const tooFast = this.#countAttempt(peer, now)
-    this.#people.keepPeer(peer)
+    const tooFast = this.#recordAttempt(peer, now)
+    this.#people.savePeer(peer)
     if (switches.burst === 'on' && tooFast) return refusal
 
     if (bot.stopped && switches.notifystop === 'refuse_sends') return refusal
-    if (bot.stopped && switches.notifystop === 'drop_sends') return silent
+    if (bot.stopped && switches.notifystop === 'drop_sends') return silentSuccess
 
     const items = Array.isArray(msg.item_list) ? msg.item_list.filter(isObject) : []
     if (items.length === 0) return { ret: -2 }
-    if (items.some(item => byteLength(textOf(fieldsOf(item.text_item).text)) > switches.text_limit))
+    if (items.some(item => byteLengthOf(textOf(fieldsOf(item.text_item).text)) > switches.text_limit))
       return refusal
     if (!textOf(msg.context_token)) {
       if (switches.missing_context_token === 'refuse') return refusal
-      if (switches.missing_context_token === 'drop') return silent
+      if (switches.missing_context_token === 'drop') return silentSuccess
       this.#core.log.info('send without context token accepted', { bot: bot.id })
     }
     const open = peer.last_inbound_at !== undefined && now - peer.last_inbound_at <= switches.window_ms
     if (!open && switches.window === 'refuse') return refusal
-    if (!open && switches.window === 'silent_drop') return silent
+    if (!open && switches.window === 'silent_drop') return silentSuccess
     if (switches.quota > 0 && peer.used >= switches.quota) return { ret: -2 }
 
     peer.used += 1
     peer.typing_until = 0
-    this.#people.keepPeer(peer)
-    return { ret: 0, message_id: this.#keep(bot, to, msg, items, now) }
+    this.#people.savePeer(peer)
+    return { ret: 0, message_id: this.#store(bot, to, msg, items, now) }
   }
 
   /**
    * Counts an attempt; refused ones count too. Returns true if the bot sends too fast. Over 12 in five
    * minutes block the peer until it is quiet for five minutes.
    */
-  #countAttempt(peer: Peer, now: number): boolean {
+  #recordAttempt(peer: SandboxPeer, now: number): boolean {
     const last = peer.attempts.at(-1) ?? 0
     if (peer.blocked && now - last >= fiveMinutes) peer.blocked = false
     const recent = peer.attempts.filter(at => now - at < fiveMinutes)
@@ -98,11 +98,11 @@ export class Outbox {
     return burst || peer.blocked
   }
 
-  #keep(bot: Bot, to: string, msg: Fields, items: Fields[], now: number): string {
-    const seq = this.#core.nextSeq()
+  #store(bot: Bot, to: string, msg: Fields, items: Fields[], now: number): string {
+    const seq = this.#core.takeSeq()
     const messageId = messageIdOf(now, seq)
     const clientId = textOf(msg.client_id)
-    const note = this.#whyUnseen(bot, to, clientId, items)
+    const note = this.#hiddenReasonOf(bot, to, clientId, items)
     const wire = toWire({
       ...msg,
       seq,
@@ -119,7 +119,7 @@ export class Outbox {
   }
 
   /** Returns why WeChat does not display an accepted message; undefined if it displays it. */
-  #whyUnseen(bot: Bot, to: string, clientId: string, items: Fields[]): string | undefined {
+  #hiddenReasonOf(bot: Bot, to: string, clientId: string, items: Fields[]): string | undefined {
     const { client_id_reuse, voice_out } = this.#core.switches
     if (clientId && client_id_reuse === 'first_only') {
       const first = this.#core.db.get`SELECT 1 FROM message WHERE user_id = ${to}
@@ -130,11 +130,11 @@ export class Outbox {
     if (kinds.includes(3) && voice_out === 'not_rendered') return 'WeChat does not show voice sent by a bot'
     if (items.length > 1) return 'more than one item in a message is not shown'
     for (const item of items) {
-      const why = this.#media.whyUnseen(item)
+      const why = this.#media.hiddenReasonOf(item)
       if (why) return why
     }
     return undefined
   }
 }
 
-const byteLength = (text: string) => Buffer.byteLength(text)
+const byteLengthOf = (text: string) => Buffer.byteLength(text)

@@ -7,7 +7,7 @@ import type { Core } from './core.ts'
 import { newBotId, newBotToken, newContextToken, newUserId } from './wire.ts'
 
 /** A simulated WeChat user. */
-export interface User {
+export interface SandboxUser {
   id: string
   name: string
   created_at: number
@@ -28,7 +28,7 @@ export interface Bot {
 }
 
 /** State between one bot and one user. */
-export interface Peer {
+export interface SandboxPeer {
   bot_id: string
   user_id: string
   context_token?: string
@@ -42,7 +42,7 @@ export interface Peer {
   typing_until: number
 }
 
-const names = [
+const userNames = [
   'Xiao Ming 小明',
   'Li Hua 李华',
   'Wang Fang 王芳',
@@ -59,17 +59,17 @@ export class People {
     this.#core = core
   }
 
-  users(): User[] {
-    return this.#core.db.all<User>`SELECT * FROM user ORDER BY created_at, rowid`
+  listUsers(): SandboxUser[] {
+    return this.#core.db.all<SandboxUser>`SELECT * FROM user ORDER BY created_at, rowid`
   }
 
-  user(id: string): User | undefined {
-    return this.#core.db.get<User>`SELECT * FROM user WHERE id = ${id}`
+  findUser(id: string): SandboxUser | undefined {
+    return this.#core.db.get<SandboxUser>`SELECT * FROM user WHERE id = ${id}`
   }
 
   /** Returns the user, and creates it if it is new. */
-  ensureUser(id: string, name?: string): User {
-    return this.user(id) ?? this.addUser({ id, name })
+  ensureUser(id: string, name?: string): SandboxUser {
+    return this.findUser(id) ?? this.addUser({ id, name })
   }
 
   /**
@@ -77,23 +77,23 @@ export class People {
    *
    * @throws SvcError `invalid_arguments` if the id exists already
    */
-  addUser(options: { id?: string; name?: string } = {}): User {
+  addUser(options: { id?: string; name?: string } = {}): SandboxUser {
     const { db } = this.#core
     const count = Number(db.get`SELECT count(*) AS n FROM user`?.n)
-    const user: User = {
+    const user: SandboxUser = {
       id: options.id ?? newUserId(),
-      name: options.name ?? names[count] ?? `User ${count + 1}`,
+      name: options.name ?? userNames[count] ?? `User ${count + 1}`,
       created_at: this.#core.now(),
     }
-    if (this.user(user.id)) throw badArgument('id', 'this user exists already')
+    if (this.findUser(user.id)) throw badArgument('id', 'this user exists already')
     db.run`INSERT INTO user (id, name, created_at) VALUES (${user.id}, ${user.name}, ${user.created_at})`
-    this.#core.changed()
+    this.#core.notifyChange()
     return user
   }
 
   /** Returns the first user, who is the phone's owner by default. Creates one if there is none. */
-  firstUser(): User {
-    const found = this.#core.db.get<User>`SELECT * FROM user ORDER BY created_at, rowid LIMIT 1`
+  ensureFirstUser(): SandboxUser {
+    const found = this.#core.db.get<SandboxUser>`SELECT * FROM user ORDER BY created_at, rowid LIMIT 1`
     return found ?? this.addUser()
   }
 
@@ -102,8 +102,8 @@ export class People {
    *
    * @throws SvcError `not_found`: an unknown id creates no user
    */
-  named(id: string | undefined, field: string): User {
-    const user = id === undefined ? this.firstUser() : this.user(id)
+  getUser(id: string | undefined, field: string): SandboxUser {
+    const user = id === undefined ? this.ensureFirstUser() : this.findUser(id)
     if (user) return user
     throw new SvcError('not_found', 'no such user', {
       field,
@@ -111,21 +111,21 @@ export class People {
     })
   }
 
-  bots(): Bot[] {
-    return this.#core.db.all<BotRow>`SELECT * FROM bot ORDER BY created_at, rowid`.map(botOf)
+  listBots(): Bot[] {
+    return this.#core.db.all<BotRow>`SELECT * FROM bot ORDER BY created_at, rowid`.map(toBot)
   }
 
-  bot(id: string): Bot | undefined {
-    return maybeBot(this.#core.db.get<BotRow>`SELECT * FROM bot WHERE id = ${id}`)
+  findBot(id: string): Bot | undefined {
+    return toOptionalBot(this.#core.db.get<BotRow>`SELECT * FROM bot WHERE id = ${id}`)
   }
 
-  botByToken(token: string): Bot | undefined {
-    return maybeBot(this.#core.db.get<BotRow>`SELECT * FROM bot WHERE token = ${token}`)
+  findBotByToken(token: string): Bot | undefined {
+    return toOptionalBot(this.#core.db.get<BotRow>`SELECT * FROM bot WHERE token = ${token}`)
   }
 
   /** Returns the user's own bot if it is alive. */
   liveBotOf(userId: string): Bot | undefined {
-    return maybeBot(
+    return toOptionalBot(
       this.#core.db.get<BotRow>`SELECT * FROM bot WHERE user_id = ${userId} AND live = 1
         ORDER BY created_at DESC, rowid DESC LIMIT 1`,
     )
@@ -135,15 +135,15 @@ export class People {
    * Returns the bot that this user's messages go to: the user's own, else the one last written to, else the
    * only living one.
    */
-  botFor(userId: string): Bot | undefined {
+  findBotFor(userId: string): Bot | undefined {
     const own = this.liveBotOf(userId)
     if (own) return own
     const { db } = this.#core
     const last = db.get<BotRow>`SELECT bot.* FROM peer JOIN bot ON bot.id = peer.bot_id
       WHERE peer.user_id = ${userId} AND bot.live = 1 ORDER BY peer.last_inbound_at DESC LIMIT 1`
-    if (last) return botOf(last)
+    if (last) return toBot(last)
     const live = db.all<BotRow>`SELECT * FROM bot WHERE live = 1 LIMIT 2`
-    return live.length === 1 ? maybeBot(live[0]) : undefined
+    return live.length === 1 ? toOptionalBot(live[0]) : undefined
   }
 
   /** Creates a new bot for this user. The previous one expires, and its polls are woken. */
@@ -155,32 +155,32 @@ export class People {
       if (former) this.expire(former.id)
       db.run`INSERT INTO bot (id, token, user_id, created_at)
         VALUES (${id}, ${newBotToken(id)}, ${userId}, ${this.#core.now()})`
-      return this.bot(id)!
+      return this.findBot(id)!
     })
   }
 
   /** Makes the bot's token invalid: its calls answer -14. */
   expire(botId: string): void {
     this.#core.db.run`UPDATE bot SET live = 0 WHERE id = ${botId}`
-    this.#core.bells.ring(`bot ${botId}`)
-    this.#core.changed()
+    this.#core.waiters.notify(`bot ${botId}`)
+    this.#core.notifyChange()
   }
 
   setStarted(botId: string, how: 'started' | 'stopped'): void {
     this.#core.db.run`UPDATE bot SET started = ${how === 'started' ? 1 : 2} WHERE id = ${botId}`
-    this.#core.changed()
+    this.#core.notifyChange()
   }
 
-  peer(botId: string, userId: string): Peer {
+  loadPeer(botId: string, userId: string): SandboxPeer {
     const row = this.#core.db.get<PeerRow>`SELECT * FROM peer WHERE bot_id = ${botId} AND user_id = ${userId}`
-    return row ? peerOf(row) : { ...stranger, bot_id: botId, user_id: userId }
+    return row ? toPeer(row) : { ...newPeer, bot_id: botId, user_id: userId }
   }
 
-  peersOf(userId: string): Peer[] {
-    return this.#core.db.all<PeerRow>`SELECT * FROM peer WHERE user_id = ${userId}`.map(peerOf)
+  peersOf(userId: string): SandboxPeer[] {
+    return this.#core.db.all<PeerRow>`SELECT * FROM peer WHERE user_id = ${userId}`.map(toPeer)
   }
 
-  keepPeer(peer: Peer): void {
+  savePeer(peer: SandboxPeer): void {
     this.#core.db.run`REPLACE INTO peer (bot_id, user_id, context_token, last_inbound_at, used, attempts,
       blocked, ticket, typing_until)
       VALUES (${peer.bot_id}, ${peer.user_id}, ${peer.context_token}, ${peer.last_inbound_at}, ${peer.used},
@@ -191,9 +191,9 @@ export class People {
    * Records that the user wrote: opens the window, resets the quota, stores the context token of this
    * message.
    */
-  heard(botId: string, userId: string, contextToken = newContextToken()): string {
-    this.keepPeer({
-      ...this.peer(botId, userId),
+  recordMessage(botId: string, userId: string, contextToken = newContextToken()): string {
+    this.savePeer({
+      ...this.loadPeer(botId, userId),
       context_token: contextToken,
       last_inbound_at: this.#core.now(),
       used: 0,
@@ -205,21 +205,21 @@ export class People {
 /** A bot as a row of the table `bot`. */
 type BotRow = Omit<Bot, 'live' | 'started' | 'stopped'> & { live: number; started: number }
 
-const botOf = (row: BotRow): Bot => ({
+const toBot = (row: BotRow): Bot => ({
   ...row,
   live: row.live === 1,
   started: row.started === 1,
   stopped: row.started === 2,
 })
-const maybeBot = (row: BotRow | undefined) => (row ? botOf(row) : undefined)
+const toOptionalBot = (row: BotRow | undefined) => (row ? toBot(row) : undefined)
 
-type PeerRow = Omit<Peer, 'attempts' | 'blocked'> & { attempts: string; blocked: number }
+type PeerRow = Omit<SandboxPeer, 'attempts' | 'blocked'> & { attempts: string; blocked: number }
 
-const peerOf = (row: PeerRow): Peer => ({
+const toPeer = (row: PeerRow): SandboxPeer => ({
   ...row,
   attempts: JSON.parse(row.attempts),
   blocked: row.blocked === 1,
 })
 
 /** Values of a peer without messages. */
-const stranger = { used: 0, attempts: [], blocked: false, typing_until: 0 }
+const newPeer = { used: 0, attempts: [], blocked: false, typing_until: 0 }

@@ -1,15 +1,15 @@
 /** Every action of the phone as an HTTP call with its arguments. GET /phone/api is made from this table. */
 import { type Static, type TObject, type TProperties, Type } from '@sinclair/typebox'
-import { badJson } from '../model/bad-json.ts'
+import { createBadJsonError } from '../model/bad-json.ts'
 import { badArgument, SvcError } from '../model/error.ts'
 import { MediaKind } from '../model/message.ts'
-import { between, closed, flag, oneOf, optional, text, told } from '../model/shapes.ts'
-import { parse, spelled } from '../operations/parse.ts'
+import { between, closed, flag, oneOf, optional, text, withDescription } from '../model/shapes.ts'
+import { coerceStrings, parse } from '../operations/parse.ts'
 import type { JsonSchema } from '../operations/schema.ts'
-import { mediaItem, quoteForms, quoteOf, textItem } from './compose.ts'
-import { chatText, seenLogin, seenMessages, seenState } from './phone-view.ts'
+import { createMediaItem, createTextItem, quoteForms, quoteOf } from './compose.ts'
+import { formatChat, listMessageViews, toLoginView, toStateView } from './phone-view.ts'
 import { Switches } from './switches.ts'
-import { type Fields, fieldsOf, fromWire, toWire } from './wire.ts'
+import { type Fields, fieldsOf, parseWire, toWire } from './wire.ts'
 import type { World } from './world.ts'
 
 /** One call of the phone. */
@@ -24,122 +24,128 @@ interface PhoneRoute {
    *
    * @throws SvcError `invalid_arguments`
    */
-  run(asked: Asked, world: World): unknown
+  run(asked: PhoneRequest, world: World): unknown
 }
 
-const word = (description: string) => optional(text(description))
-const number = (description: string) => optional(Type.Integer({ minimum: 0, description }))
-const fromTo = {
-  from: word("user id; default the phone's first user"),
-  to: word('bot id; default the bot of that user'),
+const textArgument = (description: string) => optional(text(description))
+const countArgument = (description: string) => optional(Type.Integer({ minimum: 0, description }))
+const senderArguments = {
+  from: textArgument("user id; default the phone's first user"),
+  to: textArgument('bot id; default the bot of that user'),
 }
-const quoting = {
-  quote: word('message_id to quote'),
+const quoteArguments = {
+  quote: textArgument('message_id to quote'),
   how: optional(oneOf(quoteForms, 'form of the quote; default by the switch')),
-  part: word('for partial: the words quoted'),
+  part: textArgument('for partial: the words quoted'),
 }
-const which = { qrcode: word('key or link of the QR code; default the newest that fits') }
-const limit = (description: string) => between(0, 100_000, description, { default: 100 })
+const loginArgument = { qrcode: textArgument('key or link of the QR code; default the newest that fits') }
+const limitArgument = (description: string) => between(0, 100_000, description, { default: 100 })
 
-type Run<P extends TProperties> = (args: Static<TObject<P>>, world: World, asked: Asked) => unknown
-const get = <P extends TProperties>(path: string, what: string, args: P, run: Run<P>): PhoneRoute => {
+type Run<P extends TProperties> = (args: Static<TObject<P>>, world: World, asked: PhoneRequest) => unknown
+const defineGet = <P extends TProperties>(path: string, what: string, args: P, run: Run<P>): PhoneRoute => {
   const schema = closed(args)
   return {
     method: 'GET',
     path: `/phone/${path}`,
     what,
-    args: Object.fromEntries(Object.entries(args).map(([name, schema]) => [name, meaning(schema)])),
-    run: (asked, world) => run(parse(schema, spelled(schema, filled(args, asked.fields))), world, asked),
+    args: Object.fromEntries(Object.entries(args).map(([name, schema]) => [name, describeArgument(schema)])),
+    run: (asked, world) =>
+      run(parse(schema, coerceStrings(schema, dropEmpty(args, asked.fields))), world, asked),
   }
 }
-const post = <P extends TProperties>(...route: Parameters<typeof get<P>>): PhoneRoute => ({
-  ...get(...route),
+const definePost = <P extends TProperties>(...route: Parameters<typeof defineGet<P>>): PhoneRoute => ({
+  ...defineGet(...route),
   method: 'POST',
 })
 
-const meaning = ({ enum: values, description }: JsonSchema) =>
+const describeArgument = ({ enum: values, description }: JsonSchema) =>
   [values?.join(' | '), description].filter(Boolean).join('; ')
 
 /** Every call that answers JSON or plain text. */
 export const phoneRoutes: readonly PhoneRoute[] = [
-  get('state', 'Users, bots, QR codes, switches, time', {}, (_args, world) => seenState(world)),
-  post(
+  defineGet('state', 'Users, bots, QR codes, switches, time', {}, (_args, world) => toStateView(world)),
+  definePost(
     'scan',
     'Scan a QR code',
     {
-      ...which,
-      user: word('who scans; default the first user'),
+      ...loginArgument,
+      user: textArgument('who scans; default the first user'),
       confirm: optional(flag('true: also confirm the login')),
-      verify_code: word('digits to ask for at this login'),
+      verify_code: textArgument('digits to ask for at this login'),
     },
-    (args, { logins }) => seenLogin(logins.scan(args)),
+    (args, { logins }) => toLoginView(logins.scan(args)),
   ),
-  post('confirm', 'Agree to the scanned login', which, ({ qrcode }, { logins }) =>
-    seenLogin(logins.confirm(qrcode)),
+  definePost('confirm', 'Agree to the scanned login', loginArgument, ({ qrcode }, { logins }) =>
+    toLoginView(logins.confirm(qrcode)),
   ),
-  post(
+  definePost(
     'expire',
     "Let a QR code expire now; with bot: let that bot's token expire (-14)",
-    { ...which, bot: word('bot id') },
+    { ...loginArgument, bot: textArgument('bot id') },
     ({ qrcode, bot }, { logins, people }) => {
-      if (bot === undefined) return seenLogin(logins.expire(qrcode))
-      if (!people.bot(bot)) throw new SvcError('not_found', 'no such bot', { field: 'bot' })
+      if (bot === undefined) return toLoginView(logins.expire(qrcode))
+      if (!people.findBot(bot)) throw new SvcError('not_found', 'no such bot', { field: 'bot' })
       people.expire(bot)
       return { bot_id: bot, live: false }
     },
   ),
-  post(
+  definePost(
     'verify',
     'Ask for digits at this login; the answer shows what the phone shows',
-    { ...which, code: word('the digits; random by default') },
-    (args, { logins }) => seenLogin(logins.verify(args)),
+    { ...loginArgument, code: textArgument('the digits; random by default') },
+    (args, { logins }) => toLoginView(logins.verify(args)),
   ),
-  post(
+  definePost(
     'say',
     'The user writes to the bot',
-    { text: text('the words'), ...fromTo, ...quoting, message_id: word('an id of your own (uint64)') },
+    {
+      text: text('the words'),
+      ...senderArguments,
+      ...quoteArguments,
+      message_id: textArgument('an id of your own (uint64)'),
+    },
     ({ text, from, to, message_id, ...quote }, world) => {
-      const item = { ...textItem(text), ...quoteIn(quote, world) }
-      return world.inbox.say(from, to, [item], message_id === undefined ? {} : { message_id })
+      const item = { ...createTextItem(text), ...readQuote(quote, world) }
+      return world.inbox.addMessage(from, to, [item], message_id === undefined ? {} : { message_id })
     },
   ),
-  post(
+  definePost(
     'media',
     'The user sends the request body as a picture, voice, file or video',
     {
-      kind: { ...told(MediaKind, 'default file'), default: 'file' },
-      name: word('file name'),
-      ...fromTo,
-      ...quoting,
-      transcript: word('text of a voice'),
-      playtime_ms: number('length of a voice or video'),
-      width: number('width of a picture or video'),
-      height: number('height of a picture or video'),
+      kind: { ...withDescription(MediaKind, 'default file'), default: 'file' },
+      name: textArgument('file name'),
+      ...senderArguments,
+      ...quoteArguments,
+      transcript: textArgument('text of a voice'),
+      playtime_ms: countArgument('length of a voice or video'),
+      width: countArgument('width of a picture or video'),
+      height: countArgument('height of a picture or video'),
     },
     async ({ kind, name, from, to, ...args }, world, { body, origin }) => {
-      const quote = quoteIn(args, world)
+      const quote = readQuote(args, world)
       const piece = await world.media.add(kind, name, body)
-      const item = mediaItem(world.core, piece, { ...args, origin })
-      const entry = world.inbox.say(from, to, [{ ...item, ...quote }])
+      const item = createMediaItem(world.core, piece, { ...args, origin })
+      const entry = world.inbox.addMessage(from, to, [{ ...item, ...quote }])
       return { ...entry, media_id: piece.id, size: piece.raw_size, md5: piece.md5 }
     },
   ),
-  post(
+  definePost(
     'raw',
     'Put exactly this WeixinMessage in the queue of a bot',
     {
       message: optional(
         Type.Object({}, { additionalProperties: Type.Unknown(), description: 'the message' }),
       ),
-      message_json: word('or its JSON text, sent as it stands'),
-      to: word('bot id; default to_user_id'),
+      message_json: textArgument('or its JSON text, sent as it stands'),
+      to: textArgument('bot id; default to_user_id'),
     },
     ({ message, message_json, to }, { inbox }) => {
       if (!message && message_json === undefined) throw badArgument('message', 'missing')
-      return inbox.raw(message_json ?? toWire(message), to)
+      return inbox.addRaw(message_json ?? toWire(message), to)
     },
   ),
-  post(
+  definePost(
     'repeat',
     'Send a message of the user once more, as upstream is known to do',
     {
@@ -148,49 +154,49 @@ export const phoneRoutes: readonly PhoneRoute[] = [
     },
     ({ seq, how }, { inbox }) => inbox.repeat(seq, how),
   ),
-  post(
+  definePost(
     'bulk',
     'A backlog of many texts at once',
     {
       count: between(0, 1_000_000, 'how many (1000)', { default: 1000 }),
       text: Type.String({ description: '{n} becomes 1, 2, 3 …', default: 'message {n}' }),
-      ...fromTo,
+      ...senderArguments,
     },
-    ({ from, to, count, text }, { inbox }) => inbox.bulk(from, to, count, text),
+    ({ from, to, count, text }, { inbox }) => inbox.addMany(from, to, count, text),
   ),
-  get(
+  defineGet(
     'messages',
     'The conversations as the users see them, oldest first',
     {
-      user: word('only of this user'),
-      bot: word('only with this bot'),
+      user: textArgument('only of this user'),
+      bot: textArgument('only with this bot'),
       from: optional(oneOf(['bot', 'user'])),
-      after: number('seq to start after'),
-      before: number('seq to end before'),
-      limit: limit('at most so many, the newest (100)'),
+      after: countArgument('seq to start after'),
+      before: countArgument('seq to end before'),
+      limit: limitArgument('at most so many, the newest (100)'),
     },
     ({ from, ...which }, world) => {
-      if (which.user !== undefined) world.people.named(which.user, 'user')
-      const messages = seenMessages(world, which)
+      if (which.user !== undefined) world.people.getUser(which.user, 'user')
+      const messages = listMessageViews(world, which)
       return { messages: from ? messages.filter(message => message.from === from) : messages }
     },
   ),
-  get(
+  defineGet(
     'chat',
     'The conversation of one user as plain lines, oldest first',
     {
-      user: word('user id; default the first user'),
-      limit: limit('at most so many messages, the newest (100)'),
+      user: textArgument('user id; default the first user'),
+      limit: limitArgument('at most so many messages, the newest (100)'),
     },
-    (args, world) => chatText(world, args),
+    (args, world) => formatChat(world, args),
   ),
-  post(
+  definePost(
     'users',
     'A new user',
-    { name: word('shown name'), id: word('an id of your own') },
+    { name: textArgument('shown name'), id: textArgument('an id of your own') },
     (args, { people }) => people.addUser(args),
   ),
-  get('switches', 'How this WeChat behaves, and what each switch means', {}, (_args, { core }) => {
+  defineGet('switches', 'How this WeChat behaves, and what each switch means', {}, (_args, { core }) => {
     const current: Readonly<Record<string, unknown>> = core.switches
     const rows: [string, JsonSchema][] = Object.entries(Switches.properties)
     return Object.fromEntries(
@@ -210,18 +216,18 @@ export const phoneRoutes: readonly PhoneRoute[] = [
       return core.setSwitches(changes)
     },
   },
-  post(
+  definePost(
     'clock',
     "Move the world's time forward",
-    { advance_ms: number('milliseconds') },
+    { advance_ms: countArgument('milliseconds') },
     (args, { core }) => ({
       now: core.advance(args.advance_ms ?? 0),
     }),
   ),
-  get('stats', 'Counters: requests, polls, sends, uploads', {}, (_args, { core }) => core.stats),
+  defineGet('stats', 'Counters: requests, polls, sends, uploads', {}, (_args, { core }) => core.stats),
 ]
 
-function quoteIn(
+function readQuote(
   { quote: id, how, part }: { quote?: string; how?: (typeof quoteForms)[number]; part?: string },
   { core }: World,
 ): { ref_msg?: Fields } {
@@ -229,10 +235,10 @@ function quoteIn(
   return { ref_msg: quoteOf(core, id, how ?? (part ? 'partial' : core.switches.quote), part) }
 }
 
-const jsonBytesAtMost = 64 * 1024 * 1024
+const maxJsonBytes = 64 * 1024 * 1024
 
 /** The input of a call. */
-interface Asked {
+interface PhoneRequest {
   /** Arguments as they were sent. */
   readonly fields: Fields
   /** The raw request body, for media. */
@@ -247,11 +253,11 @@ interface Asked {
  * @throws SvcError `bad_json`, `payload_too_large`; `unsupported_media_type` for a form where a file is
  * expected
  */
-export async function readAsked(
+export async function readPhoneRequest(
   request: Request,
   { origin, searchParams }: URL,
   raw: boolean,
-): Promise<Asked> {
+): Promise<PhoneRequest> {
   const query: Fields = Object.fromEntries(searchParams)
   const body = request.body ?? []
   if (raw && request.headers.get('content-type')?.startsWith('multipart/'))
@@ -259,23 +265,23 @@ export async function readAsked(
       hint: 'With curl: --data-binary @FILE, in place of -F.',
     })
   if (raw || !request.body) return { fields: query, body, origin }
-  if (Number(request.headers.get('content-length') ?? 0) > jsonBytesAtMost) {
+  if (Number(request.headers.get('content-length') ?? 0) > maxJsonBytes) {
     throw new SvcError('payload_too_large', 'the body is larger than 64 MiB', {
       hint: 'A file is the body of POST /phone/media, as it is.',
     })
   }
   const text = await request.text()
-  return { fields: { ...query, ...(await parsed(text)) }, body: [], origin }
+  return { fields: { ...query, ...(await parseFields(text)) }, body: [], origin }
 }
 
-async function parsed(text: string): Promise<Fields> {
+async function parseFields(text: string): Promise<Fields> {
   if (!text.trim()) return {}
   // `curl -d` labels every body as a form; a body that begins with a brace is JSON.
   if (!/^\s*\{/.test(text)) return Object.fromEntries(new URLSearchParams(text.trim()))
   try {
-    return fieldsOf(fromWire(text))
+    return fieldsOf(parseWire(text))
   } catch (cause) {
-    throw await badJson('the body', text, cause)
+    throw await createBadJsonError('the body', text, cause)
   }
 }
 
@@ -283,5 +289,5 @@ async function parsed(text: string): Promise<Fields> {
  * Drops empty arguments. Unknown ones stay and are rejected later, such as the rest of a text that contains
  * `&`.
  */
-const filled = (args: Readonly<Record<string, unknown>>, fields: Fields): Fields =>
+const dropEmpty = (args: Readonly<Record<string, unknown>>, fields: Fields): Fields =>
   Object.fromEntries(Object.entries(fields).filter(([name, value]) => value !== '' || !(name in args)))

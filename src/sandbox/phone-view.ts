@@ -2,13 +2,13 @@
 import type { MediaKind } from '../model/message.ts'
 import { isObject } from '../platform/fields.ts'
 import type { Core } from './core.ts'
-import type { Login } from './logins.ts'
-import type { Piece } from './media.ts'
-import { type Fields, fieldsOf, fromWire, textOf } from './wire.ts'
+import type { SandboxLogin } from './logins.ts'
+import type { MediaPiece } from './media.ts'
+import { type Fields, fieldsOf, parseWire, textOf } from './wire.ts'
 import type { World } from './world.ts'
 
 /** An item as its user sees it. */
-export interface SeenItem {
+export interface ItemView {
   kind: 'text' | MediaKind | 'unknown'
   text?: string
   /** Id for GET /phone/media/{media_id}; absent if the CDN does not know the piece. */
@@ -21,7 +21,7 @@ export interface SeenItem {
 }
 
 /** A message as its user sees it. */
-export interface SeenMessage {
+export interface MessageView {
   seq: number
   message_id: string
   from: 'user' | 'bot'
@@ -29,7 +29,7 @@ export interface SeenMessage {
   bot_id: string
   /** Unix milliseconds. */
   at: number
-  items: SeenItem[]
+  items: ItemView[]
   quote?: { message_id?: string; text: string }
   /** False if WeChat accepted the message but its user does not see it; `why` gives the reason. */
   shown: boolean
@@ -43,10 +43,10 @@ const itemKinds: Record<number, MediaKind> = { 2: 'image', 3: 'voice', 4: 'file'
  * Returns the newest `limit` messages after `after` and before `before`, oldest first; only those of `user`
  * and `bot` if given.
  */
-export function seenMessages(
+export function listMessageViews(
   world: World,
   options: { user?: string; bot?: string; after?: number; before?: number; limit: number },
-): SeenMessage[] {
+): MessageView[] {
   const rows = world.core.db.all(
     `SELECT * FROM message WHERE ${options.user ? 'user_id = ?' : '? IS NULL'}
        AND ${options.bot ? 'bot_id = ?' : '? IS NULL'} AND seq > ? AND seq < ? ORDER BY seq DESC LIMIT ?`,
@@ -57,7 +57,7 @@ export function seenMessages(
     options.limit,
   )
   return rows.reverse().map(row => {
-    const message = messageIn(String(row.wire))
+    const message = parseMessage(String(row.wire))
     const items = itemsOf(message)
     const quote = items.map(item => fieldsOf(item.ref_msg)).find(ref => Object.keys(ref).length > 0)
     return {
@@ -67,8 +67,8 @@ export function seenMessages(
       user_id: String(row.user_id),
       bot_id: String(row.bot_id),
       at: Number(row.at),
-      items: items.map(item => seenItem(world, item)),
-      ...(quote && { quote: seenQuote(world.core, quote) }),
+      items: items.map(item => toItemView(world, item)),
+      ...(quote && { quote: toQuoteView(world.core, quote) }),
       shown: row.shown === 1,
       ...(row.note !== undefined && { why: String(row.note) }),
       ...(row.client_id !== undefined && { client_id: String(row.client_id) }),
@@ -76,28 +76,28 @@ export function seenMessages(
   })
 }
 
-function seenItem(world: World, item: Fields): SeenItem {
+function toItemView(world: World, item: Fields): ItemView {
   const text = fieldsOf(item.text_item).text
   if (typeof text === 'string') return { kind: 'text', text }
   const kind = itemKinds[Number(item.type)]
   if (!kind) return { kind: 'unknown' }
-  const piece = world.media.ofItem(item)
+  const piece = world.media.findForItem(item)
   const voice = fieldsOf(item.voice_item)
   return {
     kind,
     ...(piece && { media_id: piece.id, size: piece.raw_size }),
-    ...fileName(item, piece),
+    ...fileNameField(item, piece),
     ...(typeof voice.text === 'string' && { transcript: voice.text }),
     ...(typeof voice.playtime === 'number' && { playtime_ms: voice.playtime }),
   }
 }
 
-function fileName(item: Fields, piece: Piece | undefined): { file_name?: string } {
+function fileNameField(item: Fields, piece: MediaPiece | undefined): { file_name?: string } {
   const name = textOf(fieldsOf(item.file_item).file_name) || (piece?.name ?? '')
   return name ? { file_name: name } : {}
 }
 
-function seenQuote(core: Core, ref: Fields): { message_id?: string; text: string } {
+function toQuoteView(core: Core, ref: Fields): { message_id?: string; text: string } {
   const inside = fieldsOf(ref.message_item)
   const id = String(ref.svr_id ?? inside.msg_id ?? '')
   const partial = fieldsOf(ref.partial_text)
@@ -106,15 +106,15 @@ function seenQuote(core: Core, ref: Fields): { message_id?: string; text: string
     return { message_id: id, text: start === end ? start : `${start}…${end}` }
   }
   const row = id && core.db.get`SELECT wire FROM message WHERE message_id = ${id} LIMIT 1`
-  const item = row ? (itemsOf(messageIn(String(row.wire)))[0] ?? {}) : inside
+  const item = row ? (itemsOf(parseMessage(String(row.wire)))[0] ?? {}) : inside
   const text = textOf(fieldsOf(item.text_item).text) || `[${itemKinds[Number(item.type)] ?? 'message'}]`
   return { ...(id && { message_id: id }), text }
 }
 
 // Tests inject messages of any form through `raw`; what cannot be parsed shows as an empty message.
-function messageIn(wire: string): Fields {
+function parseMessage(wire: string): Fields {
   try {
-    return fieldsOf(fromWire(wire))
+    return fieldsOf(parseWire(wire))
   } catch {
     return {}
   }
@@ -127,7 +127,7 @@ const itemsOf = (message: Fields): Fields[] =>
  * Returns a QR login as the phone displays it. The phone's screen shows the verify code, so it is no secret
  * here.
  */
-export const seenLogin = (login: Login) => ({
+export const toLoginView = (login: SandboxLogin) => ({
   qrcode: login.qrcode,
   url: login.url,
   status: login.status,
@@ -142,14 +142,14 @@ export const seenLogin = (login: Login) => ({
  * Returns GET /phone/state: users with their bots and typing, QR codes (newest first), switches, time.
  * Contains no token.
  */
-export function seenState(world: World) {
+export function toStateView(world: World) {
   const { core, people, logins } = world
   const now = core.now()
-  const bots = people.bots()
+  const bots = people.listBots()
   return {
     now,
     ahead_ms: core.aheadMs,
-    users: people.users().map(user => ({
+    users: people.listUsers().map(user => ({
       id: user.id,
       name: user.name,
       bot_id: people.liveBotOf(user.id)?.id ?? null,
@@ -163,7 +163,7 @@ export function seenState(world: World) {
       })),
     })),
     bots: bots.map(bot => ({ id: bot.id, user_id: bot.user_id, live: bot.live, started: bot.started })),
-    logins: logins.list().map(seenLogin),
+    logins: logins.list().map(toLoginView),
     switches: core.switches,
   }
 }
@@ -175,21 +175,24 @@ export function seenState(world: World) {
  *
  * @throws SvcError `not_found` for an unknown user
  */
-export function chatText(world: World, options: { user?: string; limit: number }): string {
+export function formatChat(world: World, options: { user?: string; limit: number }): string {
   const { core, people } = world
-  const user = people.named(options.user, 'user')
-  const lines = seenMessages(world, { user: user.id, limit: options.limit }).flatMap(message => {
+  const user = people.getUser(options.user, 'user')
+  const lines = listMessageViews(world, { user: user.id, limit: options.limit }).flatMap(message => {
     const who = message.from === 'bot' ? 'bot' : user.name
-    return message.items.map(item => `${who}: ${quoted(message)}${spoken(item)}${hidden(message)}`)
+    return message.items.map(
+      item => `${who}: ${formatQuote(message)}${formatItem(item)}${formatHiddenNote(message)}`,
+    )
   })
   if (people.peersOf(user.id).some(peer => peer.typing_until > core.now())) lines.push('bot is typing …')
   return lines.map(line => `${line}\n`).join('')
 }
 
-const quoted = ({ quote }: SeenMessage) => (quote ? `[on “${quote.text}”] ` : '')
-const hidden = ({ shown, why }: SeenMessage) => (shown ? '' : ` (not shown${why ? `: ${why}` : ''})`)
+const formatQuote = ({ quote }: MessageView) => (quote ? `[on “${quote.text}”] ` : '')
+const formatHiddenNote = ({ shown, why }: MessageView) =>
+  shown ? '' : ` (not shown${why ? `: ${why}` : ''})`
 
-function spoken(item: SeenItem): string {
+function formatItem(item: ItemView): string {
   if (item.text !== undefined) return item.text
   const facts = [item.size === undefined ? '' : `${item.size} bytes`, item.transcript ?? '']
   return `[${[[item.kind, item.file_name].filter(Boolean).join(' '), ...facts].filter(Boolean).join(', ')}]`

@@ -5,12 +5,12 @@
 import { toString as qrToString } from 'qrcode'
 import { sniffType } from '../media/content-type.ts'
 import { isSvcError, SvcError } from '../model/error.ts'
-import type { Piece } from './media.ts'
+import type { MediaPiece } from './media.ts'
 import pageCss from './page/phone.css' with { type: 'text' }
 import pageHtml from './page/phone.html' with { type: 'text' }
 import pageJs from './page/phone.js' with { type: 'text' }
 import texts from './page/texts.json' with { type: 'json' }
-import { phoneRoutes, readAsked } from './phone-routes.ts'
+import { phoneRoutes, readPhoneRequest } from './phone-routes.ts'
 import type { World } from './world.ts'
 
 // Bun's types take every .html file for a bundle; `type: 'text'` imports it as text.
@@ -18,7 +18,7 @@ const htmlText = pageHtml as unknown as string
 const pingMs = 15_000
 const csp =
   "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' blob: data:; media-src 'self' blob:; connect-src 'self'; form-action 'none'; base-uri 'none'; frame-ancestors 'none'"
-const common = {
+const commonHeaders = {
   'x-content-type-options': 'nosniff',
   'referrer-policy': 'no-referrer',
   'cache-control': 'no-store',
@@ -28,20 +28,20 @@ const common = {
 export function createPhone(world: World): (request: Request, url: URL) => Promise<Response> {
   const page = (body: string, type: string) => () =>
     new Response(body, {
-      headers: { ...common, 'content-type': `${type}; charset=utf-8`, 'content-security-policy': csp },
+      headers: { ...commonHeaders, 'content-type': `${type}; charset=utf-8`, 'content-security-policy': csp },
     })
   const fixed = new Map<string, (request: Request) => Response>([
     ['/phone', page(htmlText, 'text/html')],
     ['/phone/phone.css', page(pageCss, 'text/css')],
     ['/phone/phone.js', page(pageJs, 'text/javascript')],
-    ['/phone/texts.json', () => json(texts)],
-    ['/phone/events', request => events(world, request)],
-    ['/phone/api', () => json({ calls: phoneRoutes.map(({ run: _run, ...route }) => route) })],
+    ['/phone/texts.json', () => toJsonResponse(texts)],
+    ['/phone/events', request => openEventStream(world, request)],
+    ['/phone/api', () => toJsonResponse({ calls: phoneRoutes.map(({ run: _run, ...route }) => route) })],
   ])
 
   return async (request, url) => {
     try {
-      refuseStrangers(request, url)
+      rejectForeignRequest(request, url)
       const path = url.pathname.replace(/(?<=.)\/$/, '')
       // HEAD is handled as GET; the server leaves the body out.
       const method = request.method === 'HEAD' ? 'GET' : request.method
@@ -52,7 +52,7 @@ export function createPhone(world: World): (request: Request, url: URL) => Promi
       const still = fixed.get(path)
       if (still && isGet) return still(request)
       const [, noun, id] = /^\/phone\/(media|qr)\/([^/]+)$/.exec(path) ?? []
-      if (id !== undefined && isGet) return await (noun === 'qr' ? showQr : showMedia)(world, id)
+      if (id !== undefined && isGet) return await (noun === 'qr' ? renderQr : serveMedia)(world, id)
       const routes = phoneRoutes.filter(route => route.path === path)
       const route = routes.find(route => route.method === method)
       if (!route) {
@@ -61,12 +61,12 @@ export function createPhone(world: World): (request: Request, url: URL) => Promi
         if (methods.length === 0) throw new SvcError('not_found', 'no such call')
         const error = new SvcError('method_not_allowed', `this call takes ${methods.join(' or ')}`)
         const allowed = methods.includes('GET') ? ['HEAD', ...methods] : methods
-        return failed(world, error, { allow: allowed.sort().join(', ') })
+        return toErrorResponse(world, error, { allow: allowed.sort().join(', ') })
       }
-      const answer = await route.run(await readAsked(request, url, path === '/phone/media'), world)
-      return typeof answer === 'string' ? page(answer, 'text/plain')() : json(answer)
+      const answer = await route.run(await readPhoneRequest(request, url, path === '/phone/media'), world)
+      return typeof answer === 'string' ? page(answer, 'text/plain')() : toJsonResponse(answer)
     } catch (error) {
-      return failed(world, error)
+      return toErrorResponse(world, error)
     }
   }
 }
@@ -75,7 +75,7 @@ export function createPhone(world: World): (request: Request, url: URL) => Promi
  * Rejects requests from web pages of other sites (DNS rebinding, forms), although the data are only
  * simulated.
  */
-function refuseStrangers(request: Request, url: URL): void {
+function rejectForeignRequest(request: Request, url: URL): void {
   const host = url.hostname
   const loopback =
     host === 'localhost' || host.endsWith('.localhost') || host === '[::1]' || /^127(\.\d+){3}$/.test(host)
@@ -96,8 +96,8 @@ function refuseStrangers(request: Request, url: URL): void {
  * Opens the server-sent events: `change` after each change, and a comment every 15 s to keep the connection
  * open.
  */
-function events({ core }: World, { method, signal }: Request): Response {
-  const headers = { ...common, 'content-type': 'text/event-stream' }
+function openEventStream({ core }: World, { method, signal }: Request): Response {
+  const headers = { ...commonHeaders, 'content-type': 'text/event-stream' }
   if (method === 'HEAD') return new Response(new ReadableStream(), { headers })
   const encoder = new TextEncoder()
   const gone = new AbortController()
@@ -122,22 +122,22 @@ function events({ core }: World, { method, signal }: Request): Response {
   return new Response(stream, { headers })
 }
 
-async function showQr(world: World, qrcode: string): Promise<Response> {
+async function renderQr(world: World, qrcode: string): Promise<Response> {
   const login = world.logins.get(qrcode)
   if (!login) throw new SvcError('not_found', 'no such QR code')
   const svg = await qrToString(login.url, { type: 'svg', margin: 1 })
-  return new Response(svg, { headers: { ...common, 'content-type': 'image/svg+xml' } })
+  return new Response(svg, { headers: { ...commonHeaders, 'content-type': 'image/svg+xml' } })
 }
 
-async function showMedia(world: World, id: string): Promise<Response> {
-  const piece = world.media.byId(id)
+async function serveMedia(world: World, id: string): Promise<Response> {
+  const piece = world.media.findById(id)
   if (!piece) throw new SvcError('not_found', 'no such media')
   const { type: found, rest } = await sniffType(world.media.open(piece))
   const type = /^(image|audio|video)\/(?!svg)/.test(found) ? found : 'application/octet-stream'
-  const name = encodeURIComponent(piece.name ?? nameFor(piece, type))
+  const name = encodeURIComponent(piece.name ?? mediaNameOf(piece, type))
   return new Response(rest, {
     headers: {
-      ...common,
+      ...commonHeaders,
       // A file that a sender calls HTML or SVG must not run here. Only bytes that are an image, audio or
       // video are displayed.
       'content-type': type,
@@ -147,22 +147,25 @@ async function showMedia(world: World, id: string): Promise<Response> {
   })
 }
 
-const nameFor = (piece: Piece, type: string) =>
+const mediaNameOf = (piece: MediaPiece, type: string) =>
   type === 'application/octet-stream' ? piece.kind : `${piece.kind}.${type.split('/')[1]}`
 
-const json = (value: unknown, status = 200, headers = {}) =>
+const toJsonResponse = (value: unknown, status = 200, headers = {}) =>
   new Response(`${JSON.stringify(value, null, 1)}\n`, {
     status,
-    headers: { ...common, ...headers, 'content-type': 'application/json' },
+    headers: { ...commonHeaders, ...headers, 'content-type': 'application/json' },
   })
 
-const everyCall = 'GET /phone/api lists every call with its arguments.'
+const callsHint = 'GET /phone/api lists every call with its arguments.'
 
-function failed({ core }: World, error: unknown, headers = {}): Response {
+function toErrorResponse({ core }: World, error: unknown, headers = {}): Response {
   if (isSvcError(error)) {
     const { code, message: detail, details, options, status } = error
-    return json({ code, detail, hint: options.hint ?? everyCall, details }, status, headers)
+    return toJsonResponse({ code, detail, hint: options.hint ?? callsHint, details }, status, headers)
   }
   core.log.error('phone call failed', { error })
-  return json({ code: 'internal', detail: 'the sandbox failed; its log says why', hint: 'Report it.' }, 500)
+  return toJsonResponse(
+    { code: 'internal', detail: 'the sandbox failed; its log says why', hint: 'Report it.' },
+    500,
+  )
 }

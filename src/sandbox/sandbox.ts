@@ -7,7 +7,7 @@ import { sandboxClockHeader } from '../ilink/wire.ts'
 import { SvcError } from '../model/error.ts'
 import { ensurePrivateDir, readText, removeQuietly, writeDurably } from '../platform/files.ts'
 import { type FileLock, openLock } from '../platform/lock.ts'
-import { reachable, serve } from '../platform/serve.ts'
+import { serve, toReachableUrl } from '../platform/serve.ts'
 import { createCdn } from './cdn.ts'
 import type { SandboxOptions } from './core.ts'
 import { createEmulator } from './emulator.ts'
@@ -70,12 +70,12 @@ async function openSandbox(options: SandboxOptions) {
 const addressFile = 'address'
 const lockFile = '.lock'
 /** How often, in milliseconds, to check whether the process that runs the sandbox is gone. */
-const lookEveryMs = 1000
+const lockCheckMs = 1000
 
 type Options = SandboxOptions & { host: string; port: number }
 
 /** A running simulated WeChat as its users reach it. */
-interface Used {
+interface SandboxHandle {
   url: string
   stop(): Promise<void>
 }
@@ -86,9 +86,9 @@ interface Used {
  * @throws SvcError `store_unavailable` if another process runs it; Error with `code` (EADDRINUSE and
  * others) if it cannot listen
  */
-export async function startSandbox(options: Options): Promise<Used & { world: World }> {
+export async function startSandbox(options: Options): Promise<SandboxHandle & { world: World }> {
   await using opened = new AsyncDisposableStack()
-  const lock = opened.use(await lockOf(options.dir))
+  const lock = opened.use(await openSandboxLock(options.dir))
   if (!(await lock.tryLock())) {
     throw new SvcError('store_unavailable', 'another process runs the sandbox of this directory', {
       hint: 'Use that one, stop it, or choose another folder with --base-path.',
@@ -120,7 +120,7 @@ async function listen(options: Options) {
     return server.stop(1000)
   })
   // URL by which this machine reaches it: the API's base URL, with `/c2c` the CDN, with `/phone` the phone.
-  const url = reachable(server.url)
+  const url = toReachableUrl(server.url)
   const address = join(options.dir, addressFile)
   await writeDurably(address, `${url}\n`)
   opened.defer(() => removeQuietly(address))
@@ -133,14 +133,14 @@ async function listen(options: Options) {
  * Uses the sandbox that another process runs for this folder, and runs it at the same address when that
  * process ends. Returns undefined if no process runs it.
  */
-export async function followSandbox(options: Options): Promise<Used | undefined> {
+export async function followSandbox(options: Options): Promise<SandboxHandle | undefined> {
   await using opened = new AsyncDisposableStack()
-  const lock = opened.use(await lockOf(options.dir))
-  const running = await addressOfHolder(lock, options.dir)
+  const lock = opened.use(await openSandboxLock(options.dir))
+  const running = await findHolder(lock, options.dir)
   if (!running) return undefined
   const ended = new AbortController()
   const port = Number(new URL(running.url).port)
-  const following = succeed({ ...options, port }, lock, ended.signal)
+  const following = takeOverWhenFree({ ...options, port }, lock, ended.signal)
   opened.defer(() => {
     ended.abort()
     return following
@@ -150,9 +150,9 @@ export async function followSandbox(options: Options): Promise<Used | undefined>
 }
 
 /** Runs the sandbox as soon as the lock is free, until the signal aborts. */
-async function succeed(options: Options, lock: FileLock, signal: AbortSignal): Promise<void> {
+async function takeOverWhenFree(options: Options, lock: FileLock, signal: AbortSignal): Promise<void> {
   let reported = false
-  for (; !signal.aborted; await options.clock.sleep(lookEveryMs, signal)) {
+  for (; !signal.aborted; await options.clock.sleep(lockCheckMs, signal)) {
     try {
       if (!(await lock.tryLock())) continue
       const { url, stop } = await listen(options)
@@ -168,23 +168,23 @@ async function succeed(options: Options, lock: FileLock, signal: AbortSignal): P
   }
 }
 
-async function lockOf(dir: string) {
+async function openSandboxLock(dir: string) {
   await ensurePrivateDir(dir)
   return await openLock(join(dir, lockFile))
 }
 
 /** Returns the sandbox that another process runs for this folder; undefined if none does. */
 export async function joinSandbox(dir: string): Promise<{ url: string } | undefined> {
-  await using lock = await lockOf(dir)
-  return await addressOfHolder(lock, dir)
+  await using lock = await openSandboxLock(dir)
+  return await findHolder(lock, dir)
 }
 
-async function addressOfHolder(lock: FileLock, dir: string): Promise<{ url: string } | undefined> {
+async function findHolder(lock: FileLock, dir: string): Promise<{ url: string } | undefined> {
   // A process writes its address shortly after it takes the lock.
   for (let tries = 0; tries < 100; tries++) {
     if (await lock.tryLock()) return undefined
     const url = (await readText(join(dir, addressFile)))?.trim()
-    if (url && (await answers(url))) return { url }
+    if (url && (await isAnswering(url))) return { url }
     await new Promise(resolve => setTimeout(resolve, 50))
   }
   throw new SvcError(
@@ -193,7 +193,7 @@ async function addressOfHolder(lock: FileLock, dir: string): Promise<{ url: stri
   )
 }
 
-async function answers(url: string): Promise<boolean> {
+async function isAnswering(url: string): Promise<boolean> {
   try {
     const response = await fetch(`${url}/phone/stats`, { signal: AbortSignal.timeout(2000) })
     await response.body?.cancel()

@@ -16,7 +16,7 @@ const quotedId = new RegExp(`${idKey}:"(\\d{1,20})"`, 'g')
  *
  * @throws SyntaxError
  */
-export const fromWire = (text: string): unknown => JSON.parse(text.replace(bareId, '"$1":"$2"'))
+export const parseWire = (text: string): unknown => JSON.parse(text.replace(bareId, '"$1":"$2"'))
 
 /** Formats a value as JSON text; ids that consist of digits become bare integers. */
 export const toWire = (value: unknown): string => JSON.stringify(value).replace(quotedId, '"$1":$2')

@@ -2,13 +2,13 @@
 import { join } from 'node:path'
 import { SvcError } from '../model/error.ts'
 import { ensurePrivateDir, errorCodeOf, makePrivate } from '../platform/files.ts'
-import { type Database, databaseError, formOf, openDatabase } from '../platform/sqlite.ts'
-import { unavailable } from '../platform/system-error.ts'
-import { type Between, Core, type SandboxOptions } from './core.ts'
-import { Inbox } from './inbox.ts'
-import { Logins } from './logins.ts'
-import { Media } from './media.ts'
-import { Outbox } from './outbox.ts'
+import { type Database, findDatabaseError, openDatabase, readSchemaVersion } from '../platform/sqlite.ts'
+import { storeErrorOf } from '../platform/system-error.ts'
+import { Core, type RequestInterceptor, type SandboxOptions } from './core.ts'
+import { SandboxInbox } from './inbox.ts'
+import { SandboxLogins } from './logins.ts'
+import { SandboxMedia } from './media.ts'
+import { SandboxOutbox } from './outbox.ts'
 import { People } from './people.ts'
 
 /** The opened parts of the simulated WeChat. */
@@ -23,20 +23,20 @@ export async function openWorld(options: SandboxOptions) {
   const db = await openWorldFile(options.dir)
   const core = new Core({ ...options, db })
   const people = new People(core)
-  const media = new Media(core)
-  const between: Between = options.between ?? ((_request, honest) => honest())
+  const media = new SandboxMedia(core)
+  const between: RequestInterceptor = options.intercept ?? ((_request, honest) => honest())
   await media.sweep()
-  people.firstUser()
+  people.ensureFirstUser()
   return {
     core,
     people,
     media,
     between,
-    logins: new Logins(core, people),
-    inbox: new Inbox(core, people),
-    outbox: new Outbox(core, people, media),
+    logins: new SandboxLogins(core, people),
+    inbox: new SandboxInbox(core, people),
+    outbox: new SandboxOutbox(core, people, media),
     close() {
-      core.bells.ringAll()
+      core.waiters.notifyAll()
       db.close()
     },
   }
@@ -94,8 +94,8 @@ async function openWorldFile(dir: string): Promise<Database> {
   try {
     return await openWorldAt(path)
   } catch (error) {
-    const why = unavailable(
-      await databaseError(path, error),
+    const why = storeErrorOf(
+      await findDatabaseError(path, error),
       `the sandbox's world in ${path} cannot be opened`,
     )
     if (!/^SQLITE_(CORRUPT|NOTADB)/.test(errorCodeOf(error) ?? '')) throw why
@@ -107,7 +107,7 @@ async function openWorldFile(dir: string): Promise<Database> {
 }
 
 async function openWorldAt(path: string): Promise<Database> {
-  if (((await formOf(path)) ?? 0) > schemaVersion) {
+  if (((await readSchemaVersion(path)) ?? 0) > schemaVersion) {
     throw new SvcError('store_unavailable', `the sandbox's world in ${path} was written by a newer svc`, {
       hint: 'Use that version or a newer one, or another data directory.',
     })

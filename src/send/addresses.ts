@@ -13,7 +13,7 @@ const linkEnd = /(?:[ \t]{1,8}(?:"[^"\n]{0,300}"|'[^'\n]{0,300}'))?[ \t]{0,8}\)/
  *
  * @param fits whether a span fits into one part
  */
-export function addressesOf(text: string, { start, end }: Span, fits: (span: Span) => boolean): Span[] {
+export function findAddresses(text: string, { start, end }: Span, fits: (span: Span) => boolean): Span[] {
   const found: Span[] = []
   /** Start of each open bracket of this line. `pair` is the last closed pair. */
   let open: number[] = []
@@ -34,7 +34,7 @@ export function addressesOf(text: string, { start, end }: Span, fits: (span: Spa
       const linked = text[paren] === '(' && pair?.end === paren ? pair.start : undefined
       const address = {
         start: at,
-        end: addressEnd(text, landmarks.lastIndex, end, pointed || linked !== undefined),
+        end: findAddressEnd(text, landmarks.lastIndex, end, pointed || linked !== undefined),
       }
       const link = { ...address }
       if (pointed && text[address.end] === '>') {
@@ -61,9 +61,9 @@ const foreignHost = /(?!\p{ASCII})[\p{L}\p{M}\p{N}.-]*/uy
 
 /**
  * Returns the end of an address whose beginning ends at `at`. Text may follow an address without a space,
- * so the first non-ASCII character ends it, as in WeChat, except inside brackets (`marked`).
+ * so the first non-ASCII character ends it, as in WeChat, except inside brackets (`withMarks`).
  */
-function addressEnd(text: string, at: number, textEnd: number, marked: boolean): number {
+function findAddressEnd(text: string, at: number, textEnd: number, marked: boolean): number {
   foreignHost.lastIndex = at
   let end = marked || !foreignHost.test(text) ? at : foreignHost.lastIndex
   const depth = { round: 0, square: 0 }

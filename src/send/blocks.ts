@@ -29,7 +29,7 @@ export interface Block extends Span {
 }
 
 /** Returns the number of UTF-8 bytes between two code units. */
-export type Bytes = (from: number, to: number) => number
+export type ByteCounter = (from: number, to: number) => number
 
 const encoder = new TextEncoder()
 const bytesOf = (text: string): number => encoder.encode(text).length
@@ -45,22 +45,27 @@ interface Line extends Span {
 }
 
 /** A block whose end is not known yet. */
-type Begun = Omit<Block, 'openingBytes' | 'closingBytes' | 'body'> & { body: Span }
-type OpenFence = Begun & { mark: string; quotes: number; column: number }
+type OpenBlock = Omit<Block, 'openingBytes' | 'closingBytes' | 'body'> & { body: Span }
+type OpenFence = OpenBlock & { mark: string; quotes: number; column: number }
 
 /**
  * Finds the fences and tables inside a span, in order. Leaves out blocks whose repeated lines would take
  * more than half of a part.
  */
-export function blocksOf(text: string, { start, end: textEnd }: Span, bytes: Bytes, limit: number): Block[] {
+export function findBlocks(
+  text: string,
+  { start, end: textEnd }: Span,
+  bytes: ByteCounter,
+  limit: number,
+): Block[] {
   const found: Block[] = []
   let fence: OpenFence | undefined
-  let table: Begun | undefined
+  let table: OpenBlock | undefined
   let above: Line | undefined
   /** Content column of the innermost list item, and the number of quote marks around it. */
   let [column, quotes] = [0, 0]
 
-  const add = ({ body, ...begun }: Begun) => {
+  const add = ({ body, ...begun }: OpenBlock) => {
     const openingBytes = bytesOf(begun.before) + 1
     const closingBytes = begun.after === '' ? 0 : bytesOf(begun.after) + 1
     const whole = { ...begun, openingBytes, closingBytes }
@@ -84,11 +89,11 @@ export function blocksOf(text: string, { start, end: textEnd }: Span, bytes: Byt
     const newline = text.indexOf('\n', from)
     const end = newline < 0 || newline > textEnd ? textEnd : newline
     if (fence) {
-      const line = lineAt(text, from, end, fence.quotes)
-      const mark = markAt(text, line)
+      const line = parseLine(text, from, end, fence.quotes)
+      const mark = fenceMarkAt(text, line)
       // A line with fewer quote marks is outside the quote, so it also ends the fence in it.
       if (line.quotes < fence.quotes) closeFence(from - 1, from - 1)
-      else if (mark && closes(text, line, mark, fence)) {
+      else if (mark && closesFence(text, line, mark, fence)) {
         closeFence(line.at + mark.length, from - 1)
         above = undefined
         from = end + 1
@@ -96,17 +101,17 @@ export function blocksOf(text: string, { start, end: textEnd }: Span, bytes: Byt
       }
     }
     if (!fence) {
-      const line = lineAt(text, from, end)
+      const line = parseLine(text, from, end)
       const isBlank = line.at >= end
       if (line.quotes !== quotes) [column, quotes] = [0, line.quotes]
       if (line.item !== undefined) column = line.item
       else if (!isBlank && !above) column = Math.min(column, line.indent)
       const isCode = line.item === undefined && line.indent > column + 3
-      const mark = isCode ? undefined : markAt(text, line)
-      if (mark || isBlank || line.quotes !== above?.quotes || beginsOther(text, line)) closeTable()
-      if (mark) fence = fenceAt(text, line, mark, column)
+      const mark = isCode ? undefined : fenceMarkAt(text, line)
+      if (mark || isBlank || line.quotes !== above?.quotes || endsTable(text, line)) closeTable()
+      if (mark) fence = createFence(text, line, mark, column)
       else if (table) table.end = table.body.end = line.at + contentOf(text, line).length
-      else if (above && !isCode) table = tableAt(text, above, line)
+      else if (above && !isCode) table = parseTable(text, above, line)
       above = isBlank || isCode || mark ? undefined : line
     }
     from = end + 1
@@ -121,7 +126,7 @@ export function blocksOf(text: string, { start, end: textEnd }: Span, bytes: Byt
  *
  * @param most maximum of quote marks inside a fence; further ones are code
  */
-function lineAt(text: string, start: number, end: number, most?: number): Line {
+function parseLine(text: string, start: number, end: number, most?: number): Line {
   let [at, quotes, column] = [start, 0, 0]
   let item: number | undefined
   for (let isItem = false; ; ) {
@@ -162,10 +167,10 @@ const leadOf = (text: string, { start, at }: Line): string => text.slice(start, 
 const contentOf = (text: string, { at, end }: Line): string => text.slice(at, end).trimEnd()
 
 /** Returns the part of a lead to repeat before the rest of a cut line: quote marks, and nothing else. */
-const quoteLead = (lead: string): string => (lead.includes('>') ? lead : '')
+const quoteMarksOf = (lead: string): string => (lead.includes('>') ? lead : '')
 
 /** Returns the fence mark that the line begins with. */
-function markAt(text: string, { at, end }: Line): string | undefined {
+function fenceMarkAt(text: string, { at, end }: Line): string | undefined {
   const character = text[at]
   if (at >= end || (character !== '`' && character !== '~')) return undefined
   let after = at
@@ -176,7 +181,7 @@ function markAt(text: string, { at, end }: Line): string | undefined {
   return text.slice(at, after)
 }
 
-function fenceAt(text: string, line: Line, mark: string, column: number): OpenFence {
+function createFence(text: string, line: Line, mark: string, column: number): OpenFence {
   const { start, end, quotes } = line
   const lead = leadOf(text, line)
   return {
@@ -184,7 +189,7 @@ function fenceAt(text: string, line: Line, mark: string, column: number): OpenFe
     start,
     before: lead + contentOf(text, line),
     after: lead + mark,
-    lead: quoteLead(lead),
+    lead: quoteMarksOf(lead),
     end,
     body: { start: end, end },
     mark,
@@ -193,20 +198,20 @@ function fenceAt(text: string, line: Line, mark: string, column: number): OpenFe
   }
 }
 
-const closes = (text: string, line: Line, mark: string, fence: OpenFence) =>
+const closesFence = (text: string, line: Line, mark: string, fence: OpenFence) =>
   mark.startsWith(fence.mark) && line.indent <= fence.column + 3 && contentOf(text, line) === mark
 
 /** Returns whether a line that is not blank ends a table. */
-const beginsOther = (text: string, line: Line) =>
+const endsTable = (text: string, line: Line) =>
   line.item !== undefined || /^(?:#{1,6}[ \t]|([-*_])(?:[ \t]*\1){2}[ \t\r]*$)/.test(contentOf(text, line))
 
 /**
  * Returns the table that begins with these two lines; undefined if they are not a header and a separator.
  */
-function tableAt(text: string, header: Line, separator: Line): Begun | undefined {
+function parseTable(text: string, header: Line, separator: Line): OpenBlock | undefined {
   if (separator.quotes !== header.quotes || separator.item !== undefined) return undefined
-  const columns = columnsOf(contentOf(text, separator))
-  if (columns === 0 || cellsOf(contentOf(text, header)) !== columns) return undefined
+  const columns = countColumns(contentOf(text, separator))
+  if (columns === 0 || countCells(contentOf(text, header)) !== columns) return undefined
   const lead = leadOf(text, header)
   const end = separator.end
   const rule = text.slice(separator.start, separator.at) + contentOf(text, separator)
@@ -216,20 +221,20 @@ function tableAt(text: string, header: Line, separator: Line): Begun | undefined
     end,
     before: `${lead}${contentOf(text, header)}\n${rule}`,
     after: '',
-    lead: quoteLead(lead),
+    lead: quoteMarksOf(lead),
     body: { start: end, end },
   }
 }
 
 /** Returns the columns of a separator row like `|:--|--:|`; 0 for any other line. */
-function columnsOf(row: string): number {
+function countColumns(row: string): number {
   if (!/^[|:\- \t]*$/.test(row) || !row.includes('|')) return 0
   const cells = row.replace(/^\|/, '').replace(/\|$/, '').split('|')
   return cells.every(cell => /^:?-+:?$/.test(cell.trim())) ? cells.length : 0
 }
 
 /** Counts the cells of a row. An escaped pipe is text. */
-function cellsOf(row: string): number {
+function countCells(row: string): number {
   let pipes = 0
   let last = -1
   for (let at = 0; at < row.length; at++) {

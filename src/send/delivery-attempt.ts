@@ -1,19 +1,26 @@
 /** Sends one message: begins it (durable), hands it to WeChat, and stores the result (settles it). */
 import type { Upstream } from '../ilink/api.ts'
-import { mediaItem, outgoingMessage } from '../ilink/encode.ts'
+import { createMediaItem, createOutgoingMessage } from '../ilink/encode.ts'
 import type { WireItem } from '../ilink/wire.ts'
 import type { SendRules } from '../model/admission.ts'
 import type { SvcError } from '../model/error.ts'
 import type { BotInfo } from '../model/session.ts'
 import type { Runtime } from '../platform/runtime.ts'
 import type { SentMessage } from '../storage/messages.ts'
-import type { Began, Begun, Entry, Lane, SendMode, Settlement } from '../storage/outbox.ts'
+import type {
+  BeginResult,
+  BegunMessage,
+  OutboxLane,
+  SendMode,
+  Settlement,
+  StoredEntry,
+} from '../storage/outbox.ts'
 import type { State } from '../storage/state.ts'
 import type { Store } from '../storage/store.ts'
-import { type DeliveryResult, deliver, rowOf } from './delivery.ts'
-import type { Caller, MediaFiles, StagedFile } from './media-files.ts'
+import { type DeliveryResult, deliver, sentRowOf } from './delivery.ts'
+import type { MediaFiles, SendCaller, StagedFile } from './media-files.ts'
 import { Muting, type MutingPorts } from './muting.ts'
-import { endReasonOf, notTried, stopped } from './problems.ts'
+import { endReasonOf, notTriedError, stoppedError } from './problems.ts'
 
 /** Asks getupdates whether a token still works after another endpoint refused it with -14. */
 export interface TokenCheck {
@@ -23,8 +30,8 @@ export interface TokenCheck {
    * @throws SvcError `session_expired`; `upstream_error` with the refusal as its cause; any other error
    *   of `work`
    */
-  settled<T>(session: string, bot: BotInfo, work: () => Promise<T>): Promise<T>
-  doubt(session: string, bot: BotInfo): Promise<unknown>
+  runChecked<T>(session: string, bot: BotInfo, work: () => Promise<T>): Promise<T>
+  checkAfterRefusal(session: string, bot: BotInfo): Promise<unknown>
 }
 
 export interface SendPorts {
@@ -37,15 +44,15 @@ export interface SendPorts {
 }
 
 /** A message that has begun: from now on it may have reached the user. */
-export interface Started {
-  begun: Begun
+export interface StartedMessage {
+  begun: BegunMessage
   /** The row for the message log. */
   row: SentMessage
 }
 
 /** One message of an entry: which of its parts, from which bot, as which item. */
-export interface Attempt {
-  to: Pick<Lane, 'session' | 'user'>
+export interface MessageAttempt {
+  to: Pick<OutboxLane, 'session' | 'user'>
   bot: BotInfo
   parts: readonly number[]
   item: WireItem
@@ -56,15 +63,15 @@ export interface Attempt {
   /** Ends the wait for a slot. A message that has begun but is not handed over yet is not sent. */
   signal: AbortSignal
   /** Present if the message began in the commit that enqueued it. */
-  started?: Started | undefined
+  started?: StartedMessage | undefined
 }
 
-export type Attempted =
+export type AttemptResult =
   /** `entries`: the entries of its parts after it settled; undefined if the store failed. */
-  | { go: 'sent'; result: DeliveryResult; entries: readonly Entry[] | undefined }
+  | { go: 'sent'; result: DeliveryResult; entries: readonly StoredEntry[] | undefined }
   /** The signal aborted before the message began. */
   | { go: 'stopped' }
-  | Extract<Began, { go: 'gone' | 'no' }>
+  | Extract<BeginResult, { go: 'gone' | 'no' }>
 
 /** Returns the bot that sends for a session; undefined while the session is logged out. */
 export async function botOf({ sessions }: SendPorts['state'], session: string): Promise<BotInfo | undefined> {
@@ -78,7 +85,7 @@ export class DeliveryAttempts {
   readonly #runtime: Runtime
   readonly #muting: Muting
   /** Aborts requests under way. */
-  readonly #cut = new AbortController()
+  readonly #abortAll = new AbortController()
 
   constructor(ports: SendPorts, runtime: Runtime) {
     this.#ports = ports
@@ -87,46 +94,46 @@ export class DeliveryAttempts {
   }
 
   /** Aborts requests under way, for good. The status of their messages becomes unknown. */
-  cut(reason: SvcError): void {
-    this.#cut.abort(reason)
+  abortRequests(reason: SvcError): void {
+    this.#abortAll.abort(reason)
   }
 
   /** Resolves when the muting of accounts is recorded. */
-  get noted(): Promise<void> {
-    return this.#muting.noted
+  get pendingNotes(): Promise<void> {
+    return this.#muting.pendingNotes
   }
 
   /**
    * Uploads a file for a user.
    *
    * @returns its item
-   * @throws as `MediaFiles.upload` and `TokenCheck.settled`
+   * @throws as `MediaFiles.upload` and `TokenCheck.runChecked`
    */
   async upload(
-    { session, user }: Attempt['to'],
+    { session, user }: MessageAttempt['to'],
     bot: BotInfo,
     file: StagedFile,
-    { signal, progress }: Pick<Caller, 'signal' | 'progress'>,
+    { signal, progress }: Pick<SendCaller, 'signal' | 'progress'>,
   ): Promise<WireItem> {
     const { check, media, upstream } = this.#ports
     const upload = () => media.upload(upstream.account(bot), user, file, signal, progress)
     try {
-      const item = mediaItem(await check.settled(session, bot, upload))
-      this.#muting.uploaded(session, bot, user)
+      const item = createMediaItem(await check.runChecked(session, bot, upload))
+      this.#muting.noteUpload(session, bot, user)
       return item
     } catch (error) {
-      this.#muting.uploaded(session, bot, user, error)
+      this.#muting.noteUpload(session, bot, user, error)
       throw error
     }
   }
 
   /** Begins a message once the pace allows it, hands it over and settles it. */
-  async send(message: Attempt): Promise<Attempted> {
+  async send(message: MessageAttempt): Promise<AttemptResult> {
     const { signal } = message
     const started = message.started ?? (await this.#begin(message))
     if ('go' in started) return started
     const result: DeliveryResult = signal.aborted
-      ? { status: 'refused', spent: false, unseen: true, error: stopped(signal) }
+      ? { status: 'refused', spent: false, unseen: true, error: stoppedError(signal) }
       : await this.#deliver(message, started)
     return { go: 'sent', result, entries: await this.#settle(message, started, result) }
   }
@@ -137,11 +144,11 @@ export class DeliveryAttempts {
     parts,
     item,
     signal,
-  }: Attempt): Promise<Started | Exclude<Attempted, { go: 'sent' }>> {
+  }: MessageAttempt): Promise<StartedMessage | Exclude<AttemptResult, { go: 'sent' }>> {
     const { clock } = this.#runtime
     const { rules, store } = this.#ports
     while (!signal.aborted) {
-      const row = rowOf(to.user, item, clock.now())
+      const row = sentRowOf(to.user, item, clock.now())
       const began = await store.outbox.begin(parts, bot.bot_id, rules, row)
       if (began.go === 'begun') return { begun: began.begun, row }
       if (began.go !== 'later') return began
@@ -151,17 +158,17 @@ export class DeliveryAttempts {
   }
 
   async #deliver(
-    { to: { session, user }, bot, item }: Attempt,
-    { begun, row }: Started,
+    { to: { session, user }, bot, item }: MessageAttempt,
+    { begun, row }: StartedMessage,
   ): Promise<DeliveryResult> {
     const { clock, log } = this.#runtime
     const { account, api } = this.#ports.upstream
     const { check, rules } = this.#ports
     const clientId = row.client_id
-    const wire = outgoingMessage({ to: user, item, clientId, contextToken: begun.token })
+    const wire = createOutgoingMessage({ to: user, item, clientId, contextToken: begun.token })
     // Goes on when the caller leaves: after half a request nobody can tell whether the message arrived.
     const post = () =>
-      check.settled(session, bot, () => api.sendMessage(account(bot), wire, this.#cut.signal))
+      check.runChecked(session, bot, () => api.sendMessage(account(bot), wire, this.#abortAll.signal))
     const result = await deliver(post, user, begun, { rules, now: () => clock.now() })
     const { error, status } = result
     // The log is for people; the caller gets the result.
@@ -169,7 +176,7 @@ export class DeliveryAttempts {
     return result
   }
 
-  async #settle(message: Attempt, { begun, row }: Started, result: DeliveryResult) {
+  async #settle(message: MessageAttempt, { begun, row }: StartedMessage, result: DeliveryResult) {
     const { bus, log } = this.#runtime
     const { media, store } = this.#ports
     const { bot, to } = message
@@ -180,8 +187,8 @@ export class DeliveryAttempts {
       const hold = isTaken && begun.hold ? null : settlement.hold
       const { entries, files } = await store.outbox.settle(begun, { ...settlement, hold })
       const parts = entries.flatMap(({ parts }) => parts)
-      bus.tell('handedOver', settlement.status, parts.find(({ id }) => begun.parts.includes(id))?.msg_type)
-      if (isTaken) this.#muting.handedOver({ session: to.session, bot, at: row.timestamp }, status)
+      bus.notify('handedOver', settlement.status, parts.find(({ id }) => begun.parts.includes(id))?.msg_type)
+      if (isTaken) this.#muting.noteMessage({ session: to.session, bot, at: row.timestamp }, status)
       if (files.length > 0) await media.kept.discard(files)
       return entries
     } catch (error) {
@@ -204,7 +211,7 @@ function settlementOf(mode: SendMode, result: DeliveryResult): Settlement {
     error: error && endReasonOf(error),
     spent,
     unseen,
-    rest: isLast && error ? endReasonOf(notTried(error)) : undefined,
+    rest: isLast && error ? endReasonOf(notTriedError(error)) : undefined,
     hold: (mode === 'queue' ? pause : undefined) ?? result.hold,
   }
 }

@@ -3,15 +3,21 @@
  * a clear answer stays unknown: repeating it could send the message twice.
  */
 
-import { newClientId, outgoingMessage } from '../ilink/encode.ts'
+import { createClientId, createOutgoingMessage } from '../ilink/encode.ts'
 import { textOf } from '../ilink/fields.ts'
 import { type ILinkError, isILinkError } from '../ilink/http.ts'
 import type { WireItem } from '../ilink/wire.ts'
-import { afterRefusal, causeOfRefusal, type Hold, type SendRules, untilWritten } from '../model/admission.ts'
+import {
+  causeOfRefusal,
+  type Hold,
+  holdAfterRefusal,
+  holdUntilWritten,
+  type SendRules,
+} from '../model/admission.ts'
 import { isSvcError, SvcError } from '../model/error.ts'
 import type { SentMessage } from '../storage/messages.ts'
-import type { Begun } from '../storage/outbox.ts'
-import { neverWrote, refusal, throttled } from './problems.ts'
+import type { BegunMessage } from '../storage/outbox.ts'
+import { neverWroteError, refusalError, throttledError } from './problems.ts'
 
 /** The result of one message. */
 export interface DeliveryResult {
@@ -31,19 +37,24 @@ export interface DeliveryResult {
 }
 
 /** Returns the log row of a message: the message as sent, without the context token. */
-export const rowOf = (to: string, item: WireItem, now: number, clientId = newClientId(now)): SentMessage => ({
+export const sentRowOf = (
+  to: string,
+  item: WireItem,
+  now: number,
+  clientId = createClientId(now),
+): SentMessage => ({
   client_id: clientId,
   to_user: to,
   timestamp: now,
-  raw: JSON.stringify(outgoingMessage({ to, item, clientId })),
-  ...described(item),
+  raw: JSON.stringify(createOutgoingMessage({ to, item, clientId })),
+  ...describeItem(item),
 })
 
 /** Hands a message over by calling `post`. Never throws for errors of WeChat or the network. */
 export async function deliver(
   post: () => Promise<{ message_id?: string }>,
   to: string,
-  begun: Begun,
+  begun: BegunMessage,
   { rules, now }: { rules: SendRules; now(): number },
 ): Promise<DeliveryResult> {
   try {
@@ -55,18 +66,18 @@ export async function deliver(
     if (!isILinkError(error)) {
       // The token check turns a -14 into one of these errors.
       const isTokenRefused = isSvcError(error, 'session_expired') || isSvcError(error, 'upstream_error')
-      if (!isTokenRefused) return unclear(error)
+      if (!isTokenRefused) return unclearResult(error)
       const facts = { now: now(), receivedAt: begun.counter.received_at }
       return {
         status: 'refused',
         spent: false,
         error,
         // It often heals with the user's next message (protocol notes 5.4).
-        ...(isRefusedAlone(error) && { pause: untilWritten(facts) }),
+        ...(isRefusedAlone(error) && { pause: holdUntilWritten(facts) }),
       }
     }
-    if (error.kind === 'refused') return refused(error, to, begun, rules, now())
-    if (!error.facts.neverSent) return unclear(error)
+    if (error.kind === 'refused') return toRefusedResult(error, to, begun, rules, now())
+    if (!error.facts.neverSent) return unclearResult(error)
     return {
       status: 'refused',
       spent: false,
@@ -81,7 +92,7 @@ export const isRefusedAlone = (error: unknown): boolean =>
   error instanceof SvcError && isILinkError(error.cause, 'expired')
 
 /** The result of a request without a clear answer. */
-const unclear = (cause: unknown): DeliveryResult => ({
+const unclearResult = (cause: unknown): DeliveryResult => ({
   status: 'unknown',
   spent: true,
   error: new SvcError(
@@ -91,10 +102,10 @@ const unclear = (cause: unknown): DeliveryResult => ({
   ),
 })
 
-function refused(
+function toRefusedResult(
   error: ILinkError,
   to: string,
-  { counter, hold, tries }: Begun,
+  { counter, hold, tries }: BegunMessage,
   rules: SendRules,
   now: number,
 ): DeliveryResult {
@@ -106,7 +117,7 @@ function refused(
     return { status: 'refused', spent: false, error: unknown, giveUp: true }
   }
   const facts = { now, receivedAt: counter.received_at, used: counter.used, hold }
-  const next = afterRefusal(facts, tries)
+  const next = holdAfterRefusal(facts, tries)
   const refusedResult = (error: SvcError, more?: Partial<DeliveryResult>): DeliveryResult => ({
     status: 'refused',
     spent: true,
@@ -114,25 +125,27 @@ function refused(
     ...more,
   })
   if (ret !== -2 && errcode !== -2) {
-    const otherRefusal = refusal('upstream_error', 'WeChat refused the message', error)
+    const otherRefusal = refusalError('upstream_error', 'WeChat refused the message', error)
     return refusedResult(otherRefusal, { giveUp: next.giveUp, pause: next.hold })
   }
   switch (causeOfRefusal(facts, rules)) {
     case 'window':
-      return refusedResult(refusal('window_closed', 'the window is shut: WeChat refused the message', error))
+      return refusedResult(
+        refusalError('window_closed', 'the window is shut: WeChat refused the message', error),
+      )
     case 'quota':
       return refusedResult(
-        refusal('quota_exhausted', 'the answers are used up: WeChat refused the message', error),
+        refusalError('quota_exhausted', 'the answers are used up: WeChat refused the message', error),
       )
     case 'never_wrote':
-      return refusedResult(neverWrote(error), next)
+      return refusedResult(neverWroteError(error), next)
     case 'unexplained':
-      return refusedResult(throttled(next.hold.until - now, error), next)
+      return refusedResult(throttledError(next.hold.until - now, error), next)
   }
 }
 
 /** Returns the log columns that describe one item. */
-function described(item: WireItem): Pick<SentMessage, 'msg_type' | 'text'> {
+function describeItem(item: WireItem): Pick<SentMessage, 'msg_type' | 'text'> {
   if (item.text_item) return { msg_type: 'TEXT', text: item.text_item.text ?? '' }
   const msg_type = item.image_item ? 'IMAGE' : item.video_item ? 'VIDEO' : 'FILE'
   return { msg_type, text: textOf(item.file_item?.file_name) ?? '' }

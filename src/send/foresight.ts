@@ -3,12 +3,12 @@
  */
 import type { Waiting } from '../model/message.ts'
 import type { BotInfo } from '../model/session.ts'
-import type { Entry, Lane, WaitingLane } from '../storage/outbox.ts'
+import type { OutboxLane, StoredEntry, WaitingLane } from '../storage/outbox.ts'
 import type { Store } from '../storage/store.ts'
 import { botOf, type SendPorts } from './delivery-attempt.ts'
 
 /** A longer pause was set by a clock that has been set back since; it is ignored. */
-const longestPauseMs = 10 * 60_000
+const maxPauseMs = 10 * 60_000
 
 /**
  * Returns for each of these entries of mode `queue` what it waits for; an empty object for an ended one.
@@ -16,11 +16,11 @@ const longestPauseMs = 10 * 60_000
  */
 export async function explainWaits(
   { rules, state, store }: Pick<SendPorts, 'rules' | 'state'> & { store: Pick<Store, 'outbox'> },
-  entries: readonly Entry[],
+  entries: readonly StoredEntry[],
   now: number,
 ): Promise<Waiting[]> {
   const ids = entries.flatMap(({ parts }) => parts.find(({ status }) => status === 'queued')?.lane ?? [])
-  const { lanes } = await store.outbox.waiting(rules, { ids: [...new Set(ids)] })
+  const { lanes } = await store.outbox.listWaiting(rules, { ids: [...new Set(ids)] })
   const bots = new Map<string, BotInfo | undefined>()
   for (const { session } of lanes) if (!bots.has(session)) bots.set(session, await botOf(state, session))
   const known = new Map(lanes.map(lane => [lane.id, lane]))
@@ -48,5 +48,5 @@ function explainWait(lane: WaitingLane, own: number | undefined, now: number): W
 }
 
 /** Returns whether a lane pauses after a connection or upload error. */
-export const isPaused = ({ not_before }: Lane, now: number): boolean =>
-  not_before > now && not_before - now <= longestPauseMs
+export const isPaused = ({ not_before }: OutboxLane, now: number): boolean =>
+  not_before > now && not_before - now <= maxPauseMs

@@ -1,21 +1,21 @@
 /** Queues the sends of this process to one user: one at a time, in order of arrival. */
 import type { Clock } from '../platform/clock.ts'
-import { following } from '../platform/signals.ts'
-import { behind, stopped } from './problems.ts'
+import { followSignal } from '../platform/signals.ts'
+import { busyError, stoppedError } from './problems.ts'
 
 /**
  * Extra time for the sends ahead, beyond what the pace predicts. A request without an answer takes 15 s.
  */
-const hangMs = 15_000
+const maxHangMs = 15_000
 
-export interface Line {
+export interface LinePlace {
   /** Whether nobody was ahead. */
   readonly isFirst: boolean
   /** Resolves when all sends ahead are done. */
   readonly ahead: Promise<void>
 }
 
-export class Lines {
+export class SendLines {
   readonly #clock: Clock
   /** By session and user: resolves when the last send in the line is done. */
   readonly #lines = new Map<string, Promise<void>>()
@@ -25,7 +25,7 @@ export class Lines {
   }
 
   /** Takes a place in the line of sends to a user. Dispose it to let the next one go. */
-  line(session: string, user: string): Line & Disposable {
+  join(session: string, user: string): LinePlace & Disposable {
     const key = `${session}\n${user}`
     const before = this.#lines.get(key)
     const ahead = before ?? Promise.resolve()
@@ -45,14 +45,14 @@ export class Lines {
    * @throws SvcError `rate_limited` (`why: 'busy'`) if they take longer than `patienceMs` plus one
    *   request; the signal's reason
    */
-  async turn(ahead: Promise<void>, patienceMs: number, signal: AbortSignal): Promise<void> {
+  async waitInLine(ahead: Promise<void>, patienceMs: number, signal: AbortSignal): Promise<void> {
     const ended = new AbortController()
-    const leave = following(signal, ended)
-    const sleeping = this.#clock.sleep(patienceMs + hangMs, ended.signal)
+    const leave = followSignal(signal, ended)
+    const sleeping = this.#clock.sleep(patienceMs + maxHangMs, ended.signal)
     const isFree = await Promise.race([ahead.then(() => true), sleeping.then(() => false)])
     ended.abort()
     leave()
-    if (signal.aborted) throw stopped(signal)
-    if (!isFree) throw behind()
+    if (signal.aborted) throw stoppedError(signal)
+    if (!isFree) throw busyError()
   }
 }

@@ -7,7 +7,7 @@ import type { MediaContent, MediaKind } from '../model/message.ts'
 import type { KeptFile } from '../storage/outbox.ts'
 
 /** The part of a call that a send needs: who calls, and how to abort or report progress. */
-export type Caller = Pick<Call, 'by' | 'signal' | 'local' | 'progress'>
+export type SendCaller = Pick<Call, 'by' | 'signal' | 'local' | 'progress'>
 
 /** A media source that is ready on this machine: a readable file of known size and digest. */
 export interface StagedFile extends SteadyFile {
@@ -22,8 +22,8 @@ export interface StagedFile extends SteadyFile {
 export interface MediaFiles {
   readonly sources: {
     /** Checks a local source, as far as that is free of cost. @throws SvcError as `stage` */
-    look(content: MediaContent, caller: Caller): Promise<void>
-    stage(content: MediaContent, caller: Caller): Promise<StagedFile>
+    look(content: MediaContent, caller: SendCaller): Promise<void>
+    stage(content: MediaContent, caller: SendCaller): Promise<StagedFile>
   }
   /** Files that wait together with their messages. */
   readonly kept: {
@@ -39,6 +39,6 @@ export interface MediaFiles {
     to: string,
     file: StagedFile,
     signal: AbortSignal,
-    progress?: Caller['progress'],
+    progress?: SendCaller['progress'],
   ): Promise<UploadedMedia>
 }

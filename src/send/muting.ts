@@ -13,11 +13,11 @@ import type { DeliveryResult } from './delivery.ts'
 
 export interface MutingPorts {
   state: { sessions: Pick<PolledSessions, 'get' | 'mark'> }
-  store: { log: Pick<MessageLog, 'history'> }
+  store: { log: Pick<MessageLog, 'search'> }
 }
 
 /** Whose message was handed over, and its `timestamp` in Unix ms. */
-export interface Handed {
+export interface HandedMessage {
   session: string
   bot: BotInfo
   at: number
@@ -25,18 +25,18 @@ export interface Handed {
 
 const notMuted: Marks = { muted_at: undefined, muted_because: undefined }
 /** Refused uploads that are further apart than this are independent. */
-const refusedWithinMs = 24 * 60 * 60_000
+const refusalSpanMs = 24 * 60 * 60_000
 /** Number of newest messages to check. */
-const lookedAt = 50
+const maxCheckedMessages = 50
 
 /** Returns whether WeChat took the message. */
-const isTaken = ({ status }: StoredMessage): boolean => status === 'accepted' || status === 'suspect'
+const wasTaken = ({ status }: StoredMessage): boolean => status === 'accepted' || status === 'suspect'
 
 export class Muting {
   readonly #ports: MutingPorts
   readonly #runtime: Runtime
   /** Pending notes, in order: each is judged with the result of the earlier ones. */
-  #noted: Promise<void> = Promise.resolve()
+  #pendingNotes: Promise<void> = Promise.resolve()
 
   constructor(ports: MutingPorts, runtime: Runtime) {
     this.#ports = ports
@@ -47,13 +47,13 @@ export class Muting {
    * Resolves when all notes are written. A send does not wait for it, because another process may hold the
    * lock of the file.
    */
-  get noted(): Promise<void> {
-    return this.#noted
+  get pendingNotes(): Promise<void> {
+    return this.#pendingNotes
   }
 
   /** Notes the stored result of a message. */
-  handedOver({ session, bot, at }: Handed, status: DeliveryResult['status']): void {
-    this.#note(session, bot, async now => {
+  noteMessage({ session, bot, at }: HandedMessage, status: DeliveryResult['status']): void {
+    this.#queueNote(session, bot, async now => {
       if (status === 'accepted') {
         const isOver = now.muted_because === 'no_ids'
         if (now.ids_at !== undefined && !isOver) return undefined
@@ -61,23 +61,23 @@ export class Muting {
       }
       if (status !== 'suspect' || now.ids_at === undefined || now.muted_at !== undefined) return undefined
       // Up to this message; later messages are judged on their own.
-      const { rows } = await this.#ports.store.log.history({
+      const { rows } = await this.#ports.store.log.search({
         session,
         direction: 'sent',
         until: at + 1,
-        limit: lookedAt,
+        limit: maxCheckedMessages,
         offset: 0,
       })
-      const run = rows.filter(isTaken).slice(0, mutedAfter)
+      const run = rows.filter(wasTaken).slice(0, mutedAfter)
       const isMuted = run.length === mutedAfter && run.every(row => row.status === 'suspect')
       return isMuted ? { muted_at: run.at(-1)!.timestamp, muted_because: 'no_ids' } : undefined
     })
   }
 
   /** Notes the result of an upload for a user: it was taken if `error` is undefined. */
-  uploaded(session: string, bot: BotInfo, to: string, error?: unknown): void {
+  noteUpload(session: string, bot: BotInfo, to: string, error?: unknown): void {
     if (error !== undefined && !isILinkError(error, 'refused')) return
-    this.#note(session, bot, async now => {
+    this.#queueNote(session, bot, async now => {
       const since = now.upload_refused_at
       if (error === undefined) {
         const isOver = now.muted_because === 'uploads_refused'
@@ -88,22 +88,22 @@ export class Muting {
       const at = this.#runtime.clock.now()
       if (since === undefined) return { upload_refused_at: at }
       // An old refusal had another cause. The next refusal counts as the first.
-      if (at - since > refusedWithinMs && now.muted_at === undefined) return { upload_refused_at: undefined }
-      const { rows } = await this.#ports.store.log.history({
+      if (at - since > refusalSpanMs && now.muted_at === undefined) return { upload_refused_at: undefined }
+      const { rows } = await this.#ports.store.log.search({
         session,
         user_id: to,
         direction: 'sent',
         since,
-        limit: lookedAt,
+        limit: maxCheckedMessages,
         offset: 0,
       })
-      return rows.some(isTaken) && now.muted_at === undefined
+      return rows.some(wasTaken) && now.muted_at === undefined
         ? { muted_at: since, muted_because: 'uploads_refused' }
         : undefined
     })
   }
 
-  #note(session: string, bot: BotInfo, judgeMarks: (now: BotInfo) => Promise<Marks | undefined>): void {
+  #queueNote(session: string, bot: BotInfo, judgeMarks: (now: BotInfo) => Promise<Marks | undefined>): void {
     const { bus, log } = this.#runtime
     const { sessions } = this.#ports.state
     const note = async () => {
@@ -119,10 +119,10 @@ export class Muting {
           because: marks.muted_because,
           since: new Date(marks.muted_at).toISOString(),
         })
-      bus.tell('sessionsChanged')
+      bus.notify('sessionsChanged')
     }
     // A send succeeds even if the note cannot be read or written.
-    this.#noted = this.#noted
+    this.#pendingNotes = this.#pendingNotes
       .then(note)
       .catch(error => log.error('whether an account is muted was not noted', { session, error }))
   }

@@ -2,35 +2,45 @@
  * Keeps the sends that wait until they may go. The process that polls sends them: as soon as a batch from
  * their user is committed, and by checks at regular times.
  */
-import type { Closed, SendRules } from '../model/admission.ts'
+import type { ClosedVerdict, SendRules } from '../model/admission.ts'
 import { SvcError } from '../model/error.ts'
 import type { Cancelled, OutboxEntry, OutboxFilter, OutboxPart } from '../model/message.ts'
-import { type Principal, principalText } from '../model/principal.ts'
-import { turns } from '../platform/clock.ts'
-import { defined } from '../platform/fields.ts'
+import { formatPrincipal, type Principal } from '../model/principal.ts'
+import { createYield } from '../platform/clock.ts'
+import { withoutUndefined } from '../platform/fields.ts'
 import type { Runtime } from '../platform/runtime.ts'
-import type { EndReason, Entry, EntryPart, KeptFile, LaneFilter, WaitingLane } from '../storage/outbox.ts'
+import type {
+  EndReason,
+  EntryPart,
+  KeptFile,
+  LaneFilter,
+  StoredEntry,
+  WaitingLane,
+} from '../storage/outbox.ts'
 import type { Store } from '../storage/store.ts'
 import { botOf, type SendPorts } from './delivery-attempt.ts'
 import { explainWaits, isPaused } from './foresight.ts'
-import { cancelled, declined } from './problems.ts'
-import { partOf } from './result.ts'
+import { cancelledReason, declinedReason } from './problems.ts'
+import { toSendPart } from './result.ts'
 import type { Worker } from './worker.ts'
 
 export interface OutboxPorts extends Pick<SendPorts, 'state' | 'media' | 'rules'> {
-  store: Pick<Store, 'names' | 'outbox' | 'upkeep'>
+  store: Pick<Store, 'names' | 'outbox' | 'maintenance'>
   worker: Worker
-  meant(who: { session?: string; user?: string }, field: string): Promise<{ session?: string; user?: string }>
+  resolveTarget(
+    who: { session?: string; user?: string },
+    field: string,
+  ): Promise<{ session?: string; user?: string }>
 }
 
 /**
  * Interval of checks of the lanes that changed or are due. A lane whose user writes is checked immediately.
  */
-const lookEveryMs = 1000
+const checkEveryMs = 1000
 /** Interval of checks of all lanes, because a clock that is set makes the known due times wrong. */
-const wholeEveryMs = 10 * 60_000
+const fullCheckEveryMs = 10 * 60_000
 /** Wait until the next check for a login that another process made. */
-const loginMs = 2000
+const loginCheckMs = 2000
 /** Interval of lease renewals, also during a long upload. */
 const renewEveryMs = 20_000
 /**
@@ -39,26 +49,26 @@ const renewEveryMs = 20_000
  */
 const abandonedAfterMs = 10 * 60_000
 
-const tooLate: EndReason = {
+const expiredReason: EndReason = {
   code: 'window_closed',
   detail: 'not sent in time: the user did not write',
 }
-const nobodySaidYes: EndReason = { code: 'forbidden', detail: 'nobody said yes within 24 hours' }
+const notApprovedReason: EndReason = { code: 'forbidden', detail: 'nobody said yes within 24 hours' }
 
 export class Outbox {
   readonly #ports: OutboxPorts
   readonly #runtime: Runtime
   #running: Promise<void> | undefined
   #renewedAt = 0
-  #troubled = false
+  #isFailing = false
   /** Whether this process polls. If so, it sends what waits. */
-  #polls = false
+  #isPoller = false
   /** By lane: when to check it again (`monotonic`). A lane that is not here waits for its user. */
-  readonly #due = new Map<number, number>()
+  readonly #dueAt = new Map<number, number>()
   /** Revision of the store up to which changes were checked. */
   #revision = 0
   /** When to check all lanes again (`monotonic`). */
-  #wholeAt = 0
+  #fullCheckAt = 0
 
   constructor(ports: OutboxPorts, runtime: Runtime) {
     this.#ports = ports
@@ -66,14 +76,14 @@ export class Outbox {
     const { bus } = runtime
     bus.on('committed', ({ session, messages }) => {
       const users = [...new Set(messages.map(({ from_user }) => from_user))]
-      if (!runtime.closing.aborted) void this.#guarded(() => this.#lookAtWriters({ session, users }))
+      if (!runtime.closing.aborted) void this.#runGuarded(() => this.#lookAtWriters({ session, users }))
     })
     bus.on('roleChanged', role => {
-      this.#polls = role === 'poller'
-      this.#wholeAt = 0
+      this.#isPoller = role === 'poller'
+      this.#fullCheckAt = 0
     })
     bus.on('sessionsChanged', () => {
-      this.#wholeAt = 0
+      this.#fullCheckAt = 0
     })
   }
 
@@ -83,10 +93,13 @@ export class Outbox {
    * @throws SvcError `session_not_found`; `invalid_arguments` for a name of no user, or of several
    */
   async list(filter: OutboxFilter = {}): Promise<OutboxEntry[]> {
-    const { meant, store } = this.#ports
-    const { user, session } = await meant({ user: filter.user_id, session: filter.session }, 'user_id')
+    const { resolveTarget, store } = this.#ports
+    const { user, session } = await resolveTarget(
+      { user: filter.user_id, session: filter.session },
+      'user_id',
+    )
     const entries = await store.outbox.list({ user_id: user, session })
-    return this.#shown(entries)
+    return this.#toOutboxEntries(entries)
   }
 
   /**
@@ -95,23 +108,28 @@ export class Outbox {
    * @throws SvcError `not_found`
    */
   async get(outboxId: string | number): Promise<OutboxEntry> {
-    const entry = await this.#entry(outboxId)
-    if (entry?.mode !== 'queue') throw unknownSend('outbox')
-    return (await this.#shown([entry]))[0]!
+    const entry = await this.#findEntry(outboxId)
+    if (entry?.mode !== 'queue') throw unknownSendError('outbox')
+    return (await this.#toOutboxEntries([entry]))[0]!
   }
 
-  async #entry(outboxId: string | number): Promise<Entry | undefined> {
-    return /^\d{1,15}$/.test(String(outboxId)) ? this.#ports.store.outbox.entry(Number(outboxId)) : undefined
+  async #findEntry(outboxId: string | number): Promise<StoredEntry | undefined> {
+    return /^\d{1,15}$/.test(String(outboxId))
+      ? this.#ports.store.outbox.getEntry(Number(outboxId))
+      : undefined
   }
 
-  async #shown(entries: readonly Entry[]): Promise<OutboxEntry[]> {
+  async #toOutboxEntries(entries: readonly StoredEntry[]): Promise<OutboxEntry[]> {
     const waiting = await explainWaits(this.#ports, entries, this.#runtime.clock.now())
-    const show = async ({ id, session, user, ended, ...entry }: Entry, nth: number): Promise<OutboxEntry> => {
+    const show = async (
+      { id, session, user, ended, ...entry }: StoredEntry,
+      nth: number,
+    ): Promise<OutboxEntry> => {
       const { created_at, expires_at } = entry
-      const user_name = (await this.#ports.store.names.of(session)).get(user)
+      const user_name = (await this.#ports.store.names.list(session)).get(user)
       const times = { created_at, expires_at, ...waiting[nth], ended: ended || undefined }
-      const parts = entry.parts.map(shown)
-      return defined({ outbox_id: String(id), session, to_user: user, user_name, ...times, parts })
+      const parts = entry.parts.map(toOutboxPart)
+      return withoutUndefined({ outbox_id: String(id), session, to_user: user, user_name, ...times, parts })
     }
     return Promise.all(entries.map(show))
   }
@@ -124,10 +142,10 @@ export class Outbox {
   async cancel(outboxId: string | number, by: Principal): Promise<Cancelled> {
     const { log } = this.#runtime
     const { media, store } = this.#ports
-    const entry = await this.#entry(outboxId)
-    if (!entry) throw unknownSend('outbox')
-    const reason = entry.asked ? declined : cancelled
-    const ended = await store.outbox.end(entry.id, reason, { only: 'queue', by: principalText(by) })
+    const entry = await this.#findEntry(outboxId)
+    if (!entry) throw unknownSendError('outbox')
+    const reason = entry.asked ? declinedReason : cancelledReason
+    const ended = await store.outbox.end(entry.id, reason, { only: 'queue', by: formatPrincipal(by) })
     if (!ended) {
       throw new SvcError('not_found', 'nothing of this id waits in the outbox', {
         hint: 'history tells what became of what left it.',
@@ -151,8 +169,8 @@ export class Outbox {
   async approve(outboxId: string | number, by: Principal): Promise<OutboxEntry> {
     const { log } = this.#runtime
     const { worker } = this.#ports
-    const entry = await this.#entry(outboxId)
-    if (!entry) throw unknownSend('approvals')
+    const entry = await this.#findEntry(outboxId)
+    if (!entry) throw unknownSendError('approvals')
     const lane = entry.asked && (await worker.approve(entry, by))
     if (lane === undefined) {
       throw new SvcError('not_found', 'nothing of this id waits for a yes', {
@@ -161,20 +179,20 @@ export class Outbox {
       })
     }
     log.info('send approved', { outbox: outboxId })
-    await worker.watch(entry, lane, undefined)
+    await worker.flushWithProgress(entry, lane, undefined)
     return this.get(outboxId)
   }
 
   /** Ends the sends that waited too long, and the sends of dead processes. */
-  async tidy(): Promise<void> {
+  async endStale(): Promise<void> {
     const { clock, log } = this.#runtime
     const { media, store } = this.#ports
     // While the clock is not trusted (it may be set ahead), nothing is ended because of its age.
-    const trusted = await store.upkeep.trustsClock()
+    const trusted = await store.maintenance.isClockTrusted()
     const lost = await store.outbox.reap(trusted ? clock.now() - abandonedAfterMs : 0)
     if (lost > 0) log.warn('sends of a process that died are unknown', { messages: lost })
     if (!trusted) return
-    for (const { entry, ended, files } of await store.outbox.expire(tooLate, nobodySaidYes)) {
+    for (const { entry, ended, files } of await store.outbox.expire(expiredReason, notApprovedReason)) {
       log.warn('queued send given up: it could not go in time', { outbox: entry.id, messages: ended })
       await media.kept.discard(files)
     }
@@ -186,19 +204,19 @@ export class Outbox {
   }
 
   /** Resolves when the lanes are no longer checked. Abort `closing` first. */
-  async closed(): Promise<void> {
+  async waitUntilClosed(): Promise<void> {
     await this.#running
   }
 
   async #run(): Promise<void> {
     const { clock, closing } = this.#runtime
     while (!closing.aborted) {
-      await this.#guarded(async () => {
+      await this.#runGuarded(async () => {
         await this.#renew()
-        await this.tidy()
-        if (this.#polls) await this.#look()
+        await this.endStale()
+        if (this.#isPoller) await this.#checkLanes()
       })
-      await clock.sleep(lookEveryMs, closing)
+      await clock.sleep(checkEveryMs, closing)
     }
   }
 
@@ -208,76 +226,76 @@ export class Outbox {
     const now = this.#runtime.clock.monotonic()
     if (now - this.#renewedAt <= renewEveryMs) return
     this.#renewedAt = now
-    for (const lane of worker.flushing.keys()) await store.outbox.claim(lane)
+    for (const lane of worker.runningFlushes.keys()) await store.outbox.claim(lane)
   }
 
   /** Starts work on the lanes of users who have written. */
   async #lookAtWriters(of: LaneFilter['of']): Promise<void> {
     const { rules, store, worker } = this.#ports
     await this.#renew()
-    const { lanes } = await store.outbox.waiting(rules, { of })
-    const flushes = lanes.flatMap(({ id }) => worker.flushing.get(id) ?? [])
-    await this.#attend(lanes)
+    const { lanes } = await store.outbox.listWaiting(rules, { of })
+    const flushes = lanes.flatMap(({ id }) => worker.runningFlushes.get(id) ?? [])
+    await this.#startLanes(lanes)
     if (flushes.length === 0) return
     // A flush that is about to end may not see what the user wrote. A process that polls for one call has no later look.
     await Promise.allSettled(flushes)
-    await this.#attend((await store.outbox.waiting(rules, { of })).lanes)
+    await this.#startLanes((await store.outbox.listWaiting(rules, { of })).lanes)
   }
 
   /** Starts work on the lanes that may go, among those that changed or are due. */
-  async #look(): Promise<void> {
+  async #checkLanes(): Promise<void> {
     const { clock } = this.#runtime
     const { rules, store } = this.#ports
     const now = clock.monotonic()
-    const isWhole = now >= this.#wholeAt
-    if (isWhole) this.#wholeAt = now + wholeEveryMs
-    const ids = [...this.#due].flatMap(([id, at]) => (isWhole || at <= now ? id : []))
+    const isWhole = now >= this.#fullCheckAt
+    if (isWhole) this.#fullCheckAt = now + fullCheckEveryMs
+    const ids = [...this.#dueAt].flatMap(([id, at]) => (isWhole || at <= now ? id : []))
     // Delete them first: another look may add one of them again. If this look fails, the next one covers all lanes.
-    for (const id of ids) this.#due.delete(id)
+    for (const id of ids) this.#dueAt.delete(id)
     const changed = isWhole ? undefined : { ids, since: this.#revision }
-    const { lanes, revision } = await store.outbox.waiting(rules, changed)
+    const { lanes, revision } = await store.outbox.listWaiting(rules, changed)
     this.#revision = revision
-    await this.#attend(lanes)
+    await this.#startLanes(lanes)
   }
 
   /** Sends what may go in these lanes, and notes when to check each again. */
-  async #attend(lanes: readonly WaitingLane[]): Promise<void> {
+  async #startLanes(lanes: readonly WaitingLane[]): Promise<void> {
     const { clock } = this.#runtime
-    const turn = turns(clock)
+    const turn = createYield(clock)
     for (const lane of lanes) {
       await turn()
-      const waitMs = await this.#work(lane)
+      const waitMs = await this.#startLane(lane)
       if (waitMs === undefined) continue
       const at = clock.monotonic() + waitMs
       // A look that began later may have set a newer time.
-      this.#due.set(lane.id, Math.min(at, this.#due.get(lane.id) ?? at))
-      if (lane.crowded) this.#ports.worker.crowded.set(lane.session, at + 2 * lookEveryMs)
+      this.#dueAt.set(lane.id, Math.min(at, this.#dueAt.get(lane.id) ?? at))
+      if (lane.crowded) this.#ports.worker.crowdedUntil.set(lane.session, at + 2 * checkEveryMs)
     }
   }
 
   /** @returns ms until the next check; undefined: not before its user writes */
-  async #work(lane: WaitingLane): Promise<number | undefined> {
+  async #startLane(lane: WaitingLane): Promise<number | undefined> {
     const { rules, state, worker } = this.#ports
     const { id, not_before, session, verdict } = lane
     const now = this.#runtime.clock.now()
-    if (worker.flushing.has(id)) return 0
+    if (worker.runningFlushes.has(id)) return 0
     if (isPaused(lane, now)) return not_before - now
     if (verdict.go === 'no') return waitMsOf(verdict, rules)
-    if (!(await botOf(state, session))) return loginMs
-    void this.#guarded(() => worker.flush(lane))
+    if (!(await botOf(state, session))) return loginCheckMs
+    void this.#runGuarded(() => worker.flush(lane))
     return 0
   }
 
   /** Runs `work`. Logs the first error of a series; the next check tries again. */
-  async #guarded(work: () => Promise<void> | void): Promise<void> {
+  async #runGuarded(work: () => Promise<void> | void): Promise<void> {
     try {
       await work()
-      this.#troubled = false
+      this.#isFailing = false
     } catch (error) {
       if (this.#runtime.closing.aborted) return
-      this.#wholeAt = 0
-      if (!this.#troubled) this.#runtime.log.error('outbox not looked after', { error })
-      this.#troubled = true
+      this.#fullCheckAt = 0
+      if (!this.#isFailing) this.#runtime.log.error('outbox not looked after', { error })
+      this.#isFailing = true
     }
   }
 }
@@ -286,20 +304,20 @@ export class Outbox {
  * Returns the ms until the next slot, or until a hold ends; undefined if only the user's next message
  * helps.
  */
-function waitMsOf(closed: Closed, { patienceMs }: SendRules): number | undefined {
+function waitMsOf(closed: ClosedVerdict, { patienceMs }: SendRules): number | undefined {
   if (closed.why === 'window' || closed.why === 'quota') return undefined
   return closed.why === 'pace' ? Math.max(0, closed.waitMs - patienceMs) : closed.waitMs
 }
 
 /** The text and file of an ended entry are removed; the history keeps them. */
-const unknownSend = (what: 'outbox' | 'approvals') =>
+const unknownSendError = (what: 'outbox' | 'approvals') =>
   new SvcError('not_found', 'no queued send of the last 7 days has this id', {
     hint: 'history tells what became of older ones.',
     next: { action: 'see', what },
   })
 
-function shown(part: EntryPart): OutboxPart {
+function toOutboxPart(part: EntryPart): OutboxPart {
   const { file_name, size, source }: Partial<KeptFile> = part.file ?? {}
   const text = part.kind === 'text' && part.text !== '' ? part.text : undefined
-  return defined({ id: part.message ?? 0, ...partOf(part), text, file_name, size, source })
+  return withoutUndefined({ id: part.message ?? 0, ...toSendPart(part), text, file_name, size, source })
 }

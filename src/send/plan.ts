@@ -3,20 +3,20 @@
  * call WeChat. A message that can never be sent is rejected here.
  */
 import { Buffer } from 'node:buffer'
-import { textItem, waitingItem } from '../ilink/encode.ts'
+import { createTextItem, createWaitingItem } from '../ilink/encode.ts'
 import type { Unanswered } from '../model/call.ts'
-import { badArgument, renamed, SvcError } from '../model/error.ts'
+import { badArgument, SvcError, withFieldNames } from '../model/error.ts'
 import type { MediaContent, MediaKind } from '../model/message.ts'
-import type { Bearer } from '../model/next-step.ts'
-import { type Principal, principalText } from '../model/principal.ts'
-import { type BotInfo, quotaPerInbound, sessionKey, sessionName } from '../model/session.ts'
+import type { UserWithName } from '../model/next-step.ts'
+import { formatPrincipal, type Principal } from '../model/principal.ts'
+import { type BotInfo, normalizeSessionName, quotaPerInbound, sessionKeyOf } from '../model/session.ts'
 import type { Clock } from '../platform/clock.ts'
 import { nodeCrypto } from '../platform/lazy-crypto.ts'
 import type { KeptFile, NewEntry, NewPart, SendMode } from '../storage/outbox.ts'
-import type { Sessions } from '../storage/state.ts'
-import type { Names } from '../storage/store.ts'
-import { rowOf } from './delivery.ts'
-import type { Caller, MediaFiles, StagedFile } from './media-files.ts'
+import type { SessionStore } from '../storage/state.ts'
+import type { UserNameStore } from '../storage/store.ts'
+import { sentRowOf } from './delivery.ts'
+import type { MediaFiles, SendCaller, StagedFile } from './media-files.ts'
 import { splitText, textLimitBytes } from './split.ts'
 
 export interface SendRequest {
@@ -40,50 +40,50 @@ export interface SendRequest {
 /**
  * One request to WeChat with one item: WeChat does not show messages of mixed items (protocol notes 3.5).
  */
-export type Piece = { kind: 'text'; text: string } | { kind: MediaKind; file: StagedFile }
+export type SendPiece = { kind: 'text'; text: string } | { kind: MediaKind; file: StagedFile }
 
 /** Returns whether this is an id. Names never contain an `@`. */
 export const isUserId = (user: string): boolean => user.includes('@')
 
 /** Where names are looked up. */
 interface NamePorts {
-  store: { names: Pick<Names, 'called'> }
-  sessions: Pick<Sessions, 'list'>
+  store: { names: Pick<UserNameStore, 'find'> }
+  sessions: Pick<SessionStore, 'list'>
 }
 
 /**
  * Finds the users with a name, each once: of the requested session, else of logged-in sessions, else of
  * any.
  */
-export async function bearers(
+export async function findBearers(
   { store, sessions }: NamePorts,
   { name, session }: { name: string; session?: string | undefined },
-): Promise<{ found: Bearer[]; isAnyLive: boolean }> {
-  const key = session === undefined ? undefined : sessionKey(sessionName(session))
-  const matches = (await store.names.called(name)).filter(
-    one => key === undefined || sessionKey(one.session) === key,
+): Promise<{ found: UserWithName[]; isAnyLive: boolean }> {
+  const key = session === undefined ? undefined : sessionKeyOf(normalizeSessionName(session))
+  const matches = (await store.names.find(name)).filter(
+    one => key === undefined || sessionKeyOf(one.session) === key,
   )
-  const live = new Set((await sessions.list()).flatMap(({ name, bot }) => (bot ? [sessionKey(name)] : [])))
-  const liveMatches = matches.filter(one => live.has(sessionKey(one.session)))
+  const live = new Set((await sessions.list()).flatMap(({ name, bot }) => (bot ? [sessionKeyOf(name)] : [])))
+  const liveMatches = matches.filter(one => live.has(sessionKeyOf(one.session)))
   const byId = new Map((liveMatches.length > 0 ? liveMatches : matches).map(one => [one.user_id, one]))
   return { found: [...byId.values()], isAnyLive: live.size > 0 }
 }
 
 /** Number of users with the same name that an error lists. */
-export const bearersTold = 5
+export const maxBearersListed = 5
 
 /**
  * Resolves an id, or the name of one user, to an id.
  *
  * @throws SvcError `invalid_arguments` for a name of no user, or of several
  */
-export async function addressee(
+export async function resolveUserId(
   ports: NamePorts,
   { user, session }: { user: string; session: string | undefined },
   field: string,
 ): Promise<string> {
   if (isUserId(user)) return user
-  const { found, isAnyLive } = await bearers(ports, { name: user, session })
+  const { found, isAnyLive } = await findBearers(ports, { name: user, session })
   const [only] = found
   if (only === undefined)
     throw badArgument(
@@ -94,7 +94,7 @@ export async function addressee(
       },
     )
   if (found.length > 1) {
-    const users = found.slice(0, bearersTold)
+    const users = found.slice(0, maxBearersListed)
     throw badArgument(field, `expected one user; ${found.length} have this name`, {
       details: { users },
       next: isAnyLive ? { action: 'say which user', users } : { action: 'login' },
@@ -109,58 +109,69 @@ export async function addressee(
  * @returns the texts to send, one per message
  * @throws SvcError `invalid_arguments`, `text_too_long`, and the errors of `MediaFiles.sources.look`
  */
-export async function look(request: SendRequest, media: MediaFiles, caller: Caller): Promise<string[]> {
+export async function checkRequest(
+  request: SendRequest,
+  media: MediaFiles,
+  caller: SendCaller,
+): Promise<string[]> {
   const { text } = request
-  const texts = text === undefined || text === '' ? [] : partsOf(text)
+  const texts = text === undefined || text === '' ? [] : splitOrReject(text)
   if (texts.length + request.media.length === 0)
     throw new SvcError('invalid_arguments', 'expected text, media or both')
   for (const [nth, content] of request.media.entries())
-    await media.sources.look(content, caller).catch(error => Promise.reject(ofEntry(error, nth)))
+    await media.sources.look(content, caller).catch(error => Promise.reject(withMediaIndex(error, nth)))
   return texts
 }
 
 /** Splits a text. Rejects one that can never fit into the answers to one message. */
-function partsOf(text: string): string[] {
+function splitOrReject(text: string): string[] {
   const bytes = Buffer.byteLength(text)
-  const parts = bytes > mostTextBytes ? undefined : splitText(text, textLimitBytes, quotaPerInbound)
+  const parts = bytes > maxTextBytes ? undefined : splitText(text, textLimitBytes, quotaPerInbound)
   if (parts) return parts
-  throw tooLong(`${bytes}`)
+  throw tooLongError(`${bytes}`)
 }
 
 /** Maximum bytes of text in one call. */
-export const mostTextBytes = quotaPerInbound * textLimitBytes
+export const maxTextBytes = quotaPerInbound * textLimitBytes
 
-export const tooLong = (bytes: string): SvcError =>
+export const tooLongError = (bytes: string): SvcError =>
   new SvcError(
     'text_too_long',
     `the text has ${bytes} bytes and does not fit into ${quotaPerInbound} messages, the most that one call may send, of at most ${textLimitBytes} bytes each`,
   )
 
 /** Stages the media of a request. @throws SvcError as `MediaFiles.stage`; then no file stays open */
-export async function stage(request: SendRequest, media: MediaFiles, caller: Caller): Promise<StagedFile[]> {
+export async function stageMedia(
+  request: SendRequest,
+  media: MediaFiles,
+  caller: SendCaller,
+): Promise<StagedFile[]> {
   const files: StagedFile[] = []
   try {
     for (const [nth, content] of request.media.entries()) {
       const staging = media.sources.stage(content, caller)
-      files.push(await staging.catch(error => Promise.reject(ofEntry(error, nth))))
+      files.push(await staging.catch(error => Promise.reject(withMediaIndex(error, nth))))
     }
     return files
   } catch (error) {
-    await release(files)
+    await releaseFiles(files)
     throw error
   }
 }
 
-export const release = (files: readonly StagedFile[]) => Promise.all(files.map(file => file.release()))
+export const releaseFiles = (files: readonly StagedFile[]) => Promise.all(files.map(file => file.release()))
 
 /** Adds the index in `media` to an error about a media source. */
-const ofEntry = (error: unknown, nth: number): unknown =>
+const withMediaIndex = (error: unknown, nth: number): unknown =>
   error instanceof SvcError
-    ? renamed(error, ({ field, problem }) => ({ field: field.replace(/^media\b/, `media[${nth}]`), problem }))
+    ? withFieldNames(error, ({ field, problem }) => ({
+        field: field.replace(/^media\b/, `media[${nth}]`),
+        problem,
+      }))
     : error
 
 /** Hash of a request that compares media by the names the caller used. */
-export function namesOf({ to, text, media, session, when_closed }: SendRequest): string {
+export function hashNames({ to, text, media, session, when_closed }: SendRequest): string {
   const named = media.map(({ kind, file_name, path, url, data, upload_id }) => [
     kind,
     file_name,
@@ -172,12 +183,12 @@ export function namesOf({ to, text, media, session, when_closed }: SendRequest):
   return sha256(JSON.stringify([to, text ?? '', named, session, when_closed ?? 'fail']))
 }
 
-/** Hash of a request that compares media by their bytes. Begins with the hash of `namesOf`. */
-export function contentOf(request: SendRequest, files: readonly StagedFile[]): string {
+/** Hash of a request that compares media by their bytes. Begins with the hash of `hashNames`. */
+export function hashContent(request: SendRequest, files: readonly StagedFile[]): string {
   const { to, text, session, when_closed } = request
   const bytes = files.map(({ kind, file_name, size, md5 }) => [kind, file_name, size, md5])
   const content = sha256(JSON.stringify([to, text ?? '', bytes, session, when_closed ?? 'fail']))
-  return `${namesOf(request)} ${content}`
+  return `${hashNames(request)} ${content}`
 }
 
 /**
@@ -185,23 +196,23 @@ export function contentOf(request: SendRequest, files: readonly StagedFile[]): s
  * been uploaded again or changed since. A file that can no longer be read, and a URL (not fetched again),
  * are compared by name.
  */
-export async function isSame(
+export async function isSameRequest(
   content: string,
   request: SendRequest,
   media: MediaFiles,
-  caller: Caller,
+  caller: SendCaller,
 ): Promise<boolean> {
   const [names, bytes] = content.split(' ')
-  const named = names === namesOf(request)
+  const named = names === hashNames(request)
   // Version 0.1 stored the hash of the names only.
   if (bytes === undefined) return named
   if (named && request.media.every(({ path }) => path === undefined)) return true
   try {
-    const files = await stage(request, media, caller)
+    const files = await stageMedia(request, media, caller)
     try {
-      return contentOf(request, files) === `${namesOf(request)} ${bytes}`
+      return hashContent(request, files) === `${hashNames(request)} ${bytes}`
     } finally {
-      await release(files)
+      await releaseFiles(files)
     }
   } catch {
     return named
@@ -214,23 +225,23 @@ export interface Draft {
   request: SendRequest
   session: string
   bot: BotInfo
-  pieces: Piece[]
+  pieces: SendPiece[]
   files: StagedFile[]
 }
 
 /** Returns the outbox entry of a draft. */
-export function newEntry({ by, request, session, bot, files }: Draft, parts: NewPart[]): NewEntry {
+export function createEntry({ by, request, session, bot, files }: Draft, parts: NewPart[]): NewEntry {
   const { approval, idempotency_key: key, to, when_closed = 'fail' } = request
   const mode: SendMode = approval ? 'queue' : when_closed
   return {
-    made_by: principalText(by),
+    made_by: formatPrincipal(by),
     session,
     bot_id: bot.bot_id,
     user: to,
     mode,
     ...(approval && { asked: when_closed }),
     parts,
-    ...(key !== undefined && { key, content: contentOf(request, files) }),
+    ...(key !== undefined && { key, content: hashContent(request, files) }),
   }
 }
 
@@ -239,7 +250,7 @@ export function newEntry({ by, request, session, bot, files }: Draft, parts: New
  *
  * @param kept receives the files that were copied, also if this fails
  */
-export async function waitingParts(
+export async function createWaitingParts(
   draft: Draft,
   { media, clock, kept, signal }: { media: MediaFiles; clock: Clock; kept: KeptFile[]; signal: AbortSignal },
 ): Promise<NewPart[]> {
@@ -255,9 +266,9 @@ export async function waitingParts(
       const source = draft.request.approval && sourceOf(draft.request.media.at(nth - draft.pieces.length))
       if (source) file.source = source
     }
-    const item = 'file' in piece ? waitingItem(piece.file) : textItem(piece.text)
+    const item = 'file' in piece ? createWaitingItem(piece.file) : createTextItem(piece.text)
     const clientId = `queued-${timestamp}-${crypto.randomUUID().slice(0, 8)}-${nth}`
-    const message = rowOf(to, item, timestamp, clientId)
+    const message = sentRowOf(to, item, timestamp, clientId)
     parts.push({ kind: piece.kind, waiting: { message, file } })
   }
   return parts

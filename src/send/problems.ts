@@ -1,10 +1,10 @@
 /** The errors of a send, and the form of them that is stored (`EndReason`). */
 import { type ILinkError, isILinkError } from '../ilink/http.ts'
-import type { Closed } from '../model/admission.ts'
+import type { ClosedVerdict } from '../model/admission.ts'
 import type { Unanswered } from '../model/call.ts'
 import { type ErrorCode, SvcError, type SvcErrorOptions } from '../model/error.ts'
 import { quotaPerInbound } from '../model/session.ts'
-import { span } from '../platform/format.ts'
+import { formatDuration } from '../platform/format.ts'
 import type { EndReason } from '../storage/outbox.ts'
 import { textLimitBytes } from './split.ts'
 
@@ -15,8 +15,8 @@ export const countsOf = (parts: readonly { kind: string }[]) => ({
 })
 
 /** Returns the error of a send that is not admitted. @param send as `countsOf` */
-export function closedError(
-  closed: Closed,
+export function notAdmittedError(
+  closed: ClosedVerdict,
   send: { count: number; texts: number },
   sandboxed: boolean,
 ): SvcError {
@@ -29,11 +29,11 @@ export function closedError(
     case 'quota':
       return quotaError(closed.left, send)
     case 'never_wrote':
-      return neverWrote()
+      return neverWroteError()
     case 'held':
-      return throttled(closed.waitMs)
+      return throttledError(closed.waitMs)
     case 'pace':
-      return tooSoon(closed.waitMs, sandboxed)
+      return tooSoonError(closed.waitMs, sandboxed)
   }
 }
 
@@ -53,18 +53,23 @@ function quotaError(left: number, { count, texts }: { count: number; texts: numb
 }
 
 /** @param error the refusal, if WeChat was asked */
-export const neverWrote = (error?: ILinkError): SvcError =>
-  refusal('window_closed', 'this user has never written to this session', error, {
+export const neverWroteError = (error?: ILinkError): SvcError =>
+  refusalError('window_closed', 'this user has never written to this session', error, {
     hint: 'Ask the user to write to the bot first; a bot can only answer.',
   })
 
 /** The user wrote before the current login. A login loses the right to answer earlier messages. */
-export const wroteBefore = (error: SvcError, session: string): SvcError =>
-  refusal('window_closed', `this user has not written to "${session}" since it was logged in anew`, error, {
-    details: { wrote: 'before_login', session },
-    hint: 'Ask the user to write to the bot once: a bot can answer only what is written after its login.',
-    next: { action: 'queue' },
-  })
+export const wroteBeforeLoginError = (error: SvcError, session: string): SvcError =>
+  refusalError(
+    'window_closed',
+    `this user has not written to "${session}" since it was logged in anew`,
+    error,
+    {
+      details: { wrote: 'before_login', session },
+      hint: 'Ask the user to write to the bot once: a bot can answer only what is written after its login.',
+      next: { action: 'queue' },
+    },
+  )
 
 /**
  * The user wrote to another session, which is not connected. They will not write to this one, because they
@@ -73,8 +78,8 @@ export const wroteBefore = (error: SvcError, session: string): SvcError =>
  * @param tried the session that was used, or would have been
  * @param error absent if WeChat was not asked
  */
-export const wroteElsewhere = (tried: string, session: string, error?: SvcError): SvcError =>
-  refusal(
+export const wroteElsewhereError = (tried: string, session: string, error?: SvcError): SvcError =>
+  refusalError(
     'window_closed',
     `this user has never written to "${tried}", but to "${session}", which is not connected`,
     error,
@@ -82,7 +87,7 @@ export const wroteElsewhere = (tried: string, session: string, error?: SvcError)
   )
 
 /** WeChat refused. The error text is `problem`, followed by WeChat's own text. */
-export function refusal(
+export function refusalError(
   code: ErrorCode,
   problem: string,
   error: ILinkError | SvcError | undefined,
@@ -97,14 +102,14 @@ export function refusal(
 }
 
 /** WeChat refuses for an unknown reason. @param error absent during a hold, when WeChat is not asked */
-export const throttled = (waitMs: number, error?: ILinkError): SvcError =>
-  refusal('rate_limited', 'WeChat refused a message to this user', error, {
+export const throttledError = (waitMs: number, error?: ILinkError): SvcError =>
+  refusalError('rate_limited', 'WeChat refused a message to this user', error, {
     retryAfter: Math.ceil(waitMs / 1000),
-    hint: `Most often this is a throttle. Do not repeat now: refused tries count too. Sends to this user go on when the user writes, or in ${span(waitMs)}.`,
+    hint: `Most often this is a throttle. Do not repeat now: refused tries count too. Sends to this user go on when the user writes, or in ${formatDuration(waitMs)}.`,
   })
 
 /** The pace allows the next send only in `waitMs`. */
-export function tooSoon(waitMs: number, sandboxed: boolean): SvcError {
+export function tooSoonError(waitMs: number, sandboxed: boolean): SvcError {
   const seconds = Math.ceil(waitMs / 1000)
   return new SvcError('rate_limited', 'the pace allows no more sends to this user for now', {
     retryAfter: seconds,
@@ -118,7 +123,7 @@ export function tooSoon(waitMs: number, sandboxed: boolean): SvcError {
 }
 
 /** An earlier send to the same user is not finished. */
-export const behind = (): SvcError =>
+export const busyError = (): SvcError =>
   new SvcError(
     'rate_limited',
     'an earlier send to this user still waits for WeChat, such as with an upload',
@@ -130,19 +135,19 @@ export const behind = (): SvcError =>
   )
 
 /** Another process took this call for dead and ended it. */
-export const takenOver = (): SvcError =>
+export const takenOverError = (): SvcError =>
   new SvcError('rate_limited', 'this call took so long that it was taken for dead', {
     retryAfter: 5,
     hint: 'Call again with the same idempotency key: it answers with what became of it and sends nothing twice.',
   })
 
 /** Returns the error for work whose signal aborted. */
-export const stopped = ({ reason }: AbortSignal): SvcError =>
+export const stoppedError = ({ reason }: AbortSignal): SvcError =>
   reason instanceof SvcError
     ? reason
     : new SvcError('shutting_down', 'the caller left; nothing more was sent')
 
-export const notTried = ({ code, retryAfter }: SvcError): SvcError =>
+export const notTriedError = ({ code, retryAfter }: SvcError): SvcError =>
   new SvcError(code, 'not tried, because an earlier part failed', { retryAfter })
 
 /** Turns an upload error into the error that the caller gets. */
@@ -150,7 +155,7 @@ export function uploadError<E>(error: E, to: string): E | SvcError {
   if (!isILinkError(error)) return error
   if (error.kind === 'refused') {
     const { ret, errcode } = error.facts
-    return refusal('upstream_error', `nothing was sent, WeChat refused the upload for ${to}`, error, {
+    return refusalError('upstream_error', `nothing was sent, WeChat refused the upload for ${to}`, error, {
       hint:
         ret === -2 || errcode === -2
           ? 'WeChat may refuse every file of an account for a while as texts go out: send a text, and the file later. The id of the user is not what is wrong.'
@@ -181,24 +186,26 @@ export const errorOf = ({ code, detail, retry_after, ...options }: EndReason): S
   new SvcError(code as ErrorCode, detail, { ...options, retryAfter: retry_after })
 
 /** A person cancelled or declined the send. These are not errors, so the codes are not in the catalogue. */
-export const cancelled: EndReason = { code: 'cancelled', detail: 'cancelled' }
-export const declined: EndReason = { code: 'declined', detail: 'declined' }
+export const cancelledReason: EndReason = { code: 'cancelled', detail: 'cancelled' }
+export const declinedReason: EndReason = { code: 'declined', detail: 'declined' }
 
 /** Rows of version 0.1 use the code `not_found` for a cancelled send. */
 export const wasCancelled = ({ code, detail }: EndReason): boolean =>
-  code === cancelled.code || code === declined.code || (code === 'not_found' && detail === cancelled.detail)
+  code === cancelledReason.code ||
+  code === declinedReason.code ||
+  (code === 'not_found' && detail === cancelledReason.detail)
 
 /** The send with this key was queued, and then a person cancelled or declined it. */
-export const cancelledBefore = ({ code }: EndReason) =>
-  new SvcError('idempotency_conflict', `a person ${whatWasDone(code)} the send with this idempotency key`, {
-    details: { answer: code === declined.code ? 'declined' : 'cancelled' },
+export const cancelledBeforeError = ({ code }: EndReason) =>
+  new SvcError('idempotency_conflict', `a person ${actionOf(code)} the send with this idempotency key`, {
+    details: { answer: code === declinedReason.code ? 'declined' : 'cancelled' },
     hint: 'Do not send it again unchanged: ask what should be sent instead.',
   })
 
-const whatWasDone = (code: string) => (code === declined.code ? 'declined' : 'took back')
+const actionOf = (code: string) => (code === declinedReason.code ? 'declined' : 'took back')
 
 /** A person has to approve the send, and it cannot wait for that in an outbox. */
-export const unasked = (answer: Unanswered) =>
+export const notApprovedError = (answer: Unanswered) =>
   answer === 'cancelled'
     ? new SvcError('forbidden', 'The question was closed without an answer; nothing was sent', {
         details: { answer },
@@ -210,7 +217,7 @@ export const unasked = (answer: Unanswered) =>
       })
 
 /** Another send already uses the key. */
-export const conflict = () =>
+export const keyConflictError = () =>
   new SvcError(
     'idempotency_conflict',
     'this idempotency key was used for another message within the last 24 hours',

@@ -1,13 +1,13 @@
 /** Builds the answer of a send from the rows of its entry. No other code builds it. */
-import { sentAs } from '../ilink/encode.ts'
+import { sentKindOf } from '../ilink/encode.ts'
 import { SvcError } from '../model/error.ts'
 import type { SendPart, SendResult, Waiting } from '../model/message.ts'
 import { adviceOf } from '../model/next-step.ts'
-import type { rightToAnswer } from '../model/session.ts'
-import { defined } from '../platform/fields.ts'
-import type { EndReason, Entry, EntryPart } from '../storage/outbox.ts'
+import type { rightToAnswerOf } from '../model/session.ts'
+import { withoutUndefined } from '../platform/fields.ts'
+import type { EndReason, EntryPart, StoredEntry } from '../storage/outbox.ts'
 import type { StagedFile } from './media-files.ts'
-import { cancelledBefore, errorOf, wasCancelled } from './problems.ts'
+import { cancelledBeforeError, errorOf, wasCancelled } from './problems.ts'
 
 /**
  * @param right what is left of the right to answer
@@ -15,8 +15,8 @@ import { cancelledBefore, errorOf, wasCancelled } from './problems.ts'
  * @throws SvcError the first part's error if nothing can have reached the user and nothing waits
  */
 export function resultOf(
-  entry: Entry,
-  right: ReturnType<typeof rightToAnswer>,
+  entry: StoredEntry,
+  right: ReturnType<typeof rightToAnswerOf>,
   waiting: Waiting = {},
 ): SendResult {
   if (entry.answer !== undefined) return JSON.parse(entry.answer)
@@ -26,7 +26,7 @@ export function resultOf(
   const doubtful = parts.some(({ status }) => status === 'unknown')
   if (!waits && !doubtful && went.length === 0) {
     const error = parts.find(part => part.error)?.error
-    if (error && wasCancelled(error)) throw cancelledBefore(error)
+    if (error && wasCancelled(error)) throw cancelledBeforeError(error)
     throw error ? errorOf(error) : new SvcError('upstream_error', 'nothing was sent')
   }
   const status = waits
@@ -36,15 +36,15 @@ export function resultOf(
       : went.length > 0
         ? 'partial'
         : 'unknown'
-  return defined({
+  return withoutUndefined({
     success: status === 'accepted',
     status,
     message_id: went.at(-1)?.message_id,
     suspect: went.some(part => part.status === 'suspect') || undefined,
     session,
-    parts: parts.map(partOf),
+    parts: parts.map(toSendPart),
     ...right,
-    ...(waits && { outbox_id: String(entry.id), ...waiting, hint: entry.asked && asksFirst }),
+    ...(waits && { outbox_id: String(entry.id), ...waiting, hint: entry.asked && approvalHint }),
   })
 }
 
@@ -53,36 +53,38 @@ export function resultOf(
  *
  * @param files the files of the last parts, in order
  */
-export function withNames(result: SendResult, files: readonly StagedFile[]): SendResult {
+export function withRenamedFiles(result: SendResult, files: readonly StagedFile[]): SendResult {
   const first = result.parts.length - files.length
   const parts = result.parts.map((part, nth): SendPart => {
     const { file_name, renamed } = files[nth - first] ?? {}
     // WeChat does not display names of pictures and videos.
-    return renamed === undefined || part.sent_as !== 'file' ? part : defined({ ...part, file_name, renamed })
+    return renamed === undefined || part.sent_as !== 'file'
+      ? part
+      : withoutUndefined({ ...part, file_name, renamed })
   })
   return { ...result, parts }
 }
 
-const asksFirst =
+const approvalHint =
   'Not sent yet, and not declined: nobody could be asked here, or the question was closed without an answer. It waits up to 24 hours for a person to say yes, in the panel of svc or with the command svc approvals. Tell your user that; neither send it again nor approve it yourself. history tells what becomes of it, and so does this call repeated with the same idempotency_key.'
 
-export function partOf({ kind, status, message_id, error }: EntryPart): SendPart {
-  return defined({
+export function toSendPart({ kind, status, message_id, error }: EntryPart): SendPart {
+  return withoutUndefined({
     kind,
-    sent_as: kind === 'text' ? 'text' : sentAs(kind),
+    sent_as: kind === 'text' ? 'text' : sentKindOf(kind),
     // A part that is being sent from the outbox is reported as waiting, because the call is over.
     status: status === 'sending' || status === 'asked' ? 'queued' : status,
     message_id,
     // If it waits after a refusal, the lane reports that.
-    ...(error && status !== 'queued' && whyNot(error)),
+    ...(error && status !== 'queued' && toPartOutcome(error)),
   })
 }
 
-const whyNot = (error: EndReason): Pick<SendPart, 'error' | 'reason'> =>
-  wasCancelled(error) ? { reason: error.detail } : { error: shown(errorOf(error)) }
+const toPartOutcome = (error: EndReason): Pick<SendPart, 'error' | 'reason'> =>
+  wasCancelled(error) ? { reason: error.detail } : { error: toPartError(errorOf(error)) }
 
-const shown = (error: SvcError): NonNullable<SendPart['error']> =>
-  defined({
+const toPartError = (error: SvcError): NonNullable<SendPart['error']> =>
+  withoutUndefined({
     code: error.code,
     detail: error.message,
     hint: adviceOf(error),

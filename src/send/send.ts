@@ -5,44 +5,44 @@
  * `unknown` means no clear answer came, so do not send it again blindly; `queued` means it waits in the
  * outbox.
  */
-import { textItem } from '../ilink/encode.ts'
+import { createTextItem } from '../ilink/encode.ts'
 import { badArgument, isSvcError, SvcError } from '../model/error.ts'
 import type { SendResult } from '../model/message.ts'
-import { type BotInfo, rightToAnswer } from '../model/session.ts'
+import { type BotInfo, rightToAnswerOf } from '../model/session.ts'
 import type { Runtime } from '../platform/runtime.ts'
-import { linked, untilAborted } from '../platform/signals.ts'
-import type { Enqueued, Entry, KeptFile } from '../storage/outbox.ts'
-import { rowOf } from './delivery.ts'
+import { linkSignals, waitForAbort } from '../platform/signals.ts'
+import type { EnqueueResult, KeptFile, StoredEntry } from '../storage/outbox.ts'
+import { sentRowOf } from './delivery.ts'
 import type { SendPorts } from './delivery-attempt.ts'
 import { explainWaits } from './foresight.ts'
-import type { Caller } from './media-files.ts'
+import type { SendCaller } from './media-files.ts'
 import {
+  checkRequest,
+  createEntry,
+  createWaitingParts,
   type Draft,
-  isSame,
+  hashNames,
+  isSameRequest,
   isUserId,
-  look,
-  namesOf,
-  newEntry,
-  type Piece,
-  release,
+  releaseFiles,
+  type SendPiece,
   type SendRequest,
-  stage,
-  waitingParts,
+  stageMedia,
 } from './plan.ts'
 import {
-  closedError,
-  conflict,
   countsOf,
   endReasonOf,
-  neverWrote,
-  stopped,
-  unasked,
-  wroteBefore,
-  wroteElsewhere,
+  keyConflictError,
+  neverWroteError,
+  notAdmittedError,
+  notApprovedError,
+  stoppedError,
+  wroteBeforeLoginError,
+  wroteElsewhereError,
 } from './problems.ts'
-import { resultOf, withNames } from './result.ts'
+import { resultOf, withRenamedFiles } from './result.ts'
 import { SharedCalls } from './shared-calls.ts'
-import { showTyping, typeOnce } from './typing.ts'
+import { sendTypingOnce, showTyping } from './typing.ts'
 import type { Worker } from './worker.ts'
 
 export interface SenderPorts extends SendPorts {
@@ -52,7 +52,7 @@ export interface SenderPorts extends SendPorts {
    *
    * @throws SvcError `session_not_found`; `invalid_arguments` for a name of no user, or of several
    */
-  meant(user: string, session: string | undefined): Promise<string>
+  resolveUser(user: string, session: string | undefined): Promise<string>
   /**
    * Selects the session that sends to a user. @throws SvcError `not_connected`, `session_not_found`,
    * `session_expired`
@@ -61,7 +61,7 @@ export interface SenderPorts extends SendPorts {
 }
 
 /** Returns whether the request only sets the typing indicator and sends no message. */
-const isTypingAlone = ({ typing, text, media }: SendRequest): boolean =>
+const isTypingOnly = ({ typing, text, media }: SendRequest): boolean =>
   typing !== undefined && !text && media.length === 0
 
 interface Route {
@@ -72,14 +72,14 @@ interface Route {
 }
 
 /** Longest wait for an earlier call with the same key that runs in another process. */
-const patienceMs = 30_000
-const lookEveryMs = 100
+const keyWaitMs = 30_000
+const checkEveryMs = 100
 /** After this time that call may be finished. */
 const retryAfterS = 5
 /**
  * A call that takes longer shows that the bot is typing. A call with `typing: true` shows it immediately.
  */
-const quietMs = 700
+const typingDelayMs = 700
 /** Interval at which a running call renews its entry. */
 const renewEveryMs = 60_000
 
@@ -107,37 +107,39 @@ export class Sender {
    *   `rate_limited`, `upstream_error`, `idempotency_conflict`, `shutting_down`, and the errors of staging
    *   media; `forbidden` for a send that needs approval and cannot wait for it
    */
-  async send(input: SendRequest, caller: Caller): Promise<SendResult> {
+  async send(input: SendRequest, caller: SendCaller): Promise<SendResult> {
     const { bus, closing } = this.#runtime
-    if (closing.aborted) throw stopped(closing)
-    const request = await this.#addressed(input)
-    using either = linked(caller.signal, closing)
+    if (closing.aborted) throw stoppedError(closing)
+    const request = await this.#resolveRecipient(input)
+    using either = linkSignals(caller.signal, closing)
     const { signal } = either
     const progress = caller.progress?.bind(caller)
-    const callerWith = (signal: AbortSignal): Caller => ({
+    const callerWith = (signal: AbortSignal): SendCaller => ({
       by: caller.by,
       signal,
       local: caller.local,
       progress,
     })
     const key = request.idempotency_key
-    const isBare = isTypingAlone(request)
-    if (request.approval && (isBare || !this.#ports.store.durable)) throw unasked(request.approval)
+    const isBare = isTypingOnly(request)
+    if (request.approval && (isBare || !this.#ports.store.durable)) throw notApprovedError(request.approval)
     const running = isBare
-      ? this.#routed(request, route => this.#typed(route, request, signal))
+      ? this.#withRoute(request, route => this.#setTyping(route, request, signal))
       : key === undefined
-        ? this.#sent(request, callerWith(signal)).then(result => result ?? Promise.reject(conflict()))
-        : this.#shared.once(key, namesOf(request), signal, signal =>
-            this.#keyed(key, request, callerWith(signal)),
+        ? this.#sendUnkeyed(request, callerWith(signal)).then(
+            result => result ?? Promise.reject(keyConflictError()),
+          )
+        : this.#shared.run(key, hashNames(request), signal, signal =>
+            this.#sendKeyed(key, request, callerWith(signal)),
           )
     this.#running.add(running)
     try {
       const result = await running
-      if (!isBare) bus.tell('sent', result.status)
+      if (!isBare) bus.notify('sent', result.status)
       return result
     } catch (error) {
-      const svcError = signal.aborted && !(error instanceof SvcError) ? stopped(signal) : error
-      bus.tell('sent', isSvcError(svcError) ? svcError.code : 'internal')
+      const svcError = signal.aborted && !(error instanceof SvcError) ? stoppedError(signal) : error
+      bus.notify('sent', isSvcError(svcError) ? svcError.code : 'internal')
       throw svcError
     } finally {
       this.#running.delete(running)
@@ -150,15 +152,15 @@ export class Sender {
    * @returns `known` if a call with this key was made before, so that `send` sends nothing
    * @throws SvcError the errors of `send` that are known before anything is read, fetched or uploaded
    */
-  async foresee(input: SendRequest, caller: Caller): Promise<'new' | 'known'> {
+  async foresee(input: SendRequest, caller: SendCaller): Promise<'new' | 'known'> {
     const { durable, outbox } = this.#ports.store
     const { idempotency_key: key } = input
-    if (key !== undefined && durable && (await outbox.keyed(key))) return 'known'
-    const request = await this.#addressed(input)
-    await this.#routed(request, async route => {
-      if (isTypingAlone(request)) return
-      const texts = await look(request, this.#ports.media, caller)
-      await this.#mayGo(route.name, request, texts.length)
+    if (key !== undefined && durable && (await outbox.findByKey(key))) return 'known'
+    const request = await this.#resolveRecipient(input)
+    await this.#withRoute(request, async route => {
+      if (isTypingOnly(request)) return
+      const texts = await checkRequest(request, this.#ports.media, caller)
+      await this.#requireAdmission(route.name, request, texts.length)
     })
     return 'new'
   }
@@ -166,38 +168,42 @@ export class Sender {
   /**
    * Resolves the user's id, and replaces each lone surrogate in the text by U+FFFD, which UTF-8 can carry.
    */
-  async #addressed({ text, ...request }: SendRequest): Promise<SendRequest> {
+  async #resolveRecipient({ text, ...request }: SendRequest): Promise<SendRequest> {
     const { to, session } = request
     return {
       ...request,
-      to: isUserId(to) ? to : await this.#ports.meant(to, session),
+      to: isUserId(to) ? to : await this.#ports.resolveUser(to, session),
       ...(text !== undefined && { text: text.toWellFormed() }),
     }
   }
 
   /** @throws SvcError if the send may neither go now nor wait */
-  async #mayGo(session: string, { to, media, when_closed }: SendRequest, texts: number): Promise<void> {
+  async #requireAdmission(
+    session: string,
+    { to, media, when_closed }: SendRequest,
+    texts: number,
+  ): Promise<void> {
     const { rules, store, upstream } = this.#ports
     if (when_closed === 'queue') return
     const count = texts + media.length
-    const verdict = await store.outbox.verdict(session, to, count, rules)
-    if (verdict.go === 'no') throw closedError(verdict, { count, texts }, upstream.sandboxed)
+    const verdict = await store.outbox.checkAdmission(session, to, count, rules)
+    if (verdict.go === 'no') throw notAdmittedError(verdict, { count, texts }, upstream.sandboxed)
   }
 
   /** Waits up to `graceMs` for messages being sent. Then aborts them: their status becomes unknown. */
   async close(graceMs: number): Promise<void> {
     for (const waitMs of [graceMs, 500]) {
-      await this.idle(waitMs)
-      this.#ports.worker.attempts.cut(stopped(this.#runtime.closing))
+      await this.waitUntilIdle(waitMs)
+      this.#ports.worker.attempts.abortRequests(stoppedError(this.#runtime.closing))
     }
   }
 
   /** Waits up to `graceMs` for running calls. @returns whether all have ended */
-  async idle(graceMs: number): Promise<boolean> {
+  async waitUntilIdle(graceMs: number): Promise<boolean> {
     const { worker } = this.#ports
     const done = new AbortController()
-    const running = Promise.allSettled([...this.#running, ...worker.flushing.values()])
-    const all = running.then(() => worker.attempts.noted).then(() => true)
+    const running = Promise.allSettled([...this.#running, ...worker.runningFlushes.values()])
+    const all = running.then(() => worker.attempts.pendingNotes).then(() => true)
     const timeout = this.#runtime.clock.sleep(graceMs, done.signal).then(() => false)
     const isIdle = await Promise.race([all, timeout])
     done.abort()
@@ -205,20 +211,22 @@ export class Sender {
   }
 
   /** Returns the result of the first call with this key. If there is none, this call becomes the first. */
-  async #keyed(key: string, request: SendRequest, caller: Caller): Promise<SendResult> {
+  async #sendKeyed(key: string, request: SendRequest, caller: SendCaller): Promise<SendResult> {
     const { clock } = this.#runtime
     const { media, store } = this.#ports
-    const deadline = clock.monotonic() + patienceMs
+    const deadline = clock.monotonic() + keyWaitMs
     for (let compared = -1; ; ) {
-      const entry = await store.outbox.keyed(key)
+      const entry = await store.outbox.findByKey(key)
       if (!entry) {
-        const result = await this.#sent(request, caller)
+        const result = await this.#sendUnkeyed(request, caller)
         if (result) return result
         continue
       }
-      if (entry.id !== compared && !(await isSame(entry.content, request, media, caller))) throw conflict()
+      if (entry.id !== compared && !(await isSameRequest(entry.content, request, media, caller)))
+        throw keyConflictError()
       compared = entry.id
-      if (entry.ended || entry.mode === 'queue') return { ...(await this.#result(entry)), repeated: true }
+      if (entry.ended || entry.mode === 'queue')
+        return { ...(await this.#buildResult(entry)), repeated: true }
       if (clock.monotonic() >= deadline)
         throw new SvcError(
           'rate_limited',
@@ -228,20 +236,20 @@ export class Sender {
             hint: 'Call again with the same key: it answers with the result of the first call and sends nothing.',
           },
         )
-      await clock.sleep(lookEveryMs, caller.signal)
-      if (caller.signal.aborted) throw stopped(caller.signal)
+      await clock.sleep(checkEveryMs, caller.signal)
+      if (caller.signal.aborted) throw stoppedError(caller.signal)
     }
   }
 
   /** @returns undefined if another call took the key in the meantime */
-  async #sent(request: SendRequest, caller: Caller): Promise<SendResult | undefined> {
+  async #sendUnkeyed(request: SendRequest, caller: SendCaller): Promise<SendResult | undefined> {
     if (request.when_closed === 'queue' && !this.#ports.store.durable)
       throw badArgument('when_closed', 'queue needs the message store, which is off')
-    return this.#routed(request, route => this.#sentBy(route, request, caller))
+    return this.#withRoute(request, route => this.#sendBy(route, request, caller))
   }
 
   /** Runs `work` with the session that sends. */
-  async #routed<T>(
+  async #withRoute<T>(
     { to, session, when_closed }: SendRequest,
     work: (route: Route) => Promise<T>,
   ): Promise<T> {
@@ -249,36 +257,36 @@ export class Sender {
     const { before } = route
     // Such a session would wait for a message that never comes, because the user does not know its bot.
     if (when_closed === 'queue' && before?.isLoggedIn === false)
-      throw wroteElsewhere(route.name, before.session)
+      throw wroteElsewhereError(route.name, before.session)
     return work(route).catch(error => {
       if (!before || !isSvcError(error, 'window_closed')) throw error
       throw before.isLoggedIn
-        ? wroteBefore(error, before.session)
-        : wroteElsewhere(route.name, before.session, error)
+        ? wroteBeforeLoginError(error, before.session)
+        : wroteElsewhereError(route.name, before.session, error)
     })
   }
 
-  async #sentBy(route: Route, request: SendRequest, caller: Caller): Promise<SendResult | undefined> {
+  async #sendBy(route: Route, request: SendRequest, caller: SendCaller): Promise<SendResult | undefined> {
     const { media } = this.#ports
     const { name: session, bot } = route
     const { approval } = request
     // Rejected before any wait: a caller told only to wait would come back in vain.
-    const texts = await look(request, media, caller)
+    const texts = await checkRequest(request, media, caller)
     // Checked before anything is read, fetched or uploaded: a closed window should cost nothing.
-    if (approval || request.media.length > 0) await this.#mayGo(session, request, texts.length)
-    const files = await stage(request, media, caller)
+    if (approval || request.media.length > 0) await this.#requireAdmission(session, request, texts.length)
+    const files = await stageMedia(request, media, caller)
     try {
-      if (caller.signal.aborted) throw stopped(caller.signal)
-      const pieces: Piece[] = [
+      if (caller.signal.aborted) throw stoppedError(caller.signal)
+      const pieces: SendPiece[] = [
         ...texts.map(text => ({ kind: 'text' as const, text })),
         ...files.map(file => ({ kind: file.kind, file })),
       ]
       const draft = { by: caller.by, request, session, bot, pieces, files }
       const isPatient = request.when_closed === 'queue' || approval !== undefined
-      const entry = await (isPatient ? this.#queue(draft, caller) : this.#send(draft, caller))
-      return entry && withNames(await this.#result(entry), files)
+      const entry = await (isPatient ? this.#queue(draft, caller) : this.#sendNow(draft, caller))
+      return entry && withRenamedFiles(await this.#buildResult(entry), files)
     } finally {
-      await release(files)
+      await releaseFiles(files)
     }
   }
 
@@ -287,22 +295,23 @@ export class Sender {
    *
    * @returns the ended entry; undefined if another call took its key
    */
-  async #send(draft: Draft, caller: Caller): Promise<Entry | undefined> {
+  async #sendNow(draft: Draft, caller: SendCaller): Promise<StoredEntry | undefined> {
     const { clock } = this.#runtime
     const { rules, store, upstream, worker } = this.#ports
     const { request, session, bot, pieces } = draft
     const { to } = request
-    using line = worker.lines.line(session, to)
+    using line = worker.lines.join(session, to)
     const texts = pieces.flatMap(piece => (piece.kind === 'text' ? piece.text : []))
     // A plain text begins in the commit that stores it.
     const isPlain = line.isFirst && pieces.length === texts.length
-    const row = isPlain ? rowOf(to, textItem(texts[0]!), clock.now()) : undefined
+    const row = isPlain ? sentRowOf(to, createTextItem(texts[0]!), clock.now()) : undefined
     const parts = pieces.map(({ kind }) => ({ kind }))
-    const enqueued = await store.outbox.enqueue(newEntry(draft, parts), rules, row)
+    const enqueued = await store.outbox.enqueue(createEntry(draft, parts), rules, row)
     if (enqueued.state === 'known') return undefined
-    if (enqueued.state === 'closed') throw closedError(enqueued.verdict, countsOf(pieces), upstream.sandboxed)
+    if (enqueued.state === 'closed')
+      throw notAdmittedError(enqueued.verdict, countsOf(pieces), upstream.sandboxed)
     const { begun, entry } = enqueued
-    using _shown = this.#meanwhile(draft, entry)
+    using _shown = this.#keepAlive(draft, entry)
     const started = begun && row && { begun, row }
     // Awaited here, so that the place in the line and the typing indicator last until it has ended.
     return await worker.sendNow({ entry, bot, pieces, line, started }, caller)
@@ -313,33 +322,33 @@ export class Sender {
    *
    * @returns the entry; undefined if another call took its key
    */
-  async #queue(draft: Draft, caller: Caller): Promise<Entry | undefined> {
+  async #queue(draft: Draft, caller: SendCaller): Promise<StoredEntry | undefined> {
     const { closing, log } = this.#runtime
     const { store, worker } = this.#ports
-    const enqueued = await this.#enqueued(draft, caller)
+    const enqueued = await this.#enqueue(draft, caller)
     if (enqueued.state !== 'new') return undefined
     const { entry, lane, verdict } = enqueued
     const isNext = verdict !== 'behind' && verdict.go !== 'no' && !worker.isCrowded(entry.session)
     if (!entry.asked && isNext) {
-      using _shown = this.#meanwhile(draft, entry)
-      const abort = untilAborted(caller.signal).then(() => 'left' as const)
-      const ended = await Promise.race([worker.watch(entry, lane, caller.progress), abort])
-      if (ended === 'left' && !closing.aborted) return this.#cancelled(entry, caller.signal)
+      using _shown = this.#keepAlive(draft, entry)
+      const abort = waitForAbort(caller.signal).then(() => 'left' as const)
+      const ended = await Promise.race([worker.flushWithProgress(entry, lane, caller.progress), abort])
+      if (ended === 'left' && !closing.aborted) return this.#cancel(entry, caller.signal)
     }
-    const now = (await store.outbox.entry(entry.id)) ?? entry
+    const now = (await store.outbox.getEntry(entry.id)) ?? entry
     if (!now.ended)
       log.info('send queued', { session: entry.session, outbox: entry.id, messages: entry.parts.length })
     return now
   }
 
   /** Enqueues a draft. Copied files are removed again if no new entry is made. */
-  async #enqueued(draft: Draft, { signal }: Caller): Promise<Enqueued> {
+  async #enqueue(draft: Draft, { signal }: SendCaller): Promise<EnqueueResult> {
     const { media, rules, store } = this.#ports
     const kept: KeptFile[] = []
     let isNew = false
     try {
-      const parts = await waitingParts(draft, { media, clock: this.#runtime.clock, kept, signal })
-      const enqueued = await store.outbox.enqueue(newEntry(draft, parts), rules)
+      const parts = await createWaitingParts(draft, { media, clock: this.#runtime.clock, kept, signal })
+      const enqueued = await store.outbox.enqueue(createEntry(draft, parts), rules)
       isNew = enqueued.state === 'new'
       return enqueued
     } finally {
@@ -348,26 +357,26 @@ export class Sender {
   }
 
   /** Ends the entry: a caller that left before the answer could not know that it waits. */
-  async #cancelled(entry: Entry, signal: AbortSignal): Promise<Entry> {
+  async #cancel(entry: StoredEntry, signal: AbortSignal): Promise<StoredEntry> {
     const { media, store } = this.#ports
-    const ended = await store.outbox.end(entry.id, endReasonOf(stopped(signal)))
+    const ended = await store.outbox.end(entry.id, endReasonOf(stoppedError(signal)))
     await media.kept.discard(ended?.files ?? [])
     return ended?.entry ?? entry
   }
 
   /** During a long call, shows that the bot is typing and renews the entry. Dispose it to stop. */
-  #meanwhile({ session, bot, request }: Draft, entry: Entry): Disposable {
+  #keepAlive({ session, bot, request }: Draft, entry: StoredEntry): Disposable {
     const ended = new AbortController()
     const over = ended.signal
     const { check, upstream } = this.#ports
     const { account, api } = upstream
-    const doubt = () => check.doubt(session, bot)
-    const token = () => this.#token(session, request.to)
+    const doubt = () => check.checkAfterRefusal(session, bot)
+    const token = () => this.#contextTokenOf(session, request.to)
     const show = async () => {
       // Most calls end before this time.
-      if (!request.typing) await this.#runtime.clock.sleep(quietMs, over)
+      if (!request.typing) await this.#runtime.clock.sleep(typingDelayMs, over)
       if (over.aborted) return
-      void this.#renewed(entry, over)
+      void this.#keepRenewing(entry, over)
       if (request.typing !== false)
         await showTyping({ api, ...this.#runtime }, account(bot), request.to, token, doubt, over)
     }
@@ -377,33 +386,35 @@ export class Sender {
     return { [Symbol.dispose]: () => ended.abort('over') }
   }
 
-  async #token(session: string, user: string): Promise<string | undefined> {
+  async #contextTokenOf(session: string, user: string): Promise<string | undefined> {
     return (await this.#ports.state.contexts.find(session, user))?.token
   }
 
   /** Returns what is left of the right to answer a user. */
-  async #right(session: string, user: string): Promise<ReturnType<typeof rightToAnswer>> {
-    const counters = await this.#ports.store.outbox.counters(session, user)
-    return rightToAnswer(counters.get(user) ?? { used: 0 }, this.#runtime.clock.now())
+  async #rightToAnswerOf(session: string, user: string): Promise<ReturnType<typeof rightToAnswerOf>> {
+    const counters = await this.#ports.store.outbox.getCounters(session, user)
+    return rightToAnswerOf(counters.get(user) ?? { used: 0 }, this.#runtime.clock.now())
   }
 
   /** Shows or removes the typing indicator, and sends no message. */
-  async #typed(
+  async #setTyping(
     { name: session, bot }: Route,
     { to, typing = true }: SendRequest,
     signal: AbortSignal,
   ): Promise<SendResult> {
     const { check, upstream } = this.#ports
-    const contextToken = await this.#token(session, to)
-    if (contextToken === undefined) throw neverWrote()
+    const contextToken = await this.#contextTokenOf(session, to)
+    if (contextToken === undefined) throw neverWroteError()
     const at = { user: to, contextToken, typing }
-    await check.settled(session, bot, () => typeOnce(upstream.api, upstream.account(bot), at, signal))
-    const right = await this.#right(session, to)
+    await check.runChecked(session, bot, () =>
+      sendTypingOnce(upstream.api, upstream.account(bot), at, signal),
+    )
+    const right = await this.#rightToAnswerOf(session, to)
     return { success: true, status: 'accepted', session, parts: [], ...right }
   }
 
   /** Renews the entry of a running call at intervals: an upload may take long. */
-  async #renewed(entry: Entry, over: AbortSignal): Promise<void> {
+  async #keepRenewing(entry: StoredEntry, over: AbortSignal): Promise<void> {
     const { clock, log } = this.#runtime
     const { store } = this.#ports
     for (;;) {
@@ -413,11 +424,11 @@ export class Sender {
     }
   }
 
-  async #result(entry: Entry): Promise<SendResult> {
+  async #buildResult(entry: StoredEntry): Promise<SendResult> {
     const { counter, session, user } = entry
     // Stored counters: a repeated call gets the answer of the first one.
-    if (counter) return resultOf(entry, rightToAnswer(counter, 0))
+    if (counter) return resultOf(entry, rightToAnswerOf(counter, 0))
     const [waiting] = await explainWaits(this.#ports, [entry], this.#runtime.clock.now())
-    return resultOf(entry, await this.#right(session, user), waiting)
+    return resultOf(entry, await this.#rightToAnswerOf(session, user), waiting)
   }
 }

@@ -10,8 +10,8 @@
  * The text comes from callers. It is read once, and cuts are found from what was noted then, so time and
  * memory are linear in its length.
  */
-import { addressesOf } from './addresses.ts'
-import { type Block, type Bytes, blocksOf, isSpace, type Span } from './blocks.ts'
+import { findAddresses } from './addresses.ts'
+import { type Block, type ByteCounter, findBlocks, isSpace, type Span } from './blocks.ts'
 
 /** Maximum UTF-8 bytes of one text item (protocol notes 5.3). */
 export const textLimitBytes = 16_384
@@ -41,20 +41,20 @@ const ranks = { paragraph: 0, line: 1, row: 2, sentence: 3, space: 4, anywhere: 
  *   `most` parts
  */
 export function splitText(text: string, limit: number, most: number): string[] | undefined {
-  const bytes = byteCounter(text)
+  const bytes = createByteCounter(text)
   if (bytes(0, text.length) <= limit) return [text]
   // White space at a cut is dropped, and so is white space at both ends.
   const span = { start: text.length - text.trimStart().length, end: text.trimEnd().length }
   if (span.start >= span.end) return []
-  const blocks = blocksOf(text, span, bytes, limit)
+  const blocks = findBlocks(text, span, bytes, limit)
   const split = (blocks: readonly Block[]) =>
-    partsOf(text, span, reachOf(text, span, { bytes, limit, blocks }), most)
+    chooseParts(text, span, createCutFinder(text, span, { bytes, limit, blocks }), most)
   const isTable = ({ kind }: Block) => kind === 'table'
   // If the repeated headers make too many parts, split without repeating them.
   return split(blocks) ?? (blocks.some(isTable) ? split(blocks.filter(block => !isTable(block))) : undefined)
 }
 
-function partsOf(text: string, span: Span, reach: Reach, most: number): string[] | undefined {
+function chooseParts(text: string, span: Span, reach: CutFinder, most: number): string[] | undefined {
   const { isLast, cutOfRank, farthest } = reach
   /** Returns how many parts the rest needs. Stops counting above `most`. */
   const needed = (from: Cut, most: number) => {
@@ -86,26 +86,26 @@ function partsOf(text: string, span: Span, reach: Reach, most: number): string[]
   return parts
 }
 
-interface Measures {
-  bytes: Bytes
+interface SplitLimits {
+  bytes: ByteCounter
   limit: number
   blocks: readonly Block[]
 }
-type Reach = ReturnType<typeof reachOf>
+type CutFinder = ReturnType<typeof createCutFinder>
 
 /** Prepares how far a part that begins at a cut can reach. */
-function reachOf(text: string, span: Span, { bytes, limit, blocks }: Measures) {
-  const addresses = addressesOf(text, span, ({ start, end }) => bytes(start, end) <= limit)
+function createCutFinder(text: string, span: Span, { bytes, limit, blocks }: SplitLimits) {
+  const addresses = findAddresses(text, span, ({ start, end }) => bytes(start, end) <= limit)
   const { joined, lastEnd } = charactersOf(text)
   const isSmall = ({ start, end }: Span) => bytes(start, end) * 4 <= limit
-  const cuts = cutsOf(text, span, { blocks, addresses, isSmall, joined })
+  const cuts = findCuts(text, span, { blocks, addresses, isSmall, joined })
   /** Returns the bytes left for a part's own text if it begins at `from`. */
   const capacityOf = ({ block, inLine }: Cut) =>
     limit - (block ? block.openingBytes + (inLine ? block.lead.length : 0) : 0)
   const isLast = (from: Cut) => bytes(from.next, span.end) <= capacityOf(from)
   /** Returns the farthest cut within one part from `from` whose rank is `rank` or better. */
   const cutOfRank = (from: Cut, rank: number): Cut | undefined => {
-    const reached = lastIndex(
+    const reached = findLastIndex(
       cuts,
       ({ end, block }) => bytes(from.next, end) + (block?.closingBytes ?? 0) <= capacityOf(from),
     )
@@ -118,12 +118,12 @@ function reachOf(text: string, span: Span, { bytes, limit, blocks }: Measures) {
   }
   /** Returns a cut between two characters, before an address, for when no other cut is in reach. */
   const hardCut = (from: Cut): Cut => {
-    const reach = (size: number) => lastNumber(span.end + 1, i => bytes(from.next, i) <= size)
+    const reach = (size: number) => findLastNumber(span.end + 1, i => bytes(from.next, i) <= size)
     const far = reach(capacityOf(from))
-    const nearest = blocks[lastIndex(blocks, block => block.start < far)]
+    const nearest = blocks[findLastIndex(blocks, block => block.start < far)]
     const block = nearest && far < nearest.end ? nearest : undefined
     let end = lastEnd(from.next, block ? reach(capacityOf(from) - block.closingBytes) : far)
-    const address = addresses[lastIndex(addresses, ({ start }) => start < end)]
+    const address = addresses[findLastIndex(addresses, ({ start }) => start < end)]
     if (address && end < address.end && address.start > from.next) end = address.start
     return { end, next: end, rank: ranks.anywhere, ...(block && { block, inLine: true }) }
   }
@@ -132,7 +132,7 @@ function reachOf(text: string, span: Span, { bytes, limit, blocks }: Measures) {
 }
 
 /** Reads the text once, and counts the bytes before each code unit. */
-function byteCounter(text: string): Bytes {
+function createByteCounter(text: string): ByteCounter {
   const offsets = new Uint32Array(text.length + 1)
   let sum = 0
   let before = 0
@@ -152,7 +152,7 @@ function byteCounter(text: string): Bytes {
 const isHigh = (code: number) => code >= 0xd800 && code < 0xdc00
 const isLow = (code: number) => code >= 0xdc00 && code < 0xe000
 
-interface Found {
+interface TextStructure {
   blocks: readonly Block[]
   addresses: readonly Span[]
   isSmall(span: Span): boolean
@@ -163,11 +163,11 @@ interface Found {
  * Returns every possible cut, in order. A part then begins and ends without white space, except
  * indentation.
  */
-function cutsOf(text: string, { start, end: length }: Span, found: Found): Cut[] {
+function findCuts(text: string, { start, end: length }: Span, found: TextStructure): Cut[] {
   const { isSmall, joined } = found
   const cuts: Cut[] = []
-  const blocks = walk(found.blocks)
-  const addresses = walk(found.addresses)
+  const blocks = createSpanLookup(found.blocks)
+  const addresses = createSpanLookup(found.addresses)
   for (let i = start; i < length; ) {
     const block = blocks(i)
     const address = addresses(i)
@@ -178,7 +178,7 @@ function cutsOf(text: string, { start, end: length }: Span, found: Found): Cut[]
       const newline = body ? text.indexOf('\n', from) : -1
       const isCut = body !== undefined && newline >= 0 && newline < body.end
       const rank = block.kind === 'table' ? ranks.row : ranks.line
-      if (isCut) cuts.push({ end: lineEnd(text, from, newline), next: newline + 1, rank, block })
+      if (isCut) cuts.push({ end: findLineEnd(text, from, newline), next: newline + 1, rank, block })
       i = isCut ? newline + 1 : block.end
     } else if (address && i >= address.start) i = address.end
     else if (isSpace(text.charCodeAt(i))) {
@@ -207,14 +207,14 @@ function cutsOf(text: string, { start, end: length }: Span, found: Found): Cut[]
 }
 
 /** Returns where the white space at the end of a line begins. */
-function lineEnd(text: string, from: number, newline: number): number {
+function findLineEnd(text: string, from: number, newline: number): number {
   let end = newline
   while (end > from && text.charCodeAt(end - 1) !== 0x0a && isSpace(text.charCodeAt(end - 1))) end--
   return end
 }
 
 /** Returns a lookup for ascending positions: the first span that ends after the position. */
-function walk<S extends Span>(spans: readonly S[]): (at: number) => S | undefined {
+function createSpanLookup<S extends Span>(spans: readonly S[]): (at: number) => S | undefined {
   let nth = 0
   return at => {
     for (let span = spans[nth]; span && at >= span.end; span = spans[nth]) nth++
@@ -230,7 +230,7 @@ const closers = new Set('。！？…”』」）')
  * Binary search: the last number below `count` that passes; -1 for none. All numbers before it must pass
  * too.
  */
-function lastNumber(count: number, passes: (number: number) => boolean): number {
+function findLastNumber(count: number, passes: (number: number) => boolean): number {
   let low = 0
   let high = count
   while (low < high) {
@@ -241,9 +241,9 @@ function lastNumber(count: number, passes: (number: number) => boolean): number 
   return low - 1
 }
 
-/** Binary search for the last item that passes, as `lastNumber`. */
-const lastIndex = <T>(items: readonly T[], passes: (item: T) => boolean): number =>
-  lastNumber(items.length, i => {
+/** Binary search for the last item that passes, as `findLastNumber`. */
+const findLastIndex = <T>(items: readonly T[], passes: (item: T) => boolean): number =>
+  findLastNumber(items.length, i => {
     const item = items[i]
     return item !== undefined && passes(item)
   })

@@ -4,13 +4,13 @@ import { isILinkError } from '../ilink/http.ts'
 import { SvcError } from '../model/error.ts'
 import type { Clock } from '../platform/clock.ts'
 import type { Log } from '../platform/log.ts'
-import { untilAborted } from '../platform/signals.ts'
-import { refusal } from './problems.ts'
+import { waitForAbort } from '../platform/signals.ts'
+import { refusalError } from './problems.ts'
 
 /** The indicator disappears after a few seconds by itself (protocol notes 2.7), so it is sent again. */
 const repeatMs = 4500
 /** Longest wait for upstream after the end of the work. */
-const lastWordMs = 1500
+const endGraceMs = 1500
 
 /**
  * Shows "typing" to `user` until the work is over. Resolves when the indicator is removed; never rejects.
@@ -49,8 +49,8 @@ export async function showTyping(
   })
   const ended = new AbortController()
   const timeOut = async () => {
-    await untilAborted(over)
-    await clock.sleep(lastWordMs, ended.signal)
+    await waitForAbort(over)
+    await clock.sleep(endGraceMs, ended.signal)
   }
   await Promise.race([running, timeOut()])
   ended.abort()
@@ -62,7 +62,7 @@ export async function showTyping(
  *
  * @throws SvcError `upstream_error`, `upstream_timeout`; ILinkError `expired` if WeChat refuses the token
  */
-export async function typeOnce(
+export async function sendTypingOnce(
   api: Api,
   account: Account,
   { user, contextToken, typing }: { user: string; contextToken: string; typing: boolean },
@@ -75,6 +75,6 @@ export async function typeOnce(
   } catch (error) {
     if (!isILinkError(error) || error.kind === 'expired') throw error
     const code = error.kind === 'timeout' ? 'upstream_timeout' : 'upstream_error'
-    throw refusal(code, 'WeChat did not show that the bot is typing', error)
+    throw refusalError(code, 'WeChat did not show that the bot is typing', error)
   }
 }

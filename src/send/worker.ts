@@ -4,70 +4,78 @@
  * Only one message at a time goes to one user.
  */
 import { Buffer } from 'node:buffer'
-import { textItem } from '../ilink/encode.ts'
+import { createTextItem } from '../ilink/encode.ts'
 import { isILinkError } from '../ilink/http.ts'
 import type { WireItem } from '../ilink/wire.ts'
-import { afterRefusal, untilWritten, type Verdict } from '../model/admission.ts'
+import { holdAfterRefusal, holdUntilWritten, type Verdict } from '../model/admission.ts'
 import { isSvcError, SvcError } from '../model/error.ts'
 import type { MediaKind } from '../model/message.ts'
-import { type Principal, principalText } from '../model/principal.ts'
-import { type BotInfo, notConnected } from '../model/session.ts'
+import { formatPrincipal, type Principal } from '../model/principal.ts'
+import { type BotInfo, notConnectedError } from '../model/session.ts'
 import { backoffMs } from '../platform/clock.ts'
 import type { Runtime } from '../platform/runtime.ts'
-import type { ClaimedLane, Entry, EntryPart, Lane } from '../storage/outbox.ts'
+import type { ClaimedLane, EntryPart, OutboxLane, StoredEntry } from '../storage/outbox.ts'
 import { type DeliveryResult, isRefusedAlone } from './delivery.ts'
-import { botOf, DeliveryAttempts, type SendPorts, type Started } from './delivery-attempt.ts'
+import { botOf, DeliveryAttempts, type SendPorts, type StartedMessage } from './delivery-attempt.ts'
 import { isPaused } from './foresight.ts'
-import { type Line, Lines } from './lines.ts'
-import type { Caller } from './media-files.ts'
-import type { Piece } from './plan.ts'
-import { closedError, countsOf, endReasonOf, notTried, stopped, takenOver, uploadError } from './problems.ts'
+import { type LinePlace, SendLines } from './lines.ts'
+import type { SendCaller } from './media-files.ts'
+import type { SendPiece } from './plan.ts'
+import {
+  countsOf,
+  endReasonOf,
+  notAdmittedError,
+  notTriedError,
+  stoppedError,
+  takenOverError,
+  uploadError,
+} from './problems.ts'
 import { textLimitBytes } from './split.ts'
 
 /** An entry of mode `fail`, with its content. */
-interface OwnEntry {
-  entry: Entry
+interface ImmediateEntry {
+  entry: StoredEntry
   bot: BotInfo
-  pieces: readonly Piece[]
-  line: Line
+  pieces: readonly SendPiece[]
+  line: LinePlace
   /** Its first message, if the commit that enqueued it also began it. */
-  started: Started | undefined
+  started: StartedMessage | undefined
 }
 
 /** Pause of a lane after a send without a clear answer, because WeChat may have problems. */
-const calmMs = 5 * 60_000
+const unclearPauseMs = 5 * 60_000
 /** Maximum sends of one lane per run; the next check continues. */
-const mostInOneGo = 50
+const maxPerFlush = 50
 
 export class Worker {
-  readonly lines: Lines
+  readonly lines: SendLines
   readonly attempts: DeliveryAttempts
   /**
    * Sessions without a near slot, and until when (`monotonic`). Only the outbox checks give their slots
    * out.
    */
-  readonly crowded = new Map<string, number>()
+  readonly crowdedUntil = new Map<string, number>()
   readonly #ports: SendPorts
   readonly #runtime: Runtime
   readonly #flushes = new Map<number, Promise<void>>()
   /** By queued entry: the callback for the progress of its uploads. */
-  readonly #progress = new Map<number, Caller['progress']>()
+  readonly #progress = new Map<number, SendCaller['progress']>()
 
   constructor(ports: SendPorts, runtime: Runtime) {
     this.#ports = ports
     this.#runtime = runtime
-    this.lines = new Lines(runtime.clock)
+    this.lines = new SendLines(runtime.clock)
     this.attempts = new DeliveryAttempts(ports, runtime)
   }
 
   isCrowded(session: string): boolean {
-    return (this.crowded.get(session) ?? 0) > this.#runtime.clock.monotonic()
+    return (this.crowdedUntil.get(session) ?? 0) > this.#runtime.clock.monotonic()
   }
 
   /**
    * Sends what may go now in a lane. Resolves when the rest must wait, or another process holds the lane.
    */
-  flush({ id, session }: Pick<Lane, 'id' | 'session'>): Promise<void> {
+  flush({ id, session }: Pick<OutboxLane, 'id' | 'session'>): Promise<void> {
     const running = this.#flushes.get(id)
     if (running) return running
     const flush = this.#flush(id, session).finally(() => this.#flushes.delete(id))
@@ -75,12 +83,16 @@ export class Worker {
     return flush
   }
 
-  get flushing(): ReadonlyMap<number, Promise<void>> {
+  get runningFlushes(): ReadonlyMap<number, Promise<void>> {
     return this.#flushes
   }
 
   /** Sends what may go now in a lane, and reports the upload progress of one of its entries. */
-  async watch({ id, session }: Entry, lane: number, progress: Caller['progress']): Promise<void> {
+  async flushWithProgress(
+    { id, session }: StoredEntry,
+    lane: number,
+    progress: SendCaller['progress'],
+  ): Promise<void> {
     this.#progress.set(id, progress)
     try {
       // A running flush may already have read the lane for the last time.
@@ -99,34 +111,34 @@ export class Worker {
    * @throws SvcError the reason if nothing of it was sent
    */
   async sendNow(
-    { entry, bot, pieces, line, started }: OwnEntry,
-    caller: Pick<Caller, 'signal' | 'progress'>,
-  ): Promise<Entry> {
+    { entry, bot, pieces, line, started }: ImmediateEntry,
+    caller: Pick<SendCaller, 'signal' | 'progress'>,
+  ): Promise<StoredEntry> {
     const { attempts } = this
     const { rules, upstream } = this.#ports
     const { signal } = caller
     let last = entry
     try {
-      if (!line.isFirst) await this.lines.turn(line.ahead, rules.patienceMs, signal)
+      if (!line.isFirst) await this.lines.waitInLine(line.ahead, rules.patienceMs, signal)
       const items: WireItem[] = []
       for (const piece of pieces)
         items.push(
           piece.kind === 'text'
-            ? textItem(piece.text)
+            ? createTextItem(piece.text)
             : await attempts.upload(entry, bot, piece.file, caller),
         )
       for (const [nth, { id }] of entry.parts.entries()) {
         const message = { to: entry, bot, parts: [id], item: items[nth]!, mode: entry.mode, signal }
         const sent = await attempts.send({ ...message, started: nth === 0 ? started : undefined })
-        if (sent.go === 'stopped') throw stopped(signal)
-        if (sent.go === 'gone') throw takenOver()
-        if (sent.go === 'no') throw closedError(sent, countsOf(pieces), upstream.sandboxed)
-        last = sent.entries?.find(one => one.id === entry.id) ?? settledHere(last, nth, sent.result)
+        if (sent.go === 'stopped') throw stoppedError(signal)
+        if (sent.go === 'gone') throw takenOverError()
+        if (sent.go === 'no') throw notAdmittedError(sent, countsOf(pieces), upstream.sandboxed)
+        last = sent.entries?.find(one => one.id === entry.id) ?? withResult(last, nth, sent.result)
         if (sent.result.error) break
       }
       return last
     } catch (error) {
-      return this.#refused(entry, signal.aborted ? stopped(signal) : uploadError(error, entry.user))
+      return this.#endUnsent(entry, signal.aborted ? stoppedError(signal) : uploadError(error, entry.user))
     }
   }
 
@@ -136,7 +148,7 @@ export class Worker {
    * @returns the entry
    * @throws `error` if no part was sent, or if it is not an SvcError
    */
-  async #refused(entry: Entry, error: unknown): Promise<Entry> {
+  async #endUnsent(entry: StoredEntry, error: unknown): Promise<StoredEntry> {
     const svcError = error instanceof SvcError ? error : new SvcError('internal', 'an unexpected error')
     const ended = await this.#ports.store.outbox.end(entry.id, endReasonOf(svcError))
     const isAll = ended?.entry.parts.every(({ status }) => status === 'refused') ?? true
@@ -151,11 +163,12 @@ export class Worker {
    * @returns the lane that sends it; undefined if it no longer waits for approval
    * @throws SvcError `not_connected`, `window_closed`, `quota_exhausted`, `text_too_long`, `rate_limited`
    */
-  async approve({ asked, id, parts, session }: Entry, by: Principal): Promise<number | undefined> {
+  async approve({ asked, id, parts, session }: StoredEntry, by: Principal): Promise<number | undefined> {
     const { rules, state, store, upstream } = this.#ports
-    if (asked === 'fail' && !(await botOf(state, session))) throw notConnected(session)
-    const approval = await store.outbox.approve(id, rules, principalText(by))
-    if (approval?.state === 'closed') throw closedError(approval.verdict, countsOf(parts), upstream.sandboxed)
+    if (asked === 'fail' && !(await botOf(state, session))) throw notConnectedError(session)
+    const approval = await store.outbox.approve(id, rules, formatPrincipal(by))
+    if (approval?.state === 'closed')
+      throw notAdmittedError(approval.verdict, countsOf(parts), upstream.sandboxed)
     return approval?.lane
   }
 
@@ -163,36 +176,36 @@ export class Worker {
     const { closing, clock } = this.#runtime
     const { outbox } = this.#ports.store
     let isOurs = false
-    for (let sent = 0; sent < mostInOneGo && !closing.aborted; sent++) {
+    for (let sent = 0; sent < maxPerFlush && !closing.aborted; sent++) {
       if (sent > 0 && this.isCrowded(session)) break
       const bot = await botOf(this.#ports.state, session)
       const lane = bot && (await outbox.claim(id))
       if (!lane) break
       isOurs = true
-      const parts = joinable(lane)
+      const parts = joinedPartsOf(lane)
       if (!parts || isPaused(lane, clock.now())) break
-      using line = this.lines.line(lane.session, lane.user)
+      using line = this.lines.join(lane.session, lane.user)
       await line.ahead
-      if (!(await this.#next(lane, parts, bot))) break
+      if (!(await this.#sendNext(lane, parts, bot))) break
     }
     if (isOurs) await outbox.release(id)
   }
 
   /** Sends the next message of a lane. @returns whether the one after it may follow immediately */
-  async #next(lane: Lane, parts: Group, bot: BotInfo): Promise<boolean> {
+  async #sendNext(lane: OutboxLane, parts: PartGroup, bot: BotInfo): Promise<boolean> {
     const { closing, log } = this.#runtime
     const { rules, store } = this.#ports
     const { session, user } = lane
     const [first] = parts
     let item: WireItem
-    if (first.kind === 'text') item = textItem(parts.map(part => part.text).join('\n\n'))
+    if (first.kind === 'text') item = createTextItem(parts.map(part => part.text).join('\n\n'))
     else {
       // Do not upload a file whose message cannot be sent for minutes.
-      if (isShut(await store.outbox.verdict(session, user, 1, rules), first)) return false
+      if (isKeptBack(await store.outbox.checkAdmission(session, user, 1, rules), first)) return false
       try {
-        item = await this.#uploaded(lane, bot, first)
+        item = await this.#uploadPart(lane, bot, first)
       } catch (error) {
-        return this.#notUploaded(lane, first, error)
+        return this.#handleUploadError(lane, first, error)
       }
     }
     const ids = parts.map(({ id }) => id)
@@ -203,13 +216,13 @@ export class Worker {
     const { status, error, giveUp, spent, pause } = sent.result
     if (status === 'accepted') log.info('sent from the outbox', { session, messages: parts.length })
     if (giveUp) log.warn('queued message refused for good', { session, code: error?.code })
-    if (status === 'unknown') await this.#pause(lane, calmMs, 0)
+    if (status === 'unknown') await this.#pause(lane, unclearPauseMs, 0)
     else if (status === 'refused' && !giveUp && !spent && !pause && !closing.aborted) await this.#pause(lane)
     else if (lane.failures > 0) await this.#pause(lane, 0, 0)
     return status === 'accepted' || status === 'suspect' || giveUp === true
   }
 
-  async #uploaded(lane: Lane, bot: BotInfo, part: EntryPart): Promise<WireItem> {
+  async #uploadPart(lane: OutboxLane, bot: BotInfo, part: EntryPart): Promise<WireItem> {
     const { closing: signal } = this.#runtime
     const file = await this.#ports.media.kept.open(part.file!, part.kind as MediaKind)
     const progress = this.#progress.get(part.entry)
@@ -220,7 +233,7 @@ export class Worker {
     }
   }
 
-  async #notUploaded(lane: Lane, part: EntryPart, error: unknown): Promise<boolean> {
+  async #handleUploadError(lane: OutboxLane, part: EntryPart, error: unknown): Promise<boolean> {
     const { clock, closing, log } = this.#runtime
     const { media, store } = this.#ports
     if (closing.aborted) return false
@@ -228,10 +241,10 @@ export class Worker {
     if (isSvcError(error, 'session_expired')) return false
     const facts = { now: clock.now(), receivedAt: lane.counter.received_at, hold: lane.hold }
     if (isRefusedAlone(error)) {
-      await store.outbox.holdBack(lane.id, { hold: untilWritten(facts) })
+      await store.outbox.holdBack(lane.id, { hold: holdUntilWritten(facts) })
       return false
     }
-    const refusal = isILinkError(error, 'refused') ? afterRefusal(facts, part.tries) : undefined
+    const refusal = isILinkError(error, 'refused') ? holdAfterRefusal(facts, part.tries) : undefined
     if (isSvcError(error) && (error.code === 'invalid_arguments' || refusal?.giveUp)) {
       // The file is gone, or WeChat does not take it. Waiting does not help.
       const ended = await store.outbox.end(part.entry, endReasonOf(uploadError(error, lane.user)))
@@ -247,7 +260,7 @@ export class Worker {
    * Pauses a lane after an error that is not about the message. The pause grows with each error in a row.
    */
   #pause(
-    { id, failures: before }: Lane,
+    { id, failures: before }: OutboxLane,
     ms = backoffMs(before, 2000, 60_000),
     failures = before + 1,
   ): Promise<void> {
@@ -257,28 +270,32 @@ export class Worker {
 }
 
 /** Returns the entry with the result of its `nth` part, for when the store could not record it. */
-function settledHere(entry: Entry, nth: number, { status, message_id, error }: DeliveryResult): Entry {
+function withResult(
+  entry: StoredEntry,
+  nth: number,
+  { status, message_id, error }: DeliveryResult,
+): StoredEntry {
   const parts = entry.parts.map((part, at): EntryPart => {
     if (at === nth) return { ...part, status, message_id, error: error && endReasonOf(error) }
-    return at > nth && error ? { ...part, status: 'refused', error: endReasonOf(notTried(error)) } : part
+    return at > nth && error ? { ...part, status: 'refused', error: endReasonOf(notTriedError(error)) } : part
   })
   return { ...entry, parts }
 }
 
 /** Parts that go together as one message. */
-type Group = [EntryPart, ...EntryPart[]]
+type PartGroup = [EntryPart, ...EntryPart[]]
 
 /**
  * Returns whether the verdict keeps back the first message. A message that already has its slot is allowed
  * by the pace: the verdict then is about the message after it.
  */
-const isShut = (verdict: Verdict, { slot }: EntryPart): boolean =>
+const isKeptBack = (verdict: Verdict, { slot }: EntryPart): boolean =>
   verdict.go === 'no' && (verdict.why !== 'pace' || slot === undefined)
 
 /** Returns the first part. If it is a text, also returns the next texts that fit into the same message. */
-function joinable({ parts: [first, ...others], hold }: ClaimedLane): Group | undefined {
+function joinedPartsOf({ parts: [first, ...others], hold }: ClaimedLane): PartGroup | undefined {
   if (!first) return undefined
-  const group: Group = [first]
+  const group: PartGroup = [first]
   if (first.kind !== 'text' || hold) return group
   let bytes = Buffer.byteLength(first.text)
   for (const part of others) {

@@ -6,7 +6,7 @@ import { Type } from '@sinclair/typebox'
 import { Elysia } from 'elysia'
 import type { Config } from '../config.ts'
 import type { Gateway } from '../gateway/gateway-api.ts'
-import { type Call, directCall } from '../model/call.ts'
+import { type Call, createDirectCall } from '../model/call.ts'
 import { SvcError } from '../model/error.ts'
 import { panel } from '../model/principal.ts'
 import type { ServiceFacts } from '../model/service.ts'
@@ -25,16 +25,23 @@ import { type Access, createAccess } from './admin/access.ts'
 import { addCallRoutes } from './admin/call-routes.ts'
 import { PanelEvents } from './admin/events.ts'
 import { openPanelFiles, type PanelFiles } from './admin/files.ts'
-import { askPhone, isPhonePath } from './admin/phone.ts'
-import { FailedTries } from './auth.ts'
+import { forwardToPhone, isPhonePath } from './admin/phone.ts'
+import { FailedAttempts } from './auth.ts'
 import { rootOf } from './behind-proxy.ts'
-import { problemResponse } from './errors.ts'
-import { unopenedStream } from './event-stream.ts'
-import { Waiting } from './http-call.ts'
-import { type AnsweringAt, observed } from './observed.ts'
+import { toProblemResponse } from './errors.ts'
+import { createUnopenedStream } from './event-stream.ts'
+import { ShutdownSignal } from './http-call.ts'
+import { observeCalls, type PathHandler } from './observed.ts'
 import { addOperations } from './operation-routes.ts'
-import { absent, answerOf, isHead, methodsByPath, templateOf } from './paths.ts'
-import { addOwnRoute, declared, doorErrors, failed, noted, type RouteContext } from './route.ts'
+import { answerByRoute, answerMissing, isHead, listMethodsByPath, templateOf } from './paths.ts'
+import {
+  addOwnRoute,
+  guardErrors,
+  type RouteContext,
+  toDetail,
+  toElysiaSchema,
+  toErrorAnswer,
+} from './route.ts'
 import { addDocsRoutes } from './service-routes.ts'
 
 /** Options of the panel's service. */
@@ -66,11 +73,11 @@ export interface AdminApp {
   /** Never throws. */
   fetch(request: Request, peer?: Peer): Response | Promise<Response>
   /** Returns why the page cannot be served, if so; the API works without it. */
-  pageMissing(): Promise<SvcError | undefined>
+  getPageError(): Promise<SvcError | undefined>
   /** Rejects new calls, and ends waiting calls and live streams. */
   beginShutdown(): void
   /** Creates a link that signs in once. Returns its path and query; undefined if no sign-in is needed. */
-  signInLink(): Promise<string | undefined>
+  createSignInLink(): Promise<string | undefined>
 }
 
 const about = {
@@ -101,52 +108,53 @@ export function createAdminApp(options: AdminOptions): AdminApp {
     by: panel,
     gateway,
     log,
-    waiting: new Waiting(),
+    shutdown: new ShutdownSignal(),
     clock,
     basePath: config.basePath,
-    service: serviceOf(options, { started_at: clock.now(), token_required: access.required }),
+    service: serviceFactsOf(options, { started_at: clock.now(), token_required: access.isRequired }),
   }
-  const tries = new FailedTries(context)
+  const tries = new FailedAttempts(context)
   const files = openPanelFiles(options.folders)
-  const viewCall = { ...directCall(), by: panel, service: context.service }
+  const viewCall = { ...createDirectCall(), by: panel, service: context.service }
   const events = new PanelEvents({
-    status: () => invoke(status, gateway, {}, viewCall, log),
+    getStatus: () => invoke(status, gateway, {}, viewCall, log),
     clock,
     log,
   })
   const { answerCall, methods } = addRoutes(options, context, { access, events, viewCall })
-  const page = pageAnswers(files, access)
+  const page = createPageHandler(files, access)
   const phoneOf = (path: string) => (isPhonePath(path) ? options.links?.sandbox_phone : undefined)
   const answerRequest = async (request: Request, path: string, isApi: boolean): Promise<Response> => {
     const phone = phoneOf(path)
-    if (phone !== undefined) return await askPhone(request, phone)
+    if (phone !== undefined) return await forwardToPhone(request, phone)
     return isApi || appPath.test(path) ? answerCall(request, path) : await page(request, path)
   }
 
-  const fetch: AnsweringAt = async (request, peer, path) => {
+  const fetch: PathHandler = async (request, peer, path) => {
     const isApi = path === '/api' || path.startsWith('/api/')
     const open = openPaths.has(path) || !(isApi || phoneOf(path))
     try {
-      const denial = (await access.refusal(request, open)) ?? context.waiting.stopped
-      if (denial) return await tries.answer(problemResponse(denial), peer)
-      if (!open || !access.required) peer?.accept()
+      const denial = (await access.denialOf(request, open)) ?? context.shutdown.stopError
+      if (denial) return await tries.throttle(toProblemResponse(denial), peer)
+      if (!open || !access.isRequired) peer?.accept()
       const answer = await answerRequest(request, path, isApi)
       // The page reads the time from this header: in a sandbox, the phone can change the clock.
       if (isApi) answer.headers.set('date', new Date(clock.now()).toUTCString())
-      return path === '/api/sign-in' ? await tries.answer(answer, peer) : answer
+      return path === '/api/sign-in' ? await tries.throttle(answer, peer) : answer
     } catch (error) {
-      return failed(error, context)
+      return toErrorAnswer(error, context)
     }
   }
 
   return {
-    pageMissing: () => files.missing(),
-    signInLink: async () => (access.required ? `/sign-in?code=${await access.newLink()}` : undefined),
+    getPageError: () => files.getError(),
+    createSignInLink: async () =>
+      access.isRequired ? `/sign-in?code=${await access.createLink()}` : undefined,
     beginShutdown() {
-      context.waiting.stop()
+      context.shutdown.stop()
       events.stop()
     },
-    fetch: observed(
+    fetch: observeCalls(
       fetch,
       context,
       path => templateOf(path, methods),
@@ -166,33 +174,33 @@ function addRoutes(
   { access, events, viewCall }: { access: Access; events: PanelEvents; viewCall: Call },
 ): {
   answerCall(request: Request, path: string): Response | Promise<Response>
-  methods: ReturnType<typeof methodsByPath>
+  methods: ReturnType<typeof listMethodsByPath>
 } {
   const app: Elysia = new Elysia({ normalize: false, strictPath: true })
   app.onError(({ code, error, request }) =>
-    code === 'NOT_FOUND' ? absent(request, methods) : failed(error, context),
+    code === 'NOT_FOUND' ? answerMissing(request, methods) : toErrorAnswer(error, context),
   )
   addCallRoutes(app, context)
   const { maxUploadBytes } = config
   addOperations(app, { ...context, maxUploadBytes }, [...mediaOperations, getWaitingFile], '/api')
   const live = async (request: Request) => {
-    if (isHead(request)) return unopenedStream()
+    if (isHead(request)) return createUnopenedStream()
     const changes = await invoke(followChanges, context.gateway, {}, viewCall, context.log)
-    return events.open(changes, async () => !(await access.refusal(request, false)))
+    return events.open(changes, async () => !(await access.denialOf(request, false)))
   }
   app.get('/api/events', ({ request }) => live(request), {
-    response: { 200: declared(eventStream) },
-    detail: liveDetail,
+    response: { 200: toElysiaSchema(eventStreamSchema) },
+    detail: eventsDetail,
   })
   addSignInRoutes(app, context, access, () => events.endSignedOut())
   addOperations(app, context, [health])
-  addDocsRoutes(app, { version, tokenRequired: access.required, about })
-  const methods = methodsByPath(app)
-  return { methods, answerCall: (request, path) => answerOf(app, methods, request, path) }
+  addDocsRoutes(app, { version, tokenRequired: access.isRequired, about })
+  const methods = listMethodsByPath(app)
+  return { methods, answerCall: (request, path) => answerByRoute(app, methods, request, path) }
 }
 
 /** Returns the facts about the service that operations may use. */
-const serviceOf = (
+const serviceFactsOf = (
   { config, version, links }: AdminOptions,
   startFacts: Pick<ServiceFacts, 'started_at' | 'token_required'>,
 ): ServiceFacts => ({
@@ -207,7 +215,7 @@ const serviceOf = (
 })
 
 /** Returns a function that serves the page and its files. Everybody may load them: they contain no secret. */
-function pageAnswers(files: PanelFiles, access: Access) {
+function createPageHandler(files: PanelFiles, access: Access) {
   const signInByLink = async (request: Request): Promise<Response> => {
     const code = new URL(request.url).searchParams.get('code') ?? ''
     // HEAD does not use up the link: chat apps send it to preview links.
@@ -215,7 +223,7 @@ function pageAnswers(files: PanelFiles, access: Access) {
     return new Response(null, {
       status: 303,
       headers: {
-        location: `${rootOf(request)}/${cookie || !access.required ? '' : '?link=used'}`,
+        location: `${rootOf(request)}/${cookie || !access.isRequired ? '' : '?link=used'}`,
         'cache-control': 'no-store',
         'referrer-policy': 'no-referrer',
         ...(cookie && { 'set-cookie': cookie }),
@@ -225,15 +233,15 @@ function pageAnswers(files: PanelFiles, access: Access) {
   return async (request: Request, path: string): Promise<Response> => {
     if (request.method !== 'GET' && request.method !== 'HEAD') {
       const error = new SvcError('method_not_allowed', 'This path accepts GET only')
-      return problemResponse(error, { allow: 'GET, HEAD' })
+      return toProblemResponse(error, { allow: 'GET, HEAD' })
     }
     if (path === '/sign-in') return await signInByLink(request)
     const file = await files.serve(request, path)
     if (file) return file
     // An unknown file is an error: the browser would misread the page as a script.
     if (filePath.test(path)) throw new SvcError('not_found', 'There is nothing at this path')
-    const answer = await files.page(request, path, await access.isNobody(request))
-    const cookie = await access.renewal(request)
+    const answer = await files.getPage(request, path, await access.isSignedOut(request))
+    const cookie = await access.renewSignIn(request)
     if (cookie) answer.headers.append('set-cookie', cookie)
     return answer
   }
@@ -250,7 +258,7 @@ function addSignInRoutes(
     summary: 'Sign in with the token',
     description: 'Sets the cookie that the other calls want where a token is required.',
     body: closed({ token: bounded(1000) }),
-    answer: Done,
+    answer: SuccessAnswer,
     errors: ['rate_limited'],
     headers: async ({ token }, request) => ({ 'set-cookie': access.signIn(token, request) }),
     run: () => ({ success: true }),
@@ -259,7 +267,7 @@ function addSignInRoutes(
     summary: 'Sign out',
     description: 'Ends the sign-in of this browser, with its live streams.',
     body: closed({}),
-    answer: Done,
+    answer: SuccessAnswer,
     errors: [],
     async headers(_body, request) {
       const cookie = await access.signOut(request)
@@ -270,15 +278,15 @@ function addSignInRoutes(
   })
 }
 
-const Done = Type.Object({ success: Type.Boolean() })
-const eventStream: JsonSchema = { type: 'string', description: 'text/event-stream' }
-const liveDetail = {
+const SuccessAnswer = Type.Object({ success: Type.Boolean() })
+const eventStreamSchema: JsonSchema = { type: 'string', description: 'text/event-stream' }
+const eventsDetail = {
   operationId: 'events',
   summary: 'Live changes',
   description:
     'Server-sent events: hello at the start, message (also when the status of a sent one changes), read (somebody looked at a conversation), unread (somebody marked one as unread), sessions, names (an account is gone or has another name), status, and now and then the time (Unix milliseconds).',
   tags: ['panel'],
-  ...noted({ errors: doorErrors }),
+  ...toDetail({ errors: guardErrors }),
 }
 
 /** Paths of the API that work without a sign-in. */

@@ -3,38 +3,38 @@
  * descriptions for the OpenAPI document.
  */
 import type { OpenedEvents } from '../operations/events.ts'
-import type { WantedMedia } from '../operations/media.ts'
+import type { RequestedMedia } from '../operations/media.ts'
 import type { RestShape } from '../operations/operation.ts'
 import { metricsType } from '../platform/metrics.ts'
 import { EventStreams } from './event-readers.ts'
-import { unopenedStream } from './event-stream.ts'
+import { createUnopenedStream } from './event-stream.ts'
 import type { HttpCall } from './http-call.ts'
-import { mediaAnswer } from './media-answer.ts'
+import { createMediaAnswer } from './media-answer.ts'
 import { isHead } from './paths.ts'
-import { compressed, isWorthCompressing, jsonAnswer, type RouteContext, type RouteNotes } from './route.ts'
-import { settlingBody } from './written.ts'
+import { isWorthCompressing, jsonAnswer, type RouteContext, type RouteNotes, toGzipAnswer } from './route.ts'
+import { createReportingBody } from './written.ts'
 
 /** Creates the response for an output. `input` is what the caller sent. */
-export type AnswerOf = (output: unknown, call: HttpCall, input: unknown) => Response | Promise<Response>
+export type CreateAnswer = (output: unknown, call: HttpCall, input: unknown) => Response | Promise<Response>
 
 /** Returns the function that creates an operation's responses. */
-export function answerOf(rest: RestShape, context: RouteContext): AnswerOf {
-  switch (rest.answers) {
+export function answerCreatorOf(rest: RestShape, context: RouteContext): CreateAnswer {
+  switch (rest.answerKind) {
     case 'bytes':
       // A signed link may lead to a message.
       return output =>
         'media' in Object(output)
-          ? mediaAnswer(output as WantedMedia)
+          ? createMediaAnswer(output as RequestedMedia)
           : new Response(JSON.stringify(output), jsonAnswer)
     case 'events': {
       const streams = new EventStreams(context)
       return (output, { request }) =>
-        isHead(request) ? unopenedStream() : streams.open(output as OpenedEvents)
+        isHead(request) ? createUnopenedStream() : streams.open(output as OpenedEvents)
     }
     case 'prometheus':
       return output => new Response(String(output), prometheusInit)
     default:
-      return jsonAnswerOf(rest, context)
+      return jsonAnswerCreatorOf(rest, context)
   }
 }
 
@@ -44,34 +44,34 @@ export function answerOf(rest: RestShape, context: RouteContext): AnswerOf {
 const jsonInit = { headers: new Headers(jsonAnswer.headers) }
 const prometheusInit = { headers: { 'content-type': metricsType, 'cache-control': 'no-store' } }
 
-const jsonAnswerOf = (
+const jsonAnswerCreatorOf = (
   { body, otherStatus, answerHeaders }: RestShape,
   { gateway }: RouteContext,
-): AnswerOf => {
+): CreateAnswer => {
   return (output, call, input) => {
     const text = JSON.stringify(output)
     if (answerHeaders)
       return answerHeaders(gateway, input, output).then(headers =>
-        written(text, call, headers ? { headers: { ...jsonAnswer.headers, ...headers } } : jsonInit),
+        toJsonAnswer(text, call, headers ? { headers: { ...jsonAnswer.headers, ...headers } } : jsonInit),
       )
     if (otherStatus?.when(output)) return new Response(text, { ...jsonInit, status: otherStatus.status })
-    if (body !== 'must' && !call.delivery.awaited && isWorthCompressing(text, call.request))
-      return compressed(text, jsonAnswer.headers)
-    return written(text, call, jsonInit)
+    if (body !== 'must' && !call.delivery.isAwaited && isWorthCompressing(text, call.request))
+      return toGzipAnswer(text, jsonAnswer.headers)
+    return toJsonAnswer(text, call, jsonInit)
   }
 }
 
 /** Creates a JSON response. If something waits for its delivery, the body reports when it was written. */
-const written = (text: string, call: HttpCall, init: ResponseInit): Response | Promise<Response> =>
-  call.delivery.awaited
-    ? settlingBody(text, call).then(body => new Response(body, init))
+const toJsonAnswer = (text: string, call: HttpCall, init: ResponseInit): Response | Promise<Response> =>
+  call.delivery.isAwaited
+    ? createReportingBody(text, call).then(body => new Response(body, init))
     : new Response(text, init)
 
-const header = (description: string) => ({ description, schema: { type: 'string' } })
+const toHeader = (description: string) => ({ description, schema: { type: 'string' } })
 const bytesHeaders = {
-  'Content-Disposition': header('The file name. inline only for images, audio and video.'),
-  'Accept-Ranges': header('bytes: you can request a range.'),
-  ETag: header('Identifies the bytes of a message, for If-Range. A waiting file has none.'),
+  'Content-Disposition': toHeader('The file name. inline only for images, audio and video.'),
+  'Accept-Ranges': toHeader('bytes: you can request a range.'),
+  ETag: toHeader('Identifies the bytes of a message, for If-Range. A waiting file has none.'),
 }
 const bytesContent = { '*/*': { schema: { type: 'string', format: 'binary' } } }
 const byteResponses = {
@@ -83,19 +83,24 @@ const byteResponses = {
   },
   206: {
     description: 'The range requested by Range.',
-    headers: { ...bytesHeaders, 'Content-Range': header('The range of these bytes, and the total number.') },
+    headers: {
+      ...bytesHeaders,
+      'Content-Range': toHeader('The range of these bytes, and the total number.'),
+    },
     content: bytesContent,
   },
   304: { description: 'If-None-Match contains the ETag of these bytes.' },
   416: {
     description: '`invalid_arguments`: the range requested by Range has no bytes.',
-    headers: { 'Content-Range': header('`bytes */` and the total number.') },
+    headers: { 'Content-Range': toHeader('`bytes */` and the total number.') },
     content: { 'application/problem+json': { schema: { $ref: '#/components/schemas/Problem' } } },
   },
 }
 
 /** Descriptions of responses that are not JSON, for the OpenAPI document. */
-export const otherResponses: Readonly<Record<NonNullable<RestShape['answers']>, RouteNotes['responses']>> = {
+export const nonJsonResponses: Readonly<
+  Record<NonNullable<RestShape['answerKind']>, RouteNotes['responses']>
+> = {
   bytes: byteResponses,
   events: {
     200: { description: 'The stream.', content: { 'text/event-stream': { schema: { type: 'string' } } } },

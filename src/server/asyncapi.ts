@@ -22,7 +22,7 @@ const goneEvent = {
 }
 
 /** Creates the AsyncAPI document. */
-export function asyncApiDocument({ version, tokenRequired }: DocumentOptions): object {
+export function createAsyncApiDocument({ version, tokenRequired }: DocumentOptions): object {
   const types = [...Object.keys(Events), goneEvent.name]
   const delivered = { ...Events, 'webhook.test': WebhookTestEvent }
   const ref = (path: string, type: string) => ({ $ref: `#/${path}/${type}` })
@@ -55,7 +55,7 @@ export function asyncApiDocument({ version, tokenRequired }: DocumentOptions): o
     defaultContentType: 'application/json',
     channels: {
       events: {
-        address: followEvents.rest?.place.slice('GET '.length),
+        address: followEvents.rest?.route.slice('GET '.length),
         servers: [ref('servers', 'service')],
         title: 'Event stream',
         description:

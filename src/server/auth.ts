@@ -12,7 +12,7 @@ import { type Clock, systemClock } from '../platform/clock.ts'
 import { nodeCrypto } from '../platform/lazy-crypto.ts'
 import type { Log } from '../platform/log.ts'
 import type { Peer } from '../platform/serve.ts'
-import { problemResponse } from './errors.ts'
+import { toProblemResponse } from './errors.ts'
 
 /** Options of the check. */
 export interface GuardOptions {
@@ -31,12 +31,12 @@ export interface Guard {
    *
    * @param open true for paths that need no token, only the Host and Origin check: docs, schema, health
    */
-  refusal(request: Request, open: boolean): SvcError | undefined
+  denialOf(request: Request, open: boolean): SvcError | undefined
   /**
    * Returns why the page that makes a request is denied, on every bound address. For services that browsers
    * use with a cookie. Undefined for our own pages and for callers other than browsers.
    */
-  foreign(request: Request, open: boolean): SvcError | undefined
+  pageDenialOf(request: Request, open: boolean): SvcError | undefined
   /** Whether callers need the token. */
   readonly tokenRequired: boolean
 }
@@ -56,29 +56,29 @@ export function createGuard(options: GuardOptions): Guard {
     isLoopback(hostName(host)) || allowed.has(host) || allowed.has(hostName(host))
   // A client sends the same Host each time: the last one that passed is not checked again.
   let lastHost: string | null = null
-  const checkPage: Guard['foreign'] = ({ headers }, open) => {
+  const checkPage: Guard['pageDenialOf'] = ({ headers }, open) => {
     const origin = headers.get('origin')
     const host = headers.get('host')?.toLowerCase() ?? ''
-    if (origin !== null && !isOwnOrigin(origin, host, allowed)) return foreignOrigin(origin, host)
+    if (origin !== null && !isOwnOrigin(origin, host, allowed)) return foreignOriginError(origin, host)
     // Only browsers send this header. Any page may link to the docs; only our own pages may request the rest.
     const site = open ? null : headers.get('sec-fetch-site')
-    return site !== null && site !== 'same-origin' && site !== 'none' ? foreignOrigin() : undefined
+    return site !== null && site !== 'same-origin' && site !== 'none' ? foreignOriginError() : undefined
   }
 
   return {
     tokenRequired: tokenHash !== undefined,
-    foreign: checkPage,
-    refusal(request, open) {
+    pageDenialOf: checkPage,
+    denialOf(request, open) {
       const { headers } = request
       if (local) {
         const host = headers.get('host')
-        if (host === null || (host !== lastHost && !isOwnHost(host.toLowerCase()))) return foreignHost()
+        if (host === null || (host !== lastHost && !isOwnHost(host.toLowerCase()))) return foreignHostError()
         lastHost = host
         const denial = checkPage(request, open)
         if (denial) return denial
       }
       if (tokenHash === undefined || open) return undefined
-      const token = bearer(headers.get('authorization'))
+      const token = parseBearer(headers.get('authorization'))
       if (token === undefined)
         return new SvcError('unauthorized', 'This service needs a token in the Authorization header')
       return nodeCrypto().timingSafeEqual(sha256(token), tokenHash)
@@ -88,7 +88,7 @@ export function createGuard(options: GuardOptions): Guard {
   }
 }
 
-const foreignHost = () =>
+const foreignHostError = () =>
   new SvcError('forbidden', 'The Host header names neither this machine nor an allowed host', {
     hint: 'Call it as localhost or 127.0.0.1. Behind a proxy, start svc with --allow-host <name>.',
   })
@@ -96,7 +96,7 @@ const foreignHost = () =>
  * Creates the error for a page of another origin. If only the port differs from the Host, the page is
  * probably our own, behind a proxy that drops the port; the error then says so.
  */
-function foreignOrigin(origin = '', host = ''): SvcError {
+function foreignOriginError(origin = '', host = ''): SvcError {
   const page = URL.parse(origin)
   if (page?.hostname && page.hostname === hostName(host))
     return new SvcError(
@@ -148,28 +148,28 @@ export function isLoopback(host: string): boolean {
   return v4?.slice(1).every(part => Number(part) <= 255) === true
 }
 
-const bearer = (header: string | null): string | undefined =>
+const parseBearer = (header: string | null): string | undefined =>
   header === null ? undefined : /^bearer +([^\s,]+) *$/i.exec(header)?.[1]
 
 /** Compares two tokens in constant time. */
-export const sameToken = (given: string, token: string): boolean =>
+export const isSameToken = (given: string, token: string): boolean =>
   nodeCrypto().timingSafeEqual(sha256(given), sha256(token))
 
 // Hashes have equal length, so the comparison reveals neither the length nor the position of a difference.
 const sha256 = (text: string) => nodeCrypto().createHash('sha256').update(text).digest()
 
 /** Calls without the right token that an address may make per minute without a delay. */
-const freeTries = 100
-const waitMs = 1000
+const freeAttempts = 100
+const delayMs = 1000
 /** Maximum delayed calls of one address, and of all. Further calls are rejected immediately. */
-const waitingOfOne = 20
-const waitingOfAll = 500
+const maxDelayedOfAddress = 20
+const maxDelayed = 500
 const minuteMs = 60_000
 /** Maximum addresses in memory. Beyond it, the oldest is removed. */
 const maxAddresses = 10_000
 
 /** Calls of one address without the right token. */
-interface Tries {
+interface AttemptCount {
   /** Start of the minute that is counted (monotonic ms). */
   since: number
   count: number
@@ -182,10 +182,10 @@ interface Tries {
  * lock out another, not even behind the same proxy. So this does not protect a weak token against guessing.
  * A service that others can reach rejects a weak token at its start. The delay saves work and connections.
  */
-export class FailedTries {
+export class FailedAttempts {
   readonly #log: Log
   readonly #clock: Clock
-  readonly #addresses = new Map<string, Tries>()
+  readonly #addresses = new Map<string, AttemptCount>()
   #waiting = 0
 
   constructor({ log, clock = systemClock }: { log: Log; clock?: Clock }) {
@@ -197,31 +197,31 @@ export class FailedTries {
    * Passes a response on. A 401 is delayed, or replaced by `rate_limited`, and closes its connection. Other
    * responses do not change.
    */
-  answer(given: Response, peer: Peer | undefined): Response | Promise<Response> {
+  throttle(given: Response, peer: Peer | undefined): Response | Promise<Response> {
     if (given.status !== 401) return given
     given.headers.set('connection', 'close')
-    const tries = this.#count(peer?.remoteAddress ?? '')
-    if (tries.count <= freeTries) return given
-    if (tries.waiting < waitingOfOne && this.#waiting < waitingOfAll) return this.#late(given, tries)
+    const tries = this.#countAttempt(peer?.remoteAddress ?? '')
+    if (tries.count <= freeAttempts) return given
+    if (tries.waiting < maxDelayedOfAddress && this.#waiting < maxDelayed) return this.#delay(given, tries)
     const retryAfter = (tries.since + minuteMs - this.#clock.monotonic()) / 1000
     const refusal = new SvcError('rate_limited', 'This address made too many calls without the right token', {
       retryAfter: Math.max(1, Math.ceil(retryAfter)),
       hint: 'Send the right token: such calls are answered without a delay.',
     })
-    return problemResponse(refusal, { connection: 'close' })
+    return toProblemResponse(refusal, { connection: 'close' })
   }
 
-  async #late(given: Response, tries: Tries): Promise<Response> {
+  async #delay(given: Response, tries: AttemptCount): Promise<Response> {
     tries.waiting++
     this.#waiting++
-    await this.#clock.sleep(waitMs)
+    await this.#clock.sleep(delayMs)
     tries.waiting--
     this.#waiting--
     return given
   }
 
   /** Counts a call. Logs each address once a minute, with the number of calls in the minute before. */
-  #count(address: string): Tries {
+  #countAttempt(address: string): AttemptCount {
     const now = this.#clock.monotonic()
     const known = this.#addresses.get(address)
     const tries =

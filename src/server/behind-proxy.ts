@@ -3,52 +3,55 @@
  * prefix: it is removed here if the proxy did not remove it. Code that writes URLs uses `rootOf` or
  * `prefixOf`.
  */
-import { prefixIn } from '../config/values.ts'
+import { parsePrefix } from '../config/values.ts'
 import type { Config } from '../config.ts'
 import type { Peer } from '../platform/serve.ts'
 import { isLoopback } from './auth.ts'
 
 /** How a request reached this service. */
-interface Way {
+interface ProxyRoute {
   /** `/svc`, or '' at the root of a host; undefined if a proxy does not send it. */
   readonly prefix: string | undefined
   /** True if the Host is a name that only a proxy has. */
-  readonly byProxy: boolean
+  readonly isProxyHost: boolean
 }
-/** Key of a `Way` on its request. */
-const wayKey = Symbol('way')
-/** A request that passed `behindProxy`. */
-interface Arrived extends Request {
-  [wayKey]?: Way
+/** Key of a `ProxyRoute` on its request. */
+const proxyRouteKey = Symbol('way')
+/** A request that passed `withoutPrefix`. */
+interface RoutedRequest extends Request {
+  [proxyRouteKey]?: ProxyRoute
 }
 
 type Fetch = (request: Request, peer: Peer) => Response | Promise<Response>
 
 /** Wraps a service so that it sees paths without the prefix, whether the proxy removed it or not. */
-export function behindProxy(config: Pick<Config, 'host' | 'allowHosts' | 'publicUrl'>, fetch: Fetch): Fetch {
+export function withoutPrefix(
+  config: Pick<Config, 'host' | 'allowHosts' | 'publicUrl'>,
+  fetch: Fetch,
+): Fetch {
   const { allowHosts, publicUrl } = config
   if (allowHosts.length === 0 && publicUrl === undefined) return fetch
   const address = publicUrl === undefined ? undefined : new URL(publicUrl)
-  const configured = address && prefixIn(address.pathname)
+  const configured = address && parsePrefix(address.pathname)
   const hostOf = (headers: Headers) => URL.parse(`${address?.protocol ?? 'http:'}//${headers.get('host')}`)
-  return (request: Arrived, peer) => {
+  return (request: RoutedRequest, peer) => {
     const { headers } = request
     const host = hostOf(headers)
     const hasProxyHost = isLoopback(config.host) && !isLoopback(host?.hostname ?? '')
     // Trust this header only with --allow-host.
     const header = allowHosts.length > 0 ? headers.get('x-forwarded-prefix') : null
-    const sent = header === null ? undefined : prefixIn(header)
-    const isProxied = hasProxyHost || host?.host === address?.host || cameByProxy(headers)
+    const sent = header === null ? undefined : parsePrefix(header)
+    const isProxied = hasProxyHost || host?.host === address?.host || isForwarded(headers)
     // A prefix in the header was removed by the proxy that sent it. Only the configured one may still be
     // there.
     const mayBeLeft = configured && (sent === undefined || sent === configured)
-    if (mayBeLeft && takeOff(request, configured))
-      request[wayKey] = { byProxy: hasProxyHost, prefix: configured }
+    if (mayBeLeft && removePrefix(request, configured))
+      request[proxyRouteKey] = { isProxyHost: hasProxyHost, prefix: configured }
     else {
       // On another host the prefix may differ.
       const isSameHost = host?.hostname === address?.hostname || isLoopback(host?.hostname ?? '')
-      request[wayKey] = {
-        byProxy: hasProxyHost,
+      request[proxyRouteKey] = {
+        isProxyHost: hasProxyHost,
         prefix: sent ?? (isProxied ? (isSameHost ? configured : undefined) : ''),
       }
     }
@@ -57,11 +60,11 @@ export function behindProxy(config: Pick<Config, 'host' | 'allowHosts' | 'public
 }
 
 /** Removes the prefix from a request's path. @returns whether the path began with the prefix */
-function takeOff(request: Request, prefix: string): boolean {
+function removePrefix(request: Request, prefix: string): boolean {
   const { url } = request
   const start = url.indexOf('/', 8)
   const isBelow = url.startsWith(prefix, start) && /^([/?]|$)/.test(url.slice(start + prefix.length))
-  if (!isBelow || ownPath.test(prefix)) return false
+  if (!isBelow || ownPaths.test(prefix)) return false
   const rest = url.slice(start + prefix.length)
   // Change the request in place: the server identifies the connection by this object.
   Object.defineProperty(request, 'url', {
@@ -71,12 +74,12 @@ function takeOff(request: Request, prefix: string): boolean {
 }
 
 /** Paths of svc. A prefix that begins like one of them is ambiguous: the proxy has to remove it. */
-const ownPath =
+const ownPaths =
   /^\/(api|assets|locales|phone|docs|tools|media|outbox|shared|events|users|webhooks|metrics|mcp|sse|messages|conversations|sessions|accounts|settings|sign-in|healthz|openapi\.json|asyncapi\.json)(\/|$)/
 
 /** Returns the prefix of this service for a caller, '' without one; undefined if a proxy does not send it. */
-export const prefixOf = (request: Arrived): string | undefined =>
-  request[wayKey] === undefined ? '' : request[wayKey].prefix
+export const prefixOf = (request: RoutedRequest): string | undefined =>
+  request[proxyRouteKey] === undefined ? '' : request[proxyRouteKey].prefix
 
 /**
  * Returns the root of this service for URLs in the answer to a request, without a slash at the end: `/svc`,
@@ -99,17 +102,17 @@ const forwardingHeaders = [
   'via',
   'x-real-ip',
 ]
-const cameByProxy = (headers: Headers): boolean => forwardingHeaders.some(name => headers.has(name))
+const isForwarded = (headers: Headers): boolean => forwardingHeaders.some(name => headers.has(name))
 
 /**
  * Seconds. Proxies end a request without data after a minute (nginx) or 50 s (HAProxy's usual
  * configuration).
  */
-const longestWaitBehindProxy = 45
+const maxProxyWait = 45
 
 /** Returns the maximum seconds that a call may wait before its answer; undefined without a proxy. */
-export const longestWait = (request: Arrived): number | undefined =>
-  request[wayKey]?.byProxy || cameByProxy(request.headers) ? longestWaitBehindProxy : undefined
+export const maxWaitOf = (request: RoutedRequest): number | undefined =>
+  request[proxyRouteKey]?.isProxyHost || isForwarded(request.headers) ? maxProxyWait : undefined
 
 /**
  * Whether the caller uses TLS to a proxy in front; svc itself speaks plain HTTP. A caller that forges these
@@ -121,7 +124,7 @@ export const isBehindTls = ({ headers }: Request): boolean =>
   /(^|[;,\s])proto="?https\b/i.test(headers.get('forwarded') ?? '')
 
 /** Copies the caller's proxy facts to a copy of its request. */
-export const asArrived = (copy: Arrived, request: Arrived): Request => {
-  copy[wayKey] = request[wayKey]
+export const copyProxyRoute = (copy: RoutedRequest, request: RoutedRequest): Request => {
+  copy[proxyRouteKey] = request[proxyRouteKey]
   return copy
 }

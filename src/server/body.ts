@@ -1,8 +1,8 @@
 /** Reads request bodies: limits their size and time, and parses JSON without changing long ids. */
 import { Buffer } from 'node:buffer'
 import { parseLossless } from '../ilink/lossless.ts'
-import { badJson } from '../model/bad-json.ts'
-import { invalid, SvcError, type SvcErrorOptions } from '../model/error.ts'
+import { createBadJsonError } from '../model/bad-json.ts'
+import { invalidArguments, SvcError, type SvcErrorOptions } from '../model/error.ts'
 import { SharedTurns, systemClock } from '../platform/clock.ts'
 
 /** Maximum size of a body, and advice for a caller that exceeds it. */
@@ -11,29 +11,32 @@ export interface BodyLimit extends Pick<SvcErrorOptions, 'hint' | 'next'> {
 }
 
 /** Returns the limit for JSON without files. */
-export const jsonLimit = (maxBytes: number): BodyLimit => ({ maxBytes, hint: 'Send a smaller JSON object.' })
+export const createJsonLimit = (maxBytes: number): BodyLimit => ({
+  maxBytes,
+  hint: 'Send a smaller JSON object.',
+})
 
 /** Returns the limit for JSON that may contain files. */
-export const filesLimit = (maxBytes: number): BodyLimit => ({ maxBytes, next: { action: 'upload' } })
+export const createFilesLimit = (maxBytes: number): BodyLimit => ({ maxBytes, next: { action: 'upload' } })
 
 /**
- * Reads and parses the JSON body of a request. Integers of 16 digits and more become strings. Call `doneWith`
+ * Reads and parses the JSON body of a request. Integers of 16 digits and more become strings. Call `releaseBody`
  * afterwards.
  *
  * @throws SvcError `unsupported_media_type`, `payload_too_large`, `rate_limited`, `bad_json`
  */
 export async function readJson(request: Request, limit: BodyLimit): Promise<unknown> {
   checkJsonType(request.headers)
-  return await parsedBody(request, limit, parseLossless)
+  return await readParsed(request, limit, parseLossless)
 }
 
 /**
- * Like `readJson`, for a request whose Content-Type was checked, and with another parser. Call `doneWith`
+ * Like `readJson`, for a request whose Content-Type was checked, and with another parser. Call `releaseBody`
  * afterwards.
  *
  * @throws SvcError `payload_too_large`, `rate_limited`, `bad_json`
  */
-export async function parsedBody(
+export async function readParsed(
   request: Request,
   limit: BodyLimit,
   parse: (text: string) => unknown,
@@ -51,14 +54,14 @@ export async function parsedBody(
   try {
     text = utf8.decode(bytes)
   } catch {
-    throw notUtf8(new Uint8Array(bytes))
+    throw notUtf8Error(new Uint8Array(bytes))
   }
   await checkShape(text)
   try {
     return parse(text)
   } catch (error) {
     // The parser's message may quote the body, so it is not in the answer.
-    throw await badJson('The body', text, error)
+    throw await createBadJsonError('The body', text, error)
   }
 }
 
@@ -68,7 +71,7 @@ const utf8 = new TextDecoder('utf-8', { fatal: true })
  * Creates the error for a body that is not UTF-8, with the position of the first wrong byte. The decoder does
  * not report it, so the bytes are decoded, encoded again and compared.
  */
-function notUtf8(bytes: Uint8Array): SvcError {
+function notUtf8Error(bytes: Uint8Array): SvcError {
   const encoded = Buffer.from(new TextDecoder('utf-8', { ignoreBOM: true }).decode(bytes))
   let at = 0
   while (encoded[at] === bytes[at] && at < bytes.length) at++
@@ -95,19 +98,19 @@ function checkJsonType(headers: Headers): void {
 }
 
 /** A body fails if no bytes come for this time. A body of at most `smallBytes` has this time in total. */
-const stalledMs = 60_000
+const stallTimeoutMs = 60_000
 const smallBytes = 64 * 1024
 
 /** Maximum bytes of all large bodies that are in memory, for all services of the process. */
-const mostInWork = 96 * 1024 * 1024
+const maxHeldBytes = 96 * 1024 * 1024
 
 /** Counts the bytes of large bodies in memory. */
-class InWork {
+class HeldBytes {
   readonly #bytes = new WeakMap<Request, number>()
   #total = 0
 
   add(request: Request, bytes: number): void {
-    if (this.#total + bytes > mostInWork)
+    if (this.#total + bytes > maxHeldBytes)
       throw new SvcError('rate_limited', 'Too many large bodies are being processed', {
         hint: 'Try again in a moment.',
         next: { action: 'upload' },
@@ -117,27 +120,27 @@ class InWork {
     this.#bytes.set(request, (this.#bytes.get(request) ?? 0) + bytes)
   }
 
-  end(request: Request): void {
+  release(request: Request): void {
     this.#total -= this.#bytes.get(request) ?? 0
     this.#bytes.delete(request)
   }
 }
 
-const inWork = new InWork()
+const heldBytes = new HeldBytes()
 
 /** Releases the bytes that were read of a request. You may call it twice. */
-export const doneWith = (request: Request): void => inWork.end(request)
+export const releaseBody = (request: Request): void => heldBytes.release(request)
 
 /**
  * A longer text is scanned before it is parsed. Parsing blocks the process, and 24 MB of brackets would take
  * 2 s.
  */
-const longText = 1024 * 1024
+const longTextLength = 1024 * 1024
 /** Approximate maximum of JSON tokens in a long text. Only a file makes a text that long. */
 const maxTokens = 100_000
 /** Maximum nesting depth of a long text. */
 const maxDepth = 100
-const reading = new SharedTurns(systemClock)
+const scanTurns = new SharedTurns(systemClock)
 
 /**
  * Checks the shape of a long JSON text.
@@ -145,8 +148,8 @@ const reading = new SharedTurns(systemClock)
  * @throws SvcError `payload_too_large` if it has too many values or is nested too deep
  */
 export async function checkShape(text: string): Promise<void> {
-  if (text.length <= longText) return
-  const turn = reading.join()
+  if (text.length <= longTextLength) return
+  const turn = scanTurns.join()
   const tokenOutside = /["[\]{},]/g
   const tokenInString = /["\\]/g
   let depth = 0
@@ -171,31 +174,32 @@ export async function checkShape(text: string): Promise<void> {
 }
 
 /**
- * Reads the whole body of a request. Call `doneWith` afterwards.
+ * Reads the whole body of a request. Call `releaseBody` afterwards.
  *
  * @throws SvcError `payload_too_large`; `rate_limited`; `invalid_arguments` if no more bytes come
  */
 function readBytes(request: Request, limit: BodyLimit): Promise<Uint8Array | ArrayBuffer> {
   const announced = request.headers.get('content-length')
-  if (announced !== null && !(Number(announced) <= limit.maxBytes)) return Promise.reject(tooLarge(limit))
+  if (announced !== null && !(Number(announced) <= limit.maxBytes))
+    return Promise.reject(tooLargeError(limit))
   // The server cuts a body at its announced length. Watch only a body without a length, or a long one.
   return announced !== null && Number(announced) <= smallBytes
-    ? allSenders.arriving(request.arrayBuffer(), stalledMs)
+    ? bodyDeadlines.withDeadline(request.arrayBuffer(), stallTimeoutMs)
     : readWatched(request, limit)
 }
 
 async function readWatched(request: Request, limit: BodyLimit): Promise<Uint8Array> {
   if (!request.body) return new Uint8Array()
   const chunks: Uint8Array[] = []
-  for await (const chunk of limited(request.body, limit)) {
-    inWork.add(request, chunk.length)
+  for await (const chunk of limitStream(request.body, limit)) {
+    heldBytes.add(request, chunk.length)
     chunks.push(chunk)
   }
   return Buffer.concat(chunks)
 }
 
 /** A promise with a deadline. */
-interface Sender {
+interface BodyDeadline {
   /** Number of the last check at which it is not late. */
   readonly until: number
   readonly withinMs: number
@@ -205,16 +209,16 @@ interface Sender {
 /**
  * Deadlines of request bodies. One timer checks all of them, since each small request has a deadline.
  */
-export class Senders {
-  readonly #lookMs: number
-  readonly #awaited = new Set<Sender>()
-  #looking: ReturnType<typeof setInterval> | undefined
+export class BodyDeadlines {
+  readonly #checkIntervalMs: number
+  readonly #pending = new Set<BodyDeadline>()
+  #timer: ReturnType<typeof setInterval> | undefined
   /** Number of checks so far. It serves as the clock: reading the real one costs more than all else here. */
-  #looks = 0
+  #checkCount = 0
 
   /** @param lookMs interval between checks, and so the precision of deadlines */
   constructor(lookMs = 1000) {
-    this.#lookMs = lookMs
+    this.#checkIntervalMs = lookMs
   }
 
   /**
@@ -222,47 +226,51 @@ export class Senders {
    *
    * @throws SvcError `invalid_arguments` if it is late
    */
-  arriving<T>(bytes: Promise<T>, withinMs: number): Promise<T> {
+  withDeadline<T>(bytes: Promise<T>, withinMs: number): Promise<T> {
     return new Promise((resolve, reject) => {
-      const sender = { until: this.#looks + Math.ceil(withinMs / this.#lookMs), withinMs, reject }
-      this.#awaited.add(sender)
-      this.#looking ??= setInterval(() => this.#look(), this.#lookMs)
+      const sender = {
+        until: this.#checkCount + Math.ceil(withinMs / this.#checkIntervalMs),
+        withinMs,
+        reject,
+      }
+      this.#pending.add(sender)
+      this.#timer ??= setInterval(() => this.#check(), this.#checkIntervalMs)
       bytes.then(
         value => {
-          this.#awaited.delete(sender)
+          this.#pending.delete(sender)
           resolve(value)
         },
         error => {
-          this.#awaited.delete(sender)
+          this.#pending.delete(sender)
           reject(error)
         },
       )
     })
   }
 
-  #look(): void {
-    this.#looks++
-    for (const sender of this.#awaited) {
-      if (sender.until >= this.#looks) continue
-      this.#awaited.delete(sender)
+  #check(): void {
+    this.#checkCount++
+    for (const sender of this.#pending) {
+      if (sender.until >= this.#checkCount) continue
+      this.#pending.delete(sender)
       const problem = `expected more bytes, but none came for ${sender.withinMs / 1000} s`
-      sender.reject(invalid([{ field: 'body', problem }]))
+      sender.reject(invalidArguments([{ field: 'body', problem }]))
     }
-    if (this.#awaited.size > 0) return
-    clearInterval(this.#looking)
-    this.#looking = undefined
+    if (this.#pending.size > 0) return
+    clearInterval(this.#timer)
+    this.#timer = undefined
   }
 }
 
-const allSenders = new Senders()
+const bodyDeadlines = new BodyDeadlines()
 
 /** Checks the Content-Length of a request. @throws SvcError `payload_too_large` */
-export function checkAnnounced(headers: Headers, limit: BodyLimit): void {
+export function checkContentLength(headers: Headers, limit: BodyLimit): void {
   const length = headers.get('content-length')
-  if (length !== null && !(Number(length) <= limit.maxBytes)) throw tooLarge(limit)
+  if (length !== null && !(Number(length) <= limit.maxBytes)) throw tooLargeError(limit)
 }
 
-const tooLarge = ({ maxBytes, ...advice }: BodyLimit): SvcError =>
+const tooLargeError = ({ maxBytes, ...advice }: BodyLimit): SvcError =>
   new SvcError('payload_too_large', `The body is larger than ${maxBytes} bytes`, advice)
 
 /**
@@ -271,14 +279,14 @@ const tooLarge = ({ maxBytes, ...advice }: BodyLimit): SvcError =>
  *
  * @param broke called with that error
  */
-export function limited(
+export function limitStream(
   source: ReadableStream<Uint8Array>,
   limit: BodyLimit,
   {
     broke,
-    withinMs = stalledMs,
-    senders = allSenders,
-  }: { broke?(error: unknown): void; withinMs?: number; senders?: Senders } = {},
+    withinMs = stallTimeoutMs,
+    senders = bodyDeadlines,
+  }: { broke?(error: unknown): void; withinMs?: number; senders?: BodyDeadlines } = {},
 ): ReadableStream<Uint8Array> {
   const reader = source.getReader()
   let size = 0
@@ -286,10 +294,10 @@ export function limited(
     {
       async pull(controller) {
         try {
-          const { done, value } = await senders.arriving(reader.read(), withinMs)
+          const { done, value } = await senders.withDeadline(reader.read(), withinMs)
           if (done) return controller.close()
           size += value.length
-          if (size > limit.maxBytes) throw tooLarge(limit)
+          if (size > limit.maxBytes) throw tooLargeError(limit)
           controller.enqueue(value)
         } catch (error) {
           broke?.(error)

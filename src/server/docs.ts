@@ -8,10 +8,10 @@
 import { readFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { nodeCrypto } from '../platform/lazy-crypto.ts'
-import { packedBrotli } from '../platform/packed.ts'
+import { packedBrotliOf } from '../platform/packed.ts'
 import pageJs from './docs/page.js' with { type: 'text' }
 
-const page = `<!doctype html>
+const pageHtml = `<!doctype html>
 <html lang="en">
 <head>
 <meta charset="utf-8">
@@ -45,13 +45,13 @@ const pagePolicy = [
 
 const javascript = 'text/javascript; charset=utf-8'
 
-const assets: Record<string, () => Promise<Prepared>> = {
-  '/docs': () => prepare(page, 'text/html; charset=utf-8'),
-  '/docs/page.js': () => prepare(pageJs, javascript),
+const assets: Record<string, () => Promise<StaticFile>> = {
+  '/docs': () => prepareFile(pageHtml, 'text/html; charset=utf-8'),
+  '/docs/page.js': () => prepareFile(pageJs, javascript),
   '/docs/scalar.js': async () => {
-    const br = await scalar()
+    const br = await readScalar()
     const { brotliDecompressSync } = await import('node:zlib')
-    return prepare(brotliDecompressSync(br), javascript, { br })
+    return prepareFile(brotliDecompressSync(br), javascript, { br })
   },
 }
 
@@ -59,8 +59,8 @@ const assets: Record<string, () => Promise<Prepared>> = {
  * Reads Scalar, compressed with brotli: from the bundle, from the file beside this module, or from the
  * binary. `scripts/scalar.ts` creates it.
  */
-async function scalar(): Promise<Uint8Array> {
-  const packed = packedBrotli('docs/scalar.js')
+async function readScalar(): Promise<Uint8Array> {
+  const packed = packedBrotliOf('docs/scalar.js')
   if (packed) return packed
   const beside = await readFile(join(import.meta.dirname, 'docs/scalar.js.br')).catch(() => undefined)
   if (beside) return beside
@@ -72,8 +72,8 @@ async function scalar(): Promise<Uint8Array> {
 export const docsPaths: readonly string[] = Object.keys(assets)
 
 /** Returns a function that serves `docsPaths`. */
-export function createDocs(): (request: Request, path: string) => Promise<Response> {
-  const kept = new Map<string, Promise<Prepared>>()
+export function createDocsHandler(): (request: Request, path: string) => Promise<Response> {
+  const kept = new Map<string, Promise<StaticFile>>()
   return async (request, path) => {
     const asset = assets[path]
     if (!asset) throw new Error(`no docs asset ${path}`)
@@ -84,26 +84,26 @@ export function createDocs(): (request: Request, path: string) => Promise<Respon
       prepared.catch(() => kept.delete(path))
       kept.set(path, prepared)
     }
-    return respond(request, await prepared, path === '/docs' ? pagePolicy : "default-src 'none'")
+    return fileResponse(request, await prepared, path === '/docs' ? pagePolicy : "default-src 'none'")
   }
 }
 
 /** A static file: its bytes, also compressed, and the ETag of its content. */
-export interface Prepared {
+export interface StaticFile {
   readonly type: string
   readonly etag: string
-  readonly forms: ReadonlyMap<'br' | 'gzip' | 'identity', Uint8Array>
+  readonly encodings: ReadonlyMap<'br' | 'gzip' | 'identity', Uint8Array>
 }
 
 /**
  * Prepares a static file. A file of more than 1000 bytes is compressed, except for the forms that are
  * passed in.
  */
-export async function prepare(
+export async function prepareFile(
   content: Uint8Array | string,
   type: string,
   { br, gzip }: { br?: Uint8Array; gzip?: Uint8Array } = {},
-): Promise<Prepared> {
+): Promise<StaticFile> {
   const bytes = typeof content === 'string' ? new TextEncoder().encode(content) : content
   const byEncoding = new Map<'br' | 'gzip' | 'identity', Uint8Array>([['identity', bytes]])
   if (bytes.length > 1000) {
@@ -116,12 +116,12 @@ export async function prepare(
   return {
     type,
     etag: nodeCrypto().createHash('sha256').update(bytes).digest('base64url').slice(0, 27),
-    forms: byEncoding,
+    encodings: byEncoding,
   }
 }
 
 /** Whether the client accepts an encoding. */
-export function takesCoding(request: Request, coding: 'br' | 'gzip'): boolean {
+export function acceptsEncoding(request: Request, coding: 'br' | 'gzip'): boolean {
   const accepted = request.headers.get('accept-encoding')?.toLowerCase() ?? ''
   return new RegExp(`\\b${coding}\\b(?!\\s*;\\s*q=0(?:\\.0*)?(?:,|$|\\s))`).test(accepted)
 }
@@ -130,9 +130,9 @@ export function takesCoding(request: Request, coding: 'br' | 'gzip'): boolean {
  * Returns the response for a static file, in an encoding that the client accepts; 304 if the client has the
  * content.
  */
-export function respond(request: Request, content: Prepared, policy: string): Response {
+export function fileResponse(request: Request, content: StaticFile, policy: string): Response {
   const coding =
-    (['br', 'gzip'] as const).find(name => content.forms.has(name) && takesCoding(request, name)) ??
+    (['br', 'gzip'] as const).find(name => content.encodings.has(name) && acceptsEncoding(request, name)) ??
     'identity'
   const etag = `"${content.etag}${coding === 'identity' ? '' : `-${coding}`}"`
   const headers: Record<string, string> = {
@@ -147,5 +147,5 @@ export function respond(request: Request, content: Prepared, policy: string): Re
   if (request.headers.get('if-none-match')?.includes(content.etag))
     return new Response(null, { status: 304, headers })
   if (coding !== 'identity') headers['content-encoding'] = coding
-  return new Response(content.forms.get(coding) as Uint8Array<ArrayBuffer>, { headers })
+  return new Response(content.encodings.get(coding) as Uint8Array<ArrayBuffer>, { headers })
 }

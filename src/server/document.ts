@@ -6,21 +6,21 @@
 import { toOpenAPISchema } from '@elysiajs/openapi/openapi'
 import { type TObject, TypeGuard } from '@sinclair/typebox'
 import type { Elysia } from 'elysia'
-import { type ErrorCode, errorKind, SvcError } from '../model/error.ts'
+import { type ErrorCode, errorKindOf, SvcError } from '../model/error.ts'
 import { LoginStatus } from '../model/login.ts'
 import * as media from '../model/media.ts'
 import * as messages from '../model/message.ts'
 import * as sessions from '../model/session.ts'
 import * as webhooks from '../model/webhook.ts'
 import { toJsonSchema } from '../operations/schema.ts'
-import { Problem, problemOf, problemType } from './errors.ts'
+import { Problem, problemOf, problemTypeOf } from './errors.ts'
 import { notesKey, type RouteNotes } from './route.ts'
 
 /**
  * Object schemas that have a name in the document: the name of their export. Smaller schemas come first,
  * since a larger one is compared after its parts were replaced by references.
  */
-const shared = Object.entries<unknown>({
+const sharedSchemas = Object.entries<unknown>({
   ...messages,
   ...sessions,
   ...media,
@@ -48,18 +48,18 @@ export interface DocumentOptions {
   /** Whether calls of this service need the bearer token. */
   tokenRequired: boolean
   /** Title and descriptions; those of the nine tools by default. */
-  about?: About
+  about?: ApiInfo
 }
 
 /** Title, descriptions and tags of a document. */
-export interface About {
+export interface ApiInfo {
   title: string
   summary: string
   description: string
   tags: readonly { name: string; description: string }[]
 }
 
-const aboutTools: About = {
+const aboutTools: ApiInfo = {
   title: 'svc',
   summary: 'WeChat bot accounts as tools',
   description,
@@ -79,10 +79,10 @@ export function createDocument(app: Elysia, options: DocumentOptions): Json {
   const { about = aboutTools } = options
   const schemas: Record<string, unknown> = {}
   const known = new Map<string, string>()
-  for (const [name, schema] of shared) {
-    const parts = refer(schema, known)
+  for (const [name, schema] of sharedSchemas) {
+    const parts = referToShared(schema, known)
     schemas[name] = parts
-    known.set(fingerprint(parts), name)
+    known.set(fingerprintOf(parts), name)
   }
   const used = new Set<ErrorCode>()
   const tidied: Json = {}
@@ -116,14 +116,14 @@ export function createDocument(app: Elysia, options: DocumentOptions): Json {
             'The token given with --token, or the one in the file api_token of the data directory. Not needed on a loopback address unless one was given.',
         },
       },
-      schemas: referredIn(tidied, schemas),
+      schemas: selectReferred(tidied, schemas),
       examples: Object.fromEntries([...used].map(code => [code, problemExample(code)])),
     },
   }
 }
 
 /** Returns the shared schemas that the paths refer to, directly or through another schema. */
-function referredIn(paths: Json, schemas: Json): Json {
+function selectReferred(paths: Json, schemas: Json): Json {
   const found = new Set<string>()
   const collect = (text: string) => {
     for (const [, name = ''] of text.matchAll(/"#\/components\/schemas\/(\w+)"/g)) {
@@ -137,12 +137,12 @@ function referredIn(paths: Json, schemas: Json): Json {
 }
 
 function problemExample(code: ErrorCode): Json {
-  const { title } = errorKind(code)
+  const { title } = errorKindOf(code)
   const sample =
     code === 'invalid_arguments'
       ? new SvcError(code, 'missing; expected a user id like <user>@<domain>', { field: 'to' })
       : new SvcError(code, title, code === 'rate_limited' ? { retryAfter: 12 } : {})
-  return { summary: title, value: { ...problemOf(sample), type: problemType(code) } }
+  return { summary: title, value: { ...problemOf(sample), type: problemTypeOf(code) } }
 }
 
 /** A request or a response: the part of an operation that has a body. */
@@ -164,7 +164,7 @@ interface Operation extends Json {
  */
 function tidyOperation(operation: Operation, known: Map<string, string>, used: Set<ErrorCode>): Json {
   const { [notesKey]: notes = { errors: [] }, ...rest } = operation
-  const out: Operation = refer(rest, known)
+  const out: Operation = referToShared(rest, known)
   for (const parameter of out.parameters ?? []) {
     const { schema } = parameter
     // The generator leaves the description inside the schema, which viewers do not display.
@@ -172,16 +172,16 @@ function tidyOperation(operation: Operation, known: Map<string, string>, used: S
     parameter.description = schema.description
     delete schema.description
   }
-  if (notes.requestBody !== undefined) out.requestBody = refer(notes.requestBody, known)
+  if (notes.requestBody !== undefined) out.requestBody = referToShared(notes.requestBody, known)
   const responses: Record<string, Holder> = { ...out.responses, ...notes.responses }
   const body = out.requestBody?.content?.[jsonType]
   if (body) Object.assign(body, examplesOf(notes, 'input'))
   const result = responses['200']?.content?.[jsonType]
   if (result) Object.assign(result, examplesOf(notes, 'output'))
   for (const code of notes.errors) used.add(code)
-  const byStatus = Map.groupBy(notes.errors, code => errorKind(code).status)
+  const byStatus = Map.groupBy(notes.errors, code => errorKindOf(code).status)
   for (const status of [...byStatus.keys()].sort((a, b) => a - b))
-    responses[status] = problemAnswer(status, byStatus.get(status) ?? [])
+    responses[status] = createProblemEntry(status, byStatus.get(status) ?? [])
   out.responses = responses
   if (notes.open) out.security = []
   return out
@@ -198,15 +198,15 @@ function examplesOf(notes: RouteNotes, side: 'input' | 'output'): Json {
   return Object.keys(examples).length > 0 ? { examples } : {}
 }
 
-const headersOf: Readonly<Record<number, Json>> = {
+const headersByStatus: Readonly<Record<number, Json>> = {
   401: { 'WWW-Authenticate': { description: 'How to authenticate.', schema: { type: 'string' } } },
   429: { 'Retry-After': { description: 'Seconds, where known.', schema: { type: 'integer' } } },
 }
 
-function problemAnswer(status: number, codes: readonly ErrorCode[]): Json {
-  const headers = headersOf[status]
+function createProblemEntry(status: number, codes: readonly ErrorCode[]): Json {
+  const headers = headersByStatus[status]
   return {
-    description: codes.map(code => `\`${code}\`: ${errorKind(code).title}`).join('; '),
+    description: codes.map(code => `\`${code}\`: ${errorKindOf(code).title}`).join('; '),
     ...(headers && { headers }),
     content: {
       'application/problem+json': {
@@ -218,25 +218,26 @@ function problemAnswer(status: number, codes: readonly ErrorCode[]): Json {
 }
 
 /** Returns a copy in which each shared schema is replaced by a reference to it. */
-function refer<T>(value: T, known: ReadonlyMap<string, string>): T
-function refer(value: unknown, known: ReadonlyMap<string, string>): unknown {
-  if (Array.isArray(value)) return value.map(entry => refer(entry, known))
+function referToShared<T>(value: T, known: ReadonlyMap<string, string>): T
+function referToShared(value: unknown, known: ReadonlyMap<string, string>): unknown {
+  if (Array.isArray(value)) return value.map(entry => referToShared(entry, known))
   if (typeof value !== 'object' || value === null) return value
   const copy: Json = {}
   for (const [key, entry] of Object.entries(value)) {
-    // True is the default of JSON Schema; `declared` adds it.
+    // True is the default of JSON Schema; `toElysiaSchema` adds it.
     if (key === 'additionalProperties' && entry === true) continue
     // Examples and defaults are values, not schemas.
-    copy[key] = key === 'examples' || key === 'example' || key === 'default' ? entry : refer(entry, known)
+    copy[key] =
+      key === 'examples' || key === 'example' || key === 'default' ? entry : referToShared(entry, known)
   }
-  const name = copy.type === 'object' ? known.get(fingerprint(copy)) : undefined
+  const name = copy.type === 'object' ? known.get(fingerprintOf(copy)) : undefined
   if (name === undefined) return copy
   const $ref = `#/components/schemas/${name}`
   return typeof copy.description === 'string' ? { $ref, description: copy.description } : { $ref }
 }
 
 /** Returns a text that is equal for schemas that differ only in description and order of keys. */
-function fingerprint(schema: Json): string {
+function fingerprintOf(schema: Json): string {
   const { description: _, ...rest } = schema
   return JSON.stringify(Object.entries(rest).sort(([a], [b]) => (a < b ? -1 : 1)))
 }

@@ -1,6 +1,6 @@
 /** HTTP error responses: `application/problem+json` (RFC 9457), in one shape for every error. */
 import { type Static, Type } from '@sinclair/typebox'
-import { type ErrorCode, errorKind, type SvcError } from '../model/error.ts'
+import { type ErrorCode, errorKindOf, type SvcError } from '../model/error.ts'
 import { adviceOf, type Wording } from '../model/next-step.ts'
 import { optional, text } from '../model/shapes.ts'
 
@@ -26,13 +26,13 @@ export const Problem = Type.Object(
 )
 
 /** Returns the URI of a kind of problem. */
-export const problemType = (code: ErrorCode): string => `urn:svc:problem:${code}`
+export const problemTypeOf = (code: ErrorCode): string => `urn:svc:problem:${code}`
 
 /** Returns the JSON of an error. @param wording how hints name next steps; default: HTTP */
 export function problemOf(error: SvcError, wording?: Wording): Static<typeof Problem> {
-  const { status, title } = errorKind(error.code)
+  const { status, title } = errorKindOf(error.code)
   return {
-    type: problemType(error.code),
+    type: problemTypeOf(error.code),
     title,
     status,
     detail: error.message,
@@ -49,7 +49,7 @@ export function problemOf(error: SvcError, wording?: Wording): Static<typeof Pro
  * @param special `status` if HTTP has a more specific one than the error's code; `wording` how hints name
  *   next steps
  */
-export function problemResponse(
+export function toProblemResponse(
   error: SvcError,
   headers: Record<string, string> = {},
   { status = error.status, wording }: { status?: number; wording?: Wording } = {},

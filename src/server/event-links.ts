@@ -5,15 +5,15 @@ import { randomBytes } from '../platform/lazy-crypto.ts'
 import { queryOf } from './paths.ts'
 
 const eventsPath = '/events'
-const linkMs = 60_000
-const mostLinks = 1000
+const linkLifetimeMs = 60_000
+const maxLinks = 1000
 
 /** The parameters of a stream. */
-type Stream = Readonly<Record<string, string>>
+type StreamParameters = Readonly<Record<string, string>>
 
 /** A link that is not opened yet. */
 interface Link {
-  stream: Stream
+  stream: StreamParameters
   /** Expiry, in monotonic ms. */
   until: number
 }
@@ -36,20 +36,20 @@ export class EventLinks {
   }
 
   /** Creates a link below `prefix`; see `Call.linkEvents`. @throws SvcError `rate_limited` */
-  add(stream: Stream, prefix: string): { url: string; expires_at: number } {
+  add(stream: StreamParameters, prefix: string): { url: string; expires_at: number } {
     const now = this.#clock.monotonic()
     for (const [code, { until }] of this.#links) {
       if (until > now) break
       this.#links.delete(code)
     }
     const [oldest] = this.#links.values()
-    if (oldest && this.#links.size >= mostLinks)
-      throw new SvcError('rate_limited', `${mostLinks} links wait to be opened, which is the maximum`, {
+    if (oldest && this.#links.size >= maxLinks)
+      throw new SvcError('rate_limited', `${maxLinks} links wait to be opened, which is the maximum`, {
         retryAfter: Math.ceil((oldest.until - now) / 1000),
       })
     const code = randomBytes(24).toString('base64url')
-    this.#links.set(code, { stream, until: now + linkMs })
-    return { url: `${prefix}${eventsPath}?link=${code}`, expires_at: this.#clock.now() + linkMs }
+    this.#links.set(code, { stream, until: now + linkLifetimeMs })
+    return { url: `${prefix}${eventsPath}?link=${code}`, expires_at: this.#clock.now() + linkLifetimeMs }
   }
 
   /**
@@ -57,7 +57,7 @@ export class EventLinks {
    *
    * @returns an error if the link is not valid
    */
-  follow(request: Request): Request | SvcError {
+  resolve(request: Request): Request | SvcError {
     const { link, ...others } = queryOf(request)
     if (Object.keys(others).length > 0)
       return new SvcError('invalid_arguments', 'A link takes no other parameters', {
@@ -72,7 +72,7 @@ export class EventLinks {
     return new Request(`${new URL(eventsPath, url)}?${new URLSearchParams(stream)}`, { signal })
   }
 
-  #take(code: string): Stream | undefined {
+  #take(code: string): StreamParameters | undefined {
     const link = this.#links.get(code)
     this.#links.delete(code)
     return link && link.until > this.#clock.monotonic() ? link.stream : undefined

@@ -3,57 +3,57 @@
  * as it reads. Then it is live: each new event is read and encoded once for all live readers.
  */
 import type { Event } from '../model/event.ts'
-import { sessionKey } from '../model/session.ts'
+import { sessionKeyOf } from '../model/session.ts'
 import type { OpenedEvents } from '../operations/events.ts'
 import { SharedTurns, systemClock } from '../platform/clock.ts'
-import { following } from '../platform/signals.ts'
-import type { ToldEvent } from '../push/events.ts'
-import { placeOf } from '../storage/events.ts'
-import { eventStream, type Outlet } from './event-stream.ts'
+import { followSignal } from '../platform/signals.ts'
+import type { PublicEvent } from '../push/events.ts'
+import { cursorNumberOf } from '../storage/events.ts'
+import { createEventStream, type Outlet } from './event-stream.ts'
 import type { RouteContext } from './route.ts'
 
 /**
  * Maximum unread bytes of one reader. Beyond it the reader is disconnected; it can reconnect and continue.
  */
-const behindBytes = 256 * 1024
+const maxUnreadBytes = 256 * 1024
 /** A reader that catches up gets more events only if it has at most this many unread bytes. */
-const aheadBytes = 16 * 1024
+const maxAheadBytes = 16 * 1024
 /** A reader that catches up is disconnected if it reads nothing for this time. */
-const stuckMs = 60_000
+const stuckTimeoutMs = 60_000
 /** Interval at which active named readers are recorded. */
-const seenEveryMs = 60 * 60_000
+const activeIntervalMs = 60 * 60_000
 /** Interval of comments that keep a stream open. */
-const quietMs = 7000
+const commentIntervalMs = 7000
 const pageEvents = 100
 
 /** A client of `GET /events`. */
-interface Reader {
+interface StreamReader {
   readonly events: OpenedEvents
   /** The reader got all events up to here. */
   cursor: string
   readonly outlet: Outlet
   /** True once the reader has caught up and gets new events. */
-  live: boolean
+  isLive: boolean
   /** Aborts when the reader has disconnected or the service stops. */
-  readonly gone: AbortController
+  readonly disconnected: AbortController
   /** Removes the listener for the stop of the service. */
-  stay(): void
+  stopListening(): void
   /** Called when the reader has read something. */
-  hasRoom?: () => void
+  onRead?: () => void
 }
 
 const encoder = new TextEncoder()
-const encode = (event: Event) => encoder.encode(`id: ${event.id}\ndata: ${JSON.stringify(event)}\n\n`)
+const encodeEvent = (event: Event) => encoder.encode(`id: ${event.id}\ndata: ${JSON.stringify(event)}\n\n`)
 
 /** All event streams of a service. */
 export class EventStreams {
   readonly #context: RouteContext
-  readonly #readers = new Set<Reader>()
+  readonly #readers = new Set<StreamReader>()
   /** Shares the event loop among readers that catch up. */
   readonly #turns = new SharedTurns(systemClock)
   #unsubscribe: (() => void) | undefined
   /** Live readers got all events up to here. */
-  #reached: string | undefined
+  #reachedCursor: string | undefined
   #ready = Promise.withResolvers<void>()
 
   constructor(context: RouteContext) {
@@ -62,50 +62,58 @@ export class EventStreams {
 
   /** Opens a stream of events. It ends when the reader disconnects or the service stops. */
   open(events: OpenedEvents): Response {
-    const { waiting } = this.#context
+    const { shutdown } = this.#context
     const abort = new AbortController()
-    const unfollow = following(waiting.signal, abort)
-    let reader: Reader
-    return eventStream(behindBytes, {
+    const unfollow = followSignal(shutdown.signal, abort)
+    let reader: StreamReader
+    return createEventStream(maxUnreadBytes, {
       start: outlet => {
-        reader = { events, outlet, cursor: events.cursor, live: false, gone: abort, stay: unfollow }
-        this.#join(reader)
+        reader = {
+          events,
+          outlet,
+          cursor: events.cursor,
+          isLive: false,
+          disconnected: abort,
+          stopListening: unfollow,
+        }
+        this.#addReader(reader)
       },
-      pull: () => reader.hasRoom?.(),
-      cancel: () => void this.#leave(reader),
+      pull: () => reader.onRead?.(),
+      cancel: () => void this.#removeReader(reader),
     })
   }
 
-  #join(reader: Reader): void {
+  #addReader(reader: StreamReader): void {
     this.#readers.add(reader)
-    reader.gone.signal.addEventListener('abort', () => this.#end(reader), { once: true })
-    if (reader.gone.signal.aborted) {
-      this.#end(reader)
+    reader.disconnected.signal.addEventListener('abort', () => this.#endStream(reader), { once: true })
+    if (reader.disconnected.signal.aborted) {
+      this.#endStream(reader)
       return
     }
-    this.#begin(reader.events)
+    this.#subscribe(reader.events)
     // Send the position immediately: a reader that disconnects before the first event continues from here.
     reader.outlet.enqueue(encoder.encode(`: svc\nid: ${reader.cursor}\n\n`))
     this.#catchUp(reader).catch(error => {
-      if (!reader.gone.signal.aborted) this.#context.log.warn('an event stream was disconnected', { error })
-      this.#cut(reader, error)
+      if (!reader.disconnected.signal.aborted)
+        this.#context.log.warn('an event stream was disconnected', { error })
+      this.#disconnect(reader, error)
     })
   }
 
   /** Sends a reader the events that it missed, until it is live. @throws Error if it does not read */
-  async #catchUp(reader: Reader): Promise<void> {
-    const { signal } = reader.gone
+  async #catchUp(reader: StreamReader): Promise<void> {
+    const { signal } = reader.disconnected
     const turn = this.#turns.join()
     let lost: string | undefined
     for (let limit = pageEvents; !signal.aborted; ) {
-      await this.#room(reader)
+      await this.#waitForReader(reader)
       const page = await reader.events.page(reader.cursor, limit, turn)
       if (signal.aborted) return
       if (page.gone && lost !== reader.cursor) {
         lost = reader.cursor
         reader.outlet.enqueue(encoder.encode(`event: gone\ndata: {"after":"${lost}"}\n\n`))
       }
-      const sent = await this.#giveMissed(reader, page.events)
+      const sent = await this.#sendMissed(reader, page.events)
       if (signal.aborted) return
       if (sent < page.events.length) {
         limit = Math.max(1, sent)
@@ -115,8 +123,12 @@ export class EventStreams {
       reader.cursor = page.cursor
       await this.#ready.promise
       // No `await` from here on, so no new event is missed.
-      if (this.#reached === undefined || placeOf(reader.cursor) < placeOf(this.#reached)) continue
-      reader.live = true
+      if (
+        this.#reachedCursor === undefined ||
+        cursorNumberOf(reader.cursor) < cursorNumberOf(this.#reachedCursor)
+      )
+        continue
+      reader.isLive = true
       return
     }
   }
@@ -127,38 +139,38 @@ export class EventStreams {
    *
    * @returns how many events were sent
    */
-  async #giveMissed(reader: Reader, missed: readonly ToldEvent[]): Promise<number> {
-    const { gone, outlet } = reader
+  async #sendMissed(reader: StreamReader, missed: readonly PublicEvent[]): Promise<number> {
+    const { disconnected, outlet } = reader
     for (const [index, { event }] of missed.entries()) {
-      if (outlet.waiting > aheadBytes) await new Promise(resolve => setImmediate(resolve))
-      if (gone.signal.aborted || outlet.waiting > aheadBytes) return index
-      outlet.enqueue(encode(event))
+      if (outlet.unreadBytes > maxAheadBytes) await new Promise(resolve => setImmediate(resolve))
+      if (disconnected.signal.aborted || outlet.unreadBytes > maxAheadBytes) return index
+      outlet.enqueue(encodeEvent(event))
       reader.cursor = event.id
     }
     return missed.length
   }
 
   /** Waits until a reader has few unread bytes. @throws Error if this takes too long */
-  async #room(reader: Reader): Promise<void> {
-    while (reader.outlet.waiting > aheadBytes && !reader.gone.signal.aborted) {
+  async #waitForReader(reader: StreamReader): Promise<void> {
+    while (reader.outlet.unreadBytes > maxAheadBytes && !reader.disconnected.signal.aborted) {
       const wait = new AbortController()
-      const unfollow = following(reader.gone.signal, wait)
-      reader.hasRoom = () => wait.abort()
-      await this.#context.clock.sleep(stuckMs, wait.signal)
+      const unfollow = followSignal(reader.disconnected.signal, wait)
+      reader.onRead = () => wait.abort()
+      await this.#context.clock.sleep(stuckTimeoutMs, wait.signal)
       unfollow()
-      delete reader.hasRoom
+      delete reader.onRead
       if (!wait.signal.aborted) throw new Error('too slow')
     }
   }
 
   /** Subscribes to events once for all readers, through the first reader's `events`. */
-  #begin(events: OpenedEvents): void {
+  #subscribe(events: OpenedEvents): void {
     if (this.#unsubscribe) return
     const ending = new AbortController()
     const stop = events.subscribe({
-      event: event => this.#tell(event),
+      event: event => this.#publish(event),
       reached: cursor => {
-        this.#reached = cursor
+        this.#reachedCursor = cursor
         this.#ready.resolve()
       },
     })
@@ -166,20 +178,20 @@ export class EventStreams {
       ending.abort()
       stop()
     }
-    void this.#saySo(ending.signal)
+    void this.#sendComments(ending.signal)
   }
 
   /** Sends a new event to all live readers whose filter it matches. */
-  #tell(published: ToldEvent): void {
-    this.#reached = published.event.id
+  #publish(published: PublicEvent): void {
+    this.#reachedCursor = published.event.id
     let bytes: Uint8Array | undefined
     for (const reader of [...this.#readers]) {
-      if (!reader.live || !fits(published, reader.events.wanted)) continue
+      if (!reader.isLive || !matchesFilter(published, reader.events.wanted)) continue
       // The reader may have got this event while it caught up.
-      if (placeOf(published.event.id) <= placeOf(reader.cursor)) continue
-      bytes ??= encode(published.event)
+      if (cursorNumberOf(published.event.id) <= cursorNumberOf(reader.cursor)) continue
+      bytes ??= encodeEvent(published.event)
       reader.cursor = published.event.id
-      this.#give(reader, bytes)
+      this.#send(reader, bytes)
     }
   }
 
@@ -187,25 +199,25 @@ export class EventStreams {
    * Sends the comments that keep streams open. Live readers get their position too, as their filter may
    * skip events.
    */
-  async #saySo(signal: AbortSignal): Promise<void> {
+  async #sendComments(signal: AbortSignal): Promise<void> {
     const { clock } = this.#context
     for (let recordedAt = clock.monotonic(); !signal.aborted; ) {
-      await clock.sleep(quietMs, signal)
+      await clock.sleep(commentIntervalMs, signal)
       if (signal.aborted) return
-      if (clock.monotonic() - recordedAt >= seenEveryMs) {
+      if (clock.monotonic() - recordedAt >= activeIntervalMs) {
         recordedAt = clock.monotonic()
-        this.#noteSeen()
+        this.#markActive()
       }
       const comment = encoder.encode(': here\n\n')
-      const position = encoder.encode(`: here\nid: ${this.#reached}\n\n`)
+      const position = encoder.encode(`: here\nid: ${this.#reachedCursor}\n\n`)
       for (const reader of [...this.#readers])
-        if (reader.live) this.#give(reader, position)
-        else if (reader.outlet.waiting < behindBytes) reader.outlet.enqueue(comment)
+        if (reader.isLive) this.#send(reader, position)
+        else if (reader.outlet.unreadBytes < maxUnreadBytes) reader.outlet.enqueue(comment)
     }
   }
 
   /** Records all named readers as active. */
-  #noteSeen(): void {
+  #markActive(): void {
     const { log } = this.#context
     const named = new Map([...this.#readers].map(({ events }) => [events.consumer, events]))
     for (const events of named.values())
@@ -213,28 +225,28 @@ export class EventStreams {
   }
 
   /** Sends bytes to a reader, or disconnects it if it has too many unread bytes. */
-  #give(reader: Reader, bytes: Uint8Array): void {
-    if (reader.outlet.waiting < behindBytes) reader.outlet.enqueue(bytes)
-    else this.#cut(reader, new Error('too slow'))
+  #send(reader: StreamReader, bytes: Uint8Array): void {
+    if (reader.outlet.unreadBytes < maxUnreadBytes) reader.outlet.enqueue(bytes)
+    else this.#disconnect(reader, new Error('too slow'))
   }
 
-  #cut(reader: Reader, error: unknown): void {
-    if (this.#leave(reader)) reader.outlet.error(error)
+  #disconnect(reader: StreamReader, error: unknown): void {
+    if (this.#removeReader(reader)) reader.outlet.error(error)
   }
 
-  #end(reader: Reader): void {
-    if (this.#leave(reader)) reader.outlet.close()
+  #endStream(reader: StreamReader): void {
+    if (this.#removeReader(reader)) reader.outlet.close()
   }
 
   /** Removes a reader. The last one ends the subscription. @returns whether it was there */
-  #leave(reader: Reader): boolean {
+  #removeReader(reader: StreamReader): boolean {
     if (!this.#readers.delete(reader)) return false
-    reader.stay()
-    reader.gone.abort()
+    reader.stopListening()
+    reader.disconnected.abort()
     if (this.#readers.size === 0) {
       this.#unsubscribe?.()
       this.#unsubscribe = undefined
-      this.#reached = undefined
+      this.#reachedCursor = undefined
       this.#ready = Promise.withResolvers<void>()
     }
     return true
@@ -242,11 +254,11 @@ export class EventStreams {
 }
 
 /** Whether an event matches a reader's filter, by the same rules as the event log. */
-function fits({ event, session, user }: ToldEvent, wanted: OpenedEvents['wanted']): boolean {
+function matchesFilter({ event, session, user }: PublicEvent, wanted: OpenedEvents['wanted']): boolean {
   return (
     wanted.types?.includes(event.type) !== false &&
     (wanted.session === undefined ||
-      (session !== undefined && sessionKey(session) === sessionKey(wanted.session))) &&
+      (session !== undefined && sessionKeyOf(session) === sessionKeyOf(wanted.session))) &&
     (wanted.user === undefined || user === wanted.user)
   )
 }

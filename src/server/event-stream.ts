@@ -5,25 +5,25 @@ import { jsonAnswer } from './route.ts'
  * Maximum unread bytes in all streams of this process. Beyond it, the readers that read nothing for the
  * longest time are disconnected.
  */
-const mostWaiting = 64 * 1024 * 1024
+const maxTotalUnread = 64 * 1024 * 1024
 
 /** Unread bytes of one reader. */
 export interface Backlog {
   /** Sets the number of unread bytes. @param moved true if the reader has read something */
-  holds(bytes: number, moved: boolean): void
+  update(bytes: number, moved: boolean): void
   /** Ends the count for this reader. */
   end(): void
 }
 
-interface Entry {
+interface BacklogEntry {
   bytes: number
-  cut(): void
+  disconnect(): void
 }
 
 /** The backlogs of all readers, in the order of their last read, oldest first. */
 export class Backlogs {
   readonly #most: number
-  readonly #entries = new Set<Entry>()
+  readonly #entries = new Set<BacklogEntry>()
   #total = 0
 
   constructor(most: number) {
@@ -32,10 +32,10 @@ export class Backlogs {
 
   /** Starts a backlog. @param onLimit called when the limit is exceeded, to disconnect the reader */
   open(onLimit: () => void): Backlog {
-    const entry: Entry = { bytes: 0, cut: onLimit }
+    const entry: BacklogEntry = { bytes: 0, disconnect: onLimit }
     this.#entries.add(entry)
     return {
-      holds: (bytes, moved) => {
+      update: (bytes, moved) => {
         if (!this.#entries.has(entry)) return
         this.#total += bytes - entry.bytes
         // A reader without unread bytes is up to date, so it goes to the end.
@@ -44,34 +44,34 @@ export class Backlogs {
           this.#entries.add(entry)
         }
         entry.bytes = bytes
-        this.#makeRoom()
+        this.#enforceLimit()
       },
       end: () => this.#remove(entry),
     }
   }
 
-  #makeRoom(): void {
+  #enforceLimit(): void {
     for (const entry of this.#entries) {
       if (this.#total <= this.#most) return
       if (entry.bytes === 0) continue
       this.#remove(entry)
-      entry.cut()
+      entry.disconnect()
     }
   }
 
-  #remove(entry: Entry): void {
+  #remove(entry: BacklogEntry): void {
     if (!this.#entries.delete(entry)) return
     this.#total -= entry.bytes
   }
 }
 
 /** For all services of the process. */
-export const backlogs = new Backlogs(mostWaiting)
+export const backlogs = new Backlogs(maxTotalUnread)
 
 /** The output to one reader. */
 export interface Outlet {
   /** Unread bytes. */
-  readonly waiting: number
+  readonly unreadBytes: number
   enqueue(bytes: Uint8Array): void
   close(): void
   error(error: unknown): void
@@ -85,7 +85,7 @@ export const streamHeaders = {
 }
 
 /** What feeds one stream. */
-interface Source {
+interface StreamSource {
   start(outlet: Outlet): void
   /** Called when the reader has read something. */
   pull?(): void
@@ -97,14 +97,15 @@ interface Source {
  * Returns the answer to HEAD for an event stream: a stream that never begins. An empty body would have a
  * length.
  */
-export const unopenedStream = (): Response => new Response(new ReadableStream(), { headers: streamHeaders })
+export const createUnopenedStream = (): Response =>
+  new Response(new ReadableStream(), { headers: streamHeaders })
 
 /**
  * Creates a response with server-sent events.
  *
  * @param behindBytes unread bytes at which a reader's buffer is full
  */
-export function eventStream(behindBytes: number, source: Source): Response {
+export function createEventStream(behindBytes: number, source: StreamSource): Response {
   let controller: ReadableStreamDefaultController<Uint8Array>
   /** Unread bytes at the last check. The runtime also calls `pull` when the reader has read nothing. */
   let seen = 0
@@ -118,13 +119,13 @@ export function eventStream(behindBytes: number, source: Source): Response {
       start(own) {
         controller = own
         source.start({
-          get waiting() {
+          get unreadBytes() {
             return waiting()
           },
           enqueue(bytes) {
             controller.enqueue(bytes)
             seen = waiting()
-            backlog.holds(seen, false)
+            backlog.update(seen, false)
           },
           close() {
             backlog.end()
@@ -140,7 +141,7 @@ export function eventStream(behindBytes: number, source: Source): Response {
         const before = seen
         seen = waiting()
         if (seen >= before) return
-        backlog.holds(seen, true)
+        backlog.update(seen, true)
         source.pull?.()
       },
       cancel() {

@@ -2,9 +2,9 @@
  * Reads a request body that is one file: its raw bytes, or a form with the file as its last field. The file
  * is streamed and never completely in memory.
  */
-import { invalid } from '../model/error.ts'
+import { invalidArguments } from '../model/error.ts'
 import type { SentFile } from '../operations/operation.ts'
-import { checkAnnounced, limited } from './body.ts'
+import { checkContentLength, limitStream } from './body.ts'
 import { boundaryOf, readFilePart } from './multipart.ts'
 
 /**
@@ -12,16 +12,16 @@ import { boundaryOf, readFilePart } from './multipart.ts'
  *
  * @throws SvcError `payload_too_large`; `invalid_arguments` if there is no file
  */
-export async function sentFile(
+export async function readSentFile(
   request: Request,
   query: Readonly<Record<string, unknown>>,
   maxBytes: number,
 ): Promise<Record<string, unknown> & { file: SentFile }> {
-  checkAnnounced(request.headers, { maxBytes })
+  checkContentLength(request.headers, { maxBytes })
   const announced = request.headers.get('content-length')
   if (!request.body || announced === '0')
-    throw invalid([{ field: 'body', problem: 'expected the bytes of a file' }])
-  const body = limited(request.body, { maxBytes })
+    throw invalidArguments([{ field: 'body', problem: 'expected the bytes of a file' }])
+  const body = limitStream(request.body, { maxBytes })
   // The length of a form is slightly larger than that of the file in it.
   const size = announced === null ? undefined : Number(announced)
   const boundary = boundaryOf(request.headers.get('content-type'))

@@ -3,12 +3,12 @@ import { type Call, Delivery } from '../model/call.ts'
 import { SvcError } from '../model/error.ts'
 import type { Principal } from '../model/principal.ts'
 import type { ServiceFacts } from '../model/service.ts'
-import { type Linked, linked } from '../platform/signals.ts'
-import { longestWait, prefixOf } from './behind-proxy.ts'
+import { type LinkedSignal, linkSignals } from '../platform/signals.ts'
+import { maxWaitOf, prefixOf } from './behind-proxy.ts'
 import type { EventLinks } from './event-links.ts'
 
 /** Signals the stop of the service to all waiting calls. */
-export class Waiting {
+export class ShutdownSignal {
   readonly #stop = new AbortController()
 
   /** Aborts when the service stops. Each call then gives its normal answer, a long poll an empty one. */
@@ -17,7 +17,7 @@ export class Waiting {
   }
 
   /** The error for new calls after the stop; undefined while the service runs. */
-  get stopped(): SvcError | undefined {
+  get stopError(): SvcError | undefined {
     return this.signal.reason
   }
 
@@ -27,30 +27,30 @@ export class Waiting {
 }
 
 /** Facts about the interface that a call came through. */
-interface Door {
+interface CallInterface {
   readonly by: Principal
-  readonly waiting: Waiting
+  readonly shutdown: ShutdownSignal
   /**
    * True if a call continues when the service stops: a download has until the end of the server's grace
    * period.
    */
-  readonly goesOn?: boolean
+  readonly survivesStop?: boolean
 }
 
 /**
  * A call that ends when its caller disconnects or the service stops. Its signal is created on first use,
  * since most calls do not use it.
  */
-export class DoorCall implements Call {
+export class InterfaceCall implements Call {
   readonly by: Principal
   readonly local: Call['local']
   readonly delivery = new Delivery()
-  readonly #door: Door
+  readonly #door: CallInterface
   readonly #caller: { readonly signal: AbortSignal }
-  #linked: Linked | undefined
+  #linked: LinkedSignal | undefined
 
   /** @param caller its signal aborts when the caller has disconnected */
-  constructor(caller: { readonly signal: AbortSignal }, door: Door, local: Call['local']) {
+  constructor(caller: { readonly signal: AbortSignal }, door: CallInterface, local: Call['local']) {
     this.by = door.by
     this.local = local
     this.#caller = caller
@@ -58,9 +58,9 @@ export class DoorCall implements Call {
   }
 
   get signal(): AbortSignal {
-    const { goesOn, waiting } = this.#door
-    if (goesOn) return this.#caller.signal
-    this.#linked ??= linked(this.#caller.signal, waiting.signal)
+    const { survivesStop, shutdown } = this.#door
+    if (survivesStop) return this.#caller.signal
+    this.#linked ??= linkSignals(this.#caller.signal, shutdown.signal)
     return this.#linked.signal
   }
 
@@ -75,18 +75,18 @@ export class DoorCall implements Call {
 }
 
 /** Facts about an HTTP interface. */
-export interface HttpDoor extends Door {
+export interface HttpInterface extends CallInterface {
   readonly links?: EventLinks
   readonly service?: ServiceFacts
 }
 
 /** One HTTP request as a call. */
-export class HttpCall extends DoorCall {
+export class HttpCall extends InterfaceCall {
   readonly request: Request
   readonly service: ServiceFacts | undefined
   readonly #links: EventLinks | undefined
 
-  constructor(request: Request, door: HttpDoor) {
+  constructor(request: Request, door: HttpInterface) {
     super(request, door, false)
     this.request = request
     this.service = door.service
@@ -94,7 +94,7 @@ export class HttpCall extends DoorCall {
   }
 
   get longestWait(): number | undefined {
-    return longestWait(this.request)
+    return maxWaitOf(this.request)
   }
 
   linkEvents(stream: Readonly<Record<string, string>>): { url: string; expires_at: number } {

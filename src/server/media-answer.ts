@@ -3,24 +3,24 @@
  * streamed and never completely in memory.
  */
 import { badArgument, SvcError } from '../model/error.ts'
-import type { Range, WantedMedia } from '../operations/media.ts'
-import { problemResponse } from './errors.ts'
+import type { Range, RequestedMedia } from '../operations/media.ts'
+import { toProblemResponse } from './errors.ts'
 
 // Types that a browser displays without running code. All others (SVG and everything that ends in +xml,
 // HTML, scripts, PDF) are sent for download only, without their type: a page must not be able to load a
 // user's script from our origin.
-const inline = /^(image\/(png|jpeg|gif|webp|bmp|avif|heic)|(audio|video)\/[\w.-]+)$/
+const inlineTypes = /^(image\/(png|jpeg|gif|webp|bmp|avif|heic)|(audio|video)\/[\w.-]+)$/
 
 /**
  * Creates the response for a media file, so that a browser never runs it. If the number of bytes is not
  * known, the response has all of them.
  */
-export async function mediaAnswer({ media, etag, range, isKnown }: WantedMedia): Promise<Response> {
-  const isShown = inline.test(media.content_type)
+export async function createMediaAnswer({ media, etag, range, isKnown }: RequestedMedia): Promise<Response> {
+  const isShown = inlineTypes.test(media.content_type)
   const { size, stream } = media
   const headers: Record<string, string> = {
     'content-type': isShown ? media.content_type : 'application/octet-stream',
-    'content-disposition': disposition(isShown ? 'inline' : 'attachment', media.file_name),
+    'content-disposition': formatDisposition(isShown ? 'inline' : 'attachment', media.file_name),
     'content-security-policy': "sandbox; default-src 'none'",
     'x-content-type-options': 'nosniff',
     'cross-origin-resource-policy': 'same-origin',
@@ -37,12 +37,12 @@ export async function mediaAnswer({ media, etag, range, isKnown }: WantedMedia):
     headers['content-length'] = String(size)
     return new Response(stream, { headers })
   }
-  const part = partOf(range, size)
+  const part = resolveRange(range, size)
   if (part === undefined) {
     await stream.cancel()
     const problem = `expected a range within ${size} bytes`
     const error = badArgument('Range', problem, { hint: 'Request a range of them, or omit the header.' })
-    return problemResponse(
+    return toProblemResponse(
       error,
       { 'content-range': `bytes */${size}`, 'accept-ranges': 'bytes' },
       { status: 416 },
@@ -51,18 +51,22 @@ export async function mediaAnswer({ media, etag, range, isKnown }: WantedMedia):
   const { from, length } = part
   headers['content-range'] = `bytes ${from}-${from + length - 1}/${size}`
   headers['content-length'] = String(length)
-  return new Response(cut(stream, from, length), { status: 206, headers })
+  return new Response(sliceStream(stream, from, length), { status: 206, headers })
 }
 
 /** Returns the start and length of a range, in bytes; undefined if it has no bytes. */
-function partOf([from, to]: Range, size: number): { from: number; length: number } | undefined {
+function resolveRange([from, to]: Range, size: number): { from: number; length: number } | undefined {
   const first = from ?? Math.max(0, size - (to ?? 0))
   const last = from === undefined ? size - 1 : Math.min(to ?? size - 1, size - 1)
   return first > last ? undefined : { from: first, length: last - first + 1 }
 }
 
 /** Returns a part of a stream. The bytes before it are read and dropped; those after it are not read. */
-function cut(stream: ReadableStream<Uint8Array>, from: number, length: number): ReadableStream<Uint8Array> {
+function sliceStream(
+  stream: ReadableStream<Uint8Array>,
+  from: number,
+  length: number,
+): ReadableStream<Uint8Array> {
   const reader = stream.getReader()
   let before = from
   let left = length
@@ -92,7 +96,7 @@ function cut(stream: ReadableStream<Uint8Array>, from: number, length: number): 
  * Returns a Content-Disposition header. It contains the name in ASCII, and complete in the form of RFC
  * 8187.
  */
-export function disposition(kind: 'inline' | 'attachment', fileName: string): string {
+export function formatDisposition(kind: 'inline' | 'attachment', fileName: string): string {
   const clean = fileName.toWellFormed().replace(/[\p{Cc}\\/]/gu, '_') || 'file'
   const ascii = clean.replace(/[^\x20-\x7e]/gu, '_').replace(/["%;]/g, '_')
   const encoded = encodeURIComponent(clean).replace(

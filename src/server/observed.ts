@@ -1,27 +1,27 @@
 /** Logs and measures the calls of an HTTP service. */
 import type { Gateway } from '../gateway/gateway-api.ts'
-import { FewLines, type Log } from '../platform/log.ts'
+import { LineLimit, type Log } from '../platform/log.ts'
 import type { Peer } from '../platform/serve.ts'
 import { pathOf } from './paths.ts'
 
-export type Answering = (request: Request, peer?: Peer) => Response | Promise<Response>
+export type RequestHandler = (request: Request, peer?: Peer) => Response | Promise<Response>
 
-/** Like `Answering`, with the request's path from `pathOf`. */
-export type AnsweringAt = (
+/** Like `RequestHandler`, with the request's path from `pathOf`. */
+export type PathHandler = (
   request: Request,
   peer: Peer | undefined,
   path: string,
 ) => Response | Promise<Response>
 
 /** Methods that metrics name. All others count as `other`, since a caller can invent methods. */
-const known = new Set(['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE', 'OPTIONS'])
+const knownMethods = new Set(['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE', 'OPTIONS'])
 /** Maximum characters of a path in the log. */
-const longestPath = 200
+const maxPathLength = 200
 /** Limits the log lines about callers that are not accepted, for all services of the process. */
-const ofStrangers = new FewLines()
+const unacceptedLines = new LineLimit()
 
 /** A peer that remembers whether its call was accepted. */
-class ToldPeer implements Peer {
+class ObservedPeer implements Peer {
   readonly #peer: Peer | undefined
   isAccepted = false
 
@@ -46,15 +46,15 @@ class ToldPeer implements Peer {
  * @param routeOf returns the template of the route of a path, if there is one
  * @param isFile whether a path is a file of a page. A page loads many, so they are logged at level debug
  */
-export function observed(
-  fetch: AnsweringAt,
+export function observeCalls(
+  fetch: PathHandler,
   { gateway, log }: { gateway: Pick<Gateway, 'metrics'>; log: Log },
   routeOf: (path: string) => string | undefined,
   isFile: (path: string) => boolean = () => false,
-): Answering {
+): RequestHandler {
   return (request, caller) => {
     const began = performance.now()
-    const peer = new ToldPeer(caller)
+    const peer = new ObservedPeer(caller)
     const { method } = request
     const path = pathOf(request.url)
     const record = (answer: Response): Response => {
@@ -62,15 +62,15 @@ export function observed(
       const { status } = answer
       const ms = performance.now() - began
       gateway.metrics.answered({
-        method: known.has(method) ? method : 'other',
+        method: knownMethods.has(method) ? method : 'other',
         route: route ?? 'none',
         status,
         ms,
       })
-      const { passes, unlogged } = peer.isAccepted ? { passes: true } : ofStrangers.next()
+      const { passes, unlogged } = peer.isAccepted ? { passes: true } : unacceptedLines.next()
       if (!passes) return answer
       // Without the query, and without the ids of a known route: they reveal who talks to whom.
-      const loggedPath = route ?? path.slice(0, longestPath)
+      const loggedPath = route ?? path.slice(0, maxPathLength)
       const level = status < 400 && isFile(path) ? 'debug' : 'info'
       log[level]('answered', { method, path: loggedPath, status, ms: Math.round(ms * 10) / 10, unlogged })
       return answer

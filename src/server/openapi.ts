@@ -13,14 +13,14 @@ import { metrics } from '../operations/service.ts'
 import { type Clock, systemClock } from '../platform/clock.ts'
 import type { Log } from '../platform/log.ts'
 import type { Peer } from '../platform/serve.ts'
-import { createGuard, FailedTries, type Guard } from './auth.ts'
-import { problemResponse } from './errors.ts'
+import { createGuard, FailedAttempts, type Guard } from './auth.ts'
+import { toProblemResponse } from './errors.ts'
 import { EventLinks, isByLink } from './event-links.ts'
-import { Waiting } from './http-call.ts'
-import { type AnsweringAt, observed } from './observed.ts'
+import { ShutdownSignal } from './http-call.ts'
+import { observeCalls, type PathHandler } from './observed.ts'
 import { addOperations } from './operation-routes.ts'
-import { absent, answerOf, methodsByPath, pathOf, templateOf } from './paths.ts'
-import { failed, type RouteContext } from './route.ts'
+import { answerByRoute, answerMissing, listMethodsByPath, pathOf, templateOf } from './paths.ts'
+import { type RouteContext, toErrorAnswer } from './route.ts'
 import { addServiceRoutes, isOpenPath } from './service-routes.ts'
 
 /** Options of the REST service. */
@@ -49,25 +49,27 @@ export function createMetricsApp({
   config,
   log,
 }: Pick<OpenApiOptions, 'gateway' | 'config' | 'log'>): Pick<OpenApiApp, 'fetch'> {
-  const { app, context, guard } = emptyApp({ gateway, config, log })
+  const { app, context, guard } = createEmptyApp({ gateway, config, log })
   addOperations(app, context, [metrics])
-  const methods = methodsByPath(app)
+  const methods = listMethodsByPath(app)
   return {
     async fetch(request) {
-      const denial = guard.refusal(request, true)
-      return denial ? problemResponse(denial) : await answerOf(app, methods, request, pathOf(request.url))
+      const denial = guard.denialOf(request, true)
+      return denial
+        ? toProblemResponse(denial)
+        : await answerByRoute(app, methods, request, pathOf(request.url))
     },
   }
 }
 
 /** Creates the REST service. @throws Error if other machines can reach the address and there is no token */
 export function createOpenApiApp(options: OpenApiOptions): OpenApiApp {
-  const parts = emptyApp(options)
+  const parts = createEmptyApp(options)
   const served = operations.filter(({ rest }) => !rest?.panelOnly)
   addOperations(parts.app, parts.context, served)
   const { tokenRequired } = parts.guard
   const document = addServiceRoutes(parts.app, { version: options.version, tokenRequired })
-  return { document, ...doorOf(parts) }
+  return { document, ...guardApp(parts) }
 }
 
 /**
@@ -79,29 +81,29 @@ export function createOpenApiApp(options: OpenApiOptions): OpenApiApp {
 export function createSideApp(
   options: Pick<OpenApiOptions, 'gateway' | 'config' | 'log'>,
 ): Omit<OpenApiApp, 'document'> {
-  const parts = emptyApp(options)
+  const parts = createEmptyApp(options)
   addOperations(parts.app, parts.context, sideOperations)
-  return doorOf(parts)
+  return guardApp(parts)
 }
 
-interface Parts {
+interface AppParts {
   app: Elysia
   context: RouteContext & { readonly links: EventLinks }
   guard: Guard
 }
 
 /** Creates an app without routes. Every error is answered as problem+json. */
-function emptyApp({
+function createEmptyApp({
   gateway,
   config,
   log,
   clock = systemClock,
-}: Pick<OpenApiOptions, 'gateway' | 'config' | 'log' | 'clock'>): Parts {
-  const context: Parts['context'] = {
+}: Pick<OpenApiOptions, 'gateway' | 'config' | 'log' | 'clock'>): AppParts {
+  const context: AppParts['context'] = {
     by: owner,
     gateway,
     log: log.child('rest'),
-    waiting: new Waiting(),
+    shutdown: new ShutdownSignal(),
     links: new EventLinks(clock),
     clock,
     basePath: config.basePath,
@@ -111,34 +113,35 @@ function emptyApp({
   // This hook comes before the routes, since it applies only to later ones. Routes answer their own errors.
   // So this gets paths and methods that no route has, and errors of Elysia.
   app.onError(({ code, error, request }) =>
-    code === 'NOT_FOUND' ? absent(request, methodsByPath(app)) : failed(error, context),
+    code === 'NOT_FOUND' ? answerMissing(request, listMethodsByPath(app)) : toErrorAnswer(error, context),
   )
   return { app, context, guard: createGuard(config) }
 }
 
 /** Puts the check of callers in front of an app. All routes must be added before. */
-function doorOf({ app, context, guard }: Parts): Omit<OpenApiApp, 'document'> {
-  const methods = methodsByPath(app)
-  const tries = new FailedTries(context)
+function guardApp({ app, context, guard }: AppParts): Omit<OpenApiApp, 'document'> {
+  const methods = listMethodsByPath(app)
+  const tries = new FailedAttempts(context)
   const byLink = (request: Request, peer: Peer | undefined) => {
     // For a browser with a link, check the page that makes the request, as the panel does.
-    const denial = guard.refusal(request, true) ?? guard.foreign(request, false) ?? context.waiting.stopped
-    const linked = denial ?? context.links.follow(request)
-    if (linked instanceof SvcError) return problemResponse(linked)
+    const denial =
+      guard.denialOf(request, true) ?? guard.pageDenialOf(request, false) ?? context.shutdown.stopError
+    const linked = denial ?? context.links.resolve(request)
+    if (linked instanceof SvcError) return toProblemResponse(linked)
     peer?.accept()
-    return answerOf(app, methods, linked, pathOf(linked.url))
+    return answerByRoute(app, methods, linked, pathOf(linked.url))
   }
-  const fetch: AnsweringAt = (request, peer, path) => {
+  const fetch: PathHandler = (request, peer, path) => {
     if (isByLink(request, path)) return byLink(request, peer)
     const open = isOpenPath(path)
-    const denial = guard.refusal(request, open) ?? (open ? undefined : context.waiting.stopped)
-    if (denial) return tries.answer(problemResponse(denial), peer)
+    const denial = guard.denialOf(request, open) ?? (open ? undefined : context.shutdown.stopError)
+    if (denial) return tries.throttle(toProblemResponse(denial), peer)
     // On open paths, accept a caller with the right token: clients use one connection for all paths.
-    if (!open || !guard.refusal(request, false)) peer?.accept()
-    return answerOf(app, methods, request, path)
+    if (!open || !guard.denialOf(request, false)) peer?.accept()
+    return answerByRoute(app, methods, request, path)
   }
   return {
-    beginShutdown: () => context.waiting.stop(),
-    fetch: observed(fetch, context, path => templateOf(path, methods)),
+    beginShutdown: () => context.shutdown.stop(),
+    fetch: observeCalls(fetch, context, path => templateOf(path, methods)),
   }
 }

@@ -3,19 +3,26 @@
  * definition says how to compose the input and the response.
  */
 import type { Elysia } from 'elysia'
-import { type ErrorCode, invalid, isSvcError, renamed } from '../model/error.ts'
-import { open } from '../model/principal.ts'
+import { type ErrorCode, invalidArguments, isSvcError, withFieldNames } from '../model/error.ts'
+import { anyCaller } from '../model/principal.ts'
 import { invoke } from '../operations/gate.ts'
-import { describedFor, type Operation, type RestShape } from '../operations/operation.ts'
-import { spelled } from '../operations/parse.ts'
+import { describeFor, type Operation, type RestShape } from '../operations/operation.ts'
+import { coerceStrings } from '../operations/parse.ts'
 import type { JsonSchema } from '../operations/schema.ts'
 import { isObject } from '../platform/fields.ts'
-import { answerOf, otherResponses } from './answers.ts'
-import { doneWith, filesLimit, jsonLimit, readJson } from './body.ts'
-import { sentFile } from './file-body.ts'
+import { answerCreatorOf, nonJsonResponses } from './answers.ts'
+import { createFilesLimit, createJsonLimit, readJson, releaseBody } from './body.ts'
+import { readSentFile } from './file-body.ts'
 import { HttpCall } from './http-call.ts'
 import { isHead, queryOf } from './paths.ts'
-import { bodyOf, declared, doorErrors, failed, noted, type RouteContext } from './route.ts'
+import {
+  guardErrors,
+  type RouteContext,
+  readJsonBody,
+  toDetail,
+  toElysiaSchema,
+  toErrorAnswer,
+} from './route.ts'
 
 /** Adds the routes of operations that have one, below `prefix`. */
 export function addOperations(
@@ -24,25 +31,25 @@ export function addOperations(
   operations: readonly Operation[],
   prefix = '',
 ): void {
-  for (const operation of operations.filter(isPlaced)) addOperation(app, context, operation, prefix)
+  for (const operation of operations.filter(hasRest)) addOperation(app, context, operation, prefix)
 }
 
-type Placed = Operation & { readonly rest: RestShape }
-const isPlaced = (operation: Operation): operation is Placed => operation.rest !== undefined
+type RestOperation = Operation & { readonly rest: RestShape }
+const hasRest = (operation: Operation): operation is RestOperation => operation.rest !== undefined
 
 /** The input of an operation, split into its places in HTTP: path and headers, and the query or the body. */
-interface Parts {
+interface InputParts {
   readonly params?: JsonSchema
   readonly query?: JsonSchema
   readonly body?: JsonSchema
   /** Keys that are in neither query nor body, with the text for their place. */
-  readonly elsewhere: ReadonlyMap<string, string>
+  readonly otherPlaces: ReadonlyMap<string, string>
 }
 
-function partsOf({ inputSchema, rest }: Placed): Parts {
+function inputPartsOf({ inputSchema, rest }: RestOperation): InputParts {
   const { file, ...properties } = inputSchema.properties ?? {}
   const places = new Map<string, string>(file ? [['file', 'the body']] : [])
-  const inPath = [...rest.place.matchAll(/\{(\w+)\}/g)].flatMap(([, key]) => key ?? [])
+  const inPath = [...rest.route.matchAll(/\{(\w+)\}/g)].flatMap(([, key]) => key ?? [])
   for (const key of inPath) places.set(key, 'the path')
   for (const [key, header] of Object.entries(rest.headers ?? {})) places.set(key, `the header ${header}`)
   const pick = (keys: readonly string[]): JsonSchema => {
@@ -56,49 +63,49 @@ function partsOf({ inputSchema, rest }: Placed): Parts {
   }
   const params = inPath.length > 0 ? { params: pick(inPath) } : {}
   const others = Object.keys(properties).filter(key => !places.has(key))
-  if (others.length === 0 && !rest.body) return { elsewhere: places, ...params }
-  const hasBody = /^(POST|PUT) /.test(rest.place) && !rest.takesFile
-  return { elsewhere: places, ...params, [hasBody ? 'body' : 'query']: pick(others) }
+  if (others.length === 0 && !rest.body) return { otherPlaces: places, ...params }
+  const hasBody = /^(POST|PUT) /.test(rest.route) && !rest.hasFileBody
+  return { otherPlaces: places, ...params, [hasBody ? 'body' : 'query']: pick(others) }
 }
 
 /** Reads a request's input in the form of the operation, without checking it. */
-type InputOf = (request: Request, params: Record<string, string>) => unknown
+type ReadInput = (request: Request, params: Record<string, string>) => unknown
 
-function inputReader(
-  { inputSchema, maxBodyBytes, rest }: Placed,
-  parts: Parts,
+function createInputReader(
+  { inputSchema, maxBodyBytes, rest }: RestOperation,
+  parts: InputParts,
   context: RouteContext,
-): InputOf {
-  const { elsewhere, params, query, body } = parts
+): ReadInput {
+  const { otherPlaces, params, query, body } = parts
   // Only an input with files may be larger than usual.
-  const limit = inputSchema.properties?.media ? filesLimit(maxBodyBytes) : jsonLimit(maxBodyBytes)
-  const readBody = rest.body === 'must' ? readJson : bodyOf
-  if (body && elsewhere.size === 0) return request => readBody(request, limit)
+  const limit = inputSchema.properties?.media ? createFilesLimit(maxBodyBytes) : createJsonLimit(maxBodyBytes)
+  const readBody = rest.body === 'must' ? readJson : readJsonBody
+  if (body && otherPlaces.size === 0) return request => readBody(request, limit)
   const headers = Object.entries(rest.headers ?? {})
   return async (request, pathValues) => {
-    const inQuery = query ? spelled(query, queryOf(request)) : {}
+    const inQuery = query ? coerceStrings(query, queryOf(request)) : {}
     const sent = body ? await readBody(request, limit) : inQuery
     if (!isObject(sent)) return sent
-    const misplaced = [...elsewhere].filter(([key]) => Object.hasOwn(sent, key))
+    const misplaced = [...otherPlaces].filter(([key]) => Object.hasOwn(sent, key))
     if (misplaced.length > 0)
-      throw invalid(misplaced.map(([field, place]) => ({ field, problem: `belongs in ${place}` })))
+      throw invalidArguments(misplaced.map(([field, place]) => ({ field, problem: `belongs in ${place}` })))
     // Elysia returns null for an invalid percent-encoding.
     const broken = Object.keys(params?.properties ?? {}).filter(key => typeof pathValues[key] !== 'string')
     if (broken.length > 0)
-      throw invalid(broken.map(field => ({ field, problem: 'expected percent-encoded UTF-8' })))
-    const input: Record<string, unknown> = { ...sent, ...(params && spelled(params, pathValues)) }
+      throw invalidArguments(broken.map(field => ({ field, problem: 'expected percent-encoded UTF-8' })))
+    const input: Record<string, unknown> = { ...sent, ...(params && coerceStrings(params, pathValues)) }
     for (const [key, header] of headers) input[key] = request.headers.get(header) || undefined
-    if (isHead(request)) for (const key of rest.notByHead ?? []) delete input[key]
-    return rest.takesFile ? await sentFile(request, input, context.maxUploadBytes ?? 0) : input
+    if (isHead(request)) for (const key of rest.ignoredByHead ?? []) delete input[key]
+    return rest.hasFileBody ? await readSentFile(request, input, context.maxUploadBytes ?? 0) : input
   }
 }
 
-function addOperation(app: Elysia, context: RouteContext, operation: Placed, prefix: string): void {
+function addOperation(app: Elysia, context: RouteContext, operation: RestOperation, prefix: string): void {
   const { name, rest } = operation
-  const parts = partsOf(operation)
-  const inputOf = inputReader(operation, parts, context)
-  const answer = answerOf(rest, context)
-  const door = { ...context, ...(rest.open && { by: open }), goesOn: rest.answers === 'bytes' }
+  const parts = inputPartsOf(operation)
+  const inputOf = createInputReader(operation, parts, context)
+  const answer = answerCreatorOf(rest, context)
+  const door = { ...context, ...(rest.isPublic && { by: anyCaller }), goesOn: rest.answerKind === 'bytes' }
   const handle = async (request: Request, params: Record<string, string>): Promise<Response> => {
     const call = new HttpCall(request, door)
     try {
@@ -107,14 +114,14 @@ function addOperation(app: Elysia, context: RouteContext, operation: Placed, pre
       const made = answer(output, call, input)
       return made instanceof Promise ? await made : made
     } catch (error) {
-      call.delivery.settle(false)
-      return failed(withHeaders(error, rest, request), context, name, call)
+      call.delivery.report(false)
+      return toErrorAnswer(withHeaderNames(error, rest, request), context, name, call)
     } finally {
-      doneWith(request)
+      releaseBody(request)
       call.end()
     }
   }
-  const [method = '', path = ''] = rest.place.split(' ')
+  const [method = '', path = ''] = rest.route.split(' ')
   const none = {}
   app.route(
     method,
@@ -128,13 +135,13 @@ function addOperation(app: Elysia, context: RouteContext, operation: Placed, pre
 }
 
 /** Returns an error in which a key that came in a header has the header's name. */
-function withHeaders(error: unknown, { headers }: RestShape, request: Request): unknown {
+function withHeaderNames(error: unknown, { headers }: RestShape, request: Request): unknown {
   if (!headers || !isSvcError(error)) return error
   const placeOf = (key: string) => {
     const header = headers[key]
     return header !== undefined && request.headers.has(header) ? header : key
   }
-  return renamed(error, ({ field, problem }) => ({ field: placeOf(field), problem }))
+  return withFieldNames(error, ({ field, problem }) => ({ field: placeOf(field), problem }))
 }
 
 const bodyErrors: readonly ErrorCode[] = [
@@ -145,37 +152,37 @@ const bodyErrors: readonly ErrorCode[] = [
 ]
 
 /** Returns the description of a route, for Elysia and the OpenAPI document. */
-function hooksOf(operation: Placed, { elsewhere, params, query, body }: Parts) {
+function hooksOf(operation: RestOperation, { otherPlaces, params, query, body }: InputParts) {
   const { name, title, errors, examples, inputSchema, rest } = operation
   const { otherStatus: other } = rest
   const { properties = {} } = inputSchema
   const inHeaders = Object.entries(rest.headers ?? {}).map(([key, header]) => [header, properties[key]])
-  const output = declared(operation.outputSchema)
+  const output = toElysiaSchema(operation.outputSchema)
   const parameters = query && { ...query, properties: { ...query.properties, ...rest.ownQuery } }
-  const own: readonly ErrorCode[] = rest.open
+  const own: readonly ErrorCode[] = rest.isPublic
     ? ['forbidden']
-    : [...(body ? bodyErrors : []), ...errors, ...doorErrors]
+    : [...(body ? bodyErrors : []), ...errors, ...guardErrors]
   return {
     // Routes read bodies themselves, so the document's generator finds no content type: see `RouteNotes`.
     parse: 'none' as const,
-    params: params && declared(params),
-    query: parameters && declared(parameters),
-    headers: rest.headers && declared({ type: 'object', properties: Object.fromEntries(inHeaders) }),
-    body: body && declared(body),
-    response: rest.answers ? undefined : { 200: output, ...(other && { [other.status]: output }) },
+    params: params && toElysiaSchema(params),
+    query: parameters && toElysiaSchema(parameters),
+    headers: rest.headers && toElysiaSchema({ type: 'object', properties: Object.fromEntries(inHeaders) }),
+    body: body && toElysiaSchema(body),
+    response: rest.answerKind ? undefined : { 200: output, ...(other && { [other.status]: output }) },
     detail: {
       operationId: rest.operationId ?? name,
       summary: title,
-      description: describedFor(operation, 'remote'),
+      description: describeFor(operation, 'remote'),
       tags: [rest.tag],
-      ...(rest.hidden && { hide: true }),
-      ...noted({
+      ...(rest.isHidden && { hide: true }),
+      ...toDetail({
         errors: [...new Set(own)],
-        requestBody: rest.takesFile ? fileBody(query) : body && jsonBody(body, rest),
-        responses: rest.answers && otherResponses[rest.answers],
-        open: rest.open,
+        requestBody: rest.hasFileBody ? describeFileBody(query) : body && describeJsonBody(body, rest),
+        responses: rest.answerKind && nonJsonResponses[rest.answerKind],
+        open: rest.isPublic,
         examples: examples.map(({ summary, input = {}, output }) => {
-          const sent = Object.entries(input).filter(([key]) => !elsewhere.has(key))
+          const sent = Object.entries(input).filter(([key]) => !otherPlaces.has(key))
           const isSent = body && (sent.length > 0 || rest.body === 'must')
           return { summary, output, ...(isSent && { input: Object.fromEntries(sent) }) }
         }),
@@ -184,19 +191,23 @@ function hooksOf(operation: Placed, { elsewhere, params, query, body }: Parts) {
   }
 }
 
-const jsonBody = (schema: JsonSchema, { body }: RestShape) => ({
+const describeJsonBody = (schema: JsonSchema, { body }: RestShape) => ({
   ...(body === 'must' && { required: true }),
   content: { 'application/json': { schema } },
 })
 
-const bytes = { type: 'string', format: 'binary' }
+const bytesSchema = { type: 'string', format: 'binary' }
 
-const fileBody = (fields: JsonSchema | undefined) => ({
+const describeFileBody = (fields: JsonSchema | undefined) => ({
   required: true,
   content: {
-    'application/octet-stream': { schema: bytes },
+    'application/octet-stream': { schema: bytesSchema },
     'multipart/form-data': {
-      schema: { type: 'object', required: ['file'], properties: { ...fields?.properties, file: bytes } },
+      schema: {
+        type: 'object',
+        required: ['file'],
+        properties: { ...fields?.properties, file: bytesSchema },
+      },
     },
   },
 })

@@ -2,8 +2,8 @@
 import type { Elysia } from 'elysia'
 import { SvcError } from '../model/error.ts'
 import { tools } from '../operations/tools.ts'
-import { asArrived } from './behind-proxy.ts'
-import { problemResponse } from './errors.ts'
+import { copyProxyRoute } from './behind-proxy.ts'
+import { toProblemResponse } from './errors.ts'
 
 /**
  * Returns the path of a URL as it was sent, without the query. The guard and the router see the same path.
@@ -25,16 +25,16 @@ export function queryOf({ url }: Request): Record<string, string> {
  * Returns a request that Elysia can route. It searches for the path from the 12th character of the URL, which
  * fails for hosts of up to three letters.
  */
-function routable(request: Request): Request {
+function toRoutable(request: Request): Request {
   const { url } = request
   const start = url.indexOf('/', 8)
   return start < 11
-    ? asArrived(new Request(`http://localhost${url.slice(start)}`, request), request)
+    ? copyProxyRoute(new Request(`http://localhost${url.slice(start)}`, request), request)
     : request
 }
 
 /** Returns all paths of an app, with `:name` segments, and their methods. */
-export function methodsByPath(app: Elysia): ReadonlyMap<string, readonly string[]> {
+export function listMethodsByPath(app: Elysia): ReadonlyMap<string, readonly string[]> {
   const byPath = Map.groupBy(app.routes, ({ path }) => path)
   return new Map(
     [...byPath].map(([path, routes]) => {
@@ -61,21 +61,21 @@ export function templateOf(
   return [...methods.keys()].find(matches)
 }
 
-const allowedAt = (path: string, methods: ReadonlyMap<string, readonly string[]>) =>
+const allowedMethodsOf = (path: string, methods: ReadonlyMap<string, readonly string[]>) =>
   methods.get(templateOf(path, methods) ?? '')
 
 /** Returns the answer if there is no route: 405 for a known path, 404 for an unknown one. */
-export function absent(request: Request, methods: ReadonlyMap<string, readonly string[]>): Response {
+export function answerMissing(request: Request, methods: ReadonlyMap<string, readonly string[]>): Response {
   const path = pathOf(request.url)
-  const allowed = allowedAt(path, methods)
+  const allowed = allowedMethodsOf(path, methods)
   if (allowed)
-    return problemResponse(new SvcError('method_not_allowed', `This path accepts ${allowed.join(', ')}`), {
+    return toProblemResponse(new SvcError('method_not_allowed', `This path accepts ${allowed.join(', ')}`), {
       allow: allowed.join(', '),
     })
   const names = [...methods.keys()].flatMap(known => /^\/tools\/default\/(\w+)$/.exec(known)?.[1] ?? [])
   const [, part, name = ''] = /^\/tools\/([^/]*)\/(.*)$/.exec(path) ?? []
   if (part === 'default')
-    return problemResponse(
+    return toProblemResponse(
       new SvcError('not_found', 'There is no tool of this name', {
         hint: `The tools are ${names.join(', ')}.`,
       }),
@@ -92,45 +92,45 @@ export function absent(request: Request, methods: ReadonlyMap<string, readonly s
   const what = path.startsWith('/api/call/')
     ? 'There is no call of this name'
     : 'There is nothing at this path'
-  return problemResponse(new SvcError('not_found', what, { hint }))
+  return toProblemResponse(new SvcError('not_found', what, { hint }))
 }
 
 /** Returns the answer to OPTIONS. */
-function optionsOf(path: string, methods: ReadonlyMap<string, readonly string[]>): Response {
-  const allowed = allowedAt(path, methods)
+function answerOptions(path: string, methods: ReadonlyMap<string, readonly string[]>): Response {
+  const allowed = allowedMethodsOf(path, methods)
   // No CORS headers: pages of other origins must not call this service.
   return allowed
     ? new Response(null, { status: 204, headers: { allow: allowed.join(', ') } })
-    : problemResponse(new SvcError('not_found', 'There is nothing at this path'))
+    : toProblemResponse(new SvcError('not_found', 'There is nothing at this path'))
 }
 
 /** Returns an app's answer to a request that passed the check of callers. */
-export function answerOf(
+export function answerByRoute(
   app: Elysia,
   methods: ReadonlyMap<string, readonly string[]>,
   request: Request,
   path: string,
 ): Response | Promise<Response> {
-  if (request.method === 'HEAD') return headOf(app, request)
-  if (request.method === 'OPTIONS') return optionsOf(path, methods)
-  return app.fetch(routable(request))
+  if (request.method === 'HEAD') return answerHead(app, request)
+  if (request.method === 'OPTIONS') return answerOptions(path, methods)
+  return app.fetch(toRoutable(request))
 }
 
 /** GET requests that were made for a HEAD. */
-const heads = new WeakSet<Request>()
+const headRequests = new WeakSet<Request>()
 
 /** Whether a GET was made for a HEAD. Its body is not sent, so a route computes only the headers. */
-export const isHead = (request: Request): boolean => heads.has(request)
+export const isHead = (request: Request): boolean => headRequests.has(request)
 
 /**
  * Answers HEAD with the response to GET. The server sends its headers and Content-Length without the body,
  * and cancels a stream without reading it.
  */
-async function headOf(app: Elysia, request: Request): Promise<Response> {
-  const get = routable(
-    asArrived(new Request(request.url, { headers: request.headers, signal: request.signal }), request),
+async function answerHead(app: Elysia, request: Request): Promise<Response> {
+  const get = toRoutable(
+    copyProxyRoute(new Request(request.url, { headers: request.headers, signal: request.signal }), request),
   )
-  heads.add(get)
+  headRequests.add(get)
   const answer = await app.fetch(get)
   if (!answer.headers.has('content-length')) return answer
   // Bun 1.4.5 omits the Content-Length of a stream, but sends that of a response without a body.

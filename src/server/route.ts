@@ -9,13 +9,13 @@ import { parse } from '../operations/parse.ts'
 import { type JsonSchema, toJsonSchema } from '../operations/schema.ts'
 import type { Clock } from '../platform/clock.ts'
 import type { Log } from '../platform/log.ts'
-import { type BodyLimit, doneWith, jsonLimit, readJson } from './body.ts'
-import { takesCoding } from './docs.ts'
-import { problemResponse } from './errors.ts'
-import type { HttpDoor } from './http-call.ts'
+import { type BodyLimit, createJsonLimit, readJson, releaseBody } from './body.ts'
+import { acceptsEncoding } from './docs.ts'
+import { toProblemResponse } from './errors.ts'
+import type { HttpInterface } from './http-call.ts'
 
 /** Everything that routes may use. `by` is the caller of requests that passed the check. */
-export interface RouteContext extends HttpDoor {
+export interface RouteContext extends HttpInterface {
   readonly gateway: Gateway
   readonly log: Log
   readonly clock: Clock
@@ -44,17 +44,17 @@ export interface RouteNotes {
 export const notesKey = 'x-svc'
 
 /** Returns notes in the form that a route's `detail` takes. */
-export const noted = (notes: RouteNotes): Record<typeof notesKey, RouteNotes> => ({ [notesKey]: notes })
+export const toDetail = (notes: RouteNotes): Record<typeof notesKey, RouteNotes> => ({ [notesKey]: notes })
 
 /** Errors that every protected route may return. */
-export const doorErrors: readonly ErrorCode[] = ['unauthorized', 'forbidden', 'shutting_down']
+export const guardErrors: readonly ErrorCode[] = ['unauthorized', 'forbidden', 'shutting_down']
 
 /**
  * Converts a schema for Elysia so that it is in the document, but is not checked. `parse` checks inputs,
  * with the same error text in every interface. Outputs are checked only in tests: a wrong output is no
  * reason to withhold a message.
  */
-export const declared = (schema: TSchema | JsonSchema) => {
+export const toElysiaSchema = (schema: TSchema | JsonSchema) => {
   const plain = Kind in schema ? toJsonSchema(schema as TSchema) : schema
   // Without `additionalProperties`, Elysia changes an object schema in place at the first request and forbids
   // other keys.
@@ -72,21 +72,21 @@ export const jsonAnswer = {
 } as const
 
 /** Returns the response for an error of any type. */
-export const failed = (
+export const toErrorAnswer = (
   error: unknown,
   { by, log, basePath }: Pick<RouteContext, 'by' | 'log' | 'basePath'>,
   tool?: string,
   call?: { readonly signal: AbortSignal },
 ): Response => {
   const svcError = isSvcError(error) ? error : toSvcError(error, log, { tool, signal: call?.signal })
-  return problemResponse(
+  return toProblemResponse(
     svcError,
     {},
     { wording: wordingAt(by.kind === 'panel' ? 'panel' : 'http', basePath) },
   )
 }
 
-const usualLimit = jsonLimit(1024 * 1024)
+const defaultLimit = createJsonLimit(1024 * 1024)
 
 /** A route that is not an operation. */
 interface OwnRoute<B extends TSchema, A extends TSchema> {
@@ -109,27 +109,27 @@ export function addOwnRoute<B extends TSchema, A extends TSchema>(
 ): void {
   const handle = async (request: Request) => {
     try {
-      const input = parse(body, await bodyOf(request))
+      const input = parse(body, await readJsonBody(request))
       const init = { headers: { ...jsonAnswer.headers, ...(await headers(input, request)) } }
       return new Response(JSON.stringify(run()), init)
     } catch (error) {
-      return failed(error, context, operationId)
+      return toErrorAnswer(error, context, operationId)
     } finally {
-      doneWith(request)
+      releaseBody(request)
     }
   }
   const schema = toJsonSchema(body)
   app.post(path, ({ request }) => handle(request), {
     parse: 'none',
-    body: declared(schema),
-    response: { 200: declared(answer) },
+    body: toElysiaSchema(schema),
+    response: { 200: toElysiaSchema(answer) },
     detail: {
       operationId,
       summary,
       description,
       tags: ['panel'],
-      ...noted({
-        errors: ['invalid_arguments', ...errors, 'internal', ...doorErrors],
+      ...toDetail({
+        errors: ['invalid_arguments', ...errors, 'internal', ...guardErrors],
         requestBody: { content: { 'application/json': { schema } } },
       }),
     },
@@ -137,14 +137,17 @@ export function addOwnRoute<B extends TSchema, A extends TSchema>(
 }
 
 /** Minimum characters for compression. Shorter answers fit into one or two packets. */
-const compressedFrom = 2000
+const minCompressedLength = 2000
 
 /** Whether to compress an answer: it is long, and the client accepts gzip. */
 export const isWorthCompressing = (text: string, request: Request): boolean =>
-  text.length >= compressedFrom && takesCoding(request, 'gzip')
+  text.length >= minCompressedLength && acceptsEncoding(request, 'gzip')
 
 /** Returns a text as a gzip response. A list of many conversations shrinks from 500 kB to a tenth. */
-export async function compressed(text: string, headers: Readonly<Record<string, string>>): Promise<Response> {
+export async function toGzipAnswer(
+  text: string,
+  headers: Readonly<Record<string, string>>,
+): Promise<Response> {
   // Loaded on first use: it costs 3 ms at start.
   const [zlib, { promisify }] = await Promise.all([import('node:zlib'), import('node:util')])
   const bytes = await promisify(zlib.gzip)(text, { level: 4 })
@@ -154,7 +157,7 @@ export async function compressed(text: string, headers: Readonly<Record<string, 
 }
 
 /** Reads the JSON body of a request. No body means an object without fields. Errors as in `readJson`. */
-export async function bodyOf(request: Request, limit: BodyLimit = usualLimit): Promise<unknown> {
+export async function readJsonBody(request: Request, limit: BodyLimit = defaultLimit): Promise<unknown> {
   if (request.headers.get('content-type') === null && !request.body) return {}
   return await readJson(request, limit)
 }

@@ -3,14 +3,14 @@
  */
 import type { Elysia } from 'elysia'
 import { operations } from '../operations/operations.ts'
-import { asyncApiDocument } from './asyncapi.ts'
+import { createAsyncApiDocument } from './asyncapi.ts'
 import { rootOf } from './behind-proxy.ts'
-import { createDocs, docsPaths, type Prepared, prepare, respond } from './docs.ts'
+import { createDocsHandler, docsPaths, fileResponse, prepareFile, type StaticFile } from './docs.ts'
 import type { DocumentOptions } from './document.ts'
 
 /** Paths of the operations that need no token, up to the first path parameter. */
-const openPlaces = operations.flatMap(({ rest }) =>
-  rest?.open ? rest.place.slice('GET '.length).replace(/\{.*/, '') : [],
+const openPathPrefixes = operations.flatMap(({ rest }) =>
+  rest?.isPublic ? rest.route.slice('GET '.length).replace(/\{.*/, '') : [],
 )
 /** Paths that need no token. */
 export const openPaths: ReadonlySet<string> = new Set([
@@ -19,27 +19,27 @@ export const openPaths: ReadonlySet<string> = new Set([
   '/openapi.json',
   '/asyncapi.json',
   ...docsPaths,
-  ...openPlaces,
+  ...openPathPrefixes,
 ])
-const openFolders = [...new Set(openPlaces.filter(place => place.endsWith('/')))]
+const openFolders = [...new Set(openPathPrefixes.filter(place => place.endsWith('/')))]
 
 /** Whether a path needs no token, only the Host and Origin check. */
 export const isOpenPath = (path: string): boolean =>
   openPaths.has(path) || openFolders.some(folder => path.startsWith(folder))
 
-const hidden = { detail: { hide: true } }
+const hiddenRoute = { detail: { hide: true } }
 
 /** Adds GET of a JSON document. It is created once, at the first request. */
 function addDocument(app: Elysia, path: string, create: () => object | Promise<object>): void {
-  let prepared: Promise<Prepared> | undefined
+  let prepared: Promise<StaticFile> | undefined
   const serve = async ({ request }: { request: Request }) => {
     prepared ??= Promise.resolve(create()).then(prepareJson)
-    return respond(request, await prepared, "default-src 'none'")
+    return fileResponse(request, await prepared, "default-src 'none'")
   }
-  app.get(path, serve, hidden)
+  app.get(path, serve, hiddenRoute)
 }
 
-const prepareJson = (document: object) => prepare(JSON.stringify(document), 'application/json')
+const prepareJson = (document: object) => prepareFile(JSON.stringify(document), 'application/json')
 
 /**
  * Adds GET `/openapi.json` and the documentation page.
@@ -53,8 +53,8 @@ export function addDocsRoutes(app: Elysia, options: DocumentOptions): () => Prom
     return createDocument(app, options)
   }
   addDocument(app, '/openapi.json', document)
-  const docs = createDocs()
-  for (const path of docsPaths) app.get(path, ({ request }) => docs(request, path), hidden)
+  const docs = createDocsHandler()
+  for (const path of docsPaths) app.get(path, ({ request }) => docs(request, path), hiddenRoute)
   return document
 }
 
@@ -64,9 +64,9 @@ export function addServiceRoutes(
   options: DocumentOptions,
 ): () => Promise<Record<string, unknown>> {
   const document = addDocsRoutes(app, options)
-  addDocument(app, '/asyncapi.json', () => asyncApiDocument(options))
+  addDocument(app, '/asyncapi.json', () => createAsyncApiDocument(options))
   const toDocs = ({ request }: { request: Request }) =>
     new Response(null, { status: 302, headers: { location: `${rootOf(request)}/docs` } })
-  for (const path of ['/', '/docs/']) app.get(path, toDocs, hidden)
+  for (const path of ['/', '/docs/']) app.get(path, toDocs, hiddenRoute)
   return document
 }

@@ -1,8 +1,8 @@
 /** The service's token: from an option, or generated once and stored in the data directory. */
 import { Buffer } from 'node:buffer'
 import { closeSync, openSync, readSync } from 'node:fs'
-import { localFiles } from '../config/local-files.ts'
-import { tokenIn } from '../config/values.ts'
+import { localFilesOf } from '../config/local-files.ts'
+import { parseToken } from '../config/values.ts'
 import type { Config } from '../config.ts'
 import { badArgument, SvcError } from '../model/error.ts'
 import { createDurably, ensurePrivateDir, makePrivate, readText, removeQuietly } from '../platform/files.ts'
@@ -10,14 +10,14 @@ import { randomBytes } from '../platform/lazy-crypto.ts'
 import { reasonOf } from '../platform/system-error.ts'
 
 /** Returns the path of the file with the generated token. */
-export const tokenPath = (basePath: string): string => localFiles(basePath).apiToken
+export const tokenPathOf = (basePath: string): string => localFilesOf(basePath).apiToken
 
 /**
  * Returns the token from `--token` or `--token-file`; undefined without both.
  *
  * @throws SvcError `invalid_arguments` for both together, and for a file that has no token or cannot be read
  */
-export async function givenToken({
+export async function readTokenOption({
   token,
   tokenFile,
 }: Pick<Config, 'token' | 'tokenFile'>): Promise<string | undefined> {
@@ -27,7 +27,7 @@ export async function givenToken({
       hint: 'Use only one of them; SVC_TOKEN_FILE and SVC_TOKEN count too.',
     })
   }
-  const read = tokenIn(readTokenFile(tokenFile).trim())
+  const read = parseToken(readTokenFile(tokenFile).trim())
   if (read !== undefined) return read
   throw badArgument(
     '--token-file',
@@ -37,16 +37,16 @@ export async function givenToken({
 }
 
 /** Maximum bytes to read of a token file. */
-const longestFile = 4096
+const maxFileBytes = 4096
 
-/** Reads up to `longestFile` bytes of a file or pipe (`--token-file <(pass show svc)`). */
-function beginningOf(path: string): string {
+/** Reads up to `maxFileBytes` bytes of a file or pipe (`--token-file <(pass show svc)`). */
+function readBeginning(path: string): string {
   const file = openSync(path, 'r')
   try {
-    const bytes = Buffer.alloc(longestFile)
+    const bytes = Buffer.alloc(maxFileBytes)
     let length = 0
-    for (let read = -1; read !== 0 && length < longestFile; length += read)
-      read = readSync(file, bytes, length, longestFile - length, null)
+    for (let read = -1; read !== 0 && length < maxFileBytes; length += read)
+      read = readSync(file, bytes, length, maxFileBytes - length, null)
     return bytes.toString('utf8', 0, length)
   } finally {
     closeSync(file)
@@ -55,7 +55,7 @@ function beginningOf(path: string): string {
 
 function readTokenFile(path: string): string {
   try {
-    return beginningOf(path)
+    return readBeginning(path)
   } catch (error) {
     throw badArgument('--token-file', `${path} cannot be read: ${reasonOf(error)}`, {
       hint: 'Name a file that the user of the service may read.',
@@ -68,10 +68,12 @@ function readTokenFile(path: string): string {
  * Returns the token of a service on this data directory: from an option, else the stored one, else
  * undefined.
  */
-export async function currentToken(
+export async function readCurrentToken(
   config: Pick<Config, 'token' | 'tokenFile' | 'basePath'>,
 ): Promise<string | undefined> {
-  return (await givenToken(config)) ?? ((await readText(tokenPath(config.basePath)))?.trim() || undefined)
+  return (
+    (await readTokenOption(config)) ?? ((await readText(tokenPathOf(config.basePath)))?.trim() || undefined)
+  )
 }
 
 /** A generated token. */
@@ -84,7 +86,7 @@ export interface EnsuredToken {
 
 /** Returns the token in `<base>/api_token`, or creates it; see `ensureSecret`. */
 export const ensureToken = (basePath: string): Promise<EnsuredToken> =>
-  ensureSecret(basePath, tokenPath(basePath))
+  ensureSecret(basePath, tokenPathOf(basePath))
 
 /**
  * Returns a secret from a file in the data directory (mode 0600). If there is none, creates it from 256
@@ -125,7 +127,7 @@ export function isGuessable(token: string): boolean {
  *
  * @param file the file in which svc stores it, if it does
  */
-export const guessableToken = (file?: string): SvcError =>
+export const guessableTokenError = (file?: string): SvcError =>
   new SvcError(
     'invalid_arguments',
     `${file ? `the token in ${file}` : '--token: the token'} is easy to guess, and others may reach this service`,

@@ -8,10 +8,10 @@
  */
 import type { Writable } from 'node:stream'
 import type { Delivery } from '../model/call.ts'
-import { flushMsOf, piecesOf, whenWritten } from '../platform/serve.ts'
+import { flushMsOf, piecesOf, waitUntilWritten } from '../platform/serve.ts'
 
 /** Waits for one turn of the event loop, so that a disconnect that the kernel knows of is noticed. */
-export const turn = (): Promise<void> => new Promise(resolve => setImmediate(resolve))
+export const waitForTurn = (): Promise<void> => new Promise(resolve => setImmediate(resolve))
 
 const sleep = (ms: number) => new Promise<void>(resolve => setTimeout(resolve, ms))
 
@@ -19,13 +19,13 @@ const sleep = (ms: number) => new Promise<void>(resolve => setTimeout(resolve, m
  * Resolves when the kernel has the bytes that were given to the runtime. Until then they are lost if this
  * process dies.
  */
-export async function flushed(bytes: number): Promise<void> {
+export async function waitForFlush(bytes: number): Promise<void> {
   await sleep(flushMsOf(bytes))
-  await turn()
+  await waitForTurn()
 }
 
 /** Writes a text. @returns false if the reader has disconnected */
-export const writtenTo = (output: Writable, text: string): Promise<boolean> =>
+export const writeTo = (output: Writable, text: string): Promise<boolean> =>
   new Promise(resolve => output.write(text, error => resolve(!error)))
 
 /**
@@ -34,7 +34,10 @@ export const writtenTo = (output: Writable, text: string): Promise<boolean> =>
  *
  * @param left called when the reader cancels, also while the generator waits
  */
-export function drained(pieces: AsyncIterator<Uint8Array>, left: () => void): ReadableStream<Uint8Array> {
+export function createDrainedBody(
+  pieces: AsyncIterator<Uint8Array>,
+  left: () => void,
+): ReadableStream<Uint8Array> {
   let isCancelled = false
   return new ReadableStream<Uint8Array>(
     {
@@ -53,24 +56,24 @@ export function drained(pieces: AsyncIterator<Uint8Array>, left: () => void): Re
 }
 
 /**
- * Callbacks for an answer that is being sent. Exactly one of `written`, `lost` and `leftAfter` is called,
+ * Callbacks for an answer that is being sent. Exactly one of `onWritten`, `onLost` and `onLeft` is called,
  * once.
  */
-export interface Watch {
+export interface DeliveryWatch {
   /** Aborts when the client's connection closes before the answer is complete. */
   readonly signal: AbortSignal
   /** Whether the delivery matters. Called for each chunk, and after the last one. */
-  counts(): boolean
+  isCounted(): boolean
   /** Called for each chunk before it is sent. */
-  saw?(chunk: Uint8Array): void
-  /** Called when the runtime has every byte, but only if `counts()`. */
-  out?(): void
+  onChunk?(chunk: Uint8Array): void
+  /** Called when the runtime has every byte, but only if `isCounted()`. */
+  onSent?(): void
   /** Called when the kernel has every byte. */
-  written(): void
+  onWritten(): void
   /** Called if the client disconnected before the runtime had every byte. */
-  lost(): void
-  /** Called instead of `written` if the client disconnected after `out`. */
-  leftAfter?(): void
+  onLost(): void
+  /** Called instead of `onWritten` if the client disconnected after `onSent`. */
+  onLeft?(): void
   /**
    * If given, the body ends this long after the kernel has every byte. Until the end, a disconnect is
    * noticed.
@@ -79,9 +82,9 @@ export interface Watch {
 }
 
 /** Passes a stream on and reports how it ends. @param first bytes to send before it, immediately */
-export function watchedBody(
+export function watchBody(
   source: ReadableStream<Uint8Array>,
-  watch: Watch,
+  watch: DeliveryWatch,
   first?: Uint8Array,
 ): ReadableStream<Uint8Array> {
   const { holdMs, signal } = watch
@@ -101,13 +104,13 @@ export function watchedBody(
     left.resolve()
     // All bytes are sent: the client may have read them.
     if (isOut) return
-    end(() => watch.lost())
+    end(() => watch.onLost())
     reader.cancel().catch(() => {})
   }
   const reportWritten = async (bytes: number) => {
-    await flushed(bytes)
+    await waitForFlush(bytes)
     if (holdMs !== undefined) await Promise.race([sleep(holdMs), left.promise])
-    end(() => (hasLeft && watch.leftAfter ? watch.leftAfter() : watch.written()))
+    end(() => (hasLeft && watch.onLeft ? watch.onLeft() : watch.onWritten()))
   }
   async function* pieces(): AsyncGenerator<Uint8Array> {
     let bytes = 0
@@ -115,24 +118,24 @@ export function watchedBody(
     for (;;) {
       const { done, value } = await reader.read()
       if (done) break
-      watch.saw?.(value)
+      watch.onChunk?.(value)
       // Notice a client that disconnected before: the kernel would take the bytes anyway.
-      if (watch.counts()) await turn()
+      if (watch.isCounted()) await waitForTurn()
       if (isOver) return
       bytes += value.length
       yield* piecesOf(value)
     }
     if (isOver) return
     isOut = true
-    if (!watch.counts()) return end(() => watch.written())
-    watch.out?.()
+    if (!watch.isCounted()) return end(() => watch.onWritten())
+    watch.onSent?.()
     // Bun writes the end of the body after this, and also the messages if the answer had to wait (strace).
     const reported = reportWritten(bytes)
     if (holdMs !== undefined) await reported
   }
   if (signal.aborted) leave()
   else signal.addEventListener('abort', leave, { once: true })
-  return drained(pieces(), leave)
+  return createDrainedBody(pieces(), leave)
 }
 
 /**
@@ -140,25 +143,25 @@ export function watchedBody(
  * answer, the body is the plain text. The answer then has a length, so its reader knows the end with the last
  * byte.
  */
-export async function settlingBody(
+export async function createReportingBody(
   text: string,
   { request, delivery }: { request: Request; delivery: Delivery },
 ): Promise<BodyInit> {
   const { signal } = request
-  const reportLost = () => delivery.settle(false)
-  await turn()
-  const written = whenWritten(request)
+  const reportLost = () => delivery.report(false)
+  await waitForTurn()
+  const written = waitUntilWritten(request)
   if (!written) {
-    const watch: Watch = {
+    const watch: DeliveryWatch = {
       signal,
-      counts: () => true,
-      written: () => delivery.settle(true),
-      lost: reportLost,
-      leftAfter: reportLost,
+      isCounted: () => true,
+      onWritten: () => delivery.report(true),
+      onLost: reportLost,
+      onLeft: reportLost,
     }
-    return watchedBody(new Blob([text]).stream(), watch)
+    return watchBody(new Blob([text]).stream(), watch)
   }
-  void written.then(delivered => delivery.settle(delivered))
+  void written.then(delivered => delivery.report(delivered))
   if (signal.aborted) reportLost()
   else signal.addEventListener('abort', reportLost, { once: true })
   return text

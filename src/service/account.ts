@@ -4,12 +4,12 @@ import { chown, mkdir } from 'node:fs/promises'
 import { dirname, isAbsolute } from 'node:path'
 import { badArgument, SvcError } from '../model/error.ts'
 import { statOf } from '../platform/files.ts'
-import { shellWord } from '../platform/format.ts'
+import { quoteForShell } from '../platform/format.ts'
 import { runProgram } from '../platform/process.ts'
 import type { Account } from './plan.ts'
 
 /** Returns the user named in an installed definition of systemd or launchd. */
-export function userOf(definition: string): string | undefined {
+export function parseUser(definition: string): string | undefined {
   const found = /^User=(.+)$|<key>UserName<\/key>\s*<string>(.+)<\/string>/m.exec(definition)
   return found?.[1] ?? found?.[2]
 }
@@ -20,7 +20,7 @@ export function userOf(definition: string): string | undefined {
  * @param home home folder in the command that creates the user
  * @throws SvcError `invalid_arguments` with that command
  */
-export async function accountOf(name: string, platform: string, home: string): Promise<Account> {
+export async function findAccount(name: string, platform: string, home: string): Promise<Account> {
   // `name:password:uid:gid:…:home:shell`; macOS has three more fields before the home.
   const { stdout } = await (platform === 'darwin'
     ? runProgram('id', ['-P', name])
@@ -28,17 +28,17 @@ export async function accountOf(name: string, platform: string, home: string): P
   const fields = stdout.trim().split(':')
   const [uid, gid, own] = [Number(fields[2]), Number(fields[3]), fields.at(-2) ?? '']
   if (fields[0] !== name || !Number.isInteger(uid) || !Number.isInteger(gid) || !isAbsolute(own)) {
-    const command = `sudo useradd --system --user-group --no-create-home --home-dir ${shellWord(home)} --shell /usr/sbin/nologin ${shellWord(name)}`
+    const command = `sudo useradd --system --user-group --no-create-home --home-dir ${quoteForShell(home)} --shell /usr/sbin/nologin ${quoteForShell(name)}`
     throw badArgument('--user', `there is no user ${name}`, {
       hint: `Name an existing user${platform === 'darwin' ? '.' : `, or create it, then install again: ${command}`}`,
     })
   }
-  if (uid === 0) throw runsAsRoot()
+  if (uid === 0) throw rootError()
   return { name, uid, gid, home: own }
 }
 
 /** Error for a service that would run as root. */
-export const runsAsRoot = (): SvcError =>
+export const rootError = (): SvcError =>
   badArgument('--user', 'svc must not run as root', { hint: 'Name another user.' })
 
 /**

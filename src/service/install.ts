@@ -51,9 +51,9 @@ export function managerOf(
  * message
  */
 export async function install(plan: ServicePlan, manager: ServiceManager): Promise<boolean> {
-  const isNew = (await ownText(manager)) === undefined
+  const isNew = (await readOwnDefinition(manager)) === undefined
   await manager.ensureReachable()
-  const files = manager.files.of(plan)
+  const files = manager.files.createFiles(plan)
   for (const path of manager.files.paths)
     if (!files.some(file => file.path === path)) await rm(path, { force: true })
   for (const { path, text, mode, owner } of files) {
@@ -73,7 +73,7 @@ export async function install(plan: ServicePlan, manager: ServiceManager): Promi
  * @throws SvcError `forbidden` for a service that svc did not install
  */
 export async function uninstall(manager: ServiceManager): Promise<boolean> {
-  if ((await ownText(manager)) === undefined) return false
+  if ((await readOwnDefinition(manager)) === undefined) return false
   await manager.ensureReachable()
   const { paths, tokenPath } = manager.files
   await manager.stop(async () => {
@@ -89,7 +89,7 @@ export async function uninstall(manager: ServiceManager): Promise<boolean> {
  *
  * @throws SvcError `forbidden` if svc did not write it, or if one of the service's paths is not a file
  */
-export async function ownText(manager: ServiceManager): Promise<string | undefined> {
+export async function readOwnDefinition(manager: ServiceManager): Promise<string | undefined> {
   for (const path of manager.files.paths) {
     // A folder that may not be entered hides what is in it: skip the check.
     const found = await statOf(path).catch(() => undefined)
@@ -101,7 +101,7 @@ export async function ownText(manager: ServiceManager): Promise<string | undefin
   }
   const path = definitionOf(manager)
   const text = await readText(path)
-  if (text === undefined || manager.files.commandOf(text)) return text
+  if (text === undefined || manager.files.parseCommand(text)) return text
   throw new SvcError('forbidden', `${path} was not written by svc`, {
     hint: 'Choose another name with --name, or move that file away.',
   })

@@ -3,20 +3,20 @@ import { join } from 'node:path'
 import process from 'node:process'
 import { SvcError } from '../model/error.ts'
 import { type Clock, systemClock } from '../platform/clock.ts'
-import { type Ran, runProgram } from '../platform/process.ts'
+import { type ProgramResult, runProgram } from '../platform/process.ts'
 import {
-  notStarted,
+  notStartedError,
   type ServiceFolders,
   type ServiceManager,
   type ServiceName,
   type ServicePlan,
   type ServiceState,
-  tokenFile,
+  tokenFilesOf,
 } from './plan.ts'
 
 /** launchd ends a service some time after bootout returned; until then bootstrap fails. */
-const tries = 10
-const betweenMs = 500
+const bootstrapTries = 10
+const retryMs = 500
 
 /** Returns the launchd of this machine, or of this user. */
 export function launchdService(
@@ -42,12 +42,12 @@ export function launchdService(
     files: {
       paths: [tokenPath, path],
       tokenPath,
-      commandOf: commandOfPlist,
-      of(plan: ServicePlan) {
+      parseCommand: parsePlistCommand,
+      createFiles(plan: ServicePlan) {
         const isSecret = Object.keys(plan.environment).length > 0
         return [
-          ...tokenFile(plan, tokenPath),
-          { path, text: plistText(plan, logPath), mode: isSecret ? 0o600 : 0o644 },
+          ...tokenFilesOf(plan, tokenPath),
+          { path, text: formatPlist(plan, logPath), mode: isSecret ? 0o600 : 0o644 },
         ]
       },
     },
@@ -63,11 +63,11 @@ export function launchdService(
       await call('bootout', target)
       await remove()
     },
-    state: () => stateOf(target),
+    readState: () => stateOf(target),
   }
 }
 
-const call = (...args: string[]): Promise<Ran> => runProgram('launchctl', args)
+const call = (...args: string[]): Promise<ProgramResult> => runProgram('launchctl', args)
 
 async function start(
   { domain, target, path }: { domain: string; target: string; path: string },
@@ -77,11 +77,12 @@ async function start(
   await call('bootout', target)
   // bootstrap fails for a service that somebody disabled.
   await call('enable', target)
-  for (let left = tries; ; left--) {
+  for (let left = bootstrapTries; ; left--) {
     const { status, stderr, stdout } = await call('bootstrap', domain, path)
     if (status === 0) return
-    if (left <= 1) throw notStarted(stderr.trim() || stdout.trim() || `launchctl ended with ${status}`, logs)
-    await clock.sleep(betweenMs)
+    if (left <= 1)
+      throw notStartedError(stderr.trim() || stdout.trim() || `launchctl ended with ${status}`, logs)
+    await clock.sleep(retryMs)
   }
 }
 
@@ -117,7 +118,7 @@ type Value = undefined | string | number | boolean | readonly string[] | { reado
  *
  * @param logPath file for the service's log
  */
-export function plistText(plan: ServicePlan, logPath: string): string {
+export function formatPlist(plan: ServicePlan, logPath: string): string {
   const { name, scope, account, command, environment } = plan
   const values: Record<string, Value> = {
     Label: labelOf(name),
@@ -142,33 +143,34 @@ export function plistText(plan: ServicePlan, logPath: string): string {
 <!DOCTYPE plist PUBLIC "-//Apple//DTD PLIST 1.0//EN" "http://www.apple.com/DTDs/PropertyList-1.0.dtd">
 ${plistMark}
 <plist version="1.0">
-${xml(values, '')}
+${toXml(values, '')}
 </plist>
 `
 }
 
 /** Returns program and arguments from a list that svc wrote; undefined for any other. */
-export function commandOfPlist(text: string): string[] | undefined {
+export function parsePlistCommand(text: string): string[] | undefined {
   const list = /<key>ProgramArguments<\/key>\s*<array>([\s\S]*?)<\/array>/.exec(text)?.[1]
   if (!text.includes(plistMark) || list === undefined) return undefined
-  return [...list.matchAll(/<string>([\s\S]*?)<\/string>/g)].map(([, word = '']) => plain(word))
+  return [...list.matchAll(/<string>([\s\S]*?)<\/string>/g)].map(([, word = '']) => unescapeXml(word))
 }
 
-function xml(value: Value, indent: string): string {
+function toXml(value: Value, indent: string): string {
   const deeper = `${indent}  `
   const inside = (lines: readonly string[]) => lines.map(line => `${deeper}${line}\n`).join('')
-  if (typeof value === 'string') return `<string>${escaped(value)}</string>`
+  if (typeof value === 'string') return `<string>${escapeXml(value)}</string>`
   if (typeof value === 'number') return `<integer>${value}</integer>`
   if (typeof value === 'boolean') return value ? '<true/>' : '<false/>'
   if (Array.isArray(value))
-    return `<array>\n${inside(value.map(element => xml(element, deeper)))}${indent}</array>`
+    return `<array>\n${inside(value.map(element => toXml(element, deeper)))}${indent}</array>`
   const entries = Object.entries(value as Readonly<Record<string, Value>>).filter(
     ([, member]) => member !== undefined,
   )
-  const pairs = entries.flatMap(([key, member]) => [`<key>${escaped(key)}</key>`, xml(member, deeper)])
+  const pairs = entries.flatMap(([key, member]) => [`<key>${escapeXml(key)}</key>`, toXml(member, deeper)])
   return `<dict>\n${inside(pairs)}${indent}</dict>`
 }
 
-const names: Readonly<Record<string, string>> = { '&': 'amp', '<': 'lt', '>': 'gt' }
-const escaped = (text: string) => text.replace(/[&<>]/g, sign => `&${names[sign]};`)
-const plain = (text: string) => text.replaceAll('&lt;', '<').replaceAll('&gt;', '>').replaceAll('&amp;', '&')
+const entityNames: Readonly<Record<string, string>> = { '&': 'amp', '<': 'lt', '>': 'gt' }
+const escapeXml = (text: string) => text.replace(/[&<>]/g, sign => `&${entityNames[sign]};`)
+const unescapeXml = (text: string) =>
+  text.replaceAll('&lt;', '<').replaceAll('&gt;', '>').replaceAll('&amp;', '&')

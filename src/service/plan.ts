@@ -3,11 +3,11 @@
 import { SvcError } from '../model/error.ts'
 
 /** A service of the machine, or of one user. */
-export type Scope = 'system' | 'user'
+export type ServiceScope = 'system' | 'user'
 
 /** Identifies a service. */
 export interface ServiceName {
-  readonly scope: Scope
+  readonly scope: ServiceScope
   /** Name of its unit and of its files. */
   readonly name: string
 }
@@ -37,11 +37,11 @@ export interface ServicePlan extends ServiceName {
   readonly command: readonly string[]
   readonly dataDir: string
   /** Further folders that the service writes to. */
-  readonly writes: readonly string[]
+  readonly writtenFolders: readonly string[]
   /** User that it runs as; only for a service of the machine. */
   readonly account?: Account
   /** True if it binds a port below 1024. */
-  readonly lowPort: boolean
+  readonly bindsLowPort: boolean
   /** True if it notifies systemd when it listens. */
   readonly notifies: boolean
   /** Its environment variables, which may be secret. */
@@ -85,7 +85,7 @@ export interface ServiceState {
 }
 
 /** Returns the file that `--token-file` names; empty if the plan has no token. */
-export const tokenFile = ({ token, account }: ServicePlan, path: string): ServiceFile[] =>
+export const tokenFilesOf = ({ token, account }: ServicePlan, path: string): ServiceFile[] =>
   token === undefined ? [] : [{ path, text: `${token}\n`, mode: 0o600, owner: account }]
 
 /** The files of a service. */
@@ -94,9 +94,9 @@ export interface ServiceFiles {
   readonly paths: readonly string[]
   readonly tokenPath: string
   /** Returns the files for a plan; the last one is the definition. */
-  of(plan: ServicePlan): ServiceFile[]
+  createFiles(plan: ServicePlan): ServiceFile[]
   /** Returns program and arguments from a definition that svc wrote; undefined for any other. */
-  commandOf(definition: string): string[] | undefined
+  parseCommand(definition: string): string[] | undefined
 }
 
 /** The manager (systemd or launchd) of one service. */
@@ -119,7 +119,7 @@ export interface ServiceManager {
   start(): Promise<void>
   /** Stops it, disables its start with the machine, then calls `remove`. */
   stop(remove: () => Promise<void>): Promise<void>
-  state(): Promise<ServiceState>
+  readState(): Promise<ServiceState>
 }
 
 /** Returns the path of the definition. */
@@ -130,7 +130,7 @@ export const definitionOf = ({ files }: ServiceManager): string => files.paths.a
  *
  * @param message error message of its manager
  */
-export const notStarted = (message: string, logs: string): SvcError =>
+export const notStartedError = (message: string, logs: string): SvcError =>
   new SvcError('internal', `the service does not start: ${message}`, {
     hint: `Its log tells the reason: ${logs}. The program must be in a folder where its user may run it, such as /usr/local/bin. Fix that, then install again.`,
   })

@@ -5,20 +5,20 @@ import { basename, dirname, join } from 'node:path'
 import process from 'node:process'
 import { SvcError } from '../model/error.ts'
 import { fileExists } from '../platform/files.ts'
-import { type Ran, runProgram } from '../platform/process.ts'
+import { type ProgramResult, runProgram } from '../platform/process.ts'
 import {
-  notStarted,
+  notStartedError,
   type ServiceFile,
   type ServiceFolders,
   type ServiceManager,
   type ServiceName,
   type ServicePlan,
   type ServiceState,
-  tokenFile,
+  tokenFilesOf,
 } from './plan.ts'
 
 /** `TimeoutStartSec` plus some margin. */
-const startWithinMs = 310_000
+const startTimeoutMs = 310_000
 
 /** Returns the systemd of this machine, or of this user. */
 export function systemdService({ name, scope }: ServiceName, folders: ServiceFolders): ServiceManager {
@@ -28,16 +28,16 @@ export function systemdService({ name, scope }: ServiceName, folders: ServiceFol
   const own = join(isSystem ? folders.etc : folders.config, 'svc')
   const [tokenPath, environmentPath] = [join(own, `${name}.token`), join(own, `${name}.env`)]
   const scoped = isSystem ? [] : ['--user']
-  const call = async (...args: string[]): Promise<Ran> =>
+  const call = async (...args: string[]): Promise<ProgramResult> =>
     runProgram('systemctl', [...scoped, '--no-pager', ...args], {
-      withinMs: startWithinMs,
-      env: isSystem ? {} : await sessionOf(process.geteuid?.()),
+      withinMs: startTimeoutMs,
+      env: isSystem ? {} : await sessionEnvironment(process.geteuid?.()),
     })
   const must = async (...args: string[]): Promise<void> => {
     const { status, stderr, stdout } = await call(...args)
     if (status === 0) return
     const message = (stderr.trim() || stdout.trim()).split('\n')[0] || `systemctl ended with ${status}`
-    throw notStarted(message, advice.logs)
+    throw notStartedError(message, advice.logs)
   }
   const advice = {
     logs: `journalctl ${isSystem ? '' : '--user '}-u ${name} -f`,
@@ -49,15 +49,17 @@ export function systemdService({ name, scope }: ServiceName, folders: ServiceFol
     files: {
       paths: [tokenPath, environmentPath, path],
       tokenPath,
-      commandOf: commandOfUnit,
-      of(plan) {
-        const lines = Object.entries(plan.environment).map(([name, value]) => environmentLine(name, value))
+      parseCommand: parseUnitCommand,
+      createFiles(plan) {
+        const lines = Object.entries(plan.environment).map(([name, value]) =>
+          formatEnvironmentLine(name, value),
+        )
         const environment = lines.map(line => `${line}\n`).join('')
         const secrets: ServiceFile[] = environment
           ? [{ path: environmentPath, text: environment, mode: 0o600 }]
           : []
-        const text = unitText(plan, { lib: folders.lib, environmentPath: secrets[0]?.path })
-        return [...tokenFile(plan, tokenPath), ...secrets, { path, text, mode: 0o644 }]
+        const text = formatUnit(plan, { lib: folders.lib, environmentPath: secrets[0]?.path })
+        return [...tokenFilesOf(plan, tokenPath), ...secrets, { path, text, mode: 0o644 }]
       },
     },
     advice,
@@ -65,7 +67,7 @@ export function systemdService({ name, scope }: ServiceName, folders: ServiceFol
       const { stdout, stderr } = await call('is-system-running')
       // `degraded` and the like are states of a running systemd.
       if (/^(running|degraded|starting|initializing|maintenance|stopping)\s*$/.test(stdout)) return
-      throw unreachable(isSystem, stderr.trim().split('\n')[0] ?? '')
+      throw unreachableError(isSystem, stderr.trim().split('\n')[0] ?? '')
     },
     async start() {
       await must('daemon-reload')
@@ -78,11 +80,11 @@ export function systemdService({ name, scope }: ServiceName, folders: ServiceFol
       await call('daemon-reload')
       await call('reset-failed', unit)
     },
-    state: () => stateOf(call, unit),
+    readState: () => stateOf(call, unit),
   }
 }
 
-const asked = [
+const queriedProperties = [
   'LoadState',
   'UnitFileState',
   'ActiveState',
@@ -94,8 +96,11 @@ const asked = [
   'ExecMainStatus',
 ]
 
-async function stateOf(call: (...args: string[]) => Promise<Ran>, unit: string): Promise<ServiceState> {
-  const { stdout } = await call('show', unit, `--property=${asked.join(',')}`)
+async function stateOf(
+  call: (...args: string[]) => Promise<ProgramResult>,
+  unit: string,
+): Promise<ServiceState> {
+  const { stdout } = await call('show', unit, `--property=${queriedProperties.join(',')}`)
   const of: Record<string, string | undefined> = Object.fromEntries(
     [...stdout.matchAll(/^(\w+)=(.*)$/gm)].map(([, name, value]) => [name, value]),
   )
@@ -116,12 +121,12 @@ async function stateOf(call: (...args: string[]) => Promise<Ran>, unit: string):
 }
 
 /** Returns the environment that leads to this user's systemd: `sudo -u` and `su` do not set it. */
-async function sessionOf(uid: number | undefined): Promise<Record<string, string>> {
+async function sessionEnvironment(uid: number | undefined): Promise<Record<string, string>> {
   const folder = `/run/user/${uid}`
   return (await fileExists(folder)) ? { XDG_RUNTIME_DIR: folder } : {}
 }
 
-const unreachable = (isSystem: boolean, message: string) =>
+const unreachableError = (isSystem: boolean, message: string) =>
   new SvcError(
     'internal',
     `the systemd of this ${isSystem ? 'machine' : 'user'} cannot be reached${message && `: ${message}`}`,
@@ -134,15 +139,20 @@ const unreachable = (isSystem: boolean, message: string) =>
 const unitMark = '# Written by svc service install'
 
 /** Home folders. Hidden from the service (ProtectHome), unless one of its paths is in them. */
-const homes = /^\/(home|root|run\/user)(\/|$)/
+const homePaths = /^\/(home|root|run\/user)(\/|$)/
 
 /**
  * Returns a path of the plan that a machine's service would not see, since it gets private temporary
- * folders (`confined`).
+ * folders (`formatRestrictions`).
  */
-export const unseen = ({ scope, command, dataDir, writes }: ServicePlan): string | undefined =>
+export const findUnseenPath = ({
+  scope,
+  command,
+  dataDir,
+  writtenFolders,
+}: ServicePlan): string | undefined =>
   scope === 'system'
-    ? [...command.slice(0, 2), dataDir, ...writes].find(path => /^\/(var\/)?tmp(\/|$)/.test(path))
+    ? [...command.slice(0, 2), dataDir, ...writtenFolders].find(path => /^\/(var\/)?tmp(\/|$)/.test(path))
     : undefined
 
 /** Returns true if systemd can create the data directory with `StateDirectory=`. It takes no quoted names. */
@@ -150,7 +160,7 @@ export const isStateFolder = (path: string, lib: string): boolean =>
   dirname(path) === lib && /^[a-z0-9][\w.-]*$/i.test(basename(path))
 
 /** Paths that the unit depends on. */
-interface UnitPlaces {
+interface UnitPaths {
   /** `/var/lib`. systemd creates a data directory in it. */
   readonly lib: string
   /** Absent if there is no environment file. */
@@ -158,18 +168,18 @@ interface UnitPlaces {
 }
 
 /** Formats the unit. */
-export function unitText(plan: ServicePlan, { lib, environmentPath }: UnitPlaces): string {
-  const { name, scope, account, command, dataDir, writes, notifies } = plan
+export function formatUnit(plan: ServicePlan, { lib, environmentPath }: UnitPaths): string {
+  const { name, scope, account, command, dataDir, writtenFolders, notifies } = plan
   const isSystem = scope === 'system'
   const inLib = isSystem && isStateFolder(dataDir, lib)
-  const outside = [...(inLib ? [] : [dataDir]), ...writes]
+  const outside = [...(inLib ? [] : [dataDir]), ...writtenFolders]
   const systemctl = isSystem ? 'systemctl' : 'systemctl --user'
   return `${unitMark}, which writes it anew each time.
 # Settings of your own: ${systemctl} edit ${name}
 
 [Unit]
 Description=svc: WeChat bot accounts as tools
-${section(
+${formatLines(
   // Not network-online.target: svc itself waits for a network, and is reachable from this machine until
   // then.
   isSystem && 'After=network.target',
@@ -177,13 +187,13 @@ ${section(
   'StartLimitIntervalSec=0',
 )}
 [Service]
-${section(
+${formatLines(
   notifies ? ['Type=notify', 'NotifyAccess=main'] : 'Type=exec',
   account && `User=${account.name}`,
-  `ExecStart=${execLine(command)}`,
+  `ExecStart=${formatExecLine(command)}`,
   // Without this, svc with many sessions would restart itself once to raise the limit.
   'Environment=BUN_CONFIG_MAX_HTTP_REQUESTS=60000',
-  environmentPath !== undefined && `EnvironmentFile=${unspecified(environmentPath)}`,
+  environmentPath !== undefined && `EnvironmentFile=${escapeSpecifiers(environmentPath)}`,
   inLib && [`StateDirectory=${basename(dataDir)}`, 'StateDirectoryMode=0700'],
   `SyslogIdentifier=${name}`,
   'Restart=on-failure',
@@ -197,20 +207,20 @@ ${section(
   'LimitNOFILE=524288',
   'UMask=0077',
 )}
-${isSystem ? confined(plan, outside) : section(bySystemCall)}
+${isSystem ? formatRestrictions(plan, outside) : formatLines(commonRestrictions)}
 [Install]
 WantedBy=${isSystem ? 'multi-user.target' : 'default.target'}
 `
 }
 
 /** Returns program and arguments from a unit that svc wrote; undefined for any other. */
-export function commandOfUnit(text: string): string[] | undefined {
+export function parseUnitCommand(text: string): string[] | undefined {
   const line = /^ExecStart=(.*)$/m.exec(text)?.[1]
-  return text.startsWith(unitMark) && line !== undefined ? readExecLine(line) : undefined
+  return text.startsWith(unitMark) && line !== undefined ? parseExecLine(line) : undefined
 }
 
 /** Restrictions that also a user's systemd can apply. Code generation (the JIT) must stay allowed. */
-const bySystemCall = [
+const commonRestrictions = [
   'NoNewPrivileges=yes',
   'LockPersonality=yes',
   'RestrictAddressFamilies=AF_INET AF_INET6 AF_UNIX',
@@ -224,17 +234,17 @@ const bySystemCall = [
 ]
 
 /** Formats all restrictions of the machine's systemd that svc can work with. */
-function confined({ command, lowPort }: ServicePlan, outside: readonly string[]): string {
-  const atHome = [...command.slice(0, 2), ...outside].some(path => homes.test(path))
-  const capability = lowPort ? 'CAP_NET_BIND_SERVICE' : ''
-  return section(
+function formatRestrictions({ command, bindsLowPort }: ServicePlan, outside: readonly string[]): string {
+  const atHome = [...command.slice(0, 2), ...outside].some(path => homePaths.test(path))
+  const capability = bindsLowPort ? 'CAP_NET_BIND_SERVICE' : ''
+  return formatLines(
     'ProtectSystem=strict',
     `ProtectHome=${atHome ? 'read-only' : 'yes'}`,
-    outside.length > 0 && `ReadWritePaths=${outside.map(pathWord).join(' ')}`,
+    outside.length > 0 && `ReadWritePaths=${outside.map(quotePath).join(' ')}`,
     `CapabilityBoundingSet=${capability}`,
     `AmbientCapabilities=${capability}`,
     // In a user namespace of its own svc could not bind a low port.
-    !lowPort && 'PrivateUsers=yes',
+    !bindsLowPort && 'PrivateUsers=yes',
     'PrivateTmp=yes',
     'PrivateDevices=yes',
     'DevicePolicy=closed',
@@ -247,13 +257,13 @@ function confined({ command, lowPort }: ServicePlan, outside: readonly string[])
     'ProtectProc=invisible',
     'ProcSubset=pid',
     'RemoveIPC=yes',
-    bySystemCall,
+    commonRestrictions,
   )
 }
 
 type Lines = string | readonly string[] | false | undefined
 
-const section = (...lines: readonly Lines[]): string =>
+const formatLines = (...lines: readonly Lines[]): string =>
   lines
     .flatMap(line => (line ? line : []))
     .map(line => `${line}\n`)
@@ -262,34 +272,34 @@ const section = (...lines: readonly Lines[]): string =>
 // Quoting of words in a unit and in an environment file, and the reverse. See systemd.syntax(7),
 // systemd.service(5).
 
-const quoted = (word: string) => `"${word.replace(/[\\"]/g, '\\$&')}"`
+const quoteWord = (word: string) => `"${word.replace(/[\\"]/g, '\\$&')}"`
 const needsQuotes = (word: string) =>
   word === '' || !/^[\p{L}\p{N}@+=:,./_~-]+$/u.test(word.replace(/%%|\$\$/g, ''))
 
 /** Escapes percent signs, which begin a specifier in units. */
-const unspecified = (word: string) => word.replaceAll('%', '%%')
+const escapeSpecifiers = (word: string) => word.replaceAll('%', '%%')
 
 /**
  * Formats the value of `ExecStart=`. systemd expands variables in each argument, but not in the program's
  * path.
  */
-export const execLine = ([program = '', ...args]: readonly string[]): string =>
-  [unspecified(program), ...args.map(arg => unspecified(arg).replaceAll('$', '$$$$'))]
-    .map(word => (needsQuotes(word) ? quoted(word) : word))
+export const formatExecLine = ([program = '', ...args]: readonly string[]): string =>
+  [escapeSpecifiers(program), ...args.map(arg => escapeSpecifiers(arg).replaceAll('$', '$$$$'))]
+    .map(word => (needsQuotes(word) ? quoteWord(word) : word))
     .join(' ')
 
 /** Quotes a path for a list of paths such as `ReadWritePaths=`. */
-export const pathWord = (path: string): string => {
-  const word = unspecified(path)
-  return needsQuotes(word) ? quoted(word) : word
+export const quotePath = (path: string): string => {
+  const word = escapeSpecifiers(path)
+  return needsQuotes(word) ? quoteWord(word) : word
 }
 
 /** Formats a line of an environment file, where nothing is expanded. */
-export const environmentLine = (name: string, value: string): string =>
+export const formatEnvironmentLine = (name: string, value: string): string =>
   `${name}="${value.replace(/[\\"`$]/g, '\\$&')}"`
 
-/** Parses a line that `execLine` made. */
-export function readExecLine(line: string): string[] {
+/** Parses a line that `formatExecLine` made. */
+export function parseExecLine(line: string): string[] {
   const words = [...line.matchAll(/"((?:\\.|[^"\\])*)"|(\S+)/g)].map(([, inQuotes, plain = '']) =>
     (inQuotes === undefined ? plain : inQuotes.replace(/\\(.)/g, '$1')).replaceAll('%%', '%'),
   )

@@ -25,7 +25,7 @@ export type Server =
     }
 
 /** Returns the server with a consumer: messages are read at the position of that name. */
-export function readBy(server: Server, consumer: string | undefined): Server {
+export function withConsumer(server: Server, consumer: string | undefined): Server {
   if (consumer === undefined) return server
   const words = ['--consumer', consumer]
   return 'command' in server
@@ -44,17 +44,17 @@ export interface Client {
    */
   readonly files: Partial<Record<Scope, (folders: UserFolders) => string[]>>
   /** Path of the servers in the settings. `settings` is the content of the file. */
-  at(settings: unknown): readonly string[]
+  serversPath(settings: unknown): readonly string[]
   /** Returns the entry of a server, and further edits that it needs. */
-  entry(server: Server, name: string): { value: object; also?: readonly Edit[] }
+  toEntry(server: Server, name: string): { value: object; also?: readonly Edit[] }
   /** Further paths to remove with a server. */
-  alsoTaken?(name: string): readonly Step[][]
+  furtherPaths?(name: string): readonly Step[][]
   /** True if the client does not substitute variables: the user writes the token into the entry. */
   readonly tokenInEntry?: boolean
   /** What the user does next. */
   readonly next: string
   /** What the user does next after `--project`; default `next`. */
-  readonly nextOfProject?: string
+  readonly projectNext?: string
 }
 
 /** Returns the folder where programs store their settings on this system. */
@@ -65,24 +65,24 @@ const programFolder = ({ platform, home, appData, xdgConfig }: UserFolders): str
       ? appData
       : xdgConfig
 
-const stdio = ([command, ...args]: readonly string[]) => ({ command, args })
+const toStdio = ([command, ...args]: readonly string[]) => ({ command, args })
 /** The bridge as a command, with an empty SVC_TOKEN for the user to fill in if a token is needed. */
-const bridged = ({ bridge, tokenVariable }: Extract<Server, { url: string }>) => ({
-  ...stdio(bridge),
+const toBridge = ({ bridge, tokenVariable }: Extract<Server, { url: string }>) => ({
+  ...toStdio(bridge),
   ...(tokenVariable !== undefined && { env: { SVC_TOKEN: '' } }),
 })
-const bearer = (reference: string) => ({ headers: { Authorization: `Bearer ${reference}` } })
+const toBearer = (reference: string) => ({ headers: { Authorization: `Bearer ${reference}` } })
 
 /** Makes the entry that most clients use: `command` and `args`, or a URL with headers. */
-const usual =
+const createEntry =
   (
     reference: (variable: string) => string,
     own: { stdio?: object; http?: object; urlKey?: string } = {},
-  ): Client['entry'] =>
+  ): Client['toEntry'] =>
   server => {
-    if ('command' in server) return { value: { ...own.stdio, ...stdio(server.command) } }
+    if ('command' in server) return { value: { ...own.stdio, ...toStdio(server.command) } }
     const { url, tokenVariable } = server
-    const token = tokenVariable !== undefined && bearer(reference(tokenVariable))
+    const token = tokenVariable !== undefined && toBearer(reference(tokenVariable))
     return { value: { ...own.http, [own.urlKey ?? 'url']: url, ...token } }
   }
 
@@ -90,7 +90,7 @@ const usual =
 const inputId = (name: string) => `${name}-token`
 const isInput = (name: string) => (element: unknown) => valueAt(element, ['id']) === inputId(name)
 
-const rows: readonly (Omit<Client, 'format' | 'at'> & Partial<Client>)[] = [
+const clientRows: readonly (Omit<Client, 'format' | 'serversPath'> & Partial<Client>)[] = [
   {
     // Source: "Connect Claude Code to tools via MCP" (scopes, and ${VAR} in headers).
     name: 'claude-code',
@@ -99,9 +99,9 @@ const rows: readonly (Omit<Client, 'format' | 'at'> & Partial<Client>)[] = [
       user: ({ home, claudeCode }) => [join(claudeCode ?? home, '.claude.json')],
       project: ({ project }) => [join(project, '.mcp.json')],
     },
-    entry: usual(variable => `\${${variable}}`, { stdio: { type: 'stdio' }, http: { type: 'http' } }),
+    toEntry: createEntry(variable => `\${${variable}}`, { stdio: { type: 'stdio' }, http: { type: 'http' } }),
     next: 'Restart Claude Code; /mcp there shows the connection.',
-    nextOfProject:
+    projectNext:
       'Restart Claude Code in this folder. It asks whether it may use the server; until you agree, /mcp there lists it as pending.',
   },
   {
@@ -112,11 +112,11 @@ const rows: readonly (Omit<Client, 'format' | 'at'> & Partial<Client>)[] = [
     title: 'Claude Desktop',
     files: {
       user: folders =>
-        [...windowsAppFolders(folders), join(programFolder(folders), 'Claude')].map(dir =>
+        [...listWindowsAppFolders(folders), join(programFolder(folders), 'Claude')].map(dir =>
           join(dir, 'claude_desktop_config.json'),
         ),
     },
-    entry: server => ({ value: 'command' in server ? stdio(server.command) : bridged(server) }),
+    toEntry: server => ({ value: 'command' in server ? toStdio(server.command) : toBridge(server) }),
     tokenInEntry: true,
     next: 'Quit Claude Desktop (closing its window is not enough) and start it again.',
   },
@@ -128,7 +128,7 @@ const rows: readonly (Omit<Client, 'format' | 'at'> & Partial<Client>)[] = [
       user: ({ home }) => [join(home, '.cursor', 'mcp.json')],
       project: ({ project }) => [join(project, '.cursor', 'mcp.json')],
     },
-    entry: usual(variable => `\${env:${variable}}`),
+    toEntry: createEntry(variable => `\${env:${variable}}`),
     next: 'Restart Cursor, and check in its settings under MCP that the server is on.',
   },
   {
@@ -140,14 +140,14 @@ const rows: readonly (Omit<Client, 'format' | 'at'> & Partial<Client>)[] = [
       user: folders => [join(programFolder(folders), 'Code', 'User', 'mcp.json')],
       project: ({ project }) => [join(project, '.vscode', 'mcp.json')],
     },
-    at: () => ['servers'],
-    entry(server, name) {
-      if ('command' in server) return { value: { type: 'stdio', ...stdio(server.command) } }
+    serversPath: () => ['servers'],
+    toEntry(server, name) {
+      if ('command' in server) return { value: { type: 'stdio', ...toStdio(server.command) } }
       const value = { type: 'http', url: server.url }
       if (server.tokenVariable === undefined) return { value }
       const description = `Token of svc, as in ${server.tokenVariable}`
       return {
-        value: { ...value, ...bearer(`\${input:${inputId(name)}}`) },
+        value: { ...value, ...toBearer(`\${input:${inputId(name)}}`) },
         also: [
           {
             path: ['inputs', isInput(name)],
@@ -156,7 +156,7 @@ const rows: readonly (Omit<Client, 'format' | 'at'> & Partial<Client>)[] = [
         ],
       }
     },
-    alsoTaken: name => [['inputs', isInput(name)]],
+    furtherPaths: name => [['inputs', isInput(name)]],
     next: 'In VS Code run the command "MCP: List Servers", choose the server and start it.',
   },
   {
@@ -169,10 +169,10 @@ const rows: readonly (Omit<Client, 'format' | 'at'> & Partial<Client>)[] = [
       user: ({ home, codex }) => [join(codex ?? join(home, '.codex'), 'config.toml')],
       project: ({ project }) => [join(project, '.codex', 'config.toml')],
     },
-    at: () => ['mcp_servers'],
-    entry: server =>
+    serversPath: () => ['mcp_servers'],
+    toEntry: server =>
       'command' in server
-        ? { value: { ...stdio(server.command), required: true } }
+        ? { value: { ...toStdio(server.command), required: true } }
         : {
             value: {
               url: server.url,
@@ -193,12 +193,12 @@ const rows: readonly (Omit<Client, 'format' | 'at'> & Partial<Client>)[] = [
         ['opencode.json', 'opencode.jsonc'].map(file => join(xdgConfig, 'opencode', file)),
       project: ({ project }) => ['opencode.json', 'opencode.jsonc'].map(file => join(project, file)),
     },
-    at(settings) {
+    serversPath(settings) {
       const servers = valueAt(settings, ['mcp', 'servers'])
       const isMap = typeof servers === 'object' && servers !== null && !('type' in servers)
       return isMap ? ['mcp', 'servers'] : ['mcp']
     },
-    entry(server) {
+    toEntry(server) {
       if ('command' in server) return { value: { type: 'local', command: server.command } }
       const { url, tokenVariable } = server
       return {
@@ -207,7 +207,7 @@ const rows: readonly (Omit<Client, 'format' | 'at'> & Partial<Client>)[] = [
           url,
           // Without this OpenCode would first search for a login page.
           oauth: false,
-          ...(tokenVariable !== undefined && bearer(`{env:${tokenVariable}}`)),
+          ...(tokenVariable !== undefined && toBearer(`{env:${tokenVariable}}`)),
         },
       }
     },
@@ -221,7 +221,7 @@ const rows: readonly (Omit<Client, 'format' | 'at'> & Partial<Client>)[] = [
       user: ({ home, geminiHome }) => [join(geminiHome ?? home, '.gemini', 'settings.json')],
       project: ({ project }) => [join(project, '.gemini', 'settings.json')],
     },
-    entry: usual(variable => `\${${variable}}`, { urlKey: 'httpUrl' }),
+    toEntry: createEntry(variable => `\${${variable}}`, { urlKey: 'httpUrl' }),
     next: 'Restart Gemini CLI; /mcp there shows the connection. It starts servers only in trusted folders; /permissions there lists them.',
   },
   {
@@ -232,7 +232,7 @@ const rows: readonly (Omit<Client, 'format' | 'at'> & Partial<Client>)[] = [
       user: ({ home }) => [join(home, '.qwen', 'settings.json')],
       project: ({ project }) => [join(project, '.qwen', 'settings.json')],
     },
-    entry: usual(variable => `\${${variable}}`, { urlKey: 'httpUrl' }),
+    toEntry: createEntry(variable => `\${${variable}}`, { urlKey: 'httpUrl' }),
     next: 'Restart Qwen Code; /mcp there shows the connection.',
   },
   {
@@ -241,7 +241,7 @@ const rows: readonly (Omit<Client, 'format' | 'at'> & Partial<Client>)[] = [
     name: 'copilot',
     title: 'GitHub Copilot CLI',
     files: { user: ({ home }) => [join(home, '.copilot', 'mcp-config.json')] },
-    entry: usual(variable => `\${${variable}}`, {
+    toEntry: createEntry(variable => `\${${variable}}`, {
       stdio: { tools: ['*'], type: 'local' },
       http: { tools: ['*'], type: 'http' },
     }),
@@ -259,10 +259,10 @@ const rows: readonly (Omit<Client, 'format' | 'at'> & Partial<Client>)[] = [
           join(programFolder(folders), 'Code/User/globalStorage/saoudrizwan.claude-dev/settings'),
         ].map(dir => join(dir, 'cline_mcp_settings.json')),
     },
-    entry(server) {
-      if ('command' in server) return { value: { type: 'stdio', ...stdio(server.command) } }
+    toEntry(server) {
+      if ('command' in server) return { value: { type: 'stdio', ...toStdio(server.command) } }
       if (server.tokenVariable === undefined) return { value: { type: 'streamableHttp', url: server.url } }
-      return { value: { type: 'stdio', ...bridged(server) } }
+      return { value: { type: 'stdio', ...toBridge(server) } }
     },
     tokenInEntry: true,
     next: 'In Cline open MCP Servers, Configure: it lists the server with a switch.',
@@ -270,9 +270,9 @@ const rows: readonly (Omit<Client, 'format' | 'at'> & Partial<Client>)[] = [
 ]
 
 /** All clients. Default: JSON, with the servers under `mcpServers`. */
-export const clients: readonly Client[] = rows.map(row => ({
+export const clients: readonly Client[] = clientRows.map(row => ({
   format: json,
-  at: () => ['mcpServers'],
+  serversPath: () => ['mcpServers'],
   ...row,
 }))
 
@@ -280,7 +280,7 @@ export const clients: readonly Client[] = rows.map(row => ({
  * Returns the folders of a Claude Desktop from the installer: as a packaged app it sees its own folders
  * instead of the usual one.
  */
-function windowsAppFolders({ localAppData, platform }: UserFolders): string[] {
+function listWindowsAppFolders({ localAppData, platform }: UserFolders): string[] {
   if (platform !== 'win32') return []
   const named = (dir: string) =>
     (existsSync(dir) ? readdirSync(dir) : [])

@@ -16,30 +16,30 @@ export interface Edit {
 export interface Format {
   /** Name of the format, such as `JSON`. */
   readonly name: string
-  /** Text that `take` leaves if `put` created the file. */
-  readonly emptied: string
+  /** Text that `remove` leaves if `put` created the file. */
+  readonly emptyText: string
   /**
    * Parses the settings; an empty text gives empty settings.
    *
-   * @throws Unreadable
+   * @throws UnreadableSettingsError
    */
   parse(text: string): unknown
   /**
    * Returns the text with the value set at the path.
    *
-   * @throws Unreadable
+   * @throws UnreadableSettingsError
    */
   put(text: string, edit: Edit): string
   /**
    * Returns the text without the value at the path, and without containers that are empty then.
    *
-   * @throws Unreadable
+   * @throws UnreadableSettingsError
    */
-  take(text: string, path: readonly Step[]): string
+  remove(text: string, path: readonly Step[]): string
 }
 
 /** Settings that svc cannot edit. The message tells where and why. */
-export class Unreadable extends Error {}
+export class UnreadableSettingsError extends Error {}
 
 /** Returns the value at the path, or undefined. */
 export function valueAt(settings: unknown, path: readonly Step[]): unknown {
@@ -53,15 +53,16 @@ export function valueAt(settings: unknown, path: readonly Step[]): unknown {
 }
 
 /** Returns all plain values with their paths (`/"name"/"0"=…`), sorted. Empty objects have none. */
-export const leaves = (value: unknown, path = ''): string[] =>
+export const listLeaves = (value: unknown, path = ''): string[] =>
   typeof value === 'object' && value !== null && !(value instanceof Date)
     ? Object.entries(value)
-        .flatMap(([name, child]) => leaves(child, `${path}/${JSON.stringify(name)}`))
+        .flatMap(([name, child]) => listLeaves(child, `${path}/${JSON.stringify(name)}`))
         .sort()
     : [`${path}=${typeof value} ${value}`]
 
 /** Returns true if two settings have the same values, in any order of keys. */
-export const sameSettings = (a: unknown, b: unknown): boolean => leaves(a).join('\n') === leaves(b).join('\n')
+export const isSameSettings = (a: unknown, b: unknown): boolean =>
+  listLeaves(a).join('\n') === listLeaves(b).join('\n')
 
 /** Returns the line ending of a text; `\n` if it has no lines. */
 export const lineEndOf = (text: string): string => (/\r?\n/.exec(text)?.[0] === '\r\n' ? '\r\n' : '\n')

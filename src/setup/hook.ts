@@ -6,7 +6,7 @@
 import { join } from 'node:path'
 import type { UserFolders } from '../config.ts'
 import { badArgument } from '../model/error.ts'
-import { shellWord } from '../platform/format.ts'
+import { quoteForShell } from '../platform/format.ts'
 import type { Client, Scope } from './clients.ts'
 import { type Step, valueAt } from './edit.ts'
 
@@ -18,7 +18,7 @@ const timeoutSeconds = 15
  *
  * @throws SvcError `invalid_arguments` for a client without such hooks
  */
-export function hookOf(
+export function createHookTarget(
   { client, scope, folders }: { client: Client; scope: Scope; folders: UserFolders },
   command: readonly string[],
 ) {
@@ -29,13 +29,13 @@ export function hookOf(
   const { home, project, claudeCode } = folders
   const folder = scope === 'user' ? (claudeCode ?? join(home, '.claude')) : join(project, '.claude')
   const path: Step[] = ['hooks', 'UserPromptSubmit', isOurGroup]
-  const line = command.map(word => quoted(word, folders.platform)).join(' ')
+  const line = command.map(word => quoteWord(word, folders.platform)).join(' ')
   const value = { hooks: [{ type: 'command', command: line, timeout: timeoutSeconds }] }
   return {
     what: 'hook' as const,
     path: join(folder, 'settings.json'),
     edits: () => [{ path, value }],
-    taken: () => [path],
+    pathsToRemove: () => [path],
     isOurs: isOurGroup,
   }
 }
@@ -54,7 +54,7 @@ function isOurGroup(group: unknown): boolean {
  * Quotes a word for the shell that runs hooks. On Windows that shell accepts slashes, but takes a backslash
  * as an escape.
  */
-function quoted(word: string, platform: string): string {
+function quoteWord(word: string, platform: string): string {
   const text = platform === 'win32' ? word.replaceAll('\\', '/') : word
-  return shellWord(text)
+  return quoteForShell(text)
 }

@@ -10,20 +10,20 @@ import {
   parseTree,
   printParseErrorCode,
 } from 'jsonc-parser'
-import { faultAt, faultText } from '../model/bad-json.ts'
-import { type Format, lineEndOf, type Step, Unreadable } from './edit.ts'
+import { createFault, formatFault } from '../model/bad-json.ts'
+import { type Format, lineEndOf, type Step, UnreadableSettingsError } from './edit.ts'
 
 /** Editor of JSON files. */
 export const json: Format = {
   name: 'JSON',
-  emptied: '{}\n',
-  parse: parsed,
+  emptyText: '{}\n',
+  parse: parseJson,
   put(text, { path, value }) {
     const bare = text.trim() === '' ? '{}' : text
     const eol = lineEndOf(text)
     const indent = /^[ \t]+/m.exec(bare)?.[0] ?? '  '
-    const { way, isThere } = wayOf(parsed(bare), path)
-    const edits = edited(() =>
+    const { way, isThere } = resolvePath(parseJson(bare), path)
+    const edits = runEdit(() =>
       modify(bare, way, value, {
         formattingOptions: { insertSpaces: !indent.startsWith('\t'), tabSize: indent.length, eol },
         isArrayInsertion: !isThere,
@@ -33,35 +33,35 @@ export const json: Format = {
     )
     return applyEdits(bare, edits) + (bare === text ? '' : eol)
   },
-  take(text, path) {
-    const { way, isThere } = wayOf(parsed(text), path)
+  remove(text, path) {
+    const { way, isThere } = resolvePath(parseJson(text), path)
     const value = isThere ? findNodeAtLocation(parseTree(text)!, way) : undefined
     if (!value) return text
-    const after = cut(text, value.parent?.type === 'property' ? value.parent : value)
+    const after = removeMember(text, value.parent?.type === 'property' ? value.parent : value)
     const left = path.length > 1 && findNodeAtLocation(parseTree(after)!, way.slice(0, -1))
     // A container that had no other content was probably made for the entry. One with a comment belongs to
     // the user.
     const isBare = left && /^.\s*.$/.test(after.slice(left.offset, left.offset + left.length))
-    return isBare ? json.take(after, path.slice(0, -1)) : after
+    return isBare ? json.remove(after, path.slice(0, -1)) : after
   },
 }
 
-function parsed(text: string): unknown {
+function parseJson(text: string): unknown {
   const errors: ParseError[] = []
   const settings = parse(text, errors, { allowTrailingComma: true, allowEmptyContent: true })
   const first = errors[0]
   if (first) {
-    const fault = faultAt(text, printParseErrorCode(first.error), first.offset, first.length)
-    throw new Unreadable(`is not valid JSON (${faultText(fault)})`)
+    const fault = createFault(text, printParseErrorCode(first.error), first.offset, first.length)
+    throw new UnreadableSettingsError(`is not valid JSON (${formatFault(fault)})`)
   }
   if (settings === undefined) return {}
   if (typeof settings !== 'object' || Array.isArray(settings))
-    throw new Unreadable('is JSON, but not an object')
+    throw new UnreadableSettingsError('is JSON, but not an object')
   return settings
 }
 
 /** Converts the path to keys and indexes. A list element that does not exist yet gets index 0. */
-function wayOf(settings: unknown, path: readonly Step[]): { way: JSONPath; isThere: boolean } {
+function resolvePath(settings: unknown, path: readonly Step[]): { way: JSONPath; isThere: boolean } {
   const way: JSONPath = []
   let at = settings as Record<string | number, unknown> | undefined
   for (const step of path) {
@@ -73,16 +73,16 @@ function wayOf(settings: unknown, path: readonly Step[]): { way: JSONPath; isThe
 }
 
 /** Runs an edit. The library throws for a key in a list, and for a member of a plain value. */
-function edited<T>(work: () => T): T {
+function runEdit<T>(work: () => T): T {
   try {
     return work()
   } catch (error) {
-    throw new Unreadable('has something else where the entry is expected', { cause: error })
+    throw new UnreadableSettingsError('has something else where the entry is expected', { cause: error })
   }
 }
 
 /** Removes the member, its comma, and its line if it began one. The library would remove comments too. */
-function cut(text: string, member: Node): string {
+function removeMember(text: string, member: Node): string {
   const { children = [], offset, length } = member.parent!
   const index = children.indexOf(member)
   const [next, previous] = [children[index + 1], children[index - 1]]
@@ -92,14 +92,14 @@ function cut(text: string, member: Node): string {
   const end = member.offset + member.length + blank
   const start = /(?:\r?\n)?[ \t]*$/.exec(text.slice(0, member.offset))!.index
   const comma =
-    commaIn(text, end, next?.offset ?? offset + length - 1) ??
-    (previous && commaIn(text, previous.offset + previous.length, member.offset))
+    findComma(text, end, next?.offset ?? offset + length - 1) ??
+    (previous && findComma(text, previous.offset + previous.length, member.offset))
   const gone = [{ offset: start, length: end - start, content: '' }]
   return applyEdits(text, comma === undefined ? gone : [...gone, { offset: comma, length: 1, content: '' }])
 }
 
 /** Returns the offset of the comma between two offsets, ignoring comments. */
-function commaIn(text: string, from: number, to: number): number | undefined {
+function findComma(text: string, from: number, to: number): number | undefined {
   const trivia = /\/\/[^\r\n]*|\/\*[\s\S]*?\*\/|,/g
   trivia.lastIndex = from
   for (let match = trivia.exec(text); match && match.index < to; match = trivia.exec(text))

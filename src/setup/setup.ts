@@ -5,11 +5,11 @@ import { mkdir, rm } from 'node:fs/promises'
 import { basename, dirname, join } from 'node:path'
 import type { UserFolders } from '../config.ts'
 import { badArgument, SvcError } from '../model/error.ts'
-import { bytesOf, fileExists, realWay, replaceKeepingRights, statOf } from '../platform/files.ts'
+import { fileExists, readBytes, realPathOf, replaceKeepingRights, statOf } from '../platform/files.ts'
 import { reasonOf } from '../platform/system-error.ts'
-import { type Client, readBy, type Scope, type Server } from './clients.ts'
-import { type Edit, type Step, sameSettings, Unreadable, valueAt } from './edit.ts'
-import { hookOf } from './hook.ts'
+import { type Client, type Scope, type Server, withConsumer } from './clients.ts'
+import { type Edit, isSameSettings, type Step, UnreadableSettingsError, valueAt } from './edit.ts'
+import { createHookTarget } from './hook.ts'
 
 export interface SetupRequest {
   readonly client: Client
@@ -40,7 +40,7 @@ interface Target {
   readonly what: SetupResult['what']
   readonly path: string
   readonly edits: (settings: unknown) => readonly Edit[]
-  taken(settings: unknown): readonly (readonly Step[])[]
+  pathsToRemove(settings: unknown): readonly (readonly Step[])[]
   /** Returns true if svc wrote the value. */
   isOurs(value: unknown): boolean
 }
@@ -51,14 +51,14 @@ interface Target {
  * @throws SvcError `forbidden` for a file that was left unchanged, `invalid_arguments` for an option that
  * the client does not support
  */
-export const setUp = (request: SetupRequest): Promise<SetupResult[]> => eachTarget(request, put)
+export const setUp = (request: SetupRequest): Promise<SetupResult[]> => eachTarget(request, addTo)
 
 /**
  * Removes what `setUp` added.
  *
  * @throws as `setUp`
  */
-export const takeBack = (request: SetupRequest): Promise<SetupResult[]> => eachTarget(request, take)
+export const takeBack = (request: SetupRequest): Promise<SetupResult[]> => eachTarget(request, removeFrom)
 
 /**
  * Returns what `setUp` would write, by file.
@@ -67,7 +67,7 @@ export const takeBack = (request: SetupRequest): Promise<SetupResult[]> => eachT
  */
 export async function preview(request: SetupRequest): Promise<{ path: string; snippet: string }[]> {
   const { format } = request.client
-  return (await targetsOf(request)).map(({ path, edits }) => ({
+  return (await listTargets(request)).map(({ path, edits }) => ({
     path,
     snippet: edits({}).reduce(format.put, '').trimEnd(),
   }))
@@ -80,59 +80,64 @@ async function eachTarget(
   change: (request: SetupRequest, target: Target, file: SettingsFile) => Change,
 ): Promise<SetupResult[]> {
   const results: SetupResult[] = []
-  for (const target of await targetsOf(request)) {
+  for (const target of await listTargets(request)) {
     const { path, what } = target
     const file = await readSettings(path)
     try {
       const [did, text] = change(request, target, file)
-      const isGone = did === 'removed' && file.mark === '' && text === request.client.format.emptied
+      const isGone = did === 'removed' && file.mark === '' && text === request.client.format.emptyText
       if (did !== 'nothing') await writeSettings(file, isGone ? undefined : text)
       results.push({ path, what, did, ...(isGone && { isGone }) })
     } catch (error) {
-      throw error instanceof Unreadable ? refused(path, error.message, error) : error
+      throw error instanceof UnreadableSettingsError ? unchangedError(path, error.message, error) : error
     }
   }
   return results
 }
 
-function put({ client, name, force }: SetupRequest, target: Target, file: SettingsFile): Change {
+function addTo({ client, name, force }: SetupRequest, target: Target, file: SettingsFile): Change {
   const { text: before, isThere } = file
   const { format } = client
   const settings = format.parse(before)
   const edits = target
     .edits(settings)
-    .filter(({ path, value }) => !sameSettings(valueAt(settings, path), value))
+    .filter(({ path, value }) => !isSameSettings(valueAt(settings, path), value))
   if (edits.length === 0) return ['nothing', before]
   const there = edits.map(({ path }) => valueAt(settings, path)).filter(value => value !== undefined)
-  if (!force && !there.every(target.isOurs)) throw taken(target.path, name)
+  if (!force && !there.every(target.isOurs)) throw foreignEntryError(target.path, name)
   const putInto = (text: string) => edits.reduce(format.put, text)
   const isBlank =
     isThere &&
     there.length === 0 &&
-    edits.map(({ path }) => path).reduce(format.take, putInto(before)) === format.emptied
+    edits.map(({ path }) => path).reduce(format.remove, putInto(before)) === format.emptyText
   // An existing file without content gets an extra line. It marks the file as the user's, so that svc does
   // not delete it later.
-  const after = putInto(isBlank ? `${before.trim() === '' ? format.emptied : before}\n` : before)
+  const after = putInto(isBlank ? `${before.trim() === '' ? format.emptyText : before}\n` : before)
   for (const { path, value } of edits)
-    if (!sameSettings(valueAt(format.parse(after), path), value))
-      throw new Unreadable('could not be edited safely')
+    if (!isSameSettings(valueAt(format.parse(after), path), value))
+      throw new UnreadableSettingsError('could not be edited safely')
   return [there.length > 0 ? 'changed' : 'added', after]
 }
 
-function take({ client, name, force }: SetupRequest, target: Target, { text: before }: SettingsFile): Change {
+function removeFrom(
+  { client, name, force }: SetupRequest,
+  target: Target,
+  { text: before }: SettingsFile,
+): Change {
   const { format } = client
   const settings = format.parse(before)
-  const paths = target.taken(settings).filter(path => valueAt(settings, path) !== undefined)
+  const paths = target.pathsToRemove(settings).filter(path => valueAt(settings, path) !== undefined)
   const [main] = paths
   if (!main) return ['nothing', before]
-  if (!force && !target.isOurs(valueAt(settings, main))) throw taken(target.path, name)
-  const after = paths.reduce(format.take, before)
+  if (!force && !target.isOurs(valueAt(settings, main))) throw foreignEntryError(target.path, name)
+  const after = paths.reduce(format.remove, before)
   for (const path of paths)
-    if (valueAt(format.parse(after), path) !== undefined) throw new Unreadable('could not be edited safely')
+    if (valueAt(format.parse(after), path) !== undefined)
+      throw new UnreadableSettingsError('could not be edited safely')
   return ['removed', after]
 }
 
-const taken = (path: string, name: string) =>
+const foreignEntryError = (path: string, name: string) =>
   new SvcError(
     'forbidden',
     `${path} has an entry "${name}" that svc did not write, or that was changed since`,
@@ -141,7 +146,7 @@ const taken = (path: string, name: string) =>
     },
   )
 
-async function targetsOf(request: SetupRequest): Promise<Target[]> {
+async function listTargets(request: SetupRequest): Promise<Target[]> {
   const { client, scope, name, server, folders, hook } = request
   const candidates = client.files[scope]?.(folders)
   if (!candidates)
@@ -150,23 +155,26 @@ async function targetsOf(request: SetupRequest): Promise<Target[]> {
     })
   const servers: Target = {
     what: 'server',
-    path: await existing(candidates),
+    path: await findExisting(candidates),
     edits(settings) {
-      const path = [...client.at(settings), name]
+      const path = [...client.serversPath(settings), name]
       const there = valueAt(settings, path)
       const { consumer } = request
       const isKept = isOurServer(there) && !consumer?.isChosen
-      const entry = client.entry(readBy(server, isKept ? consumerIn(there) : consumer?.name), name)
+      const entry = client.toEntry(withConsumer(server, isKept ? consumerOf(there) : consumer?.name), name)
       return [{ path, value: entry.value }, ...(entry.also ?? [])]
     },
-    taken: settings => [[...client.at(settings), name], ...(client.alsoTaken?.(name) ?? [])],
+    pathsToRemove: settings => [
+      [...client.serversPath(settings), name],
+      ...(client.furtherPaths?.(name) ?? []),
+    ],
     isOurs: isOurServer,
   }
-  return hook ? [servers, hookOf(request, hook)] : [servers]
+  return hook ? [servers, createHookTarget(request, hook)] : [servers]
 }
 
 /** Returns the first path that exists, else the first path. */
-async function existing(paths: readonly string[]): Promise<string> {
+async function findExisting(paths: readonly string[]): Promise<string> {
   // A path that cannot be checked counts as existing; reading it then gives the error.
   for (const path of paths) if (await fileExists(path).catch(() => true)) return path
   return paths[0] ?? ''
@@ -180,7 +188,7 @@ const wordsOf = ({ command, args }: Partial<Record<string, unknown>>): string[] 
   [command, args].flat().filter(word => typeof word === 'string')
 
 /** Returns the consumer of an entry that svc wrote. */
-function consumerIn(value: unknown): string | undefined {
+function consumerOf(value: unknown): string | undefined {
   const entry: Partial<Record<string, unknown>> = value ?? {}
   const words = wordsOf(entry)
   const at = words.indexOf('--consumer')
@@ -197,7 +205,7 @@ function isOurServer(value: unknown): boolean {
   if ('id' in value) return true
   const { command, env }: Partial<Record<string, unknown>> = value
   // A token that the user filled in must not be lost.
-  if (env !== undefined && !sameSettings(env, { SVC_TOKEN: '' })) return false
+  if (env !== undefined && !isSameSettings(env, { SVC_TOKEN: '' })) return false
   if (command !== undefined) return wordsOf(value).join(' ').includes('mcp -t stdio')
   // Earlier versions of svc wrote the URL without a path.
   return /^https?:\/\/[^/?#]+(\/([^?#]*\/)?(mcp|sse))?\/?(\?consumer=[\w.-]+)?$/.test(addressIn(value))
@@ -207,7 +215,7 @@ function isOurServer(value: unknown): boolean {
  * Replaces the program by its name in a PATH folder if that leads to the same file. A package manager keeps
  * that name, and replaces the file behind it at each update.
  */
-export function lastingCommand(command: readonly string[], path: readonly string[]): string[] {
+export function toLastingCommand(command: readonly string[], path: readonly string[]): string[] {
   const [program = '', ...rest] = command
   const real = realOf(program)
   const found = path
@@ -243,14 +251,14 @@ interface SettingsFile {
  */
 async function readSettings(path: string): Promise<SettingsFile> {
   try {
-    const target = await realWay(path)
+    const target = await realPathOf(path)
     const isThere = await fileExists(target)
-    const bytes = isThere ? bytesOf(target) : new Uint8Array()
+    const bytes = isThere ? readBytes(target) : new Uint8Array()
     const text = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true }).decode(bytes)
     const mark = text.startsWith('\ufeff') ? '\ufeff' : ''
     return { path, target, isThere, text: text.slice(mark.length), mark }
   } catch (error) {
-    throw refused(
+    throw unchangedError(
       path,
       error instanceof TypeError ? 'is not text in UTF-8' : `cannot be used: ${reasonOf(error)}`,
       error,
@@ -268,20 +276,20 @@ async function writeSettings(file: SettingsFile, text: string | undefined): Prom
   const { path, target, mark } = file
   const found = await statOf(target)
   // Replacing a read-only file would make it writable, against its owner's intention.
-  if (found && (found.mode & 0o200) === 0) throw refused(path, 'is read-only')
+  if (found && (found.mode & 0o200) === 0) throw unchangedError(path, 'is read-only')
   if ((await readSettings(path)).text !== file.text)
-    throw refused(path, 'was changed by another program at the same time')
+    throw unchangedError(path, 'was changed by another program at the same time')
   try {
     if (text === undefined) return await rm(target)
     if (!found) await mkdir(dirname(target), { recursive: true, mode: 0o700 })
     await replaceKeepingRights(target, mark + text)
   } catch (error) {
-    throw refused(path, `cannot be used: ${reasonOf(error)}`, error)
+    throw unchangedError(path, `cannot be used: ${reasonOf(error)}`, error)
   }
 }
 
 /** Error for a file that was left unchanged. */
-const refused = (path: string, why: string, cause?: unknown): SvcError =>
+const unchangedError = (path: string, why: string, cause?: unknown): SvcError =>
   new SvcError('forbidden', `${path} ${why}; svc did not change it`, {
     hint: `Fix that and try again, or edit ${basename(path)} yourself.`,
     cause,

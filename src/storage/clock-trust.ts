@@ -29,7 +29,7 @@ export class ClockTrust {
   }
 
   /** Checks the clock once. False for a day after the clock jumped. */
-  get trusted(): boolean {
+  get isTrusted(): boolean {
     const now = this.#clock.now()
     const monotonic = this.#clock.monotonic()
     const jumped = Math.abs(now - this.#now - (monotonic - this.#monotonic)) > jumpMs

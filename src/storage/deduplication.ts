@@ -16,7 +16,7 @@ const repeatMs = 15_000
 const hashLength = 12
 
 /** A message and what to do with it. A `renamed` message is stored under a new id. */
-export interface Arrived {
+export interface JudgedMessage {
   message: ReceivedMessage
   verdict: 'new' | 'known' | 'repeat' | 'renamed'
   /** The id to store it under. */
@@ -25,25 +25,25 @@ export interface Arrived {
 }
 
 /** A message of the log. Sent messages have an empty hash. */
-export interface Known {
+export interface KnownMessage {
   botId: string
   sent: boolean
   hash: string
 }
 
 /** Queries to the log that the decision needs. */
-export interface Stored {
+export interface DuplicateLookup {
   /** Finds the message with that id. */
-  under(id: string): Known | undefined
+  findById(id: string): KnownMessage | undefined
   /**
    * The ids of messages of that bot that were polled and stored after `since` with this sender, time and
    * content.
    */
-  copies(botId: string, arrived: Arrived, since: number): string[]
+  findCopies(botId: string, arrived: JudgedMessage, since: number): string[]
 }
 
 /** A batch, or a part of one. */
-export interface Part {
+export interface BatchPart {
   messages: readonly ReceivedMessage[]
   /** The ids of the whole batch: a message stored under one of them is not an earlier message. */
   ids: ReadonlySet<string>
@@ -55,7 +55,7 @@ export interface Part {
 }
 
 /** Makes one part of a whole batch. Equal messages without an id get different `derived_id`s. */
-export function partOf(batch: readonly ReceivedMessage[]): Part {
+export function batchPartOf(batch: readonly ReceivedMessage[]): BatchPart {
   const ordinals = new Map<string, number>()
   const messages = batch.map(message => {
     if (message.message_id !== undefined) return message
@@ -72,32 +72,32 @@ const idOf = ({ derived_id, message_id }: ReceivedMessage): string => message_id
  * Judges a part. Call it inside the transaction that stores the part. Pure: an engine that cannot query
  * during the call notes the queries, and calls it again once it has the answers.
  */
-export function judgedOf(
-  stored: Stored,
+export function judgeMessages(
+  stored: DuplicateLookup,
   botId: string,
-  { messages, ids, left }: Part,
+  { messages, ids, left }: BatchPart,
   now: number,
-): Arrived[] {
+): JudgedMessage[] {
   const list = messages.map(
-    (message): Arrived => ({
+    (message): JudgedMessage => ({
       message,
       verdict: 'new',
       id: idOf(message),
       hash: message.contentHash.slice(0, hashLength),
     }),
   )
-  const fresh = new Map<string, Known>()
+  const fresh = new Map<string, KnownMessage>()
   for (const judged of list) {
-    const known = stored.under(judged.id)
-    if (known && isSame(known, botId, judged)) {
+    const known = stored.findById(judged.id)
+    if (known && isSameMessage(known, botId, judged)) {
       judged.verdict = 'known'
       continue
     }
     const taken = known ?? fresh.get(judged.id)
-    if (taken && isSame(taken, botId, judged)) judged.verdict = 'known'
+    if (taken && isSameMessage(taken, botId, judged)) judged.verdict = 'known'
     else if (taken) {
       judged.id = `${botId}:${judged.id}`
-      judged.verdict = fresh.has(judged.id) || stored.under(judged.id) ? 'known' : 'renamed'
+      judged.verdict = fresh.has(judged.id) || stored.findById(judged.id) ? 'known' : 'renamed'
     }
     if (judged.verdict !== 'known') fresh.set(judged.id, { botId, sent: false, hash: judged.hash })
   }
@@ -109,7 +109,7 @@ export function judgedOf(
     if (judged.verdict !== 'new' || message.message_id === undefined || !isFinelyTimed(message)) continue
     const key = keyOf(judged)
     const copies =
-      left.get(key) ?? stored.copies(botId, judged, now - repeatMs).filter(id => !isOwn(id)).length
+      left.get(key) ?? stored.findCopies(botId, judged, now - repeatMs).filter(id => !isOwn(id)).length
     if (copies > 0) judged.verdict = 'repeat'
     left.set(key, copies - 1)
   }
@@ -117,10 +117,10 @@ export function judgedOf(
 }
 
 /** Under the same id, a different message of another bot, or one that was sent, is another message. */
-const isSame = (known: Known, botId: string, judged: Arrived) =>
+const isSameMessage = (known: KnownMessage, botId: string, judged: JudgedMessage) =>
   !known.sent && (known.botId === botId || known.hash === judged.hash)
 
 /** Whether the create time distinguishes two messages of one second. */
 const isFinelyTimed = ({ timed, timestamp }: ReceivedMessage) => timed && timestamp % 1000 !== 0
 
-const keyOf = ({ message, hash }: Arrived) => `${message.timestamp} ${hash} ${message.from_user}`
+const keyOf = ({ message, hash }: JudgedMessage) => `${message.timestamp} ${hash} ${message.from_user}`

@@ -39,7 +39,7 @@ export interface LoggedEvent {
   data?: object
 }
 
-export interface WantedEvents {
+export interface EventFilter {
   /** Maximum number of events. */
   limit: number
   /** Default: all. */
@@ -74,24 +74,24 @@ export interface EventPage {
   gone?: true
 }
 
-export const readersKept = 1000
+export const maxReaders = 1000
 /** A reader that was idle for this long may lose its position to another reader. */
-export const readerUnseenMs = 7 * 24 * 60 * 60_000
+export const readerIdleMs = 7 * 24 * 60 * 60_000
 
-export interface Events {
+export interface EventLog {
   /**
    * Returns events after a cursor, oldest first. The newest event of each `session.*` type of each session is
    * never removed, so a reader that starts at the beginning sees every session that ever existed. A cursor
    * can be beyond the end after a backup was restored.
    */
-  after(cursor: string, wanted: WantedEvents): Promise<EventPage>
+  listAfter(cursor: string, wanted: EventFilter): Promise<EventPage>
 
   /**
    * Returns the cursor of the current end of the log. With `before` (Unix ms): the cursor of the newest event
    * before that time, or the cursor before the first event. Never ''. "Newest" means last in the order of the
    * log, also if the clock was set back.
    */
-  head(before?: number): Promise<string>
+  getHead(before?: number): Promise<string>
 
   /** Resolves when the end of the log is not `seen`; otherwise like `MessageLog.wait`. */
   wait(seen: string, ms: number, signal: AbortSignal): Promise<void>
@@ -109,7 +109,7 @@ export interface Events {
    * Returns the cursor of a named reader: undefined for a reader that was never moved, and a cursor of
    * another store for a reader that lost its position. Marks the reader as active now, which is not durable.
    */
-  position(reader: string): Promise<string | undefined>
+  getPosition(reader: string): Promise<string | undefined>
 
   /**
    * Sets the position of a reader, forward or back, and marks the reader as active now. Not durable. If
@@ -119,15 +119,15 @@ export interface Events {
    * @throws SvcError `rate_limited` if the reader that was idle longest was active within `readerIdleMs`;
    *   `retryAfter` (s) is the time until that ends
    */
-  move(reader: string, cursor: string): Promise<void>
+  setPosition(reader: string, cursor: string): Promise<void>
 }
 
 /**
  * The number of a cursor, which sorts the cursors of one store along the log. Nothing else of a cursor is
  * parsed.
  */
-export const placeOf = (cursor: string): number => Number(cursor.slice(cursor.lastIndexOf('-') + 1))
+export const cursorNumberOf = (cursor: string): number => Number(cursor.slice(cursor.lastIndexOf('-') + 1))
 
 /** The cursor right before an event: a reader that starts there gets this event first. */
-export const placeBefore = (event: string): string =>
+export const cursorBefore = (event: string): string =>
   event.replace(/-(\d+)$/, (_all, place: string) => `-${Math.max(0, Number(place) - 1)}`)

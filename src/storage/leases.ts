@@ -21,13 +21,13 @@ export interface Leases {
    * it every second while `join` returns undefined; the result is known after about 15 s. Never rejects. An
    * engine whose leases expire returns false.
    */
-  stalled(): Promise<boolean>
+  isStalled(): Promise<boolean>
 
   /**
    * Process id of the process that polls every session, if it runs on this machine and is known. Never
    * rejects.
    */
-  holder(): Promise<number | undefined>
+  findHolder(): Promise<number | undefined>
 
   /** Releases everything. Safe to call twice. */
   close(): Promise<void>
@@ -44,7 +44,7 @@ export interface Lease {
    *
    * @throws SvcError `store_unavailable`
    */
-  owned(revision?: number): Promise<SessionChanges>
+  listOwned(revision?: number): Promise<SessionChanges>
 
   /**
    * Whether this process certainly owns the session now (without a name: the right to poll). Call it before

@@ -43,18 +43,18 @@ export interface StoredLogin {
 /** Identifies a login: its session may have another one by now. */
 export type LoginKey = Pick<StoredLogin, 'id' | 'session'>
 
-export interface LoginFlows {
+export interface LoginStore {
   /**
    * Logins in progress that are stored at `now` (Unix ms), in no order. Called with every read of the
    * sessions.
    */
-  underWay(now: number): Promise<readonly StoredLogin[]>
+  listRunning(now: number): Promise<readonly StoredLogin[]>
 
   /** All logins that are stored at `now`, including those that have ended: thousands after as many logins. */
   list(now: number): Promise<readonly StoredLogin[]>
 
   /** The login that is stored for a session at `now`. */
-  of(session: string, now: number): Promise<StoredLogin | undefined>
+  get(session: string, now: number): Promise<StoredLogin | undefined>
 
   /**
    * Stores a login, in place of the stored login of its session that has its version. '' stands for none, and

@@ -45,7 +45,7 @@ export type PolledMessage = ReceivedMessage & Required<Pick<ReceivedMessage, 're
  * A message that another program received or sent, to be imported. `from_user` is always the user, also for a
  * sent message.
  */
-export interface PastMessage extends ReceivedMessage {
+export interface ImportedMessage extends ReceivedMessage {
   session: string
   bot_id: string
   direction: Direction
@@ -96,7 +96,7 @@ export interface StoredMessage {
 }
 
 /** Which rows to read. */
-export interface Wanted {
+export interface ReadFilter {
   /** Maximum number of rows. */
   limit: number
   /**

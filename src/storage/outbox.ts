@@ -32,9 +32,9 @@
  *   never saw the message. A part that waits again has no slot.
  *   `tries` rises with a settlement `queued` that is `spent`, and with `holdBack`.
  */
-import type { Closed, Hold, SendRules, Verdict } from '../model/admission.ts'
+import type { ClosedVerdict, Hold, SendRules, Verdict } from '../model/admission.ts'
 import type { MediaKind, MessageKind, SentStatus } from '../model/message.ts'
-import type { Next } from '../model/next-step.ts'
+import type { NextStep } from '../model/next-step.ts'
 import type { Counter } from '../model/session.ts'
 import type { SentMessage } from './messages.ts'
 
@@ -60,7 +60,7 @@ export interface EndReason {
   /** From the error: the field that it is about, and what to do next. */
   field?: string
   hint?: string
-  next?: Next
+  next?: NextStep
   retry_after?: number
   /** The part of the detail that svc did not write. */
   quote?: string
@@ -70,11 +70,11 @@ export interface EndReason {
  * The reasons recorded when a call's process died or hung: one for parts that were waiting, one for the part
  * in flight.
  */
-export const stoppedBefore: EndReason = {
+export const stoppedBeforeSend: EndReason = {
   code: 'shutting_down',
   detail: 'svc was stopped before it was sent',
 }
-export const stoppedWhile: EndReason = {
+export const stoppedDuringSend: EndReason = {
   code: 'upstream_error',
   detail: 'svc was stopped while it was sent; it may have arrived',
   hint: 'Do not send it again before you know: ask the user, or look at the phone.',
@@ -84,7 +84,7 @@ export const stoppedWhile: EndReason = {
  * Why a part waits for a person's approval. The reason names the source of the file, since its file name can
  * be anything.
  */
-export const approvalReason = (file?: KeptFile): EndReason => ({
+export const approvalReasonOf = (file?: KeptFile): EndReason => ({
   code: 'approval',
   detail: `waits for a person to say yes${file?.source ? `; the file is from ${file.source}` : ''}`,
   ...(file?.source && { quote: file.source }),
@@ -118,7 +118,7 @@ export interface EntryPart {
   raw: string
 }
 
-export interface Entry {
+export interface StoredEntry {
   id: number
   session: string
   user: string
@@ -174,7 +174,7 @@ export interface NewPart {
 }
 
 /** A message that may have been sent from now on. */
-export interface Begun {
+export interface BegunMessage {
   lane: number
   /** Ids of the parts that are sent as this message. */
   parts: number[]
@@ -190,23 +190,26 @@ export interface Begun {
   token?: string
 }
 
-export type Enqueued =
+export type EnqueueResult =
   /**
    * `behind`: the call is of mode `queue`, and other parts of that mode are `queued` or `sending` for the
    * user. Admission is not checked then. Parts that are `asked` delay no other part. For a call with `asked`
    * admission is checked too; it waits for its approval whatever the verdict is.
    */
-  | { state: 'new'; entry: Entry; lane: number; verdict: Verdict | 'behind'; begun?: Begun }
+  | { state: 'new'; entry: StoredEntry; lane: number; verdict: Verdict | 'behind'; begun?: BegunMessage }
   /** Nothing was written. */
-  | { state: 'closed'; verdict: Closed }
+  | { state: 'closed'; verdict: ClosedVerdict }
   /** An earlier call has the key. */
-  | { state: 'known'; entry: Entry }
+  | { state: 'known'; entry: StoredEntry }
 
 /** `closed`: it may not be sent now, and keeps waiting for an approval. */
-export type Approved = { state: 'closed'; verdict: Closed } | { state: 'approved'; lane: number }
+export type ApproveResult = { state: 'closed'; verdict: ClosedVerdict } | { state: 'approved'; lane: number }
 
 /** `gone`: this process may not send it any more, since it ended or another process has the lane. */
-export type Began = { go: 'begun'; begun: Begun } | { go: 'gone' } | Exclude<Verdict, { go: 'now' }>
+export type BeginResult =
+  | { go: 'begun'; begun: BegunMessage }
+  | { go: 'gone' }
+  | Exclude<Verdict, { go: 'now' }>
 
 /** The result of a message that was begun. */
 export interface Settlement {
@@ -224,13 +227,13 @@ export interface Settlement {
   hold?: Hold | null
 }
 
-export interface Settled {
-  entries: Entry[]
+export interface SettleResult {
+  entries: StoredEntry[]
   files: KeptFile[]
 }
 
 export interface EndedEntry {
-  entry: Entry
+  entry: StoredEntry
   /** Number of messages that were ended. */
   ended: number
   /** Files that are no longer needed. */
@@ -238,7 +241,7 @@ export interface EndedEntry {
 }
 
 /** Pause after failures. */
-export interface Pause {
+export interface LanePause {
   /** Unix ms: no try before. */
   not_before: number
   /** Number of failures in a row. */
@@ -251,11 +254,11 @@ export interface HoldBack {
   hold?: Hold
   /** Ids of parts that upstream refused before they began, during their upload. */
   refused?: readonly number[]
-  pause?: Pause
+  pause?: LanePause
 }
 
 /** State of sending to one user of one session. Created with the first call for that user, and kept. */
-export interface Lane extends Pause {
+export interface OutboxLane extends LanePause {
   id: number
   session: string
   user: string
@@ -269,13 +272,13 @@ export interface Lane extends Pause {
 }
 
 /** A lane that this process has claimed. */
-export type ClaimedLane = Lane & {
+export type ClaimedLane = OutboxLane & {
   /** The first 100 parts of mode `queue` that are `queued`, in the order in which they were enqueued. */
   parts: EntryPart[]
 }
 
 /** A lane with parts of mode `queue` that are `queued`. */
-export type WaitingLane = Lane & {
+export type WaitingLane = OutboxLane & {
   /**
    * Whether its first part may be sent now. Slots that earlier lanes of the list would take count as taken;
    * `busy` lanes take none.
@@ -295,7 +298,7 @@ export interface LaneFilter {
 }
 
 /** The steps of a call: enqueue, begin and settle each message, end. */
-export interface Calls {
+export interface OutboxCalls {
   /**
    * Stores a call, unless its key is taken (as `findByKey` says, whatever the call sends) or, in mode `fail`,
    * admission rejects it. If a call of mode `fail` may be sent now and `first` is given, its first part
@@ -305,7 +308,7 @@ export interface Calls {
    *   for that user (messages that wait for an approval do not count), or if more than 100 sends of the
    *   session would wait for an approval
    */
-  enqueue(entry: NewEntry, rules: SendRules, first?: SentMessage): Promise<Enqueued>
+  enqueue(entry: NewEntry, rules: SendRules, first?: SentMessage): Promise<EnqueueResult>
 
   /**
    * Finds the entry that answers for a key, of any session: for a day after the call, in mode `fail` for a
@@ -313,17 +316,17 @@ export interface Calls {
    * process died or whose time is over is ended first, as by `reap`. While the clock is not trusted no time
    * is over.
    */
-  keyed(key: string): Promise<Entry | undefined>
+  findByKey(key: string): Promise<StoredEntry | undefined>
 
   /** Whether `count` messages to that user may be sent now. Takes and writes nothing. */
-  verdict(session: string, user: string, count: number, rules: SendRules): Promise<Verdict>
+  checkAdmission(session: string, user: string, count: number, rules: SendRules): Promise<Verdict>
 
   /**
    * Begins these parts: they may have been sent from here on, as one message, if admission returns `now` for
    * the current counts. If several calls begin at once, in any processes, no more begin than admission
    * allows. `later`: the first part has that slot.
    */
-  begin(ids: readonly number[], botId: string, rules: SendRules, message: SentMessage): Promise<Began>
+  begin(ids: readonly number[], botId: string, rules: SendRules, message: SentMessage): Promise<BeginResult>
 
   /**
    * Settles a begun message. Call it once. After `reap` took the message for lost, its row, counter and hold
@@ -332,7 +335,7 @@ export interface Calls {
    *
    * @returns the current entries of the message's parts, and files that are no longer needed
    */
-  settle(begun: Begun, settlement: Settlement): Promise<Settled>
+  settle(begun: BegunMessage, settlement: Settlement): Promise<SettleResult>
 
   /**
    * Refuses the waiting parts of an entry; parts that are being sent continue.
@@ -348,7 +351,7 @@ export interface Calls {
  * Lanes, and what waits in them. A lane belongs to one process while it sends, for a minute from each
  * `claim`.
  */
-export interface Lanes {
+export interface OutboxLanes {
   /**
    * Lists the lanes in which something waits (all, or those of the filter), in the order in which the first
    * part of each was enqueued. Takes and writes nothing. The cost depends on the lanes that the filter
@@ -356,7 +359,7 @@ export interface Lanes {
    *
    * @returns `revision`: everything written before this call is included; the next call may use it as `since`
    */
-  waiting(rules: SendRules, some?: LaneFilter): Promise<{ lanes: WaitingLane[]; revision: number }>
+  listWaiting(rules: SendRules, some?: LaneFilter): Promise<{ lanes: WaitingLane[]; revision: number }>
 
   /** Takes a lane, or renews it. Not durable. @returns undefined while another process has it */
   claim(lane: number): Promise<ClaimedLane | undefined>
@@ -369,30 +372,30 @@ export interface Lanes {
 }
 
 /** Read access to entries. */
-export interface Entries {
-  entry(id: number): Promise<Entry | undefined>
+export interface OutboxEntries {
+  getEntry(id: number): Promise<StoredEntry | undefined>
 
   /**
    * Entries of mode `queue` that have not ended, oldest first; those that wait for an approval until
    * `expires_at`.
    */
-  list(filter?: { user_id?: string; session?: string }): Promise<Entry[]>
+  list(filter?: { user_id?: string; session?: string }): Promise<StoredEntry[]>
 
   /** Number of parts of mode `queue` that are `queued`; and `created_at` of the first entry of `list`. */
-  depth(): Promise<{ messages: number; oldest_at?: number }>
+  getDepth(): Promise<{ messages: number; oldest_at?: number }>
 
   /** Current counters of all users that a session knows, or of one user; by user. */
-  counters(session: string, user?: string): Promise<ReadonlyMap<string, Counter>>
+  getCounters(session: string, user?: string): Promise<ReadonlyMap<string, Counter>>
 
   /** The file of a part that is `asked` or `queued`, by its row in the log; undefined for any other row. */
   fileOf(message: number): Promise<KeptFile | undefined>
 
   /** Names of the stored files of parts that wait or are being sent. */
-  files(): Promise<string[]>
+  listFiles(): Promise<string[]>
 }
 
 /** What happens to calls while no process sends them. */
-export interface OutboxCare {
+export interface OutboxMaintenance {
   /**
    * Approves a send that waits for a person's approval. Admission is checked now, for all its parts, as by
    * `checkAdmission`. From then on the entry is like any of mode `queue`; an entry with `asked: 'fail'` keeps
@@ -401,7 +404,7 @@ export interface OutboxCare {
    * @param by principal that approves, stored with the entry
    * @returns undefined if no entry of that id waits for an approval, or its `expires_at` is over
    */
-  approve(id: number, rules: SendRules, by: string): Promise<Approved | undefined>
+  approve(id: number, rules: SendRules, by: string): Promise<ApproveResult | undefined>
 
   /** Records that a call of mode `fail` still makes progress. Not durable. */
   renew(id: number): Promise<void>
@@ -425,4 +428,4 @@ export interface OutboxCare {
   reap(before: number): Promise<number>
 }
 
-export type Outbox = Calls & Lanes & Entries & OutboxCare
+export type OutboxStore = OutboxCalls & OutboxLanes & OutboxEntries & OutboxMaintenance

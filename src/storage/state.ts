@@ -9,13 +9,13 @@
  */
 import type { SvcError } from '../model/error.ts'
 import type { BotInfo, Counter, Marks, UserContext } from '../model/session.ts'
-import type { LoginFlows } from './logins.ts'
+import type { LoginStore } from './logins.ts'
 
 export interface State {
-  readonly sessions: Sessions
-  readonly contexts: Contexts
-  readonly logins: LoginFlows
-  readonly signIns: SignIns
+  readonly sessions: SessionStore
+  readonly contexts: ContextStore
+  readonly logins: LoginStore
+  readonly signIns: SignInStore
 }
 
 export interface SessionRecord {
@@ -36,7 +36,7 @@ export interface SessionChanges {
 }
 
 /** Read access to the sessions. No method here waits for a writer. */
-export interface SessionSight {
+export interface SessionReader {
   /** All sessions, in no order. */
   list(): Promise<readonly SessionRecord[]>
 
@@ -45,7 +45,7 @@ export interface SessionSight {
    * cursor, the contexts, or the name of a user. Counters change with each message; the event log reports
    * those. Its cost grows with the number of changes only.
    */
-  changedSince(revision?: number): Promise<SessionChanges>
+  listChangedSince(revision?: number): Promise<SessionChanges>
 
   /**
    * Finds a session by name, ignoring case. Undefined if there is none, or if the string cannot be a name.
@@ -53,11 +53,11 @@ export interface SessionSight {
   get(name: string): Promise<SessionRecord | undefined>
 
   /** The session that was chosen as default, if it still exists. */
-  defaultName(): Promise<string | undefined>
+  getDefaultName(): Promise<string | undefined>
 }
 
 /** Access to the sessions that polling needs. */
-export interface PolledSessions extends SessionSight {
+export interface PolledSessions extends SessionReader {
   /**
    * Stores marks of a login by the rules of `withMarks`. No effect if the session has another token, or does
    * not exist.
@@ -65,7 +65,7 @@ export interface PolledSessions extends SessionSight {
   mark(name: string, token: string, wanted: Marks): Promise<void>
 }
 
-export interface Sessions extends PolledSessions {
+export interface SessionStore extends PolledSessions {
   /**
    * Stores credentials: of a new session, or of a new login of the session with that name, which keeps its
    * spelling. Marks are not kept, except those that `inheritedMarksOf` returns. For the same bot, all
@@ -122,7 +122,7 @@ export interface Contact {
 }
 
 /** The right to answer: for each session and user the newest context token, and when the user last wrote. */
-export interface Contexts {
+export interface ContextStore {
   /**
    * Returns what is known about one user. `used` and `last_sent_at` are where the counter of the lane starts
    * (`currentCountOf`).
@@ -134,20 +134,20 @@ export interface Contexts {
    * that does not exist or is `unreadable` it returns none. While the store fails, users who wrote long ago,
    * names and counters may be missing.
    */
-  users(sessions: readonly string[]): Promise<ReadonlyMap<string, readonly Contact[]>>
+  listUsers(sessions: readonly string[]): Promise<ReadonlyMap<string, readonly Contact[]>>
 
   /**
    * How many users `listUsers` returns for each session. What another process wrote may count up to a second
    * later.
    */
-  writers(sessions: readonly string[]): Promise<ReadonlyMap<string, number>>
+  countWriters(sessions: readonly string[]): Promise<ReadonlyMap<string, number>>
 
   /** The sessions that know a user. It may contain others; `find` decides. */
-  knowing(user: string): Promise<ReadonlySet<string>>
+  findSessions(user: string): Promise<ReadonlySet<string>>
 }
 
 /** Sign-ins to the panel, as far as all processes that serve it must know them. Times are Unix ms. */
-export interface SignIns {
+export interface SignInStore {
   /**
    * Adds a code that signs in once, until that time. Not durable. On one machine only the process that made
    * the code knows it.
@@ -158,7 +158,7 @@ export interface SignIns {
   takeLink(code: string, now: number): Promise<boolean>
 
   /** Returns those of these sign-ins that were ended. */
-  ended(names: readonly string[]): Promise<ReadonlySet<string>>
+  filterEnded(names: readonly string[]): Promise<ReadonlySet<string>>
 
   /**
    * Ends sign-ins, and remembers that until `until`. If there are more than 1,000, those with the earliest

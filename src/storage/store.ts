@@ -38,25 +38,25 @@
  */
 import type { SvcError } from '../model/error.ts'
 import type { SentStatus } from '../model/message.ts'
-import type { Events } from './events.ts'
-import type { HistoryFilter, HistoryRows, PastMessage, StoredMessage, Wanted } from './messages.ts'
-import type { Outbox } from './outbox.ts'
-import type { Webhooks } from './webhooks.ts'
+import type { EventLog } from './events.ts'
+import type { HistoryFilter, HistoryRows, ImportedMessage, ReadFilter, StoredMessage } from './messages.ts'
+import type { OutboxStore } from './outbox.ts'
+import type { WebhookStore } from './webhooks.ts'
 
 export interface Store {
   /** Whether the stored data outlives this process. */
   readonly durable: boolean
   readonly intake: Intake
   readonly log: MessageLog
-  readonly events: Events
+  readonly events: EventLog
   readonly consumers: Consumers
   readonly acknowledgements: Acknowledgements
   readonly backlog: Backlog
-  readonly conversations: Conversations
-  readonly names: Names
-  readonly outbox: Outbox
-  readonly webhooks: Webhooks
-  readonly upkeep: Upkeep
+  readonly conversations: ConversationStore
+  readonly names: UserNameStore
+  readonly outbox: OutboxStore
+  readonly webhooks: WebhookStore
+  readonly maintenance: StoreMaintenance
 }
 
 /** Imports messages of other programs. For polled messages see `Storage.ingest`. */
@@ -68,7 +68,7 @@ export interface Intake {
    * For each of these messages, whether `add` would skip it: a received message by the rules of `ingest`, a
    * sent message by its id only.
    */
-  has(batch: readonly PastMessage[]): Promise<boolean[]>
+  has(batch: readonly ImportedMessage[]): Promise<boolean[]>
 
   /**
    * Adds messages of another program that are not in the log yet, each as a batch of its own. A received
@@ -80,13 +80,13 @@ export interface Intake {
    *
    * @returns how many were new
    */
-  add(batch: readonly PastMessage[]): Promise<number>
+  add(batch: readonly ImportedMessage[]): Promise<number>
 }
 
 /** Read access to the log. No method here writes. */
 export interface MessageLog {
   /** Row id of the newest row; 0 if there is none. */
-  head(): Promise<number>
+  getHead(): Promise<number>
 
   /**
    * Resolves when there is a row after `seen`; when a row's status, an event or an endpoint was written since
@@ -97,17 +97,17 @@ export interface MessageLog {
   wait(seen: number, ms: number, signal: AbortSignal): Promise<void>
 
   /** Rows after a row id, oldest first. */
-  after(id: number, wanted: Wanted): Promise<StoredMessage[]>
+  listAfter(id: number, wanted: ReadFilter): Promise<StoredMessage[]>
 
   /** Rows of these ids, in the given order; unknown ids are skipped. `characters` as in `ReadFilter`. */
-  byIds(ids: readonly number[], characters?: number): Promise<StoredMessage[]>
+  getByIds(ids: readonly number[], characters?: number): Promise<StoredMessage[]>
 
   /**
    * Like `getByIds`, by `message_id`.
    *
    * @returns `rest`: the ids, in order, that were not read because `characters` was reached
    */
-  byMessageIds(
+  getByMessageIds(
     ids: readonly string[],
     characters?: number,
   ): Promise<{ rows: StoredMessage[]; rest: readonly string[] }>
@@ -119,11 +119,11 @@ export interface MessageLog {
    * @throws SvcError `invalid_arguments` for a search text of more than 10,000 characters; the signal's
    *   reason
    */
-  history(filter: HistoryFilter, signal?: AbortSignal): Promise<HistoryRows>
+  search(filter: HistoryFilter, signal?: AbortSignal): Promise<HistoryRows>
 }
 
 /** Rows that were delivered to a consumer. */
-export interface Claim {
+export interface ConsumerClaim {
   lease: number
   /** Oldest first, at least one. Either all are redelivered or all are new. */
   rows: StoredMessage[]
@@ -148,17 +148,17 @@ export interface Consumers {
    * @returns undefined if there is none
    * @throws SvcError `invalid_arguments` for a consumer that acknowledges
    */
-  claim(consumer: string, wanted: Omit<Wanted, 'direction'>): Promise<Claim | undefined>
+  claim(consumer: string, wanted: Omit<ReadFilter, 'direction'>): Promise<ConsumerClaim | undefined>
 
   /** Gives a new name its position, if it has none: after all rows that any reader has received. */
-  begin(consumer: string): Promise<void>
+  register(consumer: string): Promise<void>
 
   /**
    * Returns the rows of a claim from that id on, because the reader did not see them: they are delivered
    * again, and are in `redelivered` only if they are in `redelivered` of this claim. The rows before that id
    * stay leased.
    */
-  giveBack(claim: Pick<Claim, 'lease' | 'redelivered'>, from: number): Promise<void>
+  giveBack(claim: Pick<ConsumerClaim, 'lease' | 'redelivered'>, from: number): Promise<void>
 
   /** Acknowledges a lease: its rows reached the reader. */
   ack(lease: number): Promise<void>
@@ -187,17 +187,17 @@ export interface Acknowledgements {
    * @throws SvcError `invalid_arguments` for a row beyond the delivered rows, with this session or without
    *   one
    */
-  after(
+  readAfter(
     consumer: string,
     ack: number,
-    wanted: Omit<Wanted, 'direction'>,
-  ): Promise<Pick<Claim, 'rows' | 'redelivered'>>
+    wanted: Omit<ReadFilter, 'direction'>,
+  ): Promise<Pick<ConsumerClaim, 'rows' | 'redelivered'>>
 
   /**
    * Records that the rows of `readAfter` up to that id were delivered: the reader may acknowledge them from
    * now on.
    */
-  handedOut(consumer: string, upTo: number, session?: string): Promise<void>
+  markHandedOut(consumer: string, upTo: number, session?: string): Promise<void>
 }
 
 /** Counts of what readers have not read yet. No method here writes. */
@@ -207,30 +207,30 @@ export interface Backlog {
    * if it started now; for an acknowledging consumer, the rows that it has not acknowledged. For a row id:
    * the received rows after it.
    */
-  waiting(from: string | number, wanted: Pick<Wanted, 'limit' | 'session'>): Promise<number>
+  countWaiting(from: string | number, wanted: Pick<ReadFilter, 'limit' | 'session'>): Promise<number>
 
   /**
    * For each of the `most` consumers that read last, the number of received rows that were never delivered to
    * it, or that it has not acknowledged. In no order.
    */
-  lags(most: number): Promise<{ consumer: string; messages: number }[]>
+  listLags(most: number): Promise<{ consumer: string; messages: number }[]>
 
   /** Number of published events after a cursor of `EventLog`. */
-  events(cursor: string): Promise<number>
+  countEvents(cursor: string): Promise<number>
 
   /**
    * Number of published events after the position of each named reader of `EventLog`. If there are more than
    * `most`, those that have read furthest.
    */
-  readers(most: number): Promise<{ reader: string; events: number }[]>
+  listReaderLags(most: number): Promise<{ reader: string; events: number }[]>
 
   /** Consumers to which `claim` redelivers rows. */
-  lapsed(): Promise<ReadonlySet<string>>
+  findLapsed(): Promise<ReadonlySet<string>>
 
   /**
    * Ids of rows stored since then (Unix ms), oldest first; the newest ones if there are more than `limit`.
    */
-  recent(since: number, wanted: Omit<Wanted, 'characters'>): Promise<number[]>
+  listRecent(since: number, wanted: Omit<ReadFilter, 'characters'>): Promise<number[]>
 }
 
 /** Summary of the log for a user in one session, or in several. */
@@ -251,7 +251,7 @@ export interface Thread {
 }
 
 /** Selects conversations. */
-export interface ThreadPage {
+export interface ThreadQuery {
   /** Only messages of this session, or with this user. Default: all. */
   session?: string | undefined
   user?: string | undefined
@@ -266,13 +266,13 @@ export interface ThreadPage {
 }
 
 /** The log grouped by user: newest message and unread count. */
-export interface Conversations {
+export interface ConversationStore {
   /**
    * Lists the threads of users, the user with the newest message first. The user '' is left out.
    *
    * @returns `before`: pass it for the next page; absent at the end
    */
-  threads(page: ThreadPage): Promise<{ threads: Thread[]; before?: number | undefined }>
+  listThreads(page: ThreadQuery): Promise<{ threads: Thread[]; before?: number | undefined }>
 
   /** The sessions in which the user has a name, or wrote any of the newest 30 messages with that user. */
   sessionsOf(user: string): Promise<readonly string[]>
@@ -287,32 +287,32 @@ export interface Conversations {
    * Sent messages that wait or are being sent, with the reason of waiting; at most the newest 1,000. In no
    * order.
    */
-  open(): Promise<{ id: number; status: SentStatus; reason_code?: string }[]>
+  listOpen(): Promise<{ id: number; status: SentStatus; reason_code?: string }[]>
 
   /**
    * Counts messages by their `timestamp`, in spans of equal length starting at `since` (Unix ms), numbered
    * from 0; empty spans are left out. `sent` does not count messages that were refused, wait, or are being
    * sent.
    */
-  counts(since: number, spanMs: number): Promise<{ span: number; received: number; sent: number }[]>
+  countMessages(since: number, spanMs: number): Promise<{ span: number; received: number; sent: number }[]>
 
   /**
    * By name of the session, the number of `suspect` messages with a `timestamp` since then (Unix ms), if
    * there are any. What another process wrote may count up to a second later.
    */
-  suspects(since: number): Promise<ReadonlyMap<string, number>>
+  countSuspects(since: number): Promise<ReadonlyMap<string, number>>
 }
 
 /**
  * Names that people gave to the users of a session; they stay when the session is logged out. Names of users
  * are compared by `nameKeyOf`.
  */
-export interface Names {
+export interface UserNameStore {
   /** The names of a session's users, by user id. */
-  of(session: string): Promise<ReadonlyMap<string, string>>
+  list(session: string): Promise<ReadonlyMap<string, string>>
 
   /** The users with that name, each with the session. */
-  called(name: string): Promise<{ session: string; user_id: string }[]>
+  find(name: string): Promise<{ session: string; user_id: string }[]>
 
   /**
    * Names a user of a session, in the form of `normalizeUserName`, or removes the name if it is undefined.
@@ -324,18 +324,18 @@ export interface Names {
 }
 
 /** Maintenance of the engine, and its state. */
-export interface Upkeep {
+export interface StoreMaintenance {
   /**
    * Why the store cannot be written now, as an error for callers (`shutting_down` once closed); undefined if
    * it can. Never rejects.
    */
-  trouble(): Promise<SvcError | undefined>
+  checkWritable(): Promise<SvcError | undefined>
 
   /**
    * Whether the clock may decide that something is too old to be kept: not within a day after it jumped, in
    * this process or while none ran (`ClockTrust`).
    */
-  trustsClock(): Promise<boolean>
+  isClockTrusted(): Promise<boolean>
 
   /**
    * Removes expired data (README, "Retention"), oldest first, in steps that do not delay writers. Every

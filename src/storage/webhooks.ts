@@ -101,13 +101,13 @@ export interface WebhookTry {
 /**
  * A user of a session. `user` is '' for events of the session itself; both are '' for events of no session.
  */
-export interface Conversation {
+export interface WebhookConversation {
   session: string
   user: string
 }
 
 /** A conversation with undelivered events before the endpoint's position. */
-export interface WebhookLane extends Conversation {
+export interface WebhookLane extends WebhookConversation {
   /** Cursor: delivered up to here. */
   position: string
   /** The event that the lane is at, if its delivery failed. */
@@ -121,14 +121,14 @@ export type WebhookChange = Partial<Pick<Webhook, 'paused' | 'disabled' | keyof 
 }
 
 /** Whether a resume has something to retry now. If not, resuming leaves deliveries in progress alone. */
-export const isTroubled = (webhook: Webhook, lanes: readonly WebhookLane[]): boolean =>
+export const hasFailures = (webhook: Webhook, lanes: readonly WebhookLane[]): boolean =>
   webhook.disabled !== undefined ||
   webhook.failing_since !== undefined ||
   webhook.next_try_at !== undefined ||
   lanes.some(({ trouble }) => trouble !== undefined)
 
 /** Returns the secrets after a rotation. */
-export const rotated = (
+export const rotateSecrets = (
   [newest]: readonly WebhookSecret[],
   { secret, until }: NonNullable<WebhookChange['rotation']>,
 ): WebhookSecret[] => [{ secret }, ...(newest ? [{ secret: newest.secret, until }] : [])]
@@ -141,14 +141,14 @@ export interface WebhookProgress {
   /** Lanes that are new or have moved. */
   lanes: readonly WebhookLane[]
   /** Conversations that no longer have a lane. */
-  ended: readonly Conversation[]
+  ended: readonly WebhookConversation[]
   /** Oldest first. */
   tries: readonly WebhookTry[]
   health: WebhookHealth
 }
 
 /** The stored endpoints. */
-export interface Webhooks {
+export interface WebhookStore {
   /** All endpoints, oldest first. */
   list(): Promise<Webhook[]>
 
@@ -174,13 +174,13 @@ export interface Webhooks {
   /** Removes an endpoint with everything stored for it. @returns whether there was one */
   remove(id: string): Promise<boolean>
 
-  readonly progress: WebhookProgresses
+  readonly progress: WebhookProgressStore
 }
 
 /** Number of stored tries of an endpoint, by outcome; older ones are removed. */
-export const triesKept: Readonly<Record<TryOutcome, number>> = { done: 100, failed: 200, gave_up: 1000 }
+export const maxTries: Readonly<Record<TryOutcome, number>> = { done: 100, failed: 200, gave_up: 1000 }
 
-export interface WebhookProgresses {
+export interface WebhookProgressStore {
   /**
    * Records that this process delivers from now on. Starts a new epoch for each endpoint for which another
    * process delivered last: progress that the other process has not stored is rejected. All failed events are
@@ -188,7 +188,7 @@ export interface WebhookProgresses {
    */
   takeOver(): Promise<void>
 
-  lanes(id: string): Promise<WebhookLane[]>
+  listLanes(id: string): Promise<WebhookLane[]>
 
   /**
    * Stores the progress of an endpoint: sets position and lanes, adds the tries, and replaces the health
@@ -196,14 +196,14 @@ export interface WebhookProgresses {
    *
    * @returns false, and nothing is stored, if the epoch changed or the endpoint was removed
    */
-  keep(id: string, progress: WebhookProgress): Promise<boolean>
+  save(id: string, progress: WebhookProgress): Promise<boolean>
 
   /**
    * Adds and counts a manual try, from any process; nothing else changes. Not durable. @returns whether there
    * is an endpoint
    */
-  tried(id: string, attempt: WebhookTry): Promise<boolean>
+  addTry(id: string, attempt: WebhookTry): Promise<boolean>
 
   /** The stored tries, newest first. */
-  tries(id: string, limit: number, outcome?: TryOutcome): Promise<WebhookTry[]>
+  listTries(id: string, limit: number, outcome?: TryOutcome): Promise<WebhookTry[]>
 }

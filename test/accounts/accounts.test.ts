@@ -14,7 +14,7 @@ test('the users of a session, who wrote last first, with window and answers left
   await t.send({ to: user_id, text: 'answer' })
   await t.send({ to: 'nobody@im.wechat', text: 'x' }).catch(() => {})
 
-  const users = await t.gateway.accounts.users('工作')
+  const users = await t.gateway.accounts.listUsers('工作')
   expect(users.map(user => user.user_id)).toEqual([user_id, other])
   expect(users[0]).toMatchObject({ remaining: 9 })
   expect(users[1]).toMatchObject({ remaining: 10 })
@@ -25,5 +25,5 @@ test('the users of a session, who wrote last first, with window and answers left
   expect(Object.keys(users[1]!).sort()).toEqual([
     ...['first_seen', 'last_received', 'remaining', 'user_id', 'window_expires_at'],
   ])
-  expect(await t.gateway.accounts.users('')).toEqual(users)
+  expect(await t.gateway.accounts.listUsers('')).toEqual(users)
 })

@@ -395,7 +395,7 @@ describe('login', () => {
       const { login_id, revision: seen } = await t.gateway.logins.begin('x', false, gone.signal)
       const leaving = t.gateway.logins.leave(login_id)
       await t.until('it is known to be left', async () => {
-        return (await t.other.logins.of('x', t.clock.now()))?.left_at !== undefined
+        return (await t.other.logins.get('x', t.clock.now()))?.left_at !== undefined
       })
       const asked = t.gateway.logins.follow({ login_id, seen }, isOpenElsewhere ? 0 : 25_000, gone.signal)
       if (!isOpenElsewhere) gone.abort()

@@ -1,11 +1,11 @@
 import { expect, test } from 'bun:test'
 import { join } from 'node:path'
-import { oneAtATime } from '../../src/accounts/one-at-a-time.ts'
+import { createMutex } from '../../src/accounts/one-at-a-time.ts'
 import { openLock } from '../../src/platform/lock.ts'
 import { type TestGateway, withGateway } from '../support/gateway.ts'
 
 test('work goes in order, one at a time, whatever becomes of those before', async () => {
-  const alone = oneAtATime()
+  const alone = createMutex()
   const seen: string[] = []
   const work = (name: string, fails = false) =>
     alone(async () => {

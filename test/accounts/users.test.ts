@@ -3,7 +3,7 @@ import { expect, test } from 'bun:test'
 import { existsSync } from 'node:fs'
 import { mkdir, rename, rmdir } from 'node:fs/promises'
 import { join } from 'node:path'
-import { directCall } from '../../src/model/call.ts'
+import { createDirectCall } from '../../src/model/call.ts'
 import type { SvcError } from '../../src/model/error.ts'
 import { failure } from '../support/failure.ts'
 import { type TestGateway, withGateway } from '../support/gateway.ts'
@@ -14,7 +14,7 @@ async function written(t: TestGateway, session = 'default'): Promise<string> {
   await t.sandbox.say(`hello ${session}`, { from: user_id, to: bot_id })
   await t.receive(1)
   await t.until('known', async () =>
-    (await t.gateway.accounts.users(session)).some(one => one.user_id === user_id),
+    (await t.gateway.accounts.listUsers(session)).some(one => one.user_id === user_id),
   )
   return user_id
 }
@@ -29,7 +29,7 @@ test('a name stands with the user, with each message, and with what waits', asyn
     remaining: 10,
   })
   expect(await t.gateway.users.list()).toMatchObject([{ session: 'default', user_id: id, name: 'Aunt May' }])
-  expect((await t.gateway.accounts.withUsers())[0]?.users).toMatchObject([{ name: 'Aunt May' }])
+  expect((await t.gateway.accounts.listWithUsers())[0]?.users).toMatchObject([{ name: 'Aunt May' }])
   expect((await t.gateway.history.page({ limit: 1, offset: 0 })).messages).toMatchObject([
     { text: 'hello default', from_user: id, user_name: 'Aunt May' },
   ])
@@ -126,7 +126,7 @@ test('a name is one user’s of a session, and no id', async () => {
   const other = await t.sandbox.addUser('other')
   await t.sandbox.say('me too', { from: other, to: t.bots.get('one')!.bot_id })
   await t.receive(1)
-  await t.until('known', async () => (await t.gateway.accounts.users('one')).length === 2)
+  await t.until('known', async () => (await t.gateway.accounts.listUsers('one')).length === 2)
   const name = (user_id: string, given: string, session?: string) =>
     t.gateway.users.name({ user_id, name: given, ...(session !== undefined && { session }) })
   await name(one, 'Éva')
@@ -184,7 +184,9 @@ test('a name survives a logout, follows a rename of the session, and is seen by 
   await using beside = await withGateway({ sandbox: t.sandbox, dir: t.dir, sessions: [], start: false })
   await beside.gateway.users.name({ user_id: id, name: 'Mama' })
   expect(await newest()).toMatchObject({ user_name: 'Mama' })
-  expect(await t.gateway.sender.send({ to: 'mama', text: 'hi', media: [] }, directCall())).toMatchObject({
+  expect(
+    await t.gateway.sender.send({ to: 'mama', text: 'hi', media: [] }, createDirectCall()),
+  ).toMatchObject({
     success: true,
   })
 })

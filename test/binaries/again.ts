@@ -13,7 +13,7 @@ import {
 import { join, resolve } from 'node:path'
 import { buildRelease } from '../../scripts/build/release.ts'
 import { unpackRuntime } from '../../scripts/build/runtime.ts'
-import { targetNamed } from '../../scripts/build/targets.ts'
+import { findTarget } from '../../scripts/build/targets.ts'
 import { ended } from '../support/ended.ts'
 import { failure } from '../support/failure.ts'
 
@@ -93,7 +93,7 @@ export function buildTests(release: string, folder: string): void {
     mkdirSync(kept)
     mkdirSync(work)
     const lock = join(folder, 'bun.lock')
-    const name = targetNamed('bun-linux-x64').runtime
+    const name = findTarget('bun-linux-x64').runtime
     const file = 'oven-bun-linux-x64-1.4.5.tgz'
     // One that was kept is looked at again: this one is not what it was, and with no npm there is no other.
     writeFileSync(join(kept, file), 'not it')
@@ -127,7 +127,7 @@ export function buildTests(release: string, folder: string): void {
     mkdirSync(mine)
     writeFileSync(join(mine, 'letter.txt'), 'dear')
     const build = (outdir: string) =>
-      buildRelease({ outdir, targets: [targetNamed('bun-linux-x64')], url: "it's", say: () => {} })
+      buildRelease({ outdir, targets: [findTarget('bun-linux-x64')], url: "it's", print: () => {} })
     expect((await failure(build(mine))).message).toContain('letter.txt')
     expect(readdirSync(mine)).toEqual(['letter.txt'])
     writeFileSync(join(mine, 'SHA256SUMS'), '')

@@ -3,7 +3,7 @@ import { beforeAll, describe } from 'bun:test'
 import { join } from 'node:path'
 import process from 'node:process'
 import { buildRelease } from '../../scripts/build/release.ts'
-import { targetNamed } from '../../scripts/build/targets.ts'
+import { findTarget } from '../../scripts/build/targets.ts'
 import { canBuild } from '../support/binary.ts'
 import { folderOfFile } from '../support/folder.ts'
 import { buildTests } from './again.ts'
@@ -20,14 +20,14 @@ const targets = [
   'bun-darwin-arm64',
   'bun-darwin-x64',
   'bun-windows-x64',
-].map(targetNamed)
+].map(findTarget)
 
 const there = await canBuild(targets)
 const here = process.platform === 'linux' && process.arch === 'x64'
 
 describe.skipIf(!there || !here)('a release (skipped without the runtimes, or off Linux x64)', () => {
   beforeAll(async () => {
-    await buildRelease({ outdir: release, targets, level: 0, say: () => {} })
+    await buildRelease({ outdir: release, targets, level: 0, print: () => {} })
   }, 300_000)
   describe('its files', () => fileTests(release, targets))
   describe('its build', () => buildTests(release, folder))

@@ -1,6 +1,6 @@
 /** Options that stand before the command, and what is said of a word that is none. */
 import { expect, test } from 'bun:test'
-import { leadingOptions } from '../../src/cli/argv.ts'
+import { splitLeadingOptions } from '../../src/cli/argv.ts'
 import { addConfigOptions, Command, wordingOf } from '../../src/cli/command.ts'
 import { isServing } from '../../src/cli/commands.ts'
 import { processIo } from '../../src/cli/terminal.ts'
@@ -11,7 +11,7 @@ const home = folderOfFile()
 
 test('the first word is found behind options of every kind', () => {
   const split = (line: string) => {
-    const { leading, rest } = leadingOptions(line.split(' '))
+    const { leading, rest } = splitLeadingOptions(line.split(' '))
     return [leading.join(' '), rest.join(' ')]
   }
   expect(split('--sandbox users --json')).toEqual(['--sandbox', 'users --json'])

@@ -3,7 +3,7 @@ import { describe, expect, test } from 'bun:test'
 import { chmod, mkdir, mkdtemp, readdir, readFile, rename, rm, stat, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { listenError } from '../../src/cli/listening.ts'
+import { toListenError } from '../../src/cli/listening.ts'
 import { optionTable } from '../../src/config.ts'
 import { version } from '../../src/version.ts'
 import { svc as command, type Ended, serveHere, svcProcess, svcRunning } from '../support/command.ts'
@@ -159,7 +159,7 @@ describe('what cannot be served is one line and status 1', () => {
     for (const code of ['EADDRINUSE', 'EACCES', 'EINVAL']) {
       const error = Object.assign(new Error(code), { code, syscall: 'listen' })
       for (const port of [0, 8000])
-        expect(await listenError(error, '--port', port, '999.1.1.1')).toMatchObject({
+        expect(await toListenError(error, '--port', port, '999.1.1.1')).toMatchObject({
           message: expect.stringContaining('999.1.1.1'),
           hint: expect.stringContaining('--host'),
         })

@@ -4,7 +4,7 @@ import { mkdir, readdir } from 'node:fs/promises'
 import { join } from 'node:path'
 import type { CommandSpec } from '../../src/cli/command.ts'
 import { Command } from '../../src/cli/command.ts'
-import { declareFlags, typedInput } from '../../src/cli/input-flags.ts'
+import { declareFlags, readTypedInput } from '../../src/cli/input-flags.ts'
 import { processIo } from '../../src/cli/terminal.ts'
 import { problemsOf } from '../../src/operations/parse.ts'
 import { svc } from '../support/command.ts'
@@ -53,7 +53,7 @@ async function refused(args: readonly string[], field: string): Promise<string> 
 /** The arguments of a command, without running it. */
 function declared(spec: CommandSpec): Command {
   const command = new Command('it', processIo())
-  spec.takes?.(command)
+  spec.addOptions?.(command)
   return command
 }
 
@@ -170,7 +170,7 @@ describe('what is typed is the input of its operation', () => {
         declareFlags(operation, command)
         command.parse(typed(operation, input, isPlaced), { from: 'user' })
         const meant = operation.parse({ ...operation.cli.defaults, ...input })
-        expect(operation.parse(await typedInput(operation, command))).toEqual(meant)
+        expect(operation.parse(await readTypedInput(operation, command))).toEqual(meant)
       }
   })
 })

@@ -2,7 +2,7 @@
 import { describe, expect, test } from 'bun:test'
 import { cp, mkdir, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
-import { shellWord } from '../../src/platform/format.ts'
+import { quoteForShell } from '../../src/platform/format.ts'
 import { svc } from '../support/command.ts'
 import { folderOfFile } from '../support/folder.ts'
 import { svcProgram } from '../support/svc-program.ts'
@@ -11,7 +11,7 @@ import { until } from '../support/until.ts'
 const home = folderOfFile()
 const bin = join(home, 'bin')
 await mkdir(bin)
-await writeFile(join(bin, 'svc'), `#!/bin/sh\nexec ${svcProgram.map(shellWord).join(' ')} "$@"\n`, {
+await writeFile(join(bin, 'svc'), `#!/bin/sh\nexec ${svcProgram.map(quoteForShell).join(' ')} "$@"\n`, {
   mode: 0o755,
 })
 const env = { PATH: `${bin}:${process.env.PATH}`, HOME: home, TERM: 'dumb', LANG: 'C.UTF-8' }

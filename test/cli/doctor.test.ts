@@ -3,7 +3,7 @@ import { describe, expect, test } from 'bun:test'
 import { chmodSync, chownSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { notServed, saidOfHealth } from '../../src/cli/commands/health.ts'
+import { describeHealth, findUnservedDirectory } from '../../src/cli/commands/health.ts'
 import type { Report } from '../../src/doctor/examine.ts'
 import type { StatusReport } from '../../src/inspect/status-report.ts'
 import { version } from '../../src/version.ts'
@@ -352,12 +352,12 @@ describe('svc health', () => {
   test('what listens on the usual port, while nobody polls the data directory, is the service of another one', async () => {
     const answer = { kind: 'svc', status: 200, seen: health } as const
     const dir = folder('of mine')
-    expect(await notServed(answer, dir)).toBe(dir)
+    expect(await findUnservedDirectory(answer, dir)).toBe(dir)
     // A service that noted no address polls it all the same.
-    expect(await notServed(answer, service.dir)).toBeUndefined()
-    expect(await notServed({ kind: 'nobody' }, dir)).toBeUndefined()
-    expect(saidOfHealth(answer, dir)).toContain(dir)
-    expect(saidOfHealth(answer)).not.toContain('director')
+    expect(await findUnservedDirectory(answer, service.dir)).toBeUndefined()
+    expect(await findUnservedDirectory({ kind: 'nobody' }, dir)).toBeUndefined()
+    expect(describeHealth(answer, dir)).toContain(dir)
+    expect(describeHealth(answer)).not.toContain('director')
   })
 
   test('says the word of the service: what is degraded works, and is said', async () => {

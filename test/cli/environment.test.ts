@@ -37,7 +37,7 @@ async function besideSandbox(name: string) {
 
 describe('--sandbox left out beside a sandbox service', () => {
   test('only these commands do not say so at their end', () => {
-    const silent = ofDirectory.filter(({ serves, noSandboxHint }) => serves || noSandboxHint === 'ever')
+    const silent = ofDirectory.filter(({ isServer, noSandboxHint }) => isServer || noSandboxHint === 'ever')
     expect(silent.map(spec => spec.words).sort()).toEqual([
       'admin',
       'hook-poll',
@@ -55,7 +55,7 @@ describe('--sandbox left out beside a sandbox service', () => {
     const { at } = beside
     const running = join(at.home, '.svc-sandbox')
     for (const spec of ofDirectory.filter(
-      ({ serves, noSandboxHint }) => !serves && noSandboxHint !== 'ever',
+      ({ isServer, noSandboxHint }) => !isServer && noSandboxHint !== 'ever',
     )) {
       const args = lineOf(spec)
       const { status, stderr } = await svc(args, at)
@@ -65,7 +65,7 @@ describe('--sandbox left out beside a sandbox service', () => {
         1,
       ])
       expect([args, status]).not.toEqual([args, 2])
-      if (!spec.json) continue
+      if (!spec.jsonHelp) continue
       // For programs stderr has one JSON object or nothing: an error says it in its hint.
       const asJson = await svc([...args, '--json'], at)
       if (asJson.stderr !== '') expect(JSON.parse(asJson.stderr).hint).toContain('--sandbox')

@@ -15,7 +15,7 @@ async function everyCommand(columns = 80): Promise<[words: string[], command: Co
   const io = processIo()
   const program = new Command('svc', { ...io, out: { ...io.out, columns } }).enablePositionalOptions()
   for (const spec of await loadNeededCommands([]))
-    addCommand({ program, needed: loadNeededCommands, status: 0 }, spec)
+    addCommand({ program, loadCommands: loadNeededCommands, status: 0 }, spec)
   const below = (command: Command, words: string[]): [string[], Command][] =>
     command.commands
       .filter(one => one.name() !== 'complete')

@@ -194,7 +194,7 @@ describe('what was written works', () => {
       expect((await setup([client.name, '-d', data], { home: dir })).status).toBe(0)
       const [shown = ''] = (await setup([client.name, '--print'], { home: dir })).stdout.split(':\n')
       const settings = client.format.parse(await readFile(shown, 'utf8'))
-      const entry = valueAt(settings, [...client.at(settings), 'svc']) as {
+      const entry = valueAt(settings, [...client.serversPath(settings), 'svc']) as {
         command: string | string[]
         args?: string[]
       }

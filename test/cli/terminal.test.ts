@@ -2,7 +2,7 @@
 import { describe, expect, test } from 'bun:test'
 import { mkdtemp, readdir, readlink, truncate, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
-import { shellWord } from '../../src/platform/format.ts'
+import { quoteForShell } from '../../src/platform/format.ts'
 import { sandboxAlone, svc, svcOnTerminal } from '../support/command.ts'
 import { ended } from '../support/ended.ts'
 import { folderOfFile, forFile } from '../support/folder.ts'
@@ -317,7 +317,7 @@ describe('svc alone', () => {
   test('goes from nothing to an answered message, with the lines that it prints', async () => {
     await using empty = { home: await mkdtemp(join(home, 'home-')), async [Symbol.asyncDispose]() {} }
     const bin = await mkdtemp(join(home, 'bin-'))
-    await writeFile(join(bin, 'svc'), `#!/bin/sh\nexec ${svcProgram.map(shellWord).join(' ')} "$@"\n`, {
+    await writeFile(join(bin, 'svc'), `#!/bin/sh\nexec ${svcProgram.map(quoteForShell).join(' ')} "$@"\n`, {
       mode: 0o755,
     })
     await using screen = svcOnTerminal(['--sandbox', '--port', '0', '--sandbox-port', '0'], empty)

@@ -1,16 +1,16 @@
 import { describe, expect, test } from 'bun:test'
 import stringWidth from 'string-width'
-import { cutTo, table } from '../../src/cli/columns.ts'
-import { sendText } from '../../src/cli/commands/messages.ts'
-import { oneText } from '../../src/cli/commands/webhook.ts'
-import { exampleLines } from '../../src/cli/input-flags.ts'
-import { jsonLine } from '../../src/cli/print.ts'
-import { silentText } from '../../src/cli/show.ts'
+import { formatTable, shortenTo } from '../../src/cli/columns.ts'
+import { formatSend } from '../../src/cli/commands/messages.ts'
+import { formatEndpoint } from '../../src/cli/commands/webhook.ts'
+import { formatExamples } from '../../src/cli/input-flags.ts'
+import { toJsonLine } from '../../src/cli/print.ts'
+import { formatSilent } from '../../src/cli/show.ts'
 import { oneLine, safeLines } from '../../src/cli/terminal.ts'
 import { adviceOf } from '../../src/model/next-step.ts'
 import { verbs } from '../../src/operations/tools.ts'
-import { localTime, shellWord } from '../../src/platform/format.ts'
-import { expired } from '../../src/receive/token-check.ts'
+import { formatLocalTime, quoteForShell } from '../../src/platform/format.ts'
+import { sessionExpiredError } from '../../src/receive/token-check.ts'
 
 describe('text for a terminal', () => {
   test('columns line up where letters are twice as wide, joined or combined', () => {
@@ -22,7 +22,7 @@ describe('text for a terminal', () => {
     ]
     const heads = ['SESSION', 'STATUS', 'END']
     const columns = heads.map((head, nth) => [head, (row: string[]) => row[nth] ?? ''] as const)
-    const lines = table(rows, columns, text => text)
+    const lines = formatTable(rows, columns, text => text)
       .trimEnd()
       .split('\n')
     expect(lines).toHaveLength(5)
@@ -36,7 +36,7 @@ describe('text for a terminal', () => {
   })
 
   test('a part that did not go names the session to log in, by a command', () => {
-    const error = expired('work')
+    const error = sessionExpiredError('work')
     const told = { code: error.code, detail: error.message, hint: adviceOf(error) }
     const part = { kind: 'text', sent_as: 'text', status: 'refused', error: told } as const
     const result = {
@@ -46,44 +46,45 @@ describe('text for a terminal', () => {
       parts: [part],
       remaining: 0,
     } as const
-    const text = sendText({ ...result, parts: [part] }, 'x@im.wechat', ' --sandbox')
+    const text = formatSend({ ...result, parts: [part] }, 'x@im.wechat', ' --sandbox')
     const command = (words: readonly string[]) => `svc ${words.join(' ')} --sandbox`
     expect(text).toContain(adviceOf(error, { door: 'cli', command }))
   })
 
   test('a webhook in trouble says since when, why, and what to do', () => {
     const [failing_since, next_try_at, disabled_at] = [1767225600000, 1767229200000, 1767232800000]
-    const { text } = oneText({
+    const { text } = formatEndpoint({
       ...{ id: 'wh_1', url: 'https://a.example/', types: [], headers: {}, created_at: 0, status: 'disabled' },
       ...{ allow_private: false, replies: false },
       ...{ tries: { done: 1, failed: 2, gave_up: 0 }, failing_since, next_try_at, disabled_at },
       ...{ last_error: 'HTTP 500', disabled_reason: 'it was away for long' },
     })
-    for (const part of [failing_since, next_try_at, disabled_at].map(localTime)) expect(text).toContain(part)
+    for (const part of [failing_since, next_try_at, disabled_at].map(formatLocalTime))
+      expect(text).toContain(part)
     for (const part of ['HTTP 500', 'away for long', 'svc webhook resume wh_1']) expect(text).toContain(part)
   })
 
   test('JSON says the same to a parser and nothing to a terminal', () => {
     const value = { text: '你好 \u001b\u009b\u007f\u202e\u2028 😀' }
-    const line = jsonLine(value)
+    const line = toJsonLine(value)
     expect(JSON.parse(line)).toEqual(value)
     expect(line).toBe('{"text":"你好 \\u001b\\u009b\\u007f\\u202e\\u2028 😀"}')
   })
 
   test('cuts', () => {
-    expect([cutTo('你好吗', 5), cutTo('abc', 3)]).toEqual(['你好…', 'abc'])
+    expect([shortenTo('你好吗', 5), shortenTo('abc', 3)]).toEqual(['你好…', 'abc'])
   })
 })
 
 describe('examples as command lines', () => {
   test('are words that a shell takes as they are meant', async () => {
-    expect(shellWord("it's $HOME")).toBe("'it'\\''s $HOME'")
+    expect(quoteForShell("it's $HOME")).toBe("'it'\\''s $HOME'")
     for (const tool of Object.values(verbs)) {
-      const lines = exampleLines(tool)
+      const lines = formatExamples(tool)
       expect(lines.length).toBeGreaterThan(0)
       for (const [line] of lines) expect(line).toContain(`svc ${tool.cli.path.join(' ')}`)
     }
-    expect(exampleLines(verbs.history).map(([line]) => line)).toEqual([
+    expect(formatExamples(verbs.history).map(([line]) => line)).toEqual([
       'svc history --user o9cq80x1y2z3@im.wechat --limit 2',
       'svc history 你好 --direction received --since 2026-01-01 --until 2026-01-02',
       'svc history -u Mum --since yesterday',
@@ -92,7 +93,7 @@ describe('examples as command lines', () => {
 })
 
 test('recv names each silent session with the command that helps', () => {
-  const note = silentText(
+  const note = formatSilent(
     [
       { name: '客服', status: 'expired' },
       { name: 'work', status: 'lapsed' },
@@ -101,5 +102,5 @@ test('recv names each silent session with the command that helps', () => {
   )
   expect(note).toContain('svc login 客服 --sandbox')
   expect(note).toContain('svc check work --sandbox')
-  expect(silentText([], '')).toBeUndefined()
+  expect(formatSilent([], '')).toBeUndefined()
 })

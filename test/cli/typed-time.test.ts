@@ -1,7 +1,7 @@
 /** Times as people type them. */
 import { expect, test } from 'bun:test'
-import { typedTime } from '../../src/cli/typed-time.ts'
-import { localTime } from '../../src/platform/format.ts'
+import { parseTypedTime } from '../../src/cli/typed-time.ts'
+import { formatLocalTime } from '../../src/platform/format.ts'
 
 const now = Date.parse('2026-11-20T12:34:56Z')
 const local = (...at: [number, number, number, number?, number?]) => new Date(...at).getTime()
@@ -23,13 +23,13 @@ test.each([
   ['1y', undefined],
   ['', undefined],
 ])('%s', (text, time) => {
-  expect(typedTime(text, now)).toBe(time as number)
+  expect(parseTypedTime(text, now)).toBe(time as number)
 })
 
 test('days begin at midnight here, also where clocks were changed in between', () => {
   for (const at of [now, Date.parse('2026-03-29T12:00:00Z'), Date.parse('2026-10-25T12:00:00Z')]) {
-    const today = new Date(typedTime('today', at)!)
-    const yesterday = new Date(typedTime('Yesterday', at)!)
+    const today = new Date(parseTypedTime('today', at)!)
+    const yesterday = new Date(parseTypedTime('Yesterday', at)!)
     expect([today.getHours(), yesterday.getHours()]).toEqual([0, 0])
     expect([today.getDate(), yesterday.getDate()]).toEqual([
       new Date(at).getDate(),
@@ -40,5 +40,5 @@ test('days begin at midnight here, also where clocks were changed in between', (
 
 test('what is printed is read as printed', () => {
   const second = Math.floor(now / 1000) * 1000
-  expect(typedTime(localTime(second), 0)).toBe(second)
+  expect(parseTypedTime(formatLocalTime(second), 0)).toBe(second)
 })

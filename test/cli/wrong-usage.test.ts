@@ -90,7 +90,7 @@ describe('wrong usage ends with 2, names what was typed, and leaves no trace', (
 async function chosenWrong(word: string, typed: string): Promise<SvcError> {
   const [spec] = await loadNeededCommands([word])
   const command = new Command(word, processIo())
-  spec?.takes?.(command)
+  spec?.addOptions?.(command)
   try {
     command.parse([typed], { from: 'user' })
   } catch (error) {

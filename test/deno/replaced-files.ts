@@ -3,11 +3,11 @@ import { mkdtemp, rm, utimes, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import process from 'node:process'
-import { JsonFiles, smallFile } from '../../src/platform/json-file.ts'
+import { createTextReader, JsonFiles } from '../../src/platform/json-file.ts'
 
 const dir = await mkdtemp(join(tmpdir(), 'svc-replaced-'))
 const path = join(dir, 'file')
-const small = smallFile(path)
+const small = createTextReader(path)
 const json = new JsonFiles(fields => fields)
 try {
   for (const name of ['alice', 'carol', 'bobby']) {

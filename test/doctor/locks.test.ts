@@ -3,13 +3,13 @@ import { readFileSync, rmSync, utimesSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { configOf } from '../../src/config.ts'
 import { openGateway } from '../../src/gateway/gateway.ts'
-import { directCall } from '../../src/model/call.ts'
+import { createDirectCall } from '../../src/model/call.ts'
 import { systemClock } from '../../src/platform/clock.ts'
 import { openLock } from '../../src/platform/lock.ts'
-import { lookAtLock } from '../../src/platform/lock-look.ts'
+import { inspectLock } from '../../src/platform/lock-look.ts'
 import { silentLog } from '../../src/platform/log.ts'
 import { processState } from '../../src/platform/other-process.ts'
-import { lookAtPolling } from '../../src/storage/sqlite/sight.ts'
+import { inspectPolling } from '../../src/storage/sqlite/inspection.ts'
 import { testClock } from '../support/clock.ts'
 import { forFile } from '../support/folder.ts'
 import { logIn, startService } from '../support/service.ts'
@@ -40,7 +40,7 @@ test('a poller is named with its process, and looking does not disturb it', asyn
 })
 
 test('two that look at once do not take each other for holders', async () => {
-  const looks = await Promise.all(Array.from({ length: 20 }, () => lookAtLock(path)))
+  const looks = await Promise.all(Array.from({ length: 20 }, () => inspectLock(path)))
   expect(looks.map(look => look?.held)).toEqual(looks.map(() => false))
 })
 
@@ -79,7 +79,7 @@ test('a machine that stands still while a holder is watched says nothing about h
   await using _lock = await held(3600_000)
   const clock = testClock()
   let looks = 0
-  const looking = lookAtPolling(ward.dir, {
+  const looking = inspectPolling(ward.dir, {
     ...clock,
     async sleep(ms, signal) {
       looks += 1
@@ -123,11 +123,11 @@ test('locks of the second kind are seen held and free', async () => {
   const file = join(dir, 'second.lock')
   const lock = await openLock(file, { kind: 'lockfile' })
   try {
-    expect((await lookAtLock(file))?.held).toBe(false)
+    expect((await inspectLock(file))?.held).toBe(false)
     expect(await lock.tryLock()).toBe(true)
-    expect(await lookAtLock(file)).toMatchObject({ kind: 'lockfile', held: true, pid: process.pid })
+    expect(await inspectLock(file)).toMatchObject({ kind: 'lockfile', held: true, pid: process.pid })
     await lock.unlock()
-    expect((await lookAtLock(file))?.held).toBe(false)
+    expect((await inspectLock(file))?.held).toBe(false)
   } finally {
     await lock.close()
   }
@@ -137,10 +137,10 @@ test('a recv that polls by itself shows life too, however long it waits', async 
   const clock = testClock()
   const config = configOf({ basePath: ward.dir, upstreamUrl: ward.sandbox.url, cdnUrl: ward.sandbox.cdnUrl })
   await using gateway = await openGateway({ config, clock, version: '0', log: silentLog, oneShot: true })
-  const call = directCall()
+  const call = createDirectCall()
   const waiting = gateway.inbox.recv({ timeout: 100_000, limit: 1, consumer: 'other' }, call)
   try {
-    await until('it polls', 30_000, async () => (await lookAtLock(path))?.held)
+    await until('it polls', 30_000, async () => (await inspectLock(path))?.held)
     const look = ward.look({}, { clock: { ...systemClock, now: () => Date.now() + 3600_000 } })
     const beats = setInterval(() => clock.advance(4000), 50)
     expect((await look).of('locks/poller')).toMatchObject([{ severity: 'ok' }])

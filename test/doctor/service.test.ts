@@ -3,7 +3,7 @@ import { symlinkSync } from 'node:fs'
 import { join } from 'node:path'
 import { configOf } from '../../src/config.ts'
 import { examine } from '../../src/doctor/examine.ts'
-import type { SeenService } from '../../src/doctor/service.ts'
+import type { InstalledService } from '../../src/doctor/service.ts'
 import type { Health } from '../../src/gateway/health.ts'
 import { forFile } from '../support/folder.ts'
 import { withWard } from './support.ts'
@@ -13,12 +13,12 @@ const ward = forFile(await withWard())
 const served = (basePath: string) => ({
   ...{ program: '/usr/local/bin/svc', config: configOf({ basePath }), url: 'http://127.0.0.1:8000' },
 })
-const answered = (version: string): SeenService['answered'] => ({
+const answered = (version: string): InstalledService['answered'] => ({
   ...{ kind: 'svc', status: 200 },
   seen: { status: 'ok', version, role: 'poller', sessions: 0, connected: 0, store: 'ok' } as Health,
 })
 
-const sight: SeenService = {
+const sight: InstalledService = {
   title: 'the service svc of systemd',
   state: { loaded: true, enabled: true, state: 'active (running)', running: true },
   served: undefined,
@@ -28,8 +28,8 @@ const sight: SeenService = {
 }
 
 /** What is found of a service that runs well, but for what is `different`. */
-async function found(different: Partial<SeenService> = {}, services?: SeenService[]) {
-  const well: SeenService = { ...sight, served: served(ward.dir) }
+async function found(different: Partial<InstalledService> = {}, services?: InstalledService[]) {
+  const well: InstalledService = { ...sight, served: served(ward.dir) }
   const config = configOf({ basePath: ward.dir, upstreamUrl: ward.sandbox.url, port: 0 })
   const report = await examine({
     ...{ config, version: '1.2.3', deadlineMs: 500 },

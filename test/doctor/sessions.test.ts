@@ -2,7 +2,7 @@ import { expect, test } from 'bun:test'
 import { readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { readStatus } from '../../src/inspect/status-report.ts'
-import { localTime } from '../../src/platform/format.ts'
+import { formatLocalTime } from '../../src/platform/format.ts'
 import { forFile } from '../support/folder.ts'
 import { idle, stateOf, withWard } from './support.ts'
 
@@ -38,7 +38,7 @@ test('messages that WeChat took without an id, how many and of which session', a
   {
     await own.sandbox.switches({ send_reply: 'empty' })
     await using t = await own.open({ start: false })
-    const [user] = await t.gateway.accounts.users('work')
+    const [user] = await t.gateway.accounts.listUsers('work')
     await t.send({ to: user!.user_id, text: 'seen?' })
   }
   const look = await own.look()
@@ -57,7 +57,7 @@ test('an expired one, since when, and how to heal it', async () => {
   expect(look.of('sessions/session')).toMatchObject([
     {
       severity: 'error',
-      what: expect.stringContaining(`"work" is expired since ${localTime(at)}`),
+      what: expect.stringContaining(`"work" is expired since ${formatLocalTime(at)}`),
       fix: `svc login work -d ${ward.dir}`,
     },
   ])
@@ -73,7 +73,7 @@ test('one whose polls fail: since when and of what', async () => {
   const { look } = await withFile('token.json', text =>
     JSON.stringify({ ...JSON.parse(text), failing_since, poll_error: 'HTTP 599' }),
   )
-  const since = `polls of "work" fail since ${localTime(failing_since)}`
+  const since = `polls of "work" fail since ${formatLocalTime(failing_since)}`
   const told = look
     .of('sessions/session')
     .map(({ severity, what }) => [severity, what.startsWith(since), what])

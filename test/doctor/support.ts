@@ -6,7 +6,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { type ConfigValues, configOf } from '../../src/config.ts'
 import { examine, type Report } from '../../src/doctor/examine.ts'
-import type { Finding } from '../../src/doctor/finding.ts'
+import type { DoctorFinding } from '../../src/doctor/finding.ts'
 import type { Clock } from '../../src/platform/clock.ts'
 import { version } from '../../src/version.ts'
 import { type TestGateway, withGateway } from '../support/gateway.ts'
@@ -24,7 +24,7 @@ export interface Ward extends AsyncDisposable {
 
 export interface Look extends Report {
   /** The findings of one check, by `subject/check`. */
-  of(check: string): Finding[]
+  of(check: string): DoctorFinding[]
   /** What is not ok, as `subject/check severity`. */
   troubles: string[]
 }

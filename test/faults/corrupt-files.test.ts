@@ -13,7 +13,7 @@ import {
   writeSync,
 } from 'node:fs'
 import { basename, join } from 'node:path'
-import { bytesOf, errorCodeOf, readText } from '../../src/platform/files.ts'
+import { errorCodeOf, readBytes, readText } from '../../src/platform/files.ts'
 import { reasonOf } from '../../src/platform/system-error.ts'
 import { svc } from '../support/command.ts'
 import { failure } from '../support/failure.ts'
@@ -262,7 +262,7 @@ describe.skipIf(process.platform === 'win32')('something else in the place of a 
     for (const path of [join(dir, 'folder'), join(dir, 'socket'), '/dev/zero']) {
       const error = await readText(path).catch((error: unknown) => error)
       expect(reasonOf(error)).not.toBe(errorCodeOf(error)!)
-      expect(() => bytesOf(path)).toThrow()
+      expect(() => readBytes(path)).toThrow()
       const { status, stderr } = await svc(['openapi', '--port', '0', '--token-file', path, '-d', dir], {
         home: dir,
       })

@@ -2,7 +2,7 @@
 import { describe, expect, test } from 'bun:test'
 import { configOf } from '../../src/config.ts'
 import { openGateway } from '../../src/gateway/gateway.ts'
-import { directCall } from '../../src/model/call.ts'
+import { createDirectCall } from '../../src/model/call.ts'
 import { silentLog } from '../../src/platform/log.ts'
 import { type TestClock, testClock } from '../support/clock.ts'
 import { hosted } from './support/hosted.ts'
@@ -31,7 +31,7 @@ async function sendOnce(site: Site, clock: TestClock, text: string) {
     clock,
     oneShot: true,
   })
-  return await gateway.sender.send({ to: site.user, text, media: [] }, directCall())
+  return await gateway.sender.send({ to: site.user, text, media: [] }, createDirectCall())
 }
 
 describe('the pace of several services', () => {

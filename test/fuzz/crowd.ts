@@ -46,7 +46,7 @@ export async function fillStore(dir: string, crowd: Crowd, receivers: readonly s
     const some = Array.from({ length: count }, (_, nth) => storedMessage(from + nth, crowd))
     await insert({ storage }, some, 'default', bot)
   }
-  const position = await store.events.head()
+  const position = await store.events.getHead()
   const values = Object.fromEntries(Array.from({ length: 15 }, (_, nth) => [`X-${nth}`, 'v'.repeat(340)]))
   for (let nth = 0; nth < crowd.webhooks; nth++) {
     const url = receivers[nth] ?? `http://127.0.0.1:1/${'x'.repeat(1900)}`

@@ -55,7 +55,7 @@ describe('messages', () => {
         ...{ text: 'long ago', timestamp: 1, timed: true, contentHash: 'a'.repeat(64), raw },
       },
     ])
-    await store.upkeep.close()
+    await store.maintenance.close()
     await t.until('heard of it', () => messages.includes('past long ago'))
     expect(messages).toEqual(['received hi', 'past long ago'])
   })
@@ -105,7 +105,7 @@ describe('sessions', () => {
     await store.names.set('default', user_id, 'Ann')
     await told('Ann 9')
     await store.names.set('default', user_id, undefined)
-    await store.upkeep.close()
+    await store.maintenance.close()
     await told('undefined 9')
     t.clock.advance(24 * 3600_000)
     await told('undefined 0')

@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'bun:test'
-import { directCall } from '../../src/model/call.ts'
+import { createDirectCall } from '../../src/model/call.ts'
 import { failure } from '../support/failure.ts'
 import { type TestGateway, withGateway } from '../support/gateway.ts'
 import { given } from '../support/given.ts'
@@ -110,7 +110,7 @@ describe('a clock on the wall that is set', () => {
       })
       expect(claimed).toBe(true)
       const gone = new AbortController()
-      const call = directCall({ signal: gone.signal })
+      const call = createDirectCall({ signal: gone.signal })
       const first = await t.gateway.inbox.recv({ timeout: 0, limit: 2, consumer: 'default' }, call)
       expect(texts(first)).toEqual(['a', 'b'])
       t.clock.step(ms)

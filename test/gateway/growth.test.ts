@@ -2,7 +2,7 @@
 import { expect, test } from 'bun:test'
 import { mkdirSync, renameSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { slotsOf } from '../../src/platform/slots.ts'
+import { permitsOf } from '../../src/platform/slots.ts'
 import { folderOfTest } from '../support/folder.ts'
 import { withSandbox } from '../support/sandbox.ts'
 import { logIn, type Service, startService } from '../support/service.ts'
@@ -67,7 +67,7 @@ test('a service that starts empty grows to 300 sessions: all are polled, read an
 
 test('more logins at once than there is room for: those wait, the rest is refused, and messages come and go', async () => {
   const limit = 64
-  const room = slotsOf(limit).logins.size
+  const room = permitsOf(limit).logins.size
   const beyond = 20
   await using service = await startService({ args: ['--pace', 'off'], ...unraised(limit) })
   const [person] = await logInMany(service, 1)
@@ -88,7 +88,7 @@ test('more logins at once than there is room for: those wait, the rest is refuse
 }, 120_000)
 
 test('where the limit is not raised, a session beyond it is refused, and the log says how to raise it', async () => {
-  const room = slotsOf(16).polls.size
+  const room = permitsOf(16).polls.size
   await using service = await startService({ args: ['--pace', 'off'], ...unraised(16) })
   const people = await logInMany(service, room)
   await allPolled(service, room)

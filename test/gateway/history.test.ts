@@ -1,6 +1,6 @@
 /** history: who asks may leave. */
 import { expect, test } from 'bun:test'
-import { directCall } from '../../src/model/call.ts'
+import { createDirectCall } from '../../src/model/call.ts'
 import type { HistoryPage } from '../../src/model/message.ts'
 import { invoke } from '../../src/operations/gate.ts'
 import { history } from '../../src/operations/history.ts'
@@ -17,7 +17,7 @@ test('a search ends with the call it is for', async () => {
     history,
     t.gateway,
     { text_contains: 'nowhere' },
-    directCall({ signal: leave.signal }),
+    createDirectCall({ signal: leave.signal }),
     silentLog,
   )
   leave.abort()
@@ -31,7 +31,7 @@ test('a session that is none is an error, as for recv; a quiet one, and one that
   await t.receive(1)
   await t.gateway.accounts.logout('work')
   const ask = async (input: object) => {
-    const page = invoke(history, t.gateway, input, directCall(), silentLog)
+    const page = invoke(history, t.gateway, input, createDirectCall(), silentLog)
     return page.then(
       found => (found as HistoryPage).total,
       error => error.code,
@@ -50,7 +50,7 @@ test('a name that nobody has is an error, as for send; an id of whom there is no
   await t.receive(1)
   await t.gateway.users.name({ user_id, name: 'Mum' })
   const ask = (input: object) =>
-    invoke(history, t.gateway, input, directCall(), silentLog).then(
+    invoke(history, t.gateway, input, createDirectCall(), silentLog).then(
       found => (found as HistoryPage).total,
       error => [error.code, error.field],
     )

@@ -48,13 +48,13 @@ describe('the end', () => {
     const { from_user, session } = message!
     await t.send({ to: from_user, text: 'an answer' })
     await t.gateway.users.name({ user_id: from_user, name: 'Mei' })
-    const [before] = await t.gateway.accounts.users(session)
+    const [before] = await t.gateway.accounts.listUsers(session)
     await t.gateway.close()
     const dir = join(folderOfTest(), 'copy')
     expect(Bun.spawnSync(['cp', '-a', t.dir, dir]).exitCode).toBe(0)
     await t.sandbox.say('two')
     await using copy = await withGateway({ sandbox: t.sandbox, dir, sessions: [] })
-    expect(await copy.gateway.accounts.users(session)).toEqual([before!])
+    expect(await copy.gateway.accounts.listUsers(session)).toEqual([before!])
     expect(before).toMatchObject({ name: 'Mei', remaining: 9 })
     expect((await copy.receive(1)).map(({ text }) => text)).toEqual(['two'])
   })
@@ -65,14 +65,14 @@ describe('the end', () => {
     const program = `
       import { openGateway } from ${JSON.stringify(fileURLToPath(new URL('../../src/gateway/gateway.ts', import.meta.url)))}
       import { readConfig } from ${JSON.stringify(fileURLToPath(new URL('../../src/config.ts', import.meta.url)))}
-      import { directCall } from ${JSON.stringify(fileURLToPath(new URL('../../src/model/call.ts', import.meta.url)))}
+      import { createDirectCall } from ${JSON.stringify(fileURLToPath(new URL('../../src/model/call.ts', import.meta.url)))}
       import { silentLog } from ${JSON.stringify(fileURLToPath(new URL('../../src/platform/log.ts', import.meta.url)))}
       const gateway = await openGateway({
         config: readConfig({ basePath: ${JSON.stringify(dir)} }, {}), log: silentLog, version: '0', sandboxUrl: ${JSON.stringify(t.sandbox.url)},
       })
       await gateway.start()
       await gateway.logins.login({ session_name: 'x', timeout: 1, force: false }, new AbortController().signal)
-      const call = directCall()
+      const call = createDirectCall()
       await gateway.inbox.recv({ timeout: 0.2, limit: 1, consumer: 'default' }, call)
       const waiting = gateway.inbox.recv({ timeout: 200, limit: 1, consumer: 'default' }, call)
       await gateway.close()

@@ -37,7 +37,7 @@ test('the file keeps the newest, the rest is known all the same, after a restart
   expect(file(t)).not.toHaveProperty([t.oldest])
   // A list counts them by a look of up to a second ago.
   await t.until('all are counted', async () => (await listed(t)).user_count === 701)
-  const users = await t.gateway.accounts.users('default')
+  const users = await t.gateway.accounts.listUsers('default')
   expect(users).toHaveLength(701)
   expect(users.at(-1)).toMatchObject({ user_id: t.oldest, remaining: 6 })
   await t.gateway.close()
@@ -62,5 +62,5 @@ test('a logout leaves no token behind', async () => {
   await t.gateway.accounts.logout('default')
   await t.connect('default', t.bots.get('default')!.user_id)
   expect((await listed(t)).user_count).toBe(0)
-  expect(await t.gateway.accounts.users('default')).toEqual([])
+  expect(await t.gateway.accounts.listUsers('default')).toEqual([])
 })

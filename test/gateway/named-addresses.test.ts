@@ -2,7 +2,7 @@
 import { expect, test } from 'bun:test'
 import { readConfig } from '../../src/config.ts'
 import { connect, openRuntime } from '../../src/gateway/rooms.ts'
-import { encryptStream, paddedSize } from '../../src/ilink/crypto.ts'
+import { encryptStream, paddedSizeOf } from '../../src/ilink/crypto.ts'
 import { silentLog } from '../../src/platform/log.ts'
 import { failure } from '../support/failure.ts'
 import { folderOfTest } from '../support/folder.ts'
@@ -49,7 +49,7 @@ async function between(answer: (request: Request, inside: string) => Response | 
         url,
         cdnUrl: upstream.cdnUrl,
         filekey: 'f',
-        cipherSize: paddedSize(plain.length),
+        cipherSize: paddedSizeOf(plain.length),
         body: () => encryptStream([plain], key),
       }),
     async [Symbol.asyncDispose]() {

@@ -2,7 +2,7 @@ import { describe, expect, test } from 'bun:test'
 import { createHash } from 'node:crypto'
 import type { Socket } from 'node:net'
 import { type CdnOptions, createCdn } from '../../src/ilink/cdn.ts'
-import { decryptStream, encryptStream, paddedSize } from '../../src/ilink/crypto.ts'
+import { decryptStream, encryptStream, paddedSizeOf } from '../../src/ilink/crypto.ts'
 import type { MediaReference } from '../../src/ilink/decode.ts'
 import type { Fetch, ILinkError } from '../../src/ilink/http.ts'
 import { isSvcError, SvcError } from '../../src/model/error.ts'
@@ -27,7 +27,7 @@ const upload = (url: string, more: object = {}) => ({
   url: `${url}/upload?x=1`,
   cdnUrl: `${url}/c2c`,
   filekey: 'f k',
-  cipherSize: paddedSize(plain.length),
+  cipherSize: paddedSizeOf(plain.length),
   body: () => encryptStream([plain], key),
   ...more,
 })
@@ -72,7 +72,7 @@ describe('upload', () => {
       {
         method: 'PUT',
         path: '/upload?x=1',
-        bytes: paddedSize(plain.length),
+        bytes: paddedSizeOf(plain.length),
         type: 'application/octet-stream',
         plain: plainMd5,
       },
@@ -216,7 +216,7 @@ describe('upload', () => {
       for (const began = performance.now(); performance.now() - began < 50; ) await Bun.sleep(5)
       return accepted()
     })
-    const large = { cipherSize: paddedSize(bytes.length), body: () => encryptStream([bytes], key) }
+    const large = { cipherSize: paddedSizeOf(bytes.length), body: () => encryptStream([bytes], key) }
     const cdn = cdnWith({ idleMs: 10, patienceMs: 10 })
     expect(await cdn.upload(upload(server.url, large))).toEqual({ downloadParam: 'down' })
     expect(tried).toBe(1)

@@ -4,7 +4,7 @@ import {
   decryptStream,
   encryptStream,
   keyB64OfHex,
-  paddedSize,
+  paddedSizeOf,
   parseAesKey,
   randomHexKey,
 } from '../../src/ilink/crypto.ts'
@@ -76,7 +76,7 @@ describe('encryptStream and decryptStream', () => {
       const cipher = await all(encryptStream(pieces(plain, [1, 7000, 3, 70_000]), key))
       const whole = createCipheriv('aes-128-ecb', key, null)
       expect(cipher.equals(Buffer.concat([whole.update(plain), whole.final()]))).toBe(true)
-      expect(cipher.length).toBe(paddedSize(size))
+      expect(cipher.length).toBe(paddedSizeOf(size))
       expect((await all(decryptStream(pieces(cipher, [5, 80_000, 11]), key))).equals(plain)).toBe(true)
     })
   }

@@ -1,13 +1,13 @@
 import { describe, expect, test } from 'bun:test'
 import fc from 'fast-check'
 import {
-  contentHash,
+  contentHashOf,
   type DecodeContext,
   decodeMessage,
-  derivedId,
+  derivedIdOf,
   isFromUser,
   mediaOf,
-  summary,
+  summaryOf,
 } from '../../src/ilink/decode.ts'
 import type { WeixinMessage } from '../../src/ilink/wire.ts'
 
@@ -182,7 +182,7 @@ describe('decodeMessage', () => {
     test(`${name} is tolerated`, () => {
       expect(decodeMessage(raw as WeixinMessage, context) as unknown).toMatchObject(expected)
       if (typeof raw !== 'string')
-        expect(() => summary(wire(raw as Record<string, unknown>), 1)).not.toThrow()
+        expect(() => summaryOf(wire(raw as Record<string, unknown>), 1)).not.toThrow()
     })
   }
 
@@ -222,8 +222,8 @@ describe('decodeMessage', () => {
       .map(([fields, item_list]) => JSON.parse(JSON.stringify({ ...fields, item_list })) as WeixinMessage)
     fc.assert(
       fc.property(anyMessage, message => {
-        expect(summary(message, 1).contentHash).toBeString()
-        expect(derivedId(message)).toStartWith('derived:')
+        expect(summaryOf(message, 1).contentHash).toBeString()
+        expect(derivedIdOf(message)).toStartWith('derived:')
         expect(decodeMessage(message, { ...context, quoted: () => undefined }).items).toBeArray()
         mediaOf(message, 0)
         isFromUser(message, 'b')
@@ -235,13 +235,13 @@ describe('decodeMessage', () => {
   test('nesting as deep as a parser takes does not bring it down', () => {
     const deep = `{"item_list":[{"type":99,"x":${'['.repeat(300_000)}${']'.repeat(300_000)}}]}`
     expect(decodeMessage(deep, context).msg_type).toBe('UNKNOWN')
-    expect(summary(JSON.parse(deep), 1).contentHash).toBeString()
+    expect(summaryOf(JSON.parse(deep), 1).contentHash).toBeString()
   })
 })
 
 describe('summary', () => {
   test('what the store indexes', () => {
-    expect(summary(everyKind, 5000)).toEqual({
+    expect(summaryOf(everyKind, 5000)).toEqual({
       message_id: '18446744073709551615',
       from_user: 'o9Cq@im.wechat',
       to_user: 'b@im.bot',
@@ -268,7 +268,7 @@ describe('summary', () => {
   ]
   for (const [given, expected] of ids)
     test(`message_id ${JSON.stringify(given)} is ${expected}`, () =>
-      expect(summary(wire({ message_id: given }), 1).message_id).toBe(expected))
+      expect(summaryOf(wire({ message_id: given }), 1).message_id).toBe(expected))
 
   test('a user id that no call takes is none, and the message is told all the same', () => {
     const of = (from_user_id: string) => wire({ from_user_id, item_list: [textItem('hi')] })
@@ -277,21 +277,21 @@ describe('summary', () => {
       [longest, longest],
       [`${longest}u`, ''],
     ] as const) {
-      expect(summary(of(given), 5)).toMatchObject({ from_user, text: 'hi' })
+      expect(summaryOf(of(given), 5)).toMatchObject({ from_user, text: 'hi' })
       expect(decodeMessage(of(given), context)).toMatchObject({ from_user, text: 'hi' })
     }
   })
 
   test('a user id is one text for the store, for readers and in addresses', () => {
     const message = wire({ message_id: '9', from_user_id: 'a\ud800', item_list: [] })
-    const { from_user } = summary(message, 1)
+    const { from_user } = summaryOf(message, 1)
     expect(from_user).toBe('a\ufffd')
     expect(decodeMessage(message, context).from_user).toBe(from_user)
     expect(encodeURIComponent(from_user)).toBe('a%EF%BF%BD')
   })
 
   test('without a create time the receive time stands in, and says so', () => {
-    expect(summary({}, 5000)).toMatchObject({ timestamp: 5000, timed: false })
+    expect(summaryOf({}, 5000)).toMatchObject({ timestamp: 5000, timed: false })
   })
 })
 
@@ -345,7 +345,7 @@ describe('mediaOf', () => {
 })
 
 describe('contentHash', () => {
-  const hash = (...items: Record<string, unknown>[]) => contentHash(items)
+  const hash = (...items: Record<string, unknown>[]) => contentHashOf(items)
   const image = (key: string, param: string) => ({
     type: 2,
     msg_id: param,
@@ -399,8 +399,8 @@ describe('contentHash', () => {
 describe('derivedId', () => {
   const base = wire({ from_user_id: 'u', create_time_ms: 1, client_id: 'c', item_list: [textItem('x')] })
   test('the same for a redelivery with another token', () => {
-    expect(derivedId({ ...base, context_token: 'a' })).toBe(derivedId({ ...base, context_token: 'b' }))
-    expect(derivedId(base)).toMatch(/^derived:[0-9a-f]{32}$/)
+    expect(derivedIdOf({ ...base, context_token: 'a' })).toBe(derivedIdOf({ ...base, context_token: 'b' }))
+    expect(derivedIdOf(base)).toMatch(/^derived:[0-9a-f]{32}$/)
   })
   test('another for another sender, time, client id or text', () => {
     const others = [
@@ -410,6 +410,6 @@ describe('derivedId', () => {
       { ...base, client_id: 'd' },
       wire({ ...base, item_list: [textItem('y')] }),
     ]
-    expect(new Set(others.map(derivedId)).size).toBe(others.length)
+    expect(new Set(others.map(derivedIdOf)).size).toBe(others.length)
   })
 })

@@ -1,10 +1,10 @@
 import { describe, expect, test } from 'bun:test'
 import {
-  mediaItem,
-  newClientId,
-  outgoingMessage,
-  sentAs,
-  textItem,
+  createClientId,
+  createMediaItem,
+  createOutgoingMessage,
+  createTextItem,
+  sentKindOf,
   type UploadedMedia,
   uploadTypeOf,
 } from '../../src/ilink/encode.ts'
@@ -34,19 +34,19 @@ describe('mediaItem has the shapes of the official client', () => {
     ['voice', file],
   ]
   for (const [kind, expected] of cases)
-    test(kind, () => expect(mediaItem(uploaded(kind)) as unknown).toEqual(expected))
+    test(kind, () => expect(createMediaItem(uploaded(kind)) as unknown).toEqual(expected))
 })
 
 test('upload types are not item types, and voice is uploaded as a file', () => {
   const kinds: MediaKind[] = ['image', 'video', 'file', 'voice']
   expect(kinds.map(uploadTypeOf)).toEqual([1, 2, 3, 3])
-  expect(kinds.map(sentAs)).toEqual(['image', 'video', 'file', 'file'])
+  expect(kinds.map(sentKindOf)).toEqual(['image', 'video', 'file', 'file'])
 })
 
 test('a message carries one item, and only the tokens there are', () => {
-  const whole = outgoingMessage({
+  const whole = createOutgoingMessage({
     to: 'o9Cq@im.wechat',
-    item: textItem('hi'),
+    item: createTextItem('hi'),
     clientId: 'svc:1-00000000',
     contextToken: 'ctx',
   })
@@ -59,12 +59,12 @@ test('a message carries one item, and only the tokens there are', () => {
     item_list: [{ type: 1, text_item: { text: 'hi' } }],
     context_token: 'ctx',
   })
-  const bare = outgoingMessage({ to: 'u', item: textItem(''), clientId: 'c' })
+  const bare = createOutgoingMessage({ to: 'u', item: createTextItem(''), clientId: 'c' })
   expect(Object.keys(bare)).not.toContain('context_token')
 })
 
 test('client ids carry the time and are different each time', () => {
-  const ids = Array.from({ length: 100 }, () => newClientId(1758100000000))
+  const ids = Array.from({ length: 100 }, () => createClientId(1758100000000))
   for (const id of ids) expect(id).toMatch(/^svc:1758100000000-[0-9a-f]{8}$/)
   expect(new Set(ids).size).toBe(100)
 })

@@ -1,10 +1,10 @@
 import { describe, expect, test } from 'bun:test'
-import { type LoginStep, maxRenewals, newLogin, stepLogin } from '../../src/ilink/login.ts'
+import { createLogin, type LoginStep, maxRenewals, stepLogin } from '../../src/ilink/login.ts'
 import type { QrcodeStatusReply } from '../../src/ilink/wire.ts'
 import type { QrLogin } from '../../src/model/login.ts'
 
 const qr = { qrcode: 'key-1', qrcode_img_content: 'https://liteapp.example/q/1' }
-const fresh = newLogin(qr)
+const fresh = createLogin(qr)
 const https = { loginHost: 'https://ilinkai.weixin.qq.com' }
 const plain = { loginHost: 'http://127.0.0.1:9000' }
 const confirmed = {
@@ -212,7 +212,7 @@ describe('stepLogin', () => {
   }
 
   test('a renewed flow counts on from the old one', () => {
-    const renewed = newLogin({ qrcode: 'key-2', qrcode_img_content: 'https://q/2' }, 2)
+    const renewed = createLogin({ qrcode: 'key-2', qrcode_img_content: 'https://q/2' }, 2)
     expect(renewed).toEqual({
       qrcode: 'key-2',
       qrUrl: 'https://q/2',

@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'bun:test'
-import { parseInTurns, parseLossless, quoteLongIntegers, sliceArray } from '../../src/ilink/lossless.ts'
+import { parseInSlices, parseLossless, quoteLongIntegers, sliceArray } from '../../src/ilink/lossless.ts'
 import { failure } from '../support/failure.ts'
 
 describe('parseLossless', () => {
@@ -146,7 +146,7 @@ describe('sliceArray', () => {
 
 describe('parseInTurns', () => {
   const noTurn = async () => {}
-  const read = (text: string, turn = noTurn) => parseInTurns(text, 'msgs', 100_000, turn)
+  const read = (text: string, turn = noTurn) => parseInSlices(text, 'msgs', 100_000, turn)
   const whole = async (text: string) => {
     const { fields, parts } = await read(text)
     return { ...fields, ...(parts && { msgs: parts.map(({ value }) => value) }) }
@@ -188,7 +188,7 @@ describe('parseInTurns', () => {
       ],
     ])
       expect(await failure(read(text)), text.slice(0, 40)).toBeInstanceOf(SyntaxError)
-    expect(await failure(parseInTurns('{"msgs":[1,2,3]}', 'msgs', 2, noTurn))).toBeInstanceOf(SyntaxError)
+    expect(await failure(parseInSlices('{"msgs":[1,2,3]}', 'msgs', 2, noTurn))).toBeInstanceOf(SyntaxError)
   })
 
   test('a value that is very large or deep is given as it is, a field of that kind is refused', async () => {

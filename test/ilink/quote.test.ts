@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'bun:test'
 import { createHash } from 'node:crypto'
-import { type KnownMessage, partialQuote, quoteOf } from '../../src/ilink/quote.ts'
+import { type KnownMessage, partialQuoteOf, quoteOf } from '../../src/ilink/quote.ts'
 import type { WeixinMessage } from '../../src/ilink/wire.ts'
 
 const md5 = (text: string) => createHash('md5').update(text).digest('hex')
@@ -105,16 +105,16 @@ describe('partialQuote', () => {
     ['an empty start', { start: '', end: 'b' }, undefined],
   ]
   for (const [name, partial, expected] of cases)
-    test(name, () => expect(partialQuote(text, partial)).toBe(expected))
+    test(name, () => expect(partialQuoteOf(text, partial)).toBe(expected))
 
   test('MD5 is over UTF-8', () => {
     const whole = '今天天气很好，明天呢？👋'
     const part = '天气很好，明天'
-    expect(partialQuote(whole, { start: '天气', end: '明天', quotemd5: md5(part) })).toBe(part)
+    expect(partialQuoteOf(whole, { start: '天气', end: '明天', quotemd5: md5(part) })).toBe(part)
   })
 
   test('no partial text at all', () => {
-    expect(partialQuote(text, undefined)).toBeUndefined()
-    expect(partialQuote(text, 'x')).toBeUndefined()
+    expect(partialQuoteOf(text, undefined)).toBeUndefined()
+    expect(partialQuoteOf(text, 'x')).toBeUndefined()
   })
 })

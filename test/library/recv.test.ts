@@ -3,7 +3,7 @@ import { describe, expect, test } from 'bun:test'
 import { readFile, unlink } from 'node:fs/promises'
 import { join } from 'node:path'
 import { openLock } from '../../src/platform/lock.ts'
-import { textItem } from '../../src/sandbox/compose.ts'
+import { createTextItem } from '../../src/sandbox/compose.ts'
 import { failure } from '../support/failure.ts'
 import { texts, withLibrary } from '../support/library.ts'
 import { stopwatch } from '../support/stopwatch.ts'
@@ -254,7 +254,7 @@ test('a loop of recv over busy sessions misses nothing, also where upstream send
   const { inbox } = t.sandbox.world
   for (let n = 0; n < all.length; n += bots.length) {
     for (const [nth, { bot_id, user_id }] of bots.entries())
-      inbox.say(user_id, bot_id, [textItem(all[n + nth]!)])
+      inbox.addMessage(user_id, bot_id, [createTextItem(all[n + nth]!)])
     await Bun.sleep(5)
   }
   await loop

@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'bun:test'
-import { announcedKey, conversationUri, spellings } from '../../src/mcp/uris.ts'
+import { conversationUri, spellingsOf, subscriptionKey } from '../../src/mcp/uris.ts'
 import { failure } from '../support/failure.ts'
 import { withMcpPair } from '../support/mcp-pair.ts'
 
@@ -75,16 +75,16 @@ describe('announcements', () => {
 test('addresses that name the same are known as the same', () => {
   const uri = conversationUri('工作', 'u@im.wechat')
   expect(uri).toBe('svc://conversations/%E5%B7%A5%E4%BD%9C/u%40im.wechat')
-  expect(spellings(uri)).toEqual([
+  expect(spellingsOf(uri)).toEqual([
     uri,
     'svc://conversations/%E5%B7%A5%E4%BD%9C/u@im.wechat',
     'svc://conversations/工作/u@im.wechat',
   ])
-  for (const spelt of spellings(uri)) expect(announcedKey(spelt)).toBe(uri)
+  for (const spelt of spellingsOf(uri)) expect(subscriptionKey(spelt)).toBe(uri)
   // Slashes and per cent signs inside a name stay encoded.
-  expect(spellings(conversationUri('a', 'u/v'))).toEqual(['svc://conversations/a/u%2Fv'])
-  expect(spellings(conversationUri('a', 'u%41'))).toEqual(['svc://conversations/a/u%2541'])
-  expect(spellings('svc://inbox')).toEqual(['svc://inbox'])
-  expect(announcedKey('svc://conversations/Work/u')).toBe('svc://conversations/work/u')
-  expect(announcedKey('svc://conversations/a/b/c')).toBeUndefined()
+  expect(spellingsOf(conversationUri('a', 'u/v'))).toEqual(['svc://conversations/a/u%2Fv'])
+  expect(spellingsOf(conversationUri('a', 'u%41'))).toEqual(['svc://conversations/a/u%2541'])
+  expect(spellingsOf('svc://inbox')).toEqual(['svc://inbox'])
+  expect(subscriptionKey('svc://conversations/Work/u')).toBe('svc://conversations/work/u')
+  expect(subscriptionKey('svc://conversations/a/b/c')).toBeUndefined()
 })

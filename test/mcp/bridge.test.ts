@@ -6,7 +6,7 @@ import { join } from 'node:path'
 import { PassThrough } from 'node:stream'
 import { text } from 'node:stream/consumers'
 import { fileURLToPath } from 'node:url'
-import { lazyMcpDoor } from '../../src/cli/serve-mcp.ts'
+import { createLazyMcpDoor } from '../../src/cli/serve-mcp.ts'
 import { bridgeMcp } from '../../src/mcp/bridge.ts'
 import type { SvcError } from '../../src/model/error.ts'
 import { silentLog } from '../../src/platform/log.ts'
@@ -204,7 +204,7 @@ test('a service that cannot be used: status 1, one line, and an error to who ask
 test('the end of the input ends the session and the process, and stdout carries protocol alone', async () => {
   const methods: string[] = []
   await using t = await withGateway({ sessions: [], config: { token } })
-  const door = lazyMcpDoor({ ...t, log: silentLog })
+  const door = createLazyMcpDoor({ ...t, log: silentLog })
   await using service = await httpServer(request => {
     methods.push(request.method)
     return door.fetch(request)

@@ -2,7 +2,7 @@
 import { describe, expect, test } from 'bun:test'
 import { mkdir, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
-import { Questions } from '../../src/mcp/questions.ts'
+import { QuestionTickets } from '../../src/mcp/questions.ts'
 import { svc } from '../support/command.ts'
 import { folderOfTest } from '../support/folder.ts'
 import { withGateway } from '../support/gateway.ts'
@@ -267,14 +267,14 @@ describe('where nobody can be asked', () => {
 describe('tickets', () => {
   test('of a question that is too old, or of the oldest of too many, are not taken', () => {
     let now = 0
-    const questions = new Questions(() => now)
-    const late = questions.ask('a')
+    const questions = new QuestionTickets(() => now)
+    const late = questions.createTicket('a')
     now += 10 * 60_000
-    expect(questions.take(late, 'a')).toBe(false)
-    const first = questions.ask('b')
-    const others = Array.from({ length: 1000 }, () => questions.ask('c'))
-    expect(questions.take(first, 'b')).toBe(false)
-    expect(others.every(ticket => questions.take(ticket, 'c'))).toBe(true)
-    expect(questions.take(undefined, 'c')).toBe(false)
+    expect(questions.useTicket(late, 'a')).toBe(false)
+    const first = questions.createTicket('b')
+    const others = Array.from({ length: 1000 }, () => questions.createTicket('c'))
+    expect(questions.useTicket(first, 'b')).toBe(false)
+    expect(others.every(ticket => questions.useTicket(ticket, 'c'))).toBe(true)
+    expect(questions.useTicket(undefined, 'c')).toBe(false)
   })
 })

@@ -6,7 +6,7 @@ import { beforeAll, describe, expect, test } from 'bun:test'
 import { readdir, readFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
-import { Announcements } from '../../src/mcp/announcements.ts'
+import { ResourceChangeNotifier } from '../../src/mcp/announcements.ts'
 import { createMcpServer } from '../../src/mcp/server.ts'
 import { tools } from '../../src/operations/tools.ts'
 import { silentLog } from '../../src/platform/log.ts'
@@ -78,7 +78,7 @@ beforeAll(async () => {
     gateway: t.gateway,
     // One scenario calls the first tool, whichever that is: one that does not wait.
     tools: tools.toSorted((a, b) => Number(b.name === 'sessions') - Number(a.name === 'sessions')),
-    changes: new Announcements({ changes: t.gateway.changes, log: silentLog, clock: t.clock }),
+    changes: new ResourceChangeNotifier({ changes: t.gateway.changes, log: silentLog, clock: t.clock }),
     server(context) {
       const server = createMcpServer(context)
       addConformanceFixtures(server, context.era)

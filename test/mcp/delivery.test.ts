@@ -2,7 +2,7 @@ import { describe, expect, test } from 'bun:test'
 import { once } from 'node:events'
 import { connect } from 'node:net'
 import { text } from 'node:stream/consumers'
-import { afterAwake } from '../../src/platform/clock.ts'
+import { startAwakeTimer } from '../../src/platform/clock.ts'
 import { folderOfTest } from '../support/folder.ts'
 import { withGateway } from '../support/gateway.ts'
 import { connectHttp, type McpHere, mcpHere, startMcp, upstreamFlags } from '../support/mcp.ts'
@@ -79,7 +79,7 @@ async function comeBack(url: string, headers: Record<string, string>, id: string
 async function withService(
   transport: 'http' | 'sse',
   use: (service: McpHere, sandbox: TestSandbox) => Promise<void>,
-  after?: typeof afterAwake,
+  after?: typeof startAwakeTimer,
 ): Promise<void> {
   await using service = await mcpHere(transport, { sessions: ['default'], ...(after && { after }) })
   await use(service, service.t.sandbox)
@@ -88,7 +88,7 @@ async function withService(
 /** The time in which a client may come back: it passes when the test says so. */
 function untilTold() {
   const begun = Promise.withResolvers<{ ms: number; over: () => void }>()
-  const after: typeof afterAwake = (ms, over) => {
+  const after: typeof startAwakeTimer = (ms, over) => {
     begun.resolve({ ms, over })
     return { restart() {}, stop() {}, unref() {} }
   }
@@ -130,7 +130,7 @@ describe('a message counts as read only when its answer reached the client', () 
         )
         await t.until(
           'it is taken',
-          async () => (await t.gateway.inbox.waiting({ consumer: 'default' }, 1)) === 0,
+          async () => (await t.gateway.inbox.countWaiting({ consumer: 'default' }, 1)) === 0,
         )
         over()
         expect(await next(url)).toMatchObject([{ text: 'anybody there?', redelivered: true }])
@@ -164,9 +164,9 @@ describe('a message counts as read only when its answer reached the client', () 
 
   test('http 2025: who came back while svc stood still has it, and gets it once', async () => {
     const left = Promise.withResolvers<number>()
-    const after: typeof afterAwake = (ms, over) => {
+    const after: typeof startAwakeTimer = (ms, over) => {
       left.resolve(ms / 10)
-      return afterAwake(ms / 10, over)
+      return startAwakeTimer(ms / 10, over)
     }
     await withService(
       'http',

@@ -183,7 +183,7 @@ describe('a client that closes as soon as it has its answer', () => {
   test('the library and a pipe of the command line: it is read', async () => {
     await using t = await withGateway()
     for (const text of ['one', 'two', 'three']) await t.sandbox.say(text)
-    await t.until('all are stored', async () => (await t.gateway.inbox.end()) === 3)
+    await t.until('all are stored', async () => (await t.gateway.inbox.getHead()) === 3)
     await t.gateway.close()
     const upstream = { upstreamUrl: t.sandbox.url, cdnUrl: t.sandbox.cdnUrl }
     const svc = await Svc.open({ basePath: t.dir, store: true, ...upstream })

@@ -81,7 +81,7 @@ describe('resources', () => {
     const users = await client.readResource({ uri: 'svc://sessions/工作/users' })
     expect(JSON.parse(textOf(users))).toEqual({
       session: '工作',
-      users: await t.gateway.accounts.users('工作'),
+      users: await t.gateway.accounts.listUsers('工作'),
     })
     const { token } = t.bots.get('工作')!
     expect(textOf(sessions) + textOf(users)).not.toContain(token)

@@ -13,14 +13,14 @@ const said = {
 
 test('an id carries what opens its session again, for its caller alone', () => {
   const ids = new SessionIds('key')
-  const id = ids.make(said, 'token a')
+  const id = ids.create(said, 'token a')
   expect(ids.read(id, 'token a')).toEqual({
     protocolVersion: '2025-11-25',
     clientInfo: { name: 'codex', version: '0.169.0' },
     capabilities: { elicitation: { form: {} }, roots: {} },
   })
   expect(id).toMatch(/^[\x21-\x7e]{1,512}$/)
-  expect(ids.make(said, 'token a')).not.toBe(id)
+  expect(ids.create(said, 'token a')).not.toBe(id)
   expect(new SessionIds('key').read(id, 'token a')).toBeDefined()
   expect([ids.read(id, 'token b'), new SessionIds('other').read(id, 'token a')]).toEqual([
     undefined,
@@ -30,7 +30,7 @@ test('an id carries what opens its session again, for its caller alone', () => {
 
 test('what was changed, cut or made up is nobody’s, whatever it is', () => {
   const ids = new SessionIds('key')
-  const id = ids.make(said, '')
+  const id = ids.create(said, '')
   const [text, signature] = id.split('.') as [string, string]
   for (const one of [
     '',
@@ -57,7 +57,7 @@ test('what was changed, cut or made up is nobody’s, whatever it is', () => {
 test('a client that says very much gets an id that fits into a header', () => {
   const much = { ...said, clientInfo: { name: 'n'.repeat(10_000), version: '字'.repeat(10_000) } }
   const ids = new SessionIds('key')
-  const id = ids.make(much, '')
+  const id = ids.create(much, '')
   expect(id.length).toBeLessThan(1000)
   expect(ids.read(id, '')!.clientInfo.name).toBe('n'.repeat(64))
 })

@@ -1,8 +1,8 @@
 /** News over HTTP in both eras: who asked hears of it, and nothing is left when the connection is over. */
 import { describe, expect, test } from 'bun:test'
 import { Client, StreamableHTTPClientTransport } from '@modelcontextprotocol/client'
-import { Announcements } from '../../src/mcp/announcements.ts'
-import type { Changes } from '../../src/mcp/context.ts'
+import { ResourceChangeNotifier } from '../../src/mcp/announcements.ts'
+import type { ResourceChanges } from '../../src/mcp/context.ts'
 import { silentLog } from '../../src/platform/log.ts'
 import { withGateway } from '../support/gateway.ts'
 import { startDoor } from '../support/mcp-door.ts'
@@ -10,9 +10,9 @@ import { startDoor } from '../support/mcp-door.ts'
 /** The HTTP door over a real gateway, and how many listen to its news. */
 async function withDoor() {
   const t = await withGateway({ sessions: ['工作', 'other'] })
-  const inner = new Announcements({ changes: t.gateway.changes, log: silentLog, clock: t.clock })
+  const inner = new ResourceChangeNotifier({ changes: t.gateway.changes, log: silentLog, clock: t.clock })
   const listening = new Set<object>()
-  const changes: Changes = {
+  const changes: ResourceChanges = {
     subscribe(listener) {
       const one = {}
       listening.add(one)

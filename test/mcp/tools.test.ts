@@ -4,7 +4,7 @@ import type { Client as Client2 } from '@modelcontextprotocol/client'
 import type { Client as Client1 } from '@modelcontextprotocol/sdk/client/index.js'
 import { ResourceUpdatedNotificationSchema } from '@modelcontextprotocol/sdk/types.js'
 import type { Config } from '../../src/config.ts'
-import { describedFor, tools } from '../../src/operations/tools.ts'
+import { describeFor, tools } from '../../src/operations/tools.ts'
 import { svc } from '../support/command.ts'
 import { failure } from '../support/failure.ts'
 import { folderOfTest } from '../support/folder.ts'
@@ -127,7 +127,7 @@ async function everyToolWorks(client: McpClient, sandbox: TestSandbox, way: Way)
   expect(listed.map(({ name }) => name)).toEqual(tools.map(({ name }) => name))
   for (const [index, tool] of tools.entries()) {
     const { title, description, inputSchema } = listed[index]
-    const said = describedFor(tool, remote ? 'remote' : 'someFiles')
+    const said = describeFor(tool, remote ? 'remote' : 'someFiles')
     expect({ title, description }).toEqual({ title: tool.title, description: said })
     for (const [name, property] of Object.entries<Json>(tool.inputSchema.properties ?? {})) {
       const { description: words, ...shape } = inputSchema.properties[name]

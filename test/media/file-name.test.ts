@@ -1,7 +1,7 @@
 import { expect, test } from 'bun:test'
 import { readdirSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { cutName, fileNameOf, nameOnDisk } from '../../src/media/file-name.ts'
+import { cutName, fileNameOf, toDiskName } from '../../src/media/file-name.ts'
 import { createUnique } from '../../src/platform/files.ts'
 import { folderOfTest } from '../support/folder.ts'
 
@@ -80,15 +80,15 @@ test('on Windows a name leads to no stream, device or other drive, and elsewhere
     ['NUL .txt', '_NUL .txt'],
   ]
   for (const [given, name] of cases) {
-    const windows = nameOnDisk(fileNameOf(given, 'f'), true)
+    const windows = toDiskName(fileNameOf(given, 'f'), true)
     expect([given, windows.file_name]).toEqual([given, name])
     expect(windows.renamed).toBeString()
     if (!given.startsWith('.'))
-      expect(nameOnDisk(fileNameOf(given, 'f'), false)).toEqual({ file_name: given })
+      expect(toDiskName(fileNameOf(given, 'f'), false)).toEqual({ file_name: given })
   }
   for (const name of ['console.txt', '照片 2026.jpg', 'a  b.txt'])
-    expect(nameOnDisk(fileNameOf(name, 'f'), true)).toEqual({ file_name: name })
-  expect(bytes(nameOnDisk({ file_name: `con.${'x'.repeat(251)}` }, true).file_name)).toBe(255)
+    expect(toDiskName(fileNameOf(name, 'f'), true)).toEqual({ file_name: name })
+  expect(bytes(toDiskName({ file_name: `con.${'x'.repeat(251)}` }, true).file_name)).toBe(255)
 })
 
 test('on a disk no name begins with a dot, and that is said', () => {
@@ -96,14 +96,14 @@ test('on a disk no name begins with a dot, and that is said', () => {
   for (const isWindows of [false, true])
     for (const given of ['.env', '.bashrc', '..env', '.a.txt.0123abcd.part', '.\u200bzshrc', long]) {
       const sent = fileNameOf(given, 'f')
-      const { file_name, renamed } = nameOnDisk(sent, isWindows)
+      const { file_name, renamed } = toDiskName(sent, isWindows)
       expect(sent.file_name).toStartWith('.')
       expect(file_name).toStartWith(`_${sent.file_name}`.slice(0, 200))
       expect(bytes(file_name)).toBeLessThanOrEqual(255)
       expect(renamed).toBeString()
       expect(renamed).not.toBe(sent.renamed)
     }
-  expect(nameOnDisk(fileNameOf('...', 'f'), false)).toMatchObject({ file_name: '_...' })
+  expect(toDiskName(fileNameOf('...', 'f'), false)).toMatchObject({ file_name: '_...' })
 })
 
 test('a long name that is taken gets its number, and the disk takes it', async () => {

@@ -3,7 +3,7 @@ import { createHash, randomBytes } from 'node:crypto'
 import { chmod, mkdir, readdir, readFile, stat, symlink, writeFile } from 'node:fs/promises'
 import { basename, dirname, join } from 'node:path'
 import type { DownloadRequest } from '../../src/media/downloads.ts'
-import { directCall } from '../../src/model/call.ts'
+import { createDirectCall } from '../../src/model/call.ts'
 import { testClock } from '../support/clock.ts'
 import { codeOf, failure } from '../support/failure.ts'
 import { folderOfTest } from '../support/folder.ts'
@@ -18,7 +18,7 @@ const sha256 = (bytes: Uint8Array) => createHash('sha256').update(bytes).digest(
 const download = (t: TestGateway, request: Partial<DownloadRequest>, call: object = {}) =>
   t.gateway.media.download(
     { message_id: '', item: 0, ...request },
-    { ...directCall(), local: false, ...call },
+    { ...createDirectCall(), local: false, ...call },
   )
 
 const picture = Buffer.from(

@@ -3,8 +3,8 @@ import { expect, test } from 'bun:test'
 import { randomBytes } from 'node:crypto'
 import { mkdir, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
-import { paddedSize } from '../../src/ilink/crypto.ts'
-import { directCall, type Progress } from '../../src/model/call.ts'
+import { paddedSizeOf } from '../../src/ilink/crypto.ts'
+import { createDirectCall, type Progress } from '../../src/model/call.ts'
 import { type TestGateway, withGateway } from '../support/gateway.ts'
 
 const size = 3_000_001
@@ -43,8 +43,8 @@ test('an upload tells of every block of what goes over the network, each file un
     { local: false, progress: step => void steps.push(step) },
   )
   const second = steps.findIndex(step => step.what === 'upload second.bin')
-  expectWhole(steps.slice(0, second), 'upload 猫.bin', paddedSize(size))
-  expectWhole(steps.slice(second), 'upload second.bin', paddedSize(size))
+  expectWhole(steps.slice(0, second), 'upload 猫.bin', paddedSizeOf(size))
+  expectWhole(steps.slice(second), 'upload second.bin', paddedSizeOf(size))
 })
 
 test('an upload that is tried again begins at 0 again', async () => {
@@ -60,7 +60,7 @@ test('an upload that is tried again begins at 0 again', async () => {
     return steps.filter(step => step.done === 0).length === 2
   })
   expect((await sent).success).toBe(true)
-  expect(steps.at(-1)?.done).toBe(paddedSize(size))
+  expect(steps.at(-1)?.done).toBe(paddedSizeOf(size))
 })
 
 test('a download tells of the bytes that have come', async () => {
@@ -70,7 +70,7 @@ test('a download tells of the bytes that have come', async () => {
   const steps: Progress[] = []
   const saved = await t.gateway.media.download(
     { message_id: message!.message_id, item: 0 },
-    { ...directCall(), progress: step => void steps.push(step) },
+    { ...createDirectCall(), progress: step => void steps.push(step) },
   )
   expect(saved.size).toBe(size)
   expectWhole(steps, 'download film.mp4', size)

@@ -14,7 +14,7 @@ import {
   writeFile,
 } from 'node:fs/promises'
 import { join, relative } from 'node:path'
-import { directCall } from '../../src/model/call.ts'
+import { createDirectCall } from '../../src/model/call.ts'
 import type { SvcError } from '../../src/model/error.ts'
 import type { MediaContent } from '../../src/model/message.ts'
 import { testClock } from '../support/clock.ts'
@@ -223,7 +223,7 @@ describe('path', () => {
       send(t, { kind: 'file', data: 'eA==' }),
       t.gateway.media.download(
         { message_id: received.message_id, item: 0, save_dir: 'new' },
-        directCall({ local: false }),
+        createDirectCall({ local: false }),
       ),
     ].map(failure)
     for (const failed of failures) expect(await failed).toMatchObject({ code: 'store_unavailable' })
@@ -340,9 +340,9 @@ describe('upload_id, data, url', () => {
     expect(await failure(send(t, { kind: 'file', data }))).toMatchObject(refused)
     await t.sandbox.media('file', new Blob(['theirs']), { name: 'theirs.txt' })
     const { message_id } = (await t.receive(2))[1]!
-    expect(await failure(t.gateway.media.download({ message_id, item: 0 }, directCall()))).toMatchObject(
-      refused,
-    )
+    expect(
+      await failure(t.gateway.media.download({ message_id, item: 0 }, createDirectCall())),
+    ).toMatchObject(refused)
     expect(await readdir(join(t.mediaRoot, 'uploads'))).toEqual([])
     expect((await t.send({ text: 'still here' })).success).toBe(true)
   })

@@ -3,8 +3,8 @@ import { expect, test } from 'bun:test'
 import { existsSync, symlinkSync } from 'node:fs'
 import { mkdir, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
-import { safeSessionName } from '../../src/migrate/target.ts'
-import { sessionName } from '../../src/model/session.ts'
+import { toSafeSessionName } from '../../src/migrate/target.ts'
+import { normalizeSessionName } from '../../src/model/session.ts'
 import { openLock } from '../../src/platform/lock.ts'
 import { codeOf, failure } from '../support/failure.ts'
 import { given } from '../support/given.ts'
@@ -52,11 +52,11 @@ test('names that svc does not allow become the nearest that it does', () => {
     ['e\u0301te\u0301', 'été'],
     ['x'.repeat(100), 'x'.repeat(60)],
   ] as const) {
-    expect(safeSessionName(given)).toBe(wanted)
-    expect(sessionName(wanted)).toBe(wanted)
+    expect(toSafeSessionName(given)).toBe(wanted)
+    expect(normalizeSessionName(wanted)).toBe(wanted)
   }
   for (const long of ['工'.repeat(100), '\u{20000}'.repeat(64), `${'-'.repeat(70)}a`]) {
-    expect(() => sessionName(`${safeSessionName(long)}-12`)).not.toThrow()
+    expect(() => normalizeSessionName(`${toSafeSessionName(long)}-12`)).not.toThrow()
   }
 })
 

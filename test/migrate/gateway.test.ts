@@ -3,7 +3,7 @@ import { expect, test } from 'bun:test'
 import { createHash } from 'node:crypto'
 import { readFile } from 'node:fs/promises'
 import { join } from 'node:path'
-import { directCall } from '../../src/model/call.ts'
+import { createDirectCall } from '../../src/model/call.ts'
 import { withGateway } from '../support/gateway.ts'
 import { ilink } from '../support/ilink-client.ts'
 import { withSandbox } from '../support/sandbox.ts'
@@ -70,7 +70,7 @@ test('a session of WeiLink goes on in svc: old messages are history, new ones co
   expect(sent).toMatchObject({ success: true, status: 'accepted', session: '工作' })
   await sandbox.seen(messages => messages.some(({ items }) => items[0]?.text === 'an answer'))
 
-  const call = directCall()
+  const call = createDirectCall()
   const file = await gateway.media.download(
     { message_id: ids[1]!, item: 0, save_dir: join(at.root, 'saved') },
     { ...call, local: true },

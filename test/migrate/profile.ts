@@ -6,9 +6,9 @@ import { mkdir, mkdtemp, realpath, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { configOf } from '../../src/config.ts'
-import { type Applied, applyMove } from '../../src/migrate/apply.ts'
-import { type Plan, planMove } from '../../src/migrate/plan.ts'
-import { type Finding, Findings, type Program } from '../../src/migrate/source.ts'
+import { applyMove, type MoveResult } from '../../src/migrate/apply.ts'
+import { type MovePlan, planMove } from '../../src/migrate/plan.ts'
+import { type MoveFinding, MoveFindings, type Program } from '../../src/migrate/source.ts'
 import type { UserContext } from '../../src/model/session.ts'
 import { systemClock } from '../../src/platform/clock.ts'
 import { createLog, silentLog } from '../../src/platform/log.ts'
@@ -167,17 +167,17 @@ export async function move(
   program: Program,
   { from, into }: Pick<Folders, 'from' | 'into'>,
   options: { dryRun?: true; now?: number; storeMaxCount?: number; storeMaxAgeDays?: number } = {},
-): Promise<{ plan: Plan; applied: Applied; findings: Finding[]; lines: string[] }> {
+): Promise<{ plan: MovePlan; applied: MoveResult; findings: MoveFinding[]; lines: string[] }> {
   const { storeMaxCount = 100_000, storeMaxAgeDays = 30, now = Date.now() } = options
   const config = configOf({ basePath: into, storeMaxCount, storeMaxAgeDays })
   const upstreamUrl = config.upstreamUrl
   await using plan = await planMove({ program, from, into, upstreamUrl, now, storeMaxAgeDays })
   const lines: string[] = []
   const log = createLog('DEBUG', line => void lines.push(line))
-  const nothing: Applied = {
+  const nothing: MoveResult = {
     sessions: new Map(),
     history: { added: 0, leftOut: 0 },
-    findings: new Findings(),
+    findings: new MoveFindings(),
   }
   const applied = options.dryRun ? nothing : await applyMove(plan, { config, clock: systemClock, log })
   return { plan, applied, findings: [...plan.findings, ...applied.findings.list], lines }
@@ -200,14 +200,14 @@ export const openLog = (into: string): Promise<SqliteStore> =>
 export async function rowsOf(into: string): Promise<StoredMessage[]> {
   const store = await openLog(into)
   try {
-    return await store.log.after(0, { limit: 1_000_000 })
+    return await store.log.listAfter(0, { limit: 1_000_000 })
   } finally {
-    await store.upkeep.close()
+    await store.maintenance.close()
   }
 }
 
 /** The findings of a level, as texts. */
-export const told = (findings: readonly Finding[], level: Finding['level']): string[] =>
+export const told = (findings: readonly MoveFinding[], level: MoveFinding['level']): string[] =>
   findings.filter(finding => finding.level === level).map(({ text }) => text)
 
 /** OpenClaw's files of one account; undefined ones are not written, texts are written as they are. */

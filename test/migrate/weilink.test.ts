@@ -363,14 +363,14 @@ it('no reader is given a message of before: not the one that begins at the begin
   try {
     expect(await store.consumers.claim('default', { limit: 10 })).toBeUndefined()
     expect(await store.consumers.claim('default', { limit: 10, session: 'default' })).toBeUndefined()
-    expect(await store.log.after(0, { limit: 10, direction: 'received' })).toEqual([])
-    expect(await store.backlog.recent(0, { limit: 10, direction: 'received' })).toEqual([])
-    const page = await store.log.history({ direction: 'received', limit: 10, offset: 0 })
+    expect(await store.log.listAfter(0, { limit: 10, direction: 'received' })).toEqual([])
+    expect(await store.backlog.listRecent(0, { limit: 10, direction: 'received' })).toEqual([])
+    const page = await store.log.search({ direction: 'received', limit: 10, offset: 0 })
     expect(page.rows.map(({ text, direction }) => [text, direction])).toEqual([
       ['five years old', 'received'],
     ])
-    expect((await store.log.history({ text_contains: 'years', limit: 10, offset: 0 })).total).toBe(1)
+    expect((await store.log.search({ text_contains: 'years', limit: 10, offset: 0 })).total).toBe(1)
   } finally {
-    await store.upkeep.close()
+    await store.maintenance.close()
   }
 })

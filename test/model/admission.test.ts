@@ -1,8 +1,8 @@
 import { expect, test } from 'bun:test'
 import {
   admit,
-  afterRefusal,
   causeOfRefusal,
+  holdAfterRefusal,
   type SendFacts,
   type SendRules,
 } from '../../src/model/admission.ts'
@@ -149,25 +149,25 @@ test('a refusal is told by the counters', () => {
 })
 
 test('a hold doubles from half an hour to six, and begins anew when the user wrote', () => {
-  let held = undefined as ReturnType<typeof afterRefusal>['hold'] | undefined
+  let held = undefined as ReturnType<typeof holdAfterRefusal>['hold'] | undefined
   const lasted: number[] = []
   for (let n = 0; n < 6; n++) {
-    const after = afterRefusal({ now, receivedAt: now - minute, hold: held }, n)
+    const after = holdAfterRefusal({ now, receivedAt: now - minute, hold: held }, n)
     expect(after.giveUp).toBe(false)
     held = after.hold
     lasted.push((held.until - now) / minute)
   }
   expect(lasted).toEqual([30, 60, 120, 240, 360, 360])
   const wrote = { now, receivedAt: now, hold: held }
-  expect(afterRefusal(wrote, 0)).toMatchObject({ giveUp: false, hold: { until: now + 30 * minute } })
+  expect(holdAfterRefusal(wrote, 0)).toMatchObject({ giveUp: false, hold: { until: now + 30 * minute } })
 })
 
 test('refused again right after the user wrote it is given up, and the next one may try once', () => {
   const before = { now, receivedAt: now, hold: hold(now - minute, minute) }
-  const { giveUp, hold: after } = afterRefusal(before, 1)
+  const { giveUp, hold: after } = holdAfterRefusal(before, 1)
   expect(giveUp).toBe(true)
   expect(admit({ ...calm, receivedAt: now, hold: after }, 1, off)).toEqual({ go: 'now' })
-  expect(afterRefusal({ now, receivedAt: now, hold: after }, 1)).toMatchObject({
+  expect(holdAfterRefusal({ now, receivedAt: now, hold: after }, 1)).toMatchObject({
     giveUp: false,
     hold: { until: now + 30 * minute },
   })

@@ -1,5 +1,5 @@
 import { expect, test } from 'bun:test'
-import { badJson, faultIn } from '../../src/model/bad-json.ts'
+import { createBadJsonError, findFault } from '../../src/model/bad-json.ts'
 
 test.each([
   ['{"a":1,}', 1, 8],
@@ -31,20 +31,20 @@ test.each([
   ['', 1, 1],
 ])('%j: line %i, column %i', async (text, line, column) => {
   expect(() => JSON.parse(text)).toThrow()
-  expect(await faultIn(text)).toMatchObject({ line, column })
+  expect(await findFault(text)).toMatchObject({ line, column })
 })
 
 test('what is JSON has no fault, and what is nested beyond measure none that is looked for', async () => {
-  expect(await faultIn(' {"a":[1,-2.5e3,true,null,"\\u00e4\u2028"]}\n')).toBeUndefined()
+  expect(await findFault(' {"a":[1,-2.5e3,true,null,"\\u00e4\u2028"]}\n')).toBeUndefined()
   for (const text of ['['.repeat(200_000), '{"a":'.repeat(50_000)])
-    expect(await faultIn(text)).toBeUndefined()
-  expect(await faultIn(`[${','.repeat(200_000)}`)).toMatchObject({ line: 1, column: 2 })
-  expect(await faultIn(`${'\n'.repeat(200_000)}x`)).toMatchObject({ line: 200_001, column: 1 })
+    expect(await findFault(text)).toBeUndefined()
+  expect(await findFault(`[${','.repeat(200_000)}`)).toMatchObject({ line: 1, column: 2 })
+  expect(await findFault(`${'\n'.repeat(200_000)}x`)).toMatchObject({ line: 200_001, column: 1 })
 })
 
 test('a text that is too long to look through is refused without a place', async () => {
   for (const text of [`[${'1,'.repeat(200_000)}`, `{"a":"${'\n'.repeat(10_000_000)}`, ','.repeat(300_000)])
-    expect(await badJson('The body', text)).toMatchObject({ code: 'bad_json', details: undefined })
+    expect(await createBadJsonError('The body', text)).toMatchObject({ code: 'bad_json', details: undefined })
 })
 
 test('the error says where, and nothing of what stands there', async () => {
@@ -55,7 +55,7 @@ test('the error says where, and nothing of what stands there', async () => {
     `{${secret}:1}`,
     `{"a":"${secret}" "${secret}"}`,
   ]) {
-    const error = await badJson('The body', text)
+    const error = await createBadJsonError('The body', text)
     expect(error).toMatchObject({ code: 'bad_json', details: { line: 1, column: expect.any(Number) } })
     expect(JSON.stringify([error.message, error.hint, error.details])).not.toContain(secret.slice(0, 6))
   }

@@ -1,38 +1,38 @@
 import { expect, test } from 'bun:test'
-import { errorCodes, errorKind, invalid, renamed, SvcError } from '../../src/model/error.ts'
-import { adviceOf, type Door, type Next, plainly } from '../../src/model/next-step.ts'
-import { describedFor, tools } from '../../src/operations/tools.ts'
+import { errorCodes, errorKindOf, invalidArguments, SvcError, withFieldNames } from '../../src/model/error.ts'
+import { adviceOf, type Door, type NextStep, plainWordingOf } from '../../src/model/next-step.ts'
+import { describeFor, tools } from '../../src/operations/tools.ts'
 
 const errorsOf = (error: SvcError) => error.details?.errors
 
 test('only what a repeat after a while mends has a status that generic clients repeat by themselves', () => {
-  expect(errorCodes.filter(code => errorKind(code).status === 429)).toEqual(['rate_limited'])
-  expect(errorKind('quota_exhausted').status).toBe(409)
+  expect(errorCodes.filter(code => errorKindOf(code).status === 429)).toEqual(['rate_limited'])
+  expect(errorKindOf('quota_exhausted').status).toBe(409)
 })
 
 test('a wrong field is data, alone or among others', () => {
   const one = new SvcError('invalid_arguments', 'wrong', { field: 'to' })
   expect(one).toMatchObject({ field: 'to', problem: 'wrong', message: 'to: wrong' })
   expect(errorsOf(one)).toEqual([{ field: 'to', problem: 'wrong' }])
-  expect(errorsOf(invalid([{ field: 'to', problem: 'wrong' }]))).toEqual(errorsOf(one))
-  const two = invalid([
+  expect(errorsOf(invalidArguments([{ field: 'to', problem: 'wrong' }]))).toEqual(errorsOf(one))
+  const two = invalidArguments([
     { field: 'to', problem: 'wrong' },
     { field: '', problem: 'no object' },
   ])
   expect(two).toMatchObject({ field: undefined, message: 'to: wrong; no object' })
   expect(errorsOf(two)).toHaveLength(2)
-  expect(errorsOf(invalid(Array(10_000).fill({ field: 'x', problem: 'y' })))).toHaveLength(20)
+  expect(errorsOf(invalidArguments(Array(10_000).fill({ field: 'x', problem: 'y' })))).toHaveLength(20)
 })
 
 test('a caller who has other names for the fields gets the same error with those', () => {
   const ofFlag = (error: SvcError) =>
-    renamed(error, ({ field, problem }) => ({ field: `--${field}`, problem: `${problem}!` }))
-  const next: Next = { action: 'upload' }
+    withFieldNames(error, ({ field, problem }) => ({ field: `--${field}`, problem: `${problem}!` }))
+  const next: NextStep = { action: 'upload' }
   const one = new SvcError('invalid_arguments', 'wrong', { field: 'to', next, details: { at: 1 } })
   expect(ofFlag(one)).toMatchObject({ field: '--to', message: '--to: wrong!', advice: { next } })
   expect(ofFlag(one).details).toEqual({ at: 1, errors: [{ field: '--to', problem: 'wrong!' }] })
   expect(ofFlag(ofFlag(one)).field).toBe('----to')
-  const many = invalid([
+  const many = invalidArguments([
     { field: 'a', problem: 'x' },
     { field: 'b', problem: 'y' },
   ])
@@ -45,9 +45,9 @@ test('a caller who has other names for the fields gets the same error with those
 
 test('every code says what to do, at every door', () => {
   for (const code of errorCodes) {
-    expect(errorKind(code).hint ?? errorKind(code).next).toBeDefined()
+    expect(errorKindOf(code).hint ?? errorKindOf(code).next).toBeDefined()
     for (const door of ['http', 'mcp', 'local', 'cli', 'library'] as const)
-      expect(adviceOf(new SvcError(code, 'it failed'), plainly(door))).not.toBe('')
+      expect(adviceOf(new SvcError(code, 'it failed'), plainWordingOf(door))).not.toBe('')
   }
 })
 
@@ -63,12 +63,12 @@ test('the advice of the thrower stands in place of the catalogue’s, and the co
 })
 
 test('each door is sent to what it has: an option, an argument, a resource, a command', () => {
-  const said = (next: Next, door: Door) =>
-    adviceOf(new SvcError('internal', 'it failed', { next }), plainly(door))
-  const full = (door: Door) => adviceOf(new SvcError('quota_exhausted', 'it failed'), plainly(door))
+  const said = (next: NextStep, door: Door) =>
+    adviceOf(new SvcError('internal', 'it failed', { next }), plainWordingOf(door))
+  const full = (door: Door) => adviceOf(new SvcError('quota_exhausted', 'it failed'), plainWordingOf(door))
   expect(full('cli')).toContain('--when-closed queue')
   expect(full('cli')).not.toContain('when_closed')
-  const users: Next = { action: 'see', what: 'users' }
+  const users: NextStep = { action: 'see', what: 'users' }
   for (const door of ['mcp', 'local'] as const) {
     expect(full(door)).toContain('when_closed')
     expect(full(door)).not.toContain('--when-closed')
@@ -77,11 +77,11 @@ test('each door is sent to what it has: an option, an argument, a resource, a co
   }
   expect(said(users, 'cli')).toContain('svc users')
   expect(said(users, 'library')).toContain('svc.users()')
-  const webhooks: Next = { action: 'see', what: 'webhooks' }
+  const webhooks: NextStep = { action: 'see', what: 'webhooks' }
   expect(said(webhooks, 'cli')).toContain('svc webhook')
   expect(said(webhooks, 'http')).toContain('/webhooks')
   const bearers = [{ session: 'home', user_id: 'a@im.wechat' }]
-  const which: Next = { action: 'say which user', users: bearers }
+  const which: NextStep = { action: 'say which user', users: bearers }
   expect(said(which, 'cli')).toContain(' -s')
   for (const door of ['http', 'mcp', 'local', 'library'] as const) {
     expect(said(which, door)).toContain('session')
@@ -94,14 +94,14 @@ const http = /\b(GET|POST|PUT|DELETE) \/|\/docs|media root/
 
 test('a program that catches an error is told what it can call', () => {
   const error = new SvcError('not_connected', 'it failed')
-  expect(error.hint).toBe(adviceOf(error, plainly('library')))
-  const next: Next = { action: 'login', session: 'work' }
+  expect(error.hint).toBe(adviceOf(error, plainWordingOf('library')))
+  const next: NextStep = { action: 'login', session: 'work' }
   const { hint } = new SvcError('session_expired', 'it failed', { next })
   expect(hint).toContain('svc.login({ session_name: "work" })')
 })
 
 test('nobody on this machine is told of HTTP paths, by an error or by a tool', () => {
-  const actions: Next[] = [
+  const actions: NextStep[] = [
     { action: 'login', session: 'work' },
     { action: 'run', command: ['doctor'] },
     { action: 'upload' },
@@ -110,12 +110,12 @@ test('nobody on this machine is told of HTTP paths, by an error or by a tool', (
       ['sessions', 'messages', 'media', 'outbox', 'approvals', 'users', 'webhooks', 'arguments'] as const
     ).map(what => ({ action: 'see', what }) as const),
   ]
-  const advice = (next: Next, door: Door) =>
-    adviceOf(new SvcError('internal', 'it failed', { next }), plainly(door))
+  const advice = (next: NextStep, door: Door) =>
+    adviceOf(new SvcError('internal', 'it failed', { next }), plainWordingOf(door))
   for (const next of actions)
     for (const door of ['local', 'cli', 'library'] as const) expect(advice(next, door)).not.toMatch(http)
   for (const tool of tools) {
-    for (const where of ['anyFile', 'someFiles'] as const) expect(describedFor(tool, where)).not.toMatch(http)
+    for (const where of ['anyFile', 'someFiles'] as const) expect(describeFor(tool, where)).not.toMatch(http)
     expect(JSON.stringify([tool.inputSchema, tool.outputSchema])).not.toMatch(http)
   }
 })

@@ -1,17 +1,17 @@
 import { expect, test } from 'bun:test'
 import { SvcError } from '../../src/model/error.ts'
-import { sessionKey, sessionName } from '../../src/model/session.ts'
+import { normalizeSessionName, sessionKeyOf } from '../../src/model/session.ts'
 
 test('a name far beyond its length is refused without being normalised', () => {
   // Sorting these accents would take hours.
   const accents = `a${'\u0301\u0323'.repeat(500_000)}`
-  expect(() => sessionName(accents)).toThrow('longer')
-  expect(sessionKey(accents)).toHaveLength(accents.length)
+  expect(() => normalizeSessionName(accents)).toThrow('longer')
+  expect(sessionKeyOf(accents)).toHaveLength(accents.length)
 })
 
 test('a name of 64 decomposed characters is the one it composes to', () => {
   const name = 'ᾷ'.repeat(64)
-  expect(sessionName(name.normalize('NFD'))).toBe(name.normalize('NFC'))
+  expect(normalizeSessionName(name.normalize('NFD'))).toBe(name.normalize('NFC'))
 })
 
 test('a name that means something to a file system, a terminal or a browser is no session name', () => {
@@ -25,7 +25,7 @@ test('a name that means something to a file system, a terminal or a browser is n
   ]
   const refused = (name: string) => {
     try {
-      return sessionName(name) === undefined
+      return normalizeSessionName(name) === undefined
     } catch {
       return true
     }
@@ -36,7 +36,7 @@ test('a name that means something to a file system, a terminal or a browser is n
 test('why a name cannot be one is said for programs too', () => {
   const why = (name: string) => {
     try {
-      return sessionName(name)
+      return normalizeSessionName(name)
     } catch (error) {
       return error instanceof SvcError && error.details?.session_name
     }

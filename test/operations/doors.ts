@@ -3,11 +3,11 @@ import { expect } from 'bun:test'
 import { join } from 'node:path'
 import { Svc } from '../../src/index.ts'
 import { groups } from '../../src/library/methods.ts'
-import { type ErrorCode, errorKind, isSvcError } from '../../src/model/error.ts'
+import { type ErrorCode, errorKindOf, isSvcError } from '../../src/model/error.ts'
 import type { Operation, RestShape } from '../../src/operations/operation.ts'
 import { panelOperations } from '../../src/operations/operations.ts'
 import { tools } from '../../src/operations/tools.ts'
-import { problemType } from '../../src/server/errors.ts'
+import { problemTypeOf } from '../../src/server/errors.ts'
 import { startAdmin } from '../support/admin.ts'
 import { svc } from '../support/command.ts'
 import { withMcpPair } from '../support/mcp-pair.ts'
@@ -40,28 +40,28 @@ export async function restDoor(): Promise<Door> {
     offers: one => one.rest !== undefined && !one.rest.panelOnly,
     ignores({ input, rest: shape }) {
       const elsewhere = (key: string) =>
-        shape?.place.includes(`{${key}}`) || shape?.headers?.[key] !== undefined
-      return shape?.takesFile || Object.keys(input.properties).every(elsewhere)
+        shape?.route.includes(`{${key}}`) || shape?.headers?.[key] !== undefined
+      return shape?.hasFileBody || Object.keys(input.properties).every(elsewhere)
     },
     // The bytes of its file are the body.
     apart: ['upload_media'],
     async call(operation, input) {
-      const { place, takesFile, body } = operation.rest as RestShape
-      const [method = '', template = ''] = place.split(' ')
+      const { route, hasFileBody, body } = operation.rest as RestShape
+      const [method = '', template = ''] = route.split(' ')
       const others = new Map(Object.entries(input))
-      if (takesFile) others.delete('file')
+      if (hasFileBody) others.delete('file')
       const path = template.replace(/\{(\w+)\}/g, (_all, key: string) => {
         const value = others.get(key)
         others.delete(key)
         return encodeURIComponent(String(value))
       })
       const given = Object.fromEntries(others)
-      const hasBody = !takesFile && (method === 'POST' || method === 'PUT')
+      const hasBody = !hasFileBody && (method === 'POST' || method === 'PUT')
       const query = new URLSearchParams(given as Record<string, string>)
       const response = await fetch(rest.url + path + (hasBody || query.size === 0 ? '' : `?${query}`), {
         method,
         ...(hasBody && (body === 'must' || others.size > 0) && jsonBody(given)),
-        ...(takesFile && { body: 'the bytes' }),
+        ...(hasFileBody && { body: 'the bytes' }),
       })
       return await outcomeOf(response)
     },
@@ -75,8 +75,8 @@ async function outcomeOf(response: Response): Promise<Outcome> {
   if (response.ok) return { output: body }
   const { code, detail } = body as { code: ErrorCode; detail: string }
   expect(response.headers.get('content-type')).toBe('application/problem+json')
-  const { status, title } = errorKind(code)
-  expect(body).toMatchObject({ status, title, type: problemType(code) })
+  const { status, title } = errorKindOf(code)
+  expect(body).toMatchObject({ status, title, type: problemTypeOf(code) })
   expect(response.status).toBe(status)
   return { code, detail }
 }

@@ -1,6 +1,6 @@
 /** login where the door can talk back to the person. */
 import { expect, test } from 'bun:test'
-import { directCall, type Question } from '../../src/model/call.ts'
+import { createDirectCall, type Question } from '../../src/model/call.ts'
 import type { LoginStatus } from '../../src/model/login.ts'
 import { invoke } from '../../src/operations/gate.ts'
 import { verbs } from '../../src/operations/tools.ts'
@@ -15,7 +15,7 @@ function call(t: TestGateway, input: object, answers?: (string | undefined)[]) {
     t.gateway,
     { session_name: 'a', timeout: 4, ...input },
     {
-      ...directCall(),
+      ...createDirectCall(),
       ...(answers && {
         ask: async (question: Question) => {
           asked.push(question)

@@ -1,14 +1,14 @@
 /** What holds for every operation, whatever it does: one walk over the list, at every door and for every caller. */
 import { describe, expect, spyOn, test } from 'bun:test'
 import { tmpdir } from 'node:os'
-import { directCall } from '../../src/model/call.ts'
+import { createDirectCall } from '../../src/model/call.ts'
 import { errorCodes, isSvcError } from '../../src/model/error.ts'
 import { principalKinds } from '../../src/model/principal.ts'
 import { invoke } from '../../src/operations/gate.ts'
-import { describedFor, type Operation } from '../../src/operations/operation.ts'
+import { describeFor, type Operation } from '../../src/operations/operation.ts'
 import { operations } from '../../src/operations/operations.ts'
 import { problemsOf } from '../../src/operations/parse.ts'
-import { holds, rights } from '../../src/operations/rights.ts'
+import { hasRight, rights } from '../../src/operations/rights.ts'
 import { health } from '../../src/operations/service.ts'
 import { tools } from '../../src/operations/tools.ts'
 import { silentLog } from '../../src/platform/log.ts'
@@ -55,7 +55,7 @@ async function isLetThrough(operation: Operation, kind: (typeof principalKinds)[
       ran = true
     },
   }
-  const call = { ...directCall(), by: { kind } }
+  const call = { ...createDirectCall(), by: { kind } }
   await invoke(watched, new MemoryGateway(), {}, call, silentLog).catch(error => {
     if (!isSvcError(error, 'forbidden')) throw error
     expect(error.message).toContain(operation.right)
@@ -77,8 +77,8 @@ describe('who may what', () => {
   })
 
   test('anybody may call what is open over HTTP, and nothing else', () => {
-    const isOpen = (one: Operation) => one.rest?.open === true
-    expect(operations.filter(isOpen)).toEqual(operations.filter(one => holds('open', one.right)))
+    const isOpen = (one: Operation) => one.rest?.isPublic === true
+    expect(operations.filter(isOpen)).toEqual(operations.filter(one => hasRight('open', one.right)))
   })
 })
 
@@ -86,7 +86,7 @@ test('names, places and commands are of one operation each', () => {
   const twice = (values: readonly (string | undefined)[]) =>
     values.filter((value, nth) => value !== undefined && values.indexOf(value) !== nth)
   expect(twice(operations.map(({ name }) => name))).toEqual([])
-  expect(twice(operations.map(({ rest }) => rest?.place))).toEqual([])
+  expect(twice(operations.map(({ rest }) => rest?.route))).toEqual([])
   expect(twice(operations.map(({ cli }) => cli?.path.join(' ')))).toEqual([])
 })
 
@@ -104,13 +104,13 @@ test('each is found where it says, and described there', async () => {
   await using rest = await startRest()
   const { components, paths } = await (await fetch(`${rest.url}/openapi.json`)).json()
   for (const one of operations) {
-    if (!one.rest || one.rest.hidden || one.rest.panelOnly) continue
-    const [method = '', path = ''] = one.rest.place.split(' ')
+    if (!one.rest || one.rest.isHidden || one.rest.panelOnly) continue
+    const [method = '', path = ''] = one.rest.route.split(' ')
     const found = paths[path]?.[method.toLowerCase()]
     expect(found).toMatchObject({
       operationId: one.name,
       summary: one.title,
-      description: describedFor(one, 'remote'),
+      description: describeFor(one, 'remote'),
       tags: [one.rest.tag],
     })
     const { content = {} } = found.requestBody ?? {}
@@ -127,7 +127,7 @@ test('each is found where it says, and described there', async () => {
     const codes = Object.values(answers).flatMap(({ content = {} }) =>
       Object.keys(content['application/problem+json']?.examples ?? {}),
     )
-    if (!one.rest.open) for (const code of one.errors) expect(codes).toContain(code)
+    if (!one.rest.isPublic) for (const code of one.errors) expect(codes).toContain(code)
   }
   for (const { cli } of operations) {
     if (!cli) continue
@@ -142,9 +142,9 @@ test('without the token a service answers nobody but at what is open, where nobo
   using run = spyOn(health, 'run')
   for (const { rest: shape } of operations) {
     if (!shape || shape.panelOnly) continue
-    const [method, path = ''] = shape.place.replace(/\{\w+\}/g, '1').split(' ')
+    const [method, path = ''] = shape.route.replace(/\{\w+\}/g, '1').split(' ')
     const { status } = await fetch(rest.url + path, { method })
-    expect([shape.place, status === 401]).toEqual([shape.place, shape.open !== true])
+    expect([shape.route, status === 401]).toEqual([shape.route, shape.isPublic !== true])
   }
   expect(run.mock.calls.map(([, , { by }]) => by.kind)).toEqual(['open'])
 })

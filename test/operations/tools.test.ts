@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'bun:test'
-import { directCall } from '../../src/model/call.ts'
+import { createDirectCall } from '../../src/model/call.ts'
 import { SvcError } from '../../src/model/error.ts'
 import { invoke } from '../../src/operations/gate.ts'
 import type { Tool } from '../../src/operations/operation.ts'
@@ -18,7 +18,7 @@ const tool = (name: string): Tool => {
 async function handedDown(name: string, input: unknown): Promise<unknown> {
   const gateway = new MemoryGateway()
   gateway.known.push({ name: 'a', connected: true, status: 'connected', is_default: true, user_count: 0 })
-  await invoke(tool(name), gateway, input, directCall(), silentLog)
+  await invoke(tool(name), gateway, input, createDirectCall(), silentLog)
   return gateway.asked[0]?.request
 }
 
@@ -280,7 +280,7 @@ describe('errors', () => {
       tool('sessions'),
       gateway,
       {},
-      directCall(),
+      createDirectCall(),
       createLog('INFO', line => lines.push(line)),
     ).catch((thrown: SvcError) => thrown)
     if (!(error instanceof SvcError)) throw new Error('expected a SvcError')

@@ -1,6 +1,6 @@
 /** A name that nobody has is an error of every operation that asks for one that is there: an empty answer would look true. */
 import { afterAll, describe, expect, test } from 'bun:test'
-import { directCall } from '../../src/model/call.ts'
+import { createDirectCall } from '../../src/model/call.ts'
 import { isSvcError } from '../../src/model/error.ts'
 import { invoke } from '../../src/operations/gate.ts'
 import { operations } from '../../src/operations/operations.ts'
@@ -31,7 +31,7 @@ describe('an unknown name', () => {
       ([other]) => required.includes(other) || (other in properties && !naming.includes(other)),
     )
     const input = { ...Object.fromEntries(given), [key]: 'nobody' }
-    const error = await invoke(one, t.gateway, input, directCall(), silentLog).then(
+    const error = await invoke(one, t.gateway, input, createDirectCall(), silentLog).then(
       output => ({ output }),
       (error: unknown) => error,
     )

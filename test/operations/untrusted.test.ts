@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import type { Message } from '../../src/model/message.ts'
 import { exampleReceived, exampleSent } from '../../src/operations/example-values.ts'
-import { jsonLength, roomFor, untrustedText } from '../../src/operations/untrusted.ts'
+import { createMessageBudget, formatUntrusted, jsonLength } from '../../src/operations/untrusted.ts'
 
 const boundary = 'b0b0'
 const said = (text: string, more: Partial<Message> = {}): Message => ({
@@ -10,7 +10,7 @@ const said = (text: string, more: Partial<Message> = {}): Message => ({
   items: [{ kind: 'TEXT', text, has_media: false }],
   ...more,
 })
-const linesOf = (...messages: Message[]) => untrustedText(messages, { boundary }).split('\n')
+const linesOf = (...messages: Message[]) => formatUntrusted(messages, { boundary }).split('\n')
 
 const zone = process.env.TZ
 beforeAll(() => {
@@ -22,7 +22,7 @@ afterAll(() => {
 })
 
 describe('messages as untrusted text', () => {
-  test('nothing is nothing', () => expect(untrustedText([])).toBe(''))
+  test('nothing is nothing', () => expect(formatUntrusted([])).toBe(''))
 
   test('says who wrote, where, when, and how one answers', () => {
     expect(linesOf(said('你好\nsecond line'))).toEqual([
@@ -41,7 +41,7 @@ describe('messages as untrusted text', () => {
   test('the boundary is another one each time', () => {
     const drawn = Array.from(
       { length: 20 },
-      () => /boundary="(\w{24})"/.exec(untrustedText([said('hi')]))?.[1],
+      () => /boundary="(\w{24})"/.exec(formatUntrusted([said('hi')]))?.[1],
     )
     expect(new Set(drawn).size).toBe(20)
     expect(drawn).not.toContain(undefined)
@@ -111,24 +111,27 @@ describe('messages as untrusted text', () => {
   })
 
   test('a long text is cut between characters and says so', () => {
-    const text = untrustedText([said(`${'x'.repeat(9)}😀${'y'.repeat(90)}`)], { boundary, maxTextLength: 12 })
+    const text = formatUntrusted([said(`${'x'.repeat(9)}😀${'y'.repeat(90)}`)], {
+      boundary,
+      maxTextLength: 12,
+    })
     expect(text).toContain(
       '> xxxxxxxxx\n(cut here: 92 more characters; history with before 43, limit 1, text_from 9 goes on there)\n',
     )
-    const rest = untrustedText([said(`${'x'.repeat(9)}😀${'y'.repeat(90)}`)], { boundary, textFrom: 9 })
+    const rest = formatUntrusted([said(`${'x'.repeat(9)}😀${'y'.repeat(90)}`)], { boundary, textFrom: 9 })
     expect(rest).toContain(`(from character 9 on)\n> 😀${'y'.repeat(90)}\n`)
   })
 
   test('what is shown by numbers or in many lines is cut as shown', () => {
     for (const text of ['\u{e0041}'.repeat(1000), '\n'.repeat(5000)]) {
-      const shown = untrustedText([said(text), said(text)], { maxTotalLength: 1000 })
+      const shown = formatUntrusted([said(text), said(text)], { maxTotalLength: 1000 })
       expect(shown).toContain('(cut here: ')
       expect(shown.length).toBeLessThan(2000)
     }
   })
 
   test('together they keep to a total, and the short ones stay whole', () => {
-    const text = untrustedText([said('short'), said('l'.repeat(5000)), said('m'.repeat(5000))], {
+    const text = formatUntrusted([said('short'), said('l'.repeat(5000)), said('m'.repeat(5000))], {
       maxTotalLength: 1011,
     })
     expect(text).toContain('> short\n')
@@ -138,7 +141,7 @@ describe('messages as untrusted text', () => {
 
   test('each user is named once, and called the same in every answer', () => {
     const other = 'o9cq80aaaaaa@im.wechat'
-    const text = untrustedText([
+    const text = formatUntrusted([
       said('one'),
       said('two', { id: 43, from_user: other }),
       said('three', { id: 44, timestamp: exampleReceived.timestamp + 24 * 60 * 60_000 }),
@@ -147,7 +150,7 @@ describe('messages as untrusted text', () => {
     expect(text).toContain(
       '\n[43] aaaaaa 08:00\n> two\non 2026-01-02, times are UTC+08:00\n[44] x1y2z3 08:00\n',
     )
-    expect(untrustedText([said('two', { from_user: other })])).toContain('[42] aaaaaa ')
+    expect(formatUntrusted([said('two', { from_user: other })])).toContain('[42] aaaaaa ')
     const named = linesOf(said('hi', { user_name: 'Aunt Mei\u202e' }))
     expect(named.slice(2, 5)).toEqual([
       '"Aunt Mei\\\\u{202e}" is o9cq80x1y2z3@im.wechat, session default',
@@ -168,7 +171,7 @@ describe('messages as untrusted text', () => {
   })
 
   test('the full form has every field', () => {
-    const text = untrustedText(
+    const text = formatUntrusted(
       [{ ...exampleSent, status: 'refused', reason: 'a, b', reason_code: 'not_found' }],
       { format: 'full' },
     )
@@ -196,17 +199,17 @@ describe('room for messages', () => {
       ['concise', '\u200b', 100, 8000],
       ['concise', '字', 1100, 8000],
     ] as const) {
-      const hasRoom = roomFor(size, format)
+      const hasRoom = createMessageBudget(size, format)
       const messages = Array.from({ length: 300 }, (_none, id) => said(piece.repeat(length), { id }))
       const upTo = messages.findIndex(message => !hasRoom(message))
       const taken = messages.slice(0, upTo)
-      const text = untrustedText(taken, { format, maxLength: size })
+      const text = formatUntrusted(taken, { format, maxLength: size })
       expect(jsonLength(text)).toBeLessThanOrEqual(size)
       expect(taken.length).toBeGreaterThan(0)
       expect(text.includes('cut here')).toBe(length === 20_000)
       // No room is left unused for one more.
       const shown =
-        jsonLength(untrustedText(messages.slice(0, 2))) - jsonLength(untrustedText([messages[0]!]))
+        jsonLength(formatUntrusted(messages.slice(0, 2))) - jsonLength(formatUntrusted([messages[0]!]))
       if (length < 20_000) expect(jsonLength(text) + shown).toBeGreaterThan(size - 1000)
     }
   })
@@ -214,7 +217,7 @@ describe('room for messages', () => {
   test('quotes, transcripts and text of one message share its length', () => {
     const long = '"x"\n'.repeat(3000)
     const item = { kind: 'VOICE', transcript: long, has_media: true } as const
-    const text = untrustedText([said(long, { ref_msg: { text: long }, items: [item, item, item] })], {
+    const text = formatUntrusted([said(long, { ref_msg: { text: long }, items: [item, item, item] })], {
       maxLength: 8000,
     })
     expect(jsonLength(text)).toBeLessThanOrEqual(8000)
@@ -236,7 +239,7 @@ test('the names of many whose ids end alike cost as much for each as those of fe
     const messages = Array.from({ length: count }, (_, nth) =>
       said('hi', { from_user: counted(`${nth}${'a'.repeat(60)}@im.wechat`) }),
     )
-    untrustedText(messages, { boundary })
+    formatUntrusted(messages, { boundary })
     return shortened / count
   }
   expect(shortenedFor(20)).toBeGreaterThan(0)

@@ -61,7 +61,7 @@ describe.skipIf(!hasBrowser).each([
     own = await context.newPage()
     page = await context.newPage()
     page.setDefaultTimeout(30_000)
-    await own.goto(needed === undefined ? admin.url : admin.url + (await admin.app.signInLink()))
+    await own.goto(needed === undefined ? admin.url : admin.url + (await admin.app.createSignInLink()))
     expect(await own.evaluate(async () => (await fetch('/api/status')).status)).toBe(200)
     if (needed !== undefined) {
       const [cookie] = await context.cookies()

@@ -367,7 +367,7 @@ describe.skipIf(!hasBrowser)('an account logged in', () => {
     expect((await logins()).sort()).toEqual(['left', 'scanned', 'stays'])
     // The page reports that it is being left, and the minute begins then.
     await panel.until('it is known to be left', async () => {
-      const login = await panel.other.logins.of('left', panel.clock.now())
+      const login = await panel.other.logins.get('left', panel.clock.now())
       return login?.left_at !== undefined
     })
     await panel.until('it has ended', async () => {

@@ -173,7 +173,7 @@ describe.skipIf(!hasBrowser)('accessibility of states', () => {
     const { logins, people } = sandbox.world
     const bot = sandbox.bot()
     logins.create([])
-    logins.create([people.bot(bot.bot_id)!.token])
+    logins.create([people.findBot(bot.bot_id)!.token])
     await using context = await (await browserOfFile()).newContext({ locale: 'zh' })
     const page = await context.newPage()
     await page.setViewportSize({ width: 320, height: 740 })
@@ -181,7 +181,7 @@ describe.skipIf(!hasBrowser)('accessibility of states', () => {
     const cards = page.locator('.code')
     await cards.nth(1).waitFor()
     await cards.first().getByRole('button', { name: texts.zh['codes.scan_agree'] }).click()
-    const { name } = people.users()[0]!
+    const { name } = people.listUsers()[0]!
     await cards.first().getByText(texts.zh['codes.bound'].replace('{name}', name)).waitFor()
     await page.locator('summary').first().click()
     for (const colorScheme of ['light', 'dark'] as const) {

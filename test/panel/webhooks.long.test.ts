@@ -119,7 +119,7 @@ describe.skipIf(!hasBrowser)('webhooks', () => {
       })
     await panel.sandbox.say('hello')
     const first = await came('hello')
-    await panel.until('it is in the log', async () => (await webhooks.log(id)).length > 1)
+    await panel.until('it is in the log', async () => (await webhooks.listAttempts(id)).length > 1)
     await hand.press(card.locator('summary'))
     // The log may have been loaded before the message came.
     await hand.press(button(t('webhooks.log_reload'), card))

@@ -1,5 +1,5 @@
 import { expect, test } from 'bun:test'
-import { seen, seenWithin } from '../../src/platform/escape-controls.ts'
+import { escapeControls, escapeControlsIn } from '../../src/platform/escape-controls.ts'
 
 const numbers = (text: string) => [...text].map(one => `\\u{${one.codePointAt(0)!.toString(16)}}`).join('')
 const range = (from: number, to: number) =>
@@ -16,7 +16,7 @@ test('emoji and scripts stay as they are written', () => {
     '⠓⠑⠇⠇⠕⠀⠺⠕⠗⠇⠙',
     'naïve ﬁne Ωμέγα 한국어 ภาษาไทย ខ្មែរ မြန်မာ 日本語　全角',
   ])
-    expect(seen(text)).toBe(text)
+    expect(escapeControls(text)).toBe(text)
 })
 
 test('a second joiner or selector, and any without a base that takes it, is numbered', () => {
@@ -37,7 +37,7 @@ test('a second joiner or selector, and any without a base that takes it, is numb
     ['⵰\u2d7f\u2d7f', '⵰\\u{2d7f}\\u{2d7f}'],
     ['\u2800a', '\\u{2800}a'],
   ] as const)
-    expect(seen(text)).toBe(shown)
+    expect(escapeControls(text)).toBe(shown)
 })
 
 test('a run of invisible characters carries nothing, whichever block it is of, after whatever base', () => {
@@ -61,7 +61,7 @@ test('a run of invisible characters carries nothing, whichever block it is of, a
     for (const run of runs) {
       // The same one again and again, and all in a row.
       for (const text of [...run.map(one => one.repeat(8)), run.join('').repeat(2)]) {
-        const shown = seen(base + text)
+        const shown = escapeControls(base + text)
         expect(
           [...text].length - [...shown.replaceAll(/\\u\{[0-9a-f]+\}/g, '')].length + [...base].length,
         ).toBeGreaterThanOrEqual([...text].length - 1)
@@ -71,7 +71,7 @@ test('a run of invisible characters carries nothing, whichever block it is of, a
 })
 
 test('values of JSON are held to the same, but for line ends and tabs', () => {
-  expect<unknown>(seenWithin({ 'k\u200d': ['a\n\tb\ufe00', '👨‍💻'] })).toEqual({
+  expect<unknown>(escapeControlsIn({ 'k\u200d': ['a\n\tb\ufe00', '👨‍💻'] })).toEqual({
     'k\\u{200d}': ['a\n\tb\\u{fe00}', '👨‍💻'],
   })
 })

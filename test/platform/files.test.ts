@@ -15,10 +15,10 @@ import {
   createUnique,
   ensurePrivateDir,
   fileExists,
-  insideDir,
   makePrivate,
   readText,
   removeQuietly,
+  resolveInside,
   setAside,
   writeDurably,
   writeDurablyInOrder,
@@ -215,16 +215,16 @@ test('paths inside the folder are found, whatever their spelling', async () => {
   mkdirSync(join(dir, 'sub'))
   writeFileSync(join(dir, 'sub', 'x'), '')
   symlinkSync(join(dir, 'sub'), join(dir, 'inner'))
-  expect(await insideDir(dir, 'sub/x')).toBe(join(dir, 'sub', 'x'))
-  expect(await insideDir(dir, join(dir, 'sub', '..', 'sub', 'x'))).toBe(join(dir, 'sub', 'x'))
-  expect(await insideDir(dir, 'inner/x')).toBe(join(dir, 'sub', 'x'))
-  expect(await insideDir(dir, 'new/deep/file')).toBe(join(dir, 'new', 'deep', 'file'))
-  expect(await insideDir(dir, 'inner/new')).toBe(join(dir, 'sub', 'new'))
-  expect(await insideDir(dir, '..x')).toBe(join(dir, '..x'))
-  expect(await insideDir(dir, '')).toBe(dir)
+  expect(await resolveInside(dir, 'sub/x')).toBe(join(dir, 'sub', 'x'))
+  expect(await resolveInside(dir, join(dir, 'sub', '..', 'sub', 'x'))).toBe(join(dir, 'sub', 'x'))
+  expect(await resolveInside(dir, 'inner/x')).toBe(join(dir, 'sub', 'x'))
+  expect(await resolveInside(dir, 'new/deep/file')).toBe(join(dir, 'new', 'deep', 'file'))
+  expect(await resolveInside(dir, 'inner/new')).toBe(join(dir, 'sub', 'new'))
+  expect(await resolveInside(dir, '..x')).toBe(join(dir, '..x'))
+  expect(await resolveInside(dir, '')).toBe(dir)
   const linked = join(folder(), 'root')
   symlinkSync(dir, linked)
-  expect(await insideDir(linked, join(linked, 'sub', 'x'))).toBe(join(dir, 'sub', 'x'))
+  expect(await resolveInside(linked, join(linked, 'sub', 'x'))).toBe(join(dir, 'sub', 'x'))
 })
 
 test('no path leads out of the folder', async () => {
@@ -241,7 +241,7 @@ test('no path leads out of the folder', async () => {
     ['sub/../../x', 'out', 'out/secret', 'out/new', 'out/new/deep', 'file', 'dangling', 'loop', 'x\0y'],
   ].flat()
   for (const path of attacks) {
-    const result = await insideDir(dir, path).catch(error => (isSvcError(error) ? error.code : error))
+    const result = await resolveInside(dir, path).catch(error => (isSvcError(error) ? error.code : error))
     expect([path, result]).toEqual([path, 'forbidden'])
   }
 })

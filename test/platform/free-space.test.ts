@@ -13,10 +13,10 @@ test('a file is refused where too little would be left, before it is written and
   const space = new FreeSpace(dir, Math.max(0, bavail * bsize - 2 * gib))
   const full = { code: 'store_unavailable' }
   expect(await space.isLow()).toBe(false)
-  expect(await failure(space.room(dir, 4 * gib))).toMatchObject(full)
-  const room = await space.room(dir, 1.5 * gib)
+  expect(await failure(space.startCheck(dir, 4 * gib))).toMatchObject(full)
+  const room = await space.startCheck(dir, 1.5 * gib)
   await room(gib)
   const none = new FreeSpace(dir, Number.MAX_SAFE_INTEGER)
   expect(await none.isLow()).toBe(true)
-  expect(await failure(none.room(dir))).toMatchObject(full)
+  expect(await failure(none.startCheck(dir))).toMatchObject(full)
 })

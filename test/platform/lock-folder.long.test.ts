@@ -64,7 +64,7 @@ describe.concurrent('locks', () => {
     expect(lostAfterMs).toBeLessThan(500)
     await holder.child.exited
     // What the other one holds was not taken down by the one who lost it.
-    expect(lock.lock.sure).toBe(true)
+    expect(lock.lock.isReallyHeld).toBe(true)
     expect(existsSync(`${path}.lock`)).toBe(true)
   })
 
@@ -84,7 +84,7 @@ describe.concurrent('locks', () => {
       if (act === 'touch') expect({ atOnce, later }).toEqual({ atOnce: false, later: false })
       else await holder.child.exited
       expect(existsSync(`${path}.lock`)).toBe(true)
-      expect(lock.lock.sure).toBe(true)
+      expect(lock.lock.isReallyHeld).toBe(true)
     })
 
   test('a lock folder whose holder was blocked while nobody wanted it is still his, once he has made sure', async () => {

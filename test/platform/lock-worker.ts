@@ -57,12 +57,12 @@ if (job === 'count') {
   lock.lost.addEventListener('abort', () => {
     lostAfterMs = watch.ms
   })
-  const atOnce = lock.sure
+  const atOnce = lock.isReallyHeld
   if (more === 'unlock') await lock.unlock()
-  else await until('how it stands is known', 30_000, () => lock.lost.aborted || lock.sure)
+  else await until('how it stands is known', 30_000, () => lock.lost.aborted || lock.isReallyHeld)
   await new Promise(resolve => setTimeout(resolve, 1000))
   const again = more === 'unlock' ? await lock.tryLock() : undefined
-  console.log(JSON.stringify({ atOnce, later: lock.sure, lostAfterMs, again }))
+  console.log(JSON.stringify({ atOnce, later: lock.isReallyHeld, lostAfterMs, again }))
   await lock.close()
 } else if (job === 'crowd') {
   const [count, begin = ''] = rest

@@ -1,7 +1,7 @@
 import { expect, test } from 'bun:test'
 import { join } from 'node:path'
 import fc from 'fast-check'
-import { createLog, FewLines, type LogFormat } from '../../src/platform/log.ts'
+import { createLog, LineLimit, type LogFormat } from '../../src/platform/log.ts'
 
 function logged(event: string, fields: Record<string, unknown>, format?: LogFormat): string {
   const lines: string[] = []
@@ -112,7 +112,7 @@ test('a failure that repeats itself has ten lines a second, and what others have
 })
 
 test('of few lines the next one that passes says how many did not', () => {
-  const few = new FewLines()
+  const few = new LineLimit()
   const passed = Array.from({ length: 25 }, () => few.next(100)).filter(({ passes }) => passes)
   expect(passed).toHaveLength(10)
   expect(few.next(1100)).toEqual({ passes: true, unlogged: 15 })

@@ -1,12 +1,12 @@
 import { expect, test } from 'bun:test'
-import { Counter, Durations, family, metricsText } from '../../src/platform/metrics.ts'
+import { Counter, createFamily, Durations, formatMetrics } from '../../src/platform/metrics.ts'
 
 test('a counter has a line for each set of labels, and what they hold is escaped', () => {
   const counter = new Counter('a_total', 'What is counted.', ['who', 'how'])
   counter.add('x', 'y')
   counter.add('x', 'y')
   counter.add('"\\\n', '')
-  expect(metricsText([counter])).toBe(
+  expect(formatMetrics([counter])).toBe(
     '# HELP a_total What is counted.\n# TYPE a_total counter\n' +
       'a_total{who="x",how="y"} 2\na_total{who="\\"\\\\\\n",how=""} 1\n',
   )
@@ -15,7 +15,7 @@ test('a counter has a line for each set of labels, and what they hold is escaped
 test('a duration counts in every bucket that is not below it', () => {
   const durations = new Durations('b_seconds', 'How long.', ['route'])
   for (const seconds of [0.001, 0.002, 400]) durations.observe(seconds, '/x')
-  const lines = metricsText([durations]).split('\n')
+  const lines = formatMetrics([durations]).split('\n')
   expect(lines).toContain('b_seconds_bucket{route="/x",le="0.001"} 1')
   expect(lines).toContain('b_seconds_bucket{route="/x",le="0.0025"} 2')
   expect(lines).toContain('b_seconds_bucket{route="/x",le="300"} 2')
@@ -25,5 +25,5 @@ test('a duration counts in every bucket that is not below it', () => {
 })
 
 test('a gauge without labels has no braces', () => {
-  expect(metricsText([family('c', 'x', [[{}, 1.5]])])).toContain('\nc 1.5\n')
+  expect(formatMetrics([createFamily('c', 'x', [[{}, 1.5]])])).toContain('\nc 1.5\n')
 })

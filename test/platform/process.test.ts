@@ -24,7 +24,7 @@ function run(path: string, args: string[] = [], env: Record<string, string> = {}
 test('the process starts itself anew once, with its pid, arguments and input, and then fetches beyond 256 at a time', async () => {
   const path = script(
     'limit',
-    `import { commandArguments, raiseFetchLimit } from ${JSON.stringify(room)}
+    `import { readArguments, raiseFetchLimit } from ${JSON.stringify(room)}
      raiseFetchLimit()
      // Answers nobody until 300 requests are there at once.
      const waiting: (() => void)[] = []
@@ -33,7 +33,7 @@ test('the process starts itself anew once, with its pid, arguments and input, an
        if (waiting.length === 300) for (const answer of waiting) answer()
      }) })
      const all = await Promise.all(Array.from({ length: 300 }, () => fetch(server.url).then(r => r.text())))
-     console.log(JSON.stringify({ pid: process.pid, args: commandArguments(), answers: all.length, stdin: await Bun.stdin.text() }))
+     console.log(JSON.stringify({ pid: process.pid, args: readArguments(), answers: all.length, stdin: await Bun.stdin.text() }))
      server.stop(true)`,
   )
   const child = run(path, ['send', '--to', 'a b'])
@@ -64,8 +64,8 @@ test('a process whose program is no longer there goes on as it is', async () => 
 test('requests to this machine go past a proxy of the environment', async () => {
   const path = script(
     'proxy',
-    `import { spareLoopbackTheProxy } from ${JSON.stringify(room)}
-     spareLoopbackTheProxy()
+    `import { bypassProxyForLoopback } from ${JSON.stringify(room)}
+     bypassProxyForLoopback()
      const server = Bun.serve({ port: 0, hostname: '127.0.0.1', fetch: () => new Response('direct') })
      console.log(await fetch(server.url).then(r => r.text(), error => error.code))
      server.stop(true)`,

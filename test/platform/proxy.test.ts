@@ -1,7 +1,7 @@
 /** Requests to addresses that somebody named go through the proxy of the environment, like all others. */
 import { afterEach, expect, test } from 'bun:test'
 import type { Socket } from 'node:net'
-import { fetchPublic, judgedFetch } from '../../src/platform/fetch.ts'
+import { fetchChecked, fetchPublic } from '../../src/platform/fetch.ts'
 import { Poster } from '../../src/platform/post.ts'
 import { failure } from '../support/failure.ts'
 import { rawServer } from '../support/servers.ts'
@@ -44,7 +44,7 @@ const read = async (url: string) => new Response((await fetchPublic(url, limits)
 /** Each way to an address that somebody named; the text or status of what answers. */
 const ways: readonly [way: string, (url: string) => Promise<string>][] = [
   ['media by URL', read],
-  ['an address of WeChat', async url => (await judgedFetch(url, { method: 'GET' })).text()],
+  ['an address of WeChat', async url => (await fetchChecked(url, { method: 'GET' })).text()],
   [
     'a webhook',
     async url => {
@@ -105,7 +105,7 @@ test.each([
 test('nothing but http and https is asked for, proxy or not', async () => {
   await using server = await proxy('http_proxy')
   for (const url of ['file:///etc/hostname', 'data:,x', 'ftp://nowhere.invalid/'])
-    expect(await failure(judgedFetch(url, { method: 'GET' }))).toMatchObject({ code: 'ERR_INVALID_URL' })
+    expect(await failure(fetchChecked(url, { method: 'GET' }))).toMatchObject({ code: 'ERR_INVALID_URL' })
   expect(server.asked).toEqual([])
 })
 
@@ -122,7 +122,7 @@ test('a body goes through whole, with its length', async () => {
     for (const part of ['one ', 'two ', 'three']) yield Buffer.from(part)
   }
   const headers = { 'content-length': '13' }
-  await judgedFetch('http://nowhere.invalid/', { method: 'PUT', headers, body: body() })
+  await fetchChecked('http://nowhere.invalid/', { method: 'PUT', headers, body: body() })
   expect(server.said()).toMatch(/content-length: 13\r\n/i)
   expect(server.said()).toEndWith('\r\n\r\none two three')
 })

@@ -3,7 +3,7 @@ import { existsSync, mkdtempSync, readFileSync, rmSync, statSync, writeFileSync 
 import { connect, type Socket } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { type RunningServer, type ServeOptions, serve, whenWritten } from '../../src/platform/serve.ts'
+import { type RunningServer, type ServeOptions, serve, waitUntilWritten } from '../../src/platform/serve.ts'
 import { stopwatch } from '../support/stopwatch.ts'
 
 const running: RunningServer[] = []
@@ -219,7 +219,7 @@ test('an answer with a length tells when it is written; a stop waits for the wor
   const told: (boolean | undefined)[] = []
   const server = await start((request, peer) => {
     peer.accept()
-    void whenWritten(request)?.then(written => told.push(written))
+    void waitUntilWritten(request)?.then(written => told.push(written))
     return new Response('x'.repeat(1000))
   })
   const answer = await fetch(server.url)

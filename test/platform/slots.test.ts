@@ -1,10 +1,10 @@
 import { expect, test } from 'bun:test'
-import { usualFetchLimit } from '../../src/platform/process.ts'
-import { Slots, slotsOf } from '../../src/platform/slots.ts'
+import { defaultFetchLimit } from '../../src/platform/process.ts'
+import { Permits, permitsOf } from '../../src/platform/slots.ts'
 import { failure } from '../support/failure.ts'
 
 test('so many at a time, and those that wait come in their order', async () => {
-  const slots = new Slots(2)
+  const slots = new Permits(2)
   const [first, second] = [await slots.take(), await slots.take()]
   const order: string[] = []
   const third = slots.take().then(slot => {
@@ -25,7 +25,7 @@ test('so many at a time, and those that wait come in their order', async () => {
 })
 
 test('who leaves the queue takes no slot with it', async () => {
-  const slots = new Slots(1)
+  const slots = new Permits(1)
   const held = await slots.take()
   const leaving = new AbortController()
   const left = slots.take(leaving.signal)
@@ -38,8 +38,8 @@ test('who leaves the queue takes no slot with it', async () => {
 })
 
 test('the kinds together stay within the limit of the runtime', () => {
-  for (const limit of [usualFetchLimit, 60_000]) {
-    const sizes = Object.values(slotsOf(limit)).map((slots: Slots) => slots.size)
+  for (const limit of [defaultFetchLimit, 60_000]) {
+    const sizes = Object.values(permitsOf(limit)).map((slots: Permits) => slots.size)
     expect(sizes.reduce((sum, size) => sum + size)).toBeLessThanOrEqual(limit)
   }
 })

@@ -3,12 +3,12 @@ import { afterAll, beforeAll, expect, test } from 'bun:test'
 import { readFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import pkg from '../../package.json' with { type: 'json' }
-import { targetNamed } from '../../scripts/build/targets.ts'
+import { findTarget } from '../../scripts/build/targets.ts'
 import { trialOf } from '../../scripts/releasing/trials.ts'
 import { smoke } from '../../scripts/smoke.ts'
 import { type Binary, buildBinary, canBuild } from '../support/binary.ts'
 
-const target = targetNamed('bun-linux-arm64')
+const target = findTarget('bun-linux-arm64')
 const { command, where } = trialOf(target, '/')
 const why = command === undefined ? where : (await canBuild([target])) ? undefined : 'needs the runtime'
 

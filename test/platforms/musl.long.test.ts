@@ -8,7 +8,7 @@ import { existsSync } from 'node:fs'
 import { readFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import pkg from '../../package.json' with { type: 'json' }
-import { targetNamed } from '../../scripts/build/targets.ts'
+import { findTarget } from '../../scripts/build/targets.ts'
 import { smoke } from '../../scripts/smoke.ts'
 import { type Binary, buildBinary, canBuild } from '../support/binary.ts'
 import { canContain, startIn } from '../support/container.ts'
@@ -20,7 +20,7 @@ const [archive] = new Bun.Glob('*/libstdc++_pic.a').scanSync({
   absolute: true,
 })
 const programs = ['gcc', 'nm', 'readelf']
-const target = targetNamed('bun-linux-x64-musl')
+const target = findTarget('bun-linux-x64-musl')
 const can =
   canContain &&
   existsSync(loader) &&

@@ -5,7 +5,7 @@ import { existsSync } from 'node:fs'
 import { chmod, mkdir, mkdtemp, readFile, realpath, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { basename, join } from 'node:path'
-import { shellWord } from '../../src/platform/format.ts'
+import { quoteForShell } from '../../src/platform/format.ts'
 import { ended } from '../support/ended.ts'
 import { type Json, logIn, type Service, startService } from '../support/service.ts'
 import { svcProgram } from '../support/svc-program.ts'
@@ -66,7 +66,7 @@ const consumerOf = (folder: string) => `echo-${basename(folder).replace(' ', '-'
 async function bashBot(folder: string): Promise<Bot> {
   const stop = (point: Point) =>
     `if [ "$1" = send ] && [ -e ${point} ]; then : > stopped; exec sleep 1000; fi\n`
-  const svc = `#!/bin/sh\n${stop('before')}${svcProgram.map(shellWord).join(' ')} "$@"\nstatus=$?\n${stop('after')}exit $status\n`
+  const svc = `#!/bin/sh\n${stop('before')}${svcProgram.map(quoteForShell).join(' ')} "$@"\nstatus=$?\n${stop('after')}exit $status\n`
   await mkdir(join(folder, 'bin'))
   await writeFile(join(folder, 'bin/svc'), svc)
   await chmod(join(folder, 'bin/svc'), 0o755)

@@ -25,8 +25,8 @@ const message = (items: MessageItem[], more: Partial<Message> = {}): Message => 
   ...more,
 })
 const links = {
-  media: (id: string, item: number) => `https://svc.example/shared/${encodeURIComponent(id)}/${item}`,
-  whole: (id: string) => `https://svc.example/shared/${encodeURIComponent(id)}/message`,
+  linkMedia: (id: string, item: number) => `https://svc.example/shared/${encodeURIComponent(id)}/${item}`,
+  linkMessage: (id: string) => `https://svc.example/shared/${encodeURIComponent(id)}/message`,
 }
 const sent = (data: object, type = 'message.received') =>
   bodyOf({ id: 'abc-7', type, at: 1_800_000_000_000, data }, links)
@@ -45,8 +45,12 @@ test('media have a link each, counted over the items that have some', () => {
   ) as {
     data: { items: { url?: string }[]; image: { url: string } }
   }
-  expect(data.items.map(({ url }) => url)).toEqual([undefined, links.media('m/1', 0), links.media('m/1', 1)])
-  expect(data.image.url).toBe(links.media('m/1', 0))
+  expect(data.items.map(({ url }) => url)).toEqual([
+    undefined,
+    links.linkMedia('m/1', 0),
+    links.linkMedia('m/1', 1),
+  ])
+  expect(data.image.url).toBe(links.linkMedia('m/1', 0))
   const bare = JSON.parse(
     bodyOf({ id: 'a', type: 'message.received', at: 1, data: message([image]) }, undefined),
   )
@@ -58,7 +62,7 @@ test('a long text is cut, which it says, with a link to the whole', () => {
   const body = sent(message([text(long)]))
   expect(Buffer.byteLength(body)).toBeLessThan(20_000)
   const { data } = JSON.parse(body)
-  expect(data).toMatchObject({ truncated: true, whole_url: links.whole('m/1'), message_id: 'm/1' })
+  expect(data).toMatchObject({ truncated: true, whole_url: links.linkMessage('m/1'), message_id: 'm/1' })
   expect(long.startsWith(data.text.slice(0, -1))).toBe(true)
   expect(data.text.length).toBeGreaterThan(500)
   expect(data.items[0].text.length).toBeLessThan(long.length)

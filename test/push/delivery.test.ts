@@ -3,7 +3,7 @@ import { expect, test } from 'bun:test'
 import { SvcError } from '../../src/model/error.ts'
 import { silentLog } from '../../src/platform/log.ts'
 import { Bus } from '../../src/platform/runtime.ts'
-import { Delivery } from '../../src/push/delivery.ts'
+import { WebhookDispatcher } from '../../src/push/delivery.ts'
 import { Webhooks } from '../../src/push/webhooks.ts'
 import { memoryWebhooks } from '../storage/memory-events.ts'
 import { Tables, verbs } from '../storage/memory-tables.ts'
@@ -19,7 +19,7 @@ import { receiver, verify } from './receiver.ts'
 const it = given(withGateway)
 
 const received = { types: ['message.received' as const], allow_private: true }
-const tries = (t: TestGateway, id: string) => t.gateway.webhooks.log(id)
+const tries = (t: TestGateway, id: string) => t.gateway.webhooks.listAttempts(id)
 const status = async (t: TestGateway, id: string) => (await t.gateway.webhooks.get(id)).status
 
 /** Messages of so many users in turn, all together. */
@@ -278,20 +278,20 @@ async function withProcesses(url: string, paths: readonly string[], data = async
   })
   const ports = {
     events: {
-      head: async () => {
+      getHead: async () => {
         heads += 1
         return 's-1'
       },
       append: async () => true,
       wait: (_seen: string, ms: number, signal: AbortSignal) => clock.sleep(ms, signal),
     },
-    feed: { after } as never,
-    links: () => undefined,
-    reply: async () => {},
-    trustsClock: async () => true,
+    feed: { readAfter: after } as never,
+    createLinks: () => undefined,
+    sendReply: async () => {},
+    isClockReliable: async () => true,
   }
   const open = (polls = () => true) => {
-    const delivery = new Delivery(
+    const delivery = new WebhookDispatcher(
       { ...ports, webhooks: webhooksOf() },
       { clock, log: silentLog, closing, bus },
     )
@@ -312,8 +312,8 @@ test('a right to poll that is lost and comes back at once is delivered under; wi
   const { bus, open, soon, looks, heads } = await withProcesses('http://127.0.0.1:1', [])
   const delivery = open()
   await soon('it looks', () => looks() > 0)
-  bus.tell('roleChanged', 'watcher')
-  bus.tell('roleChanged', 'poller')
+  bus.notify('roleChanged', 'watcher')
+  bus.notify('roleChanged', 'poller')
   const before = looks()
   await soon('it looks on', () => looks() > before + 1)
   await delivery.stop()
@@ -460,10 +460,10 @@ it('a try by hand is signed, and says what came of it', async t => {
   using r = receiver()
   const hook = await t.gateway.webhooks.add({ url: r.url, ...received })
   const never = new AbortController().signal
-  expect(await t.gateway.webhooks.test(hook.id, never)).toMatchObject({ success: true, status: 200 })
+  expect(await t.gateway.webhooks.sendTest(hook.id, never)).toMatchObject({ success: true, status: 200 })
   expect(verify(r.got[0]!, hook.secret)).toMatchObject({ type: 'webhook.test' })
   r.answer = () => 500
-  expect(await t.gateway.webhooks.test(hook.id, never)).toMatchObject({ success: false, status: 500 })
+  expect(await t.gateway.webhooks.sendTest(hook.id, never)).toMatchObject({ success: false, status: 500 })
   const [failed, done] = await tries(t, hook.id)
   expect(failed).toMatchObject({ type: 'webhook.test', outcome: 'failed', status: 500, code: 'http_status' })
   expect(done).toMatchObject({ type: 'webhook.test', outcome: 'done', status: 200 })
@@ -481,17 +481,17 @@ test('a try by hand that the store cannot note was delivered all the same', asyn
     throw new SvcError('store_unavailable', 'busy')
   }
   const webhooks = new Webhooks({
-    webhooks: { ...kept, progress: { ...kept.progress, tried } },
-    events: { head: async () => 'm-0', after: async cursor => ({ events: [], cursor }) },
-    meant: async who => who,
-    message: async () => undefined,
+    webhooks: { ...kept, progress: { ...kept.progress, addTry: tried } },
+    events: { getHead: async () => 'm-0', listAfter: async cursor => ({ events: [], cursor }) },
+    resolveTarget: async who => who,
+    getMessage: async () => undefined,
     clock: testClock(),
   })
   const hook = await webhooks.add({ url: r.url, ...received })
-  const tested = await webhooks.test(hook.id, new AbortController().signal)
+  const tested = await webhooks.sendTest(hook.id, new AbortController().signal)
   expect(tested).toMatchObject({ success: true, status: 200 })
   expect(r.got).toHaveLength(1)
-  expect(await webhooks.log(hook.id)).toEqual([])
+  expect(await webhooks.listAttempts(hook.id)).toEqual([])
 })
 
 it('the user of an endpoint is named by id or name, and is kept by id', async t => {

@@ -3,8 +3,8 @@ import { expect, test } from 'bun:test'
 import { silentLog } from '../../src/platform/log.ts'
 import { type EndpointPorts, EndpointRun } from '../../src/push/endpoint.ts'
 import type { LaneEvent } from '../../src/push/lanes.ts'
-import { Turns } from '../../src/push/pacer.ts'
-import { placeOf } from '../../src/storage/events.ts'
+import { DeliveryPacer } from '../../src/push/pacer.ts'
+import { cursorNumberOf } from '../../src/storage/events.ts'
 import { memoryWebhooks } from '../storage/memory-events.ts'
 import { Tables, verbs } from '../storage/memory-tables.ts'
 import { testClock } from '../support/clock.ts'
@@ -24,23 +24,25 @@ async function withEndpoint(url: string, users: readonly string[], data = async 
     }),
   )
   const read = (cursor: string, of?: string) => ({
-    events: log.filter(({ id, user }) => placeOf(id) > placeOf(cursor) && (of ?? user) === user),
+    events: log.filter(
+      ({ id, user }) => cursorNumberOf(id) > cursorNumberOf(cursor) && (of ?? user) === user,
+    ),
     cursor: `s-${log.length}`,
   })
   const given = { id: 'w', url, types: [], headers: {}, secrets: [{ secret: 'whsec_AAAA' }], link_key: '' }
   await webhooks.add({ ...given, allow_private: true, replies: false, created_at: 0, position: 's-0' })
   const ports: EndpointPorts = {
     feed: {
-      after: async (cursor: string) => read(cursor),
-      ofConversation: async (cursor: string, _wants: object, { user }: LaneEvent) => read(cursor, user),
+      readAfter: async (cursor: string) => read(cursor),
+      readConversation: async (cursor: string, _wants: object, { user }: LaneEvent) => read(cursor, user),
     } as never,
     progress,
-    links: () => undefined,
-    reply: async () => {},
+    createLinks: () => undefined,
+    sendReply: async () => {},
     disable: async () => {},
-    trustsClock: async () => true,
+    isClockReliable: async () => true,
   }
-  const parts = { clock, log: silentLog, turns: new Turns(clock) }
+  const parts = { clock, log: silentLog, pacer: new DeliveryPacer(clock) }
   const open = async () => new EndpointRun((await webhooks.list())[0]!, ports, parts)
   return { clock, ports, open }
 }
@@ -68,18 +70,18 @@ test('when progress could not be kept, no later part of it is kept without it', 
   const { ports, open } = await withEndpoint(r.url, ['a', 'b'])
   let isFailureKnown = false
   let isKeepRefused = false
-  const { keep } = ports.progress
-  ports.trustsClock = async () => {
+  const { save } = ports.progress
+  ports.isClockReliable = async () => {
     isFailureKnown = true
     return true
   }
-  ports.progress.keep = async () => {
+  ports.progress.save = async () => {
     isKeepRefused = true
     throw new Error('busy')
   }
   const first = await open()
   await until('one hangs, one failed', withinMs, () => hangs > 0 && isFailureKnown && isKeepRefused)
-  ports.progress.keep = keep
+  ports.progress.save = save
   await first.stop()
   const second = await open()
   const again = await until('the one that hung', withinMs, () => r.got.find(({ id }) => id === 's-1'))
@@ -95,7 +97,7 @@ test('conversations whose events take long hold up no other', async () => {
     return new Promise<Response>(() => {})
   }
   const users = [...Array.from({ length: 20 }, () => slow).flat(), 'quick', 'quick']
-  const isQuick = (id: string) => placeOf(id) > users.length - 2
+  const isQuick = (id: string) => cursorNumberOf(id) > users.length - 2
   using r = receiver(({ id }) => (isQuick(id) ? 200 : hang()))
   const { clock, open } = await withEndpoint(r.url, users)
   const run = await open()

@@ -1,9 +1,9 @@
 /** What an endpoint has in hand of the log: a model of the log and of a receiver stands for the world. */
 import { expect, test } from 'bun:test'
 import fc from 'fast-check'
-import { type Lane, type LaneEvent, type LanePage, Lanes } from '../../src/push/lanes.ts'
-import { placeOf } from '../../src/storage/events.ts'
-import type { Conversation, WebhookLane } from '../../src/storage/webhooks.ts'
+import { type LaneEvent, type LanePage, type LiveLane, WebhookLanes } from '../../src/push/lanes.ts'
+import { cursorNumberOf } from '../../src/storage/events.ts'
+import type { WebhookConversation, WebhookLane } from '../../src/storage/webhooks.ts'
 
 /** A log whose event n is of the conversation that stands there. */
 const logOf = (conversations: readonly number[]): LaneEvent[] =>
@@ -14,7 +14,7 @@ const logOf = (conversations: readonly number[]): LaneEvent[] =>
 
 const pageOf = (log: readonly LaneEvent[], cursor: string, limit: number, user?: string): LanePage => {
   const after = log.filter(
-    one => placeOf(one.id) > placeOf(cursor) && (user === undefined || one.user === user),
+    one => cursorNumberOf(one.id) > cursorNumberOf(cursor) && (user === undefined || one.user === user),
   )
   const events = after.slice(0, limit)
   const end = `s-${log.length}`
@@ -32,13 +32,13 @@ class Kept {
   }: {
     position: string
     lanes: readonly WebhookLane[]
-    ended: readonly Conversation[]
+    ended: readonly WebhookConversation[]
   }) {
     this.position = position
     for (const lane of lanes) this.lanes.set(lane.user, lane)
     for (const { user } of ended) this.lanes.delete(user)
   }
-  open = () => new Lanes(this.position, [...this.lanes.values()])
+  open = () => new WebhookLanes(this.position, [...this.lanes.values()])
 }
 
 type Step = 'read' | 'begin' | 'done' | 'fail' | 'back' | 'letGo' | 'keep' | 'crash' | 'time'
@@ -60,28 +60,28 @@ test('whatever fails, and wherever it dies: each event is delivered, in order pe
         const kept = new Kept()
         let lanes = kept.open()
         let now = 0
-        let underWay: { lane: Lane; event: LaneEvent }[] = []
+        let underWay: { lane: LiveLane; event: LaneEvent }[] = []
         const delivered = new Map<string, string[]>()
         const begin = (probing: boolean) => {
-          const lane = lanes.next(now, probing)
+          const lane = lanes.pickNext(now, probing)
           if (!lane) return false
-          const event = lanes.begin(lane)
+          const event = lanes.startNext(lane)
           if (event) underWay.push({ lane, event })
-          else lanes.feed(lane, pageOf(log, lane.position, 3, lane.user))
+          else lanes.addLanePage(lane, pageOf(log, lane.position, 3, lane.user))
           return true
         }
         const done = (nth: number) => {
           const [one] = underWay.splice(nth % underWay.length, 1)
           if (!one) return
           delivered.set(one.event.user, [...(delivered.get(one.event.user) ?? []), one.event.id])
-          lanes.done(one.lane, one.event)
+          lanes.completeEvent(one.lane, one.event)
         }
         const act = (step: Step, nth: number) => {
-          if (step === 'read') lanes.take(pageOf(log, lanes.readFrom, size + 1))
+          if (step === 'read') lanes.addPage(pageOf(log, lanes.readFrom, size + 1))
           if (step === 'begin') begin(nth % 2 === 0)
           if (step === 'time') now += 10_000
-          if (step === 'letGo') lanes.letGo()
-          if (step === 'keep' && lanes.changed) kept.keep(lanes.progress())
+          if (step === 'letGo') lanes.clearQueues()
+          if (step === 'keep' && lanes.hasChanges) kept.keep(lanes.takeProgress())
           if (step === 'crash') {
             underWay = []
             lanes = kept.open()
@@ -91,8 +91,8 @@ test('whatever fails, and wherever it dies: each event is delivered, in order pe
           if (step === 'back' || step === 'fail') {
             const [{ lane, event } = underWay[0]!] = underWay.splice(nth % underWay.length, 1)
             const trouble = { event: event.id, tries: 1, failed_at: now, retry_at: now + 5000 }
-            if (step === 'back') lanes.back(lane, event)
-            else lanes.failed(lane, trouble)
+            if (step === 'back') lanes.putBack(lane, event)
+            else lanes.recordFailure(lane, trouble)
           }
           expect(new Set(underWay.map(({ event }) => event.user)).size).toBe(underWay.length)
         }
@@ -105,10 +105,10 @@ test('whatever fails, and wherever it dies: each event is delivered, in order pe
           if (underWay.length === 0 && lanes.readFrom === `s-${log.length}`) break
           while (underWay.length > 0) done(0)
         }
-        kept.keep(lanes.progress())
+        kept.keep(lanes.takeProgress())
         expect(kept.lanes.size).toBe(0)
         expect(kept.position).toBe(`s-${log.length}`)
-        expect([lanes.waiting, lanes.inHand]).toEqual([0, 0])
+        expect([lanes.waitingCount, lanes.queuedCount]).toEqual([0, 0])
         for (const user of new Set(log.map(one => one.user))) {
           const expected = log.filter(one => one.user === user).map(one => one.id)
           const got = delivered.get(user) ?? []
@@ -130,11 +130,11 @@ test('whatever fails, and wherever it dies: each event is delivered, in order pe
 test('a conversation that cannot keep up is not held in memory, nor does it hold up others', () => {
   const log = logOf([...Array.from({ length: 500 }, () => 0), 1])
   const lanes = new Kept().open()
-  const slow = () => lanes.begin(lanes.next(0, false)!)
-  lanes.take(pageOf(log, lanes.readFrom, 10))
+  const slow = () => lanes.startNext(lanes.pickNext(0, false)!)
+  lanes.addPage(pageOf(log, lanes.readFrom, 10))
   slow()
-  lanes.take(pageOf(log, lanes.readFrom, 1000))
-  expect(lanes.inHand).toBeLessThan(50)
+  lanes.addPage(pageOf(log, lanes.readFrom, 1000))
+  expect(lanes.queuedCount).toBeLessThan(50)
   expect(slow()?.user).toBe('u1')
 })
 
@@ -142,47 +142,47 @@ test('many conversations that are slow let the log be read on for others, and no
   const slow = 60
   const log = logOf([...Array.from({ length: slow * 40 }, (_, nth) => nth % slow), slow])
   const lanes = new Kept().open()
-  const read = () => lanes.take(pageOf(log, lanes.readFrom, 128))
+  const read = () => lanes.addPage(pageOf(log, lanes.readFrom, 128))
   read()
-  for (let nth = 0; nth < slow; nth++) lanes.begin(lanes.next(0, false)!)
+  for (let nth = 0; nth < slow; nth++) lanes.startNext(lanes.pickNext(0, false)!)
   while (lanes.readFrom !== log.at(-1)!.id) {
-    expect(lanes.waiting).toBeLessThan(64)
+    expect(lanes.waitingCount).toBeLessThan(64)
     read()
   }
-  expect(lanes.inHand).toBeLessThan(1200)
-  expect(lanes.begin(lanes.next(0, false)!)?.user).toBe(`u${slow}`)
+  expect(lanes.queuedCount).toBeLessThan(1200)
+  expect(lanes.startNext(lanes.pickNext(0, false)!)?.user).toBe(`u${slow}`)
 })
 
 test('while an endpoint fails, what did not fail is tried first, and what did takes turns', () => {
   const log = logOf([0, 1, 2])
   const lanes = new Kept().open()
-  lanes.take(pageOf(log, lanes.readFrom, 10))
+  lanes.addPage(pageOf(log, lanes.readFrom, 10))
   const fail = () => {
-    const lane = lanes.next(0, true)!
-    const event = lanes.begin(lane)
+    const lane = lanes.pickNext(0, true)!
+    const event = lanes.startNext(lane)
     if (!event) {
-      lanes.feed(lane, pageOf(log, lane.position, 3, lane.user))
+      lanes.addLanePage(lane, pageOf(log, lane.position, 3, lane.user))
       return undefined
     }
-    lanes.failed(lane, { event: event.id, tries: 1, failed_at: 0, retry_at: 5000 })
+    lanes.recordFailure(lane, { event: event.id, tries: 1, failed_at: 0, retry_at: 5000 })
     return event.user
   }
   const tried: string[] = []
   while (tried.length < 6) tried.push(...[fail() ?? []].flat())
   expect(tried).toEqual(['u0', 'u1', 'u2', 'u0', 'u1', 'u2'])
-  expect(lanes.next(0, false)).toBeUndefined()
-  expect(lanes.dueInMs(0)).toBe(5000)
+  expect(lanes.pickNext(0, false)).toBeUndefined()
+  expect(lanes.getDueInMs(0)).toBe(5000)
 })
 
 test('a conversation that ended and began anew between two keeps is kept', () => {
   const log = logOf([0, 0])
   const kept = new Kept()
   const lanes = kept.open()
-  lanes.take(pageOf(log.slice(0, 1), lanes.readFrom, 10))
-  kept.keep(lanes.progress())
-  const lane = lanes.next(0, false)!
-  lanes.done(lane, lanes.begin(lane)!)
-  lanes.take(pageOf(log, lanes.readFrom, 10))
-  kept.keep(lanes.progress())
+  lanes.addPage(pageOf(log.slice(0, 1), lanes.readFrom, 10))
+  kept.keep(lanes.takeProgress())
+  const lane = lanes.pickNext(0, false)!
+  lanes.completeEvent(lane, lanes.startNext(lane)!)
+  lanes.addPage(pageOf(log, lanes.readFrom, 10))
+  kept.keep(lanes.takeProgress())
   expect([...kept.lanes.values()]).toMatchObject([{ user: 'u0', position: 's-1' }])
 })

@@ -1,15 +1,15 @@
 import { expect, test } from 'bun:test'
 import { systemClock } from '../../src/platform/clock.ts'
-import { Turns } from '../../src/push/pacer.ts'
+import { DeliveryPacer } from '../../src/push/pacer.ts'
 import { testClock } from '../support/clock.ts'
 import { until } from '../support/until.ts'
 
 test('what is due at once begins a few at a time, in order, and between them others have their turn', async () => {
-  const turns = new Turns(systemClock)
+  const turns = new DeliveryPacer(systemClock)
   const begun: number[] = []
   const all = Promise.all(
     Array.from({ length: 100 }, async (_, nth) => {
-      await turns.next()
+      await turns.waitForStart()
       begun.push(nth)
     }),
   )
@@ -22,29 +22,29 @@ test('what is due at once begins a few at a time, in order, and between them oth
   await all
   expect(begun).toEqual([...begun].sort((a, b) => a - b))
   expect(rounds).toBeGreaterThan(10)
-  await turns.next()
+  await turns.waitForStart()
 })
 
 test('while a backlog comes in nothing begins, but for every other two seconds', async () => {
   const clock = testClock({ runs: false })
-  const turns = new Turns(clock)
+  const turns = new DeliveryPacer(clock)
   const startedAt = clock.monotonic()
   let begunAt: number | undefined
-  turns.hold()
-  void turns.next().then(() => {
+  turns.pause()
+  void turns.waitForStart().then(() => {
     begunAt = clock.monotonic() - startedAt
   })
   for (let ms = 0; ms < 6000 && begunAt === undefined; ms += 50) {
     await until('it waits, or has begun', 10_000, () => begunAt !== undefined || clock.sleeps(1, 100))
     clock.advance(50)
-    turns.hold()
+    turns.pause()
     await new Promise(resolve => setImmediate(resolve))
   }
   expect(begunAt).toBeGreaterThanOrEqual(2000)
   // The hold is over before its time once no more comes.
   clock.advance(2001)
-  turns.hold()
-  const calm = turns.calm()
+  turns.pause()
+  const calm = turns.waitForPauseEnd()
   await until('it waits', 10_000, () => clock.sleeps(1, 100))
   clock.advance(100)
   await calm

@@ -2,7 +2,7 @@
 import { expect, test } from 'bun:test'
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { eventLadderMs, probeLadderMs } from '../../src/push/schedule.ts'
+import { endpointDelaysMs, eventDelaysMs } from '../../src/push/schedule.ts'
 import { withGateway } from '../support/gateway.ts'
 import { given } from '../support/given.ts'
 import { freePort } from '../support/port.ts'
@@ -35,7 +35,7 @@ it('the receiver in Python takes what svc signed, and nothing else', async t => 
   })
   try {
     const never = new AbortController().signal
-    await t.until('it answers', async () => (await t.gateway.webhooks.test(id, never)).success)
+    await t.until('it answers', async () => (await t.gateway.webhooks.sendTest(id, never)).success)
     await t.sandbox.say('hello Python')
     // Not to its end, nor cancelled: what it prints later goes to a pipe that is still open.
     const reader = python.stdout.getReader()
@@ -63,9 +63,9 @@ test('the waits that it tells of are those of the code', () => {
   const told = (ms: number) =>
     ms < 60_000 ? `${ms / 1000} s` : ms < 3_600_000 ? `${ms / 60_000} min` : `${ms / 3_600_000} h`
   expect(page).toContain(
-    `after ${probeLadderMs.slice(0, -1).map(told).join(', ')}, then every ${told(probeLadderMs.at(-1)!)}`,
+    `after ${endpointDelaysMs.slice(0, -1).map(told).join(', ')}, then every ${told(endpointDelaysMs.at(-1)!)}`,
   )
-  expect(page).toContain(`after ${eventLadderMs.map(told).join(', ')}`)
+  expect(page).toContain(`after ${eventDelaysMs.map(told).join(', ')}`)
 })
 
 it('the workflow for n8n answers a delivery as its nodes are documented', async t => {

@@ -4,7 +4,7 @@ import type { SessionChange } from '../../src/model/event.ts'
 import { type TestGateway, withGateway } from '../support/gateway.ts'
 
 const told = async ({ gateway }: Pick<TestGateway, 'gateway'>) => {
-  const { events } = await gateway.events.page('', { types: ['session.status'], limit: 100 })
+  const { events } = await gateway.events.readPage('', { types: ['session.status'], limit: 100 })
   return events.map(({ event }) => {
     const { change, name, previous_name } = event.data as SessionChange
     return [name, change, previous_name].filter(Boolean).join(' ')
@@ -21,7 +21,7 @@ const until = (t: TestGateway, last: string) =>
 test('a login, a rename, an expiry, a logout: each once, with the session as `sessions` shows it', async () => {
   await using t = await withGateway()
   await until(t, 'default connected')
-  const { events } = await t.gateway.events.page('', { types: ['session.status'], limit: 1 })
+  const { events } = await t.gateway.events.readPage('', { types: ['session.status'], limit: 1 })
   const [{ last_poll_at: _, ...shown }] = (await t.gateway.accounts.list()) as [SessionChange]
   expect(events[0]?.event.data).toMatchObject({ ...shown, change: 'connected' })
   expect(JSON.stringify(events)).not.toContain(t.bots.get('default')!.token)

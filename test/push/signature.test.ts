@@ -1,23 +1,29 @@
 /** Signatures, judged by the package that receivers verify with. */
 import { expect, test } from 'bun:test'
 import { Webhook } from 'standardwebhooks'
-import { linkTo, newSecret, opens, rotationMs, signed } from '../../src/push/signature.ts'
-import { rotated } from '../../src/storage/webhooks.ts'
+import {
+  createSecret,
+  createSignatureHeaders,
+  createSignedLink,
+  isLinkValid,
+  rotationMs,
+} from '../../src/push/signature.ts'
+import { rotateSecrets } from '../../src/storage/webhooks.ts'
 
 const body = '{"type":"message.received","data":{"text":"你好 🙂"}}'
 
 test('a receiver with the standardwebhooks package verifies it, with each of two secrets, and no other', () => {
-  const secrets = [newSecret(), newSecret()].map(secret => ({ secret }))
-  const headers = signed('abc-1', body, secrets, Date.now())
+  const secrets = [createSecret(), createSecret()].map(secret => ({ secret }))
+  const headers = createSignatureHeaders('abc-1', body, secrets, Date.now())
   for (const { secret } of secrets)
     expect(new Webhook(secret).verify(body, headers)).toEqual(JSON.parse(body))
-  expect(() => new Webhook(newSecret()).verify(body, headers)).toThrow()
+  expect(() => new Webhook(createSecret()).verify(body, headers)).toThrow()
   expect(() => new Webhook(secrets[0]!.secret).verify(`${body} `, headers)).toThrow()
 })
 
 test('the vector of the specification’s own tests', () => {
   const secret = 'whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw'
-  const headers = signed(
+  const headers = createSignatureHeaders(
     'msg_p5jXN8AQM9LWM0D4loKWxJek',
     '{"test": 2432232314}',
     [{ secret }],
@@ -28,38 +34,38 @@ test('the vector of the specification’s own tests', () => {
 })
 
 test('a secret is 32 random bytes', () => {
-  const secret = newSecret()
+  const secret = createSecret()
   expect(secret).toMatch(/^whsec_/)
   expect(Buffer.from(secret.slice(6), 'base64')).toHaveLength(32)
-  expect(newSecret()).not.toBe(secret)
+  expect(createSecret()).not.toBe(secret)
 })
 
 test('after a rotation the secret of before signs as well, for a day', () => {
   const now = Date.now()
-  const [old, fresh] = [newSecret(), newSecret()]
-  const secrets = rotated([{ secret: old }], { secret: fresh, until: now + rotationMs })
+  const [old, fresh] = [createSecret(), createSecret()]
+  const secrets = rotateSecrets([{ secret: old }], { secret: fresh, until: now + rotationMs })
   const verifies = (secret: string, at: number) => {
-    const headers = signed('a-1', body, secrets, at)
+    const headers = createSignatureHeaders('a-1', body, secrets, at)
     return headers['webhook-signature']
       .split(' ')
-      .includes(signed('a-1', body, [{ secret }], at)['webhook-signature'])
+      .includes(createSignatureHeaders('a-1', body, [{ secret }], at)['webhook-signature'])
   }
   expect([old, fresh].map(secret => verifies(secret, now + rotationMs - 1))).toEqual([true, true])
   expect([old, fresh].map(secret => verifies(secret, now + rotationMs))).toEqual([false, true])
-  expect(rotated(secrets, { secret: newSecret(), until: now + rotationMs })).toHaveLength(2)
+  expect(rotateSecrets(secrets, { secret: createSecret(), until: now + rotationMs })).toHaveLength(2)
 })
 
 test('a link opens what it was made for, for 15 minutes, and nothing else', () => {
   const now = 1_800_000_000_000
   const to = { webhook: 'wh_1', message_id: 'bot:77/x', item: '0' }
-  const url = new URL(linkTo('key', to, now), 'http://svc')
+  const url = new URL(createSignedLink('key', to, now), 'http://svc')
   expect(url.pathname.split('/').slice(2).map(decodeURIComponent)).toEqual(['wh_1', 'bot:77/x', '0'])
   const { expires = '', signature = '' } = Object.fromEntries(url.searchParams)
   const ask = (
     key: string,
     what: typeof to,
     more: { expires?: string; signature?: string; at?: number } = {},
-  ) => opens(key, what, more.expires ?? expires, more.signature ?? signature, more.at ?? now)
+  ) => isLinkValid(key, what, more.expires ?? expires, more.signature ?? signature, more.at ?? now)
   expect(ask('key', to)).toBe(true)
   expect(ask('key', to, { at: now + 15 * 60_000 - 1000 })).toBe(true)
   expect(ask('key', to, { at: now + 15 * 60_000 })).toBe(false)

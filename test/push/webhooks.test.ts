@@ -2,7 +2,7 @@
 import { expect, test } from 'bun:test'
 import { createLog } from '../../src/platform/log.ts'
 import { Bus, type Runtime } from '../../src/platform/runtime.ts'
-import { Delivery, type DeliveryPorts } from '../../src/push/delivery.ts'
+import { type DispatcherPorts, WebhookDispatcher } from '../../src/push/delivery.ts'
 import { Webhooks } from '../../src/push/webhooks.ts'
 import { memoryWebhooks } from '../storage/memory-events.ts'
 import { Tables } from '../storage/memory-tables.ts'
@@ -14,8 +14,8 @@ function room() {
   const clock = testClock({ runs: false })
   const webhooks = memoryWebhooks(new Tables())
   const ports = {
-    ...{ webhooks, clock, meant: async () => ({}), message: async () => undefined },
-    events: { head: async () => 's-0', after: async () => ({ events: [], cursor: 's-0' }) },
+    ...{ webhooks, clock, resolveTarget: async () => ({}), getMessage: async () => undefined },
+    events: { getHead: async () => 's-0', listAfter: async () => ({ events: [], cursor: 's-0' }) },
   }
   return { ports, webhooks: new Webhooks(ports) }
 }
@@ -63,7 +63,7 @@ test('a link of a delivery is judged by its own webhook: the others are not read
     },
   })
   const to = { webhook: 'wh_1', message_id: '1', item: 'message' }
-  expect(await webhooks.opens(to, '99999999999', 'wrong')).toBe(false)
+  expect(await webhooks.isLinkValid(to, '99999999999', 'wrong')).toBe(false)
   expect(await failure(webhooks.get('wh_1'))).toMatchObject({ code: 'not_found' })
 })
 
@@ -93,7 +93,7 @@ test('where there is no webhook nothing is written for them, and a store that ca
       log: createLog('DEBUG', line => void lines.push(line)),
     },
   }
-  const delivery = new Delivery({ webhooks } as unknown as DeliveryPorts, runtime as Runtime)
+  const delivery = new WebhookDispatcher({ webhooks } as unknown as DispatcherPorts, runtime as Runtime)
   delivery.start(() => true)
   for (let second = 0; second < 5; second++) {
     const before = looks

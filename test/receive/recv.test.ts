@@ -2,7 +2,7 @@ import { describe, expect, test } from 'bun:test'
 import { rm } from 'node:fs/promises'
 import { configOf } from '../../src/config.ts'
 import { openGateway } from '../../src/gateway/gateway.ts'
-import { directCall } from '../../src/model/call.ts'
+import { createDirectCall } from '../../src/model/call.ts'
 import type { Message, RecvRequest } from '../../src/model/message.ts'
 import { silentLog } from '../../src/platform/log.ts'
 import { pollLockNote } from '../faults/support/program.ts'
@@ -85,7 +85,7 @@ describe('recv', () => {
       'all stored',
       async () => (await t.gateway.history.page({ limit: 9, offset: 0 })).total === 20,
     )
-    const calls = [directCall(), directCall()]
+    const calls = [createDirectCall(), createDirectCall()]
     for (const call of calls) await t.gateway.inbox.recv(asked({ limit: 1000 }), call)
     for (const call of calls) call.done(false)
     const found: Message[] = []
@@ -211,7 +211,7 @@ describe('recv', () => {
 
   it('what was not written to the caller comes again, marked', async t => {
     await t.sandbox.say('once more')
-    const call = directCall()
+    const call = createDirectCall()
     expect(texts(await t.gateway.inbox.recv(asked(), call))).toEqual(['once more'])
     // Leased: nobody else gets it meanwhile.
     expect(await t.recv({ timeout: 0 })).toEqual([])
@@ -235,7 +235,7 @@ test('where the call polls by itself, a data directory that was removed is store
   const clock = testClock()
   const opened = { config, log: silentLog, version: '0', oneShot: true, clock }
   await using gateway = await openGateway(opened)
-  const waiting = failure(gateway.inbox.recv(asked({ timeout: 60 }), directCall()))
+  const waiting = failure(gateway.inbox.recv(asked({ timeout: 60 }), createDirectCall()))
   await until('it polls', 30_000, () => pollLockNote(dir))
   expect(Bun.peek.status(waiting)).toBe('pending')
   await rm(dir, { recursive: true })
@@ -245,5 +245,7 @@ test('where the call polls by itself, a data directory that was removed is store
   })
   // The one that polls already, and one that would have to begin.
   expect(await waiting).toMatchObject({ code: 'store_unavailable' })
-  expect(await codeOf(gateway.inbox.recv(asked({ timeout: 0 }), directCall()))).toBe('store_unavailable')
+  expect(await codeOf(gateway.inbox.recv(asked({ timeout: 0 }), createDirectCall()))).toBe(
+    'store_unavailable',
+  )
 })

@@ -1,11 +1,11 @@
 import { describe, expect, test } from 'bun:test'
-import { statusText } from '../../src/cli/commands/status.ts'
+import { formatStatus } from '../../src/cli/commands/status.ts'
 import { readStatus } from '../../src/inspect/status-report.ts'
-import { localTime } from '../../src/platform/format.ts'
+import { formatLocalTime } from '../../src/platform/format.ts'
 import {
-  type Heard,
-  healthAfter,
   healthOf,
+  nextHealth,
+  type PollOutcome,
   retryAfterMs,
   type SessionHealth,
 } from '../../src/receive/session-health.ts'
@@ -18,64 +18,63 @@ import { withPoller } from '../support/poller.ts'
 
 describe('what follows what', () => {
   const connected = healthOf({})
-  const rows: [what: string, from: SessionHealth, heard: Heard[], standings: SessionHealth['standing'][]][] =
+  const rows: [
+    what: string,
+    from: SessionHealth,
+    heard: PollOutcome[],
+    standings: SessionHealth['sessionStatus'][],
+  ][] = [
     [
-      [
-        '-14 expires it, any answer heals it',
-        connected,
-        ['refused', 'refused', 'alive'],
-        ['expired', 'expired', 'connected'],
-      ],
-      ['a poll that is held heals an expired one', healthOf({ expired_at: 1 }), ['held'], ['connected']],
-      [
-        'of one that never gave both, bare answers say nothing',
-        connected,
-        ['alive', 'bare', 'bare', 'bare'],
-        ['connected', 'connected', 'connected', 'connected'],
-      ],
-      [
-        'of one that did, the third in a row is a lapse',
-        connected,
-        ['whole', 'bare', 'bare', 'bare'],
-        ['connected', 'connected', 'connected', 'lapsed'],
-      ],
-      [
-        'that it did is known of an earlier process too',
-        healthOf({ idle_at: 1 }),
-        ['bare', 'bare', 'bare'],
-        ['connected', 'connected', 'lapsed'],
-      ],
-      [
-        'one that a message ends may have been none: until it gives both again, bare answers say nothing',
-        healthOf({ lapsed_at: 1, idle_at: 1 }),
-        ['alive', 'bare', 'bare', 'bare', 'whole', 'bare', 'bare', 'bare'],
-        [...Array<'connected'>(7).fill('connected'), 'lapsed'],
-      ],
-      [
-        'in a row',
-        connected,
-        ['whole', 'bare', 'bare', 'alive', 'bare', 'bare'],
-        Array<'connected'>(6).fill('connected'),
-      ],
-      [
-        'messages or a cursor heal a lapse; a held poll does not',
-        healthOf({ lapsed_at: 1 }),
-        ['held', 'bare', 'alive'],
-        ['lapsed', 'lapsed', 'connected'],
-      ],
-      [
-        '-14 is worse than a lapse',
-        healthOf({ lapsed_at: 1 }),
-        ['refused', 'whole'],
-        ['expired', 'connected'],
-      ],
-    ]
+      '-14 expires it, any answer heals it',
+      connected,
+      ['refused', 'refused', 'alive'],
+      ['expired', 'expired', 'connected'],
+    ],
+    ['a poll that is held heals an expired one', healthOf({ expired_at: 1 }), ['held'], ['connected']],
+    [
+      'of one that never gave both, bare answers say nothing',
+      connected,
+      ['alive', 'bare', 'bare', 'bare'],
+      ['connected', 'connected', 'connected', 'connected'],
+    ],
+    [
+      'of one that did, the third in a row is a lapse',
+      connected,
+      ['whole', 'bare', 'bare', 'bare'],
+      ['connected', 'connected', 'connected', 'lapsed'],
+    ],
+    [
+      'that it did is known of an earlier process too',
+      healthOf({ idle_at: 1 }),
+      ['bare', 'bare', 'bare'],
+      ['connected', 'connected', 'lapsed'],
+    ],
+    [
+      'one that a message ends may have been none: until it gives both again, bare answers say nothing',
+      healthOf({ lapsed_at: 1, idle_at: 1 }),
+      ['alive', 'bare', 'bare', 'bare', 'whole', 'bare', 'bare', 'bare'],
+      [...Array<'connected'>(7).fill('connected'), 'lapsed'],
+    ],
+    [
+      'in a row',
+      connected,
+      ['whole', 'bare', 'bare', 'alive', 'bare', 'bare'],
+      Array<'connected'>(6).fill('connected'),
+    ],
+    [
+      'messages or a cursor heal a lapse; a held poll does not',
+      healthOf({ lapsed_at: 1 }),
+      ['held', 'bare', 'alive'],
+      ['lapsed', 'lapsed', 'connected'],
+    ],
+    ['-14 is worse than a lapse', healthOf({ lapsed_at: 1 }), ['refused', 'whole'], ['expired', 'connected']],
+  ]
   for (const [what, from, heard, standings] of rows) {
     test(what, () => {
       let health = from
       const found = heard.map(one => {
-        health = healthAfter(health, one)
-        return health.standing
+        health = nextHealth(health, one)
+        return health.sessionStatus
       })
       expect(found).toEqual(standings)
     })
@@ -84,7 +83,7 @@ describe('what follows what', () => {
   test('the ladder: 5 s, 30 s, 2 min, 10 min, then every 30 min', () => {
     let health = connected
     const waits = Array.from({ length: 7 }, () => {
-      health = healthAfter(health, 'refused')
+      health = nextHealth(health, 'refused')
       return retryAfterMs(health.refusals) / 1000
     })
     expect(waits).toEqual([5, 30, 120, 600, 1800, 1800, 1800])
@@ -356,10 +355,10 @@ describe('polls that fail', () => {
     const status = () => readStatus({ basePath: t.dir, version: '0' })
     expect(await status()).toMatchObject({ ok: false, sessions: [{ status: 'connected', poll_error }] })
     const [failed] = (await status()).sessions
-    const row = statusText(await status())
+    const row = formatStatus(await status())
       .split('\n')
       .find(line => line.startsWith('* default'))
-    expect(row).toContain(localTime(failed?.failing_since))
+    expect(row).toContain(formatLocalTime(failed?.failing_since))
     await using watcher = await t.beside()
     expect((await watcher.gateway.accounts.list())[0]).toMatchObject({ poll_error })
     expect(await watcher.gateway.health()).toMatchObject({ role: 'watcher', status: 'degraded', failing: 1 })

@@ -1,6 +1,6 @@
 /** Who waits for received messages is woken by what concerns it, and by nothing else. */
 import { expect, test } from 'bun:test'
-import { Waits, type Wanted } from '../../src/receive/waits.ts'
+import { Waiters, type WaitTarget } from '../../src/receive/waits.ts'
 import { openSqlite } from '../storage/sqlite/support.ts'
 import { insert, message, type Running } from '../storage/support.ts'
 
@@ -8,17 +8,17 @@ const minute = 60_000
 
 async function watching() {
   const t = await openSqlite()
-  const waits = new Waits(t.store.log, t.store.backlog)
-  let seen = await t.store.log.head()
+  const waits = new Waiters(t.store.log, t.store.backlog)
+  let seen = await t.store.log.getHead()
   const signal = new AbortController()
   const woken: string[] = []
-  const start = (name: string, wanted: Wanted, ms = minute) =>
+  const start = (name: string, wanted: WaitTarget, ms = minute) =>
     waits.wait(signal.signal, ms, seen, wanted).then(() => void woken.push(name))
   return {
     ...{ storage: t.storage, store: t.store, waits, signal, woken, start },
     /** Waits that start from now on know what there is now. */
     async look() {
-      seen = await t.store.log.head()
+      seen = await t.store.log.getHead()
     },
     async [Symbol.asyncDispose]() {
       waits.end()
@@ -48,12 +48,12 @@ test('a message that comes while a wait begins wakes it', async () => {
   await using t = await openSqlite()
   let looks = 0
   const look = async () => {
-    const last = await t.store.log.head()
+    const last = await t.store.log.getHead()
     if (++looks === 1) await say(t, 'shop', 'just now')
     return last
   }
   const log = { ...t.store.log, head: look }
-  await new Waits(log, t.store.backlog).wait(new AbortController().signal, 10 * minute, 0, {})
+  await new Waiters(log, t.store.backlog).wait(new AbortController().signal, 10 * minute, 0, {})
   expect(looks).toBeGreaterThan(0)
 })
 
@@ -79,14 +79,14 @@ test('one that was woken and does not read passes it on to the next of the same 
   void t.start('other', { consumer: 'd', session: 'other' })
   await say(t, 'shop', 'hello')
   await first
-  t.waits.pass({ consumer: 'c' })
+  t.waits.notifyNext({ consumer: 'c' })
   await second
   expect(t.woken).toEqual(['first', 'second'])
 })
 
 test('a wait ends at once when there is something already, or nobody wants it any more; and when its time is over', async () => {
   await using t = await watching()
-  const seen = await t.store.log.head()
+  const seen = await t.store.log.getHead()
   await say(t, 'shop', 'hello')
   await t.waits.wait(t.signal.signal, minute, seen, {})
   await t.look()

@@ -1,5 +1,5 @@
 import { expect, test } from 'bun:test'
-import { writtenAt } from '../../src/receive/written-at.ts'
+import { resolveWrittenAt } from '../../src/receive/written-at.ts'
 
 const hour = 3_600_000
 const now = 1_800_000_000_000
@@ -22,12 +22,15 @@ test.each([
     now - 5 * hour,
   ],
 ])('%s', (_, stated, earliest, isNew, expected) => {
-  expect(writtenAt(stated, { now, earliest, isNew })).toEqual({ received_at: expected })
+  expect(resolveWrittenAt(stated, { now, earliest, isNew })).toEqual({ received_at: expected })
 })
 
 test.each([undefined, now - 400 * day])(
   'a message that comes again with the time %p dates nothing',
   stated => {
-    expect(writtenAt(stated, { now, earliest: now, isNew: false })).toEqual({ received_at: now, again: true })
+    expect(resolveWrittenAt(stated, { now, earliest: now, isNew: false })).toEqual({
+      received_at: now,
+      again: true,
+    })
   },
 )

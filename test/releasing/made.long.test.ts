@@ -6,16 +6,16 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import process from 'node:process'
 import pkg from '../../package.json' with { type: 'json' }
-import { targetNamed } from '../../scripts/build/targets.ts'
-import { planned, statedElsewhere } from '../../scripts/releasing/checks.ts'
-import { lookInto, ownTarget } from '../../scripts/releasing/trials.ts'
+import { findTarget } from '../../scripts/build/targets.ts'
+import { findStatedElsewhere, planRelease } from '../../scripts/releasing/checks.ts'
+import { findOwnTarget, inspectBinary } from '../../scripts/releasing/trials.ts'
 import { canBuild } from '../support/binary.ts'
 import { ended } from '../support/ended.ts'
 import { failure } from '../support/failure.ts'
 import { type Repositories, repositories, root } from '../support/repository.ts'
 import { until } from '../support/until.ts'
 
-const target = ownTarget()
+const target = findOwnTarget()
 /** The part that this machine can run. */
 const own = target?.name.slice('bun-'.length) ?? 'deno'
 const here = Bun.which('git') !== null && target !== undefined && (await canBuild([target]))
@@ -30,15 +30,15 @@ describe.skipIf(!here)('a release (skipped without git, or without the runtime)'
 
   test('the version stands in package.json alone, and a second place is found', async () => {
     const { path, commit } = await of.fresh('stated')
-    expect(await statedElsewhere(path, pkg.version)).toEqual([])
+    expect(await findStatedElsewhere(path, pkg.version)).toEqual([])
     // And that one may go out, as long as it has not.
-    expect(await planned(path, pkg.version, '2026-01-31')).toMatchObject({
+    expect(await planRelease(path, pkg.version, '2026-01-31')).toMatchObject({
       version: pkg.version,
       notes: '- pigeons carry messages too',
     })
     await commit('biome.json', `{ "version": "${pkg.version}" }\n`)
     await commit('LICENSE', `svc v${pkg.version}.\nversion ${pkg.version}0\n`)
-    expect((await statedElsewhere(path, pkg.version)).map(line => line.split(':').slice(0, 2))).toEqual([
+    expect((await findStatedElsewhere(path, pkg.version)).map(line => line.split(':').slice(0, 2))).toEqual([
       ['LICENSE', '1'],
       ['biome.json', '1'],
     ])
@@ -184,11 +184,11 @@ describe.skipIf(!here)('a release (skipped without git, or without the runtime)'
       '0.2.0',
     )
     // What is said of those that only other machines can start.
-    expect(await lookInto(target, out, '0.2.0')).toContain('svc 0.2.0')
-    expect((await failure(lookInto(target, out, '0.3.0'))).message).toContain('svc 0.3.0')
+    expect(await inspectBinary(target, out, '0.2.0')).toContain('svc 0.2.0')
+    expect((await failure(inspectBinary(target, out, '0.3.0'))).message).toContain('svc 0.3.0')
     await link(join(out, file), join(path, 'dist/svc-windows-x64.exe'))
-    const windows = targetNamed('bun-windows-x64')
-    expect((await failure(lookInto(windows, join(path, 'dist'), '0.2.0'))).message).toMatch(
+    const windows = findTarget('bun-windows-x64')
+    expect((await failure(inspectBinary(windows, join(path, 'dist'), '0.2.0'))).message).toMatch(
       /svc-windows-x64\.exe .*\bELF\b/,
     )
 

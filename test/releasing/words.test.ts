@@ -4,9 +4,9 @@ import { createHash } from 'node:crypto'
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import pkg from '../../package.json' with { type: 'json' }
-import { noted } from '../../scripts/releasing/changelog.ts'
+import { findNotes } from '../../scripts/releasing/changelog.ts'
 import { notesOf } from '../../scripts/releasing/notes.ts'
-import { statedVersion, versionOf, withVersion } from '../../scripts/releasing/version.ts'
+import { readStatedVersion, versionOf, withVersion } from '../../scripts/releasing/version.ts'
 import { changes } from '../support/repository.ts'
 
 const root = join(import.meta.dir, '../..')
@@ -33,7 +33,7 @@ test('a version is one of semver, or the next one of a kind', () => {
 
 test('of package.json the line of its own version changes, and nothing else', () => {
   const text = readFileSync(join(root, 'package.json'), 'utf8')
-  expect(statedVersion(text)).toBe(pkg.version)
+  expect(readStatedVersion(text)).toBe(pkg.version)
   const changed = withVersion(text, '7.8.9-rc.1')
   expect(JSON.parse(changed)).toEqual({ ...pkg, version: '7.8.9-rc.1' })
   expect(withVersion(changed, pkg.version)).toBe(text)
@@ -41,28 +41,28 @@ test('of package.json the line of its own version changes, and nothing else', ()
 
 test('the changelog speaks of a version under Unreleased or under its own name, on top and in one place', () => {
   const day = '2026-01-31'
-  expect(noted(changes, '0.2.0', day)).toEqual({
+  expect(findNotes(changes, '0.2.0', day)).toEqual({
     notes: '- pigeons carry messages too',
     changelog: changes.replace('## Unreleased', '## 0.2.0 – 2026-01-31'),
   })
   const named = '# Changes\n\n## 0.2.0\n\nall `$&` of it\n'
-  expect(noted(named, '0.2.0', day)).toEqual({
+  expect(findNotes(named, '0.2.0', day)).toEqual({
     notes: 'all `$&` of it',
     changelog: '# Changes\n\n## 0.2.0 – 2026-01-31\n\nall `$&` of it\n',
   })
-  const again = noted(changes, '0.2.0', day).changelog
-  expect(noted(again, '0.2.0', day).changelog).toBe(again)
+  const again = findNotes(changes, '0.2.0', day).changelog
+  expect(findNotes(again, '0.2.0', day).changelog).toBe(again)
 
-  expect(() => noted(named, '0.3.0', day)).toThrow('says nothing about 0.3.0')
-  expect(() => noted('# Changes\n\n## Unreleased\n\n## 0.1.0\n\n- an egg\n', '0.2.0', day)).toThrow(
+  expect(() => findNotes(named, '0.3.0', day)).toThrow('says nothing about 0.3.0')
+  expect(() => findNotes('# Changes\n\n## Unreleased\n\n## 0.1.0\n\n- an egg\n', '0.2.0', day)).toThrow(
     'write under',
   )
-  expect(() => noted(`${changes}\n## 0.2.0\n\n- a nest\n`, '0.2.0', day)).toThrow(
+  expect(() => findNotes(`${changes}\n## 0.2.0\n\n- a nest\n`, '0.2.0', day)).toThrow(
     'both "Unreleased" and "0.2.0"',
   )
-  expect(() => noted('# Changes\n\n## 0.3.0\n\n- a nest\n\n## 0.2.0\n\n- a twig\n', '0.2.0', day)).toThrow(
-    'move it to the top',
-  )
+  expect(() =>
+    findNotes('# Changes\n\n## 0.3.0\n\n- a nest\n\n## 0.2.0\n\n- a twig\n', '0.2.0', day),
+  ).toThrow('move it to the top')
 })
 
 test('this changelog has what a release asks for', () => {

@@ -243,7 +243,7 @@ test.skipIf(!hasBrowser)('two codes are told apart, and one that changed nothing
   const { logins, people } = sandbox.world
   const bot = sandbox.bot()
   logins.create([])
-  logins.create([people.bot(bot.bot_id)!.token])
+  logins.create([people.findBot(bot.bot_id)!.token])
   const page = await newPage(stack, { width: 1280, height: 720 })
   await page.goto(`${sandbox.url}/phone`)
   const cards = page.locator('.code')
@@ -251,7 +251,7 @@ test.skipIf(!hasBrowser)('two codes are told apart, and one that changed nothing
   const [one, other] = await cards.locator('.made').allInnerTexts()
   expect(one).not.toBe(other!)
   await cards.first().getByRole('button', { name: texts.en['codes.scan_agree'] }).click()
-  const name = people.users()[0]!.name
+  const name = people.listUsers()[0]!.name
   await cards.first().getByText(texts.en['codes.bound'].replace('{name}', name)).waitFor()
   expect(await cards.first().getByRole('button').count()).toBe(0)
 })

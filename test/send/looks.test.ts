@@ -5,7 +5,7 @@ import { Bus } from '../../src/platform/runtime.ts'
 import type { SendPorts } from '../../src/send/delivery-attempt.ts'
 import { Outbox, type OutboxPorts } from '../../src/send/outbox.ts'
 import { Worker } from '../../src/send/worker.ts'
-import type { LaneFilter, Outbox as StoredSends, WaitingLane } from '../../src/storage/outbox.ts'
+import type { LaneFilter, OutboxStore as StoredSends, WaitingLane } from '../../src/storage/outbox.ts'
 import { laneLeaseMs } from '../../src/storage/sqlite/lanes.ts'
 import { openDirectory } from '../storage/sqlite/support.ts'
 import { bot, message, outgoing } from '../storage/support.ts'
@@ -45,7 +45,7 @@ test('lanes that wait for their user are looked at once; then those that change,
 
   const looks: string[][] = []
   const waiting = async (by: typeof rules, some?: LaneFilter) => {
-    const found = await store.outbox.waiting(by, some)
+    const found = await store.outbox.listWaiting(by, some)
     looks.push(found.lanes.map(({ user }) => user))
     return found
   }
@@ -55,14 +55,19 @@ test('lanes that wait for their user are looked at once; then those that change,
   const ports = {
     state,
     rules,
-    store: { ...store, outbox: { ...store.outbox, waiting } },
+    store: { ...store, outbox: { ...store.outbox, listWaiting: waiting } },
   } as unknown as SendPorts
   const meant = async () => ({})
   const outbox = new Outbox(
-    { ...ports, store: { ...store, ...ports.store }, worker: new Worker(ports, runtime), meant },
+    {
+      ...ports,
+      store: { ...store, ...ports.store },
+      worker: new Worker(ports, runtime),
+      resolveTarget: meant,
+    },
     runtime,
   )
-  runtime.bus.tell('roleChanged', 'poller')
+  runtime.bus.notify('roleChanged', 'poller')
   outbox.start()
   const look = async () => {
     const before = looks.length
@@ -82,24 +87,24 @@ test('lanes that wait for their user are looked at once; then those that change,
   expect(await look()).toEqual(['u7'])
   expect(await look()).toEqual([])
   // One that is held is looked at when its hold is over, though the user has not written.
-  const { lanes } = await store.outbox.waiting(rules, { of: { session: 's', users: ['u3'] } })
+  const { lanes } = await store.outbox.listWaiting(rules, { of: { session: 's', users: ['u3'] } })
   await storage.ingest({
     ...{ ...batch, cursorFrom: 'c1', cursorTo: 'c2', now: clock.now() },
     messages: [{ ...message('again', { from_user: 'u3', written_at: clock.now() }), repeated }],
   })
   const hold = { since: clock.now(), until: clock.now() + 60_000, count: 1 }
   await store.outbox.holdBack(lanes[0]!.id, { hold })
-  runtime.bus.tell('committed', { session: 's', messages: [{ from_user: 'u3' }] })
+  runtime.bus.notify('committed', { session: 's', messages: [{ from_user: 'u3' }] })
   await until('a look at the user who wrote', 10_000, () => looks.at(-1)?.[0] === 'u3')
   expect(await look()).toEqual([])
   await store.outbox.holdBack(lanes[0]!.id, { hold: { ...hold, until: hold.until + 60_000 } })
   clock.advance(60_000)
   await until('it is due', 10_000, () => looks.at(-1)?.[0] === 'u3')
   // A login may let all of them go.
-  runtime.bus.tell('sessionsChanged')
+  runtime.bus.notify('sessionsChanged')
   expect(await look()).toEqual(users)
   closing.abort('over')
-  await outbox.closed()
+  await outbox.waitUntilClosed()
 })
 
 test('what waits where another process renames a session goes out at once', async () => {
@@ -158,10 +163,10 @@ test('a lane that a user freed while an older look goes on is looked at again at
       clock.wake(1000)
       return looks.length >= count
     })
-  bus.tell('roleChanged', 'poller')
+  bus.notify('roleChanged', 'poller')
   outbox.start()
   await look(2)
-  bus.tell('committed', { session: 's', messages: [{ from_user: 'u' }] })
+  bus.notify('committed', { session: 's', messages: [{ from_user: 'u' }] })
   await look(3)
   await Bun.sleep(1)
   older.resolve({ lanes: [held], revision: 2 })
@@ -173,7 +178,7 @@ test('a lane that a user freed while an older look goes on is looked at again at
     { ids: [7], since: 2 },
   ])
   closing.abort('over')
-  await outbox.closed()
+  await outbox.waitUntilClosed()
 })
 
 test('a user who writes just as a flush ends is answered, also in a process that polls for one call', async () => {
@@ -205,10 +210,10 @@ test('a user who writes just as a flush ends is answered, also in a process that
   } as unknown as OutboxPorts
   const bus = new Bus()
   new Outbox(ports, { clock: testClock(), log: silentLog, closing: new AbortController().signal, bus })
-  bus.tell('committed', { session: 's', messages: [{ from_user: 'u' }] })
+  bus.notify('committed', { session: 's', messages: [{ from_user: 'u' }] })
   await Bun.sleep(5)
   expect(flushed).toEqual([])
-  ;(ports.worker.flushing as Map<number, Promise<void>>).delete(7)
+  ;(ports.worker.runningFlushes as Map<number, Promise<void>>).delete(7)
   flushes.get(7)!.resolve()
   await until('it is flushed again', 5000, () => flushed.length > 0)
 })
@@ -233,5 +238,5 @@ test('a lane is kept during a long upload, also by a process that does not poll'
   })
   expect(clock.monotonic() - beganAt).toBeLessThan(laneLeaseMs + 5000)
   closing.abort('over')
-  await outbox.closed()
+  await outbox.waitUntilClosed()
 })

@@ -38,7 +38,7 @@ const not = { muted_because: undefined, muted_since: undefined }
 const events = (t: TestGateway, count: number) =>
   t.until(`${count} events`, async () => {
     t.clock.advance(1000)
-    const page = await t.gateway.events.page('', { types: ['session.muted'], limit: 10 })
+    const page = await t.gateway.events.readPage('', { types: ['session.muted'], limit: 10 })
     return page.events.length >= count && page.events.map(({ event }) => event.data as Session)
   })
 
@@ -46,7 +46,7 @@ it('five in a row without an id, to whomever, of an account that used to get ids
   await write(t)
   const other = await t.sandbox.addUser('other')
   await t.sandbox.say('hi', { from: other })
-  await t.until('both may be answered', async () => (await t.gateway.accounts.users('')).length === 2)
+  await t.until('both may be answered', async () => (await t.gateway.accounts.listUsers('')).length === 2)
   await texts(t, 1)
   await t.sandbox.switches({ send_reply: 'ret' })
   const before = t.clock.now()

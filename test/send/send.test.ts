@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'bun:test'
 import { join } from 'node:path'
 import { readStatus } from '../../src/inspect/status-report.ts'
-import { directCall } from '../../src/model/call.ts'
+import { createDirectCall } from '../../src/model/call.ts'
 import type { SvcError } from '../../src/model/error.ts'
 import { openLock } from '../../src/platform/lock.ts'
 import { codeOf, failure } from '../support/failure.ts'
@@ -99,7 +99,7 @@ describe('which session sends', () => {
     await using t = await withTalk({ sessions: ['default', 'work'] })
     const [to, other] = [t.bots.get('default')!.user_id, t.bots.get('work')!.user_id]
     const ahead = (request: object) =>
-      t.gateway.sender.foresee({ to, media: [], text: 'x', ...request }, directCall())
+      t.gateway.sender.foresee({ to, media: [], text: 'x', ...request }, createDirectCall())
     expect(await ahead({})).toBe('new')
     await t.gateway.accounts.logout('work')
     expect(await failure(ahead({ to: other, when_closed: 'queue' }))).toMatchObject({ code: 'window_closed' })
@@ -206,7 +206,7 @@ describe('which session sends', () => {
         return now !== former && now
       })
       expect(tokens).toEqual([token!])
-      const known = (await t.gateway.accounts.users('second')).filter(one => one.user_id === from)
+      const known = (await t.gateway.accounts.listUsers('second')).filter(one => one.user_id === from)
       expect(known).toMatchObject([{ remaining: 9 }])
     },
   )
@@ -525,7 +525,7 @@ describe('stopping', () => {
     expect(await refused).toMatchObject({ code: 'shutting_down' })
     expect((await context(t))!.used).toBe(1)
     expect(
-      await failure(t.gateway.sender.send({ to: 'a@b', text: 'x', media: [] }, directCall())),
+      await failure(t.gateway.sender.send({ to: 'a@b', text: 'x', media: [] }, createDirectCall())),
     ).toMatchObject({ code: 'shutting_down' })
   })
 })

@@ -53,7 +53,7 @@ describe('on a loopback address', () => {
     raw(admin.server, `${method} ${path} HTTP/1.1\r\n${head}\r\n`)
 
   test('nobody has to sign in, and there is no link', async () => {
-    expect(await admin.app.signInLink()).toBeUndefined()
+    expect(await admin.app.createSignInLink()).toBeUndefined()
     expect((await admin.call('GET', '/api/status')).body.token_required).toBe(false)
     expect((await signIn(admin)).status).toBe(401)
     expect((await admin.call('GET', '/sign-in?code=')).headers.get('location')).toBe('/')
@@ -205,9 +205,9 @@ describe.each([
     expect((await signIn(admin)).status).toBe(200)
     const authorization = `Bearer ${token}`
     expect((await admin.call('GET', '/api/status', undefined, { authorization })).status).toBe(200)
-    expect((await admin.call('GET', (await admin.app.signInLink())!)).headers.get('set-cookie')).toContain(
-      'svc_panel=',
-    )
+    expect(
+      (await admin.call('GET', (await admin.app.createSignInLink())!)).headers.get('set-cookie'),
+    ).toContain('svc_panel=')
     clock.advance(1000)
     await Promise.all(more)
     expect(new Set(answers)).toEqual(new Set([401, 429]))
@@ -220,7 +220,7 @@ describe.each([
   })
 
   test('a link signs in once, within a quarter of an hour', async () => {
-    const link = (await admin.app.signInLink())!
+    const link = (await admin.app.createSignInLink())!
     expect(link).toMatch(/^\/sign-in\?code=[\w-]{32}$/)
     // Previews of links, scanners and proxies only look.
     for (const method of ['HEAD', 'POST', 'OPTIONS']) {
@@ -236,7 +236,7 @@ describe.each([
     const second = await admin.call('GET', link)
     expect(second.headers.get('set-cookie')).toBeNull()
     expect(second.headers.get('location')).toBe('/?link=used')
-    const late = (await admin.app.signInLink())!
+    const late = (await admin.app.createSignInLink())!
     clock.advance(15 * 60_000 + 1)
     expect((await admin.call('GET', late)).headers.get('set-cookie')).toBeNull()
     for (const bad of ['/sign-in', '/sign-in?code=', '/sign-in?code=__proto__', `/sign-in?code=${token}`])

@@ -3,8 +3,8 @@ import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { prefixIn } from '../../src/config/values.ts'
-import { behindProxy, longestWait, prefixOf, rootOf } from '../../src/server/behind-proxy.ts'
+import { parsePrefix } from '../../src/config/values.ts'
+import { maxWaitOf, prefixOf, rootOf, withoutPrefix } from '../../src/server/behind-proxy.ts'
 import { openPaths } from '../../src/server/service-routes.ts'
 import { type Serving, serveHere } from '../support/command.ts'
 
@@ -19,7 +19,7 @@ function seen(
   config: { host?: string; allowHosts?: string[]; publicUrl?: string } = {},
 ): string[] {
   let found: string[] = []
-  const door = behindProxy({ host: '127.0.0.1', allowHosts: [host], ...config }, request => {
+  const door = withoutPrefix({ host: '127.0.0.1', allowHosts: [host], ...config }, request => {
     found = [new URL(request.url).pathname, String(prefixOf(request)), rootOf(request)]
     return new Response()
   })
@@ -130,19 +130,19 @@ describe('the prefix of a request', () => {
     '/微信',
     `/${'a'.repeat(201)}`,
   ])('%p is none', given => {
-    expect(prefixIn(given)).toBeUndefined()
+    expect(parsePrefix(given)).toBeUndefined()
     const headers: Record<string, string> = /^[\t -~]*$/.test(given) ? { 'x-forwarded-prefix': given } : {}
     expect(seen('/a/b', headers)).toEqual(['/a/b', 'undefined', '..'])
   })
 
   test('line breaks are none', () => {
     for (const given of ['/a\r\nSet-Cookie: x', '/a\n', '/a\r', '\n/a'])
-      expect(prefixIn(given)).toBeUndefined()
+      expect(parsePrefix(given)).toBeUndefined()
   })
 
   test('letters of other scripts stand in it as browsers send them', () => {
     const path = new URL('http://x/微信/机器人').pathname
-    expect(prefixIn(`${path}/`)).toBe(path)
+    expect(parsePrefix(`${path}/`)).toBe(path)
     expect(seen('/tools', { 'x-forwarded-prefix': path })).toEqual(['/tools', path, path])
     const publicUrl = `https://${host}${path}`
     expect(seen(`${path}/tools`, {}, { publicUrl })).toEqual(['/tools', path, path])
@@ -159,7 +159,7 @@ test.each<[Record<string, string>, number | undefined]>([
   [{ forwarded: 'for=192.0.2.1' }, 45],
   [{ via: '1.1 proxy' }, 45],
 ])('a call with %p waits at most %p seconds', (headers, expected) => {
-  expect(longestWait(new Request('http://localhost/', { headers }))).toBe(expected)
+  expect(maxWaitOf(new Request('http://localhost/', { headers }))).toBe(expected)
 })
 
 describe('the doors', () => {

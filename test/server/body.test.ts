@@ -1,6 +1,6 @@
 /** Bodies of requests that are large, many, or made to be slow to read. */
 import { expect, test } from 'bun:test'
-import { checkShape, doneWith, jsonLimit, readJson } from '../../src/server/body.ts'
+import { checkShape, createJsonLimit, readJson, releaseBody } from '../../src/server/body.ts'
 import { failure } from '../support/failure.ts'
 
 const mb = 1024 * 1024
@@ -17,20 +17,20 @@ test('large bodies in work have a bound together; what is done makes room, and s
   const read = async (text: string) => {
     const request = post(text)
     held.push(request)
-    return readJson(request, jsonLimit(24 * mb))
+    return readJson(request, createJsonLimit(24 * mb))
   }
   try {
     for (let nth = 0; nth < 4; nth++) await read(large)
     expect(await failure(read(large))).toMatchObject({ code: 'rate_limited' })
     expect(await read('{"a":1}')).toEqual({ a: 1 })
     for (const request of held.splice(0)) {
-      doneWith(request)
-      doneWith(request)
+      releaseBody(request)
+      releaseBody(request)
     }
     for (let nth = 0; nth < 4; nth++) await read(large)
     expect(await failure(read(large))).toMatchObject({ code: 'rate_limited' })
   } finally {
-    for (const request of held) doneWith(request)
+    for (const request of held) releaseBody(request)
   }
 })
 

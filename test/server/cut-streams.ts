@@ -27,7 +27,7 @@ export async function cutAndResume(cuts: number) {
   await using log = await writer(t)
   let over = false
   const written: string[] = []
-  let lastId = await t.gateway.events.head()
+  let lastId = await t.gateway.events.getHead()
   const writing = (async () => {
     for (let nth = 0; !over; nth++) {
       const texts = Array.from({ length: 1 + (nth % 3) }, (_, one) => `${nth}.${one}`)

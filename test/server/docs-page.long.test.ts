@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import type { Browser, Page } from 'playwright-core'
 import { toString as drawn } from 'qrcode'
-import { contentSha512, fromNpm, programIn, sha512 } from '../../scripts/scalar.ts'
+import { contentSha512, fetchFromNpm, readProgram, sha512 } from '../../scripts/scalar.ts'
 import type { Message } from '../../src/model/message.ts'
 import { exampleReceived, exampleUser } from '../../src/operations/example-values.ts'
 import { verbs } from '../../src/operations/tools.ts'
@@ -212,10 +212,10 @@ describe.skipIf(!hasBrowser)('the docs page in a browser', () => {
 })
 
 // One that answers may still break off.
-const scalar = await fromNpm().catch(() => undefined)
+const scalar = await fetchFromNpm().catch(() => undefined)
 test.skipIf(!scalar)(
   "npm's package holds the docs page's program (skipped where npm does not give it)",
   async () => {
-    expect(sha512(await programIn(scalar!))).toBe(contentSha512)
+    expect(sha512(await readProgram(scalar!))).toBe(contentSha512)
   },
 )

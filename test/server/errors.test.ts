@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'bun:test'
-import { errorCodes, errorKind, SvcError } from '../../src/model/error.ts'
-import { problemResponse } from '../../src/server/errors.ts'
+import { errorCodes, errorKindOf, SvcError } from '../../src/model/error.ts'
+import { toProblemResponse } from '../../src/server/errors.ts'
 import { forFile } from '../support/folder.ts'
 import { headAndGet, type Json, raw, startRest } from '../support/rest.ts'
 
@@ -16,7 +16,7 @@ async function problem(response: Response): Promise<Json> {
   expect(body.status).toBe(response.status)
   expect(errorCodes).toContain(body.code)
   expect(body.type).toBe(`urn:svc:problem:${body.code}`)
-  expect(body.title).toBe(errorKind(body.code).title)
+  expect(body.title).toBe(errorKindOf(body.code).title)
   expect(body.detail.length).toBeGreaterThan(5)
   expect(body.hint.length).toBeGreaterThan(5)
   expect(JSON.stringify(body)).not.toMatch(/ at .*\.ts|node_modules|\/work\//)
@@ -176,8 +176,8 @@ describe('a failure is always a problem', () => {
 
   test('HEAD of a stream opens none, and moves no reader', async () => {
     const begun: unknown[] = []
-    const { begin } = rest.gateway.events
-    rest.gateway.events.begin = async (after, consumer) => {
+    const { startReader } = rest.gateway.events
+    rest.gateway.events.startReader = async (after, consumer) => {
       begun.push(consumer)
       return after ?? ''
     }
@@ -191,7 +191,7 @@ describe('a failure is always a problem', () => {
     expect([head.status, head.headers.get('content-type')]).toEqual([200, 'text/event-stream'])
     expect(head.headers.has('content-length')).toBe(false)
     expect([begun, followed]).toEqual([[undefined], 0])
-    Object.assign(rest.gateway.events, { begin })
+    Object.assign(rest.gateway.events, { startReader })
     Object.assign(rest.gateway.changes, { subscribe })
   })
 
@@ -208,7 +208,7 @@ describe('a failure is always a problem', () => {
     rest.gateway.failures.clear()
     expect([response.status, response.headers.get('retry-after')]).toEqual([429, '7'])
     expect((await problem(response)).retry_after).toBe(6.2)
-    expect(problemResponse(new SvcError('unauthorized', 'no')).headers.get('www-authenticate')).toBe(
+    expect(toProblemResponse(new SvcError('unauthorized', 'no')).headers.get('www-authenticate')).toBe(
       'Bearer realm="svc"',
     )
   })

@@ -30,7 +30,7 @@ test('without anything new a comment comes, and the place of what was filtered a
   await using stream = await eventSource(`${rest.url}/events?types=session.status`)
   const reading = stream.next()
   await log.say('filtered away')
-  const head = await t.gateway.events.head()
+  const head = await t.gateway.events.getHead()
   await t.until('the place moves', () => stream.lastId === head)
   expect(stream.comments).toBeGreaterThan(1)
   await log.store.events.append([{ type: 'session.status', session: 's', data: { name: 's' } }])
@@ -41,7 +41,7 @@ test('a reader that stops reading is cut off while others go on, and reads on wh
   await using t = await withGateway({ start: false })
   await using rest = await restOf(t.gateway)
   await using log = await writer(t)
-  const after = await t.gateway.events.head()
+  const after = await t.gateway.events.getHead()
   const { hostname, port } = new URL(rest.url)
   const stuck = connect(Number(port), hostname)
   let cut = false

@@ -105,7 +105,7 @@ test('a stream is narrowed by type, session and user, while it catches up and wh
   await using t = await withGateway({ start: false })
   await using rest = await restOf(t.gateway)
   await using log = await writer(t)
-  const from = await t.gateway.events.head()
+  const from = await t.gateway.events.getHead()
   const all = async () => {
     await log.say('1', 'u@x')
     await log.say('2', 'v@x')
@@ -125,7 +125,7 @@ test('a stream is narrowed by type, session and user, while it catches up and wh
     return told.slice(count / 2)
   }
   expect(await seen('user=v@x', 4)).toEqual(['2', '3'])
-  const before = await t.gateway.events.head()
+  const before = await t.gateway.events.getHead()
   expect(before).not.toBe(from)
   await using sessions = await eventSource(`${rest.url}/events?after=${before}&types=session.status`)
   await using work = await eventSource(`${rest.url}/events?after=${before}&session=WORK`)
@@ -200,7 +200,7 @@ test('what is told is as /asyncapi.json describes it, which anybody may read', a
   expect(event).toBe('gone')
   expect(parse(components.messages.gone.payload, told) as object).toEqual(told)
   expect(Object.keys(channels.webhooks.messages)).toEqual([...eventTypes, 'webhook.test'])
-  const from = await t.gateway.events.head()
+  const from = await t.gateway.events.getHead()
   await using stream = await eventSource(`${rest.url}/events?after=${from}`, {
     authorization: 'Bearer a-long-enough-token',
   })
@@ -223,7 +223,7 @@ test('what is told is as /asyncapi.json describes it, which anybody may read', a
   }
   using tried = receiver()
   const { id } = await t.gateway.webhooks.add({ url: tried.url, allow_private: true })
-  await t.gateway.webhooks.test(id, AbortSignal.timeout(60_000))
+  await t.gateway.webhooks.sendTest(id, AbortSignal.timeout(60_000))
   const { body } = tried.got.find(one => one.body.type === 'webhook.test')!
   expect(parse(components.messages['webhook.test'].payload, body)).toEqual(body)
 })

@@ -2,8 +2,8 @@ import { describe, expect, test } from 'bun:test'
 import { createHash, randomBytes } from 'node:crypto'
 import { SvcError } from '../../src/model/error.ts'
 import { createLog } from '../../src/platform/log.ts'
-import { limited, Senders } from '../../src/server/body.ts'
-import { disposition } from '../../src/server/media-answer.ts'
+import { BodyDeadlines, limitStream } from '../../src/server/body.ts'
+import { formatDisposition } from '../../src/server/media-answer.ts'
 import { boundaryOf, readFilePart } from '../../src/server/multipart.ts'
 import { failure, fieldsOf } from '../support/failure.ts'
 import { forFile } from '../support/folder.ts'
@@ -235,7 +235,7 @@ test('a body that stops coming is given up', async () => {
     },
   })
   const broke = (error: unknown) => given.push(error)
-  const body = limited(source, { maxBytes: 100 }, { withinMs: 50, broke, senders: new Senders(10) })
+  const body = limitStream(source, { maxBytes: 100 }, { withinMs: 50, broke, senders: new BodyDeadlines(10) })
   const reader = body.getReader()
   expect((await reader.read()).value?.length).toBe(3)
   expect(await failure(reader.read())).toMatchObject({ code: 'invalid_arguments' })
@@ -499,5 +499,5 @@ test.each([
   ['\ud800x', `attachment; filename="_x"; filename*=UTF-8''%EF%BF%BDx`],
   ['', `attachment; filename="file"; filename*=UTF-8''file`],
 ])('the name %j stands in the header as %s', (name, header) => {
-  expect(disposition('attachment', name)).toBe(header)
+  expect(formatDisposition('attachment', name)).toBe(header)
 })

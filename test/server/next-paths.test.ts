@@ -1,7 +1,7 @@
 /** Advice names paths: each is one of the port that gives it. */
 import { expect, test } from 'bun:test'
 import { type ErrorCode, errorCodes, SvcError } from '../../src/model/error.ts'
-import { adviceOf, type Door, type Next, plainly } from '../../src/model/next-step.ts'
+import { adviceOf, type Door, type NextStep, plainWordingOf } from '../../src/model/next-step.ts'
 import { startAdmin } from '../support/admin.ts'
 import { startRest } from '../support/rest.ts'
 
@@ -19,7 +19,7 @@ const seen = [
 const steps = [
   ...['login', 'upload', 'queue', 'wait'].map(action => ({ action })),
   ...seen.map(what => ({ action: 'see', what })),
-] as Next[]
+] as NextStep[]
 const errors = [
   ...errorCodes.map((code: ErrorCode) => new SvcError(code, 'wrong')),
   ...steps.map(next => new SvcError('not_found', 'wrong', { next })),
@@ -27,7 +27,7 @@ const errors = [
 
 async function namedBut(door: Door, url: string): Promise<{ named: string[]; absent: string[] }> {
   const { paths } = await (await fetch(`${url}/openapi.json`)).json()
-  const advice = errors.map(error => adviceOf(error, plainly(door))).join(' ')
+  const advice = errors.map(error => adviceOf(error, plainWordingOf(door))).join(' ')
   const named = [...advice.matchAll(/\b(GET|POST|PUT|DELETE) (\/[\w/{}]+)/g)]
   const absent = named.filter(([, method, path]) => !paths[path!]?.[method!.toLowerCase()])
   const linked = [...advice.matchAll(/(?<!(?:GET|POST|PUT|DELETE) )(?<=^|\s)\/\w+/g)].map(([path]) => path)

@@ -1,12 +1,12 @@
 /** What a door tells of the calls that it answers. */
 import { expect, test } from 'bun:test'
 import { createLog } from '../../src/platform/log.ts'
-import { observed } from '../../src/server/observed.ts'
+import { observeCalls } from '../../src/server/observed.ts'
 
 test('each accepted call has its line; those of strangers have a few together, and are counted all the same', async () => {
   const lines: string[] = []
   let counted = 0
-  const answering = observed(
+  const answering = observeCalls(
     (request, peer) => {
       const isKnown = request.headers.has('authorization')
       if (isKnown) peer?.accept()

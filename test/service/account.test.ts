@@ -2,10 +2,10 @@
 import { beforeEach, expect, test } from 'bun:test'
 import { mkdir, stat } from 'node:fs/promises'
 import { join } from 'node:path'
-import { accountOf, ensureFolders, userOf } from '../../src/service/account.ts'
-import { plistText } from '../../src/service/launchd.ts'
+import { ensureFolders, findAccount, parseUser } from '../../src/service/account.ts'
+import { formatPlist } from '../../src/service/launchd.ts'
 import type { ServicePlan } from '../../src/service/plan.ts'
-import { unitText } from '../../src/service/systemd.ts'
+import { formatUnit } from '../../src/service/systemd.ts'
 import { folderOfTest } from '../support/folder.ts'
 
 const asRoot = process.platform === 'linux' && process.geteuid?.() === 0
@@ -18,30 +18,30 @@ beforeEach(() => {
 test('an installed service of either manager tells its user, also one of version 0.1.0', () => {
   const plan: ServicePlan = {
     ...{ name: 'svc', scope: 'system', command: ['/bin/svc', 'openapi', 'User=eve'], dataDir: '/data' },
-    ...{ writes: [], lowPort: false, notifies: true, environment: {} },
+    ...{ writtenFolders: [], bindsLowPort: false, notifies: true, environment: {} },
     account: { name: 'bob', uid: 990, gid: 990, home: '/' },
   }
   const { account: _, ...noAccount } = plan
-  expect(userOf(unitText(plan, { lib: '/var/lib' }))).toBe('bob')
-  expect(userOf(plistText(plan, '/log'))).toBe('bob')
-  expect(userOf(unitText(noAccount, { lib: '/var/lib' }))).toBeUndefined()
+  expect(parseUser(formatUnit(plan, { lib: '/var/lib' }))).toBe('bob')
+  expect(parseUser(formatPlist(plan, '/log'))).toBe('bob')
+  expect(parseUser(formatUnit(noAccount, { lib: '/var/lib' }))).toBeUndefined()
   expect(
-    userOf('# Written by svc service install, which writes it anew each time.\n[Service]\nUser=svc\n'),
+    parseUser('# Written by svc service install, which writes it anew each time.\n[Service]\nUser=svc\n'),
   ).toBe('svc')
 })
 
 test.skipIf(!asRoot)(named('root is refused, and so is a name that nobody has'), async () => {
   for (const name of ['root', '0', 'nobody-of-that-name'])
-    expect(await accountOf(name, 'linux', '/var/lib/svc').catch(error => error.code)).toBe(
+    expect(await findAccount(name, 'linux', '/var/lib/svc').catch(error => error.code)).toBe(
       'invalid_arguments',
     )
-  expect(await accountOf('daemon', 'linux', '/')).toMatchObject({ name: 'daemon', uid: 1 })
+  expect(await findAccount('daemon', 'linux', '/')).toMatchObject({ name: 'daemon', uid: 1 })
 })
 
 test.skipIf(!asRoot)(
   named('new folders belong to the user, who may enter them; those of others are left'),
   async () => {
-    const daemon = await accountOf('daemon', 'linux', '/')
+    const daemon = await findAccount('daemon', 'linux', '/')
     const [data, media] = [join(home, 'deep', 'data'), join(home, 'media')]
     await ensureFolders(daemon, [data, media], path => path === media)
     const made = await stat(data)

@@ -6,9 +6,9 @@ import { createServer } from 'node:net'
 import { dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import type { Report } from '../../src/doctor/examine.ts'
-import { shellWord } from '../../src/platform/format.ts'
+import { quoteForShell } from '../../src/platform/format.ts'
 import type { ServicePlan } from '../../src/service/plan.ts'
-import { unseen } from '../../src/service/systemd.ts'
+import { findUnseenPath } from '../../src/service/systemd.ts'
 import { version } from '../../src/version.ts'
 import { svc } from '../support/command.ts'
 import { folderOfTest } from '../support/folder.ts'
@@ -29,7 +29,7 @@ beforeEach(async () => {
   await mkdir(join(home, 'state'))
   await writeFile(join(home, 'state', 'unit'), unit)
   const state = join(home, 'state')
-  await script('systemctl', `exec ${[process.execPath, standIn, state].map(shellWord).join(' ')} "$@"`)
+  await script('systemctl', `exec ${[process.execPath, standIn, state].map(quoteForShell).join(' ')} "$@"`)
   await script('journalctl', `echo "$@" >> ${state}/journalctl; cat ${state}/journal`)
 })
 afterEach(async () => {
@@ -265,11 +265,11 @@ test.skipIf(!onLinux)(
     // PrivateTmp: what lies there now is not what the service sees.
     const beside = await print('-d', '/var/tmp/mine')
     expect([user.test(beside), /\/(var\/)?tmp\//.test(beside)]).toEqual([false, true])
-    expect(unseen({ ...machines, dataDir: '/tmp/x' })).toBe('/tmp/x')
-    expect(unseen({ ...machines, writes: ['/var/tmp/media'] })).toBe('/var/tmp/media')
-    expect(unseen({ ...machines, command: ['/tmp/svc', 'openapi'] })).toBe('/tmp/svc')
-    expect(unseen({ ...machines, scope: 'user', dataDir: '/tmp/x' })).toBeUndefined()
-    expect(unseen({ ...machines, dataDir: '/tmpfiles/x' })).toBeUndefined()
+    expect(findUnseenPath({ ...machines, dataDir: '/tmp/x' })).toBe('/tmp/x')
+    expect(findUnseenPath({ ...machines, writtenFolders: ['/var/tmp/media'] })).toBe('/var/tmp/media')
+    expect(findUnseenPath({ ...machines, command: ['/tmp/svc', 'openapi'] })).toBe('/tmp/svc')
+    expect(findUnseenPath({ ...machines, scope: 'user', dataDir: '/tmp/x' })).toBeUndefined()
+    expect(findUnseenPath({ ...machines, dataDir: '/tmpfiles/x' })).toBeUndefined()
   },
 )
 
@@ -284,5 +284,5 @@ test.skipIf(!asRoot)(
 
 const machines: ServicePlan = {
   ...{ name: 'svc', scope: 'system', command: ['/usr/bin/svc', 'openapi'], dataDir: '/var/lib/svc' },
-  ...{ writes: [], lowPort: false, notifies: true, environment: {} },
+  ...{ writtenFolders: [], bindsLowPort: false, notifies: true, environment: {} },
 }

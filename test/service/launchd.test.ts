@@ -5,7 +5,7 @@ import { mkdir, readFile, stat, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { systemClock } from '../../src/platform/clock.ts'
 import { install, managerOf, uninstall } from '../../src/service/install.ts'
-import { commandOfPlist, launchdService } from '../../src/service/launchd.ts'
+import { launchdService, parsePlistCommand } from '../../src/service/launchd.ts'
 import type { ServiceManager, ServicePlan } from '../../src/service/plan.ts'
 import { folderOfTest } from '../support/folder.ts'
 
@@ -40,7 +40,7 @@ esac
   const clock = { ...systemClock, sleep: async () => {} }
   manager = launchdService({ name: 'svc', scope: 'user' }, folders, clock)
   plan = {
-    ...{ name: 'svc', scope: 'user', dataDir: join(home, '.svc'), writes: [], lowPort: false },
+    ...{ name: 'svc', scope: 'user', dataDir: join(home, '.svc'), writtenFolders: [], bindsLowPort: false },
     ...{ notifies: false, environment: {}, command: ['/opt/my svc', 'openapi', '-d', join(home, '.svc')] },
   }
 })
@@ -56,7 +56,7 @@ test('is bootstrapped, changed, and booted out', async () => {
   const agent = join(home, 'Library', 'LaunchAgents', 'local.svc.plist')
   await writeFile(join(home, 'busy'), 'once')
   expect(await install(plan, manager)).toBe(true)
-  expect(commandOfPlist(await readFile(agent, 'utf8'))).toEqual([...plan.command])
+  expect(parsePlistCommand(await readFile(agent, 'utf8'))).toEqual([...plan.command])
   expect((await stat(agent)).mode & 0o777).toBe(0o644)
   // launchd needs a moment after a bootout.
   expect((await calls()).slice(1)).toEqual([
@@ -86,7 +86,7 @@ test('what launchd does not take is an error that names the log', async () => {
 })
 
 test('its state is read off what launchctl prints', async () => {
-  expect(await manager.state()).toMatchObject({ loaded: false, running: false, state: 'not loaded' })
+  expect(await manager.readState()).toMatchObject({ loaded: false, running: false, state: 'not loaded' })
   await writeFile(join(home, 'loaded'), '')
   const printed = (lines: string[]) =>
     writeFile(
@@ -94,11 +94,11 @@ test('its state is read off what launchctl prints', async () => {
       `${target} = {\n\tactive count = 1\n${lines.map(line => `\t${line}\n`).join('')}}\n`,
     )
   await printed(['state = running', 'runs = 3', 'pid = 812', 'last exit code = (never exited)'])
-  expect(await manager.state()).toEqual({
+  expect(await manager.readState()).toEqual({
     ...{ loaded: true, enabled: true, state: 'running', running: true, pid: 812, restarts: 2 },
   })
   await printed(['state = not running', 'runs = 1', 'last exit code = 1'])
-  expect(await manager.state()).toEqual({
+  expect(await manager.readState()).toEqual({
     ...{ loaded: true, enabled: true, state: 'not running', running: false, restarts: 0, ended: 'status 1' },
   })
 })
@@ -107,7 +107,13 @@ test('a daemon of the machine lies in /Library and runs as its user', () => {
   const folders = { home, config: '/none', etc: '/none', lib: '/none', library: '/Library' }
   const daemon = managerOf('darwin', { name: 'work', scope: 'system' }, folders, [])
   const account = { name: 'bob', uid: 501, gid: 20, home: '/Users/bob' }
-  const [token, list] = daemon.files.of({ ...plan, name: 'work', scope: 'system', account, token: 't' })
+  const [token, list] = daemon.files.createFiles({
+    ...plan,
+    name: 'work',
+    scope: 'system',
+    account,
+    token: 't',
+  })
   expect(token).toEqual({
     ...{ path: '/Library/Application Support/svc/work.token', text: 't\n', mode: 0o600, owner: account },
   })

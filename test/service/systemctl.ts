@@ -6,7 +6,7 @@
 import { spawn } from 'node:child_process'
 import { appendFileSync, existsSync, openSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { commandOfUnit } from '../../src/service/systemd.ts'
+import { parseUnitCommand } from '../../src/service/systemd.ts'
 
 const [state = '', ...args] = process.argv.slice(2)
 const at = (name: string) => join(state, name)
@@ -34,7 +34,7 @@ async function stop(): Promise<void> {
 
 /** Like `Type=notify`: back when it listens, or when it ended. */
 async function start(): Promise<number> {
-  const [program = '', ...rest] = commandOfUnit(readFileSync(unit, 'utf8')) ?? []
+  const [program = '', ...rest] = parseUnitCommand(readFileSync(unit, 'utf8')) ?? []
   const log = openSync(at('journal'), 'a')
   const child = spawn(program, rest, { detached: true, stdio: ['ignore', log, log] })
   let ended = false

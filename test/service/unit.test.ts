@@ -3,7 +3,7 @@ import { expect, test } from 'bun:test'
 import { mkdir, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import type { ServicePlan } from '../../src/service/plan.ts'
-import { pathWord, unitText } from '../../src/service/systemd.ts'
+import { formatUnit, quotePath } from '../../src/service/systemd.ts'
 import { ended } from '../support/ended.ts'
 import { folderOfFile } from '../support/folder.ts'
 
@@ -18,7 +18,7 @@ const plan = (more: Partial<ServicePlan> = {}): ServicePlan => ({
   ...{ name: 'svc', scope: 'system', dataDir: '/var/lib/svc' },
   // A program that every machine has, and in nobody's home: the project may lie in one.
   command: ['/bin/sh', 'openapi', '-d', '/var/lib/svc'],
-  ...{ writes: [], lowPort: false, notifies: true, environment: {} },
+  ...{ writtenFolders: [], bindsLowPort: false, notifies: true, environment: {} },
   // Whom every machine has.
   account: { name: 'daemon', uid: 1, gid: 1, home: '/' },
   ...more,
@@ -28,9 +28,9 @@ const users: ServicePlan = { ...noAccount, scope: 'user', dataDir: '/home/bob/.s
 
 const units: Readonly<Record<string, ServicePlan>> = {
   'the usual one': plan(),
-  'folders elsewhere': plan({ dataDir: '/srv/my data 100%', writes: ['/srv/media'] }),
+  'folders elsewhere': plan({ dataDir: '/srv/my data 100%', writtenFolders: ['/srv/media'] }),
   'a data directory in a home': plan({ dataDir: '/home/bob/.svc' }),
-  'a low port': plan({ lowPort: true }),
+  'a low port': plan({ bindsLowPort: true }),
   'a folder that systemd does not make by its name': plan({ dataDir: '/var/lib/my "data"' }),
   'without a word to systemd': plan({ notifies: false }),
 }
@@ -50,7 +50,7 @@ test.skipIf(!analyze)(judged('systemd finds nothing to say of any unit'), async 
   for (const [name, one] of [...Object.entries(units), ['of a user', users] as const]) {
     const said = await systemdSays(
       ['verify'],
-      unitText(one, { lib: '/var/lib', environmentPath: '/etc/svc/svc.env' }),
+      formatUnit(one, { lib: '/var/lib', environmentPath: '/etc/svc/svc.env' }),
     )
     // Of other units of the machine it may.
     const ours = said.split('\n').filter(line => line.includes('svc.service'))
@@ -58,7 +58,7 @@ test.skipIf(!analyze)(judged('systemd finds nothing to say of any unit'), async 
   }
   const broken = await systemdSays(
     ['verify'],
-    unitText(plan(), { lib: '/var/lib' }).replace('UMask=', 'UMasc='),
+    formatUnit(plan(), { lib: '/var/lib' }).replace('UMask=', 'UMasc='),
   )
   expect(broken).toMatch(/Unknown key.* 'UMasc'/)
 })
@@ -67,17 +67,17 @@ test.skipIf(!analyze)(judged('a unit of the machine is exposed to less than 2 of
   for (const [name, one] of Object.entries(units)) {
     const said = await systemdSays(
       ['security', '--offline=true', '--threshold=19'],
-      unitText(one, { lib: '/var/lib' }),
+      formatUnit(one, { lib: '/var/lib' }),
     )
     expect(said).toContain('Overall exposure level for svc.service: ')
     expect([name, said.slice(said.indexOf('Overall'))]).toEqual([name, expect.stringContaining('status 0\n')])
   }
-  const open = unitText(plan(), { lib: '/var/lib' }).replace(/^(Protect|Private|Restrict|System).*\n/gm, '')
+  const open = formatUnit(plan(), { lib: '/var/lib' }).replace(/^(Protect|Private|Restrict|System).*\n/gm, '')
   expect(await systemdSays(['security', '--offline=true', '--threshold=19'], open)).toContain('status 1\n')
 })
 
 test('the machine’s is locked in and has a user and a folder of its own; a user’s has what his systemd can do', () => {
-  const [machines, own] = [plan(), users].map(one => unitText(one, { lib: '/var/lib' }).split('\n'))
+  const [machines, own] = [plan(), users].map(one => formatUnit(one, { lib: '/var/lib' }).split('\n'))
   expect(machines).toEqual(
     expect.arrayContaining(['User=daemon', 'StateDirectory=svc', 'ProtectSystem=strict', 'ProtectHome=yes']),
   )
@@ -102,7 +102,7 @@ test('the machine’s is locked in and has a user and a folder of its own; a use
 
 test('what lies elsewhere may be written to, and a home is seen when something of it lies there', () => {
   const linesOf = (one: ServicePlan) =>
-    unitText(one, { lib: '/var/lib' })
+    formatUnit(one, { lib: '/var/lib' })
       .split('\n')
       .filter(line =>
         /^(ReadWrite|StateD|ProtectHome|Capability|PrivateUsers|Type|EnvironmentFile)/.test(line),
@@ -125,6 +125,6 @@ test('what lies elsewhere may be written to, and a home is seen when something o
   for (const name of ['a b', 'a%b', 'a:b', '-a', '"a"', '机器人']) {
     const lines = linesOf(plan({ dataDir: `/var/lib/${name}` }))
     expect([name, lines.filter(line => line.startsWith('StateD'))]).toEqual([name, []])
-    expect(lines.join()).toContain(`ReadWritePaths=${pathWord(`/var/lib/${name}`)},`)
+    expect(lines.join()).toContain(`ReadWritePaths=${quotePath(`/var/lib/${name}`)},`)
   }
 })

@@ -16,7 +16,7 @@ import { dirname, join } from 'node:path'
 import type { UserFolders } from '../../src/config.ts'
 import { type Client, clients, type Server } from '../../src/setup/clients.ts'
 import { valueAt } from '../../src/setup/edit.ts'
-import { lastingCommand, preview, type SetupRequest, setUp, takeBack } from '../../src/setup/setup.ts'
+import { preview, type SetupRequest, setUp, takeBack, toLastingCommand } from '../../src/setup/setup.ts'
 import { codeOf, failure } from '../support/failure.ts'
 import { folderOfTest } from '../support/folder.ts'
 
@@ -276,7 +276,7 @@ for (const client of clients) {
     test('another one of that name is replaced and removed by force alone', async () => {
       const path = await fileOf(client)
       const settings = client.format.put(livedIn(client), {
-        path: [...client.at(undefined), 'svc'],
+        path: [...client.serversPath(undefined), 'svc'],
         value: { command: 'something-else' },
       })
       await place(path, settings)
@@ -436,8 +436,8 @@ describe('files', () => {
     await writeFile(join(home, 'other', 'svc'), '')
     await symlink(real, join(home, 'bin', 'svc'))
     const path = [join(home, 'none'), join(home, 'other'), join(home, 'bin')]
-    expect(lastingCommand([real, 'x'], path)).toEqual([join(home, 'bin', 'svc'), 'x'])
-    expect(lastingCommand([real], path.slice(0, 2))).toEqual([real])
+    expect(toLastingCommand([real, 'x'], path)).toEqual([join(home, 'bin', 'svc'), 'x'])
+    expect(toLastingCommand([real], path.slice(0, 2))).toEqual([real])
   })
 })
 

@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'bun:test'
-import { type Edit, leaves, Unreadable, valueAt } from '../../src/setup/edit.ts'
+import { type Edit, listLeaves, UnreadableSettingsError, valueAt } from '../../src/setup/edit.ts'
 import { json } from '../../src/setup/json.ts'
 
 const entry: Edit = {
@@ -45,23 +45,23 @@ describe('an entry in JSON', () => {
         const after = edits.reduce(json.put, text)
         for (const { path, value } of edits) expect(valueAt(json.parse(after), path)).toEqual(value)
         expect(commentsIn(after)).toEqual(commentsIn(text))
-        const left = edits.map(({ path }) => path).reduce(json.take, after)
+        const left = edits.map(({ path }) => path).reduce(json.remove, after)
         for (const { path } of edits) expect(valueAt(json.parse(left), path)).toBeUndefined()
         expect(commentsIn(left)).toEqual(commentsIn(text))
-        expect(leaves(json.parse(left))).toEqual(leaves(json.parse(text)))
+        expect(listLeaves(json.parse(left))).toEqual(listLeaves(json.parse(text)))
       }
     })
 
   test('what an entry made around itself goes with it; what holds something, or a comment, stays', () => {
     for (const edits of [[entry], [inList], [entry, inList]]) {
       const made = edits.reduce(json.put, '')
-      expect(json.parse(edits.map(({ path }) => path).reduce(json.take, made))).toEqual({})
+      expect(json.parse(edits.map(({ path }) => path).reduce(json.remove, made))).toEqual({})
     }
     const full = json.put('{"mcpServers":{"b":{}},"hooks":{"Other":[]}}', inList)
-    const left = json.take(json.take(json.put(full, entry), entry.path), inList.path)
+    const left = json.remove(json.remove(json.put(full, entry), entry.path), inList.path)
     expect(json.parse(left)).toEqual({ mcpServers: { b: {} }, hooks: { Other: [] } })
     const commented = '{\n  "mcpServers": {\n    // mine\n  }\n}\n'
-    expect(json.parse(json.take(json.put(commented, entry), entry.path))).toEqual({ mcpServers: {} })
+    expect(json.parse(json.remove(json.put(commented, entry), entry.path))).toEqual({ mcpServers: {} })
   })
 
   test('the file’s own indentation and line ends are used', () => {
@@ -77,10 +77,10 @@ describe('an entry in JSON', () => {
 
   test('as the last one it goes with the comma of the one before, not with its comment', () => {
     const last = '{\n  "mcpServers": {\n    "b": {}, // b\n    "svc": {} // ours\n  }\n}'
-    expect(json.take(last, entry.path)).toBe('{\n  "mcpServers": {\n    "b": {} // b // ours\n  }\n}')
+    expect(json.remove(last, entry.path)).toBe('{\n  "mcpServers": {\n    "b": {} // b // ours\n  }\n}')
   })
 
-  test('what is not there is not taken', () => expect(json.take(lived, entry.path)).toBe(lived))
+  test('what is not there is not taken', () => expect(json.remove(lived, entry.path)).toBe(lived))
 
   const broken: [text: string, says: RegExp][] = [
     ['{\n  "a": 1\n  "b": 2\n}', /line 3, column 3/],
@@ -91,7 +91,7 @@ describe('an entry in JSON', () => {
   ]
   for (const [text, says] of broken)
     test(`${JSON.stringify(text)} is refused, with the reason`, () => {
-      expect(() => json.put(text, entry)).toThrow(Unreadable)
+      expect(() => json.put(text, entry)).toThrow(UnreadableSettingsError)
       expect(() => json.put(text, entry)).toThrow(says)
     })
 })

@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'bun:test'
-import { type Edit, Unreadable, valueAt } from '../../src/setup/edit.ts'
+import { type Edit, UnreadableSettingsError, valueAt } from '../../src/setup/edit.ts'
 import { toml } from '../../src/setup/toml.ts'
 
 const entry: Edit = {
@@ -46,12 +46,12 @@ describe('an entry in TOML', () => {
       const after = toml.put(text, entry)
       expect(valueAt(toml.parse(after), entry.path)).toEqual(entry.value)
       expect(after.replaceAll('\r\n', '\n')).toContain(block)
-      expect(toml.take(after, entry.path).trimEnd()).toBe(text.trimEnd())
+      expect(toml.remove(after, entry.path).trimEnd()).toBe(text.trimEnd())
     })
 
   test('what came after it stays', () => {
     const more = '\n# by the program itself\n[projects."/x"]\ntrust_level = "trusted"\n'
-    expect(toml.take(toml.put(lived, entry) + more, entry.path)).toBe(lived + more)
+    expect(toml.remove(toml.put(lived, entry) + more, entry.path)).toBe(lived + more)
   })
 
   test('a changed entry takes the place of the old one', () => {
@@ -62,7 +62,7 @@ describe('an entry in TOML', () => {
 
   test('other spellings of the head are known', () => {
     for (const head of ['[ mcp_servers . svc ]', '["mcp_servers"."svc"] # ours', "[mcp_servers.'svc']"]) {
-      expect(toml.take(`a = 1\n\n${head}\ncommand = "x"\n`, entry.path)).toBe('a = 1\n')
+      expect(toml.remove(`a = 1\n\n${head}\ncommand = "x"\n`, entry.path)).toBe('a = 1\n')
     }
   })
 
@@ -73,9 +73,9 @@ describe('an entry in TOML', () => {
   ]
   for (const text of byHand)
     test(`${JSON.stringify(text)} is left to a person`, () => {
-      expect(() => toml.put(text, entry)).toThrow(Unreadable)
+      expect(() => toml.put(text, entry)).toThrow(UnreadableSettingsError)
       if (valueAt(toml.parse(text), entry.path) !== undefined)
-        expect(() => toml.take(text, entry.path)).toThrow(Unreadable)
+        expect(() => toml.remove(text, entry.path)).toThrow(UnreadableSettingsError)
     })
 
   test('what does not parse is refused, with the line', () => {

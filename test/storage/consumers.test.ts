@@ -1,12 +1,12 @@
 /** What every engine must do for readers of the log (`src/storage/store.ts`). */
 import { describe, expect, test } from 'bun:test'
-import type { Claim, Store } from '../../src/storage/store.ts'
+import type { ConsumerClaim, Store } from '../../src/storage/store.ts'
 import { failure, fieldsOf } from '../support/failure.ts'
 import { stopwatch } from '../support/stopwatch.ts'
 import { onEach } from './engines.ts'
 import { insert, message, outgoing, type Running, rename, sending } from './support.ts'
 
-const ids = (claim: Claim | undefined) => claim?.rows.map(row => row.id) ?? []
+const ids = (claim: ConsumerClaim | undefined) => claim?.rows.map(row => row.id) ?? []
 const add = async (t: Running, count: number, session = 's') =>
   await insert(
     t,
@@ -30,11 +30,11 @@ onEach((it, openStore) => {
   it('a registered consumer starts after all delivered rows, `default` at the beginning', async t => {
     const { consumers } = t.store
     await add(t, 3)
-    await consumers.begin('first')
+    await consumers.register('first')
     expect(ids(await consumers.claim('first', { limit: 2 }))).toEqual([1, 2])
-    for (const name of ['second', 'default']) await consumers.begin(name)
+    for (const name of ['second', 'default']) await consumers.register(name)
     await add(t, 1)
-    await consumers.begin('second')
+    await consumers.register('second')
     expect(ids(await consumers.claim('second', { limit: 10 }))).toEqual([3, 4])
     expect(ids(await consumers.claim('default', { limit: 10 }))).toEqual([1, 2, 3, 4])
     expect(ids(await consumers.claim('first', { limit: 10 }))).toEqual([3, 4])
@@ -52,7 +52,7 @@ onEach((it, openStore) => {
     for (const verb of ['ack', 'nack', 'renew'] as const) await consumers[verb](lease)
     await consumers.giveBack({ lease, redelivered: new Set() }, 0)
     expect(await consumers.claim('default', { limit: 1 })).toBeUndefined()
-    expect(await t.store.backlog.waiting('default', { limit: 1 })).toBe(0)
+    expect(await t.store.backlog.countWaiting('default', { limit: 1 })).toBe(0)
   })
 
   it('confirmed rows are not redelivered, in this process or the next', async t => {
@@ -87,14 +87,14 @@ onEach((it, openStore) => {
   it('abandoned rows are redelivered, marked, before newer ones; new rows are not marked', async t => {
     await add(t, 4)
     const first = (await t.store.consumers.claim('default', { limit: 2 }))!
-    expect(await t.store.backlog.lapsed()).toEqual(new Set())
+    expect(await t.store.backlog.findLapsed()).toEqual(new Set())
     await t.store.consumers.nack(first.lease)
-    expect(await t.store.backlog.lapsed()).toEqual(new Set(['default']))
+    expect(await t.store.backlog.findLapsed()).toEqual(new Set(['default']))
     const again = (await t.store.consumers.claim('default', { limit: 1 }))!
     expect([...again.redelivered]).toEqual([1])
     // The lease of which one row was taken is still the first one's for the other.
     await t.store.consumers.ack(first.lease)
-    expect(await t.store.backlog.lapsed()).toEqual(new Set())
+    expect(await t.store.backlog.findLapsed()).toEqual(new Set())
     await t.store.consumers.nack(again.lease)
     expect(ids(await t.store.consumers.claim('default', { limit: 10 }))).toEqual([1])
     const rest = (await t.store.consumers.claim('default', { limit: 10 }))!
@@ -106,8 +106,8 @@ onEach((it, openStore) => {
     await add(t, 6)
     const first = (await t.store.consumers.claim('default', { limit: 4 }))!
     await t.store.consumers.giveBack(first, 3)
-    expect([...(await t.store.backlog.lapsed())]).toEqual(['default'])
-    expect(await t.store.backlog.waiting('default', { limit: 9 })).toBe(4)
+    expect([...(await t.store.backlog.findLapsed())]).toEqual(['default'])
+    expect(await t.store.backlog.countWaiting('default', { limit: 9 })).toBe(4)
     await t.store.consumers.nack(first.lease)
     const again = (await t.store.consumers.claim('default', { limit: 9 }))!
     expect(ids(again)).toEqual([1, 2, 3, 4])
@@ -149,7 +149,7 @@ onEach((it, openStore) => {
   it('the lag of a consumer is its undelivered rows; with many consumers, those that read last are returned', async t => {
     await add(t, 2)
     const lags = async (most = 9) =>
-      new Map((await t.store.backlog.lags(most)).map(({ consumer, messages }) => [consumer, messages]))
+      new Map((await t.store.backlog.listLags(most)).map(({ consumer, messages }) => [consumer, messages]))
     expect(await lags()).toEqual(new Map())
     await t.store.consumers.claim('late', { limit: 1 })
     t.clock.at += 2 * 60 * 60_000
@@ -159,16 +159,16 @@ onEach((it, openStore) => {
     expect(await lags()).toEqual(new Map(Object.entries({ default: 4, late: 3 })))
     expect(await lags(1)).toEqual(new Map([['default', 4]]))
     await t.store.consumers.claim('default', { limit: 9 })
-    await t.store.acknowledgements.after('late', 0, { limit: 1 })
-    await t.store.acknowledgements.handedOut('late', 4)
-    await t.store.acknowledgements.after('late', 4, { limit: 1 })
+    await t.store.acknowledgements.readAfter('late', 0, { limit: 1 })
+    await t.store.acknowledgements.markHandedOut('late', 4)
+    await t.store.acknowledgements.readAfter('late', 4, { limit: 1 })
     expect(await lags()).toEqual(new Map(Object.entries({ default: 0, late: 2 })))
   })
 
   it('rows read from a single session, and imported messages, do not count as lag', async t => {
     const { acknowledgements, backlog, consumers, intake } = t.store
     const lag = async (name: string) =>
-      (await backlog.lags(9)).find(({ consumer }) => consumer === name)?.messages
+      (await backlog.listLags(9)).find(({ consumer }) => consumer === name)?.messages
     await consumers.claim('default', { limit: 1 })
     await intake.add([{ ...message('old'), session: 's', bot_id: 'b', direction: 'received' }])
     expect(await lag('default')).toBe(0)
@@ -176,22 +176,22 @@ onEach((it, openStore) => {
     await insert(t, [message('3')], 'other')
     await consumers.claim('default', { limit: 1, session: 's' })
     expect(await lag('default')).toBe(2)
-    expect(await backlog.waiting('default', { limit: 9 })).toBe(2)
-    await acknowledgements.after('acks', 0, { limit: 9 })
+    expect(await backlog.countWaiting('default', { limit: 9 })).toBe(2)
+    await acknowledgements.readAfter('acks', 0, { limit: 9 })
     await insert(t, [message('4'), message('5')])
-    const { rows } = await acknowledgements.after('acks', 0, { limit: 9 })
-    await acknowledgements.handedOut('acks', rows[0]!.id)
-    expect([await backlog.waiting('acks', { limit: 9 }), await lag('acks')]).toEqual([2, 2])
-    await acknowledgements.after('acks', rows[0]!.id, { limit: 9 })
-    expect([await backlog.waiting('acks', { limit: 9 }), await lag('acks')]).toEqual([1, 1])
+    const { rows } = await acknowledgements.readAfter('acks', 0, { limit: 9 })
+    await acknowledgements.markHandedOut('acks', rows[0]!.id)
+    expect([await backlog.countWaiting('acks', { limit: 9 }), await lag('acks')]).toEqual([2, 2])
+    await acknowledgements.readAfter('acks', rows[0]!.id, { limit: 9 })
+    expect([await backlog.countWaiting('acks', { limit: 9 }), await lag('acks')]).toEqual([1, 1])
     await insert(t, [message('6'), message('7')], 'other')
-    const apart = await acknowledgements.after('acks', 0, { limit: 9, session: 'other' })
-    await acknowledgements.handedOut('acks', apart.rows[1]!.id, 'other')
-    await acknowledgements.after('acks', apart.rows[0]!.id, { limit: 9, session: 'other' })
-    expect([await backlog.waiting('acks', { limit: 9 }), await lag('acks')]).toEqual([2, 2])
+    const apart = await acknowledgements.readAfter('acks', 0, { limit: 9, session: 'other' })
+    await acknowledgements.markHandedOut('acks', apart.rows[1]!.id, 'other')
+    await acknowledgements.readAfter('acks', apart.rows[0]!.id, { limit: 9, session: 'other' })
+    expect([await backlog.countWaiting('acks', { limit: 9 }), await lag('acks')]).toEqual([2, 2])
     await consumers.claim('default', { limit: 9 })
-    await acknowledgements.after('default', 0, { limit: 9 })
-    expect([await backlog.waiting('default', { limit: 9 }), await lag('default')]).toEqual([7, 7])
+    await acknowledgements.readAfter('default', 0, { limit: 9 })
+    expect([await backlog.countWaiting('default', { limit: 9 }), await lag('default')]).toEqual([7, 7])
   })
 
   it('a lease lapses although the clock was set back', async t => {
@@ -205,7 +205,7 @@ onEach((it, openStore) => {
     await using t = await openStore({ maxCount: 1 })
     await add(t, 3)
     const claim = (await t.store.consumers.claim('default', { limit: 3 }))!
-    await t.store.upkeep.prune()
+    await t.store.maintenance.prune()
     await t.store.consumers.nack(claim.lease)
     expect(ids(await t.store.consumers.claim('default', { limit: 3 }))).toEqual([3])
   })
@@ -257,9 +257,9 @@ onEach((it, openStore) => {
     /** What a call is given, and marks as handed out. */
     const next = async (store: Store, consumer: string, ack: number, session?: string) => {
       const wanted = { limit: 10, ...(session !== undefined && { session }) }
-      const { rows, redelivered } = await store.acknowledgements.after(consumer, ack, wanted)
+      const { rows, redelivered } = await store.acknowledgements.readAfter(consumer, ack, wanted)
       const last = rows.at(-1)
-      if (last) await store.acknowledgements.handedOut(consumer, last.id, session)
+      if (last) await store.acknowledgements.markHandedOut(consumer, last.id, session)
       return rows.map(({ id }) => (redelivered.has(id) ? -id : id))
     }
 
@@ -287,20 +287,21 @@ onEach((it, openStore) => {
       await add(t, 1)
       expect(await next(t.store, 'new', 0)).toEqual([3])
       expect(await next(t.store, 'default', 0)).toEqual([-2, 3])
-      expect([...(await t.store.backlog.lapsed())]).toEqual([])
+      expect([...(await t.store.backlog.findLapsed())]).toEqual([])
     })
 
     it('may acknowledge delivered rows, and nothing beyond', async t => {
       await add(t, 3)
-      const beyond = (ack: number) => refused(t.store.acknowledgements.after('default', ack, { limit: 1 }))
+      const beyond = (ack: number) =>
+        refused(t.store.acknowledgements.readAfter('default', ack, { limit: 1 }))
       await beyond(1)
       // It was refused, so the consumer is as it was.
       expect(ids(await t.store.consumers.claim('default', { limit: 1 }))).toEqual([1])
-      const { rows } = await t.store.acknowledgements.after('default', 0, { limit: 2 })
+      const { rows } = await t.store.acknowledgements.readAfter('default', 0, { limit: 2 })
       expect(rows.map(({ id }) => id)).toEqual([1, 2])
       // Read, and shown to nobody yet.
       await beyond(2)
-      await t.store.acknowledgements.handedOut('default', 2)
+      await t.store.acknowledgements.markHandedOut('default', 2)
       await beyond(3)
       expect(await next(t.store, 'default', 2)).toEqual([3])
       await beyond(Number.MAX_SAFE_INTEGER)
@@ -320,7 +321,7 @@ onEach((it, openStore) => {
       for (const session of ['a', 'b', 'a', 'b']) await add(t, 1, session)
       expect(await next(t.store, 'default', 0, 'a')).toEqual([1, 3])
       // Row 2 was never handed out.
-      await refused(t.store.acknowledgements.after('default', 3, { limit: 9 }))
+      await refused(t.store.acknowledgements.readAfter('default', 3, { limit: 9 }))
       expect(await next(t.store, 'default', 3, 'A')).toEqual([])
       expect(await next(t.store, 'default', 0)).toEqual([2, 4])
       expect(await next(t.store, 'default', 2, 'b')).toEqual([-4])
@@ -363,6 +364,6 @@ onEach((it, openStore) => {
     await t.storage.close()
     await last
     expect(listeners).toBe(0)
-    expect(await failure(t.store.log.head())).toBeInstanceOf(Error)
+    expect(await failure(t.store.log.getHead())).toBeInstanceOf(Error)
   })
 })

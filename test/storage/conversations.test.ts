@@ -1,7 +1,7 @@
 /** What every engine must do for conversations and names (`src/storage/store.ts`). */
 import { expect } from 'bun:test'
 import type { SentMessage } from '../../src/storage/messages.ts'
-import type { Store, ThreadPage } from '../../src/storage/store.ts'
+import type { Store, ThreadQuery } from '../../src/storage/store.ts'
 import { failure } from '../support/failure.ts'
 import { onEach } from './engines.ts'
 import { insert, message, open, type Running, rename, sending } from './support.ts'
@@ -21,7 +21,7 @@ const past = (text: string) => ({
   ...({ session: 's', bot_id: 'b', direction: 'received' } as const),
 })
 const threadOf = async ({ conversations }: Store, user: string, session?: string) =>
-  (await conversations.threads({ user, session, limit: 1 })).threads[0]
+  (await conversations.listThreads({ user, session, limit: 1 })).threads[0]
 const unread = async (store: Store, session?: string) => (await threadOf(store, 'u', session))?.unread
 
 onEach(it => {
@@ -87,11 +87,11 @@ onEach(it => {
     await t.store.intake.add([past('old'), past('older')])
     const { backlog, conversations } = t.store
     expect(await threadOf(t.store, 'u')).toMatchObject({ last: { text: 'older', past: true }, unread: 0 })
-    expect((await conversations.threads({ limit: 9 })).threads.map(({ last }) => last.id)).toEqual([3])
-    expect((await conversations.counts(0, 2e12)).map(({ received }) => received)).toEqual([3])
-    expect(await backlog.waiting('late', { limit: 9 })).toBe(1)
-    expect(await backlog.recent(0, { limit: 9 })).toEqual([1, 2, 3])
-    expect(await backlog.recent(0, { limit: 9, direction: 'received' })).toEqual([1])
+    expect((await conversations.listThreads({ limit: 9 })).threads.map(({ last }) => last.id)).toEqual([3])
+    expect((await conversations.countMessages(0, 2e12)).map(({ received }) => received)).toEqual([3])
+    expect(await backlog.countWaiting('late', { limit: 9 })).toBe(1)
+    expect(await backlog.listRecent(0, { limit: 9 })).toEqual([1, 2, 3])
+    expect(await backlog.listRecent(0, { limit: 9, direction: 'received' })).toEqual([1])
   })
 
   it('users are listed newest first, once each, over all sessions; rows in the order of the given ids', async t => {
@@ -99,14 +99,14 @@ onEach(it => {
     const { conversations, log } = t.store
     const found: string[] = []
     for (let before: number | undefined, isEnd = false; !isEnd; ) {
-      const page = await conversations.threads({ before, limit: 2 })
+      const page = await conversations.listThreads({ before, limit: 2 })
       expect(page.threads.length).toBeLessThanOrEqual(2)
       found.push(...page.threads.map(({ last, user }) => `${user} ${last.id}`))
       before = page.before
       isEnd = before === undefined
     }
     expect(found).toEqual(['u 6', '\uffee 5', 'U 4', '🙂 3', 'ü 2'])
-    expect((await log.byIds([4, 99, 2])).map(({ id }) => id)).toEqual([4, 2])
+    expect((await log.getByIds([4, 99, 2])).map(({ id }) => id)).toEqual([4, 2])
   })
 
   it('a user has a thread for each requested session, or one of the newest session', async t => {
@@ -118,8 +118,8 @@ onEach(it => {
       ['5', 'w', 'gone'],
     ] as const)
       await receive(t, text, user, session)
-    const shown = async (page: Partial<ThreadPage>) =>
-      (await t.store.conversations.threads({ limit: 9, ...page })).threads.map(
+    const shown = async (page: Partial<ThreadQuery>) =>
+      (await t.store.conversations.listThreads({ limit: 9, ...page })).threads.map(
         ({ last, unread: left, user }) => `${user} ${last.session} ${last.text} ${left}`,
       )
     const sessions = new Map([
@@ -135,7 +135,7 @@ onEach(it => {
 
   it('a message without a user is in no conversation', async t => {
     await insert(t, [message('x', { from_user: '' }), message('y')])
-    const { threads } = await t.store.conversations.threads({ limit: 9 })
+    const { threads } = await t.store.conversations.listThreads({ limit: 9 })
     expect(threads.map(({ last, user }) => [user, last.id])).toEqual([['u@im.wechat', 2]])
   })
 
@@ -148,12 +148,12 @@ onEach(it => {
   })
 
   it('methods of a closed store reject', async t => {
-    const { conversations, log, upkeep } = t.store
+    const { conversations, log, maintenance } = t.store
     await t.storage.close()
     const never = new AbortController().signal
-    for (const call of [conversations.threads({ limit: 1 }), log.wait(0, 1000, never)])
+    for (const call of [conversations.listThreads({ limit: 1 }), log.wait(0, 1000, never)])
       expect(await failure(call)).toMatchObject({ code: 'shutting_down' })
-    expect(await upkeep.trouble()).toMatchObject({ code: 'shutting_down' })
+    expect(await maintenance.checkWritable()).toMatchObject({ code: 'shutting_down' })
   })
 
   it('spans are numbered from 0, by the timestamps of received and sent messages', async t => {
@@ -173,7 +173,7 @@ onEach(it => {
       { session: 's', bot_id: 'b', user: 'u', mode: 'queue', parts, made_by: 'owner' },
       open,
     )
-    const counts = await t.store.conversations.counts(1000, 1000)
+    const counts = await t.store.conversations.countMessages(1000, 1000)
     expect(counts.sort((a, b) => a.span - b.span)).toEqual([
       { span: 0, received: 2, sent: 0 },
       { span: 1, received: 1, sent: 0 },
@@ -188,13 +188,14 @@ onEach(it => {
     expect(await failure(names.set('S', 'v', ' ANN'))).toMatchObject({ code: 'invalid_arguments' })
     await names.set('s', 'u', 'Anne')
     await names.set('s', 'v', 'Ann')
-    expect((await names.called('aNN')).map(({ session, user_id }) => `${session} ${user_id}`).sort()).toEqual(
-      ['other v', 's v'],
-    )
+    expect((await names.find('aNN')).map(({ session, user_id }) => `${session} ${user_id}`).sort()).toEqual([
+      'other v',
+      's v',
+    ])
     expect([...(await conversations.sessionsOf('v'))].sort()).toEqual(['other', 's'])
     await rename(t, 's', 'new')
-    expect(await names.of('new')).toEqual(new Map(Object.entries({ u: 'Anne', v: 'Ann' })))
-    expect(await names.of('s')).toEqual(new Map())
+    expect(await names.list('new')).toEqual(new Map(Object.entries({ u: 'Anne', v: 'Ann' })))
+    expect(await names.list('s')).toEqual(new Map())
     await names.set('new', 'u', undefined)
     expect([...(await conversations.sessionsOf('u'))]).toEqual([])
   })

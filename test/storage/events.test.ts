@@ -1,12 +1,12 @@
 /** The event log: one order, nothing missed, nothing twice, whatever is filtered. */
 import { expect, test } from 'bun:test'
 import {
+  cursorNumberOf,
+  type EventFilter,
   type LoggedEvent,
+  maxReaders,
   type NewEvent,
-  placeOf,
-  readersKept,
-  readerUnseenMs,
-  type WantedEvents,
+  readerIdleMs,
 } from '../../src/storage/events.ts'
 import type { SentMessage } from '../../src/storage/messages.ts'
 import type { Store } from '../../src/storage/store.ts'
@@ -34,10 +34,10 @@ const out = (client_id: string, to_user = 'u'): SentMessage => ({
 const refused = { code: 'window_closed', detail: 'too late' }
 
 /** Everything after a cursor, page by page. */
-async function all({ events }: Store, cursor = '', wanted: Partial<WantedEvents> = {}, limit = 100) {
+async function all({ events }: Store, cursor = '', wanted: Partial<EventFilter> = {}, limit = 100) {
   const found: LoggedEvent[] = []
   for (let from = cursor; ; ) {
-    const page = await events.after(from, { limit, ...wanted })
+    const page = await events.listAfter(from, { limit, ...wanted })
     expect(page.events.length).toBeLessThanOrEqual(limit)
     found.push(...page.events)
     if (page.cursor === from) return found
@@ -63,8 +63,8 @@ onEach((it, openStore) => {
     await receive(t, 'again')
     const found = await all(t.store)
     for (const [nth, { cursor }] of found.entries())
-      expect(await t.store.backlog.events(cursor)).toBe(found.length - 1 - nth)
-    expect(await t.store.backlog.events('')).toBe(found.length)
+      expect(await t.store.backlog.countEvents(cursor)).toBe(found.length - 1 - nth)
+    expect(await t.store.backlog.countEvents('')).toBe(found.length)
     expect(inShort(found)).toEqual([
       'session connected',
       `message ${row}`,
@@ -75,7 +75,7 @@ onEach((it, openStore) => {
     ])
     const cursors = ['', ...found.map(({ cursor }) => cursor)]
     for (const [nth, cursor] of cursors.entries())
-      expect(cursors.map(other => Math.sign(placeOf(other) - placeOf(cursor)))).toEqual(
+      expect(cursors.map(other => Math.sign(cursorNumberOf(other) - cursorNumberOf(cursor)))).toEqual(
         cursors.map((_, other) => Math.sign(other - nth)),
       )
     for (const { cursor } of found) expect(cursor).toMatch(/^[\w-]{1,40}$/)
@@ -89,7 +89,7 @@ onEach((it, openStore) => {
 
   it('each status change of a sent message is an event, with the reason', async t => {
     const { events, outbox } = t.store
-    const start = await events.head()
+    const start = await events.getHead()
     const parts = [{ kind: 'text', waiting: { message: out('w1') } }] as const
     const call = { session: 's', bot_id: 'b', user: 'u', mode: 'queue', made_by: 'owner', parts } as const
     const first = await outbox.enqueue(call, open)
@@ -111,7 +111,7 @@ onEach((it, openStore) => {
       ...[`message ${row + 1} queued`, `message ${row + 1} queued`],
     ])
     expect(inShort(await all(t.store, start, { hidden: true }))).toContain(`message ${row} sending`)
-    expect((await t.store.log.byIds([row]))[0]).toMatchObject({
+    expect((await t.store.log.getByIds([row]))[0]).toMatchObject({
       reason_code: 'window_closed',
       reason_quote: 'not on a Sunday',
     })
@@ -125,9 +125,9 @@ onEach((it, openStore) => {
     ])
     expect(await all(t.store)).toEqual([])
     expect(inShort(await all(t.store, '', { hidden: true }))).toEqual(['message 1', 'message 2'])
-    expect(await t.store.backlog.events('')).toBe(0)
+    expect(await t.store.backlog.countEvents('')).toBe(0)
     await receive(t, 'new')
-    expect(await t.store.backlog.events('')).toBe(1)
+    expect(await t.store.backlog.countEvents('')).toBe(1)
     expect(inShort(await all(t.store))).toEqual(['message 3'])
   })
 
@@ -159,7 +159,7 @@ onEach((it, openStore) => {
       for (let filter = 0; filter < 5; filter++) {
         const from = below(3) === 0 ? '' : pick(whole).cursor
         const types = ['message.received', 'message.status', 'session.status'] as const
-        const wanted: Partial<WantedEvents> = {
+        const wanted: Partial<EventFilter> = {
           ...(below(2) && { types: [pick(types), pick(types)] }),
           ...(below(2) && { session: pick(['s', 'gRÖßE']) }),
           ...(below(2) && { user: pick(['u', 'v', 'nobody']) }),
@@ -193,7 +193,7 @@ onEach((it, openStore) => {
     await said('first', 'ann')
     await said('x', 'bob', 6000)
     await said('second', 'ann')
-    const page = await t.store.events.after('', { limit: 9, user: 'ann' })
+    const page = await t.store.events.listAfter('', { limit: 9, user: 'ann' })
     expect(page.events).toHaveLength(2)
     for (const nth of ['1', '2', '3']) await send(nth, 'bob')
     await send('4', 'ann')
@@ -208,28 +208,31 @@ onEach((it, openStore) => {
 
   it('a string that is not a cursor is rejected', async t => {
     for (const cursor of ['x', '12', "'", '-1', 'a-', 'a b-1', `${'a'.repeat(41)}-1`, '0-9999999999999999'])
-      for (const asked of [t.store.events.after(cursor, { limit: 1 }), t.store.events.move('bot', cursor)])
+      for (const asked of [
+        t.store.events.listAfter(cursor, { limit: 1 }),
+        t.store.events.setPosition('bot', cursor),
+      ])
         expect(await failure(asked)).toMatchObject({ code: 'invalid_arguments' })
   })
 
   it('a cursor of another store continues with the oldest stored event, and sets gone', async t => {
     await using other = await openStore()
     const row = await receive(t, '1')
-    for (const cursor of [await other.store.events.head(), 'x-1', '0-0']) {
-      const page = await t.store.events.after(cursor, { limit: 9 })
+    for (const cursor of [await other.store.events.getHead(), 'x-1', '0-0']) {
+      const page = await t.store.events.listAfter(cursor, { limit: 9 })
       expect([page.gone, inShort(page.events)]).toEqual([true, [`message ${row}`]])
-      expect(await t.store.events.after(page.cursor, { limit: 9 })).toEqual({
+      expect(await t.store.events.listAfter(page.cursor, { limit: 9 })).toEqual({
         events: [],
         cursor: page.cursor,
       })
-      await t.store.events.move('bot', cursor)
-      const place = (await t.store.events.position('bot'))!
+      await t.store.events.setPosition('bot', cursor)
+      const place = (await t.store.events.getPosition('bot'))!
       expect(inShort(await all(t.store, place))).toEqual([`message ${row}`])
     }
   })
 
   it('a name that a session has or had narrows to it', async t => {
-    const start = await t.store.events.head()
+    const start = await t.store.events.getHead()
     await receive(t, 'before')
     await t.store.events.append([told('s', 'connected')])
     await rename(t, 's', 'new')
@@ -241,33 +244,36 @@ onEach((it, openStore) => {
 
   it('the end at a given time: later events come after it', async t => {
     const { events } = t.store
-    expect(await events.head(t.clock.at)).toBe(await events.head())
+    expect(await events.getHead(t.clock.at)).toBe(await events.getHead())
     await receive(t, 'one')
     await events.append([told('s', 'lapsed')])
     t.clock.at += 1000
     const since = t.clock.at
     await receive(t, 'two')
     await events.append([told('s', 'connected')])
-    expect(inShort(await all(t.store, await events.head(since)))).toEqual(['message 2', 'session connected'])
-    expect(await all(t.store, await events.head(since - 1000))).toHaveLength(4)
-    expect(await events.head(since + 1)).toBe(await events.head())
+    expect(inShort(await all(t.store, await events.getHead(since)))).toEqual([
+      'message 2',
+      'session connected',
+    ])
+    expect(await all(t.store, await events.getHead(since - 1000))).toHaveLength(4)
+    expect(await events.getHead(since + 1)).toBe(await events.getHead())
   })
 
   it('the position before all events has a cursor that is not empty', async t => {
-    const first = await t.store.events.head(1)
+    const first = await t.store.events.getHead(1)
     await receive(t, '1')
     expect(first).not.toBe('')
-    expect(await t.store.events.head(1)).toBe(first)
+    expect(await t.store.events.getHead(1)).toBe(first)
     expect(inShort(await all(t.store, first))).toEqual(['message 1'])
     await t.store.events.append([{ type: 'session.status', session: 'Shop', data: {} }])
-    expect((await t.store.events.after(first, { limit: 9, session: 'sHOP' })).events).toHaveLength(1)
+    expect((await t.store.events.listAfter(first, { limit: 9, session: 'sHOP' })).events).toHaveLength(1)
   })
 
   test('events that retention removed are reported as gone, and the reader continues with the oldest', async () => {
     await using t = await openStore({ maxAgeDays: 30 })
     const { events } = t.store
     await events.append([told('left', 'connected')])
-    const early = await events.head()
+    const early = await events.getHead()
     const first = await receive(t, 'old')
     await t.store.outbox.settle(await sending(t.store, 's', 'b', out('c1')), {
       status: 'accepted',
@@ -278,33 +284,33 @@ onEach((it, openStore) => {
     await events.append([told('s', 'connected')])
     t.clock.at += 20 * day
     const late = await receive(t, 'new')
-    const end = await events.head()
+    const end = await events.getHead()
     t.clock.at += 11 * day
-    await t.store.upkeep.prune()
-    const page = await events.after(early, { limit: 10 })
+    await t.store.maintenance.prune()
+    const page = await events.listAfter(early, { limit: 10 })
     expect(page.gone).toBe(true)
     expect(inShort(page.events)).toEqual(['session connected', `message ${late}`])
     // The newest of each session is kept.
-    const whole = await events.after('', { limit: 10 })
+    const whole = await events.listAfter('', { limit: 10 })
     expect(whole.gone).toBeUndefined()
     expect(inShort(whole.events)).toEqual(['session connected', 'session connected', `message ${late}`])
-    expect(await events.after(end, { limit: 10 })).toEqual({ events: [], cursor: end })
+    expect(await events.listAfter(end, { limit: 10 })).toEqual({ events: [], cursor: end })
     expect(first).toBeLessThan(late)
     t.clock.at += 60 * day
-    await t.store.upkeep.prune()
-    expect(await events.head()).toBe(end)
-    expect(await events.after(end, { limit: 10 })).toEqual({ events: [], cursor: end })
+    await t.store.maintenance.prune()
+    expect(await events.getHead()).toBe(end)
+    expect(await events.listAfter(end, { limit: 10 })).toEqual({ events: [], cursor: end })
     const next = await receive(t, 'after all')
-    expect(inShort((await events.after(end, { limit: 10 })).events)).toEqual([`message ${next}`])
+    expect(inShort((await events.listAfter(end, { limit: 10 })).events)).toEqual([`message ${next}`])
   })
 
   it('an append with a comparison appends nothing if another one was faster', async t => {
     const { events } = t.store
-    const seen = await events.head()
+    const seen = await events.getHead()
     expect(await events.append([told('s', 'expired')], seen)).toBe(true)
     expect(await events.append([told('other', 'expired'), told('S', 'connected')], seen)).toBe(false)
     expect(await events.append([told('other', 'expired')], seen)).toBe(true)
-    const then = await events.head()
+    const then = await events.getHead()
     // What is written of its messages is nothing that it was compared with.
     await receive(t, 'meanwhile')
     expect(await events.append([told('s', 'connected')], then)).toBe(true)
@@ -314,76 +320,76 @@ onEach((it, openStore) => {
 
   it('readers keep their places', async t => {
     const { events } = t.store
-    const first = await events.head()
+    const first = await events.getHead()
     await receive(t, '1')
-    const second = await events.head()
-    await events.move('bot', first)
-    await events.move('bot', second)
-    await events.move('hook', second)
-    await events.move('hook', first)
+    const second = await events.getHead()
+    await events.setPosition('bot', first)
+    await events.setPosition('bot', second)
+    await events.setPosition('hook', second)
+    await events.setPosition('hook', first)
     await t.reopen()
-    const found = await Promise.all(['bot', 'hook', 'nobody'].map(name => t.store.events.position(name)))
+    const found = await Promise.all(['bot', 'hook', 'nobody'].map(name => t.store.events.getPosition(name)))
     expect(found).toEqual([second, first, undefined])
   })
 
   it('the events after the position of each reader are counted', async t => {
     const { events } = t.store
-    const first = await events.head()
+    const first = await events.getHead()
     await receive(t, '1')
-    await events.move('behind', first)
-    const second = await events.head()
-    await events.move('bot', second)
-    expect(await t.store.backlog.readers(9)).toEqual([
+    await events.setPosition('behind', first)
+    const second = await events.getHead()
+    await events.setPosition('bot', second)
+    expect(await t.store.backlog.listReaderLags(9)).toEqual([
       { reader: 'bot', events: 0 },
       { reader: 'behind', events: 1 },
     ])
-    expect(await t.store.backlog.readers(1)).toHaveLength(1)
+    expect(await t.store.backlog.listReaderLags(1)).toHaveLength(1)
   })
 
   it('with too many readers, the one idle longest loses its position after a week, and gets gone', async t => {
     const { events } = t.store
-    const first = await events.head()
+    const first = await events.getHead()
     const row = await receive(t, '1')
-    const second = await events.head()
+    const second = await events.getHead()
     // Furthest behind is not unseen for longest.
-    await events.move('unseen', second)
-    await events.move('asks', second)
+    await events.setPosition('unseen', second)
+    await events.setPosition('asks', second)
     t.clock.at += day
-    await events.move('behind', first)
-    for (let nth = 3; nth < readersKept; nth++) await events.move(`other ${nth}`, second)
+    await events.setPosition('behind', first)
+    for (let nth = 3; nth < maxReaders; nth++) await events.setPosition(`other ${nth}`, second)
     t.clock.at += 5 * day
-    expect(await events.position('asks')).toBe(second)
-    expect(await failure(events.move('one too many', first))).toMatchObject({
+    expect(await events.getPosition('asks')).toBe(second)
+    expect(await failure(events.setPosition('one too many', first))).toMatchObject({
       code: 'rate_limited',
-      retryAfter: (readerUnseenMs - 6 * day) / 1000,
+      retryAfter: (readerIdleMs - 6 * day) / 1000,
     })
     // Nobody lost anything, and who has a place moves.
-    expect(await events.position('one too many')).toBeUndefined()
-    await events.move('behind', first)
+    expect(await events.getPosition('one too many')).toBeUndefined()
+    await events.setPosition('behind', first)
     t.clock.at += 1.5 * day
-    await events.move('one too many', first)
+    await events.setPosition('one too many', first)
     const found = await Promise.all(
-      ['asks', 'behind', 'other 3', 'one too many'].map(name => events.position(name)),
+      ['asks', 'behind', 'other 3', 'one too many'].map(name => events.getPosition(name)),
     )
     expect(found).toEqual([second, first, second, first])
-    expect(await t.store.backlog.readers(2 * readersKept)).toHaveLength(readersKept)
-    const lost = await events.after((await events.position('unseen'))!, { limit: 9 })
+    expect(await t.store.backlog.listReaderLags(2 * maxReaders)).toHaveLength(maxReaders)
+    const lost = await events.listAfter((await events.getPosition('unseen'))!, { limit: 9 })
     expect([lost.gone, inShort(lost.events)]).toEqual([true, [`message ${row}`]])
     await t.reopen()
-    expect((await t.store.events.after((await t.store.events.position('unseen'))!, { limit: 9 })).gone).toBe(
-      true,
-    )
+    expect(
+      (await t.store.events.listAfter((await t.store.events.getPosition('unseen'))!, { limit: 9 })).gone,
+    ).toBe(true)
   })
 
   it('a wait ends with each kind of event, also from another process', async t => {
     await using other = await t.second()
     const { signal } = new AbortController()
     const wakes = async (by: (one: Running) => Promise<unknown>, one: Running) => {
-      const seen = await t.store.events.head()
+      const seen = await t.store.events.getHead()
       const woken = t.store.events.wait(seen, 60_000, signal)
       await by(one)
       await woken
-      expect(await t.store.events.head()).not.toBe(seen)
+      expect(await t.store.events.getHead()).not.toBe(seen)
       // It is there already.
       await t.store.events.wait(seen, 60_000, signal)
     }
@@ -393,13 +399,13 @@ onEach((it, openStore) => {
       await wakes(one => sending(one.store, 's', 'b', out(`c${nth++}`)), process)
       await wakes(one => one.store.events.append([told('s', `${nth++}`)]), process)
     }
-    await t.store.events.wait(await t.store.events.head(), 60_000, AbortSignal.abort())
+    await t.store.events.wait(await t.store.events.getHead(), 60_000, AbortSignal.abort())
   })
 
   it('a cursor beyond the end, as after a restore, continues with the oldest event and sets gone', async t => {
     const row = await receive(t, 'x')
-    const end = await t.store.events.head()
-    const page = await t.store.events.after(end.replace(/\d$/, '9'), { limit: 5 })
+    const end = await t.store.events.getHead()
+    const page = await t.store.events.listAfter(end.replace(/\d$/, '9'), { limit: 5 })
     expect([page.gone, inShort(page.events), page.cursor]).toEqual([true, [`message ${row}`], end])
   })
 })

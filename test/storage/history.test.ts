@@ -1,4 +1,4 @@
-/** What every engine must do for searches (`MessageLog.history`). */
+/** What every engine must do for searches (`MessageLog.search`). */
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import type { MessageKind } from '../../src/model/message.ts'
 import type { HistoryFilter } from '../../src/storage/messages.ts'
@@ -8,7 +8,7 @@ import { onEach } from './engines.ts'
 import { formsOf, insert, message, type Opened, open, outgoing, type Running, sending } from './support.ts'
 
 const texts = async (store: Store, filter: Partial<HistoryFilter>) =>
-  (await store.log.history({ limit: 200, offset: 0, ...filter })).rows.map(row => row.text)
+  (await store.log.search({ limit: 200, offset: 0, ...filter })).rows.map(row => row.text)
 
 /** The contract's rule, naively: a literal substring, A-Z alike, in any of the forms that Unicode has for it. */
 const fold = (text: string) =>
@@ -188,7 +188,7 @@ onEach((it, openStore, share) => {
         if (needle === '') continue
         const wanted = formsOf(needle.toWellFormed()).map(fold)
         const expected = folded.filter(text => wanted.some(form => text.includes(form))).length
-        const found = await t.store.log.history({ text_contains: needle, limit: 1, offset: 0 })
+        const found = await t.store.log.search({ text_contains: needle, limit: 1, offset: 0 })
         expect({ needle, total: found.total }).toEqual({ needle, total: expected })
       }
     })
@@ -206,7 +206,7 @@ onEach((it, openStore, share) => {
       expect(await texts(t.store, { text_contains: '' })).toHaveLength(3)
       expect(await texts(t.store, { text_contains: long })).toHaveLength(1)
       expect(await texts(t.store, { text_contains: '%'.repeat(10_000) })).toHaveLength(1)
-      const tooLong = t.store.log.history({ text_contains: `${long}长`, limit: 1, offset: 0 })
+      const tooLong = t.store.log.search({ text_contains: `${long}长`, limit: 1, offset: 0 })
       expect(await failure(tooLong)).toMatchObject({ code: 'invalid_arguments' })
     })
 
@@ -269,7 +269,7 @@ onEach((it, openStore, share) => {
       const seen: string[] = []
       let before: number | undefined
       for (let pages = 0; pages < 50; pages++) {
-        const page = await t.store.log.history({ ...filter, limit: 97, offset: 0, ...(before && { before }) })
+        const page = await t.store.log.search({ ...filter, limit: 97, offset: 0, ...(before && { before }) })
         expect(page.total).toBe(expected.length)
         expect(page.total_is_lower_bound).toBe(false)
         seen.push(...page.rows.map(row => row.text))
@@ -277,7 +277,7 @@ onEach((it, openStore, share) => {
         if (before === undefined) break
       }
       expect(seen).toEqual(expected)
-      const middle = await t.store.log.history({ ...filter, limit: 10, offset: 13 })
+      const middle = await t.store.log.search({ ...filter, limit: 10, offset: 13 })
       expect(middle.rows.map(row => row.text)).toEqual(expected.slice(13, 23))
       expect(middle.next_before !== undefined).toBe(expected.length > 23)
     }
@@ -285,17 +285,17 @@ onEach((it, openStore, share) => {
 
   it('a filter without matches, an unknown session, an empty store', async t => {
     const nothing = { rows: [], total: 0, total_is_lower_bound: false }
-    expect(await t.store.log.history({ limit: 5, offset: 0 })).toEqual(nothing)
+    expect(await t.store.log.search({ limit: 5, offset: 0 })).toEqual(nothing)
     await mixed(t, 20)
-    expect(await t.store.log.history({ session: 'none', limit: 5, offset: 0 })).toEqual(nothing)
-    expect(
-      await t.store.log.history({ user_id: 'none', text_contains: 'word', limit: 5, offset: 0 }),
-    ).toEqual(nothing)
-    expect(await t.store.log.history({ before: 1, limit: 5, offset: 0 })).toMatchObject({
+    expect(await t.store.log.search({ session: 'none', limit: 5, offset: 0 })).toEqual(nothing)
+    expect(await t.store.log.search({ user_id: 'none', text_contains: 'word', limit: 5, offset: 0 })).toEqual(
+      nothing,
+    )
+    expect(await t.store.log.search({ before: 1, limit: 5, offset: 0 })).toMatchObject({
       rows: [],
       total: 20,
     })
-    expect(await t.store.log.history({ offset: 20, limit: 5 })).toMatchObject({ rows: [], total: 20 })
+    expect(await t.store.log.search({ offset: 20, limit: 5 })).toMatchObject({ rows: [], total: 20 })
   })
 
   it('the total is exact up to 10,000 and then a lower bound', async t => {
@@ -307,14 +307,14 @@ onEach((it, openStore, share) => {
     const filters = [{}, { user_id: 'u' }, { text_contains: '苹果' }, { text_contains: '苹' }, { since: 0 }]
     for (let i = 0; i < 10; i++) await add(1000)
     for (const filter of filters) {
-      expect(await t.store.log.history({ ...filter, limit: 1, offset: 0 })).toMatchObject({
+      expect(await t.store.log.search({ ...filter, limit: 1, offset: 0 })).toMatchObject({
         total: 10_000,
         total_is_lower_bound: false,
       })
     }
     await add(1)
     for (const filter of filters) {
-      expect(await t.store.log.history({ ...filter, limit: 1, offset: 0 })).toMatchObject({
+      expect(await t.store.log.search({ ...filter, limit: 1, offset: 0 })).toMatchObject({
         total: 10_000,
         total_is_lower_bound: true,
       })

@@ -1,17 +1,17 @@
 /** Messages of another program in the log: once each, and for no reader. */
 import { expect, test } from 'bun:test'
-import type { PastMessage } from '../../src/storage/messages.ts'
+import type { ImportedMessage } from '../../src/storage/messages.ts'
 import { onEach } from './engines.ts'
 import { byMessageId, insert, message } from './support.ts'
 
-const past = (text: string, more: Partial<PastMessage> = {}): PastMessage => ({
+const past = (text: string, more: Partial<ImportedMessage> = {}): ImportedMessage => ({
   ...message(text),
   session: 'work',
   bot_id: 'b@im.bot',
   direction: 'received',
   ...more,
 })
-const sent = (text: string, derived_id: string): PastMessage => {
+const sent = (text: string, derived_id: string): ImportedMessage => {
   const { message_id: _, ...rest } = past(text, { direction: 'sent', derived_id })
   return rest
 }
@@ -35,7 +35,7 @@ onEach((it, openStore) => {
     expect(await insert(test, [old], 'work', 'b@im.bot')).toEqual(['duplicate'])
     expect(await store.intake.count()).toBe(4)
     expect(
-      (await store.log.after(0, { limit: 10 })).map(({ id, text, direction }) => [id, text, direction]),
+      (await store.log.listAfter(0, { limit: 10 })).map(({ id, text, direction }) => [id, text, direction]),
     ).toEqual([
       [1, 'live', 'received'],
       [2, 'old', 'received'],
@@ -77,12 +77,11 @@ onEach((it, openStore) => {
         await store.consumers.ack(claim!.lease)
       } else expect(claim).toBeUndefined()
     }
-    expect((await store.log.after(0, { limit: 10, direction: 'received' })).map(({ text }) => text)).toEqual([
-      'before',
-      'after',
-    ])
+    expect(
+      (await store.log.listAfter(0, { limit: 10, direction: 'received' })).map(({ text }) => text),
+    ).toEqual(['before', 'after'])
     const texts = async (filter: object) =>
-      (await store.log.history({ limit: 10, offset: 0, ...filter })).rows.map(({ text }) => text)
+      (await store.log.search({ limit: 10, offset: 0, ...filter })).rows.map(({ text }) => text)
     expect(await texts({ direction: 'received' })).toEqual(['after', 'old 2', 'old 1', 'before'])
     expect(await texts({ direction: 'sent' })).toEqual(['x'])
     expect(await texts({ text_contains: 'old' })).toEqual(['old 2', 'old 1'])
@@ -93,10 +92,10 @@ onEach((it, openStore) => {
     const { store, clock, lines } = test
     await store.consumers.claim('default', { limit: 1 })
     await store.intake.add([past('ages old', { timestamp: 1 })])
-    await store.upkeep.prune()
+    await store.maintenance.prune()
     expect(await store.intake.count()).toBe(1)
     clock.at += 25 * 60 * 60_000
-    await store.upkeep.prune()
+    await store.maintenance.prune()
     expect(await store.intake.count()).toBe(0)
     expect(lines.join()).not.toContain('consumer=')
   })

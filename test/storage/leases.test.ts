@@ -42,16 +42,16 @@ onEach(it => {
   it('a lease lists the current sessions, and the changes since a revision', async t => {
     const { leases, state } = t.storage
     const lease = await leases.join()
-    expect((await lease!.owned()).changed.size).toBe(0)
+    expect((await lease!.listOwned()).changed.size).toBe(0)
     await state.sessions.save('a', bot('a'))
-    const first = await lease!.owned()
+    const first = await lease!.listOwned()
     await state.sessions.save('b', bot('b'))
-    expect([...(await lease!.owned()).changed.keys()].sort()).toEqual(['a', 'b'])
-    let { changed, revision } = await lease!.owned(first.revision)
+    expect([...(await lease!.listOwned()).changed.keys()].sort()).toEqual(['a', 'b'])
+    let { changed, revision } = await lease!.listOwned(first.revision)
     expect(changed.has('b')).toBe(true)
     // A write of a moment ago may be reported twice.
     await until('nothing changes any more', 5000, async () => {
-      ;({ changed, revision } = await lease!.owned(revision))
+      ;({ changed, revision } = await lease!.listOwned(revision))
       return changed.size === 0
     })
   })
@@ -59,12 +59,12 @@ onEach(it => {
   it('a process that has just joined does not count as stalled', async t => {
     await using second = await t.second()
     const [one, other] = [t.storage.leases, second.storage.leases]
-    expect(await other.holder()).toBeUndefined()
+    expect(await other.findHolder()).toBeUndefined()
     const lease = (await one.join())!
     expect(await other.join()).toBeUndefined()
-    expect(await other.stalled()).toBe(false)
-    expect(await other.holder()).toBe(process.pid)
+    expect(await other.isStalled()).toBe(false)
+    expect(await other.findHolder()).toBe(process.pid)
     await lease.release()
-    expect(await other.holder()).toBeUndefined()
+    expect(await other.findHolder()).toBeUndefined()
   })
 })

@@ -1,13 +1,13 @@
 /** The event log and the webhook endpoints of the engine in memory. */
 import { badArgument, SvcError } from '../../src/model/error.ts'
 import type { Clock } from '../../src/platform/clock.ts'
-import { type Events, placeOf, readersKept, readerUnseenMs } from '../../src/storage/events.ts'
+import { cursorNumberOf, type EventLog, maxReaders, readerIdleMs } from '../../src/storage/events.ts'
 import {
-  type Conversation,
-  isTroubled,
-  rotated,
-  triesKept,
-  type Webhooks,
+  hasFailures,
+  maxTries,
+  rotateSecrets,
+  type WebhookConversation,
+  type WebhookStore,
   type WebhookTry,
 } from '../../src/storage/webhooks.ts'
 import { type Event, isOf, type Tables } from './memory-tables.ts'
@@ -15,7 +15,7 @@ import { type Event, isOf, type Tables } from './memory-tables.ts'
 const tooMany = (waitMs: number) =>
   new SvcError('rate_limited', 'too many readers', { retryAfter: Math.ceil(waitMs / 1000) })
 
-export function memoryEvents(db: Tables, clock: Clock): Events {
+export function memoryEvents(db: Tables, clock: Clock): EventLog {
   const cursorOf = (place: number) => `${db.id}-${place}`
   const place = (cursor: string) => {
     const found = cursor === '' ? 0 : Number(/^\w{1,40}-(\d{1,16})$/.exec(cursor)?.[1])
@@ -26,17 +26,17 @@ export function memoryEvents(db: Tables, clock: Clock): Events {
   const lost = 'lost-0'
   const makeRoom = () => {
     const kept = [...db.readers].filter(([, { cursor }]) => cursor !== lost)
-    const [name, longest] = kept.sort(([, a], [, b]) => b.seenAt - a.seenAt)[readersKept - 1] ?? []
+    const [name, longest] = kept.sort(([, a], [, b]) => b.seenAt - a.seenAt)[maxReaders - 1] ?? []
     if (name === undefined || !longest) return
-    if (clock.now() - longest.seenAt < readerUnseenMs)
-      throw tooMany(longest.seenAt + readerUnseenMs - clock.now())
+    if (clock.now() - longest.seenAt < readerIdleMs)
+      throw tooMany(longest.seenAt + readerIdleMs - clock.now())
     longest.cursor = lost
     const forgotten = [...db.readers].filter(([, { cursor }]) => cursor === lost)
-    for (const [old] of forgotten.sort(([, a], [, b]) => b.seenAt - a.seenAt).slice(readersKept))
+    for (const [old] of forgotten.sort(([, a], [, b]) => b.seenAt - a.seenAt).slice(maxReaders))
       db.readers.delete(old)
   }
   return {
-    async after(cursor, { limit, session, types, user, hidden }) {
+    async listAfter(cursor, { limit, session, types, user, hidden }) {
       const [given, end] = [place(cursor), db.last.place]
       const asked = given > end ? 0 : given
       const found = db.events
@@ -52,7 +52,7 @@ export function memoryEvents(db: Tables, clock: Clock): Events {
         ...((given > end || (cursor !== '' && (asked < db.last.gone || !isOwn(cursor)))) && { gone: true }),
       }
     },
-    async head(before) {
+    async getHead(before) {
       if (before === undefined) return cursorOf(db.last.place)
       return cursorOf(db.events.findLast(({ at }) => at < before)?.place ?? 0)
     },
@@ -67,12 +67,12 @@ export function memoryEvents(db: Tables, clock: Clock): Events {
       for (const event of events) db.happened({ ...event, at: clock.now(), hidden: false })
       return true
     },
-    async position(reader) {
+    async getPosition(reader) {
       const known = db.readers.get(reader)
       if (known) known.seenAt = clock.now()
       return known?.cursor
     },
-    async move(reader, cursor) {
+    async setPosition(reader, cursor) {
       const to = cursorOf(place(cursor))
       if ((db.readers.get(reader)?.cursor ?? lost) === lost) makeRoom()
       db.readers.set(reader, { cursor: to, seenAt: clock.now() })
@@ -90,10 +90,10 @@ export function pruneEvents(db: Tables): void {
   db.events = db.events.filter(one => one.at >= from || isNewest(one))
 }
 
-export function memoryWebhooks(db: Tables): Webhooks {
+export function memoryWebhooks(db: Tables): WebhookStore {
   const of = (id: string) => db.webhooks.find(({ webhook }) => webhook.id === id)
   const me = {}
-  const isLane = ({ session, user }: Conversation) => isOf(session, user)
+  const isLane = ({ session, user }: WebhookConversation) => isOf(session, user)
   const change = (id: string, work: (kept: Tables['webhooks'][number]) => void) => {
     const kept = of(id)
     if (kept) work(kept)
@@ -111,8 +111,8 @@ export function memoryWebhooks(db: Tables): Webhooks {
     change: async (id, { rotation, ...wanted }) =>
       change(id, kept => {
         const { webhook } = kept
-        const retries = wanted.paused === false && isTroubled(webhook, kept.lanes)
-        Object.assign(webhook, wanted, rotation && { secrets: rotated(webhook.secrets, rotation) })
+        const retries = wanted.paused === false && hasFailures(webhook, kept.lanes)
+        Object.assign(webhook, wanted, rotation && { secrets: rotateSecrets(webhook.secrets, rotation) })
         if (!retries) return
         Object.assign(webhook, { epoch: webhook.epoch + 1, next_try_at: undefined })
         kept.lanes = kept.lanes.map(lane =>
@@ -121,7 +121,7 @@ export function memoryWebhooks(db: Tables): Webhooks {
       }),
     rewind: async (id, position, replayed) =>
       change(id, kept => {
-        kept.lanes = kept.lanes.filter(lane => placeOf(lane.position) < placeOf(position))
+        kept.lanes = kept.lanes.filter(lane => cursorNumberOf(lane.position) < cursorNumberOf(position))
         const again = { epoch: kept.webhook.epoch + 1, next_try_at: undefined }
         Object.assign(kept.webhook, { replayed, position, ...again })
       }),
@@ -140,8 +140,8 @@ export function memoryWebhooks(db: Tables): Webhooks {
           kept.deliverer = me
         }
       },
-      lanes: async id => of(id)?.lanes ?? [],
-      async keep(id, { epoch, position, lanes, ended, tries, health }) {
+      listLanes: async id => of(id)?.lanes ?? [],
+      async save(id, { epoch, position, lanes, ended, tries, health }) {
         const kept = of(id)
         if (kept?.webhook.epoch !== epoch) return false
         const { last_success_at = kept.webhook.last_success_at } = health
@@ -153,13 +153,13 @@ export function memoryWebhooks(db: Tables): Webhooks {
           ...health,
           last_success_at,
         })
-        const isOver = (lane: Conversation) => [...lanes, ...ended].some(isLane(lane))
+        const isOver = (lane: WebhookConversation) => [...lanes, ...ended].some(isLane(lane))
         kept.lanes = [...kept.lanes.filter(lane => !isOver(lane)), ...lanes]
         putTries(kept, tries)
         return true
       },
-      tried: async (id, one) => change(id, kept => putTries(kept, [one])),
-      tries: async (id, limit, outcome) =>
+      addTry: async (id, one) => change(id, kept => putTries(kept, [one])),
+      listTries: async (id, limit, outcome) =>
         (of(id)?.tries ?? [])
           .filter(one => outcome === undefined || one.outcome === outcome)
           .reverse()
@@ -175,6 +175,6 @@ function putTries(kept: Tables['webhooks'][number], tries: readonly WebhookTry[]
   const all = [...kept.tries, ...tries]
   kept.tries = all.filter(
     (one, nth) =>
-      all.slice(nth + 1).filter(({ outcome }) => outcome === one.outcome).length < triesKept[one.outcome],
+      all.slice(nth + 1).filter(({ outcome }) => outcome === one.outcome).length < maxTries[one.outcome],
   )
 }

@@ -8,11 +8,11 @@ import {
   type Verdict,
 } from '../../src/model/admission.ts'
 import { SvcError } from '../../src/model/error.ts'
-import { type Counter, countNow } from '../../src/model/session.ts'
+import { type Counter, currentCountOf } from '../../src/model/session.ts'
 import type { Clock } from '../../src/platform/clock.ts'
 import type { SentMessage } from '../../src/storage/messages.ts'
 import type * as contract from '../../src/storage/outbox.ts'
-import { approvalReason, stoppedBefore, stoppedWhile } from '../../src/storage/outbox.ts'
+import { approvalReasonOf, stoppedBeforeSend, stoppedDuringSend } from '../../src/storage/outbox.ts'
 import { type Entry, isOf, type Lane, type Part, type Row, type Tables, wellFormed } from './memory-tables.ts'
 
 const dayMs = 24 * 60 * 60_000
@@ -24,7 +24,9 @@ const isInLane = ({ message, status }: Part) => status === 'queued' && message !
 const isCall = ({ message, status }: Part) => status === 'queued' && message === undefined
 const filesOf = (parts: readonly contract.EntryPart[]) => parts.flatMap(({ file }) => file ?? [])
 
-export class MemoryOutbox implements contract.Calls, contract.Lanes, contract.Entries, contract.OutboxCare {
+export class MemoryOutbox
+  implements contract.OutboxCalls, contract.OutboxLanes, contract.OutboxEntries, contract.OutboxMaintenance
+{
   readonly #db: Tables
   readonly #clock: Clock
   /** This process, as it were. */
@@ -64,10 +66,10 @@ export class MemoryOutbox implements contract.Calls, contract.Lanes, contract.En
   #context = ({ session, user }: Lane) => this.#db.contexts.find(isOf(session, user))?.context
 
   #counted(lane: Lane): Counter {
-    return countNow(this.#context(lane) ?? { used: 0 }, lane.counter, this.#clock.now())
+    return currentCountOf(this.#context(lane) ?? { used: 0 }, lane.counter, this.#clock.now())
   }
 
-  #shown(lane: Lane): contract.Lane {
+  #shown(lane: Lane): contract.OutboxLane {
     const busy = this.#isTaken(lane) || lane.owner === this.#me
     return { ...lane, counter: this.#counted(lane), token: this.#context(lane)?.token, busy }
   }
@@ -136,7 +138,7 @@ export class MemoryOutbox implements contract.Calls, contract.Lanes, contract.En
     Object.assign(part, { status, ...(error && { error }) })
   }
 
-  #begun(lane: Lane, parts: Part[], slot: number | undefined): contract.Begun {
+  #begun(lane: Lane, parts: Part[], slot: number | undefined): contract.BegunMessage {
     for (const part of parts) {
       delete part.slot
       Object.assign(part, { status: 'sending', beganAt: this.#clock.now() })
@@ -168,7 +170,7 @@ export class MemoryOutbox implements contract.Calls, contract.Lanes, contract.En
       const part: Part = { ...own, ...file, status: asked ? 'asked' : 'queued', tries: 0, beganAt: 0 }
       entry.parts.push(part)
       if (!waiting) continue
-      const { code, detail, quote } = approvalReason(waiting.file)
+      const { code, detail, quote } = approvalReasonOf(waiting.file)
       const reason = asked && { reason_code: code, reason: detail, ...(quote && { reason_quote: quote }) }
       Object.assign(this.#write(part, lane, waiting.message, 'queued'), reason)
     }
@@ -176,7 +178,11 @@ export class MemoryOutbox implements contract.Calls, contract.Lanes, contract.En
     return entry
   }
 
-  async enqueue(entry: contract.NewEntry, rules: SendRules, first?: SentMessage): Promise<contract.Enqueued> {
+  async enqueue(
+    entry: contract.NewEntry,
+    rules: SendRules,
+    first?: SentMessage,
+  ): Promise<contract.EnqueueResult> {
     const { asked, mode, parts, session, user } = entry
     const known = entry.key === undefined ? undefined : this.#keyed(entry.key)
     if (known) return { state: 'known', entry: known }
@@ -211,7 +217,7 @@ export class MemoryOutbox implements contract.Calls, contract.Lanes, contract.En
     return undefined
   }
 
-  async verdict(session: string, user: string, count: number, rules: SendRules) {
+  async checkAdmission(session: string, user: string, count: number, rules: SendRules) {
     return this.#verdict(session, user, count, rules)
   }
 
@@ -225,7 +231,7 @@ export class MemoryOutbox implements contract.Calls, contract.Lanes, contract.En
     botId: string,
     rules: SendRules,
     message: SentMessage,
-  ): Promise<contract.Began> {
+  ): Promise<contract.BeginResult> {
     const parts = ids.flatMap(id => this.#parts(part => part.id === id))
     const entry = this.#entry(parts[0]?.entry)
     const lane = this.#laneOf(parts[0]?.lane)
@@ -258,7 +264,10 @@ export class MemoryOutbox implements contract.Calls, contract.Lanes, contract.En
     return { go: 'begun', begun: this.#begun(lane, parts, verdict.slot) }
   }
 
-  async settle(begun: contract.Begun, settlement: contract.Settlement): Promise<contract.Settled> {
+  async settle(
+    begun: contract.BegunMessage,
+    settlement: contract.Settlement,
+  ): Promise<contract.SettleResult> {
     const { status, message_id, error, rest, hold, spent, unseen } = settlement
     const found = this.#parts(part => begun.parts.includes(part.id))
     const parts = found.filter(part => part.status === 'sending')
@@ -311,7 +320,7 @@ export class MemoryOutbox implements contract.Calls, contract.Lanes, contract.En
   }
 
   /** One of which nothing waits has ended: it goes, unless somebody may ask for it. @returns it as it was then */
-  #close(entry: Entry): contract.Entry {
+  #close(entry: Entry): contract.StoredEntry {
     if (entry.ended || entry.parts.some(isOpen)) return entry
     const { counter } = this.#laneOf(entry.parts[0]?.lane)!
     Object.assign(entry, { ended: true, endedAt: this.#clock.now(), counter })
@@ -324,8 +333,9 @@ export class MemoryOutbox implements contract.Calls, contract.Lanes, contract.En
   }
 
   #die(entry: Entry): void {
-    for (const part of entry.parts) if (part.status === 'sending') this.#end(part, 'unknown', stoppedWhile)
-    this.#endWaiting(entry, stoppedBefore)
+    for (const part of entry.parts)
+      if (part.status === 'sending') this.#end(part, 'unknown', stoppedDuringSend)
+    this.#endWaiting(entry, stoppedBeforeSend)
     this.#close(entry)
   }
 
@@ -341,7 +351,7 @@ export class MemoryOutbox implements contract.Calls, contract.Lanes, contract.En
     return { entry: this.#close(entry), ended: ended.length, files: filesOf(ended) }
   }
 
-  async approve(id: number, rules: SendRules, by: string): Promise<contract.Approved | undefined> {
+  async approve(id: number, rules: SendRules, by: string): Promise<contract.ApproveResult | undefined> {
     const entry = this.#entry(id)
     if (!entry?.asked || entry.expires_at <= this.#clock.now()) return undefined
     const verdict = this.#verdict(entry.session, entry.user, entry.parts.length, rules)
@@ -353,7 +363,7 @@ export class MemoryOutbox implements contract.Calls, contract.Lanes, contract.En
     return { state: 'approved', lane: entry.parts[0]!.lane }
   }
 
-  async waiting(rules: SendRules, some?: contract.LaneFilter) {
+  async listWaiting(rules: SendRules, some?: contract.LaneFilter) {
     const { events, lanes: all, last } = this.#db
     const touched = events.filter(
       ({ place, status }) =>
@@ -381,8 +391,8 @@ export class MemoryOutbox implements contract.Calls, contract.Lanes, contract.En
       })
     return { lanes, revision: last.place }
   }
-  entry = async (id: number) => this.#entry(id)
-  keyed = async (key: string) => this.#keyed(key)
+  getEntry = async (id: number) => this.#entry(id)
+  findByKey = async (key: string) => this.#keyed(key)
   async claim(id: number) {
     const lane = this.#laneOf(id)
     if (!lane || !this.#claims(lane)) return undefined
@@ -391,7 +401,7 @@ export class MemoryOutbox implements contract.Calls, contract.Lanes, contract.En
   }
   fileOf = async (row: number) =>
     this.#parts(one => one.message === row && /^(asked|queued)$/.test(one.status))[0]?.file
-  files = async () => filesOf(this.#parts(isOpen)).map(({ name }) => name)
+  listFiles = async () => filesOf(this.#parts(isOpen)).map(({ name }) => name)
 
   #claims(lane: Lane | undefined): boolean {
     if (!lane || this.#isTaken(lane)) return false
@@ -424,13 +434,13 @@ export class MemoryOutbox implements contract.Calls, contract.Lanes, contract.En
     return this.#db.entries.filter(one => one.mode === 'queue' && !one.ended)
   }
 
-  async depth() {
+  async getDepth() {
     const waiting = await this.list()
     const messages = waiting.flatMap(({ parts }) => parts).filter(({ status }) => status === 'queued').length
     return { messages, ...(waiting[0] && { oldest_at: waiting[0].created_at }) }
   }
 
-  async counters(session: string, user?: string) {
+  async getCounters(session: string, user?: string) {
     const { contexts, lanes } = this.#db
     const users = [...lanes, ...contexts].filter(isOf(session, user)).map(one => one.user)
     return new Map(users.map(one => [one, this.#counted(this.#db.lane(session, one))]))
@@ -449,7 +459,7 @@ export class MemoryOutbox implements contract.Calls, contract.Lanes, contract.En
 
   async reap(before: number) {
     const lost = this.#parts(part => part.status === 'sending' && part.beganAt < before)
-    for (const part of lost) this.#end(part, 'unknown', stoppedWhile)
+    for (const part of lost) this.#end(part, 'unknown', stoppedDuringSend)
     for (const part of lost) this.#close(this.#entry(part.entry)!)
     for (const entry of this.#db.entries.filter(one => one.mode === 'fail' && !one.ended))
       if (before > 0 && entry.expires_at <= this.#clock.now()) this.#die(entry)

@@ -1,21 +1,21 @@
 /** State as simple as its interface allows: one process, nothing written. It shows what an engine has to do, and no more. */
 import { SvcError } from '../../src/model/error.ts'
-import { contextAfter, hasWritten, marked, sessionName } from '../../src/model/session.ts'
+import { hasWritten, nextContextOf, normalizeSessionName, withMarks } from '../../src/model/session.ts'
 import type { Clock } from '../../src/platform/clock.ts'
 import type { Lease, Leases } from '../../src/storage/leases.ts'
-import type { LoginFlows } from '../../src/storage/logins.ts'
-import type { Sessions, State } from '../../src/storage/state.ts'
+import type { LoginStore } from '../../src/storage/logins.ts'
+import type { SessionStore, State } from '../../src/storage/state.ts'
 import type { Ingested, Storage } from '../../src/storage/storage.ts'
 import { MemoryStore } from './memory-store.ts'
 import { isOf, type Tables, verbs } from './memory-tables.ts'
 
-function loginFlows(db: Tables, { get, save }: Sessions): LoginFlows {
+function loginFlows(db: Tables, { get, save }: SessionStore): LoginStore {
   const me = {}
-  const at = (session: string) => db.logins.find(({ login }) => isOf(sessionName(session))(login))
-  const flows: LoginFlows = {
+  const at = (session: string) => db.logins.find(({ login }) => isOf(normalizeSessionName(session))(login))
+  const flows: LoginStore = {
     list: async now => db.logins.map(({ login }) => login).filter(({ until }) => until > now),
-    underWay: async now => (await flows.list(now)).filter(({ ended }) => !ended),
-    of: async (session, now) => (await flows.list(now)).find(isOf(sessionName(session))),
+    listRunning: async now => (await flows.list(now)).filter(({ ended }) => !ended),
+    get: async (session, now) => (await flows.list(now)).find(isOf(normalizeSessionName(session))),
     async put(given, now) {
       const before = at(given.session)
       const version = before && before.login.until > now ? before.login.version : ''
@@ -67,15 +67,15 @@ function leasesOf(db: Tables): Leases {
       mine = own
       const lease: Lease = {
         lost: new AbortController().signal,
-        owned: async revision => changedSince(db, revision),
+        listOwned: async revision => changedSince(db, revision),
         mayPoll: () => db.holder === own,
         release: async () => give(own),
       }
       return lease
     },
     // Whoever stands still here stands still with everybody.
-    stalled: async () => false,
-    holder: async () => db.holder && process.pid,
+    isStalled: async () => false,
+    findHolder: async () => db.holder && process.pid,
     close: async () => give(mine),
   }
 }
@@ -102,11 +102,11 @@ export function memoryStorage(db: Tables, clock: Clock, keep = { maxAgeDays: 0, 
   }
   const sessions: State['sessions'] = {
     list: async () => db.sessions,
-    changedSince: async revision => changedSince(db, revision),
+    listChangedSince: async revision => changedSince(db, revision),
     get: async name => one(name),
-    defaultName: async () => db.chosen?.name,
+    getDefaultName: async () => db.chosen?.name,
     async save(name, bot) {
-      const before = one(name) ?? { name: sessionName(name), bot }
+      const before = one(name) ?? { name: normalizeSessionName(name), bot }
       if (!db.sessions.includes(before)) db.sessions.push(before)
       if (before.bot.bot_id !== bot.bot_id) {
         forget(before.name)
@@ -120,7 +120,7 @@ export function memoryStorage(db: Tables, clock: Clock, keep = { maxAgeDays: 0, 
     async mark(name, token, wanted) {
       const found = one(name)
       if (found?.bot.token !== token) return
-      found.bot = marked(found.bot, wanted) ?? found.bot
+      found.bot = withMarks(found.bot, wanted) ?? found.bot
       db.changedSessions.push(found.name)
     },
     async remove(name) {
@@ -134,9 +134,9 @@ export function memoryStorage(db: Tables, clock: Clock, keep = { maxAgeDays: 0, 
     async rename(oldName, newName) {
       const found = existing(oldName)
       if ((one(newName) ?? found) !== found) throw new SvcError('session_exists', 'that name is taken')
-      db.rename(found.name, sessionName(newName))
-      db.changedSessions.push(found.name, sessionName(newName))
-      found.name = sessionName(newName)
+      db.rename(found.name, normalizeSessionName(newName))
+      db.changedSessions.push(found.name, normalizeSessionName(newName))
+      found.name = normalizeSessionName(newName)
     },
     async setDefault(name) {
       db.chosen = existing(name)
@@ -145,7 +145,7 @@ export function memoryStorage(db: Tables, clock: Clock, keep = { maxAgeDays: 0, 
   }
   const contexts: State['contexts'] = {
     find: async (session, user) => db.contexts.find(isOf(session, user))?.context,
-    users: async names =>
+    listUsers: async names =>
       new Map(
         names.map(session => [
           session,
@@ -156,11 +156,11 @@ export function memoryStorage(db: Tables, clock: Clock, keep = { maxAgeDays: 0, 
           }),
         ]),
       ),
-    writers: async names => {
+    countWriters: async names => {
       const wrote = db.contexts.filter(({ context }) => hasWritten(context))
       return new Map(names.map(name => [name, wrote.filter(isOf(name)).length]))
     },
-    knowing: async user => new Set(db.contexts.filter(isOf(undefined, user)).map(one => one.session)),
+    findSessions: async user => new Set(db.contexts.filter(isOf(undefined, user)).map(one => one.session)),
   }
   const signIns: State['signIns'] = {
     addLink: async (code, until) => void db.links.set(code, until),
@@ -168,7 +168,7 @@ export function memoryStorage(db: Tables, clock: Clock, keep = { maxAgeDays: 0, 
       const until = db.links.get(code) ?? 0
       return db.links.delete(code) && until > now
     },
-    ended: async names => new Set(names.filter(name => db.signedOut.has(name))),
+    filterEnded: async names => new Set(names.filter(name => db.signedOut.has(name))),
     async end(names, until, now) {
       for (const name of names) db.signedOut.set(name, until)
       for (const [name, at] of db.signedOut) if (at <= now) db.signedOut.delete(name)
@@ -196,10 +196,10 @@ export function memoryStorage(db: Tables, clock: Clock, keep = { maxAgeDays: 0, 
           ...(isNew ? { received_at: written_at } : repeated),
         }
         const before = db.contexts.find(isOf(session, user))
-        const context = user && contextAfter(before?.context, said, now)
+        const context = user && nextContextOf(before?.context, said, now)
         if (context) db.contexts = [...db.contexts.filter(one => one !== before), { session, user, context }]
       }
-      found.bot = { ...(marked(found.bot, marks ?? {}) ?? found.bot), cursor: cursorTo }
+      found.bot = { ...(withMarks(found.bot, marks ?? {}) ?? found.bot), cursor: cursorTo }
       db.changedSessions.push(session)
       return { rows, cursor: 'moved' }
     },

@@ -4,17 +4,17 @@
  */
 import { badArgument } from '../../src/model/error.ts'
 import type { SentStatus } from '../../src/model/message.ts'
-import { nameKey } from '../../src/model/user-name.ts'
+import { nameKeyOf } from '../../src/model/user-name.ts'
 import type { Clock } from '../../src/platform/clock.ts'
 import { ClockTrust } from '../../src/storage/clock-trust.ts'
-import { type Arrived, judgedOf, partOf } from '../../src/storage/deduplication.ts'
-import { placeOf } from '../../src/storage/events.ts'
+import { batchPartOf, type JudgedMessage, judgeMessages } from '../../src/storage/deduplication.ts'
+import { cursorNumberOf } from '../../src/storage/events.ts'
 import type {
   HistoryFilter,
-  PastMessage,
+  ImportedMessage,
+  ReadFilter,
   ReceivedMessage,
   StoredMessage,
-  Wanted,
 } from '../../src/storage/messages.ts'
 import type { Ingested } from '../../src/storage/storage.ts'
 import type * as contract from '../../src/storage/store.ts'
@@ -68,7 +68,7 @@ export class MemoryStore implements contract.Store {
   }
 
   /** The first of these that fit. */
-  #page(rows: readonly Row[], { limit = rows.length, characters }: Partial<Wanted>): StoredMessage[] {
+  #page(rows: readonly Row[], { limit = rows.length, characters }: Partial<ReadFilter>): StoredMessage[] {
     let left = characters ?? Number.POSITIVE_INFINITY
     const cut = rows.slice(0, limit).findIndex(({ raw }, nth) => {
       left -= raw.length
@@ -77,7 +77,7 @@ export class MemoryStore implements contract.Store {
     return rows.slice(0, cut === -1 ? limit : cut).map(row => this.#shown(row))
   }
 
-  #rows({ direction, session }: Pick<Wanted, 'direction' | 'session'>, after = 0): Row[] {
+  #rows({ direction, session }: Pick<ReadFilter, 'direction' | 'session'>, after = 0): Row[] {
     const isWanted = (row: Row) => direction === undefined || (row.direction === direction && !row.past)
     return this.#db.rows.filter(row => row.id > after && isWanted(row)).filter(isOf(session))
   }
@@ -94,18 +94,22 @@ export class MemoryStore implements contract.Store {
       const row = this.#db.called(id)
       return row && { botId: row.bot_id, sent: row.direction === 'sent', hash: row.hash ?? '' }
     }
-    const copies = (botId: string, { hash, message }: Arrived, since: number) => {
+    const copies = (botId: string, { hash, message }: JudgedMessage, since: number) => {
       const like = (row: Row) => row.timestamp === message.timestamp && row.hash === hash && !row.past
       const own = this.#db.rows.filter(row => like(row) && row.bot_id === botId && row.stored_at > since)
       return own.filter(row => row.user === message.from_user).map(row => row.message_id)
     }
-    return judgedOf({ under, copies }, bot, partOf(batch), this.#clock.now()).map(
-      ({ hash, id, message, verdict }) =>
-        verdict === 'known' || verdict === 'repeat' ? undefined : this.#arrived(bot, id, message, hash),
+    return judgeMessages(
+      { findById: under, findCopies: copies },
+      bot,
+      batchPartOf(batch),
+      this.#clock.now(),
+    ).map(({ hash, id, message, verdict }) =>
+      verdict === 'known' || verdict === 'repeat' ? undefined : this.#arrived(bot, id, message, hash),
     )
   }
 
-  #past(one: PastMessage): Omit<Row, 'id'> | undefined {
+  #past(one: ImportedMessage): Omit<Row, 'id'> | undefined {
     const { bot_id, derived_id, direction, message_id = `local:${derived_id}`, session } = one
     if (direction === 'received') {
       const [row] = this.#judged(bot_id, [one])
@@ -139,18 +143,18 @@ export class MemoryStore implements contract.Store {
   })
 
   readonly log = this.#verbs<contract.MessageLog>({
-    head: async () => this.#db.last.row,
+    getHead: async () => this.#db.last.row,
     wait: async (seen, ms, signal) => {
       const longestMs = this.#db.leased.length > 0 ? Math.min(ms, 1000) : ms
       if (!signal.aborted && this.#db.last.row <= seen) await this.#db.sleep(longestMs, signal)
     },
-    after: async (id, wanted) => this.#page(this.#rows(wanted, id), wanted),
-    byIds: async (ids, characters) =>
+    listAfter: async (id, wanted) => this.#page(this.#rows(wanted, id), wanted),
+    getByIds: async (ids, characters) =>
       this.#page(
         ids.flatMap(id => this.#db.row(id) ?? []),
         { characters },
       ),
-    byMessageIds: async (ids, characters) => {
+    getByMessageIds: async (ids, characters) => {
       const found = ids.filter(id => this.#db.called(id))
       const rows = this.#page(
         found.map(id => this.#db.called(id)!),
@@ -159,7 +163,7 @@ export class MemoryStore implements contract.Store {
       const cut = found[rows.length]
       return { rows, rest: cut === undefined ? [] : ids.slice(ids.indexOf(cut)) }
     },
-    history: async (filter, signal) => {
+    search: async (filter, signal) => {
       await new Promise(resolve => setImmediate(resolve))
       signal?.throwIfAborted()
       if ((filter.text_contains?.length ?? 0) > 10_000)
@@ -205,7 +209,7 @@ export class MemoryStore implements contract.Store {
   }
 
   readonly consumers = this.#verbs<contract.Consumers>({
-    begin: async consumer => {
+    register: async consumer => {
       if (consumer === 'default' || this.#db.consumers.some(({ name }) => name === consumer)) return
       const given = this.#db.consumers.map(one => Math.max(0, ...one.given))
       this.#reads({ name: consumer, start: Math.max(0, ...given), given: new Set() })
@@ -245,7 +249,7 @@ export class MemoryStore implements contract.Store {
   })
 
   readonly acknowledgements = this.#verbs<contract.Acknowledgements>({
-    after: async (consumer, ack, { session, ...wanted }) => {
+    readAfter: async (consumer, ack, { session, ...wanted }) => {
       const own = this.#consumer(consumer)
       const leased = this.#db.leased.filter(one => one.consumer === consumer).map(({ row }) => row)
       const done = own.done ?? own.given.difference(new Set(leased))
@@ -258,34 +262,34 @@ export class MemoryStore implements contract.Store {
       const rows = this.#page(this.#fresh(own, session), wanted)
       return { rows, redelivered: own.given.intersection(new Set(rows.map(({ id }) => id))) }
     },
-    handedOut: async (consumer, upTo, session) => {
+    markHandedOut: async (consumer, upTo, session) => {
       const own = this.#consumer(consumer)
       for (const { id } of this.#received(own, session)) if (id <= upTo) own.given.add(id)
     },
   })
 
   readonly backlog: contract.Backlog = this.#verbs<contract.Backlog>({
-    waiting: async (from, { limit, session }) => {
+    countWaiting: async (from, { limit, session }) => {
       const found =
         typeof from === 'number'
           ? this.#rows({ direction: 'received', session }, from)
           : [...this.#again(from, session), ...this.#fresh(this.#consumer(from), session)]
       return Math.min(limit, found.length)
     },
-    lags: async most =>
+    listLags: async most =>
       this.#db.consumers.slice(-most).map(own => ({ consumer: own.name, messages: this.#fresh(own).length })),
-    events: async cursor => (await this.events.after(cursor, { limit: Infinity })).events.length,
-    readers: async most => {
+    countEvents: async cursor => (await this.events.listAfter(cursor, { limit: Infinity })).events.length,
+    listReaderLags: async most => {
       const all = [...this.#db.readers]
         .filter(([, { cursor }]) => cursor !== 'lost-0')
-        .sort(([, a], [, b]) => placeOf(b.cursor) - placeOf(a.cursor))
+        .sort(([, a], [, b]) => cursorNumberOf(b.cursor) - cursorNumberOf(a.cursor))
         .slice(0, most)
       return Promise.all(
-        all.map(async ([reader, { cursor }]) => ({ reader, events: await this.backlog.events(cursor) })),
+        all.map(async ([reader, { cursor }]) => ({ reader, events: await this.backlog.countEvents(cursor) })),
       )
     },
-    lapsed: async () => new Set(this.#db.leased.filter(this.#isLapsed).map(({ consumer }) => consumer)),
-    recent: async (since, { limit, ...wanted }) =>
+    findLapsed: async () => new Set(this.#db.leased.filter(this.#isLapsed).map(({ consumer }) => consumer)),
+    listRecent: async (since, { limit, ...wanted }) =>
       this.#rows(wanted)
         .filter(row => row.stored_at >= since)
         .map(({ id }) => id)
@@ -307,8 +311,8 @@ export class MemoryStore implements contract.Store {
     return { user, last: this.#shown(last), unread, refused }
   }
 
-  readonly conversations = this.#verbs<contract.Conversations>({
-    threads: async ({ before = Infinity, limit, session, sessions, user }) => {
+  readonly conversations = this.#verbs<contract.ConversationStore>({
+    listThreads: async ({ before = Infinity, limit, session, sessions, user }) => {
       const newest = [...new Map(this.#db.rows.map(row => [row.user, row.id]))]
         .filter(([peer, id]) => (user === undefined ? peer !== '' && id < before : peer === user))
         .sort(([, a], [, b]) => b - a)
@@ -327,12 +331,12 @@ export class MemoryStore implements contract.Store {
       mark.upTo = upTo === undefined ? -head : Math.max(Math.abs(mark.upTo), Math.min(upTo, head))
       if (!before) this.#db.marks.push(mark)
     },
-    open: async () =>
+    listOpen: async () =>
       this.#db.entries
         .flatMap(({ parts }) => parts.filter(({ status }) => ['asked', 'queued', 'sending'].includes(status)))
         .flatMap(({ message }) => this.#db.row(message) ?? [])
         .map(({ id, status, reason_code }) => ({ id, status: status as SentStatus, reason_code })),
-    counts: async (since, spanMs) => {
+    countMessages: async (since, spanMs) => {
       const isOut = ({ direction, status }: Row) =>
         direction === 'sent' && !['refused', 'queued', 'sending'].includes(String(status))
       const spans = Map.groupBy(this.#db.rows, row => Math.floor((row.timestamp - since) / spanMs))
@@ -350,35 +354,36 @@ export class MemoryStore implements contract.Store {
       const named = this.#db.names.filter(isOf(undefined, user))
       return [...new Set([...received, ...named].map(({ session }) => session))]
     },
-    suspects: async since => {
+    countSuspects: async since => {
       const found = this.#db.rows.filter(row => row.status === 'suspect' && row.timestamp >= since)
       return new Map([...Map.groupBy(found, row => row.session)].map(([name, rows]) => [name, rows.length]))
     },
   })
 
-  readonly names = this.#verbs<contract.Names>({
-    of: async session => new Map(this.#db.names.filter(isOf(session)).map(({ user, name }) => [user, name])),
-    called: async name =>
+  readonly names = this.#verbs<contract.UserNameStore>({
+    list: async session =>
+      new Map(this.#db.names.filter(isOf(session)).map(({ user, name }) => [user, name])),
+    find: async name =>
       this.#db.names
-        .filter(one => nameKey(one.name) === nameKey(name))
+        .filter(one => nameKeyOf(one.name) === nameKeyOf(name))
         .map(({ session, user }) => ({ session, user_id: user })),
     set: async (session, user, name) => {
       const others = this.#db.names.filter(one => !isOf(session, user)(one))
-      const isTaken = (one: { name: string }) => name !== undefined && nameKey(one.name) === nameKey(name)
+      const isTaken = (one: { name: string }) => name !== undefined && nameKeyOf(one.name) === nameKeyOf(name)
       if (others.filter(isOf(session)).some(isTaken))
         throw badArgument('name', 'another user of this session has this name')
       this.#db.names = name === undefined ? others : [...others, { session, user, name }]
     },
   })
 
-  readonly upkeep: contract.Upkeep = {
-    trouble: async () => (this.#closed ? closed() : undefined),
-    trustsClock: async () => this.#trust.trusted,
+  readonly maintenance: contract.StoreMaintenance = {
+    checkWritable: async () => (this.#closed ? closed() : undefined),
+    isClockTrusted: async () => this.#trust.isTrusted,
     prune: async () => {
       const { maxAgeDays, maxCount } = this.#keep
-      const { trusted } = this.#trust
-      if (trusted) this.#outbox.prune()
-      const oldest = trusted && maxAgeDays > 0 ? this.#clock.now() - maxAgeDays * dayMs : 0
+      const { isTrusted } = this.#trust
+      if (isTrusted) this.#outbox.prune()
+      const oldest = isTrusted && maxAgeDays > 0 ? this.#clock.now() - maxAgeDays * dayMs : 0
       const first = maxCount > 0 ? this.#db.last.row - maxCount : 0
       const stays = this.#db.rows.filter(row => row.id > first && row.stored_at >= oldest)
       const isLess = stays.length < this.#db.rows.length

@@ -1,7 +1,7 @@
 /** What the engine in memory keeps: arrays of records, walked through. Several stores over one `Tables` are as several processes. */
 import { SvcError } from '../../src/model/error.ts'
-import { sessionKey, type UserContext } from '../../src/model/session.ts'
-import { nameKey } from '../../src/model/user-name.ts'
+import { sessionKeyOf, type UserContext } from '../../src/model/session.ts'
+import { nameKeyOf } from '../../src/model/user-name.ts'
 import type { LoggedEvent } from '../../src/storage/events.ts'
 import type { StoredLogin } from '../../src/storage/logins.ts'
 import type { StoredMessage } from '../../src/storage/messages.ts'
@@ -32,13 +32,13 @@ export interface Leased {
   unseen?: boolean
 }
 export type Part = outbox.EntryPart & { botId: string; beganAt: number }
-export type Entry = Omit<outbox.Entry, 'parts'> & {
+export type Entry = Omit<outbox.StoredEntry, 'parts'> & {
   key?: string
   owner: object
   endedAt?: number
   parts: Part[]
 }
-export type Lane = outbox.Lane & { owner?: object; until: number }
+export type Lane = outbox.OutboxLane & { owner?: object; until: number }
 
 export type Session = Required<Pick<SessionRecord, 'name' | 'bot'>>
 
@@ -128,9 +128,9 @@ export class Tables {
       for (const part of this.entries.flatMap(({ parts }) => parts)) if (part.lane === id) part.lane = own.id
       if (own.id !== id) this.lanes = this.lanes.filter(lane => lane.id !== id)
     }
-    const names = this.names.filter(isOf(from)).map(({ name }) => nameKey(name))
+    const names = this.names.filter(isOf(from)).map(({ name }) => nameKeyOf(name))
     const isLost = (one: { session: string; name: string }) =>
-      isOf(to)(one) && names.includes(nameKey(one.name))
+      isOf(to)(one) && names.includes(nameKeyOf(one.name))
     this.names = this.names.filter(
       one => !isLost(one) && !this.names.some(own => isOf(from, one.user)(own) && isOf(to)(one)),
     )
@@ -144,9 +144,9 @@ export class Tables {
 
 /** Whether a record is of that session, and that user if one is given; undefined is anybody. */
 export function isOf(session: string | undefined, user?: string) {
-  const key = session === undefined ? undefined : sessionKey(session)
+  const key = session === undefined ? undefined : sessionKeyOf(session)
   const isIt = (name: string | undefined) =>
-    key === undefined || name === session || (name !== undefined && sessionKey(name) === key)
+    key === undefined || name === session || (name !== undefined && sessionKeyOf(name) === key)
   return (one: { session?: string; user?: string }) =>
     (user === undefined || one.user === user) && isIt(one.session)
 }

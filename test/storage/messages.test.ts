@@ -4,7 +4,7 @@ import type { Store } from '../../src/storage/store.ts'
 import { onEach } from './engines.ts'
 import { byMessageId, insert, message, nameless, outgoing, rename, sending } from './support.ts'
 
-const all = async (store: Store) => await store.log.after(0, { limit: 10_000 })
+const all = async (store: Store) => await store.log.listAfter(0, { limit: 10_000 })
 
 const again = (first: ReturnType<typeof message>, id: string) => ({ ...first, message_id: id })
 
@@ -24,16 +24,16 @@ onEach((it, openStore) => {
     const four = [message('1', long), message('2', long), message('3'), message('4', long)]
     await insert(t, four)
     const read = async (rows: Promise<{ id: number }[]>) => (await rows).map(({ id }) => id)
-    expect(await read(t.store.log.after(0, { limit: 9, characters: 1 }))).toEqual([1])
-    expect(await read(t.store.log.after(0, { limit: 9, characters: 2500 }))).toEqual([1, 2, 3])
-    expect(await read(t.store.log.byIds([4, 77, 3, 2], 1500))).toEqual([4, 3])
-    expect(await read(t.store.log.byIds([4, 77, 3, 2]))).toEqual([4, 3, 2])
+    expect(await read(t.store.log.listAfter(0, { limit: 9, characters: 1 }))).toEqual([1])
+    expect(await read(t.store.log.listAfter(0, { limit: 9, characters: 2500 }))).toEqual([1, 2, 3])
+    expect(await read(t.store.log.getByIds([4, 77, 3, 2], 1500))).toEqual([4, 3])
+    expect(await read(t.store.log.getByIds([4, 77, 3, 2]))).toEqual([4, 3, 2])
     const names = four.map(one => one.message_id!)
-    const all = await t.store.log.byMessageIds([...names, 'nobody'])
+    const all = await t.store.log.getByMessageIds([...names, 'nobody'])
     expect([all.rows.map(({ id }) => id), all.rest]).toEqual([[1, 2, 3, 4], []])
-    const some = await t.store.log.byMessageIds(['nobody', ...names], 1500)
+    const some = await t.store.log.getByMessageIds(['nobody', ...names], 1500)
     expect([some.rows.map(({ id }) => id), some.rest]).toEqual([[1], names.slice(1)])
-    const page = await t.store.log.history({ limit: 9, offset: 0, characters: 1500 })
+    const page = await t.store.log.search({ limit: 9, offset: 0, characters: 1500 })
     expect([page.rows.map(({ id }) => id), page.next_before, page.total]).toEqual([[4, 3], 3, 4])
   })
 
@@ -47,7 +47,7 @@ onEach((it, openStore) => {
     const one = message('hello')
     for (let i = 0; i < 50; i++) await insert(t, [one])
     expect(await insert(t, [message('x'), message('y')])).toEqual([2, 3])
-    await t.store.upkeep.prune()
+    await t.store.maintenance.prune()
     expect(await all(t.store)).toHaveLength(3)
   })
 
@@ -150,7 +150,7 @@ onEach((it, openStore) => {
     })
     expect(await insert(t, batch)).toEqual(batch.map((_, i) => i + 1))
     await t.reopen()
-    const rows = await t.store.log.after(0, { limit: 1000, direction: 'received' })
+    const rows = await t.store.log.listAfter(0, { limit: 1000, direction: 'received' })
     expect(rows.map(row => row.raw)).toEqual(batch.map(one => one.raw))
     expect(rows.map(row => row.message_id)).toEqual(batch.map(one => one.message_id!))
     expect(rows.map(row => row.from_user)).toEqual(batch.map(one => one.from_user))
@@ -160,10 +160,10 @@ onEach((it, openStore) => {
     const text = `${'长文本 long '.repeat(100_000)}针`
     const raw = JSON.stringify({ text })
     await insert(t, [message(text, { raw })])
-    expect((await byMessageId(t.store, (await t.store.log.after(0, { limit: 1 }))[0]!.message_id))?.raw).toBe(
-      raw,
-    )
-    const found = await t.store.log.history({ text_contains: 'LONG 针', limit: 5, offset: 0 })
+    expect(
+      (await byMessageId(t.store, (await t.store.log.listAfter(0, { limit: 1 }))[0]!.message_id))?.raw,
+    ).toBe(raw)
+    const found = await t.store.log.search({ text_contains: 'LONG 针', limit: 5, offset: 0 })
     expect(found.rows.map(row => row.id)).toEqual([1])
   })
 
@@ -199,12 +199,12 @@ onEach((it, openStore) => {
     await rename(t, 'old', 'New')
     await insert(t, [message('4')], 'other')
     const names = async (session: string) =>
-      (await t.store.log.after(0, { limit: 9, session })).map(row => row.text)
+      (await t.store.log.listAfter(0, { limit: 9, session })).map(row => row.text)
     expect(await names('new')).toEqual(['1', '2', '3'])
     expect(await names('NEW')).toEqual(['1', '2', '3'])
     expect(await names('old')).toEqual([])
     expect(
-      (await t.store.log.history({ session: 'new', limit: 9, offset: 0 })).rows.map(row => row.text),
+      (await t.store.log.search({ session: 'new', limit: 9, offset: 0 })).rows.map(row => row.text),
     ).toEqual(['3', '2', '1'])
   })
 })

@@ -2,11 +2,11 @@
 import { expect, test } from 'bun:test'
 import type { SendRules } from '../../src/model/admission.ts'
 import {
-  type Begun,
-  type Entry,
+  type BegunMessage,
   type LaneFilter,
   type NewPart,
-  stoppedWhile,
+  type StoredEntry,
+  stoppedDuringSend,
 } from '../../src/storage/outbox.ts'
 import type { Store } from '../../src/storage/store.ts'
 import { failure } from '../support/failure.ts'
@@ -63,7 +63,7 @@ async function add(store: Store, parts: NewPart[], more: More = {}) {
   if (added.state !== 'new') throw new Error(added.state)
   return added
 }
-const lanes = async (store: Store, some?: LaneFilter) => (await store.outbox.waiting(open, some)).lanes
+const lanes = async (store: Store, some?: LaneFilter) => (await store.outbox.listWaiting(open, some)).lanes
 const lane = async (store: Store) => (await lanes(store))[0]!.id
 /** What waits in the first lane. */
 const next = async (store: Store) => {
@@ -75,14 +75,14 @@ const next = async (store: Store) => {
 const claim = async (store: Store, id: number) => (await store.outbox.claim(id)) !== undefined
 const begin = async (store: Store, ids: number[], text: string, rules = open) =>
   store.outbox.begin(ids, 'b', rules, outgoing(text))
-const begun = async (store: Store, ids: number[], text: string): Promise<Begun> => {
+const begun = async (store: Store, ids: number[], text: string): Promise<BegunMessage> => {
   const began = await begin(store, ids, text)
   if (began.go !== 'begun') throw new Error(began.go)
   return began.begun
 }
 const idsOf = (parts: readonly { id: number }[]) => parts.map(({ id }) => id)
 const rows = async (store: Store) =>
-  (await store.log.after(0, { limit: 99 })).map(({ text, status }) => [text, status])
+  (await store.log.listAfter(0, { limit: 99 })).map(({ text, status }) => [text, status])
 const accepted = { status: 'accepted', spent: true } as const
 
 const dayMs = 24 * 60 * 60_000
@@ -100,7 +100,7 @@ onEach((it, openStore) => {
     await add(t.store, [part('other')], { session: 'other', asked: 'queue' })
     expect((await add(t.store, [part('plain')], { user: 'u1' })).verdict).toMatchObject({ go: 'now' })
     expect((await lanes(t.store)).map(({ user }) => user)).toEqual(['u1'])
-    expect((await t.store.outbox.files()).length).toBe(100)
+    expect((await t.store.outbox.listFiles()).length).toBe(100)
     // A no makes room, a yes too.
     await t.store.outbox.end(asks[0]!, { code: 'cancelled', detail: 'no' }, { only: 'queue' })
     await add(t.store, [part('again')], { asked: 'queue' })
@@ -120,11 +120,11 @@ onEach((it, openStore) => {
   })
 
   it('parts wait in order, in the log too, per user and session', async t => {
-    expect(await t.store.outbox.depth()).toEqual({ messages: 0 })
+    expect(await t.store.outbox.getDepth()).toEqual({ messages: 0 })
     const { entry } = await add(t.store, [part('a'), part('b')])
     t.clock.at += 1000
     await add(t.store, [part('c')])
-    expect(await t.store.outbox.depth()).toEqual({ messages: 3, oldest_at: entry.created_at })
+    expect(await t.store.outbox.getDepth()).toEqual({ messages: 3, oldest_at: entry.created_at })
     await add(t.store, [part('other')], { user: 'v' })
     await add(t.store, [part('third')], { session: 'S2' })
     await t.reopen()
@@ -134,7 +134,7 @@ onEach((it, openStore) => {
       ['s', 'v'],
       ['S2', 'u'],
     ])
-    expect((await t.store.log.after(0, { limit: 2 })).map(row => row.id)).toEqual(
+    expect((await t.store.log.listAfter(0, { limit: 2 })).map(row => row.id)).toEqual(
       entry.parts.map(part => part.message!),
     )
     expect((await rows(t.store))[0]).toEqual(['a', 'queued'])
@@ -162,7 +162,7 @@ onEach((it, openStore) => {
       parts: [{ status: 'unknown' }, { status: 'refused', error: rest }],
       counter: { used: 1 },
     })
-    expect(await t.store.outbox.entry(entry.id)).toBeUndefined()
+    expect(await t.store.outbox.getEntry(entry.id)).toBeUndefined()
     const shut = { ...open, quota: 1 }
     const closed = await enqueue(t.store, [{ kind: 'text' }, { kind: 'text' }], { mode: 'fail', rules: shut })
     expect(closed).toMatchObject({ state: 'closed', verdict: { why: 'quota' } })
@@ -180,7 +180,7 @@ onEach((it, openStore) => {
   })
 
   it('answers are counted from the last message of the user; an answer that was not spent is given back', async t => {
-    const used = async () => (await t.store.outbox.counters('s')).get('u')
+    const used = async () => (await t.store.outbox.getCounters('s')).get('u')
     const wrote = (written_at: number) => insert(t, [message('m', { from_user: 'u', written_at })])
     const send = () => sending(t.store, 's', 'b', outgoing('x'))
     await wrote(1000)
@@ -201,7 +201,7 @@ onEach((it, openStore) => {
   })
 
   it('an unspent message restores the time of the previous answer; a new count keeps that time', async t => {
-    const counter = async () => (await t.store.outbox.counters('s', 'u')).get('u')
+    const counter = async () => (await t.store.outbox.getCounters('s', 'u')).get('u')
     const first = await sending(t.store, 's', 'b', outgoing('1'))
     expect(first.counter.last_sent_at).toBeUndefined()
     await t.store.outbox.settle(first, accepted)
@@ -221,7 +221,7 @@ onEach((it, openStore) => {
   })
 
   it('a message restarts the counter in the write that stores it; a repeated or late one does not', async t => {
-    const used = async () => (await t.store.outbox.counters('s')).get('u')
+    const used = async () => (await t.store.outbox.getCounters('s')).get('u')
     const again = message('m', { from_user: 'u', written_at: 2000 })
     await insert(t, [again, message('of another', { from_user: 'v', written_at: 3000 })])
     expect(await used()).toMatchObject({ received_at: 2000, used: 0 })
@@ -257,7 +257,7 @@ onEach((it, openStore) => {
     expect(await state.contexts.find('s', 'u')).toMatchObject({ token: 'after' })
     t.clock.at += dayMs
     expect(await token()).toBe('after')
-    expect((await t.store.outbox.counters('s', 'u')).get('u')).toMatchObject({ received_at: at, used: 3 })
+    expect((await t.store.outbox.getCounters('s', 'u')).get('u')).toMatchObject({ received_at: at, used: 3 })
   })
 
   it('listing lanes returns those with new waiting messages since a revision, and those requested', async t => {
@@ -265,7 +265,7 @@ onEach((it, openStore) => {
     const users = async (some?: LaneFilter) => (await lanes(t.store, some)).map(({ user }) => user)
     const { lane: u } = await add(t.store, [part('a'), part('b')])
     const { entry, lane: v } = await add(t.store, [part('c', 'v')], { user: 'v', asked: 'queue' })
-    const { revision } = await outbox.waiting(open)
+    const { revision } = await outbox.listWaiting(open)
     expect(await users()).toEqual(['u'])
     expect(await users({ since: 0 })).toEqual(['u'])
     expect(await users({ since: revision })).toEqual([])
@@ -279,7 +279,7 @@ onEach((it, openStore) => {
     expect(await users({ of: { session: 'S', users: ['w', 'x'] } })).toEqual(['w'])
     expect(await users({ of: { session: 'other', users: ['w'] } })).toEqual([])
     // What is handed over is no news; what waits again is.
-    const later = (await outbox.waiting(open)).revision
+    const later = (await outbox.listWaiting(open)).revision
     const claimed = (await outbox.claim(u))!
     expect(claimed.parts.map(({ text }) => text)).toEqual(['a', 'b'])
     const one = await begun(t.store, [claimed.parts[0]!.id], 'a')
@@ -293,7 +293,7 @@ onEach((it, openStore) => {
     await add(t.store, [part('own')], { session: 'old' })
     const { entry } = await add(t.store, [part('asked')], { session: 'new', asked: 'queue' })
     await rename(t, 'old', 'new')
-    const { revision } = await outbox.waiting(open)
+    const { revision } = await outbox.listWaiting(open)
     await outbox.approve(entry.id, open, 'panel')
     expect(await lanes(t.store, { since: revision })).toMatchObject([{ session: 'new', user: 'u' }])
   })
@@ -333,12 +333,12 @@ onEach((it, openStore) => {
     ])
     await t.store.outbox.settle(one, { ...accepted, message_id: '77' })
     expect(await byMessageId(t.store, '77')).toMatchObject({ text: 'alpha\n\nbeta', status: 'accepted' })
-    expect((await t.store.log.after(1, { limit: 1 }))[0]).toMatchObject({
+    expect((await t.store.log.listAfter(1, { limit: 1 }))[0]).toMatchObject({
       status: 'accepted',
       sent_with: '77',
     })
     const find = async (text_contains: string) =>
-      (await t.store.log.history({ text_contains, limit: 9, offset: 0 })).rows.map(row => row.id)
+      (await t.store.log.search({ text_contains, limit: 9, offset: 0 })).rows.map(row => row.id)
     expect(await find('alpha')).toEqual([1])
     expect(await find('beta')).toEqual([2, 1])
     expect(await lanes(t.store)).toEqual([])
@@ -349,11 +349,11 @@ onEach((it, openStore) => {
     const { entry } = await add(t.store, [part('alpha'), part('beta')])
     const one = await begun(t.store, idsOf(await next(t.store)), 'alpha\n\nbeta')
     await t.store.outbox.settle(one, { ...accepted, message_id: '77' })
-    const [, first, second] = await t.store.log.after(0, { limit: 9 })
+    const [, first, second] = await t.store.log.listAfter(0, { limit: 9 })
     expect(first?.message_id).toStartWith('local:')
     expect(second?.sent_with).toBe(first!.message_id)
     expect(second?.message_id).toBe(`${first!.message_id}+1`)
-    expect((await t.store.outbox.entry(entry.id))?.parts.map(({ message_id }) => message_id)).toEqual([
+    expect((await t.store.outbox.getEntry(entry.id))?.parts.map(({ message_id }) => message_id)).toEqual([
       '77',
       '77',
     ])
@@ -372,19 +372,19 @@ onEach((it, openStore) => {
       ['beta', 1],
     ])
     expect(await t.store.outbox.reap(Number.MAX_SAFE_INTEGER)).toBe(0)
-    const found = await t.store.log.history({ text_contains: 'alpha\n', limit: 9, offset: 0 })
+    const found = await t.store.log.search({ text_contains: 'alpha\n', limit: 9, offset: 0 })
     expect(found.rows).toEqual([])
   })
 
   it('the result of a message after it was taken for lost changes only its row', async t => {
     const one = await sending(t.store, 's', 'b', outgoing('a'), { key: 'k' })
     expect(await t.store.outbox.reap(t.clock.at + 1)).toBe(1)
-    const lost = await t.store.outbox.keyed('k')
-    expect(lost).toMatchObject({ ended: true, parts: [{ status: 'unknown', error: stoppedWhile }] })
+    const lost = await t.store.outbox.findByKey('k')
+    expect(lost).toMatchObject({ ended: true, parts: [{ status: 'unknown', error: stoppedDuringSend }] })
     await t.store.outbox.settle(one, { status: 'refused', spent: false, message_id: '7' })
     expect(await byMessageId(t.store, '7')).toMatchObject({ status: 'refused' })
-    expect(await t.store.outbox.keyed('k')).toEqual(lost)
-    expect((await t.store.outbox.counters('s')).get('u')?.used).toBe(0)
+    expect(await t.store.outbox.findByKey('k')).toEqual(lost)
+    expect((await t.store.outbox.getCounters('s')).get('u')?.used).toBe(0)
   })
 
   it('a call of mode fail needs no lane, and only its own process can send it', async t => {
@@ -405,7 +405,7 @@ onEach((it, openStore) => {
       expect(entry.expires_at - entry.created_at).toBe(dayMs)
       t.clock.at += 1000
       await t.store.outbox.approve(entry.id, open, 'panel')
-      const now = await t.store.outbox.entry(entry.id)
+      const now = await t.store.outbox.getEntry(entry.id)
       expect(now).toMatchObject({ mode: 'queue', expires_at: entry.created_at + days * dayMs })
       expect(now?.asked).toBeUndefined()
     }
@@ -414,14 +414,14 @@ onEach((it, openStore) => {
   it('an entry records who made, approved and cancelled it', async t => {
     const { outbox } = t.store
     const who = async (id: number) => {
-      const { made_by, approved_by, ended_by } = (await outbox.entry(id))!
+      const { made_by, approved_by, ended_by } = (await outbox.getEntry(id))!
       return [made_by, approved_by, ended_by]
     }
     const cancelled = { code: 'cancelled', detail: 'x' }
     const asked = await add(t.store, [part('a'), part('b')], { asked: 'queue', made_by: 'stdio' })
     const other = await add(t.store, [part('c')], { made_by: 'webhook:w1' })
     const own = await add(t.store, [{ kind: 'text' }], { mode: 'fail', key: 'k', made_by: 'panel' })
-    for (const { entry } of [asked, other, own]) expect(await outbox.entry(entry.id)).toMatchObject(entry)
+    for (const { entry } of [asked, other, own]) expect(await outbox.getEntry(entry.id)).toMatchObject(entry)
     expect(await who(asked.entry.id)).toEqual(['stdio', undefined, undefined])
     await outbox.approve(asked.entry.id, open, 'panel')
     const first = await begun(t.store, [asked.entry.parts[0]!.id], 'a')
@@ -433,7 +433,7 @@ onEach((it, openStore) => {
     await outbox.settle(await begun(t.store, idsOf(own.entry.parts), 'd'), accepted)
     expect(await who(asked.entry.id)).toEqual(['stdio', 'panel', 'owner'])
     expect(await who(other.entry.id)).toEqual(['webhook:w1', undefined, undefined])
-    expect((await outbox.keyed('k'))?.made_by).toBe('panel')
+    expect((await outbox.findByKey('k'))?.made_by).toBe('panel')
   })
 
   test('a send is listed while it can be approved, and not after that, even before its end is stored', async () => {
@@ -453,7 +453,7 @@ onEach((it, openStore) => {
       t,
       ['1', '2', '3'].map(text => message(text)),
     )
-    await t.store.upkeep.prune()
+    await t.store.maintenance.prune()
     expect((await rows(t.store)).map(([text]) => text)).toEqual(['2', '3'])
     const parts = await next(t.store)
     expect(parts.map(({ text }) => text)).toEqual(['waits', 'too'])
@@ -467,8 +467,8 @@ onEach((it, openStore) => {
     const first = (await add(t.store, [file('x')])).entry
     t.clock.at += 500
     const second = (await add(t.store, [file('y')])).entry
-    expect(await t.store.outbox.files()).toEqual(['x', 'y'])
-    const fileOf = async ({ parts }: Entry) => (await t.store.outbox.fileOf(parts[0]!.message!))?.name
+    expect(await t.store.outbox.listFiles()).toEqual(['x', 'y'])
+    const fileOf = async ({ parts }: StoredEntry) => (await t.store.outbox.fileOf(parts[0]!.message!))?.name
     expect([await fileOf(first), await fileOf(second)]).toEqual(['x', 'y'])
     expect(await t.store.outbox.fileOf(999)).toBeUndefined()
     t.clock.at += first.expires_at - first.created_at - 500
@@ -477,18 +477,20 @@ onEach((it, openStore) => {
       { entry: { id: first.id, user: 'u' }, ended: 1, files: [{ name: 'x' }] },
     ])
     expect(await t.store.outbox.expire(late, late)).toEqual([])
-    expect((await t.store.log.after(0, { limit: 9 })).map(({ status, reason }) => [status, reason])).toEqual([
+    expect(
+      (await t.store.log.listAfter(0, { limit: 9 })).map(({ status, reason }) => [status, reason]),
+    ).toEqual([
       ['refused', 'late'],
       ['queued', undefined],
     ])
     expect(await t.store.outbox.end(first.id, late)).toMatchObject({ ended: 0, entry: { ended: true } })
     expect(await t.store.outbox.end(first.id, late, { only: 'queue' })).toBeUndefined()
     // Its week is over.
-    await t.store.upkeep.prune()
-    expect(await t.store.outbox.entry(first.id)).toBeUndefined()
-    expect(await t.store.outbox.entry(second.id)).toBeDefined()
+    await t.store.maintenance.prune()
+    expect(await t.store.outbox.getEntry(first.id)).toBeUndefined()
+    expect(await t.store.outbox.getEntry(second.id)).toBeDefined()
     await t.store.outbox.end(second.id, late)
-    expect(await t.store.outbox.files()).toEqual([])
+    expect(await t.store.outbox.listFiles()).toEqual([])
     expect([await fileOf(first), await fileOf(second)]).toEqual([undefined, undefined])
     expect(await lanes(t.store)).toEqual([])
   })
@@ -500,7 +502,7 @@ onEach((it, openStore) => {
         Array.from({ length: 20 }, () => part('x')),
       )
     expect(await failure(add(t.store, [part('y')]))).toMatchObject({ code: 'quota_exhausted' })
-    expect(await t.store.log.head()).toBe(1000)
+    expect(await t.store.log.getHead()).toBe(1000)
     await add(t.store, [part('y')], { user: 'v' })
   })
 
@@ -513,24 +515,24 @@ onEach((it, openStore) => {
     t.clock.at += 1000
     await t.store.outbox.settle(one, { ...accepted, message_id: '5' })
     const known = { ended: true, counter: { used: 1 }, parts: [{ status: 'accepted', message_id: '5' }] }
-    expect(await t.store.outbox.keyed('k')).toMatchObject(known)
+    expect(await t.store.outbox.findByKey('k')).toMatchObject(known)
     t.clock.at += dayMs - 1
-    await t.store.upkeep.prune()
-    expect(await t.store.outbox.keyed('k')).toMatchObject(known)
+    await t.store.maintenance.prune()
+    expect(await t.store.outbox.findByKey('k')).toMatchObject(known)
     t.clock.at += 1
-    expect(await t.store.outbox.keyed('k')).toBeUndefined()
+    expect(await t.store.outbox.findByKey('k')).toBeUndefined()
     const queued = await add(t.store, [part('b')], { key: 'k' })
-    expect(await t.store.outbox.keyed('k')).toMatchObject({ id: queued.entry.id, mode: 'queue' })
+    expect(await t.store.outbox.findByKey('k')).toMatchObject({ id: queued.entry.id, mode: 'queue' })
     t.clock.at += dayMs
-    await t.store.upkeep.prune()
-    expect(await t.store.outbox.keyed('k')).toBeUndefined()
+    await t.store.maintenance.prune()
+    expect(await t.store.outbox.findByKey('k')).toBeUndefined()
     expect(await t.store.outbox.list()).toHaveLength(1)
   })
 
   it('a key whose call certainly sent nothing is free', async t => {
     const one = await sending(t.store, 's', 'b', outgoing('a'), { key: 'k' })
     await t.store.outbox.settle(one, { status: 'refused', spent: true })
-    expect(await t.store.outbox.keyed('k')).toBeUndefined()
+    expect(await t.store.outbox.findByKey('k')).toBeUndefined()
   })
 
   it('a call without progress for long is over, and its process cannot begin it any more', async t => {
@@ -539,13 +541,13 @@ onEach((it, openStore) => {
     t.clock.at += 9 * 60_000
     await t.store.outbox.renew(entry.id)
     t.clock.at += 9 * 60_000
-    expect(await second.store.outbox.keyed('k')).toMatchObject({ ended: false })
+    expect(await second.store.outbox.findByKey('k')).toMatchObject({ ended: false })
     t.clock.at += 60_000
     await second.store.outbox.reap(0)
-    expect(await t.store.outbox.entry(entry.id)).toBeDefined()
+    expect(await t.store.outbox.getEntry(entry.id)).toBeDefined()
     await second.store.outbox.reap(1)
-    expect(await t.store.outbox.entry(entry.id)).toBeUndefined()
-    expect(await second.store.outbox.keyed('k')).toBeUndefined()
+    expect(await t.store.outbox.getEntry(entry.id)).toBeUndefined()
+    expect(await second.store.outbox.findByKey('k')).toBeUndefined()
     expect(await begin(t.store, idsOf(entry.parts), 'late')).toEqual({ go: 'gone' })
   })
 
@@ -579,7 +581,11 @@ onEach((it, openStore) => {
     const parts: NewPart[] = [part('a'), { kind: 'file', waiting: { message, file: kept } }]
     const { entry } = await add(t.store, parts, { asked: 'queue' })
     const reasons = async () =>
-      (await t.store.log.after(0, { limit: 9 })).map(one => [one.status, one.reason_code, one.reason_quote])
+      (await t.store.log.listAfter(0, { limit: 9 })).map(one => [
+        one.status,
+        one.reason_code,
+        one.reason_quote,
+      ])
     expect(await reasons()).toEqual([
       ['queued', 'approval', undefined],
       ['queued', 'approval', source],
@@ -613,8 +619,8 @@ onEach((it, openStore) => {
     await t.store.outbox.settle(await beginPaced(), { status: 'queued', spent: false, error })
     const [again] = await next(t.store)
     expect([again!.slot, again!.error]).toEqual([undefined, error])
-    expect((await t.store.log.after(0, { limit: 1 }))[0]).toMatchObject({ status: 'queued' })
-    expect((await t.store.log.after(0, { limit: 1 }))[0]!.reason).toBeUndefined()
+    expect((await t.store.log.listAfter(0, { limit: 1 }))[0]).toMatchObject({ status: 'queued' })
+    expect((await t.store.log.listAfter(0, { limit: 1 }))[0]!.reason).toBeUndefined()
     t.clock.at += 1000
     const lost = await beginPaced()
     expect(await t.store.outbox.reap(t.clock.at + 1)).toBe(1)

@@ -87,7 +87,7 @@ async function check(storage: Storage, count: number): Promise<void> {
   const did = new Set(script.slice(0, count).map(([name]) => name))
   const { state, store } = storage
   const session = did.has('rename') ? 'x' : 's'
-  const rows = await store.log.after(0, { limit: 100, direction: 'received' })
+  const rows = await store.log.listAfter(0, { limit: 100, direction: 'received' })
   const stored = batches.filter((_, nth) => did.has(`ingest ${nth + 1}`))
   expect(rows.map(row => row.text)).toEqual(
     stored.flatMap(({ messages }) => messages.map(({ text }) => text)),
@@ -96,7 +96,7 @@ async function check(storage: Storage, count: number): Promise<void> {
   const bots = await state.sessions.list()
   const names = [did.has('save') && !did.has('logout') && session, did.has('default') && 'y'].filter(Boolean)
   expect(bots.map(({ name }) => name).sort()).toEqual(names.map(String).sort())
-  expect(await state.sessions.defaultName()).toBe(
+  expect(await state.sessions.getDefaultName()).toBe(
     names[0] === false ? undefined : (names[0] as string | undefined),
   )
   if (did.has('save') && !did.has('logout')) {
@@ -106,13 +106,13 @@ async function check(storage: Storage, count: number): Promise<void> {
   }
   // What was begun and not settled is unknown, and nobody sends it again.
   await store.outbox.reap(0)
-  const status = async (key: string) => (await store.outbox.keyed(key))?.parts[0]?.status
+  const status = async (key: string) => (await store.outbox.findByKey(key))?.parts[0]?.status
   expect(await status('sent')).toBe(!did.has('send') ? undefined : did.has('settle') ? 'accepted' : 'unknown')
   expect(await status('queued')).toBe(!did.has('queue') ? undefined : did.has('begin') ? 'unknown' : 'queued')
-  expect((await store.outbox.waiting(openRules)).lanes.length).toBe(
+  expect((await store.outbox.listWaiting(openRules)).lanes.length).toBe(
     did.has('queue') && !did.has('begin') ? 1 : 0,
   )
-  const sent = await store.log.after(0, { limit: 100, direction: 'sent' })
+  const sent = await store.log.listAfter(0, { limit: 100, direction: 'sent' })
   expect(sent.length).toBe(Number(did.has('send')) + Number(did.has('queue')))
   // What was handed out and not acknowledged comes again, and first; what was acknowledged does not.
   const again = await store.consumers.claim('reader', { limit: 9 })
@@ -129,7 +129,7 @@ async function check(storage: Storage, count: number): Promise<void> {
     const { rows: results } = await storage.ingest({ ...batch, session })
     expect(results.every(one => one === 'duplicate')).toBe(stored.includes(batch))
   }
-  const all = await store.log.after(0, { limit: 100, direction: 'received' })
+  const all = await store.log.listAfter(0, { limit: 100, direction: 'received' })
   expect(new Set(all.map(row => row.message_id)).size).toBe(all.length)
 }
 
@@ -188,7 +188,7 @@ onEachShared(newPlace => {
     )
     await using storage = await place.open()
     const { state, store } = storage
-    const rows = await store.log.after(0, { limit: 1000 })
+    const rows = await store.log.listAfter(0, { limit: 1000 })
     expect(rows.map(row => row.id)).toEqual(Array.from({ length: 180 }, (_, nth) => nth + 1))
     const rest: number[] = []
     for (let claim = await store.consumers.claim('default', { limit: 100 }); claim; ) {

@@ -10,7 +10,7 @@ const add = async (t: Running, count: number, text = 'x') =>
     t,
     Array.from({ length: count }, () => message(text)),
   )
-const left = async (store: Store) => (await store.log.after(0, { limit: 10_000 })).map(row => row.id)
+const left = async (store: Store) => (await store.log.listAfter(0, { limit: 10_000 })).map(row => row.id)
 
 onEach((_it, openStore) => {
   test('the limit by age removes old rows, and new row ids continue', async () => {
@@ -18,16 +18,16 @@ onEach((_it, openStore) => {
     await add(t, 500)
     t.clock.at += 29 * day
     await add(t, 5)
-    await t.store.upkeep.prune()
+    await t.store.maintenance.prune()
     expect(await left(t.store)).toHaveLength(505)
     t.clock.at += day + 1
-    await t.store.upkeep.prune()
+    await t.store.maintenance.prune()
     expect(await left(t.store)).toEqual([501, 502, 503, 504, 505])
     t.clock.at += 60 * day
-    await t.store.upkeep.prune()
+    await t.store.maintenance.prune()
     expect(await left(t.store)).toEqual([])
     expect(await add(t, 1)).toEqual([506])
-    await t.store.upkeep.prune()
+    await t.store.maintenance.prune()
     expect(await left(t.store)).toEqual([506])
   })
 
@@ -35,7 +35,7 @@ onEach((_it, openStore) => {
     await using t = await openStore()
     await add(t, 400)
     t.clock.at += 10_000 * day
-    await t.store.upkeep.prune()
+    await t.store.maintenance.prune()
     expect(await left(t.store)).toHaveLength(400)
   })
 })

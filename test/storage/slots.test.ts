@@ -1,4 +1,4 @@
-/** What every engine must do to keep the pace (`Outbox`). */
+/** What every engine must do to keep the pace (`OutboxStore`). */
 import { expect } from 'bun:test'
 import type { SendRules } from '../../src/model/admission.ts'
 import type { LaneFilter } from '../../src/storage/outbox.ts'
@@ -15,7 +15,7 @@ const send = (t: Opened, user: string, how: SendRules, session = 's') => {
   return sending(t.store, session, 'b', { ...message, timestamp: count, raw: '{}' }, { rules: how })
 }
 const verdict = (t: Opened, user: string, how: SendRules, session = 's', messages = 1) =>
-  t.store.outbox.verdict(session, user, messages, how)
+  t.store.outbox.checkAdmission(session, user, messages, how)
 
 onEach(it => {
   it('a message takes its slot: the next one of the session follows, and the window of the user fills', async t => {
@@ -52,7 +52,7 @@ onEach(it => {
     for (const user of users) await wait(user)
     await wait('a', 'other')
     const looked = async (some?: LaneFilter) =>
-      (await outbox.waiting(how, some)).lanes.map(({ session, user, verdict, crowded }) => {
+      (await outbox.listWaiting(how, some)).lanes.map(({ session, user, verdict, crowded }) => {
         const when =
           verdict.go === 'no' ? 'waitMs' in verdict && verdict.waitMs : (verdict.slot ?? 0) - t.clock.at
         return [session, user, verdict.go, when, crowded]
@@ -71,7 +71,7 @@ onEach(it => {
       ['s', 'c', 'later', 10_000, false],
     ])
     // One that has its slot keeps it, and gives nobody else's away.
-    const [a] = (await outbox.waiting(how)).lanes
+    const [a] = (await outbox.listWaiting(how)).lanes
     const { parts } = (await outbox.claim(a!.id))!
     const slot = t.clock.at + 10_000
     expect(await outbox.begin([parts[0]!.id], 'b', how, outgoing('w'))).toEqual({ go: 'later', slot })

@@ -67,15 +67,15 @@ onEach((_it, open) => {
       await sessions.save('c', bot('c', { created_at: 3 }))
       await sessions.save('a', bot('a', { created_at: 2 }))
       await sessions.save('b', bot('b', { created_at: 1 }))
-      expect(await sessions.defaultName()).toBe('c')
+      expect(await sessions.getDefaultName()).toBe('c')
       await sessions.remove('c')
-      expect(await sessions.defaultName()).toBe('b')
+      expect(await sessions.getDefaultName()).toBe('b')
       await sessions.setDefault('a')
       await sessions.rename('a', 'z')
-      expect(await sessions.defaultName()).toBe('z')
+      expect(await sessions.getDefaultName()).toBe('z')
       await sessions.remove('z')
       await sessions.remove('b')
-      expect(await sessions.defaultName()).toBeUndefined()
+      expect(await sessions.getDefaultName()).toBeUndefined()
       expect(await sessions.list()).toEqual([])
     }))
 
@@ -83,10 +83,10 @@ onEach((_it, open) => {
     withState(async ({ sessions }) => {
       await sessions.save('a', bot('a'))
       await sessions.save('b', bot('b'))
-      let { changed, revision } = await sessions.changedSince()
+      let { changed, revision } = await sessions.listChangedSince()
       expect([...changed.keys()].sort()).toEqual(['a', 'b'])
       const look = async () => {
-        ;({ changed, revision } = await sessions.changedSince(revision))
+        ;({ changed, revision } = await sessions.listChangedSince(revision))
         return [...changed].map(([name, record]) => `${name}: ${record?.bot?.token}`)
       }
       await sessions.save('a', bot('a', { token: 'a@im.bot:2' }))
@@ -128,7 +128,7 @@ onEach((_it, open) => {
       await sessions.save('s', bot('other'))
       expect(await contexts.find('s', 'u')).toEqual({ used: 0, first_seen: 1000 })
       expect((await knownUsers(contexts, 's')).size).toBe(0)
-      expect(await contexts.writers(['s', 'nobody'])).toEqual(
+      expect(await contexts.countWriters(['s', 'nobody'])).toEqual(
         new Map([
           ['s', 0],
           ['nobody', 0],
@@ -165,13 +165,13 @@ onEach((_it, open) => {
         first_seen: 1000,
       })
       expect([...(await knownUsers(contexts, 's')).keys()].sort()).toEqual(['u', 'v'])
-      expect(await contexts.writers(['s', 't'])).toEqual(
+      expect(await contexts.countWriters(['s', 't'])).toEqual(
         new Map([
           ['s', 2],
           ['t', 0],
         ]),
       )
-      expect((await contexts.knowing('u')).has('s')).toBe(true)
+      expect((await contexts.findSessions('u')).has('s')).toBe(true)
       // Once more, as after an end that was not heard of.
       expect(await commit(batch, { cursorFrom: 'c0', cursorTo: 'c1' })).toBe('moved')
       expect(await contexts.find('s', 'u')).toMatchObject({ received_at: 1000, token: 't1' })
@@ -215,7 +215,7 @@ onEach((_it, open) => {
       expect(await ingest(batch, late)).toEqual({ rows: [2], cursor: 'gone' })
       expect(await seen()).toBe(before)
       // The count of answers goes with the message.
-      expect((await storage.store.outbox.counters('s')).get('u')).toMatchObject({
+      expect((await storage.store.outbox.getCounters('s')).get('u')).toMatchObject({
         received_at: 1000,
         used: 0,
       })
@@ -233,12 +233,12 @@ onEach((_it, open) => {
       expect(await ingest(batch, late)).toEqual({ rows: [2, 3], cursor: 'gone' })
       for (const user of ['u', 'v']) {
         expect(await contexts.find('s', user)).toBeUndefined()
-        expect((await store.outbox.counters('s', user)).get(user)?.received_at).toBeUndefined()
+        expect((await store.outbox.getCounters('s', user)).get(user)?.received_at).toBeUndefined()
       }
-      expect((await store.outbox.counters('s', 'u')).get('u')).toMatchObject({ used: 1 })
+      expect((await store.outbox.getCounters('s', 'u')).get('u')).toMatchObject({ used: 1 })
       // Whoever writes to the new bot is counted for by that alone.
       await ingest([from({ user_id: 'u', token: 'new', received_at: 900 })])
-      expect((await store.outbox.counters('s')).get('u')).toMatchObject({ received_at: 900, used: 0 })
+      expect((await store.outbox.getCounters('s')).get('u')).toMatchObject({ received_at: 900, used: 0 })
       expect(await contexts.find('s', 'u')).toMatchObject({ token: 'new', received_at: 900 })
     }))
 
@@ -254,7 +254,7 @@ onEach((_it, open) => {
       expect(await ingest([...batch], { ...own, session: 'x' })).toEqual({ rows: [1], cursor: 'moved' })
       expect(await state.contexts.find('x', 'u')).toMatchObject({ received_at: 5000 })
       expect((await state.sessions.get('x'))?.bot?.cursor).toBe('c1')
-      expect(await store.log.head()).toBe(1)
+      expect(await store.log.getHead()).toBe(1)
     }))
 
   test('a batch of any size is judged as a whole: equal messages are all real, and an earlier message matches one of them', () =>
@@ -277,7 +277,7 @@ onEach((_it, open) => {
       expect(cursor).toBe('moved')
       const lost = batch.filter((_, nth) => rows[nth] === 'duplicate').map(({ message_id }) => message_id)
       expect(lost).toEqual(['b', 'a'])
-      expect(await store.log.head()).toBe(1 + batch.length - 2)
+      expect(await store.log.getHead()).toBe(1 + batch.length - 2)
       // Again, as after a crash; and half of it, with more.
       expect(new Set((await ingest(batch, own)).rows)).toEqual(new Set(['duplicate']))
       const more = await ingest([one('f', 'equal'), ...batch.slice(0, 600)], { cursorTo: 'c2' })
@@ -294,7 +294,7 @@ onEach((_it, open) => {
       const own = { cursorFrom: '', cursorTo: 'c1' }
       expect(await ingest(batch, own)).toEqual({ rows: [1, 2], cursor: 'moved' })
       expect(await ingest(batch, own)).toEqual({ rows: ['duplicate', 'duplicate'], cursor: 'moved' })
-      expect(await store.log.head()).toBe(2)
+      expect(await store.log.getHead()).toBe(2)
       expect([...(await knownUsers(state.contexts, 's'))]).toEqual([
         ['u', { token: 't', received_at: 3000, used: 0, first_seen: 3000 }],
       ])
@@ -311,7 +311,7 @@ onEach((_it, open) => {
       }
       await store.names.set('X', 'u', 'Ann')
       await store.names.set('s', 'nobody', 'None')
-      const found = await contexts.users(['s', 'x', 'gone'])
+      const found = await contexts.listUsers(['s', 'x', 'gone'])
       expect(found.get('s')).toMatchObject([
         { user_id: 'u', context: { received_at: 1000 }, name: undefined },
       ])
@@ -326,13 +326,13 @@ onEach((_it, open) => {
         raw: '{}',
       })
       await store.outbox.settle(begun, { status: 'accepted', spent: true })
-      expect((await contexts.users(['s'])).get('s')).toMatchObject([{ counter: { used: 1 } }])
+      expect((await contexts.listUsers(['s'])).get('s')).toMatchObject([{ counter: { used: 1 } }])
     }))
 
   test('the name of a logged-out session with messages can be reused, and finds the messages of both', () =>
     withStorage(async ({ state, store }, ingest) => {
       const texts = async (session: string) =>
-        (await store.log.after(0, { limit: 9, session })).map(({ text }) => text)
+        (await store.log.listAfter(0, { limit: 9, session })).map(({ text }) => text)
       for (const name of ['s', 'x']) {
         await state.sessions.save(name, bot('b', { cursor: 'c0' }))
         const own = { session: name, cursorFrom: 'c0', cursorTo: 'c1' }
@@ -354,7 +354,7 @@ onEach((_it, open) => {
       }
       await state.sessions.rename('shop', 'x')
       const rows = async (session: string) =>
-        (await store.log.after(0, { limit: 9, session })).map(row => [row.text, row.session])
+        (await store.log.listAfter(0, { limit: 9, session })).map(row => [row.text, row.session])
       expect(await rows('x')).toEqual([
         ['of Shop', 'x'],
         ['of shop', 'x'],
@@ -364,7 +364,7 @@ onEach((_it, open) => {
 
   test('a session renamed to the name of a logged-out one keeps its counters, waiting messages and names', () =>
     withStorage(async ({ state, store }, ingest) => {
-      const counted = async (name: string) => (await store.outbox.counters(name, 'u')).get('u')?.used
+      const counted = async (name: string) => (await store.outbox.getCounters(name, 'u')).get('u')?.used
       for (const name of ['s', 'x']) {
         await state.sessions.save(name, bot('b', { cursor: 'c0' }))
         const own = { session: name, cursorFrom: 'c0', cursorTo: 'c1' }
@@ -380,9 +380,9 @@ onEach((_it, open) => {
       }
       await state.sessions.remove('x')
       await state.sessions.rename('s', 'x')
-      expect(await state.sessions.defaultName()).toBe('x')
+      expect(await state.sessions.getDefaultName()).toBe('x')
       expect(await counted('x')).toBe(1)
-      expect((await store.names.of('x')).get('u')).toBe('u of s')
+      expect((await store.names.list('x')).get('u')).toBe('u of s')
       expect((await store.outbox.list({ session: 'x' })).map(({ session }) => session)).toEqual(['x', 'x'])
       await sending(store, 'x', 'b@im.bot', { ...sent, client_id: 'next' })
       expect(await counted('x')).toBe(2)
@@ -405,18 +405,18 @@ onEach((_it, open) => {
       expect([await token('u'), await token('v')]).toEqual(['second', 'v'])
       await state.sessions.save('s', bot('other'))
       expect(await token('u')).toBeUndefined()
-      expect((await store.outbox.counters('s', 'u')).get('u')).toMatchObject({ used: 1 })
+      expect((await store.outbox.getCounters('s', 'u')).get('u')).toMatchObject({ used: 1 })
     }))
 
   test('messages follow a rename; a logout and another bot reset the answer counters', () =>
     withStorage(async ({ state, store }, ingest) => {
-      const counted = async (name: string) => (await store.outbox.counters(name, 'u')).get('u')?.used
+      const counted = async (name: string) => (await store.outbox.getCounters(name, 'u')).get('u')?.used
       await state.sessions.save('s', bot('b'))
       await ingest([from({ user_id: 'u', received_at: 1000 })])
       await sending(store, 's', 'b@im.bot', sent, { rules: openRules })
       expect(await counted('s')).toBe(1)
       await state.sessions.rename('s', 'x')
-      expect((await store.log.after(0, { limit: 9, session: 'x' })).map(row => row.session)).toEqual([
+      expect((await store.log.listAfter(0, { limit: 9, session: 'x' })).map(row => row.session)).toEqual([
         'x',
         'x',
       ])
@@ -426,7 +426,7 @@ onEach((_it, open) => {
       await sending(store, 'x', 'other@im.bot', { ...sent, client_id: 'd' })
       await state.sessions.remove('x')
       expect(await counted('x')).toBe(0)
-      expect(await store.log.head()).toBe(3)
+      expect(await store.log.getHead()).toBe(3)
     }))
 
   test('concurrent batches finish independently; those of one session in order', () =>
@@ -456,12 +456,12 @@ onEach((_it, open) => {
       expect(taken.filter(Boolean)).toHaveLength(1)
       expect(await signIns.takeLink('b', 2000)).toBe(false)
       expect(await signIns.takeLink('of nobody', 0)).toBe(false)
-      expect(await signIns.ended(['x', 'y'])).toEqual(new Set())
+      expect(await signIns.filterEnded(['x', 'y'])).toEqual(new Set())
       await signIns.end(['x', 'y'], 3000, 1000)
       await signIns.end(['z'], 5000, 2000)
-      expect(await signIns.ended(['x', 'z', 'of nobody'])).toEqual(new Set(['x', 'z']))
+      expect(await signIns.filterEnded(['x', 'z', 'of nobody'])).toEqual(new Set(['x', 'z']))
       await signIns.end(['w'], 9000, 4000)
-      expect(await signIns.ended(['w', 'x', 'y', 'z'])).toEqual(new Set(['w', 'z']))
+      expect(await signIns.filterEnded(['w', 'x', 'y', 'z'])).toEqual(new Set(['w', 'z']))
     }))
 
   const login = (session: string, more: Partial<StoredLogin> = {}): StoredLogin => ({
@@ -508,16 +508,14 @@ onEach((_it, open) => {
   test('a login and its credentials are stored together, and not at all if the login ended before', () =>
     withState(async ({ logins, sessions }, commit) => {
       const kept = (await logins.put(login('s'), 0))!
-      expect(await logins.underWay(0)).toEqual([kept])
+      expect(await logins.listRunning(0)).toEqual([kept])
       const end = { ...kept, ended: true, status: 'confirmed', bot_id: 'b@im.bot' } as const
       const done = (await logins.finish(end, bot('b'), 0))!
       expect(await logins.list(0)).toEqual([done])
-      expect(await logins.underWay(0)).toEqual([])
-      expect([await logins.of('S', 0), await logins.of('s', done.until), await logins.of('t', 0)]).toEqual([
-        done,
-        undefined,
-        undefined,
-      ])
+      expect(await logins.listRunning(0)).toEqual([])
+      expect([await logins.get('S', 0), await logins.get('s', done.until), await logins.get('t', 0)]).toEqual(
+        [done, undefined, undefined],
+      )
       expect(await sessions.list()).toEqual([{ name: 's', bot: bot('b') }])
       expect(await commit([])).toBe('moved')
       const before = await sessions.get('s')

@@ -4,7 +4,7 @@ import type { SendRules } from '../../src/model/admission.ts'
 import type { BotInfo } from '../../src/model/session.ts'
 import { type Clock, systemClock } from '../../src/platform/clock.ts'
 import type { ReceivedMessage, SentMessage } from '../../src/storage/messages.ts'
-import type { Begun } from '../../src/storage/outbox.ts'
+import type { BegunMessage } from '../../src/storage/outbox.ts'
 import type { Ingested, Storage } from '../../src/storage/storage.ts'
 import type { Store } from '../../src/storage/store.ts'
 
@@ -50,8 +50,8 @@ export function testClock(): Opened['clock'] {
 }
 
 /** The row of that id, if there is one. */
-export const byId = async ({ log }: Store, id: number) => (await log.byIds([id]))[0]
-export const byMessageId = async ({ log }: Store, id: string) => (await log.byMessageIds([id])).rows[0]
+export const byId = async ({ log }: Store, id: number) => (await log.getByIds([id]))[0]
+export const byMessageId = async ({ log }: Store, id: string) => (await log.getByMessageIds([id])).rows[0]
 
 /** Everything may go. */
 export const open: SendRules = { quota: 1e9, windowMs: 1e15, pace: 'off', patienceMs: 30_000 }
@@ -63,7 +63,7 @@ export async function sending(
   bot_id: string,
   message: SentMessage,
   more: { key?: string; rules?: SendRules } = {},
-): Promise<Begun> {
+): Promise<BegunMessage> {
   const { rules = open, key } = more
   const entry = {
     session,

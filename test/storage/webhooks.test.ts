@@ -1,7 +1,7 @@
 /** What every engine must do for webhook endpoints (`src/storage/webhooks.ts`). */
 import { expect } from 'bun:test'
 import type { NewWebhook, WebhookProgress, WebhookTry } from '../../src/storage/webhooks.ts'
-import { triesKept } from '../../src/storage/webhooks.ts'
+import { maxTries } from '../../src/storage/webhooks.ts'
 import { onEach } from './engines.ts'
 import { rename } from './support.ts'
 
@@ -60,15 +60,15 @@ onEach(it => {
       epoch: 0,
       tries: { done: 0, failed: 0, gave_up: 0 },
     })
-    await t.store.webhooks.progress.keep(
+    await t.store.webhooks.progress.save(
       'a',
       went({ tries: [tried('e')], lanes: [{ session: 's', user: 'c', position: 'at-7' }] }),
     )
     expect(await t.store.webhooks.remove('a')).toBe(true)
     expect(await t.store.webhooks.remove('a')).toBe(false)
-    expect(await t.store.webhooks.progress.tries('a', 10)).toEqual([])
-    expect(await t.store.webhooks.progress.lanes('a')).toEqual([])
-    expect(await t.store.webhooks.progress.keep('a', went())).toBe(false)
+    expect(await t.store.webhooks.progress.listTries('a', 10)).toEqual([])
+    expect(await t.store.webhooks.progress.listLanes('a')).toEqual([])
+    expect(await t.store.webhooks.progress.save('a', went())).toBe(false)
   })
 
   it('a change changes what it names, and takes away what it names as undefined', async t => {
@@ -95,7 +95,7 @@ onEach(it => {
   it('resumed without a failure, it stays in its epoch', async t => {
     const { webhooks } = t.store
     await webhooks.add(endpoint('a'))
-    await webhooks.progress.keep('a', went({ lanes: [{ session: 's', user: 'd', position: 'at-12' }] }))
+    await webhooks.progress.save('a', went({ lanes: [{ session: 's', user: 'd', position: 'at-12' }] }))
     await webhooks.change('a', { paused: true })
     await webhooks.change('a', { paused: false })
     expect(await webhooks.get('a')).toMatchObject({ epoch: 0, paused: false })
@@ -112,17 +112,17 @@ onEach(it => {
       { session: 's', user: 'c', position: 'at-9', trouble },
       { session: 's', user: 'd', position: 'at-12' },
     ]
-    await webhooks.progress.keep('a', went({ lanes, health: { next_try_at: 200 } }))
+    await webhooks.progress.save('a', went({ lanes, health: { next_try_at: 200 } }))
     await webhooks.change('a', { paused: true })
     expect((await webhooks.get('a'))?.epoch).toBe(0)
     await webhooks.change('a', { paused: false })
     expect(await webhooks.get('a')).toMatchObject({ epoch: 1, paused: false })
     expect((await webhooks.get('a'))?.next_try_at).toBeUndefined()
-    expect(await webhooks.progress.lanes('a')).toEqual([
+    expect(await webhooks.progress.listLanes('a')).toEqual([
       { ...lanes[0]!, trouble: { ...trouble, retry_at: 0 } },
       lanes[1]!,
     ])
-    expect(await webhooks.progress.keep('a', went())).toBe(false)
+    expect(await webhooks.progress.save('a', went())).toBe(false)
   })
 
   it('of two concurrent rotations the later secret is current, and the other one is the previous', async t => {
@@ -142,7 +142,7 @@ onEach(it => {
     await webhooks.progress.takeOver()
     const epoch = async () => (await webhooks.get('a'))!.epoch
     const before = await epoch()
-    expect(await webhooks.progress.keep('a', went({ epoch: before, health: { next_try_at: 9 } }))).toBe(true)
+    expect(await webhooks.progress.save('a', went({ epoch: before, health: { next_try_at: 9 } }))).toBe(true)
     expect((await webhooks.list())[0]).toMatchObject({ position: 'at-8', next_try_at: 9 })
     // Nobody else delivered meanwhile: what is under way goes on.
     await webhooks.progress.takeOver()
@@ -150,14 +150,14 @@ onEach(it => {
     expect(await epoch()).toBe(before)
     await using other = await t.second()
     await other.store.webhooks.progress.takeOver()
-    expect(await webhooks.progress.keep('a', went({ epoch: before, position: 'at-30' }))).toBe(false)
+    expect(await webhooks.progress.save('a', went({ epoch: before, position: 'at-30' }))).toBe(false)
     const taken = await epoch()
     await webhooks.add(endpoint('b'))
     await other.store.webhooks.progress.takeOver()
     expect(await epoch()).toBe(taken)
     await webhooks.progress.takeOver()
     expect(await epoch()).toBeGreaterThan(taken)
-    expect(await webhooks.progress.keep('a', went({ epoch: taken }))).toBe(false)
+    expect(await webhooks.progress.save('a', went({ epoch: taken }))).toBe(false)
   })
 
   it('position, lanes and tries of an endpoint are stored atomically', async t => {
@@ -172,7 +172,7 @@ onEach(it => {
       next_try_at: 5100,
     }
     const failed = tried('e9', { outcome: 'failed', status: 500, detail: 'HTTP 500', code: 'http_status' })
-    await webhooks.progress.keep(
+    await webhooks.progress.save(
       'a',
       went({
         ...{
@@ -190,7 +190,7 @@ onEach(it => {
     )
     await t.reopen()
     const kept = t.store.webhooks
-    expect(await kept.progress.lanes('a')).toEqual([
+    expect(await kept.progress.listLanes('a')).toEqual([
       { session: 's', user: 'c', position: 'at-9', trouble },
       { session: 's', user: 'd', position: 'at-12' },
     ])
@@ -199,14 +199,14 @@ onEach(it => {
       ...health,
       tries: { done: 1, failed: 1, gave_up: 0 },
     })
-    expect(await kept.progress.tries('a', 10)).toEqual([failed, tried('e8')])
+    expect(await kept.progress.listTries('a', 10)).toEqual([failed, tried('e8')])
     const gave = tried('e9', { outcome: 'gave_up' })
     const lanes = [{ session: 's', user: 'c', position: 'at-10' }]
-    await kept.progress.keep(
+    await kept.progress.save(
       'a',
       went({ position: 'at-21', lanes, ended: [{ session: 's', user: 'd' }], tries: [gave], health: {} }),
     )
-    expect(await kept.progress.lanes('a')).toEqual(lanes)
+    expect(await kept.progress.listLanes('a')).toEqual(lanes)
     const [now] = await kept.list()
     expect(now).toMatchObject({ last_success_at: 50, tries: { done: 1, failed: 1, gave_up: 1 } })
     expect([now?.failing_since, now?.last_error_code, now?.next_try_at]).toEqual([
@@ -219,8 +219,8 @@ onEach(it => {
     expect((await kept.list())[0]?.disabled).toEqual(disabled)
     await kept.change('a', { disabled: undefined })
     expect((await kept.list())[0]?.disabled).toBeUndefined()
-    expect(await kept.progress.tries('a', 10, 'gave_up')).toEqual([gave])
-    expect(await kept.progress.tries('a', 1)).toEqual([gave])
+    expect(await kept.progress.listTries('a', 10, 'gave_up')).toEqual([gave])
+    expect(await kept.progress.listTries('a', 1)).toEqual([gave])
   })
 
   it('a rewind begins a new epoch: later lanes are removed, and progress from before is rejected', async t => {
@@ -232,14 +232,14 @@ onEach(it => {
       { ...late, user: 'd', position: 'at-3' },
       late,
     ]
-    await webhooks.progress.keep('a', went({ position: 'at-30', lanes, health: { next_try_at: 9 } }))
+    await webhooks.progress.save('a', went({ position: 'at-30', lanes, health: { next_try_at: 9 } }))
     expect(await webhooks.rewind('a', 'at-3', 'at-30')).toBe(true)
     expect(await webhooks.rewind('none', 'at-3', '')).toBe(false)
-    expect(await webhooks.progress.lanes('a')).toEqual([late])
+    expect(await webhooks.progress.listLanes('a')).toEqual([late])
     expect((await webhooks.list())[0]).toMatchObject({ position: 'at-3', replayed: 'at-30', epoch: 1 })
     expect((await webhooks.list())[0]?.next_try_at).toBeUndefined()
-    expect(await webhooks.progress.keep('a', went({ position: 'at-31' }))).toBe(false)
-    expect(await webhooks.progress.keep('a', went({ position: 'at-4', epoch: 1 }))).toBe(true)
+    expect(await webhooks.progress.save('a', went({ position: 'at-31' }))).toBe(false)
+    expect(await webhooks.progress.save('a', went({ position: 'at-4', epoch: 1 }))).toBe(true)
     expect(await webhooks.rewind('a', 'at-30', 'at-30')).toBe(true)
     expect((await webhooks.list())[0]).toMatchObject({ position: 'at-30', epoch: 2 })
   })
@@ -248,11 +248,11 @@ onEach(it => {
     const { webhooks } = t.store
     await webhooks.add(endpoint('a'))
     const [before] = await webhooks.list()
-    expect(await webhooks.progress.tried('a', tried('t1', { outcome: 'failed' }))).toBe(true)
-    expect(await webhooks.progress.tried('a', tried('t2'))).toBe(true)
-    expect(await webhooks.progress.tried('none', tried('t3'))).toBe(false)
-    expect((await webhooks.progress.tries('a', 10)).map(({ event }) => event)).toEqual(['t2', 't1'])
-    expect(await webhooks.progress.tries('none', 10)).toEqual([])
+    expect(await webhooks.progress.addTry('a', tried('t1', { outcome: 'failed' }))).toBe(true)
+    expect(await webhooks.progress.addTry('a', tried('t2'))).toBe(true)
+    expect(await webhooks.progress.addTry('none', tried('t3'))).toBe(false)
+    expect((await webhooks.progress.listTries('a', 10)).map(({ event }) => event)).toEqual(['t2', 't1'])
+    expect(await webhooks.progress.listTries('none', 10)).toEqual([])
     expect(await webhooks.list()).toEqual([{ ...before!, tries: { done: 1, failed: 1, gave_up: 0 } }])
   })
 
@@ -262,13 +262,13 @@ onEach(it => {
     const many = (count: number, from = 0) =>
       Array.from({ length: count }, (_, nth) => tried(`e${from + nth}`))
     const failed = tried('bad', { outcome: 'gave_up' })
-    await webhooks.progress.keep('a', went({ tries: [failed, ...many(triesKept.done + 50)] }))
-    await webhooks.progress.keep('a', went({ tries: many(3, 1000) }))
-    const kept = await webhooks.progress.tries('a', 10_000)
-    expect(kept.filter(({ outcome }) => outcome === 'done')).toHaveLength(triesKept.done)
+    await webhooks.progress.save('a', went({ tries: [failed, ...many(maxTries.done + 50)] }))
+    await webhooks.progress.save('a', went({ tries: many(3, 1000) }))
+    const kept = await webhooks.progress.listTries('a', 10_000)
+    expect(kept.filter(({ outcome }) => outcome === 'done')).toHaveLength(maxTries.done)
     expect(kept[0]?.event).toBe('e1002')
     expect(kept.at(-1)).toEqual(failed)
-    expect((await webhooks.list())[0]?.tries.done).toBe(triesKept.done + 53)
+    expect((await webhooks.list())[0]?.tries.done).toBe(maxTries.done + 53)
   })
 
   it('an endpoint of one session and its lanes follow a rename, ignoring case', async t => {
@@ -279,18 +279,18 @@ onEach(it => {
       { session: 'Work', user: 'u', position: 'at-9' },
       { session: 'other', user: 'u', position: 'at-8' },
     ]
-    await webhooks.progress.keep('b', went({ lanes }))
+    await webhooks.progress.save('b', went({ lanes }))
     await rename(t, 'work', 'office')
     const found = await webhooks.list()
     expect(found.map(({ session }) => session)).toEqual(['office', undefined])
     expect(found[1]?.epoch).toBe(1)
-    const names = (await webhooks.progress.lanes('b')).map(({ session }) => session)
+    const names = (await webhooks.progress.listLanes('b')).map(({ session }) => session)
     expect(names.sort()).toEqual(['office', 'other'])
   })
 
   it('a change is visible to other processes, and ends their waits', async t => {
     await using other = await t.second()
-    const seen = await other.store.log.head()
+    const seen = await other.store.log.getHead()
     const stop = AbortSignal.timeout(60_000)
     const woken = other.store.log.wait(seen, 60_000, stop)
     await t.store.webhooks.add(endpoint('a'))

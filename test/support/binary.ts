@@ -3,7 +3,7 @@ import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import process from 'node:process'
-import { verifiedPackage } from '../../scripts/build/runtime.ts'
+import { fetchVerifiedPackage } from '../../scripts/build/runtime.ts'
 import type { Target } from '../../scripts/build/targets.ts'
 import { ended } from './ended.ts'
 
@@ -12,7 +12,7 @@ const script = join(import.meta.dir, '../../scripts/build.ts')
 /** Returns true if the runtimes for a build can be fetched, or were fetched earlier. */
 export function canBuild(targets: readonly Target[]): Promise<boolean> {
   const env = { ...process.env, npm_config_fetch_retries: '0', npm_config_fetch_timeout: '60000' }
-  return Promise.all(targets.map(({ runtime }) => verifiedPackage(runtime, { env }))).then(
+  return Promise.all(targets.map(({ runtime }) => fetchVerifiedPackage(runtime, { env }))).then(
     () => true,
     () => false,
   )

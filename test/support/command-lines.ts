@@ -45,6 +45,6 @@ function placed(operation: Commanded): readonly string[] {
 /** Returns the words of a command with the arguments that it needs. */
 export function lineOf(spec: CommandSpec): string[] {
   const operation = operationOf(spec)
-  const words = [...spec.words.split(' '), ...(spec.also ? [spec.also] : [])]
+  const words = [...spec.words.split(' '), ...(spec.alias ? [spec.alias] : [])]
   return [...words, ...(besides[spec.words] ?? (operation ? placed(operation) : []))]
 }

@@ -1,6 +1,6 @@
 /** Faults that tests make WeChat and its CDN have: per endpoint and bot, a number of times or at a rate. */
 import type { Clock } from '../../src/platform/clock.ts'
-import type { Between } from '../../src/sandbox/core.ts'
+import type { RequestInterceptor } from '../../src/sandbox/core.ts'
 
 /** Endpoints of faults; `*` is any. */
 export const faultEndpoints = [
@@ -79,7 +79,7 @@ export class Faults {
   }
 
   /** The sandbox's option `between`. */
-  readonly between: Between = async ({ endpoint, bot, signal }, honest) => {
+  readonly between: RequestInterceptor = async ({ endpoint, bot, signal }, honest) => {
     const fault = this.#set.find(
       fault =>
         (fault.endpoint === '*' || fault.endpoint === endpoint) &&

@@ -7,9 +7,9 @@ import { join } from 'node:path'
 import type { Config } from '../../src/config.ts'
 import { readConfig } from '../../src/config.ts'
 import { openGateway, type RunningGateway } from '../../src/gateway/gateway.ts'
-import { type Call, directCall } from '../../src/model/call.ts'
+import { type Call, createDirectCall } from '../../src/model/call.ts'
 import type { Message, RecvRequest, SendResult } from '../../src/model/message.ts'
-import { type Counter, countNow, type UserContext } from '../../src/model/session.ts'
+import { type Counter, currentCountOf, type UserContext } from '../../src/model/session.ts'
 import { openLock } from '../../src/platform/lock.ts'
 import { createLog, silentLog } from '../../src/platform/log.ts'
 import type { SendRequest } from '../../src/send/plan.ts'
@@ -179,7 +179,7 @@ export async function withGateway(options: TestGatewayOptions = {}): Promise<Tes
     },
     beside: more => withGateway({ sandbox, dir, clock, sessions: [], ...more }),
     async recv(request = {}, signal) {
-      const call = directCall(signal ? { signal } : {})
+      const call = createDirectCall(signal ? { signal } : {})
       const messages = await gateway.inbox.recv(
         { timeout: 30, limit: 100, consumer: 'default', ...request },
         call,
@@ -199,7 +199,7 @@ export async function withGateway(options: TestGatewayOptions = {}): Promise<Tes
     send: (request, call) =>
       gateway.sender.send(
         { to: [...bots.values()][0]?.user_id ?? '', media: [], ...request },
-        { ...directCall(), ...call },
+        { ...createDirectCall(), ...call },
       ),
     until: (what, look) => until(what, withinMs, look, () => lines.join('')),
     soon: (what, look) =>
@@ -242,7 +242,12 @@ export async function withGateway(options: TestGatewayOptions = {}): Promise<Tes
     async right(session = [...bots.keys()][0] ?? 'default') {
       const user = bots.get(session)?.user_id ?? ''
       const context = await other.contexts.find(session, user)
-      return context && { ...context, used: countNow(context, countOf(dir, session, user), clock.now()).used }
+      return (
+        context && {
+          ...context,
+          used: currentCountOf(context, countOf(dir, session, user), clock.now()).used,
+        }
+      )
     },
     async setApart(used) {
       await test.until(`${used} set apart`, async () => {

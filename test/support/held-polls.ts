@@ -6,7 +6,7 @@
  * if it is still there after a moment.
  */
 import type { Clock } from '../../src/platform/clock.ts'
-import type { Between } from '../../src/sandbox/core.ts'
+import type { RequestInterceptor } from '../../src/sandbox/core.ts'
 
 /** Time within which the server notices that a client has left. */
 const leavingMs = 200
@@ -30,7 +30,7 @@ export class HeldPolls {
 
   /** Wraps an interceptor so that polls are counted. */
   readonly around =
-    (between: Between): Between =>
+    (between: RequestInterceptor): RequestInterceptor =>
     (request, honest) =>
       between(request, async () => {
         const end = request.endpoint === 'getupdates' && request.bot ? this.#begin(request.bot) : undefined

@@ -1,19 +1,19 @@
 /** An MCP client and svc's MCP server, connected in memory, over a real gateway. */
 
 import { Client, InMemoryTransport } from '@modelcontextprotocol/client'
-import { Announcements } from '../../src/mcp/announcements.ts'
+import { ResourceChangeNotifier } from '../../src/mcp/announcements.ts'
 import type { McpContext } from '../../src/mcp/context.ts'
-import { Questions } from '../../src/mcp/questions.ts'
+import { QuestionTickets } from '../../src/mcp/questions.ts'
 import { createMcpServer } from '../../src/mcp/server.ts'
 import { stdio } from '../../src/model/principal.ts'
 import { silentLog } from '../../src/platform/log.ts'
-import { Waiting } from '../../src/server/http-call.ts'
+import { ShutdownSignal } from '../../src/server/http-call.ts'
 import { type TestGateway, type TestGatewayOptions, withGateway } from './gateway.ts'
 
 export interface McpPair extends AsyncDisposable {
   readonly t: TestGateway
   readonly client: Client
-  readonly changes: Announcements
+  readonly changes: ResourceChangeNotifier
   /** URIs announced to the client so far; '' for a changed list. */
   readonly news: string[]
   /** Ends the server's side of the connection. */
@@ -24,7 +24,7 @@ export async function withMcpPair(
   options: TestGatewayOptions & { context?: Partial<McpContext> } = {},
 ): Promise<McpPair> {
   const t = await withGateway(options)
-  const changes = new Announcements({ changes: t.gateway.changes, log: silentLog, clock: t.clock })
+  const changes = new ResourceChangeNotifier({ changes: t.gateway.changes, log: silentLog, clock: t.clock })
   const closed = new AbortController()
   const context: McpContext = {
     gateway: t.gateway,
@@ -39,7 +39,11 @@ export async function withMcpPair(
     era: 'legacy',
     lasting: true,
     closed: closed.signal,
-    calls: { waiting: new Waiting(), questions: new Questions(), deliver: call => call.settle(true) },
+    calls: {
+      waiting: new ShutdownSignal(),
+      questions: new QuestionTickets(),
+      deliver: call => call.report(true),
+    },
     ...options.context,
   }
   const server = createMcpServer(context)

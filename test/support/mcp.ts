@@ -13,14 +13,14 @@ import { SSEClientTransport as Sse1 } from '@modelcontextprotocol/sdk/client/sse
 import { StdioClientTransport as Stdio1 } from '@modelcontextprotocol/sdk/client/stdio.js'
 import { StreamableHTTPClientTransport as Http1 } from '@modelcontextprotocol/sdk/client/streamableHttp.js'
 import { CallToolResultSchema, ElicitRequestSchema } from '@modelcontextprotocol/sdk/types.js'
-import { lazyMcpDoor, offeredTools } from '../../src/cli/serve-mcp.ts'
+import { createLazyMcpDoor, listOfferedTools } from '../../src/cli/serve-mcp.ts'
 import type { Config } from '../../src/config.ts'
-import { Announcements } from '../../src/mcp/announcements.ts'
+import { ResourceChangeNotifier } from '../../src/mcp/announcements.ts'
 import { bridgeMcp } from '../../src/mcp/bridge.ts'
 import { createMcpHttp } from '../../src/mcp/http.ts'
 import { LineTransport, type StdioServer, type StdioStreams, serveMcpStdio } from '../../src/mcp/stdio.ts'
 import type { Call } from '../../src/model/call.ts'
-import type { afterAwake } from '../../src/platform/clock.ts'
+import type { startAwakeTimer } from '../../src/platform/clock.ts'
 import { createLog, silentLog } from '../../src/platform/log.ts'
 import { serve } from '../../src/platform/serve.ts'
 import { version } from '../../src/version.ts'
@@ -299,7 +299,7 @@ export interface McpHereOptions extends TestGatewayOptions {
   /** Over HTTP: a Unix socket instead of the port. */
   socket?: string
   /** Over HTTP: timer of the period in which a client may fetch a missed answer. */
-  after?: typeof afterAwake
+  after?: typeof startAwakeTimer
   /** Over stdio: files of this machine that the client may name; default: only the media root. */
   local?: Call['local']
 }
@@ -333,8 +333,8 @@ export async function mcpHere(
     version,
     confirmSend,
     structured,
-    tools: offeredTools(config.tools),
-    changes: new Announcements({ changes: gateway.changes, log, clock }),
+    tools: listOfferedTools(config.tools),
+    changes: new ResourceChangeNotifier({ changes: gateway.changes, log, clock }),
   }
   if (transport === 'stdio') {
     const { local = [] } = options
@@ -355,7 +355,7 @@ export async function mcpHere(
   const { port = 0, socket, after } = options
   const door =
     after === undefined
-      ? lazyMcpDoor({ gateway, config, log, transport })
+      ? createLazyMcpDoor({ gateway, config, log, transport })
       : createMcpHttp({ ...shared, config, transport, after })
   const server = await serve({ hostname: '127.0.0.1', port, socket, fetch: door.fetch })
   stack.defer(async () => {

@@ -6,7 +6,7 @@ import { createHash } from 'node:crypto'
 import type { Gateway } from '../../src/gateway/gateway-api.ts'
 import type { Health } from '../../src/gateway/health.ts'
 import type { DownloadRequest, OpenedMedia } from '../../src/media/downloads.ts'
-import type { GivenUpload } from '../../src/media/uploads.ts'
+import type { UploadRequest } from '../../src/media/uploads.ts'
 import type { Call } from '../../src/model/call.ts'
 import { SvcError } from '../../src/model/error.ts'
 import type { LoginRequest } from '../../src/model/login.ts'
@@ -45,12 +45,12 @@ export class MemoryGateway implements Gateway {
   /** What GET /media opens. */
   opened: (() => OpenedMedia) | undefined
   readonly events: Gateway['events'] = {
-    seen: none,
-    begin: async after => after ?? '',
-    head: async () => '',
-    page: async () => ({ events: [], cursor: '' }),
+    markActive: none,
+    startReader: async after => after ?? '',
+    getHead: async () => '',
+    readPage: async () => ({ events: [], cursor: '' }),
     async *follow() {},
-    wanted: async wanted => wanted,
+    resolveFilter: async wanted => wanted,
   }
   readonly changes: Gateway['changes'] = {
     subscribe(listener) {
@@ -103,12 +103,12 @@ export class MemoryGateway implements Gateway {
   }
 
   readonly inbox = {
-    waiting: async (request: WaitingRequest, most: number): Promise<number> => {
+    countWaiting: async (request: WaitingRequest, most: number): Promise<number> => {
       const from = request.after ?? this.position.get(request.consumer) ?? 0
       return this.log.filter(message => message.id > from).slice(0, most).length
     },
     begin: none,
-    end: async () => this.log.length,
+    getHead: async () => this.log.length,
     async *follow() {},
     recv: async (request: RecvRequest, call: Call): Promise<Message[]> => {
       this.signals.push(call.signal)
@@ -170,7 +170,7 @@ export class MemoryGateway implements Gateway {
       return this.opened()
     },
     show: unknown,
-    accept: async (upload: GivenUpload, _signal: AbortSignal): Promise<AcceptedUpload> => {
+    accept: async (upload: UploadRequest, _signal: AbortSignal): Promise<AcceptedUpload> => {
       this.#note('accept', { file_name: upload.file_name, kind: upload.kind })
       const hash = createHash('sha256')
       let size = 0
@@ -194,12 +194,17 @@ export class MemoryGateway implements Gateway {
     },
   }
 
-  readonly conversations = { list: async () => [], markRead: none, markUnread: none, hours: async () => [] }
+  readonly conversations = {
+    list: async () => [],
+    markRead: none,
+    markUnread: none,
+    countPerHour: async () => [],
+  }
 
   readonly signIns = {
     addLink: none,
     takeLink: async () => false,
-    ended: async () => new Set<string>(),
+    filterEnded: async () => new Set<string>(),
     end: none,
   }
   readonly clock: Clock = systemClock
@@ -213,9 +218,9 @@ export class MemoryGateway implements Gateway {
       this.#note('sessions', undefined)
       return this.known
     },
-    users: unknown,
-    withUsers: async () => [],
-    receiving: async (only?: string) => ({
+    listUsers: unknown,
+    listWithUsers: async () => [],
+    getReceiving: async (only?: string) => ({
       connected: this.known.some(({ connected }) => connected),
       silent: this.known.flatMap(({ name, status }) =>
         (status === 'expired' || status === 'lapsed') &&
@@ -244,9 +249,9 @@ export class MemoryGateway implements Gateway {
   /** In memory; nothing is delivered. */
   readonly webhooks = new Webhooks({
     webhooks: verbs(memoryWebhooks(new Tables())),
-    events: { head: async () => 'm-0', after: async cursor => ({ events: [], cursor }) },
-    meant: async target => target,
-    message: async id => this.log.find(message => message.message_id === id),
+    events: { getHead: async () => 'm-0', listAfter: async cursor => ({ events: [], cursor }) },
+    resolveTarget: async target => target,
+    getMessage: async id => this.log.find(message => message.message_id === id),
     clock: systemClock,
   })
 

@@ -7,7 +7,7 @@ import type { Fetch } from '../../src/ilink/http.ts'
 import { apiFetch } from '../../src/platform/fetch.ts'
 import { createLog } from '../../src/platform/log.ts'
 import { Bus } from '../../src/platform/runtime.ts'
-import { Slots } from '../../src/platform/slots.ts'
+import { Permits } from '../../src/platform/slots.ts'
 import { Poller, type PollerPorts } from '../../src/receive/poller.ts'
 import { openStorage } from '../../src/storage/sqlite/open.ts'
 import { type TestClock, testClock } from './clock.ts'
@@ -73,13 +73,13 @@ export async function withPoller(
         },
       }),
       ingest: batch => counted(ingesting(batch)),
-      slots: new Slots(100),
+      permits: new Permits(100),
     },
     runtime,
   )
   const lease = {
     lost: stop.signal,
-    owned: (revision?: number) => counted(state.sessions.changedSince(revision)),
+    listOwned: (revision?: number) => counted(state.sessions.listChangedSince(revision)),
     mayPoll: options.mayPoll ?? (() => true),
   }
   const running = poller.run(lease, stop.signal)
@@ -93,15 +93,15 @@ export async function withPoller(
     /** Stores another login of the same bot, with the same token. */
     async login() {
       await state.sessions.save('s', { ...bot, cursor: '', created_at: clock.now() + 1 })
-      runtime.bus.tell('sessionsChanged')
+      runtime.bus.notify('sessionsChanged')
     },
     /** Requests a check of the session. */
     async check() {
       await state.sessions.mark('s', bot.token, { check_at: clock.now() })
-      runtime.bus.tell('sessionsChanged')
+      runtime.bus.notify('sessionsChanged')
     },
     atOnce: () => sandbox.pollsAtOnce[bot.bot_id] ?? 0,
-    texts: async () => (await store.log.after(0, { limit: 100 })).map(row => row.text),
+    texts: async () => (await store.log.listAfter(0, { limit: 100 })).map(row => row.text),
     told: (words: string) => lines.filter(line => line.includes(words)).length,
     cursor: async () => (await state.sessions.get('s'))?.bot?.cursor,
     /**

@@ -8,8 +8,8 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { type Clock, systemClock } from '../../src/platform/clock.ts'
 import { type Log, silentLog } from '../../src/platform/log.ts'
-import type { Said } from '../../src/sandbox/inbox.ts'
-import type { SeenMessage } from '../../src/sandbox/phone-view.ts'
+import type { QueuedMessage } from '../../src/sandbox/inbox.ts'
+import type { MessageView } from '../../src/sandbox/phone-view.ts'
 import { startSandbox } from '../../src/sandbox/sandbox.ts'
 import type { Switches } from '../../src/sandbox/switches.ts'
 import type { World } from '../../src/sandbox/world.ts'
@@ -37,14 +37,14 @@ export interface TestSandbox extends AsyncDisposable {
     path: string,
     args?: object,
   ): Promise<T>
-  say(text: string, options?: SayOptions): Promise<Said>
+  say(text: string, options?: SayOptions): Promise<QueuedMessage>
   media(
     kind: 'image' | 'voice' | 'file' | 'video',
     body: BodyInit,
     options?: { name?: string; from?: string; to?: string; transcript?: string },
-  ): Promise<Said & { media_id: string; size: number; md5: string }>
+  ): Promise<QueuedMessage & { media_id: string; size: number; md5: string }>
   /** Sends exactly this message; a string is sent unchanged. */
-  raw(message: object | string, to?: string): Promise<Said>
+  raw(message: object | string, to?: string): Promise<QueuedMessage>
   bulk(count: number, text?: string, to?: string): Promise<void>
   scan(options?: {
     qrcode?: string
@@ -66,9 +66,9 @@ export interface TestSandbox extends AsyncDisposable {
   switches(changes: Partial<Switches>): Promise<Switches>
   advance(ms: number): Promise<void>
   /** Returns the messages that users see; with `from: 'bot'` only the bot's. */
-  messages(options?: { user?: string; from?: 'bot' | 'user'; limit?: number }): Promise<SeenMessage[]>
+  messages(options?: { user?: string; from?: 'bot' | 'user'; limit?: number }): Promise<MessageView[]>
   /** Waits until `enough` returns true for the bot's messages. */
-  seen(enough: (messages: SeenMessage[]) => boolean, withinMs?: number): Promise<SeenMessage[]>
+  seen(enough: (messages: MessageView[]) => boolean, withinMs?: number): Promise<MessageView[]>
   /** Returns the decrypted bytes, as the user sees them. */
   mediaBytes(mediaId: string): Promise<Uint8Array<ArrayBuffer>>
   /** Stops the sandbox, and starts it again on the same folder and port. */
@@ -113,7 +113,7 @@ export async function withSandbox(options: TestSandboxOptions = {}): Promise<Tes
       port,
       clock,
       log: options.log ?? silentLog,
-      between: held.around(faults.between),
+      intercept: held.around(faults.between),
     })
   let running = await start(0)
   running.world.core.setSwitches({ burst: 'off', ...options.switches })
@@ -130,7 +130,7 @@ export async function withSandbox(options: TestSandboxOptions = {}): Promise<Tes
     return (await request(`/phone/${path}${query}`, init)) as never
   }
   const messages: TestSandbox['messages'] = async (which = {}) =>
-    (await phone<{ messages: SeenMessage[] }>('GET', 'messages', which)).messages
+    (await phone<{ messages: MessageView[] }>('GET', 'messages', which)).messages
 
   return {
     get url() {
@@ -164,7 +164,7 @@ export async function withSandbox(options: TestSandboxOptions = {}): Promise<Tes
     },
     bot(user) {
       const { people } = running.world
-      const owner = user ? people.ensureUser(user) : people.firstUser()
+      const owner = user ? people.ensureUser(user) : people.ensureFirstUser()
       const bot = people.bind(owner.id)
       return { bot_id: bot.id, token: bot.token, user_id: owner.id, base_url: running.url }
     },

@@ -1,7 +1,7 @@
 /** What one build of svc leaves in a data directory, and what the next one has to find there. */
 import { readFile } from 'node:fs/promises'
 import { join } from 'node:path'
-import { expected } from '../../scripts/smoke/expected.ts'
+import { expectMatch } from '../../scripts/smoke/expected.ts'
 import { type Json, logIn, type Service } from '../support/service.ts'
 import { stopwatch } from '../support/stopwatch.ts'
 import { until } from '../support/until.ts'
@@ -61,7 +61,7 @@ export async function live(service: Service): Promise<Left> {
   const later = [{ text: 'for later' }, { text: '以后再说' }, { media: [{ kind: 'image', upload_id }] }]
   for (const message of queues ? later : []) {
     const { status } = await answered(service, 'send', { to: user, ...message, when_closed: 'queue' })
-    expected(status, 'queued')
+    expectMatch(status, 'queued')
   }
   const waiting = queues ? [{ kind: 'text', text: 'for later\n\n以后再说' }, { kind: 'image' }] : []
   // One that nobody has read.
@@ -82,14 +82,14 @@ export async function live(service: Service): Promise<Left> {
 export async function stillAll(service: Service, left: Left, dir: string): Promise<void> {
   const { user } = left
   const sessions: Json[] = await answered(service, 'sessions')
-  expected(
+  expectMatch(
     sessions.toSorted((a, b) => a.name.localeCompare(b.name)),
     [
       { name: 'home', connected: true, status: 'connected', is_default: false },
       { name: 'work', connected: true, status: 'connected', is_default: true },
     ],
   )
-  expected(await history(service), left.messages)
+  expectMatch(await history(service), left.messages)
   for (const [needle, total] of [
     ['机器', 1],
     ['report', 1],
@@ -97,32 +97,32 @@ export async function stillAll(service: Service, left: Left, dir: string): Promi
     ['absent', 0],
   ] as const) {
     const found = await answered(service, 'history', { text_contains: needle })
-    expected([needle, found.total, found.messages.length], [needle, total, total])
+    expectMatch([needle, found.total, found.messages.length], [needle, total, total])
   }
-  expected(await readFile(join(dir, 'media/downloads/报告.txt')), report)
+  expectMatch(await readFile(join(dir, 'media/downloads/报告.txt')), report)
   const again = await fetch(`${service.url}/media/${left.file}/0`)
-  expected([again.status, Buffer.from(await again.arrayBuffer())], [200, report])
+  expectMatch([again.status, Buffer.from(await again.arrayBuffer())], [200, report])
 
   // Every reader goes on where it was.
   for (const [consumer, ids] of Object.entries(left.unread)) {
     const got = await receive(service, ids.length, consumer === 'default' ? {} : { consumer })
-    expected([consumer, got.map(({ message_id }) => message_id)], [consumer, ids])
-    expected(await answered(service, 'recv', { timeout: 0, consumer }), [])
+    expectMatch([consumer, got.map(({ message_id }) => message_id)], [consumer, ids])
+    expectMatch(await answered(service, 'recv', { timeout: 0, consumer }), [])
   }
 
   // The user writes: what waited goes out, in order, once.
   await service.phone('say', { text: 'are you still there?' })
   const [fresh] = await receive(service, 1)
-  expected(fresh, { text: 'are you still there?', from_user: user, session: 'work' })
+  expectMatch(fresh, { text: 'are you still there?', from_user: user, session: 'work' })
   const outbox = async (): Promise<Json[]> => (await fetch(`${service.url}/outbox`)).json()
   await until('nothing waits', 30_000, async () => (await outbox()).length === 0)
-  expected((await shown(service)).slice(left.shown), left.waiting)
-  expected(await answered(service, 'send', { to: user, text: '我还在' }), {
+  expectMatch((await shown(service)).slice(left.shown), left.waiting)
+  expectMatch(await answered(service, 'send', { to: user, text: '我还在' }), {
     status: 'accepted',
     session: 'work',
   })
-  expected((await shown(service)).slice(left.shown), [...left.waiting, { kind: 'text', text: '我还在' }])
-  expected(await answered(service, 'recv', { timeout: 0 }), [])
+  expectMatch((await shown(service)).slice(left.shown), [...left.waiting, { kind: 'text', text: '我还在' }])
+  expectMatch(await answered(service, 'recv', { timeout: 0 }), [])
 }
 
 /** What the bot said, as the phone shows it. */
@@ -134,7 +134,7 @@ async function shown(service: Service): Promise<Json[]> {
 /** The whole history, of each message what never changes. */
 async function history(service: Service): Promise<Json[]> {
   const { messages, total } = await answered(service, 'history', { limit: 100 })
-  expected(messages.length, total)
+  expectMatch(messages.length, total)
   return messages.map(
     ({ id, message_id, session, direction, from_user, to_user, text, timestamp, msg_type }: Json) => ({
       ...{ id, message_id, session, direction, from_user, to_user, text, timestamp, msg_type },

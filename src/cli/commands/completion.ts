@@ -10,7 +10,7 @@ import {
   Command,
   type CommandLine,
   type CommandSpec,
-  choice,
+  createChoice,
   ListOption,
 } from '../command.ts'
 import { type Io, oneLine } from '../terminal.ts'
@@ -71,7 +71,7 @@ export const commands: readonly CommandSpec[] = [
     words: 'completion',
     summary: 'print the completion script for your shell',
     about: 'Prints a script that completes commands, options, sessions, users and webhooks with the Tab key.',
-    takes: command => command.addArgument(choice('<shell>', 'your shell', Object.keys(scripts))),
+    addOptions: command => command.addArgument(createChoice('<shell>', 'your shell', Object.keys(scripts))),
     examples: [
       ['eval "$(svc completion bash)"', 'bash: add this line to ~/.bashrc'],
       ['eval "$(svc completion zsh)"', 'zsh: add this line to ~/.zshrc, after compinit'],
@@ -83,28 +83,31 @@ export const commands: readonly CommandSpec[] = [
     words: 'complete',
     summary: 'what those scripts ask at each Tab',
     hidden: true,
-    takes: command => command.argument('[words...]').allowUnknownOption().passThroughOptions(),
+    addOptions: command => command.argument('[words...]').allowUnknownOption().passThroughOptions(),
     examples: [],
-    run: async ({ args, io }, { needed }) =>
-      io.out.write((await completions(args, { io, needed })).map(line => `${line}\n`).join('')),
+    run: async ({ args, io }, { loadCommands }) =>
+      io.out.write((await listCompletions(args, { io, loadCommands })).map(line => `${line}\n`).join('')),
   },
 ]
 
 /** Loads commands, and gives access to the environment. */
-type Ground = Pick<CommandLine, 'needed'> & { readonly io: Io }
+type CompletionContext = Pick<CommandLine, 'loadCommands'> & { readonly io: Io }
 
 type Offer = readonly [word: string, means: string]
 
 /** Returns completions of the last word, each as a word, a tab and a help text. None means: offer files. */
-export async function completions(words: readonly string[], context: Ground): Promise<string[]> {
+export async function listCompletions(
+  words: readonly string[],
+  context: CompletionContext,
+): Promise<string[]> {
   const last = words.at(-1) ?? ''
   const assigned = /^(--[^=]+)=(.*)$/.exec(last)
   const current = assigned?.[2] ?? last
   // `svc help send` is `svc send --help`.
   const before = words.slice(words[0] === 'help' ? 1 : 0, -1)
-  const offers = await offersFor(assigned?.[1] ? [...before, assigned[1]] : before, current, context)
+  const offers = await listOffers(assigned?.[1] ? [...before, assigned[1]] : before, current, context)
   return offers
-    .filter(([word]) => word.startsWith(current) && isPlain(word))
+    .filter(([word]) => word.startsWith(current) && isShellSafe(word))
     .map(([word, means]) => `${assigned ? `${assigned[1]}=` : ''}${word}\t${means.split(/[.;] |\n/)[0]}`)
 }
 
@@ -112,12 +115,16 @@ export async function completions(words: readonly string[], context: Ground): Pr
  * Returns true if the shell gives no character of the word a meaning: names and ids are inserted without
  * quotes.
  */
-const isPlain = (word: string) => /^[\p{L}\p{M}\p{N}@%+,./_-]+$/u.test(word)
+const isShellSafe = (word: string) => /^[\p{L}\p{M}\p{N}@%+,./_-]+$/u.test(word)
 
-async function offersFor(before: readonly string[], current: string, context: Ground): Promise<Offer[]> {
-  const { io, needed } = context
+async function listOffers(
+  before: readonly string[],
+  current: string,
+  context: CompletionContext,
+): Promise<Offer[]> {
+  const { io, loadCommands } = context
   const program = addConfigOptions(new Command('svc', io).enablePositionalOptions(), 'openapi')
-  for (const spec of await needed(before)) addCommand({ program, needed, status: 0 }, spec)
+  for (const spec of await loadCommands(before)) addCommand({ program, loadCommands, status: 0 }, spec)
 
   let command: Command = program
   let placed = 0
@@ -145,7 +152,7 @@ async function offersFor(before: readonly string[], current: string, context: Gr
     const chosen = waiting instanceof ListOption ? current.slice(0, current.lastIndexOf(',') + 1) : ''
     const choices = argChoices ?? optionTable.find(({ flag }) => flag === long)?.choices
     if (choices) return choices.map(word => [chosen + word, ''])
-    return named(/<([^>]+)>/.exec(waiting.flags)?.[1], before, io)
+    return listNames(/<([^>]+)>/.exec(waiting.flags)?.[1], before, io)
   }
   if (current.startsWith('-')) {
     return [
@@ -155,15 +162,15 @@ async function offersFor(before: readonly string[], current: string, context: Gr
       ['--help', 'show help'],
     ]
   }
-  const subcommands = placed > 0 ? [] : visible(command)
+  const subcommands = placed > 0 ? [] : listSubcommands(command)
   const argument = command.registeredArguments[placed]
   const values: Offer[] = argument?.argChoices
     ? argument.argChoices.map(word => [word, ''] as const)
-    : await named(argument?.name(), before, io)
+    : await listNames(argument?.name(), before, io)
   return [...subcommands, ...values]
 }
 
-const visible = (command: Command): Offer[] =>
+const listSubcommands = (command: Command): Offer[] =>
   command
     .createHelp()
     .visibleCommands(command)
@@ -173,11 +180,11 @@ const visible = (command: Command): Offer[] =>
 /**
  * Returns sessions, users or webhooks of the data directory. Only reads its files; opens and makes nothing.
  */
-async function named(what: string | undefined, before: readonly string[], { env }: Io): Promise<Offer[]> {
+async function listNames(what: string | undefined, before: readonly string[], { env }: Io): Promise<Offer[]> {
   const isWebhook = what === 'id' && before[0] === 'webhook'
   if (what !== 'session' && what !== 'user' && !isWebhook) return []
   try {
-    const { sightOf } = await import('../../inspect/data-directory.ts')
+    const { createInspection } = await import('../../inspect/data-directory.ts')
     const at = before.findIndex(word => word === '-d' || word === '--base-path')
     const { basePath } = readConfig(
       {
@@ -186,13 +193,13 @@ async function named(what: string | undefined, before: readonly string[], { env 
       },
       env,
     )
-    const inspection = sightOf(basePath)
+    const inspection = createInspection(basePath)
     if (isWebhook)
-      return (await inspection.named()).webhooks.map(({ id, url }) => [id, oneLine(url)] as const)
-    const { sessions } = await inspection.sessions()
+      return (await inspection.readNames()).webhooks.map(({ id, url }) => [id, oneLine(url)] as const)
+    const { sessions } = await inspection.listSessions()
     if (what === 'session') return sessions.map(({ name }) => [name, 'session'] as const)
     const ids = sessions.flatMap(({ name, users }) => [...users.keys()].map(user => [user, name] as const))
-    const { users } = await inspection.named().catch(() => ({ users: [] }))
+    const { users } = await inspection.readNames().catch(() => ({ users: [] }))
     return [...users.map(({ name, session }) => [name, session] as const), ...ids]
   } catch {
     return []

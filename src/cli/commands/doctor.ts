@@ -1,16 +1,16 @@
 /** Declares and runs `svc doctor`: prints the report for people or as JSON. */
 import type { Report } from '../../doctor/examine.ts'
 import { subjects } from '../../doctor/finding.ts'
-import { notedAddresses } from '../../inspect/healthz.ts'
+import { listNotedAddresses } from '../../inspect/healthz.ts'
 import { badArgument } from '../../model/error.ts'
-import { counted } from '../../platform/format.ts'
-import { spareLoopbackTheProxy } from '../../platform/process.ts'
+import { formatCount } from '../../platform/format.ts'
+import { bypassProxyForLoopback } from '../../platform/process.ts'
 import { version } from '../../version.ts'
 import { type Command, type CommandSpec, configFrom } from '../command.ts'
-import { unknownNamed } from '../environment.ts'
-import { findingLines, writeResult } from '../print.ts'
+import { describeUnknownVariables } from '../environment.ts'
+import { formatFinding, writeResult } from '../print.ts'
 import { colours, type Output, oneLine } from '../terminal.ts'
-import { isOpen } from './health.ts'
+import { isAddressUnset } from './health.ts'
 
 export const commands: readonly CommandSpec[] = [
   {
@@ -19,14 +19,14 @@ export const commands: readonly CommandSpec[] = [
     about:
       'Check the data directory, locks, clock, disk, sessions, message store, network and port, and say how to fix each problem. Changes nothing, and can run while a service runs. Takes the options of svc openapi: give the ones that you start the service with.',
     config: 'openapi',
-    takes: command =>
+    addOptions: command =>
       command.option('--timeout <seconds>', 'longest wait for an answer from the network', '5'),
-    json: 'print one JSON object: {ok, counts, findings: [{subject, check, severity, what, fix}], …}',
+    jsonHelp: 'print one JSON object: {ok, counts, findings: [{subject, check, severity, what, fix}], …}',
     examples: [
       ['svc doctor', 'check ~/.svc and the service that uses it'],
       ['svc doctor --json | jq \'.findings[] | select(.severity == "error")\'', 'for programs'],
     ],
-    after:
+    helpFooter:
       'For this command 0 means that there is no error (there may be warnings), and 1 that there is one.',
     run: runDoctor,
   },
@@ -40,11 +40,11 @@ async function runDoctor(command: Command): Promise<0 | 1> {
   if (seconds <= 0 || seconds > 60) {
     throw badArgument('--timeout', 'expected seconds, above 0 and up to 60')
   }
-  spareLoopbackTheProxy()
-  const noted = isOpen(usual => configFrom(command, {}, usual))
-    ? (await notedAddresses(config.basePath))[0]
+  bypassProxyForLoopback()
+  const noted = isAddressUnset(usual => configFrom(command, {}, usual))
+    ? (await listNotedAddresses(config.basePath))[0]
     : undefined
-  const [{ examine }, { installedServices }] = await Promise.all([
+  const [{ examine }, { listInstalledServices }] = await Promise.all([
     import('../../doctor/examine.ts'),
     import('../service-plan.ts'),
   ])
@@ -53,10 +53,10 @@ async function runDoctor(command: Command): Promise<0 | 1> {
     config,
     version,
     deadlineMs: seconds * 1000,
-    services: () => installedServices(command.io),
-    unknownVariables: unknownNamed(command),
+    services: () => listInstalledServices(command.io),
+    unknownVariables: describeUnknownVariables(command),
   })
-  await writeResult(command, report, reportText(report, command.io.out))
+  await writeResult(command, report, formatReport(report, command.io.out))
   return report.ok ? 0 : 1
 }
 
@@ -64,19 +64,19 @@ async function runDoctor(command: Command): Promise<0 | 1> {
  * Formats the report, grouped by subject: with signs and colours on a coloured terminal, with words
  * elsewhere.
  */
-function reportText({ findings, counts, base_path }: Report, out: Output): string {
+function formatReport({ findings, counts, base_path }: Report, out: Output): string {
   const lines = [colours.dim(`the data directory is ${oneLine(base_path)}`)]
   for (const subject of subjects) {
     const own = findings.filter(finding => finding.subject === subject)
     if (own.length === 0) continue
     lines.push('', colours.bold(subject))
     for (const { severity, what, fix } of own)
-      lines.push(...findingLines(out, { level: severity, what, fix }, '  '))
+      lines.push(...formatFinding(out, { level: severity, what, fix }, '  '))
   }
   const bad = [
-    ...(counts.error > 0 ? [colours.red(counted(counts.error, 'error'))] : []),
-    ...(counts.warning > 0 ? [colours.yellow(counted(counts.warning, 'warning'))] : []),
-    ...(counts.note > 0 ? [counted(counts.note, 'note')] : []),
+    ...(counts.error > 0 ? [colours.red(formatCount(counts.error, 'error'))] : []),
+    ...(counts.warning > 0 ? [colours.yellow(formatCount(counts.warning, 'warning'))] : []),
+    ...(counts.note > 0 ? [formatCount(counts.note, 'note')] : []),
   ]
   lines.push('', bad.length > 0 ? bad.join(', ') : colours.green('everything is as it should be'))
   return `${lines.join('\n')}\n`

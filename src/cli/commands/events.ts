@@ -1,19 +1,19 @@
 /** Declares and runs `svc events`: prints past events, or new ones as they happen. */
-import { whole } from '../../config/values.ts'
+import { createWholeParser } from '../../config/values.ts'
 import { badArgument } from '../../model/error.ts'
 import { type Event, eventTypes } from '../../model/event.ts'
 import type { EventStart } from '../../model/webhook.ts'
 import { followEvents } from '../../operations/events.ts'
 import { invoke } from '../../operations/gate.ts'
-import { localTime } from '../../platform/format.ts'
-import { itemWords } from '../chat.ts'
-import { againFlags, type Command, type CommandSpec, ListOption } from '../command.ts'
-import { jsonLine } from '../print.ts'
-import { note, sessionsText, writeFollowing, writeNote } from '../show.ts'
-import { listed, oneLine } from '../terminal.ts'
-import { typedStart } from '../typed-time.ts'
+import { formatLocalTime } from '../../platform/format.ts'
+import { describeItem } from '../chat.ts'
+import { type Command, type CommandSpec, directoryFlagsOf, ListOption } from '../command.ts'
+import { toJsonLine } from '../print.ts'
+import { formatNote, formatSessions, writeFollowing, writeNote } from '../show.ts'
+import { oneLine, shortenListed } from '../terminal.ts'
+import { parseTypedStart } from '../typed-time.ts'
 
-interface Flags {
+interface EventsFlags {
   follow?: boolean
   after?: string
   types?: string
@@ -32,8 +32,8 @@ export const commands: readonly CommandSpec[] = [
     about:
       'Shows the events of the last 24 hours, or those after an id: messages received, the status of messages sent, changes of sessions. With --follow it shows new events until Ctrl-C. It only reads the message store: it receives nothing from WeChat, and can run while a service runs.',
     config: 'tool',
-    lasts: command => command.opts<Flags>().follow === true,
-    takes: command =>
+    isLasting: command => command.opts<EventsFlags>().follow === true,
+    addOptions: command =>
       command
         .option('-f, --follow', 'Show new events as they happen.')
         .option(
@@ -47,7 +47,7 @@ export const commands: readonly CommandSpec[] = [
           '-n, --limit <number>',
           'Most events to show: the newest; with --after or --follow the first ones (1 to 1000).',
         ),
-    json: 'Print a JSON object per line: {id, type, timestamp, data}.',
+    jsonHelp: 'Print a JSON object per line: {id, type, timestamp, data}.',
     examples: [
       ['svc events', 'Events of the last 24 hours'],
       ['svc events -n 5', 'The five newest of that'],
@@ -58,17 +58,17 @@ export const commands: readonly CommandSpec[] = [
 ]
 
 async function showEvents(command: Command): Promise<void> {
-  const { follow, after, types, json, session, user, limit } = command.opts<Flags>()
+  const { follow, after, types, json, session, user, limit } = command.opts<EventsFlags>()
   const filter = { types, session, user }
-  const start = after === undefined || after === '0' ? undefined : typedStart('--after', after)
-  const most = limit === undefined ? undefined : whole(1, 1000)(limit)
+  const start = after === undefined || after === '0' ? undefined : parseTypedStart('--after', after)
+  const most = limit === undefined ? undefined : createWholeParser(1, 1000)(limit)
   if (limit !== undefined && most === undefined)
     throw badArgument('--limit', `expected an integer from 1 to 1000, got ${JSON.stringify(limit)}`)
-  const { commandCall, configToRead, isAbsent, openForCommand, refuseAbsent } = await import('../open.ts')
+  const { commandCall, configToRead, isAbsent, openForCommand, rejectAbsent } = await import('../open.ts')
   const config = await configToRead(command)
   if (!follow && (await isAbsent(config))) {
-    refuseAbsent(filter)
-    if (!json) await writeNote(sessionsText([], againFlags(command)), command)
+    rejectAbsent(filter)
+    if (!json) await writeNote(formatSessions([], directoryFlagsOf(command)), command)
     return
   }
   const { err, out } = command.io
@@ -76,7 +76,7 @@ async function showEvents(command: Command): Promise<void> {
   await using opened = await openForCommand(config, command.io)
   const { gateway, log } = opened
   const now = gateway.clock.now()
-  const begin = after === undefined ? undefined : placeOf(start?.(now), after)
+  const begin = after === undefined ? undefined : toStart(start?.(now), after)
   const from = begin ?? (follow ? undefined : new Date(now - dayMs).toISOString())
   const events = await invoke(followEvents, gateway, { ...filter, after: from }, call, log)
   const onGone = () => void err.write('Some events were removed before they were read.\n')
@@ -85,8 +85,8 @@ async function showEvents(command: Command): Promise<void> {
   // --limit means the first events after a start, else the newest.
   const isTail = most !== undefined && begin === undefined && !follow
   const tail: Event[] = []
-  const again = againFlags(command)
-  const print = (event: Event) => out.write(json ? `${jsonLine(event)}\n` : lineOf(event, again))
+  const again = directoryFlagsOf(command)
+  const print = (event: Event) => out.write(json ? `${toJsonLine(event)}\n` : formatEvent(event, again))
   let count = 0
   for await (const event of found) {
     count++
@@ -95,22 +95,23 @@ async function showEvents(command: Command): Promise<void> {
     if (!isTail && count === most) break
   }
   for (const event of tail) await print(event)
-  if (count === 0 && !follow && !json) await writeNote({ text: '', note: note('no events match') }, command)
+  if (count === 0 && !follow && !json)
+    await writeNote({ text: '', note: formatNote('no events match') }, command)
 }
 
 /** Converts the start for `follow_events`. A typed `0` has no parsed start and is passed on. */
-const placeOf = (start: EventStart | undefined, typed: string): string =>
+const toStart = (start: EventStart | undefined, typed: string): string =>
   start && 'since' in start ? new Date(start.since).toISOString() : typed
 
-function lineOf({ id, type, timestamp, data }: Event, again: string): string {
+function formatEvent({ id, type, timestamp, data }: Event, again: string): string {
   const what =
     'items' in data
       ? [
           data.session,
           data.status,
           data.user_name ?? (data.direction === 'sent' ? data.to_user : data.from_user),
-          listed(
-            [data.text, ...data.items.filter(({ kind }) => kind !== 'TEXT').map(itemWords)]
+          shortenListed(
+            [data.text, ...data.items.filter(({ kind }) => kind !== 'TEXT').map(describeItem)]
               .filter(Boolean)
               .join('  '),
             `svc history -n 1 --before ${data.id + 1}${again} shows all`,
@@ -121,5 +122,5 @@ function lineOf({ id, type, timestamp, data }: Event, again: string): string {
         : 'url' in data
           ? [data.url, data.reason]
           : [data.name, data.muted_since === undefined ? 'no longer muted' : 'may be muted']
-  return `${oneLine([localTime(Date.parse(timestamp)), type, ...what.filter(Boolean), `(${id})`].join('  '))}\n`
+  return `${oneLine([formatLocalTime(Date.parse(timestamp)), type, ...what.filter(Boolean), `(${id})`].join('  '))}\n`
 }

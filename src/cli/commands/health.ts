@@ -1,20 +1,20 @@
 /** Declares and runs `svc health`: asks a running service once, prints one line, and sets the exit status. */
-import { type Config, type Flags, spelledOut, type Usual } from '../../config.ts'
+import { type Config, type ConfigDefaults, type Flags, writeOptions } from '../../config.ts'
 import {
-  addressIn,
   askHealth,
+  configuredUrlOf,
   type HealthAnswer,
-  isOfAnother,
-  notedAddresses,
+  listNotedAddresses,
+  servesAnotherDirectory,
 } from '../../inspect/healthz.ts'
 import { badArgument } from '../../model/error.ts'
 import { systemClock } from '../../platform/clock.ts'
-import { shellWord } from '../../platform/format.ts'
-import { spareLoopbackTheProxy } from '../../platform/process.ts'
-import { againFlags, type Command, type CommandSpec, configFrom } from '../command.ts'
+import { quoteForShell } from '../../platform/format.ts'
+import { bypassProxyForLoopback } from '../../platform/process.ts'
+import { type Command, type CommandSpec, configFrom, directoryFlagsOf } from '../command.ts'
 import { writeResult } from '../print.ts'
 import { oneLine } from '../terminal.ts'
-import { typedUrl } from '../typed-url.ts'
+import { parseUrl } from '../typed-url.ts'
 
 export const commands: readonly CommandSpec[] = [
   {
@@ -24,7 +24,7 @@ export const commands: readonly CommandSpec[] = [
       'Ask GET /healthz of a running service and print the answer as one line, for HEALTHCHECK in containers and for monitoring. Needs no token. Without an address it finds the service through its data directory. Waits at most 2 seconds.',
     config: 'health',
     noSandboxHint: 'done',
-    own: {
+    ownHelp: {
       host: 'address that the service listens on (127.0.0.1)',
       port: 'port of the service (from its data directory, else 8000)',
       socket: 'Unix socket of the service, instead of host and port',
@@ -32,14 +32,14 @@ export const commands: readonly CommandSpec[] = [
         'data directory of the service, which says where it listens (~/.svc, with --sandbox ~/.svc-sandbox)',
       sandbox: 'for a service with the simulated WeChat',
     },
-    takes: command =>
+    addOptions: command =>
       command.option('--url <url>', 'full address of the service instead, such as https://svc.example.org'),
-    json: 'print one JSON object',
+    jsonHelp: 'print one JSON object',
     examples: [
       ['svc health', 'on this machine'],
       ['HEALTHCHECK CMD ["svc", "health"]', 'in a Dockerfile'],
     ],
-    after:
+    helpFooter:
       'For this command 0 means that the service works, and 1 that it does not work or does not answer. A degraded service (an account that is not connected, polls that fail) also gives 0, since a restart would not help. If you give no address and a service of another data directory answers, that is 1.',
     run: runHealth,
   },
@@ -50,22 +50,22 @@ const deadlineMs = 2000
 /** Runs the command. @returns the exit status: 0 if the service works */
 async function runHealth(command: Command): Promise<0 | 1> {
   const { url: typedAddress } = command.opts<{ url?: string }>()
-  spareLoopbackTheProxy()
+  bypassProxyForLoopback()
   const { url, unnamed } =
-    typedAddress === undefined ? await configured(command) : { url: typedUrl(typedAddress) }
+    typedAddress === undefined ? await findAddress(command) : { url: parseUrl(typedAddress) }
   const answer = await askHealth(url, deadlineMs)
-  const other = await notServed(answer, unnamed)
+  const other = await findUnservedDirectory(answer, unnamed)
   const healthy = answer.kind === 'svc' && answer.status === 200 && other === undefined
   // The words are those of GET /healthz. A degraded service works, and a restart would not help.
   const word = !healthy ? 'unhealthy' : answer.seen.status === 'ok' ? 'healthy' : 'degraded'
-  const what = saidOfHealth(answer, other)
+  const what = describeHealth(answer, other)
   // With --url the service may be on another machine, so no command to start it is proposed.
   const next =
     answer.kind === 'nobody' && typedAddress === undefined
-      ? `; to start it: ${startLine(command)}. If it listens on another port, name it with --port.`
+      ? `; to start it: ${formatStartLine(command)}. If it listens on another port, name it with --port.`
       : other === undefined
         ? ''
-        : `; to start one: ${startLine(command)} --port 0${againFlags(command).startsWith(' --sandbox') ? ' --sandbox-port 0' : ''}`
+        : `; to start one: ${formatStartLine(command)} --port 0${directoryFlagsOf(command).startsWith(' --sandbox') ? ' --sandbox-port 0' : ''}`
   const report = { healthy, url, what, health: answer.kind === 'svc' ? answer.seen : undefined }
   await writeResult(command, report, `${word}: ${oneLine(what)} (${url})${next}\n`)
   return healthy ? 0 : 1
@@ -74,39 +74,40 @@ async function runHealth(command: Command): Promise<0 | 1> {
 /**
  * Returns `unnamed` if the service that answers serves another data directory.
  *
- * @param unnamed data directory that names no running service, from `configured`
+ * @param unnamed data directory that names no running service, from `findAddress`
  */
-export async function notServed(
+export async function findUnservedDirectory(
   answer: HealthAnswer,
   unnamed: string | undefined,
 ): Promise<string | undefined> {
   if (unnamed === undefined || answer.kind !== 'svc') return undefined
-  const { sightOf } = await import('../../inspect/data-directory.ts')
-  const polling = await sightOf(unnamed)
-    .polling(systemClock)
+  const { createInspection } = await import('../../inspect/data-directory.ts')
+  const polling = await createInspection(unnamed)
+    .checkPolling(systemClock)
     .catch(() => undefined)
-  return isOfAnother(answer.seen, polling) ? unnamed : undefined
+  return servesAnotherDirectory(answer.seen, polling) ? unnamed : undefined
 }
 
 /** Formats the command that starts the service in question. */
-function startLine(command: Command): string {
+function formatStartLine(command: Command): string {
   const without = ['basePath', 'sandbox'] as const
-  const { args } = spelledOut('health', command.opts<Flags>(), settings(command), {
+  const { args } = writeOptions('health', command.opts<Flags>(), settingsOf(command), {
     without,
     env: command.io.env,
   })
-  return [`svc openapi${againFlags(command)}`, ...args.map(shellWord)].join(' ')
+  return [`svc openapi${directoryFlagsOf(command)}`, ...args.map(quoteForShell)].join(' ')
 }
 
 /** Reads the settings. The phone's port is not used here, so a clash with it must not be an error. */
-const settings = (command: Command, usual: Usual = {}) => configFrom(command, { sandboxPort: '0' }, usual)
+const settingsOf = (command: Command, usual: ConfigDefaults = {}) =>
+  configFrom(command, { sandboxPort: '0' }, usual)
 
 /**
  * Returns true if neither a flag nor the environment says where the service listens.
  *
  * @param read reads the settings with these defaults
  */
-export function isOpen(read: (usual: { port: string; host: string }) => Config): boolean {
+export function isAddressUnset(read: (usual: { port: string; host: string }) => Config): boolean {
   const nowhere = { port: '0', host: '0.0.0.0' }
   const { host, port, socket } = read(nowhere)
   return socket === undefined && port === 0 && host === nowhere.host
@@ -116,11 +117,11 @@ export function isOpen(read: (usual: { port: string; host: string }) => Config):
  * Returns the service's address, and as `unnamed` the data directory if it should name the address but does
  * not.
  */
-async function configured(command: Command): Promise<{ url: string; unnamed?: string }> {
-  const config = settings(command)
-  const isUnset = isOpen(usual => settings(command, usual))
+async function findAddress(command: Command): Promise<{ url: string; unnamed?: string }> {
+  const config = settingsOf(command)
+  const isUnset = isAddressUnset(usual => settingsOf(command, usual))
   if (isUnset) {
-    const [noted] = await notedAddresses(config.basePath)
+    const [noted] = await listNotedAddresses(config.basePath)
     if (noted) return noted
   }
   if (config.port === 0 && config.socket === undefined) {
@@ -128,7 +129,7 @@ async function configured(command: Command): Promise<{ url: string; unnamed?: st
       hint: 'The service prints it in the line "listening on …".',
     })
   }
-  return { url: addressIn(config), ...(isUnset && { unnamed: config.basePath }) }
+  return { url: configuredUrlOf(config), ...(isUnset && { unnamed: config.basePath }) }
 }
 
 /**
@@ -136,7 +137,7 @@ async function configured(command: Command): Promise<{ url: string; unnamed?: st
  *
  * @param other the data directory that the answering service does not serve
  */
-export function saidOfHealth(answer: HealthAnswer, other?: string): string {
+export function describeHealth(answer: HealthAnswer, other?: string): string {
   switch (answer.kind) {
     case 'svc': {
       const { version, role, stalled, sessions, connected, failing, store, disk, trouble } = answer.seen

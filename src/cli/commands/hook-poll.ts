@@ -5,11 +5,11 @@
  * It does not make the prompt wait: beside a running service it only reads the store; alone it asks WeChat
  * first, for up to 1.5 s. The consumer's position moves once the text is written.
  */
-import { localFiles } from '../../config/local-files.ts'
+import { localFilesOf } from '../../config/local-files.ts'
 import { type Config, type Flags, readConfig } from '../../config.ts'
 import { invoke } from '../../operations/gate.ts'
 import { verbs } from '../../operations/tools.ts'
-import { untrustedText } from '../../operations/untrusted.ts'
+import { formatUntrusted } from '../../operations/untrusted.ts'
 import type { Command, CommandSpec } from '../command.ts'
 
 export const commands: readonly CommandSpec[] = [
@@ -19,7 +19,7 @@ export const commands: readonly CommandSpec[] = [
       'print new messages for the prompt hook of an agent, marked as untrusted; prints nothing when there are none',
     config: 'tool',
     noSandboxHint: 'ever',
-    takes: command =>
+    addOptions: command =>
       command
         .option('-n, --limit <count>', 'show at most this many; the rest follows next time', '20')
         .option(
@@ -34,7 +34,7 @@ export const commands: readonly CommandSpec[] = [
         'a second agent with its own position, five messages at a time',
       ],
     ],
-    after:
+    helpFooter:
       'This command never exits with 2, because a hook that does so blocks the prompt. Each message is shown once; one that may not have arrived is shown again and marked. The first call for a consumer shows nothing: messages after it are shown.',
     run: hookPoll,
   },
@@ -44,27 +44,27 @@ export const commands: readonly CommandSpec[] = [
  * Most characters of all output. Claude Code takes up to 10,000 characters of a hook's output and cuts off
  * the rest.
  */
-const mostText = 5000
+const maxTotalCharacters = 5000
 /** Most characters of one message. */
-const longestText = 2000
+const maxMessageCharacters = 2000
 
 /** Runs the command. @throws SvcError */
 async function hookPoll(command: Command): Promise<void> {
   const config = readConfig(command.opts<Flags>(), command.io.env, { logLevel: 'ERROR' })
   const input = inputOf(command.opts())
   const { commandCall, openForCommand } = await import('../open.ts')
-  const { lookAtDirectory } = await import('../../inspect/data-directory.ts')
+  const { inspectDirectory } = await import('../../inspect/data-directory.ts')
   // An unused directory is left alone: a hook may run long before anyone logs in.
-  if (!(await lookAtDirectory(config.basePath)).isUsed) return
+  if (!(await inspectDirectory(config.basePath)).isUsed) return
   using call = commandCall(command.io, { onward: true })
-  await using opened = await openForCommand(config, command.io, { sandboxOf: joinRunningSandbox })
+  await using opened = await openForCommand(config, command.io, { openSandbox: joinRunningSandbox })
   let isWritten = false
   try {
     const messages = await invoke(verbs.recv, opened.gateway, input, call, opened.log)
-    const text = untrustedText(messages, {
+    const text = formatUntrusted(messages, {
       heading: headingOf(messages.length, input.limit),
-      maxTextLength: longestText,
-      maxTotalLength: mostText,
+      maxTextLength: maxMessageCharacters,
+      maxTotalLength: maxTotalCharacters,
     })
     if (text !== '') await command.io.out.write(`${text}\n`)
     isWritten = true
@@ -87,5 +87,5 @@ function headingOf(count: number, limit = 20): string {
 async function joinRunningSandbox(config: Config): Promise<{ url: string }> {
   const { joinSandbox } = await import('../../sandbox/sandbox.ts')
   // A port that nobody uses: messages in the store are printed without WeChat.
-  return (await joinSandbox(localFiles(config.basePath).sandbox)) ?? { url: 'http://127.0.0.1:9' }
+  return (await joinSandbox(localFilesOf(config.basePath).sandbox)) ?? { url: 'http://127.0.0.1:9' }
 }

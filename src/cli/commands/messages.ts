@@ -4,72 +4,72 @@ import type { HistoryPage, SendPart, SendResult } from '../../model/message.ts'
 import { adviceOf } from '../../model/next-step.ts'
 import { describeInbox } from '../../operations/reading.ts'
 import { verbs } from '../../operations/tools.ts'
-import { byteSize, counted, localTime } from '../../platform/format.ts'
-import { chatLines } from '../chat.ts'
+import { formatBytes, formatCount, formatLocalTime } from '../../platform/format.ts'
+import { formatMessage } from '../chat.ts'
 import { operationCommand } from '../operation-command.ts'
-import { noSession, note, type Shown, silentText, waitOf } from '../show.ts'
+import { type CommandOutput, describeWait, formatNote, formatSilent, noSessionNote } from '../show.ts'
 import { colours, oneLine } from '../terminal.ts'
 
 export const commands = [
   operationCommand(verbs.recv, {
-    json: 'Print the result as one JSON value; with --follow one message per line.',
-    takes: command =>
+    jsonHelp: 'Print the result as one JSON value; with --follow one message per line.',
+    addOptions: command =>
       command.option('-f, --follow', 'Keep printing messages as they arrive, until Ctrl-C or --limit.'),
     // `--ack` needs a named consumer: without -c the default consumer is removed, and the operation rejects
     // the call.
-    meant: (typed, command) =>
+    toInput: (typed, command) =>
       typed.ack !== undefined && command.opts().consumer === undefined
         ? { ...typed, consumer: undefined }
         : typed,
-    nothing: () => [],
-    lasting: {
+    createEmpty: () => [],
+    longRun: {
       when: command => command.opts().follow === true,
       run: async typed => (await import('../follow.ts')).followMessages(typed),
     },
-    onward: command => command.opts().consumer !== undefined,
-    async show(messages, again, { input: { ack, session }, ask }) {
+    isOnward: command => command.opts().consumer !== undefined,
+    async render(messages, again, { input: { ack, session }, ask }) {
       const now = await ask(describeInbox, { session })
-      const silent = silentText(now.silent, again)
-      const text = messages.map(message => chatLines(message, again)).join('')
+      const silent = formatSilent(now.silent, again)
+      const text = messages.map(message => formatMessage(message, again)).join('')
       const last = messages.at(-1)
       if (last) {
-        const next = ack === undefined ? '' : note(`to acknowledge all of these: --ack ${last.id}`)
+        const next = ack === undefined ? '' : formatNote(`to acknowledge all of these: --ack ${last.id}`)
         return { text, note: next + (silent ?? '') }
       }
-      if (now.connected) return { text, note: note('no new messages') + (silent ?? '') }
-      return { text, note: silent ?? noSession(again) }
+      if (now.connected) return { text, note: formatNote('no new messages') + (silent ?? '') }
+      return { text, note: silent ?? noSessionNote(again) }
     },
   }),
   operationCommand(verbs.send, {
-    failed: ({ status, success }) => !success && status !== 'queued',
-    done: ({ status }) => (status === 'accepted' ? 'sent' : status),
-    show: (result, again, { input }) => ({ text: sendText(result, input.to, again) }),
+    hasFailed: ({ status, success }) => !success && status !== 'queued',
+    changeMade: ({ status }) => (status === 'accepted' ? 'sent' : status),
+    render: (result, again, { input }) => ({ text: formatSend(result, input.to, again) }),
   }),
   operationCommand(verbs.download, {
-    absent: 'message_not_found',
-    done: ({ path }) => `saved to ${oneLine(path)}`,
+    absentCode: 'message_not_found',
+    changeMade: ({ path }) => `saved to ${oneLine(path)}`,
     // stdout has only the path, for `$(svc download …)`.
-    show: ({ content_type, path, renamed, sha256, size }) => ({
+    render: ({ content_type, path, renamed, sha256, size }) => ({
       text: `${oneLine(path)}\n`,
-      note: note(
-        `saved ${byteSize(size)}, ${oneLine(content_type)}${sha256 ? `, sha256 ${sha256}` : ''}${renamed ? `; the sender's name of the file could not be kept: ${renamed}` : ''}`,
+      note: formatNote(
+        `saved ${formatBytes(size)}, ${oneLine(content_type)}${sha256 ? `, sha256 ${sha256}` : ''}${renamed ? `; the sender's name of the file could not be kept: ${renamed}` : ''}`,
       ),
     }),
   }),
   operationCommand(verbs.history, {
-    nothing: ({ limit = 50, offset = 0 }) => ({
+    createEmpty: ({ limit = 50, offset = 0 }) => ({
       messages: [],
       total: 0,
       total_is_lower_bound: false,
       limit,
       offset,
     }),
-    show: historyText,
+    render: formatHistory,
   }),
 ]
 
 /** Formats the result of a send. */
-export function sendText(result: SendResult, to: string, again: string): string {
+export function formatSend(result: SendResult, to: string, again: string): string {
   const { green, red, yellow } = colours
   const ids = result.message_id === undefined ? '' : `  ${oneLine(result.message_id)}`
   const paint = result.success ? green : result.status === 'queued' ? yellow : red
@@ -83,20 +83,20 @@ export function sendText(result: SendResult, to: string, again: string): string 
     const renamed = `${part.kind !== part.sent_as ? `, sent as ${part.sent_as}` : ''}${named}`
     if (result.parts.length > 1 || part.error || renamed)
       lines.push(
-        `  ${part.kind}${renamed}: ${part.status}${part.error ? `, ${oneLine(part.error.detail)}. ${oneLine(adviceFor(part.error, result.session, again))}` : ''}`,
+        `  ${part.kind}${renamed}: ${part.status}${part.error ? `, ${oneLine(part.error.detail)}. ${oneLine(partAdviceOf(part.error, result.session, again))}` : ''}`,
       )
   }
   if (result.outbox_id !== undefined)
     lines.push(
-      `it waits for ${waitOf(result)}; svc outbox cancel ${oneLine(result.outbox_id)}${again} takes it back`,
+      `it waits for ${describeWait(result)}; svc outbox cancel ${oneLine(result.outbox_id)}${again} takes it back`,
     )
   if (result.status === 'unknown')
     lines.push('no answer came: it may have arrived. Check before you send it again.')
   const until =
     result.window_expires_at === undefined || result.remaining === 0
       ? ''
-      : ` until ${localTime(result.window_expires_at)}`
-  lines.push(colours.dim(`${counted(result.remaining, 'answer')} left${until}`))
+      : ` until ${formatLocalTime(result.window_expires_at)}`
+  lines.push(colours.dim(`${formatCount(result.remaining, 'answer')} left${until}`))
   return `${lines.join('\n')}\n`
 }
 
@@ -104,7 +104,7 @@ export function sendText(result: SendResult, to: string, again: string): string 
  * Returns advice for a failed part: the default advice in the words of the command line, else the part's own
  * hint.
  */
-function adviceFor(
+function partAdviceOf(
   { code, hint = '', retry_after: retryAfter }: NonNullable<SendPart['error']>,
   session: string,
   again: string,
@@ -119,15 +119,15 @@ function adviceFor(
 }
 
 /** Formats a page of the history, oldest message first. */
-function historyText(page: HistoryPage, again: string): Shown {
+function formatHistory(page: HistoryPage, again: string): CommandOutput {
   const count = page.messages.length
   const total = `${page.total}${page.total_is_lower_bound ? ' or more' : ''}`
   return {
     text: page.messages
       .toReversed()
-      .map(message => chatLines(message, again))
+      .map(message => formatMessage(message, again))
       .join(''),
-    note: note(
+    note: formatNote(
       count === 0
         ? 'no messages match'
         : `${count} of ${total}${page.next_before === undefined ? '' : `; older ones: --before ${page.next_before}`}`,

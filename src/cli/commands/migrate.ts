@@ -3,42 +3,42 @@
  * JSON.
  */
 import { Option } from 'commander'
-import { folder } from '../../config/values.ts'
-import type { Applied } from '../../migrate/apply.ts'
-import type { Plan } from '../../migrate/plan.ts'
+import { parseFolder } from '../../config/values.ts'
+import type { MoveResult } from '../../migrate/apply.ts'
+import type { MovePlan } from '../../migrate/plan.ts'
 import { type Program, programNames } from '../../migrate/source.ts'
 import { badArgument } from '../../model/error.ts'
 import { createLog } from '../../platform/log.ts'
-import { type Column, table } from '../columns.ts'
+import { type Column, formatTable } from '../columns.ts'
 import {
   type Command,
   type CommandLine,
   type CommandSpec,
-  chosen,
   configFrom,
-  toolUsual,
+  requireSubcommand,
+  toolDefaults,
 } from '../command.ts'
-import { findingLines, writeResult } from '../print.ts'
+import { formatFinding, writeResult } from '../print.ts'
 import { colours, type Output, oneLine } from '../terminal.ts'
 
 /** Declares the command for one program. @param from the option that names its folder */
-const movedFrom = (program: Program, summary: string, from: Option): CommandSpec => ({
+const createMigrateCommand = (program: Program, summary: string, from: Option): CommandSpec => ({
   words: `migrate ${program}`,
   summary,
   config: 'migrate',
   noSandboxHint: 'ever',
-  own: {
+  ownHelp: {
     basePath: 'data directory (~/.svc)',
     sandbox: 'not allowed: a sandbox never holds real accounts',
   },
-  takes: command =>
+  addOptions: command =>
     command.addOption(from).option('--dry-run', 'only show what would be taken over; change nothing'),
-  json: 'print one JSON object',
+  jsonHelp: 'print one JSON object',
   examples: [
     [`svc migrate ${program} --dry-run`, 'look first'],
     [`svc migrate ${program}`, 'then take it over; stop the other program before you start svc'],
   ],
-  after:
+  helpFooter:
     'The folder of the other program is not changed. Run it again to take over what is new, or what an interrupted run left.\nsvc history finds the messages that were taken over; svc recv does not return them. Exit status 1 can also mean that something could not be taken over.',
   run: (command, line) => runMigrate(program, command, line),
 })
@@ -47,19 +47,19 @@ export const commands: readonly CommandSpec[] = [
   {
     words: 'migrate',
     summary: 'take over sessions and history from WeiLink or OpenClaw',
-    takes: command => command.usage('weilink|openclaw [options]'),
+    addOptions: command => command.usage('weilink|openclaw [options]'),
     examples: [
       ['svc migrate weilink --dry-run', 'show what would be taken over'],
       ['svc migrate openclaw --help', 'options for OpenClaw'],
     ],
-    run: chosen('migrate', 'the program to move from, weilink or openclaw'),
+    run: requireSubcommand('migrate', 'the program to move from, weilink or openclaw'),
   },
-  movedFrom(
+  createMigrateCommand(
     'weilink',
     'take over the sessions, context tokens, default session and message history of WeiLink',
     new Option('--from <folder>', "WeiLink's folder").default('~/.weilink'),
   ),
-  movedFrom(
+  createMigrateCommand(
     'openclaw',
     "take over the WeChat accounts and context tokens of OpenClaw's WeChat plugin",
     new Option('--from <folder>', "OpenClaw's folder").env('OPENCLAW_STATE_DIR').default('~/.openclaw'),
@@ -69,13 +69,13 @@ export const commands: readonly CommandSpec[] = [
 /** Runs the command. @returns the exit status: 1 if something could not be taken over */
 async function runMigrate(program: Program, command: Command, line: CommandLine): Promise<0 | 1> {
   const flags = command.opts<{ from: string; dryRun?: true }>()
-  const config = configFrom(command, {}, toolUsual)
+  const config = configFrom(command, {}, toolDefaults)
   // A user who believes to work in the sandbox must not change the real directory.
   if (config.sandbox)
     throw badArgument('--sandbox', 'real accounts are never taken over into the sandbox', {
       hint: 'Leave --sandbox and SVC_SANDBOX out. With --dry-run nothing is changed.',
     })
-  const from = folder(flags.from)
+  const from = parseFolder(flags.from)
   if (from === undefined) throw badArgument('--from', 'expected a path')
   const [{ applyMove }, { planMove }] = await Promise.all([
     import('../../migrate/apply.ts'),
@@ -93,15 +93,15 @@ async function runMigrate(program: Program, command: Command, line: CommandLine)
   const log = createLog(config.logLevel, command.io.log)
   const applied = flags.dryRun ? undefined : await applyMove(plan, { config, clock, log })
   const report = reportOf(plan, applied)
-  if (applied) line.done = 'done'
-  await writeResult(command, report, textOf(report, out))
+  if (applied) line.changeMade = 'done'
+  await writeResult(command, report, formatReport(report, out))
   return report.complete ? 0 : 1
 }
 
 type Report = ReturnType<typeof reportOf>
 
 /** Returns the report of a move, without secrets. */
-function reportOf(plan: Plan, applied: Applied | undefined) {
+function reportOf(plan: MovePlan, applied: MoveResult | undefined) {
   const findings = [...plan.findings, ...(applied?.findings.list ?? [])]
   const { history, tally, program, from, into, running, defaultSession } = plan
   const sessions = plan.sessions.map(({ action, name, source }) => {
@@ -145,7 +145,7 @@ const logins = {
   failed: 'not taken over',
 } as const
 
-function textOf(report: Report, out: Output): string {
+function formatReport(report: Report, out: Output): string {
   const { bold, dim, green, yellow } = colours
   const { sessions, history, default_session: chosen } = report
   const lines = [
@@ -161,7 +161,7 @@ function textOf(report: Report, out: Output): string {
       ['POLLING', ({ cursor }) => (cursor === 'none' ? 'begins anew' : 'goes on')],
       ['BOT', ({ bot_id }) => oneLine(bot_id)],
     ]
-    lines.push(table(sessions, columns, bold).trimEnd(), '')
+    lines.push(formatTable(sessions, columns, bold).trimEnd(), '')
   } else lines.push('no session that can be taken over', '')
   if (history) {
     const { messages, received, sent, added, left_out } = history
@@ -172,7 +172,7 @@ function textOf(report: Report, out: Output): string {
     lines.push(`${dim('history')}  ${messages} messages, ${received} received and ${sent} sent${done}`, '')
   }
   for (const { level, text, hint } of report.findings)
-    lines.push(...findingLines(out, { level, what: text, fix: hint }))
+    lines.push(...formatFinding(out, { level, what: text, fix: hint }))
   const end = report.dry_run
     ? sessions.length > 0 || history
       ? 'nothing was changed: run it without --dry-run to do it'

@@ -2,41 +2,41 @@
 import { SvcError } from '../../model/error.ts'
 import type { Cancelled, OutboxEntry } from '../../model/message.ts'
 import * as outbox from '../../operations/outbox.ts'
-import { byteSize, counted, localTime } from '../../platform/format.ts'
-import { type Column, table } from '../columns.ts'
+import { formatBytes, formatCount, formatLocalTime } from '../../platform/format.ts'
+import { type Column, formatTable } from '../columns.ts'
 import { operationCommand } from '../operation-command.ts'
-import { note, type Shown, waitOf } from '../show.ts'
-import { colours, listed, oneLine } from '../terminal.ts'
+import { type CommandOutput, describeWait, formatNote } from '../show.ts'
+import { colours, oneLine, shortenListed } from '../terminal.ts'
 
 const seeApprovals = { action: 'see', what: 'approvals' } as const
 
 export const commands = [
-  operationCommand(outbox.listOutbox, { nothing: () => [], show: outboxText }),
+  operationCommand(outbox.listOutbox, { createEmpty: () => [], render: formatOutbox }),
   operationCommand(outbox.cancelOutbox, {
-    failed: ({ success }) => !success,
-    done: 'cancelled',
-    show: ended => cancelledText(ended, 'cancelled'),
+    hasFailed: ({ success }) => !success,
+    changeMade: 'cancelled',
+    render: ended => formatCancelled(ended, 'cancelled'),
   }),
   operationCommand(outbox.listApprovals, {
-    json: 'Print the result as one JSON value, with the full texts.',
-    nothing: () => [],
-    show: approvalsText,
+    jsonHelp: 'Print the result as one JSON value, with the full texts.',
+    createEmpty: () => [],
+    render: formatApprovals,
   }),
   operationCommand(outbox.approveOutbox, {
-    failed: ({ parts }) => parts.some(({ status }) => status === 'refused' || status === 'unknown'),
-    done: 'approved',
-    show: approvedText,
+    hasFailed: ({ parts }) => parts.some(({ status }) => status === 'refused' || status === 'unknown'),
+    changeMade: 'approved',
+    render: formatApproved,
   }),
   operationCommand(outbox.declineOutbox, {
-    failed: ({ success }) => !success,
-    done: 'declined',
-    told: ({ code, options, problem }) =>
+    hasFailed: ({ success }) => !success,
+    changeMade: 'declined',
+    reword: ({ code, options, problem }) =>
       new SvcError(code, problem, { ...options, ...(code === 'not_found' && { next: seeApprovals }) }),
-    show: ended => cancelledText(ended, 'declined'),
+    render: ended => formatCancelled(ended, 'declined'),
   }),
 ]
 
-const jsonShowsAll = '--json shows all'
+const jsonHint = '--json shows all'
 
 type WaitingPart = OutboxEntry['parts'][number]
 
@@ -46,7 +46,7 @@ type WaitingPart = OutboxEntry['parts'][number]
  * @param more columns before the content
  * @param partText formats the content of a part
  */
-function waitingTable(
+function formatWaiting(
   entries: readonly OutboxEntry[],
   more: readonly Column<OutboxEntry>[],
   partText: (part: WaitingPart) => string,
@@ -55,45 +55,45 @@ function waitingTable(
     ['ID', ({ outbox_id }) => oneLine(outbox_id)],
     ['SESSION', ({ session }) => oneLine(session)],
     ['USER', ({ to_user, user_name = to_user }) => oneLine(user_name)],
-    ['SINCE', ({ created_at }) => localTime(created_at)],
-    ['UNTIL', ({ expires_at }) => localTime(expires_at)],
+    ['SINCE', ({ created_at }) => formatLocalTime(created_at)],
+    ['UNTIL', ({ expires_at }) => formatLocalTime(expires_at)],
     ...more,
     ['CONTENT', ({ parts }) => parts.map(partText).join(' | ')],
   ]
-  return table(entries, columns, colours.bold)
+  return formatTable(entries, columns, colours.bold)
 }
 
 /** Formats the queued sends. */
-function outboxText(entries: readonly OutboxEntry[]): Shown {
-  if (entries.length === 0) return { note: note('nothing waits') }
+function formatOutbox(entries: readonly OutboxEntry[]): CommandOutput {
+  if (entries.length === 0) return { note: formatNote('nothing waits') }
   const partText = ({ text, file_name, kind }: WaitingPart) =>
-    oneLine(listed(text ?? file_name ?? kind, jsonShowsAll))
-  return { text: waitingTable(entries, [['WAITS FOR', waitOf]], partText) }
+    oneLine(shortenListed(text ?? file_name ?? kind, jsonHint))
+  return { text: formatWaiting(entries, [['WAITS FOR', describeWait]], partText) }
 }
 
 /** Formats the sends that wait for approval. */
-function approvalsText(entries: readonly OutboxEntry[], again: string): Shown {
-  if (entries.length === 0) return { note: note('nothing waits for approval') }
+function formatApprovals(entries: readonly OutboxEntry[], again: string): CommandOutput {
+  if (entries.length === 0) return { note: formatNote('nothing waits for approval') }
   const partText = ({ kind, text = '', file_name = '', size = 0, source = '' }: WaitingPart) => {
-    if (kind !== 'text') return `${kind} ${oneLine(file_name)}, ${byteSize(size)}, from ${oneLine(source)}`
-    return oneLine(listed(text, jsonShowsAll))
+    if (kind !== 'text') return `${kind} ${oneLine(file_name)}, ${formatBytes(size)}, from ${oneLine(source)}`
+    return oneLine(shortenListed(text, jsonHint))
   }
   return {
-    text: waitingTable(entries, [], partText),
-    note: note(`svc approvals yes ID${again} sends one, svc approvals no ID${again} declines it`),
+    text: formatWaiting(entries, [], partText),
+    note: formatNote(`svc approvals yes ID${again} sends one, svc approvals no ID${again} declines it`),
   }
 }
 
 /** Formats the result of an approval. */
-function approvedText(entry: OutboxEntry): Shown {
+function formatApproved(entry: OutboxEntry): CommandOutput {
   const parts = entry.parts.map(({ error, reason, status }) => error?.detail ?? reason ?? status)
-  const words = entry.ended ? oneLine([...new Set(parts)].join(', ')) : `it waits for ${waitOf(entry)}`
+  const words = entry.ended ? oneLine([...new Set(parts)].join(', ')) : `it waits for ${describeWait(entry)}`
   return { text: `approved: ${oneLine(entry.outbox_id)}, ${words}\n` }
 }
 
 /** Formats the result of a cancellation. @param done the verb for success, such as `cancelled` */
-const cancelledText = ({ success, outbox_id, cancelled }: Cancelled, done: string): Shown => ({
+const formatCancelled = ({ success, outbox_id, cancelled }: Cancelled, done: string): CommandOutput => ({
   text: success
-    ? `${done}: ${oneLine(outbox_id)}, ${counted(cancelled, 'message')}\n`
+    ? `${done}: ${oneLine(outbox_id)}, ${formatCount(cancelled, 'message')}\n`
     : `nothing was left to cancel of ${oneLine(outbox_id)}\n`,
 })

@@ -4,7 +4,7 @@ import { badArgument } from '../../model/error.ts'
 import { type CommandSpec, configFrom } from '../command.ts'
 
 /** Default port of `svc admin`. */
-const usualPanelPort = 8080
+const defaultPanelPort = 8080
 
 export const commands: readonly CommandSpec[] = [
   {
@@ -18,7 +18,7 @@ export const commands: readonly CommandSpec[] = [
       ['svc openapi --sandbox --admin-port 8080', 'with a simulated WeChat, and the panel'],
       ['svc openapi --host 0.0.0.0', 'for other machines; svc makes the token'],
     ],
-    serves: true,
+    isServer: true,
     async run(command) {
       const config = configFrom(command)
       await (await import('../serve.ts')).serveOpenApi(config, command)
@@ -30,7 +30,7 @@ export const commands: readonly CommandSpec[] = [
     about:
       'Serve the nine tools to agents over MCP, with resources and prompts. With stdio the client starts and ends svc itself (svc setup <client> writes that into its settings); with http and sse any number of clients can connect until Ctrl-C. If another process on the data directory already receives messages, it follows that process and takes over when it ends. svc openapi serves the same at /mcp. With --url it serves nothing itself: it connects standard input and output to a running service, for clients that cannot reach that service on their own.',
     config: 'mcp',
-    takes: command =>
+    addOptions: command =>
       command.option(
         '--url <url>',
         'connect to the running service at this address, such as http://127.0.0.1:8000/mcp or unix:/run/svc.sock; of the other options only the token, --log-level and --log-format apply',
@@ -44,7 +44,7 @@ export const commands: readonly CommandSpec[] = [
       ['svc mcp -t stdio --confirm-send', 'a person confirms each message before it is sent'],
       ['SVC_TOKEN=… svc mcp --url https://svc.example.org/mcp', 'connects a client to the service there'],
     ],
-    serves: true,
+    isServer: true,
     async run(command) {
       if (command.opts().url !== undefined) return (await import('../bridge.ts')).runBridge(command)
       // Over stdio nothing listens on --port, so its default must not clash with another port.
@@ -65,15 +65,15 @@ export const commands: readonly CommandSpec[] = [
       'Serve the admin panel until Ctrl-C: accounts, conversations and settings, for a browser. It also receives messages, unless another process does. If you run a service anyway, svc openapi --admin-port serves the panel from the same process. If other machines can reach it, the panel asks for the token; svc prints a link at its start that signs you in once.',
     config: 'admin',
     examples: [
-      ['svc admin', `on http://127.0.0.1:${usualPanelPort}, for this machine`],
+      ['svc admin', `on http://127.0.0.1:${defaultPanelPort}, for this machine`],
       ['svc admin --host 0.0.0.0 --admin-port 9000', 'for other machines; svc makes the token'],
     ],
-    serves: true,
+    isServer: true,
     async run(command) {
       // The panel alone serves no REST, so the default of --port must not clash with another port.
       const config = configFrom(command, { port: '0' })
       const { serveAdmin } = await import('../serving.ts')
-      await serveAdmin(Object.freeze({ ...config, adminPort: config.adminPort ?? usualPanelPort }), command)
+      await serveAdmin(Object.freeze({ ...config, adminPort: config.adminPort ?? defaultPanelPort }), command)
     },
   },
   {
@@ -82,11 +82,11 @@ export const commands: readonly CommandSpec[] = [
     about:
       'Run only the simulated WeChat, with its simulated phone, until Ctrl-C. Every svc command with --sandbox on the same data directory uses it, and it stays when they end.',
     config: 'sandbox',
-    own: {
+    ownHelp: {
       host: 'address to listen on; anyone who can reach it can use it, except for the phone, which only this machine can open (127.0.0.1)',
       basePath: 'data directory (~/.svc-sandbox)',
     },
-    takes: command =>
+    addOptions: command =>
       command.option('--sandbox', 'has no effect here; accepted because every command takes it'),
     examples: [
       ['svc sandbox', 'then, in other terminals: svc openapi --sandbox, svc login --sandbox, …'],
@@ -96,7 +96,7 @@ export const commands: readonly CommandSpec[] = [
       ],
     ],
     noSandboxHint: 'ever',
-    serves: true,
+    isServer: true,
     async run(command) {
       // `sandbox: true` selects the default directory of the sandbox. No service port is used that could
       // clash.

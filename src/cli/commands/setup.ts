@@ -1,15 +1,15 @@
 /** Declares and runs `svc setup`: writes an agent's settings and prints what to do next. */
 
-import { type Config, type Flags, spelledOut, userFolders } from '../../config.ts'
+import { type Config, type Flags, findUserFolders, writeOptions } from '../../config.ts'
 import { badArgument, SvcError } from '../../model/error.ts'
-import { spareLoopbackTheProxy } from '../../platform/process.ts'
+import { bypassProxyForLoopback } from '../../platform/process.ts'
 import { isLoopback } from '../../server/auth.ts'
 import { type Client, clients, type Server } from '../../setup/clients.ts'
 import { preview, type SetupRequest, type SetupResult, setUp, takeBack } from '../../setup/setup.ts'
-import { type Command, type CommandSpec, choice, configFrom } from '../command.ts'
-import { ownProgram } from '../service-plan.ts'
+import { type Command, type CommandSpec, configFrom, createChoice } from '../command.ts'
+import { ownProgramOf } from '../service-plan.ts'
 import { colours, type Io, type Output } from '../terminal.ts'
-import { refuseBesideUrl, typedMcpUrl } from '../typed-url.ts'
+import { parseMcpUrl, rejectBesideUrl } from '../typed-url.ts'
 
 export const commands: readonly CommandSpec[] = [
   {
@@ -18,10 +18,10 @@ export const commands: readonly CommandSpec[] = [
     about:
       "Add svc to the MCP settings of an agent, or remove it, and say what to do next. Your own entries and comments stay; a file that svc cannot read safely is not changed. The client then starts 'svc mcp' itself, on the data directory given here.",
     config: 'setup',
-    takes: command =>
+    addOptions: command =>
       command
         .addArgument(
-          choice(
+          createChoice(
             '<client>',
             'the agent',
             clients.map(({ name }) => name),
@@ -63,7 +63,7 @@ interface SetupFlags {
   readonly force?: boolean
 }
 
-const usualVariable = 'SVC_TOKEN'
+const defaultTokenVariable = 'SVC_TOKEN'
 
 /** Runs the command. @throws SvcError for wrong options, or for a file that was not changed */
 async function runSetup(command: Command): Promise<void> {
@@ -73,29 +73,29 @@ async function runSetup(command: Command): Promise<void> {
   if (!client) throw badArgument('<client>', 'expected a client that svc knows')
   const request = await requestOf(client, flags, command)
   if (flags.print) {
-    show(await preview(request), print)
+    printEntries(await preview(request), print)
     // On stderr, so that stdout has only the entry to paste.
-    if (!flags.remove) await sayMore(request, flags, client, { out: command.io.err, err: command.io.err })
+    if (!flags.remove) await printMore(request, flags, client, { out: command.io.err, err: command.io.err })
     return
   }
   if (flags.remove) {
-    for (const result of await takeBack(request)) print(saidOf(result, request, 'not'))
+    for (const result of await takeBack(request)) print(describeResult(result, request, 'not'))
     return
   }
   try {
-    for (const result of await setUp(request)) print(saidOf(result, request, 'already'))
+    for (const result of await setUp(request)) print(describeResult(result, request, 'already'))
   } catch (error) {
     // You can still paste an entry that could not be written.
-    if (error instanceof SvcError && error.code === 'forbidden') show(await preview(request), print)
+    if (error instanceof SvcError && error.code === 'forbidden') printEntries(await preview(request), print)
     throw error
   }
-  print(`next: ${(flags.project && client.nextOfProject) || client.next}`)
-  await sayMore(request, flags, client, command.io)
+  print(`next: ${(flags.project && client.projectNext) || client.next}`)
+  await printMore(request, flags, client, command.io)
   print(`then ask it: "Which WeChat sessions are there? If there is none, log me in."`)
 }
 
 /** Prints further steps and likely mistakes of an entry that was written or printed. */
-async function sayMore(
+async function printMore(
   { server }: SetupRequest,
   flags: SetupFlags,
   client: Client,
@@ -108,7 +108,7 @@ async function sayMore(
         ? 'next: put the token of the service into the entry, as its SVC_TOKEN.'
         : `next: set ${server.tokenVariable} to the token of the service where ${client.title} starts.`,
     )
-  if ('url' in server) await judgeAddress(server, flags.url ?? '', io)
+  if ('url' in server) await checkAddress(server, flags.url ?? '', io)
   if ('command' in server && !server.command.includes('--any-file'))
     print(
       `files: it may use files in the folder that ${client.title} works in (not in your home folder itself) and in svc's media folder; --any-file allows all others.`,
@@ -122,13 +122,13 @@ async function sayMore(
 const mcpStatuses: ReadonlySet<number> = new Set([400, 401, 403, 405, 406, 429])
 
 /** Prints the final address if it differs from the typed one, and warnings about it. */
-async function judgeAddress(
+async function checkAddress(
   { url, tokenVariable }: Extract<Server, { url: string }>,
   typed: string,
   { out: { print }, err }: Pick<Io, 'out' | 'err'>,
 ): Promise<void> {
   if (url !== typed.replace(/\/+$/, '')) print(`note: the address is ${url}, where svc serves MCP.`)
-  const status = await statusOf(url)
+  const status = await fetchStatus(url)
   if (status === 401 && tokenVariable === undefined)
     print('next: the service there wants its token: give the same command with --token-env.')
   if (status === undefined)
@@ -142,26 +142,26 @@ async function judgeAddress(
 }
 
 /** Returns the HTTP status of a GET at this address; undefined if nothing answers within 2 s. */
-async function statusOf(url: string): Promise<number | undefined> {
-  spareLoopbackTheProxy()
+async function fetchStatus(url: string): Promise<number | undefined> {
+  bypassProxyForLoopback()
   const response = await fetch(url, { signal: AbortSignal.timeout(2000) }).catch(() => undefined)
   await response?.body?.cancel()
   return response?.status
 }
 
 /** Options of `svc mcp` that `svc hook-poll` does not have. */
-const howServed = ['confirmSend', 'anyFile', 'structured', 'tools', 'consumer', 'sandboxPort'] as const
+const serveOptions = ['confirmSend', 'anyFile', 'structured', 'tools', 'consumer', 'sandboxPort'] as const
 
 async function requestOf(client: Client, flags: SetupFlags, command: Command): Promise<SetupRequest> {
   if (!/^[A-Za-z0-9_-]{1,64}$/.test(flags.name))
     throw badArgument('--name', 'expected 1 to 64 letters (a-z), digits, "_" or "-"')
-  const own = ownProgram(command.io).command
+  const own = ownProgramOf(command.io).command
   // The entry names every setting: the client starts svc in another folder and environment.
   const config = configFrom(command)
-  const { offeredTools } = await import('../serve-mcp.ts')
-  offeredTools(config.tools)
+  const { listOfferedTools } = await import('../serve-mcp.ts')
+  listOfferedTools(config.tools)
   const spelled = (without: readonly (keyof Config)[] = []) =>
-    spelledOut('setup', command.opts<Flags>(), config, { without, env: command.io.env }).args
+    writeOptions('setup', command.opts<Flags>(), config, { without, env: command.io.env }).args
   const isHookWanted = flags.hook || (flags.remove && client.name === 'claude-code')
   return {
     client,
@@ -170,9 +170,9 @@ async function requestOf(client: Client, flags: SetupFlags, command: Command): P
     server: serverOf(flags, [...own, 'mcp', '-t', 'stdio'], spelled(['consumer']), command),
     // Each client has its own consumer: clients that share one take messages from each other.
     consumer: { name: config.consumer ?? client.name, isChosen: config.consumer !== undefined },
-    ...(isHookWanted && { hook: [...own, 'hook-poll', ...spelled(howServed)] }),
+    ...(isHookWanted && { hook: [...own, 'hook-poll', ...spelled(serveOptions)] }),
     force: flags.force ?? false,
-    folders: userFolders(),
+    folders: findUserFolders(),
   }
 }
 
@@ -189,24 +189,28 @@ function serverOf(
       })
     return { command: [...start, ...options] }
   }
-  const parsed = typedMcpUrl(url)
-  refuseBesideUrl(command, ['confirmSend', 'anyFile', 'structured', 'tools'])
-  const variable = tokenEnv === true ? usualVariable : tokenEnv
+  const parsed = parseMcpUrl(url)
+  rejectBesideUrl(command, ['confirmSend', 'anyFile', 'structured', 'tools'])
+  const variable = tokenEnv === true ? defaultTokenVariable : tokenEnv
   if (variable !== undefined && !/^[A-Za-z_][A-Za-z0-9_]*$/.test(variable))
     throw badArgument('--token-env', 'expected the name of an environment variable', {
       hint: 'The token itself does not belong into settings.',
     })
   // A service that other machines can reach requires its token of every caller.
   const isNeeded = !isLoopback(new URL(parsed).hostname)
-  const tokenVariable = variable ?? (isNeeded ? usualVariable : undefined)
+  const tokenVariable = variable ?? (isNeeded ? defaultTokenVariable : undefined)
   return { url: parsed, bridge: [...start, '--url', parsed], tokenVariable }
 }
 
-function show(entries: readonly { path: string; snippet: string }[], print: Output['print']): void {
+function printEntries(entries: readonly { path: string; snippet: string }[], print: Output['print']): void {
   for (const { path, snippet } of entries) print(`${path}:\n${snippet}\n`)
 }
 
-function saidOf({ did, path, what, isGone }: SetupResult, { name }: SetupRequest, isThere: string): string {
+function describeResult(
+  { did, path, what, isGone }: SetupResult,
+  { name }: SetupRequest,
+  isThere: string,
+): string {
   const thing = what === 'hook' ? 'the prompt hook' : `the server "${name}"`
   const end = {
     added: `in ${path}`,

@@ -1,9 +1,9 @@
 /** Declares and runs `svc status`: prints the state of a data directory for people or as JSON. */
 import { svcCommand } from '../../inspect/advised-commands.ts'
 import type { StatusReport } from '../../inspect/status-report.ts'
-import { byteSize, counted, localTime, shellWord } from '../../platform/format.ts'
+import { formatBytes, formatCount, formatLocalTime, quoteForShell } from '../../platform/format.ts'
 import { version } from '../../version.ts'
-import { type Column, table } from '../columns.ts'
+import { type Column, formatTable } from '../columns.ts'
 import { type Command, type CommandSpec, configFrom } from '../command.ts'
 import { writeResult } from '../print.ts'
 import { sessionColumns } from '../show.ts'
@@ -16,12 +16,12 @@ export const commands: readonly CommandSpec[] = [
     about:
       'Show which process receives messages, which sessions are connected, and what waits to be sent. It only reads the data directory: it asks neither WeChat nor a service, and changes nothing.',
     config: 'tool',
-    json: 'print one JSON object; times are Unix milliseconds',
+    jsonHelp: 'print one JSON object; times are Unix milliseconds',
     examples: [
       ['svc status', 'sessions, service and message store'],
       ['svc status --json | jq .connected_count', 'for programs'],
     ],
-    after:
+    helpFooter:
       'For this command 0 means that there is a session, every session is connected and a process receives messages; otherwise it is 1.',
     run: runStatus,
   },
@@ -32,25 +32,26 @@ async function runStatus(command: Command): Promise<0 | 1> {
   const { basePath, sandbox } = configFrom(command)
   const { readStatus } = await import('../../inspect/status-report.ts')
   const report = await readStatus({ basePath, sandbox, version })
-  await writeResult(command, report, statusText(report))
+  await writeResult(command, report, formatStatus(report))
   return report.ok ? 0 : 1
 }
 
 /** Formats the report: labelled lines, then the table of sessions. */
-export function statusText(report: StatusReport): string {
+export function formatStatus(report: StatusReport): string {
   const { polling, sessions, store, outbox, session_count, connected_count, base_path } = report
   const { green, red, yellow, bold, dim } = colours
   const advised = (words: string) => svcCommand(words, base_path, report.sandbox)
   const who = polling.pid === undefined ? 'a process' : `process ${polling.pid}`
   const service = polling.active
-    ? `${green('polls')}: ${who} since ${localTime(polling.since)}`
+    ? `${green('polls')}: ${who} since ${formatLocalTime(polling.since)}`
     : polling.stalled
       ? `${red('stalled')}: ${who} keeps the lock and does not respond; see ${advised('doctor')}`
       : `${yellow('nobody polls')}: ${advised('openapi')}`
   const { service_pid, service_url } = report
   const listens = service_pid === polling.pid ? '' : `; process ${service_pid} listens`
   const at = service_url === undefined ? '' : `${listens} at ${oneLine(service_url)}`
-  const waits = outbox.sends === 0 ? '' : `, ${counted(outbox.sends, 'send')} waiting: ${advised('outbox')}`
+  const waits =
+    outbox.sends === 0 ? '' : `, ${formatCount(outbox.sends, 'send')} waiting: ${advised('outbox')}`
   const asks =
     report.approvals === 0 ? '' : `, ${report.approvals} waiting for approval: ${advised('approvals')}`
   const lost = sessions.find(session => !session.connected && !session.unreadable)
@@ -58,7 +59,7 @@ export function statusText(report: StatusReport): string {
   const connection =
     lost === undefined
       ? (connected_count < session_count ? red : green)(connected)
-      : `${red(connected)}; log in again: ${advised(`login ${shellWord(lost.name)}`)}`
+      : `${red(connected)}; log in again: ${advised(`login ${quoteForShell(lost.name)}`)}`
   let text = ''
   const addLine = (paint: (text: string) => string, label: string, what: string) => {
     text += `${paint(label)}${' '.repeat(11 - label.length)}${what}\n`
@@ -66,10 +67,10 @@ export function statusText(report: StatusReport): string {
   addLine(dim, 'directory', `${oneLine(base_path)}${report.sandbox ? ' (sandbox)' : ''}`)
   addLine(dim, 'service', `${service}${at}`)
   addLine(dim, 'sessions', session_count === 0 ? `none yet: ${advised('login')}` : connection)
-  const messages = store && `${counted(store.messages, 'message')}, ${byteSize(store.size_bytes)}`
+  const messages = store && `${formatCount(store.messages, 'message')}, ${formatBytes(store.size_bytes)}`
   addLine(dim, 'store', messages ? `${messages}${waits}${asks}` : 'none')
   for (const { name, suspect_count = 0 } of sessions) {
-    const some = `${counted(suspect_count, 'message')} of the last 24 hours from ${oneLine(name)}`
+    const some = `${formatCount(suspect_count, 'message')} of the last 24 hours from ${oneLine(name)}`
     if (suspect_count > 0) addLine(yellow, 'shown?', `${some} may not have been shown`)
   }
   const seeDoctor = `see ${advised('doctor')}`
@@ -78,10 +79,10 @@ export function statusText(report: StatusReport): string {
       addLine(
         red,
         'muted?',
-        `WeChat may have muted ${oneLine(name)} since ${localTime(muted_since)}; ${seeDoctor}`,
+        `WeChat may have muted ${oneLine(name)} since ${formatLocalTime(muted_since)}; ${seeDoctor}`,
       )
   for (const { name, failing_since, poll_error } of sessions) {
-    const since = `those of ${oneLine(name)} fail since ${localTime(failing_since)}`
+    const since = `those of ${oneLine(name)} fail since ${formatLocalTime(failing_since)}`
     if (poll_error !== undefined) addLine(red, 'polls', `${since}: ${oneLine(poll_error)}; ${seeDoctor}`)
   }
   for (const { id, status, why } of report.webhooks ?? [])
@@ -91,7 +92,7 @@ export function statusText(report: StatusReport): string {
   const columns: Column<StatusReport['sessions'][number]>[] = [...sessionColumns]
   columns.splice(4, 0, [
     'TROUBLE SINCE',
-    ({ expired_at, lapsed_at, failing_since }) => localTime(expired_at ?? lapsed_at ?? failing_since),
+    ({ expired_at, lapsed_at, failing_since }) => formatLocalTime(expired_at ?? lapsed_at ?? failing_since),
   ])
-  return `${text}\n${table(sessions, columns, bold)}`
+  return `${text}\n${formatTable(sessions, columns, bold)}`
 }

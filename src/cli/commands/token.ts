@@ -1,6 +1,6 @@
 /** Declares `svc token`: prints the token that callers of the service must send. */
 import { SvcError } from '../../model/error.ts'
-import { currentToken, tokenPath } from '../../server/token.ts'
+import { readCurrentToken, tokenPathOf } from '../../server/token.ts'
 import { type CommandSpec, configFrom } from '../command.ts'
 
 export const commands: readonly CommandSpec[] = [
@@ -19,11 +19,11 @@ export const commands: readonly CommandSpec[] = [
     ],
     async run(command) {
       const config = configFrom(command)
-      const token = await currentToken(config)
+      const token = await readCurrentToken(config)
       if (token === undefined)
         throw new SvcError(
           'not_found',
-          `no token was given, and none is kept in ${tokenPath(config.basePath)}`,
+          `no token was given, and none is kept in ${tokenPathOf(config.basePath)}`,
           {
             hint: 'A service on a loopback address needs none. One that other machines can reach makes a token when it starts. If it was started with --token, ask the person who started it.',
           },

@@ -1,10 +1,10 @@
 /** Declares and runs `svc typing`: repeats the typing indicator, since WeChat hides it after some seconds. */
-import { type Call, directCall } from '../../model/call.ts'
+import { type Call, createDirectCall } from '../../model/call.ts'
 import { badArgument } from '../../model/error.ts'
 import { invoke } from '../../operations/gate.ts'
 import { showTyping } from '../../operations/typing.ts'
 import { type CommandSpec, toolConfig } from '../command.ts'
-import { jsonLine } from '../print.ts'
+import { toJsonLine } from '../print.ts'
 import { colours, oneLine } from '../terminal.ts'
 
 /** Time after which the indicator is shown again. */
@@ -19,12 +19,12 @@ export const commands: readonly CommandSpec[] = [
     about:
       'Shows a user that the bot is typing, for the given time or until Ctrl-C. Nothing is sent, and no answer is used. svc send --typing shows it from the start of a send.',
     config: 'tool',
-    takes: command =>
+    addOptions: command =>
       command
         .argument('<user>', 'Id or name of a user who has written.')
         .option('--seconds <seconds>', 'How long.', '5')
         .option('-s, --session <session>', 'Session to use; without it the one that the user last wrote to.'),
-    json: 'Print the result as one JSON value.',
+    jsonHelp: 'Print the result as one JSON value.',
     examples: [['svc typing Mum --seconds 20', 'While another program prepares the answer']],
     async run(command) {
       const [to = ''] = command.args
@@ -44,7 +44,7 @@ export const commands: readonly CommandSpec[] = [
         for (let nth = 0; !call.signal.aborted && clock.monotonic() < until; nth++) {
           const result = await setTyping(true, call)
           const text = `${colours.green('typing')}  ${oneLine(result.session)} → ${oneLine(to)}, for ${durationS} s`
-          if (nth === 0) await command.io.out.write(`${json ? jsonLine(result) : text}\n`)
+          if (nth === 0) await command.io.out.write(`${json ? toJsonLine(result) : text}\n`)
           const leftMs = until - clock.monotonic()
           await clock.sleep(Math.max(0, Math.min(repeatMs, leftMs)), call.signal)
         }
@@ -54,7 +54,7 @@ export const commands: readonly CommandSpec[] = [
       // Ctrl-C may have aborted the call, so this is another one. If it fails, WeChat hides the indicator by
       // itself.
       const end = new AbortController()
-      const last = directCall({ signal: end.signal })
+      const last = createDirectCall({ signal: end.signal })
       const hidden = setTyping(false, last).catch(() => undefined)
       await Promise.race([hidden, clock.sleep(hideTimeoutMs, end.signal)])
       end.abort()

@@ -1,57 +1,57 @@
 /** Declares `svc users`: lists who has written, and names users. */
 import { badArgument } from '../../model/error.ts'
-import type { Bearer } from '../../model/next-step.ts'
+import type { UserWithName } from '../../model/next-step.ts'
 import type { KnownUser } from '../../model/session.ts'
 import { verbs } from '../../operations/tools.ts'
 import { listUsers, nameUser } from '../../operations/users.ts'
-import { localTime } from '../../platform/format.ts'
-import { type Column, table } from '../columns.ts'
+import { formatLocalTime } from '../../platform/format.ts'
+import { type Column, formatTable } from '../columns.ts'
 import { operationCommand } from '../operation-command.ts'
-import { note, type Shown, sessionsText } from '../show.ts'
+import { type CommandOutput, formatNote, formatSessions } from '../show.ts'
 import { colours, oneLine } from '../terminal.ts'
 
 export const commands = [
   operationCommand(listUsers, {
-    nothing: () => [],
-    async show(users, again, { input: { session }, ask }) {
-      if (users.length > 0) return usersText(users)
-      if ((await ask(verbs.sessions, {})).length === 0) return sessionsText([], again)
+    createEmpty: () => [],
+    async render(users, again, { input: { session }, ask }) {
+      if (users.length > 0) return formatUsers(users)
+      if ((await ask(verbs.sessions, {})).length === 0) return formatSessions([], again)
       const { total } = await ask(verbs.history, { direction: 'received', limit: 1, session })
       const text =
         total === 0
           ? 'nobody has written yet'
           : `nobody has written since the login; earlier messages: svc history${again}`
-      return { note: note(text) }
+      return { note: formatNote(text) }
     },
   }),
   operationCommand(nameUser, {
-    takes: command => command.option('--clear', 'Remove the name.'),
-    done: 'named',
-    meant(typed, command) {
+    addOptions: command => command.option('--clear', 'Remove the name.'),
+    changeMade: 'named',
+    toInput(typed, command) {
       if (command.opts().clear !== true) return typed
       if (typed.name) throw badArgument('--clear', 'takes no name beside it')
       return { ...typed, name: '' }
     },
-    show: ({ name, namesakes, session, user_id }) => ({
+    render: ({ name, namesakes, session, user_id }) => ({
       text: `${oneLine(session)}: ${oneLine(user_id)} ${name === undefined ? 'has no name' : `is ${oneLine(name)}`}\n`,
-      ...(namesakes && { note: note(sharedText(namesakes)) }),
+      ...(namesakes && { note: formatNote(describeNamesakes(namesakes)) }),
     }),
   }),
 ]
 
-const sharedText = (users: readonly Bearer[]) =>
+const describeNamesakes = (users: readonly UserWithName[]) =>
   `Other users with this name: ${users.map(user => oneLine(`${user.user_id} of ${user.session}`)).join(', ')}. To tell them apart, add the session (-s) or use the id.`
 
 /** Formats the table of users who have written, with the answers left. */
-function usersText(users: readonly KnownUser[]): Shown {
+function formatUsers(users: readonly KnownUser[]): CommandOutput {
   const columns: Column<KnownUser>[] = [
     ['USER', ({ name, user_id }) => oneLine(name ?? user_id)],
     ['SESSION', ({ session }) => oneLine(session)],
-    ['LAST WROTE', ({ last_received }) => localTime(last_received)],
+    ['LAST WROTE', ({ last_received }) => formatLocalTime(last_received)],
     ['ANSWERS LEFT', ({ remaining }) => String(remaining)],
-    ['UNTIL', user => localTime(user.remaining === 0 ? undefined : user.window_expires_at)],
+    ['UNTIL', user => formatLocalTime(user.remaining === 0 ? undefined : user.window_expires_at)],
   ]
   if (users.some(({ name }) => name !== undefined))
     columns.push(['ID', ({ name, user_id }) => (name === undefined ? '' : oneLine(user_id))])
-  return { text: table(users, columns, colours.bold) }
+  return { text: formatTable(users, columns, colours.bold) }
 }

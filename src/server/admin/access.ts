@@ -5,14 +5,14 @@
  *
  * A sign-in is a signed cookie: its expiry and name, signed with a key derived from the token. So it
  * survives a restart, and a new token ends all sign-ins. Only the names of sign-ins that ended early are
- * stored (`SignIns`), for all processes that serve the panel.
+ * stored (`SignInStore`), for all processes that serve the panel.
  */
 import { Buffer } from 'node:buffer'
 import { createHash, createHmac, randomBytes, timingSafeEqual } from 'node:crypto'
 import { SvcError } from '../../model/error.ts'
 import type { Clock } from '../../platform/clock.ts'
-import type { SignIns } from '../../storage/state.ts'
-import { createGuard, type GuardOptions, sameToken } from '../auth.ts'
+import type { SignInStore } from '../../storage/state.ts'
+import { createGuard, type GuardOptions, isSameToken } from '../auth.ts'
 import { isBehindTls, prefixOf } from '../behind-proxy.ts'
 
 /**
@@ -26,25 +26,25 @@ function cookieNames(prefix: string): readonly [plain: string, secure: string] {
   return [`svc_panel${hash}`, `__Host-svc_panel${hash}`]
 }
 /** Lifetime of a sign-in. */
-const signedInMs = 30 * 24 * 60 * 60_000
+const signInLifetimeMs = 30 * 24 * 60 * 60_000
 /** A sign-in older than this is renewed at the next visit. */
-const renewedAfterMs = 24 * 60 * 60_000
+const renewAfterMs = 24 * 60 * 60_000
 /** Lifetime of the printed link. It works once. */
-const linkMs = 15 * 60_000
+const linkLifetimeMs = 15 * 60_000
 
 /** The check of access to one panel. */
 export type Access = ReturnType<typeof createAccess>
 
 /** Creates the check. @throws Error if other machines can reach the address and there is no token */
-export function createAccess(options: GuardOptions & { clock: Clock; signIns: SignIns }) {
+export function createAccess(options: GuardOptions & { clock: Clock; signIns: SignInStore }) {
   const { clock, signIns: store, token } = options
   const guard = createGuard(options)
   const key = token === undefined ? undefined : createHmac('sha256', token).update('panel sign-in').digest()
 
   const sign = (text: string) => createHmac('sha256', key!).update(text).digest('base64url')
   const createCookie = (request: Request, name = randomBytes(9).toString('base64url')): string => {
-    const text = `${clock.now() + signedInMs}.${name}`
-    return cookie(`${text}.${sign(text)}`, signedInMs / 1000, request)
+    const text = `${clock.now() + signInLifetimeMs}.${name}`
+    return formatCookie(`${text}.${sign(text)}`, signInLifetimeMs / 1000, request)
   }
   const verifyCookie = (value: string): SignIn | undefined => {
     const [expiry, name, proof, ...more] = value.split('.')
@@ -58,27 +58,27 @@ export function createAccess(options: GuardOptions & { clock: Clock; signIns: Si
   const listSignIns = async (request: Request): Promise<SignIn[]> => {
     const all = cookiesOf(request).flatMap(value => verifyCookie(value) ?? [])
     if (all.length === 0) return []
-    const ended = await store.ended(all.map(({ name }) => name))
+    const ended = await store.filterEnded(all.map(({ name }) => name))
     return all.filter(({ name }) => !ended.has(name))
   }
 
   return {
     /** Whether a sign-in is required. */
-    required: key !== undefined,
+    isRequired: key !== undefined,
     /**
      * Returns why a request is denied; undefined if it is allowed.
      *
      * @param open true for paths that need no sign-in: the page itself and its texts
      */
-    async refusal(request: Request, open: boolean): Promise<SvcError | undefined> {
+    async denialOf(request: Request, open: boolean): Promise<SvcError | undefined> {
       // Browsers send the cookie automatically, so check on every address that the page is our own.
-      const foreign = guard.refusal(request, true) ?? guard.foreign(request, open)
+      const foreign = guard.denialOf(request, true) ?? guard.pageDenialOf(request, open)
       if (foreign || open || key === undefined || (await listSignIns(request)).length > 0) return foreign
-      return guard.refusal(request, false)
+      return guard.denialOf(request, false)
     },
     /** Signs in with a token. @returns the Set-Cookie header @throws SvcError `unauthorized` */
     signIn(text: string, request: Request): string {
-      if (token === undefined || !sameToken(text, token))
+      if (token === undefined || !isSameToken(text, token))
         throw new SvcError('unauthorized', 'The token is wrong')
       return createCookie(request)
     },
@@ -94,7 +94,7 @@ export function createAccess(options: GuardOptions & { clock: Clock; signIns: Si
      * Whether a request for the page certainly has no sign-in. If a link of another origin opens the page,
      * browsers do not send the cookie, but say so in `Sec-Fetch-Site`; then the answer is false.
      */
-    async isNobody(request: Request): Promise<boolean> {
+    async isSignedOut(request: Request): Promise<boolean> {
       const site = request.headers.get('sec-fetch-site')
       const sendsCookies = site === 'none' || site === 'same-origin'
       return key !== undefined && sendsCookies && (await listSignIns(request)).length === 0
@@ -103,9 +103,9 @@ export function createAccess(options: GuardOptions & { clock: Clock; signIns: Si
      * Returns the Set-Cookie header that renews a request's sign-in; undefined if it is still new, or there
      * is none.
      */
-    async renewal(request: Request): Promise<string | undefined> {
+    async renewSignIn(request: Request): Promise<string | undefined> {
       const [own] = key ? await listSignIns(request) : []
-      const isNew = !own || own.until - clock.now() > signedInMs - renewedAfterMs
+      const isNew = !own || own.until - clock.now() > signInLifetimeMs - renewAfterMs
       return isNew ? undefined : createCookie(request, own.name)
     },
     /**
@@ -115,13 +115,13 @@ export function createAccess(options: GuardOptions & { clock: Clock; signIns: Si
      */
     async signOut(request: Request): Promise<string> {
       const names = key === undefined ? [] : (await listSignIns(request)).map(({ name }) => name)
-      if (names.length > 0) await store.end(names, clock.now() + signedInMs, clock.now())
-      return cookie('', 0, request)
+      if (names.length > 0) await store.end(names, clock.now() + signInLifetimeMs, clock.now())
+      return formatCookie('', 0, request)
     },
     /** Creates a one-time link. @returns its code */
-    async newLink(): Promise<string> {
+    async createLink(): Promise<string> {
       const code = randomBytes(24).toString('base64url')
-      await store.addLink(code, clock.now() + linkMs)
+      await store.addLink(code, clock.now() + linkLifetimeMs)
       return code
     },
   }
@@ -143,7 +143,7 @@ function cookiesOf(request: Request): string[] {
   })
 }
 
-function cookie(value: string, seconds: number, request: Request): string {
+function formatCookie(value: string, seconds: number, request: Request): string {
   const prefix = prefixOf(request) ?? ''
   const [plain, secure] = cookieNames(prefix)
   const [name, path, more] = isBehindTls(request) ? [secure, '/', '; Secure'] : [plain, prefix || '/', '']

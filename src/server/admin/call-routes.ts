@@ -17,15 +17,15 @@ import { addOperations } from '../operation-routes.ts'
 import type { RouteContext } from '../route.ts'
 
 /** Returns an operation with another route. */
-const at = (operation: Operation, rest: RestShape): Operation => ({ ...operation, rest })
+const withRoute = (operation: Operation, rest: RestShape): Operation => ({ ...operation, rest })
 
 /** Endpoints that the specification requires. */
-const specified = [
-  at(status, { place: 'GET /status', tag: 'panel' }),
-  at(listAccounts, { place: 'GET /sessions', tag: 'accounts', operationId: 'sessions' }),
-  at(startLogin, { place: 'POST /sessions/login', tag: 'accounts' }),
-  at(followLogin, {
-    place: 'GET /sessions/login/status',
+const specifiedOperations = [
+  withRoute(status, { route: 'GET /status', tag: 'panel' }),
+  withRoute(listAccounts, { route: 'GET /sessions', tag: 'accounts', operationId: 'sessions' }),
+  withRoute(startLogin, { route: 'POST /sessions/login', tag: 'accounts' }),
+  withRoute(followLogin, {
+    route: 'GET /sessions/login/status',
     tag: 'accounts',
     operationId: 'login_status',
   }),
@@ -35,12 +35,12 @@ const specified = [
 
 /** Adds the specification's endpoints, and `POST /api/call/NAME` for every operation of the panel. */
 export function addCallRoutes(app: Elysia, context: RouteContext): void {
-  addOperations(app, context, specified, '/api')
+  addOperations(app, context, specifiedOperations, '/api')
   for (const tag of ['panel', 'accounts', 'messages', 'webhooks'] as const)
     for (const operation of panelOperations[tag]) {
       const { name } = operation
-      const call = at(operation, {
-        place: `POST /call/${name}`,
+      const call = withRoute(operation, {
+        route: `POST /call/${name}`,
         tag,
         operationId: `call_${name}`,
         body: 'may',

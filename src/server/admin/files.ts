@@ -5,13 +5,13 @@
 import { readdir, readFile } from 'node:fs/promises'
 import { extname, join } from 'node:path'
 import { SvcError } from '../../model/error.ts'
-import { absentAs } from '../../platform/files.ts'
-import { packedBrotli, packedNames, readPacked } from '../../platform/packed.ts'
+import { returnIfAbsent } from '../../platform/files.ts'
+import { listPacked, packedBrotliOf, readPacked } from '../../platform/packed.ts'
 import { rootOf } from '../behind-proxy.ts'
-import { type Prepared, prepare, respond } from '../docs.ts'
+import { fileResponse, prepareFile, type StaticFile } from '../docs.ts'
 
 /** CSP of the page: no inline code, and no other origin to load from, to send to, or to be framed by. */
-const policy = [
+const pagePolicy = [
   "default-src 'none'",
   "script-src 'self'",
   "style-src 'self'",
@@ -27,7 +27,7 @@ const policy = [
 const filePolicy = "default-src 'none'"
 
 const htmlType = 'text/html; charset=utf-8'
-const types: Readonly<Record<string, string>> = {
+const contentTypes: Readonly<Record<string, string>> = {
   '.html': htmlType,
   '.js': 'text/javascript; charset=utf-8',
   '.css': 'text/css; charset=utf-8',
@@ -44,9 +44,9 @@ export type PanelFiles = ReturnType<typeof openPanelFiles>
  * @param folders that may contain the built panel; the first one that exists is used
  */
 export function openPanelFiles(folders: readonly string[]) {
-  let loaded: ReturnType<typeof load> | undefined
+  let loaded: ReturnType<typeof loadPanel> | undefined
   const panel = () => {
-    loaded ??= load(folders)
+    loaded ??= loadPanel(folders)
     // After an error, try again at the next request: the panel may be built by then.
     loaded.catch(() => {
       loaded = undefined
@@ -55,12 +55,12 @@ export function openPanelFiles(folders: readonly string[]) {
   }
   return {
     /** Returns the error if there is no panel. */
-    missing: async () => ((await findPlace(folders)) ? undefined : notBuilt()),
+    getError: async () => ((await findPanel(folders)) ? undefined : notBuiltError()),
     /** Returns the response for a file of the panel; undefined if there is no such file. */
     async serve(request: Request, path: string): Promise<Response | undefined> {
       const found = (await panel()).files.get(path)
       if (!found) return undefined
-      const answer = own(respond(request, found, filePolicy))
+      const answer = addOriginHeaders(fileResponse(request, found, filePolicy))
       // The name contains a hash of the content.
       if (path.startsWith('/assets/'))
         answer.headers.set('cache-control', 'public, max-age=31536000, immutable')
@@ -71,14 +71,14 @@ export function openPanelFiles(folders: readonly string[]) {
      *
      * @param ofNobody true for the page that asks for the token
      */
-    async page(request: Request, path: string, ofNobody: boolean): Promise<Response> {
+    async getPage(request: Request, path: string, ofNobody: boolean): Promise<Response> {
       const { html, page, languages } = await panel()
       const [, first = '', , user] = path.split('/')
       const place = first === 'conversations' && user ? 'chat' : first
-      const language = wished(request, languages)
+      const language = chooseLanguage(request, languages)
       const name = ofNobody ? '' : `/${place}.html`
       const content = await page(html.has(name) ? name : '/index.html', language, rootOf(request))
-      const answer = own(respond(request, content, policy))
+      const answer = addOriginHeaders(fileResponse(request, content, pagePolicy))
       // The browser's back button would display the cached page without a request.
       if (ofNobody) answer.headers.set('cache-control', 'no-store')
       answer.headers.append('vary', 'accept-language')
@@ -88,29 +88,29 @@ export function openPanelFiles(folders: readonly string[]) {
 }
 
 /** Adds headers: pages of other origins cannot include our files or access our window. */
-function own(answer: Response): Response {
+function addOriginHeaders(answer: Response): Response {
   answer.headers.set('cross-origin-resource-policy', 'same-origin')
   answer.headers.set('cross-origin-opener-policy', 'same-origin')
   return answer
 }
 
-async function load(folders: readonly string[]) {
-  const place = await findPlace(folders)
-  if (!place) throw notBuilt()
-  const files = new Map<string, Prepared>()
+async function loadPanel(folders: readonly string[]) {
+  const place = await findPanel(folders)
+  if (!place) throw notBuiltError()
+  const files = new Map<string, StaticFile>()
   const html = new Map<string, string>()
   for (const name of place.names) {
-    const type = types[extname(name)]
+    const type = contentTypes[extname(name)]
     if (type === undefined) continue
     const { bytes, ...forms } = await place.read(name)
     const path = `/${name.replaceAll('\\', '/')}`
     if (bytes && type === htmlType) html.set(path, new TextDecoder().decode(bytes))
-    else if (bytes) files.set(path, await prepare(bytes, type, forms))
+    else if (bytes) files.set(path, await prepareFile(bytes, type, forms))
   }
-  const languages = languagesIn(files)
+  const languages = listLanguages(files)
   // The page that asks for the token has an empty path, which no request can name.
   html.set('', html.get('/index.html')!)
-  const made = new Map<string, Promise<Prepared>>()
+  const made = new Map<string, Promise<StaticFile>>()
   const make = (path: string, language: string, root: string) => {
     const start = {
       language,
@@ -119,17 +119,17 @@ async function load(folders: readonly string[]) {
       signed_out: path === '',
       ...(root && { root }),
     }
-    return prepare(withStart(html.get(path)!, start, root), htmlType)
+    return prepareFile(withStart(html.get(path)!, start, root), htmlType)
   }
   return {
     files,
     html,
     languages: languages.map(({ code }) => code),
     /** Returns the page for a path, in a language. @param root path of the panel on its host */
-    page(path: string, language: string, root: string): Promise<Prepared> {
+    page(path: string, language: string, root: string): Promise<StaticFile> {
       const key = `${path} ${language} ${root}`
       const page = made.get(key) ?? make(path, language, root)
-      if (made.size >= mostPages) made.clear()
+      if (made.size >= maxPages) made.clear()
       made.set(key, page)
       return page
     },
@@ -137,7 +137,7 @@ async function load(folders: readonly string[]) {
 }
 
 /** Maximum pages in memory. Callers can send any root, so their number must be limited. */
-const mostPages = 100
+const maxPages = 100
 
 /** Returns the page with its texts inside, so that the browser can draw it without another request. */
 const withStart = (page: string, start: { language: string }, root: string): string => {
@@ -149,42 +149,42 @@ const withStart = (page: string, start: { language: string }, root: string): str
 }
 
 /** Returns the first available language of the caller's browser; else English. */
-function wished(request: Request, languages: readonly string[]): string {
+function chooseLanguage(request: Request, languages: readonly string[]): string {
   const named = (request.headers.get('accept-language') ?? '').matchAll(/(?:^|,) *(([a-z]+)[\w-]*)/gi)
   const known = [...named].flatMap(([, code = '', bare = '']) => [code, bare.toLowerCase()])
   return known.find(code => languages.includes(code)) ?? 'en'
 }
 
-const notBuilt = () =>
+const notBuiltError = () =>
   new SvcError('internal', 'The panel was not built', {
     hint: 'Run ./scripts/start once, or (with Bun) bun scripts/panel.ts. The files of a release contain the panel: for Deno use svc.mjs.',
   })
 
 /** A built panel: a folder, or the pack inside the program. */
-interface Place {
+interface BuiltPanel {
   names: readonly string[]
   read(name: string): Promise<{ bytes?: Uint8Array; br?: Uint8Array; gzip?: Uint8Array }>
 }
 
-function placeOfPack(): Place | undefined {
+function openPack(): BuiltPanel | undefined {
   const folder = 'panel/'
-  const names = packedNames(folder)
+  const names = listPacked(folder)
   if (names.length === 0) return undefined
   return {
     names,
     read: async name => ({
       bytes: await readPacked(`${folder}${name}`),
-      br: packedBrotli(`${folder}${name}`),
+      br: packedBrotliOf(`${folder}${name}`),
     }),
   }
 }
 
-const findPlace = async (folders: readonly string[]) => placeOfPack() ?? (await firstOf(folders))
+const findPanel = async (folders: readonly string[]) => openPack() ?? (await findPanelFolder(folders))
 
-async function firstOf(folders: readonly string[]): Promise<Place | undefined> {
+async function findPanelFolder(folders: readonly string[]): Promise<BuiltPanel | undefined> {
   for (const folder of folders) {
     const names = await readdir(folder, { recursive: true }).catch(
-      absentAs<string[]>([], ['ENOENT', 'ENOTDIR']),
+      returnIfAbsent<string[]>([], ['ENOENT', 'ENOTDIR']),
     )
     if (!names.includes('index.html')) continue
     return {
@@ -201,11 +201,14 @@ async function firstOf(folders: readonly string[]): Promise<Place | undefined> {
 }
 
 /** Returns the available languages, each with its own name and its texts. */
-function languagesIn(files: ReadonlyMap<string, Prepared>) {
+function listLanguages(files: ReadonlyMap<string, StaticFile>) {
   const languages = [...files].flatMap(([path, file]) => {
     const code = /^\/locales\/([\w-]+)\.json$/.exec(path)?.[1]
     if (code === undefined) return []
-    const texts = JSON.parse(new TextDecoder().decode(file.forms.get('identity'))) as Record<string, string>
+    const texts = JSON.parse(new TextDecoder().decode(file.encodings.get('identity'))) as Record<
+      string,
+      string
+    >
     return [{ code, name: texts['language.name'] ?? code, texts }]
   })
   return languages.sort((a, b) => (a.code < b.code ? -1 : 1))

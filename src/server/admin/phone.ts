@@ -9,7 +9,15 @@ import { sandboxError } from '../../gateway/sandbox-fetch.ts'
 export const isPhonePath = (path: string): boolean => path === '/phone' || path.startsWith('/phone/')
 
 /** Headers that identify the caller. The panel has checked them, and the phone does not get them. */
-const own = ['host', 'origin', 'referer', 'cookie', 'authorization', 'connection', 'accept-encoding']
+const callerHeaders = [
+  'host',
+  'origin',
+  'referer',
+  'cookie',
+  'authorization',
+  'connection',
+  'accept-encoding',
+]
 
 /**
  * Forwards a request to the phone and returns its answer, also streams.
@@ -17,11 +25,11 @@ const own = ['host', 'origin', 'referer', 'cookie', 'authorization', 'connection
  * @param phone `http://host:port/phone`, its URL on this machine
  * @throws SvcError `upstream_error` if nothing answers there: the process that ran the phone may have ended
  */
-export async function askPhone(request: Request, phone: string): Promise<Response> {
+export async function forwardToPhone(request: Request, phone: string): Promise<Response> {
   const { pathname, search } = new URL(request.url)
   const headers = new Headers(request.headers)
   for (const name of [...headers.keys()])
-    if (own.includes(name) || name.startsWith('sec-')) headers.delete(name)
+    if (callerHeaders.includes(name) || name.startsWith('sec-')) headers.delete(name)
   const answer = fetch(new URL(`${pathname}${search}`, phone), {
     method: request.method,
     headers,

@@ -43,7 +43,7 @@ export class BigramIndex {
   }
 
   /** Call it for each row added at the end, inside the transaction. */
-  added(id: number, text: string): void {
+  add(id: number, text: string): void {
     this.#characters += text.length
     if (id - this.#position < tailRows && this.#characters < tailCharacters) return
     this.#characters = 0
@@ -55,7 +55,7 @@ export class BigramIndex {
   }
 
   /** Call it when the text of a row changed, inside the transaction. */
-  changed(id: number, text: string): void {
+  update(id: number, text: string): void {
     if (id > this.position) return
     this.#db.run`DELETE FROM gram WHERE rowid = ${id}`
     this.#insert(id, text)
@@ -70,7 +70,7 @@ export class BigramIndex {
 /**
  * SQLite's text functions stop at NUL, and lone surrogates do not survive UTF-8: both are searched as U+FFFD.
  */
-export const searchable = (text: string): string => text.toWellFormed().replaceAll('\0', '\ufffd')
+export const toSearchableText = (text: string): string => text.toWellFormed().replaceAll('\0', '\ufffd')
 
 /** Private-use characters that replace ASCII characters which would end a token. */
 const standIns = Array.from({ length: 128 }, (_, code) => {
@@ -82,7 +82,7 @@ const standIns = Array.from({ length: 128 }, (_, code) => {
  * The characters as they are in the index. A real private-use character may look the same; comparing the text
  * decides.
  */
-function spelled(text: string): string[] {
+function toIndexCharacters(text: string): string[] {
   const chars: string[] = []
   for (let at = 0; at < text.length; at++) {
     const code = text.charCodeAt(at)
@@ -111,7 +111,7 @@ const longText = '\ue000\ue000\ue000'
 export function gramsOf(text: string): string {
   if (text === '') return ''
   if (text.length > indexedCharacters) return longText
-  const chars = spelled(text)
+  const chars = toIndexCharacters(text)
   const last = chars.length - 1
   if (last > shortText) {
     const grams = new Set<string>()
@@ -130,8 +130,8 @@ const needlePairs = 32
  * The index query for a search text: its pairs, or everything that starts with its single character; and long
  * texts.
  */
-export function gramQuery(needle: string): string {
-  const chars = spelled(needle)
+export function gramQueryOf(needle: string): string {
+  const chars = toIndexCharacters(needle)
   // The text has no quote: quotes are among the replaced characters.
   if (chars.length === 1) return `"${chars[0]}"* OR "${longText}"`
   const grams = new Set<string>()
@@ -141,4 +141,4 @@ export function gramQuery(needle: string): string {
 }
 
 /** Pattern for `LIKE … ESCAPE '\'`, which ignores case for A-Z only. */
-export const likePattern = (needle: string): string => `%${needle.replace(/[\\%_]/g, '\\$&')}%`
+export const likePatternOf = (needle: string): string => `%${needle.replace(/[\\%_]/g, '\\$&')}%`

@@ -3,7 +3,7 @@ import type { Log } from '../../platform/log.ts'
 import type { Database } from '../../platform/sqlite.ts'
 
 /** Commits of other processes are noticed within this time, while a caller waits. */
-const lookEveryMs = 50
+const checkEveryMs = 50
 
 /**
  * Resolves waits after commits: this process calls `notify`; commits of other processes show in SQLite's
@@ -12,7 +12,7 @@ const lookEveryMs = 50
 export class ChangeNotifier {
   readonly #db: Database
   readonly #log: Log
-  readonly #lost: () => boolean
+  readonly #isLost: () => boolean
   readonly #waiting = new Set<() => void>()
   #timer: ReturnType<typeof setInterval> | undefined
   /**
@@ -25,8 +25,8 @@ export class ChangeNotifier {
   constructor(db: Database, log: Log, lost: () => boolean) {
     this.#db = db
     this.#log = log
-    this.#lost = lost
-    this.#version = this.#look()
+    this.#isLost = lost
+    this.#version = this.#readVersion()
   }
 
   /** Resolves with the next commit, when `ms` have passed or the signal aborts. */
@@ -50,7 +50,7 @@ export class ChangeNotifier {
   }
 
   /** Call it after each commit of this process. */
-  wake(): void {
+  notify(): void {
     for (const wake of [...this.#waiting]) wake()
   }
 
@@ -58,17 +58,17 @@ export class ChangeNotifier {
   #watch(): ReturnType<typeof setInterval> {
     return setInterval(() => {
       try {
-        const now = this.#look()
-        if (now === this.#version && !this.#lost()) return
+        const now = this.#readVersion()
+        if (now === this.#version && !this.#isLost()) return
         this.#version = now
-        this.wake()
+        this.notify()
       } catch (error) {
         this.#log.warn('store cannot be watched', { error })
       }
-    }, lookEveryMs)
+    }, checkEveryMs)
   }
 
-  #look(): number {
+  #readVersion(): number {
     return Number(this.#db.get`PRAGMA data_version`?.data_version)
   }
 }
@@ -108,7 +108,8 @@ export class CommitQueue {
     const ends: (() => void)[] = []
     try {
       this.#db.transaction(() => {
-        for (const write of writes) ends.push(writes.length === 1 ? done(write) : this.#alone(write))
+        for (const write of writes)
+          ends.push(writes.length === 1 ? runWrite(write) : this.#runInSavepoint(write))
       })
     } catch (error) {
       for (const { reject } of writes) reject(error)
@@ -117,10 +118,10 @@ export class CommitQueue {
     for (const end of ends) end()
   }
 
-  #alone(write: Write): () => void {
+  #runInSavepoint(write: Write): () => void {
     this.#db.exec('SAVEPOINT one')
     try {
-      const end = done(write)
+      const end = runWrite(write)
       this.#db.exec('RELEASE one')
       return end
     } catch (error) {
@@ -132,7 +133,7 @@ export class CommitQueue {
   }
 }
 
-function done({ work, resolve }: Write): () => void {
+function runWrite({ work, resolve }: Write): () => void {
   const value = work()
   return () => resolve(value)
 }

@@ -2,10 +2,10 @@
  * Named readers of the log. A position moves when rows are delivered; unconfirmed rows are stored in a lease.
  */
 import { badArgument } from '../../model/error.ts'
-import type { StoredMessage, Wanted } from '../messages.ts'
-import type { Claim } from '../store.ts'
+import type { ReadFilter, StoredMessage } from '../messages.ts'
+import type { ConsumerClaim } from '../store.ts'
 import { EnginePart } from './engine-part.ts'
-import { type Fits, within } from './messages.ts'
+import { createRowBudget, type RowBudget } from './messages.ts'
 
 /** A lease expires after this; sooner if its owner is known to be dead. */
 const leaseMs = 30_000
@@ -22,65 +22,65 @@ interface Lease {
   expires_at: number
 }
 
-export class Consumers extends EnginePart {
-  claim(consumer: string, options: Omit<Wanted, 'direction'>): Claim | undefined {
+export class SqliteConsumers extends EnginePart {
+  claim(consumer: string, options: Omit<ReadFilter, 'direction'>): ConsumerClaim | undefined {
     const { characters, limit, session } = options
-    const fits = within(characters)
-    const keys = session === undefined ? undefined : this.messages.sessionKeys(session)
+    const fits = createRowBudget(characters)
+    const keys = session === undefined ? undefined : this.messages.listSessionKeys(session)
     // Most calls find nothing new; those take no write lock.
     if (this.#isIdle(consumer, keys)) return undefined
     return this.db.transaction(() => {
       const position = this.position(consumer)
-      const again = this.#lapsed(consumer, keys, limit, fits)
-      if (again.rows.length > 0) return this.#leased(consumer, again.rows, again.redelivered)
+      const again = this.#takeLapsed(consumer, keys, limit, fits)
+      if (again.rows.length > 0) return this.#createClaim(consumer, again.rows, again.redelivered)
       const rows =
         keys === undefined
-          ? this.#fresh(consumer, position, limit, fits)
-          : this.#freshOf(consumer, position, keys, limit, fits)
-      return rows.length > 0 ? this.#leased(consumer, rows, new Set()) : undefined
+          ? this.#takeFresh(consumer, position, limit, fits)
+          : this.#takeFreshOf(consumer, position, keys, limit, fits)
+      return rows.length > 0 ? this.#createClaim(consumer, rows, new Set()) : undefined
     })
   }
 
-  begin(consumer: string): void {
-    if (this.#row(consumer)) return
+  register(consumer: string): void {
+    if (this.#getRow(consumer)) return
     this.db.transaction(() => {
       const row = this.db.get`SELECT max(position) AS position FROM consumer`
       this.position(consumer, consumer === firstConsumer ? 0 : Number(row?.position ?? 0))
     })
   }
 
-  waiting(from: string | number, wanted: Pick<Wanted, 'limit' | 'session'>): number {
+  countWaiting(from: string | number, wanted: Pick<ReadFilter, 'limit' | 'session'>): number {
     return typeof from === 'string'
-      ? this.#waiting(from, wanted)
-      : this.messages.idsFrom(from, { ...wanted, direction: 'received' }).length
+      ? this.#countWaitingOf(from, wanted)
+      : this.messages.listIdsAfter(from, { ...wanted, direction: 'received' }).length
   }
 
-  #waiting(consumer: string, { limit, session }: Pick<Wanted, 'limit' | 'session'>): number {
-    const keys = session === undefined ? undefined : this.messages.sessionKeys(session)
-    const position = this.#row(consumer)?.position ?? this.#firstPosition(consumer)
-    const again = this.#lapsedLeases(consumer).flatMap(({ ids }) =>
+  #countWaitingOf(consumer: string, { limit, session }: Pick<ReadFilter, 'limit' | 'session'>): number {
+    const keys = session === undefined ? undefined : this.messages.listSessionKeys(session)
+    const position = this.#getRow(consumer)?.position ?? this.#firstPositionOf(consumer)
+    const again = this.#listLapsedLeases(consumer).flatMap(({ ids }) =>
       ids.filter(id => keys === undefined || this.#isOf(id, keys)),
     )
     const fresh =
       keys === undefined
-        ? this.#freshIds(consumer, position, limit)
-        : this.messages.idsAfter(keys, key => Math.max(position, this.#ahead(consumer, key)), limit)
+        ? this.#listFreshIds(consumer, position, limit)
+        : this.messages.listIdsBySession(keys, key => Math.max(position, this.#aheadOf(consumer, key)), limit)
     return Math.min(limit, again.length + fresh.length)
   }
 
-  giveBack({ lease, redelivered }: Pick<Claim, 'lease' | 'redelivered'>, from: number): void {
+  giveBack({ lease, redelivered }: Pick<ConsumerClaim, 'lease' | 'redelivered'>, from: number): void {
     this.db.transaction(() => {
       const row = this.db.get<{ consumer: string; ids: string }>`SELECT consumer, ids FROM lease
         WHERE id = ${lease}`
       if (!row) return
       const ids: number[] = JSON.parse(row.ids)
-      this.#left(
+      this.#setLeaseRows(
         lease,
         ids.filter(id => id < from),
       )
       for (const wasSeen of [true, false]) {
         const back = ids.filter(id => id >= from && redelivered.has(id) === wasSeen)
-        if (back.length > 0) this.#lease(row.consumer, back, wasSeen ? 0 : neverSeen)
+        if (back.length > 0) this.#insertLease(row.consumer, back, wasSeen ? 0 : neverSeen)
       }
     })
   }
@@ -98,15 +98,15 @@ export class Consumers extends EnginePart {
   }
 
   /** Whether any rows are delivered and not confirmed. */
-  anyLease(): boolean {
+  hasLease(): boolean {
     return this.db.get`SELECT 1 AS found FROM lease LIMIT 1` !== undefined
   }
 
-  lags(most: number): { consumer: string; messages: number }[] {
+  listLags(most: number): { consumer: string; messages: number }[] {
     const readers = this.db.all<{ consumer: string; position: number }>`SELECT name AS consumer, position
       FROM (SELECT * FROM consumer ORDER BY seen_at DESC LIMIT ${most}) ORDER BY position DESC`
     // One walk counts for all consumers. Rows that a consumer read from single sessions are counted separately.
-    let [above, lag] = [this.messages.head(), 0]
+    let [above, lag] = [this.messages.getHead(), 0]
     return readers.map(({ consumer, position }) => {
       const from = Math.min(above, position)
       lag += this.messages.countReceived(from, above)
@@ -119,57 +119,58 @@ export class Consumers extends EnginePart {
   }
 
   /** Consumers with rows that must be delivered again. */
-  lapsed(): ReadonlySet<string> {
+  findLapsed(): ReadonlySet<string> {
     const rows = this.db.all<Lease & { consumer: string }>`SELECT consumer, owner, expires_at FROM lease`
     return new Set(rows.filter(row => this.#hasLapsed(row)).map(({ consumer }) => consumer))
   }
 
   #isIdle(consumer: string, keys: number[] | undefined): boolean {
-    const row = this.#row(consumer)
+    const row = this.#getRow(consumer)
     if (row?.acknowledges === 1)
       throw badArgument('ack', `missing; nothing else moves the consumer "${consumer}"`, {
         hint: 'Give the id of the last message that is dealt with (0 to begin), or use another consumer.',
       })
-    if (!row || this.#seenLongAgo(row.seen_at)) return false
-    if (this.#lapsedLeases(consumer).length > 0) return false
+    if (!row || this.#isSeenLongAgo(row.seen_at)) return false
+    if (this.#listLapsedLeases(consumer).length > 0) return false
     const { position } = row
-    if (position >= this.messages.head()) return true
+    if (position >= this.messages.getHead()) return true
     return (
       keys !== undefined &&
-      this.messages.idsAfter(keys, key => Math.max(position, this.#ahead(consumer, key)), 1).length === 0
+      this.messages.listIdsBySession(keys, key => Math.max(position, this.#aheadOf(consumer, key)), 1)
+        .length === 0
     )
   }
 
   /** True also for a time in the future: the clock was set back since. */
-  #seenLongAgo(seenAt: number): boolean {
+  #isSeenLongAgo(seenAt: number): boolean {
     return Math.abs(this.clock.now() - seenAt) > seenEveryMs
   }
 
   /** Whether a consumer of that name was active lately: then `position` writes nothing. */
   isKnown(consumer: string): boolean {
-    const row = this.#row(consumer)
-    return row !== undefined && !this.#seenLongAgo(row.seen_at)
+    const row = this.#getRow(consumer)
+    return row !== undefined && !this.#isSeenLongAgo(row.seen_at)
   }
 
-  #row(consumer: string) {
+  #getRow(consumer: string) {
     return this.db.get<{ position: number; seen_at: number; acknowledges: number }>`SELECT position, seen_at,
       EXISTS (SELECT 1 FROM acknowledged WHERE consumer = name) AS acknowledges
       FROM consumer WHERE name = ${consumer}`
   }
 
-  #firstPosition(consumer: string): number {
-    return consumer === firstConsumer ? 0 : this.messages.head()
+  #firstPositionOf(consumer: string): number {
+    return consumer === firstConsumer ? 0 : this.messages.getHead()
   }
 
   /**
    * Returns the position of a consumer, and records that it is active now. Adds a new consumer at `first`.
    * Inside a transaction.
    */
-  position(consumer: string, first = this.#firstPosition(consumer)): number {
+  position(consumer: string, first = this.#firstPositionOf(consumer)): number {
     const now = this.clock.now()
-    const row = this.#row(consumer)
+    const row = this.#getRow(consumer)
     if (row) {
-      if (this.#seenLongAgo(row.seen_at)) {
+      if (this.#isSeenLongAgo(row.seen_at)) {
         this.db.run`UPDATE consumer SET seen_at = ${now} WHERE name = ${consumer}`
       }
       return row.position
@@ -178,7 +179,7 @@ export class Consumers extends EnginePart {
     return first
   }
 
-  #lapsedLeases(consumer: string): { id: number; ids: number[]; wasSeen: boolean }[] {
+  #listLapsedLeases(consumer: string): { id: number; ids: number[]; wasSeen: boolean }[] {
     const rows = this.db.all<Lease & { id: number; ids: string }>`SELECT id, ids, owner, expires_at
       FROM lease WHERE consumer = ${consumer} ORDER BY id`
     return rows
@@ -193,20 +194,20 @@ export class Consumers extends EnginePart {
   }
 
   /** Removes rows from expired leases and returns them. */
-  #lapsed(
+  #takeLapsed(
     consumer: string,
     keys: number[] | undefined,
     limit: number,
-    fits: Fits,
-  ): Pick<Claim, 'rows' | 'redelivered'> {
+    fits: RowBudget,
+  ): Pick<ConsumerClaim, 'rows' | 'redelivered'> {
     const rows: StoredMessage[] = []
     const redelivered = new Set<number>()
     let isFull = false
-    for (const lease of this.#lapsedLeases(consumer)) {
+    for (const lease of this.#listLapsedLeases(consumer)) {
       if (isFull) break
       const left: number[] = []
       for (const id of lease.ids) {
-        const row = isFull ? undefined : this.messages.byId(id)
+        const row = isFull ? undefined : this.messages.getById(id)
         const isWanted = row && (keys === undefined || this.#isOf(id, keys))
         if (isWanted && fits(row)) {
           rows.push(row)
@@ -218,13 +219,13 @@ export class Consumers extends EnginePart {
           if (isWanted) isFull = true
         }
       }
-      if (left.length < lease.ids.length) this.#left(lease.id, left)
+      if (left.length < lease.ids.length) this.#setLeaseRows(lease.id, left)
     }
     return { rows: rows.sort((a, b) => a.id - b.id), redelivered }
   }
 
   /** Sets the remaining rows of a lease. */
-  #left(lease: number, ids: readonly number[]): void {
+  #setLeaseRows(lease: number, ids: readonly number[]): void {
     if (ids.length === 0) this.ack(lease)
     else this.db.run`UPDATE lease SET ids = ${JSON.stringify(ids)} WHERE id = ${lease}`
   }
@@ -234,18 +235,18 @@ export class Consumers extends EnginePart {
   }
 
   /** The position of a consumer in a session that it read on its own. */
-  #ahead(consumer: string, key: number): number {
+  #aheadOf(consumer: string, key: number): number {
     const row = this.db.get`SELECT position FROM consumer_ahead WHERE consumer = ${consumer}
       AND session = ${key}`
     return Number(row?.position ?? 0)
   }
 
   /** Returns rows that were never delivered, and moves the position past them. */
-  #fresh(consumer: string, position: number, limit: number, fits: Fits): StoredMessage[] {
-    const ids = this.#freshIds(consumer, position, limit)
+  #takeFresh(consumer: string, position: number, limit: number, fits: RowBudget): StoredMessage[] {
+    const ids = this.#listFreshIds(consumer, position, limit)
     const rows = this.messages.read(ids, fits)
     const isAll = rows.length === ids.length && ids.length < limit
-    const next = isAll ? this.messages.head() : (rows.at(-1)?.id ?? position)
+    const next = isAll ? this.messages.getHead() : (rows.at(-1)?.id ?? position)
     if (next > position) {
       this.db.run`UPDATE consumer SET position = ${next} WHERE name = ${consumer}`
       this.db.run`DELETE FROM consumer_ahead WHERE consumer = ${consumer} AND position <= ${next}`
@@ -253,7 +254,7 @@ export class Consumers extends EnginePart {
     return rows
   }
 
-  #freshIds(consumer: string, position: number, limit: number): number[] {
+  #listFreshIds(consumer: string, position: number, limit: number): number[] {
     return this.db.all`SELECT m.id FROM message m
       LEFT JOIN consumer_ahead a ON a.consumer = ${consumer} AND a.session = m.session
       WHERE m.id > ${position} AND m.sent = 0 AND m.id > coalesce(a.position, 0)
@@ -264,8 +265,18 @@ export class Consumers extends EnginePart {
    * Like `#takeFresh`, for some sessions only: the position stays, and the position in each session is stored
    * beside it.
    */
-  #freshOf(consumer: string, position: number, keys: number[], limit: number, fits: Fits): StoredMessage[] {
-    const found = this.messages.idsAfter(keys, key => Math.max(position, this.#ahead(consumer, key)), limit)
+  #takeFreshOf(
+    consumer: string,
+    position: number,
+    keys: number[],
+    limit: number,
+    fits: RowBudget,
+  ): StoredMessage[] {
+    const found = this.messages.listIdsBySession(
+      keys,
+      key => Math.max(position, this.#aheadOf(consumer, key)),
+      limit,
+    )
     const rows = this.messages.read(
       found.map(({ id }) => id),
       fits,
@@ -280,12 +291,12 @@ export class Consumers extends EnginePart {
     return rows
   }
 
-  #leased(consumer: string, rows: StoredMessage[], redelivered: ReadonlySet<number>): Claim {
+  #createClaim(consumer: string, rows: StoredMessage[], redelivered: ReadonlySet<number>): ConsumerClaim {
     const ids = rows.map(row => row.id)
-    return { lease: this.#lease(consumer, ids, this.clock.now() + leaseMs), rows, redelivered }
+    return { lease: this.#insertLease(consumer, ids, this.clock.now() + leaseMs), rows, redelivered }
   }
 
-  #lease(consumer: string, ids: readonly number[], expiresAt: number): number {
+  #insertLease(consumer: string, ids: readonly number[], expiresAt: number): number {
     return this.db.run`INSERT INTO lease (consumer, ids, owner, expires_at)
       VALUES (${consumer}, ${JSON.stringify(ids)}, ${this.owner.name}, ${expiresAt})`.lastInsertRowid
   }

@@ -2,7 +2,7 @@
 
 import type { SentStatus } from '../../model/message.ts'
 import type { Database } from '../../platform/sqlite.ts'
-import type { Thread, ThreadPage } from '../store.ts'
+import type { Thread, ThreadQuery } from '../store.ts'
 import { EnginePart } from './engine-part.ts'
 import { receivedElsewhere } from './messages.ts'
 
@@ -13,7 +13,7 @@ const countedUnread = 100
  * By session, the number of messages since then (Unix ms) that WeChat accepted without an id, if there are
  * any.
  */
-export function suspectsOf(db: Database, since: number): Map<string, number> {
+export function readSuspects(db: Database, since: number): Map<string, number> {
   const rows = db.all<{ name: string; messages: number }>`SELECT s.name, count(*) AS messages
     FROM message m INDEXED BY message_suspect CROSS JOIN session s ON s.key = m.session
     WHERE m.status = 'suspect' AND m.timestamp >= ${since} GROUP BY s.name`
@@ -32,22 +32,22 @@ interface FoundThread extends Pick<Thread, 'unread'> {
   refused: number
 }
 
-export class Conversations extends EnginePart {
+export class SqliteConversations extends EnginePart {
   /** Users after the page that was read last. */
   #rest: { before: number; peers: { peer: string; newest: number }[] } | undefined
   #suspects: { since: number; changes: number; found: Map<string, number> } | undefined
 
-  threads(page: ThreadPage): { threads: Thread[]; before?: number | undefined } {
+  listThreads(page: ThreadQuery): { threads: Thread[]; before?: number | undefined } {
     const { sessions, session, user } = page
-    const peers = user === undefined ? this.#peers(page) : [{ peer: user }]
+    const peers = user === undefined ? this.#listPeers(page) : [{ peer: user }]
     const queries = peers.flatMap(({ peer }) =>
       (sessions?.get(peer) ?? [session]).map(name => ({
         peer,
-        keys: name === undefined ? undefined : `,${this.messages.sessionKeys(name).join()},`,
+        keys: name === undefined ? undefined : `,${this.messages.listSessionKeys(name).join()},`,
       })),
     )
-    const threads = this.#found(queries).flatMap(({ id, peer, refused, unread }) => {
-      const last = this.messages.byId(id)
+    const threads = this.#findThreads(queries).flatMap(({ id, peer, refused, unread }) => {
+      const last = this.messages.getById(id)
       return last ? [{ user: peer, last, unread, refused: refused === 1 }] : []
     })
     return { threads, before: user === undefined ? this.#rest?.before : undefined }
@@ -57,16 +57,16 @@ export class Conversations extends EnginePart {
    * Two steps in the index for each user, however many messages there are. Keeps the users after a page for
    * the next page.
    */
-  #peers({ before, limit }: ThreadPage): { peer: string; newest: number }[] {
+  #listPeers({ before, limit }: ThreadQuery): { peer: string; newest: number }[] {
     const rest =
-      before !== undefined && this.#rest?.before === before ? this.#rest.peers : this.#allPeers(before)
+      before !== undefined && this.#rest?.before === before ? this.#rest.peers : this.#listAllPeers(before)
     const page = rest.slice(0, limit)
     const next = page.length === limit ? page.at(-1) : undefined
     this.#rest = next && { before: next.newest, peers: rest.slice(limit) }
     return page
   }
 
-  #allPeers(before = Number.MAX_SAFE_INTEGER): { peer: string; newest: number }[] {
+  #listAllPeers(before = Number.MAX_SAFE_INTEGER): { peer: string; newest: number }[] {
     return this.db.all`WITH RECURSIVE peers (peer) AS (
         SELECT min(peer) FROM message WHERE peer > ''
         UNION ALL
@@ -80,7 +80,7 @@ export class Conversations extends EnginePart {
    * Threads that have a message. `seen`: the newest row that ends the unread messages, or was marked as read.
    * Only a message that WeChat accepted ends them, or an imported one that was received elsewhere.
    */
-  #found(queries: readonly { peer: string; keys: string | undefined }[]): FoundThread[] {
+  #findThreads(queries: readonly { peer: string; keys: string | undefined }[]): FoundThread[] {
     const ofThread = (from: string) => `FROM message m INDEXED BY message_peer WHERE m.peer = ${from}.peer
       AND (${from}.keys IS NULL OR instr(${from}.keys, ',' || m.session || ','))`
     return this.db.all(
@@ -105,27 +105,27 @@ export class Conversations extends EnginePart {
     )
   }
 
-  suspects(since: number): Map<string, number> {
+  countSuspects(since: number): Map<string, number> {
     const cached = this.#suspects
     const changes = this.messages.sentChanges
     const age = cached ? since - cached.since : -1
     if (cached?.changes === changes && age >= 0 && age < suspectsKeptMs) return cached.found
-    const found = suspectsOf(this.db, since)
+    const found = readSuspects(this.db, since)
     this.#suspects = { since, changes, found }
     return found
   }
 
   markRead(session: string, peer: string, upTo?: number): void {
-    const head = this.messages.head()
+    const head = this.messages.getHead()
     // Negative: marked as unread when that row was the newest.
     const position = upTo === undefined ? -head : Math.min(upTo, head)
-    for (const key of this.messages.sessionKeys(session))
+    for (const key of this.messages.listSessionKeys(session))
       this.db.run`INSERT INTO read_mark (session, peer, position) VALUES (${key}, ${peer}, ${position})
         ON CONFLICT DO UPDATE SET position = CASE WHEN excluded.position < 0 THEN excluded.position
           ELSE max(excluded.position, abs(position)) END`
   }
 
-  open(): { id: number; status: SentStatus; reason_code?: string }[] {
+  listOpen(): { id: number; status: SentStatus; reason_code?: string }[] {
     return this.db.all`SELECT m.id, m.status, m.reason_code FROM (
       SELECT message FROM outbox_part WHERE status = 'asked' UNION
       SELECT message FROM outbox_part WHERE status = 'sending'
@@ -134,7 +134,7 @@ export class Conversations extends EnginePart {
       ) AS waiting CROSS JOIN message m ON m.id = waiting.message`
   }
 
-  counts(since: number, spanMs: number): { span: number; received: number; sent: number }[] {
+  countMessages(since: number, spanMs: number): { span: number; received: number; sent: number }[] {
     const count = (messages: string, from: string) =>
       this.db.all<{ span: number; every: number; out: number }>(
         `SELECT (timestamp - ?) / ? AS span, ${messages} FROM ${from} AND timestamp >= ? GROUP BY span`,

@@ -4,15 +4,15 @@ import { readdir } from 'node:fs/promises'
 import { join } from 'node:path'
 import { dataFiles, isSessionFolder } from '../../model/data-files.ts'
 import { ensurePrivateDir, fileExists } from '../../platform/files.ts'
-import { lookAtLock } from '../../platform/lock-look.ts'
-import { refuseNewer } from './migrations.ts'
+import { inspectLock } from '../../platform/lock-look.ts'
+import { rejectNewer } from './migrations.ts'
 
 const ownNames: ReadonlySet<string> = new Set([
   ...[dataFiles.dataLock, dataFiles.pollLock, dataFiles.defaultSession, dataFiles.endedSignIns],
   ...[dataFiles.store, dataFiles.apiToken, dataFiles.address, dataFiles.mcpKey],
 ])
 /** Files that a file system, or the desktop, puts into any folder. */
-const nobodys = /^(lost\+found|\.DS_Store)$/
+const systemFiles = /^(lost\+found|\.DS_Store)$/
 /** Suffixes of SQLite's files beside the store, and of a lock's folder. */
 const suffix = /(?<=\.db)-(wal|shm|journal)$|(?<=\.lock)\.lock$/
 /** Names of a file that was being written, and of a file that did not parse. */
@@ -26,7 +26,7 @@ export const isOurFile = (name: string): boolean =>
   isKept(name) || leftoverName.test(name) || setAsideName.test(name)
 
 /** Contents of a folder. */
-export interface Contents {
+export interface DirectoryContents {
   entries: readonly Dirent[]
   /** The folder has no files, except those of the system. */
   isEmpty: boolean
@@ -43,10 +43,10 @@ export interface Contents {
 }
 
 /** Names of the folders that may be a session's. */
-export const sessionFolders = ({ entries }: Pick<Contents, 'entries'>): string[] =>
+export const sessionFolders = ({ entries }: Pick<DirectoryContents, 'entries'>): string[] =>
   entries.flatMap(entry => (entry.isDirectory() && isSessionFolder(entry.name) ? [entry.name] : []))
 
-export async function contentsOf(dir: string): Promise<Contents> {
+export async function readContents(dir: string): Promise<DirectoryContents> {
   const entries = await readdir(dir, { withFileTypes: true })
   const names = entries.map(({ name }) => name)
   const isSandbox = entries.some(entry => entry.isDirectory() && entry.name === dataFiles.sandbox)
@@ -55,7 +55,7 @@ export async function contentsOf(dir: string): Promise<Contents> {
   const sessions = logged.filter(Boolean).length
   return {
     entries,
-    isEmpty: names.every(name => nobodys.test(name)),
+    isEmpty: names.every(name => systemFiles.test(name)),
     isSandbox,
     sessions,
     isOurs: isSandbox || sessions > 0 || names.some(isKept),
@@ -65,7 +65,7 @@ export async function contentsOf(dir: string): Promise<Contents> {
 
 /** Whether a process polls there. True if that cannot be determined. */
 async function isPolled(dir: string): Promise<boolean> {
-  const lock = await lookAtLock(join(dir, dataFiles.pollLock)).catch(() => ({ held: undefined }))
+  const lock = await inspectLock(join(dir, dataFiles.pollLock)).catch(() => ({ held: undefined }))
   return lock !== undefined && lock.held !== false
 }
 
@@ -73,8 +73,8 @@ async function isPolled(dir: string): Promise<boolean> {
  * Makes the folder private, and creates the sandbox's folder if needed. @throws SvcError `store_unavailable`
  * for the directory of a newer version
  */
-export async function claim(dir: string, forSandbox: boolean): Promise<void> {
-  await refuseNewer(join(dir, dataFiles.store))
+export async function claimDataDirectory(dir: string, forSandbox: boolean): Promise<void> {
+  await rejectNewer(join(dir, dataFiles.store))
   await ensurePrivateDir(dir)
   if (forSandbox) await ensurePrivateDir(join(dir, dataFiles.sandbox))
 }

@@ -4,23 +4,23 @@ import process from 'node:process'
 import type { Clock } from '../../platform/clock.ts'
 import { errorCodeOf } from '../../platform/files.ts'
 import type { Database } from '../../platform/sqlite.ts'
-import type { Messages } from './messages.ts'
+import type { SqliteMessages } from './messages.ts'
 
-export interface Ground {
+export interface EngineContext {
   readonly db: Database
-  readonly messages: Messages
+  readonly messages: SqliteMessages
   readonly clock: Clock
   /** This process. */
-  readonly owner: Owner
+  readonly owner: ProcessOwner
 }
 
-export abstract class EnginePart implements Ground {
+export abstract class EnginePart implements EngineContext {
   readonly db: Database
-  readonly messages: Messages
+  readonly messages: SqliteMessages
   readonly clock: Clock
-  readonly owner: Owner
+  readonly owner: ProcessOwner
 
-  constructor({ db, messages, clock, owner }: Ground) {
+  constructor({ db, messages, clock, owner }: EngineContext) {
     this.db = db
     this.messages = messages
     this.clock = clock
@@ -29,13 +29,13 @@ export abstract class EnginePart implements Ground {
 }
 
 /** Distinguishes this process from an earlier one with the same process id. */
-const run = crypto.randomUUID().slice(0, 8)
+const runId = crypto.randomUUID().slice(0, 8)
 const host = hostname()
 
 /** This process as an owner, and checks whether other owners still run. */
-export class Owner {
+export class ProcessOwner {
   /** `<pid>:<run>.<store>:<host>`: different for every store, also within one process. */
-  readonly name = `${process.pid}:${run}.${crypto.randomUUID().slice(0, 4)}:${host}`
+  readonly name = `${process.pid}:${runId}.${crypto.randomUUID().slice(0, 4)}:${host}`
 
   /**
    * Whether this process may take what an owner (if any) holds by a lease of `leaseMs` with `leftMs` left.
@@ -56,7 +56,7 @@ export class Owner {
     const [pid, life, ...where] = owner.split(':')
     if (where.join(':') !== host) return false
     // Our own process id with another run: that owner died, and the id was assigned to us.
-    if (Number(pid) === process.pid) return life?.split('.')[0] !== run
+    if (Number(pid) === process.pid) return life?.split('.')[0] !== runId
     try {
       process.kill(Number(pid), 0)
       return false

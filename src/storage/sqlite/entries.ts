@@ -1,10 +1,10 @@
 /** Rows of the outbox: a call of send is an entry with one part for each message. */
 import type { SentStatus } from '../../model/message.ts'
 import type { Counter } from '../../model/session.ts'
-import type { EndReason, Entry, EntryPart, KeptFile, Lane, NewEntry } from '../outbox.ts'
-import { approvalReason } from '../outbox.ts'
-import { EnginePart, type Ground } from './engine-part.ts'
-import type { Lanes, PaceSlots } from './lanes.ts'
+import type { EndReason, EntryPart, KeptFile, NewEntry, OutboxLane, StoredEntry } from '../outbox.ts'
+import { approvalReasonOf } from '../outbox.ts'
+import { type EngineContext, EnginePart } from './engine-part.ts'
+import type { SqliteOutboxLanes, SqlitePaceSlots } from './lanes.ts'
 
 /** How long a message may wait for its user. */
 export const queueLifeMs = 7 * 24 * 60 * 60_000
@@ -21,24 +21,24 @@ const partId = (entry: number, nth: number): number => entry * partsPerEntry + n
 /** The files of these parts. */
 export const filesOf = (parts: readonly EntryPart[]): KeptFile[] => parts.flatMap(part => part.file ?? [])
 
-export class Entries extends EnginePart {
-  readonly #lanes: Lanes
-  readonly #slots: PaceSlots
+export class SqliteOutboxEntries extends EnginePart {
+  readonly #lanes: SqliteOutboxLanes
+  readonly #slots: SqlitePaceSlots
 
-  constructor(ground: Ground, lanes: Lanes, slots: PaceSlots) {
+  constructor(ground: EngineContext, lanes: SqliteOutboxLanes, slots: SqlitePaceSlots) {
     super(ground)
     this.#lanes = lanes
     this.#slots = slots
   }
 
-  entry(id: number): Entry | undefined {
+  getEntry(id: number): StoredEntry | undefined {
     const row = this.db.get<EntryRow>`SELECT o.*, s.name, l.peer
       FROM outbox o LEFT JOIN outbox_lane l ON l.id = o.lane
       LEFT JOIN session s ON s.key = l.session WHERE o.id = ${id}`
-    return row && entryOf(row, this.#parts(id))
+    return row && entryOf(row, this.#listParts(id))
   }
 
-  part(id: number): EntryPart | undefined {
+  getPart(id: number): EntryPart | undefined {
     const row = this.db.get<PartRow>(`SELECT ${partColumns} WHERE p.id = ?`, id)
     return row && partOf(row)
   }
@@ -52,7 +52,7 @@ export class Entries extends EnginePart {
     return row?.file === undefined ? undefined : JSON.parse(row.file)
   }
 
-  #parts(entry: number): EntryPart[] {
+  #listParts(entry: number): EntryPart[] {
     const found = `SELECT ${partColumns} WHERE p.id >= ? AND p.id < ? ORDER BY p.id`
     return this.db.all<PartRow>(found, partId(entry, 0), partId(entry + 1, 0)).map(partOf)
   }
@@ -65,9 +65,9 @@ export class Entries extends EnginePart {
   insert(
     { asked, bot_id, mode, key, content = '', made_by, parts }: NewEntry,
     session: number,
-    lane: Lane,
+    lane: OutboxLane,
     begun?: { row: number; slot?: number },
-  ): Entry {
+  ): StoredEntry {
     const owner = mode === 'fail' ? this.owner.name : undefined
     const created_at = this.clock.now()
     const expires_at = created_at + (asked ? askLifeMs : mode === 'fail' ? callLifeMs : queueLifeMs)
@@ -77,9 +77,9 @@ export class Entries extends EnginePart {
       ${asked}, ${made_by})`
     const written = parts.map(({ kind, waiting }, nth): EntryPart => {
       const first = nth === 0 ? begun : undefined
-      const waits = { status: 'queued', ...(asked && { error: approvalReason(waiting?.file) }) } as const
+      const waits = { status: 'queued', ...(asked && { error: approvalReasonOf(waiting?.file) }) } as const
       const message =
-        first?.row ?? (waiting && this.messages.insertOut(session, bot_id, waiting.message, waits))
+        first?.row ?? (waiting && this.messages.insertSent(session, bot_id, waiting.message, waits))
       const { msg_type = 'TEXT', text = '', raw = '' } = waiting?.message ?? {}
       const part: EntryPart = {
         id: partId(id, nth),
@@ -99,7 +99,7 @@ export class Entries extends EnginePart {
       this.db.run`INSERT INTO outbox_part (id, entry, lane, kind, msg_type, status, message, slot, owner,
         began_at, file, text, raw)
         VALUES (${part.id}, ${id}, ${lane.id}, ${kind}, ${msg_type}, ${part.status}, ${message},
-        ${first?.slot}, ${first && owner}, ${first && created_at}, ${inJson(waiting?.file)},
+        ${first?.slot}, ${first && owner}, ${first && created_at}, ${toJson(waiting?.file)},
         ${JSON.stringify(text)}, ${raw})`
       return part
     })
@@ -120,7 +120,7 @@ export class Entries extends EnginePart {
   }
 
   /** Records an approval: from here on the entry waits like any other. */
-  approve({ id, asked, created_at, expires_at, parts }: Entry, by: string): void {
+  approve({ id, asked, created_at, expires_at, parts }: StoredEntry, by: string): void {
     const until = asked === 'queue' ? created_at + queueLifeMs : expires_at
     this.db.run`UPDATE outbox SET asked = NULL, expires_at = ${until}, approved_by = ${by} WHERE id = ${id}`
     for (const part of parts) {
@@ -144,8 +144,8 @@ export class Entries extends EnginePart {
   }
 
   /** Entries that wait for users, oldest first; and those that wait for an approval, until they expire. */
-  list(filter: { user_id?: string; session?: string } = {}): Entry[] {
-    const keys = filter.session === undefined ? undefined : this.messages.sessionKeys(filter.session)
+  list(filter: { user_id?: string; session?: string } = {}): StoredEntry[] {
+    const keys = filter.session === undefined ? undefined : this.messages.listSessionKeys(filter.session)
     const waiting = this.db.all<{ id: number; session: number; peer: string }>`SELECT o.id, l.session, l.peer
       FROM outbox o JOIN outbox_lane l ON l.id = o.lane
       WHERE o.mode = 'queue' AND o.ended_at IS NULL AND (o.asked IS NULL OR o.expires_at > ${this.clock.now()})
@@ -153,10 +153,10 @@ export class Entries extends EnginePart {
     return waiting
       .filter(({ peer }) => filter.user_id === undefined || peer === filter.user_id)
       .filter(({ session }) => keys === undefined || keys.includes(session))
-      .flatMap(({ id }) => this.entry(id) ?? [])
+      .flatMap(({ id }) => this.getEntry(id) ?? [])
   }
 
-  depth(): { messages: number; oldest_at?: number } {
+  getDepth(): { messages: number; oldest_at?: number } {
     return this.db.one<{ messages: number; oldest_at?: number }>`SELECT
       (SELECT count(*) FROM outbox_part WHERE status = 'queued' AND message IS NOT NULL) AS messages,
       (SELECT min(created_at) FROM outbox WHERE mode = 'queue' AND ended_at IS NULL) AS oldest_at`
@@ -170,7 +170,7 @@ export class Entries extends EnginePart {
   }
 
   /** Number of messages in a lane that wait or are being sent. */
-  unsent(lane: number): number {
+  countUnsent(lane: number): number {
     return this.db.one<{ n: number }>`SELECT count(*) AS n FROM outbox o
       JOIN outbox_part p ON p.id >= o.id * ${partsPerEntry} AND p.id < (o.id + 1) * ${partsPerEntry}
       WHERE o.lane = ${lane} AND o.mode = 'queue' AND o.ended_at IS NULL
@@ -178,19 +178,19 @@ export class Entries extends EnginePart {
   }
 
   endPart(id: number, status: SentStatus, error?: EndReason, messageId?: string): void {
-    this.db.run`UPDATE outbox_part SET status = ${status}, error = ${inJson(error)},
+    this.db.run`UPDATE outbox_part SET status = ${status}, error = ${toJson(error)},
       message_id = ${messageId} WHERE id = ${id}`
   }
 
   /** Ends the waiting parts; parts that are being sent continue. @returns the ended parts */
   endWaiting(entry: number, reason: EndReason): EntryPart[] {
-    const waiting = this.#parts(entry).filter(({ status }) => status === 'queued' || status === 'asked')
+    const waiting = this.#listParts(entry).filter(({ status }) => status === 'queued' || status === 'asked')
     for (const part of waiting) {
       if (part.message !== undefined)
         this.messages.settleSent(part.message, { status: 'refused', error: reason })
-      const lane = part.slot === undefined ? undefined : this.#lanes.stored(part.lane)
+      const lane = part.slot === undefined ? undefined : this.#lanes.getStored(part.lane)
       if (lane && part.slot !== undefined)
-        this.#slots.giveBack(this.messages.keyOf(lane.session), lane.user, part.slot)
+        this.#slots.giveBack(this.messages.ensureKey(lane.session), lane.user, part.slot)
       this.endPart(part.id, 'refused', reason)
     }
     return waiting
@@ -203,11 +203,11 @@ export class Entries extends EnginePart {
    * @param count counter of the user's answers, if it is known
    * @returns its current state
    */
-  close(id: number, count?: Counter): Entry | undefined {
-    const entry = this.entry(id)
+  close(id: number, count?: Counter): StoredEntry | undefined {
+    const entry = this.getEntry(id)
     if (!entry || entry.ended) return entry
-    if (entry.parts.some(({ status }) => open.has(status))) return entry
-    const counter = count ?? this.#lanes.stored(entry.parts[0]?.lane ?? 0)?.counter
+    if (entry.parts.some(({ status }) => openStatuses.has(status))) return entry
+    const counter = count ?? this.#lanes.getStored(entry.parts[0]?.lane ?? 0)?.counter
     const sentNothing = entry.parts.every(({ status }) => status === 'refused')
     if (entry.mode === 'fail' && (!entry.keyed || sentNothing)) this.remove(id)
     else {
@@ -225,7 +225,7 @@ export class Entries extends EnginePart {
   }
 
   /** Names of the stored files that are still needed. */
-  files(): string[] {
+  listFiles(): string[] {
     const rows = this.db.all<{ name: string }>`SELECT file ->> 'name' AS name FROM outbox_part
       WHERE file IS NOT NULL AND status IN ('asked', 'queued', 'sending')`
     return rows.map(({ name }) => name)
@@ -233,9 +233,9 @@ export class Entries extends EnginePart {
 }
 
 /** Statuses of parts without a result yet. */
-const open: ReadonlySet<EntryPart['status']> = new Set(['asked', 'queued', 'sending'])
+const openStatuses: ReadonlySet<EntryPart['status']> = new Set(['asked', 'queued', 'sending'])
 
-type EntryRow = Omit<Entry, 'session' | 'user' | 'parts'> & {
+type EntryRow = Omit<StoredEntry, 'session' | 'user' | 'parts'> & {
   /** Absent if the session or the lane does not exist: a call of version 0.1. */
   name?: string
   peer?: string
@@ -245,7 +245,7 @@ type EntryRow = Omit<Entry, 'session' | 'user' | 'parts'> & {
   received_at?: number
 }
 
-function entryOf(row: EntryRow, parts: EntryPart[]): Entry {
+function entryOf(row: EntryRow, parts: EntryPart[]): StoredEntry {
   const { id, name = '', peer = '', mode, asked, content = '', created_at, expires_at, answer } = row
   const { used, received_at, made_by, approved_by, ended_by } = row
   const ended = row.ended_at !== undefined
@@ -281,4 +281,4 @@ export const partOf = (row: PartRow): EntryPart => ({
   file: row.file === undefined ? undefined : JSON.parse(row.file),
 })
 
-export const inJson = (value: object | undefined): string | undefined => value && JSON.stringify(value)
+export const toJson = (value: object | undefined): string | undefined => value && JSON.stringify(value)

@@ -8,18 +8,18 @@
  * the commits, in all processes.
  */
 import { badArgument, SvcError } from '../../model/error.ts'
-import { sessionKey } from '../../model/session.ts'
+import { sessionKeyOf } from '../../model/session.ts'
 import type { Database, SqlValue } from '../../platform/sqlite.ts'
 import {
+  type EventFilter,
   type EventPage,
   type EventType,
   type LoggedEvent,
+  maxReaders,
   type NewEvent,
-  readersKept,
-  readerUnseenMs,
-  type WantedEvents,
+  readerIdleMs,
 } from '../events.ts'
-import { EnginePart, type Ground } from './engine-part.ts'
+import { type EngineContext, EnginePart } from './engine-part.ts'
 
 /** Difference between the places of two successive messages. */
 export const placesPerMessage = 1_000_000
@@ -32,7 +32,7 @@ const seenEveryMs = 60 * 60_000
  * Maximum number of messages scanned for one page, however few match. With a user, the limit is for that
  * user's messages and for other events.
  */
-const scanned = 5000
+const scanLimit = 5000
 
 /** SQL for the place of an event that is written now. `row`: SQL for the row id of the newest message. */
 const nextPlace = (row: string) =>
@@ -83,29 +83,29 @@ export function pruneEvents(db: Database, row: number): void {
       AND newer.place > event.place))`
 }
 
-export class Events extends EnginePart {
+export class SqliteEventLog extends EnginePart {
   readonly #id: string
 
-  constructor(ground: Ground) {
+  constructor(ground: EngineContext) {
     super(ground)
     this.#id = String(this.db.get`SELECT id FROM store_id`?.id)
   }
 
-  after(cursor: string, { limit, types, ...narrowed }: WantedEvents): EventPage {
+  listAfter(cursor: string, { limit, types, ...narrowed }: EventFilter): EventPage {
     const wants = (type: EventType) => types?.includes(type) !== false
     const requested = this.#placeOf(cursor)
     // Later commits come after `end`.
-    const { end, row } = this.#end()
-    const oldest = this.#oldest()
+    const { end, row } = this.#getEnd()
+    const oldest = this.#findOldest()
     const gone = requested > end || (cursor !== '' && (requested < oldest || !this.#isOwn(cursor)))
     const from = requested > end ? 0 : requested
     const first = Math.max(Math.floor(from / placesPerMessage), Math.floor(oldest / placesPerMessage))
     const ofMessages = wants('message.received') || wants('message.status')
-    const last = ofMessages ? Math.min(this.#lookedTo(first, narrowed.user), row) : row
+    const last = ofMessages ? Math.min(this.#scanEndOf(first, narrowed.user), row) : row
     const scannedTo = last === row ? end : (last + 1) * placesPerMessage - 1
     const found = [
-      ...(wants('message.received') ? this.#received(first, last, limit, narrowed) : []),
-      ...this.#others(from, scannedTo, limit, { ...narrowed, ...(types && { types }) }),
+      ...(wants('message.received') ? this.#listReceived(first, last, limit, narrowed) : []),
+      ...this.#listOthers(from, scannedTo, limit, { ...narrowed, ...(types && { types }) }),
     ].sort((a, b) => a.place - b.place)
     const rows = found.slice(0, limit)
     const reached = found.length < limit ? scannedTo : rows.at(-1)!.place
@@ -120,48 +120,48 @@ export class Events extends EnginePart {
    * The last message to scan for a page that starts after `first`. With a user, only that user's messages and
    * other events count.
    */
-  #lookedTo(first: number, user: string | undefined): number {
-    if (user === undefined) return first + scanned
+  #scanEndOf(first: number, user: string | undefined): number {
+    if (user === undefined) return first + scanLimit
     const found = this.db.get<{ own?: number; other?: number }>`SELECT
       (SELECT id FROM message INDEXED BY message_peer WHERE peer = ${user} AND id > ${first}
-        ORDER BY id LIMIT 1 OFFSET ${scanned}) AS own,
-      (SELECT place FROM event WHERE place > ${first * placesPerMessage} ORDER BY place LIMIT 1 OFFSET ${scanned}) AS other`
+        ORDER BY id LIMIT 1 OFFSET ${scanLimit}) AS own,
+      (SELECT place FROM event WHERE place > ${first * placesPerMessage} ORDER BY place LIMIT 1 OFFSET ${scanLimit}) AS other`
     const { own = Infinity, other = Infinity } = found ?? {}
     return Math.max(first, Math.min(Math.floor(other / placesPerMessage), own))
   }
 
-  #received(first: number, last: number, limit: number, { session, user, hidden }: Narrowed): EventRow[] {
-    const keys = session === undefined ? undefined : JSON.stringify(this.messages.sessionKeys(session))
+  #listReceived(first: number, last: number, limit: number, { session, user, hidden }: Narrowed): EventRow[] {
+    const keys = session === undefined ? undefined : JSON.stringify(this.messages.listSessionKeys(session))
     return this.db.all(
       `SELECT id * ${placesPerMessage} AS place, 'message.received' AS type, stored_at AS at, id AS message
        FROM message ${user === undefined ? 'NOT INDEXED' : 'INDEXED BY message_peer'} WHERE id > ? AND id <= ? AND ${hidden ? notSentHere : 'sent = 0'}
        ${keys === undefined ? '' : 'AND session IN (SELECT value FROM json_each(?))'}
        ${user === undefined ? '' : 'AND peer = ?'} ORDER BY id LIMIT ?`,
-      ...[first, last, ...given(keys), ...given(user), limit],
+      ...[first, last, ...toParams(keys), ...toParams(user), limit],
     )
   }
 
-  #others(
+  #listOthers(
     from: number,
     to: number,
     limit: number,
-    { session, user, types, hidden }: Narrowed & Pick<WantedEvents, 'types'>,
+    { session, user, types, hidden }: Narrowed & Pick<EventFilter, 'types'>,
   ): EventRow[] {
-    const keys = session === undefined ? undefined : JSON.stringify(this.messages.sessionKeys(session))
-    const folded = session === undefined ? undefined : sessionKey(session)
+    const keys = session === undefined ? undefined : JSON.stringify(this.messages.listSessionKeys(session))
+    const folded = session === undefined ? undefined : sessionKeyOf(session)
     return this.db.all(
       `SELECT e.* FROM event e LEFT JOIN message m ON m.id = e.message WHERE e.place > ? AND e.place <= ?
        ${types === undefined ? '' : 'AND e.type IN (SELECT value FROM json_each(?))'}
        ${hidden ? '' : `AND e.status IS NOT 'sending'`}
        ${keys === undefined ? '' : 'AND (m.session IN (SELECT value FROM json_each(?)) OR e.session = ?)'}
        ${user === undefined ? '' : 'AND m.peer = ?'} ORDER BY e.place LIMIT ?`,
-      ...[from, to, ...given(types && JSON.stringify(types))],
-      ...[...given(keys), ...given(folded), ...given(user), limit],
+      ...[from, to, ...toParams(types && JSON.stringify(types))],
+      ...[...toParams(keys), ...toParams(folded), ...toParams(user), limit],
     )
   }
 
-  head(before?: number): string {
-    const { end } = this.#end()
+  getHead(before?: number): string {
+    const { end } = this.#getEnd()
     if (before === undefined) return this.#cursorOf(end)
     const row = this.db.get<{ place?: number }>`SELECT max(place) AS place FROM (
       SELECT * FROM (SELECT id * ${placesPerMessage} AS place FROM message WHERE stored_at < ${before} ORDER BY id DESC LIMIT 1)
@@ -174,20 +174,20 @@ export class Events extends EnginePart {
     const others = this.db.one<{ n: number }>`SELECT count(*) AS n FROM event WHERE place > ${place}
       AND status IS NOT 'sending'`.n
     const from = Math.floor(place / placesPerMessage)
-    return this.messages.countReceived(from, this.messages.head()) + others
+    return this.messages.countReceived(from, this.messages.getHead()) + others
   }
 
   append(events: readonly NewEvent[], seen?: string): boolean {
     const place = seen === undefined ? undefined : this.#placeOf(seen)
     return this.db.transaction(() => {
-      const named = events.flatMap(event => ('session' in event ? [sessionKey(event.session)] : []))
+      const named = events.flatMap(event => ('session' in event ? [sessionKeyOf(event.session)] : []))
       const newer =
         place !== undefined &&
         this.db.get`SELECT 1 AS found FROM event WHERE place > ${place}
           AND session IN (SELECT value FROM json_each(${JSON.stringify(named)}))`
       if (newer) return false
       for (const event of events) {
-        const session = 'session' in event ? sessionKey(event.session) : undefined
+        const session = 'session' in event ? sessionKeyOf(event.session) : undefined
         this.db.run(
           `INSERT INTO event (place, type, at, session, data) VALUES (${nextPlace(newestRow)}, ?, ?, ?, ?)`,
           ...[event.type, this.clock.now(), session, JSON.stringify(event.data)],
@@ -197,8 +197,8 @@ export class Events extends EnginePart {
     })
   }
 
-  position(reader: string): string | undefined {
-    const row = this.#reader(reader)
+  getPosition(reader: string): string | undefined {
+    const row = this.#getReader(reader)
     if (!row) return undefined
     const now = this.clock.now()
     if (now - row.seen_at > seenEveryMs)
@@ -206,45 +206,45 @@ export class Events extends EnginePart {
     return row.place === lostPlace ? lostCursor : this.#cursorOf(row.place)
   }
 
-  move(reader: string, cursor: string): void {
+  setPosition(reader: string, cursor: string): void {
     const place = this.#placeOf(cursor)
     this.db.transaction(() => {
-      const { place: before = lostPlace } = this.#reader(reader) ?? {}
-      if (before === lostPlace) this.#makeRoom()
+      const { place: before = lostPlace } = this.#getReader(reader) ?? {}
+      if (before === lostPlace) this.#makeSpace()
       this.db.run`INSERT OR REPLACE INTO event_reader (name, place, seen_at)
         VALUES (${reader}, ${place}, ${this.clock.now()})`
     })
   }
 
-  #reader(name: string) {
+  #getReader(name: string) {
     return this.db.get<{ place: number; seen_at: number }>`SELECT place, seen_at FROM event_reader
       WHERE name = ${name}`
   }
 
   /** Makes space for one more reader. @throws SvcError `rate_limited` */
-  #makeRoom(): void {
+  #makeSpace(): void {
     const longest = this.db.get<{ name: string; seen_at: number }>`SELECT name, seen_at FROM event_reader
-      WHERE place <> ${lostPlace} ORDER BY seen_at DESC LIMIT 1 OFFSET ${readersKept - 1}`
+      WHERE place <> ${lostPlace} ORDER BY seen_at DESC LIMIT 1 OFFSET ${maxReaders - 1}`
     if (!longest) return
-    const waitMs = longest.seen_at + readerUnseenMs - this.clock.now()
+    const waitMs = longest.seen_at + readerIdleMs - this.clock.now()
     if (waitMs > 0)
-      throw new SvcError('rate_limited', `${readersKept} readers have a place already`, {
+      throw new SvcError('rate_limited', `${maxReaders} readers have a place already`, {
         retryAfter: Math.ceil(waitMs / 1000),
         hint: 'Read under a name that there is, or without one and with Last-Event-ID.',
       })
     this.db.run`UPDATE event_reader SET place = ${lostPlace} WHERE name = ${longest.name}`
     this.db.run`DELETE FROM event_reader WHERE name IN (SELECT name FROM event_reader
-      WHERE place = ${lostPlace} ORDER BY seen_at DESC LIMIT -1 OFFSET ${readersKept})`
+      WHERE place = ${lostPlace} ORDER BY seen_at DESC LIMIT -1 OFFSET ${maxReaders})`
   }
 
-  readers(most: number): { reader: string; events: number }[] {
+  listReaderLags(most: number): { reader: string; events: number }[] {
     const rows = this.db.all<{ reader: string; place: number }>`SELECT name AS reader, place
       FROM event_reader WHERE place <> ${lostPlace} ORDER BY place DESC LIMIT ${most}`
     return rows.map(({ reader, place }) => ({ reader, events: this.countAfter(this.#cursorOf(place)) }))
   }
 
   /** The newest place, and the row id of the newest message that ever existed. */
-  #end(): { end: number; row: number } {
+  #getEnd(): { end: number; row: number } {
     const { place = 0, row = 0 } = this.db.one<{ place?: number; row?: number }>(
       `SELECT (SELECT max(place) FROM event) AS place, ${newestRow} AS row`,
     )
@@ -252,7 +252,7 @@ export class Events extends EnginePart {
   }
 
   /** The place from which on all events are stored. */
-  #oldest(): number {
+  #findOldest(): number {
     const first = `SELECT coalesce(min(id), ${newestRow} + 1, 1) AS id FROM message`
     return (this.db.one<{ id: number }>(first).id - 1) * placesPerMessage
   }
@@ -285,6 +285,6 @@ interface EventRow extends Omit<LoggedEvent, 'cursor' | 'data'> {
   data?: string
 }
 
-type Narrowed = Pick<WantedEvents, 'session' | 'user' | 'hidden'>
+type Narrowed = Pick<EventFilter, 'session' | 'user' | 'hidden'>
 
-const given = (value: SqlValue | undefined): SqlValue[] => (value === undefined ? [] : [value])
+const toParams = (value: SqlValue | undefined): SqlValue[] => (value === undefined ? [] : [value])

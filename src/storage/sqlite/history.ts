@@ -15,24 +15,24 @@ import { badArgument, SvcError } from '../../model/error.ts'
 import { SharedTurns } from '../../platform/clock.ts'
 import type { SqlValue } from '../../platform/sqlite.ts'
 import type { HistoryFilter, HistoryRows } from '../messages.ts'
-import { gramQuery, likePattern, searchable } from './bigram-index.ts'
+import { gramQueryOf, likePatternOf, toSearchableText } from './bigram-index.ts'
 import { EnginePart } from './engine-part.ts'
-import { within } from './messages.ts'
-import { idsBetweenTimes } from './time-range.ts'
+import { createRowBudget } from './messages.ts'
+import { findIdRange } from './time-range.ts'
 
 /** Totals are counted up to this number. */
 const exactTotal = 10_000
 const needleLimit = 10_000
 /** LIKE is faster up to this many characters of a search text, and bytes of a message text. */
-const likedNeedle = 32
-const likedBytes = 4096
+const likeNeedleLimit = 32
+const likeBytesLimit = 4096
 /**
  * Only this many characters of a text are searched: at each position the whole search text may have to be
  * compared.
  */
 const searchedCharacters = 1_000_000
 /** Larger messages are not searched for the kinds of their items. */
-const lookedInto = 1024 * 1024
+const kindSearchLimit = 1024 * 1024
 /** Number of ids in the first window, in the widest window, and in the widest window of the pair index. */
 const firstWidth = 4096
 const widestWidth = 1 << 24
@@ -52,7 +52,7 @@ const fewRows = 300
 const sparseAfter = 4000
 
 /** An index to search by, with the SQL that walks it from the highest id down. */
-interface Way {
+interface SearchPath {
   from: string
   where: string
   params: SqlValue[]
@@ -65,7 +65,7 @@ interface Way {
 
 interface Plan {
   /** If empty, the rows themselves are walked. */
-  paths: Way[]
+  paths: SearchPath[]
   /** Conditions that the paths do not guarantee. */
   match: string
   matchParams: SqlValue[]
@@ -84,8 +84,8 @@ interface Window {
   low: number
 }
 
-export class History extends EnginePart {
-  readonly #turns = new SharedTurns(this.clock)
+export class SqliteHistory extends EnginePart {
+  readonly #slices = new SharedTurns(this.clock)
   /** Number of long searches that run. */
   #long = 0
 
@@ -93,16 +93,16 @@ export class History extends EnginePart {
    * @throws SvcError `invalid_arguments` for a search text that is too long; the signal's reason when it
    *   aborts
    */
-  async page(filter: HistoryFilter, signal?: AbortSignal): Promise<HistoryRows> {
-    const plan = this.#plan(filter)
+  async findPage(filter: HistoryFilter, signal?: AbortSignal): Promise<HistoryRows> {
+    const plan = this.#createPlan(filter)
     if (!plan) return { rows: [], total: 0, total_is_lower_bound: false }
-    const last = this.messages.head()
+    const last = this.messages.getHead()
     const top = filter.before === undefined ? last : Math.min(last, filter.before - 1)
     // One more row than requested shows whether there are more.
     const range = { skip: filter.offset, count: filter.limit + 1 }
     const { ids: page, total } = await this.#find(plan, last, top, range, signal)
     let isCut = false
-    const fits = within(filter.characters)
+    const fits = createRowBudget(filter.characters)
     const rows = this.messages.read(page.slice(0, filter.limit), row => {
       isCut = !fits(row)
       return !isCut
@@ -117,22 +117,23 @@ export class History extends EnginePart {
   }
 
   /** Undefined if nothing can match. */
-  #plan(filter: HistoryFilter): Plan | undefined {
+  #createPlan(filter: HistoryFilter): Plan | undefined {
     const { direction, msg_type, session, since, text_contains = '', until, user_id } = filter
-    const keys = session === undefined ? undefined : this.messages.sessionKeys(session)
+    const keys = session === undefined ? undefined : this.messages.listSessionKeys(session)
     if (keys?.length === 0) return undefined
-    const inSession = keys && ofSession(keys)
+    const inSession = keys && sessionClauseOf(keys)
     const needles = needlesOf(text_contains)
     const clauses = [...clausesOf(filter, inSession), ...(needles.length > 0 ? [clauseOf(needles)] : [])]
     // The first condition is for the index, which contains only rows that are not text.
     const kind = `m.msg_type <> 'TEXT' AND m.msg_type = ?`
-    const paths: Way[] = []
-    if (user_id !== undefined) paths.push(way('message m INDEXED BY message_peer', 'm.peer = ?', user_id))
+    const paths: SearchPath[] = []
+    if (user_id !== undefined)
+      paths.push(createSearchPath('message m INDEXED BY message_peer', 'm.peer = ?', user_id))
     if (msg_type !== undefined && msg_type !== 'TEXT')
-      paths.push(way('message m INDEXED BY message_kind', kind, msg_type))
-    if (direction === 'sent') paths.push(way('message m INDEXED BY message_sent', 'm.sent = 1'))
-    if (inSession) paths.push(way('message m INDEXED BY message_session', ...inSession))
-    if (needles.length > 0) paths.push(this.#wayOf(needles))
+      paths.push(createSearchPath('message m INDEXED BY message_kind', kind, msg_type))
+    if (direction === 'sent') paths.push(createSearchPath('message m INDEXED BY message_sent', 'm.sent = 1'))
+    if (inSession) paths.push(createSearchPath('message m INDEXED BY message_session', ...inSession))
+    if (needles.length > 0) paths.push(this.#pathOf(needles))
     const match = clauses.map(([clause]) => clause)
     return {
       paths,
@@ -146,8 +147,8 @@ export class History extends EnginePart {
     }
   }
 
-  #wayOf(needles: readonly string[]): Way {
-    const params = [needles.map(gramQuery).join(' OR ')]
+  #pathOf(needles: readonly string[]): SearchPath {
+    const params = [needles.map(gramQueryOf).join(' OR ')]
     return {
       from: 'gram CROSS JOIN message m ON m.id = gram.rowid',
       id: 'gram.rowid',
@@ -169,12 +170,12 @@ export class History extends EnginePart {
     { skip, count }: { skip: number; count: number },
     signal?: AbortSignal,
   ): Promise<{ ids: number[]; total: number }> {
-    if (plan.match === '1') return this.#unfiltered(top, skip, count)
+    if (plan.match === '1') return this.#listUnfiltered(top, skip, count)
     const ids: number[] = []
     let total = 0
     // Counting starts at the end of the log. If the page starts there too, one walk does both.
     for (const from of new Set([last, top])) {
-      for await (const found of this.#windows(plan, from, skip + count, signal)) {
+      for await (const found of this.#walkWindows(plan, from, skip + count, signal)) {
         if (from === last) total += found.length
         if (from === top && ids.length < skip + count) ids.push(...found)
         if ((from < last || total > exactTotal) && (from > top || ids.length >= skip + count)) break
@@ -184,7 +185,7 @@ export class History extends EnginePart {
   }
 
   /** Without a filter, rows are skipped and counted without reading each id. */
-  #unfiltered(top: number, skip: number, count: number): { ids: number[]; total: number } {
+  #listUnfiltered(top: number, skip: number, count: number): { ids: number[]; total: number } {
     const found = this.db.all<{ id: number }>`SELECT id FROM message WHERE id <= ${top}
       ORDER BY id DESC LIMIT ${count} OFFSET ${skip}`
     // Counting in one narrow index reads the fewest pages.
@@ -194,7 +195,7 @@ export class History extends EnginePart {
   }
 
   /** The matching ids from `top` down, window by window. */
-  async *#windows(
+  async *#walkWindows(
     plan: Plan,
     top: number,
     wanted: number,
@@ -205,12 +206,12 @@ export class History extends EnginePart {
     if (plan.range) bottom = Math.max(bottom, plan.range.low)
     let width = firstWidth
     let candidates = Math.min(wanted, candidateLimit)
-    let last: Way | undefined
+    let last: SearchPath | undefined
     let seen = 0
     let matched = 0
     const timed = plan.since !== undefined || plan.until !== undefined
-    const turn = this.#turns.join()
-    using work = this.#work()
+    const turn = this.#slices.join()
+    using work = this.#startWork()
     while (high >= bottom && high > 0) {
       signal?.throwIfAborted()
       await turn()
@@ -220,7 +221,8 @@ export class History extends EnginePart {
         bottom,
         ...plan.paths.map(({ upTo = high }) => (upTo < high ? upTo + 1 : bottom)),
       )
-      const lowOf = (path: Way) => Math.max(floor, high - Math.min(width, path.widest ?? plan.widest) + 1)
+      const lowOf = (path: SearchPath) =>
+        Math.max(floor, high - Math.min(width, path.widest ?? plan.widest) + 1)
       const chosen = this.#choose(plan, Math.max(floor, high - width + 1), high)
       // Another path has other costs: the speed of the previous one says nothing about it.
       if (last && last !== chosen) width = firstWidth
@@ -237,7 +239,7 @@ export class History extends EnginePart {
       yield window.ids
       work.took(tookMs)
       if (timed && !plan.range && seen >= sparseAfter && matched * 4 < seen) {
-        plan.range = await idsBetweenTimes(this.db, plan, () => this.clock.sleep(0))
+        plan.range = await findIdRange(this.db, plan, () => this.clock.sleep(0))
         high = Math.min(high, plan.range.high)
         bottom = Math.max(bottom, plan.range.low)
       }
@@ -248,7 +250,7 @@ export class History extends EnginePart {
    * Adds up the time of a search. @returns `took` throws SvcError `rate_limited` if too many long searches
    * run
    */
-  #work() {
+  #startWork() {
     let ms = 0
     let isLong = false
     return {
@@ -273,7 +275,7 @@ export class History extends EnginePart {
    * The path for one window: the first one with few rows in it, else the pair index, else the first one.
    * Without any, the rows themselves.
    */
-  #choose(plan: Plan, low: number, high: number): Way {
+  #choose(plan: Plan, low: number, high: number): SearchPath {
     const paths = plan.paths.filter(({ upTo = high }) => upTo >= high)
     const last = paths.at(-1) ?? everyRow
     if (paths.length <= 1) return last
@@ -281,7 +283,7 @@ export class History extends EnginePart {
     return few ?? (last.id === 'm.id' ? (paths[0] ?? last) : last)
   }
 
-  #countIn({ from, where, params }: Way, low: number, high: number): number {
+  #countIn({ from, where, params }: SearchPath, low: number, high: number): number {
     return this.db.one<{ rows: number }>(
       `SELECT count(*) AS rows FROM (SELECT 1 FROM ${from} WHERE ${where} AND m.id BETWEEN ? AND ? LIMIT ?)`,
       ...[...params, low, high, fewRows + 1],
@@ -289,7 +291,7 @@ export class History extends EnginePart {
   }
 
   /** Walks from `high` down until the window ends, the candidates are used up, or its time is over. */
-  #walk(plan: Plan, path: Way, low: number, high: number, candidates: number): Window {
+  #walk(plan: Plan, path: SearchPath, low: number, high: number, candidates: number): Window {
     const ids: number[] = []
     let seen = 0
     let lowest = high + 1
@@ -319,17 +321,22 @@ export class History extends EnginePart {
  * Few messages have several items. Only messages that contain the payload's name are parsed; items of quoted
  * messages do not count.
  */
-const hasKind = `CASE WHEN m.msg_type = ? THEN 1
-  WHEN octet_length(m.raw) <= ${lookedInto} AND instr(m.raw, ?) > 0 AND json_valid(m.raw) THEN EXISTS
+const kindMatch = `CASE WHEN m.msg_type = ? THEN 1
+  WHEN octet_length(m.raw) <= ${kindSearchLimit} AND instr(m.raw, ?) > 0 AND json_valid(m.raw) THEN EXISTS
   (SELECT 1 FROM json_tree(m.raw) WHERE key = ? AND type = 'object' AND path GLOB '*]' AND path NOT GLOB '*].*') END`
 
-const everyRow: Way = { from: 'message m NOT INDEXED', where: '1', params: [], id: 'm.id' }
+const everyRow: SearchPath = { from: 'message m NOT INDEXED', where: '1', params: [], id: 'm.id' }
 
-const way = (from: string, where: string, ...params: SqlValue[]): Way => ({ from, where, params, id: 'm.id' })
+const createSearchPath = (from: string, where: string, ...params: SqlValue[]): SearchPath => ({
+  from,
+  where,
+  params,
+  id: 'm.id',
+})
 
 type Clause = [clause: string, ...values: SqlValue[]]
 
-const ofSession = (keys: readonly number[]): [clause: string, value: SqlValue] =>
+const sessionClauseOf = (keys: readonly number[]): [clause: string, value: SqlValue] =>
   keys.length === 1
     ? ['m.session = ?', keys[0]!]
     : ['m.session IN (SELECT value FROM json_each(?))', JSON.stringify(keys)]
@@ -339,19 +346,19 @@ function clausesOf(filter: HistoryFilter, inSession: Clause | undefined): Clause
   const { bot_id, direction, has_kind, msg_type, since, until, user_id } = filter
   const payload = `${has_kind?.toLowerCase()}_item`
   return [
-    ...asked('m.peer = ?', user_id),
+    ...clauseIf('m.peer = ?', user_id),
     ...(inSession ? [inSession] : []),
     // For imported messages that were received elsewhere `sent` is neither 0 nor 1.
-    ...asked(`m.sent ${direction === 'sent' ? '=' : '<>'} ?`, direction && 1),
-    ...asked('m.bot_id = ?', bot_id),
-    ...asked('m.msg_type = ?', msg_type),
-    ...asked(hasKind, has_kind, `"${payload}"`, payload),
-    ...asked('m.timestamp >= ?', since),
-    ...asked('m.timestamp < ?', until),
+    ...clauseIf(`m.sent ${direction === 'sent' ? '=' : '<>'} ?`, direction && 1),
+    ...clauseIf('m.bot_id = ?', bot_id),
+    ...clauseIf('m.msg_type = ?', msg_type),
+    ...clauseIf(kindMatch, has_kind, `"${payload}"`, payload),
+    ...clauseIf('m.timestamp >= ?', since),
+    ...clauseIf('m.timestamp < ?', until),
   ]
 }
 
-const asked = (clause: string, value: SqlValue | undefined, ...more: SqlValue[]): Clause[] =>
+const clauseIf = (clause: string, value: SqlValue | undefined, ...more: SqlValue[]): Clause[] =>
   value === undefined ? [] : [[clause, value, ...more]]
 
 /**
@@ -362,7 +369,7 @@ const asked = (clause: string, value: SqlValue | undefined, ...more: SqlValue[])
 function needlesOf(given: string): string[] {
   if (given.length > needleLimit)
     throw badArgument('text_contains', `expected at most ${needleLimit} characters`)
-  const needle = searchable(given)
+  const needle = toSearchableText(given)
   // Normalising a run of accents takes quadratic time; no real text has 64 of them.
   const forms = /\p{M}{64}/u.test(needle) ? [] : [needle.normalize('NFC'), needle.normalize('NFD')]
   return needle === '' ? [] : [...new Set([needle, ...forms])]
@@ -373,10 +380,10 @@ function clauseOf(needles: readonly string[]): Clause {
   // LIKE restarts the comparison at every position (9 ms for a hostile text), but it reads a short text
   // without a copy.
   const compared = `instr(lower(substr(m.text, 1, ${searchedCharacters})), lower(?))`
-  const either = `iif(octet_length(m.text) < ${likedBytes}, m.text LIKE ? ESCAPE '\\', ${compared})`
-  const clauses = needles.map(needle => (needle.length > likedNeedle ? compared : either))
+  const either = `iif(octet_length(m.text) < ${likeBytesLimit}, m.text LIKE ? ESCAPE '\\', ${compared})`
+  const clauses = needles.map(needle => (needle.length > likeNeedleLimit ? compared : either))
   const values = needles.map(needle =>
-    needle.length > likedNeedle ? [needle] : [likePattern(needle), needle],
+    needle.length > likeNeedleLimit ? [needle] : [likePatternOf(needle), needle],
   )
   return [`(${clauses.join(' OR ')})`, ...values.flat()]
 }

@@ -1,24 +1,24 @@
-import { partOf } from '../deduplication.ts'
-import type { PastMessage } from '../messages.ts'
-import { searchable } from './bigram-index.ts'
+import { batchPartOf } from '../deduplication.ts'
+import type { ImportedMessage } from '../messages.ts'
+import { toSearchableText } from './bigram-index.ts'
 import { EnginePart } from './engine-part.ts'
 import { receivedElsewhere } from './messages.ts'
 
-export class Past extends EnginePart {
+export class SqliteImportedMessages extends EnginePart {
   count(): number {
     // Ids have no gaps.
     return this.db.one<{ n: number }>`SELECT coalesce(max(id) - min(id) + 1, 0) AS n FROM message`.n
   }
 
-  has(batch: readonly PastMessage[]): boolean[] {
-    return batch.map(message => this.#placeOf(message) === undefined)
+  has(batch: readonly ImportedMessage[]): boolean[] {
+    return batch.map(message => this.#newIdOf(message) === undefined)
   }
 
-  add(batch: readonly PastMessage[]): number {
+  add(batch: readonly ImportedMessage[]): number {
     return this.db.transaction(() => {
       let added = 0
       for (const message of batch) {
-        const place = this.#placeOf(message)
+        const place = this.#newIdOf(message)
         if (!place) continue
         this.#insert(message, place)
         added += 1
@@ -28,9 +28,9 @@ export class Past extends EnginePart {
   }
 
   /** The id and content hash to store it under; undefined if it is stored already. */
-  #placeOf(message: PastMessage): { id: string; hash?: string } | undefined {
+  #newIdOf(message: ImportedMessage): { id: string; hash?: string } | undefined {
     if (message.direction === 'received') {
-      const [judged] = this.messages.judged(message.bot_id, partOf([message]))
+      const [judged] = this.messages.judge(message.bot_id, batchPartOf([message]))
       return judged?.verdict === 'new' || judged?.verdict === 'renamed' ? judged : undefined
     }
     const id = message.message_id ?? `local:${message.derived_id}`
@@ -38,14 +38,14 @@ export class Past extends EnginePart {
     return known ? undefined : { id }
   }
 
-  #insert(message: PastMessage, { id, hash }: { id: string; hash?: string }): void {
+  #insert(message: ImportedMessage, { id, hash }: { id: string; hash?: string }): void {
     const sent = message.direction === 'sent'
-    const text = searchable(message.text)
+    const text = toSearchableText(message.text)
     const { lastInsertRowid } = this.db.run`INSERT INTO message (message_id, session, sent, status, bot_id,
       peer, msg_type, timestamp, stored_at, content_hash, text, raw)
-      VALUES (${id}, ${this.messages.keyOf(message.session)}, ${sent ? 1 : receivedElsewhere},
+      VALUES (${id}, ${this.messages.ensureKey(message.session)}, ${sent ? 1 : receivedElsewhere},
       ${sent ? 'accepted' : undefined}, ${message.bot_id}, ${message.from_user}, ${message.msg_type},
       ${message.timestamp}, ${this.clock.now()}, ${hash}, ${text}, ${message.raw})`
-    this.messages.grams.added(lastInsertRowid, text)
+    this.messages.grams.add(lastInsertRowid, text)
   }
 }

@@ -4,11 +4,17 @@
  * answers, a hold after refusals, and the process that sends what waits there. Only one process at a time has
  * a lane, by a lease that ends when it dies.
  */
-import { admit, type Hold, isFull, nobody, type SendFacts, type SendRules } from '../../model/admission.ts'
-import { type Counter, countNow, type Inbound, newestContext, type UserContext } from '../../model/session.ts'
-import type { Lane, LaneFilter, Pause, WaitingLane } from '../outbox.ts'
-import { EnginePart, type Ground } from './engine-part.ts'
-import { firstContext } from './messages.ts'
+import { admit, type Hold, isFull, noneAhead, type SendFacts, type SendRules } from '../../model/admission.ts'
+import {
+  type Counter,
+  currentCountOf,
+  type Inbound,
+  newestContext,
+  type UserContext,
+} from '../../model/session.ts'
+import type { LaneFilter, LanePause, OutboxLane, WaitingLane } from '../outbox.ts'
+import { type EngineContext, EnginePart } from './engine-part.ts'
+import { firstContextOf } from './messages.ts'
 
 /** A lane is free if its owner gave no sign for this long; sooner if the owner is known to be dead. */
 export const laneLeaseMs = 60_000
@@ -17,7 +23,7 @@ export const laneLeaseMs = 60_000
  * SQL for the ids of the lanes of a `LaneFilter`, passed as JSON; `$.keys` are the keys of the session in `of`.
  * A lane that joined a session by a rename has another key of the same name than its messages.
  */
-const named = `SELECT value FROM json_each(?1, '$.ids')
+const filteredLanes = `SELECT value FROM json_each(?1, '$.ids')
   UNION SELECT id FROM outbox_lane WHERE session IN (SELECT value FROM json_each(?1, '$.keys'))
     AND peer IN (SELECT value FROM json_each(?1, '$.of.users'))
   UNION SELECT l.id FROM event e CROSS JOIN message m ON m.id = e.message CROSS JOIN session own ON own.key = m.session
@@ -28,13 +34,13 @@ const columns = `l.id, s.name, l.peer, l.received_at, l.used, l.last_sent_at, l.
   l.not_before, l.failures, l.owner, l.lease_until, l.context, l.token, l.token_at FROM outbox_lane l JOIN session s ON s.key = l.session`
 
 /** Contexts in the contexts.json of a session, by user. */
-export type FiledContexts = (session: string) => ReadonlyMap<string, UserContext>
+export type FileContexts = (session: string) => ReadonlyMap<string, UserContext>
 
-export class Lanes extends EnginePart {
-  readonly #slots: PaceSlots
-  readonly #filed: FiledContexts
+export class SqliteOutboxLanes extends EnginePart {
+  readonly #slots: SqlitePaceSlots
+  readonly #filed: FileContexts
 
-  constructor(ground: Ground, slots: PaceSlots, filed: FiledContexts) {
+  constructor(ground: EngineContext, slots: SqlitePaceSlots, filed: FileContexts) {
     super(ground)
     this.#slots = slots
     this.#filed = filed
@@ -44,20 +50,20 @@ export class Lanes extends EnginePart {
    * Same as `OutboxLanes.listWaiting`. The events of sent messages show in which lanes messages started to
    * wait.
    */
-  waiting(rules: SendRules, some?: LaneFilter): { lanes: WaitingLane[]; revision: number } {
+  listWaiting(rules: SendRules, some?: LaneFilter): { lanes: WaitingLane[]; revision: number } {
     // Read first: what is written while the lanes are read comes after this revision, and is read again.
     const { revision } = this.db.one<{
       revision: number
     }>`SELECT coalesce(max(place), 0) AS revision FROM event`
     const waits = `FROM outbox_part WHERE status = 'queued' AND message IS NOT NULL`
     const condition = some
-      ? `l.id IN (${named}) AND EXISTS (SELECT 1 ${waits} AND lane = l.id)`
+      ? `l.id IN (${filteredLanes}) AND EXISTS (SELECT 1 ${waits} AND lane = l.id)`
       : `l.id IN (SELECT lane ${waits})`
     const rows = this.db.all<LaneRow & { session: number; slot?: number }>(
       `SELECT (SELECT slot ${waits} AND lane = l.id ORDER BY id LIMIT 1) AS slot, l.session, ${columns}
        WHERE ${condition} ORDER BY (SELECT min(id) ${waits} AND lane = l.id)`,
       ...(some
-        ? [JSON.stringify({ ...some, keys: some.of && this.messages.sessionKeys(some.of.session) })]
+        ? [JSON.stringify({ ...some, keys: some.of && this.messages.listSessionKeys(some.of.session) })]
         : []),
     )
     /** Newest slot of each session, including the slots that this call assigns. */
@@ -65,7 +71,7 @@ export class Lanes extends EnginePart {
     const lanes = rows.map((row): WaitingLane => {
       const lane = this.#laneOf(row)
       const { session: key, slot } = row
-      const admission = this.judge(lane, 1, rules, { ahead: nobody, slot, last: newestSlots.get(key) })
+      const admission = this.judge(lane, 1, rules, { ahead: noneAhead, slot, last: newestSlots.get(key) })
       const { verdict } = admission
       if (verdict.go !== 'no' && verdict.slot !== undefined && slot === undefined && !lane.busy)
         newestSlots.set(key, verdict.slot)
@@ -76,14 +82,14 @@ export class Lanes extends EnginePart {
 
   /** @param last the newest slot of the session, if the caller knows of one that is not taken yet */
   judge(
-    { counter, hold, session, user }: Lane,
+    { counter, hold, session, user }: OutboxLane,
     count: number,
     rules: SendRules,
     { ahead, slot, last }: Pick<SendFacts, 'ahead' | 'slot'> & { last?: number | undefined },
   ): Pick<WaitingLane, 'verdict' | 'crowded'> {
     const now = this.clock.now()
     const { received_at: receivedAt, used } = counter
-    const taken = this.#slots.taken(this.messages.knownKey(session), user, rules)
+    const taken = this.#slots.listTaken(this.messages.findKey(session), user, rules)
     const slots = { user: taken.user, last: last ?? taken.last }
     const verdict = admit({ now, receivedAt, used, ahead, hold, slots, slot }, count, rules)
     const isLate = verdict.go === 'no' && verdict.why === 'pace'
@@ -91,26 +97,26 @@ export class Lanes extends EnginePart {
   }
 
   /** Returns the lane of a user; creates it if there is none. Inside a transaction. */
-  of(session: number, user: string): Lane {
+  of(session: number, user: string): OutboxLane {
     const found = this.find(session, user)
     if (found) return found
     this.db.run`INSERT INTO outbox_lane (session, peer) VALUES (${session}, ${user})`
     return this.find(session, user)!
   }
 
-  find(session: number, user: string): Lane | undefined {
+  find(session: number, user: string): OutboxLane | undefined {
     const row = this.db.get<LaneRow>(`SELECT ${columns} WHERE l.session = ? AND l.peer = ?`, session, user)
     return row && this.#laneOf(row)
   }
 
   /** Returns the lane of a user, or an unused one if there is none. Creates nothing. */
-  known(session: string, user: string): Lane {
-    const key = this.messages.knownKey(session)
+  getLane(session: string, user: string): OutboxLane {
+    const key = this.messages.findKey(session)
     const found = key === undefined ? undefined : this.find(key, user)
     return found ?? this.#laneOf({ ...unused, name: session, peer: user })
   }
 
-  lane(id: number): Lane | undefined {
+  lane(id: number): OutboxLane | undefined {
     const row = this.db.get<LaneRow>(`SELECT ${columns} WHERE l.id = ?`, id)
     return row && this.#laneOf(row)
   }
@@ -119,7 +125,7 @@ export class Lanes extends EnginePart {
    * Session, user, and the counter as stored in the row. After a message has begun that is the current
    * counter.
    */
-  stored(id: number): Pick<Lane, 'id' | 'session' | 'user' | 'counter'> | undefined {
+  getStored(id: number): Pick<OutboxLane, 'id' | 'session' | 'user' | 'counter'> | undefined {
     const row = this.db.get<LaneRow>(`SELECT ${columns} WHERE l.id = ?`, id)
     if (!row) return undefined
     const { name: session, peer: user, received_at, used, last_sent_at } = row
@@ -127,13 +133,13 @@ export class Lanes extends EnginePart {
   }
 
   /** Current counters of all users that a session knows, or of one user; by user. */
-  counters(session: string, user?: string): Map<string, Counter> {
-    if (user !== undefined) return new Map([[user, this.known(session, user).counter]])
-    const key = this.messages.knownKey(session)
+  getCounters(session: string, user?: string): Map<string, Counter> {
+    if (user !== undefined) return new Map([[user, this.getLane(session, user).counter]])
+    const key = this.messages.findKey(session)
     const rows = key === undefined ? [] : this.db.all<LaneRow>(`SELECT ${columns} WHERE l.session = ?`, key)
     const found = new Map(rows.map(row => [row.peer, this.#laneOf(row).counter]))
     for (const peer of this.#filed(session).keys())
-      if (!found.has(peer)) found.set(peer, this.known(session, peer).counter)
+      if (!found.has(peer)) found.set(peer, this.getLane(session, peer).counter)
     return found
   }
 
@@ -164,7 +170,7 @@ export class Lanes extends EnginePart {
   }
 
   /** Waiting parts are not tried before `not_before` (Unix ms). */
-  pause(lane: number, { not_before, failures }: Pause): void {
+  setPause(lane: number, { not_before, failures }: LanePause): void {
     this.db.run`UPDATE outbox_lane SET not_before = ${not_before}, failures = ${failures} WHERE id = ${lane}`
   }
 
@@ -172,14 +178,14 @@ export class Lanes extends EnginePart {
     return this.owner.mayTake(owner, lease_until - this.clock.now(), laneLeaseMs)
   }
 
-  #laneOf(row: LaneRow): Lane {
+  #laneOf(row: LaneRow): OutboxLane {
     const { id, name, peer, not_before, failures, owner } = row
-    const context = newestContext(this.#filed(name).get(peer), heardOf(row), this.clock.now())
+    const context = newestContext(this.#filed(name).get(peer), contextOfRow(row), this.clock.now())
     return {
       id,
       session: name,
       user: peer,
-      counter: countNow(context ?? { used: 0 }, row, this.clock.now()),
+      counter: currentCountOf(context ?? { used: 0 }, row, this.clock.now()),
       token: context?.token,
       not_before,
       failures,
@@ -199,7 +205,7 @@ interface Lease {
   lease_until: number
 }
 
-interface LaneRow extends Counter, Pick<Lane, 'id' | 'not_before' | 'failures'>, Lease {
+interface LaneRow extends Counter, Pick<OutboxLane, 'id' | 'not_before' | 'failures'>, Lease {
   name: string
   peer: string
   held_at?: number
@@ -221,9 +227,9 @@ const keptMs = 60 * 60_000
  * leaves unused costs one wait. Times are those of the wall clock (Unix ms), the only clock that processes
  * and restarts share.
  */
-export class PaceSlots extends EnginePart {
+export class SqlitePaceSlots extends EnginePart {
   /** The slots that count for a message to that user now. */
-  taken(session: number | undefined, user: string, { pace, patienceMs }: SendRules): SendFacts['slots'] {
+  listTaken(session: number | undefined, user: string, { pace, patienceMs }: SendRules): SendFacts['slots'] {
     if (session === undefined || pace === 'off') return { user: [] }
     const now = this.clock.now()
     // A slot later than anyone would wait was taken by a clock that was set back since.
@@ -267,14 +273,14 @@ interface HeardRow {
  * Returns the context that a lane keeps. A token counts for the message that it came with alone: `received_at` also moves without
  * it, by a version of svc that knows no token here, or as a message is counted whose user wrote by what the file says.
  */
-function heardOf({ context, received_at, token, token_at }: HeardRow): UserContext | undefined {
+function contextOfRow({ context, received_at, token, token_at }: HeardRow): UserContext | undefined {
   const kept: UserContext | undefined = context === undefined ? undefined : JSON.parse(context)
   if (received_at === undefined || token === undefined || token_at !== received_at) return kept
   return newestContext(kept, { token, received_at, used: 0, first_seen: received_at })
 }
 
 /** Counter and stored context of a user. */
-interface Kept {
+interface KeptContext {
   counter: Counter
   context?: UserContext
 }
@@ -283,10 +289,10 @@ interface Kept {
  * The contexts of users who wrote to a session long ago, which do not fit into its file; and the removal of
  * state when a session gets another bot. Methods that write run inside a transaction.
  */
-export class Archive extends EnginePart {
+export class SqliteContextArchive extends EnginePart {
   /** Adds contexts, or replaces them. */
-  keep(session: string, users: ReadonlyMap<string, UserContext>): void {
-    const key = this.messages.keyOf(session)
+  save(session: string, users: ReadonlyMap<string, UserContext>): void {
+    const key = this.messages.ensureKey(session)
     for (const [user, context] of users)
       this.db.run`INSERT INTO outbox_lane (session, peer, context)
         VALUES (${key}, ${user}, ${JSON.stringify(context)})
@@ -299,13 +305,13 @@ export class Archive extends EnginePart {
    */
   find(session: string, user: string, inFile: UserContext | undefined): UserContext | undefined {
     const row = this.db.get<HeardRow>`SELECT context, received_at, token, token_at FROM outbox_lane
-      WHERE session = ${this.messages.knownKey(session) ?? 0} AND peer = ${user}`
-    return newestContext(inFile, row && heardOf(row), this.clock.now())
+      WHERE session = ${this.messages.findKey(session) ?? 0} AND peer = ${user}`
+    return newestContext(inFile, row && contextOfRow(row), this.clock.now())
   }
 
   /** The contexts of a session: of these users, or all. */
-  of(session: string, users?: readonly string[]): ReadonlyMap<string, UserContext> {
-    const key = this.messages.knownKey(session)
+  list(session: string, users?: readonly string[]): ReadonlyMap<string, UserContext> {
+    const key = this.messages.findKey(session)
     if (key === undefined) return new Map()
     const rows = this.db.all<{ peer: string; context: string }>(
       `SELECT peer, context FROM outbox_lane WHERE session = ? AND context IS NOT NULL
@@ -316,7 +322,7 @@ export class Archive extends EnginePart {
   }
 
   /** Counter, and context if it is stored here, of each user; by session and user. */
-  lanes(sessions: readonly string[]): ReadonlyMap<string, ReadonlyMap<string, Kept>> {
+  listLanes(sessions: readonly string[]): ReadonlyMap<string, ReadonlyMap<string, KeptContext>> {
     const rows = this.db.all<Counter & { session: string; peer: string; context?: string }>`
       SELECT s.name AS session, l.peer, l.received_at, l.used, l.last_sent_at, l.context
       FROM json_each(${JSON.stringify(sessions)}) wanted CROSS JOIN session s CROSS JOIN outbox_lane l
@@ -330,26 +336,26 @@ export class Archive extends EnginePart {
 
   /** Number of stored contexts, not counting these users. */
   count(session: string, besides: readonly string[]): number {
-    const key = this.messages.knownKey(session) ?? 0
+    const key = this.messages.findKey(session) ?? 0
     return this.db.one<{ n: number }>`SELECT count(*) AS n FROM outbox_lane WHERE session = ${key}
       AND context IS NOT NULL AND peer NOT IN (SELECT value FROM json_each(${JSON.stringify(besides)}))`.n
   }
 
   /** Sessions that may know a user: those of the user's newest messages, and those with a context here. */
-  knowing(user: string): ReadonlySet<string> {
+  findSessions(user: string): ReadonlySet<string> {
     const holders = this.db.all<{ name: string }>`SELECT name FROM outbox_lane JOIN session ON key = session
       WHERE peer = ${user} AND context IS NOT NULL`
-    return new Set([...this.messages.writtenTo(user), ...holders.map(({ name }) => name)])
+    return new Set([...this.messages.findWrittenSessions(user), ...holders.map(({ name }) => name)])
   }
 
   /**
    * Removes the contexts of users that are in the file again. Writes nothing if none of them is stored here.
    */
   drop(session: string, users: readonly string[]): void {
-    const kept = [...this.of(session, users).keys()]
+    const kept = [...this.list(session, users).keys()]
     if (kept.length === 0) return
     this.db.run`UPDATE outbox_lane SET context = NULL
-      WHERE session = ${this.messages.knownKey(session) ?? 0} AND peer IN (SELECT value
+      WHERE session = ${this.messages.findKey(session) ?? 0} AND peer IN (SELECT value
       FROM json_each(${JSON.stringify(kept)}))`
   }
 
@@ -358,10 +364,10 @@ export class Archive extends EnginePart {
    * counters too.
    */
   withdraw(session: string, inbound: readonly Inbound[], hasOtherBot: boolean): void {
-    const key = this.messages.knownKey(session) ?? 0
+    const key = this.messages.findKey(session) ?? 0
     for (const message of inbound) {
       this.db.run`UPDATE outbox_lane SET context = NULL WHERE session = ${key}
-        AND peer = ${message.user_id} AND context = ${firstContext(message)}`
+        AND peer = ${message.user_id} AND context = ${firstContextOf(message)}`
       this.db.run`UPDATE outbox_lane SET token = NULL WHERE session = ${key}
         AND peer = ${message.user_id} AND received_at = ${message.received_at}`
       if (hasOtherBot)
@@ -378,6 +384,6 @@ export class Archive extends EnginePart {
     this.db.run`UPDATE session SET renaming = NULL WHERE name = ${session}`
     this.db.run`UPDATE outbox_lane SET context = NULL, token = NULL, received_at = NULL, used = 0,
       last_sent_at = NULL, held_at = NULL, held_until = NULL, holds = 0, not_before = 0, failures = 0
-      WHERE session = ${this.messages.knownKey(session) ?? 0}`
+      WHERE session = ${this.messages.findKey(session) ?? 0}`
   }
 }

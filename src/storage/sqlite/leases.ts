@@ -3,15 +3,15 @@
 import { stat, utimes } from 'node:fs/promises'
 import { AwakeTime, type Clock } from '../../platform/clock.ts'
 import { type FileLock, openLock } from '../../platform/lock.ts'
-import { lookAtLock } from '../../platform/lock-look.ts'
+import { inspectLock } from '../../platform/lock-look.ts'
 import type { Log } from '../../platform/log.ts'
-import { linked } from '../../platform/signals.ts'
-import { unavailable } from '../../platform/system-error.ts'
+import { linkSignals } from '../../platform/signals.ts'
+import { storeErrorOf } from '../../platform/system-error.ts'
 import type { Lease, Leases } from '../leases.ts'
-import type { SessionSight } from '../state.ts'
+import type { SessionReader } from '../state.ts'
 
 interface LeasePorts {
-  sessions: Pick<SessionSight, 'changedSince'>
+  sessions: Pick<SessionReader, 'listChangedSince'>
   clock: Clock
   log: Log
 }
@@ -23,29 +23,29 @@ export async function openLeases(path: string, ports: LeasePorts): Promise<Lease
   return {
     async join() {
       const taken = await lock.tryLock().catch(error => {
-        throw unavailable(error, 'it cannot be told who polls')
+        throw storeErrorOf(error, 'it cannot be told who polls')
       })
-      return taken ? leaseOf(lock, heartbeat, ports) : undefined
+      return taken ? createLease(lock, heartbeat, ports) : undefined
     },
-    stalled: () => heartbeat.stalled(),
-    async holder() {
-      const seen = await lookAtLock(path).catch(() => undefined)
+    isStalled: () => heartbeat.isStalled(),
+    async findHolder() {
+      const seen = await inspectLock(path).catch(() => undefined)
       return seen?.held === false ? undefined : seen?.pid
     },
     close: () => lock.close(),
   }
 }
 
-function leaseOf(lock: FileLock, heartbeat: Heartbeat, { sessions, log }: LeasePorts): Lease {
+function createLease(lock: FileLock, heartbeat: Heartbeat, { sessions, log }: LeasePorts): Lease {
   const { lost } = lock
   const over = new AbortController()
-  const ended = linked(over.signal, lost)
+  const ended = linkSignals(over.signal, lost)
   const beating = heartbeat.beat(ended.signal).finally(() => ended[Symbol.dispose]())
   let released: Promise<void> | undefined
   return {
     lost,
-    owned: revision => sessions.changedSince(revision),
-    mayPoll: () => !over.signal.aborted && lock.sure,
+    listOwned: revision => sessions.listChangedSince(revision),
+    mayPoll: () => !over.signal.aborted && lock.isReallyHeld,
     release() {
       over.abort()
       released ??= beating
@@ -65,7 +65,7 @@ export const stalledMs = 15_000
  * The most silence that one check adds. If this process did not check for longer, the machine may have
  * stopped, and the poller with it.
  */
-const longestLookMs = 2000
+const longestCheckMs = 2000
 
 /**
  * Sign of life of the polling process, for the processes that wait for its lock. A stopped or hung process
@@ -84,7 +84,7 @@ export class Heartbeat {
   constructor(path: string, clock: Clock) {
     this.#path = path
     this.#clock = clock
-    this.#awake = new AwakeTime(clock, longestLookMs)
+    this.#awake = new AwakeTime(clock, longestCheckMs)
   }
 
   /** Touches the file until the signal aborts. */
@@ -101,12 +101,12 @@ export class Heartbeat {
    * Checks once; call it every second. @returns whether the polling process has shown no sign of life for too
    * long
    */
-  async stalled(): Promise<boolean> {
+  async isStalled(): Promise<boolean> {
     const beatenAt = await stat(this.#path).then(
       info => info.mtimeMs,
       () => undefined,
     )
-    const sinceMs = this.#awake.look()
+    const sinceMs = this.#awake.measure()
     this.#silentMs = beatenAt === this.#seen ? this.#silentMs + sinceMs : 0
     this.#seen = beatenAt
     return this.#silentMs > stalledMs

@@ -6,12 +6,26 @@ import { lstat, readdir, rm } from 'node:fs/promises'
 import { join } from 'node:path'
 import { SvcError } from '../../model/error.ts'
 import type { Clock } from '../../platform/clock.ts'
-import { diskError, empty, keepStream, mediaFolder, staleMs, unfinished } from '../../platform/file-stream.ts'
+import {
+  diskError,
+  emptyFileError,
+  keepStream,
+  mediaFolder,
+  staleMs,
+  unfinishedName,
+} from '../../platform/file-stream.ts'
 import { readText, sweep, syncDir, writeDurably } from '../../platform/files.ts'
 import type { FreeSpace } from '../../platform/free-space.ts'
 import type { Log } from '../../platform/log.ts'
-import { openRegular, steadyFile } from '../../platform/steady-file.ts'
-import type { MediaPlace, MediaPlaces, MediaRules, Placed, PlacedFile, PutOptions } from '../media-place.ts'
+import { createSteadyFile, openRegularFile } from '../../platform/steady-file.ts'
+import type {
+  MediaRules,
+  MediaStore,
+  MediaStores,
+  OpenStoredFile,
+  PutOptions,
+  StoredFile,
+} from '../media-store.ts'
 
 export interface MediaFolderOptions extends MediaRules {
   mediaRoot: string
@@ -30,7 +44,7 @@ interface Sidecar extends Record<string, unknown> {
   expires_at: number
 }
 
-export class MediaFolder implements MediaPlace {
+export class MediaFolder implements MediaStore {
   readonly #options: MediaFolderOptions
   readonly #quota: UploadQuota | undefined
 
@@ -43,12 +57,12 @@ export class MediaFolder implements MediaPlace {
         : undefined
   }
 
-  async put(id: string, body: ReadableStream<Uint8Array>, options: PutOptions): Promise<Placed> {
+  async put(id: string, body: ReadableStream<Uint8Array>, options: PutOptions): Promise<StoredFile> {
     let size: number | undefined
     let settle: ((kept?: number) => void) | undefined
     try {
       settle = await this.#quota?.reserve(id, options.size)
-      const placed = await this.#keep(id, body, options)
+      const placed = await this.#store(id, body, options)
       size = placed.size
       return placed
     } catch (error) {
@@ -59,11 +73,11 @@ export class MediaFolder implements MediaPlace {
     }
   }
 
-  async #keep(
+  async #store(
     id: string,
     body: ReadableStream<Uint8Array>,
     { digest, maxBytes, note, signal, size }: PutOptions,
-  ): Promise<Placed> {
+  ): Promise<StoredFile> {
     const { clock, lifeMs, space } = this.#options
     const folder = await this.#folder()
     const path = join(folder, id)
@@ -76,7 +90,7 @@ export class MediaFolder implements MediaPlace {
       durable: lifeMs === undefined,
     })
     try {
-      if (written.size === 0) throw empty()
+      if (written.size === 0) throw emptyFileError()
       const { md5 = '', sha256 } = written.digests
       const placed = { size: written.size, md5, ...(sha256 !== undefined && { sha256 }) }
       if (lifeMs === undefined) {
@@ -93,21 +107,21 @@ export class MediaFolder implements MediaPlace {
     }
   }
 
-  async open(id: string): Promise<PlacedFile | undefined> {
+  async open(id: string): Promise<OpenStoredFile | undefined> {
     const { clock, lifeMs } = this.#options
     if (!isName.test(id)) return undefined
     const path = join(await this.#folder(), id)
-    const sidecar = lifeMs === undefined ? undefined : sidecarIn(await readText(`${path}.json`))
+    const sidecar = lifeMs === undefined ? undefined : parseSidecar(await readText(`${path}.json`))
     if (lifeMs !== undefined && (!sidecar || sidecar.expires_at <= clock.now())) return undefined
-    const opened = await openRegular(path, { maxBytes: Number.MAX_SAFE_INTEGER }).catch(() => undefined)
+    const opened = await openRegularFile(path, { maxBytes: Number.MAX_SAFE_INTEGER }).catch(() => undefined)
     if (!opened || (sidecar && opened.size !== sidecar.size)) {
       await opened?.handle.close()
       return undefined
     }
-    return { ...steadyFile(opened), note: sidecar ?? {}, ...(sidecar && { md5: sidecar.md5 }) }
+    return { ...createSteadyFile(opened), note: sidecar ?? {}, ...(sidecar && { md5: sidecar.md5 }) }
   }
 
-  served(id: string): void {
+  markServed(id: string): void {
     this.#quota?.markSent(id)
   }
 
@@ -124,7 +138,7 @@ export class MediaFolder implements MediaPlace {
     const { clock, lifeMs, mediaRoot, name } = this.#options
     const folder = join(mediaRoot, name)
     const isOver = (found: string) => isName.test(found.replace(/\.json$/, '')) && !needed.has(found)
-    await sweep(folder, unfinished, clock.now() - staleMs)
+    await sweep(folder, unfinishedName, clock.now() - staleMs)
     await sweep(folder, { test: isOver }, clock.now() - (lifeMs === undefined ? staleMs : lifeMs + 60_000))
   }
 
@@ -139,18 +153,18 @@ const quotaTimes = 4
 const maxUploads = 1000
 
 /** The media stores, as folders of the media root. */
-export function mediaPlaces(
+export function openMediaStores(
   options: Omit<MediaFolderOptions, 'name' | keyof MediaRules>,
   maxUploadBytes: number,
-): MediaPlaces {
+): MediaStores {
   const room = { files: maxUploads, bytes: maxUploadBytes * quotaTimes, largest: maxUploadBytes }
   return {
     uploads: new MediaFolder({ ...options, name: 'uploads', lifeMs: dayMs, room }),
-    kept: new MediaFolder({ ...options, name: 'outbox' }),
+    queued: new MediaFolder({ ...options, name: 'outbox' }),
   }
 }
 
-function sidecarIn(text: string | undefined): Sidecar | undefined {
+function parseSidecar(text: string | undefined): Sidecar | undefined {
   try {
     const found = JSON.parse(text ?? '') as Partial<Sidecar>
     const { expires_at, md5, size } = found
@@ -172,7 +186,7 @@ interface QuotaPorts {
   lifeMs: number
 }
 
-interface Kept {
+interface KeptUpload {
   /** Bytes. */
   size: number
   /** Unix ms when it was stored. */
@@ -180,14 +194,14 @@ interface Kept {
 }
 
 /** The folder is read at most this often, for the uploads of other processes. */
-const lookEveryMs = 1000
+const checkEveryMs = 1000
 /** An upload of unknown size counts as this much, or as its stored size if that is larger. */
 const unknownBytes = 64 * 1024 * 1024
 
 /** Limits the number and total size of uploads, including those of other processes on the same folder. */
 class UploadQuota {
   readonly #ports: QuotaPorts
-  #kept = new Map<string, Kept>()
+  #kept = new Map<string, KeptUpload>()
   /** Bytes reserved for uploads in progress in this process, by id. */
   readonly #underWay = new Map<string, number>()
   /** Ids of uploads that a send used, oldest first: they are removed when space is needed. */
@@ -207,12 +221,12 @@ class UploadQuota {
    */
   async reserve(id: string, announced = unknownBytes): Promise<(kept?: number) => void> {
     const size = Math.min(announced, this.#ports.room.largest)
-    await this.#looked()
+    await this.#waitForFolder()
     for (const sent of this.#sent) {
       if (this.#fits(size)) break
       await this.#drop(sent)
     }
-    if (!this.#fits(size)) throw this.#full(size)
+    if (!this.#fits(size)) throw this.#fullError(size)
     this.#underWay.set(id, size)
     return kept => {
       this.#underWay.delete(id)
@@ -241,7 +255,7 @@ class UploadQuota {
     return count <= room.files && bytes <= room.bytes
   }
 
-  #full(size: number): SvcError {
+  #fullError(size: number): SvcError {
     const { clock, lifeMs } = this.#ports
     const oldest = [...this.#kept.values()].reduce((least, { at }) => Math.min(least, at), clock.now())
     // Uploads in progress end soon.
@@ -260,15 +274,15 @@ class UploadQuota {
   }
 
   /** Resolves when the content of the folder is known, at most a second old. */
-  #looked(): Promise<void> {
+  #waitForFolder(): Promise<void> {
     const now = this.#ports.clock.monotonic()
-    if (!this.#look || now - this.#look.at > lookEveryMs) this.#look = { at: now, done: this.#readFolder() }
+    if (!this.#look || now - this.#look.at > checkEveryMs) this.#look = { at: now, done: this.#readFolder() }
     return this.#look.done
   }
 
   async #readFolder(): Promise<void> {
     const { folder } = this.#ports
-    const kept = new Map<string, Kept>()
+    const kept = new Map<string, KeptUpload>()
     for (const name of await readdir(folder).catch(() => [])) {
       if (name.endsWith('.json')) continue
       const found = await lstat(join(folder, name)).catch(() => undefined)

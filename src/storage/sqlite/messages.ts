@@ -1,21 +1,28 @@
 /** Rows of the message log: inserts, settles and reads them. */
 import type { SentStatus } from '../../model/message.ts'
-import { clockSkewMs, contextAfter, type Inbound, sessionKey } from '../../model/session.ts'
+import { clockSkewMs, type Inbound, nextContextOf, sessionKeyOf } from '../../model/session.ts'
 import type { Clock } from '../../platform/clock.ts'
 import type { Log } from '../../platform/log.ts'
 import type { Database } from '../../platform/sqlite.ts'
-import { type Arrived, judgedOf, type Known, type Part, partOf, type Stored } from '../deduplication.ts'
-import type { ReceivedMessage, SentMessage, StoredMessage, Wanted } from '../messages.ts'
-import { BigramIndex, searchable } from './bigram-index.ts'
+import {
+  type BatchPart,
+  batchPartOf,
+  type DuplicateLookup,
+  type JudgedMessage,
+  judgeMessages,
+  type KnownMessage,
+} from '../deduplication.ts'
+import type { ReadFilter, ReceivedMessage, SentMessage, StoredMessage } from '../messages.ts'
+import { BigramIndex, toSearchableText } from './bigram-index.ts'
 
 /**
  * Whether a row still fits. Called for one row after another; the first row that does not fit ends the
  * reading.
  */
-export type Fits = (row: StoredMessage) => boolean
+export type RowBudget = (row: StoredMessage) => boolean
 
 /** Fits until the raw messages exceed this many characters. The first row always fits. */
-export function within(characters = Number.POSITIVE_INFINITY): Fits {
+export function createRowBudget(characters = Number.POSITIVE_INFINITY): RowBudget {
   let left: number | undefined
   return ({ raw }) => {
     const isFirst = left === undefined
@@ -28,7 +35,7 @@ export function within(characters = Number.POSITIVE_INFINITY): Fits {
 export const receivedElsewhere = 2
 
 /** Result of a sent message. */
-export interface Settled {
+export interface SentResult {
   status: SentStatus
   /** Upstream's. */
   messageId?: string
@@ -44,26 +51,26 @@ const columns = `m.id, m.message_id, (SELECT name FROM session WHERE key = m.ses
   nullif(m.sent = ${receivedElsewhere}, 0) AS past`
 
 /** The context of a user about whom nothing else is known. */
-export const firstContext = (inbound: Inbound): string =>
-  JSON.stringify(contextAfter(undefined, inbound, inbound.received_at))
+export const firstContextOf = (inbound: Inbound): string =>
+  JSON.stringify(nextContextOf(undefined, inbound, inbound.received_at))
 
-export class Messages {
+export class SqliteMessages {
   readonly #db: Database
   readonly #clock: Clock
   readonly #log: Log
   readonly grams: BigramIndex
   #sentChanges = 0
   /** Session keys by folded name. */
-  readonly #keys: Unchanged<Map<string, number[]>>
+  readonly #keys: TableCache<Map<string, number[]>>
   /** Sessions of each user's newest messages. */
-  readonly #writtenTo: Unchanged<string[]>
+  readonly #writtenTo: TableCache<string[]>
 
   constructor(db: Database, clock: Clock, log: Log) {
     this.#db = db
     this.#clock = clock
     this.#log = log
-    this.#keys = new Unchanged(db)
-    this.#writtenTo = new Unchanged(db)
+    this.#keys = new TableCache(db)
+    this.#writtenTo = new TableCache(db)
     this.grams = new BigramIndex(db)
   }
 
@@ -90,34 +97,34 @@ export class Messages {
     session: string,
     botId: string,
     batch: readonly ReceivedMessage[],
-    part = partOf(batch),
+    part = batchPartOf(batch),
   ): (number | 'duplicate')[] {
     if (batch.length === 0) return []
     return this.#db.transaction(() => {
       const now = this.#clock.now()
-      const key = this.keyOf(session)
-      return this.judged(botId, part).map(judged => this.#insertArrived(judged, session, key, botId, now))
+      const key = this.ensureKey(session)
+      return this.judge(botId, part).map(judged => this.#insertArrived(judged, session, key, botId, now))
     })
   }
 
   /** Decides which messages are new. Inside the transaction that stores them. */
-  judged(botId: string, part: Part): Arrived[] {
-    const stored: Stored = {
-      under: id => {
-        const row = this.#db.get<Omit<Known, 'sent'> & { sent: number }>`SELECT bot_id AS botId, sent,
+  judge(botId: string, part: BatchPart): JudgedMessage[] {
+    const stored: DuplicateLookup = {
+      findById: id => {
+        const row = this.#db.get<Omit<KnownMessage, 'sent'> & { sent: number }>`SELECT bot_id AS botId, sent,
           coalesce(content_hash, '') AS hash FROM message WHERE message_id = ${id}`
         return row && { ...row, sent: row.sent === 1 }
       },
-      copies: (bot, { message, hash }, since) =>
+      findCopies: (bot, { message, hash }, since) =>
         this.#db.all<{ id: string }>`SELECT message_id AS id FROM message INDEXED BY message_time
           WHERE timestamp = ${message.timestamp} AND content_hash = ${hash} AND sent = 0
           AND peer = ${message.from_user} AND bot_id = ${bot} AND stored_at > ${since}`.map(({ id }) => id),
     }
-    return judgedOf(stored, botId, part, this.#clock.now())
+    return judgeMessages(stored, botId, part, this.#clock.now())
   }
 
   #insertArrived(
-    { message, verdict, id, hash }: Arrived,
+    { message, verdict, id, hash }: JudgedMessage,
     session: string,
     key: number,
     botId: string,
@@ -132,12 +139,12 @@ export class Messages {
     if (verdict === 'renamed') {
       this.#log.warn('two different messages came under one id; both are kept', { session, message_id: id })
     }
-    const text = searchable(message.text)
+    const text = toSearchableText(message.text)
     const { lastInsertRowid } = this.#db.run`INSERT INTO message (message_id, session, sent, bot_id, peer,
       msg_type, timestamp, stored_at, content_hash, text, raw)
       VALUES (${id}, ${key}, 0, ${botId}, ${message.from_user}, ${message.msg_type}, ${message.timestamp},
       ${now}, ${hash}, ${text}, ${message.raw})`
-    this.grams.added(lastInsertRowid, text)
+    this.grams.add(lastInsertRowid, text)
     this.#writtenTo.forget(message.from_user)
     // In the same write, so a reader in any process that answers immediately has the token of the message and
     // counts from the new counter, although contexts.json is written later. `withdraw` removes the context of
@@ -145,7 +152,7 @@ export class Messages {
     const { written_at: at, from_user, contextToken } = message
     if (at === undefined || !from_user) return lastInsertRowid
     const token = contextToken || undefined
-    const context = firstContext({ user_id: from_user, token, received_at: at })
+    const context = firstContextOf({ user_id: from_user, token, received_at: at })
     // A time in the future comes from a clock that has been set back since.
     this.#db.run`INSERT INTO outbox_lane (session, peer, received_at, token, token_at, context)
       VALUES (${key}, ${from_user}, ${at}, ${token}, ${at}, ${context})
@@ -167,34 +174,34 @@ export class Messages {
   }
 
   /** Adds the row of a message from the bot. Inside a transaction. */
-  insertOut(
+  insertSent(
     session: number,
     botId: string,
     message: SentMessage,
-    { status, error }: Pick<Settled, 'status' | 'error'>,
+    { status, error }: Pick<SentResult, 'status' | 'error'>,
   ): number {
-    const text = searchable(message.text)
+    const text = toSearchableText(message.text)
     this.#sentChanges += 1
     const { lastInsertRowid } = this.#db.run`INSERT INTO message (message_id, session, sent, status, bot_id,
       peer, msg_type, timestamp, stored_at, text, raw, reason, reason_code, reason_quote)
       VALUES (${`local:${message.client_id}`}, ${session}, 1, ${status}, ${botId}, ${message.to_user},
       ${message.msg_type}, ${message.timestamp}, ${this.#clock.now()}, ${text}, ${message.raw},
       ${error?.detail}, ${error?.code}, ${error?.quote})`
-    this.grams.added(lastInsertRowid, text)
+    this.grams.add(lastInsertRowid, text)
     return lastInsertRowid
   }
 
   /** Replaces the content of a sent row. Inside a transaction. @returns whether there is such a row */
   rewrite(id: number, botId: string, message: SentMessage, status: SentStatus): boolean {
-    const text = searchable(message.text)
+    const text = toSearchableText(message.text)
     const before = this.#db.get<{ text: string }>`SELECT text FROM message WHERE id = ${id}`
     if (!before) return false
     this.#sentChanges += 1
     this.#db.run`UPDATE message SET message_id = ${`local:${message.client_id}`}, bot_id = ${botId},
       status = ${status}, timestamp = ${message.timestamp}, text = ${text}, raw = ${message.raw},
       reason = NULL, reason_code = NULL, reason_quote = NULL, sent_with = NULL WHERE id = ${id}`
-    this.#dated(id)
-    if (before.text !== text) this.grams.changed(id, text)
+    this.#setEventTime(id)
+    if (before.text !== text) this.grams.update(id, text)
     return true
   }
 
@@ -206,19 +213,19 @@ export class Messages {
       this.rewrite(id, row.bot_id, { ...message, to_user: row.to_user, msg_type: row.msg_type }, 'queued')
   }
 
-  settleSent(id: number, settled: Settled): void {
+  settleSent(id: number, settled: SentResult): void {
     this.#sentChanges += 1
     this.#settle(id, settled)
-    this.#dated(id)
+    this.#setEventTime(id)
   }
 
   /** The trigger that writes the event uses the system clock; the store's clock may be the sandbox's. */
-  #dated(id: number): void {
+  #setEventTime(id: number): void {
     this.#db.run`UPDATE event SET at = ${this.#clock.now()}
       WHERE place = (SELECT max(place) FROM event) AND message = ${id}`
   }
 
-  #settle(id: number, { status, messageId, error }: Settled): void {
+  #settle(id: number, { status, messageId, error }: SentResult): void {
     const { detail: reason, code, quote }: Partial<typeof error> = error ?? {}
     if (messageId !== undefined) {
       // If another row has this id already, the local id stays.
@@ -239,12 +246,12 @@ export class Messages {
       WHERE id = ${id}`
   }
 
-  after(id: number, { characters, ...wanted }: Wanted): StoredMessage[] {
-    return this.byIds(this.idsFrom(id, wanted), characters)
+  listAfter(id: number, { characters, ...wanted }: ReadFilter): StoredMessage[] {
+    return this.getByIds(this.listIdsAfter(id, wanted), characters)
   }
 
   /** Ids after a row, oldest first. */
-  idsFrom(id: number, { limit, direction, session }: Omit<Wanted, 'characters'>): number[] {
+  listIdsAfter(id: number, { limit, direction, session }: Omit<ReadFilter, 'characters'>): number[] {
     const narrowed = direction === undefined ? '' : ` AND m.sent = ${direction === 'sent' ? 1 : 0}`
     const found =
       session === undefined
@@ -252,15 +259,15 @@ export class Messages {
             `SELECT m.id FROM message m WHERE m.id > ?${narrowed} ORDER BY m.id LIMIT ?`,
             ...[id, limit],
           )
-        : this.idsAfter(this.sessionKeys(session), () => id, limit, narrowed)
+        : this.listIdsBySession(this.listSessionKeys(session), () => id, limit, narrowed)
     return found.map(row => row.id)
   }
 
-  recent(since: number, { limit, direction, session }: Omit<Wanted, 'characters'>): number[] {
+  listRecent(since: number, { limit, direction, session }: Omit<ReadFilter, 'characters'>): number[] {
     // Row ids grow with the time of storing, so one walk from the end finds the start.
     const before = this.#db.get<{ id: number }>`SELECT id FROM message WHERE stored_at < ${since}
       ORDER BY id DESC LIMIT 1`
-    const keys = session === undefined ? undefined : JSON.stringify(this.sessionKeys(session))
+    const keys = session === undefined ? undefined : JSON.stringify(this.listSessionKeys(session))
     const rows = this.#db.all<{ id: number }>(
       `SELECT m.id FROM message m NOT INDEXED WHERE m.id > ?
        ${direction === undefined ? '' : ` AND m.sent = ${direction === 'sent' ? 1 : 0}`}
@@ -271,15 +278,15 @@ export class Messages {
   }
 
   /** Reads rows one by one. */
-  byIds(ids: readonly number[], characters?: number): StoredMessage[] {
-    return this.read(ids, within(characters))
+  getByIds(ids: readonly number[], characters?: number): StoredMessage[] {
+    return this.read(ids, createRowBudget(characters))
   }
 
   /** Reads up to the first row that does not fit. */
-  read(ids: readonly number[], fits: Fits): StoredMessage[] {
+  read(ids: readonly number[], fits: RowBudget): StoredMessage[] {
     const rows: StoredMessage[] = []
     for (const id of ids) {
-      const row = this.byId(id)
+      const row = this.getById(id)
       if (!row) continue
       if (!fits(row)) break
       rows.push(row)
@@ -291,7 +298,7 @@ export class Messages {
    * Ids after a position in each of some sessions, oldest first: one index walk for each session, then
    * merged.
    */
-  idsAfter(
+  listIdsBySession(
     keys: readonly number[],
     positionOf: (key: number) => number,
     limit: number,
@@ -309,27 +316,27 @@ export class Messages {
       .slice(0, limit)
   }
 
-  byMessageIds(
+  getByMessageIds(
     ids: readonly string[],
     characters?: number,
   ): { rows: StoredMessage[]; rest: readonly string[] } {
     const rows: StoredMessage[] = []
-    const fits = within(characters)
+    const fits = createRowBudget(characters)
     for (const [nth, id] of ids.entries()) {
       const found = this.#db.get<StoredMessage>(`SELECT ${columns} FROM message m WHERE m.message_id = ?`, id)
-      const row = found && stored(found)
+      const row = found && toStoredMessage(found)
       if (row && !fits(row)) return { rows, rest: ids.slice(nth) }
       if (row) rows.push(row)
     }
     return { rows, rest: [] }
   }
 
-  byId(id: number): StoredMessage | undefined {
+  getById(id: number): StoredMessage | undefined {
     const row = this.#db.get<StoredMessage>(`SELECT ${columns} FROM message m WHERE m.id = ?`, id)
-    return row && stored(row)
+    return row && toStoredMessage(row)
   }
 
-  head(): number {
+  getHead(): number {
     return this.#db.get<{ last?: number }>`SELECT max(id) AS last FROM message`?.last ?? 0
   }
 
@@ -343,7 +350,7 @@ export class Messages {
   }
 
   /** Keys of the sessions that have, or had, that name, ignoring case. The key for new rows is last. */
-  sessionKeys(name: string): number[] {
+  listSessionKeys(name: string): number[] {
     return this.keysOf([name])[0] ?? []
   }
 
@@ -354,17 +361,17 @@ export class Messages {
       const sessions = this.#db.all<{ key: number; name: string }>`SELECT key, name FROM session
         ORDER BY named, key`
       for (const { key, name } of sessions) {
-        const folded = sessionKey(name)
+        const folded = sessionKeyOf(name)
         byName.set(folded, [...(byName.get(folded) ?? []), key])
       }
       return byName
     })
-    return names.map(name => keys.get(sessionKey(name)) ?? [])
+    return names.map(name => keys.get(sessionKeyOf(name)) ?? [])
   }
 
   /** Returns the key for new rows of a session; adds one if there is none. Inside a transaction. */
-  keyOf(name: string): number {
-    const known = this.knownKey(name)
+  ensureKey(name: string): number {
+    const known = this.findKey(name)
     if (known !== undefined) return known
     this.#keys.forget()
     return this.#db
@@ -373,13 +380,13 @@ export class Messages {
   }
 
   /** Returns the key for new rows of a session; undefined if the session has none. */
-  knownKey(name: string): number | undefined {
+  findKey(name: string): number | undefined {
     return this.#db.get<{ key: number }>`SELECT key FROM session WHERE name = ${name}
       ORDER BY named DESC, key DESC LIMIT 1`?.key
   }
 
   /** The sessions of the newest messages that a user wrote. */
-  writtenTo(peer: string): readonly string[] {
+  findWrittenSessions(peer: string): readonly string[] {
     return this.#writtenTo.get(peer, () => {
       const rows = this.#db.all<{ name: string }>`SELECT DISTINCT name FROM (SELECT session AS key, sent
         FROM message INDEXED BY message_peer
@@ -396,7 +403,7 @@ const unchangedKept = 1000
  * Cache of values from the tables, valid until another process commits. After a write of this process, call
  * `forget`.
  */
-class Unchanged<T> {
+class TableCache<T> {
   readonly #db: Database
   readonly #kept = new Map<string, T>()
   #version: unknown
@@ -422,7 +429,7 @@ class Unchanged<T> {
   }
 }
 
-function stored(row: StoredMessage): StoredMessage {
+function toStoredMessage(row: StoredMessage): StoredMessage {
   if (row.past) row.past = true
   return row
 }

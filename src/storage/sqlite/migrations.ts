@@ -5,10 +5,10 @@
  * it. So a change of another file that older versions would misread is a step too, if necessary an empty one.
  */
 import { SvcError } from '../../model/error.ts'
-import { type Database, formOf } from '../../platform/sqlite.ts'
-import { BigramIndex, gramTable, searchable } from './bigram-index.ts'
+import { type Database, readSchemaVersion } from '../../platform/sqlite.ts'
+import { BigramIndex, gramTable, toSearchableText } from './bigram-index.ts'
 import { eventTables } from './events.ts'
-import { intoOneOutbox } from './one-outbox.ts'
+import { migrateToOneOutbox } from './one-outbox.ts'
 
 /** Each step is SQL, or a function for more complex steps. */
 const steps: readonly (string | ((db: Database) => void))[] = [
@@ -145,7 +145,7 @@ const steps: readonly (string | ((db: Database) => void))[] = [
   -- Messages that WeChat accepted without an id: few, and counted with every read of the sessions.
   CREATE INDEX message_suspect ON message (timestamp, session) WHERE status = 'suspect';
   `,
-  intoOneOutbox,
+  migrateToOneOutbox,
   `
   -- The contexts.json entry of a user who wrote long ago, as JSON.
   ALTER TABLE outbox_lane ADD COLUMN context TEXT;
@@ -192,7 +192,7 @@ const steps: readonly (string | ((db: Database) => void))[] = [
   DROP INDEX outbox_in_lane;
   CREATE INDEX outbox_in_lane ON outbox (lane) WHERE mode = 'queue' AND ended_at IS NULL;
   `,
-  findsFilesAndVoices,
+  indexFilesAndVoices,
   `
   -- For an entry that waits for approval: its mode if it may not be sent then. Its parts are 'asked', which no version
   -- sends; the approval makes them 'queued'.
@@ -312,7 +312,7 @@ const steps: readonly (string | ((db: Database) => void))[] = [
 ]
 
 /** Makes rows of files and voice messages searchable by their names and transcripts. */
-function findsFilesAndVoices(db: Database): void {
+function indexFilesAndVoices(db: Database): void {
   const grams = new BigramIndex(db)
   // Only of the item itself: a quoted message is nested deeper.
   const found = db.all`SELECT id, (SELECT group_concat(atom, char(10)) FROM json_tree(raw)
@@ -321,14 +321,14 @@ function findsFilesAndVoices(db: Database): void {
     WHERE msg_type <> 'TEXT' AND msg_type IN ('FILE', 'VOICE') AND text = '' AND json_valid(raw)`
   for (const row of found) {
     if (typeof row.text !== 'string') continue
-    const text = searchable(row.text)
+    const text = toSearchableText(row.text)
     db.run`UPDATE message SET text = ${text} WHERE id = ${Number(row.id)}`
-    grams.changed(Number(row.id), text)
+    grams.update(Number(row.id), text)
   }
 }
 
 /** The schema version that this program writes. */
-export const newestForm: number = steps.length
+export const newestSchemaVersion: number = steps.length
 
 /**
  * Call it before a store, or anything in its data directory, is opened: files that a newer version wrote stay
@@ -336,11 +336,11 @@ export const newestForm: number = steps.length
  *
  * @throws SvcError `store_unavailable` for the messages.db of a newer version
  */
-export async function refuseNewer(path: string): Promise<void> {
-  refuseForm((await formOf(path)) ?? 0)
+export async function rejectNewer(path: string): Promise<void> {
+  rejectNewerVersion((await readSchemaVersion(path)) ?? 0)
 }
 
-function refuseForm(form: number): void {
+function rejectNewerVersion(form: number): void {
   if (form <= steps.length) return
   throw new SvcError(
     'store_unavailable',
@@ -357,9 +357,9 @@ function refuseForm(form: number): void {
  *
  * @throws SvcError `store_unavailable` for a store that a newer version wrote
  */
-export function migrate(db: Database, form = newestForm): void {
+export function migrate(db: Database, form = newestSchemaVersion): void {
   const version = () => Number(db.get`PRAGMA user_version`?.user_version ?? 0)
-  refuseForm(version())
+  rejectNewerVersion(version())
   for (let taken = version(); taken < form; taken = version()) {
     db.transaction(() => {
       // Another process may have done this step while this one waited for the lock.

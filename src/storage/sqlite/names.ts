@@ -3,14 +3,14 @@
  * when it is logged out.
  */
 import { badArgument } from '../../model/error.ts'
-import { nameKey } from '../../model/user-name.ts'
-import { EnginePart, type Ground } from './engine-part.ts'
-import type { Webhooks } from './webhooks.ts'
+import { nameKeyOf } from '../../model/user-name.ts'
+import { type EngineContext, EnginePart } from './engine-part.ts'
+import type { SqliteWebhooks } from './webhooks.ts'
 
-export class Renames extends EnginePart {
-  readonly #webhooks: Webhooks
+export class SqliteRenames extends EnginePart {
+  readonly #webhooks: SqliteWebhooks
 
-  constructor(ground: Ground, webhooks: Webhooks) {
+  constructor(ground: EngineContext, webhooks: SqliteWebhooks) {
     super(ground)
     this.#webhooks = webhooks
   }
@@ -18,13 +18,13 @@ export class Renames extends EnginePart {
   /** Records that the folder of a session will be renamed; undefined: it keeps its name. */
   intendRename(session: string, newName: string | undefined): void {
     this.db.transaction(() => {
-      const key = this.messages.keyOf(session)
+      const key = this.messages.ensureKey(session)
       this.db.run`UPDATE session SET renaming = ${newName} WHERE key = ${key}`
     })
   }
 
   /** Recorded renames that were neither completed nor taken back. */
-  intendedRenames(): { from: string; to: string }[] {
+  listIntendedRenames(): { from: string; to: string }[] {
     return this.db.all`SELECT name AS "from", renaming AS "to" FROM session WHERE renaming IS NOT NULL`
   }
 
@@ -32,9 +32,9 @@ export class Renames extends EnginePart {
   renameSession(oldName: string, newName: string): void {
     this.db.transaction(() => {
       const messages = this.messages
-      const key = messages.keyOf(oldName)
-      const own = messages.sessionKeys(oldName)
-      const others = [...own, ...messages.sessionKeys(newName)].filter(other => other !== key)
+      const key = messages.ensureKey(oldName)
+      const own = messages.listSessionKeys(oldName)
+      const others = [...own, ...messages.listSessionKeys(newName)].filter(other => other !== key)
       messages.renameSession(own, newName)
       if (others.length > 0) this.#join(key, JSON.stringify(others))
       this.#webhooks.renameSession(oldName, newName)
@@ -61,18 +61,18 @@ export class Renames extends EnginePart {
   }
 }
 
-export class UserNames extends EnginePart {
-  of(session: string): ReadonlyMap<string, string> {
-    return this.ofAll([session]).get(session) ?? new Map()
+export class SqliteUserNames extends EnginePart {
+  list(session: string): ReadonlyMap<string, string> {
+    return this.listAll([session]).get(session) ?? new Map()
   }
 
   /** Sessions with a changed user name since that revision, each with its own revision. */
-  changedSince(revision: number): { name: string; revision: number }[] {
+  listChangedSince(revision: number): { name: string; revision: number }[] {
     return this.db.all`SELECT name, users_named AS revision FROM session WHERE users_named > ${revision}`
   }
 
   /** Names of these sessions' users, by session and user. */
-  ofAll(sessions: readonly string[]): ReadonlyMap<string, ReadonlyMap<string, string>> {
+  listAll(sessions: readonly string[]): ReadonlyMap<string, ReadonlyMap<string, string>> {
     if (!this.db.get`SELECT 1 FROM user_name LIMIT 1`) return new Map()
     const keys = this.messages.keysOf(sessions)
     const rows = this.db.all<{ session: number; peer: string; name: string }>`SELECT session, peer, name
@@ -86,32 +86,32 @@ export class UserNames extends EnginePart {
     )
   }
 
-  called(name: string): { session: string; user_id: string }[] {
+  find(name: string): { session: string; user_id: string }[] {
     return this.db.all`SELECT session.name AS session, peer AS user_id FROM user_name
-      JOIN session ON session.key = user_name.session WHERE folded = ${nameKey(name)}`
+      JOIN session ON session.key = user_name.session WHERE folded = ${nameKeyOf(name)}`
   }
 
   sessionsOf(user: string): readonly string[] {
     const named = this.db.all<{ session: string }>`SELECT DISTINCT session.name AS session FROM user_name
       JOIN session ON session.key = user_name.session WHERE peer = ${user}`
-    return [...new Set([...this.messages.writtenTo(user), ...named.map(({ session }) => session)])]
+    return [...new Set([...this.messages.findWrittenSessions(user), ...named.map(({ session }) => session)])]
   }
 
   set(session: string, user: string, name: string | undefined): void {
     this.db.transaction(() => {
-      const newest = this.messages.keyOf(session)
+      const newest = this.messages.ensureKey(session)
       const keys = this.#keys(session)
       this.db.run`DELETE FROM user_name WHERE peer = ${user}
         AND session IN (SELECT value FROM json_each(${keys}))`
       if (name === undefined) return
-      const folded = nameKey(name)
+      const folded = nameKeyOf(name)
       const namesake = this.db.get`SELECT 1 FROM user_name WHERE folded = ${folded}
         AND session IN (SELECT value FROM json_each(${keys}))`
       if (namesake)
         throw badArgument('name', 'another user of this session has this name', {
           hint: 'Choose another name, or take that one away first.',
         })
-      for (const key of new Set([newest, ...this.messages.sessionKeys(session)]))
+      for (const key of new Set([newest, ...this.messages.listSessionKeys(session)]))
         this.db.run`INSERT INTO user_name (session, peer, name, folded)
           VALUES (${key}, ${user}, ${name}, ${folded})`
     })
@@ -119,6 +119,6 @@ export class UserNames extends EnginePart {
 
   /** A session that was logged out and in again may have several keys. */
   #keys(session: string): string {
-    return JSON.stringify(this.messages.sessionKeys(session))
+    return JSON.stringify(this.messages.listSessionKeys(session))
   }
 }

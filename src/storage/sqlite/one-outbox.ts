@@ -64,7 +64,7 @@ const tables = `
   DELETE FROM outbox_part WHERE entry NOT IN (SELECT id FROM outbox);
 `
 
-export function intoOneOutbox(db: Database): void {
+export function migrateToOneOutbox(db: Database): void {
   db.exec(tables)
   for (const row of db.all`SELECT * FROM idempotency`) adoptKey(db, row)
   db.exec('DROP TABLE idempotency')
@@ -85,7 +85,7 @@ function adoptKey(db: Database, row: Row): void {
   const nothing = rows.every(message => message?.status === 'refused') && outbox === undefined
   if (result === undefined && nothing) return
   const first = rows.find(message => message !== undefined)
-  const lane = first ? laneOf(db, Number(first.session), String(first.peer)) : 0
+  const lane = first ? ensureLane(db, Number(first.session), String(first.peer)) : 0
   const { lastInsertRowid: entry } = db.run`INSERT INTO outbox (lane, mode, key, content, created_at,
     expires_at, ended_at, used, answer)
     VALUES (${lane}, 'fail', ${key}, ${content}, ${created_at}, ${created_at}, ${created_at}, 0, ${result})`
@@ -106,7 +106,7 @@ function adoptKey(db: Database, row: Row): void {
   }
 }
 
-function laneOf(db: Database, session: number, peer: string): number {
+function ensureLane(db: Database, session: number, peer: string): number {
   const found = db.get`SELECT id FROM outbox_lane WHERE session = ${session} AND peer = ${peer}`
   if (found) return Number(found.id)
   return db.run`INSERT INTO outbox_lane (session, peer) VALUES (${session}, ${peer})`.lastInsertRowid

@@ -4,12 +4,12 @@ import { dataFiles } from '../../model/data-files.ts'
 import type { Inbound } from '../../model/session.ts'
 import { SharedTurns } from '../../platform/clock.ts'
 import { openLock } from '../../platform/lock.ts'
-import { partOf } from '../deduplication.ts'
+import { batchPartOf } from '../deduplication.ts'
 import type { PolledMessage } from '../messages.ts'
 import type { PolledBatch, Storage } from '../storage.ts'
 import { openLeases } from './leases.ts'
 import { type FileState, openState } from './state/state.ts'
-import { inMemory, type LogHalf, SqliteStore, type StoreOptions } from './store.ts'
+import { inMemory, type LogInternals, SqliteStore, type StoreOptions } from './store.ts'
 
 export interface StorageOptions extends Omit<StoreOptions, 'path' | 'filed'> {
   /** The data directory. */
@@ -36,16 +36,16 @@ export async function openStorage({ dir, path, ...options }: StorageOptions): Pr
       ...options,
       log: log.child('store'),
       path: path === false ? inMemory : (path ?? join(dir, dataFiles.store)),
-      filed: session => state.contexts.read(session),
+      fileContexts: session => state.contexts.read(session),
       maxCount: path === false ? Math.min(maxCount || memoryRows, memoryRows) : maxCount,
     })
-    open.unshift(store.upkeep)
+    open.unshift(store.maintenance)
     const state: FileState = openState({ dir, lock, log: log.child('state'), rows: store })
-    await state.sessions.mend()
+    await state.sessions.completeRenames()
     const ports = { sessions: state.sessions, clock, log: log.child('poller') }
     const leases = await openLeases(join(dir, dataFiles.pollLock), ports)
     open.splice(1, 0, leases)
-    return { state, store, leases, ingest: ingestInto(store, state, clock), close }
+    return { state, store, leases, ingest: createIngest(store, state, clock), close }
   } catch (error) {
     await close()
     throw error
@@ -53,11 +53,11 @@ export async function openStorage({ dir, path, ...options }: StorageOptions): Pr
 }
 
 /** Rows, and their characters, stored in one step; other work runs between steps. */
-const [goRows, goCharacters] = [500, 256 * 1024]
+const [stepRows, stepCharacters] = [500, 256 * 1024]
 
 /** Stores messages, contexts and cursor, which are one file each. */
-function ingestInto(
-  { contexts, intake }: LogHalf,
+function createIngest(
+  { contexts, intake }: LogInternals,
   state: Pick<FileState, 'commitBatch' | 'sessions'>,
   clock: StoreOptions['clock'],
 ): Storage['ingest'] {
@@ -75,9 +75,9 @@ function ingestInto(
     // reason not to store.
     const { bot: current } = (await state.sessions.get(batch.session).catch(() => undefined)) ?? {}
     const isLate = current !== undefined && current.bot_id !== botId
-    const whole = partOf(isLate ? messages.map(withoutRight) : messages)
+    const whole = batchPartOf(isLate ? messages.map(withoutRight) : messages)
     while (rows.length < messages.length) {
-      const part = whole.messages.slice(rows.length, rows.length + fitting(messages, rows.length))
+      const part = whole.messages.slice(rows.length, rows.length + countFitting(messages, rows.length))
       // A small batch does not yield.
       if (part.length < messages.length) await turn()
       rows.push(...(await intake.insertReceived(batch.session, botId, part, { ...whole, messages: part })))
@@ -104,13 +104,13 @@ async function letReadersAnswer(): Promise<void> {
 }
 
 /** Number of messages from `from` on that are stored in one step. */
-function fitting(messages: readonly PolledMessage[], from: number): number {
+function countFitting(messages: readonly PolledMessage[], from: number): number {
   let characters = 0
-  for (let count = 0; count < goRows && from + count < messages.length; count++) {
+  for (let count = 0; count < stepRows && from + count < messages.length; count++) {
     characters += messages[from + count]!.raw.length
-    if (characters > goCharacters && count > 0) return count
+    if (characters > stepCharacters && count > 0) return count
   }
-  return Math.min(goRows, messages.length - from)
+  return Math.min(stepRows, messages.length - from)
 }
 
 /** The message alone, as one that says nothing of the right to answer. */

@@ -7,49 +7,49 @@ import { SvcError } from '../../model/error.ts'
 import type { Clock } from '../../platform/clock.ts'
 
 /** Reads check at most this often. */
-const lookEveryMs = 1000
+const checkEveryMs = 1000
 
 export class OpenedFile {
   readonly #path: string
   readonly #clock: Clock
   /** Identity of the opened file; undefined for a store in memory. */
   readonly #file: string | undefined
-  #lost = false
+  #isLost = false
   /** Monotonic. */
-  #lookedAt: number
+  #checkedAt: number
 
   constructor(path: string, clock: Clock) {
     this.#path = path
     this.#clock = clock
-    this.#file = fileAt(path)
-    this.#lookedAt = clock.monotonic()
+    this.#file = findFileId(path)
+    this.#checkedAt = clock.monotonic()
   }
 
   /** Whether the file is gone or was replaced, as of at most a second ago. */
-  get lost(): boolean {
-    if (this.#clock.monotonic() - this.#lookedAt < lookEveryMs) return this.#lost
+  get isLost(): boolean {
+    if (this.#clock.monotonic() - this.#checkedAt < checkEveryMs) return this.#isLost
     try {
-      return this.#look()
+      return this.#check()
     } catch {
       // The folder is no longer accessible, or the disk hangs: keep using the open file while it can be read.
-      return this.#lost
+      return this.#isLost
     }
   }
 
   /** For reads. @throws SvcError `store_unavailable` if the file was lost, as of at most a second ago */
-  refuseLost(): void {
-    if (this.lost) throw lostError()
+  rejectLost(): void {
+    if (this.isLost) throw lostError()
   }
 
   /** For writes: checks now. @throws SvcError `store_unavailable` if the file is lost; the system's error */
-  refuseLostNow(): void {
-    if (this.#look()) throw lostError()
+  rejectLostNow(): void {
+    if (this.#check()) throw lostError()
   }
 
-  #look(): boolean {
-    this.#lookedAt = this.#clock.monotonic()
-    this.#lost = fileAt(this.#path) !== this.#file
-    return this.#lost
+  #check(): boolean {
+    this.#checkedAt = this.#clock.monotonic()
+    this.#isLost = findFileId(this.#path) !== this.#file
+    return this.#isLost
   }
 }
 
@@ -59,7 +59,7 @@ const lostError = () =>
   })
 
 /** Identity of the file at that path; undefined if there is none. */
-function fileAt(path: string): string | undefined {
+function findFileId(path: string): string | undefined {
   const info = statSync(path, { bigint: true, throwIfNoEntry: false })
   return info && `${info.dev}:${info.ino}`
 }

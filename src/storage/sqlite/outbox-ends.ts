@@ -6,21 +6,21 @@ import type { ClockTrust } from '../clock-trust.ts'
 import {
   type EndedEntry,
   type EndReason,
-  type Entry,
   type EntryPart,
   type SendMode,
-  stoppedBefore,
-  stoppedWhile,
+  type StoredEntry,
+  stoppedBeforeSend,
+  stoppedDuringSend,
 } from '../outbox.ts'
-import { EnginePart, type Ground } from './engine-part.ts'
+import { type EngineContext, EnginePart } from './engine-part.ts'
 import {
   callLifeMs,
-  type Entries,
   filesOf,
   type PartRow,
   partColumns,
   partOf,
   queueLifeMs,
+  type SqliteOutboxEntries,
 } from './entries.ts'
 
 /** A key is remembered for this long after its call. */
@@ -42,14 +42,14 @@ interface CallRow {
   ended_at?: number
 }
 
-export class OutboxEnds extends EnginePart {
-  readonly #entries: Entries
-  readonly #calendar: ClockTrust
+export class SqliteOutboxEnds extends EnginePart {
+  readonly #entries: SqliteOutboxEntries
+  readonly #clockTrust: ClockTrust
 
-  constructor(ground: Ground, entries: Entries, calendar: ClockTrust) {
+  constructor(ground: EngineContext, entries: SqliteOutboxEntries, calendar: ClockTrust) {
     super(ground)
     this.#entries = entries
-    this.#calendar = calendar
+    this.#clockTrust = calendar
   }
 
   /**
@@ -64,7 +64,7 @@ export class OutboxEnds extends EnginePart {
     reason: EndReason,
     { only, by }: { only?: SendMode; by?: string } = {},
   ): EndedEntry | undefined {
-    const found = this.#entries.entry(id)
+    const found = this.#entries.getEntry(id)
     if (!found || (only !== undefined && (found.mode !== only || found.ended))) return undefined
     const ended = this.#entries.endWaiting(id, reason)
     if (by !== undefined && ended.length > 0) this.db.run`UPDATE outbox SET ended_by = ${by} WHERE id = ${id}`
@@ -93,22 +93,22 @@ export class OutboxEnds extends EnginePart {
   /**
    * Finds the entry that answers for a key. A call that died is ended first; a key older than a day is free.
    */
-  keyed(key: string): Entry | undefined {
+  findByKey(key: string): StoredEntry | undefined {
     const { clock, owner } = this
     const find = () => this.db.get<CallRow>`SELECT * FROM outbox WHERE key = ${key}`
     let row = find()
     if (!row) return undefined
     // A clock that was set ahead must not make a repeated call send twice.
-    const now = this.#calendar.trusted ? clock.now() : Number.NEGATIVE_INFINITY
+    const now = this.#clockTrust.isTrusted ? clock.now() : Number.NEGATIVE_INFINITY
     if (row.mode === 'fail' && row.ended_at === undefined) {
       const over = row.expires_at <= now || owner.isDead(row.owner!)
-      if (over) this.#die(row.id)
+      if (over) this.#endOrphan(row.id)
       row = over ? find() : row
     }
     if (!row) return undefined
     const { id } = row
     const called = row.mode === 'fail' ? row.ended_at : row.created_at
-    if (called === undefined || now - called < keyLifeMs) return this.#entries.entry(id)
+    if (called === undefined || now - called < keyLifeMs) return this.#entries.getEntry(id)
     if (row.mode === 'queue') this.db.run`UPDATE outbox SET key = NULL WHERE id = ${id}`
     else this.#entries.remove(id)
     return undefined
@@ -128,7 +128,7 @@ export class OutboxEnds extends EnginePart {
    * Messages in flight that began before `before` (Unix ms) or whose process died, and calls that are over
    * for these reasons.
    */
-  #orphans(before: number): { parts: EntryPart[]; calls: number[] } {
+  #findOrphans(before: number): { parts: EntryPart[]; calls: number[] } {
     const { owner } = this
     const isDead = (row: Pick<Begun, 'owner'>) => owner.isDead(row.owner ?? '')
     return {
@@ -153,26 +153,26 @@ export class OutboxEnds extends EnginePart {
    * many messages became unknown
    */
   reap(before: number): number {
-    const { parts, calls } = this.#orphans(before)
-    for (const part of parts) this.#unknown(part)
+    const { parts, calls } = this.#findOrphans(before)
+    for (const part of parts) this.#markUnknown(part)
     for (const id of new Set(parts.map(({ entry }) => entry))) this.#entries.close(id)
-    for (const id of calls) this.#die(id)
+    for (const id of calls) this.#endOrphan(id)
     return parts.length
   }
 
-  #unknown(part: EntryPart): void {
-    this.messages.settleSent(part.message!, { status: 'unknown', error: stoppedWhile })
-    this.#entries.endPart(part.id, 'unknown', stoppedWhile)
+  #markUnknown(part: EntryPart): void {
+    this.messages.settleSent(part.message!, { status: 'unknown', error: stoppedDuringSend })
+    this.#entries.endPart(part.id, 'unknown', stoppedDuringSend)
   }
 
   /**
    * Ends a call of mode `fail` whose process is gone: the part in flight becomes unknown, the rest is never
    * sent.
    */
-  #die(id: number): void {
-    for (const part of this.#entries.entry(id)?.parts ?? [])
-      if (part.status === 'sending') this.#unknown(part)
-    this.#entries.endWaiting(id, stoppedBefore)
+  #endOrphan(id: number): void {
+    for (const part of this.#entries.getEntry(id)?.parts ?? [])
+      if (part.status === 'sending') this.#markUnknown(part)
+    this.#entries.endWaiting(id, stoppedBeforeSend)
     this.#entries.close(id)
   }
 }

@@ -3,28 +3,28 @@
  *
  * Call every method that writes inside a transaction.
  */
-import { isDue, nobody, type SendFacts, type SendRules, type Verdict } from '../../model/admission.ts'
+import { isDue, noneAhead, type SendFacts, type SendRules, type Verdict } from '../../model/admission.ts'
 import { SvcError } from '../../model/error.ts'
 import type { Counter } from '../../model/session.ts'
 import type { SentMessage } from '../messages.ts'
 import type {
-  Approved,
-  Began,
-  Begun,
+  ApproveResult,
+  BeginResult,
+  BegunMessage,
   ClaimedLane,
-  Enqueued,
+  EnqueueResult,
   EntryPart,
   HoldBack,
-  Lane,
   NewEntry,
+  OutboxLane,
   SendMode,
-  Settled,
   Settlement,
+  SettleResult,
 } from '../outbox.ts'
-import { EnginePart, type Ground } from './engine-part.ts'
-import { type Entries, filesOf, inJson } from './entries.ts'
-import type { Lanes, PaceSlots } from './lanes.ts'
-import type { OutboxEnds } from './outbox-ends.ts'
+import { type EngineContext, EnginePart } from './engine-part.ts'
+import { filesOf, type SqliteOutboxEntries, toJson } from './entries.ts'
+import type { SqliteOutboxLanes, SqlitePaceSlots } from './lanes.ts'
+import type { SqliteOutboxEnds } from './outbox-ends.ts'
 
 /** Maximum number of messages that wait for one user. */
 const laneLimit = 1000
@@ -34,23 +34,23 @@ const askLimit = 100
 const lookahead = 100
 
 /** Mode of an entry, and the process that owns it. */
-interface Owned {
+interface EntryOwner {
   mode: SendMode
   owner?: string
 }
 
 /** Parts that the outbox uses. */
-export interface OutboxParts {
-  lanes: Lanes
-  slots: PaceSlots
-  entries: Entries
-  ends: OutboxEnds
+export interface SqliteOutboxParts {
+  lanes: SqliteOutboxLanes
+  slots: SqlitePaceSlots
+  entries: SqliteOutboxEntries
+  ends: SqliteOutboxEnds
 }
 
-export class Outbox extends EnginePart {
-  readonly #parts: OutboxParts
+export class SqliteOutbox extends EnginePart {
+  readonly #parts: SqliteOutboxParts
 
-  constructor(ground: Ground, parts: OutboxParts) {
+  constructor(ground: EngineContext, parts: SqliteOutboxParts) {
     super(ground)
     this.#parts = parts
   }
@@ -61,27 +61,29 @@ export class Outbox extends EnginePart {
    * @throws SvcError `quota_exhausted` if too many messages wait for that user already, or too many sends for
    *   an approval
    */
-  enqueue(entry: NewEntry, rules: SendRules, first?: SentMessage): Enqueued {
+  enqueue(entry: NewEntry, rules: SendRules, first?: SentMessage): EnqueueResult {
     const { ends, entries, lanes, slots } = this.#parts
     const { messages } = this
     const { mode, parts, bot_id: botId } = entry
-    const earlier = entry.key === undefined ? undefined : ends.keyed(entry.key)
+    const earlier = entry.key === undefined ? undefined : ends.findByKey(entry.key)
     if (earlier) return { state: 'known', entry: earlier }
-    const session = messages.keyOf(entry.session)
+    const session = messages.ensureKey(entry.session)
     const lane = lanes.of(session, entry.user)
-    const behind = mode === 'queue' ? entries.unsent(lane.id) : 0
-    if (behind + parts.length > laneLimit) throw tooMany(behind)
-    if (entry.asked && entries.asked(session) >= askLimit) throw tooManyAsked()
+    const behind = mode === 'queue' ? entries.countUnsent(lane.id) : 0
+    if (behind + parts.length > laneLimit) throw tooManyError(behind)
+    if (entry.asked && entries.asked(session) >= askLimit) throw tooManyAskedError()
     const verdict: Verdict | 'behind' =
-      behind > 0 ? 'behind' : lanes.judge(lane, parts.length, rules, { ahead: this.#ahead(lane.id) }).verdict
+      behind > 0
+        ? 'behind'
+        : lanes.judge(lane, parts.length, rules, { ahead: this.#countAhead(lane.id) }).verdict
     if (mode === 'fail' && verdict !== 'behind' && verdict.go === 'no') return { state: 'closed', verdict }
     const result = { state: 'new' as const, lane: lane.id, verdict }
     if (first === undefined || verdict === 'behind' || verdict.go !== 'now')
       return { ...result, entry: entries.insert(entry, session, lane) }
     const { slot } = verdict
     if (slot !== undefined) slots.take(session, lane.user, slot, rules)
-    const counter = this.#count(lane)
-    const row = messages.insertOut(session, botId, first, { status: 'sending' })
+    const counter = this.#countAnswer(lane)
+    const row = messages.insertSent(session, botId, first, { status: 'sending' })
     const written = entries.insert(entry, session, lane, { row, slot })
     const begun = begunOf(lane, written.parts.slice(0, 1), { row, counter, slot })
     return { ...result, entry: written, begun }
@@ -92,38 +94,39 @@ export class Outbox extends EnginePart {
    *
    * @returns undefined if no entry of that id waits for an approval
    */
-  approve(id: number, rules: SendRules, by: string): Approved | undefined {
+  approve(id: number, rules: SendRules, by: string): ApproveResult | undefined {
     const { entries } = this.#parts
-    const entry = entries.entry(id)
+    const entry = entries.getEntry(id)
     if (!entry?.asked || entry.expires_at <= this.clock.now()) return undefined
     const { asked, parts, session, user } = entry
-    const verdict = this.verdict(session, user, parts.length, rules)
+    const verdict = this.checkAdmission(session, user, parts.length, rules)
     if (asked === 'fail' && verdict.go === 'no') return { state: 'closed', verdict }
     entries.approve(entry, by)
     return { state: 'approved', lane: parts[0]!.lane }
   }
 
   /** Whether a message to that user may be sent now. Takes and writes nothing. */
-  verdict(session: string, user: string, count: number, rules: SendRules): Verdict {
+  checkAdmission(session: string, user: string, count: number, rules: SendRules): Verdict {
     const { lanes } = this.#parts
-    const lane = lanes.known(session, user)
-    return lanes.judge(lane, count, rules, { ahead: this.#ahead(lane.id) }).verdict
+    const lane = lanes.getLane(session, user)
+    return lanes.judge(lane, count, rules, { ahead: this.#countAhead(lane.id) }).verdict
   }
 
   /**
    * Begins these parts as one message, if admission allows it: they may have been sent from here on. `later`:
    * the slot is taken.
    */
-  begin(ids: readonly number[], botId: string, rules: SendRules, message: SentMessage): Began {
+  begin(ids: readonly number[], botId: string, rules: SendRules, message: SentMessage): BeginResult {
     const { entries, lanes, slots } = this.#parts
     const { messages } = this
-    const parts = ids.flatMap(id => entries.part(id) ?? [])
-    const entry = parts[0] && this.db.get<Owned>`SELECT mode, owner FROM outbox WHERE id = ${parts[0].entry}`
+    const parts = ids.flatMap(id => entries.getPart(id) ?? [])
+    const entry =
+      parts[0] && this.db.get<EntryOwner>`SELECT mode, owner FROM outbox WHERE id = ${parts[0].entry}`
     const lane = parts[0] && lanes.lane(parts[0].lane)
     const waits = parts.length === ids.length && parts.every(({ status }) => status === 'queued')
     if (!entry || !lane || !waits) return { go: 'gone' }
     if (entry.mode === 'fail' ? entry.owner !== this.owner.name : !lanes.claim(lane.id)) return { go: 'gone' }
-    const session = messages.keyOf(lane.session)
+    const session = messages.ensureKey(lane.session)
     for (const { id, slot } of parts.slice(1)) {
       if (slot === undefined) continue
       slots.giveBack(session, lane.user, slot)
@@ -133,7 +136,7 @@ export class Outbox extends EnginePart {
     const due = slot !== undefined && isDue(slot, this.clock.now())
     // Frees a slot that was missed.
     if (slot !== undefined && !due) slots.giveBack(session, lane.user, slot)
-    const { verdict } = lanes.judge(lane, 1, rules, { ahead: nobody, slot })
+    const { verdict } = lanes.judge(lane, 1, rules, { ahead: noneAhead, slot })
     const keepsSlot = due && verdict.go === 'now'
     if (due && !keepsSlot) slots.giveBack(session, lane.user, slot)
     if (verdict.go !== 'no' && verdict.slot !== undefined && !keepsSlot)
@@ -149,14 +152,14 @@ export class Outbox extends EnginePart {
   }
 
   #begin(
-    lane: Lane,
+    lane: OutboxLane,
     session: number,
     parts: readonly EntryPart[],
     { botId, message, slot }: { botId: string; message: SentMessage; slot?: number },
-  ): Begun {
+  ): BegunMessage {
     const { entries } = this.#parts
     const { messages } = this
-    const counter = this.#count(lane)
+    const counter = this.#countAnswer(lane)
     const rows: number[] = []
     for (const [nth, part] of parts.entries()) {
       // The row of the first part gets the message as it is sent; the rows of the others name that message.
@@ -166,7 +169,9 @@ export class Outbox extends EnginePart {
           : { ...message, client_id: `${message.client_id}+${nth}`, text: part.text, raw: part.raw }
       // Retention may have removed the row.
       const isRewritten = part.message !== undefined && messages.rewrite(part.message, botId, own, 'sending')
-      const row = isRewritten ? part.message! : messages.insertOut(session, botId, own, { status: 'sending' })
+      const row = isRewritten
+        ? part.message!
+        : messages.insertSent(session, botId, own, { status: 'sending' })
       rows.push(row)
       if (nth > 0) messages.noteCarrier(row, rows[0]!)
       entries.begin(part.id, { row, slot: nth === 0 ? slot : undefined })
@@ -175,18 +180,18 @@ export class Outbox extends EnginePart {
   }
 
   /** Counts one more answer. @returns the counter, with the time of the answer before it */
-  #count({ id, counter: before }: Lane): Counter {
+  #countAnswer({ id, counter: before }: OutboxLane): Counter {
     const counter = { ...before, used: before.used + 1 }
     this.#parts.lanes.setCounter(id, { ...counter, last_sent_at: this.clock.now() })
     return counter
   }
 
   /** @returns the current entries of the message's parts, and files that are no longer needed */
-  settle(begun: Begun, settlement: Settlement): Settled {
+  settle(begun: BegunMessage, settlement: Settlement): SettleResult {
     const { entries, lanes } = this.#parts
     const { messages } = this
     const { status, message_id, error, rest, hold } = settlement
-    const ownParts = begun.parts.flatMap(id => entries.part(id) ?? [])
+    const ownParts = begun.parts.flatMap(id => entries.getPart(id) ?? [])
     // The other parts were reaped as abandoned since, and their caller was notified.
     const parts = ownParts.filter(part => part.status === 'sending')
     if (status !== 'queued') {
@@ -208,13 +213,13 @@ export class Outbox extends EnginePart {
     return { entries: ids.flatMap(id => entries.close(id, counter) ?? []), files }
   }
 
-  #settleLane(begun: Begun, { spent, unseen }: Settlement): Counter | undefined {
+  #settleLane(begun: BegunMessage, { spent, unseen }: Settlement): Counter | undefined {
     const { lanes, slots } = this.#parts
     const { messages } = this
-    const lane = lanes.stored(begun.lane)
+    const lane = lanes.getStored(begun.lane)
     if (spent || !lane) return lane?.counter
     if (unseen && begun.slot !== undefined)
-      slots.giveBack(messages.keyOf(lane.session), lane.user, begun.slot)
+      slots.giveBack(messages.ensureKey(lane.session), lane.user, begun.slot)
     // The user wrote since, which started a new count.
     if (lane.counter.received_at !== begun.counter.received_at) return lane.counter
     const { last_sent_at } = begun.counter
@@ -228,7 +233,7 @@ export class Outbox extends EnginePart {
     const { id, raw, text } = part
     messages.rewind(part.message!, { client_id: `queued-${id}`, text, timestamp: this.clock.now(), raw })
     this.db.run`UPDATE outbox_part SET status = 'queued', owner = NULL, slot = NULL,
-      tries = tries + ${spent ? 1 : 0}, error = ${inJson(error)}
+      tries = tries + ${spent ? 1 : 0}, error = ${toJson(error)}
       WHERE id = ${part.id}`
   }
 
@@ -237,7 +242,7 @@ export class Outbox extends EnginePart {
     const { lanes } = this.#parts
     for (const id of refused) this.db.run`UPDATE outbox_part SET tries = tries + 1 WHERE id = ${id}`
     if (hold) lanes.hold(lane, hold)
-    if (pause) lanes.pause(lane, pause)
+    if (pause) lanes.setPause(lane, pause)
   }
 
   /**
@@ -253,7 +258,7 @@ export class Outbox extends EnginePart {
   /**
    * Counts messages of mode `fail` that wait to be sent, except those of dead processes, which never will be.
    */
-  #ahead(lane: number): SendFacts['ahead'] {
+  #countAhead(lane: number): SendFacts['ahead'] {
     const rows = this.db.all<{
       owner: string
       slot?: number
@@ -266,10 +271,10 @@ export class Outbox extends EnginePart {
 }
 
 const begunOf = (
-  lane: Lane,
+  lane: OutboxLane,
   parts: readonly EntryPart[],
-  { row, counter, slot }: Pick<Begun, 'row' | 'counter' | 'slot'>,
-): Begun => ({
+  { row, counter, slot }: Pick<BegunMessage, 'row' | 'counter' | 'slot'>,
+): BegunMessage => ({
   lane: lane.id,
   parts: parts.map(({ id }) => id),
   row,
@@ -280,13 +285,13 @@ const begunOf = (
   token: lane.token,
 })
 
-const tooMany = (waiting: number) =>
+const tooManyError = (waiting: number) =>
   new SvcError('quota_exhausted', `${waiting} messages wait for this user already`, {
     hint: 'Stop sending; wait until the user writes, or cancel some of them.',
     next: { action: 'see', what: 'outbox' },
   })
 
-const tooManyAsked = () =>
+const tooManyAskedError = () =>
   new SvcError('quota_exhausted', `${askLimit} sends of this session wait for a person to say yes already`, {
     hint: 'Stop sending, and ask a person to go through them, in the panel or on the command line.',
     next: { action: 'run', command: ['approvals'] },

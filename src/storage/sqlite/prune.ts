@@ -45,7 +45,7 @@ export function pruneStep(db: Database, rules: PruneRules): boolean {
   const kept = oldest.findIndex(({ id, storedAt }) => id > surplus && storedAt >= before && dated(storedAt))
   const doomed = kept === -1 ? oldest : oldest.slice(0, kept)
   const goes = (row: { id: number; storedAt: number }) => row.id <= surplus || row.storedAt < before
-  const beyond = kept === -1 && nextDated(db, doomed.at(-1)?.id ?? 0, now + dayMs)
+  const beyond = kept === -1 && findNextDated(db, doomed.at(-1)?.id ?? 0, now + dayMs)
   if (!beyond || beyond.storedAt >= before) {
     doomed.length = doomed.findLastIndex(goes) + 1
   }
@@ -62,7 +62,7 @@ export function pruneStep(db: Database, rules: PruneRules): boolean {
 }
 
 /** The first row after `id` that is not dated in the future. */
-function nextDated(db: Database, id: number, latest: number): { storedAt: number } | undefined {
+function findNextDated(db: Database, id: number, latest: number): { storedAt: number } | undefined {
   return db.get`SELECT stored_at AS storedAt FROM message WHERE id > ${id} AND stored_at <= ${latest}
     ORDER BY id LIMIT 1`
 }
@@ -70,7 +70,7 @@ function nextDated(db: Database, id: number, latest: number): { storedAt: number
 /**
  * Time of the newest row or reader activity (Unix ms) that is not in the future; undefined if there is none.
  */
-export function lastSign(db: Database, now: number): number | undefined {
+export function findLastSign(db: Database, now: number): number | undefined {
   return db.get<{ at?: number }>`SELECT max(at) AS at FROM (
     SELECT * FROM (SELECT stored_at AS at FROM message ORDER BY id DESC LIMIT 1)
     UNION ALL SELECT max(seen_at) FROM consumer

@@ -8,32 +8,32 @@ import { SvcError } from '../../model/error.ts'
 import type { Clock } from '../../platform/clock.ts'
 import { errorCodeOf, makePrivate } from '../../platform/files.ts'
 import type { Log } from '../../platform/log.ts'
-import { type Database, databaseError, openDatabase } from '../../platform/sqlite.ts'
-import { unavailable } from '../../platform/system-error.ts'
+import { type Database, findDatabaseError, openDatabase } from '../../platform/sqlite.ts'
+import { storeErrorOf } from '../../platform/system-error.ts'
 import { ClockTrust } from '../clock-trust.ts'
-import type { Events as EventLogContract } from '../events.ts'
-import type { Outbox as OutboxContract } from '../outbox.ts'
+import type { EventLog } from '../events.ts'
+import type { OutboxStore } from '../outbox.ts'
 import type * as contract from '../store.ts'
-import type { Webhooks as WebhooksContract } from '../webhooks.ts'
-import { Acknowledgements } from './acknowledgements.ts'
+import type { WebhookStore } from '../webhooks.ts'
+import { SqliteAcknowledgements } from './acknowledgements.ts'
 import { ChangeNotifier, CommitQueue } from './commits.ts'
-import { Consumers } from './consumers.ts'
-import { Conversations } from './conversations.ts'
-import { type Ground, Owner } from './engine-part.ts'
-import { Entries } from './entries.ts'
-import { Events } from './events.ts'
-import { History } from './history.ts'
-import { Past } from './imported-messages.ts'
-import { Archive, type FiledContexts, Lanes, PaceSlots } from './lanes.ts'
-import { Messages } from './messages.ts'
-import { migrate, refuseNewer } from './migrations.ts'
-import { Renames, UserNames } from './names.ts'
+import { SqliteConsumers } from './consumers.ts'
+import { SqliteConversations } from './conversations.ts'
+import { type EngineContext, ProcessOwner } from './engine-part.ts'
+import { SqliteOutboxEntries } from './entries.ts'
+import { SqliteEventLog } from './events.ts'
+import { SqliteHistory } from './history.ts'
+import { SqliteImportedMessages } from './imported-messages.ts'
+import { type FileContexts, SqliteContextArchive, SqliteOutboxLanes, SqlitePaceSlots } from './lanes.ts'
+import { SqliteMessages } from './messages.ts'
+import { migrate, rejectNewer } from './migrations.ts'
+import { SqliteRenames, SqliteUserNames } from './names.ts'
 import { OpenedFile } from './opened-file.ts'
-import { Outbox } from './outbox.ts'
-import { OutboxEnds } from './outbox-ends.ts'
-import { lastSign, pruneStep, shrinkStep } from './prune.ts'
-import { type Strict, type Verbs, verbs, type Ways } from './ways.ts'
-import { Webhooks } from './webhooks.ts'
+import { SqliteOutbox } from './outbox.ts'
+import { SqliteOutboxEnds } from './outbox-ends.ts'
+import { findLastSign, pruneStep, shrinkStep } from './prune.ts'
+import { SqliteWebhooks } from './webhooks.ts'
+import { type AsyncMethods, bindMethods, type StrictMethods, type WriteModes } from './write-modes.ts'
 
 /** Path of a log that only this process has and that ends with it. */
 export const inMemory = ':memory:'
@@ -48,77 +48,80 @@ export interface StoreOptions {
   /** 0: no limit. */
   maxCount: number
   /** The contexts in the session files; without it only the contexts in the log exist. */
-  filed?: FiledContexts
+  fileContexts?: FileContexts
   /** How long a write waits for a write of another process. Default: 2 s. */
   busyMs?: number
 }
 
 /** While rows are leased, waits end after this time. */
-const lookAtLeasesMs = 1000
+const checkLeasesMs = 1000
 /** Maximum number of steps of one prune, each of some hundred rows or pages. */
 const pruneSteps = 20_000
 /** How long a writer waits for another process; it blocks this process meanwhile. */
-const usualBusyMs = 2000
+const defaultBusyMs = 2000
 
 /**
  * Methods of the log that the engine needs in addition, to change log and session folders together
  * (`open.ts`).
  */
-export interface LogHalf {
+export interface LogInternals {
   readonly durable: boolean
-  readonly contexts: Verbs<
-    Archive,
-    'keep' | 'find' | 'of' | 'lanes' | 'count' | 'knowing' | 'drop' | 'withdraw' | 'forget'
+  readonly contexts: AsyncMethods<
+    SqliteContextArchive,
+    'save' | 'find' | 'list' | 'listLanes' | 'count' | 'findSessions' | 'drop' | 'withdraw' | 'forget'
   >
-  readonly names: Verbs<UserNames, 'changedSince' | 'ofAll'>
-  readonly intake: Verbs<Messages, 'insertReceived'>
-  readonly upkeep: Verbs<Renames, 'intendRename' | 'intendedRenames' | 'renameSession'> & {
+  readonly names: AsyncMethods<SqliteUserNames, 'listChangedSince' | 'listAll'>
+  readonly intake: AsyncMethods<SqliteMessages, 'insertReceived'>
+  readonly maintenance: AsyncMethods<
+    SqliteRenames,
+    'intendRename' | 'listIntendedRenames' | 'renameSession'
+  > & {
     /** Writes what waits, ends waits, and releases everything. Safe to call twice. */
     close(): Promise<void>
   }
 }
 
-export class SqliteStore implements contract.Store, LogHalf {
+export class SqliteStore implements contract.Store, LogInternals {
   readonly durable: boolean
-  readonly intake: Strict<contract.Intake & LogHalf['intake']>
-  readonly log: Strict<contract.MessageLog>
-  readonly events: Strict<EventLogContract>
-  readonly consumers: Strict<contract.Consumers>
-  readonly acknowledgements: Strict<contract.Acknowledgements>
-  readonly backlog: Strict<contract.Backlog>
-  readonly conversations: Strict<contract.Conversations>
-  readonly names: Strict<contract.Names & LogHalf['names']>
-  readonly contexts: LogHalf['contexts']
-  readonly outbox: Strict<OutboxContract>
-  readonly webhooks: Strict<WebhooksContract>
-  readonly upkeep: Strict<contract.Upkeep & LogHalf['upkeep']>
+  readonly intake: StrictMethods<contract.Intake & LogInternals['intake']>
+  readonly log: StrictMethods<contract.MessageLog>
+  readonly events: StrictMethods<EventLog>
+  readonly consumers: StrictMethods<contract.Consumers>
+  readonly acknowledgements: StrictMethods<contract.Acknowledgements>
+  readonly backlog: StrictMethods<contract.Backlog>
+  readonly conversations: StrictMethods<contract.ConversationStore>
+  readonly names: StrictMethods<contract.UserNameStore & LogInternals['names']>
+  readonly contexts: LogInternals['contexts']
+  readonly outbox: StrictMethods<OutboxStore>
+  readonly webhooks: StrictMethods<WebhookStore>
+  readonly maintenance: StrictMethods<contract.StoreMaintenance & LogInternals['maintenance']>
   readonly #db: Database
-  readonly #messages: Messages
+  readonly #messages: SqliteMessages
   /** Removes entries of the outbox that answer for nothing any more. */
   readonly #pruneOutbox: () => Promise<void>
   readonly #writes: CommitQueue
   readonly #options: StoreOptions
-  readonly #calendar: ClockTrust
+  readonly #clockTrust: ClockTrust
   readonly #file: OpenedFile
   readonly #changes: ChangeNotifier
   /** The last operation failed, and no batch was stored since. */
-  #failing = false
+  #isFailing = false
   /** The error from a damaged page: no later success clears it. */
   #damage: SvcError | undefined
   /** The clock was not trusted at the last prune. */
-  #doubted = false
-  #closed = false
-  readonly #ways: Ways = {
-    plain: work => this.#guarded(work),
-    relaxed: work => this.#guarded(() => this.#relaxed(work)),
+  #wasDoubted = false
+  #isClosed = false
+  readonly #modes: WriteModes = {
+    plain: work => this.#runGuarded(work),
+    relaxed: work => this.#runGuarded(() => this.#runRelaxed(work)),
     redelivery: work => {
-      const result = this.#guarded(() => this.#relaxed(work))
-      this.#changes.wake()
+      const result = this.#runGuarded(() => this.#runRelaxed(work))
+      this.#changes.notify()
       return result
     },
-    light: work => this.#runNotifying(() => this.#relaxed(() => this.#db.transaction(work))),
+    light: work => this.#runNotifying(() => this.#runRelaxed(() => this.#db.transaction(work))),
     write: work => this.#write(work),
-    intake: work => this.#taken(work),
+    intake: work => this.#runIntake(work),
   }
 
   private constructor(db: Database, options: StoreOptions) {
@@ -127,74 +130,84 @@ export class SqliteStore implements contract.Store, LogHalf {
     this.#options = options
     this.durable = path !== inMemory
     this.#file = new OpenedFile(path, clock)
-    this.#changes = new ChangeNotifier(db, log, () => this.#file.lost)
-    this.#messages = new Messages(db, clock, log)
-    this.#calendar = new ClockTrust(clock, lastSign(db, clock.now()))
+    this.#changes = new ChangeNotifier(db, log, () => this.#file.isLost)
+    this.#messages = new SqliteMessages(db, clock, log)
+    this.#clockTrust = new ClockTrust(clock, findLastSign(db, clock.now()))
     this.#writes = new CommitQueue(db)
     const messages = this.#messages
-    const ground = { db, messages, clock, owner: new Owner() }
-    const consumers = new Consumers(ground)
-    const events = new Events(ground)
-    const webhooks = new Webhooks(db, ground.owner)
-    const past = new Past(ground)
-    const acknowledgements = new Acknowledgements(ground, consumers)
-    const archive = new Archive(ground)
-    const conversations = new Conversations(ground)
-    const names = new UserNames(ground)
-    const { intake, plain, redelivery, relaxed, write } = this.#ways
+    const ground = { db, messages, clock, owner: new ProcessOwner() }
+    const consumers = new SqliteConsumers(ground)
+    const events = new SqliteEventLog(ground)
+    const webhooks = new SqliteWebhooks(db, ground.owner)
+    const past = new SqliteImportedMessages(ground)
+    const acknowledgements = new SqliteAcknowledgements(ground, consumers)
+    const archive = new SqliteContextArchive(ground)
+    const conversations = new SqliteConversations(ground)
+    const names = new SqliteUserNames(ground)
+    const { intake, plain, redelivery, relaxed, write } = this.#modes
     this.intake = {
-      ...verbs(intake, messages, 'insertReceived'),
-      ...verbs(intake, past, 'add'),
-      ...verbs(plain, past, 'count', 'has'),
+      ...bindMethods(intake, messages, 'insertReceived'),
+      ...bindMethods(intake, past, 'add'),
+      ...bindMethods(plain, past, 'count', 'has'),
     }
     this.log = this.#openLog(ground, consumers)
     this.events = this.#openEvents(events)
     this.consumers = {
-      ...verbs(relaxed, consumers, 'begin', 'claim', 'ack', 'renew'),
-      ...verbs(redelivery, consumers, 'giveBack', 'nack'),
+      ...bindMethods(relaxed, consumers, 'register', 'claim', 'ack', 'renew'),
+      ...bindMethods(redelivery, consumers, 'giveBack', 'nack'),
     }
     this.acknowledgements = {
-      ...verbs(relaxed, acknowledgements, 'after'),
-      ...verbs(write, acknowledgements, 'handedOut'),
+      ...bindMethods(relaxed, acknowledgements, 'readAfter'),
+      ...bindMethods(write, acknowledgements, 'markHandedOut'),
     }
     this.backlog = {
-      ...verbs(plain, consumers, 'waiting', 'lags', 'lapsed'),
-      ...verbs(plain, messages, 'recent'),
-      ...verbs(plain, events, 'readers'),
-      events: async cursor => this.#guarded(() => events.countAfter(cursor)),
+      ...bindMethods(plain, consumers, 'countWaiting', 'listLags', 'findLapsed'),
+      ...bindMethods(plain, messages, 'listRecent'),
+      ...bindMethods(plain, events, 'listReaderLags'),
+      countEvents: async cursor => this.#runGuarded(() => events.countAfter(cursor)),
     }
     this.conversations = {
-      ...verbs(plain, conversations, 'threads', 'open', 'counts', 'suspects'),
-      ...verbs(plain, names, 'sessionsOf'),
-      ...verbs(relaxed, conversations, 'markRead'),
+      ...bindMethods(plain, conversations, 'listThreads', 'listOpen', 'countMessages', 'countSuspects'),
+      ...bindMethods(plain, names, 'sessionsOf'),
+      ...bindMethods(relaxed, conversations, 'markRead'),
     }
-    this.names = verbs(plain, names, 'of', 'ofAll', 'changedSince', 'called', 'set')
+    this.names = bindMethods(plain, names, 'list', 'listAll', 'listChangedSince', 'find', 'set')
     this.contexts = {
-      ...verbs(write, archive, 'keep'),
-      ...verbs(plain, archive, 'find', 'of', 'lanes', 'count', 'knowing', 'withdraw', 'forget'),
-      ...verbs(relaxed, archive, 'drop'),
+      ...bindMethods(write, archive, 'save'),
+      ...bindMethods(
+        plain,
+        archive,
+        'find',
+        'list',
+        'listLanes',
+        'count',
+        'findSessions',
+        'withdraw',
+        'forget',
+      ),
+      ...bindMethods(relaxed, archive, 'drop'),
     }
     const { prune, ...outbox } = this.#openOutbox(ground)
     this.outbox = outbox
     this.#pruneOutbox = prune
     this.webhooks = this.#openWebhooks(webhooks)
-    this.upkeep = this.#openUpkeep(new Renames(ground, webhooks))
+    this.maintenance = this.#openMaintenance(new SqliteRenames(ground, webhooks))
   }
 
-  #openLog(ground: Ground, consumers: Consumers): Strict<contract.MessageLog> {
+  #openLog(ground: EngineContext, consumers: SqliteConsumers): StrictMethods<contract.MessageLog> {
     const { messages } = ground
-    const history = new History(ground)
+    const history = new SqliteHistory(ground)
     return {
-      ...verbs(this.#ways.plain, messages, 'head', 'after', 'byIds', 'byMessageIds'),
+      ...bindMethods(this.#modes.plain, messages, 'getHead', 'listAfter', 'getByIds', 'getByMessageIds'),
       wait: async (seen, ms, signal) => {
-        if (signal.aborted || this.#guarded(() => messages.head()) > seen) return
-        const longestMs = this.#guarded(() => consumers.anyLease()) ? Math.min(ms, lookAtLeasesMs) : ms
+        if (signal.aborted || this.#runGuarded(() => messages.getHead()) > seen) return
+        const longestMs = this.#runGuarded(() => consumers.hasLease()) ? Math.min(ms, checkLeasesMs) : ms
         await this.#changes.wait(signal, longestMs)
       },
-      history: async (filter, signal) => {
+      search: async (filter, signal) => {
         try {
-          this.#file.refuseLost()
-          return await history.page(filter, signal)
+          this.#file.rejectLost()
+          return await history.findPage(filter, signal)
         } catch (error) {
           throw this.#errorOf(error)
         }
@@ -202,58 +215,60 @@ export class SqliteStore implements contract.Store, LogHalf {
     }
   }
 
-  #openEvents(events: Events): Strict<EventLogContract> {
-    const { intake, plain, relaxed } = this.#ways
+  #openEvents(events: SqliteEventLog): StrictMethods<EventLog> {
+    const { intake, plain, relaxed } = this.#modes
     return {
-      ...verbs(plain, events, 'head', 'after', 'position'),
-      ...verbs(intake, events, 'append'),
-      ...verbs(relaxed, events, 'move'),
+      ...bindMethods(plain, events, 'getHead', 'listAfter', 'getPosition'),
+      ...bindMethods(intake, events, 'append'),
+      ...bindMethods(relaxed, events, 'setPosition'),
       wait: async (seen, ms, signal) => {
-        const isThere = signal.aborted || this.#guarded(() => events.head()) !== seen
+        const isThere = signal.aborted || this.#runGuarded(() => events.getHead()) !== seen
         if (!isThere) await this.#changes.wait(signal, ms)
       },
     }
   }
 
-  #openOutbox(ground: Ground): Strict<OutboxContract & { prune(): Promise<void> }> {
-    const slots = new PaceSlots(ground)
-    const lanes = new Lanes(ground, slots, this.#options.filed ?? (() => new Map()))
-    const entries = new Entries(ground, lanes, slots)
-    const ends = new OutboxEnds(ground, entries, this.#calendar)
-    const outbox = new Outbox(ground, { lanes, slots, entries, ends })
-    const { light, plain, write } = this.#ways
+  #openOutbox(ground: EngineContext): StrictMethods<OutboxStore & { prune(): Promise<void> }> {
+    const slots = new SqlitePaceSlots(ground)
+    const lanes = new SqliteOutboxLanes(ground, slots, this.#options.fileContexts ?? (() => new Map()))
+    const entries = new SqliteOutboxEntries(ground, lanes, slots)
+    const ends = new SqliteOutboxEnds(ground, entries, this.#clockTrust)
+    const outbox = new SqliteOutbox(ground, { lanes, slots, entries, ends })
+    const { light, plain, write } = this.#modes
     return {
-      ...verbs(write, outbox, 'enqueue', 'approve', 'begin', 'settle', 'holdBack'),
-      ...verbs(write, ends, 'end', 'expire', 'prune', 'reap'),
-      ...verbs(plain, outbox, 'verdict'),
-      ...verbs(plain, entries, 'entry', 'list', 'depth', 'fileOf', 'files'),
-      ...verbs(plain, lanes, 'waiting', 'counters'),
-      ...verbs(light, outbox, 'claim'),
-      ...verbs(light, lanes, 'release'),
-      ...verbs(light, ends, 'renew'),
-      keyed: async key =>
-        this.#guarded(() => ends.hasKey(key)) ? this.#write(() => ends.keyed(key)) : undefined,
+      ...bindMethods(write, outbox, 'enqueue', 'approve', 'begin', 'settle', 'holdBack'),
+      ...bindMethods(write, ends, 'end', 'expire', 'prune', 'reap'),
+      ...bindMethods(plain, outbox, 'checkAdmission'),
+      ...bindMethods(plain, entries, 'getEntry', 'list', 'getDepth', 'fileOf', 'listFiles'),
+      ...bindMethods(plain, lanes, 'listWaiting', 'getCounters'),
+      ...bindMethods(light, outbox, 'claim'),
+      ...bindMethods(light, lanes, 'release'),
+      ...bindMethods(light, ends, 'renew'),
+      findByKey: async key =>
+        this.#runGuarded(() => ends.hasKey(key)) ? this.#write(() => ends.findByKey(key)) : undefined,
     }
   }
 
-  #openWebhooks(webhooks: Webhooks): Strict<WebhooksContract> {
-    const { intake, light, plain } = this.#ways
+  #openWebhooks(webhooks: SqliteWebhooks): StrictMethods<WebhookStore> {
+    const { intake, light, plain } = this.#modes
     return {
-      ...verbs(plain, webhooks, 'list', 'get'),
-      ...verbs(intake, webhooks, 'add', 'change', 'rewind', 'remove'),
+      ...bindMethods(plain, webhooks, 'list', 'get'),
+      ...bindMethods(intake, webhooks, 'add', 'change', 'rewind', 'remove'),
       progress: {
-        ...verbs(plain, webhooks, 'takeOver', 'lanes', 'tries'),
-        ...verbs(light, webhooks, 'keep', 'tried'),
+        ...bindMethods(plain, webhooks, 'takeOver', 'listLanes', 'listTries'),
+        ...bindMethods(light, webhooks, 'save', 'addTry'),
       },
     }
   }
 
-  #openUpkeep(renames: Renames): Strict<contract.Upkeep & LogHalf['upkeep']> {
+  #openMaintenance(
+    renames: SqliteRenames,
+  ): StrictMethods<contract.StoreMaintenance & LogInternals['maintenance']> {
     return {
-      trouble: async () => this.#trouble(),
-      trustsClock: async () => this.#calendar.trusted,
+      checkWritable: async () => this.#checkWritable(),
+      isClockTrusted: async () => this.#clockTrust.isTrusted,
       prune: signal => this.#prune(signal),
-      ...verbs(this.#ways.plain, renames, 'intendRename', 'intendedRenames', 'renameSession'),
+      ...bindMethods(this.#modes.plain, renames, 'intendRename', 'listIntendedRenames', 'renameSession'),
       close: async () => this.#close(),
     }
   }
@@ -264,10 +279,10 @@ export class SqliteStore implements contract.Store, LogHalf {
    * @throws SvcError `store_unavailable`: not a database, damaged, of a newer version, not writable
    */
   static async open(options: StoreOptions): Promise<SqliteStore> {
-    const { path, busyMs = usualBusyMs } = options
+    const { path, busyMs = defaultBusyMs } = options
     let db: Database | undefined
     try {
-      if (path !== inMemory) await refuseNewer(path)
+      if (path !== inMemory) await rejectNewer(path)
       db = await openDatabase(path)
       if (path !== inMemory) chmodSync(path, 0o600)
       db.exec(`PRAGMA busy_timeout = ${busyMs * 5}`)
@@ -286,40 +301,40 @@ export class SqliteStore implements contract.Store, LogHalf {
     } catch (error) {
       db?.close()
       if (error instanceof SvcError) throw error
-      throw unavailable(await databaseError(path, error), 'messages.db cannot be opened')
+      throw storeErrorOf(await findDatabaseError(path, error), 'messages.db cannot be opened')
     }
   }
 
   async #prune(signal?: AbortSignal): Promise<void> {
     const { clock, log, maxAgeDays, maxCount } = this.#options
-    const trusted = this.#calendar.trusted
+    const trusted = this.#clockTrust.isTrusted
     const rules = { now: clock.now(), trusted, maxAgeDays, maxCount, log, warned: new Set<string>() }
     if (trusted) await this.#pruneOutbox()
-    else if (!this.#doubted)
+    else if (!this.#wasDoubted)
       log.warn('the clock jumped, or svc did not run for long: nothing is removed for its age for a day')
-    this.#doubted = !trusted
+    this.#wasDoubted = !trusted
     const steps = [() => pruneStep(this.#db, rules), () => shrinkStep(this.#db)]
     for (const step of steps) {
       for (let count = 0; count < pruneSteps && !signal?.aborted; count++) {
-        if (!this.#guarded(step)) break
+        if (!this.#runGuarded(step)) break
         await clock.sleep(5, signal)
       }
     }
   }
 
-  #trouble(): SvcError | undefined {
+  #checkWritable(): SvcError | undefined {
     if (this.#damage) return this.#damage
     try {
-      this.#file.refuseLostNow()
+      this.#file.rejectLostNow()
       this.#db.exec('PRAGMA busy_timeout = 0')
       try {
         this.#db.transaction(() => {
           // After a failure an empty transaction proves nothing: a full disk fails only when a page is
           // written.
-          if (this.#failing) this.#db.exec(`PRAGMA user_version = ${this.#form()}`)
+          if (this.#isFailing) this.#db.exec(`PRAGMA user_version = ${this.#readSchemaVersion()}`)
         })
       } finally {
-        this.#db.exec(`PRAGMA busy_timeout = ${this.#options.busyMs ?? usualBusyMs}`)
+        this.#db.exec(`PRAGMA busy_timeout = ${this.#options.busyMs ?? defaultBusyMs}`)
       }
       return undefined
     } catch (error) {
@@ -333,19 +348,19 @@ export class SqliteStore implements contract.Store, LogHalf {
   }
 
   #close(): void {
-    if (this.#closed) return
+    if (this.#isClosed) return
     this.#writes.flush()
-    this.#closed = true
-    this.#changes.wake()
+    this.#isClosed = true
+    this.#changes.notify()
     this.#db.close()
   }
 
-  #form(): number {
+  #readSchemaVersion(): number {
     return Number(this.#db.get`PRAGMA user_version`?.user_version)
   }
 
   /** Runs `work` without waiting for the disk. Data that a power cut loses is only read again. */
-  #relaxed<T>(work: () => T): T {
+  #runRelaxed<T>(work: () => T): T {
     this.#db.exec('PRAGMA synchronous = NORMAL')
     try {
       return work()
@@ -354,41 +369,41 @@ export class SqliteStore implements contract.Store, LogHalf {
     }
   }
 
-  #taken<T>(work: () => T): T {
-    const result = this.#guarded(() => {
-      this.#file.refuseLostNow()
+  #runIntake<T>(work: () => T): T {
+    const result = this.#runGuarded(() => {
+      this.#file.rejectLostNow()
       return work()
     })
-    this.#failing = false
-    this.#changes.wake()
+    this.#isFailing = false
+    this.#changes.notify()
     return result
   }
 
   /** Runs `work` in the next transaction, which is on the disk when this resolves. */
   async #write<T>(work: () => T): Promise<T> {
     const before = this.#messages.sentChanges
-    this.#guarded(() => this.#file.refuseLostNow())
+    this.#runGuarded(() => this.#file.rejectLostNow())
     try {
       return await this.#writes.write(work)
     } catch (error) {
       throw this.#errorOf(error)
     } finally {
-      if (this.#messages.sentChanges !== before) this.#changes.wake()
+      if (this.#messages.sentChanges !== before) this.#changes.notify()
     }
   }
 
   /** Also notifies waiting callers of changes to sent messages: they are events, though not for consumers. */
   #runNotifying<T>(work: () => T): T {
     const before = this.#messages.sentChanges
-    const result = this.#guarded(work)
-    if (this.#messages.sentChanges !== before) this.#changes.wake()
+    const result = this.#runGuarded(work)
+    if (this.#messages.sentChanges !== before) this.#changes.notify()
     return result
   }
 
-  #guarded<T>(work: () => T): T {
-    if (this.#closed) throw new SvcError('shutting_down', 'the message store is closed')
+  #runGuarded<T>(work: () => T): T {
+    if (this.#isClosed) throw new SvcError('shutting_down', 'the message store is closed')
     try {
-      this.#file.refuseLost()
+      this.#file.rejectLost()
       return work()
     } catch (error) {
       throw this.#errorOf(error)
@@ -398,9 +413,9 @@ export class SqliteStore implements contract.Store, LogHalf {
   /** Converts an error for callers. */
   #errorOf(error: unknown): unknown {
     if (error instanceof SvcError) return error
-    if (this.#closed) return new SvcError('shutting_down', 'the message store is closed', { cause: error })
-    const svcError = unavailable(error, 'the message store does not work at the moment')
-    if (svcError instanceof SvcError) this.#failing = true
+    if (this.#isClosed) return new SvcError('shutting_down', 'the message store is closed', { cause: error })
+    const svcError = storeErrorOf(error, 'the message store does not work at the moment')
+    if (svcError instanceof SvcError) this.#isFailing = true
     if (svcError instanceof SvcError && /^SQLITE_(CORRUPT|NOTADB)/.test(errorCodeOf(error) ?? ''))
       this.#damage = svcError
     return svcError

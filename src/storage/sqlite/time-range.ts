@@ -18,7 +18,7 @@ interface Found {
  *
  * @param pause called between two steps
  */
-export async function idsBetweenTimes(
+export async function findIdRange(
   db: Database,
   range: { since: number | undefined; until: number | undefined },
   pause: () => Promise<void>,

@@ -1,30 +1,30 @@
 /** Webhook endpoints in SQLite. */
 import type { WebhookEnding } from '../../model/event.ts'
-import { sessionKey } from '../../model/session.ts'
+import { sessionKeyOf } from '../../model/session.ts'
 import type { Database } from '../../platform/sqlite.ts'
-import { placeOf } from '../events.ts'
+import { cursorNumberOf } from '../events.ts'
 import {
-  type Conversation,
-  isTroubled,
+  hasFailures,
+  maxTries,
   type NewWebhook,
-  rotated,
+  rotateSecrets,
   type TryOutcome,
-  triesKept,
   tryOutcomes,
   type Webhook,
   type WebhookChange,
+  type WebhookConversation,
   type WebhookHealth,
   type WebhookLane,
   type WebhookProgress,
   type WebhookTry,
 } from '../webhooks.ts'
-import type { Owner } from './engine-part.ts'
+import type { ProcessOwner } from './engine-part.ts'
 
-export class Webhooks {
+export class SqliteWebhooks {
   readonly #db: Database
-  readonly #owner: Owner
+  readonly #owner: ProcessOwner
 
-  constructor(db: Database, owner: Owner) {
+  constructor(db: Database, owner: ProcessOwner) {
     this.#db = db
     this.#owner = owner
   }
@@ -53,8 +53,12 @@ export class Webhooks {
       const webhook = this.get(id)
       if (!webhook) return false
       const { rotation, ...rest } = change
-      const now = { ...webhook, ...rest, ...(rotation && { secrets: rotated(webhook.secrets, rotation) }) }
-      const retries = change.paused === false && isTroubled(webhook, this.lanes(id))
+      const now = {
+        ...webhook,
+        ...rest,
+        ...(rotation && { secrets: rotateSecrets(webhook.secrets, rotation) }),
+      }
+      const retries = change.paused === false && hasFailures(webhook, this.listLanes(id))
       this.#db
         .run`UPDATE webhook SET paused = ${Number(now.paused)}, secrets = ${JSON.stringify(now.secrets)},
           disabled = ${now.disabled?.reason}, disabled_code = ${now.disabled?.code},
@@ -68,8 +72,8 @@ export class Webhooks {
 
   rewind(id: string, position: string, replayed: string): boolean {
     return this.#db.transaction(() => {
-      for (const lane of this.lanes(id))
-        if (placeOf(lane.position) >= placeOf(position)) this.#dropLane(id, lane)
+      for (const lane of this.listLanes(id))
+        if (cursorNumberOf(lane.position) >= cursorNumberOf(position)) this.#dropLane(id, lane)
       const { changes } = this.#db.run`UPDATE webhook
         SET replayed = ${replayed}, position = ${position}, epoch = epoch + 1, next_try_at = NULL WHERE id = ${id}`
       return changes > 0
@@ -96,11 +100,11 @@ export class Webhooks {
   /** Renames a session in the endpoints that are limited to it, and in their lanes. */
   renameSession(oldName: string, newName: string): void {
     const isIt = (row: { session?: string }) =>
-      row.session !== undefined && sessionKey(row.session) === sessionKey(oldName)
+      row.session !== undefined && sessionKeyOf(row.session) === sessionKeyOf(oldName)
     for (const webhook of this.list()) {
       const { id } = webhook
       if (isIt(webhook)) this.#db.run`UPDATE webhook SET session = ${newName} WHERE id = ${id}`
-      for (const lane of this.lanes(id).filter(isIt)) {
+      for (const lane of this.listLanes(id).filter(isIt)) {
         this.#dropLane(id, lane)
         this.#putLane(id, { ...lane, session: newName })
       }
@@ -108,11 +112,11 @@ export class Webhooks {
     }
   }
 
-  lanes(id: string): WebhookLane[] {
+  listLanes(id: string): WebhookLane[] {
     return this.#db.all<LaneRow>`SELECT * FROM webhook_lane WHERE webhook = ${id}`.map(laneOf)
   }
 
-  keep(id: string, { epoch, position, lanes, ended, tries, health }: WebhookProgress): boolean {
+  save(id: string, { epoch, position, lanes, ended, tries, health }: WebhookProgress): boolean {
     return this.#db.transaction(() => {
       const { changes } = this.#db.run`UPDATE webhook SET position = ${position},
           last_success_at = coalesce(${health.last_success_at}, last_success_at),
@@ -127,17 +131,17 @@ export class Webhooks {
     })
   }
 
-  tried(id: string, attempt: WebhookTry): boolean {
+  addTry(id: string, attempt: WebhookTry): boolean {
     return this.#db.transaction(() => this.#putTries(id, [attempt]))
   }
 
-  tries(id: string, limit: number, outcome?: TryOutcome): WebhookTry[] {
+  listTries(id: string, limit: number, outcome?: TryOutcome): WebhookTry[] {
     return this.#db.all`SELECT at, event, type, outcome, status, took_ms, detail, code FROM webhook_try
       WHERE webhook = ${id} AND (${outcome} IS NULL OR outcome = ${outcome})
       ORDER BY id DESC LIMIT ${limit}`
   }
 
-  #dropLane(id: string, { session, user }: Conversation): void {
+  #dropLane(id: string, { session, user }: WebhookConversation): void {
     this.#db.run`DELETE FROM webhook_lane WHERE webhook = ${id} AND session = ${session} AND peer = ${user}`
   }
 
@@ -157,7 +161,7 @@ export class Webhooks {
     if (changes === 0) return false
     const kept = new Set(
       tryOutcomes.flatMap(outcome =>
-        tries.filter(attempt => attempt.outcome === outcome).slice(-triesKept[outcome]),
+        tries.filter(attempt => attempt.outcome === outcome).slice(-maxTries[outcome]),
       ),
     )
     for (const attempt of tries.filter(attempt => kept.has(attempt)))
@@ -167,7 +171,7 @@ export class Webhooks {
     for (const outcome of new Set([...kept].map(attempt => attempt.outcome)))
       this.#db.run`DELETE FROM webhook_try WHERE webhook = ${id} AND outcome = ${outcome} AND id <=
         (SELECT id FROM webhook_try WHERE webhook = ${id} AND outcome = ${outcome}
-          ORDER BY id DESC LIMIT 1 OFFSET ${triesKept[outcome]})`
+          ORDER BY id DESC LIMIT 1 OFFSET ${maxTries[outcome]})`
     return true
   }
 }

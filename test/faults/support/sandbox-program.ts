@@ -11,7 +11,7 @@ for (const { endpoint, kind, ...more } of JSON.parse(faults)) set.add(endpoint, 
 const held = new HeldPolls(systemClock)
 const { url, world } = await startSandbox({
   ...{ dir, host: '127.0.0.1', port: 0, clock: systemClock },
-  ...{ log: silentLog, between: held.around(set.between) },
+  ...{ log: silentLog, intercept: held.around(set.between) },
 })
 // For GET /phone/stats.
 Object.assign(world.core.stats, { polls_at_once: held.atOnce })

@@ -1,7 +1,7 @@
 /** Readers of the log in SQLite: other processes, other versions, waits. */
 import { expect } from 'bun:test'
 import { openDatabase } from '../../../src/platform/sqlite.ts'
-import type { Claim } from '../../../src/storage/store.ts'
+import type { ConsumerClaim } from '../../../src/storage/store.ts'
 import { given } from '../../support/given.ts'
 import { stopwatch } from '../../support/stopwatch.ts'
 import { byId, insert, message, outgoing, type Running, sending } from '../support.ts'
@@ -9,7 +9,7 @@ import { inOtherProcess, openSqlite, startOnDirectory } from './support.ts'
 
 const it = given(openSqlite)
 
-const ids = (claim: Claim | undefined) => claim?.rows.map(row => row.id) ?? []
+const ids = (claim: ConsumerClaim | undefined) => claim?.rows.map(row => row.id) ?? []
 const add = async (t: Running, count: number, session = 's') =>
   await insert(
     t,
@@ -48,15 +48,15 @@ it('the rows of a living process stay its own', async t => {
 it('an older version that runs at the same time takes nothing from an acknowledging reader', async t => {
   await add(t, 3, 'a')
   const { acknowledgements } = t.store
-  await acknowledgements.after('default', 0, { limit: 1 })
-  await acknowledgements.handedOut('default', 1)
+  await acknowledgements.readAfter('default', 0, { limit: 1 })
+  await acknowledgements.markHandedOut('default', 1)
   // As it hands out rows, of a session alone and of all, and confirms them.
   const db = await openDatabase(t.path)
   db.exec("INSERT INTO consumer_ahead (consumer, session, position) VALUES ('default', 1, 2)")
   db.exec("UPDATE consumer SET position = 3 WHERE name = 'default'")
   db.exec("DELETE FROM consumer_ahead WHERE consumer = 'default' AND position <= 3")
   db.close()
-  const { rows, redelivered } = await acknowledgements.after('default', 1, { limit: 9 })
+  const { rows, redelivered } = await acknowledgements.readAfter('default', 1, { limit: 9 })
   expect(rows.map(({ id }) => id)).toEqual([2, 3])
   expect(redelivered.size).toBe(0)
 })
@@ -69,7 +69,7 @@ it('a wait ends at a row of our own, of another process, at an abandoned lease, 
   const foreign = t.store.log.wait(1, 60_000, never())
   const body = `await insert({ storage }, [${JSON.stringify(message('x'))}])`
   await Promise.all([foreign, inOtherProcess(t.dir, body)])
-  expect(await t.store.log.head()).toBe(2)
+  expect(await t.store.log.getHead()).toBe(2)
 
   const claim = (await t.store.consumers.claim('default', { limit: 1 }))!
   const abandoned = t.store.log.wait(2, 60_000, never())
@@ -91,7 +91,7 @@ it('a commit of another process between a read and the following wait ends that 
   {
     const own = await sending(t.store, 's', 'b', outgoing('svc:1'))
     for (const status of ['unknown', 'accepted'] as const) {
-      const seen = await t.store.log.head()
+      const seen = await t.store.log.getHead()
       await other.store.outbox.settle(own, { status, spent: true })
       using watch = stopwatch()
       await t.store.log.wait(seen, 20_000, never())

@@ -12,10 +12,10 @@ const it = given(openSqlite)
 
 /** The messages that events after a cursor tell of, and their status. */
 const messagesAfter = async ({ events }: Store, cursor = '') =>
-  (await events.after(cursor, { limit: 100 })).events.map(({ message: row, status }) => [row, status])
+  (await events.listAfter(cursor, { limit: 100 })).events.map(({ message: row, status }) => [row, status])
 
 it('changes of an older version that runs at the same time are events', async t => {
-  const start = await t.store.events.head()
+  const start = await t.store.events.getHead()
   const row = (await insert(t, [message('hi')]))[0] as number
   // Its statements, as of form 14.
   const older = `const { openDatabase } = await import(DATABASE)

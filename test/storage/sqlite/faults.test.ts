@@ -55,7 +55,7 @@ test('a store of a newer version is rejected and left unchanged', async () => {
     const path = join(dir, 'messages.db')
     const store = await openAt(path)
     await insertInto(store, [message('x')])
-    await store.upkeep.close()
+    await store.maintenance.close()
     const db = await openDatabase(path)
     db.exec('PRAGMA user_version = 999')
     db.close()
@@ -88,8 +88,8 @@ test('eight processes that create the store at once all get it', async () => {
     )
     expect(told).toEqual(Array(8).fill('stored 1\n'))
     const store = await openAt(path)
-    expect(await store.log.after(0, { limit: 100 })).toHaveLength(8)
-    await store.upkeep.close()
+    expect(await store.log.listAfter(0, { limit: 100 })).toHaveLength(8)
+    await store.maintenance.close()
   })
 })
 
@@ -107,17 +107,17 @@ test('while another process blocks writing: store_unavailable, afterwards it wor
   const reader = child.stdout.getReader()
   try {
     await reader.read()
-    expect(await t.store.upkeep.trouble()).toBeUndefined()
+    expect(await t.store.maintenance.checkWritable()).toBeUndefined()
     expect(await failure(insert(t, batch))).toEqual(
       expect.objectContaining({ code: 'store_unavailable', hint: expect.any(String) }),
     )
     // Reading goes on.
-    expect(await t.store.log.head()).toBe(0)
+    expect(await t.store.log.getHead()).toBe(0)
     child.stdin.write('go\n')
     child.stdin.flush()
     await child.exited
     expect(await insert(t, batch)).toEqual([1, 2])
-    expect(await t.store.upkeep.trouble()).toBeUndefined()
+    expect(await t.store.maintenance.checkWritable()).toBeUndefined()
   } finally {
     child.kill('SIGKILL')
     await child.exited
@@ -154,35 +154,35 @@ test('a full disk: no partial write, an error in the service state, and recovery
       }
     }
     expect(failed).toMatchObject({ code: 'store_unavailable', hint: expect.any(String) })
-    const before = (await store.log.after(0, { limit: 10_000 })).map(row => row.message_id)
+    const before = (await store.log.listAfter(0, { limit: 10_000 })).map(row => row.message_id)
     expect(before).toEqual(stored)
     // Every last page of it: a small write may still find room where the failed one has left off.
     const filler = join(dir, 'filler')
     await writeFile(filler, Buffer.alloc(4_000_000)).catch(() => {})
     let probes = 0
-    while (!(await store.upkeep.trouble()) && probes < 5000) probes++
-    expect(await store.upkeep.trouble()).toMatchObject({
+    while (!(await store.maintenance.checkWritable()) && probes < 5000) probes++
+    expect(await store.maintenance.checkWritable()).toMatchObject({
       code: 'store_unavailable',
       hint: expect.any(String),
     })
-    expect((await store.log.after(0, { limit: 10_000 })).map(row => row.message_id)).toEqual(stored)
+    expect((await store.log.listAfter(0, { limit: 10_000 })).map(row => row.message_id)).toEqual(stored)
     await rm(filler)
     expect(Bun.spawnSync(['mount', '-o', 'remount,size=30m', dir]).exitCode).toBe(0)
-    expect(await store.upkeep.trouble()).toBeUndefined()
+    expect(await store.maintenance.checkWritable()).toBeUndefined()
     const more = Array.from({ length: 10 }, () => message('满 full', { raw }))
     await insertInto(store, more)
-    expect(await store.log.after(0, { limit: 10_000 })).toHaveLength(stored.length + 10)
-    expect((await store.log.history({ text_contains: '满', limit: 1, offset: 0 })).total).toBe(
+    expect(await store.log.listAfter(0, { limit: 10_000 })).toHaveLength(stored.length + 10)
+    expect((await store.log.search({ text_contains: '满', limit: 1, offset: 0 })).total).toBe(
       stored.length + 10,
     )
-    await store.upkeep.close()
+    await store.maintenance.close()
     store = undefined
     const db = await openDatabase(path)
     expect(db.get`PRAGMA integrity_check`).toEqual({ integrity_check: 'ok' })
     db.exec("INSERT INTO gram (gram) VALUES ('integrity-check')")
     db.close()
   } finally {
-    await store?.upkeep.close()
+    await store?.maintenance.close()
     if (mounted) Bun.spawnSync(['umount', '--lazy', dir])
     await rm(dir, { recursive: true, force: true })
   }
@@ -204,7 +204,7 @@ test('reads fail within a second after the file was removed; a failed check stop
       await insertInto(store, [message('x')])
       const reads = async () => {
         clock.ahead += 1000
-        return (await store.log.after(0, { limit: 9 })).length
+        return (await store.log.listAfter(0, { limit: 9 })).length
       }
       const gone = expect.objectContaining({ code: 'store_unavailable', hint: expect.any(String) })
       const aside = join(parent, 'aside')
@@ -215,11 +215,11 @@ test('reads fail within a second after the file was removed; a failed check stop
       expect(await failure(insertInto(store, [message('y')]))).toEqual(gone)
       await rm(dir)
       expect(reads).toThrow(gone)
-      expect(await failure(store.log.history({ limit: 9, offset: 0 }))).toEqual(gone)
+      expect(await failure(store.log.search({ limit: 9, offset: 0 }))).toEqual(gone)
       await rename(aside, dir)
       expect(await reads()).toBe(1)
     } finally {
-      await store.upkeep.close()
+      await store.maintenance.close()
     }
   })
 })
@@ -255,12 +255,12 @@ test('if the rows of a session cannot be renamed, its folder is not renamed', as
   db.exec(`CREATE TRIGGER no BEFORE UPDATE OF name ON session BEGIN SELECT RAISE(ABORT, 'no'); END`)
   expect(await failure(state.sessions.rename('s', 'x'))).toBeInstanceOf(Error)
   expect((await state.sessions.list()).map(({ name }) => name)).toEqual(['s'])
-  expect(await state.sessions.defaultName()).toBe('s')
+  expect(await state.sessions.getDefaultName()).toBe('s')
   db.exec('DROP TRIGGER no')
   await state.sessions.rename('s', 'x')
-  const sessionOf = async () => (await t.store.log.after(0, { limit: 1 }))[0]?.session
+  const sessionOf = async () => (await t.store.log.listAfter(0, { limit: 1 }))[0]?.session
   expect(await sessionOf()).toBe('x')
-  expect(await state.sessions.defaultName()).toBe('x')
+  expect(await state.sessions.getDefaultName()).toBe('x')
   // As a process leaves it that is killed in between: back and forth, and the two go together again.
   await rename(join(state.dir, 'x'), join(state.dir, 'y'))
   await state.sessions.rename('y', 'x')

@@ -23,7 +23,7 @@ it('rows may be added and removed during a long search', async t => {
       Array.from({ length: 1000 }, (_, n) => message(i === 0 ? `针${n}` : '草')),
     )
   }
-  const search = t.store.log.history({
+  const search = t.store.log.search({
     msg_type: 'TEXT',
     text_contains: '针',
     user_id: 'u@im.wechat',
@@ -42,10 +42,10 @@ it('a search ends with the reason of its signal, or because the store closes', a
     )
   }
   const stop = new AbortController()
-  const search = t.store.log.history({ msg_type: 'VIDEO', bot_id: 'b', limit: 1, offset: 0 }, stop.signal)
+  const search = t.store.log.search({ msg_type: 'VIDEO', bot_id: 'b', limit: 1, offset: 0 }, stop.signal)
   stop.abort(new Error('gone'))
   expect((await failure(search)).message).toBe('gone')
-  const other = t.store.log.history({ msg_type: 'VIDEO', bot_id: 'b', limit: 1, offset: 0 })
+  const other = t.store.log.search({ msg_type: 'VIDEO', bot_id: 'b', limit: 1, offset: 0 })
   await t.storage.close()
   expect(await failure(other)).toMatchObject({ code: 'shutting_down' })
 })
@@ -57,7 +57,7 @@ it('a hostile search text and messages do not block other work', async t => {
     t,
     Array.from({ length: 8 }, () => message(`${half}b`.repeat(200))),
   )
-  const found = await t.store.log.history({ text_contains: `a${half}b${half}`, limit: 1, offset: 0 })
+  const found = await t.store.log.search({ text_contains: `a${half}b${half}`, limit: 1, offset: 0 })
   expect(found.rows).toEqual([])
 })
 
@@ -76,7 +76,7 @@ async function slowStore(rows: number) {
     store,
     Array.from({ length: rows }, (_, nth) => message(`word${nth} other`)),
   )
-  return { store, [Symbol.asyncDispose]: () => store.upkeep.close() }
+  return { store, [Symbol.asyncDispose]: () => store.maintenance.close() }
 }
 
 test('a search ends a window when its time is over, still finds everything, and yields to other work', async () => {
@@ -86,7 +86,7 @@ test('a search ends a window when its time is over, still finds everything, and 
     rounds++
     looking = setImmediate(look)
   })
-  const found = await t.store.log.history({ text_contains: 'd3', limit: 5, offset: 0 })
+  const found = await t.store.log.search({ text_contains: 'd3', limit: 5, offset: 0 })
   clearImmediate(looking)
   expect(found.rows.map(({ text }) => text)).toEqual([39, 38, 37, 36, 35].map(nth => `word${nth} other`))
   expect(found.total).toBe(11)
@@ -95,7 +95,7 @@ test('a search ends a window when its time is over, still finds everything, and 
 
 test('a limited number of long searches runs at a time; further ones are rejected', async () => {
   await using t = await slowStore(200)
-  const search = () => t.store.log.history({ text_contains: 'd other', limit: 1, offset: 0 })
+  const search = () => t.store.log.search({ text_contains: 'd other', limit: 1, offset: 0 })
   const codes = async (count: number) => {
     const found = await Promise.allSettled(Array.from({ length: count }, search))
     return found.map(one => (one.status === 'fulfilled' ? '' : one.reason.code)).sort()

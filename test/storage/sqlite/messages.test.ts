@@ -46,8 +46,8 @@ it('a batch that fails in the middle leaves nothing, and its messages are stored
     `CREATE TRIGGER stop BEFORE INSERT ON message WHEN NEW.text = 'c' BEGIN SELECT RAISE(ABORT, 'no'); END`,
   )
   expect(await failure(insert(t, batch))).toMatchObject({ message: 'no' })
-  expect(await t.store.log.head()).toBe(0)
-  expect((await t.store.log.history({ text_contains: 'a', limit: 5, offset: 0 })).total).toBe(0)
+  expect(await t.store.log.getHead()).toBe(0)
+  expect((await t.store.log.search({ text_contains: 'a', limit: 5, offset: 0 })).total).toBe(0)
   db.exec('DROP TRIGGER stop')
   db.close()
   expect(await insert(t, batch)).toEqual([1, 2, 3])
@@ -57,7 +57,7 @@ it('a killed process leaves a whole batch or none of it', async t => {
   const body = `
     for (let n = 0; ; n++) { if (n === 20) console.log('ready'); await 0; await insert({ storage }, Array.from({ length: 10 }, (_, i) => ({ message_id: 'm' + (n * 10 + i), derived_id: '', from_user: 'u', msg_type: 'TEXT', text: 't' + i, timestamp: n, timed: true, contentHash: 'h' + n + i, raw: '{}' }))) }`
   await inOtherProcess(t.dir, body, 'SIGKILL')
-  const rows = await t.store.log.after(0, { limit: 100_000 })
+  const rows = await t.store.log.listAfter(0, { limit: 100_000 })
   expect(rows.length).toBeGreaterThanOrEqual(200)
   expect(rows.length % 10).toBe(0)
   expect(rows.map(row => row.message_id)).toEqual(rows.map((_, i) => `m${i}`))

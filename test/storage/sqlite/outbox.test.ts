@@ -26,14 +26,14 @@ async function add({ outbox }: Store, parts: NewPart[]) {
   if (added.state !== 'new') throw new Error(added.state)
   return added
 }
-const lane = async ({ outbox }: Store) => (await outbox.waiting(open)).lanes[0]!.id
+const lane = async ({ outbox }: Store) => (await outbox.listWaiting(open)).lanes[0]!.id
 /** The parts that wait in the first lane. */
 const next = async (store: Store) => {
   const id = await lane(store)
   const parts = (await store.outbox.list()).flatMap(entry => entry.parts)
   return parts.filter(part => part.lane === id && part.status === 'queued')
 }
-const statuses = async ({ log }: Store) => (await log.after(0, { limit: 99 })).map(({ status }) => status)
+const statuses = async ({ log }: Store) => (await log.listAfter(0, { limit: 99 })).map(({ status }) => status)
 
 /** In the text of another process. */
 const rules = JSON.stringify(open)
@@ -75,7 +75,7 @@ it('if a process is killed while sending, that message becomes unknown immediate
   expect(await t.store.outbox.reap(0)).toBe(1)
   expect(await t.store.outbox.reap(0)).toBe(0)
   expect(await statuses(t.store)).toEqual(['unknown', 'queued', 'queued'])
-  expect((await t.store.log.after(0, { limit: 1 }))[0]!.reason).toContain('stopped')
+  expect((await t.store.log.listAfter(0, { limit: 1 }))[0]!.reason).toContain('stopped')
   expect(await next(t.store)).toHaveLength(2)
   expect((await t.store.outbox.list())[0]!.parts.map(({ status }) => status)).toEqual([
     'unknown',
@@ -110,7 +110,7 @@ it('a plain send of a killed process is unknown at once; of a living one it is l
 test('retention warns about waiting messages', async () => {
   await using t = await openSqlite({ maxCount: 1 })
   await add(t.store, [part('waits'), part('too')])
-  await t.store.upkeep.prune()
+  await t.store.maintenance.prune()
   expect(t.lines.join('')).toContain('retention removes unsent messages')
 })
 
@@ -130,20 +130,20 @@ it('a key of a killed process is free if nothing was in flight; otherwise the lo
       'SIGKILL',
     )
   await dies('nothing', '')
-  expect(await t.store.outbox.keyed('nothing')).toBeUndefined()
+  expect(await t.store.outbox.findByKey('nothing')).toBeUndefined()
   await dies('refused', `await store.outbox.settle(await begin(0), { status: 'refused', spent: true })`)
-  expect(await t.store.outbox.keyed('refused')).toBeUndefined()
+  expect(await t.store.outbox.findByKey('refused')).toBeUndefined()
   await dies(
     'half',
     `await store.outbox.settle(await begin(0), { status: 'accepted', spent: true, message_id: '5' }); await begin(1)`,
   )
-  expect(await t.store.outbox.keyed('half')).toMatchObject({
+  expect(await t.store.outbox.findByKey('half')).toMatchObject({
     ended: true,
     content: 'c',
     parts: [{ status: 'accepted', message_id: '5' }, { status: 'unknown' }],
   })
   await dies('first', 'await begin(0)')
-  expect(await t.store.outbox.keyed('first')).toMatchObject({
+  expect(await t.store.outbox.findByKey('first')).toMatchObject({
     parts: [{ status: 'unknown' }, { status: 'refused', error: { code: 'shutting_down' } }],
   })
 })
@@ -197,7 +197,7 @@ it('a process killed as it takes in what comes late of a former bot leaves no to
     other.kill('SIGKILL')
     await other.exited
   })
-  expect(await t.store.log.head()).toBe(1)
+  expect(await t.store.log.getHead()).toBe(1)
   expect(await state.contexts.find('s', 'u')).toBeUndefined()
   expect((await sending(t.store, 's', 'other@im.bot', outgoing('x'))).token).toBeUndefined()
 })

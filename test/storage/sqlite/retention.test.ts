@@ -12,19 +12,19 @@ const add = async (t: Running, count: number, text = 'x') =>
     t,
     Array.from({ length: count }, () => message(text)),
   )
-const left = async (store: Store) => (await store.log.after(0, { limit: 10_000 })).map(row => row.id)
+const left = async (store: Store) => (await store.log.listAfter(0, { limit: 10_000 })).map(row => row.id)
 
 test('the limit by count keeps exactly the newest rows, and the index drops the rest', async () => {
   await using t = await openSqlite({ maxCount: 1000 })
   await add(t, 1700, '旧的')
   await add(t, 300, '新的')
-  await t.store.upkeep.prune()
+  await t.store.maintenance.prune()
   expect(await left(t.store)).toEqual(Array.from({ length: 1000 }, (_, i) => i + 1001))
-  expect((await t.store.log.history({ text_contains: '旧的', limit: 1, offset: 0 })).total).toBe(700)
+  expect((await t.store.log.search({ text_contains: '旧的', limit: 1, offset: 0 })).total).toBe(700)
   const db = await openDatabase(t.path)
   expect(db.get`SELECT count(*) AS n FROM gram WHERE gram MATCH '旧的'`?.n).toBe(700)
   db.close()
-  await t.store.upkeep.prune()
+  await t.store.maintenance.prune()
   expect(await left(t.store)).toHaveLength(1000)
 })
 
@@ -35,7 +35,7 @@ test('a warning names, once, a live reader that has not read the removed rows; a
   await t.store.consumers.claim('apart', { limit: 1000, session: 's' })
   await t.store.consumers.ack((await t.store.consumers.claim('default', { limit: 5 }))!.lease)
   await t.store.consumers.claim('late', { limit: 5 })
-  await t.store.upkeep.prune()
+  await t.store.maintenance.prune()
   const warnings = t.lines.filter(line => line.includes('WARNING'))
   expect(warnings).toHaveLength(1)
   expect(warnings[0]).toContain('consumer=default')
@@ -59,7 +59,7 @@ test('the file shrinks again, while readers read', async () => {
     return (await stat(t.path)).size
   }
   const before = await checkpoint()
-  const pruning = t.store.upkeep.prune()
+  const pruning = t.store.maintenance.prune()
   const reader = await openDatabase(t.path, { readonly: true })
   const seen = Number(reader.get`SELECT count(*) AS n FROM message`?.n)
   expect(seen).toBeGreaterThanOrEqual(100)
@@ -76,25 +76,25 @@ describe('a clock that jumps', () => {
     await add(t, 5)
     t.clock.off = 3650 * day
     await add(t, 400)
-    await t.store.upkeep.prune()
+    await t.store.maintenance.prune()
     t.clock.at += 3_600_000
-    await t.store.upkeep.prune()
+    await t.store.maintenance.prune()
     expect(await left(t.store)).toHaveLength(405)
     expect(warnings(t)).toHaveLength(1)
     expect((await t.store.consumers.claim('default', { limit: 1000 }))?.rows).toHaveLength(405)
     t.clock.off = 0
     await add(t, 5)
-    await t.store.upkeep.prune()
+    await t.store.maintenance.prune()
     expect(await left(t.store)).toHaveLength(410)
     // Nothing is old yet.
     t.clock.at += 2 * day
-    await t.store.upkeep.prune()
-    await t.store.upkeep.prune()
+    await t.store.maintenance.prune()
+    await t.store.maintenance.prune()
     expect(await left(t.store)).toHaveLength(410)
     // All of it is, and the rows of the future too, for what came after them is.
     t.clock.at += 30 * day
     await add(t, 2)
-    await t.store.upkeep.prune()
+    await t.store.maintenance.prune()
     expect(await left(t.store)).toEqual([411, 412])
   })
 
@@ -102,12 +102,12 @@ describe('a clock that jumps', () => {
     await using t = await openSqlite({ maxAgeDays: 30 })
     await add(t, 5)
     t.clock.off = 60 * day
-    await t.store.upkeep.prune()
+    await t.store.maintenance.prune()
     t.clock.at += day - 60_000
-    await t.store.upkeep.prune()
+    await t.store.maintenance.prune()
     expect(await left(t.store)).toHaveLength(5)
     t.clock.at += 120_000
-    await t.store.upkeep.prune()
+    await t.store.maintenance.prune()
     expect(await left(t.store)).toEqual([])
   })
 
@@ -116,7 +116,7 @@ describe('a clock that jumps', () => {
     await add(t, 5)
     t.clock.off = 3650 * day
     await t.reopen()
-    await t.store.upkeep.prune()
+    await t.store.maintenance.prune()
     expect(await left(t.store)).toHaveLength(5)
   })
 
@@ -125,9 +125,9 @@ describe('a clock that jumps', () => {
     await add(t, 5)
     t.clock.off = -3650 * day
     await add(t, 5)
-    await t.store.upkeep.prune()
+    await t.store.maintenance.prune()
     t.clock.at += 2 * day
-    await t.store.upkeep.prune()
+    await t.store.maintenance.prune()
     expect(await left(t.store)).toHaveLength(10)
   })
 
@@ -136,7 +136,7 @@ describe('a clock that jumps', () => {
     await add(t, 20)
     await t.store.consumers.ack((await t.store.consumers.claim('default', { limit: 2 }))!.lease)
     t.clock.off = 3650 * day
-    await t.store.upkeep.prune()
+    await t.store.maintenance.prune()
     expect(await left(t.store)).toHaveLength(10)
     expect(warnings(t).some(line => line.includes('consumer=default'))).toBe(true)
   })
@@ -146,7 +146,7 @@ test('pruning ends soon after its signal aborts', async () => {
   await using t = await openSqlite({ maxCount: 1 })
   for (let i = 0; i < 10; i++) await add(t, 1000)
   const stop = new AbortController()
-  const pruning = t.store.upkeep.prune(stop.signal)
+  const pruning = t.store.maintenance.prune(stop.signal)
   stop.abort()
   await pruning
   expect((await left(t.store)).length).toBeGreaterThan(8000)

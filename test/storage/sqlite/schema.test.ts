@@ -3,7 +3,7 @@ import { expect, test } from 'bun:test'
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { openDatabase } from '../../../src/platform/sqlite.ts'
-import { gramQuery } from '../../../src/storage/sqlite/bigram-index.ts'
+import { gramQueryOf } from '../../../src/storage/sqlite/bigram-index.ts'
 import { migrate } from '../../../src/storage/sqlite/migrations.ts'
 import { openSqlite } from './support.ts'
 
@@ -50,7 +50,7 @@ test('files and voices that an older version stored are found by their names and
   migrate(db)
   const texts = db.all<{ text: string }>`SELECT text FROM message ORDER BY id`.map(({ text }) => text)
   expect(texts).toEqual(['Preise 2026.pdf\ntwo.txt', 'see you', '', ''])
-  const found = db.all<{ id: number }>`SELECT rowid AS id FROM gram WHERE gram MATCH ${gramQuery('reise')}`
+  const found = db.all<{ id: number }>`SELECT rowid AS id FROM gram WHERE gram MATCH ${gramQueryOf('reise')}`
   db.close()
   expect(found.map(({ id }) => id)).toEqual([1])
 })

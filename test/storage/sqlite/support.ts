@@ -72,11 +72,11 @@ export async function openStore(more: Options = {}): Promise<TestStore> {
     ...own,
     store: await open(),
     async reopen() {
-      await test.store.upkeep.close()
+      await test.store.maintenance.close()
       test.store = await open()
     },
     async [Symbol.asyncDispose]() {
-      await test.store.upkeep.close()
+      await test.store.maintenance.close()
       await remove()
     },
   }

@@ -4,12 +4,12 @@
  */
 import { dirname } from 'node:path'
 import { SvcError } from '../../../model/error.ts'
-import { type BotInfo, sessionName, type UserContext } from '../../../model/session.ts'
+import { type BotInfo, normalizeSessionName, type UserContext } from '../../../model/session.ts'
 import { ensurePrivateDir, setAside, statOf, syncDir, writeDurablyInOrder } from '../../../platform/files.ts'
 import { JsonFiles } from '../../../platform/json-file.ts'
 import type { FileLock } from '../../../platform/lock.ts'
 import type { FileState } from './state.ts'
-import { serialized, unmarked } from './token-file.ts'
+import { toJsonText, withoutMarks } from './token-file.ts'
 
 export interface Adoption {
   name: string
@@ -20,7 +20,7 @@ export interface Adoption {
 }
 
 /** Changes that an adoption made. */
-export interface Adopted {
+export interface AdoptResult {
   login: 'added' | 'renewed' | 'kept'
   /** Number of users with new data. */
   users: number
@@ -33,12 +33,12 @@ export interface Adopted {
  *
  * @throws SvcError `session_exists` if the name was given to another session since
  */
-export async function adopt(state: FileState, lock: FileLock, adoption: Adoption): Promise<Adopted> {
+export async function adopt(state: FileState, lock: FileLock, adoption: Adoption): Promise<AdoptResult> {
   const { sessions, contexts } = state
-  const name = sessionName(adoption.name)
+  const name = normalizeSessionName(adoption.name)
   return lock.run(async () => {
-    sessions.written(name)
-    contexts.written(name)
+    sessions.markWritten(name)
+    contexts.markWritten(name)
     const tokenPath = sessions.tokenPath(name)
     const contextsPath = sessions.contextsPath(name)
     const file = sessions.readToken(name)
@@ -56,7 +56,7 @@ export async function adopt(state: FileState, lock: FileLock, adoption: Adoption
     if (isDamaged) await setAside(contextsPath)
     const known = contexts.read(name)
     // Contexts that an earlier login under this name left belong to another bot.
-    const [users, changed] = merged(file ? known : new Map(), adoption.users)
+    const [users, changed] = mergeUsers(file ? known : new Map(), adoption.users)
     const folder = dirname(tokenPath)
     if (!(await statOf(folder))) {
       await ensurePrivateDir(folder)
@@ -64,16 +64,16 @@ export async function adopt(state: FileState, lock: FileLock, adoption: Adoption
     }
     const files = []
     if (changed > 0 || (!file && known.size > 0))
-      files.push({ path: contextsPath, text: serialized(Object.fromEntries(users)) })
+      files.push({ path: contextsPath, text: toJsonText(Object.fromEntries(users)) })
     if (login !== 'kept') {
-      const fields = unmarked(file?.fields ?? {})
-      files.push({ path: tokenPath, text: serialized({ ...fields, ...adoption.bot }) })
+      const fields = withoutMarks(file?.fields ?? {})
+      files.push({ path: tokenPath, text: toJsonText({ ...fields, ...adoption.bot }) })
     }
     try {
       await writeDurablyInOrder(files)
     } finally {
-      sessions.written(name)
-      contexts.written(name)
+      sessions.markWritten(name)
+      contexts.markWritten(name)
     }
     return { login, users: changed }
   })
@@ -83,7 +83,7 @@ export async function adopt(state: FileState, lock: FileLock, adoption: Adoption
  * For each user, the context of the later message. A context of unknown time counts only if there is no
  * other.
  */
-function merged(
+function mergeUsers(
   ours: ReadonlyMap<string, UserContext>,
   theirs: ReadonlyMap<string, UserContext>,
 ): [Map<string, UserContext>, number] {
@@ -91,7 +91,7 @@ function merged(
   let changed = 0
   for (const [user, their] of theirs) {
     const our = ours.get(user)
-    const context = our ? newer(our, their) : their
+    const context = our ? newerOf(our, their) : their
     if (context === our) continue
     users.set(user, context)
     changed += 1
@@ -99,7 +99,7 @@ function merged(
   return [users, changed]
 }
 
-function newer(our: UserContext, their: UserContext): UserContext {
+function newerOf(our: UserContext, their: UserContext): UserContext {
   const later =
     their.token !== undefined &&
     (our.token === undefined || (their.received_at ?? 0) > (our.received_at ?? 0))

@@ -3,14 +3,14 @@
  * Stored in `<session>/contexts.json`; changes are merged per user under the data lock. Used answers are
  * counted in the store; `used` and `last_sent_at` of version 0.1 are where that count starts.
  */
-import { contextAfter, hasWritten, type Inbound, type UserContext } from '../../../model/session.ts'
+import { hasWritten, type Inbound, nextContextOf, type UserContext } from '../../../model/session.ts'
 import { setAside, writeDurably } from '../../../platform/files.ts'
 import { JsonFiles, type JsonObject } from '../../../platform/json-file.ts'
 import type { Log } from '../../../platform/log.ts'
-import type { Contact, Contexts } from '../../state.ts'
-import type { SessionFiles, SessionRows } from './sessions.ts'
+import type { Contact, ContextStore } from '../../state.ts'
+import type { SessionFiles, SessionLog } from './sessions.ts'
 import { TickCache } from './tick-cache.ts'
-import { serialized } from './token-file.ts'
+import { toJsonText } from './token-file.ts'
 
 type Users = ReadonlyMap<string, UserContext>
 const nobody: Users = new Map()
@@ -28,12 +28,12 @@ const spareUsers = 100
 /** Checking one file takes 4 µs, and the list of sessions needs one check for each. */
 const keptMs = 1000
 
-export class ContextFiles implements Contexts {
-  readonly #rows: SessionRows | undefined
+export class ContextFiles implements ContextStore {
+  readonly #rows: SessionLog | undefined
   /** Store of the contexts that do not fit into the file. */
-  readonly #archive: SessionRows['contexts'] | undefined
+  readonly #archive: SessionLog['contexts'] | undefined
   /** Whether contexts in the archive outlive the process; otherwise the file has all users. */
-  readonly #archives: boolean
+  readonly #isDurable: boolean
   readonly #sessions: SessionFiles
   readonly #log: Log
   readonly #files = new JsonFiles(parseContexts)
@@ -43,11 +43,11 @@ export class ContextFiles implements Contexts {
   readonly #holders = new Map<string, Set<string>>()
   readonly #noted = new Map<string, string | undefined>()
 
-  constructor(options: { sessions: SessionFiles; log: Log; rows: SessionRows | undefined }) {
+  constructor(options: { sessions: SessionFiles; log: Log; rows: SessionLog | undefined }) {
     this.#sessions = options.sessions
     this.#rows = options.rows
     this.#archive = options.rows?.contexts
-    this.#archives = options.rows?.durable === true
+    this.#isDurable = options.rows?.durable === true
     this.#sessions.onRead = session => this.#read(session)
     this.#sessions.onListed = ({ name, bot }) => {
       if (this.#noted.has(name) && this.#noted.get(name) === bot?.bot_id) return
@@ -57,10 +57,10 @@ export class ContextFiles implements Contexts {
     this.#log = options.log
   }
 
-  async users(sessions: readonly string[]): Promise<ReadonlyMap<string, readonly Contact[]>> {
+  async listUsers(sessions: readonly string[]): Promise<ReadonlyMap<string, readonly Contact[]>> {
     // While the log fails, its additions are missing; the failure is reported elsewhere.
-    const lanes = await this.#rows?.contexts.lanes(sessions).catch(() => undefined)
-    const names = await this.#rows?.names.ofAll(sessions).catch(() => undefined)
+    const lanes = await this.#rows?.contexts.listLanes(sessions).catch(() => undefined)
+    const names = await this.#rows?.names.listAll(sessions).catch(() => undefined)
     const found = new Map<string, Contact[]>()
     for (const session of sessions) {
       const inFile = this.#readable(session)
@@ -118,17 +118,17 @@ export class ContextFiles implements Contexts {
   }
 
   /** Includes immediately what this process stored, and within a second what another process stored. */
-  async writers(sessions: readonly string[]): Promise<ReadonlyMap<string, number>> {
+  async countWriters(sessions: readonly string[]): Promise<ReadonlyMap<string, number>> {
     const now = performance.now()
     const counts = new Map<string, number>()
     for (const session of sessions) {
       const kept = this.#writers.get(session)
-      counts.set(session, kept && now < kept.until ? kept.count : await this.#counted(session, now + keptMs))
+      counts.set(session, kept && now < kept.until ? kept.count : await this.#countNow(session, now + keptMs))
     }
     return counts
   }
 
-  async #counted(session: string, until: number): Promise<number> {
+  async #countNow(session: string, until: number): Promise<number> {
     const known = this.read(session)
     const here = [...known].flatMap(([user, context]) => (hasWritten(context) ? [user] : []))
     const archived = await this.#archive?.count(session, here).catch(() => undefined)
@@ -144,10 +144,11 @@ export class ContextFiles implements Contexts {
    * another process writes to them later. With a single session, or a store that no other process shares, it
    * returns all sessions.
    */
-  async knowing(user: string): Promise<ReadonlySet<string>> {
+  async findSessions(user: string): Promise<ReadonlySet<string>> {
     const listed = await this.#sessions.list()
-    if (listed.length < 2 || !this.#archive || !this.#archives) return new Set(listed.map(({ name }) => name))
-    return new Set([...(this.#holders.get(user) ?? []), ...(await this.#archive.knowing(user))])
+    if (listed.length < 2 || !this.#archive || !this.#isDurable)
+      return new Set(listed.map(({ name }) => name))
+    return new Set([...(this.#holders.get(user) ?? []), ...(await this.#archive.findSessions(user))])
   }
 
   #note(session: string, users: Iterable<string>): void {
@@ -164,7 +165,7 @@ export class ContextFiles implements Contexts {
    *
    * @param now Unix ms by the clock that dated them
    */
-  async merged(
+  async merge(
     session: string,
     inbound: readonly Inbound[],
     now = Number.POSITIVE_INFINITY,
@@ -174,22 +175,23 @@ export class ContextFiles implements Contexts {
       session,
       inbound.map(({ user_id }) => user_id),
     )
-    const { users, others } = await this.#fresh(session)
+    const { users, others } = await this.#readForUpdate(session)
     const away = inbound.flatMap(({ user_id }) => (users.has(user_id) ? [] : [user_id]))
-    const archived = away.length === 0 ? nobody : ((await this.#archive?.of(session, away)) ?? nobody)
+    const archived = away.length === 0 ? nobody : ((await this.#archive?.list(session, away)) ?? nobody)
     let changed = false
     for (const message of inbound) {
       const { user_id } = message
       const known = users.get(user_id)
-      const before = known ?? takenFrom(users, user_id.toLowerCase()) ?? archived.get(user_id)
+      const before = known ?? takeLowercased(users, user_id.toLowerCase()) ?? archived.get(user_id)
       // A context from the archive returns to the file, even if it is unchanged.
-      const after = contextAfter(before, message, now) ?? before
+      const after = nextContextOf(before, message, now) ?? before
       if (!after || after === known) continue
       changed = true
       users.set(user_id, after)
     }
     if (!changed) return undefined
-    if (this.#archives && users.size > fileUsers + spareUsers) await this.#archived(session, users, inbound)
+    if (this.#isDurable && users.size > fileUsers + spareUsers)
+      await this.#archiveOldest(session, users, inbound)
     return textOf({ users, others })
   }
 
@@ -197,7 +199,7 @@ export class ContextFiles implements Contexts {
    * Moves the users who wrote longest ago from `users` to the archive. Users of this batch stay, since
    * `dropArchived` removes them from the archive.
    */
-  async #archived(
+  async #archiveOldest(
     session: string,
     users: Map<string, UserContext>,
     inbound: readonly Inbound[],
@@ -208,7 +210,7 @@ export class ContextFiles implements Contexts {
       .sort(([, a], [, b]) => (a.received_at ?? 0) - (b.received_at ?? 0))
       .slice(0, users.size - fileUsers)
     try {
-      await this.#archive?.keep(session, new Map(oldest))
+      await this.#archive?.save(session, new Map(oldest))
       for (const [user] of oldest) users.delete(user)
     } catch (error) {
       this.#log.warn('contexts of old not moved to the store', { session, error })
@@ -216,13 +218,13 @@ export class ContextFiles implements Contexts {
   }
 
   /** Call it after the file with these users was written. */
-  async back(session: string, users: readonly string[]): Promise<void> {
+  async dropArchived(session: string, users: readonly string[]): Promise<void> {
     if (users.length > 0) await this.#archive?.drop(session, users)
     this.#writers.delete(session)
   }
 
   /** Call it after this process replaced a file: the next read must see it. */
-  written(session: string): void {
+  markWritten(session: string): void {
     this.#writers.delete(session)
     this.#known.forget()
   }
@@ -233,19 +235,19 @@ export class ContextFiles implements Contexts {
    */
   async forget(session: string): Promise<void> {
     await this.#archive?.forget(session)
-    const { users, others } = await this.#fresh(session)
+    const { users, others } = await this.#readForUpdate(session)
     this.#writers.delete(session)
     if (users.size === 0) return
     const kept = [...users].map(([user, { first_seen }]) => [user, { used: 0, first_seen }] as const)
     await writeDurably(this.#sessions.contextsPath(session), textOf({ users: new Map(kept), others }))
-    this.written(session)
+    this.markWritten(session)
   }
 
   /**
    * Returns a copy to change. A file that does not parse is set aside first: only windows and tokens are lost
    * with it.
    */
-  async #fresh(session: string): Promise<Content<Map<string, UserContext>>> {
+  async #readForUpdate(session: string): Promise<Content<Map<string, UserContext>>> {
     const path = this.#sessions.contextsPath(session)
     const found = this.#files.read(path)
     if (found.kind === 'damaged') {
@@ -264,14 +266,14 @@ export class ContextFiles implements Contexts {
  * Takes the context of a user that was imported from a program with lower-case ids (protocol notes 5.6): a
  * token without a time. With the first message of the user it moves to the real id.
  */
-function takenFrom(users: Map<string, UserContext>, lowered: string): UserContext | undefined {
+function takeLowercased(users: Map<string, UserContext>, lowered: string): UserContext | undefined {
   const brought = users.get(lowered)
   if (brought?.token === undefined || brought.received_at !== undefined) return undefined
   users.delete(lowered)
   return brought
 }
 
-const textOf = ({ users, others }: Content) => serialized({ ...others, ...Object.fromEntries(users) })
+const textOf = ({ users, others }: Content) => toJsonText({ ...others, ...Object.fromEntries(users) })
 
 function parseContexts(fields: JsonObject): Content {
   const users = new Map<string, UserContext>()

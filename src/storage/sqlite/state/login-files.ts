@@ -5,17 +5,17 @@
 import { readdirSync, statSync } from 'node:fs'
 import { rm, rmdir } from 'node:fs/promises'
 import { join } from 'node:path'
-import { type BotInfo, sessionKey, sessionName } from '../../../model/session.ts'
+import { type BotInfo, normalizeSessionName, sessionKeyOf } from '../../../model/session.ts'
 import { systemClock } from '../../../platform/clock.ts'
-import { ensurePrivateDir, errorCodeOf, setAside, sweep, writeWhole } from '../../../platform/files.ts'
+import { ensurePrivateDir, errorCodeOf, replaceFile, setAside, sweep } from '../../../platform/files.ts'
 import { JsonFiles, type JsonObject } from '../../../platform/json-file.ts'
 import type { FileLock } from '../../../platform/lock.ts'
-import { linked } from '../../../platform/signals.ts'
-import type { LoginFlows, LoginKey, StoredLogin } from '../../logins.ts'
-import { Owner } from '../engine-part.ts'
+import { linkSignals } from '../../../platform/signals.ts'
+import type { LoginKey, LoginStore, StoredLogin } from '../../logins.ts'
+import { ProcessOwner } from '../engine-part.ts'
 import type { SessionFiles } from './sessions.ts'
 import { TickCache } from './tick-cache.ts'
-import { serialized, told } from './token-file.ts'
+import { toJsonText, translateErrors } from './token-file.ts'
 
 interface LoginFile {
   login: StoredLogin
@@ -30,17 +30,17 @@ const over = 'ended'
 /** Longer than a poll of upstream takes. */
 const leaseMs = 60_000
 /** Interval for checking writes of other processes; a thousand logins may wait. */
-const lookEveryMs = 500
+const checkEveryMs = 500
 /** Interval for removing expired logins. */
 const sweepEveryMs = 60_000
 /** A file that a killed writer left incomplete is older than this. */
 const leftoverMs = 60_000
 
-export class LoginFiles implements LoginFlows {
+export class LoginFiles implements LoginStore {
   readonly #dir: string
   readonly #lock: Pick<FileLock, 'run'>
   readonly #sessions: SessionFiles
-  readonly #owner = new Owner()
+  readonly #owner = new ProcessOwner()
   readonly #files = new JsonFiles(parseLogin)
   /** Read with every read of the sessions. */
   readonly #underWay = new TickCache<Promise<readonly StoredLogin[]>>()
@@ -56,25 +56,25 @@ export class LoginFiles implements LoginFlows {
     this.#sessions = options.sessions
   }
 
-  underWay(now: number): Promise<readonly StoredLogin[]> {
-    return this.#underWay.get('', () => this.#listed([running], now))
+  listRunning(now: number): Promise<readonly StoredLogin[]> {
+    return this.#underWay.get('', () => this.#listKept([running], now))
   }
 
   list(now: number): Promise<readonly StoredLogin[]> {
-    return this.#listed([running, over], now)
+    return this.#listKept([running, over], now)
   }
 
-  of(session: string, now: number): Promise<StoredLogin | undefined> {
-    return told(async () => {
+  get(session: string, now: number): Promise<StoredLogin | undefined> {
+    return translateErrors(async () => {
       const login = this.#read(session)?.login
       return login && login.until > now ? login : undefined
     })
   }
 
   put(login: StoredLogin, now: number): Promise<StoredLogin | undefined> {
-    return told(() => this.#lock.run(async () => this.#isKept(login, now) && this.#write(login))).then(
-      kept => kept || undefined,
-    )
+    return translateErrors(() =>
+      this.#lock.run(async () => this.#isKept(login, now) && this.#write(login)),
+    ).then(kept => kept || undefined)
   }
 
   async finish(login: StoredLogin, bot: BotInfo, now: number): Promise<StoredLogin | undefined> {
@@ -93,7 +93,7 @@ export class LoginFiles implements LoginFlows {
       const leftMs = (file.lease_until ?? 0) - systemClock.now()
       return this.#owner.mayTake(file.owner, leftMs, leaseMs) ? { ...file, leftMs } : undefined
     }
-    return told(async () => {
+    return translateErrors(async () => {
       const current = claimable()
       if (!current) return false
       if (current.owner === this.#owner.name && current.leftMs > leaseMs / 2) return true
@@ -108,7 +108,7 @@ export class LoginFiles implements LoginFlows {
   }
 
   release(login: LoginKey): Promise<void> {
-    return told(() =>
+    return translateErrors(() =>
       this.#lock.run(async () => {
         const file = this.#read(login.session)
         // An ended login needs no release.
@@ -129,20 +129,20 @@ export class LoginFiles implements LoginFlows {
         return true
       }
     }
-    const key = sessionKey(session)
+    const key = sessionKeyOf(session)
     while (!signal.aborted && isKept()) {
       const written = new AbortController()
       const waiting = this.#waiting.get(key) ?? new Set()
       this.#waiting.set(key, waiting.add(written))
-      using woken = linked(signal, written.signal)
-      await systemClock.sleep(lookEveryMs, woken.signal)
+      using woken = linkSignals(signal, written.signal)
+      await systemClock.sleep(checkEveryMs, woken.signal)
       waiting.delete(written)
       if (waiting.size === 0) this.#waiting.delete(key)
     }
   }
 
   #path(session: string, folder: string): string {
-    return join(this.#dir, folder, `${sessionKey(sessionName(session))}.json`)
+    return join(this.#dir, folder, `${sessionKeyOf(normalizeSessionName(session))}.json`)
   }
 
   #read(session: string): LoginFile | undefined {
@@ -151,21 +151,21 @@ export class LoginFiles implements LoginFlows {
     return found?.kind === 'read' ? found.value : undefined
   }
 
-  #listed(folders: readonly string[], now: number): Promise<readonly StoredLogin[]> {
-    return told(async () => {
-      const all = this.#all(folders)
+  #listKept(folders: readonly string[], now: number): Promise<readonly StoredLogin[]> {
+    return translateErrors(async () => {
+      const all = this.#readAll(folders)
       const kept = all.filter(({ until }) => until > now)
       if (kept.length < all.length || now > this.#sweptAt + sweepEveryMs) this.#sweep(now)
       return kept
     })
   }
 
-  #all(folders: readonly string[]): readonly StoredLogin[] {
+  #readAll(folders: readonly string[]): readonly StoredLogin[] {
     return folders.flatMap(folder => {
       const dir = join(this.#dir, folder)
       // Nearly always there are none.
       if (!statSync(dir, { throwIfNoEntry: false })) return []
-      return namesIn(dir).flatMap(name => {
+      return listFileNames(dir).flatMap(name => {
         const found = name.endsWith('.json') && this.#files.read(join(dir, name))
         return found && found.kind === 'read' ? [found.value.login] : []
       })
@@ -194,11 +194,11 @@ export class LoginFiles implements LoginFlows {
     await ensurePrivateDir(this.#dir, { parents: false })
     if (ended) await ensurePrivateDir(join(this.#dir, over), { parents: false })
     if (this.#files.read(path).kind === 'damaged') await setAside(path)
-    await writeWhole(path, serialized(file))
+    await replaceFile(path, toJsonText(file))
     // If this process crashes here, both files exist. The running one counts then, and the login ends again.
     await rm(otherPath, { force: true })
     this.#underWay.forget()
-    for (const waiting of this.#waiting.get(sessionKey(session)) ?? []) waiting.abort()
+    for (const waiting of this.#waiting.get(sessionKeyOf(session)) ?? []) waiting.abort()
   }
 
   /**
@@ -208,12 +208,12 @@ export class LoginFiles implements LoginFlows {
   #sweep(now: number): void {
     const removed = async () => {
       for (const folder of [over, running]) {
-        for (const { session, until } of this.#all([folder]))
+        for (const { session, until } of this.#readAll([folder]))
           if (until <= now) await rm(this.#path(session, folder))
         const dir = join(this.#dir, folder)
         if (!statSync(dir, { throwIfNoEntry: false })) continue
         await sweep(dir, /\.tmp$/, systemClock.now() - leftoverMs)
-        if (namesIn(dir).length === 0) await rmdir(dir)
+        if (listFileNames(dir).length === 0) await rmdir(dir)
       }
     }
     this.#sweptAt = now
@@ -229,7 +229,7 @@ export class LoginFiles implements LoginFlows {
 }
 
 /** Names of the files; empty if another process has just removed the folder. */
-function namesIn(dir: string): string[] {
+function listFileNames(dir: string): string[] {
   try {
     return readdirSync(dir)
   } catch (error) {

@@ -9,12 +9,12 @@ import { dataFiles, isSessionFolder } from '../../../model/data-files.ts'
 import { SvcError } from '../../../model/error.ts'
 import {
   type BotInfo,
+  inheritedMarksOf,
   type Marks,
-  marked,
-  sessionKey,
-  sessionName,
-  sessionNotFound,
-  takenOver,
+  normalizeSessionName,
+  sessionKeyOf,
+  sessionNotFoundError,
+  withMarks,
 } from '../../../model/session.ts'
 import {
   ensurePrivateDir,
@@ -25,47 +25,55 @@ import {
   syncDir,
   writeDurably,
 } from '../../../platform/files.ts'
-import { type Found, folderNames, JsonFiles, smallFile } from '../../../platform/json-file.ts'
+import {
+  createFolderReader,
+  createTextReader,
+  type JsonContent,
+  JsonFiles,
+} from '../../../platform/json-file.ts'
 import type { FileLock } from '../../../platform/lock.ts'
 import type { Log } from '../../../platform/log.ts'
-import type { SessionChanges, SessionRecord, Sessions } from '../../state.ts'
-import type { LogHalf } from '../store.ts'
-import { Roll } from './roll.ts'
+import type { SessionChanges, SessionRecord, SessionStore } from '../../state.ts'
+import type { LogInternals } from '../store.ts'
+import { FolderIndex } from './folder-index.ts'
 import { TickCache } from './tick-cache.ts'
-import { parseToken, serialized, type TokenFile, told, unmarked } from './token-file.ts'
+import { parseToken, type TokenFile, toJsonText, translateErrors, withoutMarks } from './token-file.ts'
 
 /** Up to this many folders, all files are checked on every read; with more, less often. */
-const fewFolders = 64
+const indexedFrom = 64
 /** The longest wait for the lock to set a damaged file aside during a read: the next read tries again. */
 const mendMs = 200
 /** Problems with the files of a session, which are logged once until they are solved. */
-const ailments = ['a session cannot be read', 'token.json does not parse and cannot be set aside'] as const
+const readProblems = [
+  'a session cannot be read',
+  'token.json does not parse and cannot be set aside',
+] as const
 /** Files that a killed writer leaves. */
 const halfWritten = /^(token\.json|contexts\.json|\.default_session|\.(data|poll)\.lock)\.[0-9a-f]{12}\.tmp$/
 
 /** Data in the message log that belongs to a session and changes with its folder. */
-export type SessionRows = Pick<LogHalf, 'durable' | 'contexts' | 'names' | 'upkeep'>
+export type SessionLog = Pick<LogInternals, 'durable' | 'contexts' | 'names' | 'maintenance'>
 
-export class SessionFiles implements Sessions {
+export class SessionFiles implements SessionStore {
   readonly #dir: string
-  readonly #rows: SessionRows | undefined
+  readonly #rows: SessionLog | undefined
   readonly #lock: Pick<FileLock, 'run'>
   readonly #log: Log
   readonly #files = new JsonFiles(parseToken)
-  readonly #folders: ReturnType<typeof folderNames>
-  readonly #default: ReturnType<typeof smallFile>
-  readonly #roll = new Roll<SessionRecord>(
+  readonly #folders: ReturnType<typeof createFolderReader>
+  readonly #default: ReturnType<typeof createTextReader>
+  readonly #index = new FolderIndex<SessionRecord>(
     () => this.#folders(),
     folder => this.#read(folder, false),
     record => this.onListed?.(record),
     (a, b) => this.#isSame(a, b),
-    fewFolders,
+    indexedFrom,
   )
   /** The content of contexts.json when a record was read. */
   readonly #contexts = new WeakMap<SessionRecord, unknown>()
   /** Revision of the user names at the last read. */
-  #named = 0
-  readonly #looked = new TickCache<Promise<void>>()
+  #namesRevision = 0
+  readonly #refreshed = new TickCache<Promise<void>>()
   readonly #listed = new TickCache<Promise<readonly SessionRecord[]>>()
   readonly #defaults = new TickCache<Promise<string | undefined>>()
   /** Folder and problem, for each warning that was logged already. */
@@ -75,11 +83,11 @@ export class SessionFiles implements Sessions {
     dir: string
     lock: Pick<FileLock, 'run'>
     log: Log
-    rows?: SessionRows | undefined
+    rows?: SessionLog | undefined
   }) {
     this.#dir = options.dir
-    this.#folders = folderNames(options.dir)
-    this.#default = smallFile(join(options.dir, dataFiles.defaultSession))
+    this.#folders = createFolderReader(options.dir)
+    this.#default = createTextReader(join(options.dir, dataFiles.defaultSession))
     this.#lock = options.lock
     this.#rows = options.rows
     this.#log = options.log
@@ -91,20 +99,20 @@ export class SessionFiles implements Sessions {
    */
   list(): Promise<readonly SessionRecord[]> {
     return this.#listed.get('', async () => {
-      await this.#look()
-      return this.#roll.list()
+      await this.#refresh()
+      return this.#index.list()
     })
   }
 
-  async changedSince(revision?: number): Promise<SessionChanges> {
-    await this.#look()
+  async listChangedSince(revision?: number): Promise<SessionChanges> {
+    await this.#refresh()
     // A failure of the log is reported elsewhere, and hides no session.
-    const renamed = await this.#rows?.names.changedSince(this.#named).catch(() => undefined)
+    const renamed = await this.#rows?.names.listChangedSince(this.#namesRevision).catch(() => undefined)
     for (const { name, revision: named } of renamed ?? []) {
-      this.#roll.touch(name)
-      this.#named = Math.max(this.#named, named)
+      this.#index.markTouched(name)
+      this.#namesRevision = Math.max(this.#namesRevision, named)
     }
-    return this.#roll.changedSince(revision)
+    return this.#index.listChangedSince(revision)
   }
 
   #isSame(a: SessionRecord | undefined, b: SessionRecord | undefined): boolean {
@@ -117,12 +125,12 @@ export class SessionFiles implements Sessions {
     )
   }
 
-  #look(): Promise<void> {
-    return this.#looked.get('', () => this.#roll.look())
+  #refresh(): Promise<void> {
+    return this.#refreshed.get('', () => this.#index.refresh())
   }
 
-  defaultName(): Promise<string | undefined> {
-    return this.#defaults.get('', () => this.#defaultName())
+  getDefaultName(): Promise<string | undefined> {
+    return this.#defaults.get('', () => this.#findDefaultName())
   }
 
   /** @param locked whether the caller holds the data lock */
@@ -141,15 +149,15 @@ export class SessionFiles implements Sessions {
 
   async #get(name: string, locked: boolean): Promise<SessionRecord | undefined> {
     // Nothing outside the data directory is read, whatever the name is.
-    if (!isName(name)) return undefined
+    if (!isSessionName(name)) return undefined
     const exact = await this.#read(name, locked)
     if (exact) return exact
-    if (this.#roll.gone(name)) this.#forgetLook()
+    if (this.#index.markGone(name)) this.#forgetCaches()
     const found = this.#folderOf(name)
     return found === undefined ? undefined : this.#read(found, locked)
   }
 
-  async #defaultName(locked = false): Promise<string | undefined> {
+  async #findDefaultName(locked = false): Promise<string | undefined> {
     const text = this.#default()?.trim()
     if (!text) return undefined
     return (await this.#get(text, locked))?.name
@@ -160,12 +168,12 @@ export class SessionFiles implements Sessions {
   }
 
   /** Runs `work` under the data lock, with `save`: for data that is written together with credentials. */
-  saveIn(work: (save: Sessions['save']) => Promise<void>): Promise<void> {
+  saveIn(work: (save: SessionStore['save']) => Promise<void>): Promise<void> {
     return this.#change(touched => work((name, bot) => this.#save(touched, name, bot)))
   }
 
   async #save(touched: Set<string>, name: string, bot: BotInfo): Promise<void> {
-    const folder = this.#folderOf(name) ?? sessionName(name)
+    const folder = this.#folderOf(name) ?? normalizeSessionName(name)
     touched.add(folder)
     const path = join(this.#dir, folder)
     const isNew = !(await statOf(path))
@@ -175,18 +183,20 @@ export class SessionFiles implements Sessions {
     // First: after a crash in between, the old bot has no tokens. The new bot never has the tokens of the old
     // one.
     if (before?.bot.bot_id !== bot.bot_id) await this.onNewBot?.(folder)
-    const { bot_id, token, base_url, user_id, cursor, created_at, ...others } = unmarked(before?.fields ?? {})
+    const { bot_id, token, base_url, user_id, cursor, created_at, ...others } = withoutMarks(
+      before?.fields ?? {},
+    )
     await writeDurably(
       this.tokenPath(folder),
-      serialized({ ...bot, ...others, ...takenOver(before?.bot, bot) }),
+      toJsonText({ ...bot, ...others, ...inheritedMarksOf(before?.bot, bot) }),
     )
     // If no session was chosen as default, the oldest becomes the default, and stays it.
-    if ((await this.#defaultName(true)) === undefined)
-      await this.#writeDefault((await this.#oldest())?.name ?? folder)
+    if ((await this.#findDefaultName(true)) === undefined)
+      await this.#writeDefault((await this.#findOldest())?.name ?? folder)
   }
 
   /** The oldest session with credentials. Under the lock. */
-  async #oldest(): Promise<SessionRecord | undefined> {
+  async #findOldest(): Promise<SessionRecord | undefined> {
     const logged = (await this.#list(this.#folders(), true)).filter(record => record.bot)
     return logged.sort((a, b) => a.bot!.created_at - b.bot!.created_at)[0]
   }
@@ -211,20 +221,20 @@ export class SessionFiles implements Sessions {
       touched.add(name)
       const file = this.readToken(name)
       if (file?.bot.token !== token) return
-      const fields = marked({ ...file.fields, ...file.bot }, wanted)
-      if (fields) await writeDurably(this.tokenPath(name), serialized(fields))
+      const fields = withMarks({ ...file.fields, ...file.bot }, wanted)
+      if (fields) await writeDurably(this.tokenPath(name), toJsonText(fields))
     })
   }
 
   /** Also removes credentials that were set aside. The folder is removed if it has no other files. */
   async remove(name: string): Promise<void> {
     await this.#change(async touched => {
-      const folder = this.#existing(name)
+      const folder = this.#requireFolder(name)
       touched.add(folder)
-      const wasDefault = (await this.#defaultName(true)) === folder
+      const wasDefault = (await this.#findDefaultName(true)) === folder
       await this.#clear(folder, /^(token|contexts)\.json(\.|$)/)
       if (wasDefault) {
-        const oldest = await this.#oldest()
+        const oldest = await this.#findOldest()
         if (oldest) await this.#writeDefault(oldest.name)
         else await unlink(join(this.#dir, dataFiles.defaultSession))
       }
@@ -234,8 +244,8 @@ export class SessionFiles implements Sessions {
 
   async rename(oldName: string, newName: string): Promise<void> {
     await this.#change(async touched => {
-      const from = this.#existing(oldName)
-      const to = sessionName(newName)
+      const from = this.#requireFolder(oldName)
+      const to = normalizeSessionName(newName)
       if (from === to) return
       const taken = this.#folderOf(to)
       if (taken !== undefined && taken !== from) {
@@ -251,17 +261,17 @@ export class SessionFiles implements Sessions {
         }
       }
       for (const folder of [from, to]) touched.add(folder)
-      const wasDefault = (await this.#defaultName(true)) === from
-      await this.#rows?.upkeep.intendRename(from, to)
+      const wasDefault = (await this.#findDefaultName(true)) === from
+      await this.#rows?.maintenance.intendRename(from, to)
       await this.#move(from, to)
       try {
         if (wasDefault) await this.#writeDefault(to)
-        await this.#rows?.upkeep.renameSession(from, to)
+        await this.#rows?.maintenance.renameSession(from, to)
       } catch (error) {
         // Undo the move: a session whose messages have another name looks like lost messages.
         await this.#move(to, from)
         if (wasDefault) await this.#writeDefault(from)
-        await this.#rows?.upkeep.intendRename(from, undefined)
+        await this.#rows?.maintenance.intendRename(from, undefined)
         throw error
       }
     })
@@ -271,17 +281,17 @@ export class SessionFiles implements Sessions {
    * Completes renames whose process was killed after the folder got its new name. Call it when the directory
    * is opened.
    */
-  async mend(): Promise<void> {
-    const { upkeep } = this.#rows ?? {}
-    if (!upkeep || (await upkeep.intendedRenames()).length === 0) return
+  async completeRenames(): Promise<void> {
+    const { maintenance } = this.#rows ?? {}
+    if (!maintenance || (await maintenance.listIntendedRenames()).length === 0) return
     await this.#change(async touched => {
       // Read again: the process that does the rename now has the lock.
-      for (const { from, to } of await upkeep.intendedRenames()) {
+      for (const { from, to } of await maintenance.listIntendedRenames()) {
         touched.add(to)
         const folders = this.#folders()
         const isMoved = !folders.includes(from) && folders.includes(to)
         if (isMoved && this.#default()?.trim() === from) await this.#writeDefault(to)
-        await (isMoved ? upkeep.renameSession(from, to) : upkeep.intendRename(from, undefined))
+        await (isMoved ? maintenance.renameSession(from, to) : maintenance.intendRename(from, undefined))
       }
     })
   }
@@ -308,12 +318,12 @@ export class SessionFiles implements Sessions {
   }
 
   async setDefault(name: string): Promise<void> {
-    await this.#change(async () => this.#writeDefault(this.#existing(name)))
+    await this.#change(async () => this.#writeDefault(this.#requireFolder(name)))
   }
 
   async sweep(before: number): Promise<number> {
     const folders: string[] = []
-    for (const folder of ['', ...this.#folders().filter(isName)]) {
+    for (const folder of ['', ...this.#folders().filter(isSessionName)]) {
       const path = join(this.#dir, folder)
       if ((await readdir(path).catch(() => [])).some(name => halfWritten.test(name))) folders.push(path)
     }
@@ -328,13 +338,13 @@ export class SessionFiles implements Sessions {
   }
 
   /** Call it after this process replaced a file (of `session`, if given): the next read must see it. */
-  written(session?: string): void {
-    if (session !== undefined) this.#roll.changed(session)
-    this.#forgetLook()
+  markWritten(session?: string): void {
+    if (session !== undefined) this.#index.markChanged(session)
+    this.#forgetCaches()
   }
 
-  #forgetLook(): void {
-    for (const cache of [this.#looked, this.#listed, this.#defaults]) cache.forget()
+  #forgetCaches(): void {
+    for (const cache of [this.#refreshed, this.#listed, this.#defaults]) cache.forget()
   }
 
   /**
@@ -356,7 +366,7 @@ export class SessionFiles implements Sessions {
   async #read(folder: string, locked: boolean): Promise<SessionRecord | undefined> {
     if (!isSessionFolder(folder)) return undefined
     const path = this.tokenPath(folder)
-    let found: Found<TokenFile>
+    let found: JsonContent<TokenFile>
     let contexts: unknown
     try {
       found = this.#files.read(path)
@@ -365,13 +375,13 @@ export class SessionFiles implements Sessions {
       if (!(error instanceof SvcError)) throw error
       // An unreadable file affects only its own session.
       if (!this.#isSession(folder)) return undefined
-      this.#warnOnce(folder, ailments[0], { error })
+      this.#warnOnce(folder, readProblems[0], { error })
       return { name: folder, unreadable: error }
     }
     if (found.kind === 'read') {
       if (!this.#isSession(folder)) return undefined
       // Readable again: a later problem is logged again.
-      if (this.#warned.size > 0) for (const event of ailments) this.#warned.delete(`${folder}/${event}`)
+      if (this.#warned.size > 0) for (const event of readProblems) this.#warned.delete(`${folder}/${event}`)
       const record = { name: folder, bot: found.value.bot }
       this.#contexts.set(record, contexts)
       return record
@@ -383,7 +393,7 @@ export class SessionFiles implements Sessions {
         if (this.#files.read(path).kind === 'damaged') await this.#setAside(folder)
       }
       await (locked ? mend() : this.#lock.run(mend, { timeoutMs: mendMs })).catch(error => {
-        this.#warnOnce(folder, ailments[1], { error })
+        this.#warnOnce(folder, readProblems[1], { error })
       })
       const again = this.#files.read(path)
       return again.kind === 'read' ? { name: folder, bot: again.value.bot } : { name: folder, damaged: true }
@@ -409,7 +419,7 @@ export class SessionFiles implements Sessions {
 
   /** False, with a warning, for folders with a name that svc would not give. */
   #isSession(folder: string): boolean {
-    if (isName(folder)) return true
+    if (isSessionName(folder)) return true
     this.#warnOnce(folder, 'folder ignored: its name is not a session name')
     return false
   }
@@ -422,8 +432,8 @@ export class SessionFiles implements Sessions {
 
   /** The folder with that name, ignoring case. */
   #folderOf(name: string): string | undefined {
-    return this.#roll
-      .alike(sessionKey(name))
+    return this.#index
+      .alike(sessionKeyOf(name))
       .find(folder => this.#hasToken(folder) || this.#hasDamaged(folder))
   }
 
@@ -439,16 +449,16 @@ export class SessionFiles implements Sessions {
   async #change(work: (touched: Set<string>) => Promise<void>): Promise<void> {
     const touched = new Set<string>()
     try {
-      await told(() => this.#lock.run(() => work(touched)))
+      await translateErrors(() => this.#lock.run(() => work(touched)))
     } finally {
-      for (const folder of touched) this.#roll.changed(folder)
-      this.#forgetLook()
+      for (const folder of touched) this.#index.markChanged(folder)
+      this.#forgetCaches()
     }
   }
 
-  #existing(name: string): string {
+  #requireFolder(name: string): string {
     const folder = this.#folderOf(name)
-    if (folder === undefined) throw sessionNotFound(name)
+    if (folder === undefined) throw sessionNotFoundError(name)
     return folder
   }
 
@@ -458,9 +468,9 @@ export class SessionFiles implements Sessions {
 }
 
 /** Whether a folder with that name, in any Unicode normal form, can be a session's. */
-function isName(folder: string): boolean {
+function isSessionName(folder: string): boolean {
   try {
-    return sessionName(folder) === folder.normalize('NFC')
+    return normalizeSessionName(folder) === folder.normalize('NFC')
   } catch {
     return false
   }

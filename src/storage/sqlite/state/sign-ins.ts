@@ -4,15 +4,15 @@
  */
 import { setAside, writeDurably } from '../../../platform/files.ts'
 import { JsonFiles } from '../../../platform/json-file.ts'
-import type { SignIns } from '../../state.ts'
-import { told } from './token-file.ts'
+import type { SignInStore } from '../../state.ts'
+import { translateErrors } from './token-file.ts'
 
 /**
  * If there are more, those that would have expired first are forgotten. Only a signed-in user can add one.
  */
 const maxEnded = 1000
 
-export class SignInFile implements SignIns {
+export class SignInFile implements SignInStore {
   readonly #path: string
   readonly #files = new JsonFiles(
     fields => new Map(Object.entries(fields).map(([name, ms]) => [name, Number(ms)])),
@@ -35,17 +35,17 @@ export class SignInFile implements SignIns {
     return until !== undefined && until > now
   }
 
-  ended(names: readonly string[]): Promise<ReadonlySet<string>> {
-    return told(async () => {
-      const kept = names.some(name => !this.#own.has(name)) ? this.#kept() : this.#own
+  filterEnded(names: readonly string[]): Promise<ReadonlySet<string>> {
+    return translateErrors(async () => {
+      const kept = names.some(name => !this.#own.has(name)) ? this.#readKept() : this.#own
       return new Set(names.filter(name => this.#own.has(name) || kept.has(name)))
     })
   }
 
   end(names: readonly string[], until: number, now: number): Promise<void> {
-    return told(async () => {
+    return translateErrors(async () => {
       for (const name of names) this.#own.set(name, until)
-      const all = [...new Map([...this.#kept(), ...this.#own])].filter(([, ms]) => ms > now)
+      const all = [...new Map([...this.#readKept(), ...this.#own])].filter(([, ms]) => ms > now)
       const newest = all.sort(([, a], [, b]) => b - a).slice(0, maxEnded)
       this.#own.clear()
       for (const [name, ms] of newest) this.#own.set(name, ms)
@@ -54,7 +54,7 @@ export class SignInFile implements SignIns {
     })
   }
 
-  #kept(): ReadonlyMap<string, number> {
+  #readKept(): ReadonlyMap<string, number> {
     const found = this.#files.read(this.#path)
     return found.kind === 'read' ? found.value : new Map()
   }

@@ -4,16 +4,16 @@
  */
 import { join } from 'node:path'
 import { dataFiles } from '../../../model/data-files.ts'
-import { type Inbound, type Marks, marked } from '../../../model/session.ts'
+import { type Inbound, type Marks, withMarks } from '../../../model/session.ts'
 import { writeDurablyInOrder } from '../../../platform/files.ts'
 import type { FileLock } from '../../../platform/lock.ts'
 import type { Log } from '../../../platform/log.ts'
 import type { State } from '../../state.ts'
 import { ContextFiles } from './contexts.ts'
 import { LoginFiles } from './login-files.ts'
-import { SessionFiles, type SessionRows } from './sessions.ts'
+import { SessionFiles, type SessionLog } from './sessions.ts'
 import { SignInFile } from './sign-ins.ts'
-import { serialized, told } from './token-file.ts'
+import { toJsonText, translateErrors } from './token-file.ts'
 
 /** Changes that follow from a batch whose messages are stored. */
 export interface BatchCommit {
@@ -53,16 +53,16 @@ export function openState(options: {
   dir: string
   lock: Pick<FileLock, 'run'>
   log: Log
-  rows?: SessionRows
+  rows?: SessionLog
 }): FileState {
   const { lock, log, rows } = options
   const sessions = new SessionFiles(options)
   const contexts = new ContextFiles({ sessions, log, rows })
   sessions.onNewBot = name => contexts.forget(name)
-  const grouped = inGroups(lock, batch => commit({ sessions, contexts }, batch))
+  const grouped = groupCommits(lock, batch => commit({ sessions, contexts }, batch))
   const signIns = new SignInFile(join(options.dir, dataFiles.endedSignIns))
   const logins = new LoginFiles(join(options.dir, dataFiles.logins), { sessions, lock })
-  return { sessions, contexts, logins, signIns, commitBatch: batch => told(() => grouped(batch)) }
+  return { sessions, contexts, logins, signIns, commitBatch: batch => translateErrors(() => grouped(batch)) }
 }
 
 /** Commits one batch. Under the data lock. */
@@ -76,20 +76,20 @@ async function commit(
   // An earlier try that failed after the file was renamed has already moved the cursor.
   const { cursor } = file.bot
   if (cursor !== cursorFrom && cursor !== cursorTo) return 'gone'
-  const contextText = await contexts.merged(session, batch.inbound, batch.now)
+  const contextText = await contexts.merge(session, batch.inbound, batch.now)
   const moved = { ...file.fields, ...file.bot, cursor: cursorTo }
-  const fields = marked(moved, batch.marks ?? {}) ?? (cursor === cursorTo ? undefined : moved)
+  const fields = withMarks(moved, batch.marks ?? {}) ?? (cursor === cursorTo ? undefined : moved)
   const files = [
     { path: sessions.contextsPath(session), text: contextText },
-    { path: sessions.tokenPath(session), text: fields && serialized(fields) },
+    { path: sessions.tokenPath(session), text: fields && toJsonText(fields) },
   ]
   try {
     await writeDurablyInOrder(files.flatMap(({ path, text }) => (text === undefined ? [] : { path, text })))
   } finally {
-    sessions.written(session)
-    contexts.written(session)
+    sessions.markWritten(session)
+    contexts.markWritten(session)
   }
-  await contexts.back(
+  await contexts.dropArchived(
     session,
     batch.inbound.map(({ user_id }) => user_id),
   )
@@ -97,7 +97,7 @@ async function commit(
 }
 
 /** Joins batches that wait for the lock in a group, which is committed while holding it once. */
-function inGroups(lock: Pick<FileLock, 'run'>, one: Commit): Commit {
+function groupCommits(lock: Pick<FileLock, 'run'>, one: Commit): Commit {
   let group: Waiting[] | undefined
   return batch => {
     const done = Promise.withResolvers<'moved' | 'gone'>()

@@ -1,7 +1,7 @@
 /** token.json: parses and formats it. */
 import { type BotInfo, markedTexts, markedTimes, marks } from '../../../model/session.ts'
 import type { JsonObject } from '../../../platform/json-file.ts'
-import { unavailable } from '../../../platform/system-error.ts'
+import { storeErrorOf } from '../../../platform/system-error.ts'
 
 /** Content of a token.json, including unknown fields, which a rewrite keeps. */
 export interface TokenFile {
@@ -10,10 +10,10 @@ export interface TokenFile {
 }
 
 /** The fields of a token file that a new login keeps: all except marks. */
-export const unmarked = (fields: JsonObject): JsonObject =>
+export const withoutMarks = (fields: JsonObject): JsonObject =>
   Object.fromEntries(Object.entries(fields).filter(([key]) => !(marks as readonly string[]).includes(key)))
 
-export const serialized = (value: unknown): string => `${JSON.stringify(value, null, 2)}\n`
+export const toJsonText = (value: unknown): string => `${JSON.stringify(value, null, 2)}\n`
 
 /** Files may have been written manually: only bot id and token are required. */
 export function parseToken(fields: JsonObject): TokenFile | undefined {
@@ -47,10 +47,10 @@ export function parseToken(fields: JsonObject): TokenFile | undefined {
  *
  * @throws SvcError `store_unavailable` for system errors; others unchanged
  */
-export async function told<T>(work: () => Promise<T>): Promise<T> {
+export async function translateErrors<T>(work: () => Promise<T>): Promise<T> {
   try {
     return await work()
   } catch (error) {
-    throw unavailable(error, "the session's files cannot be written")
+    throw storeErrorOf(error, "the session's files cannot be written")
   }
 }

@@ -224,12 +224,12 @@ it('ten thousand users are read and changed in milliseconds', async t => {
 it('sessions that may know a user: from existing files, from new messages, and after a login of another bot', async bare => {
   await bare.sessions.save('other', bot('other'))
   await commit(bare, [{ user_id: 'u', token: 't', received_at: 1000 }])
-  expect([...(await bare.contexts.knowing('u'))].sort()).toEqual(['other', 's'])
+  expect([...(await bare.contexts.findSessions('u'))].sort()).toEqual(['other', 's'])
   // With a store, which tells of what another process writes later.
   await using kept = await openStore()
   await using t = await openTestState({ dir: bare.dir, rows: kept.store })
   const { contexts } = t
-  const holders = async (user: string) => [...(await contexts.knowing(user))]
+  const holders = async (user: string) => [...(await contexts.findSessions(user))]
   expect(await holders('u')).toEqual(['s'])
   expect(await holders('v')).toEqual([])
   await commit(t, [{ user_id: 'v', token: 't', received_at: 1000 }])
@@ -238,7 +238,7 @@ it('sessions that may know a user: from existing files, from new messages, and a
   const brought = JSON.stringify({ w: { token: 't', received_at: 1000 } })
   await t.sessions.save('other', bot('another'))
   await writeFile(join(t.dir, 'other', 'contexts.json'), brought)
-  contexts.written('other')
+  contexts.markWritten('other')
   expect(await holders('w')).toEqual(['other'])
 })
 
@@ -247,7 +247,7 @@ test('for a user who wrote long ago the newest of several messages counts, and a
   await using t = await openTestState({ rows: kept.store })
   await t.sessions.save('s', bot('b', { cursor: 'c0' }))
   const old = { token: 'old', received_at: 1000, used: 0, first_seen: 500 }
-  await kept.store.contexts.keep('s', new Map(['u', 'v'].map(user => [user, old])))
+  await kept.store.contexts.save('s', new Map(['u', 'v'].map(user => [user, old])))
   await commit(t, [
     { user_id: 'u', token: 'new', received_at: 3000 },
     { user_id: 'u', token: 'late', received_at: 2000 },
@@ -264,7 +264,7 @@ test('users who wrote too long ago to stay in the file are not forgotten', async
   await using t = await openTestState({ rows: kept.store })
   await t.sessions.save('s', bot('b', { cursor: 'c0' }))
   const old = { token: 'old', received_at: 1000, used: 0, first_seen: 500 }
-  await kept.store.contexts.keep('s', new Map([['u', old]]))
+  await kept.store.contexts.save('s', new Map([['u', old]]))
   const many = Array.from({ length: 600 }, (_, i) => ({
     user_id: `n${i}`,
     token: 't',
@@ -278,14 +278,14 @@ test('users who wrote too long ago to stay in the file are not forgotten', async
   expect(await t.contexts.find('s', 'u')).toEqual(old)
   expect(await t.contexts.find('s', 'new')).toMatchObject({ token: 'late' })
   expect((await knownUsers(t.contexts, 's')).size).toBe(602)
-  expect((await t.contexts.writers(['s'])).get('s')).toBe(602)
+  expect((await t.contexts.countWriters(['s'])).get('s')).toBe(602)
 })
 
 test('of a session whose file cannot be read nobody is shown, nor those who wrote long ago alone', async () => {
   await using kept = await openStore()
   await using t = await openTestState({ rows: kept.store })
   await t.sessions.save('s', bot('b', { cursor: 'c0' }))
-  await kept.store.contexts.keep(
+  await kept.store.contexts.save(
     's',
     new Map([['u', { token: 'old', received_at: 1000, used: 0, first_seen: 500 }]]),
   )
@@ -316,11 +316,11 @@ test('a user in both the file and the store is counted once', async () => {
   // Of a batch whose second step is still to come.
   const batch = ['u', 'v'].map(from_user => message(from_user, { from_user, written_at: 2000 }))
   await insertInto(kept.store, batch, 's', 'b@im.bot')
-  expect((await t.contexts.writers(['s'])).get('s')).toBe(2)
+  expect((await t.contexts.countWriters(['s'])).get('s')).toBe(2)
 })
 
 it('the number of writers includes a message to this process immediately, and one to another process soon', async t => {
-  const writers = async () => (await t.contexts.writers(['s'])).get('s')
+  const writers = async () => (await t.contexts.countWriters(['s'])).get('s')
   expect(await writers()).toBe(0)
   await commit(t, [{ user_id: 'u', token: 't', received_at: 1000 }])
   expect(await writers()).toBe(1)

@@ -1,7 +1,7 @@
 import { beforeEach, expect, setSystemTime, test } from 'bun:test'
 import { mkdir, rename, rmdir, stat, unlink, utimes, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
-import { folderNames, smallFile } from '../../../../src/platform/json-file.ts'
+import { createFolderReader, createTextReader } from '../../../../src/platform/json-file.ts'
 import { TickCache } from '../../../../src/storage/sqlite/state/tick-cache.ts'
 import { folderOfTest } from '../../../support/folder.ts'
 import { until } from '../../../support/until.ts'
@@ -29,7 +29,7 @@ async function readLater(folders: () => readonly string[]): Promise<readonly str
 }
 
 test('a created, removed or renamed folder is visible immediately, also with a cached listing', async () => {
-  const folders = folderNames(dir)
+  const folders = createFolderReader(dir)
   await mkdir(join(dir, 'a'))
   await writeFile(join(dir, 'file'), '')
   const kept = await readLater(folders)
@@ -46,7 +46,7 @@ test('a created, removed or renamed folder is visible immediately, also with a c
 })
 
 test('a folder that has just changed is read each time: its time may not show the next change', async () => {
-  const folders = folderNames(dir)
+  const folders = createFolderReader(dir)
   const at = new Date()
   await mkdir(join(dir, 'a'))
   await utimes(dir, at, at)
@@ -58,7 +58,7 @@ test('a folder that has just changed is read each time: its time may not show th
 
 test('a small file is read in its current state: absent, present, replaced, removed', async () => {
   const path = join(dir, 'file')
-  const file = smallFile(path)
+  const file = createTextReader(path)
   expect(file()).toBeUndefined()
   await writeFile(path, 'one')
   expect(file()).toBe('one')

@@ -9,8 +9,8 @@ async function killedRenaming(dir: string, step: 'intendRename' | 'renameSession
   const child = startOnDirectory(
     dir,
     `const { state } = storage
-    const { ${step}: step } = store.upkeep
-    store.upkeep.${step} = async (...args) => {
+    const { ${step}: step } = store.maintenance
+    store.maintenance.${step} = async (...args) => {
       if (${isDone}) await step(...args)
       process.kill(process.pid, 'SIGKILL')
     }
@@ -37,8 +37,8 @@ test.each([
     await using after = await openDirectory(dir)
     const { sessions } = after.state
     expect((await sessions.list()).map(one => one.name)).toEqual([name])
-    expect(await sessions.defaultName()).toBe(name)
-    expect((await after.store.log.after(0, { limit: 9 })).map(row => row.session)).toEqual([name])
+    expect(await sessions.getDefaultName()).toBe(name)
+    expect((await after.store.log.listAfter(0, { limit: 9 })).map(row => row.session)).toEqual([name])
     // Nothing is left of it: who is logged in under these names later keeps them.
     await sessions.remove(name)
     await sessions.save('s', bot('c'))
@@ -46,5 +46,5 @@ test.each([
   }
   await using last = await openDirectory(dir)
   expect((await last.state.sessions.list()).map(one => one.name).sort()).toEqual(['s', 'x'])
-  expect((await last.store.log.after(0, { limit: 9 })).map(row => row.session)).toEqual([name])
+  expect((await last.store.log.listAfter(0, { limit: 9 })).map(row => row.session)).toEqual([name])
 })

@@ -57,7 +57,7 @@ test.each(cases)('%s counts in every process before the file has it', async (_wh
   await lock.lock()
   // The last one tells that those before it are stored.
   const ingested = ingest(2, [next, said('mark', 3000, { from_user: 'v' })])
-  const isStored = async () => (await storage.store.log.byMessageIds(['mark'])).rows.length === 1
+  const isStored = async () => (await storage.store.log.getByMessageIds(['mark'])).rows.length === 1
   await until('it is stored', 5000, isStored)
   const find = () => Promise.all([storage, other].map(({ state }) => state.contexts.find('s', 'u')))
   for (const found of await find()) expect(found).toMatchObject(then)

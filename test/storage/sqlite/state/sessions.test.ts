@@ -24,7 +24,7 @@ it('if no default session was chosen, a new login keeps the oldest as default', 
   await t.sessions.save('first', bot('a', { created_at: 1 }))
   await rm(join(t.dir, '.default_session'))
   await t.sessions.save('second', bot('b', { created_at: 2 }))
-  expect(await t.sessions.defaultName()).toBe('first')
+  expect(await t.sessions.getDefaultName()).toBe('first')
 })
 
 it('a new login of the same bot keeps unknown fields, and no marks', async t => {
@@ -48,10 +48,10 @@ it('a damaged token.json is set aside, logged once, and repaired by a login; its
   const inbound = [{ user_id: 'u', token: 't', received_at: 1000 }]
   await t.commitBatch({ session: 's', token: bot('b').token, cursorFrom: '', cursorTo: 'c', inbound })
   await writeFile(join(t.dir, 's', 'token.json'), '{"bot_id": "b@im')
-  t.sessions.written()
+  t.sessions.markWritten()
   const seen = async () => [...(await t.sessions.list())].sort((a, b) => (a.name < b.name ? -1 : 1))
   expect(await seen()).toMatchObject([{ name: 'fine' }, { name: 's', damaged: true }])
-  t.sessions.written()
+  t.sessions.markWritten()
   expect(await seen()).toMatchObject([{ name: 'fine' }, { name: 's', damaged: true }])
   expect(t.lines.filter(line => line.includes('ERROR'))).toHaveLength(1)
   const aside = (await readdir(join(t.dir, 's'))).find(name => name.includes('corrupt'))!
@@ -83,7 +83,7 @@ it('an unreadable token.json is logged once, and again when it happens again', a
 it('a login between finding a damaged file and setting it aside is kept', async t => {
   await t.sessions.save('s', bot('b'))
   await writeFile(join(t.dir, 's', 'token.json'), '{')
-  t.sessions.written()
+  t.sessions.markWritten()
   await t.lock.lock()
   const listed = t.sessions.list()
   await writeFile(join(t.dir, 's', 'whole'), JSON.stringify(bot('new')))
@@ -137,7 +137,7 @@ it('nothing outside the directory is read, and folders without a session name ar
   await mkdir(join(t.dir, 'a b'))
   await writeFile(join(t.dir, 'a b', 'token.json'), JSON.stringify(bot('x')))
   expect(await t.sessions.list()).toEqual([])
-  t.sessions.written()
+  t.sessions.markWritten()
   await t.sessions.list()
   expect(t.lines.filter(line => line.includes('folder ignored'))).toHaveLength(1)
 })
@@ -151,7 +151,7 @@ it('a file replaced by one with the same size and time is noticed', async t => {
   await writeFile(`${path}.new`, (await readFile(path, 'utf8')).replace('secret', 'SECRET'))
   await utimes(`${path}.new`, then, then)
   await rename(`${path}.new`, path)
-  t.sessions.written()
+  t.sessions.markWritten()
   expect((await t.sessions.get('s'))?.bot?.token).toBe('b@im.bot:SECRET')
 })
 
@@ -163,7 +163,7 @@ it('a thousand sessions are listed in milliseconds, in private files', async t =
   expect(await t.sessions.list()).toHaveLength(1000)
   const took: number[] = []
   for (let tries = 0; tries < 5; tries++) {
-    t.sessions.written()
+    t.sessions.markWritten()
     const from = performance.now()
     expect(await t.sessions.list()).toHaveLength(1000)
     took.push(performance.now() - from)

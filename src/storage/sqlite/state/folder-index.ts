@@ -5,7 +5,7 @@
  * With more than a thousand sessions, the two seconds grow to 2 ms for each session. `SessionStore.get` reads
  * its file immediately.
  */
-import { sessionKey } from '../../../model/session.ts'
+import { sessionKeyOf } from '../../../model/session.ts'
 
 /**
  * After `freshMs` the folder is listed again and all files start to be read. A caller waits for that if the
@@ -13,18 +13,18 @@ import { sessionKey } from '../../../model/session.ts'
  */
 const [freshMs, staleMs] = [800, 1500]
 /** With more folders than this, files are read less often. */
-const quickly = 1000
+const fullSpeedFolders = 1000
 /** Number of files read before other work runs. */
 const stride = 65
 
 /** State of a folder since a revision; without a record it has no session. */
-interface Seen<Known> {
+interface FolderState<Known> {
   readonly folder: string
   readonly record: Known | undefined
   readonly revision: number
 }
 
-export class Roll<Known> {
+export class FolderIndex<Known> {
   readonly #folders: () => readonly string[]
   readonly #read: (folder: string) => Promise<Known | undefined>
   readonly #onChange: (record: Known) => void
@@ -35,13 +35,13 @@ export class Roll<Known> {
   #listing: readonly string[] | undefined
   #listedAt = Number.NEGATIVE_INFINITY
   /** Latest state of each folder. */
-  readonly #known = new Map<string, Seen<Known>>()
+  readonly #known = new Map<string, FolderState<Known>>()
   /** In the order of their revisions, including old states that are no longer in `#known`. */
-  #ordered: Seen<Known>[] = []
+  #ordered: FolderState<Known>[] = []
   /** Folders to be read before the next result. */
   readonly #changed = new Set<string>()
-  #lookedAt = Number.NEGATIVE_INFINITY
-  #looking: Promise<void> | undefined
+  #readAt = Number.NEGATIVE_INFINITY
+  #reading: Promise<void> | undefined
   /** Changes are read one after another. */
   #before: Promise<unknown> = Promise.resolve()
 
@@ -70,16 +70,16 @@ export class Roll<Known> {
   }
 
   /** Call it after this process wrote into that folder. */
-  changed(folder: string): void {
+  markChanged(folder: string): void {
     this.#changed.add(folder)
-    const key = sessionKey(folder)
+    const key = sessionKeyOf(folder)
     const alike = this.#alike.get(key)
     if (!alike) this.#alike.set(key, [folder])
     else if (!alike.includes(folder)) alike.push(folder)
   }
 
   /** Call it when something that belongs to a session changed elsewhere. */
-  touch(folder: string): void {
+  markTouched(folder: string): void {
     const record = this.#known.get(folder)?.record
     if (record) this.#note(folder, record)
   }
@@ -88,7 +88,7 @@ export class Roll<Known> {
    * Call it when a folder no longer has its session, which may have been renamed. @returns false if the
    * session was not listed
    */
-  gone(folder: string): boolean {
+  markGone(folder: string): boolean {
     if (!this.#known.get(folder)?.record) return false
     this.#changed.add(folder)
     this.#listedAt = Number.NEGATIVE_INFINITY
@@ -108,7 +108,7 @@ export class Roll<Known> {
     this.#listedAt = now
     if (listing === this.#listing) return
     this.#listing = listing
-    this.#alike = Map.groupBy(listing, sessionKey)
+    this.#alike = Map.groupBy(listing, sessionKeyOf)
     const there = new Set(listing)
     for (const folder of there) if (!this.#known.get(folder)?.record) this.#changed.add(folder)
     for (const { folder, record } of this.#known.values())
@@ -116,18 +116,18 @@ export class Roll<Known> {
   }
 
   /** Updates the records, if the last read is too old. Call it before `list` and `listChangedSince`. */
-  async look(): Promise<void> {
+  async refresh(): Promise<void> {
     this.#relistWhenDue()
     const isFew = this.size <= this.#few
-    const ageMs = isFew ? Number.POSITIVE_INFINITY : performance.now() - this.#lookedAt
-    const slower = Math.max(1, this.size / quickly)
+    const ageMs = isFew ? Number.POSITIVE_INFINITY : performance.now() - this.#readAt
+    const slower = Math.max(1, this.size / fullSpeedFolders)
     if (ageMs > freshMs * slower) {
-      this.#looking ??= this.#lookAtAll().finally(() => {
-        this.#looking = undefined
+      this.#reading ??= this.#readAll().finally(() => {
+        this.#reading = undefined
       })
       // A caller that waits gets the error; the next call tries again.
-      if (ageMs > staleMs * slower) await this.#looking
-      else this.#looking.catch(() => {})
+      if (ageMs > staleMs * slower) await this.#reading
+      else this.#reading.catch(() => {})
     }
     const renewed = this.#before.then(() => this.#renewChanged())
     this.#before = renewed.catch(() => {})
@@ -140,7 +140,7 @@ export class Roll<Known> {
   }
 
   /** The records that changed since that revision, by folder. */
-  changedSince(revision = 0): { revision: number; changed: Map<string, Known | undefined> } {
+  listChangedSince(revision = 0): { revision: number; changed: Map<string, Known | undefined> } {
     const changed = new Map<string, Known | undefined>()
     const ordered = this.#ordered
     for (let nth = ordered.length; nth > 0; nth--) {
@@ -158,14 +158,14 @@ export class Roll<Known> {
     }
   }
 
-  async #lookAtAll(): Promise<void> {
+  async #readAll(): Promise<void> {
     const began = performance.now()
     let looks = 0
     for (const folder of [...this.#alike.values()].flat()) {
       if (++looks % stride === 0) await new Promise(resolve => setImmediate(resolve))
       await this.#renew(folder)
     }
-    this.#lookedAt = began
+    this.#readAt = began
   }
 
   async #renew(folder: string): Promise<void> {

@@ -3,42 +3,42 @@
  * the method resolves.
  */
 
-export interface Ways {
-  plain: Way
+export interface WriteModes {
+  plain: WriteMode
   /** Does not wait for the disk. */
-  relaxed: Way
+  relaxed: WriteMode
   /** Does not wait for the disk; notifies callers that wait for messages. */
-  redelivery: Way
+  redelivery: WriteMode
   /** In a transaction, without waiting for the disk; notifies callers that wait for sent messages. */
-  light: Way
+  light: WriteMode
   /** In the next transaction, which is shared with other writes; on the disk when the method resolves. */
-  write: Way
+  write: WriteMode
   /** For data from outside, in its own transaction. */
-  intake: Way
+  intake: WriteMode
 }
 
-export type Way = <T>(work: () => T) => T | Promise<T>
+export type WriteMode = <T>(work: () => T) => T | Promise<T>
 
 /**
  * The methods of an interface as function properties. TypeScript compares parameters of functions strictly;
  * for methods it accepts narrower ones.
  */
-export type Strict<T> = {
-  [K in keyof T]: T[K] extends (...args: infer A) => infer R ? (...args: A) => R : Strict<T[K]>
+export type StrictMethods<T> = {
+  [K in keyof T]: T[K] extends (...args: infer A) => infer R ? (...args: A) => R : StrictMethods<T[K]>
 }
 
 type Method = (...args: never[]) => unknown
-type Verb<M> = M extends (...args: infer A) => infer R ? (...args: A) => Promise<R> : never
+type AsyncMethod<M> = M extends (...args: infer A) => infer R ? (...args: A) => Promise<R> : never
 
 /** Methods of a part that return a promise of their result. */
-export type Verbs<T, Name extends keyof T> = { [N in Name]: Verb<T[N]> }
+export type AsyncMethods<T, Name extends keyof T> = { [N in Name]: AsyncMethod<T[N]> }
 
 /** Returns methods of a part, bound to it, that run in this mode. */
-export function verbs<T extends object, Name extends keyof T>(
-  way: Way,
+export function bindMethods<T extends object, Name extends keyof T>(
+  way: WriteMode,
   part: T,
   ...names: Name[]
-): Verbs<T, Name> {
+): AsyncMethods<T, Name> {
   const entries = names.map(name => {
     const does = (part[name] as Method).bind(part)
     return [name, async (...args: never[]) => way(() => does(...args))]

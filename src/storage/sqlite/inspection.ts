@@ -5,49 +5,49 @@ import { join } from 'node:path'
 import { dataFiles } from '../../model/data-files.ts'
 import { SvcError } from '../../model/error.ts'
 import { suspectSpanMs } from '../../model/message.ts'
-import { hasWritten, standingOf } from '../../model/session.ts'
+import { hasWritten, loginStatusOf } from '../../model/session.ts'
 import { AwakeTime, type Clock } from '../../platform/clock.ts'
 import { errorCodeOf, readText, statOf } from '../../platform/files.ts'
 import { JsonFiles } from '../../platform/json-file.ts'
 import type { FileLock } from '../../platform/lock.ts'
-import { lookAtLock } from '../../platform/lock-look.ts'
+import { inspectLock } from '../../platform/lock-look.ts'
 import { silentLog } from '../../platform/log.ts'
 import { processState } from '../../platform/other-process.ts'
 import { type Database, openDatabase } from '../../platform/sqlite.ts'
 import type {
-  Named,
+  InspectedSession,
+  InspectedSessions,
+  Inspection,
+  KnownNames,
   Polling,
-  SeenSession,
-  SeenSessions,
-  Sight,
   StoreStats,
-  WebhookTrouble,
-} from '../sight.ts'
-import { suspectsOf } from './conversations.ts'
+  WebhookProblem,
+} from '../inspection.ts'
+import { readSuspects } from './conversations.ts'
 import { sessionFolders } from './directory-claim.ts'
 import { beatEveryMs, stalledMs } from './leases.ts'
-import { newestForm } from './migrations.ts'
+import { newestSchemaVersion } from './migrations.ts'
 import { openState } from './state/state.ts'
 
-export const sightOf = (dir: string): Sight => ({
-  sessions: () => lookAtSessions(dir),
-  store: options => readStoreStats(dir, options),
-  named: async () => (await lookAtStore(dir, readNamed))?.result ?? { users: [], webhooks: [] },
-  polling: clock => lookAtPolling(dir, clock),
+export const createInspection = (dir: string): Inspection => ({
+  listSessions: () => inspectSessions(dir),
+  readStoreStats: options => readStoreStats(dir, options),
+  readNames: async () => (await inspectStore(dir, readNamed))?.result ?? { users: [], webhooks: [] },
+  checkPolling: clock => inspectPolling(dir, clock),
 })
 
 /** An inspection has no lock, so it repairs nothing. */
-const lookOnly: Pick<FileLock, 'run'> = {
+const readOnlyLock: Pick<FileLock, 'run'> = {
   run: () => Promise.reject(new SvcError('store_unavailable', 'nothing is changed here')),
 }
 
 /** Inspects every session. */
-async function lookAtSessions(dir: string): Promise<SeenSessions> {
-  const { sessions, contexts } = openState({ dir, lock: lookOnly, log: silentLog })
+async function inspectSessions(dir: string): Promise<InspectedSessions> {
+  const { sessions, contexts } = openState({ dir, lock: readOnlyLock, log: silentLog })
   const plain = new JsonFiles(fields => fields)
-  const found: SeenSession[] = []
-  const defaultName = await sessions.defaultName().catch(() => undefined)
-  for (const name of await foldersIn(dir)) {
+  const found: InspectedSession[] = []
+  const defaultName = await sessions.getDefaultName().catch(() => undefined)
+  for (const name of await listFolders(dir)) {
     const session = { name, isDefault: name === defaultName, contexts: 'absent', users: new Map() } as const
     try {
       const record = await sessions.get(name)
@@ -57,7 +57,7 @@ async function lookAtSessions(dir: string): Promise<SeenSessions> {
           : plain.read(sessions.contextsPath(name))
         found.push({
           ...session,
-          status: record.bot ? standingOf(record.bot) : 'disconnected',
+          status: record.bot ? loginStatusOf(record.bot) : 'disconnected',
           ...(record.bot && { bot: record.bot }),
           ...(record.damaged && { trouble: { kind: 'damaged' } }),
           ...(record.unreadable && { trouble: { kind: 'unreadable', error: record.unreadable } }),
@@ -71,20 +71,20 @@ async function lookAtSessions(dir: string): Promise<SeenSessions> {
       found.push({ ...session, status: 'disconnected', trouble: { kind: 'unreadable', error } })
     }
   }
-  const age = ({ bot }: SeenSession) => bot?.created_at ?? Number.MAX_SAFE_INTEGER
+  const age = ({ bot }: InspectedSession) => bot?.created_at ?? Number.MAX_SAFE_INTEGER
   found.sort(
     (a, b) => Number(b.isDefault) - Number(a.isDefault) || age(a) - age(b) || (a.name < b.name ? -1 : 1),
   )
-  const lostDefault = defaultName === undefined ? await saidDefault(dir) : undefined
+  const lostDefault = defaultName === undefined ? await readDefault(dir) : undefined
   return { sessions: found, ...(lostDefault && { lostDefault }) }
 }
 
 /** Empty if there is no directory, or if it cannot be read. */
-async function foldersIn(dir: string): Promise<string[]> {
+async function listFolders(dir: string): Promise<string[]> {
   return sessionFolders({ entries: await readdir(dir, { withFileTypes: true }).catch(() => []) })
 }
 
-async function saidDefault(dir: string): Promise<string | undefined> {
+async function readDefault(dir: string): Promise<string | undefined> {
   return (await readText(join(dir, dataFiles.defaultSession)).catch(() => undefined))?.trim()
 }
 
@@ -97,12 +97,12 @@ async function readStoreStats(
   dir: string,
   options: { check?: boolean } = {},
 ): Promise<StoreStats | undefined> {
-  const inspected = await lookAtStore(dir, db => read(db, options.check))
+  const inspected = await inspectStore(dir, db => readStats(db, options.check))
   return inspected && { sizeBytes: inspected.sizeBytes, walBytes: inspected.walBytes, ...inspected.result }
 }
 
 /** Returns what `work` reads from the store, and the file sizes; undefined if there is no store. */
-async function lookAtStore<T>(
+async function inspectStore<T>(
   dir: string,
   work: (db: Database) => T,
 ): Promise<{ sizeBytes: number; walBytes: number; result: T } | undefined> {
@@ -112,10 +112,10 @@ async function lookAtStore<T>(
   const wal = () => statOf(`${path}-wal`)
   // Without a -wal file no process has the store open. A normal reader would create one.
   const isOpen = await wal()
-  const reads = () => opened(path, { readonly: true }, work)
+  const reads = () => readDatabase(path, { readonly: true }, work)
   const result = isOpen
     ? await reads()
-    : await opened(path, { immutable: true }, work).catch(async error => {
+    : await readDatabase(path, { immutable: true }, work).catch(async error => {
         if (await wal()) return reads()
         throw error
       })
@@ -124,9 +124,9 @@ async function lookAtStore<T>(
   return { sizeBytes: file.size, walBytes: (await wal())?.size ?? 0, result: sure }
 }
 
-type Read = Omit<StoreStats, 'sizeBytes' | 'walBytes'>
+type DatabaseStats = Omit<StoreStats, 'sizeBytes' | 'walBytes'>
 
-async function opened<T>(
+async function readDatabase<T>(
   path: string,
   how: { readonly?: boolean; immutable?: boolean },
   work: (db: Database) => T,
@@ -140,35 +140,35 @@ async function opened<T>(
   }
 }
 
-const formIn = (db: Database) => db.one<{ user_version: number }>`PRAGMA user_version`.user_version
+const schemaVersionOf = (db: Database) => db.one<{ user_version: number }>`PRAGMA user_version`.user_version
 const hasTable = (db: Database, name: string) =>
   db.get`SELECT 1 FROM sqlite_schema WHERE name = ${name}` !== undefined
 
-function read(db: Database, check = false): Read {
-  const form = formIn(db)
-  const stats: Read = {
+function readStats(db: Database, check = false): DatabaseStats {
+  const form = schemaVersionOf(db)
+  const stats: DatabaseStats = {
     form,
-    newest: newestForm,
+    newest: newestSchemaVersion,
     messages: 0,
     asked: 0,
     outbox: { sends: 0, messages: 0, users: 0 },
     suspects: new Map(),
   }
-  if (check) stats.damage = damageOf(db)
+  if (check) stats.damage = findDamage(db)
   // The tables of a newer version cannot be interpreted.
-  if (form === 0 || form > newestForm || stats.damage?.length) return stats
+  if (form === 0 || form > newestSchemaVersion || stats.damage?.length) return stats
   return {
     ...stats,
     messages: db.one<{ n: number }>`SELECT count(*) AS n FROM message`.n,
     ...(form >= 2 && { outbox: outboxOf(db), asked: askedOf(db) }),
     ...webhooksOf(db, Date.now()),
-    ...(form >= 6 && { suspects: suspectsOf(db, Date.now() - suspectSpanMs) }),
+    ...(form >= 6 && { suspects: readSuspects(db, Date.now() - suspectSpanMs) }),
   }
 }
 
 /** Same as `Inspection.readNames`. */
-function readNamed(db: Database): Named {
-  const has = (table: string) => formIn(db) <= newestForm && hasTable(db, table)
+function readNamed(db: Database): KnownNames {
+  const has = (table: string) => schemaVersionOf(db) <= newestSchemaVersion && hasTable(db, table)
   return {
     users: has('user_name')
       ? db.all`SELECT DISTINCT user_name.name AS name, session.name AS session FROM user_name
@@ -178,7 +178,7 @@ function readNamed(db: Database): Named {
   }
 }
 
-function damageOf(db: Database): string[] {
+function findDamage(db: Database): string[] {
   try {
     const found = db.all(`PRAGMA quick_check(${lines})`)
     const messages = found.flatMap(row => String(Object.values(row)[0]).split('\n'))
@@ -206,7 +206,7 @@ const askedOf = (db: Database): number =>
 /** Paused webhooks do not count: a person paused them. */
 function webhooksOf(db: Database, now: number): Pick<StoreStats, 'webhooks'> {
   if (!hasTable(db, 'webhook')) return {}
-  const webhooks = db.all<WebhookTrouble>`SELECT id, iif(disabled IS NULL, 'failing', 'disabled') AS status,
+  const webhooks = db.all<WebhookProblem>`SELECT id, iif(disabled IS NULL, 'failing', 'disabled') AS status,
     coalesce(disabled, last_error, '') AS why, iif(disabled IS NULL, failing_since, disabled_at) AS since
     FROM webhook WHERE disabled IS NOT NULL OR (paused = 0 AND failing_since < ${now - failingMs})
     ORDER BY created_at`
@@ -215,14 +215,14 @@ function webhooksOf(db: Database, now: number): Pick<StoreStats, 'webhooks'> {
 
 /** A live poller shows a sign of life within this time. */
 const beatWithinMs = beatEveryMs + 1500
-const lookEveryMs = 100
+const checkEveryMs = 100
 /** The most time that one check adds to the watch: the machine may have stopped, and the holder with it. */
-const longestLookMs = 500
+const longestCheckMs = 500
 
 /** Same as `Inspection.checkPolling`. */
-export async function lookAtPolling(dir: string, clock: Clock): Promise<Polling> {
+export async function inspectPolling(dir: string, clock: Clock): Promise<Polling> {
   const path = join(dir, dataFiles.pollLock)
-  const lock = await lookAtLock(path)
+  const lock = await inspectLock(path)
   if (!lock) return { held: false, stalled: false }
   const { held, pid, takenAt, touchedAt } = lock
   const taken = { pid, since: takenAt }
@@ -230,14 +230,14 @@ export async function lookAtPolling(dir: string, clock: Clock): Promise<Polling>
   const process = await processState(pid)
   const ageMs = clock.now() - touchedAt
   const fresh = ageMs <= stalledMs && ageMs >= -1000
-  const stalled = process === 'stopped' || (!fresh && !(await beats(path, touchedAt, clock)))
+  const stalled = process === 'stopped' || (!fresh && !(await waitForBeat(path, touchedAt, clock)))
   return { held, ...taken, process, stalled, seenAt: touchedAt }
 }
 
-async function beats(path: string, before: number, clock: Clock): Promise<boolean> {
-  const awake = new AwakeTime(clock, longestLookMs)
-  for (let leftMs = beatWithinMs; leftMs > 0; leftMs -= awake.look()) {
-    await clock.sleep(lookEveryMs)
+async function waitForBeat(path: string, before: number, clock: Clock): Promise<boolean> {
+  const awake = new AwakeTime(clock, longestCheckMs)
+  for (let leftMs = beatWithinMs; leftMs > 0; leftMs -= awake.measure()) {
+    await clock.sleep(checkEveryMs)
     if ((await statOf(path))?.mtimeMs !== before) return true
   }
   return false

@@ -1,4 +1,4 @@
-/** What every media place must do (`src/storage/media-place.ts`), on those there are. */
+/** What every media place must do (`src/storage/media-store.ts`), on those there are. */
 import { describe, expect, test } from 'bun:test'
 import { createHash, randomUUID } from 'node:crypto'
 import { readdir, truncate, writeFile } from 'node:fs/promises'
@@ -6,7 +6,7 @@ import { join } from 'node:path'
 import { badArgument, SvcError } from '../../src/model/error.ts'
 import { FreeSpace } from '../../src/platform/free-space.ts'
 import { silentLog } from '../../src/platform/log.ts'
-import type { MediaPlace, MediaRules, Placed, PlacedFile } from '../../src/storage/media-place.ts'
+import type { MediaRules, MediaStore, OpenStoredFile, StoredFile } from '../../src/storage/media-store.ts'
 import { MediaFolder } from '../../src/storage/sqlite/media-folder.ts'
 import { failure } from '../support/failure.ts'
 import { folderOfTest } from '../support/folder.ts'
@@ -14,9 +14,9 @@ import { type Opened as OpenedStorage, testClock } from './support.ts'
 
 type Clock = OpenedStorage['clock']
 interface Opened {
-  place: MediaPlace
+  place: MediaStore
   /** The same files, as another process has them. */
-  other: MediaPlace
+  other: MediaStore
   clock: Clock
 }
 
@@ -25,13 +25,13 @@ const hex = (kind: string, bytes: Uint8Array) => createHash(kind).update(bytes).
 
 interface Kept {
   bytes: Uint8Array
-  placed: Placed
+  placed: StoredFile
   note: Readonly<Record<string, unknown>>
   at: number
 }
 
 /** As simple as the interface allows: files are arrays of bytes. */
-function memoryPlace(files: Map<string, Kept>, clock: Clock, { lifeMs, room }: MediaRules): MediaPlace {
+function memoryPlace(files: Map<string, Kept>, clock: Clock, { lifeMs, room }: MediaRules): MediaStore {
   const served = new Set<string>()
   const fits = (size: number) =>
     !room ||
@@ -59,7 +59,7 @@ function memoryPlace(files: Map<string, Kept>, clock: Clock, { lifeMs, room }: M
         throw new SvcError('payload_too_large', 'too large')
       }
       if (bytes.length === 0) throw badArgument('media', 'the file is empty')
-      const placed: Placed = {
+      const placed: StoredFile = {
         size: bytes.length,
         md5: hex('md5', bytes),
         ...(digest && { sha256: hex('sha256', bytes) }),
@@ -68,7 +68,7 @@ function memoryPlace(files: Map<string, Kept>, clock: Clock, { lifeMs, room }: M
       files.set(id, { bytes, placed, note, at: clock.now() })
       return placed
     },
-    async open(id): Promise<PlacedFile | undefined> {
+    async open(id): Promise<OpenStoredFile | undefined> {
       const found = files.get(id)
       if (!found || (found.placed.expires_at ?? Number.POSITIVE_INFINITY) <= clock.now()) return undefined
       const { bytes, note, placed } = found
@@ -76,9 +76,9 @@ function memoryPlace(files: Map<string, Kept>, clock: Clock, { lifeMs, room }: M
         yield bytes
       }
       const end = async () => {}
-      return { size: bytes.length, read, unchanged: end, release: end, note, md5: placed.md5 }
+      return { size: bytes.length, read, checkUnchanged: end, release: end, note, md5: placed.md5 }
     },
-    served: id => void served.add(id),
+    markServed: id => void served.add(id),
     async discard(ids) {
       for (const id of ids) files.delete(id)
     },
@@ -109,18 +109,18 @@ async function inMemory(rules: MediaRules): Promise<Opened> {
 const uploads: MediaRules = { lifeMs: dayMs, room: { files: 4, bytes: 3000, largest: 2000 } }
 const never = new AbortController().signal
 const stream = (text: string) => new Blob([text]).stream()
-const put = (place: MediaPlace, text: string, id: string = randomUUID()) =>
+const put = (place: MediaStore, text: string, id: string = randomUUID()) =>
   place.put(id, stream(text), { signal: never, size: text.length }).then(placed => ({ ...placed, id }))
 
-async function textOf(file: PlacedFile | undefined): Promise<string | undefined> {
+async function textOf(file: OpenStoredFile | undefined): Promise<string | undefined> {
   if (!file) return undefined
   const blocks: Uint8Array[] = []
   for await (const block of file.read()) blocks.push(block.slice())
-  await file.unchanged()
+  await file.checkUnchanged()
   await file.release()
   return Buffer.concat(blocks).toString()
 }
-const read = async (place: MediaPlace, id: string) => textOf(await place.open(id))
+const read = async (place: MediaStore, id: string) => textOf(await place.open(id))
 
 describe.each([
   ['a folder', onFolder],
@@ -178,7 +178,7 @@ describe.each([
     const first = await put(t.place, 'a'.repeat(1500))
     await put(t.place, 'b'.repeat(1000))
     expect(await failure(put(t.place, 'c'.repeat(1000)))).toMatchObject({ code: 'rate_limited' })
-    t.place.served(first.id)
+    t.place.markServed(first.id)
     expect(await read(t.place, first.id)).toHaveLength(1500)
     const third = await put(t.place, 'c'.repeat(1000))
     expect(await t.place.open(first.id)).toBeUndefined()

@@ -9,7 +9,7 @@
  */
 import type { SteadyFile } from '../model/media.ts'
 
-export interface MediaPlace {
+export interface MediaStore {
   /**
    * Stores a stream. When this resolves the file is complete, and durable if it does not expire. On any error
    * nothing of it stays, and the stream is cancelled.
@@ -18,16 +18,16 @@ export interface MediaPlace {
    * @throws SvcError `payload_too_large`; `invalid_arguments` if the stream is empty; `rate_limited` if the
    *   store has too many files or bytes; the signal's reason; the error of the stream
    */
-  put(id: string, body: ReadableStream<Uint8Array>, options: PutOptions): Promise<Placed>
+  put(id: string, body: ReadableStream<Uint8Array>, options: PutOptions): Promise<StoredFile>
 
   /** @returns undefined for a file that is missing, incomplete or expired */
-  open(id: string): Promise<PlacedFile | undefined>
+  open(id: string): Promise<OpenStoredFile | undefined>
 
   /**
    * Marks a file as used: from now on it may be removed when its space is needed. Only this process remembers
    * that. No effect on a file that does not expire.
    */
-  served(id: string): void
+  markServed(id: string): void
 
   /** Removes files; a missing file is no error. Never rejects: a file that cannot be removed is logged. */
   discard(ids: readonly string[]): Promise<void>
@@ -59,7 +59,7 @@ export interface PutOptions {
   note?: Readonly<Record<string, unknown>>
 }
 
-export interface Placed {
+export interface StoredFile {
   size: number
   /** Digests in lower-case hex. */
   md5: string
@@ -68,15 +68,15 @@ export interface Placed {
   expires_at?: number
 }
 
-export interface PlacedFile extends SteadyFile {
+export interface OpenStoredFile extends SteadyFile {
   /** For a file that expires: its note as it was stored, and its MD5. */
   note: Readonly<Record<string, unknown>>
   md5?: string
 }
 
 /** The media stores. */
-export interface MediaPlaces {
-  readonly uploads: MediaPlace
+export interface MediaStores {
+  readonly uploads: MediaStore
   /** Files of messages that wait in the outbox. */
-  readonly kept: MediaPlace
+  readonly queued: MediaStore
 }

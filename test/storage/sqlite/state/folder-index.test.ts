@@ -2,7 +2,7 @@
 import { expect, spyOn, test } from 'bun:test'
 import { mkdir, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
-import { Roll } from '../../../../src/storage/sqlite/state/roll.ts'
+import { FolderIndex } from '../../../../src/storage/sqlite/state/folder-index.ts'
 import { until } from '../../../support/until.ts'
 import { bot } from '../../support.ts'
 import { inOther, openTestState, type TestState } from './support.ts'
@@ -71,7 +71,7 @@ test('with 70 sessions, changes of this process are visible immediately', async 
 function rollOf(folders: string[], records: Map<string, { bot: number }>) {
   const told: number[] = []
   const read = async (folder: string) => records.get(folder)
-  const roll = new Roll<{ bot: number }>(
+  const roll = new FolderIndex<{ bot: number }>(
     () => [...folders],
     read,
     ({ bot }) => told.push(bot),
@@ -79,7 +79,7 @@ function rollOf(folders: string[], records: Map<string, { bot: number }>) {
     0,
   )
   const list = async () => {
-    await roll.look()
+    await roll.refresh()
     return roll.list().map(({ bot }) => bot)
   }
   return { roll, told, list }
@@ -98,7 +98,7 @@ test('results of a background read are listed, also if a change of this process 
   now += 900
   records.set('a', { bot: 2 })
   records.set('b', { bot: 2 })
-  roll.changed('b')
+  roll.markChanged('b')
   await list()
   await new Promise(resolve => setImmediate(resolve))
   expect(await list()).toEqual([2, 2])
@@ -116,24 +116,24 @@ test('changes since a revision include removals; changes of this process cause n
   const now = performance.now()
   using _time = spyOn(performance, 'now').mockImplementation(() => now)
   await list()
-  const first = roll.changedSince()
+  const first = roll.listChangedSince()
   expect([...first.changed.keys()]).toEqual(['a'])
   await list()
-  expect(roll.changedSince(first.revision)).toEqual({ revision: first.revision, changed: new Map() })
+  expect(roll.listChangedSince(first.revision)).toEqual({ revision: first.revision, changed: new Map() })
   using _listing = spyOn(folders, Symbol.iterator).mockImplementation(() => {
     listings++
     return [][Symbol.iterator]()
   })
-  roll.changed('b')
+  roll.markChanged('b')
   expect(await list()).toEqual([1, 2])
   expect(roll.alike('b')).toEqual(['b'])
-  const second = roll.changedSince(first.revision)
+  const second = roll.listChangedSince(first.revision)
   expect([...second.changed]).toEqual([['b', { bot: 2 }]])
   records.delete('b')
-  roll.changed('b')
+  roll.markChanged('b')
   expect(await list()).toEqual([1])
-  expect([...roll.changedSince(second.revision).changed]).toEqual([['b', undefined]])
-  expect([...roll.changedSince(first.revision).changed]).toEqual([['b', undefined]])
+  expect([...roll.listChangedSince(second.revision).changed]).toEqual([['b', undefined]])
+  expect([...roll.listChangedSince(first.revision).changed]).toEqual([['b', undefined]])
   expect(listings).toBe(0)
 })
 
@@ -141,12 +141,12 @@ test('of several changes of a session only the newest is returned, for any revis
   const records = new Map([['a', { bot: 0 }]])
   const { list, roll } = rollOf(['a'], records)
   await list()
-  const began = roll.changedSince().revision
+  const began = roll.listChangedSince().revision
   for (let bot = 1; bot <= 1000; bot++) {
     records.set('a', { bot })
-    roll.changed('a')
+    roll.markChanged('a')
     await list()
   }
   for (const revision of [undefined, began, began + 500])
-    expect([...roll.changedSince(revision).changed]).toEqual([['a', { bot: 1000 }]])
+    expect([...roll.listChangedSince(revision).changed]).toEqual([['a', { bot: 1000 }]])
 })

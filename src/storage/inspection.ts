@@ -6,9 +6,9 @@ import type { BotInfo, SessionStatus, UserContext } from '../model/session.ts'
 import type { Clock } from '../platform/clock.ts'
 import type { ProcessState } from '../platform/other-process.ts'
 
-export interface Sight {
+export interface Inspection {
   /** The sessions. Each one includes what could not be read. */
-  sessions(): Promise<SeenSessions>
+  listSessions(): Promise<InspectedSessions>
 
   /**
    * Reads statistics of the message log and the outbox.
@@ -17,7 +17,7 @@ export interface Sight {
    * @returns undefined if there is no store
    * @throws the engine's error if it cannot be read
    */
-  store(options?: { check?: boolean }): Promise<StoreStats | undefined>
+  readStoreStats(options?: { check?: boolean }): Promise<StoreStats | undefined>
 
   /**
    * The names that people gave to users, and the webhooks. Empty if there is no store, or one of a newer
@@ -25,7 +25,7 @@ export interface Sight {
    *
    * @throws the engine's error if it cannot be read
    */
-  named(): Promise<Named>
+  readNames(): Promise<KnownNames>
 
   /**
    * Who polls. If the last sign of life of the holder is old (or in the future, after the clock was set),
@@ -33,11 +33,11 @@ export interface Sight {
    *
    * @throws the system's error if that cannot be read
    */
-  polling(clock: Clock): Promise<Polling>
+  checkPolling(clock: Clock): Promise<Polling>
 }
 
 /** A session as it is stored. */
-export interface SeenSession {
+export interface InspectedSession {
   name: string
   status: Exclude<SessionStatus, 'logging_in'>
   /** Its credentials, if they can be read. Never print them. */
@@ -50,9 +50,9 @@ export interface SeenSession {
   users: ReadonlyMap<string, UserContext>
 }
 
-export interface SeenSessions {
+export interface InspectedSessions {
   /** The default session first, then the oldest first. */
-  sessions: SeenSession[]
+  sessions: InspectedSession[]
   /** The name that was chosen as default, if no such session exists. */
   lostDefault?: string
 }
@@ -70,19 +70,19 @@ export interface StoreStats {
   /** Number of messages of the last 24 h that WeChat accepted without giving them an id, by session. */
   suspects: ReadonlyMap<string, number>
   /** Webhooks that do not work; absent if there are none. */
-  webhooks?: WebhookTrouble[]
+  webhooks?: WebhookProblem[]
   /** Damage that the check of the whole file found; absent if the check was not requested. */
   damage?: string[]
 }
 
 /** Names that a command line may contain. */
-export interface Named {
+export interface KnownNames {
   users: { name: string; session: string }[]
   webhooks: { id: string; url: string }[]
 }
 
 /** A webhook that svc disabled, or that had no success for a minute. */
-export interface WebhookTrouble {
+export interface WebhookProblem {
   id: string
   status: 'disabled' | 'failing'
   why: string
