@@ -48,7 +48,7 @@ const names: Readonly<Record<NameProblem, TextKey>> = {
 }
 
 /** What is wrong with a person's input, by the argument that holds it. */
-const given: Readonly<Record<string, TextKey>> = {
+const inputErrors: Readonly<Record<string, TextKey>> = {
   url: 'webhooks.url_bad',
   headers: 'webhooks.headers_rejected',
   from: 'webhooks.replay_gone',
@@ -68,7 +68,7 @@ export function nameReason(error: unknown): string {
 function rejectionText({ details: { errors = [], most }, message }: ApiError): string {
   if (most !== undefined) return t('webhooks.most', { most })
   const [field = ''] = /^\w+/.exec(errors[0]?.field ?? '') ?? []
-  return given[field] ? t(given[field]) : message
+  return inputErrors[field] ? t(inputErrors[field]) : message
 }
 
 const waitOf = (seconds = 0): string => (seconds < 60 ? t('chat.seconds', { seconds }) : left(seconds * 1000))

@@ -1,5 +1,5 @@
 /**
- * `./scripts/release VERSION|major|minor|patch`: makes a release of what is committed on main.
+ * `./scripts/release VERSION|major|minor|patch`: makes a release of main's last commit.
  *
  * It works in a worktree. Main, its tag and dist/release change last, after everything has passed. Nothing
  * leaves this machine.
@@ -161,7 +161,7 @@ if (!chosen) {
   process.exit(0)
 }
 for (const signal of signals) process.on(signal, () => stop(signal))
-// Files get the same modes, and so the same bytes, whoever builds them.
+// Fixed file modes: the archives have the same bytes on every machine.
 process.umask(0o022)
 try {
   await release(resolve(import.meta.dirname, '..'), chosen)

@@ -74,7 +74,7 @@ interface Unsent {
 export const unsent = signal<ReadonlyMap<string, Unsent>>(new Map())
 export const unsentAt = (session: string, userId: string): string => JSON.stringify([session, userId])
 
-/** Keys of what would be lost if the page were closed. */
+/** Keys of the drafts that would be lost if the page were closed. */
 const atRisk = new Set<string>()
 addEventListener('beforeunload', event => {
   if (atRisk.size > 0) event.preventDefault()

@@ -20,12 +20,12 @@ const triedMs = 2000
 /** @throws ApiError */
 export const askEndpoints = () => call('list_webhooks', {})
 
-let asked = 0
+let newestRequest = 0
 /** Loads the list. Drops an answer that a later request has overtaken. @throws ApiError */
 export async function loadEndpoints(): Promise<void> {
-  const mine = ++asked
+  const mine = ++newestRequest
   const all = await askEndpoints()
-  if (mine === asked) endpoints.value = all
+  if (mine === newestRequest) endpoints.value = all
 }
 
 /** Waits for a change and loads the list again, so that every page shows it. */

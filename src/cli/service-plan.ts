@@ -22,8 +22,8 @@ import { guessableTokenError, isGuessable, readTokenOption } from '../server/tok
 import { ensureFolders, findAccount, parseUser, rootError } from '../service/account.ts'
 import { managerOf, readOwnDefinition } from '../service/install.ts'
 import {
-  type Account,
   machineFolders,
+  type ServiceAccount,
   type ServiceManager,
   type ServiceName,
   type ServicePlan,
@@ -103,7 +103,7 @@ export async function planService(
 function serviceConfigOf(
   command: Command,
   { scope, name }: ServiceName,
-  account: Account | undefined,
+  account: ServiceAccount | undefined,
 ): Config {
   const typed = configFrom(command)
   if (typed.socket !== undefined)
@@ -131,7 +131,7 @@ async function chooseAccount(
   { user, print }: ServiceFlags,
   name: string,
   manager: ServiceManager,
-): Promise<Account> {
+): Promise<ServiceAccount> {
   const { platform } = findUserFolders()
   const installed = print ? undefined : parseUser((await readOwnDefinition(manager)) ?? '')
   const defaultUser = platform === 'darwin' ? findSudoUser() : 'svc'

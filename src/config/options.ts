@@ -69,7 +69,7 @@ const port = {
   expected: 'a whole number from 0 to 65535',
   parse: createWholeParser(0, 65_535),
 } as const
-const onOff = { default: '0', shownDefault: 'off', expected: '1 or 0', parse: parseSwitch } as const
+const onOff = { default: '0', displayedDefault: 'off', expected: '1 or 0', parse: parseSwitch } as const
 const address = {
   placeholder: '<address>',
   default: '127.0.0.1',
@@ -118,7 +118,7 @@ const options = [
     name: 'socket',
     ...path,
     placeholder: '<path>',
-    shownDefault: 'none',
+    displayedDefault: 'none',
     help: 'listen on a Unix socket that only your user can open (mode 0600), instead of host and port',
     commands: ['openapi', 'mcp', 'health'],
   }),
@@ -127,7 +127,7 @@ const options = [
     name: 'basePath',
     short: '-d',
     default: ({ sandbox }) => (sandbox ? '~/.svc-sandbox' : '~/.svc'),
-    shownDefault: '~/.svc, with --sandbox ~/.svc-sandbox',
+    displayedDefault: '~/.svc, with --sandbox ~/.svc-sandbox',
     help: 'data directory',
     commands: [...everywhere, 'health', 'setup', 'migrate'],
     ...path,
@@ -135,7 +135,7 @@ const options = [
   /** Absent: no admin panel. 0: a free port. */
   defineOption({
     name: 'adminPort',
-    shownDefault: 'no panel; with svc admin: 8080',
+    displayedDefault: 'no panel; with svc admin: 8080',
     help: 'serve the admin panel on this port of the same host; 0 picks a free one',
     commands: servers,
     ...port,
@@ -143,7 +143,7 @@ const options = [
   /** Absent: metrics only with the token. 0: a free port. */
   defineOption({
     name: 'metricsPort',
-    shownDefault: 'none',
+    displayedDefault: 'none',
     help: 'also serve /metrics on this port of the same host, without a token; 0 picks a free one',
     commands: servers,
     ...port,
@@ -172,7 +172,7 @@ const options = [
     name: 'banner',
     flag: '--no-banner',
     default: '0',
-    shownDefault: onOff.shownDefault,
+    displayedDefault: onOff.displayedDefault,
     help: 'print no banner at startup',
     commands: [...servers, 'sandbox'],
     expected: onOff.expected,
@@ -184,7 +184,7 @@ const options = [
   defineOption({
     name: 'token',
     placeholder: '<token>',
-    shownDefault:
+    displayedDefault:
       'none if only this machine can reach the service; otherwise svc makes one and keeps it in the file api_token',
     help: 'token that callers must send (Authorization: Bearer); set SVC_TOKEN instead to keep it out of the list of processes',
     commands: servers,
@@ -197,7 +197,7 @@ const options = [
     name: 'tokenFile',
     ...path,
     placeholder: '<file>',
-    shownDefault: 'none',
+    displayedDefault: 'none',
     help: 'file that holds the token, such as a secret of Docker or systemd',
     commands: servers,
   }),
@@ -207,7 +207,7 @@ const options = [
     flag: '--allow-host',
     placeholder: '<host>',
     default: '',
-    shownDefault: 'loopback names',
+    displayedDefault: 'loopback names',
     help: 'also accept requests for this host name, as a proxy sends them; without a port any port matches; requires a token; repeatable',
     commands: servers,
     repeatable: true,
@@ -218,7 +218,7 @@ const options = [
   defineOption({
     name: 'publicUrl',
     ...url,
-    shownDefault: 'the address it listens on',
+    displayedDefault: 'the address it listens on',
     help: 'address at which others reach this service: links in webhook deliveries start with it, and a proxy may serve svc below its path',
     expected: `${url.expected}, its path of letters, digits and . _ ~ : @ + -`,
     parse: parsePublicUrl,
@@ -235,7 +235,7 @@ const options = [
   defineOption({
     name: 'anyFile',
     ...onOff,
-    shownDefault: 'only files in the media root and the working folder',
+    displayedDefault: 'only files in the media root and the working folder',
     help: 'over MCP with stdio, let the client use any file of its user',
     commands: ['mcp', 'setup'],
   }),
@@ -253,7 +253,7 @@ const options = [
   defineOption({
     name: 'consumer',
     placeholder: '<name>',
-    shownDefault: 'default',
+    displayedDefault: 'default',
     help: 'over MCP, the consumer that recv reads for if a call names none; a single connection names it with /mcp?consumer=NAME',
     commands: ['mcp', 'setup'],
     expected: '1 to 64 letters (a-z), digits, ".", "_" or "-"',
@@ -263,7 +263,7 @@ const options = [
   defineOption({
     name: 'tools',
     placeholder: '<names>',
-    shownDefault: 'all',
+    displayedDefault: 'all',
     help: 'over MCP, offer only these tools, separated by commas; read-only: those that change nothing (history, sessions)',
     commands: ['openapi', 'mcp', 'setup'],
     expected: 'names of tools separated by commas, or read-only',
@@ -288,7 +288,7 @@ const options = [
   defineOption({
     name: 'mediaRoot',
     default: ({ basePath }) => join(basePath ?? '', dataFiles.media),
-    shownDefault: '<base-path>/media',
+    displayedDefault: '<base-path>/media',
     help: 'folder from which remote callers may send files, and into which they may save them',
     commands: working,
     ...path,

@@ -1,12 +1,12 @@
 /** The Prometheus metrics: counted from events on the bus, or read from the store on request. */
 import type { Accounts } from '../accounts/accounts.ts'
 import {
-  Counter,
   createFamily,
   Durations,
   type Family,
   formatMetrics,
   listProcessFamilies,
+  MetricCounter,
 } from '../platform/metrics.ts'
 import type { Bus, Runtime } from '../platform/runtime.ts'
 import type { Store } from '../storage/store.ts'
@@ -29,16 +29,18 @@ export class Metrics {
     'Time from an HTTP request to the beginning of its answer, by route template.',
     ['method', 'route', 'status'],
   )
-  readonly #polls = new Counter('svc_polls_total', 'Polls of WeChat of this process, by outcome.', [
+  readonly #polls = new MetricCounter('svc_polls_total', 'Polls of WeChat of this process, by outcome.', [
     'outcome',
   ])
-  readonly #messages = new Counter(
+  readonly #messages = new MetricCounter(
     'svc_messages_total',
     'Messages that this process received from WeChat, or that WeChat took from it.',
     ['direction', 'kind'],
   )
-  readonly #sends = new Counter('svc_sends_total', 'Calls of send by their result or error.', ['outcome'])
-  readonly #deliveries = new Counter(
+  readonly #sends = new MetricCounter('svc_sends_total', 'Calls of send by their result or error.', [
+    'outcome',
+  ])
+  readonly #deliveries = new MetricCounter(
     'svc_deliveries_total',
     'Messages handed to WeChat, those of the outbox included, by what became of them.',
     ['outcome'],

@@ -9,7 +9,7 @@ import { nodeCrypto } from '../platform/lazy-crypto.ts'
 import { parseAesKey } from './crypto.ts'
 import { countOf, filledOf, idOf, kindOfItem, objectOf, payloadOfKind, textOf, timeOf } from './fields.ts'
 import { longestValue, parseLossless } from './lossless.ts'
-import { type KnownMessage, quoteOf } from './quote.ts'
+import { type QuotableMessage, quoteOf } from './quote.ts'
 import { messageType, type WeixinMessage } from './wire.ts'
 
 type Fields = Record<string, unknown>
@@ -110,7 +110,7 @@ export interface DecodeContext
   /** Unix ms, for messages without a create time (all sent ones). */
   timestamp?: number
   /** Looks up the message with this upstream id, which a quote names. */
-  quoted?: (messageId: string) => KnownMessage | undefined
+  quoted?: (messageId: string) => QuotableMessage | undefined
 }
 
 /**

@@ -9,7 +9,7 @@ import { countOf, idOf, kindOfItem, objectOf, textOf, timeOf } from './fields.ts
 import type { WeixinMessage } from './wire.ts'
 
 /** What the store knows about a message that a quote names by id. */
-export type KnownMessage = Pick<Message, 'message_id'> &
+export type QuotableMessage = Pick<Message, 'message_id'> &
   Partial<Pick<Message, 'msg_type' | 'text' | 'from_user' | 'timestamp'>>
 
 /**
@@ -19,7 +19,7 @@ export type KnownMessage = Pick<Message, 'message_id'> &
  */
 export function quoteOf(
   message: WeixinMessage,
-  quoted?: (messageId: string) => KnownMessage | undefined,
+  quoted?: (messageId: string) => QuotableMessage | undefined,
 ): QuotedMessage | undefined {
   for (const item of Array.isArray(message.item_list) ? message.item_list : []) {
     const ref = objectOf(objectOf(item)?.ref_msg)

@@ -9,7 +9,7 @@ import { passImage } from './content-type.ts'
 import { fileNameOf, type SafeFileName } from './file-name.ts'
 import type { MediaPorts } from './ports.ts'
 
-export interface UploadRequest {
+export interface MediaUpload {
   body: ReadableStream<Uint8Array>
   /** Maximum size in bytes, if known before the body comes. */
   size?: number
@@ -36,7 +36,7 @@ export class Uploads {
    * @throws SvcError `payload_too_large`, `invalid_arguments` (empty, no image), `rate_limited` (too many
    * stored), `store_unavailable` (disk)
    */
-  async accept(upload: UploadRequest, caller: AbortSignal): Promise<AcceptedUpload> {
+  async accept(upload: MediaUpload, caller: AbortSignal): Promise<AcceptedUpload> {
     using signals = linkSignals(caller, this.#runtime.closing)
     const { digest, kind, size } = upload
     const body = kind === 'image' ? passImage(upload.body, 'kind') : upload.body

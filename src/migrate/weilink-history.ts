@@ -2,8 +2,8 @@
  * WeiLink's message log (`messages.db`, schema 1 of its release 0.6.2), read from a copy in the order of
  * time. Each row becomes the message that WeChat would have sent.
  *
- * Of a received message WeiLink stores only the first item, as JSON of its own form beside the columns; of
- * a sent message the text.
+ * WeiLink stores only the first item of a received message, as JSON of its own form beside the columns, and
+ * only the text of a sent message.
  */
 
 import { createHash } from 'node:crypto'

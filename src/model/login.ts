@@ -45,7 +45,7 @@ export interface LoginRequest {
   verify_code?: string
 }
 
-/** A running QR login, with what is needed to poll it. Whoever has it can take over the login. */
+/** A running QR login, with what is needed to poll it. Anybody who has it can take over the login. */
 export interface QrLogin {
   /** The key to poll with. */
   qrcode: string

@@ -50,7 +50,7 @@ abstract class Series<T> implements Family {
   abstract samples(): Iterable<Sample>
 }
 
-export class Counter extends Series<number> {
+export class MetricCounter extends Series<number> {
   readonly type = 'counter'
 
   add(...values: string[]): void {

@@ -19,7 +19,7 @@ const answerTimeoutMs = 20_000
 const maxReplyAnswerBytes = 128 * 1024
 
 /** Result of one delivery attempt. A delivery that succeeded has no `detail`. */
-export interface AttemptResult {
+export interface WebhookAttemptResult {
   /** HTTP status, if there was an answer. */
   status?: number
   /** The receiver's `Retry-After`, in ms. */
@@ -45,7 +45,7 @@ export async function postEvent(
   { headers, replies, secrets }: Pick<Webhook, 'headers' | 'replies' | 'secrets'>,
   { id, body }: { id: string; body: string },
   signal: AbortSignal,
-): Promise<AttemptResult> {
+): Promise<WebhookAttemptResult> {
   // Not the sandbox's clock, which its phone can change: the receiver compares the time with its own clock.
   const now = systemClock.now()
   try {
@@ -70,7 +70,7 @@ export async function postEvent(
   }
 }
 
-const failureOf = (status: number): Pick<AttemptResult, 'detail' | 'code'> =>
+const failureOf = (status: number): Pick<WebhookAttemptResult, 'detail' | 'code'> =>
   status >= 300 && status < 400
     ? { detail: `HTTP ${status}: redirects are not followed`, code: 'redirect' }
     : { detail: `HTTP ${status}`, code: 'http_status' }

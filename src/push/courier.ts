@@ -8,12 +8,12 @@ import type { Clock } from '../platform/clock.ts'
 import type { Log } from '../platform/log.ts'
 import { cursorNumberOf } from '../storage/events.ts'
 import type { Webhook, WebhookTry } from '../storage/webhooks.ts'
-import { type AttemptResult, createPoster, postEvent, replyOf } from './attempt.ts'
+import { createPoster, postEvent, replyOf, type WebhookAttemptResult } from './attempt.ts'
 import { bodyOf, type DeliveryLinks } from './body.ts'
 import type { LaneEvent } from './lanes.ts'
 import type { DeliveryPacer } from './pacer.ts'
 
-export interface SenderPorts {
+export interface WebhookSenderPorts {
   /**
    * Returns the link maker for deliveries to an endpoint; undefined if svc does not know its public
    * address.
@@ -30,13 +30,13 @@ export interface SenderRuntime {
 }
 
 /** Result of a delivery. */
-export interface DeliveryOutcome extends Pick<AttemptResult, 'status' | 'retryAfterMs'> {
+export interface DeliveryOutcome extends Pick<WebhookAttemptResult, 'status' | 'retryAfterMs'> {
   /** True if it was answered with 2xx. */
   done: boolean
   /** The entry for the delivery log. `detail` is why it failed, or why no reply was sent. */
   record: Omit<WebhookTry, 'outcome'>
   /** Why the delivery failed. */
-  failure: AttemptResult['code'] | undefined
+  failure: WebhookAttemptResult['code'] | undefined
   /** Start time, in ms of the monotonic clock. */
   beganAt: number
 }
@@ -45,13 +45,13 @@ export interface DeliveryOutcome extends Pick<AttemptResult, 'status' | 'retryAf
 const maxReplyBytes = 16 * 1024
 
 export class WebhookSender {
-  readonly #ports: SenderPorts
+  readonly #ports: WebhookSenderPorts
   readonly #clock: Clock
   readonly #log: Log
   readonly #pacer: DeliveryPacer
   readonly #poster: ReturnType<typeof createPoster>
 
-  constructor(webhook: Webhook, ports: SenderPorts, { clock, log, pacer }: SenderRuntime) {
+  constructor(webhook: Webhook, ports: WebhookSenderPorts, { clock, log, pacer }: SenderRuntime) {
     this.#ports = ports
     this.#clock = clock
     this.#log = log

@@ -6,7 +6,12 @@ import type { WebhookEnding } from '../model/event.ts'
 import type { Clock } from '../platform/clock.ts'
 import type { Log } from '../platform/log.ts'
 import type { Webhook, WebhookHealth, WebhookProgressStore, WebhookTry } from '../storage/webhooks.ts'
-import { type DeliveryOutcome, type SenderPorts, type SenderRuntime, WebhookSender } from './courier.ts'
+import {
+  type DeliveryOutcome,
+  type SenderRuntime,
+  WebhookSender,
+  type WebhookSenderPorts,
+} from './courier.ts'
 import type { Feed } from './feed.ts'
 import { type LaneEvent, type LiveLane, WebhookLanes } from './lanes.ts'
 import {
@@ -28,7 +33,7 @@ interface DisableReason {
   code: WebhookEnding
 }
 
-export interface EndpointPorts extends SenderPorts {
+export interface EndpointPorts extends WebhookSenderPorts {
   feed: Feed
   progress: WebhookProgressStore
   /** Switches an endpoint off and adds the event `endpoint.disabled`. */

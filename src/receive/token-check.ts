@@ -21,7 +21,7 @@ export interface TokenCheckPorts {
 }
 
 /** What getupdates says; `unanswered` if that is not known in time. */
-export type CheckResult = 'works' | 'expired' | 'unanswered'
+export type TokenCheckResult = 'works' | 'expired' | 'unanswered'
 
 /**
  * Time limit of a check. An accepted poll shows that after 3 s; another process reads the file every
@@ -36,8 +36,8 @@ export class TokenCheck {
   readonly #ports: TokenCheckPorts
   readonly #runtime: Runtime
   /** By token. */
-  readonly #asking = new Map<string, Promise<CheckResult>>()
-  readonly #known = new Map<string, { checked: CheckResult; at: number }>()
+  readonly #asking = new Map<string, Promise<TokenCheckResult>>()
+  readonly #known = new Map<string, { checked: TokenCheckResult; at: number }>()
 
   constructor(ports: TokenCheckPorts, runtime: Runtime) {
     this.#ports = ports
@@ -45,12 +45,12 @@ export class TokenCheck {
   }
 
   /** Asks getupdates now. Calls made in the meantime get the same answer. */
-  ask(session: string, bot: BotInfo): Promise<CheckResult> {
+  ask(session: string, bot: BotInfo): Promise<TokenCheckResult> {
     const { clock, log } = this.#runtime
     const asking =
       this.#asking.get(bot.token) ??
       this.#ask(session, bot)
-        .catch((error): CheckResult => {
+        .catch((error): TokenCheckResult => {
           log.warn('session not checked', { session, error })
           return 'unanswered'
         })
@@ -64,7 +64,7 @@ export class TokenCheck {
   }
 
   /** Like `ask`, after a refusal: an answer of the last moments is used again. */
-  checkAfterRefusal(session: string, bot: BotInfo): Promise<CheckResult> {
+  checkAfterRefusal(session: string, bot: BotInfo): Promise<TokenCheckResult> {
     const now = this.#runtime.clock.monotonic()
     for (const [token, { at }] of this.#known) if (now - at > freshMs) this.#known.delete(token)
     const known = this.#known.get(bot.token)
@@ -93,7 +93,7 @@ export class TokenCheck {
     }
   }
 
-  async #ask(name: string, bot: BotInfo): Promise<CheckResult> {
+  async #ask(name: string, bot: BotInfo): Promise<TokenCheckResult> {
     const { bus, clock, closing } = this.#runtime
     const { oneShot, sessions } = this.#ports
     await sessions.mark(name, bot.token, { check_at: clock.now() })

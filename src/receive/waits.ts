@@ -8,9 +8,7 @@ import type { Backlog, MessageLog } from '../storage/store.ts'
 
 /** What a call waits for. */
 export interface WaitTarget {
-  /**
-   * The consumer that claims the rows. Of several calls with the same consumer, one is woken per change.
-   */
+  /** The consumer that claims the rows. A change wakes one of several calls with the same consumer. */
   consumer?: string
   /** The only session that is read; undefined for all. */
   session?: string

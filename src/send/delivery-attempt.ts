@@ -23,7 +23,7 @@ import { Muting, type MutingPorts } from './muting.ts'
 import { endReasonOf, notTriedError, stoppedError } from './problems.ts'
 
 /** Asks getupdates whether a token still works after another endpoint refused it with -14. */
-export interface TokenCheck {
+export interface TokenCheckPort {
   /**
    * Runs `work`. If it is refused with -14 and getupdates says that the token works, runs it once more.
    *
@@ -37,7 +37,7 @@ export interface TokenCheck {
 export interface SendPorts {
   upstream: Pick<Upstream, 'api' | 'account' | 'sandboxed'>
   state: Pick<State, 'sessions' | 'contexts'>
-  check: TokenCheck
+  check: TokenCheckPort
   store: Pick<Store, 'durable' | 'names' | 'outbox'> & MutingPorts['store']
   media: MediaFiles
   rules: SendRules

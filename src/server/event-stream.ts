@@ -8,7 +8,7 @@ import { jsonAnswer } from './route.ts'
 const maxTotalUnread = 64 * 1024 * 1024
 
 /** Unread bytes of one reader. */
-export interface Backlog {
+export interface EventBacklog {
   /** Sets the number of unread bytes. @param moved true if the reader has read something */
   update(bytes: number, moved: boolean): void
   /** Ends the count for this reader. */
@@ -31,7 +31,7 @@ export class Backlogs {
   }
 
   /** Starts a backlog. @param onLimit called when the limit is exceeded, to disconnect the reader */
-  open(onLimit: () => void): Backlog {
+  open(onLimit: () => void): EventBacklog {
     const entry: BacklogEntry = { bytes: 0, disconnect: onLimit }
     this.#entries.add(entry)
     return {

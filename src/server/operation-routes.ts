@@ -105,7 +105,11 @@ function addOperation(app: Elysia, context: RouteContext, operation: RestOperati
   const parts = inputPartsOf(operation)
   const inputOf = createInputReader(operation, parts, context)
   const answer = answerCreatorOf(rest, context)
-  const door = { ...context, ...(rest.isPublic && { by: anyCaller }), goesOn: rest.answerKind === 'bytes' }
+  const door = {
+    ...context,
+    ...(rest.isPublic && { by: anyCaller }),
+    survivesStop: rest.answerKind === 'bytes',
+  }
   const handle = async (request: Request, params: Record<string, string>): Promise<Response> => {
     const call = new HttpCall(request, door)
     try {

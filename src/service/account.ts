@@ -6,7 +6,7 @@ import { badArgument, SvcError } from '../model/error.ts'
 import { statOf } from '../platform/files.ts'
 import { quoteForShell } from '../platform/format.ts'
 import { runProgram } from '../platform/process.ts'
-import type { Account } from './plan.ts'
+import type { ServiceAccount } from './plan.ts'
 
 /** Returns the user named in an installed definition of systemd or launchd. */
 export function parseUser(definition: string): string | undefined {
@@ -20,7 +20,7 @@ export function parseUser(definition: string): string | undefined {
  * @param home home folder in the command that creates the user
  * @throws SvcError `invalid_arguments` with that command
  */
-export async function findAccount(name: string, platform: string, home: string): Promise<Account> {
+export async function findAccount(name: string, platform: string, home: string): Promise<ServiceAccount> {
   // `name:password:uid:gid:…:home:shell`; macOS has three more fields before the home.
   const { stdout } = await (platform === 'darwin'
     ? runProgram('id', ['-P', name])
@@ -49,7 +49,7 @@ export const rootError = (): SvcError =>
  * @throws SvcError `forbidden` for a folder of another user
  */
 export async function ensureFolders(
-  { name, uid, gid }: Account,
+  { name, uid, gid }: ServiceAccount,
   paths: readonly string[],
   isLeft: (path: string) => boolean,
 ): Promise<void> {

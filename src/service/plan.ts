@@ -39,7 +39,7 @@ export interface ServicePlan extends ServiceName {
   /** Further folders that the service writes to. */
   readonly writtenFolders: readonly string[]
   /** User that it runs as; only for a service of the machine. */
-  readonly account?: Account
+  readonly account?: ServiceAccount
   /** True if it binds a port below 1024. */
   readonly bindsLowPort: boolean
   /** True if it notifies systemd when it listens. */
@@ -51,7 +51,7 @@ export interface ServicePlan extends ServiceName {
 }
 
 /** A user of the operating system. */
-export interface Account {
+export interface ServiceAccount {
   readonly name: string
   readonly uid: number
   readonly gid: number
@@ -65,7 +65,7 @@ export interface ServiceFile {
   /** 0644 for the definition, 0600 for secrets. */
   readonly mode: 0o644 | 0o600
   /** Owner of the file; absent: the user who installs. */
-  readonly owner?: Account
+  readonly owner?: ServiceAccount
 }
 
 /** State of a service, as its manager reports it. */

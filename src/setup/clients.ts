@@ -6,7 +6,7 @@
 import { existsSync, readdirSync } from 'node:fs'
 import { join } from 'node:path'
 import type { UserFolders } from '../config.ts'
-import { type Edit, type Format, type Step, valueAt } from './edit.ts'
+import { type Edit, type SettingsFormat, type Step, valueAt } from './edit.ts'
 import { json } from './json.ts'
 import { toml } from './toml.ts'
 
@@ -37,7 +37,7 @@ export interface Client {
   /** Name to type on the command line. */
   readonly name: string
   readonly title: string
-  readonly format: Format
+  readonly format: SettingsFormat
   /**
    * Candidates for its settings file: the first that exists counts, else the first. Absent if the client
    * does not have this scope.

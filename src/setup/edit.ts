@@ -13,7 +13,7 @@ export interface Edit {
  * Parser and editor of one file format. Edits keep the file valid, and keep the user's entries and
  * comments.
  */
-export interface Format {
+export interface SettingsFormat {
   /** Name of the format, such as `JSON`. */
   readonly name: string
   /** Text that `remove` leaves if `put` created the file. */

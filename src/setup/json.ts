@@ -11,10 +11,10 @@ import {
   printParseErrorCode,
 } from 'jsonc-parser'
 import { createFault, formatFault } from '../model/bad-json.ts'
-import { type Format, lineEndOf, type Step, UnreadableSettingsError } from './edit.ts'
+import { lineEndOf, type SettingsFormat, type Step, UnreadableSettingsError } from './edit.ts'
 
 /** Editor of JSON files. */
-export const json: Format = {
+export const json: SettingsFormat = {
   name: 'JSON',
   emptyText: '{}\n',
   parse: parseJson,

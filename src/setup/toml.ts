@@ -4,10 +4,17 @@
  * edited.
  */
 import { parse, stringify, TomlError } from 'smol-toml'
-import { type Format, lineEndOf, listLeaves, type Step, UnreadableSettingsError, valueAt } from './edit.ts'
+import {
+  lineEndOf,
+  listLeaves,
+  type SettingsFormat,
+  type Step,
+  UnreadableSettingsError,
+  valueAt,
+} from './edit.ts'
 
 /** Editor of TOML files. */
-export const toml: Format = {
+export const toml: SettingsFormat = {
   name: 'TOML',
   emptyText: '',
   parse: parseToml,

@@ -1,6 +1,6 @@
 /**
- * Leases: which process polls which sessions. Of all processes that share the storage, only one at a time
- * polls a session, since two would take messages from each other. An engine on one machine may give all
+ * Leases: which process polls which sessions. Only one of the processes that share the storage polls a
+ * session at a time, since two would take messages from each other. An engine on one machine may give all
  * sessions to one process. An engine for several machines spreads them: each process gets a lease, which may
  * own nothing at first, and `listOwned` changes as other processes come and go.
  */

@@ -33,9 +33,8 @@ export interface MediaStore {
   discard(ids: readonly string[]): Promise<void>
 
   /**
-   * Removes files that a crash left incomplete an hour ago or earlier, and expired files. Of the files that
-   * do not expire, removes those older than an hour that `needed` does not contain (all of them if it is
-   * absent).
+   * Removes files that a crash left incomplete an hour ago or earlier, and expired files. Also removes files
+   * without an expiry that are older than an hour and not in `needed` (all such files if it is absent).
    */
   sweep(needed?: ReadonlySet<string>): Promise<void>
 }

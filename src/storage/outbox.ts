@@ -367,7 +367,7 @@ export interface OutboxLanes {
   /** Gives a lane back, if this process has it. Not durable. */
   release(lane: number): Promise<void>
 
-  /** Delays the tries of what waits in a lane. */
+  /** Delays the next try of the messages that wait in a lane. */
   holdBack(lane: number, how: HoldBack): Promise<void>
 }
 

@@ -200,7 +200,7 @@ export interface Acknowledgements {
   markHandedOut(consumer: string, upTo: number, session?: string): Promise<void>
 }
 
-/** Counts of what readers have not read yet. No method here writes. */
+/** Counts of unread rows. No method here writes. */
 export interface Backlog {
   /**
    * Counts rows, up to `limit`. For a consumer name: the rows that its claims would return, for a new name as

@@ -1,6 +1,7 @@
 import { describe, expect, test } from 'bun:test'
 import {
   closeSync,
+  existsSync,
   mkdirSync,
   openSync,
   readdirSync,
@@ -100,6 +101,8 @@ describe('contexts.json', () => {
       const answer = await service.call('send', { to: site.user, text: 'hi' })
       expect(answer.body).toMatchObject({ status: 'accepted', remaining: 9 })
       expect(readFileSync(join(site.dir, 's', asides(site, 'contexts.json')[0]!), 'utf8')).toBe(text)
+      // The file is written after the message was received.
+      await until('the file is written', 30_000, () => existsSync(path))
       expect(JSON.parse(readFileSync(path, 'utf8'))[site.user].token).toBeString()
     })
   }

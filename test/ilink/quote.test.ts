@@ -1,11 +1,11 @@
 import { describe, expect, test } from 'bun:test'
 import { createHash } from 'node:crypto'
-import { type KnownMessage, partialQuoteOf, quoteOf } from '../../src/ilink/quote.ts'
+import { partialQuoteOf, type QuotableMessage, quoteOf } from '../../src/ilink/quote.ts'
 import type { WeixinMessage } from '../../src/ilink/wire.ts'
 
 const md5 = (text: string) => createHash('md5').update(text).digest('hex')
 
-const known: KnownMessage = {
+const known: QuotableMessage = {
   message_id: '900',
   msg_type: 'TEXT',
   text: 'one two one two',

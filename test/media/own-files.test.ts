@@ -8,8 +8,8 @@ const module = pathToFileURL(join(import.meta.dir, '../../src/media/own-files.ts
 
 /** What a process that works in `cwd` is told. */
 async function workingFolders(cwd: string, { home, data }: { home: string; data: string }) {
-  const code = `const { workingFolders } = await import(${JSON.stringify(module)})
-    console.log(JSON.stringify(await workingFolders(${JSON.stringify(data)})))`
+  const code = `const { listWorkingFolders } = await import(${JSON.stringify(module)})
+    console.log(JSON.stringify(await listWorkingFolders(${JSON.stringify(data)})))`
   const child = Bun.spawn([process.execPath, '-e', code], {
     ...{ cwd, stdout: 'pipe', stderr: 'inherit' },
     env: { ...process.env, HOME: home, USERPROFILE: home },

@@ -1,8 +1,8 @@
 import { expect, test } from 'bun:test'
-import { Counter, createFamily, Durations, formatMetrics } from '../../src/platform/metrics.ts'
+import { createFamily, Durations, formatMetrics, MetricCounter } from '../../src/platform/metrics.ts'
 
 test('a counter has a line for each set of labels, and what they hold is escaped', () => {
-  const counter = new Counter('a_total', 'What is counted.', ['who', 'how'])
+  const counter = new MetricCounter('a_total', 'What is counted.', ['who', 'how'])
   counter.add('x', 'y')
   counter.add('x', 'y')
   counter.add('"\\\n', '')

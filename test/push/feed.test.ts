@@ -22,7 +22,7 @@ function feedOf(messages: readonly number[], { rows = 10, failures = 0, status =
         ids.slice(0, rows).map(id => ({ id, session: 's', from_user: 'u', direction: 'received', ...now })),
     },
     views: {
-      of: async (row: object) => {
+      toMessage: async (row: object) => {
         if (shown++ < failures) throw new Error('busy')
         return row
       },

@@ -148,12 +148,12 @@ test('a lane that a user freed while an older look goes on is looked at again at
     looks.push(some)
     return some?.ids && looks.length === 2 ? older.promise : { lanes: [free], revision: looks.length }
   }
-  const sends = { waiting, reap: async () => 0, claim: async () => undefined }
+  const sends = { listWaiting: waiting, reap: async () => 0, claim: async () => undefined }
   const ports = {
     state: { sessions: { get: async () => ({ bot: bot('b') }) } },
     rules,
-    store: { outbox: sends, upkeep: { trustsClock: async () => false } },
-    worker: { flushing: new Map(), flush: async () => {}, crowded: new Map() },
+    store: { outbox: sends, maintenance: { isClockTrusted: async () => false } },
+    worker: { runningFlushes: new Map(), flush: async () => {}, crowdedUntil: new Map() },
   } as unknown as OutboxPorts
   const closing = new AbortController()
   const { bus, ...runtime } = { clock, log: silentLog, closing: closing.signal, bus: new Bus() }
@@ -199,13 +199,16 @@ test('a user who writes just as a flush ends is answered, also in a process that
     store: {
       outbox: {
         claim: async () => undefined,
-        waiting: async () => ({ lanes: [{ ...lane, verdict: { go: 'now' }, crowded: false }], revision: 1 }),
+        listWaiting: async () => ({
+          lanes: [{ ...lane, verdict: { go: 'now' }, crowded: false }],
+          revision: 1,
+        }),
       },
     },
     worker: {
-      flushing: new Map([...flushes].map(([id, { promise }]) => [id, promise])),
+      runningFlushes: new Map([...flushes].map(([id, { promise }]) => [id, promise])),
       flush: async ({ id }: { id: number }) => void flushed.push(id),
-      crowded: new Map(),
+      crowdedUntil: new Map(),
     },
   } as unknown as OutboxPorts
   const bus = new Bus()
@@ -224,9 +227,9 @@ test('a lane is kept during a long upload, also by a process that does not poll'
   const ports = {
     store: {
       outbox: { reap: async () => 0, claim: async (id: number) => void claimed.push(id) },
-      upkeep: { trustsClock: async () => false },
+      maintenance: { isClockTrusted: async () => false },
     },
-    worker: { flushing: new Map([[7, Promise.resolve()]]) },
+    worker: { runningFlushes: new Map([[7, Promise.resolve()]]) },
   } as unknown as OutboxPorts
   const closing = new AbortController()
   const outbox = new Outbox(ports, { clock, log: silentLog, closing: closing.signal, bus: new Bus() })

@@ -6,7 +6,7 @@ import { createHash } from 'node:crypto'
 import type { Gateway } from '../../src/gateway/gateway-api.ts'
 import type { Health } from '../../src/gateway/health.ts'
 import type { DownloadRequest, OpenedMedia } from '../../src/media/downloads.ts'
-import type { UploadRequest } from '../../src/media/uploads.ts'
+import type { MediaUpload } from '../../src/media/uploads.ts'
 import type { Call } from '../../src/model/call.ts'
 import { SvcError } from '../../src/model/error.ts'
 import type { LoginRequest } from '../../src/model/login.ts'
@@ -170,7 +170,7 @@ export class MemoryGateway implements Gateway {
       return this.opened()
     },
     show: unknown,
-    accept: async (upload: UploadRequest, _signal: AbortSignal): Promise<AcceptedUpload> => {
+    accept: async (upload: MediaUpload, _signal: AbortSignal): Promise<AcceptedUpload> => {
       this.#note('accept', { file_name: upload.file_name, kind: upload.kind })
       const hash = createHash('sha256')
       let size = 0

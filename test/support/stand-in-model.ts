@@ -4,7 +4,7 @@
  * completions, and Gemini's content API, each with streaming.
  */
 
-// biome-ignore lint/suspicious/noExplicitAny: tests read any field of what programs send
+// biome-ignore lint/suspicious/noExplicitAny: tests read any field of the requests
 type Json = any
 
 /** Next step of the model. */

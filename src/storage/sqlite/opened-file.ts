@@ -9,7 +9,7 @@ import type { Clock } from '../../platform/clock.ts'
 /** Reads check at most this often. */
 const checkEveryMs = 1000
 
-export class OpenedFile {
+export class OpenedStoreFile {
   readonly #path: string
   readonly #clock: Clock
   /** Identity of the opened file; undefined for a store in memory. */

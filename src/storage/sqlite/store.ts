@@ -28,7 +28,7 @@ import { type FileContexts, SqliteContextArchive, SqliteOutboxLanes, SqlitePaceS
 import { SqliteMessages } from './messages.ts'
 import { migrate, rejectNewer } from './migrations.ts'
 import { SqliteRenames, SqliteUserNames } from './names.ts'
-import { OpenedFile } from './opened-file.ts'
+import { OpenedStoreFile } from './opened-file.ts'
 import { SqliteOutbox } from './outbox.ts'
 import { SqliteOutboxEnds } from './outbox-ends.ts'
 import { findLastSign, pruneStep, shrinkStep } from './prune.ts'
@@ -102,7 +102,7 @@ export class SqliteStore implements contract.Store, LogInternals {
   readonly #writes: CommitQueue
   readonly #options: StoreOptions
   readonly #clockTrust: ClockTrust
-  readonly #file: OpenedFile
+  readonly #file: OpenedStoreFile
   readonly #changes: ChangeNotifier
   /** The last operation failed, and no batch was stored since. */
   #isFailing = false
@@ -129,7 +129,7 @@ export class SqliteStore implements contract.Store, LogInternals {
     this.#db = db
     this.#options = options
     this.durable = path !== inMemory
-    this.#file = new OpenedFile(path, clock)
+    this.#file = new OpenedStoreFile(path, clock)
     this.#changes = new ChangeNotifier(db, log, () => this.#file.isLost)
     this.#messages = new SqliteMessages(db, clock, log)
     this.#clockTrust = new ClockTrust(clock, findLastSign(db, clock.now()))
