@@ -52,7 +52,7 @@ test('a message that comes while a wait begins wakes it', async () => {
     if (++looks === 1) await say(t, 'shop', 'just now')
     return last
   }
-  const log = { ...t.store.log, head: look }
+  const log = { ...t.store.log, getHead: look }
   await new Waiters(log, t.store.backlog).wait(new AbortController().signal, 10 * minute, 0, {})
   expect(looks).toBeGreaterThan(0)
 })
