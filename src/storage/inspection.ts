@@ -13,7 +13,8 @@ export interface Inspection {
   /**
    * Reads statistics of the message log and the outbox.
    *
-   * @param check whether to check for damage, which reads the whole file: about a second for a gigabyte
+   * @param options.check whether to check for damage, which reads the whole file: about a second for a
+   *   gigabyte
    * @returns undefined if there is no store
    * @throws the engine's error if it cannot be read
    */
@@ -101,6 +102,6 @@ export interface Polling {
   process?: ProcessState
   /** The holder shows no sign of life. */
   stalled: boolean
-  /** Last sign of life, in Unix ms. */
+  /** When the holder last showed a sign of life, in Unix ms. */
   seenAt?: number
 }

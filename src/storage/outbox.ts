@@ -124,8 +124,8 @@ export interface StoredEntry {
   user: string
   mode: SendMode
   /**
-   * It waits for a person's approval (mode `queue`). If it may not be sent after the approval, `queue` waits
-   * for the user, and `fail` waits for another approval.
+   * Set while the entry waits for a person's approval (mode `queue`). If it may not be sent after the
+   * approval, `queue` waits for the user, and `fail` waits for another approval.
    */
   asked?: SendMode
   /** Content of the call, as the caller of `enqueue` passed it; '' by default. */
@@ -264,10 +264,10 @@ export interface OutboxLane extends LanePause {
   user: string
   /** Current counter. */
   counter: Counter
-  /** Same as in `BegunMessage`. */
+  /** Same as `BegunMessage.token`. */
   token?: string
   hold?: Hold
-  /** Whether a process sends what waits there now. */
+  /** Whether a process has claimed the lane and is sending its messages now. */
   busy: boolean
 }
 
@@ -293,7 +293,9 @@ export interface LaneFilter {
   ids?: readonly number[]
   /** Lanes of these users. */
   of?: { session: string; users: readonly string[] }
-  /** Lanes in which the status of a message became `queued` or `refused` after this `revision`. */
+  /**
+   * A `revision` from `listWaiting`: lanes in which a message became `queued` or `refused` after it.
+   */
   since?: number
 }
 
@@ -340,11 +342,15 @@ export interface OutboxCalls {
   /**
    * Refuses the waiting parts of an entry; parts that are being sent continue.
    *
-   * @param how `only`: only an entry of this mode that has not ended. `by`: principal that ends it, stored if
-   *   any part is refused
+   * @param options `only`: only an entry of this mode that has not ended. `by`: principal that ends it,
+   *   stored if any part is refused
    * @returns undefined if there is no such entry
    */
-  end(id: number, reason: EndReason, how?: { only?: SendMode; by?: string }): Promise<EndedEntry | undefined>
+  end(
+    id: number,
+    reason: EndReason,
+    options?: { only?: SendMode; by?: string },
+  ): Promise<EndedEntry | undefined>
 }
 
 /**

@@ -64,7 +64,7 @@ export interface PolledBatch {
   cursorFrom: string
   cursorTo: string
   messages: readonly PolledMessage[]
-  /** Same as in `PolledSessions.mark`. */
+  /** Marks of the session, same as in `PolledSessions.mark`. */
   marks?: Marks | undefined
   /** Arrival of the batch in Unix ms, by the clock that dated the messages. */
   now: number

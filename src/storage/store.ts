@@ -96,10 +96,14 @@ export interface MessageLog {
    */
   wait(seen: number, ms: number, signal: AbortSignal): Promise<void>
 
-  /** Rows after a row id, oldest first. */
+  /** Returns the rows after a row id, oldest first. */
   listAfter(id: number, wanted: ReadFilter): Promise<StoredMessage[]>
 
-  /** Rows of these ids, in the given order; unknown ids are skipped. `characters` as in `ReadFilter`. */
+  /**
+   * Returns the rows of these ids, in the order of `ids`; unknown ids are skipped.
+   *
+   * @param characters same as `ReadFilter.characters`
+   */
   getByIds(ids: readonly number[], characters?: number): Promise<StoredMessage[]>
 
   /**
@@ -132,12 +136,14 @@ export interface ConsumerClaim {
 }
 
 /**
- * Named readers of the log, each with its own position, which is stored forever; names are case-sensitive.
- * Claimed rows are leased. Acknowledging a lease removes it. Rows of a lease are claimed again, before newer
- * rows, if the lease was given up, its process died, or it was not renewed for 30 s. So no row is lost, and
- * parallel calls of one consumer, in any processes, never get the same row. An expired lease may be
- * acknowledged or renewed until its rows are claimed again. For a removed lease, or a row that another claim
- * took, nothing happens, and that is no error. Nothing here is durable.
+ * Named readers of the log. Each has its own position, which never expires. Names are case-sensitive.
+ *
+ * Claimed rows are leased. Acknowledging a lease removes it. If the lease was given up, was not renewed for
+ * 30 s, or its process died, its rows are claimed again, before newer rows. So no row is lost, and parallel
+ * calls of one consumer, in any processes, never get the same row. An expired lease may be acknowledged or
+ * renewed until its rows are claimed again. After that, and after its removal, both do nothing.
+ *
+ * No method here is durable: after a power cut a position may be an older one, and rows come again.
  */
 export interface Consumers {
   /**

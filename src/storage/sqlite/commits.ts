@@ -7,7 +7,7 @@ const checkEveryMs = 50
 
 /**
  * Resolves waits after commits: this process calls `notify`; commits of other processes show in SQLite's
- * commit counter.
+ * commit counter. A waiting `recv` wakes up through it (`MessageLog.wait`).
  */
 export class ChangeNotifier {
   readonly #db: Database

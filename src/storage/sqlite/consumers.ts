@@ -164,7 +164,7 @@ export class SqliteConsumers extends EnginePart {
 
   /**
    * Returns the position of a consumer, and records that it is active now. Adds a new consumer at `first`.
-   * Inside a transaction.
+   * Call it inside a transaction.
    */
   position(consumer: string, first = this.#firstPositionOf(consumer)): number {
     const now = this.clock.now()

@@ -39,7 +39,7 @@ export class SqliteOutboxEntries extends EnginePart {
   }
 
   getPart(id: number): EntryPart | undefined {
-    const row = this.db.get<PartRow>(`SELECT ${partColumns} WHERE p.id = ?`, id)
+    const row = this.db.get<PartRow>(`SELECT ${partColumnsAndTable} WHERE p.id = ?`, id)
     return row && partOf(row)
   }
 
@@ -53,12 +53,12 @@ export class SqliteOutboxEntries extends EnginePart {
   }
 
   #listParts(entry: number): EntryPart[] {
-    const found = `SELECT ${partColumns} WHERE p.id >= ? AND p.id < ? ORDER BY p.id`
+    const found = `SELECT ${partColumnsAndTable} WHERE p.id >= ? AND p.id < ? ORDER BY p.id`
     return this.db.all<PartRow>(found, partId(entry, 0), partId(entry + 1, 0)).map(partOf)
   }
 
   /**
-   * Stores a call. Inside a transaction.
+   * Stores a call. Call it inside a transaction.
    *
    * @param begun row in the log and slot of its first part, if that begins in the same write
    */
@@ -164,7 +164,7 @@ export class SqliteOutboxEntries extends EnginePart {
 
   /** The first `limit` parts that wait in a lane, in order. */
   waiting(lane: number, limit: number): EntryPart[] {
-    const found = `SELECT ${partColumns} WHERE p.lane = ? AND p.status = 'queued' AND p.message IS NOT NULL
+    const found = `SELECT ${partColumnsAndTable} WHERE p.lane = ? AND p.status = 'queued' AND p.message IS NOT NULL
       ORDER BY p.id LIMIT ?`
     return this.db.all<PartRow>(found, lane, limit).map(partOf)
   }
@@ -268,8 +268,10 @@ function entryOf(row: EntryRow, parts: EntryPart[]): StoredEntry {
   }
 }
 
-/** Columns of an `EntryPart`; `text`, `error` and `file` are JSON. */
-export const partColumns = `p.id, p.entry, p.lane, p.kind, p.msg_type, p.status, p.tries, p.message, p.message_id,
+/**
+ * What follows SELECT for an `EntryPart`: its columns and the table. `text`, `error` and `file` are JSON.
+ */
+export const partColumnsAndTable = `p.id, p.entry, p.lane, p.kind, p.msg_type, p.status, p.tries, p.message, p.message_id,
   p.error, p.slot, p.file, p.text, p.raw FROM outbox_part p`
 
 export type PartRow = Omit<EntryPart, 'error' | 'file'> & { error?: string; file?: string }

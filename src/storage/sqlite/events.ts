@@ -75,7 +75,8 @@ const notSentHere = `(sent <> 1 OR NOT EXISTS
   (SELECT 1 FROM event WHERE place = message.id * ${placesPerMessage} + 1 AND event.message = message.id))`
 
 /**
- * Removes the events before a message, except the newest of each type of each session. Inside a transaction.
+ * Removes the events before a message, except the newest of each type of each session. Call it inside a
+ * transaction.
  */
 export function pruneEvents(db: Database, row: number): void {
   db.run`DELETE FROM event WHERE place < ${row * placesPerMessage} AND (session IS NULL OR EXISTS

@@ -318,8 +318,9 @@ export class SqliteHistory extends EnginePart {
 }
 
 /**
- * Few messages have several items. Only messages that contain the payload's name are parsed; items of quoted
- * messages do not count.
+ * SQL condition: the message has an item of this kind. `msg_type` is the kind of its first item. For further
+ * items, which few messages have, `raw` is parsed if it contains the payload's name. Items of quoted messages
+ * do not count.
  */
 const kindMatch = `CASE WHEN m.msg_type = ? THEN 1
   WHEN octet_length(m.raw) <= ${kindSearchLimit} AND instr(m.raw, ?) > 0 AND json_valid(m.raw) THEN EXISTS

@@ -30,7 +30,8 @@ const filteredLanes = `SELECT value FROM json_each(?1, '$.ids')
     CROSS JOIN session s ON s.name = own.name CROSS JOIN outbox_lane l ON l.session = s.key AND l.peer = m.peer
     WHERE e.place > ?1 ->> '$.since' AND e.status IN ('queued', 'refused')`
 
-const columns = `l.id, s.name, l.peer, l.received_at, l.used, l.last_sent_at, l.held_at, l.held_until, l.holds,
+/** What follows SELECT for a `LaneRow`: its columns and the tables. */
+const laneColumnsAndTables = `l.id, s.name, l.peer, l.received_at, l.used, l.last_sent_at, l.held_at, l.held_until, l.holds,
   l.not_before, l.failures, l.owner, l.lease_until, l.context, l.token, l.token_at FROM outbox_lane l JOIN session s ON s.key = l.session`
 
 /** Contexts in the contexts.json of a session, by user. */
@@ -38,12 +39,12 @@ export type FileContexts = (session: string) => ReadonlyMap<string, UserContext>
 
 export class SqliteOutboxLanes extends EnginePart {
   readonly #slots: SqlitePaceSlots
-  readonly #filed: FileContexts
+  readonly #fileContexts: FileContexts
 
-  constructor(ground: EngineContext, slots: SqlitePaceSlots, filed: FileContexts) {
+  constructor(ground: EngineContext, slots: SqlitePaceSlots, fileContexts: FileContexts) {
     super(ground)
     this.#slots = slots
-    this.#filed = filed
+    this.#fileContexts = fileContexts
   }
 
   /**
@@ -60,7 +61,7 @@ export class SqliteOutboxLanes extends EnginePart {
       ? `l.id IN (${filteredLanes}) AND EXISTS (SELECT 1 ${waits} AND lane = l.id)`
       : `l.id IN (SELECT lane ${waits})`
     const rows = this.db.all<LaneRow & { session: number; slot?: number }>(
-      `SELECT (SELECT slot ${waits} AND lane = l.id ORDER BY id LIMIT 1) AS slot, l.session, ${columns}
+      `SELECT (SELECT slot ${waits} AND lane = l.id ORDER BY id LIMIT 1) AS slot, l.session, ${laneColumnsAndTables}
        WHERE ${condition} ORDER BY (SELECT min(id) ${waits} AND lane = l.id)`,
       ...(some
         ? [JSON.stringify({ ...some, keys: some.of && this.messages.listSessionKeys(some.of.session) })]
@@ -96,7 +97,7 @@ export class SqliteOutboxLanes extends EnginePart {
     return { verdict, crowded: isLate && isFull(slots.last, now, rules) }
   }
 
-  /** Returns the lane of a user; creates it if there is none. Inside a transaction. */
+  /** Returns the lane of a user; creates it if there is none. Call it inside a transaction. */
   of(session: number, user: string): OutboxLane {
     const found = this.find(session, user)
     if (found) return found
@@ -105,7 +106,11 @@ export class SqliteOutboxLanes extends EnginePart {
   }
 
   find(session: number, user: string): OutboxLane | undefined {
-    const row = this.db.get<LaneRow>(`SELECT ${columns} WHERE l.session = ? AND l.peer = ?`, session, user)
+    const row = this.db.get<LaneRow>(
+      `SELECT ${laneColumnsAndTables} WHERE l.session = ? AND l.peer = ?`,
+      session,
+      user,
+    )
     return row && this.#laneOf(row)
   }
 
@@ -117,7 +122,7 @@ export class SqliteOutboxLanes extends EnginePart {
   }
 
   lane(id: number): OutboxLane | undefined {
-    const row = this.db.get<LaneRow>(`SELECT ${columns} WHERE l.id = ?`, id)
+    const row = this.db.get<LaneRow>(`SELECT ${laneColumnsAndTables} WHERE l.id = ?`, id)
     return row && this.#laneOf(row)
   }
 
@@ -126,7 +131,7 @@ export class SqliteOutboxLanes extends EnginePart {
    * counter.
    */
   getStored(id: number): Pick<OutboxLane, 'id' | 'session' | 'user' | 'counter'> | undefined {
-    const row = this.db.get<LaneRow>(`SELECT ${columns} WHERE l.id = ?`, id)
+    const row = this.db.get<LaneRow>(`SELECT ${laneColumnsAndTables} WHERE l.id = ?`, id)
     if (!row) return undefined
     const { name: session, peer: user, received_at, used, last_sent_at } = row
     return { id, session, user, counter: { received_at, used, last_sent_at } }
@@ -136,9 +141,10 @@ export class SqliteOutboxLanes extends EnginePart {
   getCounters(session: string, user?: string): Map<string, Counter> {
     if (user !== undefined) return new Map([[user, this.getLane(session, user).counter]])
     const key = this.messages.findKey(session)
-    const rows = key === undefined ? [] : this.db.all<LaneRow>(`SELECT ${columns} WHERE l.session = ?`, key)
+    const rows =
+      key === undefined ? [] : this.db.all<LaneRow>(`SELECT ${laneColumnsAndTables} WHERE l.session = ?`, key)
     const found = new Map(rows.map(row => [row.peer, this.#laneOf(row).counter]))
-    for (const peer of this.#filed(session).keys())
+    for (const peer of this.#fileContexts(session).keys())
       if (!found.has(peer)) found.set(peer, this.getLane(session, peer).counter)
     return found
   }
@@ -180,7 +186,7 @@ export class SqliteOutboxLanes extends EnginePart {
 
   #laneOf(row: LaneRow): OutboxLane {
     const { id, name, peer, not_before, failures, owner } = row
-    const context = newestContext(this.#filed(name).get(peer), contextOfRow(row), this.clock.now())
+    const context = newestContext(this.#fileContexts(name).get(peer), contextOfRow(row), this.clock.now())
     return {
       id,
       session: name,

@@ -204,8 +204,8 @@ class UploadQuota {
   #kept = new Map<string, KeptUpload>()
   /** Bytes reserved for uploads in progress in this process, by id. */
   readonly #underWay = new Map<string, number>()
-  /** Ids of uploads that a send used, oldest first: they are removed when space is needed. */
-  readonly #sent = new Set<string>()
+  /** Ids of uploads that a send used, oldest first. They are removed when space is needed. */
+  readonly #usedBySend = new Set<string>()
   #look: { at: number; done: Promise<void> } | undefined
 
   constructor(ports: QuotaPorts) {
@@ -222,7 +222,7 @@ class UploadQuota {
   async reserve(id: string, announced = unknownBytes): Promise<(kept?: number) => void> {
     const size = Math.min(announced, this.#ports.room.largest)
     await this.#waitForFolder()
-    for (const sent of this.#sent) {
+    for (const sent of this.#usedBySend) {
       if (this.#fits(size)) break
       await this.#drop(sent)
     }
@@ -237,7 +237,7 @@ class UploadQuota {
 
   /** Marks an upload as used by a send: it stays until its space is needed. */
   markSent(id: string): void {
-    this.#sent.add(id)
+    this.#usedBySend.add(id)
   }
 
   #fits(size: number, { others = true } = {}): boolean {
@@ -267,7 +267,7 @@ class UploadQuota {
   }
 
   async #drop(id: string): Promise<void> {
-    this.#sent.delete(id)
+    this.#usedBySend.delete(id)
     const path = join(this.#ports.folder, id)
     for (const file of [`${path}.json`, path]) await rm(file, { force: true })
     this.#kept.delete(id)
@@ -289,6 +289,6 @@ class UploadQuota {
       if (found) kept.set(name, { size: found.size, at: found.mtimeMs })
     }
     this.#kept = kept
-    for (const id of this.#sent) if (!kept.has(id)) this.#sent.delete(id)
+    for (const id of this.#usedBySend) if (!kept.has(id)) this.#usedBySend.delete(id)
   }
 }

@@ -173,7 +173,7 @@ export class SqliteMessages {
       AND (received_at = ${received_at} OR ${again ? 1 : 0} AND received_at < ${received_at})`
   }
 
-  /** Adds the row of a message from the bot. Inside a transaction. */
+  /** Adds the row of a message from the bot. Call it inside a transaction. */
   insertSent(
     session: number,
     botId: string,
@@ -191,7 +191,11 @@ export class SqliteMessages {
     return lastInsertRowid
   }
 
-  /** Replaces the content of a sent row. Inside a transaction. @returns whether there is such a row */
+  /**
+   * Replaces the content of a sent row. Call it inside a transaction.
+   *
+   * @returns whether there is such a row
+   */
   rewrite(id: number, botId: string, message: SentMessage, status: SentStatus): boolean {
     const text = toSearchableText(message.text)
     const before = this.#db.get<{ text: string }>`SELECT text FROM message WHERE id = ${id}`
@@ -205,7 +209,7 @@ export class SqliteMessages {
     return true
   }
 
-  /** Resets a row whose message was certainly not sent and waits again. Inside a transaction. */
+  /** Resets a row whose message was certainly not sent and waits again. Call it inside a transaction. */
   rewind(id: number, message: Pick<SentMessage, 'client_id' | 'text' | 'timestamp' | 'raw'>): void {
     const row = this.#db.get<Pick<SentMessage, 'to_user' | 'msg_type'> & { bot_id: string }>`SELECT bot_id,
       peer AS to_user, msg_type FROM message WHERE id = ${id}`
@@ -340,7 +344,7 @@ export class SqliteMessages {
     return this.#db.get<{ last?: number }>`SELECT max(id) AS last FROM message`?.last ?? 0
   }
 
-  /** @param keys keys of the session to rename. Inside a transaction */
+  /** Renames a session. Call it inside a transaction. @param keys keys of the session */
   renameSession(keys: readonly number[], newName: string): void {
     this.#sentChanges += 1
     this.#keys.forget()
@@ -349,12 +353,15 @@ export class SqliteMessages {
       named = named + (SELECT max(named) + 1 FROM session) WHERE key IN (SELECT value FROM json_each(${JSON.stringify(keys)}))`
   }
 
-  /** Keys of the sessions that have, or had, that name, ignoring case. The key for new rows is last. */
+  /**
+   * Returns the keys of the sessions that have, or had, that name, ignoring case. The key for new rows is
+   * last.
+   */
   listSessionKeys(name: string): number[] {
     return this.keysOf([name])[0] ?? []
   }
 
-  /** The keys of each of these names. */
+  /** Returns the keys of each name, same as `listSessionKeys`. */
   keysOf(names: readonly string[]): number[][] {
     const keys = this.#keys.get('', () => {
       const byName = new Map<string, number[]>()
@@ -369,7 +376,7 @@ export class SqliteMessages {
     return names.map(name => keys.get(sessionKeyOf(name)) ?? [])
   }
 
-  /** Returns the key for new rows of a session; adds one if there is none. Inside a transaction. */
+  /** Returns the key for new rows of a session; adds one if there is none. Call it inside a transaction. */
   ensureKey(name: string): number {
     const known = this.findKey(name)
     if (known !== undefined) return known

@@ -1,8 +1,9 @@
 /**
  * The store's tables, as numbered steps that only go forward. `user_version` is the number of steps done.
  *
- * The number is for the whole data directory: an older version that finds a higher number changes nothing in
- * it. So a change of another file that older versions would misread is a step too, if necessary an empty one.
+ * The number counts for the whole data directory: a version that finds a higher number than it knows does not
+ * open the directory. So add a step also when the format of another file changes and older versions would
+ * misread that file. The step is empty if the tables stay as they are.
  */
 import { SvcError } from '../../model/error.ts'
 import { type Database, readSchemaVersion } from '../../platform/sqlite.ts'

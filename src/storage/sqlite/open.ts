@@ -71,8 +71,8 @@ function createIngest(
     unfinished.set(token, tried)
     const { rows } = tried
     const turn = turns.join()
-    // What comes late of a former bot says nothing of the right to answer through the new one. Not to know the bot of now is no
-    // reason not to store.
+    // A message that a former bot received late gives no right to answer through the new bot. If the current
+    // bot cannot be read, the messages are stored anyway.
     const { bot: current } = (await state.sessions.get(batch.session).catch(() => undefined)) ?? {}
     const isLate = current !== undefined && current.bot_id !== botId
     const whole = batchPartOf(isLate ? messages.map(withoutRight) : messages)

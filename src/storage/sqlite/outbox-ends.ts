@@ -17,7 +17,7 @@ import {
   callLifeMs,
   filesOf,
   type PartRow,
-  partColumns,
+  partColumnsAndTable,
   partOf,
   queueLifeMs,
   type SqliteOutboxEntries,
@@ -55,7 +55,7 @@ export class SqliteOutboxEnds extends EnginePart {
   /**
    * Ends the waiting parts of an entry; parts that are being sent continue.
    *
-   * @param how same as in `OutboxCalls.end`
+   * @param options same as in `OutboxCalls.end`
    * @returns the entry's current state, the number of ended messages and their files; undefined if there is
    *   no such entry
    */
@@ -133,7 +133,7 @@ export class SqliteOutboxEnds extends EnginePart {
     const isDead = (row: Pick<Begun, 'owner'>) => owner.isDead(row.owner ?? '')
     return {
       parts: this.db
-        .all<PartRow & Begun>(`SELECT p.owner, p.began_at, ${partColumns} WHERE p.status = 'sending'`)
+        .all<PartRow & Begun>(`SELECT p.owner, p.began_at, ${partColumnsAndTable} WHERE p.status = 'sending'`)
         .filter(row => (row.began_at ?? 0) < before || isDead(row))
         .map(partOf),
       // A call that is not over has a part in flight, or a part that waits and has no message yet.

@@ -34,17 +34,19 @@ export interface PruneRules {
 export function pruneStep(db: Database, rules: PruneRules): boolean {
   const { now, trusted, maxAgeDays, maxCount } = rules
   const { last = 0 } = db.one<{ last?: number }>`SELECT max(id) AS last FROM message`
-  // Ids have no gaps, so they count rows.
-  const surplus = maxCount > 0 ? last - maxCount : 0
+  // Ids have no gaps, so the newest maxCount rows are those with a higher id than this.
+  const lastSurplusId = maxCount > 0 ? last - maxCount : 0
   const before = trusted && maxAgeDays > 0 ? now - maxAgeDays * dayMs : Number.NEGATIVE_INFINITY
   const oldest = db.all<{ id: number; storedAt: number }>`SELECT id, stored_at AS storedAt FROM message
     ORDER BY id LIMIT ${stepRows}`
   // A row dated in the future was stored by a clock that was set back since: it is older than the rows after
   // it.
   const dated = (storedAt: number) => storedAt <= now + dayMs
-  const kept = oldest.findIndex(({ id, storedAt }) => id > surplus && storedAt >= before && dated(storedAt))
+  const kept = oldest.findIndex(
+    ({ id, storedAt }) => id > lastSurplusId && storedAt >= before && dated(storedAt),
+  )
   const doomed = kept === -1 ? oldest : oldest.slice(0, kept)
-  const goes = (row: { id: number; storedAt: number }) => row.id <= surplus || row.storedAt < before
+  const goes = (row: { id: number; storedAt: number }) => row.id <= lastSurplusId || row.storedAt < before
   const beyond = kept === -1 && findNextDated(db, doomed.at(-1)?.id ?? 0, now + dayMs)
   if (!beyond || beyond.storedAt >= before) {
     doomed.length = doomed.findLastIndex(goes) + 1
