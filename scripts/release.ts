@@ -1,8 +1,8 @@
 /**
  * `./scripts/release VERSION|major|minor|patch`: makes a release of main's last commit.
  *
- * It works in a worktree. Main, its tag and dist/release change last, after everything has passed. Nothing
- * leaves this machine.
+ * The script works in a worktree. Main, its tag and dist/release change last, after everything has passed.
+ * Nothing leaves this machine.
  */
 import { mkdir, writeFile } from 'node:fs/promises'
 import { join, resolve } from 'node:path'

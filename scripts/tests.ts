@@ -168,7 +168,7 @@ if (isLong) args.shift()
 const checks: string[] = []
 while (args[0] === '--check') checks.push(args.splice(0, 2)[1] ?? '')
 const usual = isLong ? `.${longMark}` : `--path-ignore-patterns=**/*.${longMark}`
-// Named files run however long they take.
+// Files named in the arguments run even if they are *.long.test.ts.
 const isNamed = args.some(arg => !arg.startsWith('-'))
 const chosen = isNamed ? args : [usual, ...args]
 const before = (await Promise.all(checks.map(check))).filter(failure => failure !== undefined)

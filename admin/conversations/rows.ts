@@ -11,7 +11,7 @@ export interface Row {
   newDay: boolean
   /** A time of the day whose heading is above the message, Unix ms. */
   ofDay: number
-  /** Whether it and the following messages were unread when the conversation was opened. */
+  /** True for one row: the first message that was unread when the conversation was opened. */
   unreadFromHere: boolean
   first: boolean
   last: boolean

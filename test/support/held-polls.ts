@@ -19,7 +19,7 @@ interface Held {
 }
 
 export class HeldPolls {
-  /** Largest number so far, by bot. */
+  /** The most polls that were held at the same time so far, by bot. */
   readonly atOnce: Record<string, number> = {}
   readonly #clock: Clock
   readonly #held = new Map<string, Set<Held>>()
