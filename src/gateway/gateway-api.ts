@@ -53,7 +53,7 @@ export interface Gateway {
   /** The system's clock; in a sandbox, the clock of the simulated world, which can be set on its phone. */
   readonly clock: Clock
   health(): Promise<Health>
-  /** As `Leases.findHolder`. */
+  /** Returns the pid of the polling process, same as `Leases.findHolder`. */
   pollerPid(): Promise<number | undefined>
   /** Returns the Unix ms since when this process polls; undefined if it does not. */
   pollsSince(): number | undefined

@@ -27,8 +27,9 @@ export class History {
   }
 
   /**
-   * Returns a page of the log. The signal ends a search that takes long. `hasRoom` as in `Call.room`.
+   * Returns a page of the log. The signal ends a search that takes long.
    *
+   * @param hasRoom a result of `Call.startFitCheck`
    * @throws SvcError `invalid_arguments` for a bad session name, or for a name of several users;
    *   `store_unavailable`; the signal's reason
    */

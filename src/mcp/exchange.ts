@@ -52,7 +52,10 @@ export class RequestDeliveries {
  */
 const streamOpening = new TextEncoder().encode(': open\n\n')
 
-/** Returns the response with a body that reports to `watch`. A stream of events starts with `hello`. */
+/**
+ * Returns the response with a body that reports to `watch`. A stream of events starts with
+ * `streamOpening`.
+ */
 export function watchResponse(response: Response, watch: DeliveryWatch): Response {
   if (!response.body) {
     watch.onWritten()
@@ -77,7 +80,11 @@ export class ConnectionDeliveries {
     else this.#byRequest.set(id, delivery)
   }
 
-  /** Removes the delivery of the request that this message answers. @returns the function that settles it */
+  /**
+   * Removes the delivery of the request that this message answers.
+   *
+   * @returns a function to call with whether the answer was written; undefined if no delivery waits for it
+   */
   take(message: JSONRPCMessage): ((written: boolean) => void) | undefined {
     const id = 'method' in message ? undefined : message.id
     const delivery = id === undefined ? undefined : this.#byRequest.get(id)

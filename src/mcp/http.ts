@@ -110,7 +110,7 @@ export function createMcpHttp(options: McpHttpOptions): McpHttpDoor {
 /** The paths of one transport. */
 interface TransportPaths {
   answer(request: Request, caller: Caller): Promise<Response>
-  /** Stops waiting for the next requests of clients, same as `Sessions.stop`. */
+  /** Stops waiting for the next requests of clients, same as `McpSessions.stop`. */
   stop?(): void
   close(): Promise<void>
 }

@@ -66,8 +66,8 @@ export interface AnswerSettings {
   readonly max_chars: number
   readonly format: Format
   readonly text_from?: number
-  /** Same as `Call.room`. */
-  room(): (message: Message) => boolean
+  /** Same as `Call.startFitCheck`. */
+  startFitCheck(): (message: Message) => boolean
 }
 
 const hasAnswerSettings = (name: string): name is keyof typeof settingsOfTool =>
@@ -145,7 +145,8 @@ export function splitArguments(name: string, args: unknown): { input: unknown; r
       max_chars,
       format,
       ...more,
-      room: () => createMessageBudget(max_chars, format, name === 'recv' ? pictureLimits : undefined),
+      startFitCheck: () =>
+        createMessageBudget(max_chars, format, name === 'recv' ? pictureLimits : undefined),
     },
   }
 }

@@ -126,7 +126,7 @@ async function callTool(
     if (context.confirmSend && tool.name === 'send') call.unanswered = await confirmSend(input, call, context)
     const { input: toolInput, reading } = splitArguments(tool.name, input ?? {})
     const named = tool.name === 'recv' ? await withConsumer(context, toolInput) : toolInput
-    call.startFitCheck = reading?.room
+    call.startFitCheck = reading?.startFitCheck
     const value = await invoke(tool, context.gateway, named, call, context.log)
     const result: CallToolResult = {
       content: await contentOf(tool, value, {

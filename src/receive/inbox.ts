@@ -274,7 +274,7 @@ export class Inbox {
     // The caller left during the claim: give the messages back, because nobody got them.
     if (call.signal.aborted) await store.consumers.giveBack(claim, 0)
     if (call.signal.aborted) return []
-    // It may take long until the answer is known to be written: a slow reader, or one whose next call
+    // svc may learn only late that the answer was written: a slow reader, or one whose next call
     // confirms it.
     const renewing = this.#keepRenewing(lease)
     call.onDelivered(delivered => {

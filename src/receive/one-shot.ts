@@ -79,7 +79,7 @@ export class OneShot {
       }
       if (this.#isHalted) continue
       if (!shared) return []
-      // These requests read from a given row or position, not the recent messages.
+      // A request with a row id or a position reads from there, not the recent messages.
       if (request.after !== undefined || request.ack !== undefined || call.onward)
         return inbox.recv(request, call)
       const seen = await inbox.getHead()

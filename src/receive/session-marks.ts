@@ -22,8 +22,8 @@ export class SessionMarks {
   readonly #login: PolledLogin
   readonly #onLapsed: () => void
   #health: SessionHealth = healthOf({})
-  /** Whether a check waits for its answer. */
-  #isAsked = false
+  /** True while a `TokenCheck` waits for the result of the next poll. */
+  #isCheckWaiting = false
   /** The poll error in the file; without a code if a version before 0.2 wrote it. */
   #failure: Pick<Marks, 'poll_error' | 'poll_error_code'> | undefined
 
@@ -46,7 +46,7 @@ export class SessionMarks {
 
   /** Whether a held poll brings news: it shows that the token works. */
   get isDoubtful(): boolean {
-    return this.#isAsked || this.status === 'expired'
+    return this.#isCheckWaiting || this.status === 'expired'
   }
 
   /** Starts with the marks in the file. */
@@ -57,7 +57,7 @@ export class SessionMarks {
 
   /** Makes the next poll result the answer to a check. */
   expectAnswer(): void {
-    this.#isAsked = true
+    this.#isCheckWaiting = true
   }
 
   /** Updates the health from a poll result, and answers a check. @returns the marks to write, if any */
@@ -66,8 +66,8 @@ export class SessionMarks {
     const before = this.#health
     this.#health = nextHealth(before, heard)
     const { bareAnswers, sessionStatus, hasBeenWhole } = this.#health
-    const isAnswer = this.#isAsked
-    this.#isAsked = false
+    const isAnswer = this.#isCheckWaiting
+    this.#isCheckWaiting = false
     if (sessionStatus === before.sessionStatus && hasBeenWhole === before.hasBeenWhole && !isAnswer)
       return undefined
     if (sessionStatus !== before.sessionStatus) {

@@ -28,7 +28,7 @@ export interface PollRun {
   /** True if it polls for a single call. */
   readonly oneCycle: boolean
   readonly limits: ProxyLimits
-  /** As in `Lease`. */
+  /** Same as `Lease.mayPoll`. */
   mayPoll(session: string): boolean
   /** Aborts when the run ends. */
   readonly stopping: AbortSignal

@@ -49,8 +49,10 @@ export class Views {
   }
 
   /**
-   * Collects the messages of one answer. @param options.beside messages that are already in it; `hasRoom`
-   * as in `Call.room`
+   * Collects the messages of one answer.
+   *
+   * @param options.beside messages that are already in it
+   * @param options.hasRoom a result of `Call.startFitCheck`
    */
   createAnswer(
     options: { beside?: readonly Message[]; hasRoom?: (message: Message) => boolean } = {},
@@ -67,7 +69,7 @@ export class Views {
     return { row, message, quotedId }
   }
 
-  /** Returns the quoted messages by `message_id`; `rest` as in `MessageLog.getByMessageIds`. */
+  /** Returns the quoted messages by `message_id`. `rest` is the same as in `MessageLog.getByMessageIds`. */
   async readQuoted(sketches: readonly Sketch[], characters: number) {
     const ids = [...new Set(sketches.flatMap(({ quotedId }) => quotedId ?? []))]
     if (ids.length === 0) return { rows: new Map<string, StoredMessage>(), rest: ids }

@@ -107,10 +107,10 @@ export class Waiters {
     if (lapsed.size > 0) for (const waits of this.#waiting.values()) notifyWaiters(waits, lapsed)
   }
 
-  /** Returns the keys (as in `#waiting`) that the received rows after `seen` concern. */
+  /** Returns the keys of `#waiting` that the received rows after `seen` concern. */
   async #affectedKeys(seen: number): Promise<Iterable<string | undefined>> {
     const isForAll = this.#waiting.size === 1 && this.#waiting.has(undefined)
-    // The sessions of the rows matter only if a call waits for one session.
+    // If every call waits for all sessions, it is enough to know whether there is a new row.
     if (isForAll) return (await this.#backlog.countWaiting(seen, { limit: 1 })) > 0 ? [undefined] : []
     const rows = await this.#log.listAfter(seen, { limit: readRows, direction: 'received' })
     if (rows.length === readRows) return this.#waiting.keys()
