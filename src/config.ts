@@ -68,7 +68,7 @@ export function configOf(values: ConfigValues): Config {
 
 /** The options of a command, written out so that they can be repeated elsewhere. */
 export interface WrittenOptions {
-  /** As flags, even if they came from variables. Paths are absolute. */
+  /** The options as flags, even if they came from variables. Paths are absolute. */
   readonly args: readonly string[]
   /** Options that have no flag, as variables. */
   readonly variables: Readonly<Record<string, string>>

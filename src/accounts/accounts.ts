@@ -368,7 +368,10 @@ export class Accounts {
     return name === '' ? this.defaultName() : normalizeSessionName(name)
   }
 
-  /** Returns the name of the default session, else of the oldest. */
+  /**
+   * Returns the name of the default session; without one, of the oldest session; without any session,
+   * "default".
+   */
   async defaultName(): Promise<string> {
     const { sessions } = this.#ports.state
     return (await sessions.getDefaultName()) ?? (await this.#listOrdered())[0]?.name ?? defaultSessionName

@@ -229,7 +229,7 @@ export class LoginDriver {
         const login = await records.find(confirmed)
         if (!login || login.ended) return
         const over = records.toEnded(login, { status: 'confirmed', bot_id })
-        // If `finish` fails, another process changed the login: read it again.
+        // If `finish` returns undefined, another process changed the login: read it again.
         if (!(await flows.finish(over, bot, clock.now()))) continue
         bus.notify('sessionsChanged')
         return log.info('logged in', { session, bot: bot_id })

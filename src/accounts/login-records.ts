@@ -70,7 +70,7 @@ export class LoginRecords {
     let now = login
     while (same(now) && !signal.aborted) {
       await this.#flows.wait(now, signal)
-      // This login was called off, and another login of the session has begun.
+      // Not found: this login was called off, and the session has a new login.
       now = (await this.find(login)) ?? this.toEnded(now, { status: 'expired', notice: 'called_off' })
     }
     return now

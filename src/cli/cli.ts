@@ -249,7 +249,8 @@ async function printFailure(
     return 2
   }
   if (error instanceof SvcError) {
-    // Wrong usage does not depend on the directory, but an unknown name does (its advice is to log in).
+    // The hint is about a forgotten `--sandbox`, which selects the wrong data directory. Wrong usage gets no
+    // hint, because it is wrong in every directory. An unknown name gets it (its advice is to log in).
     const isOfDirectory = !isBadUsage(error) || error.advice.next?.action === 'login'
     const isHinted = activeCommand !== undefined && isOfDirectory && activeSpec?.noSandboxHint !== 'ever'
     // Deno may not allow svc to read the directory. Then the error is printed without the hint.

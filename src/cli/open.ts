@@ -115,9 +115,9 @@ export const createAsk =
 /** Creates a call that the first SIGINT or SIGTERM aborts. A second signal ends the process. */
 export function commandCall(io: Io, more: Pick<Call, 'progress' | 'ask' | 'onward'> = {}): CommandCall {
   const stop = new AbortController()
-  let cutBy: CommandCall['stopSignal']
+  let stopSignal: CommandCall['stopSignal']
   const forget = io.onStop(signal => {
-    cutBy = signal
+    stopSignal = signal
     stop.abort(new StoppedBySignalError(signal))
   })
   return {
@@ -125,7 +125,7 @@ export function commandCall(io: Io, more: Pick<Call, 'progress' | 'ask' | 'onwar
     ...createDirectCall({ signal: stop.signal }),
     end: () => stop.abort(),
     get stopSignal() {
-      return cutBy
+      return stopSignal
     },
     [Symbol.dispose]: forget,
   }

@@ -32,7 +32,7 @@ interface Spec {
   readonly env?: `SVC_${string}`
   /** The name of the value in help; absent for a switch. */
   readonly placeholder?: string
-  /** As a user would write it; a function if it depends on other options. */
+  /** Default, as a user would write it; a function if it depends on other options. */
   readonly default?: string | ((values: { sandbox?: unknown; basePath?: string }) => string)
   /** The default as help displays it, if that differs. */
   readonly displayedDefault?: string
@@ -377,7 +377,7 @@ const options = [
   }),
 ]
 
-/** The same table with one type for all rows. */
+/** The table `options`, with one type for all rows. */
 export const optionTable: readonly OptionSpec[] = options
 
 type Option = (typeof options)[number]

@@ -17,7 +17,7 @@ export interface InstalledService {
   state: ServiceState
   /** What the service runs; undefined if its options are unknown to this version. */
   served: { program: string; config: Config; url: string } | undefined
-  /** Answer of its GET /healthz; undefined if it does not run. */
+  /** Its answer to GET /healthz; undefined if the service does not run, or `served` is undefined. */
   answered: HealthAnswer | undefined
   advice: ServiceManager['advice']
   /** Command that installs it, without options. */

@@ -30,7 +30,7 @@ export interface Summary {
   group_id?: string
   /** Secret. */
   contextToken?: string
-  /** The same when the same content arrives again under a new id or token; see `contentHashOf`. */
+  /** Hash of the content: equal if the content arrives again under a new id or token; see `contentHashOf`. */
   contentHash: string
 }
 
@@ -89,7 +89,7 @@ export function derivedIdOf(message: WeixinMessage): string {
   return `derived:${hash.digest('hex').slice(0, 32)}`
 }
 
-/** The same limit as in the arguments of the tools; real ids have about 30 characters. */
+/** Maximum length of a user id, as in the arguments of the tools. Real ids have about 30 characters. */
 const longestUserId = 512
 /**
  * Reads a user id. It becomes part of URLs and files, which cannot hold lone surrogates, and of every list of
@@ -153,7 +153,7 @@ export function decodeMessage(raw: WeixinMessage | string, context: DecodeContex
 export interface MediaReference {
   info: MediaInfo
   kind: MediaKind
-  /** As the sender named it; not safe as a path. */
+  /** Name that the sender gave to the file; not safe as a path. */
   fileName?: string
   /** Bytes as stated by upstream: the plaintext size for a file, unreliable for other kinds. */
   size?: number

@@ -16,7 +16,7 @@ import { objectOf } from './fields.ts'
 import { type ParsedPart, parseInSlices, quoteLongIntegers } from './lossless.ts'
 import type { Outcome } from './wire.ts'
 
-/** The content of a request. Deadlines are set through the signal. */
+/** Method, headers and body of a request. It has no timeout of its own: abort the signal to end it. */
 export interface FetchInit {
   method: 'GET' | 'POST' | 'PUT'
   headers?: Record<string, string>
@@ -269,7 +269,7 @@ export function upstreamTextOf(value: unknown): string | undefined {
   try {
     text = typeof value === 'string' ? value : JSON.stringify(value)
   } catch {
-    // It is nested deeper than the runtime can serialize.
+    // The value is nested deeper than the runtime can serialize.
   }
   // Cut before masking, because the rest is not displayed. A token that this cut splits ends far behind the
   // displayed part.

@@ -1,6 +1,6 @@
 /**
  * The QR login as a pure step: it decides what a status reply means for a running login (protocol notes 2.2).
- * It knows no network and no clock. A driver polls, asks the person, and does what `next` says.
+ * The step uses no network and no clock. A driver polls, asks the person, and does what `next` says.
  */
 
 import type { LoginState, QrLogin } from '../model/login.ts'
@@ -32,7 +32,7 @@ interface StepBase {
 /**
  * What to do next:
  * - poll: poll again; at once when there is a verify code, otherwise after 2 to 3 s
- * - renew: request a new QR code, then call `newLogin(qr, flow.renewals)`
+ * - renew: request a new QR code, then call `createLogin(qr, flow.renewals)`
  * - done: store the credentials
  * - end: the login ended without new credentials; `problem` gives the reason where the state does not
  */
@@ -87,7 +87,7 @@ export function stepLogin(
       // This also means that the verify code was right.
       return { ...makeStep('scaned', {}, { dropCode: true }), next: 'poll' }
     case 'need_verifycode': {
-      // The same status after a code was sent means that the code was wrong.
+      // If a code was sent, this status means that the code was wrong.
       const wrongCode = context.codeSent !== undefined && context.codeSent !== ''
       const flags = { dropCode: wrongCode, wrongCode }
       return { ...makeStep('need_verifycode', { needsCode: true }, flags), next: 'poll' }

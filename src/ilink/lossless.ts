@@ -21,8 +21,8 @@ const endOfValue = /^[,}\]\s]?$/
  * Turns every integer of 16 or more digits outside strings into a string. Exact for valid JSON. Shorter
  * integers are safe numbers and stay.
  *
- * It searches only for runs of 16 digits. If the neighbours of a run do not show whether it is inside a
- * string, the whole text is split into strings and the rest, which takes many times as long.
+ * The function searches only for runs of 16 digits. If the neighbours of a run do not show whether it is
+ * inside a string, the whole text is split into strings and the rest, which takes many times as long.
  */
 export function quoteLongIntegers(text: string): string {
   let isOpen = false

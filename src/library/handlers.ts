@@ -73,7 +73,11 @@ export class MessageHandlers {
     }
   }
 
-  /** Starts to call the handlers. Those without a consumer get the messages after the row `after`. */
+  /**
+   * Starts to call the handlers.
+   *
+   * @param after row id: handlers without a `consumer` get the messages after it; default: those from now on
+   */
   start(after?: number): void {
     this.#started = true
     for (const subscription of this.#waiting) this.#startHandler(subscription, after)

@@ -33,7 +33,7 @@ export interface MoveResult {
  * Carries out a plan.
  *
  * @throws SvcError `invalid_arguments`, `store_unavailable` if the data directory cannot be used;
- * `poll_lock_held` if the other program polls
+ * `poll_lock_held` if WeiLink is still polling (for OpenClaw this cannot be checked)
  */
 export async function applyMove(
   plan: MovePlan,

@@ -115,7 +115,7 @@ async function readUsers(
   for (const [key, value] of Object.entries(tokens ?? {})) {
     const token = filledOf(value)
     const user = isLowered && owner !== undefined && key === owner.toLowerCase() ? owner : key
-    // It is unknown when the user wrote, and how many answers were sent since.
+    // OpenClaw does not store when the user wrote, and how many answers were sent since.
     if (token !== undefined && user !== '') users.set(user, { token, used: 0, first_seen: 0 })
   }
   const lowered = [...users.keys()].filter(user => isLowered && user !== owner)

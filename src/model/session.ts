@@ -309,7 +309,7 @@ export function nextContextOf(
 }
 
 /**
- * Merges what two places know of a user. The later message counts; of two equally late ones, that of `newer`.
+ * Merges two contexts of one user. The later message counts; of two equally late ones, that of `newer`.
  *
  * @param now the same limit as in `nextContextOf`
  */

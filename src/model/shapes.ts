@@ -46,7 +46,7 @@ export const oneOf = <const T extends string>(
 export const closed = <P extends TProperties>(properties: P) =>
   Type.Object(properties, { additionalProperties: false })
 
-/** The same schema with another description. */
+/** Returns a copy of the schema with another description. */
 export const withDescription = <S extends TSchema>(schema: S, description: string): S => ({
   ...schema,
   description,

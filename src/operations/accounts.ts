@@ -142,7 +142,7 @@ export const cancelLogin = defineOperation({
 
 const Account = closed({ name: bounded(200, 'Name of the session.', { examples: ['work'] }) })
 
-/** The specification's form of `logout` in the panel. */
+/** Same as `logout`, for the panel's endpoint `POST /sessions/{name}/logout`. */
 export const logoutAccount = defineOperation({
   name: 'logout_account',
   title: logout.title,
@@ -165,7 +165,7 @@ export const logoutAccount = defineOperation({
   },
 })
 
-/** The specification's form of `rename_session` in the panel. */
+/** Same as `renameSession`, for the panel's endpoint `POST /sessions/{name}/rename`. */
 export const renameAccount = defineOperation({
   name: 'rename_account',
   title: renameSession.title,

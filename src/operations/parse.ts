@@ -2,8 +2,8 @@
  * Checks the inputs of operations, for every door. It fills in defaults, converts ids and times, and rejects
  * unknown keys. It reports all problems together: the field and what was expected, never the value.
  *
- * It supports the part of JSON Schema that operations use. `checkVocabulary` rejects an operation with other
- * keywords, so that no keyword is silently ignored.
+ * `parse` supports the part of JSON Schema that operations use. `checkVocabulary` rejects an operation with
+ * other keywords, so that no keyword is silently ignored.
  */
 import type { Static, TSchema } from '@sinclair/typebox'
 import { invalidArguments, type Problem } from '../model/error.ts'

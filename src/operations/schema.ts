@@ -170,7 +170,7 @@ export const Time = (description: string, options: Options = {}): LenientSchema<
     [conversion]: timeConversion,
   })
 
-/** A position in the event log: the id of an event, or a time same as `Time`. */
+/** A position in the event log: the id of an event, or a time in the forms of `Time`. */
 export const EventPosition = (description: string): LenientSchema<EventStart, string | number> =>
   Type.Unsafe<EventStart>({
     anyOf: [{ type: 'string', minLength: 1, maxLength: 64 }, { type: 'integer' }],

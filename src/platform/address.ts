@@ -16,7 +16,7 @@ const cloudAddresses: readonly string[] = [
   '168.63.129.16',
   // metadata.packet.net, later metadata.platformequinix.com: packet.com/developers/docs/servers/key-features/metadata
   '192.80.8.124',
-  // These are in private ranges and matter where those are allowed.
+  // The following addresses are in private ranges. They matter where private ranges are allowed.
   // AWS (docs.aws.amazon.com/AWSEC2/latest/UserGuide/instancedata-data-retrieval.html),
   // Google (cloud.google.com/compute/docs/metadata/querying-metadata), Alibaba (alibabacloud.com/help/en/ecs/user-guide/view-instance-metadata).
   'fd00:ec2::254',

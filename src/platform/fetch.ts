@@ -96,7 +96,8 @@ export const fetchChecked = async (url: string, init: CheckedFetchInit): Promise
 const codes: readonly (readonly [pattern: RegExp, code: string])[] = [
   [/^ConnectionRefused$/, 'ECONNREFUSED'],
   [/^(Malformed_HTTP|HPE_)|invalid HTTP/, 'not HTTP'],
-  // Deno has only messages. Those of a failed connect differ from those of a connection that broke.
+  // Deno's errors have no codes, only messages. The message of a failed connect contains "(Connect)"; the
+  // message of a connection that broke later does not.
   [/^Invalid URL|^Fetch failed: Requests to port \d+ are blocked/, 'ERR_INVALID_URL'],
   [/\(Connect\).*dns error/, 'ENOTFOUND'],
   [/\(Connect\).*Connection refused/, 'ECONNREFUSED'],

@@ -1,5 +1,5 @@
 /**
- * The two methods to lock a file between processes: the kernel's flock, and proper-lockfile where there is no
+ * Two methods to lock a file between processes: the kernel's flock, and proper-lockfile where there is no
  * flock.
  */
 import { closeSync, fstatSync, openSync, statSync } from 'node:fs'

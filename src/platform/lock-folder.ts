@@ -2,10 +2,10 @@
  * proper-lockfile as a lock engine, for systems without flock: a folder `<file>.lock` that its holder touches
  * every 2 s. A killed holder leaves the folder behind, so others must tell a dead holder from a live one.
  *
- * They watch the folder: if it is not touched for 8 s while they watch, it is abandoned. proper-lockfile
- * itself compares the folder's time with the wall clock instead. Then a clock set forward takes the lock from
- * a live holder, and a clock set back leaves it with a dead one. A folder that is old by the wall clock is
- * watched for only 3 s, and within the same call, because a caller may try only once.
+ * Waiting processes watch the folder: if it is not touched for 8 s while they watch, it is abandoned.
+ * proper-lockfile itself compares the folder's time with the wall clock instead. Then a clock set forward
+ * takes the lock from a live holder, and a clock set back leaves it with a dead one. A folder that is old
+ * by the wall clock is watched for only 3 s, and within the same call, because a caller may try only once.
  */
 import * as fs from 'node:fs'
 import { stat } from 'node:fs/promises'

@@ -51,7 +51,7 @@ export interface AddressCheck extends Pick<FetchPublicOptions, 'allow' | 'resolv
 export interface PublicResource {
   /** Read it to its end or cancel it. Fails with SvcError like `fetchPublic` itself. */
   body: ReadableStream<Uint8Array>
-  /** As the server sends it, parameters included. */
+  /** Content-Type as the server sends it, parameters included. */
   contentType?: string
   /** From Content-Disposition, or else the last part of the path; not sanitised. */
   fileName?: string

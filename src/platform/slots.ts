@@ -76,5 +76,5 @@ export const permitsOf = (limit: number): RequestPermits => ({
   media: new Permits(Math.ceil(limit * 0.15)),
 })
 
-/** One for this process: the limit is the process's, however many data directories it opens. */
+/** Permits of this process. The limit holds for the process, however many data directories it opens. */
 export const requestPermits: RequestPermits = permitsOf(readFetchLimit())

@@ -33,9 +33,9 @@ const noFollow = constants.O_NOFOLLOW ?? 0
 /**
  * Opens a regular file.
  *
- * @param judged when given, returns the real path of the file, or throws when it is not allowed. It is called
+ * @param options.checkPath returns the real path of the file, or throws if it is not allowed. It is called
  *   again once the file is open, so a link that is swapped in after the check has no effect
- * @param singleLink rejects a file that has other hard links, because no path shows where those are
+ * @param options.singleLink rejects a file that has other hard links, because no path shows where those are
  * @throws SvcError `invalid_arguments`, `payload_too_large`, `forbidden` (hard links), and what `checkPath`
  *   throws
  */

@@ -90,7 +90,10 @@ export class EndpointRun {
     return this.#webhook.epoch
   }
 
-  /** Whether the run ended by itself: a new epoch began, or the endpoint was removed or switched off. */
+  /**
+   * Whether deliveries ended because the endpoint was removed, switched off, or has a new epoch (see the
+   * table `webhook`).
+   */
   get hasEnded(): boolean {
     return this.#hasEnded
   }

@@ -31,7 +31,7 @@ const slowAfterMs = 1000
 export interface EndpointState {
   /** Number of back-off steps since the last success. */
   readonly backoffSteps: number
-  /** End of the current wait. It counts only while `failing`. */
+  /** End of the current wait. It counts only while `isFailing`. */
   readonly until: number
   /** True if more than one delivery failed since the last success, or the receiver is overloaded. */
   readonly isFailing: boolean
@@ -72,8 +72,8 @@ export const withSuccess = ({ concurrency }: EndpointState): EndpointState => ({
 export function withFailure(before: EndpointState, failure: AttemptFailure, random: number): EndpointState {
   const { isRepeat, beganAt, now, slow, retryAfterMs } = failure
   const width = slow ? Math.max(1, Math.floor(before.concurrency / 2)) : before.concurrency
-  // A delivery that was running when the wait started adds no step. The event that failed may be retried
-  // just before the wait ends, so its failure adds one.
+  // A delivery that already ran when the wait began adds no step. A repeated event always adds one: its own
+  // retry time has another jitter, so it may start a little before `until`.
   const isNewRound = before.backoffSteps === 0 || isRepeat || beganAt >= before.until
   const steps = isNewRound ? before.backoffSteps + 1 : before.backoffSteps
   const stepMs = endpointDelaysMs[Math.min(steps, endpointDelaysMs.length) - 1]!
@@ -100,16 +100,16 @@ export const concurrencyOf = ({ isFailing, until, concurrency }: EndpointState, 
  * @param began start times of the running deliveries, oldest first
  */
 export function capacityOf(
-  pulse: EndpointState,
+  state: EndpointState,
   began: readonly number[],
   now: number,
 ): { free: number; moreInMs: number } {
-  const slowAt = pulse.isFailing
+  const slowAt = state.isFailing
     ? []
     : began.map((at, index) => Math.max(at, began[0]! + index * slowAfterMs) + slowAfterMs)
   const slow = slowAt.filter(at => at <= now).length
   return {
-    free: Math.min(concurrencyOf(pulse, now) + slow, maxConcurrency) - began.length,
+    free: Math.min(concurrencyOf(state, now) + slow, maxConcurrency) - began.length,
     moreInMs: (slowAt[slow] ?? Number.POSITIVE_INFINITY) - now,
   }
 }

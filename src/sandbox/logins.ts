@@ -184,8 +184,10 @@ export class SandboxLogins {
   }
 
   /**
-   * Confirms the login for its user. If the client already has the token of this user's living bot, that
-   * bot stays.
+   * Confirms the login for the user who scanned it. This makes a new bot. But if the client already has the
+   * token of the user's current bot, that bot is kept, and the status is `binded_redirect`.
+   *
+   * @param qrcode default: the first login that was scanned and waits to be confirmed
    */
   confirm(qrcode?: string): SandboxLogin {
     const login = this.#findOpen(qrcode, ['scaned'])

@@ -19,7 +19,7 @@ export interface Block extends Span {
   before: string
   /** Line that closes a part that ends inside the block; '' for none. */
   after: string
-  /** Quote marks to repeat before the rest of a line that was cut. */
+  /** The `>` to repeat before the rest of a line that was cut. */
   lead: string
   /** Bytes that `before` adds to a part. `closingBytes` is the same for `after`. */
   openingBytes: number
@@ -35,12 +35,13 @@ const encoder = new TextEncoder()
 const bytesOf = (text: string): number => encoder.encode(text).length
 
 interface Line extends Span {
-  /** Start of the content, after quote marks, list markers and white space. */
+  /** Start of the content, after `>`, list markers and white space. */
   at: number
+  /** Number of `>` before the content. */
   quotes: number
   /** Columns of white space before the content. */
   indent: number
-  /** Column of the content of the list item that starts on this line. Counted from the last quote mark. */
+  /** Column of the content of the list item that starts on this line, counted from the last `>`. */
   item?: number
 }
 

@@ -72,7 +72,7 @@ export async function deliver(
         status: 'refused',
         spent: false,
         error,
-        // It often heals with the user's next message (protocol notes 5.4).
+        // This refusal often ends with the user's next message (protocol notes 5.4).
         ...(isRefusedAlone(error) && { pause: holdUntilWritten(facts) }),
       }
     }

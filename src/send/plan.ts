@@ -256,7 +256,7 @@ export async function createWaitingParts(
 ): Promise<NewPart[]> {
   const { to } = draft.request
   const parts: NewPart[] = []
-  // The same timestamp for all parts shows that they belong together.
+  // All parts get one timestamp, which shows that they belong together.
   const timestamp = clock.now()
   for (const [nth, piece] of draft.pieces.entries()) {
     const file = 'file' in piece ? await media.kept.keep(piece.file, signal) : undefined

@@ -8,7 +8,7 @@ import type { Config } from '../config.ts'
 import type { Peer } from '../platform/serve.ts'
 import { isLoopback } from './auth.ts'
 
-/** How a request reached this service. */
+/** The proxy that a request came through, if any: its path prefix, and whether the Host is the proxy's. */
 interface ProxyRoute {
   /** `/svc`, or '' at the root of a host; undefined if a proxy does not send it. */
   readonly prefix: string | undefined

@@ -46,7 +46,7 @@ export function problemOf(error: SvcError, wording?: Wording): Static<typeof Pro
 /**
  * Returns the response for an error, with the headers that its status requires.
  *
- * @param special `status` if HTTP has a more specific one than the error's code; `wording` how hints name
+ * @param options `status` if HTTP has a more specific one than the error's code; `wording` how hints name
  *   next steps
  */
 export function toProblemResponse(

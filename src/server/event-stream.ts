@@ -7,7 +7,7 @@ import { jsonAnswer } from './route.ts'
  */
 const maxTotalUnread = 64 * 1024 * 1024
 
-/** Unread bytes of one reader. */
+/** Reports the unread bytes of one reader to the total of all readers. */
 export interface EventBacklog {
   /** Sets the number of unread bytes. @param moved true if the reader has read something */
   update(bytes: number, moved: boolean): void

@@ -156,7 +156,7 @@ export async function toGzipAnswer(
   })
 }
 
-/** Reads the JSON body of a request. No body means an object without fields. Errors as in `readJson`. */
+/** Reads the JSON body of a request. No body means an object without fields. @throws same as `readJson` */
 export async function readJsonBody(request: Request, limit: BodyLimit = defaultLimit): Promise<unknown> {
   if (request.headers.get('content-type') === null && !request.body) return {}
   return await readJson(request, limit)

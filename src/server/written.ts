@@ -129,7 +129,8 @@ export function watchBody(
     isOut = true
     if (!watch.isCounted()) return end(() => watch.onWritten())
     watch.onSent?.()
-    // Bun writes the end of the body after this, and also the messages if the answer had to wait (strace).
+    // Bun writes the end of the body only after this generator ends. If the answer had to wait (a waiting
+    // `recv`), Bun writes its messages only then, too. strace shows both.
     const reported = reportWritten(bytes)
     if (holdMs !== undefined) await reported
   }

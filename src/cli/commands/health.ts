@@ -135,7 +135,7 @@ async function findAddress(command: Command): Promise<{ url: string; unnamed?: s
 /**
  * Describes the answer for people.
  *
- * @param other the data directory that the answering service does not serve
+ * @param other the caller's data directory, if the service that answered serves another one
  */
 export function describeHealth(answer: HealthAnswer, other?: string): string {
   switch (answer.kind) {

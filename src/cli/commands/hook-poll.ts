@@ -2,8 +2,8 @@
  * Declares and runs `svc hook-poll`: prints what users wrote since the last prompt, for the prompt hook of
  * an agent.
  *
- * It does not make the prompt wait: beside a running service it only reads the store; alone it asks WeChat
- * first, for up to 1.5 s. The consumer's position moves once the text is written.
+ * The prompt waits as little as possible: beside a running service the command only reads the store; without
+ * one it first asks WeChat, for up to 1.5 s. The consumer's position moves once the text is written.
  */
 import { localFilesOf } from '../../config/local-files.ts'
 import { type Config, type Flags, readConfig } from '../../config.ts'

@@ -42,7 +42,7 @@ export const commands = [
 const describeNamesakes = (users: readonly UserWithName[]) =>
   `Other users with this name: ${users.map(user => oneLine(`${user.user_id} of ${user.session}`)).join(', ')}. To tell them apart, add the session (-s) or use the id.`
 
-/** Formats the table of users who have written, with the answers left. */
+/** Formats the table of users who have written, with how many answers each may still get. */
 function formatUsers(users: readonly KnownUser[]): CommandOutput {
   const columns: Column<KnownUser>[] = [
     ['USER', ({ name, user_id }) => oneLine(name ?? user_id)],

@@ -1,5 +1,5 @@
 /**
- * Routes of the panel's API: each operation by its name, and the specification's endpoints for the same
+ * Routes of the panel's API: `POST /api/call/NAME` for each operation, and fixed endpoints for some of these
  * operations.
  */
 import type { Elysia } from 'elysia'
@@ -19,8 +19,8 @@ import type { RouteContext } from '../route.ts'
 /** Returns an operation with another route. */
 const withRoute = (operation: Operation, rest: RestShape): Operation => ({ ...operation, rest })
 
-/** Endpoints that the specification requires. */
-const specifiedOperations = [
+/** Operations that also have a fixed endpoint below `/api`. */
+const operationsWithEndpoint = [
   withRoute(status, { route: 'GET /status', tag: 'panel' }),
   withRoute(listAccounts, { route: 'GET /sessions', tag: 'accounts', operationId: 'sessions' }),
   withRoute(startLogin, { route: 'POST /sessions/login', tag: 'accounts' }),
@@ -33,9 +33,9 @@ const specifiedOperations = [
   renameAccount,
 ]
 
-/** Adds the specification's endpoints, and `POST /api/call/NAME` for every operation of the panel. */
+/** Adds the fixed endpoints, and `POST /api/call/NAME` for every operation of the panel. */
 export function addCallRoutes(app: Elysia, context: RouteContext): void {
-  addOperations(app, context, specifiedOperations, '/api')
+  addOperations(app, context, operationsWithEndpoint, '/api')
   for (const tag of ['panel', 'accounts', 'messages', 'webhooks'] as const)
     for (const operation of panelOperations[tag]) {
       const { name } = operation

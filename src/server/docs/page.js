@@ -122,7 +122,7 @@ const corrections = [
   ['.cm-content:not([aria-label])', 'aria-label', 'Text'],
   ['.cm-scroller[tabindex="-1"]', 'tabindex', '0'],
   ['[role="combobox"]:not([aria-expanded])', 'aria-expanded', 'false'],
-  // Otherwise two landmarks would have the same name.
+  // Removed, because with it two landmarks would have the same name.
   ['section.contents[aria-labelledby]', 'aria-labelledby', null],
   ['section[aria-label^="Notifications"]', 'aria-label', null],
 ]
