@@ -58,7 +58,7 @@ export type ConfigValues = {
  *
  * @throws SvcError `invalid_arguments` with the name of the option and what was expected
  */
-export function configOf(values: ConfigValues): Config {
+export function configFromValues(values: ConfigValues): Config {
   const config = collectOptions(({ name }) => {
     const value = (values as Readonly<Record<string, string | number | boolean | undefined>>)[name]
     return value === undefined ? undefined : { text: String(value), from: name }

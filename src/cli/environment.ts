@@ -2,7 +2,7 @@
  * Hints about likely mistakes: a forgotten `--sandbox` while a sandbox service runs, and misspelled SVC_
  * variables.
  */
-import { type Config, configOf, listUnknownVariables, optionTable } from '../config.ts'
+import { type Config, configFromValues, listUnknownVariables, optionTable } from '../config.ts'
 import type { Log } from '../platform/log.ts'
 import { type Command, directoryFlagsOf, findSimilar } from './command.ts'
 import { isJson } from './print.ts'
@@ -28,9 +28,9 @@ export async function findForgottenSandbox(command: Command, isOffered = true): 
     import('../inspect/data-directory.ts'),
     import('../inspect/healthz.ts'),
   ])
-  const { isSandbox, sessions } = await inspectDirectory(configOf({}).basePath)
+  const { isSandbox, sessions } = await inspectDirectory(configFromValues({}).basePath)
   if (isSandbox || sessions > 0) return undefined
-  const { basePath } = configOf({ sandbox: true })
+  const { basePath } = configFromValues({ sandbox: true })
   const [running] = await listNotedAddresses(basePath)
   if (running) return `A sandbox service runs on ${basePath}: to use it add --sandbox.`
   return isOffered ? 'For the simulated WeChat add --sandbox.' : undefined

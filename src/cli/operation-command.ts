@@ -19,7 +19,7 @@ export function operationCommand<I extends TObject, O extends TSchema>(
   const shape = operation as typeof operation & { readonly cli: CommandShape }
   return {
     words: path.join(' '),
-    alias: cli.also,
+    alias: cli.alias,
     summary,
     about: about.replaceAll('`', ''),
     config: 'tool',

@@ -11,7 +11,7 @@ import { readTypedInput, readTypedTimes } from './input-flags.ts'
 import { commandCall, configToRead, createAsk, isAbsent, openForCommand, rejectAbsent } from './open.ts'
 import { isJson, writeResult } from './print.ts'
 import { progressBar } from './progress.ts'
-import { type CommandOutput, noDirectoryOutput, writeNote } from './show.ts'
+import { type CommandOutput, missingDirectoryOutput, writeNote } from './show.ts'
 import { type Io, NotPrintedError, oneLine } from './terminal.ts'
 import type { OperationRun, TypedInput } from './view.ts'
 
@@ -35,7 +35,7 @@ export async function runOperation<I extends TObject, O extends TSchema>(
     await printResult(
       run,
       view.createEmpty(parsed),
-      noDirectoryOutput(config.basePath, directoryFlagsOf(command)),
+      missingDirectoryOutput(config.basePath, directoryFlagsOf(command)),
     )
   } else await runOnce(run, config, inputAt)
 }

@@ -182,7 +182,7 @@ function createLazySideDoor(
   let door: Promise<Pick<OpenApiApp, 'fetch' | 'beginShutdown'>> | undefined
   return {
     async fetch(request, peer) {
-      door ??= import('../server/openapi.ts').then(({ createSideApp }) => createSideApp(options))
+      door ??= import('../server/openapi.ts').then(({ createAppBesideMcp }) => createAppBesideMcp(options))
       return (await door).fetch(request, peer)
     },
     beginShutdown: () => void door?.then(opened => opened.beginShutdown()),

@@ -19,7 +19,7 @@ import { canNotify } from '../platform/notify.ts'
 import { isCompiled } from '../platform/process.ts'
 import { isExposed } from '../server/auth.ts'
 import { guessableTokenError, isGuessable, readTokenOption } from '../server/token.ts'
-import { ensureFolders, findAccount, parseUser, rootError } from '../service/account.ts'
+import { ensureFolders, findAccount, parseServiceUser, rootError } from '../service/account.ts'
 import { managerOf, readOwnDefinition } from '../service/install.ts'
 import {
   machineFolders,
@@ -133,7 +133,7 @@ async function chooseAccount(
   manager: ServiceManager,
 ): Promise<ServiceAccount> {
   const { platform } = findUserFolders()
-  const installed = print ? undefined : parseUser((await readOwnDefinition(manager)) ?? '')
+  const installed = print ? undefined : parseServiceUser((await readOwnDefinition(manager)) ?? '')
   const defaultUser = platform === 'darwin' ? findSudoUser() : 'svc'
   const chosen = (typeof user === 'string' ? user : undefined) ?? installed ?? defaultUser
   if (chosen === undefined)

@@ -20,7 +20,7 @@ export const noSessionNote = (again: string): string =>
   formatNote(`no session is logged in: svc login${again}`)
 
 /** Returns the output of a command that only reads, if there is no data directory. */
-export const noDirectoryOutput = (dir: string, again: string): CommandOutput => ({
+export const missingDirectoryOutput = (dir: string, again: string): CommandOutput => ({
   note: formatNote(`there is no data directory ${oneLine(dir)}: svc login${again}`),
 })
 

@@ -13,23 +13,23 @@ import { errorCodeOf } from '../platform/files.ts'
 import { formatCount, formatList, quoteForShell } from '../platform/format.ts'
 import { reasonOf } from '../platform/system-error.ts'
 import {
-  type CheckResult,
   type DoctorContext,
-  errorResult,
-  noteResult,
-  okResult,
-  warningResult,
+  errorFinding,
+  type Finding,
+  noteFinding,
+  okFinding,
+  warningFinding,
 } from './finding.ts'
 
 /** Checks the directory and the files in it. */
-export async function examineDirectory(context: DoctorContext): Promise<CheckResult[]> {
+export async function examineDirectory(context: DoctorContext): Promise<Finding[]> {
   const { config, directory, sessions } = context
   const { dir } = directory
   if (directory.state === 'missing')
-    return [noteResult('usable', `there is no ${dir} yet`, context.command('openapi'))]
+    return [noteFinding('usable', `there is no ${dir} yet`, context.command('openapi'))]
   if (directory.state === 'unreadable')
     return [
-      errorResult(
+      errorFinding(
         'usable',
         `${dir} cannot be read: ${reasonOf(directory.error)}`,
         `Choose a folder with --base-path, or: ${takeOverCommand(dir)}`,
@@ -37,7 +37,7 @@ export async function examineDirectory(context: DoctorContext): Promise<CheckRes
     ]
   if (directory.state === 'foreign')
     return [
-      warningResult(
+      warningFinding(
         'usable',
         `${dir} holds other files and none of svc (${formatList(directory.entries.map(({ name }) => name))})`,
         'Choose a new or an empty folder with --base-path.',
@@ -61,20 +61,24 @@ export async function examineDirectory(context: DoctorContext): Promise<CheckRes
   ]
 }
 
-function checkKind(asSandbox: boolean, { dir, isSandbox }: DataDirectory, sessions: number): CheckResult[] {
+function checkKind(asSandbox: boolean, { dir, isSandbox }: DataDirectory, sessions: number): Finding[] {
   if (!asSandbox || isSandbox) return []
   const what = sessions > 0 ? 'holds real sessions' : 'was used without --sandbox'
   return [
-    errorResult('kind', `${dir} ${what}: --sandbox cannot use it`, 'Choose another folder with --base-path.'),
+    errorFinding(
+      'kind',
+      `${dir} ${what}: --sandbox cannot use it`,
+      'Choose another folder with --base-path.',
+    ),
   ]
 }
 
-async function checkWritable(dir: string): Promise<CheckResult> {
+async function checkWritable(dir: string): Promise<Finding> {
   try {
     await access(dir, constants.R_OK | constants.W_OK | constants.X_OK)
-    return okResult('usable', `${dir} can be read and written`)
+    return okFinding('usable', `${dir} can be read and written`)
   } catch (error) {
-    return errorResult(
+    return errorFinding(
       'usable',
       `${dir} cannot be written: ${reasonOf(error)}`,
       `Mount it writable, choose another folder with --base-path, or: ${takeOverCommand(dir)}`,
@@ -119,13 +123,13 @@ async function listEntries(
 /** Paths of the files that contain credentials or messages. */
 const secretPath = /(^|\/)(api_token|token\.json[^/]*|contexts\.json[^/]*|messages\.db[^/]*)$/
 
-function checkRights(dir: string, entries: readonly Entry[]): CheckResult[] {
+function checkRights(dir: string, entries: readonly Entry[]): Finding[] {
   const namesOf = (list: readonly Entry[]) => formatList(list.map(({ path }) => relative(dir, path) || dir))
   const unreadable = entries.filter(({ error }) => error !== undefined && errorCodeOf(error) !== 'ENOENT')
   const [first] = unreadable
   if (first)
     return [
-      errorResult(
+      errorFinding(
         'rights',
         `${namesOf(unreadable)} cannot be read: ${reasonOf(first.error)}`,
         takeOverCommand(dir),
@@ -135,29 +139,33 @@ function checkRights(dir: string, entries: readonly Entry[]): CheckResult[] {
   const open = entries.filter(
     ({ info }) => info && (info.isFile() || info.isDirectory()) && (info.mode & 0o077) !== 0,
   )
-  if (open.length === 0) return [okResult('rights', 'only their owner may read the directory and its files')]
+  if (open.length === 0) return [okFinding('rights', 'only their owner may read the directory and its files')]
   const what = `others may read ${namesOf(open)}`
   const fix = `chmod go= ${open.map(({ path }) => quoteForShell(path)).join(' ')}`
   const isReachable = open.some(({ path }) => path === dir) && open.some(({ path }) => secretPath.test(path))
   return [
     isReachable
-      ? errorResult('rights', `${what}: credentials and messages are open to every user of this machine`, fix)
-      : warningResult('rights', what, fix),
+      ? errorFinding(
+          'rights',
+          `${what}: credentials and messages are open to every user of this machine`,
+          fix,
+        )
+      : warningFinding('rights', what, fix),
   ]
 }
 
-function checkOwners(dir: string, entries: readonly Entry[]): CheckResult[] {
+function checkOwners(dir: string, entries: readonly Entry[]): Finding[] {
   const own = entries.find(({ path }) => path === dir)?.info?.uid
   const user = process.geteuid?.()
   if (own === undefined || user === undefined || process.platform === 'win32') return []
   if (own !== user && user !== 0)
     return [
-      errorResult('owner', `${dir} belongs to user ${own}, and you are user ${user}`, takeOverCommand(dir)),
+      errorFinding('owner', `${dir} belongs to user ${own}, and you are user ${user}`, takeOverCommand(dir)),
     ]
   const others = entries.filter(({ info }) => info && info.uid !== own)
-  if (others.length === 0) return [okResult('owner', 'the directory and its files have one owner')]
+  if (others.length === 0) return [okFinding('owner', 'the directory and its files have one owner')]
   return [
-    warningResult(
+    warningFinding(
       'owner',
       `files of another user than the directory's (this happens when svc runs with sudo): ${formatList(others.map(({ path }) => relative(dir, path)))}`,
       `sudo chown -R ${own} ${quoteForShell(dir)}`,
@@ -165,11 +173,11 @@ function checkOwners(dir: string, entries: readonly Entry[]): CheckResult[] {
   ]
 }
 
-function findSetAside(dir: string, entries: readonly Entry[]): CheckResult[] {
+function findSetAside(dir: string, entries: readonly Entry[]): Finding[] {
   const paths = entries.filter(({ info, path }) => info && setAsideName.test(path)).map(({ path }) => path)
   if (paths.length === 0) return []
   return [
-    noteResult(
+    noteFinding(
       'set_aside',
       `${formatCount(paths.length, 'damaged file')} set aside: ${formatList(paths.map(path => relative(dir, path)))}`,
       `Check whether you want to save something from them, then: rm ${paths.map(quoteForShell).join(' ')}`,

@@ -7,10 +7,10 @@ import { reasonOf } from '../platform/system-error.ts'
 import { examineDirectory } from './directory.ts'
 import { examineExposure } from './exposure.ts'
 import {
-  type CheckResult,
   type DoctorContext,
   type DoctorFinding,
-  errorResult,
+  errorFinding,
+  type Finding,
   type Severity,
   type Subject,
   subjects,
@@ -59,7 +59,7 @@ export async function examine(options: ExamineOptions): Promise<Report> {
   const context: DoctorContext = { ...options, clock, deadlineMs, directory, polling, sessions, command }
 
   const network = examineNetwork(context).catch((error): NetworkFindings => ({ found: [failedCheck(error)] }))
-  const checks: Record<Subject, () => CheckResult[] | Promise<CheckResult[]>> = {
+  const checks: Record<Subject, () => Finding[] | Promise<Finding[]>> = {
     runtime: () => examineRuntime(context),
     directory: () => examineDirectory(context),
     locks: () => examineLocks(context),
@@ -96,8 +96,8 @@ export async function examine(options: ExamineOptions): Promise<Report> {
   }
 }
 
-const failedCheck = (error: unknown): CheckResult =>
-  errorResult(
+const failedCheck = (error: unknown): Finding =>
+  errorFinding(
     'examined',
     `this check failed: ${reasonOf(error)}`,
     'Check the path and its permissions; else report this as a bug of svc.',

@@ -16,18 +16,18 @@ import { reasonOf } from '../platform/system-error.ts'
 import { isExposed, isLoopback } from '../server/auth.ts'
 import { readTokenOption, tokenPathOf } from '../server/token.ts'
 import {
-  type CheckResult,
   type DoctorContext,
-  errorResult,
-  noteResult,
-  okResult,
-  warningResult,
+  errorFinding,
+  type Finding,
+  noteFinding,
+  okFinding,
+  warningFinding,
 } from './finding.ts'
 
 /** Checks the port and the token. */
-export async function examineExposure(context: DoctorContext): Promise<CheckResult[]> {
+export async function examineExposure(context: DoctorContext): Promise<Finding[]> {
   const { config, deadlineMs } = context
-  const found: CheckResult[] = []
+  const found: Finding[] = []
   if (context.address !== undefined || config.port !== 0 || config.socket !== undefined) {
     const url = context.address ?? configuredUrlOf(config)
     found.push(checkListener(context, url, await askHealth(url, Math.min(deadlineMs, 2000))))
@@ -35,30 +35,30 @@ export async function examineExposure(context: DoctorContext): Promise<CheckResu
   const isOpen = (await listNotedAddresses(context.directory.dir)).some(({ open }) => open)
   found.push(
     isOpen || (config.socket === undefined && !isLoopback(config.host))
-      ? noteResult(
+      ? noteFinding(
           'exposure',
           'other machines can reach svc: it asks for the token, and token and messages travel unencrypted',
           'Put a proxy with TLS in front, or start svc with --host 127.0.0.1.',
         )
-      : okResult('exposure', 'no other machine can reach this address'),
+      : okFinding('exposure', 'no other machine can reach this address'),
   )
   return [...found, await checkToken(context)]
 }
 
-function checkListener(context: DoctorContext, url: string, answer: HealthAnswer): CheckResult {
+function checkListener(context: DoctorContext, url: string, answer: HealthAnswer): Finding {
   const { config, polling, version } = context
   const free = context.command(`openapi --port 0${config.sandbox ? ' --sandbox-port 0' : ''}`)
   const elsewhere = `Name the service's port with --port; to start it on a free port: ${free}`
   // If a process polls this directory, its service may listen on another port: only a note then.
   const taken = (what: string) =>
-    polling?.held ? noteResult('port', what, elsewhere) : errorResult('port', what, free)
+    polling?.held ? noteFinding('port', what, elsewhere) : errorFinding('port', what, free)
   switch (answer.kind) {
     case 'nobody':
       return polling?.held
-        ? noteResult('port', `nothing listens on ${url}, though a process polls`, elsewhere)
-        : okResult('port', `${config.socket ?? `port ${config.port}`} is free for the service`)
+        ? noteFinding('port', `nothing listens on ${url}, though a process polls`, elsewhere)
+        : okFinding('port', `${config.socket ?? `port ${config.port}`} is free for the service`)
     case 'silent':
-      return errorResult(
+      return errorFinding(
         'port',
         `something on ${url} accepts connections and does not answer`,
         polling?.pid === undefined ? free : `If that is svc, it hangs: kill ${polling.pid}`,
@@ -66,7 +66,7 @@ function checkListener(context: DoctorContext, url: string, answer: HealthAnswer
     case 'stranger':
       return taken(`another program listens on ${url}`)
     case 'unreachable':
-      return errorResult(
+      return errorFinding(
         'port',
         `${url} is not an address of this machine, or cannot be used (${answer.code})`,
         'Choose another with --host: 127.0.0.1 for this machine only, 0.0.0.0 for all machines.',
@@ -75,16 +75,16 @@ function checkListener(context: DoctorContext, url: string, answer: HealthAnswer
   const { seen, status } = answer
   const summary = `svc ${seen.version} answers on ${url} as ${seen.role}`
   if (servesAnotherDirectory(seen, polling))
-    return noteResult('port', `${summary}, for another data directory`, elsewhere)
+    return noteFinding('port', `${summary}, for another data directory`, elsewhere)
   if (status !== 200)
-    return errorResult(
+    return errorFinding(
       'port',
       `${summary}; ${seen.trouble?.message ?? 'its message store does not work'}`,
       seen.trouble?.hint ?? 'Read its log. doctor checks its disk and store too.',
     )
   return seen.version === version
-    ? okResult('port', summary)
-    : warningResult(
+    ? okFinding('port', summary)
+    : warningFinding(
         'port',
         `${summary}; this is ${version}`,
         'Restart the service, so that it runs this version.',
@@ -95,21 +95,21 @@ function checkListener(context: DoctorContext, url: string, answer: HealthAnswer
  * Reports where the token comes from. Does not judge its strength: svc does at start, and rejects a weak
  * token if others can reach it.
  */
-async function checkToken({ config, directory }: DoctorContext): Promise<CheckResult> {
+async function checkToken({ config, directory }: DoctorContext): Promise<Finding> {
   const path = tokenPathOf(directory.dir)
   try {
-    if ((await readTokenOption(config)) !== undefined) return okResult('token', 'a token is given')
+    if ((await readTokenOption(config)) !== undefined) return okFinding('token', 'a token is given')
   } catch (error) {
     if (!(error instanceof SvcError)) throw error
-    return errorResult('token', error.message, error.hint)
+    return errorFinding('token', error.message, error.hint)
   }
   try {
-    if ((await readText(path))?.trim()) return okResult('token', 'a token is stored in api_token')
+    if ((await readText(path))?.trim()) return okFinding('token', 'a token is stored in api_token')
   } catch (error) {
     if (directory.state === 'ours')
-      return errorResult('token', `api_token cannot be read: ${reasonOf(error)}`, takeOverCommand(path))
+      return errorFinding('token', `api_token cannot be read: ${reasonOf(error)}`, takeOverCommand(path))
   }
   return isExposed(config)
-    ? okResult('token', 'svc creates a token in api_token when it starts')
-    : okResult('token', 'svc serves only this machine: it needs no token unless it was started with one')
+    ? okFinding('token', 'svc creates a token in api_token when it starts')
+    : okFinding('token', 'svc serves only this machine: it needs no token unless it was started with one')
 }

@@ -29,7 +29,7 @@ export const subjects = [
 ] as const
 export type Subject = (typeof subjects)[number]
 
-export interface CheckResult {
+export interface Finding {
   /** Name of the check, one word for programs. One check may have several findings. */
   check: string
   severity: Severity
@@ -40,24 +40,24 @@ export interface CheckResult {
 }
 
 /** A finding with its subject. */
-export interface DoctorFinding extends CheckResult {
+export interface DoctorFinding extends Finding {
   subject: Subject
 }
 
-export const okResult = (check: string, what: string): CheckResult => ({ check, severity: 'ok', what })
-export const noteResult = (check: string, what: string, fix?: string): CheckResult => ({
+export const okFinding = (check: string, what: string): Finding => ({ check, severity: 'ok', what })
+export const noteFinding = (check: string, what: string, fix?: string): Finding => ({
   check,
   severity: 'note',
   what,
   fix,
 })
-export const warningResult = (check: string, what: string, fix: string): CheckResult => ({
+export const warningFinding = (check: string, what: string, fix: string): Finding => ({
   check,
   severity: 'warning',
   what,
   fix,
 })
-export const errorResult = (check: string, what: string, fix: string): CheckResult => ({
+export const errorFinding = (check: string, what: string, fix: string): Finding => ({
   check,
   severity: 'error',
   what,

@@ -6,16 +6,16 @@ import { formatDuration, formatLocalTime, quoteForShell } from '../platform/form
 import { inspectLock, type LockInspection } from '../platform/lock-look.ts'
 import { reasonOf } from '../platform/system-error.ts'
 import {
-  type CheckResult,
   type DoctorContext,
-  errorResult,
-  noteResult,
-  okResult,
-  warningResult,
+  errorFinding,
+  type Finding,
+  noteFinding,
+  okFinding,
+  warningFinding,
 } from './finding.ts'
 
 /** Checks both lock files. */
-export async function examineLocks(context: DoctorContext): Promise<CheckResult[]> {
+export async function examineLocks(context: DoctorContext): Promise<Finding[]> {
   const { dir, state } = context.directory
   if (state !== 'ours') return []
   try {
@@ -25,18 +25,18 @@ export async function examineLocks(context: DoctorContext): Promise<CheckResult[
     return [...checkKind(dir, data, poll), ...checkPoller(context)]
   } catch (error) {
     const what = `.data.lock cannot be read: ${reasonOf(error)}`
-    return [errorResult('kind', what, takeOverCommand(dir)), ...checkPoller(context)]
+    return [errorFinding('kind', what, takeOverCommand(dir)), ...checkPoller(context)]
   }
 }
 
-function checkKind(dir: string, ...locks: (LockInspection | undefined)[]): CheckResult[] {
+function checkKind(dir: string, ...locks: (LockInspection | undefined)[]): Finding[] {
   const kinds = [...new Set(locks.flatMap(lock => lock?.kind ?? []))]
   if (kinds.length === 0) return []
   const isUsable = kinds.length === 1 && locks.every(lock => lock === undefined || lock.held !== undefined)
-  if (isUsable) return [okResult('kind', `locked with ${kinds[0]}, which works here`)]
+  if (isUsable) return [okFinding('kind', `locked with ${kinds[0]}, which works here`)]
   const files = [dataFiles.dataLock, dataFiles.pollLock].map(name => quoteForShell(join(dir, name))).join(' ')
   return [
-    errorResult(
+    errorFinding(
       'kind',
       `the directory is locked with ${kinds.join(' and ')}, which cannot be used here`,
       `Use it with the machine and the program that created it. Or stop every svc of this directory, then: rm ${files}`,
@@ -44,20 +44,20 @@ function checkKind(dir: string, ...locks: (LockInspection | undefined)[]): Check
   ]
 }
 
-function checkPoller({ directory, polling, sessions, clock, command }: DoctorContext): CheckResult[] {
-  if (!polling) return [errorResult('poller', '.poll.lock cannot be read', takeOverCommand(directory.dir))]
+function checkPoller({ directory, polling, sessions, clock, command }: DoctorContext): Finding[] {
+  if (!polling) return [errorFinding('poller', '.poll.lock cannot be read', takeOverCommand(directory.dir))]
   const { held, pid, process: state, since, stalled, seenAt } = polling
   if (held === undefined) return []
   const start = command('openapi')
   if (!held)
     return sessions.sessions.some(({ status }) => status === 'connected')
-      ? [warningResult('poller', 'no process polls: messages wait at WeChat until one does', start)]
-      : [noteResult('poller', 'no process polls', start)]
+      ? [warningFinding('poller', 'no process polls: messages wait at WeChat until one does', start)]
+      : [noteFinding('poller', 'no process polls', start)]
   const who = pid === undefined ? 'a process' : `process ${pid}`
   const elsewhere = state === 'gone' ? ', in another container or on another machine' : ''
   if (!stalled)
     return [
-      okResult(
+      okFinding(
         'poller',
         `${who} polls${since === undefined ? '' : ` since ${formatLocalTime(since)}`}${elsewhere}`,
       ),
@@ -74,6 +74,6 @@ function checkPoller({ directory, polling, sessions, clock, command }: DoctorCon
       ? 'polls and has been stopped (SIGSTOP or Ctrl-Z)'
       : `holds the poll lock and has shown no life${last}`
   return [
-    errorResult('poller', `${who} ${how}: no messages are received, and no other process can poll`, fix),
+    errorFinding('poller', `${who} ${how}: no messages are received, and no other process can poll`, fix),
   ]
 }

@@ -6,7 +6,7 @@ import { fileExists } from '../platform/files.ts'
 import { formatBytes, formatDuration } from '../platform/format.ts'
 import { isBundle } from '../platform/packed.ts'
 import { isCompiled } from '../platform/process.ts'
-import { type CheckResult, type DoctorContext, errorResult, okResult, warningResult } from './finding.ts'
+import { type DoctorContext, errorFinding, type Finding, okFinding, warningFinding } from './finding.ts'
 import type { ServerAnswer } from './network.ts'
 
 /** Returns how svc was installed. The npm package holds the sources as JavaScript. */
@@ -17,16 +17,16 @@ function programForm(): string {
 }
 
 /** Describes this program, and warns of unknown environment variables. */
-export function examineRuntime({ unknownVariables = [], version }: DoctorContext): CheckResult[] {
+export function examineRuntime({ unknownVariables = [], version }: DoctorContext): Finding[] {
   const { bun, deno } = process.versions
   const runtime = deno ? `Deno ${deno}` : bun ? `Bun ${bun}` : `Node ${process.version}`
   return [
-    okResult(
+    okFinding(
       'version',
       `svc ${version}, ${programForm()} on ${runtime}, ${process.platform} ${process.arch}`,
     ),
     ...unknownVariables.map(name =>
-      warningResult(
+      warningFinding(
         'environment',
         `the environment variable ${name} is unknown and has no effect`,
         'Correct its name, or remove it. svc openapi --help lists the names.',
@@ -46,20 +46,17 @@ const setClock: Readonly<Partial<Record<NodeJS.Platform, string>>> = {
 const clockFix = setClock[process.platform] ?? 'Set the clock of this machine.'
 
 /** Compares this machine's clock with WeChat's. */
-export function examineClock(
-  { directory }: DoctorContext,
-  upstream: ServerAnswer | undefined,
-): CheckResult[] {
+export function examineClock({ directory }: DoctorContext, upstream: ServerAnswer | undefined): Finding[] {
   // The sandbox has its own clock, which its phone can move.
   if (directory.isSandbox || upstream?.date === undefined) return []
   const off = upstream.localAt - upstream.date
   const size = Math.abs(off) - upstream.tookMs / 2
-  if (size < skew.warnMs) return [okResult('upstream', 'this clock agrees with upstream’s')]
+  if (size < skew.warnMs) return [okFinding('upstream', 'this clock agrees with upstream’s')]
   const what = `this clock is ${formatDuration(off)} ${off > 0 ? 'ahead of' : 'behind'} upstream’s`
   return [
     size < skew.badMs
-      ? warningResult('upstream', what, clockFix)
-      : errorResult('upstream', `${what}: svc computes answer windows wrongly`, clockFix),
+      ? warningFinding('upstream', what, clockFix)
+      : errorFinding('upstream', `${what}: svc computes answer windows wrongly`, clockFix),
   ]
 }
 
@@ -67,7 +64,7 @@ export function examineClock(
 const minFreeBytes = 32 * 1024 * 1024
 
 /** Checks the disk of the data directory. */
-export async function examineDisk({ config, directory }: DoctorContext): Promise<CheckResult[]> {
+export async function examineDisk({ config, directory }: DoctorContext): Promise<Finding[]> {
   let dir = directory.dir
   while (dir !== dirname(dir) && !(await fileExists(dir).catch(() => false))) dir = dirname(dir)
   const disk = await statfs(dir)
@@ -77,14 +74,14 @@ export async function examineDisk({ config, directory }: DoctorContext): Promise
     'Free some space: remove old files, or keep fewer messages (--store-max-count, --store-max-age-days).'
   const space =
     free < minFreeBytes
-      ? errorResult('space', `${what}: soon svc cannot store messages any more`, fix)
+      ? errorFinding('space', `${what}: soon svc cannot store messages any more`, fix)
       : free < config.keepFreeBytes
-        ? warningResult(
+        ? warningFinding(
             'space',
             `${what}: below --keep-free, uploads and downloads are rejected; messages are still stored`,
             fix,
           )
-        : okResult('space', what)
+        : okFinding('space', what)
   return [space, ...checkFileSystem(Number(disk.type) >>> 0)]
 }
 
@@ -94,10 +91,10 @@ export async function examineDisk({ config, directory }: DoctorContext): Promise
  */
 const networkFileSystems = [0x6969, 0x517b, 0xff534d42, 0xfe534d42, 0x00c36400, 0x01021997, 0x786f4256]
 
-function checkFileSystem(type: number): CheckResult[] {
+function checkFileSystem(type: number): Finding[] {
   if (process.platform !== 'linux' || !networkFileSystems.includes(type)) return []
   return [
-    warningResult(
+    warningFinding(
       'filesystem',
       "the data directory lies on a network share: locks and SQLite's log are not safe there, above all with two machines",
       'Move it to a disk of this machine, and set --base-path.',

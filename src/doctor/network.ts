@@ -1,22 +1,22 @@
 /** Checks the network: can API and CDN be reached (through a proxy if set), or for a sandbox: does it run. */
 import { join } from 'node:path'
 import { dataFiles } from '../model/data-files.ts'
-import { apiFetch, failureOf, isCertificateError } from '../platform/fetch.ts'
+import { apiFetch, failureTextOf, isCertificateError } from '../platform/fetch.ts'
 import { readText } from '../platform/files.ts'
 import { inspectLock } from '../platform/lock-look.ts'
 import { proxyFor } from '../platform/process.ts'
 import { toReachableUrl } from '../platform/serve.ts'
 import {
-  type CheckResult,
   type DoctorContext,
-  errorResult,
-  noteResult,
-  okResult,
-  warningResult,
+  errorFinding,
+  type Finding,
+  noteFinding,
+  okFinding,
+  warningFinding,
 } from './finding.ts'
 
 export interface NetworkFindings {
-  found: CheckResult[]
+  found: Finding[]
   /** Answer of the API; the clock check uses its time. */
   upstream?: ServerAnswer
 }
@@ -47,28 +47,28 @@ function describeAnswer(
   check: 'api' | 'cdn',
   url: string,
   { status, tookMs, code = '' }: ServerAnswer,
-): CheckResult {
+): Finding {
   const { host, hostname } = new URL(url)
   const proxy = proxyFor(new URL(url))?.host
   const via = proxy === undefined ? '' : ` through the proxy ${proxy}`
   const name = check.toUpperCase()
   if (status !== undefined)
     return status < 500 && status !== 407
-      ? okResult(check, `${name}: ${host} answers${via} in ${(tookMs / 1000).toFixed(1)} s`)
-      : warningResult(
+      ? okFinding(check, `${name}: ${host} answers${via} in ${(tookMs / 1000).toFixed(1)} s`)
+      : warningFinding(
           check,
           `${name}: ${host} answers${via} with status ${status}`,
           'Check the proxy; else try again later.',
         )
   const unreachable = `${name}: ${host} cannot be reached${via}`
   if (isCertificateError(code))
-    return errorResult(
+    return errorFinding(
       check,
       `${unreachable}: its certificate is not trusted (${code})`,
       'Check the clock first. If a proxy decrypts the traffic, name its certificate in NODE_EXTRA_CA_CERTS.',
     )
   const [, why, fix] = failures.find(([pattern]) => pattern.test(code)) ?? ['', 'no answer', 'curl -v']
-  return errorResult(
+  return errorFinding(
     check,
     `${unreachable}: ${why} (${code})`,
     `${fix} ${fix.endsWith('hosts') ? hostname : url}`,
@@ -76,25 +76,20 @@ function describeAnswer(
 }
 
 /** Checks that the sandbox of this directory runs and answers. */
-async function checkSandbox({
-  directory,
-  polling,
-  deadlineMs,
-  command,
-}: DoctorContext): Promise<CheckResult> {
+async function checkSandbox({ directory, polling, deadlineMs, command }: DoctorContext): Promise<Finding> {
   const dir = join(directory.dir, dataFiles.sandbox)
   const lock = await inspectLock(join(dir, '.lock'))
   const start = command('sandbox')
   if (!lock?.held)
     return polling?.held
-      ? errorResult('sandbox', 'the sandbox does not run, and a process polls it', start)
-      : noteResult('sandbox', 'the sandbox does not run', start)
+      ? errorFinding('sandbox', 'the sandbox does not run, and a process polls it', start)
+      : noteFinding('sandbox', 'the sandbox does not run', start)
   const url = ((await readText(join(dir, 'address'))) ?? '').trim()
   const reached = URL.canParse(url) ? await request(`${url}/phone/stats`, deadlineMs) : undefined
   if (reached?.status === 200) {
-    return okResult('sandbox', `the sandbox runs, its phone is on ${toReachableUrl(url)}/phone`)
+    return okFinding('sandbox', `the sandbox runs, its phone is on ${toReachableUrl(url)}/phone`)
   }
-  return errorResult(
+  return errorFinding(
     'sandbox',
     'a process runs the sandbox, but it does not answer',
     `Restart that process${lock.pid === undefined ? '' : `: kill ${lock.pid}`}, then: ${start}`,
@@ -110,7 +105,7 @@ export interface ServerAnswer {
   /** Local clock in Unix ms at the middle of the exchange. */
   localAt: number
   tookMs: number
-  /** Why there was no answer, as `failureOf` gives it. */
+  /** Why there was no answer, as `failureTextOf` gives it. */
   code?: string
 }
 
@@ -129,6 +124,6 @@ async function request(url: string, deadlineMs: number): Promise<ServerAnswer> {
     const date = Date.parse(response.headers.get('date') ?? '')
     return { ...times, status: response.status, ...(Number.isFinite(date) && { date }) }
   } catch (error) {
-    return { ...took(), code: failureOf(error) }
+    return { ...took(), code: failureTextOf(error) }
   }
 }

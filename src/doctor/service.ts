@@ -8,7 +8,7 @@ import type { Config } from '../config.ts'
 import { svcCommand } from '../inspect/advised-commands.ts'
 import type { HealthAnswer } from '../inspect/healthz.ts'
 import type { ServiceManager, ServiceState } from '../service/plan.ts'
-import { type CheckResult, type DoctorContext, noteResult, okResult, warningResult } from './finding.ts'
+import { type DoctorContext, type Finding, noteFinding, okFinding, warningFinding } from './finding.ts'
 
 /** An installed service and its state. */
 export interface InstalledService {
@@ -28,9 +28,9 @@ export interface InstalledService {
 export async function examineServices(
   { version, polling, directory }: DoctorContext,
   services: readonly InstalledService[],
-): Promise<CheckResult[]> {
-  const found: CheckResult[] = []
-  const others: CheckResult[] = []
+): Promise<Finding[]> {
+  const found: Finding[] = []
+  const others: Finding[] = []
   for (const service of services) {
     const { served, title } = service
     if (!served || (await isSame(served.config.basePath, directory.dir))) {
@@ -39,30 +39,30 @@ export async function examineServices(
     }
     const { basePath, sandbox } = served.config
     const fix = `As its user: ${svcCommand('doctor', basePath, sandbox)}`
-    others.push(noteResult('service', `${title} is of another data directory, ${basePath}`, fix))
+    others.push(noteFinding('service', `${title} is of another data directory, ${basePath}`, fix))
   }
   // If this directory is already served or polled, services of other directories do not matter.
   return found.length > 0 || polling?.held ? found : others
 }
 
-function checkService(own: string, service: InstalledService): CheckResult {
+function checkService(own: string, service: InstalledService): Finding {
   const { title, state, served, answered, advice, install } = service
   const log = `Its log tells the reason: ${advice.logs}; to restart it: ${advice.restart}`
   if (!served)
-    return noteResult('service', `${title} has options of another version`, `Install it again: ${install}`)
+    return noteFinding('service', `${title} has options of another version`, `Install it again: ${install}`)
   if (!state.running)
-    return warningResult(
+    return warningFinding(
       'service',
       `${title} does not run: ${[state.state, state.ended ?? []].flat().join(', ')}`,
       log,
     )
   const version = answered?.kind === 'svc' && answered.seen.version
-  if (!version) return warningResult('service', `${title} runs, but does not answer on ${served.url}`, log)
+  if (!version) return warningFinding('service', `${title} runs, but does not answer on ${served.url}`, log)
   if (version !== own)
-    return warningResult('service', `${title} runs svc ${version}; this is ${own}`, advice.restart)
+    return warningFinding('service', `${title} runs svc ${version}; this is ${own}`, advice.restart)
   return state.enabled
-    ? okResult('service', `${title} runs and starts by itself`)
-    : noteResult('service', `${title} runs, and does not start by itself`, `Install it again: ${install}`)
+    ? okFinding('service', `${title} runs and starts by itself`)
+    : noteFinding('service', `${title} runs, and does not start by itself`, `Install it again: ${install}`)
 }
 
 async function isSame(...paths: [string, string]): Promise<boolean> {

@@ -8,21 +8,21 @@ import { formatCount, formatLocalTime, quoteForShell } from '../platform/format.
 import { reasonOf } from '../platform/system-error.ts'
 import type { InspectedSession, StoreStats } from '../storage/inspection.ts'
 import {
-  type CheckResult,
   type DoctorContext,
-  errorResult,
-  noteResult,
-  okResult,
-  warningResult,
+  errorFinding,
+  type Finding,
+  noteFinding,
+  okFinding,
+  warningFinding,
 } from './finding.ts'
 
 /** Checks every session's files. */
-export function examineSessions(context: DoctorContext, store: StoreStats | undefined): CheckResult[] {
+export function examineSessions(context: DoctorContext, store: StoreStats | undefined): Finding[] {
   const { directory, sessions: sight, command } = context
   const { sessions, lostDefault } = sight
   if (directory.state === 'unreadable') return []
   if (sessions.length === 0) {
-    return [noteResult('sessions', 'no session yet', command('login'))]
+    return [noteFinding('sessions', 'no session yet', command('login'))]
   }
   const found = sessions.flatMap(session => checkSession(session, context))
   const doubtful = sessions.flatMap(({ name, bot }) =>
@@ -36,39 +36,39 @@ export function examineSessions(context: DoctorContext, store: StoreStats | unde
   return [
     ...found,
     ...doubtful,
-    warningResult('default', what, command(`sessions default ${quoteForShell(next)}`)),
+    warningFinding('default', what, command(`sessions default ${quoteForShell(next)}`)),
   ]
 }
 
-const checkSuspects = (name: string, suspects: number): CheckResult[] =>
+const checkSuspects = (name: string, suspects: number): Finding[] =>
   suspects === 0
     ? []
     : [
-        warningResult(
+        warningFinding(
           'shown',
           `${formatCount(suspects, 'message')} of "${name}" in the last 24 hours may not have been shown: WeChat accepted them without an id`,
           'Ask a user whether they arrived. WeChat may show them later, or never: send fewer messages that nobody asked for.',
         ),
       ]
 
-function describeMuted(name: string, bot: BotInfo): CheckResult {
+function describeMuted(name: string, bot: BotInfo): Finding {
   const what =
     mutedOf(bot).muted_because === 'no_ids'
       ? 'it accepts messages without an id, which it used to give'
       : 'it refuses files while texts go'
-  return warningResult(
+  return warningFinding(
     'muted',
     `WeChat may have muted the account of "${name}" since ${formatLocalTime(bot.muted_at ?? Number.NaN)}: ${what}`,
     mutedAdvice,
   )
 }
 
-function checkSession(session: InspectedSession, context: DoctorContext): CheckResult[] {
+function checkSession(session: InspectedSession, context: DoctorContext): Finding[] {
   const { contexts, name, trouble } = session
   const folder = join(context.directory.dir, name)
   if (trouble?.kind === 'unreadable')
     return [
-      errorResult(
+      errorFinding(
         'session',
         `"${name}" cannot be used: ${reasonOf(trouble.error)}`,
         remedyOf(trouble.error, folder),
@@ -79,7 +79,7 @@ function checkSession(session: InspectedSession, context: DoctorContext): CheckR
   const what = `contexts.json of "${name}" is damaged: svc can answer a user only after the user writes again`
   return [
     found,
-    warningResult('contexts', what, 'Nothing to do: svc sets the file aside at the next message.'),
+    warningFinding('contexts', what, 'Nothing to do: svc sets the file aside at the next message.'),
   ]
 }
 
@@ -92,28 +92,28 @@ function remedyOf(error: unknown, folder: string): string {
   return /^(EACCES|EPERM)$/.test(errorCodeOf(error.cause) ?? '') ? takeOverCommand(folder) : error.hint
 }
 
-function checkStatus({ name, status, bot, users }: InspectedSession, login: string): CheckResult {
+function checkStatus({ name, status, bot, users }: InspectedSession, login: string): Finding {
   const since = (at: number | undefined) => `since ${formatLocalTime(at ?? Number.NaN)}`
   if (status === 'disconnected')
-    return errorResult('session', `"${name}" is disconnected: its token.json is damaged`, login)
+    return errorFinding('session', `"${name}" is disconnected: its token.json is damaged`, login)
   if (status === 'expired')
-    return errorResult(
+    return errorFinding(
       'session',
       `"${name}" is expired ${since(bot?.expired_at)}: WeChat no longer accepts its token`,
       login,
     )
   if (status === 'lapsed')
-    return warningResult(
+    return warningFinding(
       'session',
       `"${name}" is lapsed ${since(bot?.lapsed_at)}: WeChat answers, but may no longer deliver messages`,
       login,
     )
   if (bot?.poll_error !== undefined)
-    return warningResult(
+    return warningFinding(
       'session',
       `polls of "${name}" fail ${since(bot.failing_since)}: ${bot.poll_error}`,
       'If WeChat has a problem, there is nothing to do: svc polls again by itself. Otherwise check the network and the proxy.',
     )
   const created = bot && bot.created_at > 0 ? ` ${since(bot.created_at)}` : ''
-  return okResult('session', `"${name}" is connected${created}, ${formatCount(users.size, 'user')}`)
+  return okFinding('session', `"${name}" is connected${created}, ${formatCount(users.size, 'user')}`)
 }

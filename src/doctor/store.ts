@@ -13,41 +13,41 @@ import {
 import { storeErrorOf } from '../platform/system-error.ts'
 import type { StoreStats } from '../storage/inspection.ts'
 import {
-  type CheckResult,
   type DoctorContext,
-  errorResult,
-  noteResult,
-  okResult,
-  warningResult,
+  errorFinding,
+  type Finding,
+  noteFinding,
+  okFinding,
+  warningFinding,
 } from './finding.ts'
 
 /** Result of reading the store, or why it could not be read. `sight` is undefined if there is no store. */
 export type StoreReading = { sight: StoreStats | undefined } | { error: unknown }
 
 /** Reports the state of the store. */
-export function examineStore(context: DoctorContext, look: StoreReading): CheckResult[] {
+export function examineStore(context: DoctorContext, look: StoreReading): Finding[] {
   const { directory, clock, command } = context
   if (directory.state === 'missing' || directory.state === 'unreadable' || directory.state === 'foreign')
     return []
   const { dir } = directory
   if ('error' in look) return [describeFailure(look.error, context)]
   const { sight } = look
-  if (!sight) return [noteResult('integrity', 'there is no messages.db yet', command('openapi'))]
+  if (!sight) return [noteFinding('integrity', 'there is no messages.db yet', command('openapi'))]
   if (sight.damage && sight.damage.length > 0) {
-    return [errorResult('integrity', `messages.db is damaged: ${sight.damage[0]}`, setAsideAdvice(dir))]
+    return [errorFinding('integrity', `messages.db is damaged: ${sight.damage[0]}`, setAsideAdvice(dir))]
   }
   if (sight.form > sight.newest) {
-    return [errorResult('form', describeNewerStore(sight), newerFix)]
+    return [errorFinding('form', describeNewerStore(sight), newerFix)]
   }
-  const found: CheckResult[] = [
-    okResult(
+  const found: Finding[] = [
+    okFinding(
       'integrity',
       `messages.db is whole: ${formatCount(sight.messages, 'message')}, ${formatBytes(sight.sizeBytes)}${sight.walBytes > 0 ? ` and ${formatBytes(sight.walBytes)} not yet written back` : ''}`,
     ),
   ]
   if (sight.form < sight.newest) {
     found.push(
-      noteResult(
+      noteFinding(
         'form',
         `messages.db has an older schema version (${sight.form} of ${sight.newest})`,
         'svc upgrades it at its next start. After that an older version cannot read it.',
@@ -56,7 +56,7 @@ export function examineStore(context: DoctorContext, look: StoreReading): CheckR
   }
   for (const { id, status, why, since } of sight.webhooks ?? [])
     found.push(
-      warningResult(
+      warningFinding(
         'webhook',
         `webhook ${id} ${status === 'disabled' ? 'was disabled' : 'has failed since'} ${formatLocalTime(since)}: ${why}`,
         status === 'disabled'
@@ -68,13 +68,13 @@ export function examineStore(context: DoctorContext, look: StoreReading): CheckR
   return found
 }
 
-function describeFailure(error: unknown, { command, directory: { dir } }: DoctorContext): CheckResult {
+function describeFailure(error: unknown, { command, directory: { dir } }: DoctorContext): Finding {
   const code = errorCodeOf(error) ?? ''
   if (/^SQLITE_(CORRUPT|NOTADB)/.test(code)) {
-    return errorResult('integrity', `messages.db is damaged (${code})`, setAsideAdvice(dir))
+    return errorFinding('integrity', `messages.db is damaged (${code})`, setAsideAdvice(dir))
   }
   if (/^SQLITE_(BUSY|LOCKED)/.test(code)) {
-    return warningResult(
+    return warningFinding(
       'integrity',
       'messages.db is in use and could not be read',
       `${command('doctor')} again in a moment; if it lasts, a process may hang.`,
@@ -82,21 +82,21 @@ function describeFailure(error: unknown, { command, directory: { dir } }: Doctor
   }
   const cause = storeErrorOf(error, 'messages.db cannot be read')
   const what = cause instanceof Error ? cause.message : 'messages.db cannot be read'
-  return errorResult('integrity', what, takeOverCommand(dir))
+  return errorFinding('integrity', what, takeOverCommand(dir))
 }
 
 /** The target is beside the data directory: inside, another folder would look like a session's. */
 const setAsideAdvice = (dir: string): string =>
   `Stop svc, then: mkdir ${quoteForShell(`${dir}-damaged`)} && mv ${quoteForShell(join(dir, dataFiles.store))}* ${quoteForShell(`${dir}-damaged`)}/ (sessions stay, and svc creates a new store; "sqlite3 messages.db .recover" in that folder may save the old messages)`
 
-function describeOutbox({ outbox }: StoreStats, command: string, now: number): CheckResult {
+function describeOutbox({ outbox }: StoreStats, command: string, now: number): Finding {
   const oldest =
     outbox.oldestAt === undefined ? '' : `, the oldest for ${formatDuration(now - outbox.oldestAt)}`
   const expiry =
     outbox.firstExpiryAt === undefined
       ? ''
       : `; the first is given up on ${formatLocalTime(outbox.firstExpiryAt)}`
-  return noteResult(
+  return noteFinding(
     'outbox',
     `${formatCount(outbox.sends, 'send')} ${outbox.sends === 1 ? 'waits' : 'wait'}, to ${formatCount(outbox.users, 'user')}${oldest}${expiry}`,
     `svc sends them when the user writes or the pace allows it, if a process polls and the session is logged in. ${command} lists them.`,

@@ -17,8 +17,8 @@ import { apiFetch, fetchChecked } from '../platform/fetch.ts'
 import { ensurePrivateDir } from '../platform/files.ts'
 import { FreeSpace } from '../platform/free-space.ts'
 import type { Log } from '../platform/log.ts'
+import { requestPermits as permits } from '../platform/permits.ts'
 import { Bus, type Runtime, withLogName } from '../platform/runtime.ts'
-import { requestPermits as permits } from '../platform/slots.ts'
 import { WebhookDispatcher } from '../push/delivery.ts'
 import type { ResolveTarget } from '../push/events.ts'
 import { Feed } from '../push/feed.ts'
@@ -37,7 +37,7 @@ import { Worker } from '../send/worker.ts'
 import { openMediaStores } from '../storage/sqlite/media-folder.ts'
 import { openStorage } from '../storage/sqlite/open.ts'
 import type { createTargetResolver } from './meant.ts'
-import { createSandboxFetch, SandboxClock } from './sandbox-fetch.ts'
+import { SandboxClock, wrapFetchToSandbox } from './sandbox-fetch.ts'
 
 export interface GatewayOptions {
   config: Config
@@ -104,7 +104,7 @@ export function connect(
   // WeChat's answers contain further addresses for accounts and media. Those are checked.
   const judged: Fetch = (url, init) => (trusted(new URL(url)) ? apiFetch : fetchChecked)(url, init)
   const fetch =
-    sandboxUrl === undefined ? judged : createSandboxFetch(apiFetch, sandboxUrl, log, sandboxClock)
+    sandboxUrl === undefined ? judged : wrapFetchToSandbox(apiFetch, sandboxUrl, log, sandboxClock)
   return {
     api: new Api({ fetch, channelVersion: config.channelVersion, version, permits }),
     account: bot => ({ base_url: sandboxUrl ?? bot.base_url, token: bot.token }),

@@ -61,7 +61,7 @@ export class SandboxClock implements Clock {
  * Wraps `fetch` for the simulated WeChat at `url`: its errors name the simulated WeChat. A missing sandbox
  * is logged once, until it is back. `clock` takes over the time in each answer.
  */
-export function createSandboxFetch(fetch: Fetch, url: string, log: Log, clock?: SandboxClock): Fetch {
+export function wrapFetchToSandbox(fetch: Fetch, url: string, log: Log, clock?: SandboxClock): Fetch {
   let isLogged = false
   return async (address: string, init: FetchInit) => {
     try {

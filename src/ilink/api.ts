@@ -3,7 +3,7 @@
  * client.
  */
 import type { BotInfo } from '../model/session.ts'
-import type { RequestPermits } from '../platform/slots.ts'
+import type { RequestPermits } from '../platform/permits.ts'
 import { type SealedFile, uploadTypeOf } from './encode.ts'
 import { countOf, filledOf, idOf, objectOf } from './fields.ts'
 import {

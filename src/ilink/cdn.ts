@@ -2,7 +2,7 @@
 import { SvcError } from '../model/error.ts'
 import { backoffMs, type Clock, systemClock } from '../platform/clock.ts'
 import { fetchPublic } from '../platform/fetch.ts'
-import type { Permits } from '../platform/slots.ts'
+import type { Permits } from '../platform/permits.ts'
 import { type ByteSource, decryptStream, paddedSizeOf, parseAesKey } from './crypto.ts'
 import type { MediaReference } from './decode.ts'
 import { type Fetch, ILinkError, isILinkError, joinUrl, upstreamTextOf } from './http.ts'

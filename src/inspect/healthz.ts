@@ -3,7 +3,7 @@ import { join } from 'node:path'
 import type { Config } from '../config.ts'
 import type { Health } from '../gateway/health.ts'
 import { dataFiles } from '../model/data-files.ts'
-import { apiFetch, failureOf, socketPathOf } from '../platform/fetch.ts'
+import { apiFetch, failureTextOf, socketPathOf } from '../platform/fetch.ts'
 import { readText } from '../platform/files.ts'
 import { processState } from '../platform/other-process.ts'
 import type { Polling } from '../storage/inspection.ts'
@@ -87,7 +87,7 @@ export async function askHealth(url: string, deadlineMs: number): Promise<Health
       ? { kind: 'stranger', status: response.status }
       : { kind: 'svc', status: response.status, seen }
   } catch (error) {
-    const code = failureOf(error)
+    const code = failureTextOf(error)
     if (code === 'timeout') return { kind: 'silent' }
     if (code === 'ECONNREFUSED' || (socket !== undefined && code === 'ENOENT')) return { kind: 'nobody' }
     // A program with another protocol, or one that closes the connection.

@@ -3,7 +3,7 @@
 import { mkdir } from 'node:fs/promises'
 import { dirname } from 'node:path'
 import { parseFolder } from '../config/values.ts'
-import { type Config, type ConfigValues, configOf } from '../config.ts'
+import { type Config, type ConfigValues, configFromValues } from '../config.ts'
 import { badArgument, SvcError } from '../model/error.ts'
 import { createLog, type Log, type LogLevel } from '../platform/log.ts'
 
@@ -92,7 +92,7 @@ export async function resolveOptions(options: SvcOptions): Promise<ResolvedOptio
   }
   // Port 0 takes any free port: `phoneUrl` tells the program the address.
   const values: ConfigValues = { logLevel: 'WARNING', sandboxPort: 0, ...rest, sandbox }
-  const config = configOf(values)
+  const config = configFromValues(values)
   return {
     config,
     log: log ?? createLog(config.logLevel),

@@ -24,7 +24,7 @@ export const inlineMediaBytes = 1024 * 1024
  * Largest media that a resource contains, in bytes. It is sent as base64 inside one JSON message. Clients
  * accept lines of up to 10 MiB over stdio (official client 2.4.0).
  */
-export const blobMaxBytes = (local: Call['local']): number => (local ? 7 : 16) * 1024 * 1024
+export const maxBlobBytesOf = (local: Call['local']): number => (local ? 7 : 16) * 1024 * 1024
 /** Waiting messages are counted up to this number. */
 export const maxCounted = 1000
 /** Length of the JSON that MCP puts around a text, in characters. */
@@ -250,7 +250,7 @@ async function mediaBlocks(file: Downloaded, { input, local }: ContentOptions): 
     mimeType,
     size,
     description: `${untrustedFileNote}${
-      size > blobMaxBytes(false)
+      size > maxBlobBytesOf(false)
         ? ' It is too large for a resource: GET /media/{message_id}/{item} of this service, over HTTP, gives it.'
         : ''
     }`,

@@ -273,7 +273,7 @@ export const Cancelled = Type.Object({
 export type Cancelled = Static<typeof Cancelled>
 
 /** Which messages to count: those of a consumer, or those after a row. */
-export type WaitingRequest = Pick<RecvRequest, 'consumer' | 'after' | 'session'>
+export type CountWaitingRequest = Pick<RecvRequest, 'consumer' | 'after' | 'session'>
 
 export interface RecvRequest {
   /** Longest wait in seconds if no message is there yet. 0 does not wait. */

@@ -18,7 +18,7 @@ export interface CommandShape {
   /** Words of the command after `svc`. */
   readonly path: readonly string[]
   /** Optional last word without effect: `svc webhook list` is `svc webhook`. */
-  readonly also?: string
+  readonly alias?: string
   /** Text in lists of commands. Default: the title. */
   readonly summary?: string
   /** Input keys that need no flag, in this order. Optional ones also have a flag. */

@@ -46,7 +46,7 @@ import {
   testWebhook,
 } from './webhooks.ts'
 
-/** Operations for messages that wait to be sent. Also part of `sideOperations`. */
+/** Operations for messages that wait to be sent. Also part of `operationsBesideMcp`. */
 export const outboxOperations = [listOutbox, getOutbox, cancelOutbox] as const
 
 export const messageOperations = [...outboxOperations, approveOutbox, listUsers, nameUser] as const
@@ -72,7 +72,7 @@ const serviceOperations = [getShared, health, metrics] as const
 /**
  * Operations that `svc mcp -t http` serves over HTTP beside MCP: uploads, media, waiting messages, health.
  */
-export const sideOperations: readonly Operation[] = [
+export const operationsBesideMcp: readonly Operation[] = [
   ...mediaOperations,
   ...outboxOperations,
   ...serviceOperations,

@@ -59,7 +59,7 @@ export const listWebhooks = defineOperation({
   rest: { route: 'GET /webhooks', tag: 'webhooks' },
   cli: {
     path: ['webhook'],
-    also: 'list',
+    alias: 'list',
     summary: 'list webhooks and the state of their deliveries',
     about:
       'Lists the endpoints that events are delivered to: messages received, the status of messages sent, changes of accounts. The process that receives messages also delivers, signed according to Standard Webhooks. Each event is delivered at least once, and in order within a conversation.',

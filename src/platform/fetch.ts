@@ -125,7 +125,7 @@ export const networkCodeOf = (error: unknown): string | undefined =>
   errorCodeOf(error) ?? (error instanceof Error ? errorCodeOf(error.cause) : undefined)
 
 /** Returns the error's code, `timeout`, or its message. */
-export const failureOf = (error: unknown): string =>
+export const failureTextOf = (error: unknown): string =>
   error instanceof Error && error.name === 'TimeoutError'
     ? 'timeout'
     : (networkCodeOf(error) ?? (error instanceof Error ? error.message : String(error)))

@@ -16,7 +16,7 @@ import { noLocksError } from './system-error.ts'
  * @throws Error when the kind cannot be used here; SvcError `store_unavailable` when the file system has no
  *   locks
  */
-export async function openEngine(kind: LockKind, path: string): Promise<LockEngine> {
+export async function openLockEngine(kind: LockKind, path: string): Promise<LockEngine> {
   if (kind === 'lockfile') return openLockFolder(path)
   const file = await openFlockFile(path)
   if (!file) throw new Error('this runtime has no flock')

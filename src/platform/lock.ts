@@ -12,7 +12,7 @@ import process from 'node:process'
 import { SvcError } from '../model/error.ts'
 import { systemClock } from './clock.ts'
 import { createDurably, errorCodeOf, makePrivate, readText } from './files.ts'
-import { flockWorks, openEngine } from './lock-engine.ts'
+import { flockWorks, openLockEngine } from './lock-engine.ts'
 import { isLockKind, type LockEngine, type LockKind, lockFileError } from './lock-form.ts'
 import { isNode } from './process.ts'
 import { storeErrorOf } from './system-error.ts'
@@ -49,7 +49,7 @@ async function openFileLock(path: string, options: LockOptions): Promise<FileLoc
     throw createError(`records the lock kind "${recorded}", but "${options.kind}" was requested`)
   }
   try {
-    return new FileLock(path, await openEngine(recorded, path), options.checkEveryMs ?? 1000)
+    return new FileLock(path, await openLockEngine(recorded, path), options.checkEveryMs ?? 1000)
   } catch (error) {
     // Only Node has no flock. Nothing is wrong with the directory, and its locks may be in use.
     if (isNode && recorded === 'flock') throw nodeLockError(path, error)

@@ -7,18 +7,18 @@ export const isBundle: boolean = Object.keys(packedFiles).length > 0
 /**
  * Returns the names that begin with `folder`, without that prefix. Empty when run from source or as a binary.
  */
-export const listPacked = (folder: string): string[] =>
+export const listBundledFiles = (folder: string): string[] =>
   Object.keys(packedFiles).flatMap(name => (name.startsWith(folder) ? [name.slice(folder.length)] : []))
 
 /** Returns a file in its brotli form; undefined when there is no file of this name. */
-export function packedBrotliOf(name: string): Uint8Array | undefined {
+export function bundledBrotliOf(name: string): Uint8Array | undefined {
   const text = Object.hasOwn(packedFiles, name) ? packedFiles[name] : undefined
   return text === undefined ? undefined : Buffer.from(text, 'base64')
 }
 
 /** Returns a file, decompressed; undefined when there is no file of this name. */
-export async function readPacked(name: string): Promise<Uint8Array | undefined> {
-  const packed = packedBrotliOf(name)
+export async function readBundledFile(name: string): Promise<Uint8Array | undefined> {
+  const packed = bundledBrotliOf(name)
   if (!packed) return undefined
   const [{ brotliDecompress }, { promisify }] = await Promise.all([import('node:zlib'), import('node:util')])
   return promisify(brotliDecompress)(packed)

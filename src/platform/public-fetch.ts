@@ -310,7 +310,7 @@ function toResource(
     throw tooLarge(maxBytes)
   }
   response.on('error', () => {})
-  const fileName = fileNameOf(response.headers['content-disposition'], url)
+  const fileName = suggestedNameOf(response.headers['content-disposition'], url)
   const contentType = response.headers['content-type']
   return {
     body: limitBody(decodeBody(response, encoding), { size, maxBytes, idleMs }, end, () => {
@@ -389,7 +389,7 @@ function limitBody(
   )
 }
 
-function fileNameOf(disposition: string | undefined, url: URL): string | undefined {
+function suggestedNameOf(disposition: string | undefined, url: URL): string | undefined {
   const last = url.pathname.slice(url.pathname.lastIndexOf('/') + 1)
   return parseDisposition(disposition ?? '').fileName || (decodeUri(last) ?? last) || undefined
 }

@@ -83,7 +83,7 @@ interface OpenOptions {
   immutable?: boolean
 }
 
-async function openEngine(
+async function openDatabaseEngine(
   path: string,
   { readonly = false, immutable = false }: OpenOptions,
 ): Promise<Engine> {
@@ -218,7 +218,7 @@ export async function findDatabaseError(path: string, error: unknown): Promise<u
 async function canBeLocked(folder: string): Promise<boolean> {
   const probe = join(folder, `.probe.${randomBytes(6).toString('hex')}.tmp`)
   try {
-    const engine = await openEngine(probe, {})
+    const engine = await openDatabaseEngine(probe, {})
     try {
       engine.exec('PRAGMA journal_mode = WAL')
       engine.exec('BEGIN IMMEDIATE; ROLLBACK')
@@ -241,7 +241,7 @@ async function canBeLocked(folder: string): Promise<boolean> {
 export async function openDatabase(path: string, options: OpenOptions = {}): Promise<Database> {
   const found = await statOf(path)
   if (found) rejectNonFile(path, found)
-  const engine = await openEngine(path, options).catch(async error => {
+  const engine = await openDatabaseEngine(path, options).catch(async error => {
     throw await findDatabaseError(path, error)
   })
   const compiled = new Map<Sql, Statement>()

@@ -61,7 +61,7 @@ export async function postEvent(
       replies ? maxReplyAnswerBytes : 0,
     )
     if (meaningOf(status).done) return { status, text }
-    return { status, text, ...failureOf(status), retryAfterMs: retryAfterOf(retryAfter, now) }
+    return { status, text, ...httpFailureOf(status), retryAfterMs: retryAfterOf(retryAfter, now) }
   } catch (error) {
     signal.throwIfAborted()
     if (error instanceof TimedOut) return { detail: error.message, code: 'timeout' }
@@ -70,7 +70,7 @@ export async function postEvent(
   }
 }
 
-const failureOf = (status: number): Pick<WebhookAttemptResult, 'detail' | 'code'> =>
+const httpFailureOf = (status: number): Pick<WebhookAttemptResult, 'detail' | 'code'> =>
   status >= 300 && status < 400
     ? { detail: `HTTP ${status}: redirects are not followed`, code: 'redirect' }
     : { detail: `HTTP ${status}`, code: 'http_status' }

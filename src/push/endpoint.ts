@@ -22,7 +22,7 @@ import {
   initialState,
   meaningOf,
   mustDisable,
-  nextEventFailureOf,
+  nextRetryOf,
   withFailure,
   withSuccess,
 } from './schedule.ts'
@@ -262,7 +262,7 @@ export class EndpointRun {
     }
     this.#state = withFailure(before, failure, Math.random())
     const othersSucceeded = lane.trouble !== undefined && this.#succeededAt > lane.trouble.failed_at
-    const trouble = nextEventFailureOf(lane.trouble, { event: event.id, now, othersSucceeded }, Math.random())
+    const trouble = nextRetryOf(lane.trouble, { event: event.id, now, othersSucceeded }, Math.random())
     this.#tries.push({ ...record, outcome: trouble ? 'failed' : 'gave_up' })
     const { last_success_at, failing_since = now } = this.#health
     const retryInMs = this.#state.isFailing

@@ -118,7 +118,7 @@ export function capacityOf(
  * Returns the retry state of an event after a failure; undefined if it has no more retries. Times are Unix
  * ms.
  */
-export function nextEventFailureOf(
+export function nextRetryOf(
   before: WebhookLane['trouble'],
   { event, now, othersSucceeded }: { event: string; now: number; othersSucceeded: boolean },
   random: number,

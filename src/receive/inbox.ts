@@ -1,7 +1,7 @@
 /** The recv operation: reads the log forward from a consumer's position, or waits for it to grow. */
 import type { Call } from '../model/call.ts'
 import { isSvcError, SvcError } from '../model/error.ts'
-import type { Message, RecvRequest, WaitingRequest } from '../model/message.ts'
+import type { CountWaitingRequest, Message, RecvRequest } from '../model/message.ts'
 import { normalizeSessionName, sessionNotFoundError } from '../model/session.ts'
 import { backoffMs } from '../platform/clock.ts'
 import type { Runtime } from '../platform/runtime.ts'
@@ -93,7 +93,10 @@ export class Inbox {
   }
 
   /** Counts the messages that wait for such a request, up to `most`. @throws as `recv` */
-  async countWaiting({ consumer, after, session: input }: WaitingRequest, most: number): Promise<number> {
+  async countWaiting(
+    { consumer, after, session: input }: CountWaitingRequest,
+    most: number,
+  ): Promise<number> {
     const session = input === undefined ? undefined : await this.#resolveSession(input)
     return this.#ports.store.backlog.countWaiting(after ?? consumer, { limit: most, session })
   }

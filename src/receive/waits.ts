@@ -103,8 +103,8 @@ export class Waiters {
   async #notify(seen: number, last: number): Promise<void> {
     if (last > seen)
       for (const key of await this.#affectedKeys(seen)) notifyWaiters(this.#waiting.get(key) ?? [])
-    const lapsed = await this.#backlog.findLapsed()
-    if (lapsed.size > 0) for (const waits of this.#waiting.values()) notifyWaiters(waits, lapsed)
+    const consumers = await this.#backlog.findConsumersToRedeliver()
+    if (consumers.size > 0) for (const waits of this.#waiting.values()) notifyWaiters(waits, consumers)
   }
 
   /** Returns the keys of `#waiting` that the received rows after `seen` concern. */

@@ -8,14 +8,14 @@ import type { World } from './world.ts'
  * parameters grant access.
  */
 export function createCdn(world: World): (request: Request, url: URL) => Promise<Response> {
-  const { core, between } = world
+  const { core, intercept } = world
   return async (request, url) => {
     const name =
       url.pathname === '/c2c/upload' ? 'upload' : url.pathname === '/c2c/download' ? 'download' : undefined
     if (!name) return errorResponse(404, 'not found')
     core.stats.requests[name] = (core.stats.requests[name] ?? 0) + 1
     const honest = () => (name === 'upload' ? upload(world, request, url) : download(world, request, url))
-    const response = await between({ endpoint: name, bot: undefined, signal: request.signal }, honest)
+    const response = await intercept({ endpoint: name, bot: undefined, signal: request.signal }, honest)
     return response ?? new Response(null, { status: 499 })
   }
 }

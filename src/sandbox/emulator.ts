@@ -32,7 +32,7 @@ const uploadKinds: Record<number, MediaKind> = { 1: 'image', 2: 'video', 3: 'fil
 /** Creates the handler for requests below `/ilink/bot/`. */
 export function createEmulator(world: World): (request: Request, url: URL) => Promise<Response> {
   const endpoints = new Map(createEndpoints(world).map(endpoint => [`/ilink/bot/${endpoint.path}`, endpoint]))
-  const { core, people, between } = world
+  const { core, people, intercept } = world
 
   return async (request, url) => {
     const endpoint = endpoints.get(url.pathname)
@@ -68,7 +68,7 @@ export function createEmulator(world: World): (request: Request, url: URL) => Pr
       })
       return answer === undefined || answer instanceof Response ? answer : toJsonResponse(answer)
     }
-    const response = await between({ endpoint: name, bot: bot?.id, signal }, honest)
+    const response = await intercept({ endpoint: name, bot: bot?.id, signal }, honest)
     // The client disconnected; nobody reads this response.
     return response ?? new Response(null, { status: 499 })
   }

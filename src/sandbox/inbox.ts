@@ -4,7 +4,7 @@
  */
 import { SvcError } from '../model/error.ts'
 import type { Core } from './core.ts'
-import type { Bot, People, SandboxUser } from './people.ts'
+import type { Bot, SandboxUser, UsersAndBots } from './people.ts'
 import { type Fields, fieldsOf, messageIdOf, newContextToken, parseWire, textOf, toWire } from './wire.ts'
 
 /** A user's message that is in the queue. */
@@ -18,11 +18,11 @@ export interface QueuedMessage {
 /** Messages that users sent and bots fetch. */
 export class SandboxInbox {
   readonly #core: Core
-  readonly #people: People
+  readonly #people: UsersAndBots
   /** Newest poll of each bot; with `kick_older` it ends the previous poll. */
   readonly #newestPolls = new Map<string, AbortController>()
 
-  constructor(core: Core, people: People) {
+  constructor(core: Core, people: UsersAndBots) {
     this.#core = core
     this.#people = people
   }

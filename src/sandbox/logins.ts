@@ -1,7 +1,7 @@
 /** QR logins: a client creates them, the phone scans and confirms them (protocol notes 2.1 and 2.2). */
 import { SvcError } from '../model/error.ts'
 import type { Core } from './core.ts'
-import type { Bot, People } from './people.ts'
+import type { Bot, UsersAndBots } from './people.ts'
 import { type Fields, newQrcode, newVerifyCode, qrcodeUrl } from './wire.ts'
 
 /** A QR code and the state of its login. Times in Unix milliseconds. */
@@ -46,9 +46,9 @@ const listedCount = 30
 /** The QR logins: methods for the client's calls and for the phone's actions. */
 export class SandboxLogins {
   readonly #core: Core
-  readonly #people: People
+  readonly #people: UsersAndBots
 
-  constructor(core: Core, people: People) {
+  constructor(core: Core, people: UsersAndBots) {
     this.#core = core
     this.#people = people
   }

@@ -6,7 +6,7 @@
 import { isObject } from '../platform/fields.ts'
 import type { Core } from './core.ts'
 import type { SandboxMedia } from './media.ts'
-import type { Bot, People, SandboxPeer } from './people.ts'
+import type { Bot, SandboxPeer, UsersAndBots } from './people.ts'
 import { type Fields, fieldsOf, messageIdOf, textOf, toWire } from './wire.ts'
 
 const fiveMinutes = 300_000
@@ -21,10 +21,10 @@ const silentSuccess = { ret: 0 }
 /** Messages that bots send. */
 export class SandboxOutbox {
   readonly #core: Core
-  readonly #people: People
+  readonly #people: UsersAndBots
   readonly #media: SandboxMedia
 
-  constructor(core: Core, people: People, media: SandboxMedia) {
+  constructor(core: Core, people: UsersAndBots, media: SandboxMedia) {
     this.#core = core
     this.#people = people
     this.#media = media

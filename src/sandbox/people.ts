@@ -51,8 +51,8 @@ const userNames = [
   'Liu Yang 刘洋',
 ]
 
-/** Users, bots and their peers. */
-export class People {
+/** The users and bots of the simulated WeChat, and the state between them. */
+export class UsersAndBots {
   readonly #core: Core
 
   constructor(core: Core) {

@@ -9,7 +9,7 @@ import { SandboxInbox } from './inbox.ts'
 import { SandboxLogins } from './logins.ts'
 import { SandboxMedia } from './media.ts'
 import { SandboxOutbox } from './outbox.ts'
-import { People } from './people.ts'
+import { UsersAndBots } from './people.ts'
 
 /** The opened parts of the simulated WeChat. */
 export type World = Awaited<ReturnType<typeof openWorld>>
@@ -22,16 +22,16 @@ export type World = Awaited<ReturnType<typeof openWorld>>
 export async function openWorld(options: SandboxOptions) {
   const db = await openWorldFile(options.dir)
   const core = new Core({ ...options, db })
-  const people = new People(core)
+  const people = new UsersAndBots(core)
   const media = new SandboxMedia(core)
-  const between: RequestInterceptor = options.intercept ?? ((_request, honest) => honest())
+  const intercept: RequestInterceptor = options.intercept ?? ((_request, honest) => honest())
   await media.sweep()
   people.ensureFirstUser()
   return {
     core,
     people,
     media,
-    between,
+    intercept,
     logins: new SandboxLogins(core, people),
     inbox: new SandboxInbox(core, people),
     outbox: new SandboxOutbox(core, people, media),

@@ -8,7 +8,7 @@
 import { readFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { nodeCrypto } from '../platform/lazy-crypto.ts'
-import { packedBrotliOf } from '../platform/packed.ts'
+import { bundledBrotliOf } from '../platform/packed.ts'
 import pageJs from './docs/page.js' with { type: 'text' }
 
 const pageHtml = `<!doctype html>
@@ -60,7 +60,7 @@ const assets: Record<string, () => Promise<StaticFile>> = {
  * binary. `scripts/scalar.ts` creates it.
  */
 async function readScalar(): Promise<Uint8Array> {
-  const packed = packedBrotliOf('docs/scalar.js')
+  const packed = bundledBrotliOf('docs/scalar.js')
   if (packed) return packed
   const beside = await readFile(join(import.meta.dirname, 'docs/scalar.js.br')).catch(() => undefined)
   if (beside) return beside

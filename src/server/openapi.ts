@@ -8,7 +8,7 @@ import type { Config } from '../config.ts'
 import type { Gateway } from '../gateway/gateway-api.ts'
 import { SvcError } from '../model/error.ts'
 import { owner } from '../model/principal.ts'
-import { operations, sideOperations } from '../operations/operations.ts'
+import { operations, operationsBesideMcp } from '../operations/operations.ts'
 import { metrics } from '../operations/service.ts'
 import { type Clock, systemClock } from '../platform/clock.ts'
 import type { Log } from '../platform/log.ts'
@@ -73,16 +73,15 @@ export function createOpenApiApp(options: OpenApiOptions): OpenApiApp {
 }
 
 /**
- * Creates a service for clients that use another interface than REST but need HTTP for uploads, the bytes of
- * media, waiting files and health.
+ * Creates the HTTP service beside `svc mcp -t http`: uploads, the bytes of media, waiting messages, health.
  *
  * @throws Error if other machines can reach the address and there is no token
  */
-export function createSideApp(
+export function createAppBesideMcp(
   options: Pick<OpenApiOptions, 'gateway' | 'config' | 'log'>,
 ): Omit<OpenApiApp, 'document'> {
   const parts = createEmptyApp(options)
-  addOperations(parts.app, parts.context, sideOperations)
+  addOperations(parts.app, parts.context, operationsBesideMcp)
   return guardApp(parts)
 }
 

@@ -9,7 +9,7 @@ import { runProgram } from '../platform/process.ts'
 import type { ServiceAccount } from './plan.ts'
 
 /** Returns the user named in an installed definition of systemd or launchd. */
-export function parseUser(definition: string): string | undefined {
+export function parseServiceUser(definition: string): string | undefined {
   const found = /^User=(.+)$|<key>UserName<\/key>\s*<string>(.+)<\/string>/m.exec(definition)
   return found?.[1] ?? found?.[2]
 }

@@ -21,7 +21,7 @@ export interface MediaStore {
   put(id: string, body: ReadableStream<Uint8Array>, options: PutOptions): Promise<StoredFile>
 
   /** @returns undefined for a file that is missing, incomplete or expired */
-  open(id: string): Promise<OpenStoredFile | undefined>
+  open(id: string): Promise<OpenedStoredFile | undefined>
 
   /**
    * Marks a file as used: from now on it may be removed when its space is needed. Only this process remembers
@@ -67,7 +67,7 @@ export interface StoredFile {
   expires_at?: number
 }
 
-export interface OpenStoredFile extends SteadyFile {
+export interface OpenedStoredFile extends SteadyFile {
   /** For a file that expires: its note as it was stored, and its MD5. */
   note: Readonly<Record<string, unknown>>
   md5?: string

@@ -231,7 +231,7 @@ export interface Backlog {
   listReaderLags(most: number): Promise<{ reader: string; events: number }[]>
 
   /** Consumers to which `claim` redelivers rows. */
-  findLapsed(): Promise<ReadonlySet<string>>
+  findConsumersToRedeliver(): Promise<ReadonlySet<string>>
 
   /**
    * Ids of rows stored since then (Unix ms), oldest first; the newest ones if there are more than `limit`.

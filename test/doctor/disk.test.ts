@@ -1,12 +1,12 @@
 import { expect, test } from 'bun:test'
 import { mkdirSync, statfsSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { configOf } from '../../src/config.ts'
+import { configFromValues } from '../../src/config.ts'
 import { examine } from '../../src/doctor/examine.ts'
 import { canMount, smallDisk } from '../faults/support/mounts.ts'
 
 const findings = async (basePath: string) => {
-  const config = configOf({
+  const config = configFromValues({
     basePath,
     port: 0,
     upstreamUrl: 'http://127.0.0.1:9',

@@ -1,7 +1,7 @@
 import { expect, test } from 'bun:test'
 import { readFileSync, rmSync, utimesSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { configOf } from '../../src/config.ts'
+import { configFromValues } from '../../src/config.ts'
 import { openGateway } from '../../src/gateway/gateway.ts'
 import { createDirectCall } from '../../src/model/call.ts'
 import { systemClock } from '../../src/platform/clock.ts'
@@ -135,7 +135,11 @@ test('locks of the second kind are seen held and free', async () => {
 
 test('a recv that polls by itself shows life too, however long it waits', async () => {
   const clock = testClock()
-  const config = configOf({ basePath: ward.dir, upstreamUrl: ward.sandbox.url, cdnUrl: ward.sandbox.cdnUrl })
+  const config = configFromValues({
+    basePath: ward.dir,
+    upstreamUrl: ward.sandbox.url,
+    cdnUrl: ward.sandbox.cdnUrl,
+  })
   await using gateway = await openGateway({ config, clock, version: '0', log: silentLog, oneShot: true })
   const call = createDirectCall()
   const waiting = gateway.inbox.recv({ timeout: 100_000, limit: 1, consumer: 'other' }, call)

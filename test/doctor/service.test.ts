@@ -1,7 +1,7 @@
 import { expect, test } from 'bun:test'
 import { symlinkSync } from 'node:fs'
 import { join } from 'node:path'
-import { configOf } from '../../src/config.ts'
+import { configFromValues } from '../../src/config.ts'
 import { examine } from '../../src/doctor/examine.ts'
 import type { InstalledService } from '../../src/doctor/service.ts'
 import type { Health } from '../../src/gateway/health.ts'
@@ -11,7 +11,7 @@ import { withWard } from './support.ts'
 const ward = forFile(await withWard())
 
 const served = (basePath: string) => ({
-  ...{ program: '/usr/local/bin/svc', config: configOf({ basePath }), url: 'http://127.0.0.1:8000' },
+  ...{ program: '/usr/local/bin/svc', config: configFromValues({ basePath }), url: 'http://127.0.0.1:8000' },
 })
 const answered = (version: string): InstalledService['answered'] => ({
   ...{ kind: 'svc', status: 200 },
@@ -30,7 +30,7 @@ const sight: InstalledService = {
 /** What is found of a service that runs well, but for what is `different`. */
 async function found(different: Partial<InstalledService> = {}, services?: InstalledService[]) {
   const well: InstalledService = { ...sight, served: served(ward.dir) }
-  const config = configOf({ basePath: ward.dir, upstreamUrl: ward.sandbox.url, port: 0 })
+  const config = configFromValues({ basePath: ward.dir, upstreamUrl: ward.sandbox.url, port: 0 })
   const report = await examine({
     ...{ config, version: '1.2.3', deadlineMs: 500 },
     services: async () => services ?? [{ ...well, ...different }],

@@ -4,7 +4,7 @@ import { lstatSync, readdirSync, readFileSync } from 'node:fs'
 import { mkdtemp, realpath, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { type ConfigValues, configOf } from '../../src/config.ts'
+import { type ConfigValues, configFromValues } from '../../src/config.ts'
 import { examine, type Report } from '../../src/doctor/examine.ts'
 import type { DoctorFinding } from '../../src/doctor/finding.ts'
 import type { Clock } from '../../src/platform/clock.ts'
@@ -43,7 +43,7 @@ export async function withWard(): Promise<Ward> {
   return {
     ...{ dir, sandbox, open },
     async look(values = {}, { clock, deadlineMs } = {}) {
-      const config = configOf({
+      const config = configFromValues({
         ...{ basePath: dir, upstreamUrl: sandbox.url, cdnUrl: sandbox.cdnUrl, port: 0 },
         ...values,
       })

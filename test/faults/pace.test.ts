@@ -1,6 +1,6 @@
 /** Several services on one directory send to one user: upstream sees one pace. Each has locks and memory of its own. */
 import { describe, expect, test } from 'bun:test'
-import { configOf } from '../../src/config.ts'
+import { configFromValues } from '../../src/config.ts'
 import { openGateway } from '../../src/gateway/gateway.ts'
 import { createDirectCall } from '../../src/model/call.ts'
 import { silentLog } from '../../src/platform/log.ts'
@@ -24,7 +24,7 @@ const arrivals = async (site: Site) =>
 /** As a command sends: from a gateway that neither polls nor outlives it. */
 async function sendOnce(site: Site, clock: TestClock, text: string) {
   await using gateway = await openGateway({
-    config: { ...configOf({ basePath: site.dir }), pace: onePerSecond },
+    config: { ...configFromValues({ basePath: site.dir }), pace: onePerSecond },
     log: silentLog,
     version: '0',
     sandboxUrl: site.sandbox.url,

@@ -2,7 +2,7 @@
 import { expect, test } from 'bun:test'
 import { mkdirSync, renameSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { permitsOf } from '../../src/platform/slots.ts'
+import { permitsOf } from '../../src/platform/permits.ts'
 import { folderOfTest } from '../support/folder.ts'
 import { withSandbox } from '../support/sandbox.ts'
 import { logIn, type Service, startService } from '../support/service.ts'

@@ -5,7 +5,7 @@ import { lstatSync, readdirSync, readFileSync } from 'node:fs'
 import { mkdir, mkdtemp, realpath, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { configOf } from '../../src/config.ts'
+import { configFromValues } from '../../src/config.ts'
 import { applyMove, type MoveResult } from '../../src/migrate/apply.ts'
 import { type MovePlan, planMove } from '../../src/migrate/plan.ts'
 import { type MoveFinding, MoveFindings, type Program } from '../../src/migrate/source.ts'
@@ -169,7 +169,7 @@ export async function move(
   options: { dryRun?: true; now?: number; storeMaxCount?: number; storeMaxAgeDays?: number } = {},
 ): Promise<{ plan: MovePlan; applied: MoveResult; findings: MoveFinding[]; lines: string[] }> {
   const { storeMaxCount = 100_000, storeMaxAgeDays = 30, now = Date.now() } = options
-  const config = configOf({ basePath: into, storeMaxCount, storeMaxAgeDays })
+  const config = configFromValues({ basePath: into, storeMaxCount, storeMaxAgeDays })
   const upstreamUrl = config.upstreamUrl
   await using plan = await planMove({ program, from, into, upstreamUrl, now, storeMaxAgeDays })
   const lines: string[] = []

@@ -1,6 +1,6 @@
 import { expect, test } from 'bun:test'
+import { Permits, permitsOf } from '../../src/platform/permits.ts'
 import { defaultFetchLimit } from '../../src/platform/process.ts'
-import { Permits, permitsOf } from '../../src/platform/slots.ts'
 import { failure } from '../support/failure.ts'
 
 test('so many at a time, and those that wait come in their order', async () => {

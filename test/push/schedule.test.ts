@@ -11,7 +11,7 @@ import {
   initialState,
   meaningOf,
   mustDisable,
-  nextEventFailureOf,
+  nextRetryOf,
   remainingWaitOf,
   retryAfterOf,
   withFailure,
@@ -105,24 +105,23 @@ test('each success lets one more go at a time, up to a bound', () => {
 
 test('an event that fails alone has tries of its own, and then is given up', () => {
   let now = 0
-  let trouble = nextEventFailureOf(undefined, { event: 'e', now, othersSucceeded: false }, latest)
+  let trouble = nextRetryOf(undefined, { event: 'e', now, othersSucceeded: false }, latest)
   const waits: number[] = []
   while (trouble) {
     waits.push(trouble.retry_at - now)
     now = trouble.retry_at
-    trouble = nextEventFailureOf(trouble, { event: 'e', now, othersSucceeded: true }, latest)
+    trouble = nextRetryOf(trouble, { event: 'e', now, othersSucceeded: true }, latest)
   }
   expect(waits).toEqual([...eventDelaysMs])
 })
 
 test('failures while nothing else succeeds are not the event’s, and another event begins anew', () => {
-  let trouble = nextEventFailureOf(undefined, { event: 'e', now: 0, othersSucceeded: false }, latest)
+  let trouble = nextRetryOf(undefined, { event: 'e', now: 0, othersSucceeded: false }, latest)
   for (let more = 0; more < 50; more++)
-    trouble = nextEventFailureOf(trouble, { event: 'e', now: more, othersSucceeded: false }, latest)
+    trouble = nextRetryOf(trouble, { event: 'e', now: more, othersSucceeded: false }, latest)
   expect(trouble?.tries).toBe(1)
   expect(
-    nextEventFailureOf({ ...trouble!, tries: 4 }, { event: 'f', now: 0, othersSucceeded: true }, latest)
-      ?.tries,
+    nextRetryOf({ ...trouble!, tries: 4 }, { event: 'f', now: 0, othersSucceeded: true }, latest)?.tries,
   ).toBe(1)
 })
 

@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'bun:test'
 import { rm } from 'node:fs/promises'
-import { configOf } from '../../src/config.ts'
+import { configFromValues } from '../../src/config.ts'
 import { openGateway } from '../../src/gateway/gateway.ts'
 import { createDirectCall } from '../../src/model/call.ts'
 import type { Message, RecvRequest } from '../../src/model/message.ts'
@@ -231,7 +231,7 @@ describe('recv', () => {
 
 test('where the call polls by itself, a data directory that was removed is store_unavailable too', async () => {
   const dir = folderOfTest()
-  const config = configOf({ basePath: dir, upstreamUrl: 'http://127.0.0.1:9' })
+  const config = configFromValues({ basePath: dir, upstreamUrl: 'http://127.0.0.1:9' })
   const clock = testClock()
   const opened = { config, log: silentLog, version: '0', oneShot: true, clock }
   await using gateway = await openGateway(opened)

@@ -2,7 +2,7 @@
 import { beforeEach, expect, test } from 'bun:test'
 import { mkdir, stat } from 'node:fs/promises'
 import { join } from 'node:path'
-import { ensureFolders, findAccount, parseUser } from '../../src/service/account.ts'
+import { ensureFolders, findAccount, parseServiceUser } from '../../src/service/account.ts'
 import { formatPlist } from '../../src/service/launchd.ts'
 import type { ServicePlan } from '../../src/service/plan.ts'
 import { formatUnit } from '../../src/service/systemd.ts'
@@ -22,11 +22,13 @@ test('an installed service of either manager tells its user, also one of version
     account: { name: 'bob', uid: 990, gid: 990, home: '/' },
   }
   const { account: _, ...noAccount } = plan
-  expect(parseUser(formatUnit(plan, { lib: '/var/lib' }))).toBe('bob')
-  expect(parseUser(formatPlist(plan, '/log'))).toBe('bob')
-  expect(parseUser(formatUnit(noAccount, { lib: '/var/lib' }))).toBeUndefined()
+  expect(parseServiceUser(formatUnit(plan, { lib: '/var/lib' }))).toBe('bob')
+  expect(parseServiceUser(formatPlist(plan, '/log'))).toBe('bob')
+  expect(parseServiceUser(formatUnit(noAccount, { lib: '/var/lib' }))).toBeUndefined()
   expect(
-    parseUser('# Written by svc service install, which writes it anew each time.\n[Service]\nUser=svc\n'),
+    parseServiceUser(
+      '# Written by svc service install, which writes it anew each time.\n[Service]\nUser=svc\n',
+    ),
   ).toBe('svc')
 })
 

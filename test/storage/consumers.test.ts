@@ -87,14 +87,14 @@ onEach((it, openStore) => {
   it('abandoned rows are redelivered, marked, before newer ones; new rows are not marked', async t => {
     await add(t, 4)
     const first = (await t.store.consumers.claim('default', { limit: 2 }))!
-    expect(await t.store.backlog.findLapsed()).toEqual(new Set())
+    expect(await t.store.backlog.findConsumersToRedeliver()).toEqual(new Set())
     await t.store.consumers.nack(first.lease)
-    expect(await t.store.backlog.findLapsed()).toEqual(new Set(['default']))
+    expect(await t.store.backlog.findConsumersToRedeliver()).toEqual(new Set(['default']))
     const again = (await t.store.consumers.claim('default', { limit: 1 }))!
     expect([...again.redelivered]).toEqual([1])
     // The lease of which one row was taken is still the first one's for the other.
     await t.store.consumers.ack(first.lease)
-    expect(await t.store.backlog.findLapsed()).toEqual(new Set())
+    expect(await t.store.backlog.findConsumersToRedeliver()).toEqual(new Set())
     await t.store.consumers.nack(again.lease)
     expect(ids(await t.store.consumers.claim('default', { limit: 10 }))).toEqual([1])
     const rest = (await t.store.consumers.claim('default', { limit: 10 }))!
@@ -106,7 +106,7 @@ onEach((it, openStore) => {
     await add(t, 6)
     const first = (await t.store.consumers.claim('default', { limit: 4 }))!
     await t.store.consumers.giveBack(first, 3)
-    expect([...(await t.store.backlog.findLapsed())]).toEqual(['default'])
+    expect([...(await t.store.backlog.findConsumersToRedeliver())]).toEqual(['default'])
     expect(await t.store.backlog.countWaiting('default', { limit: 9 })).toBe(4)
     await t.store.consumers.nack(first.lease)
     const again = (await t.store.consumers.claim('default', { limit: 9 }))!
@@ -287,7 +287,7 @@ onEach((it, openStore) => {
       await add(t, 1)
       expect(await next(t.store, 'new', 0)).toEqual([3])
       expect(await next(t.store, 'default', 0)).toEqual([-2, 3])
-      expect([...(await t.store.backlog.findLapsed())]).toEqual([])
+      expect([...(await t.store.backlog.findConsumersToRedeliver())]).toEqual([])
     })
 
     it('may acknowledge delivered rows, and nothing beyond', async t => {

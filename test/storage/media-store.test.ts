@@ -6,7 +6,7 @@ import { join } from 'node:path'
 import { badArgument, SvcError } from '../../src/model/error.ts'
 import { FreeSpace } from '../../src/platform/free-space.ts'
 import { silentLog } from '../../src/platform/log.ts'
-import type { MediaRules, MediaStore, OpenStoredFile, StoredFile } from '../../src/storage/media-store.ts'
+import type { MediaRules, MediaStore, OpenedStoredFile, StoredFile } from '../../src/storage/media-store.ts'
 import { MediaFolder } from '../../src/storage/sqlite/media-folder.ts'
 import { failure } from '../support/failure.ts'
 import { folderOfTest } from '../support/folder.ts'
@@ -68,7 +68,7 @@ function memoryPlace(files: Map<string, Kept>, clock: Clock, { lifeMs, room }: M
       files.set(id, { bytes, placed, note, at: clock.now() })
       return placed
     },
-    async open(id): Promise<OpenStoredFile | undefined> {
+    async open(id): Promise<OpenedStoredFile | undefined> {
       const found = files.get(id)
       if (!found || (found.placed.expires_at ?? Number.POSITIVE_INFINITY) <= clock.now()) return undefined
       const { bytes, note, placed } = found
@@ -112,7 +112,7 @@ const stream = (text: string) => new Blob([text]).stream()
 const put = (place: MediaStore, text: string, id: string = randomUUID()) =>
   place.put(id, stream(text), { signal: never, size: text.length }).then(placed => ({ ...placed, id }))
 
-async function textOf(file: OpenStoredFile | undefined): Promise<string | undefined> {
+async function textOf(file: OpenedStoredFile | undefined): Promise<string | undefined> {
   if (!file) return undefined
   const blocks: Uint8Array[] = []
   for await (const block of file.read()) blocks.push(block.slice())

@@ -288,7 +288,8 @@ export class MemoryStore implements contract.Store {
         all.map(async ([reader, { cursor }]) => ({ reader, events: await this.backlog.countEvents(cursor) })),
       )
     },
-    findLapsed: async () => new Set(this.#db.leased.filter(this.#isLapsed).map(({ consumer }) => consumer)),
+    findConsumersToRedeliver: async () =>
+      new Set(this.#db.leased.filter(this.#isLapsed).map(({ consumer }) => consumer)),
     listRecent: async (since, { limit, ...wanted }) =>
       this.#rows(wanted)
         .filter(row => row.stored_at >= since)

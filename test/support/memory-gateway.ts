@@ -11,7 +11,7 @@ import type { Call } from '../../src/model/call.ts'
 import { SvcError } from '../../src/model/error.ts'
 import type { LoginRequest } from '../../src/model/login.ts'
 import type { AcceptedUpload } from '../../src/model/media.ts'
-import type { Message, RecvRequest, WaitingRequest } from '../../src/model/message.ts'
+import type { CountWaitingRequest, Message, RecvRequest } from '../../src/model/message.ts'
 import type { Session } from '../../src/model/session.ts'
 import { type Clock, systemClock } from '../../src/platform/clock.ts'
 import { Webhooks } from '../../src/push/webhooks.ts'
@@ -103,7 +103,7 @@ export class MemoryGateway implements Gateway {
   }
 
   readonly inbox = {
-    countWaiting: async (request: WaitingRequest, most: number): Promise<number> => {
+    countWaiting: async (request: CountWaitingRequest, most: number): Promise<number> => {
       const from = request.after ?? this.position.get(request.consumer) ?? 0
       return this.log.filter(message => message.id > from).slice(0, most).length
     },

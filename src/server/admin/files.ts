@@ -6,7 +6,7 @@ import { readdir, readFile } from 'node:fs/promises'
 import { extname, join } from 'node:path'
 import { SvcError } from '../../model/error.ts'
 import { returnIfAbsent } from '../../platform/files.ts'
-import { listPacked, packedBrotliOf, readPacked } from '../../platform/packed.ts'
+import { bundledBrotliOf, listBundledFiles, readBundledFile } from '../../platform/packed.ts'
 import { rootOf } from '../behind-proxy.ts'
 import { fileResponse, prepareFile, type StaticFile } from '../docs.ts'
 
@@ -168,13 +168,13 @@ interface BuiltPanel {
 
 function openPack(): BuiltPanel | undefined {
   const folder = 'panel/'
-  const names = listPacked(folder)
+  const names = listBundledFiles(folder)
   if (names.length === 0) return undefined
   return {
     names,
     read: async name => ({
-      bytes: await readPacked(`${folder}${name}`),
-      br: packedBrotliOf(`${folder}${name}`),
+      bytes: await readBundledFile(`${folder}${name}`),
+      br: bundledBrotliOf(`${folder}${name}`),
     }),
   }
 }

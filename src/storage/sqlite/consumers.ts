@@ -119,7 +119,7 @@ export class SqliteConsumers extends EnginePart {
   }
 
   /** Consumers with rows that must be delivered again. */
-  findLapsed(): ReadonlySet<string> {
+  findConsumersToRedeliver(): ReadonlySet<string> {
     const rows = this.db.all<Lease & { consumer: string }>`SELECT consumer, owner, expires_at FROM lease`
     return new Set(rows.filter(row => this.#hasLapsed(row)).map(({ consumer }) => consumer))
   }

@@ -22,7 +22,7 @@ import type {
   MediaRules,
   MediaStore,
   MediaStores,
-  OpenStoredFile,
+  OpenedStoredFile,
   PutOptions,
   StoredFile,
 } from '../media-store.ts'
@@ -107,7 +107,7 @@ export class MediaFolder implements MediaStore {
     }
   }
 
-  async open(id: string): Promise<OpenStoredFile | undefined> {
+  async open(id: string): Promise<OpenedStoredFile | undefined> {
     const { clock, lifeMs } = this.#options
     if (!isName.test(id)) return undefined
     const path = join(await this.#folder(), id)

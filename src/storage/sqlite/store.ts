@@ -161,7 +161,7 @@ export class SqliteStore implements contract.Store, LogInternals {
       ...bindMethods(write, acknowledgements, 'markHandedOut'),
     }
     this.backlog = {
-      ...bindMethods(plain, consumers, 'countWaiting', 'listLags', 'findLapsed'),
+      ...bindMethods(plain, consumers, 'countWaiting', 'listLags', 'findConsumersToRedeliver'),
       ...bindMethods(plain, messages, 'listRecent'),
       ...bindMethods(plain, events, 'listReaderLags'),
       countEvents: async cursor => this.#runGuarded(() => events.countAfter(cursor)),
