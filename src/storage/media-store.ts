@@ -68,7 +68,7 @@ export interface StoredFile {
 }
 
 export interface OpenedStoredFile extends SteadyFile {
-  /** For a file that expires: its note as it was stored, and its MD5. */
+  /** The note as it was stored, and the MD5, of a file that expires. */
   note: Readonly<Record<string, unknown>>
   md5?: string
 }

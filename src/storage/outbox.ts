@@ -57,7 +57,7 @@ export type SendMode = 'fail' | 'queue'
 export interface EndReason {
   code: string
   detail: string
-  /** From the error: the field that it is about, and what to do next. */
+  /** The error's field, and its advice on what to do next. */
   field?: string
   hint?: string
   next?: NextStep
@@ -169,7 +169,7 @@ export interface NewEntry {
 /** One message of a new entry. */
 export interface NewPart {
   kind: EntryPart['kind']
-  /** For a message that may wait: everything that the process that sends it needs. */
+  /** Everything that the sending process needs; only for a message that may wait. */
   waiting?: { file?: KeptFile; message: SentMessage }
 }
 
@@ -280,11 +280,11 @@ export type ClaimedLane = OutboxLane & {
 /** A lane with parts of mode `queue` that are `queued`. */
 export type WaitingLane = OutboxLane & {
   /**
-   * Whether its first part may be sent now. Slots that earlier lanes of the list would take count as taken;
-   * `busy` lanes take none.
+   * Whether the first part of the lane may be sent now. Slots that earlier lanes of the list would take
+   * count as taken; `busy` lanes take none.
    */
   verdict: Verdict
-  /** True if it may not be sent because its session has no slot within `patienceMs` (`isFull`). */
+  /** True if that part may not be sent because the session has no slot within `patienceMs` (`isFull`). */
   crowded: boolean
 }
 

@@ -54,7 +54,7 @@ export interface Storage {
 }
 
 export interface PolledBatch {
-  /** Same in each try to store this batch. No other batch has it. */
+  /** Id of the batch: the same in each try to store it. No other batch has it. */
   id: string
   session: string
   /** Token that the batch was polled with, and the bot of that token. */
@@ -71,7 +71,7 @@ export interface PolledBatch {
 }
 
 export interface Ingested {
-  /** For each message its row id, or `duplicate`. */
+  /** Row id of each message, or `duplicate`. */
   rows: readonly (number | 'duplicate')[]
   /** `gone`: the session no longer matches the fence. */
   cursor: 'moved' | 'gone'

@@ -236,7 +236,7 @@ export class SqliteOutboxEntries extends EnginePart {
 const openStatuses: ReadonlySet<EntryPart['status']> = new Set(['asked', 'queued', 'sending'])
 
 type EntryRow = Omit<StoredEntry, 'session' | 'user' | 'parts'> & {
-  /** Absent if the session or the lane does not exist: a call of version 0.1. */
+  /** Name of the session; absent if the session or the lane does not exist: a call of version 0.1. */
   name?: string
   peer?: string
   key?: string

@@ -276,8 +276,9 @@ interface HeardRow {
 }
 
 /**
- * Returns the context that a lane keeps. A token counts for the message that it came with alone: `received_at` also moves without
- * it, by a version of svc that knows no token here, or as a message is counted whose user wrote by what the file says.
+ * Returns the context that a lane keeps. A token counts only for the message that it came with.
+ * `received_at` may change without the token: a version of svc may not know the column `token`, or only
+ * contexts.json says that the user wrote.
  */
 function contextOfRow({ context, received_at, token, token_at }: HeardRow): UserContext | undefined {
   const kept: UserContext | undefined = context === undefined ? undefined : JSON.parse(context)

@@ -36,12 +36,20 @@ export class OpenedStoreFile {
     }
   }
 
-  /** For reads. @throws SvcError `store_unavailable` if the file was lost, as of at most a second ago */
+  /**
+   * Check for reads. It may be up to a second old.
+   *
+   * @throws SvcError `store_unavailable` if the file was lost
+   */
   rejectLost(): void {
     if (this.isLost) throw lostError()
   }
 
-  /** For writes: checks now. @throws SvcError `store_unavailable` if the file is lost; the system's error */
+  /**
+   * Check for writes: checks now.
+   *
+   * @throws SvcError `store_unavailable` if the file is lost; the system's error
+   */
   rejectLostNow(): void {
     if (this.#check()) throw lostError()
   }

@@ -35,7 +35,7 @@ interface Begun {
 interface CallRow {
   id: number
   mode: SendMode
-  /** Set for mode `fail`. */
+  /** Process in which the caller waits; only in mode `fail`. */
   owner?: string
   created_at: number
   expires_at: number

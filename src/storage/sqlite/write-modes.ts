@@ -9,11 +9,14 @@ export interface WriteModes {
   relaxed: WriteMode
   /** Does not wait for the disk; notifies callers that wait for messages. */
   redelivery: WriteMode
-  /** In a transaction, without waiting for the disk; notifies callers that wait for sent messages. */
+  /** Writes in a transaction, without waiting for the disk. Notifies callers that wait for sent messages. */
   light: WriteMode
-  /** In the next transaction, which is shared with other writes; on the disk when the method resolves. */
+  /**
+   * Writes in the next transaction, which other writes share. The data is on the disk when the method
+   * resolves.
+   */
   write: WriteMode
-  /** For data from outside, in its own transaction. */
+  /** Writes data from outside, in its own transaction. */
   intake: WriteMode
 }
 

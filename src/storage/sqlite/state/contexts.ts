@@ -97,7 +97,7 @@ export class ContextFiles implements ContextStore {
     return this.#readable(session) ?? nobody
   }
 
-  /** Like `#read`. Returns undefined for a file that cannot be read. */
+  /** Reads like `#read`, but returns undefined for a file that cannot be read. */
   #readable(session: string): Users | undefined {
     try {
       return this.#read(session)

@@ -36,7 +36,10 @@ export class FolderIndex<Known> {
   #listedAt = Number.NEGATIVE_INFINITY
   /** Latest state of each folder. */
   readonly #known = new Map<string, FolderState<Known>>()
-  /** In the order of their revisions, including old states that are no longer in `#known`. */
+  /**
+   * States of the folders in the order of their revisions, including old states that are no longer in
+   * `#known`.
+   */
   #ordered: FolderState<Known>[] = []
   /** Folders to be read before the next result. */
   readonly #changed = new Set<string>()

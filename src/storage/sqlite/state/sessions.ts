@@ -226,7 +226,9 @@ export class SessionFiles implements SessionStore {
     })
   }
 
-  /** Also removes credentials that were set aside. The folder is removed if it has no other files. */
+  /**
+   * Removes a session, and credentials that were set aside. The folder is removed if it has no other files.
+   */
   async remove(name: string): Promise<void> {
     await this.#change(async touched => {
       const folder = this.#requireFolder(name)
