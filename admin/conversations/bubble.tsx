@@ -29,10 +29,10 @@ interface BubbleProps {
   message: Message
   /** A time of the day whose heading is above the message, Unix ms. */
   ofDay: number
-  /** Whether it is the first and the last of several messages from one side. */
+  /** Whether the message is the first, and the last, of several messages from one side. */
   first: boolean
   last: boolean
-  /** Whether it has the buttons to approve or decline. */
+  /** Whether the bubble has the buttons to approve or decline. */
   decides: boolean
   needle: string
   /** Whether the URL asks for this message. */

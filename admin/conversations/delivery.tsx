@@ -28,11 +28,11 @@ export function Delivery({ status, size = 14 }: { status: SentStatus; size?: num
   )
 }
 
-/** Whether it waits for a person's approval. */
+/** Whether the message waits for a person's approval. */
 export const asksFirst = ({ status, reason_code }: Message): boolean =>
   status === 'queued' && reason_code === 'approval'
 
-/** Whether it was cancelled or declined before it was sent. That is no failure. */
+/** Whether the message was cancelled or declined before it was sent. A cancelled message is no failure. */
 export const isCancelled = ({ status, reason, reason_code = reason }: Message): boolean =>
   status === 'refused' && (reason_code === 'cancelled' || reason_code === 'declined')
 

@@ -101,7 +101,7 @@ export const sendingOf = (
 export const isUnanswered = (error: unknown): boolean =>
   (error as { code?: string } | undefined)?.code === 'unreachable'
 
-/** Whether it may have been sent, because no answer came. Trying again with the same key is safe. */
+/** Whether the message may have been sent, because no answer came. Trying again with the same key is safe. */
 export const isDoubtful = (error: unknown): boolean =>
   error instanceof ApiError && ['unreachable', 'interrupted'].includes(error.code)
 

@@ -180,7 +180,7 @@ interface BarsProps {
   top: number
   plotHeight: number
   labelled: boolean
-  /** Whether it is at the right edge, where a centred label would be cut. */
+  /** Whether the bar is at the right edge, where a centred label would be cut. */
   isLast: boolean
 }
 

@@ -39,7 +39,10 @@ export interface Gateway {
     Accounts,
     'list' | 'getReceiving' | 'listUsers' | 'listWithUsers' | 'check' | 'logout' | 'rename' | 'setDefault'
   >
-  /** Not for agents: a user who talks to an agent could make it rename another user. */
+  /**
+   * Users and their names. Agents do not get it: a user who talks to an agent could make it rename another
+   * user.
+   */
   readonly users: Pick<Users, 'list' | 'name'>
   readonly logins: Pick<Logins, 'login' | 'begin' | 'callOff' | 'follow' | 'forget' | 'giveCode' | 'leave'>
   readonly webhooks: Pick<Webhooks, keyof Webhooks>

@@ -40,7 +40,7 @@ export interface SealedFile {
 
 /** The result of an upload to the CDN. */
 export interface UploadedMedia extends SealedFile {
-  /** From the CDN's `x-encrypted-param` header. */
+  /** Value of the CDN's header `x-encrypted-param`. */
   downloadParam: string
 }
 
@@ -52,7 +52,7 @@ export const createMediaItem = ({ aesKeyHex, cipherSize, downloadParam, ...file 
   createFileItem(file, cipherSize, {
     encrypt_query_param: downloadParam,
     aes_key: keyB64OfHex(aesKeyHex),
-    // Without it an image is accepted but never shown.
+    // Without `encrypt_type`, WeChat accepts an image but never shows it.
     encrypt_type: 1,
   })
 

@@ -37,7 +37,7 @@ export const configuredUrlOf = ({ socket, host, port }: Pick<Config, 'socket' | 
 
 /** Address of a running service, as it wrote it into its data directory. */
 export interface NotedAddress {
-  /** In the form of `configuredUrlOf`. */
+  /** URL in the form of `configuredUrlOf`. */
   url: string
   pid: number
   /** URL of its panel, if it has one. */

@@ -4,9 +4,9 @@ import { SvcError } from './error.ts'
 export interface JsonFault {
   /** `a comma is missing` */
   readonly what: string
-  /** From 1. */
+  /** Number of the line, from 1. */
   readonly line: number
-  /** From 1, in UTF-16 code units, as editors count. */
+  /** Number of the column, from 1, in UTF-16 code units, as editors count. */
   readonly column: number
 }
 

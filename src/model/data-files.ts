@@ -23,7 +23,7 @@ export const dataFiles = {
   sandbox: 'sandbox',
   /** The default media root. */
   media: 'media',
-  /** In the folder of each session. */
+  /** Files in the folder of each session: `token` and `contexts`. */
   token: 'token.json',
   contexts: 'contexts.json',
 } as const

@@ -138,7 +138,7 @@ export type MediaContent = Static<typeof MediaContent>
 /** Where upstream keeps a media file. Must never leave svc in any output, because it carries the key. */
 export interface MediaInfo {
   encrypt_query_param?: string
-  /** In any of upstream's three forms. */
+  /** The key, in any of upstream's three forms. */
   aes_key?: string
   encrypt_type?: number
   full_url?: string

@@ -7,7 +7,7 @@ import { defineOperation } from './operation.ts'
 /** Number of checks at the same time. A check takes seconds, and there may be thousands of sessions. */
 const maxConcurrentChecks = 50
 
-/** Only for the command line and the panel. */
+/** Checks sessions. Only the command line and the panel have it. */
 export const checkSessions = defineOperation({
   name: 'check_sessions',
   title: 'Ask WeChat whether an account works',

@@ -47,7 +47,7 @@ export const listConversations = defineOperation({
   },
 })
 
-/** For agents: the messages, and whether the bot may answer. */
+/** Returns a conversation for agents: the messages, and whether the bot may answer. */
 export const getConversation = defineOperation({
   name: 'get_conversation',
   title: 'Read a conversation',

@@ -124,7 +124,7 @@ export const getMedia = defineOperation({
     openRequested(sized => media.open({ message_id, item, sized }, signal), wanted, `${item} ${message_id}`),
 })
 
-/** For a person who must approve a message with a file. */
+/** Returns a file that waits, for a person who must approve its message. */
 export const getWaitingFile = defineOperation({
   name: 'get_waiting_file',
   title: 'Get the file of a message that waits',

@@ -80,7 +80,7 @@ export const describeFor = (
 /** An example call in the docs. */
 export interface Example {
   readonly summary: string
-  /** Absent if the operation needs no input. */
+  /** Input of the call; absent if the operation needs none. */
   readonly input?: Readonly<Record<string, unknown>>
   readonly output: unknown
 }

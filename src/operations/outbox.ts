@@ -107,7 +107,7 @@ export const cancelOutbox = defineOperation({
 
 const approvalId = { id: 'Id of the send, as svc approvals shows it.' }
 
-/** Only for the command line: other doors get these sends from `list_outbox`. */
+/** Lists the sends that wait for an approval. Only the command line has it: other doors use `list_outbox`. */
 export const listApprovals = defineOperation({
   name: 'list_approvals',
   title: 'List messages that wait for your approval',
@@ -127,7 +127,7 @@ export const listApprovals = defineOperation({
   run: async ({ outbox }) => (await outbox.list()).filter(({ waits_for }) => waits_for === 'approval'),
 })
 
-/** Only for people. So the MCP service without REST does not offer it. */
+/** Approves a send. Only people may do that, so the MCP service without REST does not offer it. */
 export const approveOutbox = defineOperation({
   name: 'approve_outbox',
   title: 'Approve a send that waits for approval',

@@ -4,7 +4,9 @@ import { ServiceFacts } from '../model/service.ts'
 import { closed, flag, integer, oneOf, optional } from '../model/shapes.ts'
 import { defineOperation } from './operation.ts'
 
-/** Only for the panel: only its calls contain the facts of the service. */
+/**
+ * Returns the state of the service. Only the panel has it: only its calls contain the facts of the service.
+ */
 export const status = defineOperation({
   name: 'status',
   title: 'State of the service',

@@ -13,7 +13,7 @@ export interface ApiFetchInit {
   headers?: Record<string, string>
   /** A streamed body is sent with the content-length of `headers`, or chunked without one. */
   body?: string | Uint8Array | ReadableStream<Uint8Array> | AsyncIterable<Uint8Array>
-  /** For the whole exchange, including the body of the response. No limit by default. */
+  /** Limit for the whole exchange, including the body of the response. No limit by default. */
   timeoutMs?: number
   signal?: AbortSignal
   /** The path of a Unix socket to go through. */

@@ -73,7 +73,7 @@ const toJsonLine = (entry: LogEntry, fields: [string, unknown][]): string =>
 
 interface Sink {
   write(text: string): unknown
-  /** Only in Bun: resolves when everything is written. */
+  /** Resolves when everything is written. Only Bun has it. */
   flush?(): unknown
 }
 interface BunRuntime {
@@ -154,7 +154,7 @@ export class LineLimit {
 
 /** Limits failures that repeat: a disk that is full, a thousand accounts without a network. */
 class RepeatLimit {
-  /** By event: the second in which it was last logged. */
+  /** The second in which an event was last logged, by event. */
   readonly #loggedAt = new Map<string, number>()
   readonly #lines = new LineLimit()
 
@@ -197,7 +197,7 @@ export function createLog(
   return make('', {})
 }
 
-/** For tests, and for library callers that want no log. */
+/** A log that writes nothing: for tests, and for library callers that want no log. */
 export const silentLog: Log = {
   debug() {},
   info() {},

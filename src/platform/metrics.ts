@@ -68,7 +68,7 @@ interface Counts {
   sum: number
 }
 
-/** In seconds. A recv may wait for 300. */
+/** Upper bounds of the buckets, in seconds. A `recv` may wait for 300. */
 const bounds = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300]
 
 /** How long something took, in seconds. */

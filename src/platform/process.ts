@@ -195,7 +195,7 @@ export function proxyFor(url: URL, env: NodeJS.ProcessEnv = process.env): URL | 
 
 /** The result of a program. */
 export interface ProgramResult {
-  /** Absent when it could not be started or was killed. */
+  /** Exit status; absent if the program could not be started or was killed. */
   status?: number
   stdout: string
   stderr: string

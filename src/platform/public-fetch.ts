@@ -29,7 +29,7 @@ export interface Resolved {
 export interface FetchPublicOptions {
   /** Limit of the body, in bytes. */
   maxBytes: number
-  /** For everything: name lookup, redirects, the whole body. */
+  /** Limit for everything: name lookup, redirects, the whole body. */
   timeoutMs: number
   /** Longest silence of the server, 30 s by default. Time in which the body is not read does not count. */
   idleMs?: number
@@ -53,7 +53,7 @@ export interface PublicResource {
   body: ReadableStream<Uint8Array>
   /** Content-Type as the server sends it, parameters included. */
   contentType?: string
-  /** From Content-Disposition, or else the last part of the path; not sanitised. */
+  /** File name from Content-Disposition, or else the last part of the path; not sanitised. */
   fileName?: string
   /** Bytes, where the server names them. */
   size?: number

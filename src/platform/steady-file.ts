@@ -21,7 +21,8 @@ export interface OpenedFile {
   /** Change time of the inode. It shows when the file's mtime was set back. */
   ctimeNs: bigint
   /**
-   * Whether it was unchanged for long enough when opened, so that the next change is visible in its times.
+   * Whether the file was unchanged for long enough when opened, so that the next change is visible in its
+   * times.
    */
   isStable: boolean
 }

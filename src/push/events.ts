@@ -32,9 +32,9 @@ export interface PublicEvent {
   event: Event
   /** Name of the session. */
   session?: string
-  /** For a message: the user on the other side. */
+  /** The user on the other side of a message. */
   user?: string
-  /** For a message: its row. */
+  /** The row of a message. */
   row?: StoredMessage
   /** True for an event that is not published. */
   isInternal?: boolean

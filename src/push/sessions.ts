@@ -27,11 +27,11 @@ const pageEvents = 1000
 export class SessionEventWriter {
   readonly #ports: SessionEventPorts
   readonly #runtime: Runtime
-  /** By name, the state in each session's newest event. Sessions that logged out are not in it. */
+  /** State in each session's newest event, by name. Sessions that logged out are not in it. */
   readonly #published = new Map<string, Pick<Session, 'status' | 'bot_id' | 'muted_since'>>()
   /** `#published` includes the log up to here. */
   #cursor = ''
-  /** By name, the newest records. */
+  /** The newest records, by name. */
   readonly #records = new Map<string, SessionRecord>()
   #revision: number | undefined
   /** Names of sessions that may differ from their newest event. */

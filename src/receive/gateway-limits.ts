@@ -14,7 +14,7 @@ import { isILinkError } from '../ilink/http.ts'
 export const heldMs = 4000
 
 export class ProxyLimits {
-  /** By address: after how many ms a proxy ends a poll. */
+  /** After how many ms a proxy ends a poll, by address. */
   readonly #ms = new Map<string, number>()
 
   /** Returns how many ms a poll of that address is expected to be held. */

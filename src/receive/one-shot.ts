@@ -44,7 +44,7 @@ export class OneShot {
   /** Whether this process polls or follows permanently, or is about to. */
   #isHalted = false
   #polledAt = Number.NEGATIVE_INFINITY
-  /** By consumer: the newest row that it got of those polled by another process. */
+  /** The newest row polled by another process that a consumer got, by consumer. */
   readonly #shown = new Map<string, number>()
 
   constructor(ports: OneShotPorts, runtime: Runtime) {

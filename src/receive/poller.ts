@@ -29,11 +29,14 @@ const limitShare = 0.8
 export class Poller {
   readonly #ports: PollerPorts
   readonly #runtime: Runtime
-  /** By login: token and creation time, because a new login may get the old token. */
+  /**
+   * Session pollers by login. Its key is token and creation time, because a new login may get the old
+   * token.
+   */
   readonly #sessionPollers = new Map<string, SessionPoller>()
   /** Every running loop, also one whose session is gone while its last batch is being stored. */
   readonly #loops = new Set<Promise<unknown>>()
-  /** By name: the sessions as read last in this run. */
+  /** The sessions as read last in this run, by name. */
   readonly #owned = new Map<string, SessionRecord>()
   /**
    * Logins whose loop ended by itself, with the time of upstream's last answer. The next check restarts

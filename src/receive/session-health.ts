@@ -10,7 +10,7 @@ export interface SessionHealth {
   /** Number of answers in a row with neither messages nor a cursor. */
   readonly bareAnswers: number
   /**
-   * Whether it has answered an idle poll with both `msgs` and a cursor. Only then does an answer without
+   * Whether WeChat has answered an idle poll with both `msgs` and a cursor. Only then does an answer without
    * them mean something.
    */
   readonly hasBeenWhole: boolean

@@ -89,7 +89,7 @@ export class SessionPoller implements PolledLogin {
   readonly stop = new AbortController()
   isCommitStuck?: boolean
   wait?: Wait
-  /** Whether it was asked at least once, and the result is committed. */
+  /** Whether WeChat was asked at least once, and the result is committed. */
   isAnswered?: boolean
   lastPollAt?: number
   readonly #ports: PollerPorts
@@ -234,7 +234,7 @@ export class SessionPoller implements PolledLogin {
     return true
   }
 
-  /** Like `clock.sleep`, but watched. */
+  /** Sleeps like `clock.sleep`, but the watchdog watches the wait. */
   async #pause(ms: number): Promise<void> {
     const { clock } = this.#runtime
     using either = linkSignals(this.stop.signal, this.#interrupt.signal)

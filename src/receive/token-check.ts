@@ -35,7 +35,7 @@ const freshMs = 30_000
 export class TokenCheck {
   readonly #ports: TokenCheckPorts
   readonly #runtime: Runtime
-  /** By token. */
+  /** Running checks, by token. */
   readonly #asking = new Map<string, Promise<TokenCheckResult>>()
   readonly #known = new Map<string, { checked: TokenCheckResult; at: number }>()
 
@@ -63,7 +63,7 @@ export class TokenCheck {
     return asking
   }
 
-  /** Like `ask`, after a refusal: an answer of the last moments is used again. */
+  /** Checks a token after a refusal. Like `ask`, but a result of the last moments is used again. */
   checkAfterRefusal(session: string, bot: BotInfo): Promise<TokenCheckResult> {
     const now = this.#runtime.clock.monotonic()
     for (const [token, { at }] of this.#known) if (now - at > freshMs) this.#known.delete(token)

@@ -9,7 +9,7 @@ export interface Wait {
   readonly what: 'answer' | 'pause' | 'commit'
   /** Monotonic ms. A wait that lasts longer is overdue. */
   dueAt: number
-  /** Whether it is due early because of a gap: its connection may be dead. */
+  /** Whether the wait is due early because of a gap: its connection may be dead. */
   isDoubted?: boolean
 }
 

@@ -207,7 +207,8 @@ export class SandboxInbox {
   ): Promise<{ wires: string[]; cursor: string } | 'expired' | 'lapsed' | 'cut' | undefined> {
     const { clock, waiters, switches, closing } = this.#core
     const mine = new AbortController()
-    // Only with this switch: joining signals costs time, and a thousand idle polls should not pay for it.
+    // Signals are joined only with this switch. Joining costs time, and a thousand idle polls should not
+    // pay for it.
     const kicking = switches.pollers === 'kick_older'
     const ended = kicking ? AbortSignal.any([signal, mine.signal]) : signal
     if (kicking) {

@@ -135,7 +135,7 @@ export class SandboxLogins {
       status: 'confirmed',
       bot_token: bot.token,
       ilink_bot_id: bot.id,
-      // Without a trailing slash: a client that concatenates would ask for `//ilink`.
+      // The URL has no trailing slash: a client that concatenates would ask for `//ilink`.
       baseurl: origin,
       ilink_user_id: bot.user_id,
     }

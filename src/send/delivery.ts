@@ -24,9 +24,9 @@ export interface DeliveryResult {
   status: 'accepted' | 'suspect' | 'refused' | 'unknown'
   message_id?: string
   error?: SvcError
-  /** Whether it may count as one of the answers. */
+  /** Whether the message may count as one of the answers. */
   spent: boolean
-  /** Whether WeChat certainly got no part of it. */
+  /** Whether WeChat certainly got no part of the message. */
   unseen?: boolean
   /** Set if it was refused for a reason that our counters do not explain. */
   hold?: Hold

@@ -17,7 +17,7 @@ export interface LinePlace {
 
 export class SendLines {
   readonly #clock: Clock
-  /** By session and user: resolves when the last send in the line is done. */
+  /** Promises that resolve when the last send in a line is done, by session and user. */
   readonly #lines = new Map<string, Promise<void>>()
 
   constructor(clock: Clock) {

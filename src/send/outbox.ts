@@ -63,7 +63,7 @@ export class Outbox {
   #isFailing = false
   /** Whether this process polls. If so, it sends what waits. */
   #isPoller = false
-  /** By lane: when to check it again (`monotonic`). A lane that is not here waits for its user. */
+  /** When to check a lane again (`monotonic`), by lane. A lane that is missing waits for its user. */
   readonly #dueAt = new Map<number, number>()
   /** Revision of the store up to which changes were checked. */
   #revision = 0

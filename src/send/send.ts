@@ -74,7 +74,7 @@ interface Route {
 /** Longest wait for an earlier call with the same key that runs in another process. */
 const keyWaitMs = 30_000
 const checkEveryMs = 100
-/** After this time that call may be finished. */
+/** After this time the earlier call may be finished. */
 const retryAfterS = 5
 /**
  * A call that takes longer shows that the bot is typing. A call with `typing: true` shows it immediately.

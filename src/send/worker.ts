@@ -58,7 +58,7 @@ export class Worker {
   readonly #ports: SendPorts
   readonly #runtime: Runtime
   readonly #flushes = new Map<number, Promise<void>>()
-  /** By queued entry: the callback for the progress of its uploads. */
+  /** The callback for the progress of the uploads of a queued entry, by entry. */
   readonly #progress = new Map<number, SendCaller['progress']>()
 
   constructor(ports: SendPorts, runtime: Runtime) {

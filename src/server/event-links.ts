@@ -28,7 +28,7 @@ export const isByLink = (request: Request, path: string): boolean =>
  */
 export class EventLinks {
   readonly #clock: Clock
-  /** By code, in the order in which they expire. */
+  /** Links by code, in the order in which they expire. */
   readonly #links = new Map<string, Link>()
 
   constructor(clock: Clock) {

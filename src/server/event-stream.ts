@@ -65,7 +65,7 @@ export class Backlogs {
   }
 }
 
-/** For all services of the process. */
+/** The backlogs of all services of the process. */
 export const backlogs = new Backlogs(maxTotalUnread)
 
 /** The output to one reader. */
