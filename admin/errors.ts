@@ -135,8 +135,8 @@ export function deliveryProblem(code = '', words = ''): string {
 const alike = new Set(['rate_limited', 'quota_exhausted'])
 
 /**
- * The service's own words about a failed send. Readers of other languages, and those whom the words would
- * tell nothing new, get only the words of WeChat.
+ * Returns the service's own words about a failed send. If the reader does not read English, or the panel's
+ * text says the same, returns only the words of WeChat.
  */
 export const ownWords = (code: string, reason: string, quote = ''): string =>
   isEnglish() && !alike.has(code) ? reason : quote && t('delivery.said', { words: quote })

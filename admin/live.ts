@@ -131,8 +131,8 @@ const showRights = (): void => {
 }
 
 /**
- * Applies an answer, then the events since its request was sent, once more. The answer may be older than
- * those events.
+ * Applies an answer, and then once more the events since its request was sent: the answer may be older than
+ * these events.
  */
 export async function applyAnswer<T>(asked: Promise<T>, take: (answer: T) => void): Promise<T> {
   const events: News[] = []

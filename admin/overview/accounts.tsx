@@ -86,7 +86,7 @@ interface AccountProps {
   health: Health
   /** Leave out the details of an account without problems. */
   brief: boolean
-  /** Whether another process polls; only that one knows the times. */
+  /** Whether another process polls. Only the polling process knows the times. */
   follows: boolean
   unread: number
   queued: number

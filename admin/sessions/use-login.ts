@@ -82,7 +82,7 @@ const calls = new Map<string, Promise<unknown>>()
 
 /**
  * Runs the calls of an account one after the other. Starting a login joins one that is under way. So a cancel
- * must end before the next start, or it would cancel that one.
+ * must end before the next start, or it would cancel the login that the start joined.
  */
 function callInOrder<T>(name: string, call: () => Promise<T>): Promise<T> {
   const result = (calls.get(keyOf(name)) ?? Promise.resolve()).then(call)

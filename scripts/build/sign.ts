@@ -1,8 +1,8 @@
 /**
  * Signs a program for macOS, which kills a program whose signature does not match its pages. Bun signs arm64
- * binaries. In x64 binaries it leaves its own signature, which no longer matches. So those are signed here,
- * ad hoc as a linker does: with the hashes of all pages and without a certificate. Layout: Apple's loader.h
- * and cs_blobs.h.
+ * binaries. In x64 binaries it leaves its own signature, which no longer matches. So x64 binaries are
+ * signed here, ad hoc as a linker does: with the hashes of all pages and without a certificate. Layout:
+ * Apple's loader.h and cs_blobs.h.
  */
 import { createHash } from 'node:crypto'
 
