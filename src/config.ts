@@ -223,7 +223,7 @@ function collectOptions(
     if (found) config[option.name] = parseOption(option, found.text, found.from)
     return !found
   })
-  // Options whose default depends on others come after those.
+  // An option whose default depends on other options comes after them.
   const rank = (option: OptionSpec) =>
     typeof option.default !== 'function' ? 0 : option.name === 'basePath' ? 1 : 2
   for (const option of remaining.sort((a, b) => rank(a) - rank(b))) {

@@ -37,7 +37,7 @@ export interface LoginPorts {
   /** Capacity of this process: logins in progress, and sessions with a login. */
   most(): LoginCapacity
   /**
-   * True for a short command: logins that it started end with this process, except those that need digits.
+   * True for a short command: logins that it started end with this process, except logins that need digits.
    */
   oneShot: boolean
 }

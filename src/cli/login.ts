@@ -34,8 +34,8 @@ export async function runLogin({ command, config, input, line }: OperationReques
       await io.err.write(formatNote(`made the data directory ${oneLine(config.basePath)}`))
     const ask = createAsk(opened, call)
     const print = createLoginPrinter(io, phoneUrl)
-    // Forgets an ended login, to get a new code. Digits belong to the login that asked for them, so that one
-    // is kept.
+    // Forgets an ended login, to get a new code. With digits the login is kept, because the digits belong
+    // to it.
     if (typedCode === undefined) await ask(forgetLogin, { session: String(input.session_name ?? '') })
     const status = await followLogin(
       {

@@ -11,7 +11,7 @@ import { readTypedInput, readTypedTimes } from './input-flags.ts'
 import { commandCall, configToRead, createAsk, isAbsent, openForCommand, rejectAbsent } from './open.ts'
 import { isJson, writeResult } from './print.ts'
 import { progressBar } from './progress.ts'
-import { type CommandOutput, missingDirectoryOutput, writeNote } from './show.ts'
+import { type CommandOutput, missingDirectoryOutput, printNote } from './show.ts'
 import { type Io, NotPrintedError, oneLine } from './terminal.ts'
 import type { OperationRun, TypedInput } from './view.ts'
 
@@ -91,7 +91,7 @@ async function printResult<I extends TObject, O extends TSchema>(
 ): Promise<void> {
   if (view.hasFailed?.(result)) line.status = 1
   await writeResult(command, result, output.text ?? '')
-  if (!isJson(command)) await writeNote(output, command)
+  if (!isJson(command)) await printNote(output, command)
 }
 
 /** Returns true if a person can see a question and answer it. */

@@ -38,7 +38,7 @@ export function formatSilent(silent: readonly SilentSession[], again: string): s
 }
 
 /** Writes the note of a result to stderr. */
-export async function writeNote({ note: text }: CommandOutput, { io }: Command): Promise<void> {
+export async function printNote({ note: text }: CommandOutput, { io }: Command): Promise<void> {
   if (text !== undefined) await io.err.write(text)
 }
 

@@ -4,7 +4,7 @@ import { badArgument } from '../model/error.ts'
 import type { Command } from './command.ts'
 
 /** Parses the address of a service. @throws SvcError `invalid_arguments` if it is not an http or https URL */
-export function parseUrl(text: string, path = ''): string {
+export function parseServiceUrl(text: string, path = ''): string {
   const url = parseHttpUrl(text)
   if (url !== undefined) return url
   throw badArgument('--url', 'expected an http or https URL without user name and query', {
@@ -14,7 +14,7 @@ export function parseUrl(text: string, path = ''): string {
 
 /** Parses the address of a service's MCP interface. Adds `/mcp` unless it ends with `/mcp` or `/sse`. */
 export function parseMcpUrl(text: string): string {
-  const typed = parseUrl(text, '/mcp')
+  const typed = parseServiceUrl(text, '/mcp')
   return /\/(mcp|sse)$/.test(new URL(typed).pathname) ? typed : `${typed}/mcp`
 }
 

@@ -1,6 +1,6 @@
 /**
- * The upstream API: one function per endpoint (protocol notes 2). The deadlines are those of the official
- * client.
+ * The upstream API: one function per endpoint (protocol notes 2). The official client has the same
+ * deadlines.
  */
 import type { BotInfo } from '../model/session.ts'
 import type { RequestPermits } from '../platform/permits.ts'
@@ -55,7 +55,7 @@ export interface UploadRequest extends Omit<SealedFile, 'file_name'> {
   md5: string
 }
 
-/** Where an upload goes. Exactly one of the two fields is set. */
+/** Where an upload goes. Exactly one of `url` and `uploadParam` is set. */
 export interface UploadTarget {
   url?: string
   uploadParam?: string

@@ -175,7 +175,7 @@ export async function exchange(fetch: Fetch, request: Request): Promise<Reply> {
     })
     setDeadline(bodyMs)
     if (!response.ok) throw await readHttpError(response)
-    const text = await readText(response, request.limitBytes ?? replyLimitBytes)
+    const text = await readResponseText(response, request.limitBytes ?? replyLimitBytes)
     const reply = text.length > longReplyLength ? await parseLong(text) : parseWhole(text, request.emptyOk)
     const problem = outcomeErrorOf(reply.fields, response.status)
     if (problem) throw problem
@@ -289,7 +289,7 @@ function parseResultCode(value: unknown): number | undefined {
 }
 
 async function readHttpError(response: Response): Promise<ILinkError> {
-  const text = await readText(response, errorLimitBytes).catch(() => '')
+  const text = await readResponseText(response, errorLimitBytes).catch(() => '')
   const fields = tryParse(text)
   // Some deployments set a status together with the code. -14 has its usual meaning; below 500 other codes
   // are refusals.
@@ -334,7 +334,7 @@ function tryParse(text: string): Record<string, unknown> | undefined {
   }
 }
 
-async function readText(response: Response, limitBytes: number): Promise<string> {
+async function readResponseText(response: Response, limitBytes: number): Promise<string> {
   const stated = Number(response.headers.get('content-length') ?? Number.NaN)
   const tooLarge = () =>
     new ILinkError('malformed', `WeChat's answer is larger than ${limitBytes} bytes`, { hint: elsewhereHint })

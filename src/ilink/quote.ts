@@ -65,10 +65,10 @@ export function partialQuoteOf(whole: string, partialText: unknown): string | un
   const readings = [upTo(0), upTo(from + start.length)]
   const expectedMd5 = textOf(partial.quotemd5)?.trim().toLowerCase()
   if (!expectedMd5) return readings[0]
-  return readings.find(text => text !== undefined && md5Of(text) === expectedMd5)
+  return readings.find(text => text !== undefined && md5OfText(text) === expectedMd5)
 }
 
-const md5Of = (text: string) => nodeCrypto().createHash('md5').update(text, 'utf8').digest('hex')
+const md5OfText = (text: string) => nodeCrypto().createHash('md5').update(text, 'utf8').digest('hex')
 
 /** Returns the start of occurrence `n` (0-based, not overlapping) of `part`; -1 when there are fewer. */
 function findOccurrence(text: string, part: string, n: number, from: number): number {

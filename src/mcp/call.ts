@@ -27,7 +27,7 @@ import type { QuestionTickets } from './questions.ts'
 /** Maximum length of the description of a progress step, in characters. */
 const maxStepLength = 160
 /** How long svc waits for a person's answer to a question, in milliseconds. */
-const answerTimeoutMs = 10 * 60_000
+const questionTimeoutMs = 10 * 60_000
 
 /**
  * Result of a form: the fields that the person filled in, `declined`, or the reason why there is no answer.
@@ -136,7 +136,7 @@ export class McpCall extends InterfaceCall {
     const { id: relatedRequestId, elicitInput } = this.#ctx.mcpReq
     // `relatedRequestId` sends the question on the stream of this call's answer. The SDK's default is the
     // stream of GET, which a client need not open.
-    const options = { signal: this.signal, timeout: answerTimeoutMs, relatedRequestId }
+    const options = { signal: this.signal, timeout: questionTimeoutMs, relatedRequestId }
     // The promise rejects if the client does not want to ask, or is gone.
     return elicitInput(form, options).then(answerOf, () => 'nobody')
   }

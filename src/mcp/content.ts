@@ -54,7 +54,7 @@ export interface ContentOptions {
 }
 
 /** Returns the content blocks of a result. */
-export async function contentOf(
+export async function contentBlocksOf(
   tool: Tool,
   value: unknown,
   options: ContentOptions,

@@ -150,7 +150,7 @@ function serverFactoryOf(
 }
 
 /**
- * Creates a handler for requests without a session: those of the modern era, and legacy calls without a
+ * Creates a handler for requests without a session: requests of the modern era, and legacy calls without a
  * session id.
  */
 const createStatelessHandler = (

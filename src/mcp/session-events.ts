@@ -54,19 +54,19 @@ export class SessionEvents implements EventStore {
   /** Returns whether the event belongs to an answer of an earlier process. */
   isForeign(eventId: string): boolean {
     return (
-      eventId !== '' && streamOf(eventId) !== notificationStream && !eventId.includes(`_${this.#instance}-`)
+      eventId !== '' && streamIdOf(eventId) !== notificationStream && !eventId.includes(`_${this.#instance}-`)
     )
   }
 
   async getStreamIdForEventId(id: string): Promise<string | undefined> {
-    return streamOf(id)
+    return streamIdOf(id)
   }
 
   async replayEventsAfter(
     lastEventId: string,
     { send }: { send: (id: string, message: JSONRPCMessage) => Promise<void> },
   ): Promise<string> {
-    const stream = streamOf(lastEventId) ?? ''
+    const stream = streamIdOf(lastEventId) ?? ''
     const isOurs = lastEventId.includes(`_${this.#instance}-`)
     const numberOf = (id: string) => Number(id.slice(id.lastIndexOf('-') + 1))
     const after = isOurs ? numberOf(lastEventId) : 0
@@ -79,4 +79,4 @@ export class SessionEvents implements EventStore {
 }
 
 /** Returns the stream id of an event id. */
-export const streamOf = (eventId: string): string | undefined => /^(.+)_[0-9a-f]{8}-\d+$/.exec(eventId)?.[1]
+export const streamIdOf = (eventId: string): string | undefined => /^(.+)_[0-9a-f]{8}-\d+$/.exec(eventId)?.[1]

@@ -17,7 +17,7 @@ import {
 import { Delivery } from '../model/call.ts'
 import { type AwakeTimer, startAwakeTimer } from '../platform/clock.ts'
 import { type RequestDeliveries, rpcErrorResponse, watchResponse } from './exchange.ts'
-import { SessionEvents, streamOf } from './session-events.ts'
+import { SessionEvents, streamIdOf } from './session-events.ts'
 import type { SessionIds } from './session-ids.ts'
 
 export interface McpSessionsOptions {
@@ -252,7 +252,7 @@ export class McpSessions {
   async #serve(session: McpSession, request: Request, parsedBody: unknown): Promise<Response> {
     const { brokenAnswers, unconfirmed, transport } = session
     const { after = startAwakeTimer, exchanges, undecidedMs = defaultUndecidedMs } = this.#options
-    let stream = streamOf(resumeEventOf(request))
+    let stream = streamIdOf(resumeEventOf(request))
     const resumed = stream === undefined ? undefined : brokenAnswers.get(stream)
     const exchange =
       resumed?.exchange ?? (request.method === 'POST' ? exchanges.open(request) : new Delivery())
@@ -288,7 +288,7 @@ export class McpSessions {
       // resume.
       onChunk: chunk => {
         const [, id = ''] = /^id: (\S+)/m.exec(new TextDecoder().decode(chunk.subarray(0, 200))) ?? []
-        stream ??= streamOf(id)
+        stream ??= streamIdOf(id)
       },
       onSent: () => void unconfirmed.add(answer),
       onWritten() {

@@ -17,8 +17,8 @@ import { ConnectionDeliveries } from './exchange.ts'
 
 const keepAliveMs = 15_000
 /**
- * Maximum number of open streams: of one caller address, so that it cannot use up those of others, and in
- * all.
+ * Maximum number of open streams: of one caller address, so that it cannot use up the streams of other
+ * callers, and in all.
  */
 const maxOfCaller = 1000
 const maxStreams = 3000

@@ -21,7 +21,7 @@ import { escapeControlsIn } from '../platform/escape-controls.ts'
 import { problemOf } from '../server/errors.ts'
 import { McpCall } from './call.ts'
 import { confirmSend } from './confirm.ts'
-import { contentOf, inlineMediaBytes, maxCounted, readAll, toolsWithOutsideContent } from './content.ts'
+import { contentBlocksOf, inlineMediaBytes, maxCounted, readAll, toolsWithOutsideContent } from './content.ts'
 import { callOperation, type McpContext } from './context.ts'
 import { inputSchemaOf, splitArguments } from './reading.ts'
 
@@ -129,7 +129,7 @@ async function callTool(
     call.startFitCheck = reading?.startFitCheck
     const value = await invoke(tool, context.gateway, named, call, context.log)
     const result: CallToolResult = {
-      content: await contentOf(tool, value, {
+      content: await contentBlocksOf(tool, value, {
         input: named,
         reading,
         local: context.local,

@@ -7,7 +7,7 @@ import type { Call } from '../model/call.ts'
 import { badArgument, SvcError } from '../model/error.ts'
 import type { Downloaded } from '../model/media.ts'
 import { withoutUndefined } from '../platform/fields.ts'
-import { diskError, keepStream, staleMs } from '../platform/file-stream.ts'
+import { diskError, keepStream, staleFileMs } from '../platform/file-stream.ts'
 import {
   createUnique,
   ensurePrivateDir,
@@ -195,7 +195,7 @@ export class Downloads {
   async sweep(): Promise<void> {
     const { clock } = this.#runtime
     const { folders } = this.#ports
-    await sweep(join(folders.mediaRoot, 'downloads'), partialNamePattern, clock.now() - staleMs)
+    await sweep(join(folders.mediaRoot, 'downloads'), partialNamePattern, clock.now() - staleFileMs)
   }
 
   async #find(messageId: string, item: number): Promise<MediaReference> {

@@ -178,7 +178,7 @@ function baseUrlOf({ name, base_url }: SourceSession, upstreamUrl: string, findi
 
 /**
  * Assigns messages to the session of their bot. A login creates a new bot. So messages of an earlier bot go
- * to the session with the same users, and those without such a session to a session named after the bot.
+ * to the session with the same users. If there is no such session, they go to a session named after the bot.
  */
 function planHistory(
   source: Source,

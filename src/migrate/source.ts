@@ -44,7 +44,7 @@ export interface SourceSession extends Pick<BotInfo, 'bot_id' | 'token' | 'base_
   users: ReadonlyMap<string, UserContext>
 }
 
-/** Numbers of messages, and of those that lose something. */
+/** Numbers of messages, and of messages that lose something. */
 export interface HistoryTally {
   received: number
   sent: number

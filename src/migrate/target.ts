@@ -31,7 +31,7 @@ export interface Target {
 export async function inspectTarget(into: string, from: string): Promise<Target> {
   await rejectOverlap(into, from)
   const names = (await listNames(into)) ?? []
-  if (names.includes(dataFiles.sandbox)) throw sandboxError(into)
+  if (names.includes(dataFiles.sandbox)) throw sandboxTargetError(into)
   const taken = new Set<string>()
   for (const name of names) if (!(await isLeftover(join(into, name)))) taken.add(sessionKeyOf(name))
   const { sessions } = await createInspection(into).listSessions()
@@ -53,7 +53,7 @@ async function isLeftover(folder: string): Promise<boolean> {
 
 const leftovers = /^contexts\.json$|^(token|contexts)\.json\.[0-9a-f]{12}\.tmp$/
 
-const sandboxError = (into: string) =>
+const sandboxTargetError = (into: string) =>
   badArgument('--base-path', `${into} belongs to the sandbox`, {
     hint: 'Real accounts and sandbox accounts cannot share a folder: choose another folder.',
   })

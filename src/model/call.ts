@@ -16,7 +16,7 @@ export interface Call {
   readonly signal: AbortSignal
   /**
    * Which files the caller may name. false (a remote caller): files in the media root. A list of folders
-   * (real paths; for a program that the user runs on this machine): also files in those folders. true (the
+   * (real paths; for a program that the user runs on this machine): also files in these folders. true (the
    * user: command line, library): all files. Files of svc itself are never allowed.
    */
   readonly local: boolean | readonly string[]

@@ -211,8 +211,8 @@ export function invalidArguments(problems: readonly Problem[], options: SvcError
 }
 
 /**
- * Returns the same error with other field names, for a caller who knows them by those, or with more detailed
- * problems.
+ * Returns a copy of an error with other field names, for a caller who knows the fields by other names, or
+ * with more detailed problems.
  */
 export function withFieldNames(error: SvcError, renameProblem: (problem: Problem) => Problem): SvcError {
   const { code, details, field, options, problem } = error

@@ -11,7 +11,7 @@ import { PatternString } from './schema.ts'
 
 const splitNote = `Above ${textLimitBytes / 1024} KiB of UTF-8 it is split into the fewest messages.`
 
-const pathOf = (what: string) => optional(bounded(4096, `Path of ${what} on the machine of the service.`))
+const pathField = (what: string) => optional(bounded(4096, `Path of ${what} on the machine of the service.`))
 
 export const SendInput = closed({
   to: PatternString(
@@ -21,10 +21,10 @@ export const SendInput = closed({
     { maxLength: 512, examples: [exampleUser] },
   ),
   text: optional(text(`Text to send. ${splitNote}`)),
-  image_path: pathOf('an image'),
-  voice_path: pathOf('an audio file (it arrives as a file)'),
-  file_path: pathOf('any file'),
-  video_path: pathOf('a video'),
+  image_path: pathField('an image'),
+  voice_path: pathField('an audio file (it arrives as a file)'),
+  file_path: pathField('any file'),
+  video_path: pathField('a video'),
   file_name: optional(
     bounded(
       255,

@@ -191,7 +191,7 @@ function aliasesOf(messages: readonly Message[]): Map<string, Alias> {
   const longer = (person: Person) => `${aliasOf(person)} of ${formatName(person.session)}`
   const formats = [aliasOf, longer].map(format => ({
     format,
-    counts: countsOf([...people.values()].map(format)),
+    counts: countTexts([...people.values()].map(format)),
   }))
   return new Map(
     [...people].map(([key, person]) => {
@@ -203,7 +203,7 @@ function aliasesOf(messages: readonly Message[]): Map<string, Alias> {
 }
 
 /** Counts how often each text occurs. */
-function countsOf(texts: readonly string[]): Map<string, number> {
+function countTexts(texts: readonly string[]): Map<string, number> {
   const counts = new Map<string, number>()
   for (const text of texts) counts.set(text, (counts.get(text) ?? 0) + 1)
   return counts
@@ -217,7 +217,7 @@ function createFormatter(format: Format | undefined, aliases: ReadonlyMap<string
   let day = ''
   return (message: Message, textFrom = 0): Part[] => {
     if (format === 'full')
-      return [`[${message.id}] ${fieldsOf(message)}`, ...contentOf(message, textFrom, true)]
+      return [`[${message.id}] ${fieldsOf(message)}`, ...formatContent(message, textFrom, true)]
     const at = formatLocalTime(message.timestamp)
     const [date, time, offset] = [at.slice(0, 10), at.slice(11, 16), at.slice(19)]
     const isNewDay = `${date}${offset}` !== day
@@ -234,13 +234,13 @@ function createFormatter(format: Format | undefined, aliases: ReadonlyMap<string
     return [
       ...(isNewDay ? [`on ${date}, times are UTC${offset}`] : []),
       `[${message.id}] ${facts.join(', ')}`,
-      ...contentOf(message, textFrom, false),
+      ...formatContent(message, textFrom, false),
     ]
   }
 }
 
 /** Formats the quoted message, the text and the media of a message. */
-function contentOf(message: Message, textFrom: number, isFull: boolean): Part[] {
+function formatContent(message: Message, textFrom: number, isFull: boolean): Part[] {
   const quote = message.ref_msg
   const quoted = quote?.message_id === undefined ? 'a message' : `message_id ${formatName(quote.message_id)}`
   const media = message.items.filter(item => item.kind !== 'TEXT')

@@ -111,7 +111,7 @@ const codes: readonly (readonly [pattern: RegExp, code: string])[] = [
 ]
 
 /**
- * Sets `code` on an error that `fetch` threw, to one of those above. Leaves a code that is not in the list.
+ * Sets `code` on an error that `fetch` threw, to a code of the list `codes`. Leaves a code that is not in it.
  */
 function withCode(error: unknown): unknown {
   if (!(error instanceof TypeError)) return error

@@ -57,7 +57,7 @@ export async function mediaFolder(
 }
 
 /** Half-written files of dead processes are older than this: no writer pauses longer between two blocks. */
-export const staleMs = 60 * 60_000
+export const staleFileMs = 60 * 60_000
 /** Names of files that are not complete yet. */
 export const unfinishedName = /^\..+\.[0-9a-f]{8}\.part$|\.tmp$/
 

@@ -12,7 +12,10 @@ import { storeErrorOf } from './system-error.ts'
 
 export type JsonObject = Record<string, unknown>
 
-/** Many clock ticks of those file systems that reuse an inode at once. */
+/**
+ * Age from which a file counts as stable, in ms: many clock ticks of a file system that reuses an inode at
+ * once.
+ */
 export const stableAfterMs = 50
 /**
  * The coarsest clock of a file system (FAT): two changes of a folder within this time may have the same

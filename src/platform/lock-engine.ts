@@ -8,7 +8,7 @@ import { dirname } from 'node:path'
 import process from 'node:process'
 import { randomBytes } from './lazy-crypto.ts'
 import { openLibc } from './libc.ts'
-import { openLockFolder, staleMs } from './lock-folder.ts'
+import { openLockFolder, staleLockMs } from './lock-folder.ts'
 import { type LockEngine, type LockKind, lockFileError, writeNote } from './lock-form.ts'
 import { noLocksError } from './system-error.ts'
 
@@ -52,7 +52,7 @@ export async function flockWorks(path: string): Promise<boolean> {
 export async function isTaken(kind: LockKind, path: string): Promise<boolean | undefined> {
   if (kind === 'lockfile') {
     const { check } = await import('proper-lockfile')
-    return check(path, { stale: staleMs, realpath: false })
+    return check(path, { stale: staleLockMs, realpath: false })
   }
   const file = await openFlockFile(path, 'r')
   if (!file) return undefined

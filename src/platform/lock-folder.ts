@@ -18,7 +18,7 @@ const touchEveryMs = 2000
 /**
  * A lock that is not touched for this long is free. Compared with the wall clock, this is only a first guess.
  */
-export const staleMs = 8000
+export const staleLockMs = 8000
 /** How long to watch a folder that is old by the wall clock: long enough to see a live holder touch it. */
 const oldFolderWatchMs = 3000
 /**
@@ -70,7 +70,7 @@ async function openHold(path: string) {
     touchedAt = Math.max(touchedAt, at)
   }
   // After this time without a touch, others may take the lock. The next touch shows whether they did.
-  const sure = () => performance.now() - touchedAt < staleMs
+  const sure = () => performance.now() - touchedAt < staleLockMs
   const onCompromised = () => {
     compromised = true
     notifyLost()
@@ -112,7 +112,7 @@ async function openHold(path: string) {
       if (!releaseFolder) return
       // After a long sleep the folder may belong to another process and must not be removed: the next touch
       // shows it.
-      const deadline = performance.now() + staleMs
+      const deadline = performance.now() + staleLockMs
       while (!compromised && !sure() && performance.now() < deadline) await systemClock.sleep(releaseCheckMs)
       // If that is still unknown, do not remove the folder. It is no longer touched, so others will find it
       // abandoned.
@@ -187,8 +187,8 @@ async function findAbandoned(folder: string, watch: FolderWatch): Promise<Abando
     )
     if (touchedAt === undefined) return undefined
     const isTouched = !watch.check(touchedAt)
-    const isOld = Date.now() - touchedAt > staleMs
-    if (watch.watchedMs >= (isOld ? oldFolderWatchMs : staleMs)) {
+    const isOld = Date.now() - touchedAt > staleLockMs
+    if (watch.watchedMs >= (isOld ? oldFolderWatchMs : staleLockMs)) {
       if (!watch.hasSlept) return { touchedAt, watchedMs: watch.watchedMs }
     } else if (!isOld || (isTouched && watch.checks > 1)) return undefined
     await systemClock.sleep(checkEveryMs)
@@ -209,7 +209,7 @@ function clearAway(folder: string, { touchedAt, watchedMs }: Abandoned): boolean
   const removeClearing = () => fs.rmSync(clearing, { recursive: true, force: true })
   try {
     // No process needs this long to clear a folder: a crash left `.clearing` behind.
-    if (watchedMs >= 2 * staleMs) removeClearing()
+    if (watchedMs >= 2 * staleLockMs) removeClearing()
     fs.mkdirSync(clearing)
   } catch {
     return false // Another process was quicker.

@@ -3,8 +3,9 @@
  *
  * Uses the kernel's flock where there is one: it is free within milliseconds when its holder dies, and a slow
  * holder never loses it. Elsewhere (Windows, file systems without flock) it uses proper-lockfile, which has
- * neither property. The two kinds do not exclude each other. So the kind is recorded in the first line of the
- * lock file, and a process that cannot use that kind does not open the data directory.
+ * neither property. A lock of one kind does not exclude a lock of the other kind. So the kind is recorded
+ * in the first line of the lock file, and a process that cannot use that kind does not open the data
+ * directory.
  */
 import { readFile, writeFile } from 'node:fs/promises'
 import { basename, dirname } from 'node:path'

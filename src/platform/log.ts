@@ -67,7 +67,7 @@ function toTextLine({ time, level, room, event }: LogEntry, fields: [string, unk
   return `${time} ${level} ${escapeControls(`${room ? `${room}: ` : ''}${event}${rest.join('')}`)}\n`
 }
 
-/** Fields stand beside time, level, room and event, and cannot replace those. */
+/** Formats an entry as a line of JSON. Fields cannot replace time, level, room and event. */
 const toJsonLine = (entry: LogEntry, fields: [string, unknown][]): string =>
   `${JSON.stringify(escapeControlsIn({ ...entry, ...Object.fromEntries(fields), ...entry }))}\n`
 

@@ -49,7 +49,7 @@ const keyOf = ({ session, user }: WebhookConversation) => `${session}\t${user}`
 export class WebhookLanes {
   /** The log was read up to here for all conversations. */
   readFrom: string
-  /** Number of queued events, without those that are being delivered. */
+  /** Number of queued events, without the events that are being delivered. */
   queuedCount = 0
   /** Number of queued events in busy lanes. */
   #heldCount = 0

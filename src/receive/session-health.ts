@@ -43,7 +43,7 @@ const retryWaitsMs = [5000, 30_000, 2 * 60_000, 10 * 60_000, 30 * 60_000] as con
 export const retryAfterMs = (times: number): number => retryWaitsMs[times] ?? retryWaitsMs[4]
 
 /** Returns the health that is stored in a session's marks. */
-export const healthOf = (bot: Marks): SessionHealth => ({
+export const sessionHealthOf = (bot: Marks): SessionHealth => ({
   sessionStatus: loginStatusOf(bot),
   refusals: 0,
   bareAnswers: 0,

@@ -7,7 +7,13 @@ import type { Marks } from '../model/session.ts'
 import type { Runtime } from '../platform/runtime.ts'
 import type { PolledSessions } from '../storage/state.ts'
 import { currentSession, type PolledLogin } from './ingest.ts'
-import { healthOf, nextHealth, type PollOutcome, retryAfterMs, type SessionHealth } from './session-health.ts'
+import {
+  nextHealth,
+  type PollOutcome,
+  retryAfterMs,
+  type SessionHealth,
+  sessionHealthOf,
+} from './session-health.ts'
 
 const worksAgain: Marks = {
   failing_since: undefined,
@@ -21,7 +27,7 @@ export class SessionMarks {
   readonly #runtime: Runtime
   readonly #login: PolledLogin
   readonly #onLapsed: () => void
-  #health: SessionHealth = healthOf({})
+  #health: SessionHealth = sessionHealthOf({})
   /** True while a `TokenCheck` waits for the result of the next poll. */
   #isCheckWaiting = false
   /** The poll error in the file; without a code if a version before 0.2 wrote it. */
@@ -51,7 +57,7 @@ export class SessionMarks {
 
   /** Starts with the marks in the file. */
   read(marks: Marks): void {
-    this.#health = healthOf(marks)
+    this.#health = sessionHealthOf(marks)
     this.#failure = marks.poll_error === undefined ? undefined : marks
   }
 

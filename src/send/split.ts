@@ -20,7 +20,7 @@ export const textLimitBytes = 16_384
 interface Cut {
   /** Code unit where the part before it ends. */
   end: number
-  /** Code unit where the part after it begins. White space between the two is dropped. */
+  /** Code unit where the part after it begins. White space between `end` and `next` is dropped. */
   next: number
   rank: number
   /** The block that is cut in two here. */

@@ -132,7 +132,7 @@ export function createAdminApp(options: AdminOptions): AdminApp {
 
   const fetch: PathHandler = async (request, peer, path) => {
     const isApi = path === '/api' || path.startsWith('/api/')
-    const open = openPaths.has(path) || !(isApi || phoneOf(path))
+    const open = pathsWithoutSignIn.has(path) || !(isApi || phoneOf(path))
     try {
       const denial = (await access.denialOf(request, open)) ?? context.shutdown.stopError
       if (denial) return await tries.throttle(toProblemResponse(denial), peer)
@@ -290,6 +290,6 @@ const eventsDetail = {
 }
 
 /** Paths of the API that work without a sign-in. */
-const openPaths: ReadonlySet<string> = new Set(['/api/sign-in', '/openapi.json'])
+const pathsWithoutSignIn: ReadonlySet<string> = new Set(['/api/sign-in', '/openapi.json'])
 const filePath = /^\/((assets|locales)\/|icon\.svg$)/
 const appPath = /^\/(docs(\/|$)|openapi\.json$|healthz$)/

@@ -43,7 +43,7 @@ export async function readParsed(
 ): Promise<unknown> {
   let bytes: Uint8Array | ArrayBuffer
   try {
-    bytes = await readBytes(request, limit)
+    bytes = await readBodyBytes(request, limit)
   } catch (error) {
     if (error instanceof SvcError) throw error
     throw new SvcError('bad_json', 'The body ended before it was complete', { cause: error })
@@ -178,7 +178,7 @@ export async function checkShape(text: string): Promise<void> {
  *
  * @throws SvcError `payload_too_large`; `rate_limited`; `invalid_arguments` if no more bytes come
  */
-function readBytes(request: Request, limit: BodyLimit): Promise<Uint8Array | ArrayBuffer> {
+function readBodyBytes(request: Request, limit: BodyLimit): Promise<Uint8Array | ArrayBuffer> {
   const announced = request.headers.get('content-length')
   if (announced !== null && !(Number(announced) <= limit.maxBytes))
     return Promise.reject(tooLargeError(limit))

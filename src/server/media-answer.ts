@@ -61,7 +61,10 @@ function resolveRange([from, to]: Range, size: number): { from: number; length: 
   return first > last ? undefined : { from: first, length: last - first + 1 }
 }
 
-/** Returns a part of a stream. The bytes before it are read and dropped; those after it are not read. */
+/**
+ * Returns a part of a stream. The bytes before the part are read and dropped; the bytes after it are not
+ * read.
+ */
 function sliceStream(
   stream: ReadableStream<Uint8Array>,
   from: number,

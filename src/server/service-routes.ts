@@ -13,7 +13,7 @@ const openPathPrefixes = operations.flatMap(({ rest }) =>
   rest?.isPublic ? rest.route.slice('GET '.length).replace(/\{.*/, '') : [],
 )
 /** Paths that need no token. */
-export const openPaths: ReadonlySet<string> = new Set([
+export const pathsWithoutToken: ReadonlySet<string> = new Set([
   '/',
   '/docs/',
   '/openapi.json',
@@ -25,7 +25,7 @@ const openFolders = [...new Set(openPathPrefixes.filter(place => place.endsWith(
 
 /** Whether a path needs no token, only the Host and Origin check. */
 export const isOpenPath = (path: string): boolean =>
-  openPaths.has(path) || openFolders.some(folder => path.startsWith(folder))
+  pathsWithoutToken.has(path) || openFolders.some(folder => path.startsWith(folder))
 
 const hiddenRoute = { detail: { hide: true } }
 

@@ -74,7 +74,7 @@ const toBridge = ({ bridge, tokenVariable }: Extract<Server, { url: string }>) =
 const toBearer = (reference: string) => ({ headers: { Authorization: `Bearer ${reference}` } })
 
 /** Makes the entry that most clients use: `command` and `args`, or a URL with headers. */
-const createEntry =
+const createClientEntry =
   (
     reference: (variable: string) => string,
     own: { stdio?: object; http?: object; urlKey?: string } = {},
@@ -99,7 +99,10 @@ const clientRows: readonly (Omit<Client, 'format' | 'serversPath'> & Partial<Cli
       user: ({ home, claudeCode }) => [join(claudeCode ?? home, '.claude.json')],
       project: ({ project }) => [join(project, '.mcp.json')],
     },
-    toEntry: createEntry(variable => `\${${variable}}`, { stdio: { type: 'stdio' }, http: { type: 'http' } }),
+    toEntry: createClientEntry(variable => `\${${variable}}`, {
+      stdio: { type: 'stdio' },
+      http: { type: 'http' },
+    }),
     next: 'Restart Claude Code; /mcp there shows the connection.',
     projectNext:
       'Restart Claude Code in this folder. It asks whether it may use the server; until you agree, /mcp there lists it as pending.',
@@ -128,7 +131,7 @@ const clientRows: readonly (Omit<Client, 'format' | 'serversPath'> & Partial<Cli
       user: ({ home }) => [join(home, '.cursor', 'mcp.json')],
       project: ({ project }) => [join(project, '.cursor', 'mcp.json')],
     },
-    toEntry: createEntry(variable => `\${env:${variable}}`),
+    toEntry: createClientEntry(variable => `\${env:${variable}}`),
     next: 'Restart Cursor, and check in its settings under MCP that the server is on.',
   },
   {
@@ -221,7 +224,7 @@ const clientRows: readonly (Omit<Client, 'format' | 'serversPath'> & Partial<Cli
       user: ({ home, geminiHome }) => [join(geminiHome ?? home, '.gemini', 'settings.json')],
       project: ({ project }) => [join(project, '.gemini', 'settings.json')],
     },
-    toEntry: createEntry(variable => `\${${variable}}`, { urlKey: 'httpUrl' }),
+    toEntry: createClientEntry(variable => `\${${variable}}`, { urlKey: 'httpUrl' }),
     next: 'Restart Gemini CLI; /mcp there shows the connection. It starts servers only in trusted folders; /permissions there lists them.',
   },
   {
@@ -232,7 +235,7 @@ const clientRows: readonly (Omit<Client, 'format' | 'serversPath'> & Partial<Cli
       user: ({ home }) => [join(home, '.qwen', 'settings.json')],
       project: ({ project }) => [join(project, '.qwen', 'settings.json')],
     },
-    toEntry: createEntry(variable => `\${${variable}}`, { urlKey: 'httpUrl' }),
+    toEntry: createClientEntry(variable => `\${${variable}}`, { urlKey: 'httpUrl' }),
     next: 'Restart Qwen Code; /mcp there shows the connection.',
   },
   {
@@ -241,7 +244,7 @@ const clientRows: readonly (Omit<Client, 'format' | 'serversPath'> & Partial<Cli
     name: 'copilot',
     title: 'GitHub Copilot CLI',
     files: { user: ({ home }) => [join(home, '.copilot', 'mcp-config.json')] },
-    toEntry: createEntry(variable => `\${${variable}}`, {
+    toEntry: createClientEntry(variable => `\${${variable}}`, {
       stdio: { tools: ['*'], type: 'local' },
       http: { tools: ['*'], type: 'http' },
     }),

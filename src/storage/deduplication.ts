@@ -63,10 +63,11 @@ export function batchPartOf(batch: readonly ReceivedMessage[]): BatchPart {
     ordinals.set(message.derived_id, ordinal)
     return ordinal === 1 ? message : { ...message, derived_id: `${message.derived_id}-${ordinal}` }
   })
-  return { messages, ids: new Set(messages.map(idOf)), left: new Map() }
+  return { messages, ids: new Set(messages.map(messageIdOf)), left: new Map() }
 }
 
-const idOf = ({ derived_id, message_id }: ReceivedMessage): string => message_id?.toWellFormed() ?? derived_id
+const messageIdOf = ({ derived_id, message_id }: ReceivedMessage): string =>
+  message_id?.toWellFormed() ?? derived_id
 
 /**
  * Judges a part. Call it inside the transaction that stores the part. Pure: an engine that cannot query
@@ -82,7 +83,7 @@ export function judgeMessages(
     (message): JudgedMessage => ({
       message,
       verdict: 'new',
-      id: idOf(message),
+      id: messageIdOf(message),
       hash: message.contentHash.slice(0, hashLength),
     }),
   )

@@ -66,8 +66,8 @@ export interface LoginStore {
 
   /**
    * Like `put`, and stores the credentials of the login durably, as `SessionStore.save` does, unless the
-   * session has that token already. An engine that stores the two separately may have stored only the
-   * credentials when its process is killed; the same call again completes it.
+   * session has that token already. An engine that stores login and credentials separately may have stored
+   * only the credentials when its process is killed; the same call again completes it.
    */
   finish(login: StoredLogin, bot: BotInfo, now: number): Promise<StoredLogin | undefined>
 

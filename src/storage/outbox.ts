@@ -18,12 +18,12 @@
  *   has it; the parts have it in any case. A settlement `queued` restores each row from its part, with the
  *   client id `queued-<part>`, the time of the settlement, and no reason. Each new status or reason code of a
  *   row is an event.
- * - **Admission.** `enqueue`, `checkAdmission`, `approve`, `begin` and `listWaiting` call `admit`. Those that
- *   write call it in the same write, so that two sends of a session see each other. The engine reads there
- *   what it knows about the user: the context, and the counter by `currentCountOf`. `ahead` are the lane's
- *   parts of mode `fail` that are `queued` (of processes not known to be dead); for `begin` and `listWaiting`
- *   there are none. `slots` are those taken up to `patienceMs` from now (later ones were taken by a clock
- *   that was set back); for the user, the newest `perWindow` within `windowMs`.
+ * - **Admission.** `enqueue`, `checkAdmission`, `approve`, `begin` and `listWaiting` call `admit`. Methods
+ * that write call it in the same write, so that two sends of a session see each other. The engine reads
+ * there what it knows about the user: the context, and the counter by `currentCountOf`. `ahead` are the
+ * lane's parts of mode `fail` that are `queued` (of processes not known to be dead); for `begin` and
+ * `listWaiting` there are none. `slots` are those taken up to `patienceMs` from now (later ones were taken
+ * by a clock that was set back); for the user, the newest `perWindow` within `windowMs`.
  * - **Counts.** The counter of a lane rises by one when a message begins, from the value of `currentCountOf`.
  *   A settlement that is not `spent` takes that back, and sets `last_sent_at` to the one in
  *   `BegunMessage.counter`; neither happens if the user wrote since. A slot is taken when a message begins,

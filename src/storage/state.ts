@@ -1,7 +1,7 @@
 /**
  * What svc stores about its sessions: their logins, and the users that may be answered. A read returns
  * immediately what this process wrote, and also what another process wrote. Only `list`, `listChangedSince`
- * and `countWriters` may return the latter up to two seconds later.
+ * and `countWriters` may return what another process wrote up to two seconds later.
  *
  * The rules for every method are in `store.ts`, with one exception: an engine that keeps a session in several
  * files may have done the first part of `save`, `remove` or `rename` when the method rejects or its process
@@ -43,7 +43,7 @@ export interface SessionReader {
   /**
    * Returns what changed since that revision; without one, all sessions. A change is one of the record, the
    * cursor, the contexts, or the name of a user. Counters change with each message; the event log reports
-   * those. Its cost grows with the number of changes only.
+   * counters. The cost of a call grows with the number of changes only.
    */
   listChangedSince(revision?: number): Promise<SessionChanges>
 
@@ -157,12 +157,12 @@ export interface SignInStore {
   /** @returns whether the code existed and had not expired; if several callers take it, only one gets true */
   takeLink(code: string, now: number): Promise<boolean>
 
-  /** Returns those of these sign-ins that were ended. */
+  /** Returns the names of the sign-ins in `names` that were ended. */
   filterEnded(names: readonly string[]): Promise<ReadonlySet<string>>
 
   /**
-   * Ends sign-ins, and remembers that until `until`. If there are more than 1,000, those with the earliest
-   * `until` may be forgotten.
+   * Ends sign-ins, and remembers that until `until`. If there are more than 1,000, the sign-ins with the
+   * earliest `until` may be forgotten.
    */
   end(names: readonly string[], until: number, now: number): Promise<void>
 }

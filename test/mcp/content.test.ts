@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'bun:test'
 import { writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
-import { contentOf } from '../../src/mcp/content.ts'
+import { contentBlocksOf } from '../../src/mcp/content.ts'
 import type { Message } from '../../src/model/message.ts'
 import { tools, verbs } from '../../src/operations/tools.ts'
 import { folderOfFile } from '../support/folder.ts'
@@ -15,7 +15,7 @@ async function downloaded(content_type: string, size: number, local = false) {
   const path = join(dir, 'file')
   await writeFile(path, Buffer.alloc(size, 7))
   const file = { path, size, file_name: 'a "name".bin', content_type, sha256: 'ab' }
-  return contentOf(verbs.download, file, { input: { message_id: 'derived:ab/cd', item: 2 }, local })
+  return contentBlocksOf(verbs.download, file, { input: { message_id: 'derived:ab/cd', item: 2 }, local })
 }
 
 describe('media for a client on another machine', () => {
@@ -79,7 +79,7 @@ test('an answer names no tool that is not offered', async () => {
   }
   const page = { messages: [message], total: 1, total_is_lower_bound: false, limit: 50, offset: 0 }
   const said = async (tools?: string[]) =>
-    JSON.stringify(await contentOf(verbs.history, page, { input: {}, local: false, tools }))
+    JSON.stringify(await contentBlocksOf(verbs.history, page, { input: {}, local: false, tools }))
   for (const name of ['send', 'download']) {
     expect(await said()).toContain(`tool ${name} `)
     expect(await said(['history', 'sessions'])).not.toContain(`tool ${name} `)
@@ -105,7 +105,7 @@ describe('pictures that people sent, with recv', () => {
   })
   async function blocksOf(messages: Message[], bytes: Record<string, Buffer | undefined>) {
     const asked: string[] = []
-    const blocks = await contentOf(verbs.recv, messages, {
+    const blocks = await contentBlocksOf(verbs.recv, messages, {
       ...{ input: {}, local: true },
       picture: async ({ message_id, item }) => {
         asked.push(`${message_id}/${item}`)

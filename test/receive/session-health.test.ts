@@ -3,11 +3,11 @@ import { formatStatus } from '../../src/cli/commands/status.ts'
 import { readStatus } from '../../src/inspect/status-report.ts'
 import { formatLocalTime } from '../../src/platform/format.ts'
 import {
-  healthOf,
   nextHealth,
   type PollOutcome,
   retryAfterMs,
   type SessionHealth,
+  sessionHealthOf,
 } from '../../src/receive/session-health.ts'
 import type { SendRequest } from '../../src/send/plan.ts'
 import { testClock } from '../support/clock.ts'
@@ -17,7 +17,7 @@ import { given } from '../support/given.ts'
 import { withPoller } from '../support/poller.ts'
 
 describe('what follows what', () => {
-  const connected = healthOf({})
+  const connected = sessionHealthOf({})
   const rows: [
     what: string,
     from: SessionHealth,
@@ -30,7 +30,7 @@ describe('what follows what', () => {
       ['refused', 'refused', 'alive'],
       ['expired', 'expired', 'connected'],
     ],
-    ['a poll that is held heals an expired one', healthOf({ expired_at: 1 }), ['held'], ['connected']],
+    ['a poll that is held heals an expired one', sessionHealthOf({ expired_at: 1 }), ['held'], ['connected']],
     [
       'of one that never gave both, bare answers say nothing',
       connected,
@@ -45,13 +45,13 @@ describe('what follows what', () => {
     ],
     [
       'that it did is known of an earlier process too',
-      healthOf({ idle_at: 1 }),
+      sessionHealthOf({ idle_at: 1 }),
       ['bare', 'bare', 'bare'],
       ['connected', 'connected', 'lapsed'],
     ],
     [
       'one that a message ends may have been none: until it gives both again, bare answers say nothing',
-      healthOf({ lapsed_at: 1, idle_at: 1 }),
+      sessionHealthOf({ lapsed_at: 1, idle_at: 1 }),
       ['alive', 'bare', 'bare', 'bare', 'whole', 'bare', 'bare', 'bare'],
       [...Array<'connected'>(7).fill('connected'), 'lapsed'],
     ],
@@ -63,11 +63,16 @@ describe('what follows what', () => {
     ],
     [
       'messages or a cursor heal a lapse; a held poll does not',
-      healthOf({ lapsed_at: 1 }),
+      sessionHealthOf({ lapsed_at: 1 }),
       ['held', 'bare', 'alive'],
       ['lapsed', 'lapsed', 'connected'],
     ],
-    ['-14 is worse than a lapse', healthOf({ lapsed_at: 1 }), ['refused', 'whole'], ['expired', 'connected']],
+    [
+      '-14 is worse than a lapse',
+      sessionHealthOf({ lapsed_at: 1 }),
+      ['refused', 'whole'],
+      ['expired', 'connected'],
+    ],
   ]
   for (const [what, from, heard, standings] of rows) {
     test(what, () => {

@@ -2,7 +2,7 @@
 import type { UserContext } from '../../src/model/session.ts'
 import type { ContextStore } from '../../src/storage/state.ts'
 
-/** By user id, the contexts of those who have written to a session. */
+/** Reads the contexts of the users who have written to a session, by user id. */
 export async function knownUsers(
   contexts: Pick<ContextStore, 'listUsers'>,
   session: string,

@@ -9,7 +9,7 @@ import { formatLocalTime } from '../../platform/format.ts'
 import { describeItem } from '../chat.ts'
 import { type Command, type CommandSpec, directoryFlagsOf, ListOption } from '../command.ts'
 import { toJsonLine } from '../print.ts'
-import { formatNote, formatSessions, writeFollowing, writeNote } from '../show.ts'
+import { formatNote, formatSessions, printNote, writeFollowing } from '../show.ts'
 import { oneLine, shortenListed } from '../terminal.ts'
 import { parseTypedStart } from '../typed-time.ts'
 
@@ -68,7 +68,7 @@ async function showEvents(command: Command): Promise<void> {
   const config = await configToRead(command)
   if (!follow && (await isAbsent(config))) {
     rejectAbsent(filter)
-    if (!json) await writeNote(formatSessions([], directoryFlagsOf(command)), command)
+    if (!json) await printNote(formatSessions([], directoryFlagsOf(command)), command)
     return
   }
   const { err, out } = command.io
@@ -96,7 +96,7 @@ async function showEvents(command: Command): Promise<void> {
   }
   for (const event of tail) await print(event)
   if (count === 0 && !follow && !json)
-    await writeNote({ text: '', note: formatNote('no events match') }, command)
+    await printNote({ text: '', note: formatNote('no events match') }, command)
 }
 
 /** Converts the start for `follow_events`. A typed `0` has no parsed start and is passed on. */

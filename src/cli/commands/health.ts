@@ -14,7 +14,7 @@ import { bypassProxyForLoopback } from '../../platform/process.ts'
 import { type Command, type CommandSpec, configFrom, directoryFlagsOf } from '../command.ts'
 import { writeResult } from '../print.ts'
 import { oneLine } from '../terminal.ts'
-import { parseUrl } from '../typed-url.ts'
+import { parseServiceUrl } from '../typed-url.ts'
 
 export const commands: readonly CommandSpec[] = [
   {
@@ -52,7 +52,7 @@ async function runHealth(command: Command): Promise<0 | 1> {
   const { url: typedAddress } = command.opts<{ url?: string }>()
   bypassProxyForLoopback()
   const { url, unnamed } =
-    typedAddress === undefined ? await findAddress(command) : { url: parseUrl(typedAddress) }
+    typedAddress === undefined ? await findAddress(command) : { url: parseServiceUrl(typedAddress) }
   const answer = await askHealth(url, deadlineMs)
   const other = await findUnservedDirectory(answer, unnamed)
   const healthy = answer.kind === 'svc' && answer.status === 200 && other === undefined

@@ -35,7 +35,7 @@ export class SqliteAcknowledgements extends EnginePart {
     const isNews = (keys.length > 0 ? keys : [allSessions]).some(
       key => ack > highestOf(places, key, 'position'),
     )
-    // Most calls find nothing new; those take no write lock.
+    // Most calls find nothing new. Such a call takes no write lock.
     if (isNews || !places.has(allSessions) || !this.#consumers.isKnown(consumer)) {
       this.db.transaction(() => this.#acknowledge(consumer, ack, keys))
       places = this.#readPlaces(consumer)

@@ -27,7 +27,7 @@ export class SqliteConsumers extends EnginePart {
     const { characters, limit, session } = options
     const fits = createRowBudget(characters)
     const keys = session === undefined ? undefined : this.messages.listSessionKeys(session)
-    // Most calls find nothing new; those take no write lock.
+    // Most calls find nothing new. Such a call takes no write lock.
     if (this.#isIdle(consumer, keys)) return undefined
     return this.db.transaction(() => {
       const position = this.position(consumer)

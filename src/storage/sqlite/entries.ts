@@ -143,7 +143,7 @@ export class SqliteOutboxEntries extends EnginePart {
       owner = ${this.owner.name}, began_at = ${this.clock.now()} WHERE id = ${id}`
   }
 
-  /** Entries that wait for users, oldest first; and those that wait for an approval, until they expire. */
+  /** Returns the entries that wait for users or for an approval, oldest first, until they expire. */
   list(filter: { user_id?: string; session?: string } = {}): StoredEntry[] {
     const keys = filter.session === undefined ? undefined : this.messages.listSessionKeys(filter.session)
     const waiting = this.db.all<{ id: number; session: number; peer: string }>`SELECT o.id, l.session, l.peer

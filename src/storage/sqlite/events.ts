@@ -1,7 +1,7 @@
 /**
  * The event log in messages.db. A received message is its own event and needs no row. All other events are
- * rows of `event`. A trigger writes those for the status of sent messages, whichever version of svc changes
- * it.
+ * rows of `event`. A trigger writes the events for the status of sent messages, whichever version of svc
+ * changes the status.
  *
  * A place is the number of an event in the log. The place of a message is its row id times a million. An
  * event between two messages has the place of the event before it plus one. So places grow in the order of

@@ -42,7 +42,7 @@ const candidateLimit = 2000
 /** Windows that are faster than this get wider. */
 const briskMs = 2
 /** A window ends after this time. */
-const windowMs = 8
+const searchWindowMs = 8
 /** A search that has worked this long counts as long; `mostLong` of them may run. */
 const longMs = 500
 const mostLong = 8
@@ -229,7 +229,7 @@ export class SqliteHistory extends EnginePart {
       const window = this.#walk(plan, chosen, lowOf(chosen), high, candidates)
       const tookMs = this.clock.monotonic() - started
       if (tookMs < briskMs) width = Math.min(width * 4, plan.widest)
-      else if (tookMs > windowMs && chosen.widest !== undefined)
+      else if (tookMs > searchWindowMs && chosen.widest !== undefined)
         plan.paths = plan.paths.filter(path => path !== chosen)
       candidates = Math.min(candidates * 4, candidateLimit)
       last = chosen
@@ -295,7 +295,7 @@ export class SqliteHistory extends EnginePart {
     const ids: number[] = []
     let seen = 0
     let lowest = high + 1
-    const ends = this.clock.monotonic() + windowMs
+    const ends = this.clock.monotonic() + searchWindowMs
     const inner = `SELECT ${path.id} AS id FROM ${path.from} WHERE ${path.where} AND ${path.id} BETWEEN ? AND ?
       ORDER BY ${path.id} DESC LIMIT ?`
     // In id order each candidate is judged as it is found. If candidates must be sorted, they are judged

@@ -348,7 +348,7 @@ export class SqliteContextArchive extends EnginePart {
       AND context IS NOT NULL AND peer NOT IN (SELECT value FROM json_each(${JSON.stringify(besides)}))`.n
   }
 
-  /** Sessions that may know a user: those of the user's newest messages, and those with a context here. */
+  /** Returns the sessions of the user's newest messages, and the sessions with a context of the user here. */
   findSessions(user: string): ReadonlySet<string> {
     const holders = this.db.all<{ name: string }>`SELECT name FROM outbox_lane JOIN session ON key = session
       WHERE peer = ${user} AND context IS NOT NULL`

@@ -11,7 +11,7 @@ import {
   emptyFileError,
   keepStream,
   mediaFolder,
-  staleMs,
+  staleFileMs,
   unfinishedName,
 } from '../../platform/file-stream.ts'
 import { readText, sweep, syncDir, writeDurably } from '../../platform/files.ts'
@@ -138,8 +138,12 @@ export class MediaFolder implements MediaStore {
     const { clock, lifeMs, mediaRoot, name } = this.#options
     const folder = join(mediaRoot, name)
     const isOver = (found: string) => isName.test(found.replace(/\.json$/, '')) && !needed.has(found)
-    await sweep(folder, unfinishedName, clock.now() - staleMs)
-    await sweep(folder, { test: isOver }, clock.now() - (lifeMs === undefined ? staleMs : lifeMs + 60_000))
+    await sweep(folder, unfinishedName, clock.now() - staleFileMs)
+    await sweep(
+      folder,
+      { test: isOver },
+      clock.now() - (lifeMs === undefined ? staleFileMs : lifeMs + 60_000),
+    )
   }
 
   #folder(): Promise<string> {

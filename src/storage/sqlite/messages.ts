@@ -243,7 +243,9 @@ export class SqliteMessages {
       reason_quote = ${quote} WHERE id = ${id}`
   }
 
-  /** Records in a row that its message was joined to the message `carrier`, by the current id of that one. */
+  /**
+   * Records in a row that its message was joined to the message `carrier`, by the current id of `carrier`.
+   */
   noteCarrier(id: number, carrier: number): void {
     this.#db
       .run`UPDATE message SET sent_with = coalesce((SELECT message_id FROM message WHERE id = ${carrier}), sent_with)

@@ -246,8 +246,9 @@ export class SqliteOutbox extends EnginePart {
   }
 
   /**
-   * Takes a lane, or renews it. @returns the lane with what waits there; undefined while another process has
-   * it
+   * Takes a lane, or renews it.
+   *
+   * @returns the lane with the parts that wait in it; undefined while another process has the lane
    */
   claim(id: number): ClaimedLane | undefined {
     const { entries, lanes } = this.#parts
@@ -256,7 +257,8 @@ export class SqliteOutbox extends EnginePart {
   }
 
   /**
-   * Counts messages of mode `fail` that wait to be sent, except those of dead processes, which never will be.
+   * Counts messages of mode `fail` that wait to be sent. Messages of dead processes do not count, because
+   * they are never sent.
    */
   #countAhead(lane: number): SendFacts['ahead'] {
     const rows = this.db.all<{

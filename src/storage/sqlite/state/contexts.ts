@@ -21,7 +21,7 @@ interface Content<U extends Users = Users> {
   readonly others: JsonObject
 }
 
-/** Number of users in the file (those who wrote last): the whole file is written for each batch. */
+/** Number of users in the file, who wrote last. It is limited because each batch writes the whole file. */
 const fileUsers = 500
 /** Additional users that the file may get before the oldest move to the archive. */
 const spareUsers = 100
@@ -192,7 +192,7 @@ export class ContextFiles implements ContextStore {
     if (!changed) return undefined
     if (this.#isDurable && users.size > fileUsers + spareUsers)
       await this.#archiveOldest(session, users, inbound)
-    return textOf({ users, others })
+    return toFileText({ users, others })
   }
 
   /**
@@ -239,7 +239,7 @@ export class ContextFiles implements ContextStore {
     this.#writers.delete(session)
     if (users.size === 0) return
     const kept = [...users].map(([user, { first_seen }]) => [user, { used: 0, first_seen }] as const)
-    await writeDurably(this.#sessions.contextsPath(session), textOf({ users: new Map(kept), others }))
+    await writeDurably(this.#sessions.contextsPath(session), toFileText({ users: new Map(kept), others }))
     this.markWritten(session)
   }
 
@@ -273,7 +273,7 @@ function takeLowercased(users: Map<string, UserContext>, lowered: string): UserC
   return brought
 }
 
-const textOf = ({ users, others }: Content) => toJsonText({ ...others, ...Object.fromEntries(users) })
+const toFileText = ({ users, others }: Content) => toJsonText({ ...others, ...Object.fromEntries(users) })
 
 function parseContexts(fields: JsonObject): Content {
   const users = new Map<string, UserContext>()

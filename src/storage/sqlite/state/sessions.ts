@@ -37,7 +37,7 @@ import type { SessionChanges, SessionRecord, SessionStore } from '../../state.ts
 import type { LogInternals } from '../store.ts'
 import { FolderIndex } from './folder-index.ts'
 import { TickCache } from './tick-cache.ts'
-import { parseToken, type TokenFile, toJsonText, translateErrors, withoutMarks } from './token-file.ts'
+import { parseTokenFile, type TokenFile, toJsonText, translateErrors, withoutMarks } from './token-file.ts'
 
 /** Up to this many folders, all files are checked on every read; with more, less often. */
 const indexedFrom = 64
@@ -59,7 +59,7 @@ export class SessionFiles implements SessionStore {
   readonly #rows: SessionLog | undefined
   readonly #lock: Pick<FileLock, 'run'>
   readonly #log: Log
-  readonly #files = new JsonFiles(parseToken)
+  readonly #files = new JsonFiles(parseTokenFile)
   readonly #folders: ReturnType<typeof createFolderReader>
   readonly #default: ReturnType<typeof createTextReader>
   readonly #index = new FolderIndex<SessionRecord>(

@@ -16,7 +16,7 @@ export const withoutMarks = (fields: JsonObject): JsonObject =>
 export const toJsonText = (value: unknown): string => `${JSON.stringify(value, null, 2)}\n`
 
 /** Files may have been written manually: only bot id and token are required. */
-export function parseToken(fields: JsonObject): TokenFile | undefined {
+export function parseTokenFile(fields: JsonObject): TokenFile | undefined {
   const text = (key: string) => (typeof fields[key] === 'string' ? fields[key] : undefined)
   const time = (key: string) => (Number.isSafeInteger(fields[key]) ? (fields[key] as number) : undefined)
   const bot_id = text('bot_id')
