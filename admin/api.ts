@@ -123,13 +123,13 @@ export async function bytesOf(url: string, onProgress?: (bytes: number) => void)
 export const waits = ({ id, status }: Pick<Message, 'id' | 'status'>): boolean =>
   id > 0 && status === 'queued'
 
-/** The URL of media: a file at WeChat, or a file that still waits at the service. */
+/** Returns the URL of media: a file at WeChat, or a file that still waits at the service. */
 export const mediaUrl = (message: Pick<Message, 'id' | 'message_id' | 'status'>, item: number): string =>
   waits(message)
     ? waitingFileUrl(message.id)
     : `${base}/api/media/${encodeURIComponent(message.message_id)}/${item}`
 
-/** The URL of the file of a waiting message, by its row id. */
+/** Returns the URL of the file of a waiting message, by its row id. */
 export const waitingFileUrl = (row: number): string => `${base}/api/waiting-files/${row}`
 
 /**

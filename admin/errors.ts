@@ -55,15 +55,15 @@ const inputErrors: Readonly<Record<string, TextKey>> = {
   media: 'error.file_bad',
 }
 
-/** Why a name was rejected; '' for other errors. */
+/** Returns why a name was rejected; '' for other errors. */
 export function nameReason(error: unknown): string {
   const why = error instanceof ApiError ? error.details.session_name : undefined
   return why === undefined ? '' : t(names[why])
 }
 
 /**
- * Why a call was rejected, for readers of other languages. Mistakes that no person can make at the panel keep
- * the service's own words.
+ * Returns why a call was rejected, for readers of other languages. Mistakes that no person can make at the
+ * panel keep the service's own words.
  */
 function rejectionText({ details: { errors = [], most }, message }: ApiError): string {
   if (most !== undefined) return t('webhooks.most', { most })
@@ -74,7 +74,8 @@ function rejectionText({ details: { errors = [], most }, message }: ApiError): s
 const waitOf = (seconds = 0): string => (seconds < 60 ? t('chat.seconds', { seconds }) : left(seconds * 1000))
 
 /**
- * The texts to show for an error. `hint` is the service's advice in English if we have no text of our own.
+ * Returns the texts to show for an error. `hint` is the service's advice in English if we have no text of
+ * our own.
  */
 export function errorText(error: unknown): { title: string; hint: string } {
   if (!(error instanceof ApiError)) return { title: t('error.unexpected'), hint: String(error) }
@@ -97,7 +98,7 @@ export function whyOf(code: string): string {
   return key ? t(key, { time: waitOf() }) : ''
 }
 
-/** Why the polls of an account fail, with the words of WeChat or the system; '' while they work. */
+/** Returns why the polls of an account fail, with the words of WeChat or the system; '' while they work. */
 export function pollProblem({
   poll_error,
   poll_error_code: code = '',
@@ -123,8 +124,8 @@ const deliveries: Readonly<Record<string, TextKey>> = {
 }
 
 /**
- * Why a delivery failed or an endpoint is off. English readers, and unknown codes, get the service's own
- * words.
+ * Returns why a delivery failed or an endpoint is off. English readers, and unknown codes, get the
+ * service's own words.
  */
 export function deliveryProblem(code = '', words = ''): string {
   const key = isEnglish() ? undefined : deliveries[code]

@@ -74,8 +74,8 @@ function show(code: string, all: Texts): void {
 }
 
 /**
- * The text of a key, with `{name}` replaced by the parameter of that name. With `count`, the plural form of
- * the language. A component that calls it renders again when the language changes.
+ * Returns the text of a key, with `{name}` replaced by the parameter of that name. With `count`, the plural
+ * form of the language. A component that calls it renders again when the language changes.
  */
 export function t(key: TextKey, params: Readonly<Record<string, string | number>> = {}): string {
   const table = texts.value
@@ -145,11 +145,14 @@ function maker<F, O>(Formatter: new (locale: string, options?: O) => F, at: stri
   return known
 }
 
-/** A formatter for `locale`. */
+/** Returns a formatter for `locale`. */
 export const inLanguage = <F, O>(Formatter: new (locale: string, options?: O) => F, options?: O): F =>
   maker(Formatter, locale.value, options)
 
-/** A formatter of times. With `isWordless` it writes digits only, in the order of the browser's locale. */
+/**
+ * Returns a formatter of times. With `isWordless` it writes digits only, in the order of the browser's
+ * locale.
+ */
 export const timeFormat = (options: Intl.DateTimeFormatOptions, isWordless = false): Intl.DateTimeFormat =>
   maker(Intl.DateTimeFormat, isWordless ? wordless.value : locale.value, { ...options, ...hours.value })
 
@@ -159,7 +162,7 @@ export const timeFormat = (options: Intl.DateTimeFormatOptions, isWordless = fal
  */
 const plainly = /^(en|zh)\b/
 
-/** A number as the browser's own locale writes it. */
+/** Returns a number as the browser's own locale writes it. */
 export const number = (value: number): string =>
   Number.isInteger(value) && value >= 0 && value < 1000 && plainly.test(language.value)
     ? String(value)
@@ -168,8 +171,8 @@ export const number = (value: number): string =>
 const digits = /^(integer|group|decimal|fraction)$/
 
 /**
- * A number with its unit. The unit is in the language of the texts, the digits are those of the browser's
- * locale.
+ * Returns a number with its unit. The unit is in the language of the texts. The digits follow the
+ * browser's locale.
  */
 function withUnit(value: number, options: Intl.NumberFormatOptions): string {
   const { maximumFractionDigits } = options
@@ -183,14 +186,14 @@ function withUnit(value: number, options: Intl.NumberFormatOptions): string {
 export const percent = (share: number): string =>
   inLanguage(Intl.NumberFormat, { style: 'percent' }).format(share)
 
-/** The space between two sentences. There is none after a Chinese or Japanese full stop. */
+/** Returns the space between two sentences. There is none after a Chinese or Japanese full stop. */
 export const gap = (): string => (/^(zh|ja)\b/.test(language.value) ? '' : ' ')
 
 /** a, b, and c */
 export const listed = (words: readonly string[]): string =>
   inLanguage(Intl.ListFormat, { type: 'conjunction' }).format(words)
 
-/** A size in bytes with a unit, rounded for people. */
+/** Returns a size in bytes with a unit, rounded for people. */
 export function bytes(size: number): string {
   const units = ['byte', 'kilobyte', 'megabyte', 'gigabyte'] as const
   const step = Math.min(units.length - 1, Math.max(0, Math.floor(Math.log10(Math.max(1, size)) / 3)))

@@ -45,7 +45,7 @@ const users = computed(() => {
   return known
 })
 
-/** The conversation of a session with a user. */
+/** Returns the conversation of a session with a user. */
 export const conversationOf = (session: string, userId: string): Conversation | undefined =>
   talks.value.get(talkKey(session, userId))
 
@@ -53,7 +53,9 @@ export const conversationOf = (session: string, userId: string): Conversation | 
 export const userOf = (session: string, userId: string): SessionUser | undefined =>
   users.value.get(talkKey(session, userId))
 
-/** The name that people gave a user. For accounts that are logged out it comes from their messages. */
+/**
+ * Returns the name that people gave a user. For accounts that are logged out it comes from their messages.
+ */
 export function nameOf(session: string, userId: string): string | undefined {
   const user = userOf(session, userId)
   return user ? user.name : conversationOf(session, userId)?.last_message.user_name

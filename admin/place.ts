@@ -53,7 +53,7 @@ function read(): Place {
   }
 }
 
-/** The place in the current URL. The component renders again when the URL changes. */
+/** Returns the place in the current URL. The component renders again when the URL changes. */
 export function usePlace(): Place {
   const [path] = useLocation()
   const search = useSearch()
@@ -69,7 +69,7 @@ export const narrowly = '(max-width: 980px)'
 /** The `state` of a navigation that puts the focus into the search field. */
 export const searchNow = { search: true }
 
-/** The URL of a place, without `base`. */
+/** Returns the URL of a place, without `base`. */
 export function hrefOf({ session, userId, q, m, filter, media }: Partial<Place>): string {
   const query = new URLSearchParams({
     ...(q && { q }),

@@ -28,7 +28,7 @@ export const start = JSON.parse(document.getElementById('start')!.textContent) a
 export const base: string =
   start.root === undefined ? '' : new URL(`${start.root}/`, location.href).pathname.replace(/\/$/, '')
 
-/** The path of the open page, without `base`. */
+/** Returns the path of the open page, without `base`. */
 export const herePath = (): string => location.pathname.slice(base.length) || '/'
 
 /** Opens a page of the panel. `to` is a path without `base`. */

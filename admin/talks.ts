@@ -84,7 +84,7 @@ export function markTalkUnread(talks: Talks, { session, user_id }: UnreadMark): 
   if (known?.unread === 0) talks.set(key, { ...known, unread: 1 })
 }
 
-/** The conversations with the reply window and the answers left of each user. */
+/** Returns the conversations with the reply window and the answers left of each user. */
 export function withRights(
   all: readonly Conversation[],
   userOf: (session: string, userId: string) => SessionUser | undefined,

@@ -25,7 +25,7 @@ const tick = () => {
   now.value = next
 }
 
-/** The exact time. Reading it inside a component renders that again when `now` changes. */
+/** Returns the exact time. Reading it inside a component renders that again when `now` changes. */
 export const timeNow = (): number => Math.max(now.value, Date.now() + ahead)
 
 /** Smaller differences are network delay and rounded seconds. */
@@ -75,13 +75,13 @@ export const stamp = (at: number): string =>
 /** November 2026 */
 export const month = (at: number): string => formatted(at, { month: 'long', year: 'numeric' })
 
-/** The full date and time, for tooltips. */
+/** Returns the full date and time, for tooltips. */
 export const whole = (at: number): string => formatted(at, { dateStyle: 'full', timeStyle: 'medium' })
 
 const dayMs = 86_400_000
 /** The last day that was computed. Times that are formatted together are mostly of one day. */
 let lastDay = { start: 0, end: 0 }
-/** The start of the local day of a time, Unix ms. */
+/** Returns the start of the local day of a time, Unix ms. */
 function dayOf(at: number): number {
   if (at < lastDay.start || at >= lastDay.end) {
     const start = new Date(at).setHours(0, 0, 0, 0)
@@ -91,14 +91,14 @@ function dayOf(at: number): number {
 }
 
 /**
- * The start of a local day (yyyy-mm-dd), or of the day `later` days after it, in Unix ms. NaN for an invalid
- * day.
+ * Returns the start of a local day (yyyy-mm-dd), or of the day `later` days after it, in Unix ms. NaN for
+ * an invalid day.
  */
 export function dayFrom(date: string, later = 0): number {
   const start = new Date(`${date}T00:00`)
   return start.setDate(start.getDate() + later)
 }
-/** The local day of a time in the form of date fields: yyyy-mm-dd. */
+/** Returns the local day of a time in the form of date fields: yyyy-mm-dd. */
 export const dateOf = (at: number): string => {
   const pad = (part: number) => String(part).padStart(2, '0')
   const date = new Date(at)
@@ -144,7 +144,7 @@ export const ago = (at: number): string => (now.value - at < 60_000 ? t('time.ju
 /** From this many hours on, minutes are left out. */
 const manyHours = 10
 
-/** A duration that is left: 23 h; 2 h 5 min; 5 min. */
+/** Returns a duration that is left: 23 h; 2 h 5 min; 5 min. */
 export function left(ms: number): string {
   const minutes = Math.max(0, Math.ceil(ms / 60_000))
   const of = (value: number, unit: 'hour' | 'minute') =>

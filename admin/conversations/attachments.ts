@@ -19,7 +19,7 @@ export interface Attachment {
   abort: AbortController
 }
 
-/** The kind that WeChat can show; anything else is sent as a file. */
+/** Returns the kind that WeChat can show; anything else is sent as a file. */
 function kindOf({ type }: Pick<File, 'type'>): AttachedKind {
   if (/^image\/(png|jpeg|gif|webp|bmp)$/.test(type)) return 'image'
   return /^video\/(mp4|quicktime)$/.test(type) ? 'video' : 'file'

@@ -122,7 +122,10 @@ export interface Shape {
   height: number
 }
 
-/** The real size of a picture that was loaded before, so that the next time its box is right at once. */
+/**
+ * Returns the real size of a picture that was loaded before, so that the next time its box is right at
+ * once.
+ */
 export const knownShape = (row: number, item: number): Shape | undefined => shapes.get(keyOf(row, item))
 export const learnShape = (row: number, item: number, shape: Shape): void =>
   void shapes.set(keyOf(row, item), shape)

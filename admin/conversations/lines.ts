@@ -13,7 +13,7 @@ export type Line =
   | { kind: 'more' }
 
 /**
- * All conversations. During a search: the conversations of that name, and the messages found.
+ * Returns all conversations. During a search: the conversations of that name, and the messages found.
  *
  * @param key the key of the search, '' without one
  */
@@ -54,7 +54,7 @@ export function linesOf(
   return lines
 }
 
-/** A key that is unique in the list. */
+/** Returns a key that is unique in the list. */
 export const keyOf = (line: Line): string =>
   line.kind === 'conversation'
     ? `c ${line.one.session}/${line.one.user_id}`

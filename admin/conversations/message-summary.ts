@@ -25,7 +25,7 @@ const kinds: Readonly<Record<string, TextKey>> = {
 export const fileName = (name: string): string =>
   name.replace(/[\u200e\u200f\u061c\u202a-\u202e\u2066-\u2069\p{Cc}]/gu, '')
 
-/** An item other than a text, in a few words. */
+/** Returns an item other than a text, in a few words. */
 export function itemWords(item: Pick<Item, 'kind' | 'playtime' | 'file_name' | 'transcript'>): string {
   const key = kinds[item.kind]
   if (!key) return t('chat.unknown_kind')
@@ -34,7 +34,7 @@ export function itemWords(item: Pick<Item, 'kind' | 'playtime' | 'file_name' | '
   return t(key)
 }
 
-/** The searchable text of a message: its texts, file names, transcripts. */
+/** Returns the searchable text of a message: its texts, file names, transcripts. */
 export const wordsOf = ({ items }: Message): string =>
   items
     .flatMap(
@@ -42,7 +42,7 @@ export const wordsOf = ({ items }: Message): string =>
     )
     .join('\n')
 
-/** A message in one line. */
+/** Returns a message in one line. */
 export function preview(message: Pick<Message, 'items' | 'text'>): string {
   const first = message.items.find(({ kind }) => kind !== 'TEXT')
   const text = message.text.slice(0, 200).replace(/\s+/g, ' ').trim()

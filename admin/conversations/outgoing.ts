@@ -207,7 +207,7 @@ export class Desk {
     for (const one of under) await this.#run(one)
   }
 
-  /** The sent messages that the service stored last, oldest first. */
+  /** Returns the sent messages that the service stored last, oldest first. */
   async #stored(): Promise<Message[]> {
     const wanted = { session: this.session, user_id: this.userId, limit: 60 }
     const { messages } = await call('list_messages', { ...wanted, direction: 'sent' })

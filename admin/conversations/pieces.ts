@@ -27,7 +27,9 @@ export interface Outgoing {
   pieces: Signal<readonly Message[]>
 }
 
-/** The number of answers that this takes, by the service's own split. A huge text is only estimated. */
+/**
+ * Returns the number of answers that this takes, by the service's own split. A huge text is only estimated.
+ */
 export function costOf(text: string, files: number): number {
   if (text.trim() === '') return files
   const least =
@@ -37,7 +39,10 @@ export function costOf(text: string, files: number): number {
 }
 
 const wireKind = { image: 'IMAGE', video: 'VIDEO', file: 'FILE' } as const
-/** A new idempotency key. Pages without TLS have no crypto.randomUUID, unless they are from this machine. */
+/**
+ * Returns a new idempotency key. Pages without TLS have no crypto.randomUUID, unless they are from this
+ * machine.
+ */
 export const newKey = () =>
   Array.from(crypto.getRandomValues(new Uint32Array(4)), part => part.toString(16).padStart(8, '0')).join('')
 
@@ -77,7 +82,7 @@ export function outgoingOf(
   return { ...what, state: signal('sending'), error: signal(undefined), pieces: signal(pieces) }
 }
 
-/** The input of the call that sends it. @param uploads the upload ids of its files */
+/** Returns the input of the call that sends it. @param uploads the upload ids of its files */
 export const sendingOf = (
   { session, userId }: { session: string; userId: string },
   { text, files, key, queue }: Outgoing,
@@ -113,7 +118,7 @@ export const standsFor = ({ msg_type, text, items }: Message, message: Message):
     : // The service may change a file name; the size stays.
       msg_type !== 'FILE' || items[0]?.size === message.items[0]?.size)
 
-/** The position of a piece counted from the end, because earlier ones may be stored already. */
+/** Returns the position of a piece counted from the end, because earlier ones may be stored already. */
 export const piecesFrom = (one: Outgoing, piece: Message): number =>
   one.pieces.value.length - one.pieces.value.indexOf(piece)
 

@@ -3,7 +3,7 @@ import { call, type Message } from '../api.ts'
 import { tellError } from '../ui/toasts.tsx'
 import type { Thread } from './thread.ts'
 
-/** The row id of a quoted message: a loaded one, else one of that time with the same message id. */
+/** Returns the row id of a quoted message: a loaded one, else one of that time with the same message id. */
 export async function rowOf(
   thread: Thread,
   quote: NonNullable<Message['ref_msg']>,

@@ -68,10 +68,10 @@ export function rowsOf(
   })
 }
 
-/** The width of a line in characters. Chinese ones count twice. */
+/** Returns the width of a line in characters. Chinese ones count twice. */
 const breadth = (line: string): number => line.length + (line.match(/[\u2e80-\uffef]/g)?.length ?? 0)
 
-/** The estimated height of a row, px. It makes the scroll bar about right before the row is drawn. */
+/** Returns the estimated height of a row, px. It makes the scroll bar about right before the row is drawn. */
 export const heightOf = ({ message, newDay, first }: Row, width: number): number =>
   (newDay ? 48 : 0) + (first ? 10 : 3) + bodyHeight(message, width)
 

@@ -16,7 +16,7 @@ export interface Found {
   next: number | undefined
 }
 
-/** The query for the service; undefined if only an account or a person is given. */
+/** Returns the query for the service; undefined if only an account or a person is given. */
 function queryOf(q: string, { account, person, kind, since, until }: Filter): MessageQuery | undefined {
   if (q === '' && !kind && !since && !until) return undefined
   return {
@@ -29,7 +29,7 @@ function queryOf(q: string, { account, person, kind, since, until }: Filter): Me
   }
 }
 
-/** The key of a search; '' without one. */
+/** Returns the key of a search; '' without one. */
 export const keyOfSearch = (q: string, filter: Filter): string => JSON.stringify(queryOf(q, filter)) ?? ''
 
 export class Search {

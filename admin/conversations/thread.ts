@@ -84,7 +84,7 @@ export class Thread {
     }
   }
 
-  /** Row id of the first message at or after a time (Unix ms); undefined if there is none. */
+  /** Returns the row id of the first message at or after a time (Unix ms); undefined if there is none. */
   async firstSince(since: number): Promise<number | undefined> {
     const { signal: gone } = this.#abort
     const before = await this.#page({ limit: 1, until: since }, gone)
@@ -226,8 +226,8 @@ export class Thread {
 }
 
 /**
- * The messages of a conversation after a row, oldest first, without a gap. Pages go only from new to old. So
- * this requests a page that ends some rows later; the stride grows if few of those rows match.
+ * Returns the messages of a conversation after a row, oldest first, without a gap. Pages go only from new
+ * to old. So this requests a page that ends some rows later; the stride grows if few of those rows match.
  */
 export async function messagesAfter(
   wanted: Pick<MessageQuery, 'msg_type'> & { session: string; user_id: string },

@@ -12,7 +12,7 @@ export interface MediaProps {
   index: number
 }
 
-/** The items of a message with their media indexes. */
+/** Returns the items of a message with their media indexes. */
 export function mediaOf(message: Message): MediaProps[] {
   let media = 0
   return message.items.map(item => ({ message, item, index: item.has_media ? media++ : media }))

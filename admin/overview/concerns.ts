@@ -48,7 +48,7 @@ const mostSeparate = 3
 /** Whether a person can do something about it now. */
 export const isToDo = ({ kind }: Concern): boolean => kind !== 'suspect' && kind !== 'outbox'
 
-/** All problems, the worst first. */
+/** Returns all problems, the worst first. */
 export function concernsOf(snapshot: Snapshot): Concern[] {
   const { status, sessions, conversations, outbox, webhooks, now } = snapshot
   const found: Concern[] = []

@@ -13,7 +13,7 @@ export interface Judgement {
   text: string
 }
 
-/** The overall state in one sentence: the worst problem. */
+/** Returns the overall state in one sentence: the worst problem. */
 export function sentenceOf(
   { status, sessions, conversations, now }: Snapshot,
   concerns: readonly Concern[],

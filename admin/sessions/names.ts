@@ -2,9 +2,9 @@
 import { inLanguage } from '../i18n.ts'
 import { sessions } from '../live.ts'
 
-/** The URL of an account's card. */
+/** Returns the URL of an account's card. */
 export const accountPath = (name: string): string => `/sessions/${encodeURIComponent(name)}`
-/** The URL of its login. */
+/** Returns the URL of its login. */
 export const loginPath = (name: string): string => `${accountPath(name)}/login`
 
 /**
@@ -18,7 +18,7 @@ export const keyOf = (name: string) => name.normalize('NFC').toLowerCase()
 
 export const accountOf = (name: string) => sessions.value?.find(one => keyOf(one.name) === keyOf(name))
 
-/** The default name of a new account. */
+/** Returns the default name of a new account. */
 export function freeName(): string {
   if (!accountOf('default')) return 'default'
   for (let number = 2; number < 1000; number++) {
@@ -27,7 +27,7 @@ export function freeName(): string {
   return ''
 }
 
-/** The first character as people see it. It may be several code points. */
+/** Returns the first character as people see it. It may be several code points. */
 export function initial(name: string): string {
   // Making the first segmenter is slow, and most names need none.
   if (/^[ -~]{2}/.test(name)) return name[0]!.toUpperCase()
