@@ -36,8 +36,8 @@ export interface DuplicateLookup {
   /** Finds the message with that id. */
   findById(id: string): KnownMessage | undefined
   /**
-   * The ids of messages of that bot that were polled and stored after `since` with this sender, time and
-   * content.
+   * Returns the ids of messages of that bot that were polled and stored after `since` with this sender,
+   * time and content.
    */
   findCopies(botId: string, arrived: JudgedMessage, since: number): string[]
 }

@@ -123,11 +123,11 @@ export interface EventLog {
 }
 
 /**
- * The number of a cursor, which sorts the cursors of one store along the log. Nothing else of a cursor is
- * parsed.
+ * Returns the number of a cursor, which sorts the cursors of one store along the log. Nothing else of a
+ * cursor is parsed.
  */
 export const cursorNumberOf = (cursor: string): number => Number(cursor.slice(cursor.lastIndexOf('-') + 1))
 
-/** The cursor right before an event: a reader that starts there gets this event first. */
+/** Returns the cursor right before an event: a reader that starts there gets this event first. */
 export const cursorBefore = (event: string): string =>
   event.replace(/-(\d+)$/, (_all, place: string) => `-${Math.max(0, Number(place) - 1)}`)

@@ -7,7 +7,7 @@ import type { Clock } from '../platform/clock.ts'
 import type { ProcessState } from '../platform/other-process.ts'
 
 export interface Inspection {
-  /** The sessions. Each one includes what could not be read. */
+  /** Returns the sessions. Each one includes what could not be read. */
   listSessions(): Promise<InspectedSessions>
 
   /**
@@ -21,16 +21,16 @@ export interface Inspection {
   readStoreStats(options?: { check?: boolean }): Promise<StoreStats | undefined>
 
   /**
-   * The names that people gave to users, and the webhooks. Empty if there is no store, or one of a newer
-   * version.
+   * Returns the names that people gave to users, and the webhooks. Empty if there is no store, or one of a
+   * newer version.
    *
    * @throws the engine's error if it cannot be read
    */
   readNames(): Promise<KnownNames>
 
   /**
-   * Who polls. If the last sign of life of the holder is old (or in the future, after the clock was set),
-   * this waits about 5 s for one more before the holder counts as stalled.
+   * Returns who polls. If the last sign of life of the holder is old (or in the future, after the clock was
+   * set), this waits about 5 s for one more before the holder counts as stalled.
    *
    * @throws the system's error if that cannot be read
    */

@@ -45,15 +45,18 @@ export type LoginKey = Pick<StoredLogin, 'id' | 'session'>
 
 export interface LoginStore {
   /**
-   * Logins in progress that are stored at `now` (Unix ms), in no order. Called with every read of the
-   * sessions.
+   * Returns the logins in progress that are stored at `now` (Unix ms), in no order. Called with every read
+   * of the sessions.
    */
   listRunning(now: number): Promise<readonly StoredLogin[]>
 
-  /** All logins that are stored at `now`, including those that have ended: thousands after as many logins. */
+  /**
+   * Returns all logins that are stored at `now`, including those that have ended: thousands after as many
+   * logins.
+   */
   list(now: number): Promise<readonly StoredLogin[]>
 
-  /** The login that is stored for a session at `now`. */
+  /** Returns the login that is stored for a session at `now`. */
   get(session: string, now: number): Promise<StoredLogin | undefined>
 
   /**

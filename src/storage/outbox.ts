@@ -81,8 +81,8 @@ export const stoppedDuringSend: EndReason = {
 }
 
 /**
- * Why a part waits for a person's approval. The reason names the source of the file, since its file name can
- * be anything.
+ * Returns why a part waits for a person's approval. The reason names the source of the file, since its file
+ * name can be anything.
  */
 export const approvalReasonOf = (file?: KeptFile): EndReason => ({
   code: 'approval',
@@ -382,21 +382,27 @@ export interface OutboxEntries {
   getEntry(id: number): Promise<StoredEntry | undefined>
 
   /**
-   * Entries of mode `queue` that have not ended, oldest first; those that wait for an approval until
-   * `expires_at`.
+   * Returns the entries of mode `queue` that have not ended, oldest first. Entries that wait for an approval
+   * are in it until `expires_at`.
    */
   list(filter?: { user_id?: string; session?: string }): Promise<StoredEntry[]>
 
-  /** Number of parts of mode `queue` that are `queued`; and `created_at` of the first entry of `list`. */
+  /**
+   * Returns the number of parts of mode `queue` that are `queued`; and `created_at` of the first entry of
+   * `list`.
+   */
   getDepth(): Promise<{ messages: number; oldest_at?: number }>
 
-  /** Current counters of all users that a session knows, or of one user; by user. */
+  /** Returns the current counters of all users that a session knows, or of one user; by user. */
   getCounters(session: string, user?: string): Promise<ReadonlyMap<string, Counter>>
 
-  /** The file of a part that is `asked` or `queued`, by its row in the log; undefined for any other row. */
+  /**
+   * Returns the file of a part that is `asked` or `queued`, by its row in the log; undefined for any other
+   * row.
+   */
   fileOf(message: number): Promise<KeptFile | undefined>
 
-  /** Names of the stored files of parts that wait or are being sent. */
+  /** Returns the names of the stored files of parts that wait or are being sent. */
   listFiles(): Promise<string[]>
 }
 

@@ -37,7 +37,7 @@ export interface SessionChanges {
 
 /** Read access to the sessions. No method here waits for a writer. */
 export interface SessionReader {
-  /** All sessions, in no order. */
+  /** Returns all sessions, in no order. */
   list(): Promise<readonly SessionRecord[]>
 
   /**
@@ -52,7 +52,7 @@ export interface SessionReader {
    */
   get(name: string): Promise<SessionRecord | undefined>
 
-  /** The session that was chosen as default, if it still exists. */
+  /** Returns the session that was chosen as default, if it still exists. */
   getDefaultName(): Promise<string | undefined>
 }
 
@@ -142,7 +142,7 @@ export interface ContextStore {
    */
   countWriters(sessions: readonly string[]): Promise<ReadonlyMap<string, number>>
 
-  /** The sessions that know a user. It may contain others; `find` decides. */
+  /** Returns the sessions that know a user. May include other sessions; `find` decides. */
   findSessions(user: string): Promise<ReadonlySet<string>>
 }
 

@@ -61,7 +61,7 @@ export interface Store {
 
 /** Imports messages of other programs. For polled messages see `Storage.ingest`. */
 export interface Intake {
-  /** Number of rows in the log, of any kind. */
+  /** Returns the number of rows in the log, of any kind. */
   count(): Promise<number>
 
   /**
@@ -85,7 +85,7 @@ export interface Intake {
 
 /** Read access to the log. No method here writes. */
 export interface MessageLog {
-  /** Row id of the newest row; 0 if there is none. */
+  /** Returns the row id of the newest row; 0 if there is none. */
   getHead(): Promise<number>
 
   /**
@@ -221,20 +221,21 @@ export interface Backlog {
    */
   listLags(most: number): Promise<{ consumer: string; messages: number }[]>
 
-  /** Number of published events after a cursor of `EventLog`. */
+  /** Returns the number of published events after a cursor of `EventLog`. */
   countEvents(cursor: string): Promise<number>
 
   /**
-   * Number of published events after the position of each named reader of `EventLog`. If there are more than
-   * `most`, those that have read furthest.
+   * Returns the number of published events after the position of each named reader of `EventLog`. If there
+   * are more than `most`, those that have read furthest.
    */
   listReaderLags(most: number): Promise<{ reader: string; events: number }[]>
 
-  /** Consumers to which `claim` redelivers rows. */
+  /** Returns the consumers to which `claim` redelivers rows. */
   findConsumersToRedeliver(): Promise<ReadonlySet<string>>
 
   /**
-   * Ids of rows stored since then (Unix ms), oldest first; the newest ones if there are more than `limit`.
+   * Returns the ids of rows stored since then (Unix ms), oldest first; the newest ones if there are more
+   * than `limit`.
    */
   listRecent(since: number, wanted: Omit<ReadFilter, 'characters'>): Promise<number[]>
 }
@@ -280,7 +281,10 @@ export interface ConversationStore {
    */
   listThreads(page: ThreadQuery): Promise<{ threads: Thread[]; before?: number | undefined }>
 
-  /** The sessions in which the user has a name, or wrote any of the newest 30 messages with that user. */
+  /**
+   * Returns the sessions in which the user has a name, or wrote any of the newest 30 messages with that
+   * user.
+   */
   sessionsOf(user: string): Promise<readonly string[]>
 
   /**
@@ -290,8 +294,8 @@ export interface ConversationStore {
   markRead(session: string, peer: string, upTo?: number): Promise<void>
 
   /**
-   * Sent messages that wait or are being sent, with the reason of waiting; at most the newest 1,000. In no
-   * order.
+   * Returns the sent messages that wait or are being sent, with the reason of waiting; at most the newest
+   * 1,000. In no order.
    */
   listOpen(): Promise<{ id: number; status: SentStatus; reason_code?: string }[]>
 
@@ -314,10 +318,10 @@ export interface ConversationStore {
  * are compared by `nameKeyOf`.
  */
 export interface UserNameStore {
-  /** The names of a session's users, by user id. */
+  /** Returns the names of a session's users, by user id. */
   list(session: string): Promise<ReadonlyMap<string, string>>
 
-  /** The users with that name, each with the session. */
+  /** Returns the users with that name, each with the session. */
   find(name: string): Promise<{ session: string; user_id: string }[]>
 
   /**
@@ -332,8 +336,8 @@ export interface UserNameStore {
 /** Maintenance of the engine, and its state. */
 export interface StoreMaintenance {
   /**
-   * Why the store cannot be written now, as an error for callers (`shutting_down` once closed); undefined if
-   * it can. Never rejects.
+   * Returns why the store cannot be written now, as an error for callers (`shutting_down` once closed);
+   * undefined if it can. Never rejects.
    */
   checkWritable(): Promise<SvcError | undefined>
 

@@ -149,7 +149,7 @@ export interface WebhookProgress {
 
 /** The stored endpoints. */
 export interface WebhookStore {
-  /** All endpoints, oldest first. */
+  /** Returns all endpoints, oldest first. */
   list(): Promise<Webhook[]>
 
   get(id: string): Promise<Webhook | undefined>
@@ -204,6 +204,6 @@ export interface WebhookProgressStore {
    */
   addTry(id: string, attempt: WebhookTry): Promise<boolean>
 
-  /** The stored tries, newest first. */
+  /** Returns the stored tries, newest first. */
   listTries(id: string, limit: number, outcome?: TryOutcome): Promise<WebhookTry[]>
 }

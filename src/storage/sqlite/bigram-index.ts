@@ -79,8 +79,8 @@ const standIns = Array.from({ length: 128 }, (_, code) => {
 })
 
 /**
- * The characters as they are in the index. A real private-use character may look the same; comparing the text
- * decides.
+ * Returns the characters as they are in the index. A real private-use character may look the same;
+ * comparing the text decides.
  */
 function toIndexCharacters(text: string): string[] {
   const chars: string[] = []
@@ -105,8 +105,8 @@ const indexedCharacters = 16_384
 const longText = '\ue000\ue000\ue000'
 
 /**
- * The form of a text (from `toSearchableText`) in the index: each pair, and the last character alone. '' for
- * ''. A long text is a candidate for every search, and is then compared.
+ * Returns the form of a text (from `toSearchableText`) in the index: each pair, and the last character
+ * alone. '' for ''. A long text is a candidate for every search, and is then compared.
  */
 export function gramsOf(text: string): string {
   if (text === '') return ''
@@ -127,8 +127,8 @@ export function gramsOf(text: string): string {
 const needlePairs = 32
 
 /**
- * The index query for a search text: its pairs, or everything that starts with its single character; and long
- * texts.
+ * Returns the index query for a search text: its pairs, or everything that starts with its single
+ * character; and long texts.
  */
 export function gramQueryOf(needle: string): string {
   const chars = toIndexCharacters(needle)

@@ -118,7 +118,7 @@ export class SqliteConsumers extends EnginePart {
     })
   }
 
-  /** Consumers with rows that must be delivered again. */
+  /** Returns the consumers with rows that must be delivered again. */
   findConsumersToRedeliver(): ReadonlySet<string> {
     const rows = this.db.all<Lease & { consumer: string }>`SELECT consumer, owner, expires_at FROM lease`
     return new Set(rows.filter(row => this.#hasLapsed(row)).map(({ consumer }) => consumer))
@@ -234,7 +234,7 @@ export class SqliteConsumers extends EnginePart {
     return keys.includes(Number(this.db.get`SELECT session FROM message WHERE id = ${id}`?.session))
   }
 
-  /** The position of a consumer in a session that it read on its own. */
+  /** Returns the position of a consumer in a session that it read on its own. */
   #aheadOf(consumer: string, key: number): number {
     const row = this.db.get`SELECT position FROM consumer_ahead WHERE consumer = ${consumer}
       AND session = ${key}`

@@ -42,7 +42,7 @@ export interface DirectoryContents {
   sessions: number
 }
 
-/** Names of the folders that may be a session's. */
+/** Returns the names of the folders that may be a session's. */
 export const sessionFolders = ({ entries }: Pick<DirectoryContents, 'entries'>): string[] =>
   entries.flatMap(entry => (entry.isDirectory() && isSessionFolder(entry.name) ? [entry.name] : []))
 

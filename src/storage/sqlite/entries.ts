@@ -18,7 +18,7 @@ const partsPerEntry = 1000
 /** The ids of an entry's parts are consecutive, in order, so they are found without an index. */
 const partId = (entry: number, nth: number): number => entry * partsPerEntry + nth
 
-/** The files of these parts. */
+/** Returns the files of these parts. */
 export const filesOf = (parts: readonly EntryPart[]): KeptFile[] => parts.flatMap(part => part.file ?? [])
 
 export class SqliteOutboxEntries extends EnginePart {
@@ -129,7 +129,7 @@ export class SqliteOutboxEntries extends EnginePart {
     }
   }
 
-  /** Number of sends of a session that wait for approval. */
+  /** Returns the number of sends of a session that wait for approval. */
   asked(session: number): number {
     return this.db.one<{
       n: number
@@ -162,14 +162,14 @@ export class SqliteOutboxEntries extends EnginePart {
       (SELECT min(created_at) FROM outbox WHERE mode = 'queue' AND ended_at IS NULL) AS oldest_at`
   }
 
-  /** The first `limit` parts that wait in a lane, in order. */
+  /** Returns the first `limit` parts that wait in a lane, in order. */
   waiting(lane: number, limit: number): EntryPart[] {
     const found = `SELECT ${partColumnsAndTable} WHERE p.lane = ? AND p.status = 'queued' AND p.message IS NOT NULL
       ORDER BY p.id LIMIT ?`
     return this.db.all<PartRow>(found, lane, limit).map(partOf)
   }
 
-  /** Number of messages in a lane that wait or are being sent. */
+  /** Returns the number of messages in a lane that wait or are being sent. */
   countUnsent(lane: number): number {
     return this.db.one<{ n: number }>`SELECT count(*) AS n FROM outbox o
       JOIN outbox_part p ON p.id >= o.id * ${partsPerEntry} AND p.id < (o.id + 1) * ${partsPerEntry}
@@ -224,7 +224,7 @@ export class SqliteOutboxEntries extends EnginePart {
     this.db.run`DELETE FROM outbox WHERE id = ${id}`
   }
 
-  /** Names of the stored files that are still needed. */
+  /** Returns the names of the stored files that are still needed. */
   listFiles(): string[] {
     const rows = this.db.all<{ name: string }>`SELECT file ->> 'name' AS name FROM outbox_part
       WHERE file IS NOT NULL AND status IN ('asked', 'queued', 'sending')`

@@ -118,8 +118,8 @@ export class SqliteEventLog extends EnginePart {
   }
 
   /**
-   * The last message to scan for a page that starts after `first`. With a user, only that user's messages and
-   * other events count.
+   * Returns the last message to scan for a page that starts after `first`. With a user, only that user's
+   * messages and other events count.
    */
   #scanEndOf(first: number, user: string | undefined): number {
     if (user === undefined) return first + scanLimit
@@ -244,7 +244,7 @@ export class SqliteEventLog extends EnginePart {
     return rows.map(({ reader, place }) => ({ reader, events: this.countAfter(this.#cursorOf(place)) }))
   }
 
-  /** The newest place, and the row id of the newest message that ever existed. */
+  /** Returns the newest place, and the row id of the newest message that ever existed. */
   #getEnd(): { end: number; row: number } {
     const { place = 0, row = 0 } = this.db.one<{ place?: number; row?: number }>(
       `SELECT (SELECT max(place) FROM event) AS place, ${newestRow} AS row`,
@@ -252,7 +252,7 @@ export class SqliteEventLog extends EnginePart {
     return { row, end: Math.max(place, row * placesPerMessage) }
   }
 
-  /** The place from which on all events are stored. */
+  /** Returns the place from which on all events are stored. */
   #findOldest(): number {
     const first = `SELECT coalesce(min(id), ${newestRow} + 1, 1) AS id FROM message`
     return (this.db.one<{ id: number }>(first).id - 1) * placesPerMessage

@@ -194,7 +194,7 @@ export class SqliteHistory extends EnginePart {
     return { ids: found.map(({ id }) => id), total }
   }
 
-  /** The matching ids from `top` down, window by window. */
+  /** Returns the matching ids from `top` down, window by window. */
   async *#walkWindows(
     plan: Plan,
     top: number,
@@ -272,8 +272,8 @@ export class SqliteHistory extends EnginePart {
   }
 
   /**
-   * The path for one window: the first one with few rows in it, else the pair index, else the first one.
-   * Without any, the rows themselves.
+   * Returns the path for one window: the first one with few rows in it, else the pair index, else the first
+   * one. Without any, the rows themselves.
    */
   #choose(plan: Plan, low: number, high: number): SearchPath {
     const paths = plan.paths.filter(({ upTo = high }) => upTo >= high)
@@ -363,7 +363,7 @@ const clauseIf = (clause: string, value: SqlValue | undefined, ...more: SqlValue
   value === undefined ? [] : [[clause, value, ...more]]
 
 /**
- * The search text as it is, and in its Unicode normal forms: texts are stored as they were written.
+ * Returns the search text as it is, and in its Unicode normal forms: texts are stored as they were written.
  *
  * @throws SvcError `invalid_arguments` if it is too long
  */
@@ -376,7 +376,7 @@ function needlesOf(given: string): string[] {
   return needle === '' ? [] : [...new Set([needle, ...forms])]
 }
 
-/** The condition that a text contains one of the search texts. */
+/** Returns the condition that a text contains one of the search texts. */
 function clauseOf(needles: readonly string[]): Clause {
   // LIKE restarts the comparison at every position (9 ms for a hostile text), but it reads a short text
   // without a copy.

@@ -27,7 +27,7 @@ export class SqliteImportedMessages extends EnginePart {
     })
   }
 
-  /** The id and content hash to store it under; undefined if it is stored already. */
+  /** Returns the id and content hash to store it under; undefined if it is stored already. */
   #newIdOf(message: ImportedMessage): { id: string; hash?: string } | undefined {
     if (message.direction === 'received') {
       const [judged] = this.messages.judge(message.bot_id, batchPartOf([message]))

@@ -137,7 +137,7 @@ export class SqliteOutboxLanes extends EnginePart {
     return { id, session, user, counter: { received_at, used, last_sent_at } }
   }
 
-  /** Current counters of all users that a session knows, or of one user; by user. */
+  /** Returns the current counters of all users that a session knows, or of one user; by user. */
   getCounters(session: string, user?: string): Map<string, Counter> {
     if (user !== undefined) return new Map([[user, this.getLane(session, user).counter]])
     const key = this.messages.findKey(session)
@@ -234,7 +234,7 @@ const keptMs = 60 * 60_000
  * and restarts share.
  */
 export class SqlitePaceSlots extends EnginePart {
-  /** The slots that count for a message to that user now. */
+  /** Returns the slots that count for a message to that user now. */
   listTaken(session: number | undefined, user: string, { pace, patienceMs }: SendRules): SendFacts['slots'] {
     if (session === undefined || pace === 'off') return { user: [] }
     const now = this.clock.now()
@@ -316,7 +316,7 @@ export class SqliteContextArchive extends EnginePart {
     return newestContext(inFile, row && contextOfRow(row), this.clock.now())
   }
 
-  /** The contexts of a session: of these users, or all. */
+  /** Returns the contexts of a session: of these users, or all. */
   list(session: string, users?: readonly string[]): ReadonlyMap<string, UserContext> {
     const key = this.messages.findKey(session)
     if (key === undefined) return new Map()
@@ -341,7 +341,7 @@ export class SqliteContextArchive extends EnginePart {
     return new Map([...bySession].map(([session, own]) => [session, new Map(own.map(kept))]))
   }
 
-  /** Number of stored contexts, not counting these users. */
+  /** Returns the number of stored contexts, not counting these users. */
   count(session: string, besides: readonly string[]): number {
     const key = this.messages.findKey(session) ?? 0
     return this.db.one<{ n: number }>`SELECT count(*) AS n FROM outbox_lane WHERE session = ${key}

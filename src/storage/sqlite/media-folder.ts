@@ -156,7 +156,7 @@ const dayMs = 24 * 60 * 60_000
 const quotaTimes = 4
 const maxUploads = 1000
 
-/** The media stores, as folders of the media root. */
+/** Returns the media stores, as folders of the media root. */
 export function openMediaStores(
   options: Omit<MediaFolderOptions, 'name' | keyof MediaRules>,
   maxUploadBytes: number,

@@ -50,7 +50,7 @@ const columns = `m.id, m.message_id, (SELECT name FROM session WHERE key = m.ses
   (SELECT name FROM user_name u WHERE u.session = m.session AND u.peer = m.peer) AS user_name,
   nullif(m.sent = ${receivedElsewhere}, 0) AS past`
 
-/** The context of a user about whom nothing else is known. */
+/** Returns the context of a user about whom nothing else is known. */
 export const firstContextOf = (inbound: Inbound): string =>
   JSON.stringify(nextContextOf(undefined, inbound, inbound.received_at))
 
@@ -75,8 +75,8 @@ export class SqliteMessages {
   }
 
   /**
-   * Number of rows after `from` and up to `to` that readers receive: all rows minus the sent and imported
-   * ones, which have indexes.
+   * Returns the number of rows after `from` and up to `to` that readers receive: all rows minus the sent
+   * and imported ones, which have indexes.
    */
   countReceived(from: number, to: number): number {
     const found = this.#db.get<{ first?: number; sent: number; past: number }>`SELECT
@@ -256,7 +256,7 @@ export class SqliteMessages {
     return this.getByIds(this.listIdsAfter(id, wanted), characters)
   }
 
-  /** Ids after a row, oldest first. */
+  /** Returns the ids after a row, oldest first. */
   listIdsAfter(id: number, { limit, direction, session }: Omit<ReadFilter, 'characters'>): number[] {
     const narrowed = direction === undefined ? '' : ` AND m.sent = ${direction === 'sent' ? 1 : 0}`
     const found =
@@ -301,8 +301,8 @@ export class SqliteMessages {
   }
 
   /**
-   * Ids after a position in each of some sessions, oldest first: one index walk for each session, then
-   * merged.
+   * Returns the ids after a position in each of some sessions, oldest first: one index walk for each
+   * session, then merged.
    */
   listIdsBySession(
     keys: readonly number[],
@@ -394,7 +394,7 @@ export class SqliteMessages {
       ORDER BY named DESC, key DESC LIMIT 1`?.key
   }
 
-  /** The sessions of the newest messages that a user wrote. */
+  /** Returns the sessions of the newest messages that a user wrote. */
   findWrittenSessions(peer: string): readonly string[] {
     return this.#writtenTo.get(peer, () => {
       const rows = this.#db.all<{ name: string }>`SELECT DISTINCT name FROM (SELECT session AS key, sent

@@ -23,7 +23,7 @@ export class SqliteRenames extends EnginePart {
     })
   }
 
-  /** Recorded renames that were neither completed nor taken back. */
+  /** Returns the recorded renames that were neither completed nor taken back. */
   listIntendedRenames(): { from: string; to: string }[] {
     return this.db.all`SELECT name AS "from", renaming AS "to" FROM session WHERE renaming IS NOT NULL`
   }
@@ -66,12 +66,12 @@ export class SqliteUserNames extends EnginePart {
     return this.listAll([session]).get(session) ?? new Map()
   }
 
-  /** Sessions with a changed user name since that revision, each with its own revision. */
+  /** Returns the sessions with a changed user name since that revision, each with its own revision. */
   listChangedSince(revision: number): { name: string; revision: number }[] {
     return this.db.all`SELECT name, users_named AS revision FROM session WHERE users_named > ${revision}`
   }
 
-  /** Names of these sessions' users, by session and user. */
+  /** Returns the names of these sessions' users, by session and user. */
   listAll(sessions: readonly string[]): ReadonlyMap<string, ReadonlyMap<string, string>> {
     if (!this.db.get`SELECT 1 FROM user_name LIMIT 1`) return new Map()
     const keys = this.messages.keysOf(sessions)

@@ -103,7 +103,7 @@ async function letReadersAnswer(): Promise<void> {
   for (let rounds = 0; rounds < 2; rounds++) await new Promise<void>(resolve => setImmediate(resolve))
 }
 
-/** Number of messages from `from` on that are stored in one step. */
+/** Returns the number of messages from `from` on that are stored in one step. */
 function countFitting(messages: readonly PolledMessage[], from: number): number {
   let characters = 0
   for (let count = 0; count < stepRows && from + count < messages.length; count++) {
@@ -113,7 +113,7 @@ function countFitting(messages: readonly PolledMessage[], from: number): number 
   return Math.min(stepRows, messages.length - from)
 }
 
-/** The message alone, as one that says nothing of the right to answer. */
+/** Returns the message alone, as one that says nothing of the right to answer. */
 const withoutRight = ({ written_at: _, contextToken: _token, ...message }: PolledMessage): PolledMessage =>
   message
 

@@ -66,7 +66,7 @@ const lostError = () =>
     hint: 'Restart svc: it goes on with the file that lies there then, or with a new one.',
   })
 
-/** Identity of the file at that path; undefined if there is none. */
+/** Returns the identity of the file at that path; undefined if there is none. */
 function findFileId(path: string): string | undefined {
   const info = statSync(path, { bigint: true, throwIfNoEntry: false })
   return info && `${info.dev}:${info.ino}`

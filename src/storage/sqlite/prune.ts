@@ -63,14 +63,15 @@ export function pruneStep(db: Database, rules: PruneRules): boolean {
   return kept === -1
 }
 
-/** The first row after `id` that is not dated in the future. */
+/** Returns the first row after `id` that is not dated in the future. */
 function findNextDated(db: Database, id: number, latest: number): { storedAt: number } | undefined {
   return db.get`SELECT stored_at AS storedAt FROM message WHERE id > ${id} AND stored_at <= ${latest}
     ORDER BY id LIMIT 1`
 }
 
 /**
- * Time of the newest row or reader activity (Unix ms) that is not in the future; undefined if there is none.
+ * Returns the time of the newest row or reader activity (Unix ms) that is not in the future; undefined if
+ * there is none.
  */
 export function findLastSign(db: Database, now: number): number | undefined {
   return db.get<{ at?: number }>`SELECT max(at) AS at FROM (

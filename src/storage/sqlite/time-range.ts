@@ -13,8 +13,9 @@ interface Found {
 }
 
 /**
- * The lowest and highest id of the rows in a time range (Unix ms, `since` inclusive, `until` exclusive).
- * Times and ids mostly grow together, but a message may arrive late. `low` > `high` if there are none.
+ * Returns the lowest and highest id of the rows in a time range (Unix ms, `since` inclusive, `until`
+ * exclusive). Times and ids mostly grow together, but a message may arrive late. `low` > `high` if there
+ * are none.
  *
  * @param pause called between two steps
  */

@@ -107,7 +107,7 @@ export class ContextFiles implements ContextStore {
   }
 
   /**
-   * The users in the file as it is now; empty if the file does not parse. @throws SvcError
+   * Returns the users in the file as it is now; empty if the file does not parse. @throws SvcError
    * `store_unavailable` if it cannot be read
    */
   #read(session: string): Users {
@@ -231,7 +231,7 @@ export class ContextFiles implements ContextStore {
 
   /**
    * Resets the contexts for another bot: its tokens, windows and quotas start again; `first_seen` stays.
-   * Under the data lock.
+   * Call it under the data lock.
    */
   async forget(session: string): Promise<void> {
     await this.#archive?.forget(session)

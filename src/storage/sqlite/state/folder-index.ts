@@ -137,12 +137,12 @@ export class FolderIndex<Known> {
     await renewed
   }
 
-  /** The sessions as of the last read. */
+  /** Returns the sessions as of the last read. */
   list(): Known[] {
     return [...this.#known.values()].flatMap(({ record }) => record ?? [])
   }
 
-  /** The records that changed since that revision, by folder. */
+  /** Returns the records that changed since that revision, by folder. */
   listChangedSince(revision = 0): { revision: number; changed: Map<string, Known | undefined> } {
     const changed = new Map<string, Known | undefined>()
     const ordered = this.#ordered

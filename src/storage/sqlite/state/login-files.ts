@@ -228,7 +228,7 @@ export class LoginFiles implements LoginStore {
   }
 }
 
-/** Names of the files; empty if another process has just removed the folder. */
+/** Returns the names of the files; empty if another process has just removed the folder. */
 function listFileNames(dir: string): string[] {
   try {
     return readdirSync(dir)

@@ -195,7 +195,7 @@ export class SessionFiles implements SessionStore {
       await this.#writeDefault((await this.#findOldest())?.name ?? folder)
   }
 
-  /** The oldest session with credentials. Under the lock. */
+  /** Returns the oldest session with credentials. Call it under the lock. */
   async #findOldest(): Promise<SessionRecord | undefined> {
     const logged = (await this.#list(this.#folders(), true)).filter(record => record.bot)
     return logged.sort((a, b) => a.bot!.created_at - b.bot!.created_at)[0]
@@ -432,7 +432,7 @@ export class SessionFiles implements SessionStore {
     this.#log.warn(event, { folder, ...fields })
   }
 
-  /** The folder with that name, ignoring case. */
+  /** Returns the folder with that name, ignoring case. */
   #folderOf(name: string): string | undefined {
     return this.#index
       .alike(sessionKeyOf(name))

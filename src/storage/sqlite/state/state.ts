@@ -65,7 +65,7 @@ export function openState(options: {
   return { sessions, contexts, logins, signIns, commitBatch: batch => translateErrors(() => grouped(batch)) }
 }
 
-/** Commits one batch. Under the data lock. */
+/** Commits one batch. Call it under the data lock. */
 async function commit(
   { sessions, contexts }: Pick<FileState, 'sessions' | 'contexts'>,
   batch: BatchCommit,

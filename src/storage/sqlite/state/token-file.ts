@@ -9,7 +9,7 @@ export interface TokenFile {
   fields: JsonObject
 }
 
-/** The fields of a token file that a new login keeps: all except marks. */
+/** Returns the fields of a token file that a new login keeps: all except marks. */
 export const withoutMarks = (fields: JsonObject): JsonObject =>
   Object.fromEntries(Object.entries(fields).filter(([key]) => !(marks as readonly string[]).includes(key)))
 
