@@ -84,8 +84,8 @@ function checkSession(session: InspectedSession, context: DoctorContext): Findin
 }
 
 /**
- * Advice for files that cannot be used: if another user owns them, the command that takes them over; else
- * the error's hint.
+ * Returns the advice for files that cannot be used: if another user owns them, the command that takes them
+ * over; else the error's hint.
  */
 function remedyOf(error: unknown, folder: string): string {
   if (!(error instanceof SvcError)) return takeOverCommand(folder)

@@ -198,7 +198,7 @@ export async function exchange(fetch: Fetch, request: Request): Promise<Reply> {
   }
 }
 
-/** The error when WeChat names an address for its account that is not on the public internet. */
+/** Returns the error when WeChat names an address for its account that is not on the public internet. */
 const forbiddenAddressError = (cause: SvcError): ILinkError =>
   new ILinkError('network', `nothing was sent: ${cause.problem}`, {
     neverSent: true,

@@ -97,12 +97,13 @@ export class ResourceChangeNotifier implements ResourceChanges {
 }
 
 /**
- * Content of the resource `sessions`, without `last_poll_at` and `users`, whose changes are not announced.
+ * Returns the content of the resource `sessions`, without `last_poll_at` and `users`, whose changes are not
+ * announced.
  */
 const sessionsState = (sessions: readonly Session[]) =>
   JSON.stringify(sessions, (key, value) => (key === 'last_poll_at' || key === 'users' ? undefined : value))
 
-/** Sessions as the list of resources contains them. */
+/** Returns the sessions as the list of resources contains them. */
 const sessionListState = (sessions: readonly Session[]) =>
   JSON.stringify(readableSessions(sessions).map(({ name, user_count }) => [name, user_count]))
 

@@ -18,7 +18,10 @@ type Completer = (context: McpContext, given: FilledArguments) => Promise<string
 const completeSessions: Completer = async context =>
   readableSessions(await callOperation(context, verbs.sessions, {})).map(({ name }) => name)
 
-/** Ids and names of users, latest writer first: of the session that is filled in, else of all sessions. */
+/**
+ * Returns ids and names of users, latest writer first: of the session that is filled in, else of all
+ * sessions.
+ */
 const completeUsers: Completer = async (context, { session }) => {
   const found = await callOperation(context, listUsers, { session: session || undefined }).catch(() => [])
   return [

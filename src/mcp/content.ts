@@ -187,8 +187,8 @@ function textOptionsOf({ reading, tools }: ContentOptions): UntrustedOptions {
 }
 
 /**
- * Text of an answer without messages. If no session is logged in, waiting would not help, so the text says
- * so.
+ * Returns the text of an answer without messages. If no session is logged in, waiting would not help, so
+ * the text says so.
  */
 const formatNoMessages = (inbox: InboxState | undefined) =>
   inbox?.connected === false

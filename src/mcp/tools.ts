@@ -83,7 +83,10 @@ export const annotationsOf = (tool: Tool): ToolAnnotations => ({
 const hasStructuredContent = ({ name }: Tool, { structured }: McpContext) =>
   structured || !toolsWithOutsideContent.has(name)
 
-/** The schema of the structured content. MCP requires an object, so an array becomes the field `result`. */
+/**
+ * Returns the schema of the structured content. MCP requires an object, so an array becomes the field
+ * `result`.
+ */
 const structuredSchema = ({ outputSchema }: Tool): JsonSchema =>
   outputSchema.type === 'array'
     ? { type: 'object', properties: { result: outputSchema }, required: ['result'] }

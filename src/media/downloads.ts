@@ -214,8 +214,8 @@ export class Downloads {
   }
 
   /**
-   * Error for an unknown message id. Every message displays its row id before its `message_id`: a caller
-   * that used the row id gets the right id.
+   * Returns the error for an unknown message id. Every message displays its row id before its `message_id`:
+   * a caller that used the row id gets the right id.
    */
   async #unknownMessageError(messageId: string): Promise<SvcError> {
     const none = `there is no message ${messageId}`

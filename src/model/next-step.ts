@@ -43,7 +43,7 @@ export interface Wording {
   readonly help?: string
 }
 
-/** The wording of a door that types commands as they are. */
+/** Returns the wording of a door that types commands as they are. */
 export const plainWordingOf = (door: Door): Wording => ({
   door,
   command: words => ['svc', ...words].join(' '),

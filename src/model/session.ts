@@ -401,11 +401,11 @@ export function normalizeSessionName(input: string): string {
   return name
 }
 
-/** The error for an unknown session name. */
+/** Returns the error for an unknown session name. */
 export const sessionNotFoundError = (name: string, options?: SvcErrorOptions): SvcError =>
   new SvcError('session_not_found', `there is no session named "${name}"`, options)
 
-/** The error for a session without a login to send or poll with. */
+/** Returns the error for a session without a login to send or poll with. */
 export const notConnectedError = (session: string): SvcError =>
   new SvcError('not_connected', `session "${session}" is not connected`, {
     next: { action: 'login', session },

@@ -169,7 +169,7 @@ interface Abandoned {
   watchedMs: number
 }
 
-/** The error that proper-lockfile treats as the loss of a lock. */
+/** Returns the error that proper-lockfile treats as the loss of a lock. */
 const lockLostError = () => Object.assign(new Error('the lock folder is another’s'), { code: 'ENOENT' })
 
 /**

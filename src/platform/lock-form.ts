@@ -32,7 +32,7 @@ export interface LockEngine {
 export const writeNote = (fd: number, kind: LockKind, note: string): void =>
   void writeSync(fd, `${kind}\n${note.padEnd(62)}\n`, 0)
 
-/** The error for a lock file that cannot be used as it is. */
+/** Returns the error for a lock file that cannot be used as it is. */
 export const lockFileError = (path: string, why: string, cause?: unknown): SvcError =>
   new SvcError('store_unavailable', `the lock file ${basename(path)} ${why}`, {
     hint: 'Use one kind of machine for one data directory; if no other process uses it, stop svc, remove the lock files and start again.',

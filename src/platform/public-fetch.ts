@@ -131,7 +131,7 @@ function parseUrl(text: string, base?: URL): URL {
   return url
 }
 
-/** The host without the brackets of IPv6. */
+/** Returns the host without the brackets of IPv6. */
 const hostOf = ({ hostname }: URL): string => hostname.replace(/^\[|\]$/g, '')
 
 const resolveName = (hostname: string): Promise<Resolved[]> => lookup(hostname, { all: true })

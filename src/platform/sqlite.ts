@@ -37,9 +37,9 @@ export interface ChangeResult {
 export interface Database {
   exec(sql: string): void
   all<R extends object = Row>(sql: Sql, ...params: SqlValue[]): R[]
-  /** The first row, or undefined. */
+  /** Returns the first row, or undefined. */
   get<R extends object = Row>(sql: Sql, ...params: SqlValue[]): R | undefined
-  /** The row of a query that always has one, such as a count. */
+  /** Returns the row of a query that always has one, such as a count. */
   one<R extends object = Row>(sql: Sql, ...params: SqlValue[]): R
   /** Visits rows one by one as they are found. When `visit` returns false, the search stops. */
   each<R extends object = Row>(sql: Sql, params: readonly SqlValue[], visit: (row: R) => boolean): void

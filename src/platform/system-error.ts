@@ -94,7 +94,7 @@ export function storeErrorOf(error: unknown, what: string): unknown {
   return new SvcError('store_unavailable', `${what}${why} (${code})`, { hint, cause: error })
 }
 
-/** The error for a folder without locks: processes that share it could not exclude each other. */
+/** Returns the error for a folder without locks: processes that share it could not exclude each other. */
 export const noLocksError = (folder: string, cause?: unknown): SvcError =>
   new SvcError('store_unavailable', `the file system of ${folder} does not support locks`, {
     hint: 'Choose a data directory on a local disk with --base-path, or mount this file system with locks (NFS: with its lock service, without nolock).',

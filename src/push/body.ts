@@ -21,7 +21,7 @@ export interface OutgoingEvent {
 export interface DeliveryLinks {
   /** @param item index among the items with media */
   linkMedia(messageId: string, item: number): string
-  /** The URL of the whole message. */
+  /** Returns the URL of the whole message. */
   linkMessage(messageId: string): string
 }
 

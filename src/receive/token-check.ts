@@ -111,7 +111,7 @@ export class TokenCheck {
   }
 }
 
-/** The error of a send from an expired session. */
+/** Returns the error of a send from an expired session. */
 export const sessionExpiredError = (session: string): SvcError =>
   new SvcError('session_expired', `session "${session}" has expired`, { next: { action: 'login', session } })
 

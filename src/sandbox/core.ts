@@ -107,7 +107,8 @@ export class Core {
   }
 
   /**
-   * Current time of the simulated WeChat in Unix milliseconds: the clock's time plus what `advance` added.
+   * Returns the current time of the simulated WeChat in Unix milliseconds: the clock's time plus what
+   * `advance` added.
    */
   now(): number {
     return this.clock.now() + this.#offsetMs

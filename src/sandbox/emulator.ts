@@ -231,7 +231,7 @@ const toJsonResponse = (answer: string | Fields, status = 200) =>
     headers: { 'content-type': 'application/json' },
   })
 
-/** Response of a proxy that ends a long poll: an error page (524), or a closed connection. */
+/** Returns the response of a proxy that ends a long poll: an error page (524), or a closed connection. */
 const createCutResponse = (how: string): Response =>
   how === '524'
     ? new Response('<!DOCTYPE html><title>524: A timeout occurred</title>', {

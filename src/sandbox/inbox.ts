@@ -284,8 +284,8 @@ export class SandboxInbox {
 }
 
 /**
- * Creation time of a message. In milliseconds it is never a whole second, so that 1 in 1000 is not taken
- * for coarse.
+ * Returns the creation time of a message. In milliseconds it is never a whole second, so that 1 in 1000 is
+ * not taken for coarse.
  */
 const createTimeOf = (at: number, form: 'milliseconds' | 'whole_seconds') =>
   form === 'whole_seconds' ? at - (at % 1000) : at % 1000 === 0 ? at + 1 : at

@@ -91,7 +91,7 @@ export async function deliver(
 export const isRefusedAlone = (error: unknown): boolean =>
   error instanceof SvcError && isILinkError(error.cause, 'expired')
 
-/** The result of a request without a clear answer. */
+/** Returns the result of a request without a clear answer. */
 const unclearResult = (cause: unknown): DeliveryResult => ({
   status: 'unknown',
   spent: true,

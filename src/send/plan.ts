@@ -170,7 +170,7 @@ const withMediaIndex = (error: unknown, nth: number): unknown =>
       }))
     : error
 
-/** Hash of a request that compares media by the names the caller used. */
+/** Returns the hash of a request that compares media by the names the caller used. */
 export function hashNames({ to, text, media, session, when_closed }: SendRequest): string {
   const named = media.map(({ kind, file_name, path, url, data, upload_id }) => [
     kind,
@@ -183,7 +183,7 @@ export function hashNames({ to, text, media, session, when_closed }: SendRequest
   return sha256(JSON.stringify([to, text ?? '', named, session, when_closed ?? 'fail']))
 }
 
-/** Hash of a request that compares media by their bytes. Begins with the hash of `hashNames`. */
+/** Returns the hash of a request that compares media by their bytes. Begins with the hash of `hashNames`. */
 export function hashContent(request: SendRequest, files: readonly StagedFile[]): string {
   const { to, text, session, when_closed } = request
   const bytes = files.map(({ kind, file_name, size, md5 }) => [kind, file_name, size, md5])

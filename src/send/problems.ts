@@ -14,7 +14,7 @@ export const countsOf = (parts: readonly { kind: string }[]) => ({
   texts: parts.filter(({ kind }) => kind === 'text').length,
 })
 
-/** Returns the error of a send that is not admitted. @param send as `countsOf` */
+/** Returns the error of a send that is not admitted. @param send result of `countsOf` */
 export function notAdmittedError(
   closed: ClosedVerdict,
   send: { count: number; texts: number },

@@ -37,7 +37,7 @@ export async function findAccount(name: string, platform: string, home: string):
   return { name, uid, gid, home: own }
 }
 
-/** Error for a service that would run as root. */
+/** Returns the error for a service that would run as root. */
 export const rootError = (): SvcError =>
   badArgument('--user', 'svc must not run as root', { hint: 'Name another user.' })
 

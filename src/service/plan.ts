@@ -126,7 +126,7 @@ export interface ServiceManager {
 export const definitionOf = ({ files }: ServiceManager): string => files.paths.at(-1) ?? ''
 
 /**
- * Error for a service that does not start.
+ * Returns the error for a service that does not start.
  *
  * @param message error message of its manager
  */

@@ -288,7 +288,7 @@ async function writeSettings(file: SettingsFile, text: string | undefined): Prom
   }
 }
 
-/** Error for a file that was left unchanged. */
+/** Returns the error for a file that was left unchanged. */
 const unchangedError = (path: string, why: string, cause?: unknown): SvcError =>
   new SvcError('forbidden', `${path} ${why}; svc did not change it`, {
     hint: `Fix that and try again, or edit ${basename(path)} yourself.`,
