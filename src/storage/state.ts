@@ -137,8 +137,8 @@ export interface ContextStore {
   listUsers(sessions: readonly string[]): Promise<ReadonlyMap<string, readonly Contact[]>>
 
   /**
-   * How many users `listUsers` returns for each session. What another process wrote may count up to a second
-   * later.
+   * Returns how many users `listUsers` returns for each session. What another process wrote may count up to
+   * a second later.
    */
   countWriters(sessions: readonly string[]): Promise<ReadonlyMap<string, number>>
 

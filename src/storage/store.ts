@@ -65,7 +65,7 @@ export interface Intake {
   count(): Promise<number>
 
   /**
-   * For each of these messages, whether `add` would skip it: a received message by the rules of `ingest`, a
+   * Returns for each message whether `add` would skip it: a received message by the rules of `ingest`, a
    * sent message by its id only.
    */
   has(batch: readonly ImportedMessage[]): Promise<boolean[]>
@@ -216,8 +216,8 @@ export interface Backlog {
   countWaiting(from: string | number, wanted: Pick<ReadFilter, 'limit' | 'session'>): Promise<number>
 
   /**
-   * For each of the `most` consumers that read last, the number of received rows that were never delivered to
-   * it, or that it has not acknowledged. In no order.
+   * Returns the `most` consumers that read last, in no order. `messages` is the number of received rows that
+   * were never delivered to a consumer, or that it has not acknowledged.
    */
   listLags(most: number): Promise<{ consumer: string; messages: number }[]>
 
@@ -226,7 +226,7 @@ export interface Backlog {
 
   /**
    * Returns the number of published events after the position of each named reader of `EventLog`. If there
-   * are more than `most`, those that have read furthest.
+   * are more than `most` readers: of the readers that have read furthest.
    */
   listReaderLags(most: number): Promise<{ reader: string; events: number }[]>
 
@@ -307,8 +307,8 @@ export interface ConversationStore {
   countMessages(since: number, spanMs: number): Promise<{ span: number; received: number; sent: number }[]>
 
   /**
-   * By name of the session, the number of `suspect` messages with a `timestamp` since then (Unix ms), if
-   * there are any. What another process wrote may count up to a second later.
+   * Returns the number of `suspect` messages with a `timestamp` since then (Unix ms), by name of the session.
+   * Sessions without such messages are not in it. What another process wrote may count up to a second later.
    */
   countSuspects(since: number): Promise<ReadonlyMap<string, number>>
 }

@@ -262,8 +262,8 @@ export class SqliteConsumers extends EnginePart {
   }
 
   /**
-   * Like `#takeFresh`, for some sessions only: the position stays, and the position in each session is stored
-   * beside it.
+   * Takes rows like `#takeFresh`, for some sessions only: the position stays, and the position in each
+   * session is stored beside it.
    */
   #takeFreshOf(
     consumer: string,

@@ -10,8 +10,8 @@ import { receivedElsewhere } from './messages.ts'
 const countedUnread = 100
 
 /**
- * By session, the number of messages since then (Unix ms) that WeChat accepted without an id, if there are
- * any.
+ * Returns the number of messages since then (Unix ms) that WeChat accepted without an id, by session.
+ * Sessions without such messages are not in it.
  */
 export function readSuspects(db: Database, since: number): Map<string, number> {
   const rows = db.all<{ name: string; messages: number }>`SELECT s.name, count(*) AS messages

@@ -116,7 +116,7 @@ export class SqliteHistory extends EnginePart {
     }
   }
 
-  /** Undefined if nothing can match. */
+  /** Creates the plan of a search; undefined if nothing can match. */
   #createPlan(filter: HistoryFilter): Plan | undefined {
     const { direction, msg_type, session, since, text_contains = '', until, user_id } = filter
     const keys = session === undefined ? undefined : this.messages.listSessionKeys(session)

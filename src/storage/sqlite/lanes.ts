@@ -127,8 +127,8 @@ export class SqliteOutboxLanes extends EnginePart {
   }
 
   /**
-   * Session, user, and the counter as stored in the row. After a message has begun that is the current
-   * counter.
+   * Returns session, user, and the counter as stored in the row. After a message has begun, the stored
+   * counter is the current one.
    */
   getStored(id: number): Pick<OutboxLane, 'id' | 'session' | 'user' | 'counter'> | undefined {
     const row = this.db.get<LaneRow>(`SELECT ${laneColumnsAndTables} WHERE l.id = ?`, id)
@@ -169,13 +169,13 @@ export class SqliteOutboxLanes extends EnginePart {
       AND owner = ${this.owner.name}`
   }
 
-  /** Nothing is sent before the hold ends or the user writes; undefined removes the hold. */
+  /** Stores a hold: nothing is sent before it ends or the user writes. Undefined removes the hold. */
   hold(lane: number, hold: Hold | undefined): void {
     this.db.run`UPDATE outbox_lane SET held_at = ${hold?.since},
       held_until = ${hold?.until}, holds = ${hold?.count ?? 0} WHERE id = ${lane}`
   }
 
-  /** Waiting parts are not tried before `not_before` (Unix ms). */
+  /** Stores a pause: waiting parts are not tried before `not_before` (Unix ms). */
   setPause(lane: number, { not_before, failures }: LanePause): void {
     this.db.run`UPDATE outbox_lane SET not_before = ${not_before}, failures = ${failures} WHERE id = ${lane}`
   }

@@ -125,8 +125,8 @@ export class SqliteOutboxEnds extends EnginePart {
   }
 
   /**
-   * Messages in flight that began before `before` (Unix ms) or whose process died, and calls that are over
-   * for these reasons.
+   * Returns messages in flight that began before `before` (Unix ms) or whose process died, and calls that
+   * are over for these reasons.
    */
   #findOrphans(before: number): { parts: EntryPart[]; calls: number[] } {
     const { owner } = this

@@ -80,8 +80,8 @@ export async function adopt(state: FileState, lock: FileLock, adoption: Adoption
 }
 
 /**
- * For each user, the context of the later message. A context of unknown time counts only if there is no
- * other.
+ * Returns the context of the later message for each user. A context of unknown time counts only if there is
+ * no other.
  */
 function mergeUsers(
   ours: ReadonlyMap<string, UserContext>,

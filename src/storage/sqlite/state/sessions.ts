@@ -419,7 +419,7 @@ export class SessionFiles implements SessionStore {
     }
   }
 
-  /** False, with a warning, for folders with a name that svc would not give. */
+  /** Whether a folder has a name that svc may give. Logs a warning if not. */
   #isSession(folder: string): boolean {
     if (isSessionName(folder)) return true
     this.#warnOnce(folder, 'folder ignored: its name is not a session name')
