@@ -59,13 +59,13 @@ const spaced = (text: string): string => text.replace(/\d(?=\p{Script=Han})/gu, 
 
 const toTheMinute = { hour: 'numeric', minute: '2-digit' } as const
 
-/** 14:05; 2:05 PM */
+/** Formats a time of day: 14:05; 2:05 PM. */
 export const clock = (at: number): string => timeFormat(toTheMinute, isTwentyFour()).format(at)
 
-/** 14; 2 PM */
+/** Formats an hour: 14; 2 PM. */
 export const hourName = (at: number): string => formatted(at, { hour: 'numeric' })
 
-/** 14:00 – 15:00 */
+/** Formats a span of time: 14:00 – 15:00. */
 export const span = (from: number, to: number): string => timeFormat(toTheMinute).formatRange(from, to)
 
 /** 06/11/2026 14:05:09, to compare with a log. */

@@ -9,9 +9,9 @@ import type { SessionReader, SessionRecord } from '../storage/state.ts'
 /** The part of `Accounts` that is watched. */
 export interface WatchPorts {
   sessions: Pick<SessionReader, 'listChangedSince'>
-  /** Names with a login under way. */
+  /** Returns the names with a login under way. */
   pending(): Promise<ReadonlySet<string>>
-  /** Unix ms. */
+  /** Returns the time of the last poll in Unix ms. */
   lastPoll(bot: BotInfo): number | undefined
   defaultName(): Promise<string>
   countSuspects(): Promise<ReadonlyMap<string, number> | undefined>

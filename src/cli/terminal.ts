@@ -26,7 +26,7 @@ export interface Io {
   readonly err: Output
   /** Writes log lines. Default: to the stderr of the process. */
   readonly log?: (lines: string) => void
-  /** From this call on, whatever the runtime and libraries would print to stderr goes to this log. */
+  /** Sends everything that the runtime and libraries would print to stderr to this log, from now on. */
   logRuntime?(log: Log): void
   /** Calls `stop` on the first SIGINT, SIGTERM or SIGHUP. @returns removes the listener */
   onStop(stop: (signal: StopSignal) => void): () => void

@@ -43,7 +43,7 @@ export function createFault(text: string, code: string, offset: number, length: 
   return { what: faultWords[code] ?? 'a fault', line, column: at - begin + 1 }
 }
 
-/** `a comma is missing at line 3, column 14` */
+/** Formats an error of JSON: `a comma is missing at line 3, column 14`. */
 export const formatFault = ({ what, line, column }: JsonFault): string =>
   `${what} at line ${line}, column ${column}`
 

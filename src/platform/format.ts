@@ -1,13 +1,13 @@
 /** Formats values for people: sizes, counts, durations, times, lists, and shell arguments. One form each. */
 
-/** `48 kB`, `2.5 MB`. */
+/** Formats a size: `48 kB`, `2.5 MB`. */
 export function formatBytes(bytes: number): string {
   const power = Math.min(4, Math.floor(Math.log10(Math.max(1, bytes)) / 3))
   const value = bytes / 1000 ** power
   return `${value.toFixed(power > 0 && value < 10 ? 1 : 0)} ${['B', 'kB', 'MB', 'GB', 'TB'][power]}`
 }
 
-/** `1 message`, `2,000 messages`. */
+/** Formats a count: `1 message`, `2,000 messages`. */
 export const formatCount = (count: number, singular: string, plural = `${singular}s`): string =>
   `${count.toLocaleString('en')} ${count === 1 ? singular : plural}`
 
@@ -18,7 +18,7 @@ const units: readonly (readonly [number, string])[] = [
   [1000, 'second'],
 ]
 
-/** `3 hours`, `1 day`. */
+/** Formats a duration: `3 hours`, `1 day`. */
 export function formatDuration(ms: number): string {
   const [unit, name] = units.find(([unit]) => Math.abs(ms) >= unit) ?? [1000, 'second']
   return formatCount(Math.round(Math.abs(ms) / unit), name)
@@ -29,8 +29,8 @@ const isMoment = (at: number | undefined): at is number =>
   at !== undefined && Number.isFinite(at) && Math.abs(at) <= 8.64e15
 
 /**
- * `2026-01-31 08:00:00+08:00`: in the time zone of this machine. Every input that takes a time accepts this
- * form.
+ * Formats a time in the time zone of this machine: `2026-01-31 08:00:00+08:00`. Every input that takes a time
+ * accepts this form.
  */
 export function formatLocalTime(at: number | undefined): string {
   if (!isMoment(at)) return '–'
@@ -45,7 +45,7 @@ export function formatLocalTime(at: number | undefined): string {
     .replace(/\.\d+Z$/, '')}${offset}`
 }
 
-/** `a`, `b` and 3 more. */
+/** Formats a list: `a`, `b` and 3 more. */
 export function formatList(names: readonly string[], most = 4): string {
   const displayed = names.slice(0, most)
   const left = names.length - displayed.length

@@ -364,7 +364,7 @@ export class Sender {
     return ended?.entry ?? entry
   }
 
-  /** During a long call, shows that the bot is typing and renews the entry. Dispose it to stop. */
+  /** Shows during a long call that the bot is typing, and renews the entry. Dispose it to stop. */
   #keepAlive({ session, bot, request }: Draft, entry: StoredEntry): Disposable {
     const ended = new AbortController()
     const over = ended.signal
