@@ -341,11 +341,11 @@ export async function rejectNewer(path: string): Promise<void> {
   rejectNewerVersion((await readSchemaVersion(path)) ?? 0)
 }
 
-function rejectNewerVersion(form: number): void {
-  if (form <= steps.length) return
+function rejectNewerVersion(schemaVersion: number): void {
+  if (schemaVersion <= steps.length) return
   throw new SvcError(
     'store_unavailable',
-    `messages.db was written by a newer version of svc (form ${form})`,
+    `messages.db was written by a newer version of svc (form ${schemaVersion})`,
     {
       hint: 'Use that version or a newer one, or another data directory.',
     },
@@ -353,15 +353,15 @@ function rejectNewerVersion(form: number): void {
 }
 
 /**
- * Updates the tables to a schema version, the newest by default. Tests use it to create those of older
+ * Updates the tables to a schema version, the newest by default. Tests use it to create tables of older
  * versions.
  *
  * @throws SvcError `store_unavailable` for a store that a newer version wrote
  */
-export function migrate(db: Database, form = newestSchemaVersion): void {
+export function migrate(db: Database, target = newestSchemaVersion): void {
   const version = () => Number(db.get`PRAGMA user_version`?.user_version ?? 0)
   rejectNewerVersion(version())
-  for (let taken = version(); taken < form; taken = version()) {
+  for (let taken = version(); taken < target; taken = version()) {
     db.transaction(() => {
       // Another process may have done this step while this one waited for the lock.
       if (version() !== taken) return
