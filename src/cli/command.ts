@@ -144,6 +144,7 @@ export function addCommand(line: CommandLine, spec: CommandSpec): void {
   command.action(async () => {
     line.activeCommand = command
     line.activeSpec = spec
+    takeOptionsOfParents(command)
     rejectEmptyName(command)
     if (spec.isLasting?.(command)) await line.printHint?.(command)
     const status = await spec.run(command, line).catch(error => {
@@ -157,6 +158,26 @@ export function addCommand(line: CommandLine, spec: CommandSpec): void {
     const lines = examples.map(([line, does]) => [`${line} ${alias}`, does] as const)
     addCommand(line, { ...spec, words: `${words} ${alias}`, alias: undefined, hidden: true, examples: lines })
   }
+}
+
+/**
+ * Gives a subcommand the options that were typed before its name: `svc users -d DIR name …`.
+ *
+ * @throws SvcError `invalid_arguments` for an option that the subcommand does not have
+ */
+function takeOptionsOfParents(command: Command): void {
+  for (let parent = command.parent; parent; parent = parent.parent)
+    for (const option of parent.options) {
+      const name = option.attributeName()
+      if (parent.getOptionValueSource(name) !== 'cli') continue
+      if (!command.options.some(own => own.attributeName() === name))
+        throw badArgument(
+          option.long ?? option.flags,
+          `"${parent.name()} ${command.name()}" does not have this option`,
+        )
+      if (command.getOptionValueSource(name) !== 'cli')
+        command.setOptionValueWithSource(name, parent.getOptionValue(name), 'cli')
+    }
 }
 
 /** Arguments and option values that name something. */

@@ -32,6 +32,7 @@ describe('wrong usage ends with 2, names what was typed, and leaves no trace', (
     [['send', 'a@b', '--image', 'x', '--file', 'y', '--file', 'z', '--file-name', 'n'], '--file-name'],
     [['webhook', 'replay', 'wh_1', '--from', '1hh'], '--from'],
     [['webhook', 'add', ''], '<url>'],
+    [['users', '--user', 'a@b', 'name', 'c@d', 'Ming'], '--user'],
     [['doctor', '--timeout', 'soon'], '--timeout'],
     [['health', '--url', 'ftp://x'], '--url'],
     [['health', '-p', '0'], '-p'],
@@ -116,6 +117,18 @@ async function refused(args: readonly string[]): Promise<Refused> {
   expect(await readdir(home)).not.toContain('nowhere')
   return error
 }
+
+for (const [group, ...rest] of [
+  ['users', 'name', 'a@b', 'Ming'],
+  ['sessions', 'rename', 'a', 'b'],
+  ['outbox', 'cancel', '1'],
+  ['webhook', 'pause', 'wh_1'],
+] as const)
+  test(`svc ${group} -d DIR ${rest[0]}: the directory is that of the subcommand`, async () => {
+    const dir = join(home, 'typed before')
+    const { stderr } = await svc([group, '-d', dir, ...rest], { home })
+    expect(stderr).toContain(dir)
+  })
 
 test('over stdio there is no socket', async () => {
   const { status, stdout, stderr } = await svc(['mcp', '--socket', join(home, 'x.sock')], { home })
