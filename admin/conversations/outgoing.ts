@@ -276,7 +276,7 @@ export class Desk {
     this.#keep(one)
   }
 
-  /** Replaces a piece by the message that was just stored for it. */
+  /** Removes the piece that a stored message stands for. The message is displayed in its own row. */
   #claim(message: Message): void {
     if (this.#claimed.has(message.id)) return
     for (const one of this.outgoing.value) {

@@ -10,8 +10,8 @@ interface Point {
 }
 
 /**
- * The view of a picture: at `zoom` 1 it fits the stage. `x` and `y` are px from the stage's centre to its
- * centre.
+ * The view of a picture. At `zoom` 1 the picture fits the stage. `x` and `y` are the distance in px of the
+ * picture's centre from the stage's centre.
  */
 interface View extends Point {
   zoom: number

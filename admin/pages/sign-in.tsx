@@ -1,4 +1,4 @@
-/** The sign-in by token, for a panel that others can reach. */
+/** The page to sign in with the token, if the panel requires a sign-in. */
 import { useSignal } from '@preact/signals'
 import { useEffect, useRef } from 'preact/hooks'
 import { signIn } from '../api.ts'

@@ -95,7 +95,10 @@ function summarizeFrames(events: readonly TraceEvent[]): FrameTimes {
   return { worst: sorted[0] ?? 0, p99: sorted[Math.floor(sorted.length / 100)] ?? 0, frames: sorted.length }
 }
 
-/** Returns a function with the number of bytes received so far, compressed as they came. */
+/**
+ * Returns a function that returns the number of bytes received for all requests that have finished.
+ * Compressed bodies count with their compressed size.
+ */
 export async function watchTransfer(page: Page): Promise<() => number> {
   const cdp = await page.context().newCDPSession(page)
   await cdp.send('Network.enable')

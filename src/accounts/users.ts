@@ -3,7 +3,7 @@
 import { SvcError } from '../model/error.ts'
 import {
   clockSkewMs,
-  currentCountOf,
+  currentCounterOf,
   type KnownUser,
   type NamedUser,
   type NameRequest,
@@ -142,7 +142,7 @@ export async function listUsersOf(
 }
 
 function userOf({ user_id, name, context, counter }: Contact, now: number): SessionUser {
-  const count = currentCountOf(context, counter, now)
+  const count = currentCounterOf(context, counter, now)
   return withoutUndefined({
     user_id,
     name,

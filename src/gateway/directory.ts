@@ -9,7 +9,7 @@ import { errorCodeOf, isInside } from '../platform/files.ts'
 import { reasonOf } from '../platform/system-error.ts'
 import { claimDataDirectory, readContents } from '../storage/sqlite/directory-claim.ts'
 
-/** The names of these options for error texts, as the caller knows them. */
+/** Option names for error texts: flags (`--base-path`) for commands, keys (`basePath`) for the library. */
 interface OptionNames {
   basePath: string
   sandbox: string

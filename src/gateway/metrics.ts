@@ -5,7 +5,7 @@ import {
   Durations,
   type Family,
   formatMetrics,
-  listProcessFamilies,
+  listProcessMetrics,
   MetricCounter,
 } from '../platform/metrics.ts'
 import type { Bus, Runtime } from '../platform/runtime.ts'
@@ -87,7 +87,7 @@ export class Metrics {
     const build = createFamily('svc_build_info', 'The version that runs; always 1.', [
       [{ version: this.#ports.version }, 1],
     ])
-    return formatMetrics([build, ...counted, ...families.flat(), ...listProcessFamilies()])
+    return formatMetrics([build, ...counted, ...families.flat(), ...listProcessMetrics()])
   }
 
   async #readSessions(): Promise<Family[]> {

@@ -1,4 +1,7 @@
-/** Opens the rooms of a gateway. Each one gets what it needs from the rooms opened before it. */
+/**
+ * Opens the rooms of a gateway. A room is a folder of `src` (see `src/README.md`, Rooms). Each room gets what
+ * it needs from the rooms opened before it.
+ */
 import { mkdir, realpath } from 'node:fs/promises'
 import { Accounts } from '../accounts/accounts.ts'
 import { Logins } from '../accounts/logins.ts'

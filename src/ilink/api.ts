@@ -25,7 +25,8 @@ export interface Account {
   token: string
 }
 
-export interface ReceivedWire {
+/** A received message: its JSON text and its parsed form. */
+export interface WireMessage {
   /**
    * The message's own JSON text: a slice of the response with long integers quoted, and everything else
    * unchanged.
@@ -37,7 +38,7 @@ export interface ReceivedWire {
 
 export interface Updates {
   /** Oldest first. */
-  messages: ReceivedWire[]
+  messages: WireMessage[]
   /** The cursor to store with the messages. Undefined: keep the old one. */
   cursor?: string
   /** How long upstream wants to hold the next poll, in ms. */
@@ -310,7 +311,7 @@ function updatesOf(reply: Reply): Updates {
   }
 }
 
-function messagesOf({ fields, parts, text }: Reply): ReceivedWire[] {
+function messagesOf({ fields, parts, text }: Reply): WireMessage[] {
   if (parts)
     return parts
       .filter(part => part.text.startsWith('{'))

@@ -25,10 +25,11 @@ const pageRows = 500
 const knownVersion = 1
 
 /**
- * Opens the log.
+ * Copies WeiLink's message log, and opens the copy.
  *
- * @returns undefined if it cannot be used; `findings` has the reason then
- * @throws SvcError `store_unavailable` if WeiLink writes while it is copied
+ * @returns undefined if there is no log, or if it cannot be used. In the second case `findings` gets the
+ *   reason.
+ * @throws SvcError `store_unavailable` if WeiLink writes while the log is copied
  */
 export async function openWeiLinkHistory(
   path: string,

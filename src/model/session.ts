@@ -342,8 +342,11 @@ export interface Counter {
 /** Clocks of processes and machines may differ by this much. */
 export const clockSkewMs = 60_000
 
-/** Returns the current count. A newer message of the user starts a new one. `now` in Unix ms. */
-export function currentCountOf(context: Counter, counter: Counter | undefined, now: number): Counter {
+/**
+ * Returns the count of answers to a user that is valid now. A newer message of the user starts a new count.
+ * `now` in Unix ms.
+ */
+export function currentCounterOf(context: Counter, counter: Counter | undefined, now: number): Counter {
   const { received_at, used } = context
   const counted = counter?.received_at
   // The caller may not know the newest message yet. A count in the future was made by a clock that was set

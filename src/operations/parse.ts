@@ -137,6 +137,7 @@ function matchesSchema(schema: JsonSchema, value: unknown): boolean {
       if (schema.maxLength !== undefined && value.length > schema.maxLength) {
         if (value.length > schema.maxLength * 2 || [...value].length > schema.maxLength) return false
       }
+      // For `minLength` 1, its usual value, characters and code units give the same result.
       if (schema.minLength !== undefined && value.length < schema.minLength) return false
       return schema.pattern === undefined || new RegExp(schema.pattern, 'u').test(value)
     }

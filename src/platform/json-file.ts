@@ -136,8 +136,8 @@ interface Stamp {
 }
 
 /**
- * Returns the current stamp; undefined when absent. One is kept per file, so it holds only the compared
- * fields.
+ * Returns the current stamp; undefined if nothing is at `path`. It has only the compared fields, to save
+ * memory: a stamp is kept for each file.
  */
 function stampOf(path: string): Stamp | undefined {
   const stats = statSync(path, { throwIfNoEntry: false })

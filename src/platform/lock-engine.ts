@@ -46,8 +46,8 @@ export async function flockWorks(path: string): Promise<boolean> {
 }
 
 /**
- * Returns whether a process holds the lock file; undefined when the recorded kind cannot be used here. It
- * takes a shared lock and releases it at once. The file is not changed.
+ * Returns whether a process holds the lock file; undefined if this runtime has no locks of this kind. Does
+ * not change the file. For `flock` it takes a shared lock for a moment.
  */
 export async function isTaken(kind: LockKind, path: string): Promise<boolean | undefined> {
   if (kind === 'lockfile') {

@@ -110,7 +110,7 @@ export const createFamily = (
 })
 
 /** Returns memory and processor time of this process, under the names that all exporters use. */
-export function listProcessFamilies(): Family[] {
+export function listProcessMetrics(): Family[] {
   const { rss } = process.memoryUsage()
   const { system, user } = process.cpuUsage()
   return [

@@ -8,7 +8,7 @@ import { Agent as HttpsAgent } from 'node:https'
 import { isReachableAddress } from './address.ts'
 import { createYield, startAwakeTimer, systemClock } from './clock.ts'
 import { createByteCounter } from './memory.ts'
-import { type CheckedResponse, type FetchPublicOptions, requestChecked } from './public-fetch.ts'
+import { type CheckedResponse, type FetchPublicOptions, sendCheckedRequest } from './public-fetch.ts'
 import { followSignal } from './signals.ts'
 
 export interface PosterOptions extends Pick<FetchPublicOptions, 'resolve' | 'ca'> {
@@ -105,7 +105,7 @@ export class Poster {
     const length = { 'content-length': String(Buffer.byteLength(body)), 'accept-encoding': 'identity' }
     const request = { method: 'POST', agent: this.#agent, headers: { ...headers, ...length }, body } as const
     const check = { resolve, ca, ...(allowPrivate && { mayReach: isReachableAddress }) }
-    return requestChecked(this.#url, request, check, signal)
+    return sendCheckedRequest(this.#url, request, check, signal)
   }
 }
 

@@ -82,7 +82,7 @@ export async function fetchPublic(url: string, options: FetchPublicOptions): Pro
     let target = parseUrl(url)
     for (let hop = 0; ; hop++) {
       const idle = startAwakeTimer(options.idleMs ?? 30_000, () => end.abort(silenceError()))
-      const response = await requestChecked(target, plainGet, options, end.signal).finally(idle.stop)
+      const response = await sendCheckedRequest(target, plainGet, options, end.signal).finally(idle.stop)
       const status = response.statusCode ?? 0
       const { location } = response.headers
       if (redirects.has(status) && location !== undefined) {
@@ -200,7 +200,7 @@ export interface CheckedRequest {
  *
  * @throws SvcError `forbidden`; the error of the name lookup or of the connection; the signal's reason
  */
-export async function requestChecked(
+export async function sendCheckedRequest(
   url: URL,
   { agent, body, ...request }: CheckedRequest,
   check: AddressCheck,
@@ -238,7 +238,7 @@ export async function fetchChecked(
 ): Promise<Response> {
   const never = new AbortController().signal
   const request = { method, headers: { ...headers, 'accept-encoding': 'identity' }, body }
-  const answer = await requestChecked(new URL(url), request, {}, signal ?? never)
+  const answer = await sendCheckedRequest(new URL(url), request, {}, signal ?? never)
   const { headers: responseHeaders, statusCode: status = 0 } = answer
   // A Response of these statuses must not have a body.
   const isBare = [101, 204, 205, 304].includes(status)

@@ -104,7 +104,7 @@ export class WebhookDispatcher {
     const head = await events.getHead()
     for (const run of this.#runs.values()) run.onNewEvents()
     await events.wait(head, 30_000, signal)
-    // The commit was no event. It may be a change of an endpoint.
+    // There is no new event: perhaps an endpoint was changed. Read the endpoint list now.
     if ((await events.getHead()) === head) this.#earlyPoll.abort()
   }
 

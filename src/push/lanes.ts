@@ -3,8 +3,8 @@
  * time.
  *
  * The log is read once for all conversations. A lane falls behind if one of its events fails or its
- * deliveries are slow. Its next events are then skipped, and later the lane reads its own part of the log.
- * So few events are in memory, and no conversation blocks the others.
+ * deliveries are slow. The common reading then leaves out the lane's next events. Later the lane reads them
+ * from the log itself. So few events are in memory, and no conversation blocks the others.
  */
 import { cursorNumberOf } from '../storage/events.ts'
 import type { WebhookConversation, WebhookLane, WebhookProgress } from '../storage/webhooks.ts'

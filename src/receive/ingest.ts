@@ -3,7 +3,7 @@
  * batch that cannot be stored stays in memory and is tried again, so the cursor never passes a message that
  * is not on disk.
  */
-import type { ReceivedWire, Updates } from '../ilink/api.ts'
+import type { Updates, WireMessage } from '../ilink/api.ts'
 import { derivedIdOf, isFromUser, summaryOf, unreadSummaryOf } from '../ilink/decode.ts'
 import type { BotInfo, Marks } from '../model/session.ts'
 import { backoffMs, type Clock, createYield } from '../platform/clock.ts'
@@ -62,7 +62,7 @@ export async function currentSession(
 /**
  * Returns a message as it is stored. An unreadable message is stored too, and does not hold up its batch.
  */
-function toStoredMessage({ raw, message }: ReceivedWire, receivedAt: number, log: Log) {
+function toStoredMessage({ raw, message }: WireMessage, receivedAt: number, log: Log) {
   try {
     if (!message) throw new Error('it is too large')
     const columns = summaryOf(message, receivedAt)

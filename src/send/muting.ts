@@ -74,7 +74,10 @@ export class Muting {
     })
   }
 
-  /** Notes the result of an upload for a user: it was taken if `error` is undefined. */
+  /**
+   * Notes how an upload for a user ended. WeChat accepted it if `error` is undefined, or refused it. Other
+   * errors are ignored.
+   */
   noteUpload(session: string, bot: BotInfo, to: string, error?: unknown): void {
     if (error !== undefined && !isILinkError(error, 'refused')) return
     this.#queueNote(session, bot, async now => {

@@ -38,9 +38,9 @@ import {
   addOwnRoute,
   guardErrors,
   type RouteContext,
-  toDetail,
   toElysiaSchema,
   toErrorAnswer,
+  toRouteDetail,
 } from './route.ts'
 import { addDocsRoutes } from './service-routes.ts'
 
@@ -286,7 +286,7 @@ const eventsDetail = {
   description:
     'Server-sent events: hello at the start, message (also when the status of a sent one changes), read (somebody looked at a conversation), unread (somebody marked one as unread), sessions, names (an account is gone or has another name), status, and now and then the time (Unix milliseconds).',
   tags: ['panel'],
-  ...toDetail({ errors: guardErrors }),
+  ...toRouteDetail({ errors: guardErrors }),
 }
 
 /** Paths of the API that work without a sign-in. */

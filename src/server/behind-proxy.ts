@@ -123,8 +123,8 @@ export const isBehindTls = ({ headers }: Request): boolean =>
   /^https\b/i.test(headers.get('x-forwarded-proto') ?? '') ||
   /(^|[;,\s])proto="?https\b/i.test(headers.get('forwarded') ?? '')
 
-/** Copies the caller's proxy facts to a copy of its request. */
-export const copyProxyRoute = (copy: RoutedRequest, request: RoutedRequest): Request => {
+/** Gives a copy of a request what is known about the request's proxy. @returns the copy */
+export const withProxyRouteOf = (copy: RoutedRequest, request: RoutedRequest): Request => {
   copy[proxyRouteKey] = request[proxyRouteKey]
   return copy
 }

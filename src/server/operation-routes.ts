@@ -19,9 +19,9 @@ import {
   guardErrors,
   type RouteContext,
   readJsonBody,
-  toDetail,
   toElysiaSchema,
   toErrorAnswer,
+  toRouteDetail,
 } from './route.ts'
 
 /** Adds the routes of operations that have one, below `prefix`. */
@@ -180,7 +180,7 @@ function hooksOf(operation: RestOperation, { otherPlaces, params, query, body }:
       description: describeFor(operation, 'remote'),
       tags: [rest.tag],
       ...(rest.isHidden && { hide: true }),
-      ...toDetail({
+      ...toRouteDetail({
         errors: [...new Set(own)],
         requestBody: rest.hasFileBody ? describeFileBody(query) : body && describeJsonBody(body, rest),
         responses: rest.answerKind && nonJsonResponses[rest.answerKind],

@@ -2,7 +2,7 @@
 import type { Elysia } from 'elysia'
 import { SvcError } from '../model/error.ts'
 import { tools } from '../operations/tools.ts'
-import { copyProxyRoute } from './behind-proxy.ts'
+import { withProxyRouteOf } from './behind-proxy.ts'
 import { toProblemResponse } from './errors.ts'
 
 /**
@@ -29,7 +29,7 @@ function toRoutable(request: Request): Request {
   const { url } = request
   const start = url.indexOf('/', 8)
   return start < 11
-    ? copyProxyRoute(new Request(`http://localhost${url.slice(start)}`, request), request)
+    ? withProxyRouteOf(new Request(`http://localhost${url.slice(start)}`, request), request)
     : request
 }
 
@@ -128,7 +128,7 @@ export const isHead = (request: Request): boolean => headRequests.has(request)
  */
 async function answerHead(app: Elysia, request: Request): Promise<Response> {
   const get = toRoutable(
-    copyProxyRoute(new Request(request.url, { headers: request.headers, signal: request.signal }), request),
+    withProxyRouteOf(new Request(request.url, { headers: request.headers, signal: request.signal }), request),
   )
   headRequests.add(get)
   const answer = await app.fetch(get)

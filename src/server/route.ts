@@ -43,8 +43,10 @@ export interface RouteNotes {
 /** The key in a route's `detail` that holds its notes until the document is completed. */
 export const notesKey = 'x-svc'
 
-/** Returns notes in the form that a route's `detail` takes. */
-export const toDetail = (notes: RouteNotes): Record<typeof notesKey, RouteNotes> => ({ [notesKey]: notes })
+/** Wraps notes for Elysia's `detail` of a route. */
+export const toRouteDetail = (notes: RouteNotes): Record<typeof notesKey, RouteNotes> => ({
+  [notesKey]: notes,
+})
 
 /** Errors that every protected route may return. */
 export const guardErrors: readonly ErrorCode[] = ['unauthorized', 'forbidden', 'shutting_down']
@@ -128,7 +130,7 @@ export function addOwnRoute<B extends TSchema, A extends TSchema>(
       summary,
       description,
       tags: ['panel'],
-      ...toDetail({
+      ...toRouteDetail({
         errors: ['invalid_arguments', ...errors, 'internal', ...guardErrors],
         requestBody: { content: { 'application/json': { schema } } },
       }),

@@ -36,8 +36,7 @@ export interface ReceivedMessage {
 }
 
 /**
- * A message of a polled batch, with what it says about the right to answer. A message without `from_user`
- * says nothing.
+ * A message of a polled batch. `repeated` is always set. It has no effect if the message has no `from_user`.
  */
 export type PolledMessage = ReceivedMessage & Required<Pick<ReceivedMessage, 'repeated'>>
 
@@ -81,7 +80,10 @@ export interface StoredMessage {
   text: string
   timestamp: number
   raw: string
-  /** Why a sent message was refused, or why its result is unknown. */
+  /**
+   * Why a sent message was refused, or why its result is unknown. Also set while a queued message waits for a
+   * person's approval.
+   */
   reason?: string
   /** The part of the reason that svc did not write: WeChat's text, or the source of a file. */
   reason_quote?: string

@@ -20,16 +20,16 @@
  *   row is an event.
  * - **Admission.** `enqueue`, `checkAdmission`, `approve`, `begin` and `listWaiting` call `admit`. Methods
  * that write call it in the same write, so that two sends of a session see each other. The engine reads
- * there what it knows about the user: the context, and the counter by `currentCountOf`. `ahead` are the
+ * there what it knows about the user: the context, and the counter by `currentCounterOf`. `ahead` are the
  * lane's parts of mode `fail` that are `queued` (of processes not known to be dead); for `begin` and
  * `listWaiting` there are none. `slots` are those taken up to `patienceMs` from now (later ones were taken
  * by a clock that was set back); for the user, the newest `perWindow` within `windowMs`.
- * - **Counts.** The counter of a lane rises by one when a message begins, from the value of `currentCountOf`.
- *   A settlement that is not `spent` takes that back, and sets `last_sent_at` to the one in
- *   `BegunMessage.counter`; neither happens if the user wrote since. A slot is taken when a message begins,
- *   and by a `begin` that returns `later`, for the part. It is given back if the part misses it by a second,
- *   ends before it begins, or is joined to another part; if a `begin` of the part returns `no`; or if WeChat
- *   never saw the message. A part that waits again has no slot.
+ * - **Counts.** The counter of a lane rises by one when a message begins, from the value of
+ *   `currentCounterOf`. A settlement that is not `spent` takes that back, and sets `last_sent_at` to the one
+ *   in `BegunMessage.counter`; neither happens if the user wrote since. A slot is taken when a message
+ *   begins, and by a `begin` that returns `later`, for the part. It is given back if the part misses it by a
+ *   second, ends before it begins, or is joined to another part; if a `begin` of the part returns `no`; or
+ *   if WeChat never saw the message. A part that waits again has no slot.
  *   `tries` rises with a settlement `queued` that is `spent`, and with `holdBack`.
  */
 import type { ClosedVerdict, Hold, SendRules, Verdict } from '../model/admission.ts'

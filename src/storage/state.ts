@@ -125,7 +125,7 @@ export interface Contact {
 export interface ContextStore {
   /**
    * Returns what is known about one user. `used` and `last_sent_at` are where the counter of the lane starts
-   * (`currentCountOf`).
+   * (`currentCounterOf`).
    */
   find(session: string, user: string): Promise<UserContext | undefined>
 

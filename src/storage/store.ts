@@ -6,7 +6,7 @@
  * - **Asynchronous and flat.** Arguments and results are data; no callback runs inside a transaction. The
  *   numbers that a rule needs are passed with the call (pace, quota) or when the engine is opened
  *   (retention). The rule is a pure function that the engine calls in its transaction: `admit` and
- *   `currentCountOf` (sends), `nextContextOf` and `withMarks` (polled batches), `sessionKeyOf` and
+ *   `currentCounterOf` (sends), `nextContextOf` and `withMarks` (polled batches), `sessionKeyOf` and
  *   `nameKeyOf` (comparison of names).
  * - **Order.** The log has one order. Row ids grow, stay below 2^53, may have gaps, and are never reused. No
  *   id becomes visible after a higher one. A call that starts after another one resolved comes after it in

@@ -8,7 +8,7 @@ import {
   type Verdict,
 } from '../../src/model/admission.ts'
 import { SvcError } from '../../src/model/error.ts'
-import { type Counter, currentCountOf } from '../../src/model/session.ts'
+import { type Counter, currentCounterOf } from '../../src/model/session.ts'
 import type { Clock } from '../../src/platform/clock.ts'
 import type { SentMessage } from '../../src/storage/messages.ts'
 import type * as contract from '../../src/storage/outbox.ts'
@@ -66,7 +66,7 @@ export class MemoryOutbox
   #context = ({ session, user }: Lane) => this.#db.contexts.find(isOf(session, user))?.context
 
   #counted(lane: Lane): Counter {
-    return currentCountOf(this.#context(lane) ?? { used: 0 }, lane.counter, this.#clock.now())
+    return currentCounterOf(this.#context(lane) ?? { used: 0 }, lane.counter, this.#clock.now())
   }
 
   #shown(lane: Lane): contract.OutboxLane {

@@ -9,7 +9,7 @@ import { readConfig } from '../../src/config.ts'
 import { openGateway, type RunningGateway } from '../../src/gateway/gateway.ts'
 import { type Call, createDirectCall } from '../../src/model/call.ts'
 import type { Message, RecvRequest, SendResult } from '../../src/model/message.ts'
-import { type Counter, currentCountOf, type UserContext } from '../../src/model/session.ts'
+import { type Counter, currentCounterOf, type UserContext } from '../../src/model/session.ts'
 import { openLock } from '../../src/platform/lock.ts'
 import { createLog, silentLog } from '../../src/platform/log.ts'
 import type { SendRequest } from '../../src/send/plan.ts'
@@ -245,7 +245,7 @@ export async function withGateway(options: TestGatewayOptions = {}): Promise<Tes
       return (
         context && {
           ...context,
-          used: currentCountOf(context, countOf(dir, session, user), clock.now()).used,
+          used: currentCounterOf(context, countOf(dir, session, user), clock.now()).used,
         }
       )
     },

@@ -6,6 +6,7 @@ import { errorCodeOf } from '../../platform/files.ts'
 import type { Database } from '../../platform/sqlite.ts'
 import type { SqliteMessages } from './messages.ts'
 
+/** What the parts of the SQLite message log share. */
 export interface EngineContext {
   readonly db: Database
   readonly messages: SqliteMessages

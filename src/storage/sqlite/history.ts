@@ -298,8 +298,8 @@ export class SqliteHistory extends EnginePart {
     const ends = this.clock.monotonic() + searchWindowMs
     const inner = `SELECT ${path.id} AS id FROM ${path.from} WHERE ${path.where} AND ${path.id} BETWEEN ? AND ?
       ORDER BY ${path.id} DESC LIMIT ?`
-    // In id order each candidate is judged as it is found. If candidates must be sorted, they are judged
-    // after that.
+    // With at most one session key (widest windows), ids come in order: `plan.match` tests each id as it is
+    // found. Ids of several keys are sorted and limited first; only the remaining ones are tested.
     const sql =
       plan.widest === widestWidth
         ? inner.replace(' AS id', ` AS id, ${plan.match} AS hit`)

@@ -7,7 +7,7 @@
 import { admit, type Hold, isFull, noneAhead, type SendFacts, type SendRules } from '../../model/admission.ts'
 import {
   type Counter,
-  currentCountOf,
+  currentCounterOf,
   type Inbound,
   newestContext,
   type UserContext,
@@ -191,7 +191,7 @@ export class SqliteOutboxLanes extends EnginePart {
       id,
       session: name,
       user: peer,
-      counter: currentCountOf(context ?? { used: 0 }, row, this.clock.now()),
+      counter: currentCounterOf(context ?? { used: 0 }, row, this.clock.now()),
       token: context?.token,
       not_before,
       failures,
