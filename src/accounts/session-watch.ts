@@ -47,7 +47,7 @@ export class SessionWatch {
   /** Names of sessions with recent messages, and how often each is still checked. */
   readonly #touched = new Map<string, number>()
   /** Unix ms of the last check, and of the time when the next session is due. */
-  #times = { looked: 0, due: never }
+  #times = { checked: 0, due: never }
 
   constructor(accounts: WatchPorts, clock: Clock) {
     this.#accounts = accounts
@@ -97,7 +97,7 @@ export class SessionWatch {
     for (const name of new Set([...this.#suspects.keys(), ...suspects.keys()]))
       if (this.#suspects.get(name) !== suspects.get(name)) unsure.add(name)
     // If the clock was set back, all are due.
-    const isBack = now < this.#times.looked
+    const isBack = now < this.#times.checked
     if (isBack || now >= this.#times.due) {
       this.#times.due = never
       for (const [name, { due }] of this.#watched)
@@ -105,7 +105,7 @@ export class SessionWatch {
         else this.#times.due = Math.min(this.#times.due, due)
     }
     for (const name of unsure) if (!this.#touched.has(name)) this.#touched.set(name, 1)
-    this.#times.looked = now
+    this.#times.checked = now
     this.#pending = pending
     this.#default = chosen
     this.#suspects = suspects

@@ -76,7 +76,7 @@ export class Outbox {
     const { bus } = runtime
     bus.on('committed', ({ session, messages }) => {
       const users = [...new Set(messages.map(({ from_user }) => from_user))]
-      if (!runtime.closing.aborted) void this.#runGuarded(() => this.#lookAtWriters({ session, users }))
+      if (!runtime.closing.aborted) void this.#runGuarded(() => this.#checkLanesOf({ session, users }))
     })
     bus.on('roleChanged', role => {
       this.#isPoller = role === 'poller'
@@ -230,14 +230,15 @@ export class Outbox {
   }
 
   /** Starts work on the lanes of users who have written. */
-  async #lookAtWriters(of: LaneFilter['of']): Promise<void> {
+  async #checkLanesOf(of: LaneFilter['of']): Promise<void> {
     const { rules, store, worker } = this.#ports
     await this.#renew()
     const { lanes } = await store.outbox.listWaiting(rules, { of })
     const flushes = lanes.flatMap(({ id }) => worker.runningFlushes.get(id) ?? [])
     await this.#startLanes(lanes)
     if (flushes.length === 0) return
-    // A flush that is about to end may not see what the user wrote. A process that polls for one call has no later look.
+    // A flush that is about to end may not see what the user wrote. A process that polls for one call does not
+    // check again later.
     await Promise.allSettled(flushes)
     await this.#startLanes((await store.outbox.listWaiting(rules, { of })).lanes)
   }
@@ -250,7 +251,8 @@ export class Outbox {
     const isWhole = now >= this.#fullCheckAt
     if (isWhole) this.#fullCheckAt = now + fullCheckEveryMs
     const ids = [...this.#dueAt].flatMap(([id, at]) => (isWhole || at <= now ? id : []))
-    // Delete them first: another look may add one of them again. If this look fails, the next one covers all lanes.
+    // Delete them first: another check may add one of them again. If this check fails, the next one covers all
+    // lanes.
     for (const id of ids) this.#dueAt.delete(id)
     const changed = isWhole ? undefined : { ids, since: this.#revision }
     const { lanes, revision } = await store.outbox.listWaiting(rules, changed)
@@ -267,7 +269,7 @@ export class Outbox {
       const waitMs = await this.#startLane(lane)
       if (waitMs === undefined) continue
       const at = clock.monotonic() + waitMs
-      // A look that began later may have set a newer time.
+      // A check that began later may have set a newer time.
       this.#dueAt.set(lane.id, Math.min(at, this.#dueAt.get(lane.id) ?? at))
       if (lane.crowded) this.#ports.worker.crowdedUntil.set(lane.session, at + 2 * checkEveryMs)
     }

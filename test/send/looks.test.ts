@@ -142,6 +142,7 @@ test('a lane that a user freed while an older look goes on is looked at again at
   }
   const free: WaitingLane = { ...lane, verdict: { go: 'now' }, crowded: false }
   const held: WaitingLane = { ...free, verdict: { go: 'no', why: 'held', waitMs: 6 * 60 * 60_000 } }
+  let flushes = 0
   const looks: (LaneFilter | undefined)[] = []
   const older = Promise.withResolvers<{ lanes: WaitingLane[]; revision: number }>()
   const waiting = async (_rules: unknown, some?: LaneFilter) => {
@@ -153,7 +154,7 @@ test('a lane that a user freed while an older look goes on is looked at again at
     state: { sessions: { get: async () => ({ bot: bot('b') }) } },
     rules,
     store: { outbox: sends, maintenance: { isClockTrusted: async () => false } },
-    worker: { runningFlushes: new Map(), flush: async () => {}, crowdedUntil: new Map() },
+    worker: { runningFlushes: new Map(), flush: async () => void flushes++, crowdedUntil: new Map() },
   } as unknown as OutboxPorts
   const closing = new AbortController()
   const { bus, ...runtime } = { clock, log: silentLog, closing: closing.signal, bus: new Bus() }
@@ -168,7 +169,7 @@ test('a lane that a user freed while an older look goes on is looked at again at
   await look(2)
   bus.notify('committed', { session: 's', messages: [{ from_user: 'u' }] })
   await look(3)
-  await Bun.sleep(1)
+  await until('the lane is worked on again', 10_000, () => flushes === 2)
   older.resolve({ lanes: [held], revision: 2 })
   await look(4)
   expect(looks).toEqual([
@@ -184,6 +185,7 @@ test('a lane that a user freed while an older look goes on is looked at again at
 test('a user who writes just as a flush ends is answered, also in a process that polls for one call', async () => {
   const flushes = new Map([[7, Promise.withResolvers<void>()]])
   const flushed: number[] = []
+  let found = 0
   const lane = {
     id: 7,
     session: 's',
@@ -199,10 +201,10 @@ test('a user who writes just as a flush ends is answered, also in a process that
     store: {
       outbox: {
         claim: async () => undefined,
-        listWaiting: async () => ({
-          lanes: [{ ...lane, verdict: { go: 'now' }, crowded: false }],
-          revision: 1,
-        }),
+        listWaiting: async () => {
+          found++
+          return { lanes: [{ ...lane, verdict: { go: 'now' }, crowded: false }], revision: 1 }
+        },
       },
     },
     worker: {
@@ -214,7 +216,7 @@ test('a user who writes just as a flush ends is answered, also in a process that
   const bus = new Bus()
   new Outbox(ports, { clock: testClock(), log: silentLog, closing: new AbortController().signal, bus })
   bus.notify('committed', { session: 's', messages: [{ from_user: 'u' }] })
-  await Bun.sleep(5)
+  await until('the lane was found', 5000, () => found > 0)
   expect(flushed).toEqual([])
   ;(ports.worker.runningFlushes as Map<number, Promise<void>>).delete(7)
   flushes.get(7)!.resolve()

@@ -4,7 +4,8 @@ import type { Counter } from '../../model/session.ts'
 import type { EndReason, EntryPart, KeptFile, NewEntry, OutboxLane, StoredEntry } from '../outbox.ts'
 import { approvalReasonOf } from '../outbox.ts'
 import { type EngineContext, EnginePart } from './engine-part.ts'
-import type { SqliteOutboxLanes, SqlitePaceSlots } from './lanes.ts'
+import type { SqliteOutboxLanes } from './lanes.ts'
+import type { SqlitePaceSlots } from './pace-slots.ts'
 
 /** How long a message may wait for its user. */
 export const queueLifeMs = 7 * 24 * 60 * 60_000

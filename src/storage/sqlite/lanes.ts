@@ -1,20 +1,14 @@
 /**
- * State of sending, shared by all processes of this directory: a lane for each user of a session, the slots
- * of the pace, and the contexts that do not fit into contexts.json. The row of a lane has the counter of used
- * answers, a hold after refusals, and the process that sends what waits there. Only one process at a time has
- * a lane, by a lease that ends when it dies.
+ * The lanes: state of sending to each user of a session, shared by all processes of this directory. The row of
+ * a lane has the counter of used answers, a hold after refusals, and the process that sends what waits there.
+ * Only one process at a time has a lane, by a lease that ends when it dies.
  */
 import { admit, type Hold, isFull, noneAhead, type SendFacts, type SendRules } from '../../model/admission.ts'
-import {
-  type Counter,
-  currentCounterOf,
-  type Inbound,
-  newestContext,
-  type UserContext,
-} from '../../model/session.ts'
+import { type Counter, currentCounterOf, newestContext, type UserContext } from '../../model/session.ts'
 import type { LaneFilter, LanePause, OutboxLane, WaitingLane } from '../outbox.ts'
+import { contextOfRow, type HeardRow } from './context-archive.ts'
 import { type EngineContext, EnginePart } from './engine-part.ts'
-import { firstContextOf } from './messages.ts'
+import type { SqlitePaceSlots } from './pace-slots.ts'
 
 /** A lane is free if its owner gave no sign for this long; sooner if the owner is known to be dead. */
 export const laneLeaseMs = 60_000
@@ -211,186 +205,10 @@ interface Lease {
   lease_until: number
 }
 
-interface LaneRow extends Counter, Pick<OutboxLane, 'id' | 'not_before' | 'failures'>, Lease {
+interface LaneRow extends Counter, HeardRow, Pick<OutboxLane, 'id' | 'not_before' | 'failures'>, Lease {
   name: string
   peer: string
   held_at?: number
   held_until?: number
   holds: number
-  context?: string
-  token?: string
-  token_at?: number
-}
-
-/** Slots are kept at least this long: another process may be configured to look back further. */
-const keptMs = 60 * 60_000
-
-/**
- * The slots: the times at which each session and each of its users was, or will be, sent to. So all processes
- * together keep the pace.
- *
- * A slot is taken before the wait for it, and given back if nothing was sent in it. A slot that a crash
- * leaves unused costs one wait. Times are those of the wall clock (Unix ms), the only clock that processes
- * and restarts share.
- */
-export class SqlitePaceSlots extends EnginePart {
-  /** Returns the slots that count for a message to that user now. */
-  listTaken(session: number | undefined, user: string, { pace, patienceMs }: SendRules): SendFacts['slots'] {
-    if (session === undefined || pace === 'off') return { user: [] }
-    const now = this.clock.now()
-    // A slot later than anyone would wait was taken by a clock that was set back since.
-    const latest = now + patienceMs
-    const last = this.db.get<{ at?: number }>`SELECT max(at) AS at FROM turn WHERE session = ${session}
-      AND at <= ${latest}`?.at
-    // SQLite recompiles a statement for each LIMIT value that it can see.
-    const slots = Number.isFinite(pace.perWindow)
-      ? this.db.all<{ at: number }>`SELECT at FROM turn WHERE session = ${session} AND peer = ${user}
-        AND at > ${now - pace.windowMs} AND at <= ${latest} ORDER BY at DESC LIMIT 0 + ${pace.perWindow}`
-      : []
-    return { last, user: slots.map(({ at }) => at).reverse() }
-  }
-
-  take(session: number, user: string, at: number, { pace, patienceMs }: SendRules): void {
-    if (pace === 'off') return
-    const now = this.clock.now()
-    // Two statements: with OR, SQLite walks through all slots of the session.
-    const old = now - Math.max(pace.windowMs, keptMs)
-    this.db.run`DELETE FROM turn WHERE session = ${session} AND at <= ${old}`
-    this.db.run`DELETE FROM turn WHERE session = ${session} AND at > ${now + patienceMs}`
-    this.db.run`INSERT INTO turn (session, peer, at) VALUES (${session}, ${user}, ${at})`
-  }
-
-  /** Gives back a slot in which nothing was sent. Later slots stay where they are. */
-  giveBack(session: number, user: string, at: number): void {
-    this.db.run`DELETE FROM turn WHERE rowid = (SELECT rowid FROM turn WHERE session = ${session}
-      AND peer = ${user} AND at = ${at} LIMIT 1)`
-  }
-}
-
-/** The data about the user's newest message in the row of a lane. */
-interface HeardRow {
-  context?: string
-  received_at?: number
-  token?: string
-  token_at?: number
-}
-
-/**
- * Returns the context that a lane keeps. A token counts only for the message that it came with.
- * `received_at` may change without the token: a version of svc may not know the column `token`, or only
- * contexts.json says that the user wrote.
- */
-function contextOfRow({ context, received_at, token, token_at }: HeardRow): UserContext | undefined {
-  const kept: UserContext | undefined = context === undefined ? undefined : JSON.parse(context)
-  if (received_at === undefined || token === undefined || token_at !== received_at) return kept
-  return newestContext(kept, { token, received_at, used: 0, first_seen: received_at })
-}
-
-/** Counter and stored context of a user. */
-interface KeptContext {
-  counter: Counter
-  context?: UserContext
-}
-
-/**
- * The contexts of users who wrote to a session long ago, which do not fit into its file; and the removal of
- * state when a session gets another bot. Methods that write run inside a transaction.
- */
-export class SqliteContextArchive extends EnginePart {
-  /** Adds contexts, or replaces them. */
-  save(session: string, users: ReadonlyMap<string, UserContext>): void {
-    const key = this.messages.ensureKey(session)
-    for (const [user, context] of users)
-      this.db.run`INSERT INTO outbox_lane (session, peer, context)
-        VALUES (${key}, ${user}, ${JSON.stringify(context)})
-        ON CONFLICT (session, peer) DO UPDATE SET context = excluded.context`
-  }
-
-  /**
-   * Returns the newest of the context in the file, the context stored here, and the context of the newest
-   * message.
-   */
-  find(session: string, user: string, inFile: UserContext | undefined): UserContext | undefined {
-    const row = this.db.get<HeardRow>`SELECT context, received_at, token, token_at FROM outbox_lane
-      WHERE session = ${this.messages.findKey(session) ?? 0} AND peer = ${user}`
-    return newestContext(inFile, row && contextOfRow(row), this.clock.now())
-  }
-
-  /** Returns the contexts of a session: of these users, or all. */
-  list(session: string, users?: readonly string[]): ReadonlyMap<string, UserContext> {
-    const key = this.messages.findKey(session)
-    if (key === undefined) return new Map()
-    const rows = this.db.all<{ peer: string; context: string }>(
-      `SELECT peer, context FROM outbox_lane WHERE session = ? AND context IS NOT NULL
-       ${users ? 'AND peer IN (SELECT value FROM json_each(?))' : ''}`,
-      ...(users ? [key, JSON.stringify(users)] : [key]),
-    )
-    return new Map(rows.map(({ peer, context }) => [peer, JSON.parse(context)]))
-  }
-
-  /** Counter, and context if it is stored here, of each user; by session and user. */
-  listLanes(sessions: readonly string[]): ReadonlyMap<string, ReadonlyMap<string, KeptContext>> {
-    const rows = this.db.all<Counter & { session: string; peer: string; context?: string }>`
-      SELECT s.name AS session, l.peer, l.received_at, l.used, l.last_sent_at, l.context
-      FROM json_each(${JSON.stringify(sessions)}) wanted CROSS JOIN session s CROSS JOIN outbox_lane l
-      WHERE s.key = (SELECT key FROM session WHERE name = wanted.value ORDER BY named DESC, key DESC LIMIT 1)
-        AND l.session = s.key`
-    const bySession = Map.groupBy(rows, row => row.session)
-    const kept = ({ session: _, peer, context, ...counter }: (typeof rows)[number]) =>
-      [peer, { counter, ...(context !== undefined && { context: JSON.parse(context) }) }] as const
-    return new Map([...bySession].map(([session, own]) => [session, new Map(own.map(kept))]))
-  }
-
-  /** Returns the number of stored contexts, not counting these users. */
-  count(session: string, besides: readonly string[]): number {
-    const key = this.messages.findKey(session) ?? 0
-    return this.db.one<{ n: number }>`SELECT count(*) AS n FROM outbox_lane WHERE session = ${key}
-      AND context IS NOT NULL AND peer NOT IN (SELECT value FROM json_each(${JSON.stringify(besides)}))`.n
-  }
-
-  /** Returns the sessions of the user's newest messages, and the sessions with a context of the user here. */
-  findSessions(user: string): ReadonlySet<string> {
-    const holders = this.db.all<{ name: string }>`SELECT name FROM outbox_lane JOIN session ON key = session
-      WHERE peer = ${user} AND context IS NOT NULL`
-    return new Set([...this.messages.findWrittenSessions(user), ...holders.map(({ name }) => name)])
-  }
-
-  /**
-   * Removes the contexts of users that are in the file again. Writes nothing if none of them is stored here.
-   */
-  drop(session: string, users: readonly string[]): void {
-    const kept = [...this.list(session, users).keys()]
-    if (kept.length === 0) return
-    this.db.run`UPDATE outbox_lane SET context = NULL
-      WHERE session = ${this.messages.findKey(session) ?? 0} AND peer IN (SELECT value
-      FROM json_each(${JSON.stringify(kept)}))`
-  }
-
-  /**
-   * Removes the contexts that were stored with messages of a session that is gone; if it has another bot, the
-   * counters too.
-   */
-  withdraw(session: string, inbound: readonly Inbound[], hasOtherBot: boolean): void {
-    const key = this.messages.findKey(session) ?? 0
-    for (const message of inbound) {
-      this.db.run`UPDATE outbox_lane SET context = NULL WHERE session = ${key}
-        AND peer = ${message.user_id} AND context = ${firstContextOf(message)}`
-      this.db.run`UPDATE outbox_lane SET token = NULL WHERE session = ${key}
-        AND peer = ${message.user_id} AND received_at = ${message.received_at}`
-      if (hasOtherBot)
-        this.db.run`UPDATE outbox_lane SET received_at = NULL, used = 0 WHERE session = ${key}
-          AND peer = ${message.user_id} AND received_at = ${message.received_at}`
-    }
-  }
-
-  /**
-   * Removes state for another bot: no user has written to it, none of its answers are counted, and no lane is
-   * held. WeChat's refusals of the previous bot say nothing about it.
-   */
-  forget(session: string): void {
-    this.db.run`UPDATE session SET renaming = NULL WHERE name = ${session}`
-    this.db.run`UPDATE outbox_lane SET context = NULL, token = NULL, received_at = NULL, used = 0,
-      last_sent_at = NULL, held_at = NULL, held_until = NULL, holds = 0, not_before = 0, failures = 0
-      WHERE session = ${this.messages.findKey(session) ?? 0}`
-  }
 }

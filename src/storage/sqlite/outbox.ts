@@ -23,8 +23,9 @@ import type {
 } from '../outbox.ts'
 import { type EngineContext, EnginePart } from './engine-part.ts'
 import { filesOf, type SqliteOutboxEntries, toJson } from './entries.ts'
-import type { SqliteOutboxLanes, SqlitePaceSlots } from './lanes.ts'
+import type { SqliteOutboxLanes } from './lanes.ts'
 import type { SqliteOutboxEnds } from './outbox-ends.ts'
+import type { SqlitePaceSlots } from './pace-slots.ts'
 
 /** Maximum number of messages that wait for one user. */
 const laneLimit = 1000
