@@ -3,6 +3,11 @@ import { cpuSecondsOf, createTemporaryFolder, memoryOf, root, startChild, waitUn
 import { type Benchmark, formatSpread, median, percentile, type Row } from './report.ts'
 
 const callers = 16
+/**
+ * Sends per second of all callers. A fixed number, so that versions of svc are compared at equal load. Callers
+ * that send as fast as they can take the whole core, and then each message waits for a round of 16 sends.
+ */
+const sendsPerSecond = 400
 /** WeChat accepts about ten answers to each message of a user. */
 const answers = 9
 /** How long the simulated WeChat holds a poll. */
@@ -11,7 +16,7 @@ const holdSeconds = 28
 export const growth: Benchmark = {
   name: 'growth',
   compares:
-    'one service that starts empty, with a simulated WeChat in its own process. Sessions log in one after the other through the login tool. Then: ms from before a user writes until a waiting recv over REST is read to its end, while 16 callers send; the same while logins wait; the same while recv calls wait for sessions without messages. Needs about 12,000 open files (ulimit -n).',
+    'one service that starts empty, with a simulated WeChat in its own process. Sessions log in one after the other through the login tool. Then: ms from before a user writes until a waiting recv over REST is read to its end, while 16 callers send 400 messages/s; the same while logins wait; the same while recv calls wait for sessions without messages. Needs about 12,000 open files (ulimit -n).',
   async run({ quick, note }) {
     const sessions = Number(process.env.GROWTH_SESSIONS ?? (quick ? 300 : 5000))
     const waitingLogins = Math.ceil(sessions / 5)
@@ -175,15 +180,18 @@ async function measureDeliveries(service: Service, phone: Phone, people: readonl
   })
   // A new consumer begins at the end of the log, so it must exist before the messages.
   await Bun.sleep(200)
+  const began = performance.now()
   const sending = Array.from({ length: callers }, async (_, i) => {
     const to = people.at(-1 - i)!
-    while (!over) {
+    for (let nextAt = began + (i * 1000) / sendsPerSecond; !over; ) {
       await phone.post('say', { text: 'go on', from: to })
       for (let left = answers; left > 0 && !over; ) {
+        await Bun.sleep(Math.max(0, nextAt - performance.now()))
         const { status, body } = await service.call('send', { to, text: `answer ${sent}` })
         if (status === 200) {
           sent++
           left--
+          nextAt += (callers * 1000) / sendsPerSecond
         }
         // The user's message is still on its way to the service.
         else if (body.code === 'window_closed' || body.code === 'quota_exhausted') await Bun.sleep(5)
