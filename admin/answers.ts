@@ -1,8 +1,9 @@
 /** Answers of the service that stay up to date: requested again after messages, at a limited rate. */
-import { type ReadonlySignal, useSignal } from '@preact/signals'
+import { type ReadonlySignal, signal, useSignal } from '@preact/signals'
 import { useEffect } from 'preact/hooks'
 import { call, type OutboxEntry } from './api.ts'
 import { online, onMessages } from './live.ts'
+import { answering, seesQueue } from './rights.ts'
 
 interface Answer<T> {
   /** The newest answer; undefined before the first. */
@@ -10,8 +11,6 @@ interface Answer<T> {
   readonly error: ReadonlySignal<unknown>
   again(): void
 }
-
-export const askOutbox = (): Promise<readonly OutboxEntry[]> => call('list_outbox', {})
 
 /**
  * Calls `ask` now, and again after messages.
@@ -78,4 +77,24 @@ export function useAnswer<T>(ask: () => Promise<T>, restMs: number): Answer<T> {
     })
   }, [ask, isOnline, wanted.value])
   return { value, error, again: () => void wanted.value++ }
+}
+
+export const askOutbox = (): Promise<readonly OutboxEntry[]> => call('list_outbox', {})
+const outboxRequests = signal(0)
+
+/** The sends that wait: for their user, or for approval. Undefined until they are loaded. */
+export const outbox = signal<readonly OutboxEntry[] | undefined>(undefined)
+/** Loads `outbox` again. */
+export const askOutboxAgain = (): void => void outboxRequests.value++
+
+/** Keeps `outbox` up to date, for a caller that may see it. */
+export function useOutbox(): void {
+  const follows = online.value && (seesQueue() || answering() !== undefined)
+  useEffect(() => {
+    if (!follows) return
+    const take = (entries: readonly OutboxEntry[]) => {
+      outbox.value = entries
+    }
+    return followAnswer(askOutbox, 2000, take, () => {})
+  }, [follows, outboxRequests.value])
 }

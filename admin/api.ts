@@ -39,6 +39,8 @@ export interface ProblemDetails {
   most?: number
   /** The cause, if it was not WeChat: svc's own pace. */
   why?: 'pace'
+  /** The right that the caller lacks. */
+  right?: string
 }
 
 /** An error of the API, with code, message and hint of the error catalogue. */
@@ -89,7 +91,11 @@ async function post<T>(path: string, input: object, how: How = {}): Promise<T> {
   return (await answer.json()) as T
 }
 
-async function answerOf(url: string, init: RequestInit = {}): Promise<Response> {
+/** A call that exceeds the rate of the caller's key is repeated, if it may go within this time. */
+const soonS = 1
+const mostTries = 8
+
+async function answerOf(url: string, init: RequestInit = {}, tries = 1): Promise<Response> {
   let response: Response
   try {
     response = await fetch(url, { credentials: 'same-origin', ...init })
@@ -99,7 +105,13 @@ async function answerOf(url: string, init: RequestInit = {}): Promise<Response> 
   }
   setServiceTime(Date.parse(response.headers.get('date') ?? ''))
   if (response.ok) return response
-  const problem = (await response.json().catch(() => ({}))) as object
+  const problem = (await response.json().catch(() => ({}))) as { retry_after?: number }
+  const { retry_after: waitS = Number.POSITIVE_INFINITY } = problem
+  if (response.status === 429 && waitS <= soonS && tries < mostTries) {
+    // Calls that were rejected together are not repeated together.
+    await new Promise(resolve => setTimeout(resolve, waitS * 1000 * (1 + 4 * Math.random())))
+    return answerOf(url, init, tries + 1)
+  }
   if (response.status === 401) onSignedOut.call()
   throw new ApiError(response.status, problem)
 }

@@ -1,7 +1,10 @@
 /** The frame around the pages: the navigation, the notices, and the sign-in. */
 import { useSignal } from '@preact/signals'
+import type { FunctionComponent } from 'preact'
 import { useEffect, useLayoutEffect } from 'preact/hooks'
 import { Redirect, Route, Router, Switch, useLocation } from 'wouter-preact'
+import type { Right } from '../src/model/access.ts'
+import { outbox, useOutbox } from './answers.ts'
 import { onSignedOut } from './api.ts'
 import { listenAgain } from './follow.ts'
 import { language, type TextKey, t } from './i18n.ts'
@@ -9,6 +12,7 @@ import { online, signedOut, status, unread } from './live.ts'
 import { SignIn } from './pages/sign-in.tsx'
 import { pages } from './pages.ts'
 import { searchNow } from './place.ts'
+import { may, me } from './rights.ts'
 import { base, navigate } from './service-urls.ts'
 import { Boundary } from './ui/boundary.tsx'
 import { Icon, type IconName } from './ui/icon.tsx'
@@ -18,12 +22,29 @@ import { Unread, unreadText } from './ui/marks.tsx'
 import { set } from './ui/set.ts'
 import { Toasts } from './ui/toasts.tsx'
 
-const places: readonly { path: string; icon: IconName; text: TextKey }[] = [
+interface Place {
+  path: string
+  icon: IconName
+  text: TextKey
+  /** The right without which the menu does not have it. */
+  right?: Right
+}
+
+const places: readonly Place[] = [
   { path: '/', icon: 'overview', text: 'nav.overview' },
   { path: '/conversations', icon: 'conversations', text: 'nav.conversations' },
   { path: '/sessions', icon: 'sessions', text: 'nav.sessions' },
+  { path: '/keys', icon: 'key', text: 'nav.keys', right: 'keys' },
   { path: '/settings', icon: 'settings', text: 'nav.settings' },
 ]
+/** In place of the keys, for a caller that may see only the log. */
+const auditPlace: Place = { path: '/audit', icon: 'file', text: 'nav.audit' }
+
+/** Pages that are reached from another page, with the path of that page. */
+const below: Readonly<Record<string, { path: string; text: TextKey }>> = {
+  webhooks: { path: '/settings', text: 'webhooks.title' },
+  audit: { path: '/keys', text: 'nav.audit' },
+}
 
 onSignedOut.call = () => {
   signedOut.value = true
@@ -43,10 +64,13 @@ export function App() {
 function Shell() {
   const [path] = useLocation()
   const [, first] = path.split('/')
-  const isWebhooks = first === 'webhooks'
-  // The webhooks page is reached from the settings.
-  const place = places.find(one => one.path === (isWebhooks ? '/settings' : `/${first}`))
-  const name = t(isWebhooks ? 'webhooks.title' : (place?.text ?? 'missing.title'))
+  const own = below[first ?? '']
+  const shown = places.flatMap(one => {
+    if (one.right === undefined || may(one.right)) return [one]
+    return one.right === 'keys' && may('audit') ? [auditPlace] : []
+  })
+  const place = shown.find(one => one.path === `/${first}`) ?? shown.find(one => one.path === own?.path)
+  const name = t(own?.text ?? place?.text ?? 'missing.title')
   const waiting = unread.value > 0 ? `(${unreadText(unread.value)}) ` : ''
   useEffect(() => {
     document.title = `${waiting}${name} · svc`
@@ -64,17 +88,21 @@ function Shell() {
           svc
         </div>
         <ul>
-          {places.map(({ path: to, icon, text }) => (
+          {shown.map(({ path: to, icon, text }) => (
             <li key={to}>
               <Link href={to} {...(place?.path === to && { 'aria-current': path === to ? 'page' : 'true' })}>
                 <Icon name={icon} />
                 <span class="cut">{t(text)}</span>
+                {to === '/' && <Approvals />}
                 {to === '/conversations' && <Unread count={unread.value} />}
               </Link>
             </li>
           ))}
         </ul>
-        <div class="foot soft small">{status.value && <span>svc {status.value.version}</span>}</div>
+        <div class="foot soft small">
+          {me.value?.name !== undefined && <bdi class="foreign">{me.value.name}</bdi>}
+          {status.value && <span>svc {status.value.version}</span>}
+        </div>
       </nav>
       {showsKeys.value && <Keys onClose={set(showsKeys, false)} />}
       <div class="beside">
@@ -86,7 +114,9 @@ function Shell() {
               <Route path="/sessions/*?" component={pages.sessions} />
               <Route path="/conversations/:session?/:user?" component={pages.conversations} />
               <Route path="/settings" component={pages.settings} />
-              <Route path="/webhooks" component={pages.webhooks} />
+              <Route path="/keys" component={pageFor('keys', pages.keys)} />
+              <Route path="/audit" component={pageFor('audit', pages.audit)} />
+              <Route path="/webhooks" component={pageFor('webhooks', pages.webhooks)} />
               {/* The menu calls sessions accounts. */}
               <Route path="/accounts">
                 <Redirect to="/sessions" replace />
@@ -97,6 +127,24 @@ function Shell() {
         </main>
       </div>
     </div>
+  )
+}
+
+/** Returns the page for callers with the right. The others get the page of an unknown path. */
+const pageFor = (right: Right, page: FunctionComponent): FunctionComponent =>
+  may(right) ? page : me.value ? Missing : Unknown
+const Unknown = () => null
+
+/** The number of sends that wait for the approval of this person. */
+function Approvals() {
+  useOutbox()
+  const asked = outbox.value?.filter(({ waits_for }) => waits_for === 'approval') ?? []
+  if (asked.length === 0 || !may('approve')) return null
+  return (
+    <span class="count">
+      {unreadText(asked.length)}
+      <span class="visually-hidden"> {t('nav.approvals')}</span>
+    </span>
   )
 }
 

@@ -53,6 +53,8 @@ const inputErrors: Readonly<Record<string, TextKey>> = {
   headers: 'webhooks.headers_rejected',
   from: 'webhooks.replay_gone',
   media: 'error.file_bad',
+  can: 'error.rights_bad',
+  users: 'error.users_bad',
 }
 
 /** Returns why a name was rejected; '' for other errors. */
@@ -79,6 +81,8 @@ const waitOf = (seconds = 0): string => (seconds < 60 ? t('chat.seconds', { seco
  */
 export function errorText(error: unknown): { title: string; hint: string } {
   if (!(error instanceof ApiError)) return { title: t('error.unexpected'), hint: String(error) }
+  const { right } = error.details
+  if (right !== undefined) return { title: t('error.no_right', { right }), hint: '' }
   const isPace = error.details.why === 'pace'
   const key = isPace ? 'error.pace' : keyOf(error.code)
   const inSandbox = isPace && status.value?.sandbox_phone !== undefined

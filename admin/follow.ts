@@ -13,6 +13,7 @@ import {
   signedOut,
   status,
 } from './live.ts'
+import { may, me } from './rights.ts'
 import { base } from './service-urls.ts'
 import { markTalkRead, markTalkUnread, type ReadMark, type UnreadMark } from './talks.ts'
 import { setServiceTime } from './times.ts'
@@ -68,6 +69,8 @@ export function follow(rejectedMs = 3000): void {
       if (isClosed || !status.value) {
         void refresh().then(() => {
           online.value = source?.readyState === EventSource.OPEN
+          // A caller without this right gets no stream.
+          if (isClosed && me.value && !may('history')) look()
         }, failed)
       }
       if (isClosed) {
@@ -91,11 +94,15 @@ export function follow(rejectedMs = 3000): void {
     }, againMs)
   }
   onUnheard.call = failed
-  tabs.onmessage = () => {
-    if (document.visibilityState === 'visible' || !source) return
-    source.close()
+  /** Loads the state at intervals, without a stream. */
+  const look = () => {
+    online.value = true
+    source?.close()
     source = undefined
-    looking = setInterval(() => void refresh().catch(failed), lookMs)
+    looking ??= setInterval(() => void refresh().catch(failed), lookMs)
+  }
+  tabs.onmessage = () => {
+    if (document.visibilityState !== 'visible' && source) look()
   }
   document.addEventListener('visibilitychange', () => {
     if (document.visibilityState === 'visible' && looking !== undefined) open()

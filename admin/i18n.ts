@@ -37,6 +37,11 @@ export async function startTexts(): Promise<void> {
   else await load(code)
 }
 
+/** Loads the texts that the page does not contain, because only a few pages need them. */
+export async function loadAllTexts(): Promise<void> {
+  if (texts.value === start.texts) await load(language.value)
+}
+
 /** Loads the language's data in a worker. A formatter that is needed sooner loads it itself. */
 export function readLanguage(): void {
   new Worker(`${base}/language-data.js`, { name: locale.value })

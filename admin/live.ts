@@ -11,6 +11,7 @@ import {
   type Status,
 } from './api.ts'
 import { onceAFrame } from './frames.ts'
+import { me } from './rights.ts'
 import { start } from './service-urls.ts'
 import { forgetReceived, listMessage, peerOf, type Talks, talkKey, talksOf, withRights } from './talks.ts'
 
@@ -178,15 +179,36 @@ export function refresh(): Promise<void> {
   return asksAgain
 }
 
+/** Answers a call for which the caller has no right. */
+const withoutRight =
+  <T>(answer: T) =>
+  (error: unknown): T => {
+    if (error instanceof ApiError && error.code === 'forbidden') return answer
+    throw error
+  }
+
+/** Returns what was known before the store failed. */
+function whileStoreFails<T>(error: unknown, known: T | undefined): T {
+  if (error instanceof ApiError && error.code === 'store_unavailable' && known !== undefined) return known
+  throw error
+}
+
 /** If the store fails, the conversations stay as they are and the rest is still updated. */
 async function load(): Promise<void> {
   const how = { signal: AbortSignal.timeout(answerMs) }
-  const talks = call('list_conversations', {}, how).catch(error => {
-    if (error instanceof ApiError && error.code === 'store_unavailable') return conversations.value ?? []
-    throw error
-  })
-  const all = Promise.all([call('status', {}, how), call('list_accounts', {}, how), talks])
-  await applyAnswer(all, ([newStatus, { sessions: newSessions }, newConversations]) => {
+  const talks = call('list_conversations', {}, how)
+    .catch(withoutRight([]))
+    .catch(error => whileStoreFails(error, conversations.value ?? []))
+  const all = Promise.all([
+    call('me', {}, how).catch(error => whileStoreFails(error, me.value)),
+    call('status', {}, how).catch(withoutRight(undefined)),
+    call('list_accounts', {}, how).catch(withoutRight({ sessions: [] })),
+    talks,
+  ])
+  await applyAnswer(all, ([newMe, newStatus, { sessions: newSessions }, newConversations]) => {
+    // What the page holds in memory is of another caller.
+    if (me.value && me.value.principal !== newMe.principal) location.reload()
+    me.value = newMe
     status.value = newStatus
     sessions.value = newSessions
     conversations.value = newConversations

@@ -2,6 +2,7 @@
 import { ChatPage } from './conversations/chat-page.tsx'
 // Small modules that several pages share are in the first script. Otherwise each would be a separate request.
 import './users/name-edit.tsx'
+import { loadAllTexts } from './i18n.ts'
 import { Overview } from './pages/overview.tsx'
 import './ui/ask.tsx'
 import './ui/choice.tsx'
@@ -25,12 +26,20 @@ function focusHeading(): void {
   heading.focus({ preventScroll: true })
 }
 
+/** Loads a page whose texts are not in the HTML. */
+async function withTexts<T>(page: Promise<T>): Promise<T> {
+  await loadAllTexts()
+  return page
+}
+
 export const pages = {
   overview: later(async () => Overview, focusHeading),
   sessions: later(async () => (await import('./pages/sessions.tsx')).Sessions, focusHeading),
   conversations: later(async () => (await import('./pages/conversations.tsx')).Conversations, focusHeading),
   settings: later(async () => (await import('./pages/settings.tsx')).Settings, focusHeading),
-  webhooks: later(async () => (await import('./pages/webhooks.tsx')).Webhooks, focusHeading),
+  keys: later(async () => (await withTexts(import('./pages/keys.tsx'))).KeysPage, focusHeading),
+  audit: later(async () => (await withTexts(import('./pages/audit.tsx'))).Audit, focusHeading),
+  webhooks: later(async () => (await withTexts(import('./pages/webhooks.tsx'))).Webhooks, focusHeading),
 }
 
 /** Functions that load the other parts of the panel. */

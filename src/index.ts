@@ -4,10 +4,12 @@ export type { Health } from './gateway/health.ts'
 export type { HandlerContext, HandlerOptions, MessageHandler } from './library/handlers.ts'
 export type { SvcOptions } from './library/options.ts'
 export {
+  type AuditQuery,
   type CallOptions,
   type EventsOptions,
   type MessagesOptions,
   Svc,
+  type SvcKeys,
   type SvcOutbox,
 } from './library/svc.ts'
 export type {
@@ -25,8 +27,10 @@ export type {
   SendInput,
   SetDefaultInput,
 } from './library/verbs.ts'
+export type { AuditLine } from './model/audit.ts'
 export { type ErrorCode, errorCodes, isSvcError, SvcError } from './model/error.ts'
 export type { Event, SessionChange } from './model/event.ts'
+export type { AddedKey, Key, NewKeyInput, RevokedKeys } from './model/key.ts'
 export type { LoginStatus } from './model/login.ts'
 export type {
   Cancelled,

@@ -160,13 +160,16 @@ test('doors call operations through the gate, and what operations do by no other
   const inDoors = (pattern: RegExp) => placesOf(pattern, ({ room }) => !rooms.includes(room), bareOf)
   expect(inDoors(/\b(?:operation|tool|one|verbs\.\w+|\w+(?:Webhooks?|Outbox|Users?))\.run\(/g)).toEqual([])
   // These ask for no right: the process has a life and a clock, a door counts what it answered, and a door asks the
-  // sign-ins who calls before it asks the gate.
-  const ofProcess = 'start|listensAt|endSends|close|clock|metrics\\.answered|signIns'
+  // sign-ins and the keys who calls before it asks the gate.
+  const ofCaller = 'signIns|keys(?!\\.(?:add|list|get|rotate|revoke)\\b)'
+  const ofProcess = `start|listensAt|endSends|close|clock|metrics\\.answered|${ofCaller}`
   const called = new RegExp(`\\bgateway\\??\\.(?!(?:${ofProcess})\\b)\\w+`, 'g')
   const takenOut =
     /\{(?!\s*clock\s*\})[^{}]*\}\s*(?:=\s*[\w.#]*\bgateway\b(?!\.)|:\s*(?:Pick<)?(?:Running)?Gateway\b)/g
-  // The headers of an answer are asked for after the gate has let its operation through.
-  const handedOn = /(?<!\b(?:invoke|answerHeaders|new Svc))\((?:[^(){}]*,\s*)?(?:[\w.#]+\.)?gateway\s*[,)]/g
+  // The headers of an answer are asked for after the gate has let its operation through. A call without a valid
+  // token never comes to the gate, and is counted.
+  const handedOn =
+    /(?<!\b(?:invoke|answerHeaders|createFailureCounter|new Svc))\((?:[^(){}]*,\s*)?(?:[\w.#]+\.)?gateway\s*[,)]/g
   for (const pattern of [called, takenOut, handedOn]) {
     expect(inDoors(pattern)).toEqual([])
     expect(placesOf(pattern, ({ room }) => room !== 'operations', bareOf)).not.toEqual([])

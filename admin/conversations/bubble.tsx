@@ -4,6 +4,7 @@ import { memo } from 'preact/compat'
 import { call, type Message } from '../api.ts'
 import { number, type TextKey, t } from '../i18n.ts'
 import { userOf } from '../live.ts'
+import { answering, callerName, may, mayCancel } from '../rights.ts'
 import { LoginFirst } from '../sessions/login-first.tsx'
 import { accountOf } from '../sessions/names.ts'
 import { clock, day, sameDay } from '../times.ts'
@@ -48,7 +49,7 @@ interface BubbleProps {
 
 export const Bubble = memo(function Bubble(props: BubbleProps) {
   const { message, ofDay, first, last, decides, needle, looked, unfolded, hasAgain, onQuote, onAgain } = props
-  const { direction, items, ref_msg, group_id, status } = message
+  const { direction, items, ref_msg, group_id, status, sent_by = 'owner', sent_by_name } = message
   const sent = direction === 'sent'
   // A message that is not stored yet has its own notes.
   const note = sent && message.id > 0 ? deliveryNote(message) : ''
@@ -108,22 +109,21 @@ export const Bubble = memo(function Bubble(props: BubbleProps) {
         <p class={`note small ${isCancelled(message) ? '' : status}`}>
           <span class="foreign">{note}</span>
           {quotedReason(message) !== '' && <span class="foreign soft">{quotedReason(message)}</span>}
-          {decides ? (
+          {decides && mayCancel(sent_by) && (
             <span class="answers">
               <Decide row={message.id} text="overview.decline" act={cancel} look="button" />
-              {accountOf(message.session)?.connected ? (
-                <Decide row={message.id} text="overview.approve" act={approve} look="button primary" />
-              ) : (
-                <LoginFirst name={message.session} />
-              )}
+              {may('approve') &&
+                (accountOf(message.session)?.connected ? (
+                  <Decide row={message.id} text="overview.approve" act={approve} look="button primary" />
+                ) : (
+                  <LoginFirst name={message.session} />
+                ))}
             </span>
-          ) : (
-            status === 'queued' &&
-            !asksFirst(message) && (
-              <Decide row={message.id} text="chat.cancel_queued" act={cancel} look="link" />
-            )
           )}
-          {status === 'refused' && hasAgain && (
+          {status === 'queued' && !asksFirst(message) && mayCancel(sent_by) && (
+            <Decide row={message.id} text="chat.cancel_queued" act={cancel} look="link" />
+          )}
+          {status === 'refused' && hasAgain && answering() && (
             <RemedyButton
               remedy={remedyOf(message)}
               session={message.session}
@@ -131,6 +131,12 @@ export const Bubble = memo(function Bubble(props: BubbleProps) {
               onAgain={queue => onAgain(message, queue)}
             />
           )}
+        </p>
+      )}
+      {sent && last && sent_by !== 'owner' && (
+        <p class="by small soft">
+          <span class="visually-hidden">{t('chat.sent_by')} </span>
+          <bdi>{callerName(sent_by, sent_by_name)}</bdi>
         </p>
       )}
     </article>

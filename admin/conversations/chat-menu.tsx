@@ -3,6 +3,7 @@ import { useSignal } from '@preact/signals'
 import { t } from '../i18n.ts'
 import { conversationOf } from '../live.ts'
 import { hrefOf, narrowly, type Place, searchNow } from '../place.ts'
+import { may } from '../rights.ts'
 import { navigate } from '../service-urls.ts'
 import { copy } from '../ui/copy.tsx'
 import { type Action, Menu } from '../ui/menu.tsx'
@@ -44,7 +45,7 @@ export function ChatMenu({ thread, place }: { thread: Thread; place: Place }) {
           { id: 'search', label: t('chat.search'), icon: 'search', run: () => searchHere(place) },
           { id: 'jump', label: t('chat.jump'), icon: 'calendar', run: () => ask(true) },
           { id: 'media', label: t('gallery.title'), icon: 'image', run: toMedia },
-          ...(talk ? [unread] : []),
+          ...(talk && may('conversations') ? [unread] : []),
           { id: 'copy', label: t('chat.copy_id'), icon: 'copy', run: copyId },
         ]}
       />

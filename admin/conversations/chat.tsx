@@ -5,6 +5,7 @@ import { ApiError } from '../api.ts'
 import { t } from '../i18n.ts'
 import { nameOf, sessions, status } from '../live.ts'
 import { hrefOf, type Place } from '../place.ts'
+import { answering, may } from '../rights.ts'
 import { healthOf, looks } from '../sessions/health.ts'
 import { accountOf, accountPath } from '../sessions/names.ts'
 import { NoAccount } from '../sessions/no-account.tsx'
@@ -57,7 +58,8 @@ export function Chat({ place, narrow }: { place: Place; narrow: boolean }) {
     }
   }, [])
 
-  const hasFiles = (event: DragEvent) => event.dataTransfer?.types.includes('Files') ?? false
+  const hasFiles = (event: DragEvent) =>
+    answering() !== undefined && may('upload') && (event.dataTransfer?.types.includes('Files') ?? false)
 
   return (
     <section
@@ -76,7 +78,7 @@ export function Chat({ place, narrow }: { place: Place; narrow: boolean }) {
       onDrop={event => {
         dragging.value = false
         const files = event.dataTransfer?.files
-        if (!files?.length) return
+        if (!files?.length || !hasFiles(event)) return
         event.preventDefault()
         desk.attach(files)
       }}
@@ -124,7 +126,7 @@ export function Chat({ place, narrow }: { place: Place; narrow: boolean }) {
       ) : (
         <Log key={`${session}/${userId}`} thread={thread} desk={desk} place={place} />
       )}
-      {!isNothing && !inGallery && (
+      {!isNothing && !inGallery && answering() && (
         <Composer key={`composer ${session}/${userId}`} desk={desk} right={right} narrow={narrow} />
       )}
       {dragging.value && <div class="drop">{t('composer.drop')}</div>}

@@ -3,6 +3,7 @@ import { useComputed } from '@preact/signals'
 import { useEffect, useLayoutEffect, useRef } from 'preact/hooks'
 import { errorText } from '../errors.ts'
 import { bytes, type TextKey, t } from '../i18n.ts'
+import { answering, may } from '../rights.ts'
 import { beginNow, loginPath } from '../sessions/names.ts'
 import { Icon } from '../ui/icon.tsx'
 import { Link } from '../ui/link.tsx'
@@ -86,7 +87,7 @@ export function Composer({ desk, right, narrow }: { desk: Desk; right: Right; na
               {t(queueing ? 'action.cancel' : 'composer.queue_next')}
             </button>
           )}
-          {(right.kind === 'expired' || right.kind === 'damaged') && (
+          {(right.kind === 'expired' || right.kind === 'damaged') && may('login') && (
             <Link class="link" href={loginPath(desk.session)} state={beginNow}>
               {t('sessions.login_again')}
             </Link>
@@ -97,6 +98,12 @@ export function Composer({ desk, right, narrow }: { desk: Desk; right: Right; na
             </Link>
           )}
         </div>
+      )}
+      {answering() === 'draft' && (
+        <p class="notice small">
+          <Icon name="clock" size={16} />
+          {t('composer.draft')}
+        </p>
       )}
       {files.length > 0 && (
         <ul class="attached" aria-label={t('composer.attached')}>
@@ -113,16 +120,18 @@ export function Composer({ desk, right, narrow }: { desk: Desk; right: Right; na
         </ul>
       )}
       <div class="line">
-        <button
-          type="button"
-          class="button plain icon-only"
-          aria-label={t('composer.attach')}
-          title={t('composer.attach')}
-          disabled={!canWrite}
-          onClick={() => picker.current?.click()}
-        >
-          <Icon name="attach" />
-        </button>
+        {may('upload') && (
+          <button
+            type="button"
+            class="button plain icon-only"
+            aria-label={t('composer.attach')}
+            title={t('composer.attach')}
+            disabled={!canWrite}
+            onClick={() => picker.current?.click()}
+          >
+            <Icon name="attach" />
+          </button>
+        )}
         <input
           ref={picker}
           type="file"
@@ -150,7 +159,7 @@ export function Composer({ desk, right, narrow }: { desk: Desk; right: Right; na
           onKeyDown={onKeyDown}
           onPaste={event => {
             const pasted = event.clipboardData?.files
-            if (!pasted?.length) return
+            if (!pasted?.length || !may('upload')) return
             event.preventDefault()
             desk.attach(pasted)
           }}

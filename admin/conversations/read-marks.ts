@@ -3,6 +3,7 @@ import { useSignal, useSignalEffect } from '@preact/signals'
 import { useEffect, useRef } from 'preact/hooks'
 import { type Conversation, call } from '../api.ts'
 import { conversationOf, refresh, showMark } from '../live.ts'
+import { may } from '../rights.ts'
 import { markTalkRead, markTalkUnread } from '../talks.ts'
 import { tellError } from '../ui/toasts.tsx'
 import type { Thread } from './thread.ts'
@@ -29,6 +30,7 @@ export function useMarkRead(thread: Thread, atEnd: { value: boolean }): void {
     const known = conversationOf(thread.session, thread.userId)
     if (!last || !known || thread.hasNewer.value || last.id < known.last_message.id) return
     if (known.unread === 0) seen.current = last.id
+    if (!may('conversations')) return
     if (!focus.value || !atEnd.value || telling.value || seen.current >= last.id) return
     seen.current = last.id
     const mark = { session: thread.session, user_id: thread.userId, up_to: last.id }

@@ -27,7 +27,7 @@ const togetherMs = 3 * 60_000
 const sameSide = (one: Message, next: Message | undefined): boolean =>
   next !== undefined &&
   one.direction === next.direction &&
-  (one.direction === 'sent' || one.from_user === next.from_user) &&
+  (one.direction === 'sent' ? one.sent_by === next.sent_by : one.from_user === next.from_user) &&
   next.timestamp - one.timestamp < togetherMs &&
   sameDay(one.timestamp, next.timestamp)
 

@@ -5,6 +5,7 @@
 import { useSignal } from '@preact/signals'
 import type { Conversation, OutboxEntry, SessionWithUsers, Status } from '../api.ts'
 import { isolated, t } from '../i18n.ts'
+import { may } from '../rights.ts'
 import { byTrouble, type Health, healthOf, lastContactOf, looks, manyFrom } from '../sessions/health.ts'
 import { accountPath, initial } from '../sessions/names.ts'
 import { ago, now, whole } from '../times.ts'
@@ -45,9 +46,11 @@ export function Accounts({ status, sessions, conversations, outbox }: AccountsPr
       <header class="section-head">
         <h2 id="accounts">{t('overview.accounts')}</h2>
         {many && <FilterField label={t('overview.filter')} wanted={wanted} />}
-        <Link class="button" href="/sessions">
-          {t('overview.manage')}
-        </Link>
+        {(may('login') || may('check')) && (
+          <Link class="button" href="/sessions">
+            {t('overview.manage')}
+          </Link>
+        )}
       </header>
       {many && (
         <p class="visually-hidden" role="status">

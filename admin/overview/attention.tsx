@@ -6,6 +6,7 @@ import { preview } from '../conversations/message-summary.ts'
 import { gap, isolated, listed, t } from '../i18n.ts'
 import { nameOf } from '../live.ts'
 import { hrefOf } from '../place.ts'
+import { isOwner, may } from '../rights.ts'
 import { beginNow, loginPath } from '../sessions/names.ts'
 import { logInOneByOne } from '../sessions/one-by-one.ts'
 import { ago, left, now } from '../times.ts'
@@ -97,9 +98,11 @@ function One({ concern, onChange }: { concern: Concern; onChange(): void }) {
           icon={kind === 'damaged' ? 'file' : 'renew'}
           title={t(`overview.${kind}`, { name: isolated(session) })}
           action={
-            <Link class="button primary" href={loginPath(session)} state={beginNow}>
-              {t('sessions.login_again')}
-            </Link>
+            may('login') && (
+              <Link class="button primary" href={loginPath(session)} state={beginNow}>
+                {t('sessions.login_again')}
+              </Link>
+            )
           }
         >
           <p class="soft">{t(`overview.${kind}_about`)}</p>
@@ -113,9 +116,11 @@ function One({ concern, onChange }: { concern: Concern; onChange(): void }) {
           icon="clock"
           title={t('overview.pending', { name: isolated(concern.session) })}
           action={
-            <Link class="button" href={loginPath(concern.session)} state={beginNow}>
-              {t('login.show_code')}
-            </Link>
+            may('login') && (
+              <Link class="button" href={loginPath(concern.session)} state={beginNow}>
+                {t('login.show_code')}
+              </Link>
+            )
           }
         >
           <p class="soft">{t('overview.pending_about')}</p>
@@ -144,9 +149,11 @@ function One({ concern, onChange }: { concern: Concern; onChange(): void }) {
           icon="renew"
           title={t('overview.logins', { count: sessions.length })}
           action={
-            <button type="button" class="button primary" onClick={() => logInOneByOne(sessions)}>
-              {t('sessions.login_chosen', { count: sessions.length })}
-            </button>
+            may('login') && (
+              <button type="button" class="button primary" onClick={() => logInOneByOne(sessions)}>
+                {t('sessions.login_chosen', { count: sessions.length })}
+              </button>
+            )
           }
         >
           <p class="soft cut">{listed(sessions.map(isolated))}</p>
@@ -157,7 +164,7 @@ function One({ concern, onChange }: { concern: Concern; onChange(): void }) {
       return (
         <Row tone="bad" icon="warn" title={t('overview.store')}>
           <p class="soft">{t('overview.store_about')}</p>
-          <Copyable text={concern.path} what={t('overview.directory')} />
+          {isOwner() && <Copyable text={concern.path} what={t('overview.directory')} />}
         </Row>
       )
     case 'stalled':
@@ -206,7 +213,13 @@ function One({ concern, onChange }: { concern: Concern; onChange(): void }) {
     }
     case 'approvals':
       return (
-        <Row tone="warn" icon="send" title={t('overview.approvals', { count: concern.entries.length })}>
+        <Row
+          tone="warn"
+          icon="send"
+          title={t(may('approve') ? 'overview.approvals' : 'overview.approvals_others', {
+            count: concern.entries.length,
+          })}
+        >
           <p class="soft">{t('overview.approvals_about')}</p>
           <Entries entries={concern.entries} onChange={onChange} />
         </Row>
@@ -238,7 +251,7 @@ function Silent({ concern: { sessions, path } }: { concern: Concern & { kind: 's
     >
       <p class="soft">{silenceOf(sessions, now.value)}</p>
       <p class="soft">{t('overview.silent_about')}</p>
-      <Copyable text={`svc doctor -d ${quoted(path)}`} what={t('overview.command')} />
+      {isOwner() && <Copyable text={`svc doctor -d ${quoted(path)}`} what={t('overview.command')} />}
     </Row>
   )
 }
@@ -252,7 +265,7 @@ function Stalled({ concern: { pid } }: { concern: Concern & { kind: 'stalled' } 
           ? t('overview.stalled_about')
           : t('overview.stalled_process', { pid: String(pid) })}
       </p>
-      {pid !== undefined && (
+      {pid !== undefined && isOwner() && (
         <dl class="commands">
           <div>
             <dt>{t('overview.wake')}</dt>

@@ -1,27 +1,33 @@
 /**
  * Sends that wait in the outbox, for their user or for approval, and the buttons to approve or cancel them.
  */
+import { useSignal } from '@preact/signals'
 import { call, type OutboxEntry, waitingFileUrl } from '../api.ts'
 import { itemWords } from '../conversations/message-summary.ts'
 import { isolated, type TextKey, t } from '../i18n.ts'
 import { nameOf } from '../live.ts'
 import { hrefOf } from '../place.ts'
+import { may, mayCancel } from '../rights.ts'
 import { LoginFirst } from '../sessions/login-first.tsx'
 import { accountOf } from '../sessions/names.ts'
 import { ago, relative } from '../times.ts'
 import { Icon } from '../ui/icon.tsx'
 import { Link } from '../ui/link.tsx'
+import { set } from '../ui/set.ts'
 import { tell } from '../ui/toasts.tsx'
 import { useWork } from '../ui/work.ts'
 import { Who } from '../users/avatar.tsx'
+import { ApproveAll } from './approve-all.tsx'
 
 const mostShown = 20
 
 export function Entries({ entries, onChange }: { entries: readonly OutboxEntry[]; onChange(): void }) {
+  const shown = entries.slice(0, mostShown)
   return (
     <div class="queue">
+      {may('approve') && <ApproveAll entries={shown} onChange={onChange} />}
       <ul>
-        {entries.slice(0, mostShown).map(entry => (
+        {shown.map(entry => (
           <Entry key={entry.outbox_id} entry={entry} onChange={onChange} />
         ))}
       </ul>
@@ -34,9 +40,13 @@ export function Entries({ entries, onChange }: { entries: readonly OutboxEntry[]
 
 function Entry({ entry, onChange }: { entry: OutboxEntry; onChange(): void }) {
   const { busy, work } = useWork()
-  const { created_at, expires_at, outbox_id: id, session, to_user, waits_for } = entry
+  /** The text while it is edited. */
+  const edited = useSignal<string | undefined>(undefined)
+  const { created_at, expires_at, outbox_id: id, session, to_user, waits_for, made_by_name: maker } = entry
   const asks = waits_for === 'approval'
+  const approves = may('approve') && accountOf(session)?.connected === true
   const text = entry.parts.map(wordsOf).join(' · ').slice(0, 200)
+  const when = ago(created_at)
   const button = (key: TextKey, about: TextKey, act: () => Promise<unknown>, done: TextKey, how = '') => (
     <button
       type="button"
@@ -55,58 +65,106 @@ function Entry({ entry, onChange }: { entry: OutboxEntry; onChange(): void }) {
     </button>
   )
   const no = () => call('cancel_outbox', { id })
+  const yes = () => call('approve_outbox', { id, ...(edited.value !== undefined && { text: edited.value }) })
   return (
     <li class={asks ? 'asks' : ''}>
       <Link href={hrefOf({ session, userId: to_user })}>
         <Who session={session} id={to_user} />
       </Link>
       {asks ? (
-        <Asked entry={entry} />
+        <Asked entry={entry} edited={edited} />
       ) : (
         <p class="cut">
           <bdi>{text}</bdi>
         </p>
       )}
       <p class="soft small">
-        {asks && `${t('overview.asked', { name: isolated(session), when: ago(created_at) })} `}
+        {asks &&
+          `${
+            maker === undefined
+              ? t('overview.asked', { name: isolated(session), when })
+              : t('overview.asked_by', { maker: isolated(maker), name: isolated(session), when })
+          } `}
         {t('overview.lapses', { when: relative(expires_at) })}
       </p>
       {asks ? (
         <div class="answers">
-          {button('overview.decline', 'overview.decline_what', no, 'overview.called_off')}
-          {accountOf(session)?.connected ? (
-            button(
-              'overview.approve',
-              'overview.approve_what',
-              () => call('approve_outbox', { id }),
-              'overview.approved',
-              'primary',
-            )
-          ) : (
-            <LoginFirst name={session} />
+          {mayCancel(entry.made_by) &&
+            button('overview.decline', 'overview.decline_what', no, 'overview.called_off')}
+          {approves && edited.value === undefined && textsOf(entry).length === 1 && (
+            <button
+              type="button"
+              class="button"
+              aria-label={t('overview.edit_what', { text: text.slice(0, 80) })}
+              onClick={set(edited, textOf(entry))}
+            >
+              {t('overview.edit')}
+            </button>
           )}
+          {edited.value !== undefined && (
+            <button type="button" class="button" onClick={set(edited, undefined)}>
+              {t('overview.edit_undo')}
+            </button>
+          )}
+          {may('approve') &&
+            (approves ? (
+              button(
+                edited.value === undefined ? 'overview.approve' : 'overview.approve_edited',
+                edited.value === undefined ? 'overview.approve_what' : 'overview.approve_edited_what',
+                yes,
+                'overview.approved',
+                'primary',
+              )
+            ) : (
+              <LoginFirst name={session} />
+            ))}
         </div>
       ) : (
+        mayCancel(entry.made_by) &&
         button('chat.cancel_queued', 'overview.call_off_what', no, 'overview.called_off')
       )}
     </li>
   )
 }
 
+const textsOf = ({ parts }: OutboxEntry) => parts.filter(({ kind }) => kind === 'text')
+const textOf = (entry: OutboxEntry): string =>
+  textsOf(entry)
+    .map(({ text }) => text)
+    .join('\n\n')
+
+interface AskedProps {
+  entry: OutboxEntry
+  edited: { value: string | undefined }
+}
+
 /** The full content, with files outside of the scrolling part. A person must see all that they approve. */
-function Asked({ entry: { parts, session, to_user: to } }: { entry: OutboxEntry }) {
-  const texts = parts.filter(({ kind }) => kind === 'text')
+function Asked({ entry, edited }: AskedProps) {
+  const { parts, session, to_user: to } = entry
+  const label = t('overview.asked_what', { name: isolated(nameOf(session, to) ?? to) })
   return (
     <>
-      {texts.length > 0 && (
+      {edited.value !== undefined && (
+        <textarea
+          class="input asked"
+          aria-label={label}
+          rows={5}
+          dir="auto"
+          value={edited.value}
+          onInput={event => {
+            edited.value = event.currentTarget.value
+          }}
+        />
+      )}
+      {edited.value === undefined && textsOf(entry).length > 0 && (
         <blockquote
           class="asked foreign"
-          aria-label={t('overview.asked_what', { name: isolated(nameOf(session, to) ?? to) })}
+          aria-label={label}
           // biome-ignore lint/a11y/noNoninteractiveTabindex: a long text is scrolled by keys
           tabIndex={0}
           dir="auto"
         >
-          {texts.map(({ text }) => text).join('\n\n')}
+          {textOf(entry)}
         </blockquote>
       )}
       {parts.map(

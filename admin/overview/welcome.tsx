@@ -1,6 +1,7 @@
 /** The first visit: three steps that lead to a working bot. */
 
 import { type TextKey, t } from '../i18n.ts'
+import { may } from '../rights.ts'
 import { beginNow, loginPath } from '../sessions/names.ts'
 import { Icon, type IconName } from '../ui/icon.tsx'
 import { Link } from '../ui/link.tsx'
@@ -26,9 +27,11 @@ export const Welcome = () => (
         </li>
       ))}
     </ol>
-    <Link class="button primary" href={loginPath('default')} state={beginNow}>
-      <Icon name="add" />
-      {t('welcome.go')}
-    </Link>
+    {may('login') && (
+      <Link class="button primary" href={loginPath('default')} state={beginNow}>
+        <Icon name="add" />
+        {t('welcome.go')}
+      </Link>
+    )}
   </section>
 )

@@ -1,7 +1,7 @@
 /** The overview: the state of all accounts, and what to do about problems. */
 import { useSignal } from '@preact/signals'
 import { useEffect } from 'preact/hooks'
-import { askOutbox, useAnswer } from '../answers.ts'
+import { askOutboxAgain, outbox, useAnswer } from '../answers.ts'
 import { t } from '../i18n.ts'
 import { conversations, online, sessions, status } from '../live.ts'
 import { Accounts } from '../overview/accounts.tsx'
@@ -11,6 +11,7 @@ import { concernsOf, isToDo } from '../overview/concerns.ts'
 import { Recent } from '../overview/recent.tsx'
 import { type Judgement, sentenceOf } from '../overview/sentence.ts'
 import { Welcome } from '../overview/welcome.tsx'
+import { isOwner, may } from '../rights.ts'
 import { phonePath } from '../service-urls.ts'
 import { LoggedOut } from '../sessions/logged-out.tsx'
 import { now, timeNow, whole } from '../times.ts'
@@ -19,19 +20,18 @@ import { Soon } from '../ui/soon.tsx'
 import { askEndpoints } from '../webhooks/endpoints.ts'
 
 export function Overview() {
-  const queue = useAnswer(askOutbox, 2000)
-  const hooks = useAnswer(askEndpoints, 10_000)
+  const hooks = useAnswer(may('webhooks') ? askEndpoints : noEndpoints, 10_000)
   const state = status.value
   const all = sessions.value
   if (!state || !all) return <Loading />
 
   const talks = conversations.value ?? []
-  const outbox = queue.value.value ?? []
+  const waiting = outbox.value ?? []
   const snapshot = {
     status: state,
     sessions: all,
     conversations: talks,
-    outbox,
+    outbox: waiting,
     webhooks: hooks.value.value ?? [],
     now: now.value,
   }
@@ -47,7 +47,7 @@ export function Overview() {
           id="attention"
           title={t('overview.attention')}
           concerns={concerns.filter(isToDo)}
-          onChange={queue.again}
+          onChange={askOutboxAgain}
         />
       )}
       {all.length === 0 ? (
@@ -57,24 +57,24 @@ export function Overview() {
           <Welcome />
         )
       ) : (
-        <Accounts status={state} sessions={all} conversations={talks} outbox={outbox} />
+        <Accounts status={state} sessions={all} conversations={talks} outbox={waiting} />
       )}
       {concerns.some(one => !isToDo(one)) && (
         <Attention
           id="notes"
           title={t('overview.notes')}
           concerns={concerns.filter(one => !isToDo(one))}
-          onChange={queue.again}
+          onChange={askOutboxAgain}
         />
       )}
       <Soon>
-        {(all.length > 0 || talks.length > 0) && (
+        {(all.length > 0 || talks.length > 0) && may('history') && (
           <div class="columns">
             <Activity />
             <Recent conversations={talks} />
           </div>
         )}
-        {state.sandbox_phone && (
+        {state.sandbox_phone && isOwner() && (
           <div class="notice sandbox">
             <Icon name="phone" />
             <div>
@@ -89,6 +89,8 @@ export function Overview() {
     </div>
   )
 }
+
+const noEndpoints = async () => []
 
 /** The overall state in one sentence. */
 function Sentence({ tone, text }: Judgement) {

@@ -4,6 +4,7 @@ import { useEffect } from 'preact/hooks'
 import { useLocation } from 'wouter-preact'
 import { gap, isolated, t } from '../i18n.ts'
 import { conversations, sessions } from '../live.ts'
+import { may } from '../rights.ts'
 import { Account, type Ask } from '../sessions/account.tsx'
 import { Add } from '../sessions/add.tsx'
 import { manyFrom } from '../sessions/health.ts'
@@ -50,7 +51,7 @@ export function Sessions() {
           <h1>{t('nav.sessions')}</h1>
           {all && !none && <p class="soft">{t('sessions.count', { count: all.length })}</p>}
         </div>
-        {all && !none && (
+        {all && !none && may('login') && (
           <Link class="button primary" href="/sessions/add">
             <Icon name="add" />
             {t('sessions.add')}
@@ -79,8 +80,8 @@ export function Sessions() {
         </ul>
       )}
       {all && many && <AccountTable all={all} onAsk={ask} />}
-      {all && adding && <Add onClose={close} />}
-      {all && chosen !== undefined && more === 'login' && (
+      {all && adding && may('login') && <Add onClose={close} />}
+      {all && chosen !== undefined && more === 'login' && may('login') && (
         <LoginDialog key={chosen} name={chosen} atOnce={isOurs(history.state)} onClose={close} />
       )}
       {question?.what === 'rename' && <Rename name={question.name} onClose={forget} />}
@@ -96,14 +97,18 @@ function Empty() {
     <div class="card empty first-account">
       <Bot />
       <h2>{t('sessions.empty_title')}</h2>
-      <p>{t('sessions.empty_about')}</p>
-      <button
-        class="button primary"
-        type="button"
-        onClick={() => navigate(loginPath('default'), { state: beginNow })}
-      >
-        {t('sessions.empty_add')}
-      </button>
+      {may('login') && (
+        <>
+          <p>{t('sessions.empty_about')}</p>
+          <button
+            class="button primary"
+            type="button"
+            onClick={() => navigate(loginPath('default'), { state: beginNow })}
+          >
+            {t('sessions.empty_add')}
+          </button>
+        </>
+      )}
     </div>
   )
 }

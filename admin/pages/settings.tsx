@@ -1,8 +1,9 @@
 /** The settings of the panel, and facts about the service. */
 import type { ComponentChildren } from 'preact'
-import { chooseLanguage, language, languages, type TextKey, t } from '../i18n.ts'
+import { chooseLanguage, gap, isolated, language, languages, type TextKey, t } from '../i18n.ts'
 import { status } from '../live.ts'
 import { askToNotify, type Notifying, notifying, stopNotifying } from '../notify.ts'
+import { isOwner, may, me } from '../rights.ts'
 import { base, elsewhere, phonePath } from '../service-urls.ts'
 import { type Theme, theme, themes } from '../theme.ts'
 import { ago, whole } from '../times.ts'
@@ -34,17 +35,24 @@ export function Settings() {
           <p class="soft small">{t('settings.looks_about')}</p>
         </section>
         <Notifications />
-        <Retention />
+        {isOwner() && <Retention />}
         {status.value?.token_required && (
           <section class="card" aria-labelledby="sign-in">
             <h2 id="sign-in">{t('settings.access')}</h2>
+            {me.value?.name !== undefined && (
+              <p>
+                {t('settings.access_key', { name: isolated(me.value.name) })}
+                {me.value.expires_at !== undefined &&
+                  `${gap()}${t('settings.access_until', { when: whole(me.value.expires_at) })}`}
+              </p>
+            )}
             <p class="soft">{t('settings.access_about')}</p>
             <SignOut />
           </section>
         )}
       </div>
       <div class="stack">
-        <Service />
+        {isOwner() && <Service />}
         <Links />
       </div>
     </div>
@@ -187,11 +195,13 @@ function Links() {
           <Away to={`${base}/docs`}>{t('settings.panel_docs')}</Away>
           <p class="soft small">{t('settings.panel_docs_about')}</p>
         </li>
-        <li>
-          <Link href="/webhooks">{t('webhooks.title')}</Link>
-          <p class="soft small">{t('webhooks.about')}</p>
-        </li>
-        {sandbox_phone && (
+        {may('webhooks') && (
+          <li>
+            <Link href="/webhooks">{t('webhooks.title')}</Link>
+            <p class="soft small">{t('webhooks.about')}</p>
+          </li>
+        )}
+        {sandbox_phone && isOwner() && (
           <li>
             <Away to={phonePath}>{t('settings.phone')}</Away>
             <p class="soft small">{t('settings.phone_about')}</p>

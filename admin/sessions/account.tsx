@@ -1,10 +1,12 @@
 /** The card of an account: its state, its data, its users, and its menu. */
 import { useEffect, useRef } from 'preact/hooks'
 import { useLocation } from 'wouter-preact'
+import type { Right } from '../../src/model/access.ts'
 import { call, type SessionWithUsers } from '../api.ts'
 import { pollProblem } from '../errors.ts'
 import { isolated, type TextKey, t } from '../i18n.ts'
 import { nameOf, status } from '../live.ts'
+import { may } from '../rights.ts'
 import { ago, now } from '../times.ts'
 import { Icon } from '../ui/icon.tsx'
 import { Link } from '../ui/link.tsx'
@@ -107,7 +109,7 @@ function Trouble({ name, health }: { name: string; health: Health }) {
       <Icon name={health === 'pending' ? 'clock' : 'warn'} />
       <div>
         <p>{t(trouble)}</p>
-        {login && (
+        {login && may('login') && (
           <button class="button" type="button" onClick={() => navigate(loginPath(name), { state: beginNow })}>
             {t(health === 'pending' ? 'login.show_code' : 'sessions.login_again')}
             <span class="visually-hidden"> {isolated(name)}</span>
@@ -183,7 +185,7 @@ export function AccountMenu({ session, onAsk }: Omit<AccountProps, 'chosen'>) {
       ? () => void change(call('logout', { session_name: name }), t('login.called_off'))
       : () => onAsk('logout', name),
   }
-  const actions = isNew
+  const possible = isNew
     ? [login, logout]
     : [
         login,
@@ -192,7 +194,18 @@ export function AccountMenu({ session, onAsk }: Omit<AccountProps, 'chosen'>) {
         ...(is_default ? [] : [makeDefault]),
         logout,
       ]
+  const actions = possible.filter(({ id }) => may(actionRights[id] ?? 'login'))
+  if (actions.length === 0) return null
   return <Menu label={t('session.menu', { name: isolated(name) })} actions={actions} />
+}
+
+/** The rights of the actions, by their ids. */
+const actionRights: Readonly<Record<string, Right>> = {
+  login: 'login',
+  check: 'check',
+  rename: 'rename',
+  default: 'set_default',
+  logout: 'logout',
 }
 
 const stateTexts: Readonly<Record<SessionWithUsers['status'], TextKey>> = {

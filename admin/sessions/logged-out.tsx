@@ -1,6 +1,7 @@
 /** Shown when all accounts are logged out: buttons to log them in again. */
 import type { Conversation } from '../api.ts'
 import { isolated, t } from '../i18n.ts'
+import { may } from '../rights.ts'
 import { Link } from '../ui/link.tsx'
 import { Bot } from './mascot.tsx'
 import { beginNow, loginPath } from './names.ts'
@@ -15,7 +16,7 @@ export function LoggedOut({ conversations }: { conversations: readonly Conversat
       <Bot />
       <h2>{t('sessions.out_title')}</h2>
       <p>{t('sessions.out_about')}</p>
-      {[...names].slice(0, mostShown).map((name, index) => (
+      {(may('login') ? [...names] : []).slice(0, mostShown).map((name, index) => (
         <Link
           key={name}
           class={index === 0 ? 'button primary' : 'button'}
@@ -25,9 +26,11 @@ export function LoggedOut({ conversations }: { conversations: readonly Conversat
           {t('sessions.out_login', { name: isolated(name) })}
         </Link>
       ))}
-      <Link class="button plain" href="/sessions/add">
-        {t('sessions.add')}
-      </Link>
+      {may('login') && (
+        <Link class="button plain" href="/sessions/add">
+          {t('sessions.add')}
+        </Link>
+      )}
     </section>
   )
 }

@@ -1,6 +1,6 @@
 /** Asks before it deletes the credentials of an account. That may be final. */
 import { useLocation } from 'wouter-preact'
-import { askOutbox, useAnswer } from '../answers.ts'
+import { outbox } from '../answers.ts'
 import { call } from '../api.ts'
 import { gap, isolated, t } from '../i18n.ts'
 import { herePath } from '../service-urls.ts'
@@ -12,7 +12,6 @@ import { refreshSessions } from './use-login.ts'
 
 export function Logout({ name, onClose }: { name: string; onClose(): void }) {
   const [, navigate] = useLocation()
-  const { value: outbox } = useAnswer(askOutbox, 2000)
   const waiting = (outbox.value ?? []).filter(({ session }) => session === name).length
   return (
     <Ask

@@ -3,6 +3,7 @@ import { useComputed, useSignal } from '@preact/signals'
 import type { SessionWithUsers } from '../api.ts'
 import { isolated, t } from '../i18n.ts'
 import { status } from '../live.ts'
+import { may } from '../rights.ts'
 import { now } from '../times.ts'
 import { FilterField } from '../ui/filter-field.tsx'
 import { Icon } from '../ui/icon.tsx'
@@ -35,22 +36,24 @@ export function AccountTable({ all, onAsk }: TableProps) {
     <section class="card account-table" aria-label={t('nav.sessions')}>
       <header>
         <FilterField label={t('overview.filter')} wanted={wanted} />
-        {troubled.length > 0 && (
+        {troubled.length > 0 && may('login') && (
           <button type="button" class="button" onClick={() => choose(troubled.map(({ name }) => name))}>
             {t('sessions.choose_troubled', { count: troubled.length })}
           </button>
         )}
-        <button
-          type="button"
-          class="button primary"
-          aria-disabled={names.length === 0}
-          onClick={() => names.length > 0 && logInOneByOne(names)}
-        >
-          <Icon name="renew" />
-          {names.length === 0
-            ? t('sessions.login_again')
-            : t('sessions.login_chosen', { count: names.length })}
-        </button>
+        {may('login') && (
+          <button
+            type="button"
+            class="button primary"
+            aria-disabled={names.length === 0}
+            onClick={() => names.length > 0 && logInOneByOne(names)}
+          >
+            <Icon name="renew" />
+            {names.length === 0
+              ? t('sessions.login_again')
+              : t('sessions.login_chosen', { count: names.length })}
+          </button>
+        )}
       </header>
       <p class="visually-hidden" role="status">
         {needle === '' ? '' : t('overview.found', { count: found.length })}

@@ -6,6 +6,7 @@ import { ApiError, call } from '../api.ts'
 import { errorText } from '../errors.ts'
 import { isolated, listed, t } from '../i18n.ts'
 import { nameOf, showName } from '../live.ts'
+import { may } from '../rights.ts'
 import { Icon } from '../ui/icon.tsx'
 import { set } from '../ui/set.ts'
 import { tellDoubt } from '../ui/toasts.tsx'
@@ -39,16 +40,18 @@ export function NameEdit({ session, userId, children }: Props) {
       {open.value ? (
         <NameForm session={session} userId={userId} onClose={close} />
       ) : (
-        <button
-          ref={button}
-          type="button"
-          class="button plain icon-only"
-          aria-label={label}
-          title={label}
-          onClick={set(open, true)}
-        >
-          <Icon name="edit" size={16} />
-        </button>
+        may('names') && (
+          <button
+            ref={button}
+            type="button"
+            class="button plain icon-only"
+            aria-label={label}
+            title={label}
+            onClick={set(open, true)}
+          >
+            <Icon name="edit" size={16} />
+          </button>
+        )
       )}
     </div>
   )

@@ -8,6 +8,7 @@ export const typeTexts: Readonly<Record<WebhookEndpoint['types'][number], TextKe
   'session.status': 'webhooks.type_session',
   'session.muted': 'webhooks.type_muted',
   'endpoint.disabled': 'webhooks.type_disabled',
+  'audit.line': 'webhooks.type_audit',
 }
 
 interface Look {

@@ -1,18 +1,19 @@
 /**
  * Makes load from its own process: `load.ts <url> <path> <json body, or '' for a GET> <connections>
- * <seconds>`. It uses plain sockets with one request at a time per connection; `%n` in the body is the number
+ * <seconds> [<token>]`. It uses plain sockets with one request at a time per connection; `%n` in the body is the number
  * of the connection. Ends with a line `{requests, seconds, p50, p99}`, the last two in ms. It uses sockets
  * because a `fetch` client costs several times as much as the measured servers.
  */
 import process from 'node:process'
 
-const [url = '', path = '/', body = '{}', connections = '32', seconds = '3'] = process.argv.slice(2)
+const [url = '', path = '/', body = '{}', connections = '32', seconds = '3', token] = process.argv.slice(2)
 const { hostname, port, host } = new URL(url)
+const authorization = token === undefined ? '' : `Authorization: Bearer ${token}\r\n`
 const requestOf = (text: string) =>
   Buffer.from(
     text === ''
-      ? `GET ${path} HTTP/1.1\r\nHost: ${host}\r\n\r\n`
-      : `POST ${path} HTTP/1.1\r\nHost: ${host}\r\nContent-Type: application/json\r\nContent-Length: ${Buffer.byteLength(text)}\r\n\r\n${text}`,
+      ? `GET ${path} HTTP/1.1\r\nHost: ${host}\r\n${authorization}\r\n`
+      : `POST ${path} HTTP/1.1\r\nHost: ${host}\r\n${authorization}Content-Type: application/json\r\nContent-Length: ${Buffer.byteLength(text)}\r\n\r\n${text}`,
   )
 const took: number[] = []
 let requests = 0

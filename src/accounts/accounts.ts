@@ -1,4 +1,5 @@
 /** The messaging accounts (sessions): their list, their state, and the changes that callers may make. */
+import type { Scope } from '../model/access.ts'
 import { badArgument, SvcError } from '../model/error.ts'
 import { suspectSpanMs } from '../model/message.ts'
 import {
@@ -29,6 +30,7 @@ import type { Logins } from './logins.ts'
 import { createMutex } from './one-at-a-time.ts'
 import { loggingInSession, SessionWatch } from './session-watch.ts'
 import { listUsersOf } from './users.ts'
+import { isVisible, limitSessions, limitToAccounts } from './visible.ts'
 
 /** A session that a user wrote to, and whether it has a login now. */
 export interface WrittenSession {
@@ -72,13 +74,15 @@ export class Accounts {
   }
 
   /** Lists all sessions: the default first, then the oldest first. Takes no lock. */
-  async list(): Promise<Session[]> {
+  async list(scope?: Scope): Promise<Session[]> {
+    if (scope?.users) return (await this.listWithUsers(scope)).map(({ users: _, ...session }) => session)
     // Callers in the same turn of the event loop share one promise of each list, and so one result.
     const of = this.#ports.state.sessions.list()
     const pending = this.#ports.logins.pendingNames()
     if (this.#listed?.of !== of || this.#listed.pending !== pending)
       this.#listed = { of, pending, sessions: this.#listAll(Promise.all([pending, of])) }
-    return [...(await this.#listed.sessions)]
+    const sessions = await this.#listed.sessions
+    return scope ? limitToAccounts(sessions, scope) : [...sessions]
   }
 
   async #listAll(reads: Promise<readonly [ReadonlySet<string>, unknown]>): Promise<Session[]> {
@@ -137,10 +141,10 @@ export class Accounts {
    * Returns whether any session is connected, and the sessions (or the named one) that receive no messages,
    * or may receive none. Cheap, since every recv calls it.
    */
-  async getReceiving(only?: string): Promise<Receiving> {
+  async getReceiving(only?: string, scope?: Scope): Promise<Receiving> {
     let connected = false
     const silent: SilentSession[] = []
-    for (const { bot, name, unreadable } of await this.#ports.state.sessions.list()) {
+    for (const { bot, name, unreadable } of await this.#listVisible(scope)) {
       const status = bot && loginStatusOf(bot)
       connected ||= status === 'connected' || status === 'lapsed'
       if (only !== undefined && sessionKeyOf(name) !== sessionKeyOf(only)) continue
@@ -156,31 +160,51 @@ export class Accounts {
    *
    * @throws SvcError `session_not_found`, `store_unavailable` when its files cannot be read
    */
-  async listUsers(name: string): Promise<SessionUser[]> {
-    const { name: session, unreadable } = await this.getRecord(name)
+  async listUsers(name: string, scope?: Scope): Promise<SessionUser[]> {
+    const { name: session, unreadable } = await this.getRecord(name, scope)
     const { users = [] } =
       (await listUsersOf(this.#ports, [session], this.#runtime.clock.now())).get(session) ?? {}
     if (unreadable && users.length === 0) throw unreadable
-    return users
+    return scope?.users ? users.filter(({ user_id }) => scope.users?.includes(user_id)) : users
   }
 
   /** Lists every session with its users, in the order of `list`. Takes no lock. */
-  async listWithUsers(): Promise<SessionWithUsers[]> {
+  async listWithUsers(scope?: Scope): Promise<SessionWithUsers[]> {
+    if (scope?.bots) {
+      const records = await this.sortRecords(await this.#listVisible(scope))
+      return limitSessions(
+        (await this.readWithUsers(records)).map(({ session }) => session),
+        scope,
+      )
+    }
     const watch = this.watch()
     await watch.check()
-    return watch.sessions()
+    return scope ? limitSessions(watch.sessions(), scope) : watch.sessions()
+  }
+
+  /** Returns the sessions that a caller may see, in no order. */
+  async #listVisible(scope: Scope | undefined): Promise<readonly SessionRecord[]> {
+    const all = await this.#ports.state.sessions.list()
+    return scope?.bots ? all.filter(record => isVisible(record, scope)) : all
   }
 
   /**
    * Returns by user the right to answer in each session that the user wrote to; for one session, or for
    * all.
    */
-  async listRights(session?: string): Promise<ReadonlyMap<string, { session: string; user: SessionUser }[]>> {
+  async listRights(
+    session?: string,
+    scope: Scope = {},
+  ): Promise<ReadonlyMap<string, { session: string; user: SessionUser }[]>> {
     const { sessions } = this.#ports.state
     const records = session === undefined ? await sessions.list() : [await sessions.get(session)]
-    const names = records.flatMap(record => record?.name ?? [])
+    const names = records.flatMap(record => (record && isVisible(record, scope) ? record.name : []))
     const looked = await listUsersOf(this.#ports, names, this.#runtime.clock.now())
-    const rights = [...looked].flatMap(([name, { users }]) => users.map(user => ({ session: name, user })))
+    const rights = [...looked].flatMap(([name, { users }]) =>
+      users
+        .filter(({ user_id }) => scope.users?.includes(user_id) !== false)
+        .map(user => ({ session: name, user })),
+    )
     return Map.groupBy(rights, ({ user }) => user.user_id)
   }
 
@@ -222,8 +246,8 @@ export class Accounts {
    *
    * @throws SvcError `session_not_found`, `not_connected` without a login to ask with
    */
-  async check(name: string): Promise<SessionCheck> {
-    const { name: session, bot, unreadable } = await this.getRecord(name)
+  async check(name: string, scope?: Scope): Promise<SessionCheck> {
+    const { name: session, bot, unreadable } = await this.getRecord(name, scope)
     if (!bot) throw unreadable ?? notConnectedError(session)
     const checked = await this.#ports.check.ask(session, bot)
     const current = (await this.#ports.state.sessions.get(session))?.bot
@@ -236,15 +260,14 @@ export class Accounts {
   }
 
   /** Returns the first connected session in routing order: the default, then the oldest first. */
-  async first(): Promise<ConnectedSession | undefined> {
+  async first(scope?: Scope): Promise<ConnectedSession | undefined> {
     const { sessions } = this.#ports.state
+    const isUsable = (record: SessionRecord | undefined): record is ConnectedSession =>
+      isConnectedRecord(record) && isVisible(record, scope)
     const chosen = await sessions.getDefaultName()
     const records = chosen === undefined ? [] : [await sessions.get(chosen)]
-    for (const record of [
-      ...records,
-      ...(records.some(isConnectedRecord) ? [] : await this.#listOrdered()),
-    ]) {
-      if (isConnectedRecord(record)) return record
+    for (const record of [...records, ...(records.some(isUsable) ? [] : await this.#listOrdered())]) {
+      if (isUsable(record)) return record
     }
     return undefined
   }
@@ -254,11 +277,11 @@ export class Accounts {
    * current files. Reads only sessions that may know the user. If the store is shared with the process that
    * polls, the store knows which ones.
    */
-  async listKnowing(user: string): Promise<(ConnectedSession & { context: UserContext })[]> {
+  async listKnowing(user: string, scope?: Scope): Promise<(ConnectedSession & { context: UserContext })[]> {
     const { contexts, sessions } = this.#ports.state
-    const knowing = await contexts.findSessions(user)
+    const knowing = await this.#keepVisible([...(await contexts.findSessions(user))], scope)
     const once = new Map<string, SessionRecord>()
-    for (const record of await Promise.all([...knowing].map(name => sessions.get(name))))
+    for (const record of await Promise.all(knowing.map(name => sessions.get(name))))
       if (record) once.set(record.name, record)
     const known: (ConnectedSession & { context: UserContext })[] = []
     for (const { name, bot } of await this.sortRecords([...once.values()])) {
@@ -268,13 +291,20 @@ export class Accounts {
     return known
   }
 
+  /** Removes the names of sessions that a caller may not see, before anything about them is read. */
+  async #keepVisible(names: readonly string[], scope: Scope | undefined): Promise<readonly string[]> {
+    if (!scope?.bots) return names
+    const visible = new Set((await this.#listVisible(scope)).map(({ name }) => sessionKeyOf(name)))
+    return names.filter(name => visible.has(sessionKeyOf(name)))
+  }
+
   /**
    * Lists the sessions that a user wrote to according to the log, including earlier logins, and whether
    * each has a login now.
    */
-  async listWrittenBy(user: string): Promise<WrittenSession[]> {
+  async listWrittenBy(user: string, scope?: Scope): Promise<WrittenSession[]> {
     const { state, store } = this.#ports
-    const names = await store.conversations.sessionsOf(user)
+    const names = await this.#keepVisible(await store.conversations.sessionsOf(user), scope)
     return Promise.all(
       names.map(async name => {
         const record = await state.sessions.get(name)
@@ -284,8 +314,8 @@ export class Accounts {
   }
 
   /** Returns the error of the first session whose files cannot be read; undefined if there is none. */
-  async unreadable(): Promise<SvcError | undefined> {
-    const listed = await this.#ports.state.sessions.list()
+  async unreadable(scope?: Scope): Promise<SvcError | undefined> {
+    const listed = await this.#listVisible(scope)
     return listed.find(({ unreadable }) => unreadable !== undefined)?.unreadable
   }
 
@@ -299,10 +329,10 @@ export class Accounts {
    *
    * @throws SvcError `session_not_found`
    */
-  async getRecord(name: string): Promise<SessionRecord> {
-    const target = await this.#resolveName(name)
+  async getRecord(name: string, scope?: Scope): Promise<SessionRecord> {
+    const target = await this.#resolveName(name, scope)
     const record = await this.#ports.state.sessions.get(target)
-    if (!record) throw sessionNotFoundError(target)
+    if (!record || !isVisible(record, scope)) throw sessionNotFoundError(target)
     return record
   }
 
@@ -312,10 +342,11 @@ export class Accounts {
    *
    * @throws SvcError `session_not_found`; `store_unavailable` if its files cannot be read
    */
-  logout(name: string): Promise<{ success: true; session: string }> {
+  logout(name: string, scope?: Scope): Promise<{ success: true; session: string }> {
     return this.#runAlone(async () => {
       const { logins, state } = this.#ports
-      const target = await this.#resolveName(name)
+      const target = await this.#resolveName(name, scope)
+      if (scope?.bots) await this.getRecord(target, scope)
       // Before reading the session: if the login finishes first, the session is stored by then.
       const wasPending = await logins.cancel(target)
       const record = await state.sessions.get(target)
@@ -335,10 +366,14 @@ export class Accounts {
    *
    * @throws SvcError `session_not_found`, `session_exists`, `invalid_arguments` for a bad name
    */
-  rename(oldName: string, newName: string): Promise<{ success: true; old_name: string; new_name: string }> {
+  rename(
+    oldName: string,
+    newName: string,
+    scope?: Scope,
+  ): Promise<{ success: true; old_name: string; new_name: string }> {
     return this.#runAlone(async () => {
       const { logins, state } = this.#ports
-      const { name } = await this.getRecord(oldName)
+      const { name } = await this.getRecord(oldName, scope)
       if (newName === '') throw badArgument('new_name', 'expected a session name, got an empty string')
       const target = normalizeSessionName(newName)
       const key = sessionKeyOf(target)
@@ -356,16 +391,18 @@ export class Accounts {
     })
   }
 
-  setDefault(name: string): Promise<{ success: true; default_session: string }> {
+  setDefault(name: string, scope?: Scope): Promise<{ success: true; default_session: string }> {
     return this.#runAlone(async () => {
-      const record = await this.getRecord(name)
+      const record = await this.getRecord(name, scope)
       await this.#ports.state.sessions.setDefault(record.name)
       return { success: true, default_session: record.name }
     })
   }
 
-  async #resolveName(name: string): Promise<string> {
-    return name === '' ? this.defaultName() : normalizeSessionName(name)
+  async #resolveName(name: string, scope?: Scope): Promise<string> {
+    if (name !== '') return normalizeSessionName(name)
+    if (!scope?.bots) return this.defaultName()
+    return (await this.sortRecords(await this.#listVisible(scope)))[0]?.name ?? defaultSessionName
   }
 
   /**

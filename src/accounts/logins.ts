@@ -7,7 +7,8 @@
 import type { Upstream } from '../ilink/api.ts'
 import { badArgument, SvcError } from '../model/error.ts'
 import type { LoginFlow, LoginRequest, LoginStatus } from '../model/login.ts'
-import { defaultSessionName, normalizeSessionName } from '../model/session.ts'
+import { keyIdOf, owner, type Principal, scopeOf } from '../model/principal.ts'
+import { defaultSessionName, normalizeSessionName, sessionNotFoundError } from '../model/session.ts'
 import type { Runtime } from '../platform/runtime.ts'
 import { linkSignals } from '../platform/signals.ts'
 import type { LoginStore, StoredLogin } from '../storage/logins.ts'
@@ -17,6 +18,7 @@ import { LoginRecords, retentionMs } from './login-records.ts'
 import { checkCapacity, type LoginCapacity } from './login-room.ts'
 import { alreadyConnectedStatus, toLoginStatus } from './login-status.ts'
 import { createMutex } from './one-at-a-time.ts'
+import { isVisible } from './visible.ts'
 
 /** How long to wait for WeChat's answer to the digits. */
 const codeWaitMs = 5000
@@ -81,18 +83,26 @@ export class Logins {
    *
    * @throws SvcError `invalid_arguments` for a bad name, or for no name while several logins are pending;
    * `upstream_error`, `upstream_timeout` if no QR code could be fetched; `rate_limited`, `forbidden` if
-   * there is no capacity for another login or session
+   * there is no capacity for another login or session; `forbidden` for a key that is limited to users, and
+   * while another caller logs the session in; `session_not_found` outside the accounts of the key
    */
-  async login(request: LoginRequest, signal: AbortSignal): Promise<LoginStatus> {
-    const login = await this.#startOrJoin(request, signal)
+  async login(request: LoginRequest, signal: AbortSignal, by: Principal = owner): Promise<LoginStatus> {
+    const login = await this.#startOrJoin(request, signal, by)
     return 'version' in login ? this.#toStatus(login) : login
   }
 
   /** Same as `login`, but returns the stored login; a bare status if no login was started. */
-  async #startOrJoin(request: LoginRequest, signal: AbortSignal): Promise<StoredLogin | LoginStatus> {
+  async #startOrJoin(
+    request: LoginRequest,
+    signal: AbortSignal,
+    by: Principal,
+  ): Promise<StoredLogin | LoginStatus> {
     this.#checkOpen()
-    const name = await this.#resolveName(request.session_name)
-    const login = await this.#records.findOfSession(name)
+    const name = await this.#resolveName(request.session_name, by)
+    if (by.grant) await this.#requireLoginScope(name, by)
+    const found = await this.#records.findOfSession(name)
+    if (found && !found.ended) requireOwn(found, by)
+    const login = found && isOwn(found, by) ? found : undefined
     if (login && !login.ended) {
       let now = await this.#awaitFirstCode(login)
       const { verify_code: code } = request
@@ -112,29 +122,41 @@ export class Logins {
     if (record?.unreadable) throw record.unreadable
     if (record?.bot && record.bot.expired_at === undefined && !request.force)
       return alreadyConnectedStatus(record.name, record.bot.bot_id)
-    return this.#markReported(await this.#start(record?.name ?? name, request.force))
+    return this.#markReported(await this.#start(record?.name ?? name, request.force, by))
+  }
+
+  /** @throws SvcError `forbidden`, `session_not_found` if a key may not log this session in */
+  async #requireLoginScope(name: string, by: Principal): Promise<void> {
+    const { bots, users } = scopeOf(by)
+    if (users)
+      throw new SvcError('forbidden', 'your key is limited to certain users, so it cannot log a session in', {
+        hint: 'Ask the owner of the service to log it in.',
+      })
+    if (!bots) return
+    const record = await this.#ports.sessions.get(name)
+    if (!record || !isVisible(record, { bots })) throw sessionNotFoundError(name)
   }
 
   /**
    * Prepares a new login: the end of the session's earlier login is no longer reported. Ends an earlier
    * login whose code expired without a process that drives it. A login that can still be scanned stays.
    */
-  async forget(name: string): Promise<void> {
+  async forget(name: string, by: Principal = owner): Promise<void> {
     const isLost = ({ confirmed, qr }: StoredLogin) =>
       confirmed !== true &&
       qr !== undefined &&
       this.#runtime.clock.now() - qr.shown_at >= qrLifetimeMs + answerMs
-    await this.#end(await this.#records.findOfSession(normalizeSessionName(name)), isLost)
+    await this.#end(await this.#findOfSession(name, by), isLost)
   }
 
   /**
    * Starts a login, or joins the one in progress. `login_id` '' means that the session is connected and
    * nothing was started.
    */
-  async begin(name: string, force: boolean, signal: AbortSignal): Promise<LoginFlow> {
+  async begin(name: string, force: boolean, signal: AbortSignal, by: Principal = owner): Promise<LoginFlow> {
     const session_name = normalizeSessionName(name)
-    await this.forget(session_name)
-    const login = await this.#startOrJoin({ session_name, timeout: 0, force }, signal)
+    await this.forget(session_name, by)
+    const login = await this.#startOrJoin({ session_name, timeout: 0, force }, signal, by)
     return 'version' in login ? this.#toFlow(login) : { ...login, login_id: '', revision: 0 }
   }
 
@@ -148,11 +170,12 @@ export class Logins {
     { login_id, session, seen }: { login_id?: string; session?: string; seen?: number },
     timeoutMs: number,
     signal: AbortSignal,
+    by: Principal = owner,
   ): Promise<LoginFlow> {
     const found =
       login_id === undefined
-        ? await this.#records.findOfSession(normalizeSessionName(session ?? ''))
-        : await this.#findById(login_id)
+        ? await this.#findOfSession(session ?? '', by)
+        : await this.#findById(login_id, by)
     if (!found || isCalledOff(found)) throw noLoginError()
     const begun = found.ended ? found : await this.#awaitFirstCode(found)
     const now = await this.#awaitChange(begun, seen ?? begun.revision, timeoutMs, signal)
@@ -166,12 +189,17 @@ export class Logins {
    *
    * @throws SvcError `not_found`
    */
-  async giveCode(loginId: string, code: string, signal: AbortSignal): Promise<LoginFlow> {
-    const found = await this.#findById(loginId)
+  async giveCode(
+    loginId: string,
+    code: string,
+    signal: AbortSignal,
+    by: Principal = owner,
+  ): Promise<LoginFlow> {
+    const found = await this.#findById(loginId, by)
     const login =
       found && (await this.#records.change(found, login => (login.ended ? login : { ...login, code })))
     if (!login) throw noLoginError()
-    return this.follow({ login_id: loginId, seen: login.revision }, codeWaitMs, signal)
+    return this.follow({ login_id: loginId, seen: login.revision }, codeWaitMs, signal, by)
   }
 
   /**
@@ -180,18 +208,18 @@ export class Logins {
    *
    * @returns true if it was in progress
    */
-  async callOff(loginId: string): Promise<boolean> {
-    return this.#end(await this.#findById(loginId), ({ confirmed }) => confirmed !== true)
+  async callOff(loginId: string, by: Principal = owner): Promise<boolean> {
+    return this.#end(await this.#findById(loginId, by), ({ confirmed }) => confirmed !== true)
   }
 
   /**
    * Records that a page stopped following the login. It is called off soon, unless another page follows it
    * or its code was scanned.
    */
-  async leave(loginId: string): Promise<void> {
+  async leave(loginId: string, by: Principal = owner): Promise<void> {
     const { clock, closing } = this.#runtime
     const left_at = clock.now()
-    const found = await this.#findById(loginId)
+    const found = await this.#findById(loginId, by)
     if (!found) return
     await this.#records.change(found, login => ({ ...login, left_at }))
     await clock.sleep(leaveGraceMs, closing)
@@ -208,17 +236,24 @@ export class Logins {
     return this.#end(await this.#records.findOfSession(name), () => true)
   }
 
-  /** Returns the login with this id, of any session. */
-  async #findById(id: string): Promise<StoredLogin | undefined> {
-    return (await this.#records.list()).find(login => login.id === id)
+  /** Returns the login with this id, of any session, if the caller may follow it. */
+  async #findById(id: string, by: Principal): Promise<StoredLogin | undefined> {
+    return (await this.#records.list()).find(login => login.id === id && isOwn(login, by))
+  }
+
+  /** Returns the login of a session, if the caller may follow it. */
+  async #findOfSession(name: string, by: Principal): Promise<StoredLogin | undefined> {
+    const found = await this.#records.findOfSession(normalizeSessionName(name))
+    return found && isOwn(found, by) ? found : undefined
   }
 
   /**
    * Returns the session that a call is about. Without a name: the session of the login that the caller
    * probably follows, including one that ended and was not reported yet; else `default`.
    */
-  async #resolveName(name: string): Promise<string> {
-    return name === '' ? followedSessionOf(await this.#records.list()) : normalizeSessionName(name)
+  async #resolveName(name: string, by: Principal): Promise<string> {
+    if (name !== '') return normalizeSessionName(name)
+    return followedSessionOf((await this.#records.list()).filter(login => isOwn(login, by)))
   }
 
   async #end(found: StoredLogin | undefined, may: (login: StoredLogin) => boolean): Promise<boolean> {
@@ -239,7 +274,9 @@ export class Logins {
     if (!this.#ports.oneShot) return
     // A login that needs digits continues in the command that brings them.
     const isLeft = ({ confirmed, status }: StoredLogin) => confirmed !== true && status !== 'need_verifycode'
-    await Promise.allSettled([...this.#own].map(async id => this.#end(await this.#findById(id), isLeft)))
+    await Promise.allSettled(
+      [...this.#own].map(async id => this.#end(await this.#findById(id, owner), isLeft)),
+    )
   }
 
   /** Waits up to `ms` until the revision differs from `seen`, or until the login ends. */
@@ -299,23 +336,25 @@ export class Logins {
     return drive
   }
 
-  async #start(session: string, force: boolean): Promise<StoredLogin> {
+  async #start(session: string, force: boolean, by: Principal): Promise<StoredLogin> {
     // One at a time, so that each start counts the ones before it.
-    return this.#awaitFirstCode(await this.#starting(() => this.#storeNew(session, force)))
+    return this.#awaitFirstCode(await this.#starting(() => this.#storeNew(session, force, by)))
   }
 
   /** Stores a new login, or returns the one that another call has started. */
-  async #storeNew(session: string, force: boolean): Promise<StoredLogin> {
+  async #storeNew(session: string, force: boolean, by: Principal): Promise<StoredLogin> {
     const { most, sessions } = this.#ports
     const records = await sessions.list()
     const before = await this.#records.findOfSession(session)
     const logins = await this.#records.listPending()
     this.#checkOpen()
-    if (before && !before.ended) return before
+    if (before && !before.ended) return requireOwn(before, by)
+    const key = keyIdOf(by)
     checkCapacity(logins.length, session, records, most())
     const login = await this.#records.put({
       id: crypto.randomUUID(),
       session,
+      ...(key !== undefined && { key }),
       force,
       version: before?.version ?? '',
       until: this.#runtime.clock.now() + retentionMs,
@@ -325,7 +364,7 @@ export class Logins {
       told: 0,
     })
     // Another process stored one first.
-    if (!login) return this.#storeNew(session, force)
+    if (!login) return this.#storeNew(session, force, by)
     this.#own.add(login.id)
     return login
   }
@@ -358,6 +397,17 @@ export class Logins {
   #checkOpen(): void {
     if (this.#runtime.closing.aborted) throw new SvcError('shutting_down', 'the service is stopping')
   }
+}
+
+/** Whether a caller may follow a login: a key only those that it started. */
+const isOwn = ({ key }: StoredLogin, by: Principal): boolean => by.grant === undefined || key === keyIdOf(by)
+
+/** @throws SvcError `forbidden` */
+function requireOwn(login: StoredLogin, by: Principal): StoredLogin {
+  if (isOwn(login, by)) return login
+  throw new SvcError('forbidden', 'another caller is logging this session in', {
+    hint: 'Wait until that login ends.',
+  })
 }
 
 /** Returns true if the login ended because no code was scanned in time. */

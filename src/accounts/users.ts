@@ -1,5 +1,6 @@
 /** The users of the accounts: their names, and how many replies they may still get. */
 
+import type { Scope } from '../model/access.ts'
 import { SvcError } from '../model/error.ts'
 import {
   clockSkewMs,
@@ -20,13 +21,14 @@ import type { Runtime } from '../platform/runtime.ts'
 import { findBearers, maxBearersListed, resolveUserId } from '../send/plan.ts'
 import type { OutboxEntries } from '../storage/outbox.ts'
 import type { Contact, State } from '../storage/state.ts'
-import type { ConversationStore, UserNameStore } from '../storage/store.ts'
+import type { UserNameStore } from '../storage/store.ts'
 
 /** The part of `Accounts` that this file uses. */
 interface Sessions {
-  list(): Promise<{ name: string }[]>
-  getRecord(name: string): Promise<{ name: string }>
-  listKnowing(user: string): Promise<{ name: string; context: UserContext }[]>
+  list(scope?: Scope): Promise<{ name: string }[]>
+  getRecord(name: string, scope?: Scope): Promise<{ name: string }>
+  listKnowing(user: string, scope?: Scope): Promise<{ name: string; context: UserContext }[]>
+  listWrittenBy(user: string, scope?: Scope): Promise<{ session: string }[]>
 }
 
 export interface UserPorts {
@@ -34,7 +36,6 @@ export interface UserPorts {
   store: {
     outbox: Pick<OutboxEntries, 'getCounters'>
     names: UserNameStore
-    conversations: Pick<ConversationStore, 'sessionsOf'>
   }
 }
 
@@ -56,17 +57,18 @@ export class Users {
    * @throws SvcError `session_not_found`; `invalid_arguments` for a name of no user or of several;
    * `store_unavailable` if no user is found and a session's users cannot be read
    */
-  async list({ session, user_id }: UserFilter = {}): Promise<KnownUser[]> {
-    const only = user_id === undefined ? undefined : await this.#resolveUser(user_id, session)
+  async list({ session, user_id }: UserFilter = {}, scope?: Scope): Promise<KnownUser[]> {
+    const only = user_id === undefined ? undefined : await this.#resolveUser(user_id, session, scope)
     const names =
       session === undefined
-        ? (await this.#accounts.list()).map(({ name }) => name)
-        : [(await this.#accounts.getRecord(session)).name]
+        ? (await this.#accounts.list(scope)).map(({ name }) => name)
+        : [(await this.#accounts.getRecord(session, scope)).name]
     const { sessions } = this.#ports.state
     const looked = await listUsersOf(this.#ports, names, this.#runtime.clock.now())
     const found = [...looked]
       .flatMap(([name, { users }]) => users.map(user => ({ session: name, ...user })))
       .filter(user => only === undefined || user.user_id === only)
+      .filter(user => scope?.users?.includes(user.user_id) !== false)
     if (found.length === 0) {
       const asked = new Set(names)
       const failed = (await sessions.list()).find(({ name, unreadable }) => unreadable && asked.has(name))
@@ -81,18 +83,18 @@ export class Users {
    * @throws SvcError `invalid_arguments` for an invalid name, or for another user's name in this session;
    * `not_found` if the user has not written to it, `session_not_found`
    */
-  async name({ user_id, name, session }: NameRequest): Promise<NamedUser> {
+  async name({ user_id, name, session }: NameRequest, scope?: Scope): Promise<NamedUser> {
     const { state, store } = this.#ports
     const newName = normalizeUserName(name)
-    const user = await this.#resolveUser(user_id, session)
+    const user = await this.#resolveUser(user_id, session, scope)
     const known = [
-      ...sortNewestFirst(await this.#accounts.listKnowing(user)).map(entry => entry.name),
-      ...(await store.conversations.sessionsOf(user)),
+      ...sortNewestFirst(await this.#accounts.listKnowing(user, scope)).map(entry => entry.name),
+      ...(await this.#accounts.listWrittenBy(user, scope)).map(entry => entry.session),
     ]
     const key = session === undefined ? undefined : sessionKeyOf(normalizeSessionName(session))
     const target = known.find(name => key === undefined || sessionKeyOf(name) === key)
     if (target === undefined) {
-      if (session !== undefined) await this.#accounts.getRecord(session)
+      if (session !== undefined) await this.#accounts.getRecord(session, scope)
       throw new SvcError('not_found', 'no user with this id has written to this session, or to any', {
         next: { action: 'see', what: 'users' },
       })
@@ -104,14 +106,14 @@ export class Users {
     const same =
       newName === undefined
         ? []
-        : (await findBearers({ store, sessions: state.sessions }, { name: newName })).found
+        : (await findBearers({ store, sessions: state.sessions }, { name: newName, scope })).found
     const namesakes = same.filter(({ user_id }) => user_id !== user).slice(0, maxBearersListed)
     return { session: target, ...named, ...(namesakes.length > 0 && { namesakes }) }
   }
 
-  #resolveUser(user: string, session: string | undefined): Promise<string> {
+  #resolveUser(user: string, session: string | undefined, scope: Scope | undefined): Promise<string> {
     const { state, store } = this.#ports
-    return resolveUserId({ store, sessions: state.sessions }, { user, session }, 'user_id')
+    return resolveUserId({ store, sessions: state.sessions }, { user, session, scope }, 'user_id')
   }
 }
 

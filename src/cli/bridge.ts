@@ -1,14 +1,24 @@
 /** Runs `svc mcp --url`: connects standard input and output to the MCP interface of a running service. */
+import type { Config } from '../config.ts'
 import { badArgument } from '../model/error.ts'
 import { socketPathOf } from '../platform/fetch.ts'
 import { bypassProxyForLoopback, keepStdoutClean } from '../platform/process.ts'
-import { readTokenOption } from '../server/token.ts'
+import { readKeyFile, readTokenOption } from '../server/token.ts'
 import { type Command, configFrom } from './command.ts'
 import { serverLog } from './serving.ts'
 import { parseMcpUrl, rejectBesideUrl } from './typed-url.ts'
 
 /** Options of the bridge. All others belong to the service and are rejected. */
-const bridgeOptions = ['url', 'token', 'tokenFile', 'logLevel', 'logFormat', 'transport', 'consumer']
+const bridgeOptions = [
+  'url',
+  'token',
+  'tokenFile',
+  'keyFile',
+  'logLevel',
+  'logFormat',
+  'transport',
+  'consumer',
+]
 
 /** Runs until the client disconnects or a signal arrives. @throws SvcError if the service cannot be used */
 export async function runBridge(command: Command): Promise<void> {
@@ -32,9 +42,18 @@ export async function runBridge(command: Command): Promise<void> {
   const bridge = bridgeMcp({
     url: address,
     ...(consumer !== undefined && { consumer }),
-    token: await readTokenOption(config),
+    token: await readToken(config),
     log,
   })
   command.io.onStop(() => void bridge.close())
   await bridge.ended
+}
+
+/** Returns the token for the service, if one is given. @throws SvcError `invalid_arguments` */
+async function readToken({ keyFile, token, tokenFile }: Config): Promise<string | undefined> {
+  if (keyFile === undefined) return readTokenOption({ token, tokenFile })
+  if (token === undefined && tokenFile === undefined) return readKeyFile(keyFile)
+  throw badArgument('--key-file', 'expected without --token and --token-file', {
+    hint: 'Use only one of them; SVC_KEY_FILE, SVC_TOKEN and SVC_TOKEN_FILE count too.',
+  })
 }

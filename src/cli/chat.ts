@@ -33,8 +33,10 @@ function formatHead(message: Message): string {
     message.status === undefined || message.status === 'accepted'
       ? ''
       : yellow(`  (${message.status}${reason})`)
+  const sender = message.sent_by_name ?? message.sent_by ?? 'owner'
+  const by = sender === 'owner' ? '' : dim(`  by ${oneLine(sender)}`)
   const joined = message.sent_with === undefined ? '' : dim('  (sent together with another message)')
-  return `${when}  ${session} → ${green(oneLine(message.user_name ?? message.to_user))}${group}${fate}${joined}`
+  return `${when}  ${session} → ${green(oneLine(message.user_name ?? message.to_user))}${group}${by}${fate}${joined}`
 }
 
 function formatQuote({ ref_msg }: Message): string[] {

@@ -35,7 +35,9 @@ export const commandGroups: Readonly<Record<string, Readonly<Record<string, Load
   'Serve:': { openapi: serve, mcp: serve, admin: serve, sandbox: serve },
   'Operate:': {
     status: () => import('./commands/status.ts'),
+    key: () => import('./commands/key.ts'),
     token: () => import('./commands/token.ts'),
+    audit: () => import('./commands/audit.ts'),
     health: () => import('./commands/health.ts'),
     doctor: () => import('./commands/doctor.ts'),
     service: () => import('./commands/service.ts'),

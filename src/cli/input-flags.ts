@@ -81,7 +81,8 @@ const nameOf = ({ cli }: FlaggedOperation, key: string): string =>
   cli.names?.[key] ?? key.replaceAll('_', '-')
 
 const hasFlag = (shape: FlaggedOperation, key: string): boolean =>
-  !(shape.cli.positionals.includes(key) && isRequired(shape, key))
+  !(shape.cli.positionals.includes(key) && isRequired(shape, key)) &&
+  shape.cli.untyped?.includes(key) !== true
 
 /** Adds arguments and options. Options of `cli.series` add their values to the command's `series`. */
 export function declareFlags(shape: FlaggedOperation, command: Command): void {
@@ -200,7 +201,9 @@ function helpOf(shape: FlaggedOperation, key: string): string {
 /** Returns the placeholder of a value in help. Shell completion chooses its offers by it. */
 function placeholderOf(key: string, schema: JsonSchema): string {
   if (schema.items?.enum) return key
-  if (schema.type === 'array') return 'json'
+  if (/_at$/.test(key)) return 'time'
+  if (/_seconds$/.test(key)) return 'span'
+  if (schema.type === 'array' && schema.items?.type !== 'string') return 'json'
   if (schema.type === 'object') return 'name: value'
   if (schema.type === 'integer' || schema.type === 'number') return key === 'timeout' ? 'seconds' : 'number'
   if (schema.enum) return 'kind'
@@ -231,7 +234,7 @@ async function parseTypedValue(shape: FlaggedOperation, key: string, typed: unkn
   const schema = schemaOf(shape, key)
   if (Array.isArray(typed)) {
     if (schema.type === 'object') return Object.fromEntries(typed.map(text => parsePair(key, text)))
-    if (schema.items?.enum) return typed.flatMap(splitList)
+    if (schema.items?.type === 'string') return typed.flatMap(splitList)
     return await Promise.all(typed.map((text, nth) => parseJsonValue(text, `${key}[${nth}]`)))
   }
   if (typeof typed !== 'string') return typed

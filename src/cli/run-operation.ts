@@ -55,7 +55,7 @@ async function runOnce<I extends TObject, O extends TSchema>(
     const ask = createAsk(opened, call)
     const input = inputAt(gateway.clock.now())
     const before = <T>(look: (gateway: Gateway, input: TypedInput) => Promise<T>) =>
-      invoke({ ...operation, run: look }, gateway, input, call, log)
+      invoke({ ...operation, effect: 'read', run: look }, gateway, input, call, log)
     try {
       const { reject, question } = operation.cli
       if (reject) await before(reject)
@@ -71,6 +71,8 @@ async function runOnce<I extends TObject, O extends TSchema>(
         throw error
       })
       delivered = true
+      const note = await view.finish?.(ask, command)
+      if (note && (!isJson(command) || command.io.err.isTerminal)) await printNote(note, command)
     } finally {
       bar?.clear()
       call.done(delivered)

@@ -7,19 +7,16 @@ import type { Config } from '../config.ts'
 import type { Gateway } from '../gateway/gateway-api.ts'
 import type { McpHttpDoor } from '../mcp/http.ts'
 import { listWorkingFolders } from '../media/own-files.ts'
-import { createDirectCall } from '../model/call.ts'
-import { badArgument } from '../model/error.ts'
-import { owner, type Principal, stdio } from '../model/principal.ts'
-import { followChanges } from '../operations/events.ts'
-import { invoke } from '../operations/gate.ts'
+import { badArgument, SvcError } from '../model/error.ts'
+import { type Principal, stdio } from '../model/principal.ts'
 import { type Tool, tools } from '../operations/tools.ts'
-import { systemClock } from '../platform/clock.ts'
 import type { Log } from '../platform/log.ts'
 import { keepStdoutClean } from '../platform/process.ts'
 import type { Peer } from '../platform/serve.ts'
+import { waitForAbort } from '../platform/signals.ts'
 import { observeCalls, type RequestHandler } from '../server/observed.ts'
 import type { OpenApiApp } from '../server/openapi.ts'
-import { ensureSecret } from '../server/token.ts'
+import { ensureSecret, readKeyFile } from '../server/token.ts'
 import { version } from '../version.ts'
 import type { Command } from './command.ts'
 import { listenMain } from './listening.ts'
@@ -47,15 +44,39 @@ async function serveOverStdio(config: Config, command: Command, isPhoneFree: boo
   const open = async (opened: OpenedService) => {
     const { serveMcpStdio } = await import('../mcp/stdio.ts')
     const local = config.anyFile || (await listWorkingFolders(opened.config.basePath))
-    const server = serveMcpStdio({ ...(await createMcpContext(opened, stdio)), local })
+    const by = await readCaller(opened)
+    const server = serveMcpStdio({ ...(await createMcpShared(opened)), by, local })
     opened.stack.defer(() => server.close())
     return {
       lines: [{ text: 'serving MCP on standard input and output' }],
-      ended: server.ended.then(() => 'the client is gone'),
+      ended: Promise.race([server.ended.then(() => 'the client is gone'), waitForKeyEnd(by)]),
       stop: () => server.close(),
     }
   }
   await runService({ ...config, banner: false }, command, open, { listens, isPhoneFree })
+}
+
+/**
+ * Returns the client on standard input and output: the key of `--key-file`, else the program of this user.
+ *
+ * @throws SvcError `unauthorized` if the file has no key that is valid now
+ */
+async function readCaller({ config: { keyFile }, gateway }: OpenedService): Promise<Principal> {
+  if (keyFile === undefined) return stdio
+  const by = await gateway.keys.authenticate(readKeyFile(keyFile))
+  if (by) return by
+  throw new SvcError('unauthorized', `--key-file: the key in ${keyFile} does not exist, or has ended`, {
+    hint: 'svc key list shows the keys; svc key add makes one.',
+  })
+}
+
+/** Rejects when the key of a client ends. */
+async function waitForKeyEnd({ ended, name }: Principal): Promise<never> {
+  if (ended) await waitForAbort(ended)
+  else await new Promise(() => {})
+  throw new SvcError('unauthorized', `the key "${name}" was revoked, or has expired`, {
+    hint: 'Put another key into the file of --key-file, and start svc again.',
+  })
 }
 
 const serveOverHttp = (requested: Config, command: Command, transport: 'http' | 'sse'): Promise<void> =>
@@ -109,10 +130,9 @@ export function listOfferedTools(filter: Config['tools']): readonly Tool[] {
 }
 
 /** Creates the dependencies that all MCP connections of this process share. */
-async function createMcpContext({ gateway, config, log }: McpDoorOptions, by: Principal) {
+async function createMcpShared({ gateway, config, log }: McpDoorOptions) {
   const { ResourceChangeNotifier } = await import('../mcp/announcements.ts')
   const mcpLog = log.child('mcp')
-  const changes = await invoke(followChanges, gateway, {}, createDirectCall({ by }), mcpLog)
   return {
     gateway,
     version,
@@ -122,7 +142,7 @@ async function createMcpContext({ gateway, config, log }: McpDoorOptions, by: Pr
     confirmSend: config.confirmSend,
     structured: config.structured,
     ...(config.consumer !== undefined && { consumer: config.consumer }),
-    changes: new ResourceChangeNotifier({ changes, log: mcpLog, clock: systemClock }),
+    changes: new ResourceChangeNotifier({ gateway, log: mcpLog }),
   }
 }
 
@@ -147,7 +167,7 @@ export function createLazyMcpDoor(
   const open = async () => {
     const [{ createMcpHttp }, shared, sessionKey] = await Promise.all([
       import('../mcp/http.ts'),
-      createMcpContext(options, owner),
+      createMcpShared(options),
       sessionKeyOf(options),
     ])
     return createMcpHttp({

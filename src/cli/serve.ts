@@ -52,7 +52,7 @@ export const serveOpenApi = (
   beside?: (serving: RunningService) => Promise<void>,
 ): Promise<void> =>
   runService(requested, command, async opened => {
-    const { config, gateway, io, log } = opened
+    const { config, gateway, generated, io, log } = opened
     const app = createOpenApiApp({ gateway, config, log, version })
     const mcp = createLazyMcpDoor(opened)
     const server = await listenMain(opened, (request, peer) =>
@@ -74,11 +74,14 @@ export const serveOpenApi = (
       async onRunning(phoneUrl) {
         await notifyManager(findNotifySocket(io.env), 'READY=1', `STATUS=svc ${version}, listening on ${url}`)
         if (!beside) return printNextStep(opened)
-        beside({ gateway, config, log, url, phoneUrl, stopping: over.signal }).catch(error => {
-          // The service goes on, even if nobody reads its output.
-          if (!over.signal.aborted && !(error instanceof BrokenPipeError))
-            log.error('quick start ended', { error })
-        })
+        const token = config.token ?? generated?.token
+        beside({ gateway, config: { ...config, token }, log, url, phoneUrl, stopping: over.signal }).catch(
+          error => {
+            // The service goes on, even if nobody reads its output.
+            if (!over.signal.aborted && !(error instanceof BrokenPipeError))
+              log.error('quick start ended', { error })
+          },
+        )
       },
       async stop() {
         await notifyManager(findNotifySocket(io.env), 'STOPPING=1')

@@ -3,10 +3,12 @@
  * the socket, prints the addresses, waits for the end, and stops cleanly.
  */
 import { join } from 'node:path'
+import { hasKeyForm } from '../access/secret.ts'
 import { localFilesOf } from '../config/local-files.ts'
 import { type Config, isJournalled } from '../config.ts'
 import { claimDirectory } from '../gateway/directory.ts'
 import { openGateway, type RunningGateway } from '../gateway/gateway.ts'
+import { badArgument } from '../model/error.ts'
 import { systemClock } from '../platform/clock.ts'
 import { createLog, type Log } from '../platform/log.ts'
 import { bypassProxyForLoopback } from '../platform/process.ts'
@@ -53,7 +55,7 @@ export async function runService(
   await using stack = new AsyncDisposableStack()
   const opened = await openService(requested, { io, log, stack }, options)
   const door = await open(opened)
-  const { gateway, generated, sandbox } = opened
+  const { gateway, generated, hasKeys, sandbox } = opened
   const phoneUrl = sandbox && `${sandbox.url}/phone`
   const panel = await openPanel(opened, { ...door.links, ...(phoneUrl && { sandbox_phone: phoneUrl }) })
   const metrics = await openMetrics(opened)
@@ -66,7 +68,11 @@ export async function runService(
   if (requested.banner && requested.logFormat === 'text') io.out.print(formatBanner(version))
   for (const line of [...door.lines, ...metrics, ...panel.lines]) printLine(line)
   if (phoneUrl) printLine({ text: `phone on ${phoneUrl}`, url: phoneUrl })
-  if (generated && !door.ended) printLine(tokenLineOf(generated, io))
+  if (generated && !door.ended) {
+    printLine(tokenLineOf(generated, io))
+    if (hasKeys)
+      printLine({ text: 'there are keys: callers need one of them, or the token, on this machine too' })
+  }
   await door.onRunning?.(phoneUrl)
   log.info('stopping', { reason: await Promise.race([stopping, ...(door.ended ? [door.ended] : [])]) })
   await Promise.all([door.stop(), panel.stop(), gateway.endSends()])
@@ -102,12 +108,19 @@ const panelFolders = [join(import.meta.dirname, 'panel'), join(import.meta.dirna
  *   streams
  */
 async function openPanel(
-  { config, gateway, io, log, stack }: OpenedService,
+  { config, gateway, generated, io, log, stack }: OpenedService,
   links: { rest_url?: string; sandbox_phone?: string },
 ): Promise<Pick<ServedDoor, 'lines' | 'stop'>> {
   if (config.adminPort === undefined) return { lines: [], stop() {} }
   const { createAdminApp } = await import('../server/admin.ts')
-  const app = createAdminApp({ gateway, config, log, version, folders: panelFolders, links })
+  const app = createAdminApp({
+    gateway,
+    config: { ...config, token: config.token ?? generated?.token },
+    log,
+    version,
+    folders: panelFolders,
+    links,
+  })
   const server = await listen(config, '--admin-port', config.adminPort, (request, peer) =>
     app.fetch(request, peer),
   )
@@ -141,8 +154,13 @@ export const stopGraceMs = 3000
 export interface OpenedService {
   readonly gateway: RunningGateway
   readonly sandbox: { url: string } | undefined
-  /** The token that svc made. Set if other machines may reach the service and you gave no token. */
+  /**
+   * The token that svc made. Set if other machines may reach the service, or there are keys, and you gave no
+   * token.
+   */
   readonly generated: EnsuredToken | undefined
+  /** Whether there were keys at the start, so that callers over TCP need a token. */
+  readonly hasKeys: boolean
   /** The configuration. `token` is the one that callers must send, or undefined if none is required. */
   readonly config: Config
   /** True if this start made the data directory. */
@@ -156,7 +174,7 @@ export interface OpenedService {
 /**
  * Claims the data directory and opens its gateway, without polling yet. `stack` closes what was opened. If
  * `listens` and other machines may reach the service, a missing token is made and a guessable one is
- * rejected. Otherwise a guessable token only gets a warning. `isPhoneFree` is that of `openSandboxFor`.
+ * rejected. If there are keys, a missing token is made too. Otherwise a guessable token only gets a warning. `isPhoneFree` is that of `openSandboxFor`.
  *
  * @throws SvcError for a guessable token, an address that cannot be used, or a directory that cannot be
  *   opened
@@ -169,19 +187,25 @@ async function openService(
   bypassProxyForLoopback()
   const token = await readTokenOption(requested)
   const exposed = listens && isExposed(requested)
+  if (token !== undefined && hasKeyForm(token))
+    throw badArgument('--token', 'a key cannot be the master token: its caller would be the owner', {
+      hint: 'Unset SVC_TOKEN, or give --token another value.',
+    })
   if (exposed && token !== undefined && isGuessable(token)) throw guessableTokenError()
   if (listens) await tryAddresses(requested, isPhoneFree)
   const isNew = await claimDirectory(requested)
   const sandbox = requested.sandbox ? await openSandboxFor(requested, log, stack, { isPhoneFree }) : undefined
-  const generated = exposed && token === undefined ? await ensureToken(requested.basePath) : undefined
-  const required = token ?? generated?.token
+  const made = exposed && token === undefined ? await ensureToken(requested.basePath) : undefined
+  const required = token ?? made?.token
   if (listens && required !== undefined && isGuessable(required)) {
-    if (exposed) throw guessableTokenError(generated?.path)
+    if (exposed) throw guessableTokenError(made?.path)
     log.warn('the token can be guessed by other users of this machine: use a longer one, or --socket')
   }
   const config = Object.freeze({ ...requested, token: required })
   const gateway = stack.use(await openGateway({ config, log, version, sandboxUrl: sandbox?.url }))
-  return { gateway, sandbox, generated, config, isNew, io, log, stack }
+  const hasKeys = listens && (await gateway.keys.hasAny())
+  const generated = hasKeys && token === undefined ? await ensureToken(requested.basePath) : made
+  return { gateway, sandbox, generated, hasKeys, config, isNew, io, log, stack }
 }
 
 /** Loads the sandbox only on use: a service on the real WeChat starts without it. */

@@ -1,4 +1,5 @@
 /** Texts for people that several commands share: results, and notes about them. */
+import { SvcError } from '../model/error.ts'
 import type { Waiting } from '../model/message.ts'
 import type { Session, SilentSession } from '../model/session.ts'
 import { formatLocalTime } from '../platform/format.ts'
@@ -14,6 +15,12 @@ export interface CommandOutput {
 
 /** Formats a note for stderr. */
 export const formatNote = (text: string) => `${colours.dim(text)}\n`
+
+/** Returns the error of a command whose result is shown once, and could not be printed. */
+export const unprintedError = (problem: string) =>
+  new SvcError('internal', problem, {
+    hint: 'Check where the output goes, and the free space there, then run the command again.',
+  })
 
 /** Returns the note of recv if no session is logged in, so no message can come. */
 export const noSessionNote = (again: string): string =>

@@ -12,6 +12,23 @@ const unitMs: Readonly<Record<string, number>> = {
   w: 604_800_000,
 }
 
+/** Parses a span such as `30m` or `1d`. @returns milliseconds; undefined if the text is no span */
+export function parseSpan(text: string): number | undefined {
+  const [, count, unit = ''] = /^(\d{1,6}) ?([smhdw])$/i.exec(text) ?? []
+  return count === undefined ? undefined : Number(count) * unitMs[unit.toLowerCase()]!
+}
+
+/**
+ * Parses the end of something: a span from now on, or a time.
+ *
+ * @param now Unix ms
+ * @returns Unix ms; undefined if the text is neither
+ */
+export function parseTypedEnd(text: string, now: number): number | undefined {
+  const span = parseSpan(text)
+  return span === undefined ? parseTypedTime(text, now) : now + span
+}
+
 /** Description of the accepted forms, for errors. */
 export const timeForms =
   'a time: 2026-01-31 or 2026-01-31 08:00 (by the clock of this machine, or with a zone, as history prints it), 30m, 1h, 3d, today, yesterday, or Unix milliseconds'
@@ -23,8 +40,8 @@ export const timeForms =
  * @returns Unix ms; undefined if the text is no time
  */
 export function parseTypedTime(text: string, now: number): number | undefined {
-  const [, count, unit = ''] = /^(\d{1,6}) ?([smhdw])(?: ago)?$/i.exec(text) ?? []
-  if (count !== undefined) return now - Number(count) * unitMs[unit.toLowerCase()]!
+  const span = parseSpan(text.replace(/ ago$/i, ''))
+  if (span !== undefined) return now - span
   const day = ['today', 'yesterday'].indexOf(text.toLowerCase())
   if (day >= 0) {
     const today = new Date(now)

@@ -57,6 +57,11 @@ export interface View<I, T> {
    * @throws SvcError the error to print
    */
   undoUnprinted?(ask: Ask, result: T): Promise<never>
+  /**
+   * Does what the change needs on this machine, after the result was printed. Returns what people have to
+   * know.
+   */
+  finish?(ask: Ask, command: Command): Promise<CommandOutput>
   /** Same meaning as `Call.onward`. */
   isOnward?(command: Command): boolean
   /** For a command that can run for long: `when` says with which options, `run` replaces the single call. */

@@ -78,6 +78,13 @@ const address = {
 } as const
 const path = { placeholder: '<folder>', expected: 'a path', parse: parseFolder } as const
 const sizes = { placeholder: '<size>', expected: 'a size as in 500MB or 2GiB', parse: parseSize } as const
+const days = {
+  expected: 'a number of days from 0 to 36500',
+  parse(text: string) {
+    const days = /^\d+(\.\d+)?$/.test(text) ? Number(text) : Number.NaN
+    return days <= 36_500 ? days : undefined
+  },
+} as const
 const url = {
   placeholder: '<url>',
   expected: 'an http or https URL without user name, query and fragment',
@@ -201,6 +208,15 @@ const options = [
     help: 'file that holds the token, such as a secret of Docker or systemd',
     commands: servers,
   }),
+  /** Absolute. The file contains a key. */
+  defineOption({
+    name: 'keyFile',
+    ...path,
+    placeholder: '<file>',
+    displayedDefault: 'none',
+    help: 'over MCP with stdio or --url, file that holds a key of svc key add: the client may do what the key may do',
+    commands: ['mcp', 'setup'],
+  }),
   /** Lower case, each `host` or `host:port`. */
   defineOption({
     name: 'allowHosts',
@@ -300,11 +316,7 @@ const options = [
     default: '30',
     help: 'remove messages that are older than this; 0 keeps all',
     commands: [...working, 'migrate'],
-    expected: 'a number of days from 0 to 36500',
-    parse(text) {
-      const days = /^\d+(\.\d+)?$/.test(text) ? Number(text) : Number.NaN
-      return days <= 36_500 ? days : undefined
-    },
+    ...days,
   }),
   /** 0: no limit. */
   defineOption({
@@ -315,6 +327,15 @@ const options = [
     commands: [...working, 'migrate'],
     expected: 'a whole number from 0',
     parse: createWholeParser(0, Number.MAX_SAFE_INTEGER),
+  }),
+  /** 0: none are kept. */
+  defineOption({
+    name: 'auditDays',
+    placeholder: '<days>',
+    default: '90',
+    help: 'remove lines of the audit log that are older than this; 0 keeps none',
+    commands: working,
+    ...days,
   }),
   defineOption({
     name: 'pace',

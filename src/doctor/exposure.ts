@@ -111,5 +111,8 @@ async function checkToken({ config, directory }: DoctorContext): Promise<Finding
   }
   return isExposed(config)
     ? okFinding('token', 'svc creates a token in api_token when it starts')
-    : okFinding('token', 'svc serves only this machine: it needs no token unless it was started with one')
+    : okFinding(
+        'token',
+        'svc serves only this machine: without a key it needs no token unless it was started with one',
+      )
 }

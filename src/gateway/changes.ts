@@ -35,8 +35,10 @@ export interface ChangeListener {
    * 15 s.
    */
   sessions?(now: readonly SessionWithUsers[], before: readonly SessionWithUsers[]): void
-  /** A conversation was marked as read or unread in this process. */
+  /** A conversation was marked as read or unread in this process, by the persons of `reader`. */
   marked?(mark: ConversationMark): void
+  /** The id of a key: that of its persons. Absent: all other persons, who share their marks. */
+  reader?: string
 }
 
 export interface ChangePorts {
@@ -96,8 +98,8 @@ export class Changes {
   }
 
   /** Notifies the listeners of a mark. Marks are not in the event log. */
-  notifyMark(mark: ConversationMark): void {
-    this.#notify(listener => listener.marked, mark)
+  notifyMark(mark: ConversationMark, reader?: string): void {
+    this.#notify(listener => (listener.reader === reader ? listener.marked : undefined), mark)
   }
 
   async #followLog(signal: AbortSignal, watch: SessionWatch): Promise<void> {

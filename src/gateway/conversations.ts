@@ -1,5 +1,6 @@
 /** Conversations for a person: the newest first, each with what is left of the right to answer. */
 import type { Accounts } from '../accounts/accounts.ts'
+import type { Scope } from '../model/access.ts'
 import type { Conversation, Hour } from '../model/conversation.ts'
 import { normalizeSessionName, sessionKeyOf } from '../model/session.ts'
 import { createYield } from '../platform/clock.ts'
@@ -13,6 +14,10 @@ export interface ConversationFilter {
   session?: string
   user_id?: string
   limit?: number
+  /** Only messages of these accounts and users. */
+  scope?: Scope
+  /** The person whose marks count, same as `ThreadQuery.reader`. */
+  reader?: string
 }
 
 export interface ConversationPorts {
@@ -43,14 +48,22 @@ export class Conversations {
    */
   async list(filter: ConversationFilter = {}): Promise<Conversation[]> {
     const { accounts, threads, views } = this.#ports
-    const { limit = Number.MAX_SAFE_INTEGER, user_id: user } = filter
+    const { limit = Number.MAX_SAFE_INTEGER, user_id: user, scope, reader } = filter
     const session = filter.session === undefined ? undefined : normalizeSessionName(filter.session)
-    const rights = await accounts.listRights(session)
+    const rights = await accounts.listRights(session, scope)
     const sessions = new Map([...rights].map(([id, own]) => [id, own.map(right => right.session)]))
     const found: Conversation[] = []
     const turn = createYield(this.#runtime.clock)
     for (let before: number | undefined; ; ) {
-      const page = await threads.listThreads({ session, user, before, sessions, limit: peerPage })
+      const page = await threads.listThreads({
+        session,
+        user,
+        before,
+        sessions,
+        scope,
+        reader,
+        limit: peerPage,
+      })
       for (const { last, refused, unread, user: user_id } of page.threads) {
         await turn()
         const key = sessionKeyOf(last.session)
@@ -78,11 +91,11 @@ export class Conversations {
   }
 
   /** @throws SvcError `invalid_arguments` for a bad session name, `store_unavailable` */
-  async markRead(session: string, userId: string, upTo: number): Promise<void> {
+  async markRead(session: string, userId: string, upTo: number, reader?: string): Promise<void> {
     const { changes, threads } = this.#ports
     const name = normalizeSessionName(session)
-    await threads.markRead(name, userId, upTo)
-    changes.notifyMark({ session: name, user_id: userId, up_to: upTo })
+    await threads.markRead(name, userId, upTo, reader)
+    changes.notifyMark({ session: name, user_id: userId, up_to: upTo }, reader)
   }
 
   /**
@@ -91,20 +104,21 @@ export class Conversations {
    *
    * @throws SvcError `invalid_arguments` for a bad session name, `store_unavailable`
    */
-  async markUnread(session: string, userId: string): Promise<void> {
+  async markUnread(session: string, userId: string, reader?: string, scope?: Scope): Promise<void> {
     const { changes, threads } = this.#ports
     const name = normalizeSessionName(session)
-    const [thread] = (await threads.listThreads({ session: name, user: userId, limit: 1 })).threads
-    if (thread?.unread === 0) await threads.markRead(name, userId)
-    changes.notifyMark({ session: name, user_id: userId })
+    const query = { session: name, user: userId, scope, reader, limit: 1 }
+    const [thread] = (await threads.listThreads(query)).threads
+    if (thread?.unread === 0) await threads.markRead(name, userId, undefined, reader)
+    changes.notifyMark({ session: name, user_id: userId }, reader)
   }
 
   /** Counts the messages of each of the last `count` hours; the current hour is the last one. */
-  async countPerHour(count: number): Promise<Hour[]> {
+  async countPerHour(count: number, scope?: Scope): Promise<Hour[]> {
     const { clock } = this.#runtime
     const first = Math.floor(clock.now() / hourMs) * hourMs - (count - 1) * hourMs
     const counted = new Map(
-      (await this.#ports.threads.countMessages(first, hourMs)).map(one => [one.span, one]),
+      (await this.#ports.threads.countMessages(first, hourMs, scope)).map(one => [one.span, one]),
     )
     return Array.from({ length: count }, (_none, span) => {
       const { received, sent } = counted.get(span) ?? { received: 0, sent: 0 }

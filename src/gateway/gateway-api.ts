@@ -3,10 +3,11 @@
  *
  * Everything here throws `SvcError` from the closed catalogue for what a caller can cause or act on.
  */
+import type { Keys } from '../access/keys.ts'
 import type { Accounts } from '../accounts/accounts.ts'
 import type { Logins } from '../accounts/logins.ts'
 import type { Users } from '../accounts/users.ts'
-import type { Downloads, OpenedMedia } from '../media/downloads.ts'
+import type { Downloads, OpenedMedia, ShowRequest } from '../media/downloads.ts'
 import type { Uploads } from '../media/uploads.ts'
 import type { Clock } from '../platform/clock.ts'
 import type { EventReader } from '../push/events.ts'
@@ -14,6 +15,8 @@ import type { Webhooks } from '../push/webhooks.ts'
 import type { Inbox } from '../receive/inbox.ts'
 import type { Outbox } from '../send/outbox.ts'
 import type { Sender } from '../send/send.ts'
+import type { AuditStore } from '../storage/audit.ts'
+import type { EntrySight } from '../storage/outbox.ts'
 import type { SignInStore } from '../storage/state.ts'
 import type { Changes } from './changes.ts'
 import type { Conversations } from './conversations.ts'
@@ -31,7 +34,7 @@ export interface Gateway {
        * Opens the file of a message, by its row. Also works for a message that waits, since a person has to
        * approve it.
        */
-      show(request: { row: number; sized?: boolean }, signal: AbortSignal): Promise<OpenedMedia>
+      show(request: ShowRequest & { sight?: EntrySight }, signal: AbortSignal): Promise<OpenedMedia>
     }
   readonly history: Pick<History, 'page'>
   readonly conversations: Pick<Conversations, 'list' | 'markRead' | 'markUnread' | 'countPerHour'>
@@ -51,6 +54,20 @@ export interface Gateway {
     'startReader' | 'getHead' | 'readPage' | 'follow' | 'markActive' | 'resolveFilter'
   >
   readonly changes: Pick<Changes, 'subscribe'>
+  readonly keys: Pick<
+    Keys,
+    | 'hasAny'
+    | 'tokenlessOwner'
+    | 'authenticate'
+    | 'recognize'
+    | 'describe'
+    | 'add'
+    | 'list'
+    | 'get'
+    | 'rotate'
+    | 'revoke'
+  >
+  readonly audit: AuditStore
   readonly metrics: Pick<Metrics, 'answered' | 'text'>
   readonly signIns: SignInStore
   /** The system's clock; in a sandbox, the clock of the simulated world, which can be set on its phone. */

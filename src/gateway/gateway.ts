@@ -1,4 +1,6 @@
 /** Builds a gateway from its rooms, and starts and stops it. */
+import { endExpiredKeys } from '../access/expiry.ts'
+import { Keys } from '../access/keys.ts'
 import type { Media } from '../media/media.ts'
 import { SvcError } from '../model/error.ts'
 import { apiFetch } from '../platform/fetch.ts'
@@ -41,6 +43,7 @@ export interface RunningGateway extends Gateway, AsyncDisposable {
 /** When the service stops: time limit for sends under way. `closeMs` is the limit for everything. */
 const sendGraceMs = 1500
 const closeMs = 3500
+const dayMs = 24 * 60 * 60_000
 
 /**
  * Opens the data directory.
@@ -78,13 +81,25 @@ export async function openGateway(options: open.GatewayOptions): Promise<Running
     resolveTarget: resolveTarget,
   })
   const housekeeping = new Housekeeping(
-    { sessions: state.sessions, upkeep: store.maintenance, media, outbox },
+    {
+      sessions: state.sessions,
+      upkeep: store.maintenance,
+      media,
+      outbox,
+      audit: store.audit,
+      // Nobody reads a log that ends with its process.
+      auditMs: store.durable ? config.auditDays * dayMs : 0,
+    },
     runtime,
   )
   const changes = new Changes({ events, accounts }, withLogName(runtime, 'changes'))
+  const keys = new Keys(
+    { keys: store.keys, sessions: state.sessions, resolveTarget },
+    withLogName(runtime, 'keys'),
+  )
   const threads = store.conversations
   const sessionEvents = open.openSessionEvents(directory, accounts, receive, runtime)
-  const rooms = { directory, receive, logins, outbox, sender, housekeeping, delivery, sessionEvents }
+  const rooms = { directory, receive, logins, outbox, sender, media, housekeeping, delivery, sessionEvents }
   let closing: Promise<void> | undefined
   const halt = () => stop.abort(new SvcError('shutting_down', 'the service is stopping'))
   const close = () => {
@@ -105,6 +120,8 @@ export async function openGateway(options: open.GatewayOptions): Promise<Running
     conversations: new Conversations({ threads, views, accounts, changes }, runtime),
     events,
     changes,
+    keys,
+    audit: store.audit,
     signIns: state.signIns,
     clock: runtime.clock,
     pollerPid: () => directory.leases.findHolder(),
@@ -113,6 +130,8 @@ export async function openGateway(options: open.GatewayOptions): Promise<Running
     health: () => healthOf(options.version, directory, receive),
     async start() {
       await startRooms(rooms)
+      const isPolling = () => receive.pollingRole.isPolling
+      void endExpiredKeys({ ...store, isPolling }, withLogName(runtime, 'keys'))
       void runtime.sandboxClock?.keepAsking(apiFetch, stop.signal)
     },
     listensAt(url) {
@@ -133,6 +152,7 @@ interface Rooms extends ReturnType<typeof open.openSend> {
   directory: open.Directory
   receive: open.Receive
   logins: { waitUntilClosed(): Promise<void> }
+  media: Media
   housekeeping: Housekeeping
   sessionEvents: SessionEventWriter
   delivery: WebhookDispatcher
@@ -157,8 +177,8 @@ const mediaOf = ({ downloads, kept, uploads }: Media): Gateway['media'] => ({
   open: (request, signal) => downloads.open(request, signal),
   download: (request, call) => downloads.download(request, call),
   // A message that was sent since it was listed is found among the sent ones.
-  show: async (request, signal) =>
-    (await kept.openForApproval(request.row, signal)) ?? downloads.openSent(request, signal),
+  show: async ({ sight, ...request }, signal) =>
+    (await kept.openForApproval(request.row, signal, sight)) ?? downloads.openSent(request, signal),
 })
 
 async function startRooms({
@@ -182,7 +202,7 @@ async function startRooms({
 }
 
 async function closeRooms(
-  { directory, receive, logins, outbox, sender, housekeeping, delivery, sessionEvents }: Rooms,
+  { directory, receive, logins, outbox, sender, media, housekeeping, delivery, sessionEvents }: Rooms,
   { clock }: ReturnType<typeof open.openRuntime>,
 ): Promise<void> {
   // Work that hangs must not delay the rest. A batch that is not stored by then is polled again.
@@ -196,6 +216,7 @@ async function closeRooms(
       logins.waitUntilClosed(),
       outbox.waitUntilClosed(),
       housekeeping.waitUntilClosed(),
+      media.uploads.removed,
       sessionEvents.waitForEnd(),
     ]),
     clock.sleep(closeMs, patience.signal),

@@ -1,8 +1,9 @@
 /** The history operation: pages of the log, newest first. */
+import type { Scope } from '../model/access.ts'
 import type { HistoryPage, Message } from '../model/message.ts'
 import { normalizeSessionName } from '../model/session.ts'
 import type { Views } from '../receive/view.ts'
-import { resolveUserId } from '../send/plan.ts'
+import { findBearers, resolveUserId } from '../send/plan.ts'
 import type { HistoryFilter } from '../storage/messages.ts'
 import type { SessionStore } from '../storage/state.ts'
 import type { MessageLog, UserNameStore } from '../storage/store.ts'
@@ -21,9 +22,9 @@ export class History {
   }
 
   /** Resolves a user. A string that is not a known name is treated as an id, which may have no messages. */
-  async #resolveUser(user: string, session: string | undefined): Promise<string> {
-    const isName = (await this.#ports.store.names.find(user)).length > 0
-    return isName ? resolveUserId(this.#ports, { user, session }, 'user_id') : user
+  async #resolveUser(user: string, session: string | undefined, scope: Scope | undefined): Promise<string> {
+    const isName = (await findBearers(this.#ports, { name: user, scope })).found.length > 0
+    return isName ? resolveUserId(this.#ports, { user, session, scope }, 'user_id') : user
   }
 
   /**
@@ -43,7 +44,7 @@ export class History {
     const name = input === undefined ? undefined : normalizeSessionName(input)
     // The stored spelling of the name. For a logged-out session, the caller's.
     const session = name === undefined ? undefined : ((await sessions.get(name))?.name ?? name)
-    const user_id = rest.user_id && (await this.#resolveUser(rest.user_id, session))
+    const user_id = rest.user_id && (await this.#resolveUser(rest.user_id, session, rest.scope))
     const answer = views.createAnswer({ hasRoom })
     const { characters } = answer
     const filter = { ...rest, session, characters, ...(user_id && { user_id }) }

@@ -1,7 +1,8 @@
-/** Maintenance: removes old messages, sends that waited too long, old uploads, and half-written files. */
+/** Maintenance: removes old messages and lines of the audit log, sends that waited too long, old uploads, and half-written files. */
 import type { Media } from '../media/media.ts'
 import type { Runtime } from '../platform/runtime.ts'
 import type { Outbox } from '../send/outbox.ts'
+import type { AuditStore } from '../storage/audit.ts'
 import type { SessionStore } from '../storage/state.ts'
 import type { StoreMaintenance } from '../storage/store.ts'
 
@@ -10,11 +11,16 @@ export interface HousekeepingPorts {
   upkeep: Pick<StoreMaintenance, 'prune' | 'isClockTrusted'>
   media: Pick<Media, 'sweep'>
   outbox: Pick<Outbox, 'endStale'>
+  audit: Pick<AuditStore, 'prune'>
+  /** How long lines of the audit log are kept. */
+  auditMs: number
 }
 
 const everyMs = 10 * 60_000
 /** Wait before the first run, so that the first calls go first. */
 const firstMs = 500
+/** Between two steps of a long removal. */
+const pauseMs = 5
 /** A half-written file that did not change for this long is abandoned. */
 const leftoverMs = 60 * 60_000
 
@@ -65,8 +71,15 @@ export class Housekeeping {
     } catch (error) {
       if (!closing.aborted) log.error('store not pruned', { error })
     }
-    if (await upkeep.isClockTrusted())
-      await media.sweep().catch(error => log.warn('leftover files not removed', { error }))
+    if (!(await upkeep.isClockTrusted())) return
+    await media.sweep().catch(error => log.warn('leftover files not removed', { error }))
+    await this.#pruneAudit().catch(error => log.warn('audit log not pruned', { error }))
+  }
+
+  async #pruneAudit(): Promise<void> {
+    const { clock, closing } = this.#runtime
+    const { audit, auditMs } = this.#ports
+    while (!closing.aborted && (await audit.prune(clock.now() - auditMs))) await clock.sleep(pauseMs, closing)
   }
 
   async #sweepFolders(): Promise<void> {

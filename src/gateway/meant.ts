@@ -3,6 +3,8 @@
  * ever match it.
  */
 import type { Logins } from '../accounts/logins.ts'
+import { isVisible } from '../accounts/visible.ts'
+import type { Scope } from '../model/access.ts'
 import { normalizeSessionName, sessionKeyOf, sessionNotFoundError } from '../model/session.ts'
 import type { SessionAndUser } from '../push/events.ts'
 import { resolveUserId } from '../send/plan.ts'
@@ -10,7 +12,7 @@ import type { Storage } from '../storage/storage.ts'
 
 /**
  * Creates a function that resolves the session's name as stored, and a user's name to an id. An id may
- * belong to a user who has not written yet.
+ * belong to a user who has not written yet. What is outside the scope is unknown.
  *
  * @throws SvcError `session_not_found`; `invalid_arguments` for a name of no user, or of several
  */
@@ -18,22 +20,30 @@ export function createTargetResolver(
   { state: { sessions }, store }: Pick<Storage, 'state' | 'store'>,
   logins: Logins,
 ) {
-  return async ({ session: input, user }: SessionAndUser, field = 'user'): Promise<SessionAndUser> => {
-    const name = input === undefined ? undefined : normalizeSessionName(input)
-    const session = name === undefined ? undefined : ((await sessions.get(name))?.name ?? (await left(name)))
+  return async ({ session: input, user, scope }: SessionAndUser, field = 'user'): Promise<SessionAndUser> => {
+    const session = input === undefined ? undefined : await find(normalizeSessionName(input), scope)
     const id =
-      user === undefined ? undefined : await resolveUserId({ store, sessions }, { user, session }, field)
+      user === undefined
+        ? undefined
+        : await resolveUserId({ store, sessions }, { user, session, scope }, field)
     return { ...(session !== undefined && { session }), ...(id !== undefined && { user: id }) }
   }
 
+  async function find(name: string, scope: Scope | undefined): Promise<string> {
+    const record = await sessions.get(name)
+    return record && isVisible(record, scope) ? record.name : left(name, scope)
+  }
+
   /** Finds a session without files: one that is being logged in, or one that left messages or events. */
-  async function left(session: string): Promise<string> {
+  async function left(session: string, scope: Scope | undefined): Promise<string> {
     const { events, log } = store
-    const isPending = [...(await logins.pendingNames())].some(
+    // A login in progress has no account yet.
+    const isPending = [...(scope?.bots ? [] : await logins.pendingNames())].some(
       name => sessionKeyOf(name) === sessionKeyOf(session),
     )
-    if (isPending || (await log.search({ session, limit: 1, offset: 0 })).rows.length > 0) return session
-    const page = await events.listAfter('', { session, types: ['session.status'], limit: 1 })
+    if (isPending || (await log.search({ session, scope, limit: 1, offset: 0 })).rows.length > 0)
+      return session
+    const page = await events.listAfter('', { session, scope, types: ['session.status'], limit: 1 })
     if (page.events.length > 0) return session
     throw sessionNotFoundError(session)
   }

@@ -13,7 +13,10 @@ import { createCdn } from '../ilink/cdn.ts'
 import type { Fetch } from '../ilink/http.ts'
 import { Media } from '../media/media.ts'
 import type { MediaUpstream } from '../media/ports.ts'
+import type { Scope } from '../model/access.ts'
 import { createDirectCall } from '../model/call.ts'
+import { SvcError } from '../model/error.ts'
+import { parsePrincipal } from '../model/principal.ts'
 import { quotaPerInbound, windowMs } from '../model/session.ts'
 import { type Clock, systemClock } from '../platform/clock.ts'
 import { apiFetch, fetchChecked } from '../platform/fetch.ts'
@@ -37,6 +40,7 @@ import { Views } from '../receive/view.ts'
 import { Outbox } from '../send/outbox.ts'
 import { Sender } from '../send/send.ts'
 import { Worker } from '../send/worker.ts'
+import { hasKeyEnded } from '../storage/keys.ts'
 import { openMediaStores } from '../storage/sqlite/media-folder.ts'
 import { openStorage } from '../storage/sqlite/open.ts'
 import type { createTargetResolver } from './meant.ts'
@@ -174,7 +178,19 @@ export const openMedia = (
   upstream: MediaUpstream,
   runtime: Runtime,
 ): Media =>
-  new Media({ upstream, store, views, folders, places, space, maxUploadBytes }, withLogName(runtime, 'media'))
+  new Media(
+    {
+      upstream,
+      store,
+      views,
+      folders,
+      places,
+      space,
+      maxUploadBytes,
+      isKeyOver: createKeyCheck(store.keys, runtime.clock),
+    },
+    withLogName(runtime, 'media'),
+  )
 
 /** Opens sending: caller → outbox → WeChat. */
 export function openSend(
@@ -196,14 +212,23 @@ export function openSend(
     { state, store, worker, media, rules, resolveTarget },
     withLogName(runtime, 'outbox'),
   )
-  const route = (to: string, session: string | undefined) => findRoute(accounts, to, session)
-  const resolveUser = async (user: string, session: string | undefined) =>
-    (await resolveTarget({ user, session }, 'to')).user ?? user
+  const route = (to: string, session: string | undefined, scope: Scope) =>
+    findRoute(accounts, to, session, scope)
+  const resolveUser = async (user: string, session: string | undefined, scope: Scope) =>
+    (await resolveTarget({ user, session, scope }, 'to')).user ?? user
   return {
     outbox,
     sender: new Sender({ ...ports, worker, resolveUser, route }, withLogName(runtime, 'send')),
   }
 }
+
+/** Returns a check whether a key has ended, by its id. */
+const createKeyCheck =
+  (keys: Directory['store']['keys'], clock: Clock) =>
+  async (id: string): Promise<boolean> => {
+    const key = await keys.get(id)
+    return key === undefined || hasKeyEnded(key, clock.now())
+  }
 
 /** Opens the events about sessions: state of the sessions → event log. */
 export const openSessionEvents = (
@@ -245,17 +270,25 @@ export function openPush(
           `${url}${createSignedLink(link_key, { webhook, message_id, item }, clock.now())}`
         return { linkMedia: (id, item) => link(id, String(item)), linkMessage: id => link(id, 'message') }
       },
-      async sendReply(webhook, { id, session, user }, text) {
-        const request = { to: user, text, session, media: [], idempotency_key: id }
-        const by = { kind: 'webhook', id: webhook.id } as const
+      async sendReply({ id: webhook, grant, made_by = '' }, { id, session, user }, text) {
+        // A run of an endpoint whose key has just ended may not know it yet.
+        if (grant && (await webhooks.get(webhook))?.disabled)
+          throw new SvcError('forbidden', 'the webhook is switched off')
+        const key = grant ? `${parsePrincipal(made_by).id}/${id}` : id
+        const request = { to: user, text, session, media: [], idempotency_key: key }
+        const by = { kind: 'webhook', id: webhook, ...(grant && { grant }) } as const
         await sender.send(request, createDirectCall({ by, signal: runtime.closing }))
       },
     },
     withLogName(runtime, 'webhooks'),
   )
-  const message = async (id: string) => {
-    const [row] = (await log.getByMessageIds([id])).rows
+  const message = async (id: string, scope?: Scope) => {
+    const [row] = (await log.getByMessageIds([id], undefined, scope)).rows
     return row && views.toMessage(row)
   }
-  return { delivery, webhooks: new Webhooks({ webhooks, events, resolveTarget, getMessage: message, clock }) }
+  const isKeyOver = createKeyCheck(store.keys, clock)
+  return {
+    delivery,
+    webhooks: new Webhooks({ webhooks, events, resolveTarget, getMessage: message, clock, isKeyOver }),
+  }
 }

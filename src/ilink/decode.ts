@@ -106,7 +106,12 @@ const toScalar = (value: unknown) => (typeof value === 'object' ? null : value)
 /** What is known about a message from elsewhere. */
 export interface DecodeContext
   extends Pick<Message, 'id' | 'message_id' | 'session' | 'bot_id' | 'direction'>,
-    Partial<Pick<Message, 'status' | 'reason' | 'reason_code' | 'reason_quote' | 'sent_with'>> {
+    Partial<
+      Pick<
+        Message,
+        'status' | 'reason' | 'reason_code' | 'reason_quote' | 'sent_with' | 'sent_by' | 'sent_by_name'
+      >
+    > {
   /** Unix ms, for messages without a create time (all sent ones). */
   timestamp?: number
   /** Looks up the message with this upstream id, which a quote names. */

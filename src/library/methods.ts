@@ -1,8 +1,9 @@
 /**
- * Turns operations into methods of `svc.outbox` and `svc.webhooks`. Arguments and results follow the
+ * Turns operations into methods of `svc.outbox`, `svc.webhooks` and `svc.keys`. Arguments and results follow the
  * definitions.
  */
 import type { Static, TObject, TSchema } from '@sinclair/typebox'
+import * as ofKeys from '../operations/keys.ts'
 import type { Operation, TypedOperation } from '../operations/operation.ts'
 import * as ofOutbox from '../operations/outbox.ts'
 import type { CallerInput } from '../operations/schema.ts'
@@ -54,6 +55,20 @@ export const webhooks = {
   remove: ofWebhooks.removeWebhook,
 }
 
+/** Operations for keys of programs and people that call a service of the data directory. */
+export const keys = {
+  /** Lists all keys, oldest first, without their secrets. */
+  list: ofKeys.listKeys,
+  /** Returns a key by its id or name. @throws SvcError `not_found` */
+  get: ofKeys.getKey,
+  /** Makes a key. Only this result contains it. From the first key on, callers over TCP need one. */
+  add: ofKeys.addKey,
+  /** Makes a new secret. The old one is accepted for `keep_old_seconds`, 0 by default. */
+  rotate: ofKeys.rotateKey,
+  /** Ends a key, and the keys that it made, within a second. @throws SvcError `not_found` */
+  revoke: ofKeys.revokeKey,
+}
+
 type InputOf<D> = D extends { input: infer I extends TSchema } ? CallerInput<I> : never
 type AnswerOf<D> = D extends { output: infer O extends TSchema } ? Static<O> : never
 type PositionalKeys<D> = D extends { library?: { positionals: infer P extends readonly string[] } } ? P : []
@@ -73,7 +88,7 @@ export type Method<D> = (
 export type Methods<G> = { readonly [K in keyof G]: Method<G[K]> }
 
 /** Groups of operations. Each group is a field of `Svc`. */
-export const groups = { outbox, webhooks }
+export const groups = { outbox, webhooks, keys }
 export type Groups = { readonly [G in keyof typeof groups]: Methods<(typeof groups)[G]> }
 
 type InvokeOperation = (operation: TypedOperation<TObject, TSchema>, input: unknown) => Promise<unknown>

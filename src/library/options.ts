@@ -33,6 +33,8 @@ export interface SvcOptions {
   storeMaxAgeDays?: number
   /** Maximum number of stored messages. Default: 100000. 0 keeps all. In memory at most 10000. */
   storeMaxCount?: number
+  /** Age in days after which lines of the audit log are deleted. Default: 90. 0 keeps none. */
+  auditDays?: number
   /** Limits of sends: per session, and to one user. Default: `1/s,10/5m`. `off` sets no limit. */
   pace?: string
   /** Largest file to send, in bytes. Default: 2 GiB. */
@@ -64,6 +66,7 @@ const knownOptions: ReadonlySet<string> = new Set<keyof SvcOptions>([
   'mediaRoot',
   'storeMaxAgeDays',
   'storeMaxCount',
+  'auditDays',
   'pace',
   'maxUploadBytes',
   'channelVersion',

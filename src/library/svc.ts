@@ -5,16 +5,19 @@ import { localFilesOf } from '../config/local-files.ts'
 import { claimDirectory } from '../gateway/directory.ts'
 import { openGateway, type RunningGateway } from '../gateway/gateway.ts'
 import type { Health } from '../gateway/health.ts'
+import type { AuditLine } from '../model/audit.ts'
 import { createDirectCall } from '../model/call.ts'
 import { badArgument, isSvcError, SvcError } from '../model/error.ts'
 import type { Event } from '../model/event.ts'
 import type { LoginStatus } from '../model/login.ts'
 import type { Message, SendResult } from '../model/message.ts'
 import type { KnownUser, NamedUser, NameRequest, Session, UserFilter } from '../model/session.ts'
+import { listAudit } from '../operations/audit.ts'
 import { followEvents } from '../operations/events.ts'
 import { invoke } from '../operations/gate.ts'
 import type { TypedOperation, TypedTool } from '../operations/operation.ts'
 import { followMessages } from '../operations/reading.ts'
+import type { CallerInput } from '../operations/schema.ts'
 import { health } from '../operations/service.ts'
 import { listUsers, nameUser } from '../operations/users.ts'
 import { type Clock, endsWithin, systemClock } from '../platform/clock.ts'
@@ -41,6 +44,9 @@ import {
   type SetDefaultInput,
   verbs,
 } from './verbs.ts'
+
+/** Which lines of the audit log to list. */
+export type AuditQuery = CallerInput<typeof listAudit.input>
 
 export interface CallOptions {
   /** Ends the call. Its promise then rejects with the reason of the signal. */
@@ -79,6 +85,9 @@ export type SvcOutbox = Groups['outbox']
  */
 export type SvcWebhooks = Groups['webhooks']
 
+/** Methods for keys of programs and people that call a service of the data directory. */
+export type SvcKeys = Groups['keys']
+
 /** How long `close()` waits for handlers and loops that still process a message, in milliseconds. */
 const defaultGraceMs = 2000
 
@@ -106,6 +115,8 @@ export class Svc implements Groups, AsyncDisposable, AsyncIterable<Message> {
   readonly outbox: SvcOutbox
   /** Endpoints that receive events. All processes that use the store of the data directory share them. */
   readonly webhooks: SvcWebhooks
+  /** Keys of callers. */
+  readonly keys: SvcKeys
   /** Address of the simulated phone's page. Only with the option `sandbox` or `sandboxUrl`. */
   readonly phoneUrl: string | undefined
   readonly #gateway: RunningGateway
@@ -138,6 +149,7 @@ export class Svc implements Groups, AsyncDisposable, AsyncIterable<Message> {
     const run: Parameters<typeof methodsOf>[1] = (operation, input) => this.#run(operation, input)
     this.outbox = methodsOf(groups.outbox, run)
     this.webhooks = methodsOf(groups.webhooks, run)
+    this.keys = methodsOf(groups.keys, run)
     this.#handlers = new MessageHandlers({
       open: start => this.#run(followMessages, start),
       clock,
@@ -255,6 +267,11 @@ export class Svc implements Groups, AsyncDisposable, AsyncIterable<Message> {
   /** Makes a session the default session. */
   setDefault(input: SetDefaultInput, options: CallOptions = {}): Promise<DefaultSet> {
     return this.#call(verbs.setDefault, input, options)
+  }
+
+  /** Lists the calls that changed or sent something, by any process of the data directory, newest first. */
+  async audit(filter: AuditQuery = {}): Promise<AuditLine[]> {
+    return this.#run(listAudit, filter)
   }
 
   /**

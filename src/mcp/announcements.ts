@@ -1,15 +1,19 @@
 /**
- * Notifications about changed resources: found once per process, and sent to the clients that have
+ * Notifications about changed resources: found once per principal, and sent to its clients that have
  * subscribed.
  */
 
 import { type McpServer, ProtocolError, ProtocolErrorCode } from '@modelcontextprotocol/server'
 import type { Gateway } from '../gateway/gateway-api.ts'
+import { createDirectCall } from '../model/call.ts'
+import type { Principal } from '../model/principal.ts'
 import type { Session } from '../model/session.ts'
-import type { Clock } from '../platform/clock.ts'
+import { followChanges } from '../operations/events.ts'
+import { invoke } from '../operations/gate.ts'
+import { mayCall } from '../operations/rights.ts'
 import type { Log } from '../platform/log.ts'
 import type { McpContext, ResourceChange, ResourceChanges } from './context.ts'
-import { readableSessions } from './resources.ts'
+import { mayRead, readableSessions } from './resources.ts'
 import * as uris from './uris.ts'
 
 /**
@@ -19,38 +23,62 @@ const gatherMs = 50
 /** Same as the SDK's limit for `subscriptions/listen`. */
 const maxSubscriptions = 1024
 
-/** Notifies listeners of changed resources. Follows the gateway only while it has listeners. */
-export class ResourceChangeNotifier implements ResourceChanges {
-  readonly #ports: { changes: Gateway['changes']; log: Log; clock: Clock }
-  readonly #listeners = new Set<(change: ResourceChange) => void>()
-  #stop: (() => void) | undefined
+interface NotifierPorts {
+  readonly gateway: Gateway
+  readonly log: Log
+}
 
-  /** @param ports.changes result of the operation `follow_changes` */
-  constructor(ports: { changes: Gateway['changes']; log: Log; clock: Clock }) {
+/** Notifies listeners of changed resources. Follows the gateway for a principal only while it has listeners. */
+export class ResourceChangeNotifier implements ResourceChanges {
+  readonly #ports: NotifierPorts
+  readonly #byPrincipal = new Map<Principal, PrincipalNotifier>()
+
+  constructor(ports: NotifierPorts) {
     this.#ports = ports
   }
 
-  subscribe(listener: (change: ResourceChange) => void): () => void {
+  subscribe(by: Principal, listener: (change: ResourceChange) => void): () => void {
+    const notifier = this.#byPrincipal.get(by) ?? new PrincipalNotifier(this.#ports, by)
+    this.#byPrincipal.set(by, notifier)
     // A new function for each subscriber, so that two subscribers may pass the same listener.
     const subscriber = (change: ResourceChange) => listener(change)
-    this.#listeners.add(subscriber)
-    this.#stop ??= this.#start()
+    notifier.listeners.add(subscriber)
     return () => {
-      if (!this.#listeners.delete(subscriber) || this.#listeners.size > 0) return
-      this.#stop?.()
-      this.#stop = undefined
+      if (!notifier.listeners.delete(subscriber) || notifier.listeners.size > 0) return
+      notifier.stop()
+      this.#byPrincipal.delete(by)
     }
   }
+}
 
-  #start(): () => void {
-    const { changes, clock } = this.#ports
-    const stopped = new AbortController()
+/** Notifies the listeners of one principal, from its creation until `stop`. */
+class PrincipalNotifier {
+  readonly listeners = new Set<(change: ResourceChange) => void>()
+  readonly #ports: NotifierPorts
+  readonly #by: Principal
+  readonly #stopped = new AbortController()
+
+  constructor(ports: NotifierPorts, by: Principal) {
+    this.#ports = ports
+    this.#by = by
+    this.#follow().catch(error => ports.log.warn('changes cannot be followed', { error }))
+  }
+
+  stop(): void {
+    this.#stopped.abort()
+  }
+
+  async #follow(): Promise<void> {
+    const { gateway, log } = this.#ports
+    const { signal } = this.#stopped
+    const changes = await invoke(followChanges, gateway, {}, createDirectCall({ by: this.#by }), log)
+    if (signal.aborted) return
     const gathered = new Set<string>()
     const notifyLater = async () => {
-      await clock.sleep(gatherMs, stopped.signal)
+      await gateway.clock.sleep(gatherMs, signal)
       const changed = [...gathered]
       gathered.clear()
-      if (!stopped.signal.aborted) for (const uri of changed) this.#notifyUpdated(uri)
+      if (!signal.aborted) for (const uri of changed) this.#notifyUpdated(uri)
     }
     const unsubscribe = changes.subscribe({
       message: ({ session, from_user, user_name }, kind) => {
@@ -71,22 +99,20 @@ export class ResourceChangeNotifier implements ResourceChanges {
         if (sessionListState(now) !== sessionListState(before)) this.#notify({ kind: 'list' })
       },
     })
-    return () => {
-      stopped.abort()
-      unsubscribe()
-    }
+    signal.addEventListener('abort', unsubscribe, { once: true })
   }
 
   /**
-   * Notifies of an updated resource in each spelling of its URI: the SDK compares URIs of 2026-07-28
-   * literally.
+   * Notifies of an updated resource that the principal may read, in each spelling of its URI: the SDK compares
+   * URIs of 2026-07-28 literally.
    */
   #notifyUpdated(uri: string): void {
+    if (!mayRead(this.#by, uri)) return
     for (const spelling of uris.spellingsOf(uri)) this.#notify({ kind: 'updated', uri: spelling })
   }
 
   #notify(change: ResourceChange): void {
-    for (const listener of [...this.#listeners]) {
+    for (const listener of [...this.listeners]) {
       try {
         listener(change)
       } catch (error) {
@@ -107,9 +133,12 @@ const sessionsState = (sessions: readonly Session[]) =>
 const sessionListState = (sessions: readonly Session[]) =>
   JSON.stringify(readableSessions(sessions).map(({ name, user_count }) => [name, user_count]))
 
-/** Lets clients subscribe to resources, and notifies them while the connection lasts. */
+/**
+ * Lets clients subscribe to the resources that they may read, and notifies them while the connection lasts.
+ */
 export function addSubscriptions(server: McpServer, context: McpContext): void {
-  const { changes, closed, era, lasting, log } = context
+  const { by, changes, closed, era, lasting, log } = context
+  if (!mayCall(by, followChanges)) return
   server.server.registerCapabilities({ resources: { subscribe: true, listChanged: true } })
   if (!lasting) return
   /** Subscriptions: key of the URI → the spellings that the client used. */
@@ -128,7 +157,7 @@ export function addSubscriptions(server: McpServer, context: McpContext): void {
     }
   }
   if (closed.aborted) return
-  const stop = changes.subscribe(change => {
+  const stop = changes.subscribe(by, change => {
     // A legacy client may get notifications only after its `initialize`.
     if (era === 'modern' || server.server.getClientCapabilities()) pass(change)
   })
@@ -137,7 +166,7 @@ export function addSubscriptions(server: McpServer, context: McpContext): void {
 
   server.server.setRequestHandler('resources/subscribe', ({ params: { uri } }) => {
     const key = uris.subscriptionKey(uri)
-    if (key === undefined) throw notSubscribableError(uri)
+    if (key === undefined || !mayRead(by, key)) throw notSubscribableError(uri)
     if (subscribed.size >= maxSubscriptions && !subscribed.has(key))
       throw new ProtocolError(ProtocolErrorCode.InvalidRequest, `At most ${maxSubscriptions} subscriptions`)
     subscribed.set(key, (subscribed.get(key) ?? new Set()).add(uri))

@@ -208,7 +208,7 @@ function describeFailure(error: unknown, url: string): { problem: string; hint: 
   if (status === 401)
     return {
       problem: `the service at ${url} needs a token, or rejects the one it got`,
-      hint: 'Set SVC_TOKEN to the token that the service was started with. If svc made the token, svc token prints it there.',
+      hint: 'Name the file of a key with --key-file, or set SVC_TOKEN to the token that the service was started with. If svc made the token, svc token prints it there.',
     }
   const body = parseProblem(text)
   return {

@@ -20,6 +20,7 @@ import { badArgument, SvcError } from '../model/error.ts'
 import type { Clock } from '../platform/clock.ts'
 import { escapeControls } from '../platform/escape-controls.ts'
 import { maxWaitOf } from '../server/behind-proxy.ts'
+import { callerAddressOf } from '../server/caller.ts'
 import { InterfaceCall } from '../server/http-call.ts'
 import type { McpContext } from './context.ts'
 import type { QuestionTickets } from './questions.ts'
@@ -84,6 +85,11 @@ export class McpCall extends InterfaceCall {
       this.ask = question => this.#ask(question)
       this.findAnswer = field => this.#takeAcceptedText(field)
     }
+  }
+
+  get address(): string | undefined {
+    const request = this.#ctx.http?.req
+    return request && callerAddressOf(request)
   }
 
   get longestWait(): number | undefined {

@@ -7,11 +7,13 @@ import type { Call } from '../model/call.ts'
 import type { LoginStatus } from '../model/login.ts'
 import type { Downloaded } from '../model/media.ts'
 import type { HistoryPage, Message } from '../model/message.ts'
+import type { Principal } from '../model/principal.ts'
 import type { SilentSession } from '../model/session.ts'
 import type { Tool } from '../operations/operation.ts'
 import type { InboxState } from '../operations/reading.ts'
 import { formatUntrusted, jsonLength, type UntrustedOptions } from '../operations/untrusted.ts'
 import { escapeControls } from '../platform/escape-controls.ts'
+import { usageOf } from '../server/limits.ts'
 import { type AnswerSettings, pictureLimits, receivedPictures } from './reading.ts'
 import { mediaUri } from './uris.ts'
 
@@ -130,10 +132,16 @@ async function pictureBlocks(
   return (await Promise.all(blocks)).flat()
 }
 
-/** Reads opened media to the end. @returns its bytes; undefined if there are more than `maxBytes` */
+/**
+ * Reads opened media to the end.
+ *
+ * @returns its bytes; undefined if there are more than `maxBytes`
+ * @throws SvcError `rate_limited` if they exceed what the key of the caller may transfer
+ */
 export async function readAll(
   { size = 0, stream }: OpenedMedia,
   maxBytes: number,
+  by: Principal,
 ): Promise<Buffer | undefined> {
   if (size > maxBytes) await stream.cancel().catch(() => {})
   if (size > maxBytes) return undefined
@@ -142,6 +150,7 @@ export async function readAll(
   // Leaving the loop cancels the stream.
   for await (const chunk of stream) {
     length += chunk.length
+    usageOf(by)?.countBytes(chunk.length)
     if (length > maxBytes) return undefined
     chunks.push(chunk)
   }

@@ -3,7 +3,7 @@
  * connection.
  */
 
-import type { ServerContext } from '@modelcontextprotocol/server'
+import type { McpServer, ServerContext } from '@modelcontextprotocol/server'
 import type { Static, TObject, TSchema } from '@sinclair/typebox'
 import type { Gateway } from '../gateway/gateway-api.ts'
 import type { Call, Delivery } from '../model/call.ts'
@@ -40,7 +40,7 @@ export interface McpContext extends McpShared {
    * paths it gets.
    */
   readonly local: Call['local']
-  /** The caller: the program that started svc, or a program that passed the checks of the HTTP door. */
+  /** The caller: the program that started svc, or one that passed the checks of the HTTP door. */
   readonly by: Principal
   /**
    * legacy: MCP revisions of 2024 and 2025. modern: 2026-07-28, which cannot ask the client while a call
@@ -57,6 +57,13 @@ export interface McpContext extends McpShared {
   readonly closed: AbortSignal
   readonly calls: CallTransport
 }
+
+/** Creates the server of a connection or of a single request. */
+export type ServerFactory = (
+  request: Request | undefined,
+  connection: Pick<McpContext, 'by' | 'era' | 'lasting' | 'closed'>,
+  deliver?: CallTransport['deliver'],
+) => McpServer
 
 /** Dependencies that a transport passes to its calls. */
 export interface CallTransport {
@@ -80,7 +87,7 @@ export const callOperation = <I extends TObject, O extends TSchema>(
 export type ResourceChange = { readonly kind: 'updated'; readonly uri: string } | { readonly kind: 'list' }
 
 /**
- * Changes of resources. It follows the gateway only while it has listeners.
+ * Changes of resources, as their principal sees them. It follows the gateway only while it has listeners.
  *
  * - Legacy connections: `resources/subscribe` stores the URI, and `server.server.sendResourceUpdated` sends
  *   its updates.
@@ -90,5 +97,5 @@ export type ResourceChange = { readonly kind: 'updated'; readonly uri: string } 
  */
 export interface ResourceChanges {
   /** @returns a function that unsubscribes; safe to call twice */
-  subscribe(listener: (change: ResourceChange) => void): () => void
+  subscribe(by: Principal, listener: (change: ResourceChange) => void): () => void
 }

@@ -1,7 +1,8 @@
 /** Deliveries of answers: each is settled when its answer is written, or when the client is gone. */
 import { isJSONRPCResultResponse, type JSONRPCMessage, type RequestId } from '@modelcontextprotocol/server'
 import { Delivery } from '../model/call.ts'
-import { endsWithin } from '../platform/clock.ts'
+import type { Principal } from '../model/principal.ts'
+import { endsWithin, startAwakeTimer } from '../platform/clock.ts'
 import { type DeliveryWatch, watchBody } from '../server/written.ts'
 
 /** A set of running tasks, and a wait until all have ended. */
@@ -24,6 +25,28 @@ export class PendingSet<One> {
     this.#notifyEmpty = resolve
     await endsWithin(withinMs, promise)
   }
+}
+
+/** After a key has ended, its waiting calls have this time for their errors, in milliseconds. */
+const lastAnswersMs = 200
+
+/**
+ * Closes what belongs to a key shortly after the key has ended.
+ *
+ * @param closed aborts if it was closed before
+ */
+export function closeWithKey(
+  { ended }: Principal,
+  close: () => Promise<unknown>,
+  closed?: AbortSignal,
+): void {
+  const closeSoon = () => {
+    startAwakeTimer(lastAnswersMs, () => {
+      close().catch(() => {})
+    })
+  }
+  if (ended?.aborted) closeSoon()
+  else ended?.addEventListener('abort', closeSoon, { once: true, ...(closed && { signal: closed }) })
 }
 
 /** Deliveries by their HTTP requests, so that a call finds its own. */

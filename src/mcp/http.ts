@@ -4,38 +4,36 @@
  */
 
 import { randomUUID } from 'node:crypto'
-import {
-  createMcpHandler,
-  isInitializeRequest,
-  isJsonContentType,
-  isLegacyRequest,
-  type McpHttpHandler,
-  type McpServer,
-} from '@modelcontextprotocol/server'
+import { isInitializeRequest, isJsonContentType, isLegacyRequest } from '@modelcontextprotocol/server'
 import type { Config } from '../config.ts'
-import { Delivery } from '../model/call.ts'
 import { isSvcError, SvcError } from '../model/error.ts'
 import { adviceOf, plainWordingOf } from '../model/next-step.ts'
-import { owner } from '../model/principal.ts'
+import type { Principal } from '../model/principal.ts'
+import { createFailureCounter } from '../operations/failed-calls.ts'
 import { toSvcError } from '../operations/gate.ts'
 import type { startAwakeTimer } from '../platform/clock.ts'
 import { escapeControls } from '../platform/escape-controls.ts'
 import type { Peer } from '../platform/serve.ts'
 import { createGuard, FailedAttempts } from '../server/auth.ts'
+import { addressOf } from '../server/behind-proxy.ts'
 import { createFilesLimit, readParsed, releaseBody } from '../server/body.ts'
+import { noteCaller } from '../server/caller.ts'
 import { toProblemResponse } from '../server/errors.ts'
 import { createUnopenedStream } from '../server/event-stream.ts'
 import { ShutdownSignal } from '../server/http-call.ts'
-import type { CallTransport, McpContext, McpShared } from './context.ts'
-import { RequestDeliveries, rpcErrorResponse, watchResponse } from './exchange.ts'
+import { answerWithinRate } from '../server/limits.ts'
+import type { CallTransport, McpContext, McpShared, ServerFactory } from './context.ts'
+import { RequestDeliveries, rpcErrorResponse } from './exchange.ts'
 import { QuestionTickets } from './questions.ts'
 import { createMcpServer } from './server.ts'
 import { SessionIds } from './session-ids.ts'
 import { type Caller, McpSessions, TooManySessionsError } from './sessions.ts'
 import { SseSessions } from './sse.ts'
+import { StatelessRequests } from './stateless.ts'
 
 export interface McpHttpOptions extends McpShared {
-  readonly config: Pick<Config, 'host' | 'token' | 'allowHosts'>
+  readonly config: Pick<Config, 'host' | 'token' | 'allowHosts'> &
+    Partial<Pick<Config, 'basePath' | 'socket'>>
   /** Streamable HTTP at /mcp, or the transport of 2024 at /sse and /messages. */
   readonly transport: 'http' | 'sse'
   /** Key that signs the ids of MCP sessions. Without it, no session lives longer than this process. */
@@ -69,25 +67,26 @@ const maxBodyBytes = 24 * 1024 * 1024
  * @throws Error if other machines can reach the address and no token is set
  */
 export function createMcpHttp(options: McpHttpOptions): McpHttpDoor {
-  const guard = createGuard(options.config)
-  const tries = new FailedAttempts({ log: options.log })
+  const { config, gateway } = options
+  const guard = createGuard({ ...config, isSocket: config.socket !== undefined, keys: gateway.keys })
   const waiting = new ShutdownSignal()
+  const onFailure = createFailureCounter(options.gateway, options.log, waiting.signal)
+  const tries = new FailedAttempts({ log: options.log, onFailure })
   const exchanges = new RequestDeliveries()
   const servers = serverFactoryOf(options, waiting, exchanges)
   const paths =
     options.transport === 'sse' ? createSsePaths(servers) : createStreamablePath(options, servers, exchanges)
   return {
     async fetch(request, peer) {
-      const refusal = guard.denialOf(request, false) ?? waiting.stopError
-      if (refusal) return tries.throttle(toProblemResponse(refusal), peer)
+      const by = await guard.identify(request, false, () => addressOf(request, peer))
+      if (by instanceof SvcError) return tries.throttle(toProblemResponse(by), peer)
+      if (waiting.stopError) return toProblemResponse(waiting.stopError)
       peer?.accept()
+      noteCaller(request, by, peer)
       try {
         const address = peer?.remoteAddress ?? ''
-        const { token } = options.config
-        return await paths.answer(request, {
-          address,
-          identity: token === undefined ? `address ${address}` : `token ${token}`,
-        })
+        const caller = { by, address, identity: identityOf(by, address, config.token) }
+        return await answerWithinRate(by, () => paths.answer(request, caller), toProblemResponse)
       } catch (error) {
         releaseBody(request)
         // A request that arrives during the shutdown may fail in a closed handler. Then the shutdown is the
@@ -107,6 +106,12 @@ export function createMcpHttp(options: McpHttpOptions): McpHttpDoor {
   }
 }
 
+/** Returns the key that the MCP sessions of a caller are bound to. */
+function identityOf(by: Principal, address: string, token: string | undefined): string {
+  if (by.id !== undefined) return `${by.kind} ${by.id}`
+  return token === undefined ? `address ${address}` : `token ${token}`
+}
+
 /** The paths of one transport. */
 interface TransportPaths {
   answer(request: Request, caller: Caller): Promise<Response>
@@ -114,13 +119,6 @@ interface TransportPaths {
   stop?(): void
   close(): Promise<void>
 }
-
-/** Creates the server of a connection or of a single request. */
-type ServerFactory = (
-  request: Request | undefined,
-  connection: Pick<McpContext, 'era' | 'lasting' | 'closed'>,
-  deliver?: CallTransport['deliver'],
-) => McpServer
 
 const legacyConnection = { era: 'legacy', lasting: true } as const
 
@@ -136,48 +134,15 @@ function serverFactoryOf(
     if (exchange) exchange.onDelivered(delivered => delivery.report(delivered))
     else delivery.report(false)
   }
-  return (request, { era, lasting, closed }, deliver = settled) =>
+  return (request, connection, deliver = settled) =>
     make({
       ...options,
-      by: owner,
+      ...connection,
       local: false,
-      era,
-      lasting,
-      closed,
       ...connectionSettingsOf(request?.url, options),
       calls: { waiting, questions, deliver },
     })
 }
-
-/**
- * Creates a handler for requests without a session: requests of the modern era, and legacy calls without a
- * session id.
- */
-const createStatelessHandler = (
-  { changes, log }: McpHttpOptions,
-  servers: ServerFactory,
-  responseMode: 'auto' | 'sse',
-): McpHttpHandler =>
-  createMcpHandler(
-    ({ era, requestInfo: request }) =>
-      servers(request, { era, lasting: false, closed: request?.signal ?? new AbortController().signal }),
-    {
-      responseMode,
-      maxRequestBodySize: maxBodyBytes,
-      onerror: error => log.debug('mcp', { error }),
-      bus: {
-        publish() {},
-        subscribe: listener =>
-          changes.subscribe(change =>
-            listener(
-              change.kind === 'updated'
-                ? { kind: 'resource_updated', uri: change.uri }
-                : { kind: 'resources_list_changed' },
-            ),
-          ),
-      },
-    },
-  )
 
 /** Streamable HTTP at /mcp, for both eras. */
 function createStreamablePath(
@@ -186,36 +151,14 @@ function createStreamablePath(
   exchanges: RequestDeliveries,
 ): TransportPaths {
   const sessions = new McpSessions({
-    server: (closed, request) => servers(request, { ...legacyConnection, closed }),
+    server: (closed, request, by) => servers(request, { ...legacyConnection, by, closed }),
     exchanges,
     ids: new SessionIds(options.sessionKey ?? randomUUID()),
     idleMs: options.idleMs,
     undecidedMs: options.undecidedMs,
     after: options.after,
   })
-  const plain = createStatelessHandler(options, servers, 'auto')
-  // A call may wait for minutes. Its stream starts immediately and shows life, so that no proxy cuts the
-  // connection.
-  const streaming = createStatelessHandler(options, servers, 'sse')
-
-  async function alone(request: Request, parsedBody?: unknown): Promise<Response> {
-    const method = (parsedBody as { method?: unknown } | undefined)?.method
-    // The shutdown does not wait for subscriptions.
-    const exchange = method === 'subscriptions/listen' ? new Delivery() : exchanges.open(request)
-    const handler = method === 'tools/call' ? streaming : plain
-    const response = await handler.fetch(request, parsedBody === undefined ? {} : { parsedBody })
-    const settle = (delivered: boolean) => {
-      releaseBody(request)
-      exchange.report(delivered)
-    }
-    return watchResponse(response, {
-      signal: request.signal,
-      isCounted: () => exchange.isAwaited,
-      onWritten: () => settle(true),
-      onLost: () => settle(false),
-    })
-  }
-
+  const stateless = new StatelessRequests({ ...options, servers, exchanges, maxBodyBytes })
   return {
     async answer(request, caller) {
       if (new URL(request.url).pathname !== '/mcp') throw wrongPathError('/mcp')
@@ -227,16 +170,18 @@ function createStreamablePath(
         return sessions.has(id, caller) ? createUnopenedStream() : rejectUnknownSession()
       const posted = request.method === 'POST' ? await readJson(request) : { value: undefined }
       if (posted instanceof Response) return posted
+      // The key may have ended while the body was read.
+      caller.by.ended?.throwIfAborted()
       const { value } = posted
       const isAlone = request.method === 'POST' ? !(await isLegacyRequest(request, value)) : id === null
-      if (isAlone) return alone(request, value)
+      if (isAlone) return stateless.answer(request, caller.by, value)
       // A client that initializes with an unknown session id gets a new session.
       const isNew = isInitializeRequest(value) && (id === null || !sessions.has(id, caller))
       if (isNew) {
         releaseBody(request)
         return (await sessions.open(request, value, caller)) ?? rejectTooManySessions()
       }
-      if (id === null) return alone(request, value)
+      if (id === null) return stateless.answer(request, caller.by, value)
       // The body is read, and the answer may be a stream that stays open for long.
       releaseBody(request)
       return await sessions.serve(id, request, caller, value).then(
@@ -249,7 +194,7 @@ function createStreamablePath(
     },
     stop: () => sessions.stop(),
     async close() {
-      await Promise.all([plain.close(), streaming.close(), sessions.close()])
+      await Promise.all([stateless.close(), sessions.close()])
     },
   }
 }
@@ -260,18 +205,18 @@ function createStreamablePath(
  */
 function createSsePaths(servers: ServerFactory): TransportPaths {
   const sse = new SseSessions(
-    (closed, request, deliveries) =>
-      servers(request, { ...legacyConnection, closed }, (delivery, ctx) =>
+    (closed, request, by, deliveries) =>
+      servers(request, { ...legacyConnection, by, closed }, (delivery, ctx) =>
         deliveries.add(ctx.mcpReq.id, delivery),
       ),
     '/messages',
   )
-  async function posted(request: Request): Promise<Response> {
+  async function posted(request: Request, caller: Caller): Promise<Response> {
     const id = new URL(request.url).searchParams.get('sessionId') ?? ''
     const body = await readJson(request)
     releaseBody(request)
     if (body instanceof Response) return body
-    const taken = sse.take(id, body.value, request)
+    const taken = sse.take(id, body.value, request, caller)
     if (taken === undefined) return rpcErrorResponse(400, -32600, 'The body is not a JSON-RPC message')
     return taken ? new Response('Accepted', { status: 202 }) : rejectUnknownSession()
   }
@@ -285,11 +230,11 @@ function createSsePaths(servers: ServerFactory): TransportPaths {
         const methods = allow === 'GET' ? 'GET, HEAD' : allow
         return rpcErrorResponse(405, -32000, 'Method not allowed', { allow: methods })
       }
-      if (allow === 'POST') return posted(request)
+      if (allow === 'POST') return posted(request, caller)
       const wrong = rejectWrongParameter(request.url)
       if (wrong) return wrong
       if (isHead) return createUnopenedStream()
-      const opened = await sse.open(request, caller.address)
+      const opened = await sse.open(request, caller)
       return opened ?? rpcErrorResponse(503, -32000, 'This caller has too many streams open')
     },
     close: () => sse.close(),

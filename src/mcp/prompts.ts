@@ -11,8 +11,11 @@ import { type Static, type TSchema, Type } from '@sinclair/typebox'
 import { badArgument, isSvcError } from '../model/error.ts'
 import { optional, text } from '../model/shapes.ts'
 import { getConversation, listConversations } from '../operations/conversations.ts'
+import type { Operation } from '../operations/operation.ts'
 import { problemsOf } from '../operations/parse.ts'
+import { mayCall } from '../operations/rights.ts'
 import { parseTime, toJsonSchema } from '../operations/schema.ts'
+import { verbs } from '../operations/tools.ts'
 import { callOperation, type McpContext } from './context.ts'
 import { formatConversation } from './conversations.ts'
 
@@ -69,11 +72,25 @@ const answerRules = [
   'Leave a message unanswered when it needs no answer, and ask your own user when you are not sure what to say.',
 ]
 
-/** Registers `answer_newest` and `summarise_conversation`. */
+/** The prompts, and the operations that each calls or asks the agent to call. */
+export const promptOperations = {
+  answer_newest: [listConversations, getConversation, verbs.send],
+  summarise_conversation: [getConversation],
+} as const
+
+/** Registers the prompts whose operations the caller may call. */
 export function addPrompts(server: McpServer, context: McpContext): void {
-  const { clock } = context.gateway
+  const { answer_newest, summarise_conversation } = promptOperations
+  const mayCallAll = (operations: readonly Operation[]) =>
+    operations.every(operation => mayCall(context.by, operation))
+  if (!mayCallAll(summarise_conversation)) return
   // The prompts never change while a process runs.
   server.server.registerCapabilities({ prompts: { listChanged: false } })
+  if (mayCallAll(answer_newest)) addAnswerPrompt(server, context)
+  addSummaryPrompt(server, context)
+}
+
+function addAnswerPrompt(server: McpServer, context: McpContext): void {
   server.registerPrompt(
     'answer_newest',
     {
@@ -93,7 +110,7 @@ export function addPrompts(server: McpServer, context: McpContext): void {
           'No WeChat conversation waits for an answer. To wait for new messages, call the tool recv with a timeout.',
         ])
       }
-      const now = clock.now()
+      const now = context.gateway.clock.now()
       return promptResult(`${found.length} conversation${found.length === 1 ? '' : 's'} to answer`, [
         `Answer the newest WeChat messages below with the tool send of svc.\n\nRules:\n${answerRules.map(rule => `- ${rule}`).join('\n')}`,
         ...found.map((conversation, index) =>
@@ -102,7 +119,9 @@ export function addPrompts(server: McpServer, context: McpContext): void {
       ])
     },
   )
+}
 
+function addSummaryPrompt(server: McpServer, context: McpContext): void {
   server.registerPrompt(
     'summarise_conversation',
     {
@@ -121,7 +140,7 @@ export function addPrompts(server: McpServer, context: McpContext): void {
       })
       return promptResult('Conversation to summarise', [
         `Summarise the WeChat conversation below for your own user: what it is about, what was agreed, what is open and who has to do what, with dates. Quote only what matters. Send nothing.\n\n${untrustedRule}`,
-        formatConversation(found, clock.now()),
+        formatConversation(found, context.gateway.clock.now()),
       ])
     },
   )

@@ -7,9 +7,11 @@ import {
   type Variables,
 } from '@modelcontextprotocol/server'
 import { isSvcError, SvcError } from '../model/error.ts'
+import type { Principal } from '../model/principal.ts'
 import type { Session } from '../model/session.ts'
 import { getConversation, listConversations } from '../operations/conversations.ts'
 import { getMedia } from '../operations/media.ts'
+import { mayCall } from '../operations/rights.ts'
 import { verbs } from '../operations/tools.ts'
 import { formatAlias, formatUntrusted } from '../operations/untrusted.ts'
 import { listUsers } from '../operations/users.ts'
@@ -41,19 +43,27 @@ const text = (uri: string, content: string): ReadResourceResult => ({
 export const readableSessions = (sessions: readonly Session[]): Session[] =>
   sessions.filter(({ status }) => status !== 'logging_in')
 
-/**
- * Registers every resource and template. Reading a resource moves no consumer, so `recv` still returns its
- * messages.
- */
-export function addResources(server: McpServer, context: McpContext): void {
-  addFixed(server, context)
-  addUsers(server, context)
-  addConversations(server, context)
-  addMedia(server, context)
+/** Returns whether a caller may read the resource of a URI from `subscribableUri`. */
+export function mayRead(by: Principal, uri: string): boolean {
+  if (uri === uris.sessionsUri) return mayCall(by, verbs.sessions)
+  if (uri === uris.inboxUri) return mayCall(by, verbs.history)
+  return mayCall(by, uris.isConversation(uri) ? getConversation : listUsers)
 }
 
-/** Registers the resources with a fixed URI. */
-function addFixed(server: McpServer, context: McpContext): void {
+/**
+ * Registers the resources and templates that the caller may read. Reading a resource moves no consumer, so
+ * `recv` still returns its messages.
+ */
+export function addResources(server: McpServer, context: McpContext): void {
+  const { by } = context
+  if (mayCall(by, verbs.sessions)) addSessions(server, context)
+  if (mayCall(by, verbs.history)) addInbox(server, context)
+  if (mayCall(by, listUsers)) addUsers(server, context)
+  if (mayCall(by, getConversation)) addConversations(server, context)
+  if (mayCall(by, getMedia)) addMedia(server, context)
+}
+
+function addSessions(server: McpServer, context: McpContext): void {
   server.registerResource(
     'sessions',
     uris.sessionsUri,
@@ -64,7 +74,9 @@ function addFixed(server: McpServer, context: McpContext): void {
     },
     async uri => jsonResult(uri.href, { sessions: await callOperation(context, verbs.sessions, {}) }),
   )
+}
 
+function addInbox(server: McpServer, context: McpContext): void {
   server.registerResource(
     'inbox',
     uris.inboxUri,
@@ -84,7 +96,19 @@ function addFixed(server: McpServer, context: McpContext): void {
       return text(uri.href, formatUntrusted(messages.toReversed(), { heading }) || 'Inbox: no messages.')
     },
   )
+}
 
+/** Registers the users of all sessions, and those of each session. */
+function addUsers(server: McpServer, context: McpContext): void {
+  const listUsersResources = async () => ({
+    resources: readableSessions(await callOperation(context, verbs.sessions, {}))
+      .slice(0, listedSessions)
+      .map(({ name, user_count }) => ({
+        uri: uris.usersUri(name),
+        name: `users of ${name}`,
+        title: `Users of ${name} (${user_count})`,
+      })),
+  })
   server.registerResource(
     'everybody',
     uris.allUsersUri,
@@ -101,22 +125,11 @@ function addFixed(server: McpServer, context: McpContext): void {
       return text(uri.href, lines.join('\n') || 'Nobody has written yet, so nobody can be answered.')
     },
   )
-}
 
-/** Registers the users of each session. */
-function addUsers(server: McpServer, context: McpContext): void {
   server.registerResource(
     'users',
     new ResourceTemplate(uris.usersTemplate, {
-      list: async () => ({
-        resources: readableSessions(await callOperation(context, verbs.sessions, {}))
-          .slice(0, listedSessions)
-          .map(({ name, user_count }) => ({
-            uri: uris.usersUri(name),
-            name: `users of ${name}`,
-            title: `Users of ${name} (${user_count})`,
-          })),
-      }),
+      list: mayCall(context.by, verbs.sessions) ? listUsersResources : undefined,
     }),
     {
       title: 'Users of a session',
@@ -188,10 +201,10 @@ async function readMedia(
   request: { message_id: string; item: number },
   signal: AbortSignal,
 ): Promise<ReadResourceResult> {
-  const { local } = context
+  const { by, local } = context
   const { media } = await callOperation(context, getMedia, request, signal)
   const maxBytes = maxBlobBytesOf(local)
-  const bytes = await readAll(media, maxBytes)
+  const bytes = await readAll(media, maxBytes, by)
   if (!bytes)
     throw new SvcError(
       'payload_too_large',

@@ -15,7 +15,8 @@ import { errorKindOf, type SvcError } from '../model/error.ts'
 import { adviceOf } from '../model/next-step.ts'
 import { toSvcError } from '../operations/gate.ts'
 import { beginReading } from '../operations/reading.ts'
-import type { Tool } from '../operations/tools.ts'
+import { mayCall } from '../operations/rights.ts'
+import { listUsers } from '../operations/users.ts'
 import { escapeControls } from '../platform/escape-controls.ts'
 import { addSubscriptions } from './announcements.ts'
 import { addCompletions } from './completions.ts'
@@ -24,16 +25,20 @@ import { addPrompts } from './prompts.ts'
 import { addResources } from './resources.ts'
 import { acceptingValidator, addTools } from './tools.ts'
 
-/** Creates the server of one connection, or of one request of the modern era. */
-export function createMcpServer(context: McpContext): McpServer {
+/**
+ * Creates the server of one connection, or of one request of the modern era. It offers what the caller may use.
+ */
+export function createMcpServer(shared: McpContext): McpServer {
+  const { by } = shared
+  const context = { ...shared, tools: shared.tools.filter(tool => mayCall(by, tool)) }
   const server = new SvcMcpServer(context)
   server.server.onerror = error => context.log.debug('mcp', { error })
   // A new consumer gets messages from now on, not only from its first call.
-  if (context.consumer !== undefined)
+  if (context.consumer !== undefined && mayCall(by, beginReading))
     callOperation(context, beginReading, { consumer: context.consumer }).catch(error =>
       context.log.debug('mcp', { error }),
     )
-  addTools(server, context)
+  if (context.tools.length > 0) addTools(server, context)
   addResources(server, context)
   addPrompts(server, context)
   addCompletions(server, context)
@@ -41,7 +46,7 @@ export function createMcpServer(context: McpContext): McpServer {
   return server
 }
 
-/** Sentences of the instructions. Each is left out if one of the tools in `needs` is not offered. */
+/** Sentences of the instructions. Each is left out if the caller may not call one of the operations in `needs`. */
 const instructionSentences: readonly (readonly [needs: readonly string[], text: string])[] = [
   [[], 'svc connects WeChat bot accounts: people write to the bot on WeChat.'],
   [
@@ -62,8 +67,10 @@ const instructionSentences: readonly (readonly [needs: readonly string[], text: 
   [[], '\n\n'],
   [
     ['send'],
-    "WeChat allows a bot to answer only: a user must have written first, the window closes about 24 hours after that user's last message, and about 10 answers fit into it. The resource svc://users says who may be answered, how often and until when. On window_closed or quota_exhausted stop and wait until the user writes.",
+    "WeChat allows a bot to answer only: a user must have written first, the window closes about 24 hours after that user's last message, and about 10 answers fit into it.",
   ],
+  [['send', 'list_users'], 'The resource svc://users says who may be answered, how often and until when.'],
+  [['send'], 'On window_closed or quota_exhausted stop and wait until the user writes.'],
   [[], 'An error begins with its code and ends with what to do next.'],
 ]
 
@@ -71,8 +78,9 @@ const instructionSentences: readonly (readonly [needs: readonly string[], text: 
  * Builds the instructions that an agent gets once, at the start. The descriptions of the tools contain the
  * rest.
  */
-function buildInstructions(tools: readonly Tool[]): string {
+function buildInstructions({ by, tools }: McpContext): string {
   const offered = new Set(tools.map(({ name }) => name))
+  if (mayCall(by, listUsers)) offered.add(listUsers.name)
   return instructionSentences
     .filter(([needs]) => needs.every(name => offered.has(name)))
     .map(([, text]) => text)
@@ -86,9 +94,9 @@ class SvcServer extends Server {
 
   constructor(context: McpContext) {
     super(serverInfo(context), {
-      instructions: buildInstructions(context.tools),
-      // The tools never change while a process runs.
-      capabilities: { tools: { listChanged: false }, logging: {} },
+      instructions: buildInstructions(context),
+      // The tools never change while a connection lasts.
+      capabilities: { ...(context.tools.length > 0 && { tools: { listChanged: false } }), logging: {} },
       // `McpCall` checks the answers of people itself; the default would load a whole validator.
       jsonSchemaValidator: acceptingValidator,
     })

@@ -15,14 +15,16 @@ import {
   WebStandardStreamableHTTPServerTransport,
 } from '@modelcontextprotocol/server'
 import { Delivery } from '../model/call.ts'
+import type { Principal } from '../model/principal.ts'
 import { type AwakeTimer, startAwakeTimer } from '../platform/clock.ts'
-import { type RequestDeliveries, rpcErrorResponse, watchResponse } from './exchange.ts'
+import { usageOf } from '../server/limits.ts'
+import { closeWithKey, type RequestDeliveries, rpcErrorResponse, watchResponse } from './exchange.ts'
 import { SessionEvents, streamIdOf } from './session-events.ts'
 import type { SessionIds } from './session-ids.ts'
 
 export interface McpSessionsOptions {
   /** Creates the server of a session. `request` opens the session; `closed` aborts when the session ends. */
-  server(closed: AbortSignal, request: Request): McpServer
+  server(closed: AbortSignal, request: Request, by: Principal): McpServer
   readonly exchanges: RequestDeliveries
   readonly ids: SessionIds
   /** Overrides `defaultIdleMs` in tests. */
@@ -36,8 +38,8 @@ export interface McpSessionsOptions {
 /** A session ends after this time without an open connection. A request with its id opens it again. */
 const defaultIdleMs = 30 * 60_000
 /**
- * Maximum number of idle sessions per caller address. The most recently used ones stay. `maxOfCaller` limits
- * all sessions of an address, so one caller cannot use up the sessions of others. `maxSessions` limits all
+ * Maximum number of idle sessions per caller (`countedAs`). The most recently used ones stay. `maxOfCaller`
+ * limits all sessions of a caller, so that it cannot use up the sessions of others. `maxSessions` limits all
  * sessions of the process; one takes about 60 KB.
  */
 const maxIdleOfCaller = 250
@@ -68,10 +70,15 @@ const holdMs = 30
 
 /** A caller over HTTP. */
 export interface Caller {
+  readonly by: Principal
   readonly address: string
-  /** Key that sessions are bound to: the token if the service requires one, else the address. */
+  /** Key that sessions are bound to: the key, or the token if the service requires one, else the address. */
   readonly identity: string
 }
+
+/** Returns by what callers are counted for the limits: the key, else the address. A proxy has one for all. */
+export const countedAs = ({ address, by, identity }: Caller): string =>
+  by.id === undefined ? address : identity
 
 interface McpSession {
   readonly caller: Caller
@@ -165,9 +172,10 @@ export class McpSessions {
     }
   }
 
-  #hasCapacity({ address }: Caller): boolean {
+  #hasCapacity(caller: Caller): boolean {
     this.#sweep()
-    const ofCaller = this.#sessions.values().filter(session => session.caller.address === address)
+    const own = countedAs(caller)
+    const ofCaller = this.#sessions.values().filter(session => countedAs(session.caller) === own)
     return this.#sessions.size < maxSessions && [...ofCaller].length < maxOfCaller
   }
 
@@ -212,7 +220,7 @@ export class McpSessions {
       retryInterval: retryMs,
       onsessioninitialized: () => void this.#sessions.set(id, session),
     })
-    const server = this.#options.server(closed.signal, request)
+    const server = this.#options.server(closed.signal, request, caller.by)
     const session: McpSession = {
       caller,
       transport,
@@ -234,6 +242,7 @@ export class McpSessions {
       session.brokenAnswers.clear()
       settleUnconfirmed(session, false)
     }
+    closeWithKey(caller.by, session.close, closed.signal)
     await server.connect(transport)
     return session
   }
@@ -258,8 +267,10 @@ export class McpSessions {
       resumed?.exchange ?? (request.method === 'POST' ? exchanges.open(request) : new Delivery())
     const giveUp = resumed?.giveUp ?? (() => cancelRequests(transport, parsedBody, exchange))
     const answer: Answer = { exchange, giveUp }
+    const endWait = request.method === 'GET' ? usageOf(session.caller.by)?.beginWait() : undefined
     session.openCount++
     const endRequest = () => {
+      endWait?.()
       if (--session.openCount === 0) session.idleSince = performance.now()
     }
     let response: Response
@@ -342,9 +353,9 @@ export class McpSessions {
     idle.sort((a, b) => Number(b.isUsed) - Number(a.isUsed) || b.idleSince - a.idleSince)
     const kept = new Map<string, number>()
     for (const session of idle) {
-      const { address } = session.caller
-      const count = kept.get(address) ?? 0
-      kept.set(address, count + 1)
+      const caller = countedAs(session.caller)
+      const count = kept.get(caller) ?? 0
+      kept.set(caller, count + 1)
       if (count >= maxIdleOfCaller || now - session.idleSince > (this.#options.idleMs ?? defaultIdleMs))
         session.close().catch(() => {})
     }

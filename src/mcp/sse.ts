@@ -10,14 +10,17 @@ import {
   parseJSONRPCMessage,
   type Transport,
 } from '@modelcontextprotocol/server'
+import type { Principal } from '../model/principal.ts'
 import { rootOf } from '../server/behind-proxy.ts'
 import { backlogs, streamHeaders } from '../server/event-stream.ts'
+import { usageOf } from '../server/limits.ts'
 import { createDrainedBody, waitForFlush, waitForTurn } from '../server/written.ts'
-import { ConnectionDeliveries } from './exchange.ts'
+import { ConnectionDeliveries, closeWithKey } from './exchange.ts'
+import { type Caller, countedAs } from './sessions.ts'
 
 const keepAliveMs = 15_000
 /**
- * Maximum number of open streams: of one caller address, so that it cannot use up the streams of other
+ * Maximum number of open streams: of one caller (`countedAs`), so that it cannot use up the streams of other
  * callers, and in all.
  */
 const maxOfCaller = 1000
@@ -27,6 +30,7 @@ const maxStreams = 3000
 export type CreateSseServer = (
   closed: AbortSignal,
   request: Request,
+  by: Principal,
   deliveries: ConnectionDeliveries,
 ) => McpServer
 
@@ -42,10 +46,12 @@ export class SseSessions {
     this.#messagesPath = messagesPath
   }
 
-  /** Opens a stream (GET). Returns undefined if too many are open. @param caller address of the caller */
-  async open(request: Request, caller: string): Promise<Response | undefined> {
-    const ofCaller = this.#open.values().filter(transport => transport.caller === caller)
+  /** Opens a stream (GET). Returns undefined if too many are open. */
+  async open(request: Request, caller: Caller): Promise<Response | undefined> {
+    const own = countedAs(caller)
+    const ofCaller = this.#open.values().filter(transport => countedAs(transport.caller) === own)
     if (this.#open.size >= maxStreams || [...ofCaller].length >= maxOfCaller) return undefined
+    const endWait = usageOf(caller.by)?.beginWait()
     const id = randomUUID()
     const closed = new AbortController()
     const transport = new SseTransport(
@@ -53,12 +59,14 @@ export class SseSessions {
       caller,
       request.signal,
     )
-    const server = this.#server(closed.signal, request, transport.deliveries)
+    const server = this.#server(closed.signal, request, caller.by, transport.deliveries)
     server.server.onclose = () => {
       closed.abort()
+      endWait?.()
       this.#open.delete(id)
     }
     this.#open.set(id, transport)
+    closeWithKey(caller.by, () => transport.close(), closed.signal)
     await server.connect(transport)
     return transport.response()
   }
@@ -66,11 +74,11 @@ export class SseSessions {
   /**
    * Takes a posted message.
    *
-   * @returns false if the stream does not exist, undefined if the body is not a message
+   * @returns false if the caller has no such stream, undefined if the body is not a message
    */
-  take(id: string, body: unknown, request: Request): boolean | undefined {
+  take(id: string, body: unknown, request: Request, { identity }: Caller): boolean | undefined {
     const transport = this.#open.get(id)
-    if (!transport) return false
+    if (transport?.caller.identity !== identity) return false
     let message: JSONRPCMessage
     try {
       message = parseJSONRPCMessage(body)
@@ -95,8 +103,7 @@ interface Frame {
 }
 
 class SseTransport implements Transport {
-  /** Address of the caller. */
-  readonly caller: string
+  readonly caller: Caller
   onclose?: () => void
   onerror?: (error: Error) => void
   onmessage?: <T extends JSONRPCMessage>(message: T, extra?: MessageExtraInfo) => void
@@ -115,7 +122,7 @@ class SseTransport implements Transport {
   #closed = false
   #keepAlive: ReturnType<typeof setInterval> | undefined
 
-  constructor(endpoint: string, caller: string, signal: AbortSignal) {
+  constructor(endpoint: string, caller: Caller, signal: AbortSignal) {
     this.caller = caller
     this.#signal = signal
     this.#push({ text: `event: endpoint\ndata: ${endpoint}\n\n`, isMessage: false })

@@ -13,7 +13,6 @@ import {
 } from '@modelcontextprotocol/server'
 import { serveStdio } from '@modelcontextprotocol/server/stdio'
 import { findFault, formatFault } from '../model/bad-json.ts'
-import { stdio } from '../model/principal.ts'
 import type { Log } from '../platform/log.ts'
 import { ShutdownSignal } from '../server/http-call.ts'
 import { writeTo } from '../server/written.ts'
@@ -41,7 +40,7 @@ export interface StdioStreams {
 
 /** Serves until the input ends or `close` is called. Writes only MCP messages to the output. */
 export function serveMcpStdio(
-  shared: McpShared & Pick<McpContext, 'local'>,
+  shared: McpShared & Pick<McpContext, 'by' | 'local'>,
   streams: StdioStreams = { input: process.stdin, output: process.stdout },
 ): StdioServer {
   const waiting = new ShutdownSignal()
@@ -52,7 +51,6 @@ export function serveMcpStdio(
     ({ era }) =>
       createMcpServer({
         ...shared,
-        by: stdio,
         era,
         lasting: true,
         closed: closed.signal,

@@ -12,9 +12,11 @@ import {
 import { wordingAt } from '../inspect/advised-commands.ts'
 import { errorKindOf, type SvcError } from '../model/error.ts'
 import type { Message } from '../model/message.ts'
+import { onlyDrafts } from '../model/principal.ts'
 import { invoke, toSvcError } from '../operations/gate.ts'
 import { getMedia } from '../operations/media.ts'
 import { beginReading, describeInbox, type InboxState } from '../operations/reading.ts'
+import { mayCall } from '../operations/rights.ts'
 import type { JsonSchema } from '../operations/schema.ts'
 import { describeFor, type Tool, verbs } from '../operations/tools.ts'
 import { escapeControlsIn } from '../platform/escape-controls.ts'
@@ -46,16 +48,21 @@ const searchWords: Readonly<Record<string, string>> = {
   set_default: 'default main account session choose switch',
 }
 
+/** Part of the description of `send` for a caller whose messages a person must approve. */
+const draftRule =
+  'A person must approve each message of yours: this call returns at once, and the message goes out when they do. history shows what became of it, and so does the same call with the same idempotency_key.'
+
 /** Registers the tools of the context. */
 export function addTools(server: McpServer, context: McpContext): void {
-  const { local } = context
+  const { by, local } = context
   const where = !local ? 'remote' : local === true ? 'anyFile' : 'someFiles'
-  for (const tool of context.tools)
+  for (const tool of context.tools) {
+    const description = describeFor(tool, where)
     server.registerTool(
       tool.name,
       {
         title: tool.title,
-        description: describeFor(tool, where),
+        description: tool === verbs.send && onlyDrafts(by) ? `${description}\n\n${draftRule}` : description,
         inputSchema: toMcpSchema(inputSchemaOf(tool, where, context.consumer)),
         ...(hasStructuredContent(tool, context) && { outputSchema: toMcpSchema(structuredSchema(tool)) }),
         annotations: annotationsOf(tool),
@@ -63,6 +70,7 @@ export function addTools(server: McpServer, context: McpContext): void {
       },
       (input, ctx) => callTool(server, tool, input, ctx, context),
     )
+  }
 }
 
 /** Returns the hints of a tool for clients that ask their user before some calls. */
@@ -126,7 +134,9 @@ async function callTool(
     if (stopError) throw stopError
     const seconds = (input as { timeout?: unknown } | undefined)?.timeout
     call.startTicking(tool.title, typeof seconds === 'number' && seconds > 0 ? seconds : undefined)
-    if (context.confirmSend && tool.name === 'send') call.unanswered = await confirmSend(input, call, context)
+    // The send of a key that may only draft waits for the approval of another person.
+    if (context.confirmSend && tool.name === 'send' && !onlyDrafts(context.by))
+      call.unanswered = await confirmSend(input, call, context)
     const { input: toolInput, reading } = splitArguments(tool.name, input ?? {})
     const named = tool.name === 'recv' ? await withConsumer(context, toolInput) : toolInput
     call.startFitCheck = reading?.startFitCheck
@@ -186,9 +196,11 @@ async function readPicture(
   request: { message_id: string; item: number },
   signal: AbortSignal,
 ): Promise<Buffer | undefined> {
+  if (!mayCall(context.by, getMedia)) return undefined
   try {
     const ended = AbortSignal.any([signal, AbortSignal.timeout(pictureTimeoutMs)])
-    return await readAll((await callOperation(context, getMedia, request, ended)).media, inlineMediaBytes)
+    const { media } = await callOperation(context, getMedia, request, ended)
+    return await readAll(media, inlineMediaBytes, context.by)
   } catch {
     return undefined
   }

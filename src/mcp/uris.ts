@@ -16,6 +16,9 @@ export const usersUri = (session: string): string => `svc://sessions/${encodeURI
 export const conversationUri = (session: string, user: string): string =>
   `svc://conversations/${encodeURIComponent(session)}/${encodeURIComponent(user)}`
 
+/** Whether a URI from `subscribableUri` is that of a conversation. */
+export const isConversation = (uri: string): boolean => uri.startsWith('svc://conversations/')
+
 export const mediaUri = (messageId: string, item: number): string =>
   `svc://media/${encodeURIComponent(messageId)}/${item}`
 

@@ -1,11 +1,13 @@
 /** Downloads of media that users sent, decrypted: as a stream, or as a file that never overwrites another. */
-import { mkdir, rename, rm } from 'node:fs/promises'
+import { mkdir, readdir, rename, rm } from 'node:fs/promises'
 import { basename, join, resolve } from 'node:path'
 import type { OpenedDownload } from '../ilink/cdn.ts'
 import { type MediaReference, mediaOf } from '../ilink/decode.ts'
-import type { Call } from '../model/call.ts'
+import type { Scope } from '../model/access.ts'
+import { type Call, createByteCount } from '../model/call.ts'
 import { badArgument, SvcError } from '../model/error.ts'
 import type { Downloaded } from '../model/media.ts'
+import { owner } from '../model/principal.ts'
 import { withoutUndefined } from '../platform/fields.ts'
 import { diskError, keepStream, staleFileMs } from '../platform/file-stream.ts'
 import {
@@ -28,7 +30,7 @@ import {
   safeNameBytes,
   toDiskName,
 } from './file-name.ts'
-import { requireAllowedPath } from './own-files.ts'
+import { downloadsFolderOf, requireAllowedPath } from './own-files.ts'
 import type { MediaPorts } from './ports.ts'
 
 export interface DownloadRequest {
@@ -38,6 +40,8 @@ export interface DownloadRequest {
   item: number
   /** Digest to compute during the download. It takes as long as the rest of the download. */
   digest?: 'sha256'
+  /** Messages outside the scope are unknown. */
+  scope?: Scope
 }
 
 export interface OpenRequest {
@@ -48,6 +52,13 @@ export interface OpenRequest {
    * MiB are read once to count it.
    */
   sized?: boolean
+  /** Messages outside the scope are unknown. */
+  scope?: Scope
+}
+
+/** The file of a message, by its row. */
+export interface ShowRequest extends Pick<OpenRequest, 'scope' | 'sized'> {
+  row: number
 }
 
 /** Media larger than this are not read just to count their bytes. */
@@ -82,7 +93,7 @@ export class Downloads {
    * @throws SvcError `message_not_found`, `no_media`, `media_expired`, `upstream_error`
    */
   async open(request: OpenRequest, signal: AbortSignal): Promise<OpenedMedia> {
-    const found = await this.#find(request.message_id, request.item)
+    const found = await this.#find(request)
     const { stream, size } = await this.#fetch(found, request, signal)
     const named = found.fileName === undefined ? undefined : fileNameOf(found.fileName, 'file')
     const fromName = named && (await typeOfName(named.file_name))
@@ -98,13 +109,10 @@ export class Downloads {
    *
    * @throws SvcError as `open`, but `no_media` for an unknown row
    */
-  async openSent(
-    { row: id, sized }: { row: number; sized?: boolean },
-    signal: AbortSignal,
-  ): Promise<OpenedMedia> {
-    const [row] = await this.#ports.store.log.getByIds([id])
+  async openSent({ row: id, scope, sized }: ShowRequest, signal: AbortSignal): Promise<OpenedMedia> {
+    const [row] = await this.#ports.store.log.getByIds([id], undefined, scope)
     if (!row) throw new SvcError('no_media', 'there is no such message')
-    return this.open({ message_id: row.message_id, item: 0, sized }, signal)
+    return this.open({ message_id: row.message_id, item: 0, scope, sized }, signal)
   }
 
   /**
@@ -115,7 +123,7 @@ export class Downloads {
   async download(request: DownloadRequest, call: Call): Promise<Downloaded> {
     using signals = linkSignals(call.signal, this.#runtime.closing)
     const { signal } = signals
-    await this.#find(request.message_id, request.item)
+    await this.#find(request)
     const folder = await this.#ensureSaveFolder(request.save_dir, call)
     const { stream, content_type, size, ...named } = await this.open(request, signal)
     const onThisDisk = toDiskName(named)
@@ -124,6 +132,7 @@ export class Downloads {
     const partial = join(folder, `.${id.slice(9)}.${id.slice(0, 8)}.part`)
     const progress = (done: number) => call.progress?.({ what: `download ${file_name}`, done, total: size })
     progress(0)
+    const count = createByteCount(call)
     const written = await keepStream(stream, partial, {
       digests: request.digest ? [request.digest] : [],
       signal,
@@ -131,7 +140,10 @@ export class Downloads {
       size,
       durable: true,
       isCounted: true,
-      progress,
+      progress(done) {
+        count(done)
+        progress(done)
+      },
     })
     try {
       const { path, renamed } = await createFile(onThisDisk, folder)
@@ -193,15 +205,17 @@ export class Downloads {
 
   /** Removes the partial files of downloads that a crash interrupted. */
   async sweep(): Promise<void> {
-    const { clock } = this.#runtime
-    const { folders } = this.#ports
-    await sweep(join(folders.mediaRoot, 'downloads'), partialNamePattern, clock.now() - staleFileMs)
+    const before = this.#runtime.clock.now() - staleFileMs
+    const downloads = downloadsFolderOf(this.#ports.folders.mediaRoot, owner)
+    const all = await readdir(downloads, { withFileTypes: true }).catch(() => [])
+    const ofKeys = all.filter(one => one.isDirectory()).map(({ name }) => join(downloads, name))
+    for (const folder of [downloads, ...ofKeys]) await sweep(folder, partialNamePattern, before)
   }
 
-  async #find(messageId: string, item: number): Promise<MediaReference> {
+  async #find({ item, message_id, scope }: OpenRequest): Promise<MediaReference> {
     const { store, views } = this.#ports
-    const [row] = (await store.log.getByMessageIds([messageId])).rows
-    if (!row) throw await this.#unknownMessageError(messageId)
+    const [row] = (await store.log.getByMessageIds([message_id], undefined, scope)).rows
+    if (!row) throw await this.#unknownMessageError(message_id, scope)
     const found = mediaOf(row.raw, item)
     if (found) return found
     const count = (await views.toMessage(row)).items.filter(part => part.has_media).length
@@ -217,10 +231,10 @@ export class Downloads {
    * Returns the error for an unknown message id. Every message displays its row id before its `message_id`:
    * a caller that used the row id gets the right id.
    */
-  async #unknownMessageError(messageId: string): Promise<SvcError> {
+  async #unknownMessageError(messageId: string, scope: Scope | undefined): Promise<SvcError> {
     const none = `there is no message ${messageId}`
     const isRowId = /^\d{1,15}$/.test(messageId)
-    const [row] = isRowId ? await this.#ports.store.log.getByIds([Number(messageId)]) : []
+    const [row] = isRowId ? await this.#ports.store.log.getByIds([Number(messageId)], undefined, scope) : []
     if (!row) return new SvcError('message_not_found', none)
     const { message_id } = row
     return new SvcError('message_not_found', `${none}; that is the row id of message ${message_id}`, {
@@ -230,16 +244,18 @@ export class Downloads {
   }
 
   /** Returns the folder to save into; creates it if needed. An existing folder keeps its permissions. */
-  async #ensureSaveFolder(saveDir: string | undefined, call: Pick<Call, 'local'>): Promise<string> {
+  async #ensureSaveFolder(saveDir: string | undefined, call: Pick<Call, 'by' | 'local'>): Promise<string> {
     const { folders } = this.#ports
-    const downloads = join(folders.mediaRoot, 'downloads')
+    const downloads = downloadsFolderOf(folders.mediaRoot, call.by)
     const refusal = "nothing is saved among svc's own files"
     const allow = (path: string) => requireAllowedPath({ path, field: 'save_dir', refusal }, folders, call)
     const real = saveDir === undefined ? downloads : await allow(saveDir)
     // The result has the path as the user named it.
     const folder = saveDir !== undefined && call.local === true ? await toDiskForm(resolve(saveDir)) : real
     try {
-      if (folder === downloads) await ensurePrivateDir(downloads, { parents: false })
+      if (folder === downloads)
+        for (const path of new Set([downloadsFolderOf(folders.mediaRoot, owner), downloads]))
+          await ensurePrivateDir(path, { parents: false })
       else await mkdir(folder, { recursive: true, mode: 0o700 })
     } catch (error) {
       if (saveDir === undefined || errorCodeOf(error) === 'ENOSPC') throw diskError(error)

@@ -4,7 +4,7 @@ import { badArgument } from '../model/error.ts'
 import type { MediaKind } from '../model/message.ts'
 import { createByteCounter } from '../platform/memory.ts'
 import type { StagedFile } from '../send/media-files.ts'
-import type { KeptFile } from '../storage/outbox.ts'
+import type { EntrySight, KeptFile } from '../storage/outbox.ts'
 import { sniffType, typeOfName } from './content-type.ts'
 import type { OpenedMedia } from './downloads.ts'
 import type { MediaPorts } from './ports.ts'
@@ -49,9 +49,13 @@ export class KeptFiles {
    * @param message row id of the message
    * @returns undefined if the message has no file
    */
-  async openForApproval(message: number, signal: AbortSignal): Promise<OpenedMedia | undefined> {
+  async openForApproval(
+    message: number,
+    signal: AbortSignal,
+    sight?: EntrySight,
+  ): Promise<OpenedMedia | undefined> {
     const { places, store } = this.#ports
-    const kept = await store.outbox.fileOf(message)
+    const kept = await store.outbox.fileOf(message, sight)
     const fromName = kept && (await typeOfName(kept.file_name))
     const file = kept && (await places.queued.open(kept.name))
     if (!kept || !file) return undefined

@@ -3,10 +3,11 @@
  * own programs.
  */
 import { realpath } from 'node:fs/promises'
-import { parse, resolve } from 'node:path'
+import { join, parse, resolve } from 'node:path'
 import process from 'node:process'
 import type { Call } from '../model/call.ts'
 import { isSvcError, SvcError } from '../model/error.ts'
+import { keyIdOf, type Principal } from '../model/principal.ts'
 import { isInside, realPathOf, resolveInside, toDiskForm } from '../platform/files.ts'
 import { findHomeFolder } from '../platform/process.ts'
 
@@ -16,6 +17,16 @@ export interface MediaFolders {
   readonly dataDir: string
   /** Folder that remote callers may send from and save to. */
   readonly mediaRoot: string
+}
+
+/** Returns the folder in which the downloads of a caller are saved. Each key has its own. */
+export const downloadsFolderOf = (mediaRoot: string, by: Principal): string =>
+  join(mediaRoot, 'downloads', keyIdOf(by) ?? '')
+
+/** Whether a file in the media root is a download, an upload or a queued file of another caller than this key. */
+function isOfAnother(mediaRoot: string, path: string, by: Principal): boolean {
+  if (keyIdOf(by) === undefined || isInside(downloadsFolderOf(mediaRoot, by), path)) return false
+  return ['downloads', 'uploads', 'outbox'].some(name => isInside(join(mediaRoot, name), path))
 }
 
 /**
@@ -36,7 +47,7 @@ export async function listWorkingFolders(dataDir: string): Promise<string[]> {
 /**
  * Returns the real path that a caller names to send or to save to. Checks that `local` (see `Call`) covers
  * it and that it is not one of svc's own files: an agent under an attacker's influence would otherwise send
- * the user's login away.
+ * the user's login away. A caller with a key does not get the files that svc keeps for others.
  *
  * @param refusal error text for svc's own files; `field` is the argument to name
  * @throws SvcError `forbidden`
@@ -44,12 +55,12 @@ export async function listWorkingFolders(dataDir: string): Promise<string[]> {
 export async function requireAllowedPath(
   { path, field, refusal }: { path: string; field: string; refusal: string },
   { dataDir, mediaRoot }: MediaFolders,
-  { local }: Pick<Call, 'local'>,
+  { by, local }: Pick<Call, 'by' | 'local'>,
 ): Promise<string> {
   const real = await resolveAllowed(path, field, mediaRoot, local)
   // A media root that contains the whole data directory does not open it.
   const isMedia = mediaRoot !== dataDir && isInside(dataDir, mediaRoot) && isInside(mediaRoot, real)
-  if (!isInside(dataDir, real) || isMedia) return real
+  if ((!isInside(dataDir, real) || isMedia) && !isOfAnother(mediaRoot, real, by)) return real
   throw new SvcError('forbidden', refusal, {
     field,
     hint: 'Name a path outside the data directory, or inside its media folder.',

@@ -16,6 +16,8 @@ export interface MediaPorts {
   places: MediaStores
   space: FreeSpace
   maxUploadBytes: number
+  /** Whether a key has ended, by its id. */
+  isKeyOver(id: string): Promise<boolean>
 }
 
 /** Where media are uploaded to and downloaded from. */

@@ -2,7 +2,7 @@
 import { Buffer } from 'node:buffer'
 import { rm } from 'node:fs/promises'
 import { basename, join } from 'node:path'
-import type { Call } from '../model/call.ts'
+import { type Call, createByteCount } from '../model/call.ts'
 import { badArgument, SvcError } from '../model/error.ts'
 import type { MediaContent } from '../model/message.ts'
 import { fetchPublic } from '../platform/fetch.ts'
@@ -28,7 +28,7 @@ const tooMuchDataError = () =>
   })
 const urlTimeoutMs = 10 * 60_000
 
-type Caller = Pick<Call, 'signal' | 'local'>
+type Caller = Pick<Call, 'by' | 'signal' | 'local' | 'countBytes'>
 
 export class Sources {
   readonly #ports: SourcePorts
@@ -46,7 +46,7 @@ export class Sources {
     requireOneSource(content)
     if (content.path !== undefined) await (await this.#openPath(content.path, call)).handle.close()
     if (content.upload_id !== undefined)
-      await (await this.#ports.uploads.open(content.upload_id, content)).release()
+      await (await this.#ports.uploads.open(content.upload_id, content, call.by)).release()
   }
 
   /**
@@ -72,12 +72,12 @@ export class Sources {
     requireOneSource(content)
     if (content.path !== undefined) return this.#stagePath(content, content.path, call)
     if (content.upload_id !== undefined) {
-      const file = await this.#ports.uploads.open(content.upload_id, content)
+      const file = await this.#ports.uploads.open(content.upload_id, content, call.by)
       this.#ports.uploads.markUsed(content.upload_id)
       return file
     }
-    if (content.url !== undefined) return this.#stageUrl(content, content.url, call.signal)
-    return this.#stageData(content, content.data ?? '')
+    if (content.url !== undefined) return this.#stageUrl(content, content.url, call)
+    return this.#stageData(content, content.data ?? '', call)
   }
 
   async #stagePath(content: MediaContent, path: string, call: Caller): Promise<StagedFile> {
@@ -106,18 +106,18 @@ export class Sources {
     })
   }
 
-  async #stageUrl(content: MediaContent, url: string, signal: AbortSignal): Promise<StagedFile> {
+  async #stageUrl(content: MediaContent, url: string, call: Caller): Promise<StagedFile> {
     const { maxUploadBytes, upstream } = this.#ports
     const fetched = await fetchPublic(url, {
       maxBytes: maxUploadBytes,
       timeoutMs: urlTimeoutMs,
-      signal,
+      signal: call.signal,
       allow: url => upstream.trusted(url),
     })
-    return this.#stageTemporary(content, fetched.body, fetched.fileName, maxUploadBytes, signal)
+    return this.#stageTemporary(content, fetched.body, fetched.fileName, maxUploadBytes, call)
   }
 
-  async #stageData(content: MediaContent, data: string): Promise<StagedFile> {
+  async #stageData(content: MediaContent, data: string, call: Caller): Promise<StagedFile> {
     // Rejects far too long data before the costlier checks.
     if (data.length > maxDataBytes * 2) throw tooMuchDataError()
     const padded = data.replace(/^data:[^,]*;base64,/i, '').replace(/\s/g, '')
@@ -129,7 +129,7 @@ export class Sources {
       throw badArgument('media.data', 'expected base64')
     const bytes = Buffer.from(text, text.includes('-') || text.includes('_') ? 'base64url' : 'base64')
     if (bytes.length > maxDataBytes) throw tooMuchDataError()
-    return this.#stageTemporary(content, new Blob([bytes]).stream(), undefined, maxDataBytes)
+    return this.#stageTemporary(content, new Blob([bytes]).stream(), undefined, maxDataBytes, call)
   }
 
   async #stageTemporary(
@@ -137,7 +137,7 @@ export class Sources {
     body: ReadableStream<Uint8Array>,
     name: string | undefined,
     maxBytes: number,
-    signal?: AbortSignal,
+    call: Caller,
   ): Promise<StagedFile> {
     const folder = await mediaFolder(this.#ports.folders.mediaRoot, 'uploads')
     const path = join(folder, `${crypto.randomUUID()}.tmp`)
@@ -145,7 +145,8 @@ export class Sources {
       digests: ['md5'],
       maxBytes,
       space: this.#ports.space,
-      ...(signal && { signal }),
+      signal: call.signal,
+      progress: createByteCount(call),
     })
     const remove = () => rm(path, { force: true })
     try {

@@ -2,6 +2,7 @@
 import { SvcError } from '../model/error.ts'
 import type { AcceptedUpload } from '../model/media.ts'
 import type { MediaContent, MediaKind } from '../model/message.ts'
+import { keyIdOf, type Principal } from '../model/principal.ts'
 import type { Runtime } from '../platform/runtime.ts'
 import { linkSignals } from '../platform/signals.ts'
 import type { StagedFile } from '../send/media-files.ts'
@@ -16,17 +17,31 @@ export interface MediaUpload {
   file_name?: string
   kind?: MediaKind
   digest?: 'sha256'
+  /** The id of the key that sends it: only this key may use it. */
+  by?: string
 }
 
-type UploadsPorts = Pick<MediaPorts, 'places' | 'maxUploadBytes'>
+type UploadsPorts = Pick<MediaPorts, 'places' | 'maxUploadBytes' | 'isKeyOver'>
 
 export class Uploads {
   readonly #ports: UploadsPorts
   readonly #runtime: Runtime
+  #removing: Promise<void> = Promise.resolve()
 
   constructor(ports: UploadsPorts, runtime: Runtime) {
     this.#ports = ports
     this.#runtime = runtime
+    const { bus, log } = runtime
+    bus.on('keysRevoked', () => {
+      this.#removing = this.#removeEnded().catch(error =>
+        log.warn('uploads of an ended key not removed', { error }),
+      )
+    })
+  }
+
+  /** Resolves when the uploads of the keys that ended in this process are removed. */
+  get removed(): Promise<void> {
+    return this.#removing
   }
 
   /**
@@ -38,7 +53,7 @@ export class Uploads {
    */
   async accept(upload: MediaUpload, caller: AbortSignal): Promise<AcceptedUpload> {
     using signals = linkSignals(caller, this.#runtime.closing)
-    const { digest, kind, size } = upload
+    const { by, digest, kind, size } = upload
     const body = kind === 'image' ? passImage(upload.body, 'kind') : upload.body
     const upload_id = crypto.randomUUID()
     const named = fileNameOf(upload.file_name ?? '', `upload-${upload_id.slice(0, 8)}`)
@@ -47,7 +62,7 @@ export class Uploads {
       size,
       maxBytes: this.#ports.maxUploadBytes,
       signal: signals.signal,
-      note: { ...named, ...(kind && { kind }) },
+      note: { ...named, ...(kind && { kind }), ...(by !== undefined && { by }) },
     })
     const { sha256, expires_at = 0 } = placed
     return { upload_id, size: placed.size, sha256, expires_at }
@@ -61,11 +76,14 @@ export class Uploads {
   /**
    * Opens the file of an upload to send it.
    *
-   * @throws SvcError `not_found` if it is unknown or older than a day
+   * @throws SvcError `not_found` if it is unknown, older than a day, or of another key
    */
-  async open(id: string, content: MediaContent): Promise<StagedFile> {
+  async open(id: string, content: MediaContent, by: Principal): Promise<StagedFile> {
     const file = await this.#ports.places.uploads.open(id)
-    if (!file?.md5) {
+    const key = keyIdOf(by)
+    const isOwn = key === undefined || file?.note.by === key
+    if (!file?.md5 || !isOwn) {
+      await file?.release()
       throw new SvcError('not_found', 'there is no such upload', {
         field: 'media.upload_id',
         hint: 'An upload is kept for 24 hours.',
@@ -81,8 +99,15 @@ export class Uploads {
     return { ...file, ...named, kind: content.kind, md5 }
   }
 
-  /** Removes uploads older than a day, and partial files that a crash left. */
-  sweep(): Promise<void> {
-    return this.#ports.places.uploads.sweep()
+  /** Removes uploads older than a day, uploads of ended keys, and partial files that a crash left. */
+  async sweep(): Promise<void> {
+    await this.#ports.places.uploads.sweep()
+    await this.#removeEnded()
+  }
+
+  /** Removes the uploads whose note names, as `by`, a key that has ended. */
+  #removeEnded(): Promise<void> {
+    const { isKeyOver, places } = this.#ports
+    return places.uploads.removeWhere(async ({ by }) => typeof by === 'string' && (await isKeyOver(by)))
   }
 }

@@ -10,6 +10,8 @@ export type Unanswered = 'cancelled' | 'nobody'
 export interface Call {
   /** Who calls. */
   readonly by: Principal
+  /** The network address of the caller, if the door knows it. */
+  readonly address?: string | undefined
   /**
    * Aborts when the caller has left or the service stops. Then waits end and network requests are cancelled.
    */
@@ -36,6 +38,18 @@ export interface Call {
    * longer.
    */
   readonly longestWait?: number | undefined
+  /**
+   * Counts the call as one that waits, until it ends. Absent where waiting calls are not limited.
+   *
+   * @throws SvcError `rate_limited` if too many calls with the caller's key wait
+   */
+  beginWait?(): void
+  /**
+   * Counts bytes of media that svc fetches for the call. Absent where they are not limited.
+   *
+   * @throws SvcError `rate_limited` if the caller's key has used its bytes
+   */
+  countBytes?(count: number): void
   /**
    * True where recv reads on from the consumer's position even if another process polls. Without it, a command or
    * a program sees the messages of the last minute there.
@@ -64,9 +78,25 @@ export interface Call {
   findAnswer?(field: string): string | undefined
 }
 
-/** Returns the wait that a caller requested, limited to what the connection to the caller allows. */
-export const waitOf = ({ longestWait }: Pick<Call, 'longestWait'>, seconds: number): number =>
-  Math.min(seconds, longestWait ?? seconds)
+/**
+ * Begins the wait that a caller requested, limited to what the connection to the caller allows.
+ *
+ * @returns the wait
+ * @throws SvcError `rate_limited` if too many calls with the caller's key wait
+ */
+export function waitOf(call: Pick<Call, 'longestWait' | 'beginWait'>, seconds: number): number {
+  if (seconds > 0) call.beginWait?.()
+  return Math.min(seconds, call.longestWait ?? seconds)
+}
+
+/** Returns a function that counts bytes for a call. It gets their number so far. */
+export function createByteCount(call: Pick<Call, 'countBytes'>): (total: number) => void {
+  let counted = 0
+  return total => {
+    call.countBytes?.(total - counted)
+    counted = total
+  }
+}
 
 /** The progress of a long operation. */
 export interface Progress {

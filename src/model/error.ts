@@ -25,7 +25,7 @@ const kinds = {
   unauthorized: {
     status: 401,
     title: 'Token missing or wrong',
-    hint: 'Send the header "Authorization: Bearer <token>". The token is the one given with --token, or else the one in the file api_token of the data directory.',
+    hint: 'Send the header "Authorization: Bearer <token>". The token is a key of svc key add, or the master token: the one given with --token, or else the one in the file api_token of the data directory.',
   },
   forbidden: {
     status: 403,

@@ -1,5 +1,6 @@
 /** Events in their public form: for the event stream, webhooks and the library. */
 import { type Static, type TSchema, Type } from '@sinclair/typebox'
+import { AuditLine } from './audit.ts'
 import { Message } from './message.ts'
 import { Session } from './session.ts'
 import { bounded, closed, oneOf, optional, text } from './shapes.ts'
@@ -10,6 +11,7 @@ export const eventTypes = [
   'session.status',
   'session.muted',
   'endpoint.disabled',
+  'audit.line',
 ] as const
 
 /** A change of a session's state. */
@@ -30,8 +32,8 @@ const MutedSession = Type.Object(Session.properties, {
 
 /** Why a webhook endpoint was switched off. */
 export const WebhookEnding = oneOf(
-  ['gone', 'given_up'],
-  'gone: the endpoint answered with 410. given_up: no delivery succeeded for 5 days. Absent in records from older versions.',
+  ['gone', 'given_up', 'key_revoked'],
+  'gone: the endpoint answered with 410. given_up: no delivery succeeded for 5 days. key_revoked: the key that added it was revoked, or has expired. Absent in records from older versions.',
 )
 export type WebhookEnding = Static<typeof WebhookEnding>
 
@@ -42,7 +44,9 @@ const DisabledEndpoint = Type.Object(
     reason: text('Why svc switched it off.'),
     reason_code: optional(WebhookEnding),
   },
-  { description: 'A webhook endpoint that failed for too long, or reported that it is gone.' },
+  {
+    description: 'A webhook endpoint that failed for too long, reported that it is gone, or whose key ended.',
+  },
 )
 
 const defineEvent = <T extends string, D extends TSchema>(type: T, description: string, data: D) =>
@@ -82,6 +86,11 @@ export const Events = {
     'A webhook endpoint was switched off.',
     DisabledEndpoint,
   ),
+  'audit.line': defineEvent(
+    'audit.line',
+    'A call that changed something ended, or a call was denied to a key. Only for readers that name this type and have the right "audit". Sends have message.status.',
+    AuditLine,
+  ),
 }
 
 /** The delivery of a manual webhook test; not an event of the log. */
@@ -93,7 +102,7 @@ export const WebhookTestEvent = defineEvent(
 
 export const Event = Type.Union(Object.values(Events))
 
-/** An event. `data` is a Message, a SessionChange, or an endpoint. */
+/** An event. `data` is a Message, a SessionChange, an endpoint, or a line of the audit log. */
 export type Event = {
   [T in keyof typeof Events]: Static<(typeof Events)[T]>
 }[keyof typeof Events]
@@ -104,7 +113,7 @@ export const EventQuery = closed({
     Type.String({
       maxLength: 200,
       examples: ['message.received,session.status'],
-      description: `Types of events, separated by commas; all by default. The types are ${eventTypes.join(', ')}.`,
+      description: `Types of events, separated by commas; all but audit.line by default. The types are ${eventTypes.join(', ')}.`,
     }),
   ),
   session: optional(bounded(200, 'Only events of this session.')),

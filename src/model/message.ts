@@ -6,6 +6,7 @@
  */
 
 import { type Static, Type } from '@sinclair/typebox'
+import type { Scope } from './access.ts'
 import { bounded, closed, flag, integer, oneOf, optional, text, withDescription } from './shapes.ts'
 
 export const Direction = oneOf(['received', 'sent'])
@@ -98,6 +99,12 @@ export const Message = Type.Object(
         'For a queued text that was sent joined to another one: the message_id of that one, which shows the whole text.',
       ),
     ),
+    sent_by: optional(
+      text(
+        'Of a sent message: who sent it. owner, key:<id>, panel, panel:<id of the key>, stdio, or webhook:<id>. Absent for messages of older versions.',
+      ),
+    ),
+    sent_by_name: optional(text('Name of the key in sent_by.')),
     redelivered: optional(flag('True when this message was returned before and may have been seen.')),
     image: FirstOfKind('The first item, when it is an image.'),
     voice: FirstOfKind('The first item, when it is a voice message.'),
@@ -244,6 +251,8 @@ export const OutboxEntry = Type.Object(
     session: Type.String(),
     to_user: Type.String(),
     user_name: optional(text('The name that a person here gave to the user.')),
+    made_by: optional(text('Who made the call, as in sent_by of a message.')),
+    made_by_name: optional(text('Name of the key in made_by.')),
     created_at: integer('Unix milliseconds.'),
     expires_at: integer(
       'Unix milliseconds: 7 days after created_at, or 24 hours if a person must approve. What is not sent by then is refused.',
@@ -273,7 +282,7 @@ export const Cancelled = Type.Object({
 export type Cancelled = Static<typeof Cancelled>
 
 /** Which messages to count: those of a consumer, or those after a row. */
-export type CountWaitingRequest = Pick<RecvRequest, 'consumer' | 'after' | 'session'>
+export type CountWaitingRequest = Pick<RecvRequest, 'consumer' | 'after' | 'session' | 'scope'>
 
 export interface RecvRequest {
   /** Longest wait in seconds if no message is there yet. 0 does not wait. */
@@ -285,6 +294,8 @@ export interface RecvRequest {
   /** Everything up to this row id is processed; only this moves the consumer. Not with `after`. */
   ack?: number
   session?: string
+  /** Only messages of these accounts and users. */
+  scope?: Scope
   /** Other messages in the same response: together they respect its size limit. */
   beside?: readonly Message[]
 }

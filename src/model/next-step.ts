@@ -13,7 +13,7 @@ export type NextStep =
   /** Run a command of svc, given as a list of words. */
   | { action: 'run'; command: readonly string[] }
   /** Look up names, ids or arguments. */
-  | { action: 'see'; what: 'sessions' | 'messages' | 'media' | 'users' | 'webhooks' | 'arguments' }
+  | { action: 'see'; what: 'sessions' | 'messages' | 'media' | 'users' | 'webhooks' | 'keys' | 'arguments' }
   /** Look up the messages that wait to go out, or that wait for approval. */
   | { action: 'see'; what: 'outbox' | 'approvals' }
   /** Look up what there is to call. */
@@ -90,6 +90,7 @@ const libraryHints: { readonly [What in Extract<NextStep, { action: 'see' }>['wh
   messages: 'svc.history() and svc.recv() show message ids.',
   users: 'svc.users() lists the users.',
   webhooks: 'svc.webhooks.list() shows the ids.',
+  keys: 'svc.keys.list() shows the ids.',
   outbox: 'svc.outbox.list() shows what waits.',
   approvals: 'svc.outbox.list() shows what waits.',
   arguments: 'Correct the named field; the types of the package show every argument.',
@@ -116,6 +117,7 @@ const seenInPanel: typeof libraryHints = {
   messages: 'POST /api/call/list_messages shows message ids.',
   users: 'POST /api/call/list_users lists the users.',
   webhooks: 'POST /api/call/list_webhooks shows the ids.',
+  keys: 'POST /api/call/list_keys shows the ids.',
   outbox: 'POST /api/call/list_outbox shows what waits.',
   approvals: 'POST /api/call/list_outbox shows what waits.',
   arguments: 'Correct the named field; /docs shows every argument.',
@@ -149,6 +151,8 @@ function stepOf(next: NextStep, { door, command, help }: Wording, retryAfter: nu
           return `${isHere ? command([next.what]) : 'GET /outbox'} shows what waits.`
         case 'webhooks':
           return `${isHere ? command(['webhook']) : 'GET /webhooks'} shows the ids.`
+        case 'keys':
+          return `${isHere ? command(['key']) : 'GET /keys'} shows the ids.`
         case 'users':
           if (isCli) return `${command(['users'])} lists the users.`
           return door === 'http'

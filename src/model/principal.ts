@@ -1,23 +1,52 @@
 /** Who makes a call. Every call has a principal, created by the door that it came through. */
-export const principalKinds = ['owner', 'stdio', 'panel', 'webhook', 'open'] as const
+import type { Grant, Right, Scope } from './access.ts'
+
+export const principalKinds = ['owner', 'key', 'stdio', 'panel', 'webhook', 'open'] as const
 
 /**
- * owner: the command line, the library, and a program with the token (or on this machine, if no token is
- * needed). stdio: the program that started `svc mcp -t stdio`. panel: a browser that is signed in to the
- * panel. webhook: an endpoint whose reply to a delivery is sent to the user. open: any caller of a route
- * that needs no token.
+ * owner: the command line, the library, and a program with the master token (or on this machine, if no token
+ * is needed). key: a program with a key. stdio: the program that started `svc mcp -t stdio`. panel: a browser
+ * that is signed in to the panel. webhook: an endpoint whose reply to a delivery is sent to the user. open:
+ * any caller of a route that needs no token.
  */
 export type PrincipalKind = (typeof principalKinds)[number]
 
 export interface Principal {
   readonly kind: PrincipalKind
-  /** The id of a webhook. */
+  /** The id of the webhook or key. A browser that signed in with a key has the id of the key. */
   readonly id?: string
+  /** The name of the key. */
+  readonly name?: string
+  /** What the key may do. Without a grant, the kind decides (`operations/rights.ts`). */
+  readonly grant?: Grant
+  /** Aborts when the key ends, with the error for its calls in progress. */
+  readonly ended?: AbortSignal
 }
 
-/** Returns a principal as the store keeps it: `owner`, `webhook:<id>`. */
+/** Returns a principal as the store keeps it: `owner`, `webhook:<id>`, `key:<id>`, `panel:<id of the key>`. */
 export const formatPrincipal = ({ kind, id }: Principal): string =>
   id === undefined ? kind : `${kind}:${id}`
+
+/** Returns a principal from its stored form. */
+export function parsePrincipal(text: string): Pick<Principal, 'kind' | 'id'> {
+  const [kind = '', id] = text.split(':')
+  const known = principalKinds.find(one => one === kind) ?? 'open'
+  return id === undefined ? { kind: known } : { kind: known, id }
+}
+
+/** Returns the id of the key that a principal acts with, if any. */
+export const keyIdOf = ({ grant, id }: Principal): string | undefined =>
+  grant === undefined ? undefined : id
+
+/** Returns the accounts and users that a principal may see. */
+export const scopeOf = ({ grant }: Principal): Scope => grant ?? {}
+
+/** Whether a person must approve every send of the principal. */
+export const onlyDrafts = ({ grant }: Principal): boolean =>
+  grant !== undefined && !grant.rights.includes('send') && grant.tools?.includes('send') !== true
+
+/** Whether a grant has the right. */
+export const grantsRight = ({ rights }: Grant, right: Right): boolean => rights.includes(right)
 
 export const owner: Principal = { kind: 'owner' }
 export const stdio: Principal = { kind: 'stdio' }

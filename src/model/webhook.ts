@@ -27,7 +27,7 @@ export const WebhookEndpoint = Type.Object(
   {
     id: Type.String(),
     url: Type.String(),
-    types: Type.Array(WebhookEventType, { description: 'Empty: all.' }),
+    types: Type.Array(WebhookEventType, { description: 'Empty: all but audit.line.' }),
     session: optional(text('Only events of this session.')),
     user: optional(text('Only messages from and to this user.')),
     headers: textRecord('Sent with each delivery. The values are secret and never shown.'),
@@ -41,6 +41,9 @@ export const WebhookEndpoint = Type.Object(
     disabled_code: optional(WebhookEnding),
     disabled_at: optional(integer('Unix milliseconds.')),
     created_at: integer('Unix milliseconds.'),
+    made_by: optional(
+      text('The key that added it: key:<id>, or panel:<id> for a sign-in with that key. Absent: no key did.'),
+    ),
     last_success_at: optional(
       integer('Unix milliseconds: when an event was delivered last. Tests do not count.'),
     ),
@@ -118,7 +121,10 @@ export type WebhookDelivery = Static<typeof WebhookDelivery>
 export const NewWebhookInput = closed({
   url: bounded(2000, 'An http or https address.', { examples: ['https://example.com/hook'] }),
   types: optional(
-    Type.Array(WebhookEventType, { description: 'Which events; all by default.', maxItems: 20 }),
+    Type.Array(WebhookEventType, {
+      description: 'Which events; all but audit.line by default. That type needs the right "audit".',
+      maxItems: 20,
+    }),
   ),
   session: optional(bounded(200, 'Only events of this session.')),
   user: optional(

@@ -54,6 +54,7 @@ export const startLogin = defineOperation({
   title: 'Start a login by QR code',
   effect: 'write',
   right: 'login',
+  subject: ['name'],
   description:
     'Answers with the QR code immediately. If a login of that session is in progress, joins it. If the session is connected and force is not set, answers `confirmed` and starts nothing.',
   input: closed({
@@ -61,7 +62,7 @@ export const startLogin = defineOperation({
     force: optional(flag('Log in again although the session is connected.')),
   }),
   output: LoginStep,
-  errors,
+  errors: [...errors, 'session_not_found', 'rate_limited', 'forbidden'],
   run: ({ logins }, { name = '', force = false }, { signal }) => withQrSvg(logins.begin(name, force, signal)),
 })
 
@@ -148,6 +149,7 @@ export const logoutAccount = defineOperation({
   title: logout.title,
   effect: logout.effect,
   right: logout.right,
+  subject: ['name'],
   description: 'Deletes the credentials of the session; its messages stay.',
   input: Account,
   output: Done,
@@ -171,6 +173,7 @@ export const renameAccount = defineOperation({
   title: renameSession.title,
   effect: renameSession.effect,
   right: renameSession.right,
+  subject: ['name'],
   description: 'The messages stay with the session. A login of it that is in progress ends.',
   input: closed({
     ...Account.properties,

@@ -102,6 +102,7 @@ export const markRead = defineOperation({
   name: 'mark_read',
   title: 'Mark a conversation as read up to a message',
   effect: 'write',
+  audited: false,
   right: 'conversations',
   description:
     'For people: moves no consumer of recv. A row before the last mark changes nothing. Every open panel is notified.',
@@ -125,6 +126,7 @@ export const markUnread = defineOperation({
   name: 'mark_unread',
   title: 'Mark a conversation as unread',
   effect: 'write',
+  audited: false,
   right: 'conversations',
   description:
     'Counts one message as unread, until the conversation is marked as read or WeChat takes another answer. A conversation with unread messages does not change. Every open panel is notified.',

@@ -7,6 +7,7 @@ export const download = defineTool({
   name: 'download',
   title: 'Download media',
   effect: 'write',
+  audited: false,
   right: 'download',
   description: `Saves a photo (image, picture), voice, file or video that somebody sent on WeChat (Weixin, 微信) as a file on the machine of the service and returns its path. Nothing is overwritten: if the name exists, the file gets a number.
 

@@ -25,6 +25,10 @@ const StreamInput = closed({
   ),
 })
 
+/** Lines of the audit log are only for callers who may read it. */
+const rightForTypes = ({ types }: Static<typeof StreamInput>) =>
+  parseTypes(types).types?.includes('audit.line') ? ('audit' as const) : undefined
+
 /** Opens the stream, which each door reads by itself. @throws SvcError for an invalid cursor */
 async function openEvents(
   { changes, events }: Pick<Gateway, 'changes' | 'events'>,
@@ -42,7 +46,7 @@ async function openEvents(
   /** Iterates over the matching events, same as `EventReader.follow`. */
   const follow = (signal: AbortSignal, options: Parameters<typeof events.follow>[3]) =>
     events.follow(cursor, wanted, signal, options)
-  /** Subscribes to all events from now on, matching or not, same as `Changes.subscribe`. */
+  /** Subscribes to all events from now on that the caller may see, same as `Changes.subscribe`. */
   const subscribe = (listener: Pick<ChangeListener, 'event' | 'reached'>) => changes.subscribe(listener)
   await page(cursor, 1)
   return { wanted, consumer, cursor, page, seen, follow, subscribe }
@@ -76,6 +80,7 @@ export const followEvents = defineOperation({
     },
     answerKind: 'events',
   },
+  furtherRight: rightForTypes,
   async run(gateway, { last_event_id, ...input }) {
     if (last_event_id === undefined) return openEvents(gateway, input)
     return openEvents(gateway, { ...input, after: last_event_id }).catch(error => {
@@ -119,6 +124,7 @@ export const linkEvents = defineOperation({
     },
   ],
   rest: { route: 'POST /events/link', tag: 'messages' },
+  furtherRight: rightForTypes,
   async run(gateway, input, call) {
     const { cursor } = await openEvents(gateway, input)
     const after = cursor || '0'

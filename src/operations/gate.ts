@@ -1,13 +1,23 @@
 /**
  * The gate: every door calls operations through `invoke`. It checks the right of the caller and the input,
- * runs the operation, and turns every failure into an error of the catalogue (`model/error.ts`).
+ * writes the line of the audit log, runs the operation, and turns every failure into an error of the
+ * catalogue (`model/error.ts`).
  */
 import type { Gateway } from '../gateway/gateway-api.ts'
+import { viewFor } from '../gateway/scoped.ts'
+import type { Right } from '../model/access.ts'
 import type { Call } from '../model/call.ts'
 import { SvcError } from '../model/error.ts'
 import type { Log } from '../platform/log.ts'
+import { auditDenial, runAudited } from './audited.ts'
 import type { Operation } from './operation.ts'
-import { hasRight } from './rights.ts'
+import { hasRight, mayCall, rightsOf } from './rights.ts'
+
+/** The part of an operation that the gate needs. */
+type InvokedOperation = Pick<
+  Operation,
+  'name' | 'parse' | 'right' | 'furtherRight' | 'effect' | 'audited' | 'subject'
+>
 
 /**
  * Runs an operation and returns its output.
@@ -16,7 +26,7 @@ import { hasRight } from './rights.ts'
  *   log has with the same id; the errors of the operation
  */
 export async function invoke<O>(
-  operation: Pick<Operation, 'name' | 'parse' | 'right'> & {
+  operation: InvokedOperation & {
     run(gateway: Gateway, input: Record<string, unknown>, call: Call): Promise<O>
   },
   gateway: Gateway,
@@ -24,14 +34,36 @@ export async function invoke<O>(
   call: Call,
   log: Log,
 ): Promise<O> {
-  if (!hasRight(call.by.kind, operation.right))
-    throw new SvcError('forbidden', `${operation.name} needs the right "${operation.right}"`)
+  const { by } = call
+  const deny = async (needed: readonly Right[]) => {
+    await auditDenial(operation.name, gateway, call, log)
+    return denialOf(operation.name, needed)
+  }
+  if (!mayCall(by, operation)) throw await deny(rightsOf(operation))
+  const asSvcError = (error: unknown) => toSvcError(error, log, { tool: operation.name, signal: call.signal })
   try {
-    return await operation.run(gateway, operation.parse(input), call)
+    by.ended?.throwIfAborted()
+    const parsed = operation.parse(input)
+    const further = operation.furtherRight?.(parsed)
+    if (further !== undefined && !hasRight(by, further)) throw await deny([further])
+    const run = () => operation.run(viewFor(gateway, by), parsed, call)
+    const isQuiet = operation.effect === 'read' || operation.audited === false
+    const output = isQuiet
+      ? await run()
+      : await runAudited({ ...operation, input: parsed, run, asSvcError }, gateway, call, log)
+    // The key ended while the call waited.
+    by.ended?.throwIfAborted()
+    return output
   } catch (error) {
-    throw toSvcError(error, log, { tool: operation.name, signal: call.signal })
+    throw asSvcError(error)
   }
 }
+
+const denialOf = (operation: string, needed: readonly Right[]): SvcError =>
+  new SvcError('forbidden', `${operation} needs the right "${needed.join('" or "')}"`, {
+    hint: 'Ask the owner of the service for a key with that right.',
+    details: { right: needed[0] },
+  })
 
 /**
  * Converts a thrown value to an error that callers may see. A value that is not an SvcError is a bug: it is

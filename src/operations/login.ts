@@ -31,7 +31,7 @@ export const login = defineTool({
     ),
   }),
   output: LoginStatus,
-  errors: ['upstream_error', 'upstream_timeout', 'rate_limited', 'forbidden'],
+  errors: ['session_not_found', 'upstream_error', 'upstream_timeout', 'rate_limited', 'forbidden'],
   rest: { tag: 'sessions' },
   cli: {
     path: ['login'],

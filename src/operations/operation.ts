@@ -4,10 +4,10 @@
  */
 import type { Static, TObject, TSchema } from '@sinclair/typebox'
 import type { Gateway } from '../gateway/gateway-api.ts'
+import type { Right } from '../model/access.ts'
 import type { Call } from '../model/call.ts'
 import type { ErrorCode } from '../model/error.ts'
 import { checkVocabulary, parse } from './parse.ts'
-import type { Right } from './rights.ts'
 import { type JsonSchema, toJsonSchema } from './schema.ts'
 
 /** read: changes nothing. write: changes or sends something. destroy: takes something away. */
@@ -29,6 +29,8 @@ export interface CommandShape {
   readonly short: Readonly<Record<string, string>>
   /** Input key → name of its flag. Default: the key with dashes. Example: `image_path` is `--image`. */
   readonly names?: Readonly<Record<string, string>>
+  /** Input keys without a flag: the command has options of its own for them. */
+  readonly untyped?: readonly string[]
   /** Input key → its help, if the description in the schema is meant for callers on other machines. */
   readonly help?: Readonly<Record<string, string>>
   /** Input key → its default on the command line, if it differs from that of the schema. */
@@ -93,7 +95,7 @@ export interface RestShape<Input = unknown, Output = unknown> {
    */
   readonly route: `${'GET' | 'POST' | 'PUT' | 'DELETE'} /${string}`
   /** Heading in the docs. */
-  readonly tag: 'messages' | 'sessions' | 'accounts' | 'media' | 'webhooks' | 'panel' | 'service'
+  readonly tag: 'messages' | 'sessions' | 'accounts' | 'media' | 'webhooks' | 'keys' | 'panel' | 'service'
   /** Operation id in the docs. Default: the name of the operation. */
   readonly operationId?: string
   /** Only the panel serves the route, below its own prefix. */
@@ -104,6 +106,8 @@ export interface RestShape<Input = unknown, Output = unknown> {
   readonly isPublic?: true
   /** Input key → the header that contains it. */
   readonly headers?: Readonly<Record<string, string>>
+  /** Input key → the header that may contain it in place of the body. Not together with `headers`. */
+  readonly bodyOrHeader?: Readonly<Record<string, string>>
   /** Input keys that a HEAD request ignores. */
   readonly ignoredByHead?: readonly string[]
   /** Query parameters that the REST door reads itself, for the docs. */
@@ -150,8 +154,17 @@ export interface OperationDefinition<I extends TObject, O extends TSchema> {
   readonly name: string
   readonly title: string
   readonly effect: Effect
-  /** Right that a caller needs. The gate checks it. */
-  readonly right: Right
+  /** Right that a caller needs, or several of which one is enough. The gate checks it. */
+  readonly right: Right | readonly Right[]
+  /** Name of the tool that this operation is a part of. A caller with that tool may call it too. */
+  readonly partOf?: string
+  /**
+   * False for an operation that is no `read` but has no line in the audit log: it is called all the time, or
+   * its line is written elsewhere.
+   */
+  readonly audited?: false
+  /** Input keys with the subject of its line in the audit log. Default: ids, and names of sessions. */
+  readonly subject?: readonly Extract<keyof Static<I>, string>[]
   /**
    * Description for people and agents: what it does, when to use it, its errors, and the limits of WeChat.
    */
@@ -175,12 +188,17 @@ export interface OperationDefinition<I extends TObject, O extends TSchema> {
    * @throws SvcError `invalid_arguments`
    */
   check?(input: Static<I>, given: Readonly<Record<string, unknown>>): void
+  /** Returns a right that a caller needs in addition for this input. The gate checks it. */
+  furtherRight?(input: Static<I>): Right | undefined
   run(gateway: Gateway, input: Static<I>, call: Call): Promise<Static<O>>
 }
 
 /** An operation as the doors use it: its input is unknown, and `parse` checks it. */
 export interface Operation
-  extends Omit<OperationDefinition<TObject, TSchema>, 'run' | 'check' | 'maxBodyBytes' | 'rest' | 'library'> {
+  extends Omit<
+    OperationDefinition<TObject, TSchema>,
+    'run' | 'check' | 'furtherRight' | 'subject' | 'maxBodyBytes' | 'rest' | 'library'
+  > {
   readonly maxBodyBytes: number
   readonly errors: readonly ErrorCode[]
   readonly examples: readonly Example[]
@@ -191,6 +209,8 @@ export interface Operation
   readonly outputSchema: JsonSchema
   /** Checks the input. @throws SvcError `invalid_arguments` that names every wrong field */
   parse(input: unknown): Record<string, unknown>
+  readonly subject?: readonly string[]
+  furtherRight?(input: Record<string, unknown>): Right | undefined
   /**
    * Runs the operation. Only the gate calls it: it checks the right of the caller, and `input` is the result
    * of `parse`.
@@ -210,6 +230,7 @@ export interface TypedOperation<I extends TObject, O extends TSchema, N extends 
   readonly input: I
   readonly output: O
   parse(input: unknown): Static<I>
+  furtherRight?(input: Static<I>): Right | undefined
   run(gateway: Gateway, input: Static<I>, call: Call): Promise<Static<O>>
 }
 
@@ -249,7 +270,7 @@ export interface ToolDefinition<I extends TObject, O extends TSchema>
   extends Omit<OperationDefinition<I, O>, 'rest'> {
   /** The tool works only with data of this machine: neither with WeChat nor with what people wrote there. */
   readonly machineOnly?: true
-  readonly rest?: Partial<Pick<RestShape<Static<I>, Static<O>>, 'tag' | 'answerHeaders'>>
+  readonly rest?: Partial<Pick<RestShape<Static<I>, Static<O>>, 'tag' | 'answerHeaders' | 'bodyOrHeader'>>
   readonly cli: CommandShape
 }
 

@@ -9,6 +9,7 @@ import {
   renameAccount,
   startLogin,
 } from './accounts.ts'
+import { listAudit } from './audit.ts'
 import { checkSessions } from './check.ts'
 import {
   countMessages,
@@ -19,6 +20,7 @@ import {
   markUnread,
 } from './conversations.ts'
 import { followChanges, followEvents, linkEvents } from './events.ts'
+import { addKey, getKey, listKeys, me, revokeKey, rotateKey } from './keys.ts'
 import { logout } from './logout.ts'
 import { getMedia, getWaitingFile, uploadMedia } from './media.ts'
 import type { Operation } from './operation.ts'
@@ -64,6 +66,8 @@ export const webhookOperations = [
   replayWebhook,
 ] as const
 
+export const keyOperations = [listKeys, addKey, getKey, rotateKey, revokeKey, me] as const
+
 export const mediaOperations = [uploadMedia, getMedia] as const
 
 /** The state of the service, and the links in webhook deliveries. */
@@ -102,6 +106,8 @@ export const panelOperations = {
     ...messageOperations,
   ],
   webhooks: webhookOperations,
+  keys: keyOperations,
+  service: [listAudit],
 } as const
 
 /** Operations that doors call for their own needs. No caller can call them by name. */
@@ -128,6 +134,7 @@ export const operations: readonly Operation[] = [
     followEvents,
     linkEvents,
     ...webhookOperations,
+    ...keyOperations,
     ...serviceOperations,
     showTyping,
     checkSessions,

@@ -1,13 +1,15 @@
 /** Operations for messages that wait: until they may be sent, or until a person approves them. */
 import { Type } from '@sinclair/typebox'
 import { Cancelled, OutboxEntry, OutboxFilter } from '../model/message.ts'
-import { bounded, closed } from '../model/shapes.ts'
+import { bounded, closed, optional, text } from '../model/shapes.ts'
 import { exampleUser } from './example-values.ts'
 import { defineOperation } from './operation.ts'
 
 const OneEntry = closed({
   id: bounded(64, 'The outbox_id that send answered with.', { examples: ['12'] }),
 })
+/** A caller without the rights `outbox` and `approve` sees and cancels only its own sends. */
+export const outboxRights = ['outbox', 'send', 'draft', 'approve'] as const
 const Entries = Type.Array(OutboxEntry, { description: 'Oldest first.' })
 
 const exampleEntry = {
@@ -38,9 +40,9 @@ export const listOutbox = defineOperation({
   name: 'list_outbox',
   title: 'List the messages that wait to be sent',
   effect: 'read',
-  right: 'outbox',
+  right: outboxRights,
   description:
-    'Lists the messages with when_closed "queue" that wait until they may be sent, in the order in which they will be sent, and the messages that wait for a person\'s approval. Messages that were sent, expired or cancelled are not in the list: for a week you can get their status by the outbox_id.',
+    'Lists the messages with when_closed "queue" that wait until they may be sent, in the order in which they will be sent, and the messages that wait for a person\'s approval. Messages that were sent, expired or cancelled are not in the list: for a week you can get their status by the outbox_id. A key without the right "outbox" gets only the messages that it sent itself.',
   input: OutboxFilter,
   output: Entries,
   errors: ['session_not_found', 'store_unavailable'],
@@ -58,14 +60,14 @@ export const listOutbox = defineOperation({
     examples: [['svc outbox', 'Messages that wait, oldest first']],
   },
   library: { positionals: [] },
-  run: ({ outbox }, filter) => outbox.list(filter),
+  run: ({ outbox }, filter, { by }) => outbox.list(filter, by),
 })
 
 export const getOutbox = defineOperation({
   name: 'get_outbox',
   title: 'Get the status of a queued send',
   effect: 'read',
-  right: 'outbox',
+  right: outboxRights,
   description:
     'Gets a queued send by the outbox_id that send answered with, up to a week after the call. `ended` means that no part of it waits any more; `parts` gives the status of each part.',
   input: OneEntry,
@@ -74,14 +76,14 @@ export const getOutbox = defineOperation({
   examples: [{ summary: 'It was sent', input: { id: '12' }, output: exampleEnded }],
   rest: { route: 'GET /outbox/{id}', tag: 'messages' },
   library: { positionals: ['id'] },
-  run: ({ outbox }, { id }) => outbox.get(id),
+  run: ({ outbox }, { id }, { by }) => outbox.get(id, by),
 })
 
 export const cancelOutbox = defineOperation({
   name: 'cancel_outbox',
   title: 'Cancel a queued send',
   effect: 'destroy',
-  right: 'outbox',
+  right: outboxRights,
   description:
     'Parts that wait will not be sent. History shows them as refused, with the reason_code cancelled, or declined if the send waited for approval. Parts that were sent already, or are being sent now, stay as they are.',
   input: OneEntry,
@@ -114,7 +116,7 @@ export const listApprovals = defineOperation({
   effect: 'read',
   right: 'approve',
   description:
-    'Lists the messages that agents want to send and nobody has approved: svc was started with --confirm-send, and the client cannot ask its user, or the question was closed without an answer. Each waits up to 24 hours.',
+    'Lists the messages that agents want to send and nobody has approved: svc was started with --confirm-send, and the client cannot ask its user, or the question was closed without an answer. Also what a key proposed that has only the right draft, and what an ended key had queued. Each waits up to 24 hours.',
   input: closed({}),
   output: Entries,
   errors: ['store_unavailable'],
@@ -134,11 +136,17 @@ export const approveOutbox = defineOperation({
   effect: 'write',
   right: 'approve',
   description:
-    'For a person, never for an agent. With --confirm-send, a send from an MCP client that cannot ask its user waits up to 24 hours, listed with waits_for "approval". This call sends it, and answers with its status. If it cannot be sent now, the call fails and the send goes on waiting for approval; with when_closed "queue" it waits for the user instead. Cancelling declines it.',
-  input: OneEntry,
+    'For a person, never for an agent. With --confirm-send, a send from an MCP client that cannot ask its user waits up to 24 hours, and so does each send of a key with the right draft, and what an ended key had queued. They are listed with waits_for "approval". This call sends it, and answers with its status. If it cannot be sent now, the call fails and the send goes on waiting for approval; with when_closed "queue" it waits for the user instead. Cancelling declines it. A key cannot approve what it sent itself.',
+  input: closed({
+    ...OneEntry.properties,
+    text: optional(
+      text('Sent in place of the text of the send, which must have exactly one. At most one message long.'),
+    ),
+  }),
   output: OutboxEntry,
   errors: [
     'not_found',
+    'forbidden',
     'not_connected',
     'window_closed',
     'quota_exhausted',
@@ -157,10 +165,13 @@ export const approveOutbox = defineOperation({
     short: {},
     help: approvalId,
     ownExamples: true,
-    examples: [['svc approvals yes 12', 'By its id']],
+    examples: [
+      ['svc approvals yes 12', 'By its id'],
+      ['svc approvals yes 12 --text "It was shipped."', 'With another text'],
+    ],
   },
   library: { positionals: ['id'] },
-  run: ({ outbox }, { id }, { by }) => outbox.approve(id, by),
+  run: ({ outbox }, { id, text }, { by }) => outbox.approve(id, by, text),
 })
 
 /** Only for the command line: other doors use `cancel_outbox`. */

@@ -16,7 +16,9 @@ export const beginReading = defineOperation({
   name: 'begin_reading',
   title: 'Give a consumer its position',
   effect: 'write',
+  audited: false,
   right: 'recv',
+  partOf: recv.name,
   description:
     'A new consumer starts after the newest message that any consumer got. A known consumer keeps its position.',
   input: closed({ consumer: Consumer() }),
@@ -38,6 +40,7 @@ export const describeInbox = defineOperation({
   title: 'State of the inbox',
   effect: 'read',
   right: 'recv',
+  partOf: recv.name,
   description:
     'Whether any session is connected, which sessions bring no messages, and how many messages wait for a consumer or after a row. Moves no consumer.',
   input: closed({
@@ -66,6 +69,7 @@ export const followMessages = defineOperation({
   name: 'follow_messages',
   title: 'Follow the received messages',
   effect: 'write',
+  audited: false,
   right: 'recv',
   description:
     'Messages one by one, from the position of a consumer, after a row, or from now on. Asking for the next message acknowledges the one before.',

@@ -20,6 +20,7 @@ export const recv = defineTool({
   name: 'recv',
   title: 'Receive messages',
   effect: 'write',
+  audited: false,
   right: 'recv',
   description: `Reads the inbox: returns new (unread) messages that people wrote to the bot on WeChat (Weixin, 微信), oldest first, of all sessions. If there are none, it waits up to \`timeout\` seconds and then returns an empty array; that is normal, call again.
 

@@ -1,62 +1,59 @@
-/** Table of the rights of each kind of caller. Only the gate reads it. */
-import type { PrincipalKind } from '../model/principal.ts'
-
-/** The rights. Each operation names the one that its caller needs. */
-export const rights = [
-  'recv',
-  'send',
-  'upload',
-  'download',
-  'history',
-  'events',
-  'conversations',
-  'sessions',
-  'check',
-  'users',
-  'outbox',
-  'names',
-  'set_default',
-  'login',
-  'logout',
-  'rename',
-  'webhooks',
-  'approve',
-  'tools',
-  'metrics',
-  'health',
-  'shared',
-] as const
-export type Right = (typeof rights)[number]
-
-/** Rights of every caller: read the health of the service, and open signed links. */
-const anonymousRights: readonly Right[] = ['health', 'shared']
+/** Who has which right. The gate checks it, and lists of tools show it. */
+import { anonymousRights, commonKeyRights, presets, type Right, rights } from '../model/access.ts'
+import type { Principal, PrincipalKind } from '../model/principal.ts'
 
 /**
- * Rights of an agent on stdio: the tools, and the list of users. Names, marks, approvals and webhooks are for
- * people.
+ * Rights of an agent on stdio: the tools, and the list of users. Names, marks, approvals, keys and webhooks
+ * are for people.
  */
 const agentRights: readonly Right[] = [
   ...anonymousRights,
   'tools',
+  'me',
   'recv',
   'send',
   'download',
   'history',
   'sessions',
   'users',
+  'typing',
   'set_default',
   'login',
   'logout',
   'rename',
 ]
 
-const grants: Readonly<Record<PrincipalKind, ReadonlySet<Right>>> = {
-  owner: new Set(rights),
-  panel: new Set(rights),
+const rightsByKind: Readonly<Record<PrincipalKind, ReadonlySet<Right>>> = {
+  owner: new Set(presets.all),
+  panel: new Set(presets.all),
+  // A key has its grant, besides.
+  key: new Set(commonKeyRights),
   stdio: new Set(agentRights),
   webhook: new Set(['send']),
   open: new Set(anonymousRights),
 }
 
-/** Returns whether callers of this kind have the right. */
-export const hasRight = (kind: PrincipalKind, right: Right): boolean => grants[kind].has(right)
+/** The part of an operation that the gate decides by. */
+interface GuardedOperation {
+  readonly name: string
+  readonly right: Right | readonly Right[]
+  readonly partOf?: string
+}
+
+/** Returns the rights of an operation; a caller needs one of them. */
+export const rightsOf = ({ right }: Pick<GuardedOperation, 'right'>): readonly Right[] =>
+  typeof right === 'string' ? [right] : right
+
+/** Returns the rights of a principal. */
+export const rightsHeldBy = (by: Principal): Right[] => rights.filter(right => hasRight(by, right))
+
+/** Returns whether a principal has the right. */
+export const hasRight = ({ kind, grant }: Principal, right: Right): boolean =>
+  grant === undefined
+    ? rightsByKind[kind].has(right)
+    : rightsByKind.key.has(right) || grant.rights.includes(right)
+
+/** Returns whether a principal may call the operation. */
+export const mayCall = (by: Principal, operation: GuardedOperation): boolean =>
+  rightsOf(operation).some(right => hasRight(by, right)) ||
+  by.grant?.tools?.includes(operation.partOf ?? operation.name) === true

@@ -1,7 +1,9 @@
 import { type Static, Type } from '@sinclair/typebox'
+import type { Gateway } from '../gateway/gateway-api.ts'
 import type { Unanswered } from '../model/call.ts'
 import { invalidArguments, type Problem, SvcError, withFieldNames } from '../model/error.ts'
 import { MediaContent, type MediaKind, SendResult } from '../model/message.ts'
+import { quotaPerInbound, windowMs } from '../model/session.ts'
 import { bounded, closed, flag, oneOf, optional, text } from '../model/shapes.ts'
 import type { SendRequest } from '../send/plan.ts'
 import { textLimitBytes } from '../send/split.ts'
@@ -66,6 +68,19 @@ export const SendInput = closed({
 
 export type SendArguments = Static<typeof SendInput>
 
+/** Says in headers how many answers are left, and for how long. */
+async function reportReplies(
+  { clock }: Pick<Gateway, 'clock'>,
+  _input: SendArguments,
+  { remaining, window_expires_at: until }: SendResult,
+): Promise<Record<string, string>> {
+  const closesIn = until === undefined ? '' : `;t=${Math.max(0, Math.ceil((until - clock.now()) / 1000))}`
+  return {
+    'ratelimit-policy': `"reply";q=${quotaPerInbound};w=${windowMs / 1000}`,
+    ratelimit: `"reply";r=${remaining}${closesIn}`,
+  }
+}
+
 const maxDataBytes = 16 * 1024 * 1024
 
 /**
@@ -116,7 +131,9 @@ export const send = defineTool({
   check: input => void mediaOf(input),
   title: 'Send a message',
   effect: 'write',
-  right: 'send',
+  // The store writes its line, together with the message.
+  audited: false,
+  right: ['send', 'draft'],
   description: `Replies to somebody on WeChat (Weixin, 微信), a friend or any user who wrote: sends text, media (a photo or picture, a file, a video), or both. The text is sent first, then each media as its own message. All media are uploaded before anything is sent.
 
 WeChat allows a bot only to answer: the user must have written first, the answer window is open for about 24 hours after the user's last message, and about 10 answers fit into it. If the window is closed or the answers are used up, the call fails with \`window_closed\` or \`quota_exhausted\`; then stop and wait until the user writes, repeating does not help. \`remaining\` and \`window_expires_at\` in the result say what is left. With \`when_closed: "queue"\` such a message waits on disk instead (\`status\` is \`queued\`) and is sent when the user writes, after earlier waiting messages, with texts joined into one message; history shows its status.
@@ -236,6 +253,7 @@ WeChat allows a bot only to answer: the user must have written first, the answer
       },
     },
   ],
+  rest: { answerHeaders: reportReplies, bodyOrHeader: { idempotency_key: 'Idempotency-Key' } },
   // 16 MiB as base64, and the other arguments.
   maxBodyBytes: 24 * 1024 * 1024,
   run: async ({ sender }, input, call) => {
@@ -250,7 +268,8 @@ export const foreseeSend = defineOperation({
   name: 'foresee_send',
   title: 'Check what would be sent',
   effect: 'read',
-  right: 'send',
+  right: ['send', 'draft'],
+  partOf: send.name,
   description:
     'Fails with the errors of send if the message cannot be sent. Returns whether an earlier send had this idempotency_key. Sends nothing.',
   input: SendInput,

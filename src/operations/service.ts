@@ -4,6 +4,7 @@ import { Health } from '../gateway/health.ts'
 import { errorCodes } from '../model/error.ts'
 import { closed, oneOf, text } from '../model/shapes.ts'
 import { defineOperation, describeFor } from './operation.ts'
+import { mayCall } from './rights.ts'
 import { tools } from './tools.ts'
 
 export const health = defineOperation({
@@ -44,7 +45,8 @@ export const listTools = defineOperation({
   title: 'List the tools',
   effect: 'read',
   right: 'tools',
-  description: 'All tools with their schemas and error codes: enough to build a client from.',
+  description:
+    'All tools that the caller may call, with their schemas and error codes: enough to build a client from.',
   input: closed({}),
   output: Type.Array(
     Type.Object({
@@ -59,14 +61,16 @@ export const listTools = defineOperation({
     { description: 'The tools, in the order of the docs.' },
   ),
   rest: { route: 'GET /tools', tag: 'service' },
-  run: async () =>
-    tools.map(tool => ({
-      name: tool.name,
-      description: describeFor(tool, 'remote'),
-      effect: tool.effect,
-      path: tool.rest.route.slice('POST '.length),
-      input_schema: tool.inputSchema,
-      output_schema: tool.outputSchema,
-      errors: [...tool.errors],
-    })),
+  run: async (_gateway, _input, { by }) =>
+    tools
+      .filter(tool => mayCall(by, tool))
+      .map(tool => ({
+        name: tool.name,
+        description: describeFor(tool, 'remote'),
+        effect: tool.effect,
+        path: tool.rest.route.slice('POST '.length),
+        input_schema: tool.inputSchema,
+        output_schema: tool.outputSchema,
+        errors: [...tool.errors],
+      })),
 })

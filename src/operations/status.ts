@@ -26,11 +26,14 @@ export const status = defineOperation({
     store: oneOf(['ok', 'unavailable']),
     polls_since: optional(integer('Only of a poller: since when it polls, in Unix milliseconds.')),
   }),
-  async run(gateway, _input, { service }) {
+  async run(gateway, _input, { by, service }) {
     if (!service) throw new Error('a door that offers status must pass the facts of its service')
+    // A caller with a key has no use for paths of this machine, and may not write as any user of the sandbox.
+    const { sandbox_phone, ...facts } = service
+    const shown = by.grant ? { ...facts, base_path: '', media_root: '' } : service
     const { role, stalled, store, sessions, connected } = await gateway.health()
     return {
-      ...service,
+      ...shown,
       connected: connected > 0,
       session_count: sessions,
       connected_count: connected,

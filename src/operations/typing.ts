@@ -11,7 +11,8 @@ export const showTyping = defineOperation({
   name: 'show_typing',
   title: 'Show a user that the bot is typing',
   effect: 'write',
-  right: 'send',
+  audited: false,
+  right: 'typing',
   description: 'The typing sign ends after some seconds. Nothing is sent, and no answer is used.',
   input: closed({
     to: SendInput.properties.to,

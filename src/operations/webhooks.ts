@@ -51,7 +51,7 @@ export const listWebhooks = defineOperation({
   effect: 'read',
   right: 'webhooks',
   description:
-    'Lists the endpoints that events are delivered to, oldest first, with the state of each. Secrets are not shown.',
+    'Lists the endpoints that events are delivered to, oldest first, with the state of each. Secrets are not shown. A key gets only those that it added.',
   input: closed({}),
   output: Type.Array(WebhookEndpoint),
   errors: ['store_unavailable'],
@@ -77,6 +77,8 @@ export const addWebhook = defineOperation({
   title: 'Add a webhook',
   effect: 'write',
   right: 'webhooks',
+  // Its id, which only the answer has.
+  subject: [],
   description:
     'Events from now on are POSTed to the address. They are signed according to Standard Webhooks 1.0.0 with the secret of the answer; only this answer contains it. Each event is delivered at least once, in order within a conversation; a repeated event has the same header webhook-id. Only 2xx counts as delivered. Addresses in private networks need svc webhook add --allow-private on the command line.',
   input: NewWebhookInput,
@@ -93,6 +95,7 @@ export const addWebhook = defineOperation({
       output: exampleAdded,
     },
   ],
+  furtherRight: ({ types }) => (types?.includes('audit.line') ? 'audit' : undefined),
   rest: { route: 'POST /webhooks', tag: 'webhooks' },
   cli: {
     path: ['webhook', 'add'],
@@ -119,10 +122,10 @@ export const addWebhook = defineOperation({
     ],
   },
   library: { positionals: [] },
-  async run({ webhooks }, added, { local }) {
+  async run({ webhooks }, added, { by, local }) {
     if (added.allow_private && local !== true)
       throw new SvcError('forbidden', 'allow_private cannot be set over HTTP', { next: addPrivate })
-    return webhooks.add(added)
+    return webhooks.add(added, by)
   },
 })
 
@@ -275,7 +278,7 @@ export const resumeWebhook = defineOperation({
     'Resumes deliveries with the first event that was not delivered. Also for an endpoint that svc has switched off. If an endpoint fails, svc tries it immediately.',
   input: WebhookInput,
   output: WebhookEndpoint,
-  errors,
+  errors: [...errors, 'forbidden'],
   examples: [{ summary: 'As it is now', input: { id }, output: exampleEndpoint }],
   rest: { route: 'POST /webhooks/{id}/resume', tag: 'webhooks' },
   cli: endpointCommand(

@@ -21,6 +21,8 @@ export interface BusEvents {
   handedOver: [status: SentStatus, kind: MessageKind | undefined]
   /** A call of send has ended: with the status of its result, or the code of its error. */
   sent: [outcome: string]
+  /** These keys of callers ended, by their ids. */
+  keysRevoked: [ids: readonly string[]]
 }
 
 /** Calls the listeners of each event at once, in the order in which the events are sent. */

@@ -25,12 +25,12 @@ export function followSignal(signal: AbortSignal, controller: AbortController): 
   return () => group.delete(controller)
 }
 
-/** Returns a signal that aborts when either of two aborts, until disposed. */
-export function linkSignals(a: AbortSignal, b: AbortSignal): LinkedSignal {
-  const either = new AbortController()
-  const unlinks = [a, b].map(signal => followSignal(signal, either))
+/** Returns a signal that aborts when one of these aborts, until disposed. */
+export function linkSignals(...signals: readonly (AbortSignal | undefined)[]): LinkedSignal {
+  const linked = new AbortController()
+  const unlinks = signals.flatMap(signal => (signal ? followSignal(signal, linked) : []))
   return {
-    signal: either.signal,
+    signal: linked.signal,
     [Symbol.dispose]() {
       for (const unlink of unlinks) unlink()
     },

@@ -17,8 +17,8 @@ export interface EventReaderPorts {
   resolveTarget: ResolveTarget
 }
 
-/** A session and a user, each by name or id. */
-export type SessionAndUser = Pick<EventFilter, 'session' | 'user'>
+/** A session and a user, each by name or id. A scope leaves out what is not in it, as if it did not exist. */
+export type SessionAndUser = Pick<EventFilter, 'session' | 'user' | 'scope'>
 /**
  * Resolves a session and a user to the forms in the store.
  *
@@ -32,6 +32,8 @@ export interface PublicEvent {
   event: Event
   /** Name of the session. */
   session?: string
+  /** The account of the session or message. */
+  bot?: string
   /** The user on the other side of a message. */
   user?: string
   /** The row of a message. */
@@ -109,7 +111,10 @@ export class EventReader {
    * @param field argument that errors about the user name
    * @throws SvcError like `ResolveTarget`
    */
-  async resolveFilter<W extends SessionAndUser>(filter: W, field?: string): Promise<W> {
+  async resolveFilter<W extends SessionAndUser>(
+    filter: W,
+    field?: string,
+  ): Promise<W & Pick<SessionAndUser, 'scope'>> {
     return { ...filter, ...(await this.#ports.resolveTarget(filter, field)) }
   }
 
@@ -158,14 +163,18 @@ export class EventReader {
     const { cursor: id, type, at, status, data, row } = read
     const rest = { id, type, timestamp: new Date(at).toISOString() }
     const session = sessionOf(read)
-    if (!row) return { event: { ...rest, data } as Event, ...(session && { session }) }
+    if (!row) {
+      const bot = data && 'bot_id' in data ? String(data.bot_id) : undefined
+      return { event: { ...rest, data } as Event, ...(session && { session }), ...(bot && { bot }) }
+    }
     const view = await this.#ports.views.toMessage(row)
     const imported = type === 'message.received' && (row.past || row.direction === 'sent')
     return {
       event: { ...rest, data: view } as Event,
       session,
       row,
-      user: row.direction === 'received' ? row.from_user : view.to_user,
+      bot: row.bot_id,
+      user: row.peer,
       isInternal: status === 'sending' || imported === true,
     }
   }

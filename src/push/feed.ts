@@ -20,7 +20,7 @@ export interface FeedPage extends LanePage {
 }
 
 /** The events that an endpoint receives. */
-type EndpointFilter = Pick<Webhook, 'types' | 'session' | 'user'>
+type EndpointFilter = Pick<Webhook, 'types' | 'session' | 'user' | 'grant'>
 
 /** Number of pages that are kept for other endpoints. */
 const maxSharedPages = 8
@@ -41,13 +41,14 @@ export class Feed {
   /** Reads the events for an endpoint after a cursor, oldest first. */
   async readAfter(
     cursor: string,
-    { types, session, user }: EndpointFilter,
+    { types, session, user, grant: scope }: EndpointFilter,
     limit: number,
   ): Promise<FeedPage> {
-    const key = JSON.stringify([cursor, types, session, user, limit])
+    const own = scope && { bots: scope.bots, users: scope.users }
+    const key = JSON.stringify([cursor, types, session, user, limit, own])
     const shared = this.#pages.get(key)
     if (shared) return shared
-    const page = this.#readEvents(cursor, { limit, session, user, ...typeFilterOf(types) })
+    const page = this.#readEvents(cursor, { limit, session, user, scope, ...typeFilterOf(types) })
     this.#pages.set(key, page)
     for (const old of [...this.#pages.keys()].slice(0, -maxSharedPages)) this.#pages.delete(old)
     // At the end of the log a page is not kept: the log may have grown at the next read.
@@ -67,12 +68,16 @@ export class Feed {
         limit: conversationPageSize,
         session,
         user,
+        scope: wants.grant,
         ...typeFilterOf(wants.types),
       })
-    const types = nonMessageTypes.filter(type => wants.types.length === 0 || wants.types.includes(type))
+    const types = nonMessageTypes.filter(type =>
+      wants.types.length === 0 ? type !== 'audit.line' : wants.types.includes(type),
+    )
     const page = await this.#readEvents(cursor, {
       limit: conversationPageSize,
       types,
+      scope: wants.grant,
       ...(session !== '' && { session }),
     })
     return { ...page, events: page.events.filter(event => event.session === session) }
@@ -85,12 +90,12 @@ export class Feed {
     const read: LaneEvent[] = []
     for (const event of events) {
       await turn()
-      read.push(await this.#toLaneEvent(event))
+      read.push(this.#toLaneEvent(event))
     }
     return { ...page, events: read }
   }
 
-  async #toLaneEvent(read: EventWithRow): Promise<LaneEvent> {
+  #toLaneEvent(read: EventWithRow): LaneEvent {
     const { cursor: id, type, at, data = {}, row } = read
     const event = { id, type, at, session: sessionOf(read) }
     if (!row) return { ...event, user: '', data: async () => data }
@@ -102,15 +107,18 @@ export class Feed {
       })
       return view
     }
-    // The row of a sent message does not contain the user.
-    const user = row.direction === 'received' ? row.from_user : (await readView()).to_user
-    return { ...event, user, data: readView }
+    return { ...event, user: row.peer, data: readView }
   }
 }
 
 /** Types of events that concern no message: they belong to a session, or to no session. */
-const nonMessageTypes: readonly EventType[] = ['session.status', 'session.muted', 'endpoint.disabled']
+const nonMessageTypes: readonly EventType[] = [
+  'session.status',
+  'session.muted',
+  'endpoint.disabled',
+  'audit.line',
+]
 
-/** Returns the filter for an endpoint's types; no types mean all. */
+/** Returns the filter for an endpoint's types; no types mean all but `audit.line`. */
 export const typeFilterOf = (types: readonly string[]): Pick<EventFilter, 'types'> =>
   types.length > 0 ? { types: types as EventType[] } : {}

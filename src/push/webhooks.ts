@@ -3,8 +3,17 @@
  * can do this. The process that polls WeChat delivers.
  */
 import { type Static, Type } from '@sinclair/typebox'
+import { maySend, type Scope } from '../model/access.ts'
 import { badArgument, isSvcError, SvcError, withFieldNames } from '../model/error.ts'
 import type { Message } from '../model/message.ts'
+import {
+  formatPrincipal,
+  keyIdOf,
+  owner,
+  type Principal,
+  parsePrincipal,
+  scopeOf,
+} from '../model/principal.ts'
 import { flag, integer, optional, text } from '../model/shapes.ts'
 import {
   type AddedWebhook,
@@ -30,7 +39,9 @@ export interface WebhookPorts {
   webhooks: Store
   events: Pick<EventLog, 'listAfter' | 'getHead'>
   resolveTarget: ResolveTarget
-  getMessage(messageId: string): Promise<Message | undefined>
+  getMessage(messageId: string, scope?: Scope): Promise<Message | undefined>
+  /** Whether a key has ended, by its id. */
+  isKeyOver(id: string): Promise<boolean>
   clock: Clock
 }
 
@@ -68,7 +79,7 @@ const reservedHeaders =
 /** Loaded on first use: the HTTP client costs 5 ms and 4 MB at start. */
 const loadAttempt = () => import('./attempt.ts')
 
-/** The webhook endpoints of a data directory. */
+/** The webhook endpoints of a data directory. A key manages only those that it added. */
 export class Webhooks {
   readonly #ports: WebhookPorts
   #adding: Promise<unknown> = Promise.resolve()
@@ -78,25 +89,33 @@ export class Webhooks {
   }
 
   /** Lists all endpoints, oldest first. */
-  async list(): Promise<WebhookEndpoint[]> {
+  async list(by: Principal = owner): Promise<WebhookEndpoint[]> {
     const now = this.#ports.clock.now()
-    return (await this.#ports.webhooks.list()).map(webhook => toEndpoint(webhook, now))
+    const all = await this.#ports.webhooks.list()
+    return all.filter(webhook => isManagedBy(webhook, by)).map(webhook => toEndpoint(webhook, now))
   }
 
   /** Returns one endpoint. @throws SvcError `not_found`, like all methods below except `add` */
-  async get(id: string): Promise<WebhookEndpoint> {
-    return toEndpoint(await this.#getStored(id), this.#ports.clock.now())
+  async get(id: string, by: Principal = owner): Promise<WebhookEndpoint> {
+    return toEndpoint(await this.#getStored(id, by), this.#ports.clock.now())
   }
 
   /**
-   * Adds an endpoint. It receives the events from now on. Only this answer contains the secret.
+   * Adds an endpoint. It receives the events from now on. Only this answer contains the secret. An endpoint
+   * that a key adds is limited by the grant of the key, and ends with the key.
    *
    * @throws SvcError `invalid_arguments`, also for a user name that nobody has; `session_not_found`;
-   *   `forbidden` for an address in a private network without `allow_private`
+   *   `forbidden` for an address in a private network without `allow_private`, and for `replies` of a caller
+   *   that may not send
    */
-  async add(input: NewWebhookInput): Promise<AddedWebhook> {
+  async add(input: NewWebhookInput, by: Principal = owner): Promise<AddedWebhook> {
     const { events, clock } = this.#ports
     const { allow_private = false, replies = false, headers = {}, types = [] } = input
+    if (replies && by.grant && !maySend(by.grant))
+      throw new SvcError('forbidden', 'replies needs the right "send" or "draft"', {
+        hint: 'Ask the owner of the service for a key with that right.',
+        details: { right: 'send' },
+      })
     checkHeaders(headers)
     const { checkUrl } = await loadAttempt()
     const url = await checkUrl(input.url, allow_private)
@@ -104,7 +123,7 @@ export class Webhooks {
       throw badArgument('url', `expected at most ${maxUrlLength} characters once it is encoded`, {
         details: { characters: url.length },
       })
-    const { session, user } = await this.#ports.resolveTarget(input)
+    const { session, user } = await this.#ports.resolveTarget({ ...input, scope: scopeOf(by) })
     const secret = createSecret()
     const id = `wh_${randomBytes(8).toString('hex')}`
     const webhook: NewWebhook = {
@@ -118,6 +137,8 @@ export class Webhooks {
       link_key: randomBytes(32).toString('base64'),
       allow_private,
       replies,
+      made_by: formatPrincipal(by),
+      ...(by.grant && { grant: by.grant }),
       created_at: clock.now(),
       position: await events.getHead(),
     }
@@ -148,31 +169,44 @@ export class Webhooks {
         },
       )
     await webhooks.add(webhook)
+    // The key may have ended since the call began: finding the address takes a while.
+    if (!(await this.#isOfEndedKey(webhook))) return
+    await webhooks.remove(webhook.id)
+    throw endedKeyError()
+  }
+
+  async #isOfEndedKey({ made_by = '' }: NewWebhook): Promise<boolean> {
+    const { id } = parsePrincipal(made_by)
+    return id !== undefined && (await this.#ports.isKeyOver(id))
   }
 
   /** Stops deliveries until `resume`. */
-  async pause(id: string): Promise<WebhookEndpoint> {
-    await this.#changeStored(id, { paused: true })
+  async pause(id: string, by: Principal = owner): Promise<WebhookEndpoint> {
+    await this.#changeStored(id, { paused: true }, by)
     return this.get(id)
   }
 
   /**
    * Continues a paused or switched-off endpoint from its position. Events that failed are retried
    * immediately.
+   *
+   * @throws SvcError `forbidden` if the key that added it has ended
    */
-  async resume(id: string): Promise<WebhookEndpoint> {
-    const { disabled } = await this.#getStored(id)
+  async resume(id: string, by: Principal = owner): Promise<WebhookEndpoint> {
+    const webhook = await this.#getStored(id, by)
+    if (await this.#isOfEndedKey(webhook)) throw endedKeyError()
+    const { disabled } = webhook
     const on = { disabled: undefined, failing_since: undefined, last_error: undefined }
     const fresh = disabled && { ...on, last_error_code: undefined }
-    await this.#changeStored(id, { paused: false, ...fresh })
+    await this.#changeStored(id, { paused: false, ...fresh }, by)
     return this.get(id)
   }
 
   /** Creates a new secret. For a day, deliveries are signed with the previous one too. */
-  async rotate(id: string): Promise<AddedWebhook> {
+  async rotate(id: string, by: Principal = owner): Promise<AddedWebhook> {
     const secret = createSecret()
     const until = this.#ports.clock.now() + rotationMs
-    await this.#changeStored(id, { rotation: { secret, until } })
+    await this.#changeStored(id, { rotation: { secret, until } }, by)
     return { ...(await this.get(id)), secret }
   }
 
@@ -181,8 +215,8 @@ export class Webhooks {
    *
    * @throws SvcError `not_found`, `invalid_arguments`
    */
-  async replay(id: string, from: ReplayFrom): Promise<ReplayedWebhook> {
-    const webhook = await this.#getStored(id)
+  async replay(id: string, from: ReplayFrom, by: Principal = owner): Promise<ReplayedWebhook> {
+    const webhook = await this.#getStored(id, by)
     const { position, replayed = position } = webhook
     const start = await this.#resolveStart(from)
     const earlier = cursorNumberOf(start) < cursorNumberOf(position) ? start : position
@@ -208,9 +242,9 @@ export class Webhooks {
   async #countEvents(
     start: string,
     end: string,
-    { session, types, user }: Webhook,
+    { session, types, user, grant: scope }: Webhook,
   ): Promise<ReplayedWebhook['replay']> {
-    const filter = { limit: countPageSize, session, user, ...typeFilterOf(types) }
+    const filter = { limit: countPageSize, session, user, scope, ...typeFilterOf(types) }
     const found = { events: 0, events_is_lower_bound: false, since: undefined as number | undefined }
     const turn = createYield(this.#ports.clock)
     let cursor = start
@@ -228,20 +262,25 @@ export class Webhooks {
   }
 
   /** Removes an endpoint and all its data. */
-  async remove(id: string): Promise<{ success: true; id: string }> {
+  async remove(id: string, by: Principal = owner): Promise<{ success: true; id: string }> {
+    if (by.grant) await this.#getStored(id, by)
     if (!(await this.#ports.webhooks.remove(id))) throw notFoundError()
     return { success: true, id }
   }
 
   /** Lists delivery attempts, newest first. */
-  async listAttempts(id: string, { limit = 50, outcome }: WebhookLogQuery = {}): Promise<WebhookDelivery[]> {
-    await this.#getStored(id)
+  async listAttempts(
+    id: string,
+    { limit = 50, outcome }: WebhookLogQuery = {},
+    by: Principal = owner,
+  ): Promise<WebhookDelivery[]> {
+    await this.#getStored(id, by)
     return (await this.#ports.webhooks.progress.listTries(id, limit, outcome)).map(withoutUndefined)
   }
 
   /** Delivers an event `webhook.test` now, from this process, also if the endpoint is off. */
-  async sendTest(id: string, signal: AbortSignal): Promise<WebhookTest> {
-    const webhook = await this.#getStored(id)
+  async sendTest(id: string, signal: AbortSignal, by: Principal = owner): Promise<WebhookTest> {
+    const webhook = await this.#getStored(id, by)
     const { clock, webhooks } = this.#ports
     const event = `test-${randomBytes(8).toString('hex')}`
     const [type, at] = ['webhook.test', clock.now()] as const
@@ -264,34 +303,47 @@ export class Webhooks {
     }
   }
 
-  /** Whether a link in a delivery is valid for a target now. */
+  /** Whether a link in a delivery is valid for a target now. It ends with the key that added the webhook. */
   async isLinkValid(to: LinkTarget, expires: string, signature: string): Promise<boolean> {
-    const webhook = await this.#ports.webhooks.get(to.webhook)
+    const { clock, webhooks } = this.#ports
+    const webhook = await webhooks.get(to.webhook)
     return (
-      webhook !== undefined && isLinkValid(webhook.link_key, to, expires, signature, this.#ports.clock.now())
+      webhook !== undefined &&
+      isLinkValid(webhook.link_key, to, expires, signature, clock.now()) &&
+      !(await this.#isOfEndedKey(webhook))
     )
   }
 
   /** Returns the whole message for a link. @throws SvcError `message_not_found` */
-  async getMessage(messageId: string): Promise<Message> {
-    const found = await this.#ports.getMessage(messageId)
+  async getMessage(messageId: string, scope?: Scope): Promise<Message> {
+    const found = await this.#ports.getMessage(messageId, scope)
     if (found) return found
     throw new SvcError('message_not_found', 'the message is no longer stored')
   }
 
-  async #changeStored(id: string, change: WebhookChange): Promise<void> {
+  async #changeStored(id: string, change: WebhookChange, by: Principal): Promise<void> {
+    if (by.grant) await this.#getStored(id, by)
     if (!(await this.#ports.webhooks.change(id, change))) throw notFoundError()
   }
 
-  async #getStored(id: string): Promise<Webhook> {
+  async #getStored(id: string, by: Principal): Promise<Webhook> {
     const found = await this.#ports.webhooks.get(id)
-    if (!found) throw notFoundError()
+    if (!found || !isManagedBy(found, by)) throw notFoundError()
     return found
   }
 }
 
+/** Whether a caller may see and change an endpoint. A caller without a key may change all. */
+const isManagedBy = ({ made_by = '' }: Webhook, by: Principal): boolean =>
+  by.grant === undefined || parsePrincipal(made_by).id === keyIdOf(by)
+
 const notFoundError = () =>
   new SvcError('not_found', 'no webhook has this id', { next: { action: 'see', what: 'webhooks' } })
+
+const endedKeyError = () =>
+  new SvcError('forbidden', 'the key that added this webhook was revoked or has expired', {
+    hint: 'Remove it, and add it again with another key.',
+  })
 
 function checkHeaders(headers: Readonly<Record<string, string>>): void {
   const entries = Object.entries(headers)
@@ -316,7 +368,8 @@ const lengthOf = (headers: Readonly<Record<string, string>>): number =>
 export function toEndpoint(webhook: Webhook, now: number): WebhookEndpoint {
   const { id, url, types, session, user, headers, allow_private, replies, created_at, tries } = webhook
   const { disabled, paused, failing_since, last_error, last_error_code, last_success_at, secrets } = webhook
-  const { next_try_at = 0 } = webhook
+  const { made_by = '', next_try_at = 0 } = webhook
+  const isOfKey = parsePrincipal(made_by).id !== undefined
   const old = secrets.find(({ until }) => until !== undefined && until > now)
   return {
     id,
@@ -331,6 +384,7 @@ export function toEndpoint(webhook: Webhook, now: number): WebhookEndpoint {
     ...(disabled && { disabled_reason: disabled.reason, disabled_at: disabled.at }),
     ...(disabled?.code && { disabled_code: disabled.code }),
     created_at,
+    ...(isOfKey && { made_by }),
     ...(last_success_at !== undefined && { last_success_at }),
     ...(failing_since !== undefined && { failing_since }),
     ...(last_error !== undefined && { last_error }),

@@ -1,4 +1,5 @@
 /** The recv operation: reads the log forward from a consumer's position, or waits for it to grow. */
+import { isInScope, type Scope } from '../model/access.ts'
 import type { Call } from '../model/call.ts'
 import { isSvcError, SvcError } from '../model/error.ts'
 import type { CountWaitingRequest, Message, RecvRequest } from '../model/message.ts'
@@ -25,6 +26,8 @@ export interface FollowOptions {
   /** Row id after which to start; the end of the log by default. Not together with `consumer`. */
   from?: number
   session?: string
+  /** Only messages of these accounts and users. */
+  scope?: Scope
 }
 
 /** Interval of lease renewals while a message is being worked on; well below the time a lease lasts. */
@@ -65,9 +68,10 @@ export class Inbox {
     const { store } = this.#ports
     if (closing.aborted) throw new SvcError('shutting_down', 'the service is stopping')
     const deadline = clock.monotonic() + request.timeout * 1000
-    const session = request.session === undefined ? undefined : await this.#resolveSession(request.session)
+    const session = await this.#resolveSession(request)
     const target = {
       session,
+      scope: request.scope,
       // Calls with `ack` or `after` claim nothing and all get the same messages, so all of them are woken.
       ...(request.after === undefined && request.ack === undefined && { consumer: request.consumer }),
     }
@@ -94,11 +98,11 @@ export class Inbox {
 
   /** Counts the messages that wait for such a request, up to `most`. @throws as `recv` */
   async countWaiting(
-    { consumer, after, session: input }: CountWaitingRequest,
+    { consumer, after, session: input, scope }: CountWaitingRequest,
     most: number,
   ): Promise<number> {
-    const session = input === undefined ? undefined : await this.#resolveSession(input)
-    return this.#ports.store.backlog.countWaiting(after ?? consumer, { limit: most, session })
+    const session = await this.#resolveSession({ session: input, scope })
+    return this.#ports.store.backlog.countWaiting(after ?? consumer, { limit: most, session, scope })
   }
 
   /** Returns the row id of the newest row. */
@@ -122,11 +126,11 @@ export class Inbox {
   async listRecent(
     since: number,
     shown: number,
-    request: Pick<RecvRequest, 'limit' | 'session'>,
+    { limit, scope, ...request }: Pick<RecvRequest, 'limit' | 'session' | 'scope'>,
   ): Promise<{ messages: Message[]; upTo?: number }> {
     const { store, views } = this.#ports
-    const session = request.session === undefined ? undefined : await this.#resolveSession(request.session)
-    const options = { limit: request.limit, session }
+    const session = await this.#resolveSession({ ...request, scope })
+    const options = { limit, session, scope }
     const ids = await store.backlog.listRecent(since, { ...options, direction: 'received' })
     const answer = views.createAnswer()
     const take = async (ids: readonly number[]) =>
@@ -147,7 +151,7 @@ export class Inbox {
     const { clock, closing, log } = this.#runtime
     const { store, views } = this.#ports
     const session = reading.session === undefined ? undefined : normalizeSessionName(reading.session)
-    const where = session === undefined ? {} : { session }
+    const where = { session, scope: reading.scope }
     const target = { ...where, consumer: reading.consumer }
     const isOver = () => signal.aborted || closing.aborted
     let position = reading.from ?? (reading.consumer === undefined ? await this.getHead() : 0)
@@ -240,25 +244,29 @@ export class Inbox {
   }
 
   /**
-   * Returns the session's name as it is stored. A logged-out session counts as long as its messages are
-   * stored.
+   * Returns the session's name as it is stored; undefined for all sessions. A session that was logged out, or
+   * has an account outside the scope now, counts as long as messages of it that are in the scope are stored.
    *
    * @throws SvcError `session_not_found`: waiting minutes for a misspelt name helps nobody
    */
-  async #resolveSession(given: string): Promise<string> {
+  async #resolveSession({
+    session: given,
+    scope,
+  }: Pick<RecvRequest, 'session' | 'scope'>): Promise<string | undefined> {
+    if (given === undefined) return undefined
     const { sessions, store } = this.#ports
     const name = normalizeSessionName(given)
     const found = await sessions.get(name)
-    if (found) return found.name
-    if ((await store.log.listAfter(0, { limit: 1, session: name })).length > 0) return name
+    if (found && (!scope || isInScope(scope, found.bot?.bot_id))) return found.name
+    if ((await store.log.listAfter(0, { limit: 1, session: name, scope })).length > 0) return name
     throw sessionNotFoundError(name)
   }
 
   async #read(request: RecvRequest, session: string | undefined, call: Call): Promise<Message[]> {
     const { store, views } = this.#ports
     const answer = views.createAnswer({ beside: request.beside, hasRoom: call.startFitCheck?.() })
-    const { limit, after, ack, consumer } = request
-    const options = { limit, session, characters: answer.characters }
+    const { limit, after, ack, consumer, scope } = request
+    const options = { limit, session, scope, characters: answer.characters }
     if (ack !== undefined) {
       const { rows, redelivered } = await store.acknowledgements.readAfter(consumer, ack, options)
       const messages = await answer.take(rows, redelivered)

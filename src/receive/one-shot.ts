@@ -89,7 +89,7 @@ export class OneShot {
         this.#shown.set(request.consumer, upTo ?? Math.max(seen, messages.at(-1)?.id ?? 0))
         return messages
       }
-      await inbox.waitForMore(call.signal, Math.min(leftMs, tryEveryMs), seen)
+      await inbox.waitForMore(call.signal, Math.min(leftMs, tryEveryMs), seen, { scope: request.scope })
     }
   }
 

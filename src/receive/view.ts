@@ -78,7 +78,7 @@ export class Views {
   }
 
   toWholeMessage({ row, message, quotedId }: Sketch, rows: ReadonlyMap<string, StoredMessage>): Message {
-    const quotedRow = quotedId === undefined ? undefined : rows.get(quotedId)
+    const quotedRow = quotedRowOf({ row, quotedId }, rows)
     // The store's own text is for searching; the raw message has what was written.
     const quoted = quotedRow && this.#decode(quotedRow)
     const whole = quoted ? this.#decode(row, () => quoted) : message
@@ -90,7 +90,16 @@ export class Views {
    * rows.
    */
   #decode(row: StoredMessage, quoted?: (messageId: string) => Message | undefined): Message {
-    const { raw, from_user, text: _text, msg_type: _kind, user_name: _name, past: _past, ...columns } = row
+    const {
+      raw,
+      from_user,
+      text: _text,
+      msg_type: _kind,
+      user_name: _name,
+      past: _past,
+      peer: _peer,
+      ...columns
+    } = row
     const known = withoutUndefined(columns)
     const { id, message_id, session, bot_id, direction } = known
     try {
@@ -151,7 +160,7 @@ export class Answer {
     const fitting: Message[] = []
     for (const sketch of sketches) {
       const { quotedId = '', row } = sketch
-      this.#rawLeft -= row.raw.length + (quoted.rows.get(quotedId)?.raw.length ?? 0)
+      this.#rawLeft -= row.raw.length + (quotedRowOf(sketch, quoted.rows)?.raw.length ?? 0)
       if ((this.#rawLeft < 0 || beyond.has(quotedId)) && !this.#isEmpty) break
       const message = this.#views.toWholeMessage(sketch, quoted.rows)
       const left = this.#bytesLeft - bytesOf(message)
@@ -162,6 +171,15 @@ export class Answer {
     }
     return fitting
   }
+}
+
+/** Finds the quoted message in the same conversation: a quote must not show a message of another one. */
+function quotedRowOf(
+  { row, quotedId = '' }: Pick<Sketch, 'row' | 'quotedId'>,
+  rows: ReadonlyMap<string, StoredMessage>,
+): StoredMessage | undefined {
+  const found = rows.get(quotedId)
+  return found?.bot_id === row.bot_id && found.peer === row.peer ? found : undefined
 }
 
 const bytesOf = (message: Message) => Buffer.byteLength(JSON.stringify(message)) + redeliveredBytes

@@ -3,7 +3,9 @@
  * that a change concerns are woken. With thousands of waiting calls, a read per call at every commit would
  * delay all.
  */
+import { hasMessage, type Scope } from '../model/access.ts'
 import { sessionKeyOf } from '../model/session.ts'
+import type { StoredMessage } from '../storage/messages.ts'
 import type { Backlog, MessageLog } from '../storage/store.ts'
 
 /** What a call waits for. */
@@ -12,10 +14,11 @@ export interface WaitTarget {
   consumer?: string
   /** The only session that is read; undefined for all. */
   session?: string
+  /** Only messages of these accounts and users. */
+  scope?: Scope
 }
 
-interface Waiter {
-  consumer: string | undefined
+interface Waiter extends Pick<WaitTarget, 'consumer' | 'scope'> {
   end(): void
 }
 
@@ -60,7 +63,7 @@ export class Waiters {
         if (this.#waiting.size === 0) this.#over.abort()
         resolve()
       }
-      const wait = { consumer: wanted.consumer, end }
+      const wait = { consumer: wanted.consumer, scope: wanted.scope, end }
       const timer = setTimeout(end, ms)
       signal.addEventListener('abort', end, { once: true })
       this.#waiting.set(key, waits.add(wait))
@@ -101,32 +104,47 @@ export class Waiters {
   }
 
   async #notify(seen: number, last: number): Promise<void> {
-    if (last > seen)
-      for (const key of await this.#affectedKeys(seen)) notifyWaiters(this.#waiting.get(key) ?? [])
+    if (last > seen) await this.#notifyOfRows(seen)
     const consumers = await this.#backlog.findConsumersToRedeliver()
-    if (consumers.size > 0) for (const waits of this.#waiting.values()) notifyWaiters(waits, consumers)
+    const isTold = ({ consumer }: Waiter) => consumer !== undefined && consumers.has(consumer)
+    if (consumers.size > 0) for (const waits of this.#waiting.values()) notifyWaiters(waits, isTold)
   }
 
-  /** Returns the keys of `#waiting` that the received rows after `seen` concern. */
-  async #affectedKeys(seen: number): Promise<Iterable<string | undefined>> {
-    const isForAll = this.#waiting.size === 1 && this.#waiting.has(undefined)
-    // If every call waits for all sessions, it is enough to know whether there is a new row.
-    if (isForAll) return (await this.#backlog.countWaiting(seen, { limit: 1 })) > 0 ? [undefined] : []
+  /** Wakes the calls that the received rows after `seen` concern. */
+  async #notifyOfRows(seen: number): Promise<void> {
+    const forAll = this.#waiting.size === 1 ? this.#waiting.get(undefined) : undefined
+    // If every call waits for everything, it is enough to know whether there is a new row.
+    if (forAll && !forAll.values().some(({ scope }) => scope)) {
+      if ((await this.#backlog.countWaiting(seen, { limit: 1 })) > 0) notifyWaiters(forAll)
+      return
+    }
     const rows = await this.#log.listAfter(seen, { limit: readRows, direction: 'received' })
-    if (rows.length === readRows) return this.#waiting.keys()
-    return rows.length > 0 ? new Set<string | undefined>(rows.map(keyOf)).add(undefined) : []
+    if (rows.length === readRows) {
+      for (const waits of this.#waiting.values()) notifyWaiters(waits)
+      return
+    }
+    if (rows.length === 0) return
+    for (const [key, own] of Map.groupBy(rows, keyOf)) this.#notifyOf(own, key)
+    this.#notifyOf(rows, undefined)
+  }
+
+  #notifyOf(rows: readonly StoredMessage[], key: string | undefined): void {
+    notifyWaiters(
+      this.#waiting.get(key) ?? [],
+      ({ scope }) => !scope || rows.some(({ bot_id, peer }) => hasMessage(scope, bot_id, peer)),
+    )
   }
 }
 
 const keyOf = ({ session }: Pick<WaitTarget, 'session'>) =>
   session === undefined ? undefined : sessionKeyOf(session)
 
-/** Wakes one call per consumer, and all calls without one. With `among`, only calls of these consumers. */
-function notifyWaiters(waits: Iterable<Waiter>, among?: ReadonlySet<string>): void {
+/** Wakes one call per consumer, and all calls without one; only those that are concerned. */
+function notifyWaiters(waits: Iterable<Waiter>, isConcerned: (wait: Waiter) => boolean = () => true): void {
   const woken = new Set<string>()
-  for (const { consumer, end } of waits) {
-    if (among && (consumer === undefined || !among.has(consumer))) continue
-    if (consumer !== undefined && woken.has(consumer)) continue
+  for (const wait of waits) {
+    const { consumer, end } = wait
+    if ((consumer !== undefined && woken.has(consumer)) || !isConcerned(wait)) continue
     if (consumer !== undefined) woken.add(consumer)
     end()
   }

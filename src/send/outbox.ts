@@ -2,33 +2,48 @@
  * Keeps the sends that wait until they may go. The process that polls sends them: as soon as a batch from
  * their user is committed, and by checks at regular times.
  */
+import { Buffer } from 'node:buffer'
+import { createTextItem } from '../ilink/encode.ts'
+import type { Scope } from '../model/access.ts'
 import type { ClosedVerdict, SendRules } from '../model/admission.ts'
-import { SvcError } from '../model/error.ts'
+import { badArgument, SvcError } from '../model/error.ts'
 import type { Cancelled, OutboxEntry, OutboxFilter, OutboxPart } from '../model/message.ts'
-import { formatPrincipal, type Principal } from '../model/principal.ts'
+import {
+  formatPrincipal,
+  grantsRight,
+  keyIdOf,
+  owner,
+  type Principal,
+  parsePrincipal,
+  scopeOf,
+} from '../model/principal.ts'
 import { createYield } from '../platform/clock.ts'
 import { withoutUndefined } from '../platform/fields.ts'
 import type { Runtime } from '../platform/runtime.ts'
 import type {
+  EditedText,
   EndReason,
   EntryPart,
+  EntrySight,
   KeptFile,
   LaneFilter,
   StoredEntry,
   WaitingLane,
 } from '../storage/outbox.ts'
 import type { Store } from '../storage/store.ts'
+import { sentRowOf } from './delivery.ts'
 import { botOf, type SendPorts } from './delivery-attempt.ts'
 import { explainWaits, isPaused } from './foresight.ts'
-import { cancelledReason, declinedReason } from './problems.ts'
+import { cancelledReason, declinedReason, ownProposalError } from './problems.ts'
 import { toSendPart } from './result.ts'
+import { textLimitBytes } from './split.ts'
 import type { Worker } from './worker.ts'
 
 export interface OutboxPorts extends Pick<SendPorts, 'state' | 'media' | 'rules'> {
-  store: Pick<Store, 'names' | 'outbox' | 'maintenance'>
+  store: Pick<Store, 'names' | 'outbox' | 'maintenance'> & { webhooks: Pick<Store['webhooks'], 'get'> }
   worker: Worker
   resolveTarget(
-    who: { session?: string; user?: string },
+    who: { session?: string; user?: string; scope?: Scope },
     field: string,
   ): Promise<{ session?: string; user?: string }>
 }
@@ -88,17 +103,17 @@ export class Outbox {
   }
 
   /**
-   * Lists the waiting sends, oldest first.
+   * Lists the waiting sends that the caller may see, oldest first.
    *
    * @throws SvcError `session_not_found`; `invalid_arguments` for a name of no user, or of several
    */
-  async list(filter: OutboxFilter = {}): Promise<OutboxEntry[]> {
+  async list(filter: OutboxFilter = {}, by: Principal = owner): Promise<OutboxEntry[]> {
     const { resolveTarget, store } = this.#ports
     const { user, session } = await resolveTarget(
-      { user: filter.user_id, session: filter.session },
+      { user: filter.user_id, session: filter.session, scope: scopeOf(by) },
       'user_id',
     )
-    const entries = await store.outbox.list({ user_id: user, session })
+    const entries = await store.outbox.list({ user_id: user, session, sight: sightOf(by) })
     return this.#toOutboxEntries(entries)
   }
 
@@ -107,15 +122,15 @@ export class Outbox {
    *
    * @throws SvcError `not_found`
    */
-  async get(outboxId: string | number): Promise<OutboxEntry> {
-    const entry = await this.#findEntry(outboxId)
+  async get(outboxId: string | number, by: Principal = owner): Promise<OutboxEntry> {
+    const entry = await this.#findEntry(outboxId, by)
     if (entry?.mode !== 'queue') throw unknownSendError('outbox')
     return (await this.#toOutboxEntries([entry]))[0]!
   }
 
-  async #findEntry(outboxId: string | number): Promise<StoredEntry | undefined> {
+  async #findEntry(outboxId: string | number, by: Principal): Promise<StoredEntry | undefined> {
     return /^\d{1,15}$/.test(String(outboxId))
-      ? this.#ports.store.outbox.getEntry(Number(outboxId))
+      ? this.#ports.store.outbox.getEntry(Number(outboxId), sightOf(by))
       : undefined
   }
 
@@ -125,11 +140,20 @@ export class Outbox {
       { id, session, user, ended, ...entry }: StoredEntry,
       nth: number,
     ): Promise<OutboxEntry> => {
-      const { created_at, expires_at } = entry
+      const { created_at, expires_at, made_by, made_by_name } = entry
+      const made = { made_by, made_by_name }
       const user_name = (await this.#ports.store.names.list(session)).get(user)
       const times = { created_at, expires_at, ...waiting[nth], ended: ended || undefined }
       const parts = entry.parts.map(toOutboxPart)
-      return withoutUndefined({ outbox_id: String(id), session, to_user: user, user_name, ...times, parts })
+      return withoutUndefined({
+        outbox_id: String(id),
+        session,
+        to_user: user,
+        user_name,
+        ...made,
+        ...times,
+        parts,
+      })
     }
     return Promise.all(entries.map(show))
   }
@@ -142,7 +166,7 @@ export class Outbox {
   async cancel(outboxId: string | number, by: Principal): Promise<Cancelled> {
     const { log } = this.#runtime
     const { media, store } = this.#ports
-    const entry = await this.#findEntry(outboxId)
+    const entry = await this.#findEntry(outboxId, by)
     if (!entry) throw unknownSendError('outbox')
     const reason = entry.asked ? declinedReason : cancelledReason
     const ended = await store.outbox.end(entry.id, reason, { only: 'queue', by: formatPrincipal(by) })
@@ -161,17 +185,22 @@ export class Outbox {
    * Approves a send that waits for a person's yes (never called for an agent). It goes out now. If it may
    * not go now and its `when_closed` is `queue`, it waits for its user.
    *
+   * @param text replaces the text of the send
    * @returns the send after that
-   * @throws SvcError `not_found` if nothing of this id waits for approval; `not_connected`,
-   *   `window_closed`, `quota_exhausted`, `rate_limited` if it may not go now and its `when_closed` is
-   *   `fail`: it keeps waiting for approval
+   * @throws SvcError `not_found` if nothing of this id waits for approval; `forbidden` if the key of the
+   *   caller made the send; `invalid_arguments`, `text_too_long` for a text that cannot replace its text;
+   *   `not_connected`, `window_closed`, `quota_exhausted`, `rate_limited` if it may not go now and its
+   *   `when_closed` is `fail`: it keeps waiting for approval
    */
-  async approve(outboxId: string | number, by: Principal): Promise<OutboxEntry> {
-    const { log } = this.#runtime
+  async approve(outboxId: string | number, by: Principal, text?: string): Promise<OutboxEntry> {
+    const { clock, log } = this.#runtime
     const { worker } = this.#ports
-    const entry = await this.#findEntry(outboxId)
+    const entry = await this.#findEntry(outboxId, by)
     if (!entry) throw unknownSendError('approvals')
-    const lane = entry.asked && (await worker.approve(entry, by))
+    const key = keyIdOf(by)
+    if (key !== undefined && (await this.#findMakingKey(entry)) === key) throw ownProposalError()
+    const edited = text === undefined ? undefined : editText(entry, text, clock.now())
+    const lane = entry.asked && (await worker.approve(entry, by, edited))
     if (lane === undefined) {
       throw new SvcError('not_found', 'nothing of this id waits for a yes', {
         hint: 'It was approved, declined or given up; history tells.',
@@ -180,7 +209,14 @@ export class Outbox {
     }
     log.info('send approved', { outbox: outboxId })
     await worker.flushWithProgress(entry, lane, undefined)
-    return this.get(outboxId)
+    return this.get(outboxId, by)
+  }
+
+  /** Returns the id of the key that made a send, itself or as its webhook. */
+  async #findMakingKey({ made_by = '' }: StoredEntry): Promise<string | undefined> {
+    const { kind, id = '' } = parsePrincipal(made_by)
+    const maker = kind === 'webhook' ? (await this.#ports.store.webhooks.get(id))?.made_by : made_by
+    return parsePrincipal(maker ?? '').id
   }
 
   /** Ends the sends that waited too long, and the sends of dead processes. */
@@ -309,6 +345,42 @@ export class Outbox {
 function waitMsOf(closed: ClosedVerdict, { patienceMs }: SendRules): number | undefined {
   if (closed.why === 'window' || closed.why === 'quota') return undefined
   return closed.why === 'pace' ? Math.max(0, closed.waitMs - patienceMs) : closed.waitMs
+}
+
+/**
+ * Returns the text that a person wants to send in place of that of an entry.
+ *
+ * @throws SvcError `invalid_arguments`, `text_too_long`
+ */
+function editText({ parts, user }: StoredEntry, given: string, now: number): EditedText {
+  const texts = parts.filter(({ kind, status }) => kind === 'text' && status === 'asked')
+  if (texts.length !== 1)
+    throw badArgument('text', 'only a send with exactly one waiting text can get another text', {
+      hint: 'Approve it as it is, or decline it and send what you want to say.',
+    })
+  const text = given.toWellFormed()
+  if (text === '') throw badArgument('text', 'expected a text that is not empty')
+  const bytes = Buffer.byteLength(text)
+  if (bytes > textLimitBytes)
+    throw new SvcError(
+      'text_too_long',
+      `the text has ${bytes} bytes; one message has at most ${textLimitBytes}`,
+      {
+        field: 'text',
+      },
+    )
+  return { text, raw: sentRowOf(user, createTextItem(text), now).raw }
+}
+
+/**
+ * Returns the entries that a caller may see. A key with the right `outbox` or `approve` sees all in its scope.
+ * Another key sees those that it made, and so do an agent on stdio and a webhook.
+ */
+export function sightOf(by: Principal): EntrySight | undefined {
+  const { grant, id, kind } = by
+  if (!grant) return kind === 'stdio' || kind === 'webhook' ? { made_by: [formatPrincipal(by)] } : undefined
+  const seesAll = grantsRight(grant, 'outbox') || grantsRight(grant, 'approve')
+  return seesAll ? { scope: grant } : { made_by: [`key:${id}`, `panel:${id}`] }
 }
 
 /** The text and file of an ended entry are removed; the history keeps them. */

@@ -4,11 +4,12 @@
  */
 import { Buffer } from 'node:buffer'
 import { createTextItem, createWaitingItem } from '../ilink/encode.ts'
+import { grantsUser, isInScope, type Scope } from '../model/access.ts'
 import type { Unanswered } from '../model/call.ts'
 import { badArgument, SvcError, withFieldNames } from '../model/error.ts'
 import type { MediaContent, MediaKind } from '../model/message.ts'
 import type { UserWithName } from '../model/next-step.ts'
-import { formatPrincipal, type Principal } from '../model/principal.ts'
+import { formatPrincipal, onlyDrafts, type Principal } from '../model/principal.ts'
 import { type BotInfo, normalizeSessionName, quotaPerInbound, sessionKeyOf } from '../model/session.ts'
 import type { Clock } from '../platform/clock.ts'
 import { nodeCrypto } from '../platform/lazy-crypto.ts'
@@ -31,8 +32,11 @@ export interface SendRequest {
   typing?: boolean
   /** What to do if the message may not go now; 'fail' by default. */
   when_closed?: 'fail' | 'queue'
-  /** Set if a person has to approve the send first: why nobody did. It waits in the outbox until then. */
-  approval?: Unanswered
+  /**
+   * Set if a person has to approve the send first: why nobody did, or that the caller may only draft. It
+   * waits in the outbox until then.
+   */
+  approval?: Unanswered | 'draft'
   /** For 24 h, later calls with the same key and content get the result of the first call. */
   idempotency_key?: string
 }
@@ -41,6 +45,10 @@ export interface SendRequest {
  * One request to WeChat with one item: WeChat does not show messages of mixed items (protocol notes 3.5).
  */
 export type SendPiece = { kind: 'text'; text: string } | { kind: MediaKind; file: StagedFile }
+
+/** Returns the request as this caller may make it: a person has to approve the send of a key that only drafts. */
+export const limitRequest = (request: SendRequest, by: Principal): SendRequest =>
+  onlyDrafts(by) ? { ...request, approval: 'draft' } : request
 
 /** Returns whether this is an id. Names never contain an `@`. */
 export const isUserId = (user: string): boolean => user.includes('@')
@@ -57,16 +65,36 @@ interface NamePorts {
  */
 export async function findBearers(
   { store, sessions }: NamePorts,
-  { name, session }: { name: string; session?: string | undefined },
+  { name, session, scope = {} }: { name: string; session?: string | undefined; scope?: Scope | undefined },
 ): Promise<{ found: UserWithName[]; isAnyLive: boolean }> {
   const key = session === undefined ? undefined : sessionKeyOf(normalizeSessionName(session))
-  const matches = (await store.names.find(name)).filter(
-    one => key === undefined || sessionKeyOf(one.session) === key,
+  const bearers = await store.names.find(name)
+  const live = new Set(
+    (await sessions.list()).flatMap(({ name, bot }) =>
+      bot && isInScope(scope, bot.bot_id) ? [sessionKeyOf(name)] : [],
+    ),
   )
-  const live = new Set((await sessions.list()).flatMap(({ name, bot }) => (bot ? [sessionKeyOf(name)] : [])))
+  const matches = bearers
+    .filter(one => key === undefined || sessionKeyOf(one.session) === key)
+    // A session without a login has no account, so only callers with all accounts see it.
+    .filter(one => scope.bots === undefined || live.has(sessionKeyOf(one.session)))
+    .filter(one => grantsUser(scope, one.user_id))
   const liveMatches = matches.filter(one => live.has(sessionKeyOf(one.session)))
   const byId = new Map((liveMatches.length > 0 ? liveMatches : matches).map(one => [one.user_id, one]))
   return { found: [...byId.values()], isAnyLive: live.size > 0 }
+}
+
+/**
+ * Returns an id that is in the scope. Reads nothing: to this caller, an id that exists and one that does not
+ * are the same.
+ *
+ * @throws SvcError `invalid_arguments`
+ */
+export function requireUser(id: string, field: string, scope: Scope = {}): string {
+  if (grantsUser(scope, id)) return id
+  throw badArgument(field, 'expected one of the users of your key', {
+    next: { action: 'see', what: 'users' },
+  })
 }
 
 /** Number of users with the same name that an error lists. */
@@ -75,15 +103,16 @@ export const maxBearersListed = 5
 /**
  * Resolves an id, or the name of one user, to an id.
  *
- * @throws SvcError `invalid_arguments` for a name of no user, or of several
+ * @throws SvcError `invalid_arguments` for an id outside the scope, and for a name of no user in the scope, or
+ *   of several
  */
 export async function resolveUserId(
   ports: NamePorts,
-  { user, session }: { user: string; session: string | undefined },
+  { user, session, scope }: { user: string; session: string | undefined; scope?: Scope | undefined },
   field: string,
 ): Promise<string> {
-  if (isUserId(user)) return user
-  const { found, isAnyLive } = await findBearers(ports, { name: user, session })
+  if (isUserId(user)) return requireUser(user, field, scope)
+  const { found, isAnyLive } = await findBearers(ports, { name: user, session, scope })
   const [only] = found
   if (only === undefined)
     throw badArgument(
@@ -222,6 +251,7 @@ export async function isSameRequest(
 /** A send before it is stored in the outbox. */
 export interface Draft {
   by: Principal
+  address: string | undefined
   request: SendRequest
   session: string
   bot: BotInfo
@@ -230,11 +260,13 @@ export interface Draft {
 }
 
 /** Returns the outbox entry of a draft. */
-export function createEntry({ by, request, session, bot, files }: Draft, parts: NewPart[]): NewEntry {
+export function createEntry(draft: Draft, parts: NewPart[]): NewEntry {
+  const { by, address, request, session, bot, files } = draft
   const { approval, idempotency_key: key, to, when_closed = 'fail' } = request
   const mode: SendMode = approval ? 'queue' : when_closed
   return {
     made_by: formatPrincipal(by),
+    ...(address !== undefined && { address }),
     session,
     bot_id: bot.bot_id,
     user: to,

@@ -205,8 +205,12 @@ export const cancelledBeforeError = ({ code }: EndReason) =>
 const actionOf = (code: string) => (code === declinedReason.code ? 'declined' : 'took back')
 
 /** A person has to approve the send, and it cannot wait for that in an outbox. */
-export const notApprovedError = (answer: Unanswered) =>
-  answer === 'cancelled'
+export const notApprovedError = (answer: Unanswered | 'draft') => {
+  if (answer === 'draft')
+    return new SvcError('forbidden', 'This key may only propose messages; nothing was sent', {
+      hint: 'A person has to approve each message of this key. A typing indicator cannot wait for that, and neither can a message without the message store.',
+    })
+  return answer === 'cancelled'
     ? new SvcError('forbidden', 'The question was closed without an answer; nothing was sent', {
         details: { answer },
         hint: 'A person has to confirm each send here: ask your user whether to try again.',
@@ -215,6 +219,13 @@ export const notApprovedError = (answer: Unanswered) =>
         details: { answer },
         hint: 'A person has to confirm each send here: tell your user what you would send. They can call you in a client that shows such a question (elicitation), or start svc without --confirm-send.',
       })
+}
+
+/** A key cannot approve what it proposed. */
+export const ownProposalError = () =>
+  new SvcError('forbidden', 'A key cannot approve its own message', {
+    hint: 'Somebody with another key, or the owner of the service, has to approve it.',
+  })
 
 /** Another send already uses the key. */
 export const keyConflictError = () =>

@@ -66,7 +66,7 @@ export function withRenamedFiles(result: SendResult, files: readonly StagedFile[
 }
 
 const approvalHint =
-  'Not sent yet, and not declined: nobody could be asked here, or the question was closed without an answer. It waits up to 24 hours for a person to say yes, in the panel of svc or with the command svc approvals. Tell your user that; neither send it again nor approve it yourself. history tells what becomes of it, and so does this call repeated with the same idempotency_key.'
+  'Not sent yet, and not declined: a person has to approve it. It waits up to 24 hours for a yes, in the panel of svc or with the command svc approvals. Tell your user that; neither send it again nor approve it yourself. history tells what becomes of it, and so does this call repeated with the same idempotency_key.'
 
 export function toSendPart({ kind, status, message_id, error }: EntryPart): SendPart {
   return withoutUndefined({

@@ -6,8 +6,10 @@
  * outbox.
  */
 import { createTextItem } from '../ilink/encode.ts'
+import type { Scope } from '../model/access.ts'
 import { badArgument, isSvcError, SvcError } from '../model/error.ts'
 import type { SendResult } from '../model/message.ts'
+import { type Principal, scopeOf } from '../model/principal.ts'
 import { type BotInfo, rightToAnswerOf } from '../model/session.ts'
 import type { Runtime } from '../platform/runtime.ts'
 import { linkSignals, waitForAbort } from '../platform/signals.ts'
@@ -24,7 +26,9 @@ import {
   hashNames,
   isSameRequest,
   isUserId,
+  limitRequest,
   releaseFiles,
+  requireUser,
   type SendPiece,
   type SendRequest,
   stageMedia,
@@ -48,16 +52,16 @@ import type { Worker } from './worker.ts'
 export interface SenderPorts extends SendPorts {
   worker: Worker
   /**
-   * Resolves a name to a user id.
+   * Resolves the name of a user in the scope to an id.
    *
    * @throws SvcError `session_not_found`; `invalid_arguments` for a name of no user, or of several
    */
-  resolveUser(user: string, session: string | undefined): Promise<string>
+  resolveUser(user: string, session: string | undefined, scope: Scope): Promise<string>
   /**
-   * Selects the session that sends to a user. @throws SvcError `not_connected`, `session_not_found`,
+   * Selects the session of the scope that sends to a user. @throws SvcError `not_connected`, `session_not_found`,
    * `session_expired`
    */
-  route(to: string, session: string | undefined): Promise<Route>
+  route(to: string, session: string | undefined, scope: Scope): Promise<Route>
 }
 
 /** Returns whether the request only sets the typing indicator and sends no message. */
@@ -110,21 +114,23 @@ export class Sender {
   async send(input: SendRequest, caller: SendCaller): Promise<SendResult> {
     const { bus, closing } = this.#runtime
     if (closing.aborted) throw stoppedError(closing)
-    const request = await this.#resolveRecipient(input)
+    const request = await this.#prepare(limitRequest(input, caller.by), caller.by)
     using either = linkSignals(caller.signal, closing)
     const { signal } = either
     const progress = caller.progress?.bind(caller)
     const callerWith = (signal: AbortSignal): SendCaller => ({
       by: caller.by,
+      address: caller.address,
       signal,
       local: caller.local,
       progress,
+      countBytes: caller.countBytes?.bind(caller),
     })
     const key = request.idempotency_key
     const isBare = isTypingOnly(request)
     if (request.approval && (isBare || !this.#ports.store.durable)) throw notApprovedError(request.approval)
     const running = isBare
-      ? this.#withRoute(request, route => this.#setTyping(route, request, signal))
+      ? this.#withRoute(request, caller, route => this.#setTyping(route, request, signal))
       : key === undefined
         ? this.#sendUnkeyed(request, callerWith(signal)).then(
             result => result ?? Promise.reject(keyConflictError()),
@@ -156,8 +162,8 @@ export class Sender {
     const { durable, outbox } = this.#ports.store
     const { idempotency_key: key } = input
     if (key !== undefined && durable && (await outbox.findByKey(key))) return 'known'
-    const request = await this.#resolveRecipient(input)
-    await this.#withRoute(request, async route => {
+    const request = await this.#prepare(limitRequest(input, caller.by), caller.by)
+    await this.#withRoute(request, caller, async route => {
       if (isTypingOnly(request)) return
       const texts = await checkRequest(request, this.#ports.media, caller)
       await this.#requireAdmission(route.name, request, texts.length)
@@ -168,11 +174,12 @@ export class Sender {
   /**
    * Resolves the user's id, and replaces each lone surrogate in the text by U+FFFD, which UTF-8 can carry.
    */
-  async #resolveRecipient({ text, ...request }: SendRequest): Promise<SendRequest> {
+  async #prepare({ text, ...request }: SendRequest, by: Principal): Promise<SendRequest> {
     const { to, session } = request
+    const scope = scopeOf(by)
     return {
       ...request,
-      to: isUserId(to) ? to : await this.#ports.resolveUser(to, session),
+      to: isUserId(to) ? requireUser(to, 'to', scope) : await this.#ports.resolveUser(to, session, scope),
       ...(text !== undefined && { text: text.toWellFormed() }),
     }
   }
@@ -245,15 +252,16 @@ export class Sender {
   async #sendUnkeyed(request: SendRequest, caller: SendCaller): Promise<SendResult | undefined> {
     if (request.when_closed === 'queue' && !this.#ports.store.durable)
       throw badArgument('when_closed', 'queue needs the message store, which is off')
-    return this.#withRoute(request, route => this.#sendBy(route, request, caller))
+    return this.#withRoute(request, caller, route => this.#sendBy(route, request, caller))
   }
 
   /** Runs `work` with the session that sends. */
   async #withRoute<T>(
     { to, session, when_closed }: SendRequest,
+    { by }: Pick<SendCaller, 'by'>,
     work: (route: Route) => Promise<T>,
   ): Promise<T> {
-    const route = await this.#ports.route(to, session)
+    const route = await this.#ports.route(to, session, scopeOf(by))
     const { before } = route
     // Such a session would wait for a message that never comes, because the user does not know its bot.
     if (when_closed === 'queue' && before?.isLoggedIn === false)
@@ -281,7 +289,8 @@ export class Sender {
         ...texts.map(text => ({ kind: 'text' as const, text })),
         ...files.map(file => ({ kind: file.kind, file })),
       ]
-      const draft = { by: caller.by, request, session, bot, pieces, files }
+      const { address, by } = caller
+      const draft = { by, address, request, session, bot, pieces, files }
       const isPatient = request.when_closed === 'queue' || approval !== undefined
       const entry = await (isPatient ? this.#queue(draft, caller) : this.#sendNow(draft, caller))
       return entry && withRenamedFiles(await this.#buildResult(entry), files)

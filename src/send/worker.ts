@@ -14,7 +14,7 @@ import { formatPrincipal, type Principal } from '../model/principal.ts'
 import { type BotInfo, notConnectedError } from '../model/session.ts'
 import { backoffMs } from '../platform/clock.ts'
 import type { Runtime } from '../platform/runtime.ts'
-import type { ClaimedLane, EntryPart, OutboxLane, StoredEntry } from '../storage/outbox.ts'
+import type { ClaimedLane, EditedText, EntryPart, OutboxLane, StoredEntry } from '../storage/outbox.ts'
 import { type DeliveryResult, isRefusedAlone } from './delivery.ts'
 import { botOf, DeliveryAttempts, type SendPorts, type StartedMessage } from './delivery-attempt.ts'
 import { isPaused } from './foresight.ts'
@@ -163,10 +163,14 @@ export class Worker {
    * @returns the lane that sends it; undefined if it no longer waits for approval
    * @throws SvcError `not_connected`, `window_closed`, `quota_exhausted`, `text_too_long`, `rate_limited`
    */
-  async approve({ asked, id, parts, session }: StoredEntry, by: Principal): Promise<number | undefined> {
+  async approve(
+    { asked, id, parts, session }: StoredEntry,
+    by: Principal,
+    edited?: EditedText,
+  ): Promise<number | undefined> {
     const { rules, state, store, upstream } = this.#ports
     if (asked === 'fail' && !(await botOf(state, session))) throw notConnectedError(session)
-    const approval = await store.outbox.approve(id, rules, formatPrincipal(by))
+    const approval = await store.outbox.approve(id, rules, formatPrincipal(by), edited)
     if (approval?.state === 'closed')
       throw notAdmittedError(approval.verdict, countsOf(parts), upstream.sandboxed)
     return approval?.lane

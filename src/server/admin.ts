@@ -6,12 +6,12 @@ import { Type } from '@sinclair/typebox'
 import { Elysia } from 'elysia'
 import type { Config } from '../config.ts'
 import type { Gateway } from '../gateway/gateway-api.ts'
-import { type Call, createDirectCall } from '../model/call.ts'
 import { SvcError } from '../model/error.ts'
-import { panel } from '../model/principal.ts'
+import { anyCaller, type Principal } from '../model/principal.ts'
 import type { ServiceFacts } from '../model/service.ts'
 import { bounded, closed } from '../model/shapes.ts'
 import { followChanges } from '../operations/events.ts'
+import { createFailureCounter } from '../operations/failed-calls.ts'
 import { invoke } from '../operations/gate.ts'
 import { getWaitingFile } from '../operations/media.ts'
 import { mediaOperations } from '../operations/operations.ts'
@@ -23,14 +23,16 @@ import type { Log } from '../platform/log.ts'
 import type { Peer } from '../platform/serve.ts'
 import { type Access, createAccess } from './admin/access.ts'
 import { addCallRoutes } from './admin/call-routes.ts'
-import { PanelEvents } from './admin/events.ts'
+import { LiveChanges } from './admin/events.ts'
 import { openPanelFiles, type PanelFiles } from './admin/files.ts'
 import { forwardToPhone, isPhonePath } from './admin/phone.ts'
 import { FailedAttempts } from './auth.ts'
-import { rootOf } from './behind-proxy.ts'
+import { addressOf, rootOf } from './behind-proxy.ts'
+import { callerAddressOf, noteCaller, principalOf } from './caller.ts'
 import { toProblemResponse } from './errors.ts'
 import { createUnopenedStream } from './event-stream.ts'
 import { ShutdownSignal } from './http-call.ts'
+import { answerWithinRate } from './limits.ts'
 import { observeCalls, type PathHandler } from './observed.ts'
 import { addOperations } from './operation-routes.ts'
 import { answerByRoute, answerMissing, isHead, listMethodsByPath, templateOf } from './paths.ts'
@@ -90,6 +92,7 @@ const about = {
     { name: 'messages', description: 'Conversations, messages, media.' },
     { name: 'media', description: 'Bytes in and out, streamed.' },
     { name: 'webhooks', description: 'Endpoints that events are delivered to.' },
+    { name: 'keys', description: 'Keys of callers, and what each may do.' },
     { name: 'panel', description: 'The panel itself.' },
     { name: 'service', description: 'How the program behind it is.' },
   ],
@@ -103,29 +106,39 @@ const about = {
 export function createAdminApp(options: AdminOptions): AdminApp {
   const { gateway, config, clock = gateway.clock } = options
   const log = options.log.child('admin')
-  const access = createAccess({ ...config, clock, signIns: gateway.signIns })
+  const access = createAccess({ ...config, clock, signIns: gateway.signIns, keys: gateway.keys })
+  const service = serviceFactsOf(options, clock.now(), access)
   const context: RouteContext = {
-    by: panel,
+    by: anyCaller,
+    isPanel: true,
     gateway,
     log,
     shutdown: new ShutdownSignal(),
     clock,
     basePath: config.basePath,
-    service: serviceFactsOf(options, { started_at: clock.now(), token_required: access.isRequired }),
+    service,
   }
-  const tries = new FailedAttempts(context)
+  const onFailure = createFailureCounter(context.gateway, context.log, context.shutdown.signal)
+  const tries = new FailedAttempts({ ...context, onFailure })
   const files = openPanelFiles(options.folders)
-  const viewCall = { ...createDirectCall(), by: panel, service: context.service }
-  const events = new PanelEvents({
-    getStatus: () => invoke(status, gateway, {}, viewCall, log),
+  const events = new LiveChanges({
+    service,
+    follow: call => invoke(followChanges, gateway, {}, call, log),
+    getStatus: call => invoke(status, gateway, {}, call, log),
     clock,
     log,
   })
-  const { answerCall, methods } = addRoutes(options, context, { access, events, viewCall })
+  const { answerCall, methods } = addRoutes(options, context, access, events)
   const page = createPageHandler(files, access)
   const phoneOf = (path: string) => (isPhonePath(path) ? options.links?.sandbox_phone : undefined)
-  const answerRequest = async (request: Request, path: string, isApi: boolean): Promise<Response> => {
+  const answerRequest = async (
+    request: Request,
+    path: string,
+    isApi: boolean,
+    by: Principal,
+  ): Promise<Response> => {
     const phone = phoneOf(path)
+    if (phone !== undefined && by.grant) throw new SvcError('not_found', 'There is nothing at this path')
     if (phone !== undefined) return await forwardToPhone(request, phone)
     return isApi || appPath.test(path) ? answerCall(request, path) : await page(request, path)
   }
@@ -134,10 +147,20 @@ export function createAdminApp(options: AdminOptions): AdminApp {
     const isApi = path === '/api' || path.startsWith('/api/')
     const open = pathsWithoutSignIn.has(path) || !(isApi || phoneOf(path))
     try {
-      const denial = (await access.denialOf(request, open)) ?? context.shutdown.stopError
-      if (denial) return await tries.throttle(toProblemResponse(denial), peer)
-      if (!open || !access.isRequired) peer?.accept()
-      const answer = await answerRequest(request, path, isApi)
+      const identity = await access.identify(request, open, () => addressOf(request, peer))
+      const by = context.shutdown.stopError ?? identity
+      if (by instanceof SvcError) return await tries.throttle(toProblemResponse(by), peer)
+      const wasOpen = !(await access.isRequired())
+      if (!open || wasOpen) peer?.accept()
+      noteCaller(request, by, peer)
+      const answer = await answerWithinRate(
+        by,
+        () => answerRequest(request, path, isApi, by),
+        toProblemResponse,
+      )
+      // With the first key the panel begins to require a sign-in. The person who made it stays signed in.
+      if (wasOpen && path === '/api/call/add_key' && (await access.isRequired()))
+        answer.headers.append('set-cookie', await access.signInOwner(request))
       // The page reads the time from this header: in a sandbox, the phone can change the clock.
       if (isApi) answer.headers.set('date', new Date(clock.now()).toUTCString())
       return path === '/api/sign-in' ? await tries.throttle(answer, peer) : answer
@@ -149,7 +172,7 @@ export function createAdminApp(options: AdminOptions): AdminApp {
   return {
     getPageError: () => files.getError(),
     createSignInLink: async () =>
-      access.isRequired ? `/sign-in?code=${await access.createLink()}` : undefined,
+      (await access.isRequired()) ? `/sign-in?code=${await access.createLink()}` : undefined,
     beginShutdown() {
       context.shutdown.stop()
       events.stop()
@@ -171,7 +194,8 @@ export function createAdminApp(options: AdminOptions): AdminApp {
 function addRoutes(
   { config, version }: AdminOptions,
   context: RouteContext,
-  { access, events, viewCall }: { access: Access; events: PanelEvents; viewCall: Call },
+  access: Access,
+  events: LiveChanges,
 ): {
   answerCall(request: Request, path: string): Response | Promise<Response>
   methods: ReturnType<typeof listMethodsByPath>
@@ -185,8 +209,8 @@ function addRoutes(
   addOperations(app, { ...context, maxUploadBytes }, [...mediaOperations, getWaitingFile], '/api')
   const live = async (request: Request) => {
     if (isHead(request)) return createUnopenedStream()
-    const changes = await invoke(followChanges, context.gateway, {}, viewCall, context.log)
-    return events.open(changes, async () => !(await access.denialOf(request, false)))
+    const isAllowed = async () => !((await access.identify(request, false)) instanceof SvcError)
+    return await events.open(principalOf(request) ?? anyCaller, isAllowed)
   }
   app.get('/api/events', ({ request }) => live(request), {
     response: { 200: toElysiaSchema(eventStreamSchema) },
@@ -194,7 +218,7 @@ function addRoutes(
   })
   addSignInRoutes(app, context, access, () => events.endSignedOut())
   addOperations(app, context, [health])
-  addDocsRoutes(app, { version, tokenRequired: access.isRequired, about })
+  addDocsRoutes(app, { version, tokenRequired: access.wasRequired, about })
   const methods = listMethodsByPath(app)
   return { methods, answerCall: (request, path) => answerByRoute(app, methods, request, path) }
 }
@@ -202,7 +226,8 @@ function addRoutes(
 /** Returns the facts about the service that operations may use. */
 const serviceFactsOf = (
   { config, version, links }: AdminOptions,
-  startFacts: Pick<ServiceFacts, 'started_at' | 'token_required'>,
+  startedAt: number,
+  access: Access,
 ): ServiceFacts => ({
   version,
   base_path: config.basePath,
@@ -211,7 +236,11 @@ const serviceFactsOf = (
   store_max_count: config.storeMaxCount,
   max_upload_bytes: config.maxUploadBytes,
   ...links,
-  ...startFacts,
+  started_at: startedAt,
+  /** True from the first key on. */
+  get token_required() {
+    return access.wasRequired
+  },
 })
 
 /** Returns a function that serves the page and its files. Everybody may load them: they contain no secret. */
@@ -223,7 +252,7 @@ function createPageHandler(files: PanelFiles, access: Access) {
     return new Response(null, {
       status: 303,
       headers: {
-        location: `${rootOf(request)}/${cookie || !access.isRequired ? '' : '?link=used'}`,
+        location: `${rootOf(request)}/${cookie || !(await access.isRequired()) ? '' : '?link=used'}`,
         'cache-control': 'no-store',
         'referrer-policy': 'no-referrer',
         ...(cookie && { 'set-cookie': cookie }),
@@ -255,12 +284,14 @@ function addSignInRoutes(
   onSignOut: () => Promise<void>,
 ): void {
   addOwnRoute(app, context, ['/api/sign-in', 'sign_in'], {
-    summary: 'Sign in with the token',
+    summary: 'Sign in with the token or a key',
     description: 'Sets the cookie that the other calls want where a token is required.',
     body: closed({ token: bounded(1000) }),
     answer: SuccessAnswer,
     errors: ['rate_limited'],
-    headers: async ({ token }, request) => ({ 'set-cookie': access.signIn(token, request) }),
+    headers: async ({ token }, request) => ({
+      'set-cookie': await access.signIn(token, request, () => callerAddressOf(request)),
+    }),
     run: () => ({ success: true }),
   })
   addOwnRoute(app, context, ['/api/sign-out', 'sign_out'], {

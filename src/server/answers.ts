@@ -2,6 +2,7 @@
  * HTTP responses made from the outputs of operations: JSON, bytes, a stream of events or text. Also their
  * descriptions for the OpenAPI document.
  */
+import type { Principal } from '../model/principal.ts'
 import type { OpenedEvents } from '../operations/events.ts'
 import type { RequestedMedia } from '../operations/media.ts'
 import type { RestShape } from '../operations/operation.ts'
@@ -9,6 +10,7 @@ import { metricsType } from '../platform/metrics.ts'
 import { EventStreams } from './event-readers.ts'
 import { createUnopenedStream } from './event-stream.ts'
 import type { HttpCall } from './http-call.ts'
+import { bindToKey } from './limits.ts'
 import { createMediaAnswer } from './media-answer.ts'
 import { isHead } from './paths.ts'
 import { isWorthCompressing, jsonAnswer, type RouteContext, type RouteNotes, toGzipAnswer } from './route.ts'
@@ -22,14 +24,18 @@ export function answerCreatorOf(rest: RestShape, context: RouteContext): CreateA
   switch (rest.answerKind) {
     case 'bytes':
       // A signed link may lead to a message.
-      return output =>
+      return async (output, { by }) =>
         'media' in Object(output)
-          ? createMediaAnswer(output as RequestedMedia)
+          ? await bindToKey(await createMediaAnswer(output as RequestedMedia), by)
           : new Response(JSON.stringify(output), jsonAnswer)
     case 'events': {
-      const streams = new EventStreams(context)
-      return (output, { request }) =>
-        isHead(request) ? createUnopenedStream() : streams.open(output as OpenedEvents)
+      const byCaller = new WeakMap<Principal, EventStreams>()
+      return (output, { by, request }) => {
+        if (isHead(request)) return createUnopenedStream()
+        const streams = byCaller.get(by) ?? new EventStreams(context)
+        byCaller.set(by, streams)
+        return streams.open(output as OpenedEvents, by)
+      }
     }
     case 'prometheus':
       return output => new Response(String(output), prometheusInit)

@@ -94,7 +94,7 @@ export function createAsyncApiDocument({ version, tokenRequired }: DocumentOptio
         bearer: {
           type: 'http',
           scheme: 'bearer',
-          description: 'The token of the service, if it needs one.',
+          description: 'A key, or the master token of the service, if it needs one.',
         },
       },
       messages: {

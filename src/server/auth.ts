@@ -1,45 +1,72 @@
 /**
- * Authentication: the check in front of every HTTP service.
+ * Authentication: the check in front of every HTTP service. It answers who calls.
  *
  * A service on a loopback address trusts the local user, but not the web pages in that user's browser. The
  * Host must be a loopback name, so a page that rebinds its own name to 127.0.0.1 fails. Requests of foreign
  * pages are denied, since a page may send simple requests anywhere. On any other address, and behind a proxy
- * (--allow-host), a bearer token is required. There is no CORS. Calls without the right token are slowed down
- * per address and logged.
+ * (--allow-host), a bearer token is required: the master token, or a key. From the first key on, that holds on
+ * loopback too. There is no CORS. Calls without a right token are slowed down per address and logged.
  */
+import type { Keys } from '../access/keys.ts'
+import { hasKeyForm } from '../access/secret.ts'
 import { SvcError } from '../model/error.ts'
+import { anyCaller, owner, type Principal } from '../model/principal.ts'
 import { type Clock, systemClock } from '../platform/clock.ts'
 import { nodeCrypto } from '../platform/lazy-crypto.ts'
 import type { Log } from '../platform/log.ts'
 import type { Peer } from '../platform/serve.ts'
 import { toProblemResponse } from './errors.ts'
+import { ensureToken } from './token.ts'
 
 /** Options of the check. */
 export interface GuardOptions {
   /** The address that the service is bound to. */
   host: string
-  /** The bearer token; required if others can reach the service, see `isExposed`. */
+  /** The master token; required if others can reach the service, see `isExposed`. */
   token?: string
   /** Host names that a proxy in front uses: `svc.example.org`, or `svc.example.org:8443`. */
   allowHosts?: readonly string[]
+  /**
+   * The data directory. From the first key on, the master token of its file is valid if `token` is absent. The
+   * file is made if there is none.
+   */
+  basePath?: string
+  /** True on a Unix socket: only this user can open it, so keys do not close it. */
+  isSocket?: boolean
+  keys: Pick<Keys, 'hasAny' | 'tokenlessOwner' | 'authenticate'>
+  /** Default: the system's clock. */
+  clock?: Clock
 }
 
 /** The check of requests. */
 export interface Guard {
   /**
-   * Returns why a request is denied; undefined if it is allowed.
+   * Returns who makes a request, or why it is denied. The answer is no promise for a key in use, nor for the
+   * owner while there are no keys.
    *
    * @param open true for paths that need no token, only the Host and Origin check: docs, schema, health
+   * @param address returns the address of the caller, to be stored with the use of a key
    */
-  denialOf(request: Request, open: boolean): SvcError | undefined
+  identify(request: Request, open: boolean, address?: () => string | undefined): Identity | Promise<Identity>
+  /** Returns why the Host or the page of a request is denied; undefined if both are allowed. `open` as above. */
+  hostDenialOf(request: Request, open: boolean): SvcError | undefined
   /**
    * Returns why the page that makes a request is denied, on every bound address. For services that browsers
    * use with a cookie. Undefined for our own pages and for callers other than browsers.
    */
   pageDenialOf(request: Request, open: boolean): SvcError | undefined
-  /** Whether callers need the token. */
+  /** Whether callers need a token even while there are no keys. */
   readonly tokenRequired: boolean
 }
+
+/** Who makes a request, or why it is denied. */
+export type Identity = Principal | SvcError
+
+/** Answers when it is known who calls: at once, if that is known at once. */
+export const withIdentity = <T>(
+  identity: Identity | Promise<Identity>,
+  answer: (identity: Identity) => T | Promise<T>,
+): T | Promise<T> => (identity instanceof Promise ? identity.then(answer) : answer(identity))
 
 /**
  * Creates the check.
@@ -47,8 +74,9 @@ export interface Guard {
  * @throws Error if others can reach the service and there is no token: a bug in the program
  */
 export function createGuard(options: GuardOptions): Guard {
-  const local = isLoopback(options.host)
-  if (isExposed(options) && !options.token) throw new Error(`listening on ${options.host} needs a token`)
+  const { host: boundHost, basePath, isSocket, keys, clock = systemClock } = options
+  const local = isLoopback(boundHost)
+  if (isExposed(options) && !options.token) throw new Error(`listening on ${boundHost} needs a token`)
   const tokenHash = options.token ? sha256(options.token) : undefined
   const allowed = new Set((options.allowHosts ?? []).map(name => name.trim().toLowerCase()).filter(Boolean))
   // Compare the name in the Host, which a page can rebind. Proxies pass it with or without the port.
@@ -56,7 +84,7 @@ export function createGuard(options: GuardOptions): Guard {
     isLoopback(hostName(host)) || allowed.has(host) || allowed.has(hostName(host))
   // A client sends the same Host each time: the last one that passed is not checked again.
   let lastHost: string | null = null
-  const checkPage: Guard['pageDenialOf'] = ({ headers }, open) => {
+  const pageDenialOf: Guard['pageDenialOf'] = ({ headers }, open) => {
     const origin = headers.get('origin')
     const host = headers.get('host')?.toLowerCase() ?? ''
     if (origin !== null && !isOwnOrigin(origin, host, allowed)) return foreignOriginError(origin, host)
@@ -64,29 +92,84 @@ export function createGuard(options: GuardOptions): Guard {
     const site = open ? null : headers.get('sec-fetch-site')
     return site !== null && site !== 'same-origin' && site !== 'none' ? foreignOriginError() : undefined
   }
+  const hostDenialOf: Guard['hostDenialOf'] = (request, open) => {
+    if (!local) return undefined
+    const host = request.headers.get('host')
+    if (host === null || (host !== lastHost && !isOwnHost(host.toLowerCase()))) return foreignHostError()
+    lastHost = host
+    return pageDenialOf(request, open)
+  }
+  const readMasterHash = createMasterReader(basePath, clock)
+  const identifyByFile = async (token: string | undefined): Promise<Identity> => {
+    const hash = await readMasterHash()
+    if (token === undefined) return noTokenError()
+    return hash !== undefined && isSameHash(sha256(token), hash) ? owner : wrongTokenError()
+  }
 
   return {
     tokenRequired: tokenHash !== undefined,
-    pageDenialOf: checkPage,
-    denialOf(request, open) {
-      const { headers } = request
-      if (local) {
-        const host = headers.get('host')
-        if (host === null || (host !== lastHost && !isOwnHost(host.toLowerCase()))) return foreignHostError()
-        lastHost = host
-        const denial = checkPage(request, open)
-        if (denial) return denial
+    hostDenialOf,
+    pageDenialOf,
+    identify(request, open, address) {
+      const denial = hostDenialOf(request, open)
+      if (denial) return denial
+      if (open) return anyCaller
+      const token = parseBearer(request.headers.get('authorization'))
+      if (token !== undefined) {
+        if (tokenHash !== undefined && isSameHash(sha256(token), tokenHash)) return owner
+        if (hasKeyForm(token)) {
+          const by = keys.authenticate(token, address)
+          if (by instanceof Promise) return orUnreadable(by.then(found => found ?? wrongTokenError()))
+          return by ?? wrongTokenError()
+        }
       }
-      if (tokenHash === undefined || open) return undefined
-      const token = parseBearer(headers.get('authorization'))
-      if (token === undefined)
-        return new SvcError('unauthorized', 'This service needs a token in the Authorization header')
-      return nodeCrypto().timingSafeEqual(sha256(token), tokenHash)
-        ? undefined
-        : new SvcError('unauthorized', 'The token is wrong')
+      if (tokenHash !== undefined) return token === undefined ? noTokenError() : wrongTokenError()
+      if (isSocket) return owner
+      const closed = keys.hasAny()
+      if (closed === false) return keys.tokenlessOwner
+      if (closed === true) return orUnreadable(identifyByFile(token))
+      return orUnreadable(closed.then(hasKeys => (hasKeys ? identifyByFile(token) : keys.tokenlessOwner)))
     },
   }
 }
+
+/** Returns an identity; an error if the keys cannot be read. */
+const orUnreadable = (identity: Promise<Identity>): Promise<Identity> =>
+  identity.catch((error: unknown) =>
+    error instanceof SvcError
+      ? error
+      : new SvcError('store_unavailable', 'The keys cannot be read', { cause: error }),
+  )
+
+/** The master token may be replaced while the service runs. Its file is read at most this often. */
+const readMasterEveryMs = 1000
+
+/**
+ * Returns a function that returns the hash of the master token of a data directory. If there is none, it makes
+ * one: else the owner would have no token after the first key.
+ */
+function createMasterReader(
+  basePath: string | undefined,
+  clock: Clock,
+): () => Promise<Uint8Array | undefined> {
+  let last: Promise<Uint8Array | undefined> | undefined
+  let readAt = 0
+  const read = async () => {
+    return basePath === undefined ? undefined : sha256((await ensureToken(basePath)).token)
+  }
+  return () => {
+    const now = clock.monotonic()
+    if (last === undefined || now - readAt >= readMasterEveryMs) {
+      readAt = now
+      last = read()
+    }
+    return last
+  }
+}
+
+const noTokenError = () =>
+  new SvcError('unauthorized', 'This service needs a token in the Authorization header')
+const wrongTokenError = () => new SvcError('unauthorized', 'The token is wrong, or was revoked')
 
 const foreignHostError = () =>
   new SvcError('forbidden', 'The Host header names neither this machine nor an allowed host', {
@@ -151,9 +234,10 @@ export function isLoopback(host: string): boolean {
 const parseBearer = (header: string | null): string | undefined =>
   header === null ? undefined : /^bearer +([^\s,]+) *$/i.exec(header)?.[1]
 
+const isSameHash = (a: Uint8Array, b: Uint8Array): boolean => nodeCrypto().timingSafeEqual(a, b)
+
 /** Compares two tokens in constant time. */
-export const isSameToken = (given: string, token: string): boolean =>
-  nodeCrypto().timingSafeEqual(sha256(given), sha256(token))
+export const isSameToken = (given: string, token: string): boolean => isSameHash(sha256(given), sha256(token))
 
 // Hashes have equal length, so the comparison reveals neither the length nor the position of a difference.
 const sha256 = (text: string) => nodeCrypto().createHash('sha256').update(text).digest()
@@ -177,6 +261,12 @@ interface AttemptCount {
   waiting: number
 }
 
+interface FailedAttemptsOptions {
+  readonly log: Log
+  readonly clock?: Clock
+  readonly onFailure?: (address: string) => void
+}
+
 /**
  * Slows down calls without the right token. Calls with the right token never come here, so no caller can
  * lock out another, not even behind the same proxy. So this does not protect a weak token against guessing.
@@ -186,11 +276,14 @@ export class FailedAttempts {
   readonly #log: Log
   readonly #clock: Clock
   readonly #addresses = new Map<string, AttemptCount>()
+  readonly #onFailure: ((address: string) => void) | undefined
   #waiting = 0
 
-  constructor({ log, clock = systemClock }: { log: Log; clock?: Clock }) {
+  /** @param options.onFailure called with the address of each call without the right token */
+  constructor({ log, clock = systemClock, onFailure }: FailedAttemptsOptions) {
     this.#log = log
     this.#clock = clock
+    this.#onFailure = onFailure
   }
 
   /**
@@ -200,7 +293,9 @@ export class FailedAttempts {
   throttle(given: Response, peer: Peer | undefined): Response | Promise<Response> {
     if (given.status !== 401) return given
     given.headers.set('connection', 'close')
-    const tries = this.#countAttempt(peer?.remoteAddress ?? '')
+    const address = peer?.remoteAddress ?? ''
+    this.#onFailure?.(address)
+    const tries = this.#countAttempt(address)
     if (tries.count <= freeAttempts) return given
     if (tries.waiting < maxDelayedOfAddress && this.#waiting < maxDelayed) return this.#delay(given, tries)
     const retryAfter = (tries.since + minuteMs - this.#clock.monotonic()) / 1000

@@ -3,6 +3,7 @@
  * prefix: it is removed here if the proxy did not remove it. Code that writes URLs uses `rootOf` or
  * `prefixOf`.
  */
+import { isIP } from 'node:net'
 import { parsePrefix } from '../config/values.ts'
 import type { Config } from '../config.ts'
 import type { Peer } from '../platform/serve.ts'
@@ -75,7 +76,7 @@ function removePrefix(request: Request, prefix: string): boolean {
 
 /** Paths of svc. A prefix that begins like one of them is ambiguous: the proxy has to remove it. */
 const ownPaths =
-  /^\/(api|assets|locales|phone|docs|tools|media|outbox|shared|events|users|webhooks|metrics|mcp|sse|messages|conversations|sessions|accounts|settings|sign-in|healthz|openapi\.json|asyncapi\.json)(\/|$)/
+  /^\/(api|assets|locales|phone|docs|tools|media|outbox|shared|events|users|webhooks|keys|me|audit|metrics|mcp|sse|messages|conversations|sessions|accounts|settings|sign-in|healthz|openapi\.json|asyncapi\.json)(\/|$)/
 
 /** Returns the prefix of this service for a caller, '' without one; undefined if a proxy does not send it. */
 export const prefixOf = (request: RoutedRequest): string | undefined =>
@@ -113,6 +114,16 @@ const maxProxyWait = 45
 /** Returns the maximum seconds that a call may wait before its answer; undefined without a proxy. */
 export const maxWaitOf = (request: RoutedRequest): number | undefined =>
   request[proxyRouteKey]?.isProxyHost || isForwarded(request.headers) ? maxProxyWait : undefined
+
+/**
+ * Returns the address of a caller. A proxy of --allow-host, through which the Host came, says it in the last
+ * entry of X-Forwarded-For; any other caller could forge that header.
+ */
+export function addressOf(request: RoutedRequest, peer: Peer | undefined): string | undefined {
+  const header = request[proxyRouteKey]?.isProxyHost ? request.headers.get('x-forwarded-for') : null
+  const forwarded = header?.split(',').at(-1)?.trim() ?? ''
+  return isIP(forwarded) ? forwarded : peer?.remoteAddress
+}
 
 /**
  * Whether the caller uses TLS to a proxy in front; svc itself speaks plain HTTP. A caller that forges these

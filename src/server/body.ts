@@ -8,6 +8,8 @@ import { SharedTurns, systemClock } from '../platform/clock.ts'
 /** Maximum size of a body, and advice for a caller that exceeds it. */
 export interface BodyLimit extends Pick<SvcErrorOptions, 'hint' | 'next'> {
   readonly maxBytes: number
+  /** Counts bytes as they come. @throws SvcError if they are too many for the caller */
+  count?(bytes: number): void
 }
 
 /** Returns the limit for JSON without files. */
@@ -270,8 +272,8 @@ export function checkContentLength(headers: Headers, limit: BodyLimit): void {
   if (length !== null && !(Number(length) <= limit.maxBytes)) throw tooLargeError(limit)
 }
 
-const tooLargeError = ({ maxBytes, ...advice }: BodyLimit): SvcError =>
-  new SvcError('payload_too_large', `The body is larger than ${maxBytes} bytes`, advice)
+const tooLargeError = ({ maxBytes, hint, next }: BodyLimit): SvcError =>
+  new SvcError('payload_too_large', `The body is larger than ${maxBytes} bytes`, { hint, next })
 
 /**
  * Passes a stream on, and fails it if it exceeds the size limit or stops coming. Back-pressure and cancelling
@@ -298,6 +300,7 @@ export function limitStream(
           if (done) return controller.close()
           size += value.length
           if (size > limit.maxBytes) throw tooLargeError(limit)
+          limit.count?.(value.length)
           controller.enqueue(value)
         } catch (error) {
           broke?.(error)

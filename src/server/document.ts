@@ -7,6 +7,7 @@ import { toOpenAPISchema } from '@elysiajs/openapi/openapi'
 import { type TObject, TypeGuard } from '@sinclair/typebox'
 import type { Elysia } from 'elysia'
 import { type ErrorCode, errorKindOf, SvcError } from '../model/error.ts'
+import * as keys from '../model/key.ts'
 import { LoginStatus } from '../model/login.ts'
 import * as media from '../model/media.ts'
 import * as messages from '../model/message.ts'
@@ -25,6 +26,7 @@ const sharedSchemas = Object.entries<unknown>({
   ...sessions,
   ...media,
   ...webhooks,
+  ...keys,
   LoginStatus,
   Problem,
 })
@@ -68,6 +70,7 @@ const aboutTools: ApiInfo = {
     { name: 'sessions', description: 'WeChat accounts: log in and out, name, choose.' },
     { name: 'media', description: 'Bytes in and out, streamed.' },
     { name: 'webhooks', description: 'Events that leave by themselves.' },
+    { name: 'keys', description: 'Keys of callers, and what each may do.' },
     { name: 'service', description: 'About the service itself.' },
   ],
 }
@@ -113,7 +116,7 @@ export function createDocument(app: Elysia, options: DocumentOptions): Json {
           type: 'http',
           scheme: 'bearer',
           description:
-            'The token given with --token, or the one in the file api_token of the data directory. Not needed on a loopback address unless one was given.',
+            'A key, which svc key add makes, or the master token: the one given with --token, or the one in the file api_token of the data directory. Not needed on a loopback address while there are no keys, unless --token was given.',
         },
       },
       schemas: selectReferred(tidied, schemas),

@@ -1,11 +1,15 @@
 /** Links that open an event stream, for browsers: an EventSource cannot send a token. */
 import { SvcError } from '../model/error.ts'
+import { keyIdOf, type Principal } from '../model/principal.ts'
 import type { Clock } from '../platform/clock.ts'
 import { randomBytes } from '../platform/lazy-crypto.ts'
+import type { Peer } from '../platform/serve.ts'
+import { noteCaller } from './caller.ts'
 import { queryOf } from './paths.ts'
 
 const eventsPath = '/events'
 const linkLifetimeMs = 60_000
+/** Maximum of the links of each key, and of all other callers. */
 const maxLinks = 1000
 
 /** The parameters of a stream. */
@@ -14,6 +18,8 @@ type StreamParameters = Readonly<Record<string, string>>
 /** A link that is not opened yet. */
 interface Link {
   stream: StreamParameters
+  /** Who made the link. The stream is that caller's. */
+  by: Principal
   /** Expiry, in monotonic ms. */
   until: number
 }
@@ -36,19 +42,20 @@ export class EventLinks {
   }
 
   /** Creates a link below `prefix`; see `Call.linkEvents`. @throws SvcError `rate_limited` */
-  add(stream: StreamParameters, prefix: string): { url: string; expires_at: number } {
+  add(stream: StreamParameters, prefix: string, by: Principal): { url: string; expires_at: number } {
     const now = this.#clock.monotonic()
     for (const [code, { until }] of this.#links) {
       if (until > now) break
       this.#links.delete(code)
     }
-    const [oldest] = this.#links.values()
-    if (oldest && this.#links.size >= maxLinks)
+    const own = [...this.#links.values()].filter(link => keyIdOf(link.by) === keyIdOf(by))
+    const [oldest] = own
+    if (oldest && own.length >= maxLinks)
       throw new SvcError('rate_limited', `${maxLinks} links wait to be opened, which is the maximum`, {
         retryAfter: Math.ceil((oldest.until - now) / 1000),
       })
     const code = randomBytes(24).toString('base64url')
-    this.#links.set(code, { stream, until: now + linkLifetimeMs })
+    this.#links.set(code, { stream, by, until: now + linkLifetimeMs })
     return { url: `${prefix}${eventsPath}?link=${code}`, expires_at: this.#clock.now() + linkLifetimeMs }
   }
 
@@ -57,24 +64,27 @@ export class EventLinks {
    *
    * @returns an error if the link is not valid
    */
-  resolve(request: Request): Request | SvcError {
+  resolve(request: Request, peer: Peer | undefined): Request | SvcError {
     const { link, ...others } = queryOf(request)
     if (Object.keys(others).length > 0)
       return new SvcError('invalid_arguments', 'A link takes no other parameters', {
         hint: 'Send them to POST /events/link.',
       })
-    const stream = this.#take(link ?? '')
-    if (stream === undefined)
+    const found = this.#take(link ?? '')
+    if (found?.by.ended?.aborted) return found.by.ended.reason
+    if (found === undefined)
       return new SvcError('forbidden', 'This link was opened before, or is older than 60 seconds', {
         hint: 'Make a new one by POST /events/link, with the id of the last event as "after".',
       })
     const { signal, url } = request
-    return new Request(`${new URL(eventsPath, url)}?${new URLSearchParams(stream)}`, { signal })
+    const linked = new Request(`${new URL(eventsPath, url)}?${new URLSearchParams(found.stream)}`, { signal })
+    noteCaller(linked, found.by, peer)
+    return linked
   }
 
-  #take(code: string): StreamParameters | undefined {
+  #take(code: string): Link | undefined {
     const link = this.#links.get(code)
     this.#links.delete(code)
-    return link && link.until > this.#clock.monotonic() ? link.stream : undefined
+    return link && link.until > this.#clock.monotonic() ? link : undefined
   }
 }

@@ -1,15 +1,17 @@
 /**
  * The readers of `GET /events`. Each reader first catches up: it gets missed events page by page, as fast
- * as it reads. Then it is live: each new event is read and encoded once for all live readers.
+ * as it reads. Then it is live: each new event is read and encoded once for all live readers of a caller.
  */
 import type { Event } from '../model/event.ts'
+import type { Principal } from '../model/principal.ts'
 import { sessionKeyOf } from '../model/session.ts'
 import type { OpenedEvents } from '../operations/events.ts'
 import { SharedTurns, systemClock } from '../platform/clock.ts'
 import { followSignal } from '../platform/signals.ts'
 import type { PublicEvent } from '../push/events.ts'
-import { cursorNumberOf } from '../storage/events.ts'
+import { cursorNumberOf, isEventInScope } from '../storage/events.ts'
 import { createEventStream, type Outlet } from './event-stream.ts'
+import { usageOf } from './limits.ts'
 import type { RouteContext } from './route.ts'
 
 /**
@@ -34,9 +36,9 @@ interface StreamReader {
   readonly outlet: Outlet
   /** True once the reader has caught up and gets new events. */
   isLive: boolean
-  /** Aborts when the reader has disconnected or the service stops. */
+  /** Aborts when the reader has disconnected, its key ends or the service stops. */
   readonly disconnected: AbortController
-  /** Removes the listener for the stop of the service. */
+  /** Removes the listeners for the ends of the service and the key. */
   stopListening(): void
   /** Called when the reader has read something. */
   onRead?: () => void
@@ -45,7 +47,7 @@ interface StreamReader {
 const encoder = new TextEncoder()
 const encodeEvent = (event: Event) => encoder.encode(`id: ${event.id}\ndata: ${JSON.stringify(event)}\n\n`)
 
-/** All event streams of a service. */
+/** All event streams of one caller, who may see the same in each. */
 export class EventStreams {
   readonly #context: RouteContext
   readonly #readers = new Set<StreamReader>()
@@ -60,11 +62,17 @@ export class EventStreams {
     this.#context = context
   }
 
-  /** Opens a stream of events. It ends when the reader disconnects or the service stops. */
-  open(events: OpenedEvents): Response {
-    const { shutdown } = this.#context
+  /**
+   * Opens a stream of events. It ends when the reader disconnects, its key ends or the service stops.
+   *
+   * @throws SvcError `rate_limited` if the key has too many streams
+   */
+  open(events: OpenedEvents, by: Principal): Response {
+    const endWait = usageOf(by)?.beginWait()
     const abort = new AbortController()
-    const unfollow = followSignal(shutdown.signal, abort)
+    const ends = [this.#context.shutdown.signal, by.ended].flatMap(signal =>
+      signal ? followSignal(signal, abort) : [],
+    )
     let reader: StreamReader
     return createEventStream(maxUnreadBytes, {
       start: outlet => {
@@ -74,7 +82,10 @@ export class EventStreams {
           cursor: events.cursor,
           isLive: false,
           disconnected: abort,
-          stopListening: unfollow,
+          stopListening() {
+            for (const unfollow of ends) unfollow()
+            endWait?.()
+          },
         }
         this.#addReader(reader)
       },
@@ -254,11 +265,12 @@ export class EventStreams {
 }
 
 /** Whether an event matches a reader's filter, by the same rules as the event log. */
-function matchesFilter({ event, session, user }: PublicEvent, wanted: OpenedEvents['wanted']): boolean {
+function matchesFilter({ event, session, bot, user }: PublicEvent, wanted: OpenedEvents['wanted']): boolean {
   return (
-    wanted.types?.includes(event.type) !== false &&
+    (wanted.types?.includes(event.type) ?? event.type !== 'audit.line') &&
     (wanted.session === undefined ||
       (session !== undefined && sessionKeyOf(session) === sessionKeyOf(wanted.session))) &&
-    (wanted.user === undefined || user === wanted.user)
+    (wanted.user === undefined || user === wanted.user) &&
+    (wanted.scope === undefined || isEventInScope(wanted.scope, event.type, bot, user))
   )
 }

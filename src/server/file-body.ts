@@ -5,23 +5,29 @@
 import { invalidArguments } from '../model/error.ts'
 import type { SentFile } from '../operations/operation.ts'
 import { checkContentLength, limitStream } from './body.ts'
+import { principalOf } from './caller.ts'
+import { usageOf } from './limits.ts'
 import { boundaryOf, readFilePart } from './multipart.ts'
 
 /**
  * Returns the file with its fields. A field in the query takes precedence over one in the form.
  *
- * @throws SvcError `payload_too_large`; `invalid_arguments` if there is no file
+ * @throws SvcError `payload_too_large`; `rate_limited` if the key has used its bytes; `invalid_arguments` if
+ *   there is no file
  */
 export async function readSentFile(
   request: Request,
   query: Readonly<Record<string, unknown>>,
   maxBytes: number,
 ): Promise<Record<string, unknown> & { file: SentFile }> {
-  checkContentLength(request.headers, { maxBytes })
+  const usage = usageOf(principalOf(request))
+  const limit = { maxBytes, count: (bytes: number) => usage?.countBytes(bytes) }
+  checkContentLength(request.headers, limit)
   const announced = request.headers.get('content-length')
+  usage?.admitBytes(Number(announced ?? 1))
   if (!request.body || announced === '0')
     throw invalidArguments([{ field: 'body', problem: 'expected the bytes of a file' }])
-  const body = limitStream(request.body, { maxBytes })
+  const body = limitStream(request.body, limit)
   // The length of a form is slightly larger than that of the file in it.
   const size = announced === null ? undefined : Number(announced)
   const boundary = boundaryOf(request.headers.get('content-type'))

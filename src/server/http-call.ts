@@ -5,7 +5,9 @@ import type { Principal } from '../model/principal.ts'
 import type { ServiceFacts } from '../model/service.ts'
 import { type LinkedSignal, linkSignals } from '../platform/signals.ts'
 import { maxWaitOf, prefixOf } from './behind-proxy.ts'
+import { callerAddressOf, principalOf } from './caller.ts'
 import type { EventLinks } from './event-links.ts'
+import { usageOf } from './limits.ts'
 
 /** Signals the stop of the service to all waiting calls. */
 export class ShutdownSignal {
@@ -28,6 +30,7 @@ export class ShutdownSignal {
 
 /** Facts about the interface that a call came through. */
 interface CallInterface {
+  /** The caller of a request on which none is noted. */
   readonly by: Principal
   readonly shutdown: ShutdownSignal
   /**
@@ -38,7 +41,7 @@ interface CallInterface {
 }
 
 /**
- * A call that ends when its caller disconnects or the service stops. Its signal is created on first use,
+ * A call that ends when its caller disconnects, its key ends or the service stops. Its signal is created on first use,
  * since most calls do not use it.
  */
 export class InterfaceCall implements Call {
@@ -48,10 +51,16 @@ export class InterfaceCall implements Call {
   readonly #door: CallInterface
   readonly #caller: { readonly signal: AbortSignal }
   #linked: LinkedSignal | undefined
+  #endWait: (() => void) | undefined
 
   /** @param caller its signal aborts when the caller has disconnected */
-  constructor(caller: { readonly signal: AbortSignal }, door: CallInterface, local: Call['local']) {
-    this.by = door.by
+  constructor(
+    caller: { readonly signal: AbortSignal },
+    door: CallInterface,
+    local: Call['local'],
+    by: Principal = door.by,
+  ) {
+    this.by = by
     this.local = local
     this.#caller = caller
     this.#door = door
@@ -59,8 +68,9 @@ export class InterfaceCall implements Call {
 
   get signal(): AbortSignal {
     const { survivesStop, shutdown } = this.#door
-    if (survivesStop) return this.#caller.signal
-    this.#linked ??= linkSignals(this.#caller.signal, shutdown.signal)
+    const { ended } = this.by
+    if (survivesStop && !ended) return this.#caller.signal
+    this.#linked ??= linkSignals(this.#caller.signal, survivesStop ? undefined : shutdown.signal, ended)
     return this.#linked.signal
   }
 
@@ -68,9 +78,20 @@ export class InterfaceCall implements Call {
     this.delivery.onDelivered(listener)
   }
 
+  /** Counts the call as a waiting one of its key. @throws SvcError `rate_limited` */
+  beginWait(): void {
+    this.#endWait ??= usageOf(this.by)?.beginWait()
+  }
+
+  /** Counts bytes for the key. @throws SvcError `rate_limited` */
+  countBytes(count: number): void {
+    usageOf(this.by)?.countBytes(count)
+  }
+
   /** Releases the call's listeners. Call it when the answer exists. */
   end(): void {
     this.#linked?.[Symbol.dispose]()
+    this.#endWait?.()
   }
 }
 
@@ -87,10 +108,14 @@ export class HttpCall extends InterfaceCall {
   readonly #links: EventLinks | undefined
 
   constructor(request: Request, door: HttpInterface) {
-    super(request, door, false)
+    super(request, door, false, principalOf(request))
     this.request = request
     this.service = door.service
     this.#links = door.links
+  }
+
+  get address(): string | undefined {
+    return callerAddressOf(this.request)
   }
 
   get longestWait(): number | undefined {
@@ -99,6 +124,6 @@ export class HttpCall extends InterfaceCall {
 
   linkEvents(stream: Readonly<Record<string, string>>): { url: string; expires_at: number } {
     if (!this.#links) throw new Error('this service has no event links')
-    return this.#links.add(stream, prefixOf(this.request) ?? '')
+    return this.#links.add(stream, prefixOf(this.request) ?? '', this.by)
   }
 }

@@ -2,6 +2,7 @@
 import type { Gateway } from '../gateway/gateway-api.ts'
 import { LineLimit, type Log } from '../platform/log.ts'
 import type { Peer } from '../platform/serve.ts'
+import { principalOf } from './caller.ts'
 import { pathOf } from './paths.ts'
 
 export type RequestHandler = (request: Request, peer?: Peer) => Response | Promise<Response>
@@ -72,7 +73,15 @@ export function observeCalls(
       // Without the query, and without the ids of a known route: they reveal who talks to whom.
       const loggedPath = route ?? path.slice(0, maxPathLength)
       const level = status < 400 && isFile(path) ? 'debug' : 'info'
-      log[level]('answered', { method, path: loggedPath, status, ms: Math.round(ms * 10) / 10, unlogged })
+      const key = principalOf(request)?.name
+      log[level]('answered', {
+        method,
+        path: loggedPath,
+        status,
+        ms: Math.round(ms * 10) / 10,
+        key,
+        unlogged,
+      })
       return answer
     }
     const answer = fetch(request, peer, path)

@@ -7,16 +7,20 @@ import { Elysia } from 'elysia'
 import type { Config } from '../config.ts'
 import type { Gateway } from '../gateway/gateway-api.ts'
 import { SvcError } from '../model/error.ts'
-import { owner } from '../model/principal.ts'
+import { anyCaller, owner } from '../model/principal.ts'
+import { createFailureCounter } from '../operations/failed-calls.ts'
 import { operations, operationsBesideMcp } from '../operations/operations.ts'
 import { metrics } from '../operations/service.ts'
 import { type Clock, systemClock } from '../platform/clock.ts'
 import type { Log } from '../platform/log.ts'
 import type { Peer } from '../platform/serve.ts'
-import { createGuard, FailedAttempts, type Guard } from './auth.ts'
+import { createGuard, FailedAttempts, type Guard, type Identity, withIdentity } from './auth.ts'
+import { addressOf } from './behind-proxy.ts'
+import { noteCaller } from './caller.ts'
 import { toProblemResponse } from './errors.ts'
 import { EventLinks, isByLink } from './event-links.ts'
 import { ShutdownSignal } from './http-call.ts'
+import { answerWithinRate } from './limits.ts'
 import { observeCalls, type PathHandler } from './observed.ts'
 import { addOperations } from './operation-routes.ts'
 import { answerByRoute, answerMissing, listMethodsByPath, pathOf, templateOf } from './paths.ts'
@@ -26,7 +30,8 @@ import { addServiceRoutes, isOpenPath } from './service-routes.ts'
 /** Options of the REST service. */
 export interface OpenApiOptions {
   gateway: Gateway
-  config: Pick<Config, 'host' | 'token' | 'allowHosts' | 'maxUploadBytes'> & Partial<Pick<Config, 'basePath'>>
+  config: Pick<Config, 'host' | 'token' | 'allowHosts' | 'maxUploadBytes'> &
+    Partial<Pick<Config, 'basePath' | 'socket'>>
   log: Log
   version: string
   /** For tests: the clock for delayed callers and event streams. */
@@ -50,11 +55,11 @@ export function createMetricsApp({
   log,
 }: Pick<OpenApiOptions, 'gateway' | 'config' | 'log'>): Pick<OpenApiApp, 'fetch'> {
   const { app, context, guard } = createEmptyApp({ gateway, config, log })
-  addOperations(app, context, [metrics])
+  addOperations(app, { ...context, by: owner }, [metrics])
   const methods = listMethodsByPath(app)
   return {
     async fetch(request) {
-      const denial = guard.denialOf(request, true)
+      const denial = guard.hostDenialOf(request, true)
       return denial
         ? toProblemResponse(denial)
         : await answerByRoute(app, methods, request, pathOf(request.url))
@@ -99,7 +104,7 @@ function createEmptyApp({
   clock = systemClock,
 }: Pick<OpenApiOptions, 'gateway' | 'config' | 'log' | 'clock'>): AppParts {
   const context: AppParts['context'] = {
-    by: owner,
+    by: anyCaller,
     gateway,
     log: log.child('rest'),
     shutdown: new ShutdownSignal(),
@@ -114,30 +119,55 @@ function createEmptyApp({
   app.onError(({ code, error, request }) =>
     code === 'NOT_FOUND' ? answerMissing(request, listMethodsByPath(app)) : toErrorAnswer(error, context),
   )
-  return { app, context, guard: createGuard(config) }
+  return {
+    app,
+    context,
+    guard: createGuard({ ...config, isSocket: config.socket !== undefined, keys: gateway.keys, clock }),
+  }
 }
 
 /** Puts the check of callers in front of an app. All routes must be added before. */
 function guardApp({ app, context, guard }: AppParts): Omit<OpenApiApp, 'document'> {
   const methods = listMethodsByPath(app)
-  const tries = new FailedAttempts(context)
+  const onFailure = createFailureCounter(context.gateway, context.log, context.shutdown.signal)
+  const tries = new FailedAttempts({ ...context, onFailure })
   const byLink = (request: Request, peer: Peer | undefined) => {
     // For a browser with a link, check the page that makes the request, as the panel does.
     const denial =
-      guard.denialOf(request, true) ?? guard.pageDenialOf(request, false) ?? context.shutdown.stopError
-    const linked = denial ?? context.links.resolve(request)
+      guard.hostDenialOf(request, true) ?? guard.pageDenialOf(request, false) ?? context.shutdown.stopError
+    const linked = denial ?? context.links.resolve(request, peer)
     if (linked instanceof SvcError) return toProblemResponse(linked)
     peer?.accept()
     return answerByRoute(app, methods, linked, pathOf(linked.url))
   }
+  const answerOpen = (request: Request, peer: Peer | undefined, path: string) => {
+    const answer = (identity: Identity) => {
+      // Accept a caller with the right token: clients use one connection for all paths.
+      if (!(identity instanceof SvcError)) peer?.accept()
+      noteCaller(request, anyCaller, peer)
+      return answerByRoute(app, methods, request, path)
+    }
+    return withIdentity(
+      guard.identify(request, false, () => addressOf(request, peer)),
+      answer,
+    )
+  }
   const fetch: PathHandler = (request, peer, path) => {
     if (isByLink(request, path)) return byLink(request, peer)
     const open = isOpenPath(path)
-    const denial = guard.denialOf(request, open) ?? (open ? undefined : context.shutdown.stopError)
-    if (denial) return tries.throttle(toProblemResponse(denial), peer)
-    // On open paths, accept a caller with the right token: clients use one connection for all paths.
-    if (!open || !guard.denialOf(request, false)) peer?.accept()
-    return answerByRoute(app, methods, request, path)
+    const answer = (identity: Identity) => {
+      if (identity instanceof SvcError) return tries.throttle(toProblemResponse(identity), peer)
+      if (open) return answerOpen(request, peer, path)
+      const { stopError } = context.shutdown
+      if (stopError) return toProblemResponse(stopError)
+      peer?.accept()
+      noteCaller(request, identity, peer)
+      return answerWithinRate(identity, () => answerByRoute(app, methods, request, path), toProblemResponse)
+    }
+    return withIdentity(
+      guard.identify(request, open, () => addressOf(request, peer)),
+      answer,
+    )
   }
   return {
     beginShutdown: () => context.shutdown.stop(),

@@ -80,7 +80,11 @@ function createInputReader(
   // Only an input with files may be larger than usual.
   const limit = inputSchema.properties?.media ? createFilesLimit(maxBodyBytes) : createJsonLimit(maxBodyBytes)
   const readBody = rest.body === 'must' ? readJson : readJsonBody
-  if (body && otherPlaces.size === 0) return request => readBody(request, limit)
+  const { bodyOrHeader } = rest
+  if (body && otherPlaces.size === 0) {
+    if (!bodyOrHeader) return request => readBody(request, limit)
+    return async request => addHeaderKeys(await readBody(request, limit), bodyOrHeader, request.headers)
+  }
   const headers = Object.entries(rest.headers ?? {})
   return async (request, pathValues) => {
     const inQuery = query ? coerceStrings(query, queryOf(request)) : {}
@@ -98,6 +102,34 @@ function createInputReader(
     if (isHead(request)) for (const key of rest.ignoredByHead ?? []) delete input[key]
     return rest.hasFileBody ? await readSentFile(request, input, context.maxUploadBytes ?? 0) : input
   }
+}
+
+/**
+ * Adds the keys that a header contains in place of the body.
+ *
+ * @throws SvcError `invalid_arguments` if the header and the body differ
+ */
+function addHeaderKeys(sent: unknown, headerOf: Readonly<Record<string, string>>, headers: Headers): unknown {
+  if (!isObject(sent)) return sent
+  const input: Record<string, unknown> = { ...sent }
+  for (const [key, header] of Object.entries(headerOf)) {
+    const given = headers.get(header)
+    if (given === null) continue
+    const text = parseHeaderString(given)
+    const isOther = input[key] !== undefined && input[key] !== text
+    if (text === undefined || isOther) {
+      const expected = isOther ? `the same as ${key} in the body` : 'one string in quotes'
+      throw invalidArguments([{ field: header, problem: `expected ${expected}` }])
+    }
+    input[key] = text
+  }
+  return input
+}
+
+/** Returns the text of a header: a string in quotes (RFC 9651), or the bare text. Undefined if neither. */
+function parseHeaderString(header: string): string | undefined {
+  if (!header.startsWith('"')) return header
+  return /^"((?:[^"\\]|\\["\\])*)"$/.exec(header)?.[1]?.replace(/\\(["\\])/g, '$1')
 }
 
 function addOperation(app: Elysia, context: RouteContext, operation: RestOperation, prefix: string): void {
@@ -139,10 +171,11 @@ function addOperation(app: Elysia, context: RouteContext, operation: RestOperati
 }
 
 /** Returns an error in which a key that came in a header has the header's name. */
-function withHeaderNames(error: unknown, { headers }: RestShape, request: Request): unknown {
-  if (!headers || !isSvcError(error)) return error
+function withHeaderNames(error: unknown, { bodyOrHeader, headers }: RestShape, request: Request): unknown {
+  const headerOf = headers ?? bodyOrHeader
+  if (!headerOf || !isSvcError(error)) return error
   const placeOf = (key: string) => {
-    const header = headers[key]
+    const header = headerOf[key]
     return header !== undefined && request.headers.has(header) ? header : key
   }
   return withFieldNames(error, ({ field, problem }) => ({ field: placeOf(field), problem }))
@@ -160,7 +193,8 @@ function hooksOf(operation: RestOperation, { otherPlaces, params, query, body }:
   const { name, title, errors, examples, inputSchema, rest } = operation
   const { otherStatus: other } = rest
   const { properties = {} } = inputSchema
-  const inHeaders = Object.entries(rest.headers ?? {}).map(([key, header]) => [header, properties[key]])
+  const headerOf = rest.headers ?? rest.bodyOrHeader
+  const inHeaders = Object.entries(headerOf ?? {}).map(([key, header]) => [header, properties[key]])
   const output = toElysiaSchema(operation.outputSchema)
   const parameters = query && { ...query, properties: { ...query.properties, ...rest.ownQuery } }
   const own: readonly ErrorCode[] = rest.isPublic
@@ -171,7 +205,7 @@ function hooksOf(operation: RestOperation, { otherPlaces, params, query, body }:
     parse: 'none' as const,
     params: params && toElysiaSchema(params),
     query: parameters && toElysiaSchema(parameters),
-    headers: rest.headers && toElysiaSchema({ type: 'object', properties: Object.fromEntries(inHeaders) }),
+    headers: headerOf && toElysiaSchema({ type: 'object', properties: Object.fromEntries(inHeaders) }),
     body: body && toElysiaSchema(body),
     response: rest.answerKind ? undefined : { 200: output, ...(other && { [other.status]: output }) },
     detail: {

@@ -3,6 +3,7 @@ import type { Elysia } from 'elysia'
 import { SvcError } from '../model/error.ts'
 import { tools } from '../operations/tools.ts'
 import { withProxyRouteOf } from './behind-proxy.ts'
+import { withCallerOf } from './caller.ts'
 import { toProblemResponse } from './errors.ts'
 
 /**
@@ -29,9 +30,13 @@ function toRoutable(request: Request): Request {
   const { url } = request
   const start = url.indexOf('/', 8)
   return start < 11
-    ? withProxyRouteOf(new Request(`http://localhost${url.slice(start)}`, request), request)
+    ? withNotesOf(new Request(`http://localhost${url.slice(start)}`, request), request)
     : request
 }
+
+/** Gives a copy of a request what the layers before noted on the request. @returns the copy */
+const withNotesOf = (copy: Request, request: Request): Request =>
+  withCallerOf(withProxyRouteOf(copy, request), request)
 
 /** Returns all paths of an app, with `:name` segments, and their methods. */
 export function listMethodsByPath(app: Elysia): ReadonlyMap<string, readonly string[]> {
@@ -128,7 +133,7 @@ export const isHead = (request: Request): boolean => headRequests.has(request)
  */
 async function answerHead(app: Elysia, request: Request): Promise<Response> {
   const get = toRoutable(
-    withProxyRouteOf(new Request(request.url, { headers: request.headers, signal: request.signal }), request),
+    withNotesOf(new Request(request.url, { headers: request.headers, signal: request.signal }), request),
   )
   headRequests.add(get)
   const answer = await app.fetch(get)

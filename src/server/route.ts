@@ -23,6 +23,8 @@ export interface RouteContext extends HttpInterface {
   readonly basePath?: string
   /** Maximum bytes of an upload. */
   readonly maxUploadBytes?: number
+  /** True for the panel, which words its advice with its own paths. */
+  readonly isPanel?: boolean
 }
 
 /** Facts about a route for the OpenAPI document, in addition to its schemas. */
@@ -49,7 +51,12 @@ export const toRouteDetail = (notes: RouteNotes): Record<typeof notesKey, RouteN
 })
 
 /** Errors that every protected route may return. */
-export const guardErrors: readonly ErrorCode[] = ['unauthorized', 'forbidden', 'shutting_down']
+export const guardErrors: readonly ErrorCode[] = [
+  'unauthorized',
+  'forbidden',
+  'rate_limited',
+  'shutting_down',
+]
 
 /**
  * Converts a schema for Elysia so that it is in the document, but is not checked. `parse` checks inputs,
@@ -76,16 +83,12 @@ export const jsonAnswer = {
 /** Returns the response for an error of any type. */
 export const toErrorAnswer = (
   error: unknown,
-  { by, log, basePath }: Pick<RouteContext, 'by' | 'log' | 'basePath'>,
+  { isPanel, log, basePath }: Pick<RouteContext, 'isPanel' | 'log' | 'basePath'>,
   tool?: string,
   call?: { readonly signal: AbortSignal },
 ): Response => {
   const svcError = isSvcError(error) ? error : toSvcError(error, log, { tool, signal: call?.signal })
-  return toProblemResponse(
-    svcError,
-    {},
-    { wording: wordingAt(by.kind === 'panel' ? 'panel' : 'http', basePath) },
-  )
+  return toProblemResponse(svcError, {}, { wording: wordingAt(isPanel ? 'panel' : 'http', basePath) })
 }
 
 const defaultLimit = createJsonLimit(1024 * 1024)

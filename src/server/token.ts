@@ -27,14 +27,12 @@ export async function readTokenOption({
       hint: 'Use only one of them; SVC_TOKEN_FILE and SVC_TOKEN count too.',
     })
   }
-  const read = parseToken(readTokenFile(tokenFile).trim())
-  if (read !== undefined) return read
-  throw badArgument(
-    '--token-file',
-    `expected one line of printable ASCII characters without spaces in ${tokenFile}`,
-    { hint: 'head -c 32 /dev/urandom | base64 | tr -d /+= prints one.' },
-  )
+  return readTokenFile('--token-file', tokenFile, 'head -c 32 /dev/urandom | base64 | tr -d /+= prints one.')
 }
+
+/** Returns the key in the file of `--key-file`. @throws SvcError `invalid_arguments` */
+export const readKeyFile = (path: string): string =>
+  readTokenFile('--key-file', path, 'svc key add makes a key and prints it; put that line into the file.')
 
 /** Maximum bytes to read of a token file. */
 const maxFileBytes = 4096
@@ -53,15 +51,27 @@ function readBeginning(path: string): string {
   }
 }
 
-function readTokenFile(path: string): string {
+/**
+ * Reads the file of an option with a token.
+ *
+ * @param hint how to make its content
+ * @throws SvcError `invalid_arguments`
+ */
+function readTokenFile(option: string, path: string, hint: string): string {
+  let text: string
   try {
-    return readBeginning(path)
+    text = readBeginning(path)
   } catch (error) {
-    throw badArgument('--token-file', `${path} cannot be read: ${reasonOf(error)}`, {
+    throw badArgument(option, `${path} cannot be read: ${reasonOf(error)}`, {
       hint: 'Name a file that the user of the service may read.',
       cause: error,
     })
   }
+  const token = parseToken(text.trim())
+  if (token !== undefined) return token
+  throw badArgument(option, `expected one line of printable ASCII characters without spaces in ${path}`, {
+    hint,
+  })
 }
 
 /**
@@ -71,10 +81,12 @@ function readTokenFile(path: string): string {
 export async function readCurrentToken(
   config: Pick<Config, 'token' | 'tokenFile' | 'basePath'>,
 ): Promise<string | undefined> {
-  return (
-    (await readTokenOption(config)) ?? ((await readText(tokenPathOf(config.basePath)))?.trim() || undefined)
-  )
+  return (await readTokenOption(config)) ?? (await readStoredToken(config.basePath))
 }
+
+/** Returns the token that svc made for a data directory, if there is one. */
+export const readStoredToken = async (basePath: string): Promise<string | undefined> =>
+  (await readText(tokenPathOf(basePath)))?.trim() || undefined
 
 /** A generated token. */
 export interface EnsuredToken {

@@ -11,7 +11,7 @@ import { json } from './json.ts'
 import { toml } from './toml.ts'
 
 /** Settings for all work of a user, or for one project. */
-export type Scope = 'user' | 'project'
+export type SettingsScope = 'user' | 'project'
 
 /** How a client reaches svc: by a command, or by a URL. */
 export type Server =
@@ -42,7 +42,7 @@ export interface Client {
    * Candidates for its settings file: the first that exists counts, else the first. Absent if the client
    * does not have this scope.
    */
-  readonly files: Partial<Record<Scope, (folders: UserFolders) => string[]>>
+  readonly files: Partial<Record<SettingsScope, (folders: UserFolders) => string[]>>
   /** Path of the servers in the settings. `settings` is the content of the file. */
   serversPath(settings: unknown): readonly string[]
   /** Returns the entry of a server, and further edits that it needs. */

@@ -7,7 +7,7 @@ import { join } from 'node:path'
 import type { UserFolders } from '../config.ts'
 import { badArgument } from '../model/error.ts'
 import { quoteForShell } from '../platform/format.ts'
-import type { Client, Scope } from './clients.ts'
+import type { Client, SettingsScope } from './clients.ts'
 import { type Step, valueAt } from './edit.ts'
 
 /** Claude Code waits at most this long for the hook, then continues without its output. */
@@ -19,7 +19,7 @@ const timeoutSeconds = 15
  * @throws SvcError `invalid_arguments` for a client without such hooks
  */
 export function createHookTarget(
-  { client, scope, folders }: { client: Client; scope: Scope; folders: UserFolders },
+  { client, scope, folders }: { client: Client; scope: SettingsScope; folders: UserFolders },
   command: readonly string[],
 ) {
   if (client.name !== 'claude-code')

@@ -7,13 +7,13 @@ import type { UserFolders } from '../config.ts'
 import { badArgument, SvcError } from '../model/error.ts'
 import { fileExists, readBytes, realPathOf, replaceKeepingRights, statOf } from '../platform/files.ts'
 import { reasonOf } from '../platform/system-error.ts'
-import { type Client, type Scope, type Server, withConsumer } from './clients.ts'
+import { type Client, type Server, type SettingsScope, withConsumer } from './clients.ts'
 import { type Edit, isSameSettings, type Step, UnreadableSettingsError, valueAt } from './edit.ts'
 import { createHookTarget } from './hook.ts'
 
 export interface SetupRequest {
   readonly client: Client
-  readonly scope: Scope
+  readonly scope: SettingsScope
   /** Name of the entry. */
   readonly name: string
   readonly server: Server

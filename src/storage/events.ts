@@ -12,6 +12,7 @@
  * method with a cursor parameter rejects with SvcError `invalid_arguments` if the string is not a cursor. A
  * cursor of another store counts as expired: it is read as the start of the log, with `gone`.
  */
+import { hasMessage, isInScope, type Scope } from '../model/access.ts'
 import type { SentStatus } from '../model/message.ts'
 
 export type EventType =
@@ -20,11 +21,12 @@ export type EventType =
   | 'session.status'
   | 'session.muted'
   | 'endpoint.disabled'
+  | 'audit.line'
 
 /** An event to append. */
 export type NewEvent =
   | { type: 'session.status' | 'session.muted'; session: string; data: object }
-  | { type: 'endpoint.disabled'; data: object }
+  | { type: 'endpoint.disabled' | 'audit.line'; data: object }
 
 export interface LoggedEvent {
   cursor: string
@@ -42,7 +44,7 @@ export interface LoggedEvent {
 export interface EventFilter {
   /** Maximum number of events. */
   limit: number
-  /** Default: all. */
+  /** Default: all but `audit.line`, with `hidden` all. */
   types?: readonly EventType[]
   /**
    * Only events of this session. For messages like `ReadFilter.session`; for `session.*` by the name at the
@@ -52,11 +54,23 @@ export interface EventFilter {
   /** Only messages from and to this user, and no other events. */
   user?: string
   /**
+   * Only what a key with this scope may see, by `isEventInScope`: its messages; `session.*` by the account in
+   * the data, and none of them if the scope names users. Never `endpoint.disabled`, also if the scope leaves
+   * nothing out.
+   */
+  scope?: Scope
+  /**
    * Also returns what is not published: the status `sending`, which a message has while it is handed to
    * WeChat, and imported messages, as `message.received` in both directions.
    */
   hidden?: true
 }
+
+/** Whether an event about an account and a user may be seen by a key with this scope. */
+export const isEventInScope = (scope: Scope, type: EventType, bot?: string, user?: string): boolean =>
+  type.startsWith('message.')
+    ? bot !== undefined && user !== undefined && hasMessage(scope, bot, user)
+    : type.startsWith('session.') && scope.users === undefined && isInScope(scope, bot)
 
 export interface EventPage {
   /** Oldest first. */
@@ -113,8 +127,9 @@ export interface EventLog {
 
   /**
    * Sets the position of a reader, forward or back, and marks the reader as active now. Not durable. If
-   * `maxReaders` other readers have a position, the one that was idle longest loses its position. The newest
-   * `maxReaders` losses are remembered. A reader that lost its position does not count.
+   * `maxReaders` other readers have a position, the one that was idle longest loses its position. The readers of
+   * each key (`<key id>/<name>`) are counted by themselves. The newest `maxReaders` losses are remembered. A
+   * reader that lost its position does not count.
    *
    * @throws SvcError `rate_limited` if the reader that was idle longest was active within `readerIdleMs`;
    *   `retryAfter` (s) is the time until that ends

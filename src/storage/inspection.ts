@@ -21,7 +21,7 @@ export interface Inspection {
   readStoreStats(options?: { check?: boolean }): Promise<StoreStats | undefined>
 
   /**
-   * Returns the names that people gave to users, and the webhooks. Empty if there is no store, or one of a
+   * Returns the names that people gave to users, the webhooks and the keys. Empty if there is no store, or one of a
    * newer version.
    *
    * @throws the engine's error if it cannot be read
@@ -80,6 +80,8 @@ export interface StoreStats {
 export interface KnownNames {
   users: { name: string; session: string }[]
   webhooks: { id: string; url: string }[]
+  /** Keys that are not revoked. */
+  keys: { id: string; name: string }[]
 }
 
 /** A webhook that svc disabled, or that had no success for a minute. */

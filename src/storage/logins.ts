@@ -16,6 +16,8 @@ export interface StoredLogin {
   version: string
   /** Unix ms: the login is forgotten then. */
   until: number
+  /** Id of the key that started it: only callers with this key may follow it. Absent for the owner's. */
+  key?: string
   /** Started to log a connected session in again. */
   force: boolean
   ended: boolean

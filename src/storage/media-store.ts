@@ -37,6 +37,9 @@ export interface MediaStore {
    * without an expiry that are older than an hour and not in `needed` (all such files if it is absent).
    */
   sweep(needed?: ReadonlySet<string>): Promise<void>
+
+  /** Removes the complete files with a note for which `isOver` returns true. */
+  removeWhere(isOver: (note: OpenedStoredFile['note']) => Promise<boolean>): Promise<void>
 }
 
 export interface MediaRules {

@@ -1,4 +1,5 @@
 /** Rows of the message log: their input and output types. */
+import type { Scope } from '../model/access.ts'
 import type { Direction, MessageKind, SentStatus } from '../model/message.ts'
 import type { Inbound } from '../model/session.ts'
 
@@ -74,6 +75,8 @@ export interface StoredMessage {
   bot_id: string
   direction: Direction
   status?: SentStatus
+  /** The user of the conversation. Not part of the public message. */
+  peer: string
   /** The sender: the user, or the bot. */
   from_user: string
   msg_type: MessageKind
@@ -91,6 +94,10 @@ export interface StoredMessage {
   reason_code?: string
   /** For a queued text that was joined to another message: the `message_id` of that message. */
   sent_with?: string
+  /** The principal that sent it, as from `formatPrincipal`. Older versions stored none. */
+  sent_by?: string
+  /** Name of the key that `sent_by` acts with. */
+  sent_by_name?: string
   /** Name that people gave to the user of the conversation. */
   user_name?: string
   /** Another program received it; it was imported. */
@@ -113,6 +120,8 @@ export interface ReadFilter {
    * `sessionKeyOf`. After a rename only the new name finds them.
    */
   session?: string
+  /** Only messages of these accounts and users. */
+  scope?: Scope
 }
 
 /** Search filter. Here `direction` counts imported messages (`past`) as received. */
@@ -141,6 +150,8 @@ export interface HistoryFilter {
   characters?: number
   /** Row id: only rows before it. */
   before?: number
+  /** Same as `ReadFilter.scope`; the total counts only these. */
+  scope?: Scope
 }
 
 export interface HistoryRows {

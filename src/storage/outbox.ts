@@ -32,6 +32,7 @@
  *   if WeChat never saw the message. A part that waits again has no slot.
  *   `tries` rises with a settlement `queued` that is `spent`, and with `holdBack`.
  */
+import { isInScope, type Scope } from '../model/access.ts'
 import type { ClosedVerdict, Hold, SendRules, Verdict } from '../model/admission.ts'
 import type { MediaKind, MessageKind, SentStatus } from '../model/message.ts'
 import type { NextStep } from '../model/next-step.ts'
@@ -80,6 +81,14 @@ export const stoppedDuringSend: EndReason = {
   hint: 'Do not send it again before you know: ask the user, or look at the phone.',
 }
 
+/** Whether a caller may see an entry, by its maker, and by the account and the user of its messages. */
+export const isInSight = (
+  { scope = {}, made_by }: EntrySight,
+  entry: { made_by?: string | undefined; bot?: string | undefined; user?: string | undefined },
+): boolean =>
+  (made_by === undefined || (entry.made_by !== undefined && made_by.includes(entry.made_by))) &&
+  isInScope(scope, entry.bot, entry.user ?? '')
+
 /**
  * Returns why a part waits for a person's approval. The reason names the source of the file, since its file
  * name can be anything.
@@ -125,7 +134,8 @@ export interface StoredEntry {
   mode: SendMode
   /**
    * Set while the entry waits for a person's approval (mode `queue`). If it may not be sent after the
-   * approval, `queue` waits for the user, and `fail` waits for another approval.
+   * approval, `queue` waits for the user, and `fail` waits for another approval. A part that was being sent
+   * when its key ended waits for the approval too if it has to wait again.
    */
   asked?: SendMode
   /** Content of the call, as the caller of `enqueue` passed it; '' by default. */
@@ -145,6 +155,8 @@ export interface StoredEntry {
    * stored none.
    */
   made_by?: string
+  /** Name of the key that `made_by` acts with. */
+  made_by_name?: string
   approved_by?: string
   ended_by?: string
   /** The lane's counter when the entry ended; `last_sent_at` may be absent when it is read later. */
@@ -156,6 +168,8 @@ export interface StoredEntry {
 
 export interface NewEntry {
   made_by: string
+  /** The address of the call. */
+  address?: string
   session: string
   bot_id: string
   user: string
@@ -204,6 +218,9 @@ export type EnqueueResult =
 
 /** `closed`: it may not be sent now, and keeps waiting for an approval. */
 export type ApproveResult = { state: 'closed'; verdict: ClosedVerdict } | { state: 'approved'; lane: number }
+
+/** A text that a person changed before the approval. */
+export type EditedText = Pick<SentMessage, 'text' | 'raw'>
 
 /** `gone`: this process may not send it any more, since it ended or another process has the lane. */
 export type BeginResult =
@@ -327,6 +344,10 @@ export interface OutboxCalls {
    * Begins these parts: they may have been sent from here on, as one message, if admission returns `now` for
    * the current counts. If several calls begin at once, in any processes, no more begin than admission
    * allows. `later`: the first part has that slot.
+   *
+   * A queued send of a key goes only from the account that it was queued for, and not after the key has
+   * ended. Otherwise nothing begins (`gone`): the entry waits for a person's approval, unless a person has
+   * approved it.
    */
   begin(ids: readonly number[], botId: string, rules: SendRules, message: SentMessage): Promise<BeginResult>
 
@@ -377,15 +398,23 @@ export interface OutboxLanes {
   holdBack(lane: number, how: HoldBack): Promise<void>
 }
 
+/** The entries that a caller may see. All others are unknown to it. */
+export interface EntrySight {
+  /** Only entries of these accounts and users. The account is that of its messages in the log. */
+  scope?: Scope
+  /** Only entries that one of these principals (as from `formatPrincipal`) made. */
+  made_by?: readonly string[]
+}
+
 /** Read access to entries. */
 export interface OutboxEntries {
-  getEntry(id: number): Promise<StoredEntry | undefined>
+  getEntry(id: number, sight?: EntrySight): Promise<StoredEntry | undefined>
 
   /**
    * Returns the entries of mode `queue` that have not ended, oldest first. Entries that wait for an approval
    * are in it until `expires_at`.
    */
-  list(filter?: { user_id?: string; session?: string }): Promise<StoredEntry[]>
+  list(filter?: { user_id?: string; session?: string; sight?: EntrySight }): Promise<StoredEntry[]>
 
   /**
    * Returns the number of parts of mode `queue` that are `queued`; and `created_at` of the first entry of
@@ -400,7 +429,7 @@ export interface OutboxEntries {
    * Returns the file of a part that is `asked` or `queued`, by its row in the log; undefined for any other
    * row.
    */
-  fileOf(message: number): Promise<KeptFile | undefined>
+  fileOf(message: number, sight?: EntrySight): Promise<KeptFile | undefined>
 
   /** Returns the names of the stored files of parts that wait or are being sent. */
   listFiles(): Promise<string[]>
@@ -414,9 +443,11 @@ export interface OutboxMaintenance {
    * its expiry of one day.
    *
    * @param by principal that approves, stored with the entry
+   * @param edited replaces the text of the only `asked` part that is a text, and of its row, in the same
+   *   write; `content` stays
    * @returns undefined if no entry of that id waits for an approval, or its `expires_at` is over
    */
-  approve(id: number, rules: SendRules, by: string): Promise<ApproveResult | undefined>
+  approve(id: number, rules: SendRules, by: string, edited?: EditedText): Promise<ApproveResult | undefined>
 
   /** Records that a call of mode `fail` still makes progress. Not durable. */
   renew(id: number): Promise<void>

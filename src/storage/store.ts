@@ -36,9 +36,12 @@
  *   them. No other text has lone surrogates. U+0000 occurs at most in the id of a user or in a key: an engine
  *   that cannot store it there escapes it.
  */
+import type { Scope } from '../model/access.ts'
 import type { SvcError } from '../model/error.ts'
 import type { SentStatus } from '../model/message.ts'
+import type { AuditStore } from './audit.ts'
 import type { EventLog } from './events.ts'
+import type { KeyStore } from './keys.ts'
 import type { HistoryFilter, HistoryRows, ImportedMessage, ReadFilter, StoredMessage } from './messages.ts'
 import type { OutboxStore } from './outbox.ts'
 import type { WebhookStore } from './webhooks.ts'
@@ -56,6 +59,8 @@ export interface Store {
   readonly names: UserNameStore
   readonly outbox: OutboxStore
   readonly webhooks: WebhookStore
+  readonly keys: KeyStore
+  readonly audit: AuditStore
   readonly maintenance: StoreMaintenance
 }
 
@@ -103,8 +108,9 @@ export interface MessageLog {
    * Returns the rows of these ids, in the order of `ids`; unknown ids are skipped.
    *
    * @param characters same as `ReadFilter.characters`
+   * @param scope ids of other messages are unknown
    */
-  getByIds(ids: readonly number[], characters?: number): Promise<StoredMessage[]>
+  getByIds(ids: readonly number[], characters?: number, scope?: Scope): Promise<StoredMessage[]>
 
   /**
    * Like `getByIds`, by `message_id`.
@@ -114,6 +120,7 @@ export interface MessageLog {
   getByMessageIds(
     ids: readonly string[],
     characters?: number,
+    scope?: Scope,
   ): Promise<{ rows: StoredMessage[]; rest: readonly string[] }>
 
   /**
@@ -135,6 +142,9 @@ export interface ConsumerClaim {
   redelivered: ReadonlySet<number>
 }
 
+/** Whether a consumer is named `default`, or `<key id>/default` for a key: it starts at the first row. */
+export const startsAtFirst = (consumer: string): boolean => /^(\w+\/)?default$/.test(consumer)
+
 /**
  * Named readers of the log. Each has its own position, which never expires. Names are case-sensitive.
  *
@@ -147,9 +157,9 @@ export interface ConsumerClaim {
  */
 export interface Consumers {
   /**
-   * Claims the next received rows. The first claim of a new name puts it at the end of the log, the name
-   * `default` at the start. With a session: only rows of that session, which a claim without a session does
-   * not return again.
+   * Claims the next received rows. The first claim of a new name puts it at the end of the log; a name that
+   * `startsAtFirst`, at the start. With a session: only rows of that session, which a claim without a session
+   * does not return again. With a scope and no session, the position also passes the rows that are not in it.
    *
    * @returns undefined if there is none
    * @throws SvcError `invalid_arguments` for a consumer that acknowledges
@@ -213,7 +223,10 @@ export interface Backlog {
    * if it started now; for an acknowledging consumer, the rows that it has not acknowledged. For a row id:
    * the received rows after it.
    */
-  countWaiting(from: string | number, wanted: Pick<ReadFilter, 'limit' | 'session'>): Promise<number>
+  countWaiting(
+    from: string | number,
+    wanted: Pick<ReadFilter, 'limit' | 'session' | 'scope'>,
+  ): Promise<number>
 
   /**
    * Returns the `most` consumers that read last, in no order. `messages` is the number of received rows that
@@ -270,6 +283,10 @@ export interface ThreadQuery {
    * By user, the sessions that get one thread each. Any other user gets one thread, of all selected sessions.
    */
   sessions?: ReadonlyMap<string, readonly string[]>
+  /** Only messages of these accounts and users: the others end no unread messages and are counted nowhere. */
+  scope?: Scope | undefined
+  /** The person whose marks count: the id of a key. Without it, the marks that all other persons share. */
+  reader?: string | undefined
 }
 
 /** The log grouped by user: newest message and unread count. */
@@ -290,8 +307,10 @@ export interface ConversationStore {
   /**
    * Marks everything up to that row as read; a lower row than before changes nothing. Without a row, counts
    * one more message as unread, until a row is passed or WeChat accepts a later answer. Not durable.
+   *
+   * @param reader same as `ThreadQuery.reader`
    */
-  markRead(session: string, peer: string, upTo?: number): Promise<void>
+  markRead(session: string, peer: string, upTo?: number, reader?: string): Promise<void>
 
   /**
    * Returns the sent messages that wait or are being sent, with the reason of waiting; at most the newest
@@ -304,7 +323,11 @@ export interface ConversationStore {
    * from 0; empty spans are left out. `sent` does not count messages that were refused, wait, or are being
    * sent.
    */
-  countMessages(since: number, spanMs: number): Promise<{ span: number; received: number; sent: number }[]>
+  countMessages(
+    since: number,
+    spanMs: number,
+    scope?: Scope,
+  ): Promise<{ span: number; received: number; sent: number }[]>
 
   /**
    * Returns the number of `suspect` messages with a `timestamp` since then (Unix ms), by name of the session.

@@ -9,6 +9,7 @@
  * two processes except the epoch: an engine that lets several processes poll at a time must add which process
  * delivers for which endpoint.
  */
+import type { Grant } from '../model/access.ts'
 import type { WebhookEnding } from '../model/event.ts'
 import type { WebhookDelivery, WebhookFailure } from '../model/webhook.ts'
 
@@ -40,6 +41,10 @@ export interface NewWebhook {
   allow_private: boolean
   /** Its answers may be sent to the user. */
   replies: boolean
+  /** The principal that added it, as from `formatPrincipal`. Older versions stored none. */
+  made_by?: string
+  /** What its key may do: it gets only events in that scope. Absent for the owner. */
+  grant?: Grant
   /** Unix ms. */
   created_at: number
   /** Cursor: events up to here are not delivered again. */

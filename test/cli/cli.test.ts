@@ -5,10 +5,12 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { toListenError } from '../../src/cli/listening.ts'
 import { optionTable } from '../../src/config.ts'
+import { owner } from '../../src/model/principal.ts'
 import { version } from '../../src/version.ts'
 import { svc as command, type Ended, serveHere, svcProcess, svcRunning } from '../support/command.ts'
 import { ended } from '../support/ended.ts'
 import { folderOfFile } from '../support/folder.ts'
+import { withGateway } from '../support/gateway.ts'
 import { logIn, startService } from '../support/service.ts'
 import { stopwatch } from '../support/stopwatch.ts'
 import { svcProgram } from '../support/svc-program.ts'
@@ -91,6 +93,15 @@ describe('wrong usage is one line and status 2', () => {
     const ended = await svcProcess(['openapi', '--token', 'my secret'], { home })
     expectOneLine(ended, 2, '--token: ')
     expect(ended.stderr).not.toContain('secret')
+  })
+
+  test('a key as the master token: its caller would be the owner', async () => {
+    const key = `svc_abcd1234_${'0'.repeat(64)}`
+    const ended = await svc(['openapi', '-p', '0', '-d', join(home, 'key-as-token')], {
+      env: { SVC_TOKEN: key },
+    })
+    expectOneLine(ended, 2, '--token: ')
+    expect(ended.stderr).not.toContain(key)
   })
 })
 
@@ -434,6 +445,25 @@ describe('serving', () => {
     await until('the last line', 30_000, () => namesLogin(again.stdout()))
     expect(again.stdout()).toContain(join(dir, 'api_token'))
     expect(again.stdout() + again.log()).not.toContain(token)
+  })
+
+  test('once there are keys, a service on a loopback address asks for a token, which it makes', async () => {
+    const dir = await mkdtemp(join(home, 'keys-'))
+    const status = async ({ url }: { url: string }, headers = {}) =>
+      (await fetch(`${url}/tools`, { headers })).status
+    {
+      await using service = await serve([], { dir })
+      expect(await status(service)).toBe(200)
+      await using t = await withGateway({ dir, sessions: [], start: false })
+      await t.gateway.keys.add({ name: 'reader', can: ['read'] }, owner)
+      await until('it is closed', 30_000, async () => (await status(service)) === 401)
+    }
+    await using service = await serve([], { dir })
+    await until('the last line', 30_000, () => namesLogin(service.stdout()))
+    expect(service.stdout()).toContain(join(dir, 'api_token'))
+    const token = (await svc(['token', '-d', dir])).stdout.trim()
+    expect(await status(service)).toBe(401)
+    expect(await status(service, { authorization: `Bearer ${token}` })).toBe(200)
   })
 
   test('a token that can be guessed is refused where others may reach the service, and there alone', async () => {

@@ -85,7 +85,7 @@ describe('a value that its schema refuses is named as it was typed, and leaves n
     const { cli, inputSchema } = operation
     for (const [key, schema] of Object.entries(inputSchema.properties ?? {})) {
       const isPlaced = cli.positionals.includes(key)
-      if (isPlaced && inputSchema.required?.includes(key)) continue
+      if (cli.untyped?.includes(key) || (isPlaced && inputSchema.required?.includes(key))) continue
       const flag = `--${nameOf(operation, key)}`
       const short = cli.short[key] && `-${cli.short[key]}`
       const given = line.indexOf(flag)
@@ -101,7 +101,11 @@ describe('a value that its schema refuses is named as it was typed, and leaves n
           number: ['soon', `${(schema.minimum ?? 0) - 1}`],
           object: ['no colon'],
           string: schema.enum ? ['dance'] : [],
-          array: schema.items?.enum ? ['dance'] : ['no JSON', '{kind:1}'],
+          array: schema.items?.enum
+            ? ['dance']
+            : schema.items?.type === 'string'
+              ? ['']
+              : ['no JSON', '{kind:1}'],
         }[schema.type ?? ''] ?? (isTime ? ['last week'] : [])
       for (const value of wrong) {
         await refused([...others, flag, value], flag)

@@ -78,6 +78,7 @@ describe('what is offered', () => {
       'session.status',
       'session.muted',
       'endpoint.disabled',
+      'audit.line',
     ]
     for (const command of [['webhook', 'add', 'https://a.example'], ['events']])
       expect(await offered(...command, '--types', '')).toEqual(types)

@@ -85,6 +85,7 @@ describe('the help of every command', () => {
       }
       const operation = commanded.find(({ cli }) => cli.path.join(' ') === words.join(' '))
       for (const key of Object.keys(operation?.inputSchema.properties ?? {})) {
+        if (operation!.cli.untyped?.includes(key)) continue
         const flag = nameOf(operation!, key)
         const letter = operation!.cli.short[key]
         const option = `${letter ? `-${letter}, ` : ''}--${flag} `

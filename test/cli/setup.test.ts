@@ -153,6 +153,47 @@ describe('svc setup', () => {
     expect(await readdir(join(dir, '.cursor'))).toEqual([])
   })
 
+  test('--key-file goes along as a path, directly and over the bridge; without it, keys are mentioned', async () => {
+    const dir = await freshHome()
+    const data = await freshHome()
+    const added = await svc(['key', 'add', 'agent', '--can', 'read', '-d', data, '--json'], { home: dir })
+    const { key } = JSON.parse(added.stdout)
+    const file = join(dir, 'agent.key')
+    await writeFile(file, key)
+    const url = 'http://127.0.0.1:9/mcp'
+    for (const { format, name, serversPath } of clients)
+      for (const [more, words] of [
+        [
+          ['-d', data],
+          ['--base-path', data, '--key-file', file],
+        ],
+        [
+          ['--url', url],
+          ['--url', url, '--key-file', file],
+        ],
+      ] as const) {
+        const { stdout } = await setup([name, '--print', '--key-file', file, ...more], { home: dir })
+        const settings = format.parse(stdout.slice(stdout.indexOf(':\n') + 2))
+        const entry = JSON.stringify(valueAt(settings, [...serversPath(settings), 'svc']))
+        expect([name, entry]).toEqual([name, expect.stringContaining(JSON.stringify(words).slice(1, -1))])
+        expect(stdout).not.toContain(key)
+      }
+    const says = async (...args: string[]) =>
+      (await setup(['cursor', '--print', ...args], { home: dir })).stderr.includes('--key-file')
+    expect([await says('-d', data), await says('-d', data, '--key-file', file), await says()]).toEqual([
+      true,
+      false,
+      false,
+    ])
+    const { status, stderr } = await setup(['cursor', '--key-file', join(dir, 'missing')], { home: dir })
+    expect([status, stderr.startsWith('error: --key-file: ')]).toEqual([2, true])
+    expect(
+      await setup(['cursor', '--remove', '--key-file', join(dir, 'missing')], { home: dir }),
+    ).toMatchObject({
+      status: 0,
+    })
+  })
+
   test('a file it leaves alone: one line on stderr, status 1, and what to paste by hand', async () => {
     const dir = await freshHome()
     const path = join(dir, '.cursor', 'mcp.json')
@@ -172,8 +213,10 @@ describe('svc setup', () => {
     [['cursor', '--url', 'http://x/mcp', '--token-env', 'a b'], '--token-env'],
     [['cursor', '--url', 'http://127.0.0.1:8000/mcp', '--confirm-send'], '--confirm-send'],
     [['cursor', '--url', 'http://127.0.0.1:8000/mcp', '--any-file'], '--any-file'],
+    [['cursor', '--url', 'http://127.0.0.1:9/mcp', '--key-file', '/k', '--token-env'], '--token-env'],
     [['cursor', '--name', 'a.b'], '--name'],
     [['cursor', '--hook'], '--hook'],
+    [['claude-code', '--hook', '--key-file', '/k'], '--hook'],
   ]
   for (const [args, field] of wrong)
     test(`svc setup ${args.join(' ')} is wrong usage`, async () => {

@@ -61,7 +61,7 @@ describe.skipIf(process.platform !== 'linux')('a full disk in place of stdout', 
     ])
   })
 
-  test('messages that could not be printed come again, and a webhook whose secret nobody saw is not there', async () => {
+  test('messages that could not be printed come again, and a webhook or key whose secret nobody saw is of no use', async () => {
     await to('', 'recv', '-c', 'mine', '--timeout', '0')
     await say('read me')
     await until('it is stored', 30_000, async () =>
@@ -73,6 +73,8 @@ describe.skipIf(process.platform !== 'linux')('a full disk in place of stdout', 
       1,
     )
     expect((await to('', 'webhook', '--json')).stdout).toBe('[]\n')
+    expect((await to('>/dev/full', 'key', 'add', 'bot', '--can', 'read')).status).toBe(1)
+    expect(JSON.parse((await to('', 'key', '--json')).stdout)).toMatchObject([{ status: 'revoked' }])
   })
 })
 

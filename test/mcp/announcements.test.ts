@@ -1,5 +1,6 @@
 import { describe, expect, test } from 'bun:test'
 import { conversationUri, spellingsOf, subscriptionKey } from '../../src/mcp/uris.ts'
+import { stdio } from '../../src/model/principal.ts'
 import { failure } from '../support/failure.ts'
 import { withMcpPair } from '../support/mcp-pair.ts'
 
@@ -50,7 +51,10 @@ describe('announcements', () => {
     await t.sandbox.say('unheard')
     await t.receive(1)
     const heard: string[] = []
-    const stop = changes.subscribe(change => void heard.push(change.kind === 'updated' ? change.uri : ''))
+    const stop = changes.subscribe(
+      stdio,
+      change => void heard.push(change.kind === 'updated' ? change.uri : ''),
+    )
     await t.sandbox.say('heard')
     await t.until('announced', () => heard.includes('svc://inbox'))
     expect(pair.news).toEqual([])

@@ -78,7 +78,7 @@ beforeAll(async () => {
     gateway: t.gateway,
     // One scenario calls the first tool, whichever that is: one that does not wait.
     tools: tools.toSorted((a, b) => Number(b.name === 'sessions') - Number(a.name === 'sessions')),
-    changes: new ResourceChangeNotifier({ changes: t.gateway.changes, log: silentLog, clock: t.clock }),
+    changes: new ResourceChangeNotifier({ gateway: t.gateway, log: silentLog }),
     server(context) {
       const server = createMcpServer(context)
       addConformanceFixtures(server, context.era)

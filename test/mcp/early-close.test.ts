@@ -4,6 +4,7 @@ import { connect } from 'node:net'
 import { PassThrough } from 'node:stream'
 import { Svc } from '../../src/index.ts'
 import { serveMcpStdio } from '../../src/mcp/stdio.ts'
+import { stdio } from '../../src/model/principal.ts'
 import { withGateway } from '../support/gateway.ts'
 import { upstreamFlags } from '../support/mcp.ts'
 import { sharedOver, startDoor } from '../support/mcp-door.ts'
@@ -170,7 +171,7 @@ describe('a client that closes as soon as it has its answer', () => {
     for (let at = 1; at <= times; at++) {
       gateway.say(`message ${at}.`)
       const [input, output] = [new PassThrough(), new PassThrough()]
-      const server = serveMcpStdio({ ...sharedOver(gateway), local: true }, { input, output })
+      const server = serveMcpStdio({ ...sharedOver(gateway), by: stdio, local: true }, { input, output })
       output.on('data', chunk => {
         if (String(chunk).includes(`message ${at}.`)) setImmediate(() => input.end())
       })

@@ -2,6 +2,7 @@ import { describe, expect, spyOn, test } from 'bun:test'
 import { McpServer } from '@modelcontextprotocol/server'
 import type { McpHttpOptions } from '../../src/mcp/http.ts'
 import { createMcpServer } from '../../src/mcp/server.ts'
+import { owner } from '../../src/model/principal.ts'
 import { tools } from '../../src/operations/tools.ts'
 import { failure } from '../support/failure.ts'
 import { connectHttp, startMcp } from '../support/mcp.ts'
@@ -208,26 +209,26 @@ describe('sessions', () => {
   })
 
   test.each(['http', 'sse'] as const)(
-    '%s: 1050 streams that one caller holds refuse no other caller',
+    '%s: 1050 streams that one caller holds refuse no other caller, and no key at its address',
     async transport => {
       await using door = await startDoor({ transport, server: bareServer })
-      const ask = (caller: string, init: RequestInit) =>
+      const ask = (caller: string, init: RequestInit, more: Record<string, string>) =>
         door.door.fetch(
           new Request(door.url, {
             ...init,
-            headers: { host: 'localhost', 'content-type': 'application/json', ...init.headers },
+            headers: { host: 'localhost', 'content-type': 'application/json', ...init.headers, ...more },
           }),
           { remoteAddress: caller, accept() {} },
         )
       const accept = 'application/json, text/event-stream'
-      const hold = async (caller: string) => {
-        if (transport === 'sse') return ask(caller, {})
+      const hold = async (caller: string, more: Record<string, string> = {}) => {
+        if (transport === 'sse') return ask(caller, {}, more)
         const body = JSON.stringify(initialize())
-        const opened = await ask(caller, { method: 'POST', headers: { accept }, body })
+        const opened = await ask(caller, { method: 'POST', headers: { accept }, body }, more)
         await opened.text()
         const session = opened.headers.get('mcp-session-id')
         if (session === null) return opened
-        return ask(caller, { headers: { accept: 'text/event-stream', 'mcp-session-id': session } })
+        return ask(caller, { headers: { accept: 'text/event-stream', 'mcp-session-id': session } }, more)
       }
       const held: Response[] = []
       const statuses: number[] = []
@@ -237,6 +238,9 @@ describe('sessions', () => {
       }
       expect(statuses.indexOf(503)).toBe(1000)
       held.push(await hold('127.0.0.2'))
+      expect(held.at(-1)!.status).toBe(200)
+      const { key } = await door.gateway.keys.add({ name: 'other', can: ['read'] }, owner)
+      held.push(await hold('127.0.0.1', { authorization: `Bearer ${key}` }))
       expect(held.at(-1)!.status).toBe(200)
       await Promise.all(held.map(({ ok, body }) => ok && body!.cancel()))
     },

@@ -10,13 +10,13 @@ import { startDoor } from '../support/mcp-door.ts'
 /** The HTTP door over a real gateway, and how many listen to its news. */
 async function withDoor() {
   const t = await withGateway({ sessions: ['工作', 'other'] })
-  const inner = new ResourceChangeNotifier({ changes: t.gateway.changes, log: silentLog, clock: t.clock })
+  const inner = new ResourceChangeNotifier({ gateway: t.gateway, log: silentLog })
   const listening = new Set<object>()
   const changes: ResourceChanges = {
-    subscribe(listener) {
+    subscribe(by, listener) {
       const one = {}
       listening.add(one)
-      const stop = inner.subscribe(listener)
+      const stop = inner.subscribe(by, listener)
       return () => {
         listening.delete(one)
         stop()

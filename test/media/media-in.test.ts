@@ -4,6 +4,7 @@ import { chmod, mkdir, readdir, readFile, stat, symlink, writeFile } from 'node:
 import { basename, dirname, join } from 'node:path'
 import type { DownloadRequest } from '../../src/media/downloads.ts'
 import { createDirectCall } from '../../src/model/call.ts'
+import { owner, type Principal } from '../../src/model/principal.ts'
 import { testClock } from '../support/clock.ts'
 import { codeOf, failure } from '../support/failure.ts'
 import { folderOfTest } from '../support/folder.ts'
@@ -75,6 +76,36 @@ it('a count that fails is tried again', async t => {
   const { size, stream } = await open()
   expect(size).toBe(300_005)
   await stream.cancel()
+})
+
+describe('a download of a key', () => {
+  const keyed = (id: string): Principal => ({ kind: 'key', id, grant: { rights: ['download', 'send'] } })
+  const [one, other] = [keyed('aaaaaaaa'), keyed('bbbbbbbb')]
+  const send = (t: TestGateway, path: string, by: Principal) =>
+    t.gateway.sender.send(
+      { to: 'u@im.wechat', media: [{ kind: 'file', path }], when_closed: 'fail' },
+      { ...createDirectCall(), by, local: false },
+    )
+
+  it('is in its own folder, and no other key can send or replace it', async t => {
+    const message_id = await sent(t, 'file', picture, 'a.png')
+    const own = await download(t, { message_id }, { by: one })
+    expect(own.path).toBe(join(t.mediaRoot, 'downloads', 'aaaaaaaa', 'a.png'))
+    const ownersOne = await download(t, { message_id })
+    expect(ownersOne.path).toBe(join(t.mediaRoot, 'downloads', 'a.png'))
+    for (const path of [own.path, ownersOne.path, 'downloads/missing', 'uploads/x', 'outbox/x'])
+      expect([path, await codeOf(send(t, path, other))]).toEqual([path, 'forbidden'])
+    for (const save_dir of ['downloads', 'downloads/aaaaaaaa', 'downloads/cccccccc'])
+      expect(await codeOf(download(t, { message_id, save_dir }, { by: other }))).toBe('forbidden')
+    await writeFile(join(t.mediaRoot, 'shared.txt'), 'for all')
+    for (const [path, by] of [
+      [own.path, one],
+      ['shared.txt', one],
+      ['shared.txt', other],
+      [own.path, owner],
+    ] as const)
+      expect([path, await codeOf(send(t, path, by))]).not.toEqual([path, 'forbidden'])
+  })
 })
 
 describe('download', () => {

@@ -153,11 +153,12 @@ describe('leftovers', () => {
     const uploads = join(t.mediaRoot, 'uploads')
     const downloads = join(t.mediaRoot, 'downloads')
     await mkdir(uploads, { recursive: true })
-    await mkdir(downloads, { recursive: true })
+    await mkdir(join(downloads, 'k3v9x2ab'), { recursive: true })
     const old = [
       join(uploads, `${crypto.randomUUID()}.tmp`),
       join(uploads, `${crypto.randomUUID()}.json.0123456789ab.tmp`),
       join(downloads, '.photo.jpg.0123abcd.part'),
+      join(downloads, 'k3v9x2ab', '.photo.jpg.0123abcd.part'),
     ]
     const kept = [
       join(downloads, 'photo.jpg'),
@@ -173,15 +174,15 @@ describe('leftovers', () => {
     const young = join(downloads, '.now.jpg.0123abcd.part')
     await writeFile(young, 'x')
     t.clock.advance(10 * 60_000)
-    await t.until('swept', async () => (await stat(old[2]!).catch(() => undefined)) === undefined)
-    for (const path of old) await failure(stat(path))
+    await t.until('swept', async () => (await stat(old[3]!).catch(() => undefined)) === undefined)
+    for (const path of old) expect(await failure(stat(path))).toMatchObject({ code: 'ENOENT' })
     for (const path of [...kept, young]) await stat(path)
-    // The upload's own day is over a day later.
-    for (let minutes = 0; minutes < 24 * 60; minutes += 10) t.clock.advance(10 * 60_000)
-    await t.until(
-      'the upload is gone',
-      async () => (await stat(kept[2]!).catch(() => undefined)) === undefined,
-    )
+    // The upload's own day is over a day later. Time goes on until a sweep begins after that.
+    t.clock.advance(24 * 60 * 60_000)
+    await t.until('the upload is gone', async () => {
+      t.clock.advance(10 * 60_000)
+      return (await stat(kept[2]!).catch(() => undefined)) === undefined
+    })
     await stat(kept[0]!)
   })
 })

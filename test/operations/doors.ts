@@ -46,26 +46,41 @@ export async function restDoor(): Promise<Door> {
     // The bytes of its file are the body.
     apart: ['upload_media'],
     async call(operation, input) {
-      const { route, hasFileBody, body } = operation.rest as RestShape
-      const [method = '', template = ''] = route.split(' ')
-      const others = new Map(Object.entries(input))
-      if (hasFileBody) others.delete('file')
-      const path = template.replace(/\{(\w+)\}/g, (_all, key: string) => {
-        const value = others.get(key)
-        others.delete(key)
-        return encodeURIComponent(String(value))
-      })
-      const given = Object.fromEntries(others)
-      const hasBody = !hasFileBody && (method === 'POST' || method === 'PUT')
-      const query = new URLSearchParams(given as Record<string, string>)
-      const response = await fetch(rest.url + path + (hasBody || query.size === 0 ? '' : `?${query}`), {
-        method,
-        ...(hasBody && (body === 'must' || others.size > 0) && jsonBody(given)),
-        ...(hasFileBody && { body: 'the bytes' }),
-      })
-      return await outcomeOf(response)
+      const { path, init } = requestOf(operation.rest as RestShape, input)
+      return await outcomeOf(await fetch(rest.url + path, init))
     },
     [Symbol.asyncDispose]: () => rest[Symbol.asyncDispose](),
+  }
+}
+
+/** The request of a call over REST. The bytes of a file are those of a text. */
+export function requestOf(shape: RestShape, input: Input): { path: string; init: RequestInit } {
+  const { route, hasFileBody, body } = shape
+  const [method = '', template = ''] = route.split(' ')
+  const others = new Map(Object.entries(input))
+  if (hasFileBody) others.delete('file')
+  const path = template.replace(/\{(\w+)\}/g, (_all, key: string) => {
+    const value = others.get(key)
+    others.delete(key)
+    return encodeURIComponent(String(value))
+  })
+  const headers: Record<string, string> = {}
+  for (const [key, header] of Object.entries(shape.headers ?? {})) {
+    if (others.has(key)) headers[header] = String(others.get(key))
+    others.delete(key)
+  }
+  const given = Object.fromEntries(others)
+  const hasBody = !hasFileBody && (method === 'POST' || method === 'PUT')
+  const query = new URLSearchParams(given as Record<string, string>)
+  const sent = hasBody && (body === 'must' || others.size > 0) ? jsonBody(given) : { headers: {} }
+  return {
+    path: path + (hasBody || query.size === 0 ? '' : `?${query}`),
+    init: {
+      method,
+      ...sent,
+      headers: { ...sent.headers, ...headers },
+      ...(hasFileBody && { body: 'the bytes' }),
+    },
   }
 }
 
@@ -93,7 +108,7 @@ export async function panelDoor(): Promise<Door> {
   }
 }
 
-const jsonBody = (value: unknown): RequestInit => ({
+const jsonBody = (value: unknown) => ({
   body: JSON.stringify(value),
   headers: { 'content-type': 'application/json' },
 })
@@ -112,7 +127,8 @@ function typedLine({ cli, inputSchema }: Operation, input: Input): string[] {
     const { items } = inputSchema.properties?.[key] ?? {}
     if (value === true) typed.push(flag)
     else if (Array.isArray(value) && items?.enum) typed.push(`${flag}=${value.join(',')}`)
-    else if (Array.isArray(value)) typed.push(...value.map(one => `${flag}=${JSON.stringify(one)}`))
+    else if (Array.isArray(value))
+      typed.push(...value.map(one => `${flag}=${typeof one === 'string' ? one : JSON.stringify(one)}`))
     else if (typeof value === 'object')
       typed.push(...Object.entries(value ?? {}).map(([name, text]) => `${flag}=${name}: ${text}`))
     else typed.push(`${flag}=${value}`)
@@ -149,7 +165,11 @@ export async function commandDoor(home: string): Promise<Door> {
 type Method = (...given: unknown[]) => Promise<unknown>
 
 /** Methods that stand outside the groups, and are not called as their tool. */
-const methodNames: Readonly<Record<string, string>> = { list_users: 'users', name_user: 'nameUser' }
+const methodNames: Readonly<Record<string, string>> = {
+  list_users: 'users',
+  name_user: 'nameUser',
+  list_audit: 'audit',
+}
 
 /** The method of an operation: of a group of `methods`, or of the library itself. */
 function methodOf(library: Svc, operation: Operation): Method {

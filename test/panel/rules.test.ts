@@ -130,3 +130,16 @@ test('the time of a message is by the clock of the service, even if the browserâ
   expect(Math.abs(desk.outgoing.value[0]!.at - panel.clock.now())).toBeLessThan(60_000)
   await panel.until('it failed', () => desk.outgoing.value[0]?.state.value !== 'sending')
 })
+
+test('a call beyond the rate of a key is repeated, if it may go within a second', async () => {
+  const { call } = await import('../../admin/api.ts')
+  const reject = async (retry_after: number) => {
+    const held = panel.hold(/list_webhooks$/)
+    const answer = call('list_webhooks', {})
+    await held.asked
+    held.release(Response.json({ code: 'rate_limited', retry_after }, { status: 429 }))
+    return answer
+  }
+  expect(await reject(0.01)).toEqual([])
+  expect(await reject(5).catch(({ code, retryAfter }) => [code, retryAfter])).toEqual(['rate_limited', 5])
+})

@@ -485,6 +485,7 @@ test('a try by hand that the store cannot note was delivered all the same', asyn
     events: { getHead: async () => 'm-0', listAfter: async cursor => ({ events: [], cursor }) },
     resolveTarget: async who => who,
     getMessage: async () => undefined,
+    isKeyOver: async () => false,
     clock: testClock(),
   })
   const hook = await webhooks.add({ url: r.url, ...received })

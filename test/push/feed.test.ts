@@ -1,7 +1,12 @@
 /** The event log as endpoints read it, where not all of a page can be read at once. */
 import { expect, test } from 'bun:test'
+import { silentLog } from '../../src/platform/log.ts'
 import { Feed, type FeedPorts } from '../../src/push/feed.ts'
+import { Webhooks } from '../../src/push/webhooks.ts'
+import { Views } from '../../src/receive/view.ts'
 import { cursorNumberOf } from '../../src/storage/events.ts'
+import { openSqlite } from '../storage/sqlite/support.ts'
+import { insert, message } from '../storage/support.ts'
 
 /** A log of events of these messages; so many rows are read at a time, and showing one fails so often. */
 function feedOf(messages: readonly number[], { rows = 10, failures = 0, status = '', now = {} } = {}) {
@@ -19,7 +24,7 @@ function feedOf(messages: readonly number[], { rows = 10, failures = 0, status =
     },
     log: {
       getByIds: async (ids: readonly number[]) =>
-        ids.slice(0, rows).map(id => ({ id, session: 's', from_user: 'u', direction: 'received', ...now })),
+        ids.slice(0, rows).map(id => ({ id, session: 's', peer: 'u', direction: 'received', ...now })),
     },
     views: {
       toMessage: async (row: object) => {
@@ -31,6 +36,10 @@ function feedOf(messages: readonly number[], { rows = 10, failures = 0, status =
 }
 
 const all = { types: [] }
+const endpoint = {
+  ...{ url: 'https://1.1.1.1/hook', types: [], headers: {}, secrets: [], link_key: 'k' },
+  ...{ allow_private: false, replies: false, created_at: 1 },
+}
 
 test('what has no room is read the next time, also before another event of what had room', async () => {
   const feed = feedOf([1, 2, 1, 3], { rows: 1 })
@@ -56,4 +65,53 @@ test('a status that is told late is told as it was', async () => {
   const shown = await events[0]!.data()
   expect(shown).toMatchObject({ status: 'queued' })
   expect(Object.keys(shown)).not.toContain('reason')
+})
+
+test('an endpoint of a key gets what is in its grant; another one that reads from the same place does not', async () => {
+  await using t = await openSqlite()
+  const { events, log } = t.store
+  const feed = new Feed({ events, log, views: new Views(log, silentLog) })
+  const { webhooks } = t.store
+  const unused = {
+    resolveTarget: async () => ({}),
+    getMessage: async () => undefined,
+    isKeyOver: async () => false,
+  }
+  const replays = new Webhooks({ webhooks, events, clock: t.clock, ...unused })
+  const before = await events.getHead()
+  for (const bot of ['a', 'b'])
+    for (const from_user of ['ann', 'bob']) await insert(t, [message('', { from_user })], 's', bot)
+  await events.append([{ type: 'session.status', session: 's', data: { name: 's', bot_id: 'a' } }])
+  await events.append([{ type: 'endpoint.disabled', data: { id: 'w' } }])
+  const grants = [
+    undefined,
+    {},
+    { bots: ['a'] },
+    { users: ['bob'] },
+    { bots: ['b'], users: ['bob'] },
+    { bots: [] },
+  ]
+  const found = grants.map(async scope => {
+    const grant = scope && { rights: [], ...scope }
+    const page = await feed.readAfter(before, { ...all, grant }, 10)
+    const ofSession = await feed.readConversation(before, { ...all, grant }, { session: 's', user: '' })
+    const ofBob = await feed.readConversation(before, { ...all, grant }, { session: 's', user: 'bob' })
+    return [page.events.map(event => event.user || event.type), ofSession.events.length, ofBob.events.length]
+  })
+  const messages = ['ann', 'bob', 'ann', 'bob']
+  const counts = grants.map(async scope => {
+    const id = `wh_${grants.indexOf(scope)}`
+    const grant = scope && { rights: [], ...scope }
+    await webhooks.add({ ...endpoint, id, position: await events.getHead(), ...(grant && { grant }) })
+    return (await replays.replay(id, { since: 0, dry_run: true })).replay.events
+  })
+  expect(await Promise.all(counts)).toEqual([6, 5, 3, 2, 1, 0])
+  expect(await Promise.all(found)).toEqual([
+    [[...messages, 'session.status', 'endpoint.disabled'], 1, 2],
+    [[...messages, 'session.status'], 1, 2],
+    [['ann', 'bob', 'session.status'], 1, 1],
+    [['bob', 'bob'], 0, 2],
+    [['bob'], 0, 1],
+    [[], 0, 0],
+  ])
 })

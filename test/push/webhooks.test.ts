@@ -1,8 +1,10 @@
 /** What may be kept of webhooks, and what it costs to look one up. */
 import { expect, test } from 'bun:test'
+import type { Principal } from '../../src/model/principal.ts'
 import { createLog } from '../../src/platform/log.ts'
 import { Bus, type Runtime } from '../../src/platform/runtime.ts'
 import { type DispatcherPorts, WebhookDispatcher } from '../../src/push/delivery.ts'
+import { createSignedLink } from '../../src/push/signature.ts'
 import { Webhooks } from '../../src/push/webhooks.ts'
 import { memoryWebhooks } from '../storage/memory-events.ts'
 import { Tables } from '../storage/memory-tables.ts'
@@ -15,6 +17,7 @@ function room() {
   const webhooks = memoryWebhooks(new Tables())
   const ports = {
     ...{ webhooks, clock, resolveTarget: async () => ({}), getMessage: async () => undefined },
+    isKeyOver: async () => false,
     events: { getHead: async () => 's-0', listAfter: async () => ({ events: [], cursor: 's-0' }) },
   }
   return { ports, webhooks: new Webhooks(ports) }
@@ -65,6 +68,20 @@ test('a link of a delivery is judged by its own webhook: the others are not read
   const to = { webhook: 'wh_1', message_id: '1', item: 'message' }
   expect(await webhooks.isLinkValid(to, '99999999999', 'wrong')).toBe(false)
   expect(await failure(webhooks.get('wh_1'))).toMatchObject({ code: 'not_found' })
+})
+
+test('a link of a delivery ends with the key that added the webhook', async () => {
+  const { ports } = room()
+  const ended = new Set<string>()
+  const webhooks = new Webhooks({ ...ports, isKeyOver: async id => ended.has(id) })
+  const by: Principal = { kind: 'key', id: 'k3v9x2ab', grant: { rights: ['webhooks'] } }
+  const { id } = await webhooks.add({ url }, by)
+  const to = { webhook: id, message_id: '1', item: 'message' }
+  const link = createSignedLink((await ports.webhooks.get(id))!.link_key, to, ports.clock.now())
+  const { expires, signature } = Object.fromEntries(new URL(link, url).searchParams)
+  expect(await webhooks.isLinkValid(to, expires!, signature!)).toBe(true)
+  ended.add('k3v9x2ab')
+  expect(await webhooks.isLinkValid(to, expires!, signature!)).toBe(false)
 })
 
 test('where there is no webhook nothing is written for them, and a store that cannot be written is no trouble', async () => {

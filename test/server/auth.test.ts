@@ -13,6 +13,7 @@ import { raw, startRest } from '../support/rest.ts'
 const call = (head: string, path = '/tools/default/sessions') =>
   `POST ${path} HTTP/1.1\r\n${head}Content-Type: application/json\r\nContent-Length: 2\r\n\r\n{}`
 const dir = folderOfFile()
+const { keys } = new MemoryGateway()
 const statusOf = (answer: string) => Number(answer.split(' ')[1])
 
 const token = 'correct-horse-battery-staple'
@@ -176,7 +177,9 @@ describe('behind a proxy that --allow-host names', () => {
   test('nobody calls without the token, which is asked for on a loopback address too', async () => {
     for (const host of ['svc.example.org', 'localhost'])
       expect(statusOf(await raw(rest.server, call(`Host: ${host}\r\n`)))).toBe(401)
-    expect(() => createGuard({ host: '127.0.0.1', allowHosts: ['svc.example.org'] })).toThrow('127.0.0.1')
+    expect(() => createGuard({ host: '127.0.0.1', allowHosts: ['svc.example.org'], keys })).toThrow(
+      '127.0.0.1',
+    )
   })
 })
 
@@ -253,7 +256,7 @@ test('behind a short public name every path is found', async () => {
 
 test('an address open to others without a token is never served', () => {
   for (const host of ['0.0.0.0', '::', '192.168.1.4', 'example.org', ''])
-    expect(() => createGuard({ host })).toThrow(host)
+    expect(() => createGuard({ host, keys })).toThrow(host)
   expect(() =>
     createOpenApiApp({
       gateway: new MemoryGateway(),

@@ -12,9 +12,9 @@ export async function writer(t: TestGateway) {
   const storage = await openStorage(options)
   return {
     store: storage.store,
-    say(text: string, from_user = 'u@im.wechat', session = 'default') {
+    say(text: string, from_user = 'u@im.wechat', session = 'default', bot = 'b') {
       const raw = JSON.stringify({ item_list: [{ type: 1, text_item: { text } }] })
-      return insert({ storage }, [message(text, { from_user, raw })], session)
+      return insert({ storage }, [message(text, { from_user, raw })], session, bot)
     },
     [Symbol.asyncDispose]: () => storage.close(),
   }

@@ -1,5 +1,6 @@
 /** `POST /events/link`: a stream for a browser, whose EventSource sends no token. */
 import { expect, test } from 'bun:test'
+import { owner } from '../../src/model/principal.ts'
 import { createLog } from '../../src/platform/log.ts'
 import { testClock } from '../support/clock.ts'
 import { eventSource } from '../support/event-source.ts'
@@ -94,6 +95,9 @@ test('it opens for 60 seconds, by its process alone, and nobody makes too many',
     expect(await ask(`${rest.url}/events?link=${code}`)).toEqual([403, 'forbidden'])
   for (let nth = 0; nth < 1000; nth++) expect((await post(rest)).status).toBe(200)
   expect((await post(rest)).body).toMatchObject({ code: 'rate_limited', retry_after: 60 })
+  // A key has its own number.
+  const { key } = await t.gateway.keys.add({ name: 'other', can: ['events'] }, owner)
+  expect((await post(rest, {}, { authorization: `Bearer ${key}` })).status).toBe(200)
   clock.advance(60_000)
   expect((await post(rest)).status).toBe(200)
 })

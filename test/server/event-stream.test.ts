@@ -1,6 +1,9 @@
 /** `GET /events`: what a reader sees, over any number of connections. */
 import { expect, test } from 'bun:test'
+import type { Gateway } from '../../src/gateway/gateway-api.ts'
+import type { Scope } from '../../src/model/access.ts'
 import { eventTypes } from '../../src/model/event.ts'
+import { owner } from '../../src/model/principal.ts'
 import { parse } from '../../src/operations/parse.ts'
 import { receiver } from '../push/receiver.ts'
 import { eventSource } from '../support/event-source.ts'
@@ -26,6 +29,26 @@ test('what happens comes as it happens: received, queued, sent; as recv and hist
   const { messages } = await t.gateway.history.page({ limit: 1, offset: 0 })
   expect(sent.data).toEqual(messages[0])
   expect(JSON.stringify([received, sent])).not.toContain('context_token')
+})
+
+test('a reader with a key leaves the others what it may not see itself', async () => {
+  await using t = await withGateway()
+  const token = 'correct-horse-battery-staple'
+  await using rest = await restOf(t.gateway, { token })
+  const { user_id } = t.bots.get('default')!
+  const add = (name: string, users: string[]) => t.gateway.keys.add({ name, can: ['read'], users }, owner)
+  const [few, own] = [await add('few', ['nobody@im.wechat']), await add('own', [user_id])]
+  const open = (key: string) => eventSource(`${rest.url}/events`, { authorization: `Bearer ${key}` })
+  await using first = await open(few.key)
+  await using ofUser = await open(own.key)
+  await using all = await open(token)
+  await t.sandbox.say('hi')
+  for (const stream of [ofUser, all])
+    expect((await stream.next())?.data).toMatchObject({ type: 'message.received', data: { text: 'hi' } })
+  await t.gateway.keys.revoke(few.id, owner)
+  expect(await first.next()).toBeUndefined()
+  await t.sandbox.say('again')
+  for (const stream of [ofUser, all]) expect((await stream.next())?.data.data.text).toBe('again')
 })
 
 test('a name that nobody has is refused, and one that a user has stands for the id', async () => {
@@ -135,6 +158,48 @@ test('a stream is narrowed by type, session and user, while it catches up and wh
   expect((await work.next())?.data.type).toBe('session.status')
 })
 
+test('a stream with a scope carries only what is in it, while it catches up and while it is live', async () => {
+  await using t = await withGateway({ start: false })
+  await using log = await writer(t)
+  const { events } = t.gateway
+  const happen = async (round: string) => {
+    for (const bot of ['a', 'b'])
+      for (const user of ['u', 'v']) await log.say(`${round} ${bot} ${user}`, user, 'Work', bot)
+    for (const bot_id of ['a', 'b']) {
+      const data = { name: 'Work', text: `${round} session ${bot_id}`, bot_id }
+      await log.store.events.append([{ type: 'session.status', session: 'Work', data }])
+    }
+    const data = { text: `${round} endpoint` }
+    await log.store.events.append([{ type: 'endpoint.disabled', data }])
+  }
+  const scopes: [Scope, string[]][] = [
+    [{ bots: ['a'] }, ['a u', 'a v', 'session a']],
+    [{ users: ['v'] }, ['a v', 'b v']],
+    [{ bots: ['b'], users: ['u'] }, ['b u']],
+    [{}, ['a u', 'a v', 'b u', 'b v', 'session a', 'session b']],
+  ]
+  for (const [scope, own] of scopes) {
+    const resolveFilter: Gateway['events']['resolveFilter'] = filter =>
+      events.resolveFilter({ ...filter, scope })
+    const scoped: Gateway['events'] = {
+      startReader: (...given) => events.startReader(...given),
+      getHead: before => events.getHead(before),
+      readPage: (...given) => events.readPage(...given),
+      follow: (...given) => events.follow(...given),
+      markActive: consumer => events.markActive(consumer),
+      resolveFilter,
+    }
+    await using rest = await restOf({ ...t.gateway, events: scoped })
+    const from = await events.getHead()
+    await happen('missed')
+    await using stream = await eventSource(`${rest.url}/events?after=${from}`)
+    for (const round of ['missed', 'live', 'also live']) {
+      if (round !== 'missed') await happen(round)
+      for (const text of own) expect((await stream.next())?.data.data.text).toBe(`${round} ${text}`)
+    }
+  }
+})
+
 test('the place of a named reader is kept, and moves when it comes again with what it has seen', async () => {
   await using t = await withGateway({ start: false })
   await using rest = await restOf(t.gateway)
@@ -201,7 +266,7 @@ test('what is told is as /asyncapi.json describes it, which anybody may read', a
   expect(parse(components.messages.gone.payload, told) as object).toEqual(told)
   expect(Object.keys(channels.webhooks.messages)).toEqual([...eventTypes, 'webhook.test'])
   const from = await t.gateway.events.getHead()
-  await using stream = await eventSource(`${rest.url}/events?after=${from}`, {
+  await using stream = await eventSource(`${rest.url}/events?after=${from}&types=${eventTypes}`, {
     authorization: 'Bearer a-long-enough-token',
   })
   await t.sandbox.say('hi')
@@ -209,7 +274,12 @@ test('what is told is as /asyncapi.json describes it, which anybody may read', a
   await t.send({ text: 'hello' })
   const { token } = t.bots.get('default')!
   await t.other.sessions.mark('default', token, { muted_at: 1, muted_because: 'no_ids' })
-  await t.gateway.accounts.rename('default', 'work')
+  const renamed = await fetch(`${rest.url}/tools/default/rename_session`, {
+    method: 'POST',
+    headers: { authorization: 'Bearer a-long-enough-token', 'content-type': 'application/json' },
+    body: JSON.stringify({ old_name: 'default', new_name: 'work' }),
+  })
+  expect(renamed.status).toBe(200)
   using gone = receiver(() => 410)
   await t.gateway.webhooks.add({ url: gone.url, allow_private: true })
   await t.sandbox.say('to an endpoint that is gone')

@@ -381,6 +381,17 @@ onEach((it, openStore) => {
     ).toBe(true)
   })
 
+  it('the readers of a key take no place of others', async t => {
+    const { events } = t.store
+    const head = await events.getHead()
+    for (let nth = 0; nth < maxReaders; nth++) await events.setPosition(`k3v9x2ab/${nth}`, head)
+    expect(await failure(events.setPosition('k3v9x2ab/more', head))).toMatchObject({ code: 'rate_limited' })
+    for (const reader of ['bot', 'aaaaaaaa/bot']) {
+      await events.setPosition(reader, head)
+      expect(await events.getPosition(reader)).toBe(head)
+    }
+  })
+
   it('a wait ends with each kind of event, also from another process', async t => {
     await using other = await t.second()
     const { signal } = new AbortController()

@@ -86,6 +86,9 @@ function memoryPlace(files: Map<string, Kept>, clock: Clock, { lifeMs, room }: M
       for (const [id, { at }] of files)
         if (!needed.has(id) && at < clock.now() - (lifeMs ?? 60 * 60_000)) files.delete(id)
     },
+    async removeWhere(isOver) {
+      for (const [id, { note }] of files) if (await isOver(note)) files.delete(id)
+    },
   }
 }
 
@@ -187,6 +190,28 @@ describe.each([
     expect(await failure(put(t.place, 'f'))).toMatchObject({ code: 'rate_limited' })
     t.clock.at += dayMs
     expect(await t.place.open(third.id)).toBeUndefined()
+  })
+
+  test('files go by their notes: wholly, and no others', async () => {
+    const t = await open(uploads)
+    const store = async (note: Record<string, unknown>) => {
+      const id = randomUUID()
+      await t.place.put(id, stream('x'), { signal: never, note })
+      return id
+    }
+    const [a, b, none] = [await store({ by: 'a' }), await store({ by: 'b' }), await store({})]
+    const asked: unknown[] = []
+    await t.other.removeWhere(async ({ by }) => {
+      asked.push(by)
+      return by === 'a'
+    })
+    expect(asked.toSorted()).toEqual(['a', 'b', undefined])
+    expect(await t.place.open(a)).toBeUndefined()
+    for (const id of [b, none]) expect(await read(t.place, id)).toBe('x')
+    // Its space is free.
+    await t.place.removeWhere(async () => true)
+    t.clock.at += 2000
+    for (let nth = 0; nth < 4; nth++) await store({})
   })
 
   test('a sweep keeps needed and young files, and removes the rest', async () => {

@@ -1,7 +1,13 @@
 /** The event log and the webhook endpoints of the engine in memory. */
 import { badArgument, SvcError } from '../../src/model/error.ts'
 import type { Clock } from '../../src/platform/clock.ts'
-import { cursorNumberOf, type EventLog, maxReaders, readerIdleMs } from '../../src/storage/events.ts'
+import {
+  cursorNumberOf,
+  type EventLog,
+  isEventInScope,
+  maxReaders,
+  readerIdleMs,
+} from '../../src/storage/events.ts'
 import {
   hasFailures,
   maxTries,
@@ -24,8 +30,11 @@ export function memoryEvents(db: Tables, clock: Clock): EventLog {
   }
   const isOwn = (cursor: string) => cursor.startsWith(`${db.id}-`)
   const lost = 'lost-0'
-  const makeRoom = () => {
-    const kept = [...db.readers].filter(([, { cursor }]) => cursor !== lost)
+  const makeRoom = (reader: string) => {
+    const keyOf = (name: string) => name.slice(0, name.indexOf('/') + 1)
+    const kept = [...db.readers].filter(
+      ([name, { cursor }]) => cursor !== lost && keyOf(name) === keyOf(reader),
+    )
     const [name, longest] = kept.sort(([, a], [, b]) => b.seenAt - a.seenAt)[maxReaders - 1] ?? []
     if (name === undefined || !longest) return
     if (clock.now() - longest.seenAt < readerIdleMs)
@@ -36,15 +45,21 @@ export function memoryEvents(db: Tables, clock: Clock): EventLog {
       db.readers.delete(old)
   }
   return {
-    async listAfter(cursor, { limit, session, types, user, hidden }) {
+    async listAfter(cursor, { limit, scope, session, types, user, hidden }) {
       const [given, end] = [place(cursor), db.last.place]
       const asked = given > end ? 0 : given
       const found = db.events
         .filter(isOf(session, user))
-        .filter(one => one.place > asked && (hidden || !one.hidden) && types?.includes(one.type) !== false)
+        .filter(one => !scope || isEventInScope(scope, one.type, botOf(one), one.user))
+        .filter(
+          one =>
+            one.place > asked &&
+            (hidden || !one.hidden) &&
+            (types?.includes(one.type) ?? (hidden || one.type !== 'audit.line')),
+        )
       const shown = found.slice(0, limit)
       return {
-        events: shown.map(({ hidden: _, place, session: _of, user: _by, ...event }) => ({
+        events: shown.map(({ hidden: _, place, session: _of, user: _by, bot: _bot, ...event }) => ({
           ...event,
           cursor: cursorOf(place),
         })),
@@ -74,11 +89,13 @@ export function memoryEvents(db: Tables, clock: Clock): EventLog {
     },
     async setPosition(reader, cursor) {
       const to = cursorOf(place(cursor))
-      if ((db.readers.get(reader)?.cursor ?? lost) === lost) makeRoom()
+      if ((db.readers.get(reader)?.cursor ?? lost) === lost) makeRoom(reader)
       db.readers.set(reader, { cursor: to, seenAt: clock.now() })
     },
   }
 }
+
+const botOf = ({ bot, data = {} }: Event) => bot ?? ('bot_id' in data ? String(data.bot_id) : undefined)
 
 /** What was before the oldest message goes, but for the newest of each type of each session. */
 export function pruneEvents(db: Tables): void {

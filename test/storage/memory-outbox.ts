@@ -11,7 +11,7 @@ import { SvcError } from '../../src/model/error.ts'
 import { type Counter, currentCounterOf } from '../../src/model/session.ts'
 import type { Clock } from '../../src/platform/clock.ts'
 import type { SentMessage } from '../../src/storage/messages.ts'
-import type * as contract from '../../src/storage/outbox.ts'
+import * as contract from '../../src/storage/outbox.ts'
 import { approvalReasonOf, stoppedBeforeSend, stoppedDuringSend } from '../../src/storage/outbox.ts'
 import { type Entry, isOf, type Lane, type Part, type Row, type Tables, wellFormed } from './memory-tables.ts'
 
@@ -23,6 +23,28 @@ const isOpen = ({ status }: Part) => ['asked', 'queued', 'sending'].includes(sta
 const isInLane = ({ message, status }: Part) => status === 'queued' && message !== undefined
 const isCall = ({ message, status }: Part) => status === 'queued' && message === undefined
 const filesOf = (parts: readonly contract.EntryPart[]) => parts.flatMap(({ file }) => file ?? [])
+
+/** The part, and its row, wait for a person's approval from now on. */
+function askPart(db: Tables, part: Part, now: number): void {
+  const lane = db.lanes.find(({ id }) => id === part.lane)
+  const nth = db.slots.findIndex(one => lane && isOf(lane.session, lane.user)(one) && one.at === part.slot)
+  if (part.slot !== undefined && nth >= 0) db.slots.splice(nth, 1)
+  delete part.slot
+  part.status = 'asked'
+  const row = db.row(part.message)
+  if (!row) return
+  const { detail: reason, code: reason_code, quote } = approvalReasonOf(part.file)
+  Object.assign(row, { reason, reason_code, ...(quote && { reason_quote: quote }) })
+  const { id: message, session, status, user } = row
+  db.happened({ type: 'message.status', at: now, message, session, user, status, hidden: false })
+}
+
+/** The entry waits for a person's approval from now on. */
+export function askAgain(db: Tables, entry: Entry, until: number, now: number): void {
+  delete entry.approved_by
+  Object.assign(entry, { asked: 'queue', expires_at: Math.min(entry.expires_at, until) })
+  for (const part of entry.parts) if (part.status === 'queued') askPart(db, part, now)
+}
 
 export class MemoryOutbox
   implements contract.OutboxCalls, contract.OutboxLanes, contract.OutboxEntries, contract.OutboxMaintenance
@@ -105,15 +127,26 @@ export class MemoryOutbox
     const ids = { message_id: `local:${client_id}`, bot_id, from_user: bot_id }
     const content = { ...said, ...ids, status, text: wellFormed(said.text) }
     const own = { session, user, direction: 'sent', stored_at: this.#clock.now() } as const
-    const row = this.#db.row(part.message) ?? this.#db.insert({ ...content, ...own })
+    const row = this.#db.row(part.message) ?? this.#sent(part, { ...content, ...own })
     for (const field of [...reasons, 'sent_with'] as const) delete row[field]
     part.message = row.id
     this.#tell(Object.assign(row, content))
     return row
   }
 
-  #tell({ id: message, session, status, user }: Row): void {
-    const event = { type: 'message.status', message, session, user, status } as const
+  /** A new row, with its line of the audit log. */
+  #sent({ maker: { made_by, address } }: Part, content: Omit<Row, 'id'>): Row {
+    const row = this.#db.insert({ ...content, sent_by: made_by })
+    const { id: message, session, stored_at: at, user } = row
+    const line = { id: ++this.#db.last.audit, at, principal: made_by, operation: 'send', message }
+    this.#db.audit.push({ ...line, subject: `${session} ${user}`, ...(address !== undefined && { address }) })
+    return row
+  }
+
+  #tell({ id: message, bot_id: bot, session, status, user }: Row): void {
+    const line = this.#db.audit.find(one => one.message === message)
+    if (line && status) line.outcome = status
+    const event = { type: 'message.status', message, session, user, bot, status } as const
     this.#db.happened({ ...event, at: this.#clock.now(), hidden: status === 'sending' })
   }
 
@@ -158,14 +191,21 @@ export class MemoryOutbox
   }
 
   #written(given: contract.NewEntry, lane: Lane): Entry {
-    const { asked, bot_id: botId, content = '', key, mode, parts } = given
+    const { address, asked, bot_id: botId, content = '', key, made_by, mode, parts } = given
+    const maker = { made_by, ...(address !== undefined && { address }) }
     const [id, created_at] = [++this.#db.last.entry, this.#clock.now()]
     const expires_at = created_at + (asked ? dayMs : mode === 'fail' ? callMs : queueMs)
     const fresh = { id, content, created_at, expires_at, ended: false, owner: this.#me, parts: [] }
-    const entry: Entry = { ...given, ...fresh, ...(key !== undefined && { keyed: true }) }
+    const maker_name = this.#db.keyOf(made_by)?.name
+    const entry: Entry = {
+      ...given,
+      ...fresh,
+      ...(key !== undefined && { keyed: true }),
+      ...(maker_name !== undefined && { made_by_name: maker_name }),
+    }
     for (const [nth, { kind, waiting }] of parts.entries()) {
       const { msg_type = 'TEXT', raw = '', text = '' } = waiting?.message ?? {}
-      const own = { id: id * 1000 + nth, entry: id, lane: lane.id, botId, kind, msg_type, text, raw }
+      const own = { id: id * 1000 + nth, entry: id, lane: lane.id, botId, kind, msg_type, text, raw, maker }
       const file = waiting?.file && { file: waiting.file }
       const part: Part = { ...own, ...file, status: asked ? 'asked' : 'queued', tries: 0, beganAt: 0 }
       entry.parts.push(part)
@@ -239,6 +279,18 @@ export class MemoryOutbox
       return { go: 'gone' }
     const isOurs = entry.mode === 'fail' ? entry.owner === this.#me : this.#claims(lane)
     if (!isOurs) return { go: 'gone' }
+    const isOver = (maker: string) =>
+      this.#db.keys.some(key => key.id === maker.split(':')[1] && key.revoked_at !== undefined)
+    const unapproved = this.#db.entries.filter(
+      ({ approved_by, id, made_by = '', mode }) =>
+        mode === 'queue' &&
+        !approved_by &&
+        made_by.includes(':') &&
+        parts.some(part => part.entry === id && (part.botId !== botId || isOver(made_by))),
+    )
+    const now = this.#clock.now()
+    for (const one of unapproved) askAgain(this.#db, one, now + dayMs, now)
+    if (unapproved.length > 0) return { go: 'gone' }
     for (const part of parts.slice(1)) {
       this.#giveBack(lane, part.slot)
       delete part.slot
@@ -299,6 +351,7 @@ export class MemoryOutbox
     const message = { client_id: `queued-${id}`, to_user: lane.user, timestamp: this.#clock.now(), msg_type }
     this.#write(part, lane, { ...message, raw, text }, 'queued')
     Object.assign(part, { status: 'queued', error, slot: undefined, tries: part.tries + (spent ? 1 : 0) })
+    if (this.#entry(part.entry)?.asked) askPart(this.#db, part, this.#clock.now())
   }
 
   #endWaiting(entry: Entry, reason: contract.EndReason): Part[] {
@@ -351,15 +404,26 @@ export class MemoryOutbox
     return { entry: this.#close(entry), ended: ended.length, files: filesOf(ended) }
   }
 
-  async approve(id: number, rules: SendRules, by: string): Promise<contract.ApproveResult | undefined> {
+  async approve(
+    id: number,
+    rules: SendRules,
+    by: string,
+    edited?: contract.EditedText,
+  ): Promise<contract.ApproveResult | undefined> {
     const entry = this.#entry(id)
     if (!entry?.asked || entry.expires_at <= this.#clock.now()) return undefined
-    const verdict = this.#verdict(entry.session, entry.user, entry.parts.length, rules)
+    const waiting = entry.parts.filter(({ status }) => status === 'asked')
+    const verdict = this.#verdict(entry.session, entry.user, waiting.length, rules)
     if (entry.asked === 'fail' && verdict.go === 'no') return { state: 'closed', verdict }
     if (entry.asked === 'queue') entry.expires_at = entry.created_at + queueMs
     delete entry.asked
     entry.approved_by = by
-    for (const part of entry.parts) this.#end(part, 'queued')
+    for (const part of waiting) {
+      const isEdited = edited !== undefined && part.kind === 'text'
+      if (isEdited) Object.assign(part, edited)
+      if (isEdited) Object.assign(this.#db.row(part.message) ?? {}, edited, { text: wellFormed(edited.text) })
+      this.#end(part, 'queued')
+    }
     return { state: 'approved', lane: entry.parts[0]!.lane }
   }
 
@@ -391,7 +455,10 @@ export class MemoryOutbox
       })
     return { lanes, revision: last.place }
   }
-  getEntry = async (id: number) => this.#entry(id)
+  getEntry = async (id: number, sight?: contract.EntrySight) => {
+    const entry = this.#entry(id)
+    return entry && this.#isInSight(entry, sight) ? entry : undefined
+  }
   findByKey = async (key: string) => this.#keyed(key)
   async claim(id: number) {
     const lane = this.#laneOf(id)
@@ -399,8 +466,15 @@ export class MemoryOutbox
     const parts = this.#parts(part => part.lane === id && isInLane(part)).slice(0, 100)
     return { ...this.#shown(lane), parts }
   }
-  fileOf = async (row: number) =>
-    this.#parts(one => one.message === row && /^(asked|queued)$/.test(one.status))[0]?.file
+  fileOf = async (row: number, sight?: contract.EntrySight) => {
+    const [part] = this.#parts(one => one.message === row && /^(asked|queued)$/.test(one.status))
+    const entry = this.#entry(part?.entry)
+    return entry && this.#isInSight(entry, sight) ? part?.file : undefined
+  }
+  #isInSight({ id, made_by, user }: contract.StoredEntry, sight: contract.EntrySight = {}): boolean {
+    const bot = this.#parts(({ entry }) => entry === id)[0]?.botId
+    return contract.isInSight(sight, { made_by, user, bot })
+  }
   listFiles = async () => filesOf(this.#parts(isOpen)).map(({ name }) => name)
 
   #claims(lane: Lane | undefined): boolean {
@@ -424,8 +498,17 @@ export class MemoryOutbox
     Object.assign(this.#laneOf(id) ?? {}, hold && { hold }, pause)
   }
 
-  async list({ user_id, session }: { user_id?: string; session?: string } = {}) {
+  async list({
+    user_id,
+    session,
+    sight,
+  }: {
+    user_id?: string
+    session?: string
+    sight?: contract.EntrySight
+  } = {}) {
     return this.#waiting()
+      .filter(entry => this.#isInSight(entry, sight))
       .filter(({ asked, expires_at }) => !asked || expires_at > this.#clock.now())
       .filter(isOf(session, user_id))
   }

@@ -17,12 +17,14 @@ import type {
   StoredMessage,
 } from '../../src/storage/messages.ts'
 import type { Ingested } from '../../src/storage/storage.ts'
-import type * as contract from '../../src/storage/store.ts'
+import * as contract from '../../src/storage/store.ts'
 import { memoryEvents, memoryWebhooks, pruneEvents } from './memory-events.ts'
+import { memoryAudit, memoryKeys } from './memory-keys.ts'
 import { MemoryOutbox } from './memory-outbox.ts'
 import {
   type Consumer,
   closed,
+  isIn,
   isOf,
   type Leased,
   type Row,
@@ -46,6 +48,8 @@ export class MemoryStore implements contract.Store {
   readonly outbox: contract.Store['outbox']
   readonly events: contract.Store['events']
   readonly webhooks: contract.Store['webhooks']
+  readonly keys: contract.Store['keys']
+  readonly audit: contract.Store['audit']
 
   constructor(db: Tables, clock: Clock, keep: { maxAgeDays: number; maxCount: number }) {
     this.#db = db
@@ -56,6 +60,8 @@ export class MemoryStore implements contract.Store {
     this.outbox = this.#verbs(this.#outbox)
     this.events = this.#verbs(memoryEvents(db, clock))
     this.webhooks = this.#verbs(memoryWebhooks(db))
+    this.keys = this.#verbs(memoryKeys(db, clock))
+    this.audit = this.#verbs(memoryAudit(db, clock))
   }
 
   #verbs<T extends object>(part: T): T {
@@ -64,7 +70,13 @@ export class MemoryStore implements contract.Store {
 
   #shown({ hash: _, stored_at: _at, user, ...row }: Row): StoredMessage {
     const named = this.#db.names.find(isOf(row.session, user))
-    return { ...row, ...(named && { user_name: named.name }) }
+    const key = this.#db.keyOf(row.sent_by)
+    return {
+      ...row,
+      peer: user,
+      ...(named && { user_name: named.name }),
+      ...(key && { sent_by_name: key.name }),
+    }
   }
 
   /** The first of these that fit. */
@@ -77,9 +89,15 @@ export class MemoryStore implements contract.Store {
     return rows.slice(0, cut === -1 ? limit : cut).map(row => this.#shown(row))
   }
 
-  #rows({ direction, session }: Pick<ReadFilter, 'direction' | 'session'>, after = 0): Row[] {
+  #rows(
+    { direction, scope, session }: Pick<ReadFilter, 'direction' | 'scope' | 'session'>,
+    after = 0,
+  ): Row[] {
     const isWanted = (row: Row) => direction === undefined || (row.direction === direction && !row.past)
-    return this.#db.rows.filter(row => row.id > after && isWanted(row)).filter(isOf(session))
+    return this.#db.rows
+      .filter(row => row.id > after && isWanted(row))
+      .filter(isOf(session))
+      .filter(isIn(scope))
   }
 
   #arrived(bot_id: string, message_id: string, one: ReceivedMessage, hash?: string) {
@@ -149,13 +167,10 @@ export class MemoryStore implements contract.Store {
       if (!signal.aborted && this.#db.last.row <= seen) await this.#db.sleep(longestMs, signal)
     },
     listAfter: async (id, wanted) => this.#page(this.#rows(wanted, id), wanted),
-    getByIds: async (ids, characters) =>
-      this.#page(
-        ids.flatMap(id => this.#db.row(id) ?? []),
-        { characters },
-      ),
-    getByMessageIds: async (ids, characters) => {
-      const found = ids.filter(id => this.#db.called(id))
+    getByIds: async (ids, characters, scope) =>
+      this.#page(ids.flatMap(id => this.#db.row(id) ?? []).filter(isIn(scope)), { characters }),
+    getByMessageIds: async (ids, characters, scope) => {
+      const found = ids.filter(id => [this.#db.called(id)].some(row => row && isIn(scope)(row)))
       const rows = this.#page(
         found.map(id => this.#db.called(id)!),
         { characters },
@@ -168,7 +183,7 @@ export class MemoryStore implements contract.Store {
       signal?.throwIfAborted()
       if ((filter.text_contains?.length ?? 0) > 10_000)
         throw badArgument('text_contains', 'expected at most 10000 characters')
-      const all = this.#rows({ session: filter.session }).filter(finds(filter))
+      const all = this.#rows(filterOf(filter)).filter(finds(filter))
       const before = all.filter(row => row.id < (filter.before ?? Number.POSITIVE_INFINITY)).reverse()
       const rows = this.#page(before.slice(filter.offset), filter)
       const next = before.length > filter.offset + rows.length ? rows.at(-1)?.id : undefined
@@ -182,7 +197,7 @@ export class MemoryStore implements contract.Store {
   })
 
   #consumer(name: string): Consumer {
-    const start = name === 'default' ? 0 : this.#db.last.row
+    const start = contract.startsAtFirst(name) ? 0 : this.#db.last.row
     return this.#db.consumers.find(one => one.name === name) ?? { name, start, given: new Set() }
   }
 
@@ -191,11 +206,19 @@ export class MemoryStore implements contract.Store {
     this.#db.consumers = [...this.#db.consumers.filter(({ name }) => name !== own.name), own]
   }
 
-  #received = ({ start }: Consumer, session?: string) => this.#rows({ direction: 'received', session }, start)
+  #received = ({ start }: Consumer, wanted: Narrowed = {}) =>
+    this.#rows({ ...filterOf(wanted), direction: 'received' }, start)
 
   /** What it was never given. */
-  #fresh = (own: Consumer, session?: string) =>
-    this.#received(own, session).filter(({ id }) => !(own.done ?? own.given).has(id))
+  #fresh = (own: Consumer, wanted?: Narrowed) =>
+    this.#received(own, wanted).filter(({ id }) => !(own.done ?? own.given).has(id))
+
+  /** Passes what is not in the scope: up to the last of a page that is full, else everything. */
+  #pass(own: Consumer, page: readonly StoredMessage[], { limit, scope }: ReadFilter): void {
+    const last = page.length < limit ? Number.POSITIVE_INFINITY : page.at(-1)!.id
+    const foreign = this.#fresh(own).filter(row => row.id <= last && !isIn(scope)(row))
+    for (const { id } of foreign) own.given.add(id)
+  }
 
   #isLapsed = ({ row, until }: Leased) => {
     const left = until - this.#clock.now()
@@ -203,23 +226,24 @@ export class MemoryStore implements contract.Store {
   }
 
   /** What it is given again. */
-  #again(consumer: string, session?: string): Row[] {
+  #again(consumer: string, wanted: Narrowed): Row[] {
     const lapsed = this.#db.leased.filter(one => one.consumer === consumer && this.#isLapsed(one))
-    return this.#rows({ session }).filter(({ id }) => lapsed.some(({ row }) => row === id))
+    return this.#rows(filterOf(wanted)).filter(({ id }) => lapsed.some(({ row }) => row === id))
   }
 
   readonly consumers = this.#verbs<contract.Consumers>({
     register: async consumer => {
-      if (consumer === 'default' || this.#db.consumers.some(({ name }) => name === consumer)) return
+      if (contract.startsAtFirst(consumer) || this.#db.consumers.some(({ name }) => name === consumer)) return
       const given = this.#db.consumers.map(one => Math.max(0, ...one.given))
       this.#reads({ name: consumer, start: Math.max(0, ...given), given: new Set() })
     },
-    claim: async (consumer, { session, ...wanted }) => {
+    claim: async (consumer, wanted) => {
       const own = this.#consumer(consumer)
       if (own.done) throw badArgument('ack', 'missing')
       this.#reads(own)
-      const again = this.#again(consumer, session)
-      const rows = this.#page(again.length > 0 ? again : this.#fresh(own, session), wanted)
+      const again = this.#again(consumer, wanted)
+      const rows = this.#page(again.length > 0 ? again : this.#fresh(own, wanted), wanted)
+      if (again.length === 0 && wanted.session === undefined) this.#pass(own, rows, wanted)
       if (rows.length === 0) return undefined
       const ids = new Set(rows.map(({ id }) => id))
       const isMine = (one: Leased) => one.consumer === consumer && ids.has(one.row)
@@ -249,31 +273,31 @@ export class MemoryStore implements contract.Store {
   })
 
   readonly acknowledgements = this.#verbs<contract.Acknowledgements>({
-    readAfter: async (consumer, ack, { session, ...wanted }) => {
+    readAfter: async (consumer, ack, wanted) => {
       const own = this.#consumer(consumer)
       const leased = this.#db.leased.filter(one => one.consumer === consumer).map(({ row }) => row)
       const done = own.done ?? own.given.difference(new Set(leased))
-      const all = this.#received(own, session)
+      const all = this.#received(own, wanted)
       const upTo = all.filter(({ id }) => id <= ack).map(({ id }) => id)
       if (ack > Math.max(0, ...own.given) || upTo.some(id => !own.given.has(id)))
         throw badArgument('ack', 'expected at most the last that was handed out')
       this.#reads(Object.assign(own, { done: done.union(new Set(upTo)) }))
       this.#db.leased = this.#db.leased.filter(one => one.consumer !== consumer)
-      const rows = this.#page(this.#fresh(own, session), wanted)
+      const rows = this.#page(this.#fresh(own, wanted), wanted)
       return { rows, redelivered: own.given.intersection(new Set(rows.map(({ id }) => id))) }
     },
     markHandedOut: async (consumer, upTo, session) => {
       const own = this.#consumer(consumer)
-      for (const { id } of this.#received(own, session)) if (id <= upTo) own.given.add(id)
+      for (const { id } of this.#received(own, { session })) if (id <= upTo) own.given.add(id)
     },
   })
 
   readonly backlog: contract.Backlog = this.#verbs<contract.Backlog>({
-    countWaiting: async (from, { limit, session }) => {
+    countWaiting: async (from, { limit, ...wanted }) => {
       const found =
         typeof from === 'number'
-          ? this.#rows({ direction: 'received', session }, from)
-          : [...this.#again(from, session), ...this.#fresh(this.#consumer(from), session)]
+          ? this.#rows({ ...wanted, direction: 'received' }, from)
+          : [...this.#again(from, wanted), ...this.#fresh(this.#consumer(from), wanted)]
       return Math.min(limit, found.length)
     },
     listLags: async most =>
@@ -297,11 +321,15 @@ export class MemoryStore implements contract.Store {
         .slice(-limit),
   })
 
-  #thread(user: string, session: string | undefined): contract.Thread | undefined {
-    const rows = this.#db.rows.filter(isOf(session, user)).reverse()
+  #thread(
+    user: string,
+    session: string | undefined,
+    { reader, scope }: Pick<contract.ThreadQuery, 'reader' | 'scope'>,
+  ): contract.Thread | undefined {
+    const rows = this.#db.rows.filter(isOf(session, user)).filter(isIn(scope)).reverse()
     const [last] = rows
     if (!last) return undefined
-    const read = this.#db.marks.find(isOf(last.session, user))?.upTo ?? 0
+    const read = this.#mark(last.session, user, reader)?.upTo ?? 0
     const own = rows.slice(0, 100).filter(isOf(last.session))
     const isTaken = (row: Row) => row.status === 'accepted' || row.status === 'suspect'
     const seen = own.findIndex(row => row.past || isTaken(row) || row.id <= Math.abs(read))
@@ -312,22 +340,27 @@ export class MemoryStore implements contract.Store {
     return { user, last: this.#shown(last), unread, refused }
   }
 
+  #mark(session: string, user: string, reader: string | undefined) {
+    return this.#db.marks.filter(isOf(session, user)).find(mark => mark.reader === reader)
+  }
+
   readonly conversations = this.#verbs<contract.ConversationStore>({
-    listThreads: async ({ before = Infinity, limit, session, sessions, user }) => {
-      const newest = [...new Map(this.#db.rows.map(row => [row.user, row.id]))]
+    listThreads: async ({ before = Infinity, limit, session, sessions, user, ...whose }) => {
+      const isVisible = (row: Row) => whose.scope?.users?.includes(row.user) !== false
+      const newest = [...new Map(this.#db.rows.filter(isVisible).map(row => [row.user, row.id]))]
         .filter(([peer, id]) => (user === undefined ? peer !== '' && id < before : peer === user))
         .sort(([, a], [, b]) => b - a)
         .slice(0, limit)
       const asked = newest.flatMap(([peer]) =>
         (sessions?.get(peer) ?? [session]).map(name => ({ peer, name })),
       )
-      const threads = asked.flatMap(({ name, peer }) => this.#thread(peer, name) ?? [])
+      const threads = asked.flatMap(({ name, peer }) => this.#thread(peer, name, whose) ?? [])
       const isEnd = user !== undefined || newest.length < limit
       return { threads, ...(!isEnd && { before: newest.at(-1)?.[1] }) }
     },
-    markRead: async (session, user, upTo) => {
-      const before = this.#db.marks.find(isOf(session, user))
-      const mark = before ?? { session, user, upTo: 0 }
+    markRead: async (session, user, upTo, reader) => {
+      const before = this.#mark(session, user, reader)
+      const mark = before ?? { session, user, upTo: 0, reader }
       const head = this.#db.last.row
       mark.upTo = upTo === undefined ? -head : Math.max(Math.abs(mark.upTo), Math.min(upTo, head))
       if (!before) this.#db.marks.push(mark)
@@ -337,10 +370,12 @@ export class MemoryStore implements contract.Store {
         .flatMap(({ parts }) => parts.filter(({ status }) => ['asked', 'queued', 'sending'].includes(status)))
         .flatMap(({ message }) => this.#db.row(message) ?? [])
         .map(({ id, status, reason_code }) => ({ id, status: status as SentStatus, reason_code })),
-    countMessages: async (since, spanMs) => {
+    countMessages: async (since, spanMs, scope) => {
       const isOut = ({ direction, status }: Row) =>
         direction === 'sent' && !['refused', 'queued', 'sending'].includes(String(status))
-      const spans = Map.groupBy(this.#db.rows, row => Math.floor((row.timestamp - since) / spanMs))
+      const spans = Map.groupBy(this.#db.rows.filter(isIn(scope)), row =>
+        Math.floor((row.timestamp - since) / spanMs),
+      )
       return [...spans]
         .filter(([span]) => span >= 0)
         .map(([span, rows]) => ({
@@ -398,6 +433,9 @@ export class MemoryStore implements contract.Store {
     this.#db.wake()
   }
 }
+
+type Narrowed = Pick<ReadFilter, 'scope' | 'session'>
+const filterOf = ({ scope, session }: Narrowed): Narrowed => ({ scope, session })
 
 const lower = (text: string) => wellFormed(text).replace(/[A-Z]/g, letter => letter.toLowerCase())
 

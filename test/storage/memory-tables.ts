@@ -1,19 +1,27 @@
 /** What the engine in memory keeps: arrays of records, walked through. Several stores over one `Tables` are as several processes. */
+import { hasMessage, type Scope } from '../../src/model/access.ts'
+import type { AuditLine } from '../../src/model/audit.ts'
 import { SvcError } from '../../src/model/error.ts'
 import { sessionKeyOf, type UserContext } from '../../src/model/session.ts'
 import { nameKeyOf } from '../../src/model/user-name.ts'
 import type { LoggedEvent } from '../../src/storage/events.ts'
+import type { StoredKey } from '../../src/storage/keys.ts'
 import type { StoredLogin } from '../../src/storage/logins.ts'
 import type { StoredMessage } from '../../src/storage/messages.ts'
 import type * as outbox from '../../src/storage/outbox.ts'
 import type { SessionRecord } from '../../src/storage/state.ts'
 import type { Webhook, WebhookLane, WebhookTry } from '../../src/storage/webhooks.ts'
 
-export type Row = Omit<StoredMessage, 'user_name'> & { user: string; stored_at: number; hash?: string }
+export type Row = Omit<StoredMessage, 'user_name' | 'peer'> & {
+  user: string
+  stored_at: number
+  hash?: string
+}
 export type Event = Omit<LoggedEvent, 'cursor'> & {
   place: number
   session?: string
   user?: string
+  bot?: string
   hidden: boolean
 }
 export interface Consumer {
@@ -31,7 +39,11 @@ export interface Leased {
   until: number
   unseen?: boolean
 }
-export type Part = outbox.EntryPart & { botId: string; beganAt: number }
+export type Part = outbox.EntryPart & {
+  botId: string
+  beganAt: number
+  maker: Pick<outbox.NewEntry, 'made_by' | 'address'>
+}
 export type Entry = Omit<outbox.StoredEntry, 'parts'> & {
   key?: string
   owner: object
@@ -53,8 +65,11 @@ export class Tables {
   readonly links = new Map<string, number>()
   readonly signedOut = new Map<string, number>()
   rows: Row[] = []
+  keys: (StoredKey & { revision: number })[] = []
+  keyRevision = 0
+  audit: (AuditLine & { message?: number })[] = []
   names: { session: string; user: string; name: string }[] = []
-  marks: { session: string; user: string; upTo: number }[] = []
+  marks: { session: string; user: string; upTo: number; reader: string | undefined }[] = []
   consumers: Consumer[] = []
   leased: Leased[] = []
   events: Event[] = []
@@ -64,7 +79,7 @@ export class Tables {
   lanes: Lane[] = []
   slots: { session: string; user: string; at: number }[] = []
   /** Counted on for ever; `gone`: the place of the newest event that is not kept. */
-  readonly last = { row: 0, lease: 0, entry: 0, lane: 0, place: 0, gone: 0 }
+  readonly last = { row: 0, lease: 0, entry: 0, lane: 0, place: 0, gone: 0, audit: 0 }
   readonly id = `memory${Math.random().toString(36).slice(2)}`
   /** Who polls. */
   holder?: object
@@ -92,10 +107,10 @@ export class Tables {
   insert(row: Omit<Row, 'id'>): Row {
     const whole = { ...row, id: ++this.last.row }
     this.rows.push(whole)
-    const { direction, past, session, status, stored_at: at, user } = row
+    const { bot_id: bot, direction, past, session, status, stored_at: at, user } = row
     const hidden = past === true || status === 'accepted'
     if (direction === 'received' || hidden)
-      this.happened({ type: 'message.received', at, message: whole.id, session, user, hidden })
+      this.happened({ type: 'message.received', at, message: whole.id, session, user, bot, hidden })
     return whole
   }
 
@@ -111,6 +126,11 @@ export class Tables {
     const lane = { id: ++this.last.lane, session, user, counter: { used: 0 }, not_before: 0, failures: 0 }
     this.lanes.push({ ...lane, until: 0, busy: false })
     return this.lanes.at(-1)!
+  }
+
+  /** That a principal acts with. */
+  keyOf(principal: string | undefined): StoredKey | undefined {
+    return this.keys.find(({ id }) => id === principal?.split(':')[1])
   }
 
   row(id: number | undefined): Row | undefined {
@@ -150,6 +170,10 @@ export function isOf(session: string | undefined, user?: string) {
   return (one: { session?: string; user?: string }) =>
     (user === undefined || one.user === user) && isIt(one.session)
 }
+
+/** Whether a row is in a scope, if one is given. */
+export const isIn = (scope: Scope | undefined) => (row: Pick<Row, 'bot_id' | 'user'>) =>
+  !scope || hasMessage(scope, row.bot_id, row.user)
 
 export const closed = () => new SvcError('shutting_down', 'the message store is closed')
 

@@ -35,6 +35,7 @@ const file = (name: string): NewPart => ({
 })
 interface More {
   session?: string
+  bot?: string
   user?: string
   key?: string
   mode?: 'fail' | 'queue'
@@ -48,7 +49,7 @@ const enqueue = (store: Store, parts: NewPart[], more: More = {}) =>
       ...{
         made_by: more.made_by ?? 'owner',
         session: more.session ?? 's',
-        bot_id: 'b',
+        bot_id: more.bot ?? 'b',
         user: more.user ?? 'u',
         mode: more.mode ?? 'queue',
         parts,
@@ -434,6 +435,39 @@ onEach((it, openStore) => {
     expect(await who(asked.entry.id)).toEqual(['stdio', 'panel', 'owner'])
     expect(await who(other.entry.id)).toEqual(['webhook:w1', undefined, undefined])
     expect((await outbox.findByKey('k'))?.made_by).toBe('panel')
+  })
+
+  it('a caller sees the entries of its accounts and users, or those that it made', async t => {
+    const { outbox } = t.store
+    const entries = new Map<string, StoredEntry>()
+    for (const [name, more] of [
+      ['b u', { asked: 'queue' }],
+      ['b v', { user: 'v', made_by: 'key:1', asked: 'fail' }],
+      ['c u', { session: 's2', bot: 'c', made_by: 'panel:1' }],
+      ['c v', { session: 's2', bot: 'c', user: 'v', made_by: 'key:2' }],
+    ] as const)
+      entries.set(name, (await add(t.store, [file(name)], more)).entry)
+    for (const [sight, names] of [
+      [{}, ['b u', 'b v', 'c u', 'c v']],
+      [{ scope: {} }, ['b u', 'b v', 'c u', 'c v']],
+      [{ scope: { bots: ['b'] } }, ['b u', 'b v']],
+      [{ scope: { users: ['v'] } }, ['b v', 'c v']],
+      [{ scope: { bots: ['c', 'd'], users: ['u'] } }, ['c u']],
+      [{ scope: { bots: [] } }, []],
+      [{ scope: { users: [] } }, []],
+      [{ made_by: ['key:1', 'panel:1'] }, ['b v', 'c u']],
+    ] as const) {
+      const seen = names.map(name => entries.get(name)!.id)
+      expect(idsOf(await outbox.list({ sight }))).toEqual(seen)
+      expect(idsOf(await outbox.list({ user_id: 'v', sight }))).toEqual(
+        names.filter(name => name.endsWith('v')).map(name => entries.get(name)!.id),
+      )
+      for (const { id, parts } of entries.values()) {
+        expect((await outbox.getEntry(id, sight))?.id).toBe(seen.includes(id) ? id : undefined)
+        expect((await outbox.fileOf(parts[0]!.message!, sight)) !== undefined).toBe(seen.includes(id))
+      }
+      expect(await outbox.getEntry(99_999, sight)).toBeUndefined()
+    }
   })
 
   test('a send is listed while it can be approved, and not after that, even before its end is stored', async () => {

@@ -24,7 +24,7 @@ export async function withMcpPair(
   options: TestGatewayOptions & { context?: Partial<McpContext> } = {},
 ): Promise<McpPair> {
   const t = await withGateway(options)
-  const changes = new ResourceChangeNotifier({ changes: t.gateway.changes, log: silentLog, clock: t.clock })
+  const changes = new ResourceChangeNotifier({ gateway: t.gateway, log: silentLog })
   const closed = new AbortController()
   const context: McpContext = {
     gateway: t.gateway,

@@ -23,8 +23,8 @@ export const post = (url: string, body: unknown, headers: Record<string, string>
  *
  * @returns the header with the session's id
  */
-export async function openSession(url: string, version?: string) {
-  const opened = await post(url, initialize(version))
+export async function openSession(url: string, version?: string, headers?: Record<string, string>) {
+  const opened = await post(url, initialize(version), headers)
   await opened.text()
   return { 'mcp-session-id': opened.headers.get('mcp-session-id')! }
 }

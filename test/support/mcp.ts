@@ -20,6 +20,7 @@ import { bridgeMcp } from '../../src/mcp/bridge.ts'
 import { createMcpHttp } from '../../src/mcp/http.ts'
 import { LineTransport, type StdioServer, type StdioStreams, serveMcpStdio } from '../../src/mcp/stdio.ts'
 import type { Call } from '../../src/model/call.ts'
+import { type Principal, stdio } from '../../src/model/principal.ts'
 import type { startAwakeTimer } from '../../src/platform/clock.ts'
 import { createLog, silentLog } from '../../src/platform/log.ts'
 import { serve } from '../../src/platform/serve.ts'
@@ -300,6 +301,8 @@ export interface McpHereOptions extends TestGatewayOptions {
   socket?: string
   /** Over HTTP: timer of the period in which a client may fetch a missed answer. */
   after?: typeof startAwakeTimer
+  /** Over stdio: the caller; default: without a key. */
+  by?: Principal
   /** Over stdio: files of this machine that the client may name; default: only the media root. */
   local?: Call['local']
 }
@@ -323,7 +326,7 @@ export async function mcpHere(
 ): Promise<McpHere> {
   await using stack = new AsyncDisposableStack()
   const t = options.gateway ?? stack.use(await withGateway({ sessions: [], ...options }))
-  const { gateway, clock } = t
+  const { gateway } = t
   const config: Config = { ...t.config, ...options.config }
   const log = createLog('DEBUG', line => void t.lines.push(line))
   const { confirmSend, structured } = config
@@ -334,17 +337,17 @@ export async function mcpHere(
     confirmSend,
     structured,
     tools: listOfferedTools(config.tools),
-    changes: new ResourceChangeNotifier({ changes: gateway.changes, log, clock }),
+    changes: new ResourceChangeNotifier({ gateway, log }),
   }
   if (transport === 'stdio') {
-    const { local = [] } = options
+    const { by = stdio, local = [] } = options
     const opened = stack.move()
     return {
       t,
       url: '',
       connect: more =>
         connectHere(
-          streams => serveMcpStdio({ ...shared, structured: !more?.plain, local }, streams),
+          streams => serveMcpStdio({ ...shared, structured: !more?.plain, by, local }, streams),
           more,
           () => t.lines.join(''),
         ),

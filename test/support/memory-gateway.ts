@@ -3,6 +3,7 @@
  * servers that must not depend on WeChat, disk or time.
  */
 import { createHash } from 'node:crypto'
+import { Keys } from '../../src/access/keys.ts'
 import type { Gateway } from '../../src/gateway/gateway-api.ts'
 import type { Health } from '../../src/gateway/health.ts'
 import type { DownloadRequest, OpenedMedia } from '../../src/media/downloads.ts'
@@ -14,10 +15,13 @@ import type { AcceptedUpload } from '../../src/model/media.ts'
 import type { CountWaitingRequest, Message, RecvRequest } from '../../src/model/message.ts'
 import type { Session } from '../../src/model/session.ts'
 import { type Clock, systemClock } from '../../src/platform/clock.ts'
+import { createLog } from '../../src/platform/log.ts'
+import { Bus } from '../../src/platform/runtime.ts'
 import { Webhooks } from '../../src/push/webhooks.ts'
 import type { SendRequest } from '../../src/send/plan.ts'
 import type { HistoryFilter as HistoryRequest } from '../../src/storage/messages.ts'
 import { memoryWebhooks } from '../storage/memory-events.ts'
+import { memoryAudit, memoryKeys } from '../storage/memory-keys.ts'
 import { Tables, verbs } from '../storage/memory-tables.ts'
 
 const none = async () => {}
@@ -52,6 +56,20 @@ export class MemoryGateway implements Gateway {
     async *follow() {},
     resolveFilter: async wanted => wanted,
   }
+  readonly keys = new Keys(
+    {
+      keys: memoryKeys(new Tables(), systemClock),
+      sessions: { list: async () => [] },
+      resolveTarget: async who => who,
+    },
+    {
+      clock: systemClock,
+      log: createLog('ERROR', () => {}),
+      bus: new Bus(),
+      closing: new AbortController().signal,
+    },
+  )
+  readonly audit = memoryAudit(new Tables(), systemClock)
   readonly changes: Gateway['changes'] = {
     subscribe(listener) {
       listener.reached?.('')
@@ -252,6 +270,7 @@ export class MemoryGateway implements Gateway {
     events: { getHead: async () => 'm-0', listAfter: async cursor => ({ events: [], cursor }) },
     resolveTarget: async target => target,
     getMessage: async id => this.log.find(message => message.message_id === id),
+    isKeyOver: async () => false,
     clock: systemClock,
   })
 

@@ -43,6 +43,8 @@ export interface TestPanel extends TestGateway {
 export interface TestPanelOptions extends TestGatewayOptions {
   /** Token for signing in; default: no sign-in. */
   token?: string
+  /** The address of the REST service beside it. */
+  rest?: string
   /** Additional files of the panel by path, such as another language. */
   files?: Readonly<Record<string, string>>
 }
@@ -66,7 +68,10 @@ export async function withPanel(options: TestPanelOptions = {}): Promise<TestPan
     log: silentLog,
     version: '0.0.0',
     folders: [folder],
-    links: { sandbox_phone: `${sandbox.url}/phone` },
+    links: {
+      sandbox_phone: `${sandbox.url}/phone`,
+      ...(options.rest !== undefined && { rest_url: options.rest }),
+    },
     config: {
       host: '127.0.0.1',
       token: options.token,

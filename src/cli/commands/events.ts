@@ -121,6 +121,8 @@ function formatEvent({ id, type, timestamp, data }: Event, again: string): strin
         ? [data.name, data.change]
         : 'url' in data
           ? [data.url, data.reason]
-          : [data.name, data.muted_since === undefined ? 'no longer muted' : 'may be muted']
+          : 'operation' in data
+            ? [data.name ?? data.principal, data.operation, data.outcome, data.subject]
+            : [data.name, data.muted_since === undefined ? 'no longer muted' : 'may be muted']
   return `${oneLine([formatLocalTime(Date.parse(timestamp)), type, ...what.filter(Boolean), `(${id})`].join('  '))}\n`
 }

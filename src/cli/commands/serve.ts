@@ -33,7 +33,7 @@ export const commands: readonly CommandSpec[] = [
     addOptions: command =>
       command.option(
         '--url <url>',
-        'connect to the running service at this address, such as http://127.0.0.1:8000/mcp or unix:/run/svc.sock; of the other options only the token, --log-level and --log-format apply',
+        'connect to the running service at this address, such as http://127.0.0.1:8000/mcp or unix:/run/svc.sock; of the other options only those of the token, --key-file, --consumer, --log-level and --log-format apply',
       ),
     examples: [
       ['svc mcp', 'for one client, on standard input and output'],
@@ -42,6 +42,7 @@ export const commands: readonly CommandSpec[] = [
         'at http://127.0.0.1:9000/mcp, with uploads at /media and health at /healthz',
       ],
       ['svc mcp -t stdio --confirm-send', 'a person confirms each message before it is sent'],
+      ['svc mcp --key-file agent.key', 'the client may do only what the key in that file may do'],
       ['SVC_TOKEN=… svc mcp --url https://svc.example.org/mcp', 'connects a client to the service there'],
     ],
     isServer: true,
@@ -53,6 +54,10 @@ export const commands: readonly CommandSpec[] = [
       if (transport === 'stdio' && command.getOptionValueSource('socket') === 'cli')
         throw badArgument('--socket', 'expected with --transport http or sse', {
           hint: 'Over stdio the client that starts svc is its only one.',
+        })
+      if (transport !== 'stdio' && config.keyFile !== undefined)
+        throw badArgument('--key-file', 'expected with --transport stdio, or with --url', {
+          hint: 'Each client over HTTP sends its own key as bearer token.',
         })
       // Port 0 here means that nobody chose one: over stdio a second client's phone may take any free port.
       await (await import('../serve-mcp.ts')).serveMcp(config, command, { isPhoneFree: sandboxPort === 0 })

@@ -4,6 +4,7 @@ import { type Config, type Flags, findUserFolders, writeOptions } from '../../co
 import { badArgument, SvcError } from '../../model/error.ts'
 import { bypassProxyForLoopback } from '../../platform/process.ts'
 import { isLoopback } from '../../server/auth.ts'
+import { readKeyFile } from '../../server/token.ts'
 import { type Client, clients, type Server } from '../../setup/clients.ts'
 import { preview, type SetupRequest, type SetupResult, setUp, takeBack } from '../../setup/setup.ts'
 import { type Command, type CommandSpec, configFrom, createChoice } from '../command.ts'
@@ -45,6 +46,7 @@ export const commands: readonly CommandSpec[] = [
       ['svc setup claude-code', 'for all projects of this user'],
       ['svc setup cursor --print --sandbox', 'only look, with the simulated WeChat'],
       ['svc setup vscode --url http://127.0.0.1:8000/mcp', 'use a running svc openapi'],
+      ['svc setup codex --key-file ~/.codex/svc.key', 'only what the key in that file may do'],
       ['svc setup claude-code --remove', 'remove it'],
     ],
     run: runSetup,
@@ -71,11 +73,13 @@ async function runSetup(command: Command): Promise<void> {
   const { print } = command.io.out
   const client = clients.find(({ name }) => name === command.args[0])
   if (!client) throw badArgument('<client>', 'expected a client that svc knows')
-  const request = await requestOf(client, flags, command)
+  const config = configFrom(command)
+  const request = await requestOf(client, flags, config, command)
+  if (config.keyFile !== undefined && !flags.remove) readKeyFile(config.keyFile)
   if (flags.print) {
     printEntries(await preview(request), print)
     // On stderr, so that stdout has only the entry to paste.
-    if (!flags.remove) await printMore(request, flags, client, { out: command.io.err, err: command.io.err })
+    if (!flags.remove) await printMore(request, flags, config, { out: command.io.err, err: command.io.err })
     return
   }
   if (flags.remove) {
@@ -90,15 +94,15 @@ async function runSetup(command: Command): Promise<void> {
     throw error
   }
   print(`next: ${(flags.project && client.projectNext) || client.next}`)
-  await printMore(request, flags, client, command.io)
+  await printMore(request, flags, config, command.io)
   print(`then ask it: "Which WeChat sessions are there? If there is none, log me in."`)
 }
 
 /** Prints further steps and likely mistakes of an entry that was written or printed. */
 async function printMore(
-  { server }: SetupRequest,
-  flags: SetupFlags,
-  client: Client,
+  { client, server }: SetupRequest,
+  { url }: SetupFlags,
+  { anyFile, basePath, keyFile }: Config,
   io: Pick<Io, 'out' | 'err'>,
 ): Promise<void> {
   const { print } = io.out
@@ -108,11 +112,27 @@ async function printMore(
         ? 'next: put the token of the service into the entry, as its SVC_TOKEN.'
         : `next: set ${server.tokenVariable} to the token of the service where ${client.title} starts.`,
     )
-  if ('url' in server) await checkAddress(server, flags.url ?? '', io)
-  if ('command' in server && !server.command.includes('--any-file'))
+  if (url !== undefined) {
+    const hasToken = keyFile !== undefined || ('url' in server && server.tokenVariable !== undefined)
+    return checkAddress(url, hasToken, io)
+  }
+  if (!anyFile)
     print(
       `files: it may use files in the folder that ${client.title} works in (not in your home folder itself) and in svc's media folder; --any-file allows all others.`,
     )
+  if (keyFile === undefined && (await hasKeys(basePath)))
+    print(
+      `keys: the client starts svc as your user, so it needs no key and may use every tool; with --key-file FILE it may do only what the key in that file may do.`,
+    )
+}
+
+/** Returns whether a data directory has keys. */
+async function hasKeys(basePath: string): Promise<boolean> {
+  const { createInspection } = await import('../../inspect/data-directory.ts')
+  const found = await createInspection(basePath)
+    .readNames()
+    .catch(() => undefined)
+  return found !== undefined && found.keys.length > 0
 }
 
 /**
@@ -123,14 +143,17 @@ const mcpStatuses: ReadonlySet<number> = new Set([400, 401, 403, 405, 406, 429])
 
 /** Prints the final address if it differs from the typed one, and warnings about it. */
 async function checkAddress(
-  { url, tokenVariable }: Extract<Server, { url: string }>,
   typed: string,
+  hasToken: boolean,
   { out: { print }, err }: Pick<Io, 'out' | 'err'>,
 ): Promise<void> {
+  const url = parseMcpUrl(typed)
   if (url !== typed.replace(/\/+$/, '')) print(`note: the address is ${url}, where svc serves MCP.`)
   const status = await fetchStatus(url)
-  if (status === 401 && tokenVariable === undefined)
-    print('next: the service there wants its token: give the same command with --token-env.')
+  if (status === 401 && !hasToken)
+    print(
+      'next: the service there wants a token: give the same command with --token-env, or with --key-file and a key of svc key add.',
+    )
   if (status === undefined)
     err.print(
       `${colours.yellow('warning:')} nothing answers at ${url} now. Start svc openapi there, or give this command again with the right --url.`,
@@ -150,16 +173,32 @@ async function fetchStatus(url: string): Promise<number | undefined> {
 }
 
 /** Options of `svc mcp` that `svc hook-poll` does not have. */
-const serveOptions = ['confirmSend', 'anyFile', 'structured', 'tools', 'consumer', 'sandboxPort'] as const
+const serveOptions = [
+  'confirmSend',
+  'anyFile',
+  'structured',
+  'tools',
+  'consumer',
+  'keyFile',
+  'sandboxPort',
+] as const
 
-async function requestOf(client: Client, flags: SetupFlags, command: Command): Promise<SetupRequest> {
+async function requestOf(
+  client: Client,
+  flags: SetupFlags,
+  config: Config,
+  command: Command,
+): Promise<SetupRequest> {
   if (!/^[A-Za-z0-9_-]{1,64}$/.test(flags.name))
     throw badArgument('--name', 'expected 1 to 64 letters (a-z), digits, "_" or "-"')
+  if (flags.hook && config.keyFile !== undefined)
+    throw badArgument('--hook', 'expected without --key-file', {
+      hint: 'The hook runs as your user, so it would show the agent messages that its key does not contain.',
+    })
   const own = ownProgramOf(command.io).command
-  // The entry names every setting: the client starts svc in another folder and environment.
-  const config = configFrom(command)
   const { listOfferedTools } = await import('../serve-mcp.ts')
   listOfferedTools(config.tools)
+  // The entry names every setting: the client starts svc in another folder and environment.
   const spelled = (without: readonly (keyof Config)[] = []) =>
     writeOptions('setup', command.opts<Flags>(), config, { without, env: command.io.env }).args
   const isHookWanted = flags.hook || (flags.remove && client.name === 'claude-code')
@@ -167,7 +206,7 @@ async function requestOf(client: Client, flags: SetupFlags, command: Command): P
     client,
     scope: flags.project ? 'project' : 'user',
     name: flags.name,
-    server: serverOf(flags, [...own, 'mcp', '-t', 'stdio'], spelled(['consumer']), command),
+    server: serverOf(flags, [...own, 'mcp', '-t', 'stdio'], spelled(['consumer']), config.keyFile, command),
     // Each client has its own consumer: clients that share one take messages from each other.
     consumer: { name: config.consumer ?? client.name, isChosen: config.consumer !== undefined },
     ...(isHookWanted && { hook: [...own, 'hook-poll', ...spelled(serveOptions)] }),
@@ -180,6 +219,7 @@ function serverOf(
   { url, tokenEnv }: SetupFlags,
   start: readonly string[],
   options: readonly string[],
+  keyFile: string | undefined,
   command: Command,
 ): Server {
   if (url === undefined) {
@@ -191,6 +231,12 @@ function serverOf(
   }
   const parsed = parseMcpUrl(url)
   rejectBesideUrl(command, ['confirmSend', 'anyFile', 'structured', 'tools'])
+  if (keyFile !== undefined) {
+    if (tokenEnv)
+      throw badArgument('--token-env', 'expected without --key-file', { hint: 'Use only one of them.' })
+    // No client reads a token from a file; the bridge does.
+    return { command: [...start, '--url', parsed, '--key-file', keyFile] }
+  }
   const variable = tokenEnv === true ? defaultTokenVariable : tokenEnv
   if (variable !== undefined && !/^[A-Za-z_][A-Za-z0-9_]*$/.test(variable))
     throw badArgument('--token-env', 'expected the name of an environment variable', {

@@ -8,7 +8,7 @@ export const commands: readonly CommandSpec[] = [
     words: 'token',
     summary: 'print the token that callers of the service must send',
     about:
-      'Print the token for the service on this data directory: the one in SVC_TOKEN or SVC_TOKEN_FILE, else the one that svc made. A token given with --token is not kept, so this command does not know it. Changes nothing.',
+      'Print the token for the service on this data directory: the one in SVC_TOKEN or SVC_TOKEN_FILE, else the one that svc made. It is the master token: its callers may do everything, beside the keys of svc key. A token given with --token is not kept, so this command does not know it. Changes nothing.',
     config: 'tool',
     examples: [
       [
@@ -25,7 +25,7 @@ export const commands: readonly CommandSpec[] = [
           'not_found',
           `no token was given, and none is kept in ${tokenPathOf(config.basePath)}`,
           {
-            hint: 'A service on a loopback address needs none. One that other machines can reach makes a token when it starts. If it was started with --token, ask the person who started it.',
+            hint: 'A service on a loopback address needs none until the first key is made, and svc key add makes a token then. One that other machines can reach makes a token when it starts. If it was started with --token, ask the person who started it.',
           },
         )
       await command.io.out.write(`${token}\n`)

@@ -1,11 +1,10 @@
 /** Declares `svc webhook` and its subcommands, for endpoints that receive events. */
-import { SvcError } from '../../model/error.ts'
 import type { AddedWebhook, ReplayedWebhook, WebhookDelivery, WebhookEndpoint } from '../../model/webhook.ts'
 import * as webhook from '../../operations/webhooks.ts'
 import { formatCount, formatLocalTime } from '../../platform/format.ts'
 import { type Column, formatTable } from '../columns.ts'
 import { operationCommand } from '../operation-command.ts'
-import { type CommandOutput, formatNote } from '../show.ts'
+import { type CommandOutput, formatNote, unprintedError } from '../show.ts'
 import { colours, oneLine } from '../terminal.ts'
 import { parseTypedStart } from '../typed-time.ts'
 
@@ -55,11 +54,6 @@ export const commands = [
     render: ({ id }) => ({ text: `removed: ${oneLine(id)}\n` }),
   }),
 ]
-
-const unprintedError = (problem: string) =>
-  new SvcError('internal', problem, {
-    hint: 'Check where the output goes, and the free space there, then run the command again.',
-  })
 
 function describeReplay({ replay }: ReplayedWebhook, dryRun = false): string {
   const { events, events_is_lower_bound, since } = replay

@@ -1,19 +1,24 @@
 /**
- * Access to the panel. On a loopback address without a token, all users of this machine have access, but no
- * page of another origin. Elsewhere, or with a token, a user signs in with the token, or by the one-time
- * link that svc prints at the start.
+ * Access to the panel. On a loopback address without a token and without keys, all users of this machine have
+ * access, but no page of another origin. Elsewhere, or with a token, or from the first key on, a user signs in
+ * with the token, with a key, or by the one-time link that svc prints at the start.
  *
- * A sign-in is a signed cookie: its expiry and name, signed with a key derived from the token. So it
- * survives a restart, and a new token ends all sign-ins. Only the names of sign-ins that ended early are
+ * A sign-in is a signed cookie: its expiry, its name, and the id of the key, signed with a key derived from the
+ * token. The signature covers the hash of the key's secret too. So a sign-in survives a restart, and ends with
+ * its key, with the secret of that key, and with the token. Only the names of sign-ins that ended early are
  * stored (`SignInStore`), for all processes that serve the panel.
  */
 import { Buffer } from 'node:buffer'
 import { createHash, createHmac, randomBytes, timingSafeEqual } from 'node:crypto'
+import type { Keys } from '../../access/keys.ts'
+import { hashOf, parseKey } from '../../access/secret.ts'
 import { SvcError } from '../../model/error.ts'
+import { anyCaller, type Principal, panel } from '../../model/principal.ts'
 import type { Clock } from '../../platform/clock.ts'
 import type { SignInStore } from '../../storage/state.ts'
-import { createGuard, type GuardOptions, isSameToken } from '../auth.ts'
+import { createGuard, type GuardOptions, type Identity, isSameToken } from '../auth.ts'
 import { isBehindTls, prefixOf } from '../behind-proxy.ts'
+import { ensureToken, readStoredToken } from '../token.ts'
 
 /**
  * Returns the names of the cookie, without and with TLS. With TLS the name begins with `__Host-`: a browser
@@ -35,52 +40,108 @@ const linkLifetimeMs = 15 * 60_000
 /** The check of access to one panel. */
 export type Access = ReturnType<typeof createAccess>
 
-/** Creates the check. @throws Error if other machines can reach the address and there is no token */
-export function createAccess(options: GuardOptions & { clock: Clock; signIns: SignInStore }) {
-  const { clock, signIns: store, token } = options
-  const guard = createGuard(options)
-  const key = token === undefined ? undefined : createHmac('sha256', token).update('panel sign-in').digest()
+interface AccessOptions extends GuardOptions {
+  readonly basePath: string
+  readonly keys: Pick<Keys, 'hasAny' | 'tokenlessOwner' | 'authenticate' | 'recognize'>
+  readonly clock: Clock
+  readonly signIns: SignInStore
+}
 
-  const sign = (text: string) => createHmac('sha256', key!).update(text).digest('base64url')
-  const createCookie = (request: Request, name = randomBytes(9).toString('base64url')): string => {
-    const text = `${clock.now() + signInLifetimeMs}.${name}`
-    return formatCookie(`${text}.${sign(text)}`, signInLifetimeMs / 1000, request)
+/** Returns the address of a caller, to be stored with the use of a key. */
+type AddressOf = () => string | undefined
+
+/** Creates the check. @throws Error if other machines can reach the address and there is no token */
+export function createAccess(options: AccessOptions) {
+  const { basePath, clock, keys, signIns: store, token } = options
+  const guard = createGuard(options)
+  /** The principals of browsers, by those of their keys. */
+  const panels = new WeakMap<Principal, Principal>()
+  const panelOf = (by: Principal): Principal => {
+    const known = panels.get(by) ?? { ...by, kind: 'panel' }
+    panels.set(by, known)
+    return known
   }
-  const verifyCookie = (value: string): SignIn | undefined => {
-    const [expiry, name, proof, ...more] = value.split('.')
-    if (!expiry || !name || !proof || more.length > 0) return undefined
-    const received = Buffer.from(proof)
-    const expected = Buffer.from(sign(`${expiry}.${name}`))
-    if (received.length !== expected.length || !timingSafeEqual(received, expected)) return undefined
-    return Number(expiry) > clock.now() ? { name, until: Number(expiry) } : undefined
+  let wasRequired: boolean | undefined = token !== undefined || undefined
+  const isRequired = async (): Promise<boolean> => {
+    if (wasRequired) return true
+    try {
+      wasRequired = await keys.hasAny()
+    } catch (error) {
+      // A store that begins to fail closes no panel: it shows what is wrong.
+      if (wasRequired === undefined) throw error
+    }
+    return wasRequired
+  }
+
+  const createCookie = async (request: Request, signIn: Partial<SignIn> = {}): Promise<string> => {
+    const { name = randomBytes(9).toString('base64url'), key } = signIn
+    const text = [clock.now() + signInLifetimeMs, name, ...(key ? [key.id] : [])].join('.')
+    const signed = sign(text, key?.hash, token ?? (await ensureToken(basePath)).token)
+    return formatCookie(`${text}.${signed}`, signInLifetimeMs / 1000, request)
+  }
+  const verifyCookie = async (value: string, address?: AddressOf): Promise<SignIn | undefined> => {
+    const parts = value.split('.')
+    const proof = parts.pop()
+    const [expiry = '', name = '', id] = parts
+    const master = token ?? (await readStoredToken(basePath))
+    if (!proof || !name || parts.length > 3 || master === undefined) return undefined
+    if (!(Number(expiry) > clock.now())) return undefined
+    const proves = (hash?: string) => isSameProof(proof, sign(parts.join('.'), hash, master))
+    const signIn = { name, until: Number(expiry) }
+    if (id === undefined) return proves() ? { ...signIn, by: panel } : undefined
+    let proved = ''
+    const by = await keys.recognize(
+      id,
+      hash => {
+        const isIt = proves(hash)
+        if (isIt) proved = hash
+        return isIt
+      },
+      address,
+    )
+    return by && { ...signIn, by: panelOf(by), key: { id, hash: proved } }
   }
   /** Returns the valid sign-ins in a request's cookies. */
-  const listSignIns = async (request: Request): Promise<SignIn[]> => {
-    const all = cookiesOf(request).flatMap(value => verifyCookie(value) ?? [])
+  const listSignIns = async (request: Request, address?: AddressOf): Promise<SignIn[]> => {
+    const verified = await Promise.all(cookiesOf(request).map(value => verifyCookie(value, address)))
+    const all = verified.filter(one => one !== undefined)
     if (all.length === 0) return []
     const ended = await store.filterEnded(all.map(({ name }) => name))
     return all.filter(({ name }) => !ended.has(name))
   }
 
   return {
-    /** Whether a sign-in is required. */
-    isRequired: key !== undefined,
+    isRequired,
+    /** Whether a sign-in was required for the last request. */
+    get wasRequired(): boolean {
+      return wasRequired === true
+    },
     /**
-     * Returns why a request is denied; undefined if it is allowed.
+     * Returns who makes a request, or why it is denied.
      *
      * @param open true for paths that need no sign-in: the page itself and its texts
      */
-    async denialOf(request: Request, open: boolean): Promise<SvcError | undefined> {
+    async identify(request: Request, open: boolean, address?: AddressOf): Promise<Identity> {
       // Browsers send the cookie automatically, so check on every address that the page is our own.
-      const foreign = guard.denialOf(request, true) ?? guard.pageDenialOf(request, open)
-      if (foreign || open || key === undefined || (await listSignIns(request)).length > 0) return foreign
-      return guard.denialOf(request, false)
+      const foreign = guard.hostDenialOf(request, true) ?? guard.pageDenialOf(request, open)
+      if (foreign) return foreign
+      if (open) return anyCaller
+      const needsSignIn = await isRequired()
+      const [signIn] = needsSignIn ? await listSignIns(request, address) : []
+      if (signIn) return signIn.by
+      if (!needsSignIn && request.headers.get('authorization') === null) return panel
+      const identity = await guard.identify(request, false, address)
+      return !(identity instanceof SvcError) && identity.kind === 'owner' ? panel : identity
     },
-    /** Signs in with a token. @returns the Set-Cookie header @throws SvcError `unauthorized` */
-    signIn(text: string, request: Request): string {
-      if (token === undefined || !isSameToken(text, token))
+    /** Signs in with a token or a key. @returns the Set-Cookie header @throws SvcError `unauthorized` */
+    async signIn(text: string, request: Request, address?: AddressOf): Promise<string> {
+      const parsed = parseKey(text)
+      if (parsed && (await keys.authenticate(text, address)))
+        return await createCookie(request, { key: { id: parsed.id, hash: hashOf(parsed.secret) } })
+      const master = token ?? ((await isRequired()) ? await readStoredToken(basePath) : undefined)
+      if (master === undefined || !isSameToken(text, master))
         throw new SvcError('unauthorized', 'The token is wrong')
-      return createCookie(request)
+      return await createCookie(request)
     },
     /**
      * Signs in by the code of a one-time link.
@@ -88,8 +149,11 @@ export function createAccess(options: GuardOptions & { clock: Clock; signIns: Si
      * @returns the Set-Cookie header; undefined if the link was used or has expired
      */
     async signInByLink(code: string, request: Request): Promise<string | undefined> {
-      return key && (await store.takeLink(code, clock.now())) ? createCookie(request) : undefined
+      const isValid = (await isRequired()) && (await store.takeLink(code, clock.now()))
+      return isValid ? await createCookie(request) : undefined
     },
+    /** Signs in the browser that made the first key: it needed no sign-in before. @returns the Set-Cookie header */
+    signInOwner: (request: Request): Promise<string> => createCookie(request),
     /**
      * Whether a request for the page certainly has no sign-in. If a link of another origin opens the page,
      * browsers do not send the cookie, but say so in `Sec-Fetch-Site`; then the answer is false.
@@ -97,16 +161,16 @@ export function createAccess(options: GuardOptions & { clock: Clock; signIns: Si
     async isSignedOut(request: Request): Promise<boolean> {
       const site = request.headers.get('sec-fetch-site')
       const sendsCookies = site === 'none' || site === 'same-origin'
-      return key !== undefined && sendsCookies && (await listSignIns(request)).length === 0
+      return sendsCookies && (await isRequired()) && (await listSignIns(request)).length === 0
     },
     /**
      * Returns the Set-Cookie header that renews a request's sign-in; undefined if it is still new, or there
      * is none.
      */
     async renewSignIn(request: Request): Promise<string | undefined> {
-      const [own] = key ? await listSignIns(request) : []
+      const [own] = (await isRequired()) ? await listSignIns(request) : []
       const isNew = !own || own.until - clock.now() > signInLifetimeMs - renewAfterMs
-      return isNew ? undefined : createCookie(request, own.name)
+      return isNew ? undefined : await createCookie(request, own)
     },
     /**
      * Ends the sign-ins of a request, with their renewals.
@@ -114,7 +178,7 @@ export function createAccess(options: GuardOptions & { clock: Clock; signIns: Si
      * @returns the Set-Cookie header that deletes the cookie
      */
     async signOut(request: Request): Promise<string> {
-      const names = key === undefined ? [] : (await listSignIns(request)).map(({ name }) => name)
+      const names = (await isRequired()) ? (await listSignIns(request)).map(({ name }) => name) : []
       if (names.length > 0) await store.end(names, clock.now() + signInLifetimeMs, clock.now())
       return formatCookie('', 0, request)
     },
@@ -132,6 +196,22 @@ interface SignIn {
   name: string
   /** Expiry, in Unix ms. */
   until: number
+  by: Principal
+  /** The key that it was made with, and the hash of the secret at that time. */
+  key?: { id: string; hash: string }
+}
+
+/** Signs the text of a cookie. @param hash of the secret of its key */
+function sign(text: string, hash: string | undefined, token: string): string {
+  const signing = createHmac('sha256', token).update('panel sign-in').digest()
+  return createHmac('sha256', signing)
+    .update(hash === undefined ? text : `${text}.${hash}`)
+    .digest('base64url')
+}
+
+function isSameProof(given: string, expected: string): boolean {
+  const [one, other] = [Buffer.from(given), Buffer.from(expected)]
+  return one.length === other.length && timingSafeEqual(one, other)
 }
 
 function cookiesOf(request: Request): string[] {

@@ -1,17 +1,24 @@
 /**
  * Live changes for the panel, as server-sent events: new and changed messages, sessions, the status. Each
- * change is read and encoded once for all open panels. Without an open panel, nothing is read.
+ * change is read and encoded once for all open panels of a caller. Without an open panel, nothing is read.
  */
 import type { Gateway } from '../../gateway/gateway-api.ts'
+import { type Call, createDirectCall } from '../../model/call.ts'
+import { isSvcError } from '../../model/error.ts'
+import type { Principal } from '../../model/principal.ts'
+import type { ServiceFacts } from '../../model/service.ts'
 import type { Clock } from '../../platform/clock.ts'
 import type { Log } from '../../platform/log.ts'
 import { createEventStream, type Outlet } from '../event-stream.ts'
+import { usageOf } from '../limits.ts'
 
 export interface PanelEventPorts {
   /** Returns the content of the event `status`. */
   getStatus(): Promise<object>
   clock: Clock
   log: Log
+  /** Called when the last reader has left. */
+  onIdle?(): void
 }
 
 /** Interval at which the status is read: nothing announces its changes. */
@@ -24,11 +31,69 @@ const timeIntervalMs = 15_000
  */
 const maxUnreadBytes = 4 * 1024 * 1024
 
-/** The event streams of all open panels. */
+/** A reader of a stream. */
+interface ReaderPorts {
+  /** Whether it still has access. */
+  isAllowed(): Promise<boolean>
+  onEnd?: (() => void) | undefined
+}
+
+/** How the streams get what a caller may see. */
+export interface LivePorts extends Pick<PanelEventPorts, 'clock' | 'log'> {
+  service: ServiceFacts
+  follow(call: Call): Promise<Gateway['changes']>
+  getStatus(call: Call): Promise<object>
+}
+
+/** The event streams of all open panels, for each caller only what it may see. */
+export class LiveChanges {
+  readonly #ports: LivePorts
+  readonly #byCaller = new Map<Principal, PanelEvents>()
+
+  constructor(ports: LivePorts) {
+    this.#ports = ports
+  }
+
+  /** Opens a stream for a caller. @throws SvcError `forbidden`, `rate_limited` for a key with too many */
+  async open(by: Principal, isAllowed: () => Promise<boolean>): Promise<Response> {
+    const call = { ...createDirectCall(), by, service: this.#ports.service }
+    const changes = await this.#ports.follow(call)
+    const reader = { isAllowed, onEnd: usageOf(by)?.beginWait() }
+    return (this.#byCaller.get(by) ?? this.#follow(by, call)).open(changes, reader)
+  }
+
+  #follow(by: Principal, call: Call): PanelEvents {
+    const { clock, getStatus, log } = this.#ports
+    const events = new PanelEvents({
+      clock,
+      log,
+      getStatus: () =>
+        getStatus(call).catch((error: unknown) => {
+          if (isSvcError(error) && error.code === 'forbidden') return {}
+          throw error
+        }),
+      onIdle: () => this.#byCaller.delete(by),
+    })
+    this.#byCaller.set(by, events)
+    by.ended?.addEventListener('abort', () => events.stop(), { once: true })
+    return events
+  }
+
+  /** Ends all streams. */
+  stop(): void {
+    for (const events of [...this.#byCaller.values()]) events.stop()
+  }
+
+  /** Ends the streams of readers that signed out or whose sign-in expired. */
+  async endSignedOut(): Promise<void> {
+    for (const events of [...this.#byCaller.values()]) await events.endSignedOut()
+  }
+}
+
+/** The event streams of the open panels of one caller. */
 export class PanelEvents {
   readonly #ports: PanelEventPorts
-  /** The readers. Each has a function that returns whether it still has access. */
-  readonly #readers = new Map<Outlet, () => Promise<boolean>>()
+  readonly #readers = new Map<Outlet, ReaderPorts>()
   readonly #encoder = new TextEncoder()
   #unsubscribe: (() => void) | undefined
   #polling: AbortController | undefined
@@ -47,13 +112,16 @@ export class PanelEvents {
    * Opens a stream of events. It ends when the reader disconnects or loses access, or at `stop`. The
    * `changes` of the first reader are used for all.
    */
-  open(changes: Gateway['changes'], allowed: () => Promise<boolean>): Response {
+  open(changes: Gateway['changes'], reader: ReaderPorts): Response {
     let own: Outlet
     return createEventStream(maxUnreadBytes, {
       start: outlet => {
         own = outlet
-        if (this.#isStopped) return outlet.close()
-        this.#readers.set(outlet, allowed)
+        if (this.#isStopped) {
+          reader.onEnd?.()
+          return outlet.close()
+        }
+        this.#readers.set(outlet, reader)
         outlet.enqueue(this.#encodeEvent('hello', {}))
         this.#subscribe(changes)
       },
@@ -69,8 +137,8 @@ export class PanelEvents {
 
   /** Ends the streams of readers that signed out or whose sign-in expired. */
   async endSignedOut(): Promise<void> {
-    for (const [reader, allowed] of [...this.#readers])
-      if (!(await allowed()) && this.#readers.has(reader)) this.#endStreams([reader])
+    for (const [reader, { isAllowed }] of [...this.#readers])
+      if (!(await isAllowed()) && this.#readers.has(reader)) this.#endStreams([reader])
   }
 
   #endStreams(readers: Outlet[]): void {
@@ -106,11 +174,13 @@ export class PanelEvents {
   }
 
   #removeReader(reader: Outlet): void {
+    this.#readers.get(reader)?.onEnd?.()
     if (!this.#readers.delete(reader) || this.#readers.size > 0) return
     this.#polling?.abort()
     this.#polling = undefined
     this.#unsubscribe?.()
     this.#unsubscribe = undefined
+    this.#ports.onIdle?.()
   }
 
   /** Sends the status when it changes, and the time at intervals, which shows that the service runs. */

@@ -110,11 +110,12 @@ async function loadPanel(folders: readonly string[]) {
   const languages = listLanguages(files)
   // The page that asks for the token has an empty path, which no request can name.
   html.set('', html.get('/index.html')!)
+  const texts = new Map(languages.map(({ code, texts }) => [code, withoutLateTexts(texts)]))
   const made = new Map<string, Promise<StaticFile>>()
   const make = (path: string, language: string, root: string) => {
     const start = {
       language,
-      texts: languages.find(({ code }) => code === language)!.texts,
+      texts: texts.get(language),
       languages: languages.map(({ code, name }) => ({ code, name })),
       signed_out: path === '',
       ...(root && { root }),
@@ -138,6 +139,11 @@ async function loadPanel(folders: readonly string[]) {
 
 /** Maximum pages in memory. Callers can send any root, so their number must be limited. */
 const maxPages = 100
+
+/** Texts of single pages, which load them when they are opened. Other pages show the titles too. */
+const lateTexts = /^(access|audit|webhooks)\.(?!title$|about$)/
+const withoutLateTexts = (texts: Readonly<Record<string, string>>) =>
+  Object.fromEntries(Object.entries(texts).filter(([key]) => !lateTexts.test(key)))
 
 /** Returns the page with its texts inside, so that the browser can draw it without another request. */
 const withStart = (page: string, start: { language: string }, root: string): string => {

@@ -1,10 +1,12 @@
 /** Consumers that acknowledge: the position of each, for all sessions and for single sessions. */
+import { isWhole } from '../../model/access.ts'
 import { badArgument } from '../../model/error.ts'
 import type { ReadFilter } from '../messages.ts'
 import type { ConsumerClaim } from '../store.ts'
 import type { SqliteConsumers } from './consumers.ts'
 import { type EngineContext, EnginePart } from './engine-part.ts'
 import { createRowBudget } from './messages.ts'
+import { listIdsIn } from './scope.ts'
 
 /** Stands for all sessions among the session keys. */
 const allSessions = 0
@@ -28,7 +30,7 @@ export class SqliteAcknowledgements extends EnginePart {
   readAfter(
     consumer: string,
     ack: number,
-    { characters, limit, session }: Omit<ReadFilter, 'direction'>,
+    { characters, limit, session, scope }: Omit<ReadFilter, 'direction'>,
   ): Pick<ConsumerClaim, 'rows' | 'redelivered'> {
     const keys = this.#listKeys(session)
     let places = this.#readPlaces(consumer)
@@ -42,9 +44,17 @@ export class SqliteAcknowledgements extends EnginePart {
     }
     const positionOf = (key: number) => highestOf(places, key, 'position')
     const found =
-      session === undefined
-        ? this.#listIdsOfAll(consumer, positionOf(allSessions), limit)
-        : this.messages.listIdsBySession(keys, positionOf, limit)
+      scope && !isWhole(scope)
+        ? listIdsIn(this.db, {
+            scope,
+            keys: this.messages.listKeysIn(session, scope),
+            after: positionOf(allSessions),
+            place: { consumer, table: 'acknowledged' },
+            limit,
+          })
+        : session === undefined
+          ? this.#listIdsOfAll(consumer, positionOf(allSessions), limit)
+          : this.messages.listIdsBySession(keys, positionOf, limit)
     const redelivered = found.filter(({ id, key }) => id <= highestOf(places, key, 'handedOut'))
     const ids = found.map(({ id }) => id)
     return {

@@ -1,11 +1,13 @@
 /**
  * Named readers of the log. A position moves when rows are delivered; unconfirmed rows are stored in a lease.
  */
+import { hasMessage, isWhole, type Scope } from '../../model/access.ts'
 import { badArgument } from '../../model/error.ts'
 import type { ReadFilter, StoredMessage } from '../messages.ts'
-import type { ConsumerClaim } from '../store.ts'
+import { type ConsumerClaim, startsAtFirst } from '../store.ts'
 import { EnginePart } from './engine-part.ts'
 import { createRowBudget, type RowBudget } from './messages.ts'
+import { listIdsIn, scopeSqlOf } from './scope.ts'
 
 /** A lease expires after this; sooner if its owner is known to be dead. */
 const leaseMs = 30_000
@@ -13,8 +15,6 @@ const leaseMs = 30_000
 const seenEveryMs = 60 * 60_000
 /** `expires_at` of a lease whose rows no reader saw. */
 const neverSeen = -1
-/** The consumer that starts at the beginning of the log. */
-const firstConsumer = 'default'
 
 /** When a lease expires, and the process whose death ends it. */
 interface Lease {
@@ -22,21 +22,27 @@ interface Lease {
   expires_at: number
 }
 
+/** The rows that a reader may get: of these sessions, and in this scope; undefined: of all. */
+interface Narrowed {
+  keys: number[] | undefined
+  scope: Scope | undefined
+}
+
 export class SqliteConsumers extends EnginePart {
   claim(consumer: string, options: Omit<ReadFilter, 'direction'>): ConsumerClaim | undefined {
     const { characters, limit, session } = options
     const fits = createRowBudget(characters)
-    const keys = session === undefined ? undefined : this.messages.listSessionKeys(session)
+    const narrowed = this.#narrow(options)
     // Most calls find nothing new. Such a call takes no write lock.
-    if (this.#isIdle(consumer, keys)) return undefined
+    if (this.#isIdle(consumer, session, narrowed)) return undefined
     return this.db.transaction(() => {
       const position = this.position(consumer)
-      const again = this.#takeLapsed(consumer, keys, limit, fits)
+      const again = this.#takeLapsed(consumer, narrowed, limit, fits)
       if (again.rows.length > 0) return this.#createClaim(consumer, again.rows, again.redelivered)
       const rows =
-        keys === undefined
-          ? this.#takeFresh(consumer, position, limit, fits)
-          : this.#takeFreshOf(consumer, position, keys, limit, fits)
+        session === undefined
+          ? this.#takeFresh(consumer, position, limit, fits, narrowed)
+          : this.#takeFreshOf(consumer, position, limit, fits, narrowed)
       return rows.length > 0 ? this.#createClaim(consumer, rows, new Set()) : undefined
     })
   }
@@ -45,26 +51,34 @@ export class SqliteConsumers extends EnginePart {
     if (this.#getRow(consumer)) return
     this.db.transaction(() => {
       const row = this.db.get`SELECT max(position) AS position FROM consumer`
-      this.position(consumer, consumer === firstConsumer ? 0 : Number(row?.position ?? 0))
+      this.position(consumer, startsAtFirst(consumer) ? 0 : Number(row?.position ?? 0))
     })
   }
 
-  countWaiting(from: string | number, wanted: Pick<ReadFilter, 'limit' | 'session'>): number {
+  #narrow({ session, scope }: Pick<ReadFilter, 'session' | 'scope'>): Narrowed {
+    const narrows = scope && !isWhole(scope)
+    return { keys: this.messages.listKeysIn(session, scope), scope: narrows ? scope : undefined }
+  }
+
+  countWaiting(from: string | number, wanted: Pick<ReadFilter, 'limit' | 'session' | 'scope'>): number {
     return typeof from === 'string'
       ? this.#countWaitingOf(from, wanted)
       : this.messages.listIdsAfter(from, { ...wanted, direction: 'received' }).length
   }
 
-  #countWaitingOf(consumer: string, { limit, session }: Pick<ReadFilter, 'limit' | 'session'>): number {
-    const keys = session === undefined ? undefined : this.messages.listSessionKeys(session)
+  #countWaitingOf(
+    consumer: string,
+    { limit, session, ...wanted }: Pick<ReadFilter, 'limit' | 'session' | 'scope'>,
+  ): number {
+    const narrowed = this.#narrow({ session, ...wanted })
     const position = this.#getRow(consumer)?.position ?? this.#firstPositionOf(consumer)
     const again = this.#listLapsedLeases(consumer).flatMap(({ ids }) =>
-      ids.filter(id => keys === undefined || this.#isOf(id, keys)),
+      ids.filter(id => this.#isOf(id, narrowed)),
     )
     const fresh =
-      keys === undefined
-        ? this.#listFreshIds(consumer, position, limit)
-        : this.messages.listIdsBySession(keys, key => Math.max(position, this.#aheadOf(consumer, key)), limit)
+      session === undefined
+        ? this.#listFreshIds(consumer, position, limit, narrowed)
+        : this.#listFreshOf(consumer, position, limit, narrowed)
     return Math.min(limit, again.length + fresh.length)
   }
 
@@ -124,7 +138,7 @@ export class SqliteConsumers extends EnginePart {
     return new Set(rows.filter(row => this.#hasLapsed(row)).map(({ consumer }) => consumer))
   }
 
-  #isIdle(consumer: string, keys: number[] | undefined): boolean {
+  #isIdle(consumer: string, session: string | undefined, narrowed: Narrowed): boolean {
     const row = this.#getRow(consumer)
     if (row?.acknowledges === 1)
       throw badArgument('ack', `missing; nothing else moves the consumer "${consumer}"`, {
@@ -134,11 +148,7 @@ export class SqliteConsumers extends EnginePart {
     if (this.#listLapsedLeases(consumer).length > 0) return false
     const { position } = row
     if (position >= this.messages.getHead()) return true
-    return (
-      keys !== undefined &&
-      this.messages.listIdsBySession(keys, key => Math.max(position, this.#aheadOf(consumer, key)), 1)
-        .length === 0
-    )
+    return session !== undefined && this.#listFreshOf(consumer, position, 1, narrowed).length === 0
   }
 
   /** True also for a time in the future: the clock was set back since. */
@@ -159,7 +169,7 @@ export class SqliteConsumers extends EnginePart {
   }
 
   #firstPositionOf(consumer: string): number {
-    return consumer === firstConsumer ? 0 : this.messages.getHead()
+    return startsAtFirst(consumer) ? 0 : this.messages.getHead()
   }
 
   /**
@@ -196,7 +206,7 @@ export class SqliteConsumers extends EnginePart {
   /** Removes rows from expired leases and returns them. */
   #takeLapsed(
     consumer: string,
-    keys: number[] | undefined,
+    { keys, scope }: Narrowed,
     limit: number,
     fits: RowBudget,
   ): Pick<ConsumerClaim, 'rows' | 'redelivered'> {
@@ -208,7 +218,8 @@ export class SqliteConsumers extends EnginePart {
       const left: number[] = []
       for (const id of lease.ids) {
         const row = isFull ? undefined : this.messages.getById(id)
-        const isWanted = row && (keys === undefined || this.#isOf(id, keys))
+        const isVisible = row && (!scope || hasMessage(scope, row.bot_id, row.peer))
+        const isWanted = isVisible && (keys === undefined || this.#isOf(id, { keys, scope: undefined }))
         if (isWanted && fits(row)) {
           rows.push(row)
           if (lease.wasSeen) redelivered.add(id)
@@ -230,8 +241,15 @@ export class SqliteConsumers extends EnginePart {
     else this.db.run`UPDATE lease SET ids = ${JSON.stringify(ids)} WHERE id = ${lease}`
   }
 
-  #isOf(id: number, keys: number[]): boolean {
-    return keys.includes(Number(this.db.get`SELECT session FROM message WHERE id = ${id}`?.session))
+  #isOf(id: number, { keys, scope }: Narrowed): boolean {
+    if (!keys && !scope) return true
+    const { sql, params } = scopeSqlOf(scope, 'message')
+    const row = this.db.get<{ session: number }>(
+      `SELECT session FROM message WHERE id = ?${sql}`,
+      id,
+      ...params,
+    )
+    return row !== undefined && keys?.includes(row.session) !== false
   }
 
   /** Returns the position of a consumer in a session that it read on its own. */
@@ -242,8 +260,14 @@ export class SqliteConsumers extends EnginePart {
   }
 
   /** Returns rows that were never delivered, and moves the position past them. */
-  #takeFresh(consumer: string, position: number, limit: number, fits: RowBudget): StoredMessage[] {
-    const ids = this.#listFreshIds(consumer, position, limit)
+  #takeFresh(
+    consumer: string,
+    position: number,
+    limit: number,
+    fits: RowBudget,
+    narrowed: Narrowed,
+  ): StoredMessage[] {
+    const ids = this.#listFreshIds(consumer, position, limit, narrowed)
     const rows = this.messages.read(ids, fits)
     const isAll = rows.length === ids.length && ids.length < limit
     const next = isAll ? this.messages.getHead() : (rows.at(-1)?.id ?? position)
@@ -254,7 +278,8 @@ export class SqliteConsumers extends EnginePart {
     return rows
   }
 
-  #listFreshIds(consumer: string, position: number, limit: number): number[] {
+  #listFreshIds(consumer: string, position: number, limit: number, narrowed: Narrowed): number[] {
+    if (narrowed.scope) return this.#listFreshOf(consumer, position, limit, narrowed).map(({ id }) => id)
     return this.db.all`SELECT m.id FROM message m
       LEFT JOIN consumer_ahead a ON a.consumer = ${consumer} AND a.session = m.session
       WHERE m.id > ${position} AND m.sent = 0 AND m.id > coalesce(a.position, 0)
@@ -268,15 +293,11 @@ export class SqliteConsumers extends EnginePart {
   #takeFreshOf(
     consumer: string,
     position: number,
-    keys: number[],
     limit: number,
     fits: RowBudget,
+    narrowed: Narrowed,
   ): StoredMessage[] {
-    const found = this.messages.listIdsBySession(
-      keys,
-      key => Math.max(position, this.#aheadOf(consumer, key)),
-      limit,
-    )
+    const found = this.#listFreshOf(consumer, position, limit, narrowed)
     const rows = this.messages.read(
       found.map(({ id }) => id),
       fits,
@@ -289,6 +310,23 @@ export class SqliteConsumers extends EnginePart {
         ON CONFLICT (consumer, session) DO UPDATE SET position = excluded.position`
     }
     return rows
+  }
+
+  /** Lists rows that were never delivered, of some sessions or in a scope. */
+  #listFreshOf(
+    consumer: string,
+    position: number,
+    limit: number,
+    { keys, scope }: Narrowed,
+  ): { id: number; key: number }[] {
+    const place = { consumer, table: 'consumer_ahead' } as const
+    return scope
+      ? listIdsIn(this.db, { scope, keys, after: position, place, limit })
+      : this.messages.listIdsBySession(
+          keys ?? [],
+          key => Math.max(position, this.#aheadOf(consumer, key)),
+          limit,
+        )
   }
 
   #createClaim(consumer: string, rows: StoredMessage[], redelivered: ReadonlySet<number>): ConsumerClaim {

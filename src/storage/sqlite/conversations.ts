@@ -1,10 +1,12 @@
 /** The log grouped by user: newest message and unread count. */
 
+import { isWhole, type Scope } from '../../model/access.ts'
 import type { SentStatus } from '../../model/message.ts'
 import type { Database } from '../../platform/sqlite.ts'
 import type { Thread, ThreadQuery } from '../store.ts'
 import { EnginePart } from './engine-part.ts'
 import { receivedElsewhere } from './messages.ts'
+import { scopeSqlOf } from './scope.ts'
 
 /** Unread messages are counted up to this number. */
 const countedUnread = 100
@@ -33,20 +35,21 @@ interface FoundThread extends Pick<Thread, 'unread'> {
 }
 
 export class SqliteConversations extends EnginePart {
-  /** Users after the page that was read last. */
-  #rest: { before: number; peers: { peer: string; newest: number }[] } | undefined
+  /** Users after the page that was read last. `users`: the only ones that were wanted, as JSON. */
+  #rest: { before: number; users: string | undefined; peers: { peer: string; newest: number }[] } | undefined
   #suspects: { since: number; changes: number; found: Map<string, number> } | undefined
 
   listThreads(page: ThreadQuery): { threads: Thread[]; before?: number | undefined } {
     const { sessions, session, user } = page
-    const peers = user === undefined ? this.#listPeers(page) : [{ peer: user }]
+    const isVisible = ({ peer }: { peer: string }) => page.scope?.users?.includes(peer) !== false
+    const peers = user === undefined ? this.#listPeers(page) : [{ peer: user }].filter(isVisible)
     const queries = peers.flatMap(({ peer }) =>
       (sessions?.get(peer) ?? [session]).map(name => ({
         peer,
         keys: name === undefined ? undefined : `,${this.messages.listSessionKeys(name).join()},`,
       })),
     )
-    const threads = this.#findThreads(queries).flatMap(({ id, peer, refused, unread }) => {
+    const threads = this.#findThreads(queries, page).flatMap(({ id, peer, refused, unread }) => {
       const last = this.messages.getById(id)
       return last ? [{ user: peer, last, unread, refused: refused === 1 }] : []
     })
@@ -57,13 +60,26 @@ export class SqliteConversations extends EnginePart {
    * Two steps in the index for each user, however many messages there are. Keeps the users after a page for
    * the next page.
    */
-  #listPeers({ before, limit }: ThreadQuery): { peer: string; newest: number }[] {
-    const rest =
-      before !== undefined && this.#rest?.before === before ? this.#rest.peers : this.#listAllPeers(before)
+  #listPeers({ before, limit, scope }: ThreadQuery): { peer: string; newest: number }[] {
+    const users = scope?.users && JSON.stringify(scope.users)
+    const isKept = before !== undefined && this.#rest?.before === before && this.#rest.users === users
+    const rest = isKept
+      ? this.#rest!.peers
+      : users === undefined
+        ? this.#listAllPeers(before)
+        : this.#listPeersAmong(users, before)
     const page = rest.slice(0, limit)
     const next = page.length === limit ? page.at(-1) : undefined
-    this.#rest = next && { before: next.newest, peers: rest.slice(limit) }
+    this.#rest = next && { before: next.newest, users, peers: rest.slice(limit) }
     return page
+  }
+
+  /** @param users JSON array */
+  #listPeersAmong(users: string, before = Number.MAX_SAFE_INTEGER): { peer: string; newest: number }[] {
+    return this.db.all`WITH newest AS MATERIALIZED (
+        SELECT peer, (SELECT max(id) FROM message m WHERE m.peer = among.peer) AS newest
+        FROM (SELECT DISTINCT value AS peer FROM json_each(${users}) WHERE value > '') among
+      ) SELECT * FROM newest WHERE newest < ${before} ORDER BY newest DESC`
   }
 
   #listAllPeers(before = Number.MAX_SAFE_INTEGER): { peer: string; newest: number }[] {
@@ -80,16 +96,23 @@ export class SqliteConversations extends EnginePart {
    * Threads that have a message. `seen`: the newest row that ends the unread messages, or was marked as read.
    * Only a message that WeChat accepted ends them, or an imported one that was received elsewhere.
    */
-  #findThreads(queries: readonly { peer: string; keys: string | undefined }[]): FoundThread[] {
+  #findThreads(
+    queries: readonly { peer: string; keys: string | undefined }[],
+    { scope, reader }: Pick<ThreadQuery, 'scope' | 'reader'>,
+  ): FoundThread[] {
+    const bots = scope?.bots && JSON.stringify(scope.bots)
+    const given = bots === undefined ? '' : 'bots AS MATERIALIZED (SELECT value FROM json_each(?)), '
+    const inScope = bots === undefined ? '' : ' AND m.bot_id IN bots'
+    const marks = reader === undefined ? 'read_mark r ON' : 'person_mark r ON r.reader = ? AND'
     const ofThread = (from: string) => `FROM message m INDEXED BY message_peer WHERE m.peer = ${from}.peer
-      AND (${from}.keys IS NULL OR instr(${from}.keys, ',' || m.session || ','))`
+      AND (${from}.keys IS NULL OR instr(${from}.keys, ',' || m.session || ','))${inScope}`
     return this.db.all(
-      `WITH newest AS MATERIALIZED (
+      `WITH ${given}newest AS MATERIALIZED (
         SELECT key, peer, keys, (SELECT m.id ${ofThread('asked')} ORDER BY m.id DESC LIMIT 1) AS id
         FROM (SELECT key, value ->> 'peer' AS peer, value ->> 'keys' AS keys FROM json_each(?)) asked
       ), marked AS MATERIALIZED (
         SELECT newest.*, l.session, coalesce(r.position, 0) AS mark FROM newest CROSS JOIN message l ON l.id = newest.id
-        LEFT JOIN read_mark r ON r.session = l.session AND r.peer = newest.peer
+        LEFT JOIN ${marks} r.session = l.session AND r.peer = newest.peer
       ), looked AS MATERIALIZED (
         SELECT marked.*, (SELECT c.id FROM (SELECT m.id, m.session, m.sent, m.status ${ofThread('marked')} ORDER BY m.id DESC LIMIT ${countedUnread}) c
           WHERE c.session = marked.session AND (c.id <= abs(marked.mark) OR c.sent = ${receivedElsewhere}
@@ -101,7 +124,7 @@ export class SqliteConversations extends EnginePart {
           WHERE c.session = looked.session AND c.sent = 0) AS unread,
         NOT EXISTS (SELECT 1 ${ofThread('looked')} AND m.status IS NOT 'refused') AS refused
       FROM looked ORDER BY key`,
-      JSON.stringify(queries),
+      ...[bots ?? [], JSON.stringify(queries), reader ?? []].flat(),
     )
   }
 
@@ -115,14 +138,21 @@ export class SqliteConversations extends EnginePart {
     return found
   }
 
-  markRead(session: string, peer: string, upTo?: number): void {
+  markRead(session: string, peer: string, upTo?: number, reader?: string): void {
     const head = this.messages.getHead()
     // Negative: marked as unread when that row was the newest.
     const position = upTo === undefined ? -head : Math.min(upTo, head)
+    const into =
+      reader === undefined
+        ? 'read_mark (session, peer, position) VALUES (?, ?, ?)'
+        : 'person_mark (reader, session, peer, position) VALUES (?, ?, ?, ?)'
     for (const key of this.messages.listSessionKeys(session))
-      this.db.run`INSERT INTO read_mark (session, peer, position) VALUES (${key}, ${peer}, ${position})
+      this.db.run(
+        `INSERT INTO ${into}
         ON CONFLICT DO UPDATE SET position = CASE WHEN excluded.position < 0 THEN excluded.position
-          ELSE max(excluded.position, abs(position)) END`
+          ELSE max(excluded.position, abs(position)) END`,
+        ...[reader ?? [], key, peer, position].flat(),
+      )
   }
 
   listOpen(): { id: number; status: SentStatus; reason_code?: string }[] {
@@ -134,7 +164,12 @@ export class SqliteConversations extends EnginePart {
       ) AS waiting CROSS JOIN message m ON m.id = waiting.message`
   }
 
-  countMessages(since: number, spanMs: number): { span: number; received: number; sent: number }[] {
+  countMessages(
+    since: number,
+    spanMs: number,
+    scope?: Scope,
+  ): { span: number; received: number; sent: number }[] {
+    if (scope && !isWhole(scope)) return this.#countMessagesIn(scope, since, spanMs)
     const count = (messages: string, from: string) =>
       this.db.all<{ span: number; every: number; out: number }>(
         `SELECT (timestamp - ?) / ? AS span, ${messages} FROM ${from} AND timestamp >= ? GROUP BY span`,
@@ -154,5 +189,19 @@ export class SqliteConversations extends EnginePart {
       const ours = sent.get(span) ?? { every: 0, out: 0 }
       return { span, received: every - ours.every, sent: ours.out }
     })
+  }
+
+  #countMessagesIn(
+    scope: Scope,
+    since: number,
+    spanMs: number,
+  ): { span: number; received: number; sent: number }[] {
+    const { sql, params } = scopeSqlOf(scope)
+    return this.db.all(
+      `SELECT (timestamp - ?) / ? AS span, sum(sent <> 1) AS received,
+        sum(sent = 1 AND (status IS NULL OR status NOT IN ('refused', 'queued', 'sending'))) AS sent
+      FROM message m INDEXED BY message_time WHERE timestamp >= ?${sql} GROUP BY span`,
+      ...[since, spanMs, since, ...params],
+    )
   }
 }

@@ -1,16 +1,26 @@
 /** Rows of the outbox: a call of send is an entry with one part for each message. */
 import type { SentStatus } from '../../model/message.ts'
 import type { Counter } from '../../model/session.ts'
-import type { EndReason, EntryPart, KeptFile, NewEntry, OutboxLane, StoredEntry } from '../outbox.ts'
-import { approvalReasonOf } from '../outbox.ts'
+import type {
+  EditedText,
+  EndReason,
+  EntryPart,
+  EntrySight,
+  KeptFile,
+  NewEntry,
+  OutboxLane,
+  StoredEntry,
+} from '../outbox.ts'
+import { approvalReasonOf, isInSight } from '../outbox.ts'
 import { type EngineContext, EnginePart } from './engine-part.ts'
 import type { SqliteOutboxLanes } from './lanes.ts'
+import { keyNameOf } from './messages.ts'
 import type { SqlitePaceSlots } from './pace-slots.ts'
 
 /** How long a message may wait for its user. */
 export const queueLifeMs = 7 * 24 * 60 * 60_000
 /** How long a person may take to approve a send. */
-const askLifeMs = 24 * 60 * 60_000
+export const askLifeMs = 24 * 60 * 60_000
 /** A call without progress for this long is over, if its process cannot be checked. */
 export const callLifeMs = 10 * 60_000
 
@@ -32,11 +42,31 @@ export class SqliteOutboxEntries extends EnginePart {
     this.#slots = slots
   }
 
-  getEntry(id: number): StoredEntry | undefined {
-    const row = this.db.get<EntryRow>`SELECT o.*, s.name, l.peer
-      FROM outbox o LEFT JOIN outbox_lane l ON l.id = o.lane
-      LEFT JOIN session s ON s.key = l.session WHERE o.id = ${id}`
+  getEntry(id: number, sight?: EntrySight): StoredEntry | undefined {
+    const row = this.db.get<EntryRow>(
+      `SELECT o.*, ${keyNameOf('o.made_by')} AS made_by_name, s.name, l.peer
+       FROM outbox o LEFT JOIN outbox_lane l ON l.id = o.lane
+       LEFT JOIN session s ON s.key = l.session WHERE o.id = ?`,
+      id,
+    )
+    if (sight && !isInSight(sight, { made_by: row?.made_by, user: row?.peer, bot: this.#botOf(id, sight) }))
+      return undefined
     return row && entryOf(row, this.#listParts(id))
+  }
+
+  /** Returns who made the call of a part, as `sentByOf` does. */
+  getSender({ entry }: EntryPart): string | undefined {
+    const made = this.db.get<SenderRow>`SELECT made_by, address FROM outbox WHERE id = ${entry}`
+    return made && sentByOf(made)
+  }
+
+  /** Returns the account of an entry's messages, if it matters. */
+  #botOf(entry: number, { scope }: EntrySight): string | undefined {
+    if (scope?.bots === undefined) return undefined
+    return this.db.get<{
+      bot_id: string
+    }>`SELECT m.bot_id FROM outbox_part p JOIN message m ON m.id = p.message
+      WHERE p.id >= ${partId(entry, 0)} AND p.id < ${partId(entry + 1, 0)} LIMIT 1`?.bot_id
   }
 
   getPart(id: number): EntryPart | undefined {
@@ -44,13 +74,16 @@ export class SqliteOutboxEntries extends EnginePart {
     return row && partOf(row)
   }
 
-  fileOf(message: number): KeptFile | undefined {
+  fileOf(message: number, sight: EntrySight = {}): KeptFile | undefined {
     // Uses the indexes of waiting parts, of which there are few.
-    const row = this.db.get<{ file?: string }>`SELECT file FROM (
-      SELECT message, file FROM outbox_part WHERE status = 'asked' UNION ALL
-      SELECT message, file FROM outbox_part WHERE status = 'queued' AND message IS NOT NULL)
-      WHERE message = ${message}`
-    return row?.file === undefined ? undefined : JSON.parse(row.file)
+    const row = this.db.get<{ file?: string; made_by?: string; bot?: string; user?: string }>`
+      SELECT file, o.made_by, m.bot_id AS bot, l.peer AS user FROM (
+      SELECT entry, message, file FROM outbox_part WHERE status = 'asked' UNION ALL
+      SELECT entry, message, file FROM outbox_part WHERE status = 'queued' AND message IS NOT NULL) w
+      LEFT JOIN outbox o ON o.id = w.entry LEFT JOIN outbox_lane l ON l.id = o.lane
+      LEFT JOIN message m ON m.id = w.message
+      WHERE w.message = ${message}`
+    return row?.file === undefined || !isInSight(sight, row) ? undefined : JSON.parse(row.file)
   }
 
   #listParts(entry: number): EntryPart[] {
@@ -64,23 +97,25 @@ export class SqliteOutboxEntries extends EnginePart {
    * @param begun row in the log and slot of its first part, if that begins in the same write
    */
   insert(
-    { asked, bot_id, mode, key, content = '', made_by, parts }: NewEntry,
+    entry: NewEntry,
     session: number,
     lane: OutboxLane,
     begun?: { row: number; slot?: number },
   ): StoredEntry {
+    const { asked, bot_id, mode, key, content = '', made_by, address, parts } = entry
     const owner = mode === 'fail' ? this.owner.name : undefined
     const created_at = this.clock.now()
     const expires_at = created_at + (asked ? askLifeMs : mode === 'fail' ? callLifeMs : queueLifeMs)
     const { lastInsertRowid: id } = this.db.run`INSERT INTO outbox (lane, mode, owner, key, content,
-      created_at, expires_at, asked, made_by)
+      created_at, expires_at, asked, made_by, address)
       VALUES (${lane.id}, ${mode}, ${owner}, ${key}, ${content}, ${created_at}, ${expires_at},
-      ${asked}, ${made_by})`
+      ${asked}, ${made_by}, ${address})`
     const written = parts.map(({ kind, waiting }, nth): EntryPart => {
       const first = nth === 0 ? begun : undefined
       const waits = { status: 'queued', ...(asked && { error: approvalReasonOf(waiting?.file) }) } as const
       const message =
-        first?.row ?? (waiting && this.messages.insertSent(session, bot_id, waiting.message, waits))
+        first?.row ??
+        (waiting && this.messages.insertSent(session, bot_id, waiting.message, waits, sentByOf(entry)))
       const { msg_type = 'TEXT', text = '', raw = '' } = waiting?.message ?? {}
       const part: EntryPart = {
         id: partId(id, nth),
@@ -124,10 +159,34 @@ export class SqliteOutboxEntries extends EnginePart {
   approve({ id, asked, created_at, expires_at, parts }: StoredEntry, by: string): void {
     const until = asked === 'queue' ? created_at + queueLifeMs : expires_at
     this.db.run`UPDATE outbox SET asked = NULL, expires_at = ${until}, approved_by = ${by} WHERE id = ${id}`
-    for (const part of parts) {
+    for (const part of parts.filter(({ status }) => status === 'asked')) {
       this.db.run`UPDATE outbox_part SET status = 'queued' WHERE id = ${part.id}`
       if (part.message !== undefined) this.messages.settleSent(part.message, { status: 'queued' })
     }
+  }
+
+  /** Replaces the text of a waiting part, and of its row. */
+  rewriteText({ id, message }: EntryPart, { text, raw }: EditedText): void {
+    this.db.run`UPDATE outbox_part SET text = ${JSON.stringify(text)}, raw = ${raw} WHERE id = ${id}`
+    if (message !== undefined) this.messages.rewriteText(message, { text, raw })
+  }
+
+  /**
+   * Lets an entry that waits for its user wait for a person's approval, until `until` (Unix ms) or its own
+   * end. Parts that are being sent continue.
+   */
+  askAgain(id: number, until: number): void {
+    this.db.run`UPDATE outbox SET asked = 'queue', approved_by = NULL, expires_at = min(expires_at, ${until})
+      WHERE id = ${id}`
+    for (const part of this.#listParts(id)) if (part.status === 'queued') this.ask(part)
+  }
+
+  /** Lets a part that waits for its user wait for a person's approval. */
+  ask(part: EntryPart): void {
+    this.#giveBackSlot(part)
+    this.db.run`UPDATE outbox_part SET status = 'asked', slot = NULL WHERE id = ${part.id}`
+    if (part.message !== undefined)
+      this.messages.settleSent(part.message, { status: 'queued', error: approvalReasonOf(part.file) })
   }
 
   /** Returns the number of sends of a session that wait for approval. */
@@ -145,15 +204,21 @@ export class SqliteOutboxEntries extends EnginePart {
   }
 
   /** Returns the entries that wait for users or for an approval, oldest first, until they expire. */
-  list(filter: { user_id?: string; session?: string } = {}): StoredEntry[] {
+  list(filter: { user_id?: string; session?: string; sight?: EntrySight } = {}): StoredEntry[] {
     const keys = filter.session === undefined ? undefined : this.messages.listSessionKeys(filter.session)
-    const waiting = this.db.all<{ id: number; session: number; peer: string }>`SELECT o.id, l.session, l.peer
-      FROM outbox o JOIN outbox_lane l ON l.id = o.lane
-      WHERE o.mode = 'queue' AND o.ended_at IS NULL AND (o.asked IS NULL OR o.expires_at > ${this.clock.now()})
-      ORDER BY o.id`
+    const isForAccounts = filter.sight?.scope?.bots !== undefined
+    const bot = `(SELECT m.bot_id FROM outbox_part p JOIN message m ON m.id = p.message
+      WHERE p.id >= o.id * ${partsPerEntry} AND p.id < (o.id + 1) * ${partsPerEntry} LIMIT 1)`
+    const waiting = this.db.all<WaitingRow>(
+      `SELECT o.id, l.session, l.peer, o.made_by, ${isForAccounts ? bot : 'NULL'} AS bot
+        FROM outbox o JOIN outbox_lane l ON l.id = o.lane
+        WHERE o.mode = 'queue' AND o.ended_at IS NULL AND (o.asked IS NULL OR o.expires_at > ?) ORDER BY o.id`,
+      this.clock.now(),
+    )
     return waiting
       .filter(({ peer }) => filter.user_id === undefined || peer === filter.user_id)
       .filter(({ session }) => keys === undefined || keys.includes(session))
+      .filter(row => !filter.sight || isInSight(filter.sight, { ...row, user: row.peer }))
       .flatMap(({ id }) => this.getEntry(id) ?? [])
   }
 
@@ -189,12 +254,16 @@ export class SqliteOutboxEntries extends EnginePart {
     for (const part of waiting) {
       if (part.message !== undefined)
         this.messages.settleSent(part.message, { status: 'refused', error: reason })
-      const lane = part.slot === undefined ? undefined : this.#lanes.getStored(part.lane)
-      if (lane && part.slot !== undefined)
-        this.#slots.giveBack(this.messages.ensureKey(lane.session), lane.user, part.slot)
+      this.#giveBackSlot(part)
       this.endPart(part.id, 'refused', reason)
     }
     return waiting
+  }
+
+  #giveBackSlot({ lane: id, slot }: EntryPart): void {
+    const lane = slot === undefined ? undefined : this.#lanes.getStored(id)
+    if (lane && slot !== undefined)
+      this.#slots.giveBack(this.messages.ensureKey(lane.session), lane.user, slot)
   }
 
   /**
@@ -233,8 +302,23 @@ export class SqliteOutboxEntries extends EnginePart {
   }
 }
 
+type SenderRow = Pick<Partial<NewEntry>, 'made_by' | 'address'>
+
+/** Returns the principal that made a call, and the address if it is known, as `message.sent_by` has them. */
+export const sentByOf = ({ made_by, address }: SenderRow): string | undefined =>
+  made_by === undefined || address === undefined ? made_by : `${made_by} ${address}`
+
 /** Statuses of parts without a result yet. */
 const openStatuses: ReadonlySet<EntryPart['status']> = new Set(['asked', 'queued', 'sending'])
+
+interface WaitingRow {
+  id: number
+  session: number
+  peer: string
+  made_by?: string
+  /** The account of its messages. */
+  bot?: string
+}
 
 type EntryRow = Omit<StoredEntry, 'session' | 'user' | 'parts'> & {
   /** Name of the session; absent if the session or the lane does not exist: a call of version 0.1. */
@@ -248,7 +332,7 @@ type EntryRow = Omit<StoredEntry, 'session' | 'user' | 'parts'> & {
 
 function entryOf(row: EntryRow, parts: EntryPart[]): StoredEntry {
   const { id, name = '', peer = '', mode, asked, content = '', created_at, expires_at, answer } = row
-  const { used, received_at, made_by, approved_by, ended_by } = row
+  const { used, received_at, made_by, made_by_name, approved_by, ended_by } = row
   const ended = row.ended_at !== undefined
   return {
     id,
@@ -263,6 +347,7 @@ function entryOf(row: EntryRow, parts: EntryPart[]): StoredEntry {
     parts,
     ...(row.key !== undefined && { keyed: true }),
     made_by,
+    made_by_name,
     approved_by,
     ended_by,
     ...(ended ? { counter: { used, received_at } } : { asked }),

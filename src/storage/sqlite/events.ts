@@ -7,6 +7,7 @@
  * event between two messages has the place of the event before it plus one. So places grow in the order of
  * the commits, in all processes.
  */
+import type { Scope } from '../../model/access.ts'
 import { badArgument, SvcError } from '../../model/error.ts'
 import { sessionKeyOf } from '../../model/session.ts'
 import type { Database, SqlValue } from '../../platform/sqlite.ts'
@@ -20,9 +21,15 @@ import {
   readerIdleMs,
 } from '../events.ts'
 import { type EngineContext, EnginePart } from './engine-part.ts'
+import { scopeSqlOf } from './scope.ts'
 
 /** Difference between the places of two successive messages. */
 export const placesPerMessage = 1_000_000
+/**
+ * Places between two messages that lines of the audit log leave free. Without any free place, the next message
+ * would come before the events that readers have read, and they would miss it.
+ */
+const placesKept = 100_000
 /** Sentinel place of a reader that lost its place, and its cursor, which belongs to no store. */
 const lostPlace = -1
 const lostCursor = 'lost-0'
@@ -102,7 +109,7 @@ export class SqliteEventLog extends EnginePart {
     const from = requested > end ? 0 : requested
     const first = Math.max(Math.floor(from / placesPerMessage), Math.floor(oldest / placesPerMessage))
     const ofMessages = wants('message.received') || wants('message.status')
-    const last = ofMessages ? Math.min(this.#scanEndOf(first, narrowed.user), row) : row
+    const last = ofMessages ? Math.min(this.#scanEndOf(first, onlyUserOf(narrowed)), row) : row
     const scannedTo = last === row ? end : (last + 1) * placesPerMessage - 1
     const found = [
       ...(wants('message.received') ? this.#listReceived(first, last, limit, narrowed) : []),
@@ -131,14 +138,21 @@ export class SqliteEventLog extends EnginePart {
     return Math.max(first, Math.min(Math.floor(other / placesPerMessage), own))
   }
 
-  #listReceived(first: number, last: number, limit: number, { session, user, hidden }: Narrowed): EventRow[] {
+  #listReceived(
+    first: number,
+    last: number,
+    limit: number,
+    { session, user, hidden, scope }: Narrowed,
+  ): EventRow[] {
+    const inScope = scopeSqlOf(scope, 'message')
+    const only = onlyUserOf({ user, scope })
     const keys = session === undefined ? undefined : JSON.stringify(this.messages.listSessionKeys(session))
     return this.db.all(
       `SELECT id * ${placesPerMessage} AS place, 'message.received' AS type, stored_at AS at, id AS message
-       FROM message ${user === undefined ? 'NOT INDEXED' : 'INDEXED BY message_peer'} WHERE id > ? AND id <= ? AND ${hidden ? notSentHere : 'sent = 0'}
+       FROM message ${only === undefined ? 'NOT INDEXED' : 'INDEXED BY message_peer'} WHERE id > ? AND id <= ? AND ${hidden ? notSentHere : 'sent = 0'}
        ${keys === undefined ? '' : 'AND session IN (SELECT value FROM json_each(?))'}
-       ${user === undefined ? '' : 'AND peer = ?'} ORDER BY id LIMIT ?`,
-      ...[first, last, ...toParams(keys), ...toParams(user), limit],
+       ${only === undefined ? '' : 'AND peer = ?'}${inScope.sql} ORDER BY id LIMIT ?`,
+      ...[first, last, ...toParams(keys), ...toParams(only), ...inScope.params, limit],
     )
   }
 
@@ -146,18 +160,20 @@ export class SqliteEventLog extends EnginePart {
     from: number,
     to: number,
     limit: number,
-    { session, user, types, hidden }: Narrowed & Pick<EventFilter, 'types'>,
+    { session, user, types, hidden, scope }: Narrowed & Pick<EventFilter, 'types'>,
   ): EventRow[] {
+    const inScope = scope ? otherEventsOf(scope) : { sql: '', params: [] }
     const keys = session === undefined ? undefined : JSON.stringify(this.messages.listSessionKeys(session))
     const folded = session === undefined ? undefined : sessionKeyOf(session)
     return this.db.all(
       `SELECT e.* FROM event e LEFT JOIN message m ON m.id = e.message WHERE e.place > ? AND e.place <= ?
        ${types === undefined ? '' : 'AND e.type IN (SELECT value FROM json_each(?))'}
+       ${types === undefined && !hidden ? `AND e.type <> 'audit.line'` : ''}
        ${hidden ? '' : `AND e.status IS NOT 'sending'`}
        ${keys === undefined ? '' : 'AND (m.session IN (SELECT value FROM json_each(?)) OR e.session = ?)'}
-       ${user === undefined ? '' : 'AND m.peer = ?'} ORDER BY e.place LIMIT ?`,
+       ${user === undefined ? '' : 'AND m.peer = ?'}${inScope.sql} ORDER BY e.place LIMIT ?`,
       ...[from, to, ...toParams(types && JSON.stringify(types))],
-      ...[...toParams(keys), ...toParams(folded), ...toParams(user), limit],
+      ...[...toParams(keys), ...toParams(folded), ...toParams(user), ...inScope.params, limit],
     )
   }
 
@@ -173,7 +189,7 @@ export class SqliteEventLog extends EnginePart {
   countAfter(cursor: string): number {
     const place = this.#placeOf(cursor)
     const others = this.db.one<{ n: number }>`SELECT count(*) AS n FROM event WHERE place > ${place}
-      AND status IS NOT 'sending'`.n
+      AND status IS NOT 'sending' AND type <> 'audit.line'`.n
     const from = Math.floor(place / placesPerMessage)
     return this.messages.countReceived(from, this.messages.getHead()) + others
   }
@@ -189,9 +205,12 @@ export class SqliteEventLog extends EnginePart {
       if (newer) return false
       for (const event of events) {
         const session = 'session' in event ? sessionKeyOf(event.session) : undefined
+        const most = placesPerMessage - (event.type === 'audit.line' ? placesKept : 0)
         this.db.run(
-          `INSERT INTO event (place, type, at, session, data) VALUES (${nextPlace(newestRow)}, ?, ?, ?, ?)`,
-          ...[event.type, this.clock.now(), session, JSON.stringify(event.data)],
+          `INSERT INTO event (place, type, at, session, data)
+           SELECT place, ?, ?, ?, ? FROM (SELECT ${nextPlace(newestRow)} AS place)
+           WHERE place - coalesce(${newestRow}, 0) * ${placesPerMessage} < ?`,
+          ...[event.type, this.clock.now(), session, JSON.stringify(event.data), most],
         )
       }
       return true
@@ -211,7 +230,7 @@ export class SqliteEventLog extends EnginePart {
     const place = this.#placeOf(cursor)
     this.db.transaction(() => {
       const { place: before = lostPlace } = this.#getReader(reader) ?? {}
-      if (before === lostPlace) this.#makeSpace()
+      if (before === lostPlace) this.#makeSpace(reader)
       this.db.run`INSERT OR REPLACE INTO event_reader (name, place, seen_at)
         VALUES (${reader}, ${place}, ${this.clock.now()})`
     })
@@ -222,10 +241,12 @@ export class SqliteEventLog extends EnginePart {
       WHERE name = ${name}`
   }
 
-  /** Makes space for one more reader. @throws SvcError `rate_limited` */
-  #makeSpace(): void {
+  /** Makes space for one more reader of the same key. @throws SvcError `rate_limited` */
+  #makeSpace(reader: string): void {
+    const key = reader.slice(0, reader.indexOf('/') + 1)
     const longest = this.db.get<{ name: string; seen_at: number }>`SELECT name, seen_at FROM event_reader
-      WHERE place <> ${lostPlace} ORDER BY seen_at DESC LIMIT 1 OFFSET ${maxReaders - 1}`
+      WHERE place <> ${lostPlace} AND substr(name, 1, instr(name, '/')) = ${key}
+      ORDER BY seen_at DESC LIMIT 1 OFFSET ${maxReaders - 1}`
     if (!longest) return
     const waitMs = longest.seen_at + readerIdleMs - this.clock.now()
     if (waitMs > 0)
@@ -286,6 +307,22 @@ interface EventRow extends Omit<LoggedEvent, 'cursor' | 'data'> {
   data?: string
 }
 
-type Narrowed = Pick<EventFilter, 'session' | 'user' | 'hidden'>
+type Narrowed = Pick<EventFilter, 'session' | 'user' | 'hidden' | 'scope'>
+
+/** Returns the only user whose messages are wanted, if there is one. */
+const onlyUserOf = ({ user, scope }: Pick<Narrowed, 'user' | 'scope'>): string | undefined =>
+  user ?? (scope?.users?.length === 1 ? scope.users[0] : undefined)
+
+/** Conditions for rows of `event`, by the same rules as `isEventInScope`. */
+function otherEventsOf(scope: Scope): { sql: string; params: SqlValue[] } {
+  const { sql, params } = scopeSqlOf(scope)
+  const ofMessage = `m.id IS NOT NULL${sql}`
+  if (scope.users) return { sql: ` AND ${ofMessage}`, params }
+  const ofBots = scope.bots ? ` AND e.data ->> 'bot_id' IN (SELECT value FROM json_each(?))` : ''
+  return {
+    sql: ` AND (${ofMessage} OR e.type GLOB 'session.*'${ofBots})`,
+    params: [...params, ...toParams(scope.bots && JSON.stringify(scope.bots))],
+  }
+}
 
 const toParams = (value: SqlValue | undefined): SqlValue[] => (value === undefined ? [] : [value])

@@ -18,6 +18,7 @@ import type { HistoryFilter, HistoryRows } from '../messages.ts'
 import { gramQueryOf, likePatternOf, toSearchableText } from './bigram-index.ts'
 import { EnginePart } from './engine-part.ts'
 import { createRowBudget } from './messages.ts'
+import { scopeClausesOf } from './scope.ts'
 import { findIdRange } from './time-range.ts'
 
 /** Totals are counted up to this number. */
@@ -118,10 +119,12 @@ export class SqliteHistory extends EnginePart {
 
   /** Creates the plan of a search; undefined if nothing can match. */
   #createPlan(filter: HistoryFilter): Plan | undefined {
-    const { direction, msg_type, session, since, text_contains = '', until, user_id } = filter
-    const keys = session === undefined ? undefined : this.messages.listSessionKeys(session)
+    const { direction, msg_type, scope, session, since, text_contains = '', until, user_id } = filter
+    const keys = this.messages.listKeysIn(session, scope)
     if (keys?.length === 0) return undefined
-    const inSession = keys && sessionClauseOf(keys)
+    if (user_id !== undefined && scope?.users?.includes(user_id) === false) return undefined
+    const users = user_id === undefined ? scope?.users : undefined
+    const inSession = keys && isOneOf('m.session', keys)
     const needles = needlesOf(text_contains)
     const clauses = [...clausesOf(filter, inSession), ...(needles.length > 0 ? [clauseOf(needles)] : [])]
     // The first condition is for the index, which contains only rows that are not text.
@@ -129,6 +132,7 @@ export class SqliteHistory extends EnginePart {
     const paths: SearchPath[] = []
     if (user_id !== undefined)
       paths.push(createSearchPath('message m INDEXED BY message_peer', 'm.peer = ?', user_id))
+    if (users) paths.push(createSearchPath('message m INDEXED BY message_peer', ...isOneOf('m.peer', users)))
     if (msg_type !== undefined && msg_type !== 'TEXT')
       paths.push(createSearchPath('message m INDEXED BY message_kind', kind, msg_type))
     if (direction === 'sent') paths.push(createSearchPath('message m INDEXED BY message_sent', 'm.sent = 1'))
@@ -140,8 +144,8 @@ export class SqliteHistory extends EnginePart {
       // CASE stops at the first condition that fails; the long text is compared last.
       match: match.length > 0 ? `CASE WHEN ${match.join(' AND ')} THEN 1 END` : '1',
       matchParams: clauses.flatMap(([, ...values]) => values),
-      // Rows of several keys do not come in the order of ids: a whole window is sorted.
-      widest: keys && keys.length > 1 ? firstWidth * 4 : widestWidth,
+      // Rows of several keys or users do not come in the order of ids: a whole window is sorted.
+      widest: (keys ?? []).length > 1 || (users ?? []).length > 1 ? firstWidth * 4 : widestWidth,
       since,
       until,
     }
@@ -337,10 +341,10 @@ const createSearchPath = (from: string, where: string, ...params: SqlValue[]): S
 
 type Clause = [clause: string, ...values: SqlValue[]]
 
-const sessionClauseOf = (keys: readonly number[]): [clause: string, value: SqlValue] =>
-  keys.length === 1
-    ? ['m.session = ?', keys[0]!]
-    : ['m.session IN (SELECT value FROM json_each(?))', JSON.stringify(keys)]
+const isOneOf = (column: string, values: readonly (string | number)[]): [clause: string, value: SqlValue] =>
+  values.length === 1
+    ? [`${column} = ?`, values[0]!]
+    : [`${column} IN (SELECT value FROM json_each(?))`, JSON.stringify(values)]
 
 /** Conditions of a filter, except for the text. */
 function clausesOf(filter: HistoryFilter, inSession: Clause | undefined): Clause[] {
@@ -356,6 +360,7 @@ function clausesOf(filter: HistoryFilter, inSession: Clause | undefined): Clause
     ...clauseIf(kindMatch, has_kind, `"${payload}"`, payload),
     ...clauseIf('m.timestamp >= ?', since),
     ...clauseIf('m.timestamp < ?', until),
+    ...scopeClausesOf(filter.scope),
   ]
 }
 

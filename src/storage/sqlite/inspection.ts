@@ -32,7 +32,8 @@ import { openState } from './state/state.ts'
 export const createInspection = (dir: string): Inspection => ({
   listSessions: () => inspectSessions(dir),
   readStoreStats: options => readStoreStats(dir, options),
-  readNames: async () => (await inspectStore(dir, readNamed))?.result ?? { users: [], webhooks: [] },
+  readNames: async () =>
+    (await inspectStore(dir, readNamed))?.result ?? { users: [], webhooks: [], keys: [] },
   checkPolling: clock => inspectPolling(dir, clock),
 })
 
@@ -175,6 +176,9 @@ function readNamed(db: Database): KnownNames {
           JOIN session ON session.key = user_name.session ORDER BY 1, 2`
       : [],
     webhooks: has('webhook') ? db.all`SELECT id, url FROM webhook ORDER BY created_at` : [],
+    keys: has('access_key')
+      ? db.all`SELECT id, name FROM access_key WHERE revoked_at IS NULL ORDER BY created_at`
+      : [],
   }
 }
 

@@ -146,6 +146,19 @@ export class MediaFolder implements MediaStore {
     )
   }
 
+  async removeWhere(isOver: (note: OpenedStoredFile['note']) => Promise<boolean>): Promise<void> {
+    const { mediaRoot, name } = this.#options
+    const folder = join(mediaRoot, name)
+    for (const file of await readdir(folder).catch(() => [])) {
+      if (!file.endsWith('.json') || !isName.test(file.slice(0, -5))) continue
+      const path = join(folder, file)
+      const note = parseSidecar(await readText(path))
+      if (!note || !(await isOver(note))) continue
+      // The note goes first: without it the file cannot be opened.
+      for (const one of [path, path.slice(0, -5)]) await rm(one, { force: true })
+    }
+  }
+
   #folder(): Promise<string> {
     return mediaFolder(this.#options.mediaRoot, this.#options.name)
   }

@@ -1,4 +1,5 @@
 /** Rows of the message log: inserts, settles and reads them. */
+import { isWhole, type Scope } from '../../model/access.ts'
 import type { SentStatus } from '../../model/message.ts'
 import { clockSkewMs, type Inbound, nextContextOf, sessionKeyOf } from '../../model/session.ts'
 import type { Clock } from '../../platform/clock.ts'
@@ -14,6 +15,7 @@ import {
 } from '../deduplication.ts'
 import type { ReadFilter, ReceivedMessage, SentMessage, StoredMessage } from '../messages.ts'
 import { BigramIndex, toSearchableText } from './bigram-index.ts'
+import { listIdsIn, scopeSqlOf } from './scope.ts'
 
 /**
  * Whether a row still fits. Called for one row after another; the first row that does not fit ends the
@@ -43,10 +45,17 @@ export interface SentResult {
   error?: { code: string; detail: string; quote?: string }
 }
 
+/** Returns SQL for the name of the key in a principal; NULL if it is not one of a key. */
+export const keyNameOf = (principal: string): string =>
+  `(SELECT name FROM access_key WHERE id = substr(${principal}, instr(${principal}, ':') + 1))`
+
+const sender = `substr(m.sent_by, 1, instr(m.sent_by || ' ', ' ') - 1)`
+
 /** Columns of a `StoredMessage`, except that `past` is 1 here. */
-const columns = `m.id, m.message_id, (SELECT name FROM session WHERE key = m.session) AS session, m.bot_id,
+const columns = `m.id, m.message_id, (SELECT name FROM session WHERE key = m.session) AS session, m.bot_id, m.peer,
   iif(m.sent = 1, 'sent', 'received') AS direction, m.status, iif(m.sent = 1, m.bot_id, m.peer) AS from_user,
   m.msg_type, m.text, m.timestamp, m.raw, m.reason, m.reason_code, m.reason_quote, m.sent_with,
+  ${sender} AS sent_by, ${keyNameOf(sender)} AS sent_by_name,
   (SELECT name FROM user_name u WHERE u.session = m.session AND u.peer = m.peer) AS user_name,
   nullif(m.sent = ${receivedElsewhere}, 0) AS past`
 
@@ -173,20 +182,25 @@ export class SqliteMessages {
       AND (received_at = ${received_at} OR ${again ? 1 : 0} AND received_at < ${received_at})`
   }
 
-  /** Adds the row of a message from the bot. Call it inside a transaction. */
+  /**
+   * Adds the row of a message from the bot. Call it inside a transaction.
+   *
+   * @param sentBy principal and address of the call, as `sentByOf` returns it
+   */
   insertSent(
     session: number,
     botId: string,
     message: SentMessage,
     { status, error }: Pick<SentResult, 'status' | 'error'>,
+    sentBy?: string,
   ): number {
     const text = toSearchableText(message.text)
     this.#sentChanges += 1
     const { lastInsertRowid } = this.#db.run`INSERT INTO message (message_id, session, sent, status, bot_id,
-      peer, msg_type, timestamp, stored_at, text, raw, reason, reason_code, reason_quote)
+      peer, msg_type, timestamp, stored_at, text, raw, reason, reason_code, reason_quote, sent_by)
       VALUES (${`local:${message.client_id}`}, ${session}, 1, ${status}, ${botId}, ${message.to_user},
       ${message.msg_type}, ${message.timestamp}, ${this.#clock.now()}, ${text}, ${message.raw},
-      ${error?.detail}, ${error?.code}, ${error?.quote})`
+      ${error?.detail}, ${error?.code}, ${error?.quote}, ${sentBy})`
     this.grams.add(lastInsertRowid, text)
     return lastInsertRowid
   }
@@ -207,6 +221,13 @@ export class SqliteMessages {
     this.#setEventTime(id)
     if (before.text !== text) this.grams.update(id, text)
     return true
+  }
+
+  /** Replaces the text of a row that waits. Call it inside a transaction, before the row's status changes. */
+  rewriteText(id: number, message: Pick<SentMessage, 'text' | 'raw'>): void {
+    const text = toSearchableText(message.text)
+    const { changes } = this.#db.run`UPDATE message SET text = ${text}, raw = ${message.raw} WHERE id = ${id}`
+    if (changes > 0) this.grams.update(id, text)
   }
 
   /** Resets a row whose message was certainly not sent and waits again. Call it inside a transaction. */
@@ -257,8 +278,12 @@ export class SqliteMessages {
   }
 
   /** Returns the ids after a row, oldest first. */
-  listIdsAfter(id: number, { limit, direction, session }: Omit<ReadFilter, 'characters'>): number[] {
+  listIdsAfter(id: number, { limit, direction, session, scope }: Omit<ReadFilter, 'characters'>): number[] {
     const narrowed = direction === undefined ? '' : ` AND m.sent = ${direction === 'sent' ? 1 : 0}`
+    if (scope && !isWhole(scope)) {
+      const keys = this.listKeysIn(session, scope)
+      return listIdsIn(this.#db, { scope, keys, after: id, narrowed, limit }).map(row => row.id)
+    }
     const found =
       session === undefined
         ? this.#db.all<{ id: number }>(
@@ -269,30 +294,31 @@ export class SqliteMessages {
     return found.map(row => row.id)
   }
 
-  listRecent(since: number, { limit, direction, session }: Omit<ReadFilter, 'characters'>): number[] {
+  listRecent(since: number, { limit, direction, session, scope }: Omit<ReadFilter, 'characters'>): number[] {
     // Row ids grow with the time of storing, so one walk from the end finds the start.
     const before = this.#db.get<{ id: number }>`SELECT id FROM message WHERE stored_at < ${since}
       ORDER BY id DESC LIMIT 1`
     const keys = session === undefined ? undefined : JSON.stringify(this.listSessionKeys(session))
+    const inScope = scopeSqlOf(scope)
     const rows = this.#db.all<{ id: number }>(
       `SELECT m.id FROM message m NOT INDEXED WHERE m.id > ?
        ${direction === undefined ? '' : ` AND m.sent = ${direction === 'sent' ? 1 : 0}`}
-       ${keys === undefined ? '' : ' AND m.session IN (SELECT value FROM json_each(?))'} ORDER BY m.id DESC LIMIT ?`,
-      ...[before?.id ?? 0, ...(keys === undefined ? [] : [keys]), limit],
+       ${keys === undefined ? '' : ' AND m.session IN (SELECT value FROM json_each(?))'}${inScope.sql} ORDER BY m.id DESC LIMIT ?`,
+      ...[before?.id ?? 0, ...(keys === undefined ? [] : [keys]), ...inScope.params, limit],
     )
     return rows.map(({ id }) => id).reverse()
   }
 
   /** Reads rows one by one. */
-  getByIds(ids: readonly number[], characters?: number): StoredMessage[] {
-    return this.read(ids, createRowBudget(characters))
+  getByIds(ids: readonly number[], characters?: number, scope?: Scope): StoredMessage[] {
+    return this.read(ids, createRowBudget(characters), scope)
   }
 
   /** Reads up to the first row that does not fit. */
-  read(ids: readonly number[], fits: RowBudget): StoredMessage[] {
+  read(ids: readonly number[], fits: RowBudget, scope?: Scope): StoredMessage[] {
     const rows: StoredMessage[] = []
     for (const id of ids) {
-      const row = this.getById(id)
+      const row = this.getById(id, scope)
       if (!row) continue
       if (!fits(row)) break
       rows.push(row)
@@ -325,11 +351,14 @@ export class SqliteMessages {
   getByMessageIds(
     ids: readonly string[],
     characters?: number,
+    scope?: Scope,
   ): { rows: StoredMessage[]; rest: readonly string[] } {
     const rows: StoredMessage[] = []
     const fits = createRowBudget(characters)
+    const { sql, params } = scopeSqlOf(scope)
+    const text = `SELECT ${columns} FROM message m WHERE m.message_id = ?${sql}`
     for (const [nth, id] of ids.entries()) {
-      const found = this.#db.get<StoredMessage>(`SELECT ${columns} FROM message m WHERE m.message_id = ?`, id)
+      const found = this.#db.get<StoredMessage>(text, id, ...params)
       const row = found && toStoredMessage(found)
       if (row && !fits(row)) return { rows, rest: ids.slice(nth) }
       if (row) rows.push(row)
@@ -337,8 +366,10 @@ export class SqliteMessages {
     return { rows, rest: [] }
   }
 
-  getById(id: number): StoredMessage | undefined {
-    const row = this.#db.get<StoredMessage>(`SELECT ${columns} FROM message m WHERE m.id = ?`, id)
+  getById(id: number, scope?: Scope): StoredMessage | undefined {
+    const { sql, params } = scopeSqlOf(scope)
+    const text = `SELECT ${columns} FROM message m WHERE m.id = ?${sql}`
+    const row = this.#db.get<StoredMessage>(text, id, ...params)
     return row && toStoredMessage(row)
   }
 
@@ -361,6 +392,18 @@ export class SqliteMessages {
    */
   listSessionKeys(name: string): number[] {
     return this.keysOf([name])[0] ?? []
+  }
+
+  /**
+   * Returns the keys of a session, or of all sessions, that may have messages of the scope's accounts;
+   * undefined if these are all sessions.
+   */
+  listKeysIn(session: string | undefined, { bots }: Scope = {}): number[] | undefined {
+    const named = session === undefined ? undefined : this.listSessionKeys(session)
+    if (!bots) return named
+    const own = this.#db.all<{ key: number }>`SELECT DISTINCT session AS key FROM session_bot
+      WHERE bot_id IN (SELECT value FROM json_each(${JSON.stringify(bots)}))`
+    return own.map(({ key }) => key).filter(key => named?.includes(key) !== false)
   }
 
   /** Returns the keys of each name, same as `listSessionKeys`. */

@@ -7,6 +7,7 @@
  */
 import { SvcError } from '../../model/error.ts'
 import { type Database, readSchemaVersion } from '../../platform/sqlite.ts'
+import { auditTables } from './audit.ts'
 import { BigramIndex, gramTable, toSearchableText } from './bigram-index.ts'
 import { eventTables } from './events.ts'
 import { migrateToOneOutbox } from './one-outbox.ts'
@@ -309,6 +310,51 @@ const steps: readonly (string | ((db: Database) => void))[] = [
   `
   -- token_at: received_at as token was written, since an older version that has the file open moves received_at alone.
   ALTER TABLE outbox_lane ADD COLUMN token_at INTEGER;
+  `,
+  `
+  -- Keys of callers. hash: SHA-256 of the secret. grant, can: JSON. made_by: the principal that made it.
+  CREATE TABLE access_key (
+    id TEXT PRIMARY KEY,
+    name TEXT NOT NULL,
+    hash TEXT NOT NULL,
+    replaced_hash TEXT,
+    replaced_until INTEGER,
+    "grant" TEXT NOT NULL,
+    can TEXT NOT NULL,
+    made_by TEXT NOT NULL,
+    created_at INTEGER NOT NULL,
+    expires_at INTEGER,
+    revoked_at INTEGER,
+    last_used_at INTEGER,
+    last_address TEXT,
+    revision INTEGER NOT NULL
+  );
+  CREATE INDEX access_key_revision ON access_key (revision);
+  CREATE INDEX access_key_expiry ON access_key (expires_at) WHERE revoked_at IS NULL;
+  ${auditTables}
+  -- grant: what the key that added the endpoint may do, as JSON.
+  ALTER TABLE webhook ADD COLUMN made_by TEXT;
+  ALTER TABLE webhook ADD COLUMN "grant" TEXT;
+  -- Each person has marks of their own. reader: the id of the key that the person signed in with.
+  CREATE TABLE person_mark (
+    reader TEXT NOT NULL,
+    session INTEGER NOT NULL,
+    peer TEXT NOT NULL,
+    position INTEGER NOT NULL,
+    PRIMARY KEY (reader, session, peer)
+  ) WITHOUT ROWID;
+  -- The accounts that have, or had, messages in a session: a scope of accounts reads these sessions only.
+  CREATE TABLE session_bot (bot_id TEXT NOT NULL, session INTEGER NOT NULL, PRIMARY KEY (bot_id, session)) WITHOUT ROWID;
+  INSERT INTO session_bot SELECT DISTINCT bot_id, session FROM message;
+  CREATE TRIGGER message_of_bot AFTER INSERT ON message
+    WHEN NOT EXISTS (SELECT 1 FROM session_bot WHERE bot_id = new.bot_id AND session = new.session)
+  BEGIN
+    INSERT INTO session_bot VALUES (new.bot_id, new.session);
+  END;
+  CREATE TRIGGER message_of_other_bot AFTER UPDATE OF bot_id ON message WHEN new.bot_id <> old.bot_id
+  BEGIN
+    INSERT OR IGNORE INTO session_bot VALUES (new.bot_id, new.session);
+  END;
   `,
 ]
 

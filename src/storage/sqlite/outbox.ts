@@ -12,6 +12,7 @@ import type {
   BeginResult,
   BegunMessage,
   ClaimedLane,
+  EditedText,
   EnqueueResult,
   EntryPart,
   HoldBack,
@@ -22,7 +23,7 @@ import type {
   SettleResult,
 } from '../outbox.ts'
 import { type EngineContext, EnginePart } from './engine-part.ts'
-import { filesOf, type SqliteOutboxEntries, toJson } from './entries.ts'
+import { askLifeMs, filesOf, type SqliteOutboxEntries, sentByOf, toJson } from './entries.ts'
 import type { SqliteOutboxLanes } from './lanes.ts'
 import type { SqliteOutboxEnds } from './outbox-ends.ts'
 import type { SqlitePaceSlots } from './pace-slots.ts'
@@ -34,11 +35,24 @@ const askLimit = 100
 /** Number of waiting parts read when a lane is claimed. */
 const lookahead = 100
 
-/** Mode of an entry, and the process that owns it. */
-interface EntryOwner {
+/** Mode of an entry that begins, and the process that owns it. */
+interface BeginningEntry {
   mode: SendMode
   owner?: string
+  /** Result of `entriesToApprove`, as JSON. */
+  unapproved: string
 }
+
+/**
+ * SQL for the entries of keys, among the parts `?1`, that nobody has approved and that may not go without it:
+ * they were queued for another account than `?2`, or after their key had ended.
+ */
+const entriesToApprove = `SELECT json_group_array(DISTINCT e.id) FROM json_each(?1) j
+  JOIN outbox_part p ON p.id = j.value JOIN outbox e ON e.id = p.entry
+  LEFT JOIN message m ON m.id = p.message
+  LEFT JOIN access_key k ON k.id = substr(e.made_by, instr(e.made_by, ':') + 1)
+  WHERE e.mode = 'queue' AND e.approved_by IS NULL AND instr(e.made_by, ':') > 0
+  AND (m.bot_id <> ?2 OR k.revoked_at IS NOT NULL)`
 
 /** Parts that the outbox uses. */
 export interface SqliteOutboxParts {
@@ -84,7 +98,7 @@ export class SqliteOutbox extends EnginePart {
     const { slot } = verdict
     if (slot !== undefined) slots.take(session, lane.user, slot, rules)
     const counter = this.#countAnswer(lane)
-    const row = messages.insertSent(session, botId, first, { status: 'sending' })
+    const row = messages.insertSent(session, botId, first, { status: 'sending' }, sentByOf(entry))
     const written = entries.insert(entry, session, lane, { row, slot })
     const begun = begunOf(lane, written.parts.slice(0, 1), { row, counter, slot })
     return { ...result, entry: written, begun }
@@ -95,13 +109,15 @@ export class SqliteOutbox extends EnginePart {
    *
    * @returns undefined if no entry of that id waits for an approval
    */
-  approve(id: number, rules: SendRules, by: string): ApproveResult | undefined {
+  approve(id: number, rules: SendRules, by: string, edited?: EditedText): ApproveResult | undefined {
     const { entries } = this.#parts
     const entry = entries.getEntry(id)
     if (!entry?.asked || entry.expires_at <= this.clock.now()) return undefined
     const { asked, parts, session, user } = entry
-    const verdict = this.checkAdmission(session, user, parts.length, rules)
+    const waiting = parts.filter(({ status }) => status === 'asked')
+    const verdict = this.checkAdmission(session, user, waiting.length, rules)
     if (asked === 'fail' && verdict.go === 'no') return { state: 'closed', verdict }
+    if (edited) entries.rewriteText(waiting.find(({ kind }) => kind === 'text')!, edited)
     entries.approve(entry, by)
     return { state: 'approved', lane: parts[0]!.lane }
   }
@@ -122,11 +138,18 @@ export class SqliteOutbox extends EnginePart {
     const { messages } = this
     const parts = ids.flatMap(id => entries.getPart(id) ?? [])
     const entry =
-      parts[0] && this.db.get<EntryOwner>`SELECT mode, owner FROM outbox WHERE id = ${parts[0].entry}`
+      parts[0] &&
+      this.db.get<BeginningEntry>(
+        `SELECT mode, owner, (${entriesToApprove}) AS unapproved FROM outbox WHERE id = ?3`,
+        ...[JSON.stringify(ids), botId, parts[0].entry],
+      )
     const lane = parts[0] && lanes.lane(parts[0].lane)
     const waits = parts.length === ids.length && parts.every(({ status }) => status === 'queued')
     if (!entry || !lane || !waits) return { go: 'gone' }
     if (entry.mode === 'fail' ? entry.owner !== this.owner.name : !lanes.claim(lane.id)) return { go: 'gone' }
+    const unapproved: number[] = JSON.parse(entry.unapproved)
+    for (const id of unapproved) entries.askAgain(id, this.clock.now() + askLifeMs)
+    if (unapproved.length > 0) return { go: 'gone' }
     const session = messages.ensureKey(lane.session)
     for (const { id, slot } of parts.slice(1)) {
       if (slot === undefined) continue
@@ -172,7 +195,7 @@ export class SqliteOutbox extends EnginePart {
       const isRewritten = part.message !== undefined && messages.rewrite(part.message, botId, own, 'sending')
       const row = isRewritten
         ? part.message!
-        : messages.insertSent(session, botId, own, { status: 'sending' })
+        : messages.insertSent(session, botId, own, { status: 'sending' }, entries.getSender(part))
       rows.push(row)
       if (nth > 0) messages.noteCarrier(row, rows[0]!)
       entries.begin(part.id, { row, slot: nth === 0 ? slot : undefined })
@@ -231,11 +254,14 @@ export class SqliteOutbox extends EnginePart {
 
   #requeue(part: EntryPart, { spent, error }: Settlement): void {
     const { messages } = this
-    const { id, raw, text } = part
+    const { entry, id, raw, text } = part
     messages.rewind(part.message!, { client_id: `queued-${id}`, text, timestamp: this.clock.now(), raw })
     this.db.run`UPDATE outbox_part SET status = 'queued', owner = NULL, slot = NULL,
       tries = tries + ${spent ? 1 : 0}, error = ${toJson(error)}
       WHERE id = ${part.id}`
+    // Its key ended while it was being sent.
+    if (this.db.get`SELECT 1 AS found FROM outbox WHERE id = ${entry} AND asked IS NOT NULL`)
+      this.#parts.entries.ask(part)
   }
 
   /** Counts refusals of waiting parts before they began, or delays their tries. */

@@ -10,12 +10,15 @@ import { errorCodeOf, makePrivate } from '../../platform/files.ts'
 import type { Log } from '../../platform/log.ts'
 import { type Database, findDatabaseError, openDatabase } from '../../platform/sqlite.ts'
 import { storeErrorOf } from '../../platform/system-error.ts'
+import type { AuditStore } from '../audit.ts'
 import { ClockTrust } from '../clock-trust.ts'
 import type { EventLog } from '../events.ts'
+import type { KeyStore } from '../keys.ts'
 import type { OutboxStore } from '../outbox.ts'
 import type * as contract from '../store.ts'
 import type { WebhookStore } from '../webhooks.ts'
 import { SqliteAcknowledgements } from './acknowledgements.ts'
+import { SqliteAudit } from './audit.ts'
 import { ChangeNotifier, CommitQueue } from './commits.ts'
 import { SqliteConsumers } from './consumers.ts'
 import { SqliteContextArchive } from './context-archive.ts'
@@ -25,12 +28,13 @@ import { SqliteOutboxEntries } from './entries.ts'
 import { SqliteEventLog } from './events.ts'
 import { SqliteHistory } from './history.ts'
 import { SqliteImportedMessages } from './imported-messages.ts'
+import { SqliteKeys } from './keys.ts'
 import { type FileContexts, SqliteOutboxLanes } from './lanes.ts'
 import { SqliteMessages } from './messages.ts'
 import { migrate, rejectNewer } from './migrations.ts'
 import { SqliteRenames, SqliteUserNames } from './names.ts'
 import { OpenedStoreFile } from './opened-file.ts'
-import { SqliteOutbox } from './outbox.ts'
+import { SqliteOutbox, type SqliteOutboxParts } from './outbox.ts'
 import { SqliteOutboxEnds } from './outbox-ends.ts'
 import { SqlitePaceSlots } from './pace-slots.ts'
 import { findLastSign, pruneStep, shrinkStep } from './prune.ts'
@@ -96,6 +100,8 @@ export class SqliteStore implements contract.Store, LogInternals {
   readonly contexts: LogInternals['contexts']
   readonly outbox: StrictMethods<OutboxStore>
   readonly webhooks: StrictMethods<WebhookStore>
+  readonly keys: StrictMethods<KeyStore>
+  readonly audit: StrictMethods<AuditStore>
   readonly maintenance: StrictMethods<contract.StoreMaintenance & LogInternals['maintenance']>
   readonly #db: Database
   readonly #messages: SqliteMessages
@@ -189,10 +195,21 @@ export class SqliteStore implements contract.Store, LogInternals {
       ),
       ...bindMethods(relaxed, archive, 'drop'),
     }
-    const { prune, ...outbox } = this.#openOutbox(ground)
+    const slots = new SqlitePaceSlots(ground)
+    const lanes = new SqliteOutboxLanes(ground, slots, this.#options.fileContexts ?? (() => new Map()))
+    const entries = new SqliteOutboxEntries(ground, lanes, slots)
+    const { prune, ...outbox } = this.#openOutbox(ground, { lanes, slots, entries })
     this.outbox = outbox
     this.#pruneOutbox = prune
     this.webhooks = this.#openWebhooks(webhooks)
+    this.keys = this.#openKeys(new SqliteKeys(ground, entries, events))
+    const audit = new SqliteAudit(ground, events)
+    this.audit = {
+      ...bindMethods(intake, audit, 'add'),
+      ...bindMethods(redelivery, audit, 'settle'),
+      ...bindMethods(relaxed, audit, 'prune'),
+      ...bindMethods(plain, audit, 'list'),
+    }
     this.maintenance = this.#openMaintenance(new SqliteRenames(ground, webhooks))
   }
 
@@ -230,12 +247,13 @@ export class SqliteStore implements contract.Store, LogInternals {
     }
   }
 
-  #openOutbox(ground: EngineContext): StrictMethods<OutboxStore & { prune(): Promise<void> }> {
-    const slots = new SqlitePaceSlots(ground)
-    const lanes = new SqliteOutboxLanes(ground, slots, this.#options.fileContexts ?? (() => new Map()))
-    const entries = new SqliteOutboxEntries(ground, lanes, slots)
+  #openOutbox(
+    ground: EngineContext,
+    parts: Omit<SqliteOutboxParts, 'ends'>,
+  ): StrictMethods<OutboxStore & { prune(): Promise<void> }> {
+    const { entries, lanes } = parts
     const ends = new SqliteOutboxEnds(ground, entries, this.#clockTrust)
-    const outbox = new SqliteOutbox(ground, { lanes, slots, entries, ends })
+    const outbox = new SqliteOutbox(ground, { ...parts, ends })
     const { light, plain, write } = this.#modes
     return {
       ...bindMethods(write, outbox, 'enqueue', 'approve', 'begin', 'settle', 'holdBack'),
@@ -260,6 +278,19 @@ export class SqliteStore implements contract.Store, LogInternals {
         ...bindMethods(plain, webhooks, 'takeOver', 'listLanes', 'listTries'),
         ...bindMethods(light, webhooks, 'save', 'addTry'),
       },
+    }
+  }
+
+  #openKeys(keys: SqliteKeys): StrictMethods<KeyStore> {
+    const { intake, plain, relaxed } = this.#modes
+    return {
+      ...bindMethods(plain, keys, 'hasAny', 'list', 'get', 'listChangedSince'),
+      ...bindMethods(intake, keys, 'add', 'rotate', 'revoke'),
+      ...bindMethods(relaxed, keys, 'noteUse'),
+      endExpired: async at =>
+        this.#runGuarded(() => keys.listExpired(at)).length > 0
+          ? this.#runIntake(() => keys.endExpired(at))
+          : [],
     }
   }
 

@@ -39,13 +39,14 @@ export class SqliteWebhooks {
   }
 
   add(webhook: NewWebhook): void {
-    const { id, url, session, user, link_key, created_at, position } = webhook
+    const { id, url, session, user, link_key, created_at, position, made_by, grant } = webhook
     this.#db
       .run`INSERT INTO webhook (id, url, types, session, peer, headers, secrets, link_key, allow_private, replies,
-        created_at, position)
+        created_at, position, made_by, "grant")
       VALUES (${id}, ${url}, ${JSON.stringify(webhook.types)}, ${session}, ${user},
         ${JSON.stringify(webhook.headers)}, ${JSON.stringify(webhook.secrets)}, ${link_key},
-        ${Number(webhook.allow_private)}, ${Number(webhook.replies)}, ${created_at}, ${position})`
+        ${Number(webhook.allow_private)}, ${Number(webhook.replies)}, ${created_at}, ${position},
+        ${made_by}, ${grant && JSON.stringify(grant)})`
   }
 
   change(id: string, change: WebhookChange): boolean {
@@ -189,11 +190,12 @@ const laneOf = ({ session, peer, position, event, tries = 0, failed_at = 0, retr
 
 /** `types`, `headers` and `secrets` are JSON. */
 type WebhookRow = Pick<Webhook, 'id' | 'url' | 'session' | 'link_key' | 'created_at' | 'position' | 'epoch'> &
-  Pick<Webhook, 'replayed'> &
+  Pick<Webhook, 'made_by' | 'replayed'> &
   WebhookHealth &
   Record<'types' | 'headers' | 'secrets', string> &
   Record<'allow_private' | 'replies' | 'paused' | `tries_${TryOutcome}`, number> & {
     peer?: string
+    grant?: string
     deliverer?: string
     disabled?: string
     disabled_code?: WebhookEnding
@@ -212,6 +214,7 @@ function webhookOf({ peer, disabled, disabled_code: code, disabled_at = 0, ...ro
     allow_private: row.allow_private === 1,
     replies: row.replies === 1,
     paused: row.paused === 1,
+    grant: row.grant === undefined ? undefined : JSON.parse(row.grant),
     ...(disabled !== undefined && { disabled: { reason: disabled, at: disabled_at, ...(code && { code }) } }),
   }
 }

@@ -44,3 +44,19 @@ it('the messages of a store that an older version wrote are events', async t => 
   await t.reopen()
   expect(await messagesAfter(t.store)).toEqual([[1, undefined]])
 })
+
+it('however many lines the audit log gets, readers get the next message', async t => {
+  const [row] = await insert(t, [message('before')])
+  const line = { at: 1, principal: 'key:k1', operation: 'send', outcome: 'denied' }
+  await t.store.audit.add(line)
+  // As after a million lines.
+  const db = await openDatabase(t.path)
+  db.run`UPDATE event SET place = place + 999_998`
+  db.close()
+  for (let nth = 0; nth < 3; nth++) await t.store.audit.add(line)
+  const read = await t.store.events.getHead()
+  const [next] = await insert(t, [message('after')])
+  expect(next).toBe((row as number) + 1)
+  expect(await messagesAfter(t.store, read)).toEqual([[next as number, undefined]])
+  expect(await t.store.audit.list({ limit: 10 })).toHaveLength(4)
+})

@@ -1,0 +1,148 @@
+/** The dialogs that change a key, and the key itself, which is shown once. */
+import { useSignal } from '@preact/signals'
+import type { ComponentChildren } from 'preact'
+import { quoted } from '../commands.ts'
+import { isolated, listed, type TextKey, t } from '../i18n.ts'
+import { status } from '../live.ts'
+import { base, elsewhere } from '../service-urls.ts'
+import { Ask } from '../ui/ask.tsx'
+import { Copyable } from '../ui/copy.tsx'
+import { Dialog } from '../ui/dialog.tsx'
+import { Icon } from '../ui/icon.tsx'
+import { tell } from '../ui/toasts.tsx'
+import { type AddedKey, type Key, keyCalls, keys, madeBy } from './keys.ts'
+
+/** The open dialog, and its key. */
+export type Asked =
+  | { what: 'add' }
+  | { what: 'secret'; added: AddedKey }
+  | { what: 'rotate' | 'revoke'; item: Key }
+
+interface QuestionProps {
+  item: Key
+  onClose(): void
+}
+
+export function RevokeKey({ item: { id, name }, onClose }: QuestionProps) {
+  const others = madeBy(id, keys.value ?? [])
+  return (
+    <Ask
+      alert
+      title={t('access.revoke_title', { name: isolated(name) })}
+      action={t('access.revoke')}
+      danger
+      onClose={onClose}
+      run={async () => {
+        await keyCalls.revoke(id)
+        tell(t('access.revoked'))
+        onClose()
+      }}
+    >
+      <ul class="consequences">
+        <Consequence text="access.revoke_calls" />
+        {others.length > 0 && (
+          <li class="lost">
+            <Icon name="warn" />
+            {t('access.revoke_keys', { names: listed(others.map(one => isolated(one.name))) })}
+          </li>
+        )}
+        <Consequence text="access.revoke_webhooks" />
+        <Consequence text="access.revoke_queued" isKept />
+      </ul>
+    </Ask>
+  )
+}
+
+const Consequence = ({ text, isKept }: { text: TextKey; isKept?: boolean }) => (
+  <li class={isKept ? 'kept' : 'lost'}>
+    <Icon name={isKept ? 'clock' : 'warn'} />
+    {t(text)}
+  </li>
+)
+
+const daySeconds = 86_400
+
+export function RotateKey({
+  item: { id, name },
+  onClose,
+  onRotated,
+}: QuestionProps & { onRotated(added: AddedKey): void }) {
+  const keeps = useSignal(true)
+  return (
+    <Ask
+      alert
+      title={t('access.rotate_title', { name: isolated(name) })}
+      action={t('access.rotate')}
+      onClose={onClose}
+      run={async () => onRotated(await keyCalls.rotate(id, keeps.value ? daySeconds : 0))}
+    >
+      <p>{t('access.rotate_about')}</p>
+      <div class="choice">
+        <label>
+          <input
+            type="checkbox"
+            checked={keeps.value}
+            onChange={event => {
+              keeps.value = event.currentTarget.checked
+            }}
+          />
+          <span>{t('access.rotate_keep')}</span>
+        </label>
+      </div>
+    </Ask>
+  )
+}
+
+export function Secret({ added: { key, name }, onClose }: { added: AddedKey; onClose(): void }) {
+  const { rest_url, base_path = '', sandbox_phone } = status.value ?? {}
+  const rest = rest_url && elsewhere(rest_url)
+  const folder = base_path === '' ? '' : ` -d ${quoted(base_path)}`
+  const stdio = `svc mcp -t stdio${folder}${sandbox_phone === undefined ? '' : ' --sandbox'} --key-file svc.key`
+  return (
+    <Dialog
+      title={t('access.secret_title', { name: isolated(name) })}
+      description={t('access.secret_once')}
+      onClose={onClose}
+      alert
+      footer={
+        <button class="button primary" type="button" onClick={onClose}>
+          {t('access.secret_kept')}
+        </button>
+      }
+    >
+      <Copyable text={key} what={t('access.key')} first />
+      {rest ? (
+        <>
+          <Snippet title={t('access.use_rest')} text={`curl -H 'Authorization: Bearer ${key}' ${rest}/me`} />
+          <Snippet title={t('access.use_mcp')} text={mcpClientOf(`${rest}/mcp`, key)} />
+        </>
+      ) : (
+        <p class="soft small">{t('access.no_rest')}</p>
+      )}
+      <Snippet title={t('access.use_stdio')} text={stdio} about={t('access.use_stdio_about')} />
+      <Snippet
+        title={t('access.use_panel')}
+        text={`${location.origin}${base}/`}
+        about={t('access.use_panel_about')}
+      />
+    </Dialog>
+  )
+}
+
+/** The settings of an MCP client. */
+const mcpClientOf = (url: string, key: string): string =>
+  JSON.stringify({ mcpServers: { svc: { url, headers: { Authorization: `Bearer ${key}` } } } }, null, 2)
+
+interface SnippetProps {
+  title: string
+  text: string
+  about?: ComponentChildren
+}
+
+const Snippet = ({ title, text, about }: SnippetProps) => (
+  <div class="field">
+    <span class="label">{title}</span>
+    <Copyable text={text} what={title} />
+    {about && <p class="soft small">{about}</p>}
+  </div>
+)

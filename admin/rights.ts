@@ -1,0 +1,50 @@
+/** What this caller may do. A caller without a right gets neither the page nor the button that needs it. */
+import { signal } from '@preact/signals'
+import type { Right } from '../src/model/access.ts'
+import type { Me } from '../src/model/key.ts'
+import { type TextKey, t } from './i18n.ts'
+
+/** The caller; undefined until it is loaded. */
+export const me = signal<Me | undefined>(undefined)
+
+/** Whether the caller has the right. Until the caller is known, it has none. */
+export const may = (right: Right): boolean => me.value?.rights.includes(right) === true
+
+/** How the caller may answer: `draft` means that a person approves each message. */
+export function answering(): 'send' | 'draft' | undefined {
+  if (may('send')) return 'send'
+  if (may('draft')) return 'draft'
+  return me.value?.tools.includes('send') ? 'send' : undefined
+}
+
+/** Whether the caller may see all sends that wait. Others see and cancel only their own. */
+export const seesQueue = (): boolean => may('outbox') || may('approve')
+
+/** Whether the caller may cancel or decline a send. @param maker the principal that made it */
+export const mayCancel = (maker = ''): boolean => {
+  const [, own] = me.value?.principal.split(':') ?? []
+  return seesQueue() || (own !== undefined && maker.split(':')[1] === own)
+}
+
+/** Whether the caller signed in without a key, so nothing limits it. */
+export const isOwner = (): boolean => me.value !== undefined && !me.value.principal.includes(':')
+
+const kinds: Readonly<Record<string, TextKey>> = {
+  owner: 'caller.owner',
+  panel: 'caller.panel',
+  stdio: 'caller.stdio',
+  webhook: 'caller.webhook',
+  open: 'caller.open',
+}
+
+/**
+ * Returns who made a call, for people: the name of the key, or the kind of the caller.
+ *
+ * @param principal such as `owner` or `key:<id>`
+ */
+export function callerName(principal: string, name?: string): string {
+  const [kind = '', id = ''] = principal.split(':')
+  if (name !== undefined) return name
+  const key = kind === 'key' || (kind === 'panel' && id !== '') ? undefined : kinds[kind]
+  return key ? t(key) : id || principal
+}

@@ -1,0 +1,335 @@
+/** Keys of callers: made, rotated, revoked, and recognised in requests. */
+import { isWhole, type Scope } from '../model/access.ts'
+import { badArgument, SvcError } from '../model/error.ts'
+import type { AddedKey, Key, NewKeyInput, RevokedKeys } from '../model/key.ts'
+import {
+  formatPrincipal,
+  keyIdOf,
+  owner,
+  type Principal,
+  parsePrincipal,
+  scopeOf,
+} from '../model/principal.ts'
+import { normalizeSessionName, sessionKeyOf, sessionNotFoundError } from '../model/session.ts'
+import type { Runtime } from '../platform/runtime.ts'
+import { isUserId } from '../send/plan.ts'
+import { hasKeyEnded, type KeyStore, type StoredKey } from '../storage/keys.ts'
+import type { SessionStore } from '../storage/state.ts'
+import { createGrant, rejectWider } from './grants.ts'
+import { toKey } from './key-view.ts'
+import { createSecret, hashOf, isSameHash, parseKey } from './secret.ts'
+
+export interface KeyPorts {
+  keys: KeyStore
+  sessions: Pick<SessionStore, 'list'>
+  /** Resolves a user's name or id to the id; see `gateway/meant.ts`. */
+  resolveTarget(who: { user: string }, field: string): Promise<{ user?: string }>
+}
+
+/** Changes of other processes take effect within this time. */
+const checkEveryMs = 500
+/** The last use of a key is stored this often. */
+const noteUseEveryMs = 60_000
+
+/** A key in use, and the principal of its callers. */
+interface KnownKey {
+  stored: StoredKey
+  readonly principal: Principal
+  readonly end: AbortController
+  notedAt: number
+}
+
+export class Keys {
+  readonly #ports: KeyPorts
+  readonly #runtime: Runtime
+  /** Keys that were used in this process. */
+  readonly #known = new Map<string, KnownKey>()
+  #revision = 0
+  #watching = false
+  /** Whether there is a key, as it was read at `#checkedAt` (`monotonic`). It never becomes false again. */
+  #hasAny = false
+  #checkedAt = Number.NEGATIVE_INFINITY
+  /** Aborts after the first key was made. */
+  readonly #closing = new AbortController()
+  readonly #tokenless: Principal = { ...owner, ended: this.#closing.signal }
+
+  constructor(ports: KeyPorts, runtime: Runtime) {
+    this.#ports = ports
+    this.#runtime = runtime
+  }
+
+  /** Whether a key was ever made: then callers over TCP need a key or the master token. */
+  hasAny(): boolean | Promise<boolean> {
+    const now = this.#runtime.clock.monotonic()
+    if (this.#hasAny || now - this.#checkedAt < checkEveryMs) return this.#hasAny
+    return this.#ports.keys.hasAny().then(found => {
+      this.#checkedAt = now
+      this.#hasAny ||= found
+      return this.#hasAny
+    })
+  }
+
+  /** The owner as a caller without a token. The first key ends its calls in progress, within a second. */
+  get tokenlessOwner(): Principal {
+    void this.#watch()
+    return this.#tokenless
+  }
+
+  /**
+   * Returns the principal of a bearer token. Callers with the same key get the same principal. The answer is no
+   * promise for a key that this process knows.
+   *
+   * @param address returns the address of the caller. Called only when the use is stored: on Bun it costs a
+   *   tenth of a small request
+   * @returns undefined if the token is no key that is valid now
+   */
+  authenticate(
+    token: string,
+    address?: () => string | undefined,
+  ): Principal | undefined | Promise<Principal | undefined> {
+    const parsed = parseKey(token)
+    if (!parsed) return undefined
+    const given = hashOf(parsed.secret)
+    return this.recognize(parsed.id, hash => isSameHash(given, hash), address)
+  }
+
+  /**
+   * Returns the principal of a key for a caller who proves in another form that it had the secret.
+   *
+   * @param proves whether the caller had the secret with this hash
+   * @param address as for `authenticate`
+   */
+  recognize(
+    id: string,
+    proves: (hash: string) => boolean,
+    address?: () => string | undefined,
+  ): Principal | undefined | Promise<Principal | undefined> {
+    const known = this.#known.get(id)
+    const by = known && this.#verify(known, proves, address)
+    if (by) return by
+    // Another process may have replaced the secret just now.
+    const read = known ? this.#check().then(() => known) : this.#load(id)
+    return read.then(current => current && this.#verify(current, proves, address))
+  }
+
+  #verify(
+    known: KnownKey,
+    proves: (hash: string) => boolean,
+    address: (() => string | undefined) | undefined,
+  ): Principal | undefined {
+    const now = this.#runtime.clock.now()
+    this.#endIfOver(known, now)
+    const { hash, replaced } = known.stored
+    const matches = proves(hash) || (replaced !== undefined && replaced.until > now && proves(replaced.hash))
+    if (!matches || known.end.signal.aborted) return undefined
+    this.#noteUse(known, now, address)
+    return known.principal
+  }
+
+  async #load(id: string): Promise<KnownKey | undefined> {
+    if (!this.#watching) await this.#check()
+    const revision = this.#revision
+    const stored = await this.#ports.keys.get(id)
+    // A change that was noticed while the key was read may be newer than what was read.
+    if (revision !== this.#revision) return this.#load(id)
+    const other = this.#known.get(id)
+    if (!stored || other) return other
+    const end = new AbortController()
+    const { name, grant } = stored
+    const principal: Principal = { kind: 'key', id, name, grant, ended: end.signal }
+    const known = { stored, end, principal, notedAt: Number.NEGATIVE_INFINITY }
+    this.#known.set(id, known)
+    void this.#watch()
+    return known
+  }
+
+  /** Follows the changes of keys, from the first caller on that a change may concern. */
+  async #watch(): Promise<void> {
+    if (this.#watching) return
+    this.#watching = true
+    const { clock, closing, log } = this.#runtime
+    while (!closing.aborted) {
+      await clock.sleep(checkEveryMs, closing)
+      if (closing.aborted) return
+      await this.#check().catch(error => log.warn('keys cannot be read', { error }))
+    }
+  }
+
+  /** Reads what has changed, and ends the calls of keys that have ended. */
+  async #check(): Promise<void> {
+    const { keys, revision } = await this.#ports.keys.listChangedSince(this.#revision)
+    this.#revision = revision
+    if (keys.length > 0 && !this.#closing.signal.aborted)
+      this.#closing.abort(new SvcError('unauthorized', 'Callers need a key or the master token from now on'))
+    for (const stored of keys) {
+      const known = this.#known.get(stored.id)
+      if (known) known.stored = stored
+    }
+    const now = this.#runtime.clock.now()
+    for (const known of this.#known.values()) this.#endIfOver(known, now)
+  }
+
+  #endIfOver({ end, stored }: KnownKey, now: number): void {
+    if (!end.signal.aborted && hasKeyEnded(stored, now)) end.abort(endedError())
+  }
+
+  #noteUse(known: KnownKey, now: number, address: (() => string | undefined) | undefined): void {
+    if (Math.abs(now - known.notedAt) < noteUseEveryMs) return
+    known.notedAt = now
+    this.#ports.keys
+      .noteUse(known.stored.id, now, address?.())
+      .catch(error => this.#runtime.log.warn('the use of a key was not recorded', { error }))
+  }
+
+  /**
+   * Makes a key. Only this answer contains it. A key can make only keys that may not do more than itself.
+   *
+   * @throws SvcError `invalid_arguments`, `session_not_found`, `forbidden`
+   */
+  async add(input: NewKeyInput, by: Principal): Promise<AddedKey> {
+    const { can = [], expires_at, name } = input
+    const { keys } = this.#ports
+    const created_at = this.#runtime.clock.now()
+    if (!/^(?=.*\S)[^\p{Cc}\p{Cf}]*$/u.test(name))
+      throw badArgument('name', 'expected a name that can be seen, without control characters')
+    const grant = createGrant(input, await this.#scopeOf(input, by))
+    if (expires_at !== undefined && expires_at <= created_at)
+      throw badArgument('expires_at', 'expected a time in the future')
+    if (by.grant) {
+      rejectWider(grant, by.grant)
+      const { expires_at: end = Number.POSITIVE_INFINITY } = (await this.#findMaker(by)) ?? {}
+      if ((expires_at ?? Number.POSITIVE_INFINITY) > end)
+        throw new SvcError('forbidden', 'your key expires before that', { hint: 'Name an earlier time.' })
+    }
+    const { id, hash, key } = createSecret()
+    const made_by = formatPrincipal(by)
+    await keys.add({ id, name, hash, grant, can, made_by, created_at, ...(expires_at && { expires_at }) })
+    this.#hasAny = true
+    // Its maker was revoked at the same time: the keys that it had made before are already revoked.
+    const maker = await this.#findMaker(by)
+    if (maker?.revoked_at !== undefined) {
+      await keys.revoke(id, maker.revoked_at)
+      throw endedError()
+    }
+    return { ...(await this.#show(id)), key }
+  }
+
+  async #findMaker(by: Principal): Promise<StoredKey | undefined> {
+    return by.grant && this.#ports.keys.get(keyIdOf(by) ?? '')
+  }
+
+  /** Resolves sessions to their accounts, and users to their ids. The maker may name only what it may see. */
+  async #scopeOf({ sessions, users }: NewKeyInput, by: Principal): Promise<Scope> {
+    const own = scopeOf(by)
+    const records = sessions ? await this.#ports.sessions.list() : []
+    const bots = sessions?.map(name => {
+      const session = normalizeSessionName(name)
+      const record = records.find(one => sessionKeyOf(one.name) === sessionKeyOf(session))
+      const bot = record?.bot?.bot_id
+      if (!record || (own.bots && !(bot !== undefined && own.bots.includes(bot))))
+        throw sessionNotFoundError(session, { field: 'sessions' })
+      if (bot === undefined)
+        throw badArgument(
+          'sessions',
+          `${session} is not logged in, so there is no account to bind the key to`,
+        )
+      return bot
+    })
+    const ids: string[] = []
+    for (const user of users ?? []) {
+      if (!isWhole(own) && !isUserId(user)) throw badArgument('users', 'expected user ids')
+      ids.push((await this.#ports.resolveTarget({ user }, 'users')).user ?? user)
+    }
+    return { ...(bots && { bots: [...new Set(bots)] }), ...(users && { users: [...new Set(ids)] }) }
+  }
+
+  /**
+   * Describes the key of a caller: what limits it, and until when it is valid. Without a key that is nothing.
+   */
+  async describe(by: Principal): Promise<Partial<Pick<Key, (typeof ownFields)[number]>>> {
+    const id = keyIdOf(by)
+    if (id === undefined) return {}
+    const key = await this.#show(id)
+    return Object.fromEntries(ownFields.flatMap(field => (field in key ? [[field, key[field]]] : [])))
+  }
+
+  /** Lists the keys that a caller may manage: all; for a key those that it made. */
+  async list(by: Principal): Promise<Key[]> {
+    return this.#showAll(await this.#listManaged(by))
+  }
+
+  async #listManaged(by: Principal): Promise<StoredKey[]> {
+    const own = keyIdOf(by)
+    const all = await this.#ports.keys.list()
+    if (own === undefined) return all
+    const makers = new Map(all.map(({ id, made_by }) => [id, parsePrincipal(made_by).id]))
+    return all.filter(({ id }) => {
+      let maker = makers.get(id)
+      while (maker !== undefined && maker !== own) maker = makers.get(maker)
+      return maker === own
+    })
+  }
+
+  /** Returns a key by its id, or by its name. @throws SvcError `not_found` */
+  async get(idOrName: string, by: Principal): Promise<Key> {
+    return this.#show((await this.#find(idOrName, by)).id)
+  }
+
+  async #show(id: string): Promise<Key> {
+    const stored = await this.#ports.keys.get(id)
+    const [key] = await this.#showAll(stored ? [stored] : [])
+    if (key) return key
+    throw unknownError()
+  }
+
+  async #find(idOrName: string, by: Principal): Promise<StoredKey> {
+    const managed = await this.#listManaged(by)
+    const now = this.#runtime.clock.now()
+    const named = managed.filter(({ name }) => name === idOrName)
+    const found =
+      managed.find(({ id }) => id === idOrName) ?? named.find(key => !hasKeyEnded(key, now)) ?? named.at(-1)
+    if (found) return found
+    throw unknownError()
+  }
+
+  /**
+   * Makes a new secret. The key keeps its id, and all that belongs to it.
+   *
+   * @param keepOldMs how long the secret before is accepted too
+   * @throws SvcError `not_found`, also for a key that has ended
+   */
+  async rotate(idOrName: string, keepOldMs: number, by: Principal): Promise<AddedKey> {
+    const stored = await this.#find(idOrName, by)
+    const now = this.#runtime.clock.now()
+    const { id, hash, key } = createSecret(stored.id)
+    if (hasKeyEnded(stored, now) || !(await this.#ports.keys.rotate(id, hash, now + keepOldMs)))
+      throw new SvcError('not_found', 'the key was revoked, or has expired', {
+        next: { action: 'see', what: 'keys' },
+      })
+    await this.#check()
+    return { ...(await this.#show(id)), key }
+  }
+
+  /** Ends a key and the keys that it made, with their calls in progress. @throws SvcError `not_found` */
+  async revoke(idOrName: string, by: Principal): Promise<RevokedKeys> {
+    const { id } = await this.#find(idOrName, by)
+    const revoked = await this.#ports.keys.revoke(id, this.#runtime.clock.now())
+    await this.#check()
+    this.#runtime.bus.notify('keysRevoked', revoked)
+    return { success: true, revoked }
+  }
+
+  async #showAll(stored: readonly StoredKey[]): Promise<Key[]> {
+    const now = this.#runtime.clock.now()
+    const records = await this.#ports.sessions.list()
+    const names = new Map(records.flatMap(({ bot, name }) => (bot ? [[bot.bot_id, name]] : [])))
+    return stored.map(key => toKey(key, names, now))
+  }
+}
+
+const ownFields = ['name', 'sessions', 'users', 'limits', 'expires_at'] as const
+
+const unknownError = () =>
+  new SvcError('not_found', 'no key has this id or name', { next: { action: 'see', what: 'keys' } })
+
+const endedError = () => new SvcError('unauthorized', 'The key was revoked, or has expired')

@@ -1,0 +1,61 @@
+/** Declares `svc audit`: shows who changed or sent what, or with `--follow` new lines as they come. */
+import type { AuditLine } from '../../model/audit.ts'
+import { listAudit } from '../../operations/audit.ts'
+import { formatLocalTime } from '../../platform/format.ts'
+import { type Column, formatTable } from '../columns.ts'
+import { operationCommand } from '../operation-command.ts'
+import { writeResult } from '../print.ts'
+import { formatNote, writeFollowing } from '../show.ts'
+import { colours, oneLine } from '../terminal.ts'
+import type { OperationRequest } from '../view.ts'
+
+const checkEveryMs = 1000
+
+const columns: readonly Column<AuditLine>[] = [
+  ['TIME', ({ at }) => formatLocalTime(at)],
+  ['CALLER', ({ name, principal }) => oneLine(name ?? principal)],
+  ['OPERATION', ({ count, operation }) => (count === undefined ? operation : `${operation} × ${count}`)],
+  ['OUTCOME', ({ outcome = 'not ended' }) => outcome],
+  ['ADDRESS', ({ address = '–' }) => oneLine(address)],
+  ['SUBJECT', ({ subject = '' }) => oneLine(subject)],
+]
+
+export const commands = [
+  operationCommand(listAudit, {
+    jsonHelp: 'Print the result as one JSON value; with --follow one line of the log per line.',
+    addOptions: command => command.option('-f, --follow', 'Show new lines as they come, until Ctrl-C.'),
+    createEmpty: () => [],
+    longRun: { when: command => command.opts().follow === true, run: followAudit },
+    render: lines =>
+      lines.length === 0
+        ? { note: formatNote('no calls match') }
+        : { text: formatTable(lines, columns, colours.bold) },
+  }),
+]
+
+/** Starts with the lines since a time or after an id, if one is given, else with the next one. */
+async function followAudit({ command, config, input }: OperationRequest): Promise<void> {
+  const { commandCall, createAsk, openForCommand } = await import('../open.ts')
+  using call = commandCall(command.io)
+  await using opened = await openForCommand(config, command.io)
+  const ask = createAsk(opened, call)
+  const { limit = Number.POSITIVE_INFINITY, ...filter } = listAudit.parse(input)
+  const [newest] = filter.since === undefined ? await ask(listAudit, { limit: 1 }) : []
+  let after = filter.after ?? newest?.id ?? 0
+  await writeFollowing(command.io.err)
+  for (let count = 0; !call.signal.aborted; ) {
+    const lines = await ask(listAudit, { ...filter, after })
+    for (const line of lines) {
+      await writeResult(command, line, formatLine(line))
+      after = line.id
+      if (++count >= limit) return
+    }
+    if (lines.length === 0) await opened.gateway.clock.sleep(checkEveryMs, call.signal)
+  }
+}
+
+const formatLine = (line: AuditLine): string =>
+  `${columns
+    .map(([, cell]) => cell(line))
+    .join('  ')
+    .trimEnd()}\n`

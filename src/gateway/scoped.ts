@@ -1,0 +1,228 @@
+/**
+ * The gateway as a caller with a key sees it: only what its grant contains, and only what belongs to it. What
+ * is left out answers exactly as what does not exist. Each method has its rule here, so a new method without a
+ * rule does not compile. Rights are not checked here, but by the gate.
+ */
+import { limitSessions } from '../accounts/visible.ts'
+import { hasMessage, isWhole, type Scope } from '../model/access.ts'
+import { grantsRight, keyIdOf, type Principal, scopeOf } from '../model/principal.ts'
+import type { PublicEvent } from '../push/events.ts'
+import { sightOf } from '../send/outbox.ts'
+import type { SendRequest } from '../send/plan.ts'
+import { isEventInScope } from '../storage/events.ts'
+import type { ChangeListener } from './changes.ts'
+import type { Gateway } from './gateway-api.ts'
+
+/** Views by principal: all calls with one key share one. */
+const views = new WeakMap<Principal, { of: Gateway; view: Gateway }>()
+
+/** Returns the gateway for calls of this principal. Without a grant, that is the gateway itself. */
+export function viewFor(gateway: Gateway, by: Principal): Gateway {
+  if (by.grant === undefined) return gateway
+  const known = views.get(by)
+  if (known?.of === gateway) return known.view
+  const id = keyIdOf(by)
+  if (id === undefined) throw new Error('a principal with a grant must have an id')
+  const view = createView(gateway, createViewer(by, id))
+  views.set(by, { of: gateway, view })
+  return view
+}
+
+/** What the rules need to know of a caller. */
+interface Viewer {
+  readonly by: Principal
+  /** Id of the key. */
+  readonly id: string
+  /** Absent if it leaves nothing out. */
+  readonly scope?: Scope
+  /** Scope of its events. Absent if it also gets the events about webhooks. */
+  readonly eventScope?: Scope
+}
+
+function createViewer(by: Principal, id: string): Viewer {
+  const { bots, users } = scopeOf(by)
+  const scope: Scope = { ...(bots && { bots }), ...(users && { users }) }
+  if (!isWhole(scope)) return { by, id, scope, eventScope: scope }
+  return { by, id, ...(by.grant && !grantsRight(by.grant, 'webhooks') && { eventScope: scope }) }
+}
+
+/** Returns a name of the caller as it is stored: keys use the same names without sharing them. */
+const ownName = ({ id }: Viewer, name: string): string => `${id}/${name}`
+
+const createView = (gateway: Gateway, viewer: Viewer): Gateway => ({
+  inbox: viewInbox(gateway.inbox, viewer),
+  sender: viewSender(gateway.sender, viewer),
+  outbox: viewOutbox(gateway.outbox, viewer),
+  media: viewMedia(gateway.media, viewer),
+  history: {
+    page: (request, signal, hasRoom) =>
+      gateway.history.page({ ...request, scope: viewer.scope }, signal, hasRoom),
+  },
+  conversations: viewConversations(gateway, viewer),
+  accounts: viewAccounts(gateway.accounts, viewer),
+  users: {
+    list: filter => gateway.users.list(filter, viewer.scope),
+    name: request => gateway.users.name(request, viewer.scope),
+  },
+  logins: viewLogins(gateway.logins, viewer),
+  webhooks: viewWebhooks(gateway.webhooks, viewer),
+  events: viewEvents(gateway.events, viewer),
+  changes: { subscribe: listener => gateway.changes.subscribe(limitListener(listener, viewer)) },
+  keys: gateway.keys,
+  audit: gateway.audit,
+  metrics: gateway.metrics,
+  signIns: gateway.signIns,
+  clock: gateway.clock,
+  health: () => viewHealth(gateway, viewer),
+  pollerPid: () => gateway.pollerPid(),
+  pollsSince: () => gateway.pollsSince(),
+})
+
+async function viewHealth(gateway: Gateway, { scope }: Viewer): ReturnType<Gateway['health']> {
+  const health = await gateway.health()
+  if (!scope) return health
+  const sessions = await gateway.accounts.list(scope)
+  return {
+    ...health,
+    sessions: sessions.filter(({ status }) => status !== 'logging_in').length,
+    connected: sessions.filter(({ connected }) => connected).length,
+  }
+}
+
+const viewInbox = (inbox: Gateway['inbox'], viewer: Viewer): Gateway['inbox'] => {
+  const { scope } = viewer
+  return {
+    begin: consumer => inbox.begin(ownName(viewer, consumer)),
+    getHead: () => inbox.getHead(),
+    follow: ({ consumer, ...reading }, signal) =>
+      inbox.follow(
+        { ...reading, scope, ...(consumer !== undefined && { consumer: ownName(viewer, consumer) }) },
+        signal,
+      ),
+    recv: (request, call) =>
+      inbox.recv({ ...request, scope, consumer: ownName(viewer, request.consumer) }, call),
+    countWaiting: (request, most) =>
+      inbox.countWaiting({ ...request, scope, consumer: ownName(viewer, request.consumer) }, most),
+  }
+}
+
+/** The room limits accounts and users by the caller. */
+function viewSender(sender: Gateway['sender'], viewer: Viewer): Gateway['sender'] {
+  const own = ({ idempotency_key: key, ...request }: SendRequest): SendRequest => ({
+    ...request,
+    ...(key !== undefined && { idempotency_key: ownName(viewer, key) }),
+  })
+  return {
+    send: (request, caller) => sender.send(own(request), caller),
+    foresee: (request, caller) => sender.foresee(own(request), caller),
+  }
+}
+
+const viewOutbox = (outbox: Gateway['outbox'], { by }: Viewer): Gateway['outbox'] => ({
+  list: filter => outbox.list(filter, by),
+  get: id => outbox.get(id, by),
+  cancel: id => outbox.cancel(id, by),
+  approve: (id, _by, ...more) => outbox.approve(id, by, ...more),
+})
+
+const viewMedia = (media: Gateway['media'], { by, id, scope }: Viewer): Gateway['media'] => ({
+  accept: (upload, signal) => media.accept({ ...upload, by: id }, signal),
+  open: (request, signal) => media.open({ ...request, scope }, signal),
+  download: (request, call) => media.download({ ...request, scope }, call),
+  show: (request, signal) => media.show({ ...request, scope, sight: sightOf(by) }, signal),
+})
+
+/** A caller with a key has read marks of its own. */
+const viewConversations = (
+  { conversations, events }: Gateway,
+  { id: reader, scope }: Viewer,
+): Gateway['conversations'] => {
+  /** @throws SvcError `session_not_found`, `invalid_arguments` for a conversation outside the scope */
+  const requireVisible = async (session: string, user: string): Promise<void> => {
+    if (scope) await events.resolveFilter({ session, user, scope }, 'user_id')
+  }
+  return {
+    list: filter => conversations.list({ ...filter, scope, reader }),
+    async markRead(session, user, upTo) {
+      await requireVisible(session, user)
+      await conversations.markRead(session, user, upTo, reader)
+    },
+    async markUnread(session, user) {
+      await requireVisible(session, user)
+      await conversations.markUnread(session, user, reader, scope)
+    },
+    countPerHour: count => conversations.countPerHour(count, scope),
+  }
+}
+
+const viewAccounts = (accounts: Gateway['accounts'], { scope }: Viewer): Gateway['accounts'] => ({
+  list: () => accounts.list(scope),
+  getReceiving: only => accounts.getReceiving(only, scope),
+  listUsers: name => accounts.listUsers(name, scope),
+  listWithUsers: () => accounts.listWithUsers(scope),
+  check: name => accounts.check(name, scope),
+  logout: name => accounts.logout(name, scope),
+  rename: (oldName, newName) => accounts.rename(oldName, newName, scope),
+  setDefault: name => accounts.setDefault(name, scope),
+})
+
+const viewLogins = (logins: Gateway['logins'], { by }: Viewer): Gateway['logins'] => ({
+  login: (request, signal) => logins.login(request, signal, by),
+  begin: (name, force, signal) => logins.begin(name, force, signal, by),
+  callOff: id => logins.callOff(id, by),
+  follow: (login, timeoutMs, signal) => logins.follow(login, timeoutMs, signal, by),
+  forget: name => logins.forget(name, by),
+  giveCode: (id, code, signal) => logins.giveCode(id, code, signal, by),
+  leave: id => logins.leave(id, by),
+})
+
+const viewWebhooks = (webhooks: Gateway['webhooks'], { by, scope }: Viewer): Gateway['webhooks'] => ({
+  list: () => webhooks.list(by),
+  get: id => webhooks.get(id, by),
+  add: input => webhooks.add(input, by),
+  pause: id => webhooks.pause(id, by),
+  resume: id => webhooks.resume(id, by),
+  rotate: id => webhooks.rotate(id, by),
+  replay: (id, from) => webhooks.replay(id, from, by),
+  remove: id => webhooks.remove(id, by),
+  listAttempts: (id, query) => webhooks.listAttempts(id, query, by),
+  sendTest: (id, signal) => webhooks.sendTest(id, signal, by),
+  isLinkValid: (to, expires, signature) => webhooks.isLinkValid(to, expires, signature),
+  getMessage: id => webhooks.getMessage(id, scope),
+})
+
+const viewEvents = (events: Gateway['events'], viewer: Viewer): Gateway['events'] => {
+  const { eventScope: scope } = viewer
+  return {
+    getHead: before => events.getHead(before),
+    startReader: (after, consumer) =>
+      events.startReader(after, consumer === undefined ? undefined : ownName(viewer, consumer)),
+    markActive: consumer => events.markActive(ownName(viewer, consumer)),
+    resolveFilter: (filter, field) => events.resolveFilter({ ...filter, scope }, field),
+    readPage: (after, filter, turn) => events.readPage(after, { ...filter, scope }, turn),
+    follow: (after, filter, signal, options) => events.follow(after, { ...filter, scope }, signal, options),
+  }
+}
+
+function limitListener(listener: ChangeListener, { eventScope, id: reader, scope }: Viewer): ChangeListener {
+  const isVisible = ({ bot, event, user }: PublicEvent) =>
+    eventScope === undefined || isEventInScope(eventScope, event.type, bot, user)
+  return {
+    reader,
+    message(message, news) {
+      const { bot_id, direction, from_user, to_user } = message
+      const user = direction === 'received' ? from_user : to_user
+      if (!scope || hasMessage(scope, bot_id, user)) listener.message?.(message, news)
+    },
+    event(event) {
+      if (isVisible(event)) listener.event?.(event)
+    },
+    reached: cursor => listener.reached?.(cursor),
+    sessions(now, before) {
+      if (!scope) return listener.sessions?.(now, before)
+      const [shown, shownBefore] = [limitSessions(now, scope), limitSessions(before, scope)]
+      if (JSON.stringify(shown) !== JSON.stringify(shownBefore)) listener.sessions?.(shown, shownBefore)
+    },
+    marked: mark => listener.marked?.(mark),
+  }
+}

@@ -1,0 +1,102 @@
+/**
+ * MCP requests over HTTP without a session: requests of the modern era, and legacy calls without a session id.
+ */
+import { createMcpHandler, type McpHttpHandler } from '@modelcontextprotocol/server'
+import { Delivery } from '../model/call.ts'
+import type { Principal } from '../model/principal.ts'
+import { releaseBody } from '../server/body.ts'
+import { usageOf } from '../server/limits.ts'
+import type { McpShared, ServerFactory } from './context.ts'
+import { closeWithKey, type RequestDeliveries, watchResponse } from './exchange.ts'
+
+export interface StatelessOptions extends Pick<McpShared, 'changes' | 'log'> {
+  readonly servers: ServerFactory
+  readonly exchanges: RequestDeliveries
+  readonly maxBodyBytes: number
+}
+
+/** The handlers of one caller. */
+interface HandlerPair {
+  readonly plain: McpHttpHandler
+  /**
+   * For calls of tools, which may wait for minutes: its stream starts immediately and shows life, so that no
+   * proxy cuts the connection.
+   */
+  readonly streaming: McpHttpHandler
+}
+
+/** Handlers by caller: each announces only the changes that its caller may see. */
+export class StatelessRequests {
+  readonly #options: StatelessOptions
+  readonly #handlers = new Map<Principal, HandlerPair>()
+
+  constructor(options: StatelessOptions) {
+    this.#options = options
+  }
+
+  async answer(request: Request, by: Principal, parsedBody?: unknown): Promise<Response> {
+    const method = (parsedBody as { method?: unknown } | undefined)?.method
+    const isStream = method === 'subscriptions/listen'
+    const endWait = isStream ? usageOf(by)?.beginWait() : undefined
+    // The shutdown does not wait for subscriptions.
+    const exchange = isStream ? new Delivery() : this.#options.exchanges.open(request)
+    const { plain, streaming } = this.#handlersOf(by)
+    const handler = method === 'tools/call' ? streaming : plain
+    const response = await handler.fetch(request, parsedBody === undefined ? {} : { parsedBody })
+    const settle = (delivered: boolean) => {
+      releaseBody(request)
+      endWait?.()
+      exchange.report(delivered)
+    }
+    return watchResponse(response, {
+      signal: request.signal,
+      isCounted: () => exchange.isAwaited,
+      onWritten: () => settle(true),
+      onLost: () => settle(false),
+    })
+  }
+
+  #handlersOf(by: Principal): HandlerPair {
+    const known = this.#handlers.get(by)
+    if (known) return known
+    const pair = { plain: this.#createHandler(by, 'auto'), streaming: this.#createHandler(by, 'sse') }
+    this.#handlers.set(by, pair)
+    closeWithKey(by, () => {
+      this.#handlers.delete(by)
+      return closePair(pair)
+    })
+    return pair
+  }
+
+  #createHandler(by: Principal, responseMode: 'auto' | 'sse'): McpHttpHandler {
+    const { changes, log, maxBodyBytes, servers } = this.#options
+    return createMcpHandler(
+      ({ era, requestInfo: request }) => {
+        const closed = request?.signal ?? new AbortController().signal
+        return servers(request, { by, era, lasting: false, closed })
+      },
+      {
+        responseMode,
+        maxRequestBodySize: maxBodyBytes,
+        onerror: error => log.debug('mcp', { error }),
+        bus: {
+          publish() {},
+          subscribe: listener =>
+            changes.subscribe(by, change =>
+              listener(
+                change.kind === 'updated'
+                  ? { kind: 'resource_updated', uri: change.uri }
+                  : { kind: 'resources_list_changed' },
+              ),
+            ),
+        },
+      },
+    )
+  }
+
+  async close(): Promise<void> {
+    await Promise.all([...this.#handlers.values()].map(closePair))
+  }
+}
+
+const closePair = ({ plain, streaming }: HandlerPair) => Promise.all([plain.close(), streaming.close()])

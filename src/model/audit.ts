@@ -1,0 +1,25 @@
+/** Lines of the audit log, in the public form. */
+import { type Static, Type } from '@sinclair/typebox'
+import { integer, optional, text } from './shapes.ts'
+
+export const AuditLine = Type.Object(
+  {
+    id: integer('Grows from line to line; numbers may be missing.'),
+    at: integer('Unix milliseconds: when the call came.'),
+    principal: text(
+      'The caller: owner, key:<id>, panel, panel:<id of the key>, stdio, webhook:<id>, or open for calls without a token that is valid.',
+    ),
+    name: optional(text('Name of the key of the caller.')),
+    operation: text('Name of the operation.'),
+    subject: optional(text('What it was about: a session, user, message, webhook or key.')),
+    outcome: optional(
+      text(
+        'done, denied, or the code of the error. Of a send: the status of its message. Absent while the call runs, or if its process died.',
+      ),
+    ),
+    address: optional(text("The caller's address.")),
+    count: optional(integer('Number of calls, for a line about several.')),
+  },
+  { description: 'A call that changed or sent something, or that was denied. Never its content.' },
+)
+export type AuditLine = Static<typeof AuditLine>

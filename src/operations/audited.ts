@@ -1,0 +1,110 @@
+/** Lines of the audit log for calls that change something, and for calls that a key may not make. */
+import type { Gateway } from '../gateway/gateway-api.ts'
+import type { Call } from '../model/call.ts'
+import type { SvcError } from '../model/error.ts'
+import { formatPrincipal, keyIdOf, type Principal } from '../model/principal.ts'
+import { withoutUndefined } from '../platform/fields.ts'
+import type { Log } from '../platform/log.ts'
+
+/** Keys of inputs and outputs with the subject of a line: ids, and names of sessions. */
+const subjectKeys: readonly string[] = [
+  'id',
+  'session',
+  'session_name',
+  'old_name',
+  'user_id',
+  'webhook',
+  'login_id',
+  'upload_id',
+]
+
+/** A call whose input was checked. */
+interface AuditedCall<O> {
+  readonly name: string
+  readonly subject?: readonly string[] | undefined
+  readonly input: Readonly<Record<string, unknown>>
+  run(): Promise<O>
+  asSvcError(error: unknown): SvcError
+}
+
+/**
+ * Runs a call between the two writes of its line: the line is there before the call, so a crash leaves one
+ * without an outcome. A key does not get past a log that cannot be written; the owner does.
+ */
+export async function runAudited<O>(
+  { name, subject: keys = subjectKeys, input, run, asSvcError }: AuditedCall<O>,
+  { audit, clock }: Pick<Gateway, 'audit' | 'clock'>,
+  call: Call,
+  log: Log,
+): Promise<O> {
+  const subject = subjectOf(input, keys)
+  const line = await audit.add(toLine(name, call, clock.now(), { subject })).catch(error => {
+    if (keyIdOf(call.by) !== undefined) throw error
+    log.warn('no line in the audit log', { tool: name, error })
+    return undefined
+  })
+  const settle = async (outcome: string, made?: string) => {
+    if (line === undefined) return
+    await audit
+      .settle(line, outcome, made)
+      .catch(error => log.warn('no outcome in the audit log', { tool: name, error }))
+  }
+  try {
+    const output = await run()
+    // A call that makes something gets its id only now.
+    await settle('done', subject ?? subjectOf(Object(output), subjectKeys))
+    return output
+  } catch (error) {
+    const svcError = asSvcError(error)
+    await settle(svcError.code)
+    throw svcError
+  }
+}
+
+const minuteMs = 60_000
+/** Denied calls of a key to one operation that get a line each, in a minute. */
+const maxDeniedLines = 20
+/** Denied calls in this minute, by operation. */
+const denials = new WeakMap<Principal, Map<string, number>>()
+
+/**
+ * Writes the line of a call that a key may not make. If there are many in a minute, the last ones get one line
+ * with their number, when the minute is over: else a key without rights could fill the disk.
+ */
+export async function auditDenial(
+  operation: string,
+  { audit, clock }: Pick<Gateway, 'audit' | 'clock'>,
+  call: Call,
+  log: Log,
+): Promise<void> {
+  const { by } = call
+  if (keyIdOf(by) === undefined) return
+  const write = (more: { count?: number } = {}) =>
+    audit
+      .add({ ...toLine(operation, call, clock.now(), { outcome: 'denied' }), ...more })
+      .catch(error => log.warn('no line in the audit log', { tool: operation, error }))
+  const counts = denials.get(by) ?? new Map<string, number>()
+  denials.set(by, counts)
+  const count = (counts.get(operation) ?? 0) + 1
+  counts.set(operation, count)
+  const writeLater = async () => {
+    await clock.sleep(minuteMs, by.ended)
+    const more = (counts.get(operation) ?? 0) - maxDeniedLines
+    counts.delete(operation)
+    if (more > 0) await write({ count: more })
+  }
+  if (count === 1) void writeLater()
+  if (count <= maxDeniedLines) await write()
+}
+
+const toLine = (
+  operation: string,
+  { address, by }: Call,
+  at: number,
+  more: { subject?: string | undefined; outcome?: string },
+) => withoutUndefined({ at, principal: formatPrincipal(by), operation, address, ...more })
+
+function subjectOf(from: Readonly<Record<string, unknown>>, keys: readonly string[]): string | undefined {
+  const named = keys.map(key => from[key]).filter(value => typeof value === 'string' && value !== '')
+  return named.length > 0 ? named.join(' ') : undefined
+}

@@ -1,0 +1,39 @@
+/** The audit log: who did what. The rules for every method are in `store.ts`. */
+import type { AuditLine } from '../model/audit.ts'
+
+/** `principal` is as from `formatPrincipal`. */
+export type NewAuditLine = Omit<AuditLine, 'id' | 'name'>
+
+export interface AuditFilter {
+  /** Only lines after this id, oldest first. Default: newest first. */
+  after?: number | undefined
+  /** Only lines before this id. */
+  before?: number | undefined
+  /** Unix ms, inclusive. */
+  since?: number | undefined
+  /** Only calls of these principals. */
+  principals?: readonly string[] | undefined
+  operation?: string | undefined
+  limit: number
+}
+
+/**
+ * A send has a line from the write that stores its message; its outcome follows the message's status. Every
+ * other line is an event of type `audit.line`, in the write that gives it an outcome.
+ */
+export interface AuditStore {
+  /** Adds a line. @returns its id */
+  add(line: NewAuditLine): Promise<number>
+
+  /** Sets the outcome of a line, and its subject if that is known only now. Not durable. */
+  settle(id: number, outcome: string, subject?: string): Promise<void>
+
+  list(filter: AuditFilter): Promise<AuditLine[]>
+
+  /**
+   * Removes some of the lines before a time (Unix ms), oldest first.
+   *
+   * @returns whether there may be more of them
+   */
+  prune(before: number): Promise<boolean>
+}

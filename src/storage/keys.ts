@@ -1,0 +1,90 @@
+/** Keys of callers. The rules for every method are in `store.ts`. */
+import type { Grant } from '../model/access.ts'
+
+/** A key to add. */
+export interface NewKey {
+  /** New; lower-case letters and digits. */
+  id: string
+  /** Not the name of another key that has not ended. */
+  name: string
+  /** SHA-256 of the secret, in lower-case hex. */
+  hash: string
+  grant: Grant
+  /** The words by which the grant was chosen: presets and rights. */
+  can: readonly string[]
+  /** The principal that made it, as from `formatPrincipal`. */
+  made_by: string
+  created_at: number
+  /** Unix ms. */
+  expires_at?: number
+}
+
+export interface StoredKey extends NewKey {
+  /** The secret before the rotation, and until when it is accepted (Unix ms). */
+  replaced?: { hash: string; until: number }
+  /** When it was revoked or its end by expiry was recorded, itself or with the key that made it. */
+  revoked_at?: number
+  last_used_at?: number
+  /** The address of the last caller. */
+  last_address?: string
+}
+
+/** Whether a key has ended, at a time in Unix ms. */
+export const hasKeyEnded = ({ expires_at, revoked_at }: StoredKey, now: number): boolean =>
+  revoked_at !== undefined || (expires_at !== undefined && expires_at <= now)
+
+/** Why a webhook of an ended key is disabled. */
+export const keyEndedReason = 'its key was revoked or has expired'
+
+/** Whether a key was revoked before its time was over. */
+export const wasRevoked = ({ expires_at, revoked_at }: StoredKey): boolean =>
+  revoked_at !== undefined && (expires_at === undefined || revoked_at < expires_at)
+
+/** Keys are never removed, so a revoked key does not open the service again. */
+export interface KeyStore {
+  /** Whether a key was ever added. */
+  hasAny(): Promise<boolean>
+
+  /** Lists all keys, oldest first. */
+  list(): Promise<StoredKey[]>
+
+  get(id: string): Promise<StoredKey | undefined>
+
+  /**
+   * Lists the keys that were added, rotated or revoked after a revision; 0 lists all.
+   *
+   * @returns `revision`: everything written before this call is included
+   */
+  listChangedSince(revision: number): Promise<{ keys: StoredKey[]; revision: number }>
+
+  /** @throws SvcError `invalid_arguments` if a key that has not ended has the name */
+  add(key: NewKey): Promise<void>
+
+  /**
+   * Replaces the secret. The one before is accepted until `keepUntil` (Unix ms), an older one no longer.
+   *
+   * @returns whether there is such a key that is not revoked
+   */
+  rotate(id: string, hash: string, keepUntil: number): Promise<boolean>
+
+  /**
+   * Ends a key and the keys that it made, directly or through others. In the same write, webhooks of these
+   * keys are disabled with the code `key_revoked` and an event `endpoint.disabled`, and what they queued
+   * waits for a person's approval, for a day from `at` (Unix ms) at most. Messages that are being sent
+   * continue.
+   *
+   * @returns ids of the keys that were not revoked before
+   */
+  revoke(id: string, at: number): Promise<string[]>
+
+  /**
+   * Ends the keys that have expired, as `revoke` does. Call it only while the clock is trusted. Costs one
+   * indexed read if there are none.
+   *
+   * @returns ids of the keys that ended
+   */
+  endExpired(at: number): Promise<string[]>
+
+  /** Records the last use of a key. Not durable. */
+  noteUse(id: string, at: number, address: string | undefined): Promise<void>
+}

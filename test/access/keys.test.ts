@@ -1,0 +1,248 @@
+/** Keys: what a new one may do, how long it is valid, and how fast its end takes effect. */
+import { expect } from 'bun:test'
+import type { NewKeyInput } from '../../src/model/key.ts'
+import { owner, type Principal } from '../../src/model/principal.ts'
+import { codeOf, failure, fieldsOf } from '../support/failure.ts'
+import { type TestGateway, withGateway } from '../support/gateway.ts'
+import { given } from '../support/given.ts'
+
+const it = given(() => withGateway({ sessions: ['work', 'home'], start: false }))
+const dayMs = 86_400_000
+
+/** Adds a key as the owner, and returns it with the principal of its callers. */
+async function addKey({ gateway }: TestGateway, input: Partial<NewKeyInput> = {}, maker: Principal = owner) {
+  const added = await gateway.keys.add({ name: 'bot', can: ['read'], ...input }, maker)
+  const by = await gateway.keys.authenticate(added.key)
+  if (!by) throw new Error('the key is not recognised')
+  return { ...added, by }
+}
+
+it('is known by its secret alone, and is shown without it', async t => {
+  const { keys } = t.gateway
+  expect(await keys.hasAny()).toBe(false)
+  const { by, id, key } = await addKey(t, { can: ['reply'] })
+  expect(await keys.hasAny()).toBe(true)
+  expect(key).toMatch(/^svc_[0-9a-z]{8}_[0-9a-f]{64}$/)
+  expect(by).toMatchObject({ kind: 'key', id, name: 'bot' })
+  expect(by.grant?.rights).toContain('send')
+  expect(await keys.authenticate(key)).toBe(by)
+  expect(JSON.stringify([await keys.list(owner), await keys.get(id, owner)])).not.toContain(key.slice(-64))
+  const last = key.at(-1) === '0' ? '1' : '0'
+  for (const wrong of [key.slice(0, -1) + last, `${key}0`, key.slice(4), key.replace(id, 'aaaaaaaa'), ''])
+    expect([wrong, await keys.authenticate(wrong)]).toEqual([wrong, undefined])
+})
+
+it('cannot ask and decide, nor have rights that its limits do not fit', async t => {
+  const { keys } = t.gateway
+  const wrong = async (input: Partial<NewKeyInput>) => {
+    const error = await failure(keys.add({ name: 'bot', ...input }, owner))
+    expect(error).toMatchObject({ code: 'invalid_arguments' })
+    return fieldsOf(error)
+  }
+  for (const can of [['reply'], ['draft'], ['send'], ['operate']])
+    expect([can, await wrong({ can: [...can, 'approve'] })]).toEqual([can, ['can']])
+  expect(await wrong({ can: ['approve'], tools: ['send'] })).toEqual(['can'])
+  // Otherwise its sends would wait for nobody.
+  for (const can of [
+    ['draft', 'send'],
+    ['draft', 'reply'],
+    ['operate', 'draft'],
+  ])
+    expect([can, await wrong({ can })]).toEqual([can, ['can']])
+  expect(await wrong({ can: ['draft'], tools: ['recv', 'send'] })).toEqual(['can'])
+  for (const name of [' ', 'a\u0007b', 'a\u202eb', 'a\nb'])
+    expect([name, await wrong({ name, can: ['read'] })]).toEqual([name, ['name']])
+  expect(await wrong({ can: ['metrics'], users: [] })).toEqual(['can'])
+  expect(await wrong({ can: ['all'], sessions: ['work'] })).toEqual(['can'])
+  expect(await wrong({ can: ['read'], users: ['nobody has this name'] })).toEqual(['users'])
+  expect(await wrong({ can: ['read'], expires_at: t.clock.now() })).toEqual(['expires_at'])
+  expect(await codeOf(keys.add({ name: 'bot', can: ['read'], sessions: ['nope'] }, owner))).toBe(
+    'session_not_found',
+  )
+  expect(await keys.list(owner)).toEqual([])
+  const { by } = await addKey(t, { can: ['read', 'approve'] })
+  expect(by.grant?.rights).toContain('approve')
+  const none = await addKey(t, { name: 'none', sessions: [], users: [] })
+  expect(none.by.grant).toMatchObject({ bots: [], users: [] })
+})
+
+it('follows a rename of its session, and is closed to another account under the old name', async t => {
+  const { bot_id } = t.bots.get('work')!
+  const { by, id } = await addKey(t, { sessions: ['Work', 'work'] })
+  expect(by.grant?.bots).toEqual([bot_id])
+  await t.gateway.accounts.rename('work', 'office')
+  const other = await t.connect('work')
+  expect(other.bot_id).not.toBe(bot_id)
+  expect(await t.gateway.keys.get(id, owner)).toMatchObject({ sessions: [{ bot_id, session: 'office' }] })
+  expect((await addKey(t, { name: 'next', sessions: ['work'] })).by.grant?.bots).toEqual([other.bot_id])
+})
+
+it('makes only keys that may do no more than itself', async t => {
+  const { keys } = t.gateway
+  const { user_id } = t.bots.get('work')!
+  const users = [user_id, 'b@im.wechat']
+  const expires_at = t.clock.now() + dayMs
+  const limits = { calls_per_second: 10 }
+  const can = ['reply', 'keys']
+  const maker = await addKey(t, { name: 'maker', can, sessions: ['work'], users, limits, expires_at })
+  const narrow: NewKeyInput = {
+    name: 'child',
+    can: ['draft'],
+    sessions: ['work'],
+    users: [user_id],
+    limits: { calls_per_second: 10, open: 1 },
+    expires_at,
+  }
+  const without = (field: keyof NewKeyInput) => ({ ...narrow, [field]: undefined })
+  for (const wider of [
+    { ...narrow, can: ['operate'] },
+    { ...narrow, can: ['read', 'approve'] },
+    { ...narrow, tools: ['login'] },
+    { ...narrow, users: ['c@im.wechat'] },
+    { ...narrow, limits: { calls_per_second: 11 } },
+    { ...narrow, expires_at: expires_at + 1 },
+    ...(['sessions', 'users', 'limits', 'expires_at'] as const).map(without),
+  ])
+    expect([wider, await codeOf(keys.add(wider, maker.by))]).toEqual([wider, 'forbidden'])
+  // A foreign session is answered as one that does not exist, and a name could be that of a foreign user.
+  const errorFor = async (session: string) =>
+    JSON.stringify(await failure(keys.add({ ...narrow, sessions: [session] }, maker.by))).replaceAll(
+      session,
+      '',
+    )
+  expect(await errorFor('home')).toContain('session_not_found')
+  expect(await errorFor('home')).toBe(await errorFor('hole'))
+  expect(fieldsOf(await failure(keys.add({ ...narrow, users: ['Mum'] }, maker.by)))).toEqual(['users'])
+  const child = await addKey(t, narrow, maker.by)
+  expect(await keys.get('child', owner)).toMatchObject({ made_by: `key:${maker.id}`, can: ['draft'] })
+  expect(
+    (await addKey(t, { ...narrow, name: 'send', can: ['read'], tools: ['send'] }, maker.by)).tools,
+  ).toEqual(['send'])
+  // It manages these, and no others.
+  const names = async (by: Principal) => (await keys.list(by)).map(({ name }) => name)
+  expect(await names(maker.by)).toEqual(['child', 'send'])
+  expect(await names(child.by)).toEqual([])
+  for (const hidden of ['maker', maker.id, 'nope'])
+    expect(await codeOf(keys.get(hidden, child.by))).toBe('not_found')
+  expect(await codeOf(keys.revoke(maker.id, maker.by))).toBe('not_found')
+  expect(await codeOf(keys.rotate('child', 0, child.by))).toBe('not_found')
+})
+
+it('has a name that no other key in use has', async t => {
+  const { keys } = t.gateway
+  const first = await addKey(t, { expires_at: t.clock.now() + dayMs })
+  expect(fieldsOf(await failure(keys.add({ name: 'bot', can: ['read'] }, owner)))).toEqual(['name'])
+  t.clock.advance(dayMs)
+  const second = await addKey(t)
+  expect((await keys.get('bot', owner)).id).toBe(second.id)
+  await keys.revoke('bot', owner)
+  const third = await addKey(t)
+  expect((await keys.list(owner)).map(({ id, status }) => [id, status])).toEqual([
+    [first.id, 'expired'],
+    [second.id, 'revoked'],
+    [third.id, 'active'],
+  ])
+  // An id comes before a name.
+  await addKey(t, { name: first.id })
+  expect((await keys.get(first.id, owner)).name).toBe('bot')
+})
+
+it('expires, also for calls that are waiting', async t => {
+  const { keys } = t.gateway
+  const { by, id, key } = await addKey(t, { expires_at: t.clock.now() + dayMs })
+  t.clock.advance(dayMs - 10_000)
+  expect(await keys.authenticate(key)).toBe(by)
+  expect(by.ended?.aborted).toBe(false)
+  t.clock.advance(10_000)
+  expect(await keys.authenticate(key)).toBeUndefined()
+  await t.until('its calls end', () => by.ended?.aborted)
+  expect(by.ended?.reason).toMatchObject({ code: 'unauthorized' })
+  expect(await codeOf(keys.rotate(id, 0, owner))).toBe('not_found')
+})
+
+it('keeps its id when it is rotated; the old secret ends now or later', async t => {
+  const { keys } = t.gateway
+  const { by, id, key } = await addKey(t)
+  const second = await keys.rotate('bot', 0, owner)
+  expect(second.id).toBe(id)
+  expect(second).not.toHaveProperty('rotating_until')
+  expect(await keys.authenticate(key)).toBeUndefined()
+  expect(await keys.authenticate(second.key)).toBe(by)
+  const third = await keys.rotate(id, dayMs, owner)
+  expect(third.rotating_until).toBeGreaterThan(t.clock.now())
+  expect(await keys.authenticate(second.key)).toBe(by)
+  expect(await keys.authenticate(third.key)).toBe(by)
+  expect(await keys.authenticate(key)).toBeUndefined()
+  t.clock.advance(dayMs)
+  expect(await keys.authenticate(second.key)).toBeUndefined()
+  expect(await keys.authenticate(third.key)).toBe(by)
+  expect(by.ended?.aborted).toBe(false)
+})
+
+it('ends with all keys that it made', async t => {
+  const { keys } = t.gateway
+  const top = await addKey(t, { name: 'top', can: ['read', 'keys'] })
+  const child = await addKey(t, { name: 'child', can: ['recv', 'keys'] }, { ...top.by, kind: 'panel' })
+  const grandchild = await addKey(t, { name: 'grandchild', can: ['recv'] }, child.by)
+  const beside = await addKey(t, { name: 'beside' })
+  expect((await keys.list(top.by)).map(({ name }) => name)).toEqual(['child', 'grandchild'])
+  expect(await keys.revoke('top', owner)).toEqual({
+    success: true,
+    revoked: [top.id, child.id, grandchild.id],
+  })
+  for (const { by, key } of [top, child, grandchild]) {
+    expect(by.ended?.reason).toMatchObject({ code: 'unauthorized' })
+    expect(await keys.authenticate(key)).toBeUndefined()
+  }
+  expect(await keys.authenticate(beside.key)).toBe(beside.by)
+  expect(await keys.revoke(top.id, owner)).toEqual({ success: true, revoked: [] })
+  expect(await codeOf(keys.rotate(top.id, 0, owner))).toBe('not_found')
+  // A call of a revoked key that is still on its way leaves no key behind.
+  expect(await codeOf(keys.add({ name: 'late', can: ['recv'] }, top.by))).toBe('unauthorized')
+  expect(await keys.get('late', owner)).toMatchObject({ status: 'revoked' })
+})
+
+it('is the same in every process within a second', async t => {
+  await using beside = await t.beside({ start: false })
+  const [here, there] = [t.gateway.keys, beside.gateway.keys]
+  expect(await there.hasAny()).toBe(false)
+  const added = await addKey(t)
+  t.clock.advance(1000)
+  expect(await there.hasAny()).toBe(true)
+  const by = (await there.authenticate(added.key)) as Principal
+  expect(by).toMatchObject({ kind: 'key', id: added.id })
+  const rotated = await here.rotate('bot', 0, owner)
+  // The new secret is valid at once, in every process.
+  expect(await there.authenticate(rotated.key)).toBe(by)
+  t.clock.advance(1000)
+  await t.until('the old secret ends', async () => (await there.authenticate(added.key)) === undefined)
+  expect(await there.authenticate(rotated.key)).toBe(by)
+  await here.revoke('bot', owner)
+  expect(added.by.ended?.aborted).toBe(true)
+  t.clock.advance(1000)
+  await t.until('its calls end', () => by.ended?.aborted)
+  expect(await there.authenticate(rotated.key)).toBeUndefined()
+})
+
+it('says when and from where it was used last, about once a minute', async t => {
+  const { keys } = t.gateway
+  const { id, key } = await keys.add({ name: 'bot', can: ['read'] }, owner)
+  expect(await keys.get(id, owner)).not.toHaveProperty('last_used_at')
+  const used = async (address: string) => {
+    await keys.authenticate(key, () => address)
+    return (await keys.get(id, owner)).last_address
+  }
+  expect(await used('192.0.2.1')).toBe('192.0.2.1')
+  expect(await used('192.0.2.2')).toBe('192.0.2.1')
+  t.clock.advance(60_000)
+  expect(await used('192.0.2.3')).toBe('192.0.2.3')
+})
+
+it('describes itself to its caller', async t => {
+  const { keys } = t.gateway
+  const { bot_id } = t.bots.get('work')!
+  const limits = { open: 2 }
+  const { by } = await addKey(t, { sessions: ['work'], limits })
+  expect(await keys.describe(by)).toEqual({ name: 'bot', sessions: [{ bot_id, session: 'work' }], limits })
+  expect(await keys.describe(owner)).toEqual({})
+})

@@ -1,0 +1,284 @@
+/**
+ * The world of the matrix of access: two accounts, their users, and everything else that belongs to somebody.
+ * All words of one owner contain its tag, so that a leaked byte is found by it.
+ */
+import { createDirectCall } from '../../src/model/call.ts'
+import { owner, type Principal } from '../../src/model/principal.ts'
+import type { Operation } from '../../src/operations/operation.ts'
+import type { JsonSchema } from '../../src/operations/schema.ts'
+import { type TestGateway, withGateway } from '../support/gateway.ts'
+import { countStatements } from '../support/statements.ts'
+
+/** What calls may be about. */
+export interface Things {
+  readonly tag: string
+  readonly session: string
+  readonly bot: string
+  readonly user: string
+  readonly name: string
+  /** Ids of a text and of a file that the user sent. */
+  readonly said: string
+  readonly message: string
+  /** Row id of the file. */
+  readonly row: number
+  /** Ids of sends that wait. The last one is about a file. */
+  readonly entries: readonly string[]
+  /** Row id of the file that waits. */
+  readonly file: number
+  readonly webhook: string
+  readonly key: string
+  readonly login: string
+  /** Name of the session that is being logged in. */
+  readonly loggingIn: string
+  readonly upload: string
+  /** Path of a file that the owner saved. */
+  readonly saved: string
+}
+
+const { signal } = new AbortController()
+export const textOf = (tag: string) => `Text${tag}`
+const bytesOf = (tag: string) => new TextEncoder().encode(`Bytes${tag}`.padEnd(30, '.'))
+
+/** Makes what belongs to one user of an account. */
+export async function makeThings(
+  t: TestGateway,
+  session: string,
+  user: string,
+  tag: string,
+  by: Principal = owner,
+): Promise<Things> {
+  const { gateway } = t
+  const bot = t.bots.get(session)!.bot_id
+  const { message_id: said } = await t.sandbox.say(textOf(tag), { from: user, to: bot })
+  await t.sandbox.media('file', bytesOf(tag), { name: `File${tag}.txt`, from: user, to: bot })
+  const { message_id: message, id: row } = await t.until('the file is here', async () => {
+    const { messages } = await gateway.history.page({ user_id: user, session, limit: 2, offset: 0 })
+    return messages.find(({ msg_type }) => msg_type === 'FILE')
+  })
+  await gateway.inbox.begin(`Reader${tag}`)
+  await t.until('the user may be answered', async () => {
+    const users = await gateway.users.list({ session })
+    return users.some(({ user_id }) => user_id === user)
+  })
+  await gateway.users.name({ user_id: user, session, name: `Name${tag}` })
+  const upload = async () => {
+    const body = new Blob([bytesOf(tag)]).stream()
+    return (await gateway.media.accept({ body, file_name: `Wait${tag}.txt` }, signal)).upload_id
+  }
+  const entries: string[] = []
+  for (let nth = 0; nth < 4; nth++) {
+    const media = nth === 3 ? [{ kind: 'file' as const, upload_id: await upload() }] : []
+    const { outbox_id } = await t.send(
+      {
+        ...{ to: user, session, approval: 'nobody', idempotency_key: `Once${tag}${nth}`, media },
+        ...(nth < 3 && { text: `Draft${tag}${nth}` }),
+      },
+      { by },
+    )
+    entries.push(outbox_id!)
+  }
+  const { parts } = await gateway.outbox.get(entries.at(-1)!)
+  // Nobody listens there.
+  const types = ['session.muted' as const]
+  const url = `http://127.0.0.1:9/Hook${tag}`
+  const hook = await gateway.webhooks.add({ url, types, session, user, allow_private: true })
+  const key = await gateway.keys.add({ name: `Key${tag}`, can: ['read'], users: [user] }, owner)
+  const loggingIn = `Login${tag}`
+  const login = await gateway.logins.begin(loggingIn, false, signal)
+  const { path: saved } = await gateway.media.download({ message_id: message, item: 0 }, createDirectCall())
+  await gateway.conversations.markRead(session, user, 1)
+  await gateway.events.startReader(await gateway.events.getHead(), `Events${tag}`)
+  return {
+    ...{ tag, session, bot, user, said, message, row, entries, loggingIn },
+    ...{ name: `Name${tag}`, file: parts[0]!.id!, webhook: hook.id, key: key.id },
+    ...{ login: login.login_id!, upload: await upload(), saved },
+  }
+}
+
+/**
+ * Returns things that do not exist, of the same form.
+ *
+ * @param stranger a user whom WeChat knows, but who wrote to nobody here: WeChat says who is none of its users
+ */
+export function unknownLike(things: Things, stranger = 'nobody@im.wechat'): Things {
+  const tag = 'xnonex'
+  const others = (text: string) => text.replaceAll(/[0-9]/g, '9')
+  return {
+    ...things,
+    tag,
+    session: things.session.replace(things.tag, tag),
+    bot: `unknown${things.bot.slice(7)}`,
+    user: stranger,
+    name: things.name.replace(things.tag, tag),
+    said: others(things.said),
+    message: others(things.message),
+    row: 99_999,
+    entries: things.entries.map(() => '99999'),
+    file: 99_999,
+    webhook: 'wh_0000000000000000',
+    key: '00000000',
+    login: things.login.replaceAll(/[0-9a-f]/g, '0'),
+    loggingIn: things.loggingIn.replace(things.tag, tag),
+    upload: things.upload.replaceAll(/[0-9a-f]/g, '0'),
+    saved: things.saved.replace(things.tag, tag),
+  }
+}
+
+/** Sets up the world. The gateway that receives is `live`. */
+export async function setUpWorld() {
+  const count = countStatements()
+  const sessions = { own: 'Workxannax', foreign: 'Homexcarlx' }
+  const live = await withGateway({ sessions: Object.values(sessions) })
+  const [work, home] = [live.bots.get(sessions.own)!, live.bots.get(sessions.foreign)!]
+  const bert = await live.sandbox.addUser('Personxbertx')
+  const stranger = await live.sandbox.addUser('Personxdorax')
+  const own = await makeThings(live, sessions.own, work.user_id, 'xannax')
+  const neighbour = await makeThings(live, sessions.own, bert, 'xbertx')
+  const foreign = await makeThings(live, sessions.foreign, home.user_id, 'xcarlx')
+  // Quotes of what is not theirs to read.
+  for (const { said } of [neighbour, foreign])
+    await live.sandbox.say(`Quote${own.tag}`, { from: own.user, to: own.bot, quote: said, how: 'id' })
+  await live.until('the quotes are here', async () => {
+    const quotes = { text_contains: `Quote${own.tag}`, limit: 2, offset: 0 }
+    return (await live.gateway.history.page(quotes)).messages.length === 2
+  })
+  return {
+    ...{ live, count, own, neighbour, foreign, stranger },
+    async [Symbol.asyncDispose]() {
+      await live[Symbol.asyncDispose]()
+      count[Symbol.dispose]()
+    },
+  }
+}
+
+export type World = Awaited<ReturnType<typeof setUpWorld>>
+
+/** Kind of the thing whose id an operation takes as `id`. */
+const kindOfId = ({ right }: Operation): 'webhook' | 'key' | 'entry' =>
+  right === 'webhooks' ? 'webhook' : right === 'keys' ? 'key' : 'entry'
+
+/** Returns the values of an input key that lead to these things; none for a key that names nothing. */
+export function valuesOf(operation: Operation, key: string, things: Things): readonly unknown[] {
+  const { entries, tag } = things
+  switch (key) {
+    case 'id':
+      return kindOfId(operation) === 'entry' ? entries : [things[kindOfId(operation) as 'key']]
+    case 'session':
+      // A login is followed by the name of its session.
+      return operation.right === 'login' ? [things.loggingIn, things.session] : [things.session]
+    case 'session_name':
+    case 'old_name':
+      return [things.session]
+    case 'name':
+      if (operation.right === 'login') return [things.loggingIn, things.session]
+      return operation.right === 'rename' || operation.right === 'logout' ? [things.session] : []
+    case 'user':
+    case 'to':
+      return [things.user, things.name]
+    case 'user_id':
+      return [things.user, things.name]
+    case 'bot_id':
+      return [things.bot]
+    case 'message_id':
+      return [things.message, things.said, String(things.row)]
+    case 'row':
+      return [things.file, things.row]
+    case 'login_id':
+      return [things.login]
+    case 'webhook':
+      return [things.webhook]
+    case 'key':
+      return [things.key, `Key${tag}`]
+    case 'principal':
+      return [`key:${things.key}`]
+    case 'consumer':
+      return operation.right === 'events' ? [`Events${tag}`] : [`Reader${tag}`]
+    case 'text_contains':
+      return [textOf(tag), tag]
+    case 'media':
+      return [[{ kind: 'file', upload_id: things.upload }]]
+    case 'image_path':
+    case 'voice_path':
+    case 'file_path':
+    case 'video_path':
+      return [things.saved]
+    case 'sessions':
+      return [[things.session]]
+    case 'users':
+      return [[things.user]]
+    default:
+      return []
+  }
+}
+
+/** Input keys that name nothing that belongs to somebody. */
+export const plainKeys: ReadonlySet<string> = new Set(
+  `ack after allow_private before can count digest direction dry_run expires expires_at file file_name force
+  from headers hours idempotency_key if_none_match if_range item keep_old_seconds kind known last_event_id left
+  limit limits msg_type name new_name offset operation outcome range replies save_dir seen signature since text
+  timeout tools types typing until up_to url verify_code when_closed`.split(/\s+/),
+)
+
+/** Values that an operation needs beside the things, where the schema does not show them. */
+const extras: Readonly<Record<string, unknown>> = {
+  timeout: 0,
+  can: ['history'],
+  text: 'Hello',
+  from: 1,
+  new_name: 'Renamed',
+  url: 'https://1.1.1.1/new',
+  types: ['session.muted'],
+  file: 'the bytes',
+}
+
+let names = 0
+/** Returns an input about these things with all keys that the operation needs. */
+export function inputAbout(operation: Operation, things: Things): Record<string, unknown> {
+  const { properties = {}, required = [] } = operation.inputSchema
+  // Without a session, some calls mean the default one.
+  const needsSession = operation.effect !== 'read' && operation.right !== 'recv'
+  const isNeeded = (key: string) =>
+    required.includes(key) ||
+    key === 'timeout' ||
+    key === 'can' ||
+    (key === 'text' && 'to' in properties) ||
+    (key === 'types' && 'url' in properties) ||
+    (needsSession && key !== 'sessions' && isAboutSessions(operation, key))
+  const input: Record<string, unknown> = {}
+  for (const key of Object.keys(properties).filter(isNeeded)) {
+    const [value] = valuesOf(operation, key, things)
+    const shown = properties[key]?.examples?.[0] ?? properties[key]?.enum?.[0] ?? 1
+    input[key] = value ?? extras[key] ?? shown
+  }
+  // No two keys in use have the same name.
+  if (operation.name === 'add_key') input.name = `new ${names++}`
+  return input
+}
+
+/** Whether an input key names a session by its name. */
+export const isAboutSessions = ({ right }: Operation, key: string): boolean =>
+  ['session', 'session_name', 'old_name', 'sessions', 'bot_id'].includes(key) ||
+  (key === 'name' && (right === 'rename' || right === 'logout' || right === 'login'))
+
+/** Returns the words and ids by which these things are recognized in an answer. */
+export const markersOf = (things: Things): string[] => {
+  const { entries, key, message, tag, user, webhook } = things
+  const [person = ''] = user.split('@')
+  return [tag, person, message, webhook, key].concat(entries.map(id => `"outbox_id":"${id}"`))
+}
+
+/** Returns values of an input key that reach as far as possible. */
+export function reachOf(key: string, { enum: words, maximum, type }: JsonSchema): readonly unknown[] {
+  const far: Readonly<Record<string, readonly unknown[]>> = {
+    limit: [1, maximum],
+    offset: [0, 1, 2],
+    before: [99_999],
+    after: [type === 'string' ? '0' : 0],
+    since: [0],
+    until: [Number.MAX_SAFE_INTEGER],
+    hours: [maximum],
+    count: [maximum],
+    text_contains: ['Text', 'x'],
+  }
+  return words ?? far[key] ?? []
+}

@@ -1,0 +1,115 @@
+/** `svc audit`, and who sent a message in `svc history`. */
+import { expect } from 'bun:test'
+import type { AuditLine } from '../../src/model/audit.ts'
+import { createDirectCall } from '../../src/model/call.ts'
+import { owner, type Principal } from '../../src/model/principal.ts'
+import { invoke } from '../../src/operations/gate.ts'
+import { verbs } from '../../src/operations/tools.ts'
+import { nameUser } from '../../src/operations/users.ts'
+import { silentLog } from '../../src/platform/log.ts'
+import { svc, svcRunning } from '../support/command.ts'
+import { folderOfFile } from '../support/folder.ts'
+import { withGateway } from '../support/gateway.ts'
+import { given } from '../support/given.ts'
+import { jsonLines } from '../support/overheard.ts'
+import { until } from '../support/until.ts'
+
+const home = folderOfFile()
+
+/** A service with a user who has written, and a key that may answer and rename. */
+async function withKey() {
+  const t = await withGateway()
+  await t.sandbox.say('hi')
+  const [hi] = await t.receive(1)
+  const { id } = await t.gateway.keys.add({ name: 'support', can: ['reply', 'names'] }, owner)
+  const { grant } = { grant: { rights: ['send', 'names'] } } as const
+  const by: Principal = { kind: 'key', id, name: 'support', grant }
+  const call = { ...createDirectCall({ by }), address: '10.0.0.7' }
+  const user = hi!.from_user
+  return {
+    ...t,
+    id,
+    user,
+    send: (text: string) => invoke(verbs.send, t.gateway, { to: user, text }, call, silentLog),
+    name: (name: string) => invoke(nameUser, t.gateway, { user_id: user, name }, call, silentLog),
+    logout: () => invoke(verbs.logout, t.gateway, {}, call, silentLog).catch(() => undefined),
+    audit: async (...words: string[]): Promise<AuditLine[]> =>
+      JSON.parse((await svc(['audit', '--json', '-d', t.dir, ...words], { home })).stdout),
+    run: (...words: string[]) => svc([...words, '-d', t.dir], { home }),
+  }
+}
+
+const it = given(withKey)
+
+it('calls of a key are listed, by its name or id, with what they were about and how they ended', async t => {
+  await t.send('hello')
+  await t.name('Mum')
+  await t.logout()
+  await invoke(nameUser, t.gateway, { user_id: t.user, name: 'Ma' }, createDirectCall(), silentLog)
+  const own = { principal: `key:${t.id}`, name: 'support', address: '10.0.0.7' }
+  const lines = await t.audit('--key', 'support')
+  expect(lines).toMatchObject([
+    { ...own, operation: 'logout', outcome: 'denied' },
+    { ...own, operation: 'name_user', subject: t.user, outcome: 'done' },
+    { ...own, operation: 'send', subject: `default ${t.user}`, outcome: 'accepted' },
+  ])
+  expect(JSON.stringify(lines)).not.toMatch(/hello|Mum/)
+  expect(await t.audit('--key', t.id, '-n', '1', '--operation', 'send')).toEqual([lines[2]!])
+  expect(await t.audit('--key', t.id, '--since', '1h', '--before', `${lines[1]!.id}`)).toEqual([lines[2]!])
+  expect((await t.audit('--principal', 'owner')).map(({ operation }) => operation)).toEqual(['name_user'])
+  const text = (await t.run('audit')).stdout
+  for (const shown of ['support', 'owner', 'denied', t.user, '10.0.0.7']) expect(text).toContain(shown)
+})
+
+it('an unknown key, a key beside a caller, and a directory without lines', async t => {
+  expect(await t.run('audit', '--key', 'nobody')).toMatchObject({ status: 1, stdout: '' })
+  expect(await t.run('audit', '--key', 'support', '--principal', 'owner')).toMatchObject({ status: 2 })
+  expect(await t.audit('--key', 'support')).toEqual([])
+  expect(await t.run('audit', '--key', 'support')).toMatchObject({ status: 0, stdout: '' })
+})
+
+it('--follow shows new lines as they come', async t => {
+  await t.name('before')
+  const running = svcRunning(['audit', '--follow', '--json', '-n', '2', '-d', t.dir], { home })
+  const seen = () => jsonLines<AuditLine>(running)
+  // It starts with the first line after its own start.
+  await until('one came', 30_000, async () => {
+    await t.name('after')
+    return seen().length > 0
+  })
+  await t.send('hello')
+  expect((await running.exited).status).toBe(0)
+  expect(seen().map(({ operation }) => operation)[0]).toBe('name_user')
+  expect(seen()).toHaveLength(2)
+})
+
+it('--follow with --since starts with what was, and Ctrl-C ends it', async t => {
+  await t.name('Mum')
+  await t.send('hello')
+  const running = svcRunning(['audit', '-f', '--json', '--since', '1h', '-d', t.dir], { home })
+  await until('two came', 30_000, () => jsonLines(running).length >= 2)
+  running.stop('SIGINT')
+  await running.exited
+  expect(jsonLines<AuditLine>(running).map(({ operation }) => operation)).toEqual(['name_user', 'send'])
+})
+
+it('history says who sent a message, unless it was the owner', async t => {
+  await t.send('from the key')
+  await t.gateway.sender.send({ to: t.user, text: 'mine', media: [] }, createDirectCall())
+  const found = JSON.parse((await t.run('history', '--direction', 'sent', '--json')).stdout).messages
+  expect(found).toMatchObject([
+    { text: 'mine', sent_by: 'owner' },
+    { text: 'from the key', sent_by: `key:${t.id}`, sent_by_name: 'support' },
+  ])
+  const { stdout } = await t.run('history', '--direction', 'sent')
+  expect(stdout.match(/ by \w+/g)).toEqual([' by support'])
+})
+
+it('what waits says who asked for it', async t => {
+  await t.gateway.sender.send(
+    { to: t.user, text: 'may I?', media: [], approval: 'nobody' },
+    createDirectCall({ by: { kind: 'key', id: t.id } }),
+  )
+  const waiting = JSON.parse((await t.run('outbox', '--json')).stdout)
+  expect(waiting).toMatchObject([{ made_by: `key:${t.id}`, made_by_name: 'support' }])
+})

@@ -1,0 +1,48 @@
+/** How long lines of the audit log are kept, and how they reach webhooks. */
+import { expect, test } from 'bun:test'
+import { createDirectCall } from '../../src/model/call.ts'
+import { invoke } from '../../src/operations/gate.ts'
+import { verbs } from '../../src/operations/tools.ts'
+import { silentLog } from '../../src/platform/log.ts'
+import { receiver } from '../push/receiver.ts'
+import { type TestGatewayOptions, withGateway } from '../support/gateway.ts'
+
+const dayMs = 24 * 60 * 60_000
+const line = { principal: 'owner', operation: 'login', outcome: 'done' }
+
+/** Returns the ages in days of the lines that are left soon after the start. */
+async function kept(options: TestGatewayOptions) {
+  await using t = await withGateway({ ...options, start: false })
+  const now = t.clock.now()
+  for (const days of [91, 89, 3, 0.1]) await t.gateway.audit.add({ ...line, at: now - days * dayMs })
+  // More than are removed at a time.
+  for (let nth = 0; nth < 1200; nth++) await t.gateway.audit.add({ ...line, at: now - 100 * dayMs })
+  const list = async () => t.gateway.audit.list({ limit: 2000, after: 0 })
+  await t.gateway.start()
+  await t.soon('old lines removed', async () => (await list()).every(({ at }) => at > now - 95 * dayMs))
+  return (await list()).map(({ at }) => (now - at) / dayMs)
+}
+
+test.each([
+  ['90 days by default', {}, [89, 3, 0.1]],
+  ['as long as is said', { config: { auditDays: 1 } }, [0.1]],
+  ['not at all', { config: { auditDays: 0 } }, []],
+  ['not at all without a store', { store: false as const }, []],
+] as const)('lines are kept %s', async (_how, options, left) => {
+  expect(await kept(options as TestGatewayOptions)).toEqual([...left])
+})
+
+test('an endpoint that names the type gets each line; one for all types gets none', async () => {
+  await using t = await withGateway()
+  using all = receiver()
+  using own = receiver()
+  await t.gateway.webhooks.add({ url: all.url, allow_private: true })
+  await t.gateway.webhooks.add({ url: own.url, types: ['audit.line'], allow_private: true })
+  const input = { old_name: 'default', new_name: 'work' }
+  await invoke(verbs.renameSession, t.gateway, input, createDirectCall(), silentLog)
+  await t.soon('delivered', () => own.got.length > 0 && all.got.length > 0)
+  expect(own.got.map(({ body }) => [body.type, body.data])).toMatchObject([
+    ['audit.line', { principal: 'owner', operation: 'rename_session', subject: 'default', outcome: 'done' }],
+  ])
+  expect(new Set(all.got.map(({ body }) => body.type))).toEqual(new Set(['session.status']))
+})

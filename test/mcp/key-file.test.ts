@@ -1,0 +1,69 @@
+/** `--key-file`: the client on standard input and output has a key, directly and over the bridge. */
+import { expect, test } from 'bun:test'
+import { writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import { svc } from '../support/command.ts'
+import { folderOfTest } from '../support/folder.ts'
+import { bridgeCommand, connectBridge, connectStdio, mcpHere } from '../support/mcp.ts'
+import { withSandbox } from '../support/sandbox.ts'
+import { until } from '../support/until.ts'
+
+/** Makes a key on the data directory, as a person does. */
+async function addKey(dir: string, ...grant: string[]): Promise<{ id: string; file: string }> {
+  const { status, stdout } = await svc(['key', 'add', 'agent', ...grant, '-d', dir, '--json'], { home: dir })
+  expect(status).toBe(0)
+  const { id, key } = JSON.parse(stdout)
+  const file = join(dir, 'agent.key')
+  await writeFile(file, `${key}\n`)
+  return { id, file }
+}
+
+const namesOf = (tools: { name: string }[]) => tools.map(({ name }) => name)
+
+test('over stdio: the client may do what the key may do, until the key ends', async () => {
+  await using sandbox = await withSandbox()
+  const dir = folderOfTest()
+  const { id, file } = await addKey(dir, '--can', 'read')
+  await using client = await connectStdio({ sandbox, dir, kind: 'sdk1', args: ['--key-file', file] })
+  expect(namesOf(await client.tools())).toEqual(['recv', 'download', 'history', 'sessions'])
+  let isClosed = false
+  client.raw.onclose = () => {
+    isClosed = true
+  }
+  const waiting = client.call('recv', { timeout: 60 })
+  expect((await svc(['key', 'revoke', id, '-d', dir], { home: dir })).status).toBe(0)
+  expect((await waiting)._meta['svc/problem']).toMatchObject({ code: 'unauthorized' })
+  await until('the process ends', 20_000, () => isClosed)
+  expect(client.log()).toContain('"agent"')
+})
+
+test('over stdio: no start without a key that is valid now', async () => {
+  const dir = folderOfTest()
+  const { id, file } = await addKey(dir, '--can', 'read')
+  const start = (path: string, ...more: string[]) =>
+    svc(['mcp', '-d', dir, '--key-file', path, ...more], { home: dir })
+  await svc(['key', 'revoke', id, '-d', dir], { home: dir })
+  const [empty, other] = [join(dir, 'empty'), join(dir, 'other')]
+  await writeFile(empty, '')
+  await writeFile(other, 'a-token-that-is-no-key\n')
+  for (const path of [file, other]) {
+    const { status, stdout, stderr } = await start(path)
+    expect([path, status, stdout, stderr.includes(path)]).toEqual([path, 1, '', true])
+  }
+  for (const path of [empty, join(dir, 'missing')])
+    expect([path, (await start(path)).status]).toEqual([path, 2])
+  expect((await start(file, '-t', 'http', '--port', '0')).status).toBe(2)
+})
+
+test('over the bridge: the service gets the key of the file', async () => {
+  await using service = await mcpHere('http', { sessions: ['work'] })
+  const { dir, gateway } = service.t
+  const { file } = await addKey(dir, '--tools', 'history')
+  await using client = await connectBridge(service.url, { command: [...bridgeCommand, '--key-file', file] })
+  expect(namesOf(await client.tools())).toEqual(['history'])
+  expect(await gateway.keys.hasAny()).toBe(true)
+  const both = await svc(['mcp', '--url', service.url, '--key-file', file, '--token', 'another'], {
+    home: dir,
+  })
+  expect(both.status).toBe(2)
+})

@@ -1,0 +1,167 @@
+import { expect, test } from 'bun:test'
+import { readFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import { owner } from '../../src/model/principal.ts'
+import { type Admin, startAdmin } from '../support/admin.ts'
+
+const token = 'correct-horse-battery-staple'
+const dayMs = 24 * 60 * 60_000
+const cookieOf = (headers: Headers) => headers.get('set-cookie')!.split(';')[0]!
+const signIn = (admin: Admin, given: string) => admin.call('POST', '/api/sign-in', { token: given })
+const callWith = (admin: Admin, cookie: string) => async (name: string, input: object) => {
+  const { status, body } = await admin.call('POST', `/api/call/${name}`, input, { cookie })
+  return { status, body }
+}
+
+/** Opens a stream of live changes, and reads it to its end. */
+async function listen(admin: Admin, cookie: string) {
+  const response = await fetch(`${admin.url}/api/events`, { headers: { cookie } })
+  expect(response.status).toBe(200)
+  return { ended: response.text() }
+}
+
+test('a person signs in with a key and has its rights, as its principal', async () => {
+  await using admin = await startAdmin({ token })
+  const { keys } = admin.test.gateway
+  const { key, id } = await keys.add({ name: 'Mona', can: ['reply'] }, owner)
+  expect((await signIn(admin, `${key.slice(0, -1)}x`)).status).toBe(401)
+  const call = callWith(admin, cookieOf((await signIn(admin, key)).headers))
+  expect((await call('me', {})).body).toMatchObject({ principal: `panel:${id}`, name: 'Mona' })
+  expect((await call('list_keys', {})).body).toMatchObject({ code: 'forbidden', details: { right: 'keys' } })
+  await admin.test.sandbox.say('hello')
+  await admin.test.receive(1)
+  const { body: sent } = await call('send', { to: admin.test.bots.get('default')!.user_id, text: 'Hello' })
+  expect(sent.status).toBe('accepted')
+  const { messages } = await admin.test.gateway.history.page({ limit: 1, offset: 0 })
+  expect(messages).toMatchObject([{ sent_by: `panel:${id}`, sent_by_name: 'Mona' }])
+  expect((await keys.get(id, owner)).last_address).toBe('127.0.0.1')
+})
+
+test('a key that is revoked ends its sign-ins and their streams, and no other', async () => {
+  await using admin = await startAdmin({ token })
+  const { keys } = admin.test.gateway
+  const [one, other] = [
+    await keys.add({ name: 'one', can: ['read'] }, owner),
+    await keys.add({ name: 'other', can: ['read'] }, owner),
+  ]
+  const [cookie, kept] = [
+    cookieOf((await signIn(admin, one.key)).headers),
+    cookieOf((await signIn(admin, other.key)).headers),
+  ]
+  const stream = await listen(admin, cookie)
+  await keys.revoke(one.id, owner)
+  expect(await stream.ended).toContain('event: hello')
+  expect((await callWith(admin, cookie)('me', {})).status).toBe(401)
+  expect((await callWith(admin, kept)('me', {})).status).toBe(200)
+})
+
+test('a key that expires ends its sign-ins', async () => {
+  await using admin = await startAdmin({ token })
+  const { clock, gateway } = admin.test
+  const { key } = await gateway.keys.add(
+    { name: 'a day', can: ['read'], expires_at: clock.now() + dayMs },
+    owner,
+  )
+  const cookie = cookieOf((await signIn(admin, key)).headers)
+  const stream = await listen(admin, cookie)
+  expect((await callWith(admin, cookie)('me', {})).status).toBe(200)
+  clock.advance(dayMs)
+  expect(await stream.ended).toContain('event: hello')
+  expect((await callWith(admin, cookie)('me', {})).status).toBe(401)
+})
+
+test('a new secret ends the sign-ins by the old one, at once or when it ends', async () => {
+  await using admin = await startAdmin({ token })
+  const { clock, gateway } = admin.test
+  const first = await gateway.keys.add({ name: 'shared', can: ['read'] }, owner)
+  const cookie = cookieOf((await signIn(admin, first.key)).headers)
+  const second = await gateway.keys.rotate(first.id, dayMs, owner)
+  const newer = cookieOf((await signIn(admin, second.key)).headers)
+  expect((await callWith(admin, cookie)('me', {})).status).toBe(200)
+  clock.advance(dayMs)
+  expect((await callWith(admin, cookie)('me', {})).status).toBe(401)
+  expect((await callWith(admin, newer)('me', {})).status).toBe(200)
+  await gateway.keys.rotate(first.id, 0, owner)
+  expect((await callWith(admin, newer)('me', {})).status).toBe(401)
+})
+
+test('a cookie cannot name another key, or none', async () => {
+  await using admin = await startAdmin({ token })
+  const { keys } = admin.test.gateway
+  const weak = await keys.add({ name: 'weak', can: ['read'] }, owner)
+  const strong = await keys.add({ name: 'strong', can: ['all'] }, owner)
+  const cookie = cookieOf((await signIn(admin, weak.key)).headers)
+  const [expiry, name, id, proof] = cookie.slice('svc_panel='.length).split('.')
+  expect(id).toBe(weak.id)
+  for (const forged of [
+    [expiry, name, strong.id, proof],
+    [expiry, name, proof],
+    [Number(expiry) + 1, name, id, proof],
+    [expiry, 'x', id, proof],
+  ])
+    expect((await callWith(admin, `svc_panel=${forged.join('.')}`)('me', {})).status).toBe(401)
+})
+
+test('on loopback without a token, the first key closes the panel, except for the browser that made it', async () => {
+  await using admin = await startAdmin()
+  const anybody = callWith(admin, '')
+  expect((await anybody('me', {})).body.principal).toBe('panel')
+  expect((await anybody('status', {})).body.token_required).toBe(false)
+  const added = await admin.call('POST', '/api/call/add_key', { name: 'first', can: ['read'] })
+  expect(added.status).toBe(200)
+  const cookie = cookieOf(added.headers)
+  expect((await anybody('me', {})).status).toBe(401)
+  const own = callWith(admin, cookie)
+  expect((await own('me', {})).body.principal).toBe('panel')
+  expect((await own('status', {})).body.token_required).toBe(true)
+  const more = await admin.call('POST', '/api/call/add_key', { name: 'second', can: ['all'] }, { cookie })
+  expect(more.headers.get('set-cookie')).toBeNull()
+  // The token that svc made, a link, and a key sign in.
+  const made = (await readFile(join(admin.test.dir, 'api_token'), 'utf8')).trim()
+  expect((await signIn(admin, made)).status).toBe(200)
+  const byLink = await admin.call('GET', (await admin.app.createSignInLink())!)
+  expect((await callWith(admin, cookieOf(byLink.headers))('me', {})).body.principal).toBe('panel')
+  const byKey = callWith(admin, cookieOf((await signIn(admin, more.body.key)).headers))
+  expect((await byKey('me', {})).body).toMatchObject({ principal: `panel:${more.body.id}`, name: 'second' })
+  // As after a restart.
+  const later = admin.again()
+  const me = await later.fetch(
+    new Request('http://127.0.0.1/api/call/me', { method: 'POST', headers: { host: '127.0.0.1', cookie } }),
+  )
+  expect(me.status).toBe(200)
+})
+
+test('a key with few rights gets neither paths of the machine nor the phone of the sandbox', async () => {
+  await using admin = await startAdmin({ token })
+  const { key } = await admin.test.gateway.keys.add({ name: 'all', can: ['all'] }, owner)
+  const cookie = cookieOf((await signIn(admin, key)).headers)
+  const { body } = await callWith(admin, cookie)('status', {})
+  expect(JSON.stringify(body)).not.toContain(admin.test.dir)
+  expect(body.sandbox_phone).toBeUndefined()
+  expect((await admin.call('GET', '/phone', undefined, { cookie })).status).toBe(404)
+  const master = cookieOf((await signIn(admin, token)).headers)
+  expect((await admin.call('GET', '/phone', undefined, { cookie: master })).status).toBe(200)
+})
+
+test('wrong keys are slowed down as wrong tokens are', async () => {
+  await using admin = await startAdmin({ token })
+  const { key } = await admin.test.gateway.keys.add({ name: 'right', can: ['read'] }, owner)
+  const wrong = `${key.slice(0, -64)}${'0'.repeat(64)}`
+  for (let tries = 0; tries < 100; tries++) expect((await signIn(admin, wrong)).status).toBe(401)
+  const statuses = await Promise.all(Array.from({ length: 30 }, () => admin.test.hurry(signIn(admin, wrong))))
+  expect(new Set(statuses.map(({ status }) => status))).toEqual(new Set([401, 429]))
+  expect((await signIn(admin, key)).status).toBe(200)
+})
+
+test('the people and the programs of a key share its limits', async () => {
+  await using admin = await startAdmin({ token })
+  const { key } = await admin.test.gateway.keys.add(
+    { name: 'slow', can: ['read'], limits: { calls_per_second: 1 } },
+    owner,
+  )
+  const cookie = cookieOf((await signIn(admin, key)).headers)
+  const me = (headers: Record<string, string>) => admin.call('POST', '/api/call/me', {}, headers)
+  const answers = [await me({ cookie }), await me({ authorization: `Bearer ${key}` })]
+  expect(answers.map(({ status }) => status)).toEqual([200, 429])
+  expect(answers.at(-1)!.headers.get('ratelimit-policy')).toBe('"key";q=1;w=1')
+})

@@ -1,0 +1,383 @@
+/** What every engine must do for keys (`src/storage/keys.ts`), and for all that ends with one. */
+import { expect } from 'bun:test'
+import type { SendRules } from '../../src/model/admission.ts'
+import { hasKeyEnded, type NewKey, wasRevoked } from '../../src/storage/keys.ts'
+import type { BegunMessage, EditedText, NewEntry } from '../../src/storage/outbox.ts'
+import type { NewWebhook } from '../../src/storage/webhooks.ts'
+import { failure } from '../support/failure.ts'
+import { onEach } from './engines.ts'
+import { byId, insert, message, type Opened, open, outgoing } from './support.ts'
+
+const dayMs = 24 * 60 * 60_000
+
+const key = (id: string, more: Partial<NewKey> = {}): NewKey => ({
+  id,
+  name: `key ${id}`,
+  hash: 'aa'.repeat(32),
+  grant: { rights: ['recv', 'draft'], bots: ['b'], users: ['u'], limits: { calls_per_second: 3 } },
+  can: ['draft'],
+  made_by: 'owner',
+  created_at: 5,
+  ...more,
+})
+const endpoint = (id: string, made_by: string): NewWebhook => ({
+  ...{ id, url: `https://example.org/${id}`, types: [], headers: {}, secrets: [{ secret: 'whsec_AA==' }] },
+  ...{ link_key: 'k', allow_private: false, replies: true, made_by, created_at: 1, position: 'at-7' },
+})
+
+let count = 0
+/** Queues a send of these texts, one message each. */
+async function queue(t: Opened, made_by: string, texts: string[], more: Partial<NewEntry> = {}) {
+  const parts = texts.map(text => {
+    const raw = JSON.stringify({ text })
+    return { kind: 'text', waiting: { message: outgoing(text, { client_id: `q${++count}`, raw }) } } as const
+  })
+  const to = { session: 's', bot_id: 'b', user: 'u', mode: 'queue' } as const
+  const enqueued = await t.store.outbox.enqueue({ ...to, made_by, parts, ...more }, open)
+  if (enqueued.state !== 'new') throw new Error(`not queued: ${enqueued.state}`)
+  return enqueued.entry
+}
+
+async function begin(t: Opened, ids: readonly number[], rules: SendRules = open): Promise<BegunMessage> {
+  const begun = await t.store.outbox.begin(ids, 'b', rules, outgoing('sent', { client_id: `b${++count}` }))
+  if (begun.go !== 'begun') throw new Error(`not begun: ${begun.go}`)
+  return begun.begun
+}
+
+const read = async (t: Opened, id: number) => {
+  const { asked, ended, expires_at, parts } = (await t.store.outbox.getEntry(id))!
+  return { asked, ended, expires_at, parts: parts.map(({ status }) => status) }
+}
+const row = async (t: Opened, id: number | undefined) => {
+  const found = await byId(t.store, id ?? 0)
+  return found && [found.text, found.status, found.reason_code]
+}
+const wrote = (t: Opened, users = ['u']) =>
+  insert(
+    t,
+    users.map(from_user => message('hi', { from_user, written_at: t.clock.at })),
+  )
+
+onEach(it => {
+  it('a key is stored as added, in order, and stays after a restart', async t => {
+    const { keys } = t.store
+    expect([await keys.hasAny(), await keys.list(), await keys.get('a')]).toEqual([false, [], undefined])
+    const all = [key('b', { expires_at: 1e15 }), key('a', { created_at: 6, made_by: 'key:b' })]
+    for (const one of all) await keys.add(one)
+    await t.reopen()
+    expect(await t.store.keys.hasAny()).toBe(true)
+    expect(await t.store.keys.list()).toEqual(all)
+    expect(await t.store.keys.get('a')).toEqual(all[1])
+  })
+
+  it('two keys in use have different names; that of an ended one is free', async t => {
+    const { keys } = t.store
+    await keys.add(key('a', { name: 'bot' }))
+    expect(await failure(keys.add(key('b', { name: 'bot' })))).toMatchObject({ code: 'invalid_arguments' })
+    await keys.revoke('a', 7)
+    await keys.add(key('b', { name: 'bot', expires_at: t.clock.at + 1000 }))
+    expect(await failure(keys.add(key('c', { name: 'bot' })))).toMatchObject({ code: 'invalid_arguments' })
+    t.clock.at += 1000
+    await keys.add(key('c', { name: 'bot' }))
+    expect((await keys.list()).length).toBe(3)
+  })
+
+  it('changes are listed once, to every process', async t => {
+    await using other = await t.second()
+    const { keys } = t.store
+    for (const id of ['a', 'b', 'c']) await keys.add(key(id, { made_by: id === 'c' ? 'key:b' : 'owner' }))
+    const first = await other.store.keys.listChangedSince(0)
+    expect(first.keys.map(({ id }) => id)).toEqual(['a', 'b', 'c'])
+    expect(await other.store.keys.listChangedSince(first.revision)).toEqual({
+      ...{ keys: [], revision: first.revision },
+    })
+    await keys.rotate('a', 'bb'.repeat(32), 99)
+    await keys.noteUse('c', 8, '127.0.0.1')
+    const second = await other.store.keys.listChangedSince(first.revision)
+    expect(second.keys).toEqual([
+      { ...key('a'), hash: 'bb'.repeat(32), replaced: { hash: 'aa'.repeat(32), until: 99 } },
+    ])
+    await keys.revoke('b', 9)
+    const third = await other.store.keys.listChangedSince(second.revision)
+    expect(third.keys.map(({ id, revoked_at }) => [id, revoked_at]).toSorted()).toEqual([
+      ['b', 9],
+      ['c', 9],
+    ])
+  })
+
+  it('a rotation keeps the secret before it, not an older one; a revoked key gets no secret', async t => {
+    const { keys } = t.store
+    await keys.add(key('a'))
+    expect(await keys.rotate('a', '11', 50)).toBe(true)
+    expect(await keys.rotate('a', '22', 60)).toBe(true)
+    expect(await keys.get('a')).toMatchObject({ hash: '22', replaced: { hash: '11', until: 60 } })
+    await keys.revoke('a', 9)
+    expect([await keys.rotate('a', '33', 70), await keys.rotate('none', '33', 70)]).toEqual([false, false])
+  })
+
+  it('a rotation keeps the entries and webhooks of a key', async t => {
+    const { keys, webhooks } = t.store
+    await keys.add(key('a'))
+    await webhooks.add(endpoint('wh', 'key:a'))
+    const { id } = await queue(t, 'key:a', ['x'])
+    await keys.rotate('a', '11', 50)
+    expect((await webhooks.get('wh'))?.disabled).toBeUndefined()
+    expect(await read(t, id)).toMatchObject({ parts: ['queued'] })
+  })
+
+  it('the last use is stored with the address, and kept where the address is not known', async t => {
+    const { keys } = t.store
+    await keys.add(key('a'))
+    await keys.noteUse('a', 8, '127.0.0.1')
+    expect(await keys.get('a')).toEqual({ ...key('a'), last_used_at: 8, last_address: '127.0.0.1' })
+    await keys.noteUse('none', 9, undefined)
+  })
+
+  it('a key ends with the keys that it made, once', async t => {
+    const { keys } = t.store
+    const made: Record<string, string> = { a: 'owner', b: 'key:a', c: 'panel:b', d: 'owner', e: 'key:d' }
+    for (const [id, made_by] of Object.entries(made)) await keys.add(key(id, { made_by }))
+    expect(await keys.revoke('b', 7)).toEqual(['b', 'c'])
+    expect((await keys.revoke('a', 9)).toSorted()).toEqual(['a'])
+    expect([await keys.revoke('a', 10), await keys.revoke('none', 10)]).toEqual([[], []])
+    const ends = (await keys.list()).map(({ id, revoked_at }) => [id, revoked_at])
+    expect(ends).toEqual([
+      ['a', 9],
+      ['b', 7],
+      ['c', 7],
+      ['d', undefined],
+      ['e', undefined],
+    ])
+  })
+
+  it('what a key queued waits for a yes: a day, and not longer than before', async t => {
+    await wrote(t)
+    const { keys, webhooks } = t.store
+    for (const id of ['a', 'x']) await keys.add(key(id))
+    await keys.add(key('child', { made_by: 'panel:a' }))
+    await webhooks.add(endpoint('wh', 'panel:a'))
+    const makers = ['key:a', 'panel:a', 'key:child', 'webhook:wh', 'key:x', 'owner', 'webhook:none', 'stdio']
+    const entries = await Promise.all(makers.map(by => queue(t, by, [by])))
+    const old = await queue(t, 'key:a', ['old'])
+    await t.store.outbox.end(old.id, { code: 'cancelled', detail: 'no' })
+    const asked = await queue(t, 'key:a', ['asked'], { asked: 'fail' })
+    const now = t.clock.at
+    t.clock.at += 6.5 * dayMs
+    const late = await queue(t, 'key:a', ['late'])
+    await keys.revoke('a', t.clock.at)
+    const now2 = t.clock.at
+    const waits = { asked: 'queue' as const, ended: false, parts: ['asked' as const] }
+    const goes = { asked: undefined, ended: false, expires_at: now + 7 * dayMs, parts: ['queued' as const] }
+    for (const { id, made_by = '' } of entries) {
+      const isTheirs = ['key:a', 'panel:a', 'key:child', 'webhook:wh'].includes(made_by)
+      const state = await read(t, id)
+      expect({ made_by, ...state }).toEqual({
+        made_by,
+        ...(isTheirs ? { ...waits, expires_at: now + 7 * dayMs } : goes),
+      })
+    }
+    expect(await read(t, late.id)).toEqual({ ...waits, expires_at: now2 + dayMs })
+    expect(await read(t, old.id)).toMatchObject({ ended: true, parts: ['refused'] })
+    expect(await read(t, asked.id)).toMatchObject({ asked: 'fail', expires_at: now + dayMs })
+    expect(await row(t, entries[0]!.parts[0]!.message)).toEqual(['key:a', 'queued', 'approval'])
+    // Nothing but a yes lets it go.
+    const part = entries[0]!.parts[0]!.id
+    expect(await t.store.outbox.begin([part], 'b', open, outgoing('x'))).toEqual({ go: 'gone' })
+    expect(await t.store.outbox.approve(entries[0]!.id, open, 'panel')).toMatchObject({ state: 'approved' })
+    expect(await read(t, entries[0]!.id)).toEqual(goes)
+    expect((await begin(t, [part])).parts).toEqual([part])
+  })
+
+  it('the message that is being sent goes on; if it has to wait again, it waits for the yes', async t => {
+    await wrote(t)
+    const { keys, outbox } = t.store
+    await keys.add(key('a'))
+    const entry = await queue(t, 'key:a', ['one', 'two', 'three'])
+    const [one, two] = entry.parts.map(({ id }) => id)
+    const first = await begin(t, [one!])
+    await outbox.settle(first, { status: 'accepted', message_id: 'm1', spent: true })
+    const second = await begin(t, [two!])
+    await keys.revoke('a', t.clock.at)
+    expect(await read(t, entry.id)).toMatchObject({ parts: ['accepted', 'sending', 'asked'] })
+    const error = { code: 'upstream_error', detail: 'no' }
+    await outbox.settle(second, { status: 'queued', error, spent: false })
+    expect(await read(t, entry.id)).toMatchObject({ asked: 'queue', parts: ['accepted', 'asked', 'asked'] })
+    expect(await row(t, entry.parts[1]!.message)).toEqual(['two', 'queued', 'approval'])
+    // A yes is for what waits, never for what went.
+    await outbox.approve(entry.id, open, 'panel')
+    expect(await read(t, entry.id)).toMatchObject({ parts: ['accepted', 'queued', 'queued'] })
+    expect((await row(t, entry.parts[0]!.message))?.[1]).toBe('accepted')
+  })
+
+  it('texts that go as one message: each goes on by its own entry', async t => {
+    await wrote(t)
+    const { keys, outbox } = t.store
+    await keys.add(key('a'))
+    const entries = [await queue(t, 'key:a', ['of a']), await queue(t, 'owner', ['of the owner'])]
+    const begun = await begin(
+      t,
+      entries.map(({ parts }) => parts[0]!.id),
+    )
+    await keys.revoke('a', t.clock.at)
+    await outbox.settle(begun, { status: 'queued', spent: false })
+    expect(await read(t, entries[0]!.id)).toMatchObject({ asked: 'queue', parts: ['asked'] })
+    expect(await read(t, entries[1]!.id)).toMatchObject({ asked: undefined, parts: ['queued'] })
+    expect(await row(t, entries[1]!.parts[0]!.message)).toEqual(['of the owner', 'queued', undefined])
+  })
+
+  it('a send of a key goes from its own account; from another one only after a yes', async t => {
+    await wrote(t)
+    const { outbox } = t.store
+    const makers = ['key:a', 'webhook:wh', 'owner', 'key:yes']
+    const entries = await Promise.all(
+      makers.map(by => queue(t, by, [by], by === 'key:yes' ? { asked: 'queue' } : {})),
+    )
+    await outbox.approve(entries[3]!.id, open, 'panel')
+    const ids = entries.map(({ parts }) => parts[0]!.id)
+    expect(await outbox.begin(ids, 'another', open, outgoing('x'))).toEqual({ go: 'gone' })
+    for (const { id } of entries.slice(0, 2))
+      expect(await read(t, id)).toMatchObject({ asked: 'queue', parts: ['asked'] })
+    for (const nth of [2, 3]) {
+      const message = outgoing('y', { client_id: `y${nth}` })
+      expect((await outbox.begin([ids[nth]!], 'another', open, message)).go).toBe('begun')
+    }
+    expect(await outbox.approve(entries[0]!.id, open, 'panel')).toMatchObject({ state: 'approved' })
+    expect((await outbox.begin([ids[0]!], 'another', open, outgoing('z'))).go).toBe('begun')
+  })
+
+  it('a send that a key queues after its end does not go either', async t => {
+    await wrote(t)
+    const { keys, outbox } = t.store
+    await keys.add(key('a'))
+    await keys.revoke('a', t.clock.at)
+    const { id, parts } = await queue(t, 'panel:a', ['late'])
+    expect(await outbox.begin([parts[0]!.id], 'b', open, outgoing('x'))).toEqual({ go: 'gone' })
+    expect(await read(t, id)).toMatchObject({ asked: 'queue', parts: ['asked'] })
+  })
+
+  it('a slot that it had is free for others', async t => {
+    const pace: SendRules = { ...open, pace: { perSecond: 1, perWindow: 100, windowMs: 60_000 } }
+    await wrote(t, ['u', 'v'])
+    const { keys, outbox } = t.store
+    await keys.add(key('a'))
+    const entries = [await queue(t, 'owner', ['one']), await queue(t, 'key:a', ['two'], { user: 'v' })]
+    await begin(t, [entries[0]!.parts[0]!.id], pace)
+    const slot = t.clock.at + 1000
+    const part = entries[1]!.parts[0]!.id
+    expect(await outbox.begin([part], 'b', pace, outgoing('two'))).toEqual({ go: 'later', slot })
+    expect(await outbox.checkAdmission('s', 'u', 1, pace)).toMatchObject({ slot: slot + 1000 })
+    await keys.revoke('a', t.clock.at)
+    expect(await outbox.checkAdmission('s', 'u', 1, pace)).toMatchObject({ slot })
+    expect((await outbox.getEntry(entries[1]!.id))?.parts[0]?.slot).toBeUndefined()
+  })
+
+  it('a second yes is recorded in place of the first', async t => {
+    const { keys, outbox } = t.store
+    await keys.add(key('a'))
+    const { id } = await queue(t, 'key:a', ['x'], { asked: 'queue' })
+    await outbox.approve(id, open, 'panel:one')
+    await keys.revoke('a', t.clock.at)
+    expect((await outbox.getEntry(id))?.approved_by).toBeUndefined()
+    await outbox.approve(id, open, 'panel:two')
+    expect(await outbox.getEntry(id)).toMatchObject({ approved_by: 'panel:two' })
+  })
+
+  it('webhooks of ended keys are disabled, with an event each', async t => {
+    const { events, keys, webhooks } = t.store
+    for (const id of ['a', 'x']) await keys.add(key(id))
+    await keys.add(key('child', { made_by: 'key:a' }))
+    for (const by of ['key:a', 'panel:child', 'key:x', 'owner'])
+      await webhooks.add(endpoint(`wh_${by.split(':')[0]}_${by.split(':')[1]}`, by))
+    await webhooks.add(endpoint('wh_gone', 'key:a'))
+    await webhooks.change('wh_gone', { disabled: { reason: 'it is gone', code: 'gone', at: 3 } })
+    const head = await events.getHead()
+    await keys.revoke('a', 7)
+    const found = (await webhooks.list()).map(({ id, disabled }) => [id, disabled?.code, disabled?.at])
+    expect(found).toEqual([
+      ['wh_key_a', 'key_revoked', 7],
+      ['wh_panel_child', 'key_revoked', 7],
+      ['wh_key_x', undefined, undefined],
+      ['wh_owner_undefined', undefined, undefined],
+      ['wh_gone', 'gone', 3],
+    ])
+    const { events: news } = await events.listAfter(head, { types: ['endpoint.disabled'], limit: 9 })
+    expect(news.map(({ data }) => data)).toEqual(
+      ['wh_key_a', 'wh_panel_child'].map(id => ({
+        ...{ id, url: `https://example.org/${id}`, reason: expect.any(String), reason_code: 'key_revoked' },
+      })),
+    )
+  })
+
+  it('each message that waits for a yes from then on is an event, at the time of the store', async t => {
+    const { events, keys } = t.store
+    await keys.add(key('a'))
+    const { parts } = await queue(t, 'key:a', ['x', 'y'])
+    const head = await events.getHead()
+    await keys.revoke('a', 7)
+    const { events: news } = await events.listAfter(head, { types: ['message.status'], limit: 9 })
+    expect(news.map(({ at, message, status }) => [at, message, status])).toEqual(
+      parts.map(({ message }) => [t.clock.at, message, 'queued']),
+    )
+  })
+
+  it('keys end when their time is over, as if revoked, and show that they expired', async t => {
+    const { keys, webhooks } = t.store
+    const soon = t.clock.at + 1000
+    await keys.add(key('a', { expires_at: soon }))
+    await keys.add(key('child', { expires_at: soon - 1, made_by: 'key:a' }))
+    await keys.add(key('revoked', { expires_at: soon }))
+    await keys.add(key('later', { expires_at: soon + 1 }))
+    await keys.add(key('never'))
+    await keys.revoke('revoked', soon - 5)
+    await webhooks.add(endpoint('wh', 'key:a'))
+    const { id } = await queue(t, 'key:a', ['x'])
+    expect(await keys.endExpired(soon - 2)).toEqual([])
+    const { revision } = await keys.listChangedSince(0)
+    expect((await keys.endExpired(soon)).toSorted()).toEqual(['a', 'child'])
+    expect(await keys.endExpired(soon)).toEqual([])
+    expect((await keys.listChangedSince(revision)).keys.map(one => one.id).toSorted()).toEqual(['a', 'child'])
+    expect((await webhooks.get('wh'))?.disabled?.code).toBe('key_revoked')
+    expect(await read(t, id)).toMatchObject({ asked: 'queue', parts: ['asked'] })
+    const shown = (await keys.list()).map(one => [one.id, hasKeyEnded(one, soon), wasRevoked(one)])
+    expect(shown).toEqual([
+      ['a', true, false],
+      ['child', true, false],
+      ['revoked', true, true],
+      ['later', false, false],
+      ['never', false, false],
+    ])
+  })
+
+  it('a yes with another text: part, row and search have it; the key of the call stays', async t => {
+    await wrote(t)
+    const { log, outbox } = t.store
+    const edited: EditedText = { text: 'good evening\u0000', raw: '{"text":"good evening"}' }
+    const calls = { asked: 'queue', key: 'k', content: 'hash' } as const
+    const { id, parts } = await queue(t, 'key:a', ['good morning'], calls)
+    expect(await outbox.approve(id, open, 'panel', edited)).toMatchObject({ state: 'approved' })
+    const entry = await outbox.findByKey('k')
+    expect(entry).toMatchObject({ id, content: 'hash', approved_by: 'panel' })
+    expect(entry?.parts).toMatchObject([{ ...edited, status: 'queued' }])
+    const at = (await byId(t.store, parts[0]!.message!))!
+    expect([at.text, at.raw, at.status]).toEqual(['good evening\ufffd', edited.raw, 'queued'])
+    const find = async (text: string) =>
+      (await log.search({ text_contains: text, limit: 9, offset: 0 }, new AbortController().signal)).rows
+        .length
+    expect([await find('evening'), await find('morning')]).toEqual([1, 0])
+    const begun = await begin(t, [parts[0]!.id])
+    // A message that waits again has the new text.
+    await outbox.settle(begun, { status: 'queued', spent: false })
+    expect(await row(t, begun.row)).toEqual(['good evening\ufffd', 'queued', undefined])
+  })
+
+  it('a yes that comes in vain changes no text', async t => {
+    const { outbox } = t.store
+    const { id, parts } = await queue(t, 'key:a', ['as it was'], { asked: 'fail' })
+    const never: SendRules = { ...open, quota: 0 }
+    expect(await outbox.approve(id, never, 'panel', { text: 'new', raw: '{}' })).toMatchObject({
+      state: 'closed',
+    })
+    expect(await row(t, parts[0]!.message)).toEqual(['as it was', 'queued', 'approval'])
+    expect((await outbox.getEntry(id))?.parts[0]?.text).toBe('as it was')
+  })
+})
