@@ -199,7 +199,7 @@ export class Outbox {
     if (!entry) throw unknownSendError('approvals')
     const key = keyIdOf(by)
     if (key !== undefined && (await this.#findMakingKey(entry)) === key) throw ownProposalError()
-    const edited = text === undefined ? undefined : editText(entry, text, clock.now())
+    const edited = text === undefined || !entry.asked ? undefined : editText(entry, text, clock.now())
     const lane = entry.asked && (await worker.approve(entry, by, edited))
     if (lane === undefined) {
       throw new SvcError('not_found', 'nothing of this id waits for a yes', {

@@ -169,6 +169,7 @@ describe('a yes', () => {
     expect((await sent(t))[0]?.text).toBe('one')
     expect(await seen(t)).toEqual([])
     expect(await outbox.approve(one!, panel, long.slice(1))).toMatchObject({ ended: true })
+    expect(await failure(outbox.approve(one!, panel, 'once more'))).toMatchObject({ code: 'not_found' })
   })
 
   it('with another text by the operation, as every door calls it', async t => {

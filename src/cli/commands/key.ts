@@ -61,7 +61,7 @@ function toNewKey(typed: TypedInput, command: Command, now: number): TypedInput 
     ...(rate !== undefined && {
       calls_per_second: requireNumber(
         '--rate',
-        'a number of calls, such as 10/s',
+        'a number of calls per second, such as 10/s',
         /^(\d{1,5})\/s$/.exec(rate)?.[1],
       ),
     }),
