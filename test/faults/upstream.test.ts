@@ -55,6 +55,8 @@ async function sendTyping(t: TestGateway, endpoint: 'getconfig' | 'sendtyping') 
     return t.requests(endpoint) > before
   })
   t.clock.advance(10_000)
+  // The phone's time goes on as well: else the user's next message would be older than the last one that svc got.
+  await t.sandbox.advance(Math.min(passed, 3000) + 10_000)
   return sending
 }
 
