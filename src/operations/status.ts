@@ -28,7 +28,7 @@ export const status = defineOperation({
   }),
   async run(gateway, _input, { by, service }) {
     if (!service) throw new Error('a door that offers status must pass the facts of its service')
-    // A caller with a key has no use for paths of this machine, and may not write as any user of the sandbox.
+    // Hides the paths of this machine, and the phone that can write for every user, from callers with a key.
     const { sandbox_phone, ...facts } = service
     const shown = by.grant ? { ...facts, base_path: '', media_root: '' } : service
     const { role, stalled, store, sessions, connected } = await gateway.health()

@@ -8,14 +8,10 @@
  * loopback too. There is no CORS. Calls without a right token are slowed down per address and logged.
  */
 import type { Keys } from '../access/keys.ts'
-import { hasKeyForm } from '../access/secret.ts'
+import { hashOf, hasKeyForm, isSameHash } from '../access/secret.ts'
 import { SvcError } from '../model/error.ts'
 import { anyCaller, owner, type Principal } from '../model/principal.ts'
 import { type Clock, systemClock } from '../platform/clock.ts'
-import { nodeCrypto } from '../platform/lazy-crypto.ts'
-import type { Log } from '../platform/log.ts'
-import type { Peer } from '../platform/serve.ts'
-import { toProblemResponse } from './errors.ts'
 import { ensureToken } from './token.ts'
 
 /** Options of the check. */
@@ -77,7 +73,7 @@ export function createGuard(options: GuardOptions): Guard {
   const { host: boundHost, basePath, isSocket, keys, clock = systemClock } = options
   const local = isLoopback(boundHost)
   if (isExposed(options) && !options.token) throw new Error(`listening on ${boundHost} needs a token`)
-  const tokenHash = options.token ? sha256(options.token) : undefined
+  const tokenHash = options.token ? hashOf(options.token) : undefined
   const allowed = new Set((options.allowHosts ?? []).map(name => name.trim().toLowerCase()).filter(Boolean))
   // Compare the name in the Host, which a page can rebind. Proxies pass it with or without the port.
   const isOwnHost = (host: string) =>
@@ -103,7 +99,7 @@ export function createGuard(options: GuardOptions): Guard {
   const identifyByFile = async (token: string | undefined): Promise<Identity> => {
     const hash = await readMasterHash()
     if (token === undefined) return noTokenError()
-    return hash !== undefined && isSameHash(sha256(token), hash) ? owner : wrongTokenError()
+    return hash !== undefined && isSameHash(hashOf(token), hash) ? owner : wrongTokenError()
   }
 
   return {
@@ -116,7 +112,7 @@ export function createGuard(options: GuardOptions): Guard {
       if (open) return anyCaller
       const token = parseBearer(request.headers.get('authorization'))
       if (token !== undefined) {
-        if (tokenHash !== undefined && isSameHash(sha256(token), tokenHash)) return owner
+        if (tokenHash !== undefined && isSameHash(hashOf(token), tokenHash)) return owner
         if (hasKeyForm(token)) {
           const by = keys.authenticate(token, address)
           if (by instanceof Promise) return orUnreadable(by.then(found => found ?? wrongTokenError()))
@@ -148,14 +144,11 @@ const readMasterEveryMs = 1000
  * Returns a function that returns the hash of the master token of a data directory. If there is none, it makes
  * one: else the owner would have no token after the first key.
  */
-function createMasterReader(
-  basePath: string | undefined,
-  clock: Clock,
-): () => Promise<Uint8Array | undefined> {
-  let last: Promise<Uint8Array | undefined> | undefined
+function createMasterReader(basePath: string | undefined, clock: Clock): () => Promise<string | undefined> {
+  let last: Promise<string | undefined> | undefined
   let readAt = 0
   const read = async () => {
-    return basePath === undefined ? undefined : sha256((await ensureToken(basePath)).token)
+    return basePath === undefined ? undefined : hashOf((await ensureToken(basePath)).token)
   }
   return () => {
     const now = clock.monotonic()
@@ -234,100 +227,5 @@ export function isLoopback(host: string): boolean {
 const parseBearer = (header: string | null): string | undefined =>
   header === null ? undefined : /^bearer +([^\s,]+) *$/i.exec(header)?.[1]
 
-const isSameHash = (a: Uint8Array, b: Uint8Array): boolean => nodeCrypto().timingSafeEqual(a, b)
-
-/** Compares two tokens in constant time. */
-export const isSameToken = (given: string, token: string): boolean => isSameHash(sha256(given), sha256(token))
-
-// Hashes have equal length, so the comparison reveals neither the length nor the position of a difference.
-const sha256 = (text: string) => nodeCrypto().createHash('sha256').update(text).digest()
-
-/** Calls without the right token that an address may make per minute without a delay. */
-const freeAttempts = 100
-const delayMs = 1000
-/** Maximum delayed calls of one address, and of all. Further calls are rejected immediately. */
-const maxDelayedOfAddress = 20
-const maxDelayed = 500
-const minuteMs = 60_000
-/** Maximum addresses in memory. Beyond it, the oldest is removed. */
-const maxAddresses = 10_000
-
-/** Calls of one address without the right token. */
-interface AttemptCount {
-  /** Start of the minute that is counted (monotonic ms). */
-  since: number
-  count: number
-  /** Calls that are being delayed. */
-  waiting: number
-}
-
-interface FailedAttemptsOptions {
-  readonly log: Log
-  readonly clock?: Clock
-  readonly onFailure?: (address: string) => void
-}
-
-/**
- * Slows down calls without the right token. Calls with the right token never come here, so no caller can
- * lock out another, not even behind the same proxy. So this does not protect a weak token against guessing.
- * A service that others can reach rejects a weak token at its start. The delay saves work and connections.
- */
-export class FailedAttempts {
-  readonly #log: Log
-  readonly #clock: Clock
-  readonly #addresses = new Map<string, AttemptCount>()
-  readonly #onFailure: ((address: string) => void) | undefined
-  #waiting = 0
-
-  /** @param options.onFailure called with the address of each call without the right token */
-  constructor({ log, clock = systemClock, onFailure }: FailedAttemptsOptions) {
-    this.#log = log
-    this.#clock = clock
-    this.#onFailure = onFailure
-  }
-
-  /**
-   * Passes a response on. A 401 is delayed, or replaced by `rate_limited`, and closes its connection. Other
-   * responses do not change.
-   */
-  throttle(given: Response, peer: Peer | undefined): Response | Promise<Response> {
-    if (given.status !== 401) return given
-    given.headers.set('connection', 'close')
-    const address = peer?.remoteAddress ?? ''
-    this.#onFailure?.(address)
-    const tries = this.#countAttempt(address)
-    if (tries.count <= freeAttempts) return given
-    if (tries.waiting < maxDelayedOfAddress && this.#waiting < maxDelayed) return this.#delay(given, tries)
-    const retryAfter = (tries.since + minuteMs - this.#clock.monotonic()) / 1000
-    const refusal = new SvcError('rate_limited', 'This address made too many calls without the right token', {
-      retryAfter: Math.max(1, Math.ceil(retryAfter)),
-      hint: 'Send the right token: such calls are answered without a delay.',
-    })
-    return toProblemResponse(refusal, { connection: 'close' })
-  }
-
-  async #delay(given: Response, tries: AttemptCount): Promise<Response> {
-    tries.waiting++
-    this.#waiting++
-    await this.#clock.sleep(delayMs)
-    tries.waiting--
-    this.#waiting--
-    return given
-  }
-
-  /** Counts a call. Logs each address once a minute, with the number of calls in the minute before. */
-  #countAttempt(address: string): AttemptCount {
-    const now = this.#clock.monotonic()
-    const known = this.#addresses.get(address)
-    const tries =
-      known && now - known.since < minuteMs ? known : { since: now, count: 0, waiting: known?.waiting ?? 0 }
-    tries.count++
-    if (tries === known) return tries
-    this.#log.warn('calls without the right token', { address, calls: known?.count ?? 1 })
-    this.#addresses.delete(address)
-    this.#addresses.set(address, tries)
-    const [oldest] = this.#addresses.keys()
-    if (oldest !== undefined && this.#addresses.size > maxAddresses) this.#addresses.delete(oldest)
-    return tries
-  }
-}
+/** Compares two tokens in constant time: hashes reveal neither the length nor the position of a difference. */
+export const isSameToken = (given: string, token: string): boolean => isSameHash(hashOf(given), hashOf(token))

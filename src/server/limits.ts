@@ -64,7 +64,7 @@ export class KeyUsage {
     this.#bytes += count
   }
 
-  /** Checks that so many more bytes are within the limit. @throws SvcError `rate_limited` */
+  /** Checks whether `count` more bytes are within the limit. @throws SvcError `rate_limited` if not */
   admitBytes(count: number): void {
     const { bytes_per_day: most } = this.#limits
     if (most === undefined) return

@@ -1,0 +1,96 @@
+/** Calls without the right token: counted, logged and slowed down per address. */
+import { SvcError } from '../model/error.ts'
+import { type Clock, systemClock } from '../platform/clock.ts'
+import type { Log } from '../platform/log.ts'
+import type { Peer } from '../platform/serve.ts'
+import { toProblemResponse } from './errors.ts'
+
+/** Calls without the right token that an address may make per minute without a delay. */
+const freeAttempts = 100
+const delayMs = 1000
+/** Maximum delayed calls of one address, and of all. Further calls are rejected immediately. */
+const maxDelayedOfAddress = 20
+const maxDelayed = 500
+const minuteMs = 60_000
+/** Maximum addresses in memory. Beyond it, the oldest is removed. */
+const maxAddresses = 10_000
+
+/** Calls of one address without the right token. */
+interface AttemptCount {
+  /** Start of the minute that is counted (monotonic ms). */
+  since: number
+  count: number
+  /** Calls that are being delayed. */
+  waiting: number
+}
+
+interface FailedAttemptsOptions {
+  readonly log: Log
+  readonly clock?: Clock
+  readonly onFailure?: (address: string) => void
+}
+
+/**
+ * Slows down calls without the right token. Calls with the right token never come here, so no caller can
+ * lock out another, not even behind the same proxy. So this does not protect a weak token against guessing.
+ * A service that others can reach rejects a weak token at its start. The delay saves work and connections.
+ */
+export class FailedAttempts {
+  readonly #log: Log
+  readonly #clock: Clock
+  readonly #addresses = new Map<string, AttemptCount>()
+  readonly #onFailure: ((address: string) => void) | undefined
+  #waiting = 0
+
+  /** @param options.onFailure called with the address of each call without the right token */
+  constructor({ log, clock = systemClock, onFailure }: FailedAttemptsOptions) {
+    this.#log = log
+    this.#clock = clock
+    this.#onFailure = onFailure
+  }
+
+  /**
+   * Passes a response on. A 401 is delayed, or replaced by `rate_limited`, and closes its connection. Other
+   * responses do not change.
+   */
+  throttle(given: Response, peer: Peer | undefined): Response | Promise<Response> {
+    if (given.status !== 401) return given
+    given.headers.set('connection', 'close')
+    const address = peer?.remoteAddress ?? ''
+    this.#onFailure?.(address)
+    const tries = this.#countAttempt(address)
+    if (tries.count <= freeAttempts) return given
+    if (tries.waiting < maxDelayedOfAddress && this.#waiting < maxDelayed) return this.#delay(given, tries)
+    const retryAfter = (tries.since + minuteMs - this.#clock.monotonic()) / 1000
+    const refusal = new SvcError('rate_limited', 'This address made too many calls without the right token', {
+      retryAfter: Math.max(1, Math.ceil(retryAfter)),
+      hint: 'Send the right token: such calls are answered without a delay.',
+    })
+    return toProblemResponse(refusal, { connection: 'close' })
+  }
+
+  async #delay(given: Response, tries: AttemptCount): Promise<Response> {
+    tries.waiting++
+    this.#waiting++
+    await this.#clock.sleep(delayMs)
+    tries.waiting--
+    this.#waiting--
+    return given
+  }
+
+  /** Counts a call. Logs each address once a minute, with the number of calls in the minute before. */
+  #countAttempt(address: string): AttemptCount {
+    const now = this.#clock.monotonic()
+    const known = this.#addresses.get(address)
+    const tries =
+      known && now - known.since < minuteMs ? known : { since: now, count: 0, waiting: known?.waiting ?? 0 }
+    tries.count++
+    if (tries === known) return tries
+    this.#log.warn('calls without the right token', { address, calls: known?.count ?? 1 })
+    this.#addresses.delete(address)
+    this.#addresses.set(address, tries)
+    const [oldest] = this.#addresses.keys()
+    if (oldest !== undefined && this.#addresses.size > maxAddresses) this.#addresses.delete(oldest)
+    return tries
+  }
+}
