@@ -50,19 +50,17 @@ async function readBody(response: Response): Promise<string> {
   return await readStream(response, () => false, silentMs)
 }
 
-/** Reads a stream until the text is enough, or it is silent. */
+/** Reads a stream until the text is enough, or until it is silent for this long. Without a time it waits. */
 export async function readStream(
   response: Response,
   isEnough: (text: string) => boolean,
-  silenceMs = 10_000,
+  silenceMs?: number,
 ): Promise<string> {
   const reader = response.body!.pipeThrough(new TextDecoderStream()).getReader()
   let text = ''
   while (!isEnough(text)) {
-    const late = Promise.withResolvers<undefined>()
-    const timer = setTimeout(() => late.resolve(undefined), silenceMs)
-    const next = await Promise.race([reader.read(), late.promise])
-    clearTimeout(timer)
+    const reading = reader.read()
+    const next = await (silenceMs === undefined ? reading : Promise.race([reading, Bun.sleep(silenceMs)]))
     if (!next || next.done) break
     text += next.value
   }
