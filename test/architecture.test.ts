@@ -166,10 +166,10 @@ test('doors call operations through the gate, and what operations do by no other
   const called = new RegExp(`\\bgateway\\??\\.(?!(?:${ofProcess})\\b)\\w+`, 'g')
   const takenOut =
     /\{(?!\s*clock\s*\})[^{}]*\}\s*(?:=\s*[\w.#]*\bgateway\b(?!\.)|:\s*(?:Pick<)?(?:Running)?Gateway\b)/g
-  // The headers of an answer are asked for after the gate has let its operation through. A call without a valid
+  // The gate gives the headers of an answer too, after it has let its operation through. A call without a valid
   // token never comes to the gate, and is counted.
   const handedOn =
-    /(?<!\b(?:invoke|answerHeaders|createFailureCounter|new Svc))\((?:[^(){}]*,\s*)?(?:[\w.#]+\.)?gateway\s*[,)]/g
+    /(?<!\b(?:invoke|answerHeadersOf|createFailureCounter|new Svc))\((?:[^(){}]*,\s*)?(?:[\w.#]+\.)?gateway\s*[,)]/g
   for (const pattern of [called, takenOut, handedOn]) {
     expect(inDoors(pattern)).toEqual([])
     expect(placesOf(pattern, ({ room }) => room !== 'operations', bareOf)).not.toEqual([])

@@ -10,7 +10,7 @@ import type { Call } from '../model/call.ts'
 import { SvcError } from '../model/error.ts'
 import type { Log } from '../platform/log.ts'
 import { auditDenial, runAudited } from './audited.ts'
-import type { Operation } from './operation.ts'
+import type { Operation, RestShape } from './operation.ts'
 import { hasRight, mayCall, rightsOf } from './rights.ts'
 
 /** The part of an operation that the gate needs. */
@@ -58,6 +58,16 @@ export async function invoke<O>(
     throw asSvcError(error)
   }
 }
+
+/** Returns the headers of an answer, which have only what its caller may see. */
+export const answerHeadersOf = (
+  { answerHeaders }: Pick<RestShape, 'answerHeaders'>,
+  gateway: Gateway,
+  { by }: Pick<Call, 'by'>,
+  input: unknown,
+  output: unknown,
+): ReturnType<NonNullable<RestShape['answerHeaders']>> | undefined =>
+  answerHeaders?.(viewFor(gateway, by), input, output)
 
 const denialOf = (operation: string, needed: readonly Right[]): SvcError =>
   new SvcError('forbidden', `${operation} needs the right "${needed.join('" or "')}"`, {

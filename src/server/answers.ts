@@ -4,6 +4,7 @@
  */
 import type { Principal } from '../model/principal.ts'
 import type { OpenedEvents } from '../operations/events.ts'
+import { answerHeadersOf } from '../operations/gate.ts'
 import type { RequestedMedia } from '../operations/media.ts'
 import type { RestShape } from '../operations/operation.ts'
 import { metricsType } from '../platform/metrics.ts'
@@ -50,14 +51,13 @@ export function answerCreatorOf(rest: RestShape, context: RouteContext): CreateA
 const jsonInit = { headers: new Headers(jsonAnswer.headers) }
 const prometheusInit = { headers: { 'content-type': metricsType, 'cache-control': 'no-store' } }
 
-const jsonAnswerCreatorOf = (
-  { body, otherStatus, answerHeaders }: RestShape,
-  { gateway }: RouteContext,
-): CreateAnswer => {
+const jsonAnswerCreatorOf = (rest: RestShape, { gateway }: RouteContext): CreateAnswer => {
+  const { body, otherStatus } = rest
   return (output, call, input) => {
     const text = JSON.stringify(output)
-    if (answerHeaders)
-      return answerHeaders(gateway, input, output).then(headers =>
+    const own = answerHeadersOf(rest, gateway, call, input, output)
+    if (own)
+      return own.then(headers =>
         toJsonAnswer(text, call, headers ? { headers: { ...jsonAnswer.headers, ...headers } } : jsonInit),
       )
     if (otherStatus?.when(output)) return new Response(text, { ...jsonInit, status: otherStatus.status })
