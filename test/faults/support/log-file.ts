@@ -86,7 +86,7 @@ export function cursorsIn(dir: string): Map<string, number> {
   return cursors
 }
 
-/** The answers used to a user of the only session: those after the message that contexts.json knows. */
+/** The answers used to a user of the only session. The lane may know a newer message than contexts.json. */
 export function usedIn(dir: string, user: string): number {
   const [path] = sessionFiles(dir, 'contexts.json')
   const context = path === undefined ? undefined : JSON.parse(readFileSync(path, 'utf8'))[user]
@@ -96,7 +96,7 @@ export function usedIn(dir: string, user: string): number {
       'SELECT received_at, used FROM outbox_lane WHERE peer = ?',
     )
     .get(user)
-  return row && row.received_at === (context?.received_at ?? null) ? row.used : 0
+  return row && (row.received_at ?? 0) >= (context?.received_at ?? 0) ? row.used : 0
 }
 
 /** Paths of that file in every session's folder. */
