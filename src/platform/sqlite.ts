@@ -10,6 +10,7 @@ import { open } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
 import process from 'node:process'
 import { pathToFileURL } from 'node:url'
+import { systemClock } from './clock.ts'
 import { errorCodeOf, readOnlyFlags, rejectNonFile, removeQuietly, statOf } from './files.ts'
 import { randomBytes } from './lazy-crypto.ts'
 import { noLocksError } from './system-error.ts'
@@ -315,6 +316,26 @@ export async function openDatabase(path: string, options: OpenOptions = {}): Pro
       compiled.clear()
       engine.close()
     },
+  }
+}
+
+/**
+ * Switches a database to WAL. If several processes switch one file at the same time, SQLite fails in some of
+ * them with SQLITE_BUSY at once, whatever the busy timeout is: each has read the file and wants to write it,
+ * so they would wait for each other forever. The failed statement frees the file, and this function tries
+ * again.
+ *
+ * @param waitMs no new try begins after this time
+ */
+export async function switchToWal(db: Database, waitMs: number): Promise<void> {
+  const deadline = performance.now() + waitMs
+  for (;;) {
+    try {
+      return db.exec('PRAGMA journal_mode = WAL')
+    } catch (error) {
+      if (!errorCodeOf(error)?.startsWith('SQLITE_BUSY') || performance.now() > deadline) throw error
+    }
+    await systemClock.sleep(1 + Math.random() * 4)
   }
 }
 

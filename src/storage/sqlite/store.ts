@@ -8,7 +8,7 @@ import { SvcError } from '../../model/error.ts'
 import type { Clock } from '../../platform/clock.ts'
 import { errorCodeOf, makePrivate } from '../../platform/files.ts'
 import type { Log } from '../../platform/log.ts'
-import { type Database, findDatabaseError, openDatabase } from '../../platform/sqlite.ts'
+import { type Database, findDatabaseError, openDatabase, switchToWal } from '../../platform/sqlite.ts'
 import { storeErrorOf } from '../../platform/system-error.ts'
 import type { AuditStore } from '../audit.ts'
 import { ClockTrust } from '../clock-trust.ts'
@@ -313,15 +313,16 @@ export class SqliteStore implements contract.Store, LogInternals {
    */
   static async open(options: StoreOptions): Promise<SqliteStore> {
     const { path, busyMs = defaultBusyMs } = options
+    const openMs = busyMs * 5
     let db: Database | undefined
     try {
       if (path !== inMemory) await rejectNewer(path)
       db = await openDatabase(path)
       if (path !== inMemory) chmodSync(path, 0o600)
-      db.exec(`PRAGMA busy_timeout = ${busyMs * 5}`)
+      db.exec(`PRAGMA busy_timeout = ${openMs}`)
       // Only for a new file: for an existing one this pragma would write.
       if (db.get`PRAGMA page_count`?.page_count === 0) db.exec('PRAGMA auto_vacuum = INCREMENTAL')
-      db.exec('PRAGMA journal_mode = WAL')
+      await switchToWal(db, openMs)
       db.exec('PRAGMA synchronous = FULL')
       db.exec('PRAGMA temp_store = MEMORY')
       db.exec('PRAGMA cache_size = -16000')

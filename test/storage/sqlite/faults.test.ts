@@ -7,6 +7,7 @@ import { join } from 'node:path'
 import { systemClock } from '../../../src/platform/clock.ts'
 import { silentLog } from '../../../src/platform/log.ts'
 import { openDatabase } from '../../../src/platform/sqlite.ts'
+import { migrate } from '../../../src/storage/sqlite/migrations.ts'
 import { SqliteStore } from '../../../src/storage/sqlite/store.ts'
 import { codeOf, failure } from '../../support/failure.ts'
 import { folderOfTest } from '../../support/folder.ts'
@@ -21,8 +22,8 @@ import {
   startOnDirectory,
 } from './support.ts'
 
-const openAt = (path: string) =>
-  SqliteStore.open({ path, clock: systemClock, log: silentLog, maxAgeDays: 0, maxCount: 0 })
+const openAt = (path: string, busyMs?: number) =>
+  SqliteStore.open({ path, clock: systemClock, log: silentLog, maxAgeDays: 0, maxCount: 0, busyMs })
 
 async function withFolder(work: (dir: string) => Promise<void>): Promise<void> {
   const dir = await mkdtemp(join(tmpdir(), 'svc-store-'))
@@ -74,21 +75,51 @@ test('a folder that does not exist, or is a file', async () => {
   })
 })
 
-test('eight processes that create the store at once all get it', async () => {
+/** Eight processes open the storage at once, and each stores a message. */
+async function insertByEight(dir: string): Promise<void> {
+  const results = await Promise.allSettled(
+    Array.from({ length: 8 }, (_, i) =>
+      inOtherProcess(
+        dir,
+        `const one = { message_id: 'm${i}', derived_id: '', from_user: 'u', msg_type: 'TEXT', text: 't', timestamp: ${i}, timed: true, contentHash: 'h', raw: '{}' }
+         console.log('stored', (await insert({ storage }, [one])).length)`,
+      ),
+    ),
+  )
+  const told = results.map(result => (result.status === 'fulfilled' ? result.value : String(result.reason)))
+  expect(told).toEqual(Array(8).fill('stored 1\n'))
+  const store = await openAt(join(dir, 'messages.db'))
+  expect(await store.log.listAfter(0, { limit: 100 })).toHaveLength(8)
+  await store.maintenance.close()
+}
+
+test('eight processes that create the store at once all get it', () => withFolder(insertByEight))
+
+test('eight processes that update a store of an older version at once all get it', async () => {
+  await withFolder(async dir => {
+    const db = await openDatabase(join(dir, 'messages.db'))
+    migrate(db, 1)
+    db.close()
+    await insertByEight(dir)
+  })
+})
+
+test('opening a store waits for a process that writes it before it is in WAL mode', async () => {
   await withFolder(async dir => {
     const path = join(dir, 'messages.db')
-    const told = await Promise.all(
-      Array.from({ length: 8 }, (_, i) =>
-        inOtherProcess(
-          dir,
-          `const one = { message_id: 'm${i}', derived_id: '', from_user: 'u', msg_type: 'TEXT', text: 't', timestamp: ${i}, timed: true, contentHash: 'h', raw: '{}' }
-           console.log('stored', (await insert({ storage }, [one])).length)`,
-        ),
-      ),
-    )
-    expect(told).toEqual(Array(8).fill('stored 1\n'))
-    const store = await openAt(path)
-    expect(await store.log.listAfter(0, { limit: 100 })).toHaveLength(8)
+    const other = await openDatabase(path)
+    migrate(other, 1)
+    other.exec('BEGIN IMMEDIATE')
+    expect(await failure(openAt(path, 1))).toMatchObject({
+      code: 'store_unavailable',
+      hint: expect.any(String),
+    })
+    const opened = openAt(path)
+    await systemClock.sleep(100)
+    other.exec('COMMIT')
+    other.close()
+    const store = await opened
+    expect(await insertInto(store, [message('x')])).toEqual([1])
     await store.maintenance.close()
   })
 })

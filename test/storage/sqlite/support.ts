@@ -103,12 +103,16 @@ const urlOf = (file: string) => JSON.stringify(fileURLToPath(new URL(`../../../$
  * Another process that runs `body`, with these names at hand, each by the file below `src/` that it comes from. It ends with the
  * test at the latest.
  */
-export function startProcess(names: Readonly<Record<string, string>>, body: string) {
+export function startProcess(
+  names: Readonly<Record<string, string>>,
+  body: string,
+  stderr: 'inherit' | 'pipe' = 'inherit',
+) {
   const imports = Object.entries(names).map(
     ([name, file]) => `const { ${name} } = await import(${urlOf(`src/${file}`)})\n`,
   )
   const command = [process.execPath, '-e', imports.join('') + body]
-  const child = Bun.spawn(command, { stdout: 'pipe', stderr: 'inherit', stdin: 'pipe' })
+  const child = Bun.spawn(command, { stdout: 'pipe', stderr, stdin: 'pipe' })
   onTestFinished(() => child.kill('SIGKILL'))
   return child
 }
@@ -117,7 +121,7 @@ export function startProcess(names: Readonly<Record<string, string>>, body: stri
  * One that has the storage of a directory at hand, by the clock of the system, its `store`, `insert` of the tests, and `hold`,
  * which does not end.
  */
-export const startOnDirectory = (dir: string, body: string) =>
+export const startOnDirectory = (dir: string, body: string, stderr?: 'inherit' | 'pipe') =>
   startProcess(
     { openStorage: 'storage/sqlite/open.ts', systemClock: 'platform/clock.ts', silentLog: 'platform/log.ts' },
     `const options = { dir: ${JSON.stringify(dir)}, clock: systemClock, log: silentLog, maxAgeDays: 0, maxCount: 0 }
@@ -126,6 +130,7 @@ export const startOnDirectory = (dir: string, body: string) =>
     const { insert } = await import(${urlOf('test/storage/support.ts')})
     const hold = () => new Promise(() => setTimeout(() => process.exit(9), 30_000))
     ${body}`,
+    stderr,
   )
 
 /** A directory of its own. */
@@ -134,9 +139,14 @@ export function directoryOfTest(): Place {
   return { open: () => openDirectory(dir), start: body => startOnDirectory(dir, body) }
 }
 
-/** Runs `body` in a second process on the directory, which is closed at its end, or killed when it says `ready`; its stdout. */
+/**
+ * Runs `body` in a second process on the directory, which is closed at its end, or killed when it says `ready`; its stdout.
+ *
+ * @throws Error with the exit status and the stderr of a process that fails
+ */
 export async function inOtherProcess(dir: string, body: string, kill?: NodeJS.Signals): Promise<string> {
-  const child = startOnDirectory(dir, `${body}\nawait storage.close()`)
+  const child = startOnDirectory(dir, `${body}\nawait storage.close()`, 'pipe')
+  const stderr = new Response(child.stderr).text()
   const reader = child.stdout.getReader()
   let text = ''
   for (;;) {
@@ -146,5 +156,9 @@ export async function inOtherProcess(dir: string, body: string, kill?: NodeJS.Si
     if (kill && text.includes('ready')) child.kill(kill)
   }
   await child.exited
-  return text
+  const { exitCode, signalCode } = child
+  if (kill ? signalCode === kill : exitCode === 0) return text
+  throw new Error(
+    `the other process ended with ${signalCode ?? `status ${exitCode}`} after '${text}':\n${await stderr}`,
+  )
 }
