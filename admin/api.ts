@@ -5,6 +5,7 @@
 import type { Static } from '@sinclair/typebox'
 import type { Message } from '../src/model/message.ts'
 import type { NameProblem } from '../src/model/session.ts'
+import type { exportMessages } from '../src/operations/export.ts'
 import type { panelOperations } from '../src/operations/operations.ts'
 import type { CallerInput } from '../src/operations/schema.ts'
 import { base } from './service-urls.ts'
@@ -143,6 +144,12 @@ export const mediaUrl = (message: Pick<Message, 'id' | 'message_id' | 'status'>,
 
 /** Returns the URL of the file of a waiting message, by its row id. */
 export const waitingFileUrl = (row: number): string => `${base}/api/waiting-files/${row}`
+
+/** Returns the URL of an export, for the browser to download. */
+export const exportUrl = (input: CallerInput<typeof exportMessages.input>): string => {
+  const query = Object.entries(input).map(([key, value]) => [key, String(value)])
+  return `${base}/api/export?${new URLSearchParams(query)}`
+}
 
 /**
  * Uploads a file for a later send. Uses XMLHttpRequest because fetch reports no upload progress.

@@ -16,7 +16,7 @@ import { may, me } from './rights.ts'
 import { base, navigate } from './service-urls.ts'
 import { Boundary } from './ui/boundary.tsx'
 import { Icon, type IconName } from './ui/icon.tsx'
-import { later } from './ui/lazy-page.tsx'
+import { laterWithTexts } from './ui/lazy-page.tsx'
 import { Link } from './ui/link.tsx'
 import { Unread, unreadText } from './ui/marks.tsx'
 import { set } from './ui/set.ts'
@@ -151,11 +151,7 @@ function Approvals() {
 /**
  * In the chunk of the settings, which is loaded anyway. One more chunk would split those of the first view.
  */
-const Keys = later(
-  async () => (await import('./pages/settings.tsx')).Keys,
-  undefined,
-  () => null,
-)
+const Keys = laterWithTexts(async () => (await import('./pages/settings.tsx')).Keys)
 
 /**
  * Ctrl+K or ⌘K goes to the search, even from a text field. Outside of text fields / does the same, and ?

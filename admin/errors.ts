@@ -53,8 +53,8 @@ const inputErrors: Readonly<Record<string, TextKey>> = {
   headers: 'webhooks.headers_rejected',
   from: 'webhooks.replay_gone',
   media: 'error.file_bad',
-  can: 'error.rights_bad',
-  users: 'error.users_bad',
+  can: 'access.rights_bad',
+  users: 'access.users_bad',
 }
 
 /** Returns why a name was rejected; '' for other errors. */

@@ -37,6 +37,9 @@ export async function startTexts(): Promise<void> {
   else await load(code)
 }
 
+/** Whether a text is loaded. The page does not contain all. */
+export const hasText = (key: TextKey): boolean => key in texts.value
+
 /** Loads the texts that the page does not contain, because only a few pages need them. */
 export async function loadAllTexts(): Promise<void> {
   if (texts.value === start.texts) await load(language.value)

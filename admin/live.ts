@@ -227,11 +227,15 @@ export function showAccounts(all: readonly SessionWithUsers[]): void {
 }
 
 /**
- * Sets the accounts. If one is gone or renamed, loads everything: the conversations still have the old name.
+ * Sets the accounts. If one is gone or renamed, or a user is gone, loads everything: the conversations still
+ * have them.
  */
 export function setAccounts(all: readonly SessionWithUsers[]): void {
-  const there = new Set(all.map(({ name }) => name))
-  const isLost = sessions.value?.some(({ name }) => !there.has(name))
+  const there = new Map(all.map(account => [account.name, account]))
+  const isLost = sessions.value?.some(({ name, user_count }) => {
+    const { user_count: left = -1 } = there.get(name) ?? {}
+    return left < user_count
+  })
   sessions.value = all
   if (isLost) askAgain()
 }

@@ -2,11 +2,11 @@
 import { ChatPage } from './conversations/chat-page.tsx'
 // Small modules that several pages share are in the first script. Otherwise each would be a separate request.
 import './users/name-edit.tsx'
-import { loadAllTexts } from './i18n.ts'
+import { hasText } from './i18n.ts'
 import { Overview } from './pages/overview.tsx'
 import './ui/ask.tsx'
 import './ui/choice.tsx'
-import { later } from './ui/lazy-page.tsx'
+import { later, withTexts } from './ui/lazy-page.tsx'
 import './ui/menu.tsx'
 import { loadLayers } from './ui/layers.ts'
 
@@ -26,14 +26,8 @@ function focusHeading(): void {
   heading.focus({ preventScroll: true })
 }
 
-/** Loads a page whose texts are not in the HTML. */
-async function withTexts<T>(page: Promise<T>): Promise<T> {
-  await loadAllTexts()
-  return page
-}
-
 export const pages = {
-  overview: later(async () => Overview, focusHeading),
+  overview: later(async () => (hasText('overview.attention') ? Overview : withTexts(Overview)), focusHeading),
   sessions: later(async () => (await import('./pages/sessions.tsx')).Sessions, focusHeading),
   conversations: later(async () => (await import('./pages/conversations.tsx')).Conversations, focusHeading),
   settings: later(async () => (await import('./pages/settings.tsx')).Settings, focusHeading),

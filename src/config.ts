@@ -175,6 +175,10 @@ export function isJournalled(env: Environment = process.env): boolean {
 export const findNotifySocket = (env: Environment = process.env): string | undefined =>
   env.NOTIFY_SOCKET || undefined
 
+/** Returns systemd's folder with the credentials of this process, if there is one. */
+export const findCredentials = (env: Environment = process.env): string | undefined =>
+  env.CREDENTIALS_DIRECTORY || undefined
+
 /** The folders in which this user's programs keep their settings. */
 export interface UserFolders {
   readonly home: string

@@ -7,8 +7,10 @@ export {
   type AuditQuery,
   type CallOptions,
   type EventsOptions,
+  type ExportFilter,
   type MessagesOptions,
   Svc,
+  type SvcBackups,
   type SvcKeys,
   type SvcOutbox,
 } from './library/svc.ts'
@@ -28,6 +30,7 @@ export type {
   SetDefaultInput,
 } from './library/verbs.ts'
 export type { AuditLine } from './model/audit.ts'
+export type { Backup, BackupStatus } from './model/backup.ts'
 export { type ErrorCode, errorCodes, isSvcError, SvcError } from './model/error.ts'
 export type { Event, SessionChange } from './model/event.ts'
 export type { AddedKey, Key, NewKeyInput, RevokedKeys } from './model/key.ts'
@@ -43,5 +46,7 @@ export type {
   SendPart,
   SendResult,
 } from './model/message.ts'
+export type { Forgotten } from './model/person.ts'
 export type { KnownUser, NamedUser, NameRequest, Session, SessionUser, UserFilter } from './model/session.ts'
+export type { OpenedExport } from './operations/export.ts'
 export { type Log, type LogLevel, silentLog } from './platform/log.ts'

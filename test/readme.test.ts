@@ -25,6 +25,7 @@ const conversation = [
   'src/cli/README.md',
   'src/mcp/README.md',
   'src/sandbox/README.md',
+  'src/backup/README.md',
 ]
 const packageJson = JSON.parse(await readFile(join(root, 'package.json'), 'utf8'))
 const stepMs = 30_000

@@ -26,7 +26,10 @@ export const ownRights: Readonly<Partial<Record<Right, TextKey>>> = {
   approve: 'access.right_approve',
   keys: 'access.right_keys',
   audit: 'access.right_audit',
+  forget: 'access.right_forget',
   metrics: 'access.right_metrics',
+  backup: 'access.right_backup',
+  export: 'access.right_export',
 }
 
 /** Returns the name of a role or right, as `--can` takes it. */

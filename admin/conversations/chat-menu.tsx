@@ -6,8 +6,11 @@ import { hrefOf, narrowly, type Place, searchNow } from '../place.ts'
 import { may } from '../rights.ts'
 import { navigate } from '../service-urls.ts'
 import { copy } from '../ui/copy.tsx'
+import { laterWithTexts } from '../ui/lazy-page.tsx'
 import { type Action, Menu } from '../ui/menu.tsx'
+import { set } from '../ui/set.ts'
 import { tell } from '../ui/toasts.tsx'
+import { forgetDesks } from './desks.ts'
 import { Jump } from './jump.tsx'
 import { mark } from './read-marks.ts'
 import type { Thread } from './thread.ts'
@@ -19,11 +22,12 @@ const searchHere = ({ session, userId, q }: Place) => {
   navigate(hrefOf({ ...(wide && { session, userId }), q, filter }), { state: searchNow })
 }
 
+const Export = laterWithTexts(async () => (await import('./export.tsx')).Export)
+const Forget = laterWithTexts(async () => (await import('./forget.tsx')).Forget)
+
 export function ChatMenu({ thread, place }: { thread: Thread; place: Place }) {
-  const asking = useSignal(false)
-  const ask = (open: boolean) => {
-    asking.value = open
-  }
+  const asks = useSignal<'' | 'jump' | 'export' | 'forget'>('')
+  const close = set(asks, '')
   const copyId = async () => {
     if (await copy(place.userId)) tell(t('action.copied'))
   }
@@ -37,19 +41,36 @@ export function ChatMenu({ thread, place }: { thread: Thread; place: Place }) {
     void mark({ ...talk, unread: 0 })
   }
   const unread: Action = { id: 'unread', label: t('chat.mark_unread'), icon: 'unread', run: markUnread }
+  const exports: Action = {
+    id: 'export',
+    label: t('chat.export'),
+    icon: 'download',
+    run: set(asks, 'export'),
+  }
+  const forget: Action = {
+    id: 'forget',
+    label: t('chat.forget'),
+    icon: 'erase',
+    danger: true,
+    run: set(asks, 'forget'),
+  }
   return (
     <>
       <Menu
         label={t('chat.menu')}
         actions={[
           { id: 'search', label: t('chat.search'), icon: 'search', run: () => searchHere(place) },
-          { id: 'jump', label: t('chat.jump'), icon: 'calendar', run: () => ask(true) },
+          { id: 'jump', label: t('chat.jump'), icon: 'calendar', run: set(asks, 'jump') },
           { id: 'media', label: t('gallery.title'), icon: 'image', run: toMedia },
           ...(talk && may('conversations') ? [unread] : []),
           { id: 'copy', label: t('chat.copy_id'), icon: 'copy', run: copyId },
+          ...(may('export') ? [exports] : []),
+          ...(may('forget') ? [forget] : []),
         ]}
       />
-      {asking.value && <Jump thread={thread} place={place} onClose={() => ask(false)} />}
+      {asks.value === 'jump' && <Jump thread={thread} place={place} onClose={close} />}
+      {asks.value === 'export' && <Export place={place} onClose={close} />}
+      {asks.value === 'forget' && <Forget place={place} dropUser={forgetDesks} onClose={close} />}
     </>
   )
 }

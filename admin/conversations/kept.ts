@@ -176,6 +176,15 @@ export async function lookForUnsent(): Promise<readonly (readonly [session: stri
   return found.map(([[, session, userId]]) => [session, userId] as const)
 }
 
+/** Deletes everything about a user, in all accounts. */
+export async function forgetUser(userId: string): Promise<void> {
+  const isOwn = (at: string) => (JSON.parse(at) as string[])[1] === userId
+  for (const at of Object.keys(localStorage))
+    if (at.startsWith(draftPrefix) && isOwn(at.slice(draftPrefix.length))) localStorage.removeItem(at)
+  for (const [key] of await everything()) if (key[2] === userId) forget(key)
+  unsent.value = new Map([...unsent.value].filter(([at]) => !isOwn(at)))
+}
+
 /** Deletes everything, so that the next person at this browser finds nothing. */
 export async function forgetEverything(): Promise<void> {
   isOver = true

@@ -2,9 +2,9 @@
  * The loaded messages of a conversation: one range without gaps, oldest first. It grows at both ends. Rows
  * far from the reader are dropped and loaded again when needed.
  */
-import { batch, effect, signal } from '@preact/signals'
+import { batch, effect, signal, untracked } from '@preact/signals'
 import { call, type Message, type MessageQuery } from '../api.ts'
-import { conversationOf, online, onMessages, peerOf } from '../live.ts'
+import { conversationOf, online, onMessages, peerOf, sessions } from '../live.ts'
 
 const firstPage = 60
 const nextPage = 120
@@ -40,6 +40,7 @@ export class Thread {
     this.session = session
     this.userId = userId
     let wasOnline = online.value
+    let wasListed = false
     this.#stops = [
       onMessages(messages => {
         const own = messages.filter(one => one.session === session && peerOf(one) === userId)
@@ -51,6 +52,13 @@ export class Thread {
         // Load what happened while the service was out of reach.
         if (online.value && !wasOnline) void this.catchUp()
         wasOnline = online.value
+      }),
+      effect(() => {
+        const isListed = conversationOf(session, userId) !== undefined
+        const isRenamed = !sessions.peek()?.some(({ name }) => name === session)
+        // The conversation is gone: somebody erased the person.
+        if (wasListed && !isListed && !isRenamed) untracked(() => this.reload())
+        wasListed = isListed
       }),
     ]
   }
@@ -82,6 +90,15 @@ export class Thread {
       this.error.value = error
       this.state.value = 'failed'
     }
+  }
+
+  /** Drops the loaded messages, and loads the newest ones. */
+  reload(): void {
+    batch(() => {
+      this.messages.value = []
+      this.state.value = 'loading'
+    })
+    void this.open()
   }
 
   /** Returns the row id of the first message at or after a time (Unix ms); undefined if there is none. */
@@ -265,4 +282,9 @@ export function threadOf(session: string, userId: string): Thread {
     kept.delete(old)
   }
   return thread
+}
+
+/** Loads the threads of a user again that are still loaded. */
+export function reloadThreads(userId: string): void {
+  for (const thread of kept.values()) if (thread.userId === userId) thread.reload()
 }

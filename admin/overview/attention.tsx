@@ -1,6 +1,5 @@
 /** The problems that need a person: what each means, what to do, and the button for it. */
 import { useSignal } from '@preact/signals'
-import type { ComponentChildren } from 'preact'
 import { quoted } from '../commands.ts'
 import { preview } from '../conversations/message-summary.ts'
 import { gap, isolated, listed, t } from '../i18n.ts'
@@ -11,11 +10,12 @@ import { beginNow, loginPath } from '../sessions/names.ts'
 import { logInOneByOne } from '../sessions/one-by-one.ts'
 import { ago, left, now } from '../times.ts'
 import { Copyable } from '../ui/copy.tsx'
-import { Icon, type IconName } from '../ui/icon.tsx'
+import { laterWithTexts } from '../ui/lazy-page.tsx'
 import { Link } from '../ui/link.tsx'
 import { set } from '../ui/set.ts'
 import type { Concern } from './concerns.ts'
 import { Entries } from './queue.tsx'
+import { Row } from './row.tsx'
 import { silenceOf } from './sentence.ts'
 
 /** The others are shown on request. */
@@ -30,7 +30,7 @@ export function Attention({
   id: string
   title: string
   concerns: readonly Concern[]
-  /** Called after a waiting send was approved or called off. */
+  /** Called after a waiting send was approved or called off, and after a backup. */
   onChange(): void
 }) {
   const all = useSignal(false)
@@ -65,26 +65,7 @@ function keyOf(concern: Concern): string {
   return `closing ${concern.conversation.session} ${concern.conversation.user_id}`
 }
 
-interface RowProps {
-  tone: 'bad' | 'warn' | 'calm'
-  icon: IconName
-  title: string
-  children: ComponentChildren
-  action?: ComponentChildren
-}
-
-const Row = ({ tone, icon, title, children, action }: RowProps) => (
-  <div class={`concern ${tone}`}>
-    <span class="sign">
-      <Icon name={icon} />
-    </span>
-    <div class="says">
-      <h3 class="foreign">{title}</h3>
-      {children}
-    </div>
-    {action && <div class="does">{action}</div>}
-  </div>
-)
+const BackupTrouble = laterWithTexts(async () => (await import('./backups.tsx')).BackupTrouble)
 
 function One({ concern, onChange }: { concern: Concern; onChange(): void }) {
   switch (concern.kind) {
@@ -167,6 +148,8 @@ function One({ concern, onChange }: { concern: Concern; onChange(): void }) {
           {isOwner() && <Copyable text={concern.path} what={t('overview.directory')} />}
         </Row>
       )
+    case 'backup':
+      return <BackupTrouble status={concern.backups} onChange={onChange} />
     case 'stalled':
       return <Stalled concern={concern} />
     case 'silent':

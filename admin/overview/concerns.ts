@@ -1,7 +1,7 @@
 /**
  * The problems to show, from the state of the service, the worst first. Pure functions: tests need no page.
  */
-import type { Conversation, OutboxEntry, SessionWithUsers, Status } from '../api.ts'
+import type { Answer, Conversation, OutboxEntry, SessionWithUsers, Status } from '../api.ts'
 import { healthOf } from '../sessions/health.ts'
 import type { WebhookEndpoint } from '../webhooks/endpoints.ts'
 
@@ -24,6 +24,8 @@ export type Concern =
   | { kind: 'suspect'; session: string; count: number }
   /** A user waits for an answer, and the reply window closes soon. */
   | { kind: 'closing'; conversation: Conversation; closesAt: number }
+  /** The last backup by schedule failed, or the newest one is old. */
+  | { kind: 'backup'; backups: Answer<'backups'> }
   /** Sends of agents that wait for a person's approval. */
   | { kind: 'approvals'; entries: readonly OutboxEntry[] }
   /** Other sends that wait. */
@@ -35,6 +37,7 @@ export interface Snapshot {
   conversations: readonly Conversation[]
   outbox: readonly OutboxEntry[]
   webhooks: readonly WebhookEndpoint[]
+  backups?: Answer<'backups'>
   /** Unix ms. */
   now: number
 }
@@ -48,9 +51,12 @@ const mostSeparate = 3
 /** Whether a person can do something about it now. */
 export const isToDo = ({ kind }: Concern): boolean => kind !== 'suspect' && kind !== 'outbox'
 
+const isInTrouble = ({ failure, newest, every_ms }: Answer<'backups'>, now: number): boolean =>
+  failure !== undefined || (newest && every_ms ? now - newest.created_at > 2 * every_ms : false)
+
 /** Returns all problems, the worst first. */
 export function concernsOf(snapshot: Snapshot): Concern[] {
-  const { status, sessions, conversations, outbox, webhooks, now } = snapshot
+  const { status, sessions, conversations, outbox, webhooks, backups, now } = snapshot
   const found: Concern[] = []
   const path = status.base_path
   if (status.store === 'unavailable') found.push({ kind: 'store', path })
@@ -77,6 +83,7 @@ export function concernsOf(snapshot: Snapshot): Concern[] {
     const { status: state } = endpoint
     if (state === 'failing' || state === 'disabled') found.push({ kind: 'webhook', endpoint, status: state })
   }
+  if (backups && isInTrouble(backups, now)) found.push({ kind: 'backup', backups })
   const asked = outbox.filter(({ waits_for }) => waits_for === 'approval')
   if (asked.length > 0) found.push({ kind: 'approvals', entries: asked })
   const connected = new Set(sessions.filter(one => one.connected).map(({ name }) => name))

@@ -2,6 +2,7 @@
 import { useSignal } from '@preact/signals'
 import { useEffect } from 'preact/hooks'
 import { askOutboxAgain, outbox, useAnswer } from '../answers.ts'
+import { call } from '../api.ts'
 import { t } from '../i18n.ts'
 import { conversations, online, sessions, status } from '../live.ts'
 import { Accounts } from '../overview/accounts.tsx'
@@ -16,23 +17,31 @@ import { phonePath } from '../service-urls.ts'
 import { LoggedOut } from '../sessions/logged-out.tsx'
 import { now, timeNow, whole } from '../times.ts'
 import { Icon } from '../ui/icon.tsx'
+import { laterWithTexts } from '../ui/lazy-page.tsx'
 import { Soon } from '../ui/soon.tsx'
 import { askEndpoints } from '../webhooks/endpoints.ts'
 
 export function Overview() {
   const hooks = useAnswer(may('webhooks') ? askEndpoints : noEndpoints, 10_000)
+  const backups = useAnswer(may('backup') ? askBackups : noBackups, 30_000)
   const state = status.value
   const all = sessions.value
   if (!state || !all) return <Loading />
 
   const talks = conversations.value ?? []
   const waiting = outbox.value ?? []
+  const copies = backups.value.value
+  const onChange = () => {
+    askOutboxAgain()
+    backups.again()
+  }
   const snapshot = {
     status: state,
     sessions: all,
     conversations: talks,
     outbox: waiting,
     webhooks: hooks.value.value ?? [],
+    ...(copies && { backups: copies }),
     now: now.value,
   }
   const concerns = concernsOf(snapshot)
@@ -47,7 +56,7 @@ export function Overview() {
           id="attention"
           title={t('overview.attention')}
           concerns={concerns.filter(isToDo)}
-          onChange={askOutboxAgain}
+          onChange={onChange}
         />
       )}
       {all.length === 0 ? (
@@ -64,7 +73,7 @@ export function Overview() {
           id="notes"
           title={t('overview.notes')}
           concerns={concerns.filter(one => !isToDo(one))}
-          onChange={askOutboxAgain}
+          onChange={onChange}
         />
       )}
       <Soon>
@@ -74,6 +83,7 @@ export function Overview() {
             <Recent conversations={talks} />
           </div>
         )}
+        {copies && (copies.folder ?? copies.newest) && <Backups status={copies} onChange={onChange} />}
         {state.sandbox_phone && isOwner() && (
           <div class="notice sandbox">
             <Icon name="phone" />
@@ -91,6 +101,9 @@ export function Overview() {
 }
 
 const noEndpoints = async () => []
+const askBackups = () => call('backups', {})
+const noBackups = async () => undefined
+const Backups = laterWithTexts(async () => (await import('../overview/backups.tsx')).Backups)
 
 /** The overall state in one sentence. */
 function Sentence({ tone, text }: Judgement) {

@@ -137,6 +137,7 @@ function Retention() {
         text={`--store-max-age-days ${days} --store-max-count ${count}`}
         what={t('settings.options')}
       />
+      <p class="soft">{t('settings.backups_about')}</p>
     </section>
   )
 }

@@ -1,5 +1,6 @@
 /** Runs `svc mcp --url`: connects standard input and output to the MCP interface of a running service. */
 import type { Config } from '../config.ts'
+import { listNotedAddresses } from '../inspect/healthz.ts'
 import { badArgument } from '../model/error.ts'
 import { socketPathOf } from '../platform/fetch.ts'
 import { bypassProxyForLoopback, keepStdoutClean } from '../platform/process.ts'
@@ -43,10 +44,20 @@ export async function runBridge(command: Command): Promise<void> {
     url: address,
     ...(consumer !== undefined && { consumer }),
     token: await readToken(config),
+    fingerprint: await findFingerprint(config, address),
     log,
   })
   command.io.onStop(() => void bridge.close())
   await bridge.ended
+}
+
+/** Returns the fingerprint of the certificate, if the service runs on this machine and wrote it down. */
+async function findFingerprint({ basePath }: Config, url: string): Promise<string | undefined> {
+  if (!url.startsWith('https:')) return undefined
+  const noted = (await listNotedAddresses(basePath)).find(
+    one => URL.parse(one.url)?.origin === new URL(url).origin,
+  )
+  return noted?.certificate?.fingerprint
 }
 
 /** Returns the token for the service, if one is given. @throws SvcError `invalid_arguments` */

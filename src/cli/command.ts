@@ -4,11 +4,13 @@
  */
 
 import { Argument, Command as Commander, Option } from 'commander'
+import { withSecretKey } from '../config/secret-key.ts'
 import {
   type CommandName,
   type Config,
   type ConfigDefaults,
   type Flags,
+  findCredentials,
   findGivenPlace,
   optionTable,
   readConfig,
@@ -264,12 +266,16 @@ export function addConfigOptions<C extends Commander>(command: C, name: CommandN
 export const configFrom = (command: Command, preset: Flags = {}, defaults: ConfigDefaults = {}): Config =>
   readConfig({ ...command.opts<Flags>(), ...preset }, command.io.env, defaults)
 
+/** Reads the Config as `configFrom` does, with the secret key in `secretKey`. For commands that read secrets. */
+export const keyedConfig = (command: Command, preset?: Flags, defaults?: ConfigDefaults): Config =>
+  withSecretKey(configFrom(command, preset, defaults), findCredentials(command.io.env))
+
 /**
  * Reads the settings of a command that does one thing: few log lines, and its own sandbox takes any free
  * port.
  */
 export const toolConfig = (command: Command): Config =>
-  configFrom(command, { port: '0', sandboxPort: '0' }, toolDefaults)
+  keyedConfig(command, { port: '0', sandboxPort: '0' }, toolDefaults)
 
 /**
  * Creates an argument that takes one of these values.

@@ -10,6 +10,8 @@ const messages: Load = () => import('./commands/messages.ts')
 const sessions: Load = () => import('./commands/sessions.ts')
 const outbox: Load = () => import('./commands/outbox.ts')
 const serve: Load = () => import('./commands/serve.ts')
+const backup: Load = () => import('./commands/backup.ts')
+const people: Load = () => import('./commands/people.ts')
 const completion: Load = () => import('./commands/completion.ts')
 
 /** Loaders by heading in the help of svc, then by first word. */
@@ -37,10 +39,16 @@ export const commandGroups: Readonly<Record<string, Readonly<Record<string, Load
     status: () => import('./commands/status.ts'),
     key: () => import('./commands/key.ts'),
     token: () => import('./commands/token.ts'),
+    secrets: () => import('./commands/secrets.ts'),
     audit: () => import('./commands/audit.ts'),
+    export: () => import('./commands/export.ts'),
+    backups: () => import('./commands/backups.ts'),
+    forget: people,
     health: () => import('./commands/health.ts'),
     doctor: () => import('./commands/doctor.ts'),
     service: () => import('./commands/service.ts'),
+    backup,
+    restore: backup,
     migrate: () => import('./commands/migrate.ts'),
     completion,
   },
@@ -50,10 +58,11 @@ export const commandGroups: Readonly<Record<string, Readonly<Record<string, Load
   },
 }
 
-/** Loaders by first word. The completion scripts call `complete` at each Tab. */
+/** Loaders by first word. The completion scripts call `complete` at each Tab, and services call `scrub`. */
 const loaders: ReadonlyMap<string | undefined, Load> = new Map([
   ...Object.values(commandGroups).flatMap(words => Object.entries(words)),
   ['complete', completion],
+  ['scrub', people],
 ])
 
 /** Returns true if this is the first word of a command. */

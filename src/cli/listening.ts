@@ -8,13 +8,20 @@ import process from 'node:process'
 import { localFilesOf } from '../config/local-files.ts'
 import type { Config } from '../config.ts'
 import type { RunningGateway } from '../gateway/gateway.ts'
-import { configuredUrlOf, listNotedAddresses, type NotedAddress } from '../inspect/healthz.ts'
-import { SvcError } from '../model/error.ts'
+import { findConfigured, listNotedAddresses, type NotedAddress } from '../inspect/healthz.ts'
+import { badArgument, SvcError } from '../model/error.ts'
+import type { Certificate, CertificateFiles, LiveCertificate } from '../platform/certificate.ts'
 import { errorCodeOf, fileExists, removeQuietly, replaceFile } from '../platform/files.ts'
-import { type RunningServer, type ServeOptions, serve, toReachableUrl } from '../platform/serve.ts'
+import {
+  isLoopback,
+  type RunningServer,
+  type ServeOptions,
+  serve,
+  toReachableUrl,
+} from '../platform/serve.ts'
 import { reasonOf } from '../platform/system-error.ts'
-import { isLoopback } from '../server/auth.ts'
 import { withoutPrefix } from '../server/behind-proxy.ts'
+import { withStrictTransport } from '../server/strict-transport.ts'
 
 /**
  * Starts the server of the service itself, on its socket or else its port. The data directory holds its
@@ -24,32 +31,61 @@ import { withoutPrefix } from '../server/behind-proxy.ts'
  *   directory
  */
 export async function listenMain(
-  { config, gateway, stack }: { config: Config; gateway: RunningGateway; stack: AsyncDisposableStack },
+  opened: ListenOptions & { gateway: RunningGateway; stack: AsyncDisposableStack },
   fetch: ServeOptions['fetch'],
 ): Promise<RunningServer> {
-  const server = await listenConfigured(config, fetch).catch(async error => {
+  const { config, gateway, stack } = opened
+  const server = await listenConfigured(opened, fetch).catch(async error => {
     throw (await findRunningError(config, error)) ?? error
   })
   stack.defer(() => server.stop(0))
   const url = config.socket === undefined ? toReachableUrl(server.url) : `unix:${resolve(config.socket)}`
   const isOpen = config.socket === undefined && !isLoopback(config.host)
-  await noteAddress(config.basePath, { url, ...(isOpen && { open: true }) })
+  const certificate = config.socket === undefined ? opened.certificate : undefined
+  await noteAddress(config.basePath, {
+    url,
+    ...(isOpen && { open: true }),
+    ...(certificate && { certificate: toNoted(certificate.current) }),
+  })
+  certificate?.onReplace(next => noteMore(config.basePath, { certificate: toNoted(next) }))
   stack.defer(() => noteAddress(config.basePath))
   if (config.socket === undefined) gateway.listensAt(url)
   return server
 }
 
+/** What every server of a command needs to listen. */
+export interface ListenOptions {
+  readonly config: Config
+  /** Serves https with it, except on a socket. */
+  readonly certificate?: LiveCertificate | undefined
+}
+
+/**
+ * Returns the files of --tls-cert and --tls-key; undefined without these options.
+ *
+ * @throws SvcError `invalid_arguments` for one option without the other
+ */
+export function certificateFilesOf({ tlsCert, tlsKey }: Config): CertificateFiles | undefined {
+  if (tlsCert !== undefined && tlsKey !== undefined) return { cert: tlsCert, key: tlsKey }
+  if (tlsCert === undefined && tlsKey === undefined) return undefined
+  const [given, missing] = tlsKey === undefined ? ['cert', 'key'] : ['key', 'cert']
+  throw badArgument(`--tls-${given}`, `expected together with --tls-${missing}`, {
+    hint: 'https needs both: the certificate chain, and its private key.',
+  })
+}
+
+const toNoted = ({ fingerprint, expiresAt }: Certificate) => ({ fingerprint, expires_at: expiresAt })
+
 /** Returns an error if a service on this directory already has the address; else undefined. */
 async function findRunningError(config: Config, error: unknown): Promise<SvcError | undefined> {
-  const url = configuredUrlOf(
+  const there = await findConfigured(
     config.socket === undefined ? config : { ...config, socket: resolve(config.socket) },
   )
-  const there = (await listNotedAddresses(config.basePath)).find(one => one.url === url)
-  if (!there || !(error instanceof SvcError)) return undefined
+  if (there.pid === undefined || !(error instanceof SvcError)) return undefined
   const panel = there.panel === undefined ? '' : `, its panel at ${there.panel}`
   return new SvcError(
     'internal',
-    `svc already runs on ${config.basePath}: process ${there.pid} at ${url}${panel}`,
+    `svc already runs on ${config.basePath}: process ${there.pid} at ${there.url}${panel}`,
     {
       hint: `Use that one, stop it first, or choose another ${config.socket === undefined ? 'port with --port' : 'socket with --socket'}.`,
       cause: error,
@@ -73,15 +109,19 @@ async function noteAddress(dir: string, own?: Omit<NotedAddress, 'pid'>): Promis
   await (lines.length === 0 ? removeQuietly(path) : replaceFile(path, lines.join('\n')).catch(() => {}))
 }
 
-/** Adds the panel's address to the noted address of this process. */
-export async function notePanel(dir: string, panel: string): Promise<void> {
+/** Adds to the noted address of this process: its panel, or its new certificate. */
+export async function noteMore(
+  dir: string,
+  more: Pick<NotedAddress, 'panel'> | Pick<NotedAddress, 'certificate'>,
+): Promise<void> {
   const own = (await listNotedAddresses(dir)).find(({ pid }) => pid === process.pid)
-  if (own) await noteAddress(dir, { ...own, panel })
+  if (own) await noteAddress(dir, { ...own, ...more })
 }
 
-async function listenConfigured(config: Config, fetch: ServeOptions['fetch']): Promise<RunningServer> {
+async function listenConfigured(opened: ListenOptions, fetch: ServeOptions['fetch']): Promise<RunningServer> {
+  const { config } = opened
   const { socket, host, port } = config
-  if (socket === undefined) return listen(config, '--port', port, fetch)
+  if (socket === undefined) return listen(opened, '--port', port, fetch)
   if (process.platform === 'win32') {
     throw new SvcError('internal', `${socket} cannot be served on Windows`, {
       field: '--socket',
@@ -112,12 +152,22 @@ const socketHints: Readonly<Record<string, string>> = {
 }
 
 /** Starts a server on this port. @throws SvcError with one clear line if the address cannot be used */
-export const listen = (config: Config, flag: string, port: number, fetch: ServeOptions['fetch']) =>
-  serve({ hostname: config.host, port, fetch: withoutPrefix(config, fetch) }).catch(
-    async (error): Promise<never> => {
-      throw await toListenError(error, flag, port, config.host)
-    },
-  )
+export function listen(
+  { config, certificate }: ListenOptions,
+  flag: string,
+  port: number,
+  fetch: ServeOptions['fetch'],
+): Promise<RunningServer> {
+  const plain = withoutPrefix(config, fetch)
+  return serve({
+    hostname: config.host,
+    port,
+    certificate,
+    fetch: certificate ? withStrictTransport(plain) : plain,
+  }).catch(async (error): Promise<never> => {
+    throw await toListenError(error, flag, port, config.host)
+  })
+}
 
 /** Converts a failed bind to an error of one clear line. Any other error is returned unchanged. */
 export async function toListenError(

@@ -1,14 +1,11 @@
 /** Output that is the same for every command: errors, JSON results, the banner. */
 
 import type { SvcError } from '../model/error.ts'
+import { toJsonLine, unsafeCharacters } from '../platform/escape-controls.ts'
 import { type LogFormat, maskText } from '../platform/log.ts'
 import { problemOf } from '../server/errors.ts'
 import type { Command } from './command.ts'
 import { colours, type Output, oneLine } from './terminal.ts'
-
-// Characters that JSON does not escape and that can act on a terminal: C1 controls, line and direction
-// controls.
-const unsafeCharacters = /[\u007f-\u009f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]/g
 
 /**
  * Prints an error to `err` on one line: `error: … (what to do)`.
@@ -31,13 +28,6 @@ const escapeUnsafe = (text: string) =>
 
 /** Returns true for wrong usage (exit status 2). Every other error is a failure (exit status 1). */
 export const isBadUsage = (error: SvcError): boolean => error.code === 'invalid_arguments'
-
-/** Formats a value as one line of JSON that cannot act on a terminal. Parsers read the same value. */
-export const toJsonLine = (value: unknown): string =>
-  JSON.stringify(value).replace(
-    unsafeCharacters,
-    character => `\\u${character.charCodeAt(0).toString(16).padStart(4, '0')}`,
-  )
 
 /** Returns true if the command was called with `--json`. */
 export const isJson = (command: Command): boolean => command.opts().json === true

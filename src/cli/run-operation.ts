@@ -55,7 +55,7 @@ async function runOnce<I extends TObject, O extends TSchema>(
     const ask = createAsk(opened, call)
     const input = inputAt(gateway.clock.now())
     const before = <T>(look: (gateway: Gateway, input: TypedInput) => Promise<T>) =>
-      invoke({ ...operation, effect: 'read', run: look }, gateway, input, call, log)
+      invoke({ ...operation, audited: false, run: look }, gateway, input, call, log)
     try {
       const { reject, question } = operation.cli
       if (reject) await before(reject)

@@ -148,9 +148,8 @@ async function createMcpShared({ gateway, config, log }: McpDoorOptions) {
 
 /** Returns the key that keeps MCP sessions valid over a restart; undefined if its file cannot be used. */
 async function sessionKeyOf({ config, log }: McpDoorOptions): Promise<string | undefined> {
-  const { basePath } = config
   try {
-    return (await ensureSecret(basePath, localFilesOf(basePath).mcpKey)).token
+    return (await ensureSecret(config, localFilesOf(config.basePath).mcpKey)).token
   } catch (error) {
     log.warn('sessions of MCP will end with this process', { error })
     return undefined

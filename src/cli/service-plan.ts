@@ -1,6 +1,8 @@
 /** Plans a service from the typed options and the environment, and reads the state of an installed one. */
+
 import { join } from 'node:path'
 import { Command as Commander } from 'commander'
+import { isGuessable } from '../config/token-file.ts'
 import {
   type Config,
   type Flags,
@@ -11,14 +13,15 @@ import {
   writeOptions,
 } from '../config.ts'
 import type { InstalledService } from '../doctor/service.ts'
-import { askHealth, urlOf } from '../inspect/healthz.ts'
+import { askHealth, configuredUrlOf, findConfigured } from '../inspect/healthz.ts'
 import { badArgument } from '../model/error.ts'
+import { readCertificate } from '../platform/certificate.ts'
 import { isInside } from '../platform/files.ts'
 import { quoteForShell } from '../platform/format.ts'
 import { canNotify } from '../platform/notify.ts'
 import { isCompiled } from '../platform/process.ts'
 import { isExposed } from '../server/auth.ts'
-import { guessableTokenError, isGuessable, readTokenOption } from '../server/token.ts'
+import { guessableTokenError, readTokenOption } from '../server/token.ts'
 import { ensureFolders, findAccount, parseServiceUser, rootError } from '../service/account.ts'
 import { managerOf, readOwnDefinition } from '../service/install.ts'
 import {
@@ -31,6 +34,7 @@ import {
 import { isStateFolder } from '../service/systemd.ts'
 import { toLastingCommand } from '../setup/setup.ts'
 import { addConfigOptions, type Command, configFrom, silenceOutput } from './command.ts'
+import { certificateFilesOf } from './listening.ts'
 import type { Io } from './terminal.ts'
 
 /** The typed flags that choose a service and how its command prints. */
@@ -69,6 +73,12 @@ export async function planService(
   const token = await readTokenOption(config)
   // Such a service would refuse to start, after the running one was stopped for it.
   if (token !== undefined && isExposed(config) && isGuessable(token)) throw guessableTokenError()
+  const certificate = certificateFilesOf(config)
+  if (certificate && !flags.print) await readCertificate(certificate)
+  if (config.secretKey !== undefined)
+    throw badArgument('SVC_SECRET_KEY', 'an installed service takes the secret key from a file only', {
+      hint: 'Write the key into a file that the user of the service may read, unset the variable, and add --secret-key-file FILE.',
+    })
   const again = writeOptions('openapi', command.opts<Flags>(), config, {
     without: ['basePath', 'banner', 'token'],
     env: command.io.env,
@@ -82,7 +92,12 @@ export async function planService(
       ...(config.token === undefined ? [] : ['--token-file', manager.files.tokenPath]),
     ],
     dataDir: config.basePath,
-    writtenFolders: isInside(config.basePath, config.mediaRoot) ? [] : [config.mediaRoot],
+    readFiles: [config.tlsCert, config.tlsKey, config.secretKeyFile, config.passphraseFile].filter(
+      path => path !== undefined,
+    ),
+    writtenFolders: [config.mediaRoot, ...(config.backupTo === undefined ? [] : [config.backupTo])].filter(
+      folder => !isInside(config.basePath, folder),
+    ),
     account,
     bindsLowPort: [config.port, config.adminPort, config.sandbox ? config.sandboxPort : 0].some(
       port => port !== undefined && port > 0 && port < 1024,
@@ -187,7 +202,10 @@ export async function inspectService(service: ServiceName, io: Io): Promise<Inst
     state,
     served,
     advice: manager.advice,
-    answered: served && state.running ? await askHealth(served.url, answerTimeoutMs) : undefined,
+    answered:
+      served && state.running
+        ? await askHealth(await findConfigured(served.config), answerTimeoutMs)
+        : undefined,
     install: `${isSystem ? 'sudo ' : ''}svc service install${name === defaultServiceName ? '' : ` --name ${name}`}`,
   }
 }
@@ -204,7 +222,7 @@ export function parseServed(
   try {
     command.parse(args.slice(args.indexOf('openapi') + 1), { from: 'user' })
     const config = readConfig(command.opts<Flags>(), {})
-    return { program, config, url: urlOf(config.host, config.port) }
+    return { program, config, url: configuredUrlOf(config) }
   } catch {
     return undefined
   }

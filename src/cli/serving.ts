@@ -2,29 +2,34 @@
  * Start and stop of every command that serves: opens the directory, the sandbox, the token, the gateway and
  * the socket, prints the addresses, waits for the end, and stops cleanly.
  */
+
 import { join } from 'node:path'
 import { hasKeyForm } from '../access/secret.ts'
 import { localFilesOf } from '../config/local-files.ts'
-import { type Config, isJournalled } from '../config.ts'
+import { withSecretKey } from '../config/secret-key.ts'
+import { isGuessable } from '../config/token-file.ts'
+import { type Config, findCredentials, isJournalled } from '../config.ts'
 import { claimDirectory } from '../gateway/directory.ts'
 import { openGateway, type RunningGateway } from '../gateway/gateway.ts'
-import { badArgument } from '../model/error.ts'
+import { badArgument, SvcError } from '../model/error.ts'
+import type { LiveCertificate } from '../platform/certificate.ts'
 import { systemClock } from '../platform/clock.ts'
 import { createLog, type Log } from '../platform/log.ts'
-import { bypassProxyForLoopback } from '../platform/process.ts'
+import { bypassProxyForLoopback, findOwnCommand, runProgram } from '../platform/process.ts'
 import { toReachableUrl } from '../platform/serve.ts'
 import { isExposed } from '../server/auth.ts'
-import {
-  type EnsuredToken,
-  ensureToken,
-  guessableTokenError,
-  isGuessable,
-  readTokenOption,
-} from '../server/token.ts'
+import { type EnsuredToken, ensureToken, guessableTokenError, readTokenOption } from '../server/token.ts'
 import { version } from '../version.ts'
 import type { Command } from './command.ts'
 import { warnAtStart } from './environment.ts'
-import { listen, notePanel, toListenError, tryAddresses } from './listening.ts'
+import {
+  certificateFilesOf,
+  type ListenOptions,
+  listen,
+  noteMore,
+  toListenError,
+  tryAddresses,
+} from './listening.ts'
 import { createLinePrinter, formatBanner, type ServiceLine } from './print.ts'
 import type { Io } from './terminal.ts'
 
@@ -97,6 +102,9 @@ export const serveAdmin = (config: Config, command: Command): Promise<void> =>
 /** Resolves with the first signal to stop. */
 export const waitForStop = (io: Io) => new Promise<string>(resolve => io.onStop(resolve))
 
+/** A store of many gigabytes takes minutes. */
+const scrubPatienceMs = 60 * 60_000
+
 /** Folders that may hold the built panel: inside the binary, or beside the sources. */
 const panelFolders = [join(import.meta.dirname, 'panel'), join(import.meta.dirname, '../../dist/panel')]
 
@@ -108,9 +116,10 @@ const panelFolders = [join(import.meta.dirname, 'panel'), join(import.meta.dirna
  *   streams
  */
 async function openPanel(
-  { config, gateway, generated, io, log, stack }: OpenedService,
+  opened: OpenedService,
   links: { rest_url?: string; sandbox_phone?: string },
 ): Promise<Pick<ServedDoor, 'lines' | 'stop'>> {
+  const { config, gateway, generated, io, log, stack } = opened
   if (config.adminPort === undefined) return { lines: [], stop() {} }
   const { createAdminApp } = await import('../server/admin.ts')
   const app = createAdminApp({
@@ -121,11 +130,11 @@ async function openPanel(
     folders: panelFolders,
     links,
   })
-  const server = await listen(config, '--admin-port', config.adminPort, (request, peer) =>
+  const server = await listen(opened, '--admin-port', config.adminPort, (request, peer) =>
     app.fetch(request, peer),
   )
   stack.defer(() => server.stop(0))
-  await notePanel(config.basePath, toReachableUrl(server.url))
+  await noteMore(config.basePath, { panel: toReachableUrl(server.url) })
   const missing = await app.getPageError()
   if (missing) log.warn('there is no panel to show', { why: missing.message, hint: missing.hint })
   const path = await app.createSignInLink()
@@ -151,7 +160,7 @@ async function openPanel(
 export const stopGraceMs = 3000
 
 /** An open data directory, with everything that was set up for the service. */
-export interface OpenedService {
+export interface OpenedService extends ListenOptions {
   readonly gateway: RunningGateway
   readonly sandbox: { url: string } | undefined
   /**
@@ -180,11 +189,12 @@ export interface OpenedService {
  *   opened
  */
 async function openService(
-  requested: Config,
+  given: Config,
   { io, log, stack }: Pick<OpenedService, 'io' | 'log' | 'stack'>,
   { listens = true, isPhoneFree = false } = {},
 ): Promise<OpenedService> {
   bypassProxyForLoopback()
+  const requested = withSecretKey(given, findCredentials(io.env))
   const token = await readTokenOption(requested)
   const exposed = listens && isExposed(requested)
   if (token !== undefined && hasKeyForm(token))
@@ -192,20 +202,61 @@ async function openService(
       hint: 'Unset SVC_TOKEN, or give --token another value.',
     })
   if (exposed && token !== undefined && isGuessable(token)) throw guessableTokenError()
+  const certificate = listens ? await openCertificate(requested, log, stack) : undefined
   if (listens) await tryAddresses(requested, isPhoneFree)
   const isNew = await claimDirectory(requested)
   const sandbox = requested.sandbox ? await openSandboxFor(requested, log, stack, { isPhoneFree }) : undefined
-  const made = exposed && token === undefined ? await ensureToken(requested.basePath) : undefined
+  const made = exposed && token === undefined ? await ensureToken(requested) : undefined
   const required = token ?? made?.token
   if (listens && required !== undefined && isGuessable(required)) {
     if (exposed) throw guessableTokenError(made?.path)
     log.warn('the token can be guessed by other users of this machine: use a longer one, or --socket')
   }
   const config = Object.freeze({ ...requested, token: required })
-  const gateway = stack.use(await openGateway({ config, log, version, sandboxUrl: sandbox?.url }))
+  const gateway = stack.use(
+    await openGateway({
+      config,
+      log,
+      version,
+      sandboxUrl: sandbox?.url,
+      ownCommand: findOwnCommand(),
+      scrub: () => scrubElsewhere(config),
+    }),
+  )
+  if (certificate) gateway.watchCertificate(certificate)
   const hasKeys = listens && (await gateway.keys.hasAny())
-  const generated = hasKeys && token === undefined ? await ensureToken(requested.basePath) : made
-  return { gateway, sandbox, generated, hasKeys, config, isNew, io, log, stack }
+  const generated = hasKeys && token === undefined ? await ensureToken(requested) : made
+  return { gateway, sandbox, generated, hasKeys, config, certificate, isNew, io, log, stack }
+}
+
+/**
+ * Opens the certificate of --tls-cert and --tls-key, until `stack` is disposed. Returns undefined without
+ * these options.
+ *
+ * @throws SvcError `invalid_arguments` for one option without the other, and for files that cannot be used
+ */
+async function openCertificate(
+  config: Config,
+  log: Log,
+  stack: AsyncDisposableStack,
+): Promise<LiveCertificate | undefined> {
+  const files = certificateFilesOf(config)
+  if (!files) return undefined
+  const { followCertificate } = await import('../platform/certificate.ts')
+  const live = await followCertificate(files, log.child('tls'))
+  stack.defer(() => live.close())
+  return live
+}
+
+/** Rewrites the store in another process, since that holds the event loop for seconds. @throws SvcError */
+async function scrubElsewhere({ basePath }: Config): Promise<void> {
+  const [program = '', ...own] = findOwnCommand()
+  const args = [...own, 'scrub', '--base-path', basePath]
+  const { status, stderr } = await runProgram(program, args, { withinMs: scrubPatienceMs })
+  if (status === 0) return
+  throw new SvcError('store_unavailable', `messages.db was not rewritten: ${stderr.trim()}`, {
+    hint: 'The data is erased, but messages.db and messages.db-wal may still have it in free space. Call again.',
+  })
 }
 
 /** Loads the sandbox only on use: a service on the real WeChat starts without it. */
@@ -265,11 +316,12 @@ const tokenLineOf = ({ token, created, path }: EnsuredToken, { env }: Io): Servi
     : { text: `token as kept in ${path}; svc token prints it` }
 
 /** Serves only `/metrics` on `--metrics-port`, if that is set. @returns a line with its address */
-async function openMetrics({ config, gateway, log, stack }: OpenedService): Promise<ServiceLine[]> {
+async function openMetrics(opened: OpenedService): Promise<ServiceLine[]> {
+  const { config, gateway, log, stack } = opened
   if (config.metricsPort === undefined) return []
   const { createMetricsApp } = await import('../server/openapi.ts')
   const app = createMetricsApp({ gateway, config, log })
-  const server = await listen(config, '--metrics-port', config.metricsPort, app.fetch)
+  const server = await listen(opened, '--metrics-port', config.metricsPort, app.fetch)
   stack.defer(() => server.stop(0))
   const url = `${server.url}/metrics`
   return [{ text: `metrics on ${url}`, url }]

@@ -11,4 +11,5 @@ export const localFilesOf = (basePath: string) => ({
   mcpKey: join(basePath, dataFiles.mcpKey),
   apiToken: join(basePath, dataFiles.apiToken),
   sandbox: join(basePath, dataFiles.sandbox),
+  store: join(basePath, dataFiles.store),
 })

@@ -4,6 +4,7 @@ import { dataFiles } from '../model/data-files.ts'
 import { logFormats, logLevels } from '../platform/log.ts'
 import {
   createWholeParser,
+  parseBackupInterval,
   parseConsumerName,
   parseFolder,
   parseHosts,
@@ -21,7 +22,16 @@ export type Transport = 'stdio' | 'http' | 'sse'
 const transports: readonly Transport[] = ['stdio', 'http', 'sse']
 
 /** Commands that take options; `tool` stands for every one-shot tool command. */
-export type CommandName = 'openapi' | 'mcp' | 'admin' | 'sandbox' | 'tool' | 'health' | 'setup' | 'migrate'
+export type CommandName =
+  | 'openapi'
+  | 'mcp'
+  | 'admin'
+  | 'sandbox'
+  | 'tool'
+  | 'health'
+  | 'setup'
+  | 'migrate'
+  | 'backup'
 
 /** One option: how to read, display and document it. */
 interface Spec {
@@ -136,7 +146,7 @@ const options = [
     default: ({ sandbox }) => (sandbox ? '~/.svc-sandbox' : '~/.svc'),
     displayedDefault: '~/.svc, with --sandbox ~/.svc-sandbox',
     help: 'data directory',
-    commands: [...everywhere, 'health', 'setup', 'migrate'],
+    commands: [...everywhere, 'health', 'setup', 'migrate', 'backup'],
     ...path,
   }),
   /** Absent: no admin panel. 0: a free port. */
@@ -306,7 +316,7 @@ const options = [
     default: ({ basePath }) => join(basePath ?? '', dataFiles.media),
     displayedDefault: '<base-path>/media',
     help: 'folder from which remote callers may send files, and into which they may save them',
-    commands: working,
+    commands: [...working, 'backup'],
     ...path,
   }),
   /** 0: no limit. */
@@ -337,6 +347,80 @@ const options = [
     commands: working,
     ...days,
   }),
+  /** Absent: no backups by schedule. Absolute. */
+  defineOption({
+    name: 'backupTo',
+    ...path,
+    displayedDefault: 'no backups by schedule',
+    help: 'make backups by schedule in this folder',
+    commands: servers,
+  }),
+  /** Milliseconds. */
+  defineOption({
+    name: 'backupEvery',
+    placeholder: '<time>',
+    default: '1d',
+    help: 'time between two backups by schedule',
+    commands: servers,
+    expected: 'a time as in 12h or 1d (units m, h, d), from 1m to 365d',
+    parse: parseBackupInterval,
+  }),
+  defineOption({
+    name: 'backupKeep',
+    placeholder: '<count>',
+    default: '7',
+    help: 'number of backups that the schedule keeps in its folder',
+    commands: servers,
+    expected: 'a whole number from 1 to 10000',
+    parse: createWholeParser(1, 10_000),
+  }),
+  /** Absolute. The file contains a passphrase. */
+  defineOption({
+    name: 'passphraseFile',
+    ...path,
+    placeholder: '<file>',
+    displayedDefault: 'none: backups are not encrypted',
+    help: 'file that holds the passphrase of backups',
+    commands: [...servers, 'backup'],
+  }),
+  /** Absolute. The file contains a secret key. */
+  defineOption({
+    name: 'secretKeyFile',
+    ...path,
+    placeholder: '<file>',
+    displayedDefault: 'none, or the systemd credential svc_secret_key',
+    help: 'file that holds the key with which the secrets in the data directory are encrypted; see svc secrets',
+    commands: [...working, 'migrate'],
+  }),
+  defineOption({
+    name: 'secretKey',
+    flag: undefined,
+    env: 'SVC_SECRET_KEY',
+    displayedDefault: 'none',
+    help: 'the same key itself, where no file is possible',
+    commands: [...working, 'migrate'],
+    secret: true,
+    expected: 'at least 32 printable ASCII characters without spaces',
+    parse: text => (text.length >= 32 ? parseToken(text) : undefined),
+  }),
+  /** Absolute. */
+  defineOption({
+    name: 'tlsCert',
+    ...path,
+    placeholder: '<file>',
+    displayedDefault: 'none: plain http',
+    help: 'serve https with this certificate chain (PEM); a replaced file is used from then on',
+    commands: servers,
+  }),
+  /** Absolute. */
+  defineOption({
+    name: 'tlsKey',
+    ...path,
+    placeholder: '<file>',
+    displayedDefault: 'none',
+    help: 'the private key of that certificate (PEM)',
+    commands: servers,
+  }),
   defineOption({
     name: 'pace',
     placeholder: '<pace>',
@@ -360,8 +444,8 @@ const options = [
     flag: '--keep-free',
     placeholder: '<size>',
     default: '256MiB',
-    help: 'disk space that uploads and downloads leave free for messages',
-    commands: everywhere,
+    help: 'disk space that uploads, downloads and backups leave free for messages',
+    commands: [...everywhere, 'backup'],
     expected: 'a size as in 500MB or 2GiB, or 0',
     parse: text => (text === '0' ? 0 : parseSize(text)),
   }),
@@ -369,7 +453,7 @@ const options = [
     name: 'sandbox',
     ...onOff,
     help: 'use the built-in simulated WeChat and its simulated phone',
-    commands: [...working, 'health', 'setup', 'migrate'],
+    commands: [...working, 'health', 'setup', 'migrate', 'backup'],
   }),
   /** 0: a free port. */
   defineOption({

@@ -141,3 +141,13 @@ export function parseSize(text: string): number | undefined {
   const bytes = Math.floor(Number(number) * (binary ? 1024 : 1000) ** power)
   return bytes > 0 && Number.isSafeInteger(bytes) ? bytes : undefined
 }
+
+const intervalUnits = { m: 60_000, h: 3_600_000, d: 86_400_000 } as const
+const longestIntervalMs = 365 * intervalUnits.d
+
+/** Parses the time between backups, such as `12h`. @returns milliseconds */
+export function parseBackupInterval(text: string): number | undefined {
+  const [, count, unit] = /^(\d{1,6})([mhd])$/.exec(text.trim().toLowerCase()) ?? []
+  const ms = Number(count) * intervalUnits[unit as keyof typeof intervalUnits]
+  return ms > 0 && ms <= longestIntervalMs ? ms : undefined
+}

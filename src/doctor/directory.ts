@@ -54,6 +54,7 @@ export async function examineDirectory(context: DoctorContext): Promise<Finding[
   )
   return [
     ...checkKind(config.sandbox, directory, sessions.sessions.length),
+    ...checkRestored(directory),
     await checkWritable(dir),
     ...checkRights(dir, entries),
     ...checkOwners(dir, entries),
@@ -69,6 +70,17 @@ function checkKind(asSandbox: boolean, { dir, isSandbox }: DataDirectory, sessio
       'kind',
       `${dir} ${what}: --sandbox cannot use it`,
       'Choose another folder with --base-path.',
+    ),
+  ]
+}
+
+function checkRestored({ dir, entries }: DataDirectory): Finding[] {
+  if (!entries.some(({ name }) => name === dataFiles.restoring)) return []
+  return [
+    errorFinding(
+      'usable',
+      `a restore into ${dir} has not finished`,
+      'Wait if it is running. Otherwise run svc restore again: it starts over.',
     ),
   ]
 }

@@ -18,6 +18,7 @@ import {
 import { examineLocks } from './locks.ts'
 import { examineClock, examineDisk, examineRuntime } from './machine.ts'
 import { examineNetwork, type NetworkFindings } from './network.ts'
+import { examineSecrets } from './secrets.ts'
 import { examineServices, type InstalledService } from './service.ts'
 import { examineSessions } from './sessions.ts'
 import { examineStore, type StoreReading } from './store.ts'
@@ -61,7 +62,7 @@ export async function examine(options: ExamineOptions): Promise<Report> {
   const network = examineNetwork(context).catch((error): NetworkFindings => ({ found: [failedCheck(error)] }))
   const checks: Record<Subject, () => Finding[] | Promise<Finding[]>> = {
     runtime: () => examineRuntime(context),
-    directory: () => examineDirectory(context),
+    directory: async () => [...(await examineDirectory(context)), ...(await examineSecrets(context, stored))],
     locks: () => examineLocks(context),
     clock: async () => examineClock(context, (await network).upstream),
     disk: () => examineDisk(context),

@@ -5,15 +5,18 @@
 import { takeOverCommand } from '../inspect/advised-commands.ts'
 import {
   askHealth,
-  configuredUrlOf,
+  findConfigured,
   type HealthAnswer,
   listNotedAddresses,
+  type ServiceAddress,
   servesAnotherDirectory,
 } from '../inspect/healthz.ts'
 import { SvcError } from '../model/error.ts'
 import { readText } from '../platform/files.ts'
+import { formatLocalTime } from '../platform/format.ts'
+import { isLoopback } from '../platform/serve.ts'
 import { reasonOf } from '../platform/system-error.ts'
-import { isExposed, isLoopback } from '../server/auth.ts'
+import { isExposed } from '../server/auth.ts'
 import { readTokenOption, tokenPathOf } from '../server/token.ts'
 import {
   type DoctorContext,
@@ -29,17 +32,22 @@ export async function examineExposure(context: DoctorContext): Promise<Finding[]
   const { config, deadlineMs } = context
   const found: Finding[] = []
   if (context.address !== undefined || config.port !== 0 || config.socket !== undefined) {
-    const url = context.address ?? configuredUrlOf(config)
-    found.push(checkListener(context, url, await askHealth(url, Math.min(deadlineMs, 2000))))
+    const address = context.address ?? (await findConfigured(config))
+    found.push(checkListener(context, address.url, await askHealth(address, Math.min(deadlineMs, 2000))))
   }
-  const isOpen = (await listNotedAddresses(context.directory.dir)).some(({ open }) => open)
+  const noted = await listNotedAddresses(context.directory.dir)
+  const open = noted.filter(one => one.open)
+  const isSecure = open.length > 0 ? open.every(one => one.certificate) : config.tlsCert !== undefined
+  found.push(...noted.flatMap(one => (one.certificate ? [checkCertificate(context, one.certificate)] : [])))
   found.push(
-    isOpen || (config.socket === undefined && !isLoopback(config.host))
-      ? noteFinding(
-          'exposure',
-          'other machines can reach svc: it asks for the token, and token and messages travel unencrypted',
-          'Put a proxy with TLS in front, or start svc with --host 127.0.0.1.',
-        )
+    open.length > 0 || (config.socket === undefined && !isLoopback(config.host))
+      ? isSecure
+        ? okFinding('exposure', 'other machines can reach svc: it asks for the token, and serves https')
+        : noteFinding(
+            'exposure',
+            'other machines can reach svc: it asks for the token, and token and messages travel unencrypted',
+            'Start svc with --tls-cert and --tls-key, put a proxy with TLS in front, or use --host 127.0.0.1.',
+          )
       : okFinding('exposure', 'no other machine can reach this address'),
   )
   return [...found, await checkToken(context)]
@@ -89,6 +97,21 @@ function checkListener(context: DoctorContext, url: string, answer: HealthAnswer
         `${summary}; this is ${version}`,
         'Restart the service, so that it runs this version.',
       )
+}
+
+/** How long before its end a certificate is worth a warning. Most programs renew it a month before. */
+const renewBeforeMs = 14 * 24 * 60 * 60_000
+
+function checkCertificate(
+  { clock }: DoctorContext,
+  { expires_at }: NonNullable<ServiceAddress['certificate']>,
+): Finding {
+  const leftMs = expires_at - clock.now()
+  const fix = 'Renew it: svc uses the replaced files within seconds. If they are new, read the log of svc.'
+  if (leftMs <= 0)
+    return errorFinding('certificate', `its certificate expired on ${formatLocalTime(expires_at)}`, fix)
+  const until = `its certificate is valid until ${formatLocalTime(expires_at)}`
+  return leftMs < renewBeforeMs ? warningFinding('certificate', until, fix) : okFinding('certificate', until)
 }
 
 /**

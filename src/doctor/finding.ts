@@ -1,6 +1,7 @@
 /** Findings of svc doctor, and the context that every check gets. */
 import type { Config } from '../config.ts'
 import type { DataDirectory } from '../inspect/data-directory.ts'
+import type { ServiceAddress } from '../inspect/healthz.ts'
 import type { Clock } from '../platform/clock.ts'
 import type { InspectedSessions, Polling } from '../storage/inspection.ts'
 
@@ -69,7 +70,7 @@ export interface DoctorContext {
   /** Configuration of the service that is examined. */
   readonly config: Config
   /** Address that the running service wrote down; undefined: use the configuration's address. */
-  readonly address?: string
+  readonly address?: ServiceAddress
   /** Names of unknown SVC_* variables, each with the likely correct name if there is one. */
   readonly unknownVariables?: readonly string[]
   /** Version of this program. */

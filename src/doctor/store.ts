@@ -65,7 +65,33 @@ export function examineStore(context: DoctorContext, look: StoreReading): Findin
       ),
     )
   if (sight.outbox.messages > 0) found.push(describeOutbox(sight, command('outbox'), clock.now()))
-  return found
+  return [...found, ...describeBackups(sight, context)]
+}
+
+function describeBackups(
+  { backups: { failure, newest } }: StoreStats,
+  { clock, command, config, directory, sessions }: DoctorContext,
+): Finding[] {
+  const fix = `${command('backup svc.tar')} makes one now; --backup-to FOLDER of svc openapi makes them by schedule.`
+  const found: Finding[] = []
+  if (failure)
+    found.push(
+      warningFinding(
+        'backup',
+        `the backup by schedule of ${formatLocalTime(failure.at)} failed: ${failure.error}`,
+        'Remove the cause. svc tries again within an hour; a restart of the service tries at once.',
+      ),
+    )
+  if (!newest) {
+    const isMissed = sessions.sessions.length > 0 && !directory.isSandbox
+    return isMissed ? [...found, noteFinding('backup', 'no backup was ever made', fix)] : found
+  }
+  const ageMs = clock.now() - newest.created_at
+  const what = `the newest backup is ${formatDuration(Math.max(0, ageMs))} old: ${newest.path}, ${formatBytes(newest.size)}`
+  return [
+    ...found,
+    ageMs > 2 * config.backupEvery ? warningFinding('backup', what, fix) : okFinding('backup', what),
+  ]
 }
 
 function describeFailure(error: unknown, { command, directory: { dir } }: DoctorContext): Finding {

@@ -6,8 +6,14 @@ import { localFilesOf } from '../config/local-files.ts'
 import type { Config } from '../config.ts'
 import { badArgument, SvcError } from '../model/error.ts'
 import { errorCodeOf, isInside } from '../platform/files.ts'
+import type { Sealer } from '../platform/sealing.ts'
 import { reasonOf } from '../platform/system-error.ts'
 import { claimDataDirectory, readContents } from '../storage/sqlite/directory-claim.ts'
+import { openSealer } from '../storage/sqlite/secret-state.ts'
+
+export { mapSecretFile } from '../storage/sqlite/sealed-places.ts'
+
+import { scrubFile } from '../storage/sqlite/scrub.ts'
 
 /** Option names for error texts: flags (`--base-path`) for commands, keys (`basePath`) for the library. */
 interface OptionNames {
@@ -78,6 +84,17 @@ export async function claimDirectory(
     throw unusableError(`the data directory ${basePath}`, called.basePath, error)
   }
 }
+
+/** Returns what seals the secrets of a data directory. @throws SvcError `store_unavailable` without its key */
+export const openSecrets = ({
+  basePath,
+  secretKey,
+}: {
+  basePath: string
+  secretKey?: string | undefined
+}): Promise<Sealer> => openSealer(basePath, secretKey)
+/** Rewrites the store of a data directory, for another process that erased a user. @throws SvcError `store_unavailable` */
+export const scrubStore = (basePath: string): Promise<void> => scrubFile(localFilesOf(basePath).store)
 
 /** Creates the folder if needed, and checks its permissions. @returns the first folder that was created */
 async function makeUsable(folder: string): Promise<string | undefined> {

@@ -18,11 +18,13 @@ import type { Sender } from '../send/send.ts'
 import type { AuditStore } from '../storage/audit.ts'
 import type { EntrySight } from '../storage/outbox.ts'
 import type { SignInStore } from '../storage/state.ts'
+import type { Backups } from './backups.ts'
 import type { Changes } from './changes.ts'
 import type { Conversations } from './conversations.ts'
 import type { Health } from './health.ts'
 import type { History } from './history.ts'
 import type { Metrics } from './metrics.ts'
+import type { People } from './people.ts'
 
 export interface Gateway {
   readonly inbox: Pick<Inbox, 'begin' | 'getHead' | 'follow' | 'recv' | 'countWaiting'>
@@ -36,7 +38,7 @@ export interface Gateway {
        */
       show(request: ShowRequest & { sight?: EntrySight }, signal: AbortSignal): Promise<OpenedMedia>
     }
-  readonly history: Pick<History, 'page'>
+  readonly history: Pick<History, 'page' | 'walk'>
   readonly conversations: Pick<Conversations, 'list' | 'markRead' | 'markUnread' | 'countPerHour'>
   readonly accounts: Pick<
     Accounts,
@@ -68,6 +70,8 @@ export interface Gateway {
     | 'revoke'
   >
   readonly audit: AuditStore
+  readonly backups: Pick<Backups, 'make' | 'status'>
+  readonly people: Pick<People, 'forget'>
   readonly metrics: Pick<Metrics, 'answered' | 'text'>
   readonly signIns: SignInStore
   /** The system's clock; in a sandbox, the clock of the simulated world, which can be set on its phone. */

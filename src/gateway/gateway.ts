@@ -8,6 +8,7 @@ import { withLogName } from '../platform/runtime.ts'
 import type { WebhookDispatcher } from '../push/delivery.ts'
 import { EventReader } from '../push/events.ts'
 import type { SessionEventWriter } from '../push/sessions.ts'
+import type { Backups } from './backups.ts'
 import { Changes } from './changes.ts'
 import { Conversations } from './conversations.ts'
 import type { Gateway } from './gateway-api.ts'
@@ -15,7 +16,8 @@ import { healthOf } from './health.ts'
 import { History } from './history.ts'
 import { Housekeeping } from './housekeeping.ts'
 import { createTargetResolver } from './meant.ts'
-import { Metrics } from './metrics.ts'
+import { Metrics, type ServedCertificate } from './metrics.ts'
+import { People } from './people.ts'
 import * as open from './rooms.ts'
 
 export type { Gateway } from './gateway-api.ts'
@@ -31,6 +33,8 @@ export interface RunningGateway extends Gateway, AsyncDisposable {
   start(): Promise<void>
   /** Sets the address of this process for links in deliveries; unused if `publicUrl` is set. */
   listensAt(url: string): void
+  /** Reports the expiry of the certificate of https in the metrics. */
+  watchCertificate(certificate: ServedCertificate): void
   /**
    * Lets sends under way end while the interfaces stop. Aborts the sends that WeChat does not answer, so
    * that their callers still get a result.
@@ -98,8 +102,21 @@ export async function openGateway(options: open.GatewayOptions): Promise<Running
     withLogName(runtime, 'keys'),
   )
   const threads = store.conversations
+  const metrics = new Metrics({ store, accounts, version: options.version }, withLogName(runtime, 'metrics'))
   const sessionEvents = open.openSessionEvents(directory, accounts, receive, runtime)
-  const rooms = { directory, receive, logins, outbox, sender, media, housekeeping, delivery, sessionEvents }
+  const backups = open.openBackups(options, directory, receive, runtime)
+  const rooms = {
+    directory,
+    receive,
+    logins,
+    outbox,
+    sender,
+    media,
+    housekeeping,
+    delivery,
+    sessionEvents,
+    backups,
+  }
   let closing: Promise<void> | undefined
   const halt = () => stop.abort(new SvcError('shutting_down', 'the service is stopping'))
   const close = () => {
@@ -116,17 +133,28 @@ export async function openGateway(options: open.GatewayOptions): Promise<Running
     webhooks,
     inbox: inboxOf(rooms),
     media: mediaOf(media),
-    history: new History({ store, sessions: state.sessions, views }),
+    history: new History({ store, sessions: state.sessions, views, clock: runtime.clock }),
     conversations: new Conversations({ threads, views, accounts, changes }, runtime),
     events,
     changes,
     keys,
     audit: store.audit,
+    backups,
+    people: new People(
+      {
+        store,
+        state,
+        queued: directory.places.queued,
+        resolveTarget,
+        scrub: options.scrub ?? (() => store.people.scrub()),
+      },
+      withLogName(runtime, 'people'),
+    ),
     signIns: state.signIns,
     clock: runtime.clock,
     pollerPid: () => directory.leases.findHolder(),
     pollsSince: () => receive.pollingRole.pollsSince,
-    metrics: new Metrics({ store, accounts, version: options.version }, withLogName(runtime, 'metrics')),
+    metrics,
     health: () => healthOf(options.version, directory, receive),
     async start() {
       await startRooms(rooms)
@@ -137,6 +165,7 @@ export async function openGateway(options: open.GatewayOptions): Promise<Running
     listensAt(url) {
       address.url ??= url
     },
+    watchCertificate: certificate => metrics.watchCertificate(certificate),
     async endSends() {
       if (await sender.waitUntilIdle(sendGraceMs)) return
       halt()
@@ -156,6 +185,7 @@ interface Rooms extends ReturnType<typeof open.openSend> {
   housekeeping: Housekeeping
   sessionEvents: SessionEventWriter
   delivery: WebhookDispatcher
+  backups: Backups
 }
 
 const inboxOf = ({ receive: { inbox, oneShot }, housekeeping }: Rooms): Gateway['inbox'] =>
@@ -187,6 +217,7 @@ async function startRooms({
   outbox,
   delivery,
   sessionEvents,
+  backups,
 }: Rooms): Promise<void> {
   await oneShot?.halt()
   try {
@@ -199,10 +230,22 @@ async function startRooms({
   outbox.start()
   delivery.start(() => pollingRole.isPolling)
   sessionEvents.start()
+  backups.start()
 }
 
 async function closeRooms(
-  { directory, receive, logins, outbox, sender, media, housekeeping, delivery, sessionEvents }: Rooms,
+  {
+    directory,
+    receive,
+    logins,
+    outbox,
+    sender,
+    media,
+    housekeeping,
+    delivery,
+    sessionEvents,
+    backups,
+  }: Rooms,
   { clock }: ReturnType<typeof open.openRuntime>,
 ): Promise<void> {
   // Work that hangs must not delay the rest. A batch that is not stored by then is polled again.
@@ -218,6 +261,7 @@ async function closeRooms(
       housekeeping.waitUntilClosed(),
       media.uploads.removed,
       sessionEvents.waitForEnd(),
+      backups.waitUntilClosed(),
     ]),
     clock.sleep(closeMs, patience.signal),
   ])

@@ -1,7 +1,9 @@
-/** The history operation: pages of the log, newest first. */
+/** Reads the log for callers: searched in pages, newest first, or walked from the oldest message to the newest. */
 import type { Scope } from '../model/access.ts'
 import type { HistoryPage, Message } from '../model/message.ts'
 import { normalizeSessionName } from '../model/session.ts'
+import { type Clock, SharedTurns } from '../platform/clock.ts'
+import { createByteCounter } from '../platform/memory.ts'
 import type { Views } from '../receive/view.ts'
 import { findBearers, resolveUserId } from '../send/plan.ts'
 import type { HistoryFilter } from '../storage/messages.ts'
@@ -9,16 +11,45 @@ import type { SessionStore } from '../storage/state.ts'
 import type { MessageLog, UserNameStore } from '../storage/store.ts'
 
 export interface HistoryPorts {
-  store: { log: Pick<MessageLog, 'search'>; names: Pick<UserNameStore, 'find'> }
+  store: {
+    log: Pick<MessageLog, 'search' | 'findRange' | 'listAfter'>
+    names: Pick<UserNameStore, 'find'>
+  }
   sessions: Pick<SessionStore, 'get' | 'list'>
   views: Views
+  clock: Clock
 }
+
+/** Which messages to walk. Session and user are as stored. */
+export interface WalkFilter {
+  session?: string
+  /** The user of the conversation: an id. */
+  user?: string
+  /** Unix ms, inclusive. */
+  since?: number
+  /** Unix ms, exclusive. */
+  until?: number
+  /** Row id of the last message. */
+  upTo: number
+  /** Only messages of these accounts and users. */
+  scope?: Scope
+}
+
+/** Rows that a walk reads at a time. */
+const walkRows = 50
+/** Reading, decoding and writing a message leaves about this many bytes for the collector per character of it. */
+const garbagePerCharacter = 40
 
 export class History {
   readonly #ports: HistoryPorts
+  /** Shares the event loop among walks. */
+  readonly #turns: SharedTurns
+  /** Counts what walks leave for the collector. */
+  readonly #count = createByteCounter()
 
   constructor(ports: HistoryPorts) {
     this.#ports = ports
+    this.#turns = new SharedTurns(ports.clock)
   }
 
   /** Resolves a user. A string that is not a known name is treated as an id, which may have no messages. */
@@ -60,6 +91,48 @@ export class History {
       limit: next !== undefined && length > 0 ? length : request.limit,
       offset: request.offset,
       ...(next !== undefined && { next_before: next }),
+    }
+  }
+
+  /**
+   * Yields the messages that match, oldest first, some at a time. Between two pages other work of the process runs.
+   *
+   * @throws SvcError `store_unavailable`; the signal's reason
+   */
+  async *walk(filter: WalkFilter, signal: AbortSignal): AsyncGenerator<Message[], void> {
+    const { store, views } = this.#ports
+    const {
+      scope,
+      session,
+      since = Number.NEGATIVE_INFINITY,
+      until = Number.POSITIVE_INFINITY,
+      user,
+    } = filter
+    if (user !== undefined && scope?.users?.includes(user) === false) return
+    const inTime = filter.since !== undefined || filter.until !== undefined
+    const { low, high } = inTime ? await store.log.findRange(filter) : { low: 1, high: filter.upTo }
+    const end = Math.min(high, filter.upTo)
+    const wanted = {
+      session,
+      scope: user === undefined ? scope : { ...scope, users: [user] },
+      limit: walkRows,
+    }
+    const turn = this.#turns.join()
+    for (let after = low - 1; after < end; ) {
+      await turn()
+      signal.throwIfAborted()
+      const answer = views.createAnswer()
+      const rows = await store.log.listAfter(after, { ...wanted, characters: answer.characters })
+      const last = rows.at(-1)
+      if (!last) return
+      this.#count(rows.reduce((sum, { raw }) => sum + raw.length, 0) * garbagePerCharacter)
+      // The blank row of an erased message has no session.
+      const matches = rows.filter(
+        row => row.id <= end && row.timestamp >= since && row.timestamp < until && Boolean(row.session),
+      )
+      const messages = await answer.take(matches)
+      after = messages.length < matches.length ? messages.at(-1)!.id : last.id
+      if (messages.length > 0) yield messages
     }
   }
 }

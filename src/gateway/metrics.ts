@@ -1,5 +1,6 @@
 /** The Prometheus metrics: counted from events on the bus, or read from the store on request. */
 import type { Accounts } from '../accounts/accounts.ts'
+import { systemClock } from '../platform/clock.ts'
 import {
   createFamily,
   Durations,
@@ -13,13 +14,18 @@ import type { Store } from '../storage/store.ts'
 import { tryOutcomes } from '../storage/webhooks.ts'
 
 export interface MetricsPorts {
-  store: Pick<Store, 'backlog' | 'outbox' | 'webhooks'>
+  store: Pick<Store, 'backlog' | 'backups' | 'outbox' | 'webhooks'>
   accounts: Pick<Accounts, 'list'>
   version: string
 }
 
 /** Maximum number of consumers in the metrics. Any caller can create new consumers. */
 const maxConsumers = 100
+
+/** The certificate of https, as it is now. */
+export interface ServedCertificate {
+  readonly current: { readonly expiresAt: number }
+}
 
 export class Metrics {
   readonly #ports: MetricsPorts
@@ -40,6 +46,7 @@ export class Metrics {
   readonly #sends = new MetricCounter('svc_sends_total', 'Calls of send by their result or error.', [
     'outcome',
   ])
+  #certificate: ServedCertificate | undefined
   readonly #deliveries = new MetricCounter(
     'svc_deliveries_total',
     'Messages handed to WeChat, those of the outbox included, by what became of them.',
@@ -67,6 +74,11 @@ export class Metrics {
     this.#requests.observe(call.ms / 1000, call.method, call.route, String(call.status))
   }
 
+  /** Reports the expiry of this certificate from now on. */
+  watchCertificate(certificate: ServedCertificate): void {
+    this.#certificate = certificate
+  }
+
   /** Returns all metrics in Prometheus text format. Leaves out what cannot be read at the moment. */
   async text(): Promise<string> {
     const counted = [this.#requests, this.#polls, this.#messages, this.#sends, this.#deliveries]
@@ -77,6 +89,7 @@ export class Metrics {
         this.#readConsumers(),
         this.#readReaders(),
         this.#readWebhooks(),
+        this.#readBackups(),
       ].map(found =>
         found.catch((error): Family[] => {
           this.#runtime.log.warn('metrics cannot be looked up', { error })
@@ -87,7 +100,18 @@ export class Metrics {
     const build = createFamily('svc_build_info', 'The version that runs; always 1.', [
       [{ version: this.#ports.version }, 1],
     ])
-    return formatMetrics([build, ...counted, ...families.flat(), ...listProcessMetrics()])
+    const found = [...counted, ...families.flat(), ...this.#listCertificate()]
+    return formatMetrics([build, ...found, ...listProcessMetrics()])
+  }
+
+  #listCertificate(): Family[] {
+    if (!this.#certificate) return []
+    const leftMs = this.#certificate.current.expiresAt - this.#runtime.clock.now()
+    return [
+      createFamily('svc_tls_expiry_seconds', 'Time until the certificate expires; negative afterwards.', [
+        [{}, leftMs / 1000],
+      ]),
+    ]
   }
 
   async #readSessions(): Promise<Family[]> {
@@ -149,6 +173,29 @@ export class Metrics {
           since === undefined ? 0 : (this.#runtime.clock.now() - since) / 1000,
         ]),
       ),
+    ]
+  }
+
+  /** Read from the store, so every process of the directory reports the same. No backup: no age, no size. */
+  async #readBackups(): Promise<Family[]> {
+    const { backups } = this.#ports.store
+    const [[newest], failure] = await Promise.all([backups.list(), backups.getFailure()])
+    // A backup has the time of the machine, also in a sandbox.
+    const ageMs = newest && Math.max(0, systemClock.now() - newest.created_at)
+    return [
+      createFamily(
+        'svc_backup_age_seconds',
+        'Time since the newest backup; absent if there is none.',
+        ageMs === undefined ? [] : [[{}, ageMs / 1000]],
+      ),
+      createFamily(
+        'svc_backup_size_bytes',
+        'Size of the newest backup; absent if there is none.',
+        newest ? [[{}, newest.size]] : [],
+      ),
+      createFamily('svc_backup_failed', 'Whether the last backup by schedule failed.', [
+        [{}, failure ? 1 : 0],
+      ]),
     ]
   }
 

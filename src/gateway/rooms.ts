@@ -43,6 +43,8 @@ import { Worker } from '../send/worker.ts'
 import { hasKeyEnded } from '../storage/keys.ts'
 import { openMediaStores } from '../storage/sqlite/media-folder.ts'
 import { openStorage } from '../storage/sqlite/open.ts'
+import { createBackupProcess } from './backup-process.ts'
+import { Backups } from './backups.ts'
 import type { createTargetResolver } from './meant.ts'
 import { SandboxClock, wrapFetchToSandbox } from './sandbox-fetch.ts'
 
@@ -58,8 +60,12 @@ export interface GatewayOptions {
    * Whether recv polls by itself until `start` is called; otherwise it waits for another process to poll.
    */
   oneShot?: boolean
+  /** Rewrites the store after an erasure. Default: in this process, whose event loop it holds. */
+  scrub?: () => Promise<void>
   /** By default the system's clock; in the sandbox, the sandbox's clock. */
   clock?: Clock
+  /** Program and first arguments of svc. Without it, this process makes no backups. */
+  ownCommand?: readonly string[]
 }
 
 /** Maximum logins in progress, if the runtime's limit of parallel requests allows it. */
@@ -83,6 +89,7 @@ export async function openDirectory({ config, store: path }: GatewayOptions, { c
   const folders = { dataDir: await realpath(basePath), mediaRoot: await realpath(config.mediaRoot) }
   const storage = await openStorage({
     dir: basePath,
+    secret: config.secretKey,
     path,
     clock,
     log,
@@ -229,6 +236,26 @@ const createKeyCheck =
     const key = await keys.get(id)
     return key === undefined || hasKeyEnded(key, clock.now())
   }
+
+/** Opens the backups by schedule. */
+export function openBackups(
+  { clock = systemClock, config, ownCommand }: GatewayOptions,
+  { store }: Directory,
+  { pollingRole }: Receive,
+  runtime: Runtime,
+): Backups {
+  const { backupTo: folder, backupEvery: everyMs, backupKeep: keep, passphraseFile } = config
+  const isEncrypted = passphraseFile !== undefined
+  return new Backups(
+    {
+      backups: store.backups,
+      schedule: folder === undefined ? undefined : { folder, everyMs, keep, isEncrypted },
+      make: ownCommand && createBackupProcess(ownCommand, config),
+      isPolling: () => pollingRole.isPolling,
+    },
+    withLogName({ ...runtime, clock }, 'backups'),
+  )
+}
 
 /** Opens the events about sessions: state of the sessions → event log. */
 export const openSessionEvents = (

@@ -57,6 +57,7 @@ const createView = (gateway: Gateway, viewer: Viewer): Gateway => ({
   history: {
     page: (request, signal, hasRoom) =>
       gateway.history.page({ ...request, scope: viewer.scope }, signal, hasRoom),
+    walk: (filter, signal) => gateway.history.walk({ ...filter, scope: viewer.scope }, signal),
   },
   conversations: viewConversations(gateway, viewer),
   accounts: viewAccounts(gateway.accounts, viewer),
@@ -70,6 +71,8 @@ const createView = (gateway: Gateway, viewer: Viewer): Gateway => ({
   changes: { subscribe: listener => gateway.changes.subscribe(limitListener(listener, viewer)) },
   keys: gateway.keys,
   audit: gateway.audit,
+  backups: gateway.backups,
+  people: gateway.people,
   metrics: gateway.metrics,
   signIns: gateway.signIns,
   clock: gateway.clock,

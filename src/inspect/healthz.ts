@@ -3,9 +3,10 @@ import { join } from 'node:path'
 import type { Config } from '../config.ts'
 import type { Health } from '../gateway/health.ts'
 import { dataFiles } from '../model/data-files.ts'
-import { apiFetch, failureTextOf, socketPathOf } from '../platform/fetch.ts'
+import { apiFetch, failureTextOf, fetchTrusting, socketPathOf } from '../platform/fetch.ts'
 import { readText } from '../platform/files.ts'
 import { processState } from '../platform/other-process.ts'
+import { formatUrl, isLoopback, toReachableUrl } from '../platform/serve.ts'
 import type { Polling } from '../storage/inspection.ts'
 
 /**
@@ -25,20 +26,47 @@ export type HealthAnswer =
   | { kind: 'nobody' }
   | { kind: 'unreachable'; code: string }
 
-/** Returns the URL by which this machine reaches a service bound to `host`. */
-export function urlOf(host: string, port: number): string {
-  const name = host === '0.0.0.0' ? '127.0.0.1' : host === '::' ? '::1' : host
-  return `http://${name.includes(':') ? `[${name}]` : name}:${port}`
+/** Where a service is reached. */
+export interface ServiceAddress {
+  /** `http://host:port`, `https://host:port`, or `unix:<path>`. */
+  url: string
+  /** The certificate of https, if it is known. */
+  certificate?: {
+    /** SHA-256 of the server's own certificate. */
+    fingerprint: string
+    /** Unix milliseconds. */
+    expires_at: number
+  }
 }
 
-/** Returns the URL of a service by its configuration; `unix:<path>` if it listens on a socket. */
-export const configuredUrlOf = ({ socket, host, port }: Pick<Config, 'socket' | 'host' | 'port'>): string =>
-  socket === undefined ? urlOf(host, port) : `unix:${socket}`
+/**
+ * Returns the URL by which this machine reaches a service, by its configuration; `unix:<path>` if it listens
+ * on a socket.
+ */
+export const configuredUrlOf = ({
+  socket,
+  host,
+  port,
+  tlsCert,
+}: Pick<Config, 'socket' | 'host' | 'port' | 'tlsCert'>): string =>
+  socket === undefined ? toReachableUrl(formatUrl(host, port, tlsCert !== undefined)) : `unix:${socket}`
+
+/**
+ * Returns where a service is, by its configuration. If it runs, its note says whether it serves https, which
+ * the options of another command do not say.
+ */
+export async function findConfigured(
+  config: Pick<Config, 'socket' | 'host' | 'port' | 'tlsCert' | 'basePath'>,
+): Promise<ServiceAddress & Partial<NotedAddress>> {
+  const url = configuredUrlOf(config)
+  const noted = await listNotedAddresses(config.basePath)
+  return noted.find(one => withoutScheme(one.url) === withoutScheme(url)) ?? { url }
+}
+
+const withoutScheme = (url: string) => url.replace(/^https?:/, '')
 
 /** Address of a running service, as it wrote it into its data directory. */
-export interface NotedAddress {
-  /** URL in the form of `configuredUrlOf`. */
-  url: string
+export interface NotedAddress extends ServiceAddress {
   pid: number
   /** URL of its panel, if it has one. */
   panel?: string
@@ -58,10 +86,20 @@ export async function listNotedAddresses(dir: string): Promise<NotedAddress[]> {
 
 async function parseRunning(line: string): Promise<NotedAddress | undefined> {
   try {
-    const { url, pid, panel, open }: Partial<NotedAddress> = JSON.parse(line)
-    return typeof url === 'string' && typeof pid === 'number' && (await processState(pid)) !== 'gone'
-      ? { url, pid, ...(typeof panel === 'string' && { panel }), ...(open === true && { open }) }
-      : undefined
+    const { url, pid, panel, open, certificate }: Partial<NotedAddress> = JSON.parse(line)
+    const isRunning =
+      typeof url === 'string' && typeof pid === 'number' && (await processState(pid)) !== 'gone'
+    if (!isRunning) return undefined
+    const { fingerprint, expires_at = Number.NaN } = certificate ?? {}
+    return {
+      url,
+      pid,
+      ...(typeof panel === 'string' && { panel }),
+      ...(open === true && { open }),
+      ...(typeof fingerprint === 'string' && {
+        certificate: { fingerprint, expires_at: Number(expires_at) },
+      }),
+    }
   } catch {
     return undefined
   }
@@ -76,12 +114,23 @@ async function parseRunning(line: string): Promise<NotedAddress | undefined> {
 export const servesAnotherDirectory = ({ store }: Health, polling: Polling | undefined): boolean =>
   store === 'ok' && polling?.held === false
 
-/** Requests GET /healthz of the service at `url`; never throws. */
-export async function askHealth(url: string, deadlineMs: number): Promise<HealthAnswer> {
+/**
+ * Requests GET /healthz of the service at this address; never throws. Trusts its known certificate. An unknown
+ * one is trusted on loopback, because nothing secret is sent there.
+ */
+export async function askHealth(
+  { url, certificate }: ServiceAddress,
+  deadlineMs: number,
+): Promise<HealthAnswer> {
   const socket = socketPathOf(url)
   const base = socket === undefined ? url.replace(/\/+$/, '').replace(/\/healthz$/, '') : 'http://localhost'
+  const isOwn = isLoopback(URL.parse(base)?.hostname ?? '')
+  const trust = certificate?.fingerprint ?? (isOwn && base.startsWith('https:') ? 'any' : undefined)
   try {
-    const response = await apiFetch(`${base}/healthz`, { timeoutMs: deadlineMs, socket })
+    const response =
+      trust === undefined
+        ? await apiFetch(`${base}/healthz`, { timeoutMs: deadlineMs, socket })
+        : await fetchTrusting(trust, `${base}/healthz`, { signal: AbortSignal.timeout(deadlineMs) })
     const seen = parseHealth(await response.text())
     return seen === undefined
       ? { kind: 'stranger', status: response.status }

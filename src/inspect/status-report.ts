@@ -4,6 +4,7 @@ import { dataFiles } from '../model/data-files.ts'
 import { type MutedBecause, mutedOf } from '../model/session.ts'
 import { type Clock, systemClock } from '../platform/clock.ts'
 import { reasonOf } from '../platform/system-error.ts'
+import type { BackupFailure, KnownBackup } from '../storage/backups.ts'
 import type { InspectedSession, Polling, WebhookProblem } from '../storage/inspection.ts'
 import { describeNewerStore } from './advised-commands.ts'
 import { createInspection, inspectDirectory } from './data-directory.ts'
@@ -64,6 +65,10 @@ export interface StatusReport {
   approvals: number
   /** Webhooks that fail; absent if there are none. */
   webhooks?: WebhookProblem[]
+  /** The newest backup; absent if none was made. */
+  backup?: KnownBackup
+  /** Only while the last backup by schedule failed. */
+  backup_failure?: BackupFailure
   /** What could not be read, and why. */
   trouble: string[]
 }
@@ -137,6 +142,8 @@ export async function readStatus(options: {
     outbox: { sends, messages, users, oldest_at: oldestAt },
     approvals: store?.asked ?? 0,
     ...(store?.webhooks && { webhooks: store.webhooks }),
+    backup: store?.backups.newest,
+    backup_failure: store?.backups.failure,
     trouble,
   }
 }

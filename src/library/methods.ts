@@ -1,8 +1,9 @@
 /**
- * Turns operations into methods of `svc.outbox`, `svc.webhooks` and `svc.keys`. Arguments and results follow the
- * definitions.
+ * Turns operations into methods of `svc.outbox`, `svc.webhooks`, `svc.keys` and `svc.backups`. Arguments and results
+ * follow the definitions.
  */
 import type { Static, TObject, TSchema } from '@sinclair/typebox'
+import { getBackups } from '../operations/backups.ts'
 import * as ofKeys from '../operations/keys.ts'
 import type { Operation, TypedOperation } from '../operations/operation.ts'
 import * as ofOutbox from '../operations/outbox.ts'
@@ -69,6 +70,12 @@ export const keys = {
   revoke: ofKeys.revokeKey,
 }
 
+/** Operations for backups. A service makes them by its schedule. */
+export const backups = {
+  /** Returns the newest backup, and why the last one by schedule failed. */
+  status: getBackups,
+}
+
 type InputOf<D> = D extends { input: infer I extends TSchema } ? CallerInput<I> : never
 type AnswerOf<D> = D extends { output: infer O extends TSchema } ? Static<O> : never
 type PositionalKeys<D> = D extends { library?: { positionals: infer P extends readonly string[] } } ? P : []
@@ -88,7 +95,7 @@ export type Method<D> = (
 export type Methods<G> = { readonly [K in keyof G]: Method<G[K]> }
 
 /** Groups of operations. Each group is a field of `Svc`. */
-export const groups = { outbox, webhooks, keys }
+export const groups = { outbox, webhooks, keys, backups }
 export type Groups = { readonly [G in keyof typeof groups]: Methods<(typeof groups)[G]> }
 
 type InvokeOperation = (operation: TypedOperation<TObject, TSchema>, input: unknown) => Promise<unknown>

@@ -2,6 +2,7 @@
 
 import { mkdir } from 'node:fs/promises'
 import { dirname } from 'node:path'
+import { withSecretKey } from '../config/secret-key.ts'
 import { parseFolder } from '../config/values.ts'
 import { type Config, type ConfigValues, configFromValues } from '../config.ts'
 import { badArgument, SvcError } from '../model/error.ts'
@@ -35,6 +36,10 @@ export interface SvcOptions {
   storeMaxCount?: number
   /** Age in days after which lines of the audit log are deleted. Default: 90. 0 keeps none. */
   auditDays?: number
+  /** File with the secret key of the data directory, if its secrets are encrypted (`svc secrets`). */
+  secretKeyFile?: string
+  /** The same key itself. Use only one of the two. */
+  secretKey?: string
   /** Limits of sends: per session, and to one user. Default: `1/s,10/5m`. `off` sets no limit. */
   pace?: string
   /** Largest file to send, in bytes. Default: 2 GiB. */
@@ -67,6 +72,8 @@ const knownOptions: ReadonlySet<string> = new Set<keyof SvcOptions>([
   'storeMaxAgeDays',
   'storeMaxCount',
   'auditDays',
+  'secretKeyFile',
+  'secretKey',
   'pace',
   'maxUploadBytes',
   'channelVersion',
@@ -95,7 +102,8 @@ export async function resolveOptions(options: SvcOptions): Promise<ResolvedOptio
   }
   // Port 0 takes any free port: `phoneUrl` tells the program the address.
   const values: ConfigValues = { logLevel: 'WARNING', sandboxPort: 0, ...rest, sandbox }
-  const config = configFromValues(values)
+  // The environment is not read, so systemd's credentials are not either.
+  const config = withSecretKey(configFromValues(values), undefined, 'secretKeyFile')
   return {
     config,
     log: log ?? createLog(config.logLevel),

@@ -14,8 +14,10 @@ import type { Message, SendResult } from '../model/message.ts'
 import type { KnownUser, NamedUser, NameRequest, Session, UserFilter } from '../model/session.ts'
 import { listAudit } from '../operations/audit.ts'
 import { followEvents } from '../operations/events.ts'
+import { exportMessages, type OpenedExport } from '../operations/export.ts'
 import { invoke } from '../operations/gate.ts'
 import type { TypedOperation, TypedTool } from '../operations/operation.ts'
+import { forgetUser } from '../operations/people.ts'
 import { followMessages } from '../operations/reading.ts'
 import type { CallerInput } from '../operations/schema.ts'
 import { health } from '../operations/service.ts'
@@ -26,7 +28,7 @@ import { bypassProxyForLoopback, isNode, onStopSignals } from '../platform/proce
 import { linkSignals } from '../platform/signals.ts'
 import { version } from '../version.ts'
 import { type HandlerOptions, type MessageHandler, MessageHandlers } from './handlers.ts'
-import { type Groups, groups, methodsOf } from './methods.ts'
+import { type Groups, groups, type Method, methodsOf } from './methods.ts'
 import { type ResolvedOptions, resolveOptions, type SvcOptions } from './options.ts'
 import {
   type DefaultSet,
@@ -47,6 +49,9 @@ import {
 
 /** Which lines of the audit log to list. */
 export type AuditQuery = CallerInput<typeof listAudit.input>
+
+/** Which messages to export, and the format of the file. */
+export type ExportFilter = CallerInput<typeof exportMessages.input>
 
 export interface CallOptions {
   /** Ends the call. Its promise then rejects with the reason of the signal. */
@@ -88,6 +93,9 @@ export type SvcWebhooks = Groups['webhooks']
 /** Methods for keys of programs and people that call a service of the data directory. */
 export type SvcKeys = Groups['keys']
 
+/** Methods for backups, which a service makes by its schedule. */
+export type SvcBackups = Groups['backups']
+
 /** How long `close()` waits for handlers and loops that still process a message, in milliseconds. */
 const defaultGraceMs = 2000
 
@@ -117,6 +125,14 @@ export class Svc implements Groups, AsyncDisposable, AsyncIterable<Message> {
   readonly webhooks: SvcWebhooks
   /** Keys of callers. */
   readonly keys: SvcKeys
+  /** Backups. A service makes them by its schedule. */
+  readonly backups: SvcBackups
+  /**
+   * Erases everything that svc has about a user (id or name), in all sessions. Rewrites the message store,
+   * which holds the event loop: about a second for 100 MB. If it rejects with `store_unavailable`, call it
+   * again.
+   */
+  readonly forget: Method<typeof forgetUser>
   /** Address of the simulated phone's page. Only with the option `sandbox` or `sandboxUrl`. */
   readonly phoneUrl: string | undefined
   readonly #gateway: RunningGateway
@@ -150,6 +166,8 @@ export class Svc implements Groups, AsyncDisposable, AsyncIterable<Message> {
     this.outbox = methodsOf(groups.outbox, run)
     this.webhooks = methodsOf(groups.webhooks, run)
     this.keys = methodsOf(groups.keys, run)
+    this.backups = methodsOf(groups.backups, run)
+    this.forget = methodsOf({ forgetUser }, run).forgetUser
     this.#handlers = new MessageHandlers({
       open: start => this.#run(followMessages, start),
       clock,
@@ -272,6 +290,16 @@ export class Svc implements Groups, AsyncDisposable, AsyncIterable<Message> {
   /** Lists the calls that changed or sent something, by any process of the data directory, newest first. */
   async audit(filter: AuditQuery = {}): Promise<AuditLine[]> {
     return this.#run(listAudit, filter)
+  }
+
+  /**
+   * Opens a file with stored messages, oldest first: JSON lines, or one page for people. It is made while its
+   * `stream` is read; cancel the stream to stop before its end.
+   *
+   * @throws SvcError `session_not_found`; `invalid_arguments` for a name that no user has
+   */
+  async export(filter: ExportFilter = {}): Promise<OpenedExport> {
+    return this.#run(exportMessages, filter)
   }
 
   /**

@@ -9,7 +9,13 @@ import {
 } from '@modelcontextprotocol/server'
 import { SvcError } from '../model/error.ts'
 import { endsWithin } from '../platform/clock.ts'
-import { socketPathOf, toSocketOptions } from '../platform/fetch.ts'
+import {
+  fetchTrusting,
+  isCertificateError,
+  networkCodeOf,
+  socketPathOf,
+  toSocketOptions,
+} from '../platform/fetch.ts'
 import type { Log } from '../platform/log.ts'
 import { reasonOf } from '../platform/system-error.ts'
 import { LineTransport, type StdioServer, type StdioStreams } from './stdio.ts'
@@ -18,6 +24,8 @@ export interface BridgeOptions {
   /** Address of the service's MCP, such as `http://127.0.0.1:8000/mcp` or `unix:/run/svc.sock`. */
   readonly url: string
   readonly token: string | undefined
+  /** SHA-256 of the service's certificate, if it is known. Else the usual checks apply. */
+  readonly fingerprint?: string | undefined
   /** Consumer that `recv` uses at the service. */
   readonly consumer?: string
   readonly log: Log
@@ -59,7 +67,7 @@ class Bridge {
   #hasAccepted = false
   #closing: Promise<void> | undefined
 
-  constructor({ url, token, consumer, log, streams }: BridgeOptions) {
+  constructor({ url, token, fingerprint, consumer, log, streams }: BridgeOptions) {
     this.#url = url
     this.#log = log
     this.#client = new LineTransport(streams ?? { input: process.stdin, output: process.stdout }, log)
@@ -71,7 +79,10 @@ class Bridge {
     if (consumer !== undefined) address.searchParams.set('consumer', consumer)
     this.#service = new StreamableHTTPClientTransport(address, {
       requestInit: { headers },
-      fetch: (to, init) => fetch(to, { ...init, ...socketOptions }),
+      fetch: (to, init) =>
+        fingerprint === undefined
+          ? fetch(to, { ...init, ...socketOptions })
+          : fetchTrusting(fingerprint, to, init ?? {}),
     })
     this.#service.onerror = error => log.debug('mcp', { error })
   }
@@ -202,7 +213,9 @@ function describeFailure(error: unknown, url: string): { problem: string; hint: 
   if (!(error instanceof SdkHttpError))
     return {
       problem: `the service at ${url} cannot be reached: ${reasonOf(error)}`,
-      hint: 'Start the service with svc openapi there, and check --url.',
+      hint: isCertificateError(networkCodeOf(error) ?? '')
+        ? 'Use a host name that the certificate names, and name the file of its issuer in NODE_EXTRA_CA_CERTS. On the machine of the service, SVC_BASE_PATH with its data directory is enough.'
+        : 'Start the service with svc openapi there, and check --url.',
     }
   const { status, text } = error.data
   if (status === 401)

@@ -10,6 +10,8 @@ import { SvcError } from '../model/error.ts'
 import type { Clock } from '../platform/clock.ts'
 import { openLock } from '../platform/lock.ts'
 import type { Log } from '../platform/log.ts'
+import type { Sealer } from '../platform/sealing.ts'
+import { openSealer } from '../storage/sqlite/secret-state.ts'
 import { type AdoptResult, adopt } from '../storage/sqlite/state/adopt.ts'
 import { openState } from '../storage/sqlite/state/state.ts'
 import { SqliteStore } from '../storage/sqlite/store.ts'
@@ -45,6 +47,7 @@ export async function applyMove(
     })
   }
   await claimDirectory({ basePath: config.basePath, sandbox: false })
+  const sealer = await openSealer(config.basePath, config.secretKey, log)
   const lock = await openLock(join(config.basePath, dataFiles.dataLock))
   try {
     const applied: MoveResult = {
@@ -52,8 +55,8 @@ export async function applyMove(
       history: { added: 0, leftOut: 0 },
       findings: new MoveFindings(),
     }
-    await moveHistory(plan, applied, { config, clock, log })
-    const state = openState({ dir: config.basePath, lock, log: log.child('state') })
+    await moveHistory(plan, applied, { config, clock, log, sealer })
+    const state = openState({ dir: config.basePath, lock, log: log.child('state'), sealer })
     for (const planned of plan.sessions) {
       applied.sessions.set(planned.name, await moveSession(planned, applied))
     }
@@ -84,13 +87,14 @@ export async function applyMove(
 async function moveHistory(
   { history, sessionOf }: MovePlan,
   applied: MoveResult,
-  { config, clock, log }: { config: Config; clock: Clock; log: Log },
+  { config, clock, log, sealer }: { config: Config; clock: Clock; log: Log; sealer: Sealer },
 ): Promise<void> {
   if (!history || history.rows === 0) return
   const store = await SqliteStore.open({
     path: join(config.basePath, dataFiles.store),
     clock,
     log: log.child('store'),
+    sealer,
     maxAgeDays: 0,
     maxCount: 0,
   })

@@ -40,6 +40,8 @@ export interface PlanOptions {
   into: string
   /** Base URL of the messaging API for a session without one. */
   upstreamUrl: string
+  /** Secret key of the data directory, if it has one. */
+  secretKey?: string | undefined
   /** Unix ms. */
   now: number
   storeMaxAgeDays: number
@@ -82,7 +84,7 @@ export async function planMove(options: PlanOptions): Promise<MovePlan> {
     })
   }
   try {
-    const target = await inspectTarget(into, from)
+    const target = await inspectTarget(options)
     const { findings } = source
     const sessions = planSessions(source, target, findings, options)
     const sessionOf = planHistory(source, sessions, target, findings)

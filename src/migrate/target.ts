@@ -9,6 +9,7 @@ import { badArgument } from '../model/error.ts'
 import { type BotInfo, normalizeSessionName, sessionKeyOf } from '../model/session.ts'
 import { isInside, realPathOf } from '../platform/files.ts'
 import { createInspection } from '../storage/sqlite/inspection.ts'
+import { openSealer } from '../storage/sqlite/secret-state.ts'
 import { listNames } from './source.ts'
 
 /** A session of svc. Contains secrets. */
@@ -28,13 +29,21 @@ export interface Target {
  * @throws SvcError `invalid_arguments` if it belongs to the sandbox, or is the source or lies in it; the
  * system's error
  */
-export async function inspectTarget(into: string, from: string): Promise<Target> {
+export async function inspectTarget({
+  into,
+  from,
+  secretKey,
+}: {
+  into: string
+  from: string
+  secretKey?: string | undefined
+}): Promise<Target> {
   await rejectOverlap(into, from)
   const names = (await listNames(into)) ?? []
   if (names.includes(dataFiles.sandbox)) throw sandboxTargetError(into)
   const taken = new Set<string>()
   for (const name of names) if (!(await isLeftover(join(into, name)))) taken.add(sessionKeyOf(name))
-  const { sessions } = await createInspection(into).listSessions()
+  const { sessions } = await createInspection(into, await openSealer(into, secretKey)).listSessions()
   return {
     sessions: sessions.flatMap(({ name, bot }) => (bot ? { ...bot, name } : [])),
     taken,

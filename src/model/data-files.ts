@@ -5,6 +5,8 @@ export const dataFiles = {
   dataLock: '.data.lock',
   /** Lock, held by the process that polls, for as long as it polls. */
   pollLock: '.poll.lock',
+  /** Lock, held by the process that makes a backup. */
+  backupLock: '.backup.lock',
   defaultSession: '.default_session',
   /** Panel sign-ins that were ended early, each with the time when it would have expired. */
   endedSignIns: '.signed_out.json',
@@ -17,6 +19,10 @@ export const dataFiles = {
   address: '.address',
   /** Key that signs the ids of MCP sessions, so that they survive a restart. */
   mcpKey: '.mcp_key',
+  /** The id of the secret key with which the secrets in the directory are encrypted; absent: they are not. */
+  secrets: '.secrets',
+  /** Exists while a restore into the directory has not finished. */
+  restoring: '.restoring',
   store: 'messages.db',
   apiToken: 'api_token',
   /** Folder of the sandbox's own files. It marks the data directory as the sandbox's. */

@@ -6,7 +6,7 @@ import { formatPrincipal, keyIdOf, type Principal } from '../model/principal.ts'
 import { withoutUndefined } from '../platform/fields.ts'
 import type { Log } from '../platform/log.ts'
 
-/** Keys of inputs and outputs with the subject of a line: ids, and names of sessions. */
+/** Keys of inputs and outputs with the subject of a line: ids, names of sessions, the hash of an erased user. */
 const subjectKeys: readonly string[] = [
   'id',
   'session',
@@ -16,6 +16,7 @@ const subjectKeys: readonly string[] = [
   'webhook',
   'login_id',
   'upload_id',
+  'hash',
 ]
 
 /** A call whose input was checked. */

@@ -47,10 +47,10 @@ export async function invoke<O>(
     const further = operation.furtherRight?.(parsed)
     if (further !== undefined && !hasRight(by, further)) throw await deny([further])
     const run = () => operation.run(viewFor(gateway, by), parsed, call)
-    const isQuiet = operation.effect === 'read' || operation.audited === false
-    const output = isQuiet
-      ? await run()
-      : await runAudited({ ...operation, input: parsed, run, asSvcError }, gateway, call, log)
+    const { audited = operation.effect !== 'read' } = operation
+    const output = audited
+      ? await runAudited({ ...operation, input: parsed, run, asSvcError }, gateway, call, log)
+      : await run()
     // The key ended while the call waited.
     by.ended?.throwIfAborted()
     return output

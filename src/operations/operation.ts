@@ -123,7 +123,7 @@ export interface RestShape<Input = unknown, Output = unknown> {
    */
   readonly hasFileBody?: true
   /** Kind of the answer. Default: JSON. */
-  readonly answerKind?: 'events' | 'bytes' | 'prometheus'
+  readonly answerKind?: 'events' | 'bytes' | 'file' | 'prometheus'
   /** Status for outputs for which `when` returns true. All others have 200. */
   readonly otherStatus?: { readonly status: number; when(output: Output): boolean }
   /** Returns headers of the answer, for facts that are not part of the output. */
@@ -159,10 +159,10 @@ export interface OperationDefinition<I extends TObject, O extends TSchema> {
   /** Name of the tool that this operation is a part of. A caller with that tool may call it too. */
   readonly partOf?: string
   /**
-   * False for an operation that is no `read` but has no line in the audit log: it is called all the time, or
-   * its line is written elsewhere.
+   * Whether a call has a line in the audit log. Default: unless the effect is `read`. False for an operation that
+   * is called all the time, or whose line is written elsewhere; true for one that hands out very much.
    */
-  readonly audited?: false
+  readonly audited?: boolean
   /** Input keys with the subject of its line in the audit log. Default: ids, and names of sessions. */
   readonly subject?: readonly Extract<keyof Static<I>, string>[]
   /**

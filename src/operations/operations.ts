@@ -10,6 +10,7 @@ import {
   startLogin,
 } from './accounts.ts'
 import { listAudit } from './audit.ts'
+import { getBackups, makeBackup } from './backups.ts'
 import { checkSessions } from './check.ts'
 import {
   countMessages,
@@ -20,11 +21,13 @@ import {
   markUnread,
 } from './conversations.ts'
 import { followChanges, followEvents, linkEvents } from './events.ts'
+import { exportMessages } from './export.ts'
 import { addKey, getKey, listKeys, me, revokeKey, rotateKey } from './keys.ts'
 import { logout } from './logout.ts'
 import { getMedia, getWaitingFile, uploadMedia } from './media.ts'
 import type { Operation } from './operation.ts'
 import { approveOutbox, cancelOutbox, declineOutbox, getOutbox, listApprovals, listOutbox } from './outbox.ts'
+import { forgetUser } from './people.ts'
 import { beginReading, describeInbox, followMessages } from './reading.ts'
 import { renameSession } from './rename-session.ts'
 import { foreseeSend, send } from './send.ts'
@@ -70,6 +73,9 @@ export const keyOperations = [listKeys, addKey, getKey, rotateKey, revokeKey, me
 
 export const mediaOperations = [uploadMedia, getMedia] as const
 
+/** Operations that the panel's page links to: their answers are files. */
+export const linkedOperations = [...mediaOperations, getWaitingFile, exportMessages] as const
+
 /** The state of the service, and the links in webhook deliveries. */
 const serviceOperations = [getShared, health, metrics] as const
 
@@ -107,7 +113,7 @@ export const panelOperations = {
   ],
   webhooks: webhookOperations,
   keys: keyOperations,
-  service: [listAudit],
+  service: [listAudit, getBackups, makeBackup, forgetUser],
 } as const
 
 /** Operations that doors call for their own needs. No caller can call them by name. */
@@ -128,6 +134,7 @@ export const operations: readonly Operation[] = [
     listTools,
     ...mediaOperations,
     getWaitingFile,
+    exportMessages,
     ...messageOperations,
     listApprovals,
     declineOutbox,

@@ -80,3 +80,15 @@ export function escapeControlsIn(value: unknown): unknown {
 }
 
 export const toEscape = (character: string): string => `\\u{${character.codePointAt(0)?.toString(16)}}`
+
+/**
+ * Characters that JSON does not escape and that can act on a terminal: C1 controls, line and direction controls.
+ */
+export const unsafeCharacters = /[\u007f-\u009f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]/g
+
+/** Formats a value as one line of JSON that cannot act on a terminal. Parsers read the same value. */
+export const toJsonLine = (value: unknown): string =>
+  JSON.stringify(value).replace(
+    unsafeCharacters,
+    character => `\\u${character.charCodeAt(0).toString(16).padStart(4, '0')}`,
+  )

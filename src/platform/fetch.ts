@@ -90,6 +90,19 @@ export const fetchChecked = async (url: string, init: CheckedFetchInit): Promise
   (await import('./public-fetch.ts')).fetchChecked(url, init)
 
 /**
+ * Calls an https server whose certificate is known, whatever host it names: svc on this machine.
+ *
+ * @param fingerprint SHA-256 of its certificate; `any` for a request in which nothing is secret
+ * @throws an error with the code ERR_CERT_INVALID for another certificate, before anything is sent; the
+ *   signal's reason
+ */
+export const fetchTrusting = async (
+  fingerprint: string,
+  url: string | URL,
+  init: RequestInit,
+): Promise<Response> => (await import('./trusting-fetch.ts')).fetchTrusting(fingerprint, url, init)
+
+/**
  * Runtime-specific codes and messages, with the code of the system or of Node for each. The first match
  * counts.
  */

@@ -97,7 +97,12 @@ export async function syncDir(path: string): Promise<void> {
   }
 }
 
-async function writeTemporary(path: string, text: string, template?: Stats, durable = true): Promise<string> {
+async function writeTemporary(
+  path: string,
+  text: string | Buffer,
+  template?: Stats,
+  durable = true,
+): Promise<string> {
   const temporary = `${path}.${randomBytes(6).toString('hex')}.tmp`
   const handle = await open(temporary, 'wx', privateFile)
   try {
@@ -119,7 +124,7 @@ async function writeTemporary(path: string, text: string, template?: Stats, dura
 }
 
 /** Replaces the file by `text` in one step, 0600. The text is on the disk when this resolves. */
-export const writeDurably = (path: string, text: string): Promise<void> =>
+export const writeDurably = (path: string, text: string | Buffer): Promise<void> =>
   writeDurablyInOrder([{ path, text }])
 
 /**
@@ -133,7 +138,9 @@ export const replaceFile = async (path: string, text: string): Promise<void> =>
  * Replaces several files of one folder like `writeDurably`, at little more than the cost of one. A crash
  * leaves none replaced, or the first, or the first two …, never a later one without the earlier ones.
  */
-export async function writeDurablyInOrder(files: readonly { path: string; text: string }[]): Promise<void> {
+export async function writeDurablyInOrder(
+  files: readonly { path: string; text: string | Buffer }[],
+): Promise<void> {
   const first = files[0]
   if (!first) return
   const folder = dirname(first.path)

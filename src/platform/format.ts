@@ -25,7 +25,7 @@ export function formatDuration(ms: number): string {
 }
 
 /** Returns whether a Date can represent the time. Values from upstream or another program may be anything. */
-const isMoment = (at: number | undefined): at is number =>
+export const isMoment = (at: number | undefined): at is number =>
   at !== undefined && Number.isFinite(at) && Math.abs(at) <= 8.64e15
 
 /**

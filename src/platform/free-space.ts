@@ -58,7 +58,7 @@ export class FreeSpace {
 }
 
 /** Returns the free bytes; Infinity where the system does not report them. */
-async function freeBytes(dir: string): Promise<number> {
+export async function freeBytes(dir: string): Promise<number> {
   const disk = await statfs(dir).catch(() => undefined)
   return disk && disk.blocks > 0 ? disk.bavail * disk.bsize : Number.POSITIVE_INFINITY
 }

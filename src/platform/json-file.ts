@@ -7,6 +7,7 @@
  */
 import { readdirSync, statSync } from 'node:fs'
 import { basename } from 'node:path'
+import { SvcError } from '../model/error.ts'
 import { errorCodeOf, readBytes } from './files.ts'
 import { storeErrorOf } from './system-error.ts'
 
@@ -96,7 +97,10 @@ export type JsonContent<T> = { kind: 'absent' } | { kind: 'damaged' } | { kind: 
 export class JsonFiles<T> {
   readonly #cache: FileCache<JsonContent<T>>
 
-  /** @param parse returns undefined for an object that does not have the expected fields */
+  /**
+   * @param parse returns undefined for an object that does not have the expected fields. It throws SvcError for
+   *   a file that is not damaged, but cannot be used
+   */
   constructor(parse: (fields: JsonObject) => T | undefined) {
     this.#cache = new FileCache(path => parseObject(readBytes(path).toString(), parse))
   }
@@ -104,7 +108,7 @@ export class JsonFiles<T> {
   /**
    * Returns the current content of the file, and the same value as before while the file is unchanged.
    *
-   * @throws SvcError `store_unavailable` when the file exists but cannot be read
+   * @throws SvcError `store_unavailable` when the file exists but cannot be read, and what `parse` throws
    */
   read(path: string): JsonContent<T> {
     try {
@@ -121,7 +125,8 @@ function parseObject<T>(text: string, parse: (fields: JsonObject) => T | undefin
     if (typeof fields !== 'object' || fields === null || Array.isArray(fields)) return { kind: 'damaged' }
     const value = parse(fields as JsonObject)
     return value === undefined ? { kind: 'damaged' } : { kind: 'read', value }
-  } catch {
+  } catch (error) {
+    if (error instanceof SvcError) throw error
     return { kind: 'damaged' }
   }
 }

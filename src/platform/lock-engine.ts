@@ -9,7 +9,7 @@ import process from 'node:process'
 import { randomBytes } from './lazy-crypto.ts'
 import { openLibc } from './libc.ts'
 import { openLockFolder, staleLockMs } from './lock-folder.ts'
-import { type LockEngine, type LockKind, lockFileError, writeNote } from './lock-form.ts'
+import { kindOf, type LockEngine, type LockKind, lockFileError, writeNote } from './lock-form.ts'
 import { noLocksError } from './system-error.ts'
 
 /**
@@ -135,7 +135,7 @@ async function openFlockEngine(path: string, opened: FlockFile): Promise<LockEng
           return true
         }
         await writeFile(path, 'flock\n', { flag: 'wx', mode: 0o600 }).catch(() => {})
-        if (!(await readFile(path, 'utf8')).startsWith('flock\n'))
+        if (kindOf((await readFile(path, 'utf8')).split('\n', 1)[0] ?? '') !== 'flock')
           throw lockFileError(path, 'was replaced by one of another kind')
         const next = await openFlockFile(path)
         if (!next) return false

@@ -1,7 +1,7 @@
 /** Inspects a lock file from outside: it holds no lock and writes nothing. */
 import { readText, returnIfAbsent, statOf } from './files.ts'
 import { isTaken } from './lock-engine.ts'
-import { isLockKind } from './lock-form.ts'
+import { isLockKind, kindOf } from './lock-form.ts'
 
 /** What can be seen of a lock file. */
 export interface LockInspection {
@@ -26,7 +26,8 @@ export interface LockInspection {
 export async function inspectLock(path: string): Promise<LockInspection | undefined> {
   const [text, found] = await Promise.all([readText(path), statOf(path)])
   if (text === undefined || !found) return undefined
-  const [kind = '', note = ''] = text.split('\n')
+  const [line = '', note = ''] = text.split('\n')
+  const kind = kindOf(line)
   const [, pid, at] = /^taken by process (\d+) at (\S+)/.exec(note) ?? []
   const takenAt = at === undefined ? Number.NaN : Date.parse(at)
   // A file that was removed since it was read is held by no process.

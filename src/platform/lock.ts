@@ -14,7 +14,7 @@ import { SvcError } from '../model/error.ts'
 import { systemClock } from './clock.ts'
 import { createDurably, errorCodeOf, makePrivate, readText } from './files.ts'
 import { flockWorks, openLockEngine } from './lock-engine.ts'
-import { isLockKind, type LockEngine, type LockKind, lockFileError } from './lock-form.ts'
+import { isLockKind, kindOf, type LockEngine, type LockKind, lockFileError } from './lock-form.ts'
 import { isNode } from './process.ts'
 import { storeErrorOf } from './system-error.ts'
 
@@ -66,18 +66,18 @@ const nodeLockError = (path: string, cause: unknown) =>
     cause,
   })
 
-/** Returns the first line of the lock file; undefined when the file is absent. */
+/** Returns the kind in the first line of the lock file; undefined when the file is absent. */
 async function recordedKind(path: string): Promise<string | undefined> {
   // An empty file is being written by another process right now, or a crash left it so.
   for (let tries = 0; tries < 20; tries++) {
     const text = await readText(path)
     if (text === undefined) return undefined
     const line = /^([^\n]*)\n/.exec(text)?.[1]
-    if (line) return line
+    if (line) return kindOf(line)
     await systemClock.sleep(5)
   }
   await writeFile(path, `${await bestKind(path)}\n`)
-  return (await readFile(path, 'utf8')).split('\n')[0]
+  return kindOf((await readFile(path, 'utf8')).split('\n')[0] ?? '')
 }
 
 const bestKind = async (path: string): Promise<LockKind> => ((await flockWorks(path)) ? 'flock' : 'lockfile')

@@ -201,11 +201,21 @@ export interface ProgramResult {
   stderr: string
 }
 
-/** Runs a program to its end, with messages in English and times in UTC. Never throws. */
+/**
+ * Runs a program to its end, with messages in English and times in UTC. Its stdin stays open until then. Never
+ * throws.
+ *
+ * @param options.withinMs time limit; 0: none
+ * @param options.signal asks the program to end (SIGTERM) when it aborts
+ */
 export async function runProgram(
   program: string,
   args: readonly string[],
-  { env = {}, withinMs = 30_000 }: { env?: Record<string, string>; withinMs?: number } = {},
+  {
+    env = {},
+    signal,
+    withinMs = 30_000,
+  }: { env?: Record<string, string>; signal?: AbortSignal; withinMs?: number } = {},
 ): Promise<ProgramResult> {
   const { execFile } = await import('node:child_process')
   return new Promise(resolve => {
@@ -214,6 +224,7 @@ export async function runProgram(
       [...args],
       {
         env: { ...env, ...process.env, LC_ALL: 'C', TZ: 'UTC' },
+        signal,
         timeout: withinMs,
         maxBuffer: 4 * 1024 * 1024,
       },
@@ -223,6 +234,22 @@ export async function runProgram(
       },
     )
   })
+}
+
+/**
+ * Ends this process when its stdin ends, because the process that started it is gone. Until disposed.
+ *
+ * @see runProgram, which keeps the stdin of its program open
+ */
+export function endWithStdin(): Disposable {
+  const { stdin } = process
+  const end = () => process.exit(1)
+  stdin.on('end', end).on('error', end).resume()
+  return {
+    [Symbol.dispose]() {
+      stdin.off('end', end).off('error', end).destroy()
+    },
+  }
 }
 
 /** Redirects console output to stderr from now on, because stdout carries something else. */

@@ -5,6 +5,7 @@
 import { request as httpRequest, type IncomingMessage } from 'node:http'
 import { request as httpsRequest, type RequestOptions } from 'node:https'
 import { Readable } from 'node:stream'
+import type { TLSSocket } from 'node:tls'
 
 /** The body of a request. A stream needs a Content-Length header. */
 type RequestBody = string | Uint8Array | AsyncIterable<Uint8Array>
@@ -15,6 +16,7 @@ const maxInterim = 20
 /**
  * Sends a request.
  *
+ * @param trusts decides on the fingerprint of the server's certificate, instead of the usual checks
  * @returns the response as soon as its head is there
  * @throws the connection's error; the signal's reason
  */
@@ -23,6 +25,7 @@ export function sendRequest(
   options: RequestOptions,
   signal: AbortSignal,
   body?: RequestBody,
+  trusts?: (fingerprint: string | undefined) => boolean,
 ): Promise<IncomingMessage> {
   signal.throwIfAborted()
   return new Promise((resolve, reject) => {
@@ -30,6 +33,15 @@ export function sendRequest(
     const request = send(url.href, options, resolve)
     const abort = () => request.destroy(signal.reason)
     signal.addEventListener('abort', abort, { once: true })
+    if (trusts)
+      request.once('socket', (socket: TLSSocket) =>
+        // Before the request is written.
+        socket.prependOnceListener('secureConnect', () => {
+          if (trusts(socket.getPeerCertificate()?.fingerprint256)) return
+          const error = new Error('the server has another certificate')
+          request.destroy(Object.assign(error, { code: 'ERR_CERT_INVALID' }))
+        }),
+      )
     let interim = 0
     request.on('information', () => {
       interim++

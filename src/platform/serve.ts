@@ -18,7 +18,9 @@
  * may connect.
  */
 import process from 'node:process'
+import type { LiveCertificate } from './certificate.ts'
 import { endsWithin } from './clock.ts'
+import { type Listener, openListeners } from './listeners.ts'
 
 export interface ServeOptions {
   hostname: string
@@ -26,6 +28,8 @@ export interface ServeOptions {
   port: number
   /** The path of a Unix socket that only this user may open. Replaces host and port. */
   socket?: string
+  /** Serves https instead of http; not on a socket. */
+  certificate?: LiveCertificate | undefined
   /** Returns the response; must not throw. */
   fetch(request: Request, peer: Peer): Response | Promise<Response>
   /** For tests: how many seconds a response may stand still. */
@@ -53,7 +57,7 @@ const strangerSeconds = 10
 const defaultAnswerSeconds = 240
 
 export interface RunningServer {
-  /** `http://host:port`, with the host as it can be typed; `unix:<path>` for a socket. */
+  /** `http://host:port` or `https://…`, with the host as it can be typed; `unix:<path>` for a socket. */
   readonly url: string
   readonly hostname: string
   readonly port: number
@@ -84,14 +88,27 @@ export async function serve(options: ServeOptions): Promise<RunningServer> {
   }
 }
 
-const formatUrl = (hostname: string, port: number) =>
-  `http://${hostname.includes(':') ? `[${hostname}]` : hostname}:${port}`
+/** Returns the URL of a host and port. */
+export const formatUrl = (hostname: string, port: number, isSecure: boolean): string =>
+  `http${isSecure ? 's' : ''}://${hostname.includes(':') ? `[${hostname}]` : hostname}:${port}`
 
 /**
  * Returns the URL in a form that this machine can open. Matters where the server listens on all addresses.
  */
 export const toReachableUrl = (url: string): string =>
   url.replace('//0.0.0.0:', '//127.0.0.1:').replace('//[::]:', '//[::1]:')
+
+/**
+ * Whether a host name or address always means this machine. `0.0.0.0` and `::` do not: they listen to other
+ * machines too.
+ */
+export function isLoopback(host: string): boolean {
+  const name = host.toLowerCase().replace(/^\[(.*)\]$/, '$1')
+  if (name === 'localhost' || name.endsWith('.localhost')) return true
+  if (name === '::1' || name === '0:0:0:0:0:0:0:1') return true
+  const v4 = /^(?:::ffff:)?127\.(\d{1,3})\.(\d{1,3})\.(\d{1,3})$/.exec(name)
+  return v4?.slice(1).every(part => Number(part) <= 255) === true
+}
 
 /**
  * Size of the pieces for a Deno stream, in bytes. The server may hold one piece while it asks for the next.
@@ -155,9 +172,9 @@ function createHostCheck(): (request: Request) => Response | undefined {
     const { url } = request
     const host = request.headers.get('host')
     if (goodOrigin !== undefined && host === goodHost && url.startsWith(goodOrigin)) return undefined
-    if (host && !/[\s,/?#@\\]/.test(host) && URL.canParse(url) && URL.canParse(`http://${host}`)) {
+    if (host && !/[\s,/?#@\\]/.test(host) && URL.canParse(url)) {
       const { protocol, host: target } = new URL(url)
-      if (target === new URL(`http://${host}`).host) {
+      if (target === URL.parse(`${protocol}//${host}`)?.host) {
         goodOrigin = `${protocol}//${target}/`
         goodHost = host
         return undefined
@@ -174,7 +191,7 @@ function createHostCheck(): (request: Request) => Response | undefined {
 const cutMs = 1000
 
 /** Makes a stop that always ends, whatever the runtime waits for, and that may be called again. */
-function createStop(finish: () => Promise<void>, cut: () => Promise<void>): RunningServer['stop'] {
+function createStop({ finish, cut }: Pick<Listener, 'finish' | 'cut'>): RunningServer['stop'] {
   const stop = async (graceMs: number) => {
     if (!(await endsWithin(graceMs, finish()))) await endsWithin(cutMs, cut())
   }
@@ -194,43 +211,50 @@ function serveOnBun(options: ServeOptions): RunningServer {
     // A Unix socket has no addresses.
     ...(socket === undefined && { watched: new Set() }),
   }
-  const common = {
-    development: false as const,
-    // The REST and MCP handlers count body bytes themselves.
-    maxRequestBodySize: Number.MAX_SAFE_INTEGER,
-    fetch(request: Request, running: BunServer) {
-      const rejection = checkHost(request)
-      if (rejection) return rejection
-      const peer = new BunPeer(running, request, state)
-      const answer = options.fetch(request, peer)
-      return answer instanceof Promise ? answer.then(peer.finish) : peer.finish(answer)
-    },
+  const start = (port: number, tls?: { cert: string; key: string }): Listener => {
+    const own = { isOld: false }
+    const common = {
+      development: false as const,
+      // The REST and MCP handlers count body bytes themselves.
+      maxRequestBodySize: Number.MAX_SAFE_INTEGER,
+      fetch(request: Request, running: BunServer) {
+        const rejection = checkHost(request)
+        if (rejection) return rejection
+        const peer = new BunPeer(running, request, state, own)
+        const { held } = listeners
+        const answer = held ? held.then(() => options.fetch(request, peer)) : options.fetch(request, peer)
+        return answer instanceof Promise ? answer.then(peer.finish) : peer.finish(answer)
+      },
+    }
+    const server =
+      socket === undefined
+        ? // Without `reusePort: false`, `development: false` shares the port with any other such server (Bun 1.4.5).
+          Bun.serve({ ...common, hostname, port, tls, reusePort: false, idleTimeout: strangerSeconds })
+        : Bun.serve({ ...common, unix: socket })
+    return {
+      port: server.port ?? port,
+      finish() {
+        own.isOld = true
+        return server.stop(false)
+      },
+      cut: () => server.stop(true),
+    }
   }
-  const server =
-    socket === undefined
-      ? // Without `reusePort: false`, `development: false` shares the port with any other such server (Bun 1.4.5).
-        Bun.serve({
-          ...common,
-          hostname,
-          port: options.port,
-          reusePort: false,
-          idleTimeout: strangerSeconds,
-        })
-      : Bun.serve({ ...common, unix: socket })
+  const listeners = openListeners(start, options.port, options.certificate)
   const liftTimer = setInterval(() => {
     for (const peer of state.pending) peer.liftLimit()
   }, state.answerSeconds * 250)
   liftTimer.unref()
-  const stop = createStop(
-    async () => {
-      await server.stop(false)
+  const stop = createStop({
+    async finish() {
+      await listeners.finish()
       await Promise.all(state.watched ?? [])
     },
-    () => server.stop(true),
-  )
-  const port = server.port ?? options.port
+    cut: listeners.cut,
+  })
+  const { port } = listeners
   return {
-    url: formatUrl(hostname, port),
+    url: formatUrl(hostname, port, options.certificate !== undefined),
     hostname,
     port,
     stop: graceMs => stop(graceMs).finally(() => clearInterval(liftTimer)),
@@ -264,12 +288,19 @@ class BunPeer implements Peer {
   readonly #server: BunServer
   readonly #request: AcceptedRequest
   readonly #state: BunServerState
+  readonly #listener: { readonly isOld: boolean }
   #lifted = false
 
-  constructor(server: BunServer, request: Request, door: BunServerState) {
+  constructor(
+    server: BunServer,
+    request: Request,
+    state: BunServerState,
+    listener: { readonly isOld: boolean },
+  ) {
     this.#server = server
     this.#request = request
-    this.#state = door
+    this.#state = state
+    this.#listener = listener
   }
 
   get remoteAddress(): string | undefined {
@@ -318,7 +349,7 @@ class BunPeer implements Peer {
   readonly finish = (answer: Response): Response => {
     this.#state.pending.delete(this)
     if (this.#lifted) this.#server.timeout(this.#request, this.#state.answerSeconds)
-    return answer
+    return this.#listener.isOld ? withLastHeader(answer) : answer
   }
 }
 
@@ -328,7 +359,9 @@ interface DenoServer {
 }
 interface DenoRuntime {
   serve(
-    options: ({ hostname: string; port: number } | { path: string }) & { onListen(): void },
+    options: ({ hostname: string; port: number; cert?: string; key?: string } | { path: string }) & {
+      onListen(): void
+    },
     handler: (request: Request, info: { remoteAddr: { hostname?: string } }) => Response | Promise<Response>,
   ): DenoServer
 }
@@ -338,38 +371,67 @@ function serveOnDeno(options: ServeOptions): RunningServer {
   if (!Deno) throw new Error('svc runs on Bun or Deno')
   const validateHost = createHostCheck()
   silenceAbortWarning()
-  const { socket, hostname } = options
-  const server = Deno.serve(
-    { ...(socket === undefined ? { hostname, port: options.port } : { path: socket }), onListen() {} },
-    async (request, info) => {
-      // Deno 2.9 aborts the request's own signal after every response, also after a complete one. Before the
-      // response it means that the client left. After it, the stream's cancellation shows that.
-      const clientGone = new AbortController()
-      const onLeave = () => clientGone.abort(request.signal.reason)
-      request.signal.addEventListener('abort', onLeave, { once: true })
-      // On a Unix socket, request URLs begin with http+unix.
-      const plain = socket === undefined ? request : new Request(request.url.replace('+unix', ''), request)
-      const own = new Request(plain, { signal: clientGone.signal })
-      const answer =
-        validateHost(request) ??
-        (await options.fetch(own, { remoteAddress: info.remoteAddr.hostname, accept() {} }))
-      request.signal.removeEventListener('abort', onLeave)
-      const isLive = answer.body && answer.headers.get('content-type')?.startsWith('text/event-stream')
-      return isLive ? new Response(withCancellation(answer.body, clientGone), answer) : answer
-    },
-  )
-  const port = server.addr.port ?? options.port
-  return {
-    url: formatUrl(hostname, port),
-    hostname,
-    port,
-    stop: createStop(
-      () => server.shutdown(),
+  const { certificate, hostname, socket } = options
+  const answer = async (
+    request: Request,
+    info: { remoteAddr: { hostname?: string } },
+    listener: { readonly isOld: boolean },
+  ) => {
+    // Deno 2.9 aborts the request's own signal after every response, also after a complete one. Before the
+    // response it means that the client left. After it, the stream's cancellation shows that.
+    const clientGone = new AbortController()
+    const onLeave = () => clientGone.abort(request.signal.reason)
+    request.signal.addEventListener('abort', onLeave, { once: true })
+    // On a Unix socket, request URLs begin with http+unix.
+    const plain = socket === undefined ? request : new Request(request.url.replace('+unix', ''), request)
+    const own = new Request(plain, { signal: clientGone.signal })
+    // Over TLS, Deno also speaks HTTP/2, which names the host outside the headers.
+    if (certificate && !own.headers.has('host')) own.headers.set('host', new URL(own.url).host)
+    if (listeners.held) await listeners.held
+    const found =
+      validateHost(own) ??
+      (await options.fetch(own, { remoteAddress: info.remoteAddr.hostname, accept() {} }))
+    request.signal.removeEventListener('abort', onLeave)
+    const isLive = found.body && found.headers.get('content-type')?.startsWith('text/event-stream')
+    const live = isLive ? new Response(withCancellation(found.body, clientGone), found) : found
+    return listener.isOld ? withLastHeader(live) : live
+  }
+  const start = (port: number, tls?: { cert: string; key: string }): Listener => {
+    const place = socket === undefined ? { hostname, port, ...tls } : { path: socket }
+    const own = { isOld: false }
+    const server = Deno.serve({ ...place, onListen() {} }, (request, info) => answer(request, info, own))
+    let ended: Promise<void> | undefined
+    return {
+      port: server.addr.port ?? port,
+      finish() {
+        own.isOld = true
+        ended ??= server.shutdown()
+        return ended
+      },
       // Aborting after a shutdown is an uncaught BadResource in Deno 2.9.6. Calls that still run end with the
       // process.
-      async () => {},
-    ),
+      async cut() {},
+    }
   }
+  const listeners = openListeners(start, options.port, certificate)
+  const { port } = listeners
+  return {
+    url: formatUrl(hostname, port, certificate !== undefined),
+    hostname,
+    port,
+    stop: createStop(listeners),
+  }
+}
+
+/**
+ * Tells a client that the connection ends with this response: the runtime closes it without a word, and the
+ * client could already write its next call.
+ */
+function withLastHeader(found: Response): Response {
+  // The headers of a response that was fetched elsewhere cannot be changed under Deno.
+  const last = process.versions.bun ? found : new Response(found.body, found)
+  last.headers.set('connection', 'close')
+  return last
 }
 
 /** Returns the same stream, and aborts `onCancel` when its reader cancels it. */

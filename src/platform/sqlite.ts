@@ -363,9 +363,14 @@ export async function readSchemaVersion(path: string): Promise<number | undefine
     }
     await using file = await open(path, readOnlyFlags)
     const { buffer, bytesRead } = await file.read(Buffer.alloc(headerBytes), 0, headerBytes, 0)
-    const isDatabase = bytesRead === headerBytes && buffer.toString('latin1', 0, magic.length) === magic
-    return isDatabase ? buffer.readUInt32BE(versionOffset) : undefined
+    return schemaVersionOf(buffer.subarray(0, bytesRead))
   } catch {
     return undefined
   }
 }
+
+/** Returns `PRAGMA user_version` from the beginning of a database file; undefined for another file. */
+export const schemaVersionOf = (head: Buffer): number | undefined =>
+  head.length >= headerBytes && head.toString('latin1', 0, magic.length) === magic
+    ? head.readUInt32BE(versionOffset)
+    : undefined

@@ -13,8 +13,7 @@ import { bounded, closed } from '../model/shapes.ts'
 import { followChanges } from '../operations/events.ts'
 import { createFailureCounter } from '../operations/failed-calls.ts'
 import { invoke } from '../operations/gate.ts'
-import { getWaitingFile } from '../operations/media.ts'
-import { mediaOperations } from '../operations/operations.ts'
+import { linkedOperations } from '../operations/operations.ts'
 import type { JsonSchema } from '../operations/schema.ts'
 import { health } from '../operations/service.ts'
 import { status } from '../operations/status.ts'
@@ -59,7 +58,8 @@ export interface AdminOptions {
     | 'mediaRoot'
     | 'storeMaxAgeDays'
     | 'storeMaxCount'
-  >
+  > &
+    Partial<Pick<Config, 'secretKey'>>
   log: Log
   version: string
   /** Folders that may contain the built panel; the first one that exists is used. */
@@ -206,7 +206,7 @@ function addRoutes(
   )
   addCallRoutes(app, context)
   const { maxUploadBytes } = config
-  addOperations(app, { ...context, maxUploadBytes }, [...mediaOperations, getWaitingFile], '/api')
+  addOperations(app, { ...context, maxUploadBytes }, linkedOperations, '/api')
   const live = async (request: Request) => {
     if (isHead(request)) return createUnopenedStream()
     const isAllowed = async () => !((await access.identify(request, false)) instanceof SvcError)

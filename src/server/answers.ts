@@ -4,6 +4,7 @@
  */
 import type { Principal } from '../model/principal.ts'
 import type { OpenedEvents } from '../operations/events.ts'
+import type { OpenedExport } from '../operations/export.ts'
 import { answerHeadersOf } from '../operations/gate.ts'
 import type { RequestedMedia } from '../operations/media.ts'
 import type { RestShape } from '../operations/operation.ts'
@@ -12,7 +13,7 @@ import { EventStreams } from './event-readers.ts'
 import { createUnopenedStream } from './event-stream.ts'
 import type { HttpCall } from './http-call.ts'
 import { bindToKey } from './limits.ts'
-import { createMediaAnswer } from './media-answer.ts'
+import { createFileAnswer, createMediaAnswer } from './media-answer.ts'
 import { isHead } from './paths.ts'
 import { isWorthCompressing, jsonAnswer, type RouteContext, type RouteNotes, toGzipAnswer } from './route.ts'
 import { createReportingBody } from './written.ts'
@@ -29,6 +30,8 @@ export function answerCreatorOf(rest: RestShape, context: RouteContext): CreateA
         'media' in Object(output)
           ? await bindToKey(await createMediaAnswer(output as RequestedMedia), by)
           : new Response(JSON.stringify(output), jsonAnswer)
+    case 'file':
+      return async (output, { by }) => await bindToKey(createFileAnswer(output as OpenedExport), by)
     case 'events': {
       const byCaller = new WeakMap<Principal, EventStreams>()
       return (output, { by, request }) => {
@@ -110,6 +113,13 @@ export const nonJsonResponses: Readonly<
   bytes: byteResponses,
   events: {
     200: { description: 'The stream.', content: { 'text/event-stream': { schema: { type: 'string' } } } },
+  },
+  file: {
+    200: {
+      description: 'The file, streamed. A connection that ends early leaves it incomplete.',
+      headers: { 'Content-Disposition': toHeader('attachment, with the file name.') },
+      content: { 'application/x-ndjson': {}, 'text/html': {} },
+    },
   },
   prometheus: {},
 }

@@ -12,6 +12,7 @@ import { hashOf, hasKeyForm, isSameHash } from '../access/secret.ts'
 import { SvcError } from '../model/error.ts'
 import { anyCaller, owner, type Principal } from '../model/principal.ts'
 import { type Clock, systemClock } from '../platform/clock.ts'
+import { isLoopback } from '../platform/serve.ts'
 import { ensureToken } from './token.ts'
 
 /** Options of the check. */
@@ -27,6 +28,8 @@ export interface GuardOptions {
    * file is made if there is none.
    */
   basePath?: string
+  /** Its secret key, if it has one. */
+  secretKey?: string | undefined
   /** True on a Unix socket: only this user can open it, so keys do not close it. */
   isSocket?: boolean
   keys: Pick<Keys, 'hasAny' | 'tokenlessOwner' | 'authenticate'>
@@ -70,7 +73,7 @@ export const withIdentity = <T>(
  * @throws Error if others can reach the service and there is no token: a bug in the program
  */
 export function createGuard(options: GuardOptions): Guard {
-  const { host: boundHost, basePath, isSocket, keys, clock = systemClock } = options
+  const { host: boundHost, isSocket, keys, clock = systemClock } = options
   const local = isLoopback(boundHost)
   if (isExposed(options) && !options.token) throw new Error(`listening on ${boundHost} needs a token`)
   const tokenHash = options.token ? hashOf(options.token) : undefined
@@ -80,10 +83,10 @@ export function createGuard(options: GuardOptions): Guard {
     isLoopback(hostName(host)) || allowed.has(host) || allowed.has(hostName(host))
   // A client sends the same Host each time: the last one that passed is not checked again.
   let lastHost: string | null = null
-  const pageDenialOf: Guard['pageDenialOf'] = ({ headers }, open) => {
+  const pageDenialOf: Guard['pageDenialOf'] = ({ headers, url }, open) => {
     const origin = headers.get('origin')
     const host = headers.get('host')?.toLowerCase() ?? ''
-    if (origin !== null && !isOwnOrigin(origin, host, allowed)) return foreignOriginError(origin, host)
+    if (origin !== null && !isOwnOrigin(origin, host, url, allowed)) return foreignOriginError(origin, host)
     // Only browsers send this header. Any page may link to the docs; only our own pages may request the rest.
     const site = open ? null : headers.get('sec-fetch-site')
     return site !== null && site !== 'same-origin' && site !== 'none' ? foreignOriginError() : undefined
@@ -95,7 +98,7 @@ export function createGuard(options: GuardOptions): Guard {
     lastHost = host
     return pageDenialOf(request, open)
   }
-  const readMasterHash = createMasterReader(basePath, clock)
+  const readMasterHash = createMasterReader(options, clock)
   const identifyByFile = async (token: string | undefined): Promise<Identity> => {
     const hash = await readMasterHash()
     if (token === undefined) return noTokenError()
@@ -144,11 +147,14 @@ const readMasterEveryMs = 1000
  * Returns a function that returns the hash of the master token of a data directory. If there is none, it makes
  * one: else the owner would have no token after the first key.
  */
-function createMasterReader(basePath: string | undefined, clock: Clock): () => Promise<string | undefined> {
+function createMasterReader(
+  { basePath, secretKey }: Pick<GuardOptions, 'basePath' | 'secretKey'>,
+  clock: Clock,
+): () => Promise<string | undefined> {
   let last: Promise<string | undefined> | undefined
   let readAt = 0
   const read = async () => {
-    return basePath === undefined ? undefined : hashOf((await ensureToken(basePath)).token)
+    return basePath === undefined ? undefined : hashOf((await ensureToken({ basePath, secretKey })).token)
   }
   return () => {
     const now = clock.monotonic()
@@ -191,16 +197,17 @@ function foreignOriginError(origin = '', host = ''): SvcError {
  * Whether an Origin is our own: the address that the request went to, or a host of --allow-host, with the
  * port given there, else with the default port of http or https. Other programs may serve pages on other
  * ports of that host. The Origin `null` is never ours.
+ *
+ * @param target the URL of the request, which begins with https if svc serves TLS itself
  */
-function isOwnOrigin(origin: string, host: string, allowed: ReadonlySet<string>): boolean {
+function isOwnOrigin(origin: string, host: string, target: string, allowed: ReadonlySet<string>): boolean {
   const url = URL.parse(origin)
   if (url?.protocol !== 'http:' && url?.protocol !== 'https:') return false
-  if (url.protocol === 'http:' && url.host === withoutDefaultPort(host)) return true
+  if (target.startsWith(`${url.protocol}//`) && url.host === URL.parse(`${url.protocol}//${host}`)?.host)
+    return true
   const defaultPort = url.protocol === 'https:' ? 443 : 80
   return allowed.has(url.host) || (url.port === '' && allowed.has(`${url.host}:${defaultPort}`))
 }
-
-const withoutDefaultPort = (host: string) => (host.endsWith(':80') ? host.slice(0, -3) : host)
 
 /** Returns the name in a Host header, without the port: `[::1]:80` → `[::1]`. */
 function hostName(host: string): string {
@@ -211,18 +218,6 @@ function hostName(host: string): string {
 /** Whether other machines can reach a service: by its address, or through a proxy. */
 export const isExposed = ({ host, allowHosts = [] }: Pick<GuardOptions, 'host' | 'allowHosts'>): boolean =>
   !isLoopback(host) || allowHosts.length > 0
-
-/**
- * Whether a host name or address always means this machine. `0.0.0.0` and `::` do not: they listen to other
- * machines too.
- */
-export function isLoopback(host: string): boolean {
-  const name = host.toLowerCase().replace(/^\[(.*)\]$/, '$1')
-  if (name === 'localhost' || name.endsWith('.localhost')) return true
-  if (name === '::1' || name === '0:0:0:0:0:0:0:1') return true
-  const v4 = /^(?:::ffff:)?127\.(\d{1,3})\.(\d{1,3})\.(\d{1,3})$/.exec(name)
-  return v4?.slice(1).every(part => Number(part) <= 255) === true
-}
 
 const parseBearer = (header: string | null): string | undefined =>
   header === null ? undefined : /^bearer +([^\s,]+) *$/i.exec(header)?.[1]

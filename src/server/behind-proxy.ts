@@ -6,8 +6,7 @@
 import { isIP } from 'node:net'
 import { parsePrefix } from '../config/values.ts'
 import type { Config } from '../config.ts'
-import type { Peer } from '../platform/serve.ts'
-import { isLoopback } from './auth.ts'
+import { isLoopback, type Peer } from '../platform/serve.ts'
 
 /** The proxy that a request came through, if any: its path prefix, and whether the Host is the proxy's. */
 interface ProxyRoute {
@@ -76,7 +75,7 @@ function removePrefix(request: Request, prefix: string): boolean {
 
 /** Paths of svc. A prefix that begins like one of them is ambiguous: the proxy has to remove it. */
 const ownPaths =
-  /^\/(api|assets|locales|phone|docs|tools|media|outbox|shared|events|users|webhooks|keys|me|audit|metrics|mcp|sse|messages|conversations|sessions|accounts|settings|sign-in|healthz|openapi\.json|asyncapi\.json)(\/|$)/
+  /^\/(api|assets|locales|phone|docs|tools|media|outbox|shared|events|users|webhooks|keys|me|audit|export|forget|backups?|metrics|mcp|sse|messages|conversations|sessions|accounts|settings|sign-in|healthz|openapi\.json|asyncapi\.json)(\/|$)/
 
 /** Returns the prefix of this service for a caller, '' without one; undefined if a proxy does not send it. */
 export const prefixOf = (request: RoutedRequest): string | undefined =>
@@ -126,10 +125,11 @@ export function addressOf(request: RoutedRequest, peer: Peer | undefined): strin
 }
 
 /**
- * Whether the caller uses TLS to a proxy in front; svc itself speaks plain HTTP. A caller that forges these
- * headers changes only its own answer.
+ * Whether the caller uses TLS, to svc itself or to a proxy in front. A caller that forges these headers
+ * changes only its own answer.
  */
-export const isBehindTls = ({ headers }: Request): boolean =>
+export const isOverTls = ({ headers, url }: Request): boolean =>
+  url.startsWith('https:') ||
   Boolean(headers.get('origin')?.startsWith('https:')) ||
   /^https\b/i.test(headers.get('x-forwarded-proto') ?? '') ||
   /(^|[;,\s])proto="?https\b/i.test(headers.get('forwarded') ?? '')

@@ -3,6 +3,7 @@
  * streamed and never completely in memory.
  */
 import { badArgument, SvcError } from '../model/error.ts'
+import type { OpenedExport } from '../operations/export.ts'
 import type { Range, RequestedMedia } from '../operations/media.ts'
 import { toProblemResponse } from './errors.ts'
 
@@ -10,6 +11,24 @@ import { toProblemResponse } from './errors.ts'
 // HTML, scripts, PDF) are sent for download only, without their type: a page must not be able to load a
 // user's script from our origin.
 const inlineTypes = /^(image\/(png|jpeg|gif|webp|bmp|avif|heic)|(audio|video)\/[\w.-]+)$/
+
+/** Headers of an answer with a file, so that a browser runs nothing of it. */
+const fileHeaders = {
+  'content-security-policy': "sandbox; default-src 'none'",
+  'x-content-type-options': 'nosniff',
+  'cross-origin-resource-policy': 'same-origin',
+  'cache-control': 'private, no-store',
+} as const
+
+/** Creates the response for a file to save, whose size is not known. */
+export const createFileAnswer = ({ content_type, file_name, stream }: OpenedExport): Response =>
+  new Response(stream, {
+    headers: {
+      ...fileHeaders,
+      'content-type': content_type,
+      'content-disposition': formatDisposition('attachment', file_name),
+    },
+  })
 
 /**
  * Creates the response for a media file, so that a browser never runs it. If the number of bytes is not
@@ -21,10 +40,7 @@ export async function createMediaAnswer({ media, etag, range, isKnown }: Request
   const headers: Record<string, string> = {
     'content-type': isShown ? media.content_type : 'application/octet-stream',
     'content-disposition': formatDisposition(isShown ? 'inline' : 'attachment', media.file_name),
-    'content-security-policy': "sandbox; default-src 'none'",
-    'x-content-type-options': 'nosniff',
-    'cross-origin-resource-policy': 'same-origin',
-    'cache-control': 'private, no-store',
+    ...fileHeaders,
     'accept-ranges': 'bytes',
     ...(etag !== undefined && { etag }),
   }

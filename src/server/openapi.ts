@@ -32,7 +32,7 @@ import { addServiceRoutes, isOpenPath } from './service-routes.ts'
 export interface OpenApiOptions {
   gateway: Gateway
   config: Pick<Config, 'host' | 'token' | 'allowHosts' | 'maxUploadBytes'> &
-    Partial<Pick<Config, 'basePath' | 'socket'>>
+    Partial<Pick<Config, 'basePath' | 'secretKey' | 'socket'>>
   log: Log
   version: string
   /** For tests: the clock for delayed callers and event streams. */

@@ -140,7 +140,7 @@ function addOperation(app: Elysia, context: RouteContext, operation: RestOperati
   const door = {
     ...context,
     ...(rest.isPublic && { by: anyCaller }),
-    survivesStop: rest.answerKind === 'bytes',
+    survivesStop: rest.answerKind === 'bytes' || rest.answerKind === 'file',
   }
   const handle = async (request: Request, params: Record<string, string>): Promise<Response> => {
     const call = new HttpCall(request, door)

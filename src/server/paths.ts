@@ -30,7 +30,7 @@ function toRoutable(request: Request): Request {
   const { url } = request
   const start = url.indexOf('/', 8)
   return start < 11
-    ? withNotesOf(new Request(`http://localhost${url.slice(start)}`, request), request)
+    ? withNotesOf(new Request(`${new URL(url).protocol}//localhost${url.slice(start)}`, request), request)
     : request
 }
 

@@ -1,13 +1,13 @@
 /** The service's token: from an option, or generated once and stored in the data directory. */
-import { Buffer } from 'node:buffer'
-import { closeSync, openSync, readSync } from 'node:fs'
+import { basename } from 'node:path'
 import { localFilesOf } from '../config/local-files.ts'
-import { parseToken } from '../config/values.ts'
+import { readTokenFile } from '../config/token-file.ts'
 import type { Config } from '../config.ts'
+import { mapSecretFile, openSecrets } from '../gateway/directory.ts'
 import { badArgument, SvcError } from '../model/error.ts'
 import { createDurably, ensurePrivateDir, makePrivate, readText, removeQuietly } from '../platform/files.ts'
 import { randomBytes } from '../platform/lazy-crypto.ts'
-import { reasonOf } from '../platform/system-error.ts'
+import { sealedWith } from '../platform/sealing.ts'
 
 /** Returns the path of the file with the generated token. */
 export const tokenPathOf = (basePath: string): string => localFilesOf(basePath).apiToken
@@ -34,59 +34,29 @@ export async function readTokenOption({
 export const readKeyFile = (path: string): string =>
   readTokenFile('--key-file', path, 'svc key add makes a key and prints it; put that line into the file.')
 
-/** Maximum bytes to read of a token file. */
-const maxFileBytes = 4096
-
-/** Reads up to `maxFileBytes` bytes of a file or pipe (`--token-file <(pass show svc)`). */
-function readBeginning(path: string): string {
-  const file = openSync(path, 'r')
-  try {
-    const bytes = Buffer.alloc(maxFileBytes)
-    let length = 0
-    for (let read = -1; read !== 0 && length < maxFileBytes; length += read)
-      read = readSync(file, bytes, length, maxFileBytes - length, null)
-    return bytes.toString('utf8', 0, length)
-  } finally {
-    closeSync(file)
-  }
-}
-
-/**
- * Reads the file of an option with a token.
- *
- * @param hint how to make its content
- * @throws SvcError `invalid_arguments`
- */
-function readTokenFile(option: string, path: string, hint: string): string {
-  let text: string
-  try {
-    text = readBeginning(path)
-  } catch (error) {
-    throw badArgument(option, `${path} cannot be read: ${reasonOf(error)}`, {
-      hint: 'Name a file that the user of the service may read.',
-      cause: error,
-    })
-  }
-  const token = parseToken(text.trim())
-  if (token !== undefined) return token
-  throw badArgument(option, `expected one line of printable ASCII characters without spaces in ${path}`, {
-    hint,
-  })
-}
-
 /**
  * Returns the token of a service on this data directory: from an option, else the stored one, else
  * undefined.
  */
 export async function readCurrentToken(
-  config: Pick<Config, 'token' | 'tokenFile' | 'basePath'>,
+  config: Pick<Config, 'token' | 'tokenFile' | 'basePath' | 'secretKey'>,
 ): Promise<string | undefined> {
-  return (await readTokenOption(config)) ?? (await readStoredToken(config.basePath))
+  return (await readTokenOption(config)) ?? (await readStoredToken(config))
 }
 
+/** A data directory, and its secret key if it has one. */
+export type KeptDirectory = Pick<Config, 'basePath'> & { readonly secretKey?: string | undefined }
+
 /** Returns the token that svc made for a data directory, if there is one. */
-export const readStoredToken = async (basePath: string): Promise<string | undefined> =>
-  (await readText(tokenPathOf(basePath)))?.trim() || undefined
+export const readStoredToken = (directory: KeptDirectory): Promise<string | undefined> =>
+  readSecret(directory, tokenPathOf(directory.basePath))
+
+/** Returns the secret in a file, opened; undefined if there is none. */
+async function readSecret(directory: KeptDirectory, path: string): Promise<string | undefined> {
+  const text = (await readText(path))?.trim() || undefined
+  if (text === undefined || sealedWith(text) === undefined) return text
+  return mapSecretFile(text, basename(path), (await openSecrets(directory)).open)
+}
 
 /** A generated token. */
 export interface EnsuredToken {
@@ -97,41 +67,32 @@ export interface EnsuredToken {
 }
 
 /** Returns the token in `<base>/api_token`, or creates it; see `ensureSecret`. */
-export const ensureToken = (basePath: string): Promise<EnsuredToken> =>
-  ensureSecret(basePath, tokenPathOf(basePath))
+export const ensureToken = (directory: KeptDirectory): Promise<EnsuredToken> =>
+  ensureSecret(directory, tokenPathOf(directory.basePath))
 
 /**
  * Returns a secret from a file in the data directory (mode 0600). If there is none, creates it from 256
  * random bits. If several processes start at the same time, exactly one creates it.
  */
-export async function ensureSecret(basePath: string, path: string): Promise<EnsuredToken> {
-  await ensurePrivateDir(basePath)
-  const stored = await readToken(path)
+export async function ensureSecret(directory: KeptDirectory, path: string): Promise<EnsuredToken> {
+  await ensurePrivateDir(directory.basePath)
+  const stored = await readToken(directory, path)
   if (stored !== undefined) return { token: stored, created: false, path }
   // Remove an empty file: a crash of version 0.1 may have left it.
   if ((await readText(path))?.trim() === '') await removeQuietly(path)
   const token = randomBytes(32).toString('base64url')
-  const created = await createDurably(path, `${token}\n`)
-  return { token: created ? token : ((await readToken(path)) ?? token), created, path }
+  const sealer = await openSecrets(directory)
+  const created = await createDurably(path, mapSecretFile(`${token}\n`, basename(path), sealer.seal))
+  return { token: created ? token : ((await readToken(directory, path)) ?? token), created, path }
 }
 
 /**
  * Reads a token file; undefined if there is none. Sets its mode to 0600, so that other users cannot read
  * it.
  */
-async function readToken(path: string): Promise<string | undefined> {
-  const text = await readText(path)
-  if (text !== undefined) await makePrivate(path)
-  return text?.trim() || undefined
-}
-
-const commonWords =
-  /(pass(word|wd)?|secret|token|change.?me|admin|letmein|qwert[yz]|1234|abcd|test|svc|wechat|weixin|default|example)/gi
-
-/** Whether a token is easy to guess: too short, too uniform, or made of common words. */
-export function isGuessable(token: string): boolean {
-  const rest = token.replace(commonWords, '')
-  return rest.length < 12 || new Set(rest).size < 8
+async function readToken(directory: KeptDirectory, path: string): Promise<string | undefined> {
+  await makePrivate(path)
+  return readSecret(directory, path)
 }
 
 /**

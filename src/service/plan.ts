@@ -38,6 +38,8 @@ export interface ServicePlan extends ServiceName {
   readonly dataDir: string
   /** Further folders that the service writes to. */
   readonly writtenFolders: readonly string[]
+  /** Files of its options that it reads. */
+  readonly readFiles?: readonly string[]
   /** User that it runs as; only for a service of the machine. */
   readonly account?: ServiceAccount
   /** True if it binds a port below 1024. */

@@ -150,9 +150,12 @@ export const findUnseenPath = ({
   command,
   dataDir,
   writtenFolders,
+  readFiles = [],
 }: ServicePlan): string | undefined =>
   scope === 'system'
-    ? [...command.slice(0, 2), dataDir, ...writtenFolders].find(path => /^\/(var\/)?tmp(\/|$)/.test(path))
+    ? [...command.slice(0, 2), dataDir, ...writtenFolders, ...readFiles].find(path =>
+        /^\/(var\/)?tmp(\/|$)/.test(path),
+      )
     : undefined
 
 /** Returns true if systemd can create the data directory with `StateDirectory=`. It takes no quoted names. */
@@ -234,8 +237,11 @@ const commonRestrictions = [
 ]
 
 /** Formats all restrictions of the machine's systemd that svc can work with. */
-function formatRestrictions({ command, bindsLowPort }: ServicePlan, outside: readonly string[]): string {
-  const atHome = [...command.slice(0, 2), ...outside].some(path => homePaths.test(path))
+function formatRestrictions(
+  { command, bindsLowPort, readFiles = [] }: ServicePlan,
+  outside: readonly string[],
+): string {
+  const atHome = [...command.slice(0, 2), ...outside, ...readFiles].some(path => homePaths.test(path))
   const capability = bindsLowPort ? 'CAP_NET_BIND_SERVICE' : ''
   return formatLines(
     'ProtectSystem=strict',

@@ -5,6 +5,7 @@
 import type { BotInfo, SessionStatus, UserContext } from '../model/session.ts'
 import type { Clock } from '../platform/clock.ts'
 import type { ProcessState } from '../platform/other-process.ts'
+import type { BackupFailure, KnownBackup } from './backups.ts'
 
 export interface Inspection {
   /** Returns the sessions. Each one includes what could not be read. */
@@ -29,6 +30,14 @@ export interface Inspection {
   readNames(): Promise<KnownNames>
 
   /**
+   * Returns the id of the key with which the secrets are encrypted: null if they are not. `from` and `to`: `svc
+   * secrets` changes that and has not finished.
+   *
+   * @throws SvcError `store_unavailable` if that cannot be read
+   */
+  readSecrets(): Promise<SecretState>
+
+  /**
    * Returns who polls. If the last sign of life of the holder is old (or in the future, after the clock was
    * set), this waits about 5 s for one more before the holder counts as stalled.
    *
@@ -37,11 +46,17 @@ export interface Inspection {
   checkPolling(clock: Clock): Promise<Polling>
 }
 
+/** Id of a secret key; null: no key, and the secrets are not encrypted. */
+export type KeyId = string | null
+
+/** All secrets are encrypted with `key`, or `svc secrets` has begun to change that and has not finished. */
+export type SecretState = { readonly key: KeyId } | { readonly from: KeyId; readonly to: KeyId }
+
 /** A session as it is stored. */
 export interface InspectedSession {
   name: string
   status: Exclude<SessionStatus, 'logging_in'>
-  /** Its credentials, if they can be read. Never print them. */
+  /** Its credentials, if they can be read; the token may be encrypted. Never print them. */
   bot?: BotInfo
   isDefault: boolean
   /** Why it is disconnected: its stored data does not parse, or the system does not let svc read it. */
@@ -72,6 +87,8 @@ export interface StoreStats {
   suspects: ReadonlyMap<string, number>
   /** Webhooks that do not work; absent if there are none. */
   webhooks?: WebhookProblem[]
+  /** The newest backup that was made of it, and the last failure of the schedule. */
+  backups: { newest?: KnownBackup; failure?: BackupFailure }
   /** Damage that the check of the whole file found; absent if the check was not requested. */
   damage?: string[]
 }

@@ -16,6 +16,12 @@ export interface State {
   readonly contexts: ContextStore
   readonly logins: LoginStore
   readonly signIns: SignInStore
+
+  /**
+   * Erases a user: the contexts in all sessions, and the id in the credentials of the accounts that this user
+   * logged in. Messages and what else the store has are erased by `PeopleStore`.
+   */
+  forgetUser(user: string): Promise<void>
 }
 
 export interface SessionRecord {
@@ -114,7 +120,8 @@ export interface SessionStore extends PolledSessions {
 /** A user who has written to a session. */
 export interface Contact {
   user_id: string
-  context: UserContext
+  /** Without the token, which `find` returns. */
+  context: Omit<UserContext, 'token'>
   /** Answers, if any were counted. */
   counter?: Counter | undefined
   /** Name that people gave to this user. */

@@ -40,10 +40,12 @@ import type { Scope } from '../model/access.ts'
 import type { SvcError } from '../model/error.ts'
 import type { SentStatus } from '../model/message.ts'
 import type { AuditStore } from './audit.ts'
+import type { BackupStore } from './backups.ts'
 import type { EventLog } from './events.ts'
 import type { KeyStore } from './keys.ts'
 import type { HistoryFilter, HistoryRows, ImportedMessage, ReadFilter, StoredMessage } from './messages.ts'
 import type { OutboxStore } from './outbox.ts'
+import type { PeopleStore } from './people.ts'
 import type { WebhookStore } from './webhooks.ts'
 
 export interface Store {
@@ -61,6 +63,8 @@ export interface Store {
   readonly webhooks: WebhookStore
   readonly keys: KeyStore
   readonly audit: AuditStore
+  readonly backups: BackupStore
+  readonly people: PeopleStore
   readonly maintenance: StoreMaintenance
 }
 
@@ -131,6 +135,15 @@ export interface MessageLog {
    *   reason
    */
   search(filter: HistoryFilter, signal?: AbortSignal): Promise<HistoryRows>
+
+  /**
+   * Returns the lowest and highest id of the rows in a time range (Unix ms, `since` inclusive, `until` exclusive).
+   * Rows between them may be outside the range, as a message may arrive late. `low` > `high` if there are none.
+   */
+  findRange(range: { since?: number | undefined; until?: number | undefined }): Promise<{
+    low: number
+    high: number
+  }>
 }
 
 /** Rows that were delivered to a consumer. */

@@ -217,7 +217,9 @@ describe('where there is no data directory, none is made', () => {
     expect(ended.stdout).toBe('')
     expect(ended.stderr).toContain(`svc login -d ${missing}`)
     // What asks for nothing by name only looks. These two ask WeChat besides, where there is an account.
-    const isLook = operation.effect === 'read' && (operation.inputSchema.required ?? []).length === 0
+    // A file without anything in it would only hide a misspelt directory.
+    const isLook =
+      operation.effect === 'read' && !operation.audited && (operation.inputSchema.required ?? []).length === 0
     if (!isLook && !['recv', 'check'].includes(words))
       expect([words, (await errorOf(line, 1)).code]).toEqual([words, absent[words] ?? 'not_connected'])
     else {

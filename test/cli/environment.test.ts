@@ -45,7 +45,12 @@ describe('--sandbox left out beside a sandbox service', () => {
       'migrate openclaw',
       'migrate weilink',
       'openapi',
+      'restore',
       'sandbox',
+      'scrub',
+      'secrets off',
+      'secrets on',
+      'secrets rotate',
       'service install',
     ])
   })
@@ -69,8 +74,9 @@ describe('--sandbox left out beside a sandbox service', () => {
       // For programs stderr has one JSON object or nothing: an error says it in its hint.
       const asJson = await svc([...args, '--json'], at)
       if (asJson.stderr !== '') expect(JSON.parse(asJson.stderr).hint).toContain('--sandbox')
-      // It prints a line for each event, and there is none.
-      else if (args[0] === 'events') expect([asJson.status, asJson.stdout]).toEqual([0, ''])
+      // They print a line for each event or message, and there is none.
+      else if (args[0] === 'events' || args[0] === 'export')
+        expect([asJson.status, asJson.stdout]).toEqual([0, ''])
       else expect(() => JSON.parse(asJson.stdout)).not.toThrow()
     }
     // Whoever says where is not told; nor is one whose environment says it.

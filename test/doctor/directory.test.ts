@@ -24,6 +24,16 @@ test('a directory at rest: nobody polls, and nothing else is to be said; nothing
   expect(stateOf(ward.dir)).toEqual(before)
 })
 
+test('a restore that was interrupted is an error', async () => {
+  writeFileSync(join(ward.dir, '.restoring'), '[]', { mode: 0o600 })
+  const found = (await ward.look()).of('directory/usable')
+  rmSync(join(ward.dir, '.restoring'))
+  expect(found).toMatchObject([
+    { severity: 'error', fix: expect.stringContaining('svc restore') },
+    { severity: 'ok' },
+  ])
+})
+
 describe.skipIf(!posix)('rights', () => {
   test('files that others may read are a warning, and the fix closes them', async () => {
     const names = ['work/token.json', 'messages.db', '.poll.lock', 'work']

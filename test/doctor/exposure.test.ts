@@ -70,6 +70,23 @@ describe('the port', () => {
   })
 })
 
+test('the certificate that a running service wrote down', async () => {
+  const day = 24 * 60 * 60_000
+  const severityAt = async (days: number) => {
+    const certificate = { fingerprint: 'AB:CD', expires_at: Date.now() + days * day }
+    const noted = { url: 'https://127.0.0.1:1', pid: process.pid, open: true, certificate }
+    writeFileSync(join(ward.dir, '.address'), JSON.stringify(noted))
+    const look = await ward.look({ token: good })
+    return [look.of('exposure/certificate')[0]?.severity, look.of('exposure/exposure')[0]?.severity]
+  }
+  expect([await severityAt(30), await severityAt(10), await severityAt(-1)]).toEqual([
+    ['ok', 'ok'],
+    ['warning', 'ok'],
+    ['error', 'ok'],
+  ])
+  rmSync(join(ward.dir, '.address'))
+})
+
 describe('the token', () => {
   test('options with which others can reach svc are worth a note', async () => {
     expect((await ward.look({ token: good })).troubles).toEqual([idle])

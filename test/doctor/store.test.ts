@@ -2,6 +2,9 @@ import { Database } from 'bun:sqlite'
 import { afterEach, describe, expect, test } from 'bun:test'
 import { closeSync, copyFileSync, openSync, rmSync, truncateSync, writeFileSync, writeSync } from 'node:fs'
 import { join } from 'node:path'
+import { formatStatus } from '../../src/cli/commands/status.ts'
+import { readStatus } from '../../src/inspect/status-report.ts'
+import { version } from '../../src/version.ts'
 import { forFile } from '../support/folder.ts'
 import { knownUsers } from '../support/known-users.ts'
 import { idle, stateOf, withWard } from './support.ts'
@@ -46,6 +49,35 @@ test('webhooks that were switched off, or fail for a while; not one that somebod
   const found = (await ward.look()).of('store/webhook')
   expect(found.map(({ severity }) => severity)).toEqual(['warning', 'warning'])
   expect(found.map(({ fix }) => /webhook \w+ (\w+)/.exec(fix ?? '')?.[1])).toEqual(['off', 'failing'])
+})
+
+test('no backup, one that is older than two intervals, a recent one, and a failure', async () => {
+  const severities = async (values = {}) =>
+    (await ward.look(values)).of('store/backup').map(({ severity }) => severity)
+  expect(await severities()).toEqual(['note'])
+  const hoursAgo = Date.now() - 50 * 3_600_000
+  change(`INSERT INTO backup (path, created_at, size, took_ms) VALUES ('/b/svc.tar', ${hoursAgo}, 9, 1)`)
+  expect(await severities()).toEqual(['warning'])
+  expect(await severities({ backupEvery: '2d' })).toEqual(['ok'])
+  change(`INSERT INTO backup_failure (at, error) VALUES (${Date.now()}, 'the disk is full')`)
+  const look = await ward.look({ backupEvery: '2d' })
+  expect(look.of('store/backup')).toMatchObject([
+    { severity: 'warning', what: expect.stringContaining('the disk is full') },
+    { severity: 'ok', what: expect.stringContaining('/b/svc.tar') },
+  ])
+  // What svc status says of it.
+  const report = await readStatus({ basePath: ward.dir, version })
+  expect(report).toMatchObject({
+    backup: { path: '/b/svc.tar', size: 9 },
+    backup_failure: { error: 'the disk is full' },
+  })
+  const lines = formatStatus(report)
+    .split('\n')
+    .filter(line => line.startsWith('backup '))
+  expect(lines).toEqual([
+    expect.stringContaining('2 days ago, 9 B: /b/svc.tar'),
+    expect.stringContaining('the disk is full'),
+  ])
 })
 
 describe('damage', () => {

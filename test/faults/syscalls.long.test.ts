@@ -5,22 +5,13 @@ import { ended } from '../support/ended.ts'
 import { svcProgram } from '../support/svc-program.ts'
 import { cursorsIn, sessionFiles, usedIn } from './support/log-file.ts'
 import { type Program, until } from './support/program.ts'
+import { canTrace } from './support/tracing.ts'
 import { openSite, type Site } from './support/upstream.ts'
 
 /** What changes the disk, and what leaves on a socket. */
 const calls = 'pwrite64,write,fdatasync,fsync,rename,renameat,renameat2,unlink,sendto'
 /** A storm of one: no step has more. */
 const atMost = 150
-
-/** Whether strace may trace here; said once on stderr when not. */
-const canTrace = (() => {
-  const ok =
-    process.platform === 'linux' &&
-    Bun.which('strace') !== null &&
-    Bun.spawnSync(['strace', '-o', '/dev/null', 'true'], { stderr: 'ignore' }).exitCode === 0
-  if (!ok) console.error('tests that kill at each system call are skipped: no strace that may trace')
-  return ok
-})()
 
 /** Lets the process die on entering its `nth` of these calls from now on, by thread. Resolves when that is armed. */
 async function armed(program: Program, nth: number, on = calls): Promise<{ release(): Promise<void> }> {

@@ -82,7 +82,17 @@ afterAll(async () => {
   counting[Symbol.dispose]()
 })
 
-type Passed = 'keys' | 'audit' | 'metrics' | 'signIns' | 'clock' | 'health' | 'pollerPid' | 'pollsSince'
+type Passed =
+  | 'keys'
+  | 'audit'
+  | 'backups'
+  | 'people'
+  | 'metrics'
+  | 'signIns'
+  | 'clock'
+  | 'health'
+  | 'pollerPid'
+  | 'pollsSince'
 /** A call of each method, without the ids of others. A new method needs one here. */
 type Walk = { [R in Exclude<keyof Gateway, Passed>]: { [M in keyof Gateway[R]]: () => unknown } }
 
@@ -127,7 +137,10 @@ function walk(view: Gateway, by: Principal, { anna, messages, outbox }: World): 
       open: () => failure(view.media.open(own, signal)),
       show: () => failure(view.media.show({ row: 1 }, signal)),
     },
-    history: { page: () => view.history.page(byRow) },
+    history: {
+      page: () => view.history.page(byRow),
+      walk: () => collect(view.history.walk({ upTo: 1000 }, signal)),
+    },
     conversations: {
       list: () => view.conversations.list(),
       markRead: () => view.conversations.markRead('work', anna, 1),

@@ -293,3 +293,19 @@ test('users who wait while their window closes, and sends that wait for the user
     { kind: 'outbox', entries: [{ session: 'sales' }] },
   ])
 })
+
+test('a failed backup is a problem, and so is one that is older than twice the interval of its schedule', async () => {
+  await using judged = await withJudgement({ sessions: ['default'] })
+  const { snapshot } = await judged.look()
+  const { concernsOf } = await import('../../admin/overview/concerns.ts')
+  const { now } = snapshot
+  const kindsOf = (backups: Parameters<typeof concernsOf>[0]['backups']) =>
+    concernsOf({ ...snapshot, backups }).map(({ kind }) => kind)
+  const newest = { path: '/b/svc.tar', created_at: now - 25 * hourMs, size: 1, took_ms: 1 }
+  const schedule = { folder: '/b', every_ms: 24 * hourMs, keep: 7 }
+  expect(kindsOf({})).toEqual([])
+  expect(kindsOf({ newest })).toEqual([])
+  expect(kindsOf({ ...schedule, newest })).toEqual([])
+  expect(kindsOf({ ...schedule, newest: { ...newest, created_at: now - 49 * hourMs } })).toEqual(['backup'])
+  expect(kindsOf({ failure: { at: now, error: 'disk full' }, newest })).toEqual(['backup'])
+})

@@ -316,7 +316,7 @@ describe.skipIf(!hasBrowser)('a fast person', () => {
       if (!waits) await composer(page).click()
       await views.release()
       await page.locator('.chat-head [data-scope=menu]').waitFor()
-      expect(await page.getByRole('menuitem').count()).toBe(waits ? 5 : 0)
+      expect(await page.getByRole('menuitem').count()).toBe(waits ? 7 : 0)
       await page.keyboard.type('on')
       expect(await composer(page).inputValue()).toBe(waits ? '' : 'on')
     }
@@ -338,7 +338,7 @@ describe.skipIf(!hasBrowser)('a fast person', () => {
     await page.locator('.chat-head [data-scope=menu]').waitFor()
     await page.mouse.up()
     await page.getByRole('menuitem').first().waitFor()
-    expect(await page.getByRole('menuitem').count()).toBe(5)
+    expect(await page.getByRole('menuitem').count()).toBe(7)
     expect(panel.complaints).toEqual([])
   })
 

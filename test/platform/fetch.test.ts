@@ -1,8 +1,9 @@
 import { afterEach, expect, test } from 'bun:test'
+import { X509Certificate } from 'node:crypto'
 import { gzipSync } from 'node:zlib'
 import { isSvcError, type SvcError } from '../../src/model/error.ts'
 import { isPublicAddress, ownAddresses } from '../../src/platform/address.ts'
-import { apiFetch, type FetchPublicOptions, fetchPublic } from '../../src/platform/fetch.ts'
+import { apiFetch, type FetchPublicOptions, fetchPublic, fetchTrusting } from '../../src/platform/fetch.ts'
 import { rawServer } from '../support/servers.ts'
 import { certificate, privateKey } from './certificate.ts'
 
@@ -42,6 +43,30 @@ const failure = (work: Promise<unknown>): Promise<SvcError> =>
       throw error
     },
   )
+
+test('a known certificate is trusted whatever it names; to another one nothing is sent', async () => {
+  const reached: string[] = []
+  const port = server(async request => {
+    reached.push(`${request.method} ${request.headers.get('authorization')} ${await request.text()}`)
+    return request.method === 'DELETE' ? new Response(null, { status: 204 }) : Response.json({ ok: true })
+  }, true)
+  const url = `https://127.0.0.1:${port}/x`
+  const secret = { method: 'POST', headers: { authorization: 'Bearer secret' }, body: 'hello' }
+  const { fingerprint256 } = new X509Certificate(certificate)
+  const answer = await fetchTrusting(fingerprint256, url, secret)
+  expect([answer.status, answer.headers.get('content-type'), await answer.json()]).toEqual([
+    200,
+    expect.stringContaining('application/json'),
+    { ok: true },
+  ])
+  expect((await fetchTrusting('any', url, { method: 'DELETE' })).status).toBe(204)
+  const other = fingerprint256.replace(/^../, fingerprint256.startsWith('00') ? '01' : '00')
+  for (let tries = 0; tries < 20; tries++)
+    expect(await fetchTrusting(other, url, secret).catch(({ code }) => code)).toBe('ERR_CERT_INVALID')
+  const aborted = fetchTrusting(fingerprint256, url, { signal: AbortSignal.abort(new Error('left')) })
+  expect(await aborted.catch(({ message }) => message)).toBe('left')
+  expect(reached).toEqual(['POST Bearer secret hello', 'DELETE null '])
+})
 
 test('only public unicast addresses count as public', () => {
   const open = [

@@ -270,36 +270,36 @@ test('an address open to others without a token is never served', () => {
 describe('the generated token', () => {
   test('it is made once, of 256 bits, for its owner alone', async () => {
     const base = join(dir, 'a')
-    const first = await ensureToken(base)
+    const first = await ensureToken({ basePath: base })
     expect(first.created).toBe(true)
     expect(Buffer.from(first.token, 'base64url').length).toBe(32)
     expect((await stat(first.path)).mode & 0o777).toBe(0o600)
     expect((await readFile(first.path, 'utf8')).trim()).toBe(first.token)
-    expect(await ensureToken(base)).toEqual({ ...first, created: false })
+    expect(await ensureToken({ basePath: base })).toEqual({ ...first, created: false })
   })
 
   test('rights that somebody loosened are repaired', async () => {
     const base = join(dir, 'b')
-    const { path } = await ensureToken(base)
+    const { path } = await ensureToken({ basePath: base })
     await chmod(path, 0o644)
-    await ensureToken(base)
+    await ensureToken({ basePath: base })
     expect((await stat(path)).mode & 0o777).toBe(0o600)
   })
 
   test('a token that the user wrote is used; an empty file is none', async () => {
     const base = join(dir, 'c')
-    const { path } = await ensureToken(base)
+    const { path } = await ensureToken({ basePath: base })
     await writeFile(path, 'my own\n')
-    expect((await ensureToken(base)).token).toBe('my own')
+    expect((await ensureToken({ basePath: base })).token).toBe('my own')
     await writeFile(path, '')
-    const again = await ensureToken(base)
+    const again = await ensureToken({ basePath: base })
     expect(again.created).toBe(true)
-    expect((await ensureToken(base)).token).toBe(again.token)
+    expect((await ensureToken({ basePath: base })).token).toBe(again.token)
   })
 
   test('of many starters at once one makes it and all use it', async () => {
     const base = join(dir, 'd')
-    const all = await Promise.all(Array.from({ length: 20 }, () => ensureToken(base)))
+    const all = await Promise.all(Array.from({ length: 20 }, () => ensureToken({ basePath: base })))
     expect(new Set(all.map(one => one.token)).size).toBe(1)
     expect(all.filter(one => one.created).length).toBe(1)
   })

@@ -72,6 +72,7 @@ describe("the panel's document", () => {
     expect(operations.sort()).toEqual(
       [
         'GET /api/events',
+        'GET /api/export',
         'GET /api/media/{message_id}/{item}',
         'GET /api/sessions',
         'GET /api/sessions/login/status',

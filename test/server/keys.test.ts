@@ -83,7 +83,7 @@ describe('who gets in', () => {
     await add()
     t.clock.advance(1000)
     expect(await statusOf(rest)).toBe(401)
-    const token = (await readStoredToken(t.dir))!
+    const token = (await readStoredToken({ basePath: t.dir }))!
     expect(await statusOf(rest, token)).toBe(200)
     expect(await statusOf(rest, `${token}x`)).toBe(401)
   })

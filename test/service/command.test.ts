@@ -241,13 +241,14 @@ test.skipIf(!asRoot)(
 
 test.skipIf(!onLinux)(named('--print shows the unit alone, and changes nothing'), async () => {
   const { stdout, stderr, status, asked } = await service(
-    ['install', '--system', '--print', '--sandbox', '--token', 'hunter22'],
+    ['install', '--system', '--print', '--sandbox', '--token', 'hunter22', '--backup-to', '/srv/backups'],
     { HTTPS_PROXY: 'http://127.0.0.1:1' },
   )
   expect([status, asked]).toEqual([0, []])
   expect(stdout).toStartWith('# Written by svc service install')
   expect(stdout).toContain('\nUser=svc\n')
-  expect(stdout).toContain(' -d /var/lib/svc-sandbox --sandbox --token-file /etc/svc/svc.token\n')
+  expect(stdout).toContain(' -d /var/lib/svc-sandbox --backup-to /srv/backups --sandbox --token-file')
+  expect(stdout).toContain('\nReadWritePaths=/srv/backups\n')
   expect(stdout + stderr).not.toContain('hunter22')
   expect(stdout).not.toContain('EnvironmentFile')
   expect(existsSync(join(home, 'conf ig'))).toBe(false)

@@ -12,6 +12,9 @@ interface Limits {
   maxCount?: number
 }
 
+/** A secret key for tests. */
+export const secret = 'N3v1aJr0oQxK-4mZb8HtYw2LcPdGfSuE'
+
 type Open = (limits?: Limits) => Promise<Opened>
 
 async function openMemory({ maxAgeDays = 0, maxCount = 0 }: Limits = {}): Promise<Opened> {
@@ -41,9 +44,15 @@ async function openMemory({ maxAgeDays = 0, maxCount = 0 }: Limits = {}): Promis
 /** `it` gives each test a storage of the engine, which `open` opens; `share` of the random cases are enough for it. */
 type Tests = (it: ReturnType<typeof given<Opened>>, open: Open, share: number) => void
 
-/** Runs the tests that `body` declares on every engine. */
-export function onEach(body: Tests): void {
+/**
+ * Runs the tests that `body` declares on every engine.
+ *
+ * @param options.sealed also on the one of a directory with a secret key: for tests of what has secrets
+ */
+export function onEach(body: Tests, { sealed = false } = {}): void {
   describe('SQLite', () => body(given(openSqlite), openSqlite, 1))
+  const openSealed: Open = limits => openSqlite(limits, secret)
+  if (sealed) describe('SQLite with a secret key', () => body(given(openSealed), openSealed, 0.1))
   describe('in memory', () => body(given(openMemory), openMemory, 0.1))
 }
 

@@ -70,6 +70,17 @@ async function mixed(t: Running, count: number): Promise<Row[]> {
 }
 
 onEach((it, openStore, share) => {
+  it('a time range is found as a range of ids, although times do not follow their order', async t => {
+    for (const [nth, timestamp] of [50, 10, 30, 20, 40, 30].entries())
+      await insert(t, [message(String(nth), { timestamp })])
+    const range = (since?: number, until?: number) => t.store.log.findRange({ since, until })
+    expect(await range(20, 40)).toEqual({ low: 3, high: 6 })
+    expect(await range(50)).toEqual({ low: 1, high: 1 })
+    expect(await range(undefined, 20)).toEqual({ low: 2, high: 2 })
+    const { low, high } = await range(60)
+    expect(low > high).toBe(true)
+  })
+
   describe('text_contains', () => {
     let one: Opened
     let cases = 0

@@ -3,6 +3,7 @@ import type { AuditLine } from '../../src/model/audit.ts'
 import { badArgument } from '../../src/model/error.ts'
 import type { Clock } from '../../src/platform/clock.ts'
 import type { AuditStore } from '../../src/storage/audit.ts'
+import type { BackupFailure, BackupStore, KnownBackup } from '../../src/storage/backups.ts'
 import { hasKeyEnded, type KeyStore, keyEndedReason, type StoredKey } from '../../src/storage/keys.ts'
 import { askAgain } from './memory-outbox.ts'
 import type { Tables } from './memory-tables.ts'
@@ -104,6 +105,25 @@ export function memoryAudit(db: Tables, clock: Clock): AuditStore {
     async prune(before) {
       db.audit = db.audit.filter(({ at }) => at >= before)
       return false
+    },
+  }
+}
+
+export function memoryBackups(): BackupStore {
+  let known: KnownBackup[] = []
+  let failure: BackupFailure | undefined
+  return {
+    list: async () => known.toSorted((a, b) => b.created_at - a.created_at),
+    async add(backup) {
+      failure = undefined
+      known = [...known.filter(({ path }) => path !== backup.path), backup]
+    },
+    async remove(paths) {
+      known = known.filter(({ path }) => !paths.includes(path))
+    },
+    getFailure: async () => failure,
+    async fail(latest) {
+      failure = latest
     },
   }
 }

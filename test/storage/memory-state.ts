@@ -176,7 +176,19 @@ export function memoryStorage(db: Tables, clock: Clock, keep = { maxAgeDays: 0, 
   }
   const unfinished = new Map<string, { id: string; rows: Ingested['rows'] }>()
   return {
-    state: verbs({ sessions, contexts, logins: loginFlows(db, sessions), signIns }),
+    state: verbs({
+      sessions,
+      contexts,
+      logins: loginFlows(db, sessions),
+      signIns,
+      async forgetUser(user: string) {
+        db.contexts = db.contexts.filter(kept => kept.user !== user)
+        for (const { bot, name } of db.sessions) {
+          if (bot.user_id === user) delete bot.user_id
+          db.changedSessions.push(name)
+        }
+      },
+    }),
     store,
     leases,
     async ingest({ id, session, token, botId, cursorFrom, cursorTo, messages, marks, now }) {

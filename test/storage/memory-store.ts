@@ -19,8 +19,9 @@ import type {
 import type { Ingested } from '../../src/storage/storage.ts'
 import * as contract from '../../src/storage/store.ts'
 import { memoryEvents, memoryWebhooks, pruneEvents } from './memory-events.ts'
-import { memoryAudit, memoryKeys } from './memory-keys.ts'
+import { memoryAudit, memoryBackups, memoryKeys } from './memory-keys.ts'
 import { MemoryOutbox } from './memory-outbox.ts'
+import { memoryPeople } from './memory-people.ts'
 import {
   type Consumer,
   closed,
@@ -50,6 +51,8 @@ export class MemoryStore implements contract.Store {
   readonly webhooks: contract.Store['webhooks']
   readonly keys: contract.Store['keys']
   readonly audit: contract.Store['audit']
+  readonly backups: contract.Store['backups']
+  readonly people: contract.Store['people']
 
   constructor(db: Tables, clock: Clock, keep: { maxAgeDays: number; maxCount: number }) {
     this.#db = db
@@ -62,6 +65,8 @@ export class MemoryStore implements contract.Store {
     this.webhooks = this.#verbs(memoryWebhooks(db))
     this.keys = this.#verbs(memoryKeys(db, clock))
     this.audit = this.#verbs(memoryAudit(db, clock))
+    this.backups = this.#verbs(memoryBackups())
+    this.people = this.#verbs(memoryPeople(db))
   }
 
   #verbs<T extends object>(part: T): T {
@@ -177,6 +182,12 @@ export class MemoryStore implements contract.Store {
       )
       const cut = found[rows.length]
       return { rows, rest: cut === undefined ? [] : ids.slice(ids.indexOf(cut)) }
+    },
+    findRange: async ({ since = Number.NEGATIVE_INFINITY, until = Number.POSITIVE_INFINITY }) => {
+      const ids = this.#rows({})
+        .filter(({ timestamp }) => timestamp >= since && timestamp < until)
+        .map(({ id }) => id)
+      return { low: Math.min(...ids), high: Math.max(...ids) }
     },
     search: async (filter, signal) => {
       await new Promise(resolve => setImmediate(resolve))

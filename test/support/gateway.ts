@@ -35,6 +35,8 @@ export interface TestGatewayOptions {
   /** False: the message log is in memory. */
   store?: false
   clock?: TestClock
+  /** Program and first arguments of svc, which makes backups. */
+  ownCommand?: readonly string[]
 }
 
 export interface TestGateway extends AsyncDisposable {
@@ -154,6 +156,7 @@ export async function withGateway(options: TestGatewayOptions = {}): Promise<Tes
     sandboxUrl: sandbox.url,
     clock,
     ...(options.store === false && { store: false }),
+    ...(options.ownCommand && { ownCommand: options.ownCommand }),
   })
   const lock = await openLock(join(dir, '.data.lock'))
   const other = openState({ dir, lock, log: silentLog })

@@ -70,6 +70,17 @@ export class MemoryGateway implements Gateway {
     },
   )
   readonly audit = memoryAudit(new Tables(), systemClock)
+  readonly backups: Gateway['backups'] = { status: async () => ({}), make: unknown }
+  readonly people = {
+    forget: async () => ({
+      hash: 'user:0',
+      messages: 0,
+      sends: 0,
+      webhooks: [],
+      keys: [],
+      backups: [],
+    }),
+  }
   readonly changes: Gateway['changes'] = {
     subscribe(listener) {
       listener.reached?.('')
@@ -210,6 +221,7 @@ export class MemoryGateway implements Gateway {
       const messages = this.log.toReversed().slice(offset, offset + limit)
       return { messages, total: this.log.length, total_is_lower_bound: false, limit, offset }
     },
+    walk: async function* (this: void) {},
   }
 
   readonly conversations = {

@@ -162,7 +162,7 @@ export function browserOfFile(): Promise<Browser> {
 }
 
 /** Returns the folder of the built panel. `./scripts/test` builds it once and names it in SVC_TEST_PANEL. */
-function panelOfFile(): Promise<string> {
+export function panelOfFile(): Promise<string> {
   panel ??= process.env.SVC_TEST_PANEL ? Promise.resolve(process.env.SVC_TEST_PANEL) : build()
   return panel
 }

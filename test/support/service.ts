@@ -64,6 +64,7 @@ export function servedAt(stdout: string, sandboxed = true): Served | undefined {
       headers: { 'content-type': 'application/json' },
       body: typeof body === 'string' ? body : JSON.stringify(body ?? {}),
       ...(signal && { signal }),
+      tls: { rejectUnauthorized: false },
     })
   return {
     url,

@@ -6,7 +6,7 @@ import { badArgument } from '../../model/error.ts'
 import { formatCount } from '../../platform/format.ts'
 import { bypassProxyForLoopback } from '../../platform/process.ts'
 import { version } from '../../version.ts'
-import { type Command, type CommandSpec, configFrom } from '../command.ts'
+import { type Command, type CommandSpec, configFrom, keyedConfig } from '../command.ts'
 import { describeUnknownVariables } from '../environment.ts'
 import { formatFinding, writeResult } from '../print.ts'
 import { colours, type Output, oneLine } from '../terminal.ts'
@@ -35,7 +35,7 @@ export const commands: readonly CommandSpec[] = [
 /** Runs the command. @returns the exit status: 1 if a finding is an error */
 async function runDoctor(command: Command): Promise<0 | 1> {
   const { timeout } = command.opts<{ timeout: string }>()
-  const config = configFrom(command)
+  const config = keyedConfig(command)
   const seconds = /^\d{1,4}(\.\d+)?$/.test(timeout) ? Number(timeout) : 0
   if (seconds <= 0 || seconds > 60) {
     throw badArgument('--timeout', 'expected seconds, above 0 and up to 60')
@@ -49,7 +49,7 @@ async function runDoctor(command: Command): Promise<0 | 1> {
     import('../service-plan.ts'),
   ])
   const report = await examine({
-    address: noted?.url,
+    address: noted,
     config,
     version,
     deadlineMs: seconds * 1000,

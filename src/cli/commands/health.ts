@@ -2,9 +2,10 @@
 import { type Config, type ConfigDefaults, type Flags, writeOptions } from '../../config.ts'
 import {
   askHealth,
-  configuredUrlOf,
+  findConfigured,
   type HealthAnswer,
   listNotedAddresses,
+  type ServiceAddress,
   servesAnotherDirectory,
 } from '../../inspect/healthz.ts'
 import { badArgument } from '../../model/error.ts'
@@ -51,9 +52,10 @@ const deadlineMs = 2000
 async function runHealth(command: Command): Promise<0 | 1> {
   const { url: typedAddress } = command.opts<{ url?: string }>()
   bypassProxyForLoopback()
-  const { url, unnamed } =
+  const address: { unnamed?: string } & ServiceAddress =
     typedAddress === undefined ? await findAddress(command) : { url: parseServiceUrl(typedAddress) }
-  const answer = await askHealth(url, deadlineMs)
+  const { url, unnamed } = address
+  const answer = await askHealth(address, deadlineMs)
   const other = await findUnservedDirectory(answer, unnamed)
   const healthy = answer.kind === 'svc' && answer.status === 200 && other === undefined
   // The words are those of GET /healthz. A degraded service works, and a restart would not help.
@@ -117,7 +119,7 @@ export function isAddressUnset(read: (usual: { port: string; host: string }) => 
  * Returns the service's address, and as `unnamed` the data directory if it should name the address but does
  * not.
  */
-async function findAddress(command: Command): Promise<{ url: string; unnamed?: string }> {
+async function findAddress(command: Command): Promise<ServiceAddress & { unnamed?: string }> {
   const config = settingsOf(command)
   const isUnset = isAddressUnset(usual => settingsOf(command, usual))
   if (isUnset) {
@@ -129,7 +131,7 @@ async function findAddress(command: Command): Promise<{ url: string; unnamed?: s
       hint: 'The service prints it in the line "listening on …".',
     })
   }
-  return { url: configuredUrlOf(config), ...(isUnset && { unnamed: config.basePath }) }
+  return { ...(await findConfigured(config)), ...(isUnset && { unnamed: config.basePath }) }
 }
 
 /**

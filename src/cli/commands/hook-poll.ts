@@ -6,7 +6,8 @@
  * one it first asks WeChat, for up to 1.5 s. The consumer's position moves once the text is written.
  */
 import { localFilesOf } from '../../config/local-files.ts'
-import { type Config, type Flags, readConfig } from '../../config.ts'
+import { withSecretKey } from '../../config/secret-key.ts'
+import { type Config, type Flags, findCredentials, readConfig } from '../../config.ts'
 import { invoke } from '../../operations/gate.ts'
 import { verbs } from '../../operations/tools.ts'
 import { formatUntrusted } from '../../operations/untrusted.ts'
@@ -50,7 +51,11 @@ const maxMessageCharacters = 2000
 
 /** Runs the command. @throws SvcError */
 async function hookPoll(command: Command): Promise<void> {
-  const config = readConfig(command.opts<Flags>(), command.io.env, { logLevel: 'ERROR' })
+  const { env } = command.io
+  const config = withSecretKey(
+    readConfig(command.opts<Flags>(), env, { logLevel: 'ERROR' }),
+    findCredentials(env),
+  )
   const input = inputOf(command.opts())
   const { commandCall, openForCommand } = await import('../open.ts')
   const { inspectDirectory } = await import('../../inspect/data-directory.ts')

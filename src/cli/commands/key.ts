@@ -100,7 +100,7 @@ function requireNumber(flag: string, expected: string, parsed: string | number |
 async function closeService(ask: Ask, command: Command): Promise<CommandOutput> {
   const config = toolConfig(command)
   // Another door may have made the first key.
-  if ((await readCurrentToken(config)) === undefined) await ensureToken(config.basePath)
+  if ((await readCurrentToken(config)) === undefined) await ensureToken(config)
   const isFirst = (await ask(key.listKeys, {})).length === 1
   if (!isFirst) return {}
   const again = directoryFlagsOf(command)

@@ -14,7 +14,7 @@ import {
   type Command,
   type CommandLine,
   type CommandSpec,
-  configFrom,
+  keyedConfig,
   requireSubcommand,
   toolDefaults,
 } from '../command.ts'
@@ -69,7 +69,7 @@ export const commands: readonly CommandSpec[] = [
 /** Runs the command. @returns the exit status: 1 if something could not be taken over */
 async function runMigrate(program: Program, command: Command, line: CommandLine): Promise<0 | 1> {
   const flags = command.opts<{ from: string; dryRun?: true }>()
-  const config = configFrom(command, {}, toolDefaults)
+  const config = keyedConfig(command, {}, toolDefaults)
   // A user who believes to work in the sandbox must not change the real directory.
   if (config.sandbox)
     throw badArgument('--sandbox', 'real accounts are never taken over into the sandbox', {
@@ -86,6 +86,7 @@ async function runMigrate(program: Program, command: Command, line: CommandLine)
     program,
     from,
     into: config.basePath,
+    secretKey: config.secretKey,
     upstreamUrl: config.upstreamUrl,
     now: clock.now(),
     storeMaxAgeDays: config.storeMaxAgeDays,

@@ -4,8 +4,9 @@ import { join } from 'node:path'
 import process from 'node:process'
 import { setTimeout as wait } from 'node:timers/promises'
 import { type Config, findUserFolders } from '../../config.ts'
-import { askHealth, type HealthAnswer, urlOf } from '../../inspect/healthz.ts'
+import { askHealth, configuredUrlOf, findConfigured, type HealthAnswer } from '../../inspect/healthz.ts'
 import { badArgument, SvcError } from '../../model/error.ts'
+import { toJsonLine } from '../../platform/escape-controls.ts'
 import { fileExists } from '../../platform/files.ts'
 import { formatLocalTime, quoteForShell } from '../../platform/format.ts'
 import { bypassProxyForLoopback } from '../../platform/process.ts'
@@ -24,7 +25,6 @@ import {
 import { findUnseenPath } from '../../service/systemd.ts'
 import { version } from '../../version.ts'
 import { type Command, type CommandSpec, requireSubcommand } from '../command.ts'
-import { toJsonLine } from '../print.ts'
 import {
   answerTimeoutMs,
   defaultServiceName,
@@ -148,8 +148,8 @@ async function runInstall(command: Command, flags: ServiceFlags): Promise<0 | 1>
   out.print(
     `${isNew ? 'installed and started' : 'changed and restarted'} ${describeWithOwner(service, manager)}`,
   )
-  const url = urlOf(config.host, config.port)
-  const answer = await waitForHealth(url)
+  const url = configuredUrlOf(config)
+  const answer = await waitForHealth(config)
   out.print(formatHealth(answer, url))
   for (const line of await listNextSteps(plan, config, manager, command.io)) out.print(line)
   return isHealthy(answer) ? 0 : 1
@@ -249,9 +249,9 @@ async function chooseService(flags: ServiceFlags, io: Io): Promise<ServiceName> 
 }
 
 /** Waits until the service is healthy, for at most 20 s. @returns its last answer */
-async function waitForHealth(url: string): Promise<HealthAnswer> {
+async function waitForHealth(config: Config): Promise<HealthAnswer> {
   for (const deadline = Date.now() + startTimeoutMs; ; await wait(healthPollMs)) {
-    const answer = await askHealth(url, answerTimeoutMs)
+    const answer = await askHealth(await findConfigured(config), answerTimeoutMs)
     if (isHealthy(answer) || Date.now() >= deadline) return answer
   }
 }

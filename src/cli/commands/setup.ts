@@ -3,7 +3,7 @@
 import { type Config, type Flags, findUserFolders, writeOptions } from '../../config.ts'
 import { badArgument, SvcError } from '../../model/error.ts'
 import { bypassProxyForLoopback } from '../../platform/process.ts'
-import { isLoopback } from '../../server/auth.ts'
+import { isLoopback } from '../../platform/serve.ts'
 import { readKeyFile } from '../../server/token.ts'
 import { type Client, clients, type Server } from '../../setup/clients.ts'
 import { preview, type SetupRequest, type SetupResult, setUp, takeBack } from '../../setup/setup.ts'

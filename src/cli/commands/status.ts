@@ -1,7 +1,14 @@
 /** Declares and runs `svc status`: prints the state of a data directory for people or as JSON. */
 import { svcCommand } from '../../inspect/advised-commands.ts'
 import type { StatusReport } from '../../inspect/status-report.ts'
-import { formatBytes, formatCount, formatLocalTime, quoteForShell } from '../../platform/format.ts'
+import { systemClock } from '../../platform/clock.ts'
+import {
+  formatBytes,
+  formatCount,
+  formatDuration,
+  formatLocalTime,
+  quoteForShell,
+} from '../../platform/format.ts'
 import { version } from '../../version.ts'
 import { type Column, formatTable } from '../columns.ts'
 import { type Command, type CommandSpec, configFrom } from '../command.ts'
@@ -69,11 +76,21 @@ export function formatStatus(report: StatusReport): string {
   addLine(dim, 'sessions', session_count === 0 ? `none yet: ${advised('login')}` : connection)
   const messages = store && `${formatCount(store.messages, 'message')}, ${formatBytes(store.size_bytes)}`
   addLine(dim, 'store', messages ? `${messages}${waits}${asks}` : 'none')
+  const seeDoctor = `see ${advised('doctor')}`
+  const { backup, backup_failure } = report
+  const age = backup && formatDuration(Math.max(0, systemClock.now() - backup.created_at))
+  if (backup) addLine(dim, 'backup', `${age} ago, ${formatBytes(backup.size)}: ${oneLine(backup.path)}`)
+  else if (session_count > 0) addLine(dim, 'backup', `none yet: ${advised('backup svc.tar')}`)
+  if (backup_failure)
+    addLine(
+      red,
+      'backup',
+      `failed ${formatLocalTime(backup_failure.at)}: ${oneLine(backup_failure.error)}; ${seeDoctor}`,
+    )
   for (const { name, suspect_count = 0 } of sessions) {
     const some = `${formatCount(suspect_count, 'message')} of the last 24 hours from ${oneLine(name)}`
     if (suspect_count > 0) addLine(yellow, 'shown?', `${some} may not have been shown`)
   }
-  const seeDoctor = `see ${advised('doctor')}`
   for (const { name, muted_since } of sessions)
     if (muted_since !== undefined)
       addLine(

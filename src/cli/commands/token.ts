@@ -1,7 +1,7 @@
 /** Declares `svc token`: prints the token that callers of the service must send. */
 import { SvcError } from '../../model/error.ts'
 import { readCurrentToken, tokenPathOf } from '../../server/token.ts'
-import { type CommandSpec, configFrom } from '../command.ts'
+import { type CommandSpec, keyedConfig } from '../command.ts'
 
 export const commands: readonly CommandSpec[] = [
   {
@@ -18,7 +18,7 @@ export const commands: readonly CommandSpec[] = [
       ['docker exec svc svc token', 'from a container'],
     ],
     async run(command) {
-      const config = configFrom(command)
+      const config = keyedConfig(command)
       const token = await readCurrentToken(config)
       if (token === undefined)
         throw new SvcError(

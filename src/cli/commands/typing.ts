@@ -3,8 +3,8 @@ import { type Call, createDirectCall } from '../../model/call.ts'
 import { badArgument } from '../../model/error.ts'
 import { invoke } from '../../operations/gate.ts'
 import { showTyping } from '../../operations/typing.ts'
+import { toJsonLine } from '../../platform/escape-controls.ts'
 import { type CommandSpec, toolConfig } from '../command.ts'
-import { toJsonLine } from '../print.ts'
 import { colours, oneLine } from '../terminal.ts'
 
 /** Time after which the indicator is shown again. */

@@ -17,8 +17,8 @@ import { anyCaller, type Principal, panel } from '../../model/principal.ts'
 import type { Clock } from '../../platform/clock.ts'
 import type { SignInStore } from '../../storage/state.ts'
 import { createGuard, type GuardOptions, type Identity, isSameToken } from '../auth.ts'
-import { isBehindTls, prefixOf } from '../behind-proxy.ts'
-import { ensureToken, readStoredToken } from '../token.ts'
+import { isOverTls, prefixOf } from '../behind-proxy.ts'
+import { ensureToken, type KeptDirectory, readStoredToken } from '../token.ts'
 
 /**
  * Returns the names of the cookie, without and with TLS. With TLS the name begins with `__Host-`: a browser
@@ -40,8 +40,7 @@ const linkLifetimeMs = 15 * 60_000
 /** The check of access to one panel. */
 export type Access = ReturnType<typeof createAccess>
 
-interface AccessOptions extends GuardOptions {
-  readonly basePath: string
+interface AccessOptions extends Omit<GuardOptions, keyof KeptDirectory>, KeptDirectory {
   readonly keys: Pick<Keys, 'hasAny' | 'tokenlessOwner' | 'authenticate' | 'recognize'>
   readonly clock: Clock
   readonly signIns: SignInStore
@@ -52,7 +51,7 @@ type AddressOf = () => string | undefined
 
 /** Creates the check. @throws Error if other machines can reach the address and there is no token */
 export function createAccess(options: AccessOptions) {
-  const { basePath, clock, keys, signIns: store, token } = options
+  const { clock, keys, signIns: store, token } = options
   const guard = createGuard(options)
   /** The principals of browsers, by those of their keys. */
   const panels = new WeakMap<Principal, Principal>()
@@ -76,14 +75,14 @@ export function createAccess(options: AccessOptions) {
   const createCookie = async (request: Request, signIn: Partial<SignIn> = {}): Promise<string> => {
     const { name = randomBytes(9).toString('base64url'), key } = signIn
     const text = [clock.now() + signInLifetimeMs, name, ...(key ? [key.id] : [])].join('.')
-    const signed = sign(text, key?.hash, token ?? (await ensureToken(basePath)).token)
+    const signed = sign(text, key?.hash, token ?? (await ensureToken(options)).token)
     return formatCookie(`${text}.${signed}`, signInLifetimeMs / 1000, request)
   }
   const verifyCookie = async (value: string, address?: AddressOf): Promise<SignIn | undefined> => {
     const parts = value.split('.')
     const proof = parts.pop()
     const [expiry = '', name = '', id] = parts
-    const master = token ?? (await readStoredToken(basePath))
+    const master = token ?? (await readStoredToken(options))
     if (!proof || !name || parts.length > 3 || master === undefined) return undefined
     if (!(Number(expiry) > clock.now())) return undefined
     const proves = (hash?: string) => isSameProof(proof, sign(parts.join('.'), hash, master))
@@ -138,7 +137,7 @@ export function createAccess(options: AccessOptions) {
       const parsed = parseKey(text)
       if (parsed && (await keys.authenticate(text, address)))
         return await createCookie(request, { key: { id: parsed.id, hash: hashOf(parsed.secret) } })
-      const master = token ?? ((await isRequired()) ? await readStoredToken(basePath) : undefined)
+      const master = token ?? ((await isRequired()) ? await readStoredToken(options) : undefined)
       if (master === undefined || !isSameToken(text, master))
         throw new SvcError('unauthorized', 'The token is wrong')
       return await createCookie(request)
@@ -226,6 +225,6 @@ function cookiesOf(request: Request): string[] {
 function formatCookie(value: string, seconds: number, request: Request): string {
   const prefix = prefixOf(request) ?? ''
   const [plain, secure] = cookieNames(prefix)
-  const [name, path, more] = isBehindTls(request) ? [secure, '/', '; Secure'] : [plain, prefix || '/', '']
+  const [name, path, more] = isOverTls(request) ? [secure, '/', '; Secure'] : [plain, prefix || '/', '']
   return `${name}=${value}; Path=${path}; Max-Age=${seconds}; HttpOnly; SameSite=Strict${more}`
 }

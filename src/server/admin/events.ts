@@ -7,6 +7,7 @@ import { type Call, createDirectCall } from '../../model/call.ts'
 import { isSvcError } from '../../model/error.ts'
 import type { Principal } from '../../model/principal.ts'
 import type { ServiceFacts } from '../../model/service.ts'
+import type { SessionWithUsers } from '../../model/session.ts'
 import type { Clock } from '../../platform/clock.ts'
 import type { Log } from '../../platform/log.ts'
 import { createEventStream, type Outlet } from '../event-stream.ts'
@@ -157,16 +158,15 @@ export class PanelEvents {
       marked: mark => this.#send(this.#encodeEvent(mark.up_to === undefined ? 'unread' : 'read', mark)),
       sessions: (sessions, before) => {
         this.#send(this.#encodeEvent('sessions', { sessions }))
-        if (before.some(({ name }) => !sessions.some(session => session.name === name)))
-          void this.#sendNamesLater(ending.signal)
+        if (isAnyGone(before, sessions)) void this.#sendNamesLater(ending.signal)
       },
     })
     void this.#pollStatus(ending.signal)
   }
 
   /**
-   * Sends the event `names` a moment after a rename. A panel that loaded messages during the rename may
-   * have the old name, and loads them again.
+   * Sends the event `names` a moment after a rename, or after a user was erased. A panel that loaded messages
+   * meanwhile may have the old name or the user, and loads them again.
    */
   async #sendNamesLater(signal: AbortSignal): Promise<void> {
     await this.#ports.clock.sleep(pollIntervalMs, signal)
@@ -221,4 +221,12 @@ export class PanelEvents {
     const head = id === undefined ? '' : `id: ${id}\n`
     return this.#encoder.encode(`${head}event: ${name}\ndata: ${JSON.stringify(data)}\n\n`)
   }
+}
+
+/** Whether a session, or a user of one, is no longer there. */
+function isAnyGone(before: readonly SessionWithUsers[], now: readonly SessionWithUsers[]): boolean {
+  const idsOf = (all: typeof now) =>
+    all.flatMap(({ name, users }) => [name, ...users.map(({ user_id }) => `${name}\n${user_id}`)])
+  const there = new Set(idsOf(now))
+  return idsOf(before).some(id => !there.has(id))
 }

@@ -110,12 +110,12 @@ async function loadPanel(folders: readonly string[]) {
   const languages = listLanguages(files)
   // The page that asks for the token has an empty path, which no request can name.
   html.set('', html.get('/index.html')!)
-  const texts = new Map(languages.map(({ code, texts }) => [code, withoutLateTexts(texts)]))
+  const texts = new Map(languages.map(({ code, texts }) => [code, texts]))
   const made = new Map<string, Promise<StaticFile>>()
   const make = (path: string, language: string, root: string) => {
     const start = {
       language,
-      texts: texts.get(language),
+      texts: withoutLateTexts(texts.get(language) ?? {}, path),
       languages: languages.map(({ code, name }) => ({ code, name })),
       signed_out: path === '',
       ...(root && { root }),
@@ -141,9 +141,16 @@ async function loadPanel(folders: readonly string[]) {
 const maxPages = 100
 
 /** Texts of single pages, which load them when they are opened. Other pages show the titles too. */
-const lateTexts = /^(access|audit|webhooks)\.(?!title$|about$)/
-const withoutLateTexts = (texts: Readonly<Record<string, string>>) =>
-  Object.fromEntries(Object.entries(texts).filter(([key]) => !lateTexts.test(key)))
+const lateTexts = /^(access|audit|backups|keys|people|webhooks)\.(?!title$|about$)/
+/** Texts that only the overview has. Its page contains them, and the page that asks for the token. */
+const overviewTexts =
+  /^(overview|welcome)\.(?!command|filter|found|muted_about|poll_|sandbox|silent_error|state_)/
+const withoutLateTexts = (texts: Readonly<Record<string, string>>, path: string) =>
+  Object.fromEntries(
+    Object.entries(texts).filter(
+      ([key]) => !lateTexts.test(key) && (/^(\/index\.html)?$/.test(path) || !overviewTexts.test(key)),
+    ),
+  )
 
 /** Returns the page with its texts inside, so that the browser can draw it without another request. */
 const withStart = (page: string, start: { language: string }, root: string): string => {

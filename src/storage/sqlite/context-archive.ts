@@ -1,7 +1,11 @@
-/** What the rows of lanes know of the right to answer: contexts that contexts.json has no room for, or not yet. */
+/**
+ * What the rows of lanes know of the right to answer: contexts that contexts.json has no room for, or not yet.
+ * Their tokens are sealed if there is a secret key; who uses one opens it.
+ */
 import { type Counter, type Inbound, newestContext, type UserContext } from '../../model/session.ts'
 import { EnginePart } from './engine-part.ts'
 import { firstContextOf } from './messages.ts'
+import { mapContext } from './sealed-places.ts'
 
 /** The data about the user's newest message in the row of a lane. */
 export interface HeardRow {
@@ -109,8 +113,13 @@ export class SqliteContextArchive extends EnginePart {
   withdraw(session: string, inbound: readonly Inbound[], hasOtherBot: boolean): void {
     const key = this.messages.findKey(session) ?? 0
     for (const message of inbound) {
-      this.db.run`UPDATE outbox_lane SET context = NULL WHERE session = ${key}
-        AND peer = ${message.user_id} AND context = ${firstContextOf(message)}`
+      const { user_id } = message
+      const kept = this.list(session, [user_id]).get(user_id)
+      // The same token is sealed to another text each time.
+      const isFirst =
+        kept && JSON.stringify(mapContext(kept, user_id, this.sealer.open)) === firstContextOf(message)
+      if (isFirst)
+        this.db.run`UPDATE outbox_lane SET context = NULL WHERE session = ${key} AND peer = ${user_id}`
       this.db.run`UPDATE outbox_lane SET token = NULL WHERE session = ${key}
         AND peer = ${message.user_id} AND received_at = ${message.received_at}`
       if (hasOtherBot)

@@ -3,6 +3,7 @@ import type { Dirent } from 'node:fs'
 import { readdir } from 'node:fs/promises'
 import { join } from 'node:path'
 import { dataFiles, isSessionFolder } from '../../model/data-files.ts'
+import { SvcError } from '../../model/error.ts'
 import { ensurePrivateDir, fileExists } from '../../platform/files.ts'
 import { inspectLock } from '../../platform/lock-look.ts'
 import { rejectNewer } from './migrations.ts'
@@ -10,6 +11,7 @@ import { rejectNewer } from './migrations.ts'
 const ownNames: ReadonlySet<string> = new Set([
   ...[dataFiles.dataLock, dataFiles.pollLock, dataFiles.defaultSession, dataFiles.endedSignIns],
   ...[dataFiles.store, dataFiles.apiToken, dataFiles.address, dataFiles.mcpKey],
+  ...[dataFiles.secrets, dataFiles.restoring, dataFiles.backupLock],
 ])
 /** Files that a file system, or the desktop, puts into any folder. */
 const systemFiles = /^(lost\+found|\.DS_Store)$/
@@ -75,6 +77,15 @@ async function isPolled(dir: string): Promise<boolean> {
  */
 export async function claimDataDirectory(dir: string, forSandbox: boolean): Promise<void> {
   await rejectNewer(join(dir, dataFiles.store))
+  await rejectUnfinishedRestore(dir)
   await ensurePrivateDir(dir)
   if (forSandbox) await ensurePrivateDir(join(dir, dataFiles.sandbox))
+}
+
+/** @throws SvcError `store_unavailable` while a restore into the directory runs, or after it was interrupted */
+export async function rejectUnfinishedRestore(dir: string): Promise<void> {
+  if (!(await fileExists(join(dir, dataFiles.restoring)))) return
+  throw new SvcError('store_unavailable', `a restore into ${dir} has not finished`, {
+    hint: 'Wait if it is running. Otherwise run svc restore again: it starts over.',
+  })
 }

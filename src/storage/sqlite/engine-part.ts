@@ -3,6 +3,7 @@ import { hostname } from 'node:os'
 import process from 'node:process'
 import type { Clock } from '../../platform/clock.ts'
 import { errorCodeOf } from '../../platform/files.ts'
+import type { Sealer } from '../../platform/sealing.ts'
 import type { Database } from '../../platform/sqlite.ts'
 import type { SqliteMessages } from './messages.ts'
 
@@ -11,6 +12,7 @@ export interface EngineContext {
   readonly db: Database
   readonly messages: SqliteMessages
   readonly clock: Clock
+  readonly sealer: Sealer
   /** This process. */
   readonly owner: ProcessOwner
 }
@@ -19,12 +21,14 @@ export abstract class EnginePart implements EngineContext {
   readonly db: Database
   readonly messages: SqliteMessages
   readonly clock: Clock
+  readonly sealer: Sealer
   readonly owner: ProcessOwner
 
-  constructor({ db, messages, clock, owner }: EngineContext) {
+  constructor({ db, messages, clock, sealer, owner }: EngineContext) {
     this.db = db
     this.messages = messages
     this.clock = clock
+    this.sealer = sealer
     this.owner = owner
   }
 }

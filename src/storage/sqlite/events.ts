@@ -21,6 +21,7 @@ import {
   readerIdleMs,
 } from '../events.ts'
 import { type EngineContext, EnginePart } from './engine-part.ts'
+import { erasedSession } from './messages.ts'
 import { scopeSqlOf } from './scope.ts'
 
 /** Difference between the places of two successive messages. */
@@ -149,7 +150,7 @@ export class SqliteEventLog extends EnginePart {
     const keys = session === undefined ? undefined : JSON.stringify(this.messages.listSessionKeys(session))
     return this.db.all(
       `SELECT id * ${placesPerMessage} AS place, 'message.received' AS type, stored_at AS at, id AS message
-       FROM message ${only === undefined ? 'NOT INDEXED' : 'INDEXED BY message_peer'} WHERE id > ? AND id <= ? AND ${hidden ? notSentHere : 'sent = 0'}
+       FROM message ${only === undefined ? 'NOT INDEXED' : 'INDEXED BY message_peer'} WHERE id > ? AND id <= ? AND ${hidden ? `session <> ${erasedSession} AND ${notSentHere}` : 'sent = 0'}
        ${keys === undefined ? '' : 'AND session IN (SELECT value FROM json_each(?))'}
        ${only === undefined ? '' : 'AND peer = ?'}${inScope.sql} ORDER BY id LIMIT ?`,
       ...[first, last, ...toParams(keys), ...toParams(only), ...inScope.params, limit],
@@ -169,6 +170,7 @@ export class SqliteEventLog extends EnginePart {
       `SELECT e.* FROM event e LEFT JOIN message m ON m.id = e.message WHERE e.place > ? AND e.place <= ?
        ${types === undefined ? '' : 'AND e.type IN (SELECT value FROM json_each(?))'}
        ${types === undefined && !hidden ? `AND e.type <> 'audit.line'` : ''}
+       AND m.session IS NOT ${erasedSession}
        ${hidden ? '' : `AND e.status IS NOT 'sending'`}
        ${keys === undefined ? '' : 'AND (m.session IN (SELECT value FROM json_each(?)) OR e.session = ?)'}
        ${user === undefined ? '' : 'AND m.peer = ?'}${inScope.sql} ORDER BY e.place LIMIT ?`,

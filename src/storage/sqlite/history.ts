@@ -17,7 +17,7 @@ import type { SqlValue } from '../../platform/sqlite.ts'
 import type { HistoryFilter, HistoryRows } from '../messages.ts'
 import { gramQueryOf, likePatternOf, toSearchableText } from './bigram-index.ts'
 import { EnginePart } from './engine-part.ts'
-import { createRowBudget } from './messages.ts'
+import { createRowBudget, erasedSession } from './messages.ts'
 import { scopeClausesOf } from './scope.ts'
 import { findIdRange } from './time-range.ts'
 
@@ -117,6 +117,11 @@ export class SqliteHistory extends EnginePart {
     }
   }
 
+  /** Returns the ids of a time range, same as `MessageLog.findRange`. */
+  findRange({ since, until }: { since?: number | undefined; until?: number | undefined }) {
+    return findIdRange(this.db, { since, until }, () => this.clock.sleep(0))
+  }
+
   /** Creates the plan of a search; undefined if nothing can match. */
   #createPlan(filter: HistoryFilter): Plan | undefined {
     const { direction, msg_type, scope, session, since, text_contains = '', until, user_id } = filter
@@ -126,7 +131,8 @@ export class SqliteHistory extends EnginePart {
     const users = user_id === undefined ? scope?.users : undefined
     const inSession = keys && isOneOf('m.session', keys)
     const needles = needlesOf(text_contains)
-    const clauses = [...clausesOf(filter, inSession), ...(needles.length > 0 ? [clauseOf(needles)] : [])]
+    const narrowed = [...clausesOf(filter, inSession), ...(needles.length > 0 ? [clauseOf(needles)] : [])]
+    const clauses: Clause[] = narrowed.length > 0 ? [[isKept], ...narrowed] : []
     // The first condition is for the index, which contains only rows that are not text.
     const kind = `m.msg_type <> 'TEXT' AND m.msg_type = ?`
     const paths: SearchPath[] = []
@@ -190,11 +196,11 @@ export class SqliteHistory extends EnginePart {
 
   /** Without a filter, rows are skipped and counted without reading each id. */
   #listUnfiltered(top: number, skip: number, count: number): { ids: number[]; total: number } {
-    const found = this.db.all<{ id: number }>`SELECT id FROM message WHERE id <= ${top}
-      ORDER BY id DESC LIMIT ${count} OFFSET ${skip}`
+    const found = this.db.all<{ id: number }>`SELECT id FROM message NOT INDEXED WHERE id <= ${top}
+      AND session <> ${erasedSession} ORDER BY id DESC LIMIT ${count} OFFSET ${skip}`
     // Counting in one narrow index reads the fewest pages.
     const { total } = this.db.one<{ total: number }>`SELECT count(*) AS total FROM (SELECT 1
-      FROM message INDEXED BY message_session WHERE session >= 0 LIMIT ${exactTotal + 1})`
+      FROM message INDEXED BY message_session WHERE session > ${erasedSession} LIMIT ${exactTotal + 1})`
     return { ids: found.map(({ id }) => id), total }
   }
 
@@ -338,6 +344,9 @@ const createSearchPath = (from: string, where: string, ...params: SqlValue[]): S
   params,
   id: 'm.id',
 })
+
+/** The content of the message was not erased. */
+const isKept = `m.session <> ${erasedSession}`
 
 type Clause = [clause: string, ...values: SqlValue[]]
 

@@ -3,6 +3,7 @@ import type { ImportedMessage } from '../messages.ts'
 import { toSearchableText } from './bigram-index.ts'
 import { EnginePart } from './engine-part.ts'
 import { receivedElsewhere } from './messages.ts'
+import { mapRaw } from './sealed-places.ts'
 
 export class SqliteImportedMessages extends EnginePart {
   count(): number {
@@ -41,11 +42,12 @@ export class SqliteImportedMessages extends EnginePart {
   #insert(message: ImportedMessage, { id, hash }: { id: string; hash?: string }): void {
     const sent = message.direction === 'sent'
     const text = toSearchableText(message.text)
+    const raw = mapRaw(message.raw, id, this.sealer.seal)
     const { lastInsertRowid } = this.db.run`INSERT INTO message (message_id, session, sent, status, bot_id,
       peer, msg_type, timestamp, stored_at, content_hash, text, raw)
       VALUES (${id}, ${this.messages.ensureKey(message.session)}, ${sent ? 1 : receivedElsewhere},
       ${sent ? 'accepted' : undefined}, ${message.bot_id}, ${message.from_user}, ${message.msg_type},
-      ${message.timestamp}, ${this.clock.now()}, ${hash}, ${text}, ${message.raw})`
+      ${message.timestamp}, ${this.clock.now()}, ${hash}, ${text}, ${raw})`
     this.messages.grams.add(lastInsertRowid, text)
   }
 }

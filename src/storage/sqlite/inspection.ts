@@ -13,6 +13,7 @@ import type { FileLock } from '../../platform/lock.ts'
 import { inspectLock } from '../../platform/lock-look.ts'
 import { silentLog } from '../../platform/log.ts'
 import { processState } from '../../platform/other-process.ts'
+import type { Sealer } from '../../platform/sealing.ts'
 import { type Database, openDatabase } from '../../platform/sqlite.ts'
 import type {
   InspectedSession,
@@ -23,14 +24,22 @@ import type {
   StoreStats,
   WebhookProblem,
 } from '../inspection.ts'
+import { SqliteBackups } from './backups.ts'
 import { readSuspects } from './conversations.ts'
 import { sessionFolders } from './directory-claim.ts'
 import { beatEveryMs, stalledMs } from './leases.ts'
+import { erasedSession } from './messages.ts'
 import { newestSchemaVersion } from './migrations.ts'
+import { readSecretState } from './secret-state.ts'
 import { openState } from './state/state.ts'
 
-export const createInspection = (dir: string): Inspection => ({
-  listSessions: () => inspectSessions(dir),
+/** Leaves secrets as they are stored: who only looks needs no secret key. */
+const asStored: Sealer = { keyId: undefined, seal: value => value, open: value => value }
+
+/** @param sealer opens the tokens; without it a sealed token stays sealed */
+export const createInspection = (dir: string, sealer = asStored): Inspection => ({
+  listSessions: () => inspectSessions(dir, sealer),
+  readSecrets: () => readSecretState(dir),
   readStoreStats: options => readStoreStats(dir, options),
   readNames: async () =>
     (await inspectStore(dir, readNamed))?.result ?? { users: [], webhooks: [], keys: [] },
@@ -43,8 +52,8 @@ const readOnlyLock: Pick<FileLock, 'run'> = {
 }
 
 /** Inspects every session. */
-async function inspectSessions(dir: string): Promise<InspectedSessions> {
-  const { sessions, contexts } = openState({ dir, lock: readOnlyLock, log: silentLog })
+async function inspectSessions(dir: string, sealer: Sealer): Promise<InspectedSessions> {
+  const { sessions, contexts } = openState({ dir, lock: readOnlyLock, log: silentLog, sealer })
   const plain = new JsonFiles(fields => fields)
   const found: InspectedSession[] = []
   const defaultName = await sessions.getDefaultName().catch(() => undefined)
@@ -154,15 +163,17 @@ function readStats(db: Database, check = false): DatabaseStats {
     asked: 0,
     outbox: { sends: 0, messages: 0, users: 0 },
     suspects: new Map(),
+    backups: {},
   }
   if (check) stats.damage = findDamage(db)
   // The tables of a newer version cannot be interpreted.
   if (form === 0 || form > newestSchemaVersion || stats.damage?.length) return stats
   return {
     ...stats,
-    messages: db.one<{ n: number }>`SELECT count(*) AS n FROM message`.n,
+    messages: db.one<{ n: number }>`SELECT count(*) AS n FROM message WHERE session > ${erasedSession}`.n,
     ...(form >= 2 && { outbox: outboxOf(db), asked: askedOf(db) }),
     ...webhooksOf(db, Date.now()),
+    ...(hasTable(db, 'backup') && { backups: backupsOf(db) }),
     ...(form >= 6 && { suspects: readSuspects(db, Date.now() - suspectSpanMs) }),
   }
 }
@@ -206,6 +217,13 @@ function outboxOf(db: Database): StoreStats['outbox'] {
 
 const askedOf = (db: Database): number =>
   db.one<{ n: number }>`SELECT count(DISTINCT entry) AS n FROM outbox_part WHERE status = 'asked'`.n
+
+function backupsOf(db: Database): StoreStats['backups'] {
+  const backups = new SqliteBackups(db)
+  const [newest] = backups.list()
+  const failure = backups.getFailure()
+  return { ...(newest && { newest }), ...(failure && { failure }) }
+}
 
 /** Paused webhooks do not count: a person paused them. */
 function webhooksOf(db: Database, now: number): Pick<StoreStats, 'webhooks'> {

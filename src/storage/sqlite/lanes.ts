@@ -9,6 +9,7 @@ import type { LaneFilter, LanePause, OutboxLane, WaitingLane } from '../outbox.t
 import { contextOfRow, type HeardRow } from './context-archive.ts'
 import { type EngineContext, EnginePart } from './engine-part.ts'
 import type { SqlitePaceSlots } from './pace-slots.ts'
+import { mapContextToken } from './sealed-places.ts'
 
 /** A lane is free if its owner gave no sign for this long; sooner if the owner is known to be dead. */
 export const laneLeaseMs = 60_000
@@ -186,7 +187,7 @@ export class SqliteOutboxLanes extends EnginePart {
       session: name,
       user: peer,
       counter: currentCounterOf(context ?? { used: 0 }, row, this.clock.now()),
-      token: context?.token,
+      token: context?.token && mapContextToken(context.token, peer, this.sealer.open),
       not_before,
       failures,
       busy: owner === this.owner.name || !this.#mayTake(row),

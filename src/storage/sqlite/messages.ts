@@ -4,6 +4,7 @@ import type { SentStatus } from '../../model/message.ts'
 import { clockSkewMs, type Inbound, nextContextOf, sessionKeyOf } from '../../model/session.ts'
 import type { Clock } from '../../platform/clock.ts'
 import type { Log } from '../../platform/log.ts'
+import type { Sealer } from '../../platform/sealing.ts'
 import type { Database } from '../../platform/sqlite.ts'
 import {
   type BatchPart,
@@ -16,6 +17,7 @@ import {
 import type { ReadFilter, ReceivedMessage, SentMessage, StoredMessage } from '../messages.ts'
 import { BigramIndex, toSearchableText } from './bigram-index.ts'
 import { listIdsIn, scopeSqlOf } from './scope.ts'
+import { mapContextToken, mapRaw } from './sealed-places.ts'
 
 /**
  * Whether a row still fits. Called for one row after another; the first row that does not fit ends the
@@ -35,6 +37,12 @@ export function createRowBudget(characters = Number.POSITIVE_INFINITY): RowBudge
 
 /** `message.sent` of a message that another program received: neither 0 nor 1, so that no reader gets it. */
 export const receivedElsewhere = 2
+
+/** `message.session` of a row whose content was erased. No session has this key, and no reader gets the row. */
+export const erasedSession = 0
+
+/** SQL that continues a WHERE: the content of the row was not erased. */
+const isKept = ` AND m.session <> ${erasedSession}`
 
 /** Result of a sent message. */
 export interface SentResult {
@@ -59,7 +67,7 @@ const columns = `m.id, m.message_id, (SELECT name FROM session WHERE key = m.ses
   (SELECT name FROM user_name u WHERE u.session = m.session AND u.peer = m.peer) AS user_name,
   nullif(m.sent = ${receivedElsewhere}, 0) AS past`
 
-/** Returns the context of a user about whom nothing else is known. */
+/** Returns the context of a user about whom nothing else is known, with the token as it is given. */
 export const firstContextOf = (inbound: Inbound): string =>
   JSON.stringify(nextContextOf(undefined, inbound, inbound.received_at))
 
@@ -67,6 +75,7 @@ export class SqliteMessages {
   readonly #db: Database
   readonly #clock: Clock
   readonly #log: Log
+  readonly #sealer: Sealer
   readonly grams: BigramIndex
   #sentChanges = 0
   /** Session keys by folded name. */
@@ -74,10 +83,11 @@ export class SqliteMessages {
   /** Sessions of each user's newest messages. */
   readonly #writtenTo: TableCache<string[]>
 
-  constructor(db: Database, clock: Clock, log: Log) {
+  constructor(db: Database, clock: Clock, log: Log, sealer: Sealer) {
     this.#db = db
     this.#clock = clock
     this.#log = log
+    this.#sealer = sealer
     this.#keys = new TableCache(db)
     this.#writtenTo = new TableCache(db)
     this.grams = new BigramIndex(db)
@@ -149,10 +159,11 @@ export class SqliteMessages {
       this.#log.warn('two different messages came under one id; both are kept', { session, message_id: id })
     }
     const text = toSearchableText(message.text)
+    const raw = mapRaw(message.raw, id, this.#sealer.seal)
     const { lastInsertRowid } = this.#db.run`INSERT INTO message (message_id, session, sent, bot_id, peer,
       msg_type, timestamp, stored_at, content_hash, text, raw)
       VALUES (${id}, ${key}, 0, ${botId}, ${message.from_user}, ${message.msg_type}, ${message.timestamp},
-      ${now}, ${hash}, ${text}, ${message.raw})`
+      ${now}, ${hash}, ${text}, ${raw})`
     this.grams.add(lastInsertRowid, text)
     this.#writtenTo.forget(message.from_user)
     // In the same write, so a reader in any process that answers immediately has the token of the message and
@@ -160,7 +171,7 @@ export class SqliteMessages {
     // a new user again if the session is gone.
     const { written_at: at, from_user, contextToken } = message
     if (at === undefined || !from_user) return lastInsertRowid
-    const token = contextToken || undefined
+    const token = contextToken ? mapContextToken(contextToken, from_user, this.#sealer.seal) : undefined
     const context = firstContextOf({ user_id: from_user, token, received_at: at })
     // A time in the future comes from a clock that has been set back since.
     this.#db.run`INSERT INTO outbox_lane (session, peer, received_at, token, token_at, context)
@@ -177,8 +188,9 @@ export class SqliteMessages {
   #renewToken(key: number, { contextToken, from_user, repeated }: ReceivedMessage): void {
     if (!contextToken || !repeated) return
     const { received_at, again } = repeated
+    const token = mapContextToken(contextToken, from_user, this.#sealer.seal)
     this.#db
-      .run`UPDATE outbox_lane SET token = ${contextToken}, token_at = received_at WHERE session = ${key} AND peer = ${from_user}
+      .run`UPDATE outbox_lane SET token = ${token}, token_at = received_at WHERE session = ${key} AND peer = ${from_user}
       AND (received_at = ${received_at} OR ${again ? 1 : 0} AND received_at < ${received_at})`
   }
 
@@ -238,6 +250,23 @@ export class SqliteMessages {
       this.rewrite(id, row.bot_id, { ...message, to_user: row.to_user, msg_type: row.msg_type }, 'queued')
   }
 
+  /**
+   * Erases the content of a row, which stays because ids have no gaps. Call it inside a transaction. The
+   * status stays: a change of it would be an event.
+   */
+  erase(id: number): void {
+    this.#sentChanges += 1
+    if (id <= this.grams.position) this.grams.update(id, '')
+    this.#db.run`UPDATE message SET message_id = ${`forgotten:${id}`}, session = ${erasedSession},
+      sent = ${receivedElsewhere}, peer = '', msg_type = 'TEXT', timestamp = 0, content_hash = NULL, text = '',
+      raw = '{}', sent_by = NULL, reason = NULL, reason_quote = NULL, sent_with = NULL WHERE id = ${id}`
+  }
+
+  /** Call it when a user was erased: forgets in which sessions the user wrote. */
+  forgetUser(user: string): void {
+    this.#writtenTo.forget(user)
+  }
+
   settleSent(id: number, settled: SentResult): void {
     this.#sentChanges += 1
     this.#settle(id, settled)
@@ -252,16 +281,17 @@ export class SqliteMessages {
 
   #settle(id: number, { status, messageId, error }: SentResult): void {
     const { detail: reason, code, quote }: Partial<typeof error> = error ?? {}
+    // The row may have been erased while its message was being sent.
     if (messageId !== undefined) {
       // If another row has this id already, the local id stays.
       const { changes } = this.#db.run`UPDATE OR IGNORE message
         SET status = ${status}, reason = ${reason}, reason_code = ${code}, reason_quote = ${quote},
           message_id = ${messageId}
-        WHERE id = ${id}`
+        WHERE id = ${id} AND sent = 1`
       if (changes > 0) return
     }
     this.#db.run`UPDATE message SET status = ${status}, reason = ${reason}, reason_code = ${code},
-      reason_quote = ${quote} WHERE id = ${id}`
+      reason_quote = ${quote} WHERE id = ${id} AND sent = 1`
   }
 
   /**
@@ -279,7 +309,7 @@ export class SqliteMessages {
 
   /** Returns the ids after a row, oldest first. */
   listIdsAfter(id: number, { limit, direction, session, scope }: Omit<ReadFilter, 'characters'>): number[] {
-    const narrowed = direction === undefined ? '' : ` AND m.sent = ${direction === 'sent' ? 1 : 0}`
+    const narrowed = direction === undefined ? isKept : ` AND m.sent = ${direction === 'sent' ? 1 : 0}`
     if (scope && !isWhole(scope)) {
       const keys = this.listKeysIn(session, scope)
       return listIdsIn(this.#db, { scope, keys, after: id, narrowed, limit }).map(row => row.id)
@@ -302,7 +332,7 @@ export class SqliteMessages {
     const inScope = scopeSqlOf(scope)
     const rows = this.#db.all<{ id: number }>(
       `SELECT m.id FROM message m NOT INDEXED WHERE m.id > ?
-       ${direction === undefined ? '' : ` AND m.sent = ${direction === 'sent' ? 1 : 0}`}
+       ${direction === undefined ? isKept : ` AND m.sent = ${direction === 'sent' ? 1 : 0}`}
        ${keys === undefined ? '' : ' AND m.session IN (SELECT value FROM json_each(?))'}${inScope.sql} ORDER BY m.id DESC LIMIT ?`,
       ...[before?.id ?? 0, ...(keys === undefined ? [] : [keys]), ...inScope.params, limit],
     )
@@ -356,7 +386,7 @@ export class SqliteMessages {
     const rows: StoredMessage[] = []
     const fits = createRowBudget(characters)
     const { sql, params } = scopeSqlOf(scope)
-    const text = `SELECT ${columns} FROM message m WHERE m.message_id = ?${sql}`
+    const text = `SELECT ${columns} FROM message m WHERE m.message_id = ?${isKept}${sql}`
     for (const [nth, id] of ids.entries()) {
       const found = this.#db.get<StoredMessage>(text, id, ...params)
       const row = found && toStoredMessage(found)
@@ -368,7 +398,7 @@ export class SqliteMessages {
 
   getById(id: number, scope?: Scope): StoredMessage | undefined {
     const { sql, params } = scopeSqlOf(scope)
-    const text = `SELECT ${columns} FROM message m WHERE m.id = ?${sql}`
+    const text = `SELECT ${columns} FROM message m WHERE m.id = ?${isKept}${sql}`
     const row = this.#db.get<StoredMessage>(text, id, ...params)
     return row && toStoredMessage(row)
   }

@@ -356,6 +356,20 @@ const steps: readonly (string | ((db: Database) => void))[] = [
     INSERT OR IGNORE INTO session_bot VALUES (new.bot_id, new.session);
   END;
   `,
+  `
+  -- Backups that were made of this store, as far as svc knows where they are.
+  CREATE TABLE backup (
+    path TEXT PRIMARY KEY,
+    created_at INTEGER NOT NULL,
+    size INTEGER NOT NULL,
+    took_ms INTEGER NOT NULL
+  ) WITHOUT ROWID;
+  -- The last backup by schedule that failed, if none has succeeded since.
+  CREATE TABLE backup_failure (at INTEGER NOT NULL, error TEXT NOT NULL);
+  -- The key of the hashes that stand for the ids of forgotten users.
+  ALTER TABLE store_id ADD COLUMN hash_key TEXT;
+  UPDATE store_id SET hash_key = lower(hex(randomblob(32)));
+  `,
 ]
 
 /** Makes rows of files and voice messages searchable by their names and transcripts. */

@@ -1,19 +1,23 @@
 /** Opens the storage on one machine: session folders, message log and leases, in one data directory. */
-import { join } from 'node:path'
+import { join, relative } from 'node:path'
 import { dataFiles } from '../../model/data-files.ts'
+import { SvcError } from '../../model/error.ts'
 import type { Inbound } from '../../model/session.ts'
 import { SharedTurns } from '../../platform/clock.ts'
-import { openLock } from '../../platform/lock.ts'
+import { type FileLock, openLock } from '../../platform/lock.ts'
 import { batchPartOf } from '../deduplication.ts'
 import type { PolledMessage } from '../messages.ts'
 import type { PolledBatch, Storage } from '../storage.ts'
 import { openLeases } from './leases.ts'
+import { keepLocksMarked, openSealer, rejectChangedState } from './secret-state.ts'
 import { type FileState, openState } from './state/state.ts'
 import { inMemory, type LogInternals, SqliteStore, type StoreOptions } from './store.ts'
 
-export interface StorageOptions extends Omit<StoreOptions, 'path' | 'filed'> {
+export interface StorageOptions extends Omit<StoreOptions, 'path' | 'filed' | 'sealer'> {
   /** The data directory. */
   dir: string
+  /** Text of the secret key, if one is given. */
+  secret?: string | undefined
   /** Path of the message log: by default `messages.db` of the directory; false for a log in memory only. */
   path?: string | false | undefined
 }
@@ -22,7 +26,7 @@ export interface StorageOptions extends Omit<StoreOptions, 'path' | 'filed'> {
 const memoryRows = 10_000
 
 /** @throws SvcError `store_unavailable`; nothing stays open then */
-export async function openStorage({ dir, path, ...options }: StorageOptions): Promise<Storage> {
+export async function openStorage({ dir, secret, path, ...options }: StorageOptions): Promise<Storage> {
   const { clock, log, maxCount } = options
   /** Open resources, the newest first. */
   const open: { close(): Promise<void> }[] = []
@@ -30,27 +34,49 @@ export async function openStorage({ dir, path, ...options }: StorageOptions): Pr
     for (const resource of open.splice(0)) await resource.close()
   }
   try {
+    const sealer = await openSealer(dir, secret, log)
+    if (sealer.keyId !== undefined && path && relative(dir, path) !== dataFiles.store) throw strayStoreError()
     const lock = await openLock(join(dir, dataFiles.dataLock))
     open.unshift(lock)
     const store = await SqliteStore.open({
       ...options,
+      sealer,
       log: log.child('store'),
       path: path === false ? inMemory : (path ?? join(dir, dataFiles.store)),
       fileContexts: session => state.contexts.read(session),
       maxCount: path === false ? Math.min(maxCount || memoryRows, memoryRows) : maxCount,
     })
     open.unshift(store.maintenance)
-    const state: FileState = openState({ dir, lock, log: log.child('state'), rows: store })
+    await rejectChangedState(dir, sealer)
+    // Nothing else shows svc secrets that a process without a store uses the directory.
+    const run: FileLock['run'] = (work, limits) =>
+      lock.run(async () => {
+        await rejectChangedState(dir, sealer)
+        return work()
+      }, limits)
+    const state: FileState = openState({
+      dir,
+      lock: path === false ? { run } : lock,
+      log: log.child('state'),
+      sealer,
+      rows: store,
+    })
     await state.sessions.completeRenames()
     const ports = { sessions: state.sessions, clock, log: log.child('poller') }
     const leases = await openLeases(join(dir, dataFiles.pollLock), ports)
     open.splice(1, 0, leases)
+    await keepLocksMarked(dir, sealer)
     return { state, store, leases, ingest: createIngest(store, state, clock), close }
   } catch (error) {
     await close()
     throw error
   }
 }
+
+const strayStoreError = () =>
+  new SvcError('invalid_arguments', 'a store elsewhere cannot be used while the secrets are encrypted', {
+    hint: 'svc secrets changes only the data directory: keep the store there (store: true), or in memory.',
+  })
 
 /** Rows, and their characters, stored in one step; other work runs between steps. */
 const [stepRows, stepCharacters] = [500, 256 * 1024]

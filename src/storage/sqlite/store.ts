@@ -8,17 +8,21 @@ import { SvcError } from '../../model/error.ts'
 import type { Clock } from '../../platform/clock.ts'
 import { errorCodeOf, makePrivate } from '../../platform/files.ts'
 import type { Log } from '../../platform/log.ts'
+import { noSealer, type Sealer } from '../../platform/sealing.ts'
 import { type Database, findDatabaseError, openDatabase, switchToWal } from '../../platform/sqlite.ts'
 import { storeErrorOf } from '../../platform/system-error.ts'
 import type { AuditStore } from '../audit.ts'
+import type { BackupStore } from '../backups.ts'
 import { ClockTrust } from '../clock-trust.ts'
 import type { EventLog } from '../events.ts'
 import type { KeyStore } from '../keys.ts'
 import type { OutboxStore } from '../outbox.ts'
+import type { PeopleStore } from '../people.ts'
 import type * as contract from '../store.ts'
 import type { WebhookStore } from '../webhooks.ts'
 import { SqliteAcknowledgements } from './acknowledgements.ts'
 import { SqliteAudit } from './audit.ts'
+import { SqliteBackups } from './backups.ts'
 import { ChangeNotifier, CommitQueue } from './commits.ts'
 import { SqliteConsumers } from './consumers.ts'
 import { SqliteContextArchive } from './context-archive.ts'
@@ -37,7 +41,9 @@ import { OpenedStoreFile } from './opened-file.ts'
 import { SqliteOutbox, type SqliteOutboxParts } from './outbox.ts'
 import { SqliteOutboxEnds } from './outbox-ends.ts'
 import { SqlitePaceSlots } from './pace-slots.ts'
+import { eraseInSteps, SqlitePeople } from './people.ts'
 import { findLastSign, pruneStep, shrinkStep } from './prune.ts'
+import { scrubFile } from './scrub.ts'
 import { SqliteWebhooks } from './webhooks.ts'
 import { type AsyncMethods, bindMethods, type StrictMethods, type WriteModes } from './write-modes.ts'
 
@@ -53,6 +59,8 @@ export interface StoreOptions {
   maxAgeDays: number
   /** 0: no limit. */
   maxCount: number
+  /** Seals secrets. By default they stay as they are. */
+  sealer?: Sealer
   /** The contexts in the session files; without it only the contexts in the log exist. */
   fileContexts?: FileContexts
   /** How long a write waits for a write of another process. Default: 2 s. */
@@ -102,6 +110,8 @@ export class SqliteStore implements contract.Store, LogInternals {
   readonly webhooks: StrictMethods<WebhookStore>
   readonly keys: StrictMethods<KeyStore>
   readonly audit: StrictMethods<AuditStore>
+  readonly backups: StrictMethods<BackupStore>
+  readonly people: StrictMethods<PeopleStore>
   readonly maintenance: StrictMethods<contract.StoreMaintenance & LogInternals['maintenance']>
   readonly #db: Database
   readonly #messages: SqliteMessages
@@ -133,20 +143,20 @@ export class SqliteStore implements contract.Store, LogInternals {
   }
 
   private constructor(db: Database, options: StoreOptions) {
-    const { clock, log, path } = options
+    const { clock, log, path, sealer = noSealer } = options
     this.#db = db
     this.#options = options
     this.durable = path !== inMemory
     this.#file = new OpenedStoreFile(path, clock)
     this.#changes = new ChangeNotifier(db, log, () => this.#file.isLost)
-    this.#messages = new SqliteMessages(db, clock, log)
+    this.#messages = new SqliteMessages(db, clock, log, sealer)
     this.#clockTrust = new ClockTrust(clock, findLastSign(db, clock.now()))
     this.#writes = new CommitQueue(db)
     const messages = this.#messages
-    const ground = { db, messages, clock, owner: new ProcessOwner() }
+    const ground = { db, messages, clock, sealer, owner: new ProcessOwner() }
     const consumers = new SqliteConsumers(ground)
     const events = new SqliteEventLog(ground)
-    const webhooks = new SqliteWebhooks(db, ground.owner)
+    const webhooks = new SqliteWebhooks(db, ground.owner, sealer)
     const past = new SqliteImportedMessages(ground)
     const acknowledgements = new SqliteAcknowledgements(ground, consumers)
     const archive = new SqliteContextArchive(ground)
@@ -210,6 +220,12 @@ export class SqliteStore implements contract.Store, LogInternals {
       ...bindMethods(relaxed, audit, 'prune'),
       ...bindMethods(plain, audit, 'list'),
     }
+    const backups = new SqliteBackups(db)
+    this.backups = {
+      ...bindMethods(plain, backups, 'list', 'getFailure'),
+      ...bindMethods(write, backups, 'add', 'remove', 'fail'),
+    }
+    this.people = this.#openPeople(new SqlitePeople(ground, entries))
     this.maintenance = this.#openMaintenance(new SqliteRenames(ground, webhooks))
   }
 
@@ -223,14 +239,8 @@ export class SqliteStore implements contract.Store, LogInternals {
         const longestMs = this.#runGuarded(() => consumers.hasLease()) ? Math.min(ms, checkLeasesMs) : ms
         await this.#changes.wait(signal, longestMs)
       },
-      search: async (filter, signal) => {
-        try {
-          this.#file.rejectLost()
-          return await history.findPage(filter, signal)
-        } catch (error) {
-          throw this.#errorOf(error)
-        }
-      },
+      search: (filter, signal) => this.#runLong(() => history.findPage(filter, signal)),
+      findRange: range => this.#runLong(() => history.findRange(range)),
     }
   }
 
@@ -291,6 +301,16 @@ export class SqliteStore implements contract.Store, LogInternals {
         this.#runGuarded(() => keys.listExpired(at)).length > 0
           ? this.#runIntake(() => keys.endExpired(at))
           : [],
+    }
+  }
+
+  #openPeople(people: SqlitePeople): StrictMethods<PeopleStore> {
+    return {
+      ...bindMethods(this.#modes.plain, people, 'hashOf', 'listFiles'),
+      erase: user => eraseInSteps(people, user, work => this.#runIntake(work)),
+      scrub: async () => {
+        if (this.durable) await scrubFile(this.#options.path)
+      },
     }
   }
 
@@ -439,6 +459,16 @@ export class SqliteStore implements contract.Store, LogInternals {
     try {
       this.#file.rejectLost()
       return work()
+    } catch (error) {
+      throw this.#errorOf(error)
+    }
+  }
+
+  /** Runs work that yields to the event loop. */
+  async #runLong<T>(work: () => Promise<T>): Promise<T> {
+    try {
+      this.#file.rejectLost()
+      return await work()
     } catch (error) {
       throw this.#errorOf(error)
     }

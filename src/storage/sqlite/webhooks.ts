@@ -1,6 +1,7 @@
 /** Webhook endpoints in SQLite. */
 import type { WebhookEnding } from '../../model/event.ts'
 import { sessionKeyOf } from '../../model/session.ts'
+import type { Sealer } from '../../platform/sealing.ts'
 import type { Database } from '../../platform/sqlite.ts'
 import { cursorNumberOf } from '../events.ts'
 import {
@@ -19,32 +20,38 @@ import {
   type WebhookTry,
 } from '../webhooks.ts'
 import type { ProcessOwner } from './engine-part.ts'
+import { mapWebhook } from './sealed-places.ts'
 
 export class SqliteWebhooks {
   readonly #db: Database
   readonly #owner: ProcessOwner
+  readonly #sealer: Sealer
 
-  constructor(db: Database, owner: ProcessOwner) {
+  constructor(db: Database, owner: ProcessOwner, sealer: Sealer) {
     this.#db = db
     this.#owner = owner
+    this.#sealer = sealer
   }
 
   list(): Webhook[] {
-    return this.#db.all<WebhookRow>`SELECT * FROM webhook ORDER BY created_at, rowid`.map(webhookOf)
+    return this.#db.all<WebhookRow>`SELECT * FROM webhook ORDER BY created_at, rowid`.map(row =>
+      this.#webhookOf(row),
+    )
   }
 
   get(id: string): Webhook | undefined {
     const row = this.#db.get<WebhookRow>`SELECT * FROM webhook WHERE id = ${id}`
-    return row && webhookOf(row)
+    return row && this.#webhookOf(row)
   }
 
   add(webhook: NewWebhook): void {
-    const { id, url, session, user, link_key, created_at, position, made_by, grant } = webhook
+    const { id, url, session, user, created_at, position, made_by, grant } = webhook
+    const sealed = this.#seal(webhook)
     this.#db
       .run`INSERT INTO webhook (id, url, types, session, peer, headers, secrets, link_key, allow_private, replies,
         created_at, position, made_by, "grant")
       VALUES (${id}, ${url}, ${JSON.stringify(webhook.types)}, ${session}, ${user},
-        ${JSON.stringify(webhook.headers)}, ${JSON.stringify(webhook.secrets)}, ${link_key},
+        ${sealed.headers}, ${sealed.secrets}, ${sealed.link_key},
         ${Number(webhook.allow_private)}, ${Number(webhook.replies)}, ${created_at}, ${position},
         ${made_by}, ${grant && JSON.stringify(grant)})`
   }
@@ -60,8 +67,7 @@ export class SqliteWebhooks {
         ...(rotation && { secrets: rotateSecrets(webhook.secrets, rotation) }),
       }
       const retries = change.paused === false && hasFailures(webhook, this.listLanes(id))
-      this.#db
-        .run`UPDATE webhook SET paused = ${Number(now.paused)}, secrets = ${JSON.stringify(now.secrets)},
+      this.#db.run`UPDATE webhook SET paused = ${Number(now.paused)}, secrets = ${this.#seal(now).secrets},
           disabled = ${now.disabled?.reason}, disabled_code = ${now.disabled?.code},
           disabled_at = ${now.disabled?.at}, failing_since = ${now.failing_since}, last_error = ${now.last_error},
           last_error_code = ${now.last_error_code}, next_try_at = ${retries ? undefined : now.next_try_at},
@@ -69,6 +75,16 @@ export class SqliteWebhooks {
       if (retries) this.#db.run`UPDATE webhook_lane SET retry_at = 0 WHERE webhook = ${id}`
       return true
     })
+  }
+
+  /** Returns the columns of an endpoint with secrets. */
+  #seal({ id, headers, secrets, link_key }: NewWebhook) {
+    const row = { headers: JSON.stringify(headers), secrets: JSON.stringify(secrets), link_key }
+    return mapWebhook(row, id, this.#sealer.seal)
+  }
+
+  #webhookOf(row: WebhookRow): Webhook {
+    return webhookOf(mapWebhook(row, row.id, this.#sealer.open))
   }
 
   rewind(id: string, position: string, replayed: string): boolean {

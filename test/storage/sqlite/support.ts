@@ -6,8 +6,10 @@ import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { type Clock, systemClock } from '../../../src/platform/clock.ts'
 import { createLog, silentLog } from '../../../src/platform/log.ts'
+import { createSealer, noSealer } from '../../../src/platform/sealing.ts'
 import type { ReceivedMessage } from '../../../src/storage/messages.ts'
 import { openStorage } from '../../../src/storage/sqlite/open.ts'
+import { writeSecretState } from '../../../src/storage/sqlite/secret-state.ts'
 import { SqliteStore, type StoreOptions } from '../../../src/storage/sqlite/store.ts'
 import { folderOfTest } from '../../support/folder.ts'
 import { type Opened, type Place, testClock } from '../support.ts'
@@ -32,10 +34,12 @@ async function inDirectory(options: Options) {
   }
 }
 
-/** A storage on a directory of its own. */
-export async function openSqlite(more: Options = {}): Promise<Opened & InDirectory> {
+/** A storage on a directory of its own, encrypted if a secret key is given. */
+export async function openSqlite(more: Options = {}, secret?: string): Promise<Opened & InDirectory> {
   const { own, options, remove } = await inDirectory(more)
-  const open = () => openStorage({ dir: own.dir, ...options })
+  const { keyId: key } = secret === undefined ? noSealer : createSealer(secret)
+  if (key !== undefined) await writeSecretState(own.dir, { key })
+  const open = () => openStorage({ dir: own.dir, secret, ...options })
   const test: Opened & InDirectory = {
     ...own,
     storage: await open(),
@@ -47,7 +51,7 @@ export async function openSqlite(more: Options = {}): Promise<Opened & InDirecto
       test.storage = await open()
     },
     async second() {
-      const storage = await openStorage({ dir: own.dir, ...options, log: silentLog })
+      const storage = await openStorage({ dir: own.dir, secret, ...options, log: silentLog })
       return { storage, store: storage.store, [Symbol.asyncDispose]: () => storage.close() }
     },
     async [Symbol.asyncDispose]() {

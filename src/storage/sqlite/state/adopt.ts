@@ -9,7 +9,7 @@ import { ensurePrivateDir, setAside, statOf, syncDir, writeDurablyInOrder } from
 import { JsonFiles } from '../../../platform/json-file.ts'
 import type { FileLock } from '../../../platform/lock.ts'
 import type { FileState } from './state.ts'
-import { toJsonText, withoutMarks } from './token-file.ts'
+import { withoutMarks } from './token-file.ts'
 
 export interface Adoption {
   name: string
@@ -64,10 +64,10 @@ export async function adopt(state: FileState, lock: FileLock, adoption: Adoption
     }
     const files = []
     if (changed > 0 || (!file && known.size > 0))
-      files.push({ path: contextsPath, text: toJsonText(Object.fromEntries(users)) })
+      files.push({ path: contextsPath, text: contexts.toText(users) })
     if (login !== 'kept') {
       const fields = withoutMarks(file?.fields ?? {})
-      files.push({ path: tokenPath, text: toJsonText({ ...fields, ...adoption.bot }) })
+      files.push({ path: tokenPath, text: sessions.toTokenText({ ...fields, ...adoption.bot }) })
     }
     try {
       await writeDurablyInOrder(files)

@@ -1,13 +1,16 @@
 /**
  * The right to answer: for each session and user the newest context token, and when the user last wrote.
- * Stored in `<session>/contexts.json`; changes are merged per user under the data lock. Used answers are
+ * Stored in `<session>/contexts.json`; changes are merged per user under the data lock. Tokens are kept here
+ * as they are stored, sealed if there is a secret key: a batch then costs the sealing of its own tokens only. Used answers are
  * counted in the store; `used` and `last_sent_at` of version 0.1 are where that count starts.
  */
 import { hasWritten, type Inbound, nextContextOf, type UserContext } from '../../../model/session.ts'
 import { setAside, writeDurably } from '../../../platform/files.ts'
 import { JsonFiles, type JsonObject } from '../../../platform/json-file.ts'
 import type { Log } from '../../../platform/log.ts'
+import { looksSealed, type Sealer } from '../../../platform/sealing.ts'
 import type { Contact, ContextStore } from '../../state.ts'
+import { mapContext, mapContextToken } from '../sealed-places.ts'
 import type { SessionFiles, SessionLog } from './sessions.ts'
 import { TickCache } from './tick-cache.ts'
 import { toJsonText } from './token-file.ts'
@@ -36,14 +39,23 @@ export class ContextFiles implements ContextStore {
   readonly #isDurable: boolean
   readonly #sessions: SessionFiles
   readonly #log: Log
-  readonly #files = new JsonFiles(parseContexts)
+  readonly #sealer: Sealer
+  readonly #files: JsonFiles<Content>
   readonly #known = new TickCache<Users>()
   readonly #writers = new Map<string, { count: number; until: number }>()
   /** Sessions whose file contained a user, by user; and the indexed sessions with their bot. */
   readonly #holders = new Map<string, Set<string>>()
   readonly #noted = new Map<string, string | undefined>()
 
-  constructor(options: { sessions: SessionFiles; log: Log; rows: SessionLog | undefined }) {
+  constructor(options: {
+    sessions: SessionFiles
+    log: Log
+    sealer: Sealer
+    rows: SessionLog | undefined
+  }) {
+    const { sealer } = options
+    this.#sealer = sealer
+    this.#files = new JsonFiles(fields => parseContexts(fields, sealer))
     this.#sessions = options.sessions
     this.#rows = options.rows
     this.#archive = options.rows?.contexts
@@ -86,7 +98,8 @@ export class ContextFiles implements ContextStore {
   async find(session: string, user: string): Promise<UserContext | undefined> {
     const known = this.read(session).get(user)
     // The user may have just written, before the file is updated.
-    return this.#archive ? this.#archive.find(session, user, known) : known
+    const found = this.#archive ? await this.#archive.find(session, user, known) : known
+    return found && mapContext(found, user, this.#sealer.open)
   }
 
   /**
@@ -179,8 +192,12 @@ export class ContextFiles implements ContextStore {
     const away = inbound.flatMap(({ user_id }) => (users.has(user_id) ? [] : [user_id]))
     const archived = away.length === 0 ? nobody : ((await this.#archive?.list(session, away)) ?? nobody)
     let changed = false
-    for (const message of inbound) {
-      const { user_id } = message
+    for (const written of inbound) {
+      const { user_id, token } = written
+      const message = {
+        ...written,
+        ...(token && { token: mapContextToken(token, user_id, this.#sealer.seal) }),
+      }
       const known = users.get(user_id)
       const before = known ?? takeLowercased(users, user_id.toLowerCase()) ?? archived.get(user_id)
       // A context from the archive returns to the file, even if it is unchanged.
@@ -193,6 +210,11 @@ export class ContextFiles implements ContextStore {
     if (this.#isDurable && users.size > fileUsers + spareUsers)
       await this.#archiveOldest(session, users, inbound)
     return toFileText({ users, others })
+  }
+
+  /** Returns the text of a file with these users. */
+  toText(users: Users): string {
+    return toFileText({ users, others: {} })
   }
 
   /**
@@ -243,6 +265,17 @@ export class ContextFiles implements ContextStore {
     this.markWritten(session)
   }
 
+  /** Removes a user. Call it under the data lock. */
+  async remove(session: string, user: string): Promise<void> {
+    this.#holders.delete(user)
+    const { users, others } = await this.#readForUpdate(session)
+    // An imported context may have the id in lower case.
+    const removed = [user, user.toLowerCase()].filter(id => users.delete(id))
+    if (removed.length === 0) return
+    await writeDurably(this.#sessions.contextsPath(session), toFileText({ users, others }))
+    this.markWritten(session)
+  }
+
   /**
    * Returns a copy to change. A file that does not parse is set aside first: only windows and tokens are lost
    * with it.
@@ -275,7 +308,7 @@ function takeLowercased(users: Map<string, UserContext>, lowered: string): UserC
 
 const toFileText = ({ users, others }: Content) => toJsonText({ ...others, ...Object.fromEntries(users) })
 
-function parseContexts(fields: JsonObject): Content {
+function parseContexts(fields: JsonObject, { seal }: Sealer): Content {
   const users = new Map<string, UserContext>()
   const others: JsonObject = {}
   for (const [user, value] of Object.entries(fields)) {
@@ -292,7 +325,9 @@ function parseContexts(fields: JsonObject): Content {
     const time = (at: unknown) => (typeof at === 'number' && Number.isFinite(at) ? Math.floor(at) : undefined)
     // Fields of a later version are kept.
     const context: UserContext = { ...rest, used: time(used) ?? 0, first_seen: time(first_seen) ?? 0 }
-    if (typeof token === 'string') context.token = token
+    // A file that was written manually, or by a version without secret keys, has plain tokens.
+    if (typeof token === 'string')
+      context.token = looksSealed(token) ? token : mapContextToken(token, user, seal)
     const [receivedAt, lastSentAt] = [time(received_at), time(last_sent_at)]
     if (receivedAt !== undefined) context.received_at = receivedAt
     if (lastSentAt !== undefined) context.last_sent_at = lastSentAt

@@ -10,9 +10,11 @@ import { systemClock } from '../../../platform/clock.ts'
 import { ensurePrivateDir, errorCodeOf, replaceFile, setAside, sweep } from '../../../platform/files.ts'
 import { JsonFiles, type JsonObject } from '../../../platform/json-file.ts'
 import type { FileLock } from '../../../platform/lock.ts'
+import type { Sealer } from '../../../platform/sealing.ts'
 import { linkSignals } from '../../../platform/signals.ts'
 import type { LoginKey, LoginStore, StoredLogin } from '../../logins.ts'
 import { ProcessOwner } from '../engine-part.ts'
+import { type LoginAsWritten, mapLogin } from '../sealed-places.ts'
 import type { SessionFiles } from './sessions.ts'
 import { TickCache } from './tick-cache.ts'
 import { toJsonText, translateErrors } from './token-file.ts'
@@ -41,7 +43,8 @@ export class LoginFiles implements LoginStore {
   readonly #lock: Pick<FileLock, 'run'>
   readonly #sessions: SessionFiles
   readonly #owner = new ProcessOwner()
-  readonly #files = new JsonFiles(parseLogin)
+  readonly #sealer: Sealer
+  readonly #files: JsonFiles<LoginFile>
   /** Read with every read of the sessions. */
   readonly #underWay = new TickCache<Promise<readonly StoredLogin[]>>()
   /** Waits by session: woken by writes of this process; they also check for writes of other processes. */
@@ -50,8 +53,11 @@ export class LoginFiles implements LoginStore {
   /** Unix ms. The first read removes what an earlier process left. */
   #sweptAt = 0
 
-  constructor(dir: string, options: { lock: Pick<FileLock, 'run'>; sessions: SessionFiles }) {
+  constructor(dir: string, options: { lock: Pick<FileLock, 'run'>; sessions: SessionFiles; sealer: Sealer }) {
+    const { sealer } = options
     this.#dir = dir
+    this.#sealer = sealer
+    this.#files = new JsonFiles(fields => parseLogin(fields, sealer))
     this.#lock = options.lock
     this.#sessions = options.sessions
   }
@@ -194,7 +200,7 @@ export class LoginFiles implements LoginStore {
     await ensurePrivateDir(this.#dir, { parents: false })
     if (ended) await ensurePrivateDir(join(this.#dir, over), { parents: false })
     if (this.#files.read(path).kind === 'damaged') await setAside(path)
-    await replaceFile(path, toJsonText(file))
+    await replaceFile(path, toJsonText({ ...file, login: mapLogin(file.login, this.#sealer.seal) }))
     // If this process crashes here, both files exist. The running one counts then, and the login ends again.
     await rm(otherPath, { force: true })
     this.#underWay.forget()
@@ -238,8 +244,8 @@ function listFileNames(dir: string): string[] {
   }
 }
 
-function parseLogin({ login, ...lease }: JsonObject): LoginFile | undefined {
+function parseLogin({ login, ...lease }: JsonObject, { open }: Sealer): LoginFile | undefined {
   const { id, session, version, until } = (login ?? {}) as Partial<StoredLogin>
   const isLogin = [id, session, version].every(text => typeof text === 'string') && typeof until === 'number'
-  return isLogin ? ({ ...lease, login } as LoginFile) : undefined
+  return isLogin ? ({ ...lease, login: mapLogin(login as LoginAsWritten, open) } as LoginFile) : undefined
 }

@@ -30,14 +30,16 @@ import {
   createTextReader,
   type JsonContent,
   JsonFiles,
+  type JsonObject,
 } from '../../../platform/json-file.ts'
 import type { FileLock } from '../../../platform/lock.ts'
 import type { Log } from '../../../platform/log.ts'
+import type { Sealer } from '../../../platform/sealing.ts'
 import type { SessionChanges, SessionRecord, SessionStore } from '../../state.ts'
 import type { LogInternals } from '../store.ts'
 import { FolderIndex } from './folder-index.ts'
 import { TickCache } from './tick-cache.ts'
-import { parseTokenFile, type TokenFile, toJsonText, translateErrors, withoutMarks } from './token-file.ts'
+import { parseTokenFile, type TokenFile, toTokenText, translateErrors, withoutMarks } from './token-file.ts'
 
 /** Up to this many folders, all files are checked on every read; with more, less often. */
 const indexedFrom = 64
@@ -48,8 +50,9 @@ const readProblems = [
   'a session cannot be read',
   'token.json does not parse and cannot be set aside',
 ] as const
-/** Files that a killed writer leaves. */
-const halfWritten = /^(token\.json|contexts\.json|\.default_session|\.(data|poll)\.lock)\.[0-9a-f]{12}\.tmp$/
+/** Files that a killed writer or backup leaves. */
+const halfWritten =
+  /^(token\.json|contexts\.json|\.default_session|\.(data|poll|backup)\.lock|messages\.db)\.[0-9a-f]{12}\.tmp(-journal)?$/
 
 /** Data in the message log that belongs to a session and changes with its folder. */
 export type SessionLog = Pick<LogInternals, 'durable' | 'contexts' | 'names' | 'maintenance'>
@@ -59,7 +62,8 @@ export class SessionFiles implements SessionStore {
   readonly #rows: SessionLog | undefined
   readonly #lock: Pick<FileLock, 'run'>
   readonly #log: Log
-  readonly #files = new JsonFiles(parseTokenFile)
+  readonly #files: JsonFiles<TokenFile>
+  readonly #sealer: Sealer
   readonly #folders: ReturnType<typeof createFolderReader>
   readonly #default: ReturnType<typeof createTextReader>
   readonly #index = new FolderIndex<SessionRecord>(
@@ -83,9 +87,13 @@ export class SessionFiles implements SessionStore {
     dir: string
     lock: Pick<FileLock, 'run'>
     log: Log
+    sealer: Sealer
     rows?: SessionLog | undefined
   }) {
+    const { sealer } = options
     this.#dir = options.dir
+    this.#sealer = sealer
+    this.#files = new JsonFiles(fields => parseTokenFile(fields, sealer))
     this.#folders = createFolderReader(options.dir)
     this.#default = createTextReader(join(options.dir, dataFiles.defaultSession))
     this.#lock = options.lock
@@ -188,7 +196,7 @@ export class SessionFiles implements SessionStore {
     )
     await writeDurably(
       this.tokenPath(folder),
-      toJsonText({ ...bot, ...others, ...inheritedMarksOf(before?.bot, bot) }),
+      this.toTokenText({ ...bot, ...others, ...inheritedMarksOf(before?.bot, bot) }),
     )
     // If no session was chosen as default, the oldest becomes the default, and stays it.
     if ((await this.#findDefaultName(true)) === undefined)
@@ -222,7 +230,7 @@ export class SessionFiles implements SessionStore {
       const file = this.readToken(name)
       if (file?.bot.token !== token) return
       const fields = withMarks({ ...file.fields, ...file.bot }, wanted)
-      if (fields) await writeDurably(this.tokenPath(name), toJsonText(fields))
+      if (fields) await writeDurably(this.tokenPath(name), this.toTokenText(fields))
     })
   }
 
@@ -242,6 +250,15 @@ export class SessionFiles implements SessionStore {
       }
       await this.#rows?.contexts.forget(folder)
     })
+  }
+
+  /** Removes the id of a user who logged the account in. Call it under the data lock. */
+  async removeUser(folder: string, user: string): Promise<void> {
+    const file = this.readToken(folder)
+    if (file?.bot.user_id !== user) return
+    const { user_id: _, ...fields } = file.fields
+    await writeDurably(this.tokenPath(folder), this.toTokenText(fields))
+    this.markWritten(folder)
   }
 
   async rename(oldName: string, newName: string): Promise<void> {
@@ -355,6 +372,11 @@ export class SessionFiles implements SessionStore {
   readToken(name: string): TokenFile | undefined {
     const found = this.#files.read(this.tokenPath(name))
     return found.kind === 'read' ? found.value : undefined
+  }
+
+  /** Returns the text of a token.json with these fields. */
+  toTokenText(fields: JsonObject): string {
+    return toTokenText(fields, this.#sealer)
   }
 
   tokenPath(name: string): string {

@@ -8,12 +8,14 @@ import { type Inbound, type Marks, withMarks } from '../../../model/session.ts'
 import { writeDurablyInOrder } from '../../../platform/files.ts'
 import type { FileLock } from '../../../platform/lock.ts'
 import type { Log } from '../../../platform/log.ts'
+import { noSealer, type Sealer } from '../../../platform/sealing.ts'
 import type { State } from '../../state.ts'
 import { ContextFiles } from './contexts.ts'
+import { forgetUser } from './forget-user.ts'
 import { LoginFiles } from './login-files.ts'
 import { SessionFiles, type SessionLog } from './sessions.ts'
 import { SignInFile } from './sign-ins.ts'
-import { toJsonText, translateErrors } from './token-file.ts'
+import { translateErrors } from './token-file.ts'
 
 /** Changes that follow from a batch whose messages are stored. */
 export interface BatchCommit {
@@ -53,16 +55,25 @@ export function openState(options: {
   dir: string
   lock: Pick<FileLock, 'run'>
   log: Log
+  /** By default secrets stay as they are. */
+  sealer?: Sealer
   rows?: SessionLog
 }): FileState {
-  const { lock, log, rows } = options
-  const sessions = new SessionFiles(options)
-  const contexts = new ContextFiles({ sessions, log, rows })
+  const { lock, log, rows, sealer = noSealer } = options
+  const sessions = new SessionFiles({ ...options, sealer })
+  const contexts = new ContextFiles({ sessions, log, sealer, rows })
   sessions.onNewBot = name => contexts.forget(name)
   const grouped = groupCommits(lock, batch => commit({ sessions, contexts }, batch))
   const signIns = new SignInFile(join(options.dir, dataFiles.endedSignIns))
-  const logins = new LoginFiles(join(options.dir, dataFiles.logins), { sessions, lock })
-  return { sessions, contexts, logins, signIns, commitBatch: batch => translateErrors(() => grouped(batch)) }
+  const logins = new LoginFiles(join(options.dir, dataFiles.logins), { sessions, lock, sealer })
+  return {
+    sessions,
+    contexts,
+    logins,
+    signIns,
+    commitBatch: batch => translateErrors(() => grouped(batch)),
+    forgetUser: user => forgetUser(options.dir, { lock, sealer }, { sessions, contexts }, user),
+  }
 }
 
 /** Commits one batch. Call it under the data lock. */
@@ -81,7 +92,7 @@ async function commit(
   const fields = withMarks(moved, batch.marks ?? {}) ?? (cursor === cursorTo ? undefined : moved)
   const files = [
     { path: sessions.contextsPath(session), text: contextText },
-    { path: sessions.tokenPath(session), text: fields && toJsonText(fields) },
+    { path: sessions.tokenPath(session), text: fields && sessions.toTokenText(fields) },
   ]
   try {
     await writeDurablyInOrder(files.flatMap(({ path, text }) => (text === undefined ? [] : { path, text })))

@@ -1,7 +1,9 @@
 /** token.json: parses and formats it. */
 import { type BotInfo, markedTexts, markedTimes, marks } from '../../../model/session.ts'
 import type { JsonObject } from '../../../platform/json-file.ts'
+import type { Sealer } from '../../../platform/sealing.ts'
 import { storeErrorOf } from '../../../platform/system-error.ts'
+import { mapToken } from '../sealed-places.ts'
 
 /** Content of a token.json, including unknown fields, which a rewrite keeps. */
 export interface TokenFile {
@@ -15,8 +17,16 @@ export const withoutMarks = (fields: JsonObject): JsonObject =>
 
 export const toJsonText = (value: unknown): string => `${JSON.stringify(value, null, 2)}\n`
 
-/** Files may have been written manually: only bot id and token are required. */
-export function parseTokenFile(fields: JsonObject): TokenFile | undefined {
+/** Returns the text of a token.json. */
+export const toTokenText = (fields: JsonObject, { seal }: Sealer): string =>
+  toJsonText(mapToken(fields, seal))
+
+/**
+ * Files may have been written manually: only bot id and token are required. @throws SvcError
+ * `store_unavailable` for a token that cannot be opened
+ */
+export function parseTokenFile(written: JsonObject, { open }: Sealer): TokenFile | undefined {
+  const fields = mapToken(written, open)
   const text = (key: string) => (typeof fields[key] === 'string' ? fields[key] : undefined)
   const time = (key: string) => (Number.isSafeInteger(fields[key]) ? (fields[key] as number) : undefined)
   const bot_id = text('bot_id')

@@ -1,0 +1,120 @@
+/** The dialog that exports a conversation: a link to the file, which the browser downloads. */
+import { useSignal } from '@preact/signals'
+import { useId, useRef } from 'preact/hooks'
+import { exportUrl } from '../api.ts'
+import { type TextKey, t } from '../i18n.ts'
+import type { Place } from '../place.ts'
+import { dateOf, dayFrom, now } from '../times.ts'
+import { Dialog } from '../ui/dialog.tsx'
+import { tell } from '../ui/toasts.tsx'
+
+interface Choice {
+  value: string
+  name: TextKey
+  about?: TextKey
+}
+
+const formats: readonly Choice[] = [
+  { value: 'html', name: 'people.export_page', about: 'people.export_page_about' },
+  { value: 'jsonl', name: 'people.export_lines', about: 'people.export_lines_about' },
+]
+const spans: readonly Choice[] = [
+  { value: 'all', name: 'people.export_all' },
+  { value: 'since', name: 'people.export_since' },
+]
+const monthMs = 30 * 86_400_000
+
+export function Export({ place: { session, userId }, onClose }: { place: Place; onClose(): void }) {
+  const id = useId()
+  const field = useRef<HTMLInputElement>(null)
+  const format = useSignal<'html' | 'jsonl'>('html')
+  const span = useSignal('all')
+  const day = useSignal(dateOf(now.value - monthMs))
+  const isSince = span.value === 'since'
+  const since = dayFrom(day.value)
+  const isMissing = isSince && Number.isNaN(since)
+  return (
+    <Dialog
+      title={t('people.export_heading')}
+      onClose={onClose}
+      footer={
+        <>
+          <button class="button" type="button" onClick={onClose}>
+            {t('action.cancel')}
+          </button>
+          <a
+            class="button primary"
+            download
+            href={exportUrl({ format: format.value, session, user: userId, ...(isSince && { since }) })}
+            onClick={event => {
+              if (isMissing) {
+                event.preventDefault()
+                return field.current?.focus()
+              }
+              tell(t('people.export_begun'))
+              onClose()
+            }}
+          >
+            {t('chat.download')}
+          </a>
+        </>
+      }
+    >
+      <div class="asked-for">
+        <Radios legend={t('people.export_format')} choices={formats} chosen={format} />
+        <Radios legend={t('people.export_messages')} choices={spans} chosen={span} />
+        {isSince && (
+          <div class="field">
+            <label for={id}>{t('people.export_day')}</label>
+            <input
+              class="input"
+              type="date"
+              id={id}
+              ref={field}
+              value={day.value}
+              max={dateOf(now.value)}
+              aria-invalid={isMissing}
+              onInput={event => {
+                day.value = event.currentTarget.value
+              }}
+            />
+          </div>
+        )}
+        <p class="soft small">{t('people.export_note')}</p>
+      </div>
+    </Dialog>
+  )
+}
+
+interface RadiosProps {
+  legend: string
+  choices: readonly Choice[]
+  chosen: { value: string }
+}
+
+function Radios({ legend, choices, chosen }: RadiosProps) {
+  const name = useId()
+  return (
+    <fieldset class={choices.some(({ about }) => about) ? 'field choice tall' : 'field choice'}>
+      <legend class="label">{legend}</legend>
+      <div>
+        {choices.map(({ value, name: text, about }) => (
+          <label key={value}>
+            <input
+              type="radio"
+              name={name}
+              checked={chosen.value === value}
+              onChange={() => {
+                chosen.value = value
+              }}
+            />
+            <span>
+              {about ? <b>{t(text)}</b> : t(text)}
+              {about && <span class="soft small block">{t(about)}</span>}
+            </span>
+          </label>
+        ))}
+      </div>
+    </fieldset>
+  )
+}

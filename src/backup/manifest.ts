@@ -1,0 +1,116 @@
+/** The list of contents that ends a backup, and the names that its files may have. */
+import { join } from 'node:path'
+import { dataFiles } from '../model/data-files.ts'
+import { badArgument } from '../model/error.ts'
+import { normalizeSessionName } from '../model/session.ts'
+import { version } from '../version.ts'
+
+/** Name of the list in the archive. */
+export const manifestName = 'svc-backup.json'
+/** Grows with each change that an earlier version would misread. */
+const form = 1
+
+export interface ArchivedFile {
+  /** Path in the archive. */
+  name: string
+  size: number
+  /** Lower-case hex. */
+  sha256: string
+}
+
+export interface Manifest {
+  form: number
+  /** The version of svc that made the backup. */
+  svc: string
+  /** Schema version of the store. */
+  schema: number
+  /** Unix ms: the store is as it was then. */
+  created_at: number
+  /** Id of the key with which the secrets are encrypted; null: they are not. */
+  secret_key: string | null
+  sandbox: boolean
+  accounts: { session: string; bot_id: string }[]
+  /** All other files, in the order of the archive. */
+  files: ArchivedFile[]
+}
+
+export const createManifest = (facts: Omit<Manifest, 'form' | 'svc'>): Manifest => ({
+  form,
+  svc: version,
+  ...facts,
+})
+
+/**
+ * Parses the list.
+ *
+ * @throws SvcError `invalid_arguments` for the list of a newer version, and for what is none
+ */
+export function parseManifest(text: string): Manifest {
+  const found = parse(text)
+  if (found && Number(found.form) > form)
+    throw badArgument(
+      'file',
+      `version ${found.svc} of svc made it, in a form that this version does not know`,
+      {
+        hint: 'Restore it with that version or a newer one.',
+      },
+    )
+  if (found?.form === form && Array.isArray(found.files) && Array.isArray(found.accounts))
+    return found as Manifest
+  throw badArgument('file', 'its list of contents is damaged')
+}
+
+function parse(text: string): Partial<Manifest> | undefined {
+  try {
+    const found: unknown = JSON.parse(text)
+    return typeof found === 'object' && found !== null ? found : undefined
+  } catch {
+    return undefined
+  }
+}
+
+/** Files of the data directory itself, in the order of the archive. */
+export const smallFiles = [
+  dataFiles.defaultSession,
+  dataFiles.endedSignIns,
+  dataFiles.secrets,
+  dataFiles.apiToken,
+  dataFiles.mcpKey,
+] as const
+/** Files of each session. The cursor comes first: it is never ahead of the contexts and messages. */
+export const sessionFiles = [dataFiles.token, dataFiles.contexts] as const
+/** Files that give access to the service. */
+export const accessFiles: readonly string[] = [dataFiles.apiToken, dataFiles.mcpKey, dataFiles.endedSignIns]
+/** Folder of the media root with the files of waiting sends. */
+const keptFolder = 'outbox'
+export const keptFileForm = /^[0-9a-f-]{36}\.queued$/
+export const worldName = `${dataFiles.sandbox}/world.db`
+
+export const keptFileName = (name: string): string => `${dataFiles.media}/${keptFolder}/${name}`
+
+/** Returns whether svc writes a file of this name into a backup. */
+export function isArchivedName(name: string): boolean {
+  const [folder = '', file, ...rest] = name.split('/')
+  if (file === undefined) return name === dataFiles.store || smallFiles.some(own => own === name)
+  if (folder === dataFiles.media)
+    return file === keptFolder && rest.length === 1 && keptFileForm.test(rest[0] ?? '')
+  if (folder === dataFiles.sandbox)
+    return (
+      name === worldName || (file === 'media' && rest.length === 1 && /^[\w-]{1,100}$/.test(rest[0] ?? ''))
+    )
+  return rest.length === 0 && sessionFiles.some(own => own === file) && isSessionName(folder)
+}
+
+export function isSessionName(name: string): boolean {
+  try {
+    return normalizeSessionName(name) === name.normalize('NFC')
+  } catch {
+    return false
+  }
+}
+
+/** Returns where a file of the archive lies. */
+export const placeOf = (name: string, { dir, mediaRoot }: { dir: string; mediaRoot: string }): string => {
+  const [folder, ...rest] = name.split('/')
+  return folder === dataFiles.media ? join(mediaRoot, ...rest) : join(dir, ...name.split('/'))
+}

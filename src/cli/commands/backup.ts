@@ -1,0 +1,160 @@
+/** Declares and runs `svc backup` and `svc restore`, which work on files and ask no service. */
+import { Option } from 'commander'
+import { parseFolder } from '../../config/values.ts'
+import type { Config } from '../../config.ts'
+import { badArgument } from '../../model/error.ts'
+import { formatBytes, formatCount, formatLocalTime } from '../../platform/format.ts'
+import { endWithStdin } from '../../platform/process.ts'
+import {
+  type Command,
+  type CommandLine,
+  type CommandSpec,
+  configFrom,
+  directoryFlagsOf,
+  toolDefaults,
+} from '../command.ts'
+import { writeResult } from '../print.ts'
+import { colours, oneLine } from '../terminal.ts'
+
+export const commands: readonly CommandSpec[] = [
+  {
+    words: 'backup',
+    summary: 'copy the data directory into one file, while services run',
+    about:
+      'Copy the data directory into one file: accounts, messages, sends that wait, keys and webhooks. Works while services run, and while none runs. Files that were downloaded or uploaded are not in it.',
+    config: 'backup',
+    addOptions: command =>
+      command
+        .argument('<file>', 'the new file')
+        .option('--force', 'replace the file if it is there already')
+        // For a service that makes backups by schedule.
+        .addOption(new Option('--ends-with-stdin', 'end when stdin ends').hideHelp()),
+    jsonHelp: 'print one JSON object: {path, created_at, size, took_ms, encrypted}',
+    examples: [
+      ['svc backup svc.tar', 'a copy that everyone who can read the file can use'],
+      ['svc backup svc.tar.age --passphrase-file pass.txt', 'an encrypted copy; age can read it too'],
+    ],
+    run: runBackup,
+  },
+  {
+    words: 'restore',
+    summary: 'restore a backup into an empty data directory',
+    about:
+      'Restore a backup into an empty data directory. The whole backup is checked before anything is written. Afterwards queued sends wait for approval, webhooks are paused, and keys are revoked.',
+    config: 'backup',
+    noSandboxHint: 'ever',
+    ownHelp: { passphraseFile: 'file that holds the passphrase of the backup' },
+    addOptions: command =>
+      command
+        .argument('<file>', 'the backup')
+        .option('--keep-keys', 'keys and the token of the service stay valid'),
+    jsonHelp:
+      'print one JSON object: {base_path, created_at, svc, accounts: [{session, bot_id}], waiting_sends, paused_webhooks, revoked_keys, secret_key}',
+    examples: [
+      ['svc restore svc.tar -d ~/.svc', 'in place of the directory that was lost'],
+      ['svc restore svc.tar.age --passphrase-file pass.txt -d /srv/svc', 'from an encrypted backup'],
+    ],
+    helpFooter:
+      "Do not run the original and the restored copy at once: two copies of an account take each other's messages.",
+    run: runRestore,
+  },
+]
+
+async function runBackup(command: Command, line: CommandLine): Promise<void> {
+  const config = configFrom(command, {}, toolDefaults)
+  using _parent = command.opts().endsWithStdin === true ? endWithStdin() : undefined
+  const path = parsePath(command)
+  const { makeBackup } = await import('../../backup/make.ts')
+  const passphrase = await passphraseOf(config)
+  const force = command.opts().force === true
+  const made = await makeBackup({ path, config, clock: command.io.clock, passphrase, force })
+  line.changeMade = 'backed up'
+  const encrypted = passphrase !== undefined
+  const kind = encrypted ? 'encrypted' : 'not encrypted'
+  await writeResult(
+    command,
+    { ...made, encrypted },
+    `backed up to ${oneLine(made.path)} (${formatBytes(made.size)}, ${kind}, ${(made.took_ms / 1000).toFixed(1)} s)\n`,
+  )
+}
+
+async function runRestore(command: Command, line: CommandLine): Promise<void> {
+  const config = configFrom(command, {}, toolDefaults)
+  const path = parsePath(command)
+  const { restoreBackup } = await import('../../backup/restore.ts')
+  const passphrase = await passphraseOf(config)
+  const keepKeys = command.opts().keepKeys === true
+  const { manifest, still } = await restoreBackup({
+    path,
+    config,
+    clock: command.io.clock,
+    passphrase,
+    keepKeys,
+  })
+  line.changeMade = 'restored'
+  const { accounts, created_at, secret_key, svc } = manifest
+  const value = {
+    base_path: config.basePath,
+    created_at,
+    svc,
+    accounts,
+    waiting_sends: still.sends,
+    paused_webhooks: still.webhooks,
+    revoked_keys: still.keys,
+    secret_key,
+  }
+  await writeResult(command, value, formatRestored(value, command))
+}
+
+function formatRestored(value: RestoredValue, command: Command): string {
+  const { accounts, base_path, created_at, secret_key } = value
+  const run = (words: string) => `svc ${words}${directoryFlagsOf(command)}`
+  const lines = [`restored ${oneLine(base_path)} as it was on ${formatLocalTime(created_at)}`]
+  const add = (count: number, text: string) => count > 0 && lines.push(text)
+  add(
+    value.waiting_sends,
+    `${formatCount(value.waiting_sends, 'send')} must be approved to go: ${run('approvals')}`,
+  )
+  add(
+    value.paused_webhooks,
+    `${formatCount(value.paused_webhooks, 'webhook')} must be resumed to deliver: ${run('webhook')}`,
+  )
+  add(
+    value.revoked_keys,
+    `${formatCount(value.revoked_keys, 'key')} revoked; make new ones: ${run('key add --help')}`,
+  )
+  if (secret_key !== null)
+    lines.push(`the secrets are encrypted: start svc with the secret key with the id ${secret_key}`)
+  if (accounts.length > 0)
+    lines.push(
+      colours.yellow(
+        'Before you start svc here, stop the original: two copies of an account take each other’s messages.',
+      ),
+      ...accounts.map(({ bot_id, session }) => `  ${oneLine(session)} (${oneLine(bot_id)})`),
+    )
+  return `${lines.join('\n')}\n`
+}
+
+interface RestoredValue {
+  base_path: string
+  /** Unix ms. */
+  created_at: number
+  accounts: readonly { session: string; bot_id: string }[]
+  waiting_sends: number
+  paused_webhooks: number
+  revoked_keys: number
+  secret_key: string | null
+}
+
+async function passphraseOf({ passphraseFile }: Pick<Config, 'passphraseFile'>): Promise<string | undefined> {
+  if (passphraseFile === undefined) return undefined
+  const { readPassphrase } = await import('../../backup/passphrase.ts')
+  return await readPassphrase(passphraseFile)
+}
+
+/** Returns the absolute path of the file that was typed. */
+function parsePath({ args: [typed = ''] }: Command): string {
+  const path = parseFolder(typed)
+  if (path === undefined) throw badArgument('file', 'expected a path')
+  return path
+}

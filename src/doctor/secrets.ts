@@ -1,0 +1,38 @@
+/** Checks whether the secrets in the data directory are encrypted, and whether the given key opens them. */
+import { createSealer } from '../platform/sealing.ts'
+import type { Inspection } from '../storage/inspection.ts'
+import { type DoctorContext, errorFinding, type Finding, okFinding } from './finding.ts'
+
+/** Checks the secrets. Nothing is wrong without a key. */
+export async function examineSecrets(
+  { command, config, directory }: DoctorContext,
+  stored: Pick<Inspection, 'readSecrets'>,
+): Promise<Finding[]> {
+  if (directory.state !== 'ours') return []
+  const state = await stored.readSecrets()
+  if (!('key' in state))
+    return [
+      errorFinding(
+        'secrets',
+        'svc secrets has begun to change the encryption of secrets, and has not finished',
+        'Wait if it is running. Otherwise run the same svc secrets command again: it carries on.',
+      ),
+    ]
+  const { key } = state
+  if (key === null)
+    return [
+      okFinding(
+        'secrets',
+        `tokens and other secrets are not encrypted; ${command('secrets on --secret-key-file <file>')} encrypts them`,
+      ),
+    ]
+  const given = config.secretKey === undefined ? undefined : createSealer(config.secretKey).keyId
+  if (given === key) return [okFinding('secrets', `secrets are encrypted with the key ${key}`)]
+  return [
+    errorFinding(
+      'secrets',
+      `secrets are encrypted with the key ${key}, and ${given === undefined ? 'no key is given' : `the given key is ${given}`}`,
+      'Give that key: --secret-key-file with the file that holds it, or SVC_SECRET_KEY.',
+    ),
+  ]
+}

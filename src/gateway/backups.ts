@@ -1,0 +1,181 @@
+/** Backups by schedule: when the next one is due, and which ones stay in the folder. */
+import { realpath, rm } from 'node:fs/promises'
+import { basename, dirname, join } from 'node:path'
+import type { Backup, BackupStatus } from '../model/backup.ts'
+import { SvcError } from '../model/error.ts'
+import { withoutUndefined } from '../platform/fields.ts'
+import { fileExists, sweep } from '../platform/files.ts'
+import type { Runtime } from '../platform/runtime.ts'
+import { linkSignals } from '../platform/signals.ts'
+import { reasonOf } from '../platform/system-error.ts'
+import type { BackupStore } from '../storage/backups.ts'
+import type { MakeBackup } from './backup-process.ts'
+
+export interface BackupSchedule {
+  /** Absolute. */
+  readonly folder: string
+  readonly everyMs: number
+  /** Number of backups that stay. */
+  readonly keep: number
+  readonly isEncrypted: boolean
+}
+
+export interface BackupPorts {
+  backups: BackupStore
+  /** Undefined: this process has no schedule. */
+  schedule: BackupSchedule | undefined
+  /** Undefined: this process cannot make backups. */
+  make: MakeBackup | undefined
+  /** Whether this process polls: only one of several makes backups by schedule. */
+  isPolling(): boolean
+}
+
+/** The clock may be set, so the wait for the next backup is checked this often. */
+const checkEveryMs = 60_000
+const longestRetryMs = 60 * 60_000
+
+const ownName = /^svc-\d{8}T\d{6}Z\.tar(\.age)?$/
+/** What a process that was killed leaves. Another store may use the folder, so a file has to be old. */
+const unfinishedName = /^svc-\d{8}T\d{6}Z\.tar(\.age)?\.[0-9a-f]{12}\.tmp$/
+const leftoverMs = 60 * 60_000
+
+export class Backups {
+  readonly #ports: BackupPorts
+  readonly #runtime: Runtime
+  #making: Promise<Backup> | undefined
+  #roleChange = new AbortController()
+  #work: Promise<void> | undefined
+
+  /** @param runtime with the clock of the system: a sandbox's clock is not the time of a backup */
+  constructor(ports: BackupPorts, runtime: Runtime) {
+    this.#ports = ports
+    this.#runtime = runtime
+    runtime.bus.on('roleChanged', () => this.#roleChange.abort())
+  }
+
+  /** Returns the schedule, the newest backup and the last failure. */
+  async status(): Promise<BackupStatus> {
+    const { backups, schedule } = this.#ports
+    const [[newest], failure] = await Promise.all([backups.list(), backups.getFailure()])
+    return withoutUndefined({
+      folder: schedule?.folder,
+      every_ms: schedule?.everyMs,
+      keep: schedule?.keep,
+      newest,
+      failure,
+    })
+  }
+
+  /**
+   * Makes a backup in the folder of the schedule, and removes those that are too many. A call while one is
+   * being made returns that one.
+   *
+   * @throws SvcError `invalid_arguments` without a schedule, `store_unavailable` if it fails
+   */
+  make(): Promise<Backup> {
+    this.#making ??= this.#makeOne().finally(() => {
+      this.#making = undefined
+    })
+    return this.#making
+  }
+
+  /** Makes backups while this process polls, until the service stops. */
+  start(): void {
+    const { make, schedule } = this.#ports
+    if (make && schedule) this.#work = this.#follow(schedule)
+  }
+
+  /** Resolves when no backup is being made. Abort `closing` first. */
+  async waitUntilClosed(): Promise<void> {
+    await Promise.allSettled([this.#work, this.#making])
+  }
+
+  async #follow(schedule: BackupSchedule): Promise<void> {
+    const { clock, closing, log } = this.#runtime
+    let retryAt = Number.NEGATIVE_INFINITY
+    while (!closing.aborted) {
+      this.#roleChange = new AbortController()
+      let waitMs = checkEveryMs
+      try {
+        const leftMs = this.#ports.isPolling() ? await this.#untilDue(schedule) : checkEveryMs
+        waitMs = Math.min(checkEveryMs, Math.max(leftMs, retryAt - clock.monotonic()))
+        if (waitMs <= 0) await this.make()
+      } catch (error) {
+        waitMs = Math.min(schedule.everyMs, longestRetryMs)
+        retryAt = clock.monotonic() + waitMs
+        if (!closing.aborted) log.error('no backup was made', { error })
+      }
+      using ended = linkSignals(closing, this.#roleChange.signal)
+      if (waitMs > 0) await clock.sleep(waitMs, ended.signal)
+    }
+  }
+
+  /** Returns the ms until a backup is due. A time in the future comes from a clock that was wrong. */
+  async #untilDue({ folder, everyMs }: BackupSchedule): Promise<number> {
+    const now = this.#runtime.clock.now()
+    const newest = (await this.#listOwn(folder)).find(({ created_at }) => created_at <= now)
+    return newest === undefined ? 0 : newest.created_at + everyMs - now
+  }
+
+  /** Lists the backups of this store that a schedule made in the folder, the newest first. */
+  async #listOwn(folder: string): Promise<Backup[]> {
+    const real = await realpath(folder).catch(() => folder)
+    const known = await this.#ports.backups.list()
+    return known.filter(({ path }) => dirname(path) === real && ownName.test(basename(path)))
+  }
+
+  async #makeOne(): Promise<Backup> {
+    const { backups, make, schedule } = this.#ports
+    const { clock, closing, log } = this.#runtime
+    if (!make || !schedule) throw noScheduleError()
+    try {
+      // The folder is not created: where its disk is not mounted, another disk would fill up.
+      const folder = await realpath(schedule.folder).catch(error => {
+        throw folderError(schedule.folder, error)
+      })
+      await sweep(folder, unfinishedName, clock.now() - leftoverMs).catch(error =>
+        log.warn('unfinished backups not removed', { error }),
+      )
+      const made = await make(await this.#newPath(folder, schedule.isEncrypted), closing)
+      log.info('backup made', made)
+      await this.#prune(schedule).catch(error => log.warn('old backups not removed', { error }))
+      return made
+    } catch (error) {
+      closing.throwIfAborted()
+      const failure = { at: clock.now(), error: reasonOf(error) }
+      await backups.fail(failure).catch(error => log.warn('failure not recorded', { error }))
+      throw error
+    }
+  }
+
+  /** Returns a free path with the time in its name, or a second later if that is taken. */
+  async #newPath(folder: string, isEncrypted: boolean): Promise<string> {
+    for (let at = this.#runtime.clock.now(); ; at += 1000) {
+      const stamp = new Date(at).toISOString().replace(/[-:]|\.\d+/g, '')
+      const path = join(folder, `svc-${stamp}.tar${isEncrypted ? '.age' : ''}`)
+      if (!(await fileExists(path))) return path
+    }
+  }
+
+  /** Removes the backups that are too many. A file that somebody moved away counts too. */
+  async #prune({ folder, keep }: BackupSchedule): Promise<void> {
+    const now = this.#runtime.clock.now()
+    const own = await this.#listOwn(folder)
+    // Those that a wrong clock made go first.
+    own.sort((a, b) => Number(a.created_at > now) - Number(b.created_at > now))
+    const removed = own.slice(keep).map(({ path }) => path)
+    for (const path of removed) await rm(path, { force: true })
+    await this.#ports.backups.remove(removed)
+  }
+}
+
+const noScheduleError = (): SvcError =>
+  new SvcError('invalid_arguments', 'this service has no folder for backups', {
+    hint: 'Start it with --backup-to FOLDER, or use svc backup FILE on its machine.',
+  })
+
+const folderError = (folder: string, error: unknown): SvcError =>
+  new SvcError('store_unavailable', `the folder of backups ${folder} cannot be used: ${reasonOf(error)}`, {
+    hint: 'Make the folder, or mount its disk. The user of svc has to write to it.',
+    cause: error,
+  })

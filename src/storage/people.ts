@@ -1,0 +1,45 @@
+/** Erasing people from the store. The rules for every method are in `store.ts`. */
+
+/** What was erased of a user. */
+export interface ErasedUser {
+  /** Messages whose content was erased: their rows stay, blank. */
+  messages: number
+  /** Sends that had not ended; they were cancelled. */
+  sends: number
+  /** Ids of webhooks that were limited to the user; they were removed. */
+  webhooks: string[]
+  /** Ids of keys whose grant named the user; it no longer does. */
+  keys: string[]
+  /** Names of files of queued messages, as from `listFiles`: those queued since then. */
+  files: string[]
+}
+
+export interface PeopleStore {
+  /**
+   * Returns the names of the files of messages that wait for a user. Remove them before `erase`: if the process
+   * is killed after it, nothing names them any more.
+   */
+  listFiles(user: string): Promise<string[]>
+
+  /**
+   * Erases all that the store has about a user, in all sessions: the content of the messages from and to the user,
+   * sends, names, read marks, counters, contexts, lanes of webhooks. A blank row stays for each message, since row ids
+   * have no gaps; no reader, list, count or search has it. Lines of the audit log and names of principals have
+   * `hash` in place of the user's id. The work is done in steps that do not delay writers; a process that is killed in
+   * between leaves the rest, which a repeated call erases.
+   *
+   * A message of the user that arrives during the call may stay.
+   */
+  erase(user: string): Promise<ErasedUser>
+
+  /** Returns what stands for the id of an erased user in the audit log: a keyed hash, `user:` and 16 hex digits. */
+  hashOf(user: string): Promise<string>
+
+  /**
+   * Rewrites the file, so that nothing that was erased is left in free pages or in the -wal file. Writers wait
+   * meanwhile: about a second for 100 MB. It holds the event loop, so a service runs it in another process.
+   *
+   * @throws SvcError `store_unavailable` if the disk has no room for a second copy
+   */
+  scrub(): Promise<void>
+}

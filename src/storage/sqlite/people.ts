@@ -1,0 +1,236 @@
+/**
+ * Erases people from the store, in steps that do not delay writers. Names go last, because they are needed to
+ * find the person: so a repeated call completes what a killed one began. Then `scrub.ts` rewrites the file.
+ */
+import { nameKeyOf } from '../../model/user-name.ts'
+import { nodeCrypto } from '../../platform/lazy-crypto.ts'
+import type { EndReason } from '../outbox.ts'
+import type { ErasedUser } from '../people.ts'
+import { type EngineContext, EnginePart } from './engine-part.ts'
+import type { SqliteOutboxEntries } from './entries.ts'
+import { placesPerMessage } from './events.ts'
+import { erasedSession } from './messages.ts'
+
+/** Messages that lose their content in one step, and lines or events that are checked in one step. */
+const [erasedAtOnce, checkedAtOnce] = [300, 2000]
+
+const forgottenReason: EndReason = { code: 'cancelled', detail: 'the user was erased' }
+
+/** What `eraseMentions` still has to check. */
+export interface EraseProgress {
+  user: string
+  /** What stands for the user in the audit log. */
+  hash: string
+  /** Finds the user's id and names in a subject. */
+  mentions: RegExp
+  /** Lines of the audit log and events up to here were checked. */
+  line: number
+  place: number
+}
+
+export class SqlitePeople extends EnginePart {
+  readonly #entries: SqliteOutboxEntries
+
+  constructor(ground: EngineContext, entries: SqliteOutboxEntries) {
+    super(ground)
+    this.#entries = entries
+  }
+
+  hashOf(user: string): string {
+    const { hash_key } = this.db.one<{ hash_key: string }>`SELECT hash_key FROM store_id`
+    const hmac = nodeCrypto().createHmac('sha256', hash_key).update(user)
+    return `user:${hmac.digest('hex').slice(0, 16)}`
+  }
+
+  /** Erases everything that refers to a user except messages, lines of the log, and names. */
+  eraseState(user: string): Omit<ErasedUser, 'messages'> & { progress: EraseProgress } {
+    return this.db.transaction(() => {
+      const { files, sends } = this.#eraseSends(user)
+      const [webhooks, keys] = [this.#eraseFromWebhooks(user), this.#eraseFromKeys(user)]
+      this.#eraseFromLeases(user)
+      // The time stays: all users of a session share its pace.
+      this.db.run`UPDATE turn SET peer = '' WHERE peer = ${user}`
+      this.db.run`DELETE FROM read_mark WHERE peer = ${user}`
+      this.db.run`DELETE FROM person_mark WHERE peer = ${user}`
+      const hash = this.hashOf(user)
+      const progress = { user, hash, mentions: this.#mentionsOf(user), line: 0, place: 0 }
+      return { sends, webhooks, keys, files, progress }
+    })
+  }
+
+  listFiles(user: string): string[] {
+    const files = this.db.all<{ name: string }>`SELECT p.file ->> 'name' AS name
+      FROM outbox_part p JOIN outbox_lane l ON l.id = p.lane WHERE l.peer = ${user} AND p.file IS NOT NULL`
+    return files.map(({ name }) => name)
+  }
+
+  #eraseSends(user: string): Pick<ErasedUser, 'files' | 'sends'> {
+    const found = this.db.all<{ id: number; open: number }>`SELECT o.id, o.ended_at IS NULL AS open
+      FROM outbox o JOIN outbox_lane l ON l.id = o.lane WHERE l.peer = ${user}`
+    const files = this.listFiles(user)
+    for (const { id } of found) {
+      this.#entries.endWaiting(id, forgottenReason)
+      this.#entries.remove(id)
+    }
+    this.db.run`DELETE FROM outbox_lane WHERE peer = ${user}`
+    return { sends: found.filter(({ open }) => open === 1).length, files }
+  }
+
+  /** @returns the endpoints that were limited to the user; they are removed */
+  #eraseFromWebhooks(user: string): string[] {
+    const own = this.db.all<{ id: string }>`SELECT id FROM webhook WHERE peer = ${user}`.map(({ id }) => id)
+    const removed = JSON.stringify(own)
+    for (const table of ['webhook_lane', 'webhook_try'])
+      this.db.run(`DELETE FROM ${table} WHERE webhook IN (SELECT value FROM json_each(?))`, removed)
+    this.db.run`DELETE FROM webhook WHERE peer = ${user}`
+    this.db.run`DELETE FROM webhook_lane WHERE peer = ${user}`
+    // Errors about answers to the user may quote id, name or text.
+    const details = `SELECT t.detail FROM webhook_try t
+      LEFT JOIN event e ON e.place = CAST(substr(t.event, instr(t.event, '-') + 1) AS INTEGER)
+      JOIN message m ON m.id = coalesce(e.message, CAST(substr(t.event, instr(t.event, '-') + 1) AS INTEGER) / ${placesPerMessage})
+      WHERE m.peer = ? AND t.detail IS NOT NULL`
+    this.db.run(`UPDATE webhook SET last_error = NULL WHERE last_error IN (${details})`, user)
+    this.db.run(`UPDATE webhook_try SET detail = NULL WHERE detail IN (${details})`, user)
+    // A new epoch: else a delivery in progress would store the user's lane again.
+    this.db.run`UPDATE webhook SET epoch = epoch + 1`
+    this.#eraseFromGrants('webhook', user)
+    return own
+  }
+
+  /** @returns the keys whose grant named the user */
+  #eraseFromKeys(user: string): string[] {
+    const named = this.#eraseFromGrants('access_key', user)
+    const hash = this.hashOf(user)
+    this.db.run`UPDATE access_key SET name = replace(name, ${user}, ${hash}) WHERE instr(name, ${user}) > 0`
+    this.db.run`UPDATE access_key SET revision = (SELECT max(revision) + 1 FROM access_key)
+      WHERE id IN (SELECT value FROM json_each(${JSON.stringify(named)}))`
+    return named
+  }
+
+  /** Removes the user from the grants that name it. One that names nobody else is left with nobody. @returns the ids */
+  #eraseFromGrants(table: 'webhook' | 'access_key', user: string): string[] {
+    const users = `FROM json_each("grant", '$.users') WHERE value`
+    const named = this.db.all<{ id: string }>(
+      `SELECT id FROM ${table} WHERE EXISTS (SELECT 1 ${users} = ?)`,
+      user,
+    )
+    for (const { id } of named)
+      this.db.run(
+        `UPDATE ${table} SET "grant" = (SELECT json_set("grant", '$.users', json_group_array(value)) ${users} <> ?) WHERE id = ?`,
+        ...[user, id],
+      )
+    return named.map(({ id }) => id)
+  }
+
+  #eraseFromLeases(user: string): void {
+    this.db.run`UPDATE lease SET ids = (SELECT json_group_array(value) FROM json_each(ids)
+      WHERE value NOT IN (SELECT id FROM message WHERE peer = ${user}))`
+    this.db.run`DELETE FROM lease WHERE ids = '[]'`
+  }
+
+  #mentionsOf(user: string): RegExp {
+    const names = this.db.all<{ name: string }>`SELECT DISTINCT name FROM user_name WHERE peer = ${user}`
+    const words = [user, ...names.map(({ name }) => nameKeyOf(name))].map(RegExp.escape)
+    return new RegExp(`(?<![\\p{L}\\p{N}])(?:${words.join('|')})(?![\\p{L}\\p{N}])`, 'giu')
+  }
+
+  /** Erases the content of some messages of a user. @returns how many */
+  eraseMessages(user: string): number {
+    return this.db.transaction(() => {
+      const rows = this.db.all<{ id: number }>`SELECT id FROM message INDEXED BY message_peer
+        WHERE peer = ${user} ORDER BY id LIMIT ${erasedAtOnce}`
+      for (const { id } of rows) this.messages.erase(id)
+      return rows.length
+    })
+  }
+
+  /**
+   * Checks some lines of the audit log, then some events: puts the hash in place of the user, and removes
+   * events about erased messages.
+   *
+   * @returns whether there may be more
+   */
+  eraseMentions(progress: EraseProgress): boolean {
+    return this.db.transaction(() => this.#eraseFromLines(progress) || this.#eraseFromEvents(progress))
+  }
+
+  #eraseFromLines(progress: EraseProgress): boolean {
+    const { hash, line, mentions } = progress
+    const rows = this.db.all<{ id: number; subject?: string }>`SELECT id, subject FROM audit
+      WHERE id > ${line} ORDER BY id LIMIT ${checkedAtOnce}`
+    for (const { id, subject } of rows) {
+      const erased = subject?.normalize('NFC').replace(mentions, hash)
+      if (erased !== undefined && erased !== subject?.normalize('NFC'))
+        this.db.run`UPDATE audit SET subject = ${erased} WHERE id = ${id}`
+    }
+    progress.line = rows.at(-1)?.id ?? line
+    return rows.length > 0
+  }
+
+  #eraseFromEvents(progress: EraseProgress): boolean {
+    const { place } = progress
+    const rows = this.db.all<{ place: number; data?: string }>`SELECT place, data FROM event
+      WHERE place > ${place} ORDER BY place LIMIT ${checkedAtOnce}`
+    const end = rows.at(-1)?.place ?? place
+    for (const { place, data } of rows) {
+      const erased = data && eraseFromData(data, progress)
+      if (erased !== data) this.db.run`UPDATE event SET data = ${erased} WHERE place = ${place}`
+    }
+    // The newest place stays, since readers may have reached it. No reader gets an event with the status 'sending'.
+    const blank = `place > ? AND place <= ? AND EXISTS
+      (SELECT 1 FROM message m WHERE m.id = event.message AND m.session = ${erasedSession})`
+    this.db.run(
+      `DELETE FROM event WHERE ${blank} AND place < (SELECT max(place) FROM event)`,
+      ...[place, end],
+    )
+    this.db.run(`UPDATE event SET status = 'sending' WHERE ${blank}`, ...[place, end])
+    progress.place = end
+    return rows.length > 0
+  }
+
+  eraseNames(user: string): void {
+    this.db.transaction(() => {
+      this.db.run`DELETE FROM user_name WHERE peer = ${user}`
+      this.messages.forgetUser(user)
+    })
+  }
+}
+
+/**
+ * Erases the user from the data of an event: from the subject of a line of the audit log, and as the person who
+ * logged an account in.
+ */
+function eraseFromData(data: string, { hash, mentions, user }: EraseProgress): string {
+  const { user_id, subject, ...rest } = JSON.parse(data)
+  const erased: string | undefined = subject?.normalize('NFC').replace(mentions, hash)
+  if (user_id !== user && (erased === subject || erased === subject?.normalize('NFC'))) return data
+  return JSON.stringify({ ...rest, subject: erased, user_id: user_id === user ? undefined : user_id })
+}
+
+/** Pause between two steps, so that writers come in between. */
+const pauseMs = 5
+
+/**
+ * Does the work of `PeopleStore.erase`.
+ *
+ * @param write runs one step. @throws SvcError
+ */
+export async function eraseInSteps(
+  people: SqlitePeople,
+  user: string,
+  write: <T>(work: () => T) => T,
+): Promise<ErasedUser> {
+  const repeat = async (step: () => boolean) => {
+    while (write(step)) await people.clock.sleep(pauseMs)
+  }
+  const { progress, ...erased } = write(() => people.eraseState(user))
+  let messages = 0
+  await repeat(() => {
+    const count = people.eraseMessages(user)
+    messages += count
+    return count > 0
+  })
+  await repeat(() => people.eraseMentions(progress))
+  write(() => people.eraseNames(user))
+  return { ...erased, messages }
+}

@@ -1,0 +1,112 @@
+/** Prepares a store that comes from a backup: nothing in it goes on by itself, and no process has anything of it. */
+import type { Clock } from '../../platform/clock.ts'
+import { silentLog } from '../../platform/log.ts'
+import { untouched } from '../../platform/sealing.ts'
+import { type Database, openDatabase } from '../../platform/sqlite.ts'
+import { ClockTrust } from '../clock-trust.ts'
+import { ProcessOwner } from './engine-part.ts'
+import { askLifeMs, SqliteOutboxEntries } from './entries.ts'
+import { SqliteEventLog } from './events.ts'
+import { SqliteKeys } from './keys.ts'
+import { SqliteOutboxLanes } from './lanes.ts'
+import { SqliteMessages } from './messages.ts'
+import { migrate } from './migrations.ts'
+import { SqliteOutboxEnds } from './outbox-ends.ts'
+import { SqlitePaceSlots } from './pace-slots.ts'
+
+/** What stands still in a restored store. */
+export interface StandingStill {
+  /** Sends that wait for a person's approval. */
+  sends: number
+  /** Webhooks that are paused. */
+  webhooks: number
+  /** Keys that were revoked by the restore. */
+  keys: number
+}
+
+/** Columns with cursors of the event log. */
+const cursorColumns = [
+  ['webhook', 'position'],
+  ['webhook', 'replayed'],
+  ['webhook_lane', 'position'],
+  ['webhook_lane', 'event'],
+] as const
+
+/**
+ * Lets queued sends wait for a person's approval, pauses webhooks, revokes keys, and clears what belonged to
+ * processes of the original. Sends that were under way get the status that they have after a crash.
+ *
+ * @param keepKeys whether keys stay valid
+ */
+export async function prepareRestoredStore(
+  path: string,
+  { clock, keepKeys }: { clock: Clock; keepKeys: boolean },
+): Promise<StandingStill> {
+  const db = await openDatabase(path)
+  try {
+    migrate(db)
+    return db.transaction(() => {
+      clearOwners(db)
+      renameStore(db)
+      const sends = askForSends(db, clock)
+      const webhooks = db.run`UPDATE webhook SET paused = 1 WHERE disabled IS NULL`.changes
+      return { sends, webhooks, keys: keepKeys ? 0 : revokeKeys(db, clock) }
+    })
+  } finally {
+    db.close()
+  }
+}
+
+function clearOwners(db: Database): void {
+  db.exec(`
+    UPDATE lease SET owner = '', expires_at = 0;
+    UPDATE outbox_lane SET owner = NULL, lease_until = 0;
+    UPDATE outbox SET owner = '', expires_at = 0 WHERE mode = 'fail' AND ended_at IS NULL;
+    UPDATE outbox_part SET owner = '' WHERE owner IS NOT NULL;
+    UPDATE webhook SET deliverer = NULL;
+    DELETE FROM backup;
+    DELETE FROM backup_failure;
+  `)
+}
+
+/**
+ * Gives the store an id of its own: the original may have gone on, and a cursor of later events there must not be taken
+ * for a position here.
+ */
+function renameStore(db: Database): void {
+  const read = () => db.one<{ id: string }>`SELECT id FROM store_id`.id
+  const old = read()
+  db.exec('UPDATE store_id SET id = lower(hex(randomblob(5)))')
+  const id = read()
+  for (const [table, column] of cursorColumns)
+    db.run(
+      `UPDATE ${table} SET ${column} = ? || substr(${column}, ?) WHERE ${column} LIKE ?`,
+      ...[id, old.length + 1, `${old}-%`],
+    )
+}
+
+function groundOf(db: Database, clock: Clock) {
+  const messages = new SqliteMessages(db, clock, silentLog, untouched)
+  const ground = { db, clock, messages, owner: new ProcessOwner(), sealer: untouched }
+  const slots = new SqlitePaceSlots(ground)
+  const lanes = new SqliteOutboxLanes(ground, slots, () => new Map())
+  return { ground, entries: new SqliteOutboxEntries(ground, lanes, slots) }
+}
+
+/** @returns how many sends wait for an approval */
+function askForSends(db: Database, clock: Clock): number {
+  const { entries, ground } = groundOf(db, clock)
+  new SqliteOutboxEnds(ground, entries, new ClockTrust(clock, clock.now())).reap(Number.POSITIVE_INFINITY)
+  const waiting = db.all<{ id: number }>`SELECT id FROM outbox
+    WHERE mode = 'queue' AND ended_at IS NULL AND asked IS NULL ORDER BY id`
+  for (const { id } of waiting) entries.askAgain(id, clock.now() + askLifeMs)
+  return entries.list().length
+}
+
+/** @returns how many keys it revoked */
+function revokeKeys(db: Database, clock: Clock): number {
+  const { entries, ground } = groundOf(db, clock)
+  const keys = new SqliteKeys(ground, entries, new SqliteEventLog(ground))
+  const valid = keys.list().filter(({ revoked_at }) => revoked_at === undefined)
+  return valid.reduce((count, { id }) => count + keys.revoke(id, clock.now()).length, 0)
+}

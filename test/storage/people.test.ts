@@ -1,0 +1,253 @@
+/** Erasing people, on every engine. */
+import { describe, expect } from 'bun:test'
+import { onEach } from './engines.ts'
+import { bot, insert, message, type Opened, open, outgoing, sending } from './support.ts'
+
+const [gone, other] = ['o-gone@im.wechat', 'o-other@im.wechat']
+
+const from = (user: string, text: string) => message(text, { from_user: user })
+
+/** A session with messages of both users, in turn. @returns the row ids of both */
+async function talk(t: Opened) {
+  const rows = await insert(t, [
+    from(gone, '你好 secret'),
+    from(other, 'hello'),
+    from(gone, 'more'),
+    from(other, 'bye'),
+  ])
+  const ids = rows.map(Number)
+  return { own: [ids[0]!, ids[2]!], others: [ids[1]!, ids[3]!] }
+}
+
+const grantOf = (users: string[]) => ({ rights: ['history' as const], users })
+const keyOf = (id: string, users: string[]) => ({
+  id,
+  name: id,
+  hash: id,
+  grant: grantOf(users),
+  can: ['read'],
+  made_by: 'owner',
+  created_at: 1,
+})
+
+onEach(it => {
+  describe('what is left', () => {
+    it('shows no message of the user anywhere, and all of the others', async t => {
+      const { own, others } = await talk(t)
+      const before = await t.store.log.search({ limit: 10, offset: 0, user_id: other })
+      expect((await t.store.people.erase(gone)).messages).toBe(2)
+      const { log, conversations, backlog, events } = t.store
+      expect((await log.getByIds([...own, ...others])).map(({ id }) => id)).toEqual(others)
+      expect((await log.getByMessageIds([`forgotten:${own[0]}`])).rows).toEqual([])
+      expect((await log.listAfter(0, { limit: 1 })).map(({ id }) => id)).toEqual([others[0]!])
+      expect(await backlog.listRecent(0, { limit: 10 })).toEqual(others)
+      for (const filter of [{}, { direction: 'received' }, { msg_type: 'TEXT' }, { bot_id: 'b' }] as const) {
+        const page = await log.search({ ...filter, limit: 10, offset: 0 })
+        expect(page.rows.map(({ id }) => id)).toEqual(others.toReversed())
+        expect(page.total).toBe(2)
+      }
+      expect((await log.search({ text_contains: '你好', limit: 10, offset: 0 })).total).toBe(0)
+      expect(await log.search({ limit: 10, offset: 0, user_id: other })).toEqual(before)
+      expect((await conversations.listThreads({ limit: 10 })).threads.map(({ user }) => user)).toEqual([
+        other,
+      ])
+      expect(await conversations.sessionsOf(gone)).toEqual([])
+      for (const wanted of [{}, { hidden: true }] as const)
+        expect((await events.listAfter('', { limit: 10, ...wanted })).events.map(one => one.message)).toEqual(
+          others,
+        )
+    })
+
+    it('goes on with row ids, positions and events', async t => {
+      await talk(t)
+      const read = await t.store.consumers.claim('default', { limit: 10 })
+      await t.store.consumers.ack(read!.lease)
+      const reached = await t.store.events.getHead()
+      await t.store.people.erase(gone)
+      const head = await t.store.log.getHead()
+      expect((await t.store.events.listAfter(reached, { limit: 10 })).gone).toBeUndefined()
+      const [id] = await insert(t, [from(gone, 'again')])
+      expect(id).toBe(head + 1)
+      expect((await t.store.events.listAfter(reached, { limit: 10 })).events.map(e => e.message)).toEqual([
+        id as number,
+      ])
+      const claim = await t.store.consumers.claim('default', { limit: 10 })
+      expect(claim?.rows.map(row => row.id)).toEqual([id as number])
+    })
+
+    it('begins anew with a user who writes again', async t => {
+      await talk(t)
+      await t.store.names.set('s', gone, 'Mum')
+      await t.store.conversations.markRead('s', gone, 1)
+      await t.store.people.erase(gone)
+      await insert(t, [from(gone, 'again')])
+      const { threads } = await t.store.conversations.listThreads({ limit: 10, user: gone })
+      expect(threads.map(({ unread }) => unread)).toEqual([1])
+      expect(threads[0]!.last.user_name).toBeUndefined()
+      expect((await t.store.outbox.getCounters('s', gone)).get(gone)?.used ?? 0).toBe(0)
+    })
+
+    it('puts the hash in place of the user in the audit log', async t => {
+      await t.store.names.set('s', gone, 'Mum')
+      const line = { at: 1, principal: 'owner', operation: 'name_user', outcome: 'done' }
+      for (const subject of [gone, 'mum', `s ${gone}`, other]) await t.store.audit.add({ ...line, subject })
+      const hash = await t.store.people.hashOf(gone)
+      expect(hash).toMatch(/^user:[0-9a-f]{16}$/)
+      await t.store.people.erase(gone)
+      const subjects = (await t.store.audit.list({ after: 0, limit: 10 })).map(({ subject }) => subject)
+      expect(subjects).toEqual([hash, hash, `s ${hash}`, other])
+      const { events } = await t.store.events.listAfter('', { limit: 10, types: ['audit.line'] })
+      expect(JSON.stringify(events)).not.toContain(gone)
+    })
+  })
+
+  it('erases who logged an account in from its events', async t => {
+    const data = {
+      name: 's',
+      user_id: gone,
+      bot_id: 'b',
+      status: 'connected',
+      change: 'connected',
+      connected: true,
+      is_default: true,
+      created_at: 1,
+      user_count: 0,
+    } as const
+    await t.store.events.append([{ type: 'session.status', session: 's', data: { ...data } }])
+    const reached = await t.store.events.getHead()
+    await t.store.people.erase(gone)
+    const { events } = await t.store.events.listAfter('', { limit: 10 })
+    expect(events.map(one => one.type)).toEqual(['session.status'])
+    expect(JSON.stringify(events)).toContain('"bot_id":"b"')
+    expect(JSON.stringify(events)).not.toContain(gone)
+    expect(await t.store.events.getHead()).toBe(reached)
+  })
+
+  it('takes leased rows from a lease, and the rest of it comes again', async t => {
+    const { others } = await talk(t)
+    const claim = await t.store.consumers.claim('default', { limit: 10 })
+    await t.store.people.erase(gone)
+    await t.store.consumers.nack(claim!.lease)
+    const again = await t.store.consumers.claim('default', { limit: 10 })
+    expect(again!.rows.map(({ id }) => id)).toEqual(others)
+  })
+
+  it('cancels what waits, and names its files', async t => {
+    const file = { name: 'f.queued', file_name: 'a.png', size: 1, md5: 'x' }
+    const part = { kind: 'text' as const, waiting: { message: outgoing('later', { to_user: gone }), file } }
+    const entry = { session: 's', bot_id: 'b', user: gone, mode: 'queue' as const, made_by: 'owner' }
+    await t.store.outbox.enqueue({ ...entry, parts: [part] }, open)
+    const kept = { kind: 'text' as const, waiting: { message: outgoing('kept', { to_user: other }) } }
+    await t.store.outbox.enqueue({ ...entry, user: other, parts: [kept] }, open)
+    expect(await t.store.people.listFiles(gone)).toEqual(['f.queued'])
+    expect(await t.store.people.erase(gone)).toMatchObject({ sends: 1, files: ['f.queued'], messages: 1 })
+    expect((await t.store.outbox.list()).map(({ user }) => user)).toEqual([other])
+    expect((await t.store.outbox.listWaiting(open)).lanes.map(({ user }) => user)).toEqual([other])
+  })
+
+  it('leaves a row blank whose message was being sent', async t => {
+    const begun = await sending(t.store, 's', 'b', outgoing('in flight', { to_user: gone }))
+    await t.store.people.erase(gone)
+    const settled = await t.store.outbox.settle(begun, {
+      status: 'accepted',
+      message_id: 'from-wechat',
+      spent: true,
+    })
+    expect(settled).toEqual({ entries: [], files: [] })
+    expect((await t.store.log.getByMessageIds(['from-wechat'])).rows).toEqual([])
+    expect((await t.store.log.getByIds([begun.row])).length).toBe(0)
+  })
+
+  it('removes the endpoints of the user, and the user from grants', async t => {
+    const webhook = {
+      url: 'http://x',
+      types: [],
+      headers: {},
+      secrets: [],
+      link_key: 'k',
+      allow_private: false,
+      replies: false,
+      created_at: 1,
+      position: await t.store.events.getHead(),
+    }
+    await t.store.webhooks.add({ ...webhook, id: 'own', user: gone })
+    await t.store.webhooks.add({ ...webhook, id: 'scoped', grant: grantOf([gone, other]) })
+    await t.store.keys.add(keyOf('both', [gone, other]))
+    await t.store.keys.add(keyOf('only', [gone]))
+    await t.store.keys.add(keyOf('none', [other]))
+    const { revision } = await t.store.keys.listChangedSince(0)
+    const erased = await t.store.people.erase(gone)
+    expect(erased).toMatchObject({ webhooks: ['own'], keys: ['both', 'only'] })
+    expect((await t.store.webhooks.list()).map(({ id, grant, epoch }) => [id, grant?.users, epoch])).toEqual([
+      ['scoped', [other], 1],
+    ])
+    const changed = (await t.store.keys.listChangedSince(revision)).keys
+    expect(changed.map(({ id, grant }) => [id, grant.users]).sort()).toEqual([
+      ['both', [other]],
+      ['only', []],
+    ])
+  })
+
+  it('refuses the progress of a delivery that began before', async t => {
+    await talk(t)
+    const position = await t.store.events.getHead()
+    const { store } = t
+    await store.webhooks.add({
+      id: 'w',
+      url: 'http://x',
+      types: [],
+      headers: {},
+      secrets: [],
+      link_key: 'k',
+      allow_private: false,
+      replies: false,
+      created_at: 1,
+      position,
+    })
+    await store.people.erase(gone)
+    const lane = { session: 's', user: gone, position }
+    const progress = { epoch: 0, position, lanes: [lane], ended: [], tries: [], health: {} }
+    expect(await store.webhooks.progress.save('w', progress)).toBe(false)
+    expect(await store.webhooks.progress.listLanes('w')).toEqual([])
+  })
+
+  it('forgets the contexts and who logged an account in', async t => {
+    const { sessions } = t.storage.state
+    await sessions.save('s', bot('s', { user_id: gone }))
+    await t.storage.ingest({
+      id: 'one',
+      session: 's',
+      token: bot('s').token,
+      botId: 's@im.bot',
+      cursorFrom: '',
+      cursorTo: 'c',
+      messages: [gone, other].map(user => ({
+        ...from(user, `from ${user}`),
+        contextToken: `token of ${user}`,
+        written_at: 1_800_000_000_000,
+        repeated: { received_at: 1_800_000_000_000 },
+      })),
+      now: 1_800_000_000_000,
+    })
+    await t.storage.state.forgetUser(gone)
+    await t.store.people.erase(gone)
+    const { contexts } = t.storage.state
+    expect((await contexts.listUsers(['s'])).get('s')?.map(({ user_id }) => user_id)).toEqual([other])
+    expect(await contexts.find('s', gone)).toBeUndefined()
+    expect((await sessions.get('s'))?.bot?.user_id).toBeUndefined()
+    expect((await sessions.get('s'))?.bot?.cursor).toBe('c')
+  })
+
+  it('answers zero for a user who was erased, or never there', async t => {
+    await talk(t)
+    await t.store.people.erase(gone)
+    expect(await t.store.people.erase(gone)).toEqual({
+      messages: 0,
+      sends: 0,
+      webhooks: [],
+      keys: [],
+      files: [],
+    })
+    await t.store.people.scrub()
+  })
+})
