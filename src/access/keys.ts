@@ -163,7 +163,13 @@ export class Keys {
       this.#closing.abort(new SvcError('unauthorized', 'Callers need a key or the master token from now on'))
     for (const stored of keys) {
       const known = this.#known.get(stored.id)
-      if (known) known.stored = stored
+      if (!known) continue
+      // Erasing a person takes the person out of grants. A principal keeps its own, so the next call gets another one.
+      if (JSON.stringify(known.stored.grant) !== JSON.stringify(stored.grant)) {
+        this.#known.delete(stored.id)
+        known.end.abort(changedError())
+      }
+      known.stored = stored
     }
     const now = this.#runtime.clock.now()
     for (const known of this.#known.values()) this.#endIfOver(known, now)
@@ -333,3 +339,5 @@ const unknownError = () =>
   new SvcError('not_found', 'no key has this id or name', { next: { action: 'see', what: 'keys' } })
 
 const endedError = () => new SvcError('unauthorized', 'The key was revoked, or has expired')
+
+const changedError = () => new SvcError('unauthorized', 'What the key may do was changed: call again')

@@ -224,6 +224,18 @@ it('is the same in every process within a second', async t => {
   expect(await there.authenticate(rotated.key)).toBeUndefined()
 })
 
+it('reaches an erased user no more, in calls that are waiting too', async t => {
+  const { people, keys } = t.gateway
+  const users = ['gone@im.wechat', 'stays@im.wechat']
+  const { by, key } = await addKey(t, { users })
+  await people.forget('gone@im.wechat')
+  t.clock.advance(1000)
+  await t.until('its calls end', () => by.ended?.aborted)
+  const next = (await keys.authenticate(key)) as Principal
+  expect(next.grant?.users).toEqual(['stays@im.wechat'])
+  expect(next.ended?.aborted).toBe(false)
+})
+
 it('says when and from where it was used last, about once a minute', async t => {
   const { keys } = t.gateway
   const { id, key } = await keys.add({ name: 'bot', can: ['read'] }, owner)
