@@ -5,6 +5,7 @@ import type { SvcError } from '../model/error.ts'
 import { formatPrincipal, keyIdOf, type Principal } from '../model/principal.ts'
 import { withoutUndefined } from '../platform/fields.ts'
 import type { Log } from '../platform/log.ts'
+import { isUserId } from '../send/plan.ts'
 
 /** Keys of inputs and outputs with the subject of a line: ids, names of sessions, the hash of an erased user. */
 const subjectKeys: readonly string[] = [
@@ -18,6 +19,12 @@ const subjectKeys: readonly string[] = [
   'upload_id',
   'hash',
 ]
+
+/**
+ * Keys with a user. The id is written and never a name: when a person is erased, only the present name is known, and
+ * an earlier one would stay.
+ */
+const userKeys: readonly string[] = ['user', 'user_id']
 
 /** A call whose input was checked. */
 interface AuditedCall<O> {
@@ -52,8 +59,9 @@ export async function runAudited<O>(
   }
   try {
     const output = await run()
-    // A call that makes something gets its id only now.
-    await settle('done', subject ?? subjectOf(Object(output), subjectKeys))
+    // A call that makes something, or that names a user, gets the id only now.
+    const made = subjectOf(Object(output), [...subjectKeys, 'user'])
+    await settle('done', hasUserName(input, keys) ? (made ?? subject) : (subject ?? made))
     return output
   } catch (error) {
     const svcError = asSvcError(error)
@@ -106,6 +114,15 @@ const toLine = (
 ) => withoutUndefined({ at, principal: formatPrincipal(by), operation, address, ...more })
 
 function subjectOf(from: Readonly<Record<string, unknown>>, keys: readonly string[]): string | undefined {
-  const named = keys.map(key => from[key]).filter(value => typeof value === 'string' && value !== '')
+  const named = keys
+    .filter(key => !hasUserName(from, [key]))
+    .map(key => from[key])
+    .filter(value => typeof value === 'string' && value !== '')
   return named.length > 0 ? named.join(' ') : undefined
 }
+
+const hasUserName = (from: Readonly<Record<string, unknown>>, keys: readonly string[]): boolean =>
+  keys.some(key => {
+    const value = from[key]
+    return userKeys.includes(key) && typeof value === 'string' && !isUserId(value)
+  })

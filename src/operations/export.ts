@@ -28,6 +28,9 @@ const open = new Set<AbortController>()
 export interface OpenedExport {
   readonly file_name: string
   readonly content_type: string
+  readonly session?: string
+  /** Id of the user, if it is limited to one. */
+  readonly user?: string
   readonly stream: ReadableStream<Uint8Array>
 }
 
@@ -132,6 +135,8 @@ async function openExport(
   return {
     file_name: `svc-${day}.${format}`,
     content_type: format === 'jsonl' ? 'application/x-ndjson' : 'text/html; charset=utf-8',
+    ...(session !== undefined && { session }),
+    ...(user !== undefined && { user }),
     stream: toStream(blocks(), stop),
   }
 }

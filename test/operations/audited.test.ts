@@ -186,7 +186,7 @@ describe('each operation', () => {
       cancel_login: '<login_id>',
       forget_login: '<session>',
       check_sessions: '<session>',
-      name_user: '<session> <user_id>',
+      name_user: '<session>',
       cancel_outbox: '<id>',
       approve_outbox: '<id>',
       decline_outbox: '<id>',
@@ -203,6 +203,19 @@ describe('each operation', () => {
       upload_media: undefined,
     })
   })
+})
+
+test('a line has the id of a user who is named, and not the name', async () => {
+  const { lines, call } = opened()
+  const one = work(async () => ({ session: 'work', user_id: 'a@im.wechat', name: 'Mum' }))
+  await call(one, { user_id: 'Mummy' })
+  await failure(
+    call(
+      work(() => Promise.reject(new SvcError('not_found', 'x'))),
+      { user_id: 'Mummy' },
+    ),
+  )
+  expect((await lines()).map(({ subject }) => subject)).toEqual(['work a@im.wechat', undefined])
 })
 
 test('a process that dies in a call leaves a line without an outcome', async () => {
