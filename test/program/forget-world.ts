@@ -65,6 +65,8 @@ export async function startWorld() {
   // Left by a killed writer, and set aside because it did not parse.
   for (const file of ['contexts.json.0123456789ab.tmp', 'contexts.json.corrupt-1700000000000'])
     await writeFile(join(dir, 'work', file), `{"${gone}": {"token`)
+  // Left by a killed backup.
+  await writeFile(join(dir, 'messages.db.0123456789ab.tmp'), gone)
   await talk(service, stays, { name: 'Other', texts: ['Good morning', '你好'], waits: 'other waiting' })
   await talk(service, gone, { name, texts, waits: 'qqwaiting' })
   const command = (...args: string[]) => svcProcess([...args, '-d', dir, '--sandbox'], { home })

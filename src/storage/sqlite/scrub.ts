@@ -2,18 +2,23 @@
  * Rewrites messages.db, so that nothing that was erased is left in free pages, in the full-text index, or in
  * the -wal file.
  */
-import { dirname } from 'node:path'
+import { dirname, join } from 'node:path'
+import { dataFiles } from '../../model/data-files.ts'
 import { SvcError } from '../../model/error.ts'
 import { type Clock, systemClock } from '../../platform/clock.ts'
 import { freeBytes } from '../../platform/free-space.ts'
+import { openLock } from '../../platform/lock.ts'
 import { type Database, findDatabaseError, openDatabase } from '../../platform/sqlite.ts'
 import { storeErrorOf } from '../../platform/system-error.ts'
+import { sweepCopies } from './store-copy.ts'
 
 /** Pages of the full-text index that are merged in one step, and the pause for other writers after a step. */
 const [mergedPages, pauseMs] = [500, 5]
 /** How long another program may keep reading what is in the -wal file. */
 const walPatienceMs = 60_000
 const walPauseMs = 250
+/** How long a backup may take that began before. */
+const backupPatienceMs = 30 * 60_000
 /** How long this waits for other writers. They wait at most two seconds for it, and try again later. */
 const busyMs = 60_000
 
@@ -28,6 +33,7 @@ export async function scrubFile(path: string): Promise<void> {
     db = await openDatabase(path)
     db.exec(`PRAGMA busy_timeout = ${busyMs}`)
     await scrub(db, path, systemClock)
+    await removeCopies(dirname(path))
   } catch (error) {
     if (error instanceof SvcError) throw error
     throw storeErrorOf(await findDatabaseError(path, error), 'messages.db cannot be rewritten')
@@ -52,6 +58,13 @@ async function scrub(db: Database, path: string, clock: Clock): Promise<void> {
     if (clock.monotonic() > until) throw walInUseError()
     await clock.sleep(walPauseMs)
   }
+}
+
+/** Waits for the end of a backup, and removes the copies that killed ones left. */
+async function removeCopies(dir: string): Promise<void> {
+  await using lock = await openLock(join(dir, dataFiles.backupLock))
+  await lock.lock({ timeoutMs: backupPatienceMs })
+  await sweepCopies(dir)
 }
 
 /**

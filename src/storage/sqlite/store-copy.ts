@@ -13,8 +13,8 @@ import { newestSchemaVersion } from './migrations.ts'
 
 /** Names of copies and of their journals. */
 export const storeCopyName = /^messages\.db\.[0-9a-f]{12}\.tmp(-journal)?$/
-/** How long the copy waits for a process that changes the form of the database. */
-const busyMs = 10_000
+/** How long this waits for a process that rewrites the database. */
+const busyMs = 60_000
 
 /** Returns a path for a copy in the data directory. */
 export const newCopyPath = (dir: string): string =>
