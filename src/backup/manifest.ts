@@ -55,9 +55,25 @@ export function parseManifest(text: string): Manifest {
         hint: 'Restore it with that version or a newer one.',
       },
     )
-  if (found?.form === form && Array.isArray(found.files) && Array.isArray(found.accounts))
-    return found as Manifest
+  if (found && isManifest(found)) return found
   throw badArgument('file', 'its list of contents is damaged')
+}
+
+/** Checks what is used and shown. The files are compared with those of the archive. */
+function isManifest(found: Partial<Manifest>): found is Manifest {
+  const { accounts, created_at, files, sandbox, schema, secret_key, svc } = found
+  const isText = (value: unknown) => typeof value === 'string'
+  return (
+    found.form === form &&
+    isText(svc) &&
+    Number.isSafeInteger(schema) &&
+    Number.isSafeInteger(created_at) &&
+    (secret_key === null || (isText(secret_key) && /^[0-9a-f]{16}$/.test(String(secret_key)))) &&
+    typeof sandbox === 'boolean' &&
+    Array.isArray(accounts) &&
+    accounts.every(account => isText(account?.session) && isText(account?.bot_id)) &&
+    Array.isArray(files)
+  )
 }
 
 function parse(text: string): Partial<Manifest> | undefined {

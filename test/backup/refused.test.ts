@@ -204,6 +204,17 @@ test('files after the list, a list that differs, and no store are refused', asyn
   expect(await refuse(await pack([...own, list]))).toEqual(['file'])
 })
 
+test.each([
+  { accounts: [null] },
+  { accounts: [{ session: 1, bot_id: 'b' }] },
+  { secret_key: 'abc\u001b]0;title' },
+  { secret_key: undefined },
+  { created_at: 'now' },
+  { svc: {} },
+])('a list with the value %j is refused', async value => {
+  expect(await refuse(await pack(own, list => ({ ...list, ...value })))).toEqual(['file'])
+})
+
 test('a newer form and a newer schema are refused', async () => {
   expect(await refuse(await pack(own, list => ({ ...list, form: 2, files: undefined })))).toEqual(['file'])
   const newer = own.map(({ header, data }) => {
