@@ -72,7 +72,7 @@ export interface ReadFile {
 /** An archive that is open for reading. */
 export interface OpenedArchive extends AsyncDisposable {
   /**
-   * Reads the archive from its beginning, with each call again. Read or cancel the body of each file before the next.
+   * Reads the archive from its beginning, with each call again. Read the body of each file to its end before the next.
    *
    * @throws SvcError `invalid_arguments` for another passphrase; an error for `damageError`, also from a body
    */

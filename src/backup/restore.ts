@@ -135,7 +135,8 @@ async function writeFiles(
     // A name that was not checked must not be used.
     if (name !== (listed?.name ?? manifestName)) throw changedError()
     if (left.includes(name) || name === manifestName) {
-      await body.cancel()
+      // After `cancel` the archive waits forever in the next large file.
+      await drain(body)
       continue
     }
     const place = placeOf(name, { dir, mediaRoot })
@@ -144,6 +145,10 @@ async function writeFiles(
     if (size !== listed?.size || digests.sha256 !== listed.sha256) throw changedError()
   }
   if (nth <= files.length) throw changedError()
+}
+
+async function drain(body: AsyncIterable<unknown>): Promise<void> {
+  for await (const _ of body);
 }
 
 const changedError = () => badArgument('file', 'it changed while it was read')

@@ -1,4 +1,5 @@
 /** Backups that are not restored: damaged, cut off, of another form, or with another passphrase. Nothing is written. */
+import { Database } from 'bun:sqlite'
 import { afterAll, describe, expect, test } from 'bun:test'
 import { readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -215,6 +216,26 @@ test.each([
   expect(await refuse(await pack(own, list => ({ ...list, ...value })))).toEqual(['file'])
 })
 
+test('a store with parts that svc does not make is refused', async () => {
+  const other = join(folder, 'other.db')
+  for (const statement of [
+    'CREATE TRIGGER t AFTER UPDATE ON access_key BEGIN UPDATE access_key SET revoked_at = NULL; END',
+    'CREATE VIEW v AS SELECT 1',
+    'DROP TABLE webhook_try',
+    'DROP TRIGGER message_audited; CREATE TRIGGER message_audited AFTER INSERT ON message BEGIN SELECT 1; END',
+  ]) {
+    writeFileSync(other, own.find(({ header }) => header.name === 'messages.db')!.data!)
+    const db = new Database(other)
+    db.run(statement)
+    db.close()
+    const changed = own.map(({ header, data }) =>
+      header.name === 'messages.db' ? { header, data: readFileSync(other) } : { header, data: data! },
+    )
+    rmSync(other)
+    expect([statement, await refuse(await pack(changed))]).toEqual([statement, ['file']])
+  }
+})
+
 test('a newer form and a newer schema are refused', async () => {
   expect(await refuse(await pack(own, list => ({ ...list, form: 2, files: undefined })))).toEqual(['file'])
   const newer = own.map(({ header, data }) => {
@@ -227,9 +248,13 @@ test('a newer form and a newer schema are refused', async () => {
   expect(await refuse(await pack(newer, list => ({ ...list, schema })))).toEqual(['file'])
 })
 
-test('the same files packed again are restored', async () => {
+test('the same files packed again are restored, with a large one after one that is left out', async () => {
   const path = join(folder, 'again')
-  writeFileSync(path, await pack(own))
+  const [token, contexts] = ['api_token', 'other/contexts.json'].map((name, nth) => ({
+    header: { name, size: 0 },
+    data: Buffer.alloc(nth * 1_000_000 + 1, ' '),
+  }))
+  writeFileSync(path, await pack([token!, contexts!, ...own]))
   await restoreBackup({
     path,
     config: configOf('again-data'),

@@ -1,8 +1,10 @@
 /** Prepares a store that comes from a backup: nothing in it goes on by itself, and no process has anything of it. */
+import { badArgument } from '../../model/error.ts'
 import type { Clock } from '../../platform/clock.ts'
 import { silentLog } from '../../platform/log.ts'
 import { untouched } from '../../platform/sealing.ts'
 import { type Database, openDatabase } from '../../platform/sqlite.ts'
+import { storeErrorOf } from '../../platform/system-error.ts'
 import { ClockTrust } from '../clock-trust.ts'
 import { ProcessOwner } from './engine-part.ts'
 import { askLifeMs, SqliteOutboxEntries } from './entries.ts'
@@ -44,6 +46,7 @@ export async function prepareRestoredStore(
 ): Promise<StandingStill> {
   const db = await openDatabase(path)
   try {
+    await rejectForeignParts(db)
     migrate(db)
     return db.transaction(() => {
       clearOwners(db)
@@ -52,10 +55,35 @@ export async function prepareRestoredStore(
       const webhooks = db.run`UPDATE webhook SET paused = 1 WHERE disabled IS NULL`.changes
       return { sends, webhooks, keys: keepKeys ? 0 : revokeKeys(db, clock) }
     })
+  } catch (error) {
+    throw storeErrorOf(error, 'messages.db cannot be restored')
   } finally {
     db.close()
   }
 }
+
+/**
+ * Rejects a store that svc did not make: a trigger in it would run with each change here, and could keep a key valid.
+ *
+ * @throws SvcError `invalid_arguments`
+ */
+async function rejectForeignParts(db: Database): Promise<void> {
+  const expected = await openDatabase(':memory:')
+  try {
+    migrate(expected, db.one<{ user_version: number }>`PRAGMA user_version`.user_version)
+    if (partsOf(db) === partsOf(expected)) return
+    throw badArgument('file', 'its messages.db has other tables or triggers than those of svc')
+  } finally {
+    expected.close()
+  }
+}
+
+/** Returns the names of tables and indexes, and the triggers. SQLite adds tables of its own. */
+const partsOf = (db: Database): string =>
+  JSON.stringify(
+    db.all`SELECT type, name, CASE type WHEN 'trigger' THEN sql END AS sql FROM sqlite_schema
+      WHERE name NOT LIKE 'sqlite!_%' ESCAPE '!' ORDER BY type, name`,
+  )
 
 function clearOwners(db: Database): void {
   db.exec(`
