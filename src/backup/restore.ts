@@ -93,8 +93,11 @@ async function write(
     throw new SvcError('store_unavailable', `another restore into ${dir} is running`)
   }
   const names = manifest.files.map(({ name }) => name)
+  let written: readonly string[] = []
   try {
     await clear(config, parseNames(await readText(mark)))
+    await rejectOthersFiles(config, names)
+    written = names
     await writeDurably(mark, `${JSON.stringify(names)}\n`)
     const left = keepKeys ? [] : accessFiles
     await writeFiles(archive, manifest, { config, left })
@@ -107,13 +110,25 @@ async function write(
     await lock.close()
     return still
   } catch (error) {
-    await clear(config, names)
+    await clear(config, written)
     await lock.close()
     for (const name of [dataFiles.backupLock, dataFiles.restoring]) await rm(join(dir, name), { force: true })
     for (let folder = dir; first !== undefined && isInside(first, folder); folder = dirname(folder))
       await rmdir(folder).catch(() => {})
     throw damageError(error)
   }
+}
+
+/** @throws SvcError `invalid_arguments` for a media root that another svc uses, perhaps the original */
+async function rejectOthersFiles(
+  { basePath: dir, mediaRoot }: RestoreOptions['config'],
+  names: readonly string[],
+) {
+  for (const place of names.map(name => placeOf(name, { dir, mediaRoot })))
+    if (await statOf(place))
+      throw badArgument('--media-root', `${place} is there already: another svc may need it`, {
+        hint: 'Name another folder for the files of the restored copy.',
+      })
 }
 
 interface Writing {

@@ -108,6 +108,19 @@ it('stands still: sends wait for a yes with their files, webhooks are paused, ke
   ])
 })
 
+it('leaves the files of the original alone, in a media root that both have', async t => {
+  const to = await t.sandbox.addUser('late')
+  const data = Buffer.from('a file').toString('base64')
+  await t.send({ to, when_closed: 'queue', media: [{ kind: 'file', data, file_name: 'a.txt' }] })
+  const path = join(folderOfTest(), 'svc.tar')
+  await backUp(t, path)
+  const basePath = join(folderOfTest(), 'restored')
+  const error = await failure(restoreTo(t, path, { config: { ...t.config, basePath } }))
+  expect(fieldsOf(error)).toEqual(['--media-root'])
+  expect(readdirSync(join(t.mediaRoot, 'outbox'))).toHaveLength(1)
+  expect(existsSync(basePath)).toBe(false)
+})
+
 it('keeps keys and tokens only on request', async t => {
   const { key } = await t.gateway.keys.add({ name: 'bot', can: ['read'] }, owner)
   writeFileSync(join(t.dir, 'api_token'), 'the token of the service\n')
