@@ -73,6 +73,9 @@ export class SqlitePeople extends EnginePart {
       this.#entries.remove(id)
     }
     this.db.run`DELETE FROM outbox_lane WHERE peer = ${user}`
+    // An imported context may have the id in lower case. It has no time, and nobody was sent anything there.
+    this.db.run`DELETE FROM outbox_lane WHERE peer = ${user.toLowerCase()} AND context IS NOT NULL
+      AND context ->> 'received_at' IS NULL AND NOT EXISTS (SELECT 1 FROM outbox o WHERE o.lane = outbox_lane.id)`
     return { sends: found.filter(({ open }) => open === 1).length, files }
   }
 
