@@ -1,12 +1,12 @@
 /** Makes a backup: one file with everything of a data directory that a restore needs. */
 import { Buffer } from 'node:buffer'
 import { type FileHandle, open, readdir, rename, rm } from 'node:fs/promises'
-import { dirname, join } from 'node:path'
+import { basename, dirname, join } from 'node:path'
 import type { Config } from '../config.ts'
 import { dataFiles } from '../model/data-files.ts'
 import { badArgument, SvcError } from '../model/error.ts'
 import type { Clock } from '../platform/clock.ts'
-import { errorCodeOf, fileExists, readBytes, statOf, syncDir } from '../platform/files.ts'
+import { errorCodeOf, fileExists, readBytes, statOf, sweep, syncDir } from '../platform/files.ts'
 import { FreeSpace } from '../platform/free-space.ts'
 import { randomBytes } from '../platform/lazy-crypto.ts'
 import { openLock } from '../platform/lock.ts'
@@ -61,6 +61,8 @@ export async function makeBackup(options: BackupOptions): Promise<KnownBackup> {
   await using lock = await openLock(join(dir, dataFiles.backupLock))
   if (!(await lock.tryLock())) throw busyError(dir)
   await sweepCopies(dir)
+  const unfinished = new RegExp(`^${RegExp.escape(basename(path))}\\.[0-9a-f]{12}\\.tmp$`)
+  await sweep(dirname(path), unfinished, Number.POSITIVE_INFINITY)
   const copies: string[] = []
   const temporary = `${path}.${randomBytes(6).toString('hex')}.tmp`
   try {

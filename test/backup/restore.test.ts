@@ -121,6 +121,13 @@ it('leaves the files of the original alone, in a media root that both have', asy
   expect(existsSync(basePath)).toBe(false)
 })
 
+it('removes what a killed backup to the same file left', async t => {
+  const folder = folderOfTest()
+  for (const name of ['svc.tar', 'svcxtar']) writeFileSync(join(folder, `${name}.0123456789ab.tmp`), 'half')
+  await backUp(t, join(folder, 'svc.tar'))
+  expect(readdirSync(folder).sort()).toEqual(['svc.tar', 'svcxtar.0123456789ab.tmp'])
+})
+
 it('keeps keys and tokens only on request', async t => {
   const { key } = await t.gateway.keys.add({ name: 'bot', can: ['read'] }, owner)
   writeFileSync(join(t.dir, 'api_token'), 'the token of the service\n')
