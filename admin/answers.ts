@@ -1,9 +1,9 @@
 /** Answers of the service that stay up to date: requested again after messages, at a limited rate. */
 import { type ReadonlySignal, signal, useSignal } from '@preact/signals'
 import { useEffect } from 'preact/hooks'
-import { call, type OutboxEntry } from './api.ts'
+import { type Answer as AnswerOf, call, type OutboxEntry } from './api.ts'
 import { online, onMessages } from './live.ts'
-import { answering, seesQueue } from './rights.ts'
+import { answering, may, seesQueue } from './rights.ts'
 
 interface Answer<T> {
   /** The newest answer; undefined before the first. */
@@ -12,8 +12,11 @@ interface Answer<T> {
   again(): void
 }
 
+/** Some changes come without a message: an hour passes, a waiting send expires. */
+const usuallyMs = 60_000
+
 /**
- * Calls `ask` now, and again after messages.
+ * Calls `ask` now, again after messages, and every `everyMs` while the page is visible.
  *
  * @param restMs least time between two calls
  * @param take gets each answer that is newer than the ones before it
@@ -24,6 +27,7 @@ export function followAnswer<T>(
   restMs: number,
   take: (answer: T) => void,
   failed: (problem: unknown) => void,
+  everyMs = usuallyMs,
 ): () => void {
   let over = false
   let timer: ReturnType<typeof setTimeout> | undefined
@@ -46,13 +50,17 @@ export function followAnswer<T>(
     timer ??= setTimeout(load, Math.max(0, askedAt + restMs - performance.now()))
   }
   const silence = onMessages(soon)
-  // Some changes come without a message: an hour passes, a waiting send expires.
-  const tick = setInterval(soon, 60_000)
+  const soonIfSeen = () => {
+    if (!document.hidden) soon()
+  }
+  const tick = setInterval(soonIfSeen, everyMs)
+  document.addEventListener('visibilitychange', soonIfSeen)
   void load()
   return () => {
     over = true
     silence()
     clearInterval(tick)
+    document.removeEventListener('visibilitychange', soonIfSeen)
     clearTimeout(timer)
   }
 }
@@ -61,7 +69,7 @@ export function followAnswer<T>(
  * @param ask must stay the same function
  * @param restMs least time between two calls
  */
-export function useAnswer<T>(ask: () => Promise<T>, restMs: number): Answer<T> {
+export function useAnswer<T>(ask: () => Promise<T>, restMs: number, everyMs = usuallyMs): Answer<T> {
   const value = useSignal<T | undefined>(undefined)
   const error = useSignal<unknown>(undefined)
   const wanted = useSignal(0)
@@ -72,9 +80,10 @@ export function useAnswer<T>(ask: () => Promise<T>, restMs: number): Answer<T> {
       value.value = answer
       error.value = undefined
     }
-    return followAnswer(ask, restMs, take, problem => {
+    const failed = (problem: unknown) => {
       error.value = problem
-    })
+    }
+    return followAnswer(ask, restMs, take, failed, everyMs)
   }, [ask, isOnline, wanted.value])
   return { value, error, again: () => void wanted.value++ }
 }
@@ -97,4 +106,33 @@ export function useOutbox(): void {
     }
     return followAnswer(askOutbox, 2000, take, () => {})
   }, [follows, outboxRequests.value])
+}
+
+export type Question = AnswerOf<'list_agent_questions'>[number]
+
+/** The open questions of agents. Undefined until they are loaded. */
+export const questions = signal<readonly Question[] | undefined>(undefined)
+/** How often they are loaded, in ms. The page of agents loads them more often. */
+export const questionsEveryMs = signal(10_000)
+const questionRequests = signal(0)
+/** Loads `questions` again. */
+export const askQuestionsAgain = (): void => void questionRequests.value++
+
+/** Keeps `questions` up to date, for a caller that may see them. */
+export function useQuestions(): void {
+  const follows = online.value && may('agents')
+  const everyMs = questionsEveryMs.value
+  useEffect(() => {
+    if (!follows) return
+    const take = (open: readonly Question[]) => {
+      questions.value = open
+    }
+    return followAnswer(
+      () => call('list_agent_questions', {}),
+      2000,
+      take,
+      () => {},
+      everyMs,
+    )
+  }, [follows, everyMs, questionRequests.value])
 }

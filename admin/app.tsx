@@ -4,7 +4,7 @@ import type { FunctionComponent } from 'preact'
 import { useEffect, useLayoutEffect } from 'preact/hooks'
 import { Redirect, Route, Router, Switch, useLocation } from 'wouter-preact'
 import type { Right } from '../src/model/access.ts'
-import { outbox, useOutbox } from './answers.ts'
+import { outbox, questions, useOutbox, useQuestions } from './answers.ts'
 import { onSignedOut } from './api.ts'
 import { listenAgain } from './follow.ts'
 import { language, type TextKey, t } from './i18n.ts'
@@ -18,7 +18,7 @@ import { Boundary } from './ui/boundary.tsx'
 import { Icon, type IconName } from './ui/icon.tsx'
 import { laterWithTexts } from './ui/lazy-page.tsx'
 import { Link } from './ui/link.tsx'
-import { Unread, unreadText } from './ui/marks.tsx'
+import { Count, Unread, unreadText } from './ui/marks.tsx'
 import { set } from './ui/set.ts'
 import { Toasts } from './ui/toasts.tsx'
 
@@ -34,6 +34,7 @@ const places: readonly Place[] = [
   { path: '/', icon: 'overview', text: 'nav.overview' },
   { path: '/conversations', icon: 'conversations', text: 'nav.conversations' },
   { path: '/sessions', icon: 'sessions', text: 'nav.sessions' },
+  { path: '/agents', icon: 'play', text: 'nav.agents', right: 'agents' },
   { path: '/keys', icon: 'key', text: 'nav.keys', right: 'keys' },
   { path: '/settings', icon: 'settings', text: 'nav.settings' },
 ]
@@ -94,6 +95,7 @@ function Shell() {
                 <Icon name={icon} />
                 <span class="cut">{t(text)}</span>
                 {to === '/' && <Approvals />}
+                {to === '/agents' && <Questions />}
                 {to === '/conversations' && <Unread count={unread.value} />}
               </Link>
             </li>
@@ -114,6 +116,7 @@ function Shell() {
               <Route path="/sessions/*?" component={pages.sessions} />
               <Route path="/conversations/:session?/:user?" component={pages.conversations} />
               <Route path="/settings" component={pages.settings} />
+              <Route path="/agents" component={pageFor('agents', pages.agents)} />
               <Route path="/keys" component={pageFor('keys', pages.keys)} />
               <Route path="/audit" component={pageFor('audit', pages.audit)} />
               <Route path="/webhooks" component={pageFor('webhooks', pages.webhooks)} />
@@ -139,13 +142,13 @@ const Unknown = () => null
 function Approvals() {
   useOutbox()
   const asked = outbox.value?.filter(({ waits_for }) => waits_for === 'approval') ?? []
-  if (asked.length === 0 || !may('approve')) return null
-  return (
-    <span class="count">
-      {unreadText(asked.length)}
-      <span class="visually-hidden"> {t('nav.approvals')}</span>
-    </span>
-  )
+  return may('approve') ? <Count of={asked.length} text="nav.approvals" /> : null
+}
+
+/** The number of questions that agents ask. */
+function Questions() {
+  useQuestions()
+  return <Count of={questions.value?.length ?? 0} text="nav.questions" />
 }
 
 /**

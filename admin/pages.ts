@@ -31,6 +31,7 @@ export const pages = {
   sessions: later(async () => (await import('./pages/sessions.tsx')).Sessions, focusHeading),
   conversations: later(async () => (await import('./pages/conversations.tsx')).Conversations, focusHeading),
   settings: later(async () => (await import('./pages/settings.tsx')).Settings, focusHeading),
+  agents: later(async () => (await withTexts(import('./pages/agents.tsx'))).Agents, focusHeading),
   keys: later(async () => (await withTexts(import('./pages/keys.tsx'))).KeysPage, focusHeading),
   audit: later(async () => (await withTexts(import('./pages/audit.tsx'))).Audit, focusHeading),
   webhooks: later(async () => (await withTexts(import('./pages/webhooks.tsx'))).Webhooks, focusHeading),

@@ -36,7 +36,7 @@ export async function bundle({ outfile, panel }: BundleOptions): Promise<void> {
       minify: true,
       // The bundle may run from a URL. Then it is in no folder, and must not look into one.
       define: { 'import.meta.dirname': '"/dev/null"' },
-      plugins: [createPackingPlugin(files), asModules],
+      plugins: [createPackingPlugin(files), asModules, withDecoder],
     })
     for (const message of result.logs) console.error(message)
     const [output, ...others] = result.outputs
@@ -62,6 +62,25 @@ const asModules: Bun.BunPlugin = {
     build.onResolve({ filter: /^jsonc-parser$/ }, () => ({
       path: join(root, 'node_modules/jsonc-parser/lib/esm/main.js'),
     }))
+  },
+}
+
+/** The decoder of voice reads its WebAssembly from its own folder. Here it gets what is packed. */
+const withDecoder: Bun.BunPlugin = {
+  name: 'decoder',
+  setup(build) {
+    build.onLoad({ filter: /[\\/]silk-wasm[\\/]lib[\\/]index\.mjs$/ }, async ({ path }) => {
+      const changes = [
+        ['await silk_default()', `await silk_default({ wasmBinary: await readBundledFile('silk.wasm') })`],
+        ['a(import.meta.url)', 'name=>process.getBuiltinModule(name)'],
+      ] as const
+      let contents = `import { readBundledFile } from '${root}/src/platform/packed.ts'\n${await readFile(path, 'utf8')}`
+      for (const [from, to] of changes) {
+        if (!contents.includes(from)) throw new Error('silk-wasm reads its files in an unknown form')
+        contents = contents.replaceAll(from, () => to)
+      }
+      return { contents, loader: 'js' }
+    })
   },
 }
 
@@ -107,12 +126,16 @@ async function packFiles(panel: string): Promise<Record<string, string>> {
     .sort()
   // The best quality takes 5 s more and saves 2 % of the file.
   const quality = { params: { [constants.BROTLI_PARAM_QUALITY]: 9 } }
-  const texts = names.map(async name => {
-    const content = await promisify(brotliCompress)(await readFile(join(panel, name)), quality)
-    return [`panel/${name}`, content.toString('base64')] as const
-  })
+  const pack = async (name: string, path: string) => {
+    const content = await promisify(brotliCompress)(await readFile(path), quality)
+    return [name, content.toString('base64')] as const
+  }
+  const packed = [
+    ...names.map(name => pack(`panel/${name}`, join(panel, name))),
+    pack('silk.wasm', join(root, 'node_modules/silk-wasm/lib/silk.wasm')),
+  ]
   const scalar = await readFile(join(root, 'src/server/docs/scalar.js.br'))
-  return Object.fromEntries([...(await Promise.all(texts)), ['docs/scalar.js', scalar.toString('base64')]])
+  return Object.fromEntries([...(await Promise.all(packed)), ['docs/scalar.js', scalar.toString('base64')]])
 }
 
 if (import.meta.main) {

@@ -9,10 +9,13 @@ export {
   type EventsOptions,
   type ExportFilter,
   type MessagesOptions,
+  type PartGrant,
   Svc,
+  type SvcAgents,
   type SvcBackups,
   type SvcKeys,
   type SvcOutbox,
+  type SvcPart,
 } from './library/svc.ts'
 export type {
   DefaultSet,
@@ -29,6 +32,13 @@ export type {
   SendInput,
   SetDefaultInput,
 } from './library/verbs.ts'
+export type {
+  AgentConversation,
+  AgentQuestion,
+  AgentTurn,
+  QuestionOption,
+  TurnState,
+} from './model/agent.ts'
 export type { AuditLine } from './model/audit.ts'
 export type { Backup, BackupStatus } from './model/backup.ts'
 export { type ErrorCode, errorCodes, isSvcError, SvcError } from './model/error.ts'
@@ -48,5 +58,18 @@ export type {
 } from './model/message.ts'
 export type { Forgotten } from './model/person.ts'
 export type { KnownUser, NamedUser, NameRequest, Session, SessionUser, UserFilter } from './model/session.ts'
+export type { AgentWork } from './operations/agents.ts'
 export type { OpenedExport } from './operations/export.ts'
 export { type Log, type LogLevel, silentLog } from './platform/log.ts'
+export type { OpenMessage } from './receive/inbox.ts'
+export type {
+  AnswerPart,
+  ConversationKey,
+  ConversationState,
+  NewQuestion,
+  NewTurn,
+  StoredAnswer,
+  StoredQuestion,
+  StoredTurn,
+  TurnChange,
+} from './storage/agents.ts'

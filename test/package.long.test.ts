@@ -19,7 +19,7 @@ import { until } from './support/until.ts'
 const root = join(import.meta.dirname, '..')
 const page = await readFile(join(root, 'src/library/README.md'), 'utf8')
 const examples = [...page.matchAll(/^```ts\n([\s\S]*?)^```$/gm)].map(match => match[1]!)
-const [echo, login, handlers, look] = examples
+const [echo, login, handlers, look, slow] = examples
 
 /** Node as npm has it, in a folder of its own, or why it cannot be had. */
 const node24 = await installed('node@24', 'node')
@@ -91,7 +91,7 @@ describe.skipIf(!Bun.which('npm'))('the package (skipped where there is no npm)'
     ['as Node has it, with no types but the browser’s', { module: 'NodeNext', lib: ['ESNext', 'DOM'] }],
   ])('a project %s', (_what, settings) => {
     test('compiles the examples with everything checked, and no misuse', async () => {
-      expect(examples).toHaveLength(4)
+      expect(examples).toHaveLength(5)
       await writeFile(join(project, 'misuse.ts'), misuse)
       const strict = {
         ...{ strict: true, exactOptionalPropertyTypes: true, noUncheckedIndexedAccess: true },
@@ -143,6 +143,21 @@ describe.skipIf(!Bun.which('npm'))('the package (skipped where there is no npm)'
       await until('the answer', 30_000, async () => (await chat()).includes('bot: LOUDER'))
       await until('the picture', 30_000, () => bot.output().includes(`: ${statSync(picture).size} bytes\n`))
       expect(await bot.end('SIGINT')).toBe(0)
+    } finally {
+      await bot.end('SIGKILL')
+    }
+  })
+
+  test('the bot with several open messages answers each user in order, nobody behind another', async () => {
+    await using world = await openWorld()
+    const bot = await runPolling(world, slow)
+    try {
+      for (const text of ['one', 'two']) await world.phone('say', JSON.stringify({ text }))
+      const chat = () => world.phone('chat')
+      await until('the second answer', 30_000, async () => (await chat()).includes('bot: Done: two'))
+      expect((await chat()).indexOf('bot: Done: one')).toBeGreaterThan(0)
+      const audit = await world.svc.audit({ operation: 'send', limit: 2 })
+      expect(audit.map(({ principal }) => principal)).toEqual(['agent:slow', 'agent:slow'])
     } finally {
       await bot.end('SIGKILL')
     }

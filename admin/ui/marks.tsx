@@ -6,16 +6,19 @@ import { short, whole } from '../times.ts'
 /** The text of an unread count; above 99 it is 99+. */
 export const unreadText = (count: number): string => (count > 99 ? '99+' : String(count))
 
-/** The unread count, if there is one. */
-export function Unread({ count }: { count: number }) {
-  if (count === 0) return null
+/** A count, if it is not 0. `text` says what is counted, for screen readers. */
+export function Count({ of, text }: { of: number; text: TextKey }) {
+  if (of === 0) return null
   return (
     <span class="count">
-      {unreadText(count)}
-      <span class="visually-hidden"> {t('nav.unread')}</span>
+      {unreadText(of)}
+      <span class="visually-hidden"> {t(text)}</span>
     </span>
   )
 }
+
+/** The unread count, if there is one. */
+export const Unread = ({ count }: { count: number }) => <Count of={count} text="nav.unread" />
 
 interface TimeProps {
   /** Unix ms. */

@@ -33,6 +33,8 @@ function initialsOf(name: string): string {
 interface WhoProps {
   session: string
   id: string
+  /** Name of the user, if the caller knows it: the list of users may not be visible. */
+  name?: string | undefined
 }
 
 export function Avatar({ session, id, small }: WhoProps & { small?: boolean }) {
@@ -47,8 +49,12 @@ export function Avatar({ session, id, small }: WhoProps & { small?: boolean }) {
 /**
  * The name of a user, or the id, shortened in the middle if there is no room. The tooltip has the full id.
  */
-export function Who({ session, id, children }: WhoProps & { children?: ComponentChildren }) {
-  const name = nameOf(session, id)
+export function Who({
+  session,
+  id,
+  name = nameOf(session, id),
+  children,
+}: WhoProps & { children?: ComponentChildren }) {
   if (name !== undefined)
     return (
       <bdi class="who" title={id} dir="auto">

@@ -49,8 +49,8 @@ export async function compile(options: CompileOptions): Promise<void> {
         // svc must not read these files from the folder in which it is started.
         autoloadDotenv: false,
         autoloadBunfig: false,
-        // In the binary, the folder is `panel`, beside the program's own files.
-        assets: await listInOrder(panel, workshop),
+        // In the binary, these are `panel` and `silk.wasm`, beside the program's own files.
+        assets: [...(await listInOrder(panel, workshop)), join(root, 'node_modules/silk-wasm/lib/silk.wasm')],
       },
       minify: true,
       // With bytecode, svc starts in a quarter of the time. Without `format` it would be CommonJS, which has

@@ -4,6 +4,7 @@
 import { readFile } from 'node:fs/promises'
 import { isAbsolute, join, relative } from 'node:path'
 import { type Json, logIn, type Service } from '../../test/support/service.ts'
+import { listen, speak } from '../../test/support/voice.ts'
 import { expectMatch } from './expected.ts'
 
 /** A running service, and where its data is. */
@@ -84,13 +85,14 @@ export async function startConversation(run: Run): Promise<ConversationState> {
     }
   })
   await step('receives a file and downloads it', () => download(run))
+  await step('receives a voice message as WAV', () => listenTo(run))
   await step('may answer afresh', () => send(service, { to: user, text: 'got it' }, 9))
 
   const messages = await step('finds what was said', async () => {
     const found = await service.call('history', { text_contains: '机器' })
     expectMatch(found.body, { total: 1, messages: [{ message_id: hello.message_id }] })
     const all = await service.call('history')
-    expectMatch(all.body.total, 6)
+    expectMatch(all.body.total, 7)
     return all.body.messages
   })
   return { user, messages, remaining: 9 }
@@ -146,6 +148,20 @@ async function download({ service, data, dataInside }: Run): Promise<void> {
   expectMatch([isAbsolute(path), path.startsWith('..')], [false, false])
   expectMatch(await readFile(join(data, path)), report)
   expectMatch(await getBytes(`${service.url}/media/${message.message_id}/0`), report)
+}
+
+/** Receives a voice message, which svc decodes in another process. */
+async function listenTo({ service }: Run): Promise<void> {
+  const body = await speak(1)
+  const sent = await fetch(`${service.phoneUrl}/phone/media?kind=voice`, {
+    method: 'POST',
+    body: new Uint8Array(body),
+  })
+  expectMatch([sent.status, await sent.text()], [200, /./])
+  const [message] = await receive(service, [{ msg_type: 'VOICE' }])
+  const address = `${service.url}/media/${message.message_id}/0`
+  expectMatch(listen(await getBytes(address)).seconds, 1)
+  expectMatch(await getBytes(`${address}?format=original`), body)
 }
 
 async function receive(service: Service, expectedMessages: Json[], timeout = 20): Promise<Json[]> {

@@ -12,6 +12,7 @@ const outbox: Load = () => import('./commands/outbox.ts')
 const serve: Load = () => import('./commands/serve.ts')
 const backup: Load = () => import('./commands/backup.ts')
 const people: Load = () => import('./commands/people.ts')
+const agent: Load = () => import('./commands/agent.ts')
 const completion: Load = () => import('./commands/completion.ts')
 
 /** Loaders by heading in the help of svc, then by first word. */
@@ -53,6 +54,7 @@ export const commandGroups: Readonly<Record<string, Readonly<Record<string, Load
     completion,
   },
   'Agents:': {
+    agent,
     setup: () => import('./commands/setup.ts'),
     'hook-poll': () => import('./commands/hook-poll.ts'),
   },
@@ -61,6 +63,7 @@ export const commandGroups: Readonly<Record<string, Readonly<Record<string, Load
 /** Loaders by first word. The completion scripts call `complete` at each Tab, and services call `scrub`. */
 const loaders: ReadonlyMap<string | undefined, Load> = new Map([
   ...Object.values(commandGroups).flatMap(words => Object.entries(words)),
+  ['echo-agent', agent],
   ['complete', completion],
   ['scrub', people],
 ])
@@ -68,7 +71,7 @@ const loaders: ReadonlyMap<string | undefined, Load> = new Map([
 /** Returns true if this is the first word of a command. */
 export const isCommand = (word: string | undefined): word is string => loaders.has(word)
 
-const servers = ['openapi', 'mcp', 'admin']
+const servers = ['openapi', 'mcp', 'admin', 'agent']
 const quickFlags = ['-h', '--help', '-v', '--version']
 
 /**

@@ -2,6 +2,7 @@
 import { badArgument } from '../model/error.ts'
 import { describeInbox, followMessages as followOperation } from '../operations/reading.ts'
 import { verbs } from '../operations/tools.ts'
+import { formatBrief } from './brief.ts'
 import { formatMessage } from './chat.ts'
 import { directoryFlagsOf } from './command.ts'
 import { commandCall, createAsk, openForCommand } from './open.ts'
@@ -18,6 +19,8 @@ export async function followMessages({ command, config, input }: OperationReques
   const { ack, after, consumer = 'cli', limit, session } = verbs.recv.parse(input)
   if (ack !== undefined)
     throw badArgument('--ack', 'not with --follow, which acknowledges each message once it is written')
+  const isBrief = command.opts().brief === true
+  if (isBrief && isJson(command)) throw badArgument('--brief', 'expected without --json')
   const { err } = command.io
   using call = commandCall(command.io)
   await using opened = await openForCommand(config, command.io)
@@ -40,7 +43,8 @@ export async function followMessages({ command, config, input }: OperationReques
     for (let count = 1; ; count++) {
       const { done, value: message } = await next
       if (done) break
-      await writeResult(command, message, formatMessage(message, again))
+      const format = isBrief ? formatBrief : formatMessage
+      await writeResult(command, message, format(message, again))
       if (count === limit) call.end()
       // Requesting the next message acknowledges this one.
       next = messages.next()

@@ -12,4 +12,5 @@ export const localFilesOf = (basePath: string) => ({
   apiToken: join(basePath, dataFiles.apiToken),
   sandbox: join(basePath, dataFiles.sandbox),
   store: join(basePath, dataFiles.store),
+  agents: join(basePath, dataFiles.agents),
 })

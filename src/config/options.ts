@@ -21,12 +21,13 @@ import {
 export type Transport = 'stdio' | 'http' | 'sse'
 const transports: readonly Transport[] = ['stdio', 'http', 'sse']
 
-/** Commands that take options; `tool` stands for every one-shot tool command. */
+/** Commands that take options; `tool` stands for every one-shot tool command, `agents` for `svc agent`. */
 export type CommandName =
   | 'openapi'
   | 'mcp'
   | 'admin'
   | 'sandbox'
+  | 'agents'
   | 'tool'
   | 'health'
   | 'setup'
@@ -64,8 +65,8 @@ interface Spec {
 }
 
 const servers = ['openapi', 'mcp', 'admin'] as const
-const everywhere = [...servers, 'sandbox', 'tool'] as const
-const working = [...servers, 'tool'] as const
+const everywhere = [...servers, 'sandbox', 'agents', 'tool'] as const
+const working = [...servers, 'agents', 'tool'] as const
 
 /** Adds the default flag and variable, named after the option: basePath, `--base-path`, SVC_BASE_PATH. */
 const defineOption = <const S extends Spec>(spec: S): S & { readonly env: `SVC_${string}` } => {
@@ -180,7 +181,7 @@ const options = [
     placeholder: '<format>',
     default: 'text',
     help: 'text, or json: one JSON object a line',
-    commands: [...servers, 'sandbox'],
+    commands: [...servers, 'sandbox', 'agents'],
     choices: logFormats,
     expected: `one of ${logFormats.join(', ')}`,
     parse: text => logFormats.find(format => format === text.toLowerCase()),
@@ -460,14 +461,14 @@ const options = [
     name: 'sandboxPort',
     default: '8001',
     help: 'port of the simulated phone; 0 picks a free one',
-    commands: [...servers, 'sandbox', 'setup'],
+    commands: [...servers, 'sandbox', 'agents', 'setup'],
     ...port,
   }),
   /** The address of the simulated phone of a service. */
   defineOption({
     name: 'sandboxHost',
     help: 'address that the simulated phone listens on; it asks for no token',
-    commands: servers,
+    commands: [...servers, 'agents'],
     ...address,
   }),
   defineOption({

@@ -15,6 +15,7 @@ import type { Webhooks } from '../push/webhooks.ts'
 import type { Inbox } from '../receive/inbox.ts'
 import type { Outbox } from '../send/outbox.ts'
 import type { Sender } from '../send/send.ts'
+import type { AgentStore } from '../storage/agents.ts'
 import type { AuditStore } from '../storage/audit.ts'
 import type { EntrySight } from '../storage/outbox.ts'
 import type { SignInStore } from '../storage/state.ts'
@@ -27,7 +28,7 @@ import type { Metrics } from './metrics.ts'
 import type { People } from './people.ts'
 
 export interface Gateway {
-  readonly inbox: Pick<Inbox, 'begin' | 'getHead' | 'follow' | 'recv' | 'countWaiting'>
+  readonly inbox: Pick<Inbox, 'begin' | 'getHead' | 'follow' | 'open' | 'recv' | 'countWaiting'>
   readonly sender: Pick<Sender, 'send' | 'foresee'>
   readonly outbox: Pick<Outbox, 'list' | 'get' | 'cancel' | 'approve'>
   readonly media: Pick<Downloads, 'download' | 'open'> &
@@ -72,6 +73,7 @@ export interface Gateway {
   readonly audit: AuditStore
   readonly backups: Pick<Backups, 'make' | 'status'>
   readonly people: Pick<People, 'forget'>
+  readonly agents: AgentStore
   readonly metrics: Pick<Metrics, 'answered' | 'text'>
   readonly signIns: SignInStore
   /** The system's clock; in a sandbox, the clock of the simulated world, which can be set on its phone. */

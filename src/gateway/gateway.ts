@@ -1,6 +1,7 @@
 /** Builds a gateway from its rooms, and starts and stops it. */
 import { endExpiredKeys } from '../access/expiry.ts'
 import { Keys } from '../access/keys.ts'
+import { localFilesOf } from '../config/local-files.ts'
 import type { Media } from '../media/media.ts'
 import { SvcError } from '../model/error.ts'
 import { apiFetch } from '../platform/fetch.ts'
@@ -91,6 +92,7 @@ export async function openGateway(options: open.GatewayOptions): Promise<Running
       media,
       outbox,
       audit: store.audit,
+      agents: store.agents,
       // Nobody reads a log that ends with its process.
       auditMs: store.durable ? config.auditDays * dayMs : 0,
     },
@@ -145,11 +147,13 @@ export async function openGateway(options: open.GatewayOptions): Promise<Running
         store,
         state,
         queued: directory.places.queued,
+        agentFolders: localFilesOf(config.basePath).agents,
         resolveTarget,
         scrub: options.scrub ?? (() => store.people.scrub()),
       },
       withLogName(runtime, 'people'),
     ),
+    agents: store.agents,
     signIns: state.signIns,
     clock: runtime.clock,
     pollerPid: () => directory.leases.findHolder(),
@@ -198,6 +202,7 @@ const inboxOf = ({ receive: { inbox, oneShot }, housekeeping }: Rooms): Gateway[
         begin: consumer => inbox.begin(consumer),
         getHead: () => inbox.getHead(),
         follow: (reading, signal) => inbox.follow(reading, signal),
+        open: (reading, signal) => inbox.open(reading, signal),
         countWaiting: (request, most) => inbox.countWaiting(request, most),
       }
     : inbox

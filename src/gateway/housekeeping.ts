@@ -1,7 +1,11 @@
-/** Maintenance: removes old messages and lines of the audit log, sends that waited too long, old uploads, and half-written files. */
+/**
+ * Maintenance: removes old messages, lines of the audit log and turns of agents, sends that waited too long, old uploads,
+ * and half-written files.
+ */
 import type { Media } from '../media/media.ts'
 import type { Runtime } from '../platform/runtime.ts'
 import type { Outbox } from '../send/outbox.ts'
+import type { AgentStore } from '../storage/agents.ts'
 import type { AuditStore } from '../storage/audit.ts'
 import type { SessionStore } from '../storage/state.ts'
 import type { StoreMaintenance } from '../storage/store.ts'
@@ -12,6 +16,7 @@ export interface HousekeepingPorts {
   media: Pick<Media, 'sweep'>
   outbox: Pick<Outbox, 'endStale'>
   audit: Pick<AuditStore, 'prune'>
+  agents: Pick<AgentStore, 'prune'>
   /** How long lines of the audit log are kept. */
   auditMs: number
 }
@@ -21,6 +26,8 @@ const everyMs = 10 * 60_000
 const firstMs = 500
 /** Between two steps of a long removal. */
 const pauseMs = 5
+/** How long turns of agents are kept after their end. */
+const turnsMs = 30 * 24 * 60 * 60_000
 /** A half-written file that did not change for this long is abandoned. */
 const leftoverMs = 60 * 60_000
 
@@ -73,13 +80,15 @@ export class Housekeeping {
     }
     if (!(await upkeep.isClockTrusted())) return
     await media.sweep().catch(error => log.warn('leftover files not removed', { error }))
-    await this.#pruneAudit().catch(error => log.warn('audit log not pruned', { error }))
+    const { agents, audit, auditMs } = this.#ports
+    await this.#pruneAll(audit, auditMs).catch(error => log.warn('audit log not pruned', { error }))
+    await this.#pruneAll(agents, turnsMs).catch(error => log.warn('turns of agents not pruned', { error }))
   }
 
-  async #pruneAudit(): Promise<void> {
+  /** Removes what is older, step by step. */
+  async #pruneAll(part: { prune(before: number): Promise<boolean> }, keptMs: number): Promise<void> {
     const { clock, closing } = this.#runtime
-    const { audit, auditMs } = this.#ports
-    while (!closing.aborted && (await audit.prune(clock.now() - auditMs))) await clock.sleep(pauseMs, closing)
+    while (!closing.aborted && (await part.prune(clock.now() - keptMs))) await clock.sleep(pauseMs, closing)
   }
 
   async #sweepFolders(): Promise<void> {

@@ -1,6 +1,7 @@
 /** Erases people: what the store, the session files and the files of queued sends have about them. */
+import { rm } from 'node:fs/promises'
 import type { Forgotten } from '../model/person.ts'
-import { statOf } from '../platform/files.ts'
+import { isInside, statOf } from '../platform/files.ts'
 import type { Runtime } from '../platform/runtime.ts'
 import type { ResolveTarget } from '../push/events.ts'
 import type { MediaStore } from '../storage/media-store.ts'
@@ -8,9 +9,11 @@ import type { State } from '../storage/state.ts'
 import type { Store } from '../storage/store.ts'
 
 export interface PeoplePorts {
-  store: Pick<Store, 'people' | 'backups'>
+  store: Pick<Store, 'people' | 'backups' | 'agents'>
   state: Pick<State, 'forgetUser'>
   queued: Pick<MediaStore, 'discard'>
+  /** Folder of the working folders of agents. */
+  agentFolders: string
   resolveTarget: ResolveTarget
   /** Rewrites the store, as `PeopleStore.scrub`. A service does it in another process. */
   scrub(): Promise<void>
@@ -46,11 +49,21 @@ export class People {
     const hash = await store.people.hashOf(user)
     await state.forgetUser(user)
     await queued.discard(await store.people.listFiles(user))
+    await this.#removeFolders(user)
     const { files, ...erased } = await store.people.erase(user)
     await queued.discard(files)
     await scrub()
     this.#runtime.log.info('user erased', { user: hash, messages: erased.messages })
     return { hash, ...erased, backups: await this.#listBackups() }
+  }
+
+  /** Removes the folders in which agents worked for the user. A folder that somebody else named stays. */
+  async #removeFolders(user: string): Promise<void> {
+    const { agentFolders, store } = this.#ports
+    const conversations = await store.agents.listConversations({ user, limit: 1000 })
+    for (const { folder } of conversations)
+      if (folder !== undefined && folder !== agentFolders && isInside(agentFolders, folder))
+        await rm(folder, { recursive: true, force: true })
   }
 
   /** Returns the backups that exist: they still have the user. */

@@ -7,6 +7,7 @@ import { Accounts } from '../accounts/accounts.ts'
 import { Logins } from '../accounts/logins.ts'
 import { findRoute } from '../accounts/route.ts'
 import { Users } from '../accounts/users.ts'
+import { localFilesOf } from '../config/local-files.ts'
 import type { Config } from '../config.ts'
 import { Api, type Upstream } from '../ilink/api.ts'
 import { createCdn } from '../ilink/cdn.ts'
@@ -86,7 +87,9 @@ export async function openDirectory({ config, store: path }: GatewayOptions, { c
   await ensurePrivateDir(basePath)
   // Private if created here; a folder that the user named keeps its permissions.
   await mkdir(config.mediaRoot, { recursive: true, mode: 0o700 })
-  const folders = { dataDir: await realpath(basePath), mediaRoot: await realpath(config.mediaRoot) }
+  const dataDir = await realpath(basePath)
+  const mediaRoot = await realpath(config.mediaRoot)
+  const folders = { dataDir, mediaRoot, agents: localFilesOf(dataDir).agents }
   const storage = await openStorage({
     dir: basePath,
     secret: config.secretKey,
@@ -99,7 +102,7 @@ export async function openDirectory({ config, store: path }: GatewayOptions, { c
   const { store } = storage
   const views = new Views(store.log, log.child('store'))
   const space = new FreeSpace(basePath, config.keepFreeBytes)
-  const placed = { mediaRoot: folders.mediaRoot, space, clock, log: log.child('media') }
+  const placed = { mediaRoot, space, clock, log: log.child('media') }
   const places = openMediaStores(placed, config.maxUploadBytes)
   return { ...storage, folders, places, views, shared: path !== false, space }
 }

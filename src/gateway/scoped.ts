@@ -73,6 +73,7 @@ const createView = (gateway: Gateway, viewer: Viewer): Gateway => ({
   audit: gateway.audit,
   backups: gateway.backups,
   people: gateway.people,
+  agents: gateway.agents,
   metrics: gateway.metrics,
   signIns: gateway.signIns,
   clock: gateway.clock,
@@ -102,6 +103,8 @@ const viewInbox = (inbox: Gateway['inbox'], viewer: Viewer): Gateway['inbox'] =>
         { ...reading, scope, ...(consumer !== undefined && { consumer: ownName(viewer, consumer) }) },
         signal,
       ),
+    open: ({ consumer, ...reading }, signal) =>
+      inbox.open({ ...reading, scope, consumer: ownName(viewer, consumer) }, signal),
     recv: (request, call) =>
       inbox.recv({ ...request, scope, consumer: ownName(viewer, request.consumer) }, call),
     countWaiting: (request, most) =>

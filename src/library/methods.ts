@@ -1,8 +1,9 @@
 /**
- * Turns operations into methods of `svc.outbox`, `svc.webhooks`, `svc.keys` and `svc.backups`. Arguments and results
- * follow the definitions.
+ * Turns operations into methods of `svc.outbox`, `svc.webhooks`, `svc.keys`, `svc.backups` and `svc.agents`. Arguments and
+ * results follow the definitions.
  */
 import type { Static, TObject, TSchema } from '@sinclair/typebox'
+import * as ofAgents from '../operations/agents.ts'
 import { getBackups } from '../operations/backups.ts'
 import * as ofKeys from '../operations/keys.ts'
 import type { Operation, TypedOperation } from '../operations/operation.ts'
@@ -76,6 +77,26 @@ export const backups = {
   status: getBackups,
 }
 
+/** Operations for agents in front of WeChat. */
+export const agents = {
+  /** Lists the users who talk with an agent. */
+  list: ofAgents.listAgents,
+  /** Lists turns, the newest first. */
+  turns: ofAgents.listAgentTurns,
+  /** Stops a turn that has not ended. @throws SvcError `not_found` */
+  stop: ofAgents.stopAgentTurn,
+  /**
+   * Gives an agent a prompt. The user gets the answer.
+   *
+   * @throws SvcError `not_found` for a user who has not written, `session_not_found`
+   */
+  inject: ofAgents.injectAgentTurn,
+  /** Lists the open questions. */
+  questions: ofAgents.listAgentQuestions,
+  /** Answers a question. @throws SvcError `not_found`, `invalid_arguments` */
+  answer: ofAgents.answerAgentQuestion,
+}
+
 type InputOf<D> = D extends { input: infer I extends TSchema } ? CallerInput<I> : never
 type AnswerOf<D> = D extends { output: infer O extends TSchema } ? Static<O> : never
 type PositionalKeys<D> = D extends { library?: { positionals: infer P extends readonly string[] } } ? P : []
@@ -95,7 +116,7 @@ export type Method<D> = (
 export type Methods<G> = { readonly [K in keyof G]: Method<G[K]> }
 
 /** Groups of operations. Each group is a field of `Svc`. */
-export const groups = { outbox, webhooks, keys, backups }
+export const groups = { outbox, webhooks, keys, backups, agents }
 export type Groups = { readonly [G in keyof typeof groups]: Methods<(typeof groups)[G]> }
 
 type InvokeOperation = (operation: TypedOperation<TObject, TSchema>, input: unknown) => Promise<unknown>

@@ -1,31 +1,37 @@
 /** `Svc`: svc inside a program. The nine tools are methods; messages and events are iterated. */
 import { addAbortListener } from 'node:events'
 import type { Static, TObject, TSchema } from '@sinclair/typebox'
+import { createGrant } from '../access/grants.ts'
 import { localFilesOf } from '../config/local-files.ts'
 import { claimDirectory } from '../gateway/directory.ts'
 import { openGateway, type RunningGateway } from '../gateway/gateway.ts'
 import type { Health } from '../gateway/health.ts'
+import { grantableRights, presets, type Right } from '../model/access.ts'
 import type { AuditLine } from '../model/audit.ts'
 import { createDirectCall } from '../model/call.ts'
 import { badArgument, isSvcError, SvcError } from '../model/error.ts'
 import type { Event } from '../model/event.ts'
 import type { LoginStatus } from '../model/login.ts'
 import type { Message, SendResult } from '../model/message.ts'
+import { owner, type Principal } from '../model/principal.ts'
 import type { KnownUser, NamedUser, NameRequest, Session, UserFilter } from '../model/session.ts'
+import { type AgentWork, workAsAgent } from '../operations/agents.ts'
 import { listAudit } from '../operations/audit.ts'
 import { followEvents } from '../operations/events.ts'
 import { exportMessages, type OpenedExport } from '../operations/export.ts'
 import { invoke } from '../operations/gate.ts'
 import type { TypedOperation, TypedTool } from '../operations/operation.ts'
 import { forgetUser } from '../operations/people.ts'
-import { followMessages } from '../operations/reading.ts'
+import { followMessages, openMessages } from '../operations/reading.ts'
 import type { CallerInput } from '../operations/schema.ts'
 import { health } from '../operations/service.ts'
+import { showTyping } from '../operations/typing.ts'
 import { listUsers, nameUser } from '../operations/users.ts'
 import { type Clock, endsWithin, systemClock } from '../platform/clock.ts'
 import type { Log } from '../platform/log.ts'
 import { bypassProxyForLoopback, isNode, onStopSignals } from '../platform/process.ts'
 import { linkSignals } from '../platform/signals.ts'
+import type { OpenMessage } from '../receive/inbox.ts'
 import { version } from '../version.ts'
 import { type HandlerOptions, type MessageHandler, MessageHandlers } from './handlers.ts'
 import { type Groups, groups, type Method, methodsOf } from './methods.ts'
@@ -46,6 +52,22 @@ import {
   type SetDefaultInput,
   verbs,
 } from './verbs.ts'
+
+/** What a part of a program may do. */
+export interface PartGrant {
+  /** Its name, in the audit log and in messages. */
+  name: string
+  /** Presets and rights, same as `svc key add --can`. */
+  can: readonly (keyof typeof presets | Right)[]
+  /** Only these users, by their ids. Default: all. */
+  users?: readonly string[]
+}
+
+/** The methods of a part of a program. */
+export interface SvcPart extends Pick<Svc, 'send' | 'download' | 'history' | 'users'> {
+  /** Shows a user that the bot is typing, for some seconds, or ends that. Uses no answer. */
+  showTyping(to: string, others?: { session?: string; typing?: boolean }): Promise<SendResult>
+}
 
 /** Which lines of the audit log to list. */
 export type AuditQuery = CallerInput<typeof listAudit.input>
@@ -96,6 +118,12 @@ export type SvcKeys = Groups['keys']
 /** Methods for backups, which a service makes by its schedule. */
 export type SvcBackups = Groups['backups']
 
+/** Methods for agents in front of WeChat (`svc agent`). */
+export type SvcAgents = Groups['agents']
+
+/** The name of a part is also that of its folder of downloads. */
+const partName = /^[A-Za-z0-9_-][A-Za-z0-9._-]{0,63}$/
+
 /** How long `close()` waits for handlers and loops that still process a message, in milliseconds. */
 const defaultGraceMs = 2000
 
@@ -133,6 +161,8 @@ export class Svc implements Groups, AsyncDisposable, AsyncIterable<Message> {
    * again.
    */
   readonly forget: Method<typeof forgetUser>
+  /** Agents in front of WeChat. */
+  readonly agents: SvcAgents
   /** Address of the simulated phone's page. Only with the option `sandbox` or `sandboxUrl`. */
   readonly phoneUrl: string | undefined
   readonly #gateway: RunningGateway
@@ -168,6 +198,7 @@ export class Svc implements Groups, AsyncDisposable, AsyncIterable<Message> {
     this.keys = methodsOf(groups.keys, run)
     this.backups = methodsOf(groups.backups, run)
     this.forget = methodsOf({ forgetUser }, run).forgetUser
+    this.agents = methodsOf(groups.agents, run)
     this.#handlers = new MessageHandlers({
       open: start => this.#run(followMessages, start),
       clock,
@@ -222,12 +253,7 @@ export class Svc implements Groups, AsyncDisposable, AsyncIterable<Message> {
    * svc's own.
    */
   async send(input: SendInput, options: CallOptions = {}): Promise<SendResult> {
-    if (!this.#hasStore && input?.when_closed === 'queue') {
-      throw badArgument('when_closed', '"queue" keeps the message in the store, which is off', {
-        hint: 'Open svc with store: true, or a path.',
-      })
-    }
-    return this.#call(verbs.send, input, options)
+    return this.#send(input, options, owner)
   }
 
   /** Saves the media of a message as a file. */
@@ -371,14 +397,51 @@ export class Svc implements Groups, AsyncDisposable, AsyncIterable<Message> {
     const opened = await this.#run(followMessages, { consumer, session })
     await this.runBackground()
     using ended = linkSignals(options.signal ?? this.#stop.signal, this.#stop.signal)
-    const iteration = Promise.withResolvers<void>()
-    if (consumer !== undefined) this.#iterations.add(iteration.promise)
-    try {
-      yield* opened.follow(ended.signal)
-    } finally {
-      iteration.resolve()
-      this.#iterations.delete(iteration.promise)
+    const messages = opened.follow(ended.signal)
+    yield* consumer === undefined ? messages : this.#untilClosed(messages)
+  }
+
+  /**
+   * Iterates over received messages like `messages`, but each one stays open until the program settles it. Any number may
+   * be open, and they may be settled in any order, also after the iteration. `settle(true)` says that the message was
+   * processed. After `settle(false)`, or if the program ends before, the message comes again, marked `redelivered`.
+   */
+  async *openMessages(
+    options: MessagesOptions & { consumer: string },
+  ): AsyncGenerator<OpenMessage, void, void> {
+    const { consumer, session } = options
+    const opened = await this.#run(openMessages, { consumer, session })
+    await this.runBackground()
+    using ended = linkSignals(options.signal ?? this.#stop.signal, this.#stop.signal)
+    yield* this.#untilClosed(opened.follow(ended.signal))
+  }
+
+  /**
+   * Returns methods for a part of the program that may not do everything, such as an agent: its calls may do only what the
+   * grant allows. The audit log and the messages name it, as `agent:NAME`.
+   *
+   * @throws SvcError `invalid_arguments`
+   */
+  as({ name, can, users }: PartGrant): SvcPart {
+    if (!partName.test(name))
+      throw badArgument('name', 'expected 1 to 64 letters (a-z), digits, ".", "_" or "-"')
+    for (const word of can)
+      if (!(word in presets) && !grantableRights.includes(word as Right))
+        throw badArgument('can', `"${word}" is no preset and no right`)
+    const grant = createGrant({ can: [...can] }, { ...(users && { users }) })
+    const by: Principal = { kind: 'agent', id: name, name, grant }
+    return {
+      send: (input, options) => this.#send(input, options, by),
+      download: (input, options) => this.#call(verbs.download, input, options, by),
+      history: (input = {}, options = {}) => this.#call(verbs.history, input, options, by),
+      users: (filter = {}) => this.#run(listUsers, filter, by),
+      showTyping: (to, others = {}) => this.#run(showTyping, { to, ...others }, by),
     }
+  }
+
+  /** Returns the methods with which the process of an agent keeps its turns, so that they survive a crash. */
+  workAsAgent(): Promise<AgentWork> {
+    return this.#run(workAsAgent, {})
   }
 
   /**
@@ -419,6 +482,18 @@ export class Svc implements Groups, AsyncDisposable, AsyncIterable<Message> {
     return this.close()
   }
 
+  /** Yields what `read` yields. `close` waits until the program has left the loop. */
+  async *#untilClosed<T>(read: AsyncGenerator<T, void, void>): AsyncGenerator<T, void, void> {
+    const iteration = Promise.withResolvers<void>()
+    this.#iterations.add(iteration.promise)
+    try {
+      yield* read
+    } finally {
+      iteration.resolve()
+      this.#iterations.delete(iteration.promise)
+    }
+  }
+
   async #start(): Promise<void> {
     // The position is read before polling starts, so handlers get every message that polling brings.
     const { from } = await this.#run(followMessages, {})
@@ -444,14 +519,24 @@ export class Svc implements Groups, AsyncDisposable, AsyncIterable<Message> {
     }
   }
 
+  async #send(input: SendInput, options: CallOptions | undefined, by: Principal): Promise<SendResult> {
+    if (!this.#hasStore && input?.when_closed === 'queue') {
+      throw badArgument('when_closed', '"queue" keeps the message in the store, which is off', {
+        hint: 'Open svc with store: true, or a path.',
+      })
+    }
+    return this.#call(verbs.send, input, options, by)
+  }
+
   async #call<I extends TObject, O extends TSchema>(
     tool: TypedTool<I, O>,
     input: unknown,
-    { signal }: CallOptions,
+    { signal }: CallOptions = {},
+    by: Principal = owner,
   ): Promise<Static<O>> {
     this.#rejectIfClosed()
     signal?.throwIfAborted()
-    const call = createDirectCall({ local: true, ...(signal && { signal }) })
+    const call = createDirectCall({ by, local: true, ...(signal && { signal }) })
     let delivered = false
     try {
       const result = await invoke(tool, this.#gateway, input, call, this.#log)
@@ -471,9 +556,11 @@ export class Svc implements Groups, AsyncDisposable, AsyncIterable<Message> {
   #run<I extends TObject, O extends TSchema>(
     operation: TypedOperation<I, O>,
     input: unknown,
+    by: Principal = owner,
   ): Promise<Static<O>> {
     this.#rejectIfClosed()
-    return invoke(operation, this.#gateway, input, createDirectCall({ signal: this.#stop.signal }), this.#log)
+    const call = createDirectCall({ by, signal: this.#stop.signal })
+    return invoke(operation, this.#gateway, input, call, this.#log)
   }
 
   #rejectIfClosed(): void {

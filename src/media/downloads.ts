@@ -32,6 +32,7 @@ import {
 } from './file-name.ts'
 import { downloadsFolderOf, requireAllowedPath } from './own-files.ts'
 import type { MediaPorts } from './ports.ts'
+import { Voices } from './voices.ts'
 
 export interface DownloadRequest {
   message_id: string
@@ -47,11 +48,10 @@ export interface DownloadRequest {
 export interface OpenRequest {
   message_id: string
   item: number
-  /**
-   * True if the caller needs the exact size of a video or voice (a player that seeks). Media of up to 64
-   * MiB are read once to count it.
-   */
+  /** True if the caller needs the exact size of a video. One of up to 64 MiB is read once to count it. */
   sized?: boolean
+  /** A voice message comes as WeChat has it, not as WAV. */
+  format?: 'original'
   /** Messages outside the scope are unknown. */
   scope?: Scope
 }
@@ -72,6 +72,8 @@ export interface OpenedMedia extends SafeFileName {
   content_type: string
   /** Size in bytes; undefined if WeChat did not send it. */
   size?: number
+  /** True for a voice that is usually WAV, and could not be decoded this time. */
+  isUndecoded?: boolean
 }
 
 type DownloadPorts = Pick<MediaPorts, 'upstream' | 'store' | 'views' | 'folders' | 'space'>
@@ -79,12 +81,14 @@ type DownloadPorts = Pick<MediaPorts, 'upstream' | 'store' | 'views' | 'folders'
 export class Downloads {
   readonly #ports: DownloadPorts
   readonly #runtime: Runtime
-  /** Byte counts of videos and voices by item and message. A count in progress serves all callers. */
+  readonly #voices: Voices
+  /** Byte counts of videos by item and message. A count in progress serves all callers. */
   readonly #counts = new Map<string, Promise<number | undefined>>()
 
   constructor(ports: DownloadPorts, runtime: Runtime) {
     this.#ports = ports
     this.#runtime = runtime
+    this.#voices = new Voices(runtime)
   }
 
   /**
@@ -99,9 +103,13 @@ export class Downloads {
     const fromName = named && (await typeOfName(named.file_name))
     if (named && fromName) return { ...named, stream, content_type: fromName, size }
     const { type, rest } = await sniffType(stream)
-    const unnamed = `${found.kind}-${request.message_id.replace(/[^\w.-]/g, '_')}.${await extensionOf(type)}`
-    const own = named ?? fileNameOf(unnamed, found.kind)
-    return { ...own, stream: rest, content_type: type, size }
+    const { message_id: id, format } = request
+    const { type: content_type, ...opened } =
+      found.kind === 'voice'
+        ? await this.#voices.open({ stream: rest, type }, { id, isOriginal: format === 'original', signal })
+        : { stream: rest, type, size }
+    const unnamed = `${found.kind}-${id.replace(/[^\w.-]/g, '_')}.${await extensionOf(content_type)}`
+    return { ...(named ?? fileNameOf(unnamed, found.kind)), ...opened, content_type }
   }
 
   /**
@@ -125,7 +133,7 @@ export class Downloads {
     const { signal } = signals
     await this.#find(request)
     const folder = await this.#ensureSaveFolder(request.save_dir, call)
-    const { stream, content_type, size, ...named } = await this.open(request, signal)
+    const { stream, content_type, size, isUndecoded: _, ...named } = await this.open(request, signal)
     const onThisDisk = toDiskName(named)
     const { file_name } = onThisDisk
     const id = crypto.randomUUID()
@@ -170,7 +178,7 @@ export class Downloads {
     signal: AbortSignal,
   ): Promise<OpenedDownload> {
     const { cdn, cdnUrl } = this.#ports.upstream
-    const isCounted = sized && (found.kind === 'video' || found.kind === 'voice')
+    const isCounted = sized && found.kind === 'video'
     const size = isCounted ? await this.#getCount(`${item} ${message_id}`, found) : undefined
     return await cdn.download({ ...found, size: size ?? found.size }, { cdnUrl, signal })
   }

@@ -11,12 +11,14 @@ import { keyIdOf, type Principal } from '../model/principal.ts'
 import { isInside, realPathOf, resolveInside, toDiskForm } from '../platform/files.ts'
 import { findHomeFolder } from '../platform/process.ts'
 
-/** Two folders, as real paths. */
+/** Folders, as real paths. */
 export interface MediaFolders {
   /** Folder of svc's own files. Only the media root inside is open to callers. */
   readonly dataDir: string
   /** Folder that remote callers may send from and save to. */
   readonly mediaRoot: string
+  /** Folder of the working folders of agents. */
+  readonly agents: string
 }
 
 /** Returns the folder in which the downloads of a caller are saved. Each key has its own. */
@@ -54,13 +56,14 @@ export async function listWorkingFolders(dataDir: string): Promise<string[]> {
  */
 export async function requireAllowedPath(
   { path, field, refusal }: { path: string; field: string; refusal: string },
-  { dataDir, mediaRoot }: MediaFolders,
+  { agents, dataDir, mediaRoot }: MediaFolders,
   { by, local }: Pick<Call, 'by' | 'local'>,
 ): Promise<string> {
   const real = await resolveAllowed(path, field, mediaRoot, local)
   // A media root that contains the whole data directory does not open it.
   const isMedia = mediaRoot !== dataDir && isInside(dataDir, mediaRoot) && isInside(mediaRoot, real)
-  if ((!isInside(dataDir, real) || isMedia) && !isOfAnother(mediaRoot, real, by)) return real
+  const isClosed = isInside(dataDir, real) && !isMedia && !isInside(agents, real)
+  if (!isClosed && !isOfAnother(mediaRoot, real, by)) return real
   throw new SvcError('forbidden', refusal, {
     field,
     hint: 'Name a path outside the data directory, or inside its media folder.',

@@ -26,6 +26,7 @@ export const rights = [
   'metrics',
   'keys',
   'audit',
+  'agents',
   'backup',
   'export',
   'forget',
@@ -42,7 +43,7 @@ export const anonymousRights: readonly Right[] = ['health', 'shared']
 export const commonKeyRights: readonly Right[] = [...anonymousRights, 'tools', 'me']
 
 /** Rights about the whole service. A key that is limited to accounts or users cannot have them. */
-export const serviceRights: readonly Right[] = ['metrics', 'audit', 'backup', 'forget']
+export const serviceRights: readonly Right[] = ['metrics', 'audit', 'agents', 'backup', 'forget']
 
 const read: readonly Right[] = ['recv', 'history', 'download', 'sessions', 'users', 'events', 'conversations']
 const reply: readonly Right[] = [...read, 'upload', 'send']

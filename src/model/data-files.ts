@@ -21,6 +21,8 @@ export const dataFiles = {
   mcpKey: '.mcp_key',
   /** The id of the secret key with which the secrets in the directory are encrypted; absent: they are not. */
   secrets: '.secrets',
+  /** Folder of the working folders of agents. */
+  agents: '.agents',
   /** Exists while a restore into the directory has not finished. */
   restoring: '.restoring',
   store: 'messages.db',

@@ -36,7 +36,7 @@ export const MessageItem = Type.Object({
   file_name: optional(Type.String()),
   size: optional(
     integer(
-      'Bytes, as WeChat states them: exact for files; for other kinds the encrypted size, up to 16 more than `download` saves.',
+      'Bytes, as WeChat states them: exact for files; for pictures and videos the encrypted size, up to 16 more than `download` saves; a voice is saved as WAV, which is larger.',
     ),
   ),
   width: optional(Type.Integer()),

@@ -1,23 +1,26 @@
 /** Who makes a call. Every call has a principal, created by the door that it came through. */
 import type { Grant, Right, Scope } from './access.ts'
 
-export const principalKinds = ['owner', 'key', 'stdio', 'panel', 'webhook', 'open'] as const
+export const principalKinds = ['owner', 'key', 'agent', 'stdio', 'panel', 'webhook', 'open'] as const
 
 /**
  * owner: the command line, the library, and a program with the master token (or on this machine, if no token
- * is needed). key: a program with a key. stdio: the program that started `svc mcp -t stdio`. panel: a browser
- * that is signed in to the panel. webhook: an endpoint whose reply to a delivery is sent to the user. open:
- * any caller of a route that needs no token.
+ * is needed). key: a program with a key. agent: a part of a program on this machine that limited itself to a grant.
+ * stdio: the program that started `svc mcp -t stdio`. panel: a browser that is signed in to the panel. webhook: an
+ * endpoint whose reply to a delivery is sent to the user. open: any caller of a route that needs no token.
  */
 export type PrincipalKind = (typeof principalKinds)[number]
 
 export interface Principal {
   readonly kind: PrincipalKind
-  /** The id of the webhook or key. A browser that signed in with a key has the id of the key. */
+  /**
+   * The id of the webhook or key, or the name of the agent. A browser that signed in with a key has the id of the
+   * key.
+   */
   readonly id?: string
   /** The name of the key. */
   readonly name?: string
-  /** What the key may do. Without a grant, the kind decides (`operations/rights.ts`). */
+  /** What the key or agent may do. Without a grant, the kind decides (`operations/rights.ts`). */
   readonly grant?: Grant
   /** Aborts when the key ends, with the error for its calls in progress. */
   readonly ended?: AbortSignal

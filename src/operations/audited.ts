@@ -114,10 +114,11 @@ const toLine = (
 ) => withoutUndefined({ at, principal: formatPrincipal(by), operation, address, ...more })
 
 function subjectOf(from: Readonly<Record<string, unknown>>, keys: readonly string[]): string | undefined {
+  const isName = (value: unknown) => typeof value === 'number' || (typeof value === 'string' && value !== '')
   const named = keys
     .filter(key => !hasUserName(from, [key]))
     .map(key => from[key])
-    .filter(value => typeof value === 'string' && value !== '')
+    .filter(isName)
   return named.length > 0 ? named.join(' ') : undefined
 }
 

@@ -95,7 +95,16 @@ export interface RestShape<Input = unknown, Output = unknown> {
    */
   readonly route: `${'GET' | 'POST' | 'PUT' | 'DELETE'} /${string}`
   /** Heading in the docs. */
-  readonly tag: 'messages' | 'sessions' | 'accounts' | 'media' | 'webhooks' | 'keys' | 'panel' | 'service'
+  readonly tag:
+    | 'messages'
+    | 'sessions'
+    | 'accounts'
+    | 'media'
+    | 'webhooks'
+    | 'keys'
+    | 'agents'
+    | 'panel'
+    | 'service'
   /** Operation id in the docs. Default: the name of the operation. */
   readonly operationId?: string
   /** Only the panel serves the route, below its own prefix. */

@@ -9,6 +9,15 @@ import {
   renameAccount,
   startLogin,
 } from './accounts.ts'
+import {
+  answerAgentQuestion,
+  injectAgentTurn,
+  listAgentQuestions,
+  listAgents,
+  listAgentTurns,
+  stopAgentTurn,
+  workAsAgent,
+} from './agents.ts'
 import { listAudit } from './audit.ts'
 import { getBackups, makeBackup } from './backups.ts'
 import { checkSessions } from './check.ts'
@@ -28,7 +37,7 @@ import { getMedia, getWaitingFile, uploadMedia } from './media.ts'
 import type { Operation } from './operation.ts'
 import { approveOutbox, cancelOutbox, declineOutbox, getOutbox, listApprovals, listOutbox } from './outbox.ts'
 import { forgetUser } from './people.ts'
-import { beginReading, describeInbox, followMessages } from './reading.ts'
+import { beginReading, describeInbox, followMessages, openMessages } from './reading.ts'
 import { renameSession } from './rename-session.ts'
 import { foreseeSend, send } from './send.ts'
 import { health, listTools, metrics } from './service.ts'
@@ -70,6 +79,15 @@ export const webhookOperations = [
 ] as const
 
 export const keyOperations = [listKeys, addKey, getKey, rotateKey, revokeKey, me] as const
+
+export const agentOperations = [
+  listAgents,
+  listAgentTurns,
+  stopAgentTurn,
+  injectAgentTurn,
+  listAgentQuestions,
+  answerAgentQuestion,
+] as const
 
 export const mediaOperations = [uploadMedia, getMedia] as const
 
@@ -113,6 +131,7 @@ export const panelOperations = {
   ],
   webhooks: webhookOperations,
   keys: keyOperations,
+  agents: agentOperations,
   service: [listAudit, getBackups, makeBackup, forgetUser],
 } as const
 
@@ -125,6 +144,8 @@ const doorOperations = [
   followChanges,
   foreseeSend,
   forgetLogin,
+  openMessages,
+  workAsAgent,
 ] as const
 
 /** All operations, the tools first. */
@@ -142,6 +163,7 @@ export const operations: readonly Operation[] = [
     linkEvents,
     ...webhookOperations,
     ...keyOperations,
+    ...agentOperations,
     ...serviceOperations,
     showTyping,
     checkSessions,

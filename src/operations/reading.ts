@@ -6,11 +6,13 @@ import { Type } from '@sinclair/typebox'
 import type { Message } from '../model/message.ts'
 import type { Receiving } from '../model/session.ts'
 import { between, closed, flag, optional } from '../model/shapes.ts'
+import type { OpenMessage } from '../receive/inbox.ts'
 import { resolveSessionName } from './history.ts'
 import { defineOperation } from './operation.ts'
 import { Consumer, recv } from './recv.ts'
 
 const { after, session } = recv.input.properties
+const known = optional(flag('Fail for a session that does not exist and has no messages.'))
 
 export const beginReading = defineOperation({
   name: 'begin_reading',
@@ -77,7 +79,7 @@ export const followMessages = defineOperation({
     consumer: optional(Consumer()),
     after,
     session,
-    known: optional(flag('Fail for a session that does not exist and has no messages.')),
+    known,
   }),
   output: Type.Unsafe<FollowedMessages>({ type: 'object' }),
   errors: ['session_not_found', 'store_unavailable'],
@@ -86,5 +88,28 @@ export const followMessages = defineOperation({
     const session = name && known ? await resolveSessionName(gateway, name) : name
     const from = consumer === undefined ? (after ?? (await inbox.getHead())) : undefined
     return { from, follow: signal => inbox.follow({ consumer, from, session }, signal) }
+  },
+})
+
+/** Received messages, each of which stays open until it is settled. */
+export interface OpenMessages {
+  /** Same as `Inbox.open`. */
+  follow(signal: AbortSignal): AsyncGenerator<OpenMessage, void, void>
+}
+
+export const openMessages = defineOperation({
+  name: 'open_messages',
+  title: 'Open the received messages',
+  effect: 'write',
+  audited: false,
+  right: 'recv',
+  description:
+    'Messages one by one, from the position of a consumer. Each stays open until the caller settles it. Any number may be open.',
+  input: closed({ consumer: Consumer(), session, known }),
+  output: Type.Unsafe<OpenMessages>({ type: 'object' }),
+  errors: ['session_not_found', 'store_unavailable'],
+  async run(gateway, { consumer, known = false, session: name }): Promise<OpenMessages> {
+    const session = name && known ? await resolveSessionName(gateway, name) : name
+    return { follow: signal => gateway.inbox.open({ consumer, session }, signal) }
   },
 })

@@ -26,8 +26,9 @@ const agentRights: readonly Right[] = [
 const rightsByKind: Readonly<Record<PrincipalKind, ReadonlySet<Right>>> = {
   owner: new Set(presets.all),
   panel: new Set(presets.all),
-  // A key has its grant, besides.
+  // A key and an agent have their grants, besides.
   key: new Set(commonKeyRights),
+  agent: new Set(commonKeyRights),
   stdio: new Set(agentRights),
   webhook: new Set(['send']),
   open: new Set(anonymousRights),

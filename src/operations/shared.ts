@@ -47,6 +47,6 @@ export const getShared = defineOperation({
     // The media is opened without its size: reading a whole video to count it would be too much for unknown
     // callers.
     const target = { message_id, item: Number(item) }
-    return openRequested(() => media.open(target, signal), wanted, `${target.item} ${message_id}`)
+    return openRequested(() => media.open(target, signal), wanted, `played ${target.item} ${message_id}`)
   },
 })

@@ -4,7 +4,7 @@
  */
 import { existsSync, readFileSync } from 'node:fs'
 import { homedir } from 'node:os'
-import { resolve } from 'node:path'
+import { dirname, resolve } from 'node:path'
 import process from 'node:process'
 import { fileURLToPath } from 'node:url'
 
@@ -28,7 +28,7 @@ export const isNode: boolean = !process.versions.bun && !('Deno' in globalThis)
  * Returns the command that starts this program again from anywhere: program and first arguments, with
  * absolute paths.
  */
-export function findOwnCommand(): string[] {
+export function findOwnCommand(): [file: string, ...args: string[]] {
   if (isCompiled) return [process.execPath]
   const { Deno } = globalThis as { Deno?: DenoRuntime }
   if (!Deno) return [findBun(), resolve(process.argv[1] ?? '')]
@@ -36,6 +36,19 @@ export function findOwnCommand(): string[] {
   // A program that was run from a URL runs from that URL again; Deno keeps a copy.
   const script = mainModule.startsWith('file:') ? fileURLToPath(mainModule) : mainModule
   return [process.execPath, 'run', '--allow-all', script]
+}
+
+/** What main.ts says: whether this process is svc itself, and not a program that uses its library. */
+export const program: { isSvc: boolean } = { isSvc: false }
+
+/** The word with which svc starts itself to decode one voice message. */
+export const decodeVoiceWord = 'decode-voice'
+
+/** Returns the command that runs another script of svc in this runtime. */
+export function scriptCommand(script: string): [file: string, ...args: string[]] {
+  if ('Deno' in globalThis)
+    return [process.execPath, 'run', '--no-prompt', '--allow-read', '--allow-env', script]
+  return [process.versions.bun ? findBun() : process.execPath, script]
 }
 
 /**
@@ -250,6 +263,41 @@ export function endWithStdin(): Disposable {
       stdin.off('end', end).off('error', end).destroy()
     },
   }
+}
+
+/** What a runtime needs of the environment: its folders, and those of Windows. */
+const neededVariables =
+  /^(PATH|HOME|TMPDIR|TEMP|TMP|DENO_\w+|XDG_\w+|SYSTEMROOT|USERPROFILE|(LOCAL)?APPDATA)$/i
+
+/**
+ * Runs a part of svc in another process: bytes in, bytes out. It gets none of the settings of svc, and starts in a
+ * folder from which the runtime reads no settings.
+ *
+ * @throws Error if it fails, takes too long, or writes more than `maxBytes`; its message is what it wrote on stderr
+ */
+export async function runPart(
+  [file, ...args]: readonly [file: string, ...args: string[]],
+  input: Uint8Array,
+  { maxBytes, signal, withinMs }: { maxBytes: number; withinMs: number; signal: AbortSignal },
+): Promise<Uint8Array> {
+  const { execFile } = await import('node:child_process')
+  const options = {
+    encoding: 'buffer',
+    signal,
+    timeout: withinMs,
+    killSignal: 'SIGKILL',
+    maxBuffer: maxBytes,
+    windowsHide: true,
+    cwd: dirname(process.execPath),
+    env: Object.fromEntries(Object.entries(process.env).filter(([name]) => neededVariables.test(name))),
+  } as const
+  return new Promise((resolve, reject) => {
+    const child = execFile(file, args, options, (error, output, said) =>
+      error ? reject(new Error(`${said}`.trim() || error.message)) : resolve(output),
+    )
+    // If the process ends before it has read everything, its end says why.
+    child.stdin?.on('error', () => {}).end(input)
+  })
 }
 
 /** Redirects console output to stderr from now on, because stdout carries something else. */

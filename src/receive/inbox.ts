@@ -30,6 +30,13 @@ export interface FollowOptions {
   scope?: Scope
 }
 
+/** A message that a reader has open until it settles it. */
+export interface OpenMessage {
+  readonly message: Message
+  /** Ends it. read: the consumer's position passes it; otherwise it comes again, marked `redelivered`. */
+  settle(read: boolean): Promise<void>
+}
+
 /** Interval of lease renewals while a message is being worked on; well below the time a lease lasts. */
 const renewEveryMs = 10_000
 /** Interval of reads of the log when no change is reported. */
@@ -148,40 +155,75 @@ export class Inbox {
    * the message comes again, marked. Retries while the store fails.
    */
   async *follow(reading: FollowOptions, signal: AbortSignal): AsyncGenerator<Message, void, void> {
-    const { clock, closing, log } = this.#runtime
+    const { consumer, ...others } = reading
+    if (consumer === undefined) return yield* this.#followLog(others, signal)
+    for await (const { message, settle } of this.open({ ...others, consumer }, signal)) {
+      let read = false
+      try {
+        yield message
+        read = true
+      } finally {
+        await settle(read)
+      }
+    }
+  }
+
+  /**
+   * Yields the messages of a consumer like `follow`, but each one stays open until the caller settles it: any
+   * number may be open at a time, and they may be settled in any order. The lease of an open message is renewed.
+   */
+  async *open(
+    { consumer, session: named, scope }: FollowOptions & { consumer: string },
+    signal: AbortSignal,
+  ): AsyncGenerator<OpenMessage, void, void> {
+    const session = named === undefined ? undefined : normalizeSessionName(named)
+    const where = { session, scope }
+    const target = { ...where, consumer }
+    yield* this.#repeat(signal, target, async isOver => {
+      const claim = await this.#ports.store.consumers.claim(consumer, { ...where, limit: 1 })
+      if (!claim) return []
+      this.#waits.notifyNext(target)
+      if (!isOver()) return [await this.#openClaim(claim)]
+      // Reading has ended: give the message back, because nobody got it.
+      await this.#ports.store.consumers.giveBack(claim, 0)
+      return []
+    })
+  }
+
+  async *#followLog(
+    { from, session: named, scope }: FollowOptions,
+    signal: AbortSignal,
+  ): AsyncGenerator<Message, void, void> {
     const { store, views } = this.#ports
-    const session = reading.session === undefined ? undefined : normalizeSessionName(reading.session)
-    const where = { session, scope: reading.scope }
-    const target = { ...where, consumer: reading.consumer }
+    const session = named === undefined ? undefined : normalizeSessionName(named)
+    const where = { session, scope }
+    const wanted = { ...where, limit: readRows, characters: readCharacters, direction: 'received' } as const
+    let position = from ?? (await this.getHead())
+    for await (const row of this.#repeat(signal, where, () => store.log.listAfter(position, wanted))) {
+      const message = await views.toMessage(row)
+      if (signal.aborted || this.isClosing) return
+      yield message
+      position = row.id
+    }
+  }
+
+  /**
+   * Yields what `read` returns, again and again, and waits for changes when it returns nothing. Retries while the
+   * store fails.
+   */
+  async *#repeat<T>(
+    signal: AbortSignal,
+    target: WaitTarget,
+    read: (isOver: () => boolean) => Promise<T[]>,
+  ): AsyncGenerator<T, void, void> {
+    const { clock, closing, log } = this.#runtime
     const isOver = () => signal.aborted || closing.aborted
-    let position = reading.from ?? (reading.consumer === undefined ? await this.getHead() : 0)
     for (let failures = 0; !isOver(); ) {
       try {
-        const seen = await store.log.getHead()
-        if (reading.consumer === undefined) {
-          const rows = await store.log.listAfter(position, {
-            ...where,
-            limit: readRows,
-            characters: readCharacters,
-            direction: 'received',
-          })
-          for (const row of rows) {
-            const message = await views.toMessage(row)
-            if (isOver()) return
-            yield message
-            position = row.id
-          }
-          if (rows.length > 0) continue
-        } else {
-          const claim = await store.consumers.claim(reading.consumer, { ...where, limit: 1 })
-          if (claim) {
-            this.#waits.notifyNext(target)
-            // Reading has ended: give the message back, because nobody got it.
-            if (isOver()) return await store.consumers.giveBack(claim, 0)
-            yield* this.#yieldLeased(claim)
-            continue
-          }
-        }
+        const seen = await this.getHead()
+        const found = await read(isOver)
+        yield* found
+        if (found.length > 0) continue
         failures = 0
         await this.waitForMore(signal, checkEveryMs, seen, target)
         if (isOver()) this.#waits.notifyNext(target)
@@ -195,26 +237,27 @@ export class Inbox {
     }
   }
 
-  /** Yields the message of a claim. Keeps its lease until the reader asks for the next one. */
-  async *#yieldLeased(claim: ConsumerClaim): AsyncGenerator<Message, void, void> {
-    const { views } = this.#ports
-    const renewing = this.#keepRenewing(claim.lease)
-    let read = false
-    try {
-      for (const row of claim.rows) {
-        const message = await views.toMessage(row)
-        yield claim.redelivered.has(row.id) ? { ...message, redelivered: true } : message
-      }
-      read = true
-    } finally {
+  /** Opens the message of a claim. Keeps its lease until it is settled. */
+  async #openClaim({ lease, redelivered, rows }: ConsumerClaim): Promise<OpenMessage> {
+    const renewing = this.#keepRenewing(lease)
+    const settle = async (read: boolean) => {
       clearInterval(renewing)
-      await this.#endLease(claim.lease, read)
+      await this.#endLease(lease, read)
+    }
+    try {
+      const row = rows[0]!
+      const message = await this.#ports.views.toMessage(row)
+      return { message: redelivered.has(row.id) ? { ...message, redelivered: true } : message, settle }
+    } catch (error) {
+      await settle(false)
+      throw error
     }
   }
 
-  /** Starts to renew the lease. Clear the returned timer to stop. */
+  /** Starts to renew the lease, until the service stops. Clear the returned timer to stop earlier. */
   #keepRenewing(lease: number): ReturnType<typeof setInterval> {
     const timer = setInterval(() => {
+      if (this.isClosing) return clearInterval(timer)
       this.#ports.store.consumers
         .renew(lease)
         .catch(error => this.#runtime.log.warn('lease not renewed', { error }))

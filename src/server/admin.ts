@@ -93,6 +93,7 @@ const about = {
     { name: 'media', description: 'Bytes in and out, streamed.' },
     { name: 'webhooks', description: 'Endpoints that events are delivered to.' },
     { name: 'keys', description: 'Keys of callers, and what each may do.' },
+    { name: 'agents', description: 'Agents that talk with users, their turns and their questions.' },
     { name: 'panel', description: 'The panel itself.' },
     { name: 'service', description: 'How the program behind it is.' },
   ],

@@ -71,6 +71,7 @@ const aboutTools: ApiInfo = {
     { name: 'media', description: 'Bytes in and out, streamed.' },
     { name: 'webhooks', description: 'Events that leave by themselves.' },
     { name: 'keys', description: 'Keys of callers, and what each may do.' },
+    { name: 'agents', description: 'Agents that talk with users, their turns and their questions.' },
     { name: 'service', description: 'About the service itself.' },
   ],
 }

@@ -1,15 +1,23 @@
 /** Adds svc to a client's settings, removes it, or previews the change. */
 
 import { realpathSync } from 'node:fs'
-import { mkdir, rm } from 'node:fs/promises'
-import { basename, dirname, join } from 'node:path'
+import { rmdir } from 'node:fs/promises'
+import { basename, join } from 'node:path'
 import type { UserFolders } from '../config.ts'
 import { badArgument, SvcError } from '../model/error.ts'
-import { fileExists, readBytes, realPathOf, replaceKeepingRights, statOf } from '../platform/files.ts'
-import { reasonOf } from '../platform/system-error.ts'
+import { fileExists } from '../platform/files.ts'
 import { type Client, type Server, type SettingsScope, withConsumer } from './clients.ts'
-import { type Edit, isSameSettings, type Step, UnreadableSettingsError, valueAt } from './edit.ts'
+import {
+  type Edit,
+  isSameSettings,
+  type SettingsFormat,
+  type Step,
+  UnreadableSettingsError,
+  valueAt,
+} from './edit.ts'
 import { createHookTarget } from './hook.ts'
+import { readSettings, type SettingsFile, unchangedError, writeSettings } from './settings-file.ts'
+import { createWakeTargets } from './wake.ts'
 
 export interface SetupRequest {
   readonly client: Client
@@ -21,6 +29,8 @@ export interface SetupRequest {
   readonly consumer?: { readonly name: string; readonly isChosen: boolean }
   /** Command of the prompt hook. With it the hook is added too, or removed if it exists. */
   readonly hook?: readonly string[]
+  /** Command that prints a line for each new message. With it the files that wake the client are added or removed. */
+  readonly wake?: readonly string[]
   /** True to replace or remove an entry of that name that svc did not write. */
   readonly force: boolean
   readonly folders: UserFolders
@@ -29,7 +39,7 @@ export interface SetupRequest {
 /** The change of one file. */
 export interface SetupResult {
   readonly path: string
-  readonly what: 'server' | 'hook'
+  readonly what: 'server' | 'hook' | 'wake'
   readonly did: 'added' | 'changed' | 'nothing' | 'removed'
   /** True if the file was deleted: svc had created it, and it had no other content. */
   readonly isGone?: true
@@ -39,6 +49,10 @@ export interface SetupResult {
 interface Target {
   readonly what: SetupResult['what']
   readonly path: string
+  /** Default: that of the client's settings. */
+  readonly format?: SettingsFormat
+  /** Folders that svc made for the file, to remove once they are empty. */
+  readonly ownFolders?: readonly string[]
   readonly edits: (settings: unknown) => readonly Edit[]
   pathsToRemove(settings: unknown): readonly (readonly Step[])[]
   /** Returns true if svc wrote the value. */
@@ -66,8 +80,7 @@ export const takeBack = (request: SetupRequest): Promise<SetupResult[]> => eachT
  * @throws SvcError `invalid_arguments` for an option that the client does not support
  */
 export async function preview(request: SetupRequest): Promise<{ path: string; snippet: string }[]> {
-  const { format } = request.client
-  return (await listTargets(request)).map(({ path, edits }) => ({
+  return (await listTargets(request)).map(({ path, edits, format = request.client.format }) => ({
     path,
     snippet: edits({}).reduce(format.put, '').trimEnd(),
   }))
@@ -81,12 +94,13 @@ async function eachTarget(
 ): Promise<SetupResult[]> {
   const results: SetupResult[] = []
   for (const target of await listTargets(request)) {
-    const { path, what } = target
+    const { format = request.client.format, ownFolders = [], path, what } = target
     const file = await readSettings(path)
     try {
       const [did, text] = change(request, target, file)
-      const isGone = did === 'removed' && file.mark === '' && text === request.client.format.emptyText
+      const isGone = did === 'removed' && file.mark === '' && text === format.emptyText
       if (did !== 'nothing') await writeSettings(file, isGone ? undefined : text)
+      if (isGone) for (const folder of ownFolders) await rmdir(folder).catch(() => {})
       results.push({ path, what, did, ...(isGone && { isGone }) })
     } catch (error) {
       throw error instanceof UnreadableSettingsError ? unchangedError(path, error.message, error) : error
@@ -97,7 +111,7 @@ async function eachTarget(
 
 function addTo({ client, name, force }: SetupRequest, target: Target, file: SettingsFile): Change {
   const { text: before, isThere } = file
-  const { format } = client
+  const { format = client.format } = target
   const settings = format.parse(before)
   const edits = target
     .edits(settings)
@@ -124,7 +138,7 @@ function removeFrom(
   target: Target,
   { text: before }: SettingsFile,
 ): Change {
-  const { format } = client
+  const { format = client.format } = target
   const settings = format.parse(before)
   const paths = target.pathsToRemove(settings).filter(path => valueAt(settings, path) !== undefined)
   const [main] = paths
@@ -147,7 +161,7 @@ const foreignEntryError = (path: string, name: string) =>
   )
 
 async function listTargets(request: SetupRequest): Promise<Target[]> {
-  const { client, scope, name, server, folders, hook } = request
+  const { client, scope, name, server, folders, hook, wake } = request
   const candidates = client.files[scope]?.(folders)
   if (!candidates)
     throw badArgument('--project', `${client.title} has no settings for one project`, {
@@ -170,7 +184,11 @@ async function listTargets(request: SetupRequest): Promise<Target[]> {
     ],
     isOurs: isOurServer,
   }
-  return hook ? [servers, createHookTarget(request, hook)] : [servers]
+  return [
+    servers,
+    ...(hook ? [createHookTarget(request, hook)] : []),
+    ...(wake ? createWakeTargets(request, wake) : []),
+  ]
 }
 
 /** Returns the first path that exists, else the first path. */
@@ -231,66 +249,3 @@ function realOf(path: string): string | undefined {
     return undefined
   }
 }
-
-/** A settings file of another program. It is read whole and replaced in one step. */
-interface SettingsFile {
-  /** Path as the client names it. */
-  readonly path: string
-  /** Path after links are resolved. */
-  readonly target: string
-  readonly isThere: boolean
-  /** Text without the byte order mark; empty if there is no file. */
-  readonly text: string
-  readonly mark: '\ufeff' | ''
-}
-
-/**
- * Reads a settings file.
- *
- * @throws SvcError `forbidden` if it is not UTF-8 text or cannot be read
- */
-async function readSettings(path: string): Promise<SettingsFile> {
-  try {
-    const target = await realPathOf(path)
-    const isThere = await fileExists(target)
-    const bytes = isThere ? readBytes(target) : new Uint8Array()
-    const text = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true }).decode(bytes)
-    const mark = text.startsWith('\ufeff') ? '\ufeff' : ''
-    return { path, target, isThere, text: text.slice(mark.length), mark }
-  } catch (error) {
-    throw unchangedError(
-      path,
-      error instanceof TypeError ? 'is not text in UTF-8' : `cannot be used: ${reasonOf(error)}`,
-      error,
-    )
-  }
-}
-
-/**
- * Writes the changed text; `undefined` deletes the file.
- *
- * @throws SvcError `forbidden` if it cannot be written, or if another program has written it since it was
- * read
- */
-async function writeSettings(file: SettingsFile, text: string | undefined): Promise<void> {
-  const { path, target, mark } = file
-  const found = await statOf(target)
-  // Replacing a read-only file would make it writable, against its owner's intention.
-  if (found && (found.mode & 0o200) === 0) throw unchangedError(path, 'is read-only')
-  if ((await readSettings(path)).text !== file.text)
-    throw unchangedError(path, 'was changed by another program at the same time')
-  try {
-    if (text === undefined) return await rm(target)
-    if (!found) await mkdir(dirname(target), { recursive: true, mode: 0o700 })
-    await replaceKeepingRights(target, mark + text)
-  } catch (error) {
-    throw unchangedError(path, `cannot be used: ${reasonOf(error)}`, error)
-  }
-}
-
-/** Returns the error for a file that was left unchanged. */
-const unchangedError = (path: string, why: string, cause?: unknown): SvcError =>
-  new SvcError('forbidden', `${path} ${why}; svc did not change it`, {
-    hint: `Fix that and try again, or edit ${basename(path)} yourself.`,
-    cause,
-  })

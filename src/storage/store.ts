@@ -39,6 +39,7 @@
 import type { Scope } from '../model/access.ts'
 import type { SvcError } from '../model/error.ts'
 import type { SentStatus } from '../model/message.ts'
+import type { AgentStore } from './agents.ts'
 import type { AuditStore } from './audit.ts'
 import type { BackupStore } from './backups.ts'
 import type { EventLog } from './events.ts'
@@ -65,6 +66,7 @@ export interface Store {
   readonly audit: AuditStore
   readonly backups: BackupStore
   readonly people: PeopleStore
+  readonly agents: AgentStore
   readonly maintenance: StoreMaintenance
 }
 

@@ -116,7 +116,7 @@ function withoutSent(text: string, values: readonly unknown[]): string {
 }
 
 const isStream = ({ name, rest }: Operation): boolean =>
-  rest?.answerKind === 'events' || name === 'follow_messages'
+  rest?.answerKind === 'events' || name === 'follow_messages' || name === 'open_messages'
 
 /** Calls with a foreign and an unknown value. @returns both answers, with the statements of each */
 async function compare(

@@ -33,6 +33,10 @@ export interface Things {
   readonly upload: string
   /** Path of a file that the owner saved. */
   readonly saved: string
+  /** Name of an agent that the user talks with, and the ids of its turn and question. */
+  readonly agent: string
+  readonly turn: number
+  readonly question: number
 }
 
 const { signal } = new AbortController()
@@ -88,8 +92,17 @@ export async function makeThings(
   const { path: saved } = await gateway.media.download({ message_id: message, item: 0 }, createDirectCall())
   await gateway.conversations.markRead(session, user, 1)
   await gateway.events.startReader(await gateway.events.getHead(), `Events${tag}`)
+  const agent = `Agent${tag}`
+  const { agents } = gateway
+  const turn = await agents.addTurn({ agent, session, user, source: 'message', messages: [row] })
+  await agents.claim({ agent, session, user })
+  await agents.changeTurn(turn.id, { state: 'running', error: `Error${tag}` })
+  const question = await agents.ask({
+    ...{ turn: turn.id, text: `Asks${tag}`, code: `Code${tag}`, expires_at: Number.MAX_SAFE_INTEGER },
+    options: [{ id: 'yes', name: 'Yes', kind: 'allow_once' }],
+  })
   return {
-    ...{ tag, session, bot, user, said, message, row, entries, loggingIn },
+    ...{ tag, session, bot, user, said, message, row, entries, loggingIn, agent, turn: turn.id, question },
     ...{ name: `Name${tag}`, file: parts[0]!.id!, webhook: hook.id, key: key.id },
     ...{ login: login.login_id!, upload: await upload(), saved },
   }
@@ -121,6 +134,9 @@ export function unknownLike(things: Things, stranger = 'nobody@im.wechat'): Thin
     loggingIn: things.loggingIn.replace(things.tag, tag),
     upload: things.upload.replaceAll(/[0-9a-f]/g, '0'),
     saved: things.saved.replace(things.tag, tag),
+    agent: things.agent.replace(things.tag, tag),
+    turn: 99_999,
+    question: 99_999,
   }
 }
 
@@ -154,8 +170,10 @@ export async function setUpWorld() {
 export type World = Awaited<ReturnType<typeof setUpWorld>>
 
 /** Kind of the thing whose id an operation takes as `id`. */
-const kindOfId = ({ right }: Operation): 'webhook' | 'key' | 'entry' =>
-  right === 'webhooks' ? 'webhook' : right === 'keys' ? 'key' : 'entry'
+const kindOfId = ({ name, right }: Operation): 'webhook' | 'key' | 'turn' | 'question' | 'entry' => {
+  if (right === 'agents') return name.includes('question') ? 'question' : 'turn'
+  return right === 'webhooks' ? 'webhook' : right === 'keys' ? 'key' : 'entry'
+}
 
 /** Returns the values of an input key that lead to these things; none for a key that names nothing. */
 export function valuesOf(operation: Operation, key: string, things: Things): readonly unknown[] {
@@ -187,6 +205,8 @@ export function valuesOf(operation: Operation, key: string, things: Things): rea
       return [things.login]
     case 'webhook':
       return [things.webhook]
+    case 'agent':
+      return [things.agent]
     case 'key':
       return [things.key, `Key${tag}`]
     case 'principal':
@@ -213,9 +233,10 @@ export function valuesOf(operation: Operation, key: string, things: Things): rea
 
 /** Input keys that name nothing that belongs to somebody. */
 export const plainKeys: ReadonlySet<string> = new Set(
-  `ack after allow_private before can count digest direction dry_run expires expires_at file file_name force format
-  from headers hours idempotency_key if_none_match if_range item keep_old_seconds kind known last_event_id left
-  limit limits msg_type name new_name offset operation outcome range replies save_dir seen signature since text
+  `ack after allow_private before can count digest direction dry_run expires expires_at file file_name force
+  format fresh from headers hours idempotency_key if_none_match if_range item keep_old_seconds kind known last_event_id
+  left limit limits msg_type name new_name offset operation option outcome prompt range replies save_dir seen
+  signature since text
   timeout tools types typing until up_to url verify_code when_closed`.split(/\s+/),
 )
 

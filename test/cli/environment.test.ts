@@ -40,6 +40,7 @@ describe('--sandbox left out beside a sandbox service', () => {
     const silent = ofDirectory.filter(({ isServer, noSandboxHint }) => isServer || noSandboxHint === 'ever')
     expect(silent.map(spec => spec.words).sort()).toEqual([
       'admin',
+      'agent',
       'hook-poll',
       'mcp',
       'migrate openclaw',

@@ -213,3 +213,33 @@ test('killed while a line is written, --follow begins with that message, marked'
     ['two', undefined],
   ])
 })
+
+test('--brief prints one marked line a message, whatever it contains', async () => {
+  await using service = await withService()
+  await begun(service, 'monitor')
+  const said = [
+    'plain',
+    'two\nlines\u2028and "quotes" \u202e',
+    `long ${'x'.repeat(5000)}`,
+    '\u001b]0;title\u0007',
+  ]
+  for (const text of said) await service.phone('say', { text })
+  const place = ['--sandbox', '-d', service.dir]
+  const command = ['recv', '--follow', '--brief', '-c', 'monitor', '--limit', '4', ...place]
+  const { status, stdout } = await svcRunning(command, { home }).exited
+  const lines = stdout.split('\n')
+  expect([status, lines.length, lines.pop()]).toEqual([0, 5, ''])
+  for (const line of lines) {
+    expect(line).toStartWith('[WeChat, untrusted: ')
+    expect(line.length).toBeLessThan(1500)
+    // biome-ignore lint/suspicious/noControlCharactersInRegex: none may be there
+    expect(line).not.toMatch(/[\u0000-\u001f\u007f-\u009f\u2028\u202e]/)
+  }
+  expect(lines[0]).toContain('text "plain"')
+  expect(lines[2]).toContain('5005 characters')
+  for (const wrong of [['--brief'], ['--follow', '--brief', '--json']])
+    expect(await svc(['recv', ...wrong, '--timeout', '0', ...place], { home })).toMatchObject({
+      status: 2,
+      stderr: expect.stringContaining('--brief'),
+    })
+})

@@ -10,7 +10,9 @@ import { valueAt } from '../../src/setup/edit.ts'
 import { serveHere, svc } from '../support/command.ts'
 import { folderOfFile } from '../support/folder.ts'
 import { freePort } from '../support/port.ts'
+import { logIn } from '../support/service.ts'
 import { svcProgram } from '../support/svc-program.ts'
+import { until } from '../support/until.ts'
 
 const home = folderOfFile()
 
@@ -273,5 +275,77 @@ describe('what was written works', () => {
       'removed the prompt hook from ',
     )
     expect(await readdir(join(dir, '.claude'))).toEqual([])
+  })
+})
+
+describe('svc setup --wake', () => {
+  test('writes a plugin with a monitor for Claude Code, and takes it back', async () => {
+    const dir = await freshHome()
+    const plugin = join(dir, '.claude', 'skills', 'svc-wake')
+    const first = await setup(['claude-code', '--wake', '--sandbox'], { home: dir })
+    expect(first).toMatchObject({ status: 0, stderr: '' })
+    const manifest = JSON.parse(await readFile(join(plugin, '.claude-plugin', 'plugin.json'), 'utf8'))
+    expect(manifest).toMatchObject({ name: 'svc-wake', version: expect.any(String) })
+    const monitors = JSON.parse(await readFile(join(plugin, 'monitors', 'monitors.json'), 'utf8'))
+    const recv = 'recv --follow --brief --consumer claude-code-wake --sandbox'
+    expect(monitors).toEqual([
+      { name: 'wechat', description: expect.any(String), command: [...svcProgram, recv].join(' ') },
+    ])
+    expect((await setup(['claude-code', '--wake', '--sandbox'], { home: dir })).stdout).toContain(
+      'nothing to do',
+    )
+    expect(await setup(['claude-code', '--remove'], { home: dir })).toMatchObject({ status: 0, stderr: '' })
+    expect(await readdir(join(dir, '.claude', 'skills'))).toEqual([])
+  })
+
+  test('the script for Codex puts each message into the queue of a session, and goes with --remove', async () => {
+    const dir = await freshHome()
+    const data = await mkdtemp(join(home, 'data-'))
+    await setup(['codex', '--wake', '--sandbox', '-d', data], { home: dir })
+    const script = join(dir, '.codex', 'svc-wake')
+    await mkdir(join(dir, 'bin'))
+    const seen = join(dir, 'seen')
+    // The first try fails, as when Codex is not there yet.
+    const codex = `#!/bin/sh\nprintf '%s\\n' "$@" >> ${seen}\n[ -e ${seen}.tried ] || { touch ${seen}.tried; exit 1; }\n`
+    await writeFile(join(dir, 'bin', 'codex'), codex, { mode: 0o755 })
+    await writeFile(join(dir, 'bin', 'sleep'), '#!/bin/sh\n', { mode: 0o755 })
+    await using service = await serveHere(data, { home })
+    await logIn(service)
+    await service.call('recv', { timeout: 0, consumer: 'codex-wake' })
+    const child = Bun.spawn(['sh', script, 'my session'], {
+      env: { PATH: `${join(dir, 'bin')}:${process.env.PATH}`, HOME: dir },
+      stdin: 'ignore',
+      detached: true,
+    })
+    try {
+      await service.phone('say', { text: "it's\n$(touch evil) `x`" })
+      const read = () => readFile(seen, 'utf8').catch(() => '')
+      await until('it is in the queue', 30_000, async () => (await read()).split('queue\n').length > 2)
+      const lines = (await read()).trimEnd().split('\n')
+      expect(lines.slice(0, 4)).toEqual(['queue', '--thread', 'my session', '--message'])
+      expect(lines[4]).toContain('text "it\'s ⏎ $(touch evil) `x`"')
+      expect(lines.slice(6)).toEqual(lines.slice(0, 6))
+    } finally {
+      process.kill(-child.pid, 'SIGTERM')
+      await child.exited
+    }
+    await setup(['codex', '--remove', '--sandbox', '-d', data], { home: dir })
+    expect(await readdir(join(dir, '.codex'))).toEqual([])
+  })
+
+  test('is refused where it cannot work, and spares what svc did not write', async () => {
+    const dir = await freshHome()
+    for (const args of [['cursor'], ['claude-code', '--project'], ['codex', '--url', 'http://127.0.0.1:9']])
+      expect(await setup([...args, '--wake'], { home: dir })).toMatchObject({
+        status: 2,
+        stderr: expect.stringContaining('--wake'),
+      })
+    expect(await readdir(dir)).toEqual([])
+    await mkdir(join(dir, '.codex'))
+    const script = join(dir, '.codex', 'svc-wake')
+    await writeFile(script, 'mine\n')
+    expect((await setup(['codex', '--wake'], { home: dir })).status).toBe(1)
+    expect((await setup(['codex', '--remove'], { home: dir })).status).toBe(1)
+    expect(await readFile(script, 'utf8')).toBe('mine\n')
   })
 })

@@ -11,7 +11,7 @@ import { svcProgram } from '../support/svc-program.ts'
 
 const main = fileURLToPath(new URL('../../src/main.ts', import.meta.url))
 /** What scripts/README.md names for those who do not allow everything. */
-const enough = ['--allow-net', '--allow-read', '--allow-write', '--allow-env', '--allow-sys']
+const enough = ['--allow-net', '--allow-read', '--allow-write', '--allow-env', '--allow-sys', '--allow-run']
 
 // Deno lets a program read nothing below /dev without all permissions, and temporary files may lie in /dev/shm.
 const folder = folderOfFile('/var/tmp')

@@ -87,6 +87,7 @@ type Passed =
   | 'audit'
   | 'backups'
   | 'people'
+  | 'agents'
   | 'metrics'
   | 'signIns'
   | 'clock'
@@ -118,6 +119,7 @@ function walk(view: Gateway, by: Principal, { anna, messages, outbox }: World): 
       begin: () => view.inbox.begin('reader'),
       getHead: () => view.inbox.getHead(),
       follow: () => collect(view.inbox.follow({ from: 0 }, leaving)),
+      open: () => collect(view.inbox.open({ consumer: 'reader' }, leaving)),
       recv: () => view.inbox.recv(received, call()),
       countWaiting: () => view.inbox.countWaiting(received, 100),
     },

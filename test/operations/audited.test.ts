@@ -158,9 +158,11 @@ describe('each operation', () => {
       'follow_messages',
       'mark_read',
       'mark_unread',
+      'open_messages',
       'recv',
       'send',
       'show_typing',
+      'work_as_agent',
     ])
   })
 
@@ -201,6 +203,9 @@ describe('each operation', () => {
       replay_webhook: '<id>',
       add_webhook: undefined,
       upload_media: undefined,
+      stop_agent_turn: '<id>',
+      inject_agent_turn: '<agent> <session>',
+      answer_agent_question: '<id> <option>',
     })
   })
 })

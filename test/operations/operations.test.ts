@@ -37,6 +37,7 @@ const ofAgents = new Set([
   'begin_reading',
   'describe_inbox',
   'follow_messages',
+  'open_messages',
   'follow_changes',
   'foresee_send',
   'forget_login',
@@ -74,8 +75,8 @@ describe('who may what', () => {
     const open = ofAnybody.has(one.name)
     const stdio = open || ofAgents.has(one.name)
     const mayThere = { owner: true, panel: true, stdio, webhook: rightsOf(one).includes('send'), open }
-    // What a key may do depends on its grant.
-    for (const kind of principalKinds.filter(kind => kind !== 'key'))
+    // What a key or an agent may do depends on its grant.
+    for (const kind of principalKinds.filter(kind => kind !== 'key' && kind !== 'agent'))
       expect([kind, await isLetThrough(one, kind)]).toEqual([kind, mayThere[kind]])
   })
 

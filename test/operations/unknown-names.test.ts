@@ -15,7 +15,7 @@ const naming = ['session', 'user', 'user_id', 'to']
 const known: Readonly<Record<string, unknown>> = {
   ...{ session: 'default', to: 'a@im.wechat', user: 'a@im.wechat', user_id: 'a@im.wechat', name: 'Mum' },
   ...{ text: 'x', limit: 5, typing: true, up_to: 1, url: 'https://example.com/', timeout: 0 },
-  ...{ known: true, count: 1 },
+  ...{ known: true, count: 1, consumer: 'reader', prompt: 'go' },
 }
 /** A session that is yet to be logged in is named there too. */
 const takesAny = ['follow_login', 'forget_login']

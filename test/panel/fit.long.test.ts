@@ -58,6 +58,7 @@ describe.skipIf(!hasBrowser)('accessibility', () => {
       [chat, 'article'],
       [`${chat}?media=FILE`, '.gallery'],
       ['/settings', '.links'],
+      ['/agents', '.empty'],
       ['/webhooks', '.webhooks .account'],
     ] as const) {
       await page.goto(`${panel.url}${path}`)

@@ -137,7 +137,7 @@ test('the check finds loose texts in all places', async () => {
 
 /** Code that is loaded with all texts, or is part of the overview. */
 const withAllTexts =
-  /^admin\/(access|overview|webhooks|pages\/(audit|keys|overview|webhooks)|ui\/keys|conversations\/(export|forget))\b/
+  /^admin\/(access|agents|overview|webhooks|pages\/(agents|audit|keys|overview|webhooks)|ui\/keys|conversations\/(export|forget))\b/
 
 test('the page of every place contains the texts that its code needs', async () => {
   const app = openPanelFiles([await panelOfFile()])

@@ -53,6 +53,8 @@ export class MemoryStore implements contract.Store {
   readonly audit: contract.Store['audit']
   readonly backups: contract.Store['backups']
   readonly people: contract.Store['people']
+  /** Agents are tested on the real engines alone. */
+  readonly agents = {} as contract.Store['agents']
 
   constructor(db: Tables, clock: Clock, keep: { maxAgeDays: number; maxCount: number }) {
     this.#db = db

@@ -49,7 +49,7 @@ const [installWithinMs, startWithinMs] = [100_000, 60_000]
 const workWithinMs = 170_000
 
 /** Environment without telemetry, updates, and variables of this machine except PATH. */
-const quiet = {
+export const quiet = {
   DISABLE_TELEMETRY: '1',
   DISABLE_AUTOUPDATER: '1',
   DISABLE_ERROR_REPORTING: '1',
@@ -134,19 +134,21 @@ export async function prompted({ name, bin, call }: Program, run: Run): Promise<
   return ended([join(folder, 'node_modules', '.bin', bin), ...args], {
     cwd: work,
     withinMs: workWithinMs,
-    env: {
-      ...quiet,
-      PATH: process.env.PATH ?? '',
-      HOME: home,
-      XDG_CONFIG_HOME: xdgConfig,
-      TMPDIR: home,
-      ...env,
-      XDG_DATA_HOME: join(home, '.share'),
-      XDG_CACHE_HOME: join(home, '.cache'),
-      XDG_STATE_HOME: join(home, '.state'),
-    },
+    env: { ...environmentIn(home), ...env },
   })
 }
+
+/** Returns the environment of a program that keeps everything in a home folder. */
+export const environmentIn = (home: string): Record<string, string> => ({
+  ...quiet,
+  PATH: process.env.PATH ?? '',
+  HOME: home,
+  TMPDIR: home,
+  XDG_CONFIG_HOME: join(home, '.config'),
+  XDG_DATA_HOME: join(home, '.share'),
+  XDG_CACHE_HOME: join(home, '.cache'),
+  XDG_STATE_HOME: join(home, '.state'),
+})
 
 export const programs: readonly Program[] = [
   {

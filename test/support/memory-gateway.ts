@@ -81,6 +81,7 @@ export class MemoryGateway implements Gateway {
       backups: [],
     }),
   }
+  readonly agents = {} as Gateway['agents']
   readonly changes: Gateway['changes'] = {
     subscribe(listener) {
       listener.reached?.('')
@@ -139,6 +140,7 @@ export class MemoryGateway implements Gateway {
     begin: none,
     getHead: async () => this.log.length,
     async *follow() {},
+    async *open() {},
     recv: async (request: RecvRequest, call: Call): Promise<Message[]> => {
       this.signals.push(call.signal)
       this.#note('recv', request)

@@ -37,10 +37,13 @@ export interface StandIn {
  *
  * @param script returns the next step for the results so far
  * @param words queries for the tool search, if the program hides tools behind one
+ * @param answer what the model says or does without a tool of svc, by the whole request as JSON text and the names of
+ *   the tools
  */
 export function standInModel(
   script: (shown: readonly Shown[]) => Step,
   words: readonly string[] = [],
+  answer: (request: string, tools: readonly string[]) => string | Step | Promise<string | Step> = () => 'ok',
 ): StandIn {
   const offered = new Set<string>()
   const found = new Map<string, string[]>()
@@ -73,7 +76,10 @@ export function standInModel(
       if (!own('recv') && names.includes(waiting) && all.length < 3)
         return dialect.answer({ tool: waiting, input: {} }, body, pathname)
       // Requests for titles and the like offer no tools.
-      if (!own('recv') && searches.length === 0) return dialect.answer({ say: 'ok' }, body, pathname)
+      if (!own('recv') && searches.length === 0) {
+        const step = await answer(JSON.stringify(body), names)
+        return dialect.answer(typeof step === 'string' ? { say: step } : step, body, pathname)
+      }
       if (results.length >= shown.length) shown = results
       const step = script(results)
       if (!('tool' in step)) return dialect.answer(step, body, pathname)

@@ -1,5 +1,5 @@
 /** Declares the commands for messages: `svc recv`, `svc send`, `svc download` and `svc history`. */
-import { errorCodes, SvcError, type SvcErrorOptions } from '../../model/error.ts'
+import { badArgument, errorCodes, SvcError, type SvcErrorOptions } from '../../model/error.ts'
 import type { HistoryPage, SendPart, SendResult } from '../../model/message.ts'
 import { adviceOf } from '../../model/next-step.ts'
 import { describeInbox } from '../../operations/reading.ts'
@@ -14,13 +14,19 @@ export const commands = [
   operationCommand(verbs.recv, {
     jsonHelp: 'Print the result as one JSON value; with --follow one message per line.',
     addOptions: command =>
-      command.option('-f, --follow', 'Keep printing messages as they arrive, until Ctrl-C or --limit.'),
-    // `--ack` needs a named consumer: without -c the default consumer is removed, and the operation rejects
-    // the call.
-    toInput: (typed, command) =>
-      typed.ack !== undefined && command.opts().consumer === undefined
-        ? { ...typed, consumer: undefined }
-        : typed,
+      command
+        .option('-f, --follow', 'Keep printing messages as they arrive, until Ctrl-C or --limit.')
+        .option(
+          '--brief',
+          'With --follow: one line a message, marked as data from outside, for a program that wakes an agent.',
+        ),
+    toInput(typed, command) {
+      const { brief, consumer, follow } = command.opts()
+      if (brief && !follow) throw badArgument('--brief', 'expected together with --follow')
+      // `--ack` needs a named consumer: without -c the default consumer is removed, and the operation rejects
+      // the call.
+      return typed.ack !== undefined && consumer === undefined ? { ...typed, consumer: undefined } : typed
+    },
     createEmpty: () => [],
     longRun: {
       when: command => command.opts().follow === true,

@@ -7,6 +7,7 @@ import { isLoopback } from '../../platform/serve.ts'
 import { readKeyFile } from '../../server/token.ts'
 import { type Client, clients, type Server } from '../../setup/clients.ts'
 import { preview, type SetupRequest, type SetupResult, setUp, takeBack } from '../../setup/setup.ts'
+import { canWake, describeWake } from '../../setup/wake.ts'
 import { type Command, type CommandSpec, configFrom, createChoice } from '../command.ts'
 import { ownProgramOf } from '../service-plan.ts'
 import { colours, type Io, type Output } from '../terminal.ts'
@@ -39,7 +40,11 @@ export const commands: readonly CommandSpec[] = [
         )
         .option('--name <name>', 'name of the entry', 'svc')
         .option('--hook', 'Claude Code: also show new messages with each prompt (svc hook-poll)')
-        .option('--remove', 'remove the entry and the hook')
+        .option(
+          '--wake',
+          'Claude Code and Codex: also let a new message wake an open session (svc recv --follow --brief)',
+        )
+        .option('--remove', 'remove the entry, the hook, and what wakes it')
         .option('--print', 'only show the entry and the file it would be written to')
         .option('--force', 'replace or remove an entry of that name even if svc did not write it'),
     examples: [
@@ -47,6 +52,7 @@ export const commands: readonly CommandSpec[] = [
       ['svc setup cursor --print --sandbox', 'only look, with the simulated WeChat'],
       ['svc setup vscode --url http://127.0.0.1:8000/mcp', 'use a running svc openapi'],
       ['svc setup codex --key-file ~/.codex/svc.key', 'only what the key in that file may do'],
+      ['svc setup claude-code --wake', 'and each new message wakes an idle session'],
       ['svc setup claude-code --remove', 'remove it'],
     ],
     run: runSetup,
@@ -60,6 +66,7 @@ interface SetupFlags {
   readonly tokenEnv?: string | true
   readonly name: string
   readonly hook?: boolean
+  readonly wake?: boolean
   readonly remove?: boolean
   readonly print?: boolean
   readonly force?: boolean
@@ -94,6 +101,7 @@ async function runSetup(command: Command): Promise<void> {
     throw error
   }
   print(`next: ${(flags.project && client.projectNext) || client.next}`)
+  if (flags.wake) print(describeWake(client, request.folders))
   await printMore(request, flags, config, command.io)
   print(`then ask it: "Which WeChat sessions are there? If there is none, log me in."`)
 }
@@ -195,13 +203,20 @@ async function requestOf(
     throw badArgument('--hook', 'expected without --key-file', {
       hint: 'The hook runs as your user, so it would show the agent messages that its key does not contain.',
     })
+  if (flags.wake && (config.keyFile !== undefined || flags.url !== undefined))
+    throw badArgument('--wake', 'expected without --key-file and --url', {
+      hint: 'What wakes the client reads all messages of the data directory, as your user.',
+    })
   const own = ownProgramOf(command.io).command
+  const folders = findUserFolders()
   const { listOfferedTools } = await import('../serve-mcp.ts')
   listOfferedTools(config.tools)
   // The entry names every setting: the client starts svc in another folder and environment.
   const spelled = (without: readonly (keyof Config)[] = []) =>
     writeOptions('setup', command.opts<Flags>(), config, { without, env: command.io.env }).args
   const isHookWanted = flags.hook || (flags.remove && client.name === 'claude-code')
+  const isWakeWanted = flags.wake || (flags.remove && !flags.project && canWake(client, folders))
+  const recv = ['recv', '--follow', '--brief', '--consumer', `${client.name}-wake`]
   return {
     client,
     scope: flags.project ? 'project' : 'user',
@@ -210,8 +225,9 @@ async function requestOf(
     // Each client has its own consumer: clients that share one take messages from each other.
     consumer: { name: config.consumer ?? client.name, isChosen: config.consumer !== undefined },
     ...(isHookWanted && { hook: [...own, 'hook-poll', ...spelled(serveOptions)] }),
+    ...(isWakeWanted && { wake: [...own, ...recv, ...spelled(serveOptions)] }),
     force: flags.force ?? false,
-    folders: findUserFolders(),
+    folders,
   }
 }
 
@@ -257,7 +273,8 @@ function describeResult(
   { name }: SetupRequest,
   isThere: string,
 ): string {
-  const thing = what === 'hook' ? 'the prompt hook' : `the server "${name}"`
+  const thing =
+    what === 'hook' ? 'the prompt hook' : what === 'wake' ? 'what wakes it' : `the server "${name}"`
   const end = {
     added: `in ${path}`,
     changed: `in ${path}`,

@@ -141,7 +141,7 @@ async function loadPanel(folders: readonly string[]) {
 const maxPages = 100
 
 /** Texts of single pages, which load them when they are opened. Other pages show the titles too. */
-const lateTexts = /^(access|audit|backups|keys|people|webhooks)\.(?!title$|about$)/
+const lateTexts = /^(access|agents|audit|backups|keys|people|webhooks)\.(?!title$|about$)/
 /** Texts that only the overview has. Its page contains them, and the page that asks for the token. */
 const overviewTexts =
   /^(overview|welcome)\.(?!command|filter|found|muted_about|poll_|sandbox|silent_error|state_)/

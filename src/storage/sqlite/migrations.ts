@@ -370,6 +370,57 @@ const steps: readonly (string | ((db: Database) => void))[] = [
   ALTER TABLE store_id ADD COLUMN hash_key TEXT;
   UPDATE store_id SET hash_key = lower(hex(randomblob(32)));
   `,
+  `
+  -- Agents in front of WeChat. messages, answer, options: JSON. first: the first message of a turn, so that messages that
+  -- come again make no second turn. owner: the process that works on the conversation.
+  CREATE TABLE agent_conversation (
+    id INTEGER PRIMARY KEY,
+    agent TEXT NOT NULL,
+    session INTEGER NOT NULL,
+    peer TEXT NOT NULL,
+    agent_session TEXT,
+    folder TEXT,
+    owner TEXT,
+    lease_until INTEGER NOT NULL DEFAULT 0,
+    UNIQUE (agent, session, peer)
+  );
+  CREATE TABLE agent_turn (
+    id INTEGER PRIMARY KEY AUTOINCREMENT,
+    conversation INTEGER NOT NULL,
+    state TEXT NOT NULL,
+    source TEXT NOT NULL,
+    first INTEGER,
+    messages TEXT NOT NULL,
+    prompt TEXT,
+    fresh INTEGER NOT NULL DEFAULT 0,
+    created_at INTEGER NOT NULL,
+    started_at INTEGER,
+    ended_at INTEGER,
+    answer TEXT,
+    parts INTEGER,
+    parts_sent INTEGER,
+    error TEXT,
+    stopping INTEGER NOT NULL DEFAULT 0
+  );
+  CREATE UNIQUE INDEX agent_turn_first ON agent_turn (conversation, first) WHERE first IS NOT NULL;
+  CREATE INDEX agent_turn_conversation ON agent_turn (conversation, id);
+  CREATE INDEX agent_turn_open ON agent_turn (conversation) WHERE state IN ('waiting', 'running', 'answering');
+  CREATE INDEX agent_turn_started ON agent_turn (started_at);
+  CREATE INDEX agent_turn_ended ON agent_turn (ended_at) WHERE ended_at IS NOT NULL;
+  CREATE TABLE agent_question (
+    id INTEGER PRIMARY KEY AUTOINCREMENT,
+    turn INTEGER NOT NULL,
+    text TEXT NOT NULL,
+    options TEXT NOT NULL,
+    code TEXT NOT NULL,
+    asked_at INTEGER NOT NULL,
+    expires_at INTEGER NOT NULL,
+    answer TEXT,
+    answered_by TEXT
+  );
+  CREATE INDEX agent_question_turn ON agent_question (turn);
+  CREATE INDEX agent_question_unanswered ON agent_question (id) WHERE answer IS NULL;
+  `,
 ]
 
 /** Makes rows of files and voice messages searchable by their names and transcripts. */

@@ -42,8 +42,8 @@ export class SqliteRenames extends EnginePart {
   }
 
   /**
-   * Joins the keys of sessions that had the new name and were logged out: what waits there, and the names of
-   * users, belong to the renamed session now.
+   * Joins the keys of sessions that had the new name and were logged out: what waits there, conversations with agents,
+   * and the names of users belong to the renamed session now.
    */
   #join(key: number, others: string): void {
     const lane = `SELECT own.id FROM outbox_lane own JOIN outbox_lane other ON other.peer = own.peer
@@ -52,6 +52,17 @@ export class SqliteRenames extends EnginePart {
       this.db.run(`UPDATE ${table} SET lane = coalesce((${lane}), lane)`, key, others)
     this.db.run`UPDATE OR IGNORE outbox_lane SET session = ${key}
       WHERE session IN (SELECT value FROM json_each(${others}))`
+    this.db.run(
+      `UPDATE agent_turn SET conversation = coalesce((SELECT own.id FROM agent_conversation own
+        JOIN agent_conversation other ON other.agent = own.agent AND other.peer = own.peer
+        WHERE own.session = ? AND other.id = conversation), conversation)
+       WHERE conversation IN (SELECT id FROM agent_conversation WHERE session IN (SELECT value FROM json_each(?)))`,
+      key,
+      others,
+    )
+    this.db.run`UPDATE OR IGNORE agent_conversation SET session = ${key}
+      WHERE session IN (SELECT value FROM json_each(${others}))`
+    this.db.run`DELETE FROM agent_conversation WHERE session IN (SELECT value FROM json_each(${others}))`
     this.db.run`DELETE FROM user_name WHERE session IN (SELECT value FROM json_each(${others}))
       AND folded IN (SELECT folded FROM user_name WHERE session = ${key})`
     this.db.run`INSERT OR REPLACE INTO user_name SELECT value, peer, name, folded

@@ -52,6 +52,7 @@ export class SqlitePeople extends EnginePart {
       this.db.run`UPDATE turn SET peer = '' WHERE peer = ${user}`
       this.db.run`DELETE FROM read_mark WHERE peer = ${user}`
       this.db.run`DELETE FROM person_mark WHERE peer = ${user}`
+      this.#eraseFromAgents(user)
       const hash = this.hashOf(user)
       const progress = { user, hash, mentions: this.#mentionsOf(user), line: 0, place: 0 }
       return { sends, webhooks, keys, files, progress }
@@ -123,6 +124,15 @@ export class SqlitePeople extends EnginePart {
         ...[user, id],
       )
     return named.map(({ id }) => id)
+  }
+
+  /** Erases the conversations of the user with agents. */
+  #eraseFromAgents(user: string): void {
+    this.db.run`DELETE FROM agent_question WHERE turn IN (SELECT t.id FROM agent_turn t
+      JOIN agent_conversation c ON c.id = t.conversation WHERE c.peer = ${user})`
+    this.db.run`DELETE FROM agent_turn
+      WHERE conversation IN (SELECT id FROM agent_conversation WHERE peer = ${user})`
+    this.db.run`DELETE FROM agent_conversation WHERE peer = ${user}`
   }
 
   #eraseFromLeases(user: string): void {

@@ -92,6 +92,9 @@ function clearOwners(db: Database): void {
     UPDATE outbox SET owner = '', expires_at = 0 WHERE mode = 'fail' AND ended_at IS NULL;
     UPDATE outbox_part SET owner = '' WHERE owner IS NOT NULL;
     UPDATE webhook SET deliverer = NULL;
+    UPDATE agent_conversation SET owner = NULL, lease_until = 0;
+    UPDATE agent_turn SET state = 'interrupted', error = 'restored from a backup'
+      WHERE state IN ('waiting', 'running', 'answering');
     DELETE FROM backup;
     DELETE FROM backup_failure;
   `)

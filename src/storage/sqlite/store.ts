@@ -11,6 +11,7 @@ import type { Log } from '../../platform/log.ts'
 import { noSealer, type Sealer } from '../../platform/sealing.ts'
 import { type Database, findDatabaseError, openDatabase, switchToWal } from '../../platform/sqlite.ts'
 import { storeErrorOf } from '../../platform/system-error.ts'
+import type { AgentStore } from '../agents.ts'
 import type { AuditStore } from '../audit.ts'
 import type { BackupStore } from '../backups.ts'
 import { ClockTrust } from '../clock-trust.ts'
@@ -21,6 +22,8 @@ import type { PeopleStore } from '../people.ts'
 import type * as contract from '../store.ts'
 import type { WebhookStore } from '../webhooks.ts'
 import { SqliteAcknowledgements } from './acknowledgements.ts'
+import { SqliteAgentQuestions } from './agent-questions.ts'
+import { SqliteAgents } from './agents.ts'
 import { SqliteAudit } from './audit.ts'
 import { SqliteBackups } from './backups.ts'
 import { ChangeNotifier, CommitQueue } from './commits.ts'
@@ -112,6 +115,7 @@ export class SqliteStore implements contract.Store, LogInternals {
   readonly audit: StrictMethods<AuditStore>
   readonly backups: StrictMethods<BackupStore>
   readonly people: StrictMethods<PeopleStore>
+  readonly agents: StrictMethods<AgentStore>
   readonly maintenance: StrictMethods<contract.StoreMaintenance & LogInternals['maintenance']>
   readonly #db: Database
   readonly #messages: SqliteMessages
@@ -226,6 +230,7 @@ export class SqliteStore implements contract.Store, LogInternals {
       ...bindMethods(write, backups, 'add', 'remove', 'fail'),
     }
     this.people = this.#openPeople(new SqlitePeople(ground, entries))
+    this.agents = this.#openAgents(new SqliteAgents(ground), new SqliteAgentQuestions(ground))
     this.maintenance = this.#openMaintenance(new SqliteRenames(ground, webhooks))
   }
 
@@ -310,6 +315,21 @@ export class SqliteStore implements contract.Store, LogInternals {
       erase: user => eraseInSteps(people, user, work => this.#runIntake(work)),
       scrub: async () => {
         if (this.durable) await scrubFile(this.#options.path)
+      },
+    }
+  }
+
+  #openAgents(agents: SqliteAgents, questions: SqliteAgentQuestions): StrictMethods<AgentStore> {
+    const { light, plain, write } = this.#modes
+    return {
+      ...bindMethods(plain, agents, 'listWork', 'getTurn', 'listTurns', 'findMore', 'listConversations'),
+      ...bindMethods(plain, agents, 'countTurns'),
+      ...bindMethods(write, agents, 'addTurn', 'changeTurn', 'saveState', 'stopTurn'),
+      ...bindMethods(light, agents, 'claimAgent', 'releaseAgent', 'claim', 'release', 'prune'),
+      ...bindMethods(plain, questions, 'getQuestion', 'listQuestions'),
+      ...bindMethods(write, questions, 'ask', 'answer', 'closeQuestion'),
+      renew: async () => {
+        if (agents.hasClaims) await light(() => agents.renew())
       },
     }
   }

@@ -1,0 +1,32 @@
+/** How states of conversations and turns look. */
+import type { Answer } from '../api.ts'
+import type { TextKey } from '../i18n.ts'
+
+export type AgentTalk = Answer<'list_agents'>[number]
+export type Turn = Answer<'list_agent_turns'>[number]
+
+interface Look {
+  tone: '' | 'good' | 'warn' | 'bad'
+  text: TextKey
+}
+
+export const talkLooks: Readonly<Record<AgentTalk['state'], Look>> = {
+  idle: { tone: '', text: 'agents.idle' },
+  waiting: { tone: '', text: 'agents.waiting' },
+  running: { tone: 'good', text: 'agents.running' },
+  asking: { tone: 'warn', text: 'agents.asking' },
+}
+
+export const turnLooks: Readonly<Record<Turn['state'], Look>> = {
+  waiting: talkLooks.waiting,
+  running: talkLooks.running,
+  answering: { tone: 'good', text: 'agents.turn_answering' },
+  answered: { tone: '', text: 'agents.turn_answered' },
+  more: { tone: '', text: 'agents.turn_more' },
+  stopped: { tone: '', text: 'agents.turn_stopped' },
+  interrupted: { tone: 'warn', text: 'agents.turn_interrupted' },
+  failed: { tone: 'bad', text: 'agents.turn_failed' },
+}
+
+export const isOpen = ({ state }: Turn): boolean =>
+  state === 'waiting' || state === 'running' || state === 'answering'

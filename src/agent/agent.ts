@@ -1,0 +1,210 @@
+/** Runs an agent in front of WeChat: reads messages, decides who may talk, and lets the conversations work. */
+import {
+  type AgentWork,
+  type ConversationKey,
+  isSvcError,
+  type Message,
+  type OpenMessage,
+  type StoredTurn,
+  type Svc,
+} from '../index.ts'
+import type { Clock } from '../platform/clock.ts'
+import type { Log } from '../platform/log.ts'
+import { Permits } from '../platform/permits.ts'
+import { followSignal } from '../platform/signals.ts'
+import type { Backend, PermissionRequest } from './backend.ts'
+import type { AgentConfig } from './config.ts'
+import { UserConversation } from './conversation.ts'
+import { AnswerDelivery } from './delivery.ts'
+import { Talkers } from './talkers.ts'
+import type { TurnPorts } from './turn.ts'
+
+/** Turns that run at the same time. */
+const maxTurns = 8
+/** How often the process looks for turns of others: injected ones, and those of a process that died. */
+const lookEveryMs = 1000
+const renewEveryMs = 15_000
+
+export interface AgentPorts {
+  readonly clock: Clock
+  readonly log: Log
+  /** Folder of the working folders of all agents. */
+  readonly folders: string
+  /** All agents of the process in their order, if there are several. A message goes to the first that takes it. */
+  readonly agents?: readonly AgentConfig[]
+  /** Asks the owner what an agent wants to do. @returns the id of the chosen option */
+  ask(turn: StoredTurn, request: PermissionRequest, signal: AbortSignal): Promise<string>
+  /** Takes a message that answers a question. @returns whether it did */
+  takeAnswer(message: Message): Promise<boolean>
+}
+
+/**
+ * Runs an agent until the signal aborts. If another process runs it, waits until that one ends.
+ *
+ * @throws SvcError `session_not_found`, or `store_unavailable` if the directory cannot be used
+ */
+export async function runAgent(
+  svc: Svc,
+  backend: Backend,
+  config: AgentConfig,
+  ports: AgentPorts,
+  closing: AbortSignal,
+): Promise<void> {
+  const { clock, log } = ports
+  try {
+    for (let isWaiting = false; !closing.aborted; await clock.sleep(lookEveryMs, closing)) {
+      const work = await svc.workAsAgent()
+      if (await work.claimAgent(config.name)) {
+        isWaiting = false
+        await new Agent(svc, work, backend, config, ports, closing).run()
+      } else if (!isWaiting) {
+        isWaiting = true
+        log.warn('another process runs an agent of this name; this one waits until it ends', {
+          agent: config.name,
+        })
+      }
+    }
+  } catch (error) {
+    if (!isSvcError(error, 'shutting_down')) throw error
+  } finally {
+    await backend.close()
+  }
+}
+
+/** An agent while this process has the claim on it. */
+class Agent {
+  readonly #svc: Svc
+  readonly #work: AgentWork
+  readonly #config: AgentConfig
+  readonly #ports: AgentPorts
+  readonly #closing: AbortSignal
+  readonly #people: Talkers
+  readonly #conversations = new Map<string, UserConversation>()
+  readonly #conversationPorts: TurnPorts
+  /** Aborts when the claim is lost or given up. */
+  readonly #over = new AbortController()
+
+  constructor(
+    svc: Svc,
+    work: AgentWork,
+    backend: Backend,
+    config: AgentConfig,
+    ports: AgentPorts,
+    closing: AbortSignal,
+  ) {
+    const { agents = [config], ask, clock, folders, log } = ports
+    const people = new Talkers({ svc, config, agents, clock })
+    const delivery = new AnswerDelivery({ svc, work, people, clock, log })
+    const permits = new Permits(maxTurns)
+    const over = this.#over.signal
+    this.#svc = svc
+    this.#work = work
+    this.#config = config
+    this.#ports = ports
+    this.#closing = closing
+    this.#people = people
+    this.#conversationPorts = {
+      svc,
+      work,
+      backend,
+      config,
+      people,
+      delivery,
+      ask,
+      folders,
+      permits,
+      clock,
+      log,
+      over,
+    }
+  }
+
+  /** Works until the process closes, or another one has the claim. */
+  async run(): Promise<void> {
+    const { log } = this.#ports
+    const { name, session } = this.#config
+    const { signal } = this.#over
+    const unlink = followSignal(this.#closing, this.#over)
+    const looking = this.#lookForWork(signal)
+    try {
+      for (const unowned of await this.#people.listUnowned())
+        log.warn('the owner of a session is not known; its users get no answer unless they are allowed', {
+          session: unowned,
+        })
+      const reading = { consumer: `agent-${name}`, signal, ...(session !== undefined && { session }) }
+      for await (const open of this.#svc.openMessages(reading)) await this.#take(open)
+    } finally {
+      unlink()
+      this.#over.abort()
+      await Promise.all([looking, ...[...this.#conversations.values()].map(one => one.close())])
+      await this.#work
+        .releaseAgent(name)
+        .catch(error => log.warn('agent not given up; its claim ends by itself', { error }))
+    }
+  }
+
+  /** Takes a message, unless another agent does. */
+  async #take(open: OpenMessage): Promise<void> {
+    const { clock, log, takeAnswer } = this.#ports
+    const { from_user: user, session } = open.message
+    const key = { agent: this.#config.name, session, user }
+    try {
+      const standing = await this.#people.findStanding(session, user)
+      if (standing === 'other' || (standing === 'stranger' && (await this.#hasTurn(key)))) {
+        await open.settle(true)
+      } else if (standing === 'allowed' && (await takeAnswer(open.message))) {
+        await open.settle(true)
+      } else this.#conversationOf(key).take(open, standing === 'allowed')
+    } catch (error) {
+      if (!this.#over.signal.aborted)
+        log.warn('message for an agent not taken; it comes again', { session, user, error })
+      await clock.sleep(lookEveryMs, this.#over.signal)
+      await open.settle(false)
+    }
+  }
+
+  /** Whether a user has a turn. A stranger gets one, which tells the owner and then fails. */
+  async #hasTurn(key: ConversationKey): Promise<boolean> {
+    return (await this.#svc.agents.turns({ ...key, limit: 1 })).length > 0
+  }
+
+  /** Keeps the claim, and looks for turns that nobody works on. */
+  async #lookForWork(signal: AbortSignal): Promise<void> {
+    const { clock, log } = this.#ports
+    const { name } = this.#config
+    for (let renewAt = 0; !signal.aborted; await clock.sleep(lookEveryMs, signal)) {
+      try {
+        if (clock.monotonic() >= renewAt) {
+          if (!(await this.#work.claimAgent(name))) return this.#over.abort()
+          await this.#work.renew()
+          renewAt = clock.monotonic() + renewEveryMs
+        }
+        for (const key of await this.#work.listWork(name)) this.#conversationOf(key).run()
+      } catch (error) {
+        if (!signal.aborted) log.warn('turns of an agent cannot be read', { error })
+      }
+      this.#forgetIdle()
+    }
+  }
+
+  /** Gives up the conversations in which nothing is left to do. */
+  #forgetIdle(): void {
+    const { log } = this.#ports
+    for (const [name, conversation] of this.#conversations) {
+      if (!conversation.isIdle) continue
+      this.#conversations.delete(name)
+      this.#work
+        .release(conversation.key)
+        .catch(error => log.warn('conversation not given up; its claim ends with the process', { error }))
+    }
+  }
+
+  #conversationOf(key: ConversationKey): UserConversation {
+    const name = `${key.session}\0${key.user}`
+    const known = this.#conversations.get(name)
+    if (known) return known
+    const conversation = new UserConversation(key, this.#conversationPorts)
+    this.#conversations.set(name, conversation)
+    return conversation
+  }
+}

@@ -1,0 +1,73 @@
+/** What a backend is: the way in which svc runs one turn of an agent program. */
+import type { QuestionOption } from '../index.ts'
+
+/** A file of a prompt, on this machine. */
+export interface PromptFile {
+  /** Absolute path. A voice message is a WAV file. */
+  readonly path: string
+  readonly name: string
+  /** MIME type. */
+  readonly type: string
+  readonly kind: 'image' | 'voice' | 'file' | 'video'
+  /** What was said, by WeChat or by the command of --transcribe. */
+  readonly transcript?: string
+}
+
+/** What the agent is asked in a turn. */
+export interface Prompt {
+  /** The texts of the messages, and a line for each file. */
+  readonly text: string
+  readonly files: readonly PromptFile[]
+}
+
+/** What an agent wants to be allowed. */
+export interface PermissionRequest {
+  readonly text: string
+  readonly options: readonly QuestionOption[]
+  /** Aborts when the agent takes the request back. */
+  readonly signal?: AbortSignal
+}
+
+/** One turn, as the backend sees it. */
+export interface TurnContext {
+  /** Folder in which the agent works. */
+  readonly folder: string
+  /** The agent's own id of the conversation so far; absent: begin a new one. */
+  readonly agentSession?: string | undefined
+  /** Aborts when the turn is stopped: by a person, by a limit, or because svc stops. */
+  readonly signal: AbortSignal
+  /**
+   * Asks the owner, and waits. @returns the id of the chosen option; without an answer in time, that of an option that
+   * rejects
+   * @throws SvcError if it has no such option; the reason of a signal
+   */
+  ask(request: PermissionRequest): Promise<string>
+  /**
+   * Keeps the agent's own id of the conversation as soon as it is known. So the conversation goes on after a turn that is
+   * stopped or fails.
+   */
+  keepSession?(agentSession: string): void
+}
+
+/** The result of a turn. */
+export interface TurnResult {
+  /** The answer, as Markdown. */
+  readonly text: string
+  /** The agent's own id of the conversation, to continue it. */
+  readonly agentSession?: string | undefined
+  /** Files that the agent made for the user, by absolute paths in the folder. */
+  readonly files?: readonly string[]
+}
+
+/** Runs turns. Turns of one conversation come one after another, those of others beside them. */
+export interface Backend {
+  /**
+   * Runs one turn.
+   *
+   * @throws SvcError for an agent that fails, ends without an answer, or prints too much; the reason of the signal when
+   *   the turn was stopped
+   */
+  run(prompt: Prompt, context: TurnContext): Promise<TurnResult>
+  /** Ends every process. */
+  close(): Promise<void>
+}

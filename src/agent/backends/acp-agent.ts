@@ -1,0 +1,248 @@
+/** An agent program that speaks version 1 of the Agent Client Protocol, with one session. */
+import type { AgentCapabilities, ClientConnection } from '@agentclientprotocol/sdk'
+import type { Environment } from '../../config.ts'
+import { isSvcError } from '../../index.ts'
+import { type Clock, endsWithin } from '../../platform/clock.ts'
+import type { Log } from '../../platform/log.ts'
+import { linkSignals } from '../../platform/signals.ts'
+import type { Prompt, TurnContext } from '../backend.ts'
+import { type AgentProgram, agentError, startProgram } from '../process.ts'
+import { toOneLine } from '../question-text.ts'
+import { type OutputBudget, openMessages } from './acp-stream.ts'
+import { AcpTurn, toBlocks } from './acp-turn.ts'
+
+/** Bytes that an agent may print in a turn, with those of its tools. */
+const turnBytes = 64 * 1024 * 1024
+const loginNeeded = -32_000
+/** A program that closed its output ends within this time, with what it started. */
+const endedMs = 3000
+
+export interface AcpOptions {
+  /** Program and arguments. */
+  readonly command: readonly string[]
+  /** Data directory that the agent must not see, if it runs in a sandbox. */
+  readonly isolatedFrom?: string | undefined
+  /** The environment of svc; by default that of this process. */
+  readonly env?: Environment
+  readonly clock: Clock
+  readonly log: Log
+  readonly limits: AcpLimits
+}
+
+/** Times in milliseconds. */
+export interface AcpLimits {
+  /** For the answer to a request that is no prompt. The first start of a program may download it. */
+  readonly answerMs: number
+  /** For the end of a turn that is cancelled; then its program is ended. */
+  readonly cancelMs: number
+  /** A program without a turn for this time is ended. */
+  readonly idleMs: number
+}
+
+/** What a turn gave, and why the agent ended it. */
+export interface AcpAnswer {
+  readonly text: string
+  readonly files: string[]
+}
+
+export class AcpAgent {
+  readonly #program: AgentProgram
+  readonly #connection: ClientConnection
+  readonly #log: Log
+  readonly #limits: AcpLimits
+  readonly #budget: OutputBudget
+  #capabilities: AgentCapabilities = {}
+  #session: string | undefined
+  #turn: AcpTurn | undefined
+  /** The turn until its end, also after it was stopped. */
+  #working: Promise<unknown> | undefined
+
+  private constructor(
+    program: AgentProgram,
+    { limits, log }: AcpOptions,
+    acp: typeof import('@agentclientprotocol/sdk'),
+  ) {
+    this.#program = program
+    this.#log = log
+    this.#limits = limits
+    this.#budget = { bytes: turnBytes }
+    this.#connection = acp
+      .client({ name: 'svc' })
+      .onRequest('session/request_permission', ({ params, signal }) => {
+        const turn = params.sessionId === this.#session ? this.#turn : undefined
+        return turn?.ask(params, signal) ?? { outcome: { outcome: 'cancelled' } }
+      })
+      .onNotification('session/update', toUpdate, ({ params }) => {
+        if (params.sessionId === this.#session) this.#turn?.take(params.update)
+      })
+      .connect(openMessages(program, this.#budget))
+  }
+
+  /** Starts the program in a folder. @throws SvcError */
+  static async start(folder: string, options: AcpOptions): Promise<AcpAgent> {
+    const { command, env, isolatedFrom } = options
+    const program = await startProgram({ command, folder, isolatedFrom, ...(env && { env }) })
+    // Loading takes 100 ms the first time, in which the program starts.
+    return new AcpAgent(program, options, await import('@agentclientprotocol/sdk'))
+  }
+
+  /** The agent's id of the session. */
+  get session(): string | undefined {
+    return this.#session
+  }
+
+  get isAlive(): boolean {
+    return !this.#connection.signal.aborted
+  }
+
+  /** Resolves when the turn that runs has ended. */
+  async whenFree(): Promise<void> {
+    await this.#working
+  }
+
+  /**
+   * Continues a session, or begins one.
+   *
+   * @returns whether the known session goes on
+   * @throws SvcError; the reason of the signal
+   */
+  async openSession(known: string | undefined, cwd: string, signal: AbortSignal): Promise<boolean> {
+    try {
+      await this.#initialize(signal)
+      if (known !== undefined && (await this.#continue(known, cwd, signal))) return true
+      const request = this.#connection.agent.request('session/new', { cwd, mcpServers: [] })
+      const { modes, sessionId } = await this.#within(request, 'session/new', signal)
+      this.#session = sessionId
+      // In some modes an agent asks nothing.
+      this.#log.info('an agent begins a session', { agent_session: sessionId, mode: modes?.currentModeId })
+      return false
+    } catch (error) {
+      throw await this.#explain(error, signal)
+    }
+  }
+
+  /** Runs a turn to its end. @throws SvcError; the reason of the signal of the context */
+  async prompt(prompt: Prompt, context: TurnContext): Promise<AcpAnswer> {
+    const working = this.#run(prompt, context)
+    this.#working = working.catch(() => {})
+    return working
+  }
+
+  /** Ends the program. */
+  async end(): Promise<void> {
+    this.#connection.close()
+    await this.#program.end()
+  }
+
+  async #initialize(signal: AbortSignal): Promise<void> {
+    const request = this.#connection.agent.request('initialize', {
+      protocolVersion: 1,
+      clientInfo: { name: 'svc', version: '1' },
+      clientCapabilities: { fs: { readTextFile: false, writeTextFile: false }, terminal: false },
+    })
+    const answer = await this.#within(request, 'initialize', signal)
+    if (answer.protocolVersion !== 1)
+      throw agentError(`the agent speaks version ${answer.protocolVersion} of the protocol, svc version 1`)
+    this.#capabilities = answer.agentCapabilities ?? {}
+  }
+
+  async #continue(sessionId: string, cwd: string, signal: AbortSignal): Promise<boolean> {
+    const { loadSession, sessionCapabilities } = this.#capabilities
+    const { agent } = this.#connection
+    const input = { sessionId, cwd, mcpServers: [] }
+    try {
+      if (sessionCapabilities?.resume)
+        await this.#within(agent.request('session/resume', input), 'session/resume', signal)
+      else if (loadSession) await this.#within(agent.request('session/load', input), 'session/load', signal)
+      else return false
+      this.#session = sessionId
+      return true
+    } catch (error) {
+      if (!isAnswer(error)) throw error
+      this.#log.info('an agent does not know its session any more', { agent_session: sessionId, error })
+      return false
+    }
+  }
+
+  async #run(prompt: Prompt, context: TurnContext): Promise<AcpAnswer> {
+    const { agent } = this.#connection
+    const turn = new AcpTurn(context)
+    using linked = linkSignals(context.signal, turn.stopped)
+    const { signal } = linked
+    const sessionId = this.#session ?? ''
+    this.#turn = turn
+    this.#budget.bytes = turnBytes
+    try {
+      const blocks = await toBlocks(prompt, this.#capabilities.promptCapabilities)
+      signal.throwIfAborted()
+      const answer = agent.request('session/prompt', { sessionId, prompt: blocks })
+      const cancel = () => void agent.notify('session/cancel', { sessionId }).catch(() => {})
+      signal.addEventListener('abort', cancel, { once: true })
+      const isOver = answer.then(
+        () => {},
+        () => {},
+      )
+      await Promise.race([isOver, aborts(signal)])
+      if (signal.aborted) {
+        if (!(await endsWithin(this.#limits.cancelMs, isOver))) {
+          this.#log.warn('an agent does not end a turn that was cancelled; its program is ended')
+          await this.end()
+        }
+        throw signal.reason
+      }
+      const { stopReason } = await answer
+      if (stopReason === 'cancelled') throw agentError('the agent cancelled the turn by itself')
+      const { files, text } = await turn.finish()
+      if (stopReason === 'refusal' && text === '') throw agentError('the agent refused to answer')
+      return { text, files }
+    } catch (error) {
+      throw await this.#explain(error, signal)
+    } finally {
+      this.#turn = undefined
+    }
+  }
+
+  /** Waits for an answer, but not for ever. */
+  async #within<T>(answer: Promise<T>, method: string, signal: AbortSignal): Promise<T> {
+    const { answerMs } = this.#limits
+    const isOver = answer.then(
+      () => {},
+      () => {},
+    )
+    const isInTime = await Promise.race([endsWithin(answerMs, isOver), aborts(signal)])
+    signal.throwIfAborted()
+    if (!isInTime) throw agentError(`the agent does not answer ${method} within ${answerMs / 1000} s`)
+    return answer
+  }
+
+  /** Returns what people can do something about. */
+  async #explain(error: unknown, signal: AbortSignal): Promise<unknown> {
+    if (signal.aborted) return signal.reason
+    if (isAnswer(error)) {
+      if (error.code === loginNeeded)
+        return agentError('the agent wants a login', 'Run its program by hand once, and log in there.')
+      const details = error.data === undefined ? '' : ` ${JSON.stringify(error.data)}`
+      return agentError(`the agent answers with the error ${toOneLine(`${error.message}${details}`, 500)}`)
+    }
+    if (this.isAlive || isSvcError(error)) return error
+    // The stream ends a little before the program.
+    if (!(await endsWithin(endedMs, this.#program.ended))) return agentError('the agent closed its output')
+    return this.#program.failure(await this.#program.ended)
+  }
+}
+
+/** An error that the agent answered. */
+const isAnswer = (error: unknown): error is Error & { code: number; data?: unknown } =>
+  error instanceof Error && error.name === 'RequestError' && 'code' in error
+
+const aborts = (signal: AbortSignal): Promise<false> =>
+  new Promise(resolve => {
+    if (signal.aborted) resolve(false)
+    signal.addEventListener('abort', () => resolve(false), { once: true })
+  })
+
+/** Reads an update without the library's checks, which print on stderr what they do not know. */
+function toUpdate(params: unknown): { sessionId: unknown; update: Record<string, unknown> } {
+  const { sessionId, update } = Object(params) as { sessionId?: unknown; update?: unknown }
+  return { sessionId, update: Object(update) }
+}

@@ -1,0 +1,149 @@
+/** One turn of an agent that speaks the Agent Client Protocol: what it says, and what it asks. */
+import { mkdir, readFile, writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import { fileURLToPath, pathToFileURL } from 'node:url'
+import type {
+  ContentBlock,
+  PromptCapabilities,
+  RequestPermissionRequest,
+  RequestPermissionResponse,
+  ToolCallUpdate,
+} from '@agentclientprotocol/sdk'
+import { isInside, realPathOf, statOf } from '../../platform/files.ts'
+import { randomBytes } from '../../platform/lazy-crypto.ts'
+import type { Prompt, PromptFile, TurnContext } from '../backend.ts'
+import { agentError } from '../process.ts'
+import { cutMiddle } from '../question-text.ts'
+
+/** Longest answer, in characters. */
+const longestAnswer = 1_000_000
+/** Largest picture or voice that is handed over inside the prompt, in bytes; a larger one by its path. */
+const largestInline = 5_000_000
+/** All of them together. */
+const largestInlineTotal = 15_000_000
+const maxFiles = 10
+/** Longest parts of a question, in characters. */
+const [titleLength, pathsLength, inputLength] = [400, 500, 1000]
+
+export class AcpTurn {
+  readonly #context: TurnContext
+  readonly #stop = new AbortController()
+  readonly #texts: string[] = []
+  #length = 0
+  /** The next text begins a paragraph. */
+  #isApart = false
+  #message: unknown
+  readonly #files: Promise<string | undefined>[] = []
+
+  constructor(context: TurnContext) {
+    this.#context = context
+  }
+
+  /** Aborts when the turn cannot go on, with the reason. */
+  get stopped(): AbortSignal {
+    return this.#stop.signal
+  }
+
+  /** Takes an update of the session. Its form is not checked yet. */
+  take(update: Record<string, unknown>): void {
+    const { content, messageId, sessionUpdate } = update
+    if (sessionUpdate === 'tool_call') this.#isApart = true
+    if (sessionUpdate !== 'agent_message_chunk' || typeof content !== 'object' || content === null) return
+    if (messageId !== this.#message) this.#isApart = true
+    this.#message = messageId
+    const block = content as Partial<ContentBlock>
+    if (block.type === 'text' && typeof block.text === 'string') this.#add(block.text)
+    else if (this.#files.length < maxFiles) this.#files.push(this.#keep(block).catch(() => undefined))
+  }
+
+  /** Asks whether the agent may call a tool. */
+  async ask(
+    { options, toolCall }: RequestPermissionRequest,
+    signal: AbortSignal,
+  ): Promise<RequestPermissionResponse> {
+    try {
+      const optionId = await this.#context.ask({
+        text: describeCall(toolCall),
+        options: options.map(({ kind, name, optionId }) => ({ id: optionId, name, kind })),
+        signal,
+      })
+      return { outcome: { outcome: 'selected', optionId } }
+    } catch (error) {
+      // The agent took its question back; its turn goes on.
+      if (!signal.aborted) this.#stop.abort(error)
+      return { outcome: { outcome: 'cancelled' } }
+    }
+  }
+
+  /** Returns what the agent said and made. */
+  async finish(): Promise<{ text: string; files: string[] }> {
+    const files = await Promise.all(this.#files)
+    return { text: this.#texts.join(''), files: files.filter(path => path !== undefined) }
+  }
+
+  #add(text: string): void {
+    if (text === '') return
+    const gap = this.#isApart && this.#length > 0 ? '\n\n' : ''
+    this.#isApart = false
+    this.#length += gap.length + text.length
+    if (this.#length > longestAnswer) this.#stop.abort(agentError('the answer of the agent is too long'))
+    else this.#texts.push(gap + text)
+  }
+
+  /** Returns the path of a file that the agent sends or names, if it is in the agent's folder. */
+  async #keep(block: Partial<ContentBlock>): Promise<string | undefined> {
+    const { folder } = this.#context
+    if (block.type === 'resource_link' && block.uri?.startsWith('file:')) {
+      const path = await realPathOf(fileURLToPath(block.uri))
+      return isInside(await realPathOf(folder), path) && (await statOf(path))?.isFile() ? path : undefined
+    }
+    if ((block.type !== 'image' && block.type !== 'audio') || typeof block.data !== 'string') return undefined
+    const outbox = join(folder, 'outbox')
+    await mkdir(outbox, { recursive: true, mode: 0o700 })
+    const [, ending = 'bin'] = /^\w+\/([a-z0-9]{1,8})$/.exec(block.mimeType ?? '') ?? []
+    const path = join(outbox, `${randomBytes(8).toString('hex')}.${ending}`)
+    await writeFile(path, block.data, { encoding: 'base64', mode: 0o600, flag: 'wx' })
+    return path
+  }
+}
+
+/** Describes what an agent wants to do. The title may be nicer than the input, so both are there. */
+export function describeCall({ content, kind, locations, rawInput, title }: ToolCallUpdate): string {
+  const paths = [
+    ...(locations ?? []).map(({ path }) => path),
+    ...(content ?? []).flatMap(one => (one.type === 'diff' ? [one.path] : [])),
+  ]
+  const input = typeof rawInput === 'string' ? rawInput : JSON.stringify(rawInput ?? {})
+  return [
+    `${kind ?? 'other'}: ${JSON.stringify(cutMiddle(title ?? '', titleLength))}`,
+    ...(paths.length > 0 ? [`files: ${cutMiddle(JSON.stringify([...new Set(paths)]), pathsLength)}`] : []),
+    ...(input === '{}' ? [] : [`input: ${cutMiddle(input, inputLength)}`]),
+  ].join('; ')
+}
+
+/** Turns a prompt into blocks: pictures and voices as such where the agent takes them, other files as links. */
+export async function toBlocks(
+  { files, text }: Prompt,
+  capabilities: PromptCapabilities = {},
+): Promise<ContentBlock[]> {
+  const blocks: ContentBlock[] = [{ type: 'text', text }]
+  let left = largestInlineTotal
+  for (const file of files) {
+    const size = (await statOf(file.path))?.size ?? 0
+    const kind = inlineKindOf(file, capabilities)
+    if (kind && size <= Math.min(largestInline, left)) {
+      left -= size
+      const data = (await readFile(file.path)).toString('base64')
+      blocks.push({ type: kind, data, mimeType: file.type })
+    } else {
+      const uri = pathToFileURL(file.path).href
+      blocks.push({ type: 'resource_link', uri, name: file.name, mimeType: file.type, size })
+    }
+  }
+  return blocks
+}
+
+function inlineKindOf({ type }: PromptFile, can: PromptCapabilities): 'image' | 'audio' | undefined {
+  if (can.image && /^image\/(png|jpeg|gif|webp)$/.test(type)) return 'image'
+  return can.audio && type.startsWith('audio/') ? 'audio' : undefined
+}

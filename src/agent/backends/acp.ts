@@ -1,0 +1,93 @@
+/**
+ * Agents that speak the Agent Client Protocol over stdio. Each conversation has a program of its own, so that one that
+ * hangs or dies stops no other. A program that has nothing to do ends; the session goes on in a new one.
+ */
+import { SvcError } from '../../index.ts'
+import type { Backend, Prompt, TurnContext, TurnResult } from '../backend.ts'
+import { AcpAgent, type AcpLimits, type AcpOptions } from './acp-agent.ts'
+import { withLostNote } from './lost.ts'
+
+/** Programs without a turn that are kept. */
+const maxIdle = 8
+const defaultLimits: AcpLimits = { answerMs: 120_000, cancelMs: 5000, idleMs: 600_000 }
+
+/** Makes the backend. Nothing is started before the first turn. */
+export const createAcpBackend = (
+  options: Omit<AcpOptions, 'limits'> & { limits?: Partial<AcpLimits> },
+): Backend => new AcpBackend({ ...options, limits: { ...defaultLimits, ...options.limits } })
+
+class AcpBackend implements Backend {
+  readonly #options: AcpOptions
+  /** Every program, those with the oldest turns first. The controller ends its rest. */
+  readonly #agents = new Map<AcpAgent, AbortController | undefined>()
+  #isClosed = false
+
+  constructor(options: AcpOptions) {
+    this.#options = options
+  }
+
+  async run(prompt: Prompt, context: TurnContext): Promise<TurnResult> {
+    const { agent, isLost } = await this.#open(context)
+    try {
+      if (agent.session !== undefined) context.keepSession?.(agent.session)
+      const { files, text } = await agent.prompt(prompt, context)
+      return { text: isLost ? withLostNote(text, prompt.text) : text, agentSession: agent.session, files }
+    } finally {
+      this.#rest(agent)
+    }
+  }
+
+  async close(): Promise<void> {
+    this.#isClosed = true
+    await Promise.all([...this.#agents.keys()].map(agent => this.#end(agent)))
+  }
+
+  /** Returns the program that has the session, or a new one. */
+  async #open({ agentSession, folder, signal }: TurnContext): Promise<{ agent: AcpAgent; isLost: boolean }> {
+    const known = await this.#find(agentSession)
+    signal.throwIfAborted()
+    if (known) return { agent: known, isLost: false }
+    const agent = await AcpAgent.start(folder, this.#options)
+    this.#agents.set(agent, undefined)
+    try {
+      if (this.#isClosed) throw new SvcError('shutting_down', 'svc stops')
+      const isSame = await agent.openSession(agentSession, folder, signal)
+      return { agent, isLost: agentSession !== undefined && !isSame }
+    } catch (error) {
+      await this.#end(agent)
+      throw error
+    }
+  }
+
+  async #find(session: string | undefined): Promise<AcpAgent | undefined> {
+    if (session === undefined) return undefined
+    const agent = [...this.#agents.keys()].find(one => one.session === session)
+    // The turn before may have been stopped, and the agent still ends it.
+    await agent?.whenFree()
+    if (!agent?.isAlive) return undefined
+    this.#agents.get(agent)?.abort()
+    this.#agents.set(agent, undefined)
+    return agent
+  }
+
+  /** Keeps a program for the next turn, for a while. */
+  #rest(agent: AcpAgent): void {
+    if (!agent.isAlive || this.#isClosed) return void this.#end(agent)
+    const { clock, limits } = this.#options
+    const rest = new AbortController()
+    // Moves it to the end.
+    this.#agents.delete(agent)
+    this.#agents.set(agent, rest)
+    void clock.sleep(limits.idleMs, rest.signal).then(() => {
+      if (!rest.signal.aborted) void this.#end(agent)
+    })
+    const idle = [...this.#agents].filter(([, resting]) => resting)
+    if (idle.length > maxIdle) void this.#end(idle[0]![0])
+  }
+
+  async #end(agent: AcpAgent): Promise<void> {
+    this.#agents.get(agent)?.abort()
+    this.#agents.delete(agent)
+    await agent.end()
+  }
+}

@@ -1,0 +1,152 @@
+/**
+ * What svc knows of some agent programs: how they print events, how they continue a conversation, how they take
+ * pictures. Their permission modes stay as the command says.
+ */
+import { basename } from 'node:path'
+import type { PromptFile } from '../backend.ts'
+
+/** What a program has printed so far. */
+export interface TurnProgress {
+  /** The program's id of the conversation; absent until it has begun to work on the prompt. */
+  session?: string | undefined
+  text: string
+  /** The reason of a failure. */
+  error?: string
+}
+
+export interface KnownProgram {
+  /** Returns the arguments to add to the command. The prompt follows on stdin. */
+  argumentsFor(session: string | undefined, images: readonly string[]): string[]
+  /** Takes one event, which is a line of JSON. */
+  take(event: Event, progress: TurnProgress): void
+}
+
+/** Fields of the events of all programs. Every one may be missing, or something else. */
+interface Event {
+  readonly type?: unknown
+  readonly subtype?: unknown
+  readonly session_id?: unknown
+  readonly thread_id?: unknown
+  readonly sessionID?: unknown
+  readonly result?: unknown
+  readonly is_error?: unknown
+  readonly message?: unknown
+  readonly item?: { readonly type?: unknown; readonly text?: unknown }
+  readonly part?: { readonly text?: unknown }
+  readonly error?: { readonly message?: unknown; readonly data?: { readonly message?: unknown } }
+}
+
+/** Returns the id of a session if it is a plain word, which may become an argument. */
+export const toSessionId = (id: unknown): string | undefined =>
+  typeof id === 'string' && /^\w[\w-]{0,99}$/.test(id) ? id : undefined
+
+function begin(progress: TurnProgress, id: unknown): void {
+  progress.session = toSessionId(id) ?? progress.session
+}
+
+const textOf = (value: unknown): string => (typeof value === 'string' ? value : '')
+
+/** Claude Code: `claude -p`. It reads pictures by their paths in the prompt. */
+const claude: KnownProgram = {
+  argumentsFor: session => [
+    // With the format `json` an unknown session and a crash look alike: both print nothing.
+    ...['--output-format', 'stream-json', '--verbose'],
+    ...(session === undefined ? [] : ['--resume', session]),
+  ],
+  take({ is_error, result, session_id, subtype, type }, progress) {
+    if (type === 'system' && subtype === 'init') begin(progress, session_id)
+    if (type !== 'result') return
+    progress.text = textOf(result)
+    if (is_error === true) progress.error = textOf(result) || textOf(subtype)
+  },
+}
+
+/** Codex: `codex exec`. */
+const codex: KnownProgram = {
+  argumentsFor: (session, images) => [
+    // The folder of a conversation is no repository.
+    '--skip-git-repo-check',
+    ...(session === undefined ? [] : ['resume']),
+    ...images.flatMap(path => ['--image', path]),
+    '--json',
+    ...(session === undefined ? [] : [session]),
+    '-',
+  ],
+  take({ error, item, message, thread_id, type }, progress) {
+    if (type === 'thread.started') begin(progress, thread_id)
+    if (type === 'item.completed' && item?.type === 'agent_message') progress.text = textOf(item.text)
+    if (type === 'error') progress.error = textOf(message)
+    if (type === 'turn.failed') progress.error = textOf(error?.message)
+    if (type === 'turn.completed') delete progress.error
+  },
+}
+
+/** OpenCode: `opencode run`. */
+const openCode: KnownProgram = {
+  argumentsFor: (session, images) => [
+    ...['--format', 'json'],
+    ...(session === undefined ? [] : ['--session', session]),
+    ...images.map(path => `--file=${path}`),
+  ],
+  take({ error, part, sessionID, type }, progress) {
+    begin(progress, sessionID)
+    // The answer is the text of the last step; the steps before it call tools.
+    if (type === 'step_start') progress.text = ''
+    if (type === 'text') progress.text = [progress.text, textOf(part?.text)].filter(Boolean).join('\n\n')
+    if (type === 'error') progress.error = textOf(error?.data?.message) || textOf(error?.message) || 'error'
+  },
+}
+
+/** Programs, by name or package; words that the command must have, and words with which it is the caller's matter. */
+const presets: readonly {
+  readonly program: RegExp
+  readonly needs: readonly string[]
+  readonly leaves: readonly string[]
+  readonly preset: KnownProgram
+}[] = [
+  {
+    program: /^(claude|@anthropic-ai\/claude-code)$/,
+    needs: ['-p', '--print'],
+    leaves: ['--output-format', '-r', '--resume', '-c', '--continue', '--session-id'],
+    preset: claude,
+  },
+  {
+    program: /^(codex|@openai\/codex)$/,
+    needs: ['exec', 'e'],
+    leaves: ['--json', 'resume', 'fork', 'review'],
+    preset: codex,
+  },
+  {
+    program: /^(opencode|opencode-ai)$/,
+    needs: ['run'],
+    leaves: ['--format', '-s', '--session', '-c', '--continue', '-i', '--interactive', '--command'],
+    preset: openCode,
+  },
+]
+
+/**
+ * Returns what svc knows of the program of a command, if it may use it: the command neither places the prompt nor
+ * chooses a conversation or a format itself.
+ */
+export function findKnownProgram(command: readonly string[]): KnownProgram | undefined {
+  const [launcher = ''] = command
+  const at = /^(npx|bunx)$/.test(nameOf(launcher))
+    ? command.findIndex((word, nth) => nth > 0 && word[0] !== '-')
+    : 0
+  const name = nameOf(command[at] ?? '')
+  const args = command.slice(at + 1).map(word => word.replace(/=.*/s, ''))
+  const found = presets.find(({ program }) => program.test(name))
+  const has = (words: readonly string[]) => words.some(word => args.includes(word))
+  return found && has(found.needs) && !has([...found.leaves, placeOfPrompt]) ? found.preset : undefined
+}
+
+/** In an argument, it is replaced by the prompt. */
+export const placeOfPrompt = '{prompt}'
+
+/** Returns the name of a program or package, without folder, ending and version. */
+const nameOf = (word: string): string =>
+  (word.startsWith('@') ? word : basename(word.replaceAll('\\', '/'))).replace(/(?<=.)@.*|\.(exe|cmd)$/, '')
+
+/** Returns the paths of pictures for a preset. One with a comma would be taken for two. */
+export const imagesOf = (files: readonly PromptFile[]): string[] =>
+  files.flatMap(({ kind, path }) => (kind === 'image' && !path.includes(',') ? [path] : []))

@@ -1,0 +1,95 @@
+/** Reads the answer of a model: a stream of events, or one JSON object. Bounded, whatever comes. */
+import { Buffer } from 'node:buffer'
+import { SvcError } from '../../index.ts'
+import { agentError, toPlainText } from '../process.ts'
+import { Lines, parseObject } from './lines.ts'
+
+/** Longest answer, in characters. */
+const maxText = 1024 * 1024
+/** Most bytes of an answer, with the JSON around each of its words and what a model thinks before it. */
+const maxBytes = 256 * 1024 * 1024
+/** Longest answer that is one object, in bytes. */
+const maxObject = 8 * 1024 * 1024
+/** Bytes that are read of an answer that is an error, and characters of it that are shown. */
+const maxProblem = 16_384
+const shownProblem = 300
+
+export class ModelAnswer {
+  readonly #isObject: boolean
+  readonly #object: Uint8Array[] = []
+  readonly #lines = new Lines(line => this.#takeLine(line))
+  #bytes = 0
+  #text = ''
+  #reason = ''
+  #isDone = false
+
+  constructor(contentType: string) {
+    this.#isObject = /^application\/json\b/i.test(contentType)
+  }
+
+  /** Takes a piece of the answer. @returns whether it was the last. @throws SvcError if it is too long, or an error */
+  add(bytes: Uint8Array): boolean {
+    this.#bytes += bytes.length
+    if (this.#bytes > (this.#isObject ? maxObject : maxBytes)) throw tooLong()
+    if (this.#isObject) this.#object.push(bytes)
+    else this.#lines.add(bytes)
+    if (this.#lines.hasDropped) throw tooLong()
+    return this.#isDone
+  }
+
+  /** Returns the text. @throws SvcError if there is none, or the answer broke off */
+  end(): string {
+    if (this.#isObject) this.#take(Buffer.concat(this.#object).toString('utf8'))
+    else this.#lines.end()
+    if (!this.#isDone && this.#reason === '') throw agentError('the answer of the model broke off')
+    // Some models think aloud first.
+    const text = this.#text.replace(/^\s*<think>.*?<\/think>/s, '')
+    if (text.trim() === '') throw agentError(`the model answered nothing (${this.#reason || 'no reason'})`)
+    return text
+  }
+
+  #takeLine(line: string): void {
+    if (!line.startsWith('data:')) return
+    const data = line.slice('data:'.length).trim()
+    if (data === '[DONE]') this.#isDone = true
+    else if (!this.#isDone) this.#take(data)
+  }
+
+  #take(json: string): void {
+    const { choices, error } = parseObject(json) ?? {}
+    if (error) throw agentError(`the model failed: ${problemIn(error)}`)
+    const choice: Choice | undefined = Array.isArray(choices) ? choices[0] : undefined
+    const content = (choice?.delta ?? choice?.message)?.content
+    if (typeof content === 'string') this.#text += content
+    if (this.#text.length > maxText) throw tooLong()
+    if (typeof choice?.finish_reason === 'string') this.#reason = choice.finish_reason
+  }
+}
+
+/** A choice of the model, whose fields may be anything. */
+interface Choice {
+  readonly delta?: { readonly content?: unknown }
+  readonly message?: { readonly content?: unknown }
+  readonly finish_reason?: unknown
+}
+
+/** Returns the problem that an answer with an error names, as far as people may read it. */
+export async function readStart(response: Response): Promise<string> {
+  const pieces: Uint8Array[] = []
+  let size = 0
+  for await (const piece of response.body ?? []) {
+    pieces.push(piece)
+    size += piece.length
+    if (size > maxProblem) break
+  }
+  const text = Buffer.concat(pieces).toString('utf8')
+  return problemIn(parseObject(text)?.error ?? text)
+}
+
+function problemIn(error: unknown): string {
+  const { message } = (typeof error === 'object' && error !== null ? error : {}) as { message?: unknown }
+  const text = typeof message === 'string' ? message : typeof error === 'string' ? error : ''
+  return toPlainText(text).replace(/\s+/g, ' ').trim().slice(0, shownProblem)
+}
+
+const tooLong = () => new SvcError('payload_too_large', 'the answer of the model is longer than 1 MiB')

@@ -1,0 +1,129 @@
+/**
+ * Answers by a model at an address with the API of OpenAI: Ollama, llama.cpp, vLLM and others. The model keeps nothing,
+ * so svc sends the conversation with each turn.
+ */
+import { randomUUID } from 'node:crypto'
+import { SvcError } from '../../index.ts'
+import { badArgument } from '../../model/error.ts'
+import { startAwakeTimer } from '../../platform/clock.ts'
+import { apiFetch, failureTextOf } from '../../platform/fetch.ts'
+import { readText } from '../../platform/files.ts'
+import { linkSignals } from '../../platform/signals.ts'
+import type { Backend, Prompt, TurnContext, TurnResult } from '../backend.ts'
+import { agentError, toPlainText } from '../process.ts'
+import { type ChatMessage, isChatId, readChat, toWireMessages, writeChat } from './chat.ts'
+import { withLostNote } from './lost.ts'
+import { ModelAnswer, readStart } from './model-answer.ts'
+
+/** A model that is loaded from the disk, or reads a long conversation, sends nothing for minutes. */
+const longestSilenceMs = 240_000
+
+const defaultSystem =
+  'You talk with a person on WeChat. Answer briefly, in the language of the person, in simple Markdown without tables.'
+
+export interface OpenAiOptions {
+  /** The address, with its version: `http://127.0.0.1:11434/v1`. */
+  readonly url: string
+  readonly model: string
+  /** File that holds the key of the address. */
+  readonly keyFile?: string | undefined
+  /** What the model is asked to be. */
+  readonly system?: string | undefined
+  /** Longest time in which the address sends nothing. */
+  readonly silenceMs?: number
+}
+
+export const createOpenAiBackend = (options: OpenAiOptions): Backend => new OpenAiBackend(options)
+
+class OpenAiBackend implements Backend {
+  readonly #options: OpenAiOptions
+  readonly #closing = new AbortController()
+
+  constructor(options: OpenAiOptions) {
+    this.#options = options
+  }
+
+  async run({ files, text }: Prompt, { agentSession, folder, signal }: TurnContext): Promise<TurnResult> {
+    const id = isChatId(agentSession) ? agentSession : randomUUID()
+    const images = files.flatMap(({ kind, path, type }) => (kind === 'image' ? [{ path, type }] : []))
+    const earlier = await readChat(folder, id)
+    const isLost = agentSession !== undefined && earlier.length === 0
+    const messages: ChatMessage[] = [...earlier, { role: 'user', text, ...(images.length > 0 && { images }) }]
+    using ended = linkSignals(signal, this.#closing.signal)
+    const answer = await this.#answer(messages, ended.signal)
+    await writeChat(folder, id, [...messages, { role: 'assistant', text: answer }])
+    return { text: isLost ? withLostNote(answer, text) : answer, agentSession: id }
+  }
+
+  async close(): Promise<void> {
+    this.#closing.abort(new SvcError('shutting_down', 'svc stops'))
+  }
+
+  async #answer(messages: readonly ChatMessage[], signal: AbortSignal): Promise<string> {
+    const hasImages = messages.some(({ images }) => images !== undefined)
+    const first = await this.#ask(messages, hasImages, signal)
+    // A model without eyes refuses pictures in many ways. The text names their files.
+    const { error, text } = first.error && hasImages ? await this.#ask(messages, false, signal) : first
+    if (error) throw error
+    return text
+  }
+
+  async #ask(
+    messages: readonly ChatMessage[],
+    withImages: boolean,
+    signal: AbortSignal,
+  ): Promise<{ text: string; error?: SvcError }> {
+    const { model, silenceMs = longestSilenceMs, system = defaultSystem, url } = this.#options
+    const all = [{ role: 'system', content: system }, ...(await toWireMessages(messages, withImages))]
+    const headers = { 'content-type': 'application/json', ...(await this.#authorization()) }
+    const silence = new AbortController()
+    const timer = startAwakeTimer(silenceMs, () =>
+      silence.abort(new SvcError('upstream_timeout', `the model sent nothing for ${silenceMs / 1000} s`)),
+    )
+    using linked = linkSignals(signal, silence.signal)
+    try {
+      const body = JSON.stringify({ model, stream: true, messages: all })
+      const response = await apiFetch(toAddress(url), {
+        method: 'POST',
+        headers,
+        body,
+        signal: linked.signal,
+      })
+      if (!response.ok) return { text: '', error: refusal(response.status, await readStart(response)) }
+      const answer = new ModelAnswer(response.headers.get('content-type') ?? '')
+      for await (const bytes of response.body ?? []) {
+        timer.restart()
+        if (answer.add(bytes)) break
+      }
+      return { text: toPlainText(answer.end()).trim() }
+    } catch (error) {
+      linked.signal.throwIfAborted()
+      if (error instanceof SvcError) throw error
+      throw agentError(
+        `${new URL(url).host} cannot be reached, or broke off (${failureTextOf(error)})`,
+        'Start the server of the model, or check the address.',
+      )
+    } finally {
+      timer.stop()
+    }
+  }
+
+  async #authorization(): Promise<Record<string, string>> {
+    const { keyFile } = this.#options
+    if (keyFile === undefined) return {}
+    // Read for each request, so that a new key needs no restart.
+    const key = (await readText(keyFile))?.trim() ?? ''
+    if (!/^[\x21-\x7e]{1,10000}$/.test(key)) throw badArgument('key_file', `${keyFile} holds no key`)
+    return { authorization: `Bearer ${key}` }
+  }
+}
+
+const toAddress = (url: string): string =>
+  /\/chat\/completions$/.test(url) ? url : `${url.replace(/\/+$/, '')}/chat/completions`
+
+function refusal(status: number, problem: string): SvcError {
+  const why = problem && `: ${problem}`
+  return status === 401 || status === 403
+    ? agentError(`the address refused the key (status ${status})${why}`, 'Check the file with the key.')
+    : agentError(`the address answered with status ${status}${why}`, 'Check the address and the model.')
+}

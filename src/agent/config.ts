@@ -1,0 +1,67 @@
+/** The settings of an agent. */
+
+/** Which agent program answers, and how svc talks to it. */
+export type BackendConfig =
+  | {
+      readonly kind: 'command'
+      /** Program and arguments. */
+      readonly command: readonly string[]
+    }
+  | {
+      /** Agent Client Protocol, version 1, over stdio. */
+      readonly kind: 'acp'
+      readonly command: readonly string[]
+    }
+  | {
+      /** An address with the API of OpenAI, such as Ollama's. */
+      readonly kind: 'openai'
+      readonly url: string
+      readonly model: string
+      /** File that holds the key of the address. */
+      readonly keyFile?: string | undefined
+      /** What the model is asked to be. */
+      readonly system?: string | undefined
+    }
+
+export interface AgentConfig {
+  /** Name of the agent: part of its consumer, of the audit log and of the panel. */
+  readonly name: string
+  readonly backend: BackendConfig
+  /** Only messages of this session. */
+  readonly session?: string | undefined
+  /** Users besides the owner who may talk with it, by id or name; everyone: any user. */
+  readonly allow: readonly string[] | 'everyone'
+  /**
+   * The agent is for these users alone, by id or name; the owner too must be named. A folder is that user's. Absent: for
+   * the owner and those in `allow`.
+   */
+  readonly users?: Readonly<Record<string, { readonly folder?: string | undefined }>> | undefined
+  /** Folder of all conversations; by default each user has an empty one. */
+  readonly folder?: string | undefined
+  /** Run the agent in a sandbox that does not see the data directory. */
+  readonly isolate: boolean
+  /** A message that comes while the agent works stops the turn. */
+  readonly interrupt: boolean
+  /** Whether /stop, /new, /more, /status and /help are commands. */
+  readonly commands: boolean
+  /** Messages within this time are one turn, in milliseconds. */
+  readonly gatherMs: number
+  /** Maximum number of turns in 24 hours. */
+  readonly turnsPerDay?: number | undefined
+  readonly minutesPerTurn: number
+  /** Run a turn again that a crash interrupted; the agent may then do things twice. */
+  readonly resumeTurns: boolean
+  /** Command that prints what is said in the WAV file that is its last argument. */
+  readonly transcribe?: string | undefined
+}
+
+export const defaultAgent: Omit<AgentConfig, 'backend'> = {
+  name: 'agent',
+  allow: [],
+  isolate: false,
+  interrupt: false,
+  commands: true,
+  gatherMs: 1500,
+  minutesPerTurn: 10,
+  resumeTurns: false,
+}

@@ -1,0 +1,192 @@
+/**
+ * A conversation of a user with an agent: gathers the messages of a burst into a turn, obeys the commands, and runs the
+ * turns one after another.
+ */
+import type { ConversationKey, Message, OpenMessage } from '../index.ts'
+import { Burst } from './burst.ts'
+import { ClaimLost } from './claim.ts'
+import { type CommandWord, findCommand, type Texts } from './texts.ts'
+import { type TurnPorts, TurnRunner, TurnStopped } from './turn.ts'
+
+/** Wait before a turn or message is tried again after an error, such as a full disk. */
+const retryMs = 5000
+
+export class UserConversation {
+  readonly key: ConversationKey
+  readonly #ports: TurnPorts
+  readonly #runner: TurnRunner
+  readonly #burst: Burst
+  /** Steps that were not done yet. Messages and commands are taken one after another. */
+  #steps = 0
+  #lastStep: Promise<void> = Promise.resolve()
+  #current: { id: number; stop: AbortController; since: number } | undefined
+  /** Turns that the user stopped before they began. */
+  readonly #dropped = new Set<number>()
+  #working: Promise<void> | undefined
+  /** Whether to look for turns (again). */
+  #isWanted = false
+
+  constructor(key: ConversationKey, ports: TurnPorts) {
+    const { clock, config } = ports
+    this.key = key
+    this.#ports = ports
+    this.#runner = new TurnRunner(ports)
+    this.#burst = new Burst(clock, config.gatherMs, () => this.#do(() => this.#storeBurst()))
+  }
+
+  /** Whether it can be forgotten. */
+  get isIdle(): boolean {
+    return this.#burst.isEmpty && this.#steps === 0 && this.#working === undefined
+  }
+
+  /**
+   * Takes a message of the user: as a command, or as a part of a turn. It is settled once that is stored.
+   *
+   * @param mayCommand false: it is no command
+   */
+  take(open: OpenMessage, mayCommand: boolean): void {
+    this.#do(() => this.#take(open, mayCommand && this.#ports.config.commands))
+  }
+
+  /** Works on open turns until there are none. */
+  run(): void {
+    this.#isWanted = true
+    this.#working ??= this.#work()
+  }
+
+  /** Gives back the messages that are in no turn, and waits for the running turn to stop. */
+  async close(): Promise<void> {
+    await Promise.all(this.#burst.take().map(open => open.settle(false)))
+    await Promise.all([this.#lastStep, this.#working])
+  }
+
+  #do(step: () => Promise<void>): void {
+    this.#steps += 1
+    this.#lastStep = this.#lastStep.then(step).finally(() => {
+      this.#steps -= 1
+    })
+  }
+
+  async #take(open: OpenMessage, mayCommand: boolean): Promise<void> {
+    const { config, over } = this.#ports
+    const { message } = open
+    if (over.aborted) return open.settle(false)
+    const isText = mayCommand && message.msg_type === 'TEXT'
+    const command = isText ? findCommand(message.text) : undefined
+    if (command === undefined) {
+      this.#burst.add(open)
+      if (config.interrupt) this.#current?.stop.abort(new TurnStopped('message', 'a new message came'))
+      return
+    }
+    await this.#storeBurst()
+    await this.#settle([open], () => this.#obey(command, message))
+  }
+
+  /** Makes a turn of the messages that came so far. */
+  async #storeBurst(): Promise<void> {
+    const burst = this.#burst.take()
+    if (burst.length === 0) return
+    const messages = burst.map(({ message }) => message.id)
+    await this.#settle(burst, () => this.#ports.work.addTurn({ ...this.key, source: 'message', messages }))
+    this.run()
+  }
+
+  /** Settles messages as read after `work`. If that fails, they come again. */
+  async #settle(opened: readonly OpenMessage[], work: () => Promise<unknown>): Promise<void> {
+    const { clock, log, over } = this.#ports
+    let done = false
+    try {
+      await work()
+      done = true
+    } catch (error) {
+      if (!over.aborted) log.warn('message for an agent not taken; it comes again', { ...this.key, error })
+      await clock.sleep(retryMs, over)
+    }
+    await Promise.all(opened.map(open => open.settle(done)))
+  }
+
+  /** Does what the user commands. No agent sees it. */
+  async #obey(command: CommandWord, { id }: Message): Promise<void> {
+    const { delivery, log, work } = this.#ports
+    const { session, user } = this.key
+    const tell = (text: (texts: Texts) => string) =>
+      delivery.tell({ session, user_id: user }, text, `agent:${id}:${command}`)
+    if (command === 'help') return tell(({ help }) => help)
+    if (command === 'status') return this.#tellStatus(tell)
+    if (command === 'more') {
+      const turn = await work.findMore(this.key)
+      if (!turn) return tell(({ noMore }) => noMore)
+      await work.claim(this.key)
+      return delivery.deliver(turn)
+    }
+    const { isRunning, waiting } = await this.#stop()
+    if (command === 'new') {
+      const claimed = await work.claim(this.key)
+      const { folder } = claimed?.state ?? {}
+      await work.saveState(this.key, folder === undefined ? {} : { folder })
+      return tell(({ begun }) => begun)
+    }
+    log.info('the user stopped the agent', { ...this.key, turns: waiting + Number(isRunning) })
+    return tell(texts => (isRunning || waiting > 0 ? texts.stopped(waiting) : texts.nothingToStop))
+  }
+
+  async #tellStatus(tell: (text: (texts: Texts) => string) => Promise<void>): Promise<void> {
+    const { clock, work } = this.#ports
+    const waiting = ((await work.claim(this.key))?.turns ?? []).filter(({ id }) => id !== this.#current?.id)
+    const { since } = this.#current ?? {}
+    await tell(texts =>
+      since === undefined
+        ? texts.idle
+        : texts.working(Math.round((clock.monotonic() - since) / 60_000), waiting.length),
+    )
+  }
+
+  /** Stops the running turn and those that wait. */
+  async #stop(): Promise<{ isRunning: boolean; waiting: number }> {
+    const { work } = this.#ports
+    const { turns } = (await work.claim(this.key)) ?? { turns: [] }
+    const current = this.#current
+    current?.stop.abort(stoppedByUser())
+    const waiting = turns.map(({ id }) => id).filter(id => id !== current?.id)
+    for (const id of waiting) this.#dropped.add(id)
+    for (const id of waiting) await work.stopTurn(id)
+    this.run()
+    return { isRunning: current !== undefined, waiting: waiting.length }
+  }
+
+  async #work(): Promise<void> {
+    const { clock, log, over } = this.#ports
+    while (this.#isWanted && !over.aborted) {
+      this.#isWanted = false
+      try {
+        this.#isWanted = await this.#runNext()
+      } catch (error) {
+        if (over.aborted || error instanceof ClaimLost) break
+        log.warn('turn of an agent not finished; it is tried again', { ...this.key, error })
+        this.#isWanted = true
+        await clock.sleep(retryMs, over)
+      }
+    }
+    this.#working = undefined
+  }
+
+  /** Runs the oldest open turn. @returns whether there was one */
+  async #runNext(): Promise<boolean> {
+    const { clock, work } = this.#ports
+    const { state, turns } = (await work.claim(this.key)) ?? { turns: [] }
+    const [turn] = turns
+    if (!turn || !state) return false
+    const stop = new AbortController()
+    if (this.#dropped.delete(turn.id)) stop.abort(stoppedByUser())
+    this.#current = { id: turn.id, stop, since: clock.monotonic() }
+    try {
+      await this.#runner.run(turn, state, stop)
+    } finally {
+      this.#current = undefined
+    }
+    return true
+  }
+}
+
+/** The command itself tells the user. */
+const stoppedByUser = () => new TurnStopped('user', 'the user stopped it')

@@ -1,0 +1,173 @@
+/**
+ * Sends the stored answer of a turn. Each part has an idempotency key, and is counted after it was handed over: a part
+ * that a crash interrupts is handed over again with the same key, and svc answers with what became of it.
+ */
+import { basename } from 'node:path'
+import {
+  type AgentWork,
+  type AnswerPart,
+  isSvcError,
+  type StoredTurn,
+  type Svc,
+  type SvcError,
+  type TurnChange,
+} from '../index.ts'
+import type { Clock } from '../platform/clock.ts'
+import type { Log } from '../platform/log.ts'
+import { changeTurn } from './claim.ts'
+import type { Talkers } from './talkers.ts'
+import { type Texts, textsFor } from './texts.ts'
+
+/** Answers that a message of a user allows. */
+const allAnswers = 10
+/** A key of a send is known for 24 hours. After this time a part is handed over again only when the user asks. */
+const keyKnownMs = 20 * 60 * 60_000
+/** The language of a user is that of the newest text among these. */
+const messagesForLanguage = 5
+
+export interface DeliveryPorts {
+  readonly svc: Pick<Svc, 'history' | 'outbox'>
+  readonly work: Pick<AgentWork, 'changeTurn'>
+  readonly people: Pick<Talkers, 'findOwner' | 'getSender'>
+  readonly clock: Clock
+  readonly log: Log
+}
+
+/** A user of a session. */
+type Recipient = Pick<StoredTurn, 'session' | 'user_id'>
+
+export class AnswerDelivery {
+  readonly #ports: DeliveryPorts
+
+  constructor(ports: DeliveryPorts) {
+    this.#ports = ports
+  }
+
+  /**
+   * Sends as many parts as the user's answers allow, and keeps one answer in reserve. The turn ends as `answered`, or
+   * as `more` if parts are left.
+   *
+   * @param isStopped returns whether to end after the part that is being sent
+   * @throws SvcError `store_unavailable`, `shutting_down`; ClaimLost
+   */
+  async deliver(turn: StoredTurn, isStopped = () => false): Promise<void> {
+    const { log } = this.#ports
+    const parts = turn.answer?.parts ?? []
+    let nth = turn.parts_sent ?? 0
+    const end = this.#isLate(turn) ? nth : nth + (await this.#countFitting(turn, parts.slice(nth)))
+    const more = end < parts.length ? (await this.textsFor(turn)).more(parts.length - end) : undefined
+    try {
+      while (nth < end && !isStopped()) {
+        await this.#sendPart(turn, nth, parts[nth]!, nth + 1 === end ? more : undefined)
+        nth += 1
+        await this.#change(turn, { parts_sent: nth })
+      }
+    } catch (error) {
+      if (!isFinal(error)) throw error
+      log.warn('answer of an agent not sent', { turn: turn.id, part: nth, error })
+      return this.#change(turn, { state: 'more', error: error.message, ended_at: this.#ports.clock.now() })
+    }
+    const state = nth < parts.length ? 'more' : 'answered'
+    await this.#change(turn, { state, ended_at: this.#ports.clock.now() })
+  }
+
+  /**
+   * Sends a text that is no part of an answer. What cannot be sent at all is logged.
+   *
+   * @param key makes it unique, so that it is sent once
+   * @throws SvcError `store_unavailable`, `shutting_down`
+   */
+  async tell(to: Recipient, text: (texts: Texts) => string, key: string): Promise<void> {
+    const { log } = this.#ports
+    try {
+      await this.#send(to, { text: text(await this.textsFor(to)) }, key)
+    } catch (error) {
+      if (!isFinal(error)) throw error
+      if (error.code !== 'idempotency_conflict') log.warn('user of an agent not told', { ...to, error })
+    }
+  }
+
+  /** Tells the owner of a session something about a user, unless only the answer in reserve is left. */
+  async tellOwner(of: Recipient, text: (texts: Texts) => string, key: string): Promise<void> {
+    const { session, user_id } = of
+    const owner = await this.#ports.people.findOwner(session)
+    if (owner === undefined || owner === user_id) return
+    const to = { session, user_id: owner }
+    if ((await this.countLeft(to)) > 1) await this.tell(to, text, key)
+  }
+
+  /** Returns the texts in the language of the user's newest message. A command such as /stop has no language. */
+  async textsFor({ session, user_id }: Recipient): Promise<Texts> {
+    const wanted = { session, user_id, direction: 'received', limit: messagesForLanguage } as const
+    const { messages } = await this.#ports.svc.history(wanted).catch(error => {
+      if (!isFinal(error)) throw error
+      return { messages: [] }
+    })
+    return textsFor(messages.find(({ text }) => text && !text.startsWith('/'))?.text ?? '')
+  }
+
+  /** Whether svc may no longer know which part was being sent when the process of a delivery died. */
+  #isLate({ started_at = 0, state }: StoredTurn): boolean {
+    return state === 'answering' && this.#ports.clock.now() - started_at > keyKnownMs
+  }
+
+  /** Returns how many of these parts are sent now. */
+  async #countFitting(turn: StoredTurn, parts: readonly AnswerPart[]): Promise<number> {
+    // With no answer left, what is sent now waits until the user writes, and then has all answers.
+    const fits = Math.max(1, ((await this.countLeft(turn)) || allAnswers) - 1)
+    if (fits >= parts.length) return parts.length
+    // The line about the rest is a message of its own after a file.
+    return 'path' in parts[fits - 1]! ? Math.max(1, fits - 1) : fits
+  }
+
+  /** Counts the answers that are left to a user, without those that waiting messages will use. */
+  async countLeft({ session, user_id }: Recipient): Promise<number> {
+    const { people, svc } = this.#ports
+    const [user] = await (await people.getSender()).users({ session, user_id })
+    const waiting = await svc.outbox.list({ session, user_id })
+    const used = waiting.flatMap(({ parts }) => parts).filter(({ status }) => status === 'queued').length
+    return Math.max(0, (user?.remaining ?? 0) - used)
+  }
+
+  async #sendPart(turn: StoredTurn, nth: number, part: AnswerPart, more: string | undefined): Promise<void> {
+    const key = `${keyOf(turn)}:${nth}`
+    try {
+      await this.#send(turn, part, key, more)
+    } catch (error) {
+      if (!isFinal(error)) throw error
+      // The same key with other content: it was sent before the file changed.
+      if (error.code === 'idempotency_conflict') return
+      if (!('path' in part)) throw error
+      this.#ports.log.warn('file of an agent not sent', { turn: turn.id, path: part.path, error })
+      const { noFile } = await this.textsFor(turn)
+      await this.#send(turn, { text: noFile(part.name ?? basename(part.path)) }, `${key}:lost`, more)
+    }
+  }
+
+  async #send({ session, user_id }: Recipient, part: AnswerPart, key: string, more?: string): Promise<void> {
+    const sender = await this.#ports.people.getSender()
+    const text = [...('text' in part ? [part.text] : []), ...(more ? [more] : [])].join('\n\n')
+    await sender.send({
+      to: user_id,
+      session,
+      ...(text && { text }),
+      ...('path' in part && {
+        media: [{ kind: part.kind, path: part.path, ...(part.name && { file_name: part.name }) }],
+      }),
+      when_closed: 'queue',
+      idempotency_key: key,
+    })
+  }
+
+  #change({ id }: StoredTurn, change: TurnChange): Promise<void> {
+    return changeTurn(this.#ports.work, id, change)
+  }
+}
+
+/** Whether trying again does not help. */
+const isFinal = (error: unknown): error is SvcError =>
+  isSvcError(error) && error.code !== 'store_unavailable' && error.code !== 'shutting_down'
+
+/** Returns what the keys of everything that is sent for a turn begin with. */
+export const keyOf = ({ id, messages }: Pick<StoredTurn, 'id' | 'messages'>): string =>
+  `agent:${messages[0] ?? `t${id}`}`

@@ -1,0 +1,144 @@
+/**
+ * The sandbox of an agent, made by bubblewrap (Linux): it sees the system's programs, its working folder and nothing
+ * else of the disk. The network is shared, so the agent reaches its model, and also what listens on loopback.
+ */
+import { lstat, readlink, realpath } from 'node:fs/promises'
+import { delimiter, dirname, isAbsolute, join, sep } from 'node:path'
+import { type Environment, getEnvironment } from '../config.ts'
+import { badArgument } from '../model/error.ts'
+import { isInside, statOf } from '../platform/files.ts'
+import { runProgram } from '../platform/process.ts'
+
+/** What programs need of `/etc`, for names, certificates and the libraries of the system. */
+const settings = [
+  'alternatives',
+  'ca-certificates',
+  'group',
+  'hosts',
+  'ld.so.cache',
+  'ld.so.conf',
+  'ld.so.conf.d',
+  'localtime',
+  'nsswitch.conf',
+  'passwd',
+  'pki',
+  'resolv.conf',
+  'ssl',
+]
+
+/** Folders of the system beside /usr; on most systems links into it. */
+const systemFolders = ['/bin', '/sbin', '/lib', '/lib32', '/lib64']
+
+interface Isolation {
+  /** Working folder, the only one in which the agent may write. */
+  readonly folder: string
+  readonly env: Readonly<Record<string, string>>
+  /** The data directory. */
+  readonly hidden: string
+}
+
+/**
+ * Returns the command line that runs a program in a sandbox.
+ *
+ * @param command the absolute path of the program, and its arguments. Those that name a file are shown to it
+ * @throws SvcError `invalid_arguments` where there is no bubblewrap
+ */
+export async function isolate(
+  command: readonly string[],
+  { env, folder, hidden }: Isolation,
+): Promise<{ args: string[]; env: Record<string, string> }> {
+  const bwrap = await findBubblewrap(env.PATH)
+  const [program = '', ...rest] = command
+  const real = await realpath(program)
+  const work = await realpath(folder)
+  const data = await realpath(hidden).catch(() => hidden)
+  const files = [...(await programFilesOf(real, env.PATH)), ...(await filesIn(rest))].filter(
+    path => !isInside(data, path),
+  )
+  if (isInside(work, data))
+    throw badArgument('isolate', `the data directory ${data} is inside the working folder`, {
+      hint: 'Choose another working folder.',
+    })
+  const args = [
+    ...(await systemArguments()),
+    ...files.flatMap(path => ['--ro-bind', path, path]),
+    // Even if one of these folders holds the data directory, the agent sees an empty one in its place.
+    ...(['/usr', ...files].some(path => isInside(path, data)) ? ['--tmpfs', data] : []),
+    ...['--bind', work, work],
+    ...['--chdir', work, '--', real, ...rest],
+  ]
+  // Settings and caches of the user are outside: programs look for them in the working folder.
+  const inner = Object.entries(env).filter(([name]) => !name.startsWith('XDG_'))
+  return { args: [bwrap, ...args], env: { ...Object.fromEntries(inner), HOME: work, TMPDIR: '/tmp' } }
+}
+
+const sandbox = [
+  ...['--unshare-user', '--disable-userns', '--unshare-pid', '--unshare-ipc', '--unshare-uts'],
+  ...['--die-with-parent', '--new-session', '--cap-drop', 'ALL'],
+]
+
+async function systemArguments(): Promise<string[]> {
+  const args = [...sandbox, '--ro-bind', '/usr', '/usr']
+  for (const folder of systemFolders) {
+    const found = await lstat(folder).catch(() => undefined)
+    if (found?.isSymbolicLink()) args.push('--symlink', await readlink(folder), folder)
+    else if (found) args.push('--ro-bind', folder, folder)
+  }
+  for (const name of settings) args.push('--ro-bind-try', `/etc/${name}`, `/etc/${name}`)
+  return [...args, '--proc', '/proc', '--dev', '/dev', '--tmpfs', '/tmp']
+}
+
+/**
+ * Returns the files of a program outside /usr: a file alone, or the packages that it comes with and the Node that runs
+ * them.
+ */
+async function programFilesOf(real: string, path = ''): Promise<string[]> {
+  if (isInside('/usr', real)) return []
+  const [before, ...inside] = real.split(`${sep}node_modules${sep}`)
+  if (inside.length === 0) return [real]
+  const found = [join(before ?? '', 'node_modules')]
+  for (const folder of path.split(delimiter)) {
+    const node = await realpath(join(folder, 'node')).catch(() => undefined)
+    if (node === undefined) continue
+    if (!isInside('/usr', node)) found.push(dirname(node))
+    break
+  }
+  return found
+}
+
+/** Returns the files that arguments name by their absolute paths: the script of an interpreter, settings. */
+async function filesIn(args: readonly string[]): Promise<string[]> {
+  const found: string[] = []
+  for (const path of args) {
+    if (!isAbsolute(path) || isInside('/usr', path)) continue
+    const isFile = (await statOf(path).catch(() => undefined))?.isFile() ?? false
+    // A link into the data directory shows nothing: only real paths are compared with it.
+    if (isFile && (await realpath(path)) === path) found.push(path)
+  }
+  return found
+}
+
+/**
+ * Checks that programs can be isolated here, by isolating one.
+ *
+ * @throws SvcError `invalid_arguments`
+ */
+export async function requireIsolation(env: Environment = getEnvironment()): Promise<void> {
+  const bwrap = await findBubblewrap(env.PATH)
+  const args = [...(await systemArguments()), '--', '/usr/bin/env', 'true']
+  const { status, stderr } = await runProgram(bwrap, args)
+  if (status === 0) return
+  throw badArgument('isolate', `bubblewrap cannot isolate a program here: ${stderr.trim().slice(-300)}`, {
+    hint: 'It needs version 0.8 or newer, and user namespaces, which a container or the system may forbid.',
+  })
+}
+
+async function findBubblewrap(path = ''): Promise<string> {
+  for (const folder of path.split(delimiter)) {
+    const bwrap = join(folder, 'bwrap')
+    if (isAbsolute(bwrap) && (await statOf(bwrap).catch(() => undefined))?.isFile()) return bwrap
+  }
+  throw badArgument('isolate', 'bubblewrap is not installed', {
+    hint: 'Install it (on Debian: apt install bubblewrap), or start the agent without isolation.',
+  })
+}

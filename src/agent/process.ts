@@ -1,0 +1,232 @@
+/**
+ * Runs a program for an agent, in a process group of its own, and ends it together with everything that it started.
+ *
+ * A watcher, a second process of the same group, reads from a pipe that only svc holds. When svc closes the pipe or
+ * dies, even by SIGKILL, the watcher kills the group. Only a process that leaves the group (setsid) escapes it; with
+ * isolation there is no escape, because the sandbox ends with its first process. Windows has neither groups nor
+ * watcher.
+ */
+import { Buffer } from 'node:buffer'
+import { type ChildProcess, spawn } from 'node:child_process'
+import { constants } from 'node:fs'
+import { access } from 'node:fs/promises'
+import { delimiter, join, resolve } from 'node:path'
+import process from 'node:process'
+import type { Readable, Writable } from 'node:stream'
+import { stripVTControlCharacters } from 'node:util'
+import { type Environment, getEnvironment } from '../config.ts'
+import { SvcError } from '../index.ts'
+import { badArgument } from '../model/error.ts'
+import { endsWithin } from '../platform/clock.ts'
+import { statOf } from '../platform/files.ts'
+import { isolate } from './isolation.ts'
+
+/** A program that SIGTERM does not end gets SIGKILL after this time. */
+const defaultGraceMs = 3000
+/** What a program leaves running may hold its output open for this time. */
+const leftoverMs = 1000
+/** Bytes of stderr that are kept: its end, which has the reason of a failure. */
+const keptErrorBytes = 4096
+
+/**
+ * Starts the watcher, then becomes the program, which is therefore the leader of the group. The traps are set before
+ * the watcher starts, so that no signal ends it alone.
+ */
+const watched = [
+  `trap '' HUP INT TERM`,
+  '{ read -r line; kill -KILL 0; } <&3 >/dev/null 2>&1 &',
+  'trap - HUP INT TERM',
+  'exec "$@" 3<&-',
+].join('\n')
+
+export interface ProgramOptions {
+  /** Program and arguments. A program with a slash is relative to the folder in which svc was started. */
+  readonly command: readonly string[]
+  /** Working folder. */
+  readonly folder: string
+  /** The environment of svc, from which that of the program is derived. */
+  readonly env?: Environment
+  /** Runs it in a sandbox that sees the working folder and the system's programs, and not this data directory. */
+  readonly isolatedFrom?: string | undefined
+}
+
+/** How a program ended. */
+export interface ProgramEnd {
+  /** Exit status; absent if a signal ended it. */
+  readonly status?: number
+  readonly signal?: string
+}
+
+/** A running program. Read its stdout to the end, or destroy it. */
+export interface AgentProgram {
+  readonly stdin: Writable
+  readonly stdout: Readable
+  /** Resolves when the program and everything in its group has ended. Never rejects. */
+  readonly ended: Promise<ProgramEnd>
+  /** Ends it: SIGTERM to the group, and SIGKILL after `graceMs`, by default 3 s. */
+  end(graceMs?: number): Promise<void>
+  /** Returns the error for a program that ended, with the last lines that it wrote on stderr. */
+  failure(end: ProgramEnd, said?: string): SvcError
+}
+
+/** Makes the error for an agent that failed. Only the log and the turn show it. */
+export const agentError = (problem: string, hint = 'Run the agent by hand with the same input.'): SvcError =>
+  new SvcError('upstream_error', problem, { hint })
+
+/**
+ * Starts a program.
+ *
+ * @throws SvcError `invalid_arguments` for an absent program, and where there is no isolation
+ */
+export async function startProgram(options: ProgramOptions): Promise<AgentProgram> {
+  const { folder, isolatedFrom } = options
+  const env = environmentFor(options.env)
+  const program = await findProgram(options.command[0] ?? '', env.PATH)
+  const command = [program, ...options.command.slice(1)]
+  const { args, env: innerEnv } =
+    isolatedFrom === undefined
+      ? { args: command, env }
+      : await isolate(command, { folder, env, hidden: isolatedFrom })
+  const isWindows = process.platform === 'win32'
+  const [file = '', ...rest] = isWindows ? args : ['/bin/sh', '-c', watched, 'sh', ...args]
+  const child = spawn(file, rest, {
+    cwd: folder,
+    env: innerEnv,
+    detached: !isWindows,
+    windowsHide: true,
+    stdio: ['pipe', 'pipe', 'pipe', 'pipe'],
+  })
+  await new Promise<void>((started, failed) => {
+    child.once('spawn', started)
+    child.once('error', error =>
+      failed(badArgument('command', `${program} cannot be started (${error.message})`)),
+    )
+  })
+  return new RunningProgram(child, command)
+}
+
+class RunningProgram implements AgentProgram {
+  readonly stdin: Writable
+  readonly stdout: Readable
+  readonly ended: Promise<ProgramEnd>
+  readonly #child: ChildProcess
+  readonly #name: string
+  #errors = ''
+  /** The id of the group may belong to another program now. */
+  #isOver = false
+
+  constructor(child: ChildProcess, [name = '']: readonly string[]) {
+    const { stderr, stdin, stdout } = child
+    if (!stdin || !stdout || !stderr) throw new Error('a program without pipes')
+    this.#child = child
+    this.#name = name
+    this.stdin = stdin
+    this.stdout = stdout
+    // A program need not read its input.
+    stdin.on('error', () => {})
+    stdout.on('error', () => {})
+    child.stdio[3]?.on('error', () => {})
+    stderr.on('error', () => {})
+    stderr.on('data', (bytes: Buffer) => {
+      const end = bytes.subarray(-keptErrorBytes).toString('latin1')
+      this.#errors = (this.#errors + end).slice(-keptErrorBytes)
+    })
+    this.ended = this.#watch()
+  }
+
+  async end(graceMs = defaultGraceMs): Promise<void> {
+    this.#signal('SIGTERM')
+    if (await endsWithin(graceMs, this.ended)) return
+    this.#kill()
+    await this.ended
+  }
+
+  failure({ signal, status }: ProgramEnd, said = ''): SvcError {
+    const how = signal === undefined ? `with status ${status}` : `by ${signal}`
+    const last = toPlainText(decode(this.#errors)).trim() || said.trim()
+    return agentError(`${this.#name} ended ${how}${last && `: ${last.slice(-500)}`}`)
+  }
+
+  async #watch(): Promise<ProgramEnd> {
+    const child = this.#child
+    // The event `close` of a program waits for the watcher's pipe too, on Deno.
+    const closed = Promise.all(
+      [this.stdout, child.stderr].map(stream => new Promise(resolve => stream?.once('close', resolve))),
+    )
+    const end = await new Promise<ProgramEnd>(resolve => {
+      child.once('exit', (status, signal) => resolve(signal === null ? { status: status ?? -1 } : { signal }))
+    })
+    this.#signal('SIGTERM')
+    await endsWithin(leftoverMs, closed)
+    this.#kill()
+    if (!(await endsWithin(leftoverMs, closed)))
+      for (const stream of [this.stdin, this.stdout, child.stderr]) stream?.destroy()
+    this.#isOver = true
+    return end
+  }
+
+  /** Kills everything in the group, the watcher included. */
+  #kill(): void {
+    this.#signal('SIGKILL')
+    this.#child.stdio[3]?.destroy()
+  }
+
+  /** Signals the group. Its id is not used again while the watcher lives. */
+  #signal(signal: NodeJS.Signals): void {
+    const { pid } = this.#child
+    if (pid === undefined || this.#isOver) return
+    if (process.platform === 'win32') {
+      // It has no signals: a program and its child processes end at once.
+      spawn('taskkill', ['/PID', String(pid), '/T', '/F'], { stdio: 'ignore' }).on('error', () => {})
+      return
+    }
+    try {
+      process.kill(-pid, signal)
+    } catch {
+      // Everything in the group has ended.
+    }
+  }
+}
+
+/**
+ * Returns the environment of an agent: the caller's, without the variables that belong to svc: its settings and
+ * secrets, what it sets for its own runtime, and what its service manager gave it.
+ */
+export function environmentFor(env: Environment = getEnvironment()): Record<string, string> {
+  const own =
+    /^(SVC_.*|CREDENTIALS_DIRECTORY|NOTIFY_SOCKET|LISTEN_\w+|BUN_JSC_\w+|BUN_CONFIG_MAX_HTTP_REQUESTS)$/i
+  return Object.fromEntries(
+    Object.entries(env).flatMap(([name, value]) =>
+      value === undefined || own.test(name) ? [] : [[name, value]],
+    ),
+  )
+}
+
+/**
+ * Returns the absolute path of a program.
+ *
+ * @throws SvcError `invalid_arguments` if there is none
+ */
+export async function findProgram(name: string, path = ''): Promise<string> {
+  const folders = /[\\/]/.test(name) ? [process.cwd()] : path.split(delimiter)
+  const endings = process.platform === 'win32' ? ['', '.exe', '.cmd'] : ['']
+  for (const folder of name === '' ? [] : folders)
+    for (const ending of endings) {
+      const found = /[\\/]/.test(name) ? resolve(folder, name + ending) : join(folder, name + ending)
+      const isProgram = await access(found, constants.X_OK).then(
+        async () => (await statOf(found))?.isFile() ?? false,
+        () => false,
+      )
+      if (isProgram) return resolve(found)
+    }
+  throw badArgument('command', `there is no program ${JSON.stringify(name)}`, {
+    hint: 'Install it, or give its absolute path.',
+  })
+}
+
+/** Turns the bytes of a latin1 string into text; broken UTF-8 becomes U+FFFD. */
+const decode = (bytes: string): string => Buffer.from(bytes, 'latin1').toString('utf8')
+
+/** Removes colours, cursor movements and other controls. Line ends and tabs stay. */
+export const toPlainText = (text: string): string =>
+  stripVTControlCharacters(text).replace(/(?![\n\t])\p{Cc}/gu, '')

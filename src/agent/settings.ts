@@ -1,0 +1,172 @@
+/**
+ * The settings of agents, from the options of `svc agent` or from a file with several agents. Both have the same names:
+ * `turns_per_day` in the file is `--turns-per-day`.
+ */
+import { join, resolve } from 'node:path'
+import { createFault, formatFault } from '../model/bad-json.ts'
+import { badArgument } from '../model/error.ts'
+import { withoutUndefined } from '../platform/fields.ts'
+import { findHomeFolder } from '../platform/process.ts'
+import { type AgentConfig, type BackendConfig, defaultAgent } from './config.ts'
+
+/** What one agent may be given, unchecked. */
+export type AgentSettings = Readonly<Record<string, unknown>>
+
+/** How to name a setting in an error, and the folder that relative paths start from. */
+export interface SettingsPlace {
+  nameOf(key: string): string
+  readonly folder: string
+}
+
+const isText = (value: unknown): value is string => typeof value === 'string' && value !== ''
+const isTexts = (value: unknown): value is readonly string[] =>
+  Array.isArray(value) && value.length > 0 && value.every(isText)
+const isObject = (value: unknown): value is Readonly<Record<string, unknown>> =>
+  typeof value === 'object' && value !== null && !Array.isArray(value)
+const isSwitch = (value: unknown): boolean => typeof value === 'boolean'
+const isNumber = (least: number, most: number) => (value: unknown) =>
+  typeof value === 'number' && value >= least && value <= most
+const hasOnly = (value: Readonly<Record<string, unknown>>, ...keys: string[]) =>
+  Object.keys(value).every(key => keys.includes(key))
+
+type Check = readonly [expected: string, isRight: (value: unknown) => boolean]
+const program: Check = ['a program and its arguments', isTexts]
+const onOff: Check = ['true or false', isSwitch]
+
+const checks: Readonly<Record<string, Check>> = {
+  // A part of the name of a consumer and of a folder.
+  name: [
+    '1 to 50 letters (a-z), digits, "_" or "-"',
+    value => isText(value) && /^[A-Za-z0-9][A-Za-z0-9_-]{0,49}$/.test(value),
+  ],
+  session: ['the name of a session', isText],
+  command: program,
+  acp: program,
+  openai: [
+    'an object with url, model and, if the address needs a key, key_file',
+    value =>
+      isObject(value) &&
+      hasOnly(value, 'url', 'model', 'key_file') &&
+      isText(value.url) &&
+      /^https?:\/\/[^\s/]/.test(value.url) &&
+      isText(value.model) &&
+      (value.key_file === undefined || isText(value.key_file)),
+  ],
+  allow: ['users, by id or name, or "everyone"', value => value === 'everyone' || isTexts(value)],
+  users: [
+    'an object with a user, by id or name, as each key, and {} or { "folder": "…" } as its value',
+    value =>
+      isObject(value) &&
+      Object.keys(value).length > 0 &&
+      Object.values(value).every(
+        one => isObject(one) && hasOnly(one, 'folder') && (one.folder === undefined || isText(one.folder)),
+      ),
+  ],
+  folder: ['a folder', isText],
+  isolate: onOff,
+  interrupt: onOff,
+  commands: onOff,
+  gather: ['seconds from 0 to 10', isNumber(0, 10)],
+  turns_per_day: ['a whole number from 1', value => Number.isInteger(value) && isNumber(1, 1_000_000)(value)],
+  minutes_per_turn: ['minutes, more than 0 and at most 1440', isNumber(0.01, 1440)],
+  resume_turns: onOff,
+  transcribe: ['a command', isText],
+}
+
+/** Checks the settings of an agent. @throws SvcError `invalid_arguments` that names the setting */
+export function toAgentConfig(settings: AgentSettings, place: SettingsPlace): AgentConfig {
+  for (const [key, value] of Object.entries(settings)) {
+    const check = Object.hasOwn(checks, key) ? checks[key] : undefined
+    if (!check)
+      throw badArgument(place.nameOf(key), `unknown; expected one of ${Object.keys(checks).join(', ')}`)
+    if (value !== undefined && !check[1](value))
+      throw badArgument(
+        place.nameOf(key),
+        `expected ${check[0]}, got ${JSON.stringify(value)?.slice(0, 100)}`,
+      )
+  }
+  const known = settings as Partial<Record<string, never>>
+  const backend = backendOf(settings, place)
+  if (known.isolate && backend.kind === 'openai')
+    throw badArgument(place.nameOf('isolate'), 'expected with a program, not with an address')
+  if (known.users && known.allow)
+    throw badArgument(place.nameOf('users'), 'expected without allow: these users alone may talk with it')
+  const users: AgentConfig['users'] =
+    known.users &&
+    Object.fromEntries(
+      Object.entries<{ folder?: string }>(known.users).map(([user, { folder }]) => [
+        user,
+        { folder: folder && toFolder(folder, place) },
+      ]),
+    )
+  return {
+    ...defaultAgent,
+    ...(withoutUndefined({
+      name: known.name,
+      session: known.session,
+      allow: known.allow,
+      isolate: known.isolate,
+      interrupt: known.interrupt,
+      commands: known.commands,
+      turnsPerDay: known.turns_per_day,
+      minutesPerTurn: known.minutes_per_turn,
+      resumeTurns: known.resume_turns,
+      transcribe: known.transcribe,
+      gatherMs: known.gather === undefined ? undefined : known.gather * 1000,
+      folder: known.folder === undefined ? undefined : toFolder(known.folder, place),
+    }) as Partial<AgentConfig>),
+    backend,
+    users,
+  }
+}
+
+/**
+ * Reads a file with several agents: JSON with comments.
+ *
+ * @param path for errors, and relative paths start from its folder
+ * @throws SvcError `invalid_arguments` that says where the file is wrong
+ */
+export async function parseAgentFile(text: string, path: string): Promise<AgentConfig[]> {
+  const { parse, printParseErrorCode } = await import('jsonc-parser')
+  const errors: { error: number; offset: number; length: number }[] = []
+  const content: unknown = parse(text.replace(/^\ufeff/, ''), errors, { allowTrailingComma: true })
+  const [first] = errors
+  if (first) {
+    const fault = createFault(text, printParseErrorCode(first.error), first.offset, first.length)
+    throw badArgument('--config', `${path} is not valid JSON (${formatFault(fault)})`)
+  }
+  const agents = isObject(content) && hasOnly(content, 'agents') ? content.agents : undefined
+  if (!Array.isArray(agents) || agents.length === 0 || !agents.every(isObject))
+    throw badArgument('--config', `expected { "agents": [{ … }, …] } in ${path}`)
+  const configs = agents.map((settings: AgentSettings, nth) =>
+    toAgentConfig(settings, {
+      nameOf: key => `agents[${nth}].${key}`,
+      folder: resolve(path, '..'),
+    }),
+  )
+  for (const [nth, { name }] of configs.entries())
+    if (configs.findIndex(one => one.name === name) !== nth)
+      throw badArgument(
+        `agents[${nth}].name`,
+        `expected another name than "${name}", which an agent above has`,
+      )
+  return configs
+}
+
+function backendOf({ acp, command, openai }: AgentSettings, place: SettingsPlace): BackendConfig {
+  if ([acp, command, openai].filter(one => one !== undefined).length !== 1)
+    throw badArgument(place.nameOf('command'), 'expected one of a command, an ACP agent, and an address')
+  if (acp) return { kind: 'acp', command: acp as readonly string[] }
+  if (command) return { kind: 'command', command: command as readonly string[] }
+  const { key_file, model, url } = openai as { url: string; model: string; key_file?: string }
+  return {
+    kind: 'openai',
+    url: url.replace(/\/+$/, ''),
+    model,
+    ...(key_file && { keyFile: toFolder(key_file, place) }),
+  }
+}
+
+/** Returns the absolute path; `~` is the home folder. */
+const toFolder = (path: string, { folder }: SettingsPlace): string =>
+  /^~(?=$|[\\/])/.test(path) ? join(findHomeFolder(), path.slice(1)) : resolve(folder, path)

@@ -1,0 +1,73 @@
+/** Starts an agent from its settings: makes what runs its turns, and what asks its owner. */
+
+import { getEnvironment } from '../config.ts'
+import type { Svc } from '../index.ts'
+import type { Clock } from '../platform/clock.ts'
+import type { Log } from '../platform/log.ts'
+import { runAgent } from './agent.ts'
+import type { Backend } from './backend.ts'
+import type { AgentConfig } from './config.ts'
+import { AnswerDelivery } from './delivery.ts'
+import { requireIsolation } from './isolation.ts'
+import { findProgram } from './process.ts'
+import { createQuestions } from './questions.ts'
+import { Talkers } from './talkers.ts'
+
+export interface StartPorts {
+  readonly clock: Clock
+  readonly log: Log
+  /** The data directory. */
+  readonly dataFolder: string
+  /** Folder of the working folders of all agents. */
+  readonly folders: string
+  /** All agents of the process in their order. */
+  readonly agents: readonly AgentConfig[]
+}
+
+/**
+ * Makes what runs the turns of an agent. Starts nothing.
+ *
+ * @throws SvcError `invalid_arguments` if the program is absent, or cannot be isolated
+ */
+export async function createBackend(
+  { backend, isolate }: AgentConfig,
+  { clock, dataFolder, log }: Pick<StartPorts, 'clock' | 'dataFolder' | 'log'>,
+): Promise<Backend> {
+  if (backend.kind === 'openai') {
+    const { createOpenAiBackend } = await import('./backends/openai.ts')
+    return createOpenAiBackend(backend)
+  }
+  const { command } = backend
+  await findProgram(command[0] ?? '', getEnvironment().PATH)
+  if (isolate) await requireIsolation()
+  const isolatedFrom = isolate ? dataFolder : undefined
+  if (backend.kind === 'acp') {
+    const { createAcpBackend } = await import('./backends/acp.ts')
+    return createAcpBackend({ command, isolatedFrom, clock, log })
+  }
+  const { createCommandBackend } = await import('./backends/command.ts')
+  return createCommandBackend({ command, isolatedFrom })
+}
+
+/** Runs an agent until the signal aborts. @throws SvcError as `runAgent` */
+export async function startAgent(
+  svc: Svc,
+  backend: Backend,
+  config: AgentConfig,
+  { agents, clock, folders, log }: StartPorts,
+  closing: AbortSignal,
+): Promise<void> {
+  const work = await svc.workAsAgent()
+  const people = new Talkers({ svc, config, agents, clock })
+  const delivery = new AnswerDelivery({ svc, work, people, clock, log })
+  const questions = createQuestions({ work, agents: svc.agents, people, delivery, clock, log })
+  const ports = {
+    agents,
+    clock,
+    folders,
+    log,
+    ask: questions.ask.bind(questions),
+    takeAnswer: questions.takeAnswer.bind(questions),
+  }
+  await runAgent(svc, backend, config, ports, closing)
+}

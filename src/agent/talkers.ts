@@ -1,0 +1,127 @@
+/** Who may talk with an agent: the owner of each account, and those who are allowed. */
+import type { Svc, SvcPart } from '../index.ts'
+import type { Clock } from '../platform/clock.ts'
+import type { AgentConfig } from './config.ts'
+
+/** Accounts and names are read again after this time. */
+const keptMs = 5000
+
+/** Settings that decide who may talk with an agent. */
+export type AccessConfig = Pick<AgentConfig, 'name' | 'session' | 'allow' | 'users'>
+
+/** What a message of a user is for an agent. `other`: another agent takes it. */
+export type Standing = 'allowed' | 'other' | 'stranger'
+
+export interface TalkersPorts {
+  readonly svc: Pick<Svc, 'sessions' | 'users' | 'as'>
+  readonly config: AccessConfig
+  /** All agents of the process, this one among them. A message goes to the first one that its user may talk with. */
+  readonly agents: readonly AccessConfig[]
+  readonly clock: Pick<Clock, 'monotonic'>
+}
+
+export class Talkers {
+  readonly #ports: TalkersPorts
+  /** The owner of each session. */
+  #owners: ReadonlyMap<string, string> = new Map()
+  /** For each agent the ids of those who are allowed, with the folders of those who have one. */
+  #allowed: ReadonlyMap<string, ReadonlyMap<string, string | undefined>> = new Map()
+  #readAt = Number.NEGATIVE_INFINITY
+  #sender: { users: string; part: SvcPart } | undefined
+
+  constructor(ports: TalkersPorts) {
+    this.#ports = ports
+  }
+
+  /** Returns the user who scanned the QR code of a session; undefined if that is not known. */
+  async findOwner(session: string): Promise<string | undefined> {
+    await this.#read(session)
+    return this.#owners.get(session)
+  }
+
+  /** Returns the sessions of the agent whose owner is not known. */
+  async listUnowned(): Promise<string[]> {
+    const { config, svc } = this.#ports
+    const sessions = await svc.sessions()
+    return sessions.filter(({ name, user_id }) => isOf(config, name) && !user_id).map(({ name }) => name)
+  }
+
+  /** Whether a user may talk with the agent in a session. */
+  async mayTalk(session: string, user: string): Promise<boolean> {
+    await this.#read(session)
+    return this.#isAllowed(this.#ports.config, session, user)
+  }
+
+  /** Returns what a user is for the agent. If nobody takes the messages of a user, the first agent has a stranger. */
+  async findStanding(session: string, user: string): Promise<Standing> {
+    await this.#read(session)
+    const { agents, config } = this.#ports
+    const near = agents.filter(one => isOf(one, session))
+    const takes = near.find(one => this.#isAllowed(one, session, user))
+    if ((takes ?? near[0])?.name !== config.name) return 'other'
+    return takes ? 'allowed' : 'stranger'
+  }
+
+  /** Returns the folder that the settings name for a user. */
+  async findFolder(user: string): Promise<string | undefined> {
+    await this.#read()
+    return this.#allowed.get(this.#ports.config.name)?.get(user)
+  }
+
+  /** Returns what people call a user: the name, or else the id. */
+  async nameOf(session: string, user: string): Promise<string> {
+    const [known] = await this.#ports.svc.users({ session, user_id: user }).catch(() => [])
+    return known?.name ?? user
+  }
+
+  /** Returns the methods to send with: limited to the owners and to those who are allowed. */
+  async getSender(): Promise<SvcPart> {
+    await this.#read()
+    const { config, svc } = this.#ports
+    const owners = [...this.#owners].flatMap(([session, user]) => (isOf(config, session) ? user : []))
+    const users = [...new Set([...owners, ...(this.#allowed.get(config.name)?.keys() ?? [])])].sort()
+    const known = this.#sender
+    if (known?.users === users.join('\n')) return known.part
+    const part = svc.as({
+      name: config.name,
+      can: ['reply', 'typing'],
+      ...((config.users || config.allow !== 'everyone') && { users }),
+    })
+    this.#sender = { users: users.join('\n'), part }
+    return part
+  }
+
+  #isAllowed(config: AccessConfig, session: string, user: string): boolean {
+    if (!isOf(config, session)) return false
+    if (this.#allowed.get(config.name)?.has(user)) return true
+    return !config.users && (config.allow === 'everyone' || this.#owners.get(session) === user)
+  }
+
+  /** @param session it may be new or renamed: then it is read now */
+  async #read(session?: string): Promise<void> {
+    const { agents, clock, svc } = this.#ports
+    const isKnown = session === undefined || this.#owners.has(session)
+    if (isKnown && clock.monotonic() - this.#readAt < keptMs) return
+    const sessions = await svc.sessions()
+    const named = agents.flatMap(({ allow, users }) => [
+      ...Object.keys(users ?? {}),
+      ...(allow === 'everyone' ? [] : allow),
+    ])
+    const known = named.every(who => who.includes('@')) ? [] : await svc.users()
+    /** A person is named by id or name. */
+    const idsOf = (who: string) =>
+      who.includes('@') ? [who] : known.flatMap(({ name, user_id }) => (name === who ? [user_id] : []))
+    const allowedOf = ({ allow, users }: AccessConfig) => {
+      const folders = Object.entries(users ?? {}).map(([who, { folder }]) => [who, folder] as const)
+      const others = users || allow === 'everyone' ? [] : allow.map(who => [who, undefined] as const)
+      return [...folders, ...others].flatMap(([who, folder]) => idsOf(who).map(id => [id, folder] as const))
+    }
+    this.#allowed = new Map(agents.map(one => [one.name, new Map(allowedOf(one))]))
+    this.#owners = new Map(sessions.flatMap(({ name, user_id }) => (user_id ? [[name, user_id]] : [])))
+    this.#readAt = clock.monotonic()
+  }
+}
+
+/** Whether an agent reads the messages of a session. */
+const isOf = (config: AccessConfig, session: string): boolean =>
+  config.session === undefined || config.session === session

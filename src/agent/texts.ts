@@ -1,0 +1,69 @@
+/** What the process of an agent itself says to people on WeChat, in English and Chinese. */
+
+import { chineseQuestions, englishQuestions } from './question-text.ts'
+
+/** Commands of the user, each a whole message. */
+const commandWords = {
+  stop: ['/stop', '停止'],
+  new: ['/new', '新对话'],
+  more: ['/more', '更多'],
+  status: ['/status', '状态'],
+  help: ['/help', '帮助'],
+} as const satisfies Record<string, readonly string[]>
+export type CommandWord = keyof typeof commandWords
+
+/** Returns the command that a message is, if it is one and nothing else. */
+export function findCommand(text: string): CommandWord | undefined {
+  const said = text.trim().normalize('NFKC').toLowerCase()
+  const words = Object.keys(commandWords) as CommandWord[]
+  return words.find(word => (commandWords[word] as readonly string[]).includes(said))
+}
+
+const english = {
+  question: englishQuestions,
+  stopped: (waiting: number) =>
+    waiting > 0 ? `Stopped. What waited behind it (${waiting}) is not done either.` : 'Stopped.',
+  nothingToStop: 'Nothing is running.',
+  begun: 'A new conversation begins with your next message.',
+  noMore: 'Nothing more is waiting.',
+  idle: 'Waiting for your message.',
+  working: (minutes: number, waiting: number) =>
+    `Working for ${minutes} min${waiting > 0 ? `; ${waiting} more waiting` : ''}.`,
+  help: 'Commands: /stop ends the current answer, /new begins a new conversation, /more sends the rest of a long answer, /status tells what runs.',
+  failed: 'That did not work. Please try again.',
+  tooLong: (minutes: number) => `Stopped: it took more than ${minutes} min.`,
+  dayIsOver: 'The limit of turns for today is reached.',
+  interrupted:
+    'I was restarted while I worked on your last message, and did not do it again. Send it again if you still need it.',
+  silent: 'Done. There was no answer in words.',
+  more: (count: number) => `(${count} more, reply /more)`,
+  noFile: (name: string) => `The file ${name} could not be sent.`,
+  ofUser: (who: string, what: string) => `${who}: ${what}`,
+  stranger: (who: string) =>
+    `${who} wrote to the agent and got no answer. To let this person talk with it, start it with --allow.`,
+}
+
+const chinese: typeof english = {
+  question: chineseQuestions,
+  stopped: waiting => (waiting > 0 ? `已停止，排在后面的 ${waiting} 条也不再处理。` : '已停止。'),
+  nothingToStop: '当前没有正在进行的任务。',
+  begun: '从你的下一条消息开始新的对话。',
+  noMore: '没有更多内容了。',
+  idle: '等待你的消息。',
+  working: (minutes, waiting) => `已处理 ${minutes} 分钟${waiting > 0 ? `，还有 ${waiting} 条在等待` : ''}。`,
+  help: '指令：停止（/stop）结束当前回答；新对话（/new）开始新的对话；更多（/more）发送长回答的剩余部分；状态（/status）查看进度。',
+  failed: '没有成功，请再试一次。',
+  tooLong: minutes => `已停止：超过 ${minutes} 分钟。`,
+  dayIsOver: '今天的次数已用完。',
+  interrupted: '处理你上一条消息时服务重启了，任务没有重做。如果仍然需要，请再发一次。',
+  silent: '已完成，没有文字回答。',
+  more: count => `（还有 ${count} 条，回复「更多」）`,
+  noFile: name => `文件 ${name} 没能发送。`,
+  ofUser: (who, what) => `${who}：${what}`,
+  stranger: who => `${who} 给智能体发了消息，没有得到回答。要允许此人对话，请用 --allow 启动。`,
+}
+
+export type Texts = typeof english
+
+/** Returns the texts in the language of a message: Chinese if it has Chinese characters. */
+export const textsFor = (message: string): Texts => (/\p{Script=Han}/u.test(message) ? chinese : english)

@@ -1,0 +1,38 @@
+/** Runs the command of the user that prints what is said in a voice message. */
+import { endsWithin } from '../platform/clock.ts'
+import { agentError, startProgram, toPlainText } from './process.ts'
+
+const patienceMs = 60_000
+/** Longest transcript, in bytes. */
+const maxOutput = 64 * 1024
+
+/**
+ * Returns what is said in a WAV file, by a command that gets its path as last argument.
+ *
+ * @throws SvcError for a command that fails or takes too long; the reason of the signal
+ */
+export async function transcribe(
+  command: string,
+  path: string,
+  { folder, signal }: { folder: string; signal: AbortSignal },
+): Promise<string> {
+  const program = await startProgram({ command: ['/bin/sh', '-c', `${command} "$1"`, 'sh', path], folder })
+  const stop = () => void program.end()
+  signal.addEventListener('abort', stop, { once: true })
+  let output = ''
+  program.stdin.end()
+  program.stdout.setEncoding('utf8').on('data', (text: string) => {
+    if (output.length < maxOutput) output += text
+  })
+  try {
+    const isInTime = await endsWithin(patienceMs, program.ended)
+    signal.throwIfAborted()
+    if (!isInTime) throw agentError('the command of --transcribe took too long')
+    const end = await program.ended
+    if (end.status !== 0) throw program.failure(end)
+    return toPlainText(output.slice(0, maxOutput)).trim()
+  } finally {
+    signal.removeEventListener('abort', stop)
+    stop()
+  }
+}

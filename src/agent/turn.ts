@@ -1,0 +1,290 @@
+/** Runs one turn of a conversation: the limits, the agent, and the end of the turn. */
+import { createHash } from 'node:crypto'
+import { mkdir } from 'node:fs/promises'
+import { join } from 'node:path'
+import {
+  type AgentWork,
+  type ConversationState,
+  type StoredAnswer,
+  type StoredTurn,
+  type Svc,
+  SvcError,
+  type TurnState,
+} from '../index.ts'
+import { type Clock, endsWithin } from '../platform/clock.ts'
+import type { Log } from '../platform/log.ts'
+import type { Permits } from '../platform/permits.ts'
+import { linkSignals } from '../platform/signals.ts'
+import { toAnswer } from './answer.ts'
+import type { Backend, TurnContext, TurnResult } from './backend.ts'
+import { ClaimLost, changeTurn } from './claim.ts'
+import type { AgentConfig } from './config.ts'
+import { type AnswerDelivery, keyOf } from './delivery.ts'
+import { buildPrompt, readMessages } from './prompt.ts'
+import type { Talkers } from './talkers.ts'
+import type { Texts } from './texts.ts'
+
+/** The typing sign lasts some seconds. It is renewed this often. */
+const typingEveryMs = 4500
+/** How often the process looks whether somebody asked to stop the turn. */
+const lookEveryMs = 1000
+/** Longest wait for an agent that has to stop. */
+const stopMs = 2000
+const dayMs = 24 * 60 * 60_000
+
+export interface TurnPorts {
+  readonly svc: Pick<Svc, 'history'>
+  readonly work: AgentWork
+  readonly backend: Backend
+  readonly config: AgentConfig
+  readonly people: Pick<Talkers, 'findFolder' | 'getSender' | 'mayTalk' | 'nameOf'>
+  readonly delivery: Pick<AnswerDelivery, 'deliver' | 'tell' | 'tellOwner' | 'textsFor'>
+  /** Asks the owner what an agent wants to do in a turn. */
+  ask(turn: StoredTurn, request: Parameters<TurnContext['ask']>[0], signal: AbortSignal): Promise<string>
+  /** Folder of the working folders of all agents. */
+  readonly folders: string
+  /** Limits the turns that run at the same time. */
+  readonly permits: Permits
+  readonly clock: Clock
+  readonly log: Log
+  /** Aborts when the process no longer runs the agent. */
+  readonly over: AbortSignal
+}
+
+/**
+ * user: the command /stop or /new. message: a new message interrupts. others: the panel, or a command of svc. limit: it
+ * took too long.
+ */
+export type StoppedBy = 'user' | 'message' | 'others' | 'limit'
+
+/** Why a turn is stopped: the reason of its signal. */
+export class TurnStopped extends Error {
+  override readonly name = 'TurnStopped'
+  readonly by: StoppedBy
+  /** The message to the user about it; absent: none, or another part of svc sends it. */
+  readonly text: ((texts: Texts) => string) | undefined
+
+  constructor(by: StoppedBy, why: string, text?: (texts: Texts) => string) {
+    super(why)
+    this.by = by
+    this.text = text
+  }
+}
+
+export class TurnRunner {
+  readonly #ports: TurnPorts
+
+  constructor(ports: TurnPorts) {
+    this.#ports = ports
+  }
+
+  /**
+   * Brings a turn to its end, whatever state it was left in.
+   *
+   * @param stop aborts with a `TurnStopped`
+   * @throws SvcError `store_unavailable`, `shutting_down`; ClaimLost
+   */
+  async run(turn: StoredTurn, state: ConversationState, stop: AbortController): Promise<void> {
+    const { config, delivery, people } = this.#ports
+    if (turn.state === 'answering') return delivery.deliver(turn, () => isByUser(stop))
+    if (!(await people.mayTalk(turn.session, turn.user_id))) return this.#refuse(turn)
+    const reason: unknown = stop.signal.reason
+    if (reason instanceof TurnStopped) return this.#end(turn, reason)
+    if (turn.stopping) return this.#end(turn, byOthers())
+    if (turn.state === 'running' && !config.resumeTurns)
+      return this.#endAs(turn, 'interrupted', 'its process ended', texts => texts.interrupted)
+    if (await this.#isDayOver()) return this.#endByDay(turn)
+    const answer = await this.#answer(turn, state, stop)
+    if (!answer) return
+    await delivery.deliver({ ...turn, state: 'running', answer }, () => isByUser(stop))
+  }
+
+  /** Ends the turn of a user who may not talk with the agent, and tells the owner. */
+  async #refuse(turn: StoredTurn): Promise<void> {
+    const { delivery, log, people } = this.#ports
+    const { session, user_id } = turn
+    log.info('a user who may not talk with the agent wrote', { session, user: user_id })
+    const who = await people.nameOf(session, user_id)
+    if (turn.source === 'message')
+      await delivery.tellOwner(turn, texts => texts.stranger(who), `agent:stranger:${user_id}`)
+    await this.#endAs(turn, 'failed', 'the user may not talk with the agent')
+  }
+
+  async #isDayOver(): Promise<boolean> {
+    const { clock, config, work } = this.#ports
+    const { name, turnsPerDay } = config
+    return turnsPerDay !== undefined && (await work.countTurns(name, clock.now() - dayMs)) >= turnsPerDay
+  }
+
+  /** Ends a turn that is too many, and tells the user and the owner, once a day. */
+  async #endByDay(turn: StoredTurn): Promise<void> {
+    const { clock, delivery } = this.#ports
+    const text = ({ dayIsOver }: Texts) => dayIsOver
+    const key = `agent:day:${Math.floor(clock.now() / dayMs)}:${turn.session}`
+    await delivery.tell(turn, text, `${key}:${turn.user_id}`)
+    await delivery.tellOwner(turn, text, `${key}:owner`)
+    await this.#endAs(turn, 'failed', 'the limit of turns per day is reached')
+  }
+
+  /** Runs the agent, and stores what it answers. @returns undefined if there is no answer and the turn has ended */
+  async #answer(
+    turn: StoredTurn,
+    state: ConversationState,
+    stop: AbortController,
+  ): Promise<StoredAnswer | undefined> {
+    const { clock, delivery, log, over, permits, work } = this.#ports
+    using either = linkSignals(stop.signal, over)
+    const { signal } = either
+    try {
+      using _permit = await permits.take(signal)
+      await changeTurn(work, turn.id, { state: 'running', started_at: clock.now() })
+      const folder = await this.#openFolder(turn, state)
+      const result = await this.#watched(turn, stop, () => this.#runBackend(turn, state, folder, signal))
+      signal.throwIfAborted()
+      const { agentSession: agent_session } = result
+      if (!turn.isFresh && agent_session)
+        await work.saveState(keyOfConversation(turn), { folder, agent_session })
+      const answer = await toAnswer(result.text.trim() || (await this.#silenceOf(turn, result)), {
+        files: result.files ?? [],
+        folder,
+      })
+      await changeTurn(work, turn.id, { state: 'answering', answer })
+      return answer
+    } catch (error) {
+      if (over.aborted || error instanceof ClaimLost) throw error
+      const reason: unknown = stop.signal.reason
+      if (reason instanceof TurnStopped) await this.#end(turn, reason)
+      else {
+        log.warn('turn of an agent failed', { turn: turn.id, error })
+        await delivery.tell(turn, texts => texts.failed, `${keyOf(turn)}:failed`)
+        await this.#endAs(turn, 'failed', error instanceof Error ? error.message : String(error))
+      }
+      return undefined
+    }
+  }
+
+  async #silenceOf(turn: StoredTurn, { files = [] }: TurnResult): Promise<string> {
+    return files.length > 0 ? '' : (await this.#ports.delivery.textsFor(turn)).silent
+  }
+
+  async #runBackend(
+    turn: StoredTurn,
+    state: ConversationState,
+    folder: string,
+    signal: AbortSignal,
+  ): Promise<TurnResult> {
+    const { ask, backend, config, log, people, svc, work } = this.#ports
+    const { transcribe } = config
+    const { download } = await people.getSender()
+    const prompt =
+      turn.prompt === undefined
+        ? await buildPrompt(await readMessages(svc, turn), { download, folder, transcribe, signal, log })
+        : { text: turn.prompt, files: [] }
+    signal.throwIfAborted()
+    if (!prompt.text && prompt.files.length === 0)
+      throw new SvcError('no_media', 'the messages contain nothing that an agent can read')
+    const running = backend.run(prompt, {
+      folder,
+      agentSession: turn.isFresh ? undefined : state.agent_session,
+      signal,
+      ask: request => ask(turn, request, signal),
+      keepSession: agent_session => {
+        // After /new, the old session must not come back.
+        if (turn.isFresh || signal.aborted) return
+        work
+          .saveState(keyOfConversation(turn), { folder, agent_session })
+          .catch(error => log.warn("agent's session not kept", { turn: turn.id, error }))
+      },
+    })
+    const isAborted = Promise.withResolvers<never>()
+    const abort = () => isAborted.reject(signal.reason)
+    signal.addEventListener('abort', abort, { once: true })
+    try {
+      return await Promise.race([running, isAborted.promise])
+    } finally {
+      signal.removeEventListener('abort', abort)
+      // The next turn must not begin beside it.
+      if (signal.aborted)
+        await endsWithin(
+          stopMs,
+          running.catch(() => undefined),
+        )
+    }
+  }
+
+  /** Shows during the work that the bot is typing, and stops it at the limit, or when somebody asks for that. */
+  async #watched<T>(turn: StoredTurn, stop: AbortController, work: () => Promise<T>): Promise<T> {
+    const ended = new AbortController()
+    using either = linkSignals(stop.signal, this.#ports.over, ended.signal)
+    const watching = this.#watch(turn, stop, either.signal)
+    try {
+      return await work()
+    } finally {
+      ended.abort()
+      await watching
+    }
+  }
+
+  async #watch(turn: StoredTurn, stop: AbortController, over: AbortSignal): Promise<void> {
+    const { clock, config, log, people, work } = this.#ports
+    const { session, user_id } = turn
+    const show = async (typing: boolean) => {
+      const sender = await people.getSender()
+      await sender.showTyping(user_id, { session, typing })
+    }
+    const endsAt = clock.monotonic() + config.minutesPerTurn * 60_000
+    for (let typesAt = 0; !over.aborted; await clock.sleep(lookEveryMs, over)) {
+      if (clock.monotonic() >= typesAt) {
+        typesAt = clock.monotonic() + typingEveryMs
+        show(true).catch(error => log.debug('typing not shown', { error }))
+      }
+      const current = await work.getTurn(turn.id).catch(() => undefined)
+      if (current?.stopping) stop.abort(byOthers())
+      if (clock.monotonic() > endsAt) stop.abort(tooLong(config.minutesPerTurn))
+    }
+    // The answer does not wait for it.
+    show(false).catch(error => log.debug('typing not ended', { error }))
+  }
+
+  async #end(turn: StoredTurn, { by, message, text }: TurnStopped): Promise<void> {
+    await this.#endAs(turn, by === 'limit' ? 'failed' : 'stopped', message, text)
+    if (by === 'limit' && text) {
+      const { delivery, people } = this.#ports
+      const who = await people.nameOf(turn.session, turn.user_id)
+      await delivery.tellOwner(turn, texts => texts.ofUser(who, text(texts)), `${keyOf(turn)}:owner`)
+    }
+  }
+
+  /** Ends a turn. First tells its user. */
+  async #endAs(
+    turn: StoredTurn,
+    state: TurnState,
+    error: string,
+    text?: (texts: Texts) => string,
+  ): Promise<void> {
+    const { clock, delivery, work } = this.#ports
+    if (text) await delivery.tell(turn, text, `${keyOf(turn)}:${state}`)
+    await changeTurn(work, turn.id, { state, error, ended_at: clock.now() })
+  }
+
+  /** Returns the folder in which the agent works; makes it if needed. */
+  async #openFolder(turn: StoredTurn, state: ConversationState): Promise<string> {
+    const { config, folders, people, work } = this.#ports
+    const { agent, session, user_id } = turn
+    const name = createHash('sha256').update(`${session}\0${user_id}`).digest('hex').slice(0, 16)
+    const folder = (await people.findFolder(user_id)) ?? config.folder ?? join(folders, agent, name)
+    await mkdir(folder, { recursive: true, mode: 0o700 })
+    if (state.folder !== folder) await work.saveState(keyOfConversation(turn), { ...state, folder })
+    return folder
+  }
+}
+
+const keyOfConversation = ({ agent, session, user_id: user }: StoredTurn) => ({ agent, session, user })
+
+const isByUser = ({ signal }: AbortController) =>
+  signal.reason instanceof TurnStopped && signal.reason.by === 'user'
+
+const byOthers = () => new TurnStopped('others', 'a person stopped it', texts => texts.stopped(0))
+
+const tooLong = (minutes: number) =>
+  new TurnStopped('limit', `it took more than ${minutes} min`, texts => texts.tooLong(minutes))

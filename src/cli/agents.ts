@@ -1,0 +1,229 @@
+/** Runs `svc agent`: logs in if that is needed, says who may talk, and runs the agents until a signal. */
+import { readFile } from 'node:fs/promises'
+import { resolve } from 'node:path'
+import process from 'node:process'
+import type { AgentConfig } from '../agent/config.ts'
+import { type AgentSettings, parseAgentFile, toAgentConfig } from '../agent/settings.ts'
+import { createBackend, startAgent } from '../agent/start.ts'
+import { localFilesOf } from '../config/local-files.ts'
+import type { Config, Pace } from '../config.ts'
+import { claimDirectory } from '../gateway/directory.ts'
+import { Svc } from '../index.ts'
+import { createDirectCall } from '../model/call.ts'
+import { badArgument, SvcError } from '../model/error.ts'
+import { adviceOf } from '../model/next-step.ts'
+import { defaultSessionName, type Session } from '../model/session.ts'
+import { verbs } from '../operations/tools.ts'
+import { endsWithin, systemClock } from '../platform/clock.ts'
+import type { Log } from '../platform/log.ts'
+import { bypassProxyForLoopback } from '../platform/process.ts'
+import { reasonOf } from '../platform/system-error.ts'
+import { askPerson } from './ask.ts'
+import { type Command, keyedConfig, wordingOf } from './command.ts'
+import { createLoginPrinter, followLogin, toLoginError } from './login.ts'
+import { createAsk, openForCommand } from './open.ts'
+import { createLinePrinter } from './print.ts'
+import { openSandboxFor, serverLog, waitForStop } from './serving.ts'
+import { type Io, oneLine } from './terminal.ts'
+
+/** After a signal the agents end within this time. */
+const stopGraceMs = 2500
+
+export async function runAgents(command: Command): Promise<void> {
+  const { io } = command
+  const agents = (await readAgents(command)).map(agent => withOwnProgram(agent, io))
+  const config = keyedConfig(command)
+  const closing = new AbortController()
+  void waitForStop(io).then(signal => closing.abort(new SvcError('shutting_down', `stopped by ${signal}`)))
+  const log = await serverLog(config, command)
+  const { basePath: dataFolder } = config
+  const ports = { agents, clock: systemClock, dataFolder, folders: localFilesOf(dataFolder).agents }
+  const started = await Promise.all(
+    agents.map(async agent => {
+      const own = { ...ports, log: log.child(agent.name) }
+      return { agent, ports: own, backend: await createBackend(agent, own) }
+    }),
+  )
+  bypassProxyForLoopback()
+  await using stack = new AsyncDisposableStack()
+  await claimDirectory(config)
+  const isPhoneFree = command.getOptionValueSource('sandboxPort') !== 'cli'
+  const sandbox = config.sandbox ? await openSandboxFor(config, log, stack, { isPhoneFree }) : undefined
+  try {
+    await logIn(agents, { config, command, sandbox, signal: closing.signal })
+    if (closing.signal.aborted) return
+    const svc = stack.use(await openLibrary(config, log, sandbox))
+    await printAgents(agents, svc, { config, io, phoneUrl: sandbox && `${sandbox.url}/phone` })
+    const running = started.map(({ agent, backend, ports }) =>
+      startAgent(svc, backend, agent, ports, closing.signal),
+    )
+    // One that cannot go on ends the others.
+    const failed = Promise.all(running).catch((error: unknown) => {
+      closing.abort()
+      return { error }
+    })
+    await new Promise<void>(resolve => {
+      closing.signal.addEventListener('abort', () => resolve(), { once: true })
+      if (closing.signal.aborted) resolve()
+    })
+    log.info('stopping')
+    await endsWithin(stopGraceMs, Promise.allSettled(running))
+    const ended = await Promise.race([failed, undefined])
+    if (ended && 'error' in ended) throw ended.error
+  } catch (error) {
+    if (!(closing.signal.aborted && error instanceof SvcError && error.code === 'shutting_down')) throw error
+  }
+}
+
+const words = ['allow', 'folder', 'name', 'session', 'transcribe'] as const
+const numbers = ['gather', 'minutesPerTurn', 'turnsPerDay'] as const
+const switches = ['interrupt', 'isolate', 'resumeTurns'] as const
+
+/** Reads the agents from the options, or from the file of --config. @throws SvcError `invalid_arguments` */
+async function readAgents(command: Command): Promise<AgentConfig[]> {
+  const flags = command.opts<Record<string, string | boolean | string[] | undefined>>()
+  const { acp, config, model, openai, openaiKeyFile } = flags
+  const { args } = command
+  if (typeof config === 'string') {
+    const others = ['acp', 'openai', 'model', 'openaiKeyFile', 'commands', ...words, ...numbers, ...switches]
+    const given = others.find(key => command.getOptionValueSource(key) === 'cli')
+    if (given !== undefined || args.length > 0)
+      throw badArgument(
+        given === undefined ? '<command>' : given === 'commands' ? '--no-commands' : toFlag(given),
+        'expected without --config',
+        {
+          hint: 'Write it into the file.',
+        },
+      )
+    const path = resolve(config)
+    const text = await readFile(path, 'utf8').catch(error => {
+      throw badArgument('--config', `${path} cannot be read: ${reasonOf(error)}`)
+    })
+    return parseAgentFile(text, path)
+  }
+  if (typeof openai === 'string' && !/^https?:\/\/[^\s/]/.test(openai))
+    throw badArgument('--openai', 'expected an http or https address, such as http://127.0.0.1:11434/v1')
+  if (openai === undefined && (model !== undefined || openaiKeyFile !== undefined))
+    throw badArgument(
+      toFlag(model === undefined ? 'openaiKeyFile' : 'model'),
+      'expected together with --openai',
+    )
+  if (openai !== undefined && model === undefined)
+    throw badArgument('--model', 'expected together with --openai', { hint: 'ollama list names the models.' })
+  if (openai !== undefined && (args.length > 0 || acp))
+    throw badArgument('--openai', 'expected without a command and without --acp')
+  if (openai === undefined && args.length === 0)
+    throw badArgument('<command>', 'expected the command of an agent after "--"', {
+      hint: 'For example: svc agent -- claude -p. To try it: svc agent --sandbox -- svc echo-agent',
+    })
+  const allow = Array.isArray(flags.allow) && flags.allow.includes('everyone') ? 'everyone' : flags.allow
+  const settings: AgentSettings = {
+    ...Object.fromEntries(words.map(key => [key, flags[key]])),
+    ...Object.fromEntries(numbers.map(key => [toSetting(key), toNumber(flags[key])])),
+    ...Object.fromEntries(switches.map(key => [toSetting(key), flags[key]])),
+    allow,
+    commands: flags.commands,
+    command: acp || openai ? undefined : args,
+    acp: acp ? args : undefined,
+    openai: openai && { url: openai, model, key_file: openaiKeyFile },
+  }
+  const nameOf = (key: string) => (['command', 'acp'].includes(key) ? '<command>' : toFlag(key))
+  return [toAgentConfig(settings, { nameOf, folder: process.cwd() })]
+}
+
+const toSetting = (key: string) => key.replace(/[A-Z]/g, letter => `_${letter.toLowerCase()}`)
+const toFlag = (key: string) => `--${toSetting(key).replaceAll('_', '-')}`
+const toNumber = (value: unknown) =>
+  typeof value === 'string' && /^\d{1,9}(\.\d{1,9})?$/.test(value) ? Number(value) : value
+
+/** An agent whose program is called svc, such as the echo agent, runs this program. */
+function withOwnProgram(agent: AgentConfig, { program }: Io): AgentConfig {
+  const { backend } = agent
+  if (backend.kind === 'openai' || backend.command[0] !== 'svc') return agent
+  return { ...agent, backend: { ...backend, command: [...program, ...backend.command.slice(1)] } }
+}
+
+interface LoginPlace {
+  readonly config: Config
+  readonly command: Command
+  readonly sandbox: { url: string } | undefined
+  readonly signal: AbortSignal
+}
+
+/** Logs in each session that the agents name and that is absent; without names, an account if there is none. */
+async function logIn(
+  agents: readonly AgentConfig[],
+  { config, command, sandbox, signal }: LoginPlace,
+): Promise<void> {
+  const { io } = command
+  const call = { ...createDirectCall({ signal }), ask: askPerson(io, () => signal) }
+  const options = { createsDirectory: true as const, ...(sandbox && { openSandbox: async () => sandbox }) }
+  await using opened = await openForCommand(config, io, options)
+  const ask = createAsk(opened, call)
+  const there = new Set((await ask(verbs.sessions, {})).map(({ name }) => name))
+  const named = agents.flatMap(({ session }) => session ?? [])
+  const wanted = named.length > 0 ? named : there.size > 0 ? [] : [defaultSessionName]
+  for (const session_name of new Set(wanted)) {
+    if (there.has(session_name) || signal.aborted) continue
+    await io.out.write(`No account is logged in as "${oneLine(session_name)}".\n`)
+    const print = createLoginPrinter(io, opened.phoneUrl)
+    const status = await followLogin(
+      { signal, call: input => ask(verbs.login, input) },
+      { session_name },
+      print,
+    )
+    if (status.status !== 'confirmed' && !signal.aborted) {
+      const error = toLoginError(status, sandbox !== undefined, { session_name })
+      throw new SvcError('not_connected', error.message, { hint: adviceOf(error, wordingOf(command)) })
+    }
+  }
+}
+
+const openLibrary = (config: Config, log: Log, sandbox: { url: string } | undefined): Promise<Svc> =>
+  Svc.open({
+    basePath: config.basePath,
+    store: true,
+    mediaRoot: config.mediaRoot,
+    storeMaxAgeDays: config.storeMaxAgeDays,
+    storeMaxCount: config.storeMaxCount,
+    auditDays: config.auditDays,
+    pace: formatPace(config.pace),
+    maxUploadBytes: config.maxUploadBytes,
+    channelVersion: config.channelVersion,
+    ...(config.secretKey !== undefined && { secretKey: config.secretKey }),
+    ...(sandbox ? { sandboxUrl: sandbox.url } : { upstreamUrl: config.upstreamUrl, cdnUrl: config.cdnUrl }),
+    log,
+  })
+
+/** Writes a pace as options do. */
+function formatPace(pace: Pace | 'off'): string {
+  if (pace === 'off') return pace
+  const parts = [
+    ...(Number.isFinite(pace.perSecond) ? [`${pace.perSecond}/s`] : []),
+    ...(Number.isFinite(pace.perWindow) ? [`${pace.perWindow}/${pace.windowMs / 1000}s`] : []),
+  ]
+  return parts.join(',') || 'off'
+}
+
+/** Says for each agent who may talk with it. */
+async function printAgents(
+  agents: readonly AgentConfig[],
+  svc: Svc,
+  { config, io, phoneUrl }: { config: Config; io: Io; phoneUrl: string | undefined },
+): Promise<void> {
+  const printLine = createLinePrinter(io.out, config.logFormat)
+  const sessions = await svc.sessions()
+  for (const agent of agents)
+    for (const session of sessions.filter(({ name }) => (agent.session ?? name) === name))
+      printLine({ text: describeAccess(agent, session) })
+  if (phoneUrl) printLine({ text: `write to it in the chat at ${phoneUrl}`, url: phoneUrl })
+}
+
+function describeAccess({ allow, name, users }: AgentConfig, { bot_id, name: session, user_id }: Session) {
+  const where = `agent "${name}" answers in session ${oneLine(session)}${bot_id ? ` (${oneLine(bot_id)})` : ''}`
+  if (allow === 'everyone') return `${where}: everyone may talk with it`
+  const people = users ? Object.keys(users) : [...(user_id ? [`its owner ${user_id}`] : []), ...allow]
+  if (people.length === 0)
+    return `${where}: its owner is not known, so nobody may talk with it; log in again, or use --allow`
+  return `${where}: only ${people.map(oneLine).join(', ')} may talk with it`
+}

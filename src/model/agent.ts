@@ -1,0 +1,93 @@
+/** Agents in front of WeChat, in their public form: conversations, agent turns, and questions to the owner. */
+import { type Static, Type } from '@sinclair/typebox'
+import { flag, integer, oneOf, optional, text } from './shapes.ts'
+
+/**
+ * waiting: not started yet. running: the agent works on it. answering: the answer is stored and is being sent.
+ * answered: all of the answer was sent or is in the outbox. more: the rest waits until the user asks for it.
+ * stopped: a person stopped it. interrupted: its process died, and nothing shows what the agent did. failed: the agent
+ * failed, or reached a limit.
+ */
+export const turnStates = [
+  'waiting',
+  'running',
+  'answering',
+  'answered',
+  'more',
+  'stopped',
+  'interrupted',
+  'failed',
+] as const
+export type TurnState = (typeof turnStates)[number]
+
+/** Whether a turn in this state needs work. */
+export const isTurnOpen = (state: TurnState): boolean =>
+  state === 'waiting' || state === 'running' || state === 'answering'
+
+export const AgentTurn = Type.Object(
+  {
+    id: integer('Id of the turn.'),
+    agent: text('Name of the agent.'),
+    session: text('Name of the session.'),
+    user_id: text('The user who talks with the agent.'),
+    state: oneOf(turnStates, 'State of the turn.'),
+    source: oneOf(['message', 'inject'], 'What started it: messages of the user, or svc agent inject.'),
+    messages: Type.Array(Type.Integer(), { description: 'Row ids of the messages that it is about.' }),
+    created_at: integer('Unix milliseconds.'),
+    started_at: optional(integer('When the agent began.')),
+    ended_at: optional(integer('When it ended.')),
+    parts: optional(integer('Number of messages that the answer needs.')),
+    parts_sent: optional(integer('Number of them that were handed over for sending.')),
+    error: optional(text('Why it failed, or was stopped.')),
+    stopping: optional(flag('A person asked to stop it.')),
+  },
+  { description: 'One turn of an agent: messages of a user, and the answer.' },
+)
+export type AgentTurn = Static<typeof AgentTurn>
+
+export const AgentConversation = Type.Object(
+  {
+    agent: text('Name of the agent.'),
+    session: text('Name of the session.'),
+    user_id: text('The user.'),
+    user_name: optional(text('Name that people gave to the user.')),
+    state: oneOf(
+      ['idle', 'waiting', 'running', 'asking'],
+      'What the agent does now. asking: it waits for the answer to a question.',
+    ),
+    agent_session: optional(text("The agent's own id of the conversation, with which it continues.")),
+    folder: optional(text('Folder in which the agent works.')),
+    turns: integer('Number of turns so far.'),
+    last_turn_at: optional(integer('When the newest turn was added, Unix milliseconds.')),
+    last_error: optional(text('Why the newest turn failed.')),
+  },
+  { description: 'The conversation of a user with an agent.' },
+)
+export type AgentConversation = Static<typeof AgentConversation>
+
+const QuestionOption = Type.Object({
+  id: text("The agent's id of the option."),
+  name: text('What people see.'),
+  kind: oneOf(['allow_once', 'allow_always', 'reject_once', 'reject_always', 'other'], 'What it does.'),
+})
+export type QuestionOption = Static<typeof QuestionOption>
+
+export const AgentQuestion = Type.Object(
+  {
+    id: integer('Id of the question.'),
+    turn: integer('Id of its turn.'),
+    agent: text('Name of the agent.'),
+    session: text('Name of the session.'),
+    user_id: text('The user in whose turn the agent asks.'),
+    text: text('What the agent wants to do. It comes from the agent, which may have been talked into it.'),
+    options: Type.Array(QuestionOption),
+    asked_at: integer('Unix milliseconds.'),
+    expires_at: integer('Without an answer until then, the option that rejects is taken.'),
+    answer: optional(text('Id of the chosen option.')),
+    answered_by: optional(
+      text('The principal that answered; absent while it is open, and if nobody answered in time.'),
+    ),
+  },
+  { description: 'What an agent asks its owner before it does something.' },
+)
+export type AgentQuestion = Static<typeof AgentQuestion>

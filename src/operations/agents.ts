@@ -1,0 +1,329 @@
+/** Operations for agents in front of WeChat: what they work on, and the questions that they ask. */
+import { Type } from '@sinclair/typebox'
+import type { Gateway } from '../gateway/gateway-api.ts'
+import { AgentConversation, AgentQuestion, AgentTurn } from '../model/agent.ts'
+import { badArgument, SvcError } from '../model/error.ts'
+import { formatPrincipal } from '../model/principal.ts'
+import { between, bounded, closed, flag, optional } from '../model/shapes.ts'
+import { withoutUndefined } from '../platform/fields.ts'
+import type { AgentStore, StoredConversation, StoredQuestion, StoredTurn } from '../storage/agents.ts'
+import { defineOperation } from './operation.ts'
+import { RowId } from './schema.ts'
+
+const agent = optional(bounded(64, 'Only of this agent, by its name.', { examples: ['agent'] }))
+const session = optional(bounded(200, 'Only of this session.', { examples: ['work'] }))
+const user = optional(
+  bounded(512, 'Only of this user, by id or name.', { examples: ['o9cq8example@im.wechat'] }),
+)
+
+const ids = { agent: 'agent', session: 'work', user_id: 'o9cq8example@im.wechat' }
+const exampleTurn = {
+  id: 12,
+  ...ids,
+  state: 'running',
+  source: 'message',
+  messages: [41, 42],
+  created_at: 1767225600000,
+  started_at: 1767225601500,
+}
+const exampleInjected = {
+  id: 13,
+  ...ids,
+  state: 'waiting',
+  source: 'inject',
+  messages: [],
+  created_at: 1767225600000,
+}
+const exampleQuestion = {
+  id: 3,
+  turn: 12,
+  ...ids,
+  text: 'Run the command: git push',
+  options: [
+    { id: 'once', name: 'Allow once', kind: 'allow_once' },
+    { id: 'no', name: 'Reject', kind: 'reject_once' },
+  ],
+  asked_at: 1767225605000,
+  expires_at: 1767225905000,
+}
+
+export const listAgents = defineOperation({
+  name: 'list_agents',
+  title: 'List conversations with agents',
+  effect: 'read',
+  right: 'agents',
+  description:
+    'Lists the users who talk with an agent in front of WeChat (`svc agent`), those with the newest turn first, and what each agent does now. A user who may not talk with it is listed too, with the reason as `last_error`.',
+  input: closed({
+    agent,
+    session,
+    user,
+    limit: optional(between(1, 1000, 'Maximum number of conversations to return.', { default: 100 })),
+  }),
+  output: Type.Array(AgentConversation, { description: 'Newest first.' }),
+  errors: ['session_not_found', 'store_unavailable'],
+  examples: [
+    {
+      summary: 'One user talks with it',
+      input: { limit: 10 },
+      output: [
+        {
+          ...ids,
+          user_name: 'Anna',
+          state: 'running',
+          agent_session: '5f1c9c1e',
+          folder: '/home/anna/.svc/.agents/agent/0f3a',
+          turns: 12,
+          last_turn_at: 1767225600000,
+        },
+      ],
+    },
+  ],
+  rest: { route: 'GET /agents', tag: 'agents' },
+  cli: {
+    path: ['agent', 'list'],
+    summary: 'list who talks with an agent',
+    positionals: [],
+    short: { limit: 'n' },
+    ownExamples: true,
+    examples: [['svc agent list', 'Who talks with an agent, and what it does now']],
+  },
+  library: { positionals: [] },
+  async run(gateway, { limit = 100, ...filter }) {
+    const found = await gateway.agents.listConversations({ ...(await resolve(gateway, filter)), limit })
+    return found.map(toConversation)
+  },
+})
+
+export const listAgentTurns = defineOperation({
+  name: 'list_agent_turns',
+  title: 'List turns of agents',
+  effect: 'read',
+  right: 'agents',
+  description:
+    'Lists turns of agents, the newest first: which messages of which user, in which state, and why one failed. They are kept for 30 days after their end. What was asked and answered is in the history.',
+  input: closed({
+    agent,
+    session,
+    user,
+    before: optional(RowId('Only turns before this id.')),
+    limit: optional(between(1, 200, 'Maximum number of turns to return.', { default: 50 })),
+  }),
+  output: Type.Array(AgentTurn, { description: 'Newest first.' }),
+  errors: ['session_not_found', 'store_unavailable'],
+  examples: [{ summary: 'The newest turn', input: { limit: 1 }, output: [exampleTurn] }],
+  rest: { route: 'GET /agents/turns', tag: 'agents' },
+  cli: {
+    path: ['agent', 'turns'],
+    summary: 'list what agents worked on',
+    positionals: [],
+    short: { limit: 'n' },
+    ownExamples: true,
+    examples: [
+      ['svc agent turns -n 5', 'The newest five turns'],
+      ['svc agent turns --user Anna', 'Those of a user'],
+    ],
+  },
+  library: { positionals: [] },
+  async run(gateway, { before, limit = 50, ...filter }) {
+    const turns = await gateway.agents.listTurns({ ...(await resolve(gateway, filter)), before, limit })
+    return turns.map(toTurn)
+  },
+})
+
+export const stopAgentTurn = defineOperation({
+  name: 'stop_agent_turn',
+  title: 'Stop a turn of an agent',
+  effect: 'write',
+  right: 'agents',
+  description:
+    'Stops a turn that has not ended, as the user does with /stop. A turn that runs is `stopping` until its agent has stopped, a second later at most. The conversation goes on. A turn that has ended stays as it is.',
+  input: closed({ id: between(1, Number.MAX_SAFE_INTEGER, 'Id of the turn.', { examples: [12] }) }),
+  output: AgentTurn,
+  errors: ['not_found', 'store_unavailable'],
+  examples: [
+    { summary: 'It is being stopped', input: { id: 12 }, output: { ...exampleTurn, stopping: true } },
+  ],
+  rest: { route: 'POST /agents/turns/{id}/stop', tag: 'agents' },
+  cli: {
+    path: ['agent', 'stop'],
+    summary: 'stop what an agent works on',
+    positionals: ['id'],
+    short: {},
+    help: { id: 'Id of the turn, as svc agent turns shows it.' },
+    ownExamples: true,
+    examples: [['svc agent stop 12', 'By the id of the turn']],
+  },
+  library: { positionals: ['id'] },
+  async run({ agents }, { id }) {
+    await agents.stopTurn(id)
+    const turn = await agents.getTurn(id)
+    if (!turn)
+      throw new SvcError('not_found', `there is no turn ${id}`, { hint: 'List the turns to see their ids.' })
+    return toTurn(turn)
+  },
+})
+
+export const injectAgentTurn = defineOperation({
+  name: 'inject_agent_turn',
+  title: 'Start a turn of an agent',
+  effect: 'write',
+  right: 'agents',
+  subject: ['agent', 'user', 'session'],
+  description:
+    'Gives an agent a prompt that no user wrote, such as from cron. The user gets the answer. The turn waits until `svc agent` runs.',
+  input: closed({
+    user: bounded(512, 'The user who gets the answer, by id or name.', {
+      examples: ['o9cq8example@im.wechat'],
+    }),
+    prompt: bounded(100_000, 'What the agent is asked.', { examples: ['What is new today?'] }),
+    session: optional(
+      bounded(200, 'Session. Default: the one that the user last wrote to.', { examples: ['work'] }),
+    ),
+    agent: optional(bounded(64, 'Name of the agent.', { default: 'agent', examples: ['agent'] })),
+    fresh: optional(flag("Use an agent session of its own, not that of the user's conversation.")),
+  }),
+  output: AgentTurn,
+  errors: ['not_found', 'session_not_found', 'store_unavailable'],
+  examples: [
+    {
+      summary: 'It waits for its agent',
+      input: { user: ids.user_id, prompt: 'What is new today?' },
+      output: exampleInjected,
+    },
+  ],
+  rest: { route: 'POST /agents/turns', tag: 'agents' },
+  cli: {
+    path: ['agent', 'inject'],
+    summary: 'give an agent a prompt, such as from cron',
+    positionals: ['user', 'prompt'],
+    short: {},
+    stdin: 'prompt',
+    ownExamples: true,
+    examples: [
+      ["svc agent inject Anna 'What is new today?' --fresh", 'Anna gets the answer'],
+      ['svc agent inject Anna - < prompt.txt', 'A prompt from a file'],
+    ],
+  },
+  library: { positionals: ['user', 'prompt'] },
+  async run(gateway, { agent = 'agent', fresh = false, prompt, session: named, user: who }) {
+    const { session, user = who } = await gateway.events.resolveFilter({ session: named, user: who }, 'user')
+    const [known] = await gateway.users.list({ user_id: user, ...(session !== undefined && { session }) })
+    if (!known)
+      throw new SvcError('not_found', `the user ${user} has not written to a session that is there`, {
+        next: { action: 'see', what: 'users' },
+      })
+    const turn = { agent, session: known.session, user, source: 'inject', messages: [], prompt } as const
+    return toTurn(await gateway.agents.addTurn({ ...turn, isFresh: fresh }))
+  },
+})
+
+export const listAgentQuestions = defineOperation({
+  name: 'list_agent_questions',
+  title: 'List questions of agents',
+  effect: 'read',
+  right: 'agents',
+  description:
+    'Lists what agents ask their owner before they go on, oldest first. A question that was answered, or that expired, is not listed.',
+  input: closed({ agent }),
+  output: Type.Array(AgentQuestion, { description: 'Oldest first.' }),
+  errors: ['store_unavailable'],
+  examples: [{ summary: 'One waits', output: [exampleQuestion] }],
+  rest: { route: 'GET /agents/questions', tag: 'agents' },
+  cli: {
+    path: ['agent', 'questions'],
+    summary: 'list what agents ask you',
+    positionals: [],
+    short: {},
+    ownExamples: true,
+    examples: [['svc agent questions', 'Questions that wait for you']],
+  },
+  library: { positionals: [] },
+  run: async ({ agents }, { agent }) => (await agents.listQuestions(agent)).map(toQuestion),
+})
+
+export const answerAgentQuestion = defineOperation({
+  name: 'answer_agent_question',
+  title: 'Answer a question of an agent',
+  effect: 'write',
+  right: 'agents',
+  // A key with this right alone may be limited to accounts and users. The question is for the owner of all of them.
+  furtherRight: () => 'approve',
+  subject: ['id', 'option'],
+  description:
+    'Answers what an agent asks its owner before it does something. The agent goes on in the same turn. A question is answered once, within five minutes. Needs the rights agents and approve.',
+  input: closed({
+    id: between(1, Number.MAX_SAFE_INTEGER, 'Id of the question.', { examples: [3] }),
+    option: bounded(200, 'Id of the chosen option.', { examples: ['once'] }),
+  }),
+  output: AgentQuestion,
+  errors: ['not_found', 'store_unavailable'],
+  examples: [
+    {
+      summary: 'Allowed once',
+      input: { id: 3, option: 'once' },
+      output: { ...exampleQuestion, answer: 'once', answered_by: 'panel' },
+    },
+  ],
+  rest: { route: 'POST /agents/questions/{id}', tag: 'agents' },
+  cli: {
+    path: ['agent', 'answer'],
+    summary: 'answer what an agent asks you',
+    positionals: ['id', 'option'],
+    short: {},
+    help: {
+      id: 'Id of the question, as svc agent questions shows it.',
+      option: 'Id of the option, as svc agent questions shows it.',
+    },
+    ownExamples: true,
+    examples: [['svc agent answer 3 once', 'The option "once" of question 3']],
+  },
+  library: { positionals: ['id', 'option'] },
+  async run({ agents }, { id, option }, { by }) {
+    const question = await agents.getQuestion(id)
+    const notOpen = (problem: string) =>
+      new SvcError('not_found', problem, { hint: 'List the questions to see which are open.' })
+    if (!question) throw notOpen(`there is no question ${id}`)
+    const options = question.options.map(one => one.id)
+    if (!options.includes(option)) throw badArgument('option', `expected one of ${options.join(', ')}`)
+    if (!(await agents.answer(id, option, formatPrincipal(by))))
+      throw notOpen(`question ${id} is not open any more`)
+    return toQuestion((await agents.getQuestion(id))!)
+  },
+})
+
+/** The store as the process of one agent uses it. */
+export type AgentWork = Omit<AgentStore, 'listTurns' | 'listConversations' | 'prune'>
+
+export const workAsAgent = defineOperation({
+  name: 'work_as_agent',
+  title: 'Work on the turns of an agent',
+  effect: 'write',
+  audited: false,
+  right: 'agents',
+  description: 'Returns the methods with which the process of an agent keeps its turns.',
+  input: closed({}),
+  output: Type.Unsafe<AgentWork>({ type: 'object' }),
+  errors: ['store_unavailable'],
+  run: async ({ agents }) => agents,
+})
+
+/** Resolves the names in a filter to ids. */
+async function resolve(
+  { events }: Pick<Gateway, 'events'>,
+  { agent, ...filter }: { agent?: string; session?: string; user?: string },
+) {
+  return { agent, ...(await events.resolveFilter(filter, 'user')) }
+}
+
+function toConversation({ isAsking, open, user, ...rest }: StoredConversation): AgentConversation {
+  const works = open === 'waiting' ? 'waiting' : 'running'
+  const state = isAsking ? 'asking' : open === undefined ? 'idle' : works
+  return withoutUndefined({ ...rest, user_id: user, state })
+}
+
+export function toTurn({ answer: _, isFresh: _fresh, prompt: _prompt, ...turn }: StoredTurn): AgentTurn {
+  return withoutUndefined(turn)
+}
+
+const toQuestion = ({ code: _, ...question }: StoredQuestion): AgentQuestion => withoutUndefined(question)

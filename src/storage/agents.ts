@@ -1,0 +1,193 @@
+/**
+ * What agents in front of WeChat need to survive a crash: their turns, the state of their conversations, and their
+ * questions. The rules for every method are in `store.ts`.
+ */
+import type { AgentQuestion, AgentTurn, QuestionOption, TurnState } from '../model/agent.ts'
+
+/** Names a conversation of a user with an agent. */
+export interface ConversationKey {
+  agent: string
+  /** Name of the session. */
+  session: string
+  user: string
+}
+
+export interface NewTurn extends ConversationKey {
+  source: AgentTurn['source']
+  /** Row ids of the messages, ascending; empty for a turn without messages. */
+  messages: readonly number[]
+  /** Prompt of a turn without messages. */
+  prompt?: string | undefined
+  /** The turn has an agent session of its own. */
+  isFresh?: boolean | undefined
+}
+
+/** A turn as it is stored. */
+export interface StoredTurn extends AgentTurn {
+  prompt?: string
+  isFresh: boolean
+  /** The whole answer; absent until it is known. */
+  answer?: StoredAnswer
+}
+
+/** The answer of an agent, as it is to be sent. */
+export interface StoredAnswer {
+  /** Messages in order: texts, and files by their absolute paths. */
+  parts: readonly AnswerPart[]
+}
+export type AnswerPart =
+  | { readonly text: string }
+  | { readonly path: string; readonly kind: 'image' | 'file' | 'video'; readonly name?: string }
+
+/** Changes of a turn. */
+export interface TurnChange {
+  state?: TurnState
+  started_at?: number
+  ended_at?: number
+  answer?: StoredAnswer
+  parts_sent?: number
+  error?: string
+}
+
+/** What an agent keeps about a conversation. */
+export interface ConversationState {
+  /** The agent's own id of its session; absent: the next turn begins a new one. */
+  agent_session?: string
+  folder?: string
+}
+
+export interface StoredConversation extends ConversationKey, ConversationState {
+  /** Number of turns. */
+  turns: number
+  last_turn_at?: number
+  /** Name that people gave to the user. */
+  user_name?: string
+  /** What its open turns need: `running` or `answering` if one is in work, else `waiting`; absent: none is open. */
+  open?: TurnState
+  /** Why the newest turn failed or was stopped. */
+  last_error?: string
+  /** Whether a question of it is open. */
+  isAsking: boolean
+}
+
+export interface NewQuestion {
+  turn: number
+  text: string
+  options: readonly QuestionOption[]
+  /** What the owner types to answer it in a chat. No two open questions have the same one. */
+  code: string
+  expires_at: number
+}
+
+export interface StoredQuestion extends AgentQuestion {
+  code: string
+}
+
+export interface TurnFilter {
+  agent?: string | undefined
+  session?: string | undefined
+  user?: string | undefined
+  /** Only turns with a lower id. */
+  before?: number | undefined
+  limit: number
+}
+
+/**
+ * One process at a time runs an agent, and one works on a conversation. It claims them, by a lease of a minute that it
+ * renews, and that is free at once if its process died on this machine. A claim
+ * under an old name of the session lasts until it is given up: the process goes on with the conversation under that name,
+ * and nothing claims it under the new name before. So release a conversation when nothing is left to do.
+ */
+export interface AgentStore {
+  /** Claims an agent for this process. Not durable. @returns false if another process has it */
+  claimAgent(agent: string): Promise<boolean>
+
+  /** Gives up the claim on an agent, and those on its conversations. Not durable. */
+  releaseAgent(agent: string): Promise<void>
+
+  /**
+   * Adds a turn, waiting. Messages that come again after a crash make no second turn: those that the hundred newest turns
+   * of the conversation contain are left out, and if none is left, returns the turn of the first one, unchanged. The
+   * conversation is that of the messages' session, also if it was renamed.
+   */
+  addTurn(turn: NewTurn): Promise<StoredTurn>
+
+  /** Returns the conversations of an agent that have open turns and belong to no living process, or to this one. */
+  listWork(agent: string): Promise<ConversationKey[]>
+
+  /**
+   * Claims a conversation. Not durable.
+   *
+   * @returns its open turns, oldest first, and its state; undefined if another process has it, if this process has it
+   *   under another name of its session, or if nothing is known of a session of that name
+   */
+  claim(key: ConversationKey): Promise<{ turns: StoredTurn[]; state: ConversationState } | undefined>
+
+  /** Renews all claims of this process. Not durable. */
+  renew(): Promise<void>
+
+  /** Gives up a claim that was made under this name. Not durable. */
+  release(key: ConversationKey): Promise<void>
+
+  /**
+   * Changes a turn. With a new state, its questions are no longer open: nobody waits for their answers.
+   *
+   * @returns false, without a change, if this process does not have the conversation
+   */
+  changeTurn(id: number, change: TurnChange): Promise<boolean>
+
+  /** Replaces the state of a conversation. @returns same as `changeTurn` */
+  saveState(key: ConversationKey, state: ConversationState): Promise<boolean>
+
+  /**
+   * Stops a turn that is open: one that waits for a process ends at once, for another one `stopping` is set.
+   *
+   * @returns whether it was open
+   */
+  stopTurn(id: number): Promise<boolean>
+
+  getTurn(id: number): Promise<StoredTurn | undefined>
+
+  /** Returns turns, the newest first. */
+  listTurns(filter: TurnFilter): Promise<StoredTurn[]>
+
+  /** Returns the newest turn of a conversation whose rest waits (`more`). */
+  findMore(key: ConversationKey): Promise<StoredTurn | undefined>
+
+  /** Returns the conversations, those with the newest turn first. */
+  listConversations(filter: Omit<TurnFilter, 'before'>): Promise<StoredConversation[]>
+
+  /** Counts the turns of an agent that began since then (Unix ms). */
+  countTurns(agent: string, since: number): Promise<number>
+
+  /**
+   * Adds an open question.
+   *
+   * @returns its id
+   * @throws SvcError `invalid_arguments` if another open question has the code
+   */
+  ask(question: NewQuestion): Promise<number>
+
+  /**
+   * Answers a question, if it is open and not expired, and the option is one of its options.
+   *
+   * @returns whether this call answered it
+   */
+  answer(id: number, option: string, by: string): Promise<boolean>
+
+  /** Ends a question without an answer of a person: `option` is taken. @returns false if it was answered before */
+  closeQuestion(id: number, option: string): Promise<boolean>
+
+  getQuestion(id: number): Promise<StoredQuestion | undefined>
+
+  /** Returns the open questions, oldest first. */
+  listQuestions(agent?: string): Promise<StoredQuestion[]>
+
+  /**
+   * Removes some turns that ended before that time (Unix ms), and their questions; not those whose rest waits. Not
+   * durable.
+   *
+   * @returns whether there may be more
+   */
+  prune(before: number): Promise<boolean>
+}

@@ -1,0 +1,121 @@
+/** Parts of an answer one by one: what cannot be sent, a stop, an old answer, a lost claim. */
+import { expect, test } from 'bun:test'
+import { ClaimLost } from '../../src/agent/claim.ts'
+import { AnswerDelivery, type DeliveryPorts } from '../../src/agent/delivery.ts'
+import {
+  type AnswerPart,
+  type SendInput,
+  type StoredTurn,
+  SvcError,
+  type TurnChange,
+} from '../../src/index.ts'
+import { silentLog } from '../../src/platform/log.ts'
+import { testClock } from '../support/clock.ts'
+import { failure } from '../support/failure.ts'
+
+function play({
+  left = 10,
+  fail,
+}: {
+  left?: number
+  fail?: (input: SendInput) => SvcError | undefined
+} = {}) {
+  const sent: SendInput[] = []
+  const changes: TurnChange[] = []
+  const world = { hasClaim: true, sent, changes, last: () => Object.assign({}, ...changes) as TurnChange }
+  const send = async (input: SendInput) => {
+    const error = fail?.(input)
+    if (error) throw error
+    sent.push(input)
+  }
+  const ports = {
+    svc: { history: async () => ({ messages: [{ text: '你好' }] }), outbox: { list: async () => [] } },
+    work: {
+      changeTurn: async (_id: number, change: TurnChange) => {
+        if (world.hasClaim) changes.push(change)
+        return world.hasClaim
+      },
+    },
+    people: {
+      getSender: async () => ({ send, users: async () => [{ remaining: left }] }),
+      findOwner: async () => 'owner',
+    },
+    clock: testClock({ runs: false }),
+    log: silentLog,
+  } as unknown as DeliveryPorts
+  return { ...world, world, delivery: new AnswerDelivery(ports), now: ports.clock.now() }
+}
+
+const turn = (parts: AnswerPart[], others: Partial<StoredTurn> = {}): StoredTurn => ({
+  id: 7,
+  agent: 'agent',
+  session: 'default',
+  user_id: 'u@im.wechat',
+  state: 'running',
+  source: 'message',
+  messages: [3, 4],
+  created_at: 0,
+  isFresh: false,
+  answer: { parts },
+  ...others,
+})
+const texts = (count: number): AnswerPart[] =>
+  Array.from({ length: count }, (_, nth) => ({ text: `part ${nth}` }))
+const file = { path: '/tmp/a.txt', kind: 'file' } as const
+
+test('keys count from the first message; the last part that fits says how many wait', async () => {
+  const { delivery, last, sent } = play({ left: 4 })
+  await delivery.deliver(turn(texts(5)))
+  expect(sent.map(({ idempotency_key }) => idempotency_key)).toEqual(['agent:3:0', 'agent:3:1', 'agent:3:2'])
+  expect(sent.at(-1)?.text).toBe('part 2\n\n（还有 2 条，回复「更多」）')
+  expect(last()).toMatchObject({ state: 'more', parts_sent: 3 })
+})
+
+test('after a file, the line about the rest is a message of its own, and fits too', async () => {
+  const { delivery, last, sent } = play({ left: 4 })
+  await delivery.deliver(turn([file, file, file, file, file]))
+  expect(sent).toHaveLength(2)
+  expect(last()).toMatchObject({ state: 'more', parts_sent: 2 })
+})
+
+test('a file that cannot be sent is named; the rest goes on', async () => {
+  const { delivery, last, sent } = play({
+    fail: ({ media }) => (media ? new SvcError('invalid_arguments', 'no such file') : undefined),
+  })
+  await delivery.deliver(turn([{ text: 'look' }, file, { text: 'end' }]))
+  expect(sent.map(({ text }) => text)).toEqual(['look', expect.stringContaining('a.txt'), 'end'])
+  expect(last()).toMatchObject({ state: 'answered', parts_sent: 3 })
+})
+
+test('a text that cannot be sent at all waits for /more; a store that fails leaves the turn as it is', async () => {
+  const gone = play({ fail: () => new SvcError('not_connected', 'logged out') })
+  await gone.delivery.deliver(turn(texts(2)))
+  expect(gone.last()).toMatchObject({ state: 'more', error: 'logged out' })
+  const full = play({ fail: () => new SvcError('store_unavailable', 'disk full') })
+  expect(await failure(full.delivery.deliver(turn(texts(2))))).toMatchObject({ code: 'store_unavailable' })
+  expect(full.changes).toEqual([])
+})
+
+test('a stop ends it after the part that is being sent', async () => {
+  const { delivery, last, sent } = play()
+  await delivery.deliver(turn(texts(5)), () => sent.length === 2)
+  expect(last()).toMatchObject({ state: 'more', parts_sent: 2 })
+})
+
+test('an answer that was being sent a day ago is not sent again by itself', async () => {
+  const { delivery, last, now, sent } = play()
+  const started_at = now - 21 * 60 * 60_000
+  await delivery.deliver(turn(texts(3), { state: 'answering', started_at, parts_sent: 1 }))
+  expect(sent).toEqual([])
+  expect(last()).toMatchObject({ state: 'more' })
+  await delivery.deliver(turn(texts(3), { state: 'more', started_at, parts_sent: 1 }))
+  expect(sent.map(({ text }) => text)).toEqual(['part 1', 'part 2'])
+  expect(last()).toMatchObject({ state: 'answered', parts_sent: 3 })
+})
+
+test('without the claim it sends nothing more', async () => {
+  const { delivery, sent, world } = play()
+  world.hasClaim = false
+  expect(await failure(delivery.deliver(turn(texts(3))))).toBeInstanceOf(ClaimLost)
+  expect(sent).toHaveLength(1)
+})

@@ -1,0 +1,308 @@
+/** Agents over the Agent Client Protocol, with a program that is written with the official library. */
+import { describe, expect, onTestFinished, test } from 'bun:test'
+import { readFileSync, writeFileSync } from 'node:fs'
+import { join, resolve } from 'node:path'
+import { pathToFileURL } from 'node:url'
+import type { PermissionRequest, Prompt, TurnContext, TurnResult } from '../../../src/agent/backend.ts'
+import { createAcpBackend } from '../../../src/agent/backends/acp.ts'
+import type { AcpLimits } from '../../../src/agent/backends/acp-agent.ts'
+import { silentLog } from '../../../src/platform/log.ts'
+import { processState } from '../../../src/platform/other-process.ts'
+import { testClock } from '../../support/clock.ts'
+import { failure } from '../../support/failure.ts'
+import { folderOfTest } from '../../support/folder.ts'
+import { until } from '../../support/until.ts'
+
+const program = [process.execPath, resolve(import.meta.dir, '../../support/acp-agent.ts')]
+
+function world(options: string[] = [], limits: Partial<AcpLimits> = {}) {
+  const folder = folderOfTest()
+  const clock = testClock()
+  const asked: PermissionRequest[] = []
+  const kept: string[] = []
+  const open = (command = [...program, ...options]) => {
+    const backend = createAcpBackend({ command, clock, log: silentLog, limits })
+    onTestFinished(() => backend.close())
+    return backend
+  }
+  const backend = open()
+  const context = (more: Partial<TurnContext> = {}): TurnContext => ({
+    folder,
+    signal: new AbortController().signal,
+    async ask(request) {
+      asked.push(request)
+      return 'yes'
+    },
+    keepSession: id => void kept.push(id),
+    ...more,
+  })
+  const run = (text: string, more: Partial<TurnContext> = {}, files: Prompt['files'] = []) =>
+    backend.run({ text, files }, context(more))
+  return { folder, clock, asked, kept, backend, open, context, run }
+}
+
+describe('a turn', () => {
+  test('returns what the agent says, without its thoughts, with a gap where it used a tool', async () => {
+    const { run, kept } = world()
+    const { agentSession, files, text } = await run('work')
+    expect(text).toBe('I look at it.\n\nDone.')
+    expect(files).toEqual([])
+    expect(agentSession).toMatch(/^session-/)
+    expect(kept).toEqual([agentSession!])
+  })
+
+  test('keeps the order of many pieces, the last included', async () => {
+    const { text } = await world().run('many')
+    expect(text).toBe(Array.from({ length: 1000 }, (_, nth) => `${nth},`).join(''))
+  })
+
+  test('goes on in the session and the program of the turn before', async () => {
+    const { run } = world()
+    const { agentSession, text } = await run('pid')
+    expect((await run('pid', { agentSession })).text).toBe(text)
+    expect((await run('prompts', { agentSession })).text).toBe('["pid","pid","prompts"]')
+    const other = await run('pid')
+    expect(other.agentSession).not.toBe(agentSession)
+    expect(other.text).not.toBe(text)
+  })
+
+  test('passes over 5,000 lines of junk', async () => {
+    expect((await world(['--junk']).run('say hello')).text).toBe('hello')
+  })
+
+  test('gives pictures to an agent that takes them, and links to other files', async () => {
+    const { folder, run } = world(['--pictures'])
+    const paths = ['a.png', 'b.pdf'].map(name => join(folder, name))
+    for (const path of paths) writeFileSync(path, 'data')
+    const files: Prompt['files'] = [
+      { path: paths[0]!, name: 'a.png', type: 'image/png', kind: 'image' },
+      { path: paths[1]!, name: 'b.pdf', type: 'application/pdf', kind: 'file' },
+    ]
+    const link = (nth: number) => {
+      const { name, path, type } = files[nth]!
+      return { type: 'resource_link', uri: pathToFileURL(path).href, name, mimeType: type, size: 4 }
+    }
+    const text = { type: 'text', text: 'blocks' }
+    const picture = { type: 'image', data: 'ZGF0YQ==', mimeType: 'image/png' }
+    expect(JSON.parse((await run('blocks', {}, files)).text)).toEqual([text, picture, link(1)])
+    const blind = world()
+    expect(JSON.parse((await blind.run('blocks', {}, files)).text)).toEqual([text, link(0), link(1)])
+  })
+
+  test('saves a picture of the agent, and takes a link to a file only inside its folder', async () => {
+    const { folder, run } = world()
+    const { files } = await run('picture')
+    expect(files?.map(path => readFileSync(path).toString('base64'))).toEqual(['iVBORw0KGgo='])
+    const own = join(folder, 'own.txt')
+    writeFileSync(own, 'text')
+    expect((await run(`link ${pathToFileURL(own).href}`)).files).toEqual([own])
+    expect((await run('link file:///etc/passwd')).files).toEqual([])
+    expect((await run('link file:///absent')).files).toEqual([])
+  })
+})
+
+describe('a session', () => {
+  test.each([['--resume'], ['--load']])('goes on in another program with %s', async option => {
+    const store = join(folderOfTest(), 'sessions.json')
+    const { backend, context, open, run } = world([option, '--store', store])
+    const { agentSession } = await run('say one')
+    await backend.close()
+    const next = await open().run({ text: 'prompts', files: [] }, context({ agentSession }))
+    expect(next).toEqual({ text: '["say one","prompts"]', agentSession: agentSession!, files: [] })
+  })
+
+  test.each([[[]], [['--resume']], [['--load']]])(
+    'begins again where the agent has lost it (%p)',
+    async options => {
+      const { kept, run } = world(options)
+      const { agentSession, text } = await run('say hello', { agentSession: 'lost' })
+      expect(text).toMatch(/^\(The agent does not have .*\)\n\nhello$/)
+      expect(kept).toEqual([agentSession!])
+      expect((await run('say 你好', { agentSession: 'lost' })).text).toMatch(/^（.*）\n\n你好$/)
+    },
+  )
+
+  test('ends its program after a time without turns, and goes on', async () => {
+    const store = join(folderOfTest(), 'sessions.json')
+    const { clock, run } = world(['--resume', '--store', store])
+    const { agentSession, text } = await run('pid')
+    clock.advance(599_000)
+    expect((await run('pid', { agentSession })).text).toBe(text)
+    clock.advance(600_000)
+    await until('the program ends', 10_000, async () => (await processState(Number(text))) === 'gone')
+    const later = await run('prompts', { agentSession })
+    expect(later.text).toBe('["pid","pid","prompts"]')
+    expect(later.agentSession).toBe(agentSession!)
+  })
+
+  test('keeps at most 8 programs without a turn', async () => {
+    const { run } = world()
+    const pids: number[] = []
+    for (let nth = 0; nth < 9; nth++) pids.push(Number((await run('pid')).text))
+    await until('the oldest ends', 10_000, async () => (await processState(pids[0]!)) === 'gone')
+    expect(await processState(pids[1]!)).toBe('running')
+  })
+})
+
+describe('a turn that is stopped', () => {
+  test('is cancelled, and its session lives on in the same program', async () => {
+    const { kept, run } = world()
+    const { agentSession, text: pid } = await run('pid')
+    const stop = new AbortController()
+    const stopped = run('wait', { agentSession, signal: stop.signal })
+    const reason = new Error('stopped by the user')
+    await until('the prompt arrives', 10_000, () => kept.length === 2)
+    stop.abort(reason)
+    // The next turn waits until the agent has ended this one.
+    const next = run('pid', { agentSession })
+    expect(await failure(stopped)).toBe(reason)
+    expect((await next).text).toBe(pid)
+  })
+
+  test('tells its session before it ends', async () => {
+    const { kept, run } = world()
+    const stop = new AbortController()
+    const stopped = run('wait', { signal: stop.signal })
+    await until('the session is known', 10_000, () => kept.length === 1)
+    stop.abort(new Error('stopped'))
+    await failure(stopped)
+    expect((await run('prompts', { agentSession: kept[0] })).text).toBe('["wait","prompts"]')
+  })
+
+  test('ends the program of an agent that does not listen', async () => {
+    const { kept, run } = world(['--resume'], { cancelMs: 200 })
+    const { text: pid, agentSession } = await run('pid')
+    const stop = new AbortController()
+    const stopped = run('deaf', { agentSession, signal: stop.signal })
+    await until('the prompt arrives', 10_000, () => kept.length === 2)
+    stop.abort(new Error('stopped'))
+    expect((await failure(stopped)).message).toBe('stopped')
+    expect(await processState(Number(pid))).toBe('gone')
+  })
+
+  test('takes back what it asked', async () => {
+    const { context, backend } = world()
+    const stop = new AbortController()
+    const { promise: isAsked, resolve: noteAsked } = Promise.withResolvers<void>()
+    const stopped = backend.run(
+      { text: 'permit', files: [] },
+      context({
+        signal: stop.signal,
+        ask: () => {
+          noteAsked()
+          return new Promise((_, reject) =>
+            stop.signal.addEventListener('abort', () => reject(stop.signal.reason)),
+          )
+        },
+      }),
+    )
+    await isAsked
+    stop.abort(new Error('stopped'))
+    expect((await failure(stopped)).message).toBe('stopped')
+  })
+
+  test('does not start an agent when it is stopped before', async () => {
+    const { kept, run } = world()
+    expect((await failure(run('say x', { signal: AbortSignal.abort(new Error('stopped')) }))).message).toBe(
+      'stopped',
+    )
+    expect(kept).toEqual([])
+  })
+})
+
+describe('permission', () => {
+  test('is asked with what the agent wants to do, and the answer goes on in the same turn', async () => {
+    const { asked, run } = world()
+    expect((await run('permit')).text).toBe('yes')
+    expect(asked.map(({ options }) => options)).toEqual([
+      [
+        { id: 'yes', name: 'Yes', kind: 'allow_once' },
+        { id: 'ever', name: 'Always', kind: 'allow_always' },
+        { id: 'no', name: 'No', kind: 'reject_once' },
+      ],
+    ])
+    const [{ text = '' } = {}] = asked
+    expect(text).toContain('{"command":"rm -rf build","cwd":"/"}')
+    expect(text).toContain('["/tmp/build"]')
+    expect(text).not.toContain('\n')
+  })
+
+  test('that is rejected lets the agent go on', async () => {
+    expect((await world().run('permit', { ask: async () => 'no' })).text).toBe('no')
+  })
+
+  test('that nobody can answer cancels the turn', async () => {
+    const nobody = new Error('nobody answered')
+    for (const prompt of ['permit only', 'permit anyway'])
+      expect(await failure(world().run(prompt, { ask: () => Promise.reject(nobody) }))).toBe(nobody)
+  })
+
+  test('for 200 calls at the same time is asked for each', async () => {
+    const { asked, run } = world()
+    expect((await run('permit 200')).text).toBe(Array(200).fill('yes').join(','))
+    expect(asked.length).toBe(200)
+  })
+})
+
+describe('an agent that fails', () => {
+  const fails = async (options: string[], prompt = 'say x', limits: Partial<AcpLimits> = {}) => {
+    const { run } = world(options, limits)
+    return (await failure(run(prompt))) as Error & { code: string; hint: string }
+  }
+
+  test('at its start is named with its last words', async () => {
+    const error = await fails(['--fail', 'exit'])
+    expect(error).toMatchObject({ code: 'upstream_error' })
+    expect(error.message).toContain('status 3')
+    expect(error.message).toContain('no such flag: --acp')
+  })
+
+  test.each([
+    [['--fail', 'initialize'], 'initialize'],
+    [['--fail', 'line'], 'line'],
+    [['--version', '2'], 'version 2'],
+    [['--login'], 'login'],
+  ])('with %p is ended with a clear error', async (options, words) => {
+    const error = await fails(options, 'say x', words === 'initialize' ? { answerMs: 100 } : {})
+    expect(error).toMatchObject({ code: 'upstream_error' })
+    expect(error.message).toContain(words)
+  })
+
+  test.each([
+    ['die', 'SIGKILL: out of memory'],
+    ['flood', 'too much'],
+    ['long', 'too long'],
+    ['refuse', 'refused'],
+    ['fail', 'quota'],
+  ])('in a turn, by "%s", is reported', async (prompt, words) => {
+    const error = await fails([], prompt)
+    expect(error).toMatchObject({ code: 'upstream_error' })
+    expect(error.message).toContain(words)
+  })
+
+  test('is started again for the next turn', async () => {
+    const store = join(folderOfTest(), 'sessions.json')
+    const { kept, run } = world(['--resume', '--store', store])
+    await failure(run('die'))
+    expect((await run('prompts', { agentSession: kept[0] })).text).toBe('["die","prompts"]')
+  })
+
+  test('because it is no program, names it', async () => {
+    const { context, open } = world()
+    const error = await failure(open(['no-such-agent']).run({ text: 'x', files: [] }, context()))
+    expect(error).toMatchObject({ code: 'invalid_arguments' })
+    expect(error.message).toContain('no-such-agent')
+  })
+})
+
+test('close ends every program, and turns that run', async () => {
+  const { backend, kept, run } = world()
+  const { text: pid } = await run('pid')
+  const running = failure(run('wait'))
+  await until('the prompt arrives', 10_000, () => kept.length === 2)
+  await backend.close()
+  expect(await running).toBeInstanceOf(Error)
+  expect(await processState(Number(pid))).toBe('gone')
+  const late: TurnResult | Error = await run('say x').catch((error: Error) => error)
+  expect(late).toMatchObject({ code: 'shutting_down' })
+})

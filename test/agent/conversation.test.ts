@@ -1,0 +1,276 @@
+/** Conversations of users with an agent: turns, bursts, commands, limits. */
+import { expect, test } from 'bun:test'
+import { PlayedBackend, withAgents } from './support.ts'
+
+const echo = () =>
+  new PlayedBackend(({ text }, { agentSession = '0' }) => ({
+    text: `${text} (${agentSession})`,
+    agentSession: String(Number(agentSession) + 1),
+  }))
+
+test('30 turns of one conversation, each with the agent session of the one before', async () => {
+  await using agents = await withAgents()
+  await agents.start(echo())
+  for (let nth = 0; nth < 30; nth++) {
+    await agents.say(`question ${nth}`)
+    const texts = await agents.gets(nth + 1)
+    expect(texts[nth]).toBe(`question ${nth} (${nth})`)
+  }
+  await agents.become(...Array(30).fill('answered'))
+})
+
+test('three users at once, each with a session and a folder of its own', async () => {
+  await using agents = await withAgents()
+  const users = [
+    agents.owner,
+    await agents.library.sandbox.addUser('b'),
+    await agents.library.sandbox.addUser('c'),
+  ]
+  const { backend } = await agents.start(new PlayedBackend(), { allow: 'everyone' })
+  for (const [nth, user] of users.entries()) await agents.say(`from ${nth}`, user)
+  await agents.until('three turns run', () => backend.runs.length === 3)
+  expect(backend.most).toBe(3)
+  expect(new Set(backend.runs.map(({ context }) => context.folder)).size).toBe(3)
+  for (const run of backend.runs) run.answer({ text: `to ${run.prompt.text}`, agentSession: run.prompt.text })
+  for (const [nth, user] of users.entries()) {
+    expect(await agents.gets(1, user)).toEqual([`to from ${nth}`])
+    await agents.say('again', user)
+  }
+  await agents.until('three more', () => backend.runs.length === 6)
+  const sessions = backend.runs.slice(3).map(({ context }) => context.agentSession)
+  expect(sessions.sort()).toEqual(['from 0', 'from 1', 'from 2'])
+})
+
+test('five messages while the agent works are answered one after another, in order', async () => {
+  await using agents = await withAgents()
+  const { backend } = await agents.start()
+  await agents.say('first')
+  await agents.until('a turn runs', () => backend.runs.length === 1)
+  for (let nth = 1; nth <= 5; nth++) {
+    await agents.say(`more ${nth}`)
+    await agents.until('a turn waits', async () => (await agents.turns()).length === nth + 1)
+  }
+  expect(backend.runs.length).toBe(1)
+  for (let nth = 0; nth <= 5; nth++) {
+    await agents.until('the next turn runs', () => backend.runs.length === nth + 1)
+    backend.runs[nth]?.answer(`to ${backend.runs[nth]?.prompt.text}`)
+  }
+  expect(await agents.gets(6)).toEqual(['to first', ...[1, 2, 3, 4, 5].map(nth => `to more ${nth}`)])
+  expect(backend.most).toBe(1)
+})
+
+test('three photos and a text within two seconds are one turn', async () => {
+  await using agents = await withAgents()
+  const { clock, sandbox } = agents.library
+  const { backend } = await agents.start(new PlayedBackend(), { gatherMs: 30_000 })
+  for (let nth = 1; nth <= 3; nth++) await sandbox.media('image', photo)
+  await agents.say('what are these?')
+  await agents.until('they were read', () => agents.count('lease') === 4)
+  expect(await agents.turns()).toEqual([])
+  clock.advance(10_000)
+  await agents.until('a turn runs', () => backend.runs.length === 1)
+  const [run] = backend.runs
+  expect(run?.prompt.files.map(({ kind, type }) => [kind, type])).toEqual(
+    Array(3).fill(['image', 'image/png']),
+  )
+  expect(run?.prompt.text).toEndWith('what are these?')
+  for (const { path } of run?.prompt.files ?? []) {
+    expect(path).toStartWith(run!.context.folder)
+    expect(await Bun.file(path).bytes()).toEqual(photo)
+  }
+  run?.answer('three dots')
+  expect(await agents.gets(1)).toEqual(['three dots'])
+  expect((await agents.turns())[0]?.messages).toHaveLength(4)
+})
+
+for (const stop of ['/stop', '停止', ' ／STOP ']) {
+  test(`"${stop}" stops the turn and what waits, is never prompted, and the next message works`, async () => {
+    await using agents = await withAgents()
+    const { backend } = await agents.start()
+    await agents.say('long work')
+    await agents.until('a turn runs', () => backend.runs.length === 1)
+    await agents.say('and then this')
+    await agents.until('a turn waits', async () => (await agents.turns()).length === 2)
+    await agents.say(stop)
+    await agents.gets(1)
+    expect(backend.runs[0]?.context.signal.aborted).toBe(true)
+    await agents.say('hello')
+    await agents.until('the next turn runs', () => backend.runs.length === 2)
+    backend.runs[1]?.answer('hi')
+    expect(await agents.gets(2)).toEqual([expect.any(String), 'hi'])
+    expect(backend.prompts).toEqual(['long work', 'hello'])
+    await agents.become('stopped', 'stopped', 'answered')
+  })
+}
+
+test('/stop right behind a message stops that message', async () => {
+  await using agents = await withAgents()
+  const { backend } = await agents.start(new PlayedBackend(), { gatherMs: 2000 })
+  await agents.say('do not do this')
+  await agents.say('/stop')
+  await agents.gets(1)
+  await agents.become('stopped')
+  expect(backend.runs).toEqual([])
+})
+
+test('/new begins a new agent session, also while a turn runs; /status and /help answer', async () => {
+  await using agents = await withAgents()
+  const { backend } = await agents.start()
+  await agents.say('one')
+  await agents.until('a turn runs', () => backend.runs.length === 1)
+  backend.runs[0]?.answer({ text: 'answer one', agentSession: 'old' })
+  await agents.gets(1)
+  await agents.say('two')
+  await agents.until('a turn runs', () => backend.runs.length === 2)
+  expect(backend.runs[1]?.context.agentSession).toBe('old')
+  await agents.say('/status')
+  await agents.gets(2)
+  await agents.say('新对话')
+  await agents.gets(3)
+  await agents.say('/help')
+  await agents.gets(4)
+  await agents.say('three')
+  await agents.until('a turn runs', () => backend.runs.length === 3)
+  expect(backend.runs[2]?.context.agentSession).toBeUndefined()
+  backend.runs[2]?.answer('answer three')
+  await agents.gets(5)
+  expect(backend.prompts).toEqual(['one', 'two', 'three'])
+})
+
+test('without commands, they are messages', async () => {
+  await using agents = await withAgents()
+  const { backend } = await agents.start(undefined, { commands: false })
+  await agents.say('/stop')
+  await agents.until('a turn runs', () => backend.runs.length === 1)
+  expect(backend.prompts).toEqual(['/stop'])
+})
+
+test('with interrupt, a new message stops the turn, and is answered', async () => {
+  await using agents = await withAgents()
+  const { backend } = await agents.start(undefined, { interrupt: true })
+  await agents.say('slow')
+  await agents.until('a turn runs', () => backend.runs.length === 1)
+  await agents.say('quick')
+  await agents.until('the next turn runs', () => backend.runs.length === 2)
+  expect(backend.runs[0]?.context.signal.aborted).toBe(true)
+  backend.runs[1]?.answer('done')
+  expect(await agents.gets(1)).toEqual(['done'])
+  await agents.become('stopped', 'answered')
+})
+
+test('a failing agent is told in one sentence without internals, in the language of the user', async () => {
+  await using agents = await withAgents()
+  const { backend } = await agents.start()
+  for (const [nth, said] of ['hello', '你好'].entries()) {
+    await agents.say(said)
+    await agents.until('a turn runs', () => backend.runs.length === nth + 1)
+    backend.runs[nth]?.fail(new Error('secret /path'))
+    await agents.gets(nth + 1)
+  }
+  const texts = await agents.got()
+  expect(texts.join()).not.toContain('secret')
+  expect(texts.map(text => /\p{Script=Han}/u.test(text))).toEqual([false, true])
+  const turns = await agents.become('failed', 'failed')
+  expect(turns.map(({ error }) => error)).toEqual(['secret /path', 'secret /path'])
+})
+
+test('a turn that takes too long is stopped, and the user is told', async () => {
+  await using agents = await withAgents()
+  const { clock } = agents.library
+  const { backend } = await agents.start(undefined, { minutesPerTurn: 10 })
+  await agents.say('hello')
+  await agents.until('a turn runs', () => backend.runs.length === 1)
+  await agents.until('the time is watched', () => clock.sleeps(1, 1000))
+  clock.advance(10 * 60_000 + 1000)
+  await agents.gets(1)
+  await agents.become('failed')
+})
+
+test('more turns than a day allows are not run; the user is told once', async () => {
+  await using agents = await withAgents()
+  const { backend } = await agents.start(echo(), { turnsPerDay: 2 })
+  for (let nth = 1; nth <= 4; nth++) {
+    await agents.say(`message ${nth}`)
+    await agents.until('it has ended', async () => (await agents.turns())[nth - 1]?.ended_at)
+  }
+  expect(backend.runs.length).toBe(2)
+  expect(await agents.gets(3)).toHaveLength(3)
+  await agents.become('answered', 'answered', 'failed', 'failed')
+})
+
+test('a turn stopped from outside ends, and the user is told', async () => {
+  await using agents = await withAgents()
+  const { backend, svc } = await agents.start()
+  await agents.say('hello')
+  await agents.until('a turn runs', () => backend.runs.length === 1)
+  await svc.agents.stop((await agents.turns())[0]!.id)
+  await agents.gets(1)
+  await agents.become('stopped')
+  expect(backend.runs[0]?.context.signal.aborted).toBe(true)
+})
+
+test('an injected turn is answered to the user, with a session of its own if it is fresh', async () => {
+  await using agents = await withAgents()
+  const { backend, svc } = await agents.start()
+  await agents.say('hello')
+  await agents.until('a turn runs', () => backend.runs.length === 1)
+  backend.runs[0]?.answer({ text: 'hi', agentSession: 'own' })
+  await agents.gets(1)
+  await svc.agents.inject(agents.owner, 'the daily report', { agent: 'agent', fresh: true })
+  await agents.until('a turn runs', () => backend.runs.length === 2)
+  expect(backend.runs[1]).toMatchObject({ prompt: { text: 'the daily report', files: [] } })
+  expect(backend.runs[1]?.context.agentSession).toBeUndefined()
+  backend.runs[1]?.answer({ text: 'all is well', agentSession: 'other' })
+  expect(await agents.gets(2)).toEqual(['hi', 'all is well'])
+  await svc.agents.inject(agents.owner, 'and now?', { agent: 'agent' })
+  await agents.until('a turn runs', () => backend.runs.length === 3)
+  expect(backend.runs[2]?.context.agentSession).toBe('own')
+  backend.runs[2]?.answer('still')
+  await agents.gets(3)
+})
+
+test('no more than eight turns run at a time', async () => {
+  await using agents = await withAgents()
+  const { backend } = await agents.start(undefined, { allow: 'everyone' })
+  const users = await Promise.all(
+    Array.from({ length: 10 }, (_, nth) => agents.library.sandbox.addUser(`u${nth}`)),
+  )
+  for (const user of users) await agents.say('hello', user)
+  await agents.until('eight run', () => backend.runs.length === 8)
+  await agents.until('two wait', async () => (await agents.turns()).length === 10)
+  for (let nth = 0; nth < 10; nth++) {
+    await agents.until('it runs', () => backend.runs.length > nth)
+    backend.runs[nth]?.answer('hi')
+  }
+  for (const user of users) expect(await agents.gets(1, user)).toEqual(['hi'])
+  expect(backend.most).toBe(8)
+})
+
+const photo = Buffer.from(
+  'iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg==',
+  'base64',
+)
+
+test('a voice is handed over with its transcript: WeChat’s, or that of a command', async () => {
+  await using agents = await withAgents()
+  const { backend } = await agents.start(new PlayedBackend(() => 'heard'), {
+    transcribe: 'printf "said in %s"',
+  })
+  await agents.library.sandbox.media('voice', photo, { transcript: 'by WeChat' })
+  await agents.gets(1)
+  await agents.library.sandbox.media('voice', photo)
+  await agents.gets(2)
+  const [first, second] = backend.runs.map(({ prompt }) => prompt.files[0])
+  expect(first).toMatchObject({ kind: 'voice', transcript: 'by WeChat' })
+  expect(second).toMatchObject({ kind: 'voice', transcript: `said in ${second?.path}` })
+  expect(backend.prompts[1]).toContain(`said in ${second?.path}`)
+})
+
+test('a command that fails leaves the voice without a transcript', async () => {
+  await using agents = await withAgents()
+  const { backend } = await agents.start(new PlayedBackend(() => 'heard'), { transcribe: 'exit 3;' })
+  await agents.library.sandbox.media('voice', photo)
+  await agents.gets(1)
+  expect(backend.runs[0]?.prompt.files).toMatchObject([{ kind: 'voice' }])
+  expect(backend.runs[0]?.prompt.files[0]?.transcript).toBeUndefined()
+})

@@ -1,0 +1,106 @@
+/** Kills the process of an agent at the steps of its turns, and checks what its user got in the end. */
+import { expect } from 'bun:test'
+import type { AgentConfig } from '../../src/agent/config.ts'
+import type { AgentTurn } from '../../src/index.ts'
+import { until } from '../support/until.ts'
+import { startAgentProcess, untilReading } from './agent-process.ts'
+import { bitsPerMessage } from './crash-plan.ts'
+import { withAgents } from './support.ts'
+
+const roundMs = 60_000
+const openStates = ['waiting', 'running', 'answering']
+
+/** What happened in the rounds. */
+export interface Crashes {
+  killed: number
+  answered: number
+  interrupted: number
+  unknown: number
+}
+
+/**
+ * Sends a message in each round, to a process that dies at the step of that round, and lets the next process go on.
+ *
+ * @param steps the step of each round at which the process dies
+ */
+export async function crash(steps: readonly number[], settings: Partial<AgentConfig> = {}): Promise<Crashes> {
+  await using agents = await withAgents()
+  const areEnded = async (messages: number) => {
+    const turns = await agents.turns()
+    return (
+      new Set(turns.flatMap(turn => turn.messages)).size >= messages &&
+      turns.every(({ state }) => !openStates.includes(state))
+    )
+  }
+  {
+    await using first = startAgentProcess(agents, settings)
+    await untilReading(agents, first)
+  }
+  let killed = 0
+  for (const [round, dieAt] of steps.entries()) {
+    await agents.say(`round-${String(round).padStart(4, '0')}`)
+    await using agent = startAgentProcess(agents, settings, dieAt)
+    const isOver = async () => !agent.isRunning || (await areEnded(round + 1))
+    await until(`round ${round}, step ${dieAt}`, roundMs, isOver, () => agent.log)
+    if (agent.signal === 'SIGKILL') killed += 1
+  }
+  await using last = startAgentProcess(agents, settings)
+  const log = () => JSON.stringify(agents.rows('* FROM agent_turn WHERE ended_at IS NULL')) + last.log
+  await until('all turns have ended', roundMs, () => areEnded(steps.length), log)
+  // What exceeds the answers to the last message waits for the next one.
+  const countRests = async () => (await agents.turns()).filter(({ state }) => state === 'more').length
+  for (let rests = await countRests(); rests > 0; rests = await countRests()) {
+    await agents.say('/more')
+    await until('the rest was sent', roundMs, async () => (await countRests()) < rests, log)
+  }
+  await agents.say('/help')
+  const sending = () => agents.rows("id, status, text FROM message WHERE status IN ('sending', 'queued')")
+  await until(
+    'nothing is on its way',
+    roundMs,
+    () => sending().length === 0,
+    () => JSON.stringify(sending()) + last.log,
+  )
+  expect(await last.end('SIGTERM')).toBe(0)
+  const turns = await agents.turns()
+  const unknown = agents.rows<{ text: string }>("text FROM message WHERE status = 'unknown'")
+  check(
+    turns,
+    await agents.got(),
+    unknown.map(({ text }) => text),
+  )
+  const inState = (state: AgentTurn['state']) => turns.filter(turn => turn.state === state).length
+  return {
+    killed,
+    answered: inState('answered'),
+    interrupted: inState('interrupted'),
+    unknown: unknown.length,
+  }
+}
+
+/** Each bit of each answer arrived once, except what was being sent when the process died. */
+function check(turns: readonly AgentTurn[], texts: readonly string[], unknown: readonly string[]): void {
+  const messages = turns.flatMap(turn => turn.messages)
+  // Each message is in one turn.
+  expect(new Set(messages).size).toBe(messages.length)
+  expect(turns.filter(({ state }) => state !== 'answered' && state !== 'interrupted')).toEqual([])
+  const cut = turns.filter(({ state }) => state === 'interrupted')
+  const isInterrupted = new Set(cut.flatMap(turn => turn.messages))
+  const rounds = [...messages].sort((a, b) => a - b)
+  const arrived = texts.join('\n')
+  const lost = unknown.join('\n')
+  for (const [round, message] of rounds.entries())
+    for (let nth = 0; nth < bitsPerMessage; nth++) {
+      const bit = `round-${String(round).padStart(4, '0')}-${nth} `
+      const times = arrived.split(bit).length - 1
+      expect([bit, times]).toEqual([
+        bit,
+        isInterrupted.has(message) || lost.includes(bit) ? Math.min(times, 1) : 1,
+      ])
+      if (isInterrupted.has(message)) expect([bit, times]).toEqual([bit, 0])
+    }
+  const apology = 'I was restarted'
+  const apologies = arrived.split(apology).length - 1
+  expect(apologies).toBeLessThanOrEqual(cut.length)
+  expect(apologies + lost.split(apology).length - 1).toBeGreaterThanOrEqual(cut.length)
+}

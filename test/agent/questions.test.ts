@@ -1,0 +1,349 @@
+/** Questions of an agent to its owner, with the real store and the simulated WeChat. */
+import { describe, expect, test } from 'bun:test'
+import type { PermissionRequest } from '../../src/agent/backend.ts'
+import { AnswerDelivery } from '../../src/agent/delivery.ts'
+import { createQuestions } from '../../src/agent/questions.ts'
+import { Talkers } from '../../src/agent/talkers.ts'
+import type { AgentQuestion, Message, StoredTurn } from '../../src/index.ts'
+import { silentLog } from '../../src/platform/log.ts'
+import { failure } from '../support/failure.ts'
+import { withLibrary } from '../support/library.ts'
+import { textOf } from './support.ts'
+
+const request: PermissionRequest = {
+  text: 'execute: "Remove build"; input: {"command":"rm -rf build"}',
+  options: [
+    { id: 'yes', name: 'Yes', kind: 'allow_once' },
+    { id: 'ever', name: 'Always', kind: 'allow_always' },
+    { id: 'no', name: 'No', kind: 'reject_once' },
+  ],
+}
+const allows: PermissionRequest = { ...request, options: request.options.slice(0, 2) }
+const running = new AbortController().signal
+
+/** Two accounts of two owners, and a guest of the first. All have written. */
+async function withQuestions() {
+  const library = await withLibrary({ sessions: ['work', 'home'] })
+  const { clock, sandbox } = library
+  const [work, home] = [...library.bots.values()]
+  const guest = await sandbox.addUser('guest')
+  const svc = await library.open({ store: true })
+  const store = await svc.workAsAgent()
+  const config = { name: 'helper', allow: 'everyone' } as const
+  const people = new Talkers({ svc, config, agents: [config], clock })
+  const ports = { svc, work: store, people, clock, log: silentLog }
+  const open = () => createQuestions({ ...ports, agents: svc.agents, delivery: new AnswerDelivery(ports) })
+  const questions = open()
+  const stop = new AbortController()
+  /** Messages that are no answers. */
+  const passed: string[] = []
+  const taken: string[] = []
+  const reading = (async () => {
+    for await (const { message, settle } of svc.openMessages({
+      consumer: 'agent-helper',
+      signal: stop.signal,
+    })) {
+      const isAnswer = await questions.takeAnswer(message)
+      ;(isAnswer ? taken : passed).push(message.text)
+      await settle(true)
+    }
+  })()
+  const say = async (text: string, from = work!.user_id, to = work!.bot_id) => {
+    const count = passed.length + taken.length
+    await sandbox.say(text, { from, to })
+    await library.until(`"${text}" is read`, () => passed.length + taken.length > count)
+  }
+  await library.until('the reader reads', async () => (await svc.sessions()).length === 2)
+  for (const [user, bot] of [
+    [work!.user_id, work!.bot_id],
+    [home!.user_id, home!.bot_id],
+    [guest, work!.bot_id],
+  ] as const) {
+    await sandbox.say('hi', { from: user, to: bot })
+    await library.until('the user is known', async () =>
+      (await svc.users()).some(one => one.user_id === user && one.remaining === 10),
+    )
+  }
+  await library.until('greetings are read', () => passed.length === 3)
+  return {
+    ...library,
+    svc,
+    store,
+    work: work!,
+    home: home!,
+    guest,
+    questions,
+    open,
+    passed,
+    taken,
+    say,
+    /** A turn that runs. */
+    async turn(user = work!.user_id, session = 'work'): Promise<StoredTurn> {
+      const key = { agent: 'helper', session, user }
+      await store.claimAgent('helper')
+      const { id } = await store.addTurn({ ...key, source: 'inject', messages: [], prompt: 'x' })
+      await store.claim(key)
+      await store.changeTurn(id, { state: 'running', started_at: clock.now() })
+      return (await store.getTurn(id))!
+    },
+    /** What the owner got, newest last. */
+    async got(user = work!.user_id): Promise<string[]> {
+      return (await sandbox.messages({ user, from: 'bot', limit: 1000 })).map(textOf)
+    },
+    /** Waits for the question in a chat. Returns its code. */
+    codeFor: (user = work!.user_id, nth = 0) =>
+      library.until('the question arrives', async () => {
+        // Two that wait are sent as one message.
+        const texts = (await sandbox.messages({ user, from: 'bot', limit: 1000 })).map(textOf)
+        return [...texts.join('\n').matchAll(/^(\w{4}) 1 = /gm)].map(([, code]) => code!)[nth]
+      }),
+    question: () => library.until('a question is open', async () => (await svc.agents.questions())[0]),
+    async [Symbol.asyncDispose]() {
+      stop.abort()
+      await reading
+      await library[Symbol.asyncDispose]()
+    },
+  }
+}
+
+const ended = async (t: { svc: { agents: { questions(): Promise<AgentQuestion[]> } } }) =>
+  (await t.svc.agents.questions()).length === 0
+
+describe('an answer', () => {
+  test('in the chat of the owner goes to the agent, and no agent reads it', async () => {
+    await using t = await withQuestions()
+    const answer = t.questions.ask(await t.turn(), request, running)
+    const code = await t.codeFor()
+    const [text = ''] = await t.got()
+    expect(text).toContain(request.text)
+    expect(text).toContain(`${code} 2 = allow always: Always`)
+    // Phones write small and wide characters, and a space at the end.
+    await t.say(` ${code.toLowerCase()} ２ `)
+    expect(await t.quickly(answer)).toBe('ever')
+    expect(t.passed).not.toContain(` ${code.toLowerCase()} ２ `)
+    const [line] = await t.svc.audit({ limit: 10 })
+    expect(line).toMatchObject({ operation: 'answer_agent_question', principal: 'owner', outcome: 'done' })
+    // The answer of the agent comes next.
+    expect((await t.got()).length).toBe(1)
+  })
+
+  test('by the library counts the same, once', async () => {
+    await using t = await withQuestions()
+    const answer = t.questions.ask(await t.turn(), request, running)
+    const code = await t.codeFor()
+    const { id } = await t.question()
+    expect((await t.svc.agents.answer(id, 'no')).answer).toBe('no')
+    expect(await failure(t.svc.agents.answer(id, 'yes'))).toMatchObject({ code: 'not_found' })
+    await t.say(`${code} 1`)
+    expect(await t.quickly(answer)).toBe('no')
+    expect(await t.got()).toHaveLength(2)
+  })
+
+  test('of nobody but the owner of the account counts', async () => {
+    await using t = await withQuestions()
+    const answer = t.questions.ask(await t.turn(t.guest), request, running)
+    const code = await t.codeFor()
+    expect((await t.got())[0]).toContain(t.guest)
+    await t.say(`${code} 1`, t.guest, t.work.bot_id)
+    await t.say(`${code} 1`, t.home.user_id, t.home.bot_id)
+    expect((await t.question()).answer).toBeUndefined()
+    // The guest gets no word about it, the owner of the other account a short one.
+    expect(await t.got(t.guest)).toEqual([])
+    expect(await t.got(t.home.user_id)).toHaveLength(1)
+    await t.say(`${code} 1`)
+    expect(await t.quickly(answer)).toBe('yes')
+    expect(await t.got()).toHaveLength(2)
+    expect(t.passed).toEqual(['hi', 'hi', 'hi'])
+  })
+
+  test('with a wrong code, number or form does nothing', async () => {
+    await using t = await withQuestions()
+    const answer = t.questions.ask(await t.turn(), request, running)
+    const code = await t.codeFor()
+    const other = code === 'A2A2' ? 'B2B2' : 'A2A2'
+    for (const text of [`${other} 1`, `${code} 0`, `${code} 4`, `${code} 99`]) await t.say(text)
+    const words = [
+      'permission granted',
+      'yes',
+      '1',
+      code,
+      `${code} 1 please`,
+      `say ${code} 1`,
+      'page 2',
+      '2026 11',
+    ]
+    for (const text of words) await t.say(text)
+    expect(t.taken).toHaveLength(4)
+    expect(t.passed.slice(3)).toEqual(words)
+    expect((await t.question()).answer).toBeUndefined()
+    expect(await t.got()).toHaveLength(5)
+    await t.say(`${code} 3`)
+    expect(await t.quickly(answer)).toBe('no')
+  })
+
+  test('to a question of a turn that no longer runs does nothing', async () => {
+    await using t = await withQuestions()
+    const turn = await t.turn()
+    const answer = t.questions.ask(turn, request, running)
+    const code = await t.codeFor()
+    await t.store.changeTurn(turn.id, { state: 'interrupted' })
+    expect(await ended(t)).toBe(true)
+    await t.say(`${code} 1`)
+    t.clock.advance(300_000)
+    expect(await answer).toBe('no')
+  })
+
+  test('that comes again after a crash is not answered again', async () => {
+    await using t = await withQuestions()
+    const message = { id: 1, session: 'work', from_user: t.work.user_id, msg_type: 'TEXT' } as Message
+    expect(await t.questions.takeAnswer({ ...message, text: 'A2A2 1', redelivered: true })).toBe(true)
+    expect(await t.got()).toEqual([])
+  })
+})
+
+describe('without an answer', () => {
+  test('the option that rejects is taken after five minutes, and the code is worth nothing', async () => {
+    await using t = await withQuestions()
+    const answer = t.questions.ask(await t.turn(), request, running)
+    const code = await t.codeFor()
+    t.clock.advance(299_000)
+    expect((await t.question()).text).toBe(request.text)
+    t.clock.advance(1000)
+    expect(await answer).toBe('no')
+    await t.say(`${code} 1`)
+    expect(await ended(t)).toBe(true)
+  })
+
+  test('reject_once is taken before reject_always, and never one that allows', async () => {
+    await using t = await withQuestions()
+    const never = { id: 'never', name: 'Never', kind: 'reject_always' } as const
+    const [yes, ever, no] = request.options
+    const cases = [
+      [[never, yes!, no!], 'no'],
+      [[yes!, never], 'never'],
+    ] as const
+    for (const [options, expected] of cases) {
+      const answer = t.questions.ask(await t.turn(), { ...request, options }, running)
+      await t.question()
+      t.clock.advance(300_000)
+      expect(await answer).toBe(expected)
+    }
+    for (const options of [[yes!, ever!], []]) {
+      const answer = failure(t.questions.ask(await t.turn(), { ...request, options }, running))
+      if (options.length > 0) await t.question()
+      t.clock.advance(300_000)
+      expect(await answer).toMatchObject({ code: 'forbidden' })
+    }
+    expect(await ended(t)).toBe(true)
+  })
+
+  test('a turn that stops, and a request that is taken back, end the question', async () => {
+    await using t = await withQuestions()
+    const turn = await t.turn()
+    for (const which of ['turn', 'request']) {
+      const stop = new AbortController()
+      const { signal } = stop
+      const answer =
+        which === 'turn'
+          ? failure(t.questions.ask(turn, request, signal))
+          : failure(t.questions.ask(turn, { ...request, signal }, running))
+      const code = await t.codeFor(undefined, which === 'turn' ? 0 : 1)
+      const reason = new Error('stopped')
+      stop.abort(reason)
+      expect(await answer).toBe(reason)
+      await t.say(`${code} 1`)
+      expect(await ended(t)).toBe(true)
+    }
+  })
+
+  test('what a process that died asked in the same turn is closed', async () => {
+    await using t = await withQuestions()
+    const turn = await t.turn()
+    await t.store.ask({ ...request, turn: turn.id, code: 'A2A2', expires_at: t.clock.now() + 300_000 })
+    const answer = t.questions.ask(turn, request, running)
+    const code = await t.codeFor()
+    await t.say('A2A2 1')
+    await t.say(`${code} 3`)
+    expect(await t.quickly(answer)).toBe('no')
+  })
+})
+
+describe('a question', () => {
+  test('that would take the last answer, or has no chat, is in the panel alone', async () => {
+    await using t = await withQuestions()
+    for (let nth = 0; nth < 9; nth++)
+      await t.svc.send({ to: t.work.user_id, session: 'work', text: `${nth}` })
+    const answer = t.questions.ask(await t.turn(), request, running)
+    const { id } = await t.question()
+    t.clock.advance(500)
+    expect(await t.got()).toHaveLength(9)
+    await t.svc.agents.answer(id, 'yes')
+    expect(await t.quickly(answer)).toBe('yes')
+    const unknown = t.questions.ask(await t.turn(t.guest, 'nobody'), request, running)
+    await t.svc.agents.answer((await t.question()).id, 'no')
+    expect(await t.quickly(unknown)).toBe('no')
+    expect(await t.got()).toHaveLength(9)
+  })
+
+  test('cannot look like anything but words of the agent', async () => {
+    await using t = await withQuestions()
+    const stop = new AbortController()
+    const text = `harmless${' '.repeat(5000)}\nK7QX 1 = reject: No\u202e\u0007\r\u2028`
+    const options = [
+      { id: 'yes', name: 'No\nK7QX 2 = reject', kind: 'allow_once' } as const,
+      request.options[2]!,
+    ]
+    const answer = failure(t.questions.ask(await t.turn(), { text, options }, stop.signal))
+    const code = await t.codeFor()
+    const [asked = ''] = await t.got()
+    const lines = asked.split('\n')
+    expect(lines.filter(line => line.startsWith('> '))).toHaveLength(1)
+    expect(lines.filter(line => / \d = /.test(line) && !line.startsWith('> '))).toEqual([
+      `${code} 1 = allow once: No\\u{a}K7QX 2 = reject`,
+      `${code} 2 = reject: No`,
+    ])
+    for (const character of '\u202e\u0007\r\u2028') expect(asked).not.toContain(character)
+    expect(asked.length).toBeLessThan(3500)
+    stop.abort(new Error('stopped'))
+    await answer
+  })
+
+  test('is one at a time in a turn, and of 200 at the same time most are rejected at once', async () => {
+    await using t = await withQuestions()
+    const stop = new AbortController()
+    const turn = await t.turn()
+    const answers = Array.from({ length: 200 }, () => t.questions.ask(turn, request, stop.signal))
+    const late = answers.slice(21)
+    expect(new Set(await Promise.all(late))).toEqual(new Set(['no']))
+    for (let nth = 0; nth < 3; nth++) {
+      const { id } = await t.question()
+      expect(await t.svc.agents.questions()).toHaveLength(1)
+      await t.svc.agents.answer(id, 'yes')
+      expect(await t.quickly(answers[nth]!)).toBe('yes')
+    }
+    stop.abort(new Error('stopped'))
+    for (const answer of answers.slice(3, 21)) expect((await failure(answer)).message).toBe('stopped')
+    expect(await ended(t)).toBe(true)
+  })
+
+  test('of several turns has a code of its own, and is answered by any process', async () => {
+    await using t = await withQuestions()
+    const other = t.open()
+    const first = t.questions.ask(await t.turn(), request, running)
+    const second = other.ask(await t.turn(t.guest), allows, running)
+    const codes = [await t.codeFor(), await t.codeFor(undefined, 1)]
+    expect(new Set(codes).size).toBe(2)
+    for (const code of codes) await t.say(`${code} 1`)
+    expect(await t.quickly(Promise.all([first, second]))).toEqual(['yes', 'yes'])
+  })
+
+  test('is in Chinese for an owner who writes Chinese', async () => {
+    await using t = await withQuestions()
+    await t.say('你好')
+    const answer = t.questions.ask(await t.turn(), request, running)
+    const code = await t.codeFor()
+    expect((await t.got())[0]).toContain(`${code} 3 = 拒绝: No`)
+    await t.say(`${code} 3`)
+    expect(await t.quickly(answer)).toBe('no')
+  })
+})

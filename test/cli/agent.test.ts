@@ -1,0 +1,181 @@
+/** `svc agent` as an owner meets it: in the sandbox, with the scripted agent. */
+import { expect, test } from 'bun:test'
+import { mkdtemp, writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import { type Running, type Serving, serveHere, svc, svcRunning } from '../support/command.ts'
+import { folderOfFile } from '../support/folder.ts'
+import { type Json, logIn } from '../support/service.ts'
+import { stopwatch } from '../support/stopwatch.ts'
+import { until } from '../support/until.ts'
+
+const home = folderOfFile()
+const newDir = () => mkdtemp(join(home, 'data-'))
+
+/** `svc agent` on a directory of the sandbox, and its phone. */
+function startAgent(dir: string, ...args: string[]) {
+  const place = ['--sandbox', '--sandbox-port', '0', '--pace', 'off', '-d', dir]
+  const running = svcRunning(['agent', ...place, '--gather', '0.1', ...args], { home })
+  const phoneUrl = () =>
+    until(
+      'the phone has an address',
+      30_000,
+      () => /(http:\S+)\/phone/.exec(running.stdout)?.[1],
+      () => running.stdout + running.stderr,
+    )
+  const post = async (path: string, body: unknown): Promise<Json> => {
+    const response = await fetch(`${await phoneUrl()}/phone/${path}`, {
+      method: 'POST',
+      headers: { 'content-type': 'application/json' },
+      body: JSON.stringify(body),
+    })
+    if (!response.ok) throw new Error(`${path}: ${await response.text()}`)
+    return response.json()
+  }
+  const chat = async () => (await fetch(`${await phoneUrl()}/phone/chat`)).text()
+  return {
+    running,
+    post,
+    chat,
+    scan: () => post('scan', { confirm: true }),
+    isReady: () =>
+      until('it answers', 30_000, () => /may talk with it\n/.test(running.stdout), outputOf(running)),
+    shows: (text: string) =>
+      until(
+        `"${text}" in the chat`,
+        30_000,
+        async () => ((await chat()).includes(text) ? true : undefined),
+        outputOf(running),
+      ),
+    async stop() {
+      using watch = stopwatch()
+      running.stop('SIGINT')
+      const { status } = await running.exited
+      return { status, ms: watch.ms }
+    },
+  }
+}
+
+const newUser = async (service: Serving, name: string): Promise<string> =>
+  (await service.phone('users', { name })).id
+
+const outputOf = (running: Running) => () => running.stdout + running.stderr
+const echo = ['--', 'svc', 'echo-agent']
+
+test('without an account it shows a QR code, then answers the owner, and ends within 3 s', async () => {
+  const agent = startAgent(await newDir(), ...echo)
+  await until('there is a code', 30_000, () => agent.running.stdout.includes('Scan and agree'))
+  await agent.scan()
+  await agent.isReady()
+  expect(agent.running.stdout).toMatch(
+    /agent "agent" answers in session default \(\S+@im\.bot\): only its owner \S+@im\.wechat/,
+  )
+  await agent.post('say', { text: 'Hello' })
+  await agent.shows('You said: Hello')
+  // It works on something that takes long.
+  await agent.post('say', { text: 'slow 600' })
+  await until('it types', 30_000, async () => (await agent.chat()).includes('typing'))
+  const { ms, status } = await agent.stop()
+  expect(status).toBe(0)
+  expect(ms).toBeLessThan(3000)
+})
+
+test('Ctrl-C while the code is shown ends it, and leaves no account', async () => {
+  const dir = await newDir()
+  const agent = startAgent(dir, ...echo)
+  await until('there is a code', 30_000, () => agent.running.stdout.includes('Scan and agree'))
+  const { ms, status } = await agent.stop()
+  expect(status).toBe(0)
+  expect(ms).toBeLessThan(3000)
+  expect((await svc(['sessions', '--json', '--sandbox', '-d', dir], { home })).stdout).toBe('[]\n')
+})
+
+test('beside a running service it uses its account and phone, over ACP too', async () => {
+  const dir = await newDir()
+  await using service = await serveHere(dir, { home }, '--pace', 'off')
+  await logIn(service)
+  const agent = startAgent(dir, '--acp', ...echo, '--acp')
+  await agent.isReady()
+  expect(agent.running.stdout).toContain(service.phoneUrl)
+  await service.phone('say', { text: 'over ACP' })
+  await agent.shows('You said: over ACP')
+  expect((await agent.stop()).status).toBe(0)
+  // The service goes on.
+  expect((await service.call('sessions')).body).toHaveLength(1)
+})
+
+test('several agents of a file: each user gets the first one that is for them', async () => {
+  const dir = await newDir()
+  await using service = await serveHere(dir, { home }, '--pace', 'off')
+  await logIn(service)
+  const [session] = (await service.call('sessions')).body
+  const [other, stranger] = [await newUser(service, 'other'), await newUser(service, 'stranger')]
+  const file = join(dir, '..', 'agents.json')
+  const say = (what: string) => ['sh', '-c', `read -r line; echo "${what} heard: $line"`]
+  await writeFile(
+    file,
+    `{ "agents": [
+      // Only for one user.
+      { "name": "first", "command": ${JSON.stringify(say('first'))}, "users": { "${other}": {} }, "gather": 0.1 },
+      { "name": "second", "session": "default", "command": ${JSON.stringify(say('second'))}, "gather": 0.1 },
+    ] }`,
+  )
+  const place = ['--sandbox', '--pace', 'off', '-d', dir]
+  const running = svcRunning(['agent', ...place, '--config', file], { home })
+  await until(
+    'both are there',
+    30_000,
+    () => running.stdout.split('may talk with it').length > 2,
+    outputOf(running),
+  )
+  const write = (from: string, text: string) => service.phone('say', { to: session.bot_id, from, text })
+  await write(session.user_id, 'I am the owner')
+  await write(other, 'I am other')
+  await write(stranger, 'I am a stranger')
+  const sent = async () => {
+    const { messages } = (await service.call('history', { direction: 'sent' })).body
+    return messages.map(({ text, to_user }: Json) => [to_user, text])
+  }
+  // The owner is also told about the stranger.
+  await until('both have answered', 30_000, async () => (await sent()).length >= 3, outputOf(running))
+  const answers = await sent()
+  expect(answers).toContainEqual([session.user_id, 'second heard: I am the owner'])
+  expect(answers).toContainEqual([other, 'first heard: I am other'])
+  expect(answers.filter(([user]: string[]) => user === stranger)).toEqual([])
+  running.stop('SIGTERM')
+  expect((await running.exited).status).toBe(0)
+})
+
+test('wrong usage ends with 2, says what to type, and makes nothing', async () => {
+  const dir = join(home, 'never')
+  const file = join(home, 'bad.json')
+  await writeFile(file, '{ "agents": [{ "command": ["x"], "nope": 1 }] }')
+  const wrong: [args: string[], said: string][] = [
+    [['claude', '-p'], 'svc agent -- claude -p'],
+    [['claude', '--', '-p'], 'svc agent -- claude -p'],
+    [['lst'], 'Did you mean svc agent list?'],
+    [[], 'svc agent -- claude -p'],
+    [['--acp'], 'svc agent -- claude -p'],
+    [['--', 'no-such-program-here'], 'no-such-program-here'],
+    [['--model', 'x', '--', 'true'], '--openai'],
+    [['--openai', 'http://127.0.0.1:9/v1'], '--model'],
+    [['--openai', 'ftp://x', '--model', 'm'], '--openai'],
+    [['--openai', 'http://127.0.0.1:9/v1', '--model', 'm', '--', 'true'], '--openai'],
+    [['--gather', '11', '--', 'true'], '--gather'],
+    [['--turns-per-day', '0', '--', 'true'], '--turns-per-day'],
+    [['--minutes-per-turn', 'long', '--', 'true'], '--minutes-per-turn'],
+    [['--name', '../x', '--', 'true'], '--name'],
+    [['--allow', '', '--', 'true'], '--allow'],
+    [['--config', join(home, 'absent.json')], 'absent.json'],
+    [['--config', file], 'agents[0].nope'],
+    [['--config', file, '--isolate'], '--isolate'],
+    [['--config', file, '--no-commands'], '--no-commands'],
+    [['--config', file, '--', 'true'], '--config'],
+  ]
+  for (const [args, said] of wrong) {
+    const ended = await svc(['agent', '-d', dir, ...args], { home })
+    expect([args, ended.status, ended.stdout]).toEqual([args, 2, ''])
+    expect([args, ended.stderr]).toEqual([args, expect.stringMatching(/^error: [^\n]+\n$/)])
+    expect([args, ended.stderr]).toEqual([args, expect.stringContaining(said)])
+  }
+  expect(await Bun.file(join(dir, 'messages.db')).exists()).toBe(false)
+})

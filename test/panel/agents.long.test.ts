@@ -1,0 +1,149 @@
+/** The page of agents: questions, conversations, turns. Their store is filled by the library. */
+import { describe, expect, test } from 'bun:test'
+import type { Page } from 'playwright-core'
+import { Svc } from '../../src/index.ts'
+import type { AgentWork } from '../../src/operations/agents.ts'
+import { violationsInBothThemes } from '../support/axe.ts'
+import { hasBrowser } from '../support/browser.ts'
+import { type TestPanel, withPanel, write } from '../support/panel.ts'
+import { keyboard, wordsOf } from '../support/panel-hand.ts'
+
+const token = 'correct-horse-battery-staple'
+const phone = { width: 360, height: 740 }
+const agent = 'agent'
+const options = [
+  { id: 'once', name: 'Allow once', kind: 'allow_once' },
+  { id: 'no', name: 'Reject', kind: 'reject_once' },
+] as const
+
+/** Opens the store as the process of an agent does. */
+async function workOf(panel: TestPanel): Promise<AgentWork & AsyncDisposable> {
+  const svc = await Svc.open({ basePath: panel.dir, store: true, upstreamUrl: panel.sandbox.url })
+  const work = await svc.workAsAgent()
+  await work.claimAgent(agent)
+  return Object.assign(work, { [Symbol.asyncDispose]: () => svc.close() })
+}
+
+/** Adds a turn of a user, and begins it. */
+async function begin(work: AgentWork, user: string, messages: number[] = []) {
+  const key = { agent, session: 'default', user }
+  const source = messages.length > 0 ? 'message' : 'inject'
+  const { id } = await work.addTurn({
+    ...key,
+    source,
+    messages,
+    ...(source === 'inject' && { prompt: 'go' }),
+  })
+  await work.claim(key)
+  await work.changeTurn(id, { state: 'running', started_at: Date.now() })
+  return id
+}
+const ask = (work: AgentWork, turn: number, text: string, code: string) =>
+  work.ask({ turn, text, options: [...options], code, expires_at: Date.now() + 290_000 })
+
+const cardOf = (page: Page, text: string) => page.locator('.account').filter({ hasText: text })
+
+async function expectAccessible(page: Page, what: string): Promise<void> {
+  const wide = await page.evaluate(() =>
+    [...document.querySelectorAll('#main, .card, .rail')]
+      .filter(({ scrollWidth, clientWidth }) => scrollWidth > clientWidth)
+      .map(({ className }) => className),
+  )
+  expect([what, wide, await violationsInBothThemes(page)]).toEqual([what, [], []])
+}
+
+describe.skipIf(!hasBrowser)('the page of agents', () => {
+  test.each(['en', 'zh'] as const)('questions are answered and a turn is stopped: %s', async language => {
+    const t = wordsOf(language)
+    await using panel = await withPanel()
+    const { user_id: user } = panel.bots.get('default')!
+    await write(panel, 'Tidy up my folder')
+    const [message] = (await panel.gateway.history.page({ limit: 1, offset: 0 })).messages
+    const page = await panel.open({
+      path: '/agents',
+      viewport: phone,
+      locale: language === 'zh' ? 'zh-CN' : 'en',
+    })
+    const hand = keyboard(page)
+    await page.getByText(t('agents.none'), { exact: true }).waitFor()
+    await page.getByText('svc agent -- claude -p', { exact: true }).waitFor()
+    await expectAccessible(page, 'no agent')
+
+    await using work = await workOf(panel)
+    const first = await begin(work, user, [message!.id])
+    await work.changeTurn(first, { state: 'answered', answer: { parts: [{ text: 'a' }] }, parts_sent: 1 })
+    const broken = await begin(work, 'stranger@im.wechat')
+    await work.changeTurn(broken, { state: 'failed', error: `no such file: ${'x'.repeat(400)}`, ended_at: 1 })
+    const turn = await begin(work, user)
+    const key = { agent, session: 'default', user }
+    const folder = '/home/anna/.svc/.agents/agent/0f3a9c1e77d24b50'
+    await work.saveState(key, { agent_session: '5f1c9c1e-0b7e-4c44-9a53-b7c8d4a1e6f0', folder })
+    const hostile = `rm -rf build\u202E\n${'very-long-name/'.repeat(40)}\n${'line\n'.repeat(30)}<b>end</b>`
+    const asked = await ask(work, turn, hostile, 'A1')
+    const second = await ask(work, turn, 'git push', 'B2')
+    const list = page.locator('.agent-questions')
+    const button = (name: string, text: string) =>
+      list.locator('li').filter({ hasText: text }).getByRole('button', { name })
+    await button('Allow once', 'rm -rf build').waitFor()
+    await list.getByText(t('agents.questions_open_other', { count: 2 }), { exact: true }).waitFor()
+    await page.getByRole('navigation').getByText(t('nav.questions')).waitFor({ state: 'attached' })
+    await cardOf(page, t('agents.asking')).waitFor()
+    await expectAccessible(page, 'questions')
+    expect(await button('Allow once', 'git push').getAttribute('class')).toContain('primary')
+    expect(await button('Reject', 'git push').getAttribute('class')).not.toContain('primary')
+
+    await hand.press(button('Reject', 'git push'))
+    await panel.until(
+      'the agent gets the answer',
+      async () => (await work.getQuestion(second))?.answer === 'no',
+    )
+    await button('Reject', 'git push').waitFor({ state: 'detached' })
+    await hand.press(button('Allow once', 'rm -rf build'))
+    await list.getByText(t('agents.questions_none'), { exact: true }).waitFor()
+    expect(await work.getQuestion(asked)).toMatchObject({ answer: 'once', answered_by: 'panel' })
+    await page.getByRole('navigation').getByText(t('nav.questions')).waitFor({ state: 'detached' })
+
+    const own = cardOf(page, t('agents.running'))
+    await hand.press(own.getByText(t('agents.newest')))
+    await own.getByText(t('agents.turn_answered'), { exact: true }).waitFor()
+    await own.getByText(t('agents.parts', { sent: 1, parts: 1 }), { exact: true }).waitFor()
+    await expectAccessible(page, 'turns')
+    await hand.press(own.getByRole('button', { name: t('agents.stop') }))
+    await own.getByText(t('agents.stopping'), { exact: true }).waitFor()
+    expect((await work.getTurn(turn))?.stopping).toBe(true)
+    await work.changeTurn(turn, { state: 'stopped', error: 'a person stopped it', ended_at: Date.now() })
+    await page.getByText(t('agents.turn_stopped'), { exact: true }).waitFor()
+    const idle = cardOf(page, t('agents.turn_stopped'))
+    await hand.press(idle.getByRole('link', { name: t('agents.messages_one', { count: 1 }), exact: true }))
+    await page.getByRole('article').getByText('Tidy up my folder').waitFor()
+    expect(panel.complaints).toEqual([])
+  })
+
+  test('a key without the right to approve sees questions without buttons, others do not see the page', async () => {
+    const t = wordsOf('en')
+    await using panel = await withPanel({ token })
+    await using work = await workOf(panel)
+    const turn = await begin(work, panel.bots.get('default')!.user_id)
+    await ask(work, turn, 'git push', 'A1')
+    const by = { kind: 'owner' } as const
+    const watcher = await panel.gateway.keys.add({ name: 'Wanda', can: ['agents'] }, by)
+    const reader = await panel.gateway.keys.add({ name: 'Rita', can: ['read'] }, by)
+    const signedIn = async (key: string) => {
+      const page = await panel.open({ path: '/agents' })
+      await page.getByLabel(t('signin.token'), { exact: true }).fill(key)
+      await page.keyboard.press('Enter')
+      return page
+    }
+    const watches = await signedIn(watcher.key)
+    const list = watches.locator('.agent-questions')
+    await list.getByText('git push', { exact: true }).waitFor()
+    await list.getByText(t('agents.no_right'), { exact: true }).waitFor()
+    expect(await list.getByRole('button').count()).toBe(0)
+    expect(await watches.getByRole('main').getByRole('link').count()).toBe(0)
+    await expectAccessible(watches, 'without the right')
+    const reads = await signedIn(reader.key)
+    await reads.getByText(t('missing.title'), { exact: true }).waitFor()
+    const menu = reads.getByRole('navigation')
+    expect(await menu.getByRole('link', { name: t('nav.agents') }).count()).toBe(0)
+  })
+})

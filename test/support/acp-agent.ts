@@ -1,0 +1,184 @@
+/**
+ * An agent program for tests, written with the agent side of the official library. A prompt says what it does; options
+ * say what it is.
+ *
+ *   bun test/support/acp-agent.ts [--resume] [--load] [--pictures] [--junk] [--login] [--version N]
+ *     [--fail initialize|exit|line] [--store FILE]
+ */
+import { readFileSync, writeFileSync } from 'node:fs'
+import { Readable, Writable } from 'node:stream'
+import { parseArgs } from 'node:util'
+import {
+  type AgentContext,
+  agent,
+  ndJsonStream,
+  RequestError,
+  type RequestPermissionRequest,
+} from '@agentclientprotocol/sdk'
+
+const { values: options } = parseArgs({
+  options: {
+    resume: { type: 'boolean' },
+    load: { type: 'boolean' },
+    pictures: { type: 'boolean' },
+    junk: { type: 'boolean' },
+    login: { type: 'boolean' },
+    version: { type: 'string', default: '1' },
+    fail: { type: 'string' },
+    /** File with the prompts of each session, for the next process. */
+    store: { type: 'string' },
+  },
+})
+
+/** The prompts of each session. */
+let sessions: Record<string, string[]> = {}
+try {
+  if (options.store) sessions = JSON.parse(readFileSync(options.store, 'utf8'))
+} catch {
+  // The first process has no file.
+}
+const cancelled = new Map<string, () => void>()
+/** The permission that is asked next, for ids of tool calls. */
+let calls = 0
+
+const print = (line: string) => process.stdout.write(`${line}\n`)
+if (options.junk) for (let nth = 0; nth < 5000; nth++) print(`starting ${nth} ${'{'.repeat(nth % 2)}`)
+if (options.fail === 'exit') {
+  console.error('no such flag: --acp')
+  process.exit(3)
+}
+if (options.fail === 'line') process.stdout.write('x'.repeat(20_000_000))
+
+const never = new Promise<never>(() => {})
+
+agent({ name: 'scripted' })
+  .onRequest('initialize', () => {
+    if (options.fail === 'initialize') return never
+    return {
+      protocolVersion: Number(options.version),
+      agentCapabilities: {
+        loadSession: options.load === true,
+        promptCapabilities: { image: options.pictures === true },
+        sessionCapabilities: options.resume ? { resume: {} } : {},
+      },
+    }
+  })
+  .onRequest('session/new', () => {
+    if (options.login) throw RequestError.authRequired()
+    const sessionId = `session-${crypto.randomUUID()}`
+    sessions[sessionId] = []
+    return { sessionId }
+  })
+  .onRequest('session/resume', ({ params: { sessionId } }) => {
+    if (!sessions[sessionId]) throw RequestError.sessionNotFound(sessionId)
+    return {}
+  })
+  .onRequest('session/load', async ({ params: { sessionId }, client }) => {
+    const prompts = sessions[sessionId]
+    if (!prompts) throw RequestError.sessionNotFound(sessionId)
+    for (const prompt of prompts) await say(client, sessionId, `old answer to ${prompt}`)
+    return {}
+  })
+  .onNotification('session/cancel', ({ params }) => cancelled.get(params.sessionId)?.())
+  .onRequest('session/prompt', async ({ params: { prompt, sessionId }, client }) => {
+    const [first] = prompt
+    const text = first?.type === 'text' ? first.text : ''
+    const isCancelled = new Promise<void>(resolve => cancelled.set(sessionId, resolve))
+    sessions[sessionId]?.push(text)
+    if (options.store) writeFileSync(options.store, JSON.stringify(sessions))
+    const [verb = '', ...rest] = text.split(' ')
+    const argument = rest.join(' ')
+    if (verb === 'wait') {
+      await say(client, sessionId, 'waiting')
+      await isCancelled
+      return { stopReason: 'cancelled' }
+    }
+    if (verb === 'deaf') await never
+    if (verb === 'die') {
+      console.error('out of memory')
+      process.kill(process.pid, 'SIGKILL')
+      await never
+    }
+    if (verb === 'permit') {
+      const answers = await Promise.all(
+        Array.from({ length: Number(argument) || 1 }, () => permit(client, sessionId, argument)),
+      )
+      if (answers.includes('cancelled') && text !== 'permit anyway') return { stopReason: 'cancelled' }
+      await say(client, sessionId, answers.join(','))
+    } else if (verb === 'flood') for (;;) await think(client, sessionId, 'x'.repeat(100_000))
+    else if (verb === 'long')
+      for (let nth = 0; nth < 30; nth++) await say(client, sessionId, 'y'.repeat(50_000))
+    else if (verb === 'work') {
+      await think(client, sessionId, 'hidden')
+      await say(client, sessionId, 'I look')
+      await say(client, sessionId, ' at it.')
+      await client.notify('session/update', {
+        sessionId,
+        update: { sessionUpdate: 'tool_call', toolCallId: 'one', title: 'Read', kind: 'read' },
+      })
+      await say(client, sessionId, 'Done.')
+    } else if (verb === 'picture')
+      await client.notify('session/update', {
+        sessionId,
+        update: {
+          sessionUpdate: 'agent_message_chunk',
+          content: { type: 'image', data: 'iVBORw0KGgo=', mimeType: 'image/png' },
+        },
+      })
+    else if (verb === 'link')
+      await client.notify('session/update', {
+        sessionId,
+        update: {
+          sessionUpdate: 'agent_message_chunk',
+          content: { type: 'resource_link', name: 'file', uri: argument },
+        },
+      })
+    else if (verb === 'refuse') return { stopReason: 'refusal' }
+    else if (verb === 'fail') throw RequestError.internalError({ details: 'quota' })
+    else if (verb === 'blocks') await say(client, sessionId, JSON.stringify(prompt))
+    else if (verb === 'prompts') await say(client, sessionId, JSON.stringify(sessions[sessionId]))
+    else if (verb === 'many') for (let nth = 0; nth < 1000; nth++) await say(client, sessionId, `${nth},`)
+    else if (verb === 'pid') await say(client, sessionId, String(process.pid))
+    else await say(client, sessionId, argument)
+    return { stopReason: 'end_turn' }
+  })
+  .connect(
+    ndJsonStream(
+      Writable.toWeb(process.stdout) as unknown as WritableStream<Uint8Array>,
+      Readable.toWeb(process.stdin) as unknown as ReadableStream<Uint8Array>,
+    ),
+  )
+
+const say = (client: AgentContext, sessionId: string, text: string) =>
+  client.notify('session/update', {
+    sessionId,
+    update: { sessionUpdate: 'agent_message_chunk', content: { type: 'text', text } },
+  })
+
+const think = (client: AgentContext, sessionId: string, text: string) =>
+  client.notify('session/update', {
+    sessionId,
+    update: { sessionUpdate: 'agent_thought_chunk', content: { type: 'text', text } },
+  })
+
+/** Asks for permission. Returns the id of the chosen option, or `cancelled`. */
+async function permit(client: AgentContext, sessionId: string, argument: string): Promise<string> {
+  const toolCallId = `call-${++calls}`
+  const request: RequestPermissionRequest = {
+    sessionId,
+    toolCall: {
+      toolCallId,
+      title: `Remove\nK7QX 1 = reject: No${argument}`,
+      kind: 'execute',
+      rawInput: { command: 'rm -rf build', cwd: '/' },
+      locations: [{ path: '/tmp/build' }],
+    },
+    options: [
+      { optionId: 'yes', name: 'Yes', kind: 'allow_once' },
+      { optionId: 'ever', name: 'Always', kind: 'allow_always' },
+    ],
+  }
+  if (argument !== 'only') request.options.push({ optionId: 'no', name: 'No', kind: 'reject_once' })
+  const { outcome } = await client.request('session/request_permission', request)
+  return outcome.outcome === 'selected' ? outcome.optionId : 'cancelled'
+}
