@@ -18,7 +18,7 @@ export const ranks = {
 } as const
 export type Rank = (typeof ranks)[keyof typeof ranks]
 
-export interface Whole {
+export interface Stretch {
   readonly start: number
   readonly end: number
 }
@@ -29,7 +29,7 @@ export interface Page {
   /** Ranks of positions after a line end. Elsewhere a line end has the rank `line`. */
   readonly breaks: ReadonlyMap<number, Rank>
   /** What is not cut if it fits into a message, such as a link. Ascending by their ends. */
-  readonly wholes: readonly Whole[]
+  readonly wholes: readonly Stretch[]
 }
 
 /** Cuts a page into messages. None is empty. White space at a cut is dropped. */
@@ -47,7 +47,7 @@ export function cutPage({ breaks, text, wholes }: Page): string[] {
   /** How many messages the text after each cut needs, and how bad their cuts are. */
   const needed = new Uint32Array(cuts.length)
   const badness = new Float64Array(cuts.length)
-  /** For each cut: the least badness of all ways to it with as few messages, and the best next cut. */
+  /** The best cut up to each among those that need as many messages; and the cut that follows each. */
   const best = new Uint32Array(cuts.length).fill(last)
   const next = new Uint32Array(cuts.length)
   const badnessFrom = (at: number) => badness[at]! + cuts[at]!.rank ** 2
@@ -84,7 +84,7 @@ interface Cut {
 }
 
 /** Returns every cut that may be used, with the two ends of the text. */
-function findCuts(text: string, breaks: Page['breaks'], wholes: readonly Whole[]): Cut[] {
+function findCuts(text: string, breaks: Page['breaks'], wholes: readonly Stretch[]): Cut[] {
   const cuts: Cut[] = [{ at: 0, rank: 0 }]
   const add = (at: number, rank: number) => {
     const { at: before } = cuts.at(-1)!
@@ -121,7 +121,7 @@ const closers = new Set('。！？…，；：、”’』」）》】')
 const joining = /[\p{Gr_Ext}\p{Mc}\p{EMod}\u200d]/u
 
 /** Returns the cuts between the characters of a text that has no other cut and is too long for a message. */
-function* findHardCuts(text: string, { end, start }: Whole, wholes: readonly Whole[]): Generator<Cut> {
+function* findHardCuts(text: string, { end, start }: Stretch, wholes: readonly Stretch[]): Generator<Cut> {
   const characters = new Intl.Segmenter(undefined, { granularity: 'grapheme' })
   let nth = 0
   for (const { index, segment } of characters.segment(text.slice(start, end))) {
@@ -138,8 +138,8 @@ function* findHardCuts(text: string, { end, start }: Whole, wholes: readonly Who
 const isLow = (code: number): boolean => code >= 0xdc00 && code < 0xe000
 
 /** Joins spans that overlap. Leaves out what is too long for a message. */
-function join(spans: readonly Whole[]): Whole[] {
-  const joined: Whole[] = []
+function join(spans: readonly Stretch[]): Stretch[] {
+  const joined: Stretch[] = []
   for (const span of spans.toSorted((a, b) => a.start - b.start)) {
     if (span.end - span.start > longestText) continue
     const before = joined.at(-1)

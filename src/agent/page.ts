@@ -1,10 +1,10 @@
 /** Writes the text of an answer: keeps indentation, and notes where it may be cut. */
-import { type Page, type Rank, ranks, type Whole } from './cuts.ts'
+import { type Page, type Rank, ranks, type Stretch } from './cuts.ts'
 
 export class PageWriter {
   #text = ''
   #breaks = new Map<number, Rank>()
-  #wholes: Whole[] = []
+  #wholes: Stretch[] = []
   /** What lines begin with: indentation and quote marks. */
   #prefix = ''
   /** The line end that the next text needs. */
@@ -14,7 +14,7 @@ export class PageWriter {
   /** An address ends here. */
   #isAddress = false
 
-  /** Lets the next text begin after so many line ends. If there are several gaps, the widest counts. */
+  /** Lets the next text begin after so many line ends. The widest of several gaps counts. */
   end(lines: 1 | 2, rank: Rank): void {
     if (this.#isBound) return
     const gap = this.#gap
