@@ -8,6 +8,8 @@ import { Lexer, type MarkedToken, type Token, Tokenizer, type Tokens } from 'mar
 
 /** Lists and quotes inside each other, counted together. */
 const deepest = 8
+/** A longer quote becomes several. */
+const longestQuote = 3000
 /** A heading with a line under it is no longer than this. */
 const longestHeading = 500
 /** Emphasis ends within so many characters. */
@@ -48,7 +50,9 @@ class BoundedTokenizer extends Tokenizer {
   }
 
   override blockquote(text: string): Tokens.Blockquote | undefined {
-    return this.#deeper(() => super.blockquote(text))
+    // The rule reads all lines that might belong to the quote, and may then take one of them.
+    const end = text.indexOf('\n', longestQuote)
+    return this.#deeper(() => super.blockquote(end < 0 ? text : text.slice(0, end + 1)))
   }
 
   override lheading(text: string): Tokens.Heading | undefined {
