@@ -5,6 +5,7 @@ import { join } from 'node:path'
 import {
   type AgentWork,
   type ConversationState,
+  isSvcError,
   type StoredAnswer,
   type StoredTurn,
   type Svc,
@@ -30,6 +31,8 @@ const typingEveryMs = 4500
 const lookEveryMs = 1000
 /** Longest wait for an agent that has to stop. */
 const stopMs = 2000
+/** Wait before an answer is stored again, after an error of the store. */
+const storeAgainMs = 2000
 const dayMs = 24 * 60 * 60_000
 
 export interface TurnPorts {
@@ -148,7 +151,7 @@ export class TurnRunner {
         files: result.files ?? [],
         folder,
       })
-      await changeTurn(work, turn.id, { state: 'answering', answer })
+      await this.#untilStored(() => changeTurn(work, turn.id, { state: 'answering', answer }))
       return answer
     } catch (error) {
       if (over.aborted || error instanceof ClaimLost) throw error
@@ -160,6 +163,20 @@ export class TurnRunner {
         await this.#endAs(turn, 'failed', error instanceof Error ? error.message : String(error))
       }
       return undefined
+    }
+  }
+
+  /** Repeats a write while the store fails: the answer of an agent exists nowhere else yet. */
+  async #untilStored(write: () => Promise<void>): Promise<void> {
+    const { clock, log, over } = this.#ports
+    for (;;) {
+      try {
+        return await write()
+      } catch (error) {
+        if (over.aborted || !isSvcError(error, 'store_unavailable')) throw error
+        log.warn('answer of an agent not stored yet', { error })
+        await clock.sleep(storeAgainMs, over)
+      }
     }
   }
 

@@ -1,5 +1,7 @@
 /** Parts of an answer one by one: what cannot be sent, a stop, an old answer, a lost claim. */
 import { expect, test } from 'bun:test'
+import { symlinkSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
 import { ClaimLost } from '../../src/agent/claim.ts'
 import { AnswerDelivery, type DeliveryPorts } from '../../src/agent/delivery.ts'
 import {
@@ -12,6 +14,7 @@ import {
 import { silentLog } from '../../src/platform/log.ts'
 import { testClock } from '../support/clock.ts'
 import { failure } from '../support/failure.ts'
+import { folderOfFile } from '../support/folder.ts'
 
 function play({
   left = 10,
@@ -61,7 +64,9 @@ const turn = (parts: AnswerPart[], others: Partial<StoredTurn> = {}): StoredTurn
 })
 const texts = (count: number): AnswerPart[] =>
   Array.from({ length: count }, (_, nth) => ({ text: `part ${nth}` }))
-const file = { path: '/tmp/a.txt', kind: 'file' } as const
+const folder = folderOfFile()
+const file = { path: join(folder, 'a.txt'), kind: 'file' } as const
+writeFileSync(file.path, 'a')
 
 test('keys count from the first message; the last part that fits says how many wait', async () => {
   const { delivery, last, sent } = play({ left: 4 })
@@ -85,6 +90,18 @@ test('a file that cannot be sent is named; the rest goes on', async () => {
   await delivery.deliver(turn([{ text: 'look' }, file, { text: 'end' }]))
   expect(sent.map(({ text }) => text)).toEqual(['look', expect.stringContaining('a.txt'), 'end'])
   expect(last()).toMatchObject({ state: 'answered', parts_sent: 3 })
+})
+
+test('a file that an agent replaced by a link is not sent, but named', async () => {
+  const link = { path: join(folder, 'link.txt'), kind: 'file' } as const
+  symlinkSync(file.path, link.path)
+  const { delivery, last, sent } = play()
+  await delivery.deliver(turn([link, { text: 'end' }]))
+  expect(sent.map(({ media, text }) => [media, text])).toEqual([
+    [undefined, expect.stringContaining('link.txt')],
+    [undefined, 'end'],
+  ])
+  expect(last()).toMatchObject({ state: 'answered', parts_sent: 2 })
 })
 
 test('a text that cannot be sent at all waits for /more; a store that fails leaves the turn as it is', async () => {

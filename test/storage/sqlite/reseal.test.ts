@@ -185,8 +185,9 @@ test('a wrong key, a damaged value, a change that is done already: nothing is ch
   expect((await filesIn(dir)).get('s/token.json')).toEqual(sealed.get('s/token.json')!)
   const path = join(dir, 's/token.json')
   const text = await readFile(path, 'utf8')
-  const damaged = text.replace(/(svc-sealed:[0-9a-f]+:.{8})(.)/, (_all, before: string, character: string) =>
-    before + (character === '-' ? '_' : '-'),
+  const damaged = text.replace(
+    /(svc-sealed:[0-9a-f]+:.{8})(.)/,
+    (_all, before: string, character: string) => before + (character === '-' ? '_' : '-'),
   )
   await writeFile(path, damaged)
   expect(await codeOf(change(dir, first, undefined))).toBe('store_unavailable')
