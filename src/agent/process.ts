@@ -219,8 +219,8 @@ export async function findProgram(name: string, path = ''): Promise<string> {
       )
       if (isProgram) return resolve(found)
     }
-  throw badArgument('command', `there is no program ${JSON.stringify(name)}`, {
-    hint: 'Install it, or give its absolute path.',
+  throw badArgument('command', `there is no program ${JSON.stringify(name)} that may be run`, {
+    hint: 'Install it, make it executable (chmod +x), or give its absolute path.',
   })
 }
 

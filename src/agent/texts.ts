@@ -39,8 +39,9 @@ const english = {
   more: (count: number) => `(${count} more, reply /more)`,
   noFile: (name: string) => `The file ${name} could not be sent.`,
   ofUser: (who: string, what: string) => `${who}: ${what}`,
-  stranger: (who: string) =>
-    `${who} wrote to the agent and got no answer. To let this person talk with it, start it with --allow.`,
+  // Without name and id: what is erased about that person must not stay in the chat of the owner.
+  stranger:
+    'Somebody who may not talk with the agent wrote to it, and got no answer. svc agent turns shows who. To allow it, start the agent with --allow.',
 }
 
 const chinese: typeof english = {
@@ -60,7 +61,8 @@ const chinese: typeof english = {
   more: count => `（还有 ${count} 条，回复「更多」）`,
   noFile: name => `文件 ${name} 没能发送。`,
   ofUser: (who, what) => `${who}：${what}`,
-  stranger: who => `${who} 给智能体发了消息，没有得到回答。要允许此人对话，请用 --allow 启动。`,
+  stranger:
+    '有未获允许的人给智能体发了消息，没有得到回答。svc agent turns 可查看是谁。要允许此人对话，请用 --allow 启动。',
 }
 
 export type Texts = typeof english

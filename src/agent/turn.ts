@@ -104,12 +104,11 @@ export class TurnRunner {
 
   /** Ends the turn of a user who may not talk with the agent, and tells the owner. */
   async #refuse(turn: StoredTurn): Promise<void> {
-    const { delivery, log, people } = this.#ports
+    const { delivery, log } = this.#ports
     const { session, user_id } = turn
     log.info('a user who may not talk with the agent wrote', { session, user: user_id })
-    const who = await people.nameOf(session, user_id)
     if (turn.source === 'message')
-      await delivery.tellOwner(turn, texts => texts.stranger(who), `agent:stranger:${user_id}`)
+      await delivery.tellOwner(turn, texts => texts.stranger, `${keyOf(turn)}:stranger`)
     await this.#endAs(turn, 'failed', 'the user may not talk with the agent')
   }
 

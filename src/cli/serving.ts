@@ -195,6 +195,11 @@ async function openService(
 ): Promise<OpenedService> {
   bypassProxyForLoopback()
   const requested = withSecretKey(given, findCredentials(io.env))
+  if (requested.passphraseFile !== undefined) {
+    // The schedule reads it later, in a process of its own.
+    const { readPassphrase } = await import('../backup/passphrase.ts')
+    await readPassphrase(requested.passphraseFile)
+  }
   const token = await readTokenOption(requested)
   const exposed = listens && isExposed(requested)
   if (token !== undefined && hasKeyForm(token))

