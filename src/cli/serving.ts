@@ -14,6 +14,7 @@ import { openGateway, type RunningGateway } from '../gateway/gateway.ts'
 import { badArgument, SvcError } from '../model/error.ts'
 import type { LiveCertificate } from '../platform/certificate.ts'
 import { systemClock } from '../platform/clock.ts'
+import { statOf } from '../platform/files.ts'
 import { createLog, type Log } from '../platform/log.ts'
 import { bypassProxyForLoopback, findOwnCommand, runProgram } from '../platform/process.ts'
 import { toReachableUrl } from '../platform/serve.ts'
@@ -195,11 +196,7 @@ async function openService(
 ): Promise<OpenedService> {
   bypassProxyForLoopback()
   const requested = withSecretKey(given, findCredentials(io.env))
-  if (requested.passphraseFile !== undefined) {
-    // The schedule reads it later, in a process of its own.
-    const { readPassphrase } = await import('../backup/passphrase.ts')
-    await readPassphrase(requested.passphraseFile)
-  }
+  if (requested.passphraseFile !== undefined) await rejectBadPassphrase(requested.passphraseFile)
   const token = await readTokenOption(requested)
   const exposed = listens && isExposed(requested)
   if (token !== undefined && hasKeyForm(token))
@@ -232,6 +229,19 @@ async function openService(
   const hasKeys = listens && (await gateway.keys.hasAny())
   const generated = hasKeys && token === undefined ? await ensureToken(requested) : made
   return { gateway, sandbox, generated, hasKeys, config, certificate, isNew, io, log, stack }
+}
+
+/**
+ * Checks a passphrase that the schedule reads later, in a process of its own. A pipe is not read here: its
+ * content comes once.
+ *
+ * @throws SvcError `invalid_arguments`
+ */
+async function rejectBadPassphrase(path: string): Promise<void> {
+  const found = await statOf(path).catch(() => undefined)
+  if (found && !found.isFile()) return
+  const { readPassphrase } = await import('../backup/passphrase.ts')
+  await readPassphrase(path)
 }
 
 /**
