@@ -20,7 +20,7 @@ test('a killed backup leaves neither a backup nor, after the next one, anything 
   writeFileSync(join(folder, 'phrase'), passphrase)
   const listed = () =>
     readdirSync(dir)
-      .filter(name => name !== '.backup.lock')
+      .filter(name => !name.startsWith('.backup.lock'))
       .sort()
   const before = listed()
   const args = ['backup', 'svc.tar', '-d', dir, '--passphrase-file', 'phrase']
