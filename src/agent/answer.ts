@@ -14,7 +14,7 @@ const longestAnswer = 100_000
 const longestCode = { lines: 60, characters: 3000 }
 /** Widest table whose columns are aligned: about what a phone shows in a line. */
 const widestTable = 36
-/** So many paths of an answer are looked for. */
+/** Maximum number of paths in an answer that are looked up on the disk. */
 const mostPaths = 100
 
 /**

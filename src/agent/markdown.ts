@@ -10,9 +10,9 @@ import { Lexer, type MarkedToken, type Token, Tokenizer, type Tokens } from 'mar
 const deepest = 8
 /** A longer quote becomes several. */
 const longestQuote = 3000
-/** A heading with a line under it is no longer than this. */
+/** Longest heading that is marked by a line under it. */
 const longestHeading = 500
-/** Emphasis ends within so many characters. */
+/** Longest text of an emphasis. */
 const longestEmphasis = 400
 /** Longest text whose links and emphasis are looked for together. */
 const longestInline = 2000

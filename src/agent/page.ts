@@ -14,7 +14,7 @@ export class PageWriter {
   /** An address ends here. */
   #isAddress = false
 
-  /** Lets the next text begin after so many line ends. The widest of several gaps counts. */
+  /** Sets how many line ends come before the next text. If it is called again before that text, the larger number counts. */
   end(lines: 1 | 2, rank: Rank): void {
     if (this.#isBound) return
     const gap = this.#gap

@@ -192,7 +192,7 @@ class RunningProgram implements AgentProgram {
  * Returns the environment of an agent: the caller's, without the variables that belong to svc: its settings and
  * secrets, what it sets for its own runtime, and what its service manager gave it.
  */
-export function environmentFor(env: Environment = getEnvironment()): Record<string, string> {
+function environmentFor(env: Environment = getEnvironment()): Record<string, string> {
   const own =
     /^(SVC_.*|CREDENTIALS_DIRECTORY|NOTIFY_SOCKET|LISTEN_\w+|BUN_JSC_\w+|BUN_CONFIG_MAX_HTTP_REQUESTS)$/i
   return Object.fromEntries(

@@ -26,7 +26,7 @@ import type { Texts } from './texts.ts'
 const expiresMs = 5 * 60_000
 /** How often the store is read for an answer. */
 const lookEveryMs = 500
-/** An agent may ask many things at the same time: one is asked, so many wait, and the others are rejected. */
+/** Maximum number of questions of a turn that wait while one is asked. Further ones are rejected. */
 const maxWaiting = 20
 const maxOptions = 10
 const optionLength = 100

@@ -68,7 +68,7 @@ export class Talkers {
     return this.#allowed.get(this.#ports.config.name)?.get(user)
   }
 
-  /** Returns what people call a user: the name, or else the id. */
+  /** Returns what people call a user: the name, or else the id. Also the id while the store fails. */
   async nameOf(session: string, user: string): Promise<string> {
     const [known] = await this.#ports.svc.users({ session, user_id: user }).catch(() => [])
     return known?.name ?? user

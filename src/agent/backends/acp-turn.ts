@@ -108,7 +108,7 @@ export class AcpTurn {
 }
 
 /** Describes what an agent wants to do. The title may be nicer than the input, so both are there. */
-export function describeCall({ content, kind, locations, rawInput, title }: ToolCallUpdate): string {
+function describeCall({ content, kind, locations, rawInput, title }: ToolCallUpdate): string {
   const paths = [
     ...(locations ?? []).map(({ path }) => path),
     ...(content ?? []).flatMap(one => (one.type === 'diff' ? [one.path] : [])),
