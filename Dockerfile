@@ -9,6 +9,7 @@ FROM --platform=$BUILDPLATFORM node:24-bookworm-slim AS dependencies
 WORKDIR /svc
 # These files change rarely. While they stay the same, the installed packages come from the cache.
 COPY package.json bun.lock bunfig.toml ./
+COPY test/deploy-tools/package.json test/deploy-tools/
 COPY test/mcp-tools/package.json test/mcp-tools/
 COPY test/openapi-tools/package.json test/openapi-tools/
 # Bun comes from npm, in the version that package.json names.

@@ -120,7 +120,8 @@ async function run(args: readonly string[], isNamed: boolean): Promise<Run> {
     const errors = Number(/^ (\d+) errors?$/m.exec(Bun.stripANSI(end))?.[1] ?? 0)
     return { ...found, errors: errors || (status !== 0 && found.failures.length === 0 ? 1 : 0) }
   } finally {
-    await rm(folder, { recursive: true, force: true })
+    // A server that test files share ends a moment after them, and writes until then.
+    await rm(folder, { recursive: true, force: true, maxRetries: 20, retryDelay: 100 })
   }
 }
 

@@ -298,6 +298,10 @@ function checkConfig(config: Config, flags: Flags): Config {
       hint: 'Use a different port for each, or 0 for a free port.',
     })
   }
+  if (sandbox && (config.storeUrl !== undefined || config.storeUrlFile !== undefined))
+    throw badArgument('--sandbox', 'expected without a store on PostgreSQL', {
+      hint: 'Run svc sandbox on its own, and give its address to each node with --upstream-url and --cdn-url.',
+    })
   for (const flag of ['upstreamUrl', 'cdnUrl']) {
     if (!sandbox || flags[flag] === undefined) continue
     throw badArgument('--sandbox', 'expected without --upstream-url and --cdn-url, which it sets', {

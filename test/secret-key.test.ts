@@ -2,7 +2,7 @@
 import { expect, test } from 'bun:test'
 import { mkdirSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { withSecretKey } from '../src/config/secret-key.ts'
+import { withSecrets } from '../src/config/secrets.ts'
 import { findCredentials, readConfig } from '../src/config.ts'
 import { isSvcError } from '../src/model/error.ts'
 import { fieldsOf } from './support/failure.ts'
@@ -18,7 +18,7 @@ mkdirSync(credentials)
 writeFileSync(join(credentials, 'svc_secret_key'), other)
 
 const keyOf = (flags: Record<string, string>, env: Record<string, string>) =>
-  withSecretKey(readConfig(flags, env), findCredentials(env)).secretKey
+  withSecrets(readConfig(flags, env), findCredentials(env)).secretKey
 
 function fieldOf(flags: Record<string, string>, env: Record<string, string>) {
   try {

@@ -3,6 +3,7 @@ import type { ComponentChildren } from 'preact'
 import { chooseLanguage, gap, isolated, language, languages, type TextKey, t } from '../i18n.ts'
 import { status } from '../live.ts'
 import { askToNotify, type Notifying, notifying, stopNotifying } from '../notify.ts'
+import { Nodes } from '../overview/nodes.tsx'
 import { isOwner, may, me } from '../rights.ts'
 import { base, elsewhere, phonePath } from '../service-urls.ts'
 import { type Theme, theme, themes } from '../theme.ts'
@@ -53,6 +54,7 @@ export function Settings() {
       </div>
       <div class="stack">
         {isOwner() && <Service />}
+        {may('metrics') && <Nodes />}
         <Links />
       </div>
     </div>

@@ -4,6 +4,7 @@ import process from 'node:process'
 import { parseArgs } from 'node:util'
 import { raiseFetchLimit } from '../../src/platform/process.ts'
 import { binary } from './binary.ts'
+import { cluster, clusterHistory, clusterIdle } from './cluster.ts'
 import { delivery } from './delivery.ts'
 import { growth } from './growth.ts'
 import { history } from './history.ts'
@@ -38,6 +39,9 @@ const all: readonly Benchmark[] = [
   panel,
   panelBurst,
   growth,
+  cluster,
+  clusterHistory,
+  clusterIdle,
 ]
 
 // Thousands of calls wait at the same time.

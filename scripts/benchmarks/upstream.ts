@@ -14,14 +14,20 @@ const { values } = parseArgs({
 const holdMs = Number(values['hold-ms'])
 
 interface Backlog {
-  /** The reply to a poll, by its cursor. */
-  replies: Uint8Array[]
-  startedAt: number
+  /** A cursor of another run begins at the start. */
+  run: number
+  /** The replies to the polls of each session, in order; `''`: of any session. */
+  replies: Map<string, Uint8Array[]>
+  /** Sessions that have not asked with their last cursor. */
+  left: Set<string>
+  startedAt: number | undefined
   took: PromiseWithResolvers<number>
 }
 
 interface Parked {
   session: string
+  /** Version that the client reports. */
+  version: string
   answer(body: string): void
 }
 
@@ -37,10 +43,10 @@ const createEmptyReply = () => Response.json({ ret: 0, msgs: [], get_updates_buf
 const parkedOf = (name?: string) => [...parked].filter(({ session }) => !name || session.endsWith(`:${name}`))
 
 /** Holds a poll until a message comes; answers with no messages after the hold. */
-function hold(session: string, request: Request): Promise<Response> {
+function hold(session: string, version: string, request: Request): Promise<Response> {
   return new Promise(resolve => {
     const timer = setTimeout(() => end(createEmptyReply()), holdMs)
-    const entry: Parked = { session, answer: body => end(new Response(body, json)) }
+    const entry: Parked = { session, version, answer: body => end(new Response(body, json)) }
     const end = (response: Response) => {
       clearTimeout(timer)
       parked.delete(entry)
@@ -55,15 +61,22 @@ function hold(session: string, request: Request): Promise<Response> {
 
 async function getUpdates(request: Request): Promise<Response> {
   polls++
-  const { get_updates_buf: cursor } = (await request.json()) as { get_updates_buf: string }
-  if (backlog) {
-    const at = Number(cursor || 0)
-    const reply = backlog.replies[at]
-    if (at === 0) backlog.startedAt = performance.now()
-    if (reply) return new Response(reply as BodyInit, json)
-    if (at === backlog.replies.length) backlog.took.resolve(performance.now() - backlog.startedAt)
+  const { get_updates_buf: cursor, base_info } = (await request.json()) as {
+    get_updates_buf: string
+    base_info?: { channel_version: string }
   }
-  return hold(request.headers.get('authorization') ?? '', request)
+  const session = request.headers.get('authorization') ?? ''
+  const own = backlog && [...backlog.replies.keys()].find(name => !name || session.endsWith(`:${name}`))
+  if (backlog && own !== undefined) {
+    const [run, at = 0] = (cursor || '0').split('/').map(Number)
+    const replies = backlog.replies.get(own)!
+    const next = run === backlog.run ? at : 0
+    backlog.startedAt ??= performance.now()
+    if (next < replies.length) return new Response(replies[next] as BodyInit, json)
+    backlog.left.delete(own)
+    if (backlog.left.size === 0) backlog.took.resolve(performance.now() - backlog.startedAt)
+  }
+  return hold(session, base_info?.channel_version ?? '', request)
 }
 
 const key = Buffer.from('000102030405060708090a0b0c0d0e0f', 'hex')
@@ -99,18 +112,32 @@ async function upload(request: Request): Promise<Response> {
 // biome-ignore lint/suspicious/noExplicitAny: bodies made by the benchmarks themselves
 async function control(path: string, body: any): Promise<Response> {
   switch (path) {
+    /** `sessions`: names of those that get messages, each as many, and their accounts; default: any one. */
     case 'backlog': {
       const next = createRandom(body.run)
-      const replies = Array.from({ length: body.batches }, (_, batch) => {
-        const messages = Array.from({ length: body.size }, (_, i) =>
-          toWireText(createMessage(body.run, batch * body.size + i, body.to, body.users, next)),
-        )
-        return new TextEncoder().encode(
-          `{"ret":0,"msgs":[${messages.join(',')}],"get_updates_buf":"${batch + 1}","longpolling_timeout_ms":${holdMs}}`,
-        )
-      })
-      backlog = { replies, startedAt: 0, took: Promise.withResolvers() }
-      return Response.json({ bytes: replies.reduce((sum, reply) => sum + reply.length, 0) })
+      const sessions: { name: string; to: string }[] = body.sessions ?? [{ name: '', to: body.to }]
+      const repliesTo = (to: string, first: number) =>
+        Array.from({ length: body.batches }, (_, batch) => {
+          const messages = Array.from({ length: body.size }, (_, i) =>
+            toWireText(createMessage(body.run, first + batch * body.size + i, to, body.users, next)),
+          )
+          return new TextEncoder().encode(
+            `{"ret":0,"msgs":[${messages.join(',')}],"get_updates_buf":"${body.run}/${batch + 1}","longpolling_timeout_ms":${holdMs}}`,
+          )
+        })
+      const replies = new Map(
+        sessions.map(({ name, to }, nth) => [name, repliesTo(to, nth * body.batches * body.size)]),
+      )
+      backlog = {
+        run: body.run,
+        replies,
+        left: new Set(replies.keys()),
+        startedAt: undefined,
+        took: Promise.withResolvers(),
+      }
+      for (const one of body.sessions ? [...parked] : [])
+        one.answer(`{"ret":0,"msgs":[],"get_updates_buf":"0/${body.run}"}`)
+      return Response.json({ batches: body.batches })
     }
     /** Returns the ms from the first poll to the poll that shows that everything is committed. */
     case 'took':
@@ -119,8 +146,12 @@ async function control(path: string, body: any): Promise<Response> {
     case 'parked':
       while (parkedOf(body.session).length < body.count) await onParked.promise
       return Response.json({ count: parked.size, polls })
-    /** Answers one held poll with one message. */
+    /** Returns the version that the client of a session's held poll reports. */
+    case 'poller':
+      return Response.json({ version: parkedOf(body.session)[0]?.version })
+    /** Answers one held poll with one message; `wait`: the next one, if none is held now. */
     case 'say': {
+      while (body.wait && parkedOf(body.session).length === 0) await onParked.promise
       const [entry] = parkedOf(body.session)
       const message: string =
         body.message ??

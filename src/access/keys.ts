@@ -18,6 +18,7 @@ import type { SessionStore } from '../storage/state.ts'
 import { createGrant, rejectWider } from './grants.ts'
 import { toKey } from './key-view.ts'
 import { createSecret, hashOf, isSameHash, parseKey } from './secret.ts'
+import { usageOf } from './usage.ts'
 
 export interface KeyPorts {
   keys: KeyStore
@@ -28,6 +29,8 @@ export interface KeyPorts {
 
 /** Changes of other processes take effect within this time. */
 const checkEveryMs = 500
+/** What keys use of their limits is shared with other processes this often. */
+const shareEveryMs = 1000
 /** The last use of a key is stored this often. */
 const noteUseEveryMs = 60_000
 
@@ -148,11 +151,27 @@ export class Keys {
     if (this.#watching) return
     this.#watching = true
     const { clock, closing, log } = this.#runtime
+    let sharedAt = Number.NEGATIVE_INFINITY
     while (!closing.aborted) {
       await clock.sleep(checkEveryMs, closing)
       if (closing.aborted) return
       await this.#check().catch(error => log.warn('keys cannot be read', { error }))
+      if (clock.monotonic() - sharedAt < shareEveryMs) continue
+      if (await this.#shareUse().catch(error => log.warn('the use of keys is not shared', { error })))
+        sharedAt = clock.monotonic()
     }
+  }
+
+  /** Shares what the keys in use have used of their limits. @returns whether there was something to share */
+  async #shareUse(): Promise<boolean> {
+    const own = [...this.#known.values()].flatMap(({ principal, stored: { id: key } }) => {
+      const report = usageOf(principal)?.report()
+      return report ? [{ key, ...report }] : []
+    })
+    if (own.length === 0) return false
+    const others = new Map((await this.#ports.keys.shareUse(own)).map(use => [use.key, use]))
+    for (const { key } of own) usageOf(this.#known.get(key)?.principal)?.noteOthers(others.get(key))
+    return true
   }
 
   /** Reads what has changed, and ends the calls of keys that have ended. */

@@ -12,7 +12,8 @@ import { randomBytes } from '../platform/lazy-crypto.ts'
 import { openLock } from '../platform/lock.ts'
 import { reasonOf } from '../platform/system-error.ts'
 import type { KnownBackup } from '../storage/backups.ts'
-import { readContents, rejectUnfinishedRestore, sessionFolders } from '../storage/sqlite/directory-claim.ts'
+import { rejectClosed } from '../storage/sqlite/closed-mark.ts'
+import { readContents, sessionFolders } from '../storage/sqlite/directory-claim.ts'
 import { rejectNewer } from '../storage/sqlite/migrations.ts'
 import { readSecretState } from '../storage/sqlite/secret-state.ts'
 import {
@@ -83,7 +84,7 @@ export async function makeBackup(options: BackupOptions): Promise<KnownBackup> {
 }
 
 /** @throws SvcError `invalid_arguments` for a path where no new file can be */
-async function rejectTaken(path: string, force: boolean): Promise<void> {
+export async function rejectTaken(path: string, force: boolean): Promise<void> {
   const found = await statOf(path).catch(error => {
     throw badArgument('file', `${path} cannot be written: ${reasonOf(error)}`)
   })
@@ -103,7 +104,7 @@ async function rejectUnusable(dir: string): Promise<void> {
     throw new SvcError('not_found', `there is nothing to back up in ${dir}`, {
       hint: 'Name the data directory with -d.',
     })
-  await rejectUnfinishedRestore(dir)
+  await rejectClosed(dir)
   await rejectNewer(path)
 }
 

@@ -17,6 +17,7 @@ import {
 } from '../platform/files.ts'
 import { FreeSpace } from '../platform/free-space.ts'
 import { openLock } from '../platform/lock.ts'
+import { readClosedMark } from '../storage/sqlite/closed-mark.ts'
 import { readContents } from '../storage/sqlite/directory-claim.ts'
 import { prepareRestoredStore, type StandingStill } from '../storage/sqlite/restored-store.ts'
 import { writeSecretState } from '../storage/sqlite/secret-state.ts'
@@ -63,8 +64,8 @@ export async function restoreBackup(options: RestoreOptions): Promise<RestoreRes
 async function rejectUsed(dir: string): Promise<void> {
   const found = await statOf(dir)
   if (found === undefined) return
-  const { entries, isEmpty } = found.isDirectory() ? await readContents(dir) : { entries: [], isEmpty: false }
-  if (isEmpty || entries.some(({ name }) => name === dataFiles.restoring)) return
+  const isEmpty = found.isDirectory() && (await readContents(dir)).isEmpty
+  if (isEmpty || (found.isDirectory() && (await readClosedMark(dir))?.why === 'restore')) return
   throw badArgument('--base-path', `${dir} is not empty`, { hint: 'Restore into a new or an empty folder.' })
 }
 

@@ -182,7 +182,7 @@ async function logIn(
 const openLibrary = (config: Config, log: Log, sandbox: { url: string } | undefined): Promise<Svc> =>
   Svc.open({
     basePath: config.basePath,
-    store: true,
+    ...(config.storeUrl === undefined ? { store: true } : { storeUrl: config.storeUrl }),
     mediaRoot: config.mediaRoot,
     storeMaxAgeDays: config.storeMaxAgeDays,
     storeMaxCount: config.storeMaxCount,

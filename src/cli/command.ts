@@ -4,7 +4,7 @@
  */
 
 import { Argument, Command as Commander, Option } from 'commander'
-import { withSecretKey } from '../config/secret-key.ts'
+import { withSecrets } from '../config/secrets.ts'
 import {
   type CommandName,
   type Config,
@@ -268,7 +268,7 @@ export const configFrom = (command: Command, preset: Flags = {}, defaults: Confi
 
 /** Reads the Config as `configFrom` does, with the secret key in `secretKey`. For commands that read secrets. */
 export const keyedConfig = (command: Command, preset?: Flags, defaults?: ConfigDefaults): Config =>
-  withSecretKey(configFrom(command, preset, defaults), findCredentials(command.io.env))
+  withSecrets(configFrom(command, preset, defaults), findCredentials(command.io.env))
 
 /**
  * Reads the settings of a command that does one thing: few log lines, and its own sandbox takes any free

@@ -31,9 +31,12 @@ export interface OpenedGateway extends AsyncDisposable {
 
 type OpenSandbox = (...args: Parameters<typeof openSandboxFor>) => Promise<{ url: string }>
 
-/** Returns true if there is no data directory. A command that only reads must not make one. */
-export const isAbsent = async ({ basePath }: Config): Promise<boolean> =>
-  (await inspectDirectory(basePath)).state === 'missing'
+/**
+ * Returns true if there is no data directory, and no store on PostgreSQL. A command that only reads must not make a
+ * directory.
+ */
+export const isAbsent = async ({ basePath, storeUrl }: Config): Promise<boolean> =>
+  storeUrl === undefined && (await inspectDirectory(basePath)).state === 'missing'
 
 /**
  * Rejects a session or a user's name as a filter if there is no data directory: there are no sessions and no

@@ -32,10 +32,10 @@ export async function quickStart(config: Config, command: Command, mayServe: boo
   const isNew = await isAbsent(config)
   if (!mayServe && isNew) return false
   const again = directoryFlagsOf(command)
-  const { basePath, sandbox } = config
+  const { basePath, sandbox, storeUrl } = config
   // A missing directory is made later, by the service, which logs that.
   if (!isNew) await claimDirectory({ basePath, sandbox })
-  const report = await readStatus({ basePath, sandbox, version })
+  const report = await readStatus({ basePath, sandbox, storeUrl, version })
   if (report.session_count > 0 || report.polling.active) {
     await command.io.out.write(
       `${formatStatus(report)}\n${formatNextCommands(line => `svc ${line}${again}`, report)}`,

@@ -94,10 +94,12 @@ export const serveOpenApi = (
     }
   })
 
-/** Prints what to do if no account is connected. */
+/** Prints what to do if no account is connected. The service goes on if the store cannot be read at this moment. */
 async function printNextStep(opened: OpenedService): Promise<void> {
-  const { config, io, sandbox } = opened
-  const sessions = await createAsk(opened, createDirectCall())(verbs.sessions, {})
+  const { config, io, log, sandbox } = opened
+  const asked = createAsk(opened, createDirectCall())(verbs.sessions, {})
+  const sessions = await asked.catch(error => void log.warn('the sessions cannot be read', { error }))
+  if (!sessions) return
   const printLine = createLinePrinter(io.out, config.logFormat)
   const [first] = sessions
   if (!first) {

@@ -6,7 +6,7 @@
 import { join } from 'node:path'
 import { hasKeyForm } from '../access/secret.ts'
 import { localFilesOf } from '../config/local-files.ts'
-import { withSecretKey } from '../config/secret-key.ts'
+import { withSecrets } from '../config/secrets.ts'
 import { isGuessable } from '../config/token-file.ts'
 import { type Config, findCredentials, isJournalled } from '../config.ts'
 import { claimDirectory } from '../gateway/directory.ts'
@@ -195,7 +195,11 @@ async function openService(
   { listens = true, isPhoneFree = false } = {},
 ): Promise<OpenedService> {
   bypassProxyForLoopback()
-  const requested = withSecretKey(given, findCredentials(io.env))
+  const requested = withSecrets(given, findCredentials(io.env))
+  if (requested.storeUrl !== undefined && requested.backupTo !== undefined)
+    throw badArgument('--backup-to', 'expected without a store on PostgreSQL', {
+      hint: 'Let pg_dump or the provider back up the database. svc backup FILE, as from cron, makes a portable one.',
+    })
   if (requested.passphraseFile !== undefined) await rejectBadPassphrase(requested.passphraseFile)
   const token = await readTokenOption(requested)
   const exposed = listens && isExposed(requested)
@@ -222,7 +226,8 @@ async function openService(
       version,
       sandboxUrl: sandbox?.url,
       ownCommand: findOwnCommand(),
-      scrub: () => scrubElsewhere(config),
+      // A database rewrites its tables by itself.
+      ...(config.storeUrl === undefined && { scrub: () => scrubElsewhere(config) }),
     }),
   )
   if (certificate) gateway.watchCertificate(certificate)
@@ -328,7 +333,9 @@ export async function openSandboxFor(
 const tokenLineOf = ({ token, created, path }: EnsuredToken, { env }: Io): ServiceLine =>
   created && !isJournalled(env)
     ? { text: `token ${token} (kept in ${path}; shown this once)`, token }
-    : { text: `token as kept in ${path}; svc token prints it` }
+    : {
+        text: `token as ${path === undefined ? 'all nodes have it' : `kept in ${path}`}; svc token prints it`,
+      }
 
 /** Serves only `/metrics` on `--metrics-port`, if that is set. @returns a line with its address */
 async function openMetrics(opened: OpenedService): Promise<ServiceLine[]> {

@@ -13,6 +13,7 @@ import {
   parsePace,
   parsePublicUrl,
   parseSize,
+  parseStoreUrl,
   parseSwitch,
   parseToken,
 } from './values.ts'
@@ -33,6 +34,7 @@ export type CommandName =
   | 'setup'
   | 'migrate'
   | 'backup'
+  | 'copy'
 
 /** One option: how to read, display and document it. */
 interface Spec {
@@ -317,7 +319,7 @@ const options = [
     default: ({ basePath }) => join(basePath ?? '', dataFiles.media),
     displayedDefault: '<base-path>/media',
     help: 'folder from which remote callers may send files, and into which they may save them',
-    commands: [...working, 'backup'],
+    commands: [...working, 'backup', 'copy'],
     ...path,
   }),
   /** 0: no limit. */
@@ -391,7 +393,7 @@ const options = [
     placeholder: '<file>',
     displayedDefault: 'none, or the systemd credential svc_secret_key',
     help: 'file that holds the key with which the secrets in the data directory are encrypted; see svc secrets',
-    commands: [...working, 'migrate'],
+    commands: [...working, 'migrate', 'backup', 'copy'],
   }),
   defineOption({
     name: 'secretKey',
@@ -399,10 +401,31 @@ const options = [
     env: 'SVC_SECRET_KEY',
     displayedDefault: 'none',
     help: 'the same key itself, where no file is possible',
-    commands: [...working, 'migrate'],
+    commands: [...working, 'migrate', 'backup', 'copy'],
     secret: true,
     expected: 'at least 32 printable ASCII characters without spaces',
     parse: text => (text.length >= 32 ? parseToken(text) : undefined),
+  }),
+  /** Absolute. The file contains the address of a store on PostgreSQL. */
+  defineOption({
+    name: 'storeUrlFile',
+    ...path,
+    placeholder: '<file>',
+    displayedDefault: 'none, or the systemd credential svc_store_url: the store is in the data directory',
+    help: 'file that holds the address of a store on PostgreSQL, which several machines share: postgres://user:password@host/database',
+    commands: [...working, 'migrate', 'backup', 'copy'],
+  }),
+  /** Has no flag: every user of the machine can read the arguments of a process. */
+  defineOption({
+    name: 'storeUrl',
+    flag: undefined,
+    env: 'SVC_STORE_URL',
+    displayedDefault: 'none',
+    help: 'the same address itself, where no file is possible',
+    commands: [...working, 'migrate', 'backup', 'copy'],
+    secret: true,
+    expected: 'an address as in postgres://user:password@host:5432/database',
+    parse: parseStoreUrl,
   }),
   /** Absolute. */
   defineOption({
@@ -446,7 +469,7 @@ const options = [
     placeholder: '<size>',
     default: '256MiB',
     help: 'disk space that uploads, downloads and backups leave free for messages',
-    commands: [...everywhere, 'backup'],
+    commands: [...everywhere, 'backup', 'copy'],
     expected: 'a size as in 500MB or 2GiB, or 0',
     parse: text => (text === '0' ? 0 : parseSize(text)),
   }),

@@ -7,7 +7,13 @@ import { access, constants, lstat, readdir } from 'node:fs/promises'
 import { join, relative } from 'node:path'
 import process from 'node:process'
 import { takeOverCommand } from '../inspect/advised-commands.ts'
-import { type DataDirectory, isOurFile, setAsideName } from '../inspect/data-directory.ts'
+import {
+  type DataDirectory,
+  explainMark,
+  isOurFile,
+  readClosedMark,
+  setAsideName,
+} from '../inspect/data-directory.ts'
 import { dataFiles } from '../model/data-files.ts'
 import { errorCodeOf } from '../platform/files.ts'
 import { formatCount, formatList, quoteForShell } from '../platform/format.ts'
@@ -54,7 +60,7 @@ export async function examineDirectory(context: DoctorContext): Promise<Finding[
   )
   return [
     ...checkKind(config.sandbox, directory, sessions.sessions.length),
-    ...checkRestored(directory),
+    ...(await checkClosed(directory)),
     await checkWritable(dir),
     ...checkRights(dir, entries),
     ...checkOwners(dir, entries),
@@ -74,15 +80,12 @@ function checkKind(asSandbox: boolean, { dir, isSandbox }: DataDirectory, sessio
   ]
 }
 
-function checkRestored({ dir, entries }: DataDirectory): Finding[] {
-  if (!entries.some(({ name }) => name === dataFiles.restoring)) return []
-  return [
-    errorFinding(
-      'usable',
-      `a restore into ${dir} has not finished`,
-      'Wait if it is running. Otherwise run svc restore again: it starts over.',
-    ),
-  ]
+/** A mark that cannot be read is a problem of the directory, which the other checks report. */
+async function checkClosed({ dir }: DataDirectory): Promise<Finding[]> {
+  const mark = await readClosedMark(dir).catch(() => undefined)
+  if (mark === undefined) return []
+  const { problem, hint } = explainMark(dir, mark)
+  return [errorFinding('usable', problem, hint)]
 }
 
 async function checkWritable(dir: string): Promise<Finding> {

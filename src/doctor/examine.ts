@@ -1,9 +1,10 @@
 /** Runs every check on its own; one that fails does not stop the others. */
 import { svcCommand } from '../inspect/advised-commands.ts'
-import { createInspection, inspectDirectory } from '../inspect/data-directory.ts'
+import { inspectDirectory, openInspection } from '../inspect/data-directory.ts'
 import { systemClock } from '../platform/clock.ts'
 import { maskText } from '../platform/log.ts'
 import { reasonOf } from '../platform/system-error.ts'
+import { type ClusterReading, examineCluster } from './cluster.ts'
 import { examineDirectory } from './directory.ts'
 import { examineExposure } from './exposure.ts'
 import {
@@ -45,17 +46,27 @@ export interface Report {
 export async function examine(options: ExamineOptions): Promise<Report> {
   const { config, version, clock = systemClock, deadlineMs = 5000, services = async () => [] } = options
   const directory = await inspectDirectory(config.basePath, config.sandbox)
-  const stored = createInspection(config.basePath)
-  // First and alone: reading whole files blocks this process, and the other checks measure time.
-  const store = await stored.readStoreStats({ check: true }).then(
-    (sight): StoreReading => ({ sight }),
-    (error): StoreReading => ({ error }),
+  const stored = await openInspection(config)
+  const cluster = await stored.readCluster(clock).then(
+    (state): ClusterReading => ({ state }),
+    (error): ClusterReading => ({ error }),
   )
+  // The check of the cluster reports it, and the other ones wait for nothing.
+  const isAway = 'error' in cluster
+  // Alone: reading whole files blocks this process, and the other checks measure time.
+  const store: StoreReading = isAway
+    ? { sight: undefined }
+    : await stored.readStoreStats({ check: true }).then(
+        (sight): StoreReading => ({ sight }),
+        (error): StoreReading => ({ error }),
+      )
   const sight = 'sight' in store ? store.sight : undefined
-  const [polling, sessions] = await Promise.all([
-    stored.checkPolling(clock).catch(() => undefined),
-    stored.listSessions().catch(() => ({ sessions: [] })),
-  ])
+  const [polling, sessions] = isAway
+    ? [undefined, { sessions: [] }]
+    : await Promise.all([
+        stored.checkPolling(clock).catch(() => undefined),
+        stored.listSessions().catch(() => ({ sessions: [] })),
+      ])
   const command = (words: string) => svcCommand(words, directory.dir, directory.isSandbox)
   const context: DoctorContext = { ...options, clock, deadlineMs, directory, polling, sessions, command }
 
@@ -66,8 +77,9 @@ export async function examine(options: ExamineOptions): Promise<Report> {
     locks: () => examineLocks(context),
     clock: async () => examineClock(context, (await network).upstream),
     disk: () => examineDisk(context),
-    sessions: () => examineSessions(context, sight),
+    sessions: () => (isAway ? [] : examineSessions(context, sight)),
     store: () => examineStore(context, store),
+    cluster: () => examineCluster(context, cluster),
     network: async () => (await network).found,
     exposure: () => examineExposure(context),
     service: async () => examineServices(context, await services()),

@@ -24,6 +24,7 @@ export const subjects = [
   'disk',
   'sessions',
   'store',
+  'cluster',
   'network',
   'exposure',
   'service',

@@ -17,7 +17,7 @@ import {
 /** Checks both lock files. */
 export async function examineLocks(context: DoctorContext): Promise<Finding[]> {
   const { dir, state } = context.directory
-  if (state !== 'ours') return []
+  if (state !== 'ours' || context.config.storeUrl !== undefined) return []
   try {
     const data = await inspectLock(join(dir, dataFiles.dataLock))
     // `checkPoller` reports a poll lock that cannot be read.

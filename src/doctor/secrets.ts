@@ -8,8 +8,14 @@ export async function examineSecrets(
   { command, config, directory }: DoctorContext,
   stored: Pick<Inspection, 'readSecrets'>,
 ): Promise<Finding[]> {
-  if (directory.state !== 'ours') return []
-  const state = await stored.readSecrets()
+  const isDatabase = config.storeUrl !== undefined
+  if (directory.state !== 'ours' && !isDatabase) return []
+  const state = await stored.readSecrets().catch(error => {
+    // The checks of the cluster report it.
+    if (isDatabase) return undefined
+    throw error
+  })
+  if (state === undefined || (isDatabase && 'key' in state && state.key === null)) return []
   if (!('key' in state))
     return [
       errorFinding(

@@ -2,6 +2,7 @@
 import { join } from 'node:path'
 import { describeNewerStore, newerFix, takeOverCommand } from '../inspect/advised-commands.ts'
 import { dataFiles } from '../model/data-files.ts'
+import { SvcError } from '../model/error.ts'
 import { errorCodeOf } from '../platform/files.ts'
 import {
   formatBytes,
@@ -10,7 +11,7 @@ import {
   formatLocalTime,
   quoteForShell,
 } from '../platform/format.ts'
-import { storeErrorOf } from '../platform/system-error.ts'
+import { reasonOf, storeErrorOf } from '../platform/system-error.ts'
 import type { StoreStats } from '../storage/inspection.ts'
 import {
   type DoctorContext,
@@ -26,7 +27,8 @@ export type StoreReading = { sight: StoreStats | undefined } | { error: unknown 
 
 /** Reports the state of the store. */
 export function examineStore(context: DoctorContext, look: StoreReading): Finding[] {
-  const { directory, clock, command } = context
+  const { config, directory, command } = context
+  if (config.storeUrl !== undefined) return examineTables(context, look)
   if (directory.state === 'missing' || directory.state === 'unreadable' || directory.state === 'foreign')
     return []
   const { dir } = directory
@@ -54,6 +56,26 @@ export function examineStore(context: DoctorContext, look: StoreReading): Findin
       ),
     )
   }
+  return [...found, ...describeContents(sight, context)]
+}
+
+/** Reports the state of a store in a database. Whether the database works is reported with the cluster. */
+function examineTables(context: DoctorContext, look: StoreReading): Finding[] {
+  if ('error' in look) {
+    const hint = look.error instanceof SvcError ? look.error.hint : 'See the log of the database.'
+    return [errorFinding('integrity', `the store cannot be read: ${reasonOf(look.error)}`, hint)]
+  }
+  const { sight } = look
+  if (!sight) return []
+  if (sight.form > sight.newest) return [errorFinding('form', describeNewerStore(sight, true), newerFix)]
+  const what = `the store has ${formatCount(sight.messages, 'message')}`
+  return [okFinding('integrity', what), ...describeContents(sight, context)]
+}
+
+/** Reports webhooks that fail, sends that wait, and backups. */
+function describeContents(sight: StoreStats, context: DoctorContext): Finding[] {
+  const { clock, command } = context
+  const found: Finding[] = []
   for (const { id, status, why, since } of sight.webhooks ?? [])
     found.push(
       warningFinding(
@@ -82,6 +104,10 @@ function describeBackups(
         'Remove the cause. svc tries again within an hour; a restart of the service tries at once.',
       ),
     )
+  if (config.storeUrl !== undefined) {
+    const what = 'svc cannot see the backups of the database'
+    return [...found, noteFinding('backup', what, 'Back it up with pg_dump, or let its provider do it.')]
+  }
   if (!newest) {
     const isMissed = sessions.sessions.length > 0 && !directory.isSandbox
     return isMissed ? [...found, noteFinding('backup', 'no backup was ever made', fix)] : found

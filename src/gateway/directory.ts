@@ -11,7 +11,7 @@ import { reasonOf } from '../platform/system-error.ts'
 import { claimDataDirectory, readContents } from '../storage/sqlite/directory-claim.ts'
 import { openSealer } from '../storage/sqlite/secret-state.ts'
 
-export { mapSecretFile } from '../storage/sqlite/sealed-places.ts'
+export { mapSecretFile } from '../storage/sealed-places.ts'
 
 import { scrubFile } from '../storage/sqlite/scrub.ts'
 

@@ -9,6 +9,7 @@ import type { Logins } from '../accounts/logins.ts'
 import type { Users } from '../accounts/users.ts'
 import type { Downloads, OpenedMedia, ShowRequest } from '../media/downloads.ts'
 import type { Uploads } from '../media/uploads.ts'
+import type { Nodes } from '../model/nodes.ts'
 import type { Clock } from '../platform/clock.ts'
 import type { EventReader } from '../push/events.ts'
 import type { Webhooks } from '../push/webhooks.ts'
@@ -79,6 +80,8 @@ export interface Gateway {
   /** The system's clock; in a sandbox, the clock of the simulated world, which can be set on its phone. */
   readonly clock: Clock
   health(): Promise<Health>
+  /** Returns the nodes that share the store; none if it is in a data directory. */
+  nodes(): Promise<Nodes>
   /** Returns the pid of the polling process, same as `Leases.findHolder`. */
   pollerPid(): Promise<number | undefined>
   /** Returns the Unix ms since when this process polls; undefined if it does not. */

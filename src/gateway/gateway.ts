@@ -104,7 +104,10 @@ export async function openGateway(options: open.GatewayOptions): Promise<Running
     withLogName(runtime, 'keys'),
   )
   const threads = store.conversations
-  const metrics = new Metrics({ store, accounts, version: options.version }, withLogName(runtime, 'metrics'))
+  const metrics = new Metrics(
+    { store, accounts, node: directory.node, version: options.version },
+    withLogName(runtime, 'metrics'),
+  )
   const sessionEvents = open.openSessionEvents(directory, accounts, receive, runtime)
   const backups = open.openBackups(options, directory, receive, runtime)
   const rooms = {
@@ -156,6 +159,12 @@ export async function openGateway(options: open.GatewayOptions): Promise<Running
     agents: store.agents,
     signIns: state.signIns,
     clock: runtime.clock,
+    async nodes() {
+      const { node } = directory
+      if (!node) return { nodes: [] }
+      const [nodes, replication] = await Promise.all([node.list(), node.readReplication()])
+      return { nodes, replication }
+    },
     pollerPid: () => directory.leases.findHolder(),
     pollsSince: () => receive.pollingRole.pollsSince,
     metrics,
@@ -168,6 +177,7 @@ export async function openGateway(options: open.GatewayOptions): Promise<Running
     },
     listensAt(url) {
       address.url ??= url
+      directory.node?.setUrl(url)
     },
     watchCertificate: certificate => metrics.watchCertificate(certificate),
     async endSends() {

@@ -2,13 +2,14 @@
 import { type Static, Type } from '@sinclair/typebox'
 import { SvcError } from '../model/error.ts'
 import { flag, integer, oneOf, optional } from '../model/shapes.ts'
+import { waitForAbort } from '../platform/signals.ts'
 import type { Directory, Receive } from './rooms.ts'
 
 export const Health = Type.Object(
   {
     status: oneOf(
       ['ok', 'degraded'],
-      'degraded: the store fails, the poller is stalled, the disk is nearly full, or an account is not connected or its polls fail.',
+      'degraded: the store fails or is slow, the poller is stalled, the disk is nearly full, or an account is not connected or its polls fail.',
     ),
     version: Type.String(),
     role: oneOf(['poller', 'watcher'], 'watcher: another process polls, this one follows the store.'),
@@ -26,7 +27,7 @@ export const Health = Type.Object(
     trouble: optional(
       Type.Object(
         { message: Type.String(), hint: Type.String() },
-        { description: 'Only if the store is unavailable: what is wrong, and what to do.' },
+        { description: 'Only if the store is unavailable or slow: what is wrong, and what to do.' },
       ),
     ),
   },
@@ -34,13 +35,26 @@ export const Health = Type.Object(
 )
 export type Health = Static<typeof Health>
 
+/** Longest wait for a list of sessions: `svc health` waits 2 s for everything. */
+const patienceMs = 1700
+/** A commit that takes longer makes everything slow. */
+const slowMs = 800
+const databaseHint = 'Check that the database can be reached and is not overloaded; svc recovers by itself.'
+
 export async function healthOf(
   version: string,
-  { space, state, store }: Directory,
+  { node, space, state, store }: Directory,
   { pollingRole, poller }: Receive,
 ): Promise<Health> {
   // A directory that cannot be read is reported as a problem, not thrown.
-  const found = await state.sessions.list().catch(error => ({ error }))
+  const listing = state.sessions.list().catch(error => ({ error }))
+  const checking = store.maintenance.checkWritable()
+  // A database that is away answers nothing for seconds. Callers of the health do not wait as long.
+  const checked = checking.then(error => (error ? { error } : listing))
+  const late = AbortSignal.timeout(patienceMs)
+  const found = await (node
+    ? Promise.race([listing, checked, waitForAbort(late).then(() => ({ error: lateError() }))])
+    : listing)
   const all = 'error' in found ? [] : found
   let [connected, failing] = [0, 0]
   for (const { bot } of all) {
@@ -50,10 +64,13 @@ export async function healthOf(
   const trouble =
     'error' in found
       ? unreadableError(found.error)
-      : ((await store.maintenance.checkWritable()) ?? (poller.isStuck ? stuckError() : undefined))
+      : ((await checking) ??
+        (poller.isStuck ? stuckError() : node?.leaseLeftMs === 0 ? leaseError() : undefined))
   const disk = (await space.isLow()) ? 'low' : 'ok'
+  const slow = trouble || !node || node.commitMs < slowMs ? undefined : slowError(node.commitMs)
+  const said = trouble ?? slow
   const isWell =
-    !trouble && !pollingRole.isPollerStalled && connected === all.length && failing === 0 && disk === 'ok'
+    !said && !pollingRole.isPollerStalled && connected === all.length && failing === 0 && disk === 'ok'
   return {
     status: isWell ? 'ok' : 'degraded',
     version,
@@ -64,7 +81,7 @@ export async function healthOf(
     ...(failing > 0 && { failing }),
     store: trouble ? 'unavailable' : 'ok',
     disk,
-    ...(trouble && { trouble: { message: trouble.message, hint: trouble.hint } }),
+    ...(said && { trouble: { message: said.message, hint: said.hint } }),
   }
 }
 
@@ -75,4 +92,17 @@ const unreadableError = (error: unknown): SvcError =>
 const stuckError = (): SvcError =>
   new SvcError('store_unavailable', 'messages that were received cannot be stored', {
     hint: 'Look at the log of svc for why; it tries again by itself.',
+  })
+
+const lateError = (): SvcError =>
+  new SvcError('store_unavailable', 'the database does not answer', { hint: databaseHint })
+
+const slowError = (ms: number): SvcError =>
+  new SvcError('store_unavailable', `the database is slow: a commit took ${(ms / 1000).toFixed(1)} s`, {
+    hint: databaseHint,
+  })
+
+const leaseError = (): SvcError =>
+  new SvcError('store_unavailable', 'this node cannot renew its lease, so it polls nothing', {
+    hint: databaseHint,
   })

@@ -10,12 +10,15 @@ import {
   MetricCounter,
 } from '../platform/metrics.ts'
 import type { Bus, Runtime } from '../platform/runtime.ts'
+import type { Node } from '../storage/storage.ts'
 import type { Store } from '../storage/store.ts'
 import { tryOutcomes } from '../storage/webhooks.ts'
 
 export interface MetricsPorts {
   store: Pick<Store, 'backlog' | 'backups' | 'outbox' | 'webhooks'>
   accounts: Pick<Accounts, 'list'>
+  /** Absent on one machine. */
+  node?: Pick<Node, 'leaseLeftMs' | 'list'> | undefined
   version: string
 }
 
@@ -82,26 +85,55 @@ export class Metrics {
   /** Returns all metrics in Prometheus text format. Leaves out what cannot be read at the moment. */
   async text(): Promise<string> {
     const counted = [this.#requests, this.#polls, this.#messages, this.#sends, this.#deliveries]
-    const families = await Promise.all(
-      [
-        this.#readSessions(),
-        this.#readOutbox(),
-        this.#readConsumers(),
-        this.#readReaders(),
-        this.#readWebhooks(),
-        this.#readBackups(),
-      ].map(found =>
-        found.catch((error): Family[] => {
-          this.#runtime.log.warn('metrics cannot be looked up', { error })
-          return []
-        }),
-      ),
-    )
+    const found = await Promise.allSettled([
+      this.#readSessions(),
+      this.#readOutbox(),
+      this.#readConsumers(),
+      this.#readReaders(),
+      this.#readWebhooks(),
+      this.#readBackups(),
+      this.#readNodes(),
+    ])
+    // One line: while the store is away, all of them fail.
+    const failed = found.filter(({ status }) => status === 'rejected')
+    if (failed[0]?.status === 'rejected')
+      this.#runtime.log.warn('metrics cannot be looked up', {
+        error: failed[0].reason,
+        lookups: failed.length,
+      })
+    const families = found.flatMap(one => (one.status === 'fulfilled' ? one.value : []))
     const build = createFamily('svc_build_info', 'The version that runs; always 1.', [
       [{ version: this.#ports.version }, 1],
     ])
-    const found = [...counted, ...families.flat(), ...this.#listCertificate()]
-    return formatMetrics([build, ...found, ...listProcessMetrics()])
+    const own = [...this.#listLease(), ...this.#listCertificate(), ...listProcessMetrics()]
+    return formatMetrics([build, ...counted, ...families, ...own])
+  }
+
+  /** Needs no database, so that a node reports that its database is away. */
+  #listLease(): Family[] {
+    const { node } = this.#ports
+    if (!node) return []
+    return [
+      createFamily(
+        'svc_node_lease_seconds',
+        'Time until the lease of this node is over; 0: it polls nothing.',
+        [[{}, node.leaseLeftMs / 1000]],
+      ),
+    ]
+  }
+
+  async #readNodes(): Promise<Family[]> {
+    const nodes = (await this.#ports.node?.list()) ?? []
+    if (nodes.length === 0) return []
+    const alive = nodes.filter(node => node.lease_left_ms > 0)
+    return [
+      createFamily('svc_nodes', 'Nodes on the database whose lease lasts.', [[{}, alive.length]]),
+      createFamily(
+        'svc_sessions_polled',
+        'Sessions that this node polls.',
+        nodes.filter(node => node.is_this).map(({ accounts }) => [{}, accounts]),
+      ),
+    ]
   }
 
   #listCertificate(): Family[] {

@@ -3,6 +3,8 @@
  * it needs from the rooms opened before it.
  */
 import { mkdir, realpath } from 'node:fs/promises'
+import { hostname } from 'node:os'
+import process from 'node:process'
 import { Accounts } from '../accounts/accounts.ts'
 import { Logins } from '../accounts/logins.ts'
 import { findRoute } from '../accounts/route.ts'
@@ -42,6 +44,8 @@ import { Outbox } from '../send/outbox.ts'
 import { Sender } from '../send/send.ts'
 import { Worker } from '../send/worker.ts'
 import { hasKeyEnded } from '../storage/keys.ts'
+import { type MediaRules, uploadRulesOf } from '../storage/media-store.ts'
+import type { PgStorageOptions } from '../storage/postgres/open.ts'
 import { openMediaStores } from '../storage/sqlite/media-folder.ts'
 import { openStorage } from '../storage/sqlite/open.ts'
 import { createBackupProcess } from './backup-process.ts'
@@ -82,7 +86,10 @@ export function openRuntime({ clock, log, sandboxUrl }: GatewayOptions, closing:
 }
 
 /** Opens the data directory: the storage and the folders of files. */
-export async function openDirectory({ config, store: path }: GatewayOptions, { clock, log }: Runtime) {
+export async function openDirectory(
+  { config, store: path, version }: GatewayOptions,
+  { clock, log }: Runtime,
+) {
   const { basePath } = config
   await ensurePrivateDir(basePath)
   // Private if created here; a folder that the user named keeps its permissions.
@@ -90,21 +97,36 @@ export async function openDirectory({ config, store: path }: GatewayOptions, { c
   const dataDir = await realpath(basePath)
   const mediaRoot = await realpath(config.mediaRoot)
   const folders = { dataDir, mediaRoot, agents: localFilesOf(dataDir).agents }
-  const storage = await openStorage({
-    dir: basePath,
-    secret: config.secretKey,
-    path,
-    clock,
-    log,
-    maxAgeDays: config.storeMaxAgeDays,
-    maxCount: config.storeMaxCount,
-  })
-  const { store } = storage
-  const views = new Views(store.log, log.child('store'))
   const space = new FreeSpace(basePath, config.keepFreeBytes)
-  const placed = { mediaRoot, space, clock, log: log.child('media') }
-  const places = openMediaStores(placed, config.maxUploadBytes)
-  return { ...storage, folders, places, views, shared: path !== false, space }
+  const retention = { maxAgeDays: config.storeMaxAgeDays, maxCount: config.storeMaxCount }
+  const options = { secret: config.secretKey, clock, log, ...retention }
+  const uploads = uploadRulesOf(config.maxUploadBytes)
+  const { storage, places } =
+    config.storeUrl === undefined
+      ? {
+          storage: await openStorage({ ...options, dir: basePath, path }),
+          places: openMediaStores({ mediaRoot, space, clock, log: log.child('media') }, uploads),
+        }
+      : await openShared({ ...options, url: config.storeUrl, version, name: nameOfProcess() }, uploads)
+  const views = new Views(storage.store.log, log.child('store'))
+  return {
+    ...storage,
+    folders,
+    places,
+    views,
+    shared: config.storeUrl !== undefined || path !== false,
+    space,
+  }
+}
+
+/** Returns the name by which people find this process among the nodes. */
+const nameOfProcess = (): string => `${hostname()}:${process.pid}`
+
+/** Opens a store on PostgreSQL. Its driver is loaded for that only. */
+async function openShared(options: PgStorageOptions, uploads: MediaRules) {
+  const { openPgStorage } = await import('../storage/postgres/open.ts')
+  const storage = await openPgStorage(options)
+  return { storage, places: storage.openMediaStores({ uploads }) }
 }
 
 export type Directory = Awaited<ReturnType<typeof openDirectory>>

@@ -78,6 +78,7 @@ const createView = (gateway: Gateway, viewer: Viewer): Gateway => ({
   signIns: gateway.signIns,
   clock: gateway.clock,
   health: () => viewHealth(gateway, viewer),
+  nodes: () => gateway.nodes(),
   pollerPid: () => gateway.pollerPid(),
   pollsSince: () => gateway.pollsSince(),
 })

@@ -36,8 +36,11 @@ export const takeOverCommand = (path: string): string =>
   `sudo chown -R "$(id -un)" ${quoteForShell(path)} && chmod -R u+rwX ${quoteForShell(path)}`
 
 /** Describes a store whose schema is newer than this version. */
-export const describeNewerStore = ({ form, newest }: { form: number; newest: number }): string =>
-  `messages.db was written by a newer version of svc (form ${form}; this one knows ${newest})`
+export const describeNewerStore = (
+  { form, newest }: { form: number; newest: number },
+  isDatabase = false,
+): string =>
+  `${isDatabase ? 'the store' : 'messages.db'} was written by a newer version of svc (form ${form}; this one knows ${newest})`
 
 /** Advice for a file that a newer version wrote. */
 export const newerFix = 'Use that version or a newer one, or another data directory.'

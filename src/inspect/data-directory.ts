@@ -1,11 +1,25 @@
 /** Inspects a data directory without changing it: does it exist, what is in it, and is it a sandbox's. */
+import type { Config } from '../config.ts'
 import { errorCodeOf } from '../platform/files.ts'
+import type { Inspection } from '../storage/inspection.ts'
 import { type DirectoryContents, readContents } from '../storage/sqlite/directory-claim.ts'
+import { createInspection } from '../storage/sqlite/inspection.ts'
 
+export { explainMark, readClosedMark } from '../storage/sqlite/closed-mark.ts'
 export { isOurFile, setAsideName } from '../storage/sqlite/directory-claim.ts'
 
-/** Opens the read-only inspection of the stored data. */
+/** Opens the read-only inspection of a data directory. */
 export { createInspection } from '../storage/sqlite/inspection.ts'
+
+/** Opens the read-only inspection of the store of a service with this configuration. */
+export async function openInspection({
+  basePath,
+  storeUrl,
+}: Pick<Config, 'basePath' | 'storeUrl'>): Promise<Inspection> {
+  if (storeUrl === undefined) return createInspection(basePath)
+  const { PgInspection } = await import('../storage/postgres/inspection.ts')
+  return new PgInspection(storeUrl)
+}
 
 /** State of a data directory, which may not exist. */
 export interface DataDirectory extends Pick<DirectoryContents, 'entries' | 'isUsed' | 'sessions'> {

@@ -1,13 +1,14 @@
 /** Summary of a data directory for `svc status`: who polls, which sessions are connected, what waits. */
 
 import { dataFiles } from '../model/data-files.ts'
+import type { NodeInfo } from '../model/nodes.ts'
 import { type MutedBecause, mutedOf } from '../model/session.ts'
 import { type Clock, systemClock } from '../platform/clock.ts'
 import { reasonOf } from '../platform/system-error.ts'
 import type { BackupFailure, KnownBackup } from '../storage/backups.ts'
 import type { InspectedSession, Polling, WebhookProblem } from '../storage/inspection.ts'
 import { describeNewerStore } from './advised-commands.ts'
-import { createInspection, inspectDirectory } from './data-directory.ts'
+import { inspectDirectory, openInspection } from './data-directory.ts'
 import { listNotedAddresses } from './healthz.ts'
 
 export interface SessionReport {
@@ -39,6 +40,10 @@ export interface StatusReport {
   ok: boolean
   version: string
   base_path: string
+  /** Address of the database, and the nodes that share it; absent if the store is in the data directory. */
+  cluster?: { address: string; nodes: NodeInfo[] }
+  /** True if the store on PostgreSQL could not be read: sessions and waiting sends are not known. */
+  unread?: true
   /** True if it is a sandbox's directory. */
   sandbox: boolean
   polling: {
@@ -79,12 +84,14 @@ export interface StatusReport {
  */
 export async function readStatus(options: {
   basePath: string
+  /** Address of a store on PostgreSQL. */
+  storeUrl?: string | undefined
   /** True if svc runs with --sandbox. */
   sandbox?: boolean
   version: string
   clock?: Clock
 }): Promise<StatusReport> {
-  const { basePath, sandbox = false, version, clock = systemClock } = options
+  const { basePath, sandbox = false, storeUrl, version, clock = systemClock } = options
   const trouble: string[] = []
   const report = (what: string) => (error: unknown) => {
     trouble.push(`${what}: ${reasonOf(error)}`)
@@ -92,14 +99,15 @@ export async function readStatus(options: {
   }
   const directory = await inspectDirectory(basePath, sandbox)
   if (directory.state === 'unreadable') report(basePath)(directory.error)
-  const stored = createInspection(basePath)
-  const [polling, inspected, stats, noted] = await Promise.all([
-    stored.checkPolling(clock).catch(report(dataFiles.pollLock)),
-    stored.listSessions().catch(report('sessions')),
-    stored.readStoreStats().catch(report(dataFiles.store)),
+  const stored = await openInspection({ basePath, storeUrl })
+  const [polling, inspected, stats, cluster, noted] = await Promise.all([
+    stored.checkPolling(clock).catch(storeUrl === undefined ? report(dataFiles.pollLock) : () => undefined),
+    stored.listSessions().catch(storeUrl === undefined ? report('sessions') : () => undefined),
+    stored.readStoreStats().catch(report(storeUrl === undefined ? dataFiles.store : 'store')),
+    stored.readCluster(clock).catch(() => undefined),
     listNotedAddresses(basePath),
   ])
-  if (stats && stats.form > stats.newest) trouble.push(describeNewerStore(stats))
+  if (stats && stats.form > stats.newest) trouble.push(describeNewerStore(stats, storeUrl !== undefined))
   // This version cannot read the messages of a newer store.
   const store = stats && stats.form > stats.newest ? undefined : stats
   const polls = pollingOf(polling)
@@ -132,6 +140,8 @@ export async function readStatus(options: {
     ok: polls.active && sessions.length > 0 && connected === sessions.length && !failing,
     version,
     base_path: basePath,
+    ...(cluster && { cluster: { address: cluster.address, nodes: cluster.tables?.nodes ?? [] } }),
+    ...(storeUrl !== undefined && inspected === undefined && { unread: true }),
     sandbox: directory.isSandbox,
     polling: polls,
     ...(service && { service_url: service.url, service_pid: service.pid }),

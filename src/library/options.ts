@@ -2,7 +2,7 @@
 
 import { mkdir } from 'node:fs/promises'
 import { dirname } from 'node:path'
-import { withSecretKey } from '../config/secret-key.ts'
+import { withSecrets } from '../config/secrets.ts'
 import { parseFolder } from '../config/values.ts'
 import { type Config, type ConfigValues, configFromValues } from '../config.ts'
 import { badArgument, SvcError } from '../model/error.ts'
@@ -40,6 +40,13 @@ export interface SvcOptions {
   secretKeyFile?: string
   /** The same key itself. Use only one of the two. */
   secretKey?: string
+  /**
+   * File with the address of a store on PostgreSQL, which programs on several machines share. It needs a secret key.
+   * Then leave `store` out.
+   */
+  storeUrlFile?: string
+  /** The same address itself: `postgres://user:password@host/database`. Use only one of the two. */
+  storeUrl?: string
   /** Limits of sends: per session, and to one user. Default: `1/s,10/5m`. `off` sets no limit. */
   pace?: string
   /** Largest file to send, in bytes. Default: 2 GiB. */
@@ -56,7 +63,7 @@ export interface SvcOptions {
 export interface ResolvedOptions {
   config: Config
   log: Log
-  /** Path of the store. false: in memory. undefined: `messages.db` of the data directory. */
+  /** Path of the store. false: in memory. undefined: `messages.db` of the data directory, or `config.storeUrl`. */
   store: string | false | undefined
   sandboxUrl: string | undefined
 }
@@ -74,6 +81,8 @@ const knownOptions: ReadonlySet<string> = new Set<keyof SvcOptions>([
   'auditDays',
   'secretKeyFile',
   'secretKey',
+  'storeUrlFile',
+  'storeUrl',
   'pace',
   'maxUploadBytes',
   'channelVersion',
@@ -93,6 +102,8 @@ export async function resolveOptions(options: SvcOptions): Promise<ResolvedOptio
       throw badOption(name, `unknown; expected one of ${[...knownOptions].join(', ')}`)
   }
   const { log, sandboxUrl, store = false, ...rest } = options
+  if (store !== false && (options.storeUrl !== undefined || options.storeUrlFile !== undefined))
+    throw badOption('store', 'cannot be combined with storeUrl: the store is in that database')
   if (sandboxUrl !== undefined && !/^https?:\/\//i.test(sandboxUrl)) {
     throw badOption('sandboxUrl', 'expected an http or https URL')
   }
@@ -103,14 +114,21 @@ export async function resolveOptions(options: SvcOptions): Promise<ResolvedOptio
   // Port 0 takes any free port: `phoneUrl` tells the program the address.
   const values: ConfigValues = { logLevel: 'WARNING', sandboxPort: 0, ...rest, sandbox }
   // The environment is not read, so systemd's credentials are not either.
-  const config = withSecretKey(configFromValues(values), undefined, 'secretKeyFile')
+  const config = withSecrets(configFromValues(values), undefined, fileOptions)
   return {
     config,
     log: log ?? createLog(config.logLevel),
-    store: typeof store === 'string' ? await prepareStoreFile(store) : store ? undefined : false,
+    store:
+      typeof store === 'string'
+        ? await prepareStoreFile(store)
+        : store || config.storeUrl !== undefined
+          ? undefined
+          : false,
     sandboxUrl: sandboxUrl?.replace(/\/+$/, ''),
   }
 }
+
+const fileOptions = { secretKeyFile: 'secretKeyFile', storeUrlFile: 'storeUrlFile' }
 
 async function prepareStoreFile(text: string): Promise<string> {
   const path = parseFolder(text)

@@ -24,7 +24,7 @@ import type { TypedOperation, TypedTool } from '../operations/operation.ts'
 import { forgetUser } from '../operations/people.ts'
 import { followMessages, openMessages } from '../operations/reading.ts'
 import type { CallerInput } from '../operations/schema.ts'
-import { health } from '../operations/service.ts'
+import { health, listNodes } from '../operations/service.ts'
 import { showTyping } from '../operations/typing.ts'
 import { listUsers, nameUser } from '../operations/users.ts'
 import { type Clock, endsWithin, systemClock } from '../platform/clock.ts'
@@ -161,6 +161,8 @@ export class Svc implements Groups, AsyncDisposable, AsyncIterable<Message> {
    * again.
    */
   readonly forget: Method<typeof forgetUser>
+  /** Returns the nodes that share a store on PostgreSQL, and how the database is replicated. */
+  readonly nodes: Method<typeof listNodes>
   /** Agents in front of WeChat. */
   readonly agents: SvcAgents
   /** Address of the simulated phone's page. Only with the option `sandbox` or `sandboxUrl`. */
@@ -198,6 +200,7 @@ export class Svc implements Groups, AsyncDisposable, AsyncIterable<Message> {
     this.keys = methodsOf(groups.keys, run)
     this.backups = methodsOf(groups.backups, run)
     this.forget = methodsOf({ forgetUser }, run).forgetUser
+    this.nodes = methodsOf({ listNodes }, run).listNodes
     this.agents = methodsOf(groups.agents, run)
     this.#handlers = new MessageHandlers({
       open: start => this.#run(followMessages, start),

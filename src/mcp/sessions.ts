@@ -14,10 +14,10 @@ import {
   type RequestId,
   WebStandardStreamableHTTPServerTransport,
 } from '@modelcontextprotocol/server'
+import { usageOf } from '../access/usage.ts'
 import { Delivery } from '../model/call.ts'
 import type { Principal } from '../model/principal.ts'
 import { type AwakeTimer, startAwakeTimer } from '../platform/clock.ts'
-import { usageOf } from '../server/limits.ts'
 import { closeWithKey, type RequestDeliveries, rpcErrorResponse, watchResponse } from './exchange.ts'
 import { SessionEvents, streamIdOf } from './session-events.ts'
 import type { SessionIds } from './session-ids.ts'

@@ -10,10 +10,10 @@ import {
   parseJSONRPCMessage,
   type Transport,
 } from '@modelcontextprotocol/server'
+import { usageOf } from '../access/usage.ts'
 import type { Principal } from '../model/principal.ts'
 import { rootOf } from '../server/behind-proxy.ts'
 import { backlogs, streamHeaders } from '../server/event-stream.ts'
-import { usageOf } from '../server/limits.ts'
 import { createDrainedBody, waitForFlush, waitForTurn } from '../server/written.ts'
 import { ConnectionDeliveries, closeWithKey } from './exchange.ts'
 import { type Caller, countedAs } from './sessions.ts'

@@ -2,10 +2,10 @@
  * MCP requests over HTTP without a session: requests of the modern era, and legacy calls without a session id.
  */
 import { createMcpHandler, type McpHttpHandler } from '@modelcontextprotocol/server'
+import { usageOf } from '../access/usage.ts'
 import { Delivery } from '../model/call.ts'
 import type { Principal } from '../model/principal.ts'
 import { releaseBody } from '../server/body.ts'
-import { usageOf } from '../server/limits.ts'
 import type { McpShared, ServerFactory } from './context.ts'
 import { closeWithKey, type RequestDeliveries, watchResponse } from './exchange.ts'
 

@@ -62,7 +62,7 @@ export interface Call {
   /**
    * Makes a link that opens one event stream without a token. Returns its URL and when it expires (Unix ms).
    */
-  linkEvents?(stream: Readonly<Record<string, string>>): { url: string; expires_at: number }
+  linkEvents?(stream: Readonly<Record<string, string>>): Promise<{ url: string; expires_at: number }>
   /** Reports the progress of the work to the caller. Absent where the door cannot pass it on. */
   progress?(step: Progress): void
   /**

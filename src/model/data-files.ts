@@ -23,7 +23,7 @@ export const dataFiles = {
   secrets: '.secrets',
   /** Folder of the working folders of agents. */
   agents: '.agents',
-  /** Exists while a restore into the directory has not finished. */
+  /** Exists while the directory must not be opened: a restore or a copy into it has not finished, or its store was moved. */
   restoring: '.restoring',
   store: 'messages.db',
   apiToken: 'api_token',

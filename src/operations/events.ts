@@ -128,7 +128,7 @@ export const linkEvents = defineOperation({
   async run(gateway, input, call) {
     const { cursor } = await openEvents(gateway, input)
     const after = cursor || '0'
-    const link = call.linkEvents?.({ ...input, after })
+    const link = await call.linkEvents?.({ ...input, after })
     if (!link) throw new Error('this door makes no links')
     return { ...link, after }
   },

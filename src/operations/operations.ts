@@ -40,7 +40,7 @@ import { forgetUser } from './people.ts'
 import { beginReading, describeInbox, followMessages, openMessages } from './reading.ts'
 import { renameSession } from './rename-session.ts'
 import { foreseeSend, send } from './send.ts'
-import { health, listTools, metrics } from './service.ts'
+import { health, listNodes, listTools, metrics } from './service.ts'
 import { setDefault } from './set-default.ts'
 import { getShared } from './shared.ts'
 import { status } from './status.ts'
@@ -132,7 +132,7 @@ export const panelOperations = {
   webhooks: webhookOperations,
   keys: keyOperations,
   agents: agentOperations,
-  service: [listAudit, getBackups, makeBackup, forgetUser],
+  service: [listNodes, listAudit, getBackups, makeBackup, forgetUser],
 } as const
 
 /** Operations that doors call for their own needs. No caller can call them by name. */

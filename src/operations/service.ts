@@ -2,6 +2,7 @@
 import { Type } from '@sinclair/typebox'
 import { Health } from '../gateway/health.ts'
 import { errorCodes } from '../model/error.ts'
+import { Nodes } from '../model/nodes.ts'
 import { closed, oneOf, text } from '../model/shapes.ts'
 import { defineOperation, describeFor } from './operation.ts'
 import { mayCall } from './rights.ts'
@@ -25,6 +26,42 @@ export const health = defineOperation({
   run: gateway => gateway.health(),
 })
 
+const exampleNodes = {
+  nodes: [
+    {
+      id: '6f0c1d52-2f0b-4c55-9a4e-5b8f0c1f6d11',
+      name: 'svc-1:12',
+      version: '1.0.0',
+      url: 'http://10.0.0.11:8000',
+      polls: true,
+      since: 1767225600000,
+      lease_left_ms: 5100,
+      accounts: 1,
+      sessions: ['work'],
+      is_this: true,
+    },
+    {
+      id: 'c1a5b0de-7c0c-4d7f-8a55-3f2d9a0e7b42',
+      name: 'svc-2:12',
+      version: '1.0.0',
+      url: 'http://10.0.0.12:8000',
+      polls: true,
+      since: 1767225601000,
+      lease_left_ms: 4600,
+      accounts: 1,
+      sessions: ['sales'],
+      is_this: false,
+    },
+  ],
+  replication: {
+    synchronous_standby_names: 'FIRST 1 (standby_1)',
+    timeline: '00000001',
+    standbys: [{ name: 'standby_1', state: 'streaming', sync_state: 'sync' as const, lag_ms: 3 }],
+    can_read: true,
+    unconfirmed_rows: 0,
+  },
+}
+
 export const metrics = defineOperation({
   name: 'metrics',
   title: 'Metrics for Prometheus',
@@ -36,6 +73,30 @@ export const metrics = defineOperation({
   output: Type.String(),
   rest: { route: 'GET /metrics', tag: 'service', isHidden: true, answerKind: 'prometheus' },
   run: ({ metrics }) => metrics.text(),
+})
+
+export const listNodes = defineOperation({
+  name: 'nodes',
+  title: 'List the nodes of a cluster',
+  effect: 'read',
+  right: 'metrics',
+  description:
+    'Lists the processes that share a store on PostgreSQL, with the sessions that each one polls, and how the database is replicated. The list is empty if the store is in a data directory.',
+  input: closed({}),
+  output: Nodes,
+  errors: ['store_unavailable'],
+  examples: [{ summary: 'Two nodes', output: exampleNodes }],
+  rest: { route: 'GET /nodes', tag: 'service' },
+  cli: {
+    path: ['nodes'],
+    summary: 'list the nodes of a cluster, and who polls what',
+    positionals: [],
+    short: {},
+    examples: [['svc nodes --json | jq .nodes[].name', 'for programs']],
+    ownExamples: true,
+  },
+  library: { positionals: [] },
+  run: gateway => gateway.nodes(),
 })
 
 const JsonSchemaObject = Type.Unsafe<object>({ type: 'object', description: 'JSON Schema.' })

@@ -167,6 +167,32 @@ class RepeatLimit {
   }
 }
 
+/** While the store is unavailable, every failure of a part that tries again has the same reason. */
+const outageEveryMs = 60_000
+
+/** Lets a failure with the same reason pass once a minute. */
+class OutageLimit {
+  readonly #known = new Map<string, { at: number; dropped: number }>()
+
+  next(failure: string, now = performance.now()): { passes: boolean; unlogged?: number } {
+    const known = this.#known.get(failure)
+    if (known && now - known.at < outageEveryMs) {
+      known.dropped++
+      return { passes: false }
+    }
+    if (this.#known.size >= maxEvents) this.#known.clear()
+    this.#known.set(failure, { at: now, dropped: 0 })
+    return { passes: true, ...(known && known.dropped > 0 && { unlogged: known.dropped }) }
+  }
+}
+
+/** Returns why the store is unavailable, if that is why something failed. */
+function outageOf(error: unknown): string | undefined {
+  if (!(error instanceof Error) || (error as { code?: unknown }).code !== 'store_unavailable')
+    return undefined
+  return error.message
+}
+
 export function createLog(
   level: LogLevel,
   write: (line: string) => void = line => stderr.write(line),
@@ -175,10 +201,17 @@ export function createLog(
   const minRank = logLevels.indexOf(level)
   const line = format === 'json' ? toJsonLine : toTextLine
   const repeated = new RepeatLimit()
+  const outages = new OutageLimit()
   const make = (room: string, bound: LogFields): Log => {
     const at = (rank: number) => (event: string, fields?: LogFields) => {
       if (rank < minRank) return
-      const { passes, unlogged } = rank < failureRank ? { passes: true } : repeated.next(event)
+      const outage = outageOf(fields?.error)
+      const { passes, unlogged } =
+        rank < failureRank
+          ? { passes: true }
+          : outage === undefined
+            ? repeated.next(event)
+            : outages.next(`${room} ${event} ${outage}`)
       if (!passes) return
       const rest = Object.entries({ ...bound, ...fields, unlogged })
         .filter(([, value]) => value !== undefined)

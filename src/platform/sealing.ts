@@ -53,13 +53,18 @@ export const noSealer: Sealer = {
 /** Leaves values as they are, sealed or not: for work on a store that needs none of its secrets. */
 export const untouched: Sealer = { keyId: undefined, seal: value => value, open: value => value }
 
+/** Derives a secret from the secret key, for one use: the same in every process that has the key. */
+export const deriveSecret = (secret: string, use: string): string =>
+  derive(secret, use, 32).toString('base64url')
+
+const derive = (secret: string, use: string, bytes: number): Buffer =>
+  Buffer.from(nodeCrypto().hkdfSync('sha256', secret, '', `svc ${use}`, bytes))
+
 /** Creates a sealer with a secret key. @param secret text of the key, at least 32 random characters */
 export function createSealer(secret: string): Sealer {
-  const { createCipheriv, createDecipheriv, hkdfSync } = nodeCrypto()
-  const derive = (use: string, bytes: number) =>
-    Buffer.from(hkdfSync('sha256', secret, '', `svc ${use}`, bytes))
-  const key = derive('secrets', 32)
-  const keyId = derive('id of the secret key', 8).toString('hex')
+  const { createCipheriv, createDecipheriv } = nodeCrypto()
+  const key = derive(secret, 'secrets', 32)
+  const keyId = derive(secret, 'id of the secret key', 8).toString('hex')
   /** Sealed values by place and value, and values by place and sealed value; the oldest first. */
   const kept = new Map<string, string>()
   const keep = (question: string, answer: string) => {

@@ -23,7 +23,7 @@ export type Row = Record<string, SqlValue>
  * A statement: a template literal whose values become parameters, or a text with `?` for each where the text
  * varies.
  */
-export type Sql = TemplateStringsArray | string
+export type SqlText = TemplateStringsArray | string
 
 /** What a statement changed. */
 export interface ChangeResult {
@@ -37,14 +37,14 @@ export interface ChangeResult {
  */
 export interface Database {
   exec(sql: string): void
-  all<R extends object = Row>(sql: Sql, ...params: SqlValue[]): R[]
+  all<R extends object = Row>(sql: SqlText, ...params: SqlValue[]): R[]
   /** Returns the first row, or undefined. */
-  get<R extends object = Row>(sql: Sql, ...params: SqlValue[]): R | undefined
+  get<R extends object = Row>(sql: SqlText, ...params: SqlValue[]): R | undefined
   /** Returns the row of a query that always has one, such as a count. */
-  one<R extends object = Row>(sql: Sql, ...params: SqlValue[]): R
+  one<R extends object = Row>(sql: SqlText, ...params: SqlValue[]): R
   /** Visits rows one by one as they are found. When `visit` returns false, the search stops. */
-  each<R extends object = Row>(sql: Sql, params: readonly SqlValue[], visit: (row: R) => boolean): void
-  run(sql: Sql, ...params: SqlValue[]): ChangeResult
+  each<R extends object = Row>(sql: SqlText, params: readonly SqlValue[], visit: (row: R) => boolean): void
+  run(sql: SqlText, ...params: SqlValue[]): ChangeResult
   /**
    * Runs `work` between BEGIN IMMEDIATE and COMMIT. When it or the commit fails, nothing is stored. Nested
    * calls join the outer one.
@@ -245,8 +245,8 @@ export async function openDatabase(path: string, options: OpenOptions = {}): Pro
   const engine = await openDatabaseEngine(path, options).catch(async error => {
     throw await findDatabaseError(path, error)
   })
-  const compiled = new Map<Sql, Statement>()
-  const statementOf = (sql: Sql): Statement => {
+  const compiled = new Map<SqlText, Statement>()
+  const statementOf = (sql: SqlText): Statement => {
     const known = compiled.get(sql)
     if (known) return known
     const statement = engine.prepare(typeof sql === 'string' ? sql : sql.join('?'))
@@ -255,7 +255,7 @@ export async function openDatabase(path: string, options: OpenOptions = {}): Pro
     if (oldest !== undefined && compiled.size > statementLimit) compiled.delete(oldest)
     return statement
   }
-  const first = (sql: Sql, params: SqlValue[]) => {
+  const first = (sql: SqlText, params: SqlValue[]) => {
     const statement = statementOf(sql)
     const row = statement.get(...params)
     if (row) replaceNulls(statement, row)
@@ -275,15 +275,15 @@ export async function openDatabase(path: string, options: OpenOptions = {}): Pro
   }
   return {
     exec: sql => engine.exec(sql),
-    all<R>(sql: Sql, ...params: SqlValue[]) {
+    all<R>(sql: SqlText, ...params: SqlValue[]) {
       const statement = statementOf(sql)
       const rows = statement.all(...params)
       for (const row of rows) replaceNulls(statement, row)
       return rows as R[]
     },
-    get: <R>(sql: Sql, ...params: SqlValue[]) => first(sql, params) as R | undefined,
-    one: <R>(sql: Sql, ...params: SqlValue[]) => first(sql, params) as R,
-    each<R>(sql: Sql, params: readonly SqlValue[], visit: (row: R) => boolean) {
+    get: <R>(sql: SqlText, ...params: SqlValue[]) => first(sql, params) as R | undefined,
+    one: <R>(sql: SqlText, ...params: SqlValue[]) => first(sql, params) as R,
+    each<R>(sql: SqlText, params: readonly SqlValue[], visit: (row: R) => boolean) {
       const statement = statementOf(sql)
       runWithCodes(() => {
         for (const row of statement.iterate(...params)) {

@@ -1,6 +1,7 @@
 /**
- * Webhook delivery in one process: one run for each endpoint that is on. Only the process that polls WeChat
- * delivers. So no event is delivered by two processes at the same time, and conversations keep their order.
+ * Webhook delivery in one process: one run for each endpoint that is on and that the store gives to this process.
+ * Only processes that poll WeChat deliver, and one for each endpoint. So no event is delivered by two processes at
+ * the same time, and conversations keep their order.
  */
 import { backoffMs } from '../platform/clock.ts'
 import type { Runtime } from '../platform/runtime.ts'
@@ -118,8 +119,10 @@ export class WebhookDispatcher {
       try {
         const all = await webhooks.list()
         // Without endpoints, nothing is written.
-        if (!hasTakenOver && all.length > 0) await webhooks.progress.takeOver()
-        await this.#updateRuns(hasTakenOver || all.length === 0 ? all : await webhooks.list())
+        const own = all.length > 0 ? await this.#takeOver(hasTakenOver) : new Set<string>()
+        // One that another process is to deliver for ends like a paused one: running deliveries finish.
+        const isOwn = ({ id }: Webhook) => own.has(id)
+        await this.#updateRuns(all.map(webhook => (isOwn(webhook) ? webhook : { ...webhook, paused: true })))
         hasTakenOver = true
         failures = 0
       } catch (error) {
@@ -130,6 +133,11 @@ export class WebhookDispatcher {
       await clock.sleep(waitMs, either.signal)
       await clock.sleep(minPollGapMs, signal)
     }
+  }
+
+  #takeOver(isAgain: boolean): Promise<ReadonlySet<string>> {
+    const held = new Set([...this.#runs.keys(), ...this.#stopping.keys()])
+    return this.#ports.webhooks.progress.takeOver(isAgain ? held : undefined)
   }
 
   async #updateRuns(webhooks: readonly Webhook[]): Promise<void> {

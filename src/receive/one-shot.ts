@@ -196,7 +196,7 @@ export class OneShot {
     this.#cycle = undefined
     const { leases, poller } = this.#ports
     if (this.#isHalted) return
-    const lease = await leases.join()
+    const lease = await leases.join({ alone: true })
     if (lease) this.#cycle = new PollCycle(lease, poller)
   }
 

@@ -35,7 +35,7 @@ export class Poller {
    */
   readonly #sessionPollers = new Map<string, SessionPoller>()
   /** Every running loop, also one whose session is gone while its last batch is being stored. */
-  readonly #loops = new Set<Promise<unknown>>()
+  readonly #loops = new Set<Promise<void>>()
   /** The sessions as read last in this run, by name. */
   readonly #owned = new Map<string, SessionRecord>()
   /**
@@ -90,23 +90,31 @@ export class Poller {
   ): Promise<void> {
     using ended = linkSignals(stop, lease.lost)
     const { signal } = ended
-    const { clock, log } = this.#runtime
+    const { log } = this.#runtime
     const run: PollRun = {
       oneCycle,
       stopping: signal,
       limits: this.#limits,
       mayPoll: session => lease.mayPoll(session),
-      keepUntilDone: work => this.#track(work),
+      keepUntilDone: work => void this.#track(work.then(() => {})),
     }
     this.#isRead = false
     let revision: number | undefined
-    signal.addEventListener('abort', () => this.#nudge.abort(), { once: true })
+    // At once: the loop below may wait for a database that does not answer.
+    const endPolls = () => {
+      this.#nudge.abort()
+      const reason = lease.isShared ? pollingContinues : undefined
+      for (const sessionPoller of this.#sessionPollers.values()) sessionPoller.stop.abort(reason)
+    }
+    signal.addEventListener('abort', endPolls, { once: true })
     const watching = this.#watch(signal)
     while (!signal.aborted) {
       this.#nudge = new AbortController()
       try {
         const owned = await lease.listOwned(revision)
+        const ending = this.#loopsOf(owned.changed)
         const hasOthers = this.#adjust(owned.changed, run)
+        for (const [name, loop] of ending) void this.#track(loop.then(() => lease.giveUp(name)))
         // Another process may have made, removed or renamed a session.
         if (hasOthers && revision !== undefined) this.#runtime.bus.notify('sessionsChanged')
         revision = owned.revision
@@ -114,9 +122,8 @@ export class Poller {
       } catch (error) {
         log.error('sessions to poll cannot be read', { error })
       }
-      if (!signal.aborted) await clock.sleep(checkEveryMs, this.#nudge.signal)
+      if (!signal.aborted) await lease.waitForChange(checkEveryMs, this.#nudge.signal)
     }
-    for (const sessionPoller of this.#sessionPollers.values()) sessionPoller.stop.abort()
     await Promise.all([...this.#loops, watching])
     for (const map of [this.#owned, this.#sessionPollers, this.#endedLogins]) map.clear()
   }
@@ -144,6 +151,17 @@ export class Poller {
       else log.warn('poll shows no life; it begins anew', { session, waitsFor: wait?.what })
       stop.abort(pollingContinues)
     }
+  }
+
+  /** Returns the loops of the sessions that are gone, by name: resolved promises for sessions that are not polled. */
+  #loopsOf(changed: SessionChanges['changed']): [name: string, loop: Promise<void>][] {
+    return [...changed]
+      .filter(([, record]) => record === undefined)
+      .map(([name]) => {
+        const bot = this.#owned.get(name)?.bot
+        const polling = bot && this.#sessionPollers.get(loginOf(bot))
+        return [name, polling?.ended ?? Promise.resolve()]
+      })
   }
 
   /** Starts and ends loops according to the changed sessions. @returns whether a session is new or gone */
@@ -193,7 +211,7 @@ export class Poller {
     const sessionPoller = new SessionPoller(this.#ports, this.#runtime, run, session)
     sessionPoller.lastPollAt = this.#endedLogins.get(login)
     this.#sessionPollers.set(login, sessionPoller)
-    this.#track(
+    sessionPoller.ended = this.#track(
       sessionPoller
         .follow(delayMs)
         .catch(error => this.#runtime.log.error('poll loop failed', { session: sessionPoller.name, error }))
@@ -225,9 +243,10 @@ export class Poller {
   }
 
   /** Makes the run wait for this work before it ends. */
-  #track(work: Promise<unknown>): void {
-    const kept: Promise<unknown> = work.finally(() => this.#loops.delete(kept))
+  #track(work: Promise<void>): Promise<void> {
+    const kept: Promise<void> = work.finally(() => this.#loops.delete(kept))
     this.#loops.add(kept)
+    return kept
   }
 }
 

@@ -89,6 +89,8 @@ export class SessionPoller implements PolledLogin {
   readonly stop = new AbortController()
   isCommitStuck?: boolean
   wait?: Wait
+  /** Resolves when its loop has ended, and its last batch is stored. */
+  ended: Promise<void> = Promise.resolve()
   /** Whether WeChat was asked at least once, and the result is committed. */
   isAnswered?: boolean
   lastPollAt?: number
@@ -163,7 +165,8 @@ export class SessionPoller implements PolledLogin {
       // A probe begins with a new notifystart. Otherwise a poll never waits for it.
       if (this.#marks.status === 'expired') await notice.notifyStart()
       else if (!notice.isAnswered) this.#startNotifying()
-      if (signal.aborted) return undefined
+      // The process may have stood still during the notifystart.
+      if (signal.aborted || !this.#run.mayPoll(this.name)) return undefined
       const askedAt = this.#runtime.clock.monotonic()
       return { askedAt, updates: await this.#request(loop.bot, loop.cursor, loop.holdMs) }
     } catch (error) {

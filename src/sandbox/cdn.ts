@@ -15,7 +15,10 @@ export function createCdn(world: World): (request: Request, url: URL) => Promise
     if (!name) return errorResponse(404, 'not found')
     core.stats.requests[name] = (core.stats.requests[name] ?? 0) + 1
     const honest = () => (name === 'upload' ? upload(world, request, url) : download(world, request, url))
-    const response = await intercept({ endpoint: name, bot: undefined, signal: request.signal }, honest)
+    const response = await intercept(
+      { endpoint: name, bot: undefined, body: '', signal: request.signal },
+      honest,
+    )
     return response ?? new Response(null, { status: 499 })
   }
 }

@@ -32,11 +32,12 @@ export interface SandboxOptions {
 /**
  * Interceptor of each request to the API or the CDN. Tests use it to make WeChat fail.
  *
+ * @param request body: of a call to the API; empty for the CDN
  * @param honest computes the normal answer
  * @returns undefined if the client disconnected
  */
 export type RequestInterceptor = (
-  request: { endpoint: string; bot: string | undefined; signal: AbortSignal },
+  request: { endpoint: string; bot: string | undefined; body: string; signal: AbortSignal },
   honest: () => Promise<Response | undefined>,
 ) => Promise<Response | undefined>
 

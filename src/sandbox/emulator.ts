@@ -68,7 +68,7 @@ export function createEmulator(world: World): (request: Request, url: URL) => Pr
       })
       return answer === undefined || answer instanceof Response ? answer : toJsonResponse(answer)
     }
-    const response = await intercept({ endpoint: name, bot: bot?.id, signal }, honest)
+    const response = await intercept({ endpoint: name, bot: bot?.id, body: text, signal }, honest)
     // The client disconnected; nobody reads this response.
     return response ?? new Response(null, { status: 499 })
   }

@@ -59,7 +59,7 @@ export interface AdminOptions {
     | 'storeMaxAgeDays'
     | 'storeMaxCount'
   > &
-    Partial<Pick<Config, 'secretKey'>>
+    Partial<Pick<Config, 'secretKey' | 'storeUrl'>>
   log: Log
   version: string
   /** Folders that may contain the built panel; the first one that exists is used. */

@@ -28,8 +28,9 @@ export interface GuardOptions {
    * file is made if there is none.
    */
   basePath?: string
-  /** Its secret key, if it has one. */
+  /** Its secret key, and the address of its store on PostgreSQL, if it has them. */
   secretKey?: string | undefined
+  storeUrl?: string | undefined
   /** True on a Unix socket: only this user can open it, so keys do not close it. */
   isSocket?: boolean
   keys: Pick<Keys, 'hasAny' | 'tokenlessOwner' | 'authenticate'>
@@ -148,13 +149,14 @@ const readMasterEveryMs = 1000
  * one: else the owner would have no token after the first key.
  */
 function createMasterReader(
-  { basePath, secretKey }: Pick<GuardOptions, 'basePath' | 'secretKey'>,
+  { basePath, secretKey, storeUrl }: Pick<GuardOptions, 'basePath' | 'secretKey' | 'storeUrl'>,
   clock: Clock,
 ): () => Promise<string | undefined> {
   let last: Promise<string | undefined> | undefined
   let readAt = 0
   const read = async () => {
-    return basePath === undefined ? undefined : hashOf((await ensureToken({ basePath, secretKey })).token)
+    if (basePath === undefined) return undefined
+    return hashOf((await ensureToken({ basePath, secretKey, storeUrl })).token)
   }
   return () => {
     const now = clock.monotonic()

@@ -1,62 +1,75 @@
 /** Links that open an event stream, for browsers: an EventSource cannot send a token. */
+import { Buffer } from 'node:buffer'
+import type { Keys } from '../access/keys.ts'
 import { SvcError } from '../model/error.ts'
-import { keyIdOf, type Principal } from '../model/principal.ts'
+import { keyIdOf, owner, type Principal } from '../model/principal.ts'
 import type { Clock } from '../platform/clock.ts'
 import { randomBytes } from '../platform/lazy-crypto.ts'
 import type { Peer } from '../platform/serve.ts'
+import type { SignInStore } from '../storage/state.ts'
+import { addressOf } from './behind-proxy.ts'
 import { noteCaller } from './caller.ts'
 import { queryOf } from './paths.ts'
 
 const eventsPath = '/events'
 const linkLifetimeMs = 60_000
-/** Maximum of the links of each key, and of all other callers. */
+/** Maximum of the links of each key, and of all other callers, in each process. */
 const maxLinks = 1000
 
 /** The parameters of a stream. */
 type StreamParameters = Readonly<Record<string, string>>
 
-/** A link that is not opened yet. */
-interface Link {
+/** What the code of a link says. That svc wrote it is known from the store, which has all codes that were not used. */
+interface Linked {
   stream: StreamParameters
-  /** Who made the link. The stream is that caller's. */
-  by: Principal
-  /** Expiry, in monotonic ms. */
-  until: number
+  /** The key of its maker, whose stream it is. */
+  key?: string | undefined
+  /** Its maker needed no token. */
+  open?: boolean
 }
 
 /** Whether a request opens an event stream by a link. */
 export const isByLink = (request: Request, path: string): boolean =>
   path === eventsPath && request.method === 'GET' && queryOf(request).link !== undefined
 
-/**
- * Links that are not opened yet. A link opens once. Links are in the memory of the process that created them,
- * so they end with it.
- */
-export class EventLinks {
-  readonly #clock: Clock
-  /** Links by code, in the order in which they expire. */
-  readonly #links = new Map<string, Link>()
+export interface LinkPorts {
+  clock: Clock
+  signIns: Pick<SignInStore, 'addLink' | 'takeLink'>
+  keys: Pick<Keys, 'hasAny' | 'recognize' | 'tokenlessOwner'>
+}
 
-  constructor(clock: Clock) {
-    this.#clock = clock
+/** A link opens once, at any process that shares the store of sign-ins. */
+export class EventLinks {
+  readonly #ports: LinkPorts
+  /** Links that this process made: until when (in monotonic ms) and the key, in the order in which they expire. */
+  #made: { until: number; key: string | undefined }[] = []
+
+  constructor(ports: LinkPorts) {
+    this.#ports = ports
   }
 
-  /** Creates a link below `prefix`; see `Call.linkEvents`. @throws SvcError `rate_limited` */
-  add(stream: StreamParameters, prefix: string, by: Principal): { url: string; expires_at: number } {
-    const now = this.#clock.monotonic()
-    for (const [code, { until }] of this.#links) {
-      if (until > now) break
-      this.#links.delete(code)
-    }
-    const own = [...this.#links.values()].filter(link => keyIdOf(link.by) === keyIdOf(by))
+  /** Creates a link below `prefix`; see `Call.linkEvents`. @throws SvcError `rate_limited`, `store_unavailable` */
+  async add(
+    stream: StreamParameters,
+    prefix: string,
+    by: Principal,
+  ): Promise<{ url: string; expires_at: number }> {
+    const { clock, signIns } = this.#ports
+    const now = clock.monotonic()
+    const key = keyIdOf(by)
+    this.#made = this.#made.filter(({ until }) => until > now)
+    const own = this.#made.filter(link => link.key === key)
     const [oldest] = own
     if (oldest && own.length >= maxLinks)
-      throw new SvcError('rate_limited', `${maxLinks} links wait to be opened, which is the maximum`, {
+      throw new SvcError('rate_limited', `${maxLinks} links were made in a minute, which is the maximum`, {
         retryAfter: Math.ceil((oldest.until - now) / 1000),
       })
-    const code = randomBytes(24).toString('base64url')
-    this.#links.set(code, { stream, by, until: now + linkLifetimeMs })
-    return { url: `${prefix}${eventsPath}?link=${code}`, expires_at: this.#clock.now() + linkLifetimeMs }
+    this.#made.push({ until: now + linkLifetimeMs, key })
+    const linked: Linked = { stream, key, open: key === undefined && by.ended !== undefined }
+    const code = `${Buffer.from(JSON.stringify(linked)).toString('base64url')}.${randomBytes(24).toString('base64url')}`
+    const expires_at = clock.now() + linkLifetimeMs
+    await signIns.addLink(storedAs(code), expires_at)
+    return { url: `${prefix}${eventsPath}?link=${code}`, expires_at }
   }
 
   /**
@@ -64,27 +77,37 @@ export class EventLinks {
    *
    * @returns an error if the link is not valid
    */
-  resolve(request: Request, peer: Peer | undefined): Request | SvcError {
-    const { link, ...others } = queryOf(request)
+  async resolve(request: Request, peer: Peer | undefined): Promise<Request | SvcError> {
+    const { link = '', ...others } = queryOf(request)
     if (Object.keys(others).length > 0)
       return new SvcError('invalid_arguments', 'A link takes no other parameters', {
         hint: 'Send them to POST /events/link.',
       })
-    const found = this.#take(link ?? '')
-    if (found?.by.ended?.aborted) return found.by.ended.reason
-    if (found === undefined)
+    const { clock, signIns } = this.#ports
+    if (!(await signIns.takeLink(storedAs(link), clock.now())))
       return new SvcError('forbidden', 'This link was opened before, or is older than 60 seconds', {
         hint: 'Make a new one by POST /events/link, with the id of the last event as "after".',
       })
+    const linked: Linked = JSON.parse(Buffer.from(link.split('.')[0]!, 'base64url').toString())
+    const by = await this.#makerOf(linked, () => addressOf(request, peer))
+    if (by === undefined || by.ended?.aborted)
+      return by?.ended?.reason ?? new SvcError('unauthorized', 'The key was revoked, or has expired')
     const { signal, url } = request
-    const linked = new Request(`${new URL(eventsPath, url)}?${new URLSearchParams(found.stream)}`, { signal })
-    noteCaller(linked, found.by, peer)
-    return linked
+    const answered = new Request(`${new URL(eventsPath, url)}?${new URLSearchParams(linked.stream)}`, {
+      signal,
+    })
+    noteCaller(answered, by, peer)
+    return answered
   }
 
-  #take(code: string): Link | undefined {
-    const link = this.#links.get(code)
-    this.#links.delete(code)
-    return link && link.until > this.#clock.monotonic() ? link : undefined
+  async #makerOf({ key, open }: Linked, address: () => string | undefined): Promise<Principal | undefined> {
+    const { keys } = this.#ports
+    if (key !== undefined) return await keys.recognize(key, () => true, address)
+    if (!open) return owner
+    // Notices the first key, which ends the calls of those without one.
+    return (await keys.hasAny()) ? undefined : keys.tokenlessOwner
   }
 }
+
+/** The code in the store. No code of a sign-in to the panel is like it. */
+const storedAs = (code: string) => `events ${code}`

@@ -2,6 +2,8 @@
  * The readers of `GET /events`. Each reader first catches up: it gets missed events page by page, as fast
  * as it reads. Then it is live: each new event is read and encoded once for all live readers of a caller.
  */
+
+import { usageOf } from '../access/usage.ts'
 import type { Event } from '../model/event.ts'
 import type { Principal } from '../model/principal.ts'
 import { sessionKeyOf } from '../model/session.ts'
@@ -11,7 +13,6 @@ import { followSignal } from '../platform/signals.ts'
 import type { PublicEvent } from '../push/events.ts'
 import { cursorNumberOf, isEventInScope } from '../storage/events.ts'
 import { createEventStream, type Outlet } from './event-stream.ts'
-import { usageOf } from './limits.ts'
 import type { RouteContext } from './route.ts'
 
 /**

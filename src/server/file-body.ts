@@ -2,11 +2,12 @@
  * Reads a request body that is one file: its raw bytes, or a form with the file as its last field. The file
  * is streamed and never completely in memory.
  */
+
+import { usageOf } from '../access/usage.ts'
 import { invalidArguments } from '../model/error.ts'
 import type { SentFile } from '../operations/operation.ts'
 import { checkContentLength, limitStream } from './body.ts'
 import { principalOf } from './caller.ts'
-import { usageOf } from './limits.ts'
 import { boundaryOf, readFilePart } from './multipart.ts'
 
 /**

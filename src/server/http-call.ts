@@ -1,4 +1,6 @@
 /** Calls of a service, and their end when the caller disconnects or the service stops. */
+
+import { usageOf } from '../access/usage.ts'
 import { type Call, Delivery } from '../model/call.ts'
 import { SvcError } from '../model/error.ts'
 import type { Principal } from '../model/principal.ts'
@@ -7,7 +9,6 @@ import { type LinkedSignal, linkSignals } from '../platform/signals.ts'
 import { maxWaitOf, prefixOf } from './behind-proxy.ts'
 import { callerAddressOf, principalOf } from './caller.ts'
 import type { EventLinks } from './event-links.ts'
-import { usageOf } from './limits.ts'
 
 /** Signals the stop of the service to all waiting calls. */
 export class ShutdownSignal {
@@ -122,7 +123,7 @@ export class HttpCall extends InterfaceCall {
     return maxWaitOf(this.request)
   }
 
-  linkEvents(stream: Readonly<Record<string, string>>): { url: string; expires_at: number } {
+  async linkEvents(stream: Readonly<Record<string, string>>): Promise<{ url: string; expires_at: number }> {
     if (!this.#links) throw new Error('this service has no event links')
     return this.#links.add(stream, prefixOf(this.request) ?? '', this.by)
   }

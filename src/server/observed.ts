@@ -72,7 +72,9 @@ export function observeCalls(
       if (!passes) return answer
       // Without the query, and without the ids of a known route: they reveal who talks to whom.
       const loggedPath = route ?? path.slice(0, maxPathLength)
-      const level = status < 400 && isFile(path) ? 'debug' : 'info'
+      // A proxy asks for the health of a node every second or two.
+      const isQuiet = path === '/healthz' || isFile(path)
+      const level = status < 400 && isQuiet ? 'debug' : 'info'
       const key = principalOf(request)?.name
       log[level]('answered', {
         method,

@@ -32,7 +32,7 @@ import { addServiceRoutes, isOpenPath } from './service-routes.ts'
 export interface OpenApiOptions {
   gateway: Gateway
   config: Pick<Config, 'host' | 'token' | 'allowHosts' | 'maxUploadBytes'> &
-    Partial<Pick<Config, 'basePath' | 'secretKey' | 'socket'>>
+    Partial<Pick<Config, 'basePath' | 'secretKey' | 'socket' | 'storeUrl'>>
   log: Log
   version: string
   /** For tests: the clock for delayed callers and event streams. */
@@ -109,7 +109,7 @@ function createEmptyApp({
     gateway,
     log: log.child('rest'),
     shutdown: new ShutdownSignal(),
-    links: new EventLinks(clock),
+    links: new EventLinks({ clock, signIns: gateway.signIns, keys: gateway.keys }),
     clock,
     basePath: config.basePath,
     maxUploadBytes: config.maxUploadBytes,
@@ -132,26 +132,26 @@ function guardApp({ app, context, guard }: AppParts): Omit<OpenApiApp, 'document
   const methods = listMethodsByPath(app)
   const onFailure = createFailureCounter(context.gateway, context.log, context.shutdown.signal)
   const tries = new FailedAttempts({ ...context, onFailure })
-  const byLink = (request: Request, peer: Peer | undefined) => {
+  const byLink = async (request: Request, peer: Peer | undefined) => {
     // For a browser with a link, check the page that makes the request, as the panel does.
     const denial =
       guard.hostDenialOf(request, true) ?? guard.pageDenialOf(request, false) ?? context.shutdown.stopError
-    const linked = denial ?? context.links.resolve(request, peer)
+    const linked = denial ?? (await context.links.resolve(request, peer))
     if (linked instanceof SvcError) return toProblemResponse(linked)
     peer?.accept()
     return answerByRoute(app, methods, linked, pathOf(linked.url))
   }
   const answerOpen = (request: Request, peer: Peer | undefined, path: string) => {
-    const answer = (identity: Identity) => {
-      // Accept a caller with the right token: clients use one connection for all paths.
-      if (!(identity instanceof SvcError)) peer?.accept()
-      noteCaller(request, anyCaller, peer)
-      return answerByRoute(app, methods, request, path)
-    }
-    return withIdentity(
+    // Accept a caller with the right token: clients use one connection for all paths. The answer does not wait for
+    // that, since the health is asked while the store fails.
+    void withIdentity(
       guard.identify(request, false, () => addressOf(request, peer)),
-      answer,
+      identity => {
+        if (!(identity instanceof SvcError)) peer?.accept()
+      },
     )
+    noteCaller(request, anyCaller, peer)
+    return answerByRoute(app, methods, request, path)
   }
   const fetch: PathHandler = (request, peer, path) => {
     if (isByLink(request, path)) return byLink(request, peer)

@@ -7,7 +7,7 @@ import { mapSecretFile, openSecrets } from '../gateway/directory.ts'
 import { badArgument, SvcError } from '../model/error.ts'
 import { createDurably, ensurePrivateDir, makePrivate, readText, removeQuietly } from '../platform/files.ts'
 import { randomBytes } from '../platform/lazy-crypto.ts'
-import { sealedWith } from '../platform/sealing.ts'
+import { deriveSecret, sealedWith } from '../platform/sealing.ts'
 
 /** Returns the path of the file with the generated token. */
 export const tokenPathOf = (basePath: string): string => localFilesOf(basePath).apiToken
@@ -39,13 +39,19 @@ export const readKeyFile = (path: string): string =>
  * undefined.
  */
 export async function readCurrentToken(
-  config: Pick<Config, 'token' | 'tokenFile' | 'basePath' | 'secretKey'>,
+  config: Pick<Config, 'token' | 'tokenFile' | 'basePath' | 'secretKey' | 'storeUrl'>,
 ): Promise<string | undefined> {
   return (await readTokenOption(config)) ?? (await readStoredToken(config))
 }
 
-/** A data directory, and its secret key if it has one. */
-export type KeptDirectory = Pick<Config, 'basePath'> & { readonly secretKey?: string | undefined }
+/**
+ * A data directory, and its secret key if it has one. The nodes of a store on PostgreSQL share no files: there, secrets
+ * are derived from the secret key, which all of them have.
+ */
+export type KeptDirectory = Pick<Config, 'basePath'> & {
+  readonly secretKey?: string | undefined
+  readonly storeUrl?: string | undefined
+}
 
 /** Returns the token that svc made for a data directory, if there is one. */
 export const readStoredToken = (directory: KeptDirectory): Promise<string | undefined> =>
@@ -53,17 +59,24 @@ export const readStoredToken = (directory: KeptDirectory): Promise<string | unde
 
 /** Returns the secret in a file, opened; undefined if there is none. */
 async function readSecret(directory: KeptDirectory, path: string): Promise<string | undefined> {
+  const derived = deriveShared(directory, path)
+  if (derived !== undefined) return derived
   const text = (await readText(path))?.trim() || undefined
   if (text === undefined || sealedWith(text) === undefined) return text
   return mapSecretFile(text, basename(path), (await openSecrets(directory)).open)
 }
+
+/** Returns a secret that all nodes of a store on PostgreSQL share. */
+const deriveShared = ({ secretKey, storeUrl }: KeptDirectory, path: string): string | undefined =>
+  storeUrl !== undefined && secretKey !== undefined ? deriveSecret(secretKey, basename(path)) : undefined
 
 /** A generated token. */
 export interface EnsuredToken {
   token: string
   /** True if this call created it. The command line then prints it, once. */
   created: boolean
-  path: string
+  /** The file with it; absent for one that is derived from the secret key. */
+  path?: string
 }
 
 /** Returns the token in `<base>/api_token`, or creates it; see `ensureSecret`. */
@@ -75,6 +88,8 @@ export const ensureToken = (directory: KeptDirectory): Promise<EnsuredToken> =>
  * random bits. If several processes start at the same time, exactly one creates it.
  */
 export async function ensureSecret(directory: KeptDirectory, path: string): Promise<EnsuredToken> {
+  const derived = deriveShared(directory, path)
+  if (derived !== undefined) return { token: derived, created: false }
   await ensurePrivateDir(directory.basePath)
   const stored = await readToken(directory, path)
   if (stored !== undefined) return { token: stored, created: false, path }

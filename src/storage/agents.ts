@@ -94,7 +94,7 @@ export interface TurnFilter {
 
 /**
  * One process at a time runs an agent, and one works on a conversation. It claims them, by a lease of a minute that it
- * renews, and that is free at once if its process died on this machine. A claim
+ * renews, and that is free at once, or within ten seconds where several machines share the store, if its process died. A claim
  * under an old name of the session lasts until it is given up: the process goes on with the conversation under that name,
  * and nothing claims it under the new name before. So release a conversation when nothing is left to do.
  */

@@ -11,7 +11,7 @@
  */
 import type { ReceivedMessage } from './messages.ts'
 
-const repeatMs = 15_000
+export const repeatMs = 15_000
 /** 72 bits of the content hash are kept. */
 const hashLength = 12
 

@@ -2,6 +2,7 @@
  * Read-only inspection of the stored data: it opens nothing for others, repairs nothing, and blocks no
  * writer. It also works if svc never ran, and while a newer version runs.
  */
+import type { NodeInfo, Replication } from '../model/nodes.ts'
 import type { BotInfo, SessionStatus, UserContext } from '../model/session.ts'
 import type { Clock } from '../platform/clock.ts'
 import type { ProcessState } from '../platform/other-process.ts'
@@ -44,6 +45,13 @@ export interface Inspection {
    * @throws the system's error if that cannot be read
    */
   checkPolling(clock: Clock): Promise<Polling>
+
+  /**
+   * Reads the state of the nodes and of their database; undefined if the store is not shared by nodes.
+   *
+   * @throws SvcError `store_unavailable` if it cannot be read
+   */
+  readCluster(clock: Clock): Promise<ClusterState | undefined>
 }
 
 /** Id of a secret key; null: no key, and the secrets are not encrypted. */
@@ -123,4 +131,45 @@ export interface Polling {
   stalled: boolean
   /** When the holder last showed a sign of life, in Unix ms. */
   seenAt?: number
+}
+
+/** The database that nodes share, and the nodes. */
+export interface ClusterState {
+  /** As in `db.example:5432/svc`. */
+  address: string
+  /** Version of the server. */
+  version: string
+  fsync: boolean
+  fullPageWrites: boolean
+  isStandby: boolean
+  /** Its configuration makes all transactions read-only. */
+  isReadOnly: boolean
+  sizeBytes: number
+  /** Connections of all programs, and the most that the server takes. */
+  connections: number
+  mostConnections: number
+  /** How far the clock of the database is ahead of this machine's; 0 if it may be right. */
+  clockOffsetMs: number
+  /** Transactions that last long, or that others wait for. */
+  transactions: {
+    pid: number
+    name: string
+    role: string
+    /** Empty if the role of svc may not see it. */
+    state: string
+    ageMs?: number
+    /** For how long others have waited for it. */
+    blocksMs?: number
+  }[]
+  /** Absent if there are no tables yet, or those of a newer version. */
+  tables?: {
+    nodes: NodeInfo[]
+    replication: Replication
+    /** Accounts that no living node polls. */
+    unpolled: number
+    /** Messages that the search index lacks; at most 100,000. */
+    unindexed: number
+    /** Where the store was moved to. */
+    moved_to?: string
+  }
 }

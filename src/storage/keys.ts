@@ -29,6 +29,18 @@ export interface StoredKey extends NewKey {
   last_address?: string
 }
 
+/** What one process, or several together, used of the limits of a key. */
+export interface KeyUse {
+  key: string
+  /** Calls asked for per second, at last. */
+  calls: number
+  /** Long polls and streams that are open. */
+  open: number
+  /** In the day that began so long ago. */
+  bytes: number
+  dayAgeMs: number
+}
+
 /** Whether a key has ended, at a time in Unix ms. */
 export const hasKeyEnded = ({ expires_at, revoked_at }: StoredKey, now: number): boolean =>
   revoked_at !== undefined || (expires_at !== undefined && expires_at <= now)
@@ -87,4 +99,12 @@ export interface KeyStore {
 
   /** Records the last use of a key. Not durable. */
   noteUse(id: string, at: number, address: string | undefined): Promise<void>
+
+  /**
+   * Notes what this process used; this replaces its earlier note. Not durable.
+   *
+   * @returns what all other processes noted for these keys; if they have ended, only the bytes of a day that is not
+   *   over. Nothing where each process counts for itself.
+   */
+  shareUse(own: readonly KeyUse[]): Promise<KeyUse[]>
 }

@@ -11,10 +11,11 @@ export interface Leases {
    * Asks to take part in polling. Call it again every second while there is no lease. Never waits for another
    * process: a free right is granted immediately, also the right of a holder that died.
    *
-   * @returns undefined if another process has the right to poll every session
+   * @param options.alone for a process that polls for a moment only: do not share the sessions with others
+   * @returns undefined if another process has the right to poll every session, or `alone` and another one polls
    * @throws SvcError `store_unavailable` if the holder cannot be determined now
    */
-  join(): Promise<Lease | undefined>
+  join(options?: { alone?: boolean }): Promise<Lease | undefined>
 
   /**
    * Whether another process has the right to poll but shows no sign of life (it was stopped, or hangs). Call
@@ -38,9 +39,12 @@ export interface Lease {
   /** Aborts when the lease is lost: another process may poll from then on. */
   readonly lost: AbortSignal
 
+  /** Whether other processes poll too, and take over the sessions when this lease ends. */
+  readonly isShared: boolean
+
   /**
    * Returns what changed in the sessions that this process polls, like `SessionReader.listChangedSince`. A
-   * session that another process polls now is returned as removed.
+   * session that another process is to poll is returned as removed: end its polls, then call `giveUp`.
    *
    * @throws SvcError `store_unavailable`
    */
@@ -51,6 +55,15 @@ export interface Lease {
    * each poll: after a long sleep another process may have the lease before `lost` aborts.
    */
   mayPoll(session?: string): boolean
+
+  /** Resolves after `ms`, when the signal aborts, or when it is useful to call `listOwned` before. */
+  waitForChange(ms: number, signal: AbortSignal): Promise<void>
+
+  /**
+   * Confirms that this process does not poll a session that `listOwned` returned as removed, and that its last
+   * batch is stored. From then on another process may poll it. No effect on any other session. Never rejects.
+   */
+  giveUp(session: string): void
 
   /** Releases the lease: others may `join` from then on. Never rejects; safe to call twice. */
   release(): Promise<void>

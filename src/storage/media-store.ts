@@ -49,6 +49,17 @@ export interface MediaRules {
   room?: { files: number; bytes: number; largest: number }
 }
 
+const dayMs = 24 * 60 * 60_000
+/** All uploads together may be this many times as large as the largest allowed file. */
+const quotaTimes = 4
+const maxUploads = 1000
+
+/** Returns the rules for uploads, by the bytes of the largest one. */
+export const uploadRulesOf = (largest: number): MediaRules => ({
+  lifeMs: dayMs,
+  room: { files: maxUploads, bytes: largest * quotaTimes, largest },
+})
+
 export interface PutOptions {
   /** Maximum number of bytes, if it is known before they come. */
   size?: number

@@ -36,8 +36,11 @@ export interface PeopleStore {
   hashOf(user: string): Promise<string>
 
   /**
-   * Rewrites the file, so that nothing that was erased is left in free pages or in the -wal file. Writers wait
-   * meanwhile: about a second for 100 MB. It holds the event loop, so a service runs it in another process.
+   * Removes from the disk what was erased, as far as the engine can. SQLite rewrites the file, so that nothing is left in
+   * free pages or in the -wal file. Writers wait meanwhile: about a second for 100 MB. It holds the event loop, so a service
+   * runs it in another process. PostgreSQL runs VACUUM, and writers go on: no query finds the old rows then, and their space
+   * is used again, but bytes of them may stay there until it is. The server's log (WAL), its archive, standbys that lag and
+   * backups of the server keep them as long as its administrator keeps those.
    *
    * @throws SvcError `store_unavailable` if the disk has no room for a second copy
    */

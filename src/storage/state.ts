@@ -156,7 +156,7 @@ export interface ContextStore {
 /** Sign-ins to the panel, as far as all processes that serve it must know them. Times are Unix ms. */
 export interface SignInStore {
   /**
-   * Adds a code that signs in once, until that time. Not durable. On one machine only the process that made
+   * Adds a code that counts once, until that time. Not durable. On one machine only the process that made
    * the code knows it.
    */
   addLink(code: string, until: number): Promise<void>

@@ -2,6 +2,7 @@
  * All that svc stores, as an engine provides it: the interfaces of this folder, and `ingest`, which joins
  * message log and state. The rules for every method are in `store.ts`.
  */
+import type { NodeInfo, Replication } from '../model/nodes.ts'
 import type { Marks } from '../model/session.ts'
 import type { Leases } from './leases.ts'
 import type { PolledMessage } from './messages.ts'
@@ -12,6 +13,8 @@ export interface Storage {
   readonly state: State
   readonly store: Store
   readonly leases: Leases
+  /** This process among the nodes that share the store; absent on an engine for one machine. */
+  readonly node?: Node
 
   /**
    * Stores what a poll brought, in three steps:
@@ -51,6 +54,19 @@ export interface Storage {
 
   /** Closes everything, the store first. Safe to call twice. */
   close(): Promise<void>
+}
+
+export interface Node {
+  /** Time in ms until the lease of this process is over, by its own clocks; 0 when it is over. */
+  readonly leaseLeftMs: number
+  /** How long the last commit took to be durable. */
+  readonly commitMs: number
+  /** Returns the nodes, this one first. */
+  list(): Promise<NodeInfo[]>
+  /** Returns what is known about the standbys of the database. */
+  readReplication(): Promise<Replication>
+  /** Shows others where this process answers. */
+  setUrl(url: string): void
 }
 
 export interface PolledBatch {

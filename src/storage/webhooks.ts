@@ -5,9 +5,9 @@
  * position has a lane, which records how far delivery got. A conversation without a lane is complete. So the
  * stored data grows with the deliveries in progress, not with what waits.
  *
- * The rules for every method are in `store.ts`. The process that polls also delivers. Nothing here separates
- * two processes except the epoch: an engine that lets several processes poll at a time must add which process
- * delivers for which endpoint.
+ * The rules for every method are in `store.ts`. A process that polls also delivers. An engine that lets several
+ * processes poll at a time spreads the endpoints over them: only one delivers for an endpoint at a time. The epoch
+ * rejects what a process that hung still wants to store.
  */
 import type { Grant } from '../model/access.ts'
 import type { WebhookEnding } from '../model/event.ts'
@@ -187,11 +187,16 @@ export const maxTries: Readonly<Record<TryOutcome, number>> = { done: 100, faile
 
 export interface WebhookProgressStore {
   /**
-   * Records that this process delivers from now on. Starts a new epoch for each endpoint for which another
-   * process delivered last: progress that the other process has not stored is rejected. All failed events are
-   * tried immediately.
+   * Records that this process delivers from now on, for the endpoints that it is to deliver for. Starts a new
+   * epoch for each of them for which another process delivered last: progress that the other process has not
+   * stored is rejected. All failed events are tried immediately.
+   *
+   * @param held endpoints for which this process still delivers. Without it, delivery starts. With it, only
+   *   endpoints that this process did not deliver for are taken, and one in `held` is not given up yet: another
+   *   process gets it after the next call without it. Call it again with every read of the endpoints
+   * @returns ids of the endpoints that this process is to deliver for
    */
-  takeOver(): Promise<void>
+  takeOver(held?: ReadonlySet<string>): Promise<ReadonlySet<string>>
 
   listLanes(id: string): Promise<WebhookLane[]>
 

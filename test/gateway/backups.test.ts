@@ -7,17 +7,18 @@ import { Backups } from '../../src/gateway/backups.ts'
 import { SvcError } from '../../src/model/error.ts'
 import { silentLog } from '../../src/platform/log.ts'
 import { Bus } from '../../src/platform/runtime.ts'
-import { memoryBackups } from '../storage/memory-keys.ts'
+import type { BackupStore } from '../../src/storage/backups.ts'
 import { testClock } from '../support/clock.ts'
 import { failure } from '../support/failure.ts'
 import { folderOfTest } from '../support/folder.ts'
+import { storeInMemory } from '../support/store-in-memory.ts'
 import { until } from '../support/until.ts'
 
 const hourMs = 3_600_000
 const dayMs = 24 * hourMs
 
 interface SetUp {
-  store?: ReturnType<typeof memoryBackups>
+  store?: BackupStore
   folder?: string
   keep?: number
   polls?: boolean
@@ -38,7 +39,12 @@ function stillClock() {
 }
 
 /** A process with a schedule. */
-function setUp({ store = memoryBackups(), folder = folderOfTest(), keep = 7, polls = true }: SetUp = {}) {
+function setUp({
+  store = storeInMemory().backups,
+  folder = folderOfTest(),
+  keep = 7,
+  polls = true,
+}: SetUp = {}) {
   const clock = stillClock()
   const bus = new Bus()
   const closing = new AbortController()
@@ -148,7 +154,7 @@ test('one that somebody moved away is not made again, and is forgotten in time',
 })
 
 test('only the polling process makes them; the one that takes over makes what is due', async () => {
-  const store = memoryBackups()
+  const store = storeInMemory().backups
   const folder = folderOfTest()
   const [poller, watcher, third] = [
     setUp({ store, folder }),
@@ -255,7 +261,7 @@ test('two calls at once get the same backup; none is made when the service stops
 
 test('without a folder a call is told how to get one', async () => {
   const backups = new Backups(
-    { backups: memoryBackups(), schedule: undefined, make: undefined, isPolling: () => true },
+    { backups: storeInMemory().backups, schedule: undefined, make: undefined, isPolling: () => true },
     { clock: testClock(), bus: new Bus(), closing: new AbortController().signal, log: silentLog },
   )
   expect(await failure(backups.make())).toMatchObject({

@@ -92,6 +92,7 @@ type Passed =
   | 'signIns'
   | 'clock'
   | 'health'
+  | 'nodes'
   | 'pollerPid'
   | 'pollsSince'
 /** A call of each method, without the ids of others. A new method needs one here. */

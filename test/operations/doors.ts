@@ -13,6 +13,7 @@ import { svc } from '../support/command.ts'
 import { withMcpPair } from '../support/mcp-pair.ts'
 import { MemoryGateway } from '../support/memory-gateway.ts'
 import { type Json, restOf } from '../support/rest.ts'
+import { storeOf } from '../support/shared-store.ts'
 
 export type Input = Readonly<Record<string, unknown>>
 
@@ -139,8 +140,10 @@ function typedLine({ cli, inputSchema }: Operation, input: Input): string[] {
 /** The command line, on a data directory in this folder where nobody is logged in. */
 export async function commandDoor(home: string): Promise<Door> {
   const dir = join(home, 'data')
-  const made = await Svc.open({ basePath: dir })
+  const store = await storeOf(dir)
+  const made = await Svc.open({ basePath: dir, ...store })
   await made.close()
+  const variables = store && { SVC_STORE_URL: store.storeUrl, SVC_SECRET_KEY: store.secretKey }
   return {
     offers: ({ cli }) => cli !== undefined,
     meant: ({ cli }, input) => ({ ...cli?.defaults, ...input }),
@@ -150,7 +153,7 @@ export async function commandDoor(home: string): Promise<Door> {
       const words = [...(operation.cli?.path ?? []), ...typedLine(operation, input)]
       const { status, stdout, stderr } = await svc([...words, '--json', '-d', dir], {
         home,
-        env: { TZ: 'UTC' },
+        env: { TZ: 'UTC', ...variables },
       })
       if (status === 0) return { output: JSON.parse(stdout) }
       expect(stderr).toMatch(/^\{.*\}\n$/)
@@ -185,7 +188,8 @@ function methodOf(library: Svc, operation: Operation): Method {
 
 /** The library, on a data directory of this folder. */
 export async function libraryDoor(folder: string): Promise<Door> {
-  const library = await Svc.open({ basePath: join(folder, 'library'), store: true })
+  const basePath = join(folder, 'library')
+  const library = await Svc.open({ basePath, ...((await storeOf(basePath)) ?? { store: true }) })
   return {
     offers: one => one.library !== undefined || isTool(one),
     // `sessions` takes the options of a call alone.

@@ -1,17 +1,17 @@
 /** Deliveries of a real gateway to receivers on loopback. */
-import { expect, test } from 'bun:test'
+import { expect, onTestFinished, test } from 'bun:test'
 import { SvcError } from '../../src/model/error.ts'
 import { silentLog } from '../../src/platform/log.ts'
 import { Bus } from '../../src/platform/runtime.ts'
 import { WebhookDispatcher } from '../../src/push/delivery.ts'
 import { Webhooks } from '../../src/push/webhooks.ts'
-import { memoryWebhooks } from '../storage/memory-events.ts'
-import { Tables, verbs } from '../storage/memory-tables.ts'
+import { directoryOfTest } from '../storage/sqlite/support.ts'
 import { type TestClock, testClock } from '../support/clock.ts'
 import { failure, fieldsOf } from '../support/failure.ts'
 import { type TestGateway, type TestGatewayOptions, withGateway } from '../support/gateway.ts'
 import { given } from '../support/given.ts'
 import { freePort } from '../support/port.ts'
+import { openInMemory } from '../support/store-in-memory.ts'
 import { until } from '../support/until.ts'
 import { makers } from '../support/waiting.ts'
 import { receiver, verify } from './receiver.ts'
@@ -244,17 +244,19 @@ test('what a process of before had under way goes on in the next one, in order',
 async function withProcesses(url: string, paths: readonly string[], data = async (_id: string) => ({})) {
   let looks = 0
   let heads = 0
-  const tables = new Tables()
+  const place = directoryOfTest()
   /** As a process of its own has them. */
-  const webhooksOf = () => {
-    const kept = verbs(memoryWebhooks(tables))
+  const webhooksOf = async () => {
+    const storage = await place.open()
+    onTestFinished(() => storage.close())
+    const kept = storage.store.webhooks
     const list = () => {
       looks += 1
       return kept.list()
     }
     return { ...kept, list }
   }
-  const webhooks = webhooksOf()
+  const webhooks = await webhooksOf()
   const clock = testClock()
   const { signal: closing } = new AbortController()
   const bus = new Bus()
@@ -290,9 +292,9 @@ async function withProcesses(url: string, paths: readonly string[], data = async
     sendReply: async () => {},
     isClockReliable: async () => true,
   }
-  const open = (polls = () => true) => {
+  const open = async (polls = () => true) => {
     const delivery = new WebhookDispatcher(
-      { ...ports, webhooks: webhooksOf() },
+      { ...ports, webhooks: await webhooksOf() },
       { clock, log: silentLog, closing, bus },
     )
     delivery.start(polls)
@@ -310,7 +312,7 @@ async function withProcesses(url: string, paths: readonly string[], data = async
 
 test('a right to poll that is lost and comes back at once is delivered under; without an endpoint no event is asked for', async () => {
   const { bus, open, soon, looks, heads } = await withProcesses('http://127.0.0.1:1', [])
-  const delivery = open()
+  const delivery = await open()
   await soon('it looks', () => looks() > 0)
   bus.notify('roleChanged', 'watcher')
   bus.notify('roleChanged', 'poller')
@@ -326,10 +328,10 @@ test('one that stood still while another took over keeps nothing of what it had 
   let asked = 0
   const { webhooks, open, soon } = await withProcesses(r.url, ['w'])
   let stoodStill = false
-  const first = open(() => !stoodStill)
+  const first = await open(() => !stoodStill)
   await soon('under way', () => asked > 0)
   stoodStill = true
-  const second = open()
+  const second = await open()
   const done = async () => (await webhooks.list())[0]!.tries.done
   await soon('delivered by the other', async () => (await done()) > 0)
   hung.resolve(new Response())
@@ -347,7 +349,7 @@ test('an endpoint that cannot be changed at once holds up no other', async () =>
     asked ||= id === 'slow'
     return id === 'slow' ? held.promise : {}
   })
-  const delivery = open()
+  const delivery = await open()
   await soon('under way', () => asked)
   await webhooks.change('slow', { paused: true })
   await add('other')
@@ -430,7 +432,7 @@ it('an answer may be a reply to the user: once, of an endpoint added for it, and
   await t.gateway.webhooks.replay(hook.id, { since: 0 })
   await t.soon('again', async () => (await t.gateway.webhooks.get(hook.id)).tries.done === 2)
   expect(t.requests('sendmessage')).toBe(1)
-  expect(makers(t)).toEqual([{ made_by: `webhook:${hook.id}` }])
+  expect(await makers(t)).toEqual([{ made_by: `webhook:${hook.id}` }])
 })
 
 it('without being asked for, an answer is no reply', async t => {
@@ -476,7 +478,7 @@ it('a try by hand is signed, and says what came of it', async t => {
 
 test('a try by hand that the store cannot note was delivered all the same', async () => {
   using r = receiver()
-  const kept = verbs(memoryWebhooks(new Tables()))
+  const kept = (await openInMemory()).webhooks
   const tried = async () => {
     throw new SvcError('store_unavailable', 'busy')
   }

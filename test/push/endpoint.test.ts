@@ -5,9 +5,8 @@ import { type EndpointPorts, EndpointRun } from '../../src/push/endpoint.ts'
 import type { LaneEvent } from '../../src/push/lanes.ts'
 import { DeliveryPacer } from '../../src/push/pacer.ts'
 import { cursorNumberOf } from '../../src/storage/events.ts'
-import { memoryWebhooks } from '../storage/memory-events.ts'
-import { Tables, verbs } from '../storage/memory-tables.ts'
 import { testClock } from '../support/clock.ts'
+import { openInMemory } from '../support/store-in-memory.ts'
 import { until } from '../support/until.ts'
 import { receiver } from './receiver.ts'
 
@@ -15,7 +14,7 @@ const withinMs = 60_000
 
 /** An endpoint at the beginning of a log that holds one event of each of these users. */
 async function withEndpoint(url: string, users: readonly string[], data = async (_user: string) => ({})) {
-  const { progress, ...webhooks } = verbs(memoryWebhooks(new Tables()))
+  const { progress, ...webhooks } = (await openInMemory()).webhooks
   const clock = testClock()
   const log = users.map(
     (user, nth): LaneEvent => ({

@@ -6,15 +6,14 @@ import { Bus, type Runtime } from '../../src/platform/runtime.ts'
 import { type DispatcherPorts, WebhookDispatcher } from '../../src/push/delivery.ts'
 import { createSignedLink } from '../../src/push/signature.ts'
 import { Webhooks } from '../../src/push/webhooks.ts'
-import { memoryWebhooks } from '../storage/memory-events.ts'
-import { Tables } from '../storage/memory-tables.ts'
 import { testClock } from '../support/clock.ts'
 import { failure, fieldsOf } from '../support/failure.ts'
+import { openInMemory } from '../support/store-in-memory.ts'
 import { until } from '../support/until.ts'
 
-function room() {
+async function room() {
   const clock = testClock({ runs: false })
-  const webhooks = memoryWebhooks(new Tables())
+  const { webhooks } = await openInMemory()
   const ports = {
     ...{ webhooks, clock, resolveTarget: async () => ({}), getMessage: async () => undefined },
     isKeyOver: async () => false,
@@ -27,14 +26,14 @@ const headers = (count: number, name: string, value: string) =>
   Object.fromEntries(Array.from({ length: count }, (_, nth) => [`${name}${nth}`, value]))
 
 test('an address counts as it is stored: letters that are encoded take nine times their place', async () => {
-  const { webhooks } = room()
+  const { webhooks } = await room()
   for (const path of ['啊'.repeat(1900), '啊'.repeat(230), '"'.repeat(700), '\u{1f600}'.repeat(170)])
     expect(fieldsOf(await failure(webhooks.add({ url: `${url}/${path}` })))).toEqual(['url'])
   expect((await webhooks.add({ url: `${url}/${'啊'.repeat(200)}` })).url.length).toBeLessThan(2000)
 })
 
 test('headers of one webhook are bounded by their names too, and so are all of them together', async () => {
-  const { webhooks } = room()
+  const { webhooks } = await room()
   for (const given of [
     headers(1, 'x'.repeat(900_000), ''),
     headers(1, 'x'.repeat(101), 'v'),
@@ -55,7 +54,7 @@ test('headers of one webhook are bounded by their names too, and so are all of t
 })
 
 test('a link of a delivery is judged by its own webhook: the others are not read', async () => {
-  const { ports } = room()
+  const { ports } = await room()
   const webhooks = new Webhooks({
     ...ports,
     webhooks: {
@@ -71,7 +70,7 @@ test('a link of a delivery is judged by its own webhook: the others are not read
 })
 
 test('a link of a delivery ends with the key that added the webhook', async () => {
-  const { ports } = room()
+  const { ports } = await room()
   const ended = new Set<string>()
   const webhooks = new Webhooks({ ...ports, isKeyOver: async id => ended.has(id) })
   const by: Principal = { kind: 'key', id: 'k3v9x2ab', grant: { rights: ['webhooks'] } }
@@ -89,14 +88,15 @@ test('where there is no webhook nothing is written for them, and a store that ca
   const lines: string[] = []
   const stop = new AbortController()
   let looks = 0
+  const kept = (await openInMemory()).webhooks
   const webhooks = {
-    ...memoryWebhooks(new Tables()),
+    ...kept,
     list: async () => {
       looks++
       return []
     },
     progress: {
-      ...memoryWebhooks(new Tables()).progress,
+      ...kept.progress,
       takeOver: async () => {
         throw new Error('the disk is full')
       },

@@ -178,7 +178,7 @@ it('the row of a call says who made it, who said yes, and who said no', async t 
   ]
   await t.gateway.outbox.approve(yes.outbox_id!, panel)
   await t.gateway.outbox.cancel(no.outbox_id!, panel)
-  expect(makers(t)).toEqual([
+  expect(await makers(t)).toEqual([
     { made_by: 'stdio' },
     { made_by: 'owner' },
     { made_by: 'stdio', approved_by: 'panel' },

@@ -55,7 +55,7 @@ describe('a key that may only draft', () => {
     await write(t)
     await t.send({ text: 'of the owner' })
     expect(await seen(t)).toEqual(['of the owner'])
-    expect(makers(t).map(made => made.made_by)).toEqual([
+    expect((await makers(t)).map(made => made.made_by)).toEqual([
       ...['key:aaaaaaaa', 'key:aaaaaaaa', 'key:aaaaaaaa', 'panel:aaaaaaaa'],
     ])
     // A repeated call gets the answer of the first.
@@ -107,7 +107,7 @@ describe('a yes', () => {
     expect(await outbox.approve(drafts[0]!.outbox_id!, approver)).toMatchObject({ ended: true })
     expect(await outbox.approve(drafts[1]!.outbox_id!, asPanel(approver))).toMatchObject({ ended: true })
     expect(await seen(t)).toEqual(['key', 'panel'])
-    expect(makers(t).map(made => made.approved_by)).toEqual(['key:bbbbbbbb', 'panel:bbbbbbbb'])
+    expect((await makers(t)).map(made => made.approved_by)).toEqual(['key:bbbbbbbb', 'panel:bbbbbbbb'])
   })
 
   it('is never of the key whose webhook made the send', async t => {

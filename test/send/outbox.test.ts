@@ -120,7 +120,7 @@ describe('a closed window', () => {
     await t.until('being sent', async () => (await sent(t))[0]!.status === 'sending')
     expect((await t.send({ text: 'second', ...queue })).status).toBe('queued')
     const direct = t.send({ text: 'direct' })
-    await t.until('in line', () => pendingIn(t.dir) === 1)
+    await t.until('in line', async () => (await pendingIn(t.dir)) === 1)
     held.resolve()
     expect((await direct).status).toBe('accepted')
     await nothingWaits(t)

@@ -24,11 +24,14 @@ test('turns that were missed while the machine stood still are not made up for a
   // The first goes at once, each other ten seconds after the one before.
   const sends = users.map((to, n) => t.send({ to, text: `${n}` }))
   await t.until('the first is out', () => t.requests('sendmessage') === 1)
-  await t.until('the others have their slots', () => slotsIn(t.dir) === 3)
+  await t.until('the others have their slots', async () => (await slotsIn(t.dir)) === 3)
   t.clock.advance(60_000)
   for (const count of [2, 3, 4]) {
     await t.until(`${count} are out`, () => t.requests('sendmessage') >= count)
-    await t.until('the others have later slots', () => slotsIn(t.dir, t.clock.now()) === 4 - count)
+    await t.until(
+      'the others have later slots',
+      async () => (await slotsIn(t.dir, t.clock.now())) === 4 - count,
+    )
     expect(t.requests('sendmessage')).toBe(count)
     t.clock.advance(10_000)
   }
@@ -55,7 +58,7 @@ test('of those who wait for a slot the one who waits longest gets it, though oth
   }
   for (const user of users) await queue(user)
   for (let round = 0; round < 3; round++) for (const user of users.slice(0, -1)) await queue(user)
-  await t.until('the first is out, three have a slot', () => slotsIn(t.dir) === 3)
+  await t.until('the first is out, three have a slot', async () => (await slotsIn(t.dir)) === 3)
   const order = async () =>
     (await t.sandbox.messages({ from: 'bot', limit: 200 })).map(({ user_id }) => users.indexOf(user_id))
   for (let count = 2; !(await order()).includes(users.indexOf(last)); count++) {
@@ -65,7 +68,7 @@ test('of those who wait for a slot the one who waits longest gets it, though oth
     await t.until(`${count} are out`, async () => (await order()).length >= count)
     // The next look, which gives the slot that is free.
     t.clock.advance(1000)
-    await t.until('again three have a slot', () => slotsIn(t.dir) === 3)
+    await t.until('again three have a slot', async () => (await slotsIn(t.dir)) === 3)
   }
 })
 
@@ -115,7 +118,7 @@ for (const media of [[], [file]])
     expect((await t.send({ text: 'first', when_closed: 'queue' })).status).toBe('accepted')
     expect((await t.send({ text, media, when_closed: 'queue' })).waits_for).toBe('pace')
     await pass(t, pace.windowMs - 20_000)
-    await t.until('it has a slot', () => slotsIn(t.dir) === 1)
+    await t.until('it has a slot', async () => (await slotsIn(t.dir)) === 1)
     await t.gateway.close()
     await using again = await t.beside({ config })
     await pass(again, 20_000)

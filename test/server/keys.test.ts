@@ -1,6 +1,6 @@
 /** Callers with keys at the HTTP doors: who gets in, what ends with a key, and what a key may use up. */
 import { afterAll, beforeAll, describe, expect, spyOn, test } from 'bun:test'
-import { readdir, readFile, writeFile } from 'node:fs/promises'
+import { readdir } from 'node:fs/promises'
 import { join } from 'node:path'
 import type { NewKeyInput } from '../../src/model/key.ts'
 import { owner } from '../../src/model/principal.ts'
@@ -317,9 +317,7 @@ test('the headers of an answer name only accounts that the key may see', async (
   await using rest = await restOf(t.gateway)
   const { key } = await t.gateway.keys.add({ name: 'bot', can: ['read'], sessions: ['work'] }, owner)
   const all = await t.gateway.keys.add({ name: 'all', can: ['read'] }, owner)
-  const path = join(t.dir, 'home', 'token.json')
-  const bot = JSON.parse(await readFile(path, 'utf8'))
-  await writeFile(path, JSON.stringify({ ...bot, expired_at: t.clock.now() }))
+  await t.other.sessions.mark('home', t.bots.get('home')!.token, { expired_at: t.clock.now() })
   const silent = async (token: string) =>
     (await call(rest, 'recv', { timeout: 0 }, bearer(token))).headers.get('svc-silent-sessions')
   await t.until('it is noticed', async () => {

@@ -1,9 +1,9 @@
 /** Processes that work on turns of agents, killed wherever they are: no turn is lost, made twice or worked on twice. */
 import { expect, test } from 'bun:test'
-import { directoryOfTest } from './sqlite/support.ts'
+import { onEachShared } from './engines.ts'
 import { insert, message } from './support.ts'
 
-const rounds = Number(process.env.AGENT_KILLS) || 60
+const kills = Number(process.env.AGENT_KILLS) || 60
 const agent = 'home'
 const users = ['u0', 'u1', 'u2', 'u3']
 
@@ -15,6 +15,7 @@ const body = `
   const { agents } = store
   const say = line => process.stdout.write(line + '\\n')
   await agents.claimAgent('${agent}')
+  say('works')
   for (;;) {
     const rows = await store.log.listAfter(0, { limit: 1000 })
     for (const user of ${JSON.stringify(users)}) {
@@ -46,52 +47,60 @@ const body = `
     await new Promise(resolve => setTimeout(resolve, 1))
   }`
 
-test(`${rounds} kills of two processes on the same turns`, async () => {
-  const place = directoryOfTest()
-  await using storage = await place.open()
-  const said: string[] = []
-  const start = () => {
-    const child = place.start(body)
-    const reading = (async () => {
-      let text = ''
-      for await (const chunk of child.stdout.pipeThrough(new TextDecoderStream())) text += chunk
-      // The last line may be cut.
-      said.push(...text.split('\n').slice(0, -1))
-    })()
-    const kill = async () => {
-      child.kill('SIGKILL')
-      await child.exited
-      await reading
+onEachShared((newPlace, share) => {
+  const rounds = Math.ceil(kills * share)
+  test(`${rounds} kills of two processes on the same turns`, async () => {
+    const place = newPlace()
+    await using storage = await place.open()
+    const said: string[] = []
+    const start = () => {
+      const child = place.start(body)
+      const works = Promise.withResolvers<void>()
+      const reading = (async () => {
+        let text = ''
+        for await (const chunk of child.stdout.pipeThrough(new TextDecoderStream())) {
+          text += chunk
+          works.resolve()
+        }
+        // The last line may be cut.
+        said.push(...text.split('\n').slice(0, -1))
+      })()
+      const kill = async () => {
+        await works.promise
+        await Bun.sleep(Math.random() * 600)
+        child.kill('SIGKILL')
+        await child.exited
+        await reading
+      }
+      return kill
     }
-    return kill
-  }
-  const running = [start(), start()]
-  const written: number[] = []
-  for (let round = 0; round < rounds; round++) {
-    const texts = users.map(from_user => message(`${round}`, { from_user }))
-    written.push(...((await insert({ storage }, texts)) as number[]))
-    await Bun.sleep(Math.random() * 600)
-    const nth = round % running.length
-    await running[nth]!()
-    running[nth] = start()
-  }
-  const list = () => storage.store.agents.listTurns({ limit: 10_000 })
-  const isOver = async () =>
-    (await list()).every(({ state }) => state === 'answered' || state === 'interrupted')
-  for (let tries = 0; tries < 600 && !(await isOver()); tries++) await Bun.sleep(100)
-  for (const kill of running) await kill()
-  const turns = await list()
-  expect(await isOver()).toBe(true)
-  const inTurns = turns.flatMap(({ messages }) => messages)
-  // A message is in one turn at most, and each turn began once.
-  expect(inTurns.length).toBe(new Set(inTurns).size)
-  const begun = said.filter(line => line.startsWith('running'))
-  expect(begun.length).toBe(new Set(begun).size)
-  const ended = said.filter(line => /^(answered|interrupted)/.test(line)).map(line => line.split(' ')[1])
-  expect(ended.length).toBe(new Set(ended).size)
-  const states = Map.groupBy(turns, ({ state }) => state)
-  const count = (state: 'answered' | 'interrupted') => states.get(state)?.length ?? 0
-  console.log(`${turns.length} turns: ${count('answered')} answered, ${count('interrupted')} interrupted`)
-  expect(count('answered')).toBeGreaterThan(rounds / 4)
-  expect(written.length).toBe(rounds * users.length)
-}, 600_000)
+    const running = [start(), start()]
+    const written: number[] = []
+    for (let round = 0; round < rounds; round++) {
+      const texts = users.map(from_user => message(`${round}`, { from_user }))
+      written.push(...((await insert({ storage }, texts)) as number[]))
+      const nth = round % running.length
+      await running[nth]!()
+      running[nth] = start()
+    }
+    const list = () => storage.store.agents.listTurns({ limit: 10_000 })
+    const isOver = async () =>
+      (await list()).every(({ state }) => state === 'answered' || state === 'interrupted')
+    for (let tries = 0; tries < 600 && !(await isOver()); tries++) await Bun.sleep(100)
+    for (const kill of running) await kill()
+    const turns = await list()
+    expect(await isOver()).toBe(true)
+    const inTurns = turns.flatMap(({ messages }) => messages)
+    // A message is in one turn at most, and each turn began once.
+    expect(inTurns.length).toBe(new Set(inTurns).size)
+    const begun = said.filter(line => line.startsWith('running'))
+    expect(begun.length).toBe(new Set(begun).size)
+    const ended = said.filter(line => /^(answered|interrupted)/.test(line)).map(line => line.split(' ')[1])
+    expect(ended.length).toBe(new Set(ended).size)
+    const states = Map.groupBy(turns, ({ state }) => state)
+    const count = (state: 'answered' | 'interrupted') => states.get(state)?.length ?? 0
+    console.log(`${turns.length} turns: ${count('answered')} answered, ${count('interrupted')} interrupted`)
+    expect(count('answered')).toBeGreaterThan(rounds / 4)
+    expect(written.length).toBe(rounds * users.length)
+  }, 600_000)
+})

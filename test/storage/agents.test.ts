@@ -1,16 +1,12 @@
-/**
- * What an engine must do for agents (`src/storage/agents.ts`). The engine in memory has no agents: it is only here to show
- * what an engine is free to do, and goes with issue 35.
- */
+/** What an engine must do for agents (`src/storage/agents.ts`). */
 import { describe, expect, test } from 'bun:test'
 import type { ConversationKey, NewTurn } from '../../src/storage/agents.ts'
 import type { Store } from '../../src/storage/store.ts'
 import { failure } from '../support/failure.ts'
-import { given } from '../support/given.ts'
-import { directoryOfTest, inOtherProcess, openSqlite } from './sqlite/support.ts'
+import { until } from '../support/until.ts'
+import { onEach, onEachShared } from './engines.ts'
 import { byId, insert, message, type Opened, rename } from './support.ts'
 
-const it = given(openSqlite)
 const dayMs = 24 * 60 * 60_000
 
 const key = (more: Partial<ConversationKey> = {}): ConversationKey => ({
@@ -41,405 +37,424 @@ async function ask(t: Pick<Opened, 'clock' | 'store'>, turn: number, code = 'K7Q
 const openQuestions = async ({ store }: Pick<Opened, 'store'>) =>
   (await store.agents.listQuestions()).map(({ id }) => id)
 
-describe('turns', () => {
-  it('a turn is stored as added, waits, and stays after a restart', async t => {
-    const { agents } = t.store
-    const turn = await addTurn(t, {}, 3)
-    const id = turn.id
-    const stored = { ...{ id, agent: 'home', session: 's', user_id: 'u' }, state: 'waiting', isFresh: false }
-    expect(turn).toMatchObject({ ...stored, source: 'message', messages: [1, 2, 3], created_at: t.clock.at })
-    const other = await agents.addTurn({
-      ...key(),
-      source: 'inject',
-      messages: [],
-      prompt: 'go',
-      isFresh: true,
+onEach((it, open) => {
+  describe('turns', () => {
+    it('a turn is stored as added, waits, and stays after a restart', async t => {
+      const { agents } = t.store
+      const turn = await addTurn(t, {}, 3)
+      const id = turn.id
+      const stored = {
+        ...{ id, agent: 'home', session: 's', user_id: 'u' },
+        state: 'waiting',
+        isFresh: false,
+      }
+      expect(turn).toMatchObject({
+        ...stored,
+        source: 'message',
+        messages: [1, 2, 3],
+        created_at: t.clock.at,
+      })
+      const other = await agents.addTurn({
+        ...key(),
+        source: 'inject',
+        messages: [],
+        prompt: 'go',
+        isFresh: true,
+      })
+      expect(other).toMatchObject({ source: 'inject', messages: [], prompt: 'go', isFresh: true })
+      await t.reopen()
+      expect(await t.store.agents.getTurn(id)).toEqual(turn)
+      expect(await t.store.agents.getTurn(other.id)).toEqual(other)
+      expect(await t.store.agents.getTurn(99)).toBeUndefined()
     })
-    expect(other).toMatchObject({ source: 'inject', messages: [], prompt: 'go', isFresh: true })
-    await t.reopen()
-    expect(await t.store.agents.getTurn(id)).toEqual(turn)
-    expect(await t.store.agents.getTurn(other.id)).toEqual(other)
-    expect(await t.store.agents.getTurn(99)).toBeUndefined()
-  })
 
-  it('messages that come again make no second turn, however they are gathered then', async t => {
-    const { agents } = t.store
-    const turn = await addTurn(t, {}, 3)
-    const [first, second, third] = turn.messages as [number, number, number]
-    const again = (...messages: number[]) => agents.addTurn({ ...key(), source: 'message', messages })
-    expect(await again(first, second, third)).toEqual(turn)
-    expect(await again(second)).toEqual(turn)
-    expect(await again(second, third)).toEqual(turn)
-    await insert(t, [message('news', { from_user: 'u' })])
-    expect((await again(third, 4)).messages).toEqual([4])
-    expect((await again(4)).id).not.toBe(turn.id)
-    expect(await agents.listTurns({ limit: 9 })).toHaveLength(2)
-    // Each agent has turns of its own, and turns without messages are never the same.
-    expect((await again(first)).id).toBe(turn.id)
-    const other = await agents.addTurn({ ...key({ agent: 'work' }), source: 'message', messages: [first] })
-    expect(other.id).not.toBe(turn.id)
-    expect((await inject(t.store)).id).not.toBe((await inject(t.store)).id)
-  })
-
-  it('they are listed newest first, by agent, session and user, and before an id', async t => {
-    const { agents } = t.store
-    const added = [
-      await addTurn(t),
-      await addTurn(t, { user: 'v' }),
-      await addTurn(t, { session: 'r' }),
-      await addTurn(t, { agent: 'work' }),
-    ].map(({ id }) => id)
-    const [a, b, c, d] = added as [number, number, number, number]
-    const found = async (filter: object) =>
-      (await agents.listTurns({ limit: 9, ...filter })).map(({ id }) => id)
-    expect(await found({})).toEqual([d, c, b, a])
-    expect(await found({ limit: 2, before: d })).toEqual([c, b])
-    expect(await found({ agent: 'home' })).toEqual([c, b, a])
-    expect(await found({ session: 'S' })).toEqual([d, b, a])
-    expect(await found({ user: 'u', agent: 'home' })).toEqual([c, a])
-    expect(await found({ session: 'unknown' })).toEqual([])
-  })
-
-  it('only the process that has the conversation changes them', async t => {
-    const { agents } = t.store
-    const { id } = await addTurn(t)
-    expect(await agents.changeTurn(id, { state: 'running' })).toBe(false)
-    await agents.claim(key())
-    await using other = await t.second()
-    expect(await other.store.agents.changeTurn(id, { state: 'running' })).toBe(false)
-    expect(await other.store.agents.saveState(key(), { folder: '/tmp' })).toBe(false)
-    expect(await agents.changeTurn(id, { state: 'running', started_at: 7 })).toBe(true)
-    const answer = { parts: [{ text: 'Hi' }, { path: '/a.png', kind: 'image', name: 'a.png' }] } as const
-    expect(await agents.changeTurn(id, { state: 'answering', answer })).toBe(true)
-    expect(await agents.changeTurn(id, { parts_sent: 1 })).toBe(true)
-    const answering = { state: 'answering', started_at: 7, parts: 2, parts_sent: 1, answer }
-    expect(await other.store.agents.getTurn(id)).toMatchObject(answering)
-    await agents.changeTurn(id, { state: 'failed', error: 'why', ended_at: 9 })
-    expect(await agents.getTurn(id)).toMatchObject({
-      ...answering,
-      state: 'failed',
-      error: 'why',
-      ended_at: 9,
+    it('messages that come again make no second turn, however they are gathered then', async t => {
+      const { agents } = t.store
+      const turn = await addTurn(t, {}, 3)
+      const [first, second, third] = turn.messages as [number, number, number]
+      const again = (...messages: number[]) => agents.addTurn({ ...key(), source: 'message', messages })
+      expect(await again(first, second, third)).toEqual(turn)
+      expect(await again(second)).toEqual(turn)
+      expect(await again(second, third)).toEqual(turn)
+      await insert(t, [message('news', { from_user: 'u' })])
+      expect((await again(third, 4)).messages).toEqual([4])
+      expect((await again(4)).id).not.toBe(turn.id)
+      expect(await agents.listTurns({ limit: 9 })).toHaveLength(2)
+      // Each agent has turns of its own, and turns without messages are never the same.
+      expect((await again(first)).id).toBe(turn.id)
+      const other = await agents.addTurn({
+        ...key({ agent: 'work' }),
+        source: 'message',
+        messages: [first],
+      })
+      expect(other.id).not.toBe(turn.id)
+      expect((await inject(t.store)).id).not.toBe((await inject(t.store)).id)
     })
-  })
 
-  it('the rest of an answer is found, the newest first', async t => {
-    const { agents } = t.store
-    const ids = [await addTurn(t), await addTurn(t), await addTurn(t)].map(({ id }) => id)
-    await agents.claim(key())
-    expect(await agents.findMore(key())).toBeUndefined()
-    for (const id of ids.slice(0, 2)) await agents.changeTurn(id, { state: 'more', ended_at: 1 })
-    expect((await agents.findMore(key()))?.id).toBe(ids[1])
-    await agents.changeTurn(ids[1]!, { state: 'answered' })
-    expect((await agents.findMore(key()))?.id).toBe(ids[0])
-    expect(await agents.findMore(key({ user: 'v' }))).toBeUndefined()
-  })
+    it('they are listed newest first, by agent, session and user, and before an id', async t => {
+      const { agents } = t.store
+      const added = [
+        await addTurn(t),
+        await addTurn(t, { user: 'v' }),
+        await addTurn(t, { session: 'r' }),
+        await addTurn(t, { agent: 'work' }),
+      ].map(({ id }) => id)
+      const [a, b, c, d] = added as [number, number, number, number]
+      const found = async (filter: object) =>
+        (await agents.listTurns({ limit: 9, ...filter })).map(({ id }) => id)
+      expect(await found({})).toEqual([d, c, b, a])
+      expect(await found({ limit: 2, before: d })).toEqual([c, b])
+      expect(await found({ agent: 'home' })).toEqual([c, b, a])
+      expect(await found({ session: 'S' })).toEqual([d, b, a])
+      expect(await found({ user: 'u', agent: 'home' })).toEqual([c, a])
+      expect(await found({ session: 'unknown' })).toEqual([])
+    })
 
-  it('those that began since a time are counted', async t => {
-    const { agents } = t.store
-    const ids = [await addTurn(t), await addTurn(t), await addTurn(t)].map(({ id }) => id)
-    await agents.claim(key())
-    for (const [nth, id] of ids.slice(0, 2).entries())
-      await agents.changeTurn(id, { state: 'answered', started_at: 10 + nth })
-    expect(await agents.countTurns('home', 10)).toBe(2)
-    expect(await agents.countTurns('home', 11)).toBe(1)
-    expect(await agents.countTurns('work', 0)).toBe(0)
-  })
+    it('only the process that has the conversation changes them', async t => {
+      const { agents } = t.store
+      const { id } = await addTurn(t)
+      expect(await agents.changeTurn(id, { state: 'running' })).toBe(false)
+      await agents.claim(key())
+      await using other = await t.second()
+      expect(await other.store.agents.changeTurn(id, { state: 'running' })).toBe(false)
+      expect(await other.store.agents.saveState(key(), { folder: '/tmp' })).toBe(false)
+      expect(await agents.changeTurn(id, { state: 'running', started_at: 7 })).toBe(true)
+      const answer = { parts: [{ text: 'Hi' }, { path: '/a.png', kind: 'image', name: 'a.png' }] } as const
+      expect(await agents.changeTurn(id, { state: 'answering', answer })).toBe(true)
+      expect(await agents.changeTurn(id, { parts_sent: 1 })).toBe(true)
+      const answering = { state: 'answering', started_at: 7, parts: 2, parts_sent: 1, answer }
+      expect(await other.store.agents.getTurn(id)).toMatchObject(answering)
+      await agents.changeTurn(id, { state: 'failed', error: 'why', ended_at: 9 })
+      expect(await agents.getTurn(id)).toMatchObject({
+        ...answering,
+        state: 'failed',
+        error: 'why',
+        ended_at: 9,
+      })
+    })
 
-  it('one that nobody works on is stopped at once, another one by its process', async t => {
-    const { agents } = t.store
-    await using other = await t.second()
-    const [first, second] = [await addTurn(t), await addTurn(t)]
-    expect(await other.store.agents.stopTurn(first.id)).toBe(true)
-    expect(await agents.getTurn(first.id)).toMatchObject({ state: 'stopped', ended_at: t.clock.at })
-    expect((await agents.claim(key()))!.turns.map(({ id }) => id)).toEqual([second.id])
-    expect(await other.store.agents.stopTurn(second.id)).toBe(true)
-    expect(await agents.getTurn(second.id)).toMatchObject({ state: 'waiting', stopping: true })
-    await agents.changeTurn(second.id, { state: 'stopped', ended_at: 5 })
-    expect(await agents.getTurn(second.id)).not.toHaveProperty('stopping')
-    for (const id of [first.id, second.id, 99]) expect(await agents.stopTurn(id)).toBe(false)
-  })
+    it('the rest of an answer is found, the newest first', async t => {
+      const { agents } = t.store
+      const ids = [await addTurn(t), await addTurn(t), await addTurn(t)].map(({ id }) => id)
+      await agents.claim(key())
+      expect(await agents.findMore(key())).toBeUndefined()
+      for (const id of ids.slice(0, 2)) await agents.changeTurn(id, { state: 'more', ended_at: 1 })
+      expect((await agents.findMore(key()))?.id).toBe(ids[1])
+      await agents.changeTurn(ids[1]!, { state: 'answered' })
+      expect((await agents.findMore(key()))?.id).toBe(ids[0])
+      expect(await agents.findMore(key({ user: 'v' }))).toBeUndefined()
+    })
 
-  it('old ones go after their end, with their questions; not those whose rest waits', async t => {
-    const { agents } = t.store
-    const ids = [await addTurn(t), await addTurn(t), await addTurn(t), await addTurn(t)].map(({ id }) => id)
-    await agents.claim(key())
-    const [old, more, open, young] = ids as [number, number, number, number]
-    for (const id of ids) await agents.changeTurn(id, { state: 'running', started_at: 1 })
-    const question = await ask(t, old)
-    await agents.changeTurn(old, { state: 'answered', ended_at: 10 })
-    await agents.changeTurn(more, { state: 'more', ended_at: 10 })
-    await agents.changeTurn(young, { state: 'failed', ended_at: 20 })
-    expect(await agents.prune(20)).toBe(false)
-    expect((await agents.listTurns({ limit: 9 })).map(({ id }) => id)).toEqual([young, open, more])
-    expect(await agents.getQuestion(question)).toBeUndefined()
-    // Ids are not used again, and what the agent knows of the user stays.
-    await agents.saveState(key(), { agent_session: 'a' })
-    await agents.changeTurn(young, { ended_at: 5 })
-    await agents.prune(20)
-    expect((await addTurn(t)).id).toBeGreaterThan(young)
-    expect((await agents.claim(key()))!.state).toEqual({ agent_session: 'a' })
-  })
+    it('those that began since a time are counted', async t => {
+      const { agents } = t.store
+      const ids = [await addTurn(t), await addTurn(t), await addTurn(t)].map(({ id }) => id)
+      await agents.claim(key())
+      for (const [nth, id] of ids.slice(0, 2).entries())
+        await agents.changeTurn(id, { state: 'answered', started_at: 10 + nth })
+      expect(await agents.countTurns('home', 10)).toBe(2)
+      expect(await agents.countTurns('home', 11)).toBe(1)
+      expect(await agents.countTurns('work', 0)).toBe(0)
+    })
 
-  it('many old ones go in steps', async t => {
-    const { agents } = t.store
-    const all = await Promise.all(Array.from({ length: 700 }, () => inject(t.store)))
-    await agents.claim(key())
-    await Promise.all(all.map(({ id }) => agents.changeTurn(id, { state: 'answered', ended_at: 1 })))
-    expect(await agents.prune(2)).toBe(true)
-    expect((await agents.listTurns({ limit: 1000 })).length).toBe(400)
-    while (await agents.prune(2));
-    expect(await agents.listTurns({ limit: 1000 })).toEqual([])
-  })
-})
+    it('one that nobody works on is stopped at once, another one by its process', async t => {
+      const { agents } = t.store
+      await using other = await t.second()
+      const [first, second] = [await addTurn(t), await addTurn(t)]
+      expect(await other.store.agents.stopTurn(first.id)).toBe(true)
+      expect(await agents.getTurn(first.id)).toMatchObject({ state: 'stopped', ended_at: t.clock.at })
+      expect((await agents.claim(key()))!.turns.map(({ id }) => id)).toEqual([second.id])
+      expect(await other.store.agents.stopTurn(second.id)).toBe(true)
+      expect(await agents.getTurn(second.id)).toMatchObject({ state: 'waiting', stopping: true })
+      await agents.changeTurn(second.id, { state: 'stopped', ended_at: 5 })
+      expect(await agents.getTurn(second.id)).not.toHaveProperty('stopping')
+      for (const id of [first.id, second.id, 99]) expect(await agents.stopTurn(id)).toBe(false)
+    })
 
-describe('claims', () => {
-  it('one process has a conversation, and sees its open turns in order, and its state', async t => {
-    const { agents } = t.store
-    const turns = [await addTurn(t), await addTurn(t)]
-    expect(await agents.listWork('home')).toEqual([key()])
-    expect(await agents.claim(key())).toEqual({ turns, state: {} })
-    await using other = await t.second()
-    expect(await other.store.agents.claim(key())).toBeUndefined()
-    expect(await other.store.agents.listWork('home')).toEqual([])
-    expect(await agents.listWork('home')).toEqual([key()])
-    expect(await agents.listWork('work')).toEqual([])
-    const state = { agent_session: 'abc', folder: '/tmp/x' }
-    expect(await agents.saveState(key(), state)).toBe(true)
-    await agents.changeTurn(turns[0]!.id, { state: 'answered', ended_at: 1 })
-    await agents.release(key())
-    expect(await other.store.agents.claim(key())).toEqual({ turns: [turns[1]!], state })
-    expect(await agents.claim(key())).toBeUndefined()
-    await other.store.agents.saveState(key(), {})
-    await other.store.agents.release(key())
-    expect((await agents.claim(key()))?.state).toEqual({})
-  })
+    it('old ones go after their end, with their questions; not those whose rest waits', async t => {
+      const { agents } = t.store
+      const ids = [await addTurn(t), await addTurn(t), await addTurn(t), await addTurn(t)].map(({ id }) => id)
+      await agents.claim(key())
+      const [old, more, open, young] = ids as [number, number, number, number]
+      for (const id of ids) await agents.changeTurn(id, { state: 'running', started_at: 1 })
+      const question = await ask(t, old)
+      await agents.changeTurn(old, { state: 'answered', ended_at: 10 })
+      await agents.changeTurn(more, { state: 'more', ended_at: 10 })
+      await agents.changeTurn(young, { state: 'failed', ended_at: 20 })
+      expect(await agents.prune(20)).toBe(false)
+      expect((await agents.listTurns({ limit: 9 })).map(({ id }) => id)).toEqual([young, open, more])
+      expect(await agents.getQuestion(question)).toBeUndefined()
+      // Ids are not used again, and what the agent knows of the user stays.
+      await agents.saveState(key(), { agent_session: 'a' })
+      await agents.changeTurn(young, { ended_at: 5 })
+      await agents.prune(20)
+      expect((await addTurn(t)).id).toBeGreaterThan(young)
+      expect((await agents.claim(key()))!.state).toEqual({ agent_session: 'a' })
+    })
 
-  it('a claim that is not renewed ends after a minute, and its process can change nothing then', async t => {
-    const { agents } = t.store
-    const { id } = await addTurn(t)
-    await agents.claim(key())
-    await using other = await t.second()
-    t.clock.at += 50_000
-    await agents.renew()
-    t.clock.at += 50_000
-    expect(await other.store.agents.claim(key())).toBeUndefined()
-    t.clock.at += 10_001
-    expect(await other.store.agents.listWork('home')).toEqual([key()])
-    expect(await other.store.agents.claim(key())).toBeDefined()
-    expect(await agents.changeTurn(id, { state: 'answered' })).toBe(false)
-    expect(await agents.saveState(key(), { folder: '/tmp' })).toBe(false)
-    await agents.renew()
-    await agents.release(key())
-    expect(await agents.claim(key())).toBeUndefined()
-    expect(await other.store.agents.changeTurn(id, { state: 'running' })).toBe(true)
-  })
-
-  it('one process runs an agent', async t => {
-    const { agents } = t.store
-    await using other = await t.second()
-    await addTurn(t)
-    expect(await agents.claimAgent('home')).toBe(true)
-    expect(await agents.claimAgent('home')).toBe(true)
-    expect(await other.store.agents.claimAgent('home')).toBe(false)
-    expect(await other.store.agents.claimAgent('work')).toBe(true)
-    await agents.claim(key())
-    t.clock.at += 50_000
-    await agents.renew()
-    t.clock.at += 50_000
-    expect(await other.store.agents.claimAgent('home')).toBe(false)
-    await agents.releaseAgent('home')
-    expect(await other.store.agents.claimAgent('home')).toBe(true)
-    expect(await other.store.agents.claim(key())).toBeDefined()
-    // The agent itself is no conversation.
-    expect(await agents.listConversations({ limit: 9 })).toHaveLength(1)
-  })
-
-  it('nothing is made for a session that nobody knows', async t => {
-    expect(await t.store.agents.claim(key({ session: 'typo' }))).toBeUndefined()
-    expect(await t.store.agents.listConversations({ limit: 9 })).toEqual([])
-  })
-})
-
-describe('conversations', () => {
-  it('they say what each agent does now, the newest turn first', async t => {
-    const { agents, names } = t.store
-    const list = async () =>
-      (await agents.listConversations({ limit: 9 })).map(({ isAsking, open, user }) => [user, open, isAsking])
-    const first = await addTurn(t)
-    t.clock.at += 1
-    await addTurn(t, { user: 'v' })
-    expect(await list()).toEqual([
-      ['v', 'waiting', false],
-      ['u', 'waiting', false],
-    ])
-    await agents.claim(key())
-    await agents.changeTurn(first.id, { state: 'running' })
-    t.clock.at += 1
-    const last = await addTurn(t)
-    expect((await list())[0]).toEqual(['u', 'running', false])
-    await ask(t, first.id)
-    expect((await list())[0]).toEqual(['u', 'running', true])
-    for (const { id } of [first, last])
-      await agents.changeTurn(id, { state: 'failed', error: `e${id}`, ended_at: 1 })
-    expect((await list())[0]).toEqual(['u', undefined, false])
-    await agents.saveState(key(), { agent_session: 'a', folder: '/f' })
-    await names.set('s', 'u', 'Anna')
-    const [one] = await agents.listConversations({ limit: 1, user: 'u' })
-    expect(one).toEqual({
-      ...key(),
-      ...{ user_name: 'Anna', agent_session: 'a', folder: '/f', turns: 2, isAsking: false },
-      ...{ last_turn_at: t.clock.at, last_error: `e${last.id}` },
+    it('many old ones go in steps', async t => {
+      const { agents } = t.store
+      const all = await Promise.all(Array.from({ length: 700 }, () => inject(t.store)))
+      await agents.claim(key())
+      await Promise.all(all.map(({ id }) => agents.changeTurn(id, { state: 'answered', ended_at: 1 })))
+      expect(await agents.prune(2)).toBe(true)
+      expect((await agents.listTurns({ limit: 1000 })).length).toBe(400)
+      while (await agents.prune(2));
+      expect(await agents.listTurns({ limit: 1000 })).toEqual([])
     })
   })
 
-  it('they follow their session when it is renamed, and no turn is made twice', async t => {
-    const { agents } = t.store
-    const turn = await addTurn(t)
-    await agents.claim(key())
-    await agents.saveState(key(), { agent_session: 'a' })
-    await agents.release(key())
-    await rename(t, 's', 'shop')
-    const shop = key({ session: 'shop' })
-    expect(await agents.listWork('home')).toEqual([shop])
-    expect(await agents.claim(shop)).toMatchObject({
-      state: { agent_session: 'a' },
-      turns: [{ id: turn.id }],
+  describe('claims', () => {
+    it('one process has a conversation, and sees its open turns in order, and its state', async t => {
+      const { agents } = t.store
+      const turns = [await addTurn(t), await addTurn(t)]
+      expect(await agents.listWork('home')).toEqual([key()])
+      expect(await agents.claim(key())).toEqual({ turns, state: {} })
+      await using other = await t.second()
+      expect(await other.store.agents.claim(key())).toBeUndefined()
+      expect(await other.store.agents.listWork('home')).toEqual([])
+      expect(await agents.listWork('home')).toEqual([key()])
+      expect(await agents.listWork('work')).toEqual([])
+      const state = { agent_session: 'abc', folder: '/tmp/x' }
+      expect(await agents.saveState(key(), state)).toBe(true)
+      await agents.changeTurn(turns[0]!.id, { state: 'answered', ended_at: 1 })
+      await agents.release(key())
+      expect(await other.store.agents.claim(key())).toEqual({ turns: [turns[1]!], state })
+      expect(await agents.claim(key())).toBeUndefined()
+      await other.store.agents.saveState(key(), {})
+      await other.store.agents.release(key())
+      expect((await agents.claim(key()))?.state).toEqual({})
     })
-    expect((await agents.getTurn(turn.id))!.session).toBe('shop')
-    // A message that was read before, under either name.
-    for (const own of [key(), shop]) {
+
+    it('a claim that is not renewed ends after a minute, and its process can change nothing then', async t => {
+      const { agents } = t.store
+      const { id } = await addTurn(t)
+      await agents.claim(key())
+      await using other = await t.second()
+      t.clock.at += 50_000
+      await agents.renew()
+      t.clock.at += 50_000
+      expect(await other.store.agents.claim(key())).toBeUndefined()
+      t.clock.at += 10_001
+      expect(await other.store.agents.listWork('home')).toEqual([key()])
+      expect(await other.store.agents.claim(key())).toBeDefined()
+      expect(await agents.changeTurn(id, { state: 'answered' })).toBe(false)
+      expect(await agents.saveState(key(), { folder: '/tmp' })).toBe(false)
+      await agents.renew()
+      await agents.release(key())
+      expect(await agents.claim(key())).toBeUndefined()
+      expect(await other.store.agents.changeTurn(id, { state: 'running' })).toBe(true)
+    })
+
+    it('one process runs an agent', async t => {
+      const { agents } = t.store
+      await using other = await t.second()
+      await addTurn(t)
+      expect(await agents.claimAgent('home')).toBe(true)
+      expect(await agents.claimAgent('home')).toBe(true)
+      expect(await other.store.agents.claimAgent('home')).toBe(false)
+      expect(await other.store.agents.claimAgent('work')).toBe(true)
+      await agents.claim(key())
+      t.clock.at += 50_000
+      await agents.renew()
+      t.clock.at += 50_000
+      expect(await other.store.agents.claimAgent('home')).toBe(false)
+      await agents.releaseAgent('home')
+      expect(await other.store.agents.claimAgent('home')).toBe(true)
+      expect(await other.store.agents.claim(key())).toBeDefined()
+      // The agent itself is no conversation.
+      expect(await agents.listConversations({ limit: 9 })).toHaveLength(1)
+    })
+
+    it('nothing is made for a session that nobody knows', async t => {
+      expect(await t.store.agents.claim(key({ session: 'typo' }))).toBeUndefined()
+      expect(await t.store.agents.listConversations({ limit: 9 })).toEqual([])
+    })
+  })
+
+  describe('conversations', () => {
+    it('they say what each agent does now, the newest turn first', async t => {
+      const { agents, names } = t.store
+      const list = async () =>
+        (await agents.listConversations({ limit: 9 })).map(({ isAsking, open, user }) => [
+          user,
+          open,
+          isAsking,
+        ])
+      const first = await addTurn(t)
+      t.clock.at += 1
+      await addTurn(t, { user: 'v' })
+      expect(await list()).toEqual([
+        ['v', 'waiting', false],
+        ['u', 'waiting', false],
+      ])
+      await agents.claim(key())
+      await agents.changeTurn(first.id, { state: 'running' })
+      t.clock.at += 1
+      const last = await addTurn(t)
+      expect((await list())[0]).toEqual(['u', 'running', false])
+      await ask(t, first.id)
+      expect((await list())[0]).toEqual(['u', 'running', true])
+      for (const { id } of [first, last])
+        await agents.changeTurn(id, { state: 'failed', error: `e${id}`, ended_at: 1 })
+      expect((await list())[0]).toEqual(['u', undefined, false])
+      await agents.saveState(key(), { agent_session: 'a', folder: '/f' })
+      await names.set('s', 'u', 'Anna')
+      const [one] = await agents.listConversations({ limit: 1, user: 'u' })
+      expect(one).toEqual({
+        ...key(),
+        ...{ user_name: 'Anna', agent_session: 'a', folder: '/f', turns: 2, isAsking: false },
+        ...{ last_turn_at: t.clock.at, last_error: `e${last.id}` },
+      })
+    })
+
+    it('they follow their session when it is renamed, and no turn is made twice', async t => {
+      const { agents } = t.store
+      const turn = await addTurn(t)
+      await agents.claim(key())
+      await agents.saveState(key(), { agent_session: 'a' })
+      await agents.release(key())
+      await rename(t, 's', 'shop')
+      const shop = key({ session: 'shop' })
+      expect(await agents.listWork('home')).toEqual([shop])
+      expect(await agents.claim(shop)).toMatchObject({
+        state: { agent_session: 'a' },
+        turns: [{ id: turn.id }],
+      })
+      expect((await agents.getTurn(turn.id))!.session).toBe('shop')
+      // A message that was read before, under either name.
+      for (const own of [key(), shop]) {
+        const { messages } = turn
+        expect((await agents.addTurn({ ...own, source: 'message', messages })).id).toBe(turn.id)
+      }
+      const late = await insert(t, [message('late', { from_user: 'u' })], 'shop')
+      const added = await agents.addTurn({ ...key(), source: 'message', messages: late as number[] })
+      expect(added.session).toBe('shop')
+      expect(await agents.listConversations({ limit: 9 })).toHaveLength(1)
+    })
+
+    it('a rename in the middle of a turn leaves it with who works on it', async t => {
+      const { agents } = t.store
+      const { id } = await addTurn(t)
+      await agents.claim(key())
+      await agents.changeTurn(id, { state: 'running' })
+      await rename(t, 's', 'shop')
+      const shop = key({ session: 'shop' })
+      const next = await addTurn(t, { session: 'shop' })
+      expect(await agents.claim(shop)).toBeUndefined()
+      await agents.release(shop)
+      expect((await agents.claim(key()))?.turns).toMatchObject([{ id }, { id: next.id, session: 'shop' }])
+      for (const one of [key(), shop]) expect(await agents.saveState(one, { agent_session: 'a' })).toBe(true)
+      expect(await agents.changeTurn(id, { state: 'answered', ended_at: 1 })).toBe(true)
+      expect(await agents.claim(shop)).toBeUndefined()
+      await agents.release(key())
+      expect(await agents.claim(shop)).toMatchObject({
+        turns: [{ id: next.id }],
+        state: { agent_session: 'a' },
+      })
+      expect(await agents.claim(key())).toBeUndefined()
+    })
+
+    it('what waited in a session that was logged out joins the one that gets its name', async t => {
+      const { agents } = t.store
+      const before = await addTurn(t, { session: 'shop' })
+      const only = await addTurn(t, { session: 'shop', user: 'v' })
+      const own = await addTurn(t)
+      await rename(t, 's', 'shop')
+      const shop = key({ session: 'shop' })
+      expect((await agents.claim(shop))!.turns.map(({ id }) => id)).toEqual([before.id, own.id])
+      expect((await agents.claim({ ...shop, user: 'v' }))!.turns.map(({ id }) => id)).toEqual([only.id])
+      expect(await agents.listConversations({ limit: 9, session: 'shop' })).toHaveLength(2)
+      const { messages } = before
+      expect((await agents.addTurn({ ...shop, source: 'message', messages })).id).toBe(before.id)
+    })
+
+    test('they stay when their messages are removed', async () => {
+      await using t = await open({ maxCount: 1 })
+      const turn = await addTurn(t)
+      await addTurn(t)
+      await t.store.maintenance.prune()
+      expect(await byId(t.store, turn.messages[0]!)).toBeUndefined()
       const { messages } = turn
-      expect((await agents.addTurn({ ...own, source: 'message', messages })).id).toBe(turn.id)
-    }
-    const late = await insert(t, [message('late', { from_user: 'u' })], 'shop')
-    const added = await agents.addTurn({ ...key(), source: 'message', messages: late as number[] })
-    expect(added.session).toBe('shop')
-    expect(await agents.listConversations({ limit: 9 })).toHaveLength(1)
-  })
-
-  it('a rename in the middle of a turn leaves it with who works on it', async t => {
-    const { agents } = t.store
-    const { id } = await addTurn(t)
-    await agents.claim(key())
-    await agents.changeTurn(id, { state: 'running' })
-    await rename(t, 's', 'shop')
-    const shop = key({ session: 'shop' })
-    const next = await addTurn(t, { session: 'shop' })
-    expect(await agents.claim(shop)).toBeUndefined()
-    await agents.release(shop)
-    expect((await agents.claim(key()))?.turns).toMatchObject([{ id }, { id: next.id, session: 'shop' }])
-    for (const one of [key(), shop]) expect(await agents.saveState(one, { agent_session: 'a' })).toBe(true)
-    expect(await agents.changeTurn(id, { state: 'answered', ended_at: 1 })).toBe(true)
-    expect(await agents.claim(shop)).toBeUndefined()
-    await agents.release(key())
-    expect(await agents.claim(shop)).toMatchObject({
-      turns: [{ id: next.id }],
-      state: { agent_session: 'a' },
+      expect(await t.store.agents.addTurn({ ...key(), source: 'message', messages })).toEqual(turn)
+      expect(await t.store.agents.listTurns({ limit: 9 })).toHaveLength(2)
     })
-    expect(await agents.claim(key())).toBeUndefined()
   })
 
-  it('what waited in a session that was logged out joins the one that gets its name', async t => {
-    const { agents } = t.store
-    const before = await addTurn(t, { session: 'shop' })
-    const only = await addTurn(t, { session: 'shop', user: 'v' })
-    const own = await addTurn(t)
-    await rename(t, 's', 'shop')
-    const shop = key({ session: 'shop' })
-    expect((await agents.claim(shop))!.turns.map(({ id }) => id)).toEqual([before.id, own.id])
-    expect((await agents.claim({ ...shop, user: 'v' }))!.turns.map(({ id }) => id)).toEqual([only.id])
-    expect(await agents.listConversations({ limit: 9, session: 'shop' })).toHaveLength(2)
-    const { messages } = before
-    expect((await agents.addTurn({ ...shop, source: 'message', messages })).id).toBe(before.id)
-  })
-
-  test('they stay when their messages are removed', async () => {
-    await using t = await openSqlite({ maxCount: 1 })
-    const turn = await addTurn(t)
-    await addTurn(t)
-    await t.store.maintenance.prune()
-    expect(await byId(t.store, turn.messages[0]!)).toBeUndefined()
-    const { messages } = turn
-    expect(await t.store.agents.addTurn({ ...key(), source: 'message', messages })).toEqual(turn)
-    expect(await t.store.agents.listTurns({ limit: 9 })).toHaveLength(2)
-  })
-})
-
-describe('questions', () => {
-  /** A turn that runs. */
-  async function running(t: Opened, more: Partial<NewTurn> = {}) {
-    const turn = await addTurn(t, more)
-    await t.store.agents.claim(key(more))
-    await t.store.agents.changeTurn(turn.id, { state: 'running', started_at: 1 })
-    return turn
-  }
-
-  it('a question is open until it is answered, once, with one of its options', async t => {
-    const { agents } = t.store
-    const turn = await running(t)
-    const id = await ask(t, turn.id)
-    const stored = {
-      id,
-      turn: turn.id,
-      agent: 'home',
-      session: 's',
-      user_id: 'u',
-      text: 'May I?',
-      code: 'K7QX',
+  describe('questions', () => {
+    /** A turn that runs. */
+    async function running(t: Opened, more: Partial<NewTurn> = {}) {
+      const turn = await addTurn(t, more)
+      await t.store.agents.claim(key(more))
+      await t.store.agents.changeTurn(turn.id, { state: 'running', started_at: 1 })
+      return turn
     }
-    expect(await agents.listQuestions()).toMatchObject([{ ...stored, options: [...options] }])
-    expect(await agents.listQuestions('work')).toEqual([])
-    expect(await agents.answer(id, 'maybe', 'owner')).toBe(false)
-    expect(await agents.answer(id, 'yes', 'owner')).toBe(true)
-    expect(await agents.answer(id, 'no', 'panel')).toBe(false)
-    expect(await agents.closeQuestion(id, 'no')).toBe(false)
-    expect(await agents.getQuestion(id)).toMatchObject({ answer: 'yes', answered_by: 'owner' })
-    expect(await agents.listQuestions('home')).toEqual([])
-    expect(await agents.answer(99, 'yes', 'owner')).toBe(false)
-    expect(await agents.getQuestion(99)).toBeUndefined()
-  })
 
-  it('it ends with its time, and then takes what the agent says', async t => {
-    const { agents } = t.store
-    const id = await ask(t, (await running(t)).id)
-    t.clock.at += 60_000
-    expect(await openQuestions(t)).toEqual([])
-    expect(await agents.answer(id, 'yes', 'owner')).toBe(false)
-    expect(await agents.closeQuestion(id, 'no')).toBe(true)
-    const closed = await agents.getQuestion(id)
-    expect(closed).toMatchObject({ answer: 'no' })
-    expect(closed?.answered_by).toBeUndefined()
-  })
+    it('a question is open until it is answered, once, with one of its options', async t => {
+      const { agents } = t.store
+      const turn = await running(t)
+      const id = await ask(t, turn.id)
+      const stored = {
+        id,
+        turn: turn.id,
+        agent: 'home',
+        session: 's',
+        user_id: 'u',
+        text: 'May I?',
+        code: 'K7QX',
+      }
+      expect(await agents.listQuestions()).toMatchObject([{ ...stored, options: [...options] }])
+      expect(await agents.listQuestions('work')).toEqual([])
+      expect(await agents.answer(id, 'maybe', 'owner')).toBe(false)
+      expect(await agents.answer(id, 'yes', 'owner')).toBe(true)
+      expect(await agents.answer(id, 'no', 'panel')).toBe(false)
+      expect(await agents.closeQuestion(id, 'no')).toBe(false)
+      expect(await agents.getQuestion(id)).toMatchObject({ answer: 'yes', answered_by: 'owner' })
+      expect(await agents.listQuestions('home')).toEqual([])
+      expect(await agents.answer(99, 'yes', 'owner')).toBe(false)
+      expect(await agents.getQuestion(99)).toBeUndefined()
+    })
 
-  it('it ends with what its turn does: nobody waits for its answer any more', async t => {
-    const { agents } = t.store
-    const turn = await running(t)
-    const id = await ask(t, turn.id)
-    await agents.changeTurn(turn.id, { parts_sent: 0 })
-    expect(await openQuestions(t)).toEqual([id])
-    await agents.changeTurn(turn.id, { state: 'running' })
-    expect(await openQuestions(t)).toEqual([])
-    const next = await ask(t, turn.id)
-    await agents.changeTurn(turn.id, { state: 'stopped', ended_at: 1 })
-    for (const one of [id, next]) expect(await agents.answer(one, 'yes', 'owner')).toBe(false)
-  })
+    it('it ends with its time, and then takes what the agent says', async t => {
+      const { agents } = t.store
+      const id = await ask(t, (await running(t)).id)
+      t.clock.at += 60_000
+      expect(await openQuestions(t)).toEqual([])
+      expect(await agents.answer(id, 'yes', 'owner')).toBe(false)
+      expect(await agents.closeQuestion(id, 'no')).toBe(true)
+      const closed = await agents.getQuestion(id)
+      expect(closed).toMatchObject({ answer: 'no' })
+      expect(closed?.answered_by).toBeUndefined()
+    })
 
-  it('no two open questions have the same code', async t => {
-    const turns = [await running(t), await running(t, { agent: 'work', user: 'v' })]
-    await ask(t, turns[0]!.id)
-    expect(await failure(ask(t, turns[1]!.id))).toMatchObject({ code: 'invalid_arguments' })
-    const other = await ask(t, turns[1]!.id, 'K7QY')
-    t.clock.at += 60_000
-    const id = await ask(t, turns[1]!.id)
-    expect(id).toBeGreaterThan(other)
-    expect(await openQuestions(t)).toEqual([id])
+    it('it ends with what its turn does: nobody waits for its answer any more', async t => {
+      const { agents } = t.store
+      const turn = await running(t)
+      const id = await ask(t, turn.id)
+      await agents.changeTurn(turn.id, { parts_sent: 0 })
+      expect(await openQuestions(t)).toEqual([id])
+      await agents.changeTurn(turn.id, { state: 'running' })
+      expect(await openQuestions(t)).toEqual([])
+      const next = await ask(t, turn.id)
+      await agents.changeTurn(turn.id, { state: 'stopped', ended_at: 1 })
+      for (const one of [id, next]) expect(await agents.answer(one, 'yes', 'owner')).toBe(false)
+    })
+
+    it('no two open questions have the same code', async t => {
+      const turns = [await running(t), await running(t, { agent: 'work', user: 'v' })]
+      await ask(t, turns[0]!.id)
+      expect(await failure(ask(t, turns[1]!.id))).toMatchObject({ code: 'invalid_arguments' })
+      const other = await ask(t, turns[1]!.id, 'K7QY')
+      t.clock.at += 60_000
+      const id = await ask(t, turns[1]!.id)
+      expect(id).toBeGreaterThan(other)
+      expect(await openQuestions(t)).toEqual([id])
+    })
   })
 })
 
-describe('several processes', () => {
+onEachShared(newPlace => {
   test('of many that claim at once one has the conversation, and what it had is free when it is killed', async () => {
-    const place = directoryOfTest()
+    const place = newPlace()
     await using storage = await place.open()
     const t = { storage, store: storage.store }
     const { id } = await addTurn(t)
@@ -463,25 +478,31 @@ describe('several processes', () => {
     const { child } = others.find(({ has }) => has)!
     child.kill('SIGKILL')
     await child.exited
+    await until('its claims are free', 10_000, async () => (await t.store.agents.listWork('home')).length > 0)
     expect(await t.store.agents.listWork('home')).toEqual([key()])
     expect(await t.store.agents.claim(key())).toMatchObject({ turns: [{ id, state: 'running' }] })
     expect(await t.store.agents.claimAgent('home')).toBe(true)
   })
 
-  it('what a killed process was told is stored is there, and its question is not open', async t => {
+  test('what a killed process was told is stored is there, and its question is not open', async () => {
+    const place = newPlace()
+    await using storage = await place.open()
+    const t = { storage, store: storage.store }
     const turn = await addTurn(t)
-    const body = `const { agents } = store
+    const child = place.start(`const { agents } = store
       await agents.claim(${JSON.stringify(key())})
       await agents.changeTurn(${turn.id}, { state: 'running', started_at: 5 })
       await agents.saveState(${JSON.stringify(key())}, { agent_session: 'a' })
-      const question = { turn: ${turn.id}, text: 'May I?', code: 'K7QX', expires_at: ${t.clock.at} + 60000 }
+      const question = { turn: ${turn.id}, text: 'May I?', code: 'K7QX', expires_at: Date.now() + 60000 }
       await agents.ask({ ...question, options: ${JSON.stringify(options)} })
       console.log('ready')
-      await hold()`
-    await inOtherProcess(t.dir, body, 'SIGKILL')
+      await hold()`)
+    await child.stdout.getReader().read()
+    child.kill('SIGKILL')
+    await child.exited
     const { agents } = t.store
     expect(await openQuestions(t)).toHaveLength(1)
-    const claimed = await agents.claim(key())
+    const claimed = await until('its claim is free', 10_000, () => agents.claim(key()))
     expect(claimed).toMatchObject({
       state: { agent_session: 'a' },
       turns: [{ state: 'running', started_at: 5 }],
@@ -491,7 +512,7 @@ describe('several processes', () => {
   })
 
   test('a turn is made once, and a question answered once, whoever comes first', async () => {
-    const place = directoryOfTest()
+    const place = newPlace()
     await using storage = await place.open()
     const t = { storage, store: storage.store }
     await addTurn(t, { agent: 'other' })

@@ -1,10 +1,10 @@
 /** The engines there are: what every one of them must do is tested on each. */
 import { describe } from 'bun:test'
 import { given } from '../support/given.ts'
-import { memoryStorage } from './memory-state.ts'
-import { Tables } from './memory-tables.ts'
+import { isPostgresThere } from '../support/postgres.ts'
+import { databaseOfTest, openPostgres } from './postgres/support.ts'
 import { directoryOfTest, openSqlite } from './sqlite/support.ts'
-import { type Opened, type Place, testClock } from './support.ts'
+import type { Opened, Place } from './support.ts'
 
 /** What retention keeps; 0, no limit, by default. */
 interface Limits {
@@ -16,30 +16,6 @@ interface Limits {
 export const secret = 'N3v1aJr0oQxK-4mZb8HtYw2LcPdGfSuE'
 
 type Open = (limits?: Limits) => Promise<Opened>
-
-async function openMemory({ maxAgeDays = 0, maxCount = 0 }: Limits = {}): Promise<Opened> {
-  const tables = new Tables()
-  const clock = testClock()
-  const open = () => memoryStorage(tables, clock, { maxAgeDays, maxCount })
-  const t = {
-    clock,
-    lines: [],
-    storage: open(),
-    get store() {
-      return t.storage.store
-    },
-    async reopen() {
-      await t.storage.close()
-      t.storage = open()
-    },
-    async second() {
-      const storage = open()
-      return { storage, store: storage.store, [Symbol.asyncDispose]: () => storage.close() }
-    },
-    [Symbol.asyncDispose]: () => t.storage.close(),
-  }
-  return t
-}
 
 /** `it` gives each test a storage of the engine, which `open` opens; `share` of the random cases are enough for it. */
 type Tests = (it: ReturnType<typeof given<Opened>>, open: Open, share: number) => void
@@ -53,10 +29,11 @@ export function onEach(body: Tests, { sealed = false } = {}): void {
   describe('SQLite', () => body(given(openSqlite), openSqlite, 1))
   const openSealed: Open = limits => openSqlite(limits, secret)
   if (sealed) describe('SQLite with a secret key', () => body(given(openSealed), openSealed, 0.1))
-  describe('in memory', () => body(given(openMemory), openMemory, 0.1))
+  if (isPostgresThere()) describe('PostgreSQL', () => body(given(openPostgres), openPostgres, 0.05))
 }
 
-/** The same of every engine that several processes share; `newPlace` makes a place for one test. */
-export function onEachShared(body: (newPlace: () => Place) => void): void {
-  describe('SQLite', () => body(directoryOfTest))
+/** The same of every engine that several processes share; `newPlace` makes a place for one test. `share`: as above. */
+export function onEachShared(body: (newPlace: () => Place, share: number) => void): void {
+  describe('SQLite', () => body(directoryOfTest, 1))
+  if (isPostgresThere()) describe('PostgreSQL', () => body(databaseOfTest, 0.2))
 }

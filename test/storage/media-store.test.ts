@@ -1,15 +1,18 @@
 /** What every media place must do (`src/storage/media-store.ts`), on those there are. */
-import { describe, expect, test } from 'bun:test'
+import { describe, expect, onTestFinished, test } from 'bun:test'
 import { createHash, randomUUID } from 'node:crypto'
 import { readdir, truncate, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
-import { badArgument, SvcError } from '../../src/model/error.ts'
 import { FreeSpace } from '../../src/platform/free-space.ts'
 import { silentLog } from '../../src/platform/log.ts'
-import type { MediaRules, MediaStore, OpenedStoredFile, StoredFile } from '../../src/storage/media-store.ts'
+import type { MediaRules, MediaStore, OpenedStoredFile } from '../../src/storage/media-store.ts'
+import type { PgStorage } from '../../src/storage/postgres/open.ts'
 import { MediaFolder } from '../../src/storage/sqlite/media-folder.ts'
+import type { Storage } from '../../src/storage/storage.ts'
 import { failure } from '../support/failure.ts'
 import { folderOfTest } from '../support/folder.ts'
+import { isPostgresThere } from '../support/postgres.ts'
+import { openPostgres } from './postgres/support.ts'
 import { type Opened as OpenedStorage, testClock } from './support.ts'
 
 type Clock = OpenedStorage['clock']
@@ -23,75 +26,6 @@ interface Opened {
 const dayMs = 24 * 60 * 60_000
 const hex = (kind: string, bytes: Uint8Array) => createHash(kind).update(bytes).digest('hex')
 
-interface Kept {
-  bytes: Uint8Array
-  placed: StoredFile
-  note: Readonly<Record<string, unknown>>
-  at: number
-}
-
-/** As simple as the interface allows: files are arrays of bytes. */
-function memoryPlace(files: Map<string, Kept>, clock: Clock, { lifeMs, room }: MediaRules): MediaStore {
-  const served = new Set<string>()
-  const fits = (size: number) =>
-    !room ||
-    (files.size < room.files &&
-      [...files.values()].reduce((sum, one) => sum + one.bytes.length, size) <= room.bytes)
-  return {
-    async put(id, body, { digest, maxBytes = Number.POSITIVE_INFINITY, note = {}, signal, size = 0 }) {
-      const refused = async (error: unknown) => {
-        await body.cancel(error).catch(() => {})
-        throw error
-      }
-      for (const one of served) if (!fits(size)) files.delete(one)
-      if (!fits(size)) return await refused(new SvcError('rate_limited', 'too much is there'))
-      const reader = body.getReader()
-      signal.addEventListener('abort', () => void reader.cancel(signal.reason), { once: true })
-      let bytes = new Uint8Array()
-      for (;;) {
-        signal.throwIfAborted()
-        const { done, value } = await reader.read()
-        signal.throwIfAborted()
-        if (done) break
-        bytes = Buffer.concat([bytes, value])
-        if (bytes.length <= maxBytes) continue
-        await reader.cancel()
-        throw new SvcError('payload_too_large', 'too large')
-      }
-      if (bytes.length === 0) throw badArgument('media', 'the file is empty')
-      const placed: StoredFile = {
-        size: bytes.length,
-        md5: hex('md5', bytes),
-        ...(digest && { sha256: hex('sha256', bytes) }),
-        ...(lifeMs !== undefined && { expires_at: clock.now() + lifeMs }),
-      }
-      files.set(id, { bytes, placed, note, at: clock.now() })
-      return placed
-    },
-    async open(id): Promise<OpenedStoredFile | undefined> {
-      const found = files.get(id)
-      if (!found || (found.placed.expires_at ?? Number.POSITIVE_INFINITY) <= clock.now()) return undefined
-      const { bytes, note, placed } = found
-      async function* read() {
-        yield bytes
-      }
-      const end = async () => {}
-      return { size: bytes.length, read, checkUnchanged: end, release: end, note, md5: placed.md5 }
-    },
-    markServed: id => void served.add(id),
-    async discard(ids) {
-      for (const id of ids) files.delete(id)
-    },
-    async sweep(needed = new Set()) {
-      for (const [id, { at }] of files)
-        if (!needed.has(id) && at < clock.now() - (lifeMs ?? 60 * 60_000)) files.delete(id)
-    },
-    async removeWhere(isOver) {
-      for (const [id, { note }] of files) if (await isOver(note)) files.delete(id)
-    },
-  }
-}
-
 async function onFolder(rules: MediaRules): Promise<Opened & { dir: string }> {
   const dir = folderOfTest()
   // Files bear the time of the system.
@@ -102,11 +36,16 @@ async function onFolder(rules: MediaRules): Promise<Opened & { dir: string }> {
   return { place: open(), other: open(), clock, dir: join(dir, name) }
 }
 
-async function inMemory(rules: MediaRules): Promise<Opened> {
-  const files = new Map<string, Kept>()
-  const clock = testClock()
-  const open = () => memoryPlace(files, clock, rules)
-  return { place: open(), other: open(), clock }
+async function onPostgres(rules: MediaRules): Promise<Opened> {
+  const t = await openPostgres()
+  const second = await t.second()
+  onTestFinished(async () => {
+    await second[Symbol.asyncDispose]()
+    await t[Symbol.asyncDispose]()
+  })
+  const name = rules.lifeMs === undefined ? 'queued' : 'uploads'
+  const open = (storage: Storage) => (storage as PgStorage).openMediaStores({ uploads: rules })[name]
+  return { place: open(t.storage), other: open(second.storage), clock: t.clock }
 }
 
 const uploads: MediaRules = { lifeMs: dayMs, room: { files: 4, bytes: 3000, largest: 2000 } }
@@ -127,7 +66,7 @@ const read = async (place: MediaStore, id: string) => textOf(await place.open(id
 
 describe.each([
   ['a folder', onFolder],
-  ['in memory', inMemory],
+  ...(isPostgresThere() ? ([['PostgreSQL', onPostgres]] as const) : []),
 ] as const)('media place: %s', (_name, open) => {
   test('a stored file is available, also to other processes, with digests and note, until it is discarded', async () => {
     const t = await open(uploads)

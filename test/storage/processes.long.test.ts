@@ -8,6 +8,13 @@ import type { PolledBatch, Storage } from '../../src/storage/storage.ts'
 import { onEachShared } from './engines.ts'
 import { bot, open as openRules, type Place } from './support.ts'
 
+/** A new place, which has been opened and closed. */
+async function made(newPlace: () => Place): Promise<Place> {
+  const place = newPlace()
+  await (await place.open()).close()
+  return place
+}
+
 /** A process of its own with the storage of a place and the `rules` of these tests at hand. */
 const start = (place: Place, body: string) =>
   place.start(`const rules = ${JSON.stringify(openRules)}\n${body}`)
@@ -136,7 +143,7 @@ async function check(storage: Storage, count: number): Promise<void> {
 onEachShared(newPlace => {
   test('a process killed between any two calls leaves everything it had done, and no more', async () => {
     const killed = async (count: number) => {
-      const place = newPlace()
+      const place = await made(newPlace)
       const verbs = script
         .slice(0, count)
         .map(([name, verb]) => `made[${JSON.stringify(name)}] = await ${verb}`)
@@ -152,6 +159,7 @@ onEachShared(newPlace => {
       child.kill('SIGKILL')
       await child.exited
       expect([count, new TextDecoder().decode(told.value)]).toEqual([count, 'ready\n'])
+      await place.noticeDeaths()
       await using storage = await place.open()
       await check(storage, count)
     }
@@ -159,7 +167,7 @@ onEachShared(newPlace => {
   }, 300_000)
 
   test('three processes at once: one order without gaps, each row to one reader, each session to its batches', async () => {
-    const place = newPlace()
+    const place = await made(newPlace)
     const one = (name: string) => {
       const own = { session: name, token: bot(name).token, botId: `${name}@im.bot`, now: 1_000_000 }
       return start(

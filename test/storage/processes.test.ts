@@ -46,6 +46,7 @@ onEachShared(newPlace => {
 
   test('concurrent senders keep one pace', async () => {
     const place = newPlace()
+    await using _storage = await place.open()
     const pace = { perSecond: 1 / 20, perWindow: 1000, windowMs: 3_600_000 }
     const rules = JSON.stringify({ ...open, pace })
     const others = Array.from({ length: 3 }, (_, n) =>

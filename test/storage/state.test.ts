@@ -114,8 +114,9 @@ onEach(
         expect(await names(state)).toEqual(['café'])
         await sessions.save('other', bot('o'))
         expect(await failure(sessions.rename('other', 'CAFÉ'))).toMatchObject({ code: 'session_exists' })
-        for (const work of [sessions.rename('nobody', 'x'), sessions.remove('x'), sessions.setDefault('x')])
-          expect(await failure(work)).toMatchObject({ code: 'session_not_found' })
+        const failing = [sessions.rename('nobody', 'x'), sessions.remove('x'), sessions.setDefault('x')]
+        for (const error of await Promise.all(failing.map(failure)))
+          expect(error).toMatchObject({ code: 'session_not_found' })
         for (const name of ['', '..', 'a/b']) expect(await sessions.get(name)).toBeUndefined()
       }))
 

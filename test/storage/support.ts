@@ -33,9 +33,11 @@ export interface Place {
   open(): Promise<Storage & AsyncDisposable>
   /**
    * Another process that runs `body`, with the storage by the clock of the system, its `store`, `insert` of the tests, and `hold`,
-   * which does not end, at hand. It ends with the test at the latest.
+   * which does not end, at hand. It ends with the test at the latest. Call `open` before it.
    */
   start(body: string): Bun.Subprocess<'pipe', 'pipe', 'inherit'>
+  /** Every process that had the place open was killed: resolves when the engine knows, which else takes it seconds. */
+  noticeDeaths(): Promise<void>
 }
 
 export function testClock(): Opened['clock'] {

@@ -12,10 +12,12 @@ import type { Message, RecvRequest, SendResult } from '../../src/model/message.t
 import { type Counter, currentCounterOf, type UserContext } from '../../src/model/session.ts'
 import { openLock } from '../../src/platform/lock.ts'
 import { createLog, silentLog } from '../../src/platform/log.ts'
+import { constantSql } from '../../src/platform/postgres.ts'
 import type { SendRequest } from '../../src/send/plan.ts'
 import { type FileState, openState } from '../../src/storage/sqlite/state/state.ts'
 import { type TestClock, testClock } from './clock.ts'
 import { type TestSandbox, type TestSandboxOptions, withSandbox } from './sandbox.ts'
+import { connectionTo, dropStoreOf, isOnPostgres, openSharedStorage, storeOf } from './shared-store.ts'
 import { until } from './until.ts'
 
 export interface TestGatewayOptions {
@@ -104,36 +106,53 @@ export interface TestBot {
 const withinMs = 30_000
 const stepMs = 100
 
-/** Reads the answer counter of a user from the store. */
-function countOf(dir: string, session: string, user: string): Counter | undefined {
+/** Reads from the store of a data directory. */
+export async function rowsIn<R extends object>(dir: string, query: string): Promise<R[]> {
+  if (isOnPostgres) return (await connectionTo(dir)).all<R>(constantSql(query))
   using db = new Database(join(dir, 'messages.db'), { readonly: true })
-  const row = db
-    .query<{ received_at: number | null; used: number }, [string, string]>(
-      `SELECT received_at, used FROM outbox_lane JOIN session ON session.key = outbox_lane.session
-       WHERE name = ? AND peer = ?`,
-    )
-    .get(session, user)
-  return row
-    ? { used: row.used, ...(row.received_at !== null && { received_at: row.received_at }) }
-    : undefined
+  return db.query<R, []>(query).all()
+}
+
+/** Reads the answer counter of a user from the store. */
+async function countOf(dir: string, session: string, user: string): Promise<Counter | undefined> {
+  const rows = await rowsIn<{ name: string; peer: string; received_at?: number | null; used: number }>(
+    dir,
+    `SELECT name, peer, received_at, used FROM outbox_lane JOIN session ON session.key = outbox_lane.session`,
+  )
+  const row = rows.find(({ name, peer }) => name === session && peer === user)
+  return (
+    row && { used: row.used, ...(typeof row.received_at === 'number' && { received_at: row.received_at }) }
+  )
 }
 
 /** Counts the messages that wait for their slot; only slots later than `after` if given. */
-export const slotsIn = (dir: string, after = 0): number =>
-  outboxOf(dir).filter(({ slot }) => slot !== null && slot > after).length
+export const slotsIn = async (dir: string, after = 0): Promise<number> =>
+  (await outboxOf(dir)).filter(({ slot }) => slot > after).length
 
 /** Counts the messages of calls in progress that were not sent yet. */
-export const pendingIn = (dir: string): number => outboxOf(dir).filter(({ mode }) => mode === 'fail').length
+export const pendingIn = async (dir: string): Promise<number> =>
+  (await outboxOf(dir)).filter(({ mode }) => mode === 'fail').length
 
 /** Reads the queued messages of calls in progress, and those with a slot. */
-function outboxOf(dir: string): { slot: number | null; mode: string }[] {
-  using db = new Database(join(dir, 'messages.db'), { readonly: true })
-  return db
-    .query<{ slot: number | null; mode: string }, []>(
-      `SELECT slot, mode FROM outbox_part JOIN outbox ON outbox.id = entry
-       WHERE status = 'queued' AND (mode = 'fail' OR slot IS NOT NULL) ORDER BY outbox_part.id`,
-    )
-    .all()
+const outboxOf = (dir: string) =>
+  rowsIn<{ slot: number; mode: string }>(
+    dir,
+    `SELECT coalesce(slot, 0) AS slot, mode FROM outbox_part JOIN outbox ON outbox.id = entry
+     WHERE status = 'queued' AND (mode = 'fail' OR slot IS NOT NULL) ORDER BY outbox_part.id`,
+  )
+
+/** The sessions as another process has them. */
+export async function openOther(
+  dir: string,
+  clock: TestClock,
+): Promise<{ state: FileState; close(): Promise<void> }> {
+  if (isOnPostgres) {
+    const storage = await openSharedStorage(dir, clock)
+    // What only session files have is not there.
+    return { state: storage.state as FileState, close: () => storage.close() }
+  }
+  const lock = await openLock(join(dir, '.data.lock'))
+  return { state: openState({ dir, lock, log: silentLog }), close: () => lock.close() }
 }
 
 export async function withGateway(options: TestGatewayOptions = {}): Promise<TestGateway> {
@@ -146,6 +165,7 @@ export async function withGateway(options: TestGatewayOptions = {}): Promise<Tes
     basePath: dir,
     mediaRoot: join(dir, 'media'),
     pace: 'off',
+    ...(await storeOf(dir)),
     ...options.config,
   })
   const lines: string[] = []
@@ -158,8 +178,7 @@ export async function withGateway(options: TestGatewayOptions = {}): Promise<Tes
     ...(options.store === false && { store: false }),
     ...(options.ownCommand && { ownCommand: options.ownCommand }),
   })
-  const lock = await openLock(join(dir, '.data.lock'))
-  const other = openState({ dir, lock, log: silentLog })
+  const { state: other, close: closeOther } = await openOther(dir, clock)
   const bots = new Map<string, TestBot>()
 
   const test: TestGateway = {
@@ -248,14 +267,14 @@ export async function withGateway(options: TestGatewayOptions = {}): Promise<Tes
       return (
         context && {
           ...context,
-          used: currentCounterOf(context, countOf(dir, session, user), clock.now()).used,
+          used: currentCounterOf(context, await countOf(dir, session, user), clock.now()).used,
         }
       )
     },
     async setApart(used) {
       await test.until(`${used} set apart`, async () => {
-        const waits = outboxOf(dir)
-        const first = waits.every(({ slot }, nth) => nth > 0 || slot !== null)
+        const waits = await outboxOf(dir)
+        const first = waits.every(({ slot }, nth) => nth > 0 || slot > 0)
         return first && ((await test.right())?.used ?? 0) + waits.length === used
       })
       await new Promise(resolve => setImmediate(resolve))
@@ -263,9 +282,11 @@ export async function withGateway(options: TestGatewayOptions = {}): Promise<Tes
     requests: endpoint => sandbox.world.core.stats.requests[endpoint] ?? 0,
     async [Symbol.asyncDispose]() {
       await gateway.close()
-      await lock.close()
+      await closeOther()
       if (!options.sandbox) await sandbox[Symbol.asyncDispose]()
-      if (!options.dir) await rm(dir, { recursive: true, force: true })
+      if (options.dir) return
+      await dropStoreOf(dir)
+      await rm(dir, { recursive: true, force: true })
     },
   }
   for (const name of options.sessions ?? ['default']) await test.connect(name)

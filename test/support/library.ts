@@ -4,12 +4,12 @@ import { mkdtemp, realpath, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { Svc, type SvcOptions } from '../../src/index.ts'
-import { openLock } from '../../src/platform/lock.ts'
-import { createLog, silentLog } from '../../src/platform/log.ts'
-import { type FileState, openState } from '../../src/storage/sqlite/state/state.ts'
+import { createLog } from '../../src/platform/log.ts'
+import type { FileState } from '../../src/storage/sqlite/state/state.ts'
 import { type TestClock, testClock } from './clock.ts'
-import type { TestBot } from './gateway.ts'
+import { openOther, type TestBot } from './gateway.ts'
 import { type TestSandbox, type TestSandboxOptions, withSandbox } from './sandbox.ts'
+import { dropStoreOf, storeOf } from './shared-store.ts'
 import { until } from './until.ts'
 
 export interface TestLibrary extends AsyncDisposable {
@@ -42,8 +42,7 @@ export async function withLibrary(
   const lines: string[] = []
   const clock = testClock()
   const opened: Svc[] = []
-  const lock = await openLock(join(dir, '.data.lock'))
-  const other = openState({ dir, lock, log: silentLog })
+  const { state: other, close: closeOther } = await openOther(dir, clock)
   const bots = new Map<string, TestBot>()
   const test: TestLibrary = {
     sandbox,
@@ -59,6 +58,7 @@ export async function withLibrary(
           upstreamUrl: sandbox.url,
           cdnUrl: sandbox.cdnUrl,
           pace: 'off',
+          ...(await storeOf(dir)),
           log: createLog('DEBUG', line => void lines.push(line)),
           ...more,
         },
@@ -84,8 +84,9 @@ export async function withLibrary(
     },
     async [Symbol.asyncDispose]() {
       await Promise.all(opened.map(svc => svc.close()))
-      await lock.close()
+      await closeOther()
       await sandbox[Symbol.asyncDispose]()
+      await dropStoreOf(dir)
       await rm(dir, { recursive: true, force: true })
     },
   }

@@ -20,9 +20,7 @@ import { Bus } from '../../src/platform/runtime.ts'
 import { Webhooks } from '../../src/push/webhooks.ts'
 import type { SendRequest } from '../../src/send/plan.ts'
 import type { HistoryFilter as HistoryRequest } from '../../src/storage/messages.ts'
-import { memoryWebhooks } from '../storage/memory-events.ts'
-import { memoryAudit, memoryKeys } from '../storage/memory-keys.ts'
-import { Tables, verbs } from '../storage/memory-tables.ts'
+import { storeInMemory } from './store-in-memory.ts'
 
 const none = async () => {}
 /** Throws `not_found` for every name and id. */
@@ -58,7 +56,7 @@ export class MemoryGateway implements Gateway {
   }
   readonly keys = new Keys(
     {
-      keys: memoryKeys(new Tables(), systemClock),
+      keys: storeInMemory().keys,
       sessions: { list: async () => [] },
       resolveTarget: async who => who,
     },
@@ -69,7 +67,7 @@ export class MemoryGateway implements Gateway {
       closing: new AbortController().signal,
     },
   )
-  readonly audit = memoryAudit(new Tables(), systemClock)
+  readonly audit = storeInMemory().audit
   readonly backups: Gateway['backups'] = { status: async () => ({}), make: unknown }
   readonly people = {
     forget: async () => ({
@@ -240,6 +238,7 @@ export class MemoryGateway implements Gateway {
     end: none,
   }
   readonly clock: Clock = systemClock
+  nodes = async () => ({ nodes: [] })
   pollerPid = async () => undefined
   pollsSince = () => undefined
 
@@ -280,7 +279,7 @@ export class MemoryGateway implements Gateway {
 
   /** In memory; nothing is delivered. */
   readonly webhooks = new Webhooks({
-    webhooks: verbs(memoryWebhooks(new Tables())),
+    webhooks: storeInMemory().webhooks,
     events: { getHead: async () => 'm-0', listAfter: async cursor => ({ events: [], cursor }) },
     resolveTarget: async target => target,
     getMessage: async id => this.log.find(message => message.message_id === id),

@@ -79,8 +79,11 @@ export async function withPoller(
   )
   const lease = {
     lost: stop.signal,
+    isShared: false,
     listOwned: (revision?: number) => counted(state.sessions.listChangedSince(revision)),
     mayPoll: options.mayPoll ?? (() => true),
+    waitForChange: (ms: number, signal: AbortSignal) => clock.sleep(ms, signal),
+    giveUp() {},
   }
   const running = poller.run(lease, stop.signal)
   return {

@@ -8,6 +8,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { type Clock, systemClock } from '../../src/platform/clock.ts'
 import { type Log, silentLog } from '../../src/platform/log.ts'
+import type { RequestInterceptor } from '../../src/sandbox/core.ts'
 import type { QueuedMessage } from '../../src/sandbox/inbox.ts'
 import type { MessageView } from '../../src/sandbox/phone-view.ts'
 import { startSandbox } from '../../src/sandbox/sandbox.ts'
@@ -98,6 +99,8 @@ export interface TestSandboxOptions {
   clock?: Clock
   log?: Log
   switches?: Partial<Switches>
+  /** Wraps the interceptor of its requests. */
+  around?: (between: RequestInterceptor) => RequestInterceptor
 }
 
 /** Starts a sandbox. The burst rule is off by default, since most tests are not about pace. */
@@ -106,6 +109,7 @@ export async function withSandbox(options: TestSandboxOptions = {}): Promise<Tes
   const clock = options.clock ?? systemClock
   const faults = new Faults(clock)
   const held = new HeldPolls(clock)
+  const { around = (between: RequestInterceptor) => between } = options
   const start = (port: number) =>
     startSandbox({
       dir,
@@ -113,7 +117,7 @@ export async function withSandbox(options: TestSandboxOptions = {}): Promise<Tes
       port,
       clock,
       log: options.log ?? silentLog,
-      intercept: held.around(faults.between),
+      intercept: around(held.around(faults.between)),
     })
   let running = await start(0)
   running.world.core.setSwitches({ burst: 'off', ...options.switches })

@@ -1,10 +1,9 @@
 /** Helpers for tests of sends that wait in the outbox. */
-import { Database } from 'bun:sqlite'
 import { existsSync } from 'node:fs'
 import { mkdir, readdir, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import type { Message } from '../../src/model/message.ts'
-import { type TestGateway, withGateway } from './gateway.ts'
+import { rowsIn, type TestGateway, withGateway } from './gateway.ts'
 
 export const hourMs = 60 * 60_000
 export const dayMs = 24 * hourMs
@@ -23,10 +22,9 @@ export const keptFiles = async (t: TestGateway) => {
 }
 
 /** Returns who made, approved and ended each send, as its row says. */
-export const makers = (t: TestGateway) => {
-  using db = new Database(join(t.dir, 'messages.db'), { readonly: true })
-  const rows = db.query('SELECT made_by, approved_by, ended_by FROM outbox ORDER BY id').all() as object[]
-  return rows.map(row => Object.fromEntries(Object.entries(row).filter(([, who]) => who !== null)))
+export const makers = async (t: TestGateway): Promise<Record<string, string>[]> => {
+  const rows = await rowsIn(t.dir, 'SELECT made_by, approved_by, ended_by FROM outbox ORDER BY id')
+  return rows.map(row => Object.fromEntries(Object.entries(row).filter(([, who]) => who)))
 }
 
 /** Lets time pass for svc and for the sandbox. */

@@ -3,14 +3,17 @@ import { Option } from 'commander'
 import { parseFolder } from '../../config/values.ts'
 import type { Config } from '../../config.ts'
 import { badArgument } from '../../model/error.ts'
+import type { Clock } from '../../platform/clock.ts'
 import { formatBytes, formatCount, formatLocalTime } from '../../platform/format.ts'
 import { endWithStdin } from '../../platform/process.ts'
+import type { KnownBackup } from '../../storage/backups.ts'
 import {
   type Command,
   type CommandLine,
   type CommandSpec,
   configFrom,
   directoryFlagsOf,
+  keyedConfig,
   toolDefaults,
 } from '../command.ts'
 import { writeResult } from '../print.ts'
@@ -21,7 +24,7 @@ export const commands: readonly CommandSpec[] = [
     words: 'backup',
     summary: 'copy the data directory into one file, while services run',
     about:
-      'Copy the data directory into one file: accounts, messages, sends that wait, keys and webhooks. Works while services run, and while none runs. Files that were downloaded or uploaded are not in it.',
+      'Copy the data directory into one file: accounts, messages, sends that wait, keys and webhooks. Works while services run, and while none runs. Files that were downloaded or uploaded are not in it. A store on PostgreSQL is copied as it is at one moment; the usual backups of the database are those of pg_dump, or of its provider.',
     config: 'backup',
     addOptions: command =>
       command
@@ -61,14 +64,14 @@ export const commands: readonly CommandSpec[] = [
 ]
 
 async function runBackup(command: Command, line: CommandLine): Promise<void> {
-  const config = configFrom(command, {}, toolDefaults)
+  const config = keyedConfig(command, {}, toolDefaults)
   using _parent = command.opts().endsWithStdin === true ? endWithStdin() : undefined
   const path = parsePath(command)
-  const { makeBackup } = await import('../../backup/make.ts')
   const passphrase = await passphraseOf(config)
   const force = command.opts().force === true
-  const made = await makeBackup({ path, config, clock: command.io.clock, passphrase, force })
+  const made = await make(config, { path, clock: command.io.clock, passphrase, force })
   line.changeMade = 'backed up'
+  if (config.storeUrl !== undefined && command.io.err.isTerminal) command.io.err.print(databaseNote)
   const encrypted = passphrase !== undefined
   const kind = encrypted ? 'encrypted' : 'not encrypted'
   await writeResult(
@@ -76,6 +79,24 @@ async function runBackup(command: Command, line: CommandLine): Promise<void> {
     { ...made, encrypted },
     `backed up to ${oneLine(made.path)} (${formatBytes(made.size)}, ${kind}, ${(made.took_ms / 1000).toFixed(1)} s)\n`,
   )
+}
+
+const databaseNote =
+  'This file is restored into a data directory, which svc store copy moves into a database. To restore the database itself, keep backups by pg_dump or its provider.'
+
+async function make(
+  config: Config,
+  options: { path: string; clock: Clock; passphrase: string | undefined; force: boolean },
+): Promise<KnownBackup> {
+  const { secretKey, storeUrl } = config
+  if (storeUrl === undefined) {
+    const { makeBackup } = await import('../../backup/make.ts')
+    return await makeBackup({ ...options, config })
+  }
+  if (secretKey === undefined)
+    throw badArgument('--secret-key-file', 'expected, since a store on PostgreSQL needs a secret key')
+  const { backUpDatabase } = await import('../../migrate/store/backup.ts')
+  return await backUpDatabase({ ...options, config: { ...config, secretKey, storeUrl } })
 }
 
 async function runRestore(command: Command, line: CommandLine): Promise<void> {

@@ -3,7 +3,8 @@
  * version. The scripts only pass the words on and show the answers; without an answer they offer files.
  */
 import type { Option } from 'commander'
-import { optionTable, readConfig } from '../../config.ts'
+import { withSecrets } from '../../config/secrets.ts'
+import { findCredentials, optionTable, readConfig } from '../../config.ts'
 import {
   addCommand,
   addConfigOptions,
@@ -184,16 +185,16 @@ async function listNames(what: string | undefined, before: readonly string[], { 
   const isWebhook = what === 'id' && before[0] === 'webhook'
   if (what !== 'session' && what !== 'user' && !isWebhook) return []
   try {
-    const { createInspection } = await import('../../inspect/data-directory.ts')
+    const { openInspection } = await import('../../inspect/data-directory.ts')
     const at = before.findIndex(word => word === '-d' || word === '--base-path')
-    const { basePath } = readConfig(
+    const config = readConfig(
       {
         ...(at >= 0 && before[at + 1] !== undefined && { basePath: before[at + 1] }),
         ...(before.includes('--sandbox') && { sandbox: true }),
       },
       env,
     )
-    const inspection = createInspection(basePath)
+    const inspection = await openInspection(withSecrets(config, findCredentials(env)))
     if (isWebhook)
       return (await inspection.readNames()).webhooks.map(({ id, url }) => [id, oneLine(url)] as const)
     const { sessions } = await inspection.listSessions()

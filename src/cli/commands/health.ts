@@ -131,7 +131,9 @@ async function findAddress(command: Command): Promise<ServiceAddress & { unnamed
       hint: 'The service prints it in the line "listening on …".',
     })
   }
-  return { ...(await findConfigured(config)), ...(isUnset && { unnamed: config.basePath }) }
+  // A service whose store is in a database has no directory to compare.
+  const isShared = config.storeUrl !== undefined || config.storeUrlFile !== undefined
+  return { ...(await findConfigured(config)), ...(isUnset && !isShared && { unnamed: config.basePath }) }
 }
 
 /**
@@ -143,7 +145,8 @@ export function describeHealth(answer: HealthAnswer, other?: string): string {
   switch (answer.kind) {
     case 'svc': {
       const { version, role, stalled, sessions, connected, failing, store, disk, trouble } = answer.seen
-      if (trouble) return `svc ${version} does not work: ${trouble.message}. ${trouble.hint}`
+      if (trouble && store !== 'ok')
+        return `svc ${version} does not work: ${trouble.message}. ${trouble.hint}`
       const work =
         role === 'poller'
           ? 'polls'
@@ -157,7 +160,8 @@ export function describeHealth(answer: HealthAnswer, other?: string): string {
       const whose =
         other === undefined ? '' : `; it is of another data directory: no service runs on ${other}`
       const who = sessions === 0 ? 'nobody is logged in' : `${connected} of ${sessions} sessions connected`
-      return `svc ${version} ${work}, ${who}${failed}${but}${low}${whose}`
+      const slow = trouble ? `; ${trouble.message}. ${trouble.hint}` : ''
+      return `svc ${version} ${work}, ${who}${failed}${but}${low}${slow}${whose}`
     }
     case 'stranger':
       return 'what answers there is not svc'

@@ -6,7 +6,7 @@
  * one it first asks WeChat, for up to 1.5 s. The consumer's position moves once the text is written.
  */
 import { localFilesOf } from '../../config/local-files.ts'
-import { withSecretKey } from '../../config/secret-key.ts'
+import { withSecrets } from '../../config/secrets.ts'
 import { type Config, type Flags, findCredentials, readConfig } from '../../config.ts'
 import { invoke } from '../../operations/gate.ts'
 import { verbs } from '../../operations/tools.ts'
@@ -52,7 +52,7 @@ const maxMessageCharacters = 2000
 /** Runs the command. @throws SvcError */
 async function hookPoll(command: Command): Promise<void> {
   const { env } = command.io
-  const config = withSecretKey(
+  const config = withSecrets(
     readConfig(command.opts<Flags>(), env, { logLevel: 'ERROR' }),
     findCredentials(env),
   )

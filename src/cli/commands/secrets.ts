@@ -1,6 +1,6 @@
 /** Declares and runs `svc secrets`: encrypts the secrets in a data directory, changes their key, decrypts them. */
 import { dirname } from 'node:path'
-import { readSecretKeyFile, withSecretKey } from '../../config/secret-key.ts'
+import { readSecretKeyFile, withSecrets } from '../../config/secrets.ts'
 import { parseFolder } from '../../config/values.ts'
 import { type Config, findCredentials } from '../../config.ts'
 import { claimDirectory } from '../../gateway/directory.ts'
@@ -204,10 +204,16 @@ const absentError = (dir: string) =>
   })
 
 /** The file of `--secret-key-file` may not exist yet, so the key is not read with the settings. */
-const settingsOf = (command: Command): Config => configFrom(command, {}, toolDefaults)
+function settingsOf(command: Command): Config {
+  const config = configFrom(command, {}, toolDefaults)
+  if (config.storeUrl === undefined && config.storeUrlFile === undefined) return config
+  throw badArgument('--store-url-file', 'expected a store in a data directory', {
+    hint: 'A store on PostgreSQL is always encrypted with the key that its first node had, and that key cannot be changed there. To change it: svc store copy postgres DIRECTORY, then without the address of the database svc secrets rotate, and back into an empty database.',
+  })
+}
 
 function findKey(command: Command): Sealer | undefined {
-  const { secretKey } = withSecretKey(settingsOf(command), findCredentials(command.io.env))
+  const { secretKey } = withSecrets(settingsOf(command), findCredentials(command.io.env))
   return secretKey === undefined ? undefined : createSealer(secretKey)
 }
 

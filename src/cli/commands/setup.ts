@@ -1,5 +1,6 @@
 /** Declares and runs `svc setup`: writes an agent's settings and prints what to do next. */
 
+import { withSecrets } from '../../config/secrets.ts'
 import { type Config, type Flags, findUserFolders, writeOptions } from '../../config.ts'
 import { badArgument, SvcError } from '../../model/error.ts'
 import { bypassProxyForLoopback } from '../../platform/process.ts'
@@ -110,9 +111,10 @@ async function runSetup(command: Command): Promise<void> {
 async function printMore(
   { client, server }: SetupRequest,
   { url }: SetupFlags,
-  { anyFile, basePath, keyFile }: Config,
+  config: Config,
   io: Pick<Io, 'out' | 'err'>,
 ): Promise<void> {
+  const { anyFile, keyFile } = config
   const { print } = io.out
   if ('url' in server && server.tokenVariable !== undefined)
     print(
@@ -128,19 +130,21 @@ async function printMore(
     print(
       `files: it may use files in the folder that ${client.title} works in (not in your home folder itself) and in svc's media folder; --any-file allows all others.`,
     )
-  if (keyFile === undefined && (await hasKeys(basePath)))
+  if (keyFile === undefined && (await hasKeys(config)))
     print(
       `keys: the client starts svc as your user, so it needs no key and may use every tool; with --key-file FILE it may do only what the key in that file may do.`,
     )
 }
 
-/** Returns whether a data directory has keys. */
-async function hasKeys(basePath: string): Promise<boolean> {
-  const { createInspection } = await import('../../inspect/data-directory.ts')
-  const found = await createInspection(basePath)
-    .readNames()
-    .catch(() => undefined)
-  return found !== undefined && found.keys.length > 0
+/** Returns whether the store has keys; false if it cannot be read. */
+async function hasKeys(config: Config): Promise<boolean> {
+  const { openInspection } = await import('../../inspect/data-directory.ts')
+  try {
+    const stored = await openInspection(withSecrets(config))
+    return (await stored.readNames()).keys.length > 0
+  } catch {
+    return false
+  }
 }
 
 /**

@@ -148,7 +148,7 @@ export function createAccess(options: AccessOptions) {
      * @returns the Set-Cookie header; undefined if the link was used or has expired
      */
     async signInByLink(code: string, request: Request): Promise<string | undefined> {
-      const isValid = (await isRequired()) && (await store.takeLink(code, clock.now()))
+      const isValid = (await isRequired()) && (await store.takeLink(storedAs(code), clock.now()))
       return isValid ? await createCookie(request) : undefined
     },
     /** Signs in the browser that made the first key: it needed no sign-in before. @returns the Set-Cookie header */
@@ -184,11 +184,14 @@ export function createAccess(options: AccessOptions) {
     /** Creates a one-time link. @returns its code */
     async createLink(): Promise<string> {
       const code = randomBytes(24).toString('base64url')
-      await store.addLink(code, clock.now() + linkLifetimeMs)
+      await store.addLink(storedAs(code), clock.now() + linkLifetimeMs)
       return code
     },
   }
 }
+
+/** The code of a link in the store, which has those of event streams too. */
+const storedAs = (code: string) => `panel ${code}`
 
 /** A valid sign-in. */
 interface SignIn {

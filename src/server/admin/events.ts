@@ -2,6 +2,8 @@
  * Live changes for the panel, as server-sent events: new and changed messages, sessions, the status. Each
  * change is read and encoded once for all open panels of a caller. Without an open panel, nothing is read.
  */
+
+import { usageOf } from '../../access/usage.ts'
 import type { Gateway } from '../../gateway/gateway-api.ts'
 import { type Call, createDirectCall } from '../../model/call.ts'
 import { isSvcError } from '../../model/error.ts'
@@ -11,7 +13,6 @@ import type { SessionWithUsers } from '../../model/session.ts'
 import type { Clock } from '../../platform/clock.ts'
 import type { Log } from '../../platform/log.ts'
 import { createEventStream, type Outlet } from '../event-stream.ts'
-import { usageOf } from '../limits.ts'
 
 export interface PanelEventPorts {
   /** Returns the content of the event `status`. */

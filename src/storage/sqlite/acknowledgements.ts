@@ -2,10 +2,10 @@
 import { isWhole } from '../../model/access.ts'
 import { badArgument } from '../../model/error.ts'
 import type { ReadFilter } from '../messages.ts'
+import { createRowBudget } from '../row-budget.ts'
 import type { ConsumerClaim } from '../store.ts'
 import type { SqliteConsumers } from './consumers.ts'
-import { type EngineContext, EnginePart } from './engine-part.ts'
-import { createRowBudget } from './messages.ts'
+import { EnginePart, type SqliteContext } from './engine-part.ts'
 import { listIdsIn } from './scope.ts'
 
 /** Stands for all sessions among the session keys. */
@@ -22,7 +22,7 @@ type Places = ReadonlyMap<number, Place>
 export class SqliteAcknowledgements extends EnginePart {
   readonly #consumers: SqliteConsumers
 
-  constructor(ground: EngineContext, consumers: SqliteConsumers) {
+  constructor(ground: SqliteContext, consumers: SqliteConsumers) {
     super(ground)
     this.#consumers = consumers
   }

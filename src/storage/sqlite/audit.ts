@@ -1,7 +1,7 @@
 /** The audit log in SQLite. Triggers write the lines of sends, in the transaction that writes the message. */
 import type { AuditLine } from '../../model/audit.ts'
 import type { AuditFilter, NewAuditLine } from '../audit.ts'
-import { type EngineContext, EnginePart } from './engine-part.ts'
+import { EnginePart, type SqliteContext } from './engine-part.ts'
 import type { SqliteEventLog } from './events.ts'
 import { keyNameOf } from './messages.ts'
 
@@ -47,7 +47,7 @@ const pruneStep = 1000
 export class SqliteAudit extends EnginePart {
   readonly #events: SqliteEventLog
 
-  constructor(ground: EngineContext, events: SqliteEventLog) {
+  constructor(ground: SqliteContext, events: SqliteEventLog) {
     super(ground)
     this.#events = events
   }

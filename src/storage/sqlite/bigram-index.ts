@@ -67,11 +67,6 @@ export class BigramIndex {
   }
 }
 
-/**
- * SQLite's text functions stop at NUL, and lone surrogates do not survive UTF-8: both are searched as U+FFFD.
- */
-export const toSearchableText = (text: string): string => text.toWellFormed().replaceAll('\0', '\ufffd')
-
 /** Private-use characters that replace ASCII characters which would end a token. */
 const standIns = Array.from({ length: 128 }, (_, code) => {
   const char = String.fromCharCode(code)
@@ -139,6 +134,3 @@ export function gramQueryOf(needle: string): string {
     grams.add(`${chars[i]}${chars[i + 1]}`)
   return `(${[...grams].map(gram => `"${gram}"`).join(' AND ')}) OR "${longText}"`
 }
-
-/** Pattern for `LIKE … ESCAPE '\'`, which ignores case for A-Z only. */
-export const likePatternOf = (needle: string): string => `%${needle.replace(/[\\%_]/g, '\\$&')}%`

@@ -4,9 +4,9 @@
 import { hasMessage, isWhole, type Scope } from '../../model/access.ts'
 import { badArgument } from '../../model/error.ts'
 import type { ReadFilter, StoredMessage } from '../messages.ts'
+import { createRowBudget, type RowBudget } from '../row-budget.ts'
 import { type ConsumerClaim, startsAtFirst } from '../store.ts'
 import { EnginePart } from './engine-part.ts'
-import { createRowBudget, type RowBudget } from './messages.ts'
 import { listIdsIn, scopeSqlOf } from './scope.ts'
 
 /** A lease expires after this; sooner if its owner is known to be dead. */

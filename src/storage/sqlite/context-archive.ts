@@ -3,9 +3,9 @@
  * Their tokens are sealed if there is a secret key; who uses one opens it.
  */
 import { type Counter, type Inbound, newestContext, type UserContext } from '../../model/session.ts'
+import { mapContext } from '../sealed-places.ts'
 import { EnginePart } from './engine-part.ts'
 import { firstContextOf } from './messages.ts'
-import { mapContext } from './sealed-places.ts'
 
 /** The data about the user's newest message in the row of a lane. */
 export interface HeardRow {

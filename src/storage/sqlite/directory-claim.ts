@@ -3,9 +3,9 @@ import type { Dirent } from 'node:fs'
 import { readdir } from 'node:fs/promises'
 import { join } from 'node:path'
 import { dataFiles, isSessionFolder } from '../../model/data-files.ts'
-import { SvcError } from '../../model/error.ts'
 import { ensurePrivateDir, fileExists } from '../../platform/files.ts'
 import { inspectLock } from '../../platform/lock-look.ts'
+import { rejectClosed } from './closed-mark.ts'
 import { rejectNewer } from './migrations.ts'
 
 const ownNames: ReadonlySet<string> = new Set([
@@ -73,19 +73,11 @@ async function isPolled(dir: string): Promise<boolean> {
 
 /**
  * Makes the folder private, and creates the sandbox's folder if needed. @throws SvcError `store_unavailable`
- * for the directory of a newer version
+ * for the directory of a newer version, and for one that must not be opened (`closed-mark.ts`)
  */
 export async function claimDataDirectory(dir: string, forSandbox: boolean): Promise<void> {
   await rejectNewer(join(dir, dataFiles.store))
-  await rejectUnfinishedRestore(dir)
+  await rejectClosed(dir)
   await ensurePrivateDir(dir)
   if (forSandbox) await ensurePrivateDir(join(dir, dataFiles.sandbox))
-}
-
-/** @throws SvcError `store_unavailable` while a restore into the directory runs, or after it was interrupted */
-export async function rejectUnfinishedRestore(dir: string): Promise<void> {
-  if (!(await fileExists(join(dir, dataFiles.restoring)))) return
-  throw new SvcError('store_unavailable', `a restore into ${dir} has not finished`, {
-    hint: 'Wait if it is running. Otherwise run svc restore again: it starts over.',
-  })
 }

@@ -8,7 +8,7 @@ import type { Database } from '../../platform/sqlite.ts'
 import type { SqliteMessages } from './messages.ts'
 
 /** What the parts of the SQLite message log share. */
-export interface EngineContext {
+export interface SqliteContext {
   readonly db: Database
   readonly messages: SqliteMessages
   readonly clock: Clock
@@ -17,14 +17,14 @@ export interface EngineContext {
   readonly owner: ProcessOwner
 }
 
-export abstract class EnginePart implements EngineContext {
+export abstract class EnginePart implements SqliteContext {
   readonly db: Database
   readonly messages: SqliteMessages
   readonly clock: Clock
   readonly sealer: Sealer
   readonly owner: ProcessOwner
 
-  constructor({ db, messages, clock, sealer, owner }: EngineContext) {
+  constructor({ db, messages, clock, sealer, owner }: SqliteContext) {
     this.db = db
     this.messages = messages
     this.clock = clock

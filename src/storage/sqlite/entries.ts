@@ -12,31 +12,17 @@ import type {
   StoredEntry,
 } from '../outbox.ts'
 import { approvalReasonOf, isInSight } from '../outbox.ts'
-import { type EngineContext, EnginePart } from './engine-part.ts'
+import { expiryOf, openStatuses, partId, partsPerEntry, queueLifeMs, sentByOf } from '../outbox-rules.ts'
+import { EnginePart, type SqliteContext } from './engine-part.ts'
 import type { SqliteOutboxLanes } from './lanes.ts'
 import { keyNameOf } from './messages.ts'
 import type { SqlitePaceSlots } from './pace-slots.ts'
-
-/** How long a message may wait for its user. */
-export const queueLifeMs = 7 * 24 * 60 * 60_000
-/** How long a person may take to approve a send. */
-export const askLifeMs = 24 * 60 * 60_000
-/** A call without progress for this long is over, if its process cannot be checked. */
-export const callLifeMs = 10 * 60_000
-
-/** More parts than an entry can have. */
-const partsPerEntry = 1000
-/** The ids of an entry's parts are consecutive, in order, so they are found without an index. */
-const partId = (entry: number, nth: number): number => entry * partsPerEntry + nth
-
-/** Returns the files of these parts. */
-export const filesOf = (parts: readonly EntryPart[]): KeptFile[] => parts.flatMap(part => part.file ?? [])
 
 export class SqliteOutboxEntries extends EnginePart {
   readonly #lanes: SqliteOutboxLanes
   readonly #slots: SqlitePaceSlots
 
-  constructor(ground: EngineContext, lanes: SqliteOutboxLanes, slots: SqlitePaceSlots) {
+  constructor(ground: SqliteContext, lanes: SqliteOutboxLanes, slots: SqlitePaceSlots) {
     super(ground)
     this.#lanes = lanes
     this.#slots = slots
@@ -70,7 +56,7 @@ export class SqliteOutboxEntries extends EnginePart {
   }
 
   getPart(id: number): EntryPart | undefined {
-    const row = this.db.get<PartRow>(`SELECT ${partColumnsAndTable} WHERE p.id = ?`, id)
+    const row = this.db.get<StoredPartRow>(`SELECT ${partColumnsAndTable} WHERE p.id = ?`, id)
     return row && partOf(row)
   }
 
@@ -88,7 +74,7 @@ export class SqliteOutboxEntries extends EnginePart {
 
   #listParts(entry: number): EntryPart[] {
     const found = `SELECT ${partColumnsAndTable} WHERE p.id >= ? AND p.id < ? ORDER BY p.id`
-    return this.db.all<PartRow>(found, partId(entry, 0), partId(entry + 1, 0)).map(partOf)
+    return this.db.all<StoredPartRow>(found, partId(entry, 0), partId(entry + 1, 0)).map(partOf)
   }
 
   /**
@@ -105,7 +91,7 @@ export class SqliteOutboxEntries extends EnginePart {
     const { asked, bot_id, mode, key, content = '', made_by, address, parts } = entry
     const owner = mode === 'fail' ? this.owner.name : undefined
     const created_at = this.clock.now()
-    const expires_at = created_at + (asked ? askLifeMs : mode === 'fail' ? callLifeMs : queueLifeMs)
+    const expires_at = expiryOf(entry, created_at)
     const { lastInsertRowid: id } = this.db.run`INSERT INTO outbox (lane, mode, owner, key, content,
       created_at, expires_at, asked, made_by, address)
       VALUES (${lane.id}, ${mode}, ${owner}, ${key}, ${content}, ${created_at}, ${expires_at},
@@ -232,7 +218,7 @@ export class SqliteOutboxEntries extends EnginePart {
   waiting(lane: number, limit: number): EntryPart[] {
     const found = `SELECT ${partColumnsAndTable} WHERE p.lane = ? AND p.status = 'queued' AND p.message IS NOT NULL
       ORDER BY p.id LIMIT ?`
-    return this.db.all<PartRow>(found, lane, limit).map(partOf)
+    return this.db.all<StoredPartRow>(found, lane, limit).map(partOf)
   }
 
   /** Returns the number of messages in a lane that wait or are being sent. */
@@ -304,13 +290,6 @@ export class SqliteOutboxEntries extends EnginePart {
 
 type SenderRow = Pick<Partial<NewEntry>, 'made_by' | 'address'>
 
-/** Returns the principal that made a call, and the address if it is known, as `message.sent_by` has them. */
-export const sentByOf = ({ made_by, address }: SenderRow): string | undefined =>
-  made_by === undefined || address === undefined ? made_by : `${made_by} ${address}`
-
-/** Statuses of parts without a result yet. */
-const openStatuses: ReadonlySet<EntryPart['status']> = new Set(['asked', 'queued', 'sending'])
-
 interface WaitingRow {
   id: number
   session: number
@@ -360,9 +339,9 @@ function entryOf(row: EntryRow, parts: EntryPart[]): StoredEntry {
 export const partColumnsAndTable = `p.id, p.entry, p.lane, p.kind, p.msg_type, p.status, p.tries, p.message, p.message_id,
   p.error, p.slot, p.file, p.text, p.raw FROM outbox_part p`
 
-export type PartRow = Omit<EntryPart, 'error' | 'file'> & { error?: string; file?: string }
+export type StoredPartRow = Omit<EntryPart, 'error' | 'file'> & { error?: string; file?: string }
 
-export const partOf = (row: PartRow): EntryPart => ({
+export const partOf = (row: StoredPartRow): EntryPart => ({
   ...row,
   text: JSON.parse(row.text),
   error: row.error === undefined ? undefined : JSON.parse(row.error),

@@ -20,7 +20,7 @@ import {
   type NewEvent,
   readerIdleMs,
 } from '../events.ts'
-import { type EngineContext, EnginePart } from './engine-part.ts'
+import { EnginePart, type SqliteContext } from './engine-part.ts'
 import { erasedSession } from './messages.ts'
 import { scopeSqlOf } from './scope.ts'
 
@@ -95,7 +95,7 @@ export function pruneEvents(db: Database, row: number): void {
 export class SqliteEventLog extends EnginePart {
   readonly #id: string
 
-  constructor(ground: EngineContext) {
+  constructor(ground: SqliteContext) {
     super(ground)
     this.#id = String(this.db.get`SELECT id FROM store_id`?.id)
   }

@@ -1,9 +1,9 @@
 import { batchPartOf } from '../deduplication.ts'
 import type { ImportedMessage } from '../messages.ts'
-import { toSearchableText } from './bigram-index.ts'
+import { mapRaw } from '../sealed-places.ts'
+import { toSearchableText } from '../search-text.ts'
 import { EnginePart } from './engine-part.ts'
 import { receivedElsewhere } from './messages.ts'
-import { mapRaw } from './sealed-places.ts'
 
 export class SqliteImportedMessages extends EnginePart {
   count(): number {

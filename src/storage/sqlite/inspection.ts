@@ -13,7 +13,7 @@ import type { FileLock } from '../../platform/lock.ts'
 import { inspectLock } from '../../platform/lock-look.ts'
 import { silentLog } from '../../platform/log.ts'
 import { processState } from '../../platform/other-process.ts'
-import type { Sealer } from '../../platform/sealing.ts'
+import { type Sealer, untouched } from '../../platform/sealing.ts'
 import { type Database, openDatabase } from '../../platform/sqlite.ts'
 import type {
   InspectedSession,
@@ -33,17 +33,15 @@ import { newestSchemaVersion } from './migrations.ts'
 import { readSecretState } from './secret-state.ts'
 import { openState } from './state/state.ts'
 
-/** Leaves secrets as they are stored: who only looks needs no secret key. */
-const asStored: Sealer = { keyId: undefined, seal: value => value, open: value => value }
-
 /** @param sealer opens the tokens; without it a sealed token stays sealed */
-export const createInspection = (dir: string, sealer = asStored): Inspection => ({
+export const createInspection = (dir: string, sealer: Sealer = untouched): Inspection => ({
   listSessions: () => inspectSessions(dir, sealer),
   readSecrets: () => readSecretState(dir),
   readStoreStats: options => readStoreStats(dir, options),
   readNames: async () =>
     (await inspectStore(dir, readNamed))?.result ?? { users: [], webhooks: [], keys: [] },
   checkPolling: clock => inspectPolling(dir, clock),
+  readCluster: async () => undefined,
 })
 
 /** An inspection has no lock, so it repairs nothing. */

@@ -1,8 +1,10 @@
 /** Keys in SQLite. */
 import { badArgument } from '../../model/error.ts'
+import { type KeyRow, keyOf } from '../key-rows.ts'
 import { hasKeyEnded, keyEndedReason, type NewKey, type StoredKey } from '../keys.ts'
-import { type EngineContext, EnginePart } from './engine-part.ts'
-import { askLifeMs, type SqliteOutboxEntries } from './entries.ts'
+import { askLifeMs } from '../outbox-rules.ts'
+import { EnginePart, type SqliteContext } from './engine-part.ts'
+import type { SqliteOutboxEntries } from './entries.ts'
 import type { SqliteEventLog } from './events.ts'
 
 /** SQL for the revision of a change that is written now. */
@@ -12,7 +14,7 @@ export class SqliteKeys extends EnginePart {
   readonly #entries: SqliteOutboxEntries
   readonly #events: SqliteEventLog
 
-  constructor(ground: EngineContext, entries: SqliteOutboxEntries, events: SqliteEventLog) {
+  constructor(ground: SqliteContext, entries: SqliteOutboxEntries, events: SqliteEventLog) {
     super(ground)
     this.#entries = entries
     this.#events = events
@@ -117,18 +119,4 @@ export class SqliteKeys extends EnginePart {
   noteUse(id: string, at: number, address: string | undefined): void {
     this.db.run`UPDATE access_key SET last_used_at = ${at}, last_address = ${address} WHERE id = ${id}`
   }
-}
-
-type KeyRow = Omit<StoredKey, 'grant' | 'can' | 'replaced'> & {
-  grant: string
-  can: string
-  replaced_hash?: string
-  replaced_until?: number
-  revision: number
-}
-
-function keyOf({ can, grant, replaced_hash, replaced_until, revision: _, ...row }: KeyRow): StoredKey {
-  const key = { ...row, grant: JSON.parse(grant), can: JSON.parse(can) }
-  if (replaced_hash === undefined || replaced_until === undefined) return key
-  return { ...key, replaced: { hash: replaced_hash, until: replaced_until } }
 }

@@ -6,13 +6,11 @@
 import { admit, type Hold, isFull, noneAhead, type SendFacts, type SendRules } from '../../model/admission.ts'
 import { type Counter, currentCounterOf, newestContext, type UserContext } from '../../model/session.ts'
 import type { LaneFilter, LanePause, OutboxLane, WaitingLane } from '../outbox.ts'
+import { laneLeaseMs } from '../outbox-rules.ts'
+import { mapContextToken } from '../sealed-places.ts'
 import { contextOfRow, type HeardRow } from './context-archive.ts'
-import { type EngineContext, EnginePart } from './engine-part.ts'
+import { EnginePart, type SqliteContext } from './engine-part.ts'
 import type { SqlitePaceSlots } from './pace-slots.ts'
-import { mapContextToken } from './sealed-places.ts'
-
-/** A lane is free if its owner gave no sign for this long; sooner if the owner is known to be dead. */
-export const laneLeaseMs = 60_000
 
 /**
  * SQL for the ids of the lanes of a `LaneFilter`, passed as JSON; `$.keys` are the keys of the session in `of`.
@@ -36,7 +34,7 @@ export class SqliteOutboxLanes extends EnginePart {
   readonly #slots: SqlitePaceSlots
   readonly #fileContexts: FileContexts
 
-  constructor(ground: EngineContext, slots: SqlitePaceSlots, fileContexts: FileContexts) {
+  constructor(ground: SqliteContext, slots: SqlitePaceSlots, fileContexts: FileContexts) {
     super(ground)
     this.#slots = slots
     this.#fileContexts = fileContexts

@@ -36,7 +36,7 @@ export async function openLeases(path: string, ports: LeasePorts): Promise<Lease
   }
 }
 
-function createLease(lock: FileLock, heartbeat: Heartbeat, { sessions, log }: LeasePorts): Lease {
+function createLease(lock: FileLock, heartbeat: Heartbeat, { sessions, clock, log }: LeasePorts): Lease {
   const { lost } = lock
   const over = new AbortController()
   const ended = linkSignals(over.signal, lost)
@@ -44,8 +44,11 @@ function createLease(lock: FileLock, heartbeat: Heartbeat, { sessions, log }: Le
   let released: Promise<void> | undefined
   return {
     lost,
+    isShared: false,
     listOwned: revision => sessions.listChangedSince(revision),
     mayPoll: () => !over.signal.aborted && lock.isReallyHeld,
+    waitForChange: (ms, signal) => clock.sleep(ms, signal),
+    giveUp() {},
     release() {
       over.abort()
       released ??= beating

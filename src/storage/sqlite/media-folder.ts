@@ -14,7 +14,7 @@ import {
   staleFileMs,
   unfinishedName,
 } from '../../platform/file-stream.ts'
-import { readText, sweep, syncDir, writeDurably } from '../../platform/files.ts'
+import { readText, returnIfAbsent, sweep, syncDir, writeDurably } from '../../platform/files.ts'
 import type { FreeSpace } from '../../platform/free-space.ts'
 import type { Log } from '../../platform/log.ts'
 import { createSteadyFile, openRegularFile } from '../../platform/steady-file.ts'
@@ -164,22 +164,20 @@ export class MediaFolder implements MediaStore {
   }
 }
 
-const dayMs = 24 * 60 * 60_000
-/** All uploads together may be this many times as large as the largest allowed file. */
-const quotaTimes = 4
-const maxUploads = 1000
-
-/** Returns the media stores, as folders of the media root. */
-export function openMediaStores(
-  options: Omit<MediaFolderOptions, 'name' | keyof MediaRules>,
-  maxUploadBytes: number,
-): MediaStores {
-  const room = { files: maxUploads, bytes: maxUploadBytes * quotaTimes, largest: maxUploadBytes }
-  return {
-    uploads: new MediaFolder({ ...options, name: 'uploads', lifeMs: dayMs, room }),
-    queued: new MediaFolder({ ...options, name: 'outbox' }),
-  }
+/** Returns the ids of the uploads in a media root, also of expired ones. */
+export async function listUploads(mediaRoot: string): Promise<string[]> {
+  const found = await readdir(join(mediaRoot, 'uploads')).catch(returnIfAbsent<string[]>([]))
+  return found.filter(name => isName.test(name)).sort()
 }
+
+/** Opens the media stores in folders of the media root. */
+export const openMediaStores = (
+  options: Omit<MediaFolderOptions, 'name' | keyof MediaRules>,
+  uploads: MediaRules,
+): MediaStores => ({
+  uploads: new MediaFolder({ ...options, name: 'uploads', ...uploads }),
+  queued: new MediaFolder({ ...options, name: 'outbox' }),
+})
 
 function parseSidecar(text: string | undefined): Sidecar | undefined {
   try {

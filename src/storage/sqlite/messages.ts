@@ -15,25 +15,11 @@ import {
   type KnownMessage,
 } from '../deduplication.ts'
 import type { ReadFilter, ReceivedMessage, SentMessage, StoredMessage } from '../messages.ts'
-import { BigramIndex, toSearchableText } from './bigram-index.ts'
+import { createRowBudget, type RowBudget } from '../row-budget.ts'
+import { mapContextToken, mapRaw } from '../sealed-places.ts'
+import { toSearchableText } from '../search-text.ts'
+import { BigramIndex } from './bigram-index.ts'
 import { listIdsIn, scopeSqlOf } from './scope.ts'
-import { mapContextToken, mapRaw } from './sealed-places.ts'
-
-/**
- * Whether a row still fits. Called for one row after another; the first row that does not fit ends the
- * reading.
- */
-export type RowBudget = (row: StoredMessage) => boolean
-
-/** Fits until the raw messages exceed this many characters. The first row always fits. */
-export function createRowBudget(characters = Number.POSITIVE_INFINITY): RowBudget {
-  let left: number | undefined
-  return ({ raw }) => {
-    const isFirst = left === undefined
-    left = (left ?? characters) - raw.length
-    return isFirst || left >= 0
-  }
-}
 
 /** `message.sent` of a message that another program received: neither 0 nor 1, so that no reader gets it. */
 export const receivedElsewhere = 2

@@ -7,8 +7,9 @@
  */
 import { SvcError } from '../../model/error.ts'
 import { type Database, readSchemaVersion } from '../../platform/sqlite.ts'
+import { toSearchableText } from '../search-text.ts'
 import { auditTables } from './audit.ts'
-import { BigramIndex, gramTable, toSearchableText } from './bigram-index.ts'
+import { BigramIndex, gramTable } from './bigram-index.ts'
 import { eventTables } from './events.ts'
 import { migrateToOneOutbox } from './one-outbox.ts'
 

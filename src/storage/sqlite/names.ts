@@ -4,13 +4,13 @@
  */
 import { badArgument } from '../../model/error.ts'
 import { nameKeyOf } from '../../model/user-name.ts'
-import { type EngineContext, EnginePart } from './engine-part.ts'
+import { EnginePart, type SqliteContext } from './engine-part.ts'
 import type { SqliteWebhooks } from './webhooks.ts'
 
 export class SqliteRenames extends EnginePart {
   readonly #webhooks: SqliteWebhooks
 
-  constructor(ground: EngineContext, webhooks: SqliteWebhooks) {
+  constructor(ground: SqliteContext, webhooks: SqliteWebhooks) {
     super(ground)
     this.#webhooks = webhooks
   }

@@ -8,6 +8,7 @@ import { type FileLock, openLock } from '../../platform/lock.ts'
 import { batchPartOf } from '../deduplication.ts'
 import type { PolledMessage } from '../messages.ts'
 import type { PolledBatch, Storage } from '../storage.ts'
+import { rejectClosed } from './closed-mark.ts'
 import { openLeases } from './leases.ts'
 import { keepLocksMarked, openSealer, rejectChangedState } from './secret-state.ts'
 import { type FileState, openState } from './state/state.ts'
@@ -48,6 +49,8 @@ export async function openStorage({ dir, secret, path, ...options }: StorageOpti
     })
     open.unshift(store.maintenance)
     await rejectChangedState(dir, sealer)
+    // A process that waited for a copy of the store must not open what was moved.
+    await rejectClosed(dir)
     // Nothing else shows svc secrets that a process without a store uses the directory.
     const run: FileLock['run'] = (work, limits) =>
       lock.run(async () => {

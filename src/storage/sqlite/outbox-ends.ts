@@ -12,19 +12,9 @@ import {
   stoppedBeforeSend,
   stoppedDuringSend,
 } from '../outbox.ts'
-import { type EngineContext, EnginePart } from './engine-part.ts'
-import {
-  callLifeMs,
-  filesOf,
-  type PartRow,
-  partColumnsAndTable,
-  partOf,
-  queueLifeMs,
-  type SqliteOutboxEntries,
-} from './entries.ts'
-
-/** A key is remembered for this long after its call. */
-const keyLifeMs = 24 * 60 * 60_000
+import { callLifeMs, filesOf, keyLifeMs, queueLifeMs } from '../outbox-rules.ts'
+import { EnginePart, type SqliteContext } from './engine-part.ts'
+import { partColumnsAndTable, partOf, type SqliteOutboxEntries, type StoredPartRow } from './entries.ts'
 
 /** The process that began a part, and when. */
 interface Begun {
@@ -46,7 +36,7 @@ export class SqliteOutboxEnds extends EnginePart {
   readonly #entries: SqliteOutboxEntries
   readonly #clockTrust: ClockTrust
 
-  constructor(ground: EngineContext, entries: SqliteOutboxEntries, calendar: ClockTrust) {
+  constructor(ground: SqliteContext, entries: SqliteOutboxEntries, calendar: ClockTrust) {
     super(ground)
     this.#entries = entries
     this.#clockTrust = calendar
@@ -133,7 +123,9 @@ export class SqliteOutboxEnds extends EnginePart {
     const isDead = (row: Pick<Begun, 'owner'>) => owner.isDead(row.owner ?? '')
     return {
       parts: this.db
-        .all<PartRow & Begun>(`SELECT p.owner, p.began_at, ${partColumnsAndTable} WHERE p.status = 'sending'`)
+        .all<StoredPartRow & Begun>(
+          `SELECT p.owner, p.began_at, ${partColumnsAndTable} WHERE p.status = 'sending'`,
+        )
         .filter(row => (row.began_at ?? 0) < before || isDead(row))
         .map(partOf),
       // A call that is not over has a part in flight, or a part that waits and has no message yet.

@@ -4,7 +4,6 @@
  * Call every method that writes inside a transaction.
  */
 import { isDue, noneAhead, type SendFacts, type SendRules, type Verdict } from '../../model/admission.ts'
-import { SvcError } from '../../model/error.ts'
 import type { Counter } from '../../model/session.ts'
 import type { SentMessage } from '../messages.ts'
 import type {
@@ -22,18 +21,20 @@ import type {
   Settlement,
   SettleResult,
 } from '../outbox.ts'
-import { type EngineContext, EnginePart } from './engine-part.ts'
-import { askLifeMs, filesOf, type SqliteOutboxEntries, sentByOf, toJson } from './entries.ts'
+import {
+  askLifeMs,
+  begunOf,
+  filesOf,
+  lookahead,
+  rejectTooMany,
+  rejectTooManyAsked,
+  sentByOf,
+} from '../outbox-rules.ts'
+import { EnginePart, type SqliteContext } from './engine-part.ts'
+import { type SqliteOutboxEntries, toJson } from './entries.ts'
 import type { SqliteOutboxLanes } from './lanes.ts'
 import type { SqliteOutboxEnds } from './outbox-ends.ts'
 import type { SqlitePaceSlots } from './pace-slots.ts'
-
-/** Maximum number of messages that wait for one user. */
-const laneLimit = 1000
-/** Maximum number of sends of one session that wait for approval. */
-const askLimit = 100
-/** Number of waiting parts read when a lane is claimed. */
-const lookahead = 100
 
 /** Mode of an entry that begins, and the process that owns it. */
 interface BeginningEntry {
@@ -65,7 +66,7 @@ export interface SqliteOutboxParts {
 export class SqliteOutbox extends EnginePart {
   readonly #parts: SqliteOutboxParts
 
-  constructor(ground: EngineContext, parts: SqliteOutboxParts) {
+  constructor(ground: SqliteContext, parts: SqliteOutboxParts) {
     super(ground)
     this.#parts = parts
   }
@@ -85,8 +86,8 @@ export class SqliteOutbox extends EnginePart {
     const session = messages.ensureKey(entry.session)
     const lane = lanes.of(session, entry.user)
     const behind = mode === 'queue' ? entries.countUnsent(lane.id) : 0
-    if (behind + parts.length > laneLimit) throw tooManyError(behind)
-    if (entry.asked && entries.asked(session) >= askLimit) throw tooManyAskedError()
+    rejectTooMany(behind, parts.length)
+    if (entry.asked) rejectTooManyAsked(entries.asked(session))
     const verdict: Verdict | 'behind' =
       behind > 0
         ? 'behind'
@@ -298,30 +299,3 @@ export class SqliteOutbox extends EnginePart {
     return { messages: rows.length, unslotted: rows.filter(({ slot }) => slot === undefined).length }
   }
 }
-
-const begunOf = (
-  lane: OutboxLane,
-  parts: readonly EntryPart[],
-  { row, counter, slot }: Pick<BegunMessage, 'row' | 'counter' | 'slot'>,
-): BegunMessage => ({
-  lane: lane.id,
-  parts: parts.map(({ id }) => id),
-  row,
-  counter,
-  tries: parts[0]!.tries,
-  hold: lane.hold,
-  slot,
-  token: lane.token,
-})
-
-const tooManyError = (waiting: number) =>
-  new SvcError('quota_exhausted', `${waiting} messages wait for this user already`, {
-    hint: 'Stop sending; wait until the user writes, or cancel some of them.',
-    next: { action: 'see', what: 'outbox' },
-  })
-
-const tooManyAskedError = () =>
-  new SvcError('quota_exhausted', `${askLimit} sends of this session wait for a person to say yes already`, {
-    hint: 'Stop sending, and ask a person to go through them, in the panel or on the command line.',
-    next: { action: 'run', command: ['approvals'] },
-  })

@@ -1,9 +1,7 @@
 /** The slots of the pace, in the table `turn`. */
 import type { SendFacts, SendRules } from '../../model/admission.ts'
+import { oldSlotsAt } from '../outbox-rules.ts'
 import { EnginePart } from './engine-part.ts'
-
-/** Slots are kept at least this long: another process may be configured to look back further. */
-const keptMs = 60 * 60_000
 
 /**
  * The slots: the times at which each session and each of its users was, or will be, sent to. So all processes
@@ -34,7 +32,7 @@ export class SqlitePaceSlots extends EnginePart {
     if (pace === 'off') return
     const now = this.clock.now()
     // Two statements: with OR, SQLite walks through all slots of the session.
-    const old = now - Math.max(pace.windowMs, keptMs)
+    const old = oldSlotsAt(now, pace)
     this.db.run`DELETE FROM turn WHERE session = ${session} AND at <= ${old}`
     this.db.run`DELETE FROM turn WHERE session = ${session} AND at > ${now + patienceMs}`
     this.db.run`INSERT INTO turn (session, peer, at) VALUES (${session}, ${user}, ${at})`

@@ -4,9 +4,10 @@
  */
 import { nameKeyOf } from '../../model/user-name.ts'
 import { nodeCrypto } from '../../platform/lazy-crypto.ts'
+import { type ErasedPerson, eraseFromData, eraseFromSubject, patternOf } from '../mentions.ts'
 import type { EndReason } from '../outbox.ts'
 import type { ErasedUser } from '../people.ts'
-import { type EngineContext, EnginePart } from './engine-part.ts'
+import { EnginePart, type SqliteContext } from './engine-part.ts'
 import type { SqliteOutboxEntries } from './entries.ts'
 import { placesPerMessage } from './events.ts'
 import { erasedSession } from './messages.ts'
@@ -17,12 +18,7 @@ const [erasedAtOnce, checkedAtOnce] = [300, 2000]
 const forgottenReason: EndReason = { code: 'cancelled', detail: 'the user was erased' }
 
 /** What `eraseMentions` still has to check. */
-export interface EraseProgress {
-  user: string
-  /** What stands for the user in the audit log. */
-  hash: string
-  /** Finds the user's id and names in a subject. */
-  mentions: RegExp
+export interface EraseProgress extends ErasedPerson {
   /** Lines of the audit log and events up to here were checked. */
   line: number
   place: number
@@ -31,7 +27,7 @@ export interface EraseProgress {
 export class SqlitePeople extends EnginePart {
   readonly #entries: SqliteOutboxEntries
 
-  constructor(ground: EngineContext, entries: SqliteOutboxEntries) {
+  constructor(ground: SqliteContext, entries: SqliteOutboxEntries) {
     super(ground)
     this.#entries = entries
   }
@@ -143,8 +139,7 @@ export class SqlitePeople extends EnginePart {
 
   #mentionsOf(user: string): RegExp {
     const names = this.db.all<{ name: string }>`SELECT DISTINCT name FROM user_name WHERE peer = ${user}`
-    const words = [user, ...names.map(({ name }) => nameKeyOf(name))].map(RegExp.escape)
-    return new RegExp(`(?<![\\p{L}\\p{N}])(?:${words.join('|')})(?![\\p{L}\\p{N}])`, 'giu')
+    return patternOf([user, ...names.map(({ name }) => nameKeyOf(name))])
   }
 
   /** Erases the content of some messages of a user. @returns how many */
@@ -168,13 +163,12 @@ export class SqlitePeople extends EnginePart {
   }
 
   #eraseFromLines(progress: EraseProgress): boolean {
-    const { hash, line, mentions } = progress
+    const { line } = progress
     const rows = this.db.all<{ id: number; subject?: string }>`SELECT id, subject FROM audit
       WHERE id > ${line} ORDER BY id LIMIT ${checkedAtOnce}`
     for (const { id, subject } of rows) {
-      const erased = subject?.normalize('NFC').replace(mentions, hash)
-      if (erased !== undefined && erased !== subject?.normalize('NFC'))
-        this.db.run`UPDATE audit SET subject = ${erased} WHERE id = ${id}`
+      const erased = subject && eraseFromSubject(subject, progress)
+      if (erased !== subject) this.db.run`UPDATE audit SET subject = ${erased} WHERE id = ${id}`
     }
     progress.line = rows.at(-1)?.id ?? line
     return rows.length > 0
@@ -207,17 +201,6 @@ export class SqlitePeople extends EnginePart {
       this.messages.forgetUser(user)
     })
   }
-}
-
-/**
- * Erases the user from the data of an event: from the subject of a line of the audit log, and as the person who
- * logged an account in.
- */
-function eraseFromData(data: string, { hash, mentions, user }: EraseProgress): string {
-  const { user_id, subject, ...rest } = JSON.parse(data)
-  const erased: string | undefined = subject?.normalize('NFC').replace(mentions, hash)
-  if (user_id !== user && (erased === subject || erased === subject?.normalize('NFC'))) return data
-  return JSON.stringify({ ...rest, subject: erased, user_id: user_id === user ? undefined : user_id })
 }
 
 /** Pause between two steps, so that writers come in between. */

@@ -3,6 +3,7 @@
  */
 import type { Log } from '../../platform/log.ts'
 import type { Database } from '../../platform/sqlite.ts'
+import { type DatedRow, dayMs, findRemoved, liveMs, type RetentionRules } from '../retention.ts'
 import { pruneEvents } from './events.ts'
 
 /** Rows per transaction: a writer waits for tens of milliseconds at most. */
@@ -11,20 +12,8 @@ const stepRows = 300
 const stepPages = 256
 /** Free pages kept for the next rows. */
 const sparePages = 256
-const dayMs = 24 * 60 * 60_000
-/** A consumer that has not read for this long no longer counts as a reader. */
-const liveMs = 30 * dayMs
 
-export interface PruneRules {
-  now: number
-  /**
-   * Whether `now` can be trusted: otherwise nothing is removed by age, and every consumer counts as a reader.
-   */
-  trusted: boolean
-  /** 0: no limit. */
-  maxAgeDays: number
-  /** 0: no limit. */
-  maxCount: number
+export interface PruneRules extends Omit<RetentionRules, 'last'> {
   log: Log
   /** Consumers and waiting sends for which this run has logged a warning already. */
   warned: Set<string>
@@ -32,39 +21,23 @@ export interface PruneRules {
 
 /** Removes up to one step of rows. @returns whether there may be more to remove */
 export function pruneStep(db: Database, rules: PruneRules): boolean {
-  const { now, trusted, maxAgeDays, maxCount } = rules
+  const { now } = rules
   const { last = 0 } = db.one<{ last?: number }>`SELECT max(id) AS last FROM message`
-  // Ids have no gaps, so the newest maxCount rows are those with a higher id than this.
-  const lastSurplusId = maxCount > 0 ? last - maxCount : 0
-  const before = trusted && maxAgeDays > 0 ? now - maxAgeDays * dayMs : Number.NEGATIVE_INFINITY
-  const oldest = db.all<{ id: number; storedAt: number }>`SELECT id, stored_at AS storedAt FROM message
-    ORDER BY id LIMIT ${stepRows}`
-  // A row dated in the future was stored by a clock that was set back since: it is older than the rows after
-  // it.
-  const dated = (storedAt: number) => storedAt <= now + dayMs
-  const kept = oldest.findIndex(
-    ({ id, storedAt }) => id > lastSurplusId && storedAt >= before && dated(storedAt),
-  )
-  const doomed = kept === -1 ? oldest : oldest.slice(0, kept)
-  const goes = (row: { id: number; storedAt: number }) => row.id <= lastSurplusId || row.storedAt < before
-  const beyond = kept === -1 && findNextDated(db, doomed.at(-1)?.id ?? 0, now + dayMs)
-  if (!beyond || beyond.storedAt >= before) {
-    doomed.length = doomed.findLastIndex(goes) + 1
-  }
-  const end = doomed.at(-1)?.id
+  const oldest = db.all<DatedRow>`SELECT id, stored_at AS storedAt FROM message ORDER BY id LIMIT ${stepRows}`
+  const { end, isKept } = findRemoved(oldest, { ...rules, last }, id => findNextDated(db, id, now + dayMs))
   if (end === undefined) return false
   warnReaders(db, rules, end)
   warnSenders(db, rules, end)
   db.transaction(() => {
-    db.run`DELETE FROM gram WHERE rowid BETWEEN ${doomed[0]?.id ?? end} AND ${end}`
+    db.run`DELETE FROM gram WHERE rowid BETWEEN ${oldest[0]?.id ?? end} AND ${end}`
     db.run`DELETE FROM message WHERE id <= ${end}`
     pruneEvents(db, end)
   })
-  return kept === -1
+  return !isKept
 }
 
 /** Returns the first row after `id` that is not dated in the future. */
-function findNextDated(db: Database, id: number, latest: number): { storedAt: number } | undefined {
+function findNextDated(db: Database, id: number, latest: number): Pick<DatedRow, 'storedAt'> | undefined {
   return db.get`SELECT stored_at AS storedAt FROM message WHERE id > ${id} AND stored_at <= ${latest}
     ORDER BY id LIMIT 1`
 }

@@ -4,7 +4,6 @@ import { dirname } from 'node:path'
 import { createDurably, syncDir } from '../../platform/files.ts'
 import { randomBytes } from '../../platform/lazy-crypto.ts'
 import { type Database, openDatabase, type Row } from '../../platform/sqlite.ts'
-import { rejectDamaged } from './exclusive.ts'
 import {
   mapContext,
   mapContextToken,
@@ -12,7 +11,8 @@ import {
   mapWebhook,
   type SecretChange,
   webhookSecrets,
-} from './sealed-places.ts'
+} from '../sealed-places.ts'
+import { rejectDamaged } from './exclusive.ts'
 
 /** Columns of a row, all of them texts. */
 type Texts = Record<string, string | undefined>

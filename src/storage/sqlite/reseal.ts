@@ -13,9 +13,6 @@ import { freeBytes } from '../../platform/free-space.ts'
 import type { JsonObject } from '../../platform/json-file.ts'
 import { type Sealer, sealedWith } from '../../platform/sealing.ts'
 import { reasonOf } from '../../platform/system-error.ts'
-import { sessionFolders, setAsideName } from './directory-claim.ts'
-import { openExclusively, rejectDamaged } from './exclusive.ts'
-import { replaceStore, resealRows } from './reseal-store.ts'
 import {
   type LoginAsWritten,
   mapContexts,
@@ -23,7 +20,10 @@ import {
   mapSecretFile,
   mapToken,
   type SecretChange,
-} from './sealed-places.ts'
+} from '../sealed-places.ts'
+import { sessionFolders, setAsideName } from './directory-claim.ts'
+import { openExclusively, rejectDamaged } from './exclusive.ts'
+import { replaceStore, resealRows } from './reseal-store.ts'
 import { type KeyId, readSecretState, type SecretState, writeSecretState } from './secret-state.ts'
 import { toJsonText } from './state/token-file.ts'
 

@@ -30,7 +30,7 @@ import { ChangeNotifier, CommitQueue } from './commits.ts'
 import { SqliteConsumers } from './consumers.ts'
 import { SqliteContextArchive } from './context-archive.ts'
 import { SqliteConversations } from './conversations.ts'
-import { type EngineContext, ProcessOwner } from './engine-part.ts'
+import { ProcessOwner, type SqliteContext } from './engine-part.ts'
 import { SqliteOutboxEntries } from './entries.ts'
 import { SqliteEventLog } from './events.ts'
 import { SqliteHistory } from './history.ts'
@@ -234,7 +234,7 @@ export class SqliteStore implements contract.Store, LogInternals {
     this.maintenance = this.#openMaintenance(new SqliteRenames(ground, webhooks))
   }
 
-  #openLog(ground: EngineContext, consumers: SqliteConsumers): StrictMethods<contract.MessageLog> {
+  #openLog(ground: SqliteContext, consumers: SqliteConsumers): StrictMethods<contract.MessageLog> {
     const { messages } = ground
     const history = new SqliteHistory(ground)
     return {
@@ -263,7 +263,7 @@ export class SqliteStore implements contract.Store, LogInternals {
   }
 
   #openOutbox(
-    ground: EngineContext,
+    ground: SqliteContext,
     parts: Omit<SqliteOutboxParts, 'ends'>,
   ): StrictMethods<OutboxStore & { prune(): Promise<void> }> {
     const { entries, lanes } = parts
@@ -302,6 +302,7 @@ export class SqliteStore implements contract.Store, LogInternals {
       ...bindMethods(plain, keys, 'hasAny', 'list', 'get', 'listChangedSince'),
       ...bindMethods(intake, keys, 'add', 'rotate', 'revoke'),
       ...bindMethods(relaxed, keys, 'noteUse'),
+      shareUse: async () => [],
       endExpired: async at =>
         this.#runGuarded(() => keys.listExpired(at)).length > 0
           ? this.#runIntake(() => keys.endExpired(at))

@@ -1,9 +1,10 @@
 /** Webhook endpoints in SQLite. */
-import type { WebhookEnding } from '../../model/event.ts'
 import { sessionKeyOf } from '../../model/session.ts'
 import type { Sealer } from '../../platform/sealing.ts'
 import type { Database } from '../../platform/sqlite.ts'
 import { cursorNumberOf } from '../events.ts'
+import { mapWebhook } from '../sealed-places.ts'
+import { laneOf, type WebhookLaneRow, type WebhookRow, webhookOf } from '../webhook-rows.ts'
 import {
   hasFailures,
   maxTries,
@@ -14,13 +15,11 @@ import {
   type Webhook,
   type WebhookChange,
   type WebhookConversation,
-  type WebhookHealth,
   type WebhookLane,
   type WebhookProgress,
   type WebhookTry,
 } from '../webhooks.ts'
 import type { ProcessOwner } from './engine-part.ts'
-import { mapWebhook } from './sealed-places.ts'
 
 export class SqliteWebhooks {
   readonly #db: Database
@@ -105,13 +104,16 @@ export class SqliteWebhooks {
     })
   }
 
-  takeOver(): void {
+  /** One process delivers for all endpoints, so there is nothing to do after its start. */
+  takeOver(held?: ReadonlySet<string>): ReadonlySet<string> {
     // With the epoch: an older version that has the file open takes over by that alone.
     const next = `epoch + (deliverer IS NOT ?1 || ' ' || epoch)`
-    this.#db.run(
-      `UPDATE webhook SET epoch = ${next}, deliverer = ?1 || ' ' || (${next}), next_try_at = NULL`,
-      this.#owner.name,
-    )
+    if (held === undefined)
+      this.#db.run(
+        `UPDATE webhook SET epoch = ${next}, deliverer = ?1 || ' ' || (${next}), next_try_at = NULL`,
+        this.#owner.name,
+      )
+    return new Set(this.#db.all<{ id: string }>`SELECT id FROM webhook`.map(({ id }) => id))
   }
 
   /** Renames a session in the endpoints that are limited to it, and in their lanes. */
@@ -130,7 +132,7 @@ export class SqliteWebhooks {
   }
 
   listLanes(id: string): WebhookLane[] {
-    return this.#db.all<LaneRow>`SELECT * FROM webhook_lane WHERE webhook = ${id}`.map(laneOf)
+    return this.#db.all<WebhookLaneRow>`SELECT * FROM webhook_lane WHERE webhook = ${id}`.map(laneOf)
   }
 
   save(id: string, { epoch, position, lanes, ended, tries, health }: WebhookProgress): boolean {
@@ -190,47 +192,5 @@ export class SqliteWebhooks {
         (SELECT id FROM webhook_try WHERE webhook = ${id} AND outcome = ${outcome}
           ORDER BY id DESC LIMIT 1 OFFSET ${maxTries[outcome]})`
     return true
-  }
-}
-
-/** All fields of `failure` are set if the lane is at a failed event; otherwise none. */
-type LaneRow = Omit<WebhookLane, 'user' | 'trouble'> &
-  Partial<NonNullable<WebhookLane['trouble']>> & { peer: string }
-
-const laneOf = ({ session, peer, position, event, tries = 0, failed_at = 0, retry_at = 0 }: LaneRow) => ({
-  session,
-  user: peer,
-  position,
-  ...(event !== undefined && { trouble: { event, tries, failed_at, retry_at } }),
-})
-
-/** `types`, `headers` and `secrets` are JSON. */
-type WebhookRow = Pick<Webhook, 'id' | 'url' | 'session' | 'link_key' | 'created_at' | 'position' | 'epoch'> &
-  Pick<Webhook, 'made_by' | 'replayed'> &
-  WebhookHealth &
-  Record<'types' | 'headers' | 'secrets', string> &
-  Record<'allow_private' | 'replies' | 'paused' | `tries_${TryOutcome}`, number> & {
-    peer?: string
-    grant?: string
-    deliverer?: string
-    disabled?: string
-    disabled_code?: WebhookEnding
-    disabled_at?: number
-  }
-
-function webhookOf({ peer, disabled, disabled_code: code, disabled_at = 0, ...row }: WebhookRow): Webhook {
-  const { deliverer: _, tries_done: done, tries_failed: failed, tries_gave_up: gave_up, ...rest } = row
-  return {
-    ...rest,
-    user: peer,
-    tries: { done, failed, gave_up },
-    types: JSON.parse(row.types),
-    headers: JSON.parse(row.headers),
-    secrets: JSON.parse(row.secrets),
-    allow_private: row.allow_private === 1,
-    replies: row.replies === 1,
-    paused: row.paused === 1,
-    grant: row.grant === undefined ? undefined : JSON.parse(row.grant),
-    ...(disabled !== undefined && { disabled: { reason: disabled, at: disabled_at, ...(code && { code }) } }),
   }
 }

@@ -4,8 +4,8 @@ import { mkdir, readdir, readFile, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { createSealer, noSealer, type Sealer } from '../../../src/platform/sealing.ts'
+import * as sealedPlaces from '../../../src/storage/sealed-places.ts'
 import { reseal, resealSteps } from '../../../src/storage/sqlite/reseal.ts'
-import * as sealedPlaces from '../../../src/storage/sqlite/sealed-places.ts'
 import { openSealer, readSecretState, writeSecretState } from '../../../src/storage/sqlite/secret-state.ts'
 import { canMount, smallDisk } from '../../faults/support/mounts.ts'
 import { codeOf, failure } from '../../support/failure.ts'
@@ -226,6 +226,6 @@ test('no kind of secret is forgotten: the rewriting names each map of sealed-pla
   )
   expect(makers.map(([path]) => path).sort()).toEqual([
     'platform/sealing.ts',
-    'storage/sqlite/sealed-places.ts',
+    '../../../src/storage/sealed-places.ts',
   ])
 })

@@ -140,7 +140,9 @@ export const startOnDirectory = (dir: string, body: string, stderr?: 'inherit' |
 /** A directory of its own. */
 export function directoryOfTest(): Place {
   const dir = folderOfTest()
-  return { open: () => openDirectory(dir), start: body => startOnDirectory(dir, body) }
+  // Their locks are free.
+  const noticeDeaths = async () => {}
+  return { open: () => openDirectory(dir), start: body => startOnDirectory(dir, body), noticeDeaths }
 }
 
 /**

@@ -30,9 +30,10 @@ export class SignInFile implements SignInStore {
   }
 
   async takeLink(code: string, now: number): Promise<boolean> {
-    const until = this.#links.get(code)
+    const isValid = (this.#links.get(code) ?? now) > now
     this.#links.delete(code)
-    return until !== undefined && until > now
+    for (const [other, until] of this.#links) if (until <= now) this.#links.delete(other)
+    return isValid
   }
 
   filterEnded(names: readonly string[]): Promise<ReadonlySet<string>> {

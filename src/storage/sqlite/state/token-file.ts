@@ -3,7 +3,7 @@ import { type BotInfo, markedTexts, markedTimes, marks } from '../../../model/se
 import type { JsonObject } from '../../../platform/json-file.ts'
 import type { Sealer } from '../../../platform/sealing.ts'
 import { storeErrorOf } from '../../../platform/system-error.ts'
-import { mapToken } from '../sealed-places.ts'
+import { mapToken } from '../../sealed-places.ts'
 
 /** Content of a token.json, including unknown fields, which a rewrite keeps. */
 export interface TokenFile {

@@ -1,0 +1,13 @@
+{{- define "svc.selector" -}}
+app.kubernetes.io/name: svc
+app.kubernetes.io/instance: {{ .Release.Name }}
+{{- end }}
+{{- define "svc.labels" -}}
+{{ include "svc.selector" . }}
+app.kubernetes.io/version: {{ include "svc.tag" . | quote }}
+app.kubernetes.io/managed-by: {{ .Release.Service }}
+helm.sh/chart: {{ .Chart.Name }}-{{ .Chart.Version }}
+{{- end }}
+{{- define "svc.tag" -}}
+{{ required "image.tag: the version of svc to run" .Values.image.tag }}
+{{- end }}

@@ -1,0 +1,41 @@
+/** Declares `svc nodes`: lists the nodes of a cluster, and who polls what. */
+import type { NodeInfo, Nodes, Replication } from '../../model/nodes.ts'
+import { listNodes } from '../../operations/service.ts'
+import { formatDuration, formatList, formatLocalTime } from '../../platform/format.ts'
+import { type Column, formatTable } from '../columns.ts'
+import { operationCommand } from '../operation-command.ts'
+import { type CommandOutput, formatNote } from '../show.ts'
+import { colours, oneLine } from '../terminal.ts'
+
+export const commands = [operationCommand(listNodes, { createEmpty: () => ({ nodes: [] }), render })]
+
+const columns: readonly Column<NodeInfo>[] = [
+  ['NODE', ({ name }) => oneLine(name)],
+  ['STATE', ({ lease_left_ms, polls }) => (lease_left_ms <= 0 ? 'gone' : polls ? 'polls' : 'follows')],
+  ['SINCE', ({ since }) => formatLocalTime(since)],
+  ['VERSION', ({ version }) => oneLine(version)],
+  ['ADDRESS', ({ url = '–' }) => oneLine(url)],
+  ['ACCOUNTS', ({ accounts }) => String(accounts)],
+  ['SESSIONS', ({ sessions }) => formatList(sessions.map(name => oneLine(name)))],
+]
+
+function render({ nodes, replication }: Nodes): CommandOutput {
+  const text = nodes.length === 0 ? '' : formatTable(nodes, columns, colours.bold)
+  return {
+    text: replication ? `${text}${formatReplication(replication)}` : text,
+    ...(nodes.length === 0 && {
+      note: formatNote(
+        replication ? 'no node runs now' : 'the store is in a data directory: there are no nodes',
+      ),
+    }),
+  }
+}
+
+function formatReplication({ standbys, synchronous_standby_names: names }: Replication): string {
+  const listed = standbys.map(
+    ({ lag_ms, name, sync_state = 'state unknown' }) =>
+      `${oneLine(name)} (${sync_state}${lag_ms === undefined ? '' : `, ${formatDuration(lag_ms)} behind`})`,
+  )
+  const waits = names === '' ? 'commits wait for no standby' : `commits wait for ${oneLine(names)}`
+  return `\nreplication  ${[waits, ...listed].join('; ')}\n`
+}

@@ -1,0 +1,88 @@
+/** The secret key, and the address of a store on PostgreSQL: where they come from, and what they must be. */
+import { existsSync } from 'node:fs'
+import { join } from 'node:path'
+import { badArgument } from '../model/error.ts'
+import type { Config } from './options.ts'
+import { isGuessable, readTokenFile } from './token-file.ts'
+import { parseStoreUrl } from './values.ts'
+
+/** Shortest text of a secret key. */
+const leastCharacters = 32
+
+const fileHint = 'svc secrets on --secret-key-file FILE makes a file with a good key.'
+
+/** How errors call the options with files. */
+interface FileOptions {
+  secretKeyFile: string
+  storeUrlFile: string
+}
+
+const flags: FileOptions = { secretKeyFile: '--secret-key-file', storeUrlFile: '--store-url-file' }
+
+/**
+ * Returns the configuration with the secret key in `secretKey` and the address of the store in `storeUrl`, if they
+ * are given. Each process calls it once: the files may be pipes.
+ *
+ * @param credentials systemd's folder of credentials for this process, if there is one
+ * @throws SvcError `invalid_arguments` for two keys or addresses, for a key that is short or guessable, and for a file
+ *   that cannot be read
+ */
+export function withSecrets(config: Config, credentials?: string, options: FileOptions = flags): Config {
+  const secretKey = findSecretKey(config, credentials, options.secretKeyFile)
+  const storeUrl = findStoreUrl(config, credentials, options.storeUrlFile)
+  return Object.freeze({ ...config, ...(secretKey && { secretKey }), ...(storeUrl && { storeUrl }) })
+}
+
+function findSecretKey(config: Config, credentials: string | undefined, option: string): string | undefined {
+  const { secretKeyFile, secretKey } = config
+  if (secretKeyFile !== undefined && secretKey !== undefined)
+    throw badArgument(option, 'expected without a secret key beside it, got both', {
+      hint: 'Use only one of them: unset SVC_SECRET_KEY (secretKey in the library), or leave the file out.',
+    })
+  if (secretKey !== undefined) {
+    rejectWeak(option === flags.secretKeyFile ? 'SVC_SECRET_KEY' : 'secretKey', secretKey)
+    return secretKey
+  }
+  const path = secretKeyFile ?? findCredential(credentials, 'svc_secret_key')
+  return path === undefined ? undefined : readSecretKeyFile(path, option)
+}
+
+function findStoreUrl(config: Config, credentials: string | undefined, option: string): string | undefined {
+  const { storeUrl, storeUrlFile } = config
+  if (storeUrl !== undefined && storeUrlFile !== undefined)
+    throw badArgument(option, 'expected without an address of the store beside it, got both', {
+      hint: 'Use only one of them: unset SVC_STORE_URL (storeUrl in the library), or leave the file out.',
+    })
+  const path = storeUrlFile ?? findCredential(credentials, 'svc_store_url')
+  if (path === undefined) return storeUrl
+  const url = parseStoreUrl(readTokenFile(option, path, storeUrlHint))
+  if (url !== undefined) return url
+  throw badArgument(option, `expected the address of a database on PostgreSQL in ${path}`, {
+    hint: storeUrlHint,
+  })
+}
+
+const storeUrlHint = 'The file has one line, as in postgres://svc:PASSWORD@db.example:5432/svc'
+
+/** Returns the secret key in a file. @throws SvcError `invalid_arguments` */
+export function readSecretKeyFile(path: string, option = '--secret-key-file'): string {
+  const secret = readTokenFile(option, path, fileHint)
+  rejectWeak(option, secret)
+  return secret
+}
+
+function rejectWeak(option: string, secret: string): void {
+  if (secret.length >= leastCharacters && !isGuessable(secret)) return
+  throw badArgument(
+    option,
+    `expected a key of at least ${leastCharacters} characters that nobody can guess`,
+    {
+      hint: fileHint,
+    },
+  )
+}
+
+function findCredential(folder: string | undefined, name: string): string | undefined {
+  const path = folder ? join(folder, name) : undefined
+  return path !== undefined && existsSync(path) ? path : undefined
+}

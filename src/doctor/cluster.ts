@@ -1,0 +1,260 @@
+/** Checks a store on PostgreSQL: the database, its standbys, and the nodes that share it. */
+import { SvcError } from '../model/error.ts'
+import type { Replication } from '../model/nodes.ts'
+import { formatBytes, formatCount, formatDuration, formatList } from '../platform/format.ts'
+import { reasonOf } from '../platform/system-error.ts'
+import type { ClusterState } from '../storage/inspection.ts'
+import {
+  type DoctorContext,
+  errorFinding,
+  type Finding,
+  noteFinding,
+  okFinding,
+  warningFinding,
+} from './finding.ts'
+
+/** Result of reading the cluster, or why it could not be read. */
+export type ClusterReading = { state: ClusterState | undefined } | { error: unknown }
+
+type Tables = NonNullable<ClusterState['tables']>
+
+const oldestVersion = 14
+/** A clock that differs by more makes answer windows and expiries differ between nodes. */
+const clockWarnMs = 2000
+/** A standby that is farther behind delays what waits for it, and loses more when it takes over. */
+const lagWarnMs = 5000
+/** Connections that a node opens: for statements, barriers, its lease and notifications. */
+const connectionsPerNode = 11
+/** Messages that the search index may lack for a moment. */
+const unindexedWarn = 20_000
+/** Rows that a busy moment leaves unconfirmed. */
+const unconfirmedWarn = 5000
+
+/** Reports the state of the cluster; nothing if the store is in a data directory. */
+export function examineCluster(context: DoctorContext, reading: ClusterReading): Finding[] {
+  if ('error' in reading) return [describeFailure(reading.error)]
+  const { state } = reading
+  if (!state) return []
+  const found = [
+    ...checkServer(state),
+    ...checkClock(state),
+    checkConnections(state),
+    ...state.transactions.map(describeTransaction),
+  ]
+  const { tables } = state
+  if (!tables) return [...found, noteFinding('tables', 'there are no tables of svc yet', 'svc openapi')]
+  return [
+    ...found,
+    ...checkReplication(tables.replication),
+    ...checkNodes(tables, context.command('openapi')),
+    ...checkProgress(tables),
+  ]
+}
+
+function describeFailure(error: unknown): Finding {
+  const fix = error instanceof SvcError ? error.hint : 'Check the address in --store-url-file.'
+  return errorFinding('database', reasonOf(error), fix)
+}
+
+function checkServer(state: ClusterState): Finding[] {
+  const { address, fsync, fullPageWrites, isReadOnly, isStandby, sizeBytes, version } = state
+  const found: Finding[] = []
+  if (Number.parseInt(version, 10) < oldestVersion)
+    found.push(
+      errorFinding(
+        'version',
+        `the database is PostgreSQL ${version}`,
+        `svc needs ${oldestVersion} or later.`,
+      ),
+    )
+  if (!fsync)
+    found.push(
+      errorFinding('fsync', 'fsync is off: a crash of the database loses or damages data', 'Set fsync = on.'),
+    )
+  if (!fullPageWrites)
+    found.push(
+      warningFinding(
+        'fsync',
+        'full_page_writes is off: a crash may damage data, unless the file system writes whole pages',
+        'Set full_page_writes = on.',
+      ),
+    )
+  if (isStandby)
+    found.push(
+      errorFinding('writable', 'the database is a standby: nothing can be written', 'Give svc the primary.'),
+    )
+  else if (isReadOnly)
+    found.push(
+      errorFinding(
+        'writable',
+        'default_transaction_read_only is on: nothing can be written',
+        'Set it to off, when the reason for it is gone.',
+      ),
+    )
+  return found.length > 0
+    ? found
+    : [okFinding('database', `PostgreSQL ${version} at ${address}, ${formatBytes(sizeBytes)}`)]
+}
+
+function checkClock({ clockOffsetMs }: ClusterState): Finding[] {
+  const size = Math.abs(clockOffsetMs)
+  if (size < clockWarnMs) return [okFinding('clock', 'this clock agrees with the database’s')]
+  return [
+    warningFinding(
+      'clock',
+      `the clock of the database is ${formatDuration(size)} ${clockOffsetMs > 0 ? 'ahead of' : 'behind'} this machine’s`,
+      'Let all machines of the cluster follow one time server.',
+    ),
+  ]
+}
+
+function checkConnections({ connections, mostConnections }: ClusterState): Finding {
+  const left = mostConnections - connections
+  const what = `${connections} of ${mostConnections} connections of the database are used`
+  return left < connectionsPerNode
+    ? warningFinding(
+        'connections',
+        `${what}: too few are left for another node`,
+        `Raise max_connections: a node takes up to ${connectionsPerNode}.`,
+      )
+    : okFinding('connections', what)
+}
+
+function describeTransaction(transaction: ClusterState['transactions'][number]): Finding {
+  const { ageMs, blocksMs, name, pid, role, state } = transaction
+  const who = `process ${pid} of the database (${[name || 'without a name', `role ${role}`].join(', ')})`
+  const fix = `If it should not go on: SELECT pg_terminate_backend(${pid})`
+  const age = ageMs === undefined ? '' : ` for ${formatDuration(ageMs)}`
+  if (blocksMs !== undefined)
+    return errorFinding(
+      'blocked',
+      `${who} has held a lock that others wait for, for ${formatDuration(blocksMs)}`,
+      fix,
+    )
+  return warningFinding(
+    'transaction',
+    `${who} has a transaction open${age}${state ? `, ${state}` : ''}: dead rows cannot be removed`,
+    fix,
+  )
+}
+
+function checkReplication({ can_read, standbys, synchronous_standby_names: names }: Replication): Finding[] {
+  const listed = standbys.map(({ lag_ms, name, state, sync_state }) =>
+    [
+      name || 'a standby',
+      state,
+      sync_state,
+      lag_ms === undefined ? undefined : `${formatDuration(lag_ms)} behind`,
+    ]
+      .filter(part => part !== undefined)
+      .join(' '),
+  )
+  const found: Finding[] = []
+  if (names === '')
+    found.push(
+      warningFinding(
+        'synchronous',
+        'synchronous_standby_names is empty, so no commit waits for a standby: if the primary is lost, the last messages that svc confirmed are lost with it, and a send may be repeated',
+        'Name a standby in synchronous_standby_names. It is not needed if the storage itself is replicated synchronously, as some providers do.',
+      ),
+    )
+  else if (can_read && !standbys.some(({ sync_state }) => sync_state === 'sync' || sync_state === 'quorum'))
+    found.push(
+      errorFinding(
+        'synchronous',
+        `commits wait for a standby (${names}), and none is connected: svc can store nothing`,
+        'Start the standby again, or correct synchronous_standby_names.',
+      ),
+    )
+  else found.push(okFinding('synchronous', `commits wait for a standby: ${names}`))
+  const late = standbys.filter(({ lag_ms = 0 }) => lag_ms > lagWarnMs)
+  if (late.length > 0)
+    found.push(
+      warningFinding(
+        'standbys',
+        `a standby is late: ${formatList(listed)}`,
+        'Check its disk and its network; a failover to it loses what it lacks.',
+      ),
+    )
+  else if (listed.length > 0) found.push(okFinding('standbys', formatList(listed)))
+  if (!can_read)
+    found.push(
+      noteFinding(
+        'standbys',
+        'the role of svc may not see how far standbys are',
+        'GRANT pg_read_all_stats TO the role of svc, if doctor should see it.',
+      ),
+    )
+  return found
+}
+
+function checkNodes({ nodes, unpolled }: Tables, start: string): Finding[] {
+  const living = nodes.filter(({ lease_left_ms }) => lease_left_ms > 0)
+  const polling = living.filter(({ polls }) => polls)
+  const found: Finding[] = polling.map(({ accounts, name, url, version }) =>
+    okFinding(
+      'node',
+      `${name} polls ${formatCount(accounts, 'session')}, svc ${version}${url === undefined ? '' : `, ${url}`}`,
+    ),
+  )
+  for (const { lease_left_ms, name } of nodes.filter(node => !living.includes(node)))
+    found.push(
+      warningFinding(
+        'node',
+        `${name} has not answered for ${formatDuration(-lease_left_ms)}: it died, or cannot reach the database`,
+        'Look at its log. The others poll its sessions, and soon forget it.',
+      ),
+    )
+  if (polling.length === 0)
+    found.push(errorFinding('node', 'no node polls: messages wait at WeChat until one does', start))
+  else if (unpolled > 0)
+    found.push(
+      warningFinding(
+        'accounts',
+        `no node polls ${formatCount(unpolled, 'session')} at this moment`,
+        'After a change of nodes this takes up to ten seconds. If it lasts, read the logs of the nodes.',
+      ),
+    )
+  if (polling.length === 1)
+    found.push(noteFinding('node', 'if this only node dies, nothing is received', 'Start a second one.'))
+  const versions = [...new Set(living.map(({ version }) => version))]
+  if (versions.length > 1)
+    found.push(
+      noteFinding(
+        'versions',
+        `the nodes run different versions: ${versions.join(', ')}`,
+        'Finish the upgrade.',
+      ),
+    )
+  return found
+}
+
+function checkProgress({ moved_to, replication, unindexed }: Tables): Finding[] {
+  const { unconfirmed_rows } = replication
+  const found: Finding[] = []
+  if (moved_to !== undefined)
+    found.push(
+      errorFinding(
+        'moved',
+        `the store was moved to ${moved_to}`,
+        'Use the store there. This one no longer changes.',
+      ),
+    )
+  found.push(
+    unconfirmed_rows > unconfirmedWarn
+      ? warningFinding(
+          'durable',
+          `${formatCount(unconfirmed_rows, 'message')} are stored and not yet known to be durable: readers wait for them`,
+          'Commits are slow: check the disk of the database, and its synchronous standby.',
+        )
+      : okFinding('durable', 'readers see everything that is stored'),
+    unindexed > unindexedWarn
+      ? warningFinding(
+          'search',
+          `the search index lacks ${unindexed >= 100_000 ? '100,000 messages or more' : formatCount(unindexed, 'message')}: searches are slow`,
+          'Nodes add them in the background. If the number grows, read their logs.',
+        )
+      : okFinding('search', 'the search index is up to date'),
+  )
+  return found
+}

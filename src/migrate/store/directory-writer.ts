@@ -1,0 +1,156 @@
+/** Writes a copy into a data directory. */
+import { rm } from 'node:fs/promises'
+import { join } from 'node:path'
+import { dataFiles } from '../../model/data-files.ts'
+import type { UserContext } from '../../model/session.ts'
+import { ensurePrivateDir, syncDir, writeDurably } from '../../platform/files.ts'
+import type { Sealer } from '../../platform/sealing.ts'
+import { type Database, openDatabase } from '../../platform/sqlite.ts'
+import { mapToken } from '../../storage/sealed-places.ts'
+import { BigramIndex } from '../../storage/sqlite/bigram-index.ts'
+import { removeClosedMark, writeClosedMark } from '../../storage/sqlite/closed-mark.ts'
+import { readContents, sessionFolders } from '../../storage/sqlite/directory-claim.ts'
+import { migrate } from '../../storage/sqlite/migrations.ts'
+import { toJsonText } from '../../storage/sqlite/state/token-file.ts'
+import { columnOf, keyOf } from './directory-rows.ts'
+import type { CopiedAccount, CopySide, CopyTarget, TargetState } from './side.ts'
+import type { CopyRow } from './tables.ts'
+
+/** Number of users in a contexts.json, who wrote last. The others are in their lanes. */
+const fileUsers = 500
+
+interface Writing {
+  dir: string
+  from: { place: string }
+  sealer: Sealer
+  state: TargetState
+}
+
+type Writer = Omit<CopyTarget, keyof CopySide>
+
+/** Returns what writes a copy into a directory that no process uses. */
+export function writerOf(db: Database, { dir, from, sealer, state }: Writing): Writer {
+  const grams = new BigramIndex(db)
+  const mark = (verified: boolean) => writeClosedMark(dir, { why: 'copy', from: from.place, verified })
+  return {
+    state,
+    seal: (value, place) => sealer.seal(sealer.open(value, place), place),
+    async begin({ id, hash_key }) {
+      await mark(false)
+      db.transaction(() => {
+        // They would add events and lines for each message.
+        for (const name of triggersOf(db).keys()) db.exec(`DROP TRIGGER "${name}"`)
+        db.run`UPDATE store_id SET id = ${id}, hash_key = ${hash_key}`
+      })
+    },
+    async readLast({ key, name }) {
+      const columns = key.map(column => `${columnOf(column)} AS "${column}"`).join()
+      const order = key.map(column => `${columnOf(column)} DESC`).join()
+      return db.get<CopyRow>(`SELECT ${columns} FROM ${name} ORDER BY ${order} LIMIT 1`)
+    },
+    async clear({ name }) {
+      db.transaction(() => {
+        db.run(`DELETE FROM ${name}`)
+        if (name !== 'message') return
+        db.exec(`INSERT INTO gram (gram) VALUES ('delete-all')`)
+        db.exec('UPDATE gram_position SET position = 0')
+      })
+    },
+    async write(table, rows) {
+      const { columns, name } = table
+      const own = name === 'outbox_lane' ? laneColumns : columns
+      const insert = `INSERT INTO ${name} (${own.map(columnOf).join()}) VALUES (${own.map(() => '?').join()})`
+      db.transaction(() => {
+        for (const row of rows) {
+          const values = name === 'outbox_lane' ? toLane(row) : row
+          db.run(insert, ...own.map(column => values[column]))
+          if (name === 'message') grams.add(Number(row.id), String(row.text))
+        }
+      })
+    },
+    async writeState({ accounts, signIns }) {
+      for (const folder of sessionFolders(await readContents(dir)))
+        await rm(join(dir, folder), { recursive: true, force: true })
+      for (const account of accounts) await writeAccount(db, { account, dir, sealer })
+      const chosen = accounts.find(account => account.chosen)
+      const files = [
+        [dataFiles.defaultSession, chosen && `${chosen.name}\n`],
+        [dataFiles.endedSignIns, signIns.length > 0 && `${JSON.stringify(Object.fromEntries(signIns))}\n`],
+      ] as const
+      for (const [name, text] of files)
+        await (text ? writeDurably(join(dir, name), text) : rm(join(dir, name), { force: true }))
+      await syncDir(dir)
+    },
+    async complete(numbers) {
+      const expected = await openDatabase(':memory:')
+      try {
+        migrate(expected)
+        db.transaction(() => {
+          for (const [table, number] of numbers) setNumber(db, table, number)
+          const there = triggersOf(db)
+          for (const [name, text] of triggersOf(expected)) if (!there.has(name)) db.exec(text)
+        })
+      } finally {
+        expected.close()
+      }
+    },
+    markVerified: () => mark(true),
+    release: () => removeClosedMark(dir),
+  }
+}
+
+const triggersOf = (db: Database): Map<string, string> =>
+  new Map(
+    db.all<{ name: string; sql: string }>`SELECT name, sql FROM sqlite_schema WHERE type = 'trigger'`.map(
+      ({ name, sql }) => [name, sql],
+    ),
+  )
+
+const laneColumns = [
+  ...['id', 'session', 'peer', 'received_at', 'used', 'last_sent_at', 'held_at', 'held_until', 'holds'],
+  ...['not_before', 'failures', 'context'],
+]
+
+/** The context stands in the row at first; `writeAccount` moves the newest ones to contexts.json. */
+function toLane({ token, first_seen, ...row }: CopyRow): CopyRow {
+  if (first_seen === undefined) return row
+  // The lane counts.
+  const context = { token, received_at: row.received_at, used: 0, first_seen }
+  return { ...row, context: JSON.stringify(context) }
+}
+
+/** Only tables whose numbers never return have a row there. */
+function setNumber(db: Database, table: string, number: number): void {
+  const { changes } = db.run`UPDATE sqlite_sequence SET seq = max(seq, ${number}) WHERE name = ${table}`
+  const isCounted = db.get`SELECT 1 FROM sqlite_schema WHERE name = ${table} AND sql LIKE '%AUTOINCREMENT%'`
+  if (changes === 0 && isCounted !== undefined && number > 0)
+    db.run`INSERT INTO sqlite_sequence (name, seq) VALUES (${table}, ${number})`
+}
+
+interface AccountWriting {
+  account: CopiedAccount
+  dir: string
+  sealer: Sealer
+}
+
+async function writeAccount(db: Database, { account, dir, sealer }: AccountWriting): Promise<void> {
+  const { bot_id, created_at, cursor, info, name, token } = account
+  const folder = join(dir, name)
+  await ensurePrivateDir(folder)
+  const lanes = db.all<{
+    id: number
+    peer: string
+    context: string
+  }>`SELECT id, peer, context FROM outbox_lane
+    WHERE session = ${keyOf(db, name) ?? 0} AND context IS NOT NULL
+    ORDER BY context ->> 'received_at' DESC, id LIMIT ${fileUsers}`
+  const contexts = lanes.map(({ context, peer }) => [peer, JSON.parse(context) as UserContext])
+  if (contexts.length > 0)
+    await writeDurably(join(folder, dataFiles.contexts), toJsonText(Object.fromEntries(contexts)))
+  db.transaction(() => {
+    for (const { id } of lanes) db.run`UPDATE outbox_lane SET context = NULL WHERE id = ${id}`
+  })
+  const fields = { bot_id, token, ...(JSON.parse(info) as object), cursor, created_at }
+  const text = toJsonText(mapToken(mapToken(fields, sealer.open), sealer.seal))
+  await writeDurably(join(folder, dataFiles.token), text)
+}

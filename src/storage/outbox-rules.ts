@@ -1,0 +1,88 @@
+/** Limits and shapes of the outbox that every engine has in common. */
+import type { SendRules } from '../model/admission.ts'
+import { SvcError } from '../model/error.ts'
+import type { BegunMessage, EntryPart, KeptFile, NewEntry, OutboxLane } from './outbox.ts'
+
+/** How long a message may wait for its user. */
+export const queueLifeMs = 7 * 24 * 60 * 60_000
+/** How long a person may take to approve a send. */
+export const askLifeMs = 24 * 60 * 60_000
+/** A call without progress for this long is over, if its process cannot be checked. */
+export const callLifeMs = 10 * 60_000
+/** A key is remembered for this long after its call. */
+export const keyLifeMs = 24 * 60 * 60_000
+/** A lane is free if its owner gave no sign for this long; sooner if the owner is known to be dead. */
+export const laneLeaseMs = 60_000
+/** Number of waiting parts read when a lane is claimed. */
+export const lookahead = 100
+
+/** Maximum number of messages that wait for one user. */
+const laneLimit = 1000
+/** Maximum number of sends of one session that wait for approval. */
+const askLimit = 100
+
+/** More parts than an entry can have. */
+export const partsPerEntry = 1000
+/** The ids of an entry's parts are consecutive, in order. */
+export const partId = (entry: number, nth: number): number => entry * partsPerEntry + nth
+
+/** Statuses of parts without a result yet. */
+export const openStatuses: ReadonlySet<EntryPart['status']> = new Set(['asked', 'queued', 'sending'])
+
+/** Returns the files of these parts. */
+export const filesOf = (parts: readonly EntryPart[]): KeptFile[] => parts.flatMap(part => part.file ?? [])
+
+/** Returns when a new entry expires. */
+export const expiryOf = ({ asked, mode }: Pick<NewEntry, 'asked' | 'mode'>, createdAt: number): number =>
+  createdAt + (asked ? askLifeMs : mode === 'fail' ? callLifeMs : queueLifeMs)
+
+/** Returns the principal that made a call, and the address if it is known, as `message.sent_by` has them. */
+export const sentByOf = ({
+  made_by,
+  address,
+}: Pick<Partial<NewEntry>, 'made_by' | 'address'>): string | undefined =>
+  made_by === undefined || address === undefined ? made_by : `${made_by} ${address}`
+
+export const begunOf = (
+  lane: Pick<OutboxLane, 'id' | 'hold' | 'token'>,
+  parts: readonly Pick<EntryPart, 'id' | 'tries'>[],
+  { row, counter, slot }: Pick<BegunMessage, 'row' | 'counter' | 'slot'>,
+): BegunMessage => ({
+  lane: lane.id,
+  parts: parts.map(({ id }) => id),
+  row,
+  counter,
+  tries: parts[0]!.tries,
+  hold: lane.hold,
+  slot,
+  token: lane.token,
+})
+
+/** Slots are kept at least this long: another process may be configured to look back further. */
+const keptMs = 60 * 60_000
+
+/** Returns the time up to which slots may be removed. */
+export const oldSlotsAt = (now: number, pace: Exclude<SendRules['pace'], 'off'>): number =>
+  now - Math.max(pace.windowMs, keptMs)
+
+/** @throws SvcError `quota_exhausted` if too many messages would wait for one user */
+export function rejectTooMany(waiting: number, more: number): void {
+  if (waiting + more <= laneLimit) return
+  throw new SvcError('quota_exhausted', `${waiting} messages wait for this user already`, {
+    hint: 'Stop sending; wait until the user writes, or cancel some of them.',
+    next: { action: 'see', what: 'outbox' },
+  })
+}
+
+/** @throws SvcError `quota_exhausted` if too many sends of one session would wait for an approval */
+export function rejectTooManyAsked(waiting: number): void {
+  if (waiting < askLimit) return
+  throw new SvcError(
+    'quota_exhausted',
+    `${askLimit} sends of this session wait for a person to say yes already`,
+    {
+      hint: 'Stop sending, and ask a person to go through them, in the panel or on the command line.',
+      next: { action: 'run', command: ['approvals'] },
+    },
+  )
+}

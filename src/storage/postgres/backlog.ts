@@ -1,0 +1,110 @@
+/** Counts the rows and events that their readers have not read yet. */
+import { noSql, type Sql, sql } from '../../platform/postgres.ts'
+import type { ReadFilter } from '../messages.ts'
+import { type Backlog, startsAtFirst } from '../store.ts'
+import { isKept, ofDirection } from './message-rows.ts'
+import { type EngineContext, inScope, keysOfName, narrowedBy, PgPart } from './part.ts'
+import { horizon } from './schema.ts'
+
+/** What the event log counts. */
+interface EventCounts {
+  countAfter(cursor: string): Promise<number>
+  listReaderLags(most: number): Promise<{ reader: string; events: number }[]>
+}
+
+export class PgBacklog extends PgPart implements Backlog {
+  readonly #events: EventCounts
+
+  constructor(context: EngineContext, events: EventCounts) {
+    super(context)
+    this.#events = events
+  }
+
+  async countWaiting(
+    from: string | number,
+    wanted: Pick<ReadFilter, 'limit' | 'session' | 'scope'>,
+  ): Promise<number> {
+    const { limit } = wanted
+    const [consumer, after] =
+      typeof from === 'number'
+        ? [undefined, sql`${from}::bigint`]
+        : [
+            from,
+            sql`coalesce((SELECT position FROM consumer WHERE name = ${from}),
+            CASE WHEN ${startsAtFirst(from)} THEN 0 ELSE ${horizon} END)`,
+          ]
+    const { messages } = await this.db.one<{ messages: number }>(sql`SELECT
+      (SELECT count(*) FROM unread_rows(${consumer}, ${after}, ${horizon}, ${limit}, ${narrowedBy(wanted)})) + (
+        SELECT count(*) FROM lease l CROSS JOIN unnest(l.ids) AS one(id) JOIN message m ON m.id = one.id
+        WHERE l.consumer = ${consumer} AND ${this.#hasLapsed} AND ${isKept}${ofSession(wanted.session)}
+          ${inScope(wanted.scope)}) AS messages`)
+    return Math.min(limit, messages)
+  }
+
+  get #hasLapsed(): Sql {
+    return sql`has_lapsed(l.expires_at, l.owner, ${this.clock.now()}, ${this.owner})`
+  }
+
+  /** One walk counts for all consumers. Rows that a consumer read from single sessions are counted separately. */
+  async listLags(most: number): Promise<{ consumer: string; messages: number }[]> {
+    return await this.db.all(sql`WITH latest AS MATERIALIZED (
+        SELECT name, least(position, ${horizon}) AS position FROM consumer ORDER BY seen_at DESC LIMIT ${most}
+      ), spans AS (
+        SELECT name, position, lag(position, 1, ${horizon}) OVER (ORDER BY position DESC, name) AS upto FROM latest
+      )
+      SELECT name AS consumer, sum(count_received(position, upto)) OVER (ORDER BY position DESC, name)
+        - (SELECT count(*) FROM consumer_ahead a JOIN message m
+            ON m.session = a.session AND m.id > spans.position AND m.id <= a.position AND m.id <= ${horizon} AND m.sent = 0
+            WHERE a.consumer = spans.name) AS messages
+      FROM spans`)
+  }
+
+  countEvents(cursor: string): Promise<number> {
+    return this.#events.countAfter(cursor)
+  }
+
+  listReaderLags(most: number): Promise<{ reader: string; events: number }[]> {
+    return this.#events.listReaderLags(most)
+  }
+
+  async findConsumersToRedeliver(): Promise<ReadonlySet<string>> {
+    const rows = await this.db.all<{ consumer: string }>(
+      sql`SELECT DISTINCT consumer FROM lease l WHERE ${this.#hasLapsed}`,
+    )
+    return new Set(rows.map(({ consumer }) => consumer))
+  }
+
+  /** Reads the newest rows, and leaves out those that were stored before: a walk to that time could be long. */
+  async listRecent(
+    since: number,
+    { limit, direction, session, scope }: Omit<ReadFilter, 'characters'>,
+  ): Promise<number[]> {
+    const wanted = sql`m.id <= ${horizon}${ofDirection(direction)}${inScope(scope)}`
+    const select = sql`SELECT m.id, m.stored_at FROM message m WHERE`
+    const newest = sql`ORDER BY m.id DESC LIMIT ${limit}`
+    // One walk in an index for each user or session.
+    const of = (
+      values: Sql,
+      column: Sql,
+    ) => sql`SELECT one.* FROM (SELECT DISTINCT unnest(${values}) AS value) given
+      CROSS JOIN LATERAL (${select} ${column} = given.value AND ${wanted}${ofSession(session)} ${newest}) one`
+    const found = scope?.users
+      ? of(sql`${scope.users}::text[]`, sql`m.peer`)
+      : scope?.bots
+        ? of(
+            sql`ARRAY(SELECT session FROM session_bot WHERE bot_id = ANY (${scope.bots}::text[]))`,
+            sql`m.session`,
+          )
+        : session !== undefined
+          ? of(keysOfName(session), sql`m.session`)
+          : sql`${select} ${wanted} ${newest}`
+    const rows = await this.db.all<{ id: number }>(sql`SELECT id FROM (
+        SELECT * FROM (${found}) m ORDER BY m.id DESC LIMIT ${limit}) newest
+      WHERE stored_at >= ${since} ORDER BY id`)
+    return rows.map(({ id }) => id)
+  }
+}
+
+/** SQL that continues a WHERE: the message is of the session. */
+const ofSession = (session: string | undefined): Sql =>
+  session === undefined ? noSql : sql` AND m.session = ANY (${keysOfName(session)})`

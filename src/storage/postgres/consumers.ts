@@ -1,0 +1,80 @@
+/**
+ * Named readers of the log. The decisions are in functions of the database (`claim_rows`), so that a claim holds its
+ * consumer for no round trip. A position moves when rows are delivered; unconfirmed rows are stored in a lease.
+ */
+import { badArgument } from '../../model/error.ts'
+import { sql } from '../../platform/postgres.ts'
+import type { ReadFilter } from '../messages.ts'
+import { type ConsumerClaim, type Consumers, type MessageLog, startsAtFirst } from '../store.ts'
+import { type EngineContext, narrowedBy, PgPart } from './part.ts'
+import { neverSeen, rowLeaseMs } from './schema.ts'
+
+/** What `claim_rows` returns. `again`: the rows that were delivered before. */
+interface Claimed {
+  claim?: number
+  taken?: number[]
+  again?: number[]
+  acknowledges: boolean
+}
+
+export class PgConsumers extends PgPart implements Consumers {
+  readonly #log: Pick<MessageLog, 'getByIds'>
+
+  constructor(context: EngineContext, log: Pick<MessageLog, 'getByIds'>) {
+    super(context)
+    this.#log = log
+  }
+
+  async claim(
+    consumer: string,
+    { characters, limit, ...narrowed }: Omit<ReadFilter, 'direction'>,
+  ): Promise<ConsumerClaim | undefined> {
+    const { claim, taken, again, acknowledges } = await this.db.one<Claimed>(sql`SELECT * FROM claim_rows(
+      ${consumer}, ${startsAtFirst(consumer)}, ${this.clock.now()}, ${this.owner}, ${limit}, ${characters},
+      ${narrowedBy(narrowed)})`)
+    if (acknowledges)
+      throw badArgument('ack', `missing; nothing else moves the consumer "${consumer}"`, {
+        hint: 'Give the id of the last message that is dealt with (0 to begin), or use another consumer.',
+      })
+    if (claim === undefined || taken === undefined) return undefined
+    const rows = await this.#log.getByIds(taken)
+    if (rows.length > 0) return { lease: claim, rows, redelivered: new Set(again) }
+    // Retention removed them at this moment.
+    await this.ack(claim)
+    return undefined
+  }
+
+  async register(consumer: string): Promise<void> {
+    await this.db.run(sql`INSERT INTO consumer (name, position, seen_at) SELECT ${consumer},
+      CASE WHEN ${startsAtFirst(consumer)} THEN 0 ELSE coalesce((SELECT max(position) FROM consumer), 0) END, ${this.clock.now()}
+      WHERE NOT EXISTS (SELECT 1 FROM consumer WHERE name = ${consumer}) ON CONFLICT DO NOTHING`)
+  }
+
+  async giveBack(
+    { lease, redelivered }: Pick<ConsumerClaim, 'lease' | 'redelivered'>,
+    from: number,
+  ): Promise<void> {
+    await this.db.run(sql`WITH given AS (SELECT * FROM lease WHERE id = ${lease} FOR UPDATE),
+      back AS (INSERT INTO lease (consumer, ids, owner, expires_at)
+        SELECT given.consumer, array_agg(one ORDER BY one), given.owner, expiry FROM given CROSS JOIN unnest(given.ids) AS one
+          CROSS JOIN LATERAL (SELECT CASE WHEN one = ANY (${[...redelivered]}::bigint[]) THEN 0 ELSE ${neverSeen} END AS expiry) e
+          WHERE one >= ${from} GROUP BY given.consumer, given.owner, expiry),
+      emptied AS (DELETE FROM lease USING given WHERE lease.id = given.id AND ${from} <= given.ids[1])
+      UPDATE lease SET ids = ARRAY(SELECT one FROM unnest(given.ids) AS one WHERE one < ${from} ORDER BY one) FROM given
+        WHERE lease.id = given.id AND ${from} > given.ids[1]`)
+    await this.db.touch()
+  }
+
+  async ack(lease: number): Promise<void> {
+    await this.db.run(sql`DELETE FROM lease WHERE id = ${lease}`)
+  }
+
+  async nack(lease: number): Promise<void> {
+    const changed = await this.db.run(sql`UPDATE lease SET expires_at = 0 WHERE id = ${lease}`)
+    if (changed > 0) await this.db.touch()
+  }
+
+  async renew(lease: number): Promise<void> {
+    await this.db.run(sql`UPDATE lease SET expires_at = ${this.clock.now() + rowLeaseMs} WHERE id = ${lease}`)
+  }
+}

@@ -1,0 +1,111 @@
+/** The log grouped by user: newest message and unread count. */
+import type { Scope } from '../../model/access.ts'
+import type { SentStatus } from '../../model/message.ts'
+import { sessionKeyOf } from '../../model/session.ts'
+import { noSql, sql, toJsonb } from '../../platform/postgres.ts'
+import type { ConversationStore, MessageLog, Thread, ThreadQuery } from '../store.ts'
+import { type EngineContext, inScope, keysOfName, PgPart } from './part.ts'
+import { horizon } from './schema.ts'
+
+/** Unread messages are counted up to this number. */
+const countedUnread = 100
+/** So many of a user's newest messages tell in which sessions the user writes. */
+const newestOfUser = 30
+/** Messages that another process sent count after this time. */
+const suspectsKeptMs = 1000
+const mostOpen = 1000
+
+interface FoundThread extends Pick<Thread, 'unread' | 'refused'> {
+  /** Row id of the newest message. */
+  id: number
+  peer: string
+}
+
+export class PgConversations extends PgPart implements ConversationStore {
+  readonly #log: Pick<MessageLog, 'getByIds'>
+  #suspects: { since: number; place: number; found: ReadonlyMap<string, number> } | undefined
+
+  constructor(context: EngineContext, log: Pick<MessageLog, 'getByIds'>) {
+    super(context)
+    this.#log = log
+  }
+
+  async listThreads(page: ThreadQuery): Promise<{ threads: Thread[]; before?: number | undefined }> {
+    const { before, limit, reader, scope, sessions, session, user } = page
+    const users =
+      user === undefined
+        ? await this.db.all<{ peer: string; newest: number }>(
+            sql`SELECT * FROM newest_users(${before}, ${limit}, ${scope?.users})`,
+          )
+        : []
+    const isVisible = (peer: string) => scope?.users?.includes(peer) !== false
+    const peers = user === undefined ? users.map(({ peer }) => peer) : [user].filter(isVisible)
+    const asked = peers.flatMap(peer =>
+      (sessions?.get(peer) ?? [session]).map(name => ({
+        peer,
+        ...(name !== undefined && { name_key: sessionKeyOf(name) }),
+      })),
+    )
+    const found =
+      await this.db.all<FoundThread>(sql`SELECT * FROM find_threads(${toJsonb(asked)}, ${scope?.bots},
+      ${reader}, ${countedUnread})`)
+    const rows = await this.#log.getByIds(found.map(({ id }) => id))
+    const byId = new Map(rows.map(row => [row.id, row]))
+    const threads = found.flatMap(({ id, peer, unread, refused }) => {
+      const last = byId.get(id)
+      return last ? [{ user: peer, last, unread, refused }] : []
+    })
+    return { threads, before: users.length === limit ? users.at(-1)?.newest : undefined }
+  }
+
+  async sessionsOf(user: string): Promise<readonly string[]> {
+    const rows = await this.db.all<{ name: string }>(sql`SELECT DISTINCT name FROM session WHERE key IN (
+        SELECT session FROM (SELECT session, sent FROM message WHERE peer = ${user} AND id <= ${horizon}
+          ORDER BY peer DESC, id DESC LIMIT ${newestOfUser}) newest WHERE sent = 0
+        UNION SELECT session FROM user_name WHERE peer = ${user})`)
+    return rows.map(({ name }) => name)
+  }
+
+  async markRead(session: string, peer: string, upTo?: number, reader?: string): Promise<void> {
+    // Negative: marked as unread when that row was the newest.
+    const position = upTo === undefined ? sql`-(${horizon})` : sql`least(${upTo}::bigint, ${horizon})`
+    const [table, columns, first] =
+      reader === undefined
+        ? [sql`read_mark`, sql`session`, noSql]
+        : [sql`person_mark`, sql`reader, session`, sql`${reader}, `]
+    await this.db.run(sql`INSERT INTO ${table} AS known (${columns}, peer, position)
+      SELECT ${first}key, ${peer}, ${position} FROM unnest(${keysOfName(session)}) k(key)
+      ON CONFLICT (${columns}, peer) DO UPDATE SET position = CASE WHEN excluded.position < 0 THEN excluded.position
+        ELSE greatest(excluded.position, abs(known.position)) END`)
+  }
+
+  listOpen(): Promise<{ id: number; status: SentStatus; reason_code?: string }[]> {
+    return this.db.all(sql`SELECT id, status, reason_code FROM message
+      WHERE status IN ('queued', 'sending') AND id <= ${horizon} ORDER BY id DESC LIMIT ${mostOpen}`)
+  }
+
+  /** `id + 0`: a walk along the ids would read the whole log. */
+  countMessages(
+    since: number,
+    spanMs: number,
+    scope?: Scope,
+  ): Promise<{ span: number; received: number; sent: number }[]> {
+    return this.db.all(sql`SELECT (timestamp - ${since}) / ${spanMs} AS span, count(*) FILTER (WHERE sent <> 1) AS received,
+        count(*) FILTER (WHERE sent = 1 AND (status IS NULL OR status NOT IN ('refused', 'queued', 'sending'))) AS sent
+      FROM message m WHERE timestamp >= ${since} AND id + 0 <= ${horizon}${inScope(scope)} GROUP BY 1`)
+  }
+
+  /** Small calls ask for it, so it is kept for a moment. What this process sends moves the horizon of events. */
+  async countSuspects(since: number): Promise<ReadonlyMap<string, number>> {
+    const kept = this.#suspects
+    const { place } = this.db.horizon
+    const age = kept ? since - kept.since : -1
+    if (kept?.place === place && age >= 0 && age < suspectsKeptMs) return kept.found
+    const rows = await this.db.all<{ name: string; messages: number }>(sql`SELECT s.name, count(*) AS messages
+      FROM message m JOIN session s ON s.key = m.session
+      WHERE m.status = 'suspect' AND m.timestamp >= ${since} AND m.id + 0 <= ${horizon} GROUP BY s.name`)
+    const found = new Map(rows.map(({ name, messages }) => [name, messages]))
+    this.#suspects = { since, place, found }
+    return found
+  }
+}

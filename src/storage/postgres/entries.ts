@@ -1,0 +1,93 @@
+/** Reads entries of the outbox. */
+
+import { sessionKeyOf } from '../../model/session.ts'
+import { constantSql, joinSql, noSql, type PgQueries, type Sql, sql } from '../../platform/postgres.ts'
+import { type EntrySight, isInSight, type KeptFile, type OutboxEntries, type StoredEntry } from '../outbox.ts'
+import {
+  type EntryRow,
+  entryColumns,
+  type LaneRow,
+  type LoadedEntry,
+  loadedEntryOf,
+  type PartRow,
+  partColumns,
+} from './entry-rows.ts'
+import { joinSession, type PgLanes } from './lanes.ts'
+import { type EngineContext, PgPart } from './part.ts'
+
+/** A part with its entry and lane. */
+export type LoadedRow = EntryRow & LaneRow & PartRow & { bot?: string }
+
+export const loadedOf = (rows: readonly LoadedRow[], sight?: EntrySight): LoadedEntry[] =>
+  [...Map.groupBy(rows, row => row.entry_id).values()]
+    .filter(([row]) => !sight || isInSight(sight, { made_by: row!.made_by, user: row!.peer, bot: row!.bot }))
+    .map(loadedEntryOf)
+
+export class PgEntries extends PgPart implements Omit<OutboxEntries, 'getCounters'> {
+  readonly #lanes: PgLanes
+
+  constructor(context: EngineContext, lanes: PgLanes) {
+    super(context)
+    this.#lanes = lanes
+  }
+
+  /** Reads entries with all their parts and their lanes, oldest first. @param condition of the entry `e` */
+  async load(queries: PgQueries, condition: Sql, sight?: EntrySight): Promise<LoadedEntry[]> {
+    return loadedOf(await queries.all<LoadedRow>(this.select(condition, sight)), sight)
+  }
+
+  /** @returns a statement for `LoadedRow`s */
+  select(condition: Sql, sight?: EntrySight): Sql {
+    // The account of its messages, if it matters.
+    const bot =
+      sight?.scope?.bots === undefined
+        ? noSql
+        : sql`, (SELECT m.bot_id FROM outbox_part q JOIN message m ON m.id = q.message WHERE q.entry = e.id LIMIT 1) AS bot`
+    return sql`SELECT ${entryColumns}, ${this.#lanes.columns}, ${partColumns}${bot}
+      FROM outbox e LEFT JOIN outbox_lane l ON l.id = e.lane ${joinSession} LEFT JOIN outbox_part p ON p.entry = e.id
+      WHERE ${condition} ORDER BY e.id, p.id`
+  }
+
+  async getEntry(id: number, sight?: EntrySight): Promise<StoredEntry | undefined> {
+    return (await this.load(this.db, sql`e.id = ${id}`, sight))[0]?.entry
+  }
+
+  async list(
+    filter: { user_id?: string; session?: string; sight?: EntrySight } = {},
+  ): Promise<StoredEntry[]> {
+    const { session, sight, user_id } = filter
+    const conditions = [
+      sql`e.mode = 'queue' AND e.ended_at IS NULL AND (e.asked IS NULL OR e.expires_at > ${this.clock.now()})`,
+      sql`l.id IS NOT NULL`,
+      ...(user_id === undefined ? [] : [sql`l.peer = ${user_id}`]),
+      ...(session === undefined ? [] : [sql`own.name_key = ${sessionKeyOf(session)}`]),
+    ]
+    return (await this.load(this.db, joinSql(conditions, ' AND '), sight)).map(({ entry }) => entry)
+  }
+
+  async getDepth(): Promise<{ messages: number; oldest_at?: number }> {
+    return await this.db.one<{ messages: number; oldest_at?: number }>(sql`SELECT
+      (SELECT count(*) FROM outbox_part WHERE status = 'queued' AND message IS NOT NULL) AS messages,
+      (SELECT min(created_at) FROM outbox WHERE mode = 'queue' AND ended_at IS NULL) AS oldest_at`)
+  }
+
+  async fileOf(message: number, sight: EntrySight = {}): Promise<KeptFile | undefined> {
+    const row = await this.db.get<{ file?: string; made_by?: string; bot?: string; user?: string }>(sql`SELECT
+      p.file, e.made_by, m.bot_id AS bot, l.peer AS user FROM outbox_part p LEFT JOIN outbox e ON e.id = p.entry
+      LEFT JOIN outbox_lane l ON l.id = e.lane LEFT JOIN message m ON m.id = p.message
+      WHERE p.message = ${message} AND p.status IN ('asked', 'queued')`)
+    return row?.file === undefined || !isInSight(sight, row) ? undefined : JSON.parse(row.file)
+  }
+
+  async listFiles(): Promise<string[]> {
+    // The parts of each of these have an index.
+    const open = [
+      "'asked'",
+      "'sending'",
+      "'queued' AND message IS NOT NULL",
+      "'queued' AND message IS NULL",
+    ].map(status => constantSql(`SELECT file FROM outbox_part WHERE status = ${status} AND file IS NOT NULL`))
+    const rows = await this.db.all<{ file: string }>(joinSql(open, ' UNION ALL '))
+    return rows.map(({ file }) => (JSON.parse(file) as KeptFile).name)
+  }
+}

@@ -1,0 +1,293 @@
+/**
+ * Search: pages of the log, newest first, by any filter, with a total.
+ *
+ * A filter may match one row of millions. So the log is searched from its end in windows of ids, each one statement.
+ * Within a window the server chooses an index of users, sessions, kinds or times. A search for a text reads the index
+ * of pairs instead, as far as it reaches: first for one block of rows, then, if the text is rare there, for all others.
+ */
+import { badArgument } from '../../model/error.ts'
+import { constantSql, joinSql, noSql, type PgQueries, type Sql, sql } from '../../platform/postgres.ts'
+import type { HistoryFilter, HistoryRows } from '../messages.ts'
+import { likePatternOf, toSearchableText } from '../search-text.ts'
+import { blockBits, candidatesOf } from './grams.ts'
+import { isKept, readRows, rowsOf } from './message-rows.ts'
+import { inScope, keysOfName, PgPart } from './part.ts'
+import { horizon } from './schema.ts'
+
+/** Totals are counted up to this number. */
+const exactTotal = 10_000
+const needleLimit = 10_000
+/** LIKE is faster up to this many characters of a search text, and bytes of a message text. */
+const likeNeedleLimit = 32
+const likeBytesLimit = 4096
+/** Only this many characters of a text are searched. */
+const searchedCharacters = 1_000_000
+/** Larger messages are not searched for the kinds of their items. */
+const kindSearchLimit = 1024 * 1024
+/** Number of ids in the first window, and in the widest one. Windows that are faster than `briskMs` get wider. */
+const [firstWidth, widestWidth, briskMs] = [4096, 1 << 20, 50]
+/** If the index has no more candidates than this, by the count of one block, they are checked at once. */
+const candidatesAtOnce = 50_000
+/** Up to this many rows of a user, a session or a kind are compared with a search text directly. */
+const fewRows = 2000
+/** Searches of this process that ask the server at the same time: other work needs connections too. */
+const mostAtOnce = 3
+
+interface Search {
+  /** Conditions on a row `m`. */
+  match: Sql
+  /** Rows of the index that may match. */
+  candidates: ReturnType<typeof candidatesOf>
+}
+
+/** Ends of the log, the last row in the index, and sessions. */
+interface Ends {
+  first: number
+  last: number
+  upto: number
+  /** Keys of the sessions that may have matches; undefined: all. */
+  keys?: number[]
+}
+
+/** Ids that match, highest first, and the lowest id that was checked. */
+interface Window {
+  ids: readonly number[]
+  low: number
+}
+
+export class PgHistory extends PgPart {
+  readonly #turns = new Turns(mostAtOnce)
+
+  /** @throws SvcError `invalid_arguments` for a search text that is too long; the signal's reason when it aborts */
+  async findPage(filter: HistoryFilter, signal?: AbortSignal): Promise<HistoryRows> {
+    const needles = needlesOf(filter.text_contains ?? '')
+    const ends = await this.db.one<Ends>(sql`SELECT coalesce((SELECT min(id) FROM message), 1) AS first,
+      coalesce((SELECT max(id) FROM message WHERE id <= ${horizon}), 0) AS last, (SELECT upto FROM indexed) AS upto,
+      ${keysOf(filter)} AS keys`)
+    if (ends.keys?.length === 0) return { rows: [], total: 0, total_is_lower_bound: false }
+    const search = searchOf(filter, needles, ends.keys)
+    if (search.candidates && (await this.#areFew(filter, ends.keys))) search.candidates = undefined
+    const top = Math.min(ends.last, (filter.before ?? Number.POSITIVE_INFINITY) - 1)
+    // One more row than requested shows whether there are more.
+    const wanted = filter.offset + filter.limit + 1
+    const { ids, total } = await this.#find(search, ends, top, wanted, signal)
+    const page = ids.slice(filter.offset, wanted)
+    const { rows, cut } = await readRows(this.db, rowsOf(page.slice(0, filter.limit)), filter.characters)
+    const next = cut === undefined ? page[filter.limit] && page[filter.limit - 1] : page[cut - 2]
+    return {
+      rows,
+      total: Math.min(total, exactTotal),
+      total_is_lower_bound: total > exactTotal,
+      ...(next !== undefined && { next_before: next }),
+    }
+  }
+
+  /** Whether few rows have the user, the sessions or the kind of a filter, so that comparing their texts is fast. */
+  async #areFew({ user_id, msg_type }: HistoryFilter, keys: readonly number[] | undefined): Promise<boolean> {
+    const narrowed = [
+      ...(user_id === undefined ? [] : [sql`m.peer = ${user_id}`]),
+      ...(keys === undefined ? [] : [sql`m.session = ANY (${keys}::bigint[])`]),
+      ...(msg_type === undefined || msg_type === 'TEXT' ? [] : [sql`m.msg_type = ${msg_type}`]),
+    ]
+    const counts = narrowed.map(
+      one => sql`(SELECT count(*) FROM (SELECT 1 FROM message m WHERE ${one} LIMIT ${fewRows + 1}) own)`,
+    )
+    if (counts.length === 0) return false
+    const { least } = await this.db.one<{ least: number }>(sql`SELECT least(${joinSql(counts)}) AS least`)
+    return least <= fewRows
+  }
+
+  /** Returns the highest matching ids up to `top`, `wanted` of them if there are, and the number of all matches. */
+  async #find(search: Search, ends: Ends, top: number, wanted: number, signal?: AbortSignal) {
+    const counted = await this.#collect(search, ends, ends.last, exactTotal + 1, signal)
+    const total = counted.length
+    const ids = counted.filter(id => id <= top)
+    // All of them are known, or enough.
+    if (total <= exactTotal || ids.length >= wanted) return { ids, total }
+    return { ids: await this.#collect(search, ends, top, wanted, signal), total }
+  }
+
+  async #collect(search: Search, ends: Ends, top: number, wanted: number, signal?: AbortSignal) {
+    const ids: number[] = []
+    for await (const found of this.#walk(search, ends, top, wanted, signal)) {
+      for (const id of found) ids.push(id)
+      if (ids.length >= wanted) break
+    }
+    return ids
+  }
+
+  /** Returns the matching ids from `top` down, window by window. */
+  async *#walk(
+    { match, candidates }: Search,
+    { first, upto }: Ends,
+    top: number,
+    most: number,
+    signal?: AbortSignal,
+  ): AsyncGenerator<readonly number[]> {
+    let high = top
+    let width = firstWidth
+    let isRare = false
+    while (high >= first) {
+      signal?.throwIfAborted()
+      const started = performance.now()
+      const limit = { match, high, most }
+      const window = await this.#turns.take(async (): Promise<Window> => {
+        if (!candidates || high > upto) {
+          const end = candidates ? Math.max(first, upto + 1) : first
+          return this.#scan({ ...limit, low: Math.max(end, high - width + 1) })
+        }
+        if (isRare) return this.#lookUp({ ...limit, low: first }, candidates())
+        const low = Math.max(first, Math.floor(high / 2 ** blockBits) * 2 ** blockBits)
+        const found = await this.#lookUp({ ...limit, low }, candidates(high))
+        isRare = found.seen * ((low - first) / 2 ** blockBits) <= candidatesAtOnce
+        return found
+      })
+      const tookMs = performance.now() - started
+      if (tookMs < briskMs) width = Math.min(width * 4, widestWidth)
+      else if (tookMs > 10 * briskMs) width = Math.max(width / 4, firstWidth)
+      high = window.low - 1
+      yield window.ids
+    }
+  }
+
+  /** Reads the rows of a window. */
+  async #scan({ match, low, high, most }: Limits): Promise<Window> {
+    const { ids } = await this.db.one<{ ids: number[] }>(sql`SELECT ARRAY(SELECT m.id FROM message m
+      WHERE m.id BETWEEN ${low} AND ${high} AND ${match} ORDER BY m.id DESC LIMIT ${most}) AS ids`)
+    return { ids, low: lowestOf(ids, low, most) }
+  }
+
+  /** Reads the rows of a window that the index selects. */
+  async #lookUp({ match, low, high, most }: Limits, candidates: Sql): Promise<Window & { seen: number }> {
+    // What the server expects of an array is far from the truth: the index is always the right way.
+    const results = await this.db.script([
+      ...['seqscan', 'hashjoin', 'mergejoin'].map(way => constantSql(`SET LOCAL enable_${way} = off`)),
+      sql`WITH found AS MATERIALIZED (${candidates}) SELECT (SELECT count(*) FROM found) AS seen,
+        ARRAY(SELECT m.id FROM (SELECT id FROM found WHERE id BETWEEN ${low} AND ${high} ORDER BY id DESC) f
+          JOIN message m ON m.id = f.id WHERE ${match} ORDER BY f.id DESC LIMIT ${most}) AS ids`,
+    ])
+    const { seen, ids } = results.at(-1)![0] as { seen: number; ids: number[] }
+    return { ids, seen, low: lowestOf(ids, low, most) }
+  }
+}
+
+interface Limits {
+  match: Sql
+  low: number
+  high: number
+  most: number
+}
+
+/** The lowest id that was checked: a window ends early at its limit of matches. */
+const lowestOf = (ids: readonly number[], low: number, most: number): number =>
+  ids.length < most ? low : ids.at(-1)!
+
+/** Returns the ids of a time range, same as `MessageLog.findRange`. */
+export async function findIdRange(
+  queries: Pick<PgQueries, 'one'>,
+  { since, until }: { since?: number | undefined; until?: number | undefined },
+): Promise<{ low: number; high: number }> {
+  // OFFSET keeps the server from looking for the lowest id from the first row on.
+  const found = await queries.one<{ low?: number; high?: number }>(sql`SELECT min(id) AS low, max(id) AS high
+    FROM (SELECT id FROM message WHERE id <= ${horizon}
+      ${since === undefined ? noSql : sql`AND timestamp >= ${since}`}
+      ${until === undefined ? noSql : sql`AND timestamp < ${until}`} OFFSET 0) AS own`)
+  return { low: found.low ?? Number.POSITIVE_INFINITY, high: found.high ?? Number.NEGATIVE_INFINITY }
+}
+
+function searchOf(
+  filter: HistoryFilter,
+  needles: readonly string[],
+  keys: readonly number[] | undefined,
+): Search {
+  const inSessions = keys === undefined ? [] : [sql`m.session = ANY (${keys}::bigint[])`]
+  const contains = needles.length > 0 ? [containsOne(needles)] : []
+  const match = joinSql([isKept, ...inSessions, ...conditionsOf(filter), ...contains], ' AND ')
+  return {
+    match: sql`${match}${inScope(filter.scope)}`,
+    candidates: needles.length > 0 ? candidatesOf(needles) : undefined,
+  }
+}
+
+/** SQL for the keys of the sessions that a filter selects, or whose accounts it selects; NULL: all. */
+function keysOf({ bot_id, scope, session }: HistoryFilter): Sql {
+  const bots = bot_id === undefined ? scope?.bots : [bot_id]
+  if (!bots) return session === undefined ? constantSql('NULL::bigint[]') : keysOfName(session)
+  const named = session === undefined ? noSql : sql` AND session = ANY (${keysOfName(session)})`
+  return sql`ARRAY(SELECT DISTINCT session FROM session_bot WHERE bot_id = ANY (${bots}::text[])${named})`
+}
+
+/** Conditions of a filter, except for the text. */
+function conditionsOf(filter: HistoryFilter): Sql[] {
+  const { bot_id, direction, has_kind, msg_type, since, until, user_id } = filter
+  return [
+    ...(user_id === undefined ? [] : [sql`m.peer = ${user_id}`]),
+    ...(bot_id === undefined ? [] : [sql`m.bot_id = ${bot_id}`]),
+    // For imported messages that were received elsewhere `sent` is neither 0 nor 1.
+    ...(direction === undefined ? [] : [direction === 'sent' ? sql`m.sent = 1` : sql`m.sent <> 1`]),
+    ...(msg_type === undefined ? [] : [sql`m.msg_type = ${msg_type}`]),
+    ...(since === undefined ? [] : [sql`m.timestamp >= ${since}`]),
+    ...(until === undefined ? [] : [sql`m.timestamp < ${until}`]),
+    ...(has_kind === undefined ? [] : [hasItem(has_kind)]),
+  ]
+}
+
+/**
+ * The message has an item of this kind. `msg_type` is the kind of its first item. For further items, which few
+ * messages have, `raw` is parsed if it contains the payload's name.
+ */
+function hasItem(kind: string): Sql {
+  const payload = `${kind.toLowerCase()}_item`
+  return sql`CASE WHEN m.msg_type = ${kind} THEN true
+    WHEN octet_length(m.raw) <= ${kindSearchLimit} AND strpos(m.raw, ${`"${payload}"`}) > 0
+    THEN has_item(m.raw, ${payload}) ELSE false END`
+}
+
+/**
+ * Returns the search text as it is, and in its Unicode normal forms: texts are stored as they were written.
+ *
+ * @throws SvcError `invalid_arguments` if it is too long
+ */
+function needlesOf(given: string): string[] {
+  if (given.length > needleLimit)
+    throw badArgument('text_contains', `expected at most ${needleLimit} characters`)
+  const needle = toSearchableText(given)
+  // Normalising a run of accents takes quadratic time; no real text has 64 of them.
+  const forms = /\p{M}{64}/u.test(needle) ? [] : [needle.normalize('NFC'), needle.normalize('NFD')]
+  return needle === '' ? [] : [...new Set([needle, ...forms])]
+}
+
+/** The text contains one of the search texts; the collation "C" has no other case than A-Z. */
+function containsOne(needles: readonly string[]): Sql {
+  const each = needles.map(needle => {
+    const compared = sql`position(lower(${needle}::text COLLATE "C") IN
+      lower(left(m.text, ${searchedCharacters}) COLLATE "C")) > 0`
+    return needle.length > likeNeedleLimit
+      ? compared
+      : sql`CASE WHEN octet_length(m.text) < ${likeBytesLimit}
+          THEN m.text COLLATE "C" ILIKE ${likePatternOf(needle)} ELSE ${compared} END`
+  })
+  return sql`(${joinSql(each, ' OR ')})`
+}
+
+/** Lets a number of callers work at the same time. */
+class Turns {
+  #free: number
+  readonly #waiting: (() => void)[] = []
+
+  constructor(most: number) {
+    this.#free = most
+  }
+
+  async take<T>(work: () => Promise<T>): Promise<T> {
+    if (this.#free > 0) this.#free--
+    else await new Promise<void>(resolve => this.#waiting.push(resolve))
+    try {
+      return await work()
+    } finally {
+      const next = this.#waiting.shift()
+      if (next) next()
+      else this.#free++
+    }
+  }
+}

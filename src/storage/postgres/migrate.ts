@@ -1,0 +1,136 @@
+/** Creates and updates the tables. One process at a time does it; the others wait for it. */
+import { SvcError } from '../../model/error.ts'
+import type { Log } from '../../platform/log.ts'
+import { constantSql, type PgConnection, sql, sqlStateOf } from '../../platform/postgres.ts'
+import type { PgDatabase } from './database.ts'
+import { steps as ownSteps } from './schema.ts'
+
+/** Only svc takes this advisory lock. */
+const migrationLock = 0x737663
+/** Longest wait for the tables to be updated, by this process or another one. */
+const withinMs = 15 * 60_000
+/** A step waits so long for a table that is in use, since all who use the table wait behind it. Then it is tried again. */
+const lockTimeout = '2s'
+const mostTries = 30
+const lockNotAvailable = '55P03'
+/** Lowest version of the server, as `server_version_num`. */
+const oldestServer = 140_000
+
+interface Found {
+  form: number
+  min_reader: number
+  secret_key?: string
+  moved_to?: string
+  copying?: string
+}
+
+/** @throws SvcError `store_unavailable` if programs of a form may not use the tables, as `min_reader` says */
+export function checkReader(form: number, minReader: number): void {
+  if (minReader > form)
+    throw new SvcError('store_unavailable', 'the store was updated by a newer version of svc', {
+      hint: 'Use that version or a newer one.',
+    })
+}
+
+/**
+ * Checks the server, and brings the tables to the form of this program. A program may use tables of a newer form, until a
+ * step raises `min_reader`.
+ *
+ * @param options.closed whether the store may be one that was moved, or into which a copy has not finished
+ * @throws SvcError `store_unavailable` for a server or tables that this program must not use
+ */
+export async function migrate(
+  db: PgDatabase,
+  {
+    closed = false,
+    keyId,
+    log,
+    steps = ownSteps,
+  }: { log: Log; keyId: string | undefined; closed?: boolean; steps?: readonly string[] | undefined },
+): Promise<void> {
+  await checkServer(db)
+  let found = await readForm(db)
+  if (found === undefined || found.form < steps.length) {
+    const before = found?.form
+    await db.guarded(() => runSteps(db, steps))
+    found = await readForm(db)
+    if (found?.form !== before) log.info('the tables of the store were updated', { form: steps.length })
+  }
+  if (found === undefined) throw new SvcError('store_unavailable', 'the store has no tables')
+  checkReader(steps.length, found.min_reader)
+  if (found.copying !== undefined && !closed)
+    throw new SvcError('store_unavailable', 'a copy into this store has not finished', {
+      hint: 'Wait if it is running. Otherwise run the same svc store copy again: it carries on.',
+    })
+  if (found.moved_to !== undefined && !closed)
+    throw new SvcError('store_unavailable', `the store was moved to ${found.moved_to}`, {
+      hint: 'Use the store there. This one no longer changes.',
+    })
+  if (keyId === undefined) return
+  if (found.secret_key === undefined)
+    await db.run(sql`UPDATE meta SET secret_key = ${keyId} WHERE secret_key IS NULL`)
+  const key = (await readForm(db))?.secret_key
+  if (key !== keyId)
+    throw new SvcError('store_unavailable', 'the store was encrypted with another secret key', {
+      hint: 'All nodes need the same key: --secret-key-file or SVC_SECRET_KEY.',
+    })
+}
+
+async function checkServer(db: PgDatabase): Promise<void> {
+  const found = await db.one<{ version: number; fsync: string }>(sql`SELECT
+    current_setting('server_version_num')::integer AS version, current_setting('fsync') AS fsync`)
+  if (found.version < oldestServer)
+    throw new SvcError('store_unavailable', 'the database is older than PostgreSQL 14', {
+      hint: 'Update it.',
+    })
+  if (found.fsync !== 'on')
+    throw new SvcError(
+      'store_unavailable',
+      'the database runs with fsync = off, and would lose what it confirmed',
+      {
+        hint: 'Set fsync = on.',
+      },
+    )
+}
+
+async function readForm(db: PgDatabase): Promise<Found | undefined> {
+  const { there } = await db.one<{ there: boolean }>(sql`SELECT to_regclass('svc.meta') IS NOT NULL AS there`)
+  return there
+    ? db.get<Found>(sql`SELECT form, min_reader, secret_key, moved_to, copying FROM svc.meta`)
+    : undefined
+}
+
+/** Each step is a transaction of its own. */
+async function runSteps(db: PgDatabase, steps: readonly string[]): Promise<void> {
+  const connection = await db.connect(withinMs)
+  try {
+    await runStep(connection, 'CREATE SCHEMA IF NOT EXISTS svc')
+    for (const [nth, step] of steps.entries()) await runStep(connection, guardedStep(step, nth))
+  } finally {
+    connection.destroy()
+  }
+}
+
+async function runStep(connection: PgConnection, step: string): Promise<void> {
+  for (let tries = 1; ; tries++)
+    try {
+      await connection.script([
+        sql`SELECT set_config('lock_timeout', ${`${withinMs} ms`}, true)`,
+        sql`SELECT pg_advisory_xact_lock(${migrationLock})`,
+        sql`SELECT set_config('lock_timeout', ${lockTimeout}, true)`,
+        constantSql(step),
+      ])
+      return
+    } catch (error) {
+      if (sqlStateOf(error) !== lockNotAvailable || tries === mostTries) throw error
+    }
+}
+
+/** Runs a step unless another process has done it while this one waited for the lock. */
+const guardedStep = (step: string, nth: number): string => `DO $migration$ BEGIN
+  IF to_regclass('svc.meta') IS NULL AND ${nth} > 0 THEN RAISE EXCEPTION 'a step is missing'; END IF;
+  IF ${nth === 0 ? `to_regclass('svc.meta') IS NULL` : `(SELECT form FROM svc.meta) = ${nth}`} THEN
+    EXECUTE $step$${step}$step$;
+    UPDATE svc.meta SET form = ${nth + 1};
+  END IF;
+END $migration$`

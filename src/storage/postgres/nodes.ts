@@ -1,0 +1,305 @@
+/**
+ * The processes that use the store. Each has a row in `node`, which it renews, and which ends by the database's clock.
+ * What a process claims is free for others when its row has ended. A process with `polls` takes part in polling.
+ */
+import { SvcError } from '../../model/error.ts'
+import type { NodeInfo, Replication } from '../../model/nodes.ts'
+import { type PgConnection, type Sql, sql } from '../../platform/postgres.ts'
+import type { Lease, Leases } from '../leases.ts'
+import type { SessionReader } from '../state.ts'
+import type { Node } from '../storage.ts'
+import { connectionHint, storeErrorOf } from './errors.ts'
+import { freeAccounts, PgLease } from './leases.ts'
+import { checkReader } from './migrate.ts'
+import { listNodes, readReplication } from './node-list.ts'
+import { type EngineContext, PgPart } from './part.ts'
+import { steps as ownSteps } from './schema.ts'
+
+/** How long a row lasts after each renewal. */
+const termMs = 6000
+const renewEveryMs = 1500
+const retryEveryMs = 250
+/** Longest wait for an answer. Two of them fit into a term. */
+const answerMs = 2500
+/** This process counts its lease as over so long before the database does. */
+const marginMs = 1000
+/** How often this process checks whether its lease is over. */
+const checkEveryMs = 250
+
+const term = sql`clock_timestamp() + ${`${termMs} ms`}::interval`
+
+export interface NodeOptions {
+  /** Steps that the program knows; see `migrate.ts`. */
+  steps?: readonly string[]
+  version?: string
+  name?: string
+}
+
+/** A moment, by both clocks: the monotonic clock stands still while a machine is suspended, and the other may be set. */
+interface Moment {
+  monotonic: number
+  wall: number
+}
+
+export class PgNode extends PgPart implements Node {
+  readonly #options: NodeOptions
+  readonly #stop = new AbortController()
+  #url: string | undefined
+  #connecting: Promise<PgConnection> | undefined
+  /** Before the request for the newest renewal that succeeded. */
+  #renewed: Moment = { monotonic: Number.NEGATIVE_INFINITY, wall: 0 }
+  /** History of the server, as this process knows it. */
+  #timeline: string | undefined
+  /** Monotonic. No account is taken before. */
+  #heldUntil = Number.NEGATIVE_INFINITY
+  #lease: PgLease | undefined
+  #running: Promise<unknown> = Promise.resolve()
+  #left: Promise<void> | undefined
+
+  /** Adds this process to the nodes, and keeps its lease. */
+  static async join(context: EngineContext, options: NodeOptions): Promise<PgNode> {
+    const node = new PgNode(context, options)
+    await node.#renew()
+    await node.db.barrier()
+    await node.#forgetDead()
+    node.#running = Promise.all([node.#keepRenewing(), node.#watch()])
+    return node
+  }
+
+  private constructor(context: EngineContext, options: NodeOptions) {
+    super(context)
+    this.#options = options
+  }
+
+  leases(sessions: Pick<SessionReader, 'listChangedSince'>): Leases {
+    return {
+      join: ({ alone = false } = {}) => this.#startPolling(sessions, alone),
+      isStalled: async () => false,
+      findHolder: async () => undefined,
+      close: async () => this.#lease?.release(),
+    }
+  }
+
+  /** Shows where this process answers. */
+  setUrl(url: string): void {
+    this.#url = url
+  }
+
+  /** Returns the processes that use the store, this one first. */
+  list(): Promise<NodeInfo[]> {
+    return listNodes(this.db, this.owner)
+  }
+
+  /** Returns what is known about the standbys of the database. */
+  readReplication(): Promise<Replication> {
+    return readReplication(this.db)
+  }
+
+  /** Gives up everything, and removes this process from the nodes. Never rejects. */
+  leave(): Promise<void> {
+    this.#left ??= (async () => {
+      this.#stop.abort()
+      await this.#running
+      await this.#lease?.release()
+      await this.#send([sql`DELETE FROM node WHERE id = ${this.owner}`])
+        .then(() => this.db.touch())
+        .catch(error => this.log.debug('this node ends without a word to the database', { error }))
+      await this.#connecting?.then(
+        connection => connection.destroy(),
+        () => {},
+      )
+    })()
+    return this.#left
+  }
+
+  get commitMs(): number {
+    return this.db.lastBarrier.tookMs
+  }
+
+  get leaseLeftMs(): number {
+    return Math.max(0, this.#leftMs)
+  }
+
+  /** Time in ms for which the lease of this process certainly lasts. */
+  get #leftMs(): number {
+    const { monotonic, wall } = this.#now()
+    const passed = Math.max(monotonic - this.#renewed.monotonic, Math.abs(wall - this.#renewed.wall))
+    return termMs - marginMs - passed
+  }
+
+  #now(): Moment {
+    return { monotonic: this.clock.monotonic(), wall: this.clock.now() }
+  }
+
+  async #startPolling(
+    sessions: Pick<SessionReader, 'listChangedSince'>,
+    alone: boolean,
+  ): Promise<Lease | undefined> {
+    if (this.#lease && !this.#lease.isOver) return this.#lease
+    if (this.#leftMs <= 0) await this.#renew()
+    const others = sql`SELECT FROM node o WHERE o.polls AND o.id <> ${this.owner} AND o.lease_until > clock_timestamp()`
+    const [added] = await this.#send([
+      sql`UPDATE node SET polls = true WHERE id = ${this.owner} AND lease_until > clock_timestamp()
+        AND NOT (${alone} AND EXISTS (${others})) RETURNING id`,
+      ...freeAccounts(this.owner),
+    ])
+    if (added?.length === 0 && alone) return undefined
+    if (added?.length !== 1 || this.#leftMs <= 0)
+      throw new SvcError('store_unavailable', 'the lease of this node is over', { hint: connectionHint })
+    this.#lease = new PgLease({
+      db: this.db,
+      clock: this.clock,
+      sessions,
+      isValid: () => this.#leftMs > 0,
+      isHeld: () => this.clock.monotonic() < this.#heldUntil,
+      free: () => this.#stopPolling(),
+    })
+    await this.db.touch()
+    return this.#lease
+  }
+
+  async #stopPolling(): Promise<void> {
+    try {
+      const node = sql`UPDATE node SET polls = false WHERE id = ${this.owner}`
+      await this.#send([node, ...freeAccounts(this.owner)])
+      await this.db.touch()
+    } catch (error) {
+      // Others take the accounts when the row of this node has ended; this process frees them before it polls again.
+      this.log.warn('the sessions of this node cannot be given up now', { error })
+    }
+  }
+
+  async #keepRenewing(): Promise<void> {
+    const { signal } = this.#stop
+    let isFailing = false
+    await this.clock.sleep(renewEveryMs, signal)
+    while (!signal.aborted) {
+      const { monotonic } = this.#now()
+      let waitMs = renewEveryMs
+      try {
+        await this.#renew()
+        if (isFailing) this.log.info('the lease of this node is renewed again')
+        isFailing = false
+        // Else the last rows of a node that died stay hidden.
+        void this.db.barrier().catch(() => {})
+      } catch (error) {
+        if (!isFailing && !signal.aborted)
+          this.log.warn('the lease of this node cannot be renewed', { error })
+        isFailing = true
+        waitMs = retryEveryMs
+      }
+      await this.clock.sleep(Math.max(0, monotonic + waitMs - this.clock.monotonic()), signal)
+    }
+  }
+
+  /** Ends the lease as soon as it is over by a clock of this process. */
+  async #watch(): Promise<void> {
+    const { signal } = this.#stop
+    while (!signal.aborted) {
+      if (this.#lease && !this.#lease.isOver && this.#leftMs <= 0)
+        this.#lose('the lease of this node is over')
+      await this.clock.sleep(checkEveryMs, signal)
+    }
+  }
+
+  #lose(reason: string): void {
+    if (!this.#lease || this.#lease.isOver) return
+    this.log.warn('this node polls no session for now', { reason })
+    this.#lease.lose(reason)
+  }
+
+  async #renew(): Promise<void> {
+    const asked = this.#now()
+    const { version = '', name = '' } = this.#options
+    const url = this.#url
+    const [meta, renewed] = await this.#send([
+      sql`SELECT min_reader FROM meta`,
+      sql`UPDATE node SET lease_until = ${term}, url = ${url}
+        WHERE id = ${this.owner} AND lease_until > clock_timestamp() RETURNING id`,
+    ])
+    await this.#checkReader(meta![0]!.min_reader as number)
+    if (renewed?.length === 0) {
+      // Others may have had its accounts. It begins with none.
+      this.#lose('the lease of this node ended in the database')
+      await this.#send([
+        sql`INSERT INTO node (id, name, version, url, lease_until) VALUES (${this.owner}, ${name}, ${version}, ${url}, ${term})
+          ON CONFLICT (id) DO UPDATE SET lease_until = excluded.lease_until, started_at = clock_timestamp(),
+            polls = false, epoch = node.epoch + 1`,
+        ...freeAccounts(this.owner),
+      ])
+    }
+    if (asked.monotonic > this.#renewed.monotonic) this.#renewed = asked
+  }
+
+  /** Serves nothing any more if a newer version has changed the tables in a way that this one does not know. */
+  async #checkReader(minReader: number): Promise<void> {
+    try {
+      checkReader((this.#options.steps ?? ownSteps).length, minReader)
+    } catch (error) {
+      this.db.refuse(error as SvcError)
+      this.#stop.abort()
+      this.#lose('the store was updated by a newer version of svc')
+      this.log.error('this node stops serving', { error })
+      await this.#send([sql`DELETE FROM node WHERE id = ${this.owner}`])
+      throw error
+    }
+  }
+
+  /** Runs statements in one transaction on the connection of the lease. */
+  async #send(statements: readonly Sql[]): Promise<Record<string, unknown>[][]> {
+    this.#connecting ??= this.#connect()
+    const connecting = this.#connecting
+    try {
+      return await (await connecting).script(statements)
+    } catch (error) {
+      const isUsable = await connecting.then(
+        ({ lost }) => !lost.aborted,
+        () => false,
+      )
+      if (!isUsable && this.#connecting === connecting) this.#connecting = undefined
+      throw storeErrorOf(error)
+    }
+  }
+
+  /** Opens the connection of the lease. It ends when the server does, so that another server is noticed. */
+  async #connect(): Promise<PgConnection> {
+    const connection = await this.db.connect(answerMs)
+    try {
+      await this.#followTimeline(connection)
+      return connection
+    } catch (error) {
+      connection.destroy()
+      throw error
+    }
+  }
+
+  /**
+   * A standby that took over may not know the newest leases. So no account is taken for a whole term: until then the
+   * lease of everyone has ended, or was renewed here.
+   */
+  async #followTimeline(connection: PgConnection): Promise<void> {
+    const read = sql`SELECT timeline() AS now, timeline AS known,
+      coalesce(timeline_at > clock_timestamp() - ${`${termMs} ms`}::interval, false) AS "isNew" FROM meta`
+    const { isNew, known, now } = await connection.one<{ now?: string; known?: string; isNew: boolean }>(read)
+    if (now !== undefined && now !== known) await connection.run(sql`UPDATE head SET revision = revision + 1`)
+    const isOther = (before: string | undefined) =>
+      before !== undefined && now !== undefined && before !== now
+    const isChanged = isNew || isOther(known) || isOther(this.#timeline)
+    this.#timeline = now ?? this.#timeline
+    if (!isChanged) return
+    this.#heldUntil = this.clock.monotonic() + termMs
+    this.#lose('another server of the database took over')
+    this.log.error(
+      'another server of the database took over; without synchronous replication, data may be lost',
+      {
+        timeline: now,
+      },
+    )
+  }
+
+  /** Removes how far nodes that ended knew the log to be durable. This node knows more. */
+  async #forgetDead(): Promise<void> {
+    await this.db.run(sql`DELETE FROM durable d WHERE NOT EXISTS (SELECT FROM node n WHERE n.id = d.node)
+      AND EXISTS (SELECT FROM durable o WHERE o.node = ${this.owner} AND o.upto >= d.upto AND o.place >= d.place)`)
+  }
+}

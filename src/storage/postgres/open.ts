@@ -1,0 +1,85 @@
+/** Opens the storage on PostgreSQL, which any number of nodes share. */
+import { SvcError } from '../../model/error.ts'
+import type { Clock } from '../../platform/clock.ts'
+import type { Log } from '../../platform/log.ts'
+import { createSealer } from '../../platform/sealing.ts'
+import { ClockTrust } from '../clock-trust.ts'
+import type { MediaRules, MediaStores } from '../media-store.ts'
+import type { Node, Storage } from '../storage.ts'
+import { PgDatabase } from './database.ts'
+import { GramIndexer } from './grams.ts'
+import { PgIngest } from './ingest.ts'
+import { findLastSign } from './maintenance.ts'
+import { PgMediaStore } from './media.ts'
+import { migrate } from './migrate.ts'
+import { PgNode } from './nodes.ts'
+import type { EngineContext } from './part.ts'
+import { createState } from './state.ts'
+import { createStore } from './store.ts'
+
+export interface PgStorageOptions {
+  /** `postgres://user:password@host:port/database`. Secret. */
+  url: string
+  /** Text of the secret key, which is required here. */
+  secret: string | undefined
+  /** Version of this program, and the name of this node, as they are shown. */
+  version?: string
+  name?: string
+  clock: Clock
+  log: Log
+  /** Steps that make the tables; default: those of this program. Tests open a store as another version would. */
+  steps?: readonly string[]
+  /** 0: no limit. */
+  maxAgeDays: number
+  /** 0: no limit. */
+  maxCount: number
+}
+
+/** The storage, with what a node on PostgreSQL has besides. */
+export interface PgStorage extends Storage {
+  /** This process among those that use the store. */
+  readonly node: Node
+  /** Opens the media stores, which all nodes share. */
+  openMediaStores(rules: { uploads: MediaRules }): MediaStores
+}
+
+/** @throws SvcError `store_unavailable`, `invalid_arguments` without a secret key; nothing stays open then */
+export async function openPgStorage(options: PgStorageOptions): Promise<PgStorage> {
+  const { clock, log, secret, url } = options
+  if (secret === undefined)
+    throw new SvcError('invalid_arguments', 'a store on PostgreSQL needs a secret key', {
+      hint: 'Give it with --secret-key-file or SVC_SECRET_KEY; head -c 32 /dev/urandom | base64 | tr -d /+= prints one.',
+    })
+  const db = new PgDatabase({ url, clock, log: log.child('store'), node: crypto.randomUUID() })
+  const sealer = createSealer(secret)
+  try {
+    await migrate(db, { log, keyId: sealer.keyId, steps: options.steps })
+    const clockTrust = new ClockTrust(clock, await findLastSign(db, clock.now()))
+    const context: EngineContext = { db, clock, log: log.child('store'), sealer, clockTrust }
+    const node = await PgNode.join(context, options)
+    await db.start()
+    const state = createState(context)
+    const ingest = new PgIngest(context)
+    const indexer = new GramIndexer(context)
+    indexer.start()
+    return {
+      store: createStore(context, options),
+      state,
+      node,
+      leases: node.leases(state.sessions),
+      ingest: batch => ingest.ingest(batch),
+      openMediaStores: ({ uploads }) => ({
+        uploads: new PgMediaStore(context, 'uploads', uploads),
+        queued: new PgMediaStore(context, 'queued'),
+      }),
+      async close() {
+        await indexer.close()
+        await node.leave()
+        await db.close()
+      },
+    }
+  } catch (error) {
+    await db.close()
+    throw error
+  }
+}

@@ -1,0 +1,212 @@
+/**
+ * Ends entries of the outbox without sending them: their process died, they waited too long, or they are no
+ * longer needed.
+ */
+import { sql } from '../../platform/postgres.ts'
+import {
+  type EndedEntry,
+  type EndReason,
+  type EntryPart,
+  type SendMode,
+  type StoredEntry,
+  stoppedBeforeSend,
+  stoppedDuringSend,
+} from '../outbox.ts'
+import { callLifeMs, filesOf, keyLifeMs, queueLifeMs } from '../outbox-rules.ts'
+import type { Attempt } from './database.ts'
+import type { PgEntries } from './entries.ts'
+import type { LoadedEntry } from './entry-rows.ts'
+import type { PgLanes } from './lanes.ts'
+import { OutboxWrites } from './outbox-writes.ts'
+import { type EngineContext, PgPart } from './part.ts'
+
+/** Entries removed by one statement. */
+const pruneStep = 1000
+
+/** An entry that may have to be ended. */
+interface Orphan {
+  entry: number
+  /** Its parts that are being sent, and will not be settled. */
+  parts: number[]
+  /** Its caller waits no more. */
+  is_over: boolean
+}
+
+interface CallRow {
+  id: number
+  mode: SendMode
+  created_at: number
+  expires_at: number
+  ended_at?: number
+  is_dead: boolean
+}
+
+export class PgOutboxEnds extends PgPart {
+  readonly #entries: PgEntries
+  readonly #lanes: PgLanes
+
+  constructor(context: EngineContext, entries: PgEntries, lanes: PgLanes) {
+    super(context)
+    this.#entries = entries
+    this.#lanes = lanes
+  }
+
+  /** Reads an entry, lets `decide` change it, and writes that. */
+  change<T>(
+    id: number,
+    decide: (loaded: LoadedEntry, writes: OutboxWrites) => T | undefined,
+  ): Promise<T | undefined> {
+    return this.db.retry(async (queries: Attempt) => {
+      await this.#lanes.lock(queries, sql`l.id = (SELECT lane FROM outbox WHERE id = ${id})`)
+      const [loaded] = await this.#entries.load(queries, sql`e.id = ${id}`)
+      if (!loaded) return undefined
+      const writes = new OutboxWrites(this.clock.now())
+      const result = decide(loaded, writes)
+      if (writes.isEmpty) return result
+      if (loaded.lane) writes.changeLane(loaded.lane)
+      await writes.run(queries)
+      return result
+    })
+  }
+
+  end(
+    id: number,
+    reason: EndReason,
+    { only, by }: { only?: SendMode; by?: string } = {},
+  ): Promise<EndedEntry | undefined> {
+    return this.durably(() =>
+      this.change(id, (loaded, writes) => {
+        const { entry } = loaded
+        if (only !== undefined && (entry.mode !== only || entry.ended)) return undefined
+        const ended = writes.endWaiting(loaded, reason)
+        if (by !== undefined && ended.length > 0) {
+          entry.ended_by = by
+          writes.change(sql`UPDATE outbox SET ended_by = ${by} WHERE id = ${id}`)
+        }
+        return { entry: writes.close(loaded), ended: ended.length, files: filesOf(ended) }
+      }),
+    )
+  }
+
+  async expire(reason: EndReason, unasked: EndReason): Promise<EndedEntry[]> {
+    const late = await this.db.all<{ id: number; asked?: SendMode }>(sql`SELECT id, asked FROM outbox
+      WHERE expires_at <= ${this.clock.now()} AND mode = 'queue' AND ended_at IS NULL ORDER BY id`)
+    const ended: EndedEntry[] = []
+    for (const { id, asked } of late) {
+      const one = await this.end(id, asked === undefined ? reason : unasked)
+      if (one && one.ended > 0) ended.push(one)
+    }
+    return ended
+  }
+
+  async renew(id: number): Promise<void> {
+    await this.db.run(sql`UPDATE outbox SET expires_at = ${this.clock.now() + callLifeMs}
+      WHERE id = ${id} AND mode = 'fail'`)
+  }
+
+  /**
+   * Finds the entry that answers for a key. A call that died is ended first; a key older than a day is free.
+   */
+  async findByKey(key: string): Promise<StoredEntry | undefined> {
+    const find = () =>
+      this.db.get<CallRow>(sql`SELECT id, mode, created_at, expires_at, ended_at,
+        (owner IS NOT NULL AND owner <> ${this.owner} AND NOT lives(owner)) AS is_dead FROM outbox WHERE key = ${key}`)
+    let row = await find()
+    if (!row) return undefined
+    // A clock that was set ahead must not make a repeated call send twice.
+    const now = this.clockTrust.isTrusted ? this.clock.now() : Number.NEGATIVE_INFINITY
+    return await this.durably(async () => {
+      if (row?.mode === 'fail' && row.ended_at === undefined && (row.is_dead || row.expires_at <= now)) {
+        await this.#endOrphan({ entry: row.id, parts: [], is_over: true })
+        row = await find()
+      }
+      if (!row) return undefined
+      const { id } = row
+      const called = row.mode === 'fail' ? row.ended_at : row.created_at
+      if (called === undefined || now - called < keyLifeMs) return await this.#entries.getEntry(id)
+      if (row.mode === 'queue')
+        await this.db.run(sql`UPDATE outbox SET key = NULL WHERE id = ${id} AND key = ${key}`)
+      else await this.change(id, (_loaded, writes) => writes.remove(id))
+      return undefined
+    })
+  }
+
+  /** Removes entries that answer for nothing any more. */
+  async pruneEntries(): Promise<void> {
+    const now = this.clock.now()
+    const before = now - keyLifeMs
+    await this.db.run(sql`UPDATE outbox SET key = NULL
+      WHERE key IS NOT NULL AND mode = 'queue' AND created_at <= ${before}`)
+    for (let removed = pruneStep; removed === pruneStep; ) {
+      const found = await this.db.one<{ removed: number }>(sql`WITH old AS (SELECT id FROM outbox
+          WHERE ended_at IS NOT NULL AND CASE mode WHEN 'queue' THEN created_at <= ${now - queueLifeMs}
+            ELSE key IS NULL OR ended_at <= ${before} END LIMIT ${pruneStep}),
+        parts AS (DELETE FROM outbox_part WHERE entry IN (SELECT id FROM old)),
+        gone AS (DELETE FROM outbox WHERE id IN (SELECT id FROM old) RETURNING 1)
+        SELECT count(*) AS removed FROM gone`)
+      removed = found.removed
+    }
+    await this.db.barrier()
+  }
+
+  /**
+   * Returns entries with messages in flight that began before `before` (Unix ms) or whose process died, and calls that are
+   * over for these reasons; also what this process wrote though it got no answer, by the first part.
+   */
+  #findOrphans(before: number, begun: readonly number[]): Promise<Orphan[]> {
+    const isDead = sql`(owner IS NOT NULL AND owner <> ${this.owner} AND NOT lives(owner))`
+    // A call whose process hangs would block its user's answers: past its deadline it is over, if the clock is trusted.
+    const deadline = before > 0 ? this.clock.now() : 0
+    return this.db.all<Orphan>(sql`WITH parts AS (SELECT entry, id FROM outbox_part
+        WHERE status = 'sending' AND (coalesce(began_at, 0) < ${before} OR ${isDead})),
+      -- A call that is not over has a part in flight, or a part that waits and has no message yet.
+      calls AS (SELECT id FROM outbox WHERE mode = 'fail' AND ended_at IS NULL
+        AND (expires_at <= ${deadline} OR ${isDead})
+        AND id IN (SELECT entry FROM outbox_part WHERE status = 'sending'
+          UNION SELECT entry FROM outbox_part WHERE status = 'queued' AND message IS NULL))
+      SELECT entry, array_agg(id) FILTER (WHERE id IS NOT NULL) AS parts, bool_or(is_over) AS is_over
+        FROM (SELECT entry, id, false AS is_over FROM parts UNION ALL SELECT id, NULL, true FROM calls
+          UNION ALL SELECT p.entry, p.id, e.mode = 'fail' FROM outbox_part p JOIN outbox e ON e.id = p.entry
+            WHERE p.id = ANY (${begun}::bigint[]) AND e.ended_at IS NULL
+              AND (e.owner = ${this.owner} OR (p.status = 'sending' AND p.owner = ${this.owner}))) found
+        GROUP BY entry ORDER BY entry`)
+  }
+
+  /**
+   * Ends what `#findOrphans` finds: parts in flight become unknown, waiting parts are refused. @returns how
+   * many messages became unknown
+   *
+   * @param begun parts that began without the knowledge of this process, or did not
+   */
+  async reap(before: number, begun: readonly number[] = []): Promise<number> {
+    const orphans = await this.#findOrphans(before, begun)
+    if (orphans.length === 0) return 0
+    return await this.durably(async () => {
+      let unknown = 0
+      for (const orphan of orphans) unknown += await this.#endOrphan(orphan)
+      return unknown
+    })
+  }
+
+  /**
+   * Ends what nobody ends: parts in flight become unknown. If its caller waits no more, all of them, and the rest is never
+   * sent.
+   *
+   * @returns how many of the given parts became unknown
+   */
+  async #endOrphan({ entry: id, parts, is_over }: Orphan): Promise<number> {
+    const ended = await this.change(id, (loaded, writes) => {
+      if (loaded.entry.ended) return 0
+      const isLost = (part: EntryPart) => part.status === 'sending' && (is_over || parts?.includes(part.id))
+      const lost = loaded.entry.parts.filter(isLost)
+      for (const part of lost) {
+        writes.settleRow(part.message!, { status: 'unknown', error: stoppedDuringSend })
+        writes.endPart(part, 'unknown', stoppedDuringSend)
+      }
+      if (is_over) writes.endWaiting(loaded, stoppedBeforeSend)
+      writes.close(loaded)
+      return lost.filter(({ id }) => parts?.includes(id)).length
+    })
+    return ended ?? 0
+  }
+}

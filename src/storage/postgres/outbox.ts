@@ -1,0 +1,139 @@
+/** The outbox: its parts behind one face, and what is done to calls while no process sends them. */
+import type { SendRules, Verdict } from '../../model/admission.ts'
+import { joinSql, sql } from '../../platform/postgres.ts'
+import type { SentMessage } from '../messages.ts'
+import type {
+  ApproveResult,
+  BeginResult,
+  BegunMessage,
+  EditedText,
+  EnqueueResult,
+  HoldBack,
+  NewEntry,
+  OutboxStore,
+  Settlement,
+  SettleResult,
+} from '../outbox.ts'
+import { queueLifeMs } from '../outbox-rules.ts'
+import type { Attempt } from './database.ts'
+import { Doubts } from './doubts.ts'
+import { PgEntries } from './entries.ts'
+import { type AheadRow, aheadOf, joinSession, PgLanes, type SlotRow } from './lanes.ts'
+import { PgOutboxBegin } from './outbox-begin.ts'
+import { PgOutboxCalls } from './outbox-calls.ts'
+import { PgOutboxEnds } from './outbox-ends.ts'
+import { OutboxWrites } from './outbox-writes.ts'
+import { type EngineContext, PgPart } from './part.ts'
+
+export class PgOutbox extends PgPart implements OutboxStore {
+  readonly #lanes: PgLanes
+  readonly #entries: PgEntries
+  readonly #doubts: Doubts
+  readonly #calls: PgOutboxCalls
+  readonly #begin: PgOutboxBegin
+  readonly #ends: PgOutboxEnds
+
+  constructor(context: EngineContext) {
+    super(context)
+    this.#lanes = new PgLanes(context)
+    this.#entries = new PgEntries(context, this.#lanes)
+    this.#doubts = new Doubts(context.clock)
+    this.#calls = new PgOutboxCalls(context, this.#lanes, this.#entries, this.#doubts)
+    this.#begin = new PgOutboxBegin(context, this.#lanes, this.#entries, this.#doubts)
+    this.#ends = new PgOutboxEnds(context, this.#entries, this.#lanes)
+  }
+
+  async enqueue(entry: NewEntry, rules: SendRules, first?: SentMessage): Promise<EnqueueResult> {
+    for (;;) {
+      const result = await this.#calls.enqueue(entry, rules, first)
+      if (result !== 'known') return result
+      const earlier = await this.#ends.findByKey(entry.key!)
+      if (earlier) return { state: 'known', entry: earlier }
+    }
+  }
+
+  begin(ids: readonly number[], botId: string, rules: SendRules, message: SentMessage): Promise<BeginResult> {
+    return this.#begin.begin({ ids, botId, rules, message })
+  }
+
+  settle(begun: BegunMessage, settlement: Settlement): Promise<SettleResult> {
+    return this.#calls.settle(begun, settlement)
+  }
+
+  checkAdmission(session: string, user: string, count: number, rules: SendRules): Promise<Verdict> {
+    return this.#lanes.checkAdmission(session, user, count, rules)
+  }
+
+  approve(id: number, rules: SendRules, by: string, edited?: EditedText): Promise<ApproveResult | undefined> {
+    return this.durably(() => this.db.retry(queries => this.#approve(queries, { id, rules, by, edited })))
+  }
+
+  async #approve(
+    queries: Attempt,
+    { id, rules, by, edited }: { id: number; rules: SendRules; by: string; edited: EditedText | undefined },
+  ): Promise<ApproveResult | undefined> {
+    await this.#lanes.lock(queries, sql`l.id = (SELECT lane FROM outbox WHERE id = ${id})`)
+    const [loaded] = await this.#entries.load(queries, sql`e.id = ${id}`)
+    const { entry, lane } = loaded ?? {}
+    if (!entry?.asked || !lane || entry.expires_at <= this.clock.now()) return undefined
+    const facts = await queries.one<SlotRow & AheadRow>(sql`SELECT ${this.#lanes.slotColumns(rules)},
+      ${this.#lanes.aheadColumn} FROM outbox_lane l ${joinSession} WHERE l.id = ${lane.lane_id}`)
+    const waiting = entry.parts.filter(({ status }) => status === 'asked')
+    const { verdict } = this.#lanes.judge(lane, facts, waiting.length, rules, { ahead: aheadOf(facts) })
+    if (entry.asked === 'fail' && verdict.go === 'no') return { state: 'closed', verdict }
+    const writes = new OutboxWrites(this.clock.now())
+    writes.changeLane(lane)
+    const until = entry.asked === 'queue' ? entry.created_at + queueLifeMs : entry.expires_at
+    writes.change(
+      sql`UPDATE outbox SET asked = NULL, expires_at = ${until}, approved_by = ${by} WHERE id = ${id}`,
+    )
+    const rewritten = edited && waiting.find(({ kind }) => kind === 'text')
+    for (const part of waiting) {
+      writes.changePart(part, { status: 'queued' })
+      const change = part === rewritten ? edited : undefined
+      if (change) writes.rewriteText(part, change)
+      if (part.message !== undefined) writes.settleRow(part.message, { status: 'queued' }, change)
+    }
+    await writes.run(queries)
+    return { state: 'approved', lane: lane.lane_id }
+  }
+
+  async holdBack(lane: number, { refused = [], hold, pause }: HoldBack): Promise<void> {
+    const held = hold && sql`held_at = ${hold.since}, held_until = ${hold.until}, holds = ${hold.count}`
+    const paused = pause && sql`not_before = ${pause.not_before}, failures = ${pause.failures}`
+    const changes = [sql`used = used`, held ?? [], paused ?? []].flat()
+    await this.durably(() =>
+      this.db.script([
+        sql`UPDATE outbox_lane SET ${joinSql(changes)} WHERE id = ${lane}`,
+        sql`UPDATE outbox_part SET tries = tries + 1 WHERE id = ANY (${refused}::bigint[])`,
+      ]),
+    )
+  }
+
+  listWaiting: OutboxStore['listWaiting'] = (rules, some) => this.#lanes.listWaiting(rules, some)
+  claim: OutboxStore['claim'] = lane => this.#lanes.claim(lane)
+  release: OutboxStore['release'] = lane => this.#lanes.release(lane)
+  getCounters: OutboxStore['getCounters'] = (session, user) => this.#lanes.getCounters(session, user)
+  getEntry: OutboxStore['getEntry'] = (id, sight) => this.#entries.getEntry(id, sight)
+  list: OutboxStore['list'] = filter => this.#entries.list(filter)
+  getDepth: OutboxStore['getDepth'] = () => this.#entries.getDepth()
+  fileOf: OutboxStore['fileOf'] = (message, sight) => this.#entries.fileOf(message, sight)
+  listFiles: OutboxStore['listFiles'] = () => this.#entries.listFiles()
+  findByKey: OutboxStore['findByKey'] = key => this.#ends.findByKey(key)
+  end: OutboxStore['end'] = (id, reason, options) => this.#ends.end(id, reason, options)
+  renew: OutboxStore['renew'] = id => this.#ends.renew(id)
+  expire: OutboxStore['expire'] = (reason, unasked) => this.#ends.expire(reason, unasked)
+
+  async reap(before: number): Promise<number> {
+    await this.#calls.settleAgain()
+    const begun = this.#doubts.listOver()
+    const unknown = await this.#ends.reap(before, begun)
+    this.#doubts.take(begun)
+    return unknown
+  }
+
+  /** Removes entries that answer for nothing any more. Call it only while the clock is trusted. */
+  pruneEntries(): Promise<void> {
+    return this.#ends.pruneEntries()
+  }
+}

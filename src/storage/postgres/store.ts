@@ -1,0 +1,44 @@
+/** The store on PostgreSQL: its parts, one for each interface. */
+import type { Store } from '../store.ts'
+import { PgAcknowledgements } from './acknowledgements.ts'
+import { PgAgents } from './agents.ts'
+import { PgAudit } from './audit.ts'
+import { PgBacklog } from './backlog.ts'
+import { PgBackups } from './backups.ts'
+import { PgConsumers } from './consumers.ts'
+import { PgConversations } from './conversations.ts'
+import { PgEventLog } from './events.ts'
+import { PgImportedMessages } from './imported.ts'
+import { PgKeys } from './keys.ts'
+import { PgMaintenance, type Retention } from './maintenance.ts'
+import { PgMessages } from './messages.ts'
+import { PgUserNames } from './names.ts'
+import { PgOutbox } from './outbox.ts'
+import type { EngineContext } from './part.ts'
+import { PgPeople } from './people.ts'
+import { PgWebhooks } from './webhooks.ts'
+
+export function createStore(context: EngineContext, retention: Retention): Store {
+  const log = new PgMessages(context)
+  const events = new PgEventLog(context)
+  const outbox = new PgOutbox(context)
+  return {
+    durable: true,
+    intake: new PgImportedMessages(context),
+    log,
+    events,
+    consumers: new PgConsumers(context, log),
+    acknowledgements: new PgAcknowledgements(context, log),
+    backlog: new PgBacklog(context, events),
+    conversations: new PgConversations(context, log),
+    names: new PgUserNames(context),
+    outbox,
+    webhooks: new PgWebhooks(context),
+    keys: new PgKeys(context),
+    audit: new PgAudit(context),
+    backups: new PgBackups(context),
+    people: new PgPeople(context),
+    agents: new PgAgents(context),
+    maintenance: new PgMaintenance(context, { retention, pruneOthers: () => outbox.pruneEntries() }),
+  }
+}

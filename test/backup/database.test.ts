@@ -1,0 +1,65 @@
+/** A backup of a store on PostgreSQL, which is restored into a data directory. */
+import { expect, test } from 'bun:test'
+import { mkdtemp, readdir, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { restoreBackup } from '../../src/backup/restore.ts'
+import { configFromValues } from '../../src/config.ts'
+import { backUpDatabase } from '../../src/migrate/store/backup.ts'
+import { systemClock } from '../../src/platform/clock.ts'
+import { silentLog } from '../../src/platform/log.ts'
+import { openStorage } from '../../src/storage/sqlite/open.ts'
+import { openPostgres, secret } from '../storage/postgres/support.ts'
+import { bot } from '../storage/support.ts'
+import { failure } from '../support/failure.ts'
+import { isPostgresThere } from '../support/postgres.ts'
+
+test.skipIf(!isPostgresThere())(
+  'a store on PostgreSQL is backed up while nodes use it, and stays in use',
+  async () => {
+    const folder = await mkdtemp(join(tmpdir(), 'svc-backup-'))
+    try {
+      await using t = await openPostgres()
+      const { sessions } = t.storage.state
+      await sessions.save('work', bot('work'))
+      const path = join(folder, 'svc.tar')
+      const config = { keepFreeBytes: 0, storeUrl: t.url, secretKey: secret }
+      const options = { path, config, clock: systemClock, passphrase: undefined, force: false }
+      const made = await backUpDatabase(options)
+      expect(await t.store.backups.list()).toEqual([made])
+      expect(await readdir(folder)).toEqual(['svc.tar'])
+      expect(await failure(backUpDatabase(options))).toMatchObject({ code: 'invalid_arguments' })
+      // The store is as open as before.
+      await sessions.save('later', bot('later'))
+
+      const dir = join(folder, 'restored')
+      const restored = configFromValues({ basePath: dir })
+      await restoreBackup({
+        path,
+        config: restored,
+        clock: systemClock,
+        passphrase: undefined,
+        keepKeys: true,
+      })
+      await using storage = {
+        ...(await openStorage({
+          dir,
+          secret,
+          clock: systemClock,
+          log: silentLog,
+          maxAgeDays: 0,
+          maxCount: 0,
+        })),
+        async [Symbol.asyncDispose]() {
+          await this.close()
+        },
+      }
+      expect((await storage.state.sessions.list()).map(({ bot }) => [bot?.bot_id, bot?.token])).toEqual([
+        [bot('work').bot_id, bot('work').token],
+      ])
+    } finally {
+      await rm(folder, { recursive: true, force: true })
+    }
+  },
+  60_000,
+)

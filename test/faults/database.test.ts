@@ -1,0 +1,69 @@
+/** A database that misbehaves: what callers are told, how long they wait, and that svc recovers by itself. */
+import { afterAll, beforeAll, describe, test } from 'bun:test'
+import { connectPg, constantSql, type PgConnection } from '../../src/platform/postgres.ts'
+import { isPostgresThere } from '../support/postgres.ts'
+import { Trial } from './support/database-trial.ts'
+
+describe.skipIf(!isPostgresThere())('a database that misbehaves', () => {
+  let trial: Trial
+  beforeAll(async () => {
+    trial = await Trial.start()
+  }, 60_000)
+  afterAll(() => trial?.[Symbol.asyncDispose]())
+
+  test('read-only', async () => {
+    await trial.bear({
+      begin: () => trial.admin(`ALTER DATABASE ${trial.name} SET default_transaction_read_only = on`),
+      // Settings of a database are those of new connections.
+      also: () => trial.endConnections(),
+      said: /the database is read-only \(25006\)/,
+      hint: /primary/,
+      end: () => trial.admin(`ALTER DATABASE ${trial.name} RESET default_transaction_read_only`),
+      endAlso: () => trial.endConnections(),
+    })
+  }, 60_000)
+
+  test('another password', async () => {
+    await trial.bear({
+      begin: () => trial.admin(`ALTER ROLE svc PASSWORD 'another'`),
+      also: () => trial.endConnections(),
+      said: /the database rejects the user or the password \(28P01\)/,
+      hint: /password/,
+      end: () => trial.admin(`ALTER ROLE svc PASSWORD 'secret'`),
+    })
+  }, 60_000)
+
+  test('no connection left', async () => {
+    await trial.bear({
+      begin: () => trial.admin(`ALTER ROLE svc CONNECTION LIMIT 0`),
+      also: () => trial.endConnections(),
+      said: /the database has no connection left \(53300\)/,
+      hint: /max_connections/,
+      end: () => trial.admin(`ALTER ROLE svc CONNECTION LIMIT -1`),
+    })
+  }, 60_000)
+
+  test('a query that hangs: another session keeps a lock', async () => {
+    let blocker: PgConnection
+    await trial.bear({
+      async begin() {
+        blocker = await connectPg({ url: trial.superUrl, name: 'blocker', answerMs: 60_000 })
+        await blocker.run(constantSql('SET idle_in_transaction_session_timeout = 0'))
+        await blocker.run(constantSql('BEGIN'))
+        await blocker.run(constantSql('LOCK TABLE svc.durable, svc.outbox_lane IN ACCESS EXCLUSIVE MODE'))
+      },
+      said: /a lock in the database was not free in time|does not answer/,
+      hint: /hangs|recovers/,
+      end: async () => blocker.destroy(),
+    })
+  }, 60_000)
+
+  test('a restart', async () => {
+    await trial.bear({
+      begin: () => trial.cluster.postgres.stop('fast'),
+      said: /the database cannot be reached: the connection ended|the database is stopping/,
+      hint: /recovers by itself/,
+      end: () => trial.cluster.postgres.start(),
+    })
+  }, 60_000)
+})

@@ -1,0 +1,115 @@
+/** What several nodes do to the same sessions at the same time, and how a rename moves what has a name of its own. */
+import { describe, expect, test } from 'bun:test'
+import { systemClock } from '../../../src/platform/clock.ts'
+import { silentLog } from '../../../src/platform/log.ts'
+import { constantSql, sql } from '../../../src/platform/postgres.ts'
+import { createSealer } from '../../../src/platform/sealing.ts'
+import { PgDatabase } from '../../../src/storage/postgres/database.ts'
+import type { EngineContext } from '../../../src/storage/postgres/part.ts'
+import { isPostgresThere } from '../../support/postgres.ts'
+import { bot } from '../support.ts'
+import { openPostgres, secret } from './support.ts'
+
+/** The database of a test, as a part of the engine uses it. */
+async function partOf({ url }: { url: string }): Promise<EngineContext & AsyncDisposable> {
+  const db = new PgDatabase({ url, clock: systemClock, log: silentLog, node: crypto.randomUUID() })
+  await db.start()
+  const context = { db, clock: systemClock, log: silentLog, sealer: createSealer(secret) } as EngineContext
+  return { ...context, [Symbol.asyncDispose]: () => db.close() }
+}
+
+describe.skipIf(!isPostgresThere())('sessions on PostgreSQL', () => {
+  test('several nodes save, mark, rename and remove the same sessions: one default, and no change is lost', async () => {
+    await using t = await openPostgres()
+    await using second = await t.second()
+    await using third = await t.second()
+    const nodes = [t, second, third].map(({ storage }) => storage.state.sessions)
+    const names = Array.from({ length: 8 }, (_, nth) => `s${nth}`)
+    const lists = await Promise.all(nodes.map(node => node.listChangedSince()))
+    await Promise.all(nodes.flatMap(node => names.map(name => node.save(name, bot(name)))))
+    await Promise.all([
+      ...names.map(name => nodes[0]!.mark(name, bot(name).token, { idle_at: 5 })),
+      ...names.map(name => nodes[1]!.mark(name, bot(name).token, { poll_error: 'why' })),
+      ...names.map(name => nodes[2]!.setDefault(name)),
+    ])
+    for (const node of nodes) {
+      const found = await node.list()
+      expect(found.map(({ name }) => name).sort()).toEqual(names)
+      for (const { bot } of found) expect(bot).toMatchObject({ idle_at: 5, poll_error: 'why' })
+    }
+    const moved = await Promise.allSettled(
+      nodes.flatMap(node => names.map(name => node.rename(name, `${name}x`))),
+    )
+    expect(moved.filter(({ status }) => status === 'fulfilled')).toHaveLength(names.length)
+    const left = await Promise.allSettled(
+      nodes.flatMap(node => names.slice(1).map(name => node.remove(`${name}x`))),
+    )
+    expect(left.filter(({ status }) => status === 'fulfilled')).toHaveLength(names.length - 1)
+    for (const [nth, node] of nodes.entries()) {
+      expect((await node.list()).map(({ name }) => name)).toEqual(['s0x'])
+      expect(await node.getDefaultName()).toBe('s0x')
+      const { changed } = await node.listChangedSince(lists[nth]!.revision)
+      expect([...changed].filter(([, record]) => record).map(([name]) => name)).toEqual(['s0x'])
+      expect(changed.size).toBe(16)
+    }
+  })
+
+  test('a change of the spelling is listed: the old one is gone', async () => {
+    await using t = await openPostgres()
+    const { sessions } = t.storage.state
+    await sessions.save('Shop', bot('b'))
+    const { revision } = await sessions.listChangedSince()
+    const look = async () =>
+      [...(await sessions.listChangedSince(revision)).changed].map(([name, one]) => [name, one?.bot?.bot_id])
+    await sessions.rename('shop', 'SHOP')
+    expect((await look()).sort()).toEqual([
+      ['SHOP', 'b@im.bot'],
+      ['Shop', undefined],
+    ])
+    await sessions.rename('shop', 'Shop')
+    expect((await look()).sort()).toEqual([
+      ['SHOP', undefined],
+      ['Shop', 'b@im.bot'],
+    ])
+    await sessions.remove('shop')
+    await sessions.save('shop', bot('c'))
+    expect((await look()).sort()).toEqual([
+      ['SHOP', undefined],
+      ['Shop', undefined],
+      ['shop', 'c@im.bot'],
+    ])
+    expect(await sessions.list()).toHaveLength(1)
+  })
+
+  test('a rename changes the filters and lanes of endpoints, each with a new epoch', async () => {
+    await using t = await openPostgres()
+    await using part = await partOf(t)
+    const { sessions } = t.storage.state
+    await sessions.save('a', bot('a'))
+    await part.db.script([
+      ...['A', 'other', undefined].map(
+        (
+          session,
+          nth,
+        ) => sql`INSERT INTO webhook (id, url, types, session, headers, secrets, link_key, allow_private, replies,
+          created_at, position) VALUES (${`w${nth}`}, '', '', ${session}, '', '', '', 0, 0, 0, '')`,
+      ),
+      ...['a', 'b', 'other'].map(
+        session =>
+          sql`INSERT INTO webhook_lane (webhook, session, peer, position) VALUES ('w2', ${session}, 'u', ${session})`,
+      ),
+    ])
+    await sessions.rename('a', 'b')
+    expect(await part.db.all(constantSql('SELECT session, epoch FROM webhook ORDER BY id'))).toEqual([
+      { session: 'b', epoch: 1 },
+      { session: 'other', epoch: 1 },
+      { session: undefined, epoch: 1 },
+    ])
+    expect(
+      await part.db.all(constantSql('SELECT session, position FROM webhook_lane ORDER BY session')),
+    ).toEqual([
+      { session: 'b', position: 'a' },
+      { session: 'other', position: 'other' },
+    ])
+  })
+})

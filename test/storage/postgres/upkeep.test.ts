@@ -1,0 +1,159 @@
+/** Retention, erasing and the state of the engine, where PostgreSQL does more than the contract says. */
+import { describe, expect, test } from 'bun:test'
+import { connectPg, constantSql, type PgConnection, sql } from '../../../src/platform/postgres.ts'
+import { isPostgresThere } from '../../support/postgres.ts'
+import { until } from '../../support/until.ts'
+import { insert, message, type Opened, open, outgoing } from '../support.ts'
+import { openPostgres } from './support.ts'
+
+const dayMs = 24 * 3_600_000
+const [gone, other] = ['o-gone@im.wechat', 'o-other@im.wechat']
+
+type Test = Awaited<ReturnType<typeof openPostgres>>
+
+/** Another connection to the database of a test. */
+async function connect({ url }: Test): Promise<PgConnection & Disposable> {
+  const connection = await connectPg({ url, name: 'test', answerMs: 10_000 })
+  return Object.assign(connection, { [Symbol.dispose]: () => connection.destroy() })
+}
+
+const add = (t: Opened, count: number, from_user = gone) =>
+  insert(
+    t,
+    Array.from({ length: count }, (_, nth) => message(`secret ${nth}`, { from_user })),
+  )
+
+describe.skipIf(!isPostgresThere())('PostgreSQL', () => {
+  test('a database that is read-only cannot be written, and can again afterwards', async () => {
+    await using t = await openPostgres()
+    using admin = await connect(t)
+    const { maintenance } = t.store
+    expect(await maintenance.checkWritable()).toBeUndefined()
+    const name = new URL(t.url).pathname.slice(1)
+    await admin.run(constantSql(`ALTER DATABASE ${name} SET default_transaction_read_only = on`))
+    const end = `SELECT pg_terminate_backend(pid) FROM pg_stat_activity
+      WHERE datname = current_database() AND pid <> pg_backend_pid()`
+    await admin.all(constantSql(end))
+    const found = []
+    // The first one after the connections broke may only find that.
+    for (let nth = 0; nth < 3; nth++) found.push(await maintenance.checkWritable())
+    expect(found.at(-1)).toMatchObject({
+      code: 'store_unavailable',
+      message: expect.stringContaining('read-only'),
+    })
+    await admin.run(constantSql('SET default_transaction_read_only = off'))
+    await admin.run(constantSql(`ALTER DATABASE ${name} RESET default_transaction_read_only`))
+    await admin.all(constantSql(end))
+    await maintenance.checkWritable()
+    expect(await maintenance.checkWritable()).toBeUndefined()
+  })
+
+  test('a database that does not answer is reported within the deadline', async () => {
+    await using t = await openPostgres()
+    using admin = await connect(t)
+    await t.store.maintenance.checkWritable()
+    const begun = performance.now()
+    const held = admin.script([
+      constantSql('LOCK TABLE durable IN ACCESS EXCLUSIVE MODE'),
+      sql`SELECT pg_sleep(3)`,
+    ])
+    using watch = await connect(t)
+    await until('the table is locked', 3000, async () => {
+      const { n } = await watch.one<{ n: number }>(sql`SELECT count(*) AS n FROM pg_locks
+        WHERE relation = 'svc.durable'::regclass AND mode = 'AccessExclusiveLock' AND granted`)
+      return n > 0
+    })
+    expect(await t.store.maintenance.checkWritable()).toMatchObject({ code: 'store_unavailable' })
+    expect(performance.now() - begun).toBeLessThan(3500)
+    await held
+    expect(await t.store.maintenance.checkWritable()).toBeUndefined()
+  })
+
+  test('a closed store says so', async () => {
+    await using t = await openPostgres()
+    const { maintenance } = t.store
+    await t.storage.close()
+    expect(await maintenance.checkWritable()).toMatchObject({ code: 'shutting_down' })
+  })
+
+  test('many rows go in steps, also if two processes remove them, and readers that lose some are named', async () => {
+    await using t = await openPostgres({ maxCount: 100 })
+    await using second = await t.second()
+    await t.store.consumers.claim('slow', { limit: 1 })
+    for (let nth = 0; nth < 4; nth++) await add(t, 500)
+    await Promise.all([t.store.maintenance.prune(), second.store.maintenance.prune()])
+    // The one that gave way may have left some.
+    await t.store.maintenance.prune()
+    using admin = await connect(t)
+    expect(await admin.one(sql`SELECT count(*) AS n, min(id) AS first FROM message`)).toEqual({
+      n: 100,
+      first: 1901,
+    })
+    const told = t.lines.filter(line => line.includes('that a consumer has not read'))
+    expect(told.length).toBeLessThanOrEqual(2)
+  })
+
+  test('nothing is removed for its age for a day after the clock jumped', async () => {
+    await using t = await openPostgres({ maxAgeDays: 30 })
+    await add(t, 3)
+    const count = async () => (await t.store.log.listAfter(0, { limit: 9 })).length
+    t.clock.off = 400 * dayMs
+    await t.store.maintenance.prune()
+    expect(await t.store.maintenance.isClockTrusted()).toBe(false)
+    expect(await count()).toBe(3)
+    // A process that starts then does not trust it either.
+    await using second = await t.second()
+    expect(await second.store.maintenance.isClockTrusted()).toBe(false)
+    t.clock.at += dayMs + 1
+    expect(await t.store.maintenance.isClockTrusted()).toBe(true)
+    await t.store.maintenance.prune()
+    expect(await count()).toBe(0)
+  })
+
+  test('no table has anything of an erased user', async () => {
+    await using t = await openPostgres()
+    const { agents, audit, consumers, conversations, names, outbox, people, events } = t.store
+    const ids = (await add(t, 700)) as number[]
+    await add(t, 3, other)
+    await names.set('s', gone, 'Mum')
+    await conversations.markRead('s', gone, ids[0]!)
+    await consumers.claim('default', { limit: 9 })
+    for (const subject of [gone, 'MUM', `s ${gone}`])
+      await audit.add({ at: 1, principal: 'owner', operation: 'name_user', outcome: 'done', subject })
+    const key = { agent: 'home', session: 's', user: gone }
+    const turn = await agents.addTurn({ ...key, source: 'message', messages: ids.slice(0, 2) })
+    await agents.claim(key)
+    await agents.changeTurn(turn.id, { state: 'running', started_at: 1 })
+    const options = [{ id: 'yes', name: 'Yes', kind: 'allow_once' } as const]
+    const expires_at = t.clock.now() + 1000
+    await agents.ask({ turn: turn.id, text: `May I tell ${gone}?`, options, code: 'K7QX', expires_at })
+    const waiting = { message: outgoing('later', { to_user: gone }) }
+    const entry = { session: 's', bot_id: 'b', user: gone, mode: 'queue' as const, made_by: 'owner' }
+    await outbox.enqueue({ ...entry, parts: [{ kind: 'text', waiting }] }, open)
+    await events.getHead()
+    using admin = await connect(t)
+    const tables = await admin.all<{ name: string }>(sql`SELECT tablename AS name FROM pg_tables
+      WHERE schemaname = 'svc' ORDER BY 1`)
+    const mentioning = async () => {
+      const found: string[] = []
+      for (const { name } of tables) {
+        const { n } = await admin.one<{ n: number }>(
+          sql`SELECT count(*) AS n FROM ${constantSql(name)} t WHERE t::text ~* ${`${gone}|mum|secret [3-9]`}`,
+        )
+        if (n > 0) found.push(name)
+      }
+      return found
+    }
+    const before = await mentioning()
+    for (const name of ['agent_conversation', 'audit', 'event', 'message', 'outbox_lane', 'user_name'])
+      expect(before).toContain(name)
+    expect((await people.erase(gone)).messages).toBe(701)
+    expect(await mentioning()).toEqual([])
+    expect((await t.store.log.listAfter(0, { limit: 9 })).length).toBe(3)
+    await people.scrub()
+    const dead = await admin.one<{ n: number }>(
+      sql`SELECT n_dead_tup AS n FROM pg_stat_user_tables WHERE relname = 'message' AND schemaname = 'svc'`,
+    )
+    expect(dead.n).toBe(0)
+  })
+})
