@@ -167,7 +167,7 @@ class RepeatLimit {
   }
 }
 
-/** While the store is unavailable, every failure of a part that tries again has the same reason. */
+/** While a database is away, every failure of a part that tries again has the same reason. */
 const outageEveryMs = 60_000
 
 /** Lets a failure with the same reason pass once a minute. */
@@ -186,11 +186,14 @@ class OutageLimit {
   }
 }
 
-/** Returns why the store is unavailable, if that is why something failed. */
+/** An error of a database that is away. It may last, and every part that needs the database meets it. */
+export interface Outage extends Error {
+  readonly isOutage: true
+}
+
+/** Returns why the database is away, if that is why something failed. */
 function outageOf(error: unknown): string | undefined {
-  if (!(error instanceof Error) || (error as { code?: unknown }).code !== 'store_unavailable')
-    return undefined
-  return error.message
+  return error instanceof Error && (error as Partial<Outage>).isOutage === true ? error.message : undefined
 }
 
 export function createLog(

@@ -1,5 +1,6 @@
 /** Explains errors of the database to callers. */
 import { SvcError } from '../../model/error.ts'
+import type { Outage } from '../../platform/log.ts'
 import { PgConnectionError, sqlStateOf } from '../../platform/postgres.ts'
 
 export const connectionHint = 'Check that PostgreSQL runs and can be reached; svc recovers by itself.'
@@ -38,12 +39,11 @@ export function storeErrorOf(error: unknown): unknown {
   const state =
     sqlStateOf(error) ?? (error instanceof PgConnectionError ? (error as { code?: string }).code : undefined)
   const remedy = state === undefined ? undefined : remedies.find(([start]) => state.startsWith(start))
-  if (remedy)
-    return new SvcError('store_unavailable', `${remedy[1]} (${state})`, { hint: remedy[2], cause: error })
+  if (remedy) return outage(`${remedy[1]} (${state})`, remedy[2], error)
   if (!(error instanceof PgConnectionError)) return error
   const why = state ?? (/time/i.test(error.message) ? 'it does not answer' : 'the connection ended')
-  return new SvcError('store_unavailable', `the database cannot be reached: ${why}`, {
-    hint: connectionHint,
-    cause: error,
-  })
+  return outage(`the database cannot be reached: ${why}`, connectionHint, error)
 }
+
+const outage = (what: string, hint: string, cause: unknown): SvcError & Outage =>
+  Object.assign(new SvcError('store_unavailable', what, { hint, cause }), { isOutage: true } as const)
