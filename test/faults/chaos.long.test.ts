@@ -23,7 +23,7 @@ test.skipIf(!isPostgresThere())(
 )
 
 test.skipIf(!isPostgresThere())(
-  'three nodes under faults while upstream gives nothing twice: only what the open poll of a killed or suspended node took is missing',
+  'three nodes under faults while upstream gives nothing twice: only what the open poll of a node took that was killed, suspended, or lost its lease is missing',
   async () => {
     const report = await chaos('never', 8)
     expect(report.violations).toEqual([])

@@ -39,7 +39,7 @@ export interface ChaosReport {
   faults: Record<string, number>
   messages: number
   missing: number
-  /** Of these: taken by the open poll of a node that was killed, or suspended. */
+  /** Of these: taken by the open poll of a node that was killed or suspended, or had lost its lease. */
   takenAlong: number
   storedTwice: number
   sends: Record<string, number>
@@ -427,12 +427,13 @@ const takenBy = ({ polls }: PollRecord, text: string) =>
     .map(({ channelVersion, ended = 0 }) => `${channelVersion} at ${new Date(ended).toISOString()}`)
     .join(', ')
 
-/** Whether the poll of a node that was killed or suspended took the message, which upstream does not give again. */
+/** Whether a poll took the message that its node could not answer for: it was killed or suspended, or had to end its polls. */
 const isTakenAlong = ({ polls }: PollRecord, nodes: Nodes, text: string) =>
   polls.some(
     ({ channelVersion, ended = 0, texts }) =>
       texts.includes(text) &&
       (nodes.killed.has(channelVersion) ||
+        nodes.hasCutPolls(channelVersion, ended) ||
         nodes.suspended.some(
           span => span.channelVersion === channelVersion && span.from <= ended && ended <= span.to,
         )),
@@ -511,7 +512,7 @@ export function tableOf(report: ChaosReport): string {
     ['faults', listed(faults)],
     ['messages written', report.messages],
     ['missing', report.missing],
-    ['of these, taken along by the open poll of a killed or suspended node', report.takenAlong],
+    ['of these, taken by a poll whose node was killed, suspended, or was just ending it', report.takenAlong],
     ['stored twice', report.storedTwice],
     ['messages sent', listed(report.sends)],
     ['sent twice', report.sentTwice],

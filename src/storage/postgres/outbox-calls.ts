@@ -426,11 +426,12 @@ function settle(
   const ownParts = begun.parts.flatMap(id => all.get(id) ?? [])
   // The other parts were reaped as abandoned since, and their caller was notified.
   const parts = ownParts.filter(part => part.status === 'sending')
-  if (again && parts.length === 0) return { entries: [], files: [] }
   if (status !== 'queued') {
     writes.settleRow(begun.row, { status, error, messageId: message_id })
     for (const part of parts.slice(1)) writes.settleRow(part.message!, { status, error, carrier: begun.row })
   }
+  // It was done before, or another process took the message for lost: the counter stays.
+  if (again && parts.length === 0) return { entries: [], files: [] }
   const files = status === 'queued' ? [] : filesOf(parts)
   for (const part of parts) {
     const loaded = entries.find(({ entry }) => entry.id === part.entry)!

@@ -15,6 +15,8 @@ export const canSetClocks = existsSync(libfaketime)
 
 /** Longest wait for an answer. A suspended node answers later, or never. */
 const answerMs = 20_000
+/** WeChat hears so late, at the worst, that a node has ended a poll. */
+const cutMs = 2000
 
 export interface Nodes extends Disposable {
   /** The process at each place; undefined between its death and the start of the next one. */
@@ -26,6 +28,8 @@ export interface Nodes extends Disposable {
   readonly killed: ReadonlySet<string>
   /** Nodes that ended by themselves, with the end of their logs. */
   readonly crashes: readonly string[]
+  /** Whether a node had no lease any more at a time (Unix ms), and ended its polls: by its log. */
+  hasCutPolls(channelVersion: string, at: number): boolean
   start(place: number): Promise<void>
   kill(place: number): Promise<void>
   suspend(place: number, ms: number): Promise<void>
@@ -49,6 +53,12 @@ export function nodesOf(cluster: Cluster, count: number, options: ServiceOptions
       const node = at[place]
       return node && { pid: node.pid, call: (tool, input, signal) => ask(node, tool, input, signal) }
     }),
+    hasCutPolls(channelVersion, at) {
+      const log = cluster.nodes.find(node => node.channelVersion === channelVersion)?.log() ?? ''
+      return [...log.matchAll(/^(\S+) WARNING store: this node polls no session/gm)].some(
+        ([, time]) => Math.abs(Date.parse(time!) - at) < cutMs,
+      )
+    },
     async start(place) {
       setClock(place, 0)
       const node = await cluster.addNode({
@@ -86,7 +96,13 @@ export function nodesOf(cluster: Cluster, count: number, options: ServiceOptions
       end(pid, 'SIGCONT')
       span.to = Date.now()
     },
-    [Symbol.dispose]: () => rmSync(dir, { recursive: true, force: true }),
+    [Symbol.dispose]() {
+      rmSync(dir, { recursive: true, force: true })
+      // The library leaves them if its program is killed.
+      for (const pid of pids.values())
+        for (const name of [`faketime_shm_${pid}`, `sem.faketime_sem_${pid}`])
+          rmSync(`/dev/shm/${name}`, { force: true })
+    },
   }
 }
 

@@ -3,6 +3,8 @@ import type { RequestInterceptor } from '../../../src/sandbox/core.ts'
 
 /** Time within which a server surely notices that a client has left, on a machine that is busy. */
 const noticedMs = 500
+/** Time within which a node that is no longer suspended has ended its polls, on such a machine. */
+const wokenMs = 2000
 
 export interface Poll {
   /** The client version that the node reports. */
@@ -106,16 +108,15 @@ export function findOverlaps(polls: readonly Poll[], suspended: readonly Span[],
       const endedAt = poll.ended ?? now
       for (const later of inOrder.slice(nth + 1)) {
         if (later.begun >= endedAt - noticedMs) break
+        const overlapEnd = Math.min(endedAt, later.ended ?? now)
         const wasSuspended = suspended.some(
           ({ channelVersion, from, to }) =>
-            channelVersion === poll.channelVersion &&
-            from <= later.begun &&
-            to + noticedMs >= Math.min(endedAt, later.ended ?? now),
+            channelVersion === poll.channelVersion && from <= later.begun && overlapEnd <= to + wokenMs,
         )
         if (wasSuspended) ofSuspended++
         else
           forbidden.push(
-            `${poll.channelVersion} and ${later.channelVersion} polled ${bot} at once for ${Math.min(endedAt, later.ended ?? now) - later.begun} ms, from ${later.begun} on`,
+            `${poll.channelVersion} and ${later.channelVersion} polled ${bot} at once for ${overlapEnd - later.begun} ms, from ${later.begun} on`,
           )
       }
     }

@@ -134,7 +134,8 @@ describe.skipIf(!isPostgresThere())('when a standby takes over', () => {
       expect(after.events.map(({ message }) => message)).toContain(next!)
       expect((await store.events.listAfter(after.cursor, { limit: 10 })).gone).toBeUndefined()
     }
-    expect(site.lines.filter(line => line.includes('data may be lost'))).toHaveLength(2)
+    const told = () => site.lines.filter(line => line.includes('data may be lost')).length === 2
+    await until('both nodes have said it', withinMs, told)
   }, 180_000)
 
   test('a server that does not write durably is refused', async () => {
