@@ -1,4 +1,4 @@
-/** Faults of a database that last longer than those of `database.test.ts`. */
+/** Faults of a database that last longer than those of `database-outages.long.test.ts`. */
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
