@@ -133,7 +133,7 @@ class StatementNames {
     return true
   }
 }
-/** Each connection of the server keeps the plans of so many statements at most. */
+/** Maximum number of statements whose plans a connection keeps on the server. */
 const mostPrepared = 100
 
 /** Returns the statement with its values written in it, for a request with several statements. */

@@ -9,7 +9,7 @@ import { horizon } from './schema.ts'
 
 /** Unread messages are counted up to this number. */
 const countedUnread = 100
-/** So many of a user's newest messages tell in which sessions the user writes. */
+/** Number of a user's newest messages that are read to find the sessions in which the user writes. */
 const newestOfUser = 30
 /** Messages that another process sent count after this time. */
 const suspectsKeptMs = 1000

@@ -41,7 +41,7 @@ export interface Attempt extends PgQueries {
 
 /** Statements that lost against another writer: a guard, a deadlock, or a row that another one added first. */
 const conflicts = new Set(['40001', '40P01', '23505'])
-/** After so many lost attempts the next one locks its rows. */
+/** Number of attempts that lock no rows. The attempts after them lock the rows that they read. */
 const freeAttempts = 3
 const mostAttempts = 20
 /** Connections for statements. One more each is for barriers, leases and notifications. */
@@ -84,6 +84,7 @@ export class PgDatabase implements PgQueries {
   #failure: SvcError | undefined
   /** The last time that the disk of the database was full. Statements that need no more room still work then. */
   #full: { error: SvcError; at: number } | undefined
+  /** Why this program must not use the store any more. */
   #refusal: SvcError | undefined
 
   constructor(options: DatabaseOptions) {
@@ -123,7 +124,7 @@ export class PgDatabase implements PgQueries {
     return connectPg({ ...this.#connectionOptions({ synchronous_commit: 'on' }), answerMs: withinMs })
   }
 
-  /** Runs work on such a connection. Errors are for callers. */
+  /** Runs work that uses a connection of its own. Its errors become errors for callers. */
   guarded<T>(work: () => Promise<T>): Promise<T> {
     return this.#guard(work)
   }
