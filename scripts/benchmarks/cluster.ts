@@ -3,7 +3,7 @@ import { silentLog } from '../../src/platform/log.ts'
 import { connectPg, constantSql, sql, toJsonb } from '../../src/platform/postgres.ts'
 import { PgDatabase } from '../../src/storage/postgres/database.ts'
 import { GramIndexer } from '../../src/storage/postgres/grams.ts'
-import { placesPerMessage } from '../../src/storage/postgres/schema.ts'
+import { placesPerMessage } from '../../src/storage/postgres/tables.ts'
 import { isPostgresThere } from '../../test/support/postgres.ts'
 import { type BenchCluster, type BenchSession, startBenchCluster } from './cluster-nodes.ts'
 import {

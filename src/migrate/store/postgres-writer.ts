@@ -11,7 +11,7 @@ import {
 } from '../../platform/postgres.ts'
 import type { Sealer } from '../../platform/sealing.ts'
 import type { PgDatabase } from '../../storage/postgres/database.ts'
-import { placesPerMessage } from '../../storage/postgres/schema.ts'
+import { placesPerMessage } from '../../storage/postgres/tables.ts'
 import { mapToken, type SecretChange } from '../../storage/sealed-places.ts'
 import { type CopySide, type CopyTarget, pageRows, type TargetState } from './side.ts'
 import { type CopyRow, type CopyTable, copiedTables } from './tables.ts'

@@ -4,7 +4,7 @@ import type { ReadFilter } from '../messages.ts'
 import { type Backlog, startsAtFirst } from '../store.ts'
 import { isKept, ofDirection } from './message-rows.ts'
 import { type EngineContext, inScope, keysOfName, narrowedBy, PgPart } from './part.ts'
-import { horizon } from './schema.ts'
+import { horizon } from './tables.ts'
 
 /** What the event log counts. */
 interface EventCounts {

@@ -7,7 +7,7 @@ import { sql } from '../../platform/postgres.ts'
 import type { ReadFilter } from '../messages.ts'
 import { type ConsumerClaim, type Consumers, type MessageLog, startsAtFirst } from '../store.ts'
 import { type EngineContext, narrowedBy, PgPart } from './part.ts'
-import { neverSeen, rowLeaseMs } from './schema.ts'
+import { neverSeen, rowLeaseMs } from './tables.ts'
 
 /** What `claim_rows` returns. `again`: the rows that were delivered before. */
 interface Claimed {

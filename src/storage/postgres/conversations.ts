@@ -5,7 +5,7 @@ import { sessionKeyOf } from '../../model/session.ts'
 import { noSql, sql, toJsonb } from '../../platform/postgres.ts'
 import type { ConversationStore, MessageLog, Thread, ThreadQuery } from '../store.ts'
 import { type EngineContext, inScope, keysOfName, PgPart } from './part.ts'
-import { horizon } from './schema.ts'
+import { horizon } from './tables.ts'
 
 /** Unread messages are counted up to this number. */
 const countedUnread = 100

@@ -21,7 +21,7 @@ import {
   readerIdleMs,
 } from '../events.ts'
 import { inScope, keysOfName, PgPart } from './part.ts'
-import { erasedSession, horizon, placeHorizon, placesPerMessage } from './schema.ts'
+import { erasedSession, horizon, placeHorizon, placesPerMessage } from './tables.ts'
 
 /**
  * Places between two messages that lines of the audit log leave free. Without any free place, an event of another

@@ -10,7 +10,7 @@ import { type Sql, sql, sqlStateOf, toJsonb } from '../../platform/postgres.ts'
 import { toSearchableText } from '../search-text.ts'
 import type { EngineContext } from './part.ts'
 
-import { horizon } from './schema.ts'
+import { horizon } from './tables.ts'
 
 /** Rows whose ids have all but these bits in common are a block: a search may be limited to one. */
 export const blockBits = 16

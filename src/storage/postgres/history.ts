@@ -5,18 +5,16 @@
  * Within a window the server chooses an index of users, sessions, kinds or times. A search for a text reads the index
  * of pairs instead, as far as it reaches: first for one block of rows, then, if the text is rare there, for all others.
  */
-import { badArgument } from '../../model/error.ts'
 import { constantSql, joinSql, noSql, type PgQueries, type Sql, sql } from '../../platform/postgres.ts'
 import type { HistoryFilter, HistoryRows } from '../messages.ts'
-import { likePatternOf, toSearchableText } from '../search-text.ts'
+import { likePatternOf, needlesOf } from '../search-text.ts'
 import { blockBits, candidatesOf } from './grams.ts'
 import { isKept, readRows, rowsOf } from './message-rows.ts'
 import { inScope, keysOfName, PgPart } from './part.ts'
-import { horizon } from './schema.ts'
+import { horizon } from './tables.ts'
 
 /** Totals are counted up to this number. */
 const exactTotal = 10_000
-const needleLimit = 10_000
 /** LIKE is faster up to this many characters of a search text, and bytes of a message text. */
 const likeNeedleLimit = 32
 const likeBytesLimit = 4096
@@ -241,20 +239,6 @@ function hasItem(kind: string): Sql {
   return sql`CASE WHEN m.msg_type = ${kind} THEN true
     WHEN octet_length(m.raw) <= ${kindSearchLimit} AND strpos(m.raw, ${`"${payload}"`}) > 0
     THEN has_item(m.raw, ${payload}) ELSE false END`
-}
-
-/**
- * Returns the search text as it is, and in its Unicode normal forms: texts are stored as they were written.
- *
- * @throws SvcError `invalid_arguments` if it is too long
- */
-function needlesOf(given: string): string[] {
-  if (given.length > needleLimit)
-    throw badArgument('text_contains', `expected at most ${needleLimit} characters`)
-  const needle = toSearchableText(given)
-  // Normalising a run of accents takes quadratic time; no real text has 64 of them.
-  const forms = /\p{M}{64}/u.test(needle) ? [] : [needle.normalize('NFC'), needle.normalize('NFD')]
-  return needle === '' ? [] : [...new Set([needle, ...forms])]
 }
 
 /** The text contains one of the search texts; the collation "C" has no other case than A-Z. */

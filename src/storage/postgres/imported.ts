@@ -7,7 +7,7 @@ import { toSearchableText } from '../search-text.ts'
 import type { Intake } from '../store.ts'
 import { decide, type KnownLog, noteNew, queriesFor } from './known-messages.ts'
 import { ensureKey, PgPart } from './part.ts'
-import { horizon, receivedElsewhere } from './schema.ts'
+import { horizon, receivedElsewhere } from './tables.ts'
 
 /** Messages that are added in one transaction. */
 const atOnce = 500

@@ -19,7 +19,8 @@ import { type AccountRow, accountColumns, recordOf } from './accounts.ts'
 import { type ContextRow, contextOf, hasWrittenRow } from './contexts.ts'
 import { storeErrorOf } from './errors.ts'
 import { listNodes, readReplication } from './node-list.ts'
-import { erasedSession, newestForm } from './schema.ts'
+import { newestForm } from './schema.ts'
+import { erasedSession } from './tables.ts'
 
 /** Longest wait for an answer. */
 const answerMs = 4000

@@ -15,7 +15,7 @@ import { mapContextToken } from '../sealed-places.ts'
 import type { Attempt } from './database.ts'
 import { type LaneRow, type PartRow, partColumns, partOf } from './entry-rows.ts'
 import { keyOfName, keysOfName, PgPart } from './part.ts'
-import { placeHorizon } from './schema.ts'
+import { placeHorizon } from './tables.ts'
 
 /** What admission looks at, besides the lane. */
 export interface SlotRow {

@@ -8,7 +8,7 @@ import { type DatedRow, dayMs, findRemoved, liveMs, type RetentionRules } from '
 import type { StoreMaintenance } from '../store.ts'
 import { connectionHint } from './errors.ts'
 import { type EngineContext, PgPart } from './part.ts'
-import { placesPerMessage } from './schema.ts'
+import { placesPerMessage } from './tables.ts'
 
 /** Rows per step: a writer waits for tens of milliseconds at most. */
 const stepRows = 300

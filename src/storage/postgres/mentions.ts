@@ -3,7 +3,7 @@ import { nameKeyOf } from '../../model/user-name.ts'
 import { sql } from '../../platform/postgres.ts'
 import { type ErasedPerson, eraseFromData, eraseFromSubject, patternOf } from '../mentions.ts'
 import type { PgDatabase } from './database.ts'
-import { erasedSession } from './schema.ts'
+import { erasedSession } from './tables.ts'
 
 /** Lines or events that are checked in one step. */
 const checkedAtOnce = 2000

@@ -2,7 +2,7 @@
 import { constantSql, type PgQueries, type Sql, sql } from '../../platform/postgres.ts'
 import type { ReadFilter, StoredMessage } from '../messages.ts'
 import { createRowBudget } from '../row-budget.ts'
-import { erasedSession, horizon } from './schema.ts'
+import { erasedSession, horizon } from './tables.ts'
 
 /** Condition on a row `m` of `message`: its content was not erased. */
 export const isKept: Sql = constantSql(`m.session <> ${erasedSession}`)

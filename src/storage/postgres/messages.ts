@@ -6,7 +6,7 @@ import type { MessageLog } from '../store.ts'
 import { findIdRange, PgHistory } from './history.ts'
 import { isKept, ofDirection, readRows, rowsOf } from './message-rows.ts'
 import { type EngineContext, inScope, keysOfName, PgPart } from './part.ts'
-import { horizon } from './schema.ts'
+import { horizon } from './tables.ts'
 
 /** How often rows of a consumer that are leased end a wait: a lease expires without a signal. */
 const leasedMs = 1000

@@ -10,7 +10,7 @@ import type { Attempt } from './database.ts'
 import { lockKeys, nextKeyRevision } from './keys.ts'
 import { eraseMentions, mentionsOf } from './mentions.ts'
 import { PgPart } from './part.ts'
-import { erasedSession, placesPerMessage, receivedElsewhere } from './schema.ts'
+import { erasedSession, placesPerMessage, receivedElsewhere } from './tables.ts'
 
 /** Messages that lose their content in one step. */
 const erasedAtOnce = 300

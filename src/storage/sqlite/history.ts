@@ -11,12 +11,12 @@
  * that path if pairs are frequent: for 100,000 messages that have every pair of a phrase, its windows took
  * 7.3 s, the rows 0.2 s.
  */
-import { badArgument, SvcError } from '../../model/error.ts'
+import { SvcError } from '../../model/error.ts'
 import { SharedTurns } from '../../platform/clock.ts'
 import type { SqlValue } from '../../platform/sqlite.ts'
 import type { HistoryFilter, HistoryRows } from '../messages.ts'
 import { createRowBudget } from '../row-budget.ts'
-import { likePatternOf, toSearchableText } from '../search-text.ts'
+import { likePatternOf, needlesOf } from '../search-text.ts'
 import { gramQueryOf } from './bigram-index.ts'
 import { EnginePart } from './engine-part.ts'
 import { erasedSession } from './messages.ts'
@@ -25,7 +25,6 @@ import { findIdRange } from './time-range.ts'
 
 /** Totals are counted up to this number. */
 const exactTotal = 10_000
-const needleLimit = 10_000
 /** LIKE is faster up to this many characters of a search text, and bytes of a message text. */
 const likeNeedleLimit = 32
 const likeBytesLimit = 4096
@@ -377,20 +376,6 @@ function clausesOf(filter: HistoryFilter, inSession: Clause | undefined): Clause
 
 const clauseIf = (clause: string, value: SqlValue | undefined, ...more: SqlValue[]): Clause[] =>
   value === undefined ? [] : [[clause, value, ...more]]
-
-/**
- * Returns the search text as it is, and in its Unicode normal forms: texts are stored as they were written.
- *
- * @throws SvcError `invalid_arguments` if it is too long
- */
-function needlesOf(given: string): string[] {
-  if (given.length > needleLimit)
-    throw badArgument('text_contains', `expected at most ${needleLimit} characters`)
-  const needle = toSearchableText(given)
-  // Normalising a run of accents takes quadratic time; no real text has 64 of them.
-  const forms = /\p{M}{64}/u.test(needle) ? [] : [needle.normalize('NFC'), needle.normalize('NFD')]
-  return needle === '' ? [] : [...new Set([needle, ...forms])]
-}
 
 /** Returns the condition that a text contains one of the search texts. */
 function clauseOf(needles: readonly string[]): Clause {
