@@ -151,6 +151,8 @@ async function control(path: string, body: any): Promise<Response> {
       return Response.json({ version: parkedOf(body.session)[0]?.version })
     /** Answers one held poll with one message; `wait`: the next one, if none is held now. */
     case 'say': {
+      // With its cursor, a session would get the backlog once more.
+      backlog = undefined
       while (body.wait && parkedOf(body.session).length === 0) await onParked.promise
       const [entry] = parkedOf(body.session)
       const message: string =

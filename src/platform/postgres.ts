@@ -12,12 +12,12 @@ export type PgValue = string | number | boolean | Uint8Array | undefined | null 
 export class Sql {
   readonly texts: readonly string[]
   readonly values: readonly PgValue[]
-  readonly isPrepared: boolean
+  readonly kind: 'usual' | 'prepared' | 'planned'
 
-  constructor(texts: readonly string[], values: readonly PgValue[], isPrepared = false) {
+  constructor(texts: readonly string[], values: readonly PgValue[], kind: Sql['kind'] = 'usual') {
     this.texts = texts
     this.values = values
-    this.isPrepared = isPrepared
+    this.kind = kind
   }
 }
 
@@ -26,7 +26,10 @@ export class Sql {
  * each message, whose plan does not depend on the values, and of whose text there are few versions. PgBouncer passes them
  * on in its transaction mode since version 1.21, with `max_prepared_statements`; without that they run unprepared.
  */
-export const prepared = ({ texts, values }: Sql): Sql => new Sql(texts, values, true)
+export const prepared = ({ texts, values }: Sql): Sql => new Sql(texts, values, 'prepared')
+
+/** Makes a statement one that is planned for its values. The plans of others are the same for all values. */
+export const planned = ({ texts, values }: Sql): Sql => new Sql(texts, values, 'planned')
 
 /** Composes a statement: values become parameters, and parts made by `sql` become part of its text. */
 export function sql(strings: TemplateStringsArray, ...values: (PgValue | Sql)[]): Sql {
@@ -100,9 +103,9 @@ function toScalar<T>(value: T): T | string | number {
 }
 
 /** Returns the statement with `$1` for each value. */
-const toQuery = ({ texts, values, isPrepared }: Sql, names?: StatementNames) => {
+const toQuery = ({ texts, values, kind }: Sql, names?: StatementNames) => {
   const text = texts.map((part, nth) => (nth === 0 ? part : `$${nth}${part}`)).join('')
-  const name = isPrepared ? names?.of(text) : undefined
+  const name = kind === 'prepared' ? names?.of(text) : undefined
   return { text, values: values.map(toParameter), ...(name !== undefined && { name }) }
 }
 
@@ -136,7 +139,7 @@ class StatementNames {
 /** Maximum number of statements whose plans a connection keeps on the server. */
 const mostPrepared = 100
 
-/** Returns the statement with its values written in it, for a request with several statements. */
+/** Returns the statement with its values written in it. */
 const toText = ({ texts, values }: Sql): string =>
   texts.map((text, nth) => (nth === 0 ? text : toLiteral(values[nth - 1]) + text)).join('')
 
@@ -202,6 +205,8 @@ const serverSettings = {
   jit: 'off',
   // The server keeps plans that it made while a table was small. A table whose rows come and go is small at times.
   enable_seqscan: 'off',
+  // Planning takes longer than most statements. By itself the server plans them for their values again and again.
+  plan_cache_mode: 'force_generic_plan',
   search_path: 'svc,pg_catalog',
   // The barrier must see the warning of a commit that did not wait.
   client_min_messages: 'notice',
@@ -262,6 +267,7 @@ function queriesOf(
   names?: StatementNames,
 ): PgQueries {
   const single = async (statement: Sql) => {
+    if (statement.kind === 'planned') return (await send(toText(statement))) as pg.QueryResult
     const query = toQuery(statement, names)
     try {
       return (await send(query)) as pg.QueryResult

@@ -56,6 +56,8 @@ const lookWithoutEchoMs = 500
 const beatEveryMs = 2000
 const beatAnswerMs = 1500
 const channel = 'svc'
+/** Shortest time between two notifications of a process: each one wakes every node. */
+const notifyEveryMs = 5
 /** SQLSTATE of a full disk, and for how long it counts. */
 const diskFull = '53100'
 const fullForMs = 10_000
@@ -311,6 +313,7 @@ export class PgDatabase implements PgQueries {
       const payload = JSON.stringify({ node: this.node, row, place, touched })
       // A notification only saves time: the others look by themselves.
       await this.#pool.run(prepared(sql`SELECT pg_notify(${channel}, ${payload})`)).catch(() => {})
+      if (this.#notification.again) await this.#options.clock.sleep(notifyEveryMs, this.#closing.signal)
     }
     this.#notification = undefined
   }

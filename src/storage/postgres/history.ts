@@ -5,7 +5,15 @@
  * Within a window the server chooses an index of users, sessions, kinds or times. A search for a text reads the index
  * of pairs instead, as far as it reaches: first for one block of rows, then, if the text is rare there, for all others.
  */
-import { constantSql, joinSql, noSql, type PgQueries, type Sql, sql } from '../../platform/postgres.ts'
+import {
+  constantSql,
+  joinSql,
+  noSql,
+  type PgQueries,
+  planned,
+  type Sql,
+  sql,
+} from '../../platform/postgres.ts'
 import type { HistoryFilter, HistoryRows } from '../messages.ts'
 import { likePatternOf, needlesOf } from '../search-text.ts'
 import { blockBits, candidatesOf } from './grams.ts'
@@ -91,7 +99,9 @@ export class PgHistory extends PgPart {
       one => sql`(SELECT count(*) FROM (SELECT 1 FROM message m WHERE ${one} LIMIT ${fewRows + 1}) own)`,
     )
     if (counts.length === 0) return false
-    const { least } = await this.db.one<{ least: number }>(sql`SELECT least(${joinSql(counts)}) AS least`)
+    const { least } = await this.db.one<{ least: number }>(
+      planned(sql`SELECT least(${joinSql(counts)}) AS least`),
+    )
     return least <= fewRows
   }
 
@@ -150,8 +160,10 @@ export class PgHistory extends PgPart {
 
   /** Reads the rows of a window. */
   async #scan({ match, low, high, most }: Limits): Promise<Window> {
-    const { ids } = await this.db.one<{ ids: number[] }>(sql`SELECT ARRAY(SELECT m.id FROM message m
-      WHERE m.id BETWEEN ${low} AND ${high} AND ${match} ORDER BY m.id DESC LIMIT ${most}) AS ids`)
+    const { ids } = await this.db.one<{ ids: number[] }>(
+      planned(sql`SELECT ARRAY(SELECT m.id FROM message m
+        WHERE m.id BETWEEN ${low} AND ${high} AND ${match} ORDER BY m.id DESC LIMIT ${most}) AS ids`),
+    )
     return { ids, low: lowestOf(ids, low, most) }
   }
 
@@ -186,10 +198,12 @@ export async function findIdRange(
   { since, until }: { since?: number | undefined; until?: number | undefined },
 ): Promise<{ low: number; high: number }> {
   // OFFSET keeps the server from looking for the lowest id from the first row on.
-  const found = await queries.one<{ low?: number; high?: number }>(sql`SELECT min(id) AS low, max(id) AS high
-    FROM (SELECT id FROM message WHERE id <= ${horizon}
-      ${since === undefined ? noSql : sql`AND timestamp >= ${since}`}
-      ${until === undefined ? noSql : sql`AND timestamp < ${until}`} OFFSET 0) AS own`)
+  const found = await queries.one<{ low?: number; high?: number }>(
+    planned(sql`SELECT min(id) AS low, max(id) AS high
+      FROM (SELECT id FROM message WHERE id <= ${horizon}
+        ${since === undefined ? noSql : sql`AND timestamp >= ${since}`}
+        ${until === undefined ? noSql : sql`AND timestamp < ${until}`} OFFSET 0) AS own`),
+  )
   return { low: found.low ?? Number.POSITIVE_INFINITY, high: found.high ?? Number.NEGATIVE_INFINITY }
 }
 

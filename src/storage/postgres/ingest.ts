@@ -161,11 +161,11 @@ export class PgIngest extends PgPart {
   /** Reads, decides, and writes with one script. */
   async #store(queries: PgQueries, lock: Sql, group: readonly Waiting[]): Promise<Ingested[]> {
     const now = this.clock.now()
-    const [prepared, lanes] = await this.#prepare(queries, lock, group, now)
+    const [batches, lanes] = await this.#prepare(queries, lock, group, now)
     const rows: object[] = []
     const accounts: object[] = []
     const places: (Rows[number] | { nth: number })[][] = []
-    for (const one of prepared) {
+    for (const one of batches) {
       const place = one.judged.map((judged, nth) => {
         const tried = one.rows?.[nth]
         if (judged.verdict === 'repeat' && tried === undefined)
@@ -187,8 +187,8 @@ export class PgIngest extends PgPart {
         updateCounters(one, lanes, areAdded)
       }
     }
-    const first = await write(queries, { prepared, lanes, accounts, rows })
-    return prepared.map(({ isOurs }, at) => ({
+    const first = await write(queries, { batches, lanes, accounts, rows })
+    return batches.map(({ isOurs }, at) => ({
       rows: places[at]!.map(row => (typeof row === 'object' ? first + row.nth - 1 : row)),
       cursor: isOurs ? 'moved' : 'gone',
     }))
@@ -301,28 +301,21 @@ function movedAccountOf({ account, batch }: Prepared, wrote: boolean): object | 
 async function write(
   queries: PgQueries,
   {
-    prepared,
+    batches,
     lanes,
     accounts,
     rows,
-  }: { prepared: readonly Prepared[]; lanes: Lanes; accounts: readonly object[]; rows: readonly object[] },
+  }: { batches: readonly Prepared[]; lanes: Lanes; accounts: readonly object[]; rows: readonly object[] },
 ): Promise<number> {
-  const guarded = prepared
+  const guarded = batches
     .flatMap(({ account }) => account ?? [])
     .map(({ name_key, version }) => ({ name_key, version }))
-  const steps = lanes.toSql()
-  if (accounts.length > 0)
-    steps.push(sql`WITH h AS (UPDATE head SET revision = revision + 1 RETURNING revision)
-      UPDATE account a SET cursor = r.cursor, info = r.info, changed = h.revision
-      FROM h, jsonb_to_recordset(${toJsonb(accounts)}::jsonb) AS r(name_key text, cursor text, info text)
-      WHERE a.name_key = r.name_key`)
-  if (rows.length > 0) steps.push(sql`SELECT add_messages(${toJsonb(rows)}::jsonb) AS last`)
-  if (steps.length === 0) return 0
-  if (guarded.length > 0)
-    steps.unshift(sql`WITH held AS (SELECT 1 FROM account a
-      JOIN jsonb_to_recordset(${toJsonb(guarded)}::jsonb) AS r(name_key text, version text) ON a.name_key = r.name_key
-      WHERE a.xmin = r.version::xid ORDER BY a.name_key FOR UPDATE OF a)
-      SELECT expect((SELECT count(*) FROM held) = ${guarded.length})`)
-  const results = await queries.script(steps)
-  return rows.length > 0 ? (results.at(-1)![0] as { last: number }).last - rows.length + 1 : 0
+  const all = { ...lanes.changes(), accounts, rows }
+  const used = Object.entries(all).filter(([, list]) => list.length > 0)
+  if (used.length === 0) return 0
+  const asked = toJsonb({ guarded, ...Object.fromEntries(used) })
+  const { last } = await queries.one<{ last: number }>(
+    prepared(sql`SELECT write_batches(${asked}::jsonb) AS last`),
+  )
+  return last - rows.length + 1
 }

@@ -8,7 +8,15 @@
  */
 import { admit, type Hold, isFull, type SendFacts, type SendRules } from '../../model/admission.ts'
 import type { Counter } from '../../model/session.ts'
-import { constantSql, noSql, type Sql, sql } from '../../platform/postgres.ts'
+import {
+  constantSql,
+  noSql,
+  prepared,
+  rowsAsJson,
+  rowsOfJson,
+  type Sql,
+  sql,
+} from '../../platform/postgres.ts'
 import type { ClaimedLane, LaneFilter, OutboxLane, WaitingLane } from '../outbox.ts'
 import { laneLeaseMs, lookahead } from '../outbox-rules.ts'
 import { mapContextToken } from '../sealed-places.ts'
@@ -139,15 +147,16 @@ export class PgLanes extends PgPart {
     rules: SendRules,
     some?: LaneFilter,
   ): Promise<{ lanes: WaitingLane[]; revision: number }> {
-    // Read first: what is written while the lanes are read comes after this revision, and is read again.
-    const { revision } = await this.db.one<{ revision: number }>(sql`SELECT ${placeHorizon} AS revision`)
-    const rows = await this.db.all<
-      LaneRow & SlotRow & { slot?: number }
-    >(sql`WITH wanted AS (${wantedLanes(some)})
-      SELECT ${this.columns}, ${this.slotColumns(rules)}, first.slot
-      FROM wanted JOIN outbox_lane l ON l.id = wanted.id ${joinSession}
-      JOIN LATERAL (SELECT id, slot FROM outbox_part WHERE lane = l.id AND status = 'queued' AND message IS NOT NULL
-        ORDER BY id LIMIT 1) first ON true ORDER BY first.id`)
+    const found = await this.db.one<{ revision: number; lanes: unknown }>(
+      prepared(
+        sql`SELECT ${placeHorizon} AS revision, ${rowsAsJson(sql`WITH wanted AS (${wantedLanes(some)})
+        SELECT ${this.columns}, ${this.slotColumns(rules)}, first.slot
+        FROM wanted JOIN outbox_lane l ON l.id = wanted.id ${joinSession}
+        JOIN LATERAL (SELECT id, slot FROM outbox_part WHERE lane = l.id AND status = 'queued' AND message IS NOT NULL
+          ORDER BY id LIMIT 1) first ON true ORDER BY first.id`)} AS lanes`,
+      ),
+    )
+    const rows = rowsOfJson<LaneRow & SlotRow & { slot?: number }>(found.lanes)
     /** Newest slot of each session, including the slots that this call assigns. */
     const newest = new Map<number, number>()
     const lanes = rows.map((row): WaitingLane => {
@@ -160,7 +169,7 @@ export class PgLanes extends PgPart {
         newest.set(key, verdict.slot)
       return { ...lane, ...admission }
     })
-    return { lanes, revision }
+    return { lanes, revision: found.revision }
   }
 
   async claim(id: number): Promise<ClaimedLane | undefined> {

@@ -281,7 +281,12 @@ export class PgNode extends PgPart implements Node {
     const read = sql`SELECT timeline() AS now, timeline AS known,
       coalesce(timeline_at > clock_timestamp() - ${`${termMs} ms`}::interval, false) AS "isNew" FROM meta`
     const { isNew, known, now } = await connection.one<{ now?: string; known?: string; isNew: boolean }>(read)
-    if (now !== undefined && now !== known) await connection.run(sql`UPDATE head SET revision = revision + 1`)
+    if (now !== undefined && now !== known)
+      await connection.script([
+        // A dump that was restored on another server may have brought the name of a run.
+        sql`DELETE FROM server_run WHERE (SELECT timeline FROM meta) <> timeline()`,
+        sql`UPDATE head SET revision = revision + 1`,
+      ])
     const isOther = (before: string | undefined) =>
       before !== undefined && now !== undefined && before !== now
     const isChanged = isNew || isOther(known) || isOther(this.#timeline)

@@ -4,7 +4,6 @@
  * without `first_seen`.
  */
 import { clockSkewMs, type Inbound, nextContextOf } from '../../model/session.ts'
-import { type Sql, sql, toJsonb } from '../../platform/postgres.ts'
 import type { Sealer } from '../../platform/sealing.ts'
 import type { PolledMessage } from '../messages.ts'
 import { mapContextToken } from '../sealed-places.ts'
@@ -117,23 +116,13 @@ export class Lanes {
     return brought
   }
 
-  /** Statements for a script that writes what has changed here, and fails if another writer has changed it too. */
-  toSql(): Sql[] {
+  /** What has changed here: lanes that are written if no other writer has changed them, and new ones. */
+  changes(): { lanes: Lane[]; new_lanes: Lane[] } {
     const changed = [...this.#changed].map(name => this.#lanes.get(name)!)
-    const known = changed.filter(({ id }) => id !== undefined)
-    const added = changed.filter(({ id }) => id === undefined)
-    const steps: Sql[] = []
-    if (known.length > 0)
-      steps.push(sql`WITH changed AS (UPDATE outbox_lane l SET token = r.token, received_at = r.received_at,
-      first_seen = r.first_seen, used = r.used
-      FROM jsonb_to_recordset(${toJsonb(known)}::jsonb) AS r(id bigint, version text, token text, received_at bigint,
-        first_seen bigint, used integer) WHERE l.id = r.id AND l.xmin = r.version::xid RETURNING 1)
-      SELECT expect((SELECT count(*) FROM changed) = ${known.length})`)
-    if (added.length > 0)
-      steps.push(sql`INSERT INTO outbox_lane (session, peer, token, received_at, first_seen, used)
-      SELECT session, peer, token, received_at, first_seen, used FROM jsonb_to_recordset(${toJsonb(added)}::jsonb)
-        AS r(session bigint, peer text, token text, received_at bigint, first_seen bigint, used integer)`)
-    return steps
+    return {
+      lanes: changed.filter(({ id }) => id !== undefined),
+      new_lanes: changed.filter(({ id }) => id === undefined),
+    }
   }
 }
 

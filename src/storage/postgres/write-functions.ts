@@ -56,6 +56,40 @@ export const writeFunctions = `
     RETURN hi;
   END $$;
 
+  -- Writes what polls brought, and returns the id of the last message. w: JSON. Fails if one of the accounts guarded, or
+  -- one of lanes, has changed since it was read.
+  CREATE FUNCTION write_batches(w jsonb) RETURNS bigint LANGUAGE plpgsql AS $$
+  DECLARE
+    n bigint;
+    now_at bigint;
+  BEGIN
+    IF w ? 'guarded' THEN
+      SELECT count(*) INTO n FROM (SELECT 1 FROM account a
+        JOIN jsonb_to_recordset(w -> 'guarded') AS r(name_key text, version text) ON a.name_key = r.name_key
+        WHERE a.xmin = r.version::xid ORDER BY a.name_key FOR UPDATE OF a) held;
+      PERFORM expect(n = jsonb_array_length(w -> 'guarded'));
+    END IF;
+    IF w ? 'lanes' THEN
+      UPDATE outbox_lane l SET token = r.token, received_at = r.received_at, first_seen = r.first_seen, used = r.used
+        FROM jsonb_to_recordset(w -> 'lanes') AS r(id bigint, version text, token text, received_at bigint,
+          first_seen bigint, used integer) WHERE l.id = r.id AND l.xmin = r.version::xid;
+      GET DIAGNOSTICS n = ROW_COUNT;
+      PERFORM expect(n = jsonb_array_length(w -> 'lanes'));
+    END IF;
+    IF w ? 'new_lanes' THEN
+      INSERT INTO outbox_lane (session, peer, token, received_at, first_seen, used)
+        SELECT r.session, r.peer, r.token, r.received_at, r.first_seen, r.used FROM jsonb_to_recordset(w -> 'new_lanes')
+          AS r(session bigint, peer text, token text, received_at bigint, first_seen bigint, used integer);
+    END IF;
+    IF w ? 'accounts' THEN
+      UPDATE head SET revision = revision + 1 RETURNING revision INTO now_at;
+      UPDATE account a SET cursor = r.cursor, info = r.info, changed = now_at
+        FROM jsonb_to_recordset(w -> 'accounts') AS r(name_key text, cursor text, info text)
+        WHERE a.name_key = r.name_key;
+    END IF;
+    RETURN CASE WHEN w ? 'rows' THEN add_messages(w -> 'rows') ELSE 0 END;
+  END $$;
+
   -- Appends events, in order. rows: JSON, each with the columns of event without place. kept: places that they leave free.
   CREATE FUNCTION add_events(rows jsonb, kept integer DEFAULT 0) RETURNS void LANGUAGE plpgsql AS $$
   DECLARE
@@ -92,7 +126,7 @@ export const writeFunctions = `
         sent_with = CASE WHEN r.local_id IS NOT NULL THEN r.sent_with
           ELSE coalesce((SELECT o.message_id FROM message o WHERE o.id = r.carrier), m.sent_with) END
         WHERE m.id = r.id AND m.sent = 1;
-      PERFORM expect(FOUND OR r.must IS NOT TRUE);
+      IF r.must AND NOT FOUND THEN PERFORM expect(false); END IF;
     END LOOP;
   END $$;
 
@@ -102,56 +136,69 @@ export const writeFunctions = `
   DECLARE
     r record;
     hi bigint;
+    set_now text;
   BEGIN
-    PERFORM set_config('svc.now', w ->> 'now', true);
-    FOR r IN SELECT * FROM jsonb_to_recordset(w -> 'sessions') AS one(key bigint, version text) ORDER BY one.key LOOP
-      UPDATE session SET bookings = bookings + 1 WHERE key = r.key AND xmin = r.version::xid;
-      PERFORM expect(FOUND);
-    END LOOP;
-    FOR r IN SELECT * FROM jsonb_to_recordset(w -> 'lanes') AS one(lane_id bigint, lane_version text, used integer,
-      last_sent_at bigint, held_at bigint, held_until bigint, holds integer, lane_owner text, lease_until bigint)
-      ORDER BY one.lane_id
-    LOOP
-      UPDATE outbox_lane SET used = r.used, last_sent_at = r.last_sent_at, held_at = r.held_at,
-        held_until = r.held_until, holds = r.holds, owner = r.lane_owner, lease_until = r.lease_until
-        WHERE id = r.lane_id AND xmin = r.lane_version::xid;
-      PERFORM expect(FOUND);
-    END LOOP;
+    set_now := set_config('svc.now', w ->> 'now', true);
+    IF w ? 'sessions' THEN
+      FOR r IN SELECT * FROM jsonb_to_recordset(w -> 'sessions') AS one(key bigint, version text) ORDER BY one.key LOOP
+        UPDATE session SET bookings = bookings + 1 WHERE key = r.key AND xmin = r.version::xid;
+        IF NOT FOUND THEN PERFORM expect(false); END IF;
+      END LOOP;
+    END IF;
+    IF w ? 'lanes' THEN
+      FOR r IN SELECT * FROM jsonb_to_recordset(w -> 'lanes') AS one(lane_id bigint, lane_version text, used integer,
+        last_sent_at bigint, held_at bigint, held_until bigint, holds integer, lane_owner text, lease_until bigint)
+        ORDER BY one.lane_id
+      LOOP
+        UPDATE outbox_lane SET used = r.used, last_sent_at = r.last_sent_at, held_at = r.held_at,
+          held_until = r.held_until, holds = r.holds, owner = r.lane_owner, lease_until = r.lease_until
+          WHERE id = r.lane_id AND xmin = r.lane_version::xid;
+        IF NOT FOUND THEN PERFORM expect(false); END IF;
+      END LOOP;
+    END IF;
     -- taken: with it, slots up to old and after late are removed.
-    FOR r IN SELECT * FROM jsonb_to_recordset(w -> 'slots') AS one(session bigint, peer text, taken double precision,
-      given_back double precision, old double precision, late double precision)
-    LOOP
-      IF r.taken IS NULL THEN
-        DELETE FROM turn t WHERE t.ctid = (SELECT o.ctid FROM turn o WHERE o.session = r.session AND o.peer = r.peer
-          AND o.at = r.given_back LIMIT 1);
-      ELSE
-        DELETE FROM turn t WHERE t.session = r.session AND t.at <= r.old;
-        DELETE FROM turn t WHERE t.session = r.session AND t.at > r.late;
-        INSERT INTO turn (session, peer, at) VALUES (r.session, r.peer, r.taken);
-      END IF;
-    END LOOP;
+    IF w ? 'slots' THEN
+      FOR r IN SELECT * FROM jsonb_to_recordset(w -> 'slots') AS one(session bigint, peer text, taken double precision,
+        given_back double precision, old double precision, late double precision)
+      LOOP
+        IF r.taken IS NULL THEN
+          DELETE FROM turn t WHERE t.ctid = (SELECT o.ctid FROM turn o WHERE o.session = r.session AND o.peer = r.peer
+            AND o.at = r.given_back LIMIT 1);
+        ELSE
+          DELETE FROM turn t WHERE t.session = r.session AND t.at <= r.old;
+          DELETE FROM turn t WHERE t.session = r.session AND t.at > r.late;
+          INSERT INTO turn (session, peer, at) VALUES (r.session, r.peer, r.taken);
+        END IF;
+      END LOOP;
+    END IF;
     IF w ? 'entries' THEN
       INSERT INTO outbox (id, lane, mode, owner, key, content, created_at, expires_at, asked, made_by, address)
         SELECT e.id, e.lane, e.mode, e.owner, e.key, e.content, e.created_at, e.expires_at, e.asked, e.made_by, e.address
         FROM jsonb_populate_recordset(NULL::outbox, w -> 'entries') e;
     END IF;
-    FOR r IN SELECT * FROM jsonb_to_recordset(w -> 'parts') AS one(id bigint, status text, tries integer,
-      message_id text, error text, slot double precision, has_sender boolean, owner text, began_at bigint)
-    LOOP
-      UPDATE outbox_part p SET status = r.status, tries = r.tries, message_id = r.message_id, error = r.error,
-        slot = r.slot, owner = CASE WHEN r.has_sender THEN r.owner ELSE p.owner END,
-        began_at = CASE WHEN r.has_sender THEN r.began_at ELSE p.began_at END WHERE p.id = r.id;
-    END LOOP;
-    FOR r IN SELECT * FROM jsonb_to_recordset(w -> 'ended') AS one(id bigint, at bigint, used integer,
-      received_at bigint, has_content boolean)
-    LOOP
-      UPDATE outbox SET ended_at = r.at, used = r.used, received_at = r.received_at WHERE id = r.id;
-      IF r.has_content THEN UPDATE outbox_part SET file = NULL, text = '""', raw = '' WHERE entry = r.id; END IF;
-    END LOOP;
-    FOR r IN SELECT one::bigint AS id FROM jsonb_array_elements_text(w -> 'removed') AS all_ids(one) LOOP
-      DELETE FROM outbox_part WHERE entry = r.id;
-      DELETE FROM outbox WHERE id = r.id;
-    END LOOP;
+    IF w ? 'parts' THEN
+      FOR r IN SELECT * FROM jsonb_to_recordset(w -> 'parts') AS one(id bigint, status text, tries integer,
+        message_id text, error text, slot double precision, has_sender boolean, owner text, began_at bigint)
+      LOOP
+        UPDATE outbox_part p SET status = r.status, tries = r.tries, message_id = r.message_id, error = r.error,
+          slot = r.slot, owner = CASE WHEN r.has_sender THEN r.owner ELSE p.owner END,
+          began_at = CASE WHEN r.has_sender THEN r.began_at ELSE p.began_at END WHERE p.id = r.id;
+      END LOOP;
+    END IF;
+    IF w ? 'ended' THEN
+      FOR r IN SELECT * FROM jsonb_to_recordset(w -> 'ended') AS one(id bigint, at bigint, used integer,
+        received_at bigint, has_content boolean)
+      LOOP
+        UPDATE outbox SET ended_at = r.at, used = r.used, received_at = r.received_at WHERE id = r.id;
+        IF r.has_content THEN UPDATE outbox_part SET file = NULL, text = '""', raw = '' WHERE entry = r.id; END IF;
+      END LOOP;
+    END IF;
+    IF w ? 'removed' THEN
+      FOR r IN SELECT one::bigint AS id FROM jsonb_array_elements_text(w -> 'removed') AS all_ids(one) LOOP
+        DELETE FROM outbox_part WHERE entry = r.id;
+        DELETE FROM outbox WHERE id = r.id;
+      END LOOP;
+    END IF;
     IF w ? 'rows' THEN PERFORM change_messages(w -> 'rows'); END IF;
     IF w ? 'added' THEN hi := add_messages(w -> 'added'); END IF;
     -- added: place of its message among those.
@@ -216,13 +263,14 @@ export const writeFunctions = `
   -- them. So are the next ids of a standby that took over, and may lack rows that readers have seen.
   CREATE FUNCTION follow_server() RETURNS trigger LANGUAGE plpgsql AS $$
   DECLARE
-    now_on text := timeline();
-    known text := (SELECT timeline FROM meta);
+    now_on text;
+    known text;
   BEGIN
-    IF NOT EXISTS (SELECT 1 FROM server_run) THEN
-      INSERT INTO server_run VALUES (gen_random_uuid());
-      new.revision := new.revision + ${lostRows};
-    END IF;
+    IF EXISTS (SELECT 1 FROM server_run) THEN RETURN new; END IF;
+    INSERT INTO server_run VALUES (gen_random_uuid());
+    new.revision := new.revision + ${lostRows};
+    now_on := timeline();
+    known := (SELECT timeline FROM meta);
     IF now_on IS NULL OR now_on = known THEN RETURN new; END IF;
     UPDATE meta SET timeline = now_on, timeline_at = CASE WHEN known IS NOT NULL THEN clock_timestamp() END;
     IF known IS NOT NULL THEN
@@ -232,6 +280,7 @@ export const writeFunctions = `
     END IF;
     RETURN new;
   END $$;
+  UPDATE meta SET timeline = timeline();
   CREATE TRIGGER follow_server BEFORE UPDATE ON head FOR EACH ROW EXECUTE FUNCTION follow_server();
 
   -- No process may use the store while it is copied, nor after it was moved. Who copies it holds the lock.
