@@ -1,5 +1,5 @@
 /** Counts the rows and events that their readers have not read yet. */
-import { noSql, type Sql, sql } from '../../platform/postgres.ts'
+import { noSql, prepared, type Sql, sql } from '../../platform/postgres.ts'
 import type { ReadFilter } from '../messages.ts'
 import { type Backlog, startsAtFirst } from '../store.ts'
 import { isKept, ofDirection } from './message-rows.ts'
@@ -33,11 +33,13 @@ export class PgBacklog extends PgPart implements Backlog {
             sql`coalesce((SELECT position FROM consumer WHERE name = ${from}),
             CASE WHEN ${startsAtFirst(from)} THEN 0 ELSE ${horizon} END)`,
           ]
-    const { messages } = await this.db.one<{ messages: number }>(sql`SELECT
+    const { messages } = await this.db.one<{ messages: number }>(
+      prepared(sql`SELECT
       (SELECT count(*) FROM unread_rows(${consumer}, ${after}, ${horizon}, ${limit}, ${narrowedBy(wanted)})) + (
         SELECT count(*) FROM lease l CROSS JOIN unnest(l.ids) AS one(id) JOIN message m ON m.id = one.id
         WHERE l.consumer = ${consumer} AND ${this.#hasLapsed} AND ${isKept}${ofSession(wanted.session)}
-          ${inScope(wanted.scope)}) AS messages`)
+          ${inScope(wanted.scope)}) AS messages`),
+    )
     return Math.min(limit, messages)
   }
 
@@ -69,7 +71,7 @@ export class PgBacklog extends PgPart implements Backlog {
 
   async findConsumersToRedeliver(): Promise<ReadonlySet<string>> {
     const rows = await this.db.all<{ consumer: string }>(
-      sql`SELECT DISTINCT consumer FROM lease l WHERE ${this.#hasLapsed}`,
+      prepared(sql`SELECT DISTINCT consumer FROM lease l WHERE ${this.#hasLapsed}`),
     )
     return new Set(rows.map(({ consumer }) => consumer))
   }

@@ -3,7 +3,7 @@
  * consumer for no round trip. A position moves when rows are delivered; unconfirmed rows are stored in a lease.
  */
 import { badArgument } from '../../model/error.ts'
-import { sql } from '../../platform/postgres.ts'
+import { prepared, sql } from '../../platform/postgres.ts'
 import type { ReadFilter } from '../messages.ts'
 import { type ConsumerClaim, type Consumers, type MessageLog, startsAtFirst } from '../store.ts'
 import { type EngineContext, narrowedBy, PgPart } from './part.ts'
@@ -29,9 +29,11 @@ export class PgConsumers extends PgPart implements Consumers {
     consumer: string,
     { characters, limit, ...narrowed }: Omit<ReadFilter, 'direction'>,
   ): Promise<ConsumerClaim | undefined> {
-    const { claim, taken, again, acknowledges } = await this.db.one<Claimed>(sql`SELECT * FROM claim_rows(
+    const { claim, taken, again, acknowledges } = await this.db.one<Claimed>(
+      prepared(sql`SELECT * FROM claim_rows(
       ${consumer}, ${startsAtFirst(consumer)}, ${this.clock.now()}, ${this.owner}, ${limit}, ${characters},
-      ${narrowedBy(narrowed)})`)
+      ${narrowedBy(narrowed)})`),
+    )
     if (acknowledges)
       throw badArgument('ack', `missing; nothing else moves the consumer "${consumer}"`, {
         hint: 'Give the id of the last message that is dealt with (0 to begin), or use another consumer.',
@@ -66,7 +68,7 @@ export class PgConsumers extends PgPart implements Consumers {
   }
 
   async ack(lease: number): Promise<void> {
-    await this.db.run(sql`DELETE FROM lease WHERE id = ${lease}`)
+    await this.db.run(prepared(sql`DELETE FROM lease WHERE id = ${lease}`))
   }
 
   async nack(lease: number): Promise<void> {

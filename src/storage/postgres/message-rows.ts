@@ -1,5 +1,5 @@
 /** Rows of the message log: their columns, and how they are read. */
-import { constantSql, type PgQueries, type Sql, sql } from '../../platform/postgres.ts'
+import { constantSql, type PgQueries, prepared, type Sql, sql } from '../../platform/postgres.ts'
 import type { ReadFilter, StoredMessage } from '../messages.ts'
 import { createRowBudget } from '../row-budget.ts'
 import { erasedSession, horizon } from './tables.ts'
@@ -21,6 +21,9 @@ export const storedColumns: Sql = sql`m.id, m.message_id, (SELECT name FROM sess
   (SELECT name FROM user_name u WHERE u.session = m.session AND u.peer = m.peer) AS user_name,
   CASE m.sent WHEN 2 THEN true END AS past`
 
+/** Joins the row `m` of `message`. LATERAL makes the server look up each id in the index, whatever it knows of the table. */
+const rowOf = (id: Sql): Sql => sql`LATERAL (SELECT * FROM message WHERE id = ${id} LIMIT 1) m`
+
 /** Rows, and the place (`nth`) of the first row that exceeded the limit of characters, if there is one. */
 export interface ReadRows {
   rows: StoredMessage[]
@@ -40,17 +43,22 @@ export async function readRows(
   characters: number | undefined,
   condition: Sql = isKept,
 ): Promise<ReadRows> {
-  const chosen = sql`FROM ${source} JOIN message m ON m.id = chosen.id WHERE m.id <= ${horizon} AND ${condition}`
+  const chosen = sql`FROM ${source} CROSS JOIN ${rowOf(constantSql('chosen.id'))}
+    WHERE m.id <= ${horizon} AND ${condition}`
   if (characters === undefined)
     return {
-      rows: await queries.all<StoredMessage>(sql`SELECT ${storedColumns} ${chosen} ORDER BY chosen.nth`),
+      rows: await queries.all<StoredMessage>(
+        prepared(sql`SELECT ${storedColumns} ${chosen} ORDER BY chosen.nth`),
+      ),
     }
   // A character has at most three bytes. Rows far beyond the limit do not leave the server.
-  const found = await queries.all<StoredMessage & { nth: number; others: number }>(sql`
+  const found = await queries.all<StoredMessage & { nth: number; others: number }>(
+    prepared(sql`
     SELECT s.nth, s.others, ${storedColumns} FROM (
       SELECT chosen.nth, m.id, count(*) OVER () - row_number() OVER (ORDER BY chosen.nth) AS others,
         sum(octet_length(m.raw)) OVER (ORDER BY chosen.nth) - octet_length(m.raw) AS before ${chosen}
-    ) s JOIN message m ON m.id = s.id WHERE s.before <= ${characters * 3} ORDER BY s.nth`)
+    ) s CROSS JOIN ${rowOf(constantSql('s.id'))} WHERE s.before <= ${characters * 3} ORDER BY s.nth`),
+  )
   const fits = createRowBudget(characters)
   const rows: StoredMessage[] = []
   for (const { nth, others: _, ...row } of found) {

@@ -1,6 +1,6 @@
 /** Reads rows of the message log. Readers stop at the horizon. */
 import { isWhole, type Scope } from '../../model/access.ts'
-import { constantSql, noSql, type Sql, sql } from '../../platform/postgres.ts'
+import { constantSql, noSql, prepared, type Sql, sql } from '../../platform/postgres.ts'
 import type { ReadFilter, StoredMessage } from '../messages.ts'
 import type { MessageLog } from '../store.ts'
 import { findIdRange, PgHistory } from './history.ts'
@@ -22,7 +22,7 @@ export class PgMessages extends PgPart implements MessageLog {
 
   async getHead(): Promise<number> {
     const { last } = await this.db.one<{ last?: number }>(
-      sql`SELECT max(id) AS last FROM message WHERE id <= ${horizon}`,
+      prepared(sql`SELECT max(id) AS last FROM message WHERE id <= ${horizon}`),
     )
     return last ?? 0
   }

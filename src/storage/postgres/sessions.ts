@@ -80,8 +80,8 @@ export class PgSessions extends PgPart implements SessionStore {
   async #readSince(since: number | undefined): Promise<{ revision: number; rows: AccountRow[] }> {
     const wanted = since === undefined ? sql`a.bot_id IS NOT NULL` : sql`a.changed > ${since}`
     const found = await this.db.all<Partial<AccountRow> & { revision: number }>(
-      sql`SELECT head.revision, a.* FROM head LEFT JOIN (SELECT ${accountColumns} FROM account) a ON ${wanted}
-        ORDER BY a.bot_id IS NOT NULL`,
+      prepared(sql`SELECT head.revision, a.* FROM head LEFT JOIN (SELECT ${accountColumns} FROM account) a ON ${wanted}
+        ORDER BY a.bot_id IS NOT NULL`),
     )
     return {
       revision: found[0]?.revision ?? 0,
