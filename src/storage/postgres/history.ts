@@ -5,12 +5,14 @@
  * Within a window the server chooses an index of users, sessions, kinds or times. A search for a text reads the index
  * of pairs instead, as far as it reaches: first for one block of rows, then, if the text is rare there, for all others.
  */
+import { isWhole } from '../../model/access.ts'
 import {
   constantSql,
   joinSql,
   noSql,
   type PgQueries,
   planned,
+  prepared,
   type Sql,
   sql,
 } from '../../platform/postgres.ts'
@@ -19,7 +21,7 @@ import { likePatternOf, needlesOf } from '../search-text.ts'
 import { blockBits, candidatesOf } from './grams.ts'
 import { isKept, readRows, rowsOf } from './message-rows.ts'
 import { inScope, keysOfName, PgPart } from './part.ts'
-import { horizon } from './tables.ts'
+import { erasedSession, horizon } from './tables.ts'
 
 /** Totals are counted up to this number. */
 const exactTotal = 10_000
@@ -42,6 +44,8 @@ const mostAtOnce = 3
 interface Search {
   /** Conditions on a row `m`. */
   match: Sql
+  /** All rows match whose content was not erased. */
+  isForAll: boolean
   /** Rows of the index that may match. */
   candidates: ReturnType<typeof candidatesOf>
 }
@@ -55,10 +59,19 @@ interface Ends {
   keys?: number[]
 }
 
-/** Ids that match, highest first, and the lowest id that was checked. */
+/** How many ids match, the highest of them that are wanted, highest first, and the lowest id that was checked. */
 interface Window {
+  count: number
   ids: readonly number[]
   low: number
+}
+
+/** What is looked for: `most` matches from `from` down are counted; `wanted` of them, from `top` down, are returned. */
+interface Aim {
+  from: number
+  most: number
+  top: number
+  wanted: number
 }
 
 export class PgHistory extends PgPart {
@@ -67,9 +80,11 @@ export class PgHistory extends PgPart {
   /** @throws SvcError `invalid_arguments` for a search text that is too long; the signal's reason when it aborts */
   async findPage(filter: HistoryFilter, signal?: AbortSignal): Promise<HistoryRows> {
     const needles = needlesOf(filter.text_contains ?? '')
-    const ends = await this.db.one<Ends>(sql`SELECT coalesce((SELECT min(id) FROM message), 1) AS first,
+    const ends = await this.db.one<Ends>(
+      prepared(sql`SELECT coalesce((SELECT min(id) FROM message), 1) AS first,
       coalesce((SELECT max(id) FROM message WHERE id <= ${horizon}), 0) AS last, (SELECT upto FROM indexed) AS upto,
-      ${keysOf(filter)} AS keys`)
+      ${keysOf(filter)} AS keys`),
+    )
     if (ends.keys?.length === 0) return { rows: [], total: 0, total_is_lower_bound: false }
     const search = searchOf(filter, needles, ends.keys)
     if (search.candidates && (await this.#areFew(filter, ends.keys))) search.candidates = undefined
@@ -107,38 +122,54 @@ export class PgHistory extends PgPart {
 
   /** Returns the highest matching ids up to `top`, `wanted` of them if there are, and the number of all matches. */
   async #find(search: Search, ends: Ends, top: number, wanted: number, signal?: AbortSignal) {
-    const counted = await this.#collect(search, ends, ends.last, exactTotal + 1, signal)
-    const total = counted.length
-    const ids = counted.filter(id => id <= top)
-    // All of them are known, or enough.
-    if (total <= exactTotal || ids.length >= wanted) return { ids, total }
-    return { ids: await this.#collect(search, ends, top, wanted, signal), total }
-  }
-
-  async #collect(search: Search, ends: Ends, top: number, wanted: number, signal?: AbortSignal) {
-    const ids: number[] = []
-    for await (const found of this.#walk(search, ends, top, wanted, signal)) {
-      for (const id of found) ids.push(id)
-      if (ids.length >= wanted) break
+    const most = exactTotal + 1
+    const aim = { from: top, most: wanted, top, wanted }
+    if (search.isForAll && (await this.#areMany(ends))) {
+      const { ids } = await this.#collect(search, ends, aim, signal)
+      return { ids, total: most }
     }
-    return ids
+    const { count, ids } = await this.#collect(search, ends, { from: ends.last, most, top, wanted }, signal)
+    // All of them are known, or enough.
+    if (count <= exactTotal || ids.length >= wanted) return { ids, total: count }
+    const rest = await this.#collect(search, ends, aim, signal)
+    return { ids: rest.ids, total: count }
   }
 
-  /** Returns the matching ids from `top` down, window by window. */
+  /** Whether there are more rows than are counted. Ids have few gaps, which are known. */
+  async #areMany({ last }: Ends): Promise<boolean> {
+    const most = exactTotal + 1
+    const { rows, erased } = await this.db.one<{ rows: number; erased: number }>(
+      prepared(sql`SELECT count_rows(0, ${last}) AS rows, (SELECT count(*) FROM
+        (SELECT 1 FROM message WHERE session = ${erasedSession} LIMIT ${most}) e) AS erased`),
+    )
+    return erased < most && rows - erased >= most
+  }
+
+  async #collect(search: Search, ends: Ends, aim: Aim, signal?: AbortSignal) {
+    const ids: number[] = []
+    let count = 0
+    for await (const window of this.#walk(search, ends, aim, signal)) {
+      count += window.count
+      for (const id of window.ids) ids.push(id)
+      if (count >= aim.most) break
+    }
+    return { count, ids: ids.slice(0, aim.wanted) }
+  }
+
+  /** Returns the matches from `from` down, window by window. */
   async *#walk(
     { match, candidates }: Search,
     { first, upto }: Ends,
-    top: number,
-    most: number,
+    aim: Aim,
     signal?: AbortSignal,
-  ): AsyncGenerator<readonly number[]> {
-    let high = top
+  ): AsyncGenerator<Window> {
+    let high = aim.from
     let width = firstWidth
     let isRare = false
     while (high >= first) {
       signal?.throwIfAborted()
       const started = performance.now()
-      const limit = { match, high, most }
+      const limit = { ...aim, match, high }
       const window = await this.#turns.take(async (): Promise<Window> => {
         if (!candidates || high > upto) {
           const end = candidates ? Math.max(first, upto + 1) : first
@@ -154,43 +185,60 @@ export class PgHistory extends PgPart {
       if (tookMs < briskMs) width = Math.min(width * 4, widestWidth)
       else if (tookMs > 10 * briskMs) width = Math.max(width / 4, firstWidth)
       high = window.low - 1
-      yield window.ids
+      yield window
     }
   }
 
   /** Reads the rows of a window. */
-  async #scan({ match, low, high, most }: Limits): Promise<Window> {
-    const { ids } = await this.db.one<{ ids: number[] }>(
-      planned(sql`SELECT ARRAY(SELECT m.id FROM message m
-        WHERE m.id BETWEEN ${low} AND ${high} AND ${match} ORDER BY m.id DESC LIMIT ${most}) AS ids`),
+  async #scan({ match, low, high, most, ...aim }: Limits): Promise<Window> {
+    const found = await this.db.one<Found>(
+      planned(sql`WITH own AS MATERIALIZED (SELECT m.id FROM message m
+        WHERE m.id BETWEEN ${low} AND ${high} AND ${match} ORDER BY m.id DESC LIMIT ${most}) ${chosenOf(aim)}`),
     )
-    return { ids, low: lowestOf(ids, low, most) }
+    return windowOf(found, low, most)
   }
 
   /** Reads the rows of a window that the index selects. */
-  async #lookUp({ match, low, high, most }: Limits, candidates: Sql): Promise<Window & { seen: number }> {
+  async #lookUp(
+    { match, low, high, most, ...aim }: Limits,
+    candidates: Sql,
+  ): Promise<Window & { seen: number }> {
     // What the server expects of an array is far from the truth: the index is always the right way.
     const results = await this.db.script([
       ...['seqscan', 'hashjoin', 'mergejoin'].map(way => constantSql(`SET LOCAL enable_${way} = off`)),
-      sql`WITH found AS MATERIALIZED (${candidates}) SELECT (SELECT count(*) FROM found) AS seen,
-        ARRAY(SELECT m.id FROM (SELECT id FROM found WHERE id BETWEEN ${low} AND ${high} ORDER BY id DESC) f
-          JOIN message m ON m.id = f.id WHERE ${match} ORDER BY f.id DESC LIMIT ${most}) AS ids`,
+      sql`WITH found AS MATERIALIZED (${candidates}), own AS MATERIALIZED (
+          SELECT m.id FROM (SELECT id FROM found WHERE id BETWEEN ${low} AND ${high} ORDER BY id DESC) f
+            JOIN message m ON m.id = f.id WHERE ${match} ORDER BY f.id DESC LIMIT ${most})
+        ${chosenOf(aim)}, (SELECT count(*) FROM found) AS seen`,
     ])
-    const { seen, ids } = results.at(-1)![0] as { seen: number; ids: number[] }
-    return { ids, seen, low: lowestOf(ids, low, most) }
+    const found = results.at(-1)![0] as unknown as Found & { seen: number }
+    return { ...windowOf(found, low, most), seen: found.seen }
   }
 }
 
-interface Limits {
+interface Limits extends Aim {
   match: Sql
   low: number
   high: number
-  most: number
 }
 
-/** The lowest id that was checked: a window ends early at its limit of matches. */
-const lowestOf = (ids: readonly number[], low: number, most: number): number =>
-  ids.length < most ? low : ids.at(-1)!
+interface Found {
+  count: number
+  lowest?: number
+  ids: number[]
+}
+
+/** Selects the columns of `Found` from the matches `own`. */
+const chosenOf = ({ top, wanted }: Pick<Aim, 'top' | 'wanted'>): Sql =>
+  sql`SELECT (SELECT count(*) FROM own) AS count, (SELECT min(id) FROM own) AS lowest,
+    ARRAY(SELECT id FROM own WHERE id <= ${top} ORDER BY id DESC LIMIT ${wanted}) AS ids`
+
+/** A window ends early at its limit of matches. */
+const windowOf = ({ count, ids, lowest }: Found, low: number, most: number): Window => ({
+  count,
+  ids,
+  low: count < most ? low : lowest!,
+})
 
 /** Returns the ids of a time range, same as `MessageLog.findRange`. */
 export async function findIdRange(
@@ -214,9 +262,10 @@ function searchOf(
 ): Search {
   const inSessions = keys === undefined ? [] : [sql`m.session = ANY (${keys}::bigint[])`]
   const contains = needles.length > 0 ? [containsOne(needles)] : []
-  const match = joinSql([isKept, ...inSessions, ...conditionsOf(filter), ...contains], ' AND ')
+  const conditions = [...inSessions, ...conditionsOf(filter), ...contains]
   return {
-    match: sql`${match}${inScope(filter.scope)}`,
+    match: sql`${joinSql([isKept, ...conditions], ' AND ')}${inScope(filter.scope)}`,
+    isForAll: conditions.length === 0 && (filter.scope === undefined || isWhole(filter.scope)),
     candidates: needles.length > 0 ? candidatesOf(needles) : undefined,
   }
 }
