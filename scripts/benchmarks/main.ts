@@ -4,7 +4,8 @@ import process from 'node:process'
 import { parseArgs } from 'node:util'
 import { raiseFetchLimit } from '../../src/platform/process.ts'
 import { binary } from './binary.ts'
-import { cluster, clusterHistory, clusterIdle } from './cluster.ts'
+import { cluster, clusterIdle, clusterStandby } from './cluster.ts'
+import { clusterHistory } from './cluster-history.ts'
 import { delivery } from './delivery.ts'
 import { growth } from './growth.ts'
 import { history } from './history.ts'
@@ -42,6 +43,7 @@ const all: readonly Benchmark[] = [
   cluster,
   clusterHistory,
   clusterIdle,
+  clusterStandby,
 ]
 
 // Thousands of calls wait at the same time.

@@ -1,5 +1,5 @@
 /** The secret key, and the address of a store on PostgreSQL: where they come from, and what they must be. */
-import { existsSync } from 'node:fs'
+import { existsSync, statSync } from 'node:fs'
 import { join } from 'node:path'
 import { badArgument } from '../model/error.ts'
 import type { Config } from './options.ts'
@@ -60,6 +60,20 @@ function findStoreUrl(config: Config, credentials: string | undefined, option: s
   throw badArgument(option, `expected the address of a database on PostgreSQL in ${path}`, {
     hint: storeUrlHint,
   })
+}
+
+/** Returns what gives the address with the password that its file has by then. A pipe is read once, by `withSecrets`. */
+export function followStoreUrl({ storeUrlFile: path }: Config, address: string): string | (() => string) {
+  if (path === undefined || !statSync(path).isFile()) return address
+  const url = new URL(address)
+  return () => {
+    try {
+      url.password = new URL(readTokenFile(flags.storeUrlFile, path, storeUrlHint)).password
+    } catch {
+      // It is being written. The password that was last known may still be right.
+    }
+    return url.href
+  }
 }
 
 const storeUrlHint = 'The file has one line, as in postgres://svc:PASSWORD@db.example:5432/svc'

@@ -10,6 +10,7 @@ import { Logins } from '../accounts/logins.ts'
 import { findRoute } from '../accounts/route.ts'
 import { Users } from '../accounts/users.ts'
 import { localFilesOf } from '../config/local-files.ts'
+import { followStoreUrl } from '../config/secrets.ts'
 import type { Config } from '../config.ts'
 import { Api, type Upstream } from '../ilink/api.ts'
 import { createCdn } from '../ilink/cdn.ts'
@@ -107,7 +108,10 @@ export async function openDirectory(
           storage: await openStorage({ ...options, dir: basePath, path }),
           places: openMediaStores({ mediaRoot, space, clock, log: log.child('media') }, uploads),
         }
-      : await openShared({ ...options, url: config.storeUrl, version, name: nameOfProcess() }, uploads)
+      : await openShared(
+          { ...options, url: followStoreUrl(config, config.storeUrl), version, name: nameOfProcess() },
+          uploads,
+        )
   const views = new Views(storage.store.log, log.child('store'))
   return {
     ...storage,

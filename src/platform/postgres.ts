@@ -177,8 +177,8 @@ const parseJson = (text: string): unknown =>
 
 /** Where a database is, and the limits of every wait for it. */
 export interface PgOptions {
-  /** `postgres://user:password@host:port/database`. Secret. */
-  url: string
+  /** `postgres://user:password@host:port/database`. Secret. A function is called for each connection. */
+  url: string | (() => string)
   /** Shown in the list of connections of the server. */
   name: string
   /** Longest wait for an answer. */
@@ -217,7 +217,7 @@ const serverSettings = {
 const connectMs = 4000
 
 const clientConfigOf = ({ url, name, answerMs, settings }: PgOptions): pg.ClientConfig => ({
-  connectionString: url,
+  connectionString: typeof url === 'string' ? url : url(),
   application_name: name,
   connectionTimeoutMillis: connectMs,
   query_timeout: answerMs,
@@ -362,7 +362,17 @@ export interface PgPool extends PgQueries {
 
 /** @param most maximum number of connections */
 export function createPgPool(options: PgOptions, most: number): PgPool {
-  const pool = new pg.Pool({ ...clientConfigOf(options), max: most, idleTimeoutMillis: 60_000 })
+  class Client extends pg.Client {
+    constructor() {
+      super(clientConfigOf(options))
+    }
+  }
+  const pool = new pg.Pool({
+    Client,
+    connectionTimeoutMillis: connectMs,
+    max: most,
+    idleTimeoutMillis: 60_000,
+  })
   // An idle connection that breaks is replaced when the next statement needs one.
   pool.on('error', () => {})
   let running = 0

@@ -1,7 +1,12 @@
 /** A database that misbehaves: what callers are told, how long they wait, and that svc recovers by itself. */
 import { afterAll, beforeAll, describe, test } from 'bun:test'
+import { join } from 'node:path'
 import { connectPg, constantSql, type PgConnection } from '../../src/platform/postgres.ts'
+import { clusterSecret } from '../support/cluster.ts'
+import { folderOfTest } from '../support/folder.ts'
 import { isPostgresThere } from '../support/postgres.ts'
+import { startService } from '../support/service.ts'
+import { until } from '../support/until.ts'
 import { Trial } from './support/database-trial.ts'
 
 describe.skipIf(!isPostgresThere())('a database that misbehaves', () => {
@@ -31,6 +36,32 @@ describe.skipIf(!isPostgresThere())('a database that misbehaves', () => {
       hint: /password/,
       end: () => trial.admin(`ALTER ROLE svc PASSWORD 'secret'`),
     })
+  }, 60_000)
+
+  test('another password: a node finds it in the file of the address', async () => {
+    const file = join(folderOfTest(), 'store_url')
+    const writeAddress = (password: string) => {
+      const url = new URL(trial.cluster.postgres.url(trial.name))
+      url.password = password
+      return Bun.write(file, `${url.href}\n`)
+    }
+    await writeAddress('secret')
+    await using node = await startService({
+      sandbox: false,
+      args: ['--store-url-file', file, '--log-level', 'ERROR'],
+      env: { SVC_SECRET_KEY: clusterSecret },
+    })
+    const health = async () => (await fetch(`${node.url}/healthz`)).status
+    try {
+      await trial.admin(`ALTER ROLE svc PASSWORD 'an%other/1'`)
+      await trial.endConnections()
+      await until('the health says it', 20_000, async () => (await health()) === 503)
+      await writeAddress('an%25other%2F1')
+      await until('the node has recovered', 20_000, async () => (await health()) === 200)
+    } finally {
+      await trial.admin(`ALTER ROLE svc PASSWORD 'secret'`)
+      await trial.endConnections()
+    }
   }, 60_000)
 
   test('no connection left', async () => {

@@ -65,7 +65,7 @@ const fullForMs = 10_000
 const waitGivenUp = '01000'
 
 export interface DatabaseOptions {
-  url: string
+  url: PgOptions['url']
   clock: Clock
   log: Log
   /** Id of this process. */

@@ -2,6 +2,7 @@
 import { SvcError } from '../../model/error.ts'
 import type { Clock } from '../../platform/clock.ts'
 import type { Log } from '../../platform/log.ts'
+import type { PgOptions } from '../../platform/postgres.ts'
 import { createSealer } from '../../platform/sealing.ts'
 import { ClockTrust } from '../clock-trust.ts'
 import type { MediaRules, MediaStores } from '../media-store.ts'
@@ -18,8 +19,8 @@ import { createState } from './state.ts'
 import { createStore } from './store.ts'
 
 export interface PgStorageOptions {
-  /** `postgres://user:password@host:port/database`. Secret. */
-  url: string
+  /** Same as `PgOptions.url`. */
+  url: PgOptions['url']
   /** Text of the secret key, which is required here. */
   secret: string | undefined
   /** Version of this program, and the name of this node, as they are shown. */
