@@ -207,7 +207,7 @@ export async function runChaos(options: ChaosOptions): Promise<ChaosReport> {
   for (const [place, node] of nodes.at.entries()) {
     nodes.at[place] = undefined
     const code = await node!.kill('SIGTERM')
-    if (code !== 0) violations.push(`node ${place} ended with ${code}`)
+    if (code !== 0) violations.push(`node ${place} ended with ${code}: ${node!.log().slice(-1000)}`)
   }
   return {
     ...{ seed, replay, faults: counts },
