@@ -8,7 +8,7 @@ import { outbox, questions, useOutbox, useQuestions } from './answers.ts'
 import { onSignedOut } from './api.ts'
 import { listenAgain } from './follow.ts'
 import { language, type TextKey, t } from './i18n.ts'
-import { online, signedOut, status, unread } from './live.ts'
+import { online, signedOut, status, storeFails, unread } from './live.ts'
 import { SignIn } from './pages/sign-in.tsx'
 import { pages } from './pages.ts'
 import { searchNow } from './place.ts'
@@ -187,7 +187,7 @@ function useKeys(show: () => void): void {
 /** A connection that comes back within this time is not reported. */
 const patienceMs = 1500
 
-/** Says that the service cannot be reached, above the page. */
+/** Says above the page that the service, or its store, cannot be reached. */
 function Offline() {
   const isLate = useSignal(false)
   const isOnline = online.value
@@ -204,7 +204,7 @@ function Offline() {
       {isLate.value && (
         <div class="notice warn offline">
           <Icon name="warn" />
-          <span>{t('status.offline')}</span>
+          <span>{t(storeFails.value ? 'status.store_fails' : 'status.offline')}</span>
           <button type="button" class="button plain" onClick={listenAgain}>
             {t('action.retry')}
           </button>

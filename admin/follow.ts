@@ -12,6 +12,7 @@ import {
   setStatus,
   signedOut,
   status,
+  storeFails,
 } from './live.ts'
 import { may, me } from './rights.ts'
 import { base } from './service-urls.ts'
@@ -86,6 +87,7 @@ export function follow(rejectedMs = 3000): void {
       looking = undefined
       return
     }
+    storeFails.value = error instanceof ApiError && error.code === 'store_unavailable'
     online.value = false
     // While the stream is open, nothing else would load it again.
     clearTimeout(again)

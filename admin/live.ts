@@ -20,6 +20,8 @@ export const sessions = signal<readonly SessionWithUsers[] | undefined>(undefine
 export const conversations = signal<readonly Conversation[] | undefined>(undefined)
 /** Whether the connection to the service works. */
 export const online = signal(true)
+/** Whether the service answered that its store fails, when `online` became false. */
+export const storeFails = signal(false)
 /** Whether the person must sign in first. */
 export const signedOut = signal(start.signed_out)
 

@@ -99,12 +99,12 @@ export async function rejectTaken(path: string, force: boolean): Promise<void> {
 
 /** @throws SvcError `not_found`, `store_unavailable` */
 async function rejectUnusable(dir: string): Promise<void> {
+  await rejectClosed(dir)
   const path = join(dir, dataFiles.store)
   if (!(await fileExists(path).catch(() => true)))
     throw new SvcError('not_found', `there is nothing to back up in ${dir}`, {
       hint: 'Name the data directory with -d.',
     })
-  await rejectClosed(dir)
   await rejectNewer(path)
 }
 

@@ -16,12 +16,14 @@ const checkedCommands = new WeakSet<Command>()
  *
  * @param command the command; one that takes no data directory or no `--sandbox` gets no hint
  * @param isOffered false: give the hint only if a sandbox service of this user runs
- * @returns undefined if the command names a directory, if the default directory has a session or is a
+ * @returns undefined if the command names a directory or a store on PostgreSQL, if the default directory has a session or is a
  *   sandbox, or if this was already called for the command
  */
 export async function findForgottenSandbox(command: Command, isOffered = true): Promise<string | undefined> {
   const takes = (name: string) => command.options.some(option => option.attributeName() === name)
-  const isElsewhere = directoryFlagsOf(command) !== '' || command.opts().url !== undefined
+  const { storeUrlFile = command.io.env.SVC_STORE_URL_FILE, url } = command.opts()
+  const isOnPostgres = (storeUrlFile || command.io.env.SVC_STORE_URL) !== undefined
+  const isElsewhere = directoryFlagsOf(command) !== '' || url !== undefined || isOnPostgres
   if (checkedCommands.has(command) || isElsewhere || !takes('basePath') || !takes('sandbox')) return undefined
   checkedCommands.add(command)
   const [{ inspectDirectory }, { listNotedAddresses }] = await Promise.all([

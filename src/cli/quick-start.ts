@@ -34,7 +34,7 @@ export async function quickStart(config: Config, command: Command, mayServe: boo
   const again = directoryFlagsOf(command)
   const { basePath, sandbox, storeUrl } = config
   // A missing directory is made later, by the service, which logs that.
-  if (!isNew) await claimDirectory({ basePath, sandbox })
+  if (!isNew) await claimDirectory({ basePath, sandbox, storeUrl })
   const report = await readStatus({ basePath, sandbox, storeUrl, version })
   if (report.session_count > 0 || report.polling.active) {
     await command.io.out.write(

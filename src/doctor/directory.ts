@@ -10,6 +10,7 @@ import { takeOverCommand } from '../inspect/advised-commands.ts'
 import {
   type DataDirectory,
   explainMark,
+  isOfDatabase,
   isOurFile,
   readClosedMark,
   setAsideName,
@@ -60,7 +61,7 @@ export async function examineDirectory(context: DoctorContext): Promise<Finding[
   )
   return [
     ...checkKind(config.sandbox, directory, sessions.sessions.length),
-    ...(await checkClosed(directory)),
+    ...(await checkClosed(directory, config.storeUrl !== undefined)),
     await checkWritable(dir),
     ...checkRights(dir, entries),
     ...checkOwners(dir, entries),
@@ -81,9 +82,9 @@ function checkKind(asSandbox: boolean, { dir, isSandbox }: DataDirectory, sessio
 }
 
 /** A mark that cannot be read is a problem of the directory, which the other checks report. */
-async function checkClosed({ dir }: DataDirectory): Promise<Finding[]> {
+async function checkClosed({ dir }: DataDirectory, isNode: boolean): Promise<Finding[]> {
   const mark = await readClosedMark(dir).catch(() => undefined)
-  if (mark === undefined) return []
+  if (mark === undefined || (isNode && isOfDatabase(mark))) return []
   const { problem, hint } = explainMark(dir, mark)
   return [errorFinding('usable', problem, hint)]
 }

@@ -31,10 +31,15 @@ const flags: OptionNames = { basePath: '--base-path', sandbox: '--sandbox', medi
  *
  * @returns whether the directory was created
  * @throws SvcError `invalid_arguments` for the wrong kind of directory; `store_unavailable` if it cannot
- *   be used, or if a newer version wrote it
+ *   be used, if a newer version wrote it, or if its store is in a database whose address is not given
  */
 export async function claimDirectory(
-  { basePath, sandbox, mediaRoot }: Pick<Config, 'basePath' | 'sandbox'> & { mediaRoot?: string },
+  {
+    basePath,
+    sandbox,
+    mediaRoot,
+    storeUrl,
+  }: Pick<Config, 'basePath' | 'sandbox'> & Partial<Pick<Config, 'mediaRoot' | 'storeUrl'>>,
   called: OptionNames = flags,
 ): Promise<boolean> {
   let [made, madeMedia]: (string | undefined)[] = []
@@ -75,7 +80,7 @@ export async function claimDirectory(
       madeMedia = await makeUsable(mediaRoot).catch(error => {
         throw unusableError(`the media root ${mediaRoot}`, called.mediaRoot, error)
       })
-    await claimDataDirectory(basePath, sandbox)
+    await claimDataDirectory(basePath, sandbox, storeUrl !== undefined)
     return made !== undefined
   } catch (error) {
     if (madeMedia !== undefined) await removeEmpty(madeMedia, mediaRoot ?? '')

@@ -25,6 +25,7 @@ import { quotaPerInbound, windowMs } from '../model/session.ts'
 import { type Clock, systemClock } from '../platform/clock.ts'
 import { apiFetch, fetchChecked } from '../platform/fetch.ts'
 import { ensurePrivateDir } from '../platform/files.ts'
+import { quoteForShell } from '../platform/format.ts'
 import { FreeSpace } from '../platform/free-space.ts'
 import type { Log } from '../platform/log.ts'
 import { requestPermits as permits } from '../platform/permits.ts'
@@ -47,6 +48,7 @@ import { Worker } from '../send/worker.ts'
 import { hasKeyEnded } from '../storage/keys.ts'
 import { type MediaRules, uploadRulesOf } from '../storage/media-store.ts'
 import type { PgStorageOptions } from '../storage/postgres/open.ts'
+import { noteDatabase } from '../storage/sqlite/closed-mark.ts'
 import { openMediaStores } from '../storage/sqlite/media-folder.ts'
 import { openStorage } from '../storage/sqlite/open.ts'
 import { createBackupProcess } from './backup-process.ts'
@@ -88,7 +90,7 @@ export function openRuntime({ clock, log, sandboxUrl }: GatewayOptions, closing:
 
 /** Opens the data directory: the storage and the folders of files. */
 export async function openDirectory(
-  { config, store: path, version }: GatewayOptions,
+  { config, oneShot = false, store: path, version }: GatewayOptions,
   { clock, log }: Runtime,
 ) {
   const { basePath } = config
@@ -112,6 +114,7 @@ export async function openDirectory(
           { ...options, url: followStoreUrl(config, config.storeUrl), version, name: nameOfProcess() },
           uploads,
         )
+  if (config.storeUrl !== undefined && !oneShot) await noteNode(dataDir, config.storeUrl, log)
   const views = new Views(storage.store.log, log.child('store'))
   return {
     ...storage,
@@ -121,6 +124,17 @@ export async function openDirectory(
     shared: config.storeUrl !== undefined || path !== false,
     space,
   }
+}
+
+async function noteNode(dir: string, url: string, log: Log): Promise<void> {
+  const { addressOf } = await import('../storage/postgres/errors.ts')
+  const database = addressOf(url)
+  // Without the note everything else works.
+  if (await noteDatabase(dir, database).catch(() => true)) return
+  log.warn('the store in the data directory is not used: the address of a database was given', {
+    database,
+    hint: `If it is to be used there: svc store copy ${quoteForShell(dir)} postgres`,
+  })
 }
 
 /** Returns the name by which people find this process among the nodes. */

@@ -5,7 +5,7 @@ import type { Inspection } from '../storage/inspection.ts'
 import { type DirectoryContents, readContents } from '../storage/sqlite/directory-claim.ts'
 import { createInspection } from '../storage/sqlite/inspection.ts'
 
-export { explainMark, readClosedMark } from '../storage/sqlite/closed-mark.ts'
+export { explainMark, isOfDatabase, readClosedMark, rejectClosed } from '../storage/sqlite/closed-mark.ts'
 export { isOurFile, setAsideName } from '../storage/sqlite/directory-claim.ts'
 
 /** Opens the read-only inspection of a data directory. */

@@ -8,7 +8,7 @@ import { reasonOf } from '../platform/system-error.ts'
 import type { BackupFailure, KnownBackup } from '../storage/backups.ts'
 import type { InspectedSession, Polling, WebhookProblem } from '../storage/inspection.ts'
 import { describeNewerStore } from './advised-commands.ts'
-import { inspectDirectory, openInspection } from './data-directory.ts'
+import { explainMark, inspectDirectory, openInspection, readClosedMark } from './data-directory.ts'
 import { listNotedAddresses } from './healthz.ts'
 
 export interface SessionReport {
@@ -42,7 +42,7 @@ export interface StatusReport {
   base_path: string
   /** Address of the database, and the nodes that share it; absent if the store is in the data directory. */
   cluster?: { address: string; nodes: NodeInfo[] }
-  /** True if the store on PostgreSQL could not be read: sessions and waiting sends are not known. */
+  /** True if the store could not be read, is elsewhere, or is incomplete; `trouble` says why. What else the report has of it does not count. */
   unread?: true
   /** True if it is a sandbox's directory. */
   sandbox: boolean
@@ -99,6 +99,8 @@ export async function readStatus(options: {
   }
   const directory = await inspectDirectory(basePath, sandbox)
   if (directory.state === 'unreadable') report(basePath)(directory.error)
+  const mark = storeUrl === undefined ? await readClosedMark(basePath).catch(() => undefined) : undefined
+  if (mark) trouble.push(explainMark(basePath, mark).problem)
   const stored = await openInspection({ basePath, storeUrl })
   const [polling, inspected, stats, cluster, noted] = await Promise.all([
     stored.checkPolling(clock).catch(storeUrl === undefined ? report(dataFiles.pollLock) : () => undefined),
@@ -108,6 +110,10 @@ export async function readStatus(options: {
     listNotedAddresses(basePath),
   ])
   if (stats && stats.form > stats.newest) trouble.push(describeNewerStore(stats, storeUrl !== undefined))
+  const movedTo = cluster?.tables?.moved_to
+  if (movedTo !== undefined) trouble.push(`the store was moved to ${movedTo}`)
+  const unread =
+    mark !== undefined || movedTo !== undefined || (storeUrl !== undefined && inspected === undefined)
   // This version cannot read the messages of a newer store.
   const store = stats && stats.form > stats.newest ? undefined : stats
   const polls = pollingOf(polling)
@@ -137,11 +143,11 @@ export async function readStatus(options: {
   const failing = sessions.some(session => session.failing_since !== undefined)
   const { sends = 0, messages = 0, users = 0, oldestAt } = store?.outbox ?? {}
   return {
-    ok: polls.active && sessions.length > 0 && connected === sessions.length && !failing,
+    ok: !unread && polls.active && sessions.length > 0 && connected === sessions.length && !failing,
     version,
     base_path: basePath,
     ...(cluster && { cluster: { address: cluster.address, nodes: cluster.tables?.nodes ?? [] } }),
-    ...(storeUrl !== undefined && inspected === undefined && { unread: true }),
+    ...(unread && { unread: true }),
     sandbox: directory.isSandbox,
     polling: polls,
     ...(service && { service_url: service.url, service_pid: service.pid }),

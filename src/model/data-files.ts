@@ -23,7 +23,10 @@ export const dataFiles = {
   secrets: '.secrets',
   /** Folder of the working folders of agents. */
   agents: '.agents',
-  /** Exists while the directory must not be opened: a restore or a copy into it has not finished, or its store was moved. */
+  /**
+   * Exists while the directory must not be opened: a restore or a copy into it has not finished, or its store was moved.
+   * In that of a node: its store is in a database.
+   */
   restoring: '.restoring',
   store: 'messages.db',
   apiToken: 'api_token',

@@ -130,7 +130,7 @@ export function createAdminApp(options: AdminOptions): AdminApp {
     log,
   })
   const { answerCall, methods } = addRoutes(options, context, access, events)
-  const page = createPageHandler(files, access)
+  const page = createPageHandler(files, access, log)
   const phoneOf = (path: string) => (isPhonePath(path) ? options.links?.sandbox_phone : undefined)
   const answerRequest = async (
     request: Request,
@@ -151,7 +151,8 @@ export function createAdminApp(options: AdminOptions): AdminApp {
       const identity = await access.identify(request, open, () => addressOf(request, peer))
       const by = context.shutdown.stopError ?? identity
       if (by instanceof SvcError) return await tries.throttle(toProblemResponse(by), peer)
-      const wasOpen = !(await access.isRequired())
+      // The page itself is served even while the store fails.
+      const wasOpen = !(await access.isRequired().catch(() => true))
       if (!open || wasOpen) peer?.accept()
       noteCaller(request, by, peer)
       const answer = await answerWithinRate(
@@ -245,15 +246,22 @@ const serviceFactsOf = (
 })
 
 /** Returns a function that serves the page and its files. Everybody may load them: they contain no secret. */
-function createPageHandler(files: PanelFiles, access: Access) {
+function createPageHandler(files: PanelFiles, access: Access, log: Log) {
   const signInByLink = async (request: Request): Promise<Response> => {
     const code = new URL(request.url).searchParams.get('code') ?? ''
     // HEAD does not use up the link: chat apps send it to preview links.
-    const cookie = request.method === 'HEAD' ? undefined : await access.signInByLink(code, request)
+    let cookie: string | undefined
+    let isUsed = false
+    try {
+      if (request.method !== 'HEAD') cookie = await access.signInByLink(code, request)
+      isUsed = !cookie && (await access.isRequired())
+    } catch (error) {
+      log.debug('a link to sign in cannot be checked', { error })
+    }
     return new Response(null, {
       status: 303,
       headers: {
-        location: `${rootOf(request)}/${cookie || !(await access.isRequired()) ? '' : '?link=used'}`,
+        location: `${rootOf(request)}/${isUsed ? '?link=used' : ''}`,
         'cache-control': 'no-store',
         'referrer-policy': 'no-referrer',
         ...(cookie && { 'set-cookie': cookie }),
@@ -270,8 +278,15 @@ function createPageHandler(files: PanelFiles, access: Access) {
     if (file) return file
     // An unknown file is an error: the browser would misread the page as a script.
     if (filePath.test(path)) throw new SvcError('not_found', 'There is nothing at this path')
-    const answer = await files.getPage(request, path, await access.isSignedOut(request))
-    const cookie = await access.renewSignIn(request)
+    let isSignedOut = false
+    let cookie: string | undefined
+    try {
+      isSignedOut = await access.isSignedOut(request)
+      cookie = await access.renewSignIn(request)
+    } catch (error) {
+      log.debug('a sign-in cannot be checked', { error })
+    }
+    const answer = await files.getPage(request, path, isSignedOut)
     if (cookie) answer.headers.append('set-cookie', cookie)
     return answer
   }

@@ -1,12 +1,13 @@
 /** A backup of a store on PostgreSQL, which is restored into a data directory. */
 import { expect, test } from 'bun:test'
-import { mkdtemp, readdir, rm } from 'node:fs/promises'
+import { mkdir, mkdtemp, readdir, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { restoreBackup } from '../../src/backup/restore.ts'
 import { configFromValues } from '../../src/config.ts'
 import { backUpDatabase } from '../../src/migrate/store/backup.ts'
 import { systemClock } from '../../src/platform/clock.ts'
+import { openLock } from '../../src/platform/lock.ts'
 import { silentLog } from '../../src/platform/log.ts'
 import { openStorage } from '../../src/storage/sqlite/open.ts'
 import { openPostgres, secret } from '../storage/postgres/support.ts'
@@ -25,9 +26,16 @@ test.skipIf(!isPostgresThere())(
       const path = join(folder, 'svc.tar')
       const config = { keepFreeBytes: 0, storeUrl: t.url, secretKey: secret }
       const options = { path, config, clock: systemClock, passphrase: undefined, force: false }
+      for (const name of ['.svc-backup-dead', '.svc-backup-alive']) {
+        await mkdir(join(folder, name, 'data'), { recursive: true })
+        await writeFile(join(folder, name, 'data', 'messages.db'), 'of a copy')
+      }
+      await (await openLock(join(folder, '.svc-backup-dead', '.backup.lock'))).close()
+      await using held = await openLock(join(folder, '.svc-backup-alive', '.backup.lock'))
+      await held.tryLock()
       const made = await backUpDatabase(options)
       expect(await t.store.backups.list()).toEqual([made])
-      expect(await readdir(folder)).toEqual(['svc.tar'])
+      expect((await readdir(folder)).sort()).toEqual(['.svc-backup-alive', 'svc.tar'])
       expect(await failure(backUpDatabase(options))).toMatchObject({ code: 'invalid_arguments' })
       // The store is as open as before.
       await sessions.save('later', bot('later'))

@@ -81,9 +81,17 @@ describe('--sandbox left out beside a sandbox service', () => {
         expect([asJson.status, asJson.stdout]).toEqual([0, ''])
       else expect(() => JSON.parse(asJson.stdout)).not.toThrow()
     }
-    // Whoever says where is not told; nor is one whose environment says it.
+    // Whoever says where is not told, in whatever way.
     for (const place of [['--sandbox'], ['-d', join(at.home, 'other')]])
       expect((await svc(['webhook', ...place], at)).stderr).not.toContain(running)
+    const onPostgres = {
+      SVC_STORE_URL: 'postgres://svc:p@127.0.0.1:9/svc',
+      SVC_SECRET_KEY: 'N3v1aJr0oQxK-4mZb8HtYw2LcPdGfSuE',
+    }
+    const { status, stderr } = await svc(['webhook'], { ...at, env: { ...nowhere, ...onPostgres } })
+    expect(status).toBe(1)
+    expect(stderr).toContain('the database 127.0.0.1:9/svc cannot be reached: ECONNREFUSED')
+    expect(stderr).not.toContain('--sandbox')
   })
 
   test('a command that goes on says it first, and a service in its log', async () => {

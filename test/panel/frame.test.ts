@@ -331,6 +331,19 @@ describe.skipIf(!hasBrowser)('the frame and the settings', () => {
     await page.getByText('The service does not answer.').waitFor({ state: 'detached' })
   })
 
+  test('a page that is opened while the store fails says so, until it works', async () => {
+    await using panel = await withPanel()
+    const page = await panel.open({ path: '/icon.svg', hastens: 1500 })
+    let fails = true
+    const problem = { status: 503, json: { code: 'store_unavailable', detail: 'the database is away' } }
+    await page.route('**/api/**', route => (fails ? route.fulfill(problem) : route.continue()))
+    await page.goto(panel.url)
+    await page.getByText(en['status.store_fails']).waitFor()
+    fails = false
+    await page.locator('.sentence', { hasText: en['overview.says_well_one'] }).waitFor()
+    await page.locator('.offline').waitFor({ state: 'detached' })
+  })
+
   test('an answer that is lost while the stream works is requested again', async () => {
     await using panel = await withPanel()
     await write(panel, 'hello')

@@ -63,6 +63,23 @@ test('an answer that is older than the events since then removes nothing from a 
   expect(texts()).toEqual(['first', 'second'])
 })
 
+test('that the store fails is not told as a service that does not answer', async () => {
+  const failing = panel.hold(/list_accounts$/)
+  const refreshed = live.refresh().catch(live.onUnheard.call)
+  await failing.asked
+  failing.release(Response.json({ code: 'store_unavailable', detail: 'why' }, { status: 503 }))
+  await refreshed
+  expect([live.online.value, live.storeFails.value]).toEqual([false, true])
+  await panel.until('it is loaded again', () => live.online.value)
+  const lost = panel.hold(/list_accounts$/)
+  const lostly = live.refresh().catch(live.onUnheard.call)
+  await lost.asked
+  lost.release(Promise.reject(new Error('cut')))
+  await lostly
+  expect([live.online.value, live.storeFails.value]).toEqual([false, false])
+  await panel.until('it is loaded once more', () => live.online.value)
+})
+
 test('read marks during a request cause at most one more request for the list', async () => {
   for (const text of ['one', 'two']) await write(panel, text, 'flood')
   await isListed('flood', 'two')

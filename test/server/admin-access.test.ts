@@ -1,6 +1,7 @@
 import { describe, expect, test } from 'bun:test'
 import { readFile, stat } from 'node:fs/promises'
 import { join } from 'node:path'
+import { SvcError } from '../../src/model/error.ts'
 import { panelOperations } from '../../src/operations/operations.ts'
 import { createAdminApp } from '../../src/server/admin.ts'
 import { type Admin, startAdmin } from '../support/admin.ts'
@@ -363,6 +364,47 @@ test('a panel that is open to others without a token is never made', async () =>
         folders: [],
       }),
     ).toThrow(host)
+})
+
+test('while the store fails everybody gets the page, which says so; its calls get the error', async () => {
+  let fails = false
+  const unless = <T>(work: () => T) => {
+    if (fails) throw new SvcError('store_unavailable', 'the database is away')
+    return work()
+  }
+  await using admin = await startAdmin({
+    token,
+    between: gateway => {
+      const { signIns } = gateway
+      return {
+        ...gateway,
+        signIns: {
+          addLink: (code, until) => signIns.addLink(code, until),
+          end: (names, until, now) => signIns.end(names, until, now),
+          filterEnded: async names => unless(() => signIns.filterEnded(names)),
+          takeLink: async (code, now) => unless(() => signIns.takeLink(code, now)),
+        },
+      }
+    },
+  })
+  const link = (await admin.app.createSignInLink())!
+  const cookie = cookieOf((await signIn(admin)).headers)
+  fails = true
+  const typed = { 'sec-fetch-site': 'none' }
+  for (const path of ['/', '/conversations']) {
+    const { body, status } = await admin.call('GET', path, undefined, { ...typed, cookie })
+    expect([path, status, body]).toEqual([path, 200, expect.stringContaining('"signed_out":false')])
+  }
+  expect((await admin.call('GET', link)).headers.get('location')).toBe('/')
+  expect(await admin.call('POST', '/api/call/me', {}, { cookie })).toMatchObject({
+    status: 503,
+    body: { code: 'store_unavailable' },
+  })
+  fails = false
+  expect((await admin.call('GET', link)).headers.get('set-cookie')).toContain('svc_panel')
+  expect((await admin.call('GET', '/', undefined, { ...typed, cookie: 'svc_panel=x' })).body).toContain(
+    '"signed_out":true',
+  )
 })
 
 describe("the sandbox's phone under the panel's address", () => {

@@ -1,5 +1,6 @@
 /** Declares the commands that serve: `svc openapi`, `svc mcp`, `svc admin`, `svc sandbox`. */
 
+import { readConfig } from '../../config.ts'
 import { badArgument } from '../../model/error.ts'
 import { type CommandSpec, configFrom } from '../command.ts'
 
@@ -104,8 +105,9 @@ export const commands: readonly CommandSpec[] = [
     isServer: true,
     async run(command) {
       // `sandbox: true` selects the default directory of the sandbox. No service port is used that could
-      // clash.
-      const config = configFrom(command, { sandbox: true, port: '0' })
+      // clash. The address of a database is for the nodes that use this sandbox.
+      const { SVC_STORE_URL: _url, SVC_STORE_URL_FILE: _file, ...env } = command.io.env
+      const config = readConfig({ ...command.opts(), sandbox: true, port: '0' }, env)
       await (await import('../serve.ts')).serveSandbox(config, command)
     },
   },

@@ -97,7 +97,7 @@ export function formatStatus(report: StatusReport): string {
   addLine(dim, 'directory', `${oneLine(base_path)}${report.sandbox ? ' (sandbox)' : ''}`)
   if (report.cluster) addLine(dim, 'database', oneLine(report.cluster.address))
   if (report.unread) {
-    addLine(red, 'store', 'cannot be read: sessions and waiting sends are not known')
+    addLine(red, 'store', 'not read: sessions and waiting sends are not known')
     for (const what of report.trouble) addLine(red, 'trouble', `${oneLine(what)}; see ${advised('doctor')}`)
     return text
   }

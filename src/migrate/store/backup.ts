@@ -1,9 +1,12 @@
 /** Makes a backup of a store on PostgreSQL that is restored into a data directory, and needs no database. */
-import { mkdtemp, rm } from 'node:fs/promises'
+import { mkdtemp, readdir, rm } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
 import { makeBackup, rejectTaken } from '../../backup/make.ts'
 import type { Config } from '../../config.ts'
+import { dataFiles } from '../../model/data-files.ts'
 import type { Clock } from '../../platform/clock.ts'
+import { openLock } from '../../platform/lock.ts'
+import { inspectLock } from '../../platform/lock-look.ts'
 import { silentLog } from '../../platform/log.ts'
 import { connectPg, sql } from '../../platform/postgres.ts'
 import type { KnownBackup } from '../../storage/backups.ts'
@@ -20,6 +23,9 @@ interface DatabaseBackupOptions {
   force: boolean
 }
 
+/** Begins the names of the folders of copies. */
+const copyPrefix = '.svc-backup-'
+
 /**
  * Copies the store, as it is at one moment, into a temporary data directory beside the new file, and makes a backup of
  * that. Nodes may run.
@@ -31,8 +37,12 @@ export async function backUpDatabase(options: DatabaseBackupOptions): Promise<Kn
   const { keepFreeBytes, secretKey: secret, storeUrl: url } = config
   const began = clock.monotonic()
   await rejectTaken(path, force)
-  const dir = await mkdtemp(join(dirname(path), '.svc-backup-'))
+  await sweepCopies(dirname(path))
+  const folder = await mkdtemp(join(dirname(path), copyPrefix))
   try {
+    await using lock = await openLock(join(folder, dataFiles.backupLock))
+    await lock.tryLock()
+    const dir = join(folder, 'data')
     const place = { basePath: dir, mediaRoot: join(dir, 'media'), keepFreeBytes }
     {
       await using source = await openPgSnapshot({ url, secret, clock, log: silentLog })
@@ -44,7 +54,16 @@ export async function backUpDatabase(options: DatabaseBackupOptions): Promise<Kn
     await noteBackup(url, backup)
     return backup
   } finally {
-    await rm(dir, { recursive: true, force: true })
+    await rm(folder, { recursive: true, force: true })
+  }
+}
+
+/** Removes the copies of processes that died: each process locks its own. */
+async function sweepCopies(folder: string): Promise<void> {
+  for (const name of (await readdir(folder)).filter(name => name.startsWith(copyPrefix))) {
+    const path = join(folder, name)
+    const lock = await inspectLock(join(path, dataFiles.backupLock)).catch(() => undefined)
+    if (lock?.held === false) await rm(path, { recursive: true, force: true })
   }
 }
 

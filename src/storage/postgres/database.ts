@@ -24,7 +24,7 @@ import {
   sql,
   sqlStateOf,
 } from '../../platform/postgres.ts'
-import { connectionHint, storeErrorOf } from './errors.ts'
+import { addressOf, connectionHint, storeErrorOf } from './errors.ts'
 
 /** How far the log is durable: the last row id, the last place in the event log, and a count of other changes. */
 export interface Horizon {
@@ -74,6 +74,8 @@ export interface DatabaseOptions {
 
 export class PgDatabase implements PgQueries {
   readonly node: string
+  /** Without user and password. */
+  readonly address: string
   #pool: PgPool
   readonly #options: DatabaseOptions
   readonly #barriers: BarrierLoop
@@ -82,6 +84,7 @@ export class PgDatabase implements PgQueries {
   #horizon: Horizon = { row: 0, place: 0, touched: 0 }
   #listening: Promise<void> = Promise.resolve()
   #hasEcho = false
+  #isFollowing = false
   /** Why the last statement failed; undefined after one that worked. */
   #failure: SvcError | undefined
   /** The last time that the disk of the database was full. Statements that need no more room still work then. */
@@ -92,6 +95,7 @@ export class PgDatabase implements PgQueries {
   constructor(options: DatabaseOptions) {
     this.#options = options
     this.node = options.node
+    this.address = addressOf(options.url)
     this.#pool = this.#createPool()
     this.#barriers = new BarrierLoop({
       connect: () => connectPg(this.#connectionOptions({ synchronous_commit: 'on' })),
@@ -134,6 +138,7 @@ export class PgDatabase implements PgQueries {
   /** Starts to follow the changes of other processes. */
   async start(): Promise<void> {
     await this.look()
+    this.#isFollowing = true
     this.#listening = Promise.all([this.#keepListening(), this.#keepLooking()]).then(() => {})
   }
 
@@ -371,7 +376,7 @@ export class PgDatabase implements PgQueries {
     } catch (error) {
       if (this.isClosed && error instanceof PgConnectionError)
         throw new SvcError('shutting_down', 'the message store is closed', { cause: error })
-      const made = storeErrorOf(error)
+      const made = storeErrorOf(error, this.#isFollowing ? undefined : this.address)
       if (made instanceof SvcError && made.code === 'store_unavailable') {
         this.#failure = made
         if (sqlStateOf(made.cause) === diskFull)
@@ -405,6 +410,7 @@ class BarrierLoop {
   #connection: PgConnection | undefined
   #waiting: (PromiseWithResolvers<void> & { since: number })[] = []
   #isRunning = false
+  #isClosed = false
   last = { tookMs: 0, at: Number.NEGATIVE_INFINITY }
   #serverRun: { nth: number; id: string } | undefined
   /** The server reported, during a barrier, that it did not wait for its standby. */
@@ -479,6 +485,8 @@ class BarrierLoop {
         sql`UPDATE head SET revision = revision + 1 WHERE NOT EXISTS (SELECT FROM server_run)`,
         sql`SELECT id::text FROM server_run`,
       ])) as [unknown, [{ id: string }]]
+      // Else the connection would stay open, and the pool would be replaced by one that nobody closes.
+      if (this.#isClosed) throw new PgConnectionError('the store is closed')
       const before = this.#serverRun
       if (before?.id === found.id) return connection
       this.#serverRun = { id: found.id, nth: before ? before.nth + 1 : 1 }
@@ -491,6 +499,7 @@ class BarrierLoop {
   }
 
   close(): void {
+    this.#isClosed = true
     this.#connection?.destroy()
   }
 }

@@ -1,7 +1,7 @@
 /** Explains errors of the database to callers. */
 import { SvcError } from '../../model/error.ts'
 import type { Outage } from '../../platform/log.ts'
-import { PgConnectionError, sqlStateOf } from '../../platform/postgres.ts'
+import { PgConnectionError, type PgOptions, sqlStateOf } from '../../platform/postgres.ts'
 
 export const connectionHint = 'Check that PostgreSQL runs and can be reached; svc recovers by itself.'
 
@@ -30,19 +30,29 @@ const remedies: readonly (readonly [string, string, string])[] = [
   ['XX', 'the database reports damage', 'See its log, and restore a backup if needed.'],
 ]
 
+/** Returns where a database is, without the user and the password. */
+export function addressOf(url: PgOptions['url']): string {
+  const { host, pathname } = new URL(typeof url === 'string' ? url : url())
+  return `${host}${pathname}`
+}
+
 /**
  * Returns `store_unavailable` for an error of the connection or of the server's state. Any other error is a bug, or lost
  * against another writer, and is returned as it is.
+ *
+ * @param address names the database in the error. Omit it for callers of a service: they need not know where it is
  */
-export function storeErrorOf(error: unknown): unknown {
+export function storeErrorOf(error: unknown, address?: string): unknown {
   if (error instanceof SvcError) return error
+  const named = (what: string) =>
+    address === undefined ? what : what.replace('database', word => `${word} ${address}`)
   const state =
     sqlStateOf(error) ?? (error instanceof PgConnectionError ? (error as { code?: string }).code : undefined)
   const remedy = state === undefined ? undefined : remedies.find(([start]) => state.startsWith(start))
-  if (remedy) return outage(`${remedy[1]} (${state})`, remedy[2], error)
+  if (remedy) return outage(`${named(remedy[1])} (${state})`, remedy[2], error)
   if (!(error instanceof PgConnectionError)) return error
   const why = state ?? (/time/i.test(error.message) ? 'it does not answer' : 'the connection ended')
-  return outage(`the database cannot be reached: ${why}`, connectionHint, error)
+  return outage(`${named('the database')} cannot be reached: ${why}`, connectionHint, error)
 }
 
 const outage = (what: string, hint: string, cause: unknown): SvcError & Outage =>

@@ -17,7 +17,7 @@ import type {
 } from '../inspection.ts'
 import { type AccountRow, accountColumns, recordOf } from './accounts.ts'
 import { type ContextRow, contextOf, hasWrittenRow } from './contexts.ts'
-import { storeErrorOf } from './errors.ts'
+import { addressOf, storeErrorOf } from './errors.ts'
 import { listNodes, readReplication } from './node-list.ts'
 import { newestForm } from './schema.ts'
 import { erasedSession } from './tables.ts'
@@ -56,7 +56,7 @@ export class PgInspection implements Inspection {
     try {
       return await result
     } catch (error) {
-      throw storeErrorOf(error)
+      throw storeErrorOf(error, addressOf(this.#url))
     } finally {
       if (--this.#users === 0) {
         this.#connecting = undefined
@@ -156,12 +156,6 @@ export class PgInspection implements Inspection {
       }
     })
   }
-}
-
-/** Returns where a database is, without the user and the password. */
-export function addressOf(url: string): string {
-  const { host, pathname } = new URL(url)
-  return `${host}${pathname}`
 }
 
 interface Meta {

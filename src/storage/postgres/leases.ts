@@ -5,6 +5,7 @@
  */
 import { sessionKeyOf } from '../../model/session.ts'
 import type { Clock } from '../../platform/clock.ts'
+import type { Log } from '../../platform/log.ts'
 import { type Sql, sql } from '../../platform/postgres.ts'
 import type { Lease } from '../leases.ts'
 import type { SessionChanges, SessionReader, SessionRecord } from '../state.ts'
@@ -18,6 +19,7 @@ const followEveryMs = 100
 export interface PgLeasePorts {
   db: PgDatabase
   clock: Clock
+  log: Log
   sessions: Pick<SessionReader, 'listChangedSince'>
   /** Whether the lease of this node is certainly valid now. */
   isValid(): boolean
@@ -71,6 +73,8 @@ export class PgLease implements Lease {
   #sessionsRevision: number | undefined
   /** What this process polls, and what it polled before (without a record). */
   readonly #owned = new Map<string, { since: number; record: SessionRecord | undefined }>()
+  /** Names of the nodes, by id. The row of one that died may be gone before its accounts are taken. */
+  readonly #names = new Map<string, string>()
   #revision = 0
   #touched = 0
   #listing: Promise<unknown> = Promise.resolve()
@@ -151,12 +155,12 @@ export class PgLease implements Lease {
 
   /** Takes the accounts that are free and fall to this node, and begins to give up those that fall to another one. */
   async #balance(): Promise<void> {
-    const { db, isHeld, isValid } = this.#ports
+    const { db, isHeld, isValid, log } = this.#ports
     this.#touched = db.horizon.touched
     const [nodes, changed] = (await db.script([
-      sql`SELECT id FROM node WHERE polls AND lease_until > clock_timestamp()`,
+      sql`SELECT id, name, lease_until > clock_timestamp() AS lives FROM node WHERE polls`,
       sql`SELECT name_key, bot_id, node, fence, changed FROM account WHERE changed > ${this.#seen}`,
-    ])) as [{ id: string }[], AccountRow[]]
+    ])) as [{ id: string; name: string; lives: boolean }[], AccountRow[]]
     // Taken by a call whose answer was lost.
     const isNew = ({ name_key, node }: AccountRow) =>
       node === db.node && this.#accounts.get(name_key)?.node !== node
@@ -166,7 +170,8 @@ export class PgLease implements Lease {
       this.#accounts.set(name_key, { there: bot_id !== undefined, hash: hashOf(bot_id ?? ''), node, fence })
       if (node !== db.node) this.#draining.delete(name_key)
     }
-    const living = new Set(nodes.map(({ id }) => id))
+    const living = new Set(nodes.flatMap(({ id, lives }) => (lives ? [id] : [])))
+    for (const { id, name } of nodes) this.#names.set(id, name)
     // A node that does not find itself has no lease any more, and will know it soon.
     if (!living.has(db.node) || !isValid()) return
     this.isShared = living.size > 1
@@ -184,8 +189,15 @@ export class PgLease implements Lease {
     this.#drain(unwanted)
     if (isHeld()) return
     wanted.sort()
+    const lost = new Map<string, number>()
     for (let from = 0; from < wanted.length && isValid(); from += atOnce)
-      await this.#take(wanted.slice(from, from + atOnce))
+      await this.#take(wanted.slice(from, from + atOnce), lost)
+    for (const [id, accounts] of lost)
+      log.info('this node took over the accounts of a node whose lease is over', {
+        accounts,
+        node: this.#names.get(id) ?? id,
+      })
+    for (const id of this.#names.keys()) if (!living.has(id)) this.#names.delete(id)
   }
 
   /** An account that is polled is given up when its last batch is stored, any other one now. */
@@ -200,8 +212,8 @@ export class PgLease implements Lease {
     }
   }
 
-  /** The accounts count as taken when that is durable. */
-  async #take(keys: readonly string[]): Promise<void> {
+  /** The accounts count as taken when that is durable. @param lost counts those that another node had, by its id */
+  async #take(keys: readonly string[], lost: Map<string, number>): Promise<void> {
     const { db } = this.#ports
     const fences = keys.map(key => this.#accounts.get(key)!.fence)
     const [, taken] = (await db.script([
@@ -216,8 +228,11 @@ export class PgLease implements Lease {
       sql`SELECT touch_sessions(${keys}::text[])`,
     ])) as [unknown, Pick<AccountRow, 'name_key' | 'fence'>[]]
     await db.barrier()
-    for (const { fence, name_key } of taken)
-      Object.assign(this.#accounts.get(name_key) ?? {}, { node: db.node, fence })
+    for (const { fence, name_key } of taken) {
+      const account = this.#accounts.get(name_key)
+      if (account?.node !== undefined) lost.set(account.node, (lost.get(account.node) ?? 0) + 1)
+      Object.assign(account ?? {}, { node: db.node, fence })
+    }
   }
 
   giveUp(session: string): void {

@@ -51,10 +51,9 @@ export async function migrate(
   await checkServer(db)
   let found = await readForm(db)
   if (found === undefined || found.form < steps.length) {
-    const before = found?.form
-    await db.guarded(() => runSteps(db, steps))
+    const isOurs = await db.guarded(() => runSteps(db, steps))
     found = await readForm(db)
-    if (found?.form !== before) log.info('the tables of the store were updated', { form: steps.length })
+    if (isOurs) log.info('the tables of the store were updated', { form: steps.length })
   }
   if (found === undefined) throw new SvcError('store_unavailable', 'the store has no tables')
   checkReader(steps.length, found.min_reader)
@@ -100,27 +99,31 @@ async function readForm(db: PgDatabase): Promise<Found | undefined> {
     : undefined
 }
 
-/** Each step is a transaction of its own. */
-async function runSteps(db: PgDatabase, steps: readonly string[]): Promise<void> {
+/** Each step is a transaction of its own. @returns whether this process did one */
+async function runSteps(db: PgDatabase, steps: readonly string[]): Promise<boolean> {
   const connection = await db.connect(withinMs)
   try {
     await runStep(connection, 'CREATE SCHEMA IF NOT EXISTS svc')
-    for (const [nth, step] of steps.entries()) await runStep(connection, guardedStep(step, nth))
+    let isOurs = false
+    for (const [nth, step] of steps.entries())
+      isOurs = (await runStep(connection, guardedStep(step, nth))) || isOurs
+    return isOurs
   } finally {
     connection.destroy()
   }
 }
 
-async function runStep(connection: PgConnection, step: string): Promise<void> {
+async function runStep(connection: PgConnection, step: string): Promise<boolean> {
   for (let tries = 1; ; tries++)
     try {
-      await connection.script([
+      const results = await connection.script([
         sql`SELECT set_config('lock_timeout', ${`${withinMs} ms`}, true)`,
         sql`SELECT pg_advisory_xact_lock(${migrationLock})`,
         sql`SELECT set_config('lock_timeout', ${lockTimeout}, true)`,
         constantSql(step),
+        sql`SELECT current_setting('svc.stepped', true) AS stepped`,
       ])
-      return
+      return results.at(-1)?.[0]?.stepped === 'yes'
     } catch (error) {
       if (sqlStateOf(error) !== lockNotAvailable || tries === mostTries) throw error
     }
@@ -132,5 +135,6 @@ const guardedStep = (step: string, nth: number): string => `DO $migration$ BEGIN
   IF ${nth === 0 ? `to_regclass('svc.meta') IS NULL` : `(SELECT form FROM svc.meta) = ${nth}`} THEN
     EXECUTE $step$${step}$step$;
     UPDATE svc.meta SET form = ${nth + 1};
+    PERFORM set_config('svc.stepped', 'yes', true);
   END IF;
 END $migration$`

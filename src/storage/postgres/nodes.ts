@@ -149,6 +149,7 @@ export class PgNode extends PgPart implements Node {
     this.#lease = new PgLease({
       db: this.db,
       clock: this.clock,
+      log: this.log,
       sessions,
       isValid: () => this.#leftMs > 0,
       isHeld: () => this.clock.monotonic() < this.#heldUntil,
@@ -257,7 +258,7 @@ export class PgNode extends PgPart implements Node {
         () => false,
       )
       if (!isUsable && this.#connecting === connecting) this.#connecting = undefined
-      throw storeErrorOf(error)
+      throw storeErrorOf(error, this.db.address)
     }
   }
 

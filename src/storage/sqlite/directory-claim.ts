@@ -75,9 +75,9 @@ async function isPolled(dir: string): Promise<boolean> {
  * Makes the folder private, and creates the sandbox's folder if needed. @throws SvcError `store_unavailable`
  * for the directory of a newer version, and for one that must not be opened (`closed-mark.ts`)
  */
-export async function claimDataDirectory(dir: string, forSandbox: boolean): Promise<void> {
+export async function claimDataDirectory(dir: string, forSandbox: boolean, isNode: boolean): Promise<void> {
   await rejectNewer(join(dir, dataFiles.store))
-  await rejectClosed(dir)
+  await rejectClosed(dir, isNode)
   await ensurePrivateDir(dir)
   if (forSandbox) await ensurePrivateDir(join(dir, dataFiles.sandbox))
 }

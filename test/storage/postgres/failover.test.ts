@@ -43,6 +43,19 @@ describe.skipIf(!isPostgresThere())('PostgreSQL', () => {
     await db.close()
   }, 60_000)
 
+  test('a store that is closed while it connects to a server that has restarted ends quietly', async () => {
+    await using server = await startPostgres()
+    await server.createDatabase('svc')
+    const db = new PgDatabase({ url: server.url('svc'), clock: systemClock, log: silentLog, node: 'a' })
+    await migrate(db, { log: silentLog, keyId: undefined })
+    await db.barrier()
+    await server.kill()
+    await server.start()
+    const waiting = failure(db.barrier())
+    await db.close()
+    expect(await waiting).toMatchObject({ code: 'shutting_down' })
+  }, 60_000)
+
   test('the ids that are skipped when a standby takes over do not count as rows', async () => {
     await using t = await openPostgres({ maxCount: 4 })
     const { backlog, consumers, intake, log, maintenance } = t.store

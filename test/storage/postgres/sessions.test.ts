@@ -54,6 +54,26 @@ describe.skipIf(!isPostgresThere())('sessions on PostgreSQL', () => {
     }
   })
 
+  test('a node that takes the accounts of one that died logs how many, and of whom', async () => {
+    await using t = await openPostgres()
+    await using part = await partOf(t)
+    for (const name of ['a', 'b', 'new']) await t.storage.state.sessions.save(name, bot(name))
+    await part.db.script([
+      sql`INSERT INTO node (id, name, version, polls, lease_until)
+        VALUES ('dead', 'old.example:1', '1', true, clock_timestamp() - interval '1 s')`,
+      sql`UPDATE account SET node = 'dead' WHERE name <> 'new'`,
+    ])
+    const lease = (await t.storage.leases.join())!
+    const { changed } = await lease.listOwned()
+    expect([...changed.keys()].sort()).toEqual(['a', 'b', 'new'])
+    await lease.listOwned()
+    expect(t.lines.filter(line => line.includes('took over'))).toEqual([
+      expect.stringMatching(
+        /INFO.*took over the accounts of a node whose lease is over accounts=2 node=old.example:1/,
+      ),
+    ])
+  })
+
   test('a change of the spelling is listed: the old one is gone', async () => {
     await using t = await openPostgres()
     const { sessions } = t.storage.state
