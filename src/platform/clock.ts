@@ -27,12 +27,12 @@ export const systemClock: Clock = {
 }
 
 /**
- * Returns the wait in ms before attempt `attempt` (0, 1, 2 …): doubles from `baseMs` to `maxMs`, half of it
+ * Returns the wait in whole ms before attempt `attempt` (0, 1, 2 …): doubles from `baseMs` to `maxMs`, half of it
  * random.
  */
 export function backoffMs(attempt: number, baseMs = 1000, maxMs = 30_000): number {
   const full = Math.min(maxMs, baseMs * 2 ** Math.min(attempt, 30))
-  return full / 2 + (Math.random() * full) / 2
+  return Math.round(full / 2 + (Math.random() * full) / 2)
 }
 
 /** Long work runs for this long before it yields to the event loop. */

@@ -265,8 +265,9 @@ export class EndpointRun {
     const trouble = nextRetryOf(lane.trouble, { event: event.id, now, othersSucceeded }, Math.random())
     this.#tries.push({ ...record, outcome: trouble ? 'failed' : 'gave_up' })
     const { last_success_at, failing_since = now } = this.#health
+    // Monotonic time has fractions, and a stored time none.
     const retryInMs = this.#state.isFailing
-      ? Math.max(0, this.#state.until - this.#clock.monotonic())
+      ? Math.max(0, Math.ceil(this.#state.until - this.#clock.monotonic()))
       : undefined
     this.#health = {
       last_success_at,

@@ -239,15 +239,20 @@ it('reaches an erased user no more, in calls that are waiting too', async t => {
 it('says when and from where it was used last, about once a minute', async t => {
   const { keys } = t.gateway
   const { id, key } = await keys.add({ name: 'bot', can: ['read'] }, owner)
-  expect(await keys.get(id, owner)).not.toHaveProperty('last_used_at')
-  const used = async (address: string) => {
-    await keys.authenticate(key, () => address)
-    return (await keys.get(id, owner)).last_address
-  }
-  expect(await used('192.0.2.1')).toBe('192.0.2.1')
-  expect(await used('192.0.2.2')).toBe('192.0.2.1')
+  // No call waits for the note of its use.
+  const noted = (of: string, address: string) =>
+    t.until(`${address} is noted`, async () => (await keys.get(of, owner)).last_address === address)
+  await keys.authenticate(key, () => '192.0.2.1')
+  await noted(id, '192.0.2.1')
+  await keys.authenticate(key, () => '192.0.2.2')
+  // The first use of another key is noted, and would be after that one.
+  const other = await keys.add({ name: 'other', can: ['read'] }, owner)
+  await keys.authenticate(other.key, () => '192.0.2.2')
+  await noted(other.id, '192.0.2.2')
+  expect(await keys.get(id, owner)).toMatchObject({ last_address: '192.0.2.1' })
   t.clock.advance(60_000)
-  expect(await used('192.0.2.3')).toBe('192.0.2.3')
+  await keys.authenticate(key, () => '192.0.2.3')
+  await noted(id, '192.0.2.3')
 })
 
 it('describes itself to its caller', async t => {

@@ -15,6 +15,7 @@ import { testClock } from '../support/clock.ts'
 import type { TestGateway } from '../support/gateway.ts'
 import { modernHeaders, modernMeta, post } from '../support/mcp-raw.ts'
 import type { Json } from '../support/rest.ts'
+import { letStoreAnswer } from '../support/shared-store.ts'
 
 /** A caller, as each door knows it. */
 export interface Caller {
@@ -41,26 +42,29 @@ export interface Door {
 }
 
 const panelCalls = new Set<Operation>(Object.values(panelOperations).flat())
-/** Streams are read until they are silent for this long. */
-const silentMs = 60
-
-/** Reads a body to its end; a stream until it is silent. */
-async function readBody(response: Response): Promise<string> {
-  if (!response.headers.get('content-type')?.includes('text/event-stream')) return await response.text()
-  return await readStream(response, () => false, silentMs)
+/** Streams are read until they are silent for as long as this: in that time the store has answered several times. */
+async function silence(dir: string): Promise<void> {
+  await Bun.sleep(60)
+  for (let answers = 0; answers < 8; answers++) await letStoreAnswer(dir)
 }
 
-/** Reads a stream until the text is enough, or until it is silent for this long. Without a time it waits. */
+/** Reads a body to its end; a stream until it is silent. */
+async function readBody(response: Response, dir: string): Promise<string> {
+  if (!response.headers.get('content-type')?.includes('text/event-stream')) return await response.text()
+  return await readStream(response, () => false, dir)
+}
+
+/** Reads a stream until the text is enough, or until it is silent. Without the folder of its store it waits. */
 export async function readStream(
   response: Response,
   isEnough: (text: string) => boolean,
-  silenceMs?: number,
+  dir?: string,
 ): Promise<string> {
   const reader = response.body!.pipeThrough(new TextDecoderStream()).getReader()
   let text = ''
   while (!isEnough(text)) {
     const reading = reader.read()
-    const next = await (silenceMs === undefined ? reading : Promise.race([reading, Bun.sleep(silenceMs)]))
+    const next = await (dir === undefined ? reading : Promise.race([reading, silence(dir)]))
     if (!next || next.done) break
     text += next.value
   }
@@ -71,8 +75,8 @@ export async function readStream(
 /** Headers that say nothing about the data. */
 const passing = new Set(['date', 'etag', 'connection', 'keep-alive', 'transfer-encoding'])
 
-async function answerOf(response: Response): Promise<Answer> {
-  const body = await readBody(response)
+async function answerOf(response: Response, dir: string): Promise<Answer> {
+  const body = await readBody(response, dir)
   const headers = [...response.headers].filter(([name]) => !passing.has(name)).sort()
   const isProblem = response.headers.get('content-type') === 'application/problem+json'
   const { code, details } = isProblem ? (JSON.parse(body) as Json) : {}
@@ -85,16 +89,19 @@ async function answerOf(response: Response): Promise<Answer> {
 }
 
 /** Reads what an operation gives a door as streams. */
-async function textOfOutput(output: unknown): Promise<string> {
+async function textOfOutput(output: unknown, dir: string): Promise<string> {
   const { follow, media } = Object(output) as {
     follow?: (signal: AbortSignal, options: object) => AsyncGenerator
     media?: { stream: ReadableStream<Uint8Array> }
   }
   let text = JSON.stringify(output) ?? ''
   if (media) text += await new Response(media.stream).text()
-  if (follow)
-    for await (const one of follow(AbortSignal.timeout(silentMs), { toEnd: true }))
-      text += JSON.stringify(one)
+  if (follow) {
+    const silent = new AbortController()
+    const stop = () => silent.abort()
+    void silence(dir).then(stop, stop)
+    for await (const one of follow(silent.signal, { toEnd: true })) text += JSON.stringify(one)
+  }
   return text
 }
 
@@ -122,7 +129,7 @@ export async function startDoors(t: TestGateway, token: string) {
       offers: ({ rest }) => rest !== undefined && !rest.panelOnly,
       async call({ rest }, input, caller) {
         const { path, init } = requestOf(rest!, input)
-        return await answerOf(await send(server.url + path, init, bearerOf(caller)))
+        return await answerOf(await send(server.url + path, init, bearerOf(caller)), t.dir)
       },
     },
     panel: {
@@ -133,7 +140,7 @@ export async function startDoors(t: TestGateway, token: string) {
           ? ({ route: `POST /call/${name}`, tag: 'panel' } as const)
           : rest!
         const { path, init } = requestOf(shape, input)
-        return await answerOf(await send(`${panel.url}/api${path}`, init, cookie ? { cookie } : {}))
+        return await answerOf(await send(`${panel.url}/api${path}`, init, cookie ? { cookie } : {}), t.dir)
       },
     },
     gate: {
@@ -145,7 +152,7 @@ export async function startDoors(t: TestGateway, token: string) {
         try {
           const call = createDirectCall({ by, local: false })
           const output = await invoke(operation, gateway, given, call, silentLog)
-          return { status: 200, text: await textOfOutput(output) }
+          return { status: 200, text: await textOfOutput(output, t.dir) }
         } catch (error) {
           if (!isSvcError(error)) throw error
           const { code, details, hint, message } = error

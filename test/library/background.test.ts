@@ -4,6 +4,7 @@ import { join } from 'node:path'
 import type { Message, Svc } from '../../src/index.ts'
 import { openLock } from '../../src/platform/lock.ts'
 import { failure } from '../support/failure.ts'
+import { testOfFiles } from '../support/given.ts'
 import { texts, withLibrary } from '../support/library.ts'
 import { stopwatch } from '../support/stopwatch.ts'
 
@@ -55,38 +56,42 @@ describe('runBackground', () => {
     await t.until('handled', () => got.length > 0)
   })
 
-  test('another process polls, store on: follows from the end of the log, and takes over', async () => {
-    await using t = await withLibrary()
-    const poller = await t.open({ store: true })
-    await poller.runBackground()
-    await t.sandbox.say('before')
-    expect(texts(await poller.recv({ timeout: 30 }))).toEqual(['before'])
+  // Programs that share a database poll together.
+  testOfFiles(
+    'another process polls, store on: follows from the end of the log, and takes over',
+    async () => {
+      await using t = await withLibrary()
+      const poller = await t.open({ store: true })
+      await poller.runBackground()
+      await t.sandbox.say('before')
+      expect(texts(await poller.recv({ timeout: 30 }))).toEqual(['before'])
 
-    const watcher = await t.open({ store: true })
-    const got: string[] = []
-    using said = stopwatch()
-    let heardMs = 0
-    watcher.onMessage(message => {
-      got.push(message.text)
-      heardMs = said.ms
-    })
-    await watcher.runBackground()
-    expect((await watcher.health()).role).toBe('watcher')
-    const saidMs = said.ms
-    await t.sandbox.say('while watching')
-    await t.until('handled', () => got.length > 0)
-    expect(heardMs - saidMs).toBeLessThan(2000)
-    // Enqueued for recv too: a consumer that is new to the log starts at its beginning.
-    expect(texts(await watcher.recv({ timeout: 30 }))).toEqual(['while watching'])
-    await watcher.send({ to: t.bots.get('default')!.user_id, text: 'never heard by itself' })
+      const watcher = await t.open({ store: true })
+      const got: string[] = []
+      using said = stopwatch()
+      let heardMs = 0
+      watcher.onMessage(message => {
+        got.push(message.text)
+        heardMs = said.ms
+      })
+      await watcher.runBackground()
+      expect((await watcher.health()).role).toBe('watcher')
+      const saidMs = said.ms
+      await t.sandbox.say('while watching')
+      await t.until('handled', () => got.length > 0)
+      expect(heardMs - saidMs).toBeLessThan(2000)
+      // Enqueued for recv too: a consumer that is new to the log starts at its beginning.
+      expect(texts(await watcher.recv({ timeout: 30 }))).toEqual(['while watching'])
+      await watcher.send({ to: t.bots.get('default')!.user_id, text: 'never heard by itself' })
 
-    await poller.close()
-    await t.sandbox.say('after takeover')
-    await t.quickly(t.until('taken over', () => got.length > 1))
-    expect((await watcher.health()).role).toBe('poller')
-    expect(got).toEqual(['while watching', 'after takeover'])
-    expect(t.sandbox.pollsAtOnce[t.bots.get('default')!.bot_id]).toBe(1)
-  })
+      await poller.close()
+      await t.sandbox.say('after takeover')
+      await t.quickly(t.until('taken over', () => got.length > 1))
+      expect((await watcher.health()).role).toBe('poller')
+      expect(got).toEqual(['while watching', 'after takeover'])
+      expect(t.sandbox.pollsAtOnce[t.bots.get('default')!.bot_id]).toBe(1)
+    },
+  )
 })
 
 describe('handlers', () => {

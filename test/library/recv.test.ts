@@ -5,11 +5,21 @@ import { join } from 'node:path'
 import { openLock } from '../../src/platform/lock.ts'
 import { createTextItem } from '../../src/sandbox/compose.ts'
 import { failure } from '../support/failure.ts'
-import { texts, withLibrary } from '../support/library.ts'
+import { changeIn, rowsIn } from '../support/gateway.ts'
+import { testOfFiles } from '../support/given.ts'
+import { type TestLibrary, texts, withLibrary } from '../support/library.ts'
+import { isOnPostgres } from '../support/shared-store.ts'
 import { stopwatch } from '../support/stopwatch.ts'
 
-const tokenOf = async (dir: string, name: string) =>
-  JSON.parse(await readFile(join(dir, name, 'token.json'), 'utf8'))
+/** The cursors of the sessions, by name: from the session files, or from the database with the store. */
+async function cursorsOf({ dir }: TestLibrary, names: readonly string[], store: boolean) {
+  if (store && isOnPostgres) {
+    const rows = await rowsIn<{ name: string; cursor: string }>(dir, 'SELECT name, cursor FROM account')
+    return new Map(rows.map(({ name, cursor }) => [name, cursor]))
+  }
+  const files = names.map(async name => JSON.parse(await readFile(join(dir, name, 'token.json'), 'utf8')))
+  return new Map((await Promise.all(files)).map(({ cursor }, at) => [names[at]!, String(cursor)]))
+}
 
 for (const store of [false, true]) {
   describe(`recv with the poll lock free, store ${store ? 'on' : 'off'}`, () => {
@@ -22,10 +32,11 @@ for (const store of [false, true]) {
       const messages = await svc.recv({ timeout: 30 })
       expect(texts(messages).sort()).toEqual(['to home', 'to work'])
       expect(messages.map(({ id }) => id)).toEqual([1, 2])
+      const cursors = await cursorsOf(t, ['work', 'home'], store)
       for (const name of ['work', 'home']) {
-        expect((await tokenOf(t.dir, name)).cursor).not.toBe('')
+        expect(cursors.get(name)).toMatch(/./)
         const { user_id } = t.bots.get(name)!
-        expect((await t.other.contexts.find(name, user_id))?.token).toBeString()
+        expect((await t.otherOf(store).contexts.find(name, user_id))?.token).toBeString()
       }
       expect(await t.quickly(svc.recv({ timeout: 0 }))).toEqual([])
       // What was received can be answered.
@@ -35,7 +46,8 @@ for (const store of [false, true]) {
       })
     })
 
-    test('waits for a message up to the timeout, and gives the lock back with its answer', async () => {
+    const testOfLock = store ? testOfFiles : test
+    testOfLock('waits for a message up to the timeout, and gives the lock back with its answer', async () => {
       await using t = await withLibrary()
       const svc = await t.open({ store })
       const waiting = svc.recv({ timeout: 30 })
@@ -121,21 +133,24 @@ for (const store of [false, true]) {
   })
 }
 
-test('a poll lock that is lost is taken anew by the calls that wait, whoever began the polling', async () => {
-  await using t = await withLibrary()
-  const svc = await t.open({ store: true })
-  const leaving = new AbortController()
-  const first = svc.recv({ timeout: 300 }, { signal: leaving.signal })
-  await t.until('polling', () => t.requests('getupdates') > 0)
-  const waiting = [svc.recv({ timeout: 300 }), svc.recv({ timeout: 300, consumer: 'aside' })]
-  await unlink(join(t.dir, '.poll.lock'))
-  await t.quickly(t.until('polling again', () => t.requests('getupdates') > 1))
-  leaving.abort(new Error('enough'))
-  await failure(first)
-  await t.sandbox.say('after all')
-  expect((await Promise.all(waiting)).map(texts)).toEqual([['after all'], ['after all']])
-  expect(t.sandbox.pollsAtOnce[t.bots.get('default')!.bot_id]).toBe(1)
-})
+testOfFiles(
+  'a poll lock that is lost is taken anew by the calls that wait, whoever began the polling',
+  async () => {
+    await using t = await withLibrary()
+    const svc = await t.open({ store: true })
+    const leaving = new AbortController()
+    const first = svc.recv({ timeout: 300 }, { signal: leaving.signal })
+    await t.until('polling', () => t.requests('getupdates') > 0)
+    const waiting = [svc.recv({ timeout: 300 }), svc.recv({ timeout: 300, consumer: 'aside' })]
+    await unlink(join(t.dir, '.poll.lock'))
+    await t.quickly(t.until('polling again', () => t.requests('getupdates') > 1))
+    leaving.abort(new Error('enough'))
+    await failure(first)
+    await t.sandbox.say('after all')
+    expect((await Promise.all(waiting)).map(texts)).toEqual([['after all'], ['after all']])
+    expect(t.sandbox.pollsAtOnce[t.bots.get('default')!.bot_id]).toBe(1)
+  },
+)
 
 describe('recv with the poll lock held by another process', () => {
   test('store on: the received messages of the last 60 seconds, whoever has read them, and nothing moves', async () => {
@@ -189,15 +204,12 @@ describe('recv with the poll lock held by another process', () => {
     await poller.runBackground()
     await t.sandbox.say('old')
     expect(texts(await poller.recv({ timeout: 30 }))).toEqual(['old'])
-    const { Database } = await import('bun:sqlite')
-    const db = new Database(join(t.dir, 'messages.db'))
-    db.run('UPDATE message SET stored_at = stored_at - 61000')
-    db.close()
+    await changeIn(t.dir, 'UPDATE message SET stored_at = stored_at - 61000')
     const svc = await t.open({ store: true })
     expect(await svc.recv({ timeout: 0 })).toEqual([])
   })
 
-  test('store off: an empty list, at once', async () => {
+  testOfFiles('store off: an empty list, at once', async () => {
     await using t = await withLibrary()
     const poller = await t.open({ store: true })
     await poller.runBackground()

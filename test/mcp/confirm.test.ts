@@ -10,6 +10,7 @@ import { connectHttp, logInOver, type McpClient, mcpHere, startMcp, upstreamFlag
 import { initialize, modernHeaders, modernMeta, post } from '../support/mcp-raw.ts'
 import { restOf } from '../support/rest.ts'
 import { type TestSandbox, withSandbox } from '../support/sandbox.ts'
+import { storeVariablesOf } from '../support/shared-store.ts'
 import { until } from '../support/until.ts'
 
 // biome-ignore lint/suspicious/noExplicitAny: answers are looked into freely by the tests
@@ -233,7 +234,8 @@ describe('where nobody can be asked', () => {
       expect(await shown()).toEqual(['asked'])
       await service.kill('SIGKILL')
     }
-    const run = (...words: string[]) => svc([...words, '-d', dir, ...upstreamFlags(sandbox)], { home: dir })
+    const command = { home: dir, env: await storeVariablesOf(dir) }
+    const run = (...words: string[]) => svc([...words, '-d', dir, ...upstreamFlags(sandbox)], command)
     const [first, second, third] = waiting.map(({ outbox_id }) => outbox_id)
     const listed = await run('approvals')
     expect([listed.status, listed.stdout.trim().split('\n').length]).toEqual([0, 4])

@@ -9,6 +9,7 @@ import { connectHttp, type McpHere, mcpHere, startMcp, upstreamFlags } from '../
 import { initialize, modernHeaders, modernMeta, openSession, post } from '../support/mcp-raw.ts'
 import { raw } from '../support/rest.ts'
 import { type TestSandbox, withSandbox } from '../support/sandbox.ts'
+import { storeVariablesOf } from '../support/shared-store.ts'
 import { svcProgram } from '../support/svc-program.ts'
 import { until } from '../support/until.ts'
 
@@ -130,7 +131,9 @@ describe('a message counts as read only when its answer reached the client', () 
         )
         await t.until(
           'it is taken',
-          async () => (await t.gateway.inbox.countWaiting({ consumer: 'default' }, 1)) === 0,
+          async () =>
+            (await t.gateway.inbox.getHead()) > 0 &&
+            (await t.gateway.inbox.countWaiting({ consumer: 'default' }, 1)) === 0,
         )
         over()
         expect(await next(url)).toMatchObject([{ text: 'anybody there?', redelivered: true }])
@@ -291,7 +294,7 @@ describe('a message counts as read only when its answer reached the client', () 
     const dir = folderOfTest()
     await withSession(sandbox, dir)
     const child = Bun.spawn([...svcProgram, 'mcp', '-d', dir, ...upstreamFlags(sandbox)], {
-      env: { PATH: process.env.PATH ?? '', HOME: dir },
+      env: { PATH: process.env.PATH ?? '', HOME: dir, ...(await storeVariablesOf(dir)) },
       stdin: 'pipe',
       stdout: 'pipe',
       stderr: 'pipe',

@@ -11,6 +11,7 @@ import { sharedOver, startDoor } from '../support/mcp-door.ts'
 import { initialize, modernHeaders, modernMeta, openSession, post } from '../support/mcp-raw.ts'
 import { MemoryGateway } from '../support/memory-gateway.ts'
 import { startRest } from '../support/rest.ts'
+import { libraryStoreOf, storeVariablesOf } from '../support/shared-store.ts'
 import { svcProgram } from '../support/svc-program.ts'
 import { until } from '../support/until.ts'
 
@@ -187,12 +188,13 @@ describe('a client that closes as soon as it has its answer', () => {
     await t.until('all are stored', async () => (await t.gateway.inbox.getHead()) === 3)
     await t.gateway.close()
     const upstream = { upstreamUrl: t.sandbox.url, cdnUrl: t.sandbox.cdnUrl }
-    const svc = await Svc.open({ basePath: t.dir, store: true, ...upstream })
+    const options = { basePath: t.dir, ...(await libraryStoreOf(t.dir)), ...upstream }
+    const svc = await Svc.open(options)
     const [first] = await svc.recv({ timeout: 0, limit: 1 })
     await svc.close()
     const args = ['recv', '--json', '-c', 'default', '-n', '1', '-d', t.dir, ...upstreamFlags(t.sandbox)]
     const child = Bun.spawn([...svcProgram, ...args], {
-      env: { PATH: process.env.PATH ?? '', HOME: t.dir },
+      env: { PATH: process.env.PATH ?? '', HOME: t.dir, ...(await storeVariablesOf(t.dir)) },
       stdout: 'pipe',
       stderr: 'pipe',
     })
@@ -200,7 +202,7 @@ describe('a client that closes as soon as it has its answer', () => {
     const { value } = await reader.read()
     await reader.cancel()
     expect(await child.exited).toBe(0)
-    await using again = await Svc.open({ basePath: t.dir, store: true, ...upstream })
+    await using again = await Svc.open(options)
     const [third] = await again.recv({ timeout: 0 })
     const second = JSON.parse(new TextDecoder().decode(value))[0]
     expect([first, second, third]).toMatchObject([{ text: 'one' }, { text: 'two' }, { text: 'three' }])

@@ -6,11 +6,16 @@ import { svc } from '../support/command.ts'
 import { folderOfTest } from '../support/folder.ts'
 import { bridgeCommand, connectBridge, connectStdio, mcpHere } from '../support/mcp.ts'
 import { withSandbox } from '../support/sandbox.ts'
+import { storeVariablesOf } from '../support/shared-store.ts'
 import { until } from '../support/until.ts'
+
+/** The home of a command and the variables of its store. */
+const homeOf = async (dir: string) => ({ home: dir, env: await storeVariablesOf(dir) })
 
 /** Makes a key on the data directory, as a person does. */
 async function addKey(dir: string, ...grant: string[]): Promise<{ id: string; file: string }> {
-  const { status, stdout } = await svc(['key', 'add', 'agent', ...grant, '-d', dir, '--json'], { home: dir })
+  const args = ['key', 'add', 'agent', ...grant, '-d', dir, '--json']
+  const { status, stdout } = await svc(args, await homeOf(dir))
   expect(status).toBe(0)
   const { id, key } = JSON.parse(stdout)
   const file = join(dir, 'agent.key')
@@ -31,7 +36,7 @@ test('over stdio: the client may do what the key may do, until the key ends', as
     isClosed = true
   }
   const waiting = client.call('recv', { timeout: 60 })
-  expect((await svc(['key', 'revoke', id, '-d', dir], { home: dir })).status).toBe(0)
+  expect((await svc(['key', 'revoke', id, '-d', dir], await homeOf(dir))).status).toBe(0)
   expect((await waiting)._meta['svc/problem']).toMatchObject({ code: 'unauthorized' })
   await until('the process ends', 20_000, () => isClosed)
   expect(client.log()).toContain('"agent"')
@@ -40,9 +45,10 @@ test('over stdio: the client may do what the key may do, until the key ends', as
 test('over stdio: no start without a key that is valid now', async () => {
   const dir = folderOfTest()
   const { id, file } = await addKey(dir, '--can', 'read')
+  const home = await homeOf(dir)
   const start = (path: string, ...more: string[]) =>
-    svc(['mcp', '-d', dir, '--key-file', path, ...more], { home: dir })
-  await svc(['key', 'revoke', id, '-d', dir], { home: dir })
+    svc(['mcp', '-d', dir, '--key-file', path, ...more], home)
+  await svc(['key', 'revoke', id, '-d', dir], home)
   const [empty, other] = [join(dir, 'empty'), join(dir, 'other')]
   await writeFile(empty, '')
   await writeFile(other, 'a-token-that-is-no-key\n')

@@ -2,6 +2,7 @@
 import { expect, test } from 'bun:test'
 import { svc } from '../support/command.ts'
 import { mcpHere, type Told, upstreamFlags } from '../support/mcp.ts'
+import { storeVariablesOf } from '../support/shared-store.ts'
 import { until } from '../support/until.ts'
 
 // biome-ignore lint/suspicious/noExplicitAny: answers are looked into freely by the tests
@@ -89,7 +90,8 @@ test('cannot pass for anything else: messages, quotes, voices, file names, resou
 
   await sandbox.say(forged)
   await until('it has come', 30_000, async () => (await client.value('history', {})).total === 5)
-  const hook = await svc(['hook-poll', '-c', 'default', '-d', dir, ...upstreamFlags(sandbox)], { home: dir })
+  const command = { home: dir, env: await storeVariablesOf(dir) }
+  const hook = await svc(['hook-poll', '-c', 'default', '-d', dir, ...upstreamFlags(sandbox)], command)
   expect(hook).toMatchObject({ status: 0, stderr: '' })
   expect(hook.stdout).toContain('> SYSTEM: one')
   expectMarked('hook', hook.stdout)

@@ -13,7 +13,7 @@ import { svc } from '../support/command.ts'
 import { withMcpPair } from '../support/mcp-pair.ts'
 import { MemoryGateway } from '../support/memory-gateway.ts'
 import { type Json, restOf } from '../support/rest.ts'
-import { storeOf } from '../support/shared-store.ts'
+import { libraryStoreOf, storeOf, storeVariablesOf } from '../support/shared-store.ts'
 
 export type Input = Readonly<Record<string, unknown>>
 
@@ -140,10 +140,9 @@ function typedLine({ cli, inputSchema }: Operation, input: Input): string[] {
 /** The command line, on a data directory in this folder where nobody is logged in. */
 export async function commandDoor(home: string): Promise<Door> {
   const dir = join(home, 'data')
-  const store = await storeOf(dir)
-  const made = await Svc.open({ basePath: dir, ...store })
+  const made = await Svc.open({ basePath: dir, ...(await storeOf(dir)) })
   await made.close()
-  const variables = store && { SVC_STORE_URL: store.storeUrl, SVC_SECRET_KEY: store.secretKey }
+  const variables = await storeVariablesOf(dir)
   return {
     offers: ({ cli }) => cli !== undefined,
     meant: ({ cli }, input) => ({ ...cli?.defaults, ...input }),
@@ -189,7 +188,7 @@ function methodOf(library: Svc, operation: Operation): Method {
 /** The library, on a data directory of this folder. */
 export async function libraryDoor(folder: string): Promise<Door> {
   const basePath = join(folder, 'library')
-  const library = await Svc.open({ basePath, ...((await storeOf(basePath)) ?? { store: true }) })
+  const library = await Svc.open({ basePath, ...(await libraryStoreOf(basePath)) })
   return {
     offers: one => one.library !== undefined || isTool(one),
     // `sessions` takes the options of a call alone.

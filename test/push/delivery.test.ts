@@ -11,6 +11,7 @@ import { failure, fieldsOf } from '../support/failure.ts'
 import { type TestGateway, type TestGatewayOptions, withGateway } from '../support/gateway.ts'
 import { given } from '../support/given.ts'
 import { freePort } from '../support/port.ts'
+import { letStoreAnswer } from '../support/shared-store.ts'
 import { openInMemory } from '../support/store-in-memory.ts'
 import { until } from '../support/until.ts'
 import { makers } from '../support/waiting.ts'
@@ -38,8 +39,9 @@ async function withUsers(count: number, options: TestGatewayOptions = {}) {
 
 /** Pushes the clock until `look` gives something: whoever waits for a time then has it. */
 function later<T>(t: TestGateway, what: string, byMs: number, look: () => T | undefined | false) {
-  return t.until(what, () => {
+  return t.until(what, async () => {
     const found = look()
+    if (!found) await letStoreAnswer(t.dir)
     if (!found) (t.clock as TestClock).advance(byMs)
     return found
   })
@@ -101,10 +103,12 @@ test('a receiver that was away gets all of it, once it answers', async () => {
   const hook = await t.gateway.webhooks.add({ url: r.url, ...received })
   r[Symbol.dispose]()
   const texts = await sayAll(t, 30, t.users)
-  await t.soon('failing', async () => {
+  const triedAt = await t.soon('failing', async () => {
     const { last_error_code, next_try_at, ...one } = await t.gateway.webhooks.get(hook.id)
-    return one.status === 'failing' && last_error_code === 'unreachable' && next_try_at !== undefined
+    return one.status === 'failing' && last_error_code === 'unreachable' && next_try_at
   })
+  // Milliseconds, as all times.
+  expect(triedAt).toSatisfy(Number.isInteger)
   // One that goes on is tried at once: no time is told that is not so any more.
   await t.gateway.webhooks.pause(hook.id)
   expect((await t.gateway.webhooks.resume(hook.id)).next_try_at).toBeUndefined()

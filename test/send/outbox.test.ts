@@ -8,7 +8,7 @@ import { problemsOf } from '../../src/operations/parse.ts'
 import { toSendPart } from '../../src/send/result.ts'
 import type { EndReason, EntryPart } from '../../src/storage/outbox.ts'
 import { codeOf, failure } from '../support/failure.ts'
-import { pendingIn, type TestGateway, withGateway } from '../support/gateway.ts'
+import { pendingIn, rowsIn, type TestGateway, withGateway } from '../support/gateway.ts'
 import { given } from '../support/given.ts'
 import {
   dayMs,
@@ -245,6 +245,23 @@ for (const mode of ['fail', 'queue'] as const) {
     await nothingWaits(t)
   })
 }
+
+test('an upload that fails is tried again after a pause, which is a whole number, and the file arrives', async () => {
+  await using t = await withClosed()
+  await t.send({ media: [{ kind: 'file', data: 'aGVsbG8=', file_name: 'a.txt' }], ...queue })
+  await t.sandbox.fail('getuploadurl', '500', { times: 2 })
+  await write(t)
+  const paused = await t.until('a pause', async () => {
+    const rows = await rowsIn<{ not_before: number; failures: number }>(
+      t.dir,
+      'SELECT not_before, failures FROM outbox_lane',
+    )
+    return rows.find(({ failures }) => failures > 0)
+  })
+  expect(paused.not_before).toSatisfy(Number.isInteger)
+  await nothingWaits(t)
+  expect(await sent(t)).toMatchObject([{ status: 'accepted', msg_type: 'FILE' }])
+})
 
 describe('the end of waiting', () => {
   it('after seven days it is refused, said in history and log, and its files go', async t => {

@@ -8,6 +8,7 @@ import process from 'node:process'
 import { panel } from '../../src/model/principal.ts'
 import { startAdmin } from '../support/admin.ts'
 import { forFile } from '../support/folder.ts'
+import { testOfFiles } from '../support/given.ts'
 import { headAndGet, raw } from '../support/rest.ts'
 
 const admin = forFile(await startAdmin())
@@ -362,37 +363,40 @@ describe('the files of the page', () => {
   })
 })
 
-test('status and sessions answer while another process holds the data lock, also of damaged files; a rename waits', async () => {
-  const code = `const { openLock } = await import(${JSON.stringify(join(import.meta.dirname, '../../src/platform/lock.ts'))})
+testOfFiles(
+  'status and sessions answer while another process holds the data lock, also of damaged files; a rename waits',
+  async () => {
+    const code = `const { openLock } = await import(${JSON.stringify(join(import.meta.dirname, '../../src/platform/lock.ts'))})
     const lock = await openLock(process.argv[1])
     await lock.lock()
     console.log('held')
     process.stdin.once('data', () => process.exit())`
-  await using own = await startAdmin({ sessions: ['default', 'broken'] })
-  await writeFile(join(own.test.dir, 'broken', 'token.json'), '{"bot_id":')
-  const other = spawn(process.execPath, ['-e', code, join(own.test.dir, '.data.lock')], {
-    stdio: ['pipe', 'pipe', 'inherit'],
-  })
-  try {
-    await once(other.stdout, 'data')
-    const renamed = own.call('POST', '/api/sessions/default/rename', { new_name: 'b' })
-    let done = false
-    void renamed.then(() => {
-      done = true
+    await using own = await startAdmin({ sessions: ['default', 'broken'] })
+    await writeFile(join(own.test.dir, 'broken', 'token.json'), '{"bot_id":')
+    const other = spawn(process.execPath, ['-e', code, join(own.test.dir, '.data.lock')], {
+      stdio: ['pipe', 'pipe', 'inherit'],
     })
-    expect((await own.call('GET', '/api/status')).body.session_count).toBe(2)
-    const { sessions } = (await own.call('GET', '/api/sessions')).body
-    expect(sessions.map((one: { name: string; status: string }) => [one.name, one.status])).toEqual([
-      ['default', 'connected'],
-      ['broken', 'disconnected'],
-    ])
-    expect(done).toBe(false)
-    other.stdin.write('go\n')
-    expect((await renamed).body).toEqual({ success: true, name: 'b' })
-  } finally {
-    other.kill()
-  }
-})
+    try {
+      await once(other.stdout, 'data')
+      const renamed = own.call('POST', '/api/sessions/default/rename', { new_name: 'b' })
+      let done = false
+      void renamed.then(() => {
+        done = true
+      })
+      expect((await own.call('GET', '/api/status')).body.session_count).toBe(2)
+      const { sessions } = (await own.call('GET', '/api/sessions')).body
+      expect(sessions.map((one: { name: string; status: string }) => [one.name, one.status])).toEqual([
+        ['default', 'connected'],
+        ['broken', 'disconnected'],
+      ])
+      expect(done).toBe(false)
+      other.stdin.write('go\n')
+      expect((await renamed).body).toEqual({ success: true, name: 'b' })
+    } finally {
+      other.kill()
+    }
+  },
+)
 
 test('a file that waits is given whole to whoever is to say yes, as nothing that runs, and closed again', async () => {
   await using own = await startAdmin()

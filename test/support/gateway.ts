@@ -17,7 +17,14 @@ import type { SendRequest } from '../../src/send/plan.ts'
 import { type FileState, openState } from '../../src/storage/sqlite/state/state.ts'
 import { type TestClock, testClock } from './clock.ts'
 import { type TestSandbox, type TestSandboxOptions, withSandbox } from './sandbox.ts'
-import { connectionTo, dropStoreOf, isOnPostgres, openSharedStorage, storeOf } from './shared-store.ts'
+import {
+  connectionTo,
+  dropStoreOf,
+  isOnPostgres,
+  letStoreAnswer,
+  openSharedStorage,
+  storeOf,
+} from './shared-store.ts'
 import { until } from './until.ts'
 
 export interface TestGatewayOptions {
@@ -113,6 +120,13 @@ export async function rowsIn<R extends object>(dir: string, query: string): Prom
   return db.query<R, []>(query).all()
 }
 
+/** Changes the store of a data directory behind svc. */
+export async function changeIn(dir: string, statement: string): Promise<void> {
+  if (isOnPostgres) return void (await (await connectionTo(dir)).run(constantSql(statement)))
+  using db = new Database(join(dir, 'messages.db'))
+  db.run(statement)
+}
+
 /** Reads the answer counter of a user from the store. */
 async function countOf(dir: string, session: string, user: string): Promise<Counter | undefined> {
   const rows = await rowsIn<{ name: string; peer: string; received_at?: number | null; used: number }>(
@@ -151,6 +165,11 @@ export async function openOther(
     // What only session files have is not there.
     return { state: storage.state as FileState, close: () => storage.close() }
   }
+  return await openFiles(dir)
+}
+
+/** The session files of a data directory as another process has them. */
+export async function openFiles(dir: string): Promise<{ state: FileState; close(): Promise<void> }> {
   const lock = await openLock(join(dir, '.data.lock'))
   return { state: openState({ dir, lock, log: silentLog }), close: () => lock.close() }
 }
@@ -227,12 +246,14 @@ export async function withGateway(options: TestGatewayOptions = {}): Promise<Tes
     soon: (what, look) =>
       test.until(what, async () => {
         const found = await look()
+        if (!found) await letStoreAnswer(dir)
         if (!found) clock.wake(1000)
         return found
       }),
     async pass(ms) {
       for (let passed = 0; passed < ms; passed += stepMs) {
         clock.advance(stepMs)
+        await letStoreAnswer(dir)
         await new Promise(resolve => setTimeout(resolve, 5))
       }
     },
@@ -242,7 +263,8 @@ export async function withGateway(options: TestGatewayOptions = {}): Promise<Tes
         isOver = true
       }
       work.then(over, over)
-      await test.until('it is over', () => {
+      await test.until('it is over', async () => {
+        await letStoreAnswer(dir)
         clock.advance(stepMs)
         return isOver
       })

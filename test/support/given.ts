@@ -1,5 +1,12 @@
-/** Tests that each get their own fixture. */
+/** Tests that each get their own fixture, and tests of one engine. */
 import { test } from 'bun:test'
+import { isOnPostgres } from './shared-store.ts'
+
+/**
+ * A test of files that only the engine of SQLite has: the data lock, the poll lock and who waits for it, damaged session
+ * files. It is left out where the store is on PostgreSQL.
+ */
+export const testOfFiles = test.skipIf(isOnPostgres)
 
 /**
  * Creates a `test` function whose tests each get what `open` returns; it is disposed of after the test.

@@ -7,9 +7,9 @@ import { Svc, type SvcOptions } from '../../src/index.ts'
 import { createLog } from '../../src/platform/log.ts'
 import type { FileState } from '../../src/storage/sqlite/state/state.ts'
 import { type TestClock, testClock } from './clock.ts'
-import { openOther, type TestBot } from './gateway.ts'
+import { openFiles, openOther, type TestBot } from './gateway.ts'
 import { type TestSandbox, type TestSandboxOptions, withSandbox } from './sandbox.ts'
-import { dropStoreOf, storeOf } from './shared-store.ts'
+import { dropStoreOf, isOnPostgres, libraryStoreOf } from './shared-store.ts'
 import { until } from './until.ts'
 
 export interface TestLibrary extends AsyncDisposable {
@@ -19,10 +19,15 @@ export interface TestLibrary extends AsyncDisposable {
   readonly lines: string[]
   /** The session files as another process sees them. */
   readonly other: FileState
+  /** The same for programs with a store, and for those without one. */
+  otherOf(store: boolean): FileState
   readonly bots: ReadonlyMap<string, TestBot>
   /** Clock of all programs. */
   readonly clock: TestClock
-  /** Opens the library as another program would, with its own locks. Closed at the end. */
+  /**
+   * Opens the library as another program would, with its own locks. Closed at the end. With `store: true` the store is
+   * where the tests have theirs (`shared-store.ts`); one that is off, or a path, is what it says.
+   */
   open(options?: SvcOptions, timing?: { graceMs: number }): Promise<Svc>
   connect(name: string): Promise<TestBot>
   /** Waits until `look` returns something. */
@@ -43,22 +48,25 @@ export async function withLibrary(
   const clock = testClock()
   const opened: Svc[] = []
   const { state: other, close: closeOther } = await openOther(dir, clock)
+  // A program without a store has its sessions in the directory, wherever the others have theirs.
+  const files = isOnPostgres ? await openFiles(dir) : undefined
   const bots = new Map<string, TestBot>()
   const test: TestLibrary = {
     sandbox,
     dir,
     lines,
     other,
+    otherOf: store => (store ? other : (files?.state ?? other)),
     bots,
     clock,
-    async open(more = {}, { graceMs } = { graceMs: 100 }) {
+    async open({ store = false, ...more } = {}, { graceMs } = { graceMs: 100 }) {
       const svc = await Svc.open(
         {
           basePath: dir,
           upstreamUrl: sandbox.url,
           cdnUrl: sandbox.cdnUrl,
           pace: 'off',
-          ...(await storeOf(dir)),
+          ...(store === true ? await libraryStoreOf(dir) : { store }),
           log: createLog('DEBUG', line => void lines.push(line)),
           ...more,
         },
@@ -71,7 +79,8 @@ export async function withLibrary(
       const bot = sandbox.bot(bots.size === 0 ? undefined : await sandbox.addUser(name))
       // Ages must differ, since sessions are listed by age.
       const created_at = clock.now() + bots.size
-      await other.sessions.save(name, { ...bot, cursor: '', created_at })
+      for (const { sessions } of [other, ...(files ? [files.state] : [])])
+        await sessions.save(name, { ...bot, cursor: '', created_at })
       bots.set(name, bot)
       return bot
     },
@@ -85,6 +94,7 @@ export async function withLibrary(
     async [Symbol.asyncDispose]() {
       await Promise.all(opened.map(svc => svc.close()))
       await closeOther()
+      await files?.close()
       await sandbox[Symbol.asyncDispose]()
       await dropStoreOf(dir)
       await rm(dir, { recursive: true, force: true })

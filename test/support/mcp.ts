@@ -28,6 +28,7 @@ import { version } from '../../src/version.ts'
 import { type TestGateway, type TestGatewayOptions, withGateway } from './gateway.ts'
 import { overhear } from './overheard.ts'
 import type { TestSandbox } from './sandbox.ts'
+import { dropStoreOf, storeVariablesOf } from './shared-store.ts'
 import { svcProgram } from './svc-program.ts'
 import { until } from './until.ts'
 
@@ -167,7 +168,7 @@ export async function connectStdio(options: ProcessOptions): Promise<McpClient> 
       ...(options.plain ? [] : ['--structured']),
       ...(options.args ?? []),
     ],
-    env: environment(dir),
+    env: { ...environment(dir), ...(await storeVariablesOf(dir)) },
     cwd: options.cwd ?? dir,
     stderr: 'pipe',
   })
@@ -180,7 +181,9 @@ export async function connectStdio(options: ProcessOptions): Promise<McpClient> 
       transport,
       log: () => log,
       end: async () => {
-        if (!options.dir) await rm(dir, { recursive: true, force: true })
+        if (options.dir) return
+        await dropStoreOf(dir)
+        await rm(dir, { recursive: true, force: true })
       },
     },
     options,
@@ -225,6 +228,7 @@ export async function startMcp(
 ): Promise<McpProcess> {
   const dir = options.dir ?? (await mkdtemp(join(tmpdir(), 'svc-mcp-')))
   const words = transport === 'openapi' ? ['openapi'] : ['mcp', '-t', transport]
+  const env = { ...environment(dir), ...(await storeVariablesOf(dir)) }
   const child = Bun.spawn(
     [
       ...(options.command ?? svcProgram),
@@ -237,7 +241,7 @@ export async function startMcp(
       ...upstreamFlags(options.sandbox),
       ...(options.args ?? []),
     ],
-    { cwd: dir, env: environment(dir), stdin: 'ignore', stdout: 'pipe', stderr: 'pipe' },
+    { cwd: dir, env, stdin: 'ignore', stdout: 'pipe', stderr: 'pipe' },
   )
   const output = overhear(child)
   const { exited } = output
@@ -263,7 +267,9 @@ export async function startMcp(
     async [Symbol.asyncDispose]() {
       child.kill('SIGKILL')
       await exited
-      if (!options.dir) await rm(dir, { recursive: true, force: true })
+      if (options.dir) return
+      await dropStoreOf(dir)
+      await rm(dir, { recursive: true, force: true })
     },
   }
 }

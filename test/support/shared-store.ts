@@ -3,7 +3,7 @@
  * directory has a database, which the helpers of the tests read too.
  */
 import type { Clock } from '../../src/platform/clock.ts'
-import type { PgConnection } from '../../src/platform/postgres.ts'
+import { connectPg, type PgConnection, sql } from '../../src/platform/postgres.ts'
 import type { Storage } from '../../src/storage/storage.ts'
 
 export const isOnPostgres = process.env.SVC_TEST_STORE === 'postgres'
@@ -16,13 +16,14 @@ interface SharedStore {
 const stores = new Map<string, Promise<SharedStore & AsyncDisposable & { connection: PgConnection }>>()
 
 async function createStore() {
-  const { newDatabase, secret } = await import('../storage/postgres/support.ts')
-  const { connectPg } = await import('../../src/platform/postgres.ts')
+  const { newDatabase } = await import('../storage/postgres/support.ts')
   const database = await newDatabase()
   const connection = await connectPg({ url: database.url, name: 'tests', answerMs: 60_000 })
+  // Each has a secret key of its own, as data directories have: the first who opens it says which.
+  await connection.run(sql`UPDATE meta SET secret_key = NULL`)
   return {
     storeUrl: database.url,
-    secretKey: secret,
+    secretKey: crypto.randomUUID(),
     connection,
     async [Symbol.asyncDispose]() {
       connection.destroy()
@@ -44,8 +45,26 @@ export async function storeOf(dir: string): Promise<SharedStore | undefined> {
   return { storeUrl, secretKey }
 }
 
+/** The same for the library, whose store is off unless it is asked for. */
+export const libraryStoreOf = async (dir: string): Promise<SharedStore | { store: true }> =>
+  (await storeOf(dir)) ?? { store: true }
+
+/** The variables with which a program has its store there too; none if the store is in the directory. */
+export async function storeVariablesOf(dir: string): Promise<Record<string, string>> {
+  const store = await storeOf(dir)
+  return store ? { SVC_STORE_URL: store.storeUrl, SVC_SECRET_KEY: store.secretKey } : {}
+}
+
 /** A connection to the database of a data directory. */
 export const connectionTo = async (dir: string): Promise<PgConnection> => (await openStoreOf(dir)).connection
+
+/**
+ * Waits until the database has answered something. Time that a test pushes passes no faster than that: else the lease
+ * of a node is over before it could renew it, as if its machine had stood still.
+ */
+export async function letStoreAnswer(dir: string): Promise<void> {
+  await (await stores.get(dir))?.connection.run(sql`SELECT 1`)
+}
 
 /** The storage on that database, as another process has it. */
 export async function openSharedStorage(dir: string, clock: Clock): Promise<Storage> {

@@ -59,8 +59,8 @@ async function hookPoll(command: Command): Promise<void> {
   const input = inputOf(command.opts())
   const { commandCall, openForCommand } = await import('../open.ts')
   const { inspectDirectory } = await import('../../inspect/data-directory.ts')
-  // An unused directory is left alone: a hook may run long before anyone logs in.
-  if (!(await inspectDirectory(config.basePath)).isUsed) return
+  // An unused directory is left alone: a hook may run long before anyone logs in. It says nothing about a shared store.
+  if (config.storeUrl === undefined && !(await inspectDirectory(config.basePath)).isUsed) return
   using call = commandCall(command.io, { onward: true })
   await using opened = await openForCommand(config, command.io, { openSandbox: joinRunningSandbox })
   let isWritten = false

@@ -13,15 +13,12 @@ const root = join(import.meta.dir, '../../..')
 /** Folders whose usual tests run. */
 const folders = ['access', 'operations', 'mcp', 'server', 'push', 'library']
 
-/** Files of these folders that look into the data directory, or are about it. */
+/**
+ * Files of these folders that are about SQLite's engine or a data directory as a whole. Single tests of that kind in other
+ * files are `testOfFiles` (`test/support/given.ts`).
+ */
 const apart: Readonly<Record<string, string>> = {
-  'library/open.test.ts': 'the option `store`, and files in the data directory',
-  'library/background.test.ts': 'polls with the lock of the data directory',
   'library/processes.test.ts': 'starts programs on one data directory',
-  'library/recv.test.ts': 'polls with the lock of the data directory',
-  'mcp/fits.test.ts': 'writes session files',
-  'mcp/stdio.test.ts': 'starts programs on a data directory',
-  'mcp/key-file.test.ts': 'starts programs on a data directory',
   'server/long-poll.test.ts': 'counts statements of SQLite',
 }
 
