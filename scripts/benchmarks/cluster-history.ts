@@ -73,6 +73,7 @@ export const clusterHistory: Benchmark = {
   compares:
     'ms of a whole POST /tools/default/history on a node, one after the other, p50: the newest 50, a word of two Chinese characters, a word of two frequent characters that never stand together. Needs PostgreSQL.',
   async run({ quick, rounds, note }) {
+    if (!isPostgresThere()) throw new Error('there is no PostgreSQL here')
     const count = quick ? 100_000 : 1_000_000
     await using upstream = await startUpstream()
     const from = performance.now()

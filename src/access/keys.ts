@@ -52,6 +52,10 @@ export class Keys {
   /** Whether there is a key, as it was read at `#checkedAt` (`monotonic`). It never becomes false again. */
   #hasAny = false
   #checkedAt = Number.NEGATIVE_INFINITY
+  /** Whether a key was among the changes that were read. */
+  #hasSeenKey = false
+  /** Calls that make keys, until their answer is surely written. */
+  #adding = 0
   /** Aborts after the first key was made. */
   readonly #closing = new AbortController()
   readonly #tokenless: Principal = { ...owner, ended: this.#closing.signal }
@@ -178,7 +182,9 @@ export class Keys {
   async #check(): Promise<void> {
     const { keys, revision } = await this.#ports.keys.listChangedSince(this.#revision)
     this.#revision = revision
-    if (keys.length > 0 && !this.#closing.signal.aborted)
+    this.#hasSeenKey ||= keys.length > 0
+    // The call that made the first key gets its answer, which alone has the key.
+    if (this.#hasSeenKey && this.#adding === 0 && !this.#closing.signal.aborted)
       this.#closing.abort(new SvcError('unauthorized', 'Callers need a key or the master token from now on'))
     for (const stored of keys) {
       const known = this.#known.get(stored.id)
@@ -228,15 +234,20 @@ export class Keys {
     }
     const { id, hash, key } = createSecret()
     const made_by = formatPrincipal(by)
-    await keys.add({ id, name, hash, grant, can, made_by, created_at, ...(expires_at && { expires_at }) })
-    this.#hasAny = true
-    // Its maker was revoked at the same time: the keys that it had made before are already revoked.
-    const maker = await this.#findMaker(by)
-    if (maker?.revoked_at !== undefined) {
-      await keys.revoke(id, maker.revoked_at)
-      throw endedError()
+    this.#adding++
+    try {
+      await keys.add({ id, name, hash, grant, can, made_by, created_at, ...(expires_at && { expires_at }) })
+      this.#hasAny = true
+      // Its maker was revoked at the same time: the keys that it had made before are already revoked.
+      const maker = await this.#findMaker(by)
+      if (maker?.revoked_at !== undefined) {
+        await keys.revoke(id, maker.revoked_at)
+        throw endedError()
+      }
+      return { ...(await this.#show(id)), key }
+    } finally {
+      void this.#runtime.clock.sleep(checkEveryMs / 2, this.#runtime.closing).then(() => this.#adding--)
     }
-    return { ...(await this.#show(id)), key }
   }
 
   async #findMaker(by: Principal): Promise<StoredKey | undefined> {

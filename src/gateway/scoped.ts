@@ -97,7 +97,7 @@ async function viewHealth(gateway: Gateway, { scope }: Viewer): ReturnType<Gatew
 const viewInbox = (inbox: Gateway['inbox'], viewer: Viewer): Gateway['inbox'] => {
   const { scope } = viewer
   return {
-    begin: consumer => inbox.begin(ownName(viewer, consumer)),
+    begin: (consumer, atEnd) => inbox.begin(ownName(viewer, consumer), atEnd),
     getHead: () => inbox.getHead(),
     follow: ({ consumer, ...reading }, signal) =>
       inbox.follow(

@@ -98,9 +98,13 @@ export class Inbox {
     }
   }
 
-  /** Starts a new consumer after all messages that any reader got. @throws SvcError `store_unavailable` */
-  begin(consumer: string): Promise<void> {
-    return this.#ports.store.consumers.register(consumer)
+  /**
+   * Starts a new consumer after all messages that any reader got; `atEnd`: after all messages.
+   *
+   * @throws SvcError `store_unavailable`
+   */
+  begin(consumer: string, atEnd?: boolean): Promise<void> {
+    return this.#ports.store.consumers.register(consumer, atEnd)
   }
 
   /** Counts the messages that wait for such a request, up to `most`. @throws as `recv` */

@@ -181,8 +181,11 @@ export interface Consumers {
    */
   claim(consumer: string, wanted: Omit<ReadFilter, 'direction'>): Promise<ConsumerClaim | undefined>
 
-  /** Gives a new name its position, if it has none: after all rows that any reader has received. */
-  register(consumer: string): Promise<void>
+  /**
+   * Gives a new name its position, if it has none: after all rows that any reader has received; `atEnd`: where its first
+   * claim would put it.
+   */
+  register(consumer: string, atEnd?: boolean): Promise<void>
 
   /**
    * Returns the rows of a claim from that id on, because the reader did not see them: they are delivered

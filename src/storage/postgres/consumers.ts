@@ -7,7 +7,7 @@ import { prepared, sql } from '../../platform/postgres.ts'
 import type { ReadFilter } from '../messages.ts'
 import { type ConsumerClaim, type Consumers, type MessageLog, startsAtFirst } from '../store.ts'
 import { type EngineContext, narrowedBy, PgPart } from './part.ts'
-import { neverSeen, rowLeaseMs } from './tables.ts'
+import { horizon, neverSeen, rowLeaseMs } from './tables.ts'
 
 /** What `claim_rows` returns. `again`: the rows that were delivered before. */
 interface Claimed {
@@ -46,9 +46,9 @@ export class PgConsumers extends PgPart implements Consumers {
     return undefined
   }
 
-  async register(consumer: string): Promise<void> {
+  async register(consumer: string, atEnd = false): Promise<void> {
     await this.db.run(sql`INSERT INTO consumer (name, position, seen_at) SELECT ${consumer},
-      CASE WHEN ${startsAtFirst(consumer)} THEN 0 ELSE coalesce((SELECT max(position) FROM consumer), 0) END, ${this.clock.now()}
+      CASE WHEN ${startsAtFirst(consumer)} THEN 0 WHEN ${atEnd} THEN ${horizon} ELSE coalesce((SELECT max(position) FROM consumer), 0) END, ${this.clock.now()}
       WHERE NOT EXISTS (SELECT 1 FROM consumer WHERE name = ${consumer}) ON CONFLICT DO NOTHING`)
   }
 

@@ -47,11 +47,12 @@ export class SqliteConsumers extends EnginePart {
     })
   }
 
-  register(consumer: string): void {
+  register(consumer: string, atEnd = false): void {
     if (this.#getRow(consumer)) return
     this.db.transaction(() => {
       const row = this.db.get`SELECT max(position) AS position FROM consumer`
-      this.position(consumer, startsAtFirst(consumer) ? 0 : Number(row?.position ?? 0))
+      const reached = startsAtFirst(consumer) ? 0 : Number(row?.position ?? 0)
+      this.position(consumer, atEnd ? this.#firstPositionOf(consumer) : reached)
     })
   }
 

@@ -45,8 +45,15 @@ export function nodesOf(cluster: Cluster, count: number, options: ServiceOptions
   const killed = new Set<string>()
   const crashes: string[] = []
   const clockFile = (place: number) => join(dir, String(place))
-  const setClock = (place: number, aheadMs: number) =>
+  /** How far ahead the clock of each process was at any time, by its client version. */
+  const ahead = new Map<string, Set<number>>()
+  const noteClock = (channelVersion: string, ms: number) =>
+    void ahead.set(channelVersion, (ahead.get(channelVersion) ?? new Set()).add(ms))
+  const setClock = (place: number, aheadMs: number) => {
+    const node = at[place]
+    if (node) noteClock(node.channelVersion, aheadMs)
     writeFileSync(clockFile(place), `${aheadMs < 0 ? '-' : '+'}${Math.abs(aheadMs) / 1000}\n`)
+  }
   return {
     ...{ at, pids, suspended, killed, crashes, setClock },
     doors: at.map((_, place) => () => {
@@ -55,8 +62,9 @@ export function nodesOf(cluster: Cluster, count: number, options: ServiceOptions
     }),
     hasCutPolls(channelVersion, at) {
       const log = cluster.nodes.find(node => node.channelVersion === channelVersion)?.log() ?? ''
-      return [...log.matchAll(/^(\S+) WARNING store: this node polls no session/gm)].some(
-        ([, time]) => Math.abs(Date.parse(time!) - at) < cutMs,
+      return [...log.matchAll(/^(\S+) WARNING store: this node polls no session/gm)].some(([, time]) =>
+        // The log has the times of its clock.
+        [...(ahead.get(channelVersion) ?? [])].some(ms => Math.abs(Date.parse(time!) - ms - at) < cutMs),
       )
     },
     async start(place) {
@@ -74,6 +82,7 @@ export function nodesOf(cluster: Cluster, count: number, options: ServiceOptions
         },
       })
       pids.set(node.channelVersion, node.pid)
+      noteClock(node.channelVersion, 0)
       at[place] = node
       void node.exited.then(status => {
         if (at[place] === node) crashes.push(`node ${place} ended (${status}): ${node.log().slice(-5000)}`)
