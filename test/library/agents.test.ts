@@ -3,6 +3,7 @@ import { expect, test } from 'bun:test'
 import type { OpenMessage, Svc } from '../../src/index.ts'
 import { failure } from '../support/failure.ts'
 import { withLibrary } from '../support/library.ts'
+import { until } from '../support/until.ts'
 
 /** Opens the next messages of a consumer, and leaves the loop. */
 async function openNext(svc: Svc, count: number, consumer = 'bridge'): Promise<OpenMessage[]> {
@@ -50,6 +51,18 @@ test('what is open when the program ends comes again in the next one', async () 
   t.clock.advance(31_000)
   const again = await openNext(second, 2)
   expect(textsOf(again)).toEqual(['a again', 'c again'])
+})
+
+test('a new reader gets what comes between its start and its first claim', async () => {
+  await using t = await withLibrary()
+  const svc = await t.open({ store: true })
+  const start = svc.runBackground.bind(svc)
+  svc.runBackground = async () => {
+    await start()
+    await until('the message is stored', 10_000, async () => (await svc.history()).messages.length === 1)
+  }
+  await t.sandbox.say('a')
+  expect(textsOf(await openNext(svc, 1))).toEqual(['a'])
 })
 
 test('the iteration ends with its signal, and what is open then can be settled', async () => {

@@ -40,6 +40,16 @@ onEach((it, openStore) => {
     expect(ids(await consumers.claim('first', { limit: 10 }))).toEqual([3, 4])
   })
 
+  it('a consumer registered at the end gets what comes then, and one that is there stays where it is', async t => {
+    const { consumers } = t.store
+    await add(t, 3)
+    for (const name of ['late', 'default']) await consumers.register(name, true)
+    await add(t, 1)
+    await consumers.register('late', true)
+    expect(ids(await consumers.claim('late', { limit: 10 }))).toEqual([4])
+    expect(ids(await consumers.claim('default', { limit: 10 }))).toEqual([1, 2, 3, 4])
+  })
+
   it('a removed lease has no effect; an expired one stays valid until its rows are claimed; names are case-sensitive', async t => {
     await add(t, 1)
     const { consumers } = t.store
