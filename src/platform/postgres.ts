@@ -12,12 +12,12 @@ export type PgValue = string | number | boolean | Uint8Array | undefined | null 
 export class Sql {
   readonly texts: readonly string[]
   readonly values: readonly PgValue[]
-  readonly kind: 'usual' | 'prepared' | 'planned'
+  readonly isPrepared: boolean
 
-  constructor(texts: readonly string[], values: readonly PgValue[], kind: Sql['kind'] = 'usual') {
+  constructor(texts: readonly string[], values: readonly PgValue[], isPrepared = false) {
     this.texts = texts
     this.values = values
-    this.kind = kind
+    this.isPrepared = isPrepared
   }
 }
 
@@ -26,10 +26,7 @@ export class Sql {
  * each message, whose plan does not depend on the values, and of whose text there are few versions. PgBouncer passes them
  * on in its transaction mode since version 1.21, with `max_prepared_statements`; without that they run unprepared.
  */
-export const prepared = ({ texts, values }: Sql): Sql => new Sql(texts, values, 'prepared')
-
-/** Makes a statement one that is planned for its values. The plans of others are the same for all values. */
-export const planned = ({ texts, values }: Sql): Sql => new Sql(texts, values, 'planned')
+export const prepared = ({ texts, values }: Sql): Sql => new Sql(texts, values, true)
 
 /** Composes a statement: values become parameters, and parts made by `sql` become part of its text. */
 export function sql(strings: TemplateStringsArray, ...values: (PgValue | Sql)[]): Sql {
@@ -103,9 +100,9 @@ function toScalar<T>(value: T): T | string | number {
 }
 
 /** Returns the statement with `$1` for each value. */
-const toQuery = ({ texts, values, kind }: Sql, names?: StatementNames) => {
+const toQuery = ({ texts, values, isPrepared }: Sql, names?: StatementNames) => {
   const text = texts.map((part, nth) => (nth === 0 ? part : `$${nth}${part}`)).join('')
-  const name = kind === 'prepared' ? names?.of(text) : undefined
+  const name = isPrepared ? names?.of(text) : undefined
   return { text, values: values.map(toParameter), ...(name !== undefined && { name }) }
 }
 
@@ -205,8 +202,6 @@ const serverSettings = {
   jit: 'off',
   // The server keeps plans that it made while a table was small. A table whose rows come and go is small at times.
   enable_seqscan: 'off',
-  // Planning takes longer than most statements. By itself the server plans them for their values again and again.
-  plan_cache_mode: 'force_generic_plan',
   search_path: 'svc,pg_catalog',
   // The barrier must see the warning of a commit that did not wait.
   client_min_messages: 'notice',
@@ -267,7 +262,6 @@ function queriesOf(
   names?: StatementNames,
 ): PgQueries {
   const single = async (statement: Sql) => {
-    if (statement.kind === 'planned') return (await send(toText(statement))) as pg.QueryResult
     const query = toQuery(statement, names)
     try {
       return (await send(query)) as pg.QueryResult
@@ -360,8 +354,47 @@ export interface PgPool extends PgQueries {
   close(): Promise<void>
 }
 
-/** @param most maximum number of connections */
-export function createPgPool(options: PgOptions, most: number): PgPool {
+/**
+ * Prepared statements have connections of their own, where the server makes one plan for all values: by itself it would
+ * plan them again and again, which takes longer than to run them.
+ *
+ * @param most maximum number of connections
+ */
+export function createPgPool(options: PgOptions, most: { usual: number; prepared: number }): PgPool {
+  const usual = openConnections(options, most.usual)
+  const settings = { ...options.settings, plan_cache_mode: 'force_generic_plan' }
+  const forPrepared = openConnections({ ...options, settings }, most.prepared)
+  const send = (query: string | pg.QueryConfig) => {
+    const { use } = typeof query === 'object' && query.name !== undefined ? forPrepared : usual
+    return use(client => client.query(query as string))
+  }
+  return {
+    ...queriesOf(send, new StatementNames()),
+    transaction: work =>
+      usual.use(async client => {
+        const queries = queriesOf(query => client.query(query as string))
+        await client.query('BEGIN')
+        try {
+          const result = await work(queries)
+          await client.query('COMMIT')
+          return result
+        } catch (error) {
+          if (isAnswer(error) || !(connectionErrorOf(error) instanceof PgConnectionError))
+            await client.query('ROLLBACK')
+          throw error
+        }
+      }),
+    get waiting() {
+      return usual.waiting + forPrepared.waiting
+    },
+    async close() {
+      await Promise.all([usual.close(), forPrepared.close()])
+    },
+  }
+}
+
+/** Opens up to `most` connections as they are needed. `use` takes one for a piece of work. */
+function openConnections(options: PgOptions, most: number) {
   class Client extends pg.Client {
     constructor() {
       super(clientConfigOf(options))
@@ -431,21 +464,7 @@ export function createPgPool(options: PgOptions, most: number): PgPool {
     }
   }
   return {
-    ...queriesOf(query => use(client => client.query(query as string)), new StatementNames()),
-    transaction: work =>
-      use(async client => {
-        const queries = queriesOf(query => client.query(query as string))
-        await client.query('BEGIN')
-        try {
-          const result = await work(queries)
-          await client.query('COMMIT')
-          return result
-        } catch (error) {
-          if (isAnswer(error) || !(connectionErrorOf(error) instanceof PgConnectionError))
-            await client.query('ROLLBACK')
-          throw error
-        }
-      }),
+    use,
     get waiting() {
       return queue.length
     },

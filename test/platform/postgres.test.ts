@@ -44,7 +44,7 @@ describe.skipIf(!isPostgresThere())('PostgreSQL', () => {
   })
 
   test('rows come back as JSON as they come back as rows', async () => {
-    const pool = createPgPool(await options(), 1)
+    const pool = createPgPool(await options(), { usual: 1, prepared: 1 })
     const text = 'a\0b\ud800c\ue0fe "d" 好'
     const rows = sql`SELECT ${text} AS text, NULL::text AS nothing, 12345678901 AS big, 0.1::float8 AS small, '{1,2}'::bigint[] AS list`
     const found = await pool.one(
@@ -59,7 +59,7 @@ describe.skipIf(!isPostgresThere())('PostgreSQL', () => {
   })
 
   test('statements that wait for a connection run in order, and a failed one lets the next run', async () => {
-    const pool = createPgPool(await options(), 1)
+    const pool = createPgPool(await options(), { usual: 1, prepared: 1 })
     await pool.script([sql`CREATE SCHEMA svc`, sql`CREATE TABLE one (id serial, n integer)`])
     const all = Array.from({ length: 100 }, (_none, n) =>
       pool.run(sql`INSERT INTO one (n) VALUES (${n % 10 === 9 ? 'none' : n})`),

@@ -44,8 +44,8 @@ const conflicts = new Set(['40001', '40P01', '23505'])
 /** Number of attempts that lock no rows. The attempts after them lock the rows that they read. */
 const freeAttempts = 3
 const mostAttempts = 20
-/** Connections for statements. One more each is for barriers, leases and notifications. */
-const poolSize = 8
+/** Connections for statements. One more each is for barriers, leases and notifications: at most ten for a node. */
+const poolSize = { usual: 4, prepared: 3 }
 /** Longest wait for an answer of the database. */
 const answerMs = 8000
 /** How often the horizon is read, since a notification may be lost. */

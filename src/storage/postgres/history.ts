@@ -11,7 +11,6 @@ import {
   joinSql,
   noSql,
   type PgQueries,
-  planned,
   prepared,
   type Sql,
   sql,
@@ -114,9 +113,7 @@ export class PgHistory extends PgPart {
       one => sql`(SELECT count(*) FROM (SELECT 1 FROM message m WHERE ${one} LIMIT ${fewRows + 1}) own)`,
     )
     if (counts.length === 0) return false
-    const { least } = await this.db.one<{ least: number }>(
-      planned(sql`SELECT least(${joinSql(counts)}) AS least`),
-    )
+    const { least } = await this.db.one<{ least: number }>(sql`SELECT least(${joinSql(counts)}) AS least`)
     return least <= fewRows
   }
 
@@ -192,8 +189,8 @@ export class PgHistory extends PgPart {
   /** Reads the rows of a window. */
   async #scan({ match, low, high, most, ...aim }: Limits): Promise<Window> {
     const found = await this.db.one<Found>(
-      planned(sql`WITH own AS MATERIALIZED (SELECT m.id FROM message m
-        WHERE m.id BETWEEN ${low} AND ${high} AND ${match} ORDER BY m.id DESC LIMIT ${most}) ${chosenOf(aim)}`),
+      sql`WITH own AS MATERIALIZED (SELECT m.id FROM message m
+        WHERE m.id BETWEEN ${low} AND ${high} AND ${match} ORDER BY m.id DESC LIMIT ${most}) ${chosenOf(aim)}`,
     )
     return windowOf(found, low, most)
   }
@@ -247,10 +244,10 @@ export async function findIdRange(
 ): Promise<{ low: number; high: number }> {
   // OFFSET keeps the server from looking for the lowest id from the first row on.
   const found = await queries.one<{ low?: number; high?: number }>(
-    planned(sql`SELECT min(id) AS low, max(id) AS high
+    sql`SELECT min(id) AS low, max(id) AS high
       FROM (SELECT id FROM message WHERE id <= ${horizon}
         ${since === undefined ? noSql : sql`AND timestamp >= ${since}`}
-        ${until === undefined ? noSql : sql`AND timestamp < ${until}`} OFFSET 0) AS own`),
+        ${until === undefined ? noSql : sql`AND timestamp < ${until}`} OFFSET 0) AS own`,
   )
   return { low: found.low ?? Number.POSITIVE_INFINITY, high: found.high ?? Number.NEGATIVE_INFINITY }
 }

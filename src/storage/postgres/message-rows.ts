@@ -33,7 +33,7 @@ export interface ReadRows {
 /**
  * Reads rows in the order of `nth`, up to the first row that exceeds the limit.
  *
- * @param source item of a FROM, with the columns `nth` and `id` (of a row)
+ * @param source item of a FROM, with the columns `nth` and `id` (of a row). The statement is prepared if this is
  * @param characters same as `ReadFilter.characters`
  * @param condition on the rows `m`
  */
@@ -43,17 +43,18 @@ export async function readRows(
   characters: number | undefined,
   condition: Sql = isKept,
 ): Promise<ReadRows> {
+  const toStatement = source.isPrepared ? prepared : (statement: Sql) => statement
   const chosen = sql`FROM ${source} CROSS JOIN ${rowOf(constantSql('chosen.id'))}
     WHERE m.id <= ${horizon} AND ${condition}`
   if (characters === undefined)
     return {
       rows: await queries.all<StoredMessage>(
-        prepared(sql`SELECT ${storedColumns} ${chosen} ORDER BY chosen.nth`),
+        toStatement(sql`SELECT ${storedColumns} ${chosen} ORDER BY chosen.nth`),
       ),
     }
   // A character has at most three bytes. Rows far beyond the limit do not leave the server.
   const found = await queries.all<StoredMessage & { nth: number; others: number }>(
-    prepared(sql`
+    toStatement(sql`
     SELECT s.nth, s.others, ${storedColumns} FROM (
       SELECT chosen.nth, m.id, count(*) OVER () - row_number() OVER (ORDER BY chosen.nth) AS others,
         sum(octet_length(m.raw)) OVER (ORDER BY chosen.nth) - octet_length(m.raw) AS before ${chosen}
@@ -71,7 +72,7 @@ export async function readRows(
 
 /** Rows of these ids, as a source of `readRows`. */
 export const rowsOf = (ids: readonly number[]): Sql =>
-  sql`unnest(${ids}::bigint[]) WITH ORDINALITY AS chosen(id, nth)`
+  prepared(sql`unnest(${ids}::bigint[]) WITH ORDINALITY AS chosen(id, nth)`)
 
 /** SQL that continues a WHERE: the direction as `ReadFilter` has it, of rows that were not erased. */
 export const ofDirection = (direction: ReadFilter['direction']): Sql =>
