@@ -121,9 +121,10 @@ export class PgHistory extends PgPart {
   async #find(search: Search, ends: Ends, top: number, wanted: number, signal?: AbortSignal) {
     const most = exactTotal + 1
     const aim = { from: top, most: wanted, top, wanted }
-    if (search.isForAll && (await this.#areMany(ends))) {
-      const { ids } = await this.#collect(search, ends, aim, signal)
-      return { ids, total: most }
+    if (search.isForAll) {
+      const page = this.#collect(search, ends, aim, signal)
+      const [areMany, { ids }] = await Promise.all([this.#areMany(ends), page])
+      if (areMany) return { ids, total: most }
     }
     const { count, ids } = await this.#collect(search, ends, { from: ends.last, most, top, wanted }, signal)
     // All of them are known, or enough.
