@@ -5,6 +5,7 @@
  */
 import type { Updates, WireMessage } from '../ilink/api.ts'
 import { derivedIdOf, isFromUser, summaryOf, unreadSummaryOf } from '../ilink/decode.ts'
+import { isSvcError } from '../model/error.ts'
 import type { BotInfo, Marks } from '../model/session.ts'
 import { backoffMs, type Clock, createYield } from '../platform/clock.ts'
 import type { Log } from '../platform/log.ts'
@@ -101,8 +102,9 @@ async function batchOf({ bot, updates, clearAt, clock, log }: PollResult): Promi
 /**
  * Stores a batch, then moves the cursor.
  *
- * @param stopping aborts when the service stops or the right to poll is lost. Not the loop's own signal:
+ * @param run.stopping aborts when the service stops or the right to poll is lost. Not the loop's own signal:
  *   the messages of a session that is being logged out are stored all the same.
+ * @param run.closing same as `PollRun.closing`
  * @returns the cursor for the next poll; undefined if this loop must end: the session was logged out or
  *   logged in again, or the service stops before the batch is stored (then the cursor stays before it)
  */
@@ -110,13 +112,14 @@ export async function ingest(
   ports: BatchPorts,
   login: PolledLogin,
   polled: PollResult,
-  stopping: AbortSignal,
+  { stopping, closing }: { stopping: AbortSignal; closing: AbortSignal },
 ): Promise<string | undefined> {
   const { clock, log } = polled
   const batch = await batchOf(polled)
   for (let failures = 0; ; failures++) {
     // When the service stops, a batch in memory gets one more try: upstream may not send it again.
     const isLastTry = stopping.aborted
+    const isClosing = closing.aborted
     login.wait = { what: 'commit', dueAt: clock.monotonic() + commitGraceMs }
     try {
       return await commitBatch(ports, login, polled, batch)
@@ -126,8 +129,9 @@ export async function ingest(
         error,
         messages: batch.messages.length,
       })
-      if (isLastTry) return undefined
-      await clock.sleep(backoffMs(failures, 250, 10_000), stopping)
+      const isAway = isSvcError(error, 'store_unavailable')
+      if (isLastTry && (isClosing || !isAway)) return undefined
+      await clock.sleep(backoffMs(failures, 250, 10_000), isLastTry ? closing : stopping)
     } finally {
       login.wait = undefined
     }

@@ -94,6 +94,7 @@ export class Poller {
     const run: PollRun = {
       oneCycle,
       stopping: signal,
+      closing: lease.waitsForStore ? stop : signal,
       limits: this.#limits,
       mayPoll: session => lease.mayPoll(session),
       keepUntilDone: work => void this.#track(work.then(() => {})),

@@ -32,6 +32,8 @@ export interface PollRun {
   mayPoll(session: string): boolean
   /** Aborts when the run ends. */
   readonly stopping: AbortSignal
+  /** Aborts when what was polled does not wait any more for a store that is away. */
+  readonly closing: AbortSignal
   /** Makes the run wait for this work before it ends. */
   keepUntilDone(work: Promise<unknown>): void
 }
@@ -263,7 +265,7 @@ export class SessionPoller implements PolledLogin {
       const polled = api.getUpdates(login, cursor, expectedMs, signal)
       const updates = await abandonAfterAbort(polled, signal, clock, leaveAfterMs, updates => {
         // Upstream may not send them again. The loop that runs by then notices that the cursor moved.
-        if (updates.messages.length === 0 || this.#run.stopping.aborted) return
+        if (updates.messages.length === 0 || this.#run.closing.aborted) return
         this.#run.keepUntilDone(
           this.#commit({ bot, cursor }, updates).catch(error =>
             this.#runtime.log.error('late batch not committed', { error }),
@@ -289,7 +291,7 @@ export class SessionPoller implements PolledLogin {
     more: Pick<PollResult, 'clearAt' | 'marks'> = {},
   ): Promise<string | undefined> {
     const { clock, log } = this.#runtime
-    return ingest(this.#ports, this, { bot, cursor, updates, ...more, clock, log }, this.#run.stopping)
+    return ingest(this.#ports, this, { bot, cursor, updates, ...more, clock, log }, this.#run)
   }
 
   /** Records that upstream holds the poll under way, unless the poll ends before. */

@@ -41,6 +41,8 @@ export interface Lease {
 
   /** Whether other processes poll too, and take over the sessions when this lease ends. */
   readonly isShared: boolean
+  /** Whether what was polled waits, after the lease is over, for a store that is away. */
+  readonly waitsForStore: boolean
 
   /**
    * Returns what changed in the sessions that this process polls, like `SessionReader.listChangedSince`. A

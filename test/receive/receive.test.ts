@@ -2,6 +2,8 @@ import { Database } from 'bun:sqlite'
 import { describe, expect, test } from 'bun:test'
 import { mkdir, rename, rmdir } from 'node:fs/promises'
 import { join } from 'node:path'
+import { SvcError } from '../../src/model/error.ts'
+import { systemClock } from '../../src/platform/clock.ts'
 import { silentLog } from '../../src/platform/log.ts'
 import { type BatchPorts, ingest } from '../../src/receive/ingest.ts'
 import { testClock } from '../support/clock.ts'
@@ -154,12 +156,42 @@ describe('the inbox', () => {
     }
     const { signal } = new AbortController()
     const taken = { ...polled, clock: t.clock, log: silentLog }
-    expect(await ingest(ports, { name: 'default', token: bot.token }, taken, signal)).toBe('next')
+    expect(
+      await ingest(ports, { name: 'default', token: bot.token }, taken, {
+        stopping: signal,
+        closing: signal,
+      }),
+    ).toBe('next')
     expect(stored.map(({ text, msg_type }) => [text, msg_type])).toEqual([
       ['one', 'TEXT'],
       ['', 'UNKNOWN'],
       ['two', 'TEXT'],
     ])
+  })
+
+  test('without the right to poll, a batch waits for a store that is away, and for nothing else', async () => {
+    await using t = await withGateway({ start: false })
+    const bot = (await t.other.sessions.get('default'))!.bot!
+    const polled = { bot, cursor: '', updates: { messages: [], cursor: 'next' }, log: silentLog }
+    const clock = { ...systemClock, sleep: async () => {} }
+    const away = new SvcError('store_unavailable', 'away')
+    const take = (errors: readonly Error[], closing = new AbortController().signal) => {
+      const left = [...errors]
+      const ports: BatchPorts = {
+        sessions: t.other.sessions,
+        async ingest() {
+          const error = left.shift()
+          if (error) throw error
+          return { rows: [], cursor: 'moved' }
+        },
+      }
+      const signals = { stopping: AbortSignal.abort(), closing }
+      return ingest(ports, { name: 'default', token: bot.token }, { ...polled, clock }, signals)
+    }
+    expect(await take([away, away, away])).toBe('next')
+    expect(await take([away, new Error('it is at fault')])).toBe(undefined)
+    expect(await take([away], AbortSignal.abort())).toBe(undefined)
+    expect(await take([], AbortSignal.abort())).toBe('next')
   })
 
   it('the bot never hears itself', async t => {

@@ -80,6 +80,7 @@ export async function withPoller(
   const lease = {
     lost: stop.signal,
     isShared: false,
+    waitsForStore: false,
     listOwned: (revision?: number) => counted(state.sessions.listChangedSince(revision)),
     mayPoll: options.mayPoll ?? (() => true),
     waitForChange: (ms: number, signal: AbortSignal) => clock.sleep(ms, signal),

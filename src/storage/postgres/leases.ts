@@ -88,6 +88,8 @@ export class PgLease implements Lease {
   }
 
   isShared = false
+  // A lease is over when the database is away.
+  readonly waitsForStore = true
 
   get isOver(): boolean {
     return this.#isReleased || this.#lost.signal.aborted

@@ -45,6 +45,7 @@ function createLease(lock: FileLock, heartbeat: Heartbeat, { sessions, clock, lo
   return {
     lost,
     isShared: false,
+    waitsForStore: false,
     listOwned: revision => sessions.listChangedSince(revision),
     mayPoll: () => !over.signal.aborted && lock.isReallyHeld,
     waitForChange: (ms, signal) => clock.sleep(ms, signal),
