@@ -19,6 +19,19 @@ async function talk(t: Opened) {
   return { own: [ids[0]!, ids[2]!], others: [ids[1]!, ids[3]!] }
 }
 
+const endpoint = {
+  id: 'a',
+  url: 'https://example.org/hook',
+  types: [],
+  headers: {},
+  secrets: [{ secret: 'whsec_AA==' }],
+  link_key: 'k',
+  allow_private: false,
+  replies: false,
+  created_at: 1,
+  position: 'at-0',
+}
+
 const grantOf = (users: string[]) => ({ rights: ['history' as const], users })
 const keyOf = (id: string, users: string[]) => ({
   id,
@@ -32,6 +45,31 @@ const keyOf = (id: string, users: string[]) => ({
 
 onEach(it => {
   describe('what is left', () => {
+    it('has no lane that a delivery stored while the messages were still there', async t => {
+      await talk(t)
+      const { people, webhooks } = t.store
+      await webhooks.add(endpoint)
+      const { progress } = webhooks
+      const save = async () => {
+        const { epoch } = (await webhooks.get(endpoint.id))!
+        const lanes = [gone, other].map(user => ({ session: 'default', user, position: 'at-1' }))
+        const own = { epoch, position: 'at-1', lanes, ended: [], tries: [], health: {} }
+        expect(await progress.save(endpoint.id, own)).toBe(true)
+        return own
+      }
+      let late = await save()
+      const { sleep } = t.clock
+      t.clock.sleep = async (ms, signal) => {
+        if (ms < 100) late = await save()
+        await sleep(ms, signal)
+      }
+      const before = late
+      await people.erase(gone)
+      expect(late).not.toBe(before)
+      expect((await progress.listLanes(endpoint.id)).map(({ user }) => user)).toEqual([other])
+      expect(await progress.save(endpoint.id, late)).toBe(false)
+    })
+
     it('shows no message of the user anywhere, and all of the others', async t => {
       const { own, others } = await talk(t)
       const before = await t.store.log.search({ limit: 10, offset: 0, user_id: other })
@@ -159,17 +197,7 @@ onEach(it => {
   })
 
   it('removes the endpoints of the user, and the user from grants', async t => {
-    const webhook = {
-      url: 'http://x',
-      types: [],
-      headers: {},
-      secrets: [],
-      link_key: 'k',
-      allow_private: false,
-      replies: false,
-      created_at: 1,
-      position: await t.store.events.getHead(),
-    }
+    const webhook = { ...endpoint, position: await t.store.events.getHead() }
     await t.store.webhooks.add({ ...webhook, id: 'own', user: gone })
     await t.store.webhooks.add({ ...webhook, id: 'scoped', grant: grantOf([gone, other]) })
     await t.store.keys.add(keyOf('both', [gone, other]))
@@ -179,7 +207,7 @@ onEach(it => {
     const erased = await t.store.people.erase(gone)
     expect(erased).toMatchObject({ webhooks: ['own'], keys: ['both', 'only'] })
     expect((await t.store.webhooks.list()).map(({ id, grant, epoch }) => [id, grant?.users, epoch])).toEqual([
-      ['scoped', [other], 1],
+      ['scoped', [other], 2],
     ])
     const changed = (await t.store.keys.listChangedSince(revision)).keys
     expect(changed.map(({ id, grant }) => [id, grant.users]).sort()).toEqual([
@@ -192,18 +220,7 @@ onEach(it => {
     await talk(t)
     const position = await t.store.events.getHead()
     const { store } = t
-    await store.webhooks.add({
-      id: 'w',
-      url: 'http://x',
-      types: [],
-      headers: {},
-      secrets: [],
-      link_key: 'k',
-      allow_private: false,
-      replies: false,
-      created_at: 1,
-      position,
-    })
+    await store.webhooks.add({ ...endpoint, id: 'w', position })
     await store.people.erase(gone)
     const lane = { session: 's', user: gone, position }
     const progress = { epoch: 0, position, lanes: [lane], ended: [], tries: [], health: {} }

@@ -71,7 +71,12 @@ export class PgPeople extends PgPart implements PeopleStore {
       }
       const person = { user, hash, mentions: await mentionsOf(this.db, user) }
       await eraseMentions(this.db, person, () => this.clock.sleep(pauseMs))
-      await this.db.run(sql`DELETE FROM user_name WHERE peer = ${user}`)
+      await this.db.script([
+        lockWebhooks,
+        // Deliveries began new lanes as long as there were messages of the user.
+        ...eraseLanes(user),
+        sql`DELETE FROM user_name WHERE peer = ${user}`,
+      ])
       await this.db.touch()
       return { messages, ...erased }
     })
@@ -87,8 +92,7 @@ export class PgPeople extends PgPart implements PeopleStore {
       sql`SELECT id, ended_at IS NULL AS open FROM outbox WHERE lane IN ${lanes} ORDER BY id FOR UPDATE`,
       sql`SELECT file FROM outbox_part WHERE lane IN ${lanes} AND file IS NOT NULL ORDER BY id`,
       sql`SELECT id FROM webhook WHERE peer = ${user} ORDER BY nth FOR UPDATE`,
-      // All of them, before their lanes: those who deliver lock them in this order.
-      sql`SELECT FROM webhook ORDER BY nth FOR UPDATE`,
+      lockWebhooks,
       ...grants.map(one => changeGrant('webhook', one)),
       ...eraseFromWebhooks(user),
       ...eraseFromReaders(user),
@@ -181,6 +185,15 @@ const changeGrant = (table: 'access_key' | 'webhook', { id, grant, without }: Gr
     RETURNING 1) SELECT expect((SELECT count(*) FROM changed) = 1)`
 
 /** Removes the endpoints that were limited to the user, and what others keep about the user. */
+/** Locks all endpoints, before their lanes: those who deliver lock them in this order. */
+const lockWebhooks = sql`SELECT FROM webhook ORDER BY nth FOR UPDATE`
+
+/** Begins a new epoch: else a delivery in progress would store the user's lane again. */
+const eraseLanes = (user: string): Sql[] => [
+  sql`DELETE FROM webhook_lane WHERE peer = ${user}`,
+  sql`UPDATE webhook SET epoch = epoch + 1`,
+]
+
 function eraseFromWebhooks(user: string): Sql[] {
   const own = sql`(SELECT id FROM webhook WHERE peer = ${user})`
   // Errors about answers to the user may quote id, name or text.
@@ -190,12 +203,10 @@ function eraseFromWebhooks(user: string): Sql[] {
     WHERE m.peer = ${user} AND t.detail IS NOT NULL)`
   return [
     sql`DELETE FROM webhook_lane WHERE webhook IN ${own}`,
-    sql`DELETE FROM webhook_lane WHERE peer = ${user}`,
     sql`DELETE FROM webhook_try WHERE webhook IN ${own}`,
     sql`DELETE FROM webhook WHERE peer = ${user}`,
-    // A new epoch: else a delivery in progress would store the user's lane again.
-    sql`UPDATE webhook SET epoch = epoch + 1,
-      last_error = CASE WHEN last_error IN ${details} THEN NULL ELSE last_error END`,
+    ...eraseLanes(user),
+    sql`UPDATE webhook SET last_error = NULL WHERE last_error IN ${details}`,
     sql`UPDATE webhook_try SET detail = NULL WHERE detail IN ${details}`,
   ]
 }

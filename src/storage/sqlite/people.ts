@@ -83,7 +83,6 @@ export class SqlitePeople extends EnginePart {
     for (const table of ['webhook_lane', 'webhook_try'])
       this.db.run(`DELETE FROM ${table} WHERE webhook IN (SELECT value FROM json_each(?))`, removed)
     this.db.run`DELETE FROM webhook WHERE peer = ${user}`
-    this.db.run`DELETE FROM webhook_lane WHERE peer = ${user}`
     // Errors about answers to the user may quote id, name or text.
     const details = `SELECT t.detail FROM webhook_try t
       LEFT JOIN event e ON e.place = CAST(substr(t.event, instr(t.event, '-') + 1) AS INTEGER)
@@ -91,10 +90,15 @@ export class SqlitePeople extends EnginePart {
       WHERE m.peer = ? AND t.detail IS NOT NULL`
     this.db.run(`UPDATE webhook SET last_error = NULL WHERE last_error IN (${details})`, user)
     this.db.run(`UPDATE webhook_try SET detail = NULL WHERE detail IN (${details})`, user)
-    // A new epoch: else a delivery in progress would store the user's lane again.
-    this.db.run`UPDATE webhook SET epoch = epoch + 1`
+    this.#eraseLanes(user)
     this.#eraseFromGrants('webhook', user)
     return own
+  }
+
+  /** Begins a new epoch: else a delivery in progress would store the user's lane again. */
+  #eraseLanes(user: string): void {
+    this.db.run`DELETE FROM webhook_lane WHERE peer = ${user}`
+    this.db.run`UPDATE webhook SET epoch = epoch + 1`
   }
 
   /** @returns the keys whose grant named the user */
@@ -197,6 +201,8 @@ export class SqlitePeople extends EnginePart {
 
   eraseNames(user: string): void {
     this.db.transaction(() => {
+      // Deliveries began new lanes as long as there were messages of the user.
+      this.#eraseLanes(user)
       this.db.run`DELETE FROM user_name WHERE peer = ${user}`
       this.messages.forgetUser(user)
     })
