@@ -1,5 +1,6 @@
 /** Keys of callers: made, rotated, revoked, and recognised in requests. */
 import { isWhole, type Scope } from '../model/access.ts'
+import type { Call } from '../model/call.ts'
 import { badArgument, SvcError } from '../model/error.ts'
 import type { AddedKey, Key, NewKeyInput, RevokedKeys } from '../model/key.ts'
 import {
@@ -54,7 +55,7 @@ export class Keys {
   #checkedAt = Number.NEGATIVE_INFINITY
   /** Whether a key was among the changes that were read. */
   #hasSeenKey = false
-  /** Calls that make keys, until their answer is surely written. */
+  /** Calls without a token that make keys, until their answer is written or lost. */
   #adding = 0
   /** Aborts after the first key was made. */
   readonly #closing = new AbortController()
@@ -215,9 +216,14 @@ export class Keys {
   /**
    * Makes a key. Only this answer contains it. A key can make only keys that may not do more than itself.
    *
+   * @param call a call without a token goes on until its answer was delivered
    * @throws SvcError `invalid_arguments`, `session_not_found`, `forbidden`
    */
-  async add(input: NewKeyInput, by: Principal): Promise<AddedKey> {
+  async add(input: NewKeyInput, by: Principal, call?: Pick<Call, 'onDelivered'>): Promise<AddedKey> {
+    if (call && by.ended === this.#closing.signal) {
+      this.#adding++
+      call.onDelivered(() => this.#adding--)
+    }
     const { can = [], expires_at, name } = input
     const { keys } = this.#ports
     const created_at = this.#runtime.clock.now()
@@ -234,20 +240,15 @@ export class Keys {
     }
     const { id, hash, key } = createSecret()
     const made_by = formatPrincipal(by)
-    this.#adding++
-    try {
-      await keys.add({ id, name, hash, grant, can, made_by, created_at, ...(expires_at && { expires_at }) })
-      this.#hasAny = true
-      // Its maker was revoked at the same time: the keys that it had made before are already revoked.
-      const maker = await this.#findMaker(by)
-      if (maker?.revoked_at !== undefined) {
-        await keys.revoke(id, maker.revoked_at)
-        throw endedError()
-      }
-      return { ...(await this.#show(id)), key }
-    } finally {
-      void this.#runtime.clock.sleep(checkEveryMs / 2, this.#runtime.closing).then(() => this.#adding--)
+    await keys.add({ id, name, hash, grant, can, made_by, created_at, ...(expires_at && { expires_at }) })
+    this.#hasAny = true
+    // Its maker was revoked at the same time: the keys that it had made before are already revoked.
+    const maker = await this.#findMaker(by)
+    if (maker?.revoked_at !== undefined) {
+      await keys.revoke(id, maker.revoked_at)
+      throw endedError()
     }
+    return { ...(await this.#show(id)), key }
   }
 
   async #findMaker(by: Principal): Promise<StoredKey | undefined> {

@@ -122,7 +122,7 @@ export const addKey = defineOperation({
       hint: `The presets are ${Object.keys(presets).join(', ')}.`,
     })
   },
-  run: ({ keys }, input, { by }) => keys.add(input, by),
+  run: ({ keys }, input, call) => keys.add(input, call.by, call),
 })
 
 export const getKey = defineOperation({

@@ -62,6 +62,40 @@ describe('who gets in', () => {
     await reading
   })
 
+  test('who makes the first key without a token gets it, however long the answer takes', async () => {
+    await using t = await withGateway({ start: false })
+    const answered = Promise.withResolvers<void>()
+    const { audit } = t.gateway
+    const slow = {
+      ...t.gateway,
+      audit: {
+        list: audit.list.bind(audit),
+        add: audit.add.bind(audit),
+        prune: audit.prune.bind(audit),
+        async settle(...args: Parameters<typeof audit.settle>) {
+          await answered.promise
+          await audit.settle(...args)
+        },
+      },
+    }
+    await using rest = await restOf(slow, { basePath: t.dir, clock: t.clock })
+    const stream = await fetch(`${rest.url}/events`)
+    const reading = stream.text()
+    const adding = fetch(`${rest.url}/keys`, {
+      method: 'POST',
+      body: JSON.stringify({ name: 'first', can: ['read'] }),
+      headers: json,
+    })
+    await t.until('the key is stored', () => t.gateway.keys.hasAny())
+    await t.pass(2000)
+    answered.resolve()
+    const added = await adding
+    const { key } = (await added.json()) as Json
+    expect([added.status, await statusOf(rest, key), await statusOf(rest)]).toEqual([200, 200, 401])
+    await t.pass(1000)
+    await reading
+  })
+
   test('the first key, made by another process, closes a running service to calls without a token', async () => {
     expect(await statusOf(rest)).toBe(200)
     expect(await statusOf(rest, 'anything')).toBe(200)
