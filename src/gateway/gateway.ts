@@ -209,7 +209,7 @@ const inboxOf = ({ receive: { inbox, oneShot }, housekeeping }: Rooms): Gateway[
           housekeeping.runIfDue()
           return oneShot.recv(request, call)
         },
-        begin: (consumer, atEnd) => inbox.begin(consumer, atEnd),
+        begin: (consumer, options) => inbox.begin(consumer, options),
         getHead: () => inbox.getHead(),
         follow: (reading, signal) => inbox.follow(reading, signal),
         open: (reading, signal) => inbox.open(reading, signal),

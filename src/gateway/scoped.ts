@@ -97,7 +97,7 @@ async function viewHealth(gateway: Gateway, { scope }: Viewer): ReturnType<Gatew
 const viewInbox = (inbox: Gateway['inbox'], viewer: Viewer): Gateway['inbox'] => {
   const { scope } = viewer
   return {
-    begin: (consumer, atEnd) => inbox.begin(ownName(viewer, consumer), atEnd),
+    begin: (consumer, options) => inbox.begin(ownName(viewer, consumer), options),
     getHead: () => inbox.getHead(),
     follow: ({ consumer, ...reading }, signal) =>
       inbox.follow(

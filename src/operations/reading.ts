@@ -88,7 +88,7 @@ export const followMessages = defineOperation({
     const session = name && known ? await resolveSessionName(gateway, name) : name
     const from = consumer === undefined ? (after ?? (await inbox.getHead())) : undefined
     // A message that comes before the first claim is not skipped.
-    if (consumer !== undefined) await inbox.begin(consumer, true)
+    if (consumer !== undefined) await inbox.begin(consumer, { atEnd: true })
     return { from, follow: signal => inbox.follow({ consumer, from, session }, signal) }
   },
 })
@@ -112,7 +112,7 @@ export const openMessages = defineOperation({
   errors: ['session_not_found', 'store_unavailable'],
   async run(gateway, { consumer, known = false, session: name }): Promise<OpenMessages> {
     const session = name && known ? await resolveSessionName(gateway, name) : name
-    await gateway.inbox.begin(consumer, true)
+    await gateway.inbox.begin(consumer, { atEnd: true })
     return { follow: signal => gateway.inbox.open({ consumer, session }, signal) }
   },
 })

@@ -103,8 +103,8 @@ export class Inbox {
    *
    * @throws SvcError `store_unavailable`
    */
-  begin(consumer: string, atEnd?: boolean): Promise<void> {
-    return this.#ports.store.consumers.register(consumer, atEnd)
+  begin(consumer: string, options?: { atEnd?: boolean }): Promise<void> {
+    return this.#ports.store.consumers.register(consumer, options)
   }
 
   /** Counts the messages that wait for such a request, up to `most`. @throws as `recv` */

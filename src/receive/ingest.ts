@@ -117,8 +117,8 @@ export async function ingest(
   const { clock, log } = polled
   const batch = await batchOf(polled)
   for (let failures = 0; ; failures++) {
-    // When the service stops, a batch in memory gets one more try: upstream may not send it again.
-    const isLastTry = stopping.aborted
+    // Then a batch in memory gets one more try: upstream may not send it again.
+    const isStopping = stopping.aborted
     const isClosing = closing.aborted
     login.wait = { what: 'commit', dueAt: clock.monotonic() + commitGraceMs }
     try {
@@ -130,8 +130,8 @@ export async function ingest(
         messages: batch.messages.length,
       })
       const isAway = isSvcError(error, 'store_unavailable')
-      if (isLastTry && (isClosing || !isAway)) return undefined
-      await clock.sleep(backoffMs(failures, 250, 10_000), isLastTry ? closing : stopping)
+      if (isClosing || (isStopping && !isAway)) return undefined
+      await clock.sleep(backoffMs(failures, 250, 10_000), isStopping ? closing : stopping)
     } finally {
       login.wait = undefined
     }

@@ -32,7 +32,7 @@ export interface PollRun {
   mayPoll(session: string): boolean
   /** Aborts when the run ends. */
   readonly stopping: AbortSignal
-  /** Aborts when what was polled does not wait any more for a store that is away. */
+  /** Aborts, then or later, when what was polled does not wait any more for a store that is away. */
   readonly closing: AbortSignal
   /** Makes the run wait for this work before it ends. */
   keepUntilDone(work: Promise<unknown>): void

@@ -43,9 +43,9 @@ onEach((it, openStore) => {
   it('a consumer registered at the end gets what comes then, and one that is there stays where it is', async t => {
     const { consumers } = t.store
     await add(t, 3)
-    for (const name of ['late', 'default']) await consumers.register(name, true)
+    for (const name of ['late', 'default']) await consumers.register(name, { atEnd: true })
     await add(t, 1)
-    await consumers.register('late', true)
+    await consumers.register('late', { atEnd: true })
     expect(ids(await consumers.claim('late', { limit: 10 }))).toEqual([4])
     expect(ids(await consumers.claim('default', { limit: 10 }))).toEqual([1, 2, 3, 4])
   })

@@ -6,6 +6,7 @@
  * of pairs instead, as far as it reaches: first for one block of rows, then, if the text is rare there, for all others.
  */
 import { isWhole } from '../../model/access.ts'
+import { Permits } from '../../platform/permits.ts'
 import {
   constantSql,
   joinSql,
@@ -38,7 +39,7 @@ const candidatesAtOnce = 50_000
 /** Up to this many rows of a user, a session or a kind are compared with a search text directly. */
 const fewRows = 2000
 /** Searches of this process that ask the server at the same time: other work needs connections too. */
-const mostAtOnce = 3
+const mostAtOnce = 2
 
 interface Search {
   /** Conditions on a row `m`. */
@@ -74,7 +75,7 @@ interface Aim {
 }
 
 export class PgHistory extends PgPart {
-  readonly #turns = new Turns(mostAtOnce)
+  readonly #permits = new Permits(mostAtOnce)
 
   /** @throws SvcError `invalid_arguments` for a search text that is too long; the signal's reason when it aborts */
   async findPage(filter: HistoryFilter, signal?: AbortSignal): Promise<HistoryRows> {
@@ -168,17 +169,19 @@ export class PgHistory extends PgPart {
       signal?.throwIfAborted()
       const started = performance.now()
       const limit = { ...aim, match, high }
-      const window = await this.#turns.take(async (): Promise<Window> => {
+      const next = async (): Promise<Window> => {
+        using _permit = await this.#permits.take(signal)
         if (!candidates || high > upto) {
           const end = candidates ? Math.max(first, upto + 1) : first
-          return this.#scan({ ...limit, low: Math.max(end, high - width + 1) })
+          return await this.#scan({ ...limit, low: Math.max(end, high - width + 1) })
         }
-        if (isRare) return this.#lookUp({ ...limit, low: first }, candidates())
+        if (isRare) return await this.#lookUp({ ...limit, low: first }, candidates())
         const low = Math.max(first, Math.floor(high / 2 ** blockBits) * 2 ** blockBits)
         const found = await this.#lookUp({ ...limit, low }, candidates(high))
         isRare = found.seen * ((low - first) / 2 ** blockBits) <= candidatesAtOnce
         return found
-      })
+      }
+      const window = await next()
       const tookMs = performance.now() - started
       if (tookMs < briskMs) width = Math.min(width * 4, widestWidth)
       else if (tookMs > 10 * briskMs) width = Math.max(width / 4, firstWidth)
@@ -313,26 +316,4 @@ function containsOne(needles: readonly string[]): Sql {
           THEN m.text COLLATE "C" ILIKE ${likePatternOf(needle)} ELSE ${compared} END`
   })
   return sql`(${joinSql(each, ' OR ')})`
-}
-
-/** Lets a number of callers work at the same time. */
-class Turns {
-  #free: number
-  readonly #waiting: (() => void)[] = []
-
-  constructor(most: number) {
-    this.#free = most
-  }
-
-  async take<T>(work: () => Promise<T>): Promise<T> {
-    if (this.#free > 0) this.#free--
-    else await new Promise<void>(resolve => this.#waiting.push(resolve))
-    try {
-      return await work()
-    } finally {
-      const next = this.#waiting.shift()
-      if (next) next()
-      else this.#free++
-    }
-  }
 }

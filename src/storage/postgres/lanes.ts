@@ -147,14 +147,14 @@ export class PgLanes extends PgPart {
     rules: SendRules,
     some?: LaneFilter,
   ): Promise<{ lanes: WaitingLane[]; revision: number }> {
+    const lanesWithFirst = sql`WITH wanted AS (${wantedLanes(some)})
+      SELECT ${this.columns}, ${this.slotColumns(rules)}, first.slot
+      FROM wanted JOIN outbox_lane l ON l.id = wanted.id ${joinSession}
+      JOIN LATERAL (SELECT id, slot FROM outbox_part WHERE lane = l.id AND status = 'queued' AND message IS NOT NULL
+        ORDER BY id LIMIT 1) first ON true ORDER BY first.id`
+    // One statement: what is written while the lanes are read comes after this revision, and is read again.
     const found = await this.db.one<{ revision: number; lanes: unknown }>(
-      prepared(
-        sql`SELECT ${placeHorizon} AS revision, ${rowsAsJson(sql`WITH wanted AS (${wantedLanes(some)})
-        SELECT ${this.columns}, ${this.slotColumns(rules)}, first.slot
-        FROM wanted JOIN outbox_lane l ON l.id = wanted.id ${joinSession}
-        JOIN LATERAL (SELECT id, slot FROM outbox_part WHERE lane = l.id AND status = 'queued' AND message IS NOT NULL
-          ORDER BY id LIMIT 1) first ON true ORDER BY first.id`)} AS lanes`,
-      ),
+      prepared(sql`SELECT ${placeHorizon} AS revision, ${rowsAsJson(lanesWithFirst)} AS lanes`),
     )
     const rows = rowsOfJson<LaneRow & SlotRow & { slot?: number }>(found.lanes)
     /** Newest slot of each session, including the slots that this call assigns. */

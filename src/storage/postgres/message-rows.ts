@@ -33,7 +33,7 @@ export interface ReadRows {
 /**
  * Reads rows in the order of `nth`, up to the first row that exceeds the limit.
  *
- * @param source item of a FROM, with the columns `nth` and `id` (of a row). The statement is prepared if this is
+ * @param source item of a FROM, with the columns `nth` and `id` (of a row). If it is prepared, so is the statement
  * @param characters same as `ReadFilter.characters`
  * @param condition on the rows `m`
  */

@@ -285,7 +285,7 @@ export class PgNode extends PgPart implements Node {
     if (now !== undefined && now !== known)
       await connection.script([
         // A dump that was restored on another server may have brought the name of a run.
-        sql`DELETE FROM server_run WHERE (SELECT timeline FROM meta) <> timeline()`,
+        sql`DELETE FROM server_run WHERE (SELECT timeline FROM meta) IS DISTINCT FROM timeline()`,
         sql`UPDATE head SET revision = revision + 1`,
       ])
     const isOther = (before: string | undefined) =>

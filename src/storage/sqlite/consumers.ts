@@ -47,7 +47,7 @@ export class SqliteConsumers extends EnginePart {
     })
   }
 
-  register(consumer: string, atEnd = false): void {
+  register(consumer: string, { atEnd = false }: { atEnd?: boolean } = {}): void {
     if (this.#getRow(consumer)) return
     this.db.transaction(() => {
       const row = this.db.get`SELECT max(position) AS position FROM consumer`
