@@ -42,10 +42,18 @@ export interface Door {
 }
 
 const panelCalls = new Set<Operation>(Object.values(panelOperations).flat())
-/** Streams are read until they are silent for as long as this: in that time the store has answered several times. */
+/** Streams are read until they are silent for so many rounds of the event loop. */
+const silentRounds = 60
+
+/**
+ * Rounds are counted, not time: a machine that stands still for a while would pass for a silent stream. The server is in
+ * this process, so each round lets it go on; its store has answered several times.
+ */
 async function silence(dir: string): Promise<void> {
-  await Bun.sleep(60)
-  for (let answers = 0; answers < 8; answers++) await letStoreAnswer(dir)
+  for (let round = 0; round < silentRounds; round++) {
+    await Bun.sleep(1)
+    if (round % 8 === 0) await letStoreAnswer(dir)
+  }
 }
 
 /** Reads a body to its end; a stream until it is silent. */
