@@ -100,11 +100,13 @@ class Bridge {
   close(): Promise<void> {
     this.#closing ??= (async () => {
       await this.#client.unanswered.whenEmpty(graceMs)
-      // The call fails if the service is gone; then there is no session to end.
-      await endsWithin(
-        graceMs,
-        this.#service.terminateSession().catch(() => {}),
-      )
+      // The service takes DELETE as a sign that the client has read its answers. A client that was killed has
+      // not. The call fails if the service is gone; then there is no session to end.
+      if (await this.#client.hasEndedInOrder())
+        await endsWithin(
+          graceMs,
+          this.#service.terminateSession().catch(() => {}),
+        )
       await this.#service.close()
       await this.#client.close()
     })()

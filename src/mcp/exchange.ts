@@ -1,8 +1,12 @@
-/** Deliveries of answers: each is settled when its answer is written, or when the client is gone. */
+/**
+ * Deliveries of answers over MCP. An answer that was written may still be unread: its client may be stopped, and
+ * then killed. What shows that it was read is a sign of life after it: the next request, an orderly end, or a
+ * connection that is still open a minute later.
+ */
 import { isJSONRPCResultResponse, type JSONRPCMessage, type RequestId } from '@modelcontextprotocol/server'
 import { Delivery } from '../model/call.ts'
 import type { Principal } from '../model/principal.ts'
-import { endsWithin, startAwakeTimer } from '../platform/clock.ts'
+import { type AwakeTimer, endsWithin, startAwakeTimer } from '../platform/clock.ts'
 import { type DeliveryWatch, watchBody } from '../server/written.ts'
 
 /** A set of running tasks, and a wait until all have ended. */
@@ -93,10 +97,110 @@ export function watchResponse(response: Response, watch: DeliveryWatch): Respons
   return new Response(body, response)
 }
 
+/** How long svc waits for a sign of life after an answer was written, in milliseconds. */
+const signOfLifeMs = 60_000
+
+/** An answer that was written, and is not confirmed. */
+interface WrittenAnswer {
+  /** Ids of the requests that it answers, if the client can cancel them. */
+  readonly calls?: ReadonlySet<unknown>
+  /** Where only what comes on the same connection confirms it: that connection. */
+  readonly connection?: unknown
+  /** Id of its stream, if the client can resume it. */
+  readonly stream?: string | undefined
+}
+
+/** What a client sends. */
+export interface ClientMessages {
+  /** The parsed body or line. */
+  readonly body: unknown
+  /** Id of the stream that it resumes. */
+  readonly resumed?: string | undefined
+  readonly connection?: string
+}
+
+/** Answers to one client that were written, and that no sign of life has followed yet. */
+export class UnconfirmedAnswers {
+  readonly #isConnected: () => boolean
+  readonly #withinMs: number
+  readonly #all = new Map<Delivery, WrittenAnswer & { timer: AwakeTimer }>()
+  /** How all have ended. */
+  #outcome: boolean | undefined
+
+  /**
+   * @param isConnected whether the client has a connection open, which is a sign of life after `withinMs`. Not
+   *   through a proxy: that keeps connections open when its client is dead
+   */
+  constructor(isConnected: () => boolean, withinMs = signOfLifeMs) {
+    this.#isConnected = isConnected
+    this.#withinMs = withinMs
+  }
+
+  get size(): number {
+    return this.#all.size
+  }
+
+  /** Adds an answer when its last byte was written: what the client sends from now on confirms it. */
+  add(delivery: Delivery, answer: WrittenAnswer): void {
+    const known = delivery.isAwaited ? this.#outcome : true
+    delivery.reportWritten()
+    if (known !== undefined) {
+      delivery.report(known)
+      return
+    }
+    const timer = startAwakeTimer(this.#withinMs, () => this.#end(delivery, this.#isConnected()))
+    timer.unref()
+    this.#all.set(delivery, { ...answer, timer })
+  }
+
+  /**
+   * Takes what the client sends as a sign of life. The cancellation of a call, and the resumption of the stream
+   * of its answer, do not show that this answer was read.
+   */
+  confirm({ body, connection, resumed }: ClientMessages): void {
+    if (this.#all.size === 0) return
+    const cancelled = [body].flat().map(cancelledBy)
+    for (const [delivery, { calls, stream, ...answer }] of this.#all) {
+      const isResumed = resumed !== undefined && resumed === stream
+      const isCancelled = cancelled.every(id => id !== undefined && calls?.has(id))
+      if (answer.connection === connection && !isResumed && !isCancelled) this.#end(delivery, true)
+    }
+  }
+
+  /** Ends all, also those that are added later. isRead: the client has ended in order. */
+  end(isRead: boolean): void {
+    this.#outcome ??= isRead
+    for (const delivery of this.#all.keys()) this.#end(delivery, isRead)
+  }
+
+  #end(delivery: Delivery, isRead: boolean): void {
+    this.#all.get(delivery)?.timer.stop()
+    this.#all.delete(delivery)
+    delivery.report(isRead)
+  }
+}
+
+/** Returns the id of the request that a message cancels. */
+export function cancelledBy(message: unknown): unknown {
+  const { method, params } = (message ?? {}) as { method?: unknown; params?: { requestId?: unknown } }
+  return method === 'notifications/cancelled' ? params?.requestId : undefined
+}
+
 /** The deliveries of one connection, by the ids of their requests. */
 export class ConnectionDeliveries {
   readonly #byRequest = new Map<RequestId, Delivery>()
+  readonly #unconfirmed: UnconfirmedAnswers
   #isClosed = false
+
+  /** @param isConnected same as of `UnconfirmedAnswers` */
+  constructor(isConnected: () => boolean, withinMs?: number) {
+    this.#unconfirmed = new UnconfirmedAnswers(isConnected, withinMs)
+  }
+
+  /** Whether answers wait for a sign of life. */
+  get isUnconfirmed(): boolean {
+    return this.#unconfirmed.size > 0
+  }
 
   add(id: RequestId, delivery: Delivery): void {
     if (this.#isClosed) delivery.report(false)
@@ -106,19 +210,34 @@ export class ConnectionDeliveries {
   /**
    * Removes the delivery of the request that this message answers.
    *
-   * @returns a function to call with whether the answer was written; undefined if no delivery waits for it
+   * @returns a function to call with whether the answer was written; undefined if no delivery waits for it.
+   *   Written, it waits for a sign of life
    */
   take(message: JSONRPCMessage): ((written: boolean) => void) | undefined {
     const id = 'method' in message ? undefined : message.id
     const delivery = id === undefined ? undefined : this.#byRequest.get(id)
     if (id === undefined || !delivery) return undefined
     this.#byRequest.delete(id)
-    return written => delivery.report(written && isJSONRPCResultResponse(message))
+    return written => {
+      if (!written || this.#isClosed || !isJSONRPCResultResponse(message)) delivery.report(false)
+      else this.#unconfirmed.add(delivery, { calls: new Set([id]) })
+    }
   }
 
-  /** Ends the connection: settles all deliveries that were not taken as lost. */
+  /** Takes a message of the client as a sign of life. */
+  confirm(message: unknown): void {
+    this.#unconfirmed.confirm({ body: message })
+  }
+
+  /** The client has ended in order: it has read what was written. */
+  confirmAll(): void {
+    this.#unconfirmed.end(true)
+  }
+
+  /** Ends the connection: settles all deliveries that are not confirmed as lost. */
   loseAll(): void {
     this.#isClosed = true
+    this.#unconfirmed.end(false)
     for (const delivery of this.#byRequest.values()) delivery.report(false)
     this.#byRequest.clear()
   }

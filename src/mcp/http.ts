@@ -15,7 +15,7 @@ import type { startAwakeTimer } from '../platform/clock.ts'
 import { escapeControls } from '../platform/escape-controls.ts'
 import type { Peer } from '../platform/serve.ts'
 import { createGuard } from '../server/auth.ts'
-import { addressOf } from '../server/behind-proxy.ts'
+import { addressOf, isProxied } from '../server/behind-proxy.ts'
 import { createFilesLimit, readParsed, releaseBody } from '../server/body.ts'
 import { noteCaller } from '../server/caller.ts'
 import { toProblemResponse } from '../server/errors.ts'
@@ -43,8 +43,8 @@ export interface McpHttpOptions extends McpShared {
   readonly idleMs?: number
   /** Timer for the time in which a client may come back for an answer. Tests replace it. */
   readonly after?: typeof startAwakeTimer
-  /** Overrides in tests after which time unconfirmed messages come again, in milliseconds. */
-  readonly undecidedMs?: number
+  /** For tests: see `UnconfirmedAnswers`. */
+  readonly confirmMs?: number
   /** Creates the servers. Tests replace it. */
   readonly server?: typeof createMcpServer
 }
@@ -76,7 +76,9 @@ export function createMcpHttp(options: McpHttpOptions): McpHttpDoor {
   const exchanges = new RequestDeliveries()
   const servers = serverFactoryOf(options, waiting, exchanges)
   const paths =
-    options.transport === 'sse' ? createSsePaths(servers) : createStreamablePath(options, servers, exchanges)
+    options.transport === 'sse'
+      ? createSsePaths(servers, options)
+      : createStreamablePath(options, servers, exchanges)
   return {
     async fetch(request, peer) {
       const by = await guard.identify(request, false, () => addressOf(request, peer))
@@ -86,7 +88,14 @@ export function createMcpHttp(options: McpHttpOptions): McpHttpDoor {
       noteCaller(request, by, peer)
       try {
         const address = peer?.remoteAddress ?? ''
-        const caller = { by, address, identity: identityOf(by, address, config.token) }
+        const isPassedOn = isProxied(request)
+        const caller: Caller = {
+          by,
+          address,
+          identity: identityOf(by, address, config.token),
+          isProxied: isPassedOn,
+          connection: isPassedOn ? undefined : peer?.connection,
+        }
         return await answerWithinRate(by, () => paths.answer(request, caller), toProblemResponse)
       } catch (error) {
         releaseBody(request)
@@ -116,7 +125,7 @@ function identityOf(by: Principal, address: string, token: string | undefined): 
 /** The paths of one transport. */
 interface TransportPaths {
   answer(request: Request, caller: Caller): Promise<Response>
-  /** Stops waiting for the next requests of clients, same as `McpSessions.stop`. */
+  /** Same as `McpSessions.stop`. */
   stop?(): void
   close(): Promise<void>
 }
@@ -132,7 +141,11 @@ function serverFactoryOf(
   const questions = new QuestionTickets()
   const settled: CallTransport['deliver'] = (delivery, ctx) => {
     const exchange = exchanges.of(ctx.http?.req)
-    if (exchange) exchange.onDelivered(delivered => delivery.report(delivered))
+    if (exchange)
+      exchange.onDelivered(
+        delivered => delivery.report(delivered),
+        () => delivery.reportWritten(),
+      )
     else delivery.report(false)
   }
   return (request, connection, deliver = settled) =>
@@ -156,7 +169,7 @@ function createStreamablePath(
     exchanges,
     ids: new SessionIds(options.sessionKey ?? randomUUID()),
     idleMs: options.idleMs,
-    undecidedMs: options.undecidedMs,
+    confirmMs: options.confirmMs,
     after: options.after,
   })
   const stateless = new StatelessRequests({ ...options, servers, exchanges, maxBodyBytes })
@@ -175,14 +188,14 @@ function createStreamablePath(
       caller.by.ended?.throwIfAborted()
       const { value } = posted
       const isAlone = request.method === 'POST' ? !(await isLegacyRequest(request, value)) : id === null
-      if (isAlone) return stateless.answer(request, caller.by, value)
+      if (isAlone) return stateless.answer(request, caller, value)
       // A client that initializes with an unknown session id gets a new session.
       const isNew = isInitializeRequest(value) && (id === null || !sessions.has(id, caller))
       if (isNew) {
         releaseBody(request)
         return (await sessions.open(request, value, caller)) ?? rejectTooManySessions()
       }
-      if (id === null) return stateless.answer(request, caller.by, value)
+      if (id === null) return stateless.answer(request, caller, value)
       // The body is read, and the answer may be a stream that stays open for long.
       releaseBody(request)
       return await sessions.serve(id, request, caller, value).then(
@@ -193,7 +206,10 @@ function createStreamablePath(
         },
       )
     },
-    stop: () => sessions.stop(),
+    stop() {
+      sessions.stop()
+      stateless.stop()
+    },
     async close() {
       await Promise.all([stateless.close(), sessions.close()])
     },
@@ -204,13 +220,14 @@ function createStreamablePath(
  * The SSE transport of 2024: GET /sse opens a stream, and POST /messages sends requests that are answered on
  * it.
  */
-function createSsePaths(servers: ServerFactory): TransportPaths {
+function createSsePaths(servers: ServerFactory, { confirmMs }: McpHttpOptions): TransportPaths {
   const sse = new SseSessions(
     (closed, request, by, deliveries) =>
       servers(request, { ...legacyConnection, by, closed }, (delivery, ctx) =>
         deliveries.add(ctx.mcpReq.id, delivery),
       ),
     '/messages',
+    confirmMs,
   )
   async function posted(request: Request, caller: Caller): Promise<Response> {
     const id = new URL(request.url).searchParams.get('sessionId') ?? ''

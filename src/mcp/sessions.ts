@@ -18,7 +18,14 @@ import { usageOf } from '../access/usage.ts'
 import { Delivery } from '../model/call.ts'
 import type { Principal } from '../model/principal.ts'
 import { type AwakeTimer, startAwakeTimer } from '../platform/clock.ts'
-import { closeWithKey, type RequestDeliveries, rpcErrorResponse, watchResponse } from './exchange.ts'
+import {
+  cancelledBy,
+  closeWithKey,
+  type RequestDeliveries,
+  rpcErrorResponse,
+  UnconfirmedAnswers,
+  watchResponse,
+} from './exchange.ts'
 import { SessionEvents, streamIdOf } from './session-events.ts'
 import type { SessionIds } from './session-ids.ts'
 
@@ -31,8 +38,8 @@ export interface McpSessionsOptions {
   readonly idleMs?: number
   /** Timer for the time in which a client may come back. Tests replace it. */
   readonly after?: typeof startAwakeTimer | undefined
-  /** Overrides `defaultUndecidedMs` in tests. */
-  readonly undecidedMs?: number
+  /** For tests: see `UnconfirmedAnswers`. */
+  readonly confirmMs?: number | undefined
 }
 
 /** A session ends after this time without an open connection. A request with its id opens it again. */
@@ -54,26 +61,16 @@ const sweepEveryMs = 30_000
  */
 const retryMs = 500
 const resumeMs = 3000
-/**
- * How long svc waits for the next request of a client that hung up right after its answer. A request shows
- * that the client has read the answer. A client without a request and without an open connection counts as
- * gone, and its messages come again.
- */
-const defaultUndecidedMs = 60_000
-
-/**
- * How long the end of a stream is delayed after the kernel has taken the answer. A client that hangs up in
- * this time may have left before the answer came, or may be finished with it (Codex 0.169 is). Only its next
- * request shows which. The delay does not affect the message: clients read it as it comes.
- */
-const holdMs = 30
-
 /** A caller over HTTP. */
 export interface Caller {
   readonly by: Principal
   readonly address: string
   /** Key that sessions are bound to: the key, or the token if the service requires one, else the address. */
   readonly identity: string
+  /** Whether a proxy passes the request on. It may keep its connection open when its client is dead. */
+  readonly isProxied: boolean
+  /** The client's connection, where it has one of its own: not through a proxy, not on a Unix socket. */
+  readonly connection?: string | undefined
 }
 
 /** Returns by what callers are counted for the limits: the key, else the address. A proxy has one for all. */
@@ -84,24 +81,26 @@ interface McpSession {
   readonly caller: Caller
   readonly transport: WebStandardStreamableHTTPServerTransport
   readonly events: SessionEvents
-  /** Number of open requests and streams. */
+  /** Number of open requests and streams, and of those among them that no proxy passes on. */
   openCount: number
+  directCount: number
   /** Time of the monotonic clock in milliseconds. */
   idleSince: number
   /** Whether the client has made a request in it. Sessions without one end first. */
   isUsed: boolean
   /** Answers on broken streams that the client may still resume, by stream id. */
   readonly brokenAnswers: Map<string, Answer>
-  /** Answers that the kernel has taken. The client may have read them or not. */
-  readonly unconfirmed: Set<Answer>
+  readonly unconfirmed: UnconfirmedAnswers
   close(): Promise<void>
 }
 
 interface Answer {
   readonly exchange: Delivery
+  /** Ids of the requests that it answers. */
+  readonly calls: ReadonlySet<RequestId>
   /** Called when the client has not come back for the answer. */
   readonly giveUp: () => void
-  /** Runs since the client hung up. */
+  /** Runs since the connection broke. */
   timer?: AwakeTimer
 }
 
@@ -113,7 +112,6 @@ export class McpSessions {
   /** Ids of sessions that their clients have ended. */
   readonly #ended = new Set<string>()
   readonly #sweeping = setInterval(() => this.#sweep(), sweepEveryMs)
-  #stopping = false
 
   constructor(options: McpSessionsOptions) {
     this.#options = options
@@ -133,7 +131,7 @@ export class McpSessions {
       caller,
       this.#options.ids.create(parsedBody.params, caller.identity),
     )
-    const response = await this.#serve(session, request, parsedBody)
+    const response = await this.#serve(session, request, caller, parsedBody)
     // An invalid `initialize` request has opened no session.
     if (session.transport.sessionId === undefined) await session.close()
     return response
@@ -155,10 +153,9 @@ export class McpSessions {
     if (session?.caller.identity !== caller.identity) return undefined
     const hasRequest = messagesOf(parsedBody).some(isJSONRPCRequest)
     session.isUsed ||= hasRequest
-    // A client that sends its next request, or ends the session with DELETE, has read the earlier answers.
-    if (hasRequest || request.method === 'DELETE') settleUnconfirmed(session, true)
+    session.unconfirmed.confirm({ body: parsedBody, resumed: streamIdOf(resumeEventOf(request)) })
     if (session.events.isForeign(resumeEventOf(request))) return rejectEndedStream()
-    const response = await this.#serve(session, request, parsedBody)
+    const response = await this.#serve(session, request, caller, parsedBody)
     if (request.method === 'DELETE' && response.ok) this.#rememberEnded(id)
     return response
   }
@@ -226,10 +223,11 @@ export class McpSessions {
       transport,
       events,
       openCount: 0,
+      directCount: 0,
       idleSince: performance.now(),
       isUsed: false,
       brokenAnswers: new Map(),
-      unconfirmed: new Set(),
+      unconfirmed: new UnconfirmedAnswers(() => session.directCount > 0, this.#options.confirmMs),
       close: () => server.close(),
     }
     server.server.onclose = () => {
@@ -240,17 +238,16 @@ export class McpSessions {
         giveUp()
       }
       session.brokenAnswers.clear()
-      settleUnconfirmed(session, false)
+      session.unconfirmed.end(false)
     }
     closeWithKey(caller.by, session.close, closed.signal)
     await server.connect(transport)
     return session
   }
 
-  /** Stops waiting for the next requests of clients: answers that are not confirmed count as unread. */
+  /** Stops waiting for signs of life: answers that are not confirmed count as unread. */
   stop(): void {
-    this.#stopping = true
-    for (const session of this.#sessions.values()) settleUnconfirmed(session, false)
+    for (const { unconfirmed } of this.#sessions.values()) unconfirmed.end(false)
   }
 
   async close(): Promise<void> {
@@ -258,19 +255,33 @@ export class McpSessions {
     await Promise.all([...this.#sessions.values()].map(session => session.close()))
   }
 
-  async #serve(session: McpSession, request: Request, parsedBody: unknown): Promise<Response> {
+  async #serve(
+    session: McpSession,
+    request: Request,
+    { isProxied }: Caller,
+    parsedBody: unknown,
+  ): Promise<Response> {
     const { brokenAnswers, unconfirmed, transport } = session
-    const { after = startAwakeTimer, exchanges, undecidedMs = defaultUndecidedMs } = this.#options
+    const { after = startAwakeTimer, exchanges } = this.#options
     let stream = streamIdOf(resumeEventOf(request))
     const resumed = stream === undefined ? undefined : brokenAnswers.get(stream)
     const exchange =
       resumed?.exchange ?? (request.method === 'POST' ? exchanges.open(request) : new Delivery())
     const giveUp = resumed?.giveUp ?? (() => cancelRequests(transport, parsedBody, exchange))
-    const answer: Answer = { exchange, giveUp }
+    const calls =
+      resumed?.calls ??
+      new Set(
+        messagesOf(parsedBody)
+          .filter(isJSONRPCRequest)
+          .map(({ id }) => id),
+      )
+    const answer: Answer = { exchange, calls, giveUp }
     const endWait = request.method === 'GET' ? usageOf(session.caller.by)?.beginWait() : undefined
     session.openCount++
+    if (!isProxied) session.directCount++
     const endRequest = () => {
       endWait?.()
+      if (!isProxied) session.directCount--
       if (--session.openCount === 0) session.idleSince = performance.now()
     }
     let response: Response
@@ -293,7 +304,6 @@ export class McpSessions {
     }
     return watchResponse(response, {
       signal: request.signal,
-      holdMs,
       isCounted: () => exchange.isAwaited,
       // The id of the first event contains the stream id. Clients of old revisions get no ids and cannot
       // resume.
@@ -301,11 +311,9 @@ export class McpSessions {
         const [, id = ''] = /^id: (\S+)/m.exec(new TextDecoder().decode(chunk.subarray(0, 200))) ?? []
         stream ??= streamIdOf(id)
       },
-      onSent: () => void unconfirmed.add(answer),
       onWritten() {
         endRequest()
-        unconfirmed.delete(answer)
-        exchange.report(true)
+        unconfirmed.add(exchange, { calls, stream })
       },
       onLost() {
         endRequest()
@@ -318,17 +326,6 @@ export class McpSessions {
         answer.timer.unref()
         brokenAnswers.set(key, answer)
       },
-      onLeft: () => {
-        endRequest()
-        if (!unconfirmed.has(answer)) return
-        if (this.#stopping) return settleUnconfirmed(session, false)
-        answer.timer = startAwakeTimer(undecidedMs, () => {
-          unconfirmed.delete(answer)
-          // An open connection means that the client is still there.
-          exchange.report(session.openCount > 0)
-        })
-        answer.timer.unref()
-      },
     })
   }
 
@@ -337,8 +334,8 @@ export class McpSessions {
    * open.
    */
   #endCancelled({ transport }: McpSession, parsedBody: unknown): void {
-    for (const { method, params } of messagesOf(parsedBody)) {
-      const id = method === 'notifications/cancelled' ? params?.requestId : undefined
+    for (const message of messagesOf(parsedBody)) {
+      const id = cancelledBy(message)
       // Other values are no request ids, and may be nested too deep to serialize.
       // A cancellation does not show that an answer was unread: some clients cancel every finished call
       // (OpenCode 1.18).
@@ -375,22 +372,8 @@ const resumeEventOf = ({ headers, method }: Request): string =>
  */
 const rejectEndedStream = () => rpcErrorResponse(400, -32000, 'That stream ended with an earlier process')
 
-/** Settles the answers that the kernel has taken: the client has read them, or has not. */
-function settleUnconfirmed({ unconfirmed }: McpSession, isRead: boolean): void {
-  for (const answer of [...unconfirmed]) {
-    answer.timer?.stop()
-    unconfirmed.delete(answer)
-    answer.exchange.report(isRead)
-  }
-}
-
-interface MessageLike {
-  method?: unknown
-  params?: { requestId?: unknown }
-}
-
-const messagesOf = (body: unknown): MessageLike[] =>
-  [body].flat().filter((value): value is MessageLike => typeof value === 'object' && value !== null)
+const messagesOf = (body: unknown): object[] =>
+  [body].flat().filter((value): value is object => typeof value === 'object' && value !== null)
 
 /** Cancels the requests of a client that does not come back, and settles their answer as lost. */
 function cancelRequests(

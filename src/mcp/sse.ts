@@ -38,10 +38,15 @@ export type CreateSseServer = (
 export class SseSessions {
   readonly #server: CreateSseServer
   readonly #messagesPath: string
+  readonly #confirmMs: number | undefined
   readonly #open = new Map<string, SseTransport>()
 
-  /** @param messagesPath path to which clients post messages */
-  constructor(server: CreateSseServer, messagesPath: string) {
+  /**
+   * @param messagesPath path to which clients post messages
+   * @param confirmMs for tests: see `UnconfirmedAnswers`
+   */
+  constructor(server: CreateSseServer, messagesPath: string, confirmMs?: number) {
+    this.#confirmMs = confirmMs
     this.#server = server
     this.#messagesPath = messagesPath
   }
@@ -58,6 +63,7 @@ export class SseSessions {
       `${rootOf(request)}${this.#messagesPath}?sessionId=${id}`,
       caller,
       request.signal,
+      this.#confirmMs,
     )
     const server = this.#server(closed.signal, request, caller.by, transport.deliveries)
     server.server.onclose = () => {
@@ -85,6 +91,7 @@ export class SseSessions {
     } catch {
       return undefined
     }
+    transport.deliveries.confirm(message)
     transport.onmessage?.(message, { request })
     return true
   }
@@ -107,8 +114,8 @@ class SseTransport implements Transport {
   onclose?: () => void
   onerror?: (error: Error) => void
   onmessage?: <T extends JSONRPCMessage>(message: T, extra?: MessageExtraInfo) => void
-  /** Deliveries of open requests. Each is settled when its answer is written. */
-  readonly deliveries = new ConnectionDeliveries()
+  /** Deliveries of open requests. */
+  readonly deliveries: ConnectionDeliveries
   readonly #queue: Frame[] = []
   /** Settle functions of the answers that still wait in the queue. */
   readonly #unsettled = new Set<(written: boolean) => void>()
@@ -122,8 +129,9 @@ class SseTransport implements Transport {
   #closed = false
   #keepAlive: ReturnType<typeof setInterval> | undefined
 
-  constructor(endpoint: string, caller: Caller, signal: AbortSignal) {
+  constructor(endpoint: string, caller: Caller, signal: AbortSignal, confirmMs?: number) {
     this.caller = caller
+    this.deliveries = new ConnectionDeliveries(() => !this.#closed && !caller.isProxied, confirmMs)
     this.#signal = signal
     this.#push({ text: `event: endpoint\ndata: ${endpoint}\n\n`, isMessage: false })
   }
@@ -158,8 +166,6 @@ class SseTransport implements Transport {
       this.#backlog.update(this.#queuedLength, true)
       const bytes = encoder.encode(frame.text)
       yield bytes
-      // From here on the answer counts as delivered, even if the client closes now: its session ends with the
-      // stream, so nothing can show whether the client has read it.
       const { settle } = frame
       if (!settle) continue
       this.#unsettled.delete(settle)

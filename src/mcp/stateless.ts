@@ -7,12 +7,15 @@ import { Delivery } from '../model/call.ts'
 import type { Principal } from '../model/principal.ts'
 import { releaseBody } from '../server/body.ts'
 import type { McpShared, ServerFactory } from './context.ts'
-import { closeWithKey, type RequestDeliveries, watchResponse } from './exchange.ts'
+import { closeWithKey, type RequestDeliveries, UnconfirmedAnswers, watchResponse } from './exchange.ts'
+import type { Caller } from './sessions.ts'
 
 export interface StatelessOptions extends Pick<McpShared, 'changes' | 'log'> {
   readonly servers: ServerFactory
   readonly exchanges: RequestDeliveries
   readonly maxBodyBytes: number
+  /** For tests: see `UnconfirmedAnswers`. */
+  readonly confirmMs?: number | undefined
 }
 
 /** The handlers of one caller. */
@@ -29,12 +32,16 @@ interface HandlerPair {
 export class StatelessRequests {
   readonly #options: StatelessOptions
   readonly #handlers = new Map<Principal, HandlerPair>()
+  /** Without a session, only the next request on the same connection is a sign of life. */
+  readonly #unconfirmed: UnconfirmedAnswers
 
   constructor(options: StatelessOptions) {
     this.#options = options
+    this.#unconfirmed = new UnconfirmedAnswers(() => false, options.confirmMs)
   }
 
-  async answer(request: Request, by: Principal, parsedBody?: unknown): Promise<Response> {
+  async answer(request: Request, { by, connection }: Caller, parsedBody?: unknown): Promise<Response> {
+    if (connection !== undefined) this.#unconfirmed.confirm({ body: parsedBody, connection })
     const method = (parsedBody as { method?: unknown } | undefined)?.method
     const isStream = method === 'subscriptions/listen'
     const endWait = isStream ? usageOf(by)?.beginWait() : undefined
@@ -43,17 +50,28 @@ export class StatelessRequests {
     const { plain, streaming } = this.#handlersOf(by)
     const handler = method === 'tools/call' ? streaming : plain
     const response = await handler.fetch(request, parsedBody === undefined ? {} : { parsedBody })
-    const settle = (delivered: boolean) => {
+    const end = () => {
       releaseBody(request)
       endWait?.()
-      exchange.report(delivered)
     }
     return watchResponse(response, {
       signal: request.signal,
       isCounted: () => exchange.isAwaited,
-      onWritten: () => settle(true),
-      onLost: () => settle(false),
+      onWritten: () => {
+        end()
+        // Nothing confirms an answer whose connection is not known.
+        this.#unconfirmed.add(exchange, { connection: connection ?? exchange })
+      },
+      onLost() {
+        end()
+        exchange.report(false)
+      },
     })
+  }
+
+  /** Same as `McpSessions.stop`. */
+  stop(): void {
+    this.#unconfirmed.end(false)
   }
 
   #handlersOf(by: Principal): HandlerPair {

@@ -13,9 +13,11 @@ import {
 } from '@modelcontextprotocol/server'
 import { serveStdio } from '@modelcontextprotocol/server/stdio'
 import { findFault, formatFault } from '../model/bad-json.ts'
+import { endsWithin } from '../platform/clock.ts'
+import { isPeerOpen } from '../platform/libc.ts'
 import type { Log } from '../platform/log.ts'
 import { ShutdownSignal } from '../server/http-call.ts'
-import { writeTo } from '../server/written.ts'
+import { waitForTurn, writeTo } from '../server/written.ts'
 import type { McpContext, McpShared } from './context.ts'
 import { ConnectionDeliveries, PendingSet } from './exchange.ts'
 import { QuestionTickets } from './questions.ts'
@@ -25,6 +27,11 @@ import { createMcpServer } from './server.ts'
 const maxLineBytes = 32 * 1024 * 1024
 /** How long `close` waits for open answers, in milliseconds. */
 const graceMs = 1500
+/**
+ * A client that has closed its input has ended in order if it still takes output after this time, in
+ * milliseconds. One that was killed has closed both.
+ */
+const orderlyMs = 200
 
 export interface StdioServer {
   /** Resolves when the client is gone: its input has ended, or the output is closed. */
@@ -38,15 +45,20 @@ export interface StdioStreams {
   readonly output: Writable
 }
 
-/** Serves until the input ends or `close` is called. Writes only MCP messages to the output. */
+/**
+ * Serves until the input ends or `close` is called. Writes only MCP messages to the output.
+ *
+ * @param confirmMs for tests: see `UnconfirmedAnswers`
+ */
 export function serveMcpStdio(
   shared: McpShared & Pick<McpContext, 'by' | 'local'>,
   streams: StdioStreams = { input: process.stdin, output: process.stdout },
+  confirmMs?: number,
 ): StdioServer {
   const waiting = new ShutdownSignal()
   const questions = new QuestionTickets()
   const closed = new AbortController()
-  const wire = new LineTransport(streams, shared.log)
+  const wire = new LineTransport(streams, shared.log, confirmMs)
   const handle = serveStdio(
     ({ era }) =>
       createMcpServer({
@@ -67,6 +79,7 @@ export function serveMcpStdio(
     closing ??= (async () => {
       waiting.stop()
       await wire.unanswered.whenEmpty(graceMs)
+      if (wire.deliveries.isUnconfirmed && (await wire.hasEndedInOrder())) wire.deliveries.confirmAll()
       closed.abort()
       await handle.close()
     })()
@@ -81,8 +94,8 @@ export class LineTransport implements Transport {
   onerror?: (error: Error) => void
   onmessage?: Transport['onmessage']
   readonly ended: Promise<void>
-  /** Deliveries of open requests. Each is settled when its answer is written. */
-  readonly deliveries = new ConnectionDeliveries()
+  /** Deliveries of open requests. */
+  readonly deliveries: ConnectionDeliveries
   /** Ids of requests without an answer yet. */
   readonly unanswered = new PendingSet<RequestId>()
   readonly #input: Readable
@@ -92,27 +105,54 @@ export class LineTransport implements Transport {
   /** Parts of the line that is being read, and their size in bytes. */
   #parts: Buffer[] = []
   #size = 0
-  /** Whether the client has closed its input or stopped reading. */
-  #isLeaving = false
+  /** Whether the client has closed its input. */
+  #isInputClosed = false
+  /** Whether the client has stopped reading. */
+  #isOutputBroken = false
   #closed = false
 
-  constructor({ input, output }: StdioStreams, log: Log) {
+  /** @param confirmMs for tests: see `UnconfirmedAnswers` */
+  constructor({ input, output }: StdioStreams, log: Log, confirmMs?: number) {
+    this.deliveries = new ConnectionDeliveries(() => !this.#isInputClosed && !this.#isOutputBroken, confirmMs)
     this.#input = input
     this.#output = output
     this.#log = log
     const { promise, resolve } = Promise.withResolvers<void>()
     this.ended = promise
-    this.#markEnded = () => {
-      this.#isLeaving = true
-      resolve()
-    }
+    this.#markEnded = resolve
   }
 
   async start(): Promise<void> {
     this.#input.on('data', this.#read)
-    for (const event of ['end', 'close', 'error']) this.#input.on(event, this.#markEnded)
+    for (const event of ['end', 'close', 'error'])
+      this.#input.on(event, () => {
+        this.#isInputClosed = true
+        this.#markEnded()
+      })
     // This listener stays after the end, so that a broken pipe does not crash the process.
-    this.#output.on('error', this.#markEnded)
+    this.#output.on('error', () => {
+      this.#isOutputBroken = true
+      this.#markEnded()
+    })
+  }
+
+  /** Returns whether the client has closed its input and still takes output a moment later. */
+  async hasEndedInOrder(): Promise<boolean> {
+    if (!this.#isInputClosed || this.#isOutputBroken) return false
+    await new Promise(resolve => setTimeout(resolve, orderlyMs))
+    const { fd } = this.#output as { fd?: unknown }
+    const isOpen = typeof fd === 'number' ? await isPeerOpen(fd) : undefined
+    return isOpen ?? (await this.#takesOutput())
+  }
+
+  /** Tries it with a space, where nothing else shows it: a reader of messages ignores it. */
+  async #takesOutput(): Promise<boolean> {
+    let isTaken = false
+    const taken = writeTo(this.#output, ' ').then(taken => {
+      isTaken = taken
+    })
+    await endsWithin(orderlyMs, taken)
+    return isTaken && !this.#isOutputBroken
   }
 
   /**
@@ -122,10 +162,13 @@ export class LineTransport implements Transport {
   async send(message: JSONRPCMessage): Promise<void> {
     const settle = this.deliveries.take(message)
     const written = !this.#closed && (await writeTo(this.#output, serializeMessage(message)))
-    if (!written) this.#markEnded()
-    // A client that ended its input before this write may not have read the answer, so its messages come
-    // again. A client that ends its input later has read it.
-    settle?.(written && !this.#isLeaving)
+    if (!written) {
+      this.#isOutputBroken = true
+      this.#markEnded()
+    }
+    // What the client sent before the last byte is read in this turn, and does not confirm the answer.
+    if (settle) await waitForTurn()
+    settle?.(written)
     if (!('method' in message) && message.id !== undefined) this.unanswered.delete(message.id)
   }
 
@@ -170,6 +213,7 @@ export class LineTransport implements Transport {
       void this.#logFault(line)
       return
     }
+    this.deliveries.confirm(message)
     // A subscription is answered only when it ends, so `close` does not wait for it.
     if (isJSONRPCRequest(message) && message.method !== 'subscriptions/listen')
       this.unanswered.add(message.id)

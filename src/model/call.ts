@@ -23,10 +23,14 @@ export interface Call {
    */
   readonly local: boolean | readonly string[]
   /**
-   * Registers a listener for whether the response was written (`true`) or the caller had left (`false`). A
-   * door that cannot know passes `false`: a message delivered twice is better than a lost one.
+   * Registers a listener for whether the response was delivered (`true`) or the caller had left (`false`). What
+   * delivered means depends on the door: over REST the response was written, over MCP its client has shown a
+   * sign of life since. A door that cannot know passes `false`: a message delivered twice is better than a lost
+   * one.
+   *
+   * @param written called before it, if the response was written and a sign of life is awaited
    */
-  onDelivered(listener: (delivered: boolean) => void): void
+  onDelivered(listener: (delivered: boolean) => void, written?: () => void): void
   /**
    * Starts a response with messages at a door that limits its size. The returned function reports for each
    * message in order whether it still fits. The first message always fits. A message that does not fit stays
@@ -119,6 +123,7 @@ export interface Question {
 /** Whether a response reached its caller, and the listeners for that. */
 export class Delivery {
   readonly #listeners: ((delivered: boolean) => void)[] = []
+  readonly #writtenListeners: (() => void)[] = []
   readonly #onReported: () => void
   #delivered: boolean | undefined
 
@@ -131,9 +136,16 @@ export class Delivery {
     return this.#listeners.length > 0
   }
 
-  onDelivered(listener: (delivered: boolean) => void): void {
-    if (this.#delivered === undefined) this.#listeners.push(listener)
-    else listener(this.#delivered)
+  onDelivered(listener: (delivered: boolean) => void, written?: () => void): void {
+    if (this.#delivered === undefined) {
+      this.#listeners.push(listener)
+      if (written) this.#writtenListeners.push(written)
+    } else listener(this.#delivered)
+  }
+
+  /** Notifies the listeners, once, that the response was written and a sign of life is awaited. */
+  reportWritten(): void {
+    for (const listener of this.#writtenListeners.splice(0)) listener()
   }
 
   /** Notifies the listeners, once. Later calls do nothing. */
@@ -157,7 +169,7 @@ export function createDirectCall(options: Partial<Pick<Call, 'by' | 'signal' | '
     by: options.by ?? owner,
     signal: options.signal ?? new AbortController().signal,
     local: options.local ?? true,
-    onDelivered: listener => delivery.onDelivered(listener),
+    onDelivered: (listener, written) => delivery.onDelivered(listener, written),
     done: delivered => delivery.report(delivered),
   }
 }

@@ -24,7 +24,7 @@ export const recv = defineTool({
   right: 'recv',
   description: `Reads the inbox: returns new (unread) messages that people wrote to the bot on WeChat (Weixin, 微信), oldest first, of all sessions. If there are none, it waits up to \`timeout\` seconds and then returns an empty array; that is normal, call again.
 
-Each consumer is a reader with its own position in the message log, which moves forward when the answer is written. A message handed out before an interruption may come again, marked \`redelivered\`. Programs that read independently of each other use different consumer names. The consumer "default" starts with the oldest stored message; any other new name starts with the messages after its first call. With \`after\` you keep the position yourself: the call returns the messages after that row id and moves nothing.
+Each consumer is a reader with its own position in the message log, which moves forward when the answer has reached you. A message handed out before an interruption may come again, marked \`redelivered\`. Programs that read independently of each other use different consumer names. The consumer "default" starts with the oldest stored message; any other new name starts with the messages after its first call. With \`after\` you keep the position yourself: the call returns the messages after that row id and moves nothing.
 
 A program that must act on every message, even if it dies between reading and acting, uses its own \`consumer\` and passes \`ack\` with each call: the \`id\` of the last message that it has processed, 0 at each start of the program. Messages that were handed out and not acknowledged come again, marked, with every call. Only \`ack\` moves that consumer, and after its first \`ack\` calls without one are rejected.
 

@@ -1,4 +1,4 @@
-/** Opens the system's C library under Bun. */
+/** The system's C library under Bun, and what it alone shows. */
 import process from 'node:process'
 
 type Functions = Parameters<typeof import('bun:ffi').dlopen>[1]
@@ -15,4 +15,20 @@ export async function openLibc<const Symbols extends Functions>(
   } catch {
     return undefined
   }
+}
+
+/** `poll` reports these for a pipe or socket whose other end is closed: POLLERR, POLLHUP, POLLNVAL. */
+const closedEvents = 0x8 | 0x10 | 0x20
+
+/**
+ * Returns whether the other end of an open pipe or socket is still open, without writing to it; undefined where
+ * the runtime or the system cannot tell.
+ */
+export async function isPeerOpen(fd: number): Promise<boolean | undefined> {
+  if (!process.versions.bun || process.platform === 'win32') return undefined
+  const libc = await openLibc({ poll: { args: ['ptr', 'u64', 'i32'], returns: 'i32' } })
+  // A `pollfd`: the descriptor, and the wanted and the reported events as two short integers.
+  const asked = new Int32Array([fd, 0])
+  if (!libc || libc.poll(asked, 1, 0) < 0) return undefined
+  return ((asked[1]! >> 16) & closedEvents) === 0
 }

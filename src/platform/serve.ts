@@ -40,6 +40,8 @@ export interface ServeOptions {
 export interface Peer {
   /** Its IP address; absent when it has already disconnected. */
   readonly remoteAddress?: string
+  /** Its connection: the address with the port. Absent as the address is, and on a Unix socket. */
+  readonly connection?: string
   /** Accepts this call: the limits for strangers at the top of this file no longer apply to it. */
   accept(): void
 }
@@ -262,7 +264,7 @@ function serveOnBun(options: ServeOptions): RunningServer {
 }
 
 interface BunServer {
-  requestIP(request: Request): { address: string } | null
+  requestIP(request: Request): { address: string; port: number } | null
   timeout(request: Request, seconds: number): void
 }
 
@@ -305,6 +307,11 @@ class BunPeer implements Peer {
 
   get remoteAddress(): string | undefined {
     return this.#server.requestIP(this.#request)?.address
+  }
+
+  get connection(): string | undefined {
+    const found = this.#server.requestIP(this.#request)
+    return found ? `${found.address} ${found.port}` : undefined
   }
 
   accept(): void {
@@ -357,12 +364,16 @@ interface DenoServer {
   readonly addr: { port?: number }
   shutdown(): Promise<void>
 }
+interface DenoAddress {
+  hostname?: string
+  port?: number
+}
 interface DenoRuntime {
   serve(
     options: ({ hostname: string; port: number; cert?: string; key?: string } | { path: string }) & {
       onListen(): void
     },
-    handler: (request: Request, info: { remoteAddr: { hostname?: string } }) => Response | Promise<Response>,
+    handler: (request: Request, info: { remoteAddr: DenoAddress }) => Response | Promise<Response>,
   ): DenoServer
 }
 
@@ -374,7 +385,7 @@ function serveOnDeno(options: ServeOptions): RunningServer {
   const { certificate, hostname, socket } = options
   const answer = async (
     request: Request,
-    info: { remoteAddr: { hostname?: string } },
+    { remoteAddr: { hostname: remoteAddress, port: remotePort } }: { remoteAddr: DenoAddress },
     listener: { readonly isOld: boolean },
   ) => {
     // Deno 2.9 aborts the request's own signal after every response, also after a complete one. Before the
@@ -390,7 +401,11 @@ function serveOnDeno(options: ServeOptions): RunningServer {
     if (listeners.held) await listeners.held
     const found =
       validateHost(own) ??
-      (await options.fetch(own, { remoteAddress: info.remoteAddr.hostname, accept() {} }))
+      (await options.fetch(own, {
+        remoteAddress,
+        ...(remotePort !== undefined && { connection: `${remoteAddress} ${remotePort}` }),
+        accept() {},
+      }))
     request.signal.removeEventListener('abort', onLeave)
     const isLive = found.body && found.headers.get('content-type')?.startsWith('text/event-stream')
     const live = isLive ? new Response(withCancellation(found.body, clientGone), found) : found

@@ -7,7 +7,14 @@ import { normalizeSessionName, sessionNotFoundError } from '../model/session.ts'
 import { backoffMs } from '../platform/clock.ts'
 import type { Runtime } from '../platform/runtime.ts'
 import type { SessionStore } from '../storage/state.ts'
-import type { Acknowledgements, Backlog, ConsumerClaim, Consumers, MessageLog } from '../storage/store.ts'
+import {
+  type Acknowledgements,
+  type Backlog,
+  type ConsumerClaim,
+  type Consumers,
+  type MessageLog,
+  maxHandOuts,
+} from '../storage/store.ts'
 import type { Views } from './view.ts'
 import { Waiters, type WaitTarget } from './waits.ts'
 
@@ -280,6 +287,22 @@ export class Inbox {
     }
   }
 
+  /** The rows of a claim were written; whether they were read, a sign of life shows. */
+  async #recordHandOut({ lease, rows }: ConsumerClaim, consumer: string): Promise<void> {
+    const { log } = this.#runtime
+    try {
+      if (!(await this.#ports.store.consumers.recordHandOut(lease))) return
+      const [first, last] = [rows[0]?.id, rows.at(-1)?.id]
+      const detail = { consumer, first, last, times: maxHandOuts }
+      log.warn(
+        'messages were handed out again and again without a sign that they were read; they count as read',
+        detail,
+      )
+    } catch (error) {
+      log.warn('not recorded that messages were handed out', { error })
+    }
+  }
+
   /** Resolves when there may be more to read, the time is over, the caller left, or the service stops. */
   async waitForMore(
     signal: AbortSignal,
@@ -335,10 +358,13 @@ export class Inbox {
     // svc may learn only late that the answer was written: a slow reader, or one whose next call
     // confirms it.
     const renewing = this.#keepRenewing(lease)
-    call.onDelivered(delivered => {
-      clearInterval(renewing)
-      void this.#endLease(lease, delivered)
-    })
+    call.onDelivered(
+      delivered => {
+        clearInterval(renewing)
+        void this.#endLease(lease, delivered)
+      },
+      () => void this.#recordHandOut(claim, consumer),
+    )
     const messages = await answer.take(rows, redelivered)
     const next = rows[messages.length]
     if (next) await store.consumers.giveBack(claim, next.id)

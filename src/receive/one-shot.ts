@@ -137,7 +137,7 @@ export class OneShot {
       if (leftMs < minAnswerMs) await this.#waitForAnswers(minAnswerMs, signal)
       const timeout = Math.max(0, leftMs - (clock.monotonic() - began)) / 1000
       const { by, local } = call
-      const onDelivered: Call['onDelivered'] = told => call.onDelivered(told)
+      const onDelivered: Call['onDelivered'] = (told, written) => call.onDelivered(told, written)
       const whilePolling: Call = { by, signal, local, onDelivered }
       messages.push(...(await inbox.recv({ ...request, timeout }, timeout > 0 ? whilePolling : call)))
       if (messages.length > 0) await this.#waitForAnswers(otherSessionsMs, signal)

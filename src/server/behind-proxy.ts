@@ -110,9 +110,13 @@ const isForwarded = (headers: Headers): boolean => forwardingHeaders.some(name =
  */
 const maxProxyWait = 45
 
+/** Whether a proxy passes the request on, as far as it says so. */
+export const isProxied = (request: RoutedRequest): boolean =>
+  request[proxyRouteKey]?.isProxyHost === true || isForwarded(request.headers)
+
 /** Returns the maximum seconds that a call may wait before its answer; undefined without a proxy. */
 export const maxWaitOf = (request: RoutedRequest): number | undefined =>
-  request[proxyRouteKey]?.isProxyHost || isForwarded(request.headers) ? maxProxyWait : undefined
+  isProxied(request) ? maxProxyWait : undefined
 
 /**
  * Returns the address of a caller. A proxy of --allow-host, through which the Host came, says it in the last

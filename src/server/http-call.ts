@@ -75,8 +75,8 @@ export class InterfaceCall implements Call {
     return this.#linked.signal
   }
 
-  onDelivered(listener: (delivered: boolean) => void): void {
-    this.delivery.onDelivered(listener)
+  onDelivered(listener: (delivered: boolean) => void, written?: () => void): void {
+    this.delivery.onDelivered(listener, written)
   }
 
   /** Counts the call as a waiting one of its key. @throws SvcError `rate_limited` */

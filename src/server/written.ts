@@ -1,10 +1,11 @@
 /**
  * Detects whether an answer was written, for all interfaces: the kernel took every byte while the reader was
- * still connected. If a reader dies, svc cannot know what the kernel still held for it; such a reader uses
- * `after`.
+ * still connected. What the kernel still holds for a reader that dies is lost. Over REST a written answer counts
+ * as delivered all the same; a reader that must not lose a message uses `ack`. Over MCP a sign of life must
+ * follow (`mcp/exchange.ts`).
  *
- * An answer counts as delivered shortly after it is written. If the process dies in between, messages come
- * twice. The other order would lose them.
+ * An answer counts only after it is written. If the process dies in between, messages come twice. The other
+ * order would lose them.
  */
 import type { Writable } from 'node:stream'
 import type { Delivery } from '../model/call.ts'
@@ -66,19 +67,12 @@ export interface DeliveryWatch {
   isCounted(): boolean
   /** Called for each chunk before it is sent. */
   onChunk?(chunk: Uint8Array): void
-  /** Called when the runtime has every byte, but only if `isCounted()`. */
-  onSent?(): void
   /** Called when the kernel has every byte. */
   onWritten(): void
   /** Called if the client disconnected before the runtime had every byte. */
   onLost(): void
-  /** Called instead of `onWritten` if the client disconnected after `onSent`. */
+  /** If given, called instead of `onWritten` if the client disconnected after the runtime had every byte. */
   onLeft?(): void
-  /**
-   * If given, the body ends this long after the kernel has every byte. Until the end, a disconnect is
-   * noticed.
-   */
-  readonly holdMs?: number
 }
 
 /** Passes a stream on and reports how it ends. @param first bytes to send before it, immediately */
@@ -87,9 +81,8 @@ export function watchBody(
   watch: DeliveryWatch,
   first?: Uint8Array,
 ): ReadableStream<Uint8Array> {
-  const { holdMs, signal } = watch
+  const { signal } = watch
   const reader = source.getReader()
-  const left = Promise.withResolvers<void>()
   let isOut = false
   let hasLeft = false
   let isOver = false
@@ -101,7 +94,6 @@ export function watchBody(
   }
   const leave = () => {
     hasLeft = true
-    left.resolve()
     // All bytes are sent: the client may have read them.
     if (isOut) return
     end(() => watch.onLost())
@@ -109,7 +101,6 @@ export function watchBody(
   }
   const reportWritten = async (bytes: number) => {
     await waitForFlush(bytes)
-    if (holdMs !== undefined) await Promise.race([sleep(holdMs), left.promise])
     end(() => (hasLeft && watch.onLeft ? watch.onLeft() : watch.onWritten()))
   }
   async function* pieces(): AsyncGenerator<Uint8Array> {
@@ -128,11 +119,9 @@ export function watchBody(
     if (isOver) return
     isOut = true
     if (!watch.isCounted()) return end(() => watch.onWritten())
-    watch.onSent?.()
     // Bun writes the end of the body only after this generator ends. If the answer had to wait (a waiting
     // `recv`), Bun writes its messages only then, too. strace shows both.
-    const reported = reportWritten(bytes)
-    if (holdMs !== undefined) await reported
+    void reportWritten(bytes)
   }
   if (signal.aborted) leave()
   else signal.addEventListener('abort', leave, { once: true })

@@ -160,6 +160,9 @@ export interface ConsumerClaim {
 /** Whether a consumer is named `default`, or `<key id>/default` for a key: it starts at the first row. */
 export const startsAtFirst = (consumer: string): boolean => /^(\w+\/)?default$/.test(consumer)
 
+/** How often rows are written to readers that never confirm them, before they count as read. */
+export const maxHandOuts = 3
+
 /**
  * Named readers of the log. Each has its own position, which never expires. Names are case-sensitive.
  *
@@ -201,6 +204,14 @@ export interface Consumers {
    * Gives up a lease: its rows may not have reached the reader. They are delivered again, in `redelivered`.
    */
   nack(lease: number): Promise<void>
+
+  /**
+   * Records that the rows of a lease were written to a reader that has to confirm them. At the third time without
+   * a confirmation (`maxHandOuts`) they count as read: the lease is acknowledged.
+   *
+   * @returns whether they count as read now
+   */
+  recordHandOut(lease: number): Promise<boolean>
 
   /** Renews a lease: it expires 30 s from now. */
   renew(lease: number): Promise<void>

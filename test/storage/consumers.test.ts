@@ -134,6 +134,36 @@ onEach((it, openStore) => {
     expect(ids(await t.store.consumers.claim('default', { limit: 9 }))).toEqual([5, 6])
   })
 
+  it('rows that were written three times and never confirmed count as read; rows that were not written do not', async t => {
+    await add(t, 3)
+    /** Takes rows as a reader that leaves: it got the answer, or not. Returns ids, and whether they count as read. */
+    const take = async (limit: number, isWritten: boolean) => {
+      const claim = (await t.store.consumers.claim('default', { limit }))!
+      const isRead = isWritten && (await t.store.consumers.recordHandOut(claim.lease))
+      await t.store.consumers.nack(claim.lease)
+      return [ids(claim), isRead]
+    }
+    for (let at = 0; at < 5; at++) expect(await take(2, false)).toEqual([[1, 2], false])
+    expect(await take(2, true)).toEqual([[1, 2], false])
+    expect(await take(1, true)).toEqual([[1], false])
+    await t.reopen()
+    // The count of each row is its own: 1 has had two hand-outs, 2 one, 3 none.
+    expect(await take(9, true)).toEqual([[2], false])
+    expect(await take(9, true)).toEqual([[1, 2], true])
+    expect(await t.store.backlog.countWaiting('default', { limit: 9 })).toBe(1)
+    expect(await take(9, true)).toEqual([[3], false])
+    const last = (await t.store.consumers.claim('default', { limit: 9 }))!
+    expect([ids(last), [...last.redelivered]]).toEqual([[3], [3]])
+    await t.store.consumers.giveBack(last, 3)
+    expect(await take(9, true)).toEqual([[3], false])
+    expect(await take(9, true)).toEqual([[3], true])
+    expect(await t.store.consumers.claim('default', { limit: 9 })).toBeUndefined()
+    expect([
+      await t.store.consumers.recordHandOut(last.lease),
+      await t.store.backlog.findConsumersToRedeliver(),
+    ]).toEqual([false, new Set()])
+  })
+
   it('a claim ends before the row that exceeds the limit, and always has one row', async t => {
     const long = { raw: JSON.stringify('x'.repeat(1000)) }
     await insert(t, [message('1', long), message('2'), message('3', long)])

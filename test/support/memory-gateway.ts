@@ -38,6 +38,8 @@ export class MemoryGateway implements Gateway {
   readonly uploads: { bytes: number; sha256: string; file_name?: string; kind?: string }[] = []
   /** Delivery results that the servers reported, in order. */
   readonly settled: boolean[] = []
+  /** Answers that were written and wait for a sign of life. */
+  readonly handedOut: number[] = []
   /** The signal of each recv call. */
   readonly signals: AbortSignal[] = []
   /** Set to make recv throw after it has registered its claim. */
@@ -149,10 +151,13 @@ export class MemoryGateway implements Gateway {
         const leftMs = deadline - Date.now()
         if (found.length > 0 && !call.signal.aborted) {
           if (request.after === undefined)
-            call.onDelivered(delivered => {
-              this.settled.push(delivered)
-              if (delivered) this.position.set(request.consumer, found.at(-1)?.id ?? from)
-            })
+            call.onDelivered(
+              delivered => {
+                this.settled.push(delivered)
+                if (delivered) this.position.set(request.consumer, found.at(-1)?.id ?? from)
+              },
+              () => void this.handedOut.push(found.at(-1)?.id ?? from),
+            )
           if (this.failAfterClaim) throw new Error('broken')
           return found
         }

@@ -53,7 +53,7 @@ export const copiedTables: readonly CopyTable[] = [
   table('consumer', 'name | position seen_at'),
   table('consumer_ahead', 'consumer session | position'),
   table('acknowledged', 'consumer session | position handed_out'),
-  table('lease', 'id | consumer ids owner expires_at', { numbered: 'id' }),
+  table('lease', 'id | consumer ids owner expires_at hand_outs', { numbered: 'id' }),
   table(
     'outbox_lane',
     `id | session peer token received_at first_seen used last_sent_at held_at held_until holds not_before failures`,

@@ -5,7 +5,7 @@
 import { badArgument } from '../../model/error.ts'
 import { prepared, sql } from '../../platform/postgres.ts'
 import type { ReadFilter } from '../messages.ts'
-import { type ConsumerClaim, type Consumers, type MessageLog, startsAtFirst } from '../store.ts'
+import { type ConsumerClaim, type Consumers, type MessageLog, maxHandOuts, startsAtFirst } from '../store.ts'
 import { type EngineContext, narrowedBy, PgPart } from './part.ts'
 import { horizon, neverSeen, rowLeaseMs } from './tables.ts'
 
@@ -58,8 +58,8 @@ export class PgConsumers extends PgPart implements Consumers {
     from: number,
   ): Promise<void> {
     await this.db.run(sql`WITH given AS (SELECT * FROM lease WHERE id = ${lease} FOR UPDATE),
-      back AS (INSERT INTO lease (consumer, ids, owner, expires_at)
-        SELECT given.consumer, array_agg(one ORDER BY one), given.owner, expiry FROM given CROSS JOIN unnest(given.ids) AS one
+      back AS (INSERT INTO lease (consumer, ids, owner, expires_at, hand_outs)
+        SELECT given.consumer, array_agg(one ORDER BY one), given.owner, expiry, min(given.hand_outs) FROM given CROSS JOIN unnest(given.ids) AS one
           CROSS JOIN LATERAL (SELECT CASE WHEN one = ANY (${[...redelivered]}::bigint[]) THEN 0 ELSE ${neverSeen} END AS expiry) e
           WHERE one >= ${from} GROUP BY given.consumer, given.owner, expiry),
       emptied AS (DELETE FROM lease USING given WHERE lease.id = given.id AND ${from} <= given.ids[1])
@@ -75,6 +75,15 @@ export class PgConsumers extends PgPart implements Consumers {
   async nack(lease: number): Promise<void> {
     const changed = await this.db.run(sql`UPDATE lease SET expires_at = 0 WHERE id = ${lease}`)
     if (changed > 0) await this.db.touch()
+  }
+
+  async recordHandOut(lease: number): Promise<boolean> {
+    const isLast = sql`hand_outs + 1 >= ${maxHandOuts}`
+    const row = await this.db.get(sql`WITH
+      ended AS (DELETE FROM lease WHERE id = ${lease} AND ${isLast} RETURNING id),
+      counted AS (UPDATE lease SET hand_outs = hand_outs + 1 WHERE id = ${lease} AND NOT ${isLast})
+      SELECT id FROM ended`)
+    return row !== undefined
   }
 
   async renew(lease: number): Promise<void> {

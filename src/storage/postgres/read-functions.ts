@@ -10,6 +10,89 @@ const seenEveryMs = 60 * 60_000
  */
 const walks = `SET enable_bitmapscan = off SET enable_hashjoin = off SET enable_mergejoin = off`
 
+/** SQL of the function that claims rows. A later step of the schema replaces it. */
+export const claimRows = `  -- Claims rows for a consumer: lapsed ones, else new ones up to the horizon. It locks the consumer only if there may be
+  -- some. from_start: where a new consumer begins. keys: of one session; the position of the consumer stays then.
+  CREATE OR REPLACE FUNCTION claim_rows(reader text, from_start boolean, at bigint, asker text, most bigint, characters bigint,
+      keys bigint[], bots text[], users text[],
+      OUT claim bigint, OUT taken bigint[], OUT again bigint[], OUT acknowledges boolean) LANGUAGE plpgsql
+    ${walks} AS $$
+  DECLARE
+    upto bigint := (SELECT coalesce(max(d.upto), 0) FROM durable d);
+    own consumer%ROWTYPE;
+    lapsed bigint[];
+    touched bigint[];
+    number bigint;
+    reached bigint;
+    times integer;
+  BEGIN
+    SELECT * INTO own FROM consumer c WHERE c.name = reader;
+    acknowledges := EXISTS (SELECT 1 FROM acknowledged a WHERE a.consumer = reader);
+    IF acknowledges OR (abs(at - own.seen_at) <= ${seenEveryMs}
+      AND NOT EXISTS (SELECT 1 FROM lease l WHERE l.consumer = reader AND has_lapsed(l.expires_at, l.owner, at, asker))
+      AND (own.position >= upto OR (keys IS NOT NULL
+        AND NOT EXISTS (SELECT 1 FROM unread_rows(reader, own.position, upto, 1, keys, bots, users))))) THEN RETURN; END IF;
+
+    own := locked_consumer(reader, CASE WHEN from_start THEN 0 ELSE upto END, at);
+    acknowledges := EXISTS (SELECT 1 FROM acknowledged a WHERE a.consumer = reader);
+    IF acknowledges THEN RETURN; END IF;
+
+    WITH ended AS MATERIALIZED (
+      SELECT l.id, l.ids, l.expires_at, l.hand_outs FROM lease l
+        WHERE l.consumer = reader AND has_lapsed(l.expires_at, l.owner, at, asker) ORDER BY l.id FOR UPDATE SKIP LOCKED
+    ), wanted AS (
+      SELECT ended.id AS lease, ended.expires_at, ended.hand_outs, m.id, CASE WHEN characters IS NULL THEN 0 ELSE utf16_length(m.raw) END AS size
+        FROM ended CROSS JOIN unnest(ended.ids) AS one(id) JOIN message m ON m.id = one.id
+        WHERE m.session <> ${erasedSession} AND (keys IS NULL OR m.session = ANY (keys))
+          AND (bots IS NULL OR m.bot_id = ANY (bots)) AND (users IS NULL OR m.peer = ANY (users))
+        ORDER BY ended.id, m.id LIMIT most
+    ), equal AS (
+      -- Rows that share a lease from now on were handed out equally often.
+      SELECT w.* FROM wanted w WHERE w.hand_outs = (SELECT f.hand_outs FROM wanted f ORDER BY f.lease, f.id LIMIT 1)
+    ), sized AS (
+      SELECT w.*, sum(size) OVER in_order <= coalesce(characters, 0) OR row_number() OVER in_order = 1 AS fits
+        FROM equal w WINDOW in_order AS (ORDER BY w.lease, w.id)
+    )
+    SELECT array_agg(s.id ORDER BY s.id), array_agg(s.id) FILTER (WHERE s.expires_at <> ${neverSeen}),
+        array_agg(DISTINCT s.lease), (SELECT array_agg(ended.id) FROM ended), min(s.hand_outs)
+      INTO taken, again, touched, lapsed, times FROM sized s WHERE s.fits;
+
+    IF taken IS NOT NULL THEN
+      -- What is left of these leases, without rows that retention removed.
+      UPDATE lease l SET ids = ARRAY(SELECT m.id FROM message m WHERE m.id = ANY (l.ids) AND m.session <> ${erasedSession}
+        EXCEPT SELECT unnest(taken) ORDER BY 1) WHERE l.id = ANY (touched);
+      DELETE FROM lease l WHERE l.id = ANY (touched) AND l.ids = '{}';
+    ELSE
+      DELETE FROM lease l WHERE l.id = ANY (lapsed)
+        AND NOT EXISTS (SELECT 1 FROM message m WHERE m.id = ANY (l.ids) AND m.session <> ${erasedSession});
+      WITH unread AS (
+        SELECT u.id, CASE WHEN characters IS NULL THEN 0 ELSE (SELECT utf16_length(m.raw) FROM message m WHERE m.id = u.id) END AS size
+          FROM unread_rows(reader, own.position, upto, most, keys, bots, users) u
+      ), sized AS (
+        SELECT u.id, sum(size) OVER in_order <= coalesce(characters, 0) OR row_number() OVER in_order = 1 AS fits
+          FROM unread u WINDOW in_order AS (ORDER BY u.id)
+      )
+      SELECT array_agg(s.id ORDER BY s.id) FILTER (WHERE s.fits), count(*), max(s.id) FILTER (WHERE s.fits)
+        INTO taken, number, reached FROM sized s;
+      IF keys IS NOT NULL THEN
+        INSERT INTO consumer_ahead AS a (consumer, session, position)
+          SELECT reader, m.session, max(m.id) FROM message m WHERE m.id = ANY (taken) GROUP BY m.session
+          ON CONFLICT (consumer, session) DO UPDATE SET position = excluded.position;
+      ELSE
+        IF number < most AND number = coalesce(cardinality(taken), 0) THEN reached := upto; END IF;
+        IF reached > own.position THEN
+          UPDATE consumer c SET position = reached WHERE c.name = reader;
+          DELETE FROM consumer_ahead a WHERE a.consumer = reader AND a.position <= reached;
+        END IF;
+      END IF;
+    END IF;
+    IF taken IS NULL THEN RETURN; END IF;
+    INSERT INTO lease AS l (consumer, ids, owner, expires_at, hand_outs)
+      VALUES (reader, taken, asker, at + ${rowLeaseMs}, coalesce(times, 0))
+      RETURNING l.id INTO claim;
+  END $$;
+`
+
 /** SQL that makes them. */
 export const readFunctions = `
   -- For readers: the index by which names of a user are found; tables that change with each claim; and counts of
@@ -75,82 +158,7 @@ export const readFunctions = `
       - (SELECT count(*) FROM message WHERE sent = 2 AND id > after AND id <= upto))
   $$;
 
-  -- Claims rows for a consumer: lapsed ones, else new ones up to the horizon. It locks the consumer only if there may be
-  -- some. from_start: where a new consumer begins. keys: of one session; the position of the consumer stays then.
-  CREATE FUNCTION claim_rows(reader text, from_start boolean, at bigint, asker text, most bigint, characters bigint,
-      keys bigint[], bots text[], users text[],
-      OUT claim bigint, OUT taken bigint[], OUT again bigint[], OUT acknowledges boolean) LANGUAGE plpgsql
-    ${walks} AS $$
-  DECLARE
-    upto bigint := (SELECT coalesce(max(d.upto), 0) FROM durable d);
-    own consumer%ROWTYPE;
-    lapsed bigint[];
-    touched bigint[];
-    number bigint;
-    reached bigint;
-  BEGIN
-    SELECT * INTO own FROM consumer c WHERE c.name = reader;
-    acknowledges := EXISTS (SELECT 1 FROM acknowledged a WHERE a.consumer = reader);
-    IF acknowledges OR (abs(at - own.seen_at) <= ${seenEveryMs}
-      AND NOT EXISTS (SELECT 1 FROM lease l WHERE l.consumer = reader AND has_lapsed(l.expires_at, l.owner, at, asker))
-      AND (own.position >= upto OR (keys IS NOT NULL
-        AND NOT EXISTS (SELECT 1 FROM unread_rows(reader, own.position, upto, 1, keys, bots, users))))) THEN RETURN; END IF;
-
-    own := locked_consumer(reader, CASE WHEN from_start THEN 0 ELSE upto END, at);
-    acknowledges := EXISTS (SELECT 1 FROM acknowledged a WHERE a.consumer = reader);
-    IF acknowledges THEN RETURN; END IF;
-
-    WITH ended AS MATERIALIZED (
-      SELECT l.id, l.ids, l.expires_at FROM lease l
-        WHERE l.consumer = reader AND has_lapsed(l.expires_at, l.owner, at, asker) ORDER BY l.id FOR UPDATE SKIP LOCKED
-    ), wanted AS (
-      SELECT ended.id AS lease, ended.expires_at, m.id, CASE WHEN characters IS NULL THEN 0 ELSE utf16_length(m.raw) END AS size
-        FROM ended CROSS JOIN unnest(ended.ids) AS one(id) JOIN message m ON m.id = one.id
-        WHERE m.session <> ${erasedSession} AND (keys IS NULL OR m.session = ANY (keys))
-          AND (bots IS NULL OR m.bot_id = ANY (bots)) AND (users IS NULL OR m.peer = ANY (users))
-        ORDER BY ended.id, m.id LIMIT most
-    ), sized AS (
-      SELECT w.*, sum(size) OVER in_order <= coalesce(characters, 0) OR row_number() OVER in_order = 1 AS fits
-        FROM wanted w WINDOW in_order AS (ORDER BY w.lease, w.id)
-    )
-    SELECT array_agg(s.id ORDER BY s.id), array_agg(s.id) FILTER (WHERE s.expires_at <> ${neverSeen}),
-        array_agg(DISTINCT s.lease), (SELECT array_agg(ended.id) FROM ended)
-      INTO taken, again, touched, lapsed FROM sized s WHERE s.fits;
-
-    IF taken IS NOT NULL THEN
-      -- What is left of these leases, without rows that retention removed.
-      UPDATE lease l SET ids = ARRAY(SELECT m.id FROM message m WHERE m.id = ANY (l.ids) AND m.session <> ${erasedSession}
-        EXCEPT SELECT unnest(taken) ORDER BY 1) WHERE l.id = ANY (touched);
-      DELETE FROM lease l WHERE l.id = ANY (touched) AND l.ids = '{}';
-    ELSE
-      DELETE FROM lease l WHERE l.id = ANY (lapsed)
-        AND NOT EXISTS (SELECT 1 FROM message m WHERE m.id = ANY (l.ids) AND m.session <> ${erasedSession});
-      WITH unread AS (
-        SELECT u.id, CASE WHEN characters IS NULL THEN 0 ELSE (SELECT utf16_length(m.raw) FROM message m WHERE m.id = u.id) END AS size
-          FROM unread_rows(reader, own.position, upto, most, keys, bots, users) u
-      ), sized AS (
-        SELECT u.id, sum(size) OVER in_order <= coalesce(characters, 0) OR row_number() OVER in_order = 1 AS fits
-          FROM unread u WINDOW in_order AS (ORDER BY u.id)
-      )
-      SELECT array_agg(s.id ORDER BY s.id) FILTER (WHERE s.fits), count(*), max(s.id) FILTER (WHERE s.fits)
-        INTO taken, number, reached FROM sized s;
-      IF keys IS NOT NULL THEN
-        INSERT INTO consumer_ahead AS a (consumer, session, position)
-          SELECT reader, m.session, max(m.id) FROM message m WHERE m.id = ANY (taken) GROUP BY m.session
-          ON CONFLICT (consumer, session) DO UPDATE SET position = excluded.position;
-      ELSE
-        IF number < most AND number = coalesce(cardinality(taken), 0) THEN reached := upto; END IF;
-        IF reached > own.position THEN
-          UPDATE consumer c SET position = reached WHERE c.name = reader;
-          DELETE FROM consumer_ahead a WHERE a.consumer = reader AND a.position <= reached;
-        END IF;
-      END IF;
-    END IF;
-    IF taken IS NULL THEN RETURN; END IF;
-    INSERT INTO lease AS l (consumer, ids, owner, expires_at) VALUES (reader, taken, asker, at + ${rowLeaseMs})
-      RETURNING l.id INTO claim;
-  END $$;
-
+${claimRows}
   -- Locks the row of a consumer, which is active now. first: position of a new one.
   CREATE FUNCTION locked_consumer(reader text, first bigint, at bigint) RETURNS consumer LANGUAGE plpgsql AS $$
   DECLARE

@@ -5,7 +5,7 @@ import { hasMessage, isWhole, type Scope } from '../../model/access.ts'
 import { badArgument } from '../../model/error.ts'
 import type { ReadFilter, StoredMessage } from '../messages.ts'
 import { createRowBudget, type RowBudget } from '../row-budget.ts'
-import { type ConsumerClaim, startsAtFirst } from '../store.ts'
+import { type ConsumerClaim, maxHandOuts, startsAtFirst } from '../store.ts'
 import { EnginePart } from './engine-part.ts'
 import { listIdsIn, scopeSqlOf } from './scope.ts'
 
@@ -20,6 +20,11 @@ const neverSeen = -1
 interface Lease {
   owner: string
   expires_at: number
+}
+
+/** Rows for a claim. handOuts: how often they were written to a reader and not confirmed. */
+interface Claimed extends Pick<ConsumerClaim, 'rows' | 'redelivered'> {
+  handOuts: number
 }
 
 /** The rows that a reader may get: of these sessions, and in this scope; undefined: of all. */
@@ -38,12 +43,14 @@ export class SqliteConsumers extends EnginePart {
     return this.db.transaction(() => {
       const position = this.position(consumer)
       const again = this.#takeLapsed(consumer, narrowed, limit, fits)
-      if (again.rows.length > 0) return this.#createClaim(consumer, again.rows, again.redelivered)
+      if (again.rows.length > 0) return this.#createClaim(consumer, again)
       const rows =
         session === undefined
           ? this.#takeFresh(consumer, position, limit, fits, narrowed)
           : this.#takeFreshOf(consumer, position, limit, fits, narrowed)
-      return rows.length > 0 ? this.#createClaim(consumer, rows, new Set()) : undefined
+      return rows.length > 0
+        ? this.#createClaim(consumer, { rows, redelivered: new Set(), handOuts: 0 })
+        : undefined
     })
   }
 
@@ -85,8 +92,12 @@ export class SqliteConsumers extends EnginePart {
 
   giveBack({ lease, redelivered }: Pick<ConsumerClaim, 'lease' | 'redelivered'>, from: number): void {
     this.db.transaction(() => {
-      const row = this.db.get<{ consumer: string; ids: string }>`SELECT consumer, ids FROM lease
-        WHERE id = ${lease}`
+      const row = this.db.get<{
+        consumer: string
+        ids: string
+        hand_outs: number
+      }>`SELECT consumer, ids, hand_outs
+        FROM lease WHERE id = ${lease}`
       if (!row) return
       const ids: number[] = JSON.parse(row.ids)
       this.#setLeaseRows(
@@ -95,7 +106,7 @@ export class SqliteConsumers extends EnginePart {
       )
       for (const wasSeen of [true, false]) {
         const back = ids.filter(id => id >= from && redelivered.has(id) === wasSeen)
-        if (back.length > 0) this.#insertLease(row.consumer, back, wasSeen ? 0 : neverSeen)
+        if (back.length > 0) this.#insertLease(row.consumer, back, wasSeen ? 0 : neverSeen, row.hand_outs)
       }
     })
   }
@@ -106,6 +117,14 @@ export class SqliteConsumers extends EnginePart {
 
   nack(lease: number): void {
     this.db.run`UPDATE lease SET expires_at = 0 WHERE id = ${lease}`
+  }
+
+  recordHandOut(lease: number): boolean {
+    const row = this.db
+      .get`UPDATE lease SET hand_outs = hand_outs + 1 WHERE id = ${lease} RETURNING hand_outs`
+    const isRead = row !== undefined && Number(row.hand_outs) >= maxHandOuts
+    if (isRead) this.ack(lease)
+    return isRead
   }
 
   renew(lease: number): void {
@@ -190,12 +209,17 @@ export class SqliteConsumers extends EnginePart {
     return first
   }
 
-  #listLapsedLeases(consumer: string): { id: number; ids: number[]; wasSeen: boolean }[] {
-    const rows = this.db.all<Lease & { id: number; ids: string }>`SELECT id, ids, owner, expires_at
-      FROM lease WHERE consumer = ${consumer} ORDER BY id`
+  #listLapsedLeases(consumer: string): { id: number; ids: number[]; wasSeen: boolean; handOuts: number }[] {
+    const rows = this.db.all<Lease & { id: number; ids: string; hand_outs: number }>`SELECT id, ids, owner,
+      expires_at, hand_outs FROM lease WHERE consumer = ${consumer} ORDER BY id`
     return rows
       .filter(row => this.#hasLapsed(row))
-      .map(({ id, ids, expires_at }) => ({ id, ids: JSON.parse(ids), wasSeen: expires_at !== neverSeen }))
+      .map(({ id, ids, expires_at, hand_outs }) => ({
+        id,
+        ids: JSON.parse(ids),
+        wasSeen: expires_at !== neverSeen,
+        handOuts: hand_outs,
+      }))
   }
 
   #hasLapsed({ expires_at, owner }: Lease): boolean {
@@ -204,18 +228,19 @@ export class SqliteConsumers extends EnginePart {
     return left <= 0 || left > 2 * leaseMs || this.owner.isDead(owner)
   }
 
-  /** Removes rows from expired leases and returns them. */
-  #takeLapsed(
-    consumer: string,
-    { keys, scope }: Narrowed,
-    limit: number,
-    fits: RowBudget,
-  ): Pick<ConsumerClaim, 'rows' | 'redelivered'> {
+  /**
+   * Removes rows from expired leases and returns them: those that were handed out as often as the first one, since
+   * they share a lease from now on.
+   */
+  #takeLapsed(consumer: string, { keys, scope }: Narrowed, limit: number, fits: RowBudget): Claimed {
     const rows: StoredMessage[] = []
     const redelivered = new Set<number>()
     let isFull = false
+    let handOuts = 0
     for (const lease of this.#listLapsedLeases(consumer)) {
       if (isFull) break
+      if (rows.length === 0) handOuts = lease.handOuts
+      else if (lease.handOuts !== handOuts) continue
       const left: number[] = []
       for (const id of lease.ids) {
         const row = isFull ? undefined : this.messages.getById(id)
@@ -233,7 +258,7 @@ export class SqliteConsumers extends EnginePart {
       }
       if (left.length < lease.ids.length) this.#setLeaseRows(lease.id, left)
     }
-    return { rows: rows.sort((a, b) => a.id - b.id), redelivered }
+    return { rows: rows.sort((a, b) => a.id - b.id), redelivered, handOuts }
   }
 
   /** Sets the remaining rows of a lease. */
@@ -330,13 +355,18 @@ export class SqliteConsumers extends EnginePart {
         )
   }
 
-  #createClaim(consumer: string, rows: StoredMessage[], redelivered: ReadonlySet<number>): ConsumerClaim {
+  #createClaim(consumer: string, { rows, redelivered, handOuts }: Claimed): ConsumerClaim {
     const ids = rows.map(row => row.id)
-    return { lease: this.#insertLease(consumer, ids, this.clock.now() + leaseMs), rows, redelivered }
+    return {
+      lease: this.#insertLease(consumer, ids, this.clock.now() + leaseMs, handOuts),
+      rows,
+      redelivered,
+    }
   }
 
-  #insertLease(consumer: string, ids: readonly number[], expiresAt: number): number {
-    return this.db.run`INSERT INTO lease (consumer, ids, owner, expires_at)
-      VALUES (${consumer}, ${JSON.stringify(ids)}, ${this.owner.name}, ${expiresAt})`.lastInsertRowid
+  #insertLease(consumer: string, ids: readonly number[], expiresAt: number, handOuts: number): number {
+    return this.db.run`INSERT INTO lease (consumer, ids, owner, expires_at, hand_outs)
+      VALUES (${consumer}, ${JSON.stringify(ids)}, ${this.owner.name}, ${expiresAt}, ${handOuts})`
+      .lastInsertRowid
   }
 }

@@ -422,6 +422,10 @@ const steps: readonly (string | ((db: Database) => void))[] = [
   CREATE INDEX agent_question_turn ON agent_question (turn);
   CREATE INDEX agent_question_unanswered ON agent_question (id) WHERE answer IS NULL;
   `,
+  `
+  -- How often the rows of a lease were written to a reader that did not confirm them.
+  ALTER TABLE lease ADD COLUMN hand_outs INTEGER NOT NULL DEFAULT 0;
+  `,
 ]
 
 /** Makes rows of files and voice messages searchable by their names and transcripts. */

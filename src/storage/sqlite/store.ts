@@ -175,7 +175,7 @@ export class SqliteStore implements contract.Store, LogInternals {
     this.log = this.#openLog(ground, consumers)
     this.events = this.#openEvents(events)
     this.consumers = {
-      ...bindMethods(relaxed, consumers, 'register', 'claim', 'ack', 'renew'),
+      ...bindMethods(relaxed, consumers, 'register', 'claim', 'ack', 'renew', 'recordHandOut'),
       ...bindMethods(redelivery, consumers, 'giveBack', 'nack'),
     }
     this.acknowledgements = {
