@@ -192,7 +192,7 @@ export class ConnectionDeliveries {
   readonly #unconfirmed: UnconfirmedAnswers
   #isClosed = false
 
-  /** @param isConnected same as of `UnconfirmedAnswers` */
+  /** @param isConnected as in `UnconfirmedAnswers` */
   constructor(isConnected: () => boolean, withinMs?: number) {
     this.#unconfirmed = new UnconfirmedAnswers(isConnected, withinMs)
   }

@@ -5,7 +5,7 @@ import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
 import { clients, type Server } from '../../src/setup/clients.ts'
 import { setUp } from '../../src/setup/setup.ts'
-import { type Ended, ended } from './ended.ts'
+import { type Ended, ended, type RunOptions } from './ended.ts'
 
 export interface Run {
   /** Home folder of this run: settings, sessions, caches. */
@@ -107,7 +107,11 @@ export async function installed(spec: string, bin: string): Promise<{ folder: st
 }
 
 /** Runs the program on one prompt to its end. */
-export async function prompted({ name, bin, call }: Program, run: Run): Promise<Ended> {
+export async function prompted(
+  { name, bin, call }: Program,
+  run: Run,
+  started?: RunOptions['started'],
+): Promise<Ended> {
   const { home, folder, server } = run
   const { args, env } = await call(run)
   const client = clients.find(one => one.name === name)
@@ -135,6 +139,7 @@ export async function prompted({ name, bin, call }: Program, run: Run): Promise<
     cwd: work,
     withinMs: workWithinMs,
     env: { ...environmentIn(home), ...env },
+    ...(started && { started }),
   })
 }
 

@@ -19,6 +19,8 @@ export interface RunOptions {
    * failed.
    */
   withinMs?: number
+  /** Gets the process when it has started. */
+  started?: (child: { readonly pid: number; readonly exited: Promise<number> }) => void
 }
 
 export async function ended(command: readonly string[], options: RunOptions): Promise<Ended> {
@@ -29,6 +31,7 @@ export async function ended(command: readonly string[], options: RunOptions): Pr
     stdout: 'pipe',
     stderr: 'pipe',
   })
+  options.started?.(child)
   using watch = stopwatch()
   const timer = setInterval(() => {
     if (watch.ms > (options.withinMs ?? 120_000)) for (const pid of family(child.pid)) end(pid, 'SIGKILL')
