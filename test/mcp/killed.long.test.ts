@@ -32,7 +32,7 @@ test.each(cases)(
     {
       await using _account = await withGateway({ sandbox, dir, start: false })
     }
-    await using service = await startMcp('openapi', { sandbox, dir })
+    await using service = await startMcp('http', { sandbox, dir, args: ['--structured'] })
     const env = {
       ...{ PATH: process.env.PATH ?? '', HOME: dir, TEST_UPSTREAM: sandbox.url, TEST_CDN: sandbox.cdnUrl },
       ...(process.env.SVC_TEST_PROGRAM && { SVC_TEST_PROGRAM: process.env.SVC_TEST_PROGRAM }),

@@ -7,7 +7,7 @@
  * waits for a message, then each text that it read. With LEAVE it closes its connection in order, else it waits.
  */
 import { writeSync } from 'node:fs'
-import { type ClientKind, connectBridge, connectHttp, connectStdio } from './mcp.ts'
+import { bridgeCommand, type ClientKind, connectBridge, connectHttp, connectStdio } from './mcp.ts'
 
 const [kind, door, target = '', consumer = '', leave] = process.argv.slice(2)
 const options = { kind: kind as ClientKind }
@@ -22,7 +22,10 @@ const client =
     ? await connectStdio({ ...options, dir: target, sandbox: upstream, args: ['--consumer', consumer] })
     : door === 'http'
       ? await connectHttp(address(), options)
-      : await connectBridge(`${address()}&structured=1`, options)
+      : await connectBridge(target, {
+          ...options,
+          command: [...bridgeCommand, '--consumer', consumer],
+        })
 
 // A new consumer starts where its first call finds it.
 const first = await client.value('recv', { timeout: 0 })
