@@ -60,6 +60,7 @@ describe.skipIf(!Bun.which('npm'))('the package (skipped where there is no npm)'
     expect(made.filter(path => !files.includes(path))).toEqual([])
     expect(besides).toEqual([
       'lib/on-node.js',
+      'lib/operations/export-page.css',
       ...['phone.css', 'phone.html', 'phone.js', 'texts.json'].map(name => `lib/sandbox/page/${name}`),
       ...['page.js', 'scalar.js.br'].map(name => `lib/server/docs/${name}`),
       'lib/svc.js',
@@ -156,7 +157,9 @@ describe.skipIf(!Bun.which('npm'))('the package (skipped where there is no npm)'
       const chat = () => world.phone('chat')
       await until('the second answer', 30_000, async () => (await chat()).includes('bot: Done: two'))
       expect((await chat()).indexOf('bot: Done: one')).toBeGreaterThan(0)
-      const audit = await world.svc.audit({ operation: 'send', limit: 2 })
+      // The world has a store of its own, in memory.
+      await using reader = await Svc.open({ ...inWorld(), store: true })
+      const audit = await reader.audit({ operation: 'send', limit: 2 })
       expect(audit.map(({ principal }) => principal)).toEqual(['agent:slow', 'agent:slow'])
     } finally {
       await bot.end('SIGKILL')
@@ -205,7 +208,7 @@ describe.skipIf(!Bun.which('npm'))('the package (skipped where there is no npm)'
           if ('why' in had) return
           for (const [index, text] of examples.entries()) {
             const program = join(project, `on-node-${index}.mjs`)
-            await writeFile(program, text)
+            await writeFile(program, new Bun.Transpiler({ loader: 'ts' }).transformSync(text))
             const { status, stderr } = await inProject([join(had.folder, nodeOf), program])
             expect(status).toBe(1)
             expect(stderr.match(/^\w*Error: .*$/gm)).toEqual([expect.stringMatching(/\b24\b/)])
@@ -366,9 +369,11 @@ function run(text: string | undefined, runtime: string[] = [process.execPath]): 
   }
 }
 
+const inWorld = () => ({ basePath: join(project, '.svc-sandbox'), sandbox: true, logLevel: 'ERROR' }) as const
+
 /** The world in which the programs run: a session that is logged in, and its user's phone. */
 async function openWorld() {
-  const svc = await Svc.open({ basePath: join(project, '.svc-sandbox'), sandbox: true, logLevel: 'ERROR' })
+  const svc = await Svc.open(inWorld())
   const phone = async (path: string, body?: BodyInit) => {
     const response = await fetch(
       `${svc.phoneUrl}/${path}`,

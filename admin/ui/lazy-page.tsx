@@ -7,7 +7,7 @@ import { loadAllTexts, t } from '../i18n.ts'
 /** The code of a page could not be loaded: the service has a newer version, or the connection failed. */
 export class NotLoaded extends Error {}
 
-interface LaterPage<P> extends FunctionComponent<P> {
+export interface LaterPage<P> extends FunctionComponent<P> {
   /** Loads the page ahead of time. Never throws; a failure is reported when the page is shown. */
   load(): Promise<void>
 }

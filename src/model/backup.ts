@@ -1,6 +1,6 @@
 /** Backups, in the public form. */
 import { type Static, Type } from '@sinclair/typebox'
-import { integer, optional, text } from './shapes.ts'
+import { integer, optional, text, withDescription } from './shapes.ts'
 
 export const Backup = Type.Object(
   {
@@ -18,7 +18,7 @@ export const BackupStatus = Type.Object(
     folder: optional(text('Folder of the schedule; absent if the service has none.')),
     every_ms: optional(integer('Time between two backups by schedule, in milliseconds.')),
     keep: optional(integer('Number of backups that the schedule keeps.')),
-    newest: optional({ ...Backup, description: 'The newest backup, made by schedule or by command.' }),
+    newest: optional(withDescription(Backup, 'The newest backup, made by schedule or by command.')),
     failure: optional(
       Type.Object(
         { at: integer('Unix milliseconds.'), error: text('Why.') },
