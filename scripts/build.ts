@@ -44,12 +44,15 @@ function parseOptions() {
     ] as const
   ).find(([is]) => is)
   if (wrong) throw new Error(wrong[1])
-  return { ...values, named, release }
+  const [outfile, outdir, entry] = [values.outfile, values.outdir, values.entry].map(path =>
+    path === undefined ? undefined : resolve(path),
+  )
+  return { ...values, outfile, outdir, entry, named, release }
 }
 
 async function buildOne({ named: [target], outfile, entry }: ReturnType<typeof parseOptions>): Promise<void> {
   const forWindows = target?.name.includes('windows') ?? process.platform === 'win32'
-  const requestedPath = resolve(outfile ?? join(root, 'dist', target?.file ?? 'svc'))
+  const requestedPath = outfile ?? join(root, 'dist', target?.file ?? 'svc')
   const path = forWindows && !requestedPath.endsWith('.exe') ? `${requestedPath}.exe` : requestedPath
   // Build another panel than the one that a running service reads: two builds may run at the same time.
   const workshop = await mkdtemp(join(tmpdir(), 'svc-panel-'))
@@ -65,9 +68,11 @@ async function buildOne({ named: [target], outfile, entry }: ReturnType<typeof p
 
 try {
   const chosen = parseOptions()
+  // Bun writes into the binary how the sources are reached from the working folder.
+  process.chdir(root)
   if (chosen.release) {
     await buildRelease({
-      outdir: resolve(chosen.outdir ?? join(root, 'dist/release')),
+      outdir: chosen.outdir ?? join(root, 'dist/release'),
       targets: chosen.all || chosen.named.length === 0 ? targets : chosen.named,
       url: chosen.url,
       print: line => console.log(line),

@@ -42,10 +42,11 @@ export async function bundle({ outfile, panel }: BundleOptions): Promise<void> {
     const [output, ...others] = result.outputs
     if (!result.success || !output || others.length > 0)
       throw new Error('src/main.ts does not become one file.')
+    const text = `${firstLine}\n${replaceRequire(withoutFirstLines(await output.text()))}`
+    if (text.includes(join(root, 'node_modules')))
+      throw new Error('a package in the bundle holds the path of the folder in which it was built')
     const built = join(workshop, 'with its first line')
-    await writeFile(built, `${firstLine}\n${replaceRequire(withoutFirstLines(await output.text()))}`, {
-      mode: 0o755,
-    })
+    await writeFile(built, text, { mode: 0o755 })
     await rename(built, outfile)
   } finally {
     await rm(workshop, { recursive: true, force: true })
@@ -53,15 +54,19 @@ export async function bundle({ outfile, panel }: BundleOptions): Promise<void> {
 }
 
 /**
- * jsonc-parser names its ES modules in a field that is ignored for Node. Its other form requires files at run
- * time.
+ * These packages name their ES modules in a field that is ignored for Node. Their other forms hold the path of
+ * the folder in which they were built, and look for files there.
  */
 const asModules: Bun.BunPlugin = {
   name: 'modules',
   setup(build) {
-    build.onResolve({ filter: /^jsonc-parser$/ }, () => ({
-      path: join(root, 'node_modules/jsonc-parser/lib/esm/main.js'),
-    }))
+    for (const [name, path] of [
+      ['jsonc-parser', 'lib/esm/main.js'],
+      ['silk-wasm', 'lib/index.mjs'],
+    ] as const)
+      build.onResolve({ filter: new RegExp(`^${name}$`) }, () => ({
+        path: join(root, 'node_modules', name, path),
+      }))
   },
 }
 

@@ -1,6 +1,6 @@
 /** The one file that people download: built as a release is, run where nothing is installed. */
 import { expect, test } from 'bun:test'
-import { mkdirSync, readdirSync, writeFileSync } from 'node:fs'
+import { mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import pkg from '../package.json' with { type: 'json' }
 import { smoke } from '../scripts/smoke.ts'
@@ -22,6 +22,8 @@ test('the build makes one file, and refuses a target that is none', async () => 
   const built = await output([process.execPath, script, `--outfile=${binary}`])
   expect([built.status, built.stderr]).toEqual([0, ''])
   expect(readdirSync(join(folder, 'out')).sort()).toEqual(['svc'])
+  // Nothing in it leads to where it was built.
+  expect(readFileSync(binary).includes(join(import.meta.dir, '..'))).toBe(false)
   const refused = await output([process.execPath, script, '--target=toaster'])
   expect(refused).toMatchObject({ status: 1, stdout: '' })
   expect(refused.stderr).toMatch(/^error: There is no target toaster\. There are:\n {2}bun-linux-x64\n/)

@@ -1,6 +1,6 @@
 /** The package: what is in it, and that in somebody's project it does what the README says. */
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
-import { statSync } from 'node:fs'
+import { readFileSync, statSync } from 'node:fs'
 import { mkdir, mkdtemp, readFile, realpath, rm, symlink, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
@@ -67,6 +67,18 @@ describe.skipIf(!Bun.which('npm'))('the package (skipped where there is no npm)'
     ])
     for (const name of ['index.html', 'locales/en.json', 'locales/zh.json', 'assets/'])
       expect(files.some(path => path.startsWith(`dist/panel/${name}`))).toBe(true)
+  })
+
+  test('no file of it holds the path of the folder in which it was made', async () => {
+    const installed = join(project, 'node_modules/svc')
+    const files = (await filesOf(tarball)).filter(path => !path.endsWith('/'))
+    expect(files).toContain('lib/index.js')
+    const made = [join(folder, 'sources'), root]
+    const holders = files.filter(path => {
+      const bytes = readFileSync(join(installed, path))
+      return made.some(one => bytes.includes(one))
+    })
+    expect(holders).toEqual([])
   })
 
   test('from its types, maps lead to the sources', async () => {

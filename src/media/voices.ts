@@ -83,9 +83,12 @@ export class Voices {
   }
 }
 
-/** Returns the command that decodes. In a program that packed the library into itself there is none. */
+/**
+ * Returns the command that decodes. In a program that packed the library into itself there is none. The bundle is svc by
+ * itself; it has a copy of `program` of its own, since Bun doubles what its first module imports.
+ */
 function findDecoder(): [file: string, ...args: string[]] {
-  if (program.isSvc && (isCompiled || isBundle)) return [...findOwnCommand(), decodeVoiceWord]
+  if (isBundle || (isCompiled && program.isSvc)) return [...findOwnCommand(), decodeVoiceWord]
   const { url } = import.meta
   const script = url.startsWith('file:') && join(dirname(fileURLToPath(url)), `decode-voice${extname(url)}`)
   if (!script || !existsSync(script)) throw new Error('this program has no decoder for voice')

@@ -9,6 +9,7 @@ import { smoke } from '../../scripts/smoke.ts'
 import { deno, denoEnv, denoOrNone, denoRun } from '../support/deno.ts'
 import { ended } from '../support/ended.ts'
 import { folderOfFile } from '../support/folder.ts'
+import { listen, speak } from '../support/voice.ts'
 
 const folder = folderOfFile()
 
@@ -55,6 +56,18 @@ describe.skipIf(!deno)(`the bundle under ${denoOrNone}`, () => {
     capabilities: {},
     clientInfo: { name: 'test', version: '1' },
   }
+
+  test('decodes voice, and may read no file for it', async () => {
+    const child = Bun.spawn([...denoRun(file(), ['--allow-env']), 'decode-voice'], {
+      ...{ cwd: empty(), stdin: await speak(2), stdout: 'pipe', stderr: 'pipe' },
+      env: { ...denoEnv, HOME: join(folder, 'home') },
+    })
+    const [wav, said] = await Promise.all([
+      new Response(child.stdout).bytes(),
+      new Response(child.stderr).text(),
+    ])
+    expect([said, listen(wav).seconds]).toEqual(['', 2])
+  })
 
   test.each([
     [['setup', 'cursor', '--print'], /"run",\s+"--allow-all",\s+".*svc\.mjs",\s+"mcp"/],
