@@ -37,7 +37,9 @@ export function findOwnMachine(): string {
   return own ? platformOf(own) : `${process.platform}-${process.arch}`
 }
 
-const findArmLibraries = () => process.env.QEMU_LD_PREFIX ?? '/usr/aarch64-linux-gnu'
+const armLibraries = '/usr/aarch64-linux-gnu'
+/** Starts a program for arm64, which then can start programs itself. */
+const emulate = join(import.meta.dirname, 'emulate')
 
 /** Returns the trial of a binary in `folder`. */
 export function trialOf(target: Target, folder: string): Trial {
@@ -48,12 +50,14 @@ export function trialOf(target: Target, folder: string): Trial {
     return { file, where: `needs ${platformOf(target)}, and this is ${findOwnMachine()}` }
   const emulator = Bun.which('qemu-aarch64') ?? Bun.which('qemu-aarch64-static')
   if (!emulator) return { file, where: 'needs qemu-aarch64, which is not here' }
-  if (!existsSync(join(findArmLibraries(), 'lib/ld-linux-aarch64.so.1'))) {
-    return { file, where: `needs the C library of arm64, which is not in ${findArmLibraries()}` }
+  if (!existsSync(join(armLibraries, 'lib/ld-linux-aarch64.so.1'))) {
+    return { file, where: `needs the C library of arm64, which is not in ${armLibraries}` }
   }
+  if (Bun.spawnSync([emulate, 'true'], { stdio: ['ignore', 'ignore', 'ignore'] }).exitCode !== 0)
+    return { file, where: 'needs Linux 6.7, and the right to make a namespace (unshare)' }
   return {
     file,
-    command: [emulator, '-L', findArmLibraries(), path],
+    command: [emulate, path],
     where: 'emulated by qemu-aarch64',
     patience: 10,
   }
