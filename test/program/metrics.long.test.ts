@@ -1,8 +1,10 @@
 /** The metrics as Prometheus' own tool judges them. */
 import { expect, test } from 'bun:test'
+import { join } from 'node:path'
 import { receiver } from '../push/receiver.ts'
 import { ended } from '../support/ended.ts'
 import { eventSource } from '../support/event-source.ts'
+import { folderOfTest } from '../support/folder.ts'
 import { logIn, startService } from '../support/service.ts'
 import { svcProgram } from '../support/svc-program.ts'
 import { until } from '../support/until.ts'
@@ -12,9 +14,12 @@ test.skipIf(!promtool)('promtool finds nothing wrong with /metrics (skipped with
   await using service = await startService({ args: ['--pace', '1/5m'] })
   await logIn(service)
   using r = receiver()
-  const add = [...svcProgram, 'webhook', 'add', r.url, '--allow-private', '-d', service.dir, '--sandbox']
   const own = { cwd: service.dir, env: { PATH: process.env.PATH ?? '', HOME: service.dir } }
-  expect(await ended(add, own)).toMatchObject({ status: 0 })
+  for (const args of [
+    ['webhook', 'add', r.url, '--allow-private', '--sandbox'],
+    ['backup', join(folderOfTest(), 'svc.tar'), '--sandbox'],
+  ])
+    expect(await ended([...svcProgram, ...args, '-d', service.dir], own)).toMatchObject({ status: 0 })
   await using stream = await eventSource(`${service.url}/events?consumer=dashboard`)
   await service.phone('say', { text: 'hello' })
   const { body } = await service.call('recv', { timeout: 30 })

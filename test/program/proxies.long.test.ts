@@ -1,6 +1,6 @@
 /**
  * The service behind nginx, Caddy and HAProxy, each set up by what src/server/README.md shows: below a path that the proxy takes
- * off or leaves on, and at the root of a host. `apt-get install nginx caddy haproxy` brings them.
+ * off or leaves on (that of --public-url; it has to take off the panel's), and at the root of a host. `apt-get install nginx caddy haproxy` brings them.
  */
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
@@ -41,7 +41,7 @@ interface Proxy {
   readonly program: string | null
   /** Its setup for a port of this machine. */
   setup(text: string, port: number, folder: string): string
-  /** The same with the path left on. */
+  /** The same with the path of --public-url left on. */
   leaving(text: string): string
   command(program: string, file: string, folder: string): string[]
 }
@@ -59,7 +59,7 @@ http {
   ${['client_body', 'proxy', 'fastcgi', 'uwsgi', 'scgi'].map(one => `${one}_temp_path ${folder}/${one};`).join('\n  ')}
   ${replaced(text, 'listen 80;', `listen 127.0.0.1:${port};`)}
 }`,
-    leaving: text => replaced(text, /(proxy_pass \S+)\/;/g, '$1;'),
+    leaving: text => replaced(text, /(location \/svc\/ \{[^}]*proxy_pass \S+)\/;/g, '$1;'),
     command: (program, file, folder) => [program, '-p', folder, '-c', file],
   },
   {
@@ -67,14 +67,14 @@ http {
     program: Bun.which('caddy'),
     setup: (text, port) =>
       `{\n\tadmin off\n\tauto_https off\n}\n${replaced(text, /^(\S+\.example\.org) \{$/gm, `http://$1:${port} {\n\tbind 127.0.0.1`)}`,
-    leaving: text => replaced(text, 'handle_path', 'handle'),
+    leaving: text => replaced(text, 'handle_path /svc/', 'handle /svc/'),
     command: (program, file) => [program, 'run', '--adapter', 'caddyfile', '--config', file],
   },
   {
     name: 'haproxy',
     program: Bun.which('haproxy', { PATH: `${process.env.PATH}:/usr/sbin` }),
     setup: (text, port) => replaced(text, 'bind :80', `bind 127.0.0.1:${port}`),
-    leaving: text => replaced(text, /^.*replace-path.*\n/gm, ''),
+    leaving: text => replaced(text, /^.*replace-path \/svc.*\n/gm, ''),
     command: (program, file) => [program, '-db', '-f', file],
   },
 ]
