@@ -5,8 +5,8 @@
  *   bun scripts/tests.ts [--long] [--check COMMAND]… [ARGUMENT…]
  *
  * Each COMMAND runs before the tests; one that fails counts as a failed test. The arguments are those of `bun
- * test`. Without arguments all tests run except those in `*.long.test.ts`; `--long` runs only those. No test
- * is retried.
+ * test`. Without arguments all tests run except those in `*.long.test.ts`; `--long` runs only those, or those of
+ * `--shard`, and lists at the end what it left out. No test is retried.
  *
  * Unless files are named, the binary is built first, once: it starts in a third of the processor time that
  * the sources take. SVC_TEST_PROGRAM names a program to start instead.
@@ -23,6 +23,8 @@ const memory = '/dev/shm'
 const memoryBytes = 4 * 1024 ** 3
 /** The end of the names of files whose tests take minutes or wait long. */
 const longMark = 'long.test.ts'
+/** How long each of these files took. Bun makes parts of equal length from it, and starts the slowest first. */
+const timings = 'test/long-timings.json'
 
 interface Failure {
   file: string
@@ -33,7 +35,10 @@ interface Failure {
 
 interface Run {
   tests: number
-  skipped: number
+  /** Names of tests that were skipped, with their files. */
+  skipped: string[]
+  /** Files of which a test ran or was skipped. */
+  files: Set<string>
   failures: Failure[]
   /** Errors outside any test: a file that does not load, a run that broke off. */
   errors: number
@@ -128,20 +133,22 @@ async function run(args: readonly string[], isNamed: boolean): Promise<Run> {
 /** Reads a report in the JUnit format. */
 function parseReport(xml: string): Omit<Run, 'errors'> {
   const { root } = parseXml(xml)
-  const cases = root ? listCases(root) : []
+  const cases = (root ? listCases(root) : []).map(element => ({
+    file: element.attributes.file ?? '',
+    name: [element.attributes.classname, element.attributes.name].filter(Boolean).join(' > '),
+    seconds: Number(element.attributes.time),
+    element,
+  }))
   return {
     tests: cases.length,
-    skipped: cases.filter(element => findChild(element, 'skipped')).length,
-    failures: cases.flatMap(element => {
+    skipped: cases
+      .filter(({ element }) => findChild(element, 'skipped'))
+      .map(({ file, name }) => `${file}: ${name}`),
+    files: new Set(cases.map(({ file }) => file)),
+    failures: cases.flatMap(({ file, name, seconds, element }) => {
       const failure = findChild(element, 'failure')
       if (!failure) return []
-      const { file = '', classname, name, time } = element.attributes
-      return {
-        file,
-        name: [classname, name].filter(Boolean).join(' > '),
-        seconds: Number(time),
-        why: (failure.text || failure.attributes.message) ?? '',
-      }
+      return { file, name, seconds, why: (failure.text || failure.attributes.message) ?? '' }
     }),
   }
 }
@@ -163,6 +170,13 @@ function printFailures(failures: readonly Failure[]): void {
   }
 }
 
+/** Lists files of long tests of which no test ran, and tests that were skipped. */
+function printLeftOut({ files, skipped }: Run): void {
+  const left = [...new Bun.Glob(`test/**/*.${longMark}`).scanSync()].filter(file => !files.has(file)).sort()
+  for (const [what, names] of Object.entries({ 'Left out': left, Skipped: skipped }))
+    if (names.length > 0) console.log([`\n${what}:`, ...names].join('\n    '))
+}
+
 const args = process.argv.slice(2)
 const isLong = args[0] === '--long'
 if (isLong) args.shift()
@@ -172,10 +186,12 @@ const usual = isLong ? `.${longMark}` : `--path-ignore-patterns=**/*.${longMark}
 // Files named in the arguments run even if they are *.long.test.ts.
 const isNamed = args.some(arg => !arg.startsWith('-'))
 const chosen = isNamed ? args : [usual, ...args]
+if (isLong) chosen.push(`--timings=${timings}`)
 const before = (await Promise.all(checks.map(check))).filter(failure => failure !== undefined)
 // Four files at the same time, because half of a test is waiting.
-const { tests, skipped, failures, errors } = await run(['--parallel=4', ...chosen], isNamed)
-printFailures([...before, ...failures])
-const failed = before.length + failures.length + errors
-console.log(`\n${tests - skipped - failures.length} passed, ${failed} failed`)
+const done = await run(['--parallel=4', ...chosen], isNamed)
+if (isLong && !isNamed) printLeftOut(done)
+printFailures([...before, ...done.failures])
+const failed = before.length + done.failures.length + done.errors
+console.log(`\n${done.tests - done.skipped.length - done.failures.length} passed, ${failed} failed`)
 process.exit(failed === 0 ? 0 : 1)

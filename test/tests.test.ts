@@ -1,11 +1,12 @@
 /** How the tests are run: which, what counts as failed, and what is said of it. */
 import { expect, test } from 'bun:test'
-import { writeFileSync } from 'node:fs'
-import { join } from 'node:path'
+import { mkdirSync, readFileSync, writeFileSync } from 'node:fs'
+import { dirname, join } from 'node:path'
 import { ended } from './support/ended.ts'
 import { folderOfTest } from './support/folder.ts'
 
 const tests = join(import.meta.dir, '../scripts/tests.ts')
+const script = join(import.meta.dir, '../scripts/test')
 
 const head = `import { expect, test } from 'bun:test'\nimport { existsSync, writeFileSync } from 'node:fs'\n`
 const good = `test('good', () => {})\ntest.skip('skipped', () => {})\n`
@@ -20,13 +21,17 @@ const shaky = `test('shaky', () => {
 /** What comes of a folder with these test files. */
 async function run(files: Record<string, string>, args: readonly string[] = []) {
   const dir = folderOfTest()
-  for (const [name, text] of Object.entries(files)) writeFileSync(join(dir, `${name}.test.ts`), head + text)
+  for (const [name, text] of Object.entries(files)) {
+    const path = join(dir, `${name}.test.ts`)
+    mkdirSync(dirname(path), { recursive: true })
+    writeFileSync(path, head + text)
+  }
   const { status, stdout } = await ended([process.execPath, tests, ...args], {
     cwd: dir,
     // No test of these starts svc.
     env: { PATH: process.env.PATH ?? '', SVC_TEST_PROGRAM: 'none' },
   })
-  return { status, last: stdout.trimEnd().split('\n').at(-1), stdout }
+  return { status, last: stdout.trimEnd().split('\n').at(-1), stdout, dir }
 }
 
 test('all passes: counted without what was skipped', async () => {
@@ -60,6 +65,39 @@ test('long tests run with --long, alone, or by their name', async () => {
   expect(await run(files)).toMatchObject({ status: 0, last: '1 passed, 0 failed' })
   expect(await run(files, ['--long'])).toMatchObject({ status: 0, last: '2 passed, 0 failed' })
   expect(await run(files, ['b.long'])).toMatchObject({ status: 0, last: '2 passed, 0 failed' })
+})
+
+test('parts of the long tests are all of them, each names what it left out, and times are noted', async () => {
+  const names = ['a', 'b', 'c', 'd', 'e'].map(name => `test/${name}.long`)
+  const files = { 'test/a': good, ...Object.fromEntries(names.map(name => [name, good])) }
+  const paths = names.map(name => `${name}.test.ts`)
+  const left: string[] = []
+  for (const part of [1, 2, 3]) {
+    const { status, stdout } = await run(files, ['--long', `--shard=${part}/3`])
+    expect(status).toBe(0)
+    expect(stdout).toMatch(/^Skipped:\n {4}test\/.\.long\.test\.ts: skipped$/m)
+    left.push(...paths.filter(path => stdout.split('Skipped:')[0]!.includes(`    ${path}\n`)))
+  }
+  expect(left.sort()).toEqual(paths.flatMap(path => [path, path]))
+  const whole = await run(files, ['--long', '--update-timings'])
+  expect(whole.stdout).not.toContain('Left out')
+  const timings = JSON.parse(readFileSync(join(whole.dir, 'test/long-timings.json'), 'utf8'))
+  expect(Object.keys(timings.files).sort()).toEqual(paths)
+})
+
+test('a part that cannot be is an error', async () => {
+  const parts = ['0/6', '7/6', 'x', '2', '2/', '/6', '1/2/3', '-1/6', '1/6x', '']
+  const calls = parts.map(part => ['--long', '--part', part])
+  calls.push(['--long', '--part'], ['--part', '1/6'], ['--long', '--part', '1/6', 'test/agent'])
+  calls.push(['--update-timings'])
+  for (const args of calls) {
+    const { status, stdout, stderr } = await ended([script, ...args], {
+      cwd: import.meta.dir,
+      env: { PATH: process.env.PATH ?? '' },
+    })
+    expect([args, status, stdout]).toEqual([args, 2, ''])
+    expect(stderr).toContain('./scripts/test --help')
+  }
 })
 
 test('no test at all is a failure', async () => {
