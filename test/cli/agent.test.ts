@@ -157,7 +157,7 @@ test('wrong usage ends with 2, says what to type, and makes nothing', async () =
   const wrong: [args: string[], said: string][] = [
     [['claude', '-p'], 'svc agent -- claude -p'],
     [['claude', '--', '-p'], 'svc agent -- claude -p'],
-    [['lst'], 'Did you mean svc agent list?'],
+    [['lst'], 'svc agent list?'],
     [[], 'svc agent -- claude -p'],
     [['--acp'], 'svc agent -- claude -p'],
     [['--', 'no-such-program-here'], 'no-such-program-here'],

@@ -116,12 +116,12 @@ describe.skipIf(!isPostgresThere())('a store on PostgreSQL', () => {
       )
       const away = await t.look({ storeUrl: 'postgres://svc:hidden@127.0.0.1:9/svc' })
       expect(away.filter(line => line.includes(' error: '))).toEqual([
-        'cluster/database error: the database 127.0.0.1:9/svc cannot be reached: ECONNREFUSED',
+        expect.stringMatching(/^cluster\/database error: .*127\.0\.0\.1:9\/svc/),
       ])
       const status = await t.status('postgres://svc:hidden@127.0.0.1:9/svc')
       expect(status).toMatchObject({
         ok: false,
-        trouble: ['store: the database 127.0.0.1:9/svc cannot be reached: ECONNREFUSED'],
+        trouble: [expect.stringMatching(/^store: .*127\.0\.0\.1:9\/svc/)],
       })
     } finally {
       blocker.destroy()

@@ -182,7 +182,7 @@ test('a failure is recorded, tried again an hour later, and forgotten with the n
   t.state.error = new SvcError('store_unavailable', 'the backup failed: the disk is full')
   t.backups.start()
   await t.sleeps()
-  const error = 'the backup failed: the disk is full'
+  const { message: error } = t.state.error as SvcError
   expect((await t.backups.status()).failure).toEqual({ at: t.clock.now(), error })
   t.bus.notify('roleChanged', 'poller')
   await t.sleeps()

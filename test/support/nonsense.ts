@@ -7,11 +7,11 @@ import { plugin } from 'bun'
 
 /**
  * Replaces each word of a text by the same nonsense word, which contains a number. Keeps what is not a
- * sentence's word: commands with their flags, paths, addresses, numbers, quoted names, and the proposals of
- * a question.
+ * sentence's word: commands with their flags and programs, methods of HTTP before a path, paths, addresses, numbers,
+ * quoted names, and the proposals of a question.
  */
 function spoken(text: string): string {
-  const names = /(svc(?: [a-z-]+){1,2}(?= [-<]))/u
+  const names = /((?:GET|POST|PUT|DELETE)(?= \/)|svc(?: [a-z-]+){1,2}(?: -- [a-z-]+(?= -)|(?= [-<]|\?)))/u
   const word = /(?<=^|[\s(])\p{L}+(?:[-’']\p{L}+)*(?=[.,;:!)]*(?:\s|$))/u
   const either = new RegExp(`${names.source}|${word.source}`, 'gu')
   return text.replace(either, (_, command?: string) => command ?? 'frob7')

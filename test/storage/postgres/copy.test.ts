@@ -53,7 +53,7 @@ describe.skipIf(!isPostgresThere())('svc store copy', () => {
     expect(await dumpDatabase(url)).toEqual(rows)
     expect(await failure(openAt(dir))).toMatchObject({
       code: 'store_unavailable',
-      message: `the store in ${dir} was moved to ${place}`,
+      message: expect.stringMatching(new RegExp(`${dir} .*${place}$`)),
     })
     const [{ raw = '' } = {}] = await ask<{ raw: string }>(
       url,
@@ -146,11 +146,11 @@ describe.skipIf(!isPostgresThere())('svc store copy', () => {
     await ask(
       database.url,
       `INSERT INTO svc.node (id, name, version, lease_until)
-      VALUES ('n', 'other-host', '1', clock_timestamp() + interval '1 hour')`,
+      VALUES ('n', 'host-2', '1', clock_timestamp() + interval '1 hour')`,
     )
     expect(await failure(move(dir, database.url))).toMatchObject({
       code: 'store_unavailable',
-      hint: expect.stringContaining('other-host'),
+      hint: expect.stringContaining('host-2'),
     })
     await ask(database.url, 'DELETE FROM svc.node')
     expect(await move(dir, database.url)).toMatchObject({ sessions: 2 })

@@ -39,7 +39,8 @@ describe.skipIf(!isPostgresThere())('PostgreSQL', () => {
     for (let nth = 0; nth < 3; nth++) found.push(await maintenance.checkWritable())
     expect(found.at(-1)).toMatchObject({
       code: 'store_unavailable',
-      message: expect.stringContaining('read-only'),
+      // The state of SQL for a transaction that is read-only.
+      message: expect.stringContaining('25006'),
     })
     await admin.run(constantSql('SET default_transaction_read_only = off'))
     await admin.run(constantSql(`ALTER DATABASE ${name} RESET default_transaction_read_only`))
