@@ -608,6 +608,55 @@ onEach((it, openStore) => {
     expect((await t.store.outbox.list({ user_id: 'u' })).length).toBe(10)
   })
 
+  it('calls of one turn count each other, whatever each of them asks', async t => {
+    // Other sessions are lanes of their own: each is asked in another order.
+    const orders = ['fail queue', 'queue fail', 'fail asked', 'asked fail queue', 'fail fail queue queue']
+    for (const session of orders) {
+      await add(t.store, [part('first')], { session })
+      const calls = session.split(' ').map(kind => {
+        if (kind === 'fail') return enqueue(t.store, [{ kind: 'text' }], { session, mode: 'fail' })
+        return enqueue(t.store, [part('next')], { session, ...(kind === 'asked' && { asked: 'queue' }) })
+      })
+      const wait = (await Promise.all(calls)).map(one => 'verdict' in one && one.verdict === 'behind')
+      expect([session, ...wait]).toEqual([session, ...session.split(' ').map(kind => kind !== 'fail')])
+    }
+  })
+
+  it('calls of one turn do not pass a limit together', async t => {
+    const many = Array.from({ length: 500 }, (_, nth) => nth)
+    for (const half of ['a', 'b'])
+      await add(
+        t.store,
+        many.map(nth => part(`${half}${nth}`)),
+      )
+    for (let nth = 0; nth < 100; nth++) await add(t.store, [part('a')], { user: `v${nth}`, asked: 'queue' })
+    const none = [{ kind: 'text' }] as const
+    const outcomes = await Promise.allSettled([
+      enqueue(t.store, [...none], { mode: 'fail' }),
+      enqueue(t.store, [part('over')]),
+      enqueue(t.store, [...none], { mode: 'fail', user: 'v7' }),
+      enqueue(t.store, [part('over')], { user: 'v7', asked: 'queue' }),
+    ])
+    const codes = outcomes.map(one => (one.status === 'rejected' ? one.reason.code : one.value.state))
+    expect(codes).toEqual(['new', 'quota_exhausted', 'new', 'quota_exhausted'])
+    expect(await t.store.outbox.getDepth()).toMatchObject({ messages: 1000 })
+  })
+
+  it('messages of one call that are settled in one turn: one of the results has its end', async t => {
+    const { entry } = await add(t.store, [part('a'), part('b'), part('c')])
+    const all: BegunMessage[] = []
+    for (const { id } of entry.parts) all.push(await begun(t.store, [id], `sent ${id}`))
+    const results = await Promise.all(
+      all.map((one, nth) => t.store.outbox.settle(one, { ...accepted, message_id: `m${nth}` })),
+    )
+    const ends = results.map(({ entries: [own] }) => [own!.ended, ...own!.parts.map(({ status }) => status)])
+    expect(ends).toEqual([
+      [false, 'accepted', 'sending', 'sending'],
+      [false, 'accepted', 'accepted', 'sending'],
+      [true, 'accepted', 'accepted', 'accepted'],
+    ])
+  })
+
   it('the row of a send that waits for approval has the reason and the source of its file, until the approval', async t => {
     const source = 'https://example.org/a.txt'
     const kept = { name: 'x', file_name: 'a.txt', size: 3, md5: 'ab', source }

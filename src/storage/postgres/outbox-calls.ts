@@ -234,7 +234,13 @@ export class PgOutboxCalls extends PgPart {
     }
     const ids = [...new Set(group.settles.flatMap(({ begun }) => begun.parts.map(entryOfPart)))]
     const [calls, parts] = await this.#readAtOnce(queries, group.enqueues, ids)
-    const enqueues = calls.map(row => ({ row: share(row), entry: row.new_entry, isKnown: row.is_known }))
+    const enqueues = calls.map(call => {
+      const row = share(call)
+      // Each call counts only what it asks about.
+      row.unsent = Math.max(row.unsent, call.unsent)
+      row.asked = Math.max(row.asked, call.asked)
+      return { row, entry: call.new_entry, isKnown: call.is_known }
+    })
     const loaded = new Map<number, LoadedEntry>()
     for (const one of loadedOf(parts)) {
       if (one.lane) one.lane = share(one.lane)

@@ -166,10 +166,11 @@ export class OutboxWrites {
    * Ends an entry of which nothing waits. Removes it, unless it answers for a key or was queued and may be looked up.
    *
    * @param counter of the user's answers
-   * @returns its current state
+   * @returns its current state, which what is decided next does not change
    */
   close({ entry, lane }: LoadedEntry, counter: Counter | undefined = lane && counterOf(lane)): StoredEntry {
-    if (entry.ended || entry.parts.some(({ status }) => openStatuses.has(status))) return entry
+    if (entry.ended || entry.parts.some(({ status }) => openStatuses.has(status)))
+      return structuredClone(entry)
     const { id, keyed, mode, parts } = entry
     const sentNothing = parts.every(({ status }) => status === 'refused')
     if (mode === 'fail' && (!keyed || sentNothing)) this.remove(id)
