@@ -445,7 +445,8 @@ export interface OutboxMaintenance {
    * @param by principal that approves, stored with the entry
    * @param edited replaces the text of the only `asked` part that is a text, and of its row, in the same
    *   write; `content` stays
-   * @returns undefined if no entry of that id waits for an approval, or its `expires_at` is over
+   * @returns undefined if no entry of that id waits for an approval, its `expires_at` is over, or `edited` has no
+   *   text to replace
    */
   approve(id: number, rules: SendRules, by: string, edited?: EditedText): Promise<ApproveResult | undefined>
 

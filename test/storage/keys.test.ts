@@ -271,6 +271,48 @@ onEach(it => {
     expect((await outbox.getEntry(entries[1]!.id))?.parts[0]?.slot).toBeUndefined()
   })
 
+  it('a message refused after its key has ended: its slot stays taken, and its row has one event', async t => {
+    const pace: SendRules = { ...open, pace: { perSecond: 1, perWindow: 100, windowMs: 60_000 } }
+    await wrote(t)
+    const { events, keys, outbox } = t.store
+    const error = { code: 'upstream_error', detail: 'no' }
+    const source = 'https://example.org/a.txt'
+    const file = { name: 'x', file_name: 'a.txt', size: 3, md5: 'ab', source }
+    const parts = [
+      { kind: 'text', waiting: { message: outgoing('text') } },
+      { kind: 'file', waiting: { message: outgoing('file', { msg_type: 'FILE' }), file } },
+    ] as const
+    for (const part of parts) {
+      t.clock.at += 60_000
+      await keys.add(key(part.kind))
+      const { id, parts } = await queue(t, `key:${part.kind}`, [], { parts: [part] })
+      const begun = await begin(t, [parts[0]!.id], pace)
+      await keys.revoke(part.kind, t.clock.at)
+      const head = await events.getHead()
+      await outbox.settle(begun, { status: 'queued', error, spent: true })
+      const next = { go: 'later', slot: t.clock.at + 1000 }
+      expect(await outbox.checkAdmission('s', 'v', 1, pace)).toMatchObject(next)
+      const after = await events.listAfter(head, { limit: 9 })
+      expect(after.events.map(one => [one.message, one.status])).toEqual([[begun.row, 'queued']])
+      expect(await byId(t.store, begun.row)).toMatchObject({ status: 'queued', reason_code: 'approval' })
+      expect((await byId(t.store, begun.row))?.reason_quote).toBe('file' in part.waiting ? source : undefined)
+      const [again] = (await outbox.getEntry(id))!.parts
+      expect([again!.status, again!.tries, again!.error, again!.slot]).toEqual(['asked', 1, error, undefined])
+    }
+  })
+
+  it('an approval with another text does nothing if no text waits for it', async t => {
+    const { keys, outbox } = t.store
+    await wrote(t)
+    await keys.add(key('a'))
+    const { id, parts } = await queue(t, 'key:a', ['x'])
+    await begin(t, [parts[0]!.id])
+    await keys.revoke('a', t.clock.at)
+    expect(await read(t, id)).toMatchObject({ asked: 'queue', parts: ['sending'] })
+    expect(await outbox.approve(id, open, 'panel', { text: 'y', raw: '{}' })).toBeUndefined()
+    expect(await read(t, id)).toMatchObject({ asked: 'queue' })
+  })
+
   it('a second yes is recorded in place of the first', async t => {
     const { keys, outbox } = t.store
     await keys.add(key('a'))

@@ -79,6 +79,8 @@ export class PgOutbox extends PgPart implements OutboxStore {
     const facts = await queries.one<SlotRow & AheadRow>(sql`SELECT ${this.#lanes.slotColumns(rules)},
       ${this.#lanes.aheadColumn} FROM outbox_lane l ${joinSession} WHERE l.id = ${lane.lane_id}`)
     const waiting = entry.parts.filter(({ status }) => status === 'asked')
+    const rewritten = edited && waiting.find(({ kind }) => kind === 'text')
+    if (edited && !rewritten) return undefined
     const { verdict } = this.#lanes.judge(lane, facts, waiting.length, rules, { ahead: aheadOf(facts) })
     if (entry.asked === 'fail' && verdict.go === 'no') return { state: 'closed', verdict }
     const writes = new OutboxWrites(this.clock.now())
@@ -87,7 +89,6 @@ export class PgOutbox extends PgPart implements OutboxStore {
     writes.change(
       sql`UPDATE outbox SET asked = NULL, expires_at = ${until}, approved_by = ${by} WHERE id = ${id}`,
     )
-    const rewritten = edited && waiting.find(({ kind }) => kind === 'text')
     for (const part of waiting) {
       writes.changePart(part, { status: 'queued' })
       const change = part === rewritten ? edited : undefined

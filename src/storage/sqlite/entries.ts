@@ -164,11 +164,11 @@ export class SqliteOutboxEntries extends EnginePart {
   askAgain(id: number, until: number): void {
     this.db.run`UPDATE outbox SET asked = 'queue', approved_by = NULL, expires_at = min(expires_at, ${until})
       WHERE id = ${id}`
-    for (const part of this.#listParts(id)) if (part.status === 'queued') this.ask(part)
+    for (const part of this.#listParts(id)) if (part.status === 'queued') this.#ask(part)
   }
 
   /** Lets a part that waits for its user wait for a person's approval. */
-  ask(part: EntryPart): void {
+  #ask(part: EntryPart): void {
     this.#giveBackSlot(part)
     this.db.run`UPDATE outbox_part SET status = 'asked', slot = NULL WHERE id = ${part.id}`
     if (part.message !== undefined)

@@ -208,14 +208,20 @@ export class SqliteMessages {
    *
    * @returns whether there is such a row
    */
-  rewrite(id: number, botId: string, message: SentMessage, status: SentStatus): boolean {
+  rewrite(
+    id: number,
+    botId: string,
+    message: SentMessage,
+    { status, error }: Pick<SentResult, 'status' | 'error'>,
+  ): boolean {
     const text = toSearchableText(message.text)
     const before = this.#db.get<{ text: string }>`SELECT text FROM message WHERE id = ${id}`
     if (!before) return false
     this.#sentChanges += 1
     this.#db.run`UPDATE message SET message_id = ${`local:${message.client_id}`}, bot_id = ${botId},
       status = ${status}, timestamp = ${message.timestamp}, text = ${text}, raw = ${message.raw},
-      reason = NULL, reason_code = NULL, reason_quote = NULL, sent_with = NULL WHERE id = ${id}`
+      reason = ${error?.detail}, reason_code = ${error?.code}, reason_quote = ${error?.quote}, sent_with = NULL
+      WHERE id = ${id}`
     this.#setEventTime(id)
     if (before.text !== text) this.grams.update(id, text)
     return true
@@ -228,12 +234,21 @@ export class SqliteMessages {
     if (changes > 0) this.grams.update(id, text)
   }
 
-  /** Resets a row whose message was certainly not sent and waits again. Call it inside a transaction. */
-  rewind(id: number, message: Pick<SentMessage, 'client_id' | 'text' | 'timestamp' | 'raw'>): void {
+  /**
+   * Resets a row whose message was certainly not sent and waits again. Call it inside a transaction.
+   *
+   * @param error why it waits for a person, if it does
+   */
+  rewind(
+    id: number,
+    message: Pick<SentMessage, 'client_id' | 'text' | 'timestamp' | 'raw'>,
+    error: SentResult['error'],
+  ): void {
     const row = this.#db.get<Pick<SentMessage, 'to_user' | 'msg_type'> & { bot_id: string }>`SELECT bot_id,
       peer AS to_user, msg_type FROM message WHERE id = ${id}`
-    if (row)
-      this.rewrite(id, row.bot_id, { ...message, to_user: row.to_user, msg_type: row.msg_type }, 'queued')
+    if (!row) return
+    const { bot_id: botId, ...rest } = row
+    this.rewrite(id, botId, { ...message, ...rest }, { status: 'queued', error })
   }
 
   /**

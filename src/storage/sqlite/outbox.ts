@@ -6,20 +6,21 @@
 import { isDue, noneAhead, type SendFacts, type SendRules, type Verdict } from '../../model/admission.ts'
 import type { Counter } from '../../model/session.ts'
 import type { SentMessage } from '../messages.ts'
-import type {
-  ApproveResult,
-  BeginResult,
-  BegunMessage,
-  ClaimedLane,
-  EditedText,
-  EnqueueResult,
-  EntryPart,
-  HoldBack,
-  NewEntry,
-  OutboxLane,
-  SendMode,
-  Settlement,
-  SettleResult,
+import {
+  type ApproveResult,
+  approvalReasonOf,
+  type BeginResult,
+  type BegunMessage,
+  type ClaimedLane,
+  type EditedText,
+  type EnqueueResult,
+  type EntryPart,
+  type HoldBack,
+  type NewEntry,
+  type OutboxLane,
+  type SendMode,
+  type Settlement,
+  type SettleResult,
 } from '../outbox.ts'
 import {
   askLifeMs,
@@ -108,7 +109,7 @@ export class SqliteOutbox extends EnginePart {
   /**
    * Same as `OutboxMaintenance.approve`: checks admission now.
    *
-   * @returns undefined if no entry of that id waits for an approval
+   * @returns undefined if no entry of that id waits for an approval, or none of its texts does that is edited
    */
   approve(id: number, rules: SendRules, by: string, edited?: EditedText): ApproveResult | undefined {
     const { entries } = this.#parts
@@ -116,9 +117,11 @@ export class SqliteOutbox extends EnginePart {
     if (!entry?.asked || entry.expires_at <= this.clock.now()) return undefined
     const { asked, parts, session, user } = entry
     const waiting = parts.filter(({ status }) => status === 'asked')
+    const rewritten = edited && waiting.find(({ kind }) => kind === 'text')
+    if (edited && !rewritten) return undefined
     const verdict = this.checkAdmission(session, user, waiting.length, rules)
     if (asked === 'fail' && verdict.go === 'no') return { state: 'closed', verdict }
-    if (edited) entries.rewriteText(waiting.find(({ kind }) => kind === 'text')!, edited)
+    if (edited && rewritten) entries.rewriteText(rewritten, edited)
     entries.approve(entry, by)
     return { state: 'approved', lane: parts[0]!.lane }
   }
@@ -193,7 +196,8 @@ export class SqliteOutbox extends EnginePart {
           ? message
           : { ...message, client_id: `${message.client_id}+${nth}`, text: part.text, raw: part.raw }
       // Retention may have removed the row.
-      const isRewritten = part.message !== undefined && messages.rewrite(part.message, botId, own, 'sending')
+      const isRewritten =
+        part.message !== undefined && messages.rewrite(part.message, botId, own, { status: 'sending' })
       const row = isRewritten
         ? part.message!
         : messages.insertSent(session, botId, own, { status: 'sending' }, entries.getSender(part))
@@ -255,14 +259,14 @@ export class SqliteOutbox extends EnginePart {
 
   #requeue(part: EntryPart, { spent, error }: Settlement): void {
     const { messages } = this
-    const { entry, id, raw, text } = part
-    messages.rewind(part.message!, { client_id: `queued-${id}`, text, timestamp: this.clock.now(), raw })
-    this.db.run`UPDATE outbox_part SET status = 'queued', owner = NULL, slot = NULL,
-      tries = tries + ${spent ? 1 : 0}, error = ${toJson(error)}
-      WHERE id = ${part.id}`
+    const { entry, file, id, message, raw, text } = part
     // Its key ended while it was being sent.
-    if (this.db.get`SELECT 1 AS found FROM outbox WHERE id = ${entry} AND asked IS NOT NULL`)
-      this.#parts.entries.ask(part)
+    const isAsked = this.db.get`SELECT 1 AS found FROM outbox WHERE id = ${entry} AND asked IS NOT NULL`
+    const again = { client_id: `queued-${id}`, text, timestamp: this.clock.now(), raw }
+    messages.rewind(message!, again, isAsked && approvalReasonOf(file))
+    // The slot that it was sent in stays taken.
+    this.db.run`UPDATE outbox_part SET status = ${isAsked ? 'asked' : 'queued'}, owner = NULL, slot = NULL,
+      tries = tries + ${spent ? 1 : 0}, error = ${toJson(error)} WHERE id = ${id}`
   }
 
   /** Counts refusals of waiting parts before they began, or delays their tries. */
