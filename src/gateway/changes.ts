@@ -112,7 +112,9 @@ export class Changes {
         const turn = createYield(clock)
         for (const published of page.events) {
           await turn()
+          const isThere = await published.isThere()
           if (signal.aborted) return
+          if (!isThere) continue
           if (!published.isInternal) this.#notify(listener => listener.event, published)
           if (!published.row) continue
           watch.touch(published.row.session)

@@ -67,14 +67,21 @@ export class WebhookSender {
   /**
    * Delivers an event as soon as a delivery may start.
    *
+   * @returns undefined if the event is no longer in the log
    * @throws the error of reading the event; the signal's reason
    */
-  async deliver(webhook: Webhook, event: LaneEvent, signal: AbortSignal): Promise<DeliveryOutcome> {
+  async deliver(
+    webhook: Webhook,
+    event: LaneEvent,
+    signal: AbortSignal,
+  ): Promise<DeliveryOutcome | undefined> {
     const { id, type, at } = event
     const beganAt = this.#clock.monotonic()
     const started = this.#clock.now()
     await this.#pacer.waitForStart()
-    const body = bodyOf({ id, type, at, data: await event.data() }, this.#ports.createLinks(webhook))
+    const data = await event.data()
+    if (!data) return undefined
+    const body = bodyOf({ id, type, at, data }, this.#ports.createLinks(webhook))
     const tried = await postEvent(this.#poster, webhook, { id, body }, signal)
     const { status, retryAfterMs, detail: problem, code: failure, text } = tried
     const took_ms = Math.round(this.#clock.monotonic() - beganAt)

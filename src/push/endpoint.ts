@@ -235,7 +235,8 @@ export class EndpointRun {
 
   async #deliverEvent(lane: LiveLane, event: LaneEvent): Promise<void> {
     const outcome = await this.#sender.deliver(this.#webhook, event, this.#stop.signal)
-    if (outcome.done) this.#recordSuccess(lane, event, outcome)
+    if (!outcome) this.#lanes.completeEvent(lane, event)
+    else if (outcome.done) this.#recordSuccess(lane, event, outcome)
     else await this.#recordFailure(lane, event, outcome)
   }
 

@@ -5,9 +5,18 @@
 import { badArgument } from '../model/error.ts'
 import { type Event, eventTypes } from '../model/event.ts'
 import type { SentStatus } from '../model/message.ts'
+import { type Clock, systemClock } from '../platform/clock.ts'
 import type { Views } from '../receive/view.ts'
-import type { EventFilter, EventLog, EventPage, EventType, LoggedEvent } from '../storage/events.ts'
+import {
+  cursorNumberOf,
+  type EventFilter,
+  type EventLog,
+  type EventPage,
+  type EventType,
+  type LoggedEvent,
+} from '../storage/events.ts'
 import type { StoredMessage } from '../storage/messages.ts'
+import { freshMs } from '../storage/people.ts'
 import type { MessageLog } from '../storage/store.ts'
 
 export interface EventReaderPorts {
@@ -40,6 +49,8 @@ export interface PublicEvent {
   row?: StoredMessage
   /** True for an event that is not published. */
   isInternal?: boolean
+  /** Whether it is still in the log. Ask before it leaves: its user may have been erased since it was read. */
+  isThere(): Promise<boolean>
 }
 
 /** A page of events in their public form. */
@@ -126,10 +137,12 @@ export class EventReader {
   async readPage(after: string, filter: EventFilter, turn?: () => Promise<void>): Promise<PublicEventPage> {
     await turn?.()
     const { events, ...page } = await readPage(this.#ports, toCursor(after), filter)
+    const readAgain = createRereader(this.#ports)
     const published: PublicEvent[] = []
     for (const event of events) {
       await turn?.()
-      published.push(await this.#toPublicEvent(event))
+      const isThere = async () => (await readAgain(event)) !== undefined
+      published.push({ ...(await this.#toPublicEvent(event)), isThere })
     }
     return { ...page, events: published }
   }
@@ -147,9 +160,9 @@ export class EventReader {
     for (let cursor = after; !signal.aborted; ) {
       const page = await this.readPage(cursor, { ...filter, limit: followPageSize })
       if (page.gone) onGone?.()
-      for (const { event } of page.events) {
+      for (const { event, isThere } of page.events) {
         if (signal.aborted) return
-        yield event
+        if (await isThere()) yield event
       }
       if (page.cursor === cursor) {
         if (toEnd) return
@@ -159,7 +172,7 @@ export class EventReader {
     }
   }
 
-  async #toPublicEvent(read: EventWithRow): Promise<PublicEvent> {
+  async #toPublicEvent(read: EventWithRow): Promise<Omit<PublicEvent, 'isThere'>> {
     const { cursor: id, type, at, status, data, row } = read
     const rest = { id, type, timestamp: new Date(at).toISOString() }
     const session = sessionOf(read)
@@ -208,6 +221,24 @@ export async function readPage(
     return event.message === undefined ? [event] : []
   })
   return { ...page, events, cursor: end === -1 ? page.cursor : taken.at(-1)!.cursor }
+}
+
+/**
+ * Call it when a page was read. Returns a function that returns an event of the page as it may be handed out: some time
+ * later it reads the event again, and returns undefined if it is gone.
+ */
+export function createRereader(
+  ports: Parameters<typeof readPage>[0],
+  clock: Pick<Clock, 'monotonic'> = systemClock,
+): (event: EventWithRow) => Promise<EventWithRow | undefined> {
+  const readAt = clock.monotonic()
+  return async event => {
+    if (clock.monotonic() - readAt <= freshMs) return event
+    const { cursor, type } = event
+    const before = cursor.replace(/[0-9]+$/, String(cursorNumberOf(cursor) - 1))
+    const { events } = await readPage(ports, before, { types: [type], limit: 1, hidden: true })
+    return events.find(one => one.cursor === cursor)
+  }
 }
 
 /** Returns the name of the session that an event concerns; '' if it concerns none. */

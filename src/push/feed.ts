@@ -1,17 +1,18 @@
 /** Reads the event log for webhook endpoints. Endpoints with the same position and filter share one read. */
 import type { Message } from '../model/message.ts'
-import { SharedTurns, systemClock } from '../platform/clock.ts'
+import { type Clock, SharedTurns, systemClock } from '../platform/clock.ts'
 import type { Views } from '../receive/view.ts'
 import type { EventFilter, EventLog, EventType } from '../storage/events.ts'
 import type { MessageLog } from '../storage/store.ts'
 import type { Webhook, WebhookConversation } from '../storage/webhooks.ts'
-import { type EventWithRow, readPage, sessionOf } from './events.ts'
+import { createRereader, type EventWithRow, readPage, sessionOf } from './events.ts'
 import type { LaneEvent, LanePage } from './lanes.ts'
 
 export interface FeedPorts {
   events: Pick<EventLog, 'listAfter'>
   log: Pick<MessageLog, 'getByIds'>
   views: Pick<Views, 'toMessage'>
+  clock?: Pick<Clock, 'monotonic'>
 }
 
 export interface FeedPage extends LanePage {
@@ -87,20 +88,31 @@ export class Feed {
     const turn = this.#turns.join()
     await turn()
     const { events, ...page } = await readPage(this.#ports, from, filter)
+    const readAgain = createRereader(this.#ports, this.#ports.clock)
     const read: LaneEvent[] = []
     for (const event of events) {
       await turn()
-      read.push(this.#toLaneEvent(event))
+      read.push(this.#toLaneEvent(event, readAgain))
     }
     return { ...page, events: read }
   }
 
-  #toLaneEvent(read: EventWithRow): LaneEvent {
-    const { cursor: id, type, at, data = {}, row } = read
+  #toLaneEvent(read: EventWithRow, readAgain: ReturnType<typeof createRereader>): LaneEvent {
+    const { cursor: id, type, at, row } = read
     const event = { id, type, at, session: sessionOf(read) }
-    if (!row) return { ...event, user: '', data: async () => data }
+    if (!row)
+      return {
+        ...event,
+        user: '',
+        data: async () => {
+          const again = await readAgain(read)
+          return again && (again.data ?? {})
+        },
+      }
     let view: Promise<Message> | undefined
-    const readView = () => {
+    const readView = async () => {
+      // A page is kept for other endpoints, and its events wait for their receivers.
+      if (!(await readAgain(read))) return undefined
       view ??= this.#ports.views.toMessage(row).catch(error => {
         view = undefined
         throw error

@@ -11,9 +11,9 @@ import type { WebhookConversation, WebhookLane, WebhookProgress } from '../stora
 import type { OutgoingEvent } from './body.ts'
 import { remainingWaitOf } from './schedule.ts'
 
-/** An event with its conversation. `data` creates its content on demand. */
+/** An event with its conversation. `data` creates its content on demand: undefined if it is no longer in the log. */
 export interface LaneEvent extends Omit<OutgoingEvent, 'data'>, WebhookConversation {
-  data(): Promise<object>
+  data(): Promise<object | undefined>
 }
 
 /** Events read from the log. */

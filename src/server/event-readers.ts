@@ -153,10 +153,11 @@ export class EventStreams {
    */
   async #sendMissed(reader: StreamReader, missed: readonly PublicEvent[]): Promise<number> {
     const { disconnected, outlet } = reader
-    for (const [index, { event }] of missed.entries()) {
+    for (const [index, { event, isThere }] of missed.entries()) {
       if (outlet.unreadBytes > maxAheadBytes) await new Promise(resolve => setImmediate(resolve))
+      const mayLeave = await isThere()
       if (disconnected.signal.aborted || outlet.unreadBytes > maxAheadBytes) return index
-      outlet.enqueue(encodeEvent(event))
+      if (mayLeave) outlet.enqueue(encodeEvent(event))
       reader.cursor = event.id
     }
     return missed.length

@@ -1,5 +1,11 @@
 /** Erasing people from the store. The rules for every method are in `store.ts`. */
 
+/**
+ * What was read longer ago than this is read again before it is handed out, since its user may be erased by now. `forget`
+ * returns later than this after its last step, so nothing that was read before leaves afterwards.
+ */
+export const freshMs = 250
+
 /** What was erased of a user. */
 export interface ErasedUser {
   /** Messages whose content was erased: their rows stay, blank. */

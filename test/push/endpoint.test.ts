@@ -13,7 +13,11 @@ import { receiver } from './receiver.ts'
 const withinMs = 60_000
 
 /** An endpoint at the beginning of a log that holds one event of each of these users. */
-async function withEndpoint(url: string, users: readonly string[], data = async (_user: string) => ({})) {
+async function withEndpoint(
+  url: string,
+  users: readonly string[],
+  data = async (_user: string): Promise<object | undefined> => ({}),
+) {
   const { progress, ...webhooks } = (await openInMemory()).webhooks
   const clock = testClock()
   const log = users.map(
@@ -61,6 +65,16 @@ test('an event that cannot be read for now is tried after a rest', async () => {
   await until('all', withinMs, () => ids().size === 2)
   await run.stop()
   expect([...ids()].sort()).toEqual(['s-1', 's-2'])
+})
+
+test('an event that is no longer in the log is passed over', async () => {
+  using r = receiver()
+  const gone = async (user: string) => (user === 'gone' ? undefined : {})
+  const { open } = await withEndpoint(r.url, ['gone', 'a', 'gone', 'a'], gone)
+  const run = await open()
+  await until('the others', withinMs, () => r.got.length === 2)
+  await run.stop()
+  expect(r.got.map(({ id }) => id).sort()).toEqual(['s-2', 's-4'])
 })
 
 test('when progress could not be kept, no later part of it is kept without it', async () => {

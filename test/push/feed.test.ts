@@ -1,5 +1,6 @@
 /** The event log as endpoints read it, where not all of a page can be read at once. */
 import { expect, test } from 'bun:test'
+import type { Message } from '../../src/model/message.ts'
 import { silentLog } from '../../src/platform/log.ts'
 import { Feed, type FeedPorts } from '../../src/push/feed.ts'
 import { Webhooks } from '../../src/push/webhooks.ts'
@@ -64,7 +65,37 @@ test('a status that is told late is told as it was', async () => {
   const { events } = await feedOf([1], { status: 'queued', now }).readAfter('s-0', all, 10)
   const shown = await events[0]!.data()
   expect(shown).toMatchObject({ status: 'queued' })
-  expect(Object.keys(shown)).not.toContain('reason')
+  expect(Object.keys(shown!)).not.toContain('reason')
+})
+
+test('a page that is kept hands out nothing of a person who was erased since, and all of the others', async () => {
+  await using t = await openSqlite()
+  const { audit, events, log, people } = t.store
+  let now = 0
+  const clock = { monotonic: () => now }
+  const feed = new Feed({ events, log, views: new Views(log, silentLog), clock })
+  const before = await events.getHead()
+  const users = ['ann', 'bob', 'ann', 'bob']
+  const ids = await insert(
+    t,
+    users.map(from_user => message(`of ${from_user}`, { from_user })),
+  )
+  await audit.add({ at: 1, principal: 'owner', operation: 'name_user', subject: 'ann', outcome: 'done' })
+  const wanted = { types: ['message.received', 'audit.line'] }
+  const first = await feed.readAfter(before, wanted, 10)
+  const lane = await feed.readConversation(before, wanted, { session: 'default', user: 'ann' })
+  await people.erase('ann')
+  now = 60_000
+  const again = await feed.readAfter(before, wanted, 10)
+  expect(again.events.map(({ user }) => user)).toEqual([...users, ''])
+  const shown = await Promise.all([...first.events, ...again.events, ...lane.events].map(one => one.data()))
+  const idsOfBob = [ids[1], ids[3]]
+  expect(shown.flatMap(one => (one && 'text' in one ? (one as Message).id : []))).toEqual([
+    ...idsOfBob,
+    ...idsOfBob,
+  ] as number[])
+  expect(shown.filter(one => one && 'subject' in one)).toHaveLength(2)
+  expect(JSON.stringify(shown)).not.toContain('ann')
 })
 
 test('an endpoint of a key gets what is in its grant; another one that reads from the same place does not', async () => {
