@@ -1,12 +1,20 @@
 /** Erases people: what the store, the session files and the files of queued sends have about them. */
 import { rm } from 'node:fs/promises'
+import { SvcError } from '../model/error.ts'
 import type { Forgotten } from '../model/person.ts'
+import { systemClock } from '../platform/clock.ts'
 import { isInside, statOf } from '../platform/files.ts'
 import type { Runtime } from '../platform/runtime.ts'
 import type { ResolveTarget } from '../push/events.ts'
 import type { MediaStore } from '../storage/media-store.ts'
+import { freshMs } from '../storage/people.ts'
 import type { State } from '../storage/state.ts'
 import type { Store } from '../storage/store.ts'
+
+/** Wait after the last step: what was read before it is then read again, before it leaves any process. */
+const settleMs = 4 * freshMs
+/** Longest wait for the programs of agents, and how often this looks. */
+const [agentsMs, lookEveryMs] = [30_000, 100]
 
 export interface PeoplePorts {
   store: Pick<Store, 'people' | 'backups' | 'agents'>
@@ -47,14 +55,28 @@ export class People {
     const { queued, resolveTarget, scrub, state, store } = this.#ports
     const { user = given } = await resolveTarget({ user: given })
     const hash = await store.people.hashOf(user)
+    await store.people.begin(user)
+    await this.#waitForAgents(user)
     await state.forgetUser(user)
     await queued.discard(await store.people.listFiles(user))
     await this.#removeFolders(user)
     const { files, ...erased } = await store.people.erase(user)
+    // A poll that was under way may have written the user into the session files again.
+    await state.forgetUser(user)
     await queued.discard(files)
+    await systemClock.sleep(settleMs)
     await scrub()
     this.#runtime.log.info('user erased', { user: hash, messages: erased.messages })
     return { hash, ...erased, backups: await this.#listBackups() }
+  }
+
+  /** Waits until the programs of agents that worked for the user have stopped. */
+  async #waitForAgents(user: string): Promise<void> {
+    const until = systemClock.monotonic() + agentsMs
+    while (await this.#ports.store.agents.isWorkedOn(user)) {
+      if (systemClock.monotonic() > until) throw agentRunsError()
+      await systemClock.sleep(lookEveryMs)
+    }
   }
 
   /** Removes the folders in which agents worked for the user. A folder that somebody else named stays. */
@@ -73,3 +95,8 @@ export class People {
     return known.flatMap(({ path, created_at }, nth) => (there[nth] ? { path, created_at } : []))
   }
 }
+
+const agentRunsError = () =>
+  new SvcError('store_unavailable', 'an agent still works for the user', {
+    hint: 'Nothing more is told to the user. Stop svc agent, and call again: it erases the rest.',
+  })

@@ -157,6 +157,9 @@ export interface AgentStore {
   /** Returns the conversations, those with the newest turn first. */
   listConversations(filter: Omit<TurnFilter, 'before'>): Promise<StoredConversation[]>
 
+  /** Whether a living process has claimed a conversation of a user. */
+  isWorkedOn(user: string): Promise<boolean>
+
   /** Counts the turns of an agent that began since then (Unix ms). */
   countTurns(agent: string, since: number): Promise<number>
 

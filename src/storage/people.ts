@@ -1,4 +1,5 @@
 /** Erasing people from the store. The rules for every method are in `store.ts`. */
+import { SvcError } from '../model/error.ts'
 
 /**
  * What was read longer ago than this is read again before it is handed out, since its user may be erased by now. `forget`
@@ -20,7 +21,31 @@ export interface ErasedUser {
   files: string[]
 }
 
+export const joinErased = (first: ErasedUser, rest: ErasedUser): ErasedUser => ({
+  messages: first.messages + rest.messages,
+  sends: first.sends + rest.sends,
+  webhooks: [...first.webhooks, ...rest.webhooks],
+  keys: [...first.keys, ...rest.keys],
+  files: [...first.files, ...rest.files],
+})
+
+/** Why nothing about a user is stored. */
+export const erasedUserError = (cause?: unknown): SvcError =>
+  new SvcError('window_closed', 'this user was erased, and has not written since', {
+    hint: 'Nothing about the user is kept. Wait until the user writes.',
+    details: { erased: true },
+    cause,
+  })
+
+/**
+ * From `begin` on, until the user writes again, the store keeps nothing about the user: whatever was under way then or is
+ * called later. What would be stored is rejected with `window_closed`; a read mark, or a place of a webhook, is left out;
+ * a line of the audit log has `hashOf` in place of the id.
+ */
 export interface PeopleStore {
+  /** Begins to erase a user, and removes the turns of agents: their programs stop, and tell nobody. */
+  begin(user: string): Promise<void>
+
   /**
    * Returns the names of the files of messages that wait for a user. Remove them before `erase`: if the process
    * is killed after it, nothing names them any more.

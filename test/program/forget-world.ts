@@ -21,8 +21,9 @@ export async function findTraces(dir: string, wanted: readonly string[] = traces
   const found: string[] = []
   for (const path of await readdir(dir, { recursive: true })) {
     if (path === 'sandbox' || path.startsWith('sandbox/')) continue
-    if (!(await stat(join(dir, path))).isFile()) continue
-    const bytes = await readFile(join(dir, path))
+    // A temporary file may be gone by now.
+    if (!(await stat(join(dir, path)).catch(() => undefined))?.isFile()) continue
+    const bytes = await readFile(join(dir, path)).catch(() => '')
     for (const text of wanted) if (bytes.includes(text)) found.push(`${path}: ${text.slice(0, 20)}`)
   }
   return found

@@ -168,6 +168,13 @@ export class PgAgents extends PgAgentQuestions implements AgentStore {
       ORDER BY c.turn DESC NULLS LAST, c.id DESC`)
   }
 
+  async isWorkedOn(user: string): Promise<boolean> {
+    const found =
+      await this.db.get(sql`SELECT FROM agent_conversation c WHERE c.peer = ${user} AND c.owner IS NOT NULL
+      AND (c.owner = ${this.owner} OR NOT ${this.#mayTake()}) LIMIT 1`)
+    return found !== undefined
+  }
+
   async countTurns(agent: string, since: number): Promise<number> {
     const { n } = await this.db.one<{ n: number }>(sql`SELECT count(*) AS n FROM agent_turn t
       JOIN agent_conversation c ON c.id = t.conversation WHERE t.started_at >= ${since} AND c.agent = ${agent}`)

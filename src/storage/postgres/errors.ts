@@ -2,6 +2,8 @@
 import { SvcError } from '../../model/error.ts'
 import type { Outage } from '../../platform/log.ts'
 import { PgConnectionError, type PgOptions, sqlStateOf } from '../../platform/postgres.ts'
+import { erasedUserError } from '../people.ts'
+import { erasedState } from './tables.ts'
 
 export const connectionHint = 'Check that PostgreSQL runs and can be reached; svc recovers by itself.'
 
@@ -44,6 +46,7 @@ export function addressOf(url: PgOptions['url']): string {
  */
 export function storeErrorOf(error: unknown, address?: string): unknown {
   if (error instanceof SvcError) return error
+  if (sqlStateOf(error) === erasedState) return erasedUserError(error)
   const named = (what: string) =>
     address === undefined ? what : what.replace('database', word => `${word} ${address}`)
   const state =

@@ -14,26 +14,32 @@ export async function mentionsOf(db: PgDatabase, user: string): Promise<RegExp> 
   return patternOf([user, ...names.map(({ name }) => nameKeyOf(name))])
 }
 
+/** Lines of the audit log and events up to here were checked. */
+export interface MentionProgress {
+  line: number
+  place: number
+}
+
 /** Puts the hash in place of the user, and removes events about erased messages. @param pause awaited after each step */
 export async function eraseMentions(
   db: PgDatabase,
   person: ErasedPerson,
+  progress: MentionProgress,
   pause: () => Promise<void>,
 ): Promise<void> {
-  for (let line: number | undefined = 0; line !== undefined; await pause())
-    line = await eraseFromLines(db, person, line)
-  for (let place: number | undefined = 0; place !== undefined; await pause())
-    place = await eraseFromEvents(db, person, place)
+  // Not until there are none: others may come all the time.
+  while (await eraseFromLines(db, person, progress)) await pause()
+  while (await eraseFromEvents(db, person, progress)) await pause()
 }
 
-/** @returns the last line that was checked; undefined if there was none */
+/** @returns whether there may be more */
 async function eraseFromLines(
   db: PgDatabase,
   person: ErasedPerson,
-  after: number,
-): Promise<number | undefined> {
+  progress: MentionProgress,
+): Promise<boolean> {
   const rows = await db.all<{ id: number; subject: string }>(sql`SELECT id, subject FROM audit
-    WHERE id > ${after} AND subject IS NOT NULL ORDER BY id LIMIT ${checkedAtOnce}`)
+    WHERE id > ${progress.line} AND subject IS NOT NULL ORDER BY id LIMIT ${checkedAtOnce}`)
   const changed = rows
     .map(({ id, subject }) => ({ id, subject, erased: eraseFromSubject(subject, person) }))
     .filter(({ subject, erased }) => erased !== subject)
@@ -41,19 +47,21 @@ async function eraseFromLines(
     await db.run(sql`UPDATE audit a SET subject = c.subject
       FROM unnest(${changed.map(({ id }) => id)}::bigint[], ${changed.map(({ erased }) => erased)}::text[])
         AS c(id, subject) WHERE a.id = c.id`)
-  return rows.at(-1)?.id
+  progress.line = rows.at(-1)?.id ?? progress.line
+  return rows.length === checkedAtOnce
 }
 
-/** @returns the place of the last event that was checked; undefined if there was none */
+/** @returns whether there may be more */
 async function eraseFromEvents(
   db: PgDatabase,
   person: ErasedPerson,
-  after: number,
-): Promise<number | undefined> {
+  progress: MentionProgress,
+): Promise<boolean> {
+  const after = progress.place
   const rows = await db.all<{ place: number; data?: string }>(sql`SELECT place, data FROM event
     WHERE place > ${after} ORDER BY place LIMIT ${checkedAtOnce}`)
   const end = rows.at(-1)?.place
-  if (end === undefined) return undefined
+  if (end === undefined) return false
   const changed = rows.flatMap(({ place, data }) => {
     const erased = data === undefined ? data : eraseFromData(data, person)
     return erased === data ? [] : [{ place, erased: erased! }]
@@ -64,5 +72,6 @@ async function eraseFromEvents(
         AS c(place, data) WHERE e.place = c.place`)
   await db.run(sql`DELETE FROM event e USING message m WHERE e.place > ${after} AND e.place <= ${end}
     AND m.id = e.message AND m.session = ${erasedSession}`)
-  return end
+  progress.place = end
+  return rows.length === checkedAtOnce
 }

@@ -6,6 +6,7 @@
  * In a group, enqueues are decided before settlements: these end what those count.
  */
 import type { SendRules, Verdict } from '../../model/admission.ts'
+import { isSvcError } from '../../model/error.ts'
 import type { Counter } from '../../model/session.ts'
 import { sessionKeyOf } from '../../model/session.ts'
 import {
@@ -184,7 +185,7 @@ export class PgOutboxCalls extends PgPart {
         ...group.settles.map(one => ({ enqueues: [], settles: [one] })),
       ]
       // One of them may be at fault, such as by an id that another message has.
-      if (single.length > 1 && sqlStateOf(error) !== undefined)
+      if (single.length > 1 && (sqlStateOf(error) !== undefined || isSvcError(error, 'window_closed')))
         for (const one of single) await this.#decideGroup(one)
       else for (const { done } of [...group.enqueues, ...group.settles]) done.reject(error)
     }

@@ -4,11 +4,12 @@
  */
 import { nodeCrypto } from '../../platform/lazy-crypto.ts'
 import { constantSql, type Sql, sql } from '../../platform/postgres.ts'
+import type { ErasedPerson } from '../mentions.ts'
 import type { EndReason } from '../outbox.ts'
-import type { ErasedUser, PeopleStore } from '../people.ts'
+import { type ErasedUser, joinErased, type PeopleStore } from '../people.ts'
 import type { Attempt } from './database.ts'
 import { lockKeys, nextKeyRevision } from './keys.ts'
-import { eraseMentions, mentionsOf } from './mentions.ts'
+import { eraseMentions, type MentionProgress, mentionsOf } from './mentions.ts'
 import { PgPart } from './part.ts'
 import { erasedSession, placesPerMessage, receivedElsewhere } from './tables.ts'
 
@@ -16,6 +17,8 @@ import { erasedSession, placesPerMessage, receivedElsewhere } from './tables.ts'
 const erasedAtOnce = 300
 /** Pause between two steps, so that writers come in between. */
 const pauseMs = 5
+/** Longest wait for transactions that began before. svc has none that takes longer. */
+const writersMs = 30_000
 /** Longest time of one VACUUM, and of its wait for another one. */
 const [vacuumMs, vacuumWaitMs] = [30 * 60_000, 60_000]
 
@@ -58,28 +61,59 @@ export class PgPeople extends PgPart implements PeopleStore {
     return rows.map(nameOfFile)
   }
 
+  begin(user: string): Promise<void> {
+    return this.durably(async () => {
+      await this.#markErased(user, await this.hashOf(user))
+      await this.db.script(eraseTurns(user))
+    })
+  }
+
+  /** From when this resolves, no transaction of any node stores anything about the user. */
+  async #markErased(user: string, hash: string): Promise<void> {
+    const { xid } = await this.db.one<{ xid: string }>(sql`WITH added AS (
+        INSERT INTO erased (mark, hash) VALUES (erased_mark(${user}), ${hash}) ON CONFLICT DO NOTHING)
+      SELECT pg_current_xact_id()::text AS xid`)
+    // Those that began before may not see the mark.
+    const isOver = sql`SELECT pg_snapshot_xmin(pg_current_snapshot()) > ${xid}::xid8 AS over`
+    const until = this.clock.monotonic() + writersMs
+    while (this.clock.monotonic() < until && !(await this.db.one<{ over: boolean }>(isOver)).over)
+      await this.clock.sleep(pauseMs)
+  }
+
   async erase(user: string): Promise<ErasedUser> {
     return this.durably(async () => {
       const hash = await this.hashOf(user)
-      const erased = await this.db.retry(queries => this.#eraseState(queries, user, hash))
-      let messages = 0
-      for (let after = 0; ; await this.clock.sleep(pauseMs)) {
-        const { count, last } = await this.#eraseMessages(user, after)
-        if (last === undefined) break
-        messages += count
-        after = last
-      }
       const person = { user, hash, mentions: await mentionsOf(this.db, user) }
-      await eraseMentions(this.db, person, () => this.clock.sleep(pauseMs))
+      const progress = { line: 0, place: 0 }
+      const first = await this.#eraseOnce(person, progress)
+      await this.clock.sleep(pauseMs)
+      // What was under way in any node, and what the user wrote meanwhile.
+      const rest = await this.#eraseOnce(person, progress)
       await this.db.script([
         lockWebhooks,
-        // Deliveries began new lanes as long as there were messages of the user.
-        ...eraseLanes(user),
+        // What deliveries stored since.
+        ...eraseFromWebhooks(user),
         sql`DELETE FROM user_name WHERE peer = ${user}`,
       ])
       await this.db.touch()
-      return { messages, ...erased }
+      return joinErased(first, rest)
     })
+  }
+
+  async #eraseOnce(person: ErasedPerson, progress: MentionProgress): Promise<ErasedUser> {
+    const { user, hash } = person
+    await this.#markErased(user, hash)
+    const erased = await this.db.retry(queries => this.#eraseState(queries, user, hash))
+    let messages = 0
+    for (let after = 0; ; await this.clock.sleep(pauseMs)) {
+      const { count, last = after } = await this.#eraseMessages(user, after)
+      messages += count
+      after = last
+      // Not until there are none: others may come all the time.
+      if (count < erasedAtOnce) break
+    }
+    await eraseMentions(this.db, person, progress, () => this.clock.sleep(pauseMs))
+    return { messages, ...erased }
   }
 
   /** Erases everything that refers to a user except messages, events, lines of the audit log, and names. */
@@ -96,7 +130,8 @@ export class PgPeople extends PgPart implements PeopleStore {
       ...grants.map(one => changeGrant('webhook', one)),
       ...eraseFromWebhooks(user),
       ...eraseFromReaders(user),
-      ...eraseFromAgents(user),
+      ...eraseTurns(user),
+      sql`DELETE FROM agent_conversation WHERE peer = ${user}`,
       // Slots of messages that are not sent; the others only lose the user, since all users of a session share its pace.
       sql`DELETE FROM turn t USING outbox_part p, outbox_lane l WHERE l.peer = ${user} AND p.lane = l.id
         AND p.status IN ('queued', 'asked') AND t.session = l.session AND t.peer = ${user} AND t.at = p.slot`,
@@ -197,17 +232,17 @@ const eraseLanes = (user: string): Sql[] => [
 function eraseFromWebhooks(user: string): Sql[] {
   const own = sql`(SELECT id FROM webhook WHERE peer = ${user})`
   // Errors about answers to the user may quote id, name or text.
-  const details = sql`(SELECT t.detail FROM webhook_try t
+  const about = sql`FROM webhook_try t
     CROSS JOIN LATERAL (SELECT substring(t.event FROM '-([0-9]{1,18})$')::bigint AS place) p
     LEFT JOIN event e ON e.place = p.place JOIN message m ON m.id = coalesce(e.message, p.place / ${placesPerMessage})
-    WHERE m.peer = ${user} AND t.detail IS NOT NULL)`
+    WHERE (m.peer = ${user} OR m.session = ${erasedSession}) AND t.detail IS NOT NULL`
   return [
     sql`DELETE FROM webhook_lane WHERE webhook IN ${own}`,
     sql`DELETE FROM webhook_try WHERE webhook IN ${own}`,
     sql`DELETE FROM webhook WHERE peer = ${user}`,
     ...eraseLanes(user),
-    sql`UPDATE webhook SET last_error = NULL WHERE last_error IN ${details}`,
-    sql`UPDATE webhook_try SET detail = NULL WHERE detail IN ${details}`,
+    sql`UPDATE webhook SET last_error = NULL WHERE last_error IN (SELECT t.detail ${about})`,
+    sql`UPDATE webhook_try SET detail = NULL WHERE id IN (SELECT t.id ${about})`,
   ]
 }
 
@@ -221,11 +256,10 @@ const eraseFromReaders = (user: string): Sql[] => [
   sql`DELETE FROM person_mark WHERE peer = ${user}`,
 ]
 
-const eraseFromAgents = (user: string): Sql[] => {
+const eraseTurns = (user: string): Sql[] => {
   const turns = sql`agent_turn t JOIN agent_conversation c ON c.id = t.conversation WHERE c.peer = ${user}`
   return [
     sql`DELETE FROM agent_question WHERE turn IN (SELECT t.id FROM ${turns})`,
     sql`DELETE FROM agent_turn WHERE id IN (SELECT t.id FROM ${turns})`,
-    sql`DELETE FROM agent_conversation WHERE peer = ${user}`,
   ]
 }

@@ -21,6 +21,9 @@ export const erasedSession = 0
 /** Key of the advisory lock of who copies the store. Only svc takes it. */
 export const copyLock = 0x737670
 
+/** SQLSTATE of a write about a user who was erased. */
+export const erasedState = 'SVC01'
+
 /** A lease of rows expires after this; sooner if its owner is known to be dead. */
 export const rowLeaseMs = 30_000
 /** `lease.expires_at` of rows that no reader saw. */
@@ -272,6 +275,10 @@ export const tables = `
     PRIMARY KEY (session, peer)
   );
   CREATE INDEX user_name_folded ON user_name (folded);
+
+  -- Users who were erased and have not written since. mark: recognizes the id, and does not tell it. hash: what stands
+  -- for the user in the audit log. The triggers of write-functions.ts store nothing about them.
+  CREATE TABLE erased (mark text PRIMARY KEY, hash text NOT NULL);
 
   -- All events except received messages, which are events themselves. session: folded. data: JSON.
   CREATE TABLE event (

@@ -1,5 +1,5 @@
 /** Functions and triggers of writers: they append to the log and its events, and follow what happens to the server. */
-import { copyLock, placesPerMessage } from './tables.ts'
+import { copyLock, erasedState, placesPerMessage } from './tables.ts'
 
 /** More rows than a standby that took over can lack. */
 const lostRows = 1_000_000
@@ -11,6 +11,53 @@ export const writeFunctions = `
   BEGIN
     IF holds IS NOT TRUE THEN RAISE EXCEPTION 'changed meanwhile' USING ERRCODE = '40001'; END IF;
   END $$;
+
+  CREATE FUNCTION erased_mark(who text) RETURNS text LANGUAGE sql STABLE AS $$
+    SELECT encode(sha256(convert_to((SELECT hash_key FROM meta) || who, 'UTF8')), 'hex')
+  $$;
+  -- What stands for an erased user; NULL for any other user.
+  CREATE FUNCTION find_erased(who text) RETURNS text LANGUAGE plpgsql AS $$
+  BEGIN
+    IF NOT EXISTS (SELECT FROM erased) THEN RETURN NULL; END IF;
+    RETURN (SELECT hash FROM erased WHERE mark = erased_mark(who));
+  END $$;
+  -- Users who write are no longer erased.
+  CREATE FUNCTION users_wrote(rows jsonb) RETURNS void LANGUAGE plpgsql AS $$
+  BEGIN
+    IF NOT EXISTS (SELECT FROM erased) THEN RETURN; END IF;
+    DELETE FROM erased WHERE mark IN (SELECT erased_mark(one ->> 'peer') FROM jsonb_array_elements(rows) AS all_rows(one));
+  END $$;
+  -- Whoever stores something about an erased user fails, or, with an argument, stores nothing.
+  CREATE FUNCTION reject_erased() RETURNS trigger LANGUAGE plpgsql AS $$
+  DECLARE
+    who text;
+  BEGIN
+    IF NOT EXISTS (SELECT FROM erased) THEN RETURN new; END IF;
+    FOR who IN SELECT to_jsonb(new) ->> 'peer'
+      UNION ALL SELECT jsonb_array_elements_text((to_jsonb(new) ->> 'grant')::jsonb -> 'users')
+    LOOP
+      IF find_erased(who) IS NULL THEN CONTINUE; END IF;
+      IF TG_NARGS > 0 THEN RETURN NULL; END IF;
+      RAISE EXCEPTION 'the user was erased' USING ERRCODE = '${erasedState}';
+    END LOOP;
+    RETURN new;
+  END $$;
+  CREATE TRIGGER reject_erased BEFORE INSERT ON outbox_lane FOR EACH ROW EXECUTE FUNCTION reject_erased();
+  CREATE TRIGGER reject_erased BEFORE INSERT ON user_name FOR EACH ROW EXECUTE FUNCTION reject_erased();
+  CREATE TRIGGER reject_erased BEFORE INSERT ON agent_conversation FOR EACH ROW EXECUTE FUNCTION reject_erased();
+  CREATE TRIGGER reject_erased BEFORE INSERT ON webhook FOR EACH ROW EXECUTE FUNCTION reject_erased();
+  CREATE TRIGGER reject_erased BEFORE INSERT ON access_key FOR EACH ROW EXECUTE FUNCTION reject_erased();
+  CREATE TRIGGER reject_erased BEFORE INSERT ON read_mark FOR EACH ROW EXECUTE FUNCTION reject_erased('quietly');
+  CREATE TRIGGER reject_erased BEFORE INSERT ON person_mark FOR EACH ROW EXECUTE FUNCTION reject_erased('quietly');
+  CREATE TRIGGER reject_erased BEFORE INSERT ON webhook_lane FOR EACH ROW EXECUTE FUNCTION reject_erased('quietly');
+  CREATE FUNCTION hash_erased() RETURNS trigger LANGUAGE plpgsql AS $$
+  BEGIN
+    IF new.subject IS NULL OR NOT EXISTS (SELECT FROM erased) THEN RETURN new; END IF;
+    new.subject := (SELECT string_agg(coalesce(find_erased(word), word), ' ' ORDER BY nth)
+      FROM string_to_table(new.subject, ' ') WITH ORDINALITY AS words(word, nth));
+    RETURN new;
+  END $$;
+  CREATE TRIGGER hash_erased BEFORE INSERT OR UPDATE OF subject ON audit FOR EACH ROW EXECUTE FUNCTION hash_erased();
 
   -- Time of the program's clock in Unix ms, which scripts set; else of the server's.
   CREATE FUNCTION now_ms() RETURNS bigint LANGUAGE sql AS $$
@@ -63,6 +110,7 @@ export const writeFunctions = `
     n bigint;
     now_at bigint;
   BEGIN
+    IF w ? 'rows' THEN PERFORM users_wrote(w -> 'rows'); END IF;
     IF w ? 'guarded' THEN
       SELECT count(*) INTO n FROM (SELECT 1 FROM account a
         JOIN jsonb_to_recordset(w -> 'guarded') AS r(name_key text, version text) ON a.name_key = r.name_key

@@ -11,6 +11,7 @@ import type {
 } from '../agents.ts'
 import { isOpen, isUnanswered } from './agent-questions.ts'
 import { EnginePart } from './engine-part.ts'
+import { rejectErased } from './erased-users.ts'
 
 const leaseMs = 60_000
 /** Maximum number of turns removed in one step. */
@@ -170,6 +171,12 @@ export class SqliteAgents extends EnginePart {
     return rows.map(({ asking, ...row }) => ({ ...row, isAsking: asking === 1 }))
   }
 
+  isWorkedOn(user: string): boolean {
+    const rows = this.db.all<{ owner: string; lease_until: number }>`SELECT owner, lease_until
+      FROM agent_conversation WHERE peer = ${user} AND owner IS NOT NULL`
+    return rows.some(row => row.owner === this.owner.name || !this.#mayTake(row))
+  }
+
   countTurns(agent: string, since: number): number {
     return this.db.one<{ n: number }>`SELECT count(*) AS n FROM agent_turn t INDEXED BY agent_turn_started
       CROSS JOIN agent_conversation c ON c.id = t.conversation
@@ -217,6 +224,7 @@ export class SqliteAgents extends EnginePart {
 
   /** The row of the agent itself has session 0 and no user. */
   #ensureRow(agent: string, session: number, user: string): number {
+    rejectErased(this.db, user)
     const found = this.#findRow(agent, session, user)
     if (found !== undefined) return found
     return this.db

@@ -2,6 +2,7 @@
 import type { AuditLine } from '../../model/audit.ts'
 import type { AuditFilter, NewAuditLine } from '../audit.ts'
 import { EnginePart, type SqliteContext } from './engine-part.ts'
+import { withoutErased } from './erased-users.ts'
 import type { SqliteEventLog } from './events.ts'
 import { keyNameOf } from './messages.ts'
 
@@ -56,7 +57,7 @@ export class SqliteAudit extends EnginePart {
     return this.db.transaction(() => {
       const { lastInsertRowid: id } = this.db.run`INSERT INTO audit (at, principal, operation, subject,
         outcome, address, count)
-        VALUES (${at}, ${principal}, ${operation}, ${subject}, ${outcome}, ${address}, ${count})`
+        VALUES (${at}, ${principal}, ${operation}, ${withoutErased(this.db, subject)}, ${outcome}, ${address}, ${count})`
       if (outcome !== undefined) this.#announce(id)
       return id
     })
@@ -65,7 +66,8 @@ export class SqliteAudit extends EnginePart {
   settle(id: number, outcome: string, subject?: string): void {
     this.db.transaction(() => {
       this.db
-        .run`UPDATE audit SET outcome = ${outcome}, subject = coalesce(${subject}, subject) WHERE id = ${id}`
+        .run`UPDATE audit SET outcome = ${outcome}, subject = coalesce(${withoutErased(this.db, subject)}, subject)
+          WHERE id = ${id}`
       this.#announce(id)
     })
   }

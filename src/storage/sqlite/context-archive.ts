@@ -5,6 +5,7 @@
 import { type Counter, type Inbound, newestContext, type UserContext } from '../../model/session.ts'
 import { mapContext } from '../sealed-places.ts'
 import { EnginePart } from './engine-part.ts'
+import { findErased } from './erased-users.ts'
 import { firstContextOf } from './messages.ts'
 
 /** The data about the user's newest message in the row of a lane. */
@@ -41,7 +42,8 @@ export class SqliteContextArchive extends EnginePart {
   save(session: string, users: ReadonlyMap<string, UserContext>): void {
     const key = this.messages.ensureKey(session)
     for (const [user, context] of users)
-      this.db.run`INSERT INTO outbox_lane (session, peer, context)
+      if (findErased(this.db, user) === undefined)
+        this.db.run`INSERT INTO outbox_lane (session, peer, context)
         VALUES (${key}, ${user}, ${JSON.stringify(context)})
         ON CONFLICT (session, peer) DO UPDATE SET context = excluded.context`
   }

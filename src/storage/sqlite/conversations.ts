@@ -5,6 +5,7 @@ import type { SentStatus } from '../../model/message.ts'
 import type { Database } from '../../platform/sqlite.ts'
 import type { Thread, ThreadQuery } from '../store.ts'
 import { EnginePart } from './engine-part.ts'
+import { findErased } from './erased-users.ts'
 import { receivedElsewhere } from './messages.ts'
 import { scopeSqlOf } from './scope.ts'
 
@@ -139,6 +140,7 @@ export class SqliteConversations extends EnginePart {
   }
 
   markRead(session: string, peer: string, upTo?: number, reader?: string): void {
+    if (findErased(this.db, peer) !== undefined) return
     const head = this.messages.getHead()
     // Negative: marked as unread when that row was the newest.
     const position = upTo === undefined ? -head : Math.min(upTo, head)

@@ -5,6 +5,7 @@ import { hasKeyEnded, keyEndedReason, type NewKey, type StoredKey } from '../key
 import { askLifeMs } from '../outbox-rules.ts'
 import { EnginePart, type SqliteContext } from './engine-part.ts'
 import type { SqliteOutboxEntries } from './entries.ts'
+import { rejectErased } from './erased-users.ts'
 import type { SqliteEventLog } from './events.ts'
 
 /** SQL for the revision of a change that is written now. */
@@ -35,6 +36,7 @@ export class SqliteKeys extends EnginePart {
 
   add({ id, name, hash, grant, can, made_by, created_at, expires_at }: NewKey): void {
     this.db.transaction(() => {
+      for (const user of grant.users ?? []) rejectErased(this.db, user)
       const now = this.clock.now()
       const namesakes = this.db.all<KeyRow>`SELECT * FROM access_key WHERE name = ${name}`
       if (namesakes.some(row => !hasKeyEnded(keyOf(row), now)))

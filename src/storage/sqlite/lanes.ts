@@ -10,6 +10,7 @@ import { laneLeaseMs } from '../outbox-rules.ts'
 import { mapContextToken } from '../sealed-places.ts'
 import { contextOfRow, type HeardRow } from './context-archive.ts'
 import { EnginePart, type SqliteContext } from './engine-part.ts'
+import { rejectErased } from './erased-users.ts'
 import type { SqlitePaceSlots } from './pace-slots.ts'
 
 /**
@@ -94,6 +95,7 @@ export class SqliteOutboxLanes extends EnginePart {
   of(session: number, user: string): OutboxLane {
     const found = this.find(session, user)
     if (found) return found
+    rejectErased(this.db, user)
     this.db.run`INSERT INTO outbox_lane (session, peer) VALUES (${session}, ${user})`
     return this.find(session, user)!
   }

@@ -19,6 +19,7 @@ import { createRowBudget, type RowBudget } from '../row-budget.ts'
 import { mapContextToken, mapRaw } from '../sealed-places.ts'
 import { toSearchableText } from '../search-text.ts'
 import { BigramIndex } from './bigram-index.ts'
+import { removeErased } from './erased-users.ts'
 import { listIdsIn, scopeSqlOf } from './scope.ts'
 
 /** `message.sent` of a message that another program received: neither 0 nor 1, so that no reader gets it. */
@@ -144,6 +145,7 @@ export class SqliteMessages {
     if (verdict === 'renamed') {
       this.#log.warn('two different messages came under one id; both are kept', { session, message_id: id })
     }
+    removeErased(this.#db, message.from_user)
     const text = toSearchableText(message.text)
     const raw = mapRaw(message.raw, id, this.#sealer.seal)
     const { lastInsertRowid } = this.#db.run`INSERT INTO message (message_id, session, sent, bot_id, peer,

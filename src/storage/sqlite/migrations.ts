@@ -10,6 +10,7 @@ import { type Database, readSchemaVersion } from '../../platform/sqlite.ts'
 import { toSearchableText } from '../search-text.ts'
 import { auditTables } from './audit.ts'
 import { BigramIndex, gramTable } from './bigram-index.ts'
+import { erasedUsersTable } from './erased-users.ts'
 import { eventTables } from './events.ts'
 import { migrateToOneOutbox } from './one-outbox.ts'
 
@@ -426,6 +427,7 @@ const steps: readonly (string | ((db: Database) => void))[] = [
   -- How often the rows of a lease were written to a reader that did not confirm them.
   ALTER TABLE lease ADD COLUMN hand_outs INTEGER NOT NULL DEFAULT 0;
   `,
+  erasedUsersTable,
 ]
 
 /** Makes rows of files and voice messages searchable by their names and transcripts. */

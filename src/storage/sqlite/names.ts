@@ -5,6 +5,7 @@
 import { badArgument } from '../../model/error.ts'
 import { nameKeyOf } from '../../model/user-name.ts'
 import { EnginePart, type SqliteContext } from './engine-part.ts'
+import { rejectErased } from './erased-users.ts'
 import type { SqliteWebhooks } from './webhooks.ts'
 
 export class SqliteRenames extends EnginePart {
@@ -115,6 +116,7 @@ export class SqliteUserNames extends EnginePart {
       this.db.run`DELETE FROM user_name WHERE peer = ${user}
         AND session IN (SELECT value FROM json_each(${keys}))`
       if (name === undefined) return
+      rejectErased(this.db, user)
       const folded = nameKeyOf(name)
       const namesake = this.db.get`SELECT 1 FROM user_name WHERE folded = ${folded}
         AND session IN (SELECT value FROM json_each(${keys}))`

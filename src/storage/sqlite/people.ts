@@ -6,9 +6,10 @@ import { nameKeyOf } from '../../model/user-name.ts'
 import { nodeCrypto } from '../../platform/lazy-crypto.ts'
 import { type ErasedPerson, eraseFromData, eraseFromSubject, patternOf } from '../mentions.ts'
 import type { EndReason } from '../outbox.ts'
-import type { ErasedUser } from '../people.ts'
+import { type ErasedUser, joinErased } from '../people.ts'
 import { EnginePart, type SqliteContext } from './engine-part.ts'
 import type { SqliteOutboxEntries } from './entries.ts'
+import { addErased } from './erased-users.ts'
 import { placesPerMessage } from './events.ts'
 import { erasedSession } from './messages.ts'
 
@@ -38,9 +39,17 @@ export class SqlitePeople extends EnginePart {
     return `user:${hmac.digest('hex').slice(0, 16)}`
   }
 
+  begin(user: string): void {
+    this.db.transaction(() => {
+      addErased(this.db, user, this.hashOf(user))
+      this.#eraseTurns(user)
+    })
+  }
+
   /** Erases everything that refers to a user except messages, lines of the log, and names. */
   eraseState(user: string): Omit<ErasedUser, 'messages'> & { progress: EraseProgress } {
     return this.db.transaction(() => {
+      this.begin(user)
       const { files, sends } = this.#eraseSends(user)
       const [webhooks, keys] = [this.#eraseFromWebhooks(user), this.#eraseFromKeys(user)]
       this.#eraseFromLeases(user)
@@ -48,7 +57,7 @@ export class SqlitePeople extends EnginePart {
       this.db.run`UPDATE turn SET peer = '' WHERE peer = ${user}`
       this.db.run`DELETE FROM read_mark WHERE peer = ${user}`
       this.db.run`DELETE FROM person_mark WHERE peer = ${user}`
-      this.#eraseFromAgents(user)
+      this.db.run`DELETE FROM agent_conversation WHERE peer = ${user}`
       const hash = this.hashOf(user)
       const progress = { user, hash, mentions: this.#mentionsOf(user), line: 0, place: 0 }
       return { sends, webhooks, keys, files, progress }
@@ -84,12 +93,12 @@ export class SqlitePeople extends EnginePart {
       this.db.run(`DELETE FROM ${table} WHERE webhook IN (SELECT value FROM json_each(?))`, removed)
     this.db.run`DELETE FROM webhook WHERE peer = ${user}`
     // Errors about answers to the user may quote id, name or text.
-    const details = `SELECT t.detail FROM webhook_try t
+    const about = `FROM webhook_try t
       LEFT JOIN event e ON e.place = CAST(substr(t.event, instr(t.event, '-') + 1) AS INTEGER)
       JOIN message m ON m.id = coalesce(e.message, CAST(substr(t.event, instr(t.event, '-') + 1) AS INTEGER) / ${placesPerMessage})
-      WHERE m.peer = ? AND t.detail IS NOT NULL`
-    this.db.run(`UPDATE webhook SET last_error = NULL WHERE last_error IN (${details})`, user)
-    this.db.run(`UPDATE webhook_try SET detail = NULL WHERE detail IN (${details})`, user)
+      WHERE (m.peer = ? OR m.session = ${erasedSession}) AND t.detail IS NOT NULL`
+    this.db.run(`UPDATE webhook SET last_error = NULL WHERE last_error IN (SELECT t.detail ${about})`, user)
+    this.db.run(`UPDATE webhook_try SET detail = NULL WHERE id IN (SELECT t.id ${about})`, user)
     this.#eraseLanes(user)
     this.#eraseFromGrants('webhook', user)
     return own
@@ -126,13 +135,11 @@ export class SqlitePeople extends EnginePart {
     return named.map(({ id }) => id)
   }
 
-  /** Erases the conversations of the user with agents. */
-  #eraseFromAgents(user: string): void {
+  #eraseTurns(user: string): void {
     this.db.run`DELETE FROM agent_question WHERE turn IN (SELECT t.id FROM agent_turn t
       JOIN agent_conversation c ON c.id = t.conversation WHERE c.peer = ${user})`
     this.db.run`DELETE FROM agent_turn
       WHERE conversation IN (SELECT id FROM agent_conversation WHERE peer = ${user})`
-    this.db.run`DELETE FROM agent_conversation WHERE peer = ${user}`
   }
 
   #eraseFromLeases(user: string): void {
@@ -175,7 +182,7 @@ export class SqlitePeople extends EnginePart {
       if (erased !== subject) this.db.run`UPDATE audit SET subject = ${erased} WHERE id = ${id}`
     }
     progress.line = rows.at(-1)?.id ?? line
-    return rows.length > 0
+    return rows.length === checkedAtOnce
   }
 
   #eraseFromEvents(progress: EraseProgress): boolean {
@@ -196,15 +203,22 @@ export class SqlitePeople extends EnginePart {
     )
     this.db.run(`UPDATE event SET status = 'sending' WHERE ${blank}`, ...[place, end])
     progress.place = end
-    return rows.length > 0
+    return rows.length === checkedAtOnce
   }
 
-  eraseNames(user: string): void {
-    this.db.transaction(() => {
-      // Deliveries began new lanes as long as there were messages of the user.
-      this.#eraseLanes(user)
+  /**
+   * Erases, in one transaction, the names and what came since the other steps: what was under way in any process when the
+   * user began to be erased, and messages that the user wrote meanwhile.
+   */
+  eraseRest(user: string, progress: EraseProgress): ErasedUser {
+    return this.db.transaction(() => {
+      const { progress: _, ...erased } = this.eraseState(user)
+      let messages = 0
+      for (let count = -1; count !== 0; messages += count) count = this.eraseMessages(user)
+      while (this.eraseMentions(progress)) {}
       this.db.run`DELETE FROM user_name WHERE peer = ${user}`
       this.messages.forgetUser(user)
+      return { ...erased, messages }
     })
   }
 }
@@ -223,16 +237,18 @@ export async function eraseInSteps(
   write: <T>(work: () => T) => T,
 ): Promise<ErasedUser> {
   const repeat = async (step: () => boolean) => {
-    while (write(step)) await people.clock.sleep(pauseMs)
+    do await people.clock.sleep(pauseMs)
+    while (write(step))
   }
   const { progress, ...erased } = write(() => people.eraseState(user))
   let messages = 0
   await repeat(() => {
     const count = people.eraseMessages(user)
     messages += count
-    return count > 0
+    // Else somebody who writes all the time would keep this from its end.
+    return count === erasedAtOnce
   })
   await repeat(() => people.eraseMentions(progress))
-  write(() => people.eraseNames(user))
-  return { ...erased, messages }
+  const rest = write(() => people.eraseRest(user, progress))
+  return joinErased({ ...erased, messages }, rest)
 }

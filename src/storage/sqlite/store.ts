@@ -313,6 +313,7 @@ export class SqliteStore implements contract.Store, LogInternals {
   #openPeople(people: SqlitePeople): StrictMethods<PeopleStore> {
     return {
       ...bindMethods(this.#modes.plain, people, 'hashOf', 'listFiles'),
+      ...bindMethods(this.#modes.intake, people, 'begin'),
       erase: user => eraseInSteps(people, user, work => this.#runIntake(work)),
       scrub: async () => {
         if (this.durable) await scrubFile(this.#options.path)
@@ -324,7 +325,7 @@ export class SqliteStore implements contract.Store, LogInternals {
     const { light, plain, write } = this.#modes
     return {
       ...bindMethods(plain, agents, 'listWork', 'getTurn', 'listTurns', 'findMore', 'listConversations'),
-      ...bindMethods(plain, agents, 'countTurns'),
+      ...bindMethods(plain, agents, 'countTurns', 'isWorkedOn'),
       ...bindMethods(write, agents, 'addTurn', 'changeTurn', 'saveState', 'stopTurn'),
       ...bindMethods(light, agents, 'claimAgent', 'releaseAgent', 'claim', 'release', 'prune'),
       ...bindMethods(plain, questions, 'getQuestion', 'listQuestions'),

@@ -20,6 +20,7 @@ import {
   type WebhookTry,
 } from '../webhooks.ts'
 import type { ProcessOwner } from './engine-part.ts'
+import { findErased, rejectErased } from './erased-users.ts'
 
 export class SqliteWebhooks {
   readonly #db: Database
@@ -46,6 +47,7 @@ export class SqliteWebhooks {
   add(webhook: NewWebhook): void {
     const { id, url, session, user, created_at, position, made_by, grant } = webhook
     const sealed = this.#seal(webhook)
+    for (const one of [...(user ? [user] : []), ...(grant?.users ?? [])]) rejectErased(this.#db, one)
     this.#db
       .run`INSERT INTO webhook (id, url, types, session, peer, headers, secrets, link_key, allow_private, replies,
         created_at, position, made_by, "grant")
@@ -165,6 +167,7 @@ export class SqliteWebhooks {
   }
 
   #putLane(id: string, { session, user, position, trouble }: WebhookLane): void {
+    if (findErased(this.#db, user) !== undefined) return
     this.#db.run`INSERT OR REPLACE INTO webhook_lane
         (webhook, session, peer, position, event, tries, failed_at, retry_at)
       VALUES (${id}, ${session}, ${user}, ${position}, ${trouble?.event}, ${trouble?.tries},

@@ -72,6 +72,12 @@ export async function openPostgres(
       await test.storage.close()
       test.storage = await open()
     },
+    async dump() {
+      const connection = await connectPg({ url, name: 'tests', answerMs: 60_000 })
+      const all = await connection.all(sql`SELECT schema_to_xml('svc', true, false, '')::text AS rows`)
+      connection.destroy()
+      return JSON.stringify(all)
+    },
     async second() {
       const storage = await open(silentLog)
       return { storage, store: storage.store, [Symbol.asyncDispose]: () => storage.close() }

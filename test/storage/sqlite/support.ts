@@ -7,6 +7,7 @@ import { fileURLToPath } from 'node:url'
 import { type Clock, systemClock } from '../../../src/platform/clock.ts'
 import { createLog, silentLog } from '../../../src/platform/log.ts'
 import { createSealer, noSealer } from '../../../src/platform/sealing.ts'
+import { openDatabase } from '../../../src/platform/sqlite.ts'
 import type { ReceivedMessage } from '../../../src/storage/messages.ts'
 import { openStorage } from '../../../src/storage/sqlite/open.ts'
 import { writeSecretState } from '../../../src/storage/sqlite/secret-state.ts'
@@ -49,6 +50,13 @@ export async function openSqlite(more: Options = {}, secret?: string): Promise<O
     async reopen() {
       await test.storage.close()
       test.storage = await open()
+    },
+    async dump() {
+      const db = await openDatabase(own.path)
+      const tables = db.all<{ name: string }>`SELECT name FROM sqlite_schema WHERE type = 'table'`
+      const rows = tables.map(({ name }) => [name, db.all(`SELECT * FROM "${name}"`)])
+      db.close()
+      return JSON.stringify(rows)
     },
     async second() {
       const storage = await openStorage({ dir: own.dir, secret, ...options, log: silentLog })
