@@ -2,7 +2,7 @@
  * A conversation of a user with an agent: gathers the messages of a burst into a turn, obeys the commands, and runs the
  * turns one after another.
  */
-import type { ConversationKey, Message, OpenMessage } from '../index.ts'
+import { type ConversationKey, isSvcError, type Message, type OpenMessage } from '../index.ts'
 import { Burst } from './burst.ts'
 import { ClaimLost } from './claim.ts'
 import { type CommandWord, findCommand, type Texts } from './texts.ts'
@@ -99,8 +99,11 @@ export class UserConversation {
       await work()
       done = true
     } catch (error) {
-      if (!over.aborted) log.warn('message for an agent not taken; it comes again', { ...this.key, error })
-      await clock.sleep(retryMs, over)
+      // The user was erased: the messages are gone.
+      done = isSvcError(error) && error.details?.erased === true
+      if (!over.aborted && !done)
+        log.warn('message for an agent not taken; it comes again', { ...this.key, error })
+      if (!done) await clock.sleep(retryMs, over)
     }
     await Promise.all(opened.map(open => open.settle(done)))
   }

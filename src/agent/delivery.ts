@@ -84,7 +84,8 @@ export class AnswerDelivery {
       await this.#send(to, { text: text(await this.textsFor(to)) }, key)
     } catch (error) {
       if (!isFinal(error)) throw error
-      if (error.code !== 'idempotency_conflict') log.warn('user of an agent not told', { ...to, error })
+      if (error.code !== 'idempotency_conflict' && !error.details?.erased)
+        log.warn('user of an agent not told', { ...to, error })
     }
   }
 

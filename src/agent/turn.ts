@@ -134,7 +134,7 @@ export class TurnRunner {
     state: ConversationState,
     stop: AbortController,
   ): Promise<StoredAnswer | undefined> {
-    const { clock, delivery, log, over, permits, work } = this.#ports
+    const { clock, log, over, permits, work } = this.#ports
     using either = linkSignals(stop.signal, over)
     const { signal } = either
     try {
@@ -158,8 +158,8 @@ export class TurnRunner {
       if (reason instanceof TurnStopped) await this.#end(turn, reason)
       else {
         log.warn('turn of an agent failed', { turn: turn.id, error })
-        await delivery.tell(turn, texts => texts.failed, `${keyOf(turn)}:failed`)
-        await this.#endAs(turn, 'failed', error instanceof Error ? error.message : String(error))
+        const why = error instanceof Error ? error.message : String(error)
+        await this.#endAs(turn, 'failed', why, texts => texts.failed)
       }
       return undefined
     }
@@ -254,8 +254,9 @@ export class TurnRunner {
         typesAt = clock.monotonic() + typingEveryMs
         show(true).catch(error => log.debug('typing not shown', { error }))
       }
-      const current = await work.getTurn(turn.id).catch(() => undefined)
-      if (current?.stopping) stop.abort(byOthers())
+      const current = await work.getTurn(turn.id).catch(() => turn)
+      if (!current) stop.abort(new TurnStopped('others', 'its user was erased'))
+      else if (current.stopping) stop.abort(byOthers())
       if (clock.monotonic() > endsAt) stop.abort(tooLong(config.minutesPerTurn))
     }
     // The answer does not wait for it.
@@ -271,7 +272,7 @@ export class TurnRunner {
     }
   }
 
-  /** Ends a turn. First tells its user. */
+  /** Ends a turn. First tells its user, unless the user was erased. @throws ClaimLost then */
   async #endAs(
     turn: StoredTurn,
     state: TurnState,
@@ -279,6 +280,7 @@ export class TurnRunner {
     text?: (texts: Texts) => string,
   ): Promise<void> {
     const { clock, delivery, work } = this.#ports
+    if (!(await work.getTurn(turn.id))) throw new ClaimLost('the user of the turn was erased')
     if (text) await delivery.tell(turn, text, `${keyOf(turn)}:${state}`)
     await changeTurn(work, turn.id, { state, error, ended_at: clock.now() })
   }
