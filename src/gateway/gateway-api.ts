@@ -73,7 +73,7 @@ export interface Gateway {
   >
   readonly audit: AuditStore
   readonly backups: Pick<Backups, 'make' | 'status'>
-  readonly people: Pick<People, 'forget'>
+  readonly people: Pick<People, 'forget' | 'countErasures'>
   readonly agents: AgentStore
   readonly metrics: Pick<Metrics, 'answered' | 'text'>
   readonly signIns: SignInStore

@@ -51,6 +51,11 @@ export class People {
     return done
   }
 
+  /** Same as `PeopleStore.countErasures`. */
+  countErasures(): Promise<number> {
+    return this.#ports.store.people.countErasures()
+  }
+
   async #forget(given: string): Promise<Forgotten> {
     const { queued, resolveTarget, scrub, state, store } = this.#ports
     const { user = given } = await resolveTarget({ user: given })

@@ -14,6 +14,7 @@ import type { Tool } from '../operations/operation.ts'
 import type { InboxState } from '../operations/reading.ts'
 import { formatUntrusted, jsonLength, type UntrustedOptions } from '../operations/untrusted.ts'
 import { escapeControls } from '../platform/escape-controls.ts'
+import { erasedMeanwhileError } from '../storage/people.ts'
 import { type AnswerSettings, pictureLimits, receivedPictures } from './reading.ts'
 import { mediaUri } from './uris.ts'
 
@@ -84,9 +85,12 @@ const fieldLines = (fields: object) =>
     .join('\n')
 
 /** Formats the result of `recv` as text: the messages, how many more wait, and the silent sessions. */
-async function formatReceived(messages: readonly Message[], options: ContentOptions): Promise<string> {
+function formatReceived(
+  messages: readonly Message[],
+  inbox: InboxState | undefined,
+  options: ContentOptions,
+): string {
   const last = messages.at(-1)
-  const inbox = await options.inbox?.(last)
   const silent = inbox?.silent.slice(0, maxNamedSessions).map(formatSilentSession) ?? []
   if (!last) return [formatNoMessages(inbox), ...silent].join('\n')
   const waiting = inbox?.waiting ?? 0
@@ -108,9 +112,14 @@ async function receivedBlocks(
   messages: readonly Message[],
   options: ContentOptions,
 ): Promise<ContentBlock[]> {
-  const content = await formatReceived(messages, options)
+  const inbox = await options.inbox?.(messages.at(-1))
+  const content = formatReceived(messages, inbox, options)
   const isShort = jsonLength(content) <= pictureLimits.maxChars - wrapperLength
-  return [text(content), ...(isShort ? await pictureBlocks(messages, options) : [])]
+  const pictures = isShort ? await pictureBlocks(messages, options) : []
+  // Pictures take seconds, in which somebody may erase who sent them.
+  const { erasures } = (pictures.length > 0 ? await options.inbox?.() : undefined) ?? {}
+  if (erasures !== undefined && erasures !== inbox?.erasures) throw erasedMeanwhileError()
+  return [text(content), ...pictures]
 }
 
 /** Returns the first pictures of the messages, each after a line that names its message. */

@@ -9,6 +9,7 @@ import { bounded, closed, oneOf, optional } from '../model/shapes.ts'
 import { type AwakeTimer, startAwakeTimer } from '../platform/clock.ts'
 import { toJsonLine } from '../platform/escape-controls.ts'
 import { followSignal } from '../platform/signals.ts'
+import { erasedMeanwhileError } from '../storage/people.ts'
 import { exampleUser } from './example-values.ts'
 import { defineOperation } from './operation.ts'
 import { Time } from './schema.ts'
@@ -122,10 +123,15 @@ async function openExport(
     const { renderPage } = await import('./export-page.ts')
     yield* renderPage(gateway, filter, stop.signal)
   }
+  const erasures = await gateway.people.countErasures()
   async function* blocks(): AsyncGenerator<Uint8Array, void> {
     open.add(stop)
     try {
-      for await (const text of joinTexts(texts())) yield Buffer.from(text)
+      for await (const text of joinTexts(texts())) {
+        // A reader may take minutes for what was read before.
+        if ((await gateway.people.countErasures()) !== erasures) throw erasedMeanwhileError()
+        yield Buffer.from(text)
+      }
     } finally {
       open.delete(stop)
       unfollow()

@@ -35,6 +35,8 @@ export const beginReading = defineOperation({
 /** State of receiving, and the number of waiting messages. */
 export interface InboxState extends Receiving {
   readonly waiting: number
+  /** Same as `PeopleStore.countErasures`. */
+  readonly erasures: number
 }
 
 export const describeInbox = defineOperation({
@@ -53,9 +55,10 @@ export const describeInbox = defineOperation({
   }),
   output: Type.Unsafe<InboxState>({ type: 'object' }),
   errors: ['session_not_found', 'store_unavailable'],
-  async run({ accounts, inbox }, { consumer = 'default', after, session, count }) {
+  async run({ accounts, inbox, people }, { consumer = 'default', after, session, count }) {
+    const erasures = await people.countErasures()
     const waiting = count ? await inbox.countWaiting({ consumer, after, session }, count) : 0
-    return { ...(await accounts.getReceiving(session)), waiting }
+    return { ...(await accounts.getReceiving(session)), waiting, erasures }
   },
 })
 

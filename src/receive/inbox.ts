@@ -210,10 +210,17 @@ export class Inbox {
     const where = { session, scope }
     const wanted = { ...where, limit: readRows, characters: readCharacters, direction: 'received' } as const
     let position = from ?? (await this.getHead())
-    for await (const row of this.#repeat(signal, where, () => store.log.listAfter(position, wanted))) {
+    let withoutStale = views.startStaleCheck()
+    const read = () => {
+      withoutStale = views.startStaleCheck()
+      return store.log.listAfter(position, wanted)
+    }
+    for await (const row of this.#repeat(signal, where, read)) {
       const message = await views.toMessage(row)
+      // The caller may take long for the messages before it.
+      const isThere = (await withoutStale([row])).length > 0
       if (signal.aborted || this.isClosing) return
-      yield message
+      if (isThere) yield message
       position = row.id
     }
   }

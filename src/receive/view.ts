@@ -4,9 +4,11 @@ import { Buffer } from 'node:buffer'
 import { decodeMessage } from '../ilink/decode.ts'
 import { isSvcError } from '../model/error.ts'
 import type { Message } from '../model/message.ts'
+import { systemClock } from '../platform/clock.ts'
 import { withoutUndefined } from '../platform/fields.ts'
 import type { Log } from '../platform/log.ts'
 import type { StoredMessage } from '../storage/messages.ts'
+import { erasedMeanwhileError, freshMs } from '../storage/people.ts'
 import type { MessageLog } from '../storage/store.ts'
 
 /** Maximum of an answer as JSON, in bytes, with some space for what surrounds the messages. */
@@ -32,14 +34,24 @@ interface Sketch {
 
 /** Turns rows into messages. Logs an unreadable row once, however often it is read. */
 export class Views {
-  readonly #store: Pick<MessageLog, 'getByMessageIds'>
+  readonly #store: Pick<MessageLog, 'getByIds' | 'getByMessageIds'>
   readonly #log: Log
   /** Row ids of unreadable messages that were logged. */
   readonly #unreadable = new Set<number>()
 
-  constructor(store: Pick<MessageLog, 'getByMessageIds'>, log: Log) {
+  constructor(store: Pick<MessageLog, 'getByIds' | 'getByMessageIds'>, log: Log) {
     this.#store = store
     this.#log = log
+  }
+
+  /** Call it before rows are read. Returns a function that leaves out what is gone since, if that was long ago. */
+  startStaleCheck(): <T extends { id: number }>(found: T[]) => Promise<T[]> {
+    const startedAt = systemClock.monotonic()
+    return async found => {
+      if (systemClock.monotonic() - startedAt <= freshMs) return found
+      const kept = new Set((await this.#store.getByIds(found.map(({ id }) => id))).map(({ id }) => id))
+      return found.filter(({ id }) => kept.has(id))
+    }
   }
 
   async toMessage(row: StoredMessage): Promise<Message> {
@@ -121,6 +133,7 @@ export class Answer {
   readonly characters = rawCharacters
   readonly #views: Views
   readonly #hasRoom: ((message: Message) => boolean) | undefined
+  readonly #withoutStale: ReturnType<Views['startStaleCheck']>
   #bytesLeft: number
   #rawLeft = rawCharacters
   #isEmpty: boolean
@@ -130,12 +143,16 @@ export class Answer {
     { beside = [], hasRoom }: { beside?: readonly Message[]; hasRoom?: (message: Message) => boolean },
   ) {
     this.#views = views
+    this.#withoutStale = views.startStaleCheck()
     this.#hasRoom = hasRoom
     this.#bytesLeft = answerBytes - beside.reduce((sum, message) => sum + bytesOf(message), 0)
     this.#isEmpty = beside.length === 0
   }
 
-  /** @returns the messages of these rows, up to the first that does not fit */
+  /**
+   * @returns the messages of these rows, up to the first that does not fit
+   * @throws SvcError `store_unavailable` if one of them is gone since: the caller must call again
+   */
   async take(rows: readonly StoredMessage[], redelivered?: ReadonlySet<number>): Promise<Message[]> {
     const taken: Message[] = []
     for (let next = 0; next < rows.length; ) {
@@ -149,6 +166,7 @@ export class Answer {
       taken.push(...messages)
       if (messages.length < sketches.length) break
     }
+    if ((await this.#withoutStale(taken)).length < taken.length) throw erasedMeanwhileError()
     return redelivered?.size
       ? taken.map(message => (redelivered.has(message.id) ? { ...message, redelivered: true } : message))
       : taken

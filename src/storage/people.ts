@@ -37,12 +37,19 @@ export const erasedUserError = (cause?: unknown): SvcError =>
     cause,
   })
 
+/** Why an answer is not given that was made while messages of it were erased. */
+export const erasedMeanwhileError = (): SvcError =>
+  new SvcError('store_unavailable', 'messages were erased while the answer was made', { hint: 'Call again.' })
+
 /**
  * From `begin` on, until the user writes again, the store keeps nothing about the user: whatever was under way then or is
  * called later. What would be stored is rejected with `window_closed`; a read mark, or a place of a webhook, is left out;
  * a line of the audit log has `hashOf` in place of the id.
  */
 export interface PeopleStore {
+  /** Counts the erasures that have ended: what was read before the number changed may be of a user who was erased. */
+  countErasures(): Promise<number>
+
   /** Begins to erase a user, and removes the turns of agents: their programs stop, and tell nobody. */
   begin(user: string): Promise<void>
 

@@ -144,6 +144,23 @@ describe('pictures that people sent, with recv', () => {
   })
 })
 
+test('messages are not handed out if a user was erased while their pictures were fetched', async () => {
+  const item = { kind: 'IMAGE', has_media: true }
+  const message = { id: 1, direction: 'received', text: '', items: [item], message_id: 'm', from_user: 'u' }
+  const state = { silent: [], waiting: 0, is_receiving: true }
+  let erasures = 0
+  const blocks = contentBlocksOf(verbs.recv, [{ ...message, session: 's', timestamp: 1 }] as never, {
+    input: {},
+    local: true,
+    inbox: async () => ({ ...state, erasures }) as never,
+    picture: async () => {
+      erasures += 1
+      return Buffer.from('\x89PNG\r\n\x1a\n', 'latin1')
+    },
+  })
+  expect(await blocks.catch(error => error.code)).toBe('store_unavailable')
+})
+
 test('a picture that a user sent comes as content to a client of this machine, with recv and with download', async () => {
   await using pair = await withMcpPair({ context: { tools, structured: false } })
   const png = Buffer.from(

@@ -72,6 +72,7 @@ export class MemoryGateway implements Gateway {
   readonly audit = storeInMemory().audit
   readonly backups: Gateway['backups'] = { status: async () => ({}), make: unknown }
   readonly people = {
+    countErasures: async () => 0,
     forget: async () => ({
       hash: 'user:0',
       messages: 0,

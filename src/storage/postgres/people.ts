@@ -61,6 +61,10 @@ export class PgPeople extends PgPart implements PeopleStore {
     return rows.map(nameOfFile)
   }
 
+  async countErasures(): Promise<number> {
+    return (await this.db.one<{ erasures: number }>(sql`SELECT erasures FROM meta`)).erasures
+  }
+
   begin(user: string): Promise<void> {
     return this.durably(async () => {
       await this.#markErased(user, await this.hashOf(user))
@@ -94,6 +98,7 @@ export class PgPeople extends PgPart implements PeopleStore {
         // What deliveries stored since.
         ...eraseFromWebhooks(user),
         sql`DELETE FROM user_name WHERE peer = ${user}`,
+        sql`UPDATE meta SET erasures = erasures + 1`,
       ])
       await this.db.touch()
       return joinErased(first, rest)

@@ -43,6 +43,8 @@ export const tables = `
     min_reader integer NOT NULL,
     store_id text NOT NULL,
     hash_key text NOT NULL,
+    -- Counts the users who were erased.
+    erasures bigint NOT NULL DEFAULT 0,
     secret_key text,
     timeline text,
     timeline_at timestamptz,

@@ -3,9 +3,14 @@ import { nodeCrypto } from '../../platform/lazy-crypto.ts'
 import type { Database } from '../../platform/sqlite.ts'
 import { erasedUserError } from '../people.ts'
 
-/** mark: recognizes the id, and does not tell it. hash: what stands for the user in the audit log. */
-export const erasedUsersTable =
-  'CREATE TABLE erased (mark TEXT PRIMARY KEY, hash TEXT NOT NULL) WITHOUT ROWID;'
+/**
+ * mark: recognizes the id, and does not tell it. hash: what stands for the user in the audit log. erasures: counts those that
+ * have ended.
+ */
+export const erasedUsersTable = `
+  CREATE TABLE erased (mark TEXT PRIMARY KEY, hash TEXT NOT NULL) WITHOUT ROWID;
+  ALTER TABLE store_id ADD COLUMN erasures INTEGER NOT NULL DEFAULT 0;
+`
 
 const markOf = (key: string, user: string): string =>
   nodeCrypto()

@@ -64,6 +64,10 @@ export class SqlitePeople extends EnginePart {
     })
   }
 
+  countErasures(): number {
+    return this.db.one<{ erasures: number }>`SELECT erasures FROM store_id`.erasures
+  }
+
   listFiles(user: string): string[] {
     const files = this.db.all<{ name: string }>`SELECT p.file ->> 'name' AS name
       FROM outbox_part p JOIN outbox_lane l ON l.id = p.lane WHERE l.peer = ${user} AND p.file IS NOT NULL`
@@ -217,6 +221,7 @@ export class SqlitePeople extends EnginePart {
       for (let count = -1; count !== 0; messages += count) count = this.eraseMessages(user)
       while (this.eraseMentions(progress)) {}
       this.db.run`DELETE FROM user_name WHERE peer = ${user}`
+      this.db.run`UPDATE store_id SET erasures = erasures + 1`
       this.messages.forgetUser(user)
       return { ...erased, messages }
     })

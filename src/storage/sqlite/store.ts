@@ -312,7 +312,7 @@ export class SqliteStore implements contract.Store, LogInternals {
 
   #openPeople(people: SqlitePeople): StrictMethods<PeopleStore> {
     return {
-      ...bindMethods(this.#modes.plain, people, 'hashOf', 'listFiles'),
+      ...bindMethods(this.#modes.plain, people, 'hashOf', 'listFiles', 'countErasures'),
       ...bindMethods(this.#modes.intake, people, 'begin'),
       erase: user => eraseInSteps(people, user, work => this.#runIntake(work)),
       scrub: async () => {
