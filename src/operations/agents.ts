@@ -326,4 +326,6 @@ export function toTurn({ answer: _, isFresh: _fresh, prompt: _prompt, ...turn }:
   return withoutUndefined(turn)
 }
 
-const toQuestion = ({ code: _, ...question }: StoredQuestion): AgentQuestion => withoutUndefined(question)
+function toQuestion({ code: _, drafts: _drafts, entry, message_id, sent_at, ...question }: StoredQuestion) {
+  return withoutUndefined<AgentQuestion>(question)
+}

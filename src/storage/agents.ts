@@ -77,10 +77,24 @@ export interface NewQuestion {
   /** What the owner types to answer it in a chat. No two open questions have the same one. */
   code: string
   expires_at: number
+  /** Ids of outbox entries that wait for the approval of a person: the question is about sending them. */
+  drafts?: readonly number[] | undefined
 }
 
-export interface StoredQuestion extends AgentQuestion {
+export interface StoredQuestion extends AgentQuestion, Omit<QuestionChange, 'expires_at'> {
   code: string
+  drafts?: readonly number[]
+}
+
+/** What becomes of the message that shows a question in a chat. */
+export interface QuestionChange {
+  /** Id of its outbox entry, while it waits there. */
+  entry?: number
+  /** Id of the message; absent if WeChat did not accept it. */
+  message_id?: string
+  /** When it was sent. */
+  sent_at?: number
+  expires_at?: number
 }
 
 export interface TurnFilter {
@@ -130,7 +144,8 @@ export interface AgentStore {
   release(key: ConversationKey): Promise<void>
 
   /**
-   * Changes a turn. With a new state, its questions are no longer open: nobody waits for their answers.
+   * Changes a turn. With a new state, its questions are no longer open: nobody waits for their answers. Those about
+   * drafts stay.
    *
    * @returns false, without a change, if this process does not have the conversation
    */
@@ -181,10 +196,16 @@ export interface AgentStore {
   /** Ends a question without an answer of a person: `option` is taken. @returns false if it was answered before */
   closeQuestion(id: number, option: string): Promise<boolean>
 
+  /** Changes a question that nobody has answered. @returns whether it did */
+  changeQuestion(id: number, change: QuestionChange): Promise<boolean>
+
   getQuestion(id: number): Promise<StoredQuestion | undefined>
 
-  /** Returns the open questions, oldest first. */
+  /** Returns the open questions, oldest first; not those about drafts. */
   listQuestions(agent?: string): Promise<StoredQuestion[]>
+
+  /** Returns the open questions about drafts, oldest first. */
+  listDrafts(): Promise<StoredQuestion[]>
 
   /**
    * Removes some turns that ended before that time (Unix ms), and their questions; not those whose rest waits. Not

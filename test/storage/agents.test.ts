@@ -449,6 +449,37 @@ onEach((it, open) => {
       expect(id).toBeGreaterThan(other)
       expect(await openQuestions(t)).toEqual([id])
     })
+
+    it('where it is shown is kept, also with a new time, until somebody answers', async t => {
+      const { agents } = t.store
+      const id = await ask(t, (await running(t)).id)
+      expect(await agents.changeQuestion(id, { entry: 7 })).toBe(true)
+      const expires_at = t.clock.now() + 120_000
+      expect(await agents.changeQuestion(id, { message_id: 'm', sent_at: 5, expires_at })).toBe(true)
+      t.clock.at += 60_000
+      expect(await agents.listQuestions()).toMatchObject([
+        { id, entry: 7, message_id: 'm', sent_at: 5, expires_at },
+      ])
+      await agents.answer(id, 'no', 'owner')
+      expect(await agents.changeQuestion(id, { sent_at: 6 })).toBe(false)
+      expect(await agents.getQuestion(id)).toMatchObject({ sent_at: 5, answer: 'no' })
+    })
+
+    it('one about drafts outlives its turn, is no question of the agent, and has a code of its own', async t => {
+      const { agents } = t.store
+      const turn = await running(t)
+      const draft = { text: '', options: [], code: 'K7QX', expires_at: t.clock.now() + dayMs }
+      const id = await agents.ask({ ...draft, turn: turn.id, drafts: [3, 4] })
+      await agents.changeTurn(turn.id, { state: 'answered', ended_at: 1 })
+      expect(await agents.listDrafts()).toMatchObject([{ id, turn: turn.id, code: 'K7QX', drafts: [3, 4] }])
+      expect(await agents.listQuestions()).toEqual([])
+      expect(await agents.listConversations({ limit: 1 })).toMatchObject([{ isAsking: false }])
+      const next = await running(t)
+      expect(await failure(ask(t, next.id))).toMatchObject({ code: 'invalid_arguments' })
+      expect(await agents.closeQuestion(id, 'sent')).toBe(true)
+      expect(await agents.listDrafts()).toEqual([])
+      await ask(t, next.id)
+    })
   })
 })
 

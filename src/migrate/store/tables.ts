@@ -124,9 +124,11 @@ export const copiedTables: readonly CopyTable[] = [
      error stopping`,
     { numbered: 'id', wide: ['messages', 'prompt', 'answer'] },
   ),
-  table('agent_question', 'id | turn text options code asked_at expires_at answer answered_by', {
-    numbered: 'id',
-  }),
+  table(
+    'agent_question',
+    `id | turn text options code asked_at expires_at answer answered_by entry message_id sent_at drafts`,
+    { numbered: 'id' },
+  ),
 ]
 
 /**

@@ -112,7 +112,7 @@ export class PgAgents extends PgAgentQuestions implements AgentStore {
         parts = coalesce(${answer?.parts.length}, parts), parts_sent = coalesce(${parts_sent}, parts_sent),
         error = coalesce(${error}, error) FROM own WHERE t.id = ${id} AND t.conversation = own.id RETURNING t.id),
       closed AS (UPDATE agent_question SET expires_at = least(expires_at, ${this.clock.now()})
-        WHERE turn IN (SELECT id FROM changed) AND answer IS NULL AND ${state !== undefined})
+        WHERE turn IN (SELECT id FROM changed) AND answer IS NULL AND drafts IS NULL AND ${state !== undefined})
       SELECT id FROM changed`)
   }
 

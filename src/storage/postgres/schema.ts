@@ -9,6 +9,8 @@ export const steps: readonly string[] = [
   // Nodes of the version before go on: they name no such column, and it has a default.
   `ALTER TABLE lease ADD COLUMN hand_outs integer NOT NULL DEFAULT 0;
   ${claimRows}`,
+  `ALTER TABLE agent_question ADD COLUMN entry bigint, ADD COLUMN message_id text, ADD COLUMN sent_at bigint,
+    ADD COLUMN drafts text;`,
 ]
 
 /** The form that this program writes. */

@@ -109,7 +109,7 @@ export class SqliteAgents extends EnginePart {
         WHERE id = ${id} AND conversation IN (SELECT id FROM agent_conversation WHERE owner = ${this.owner.name})`
       if (changes > 0 && state !== undefined)
         this.db.run`UPDATE agent_question SET expires_at = min(expires_at, ${this.clock.now()})
-          WHERE turn = ${id} AND answer IS NULL`
+          WHERE turn = ${id} AND answer IS NULL AND drafts IS NULL`
       return changes > 0
     })
   }

@@ -428,6 +428,12 @@ const steps: readonly (string | ((db: Database) => void))[] = [
   ALTER TABLE lease ADD COLUMN hand_outs INTEGER NOT NULL DEFAULT 0;
   `,
   erasedUsersTable,
+  `
+  ALTER TABLE agent_question ADD COLUMN entry INTEGER;
+  ALTER TABLE agent_question ADD COLUMN message_id TEXT;
+  ALTER TABLE agent_question ADD COLUMN sent_at INTEGER;
+  ALTER TABLE agent_question ADD COLUMN drafts TEXT;
+  `,
 ]
 
 /** Makes rows of files and voice messages searchable by their names and transcripts. */

@@ -328,8 +328,8 @@ export class SqliteStore implements contract.Store, LogInternals {
       ...bindMethods(plain, agents, 'countTurns', 'isWorkedOn'),
       ...bindMethods(write, agents, 'addTurn', 'changeTurn', 'saveState', 'stopTurn'),
       ...bindMethods(light, agents, 'claimAgent', 'releaseAgent', 'claim', 'release', 'prune'),
-      ...bindMethods(plain, questions, 'getQuestion', 'listQuestions'),
-      ...bindMethods(write, questions, 'ask', 'answer', 'closeQuestion'),
+      ...bindMethods(plain, questions, 'getQuestion', 'listDrafts', 'listQuestions'),
+      ...bindMethods(write, questions, 'ask', 'answer', 'changeQuestion', 'closeQuestion'),
       renew: async () => {
         if (agents.hasClaims) await light(() => agents.renew())
       },
