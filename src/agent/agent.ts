@@ -16,6 +16,7 @@ import type { Backend, PermissionRequest } from './backend.ts'
 import type { AgentConfig } from './config.ts'
 import { UserConversation } from './conversation.ts'
 import { AnswerDelivery } from './delivery.ts'
+import type { Taken } from './questions.ts'
 import { Talkers } from './talkers.ts'
 import type { TurnPorts } from './turn.ts'
 
@@ -32,10 +33,12 @@ export interface AgentPorts {
   readonly folders: string
   /** All agents of the process in their order, if there are several. A message goes to the first that takes it. */
   readonly agents?: readonly AgentConfig[]
-  /** Asks the owner what an agent wants to do. @returns the id of the chosen option */
+  /** Asks the operator what an agent wants to do. @returns the id of the chosen option */
   ask(turn: StoredTurn, request: PermissionRequest, signal: AbortSignal): Promise<string>
-  /** Takes a message that answers a question. @returns whether it did */
-  takeAnswer(message: Message): Promise<boolean>
+  /** Takes a message that answers a question (`Questions`). */
+  takeAnswer(message: Message, isAlone?: boolean): Promise<Taken>
+  /** Ends the questions of an earlier process. */
+  closeLost(agent: string): Promise<void>
 }
 
 /**
@@ -92,7 +95,7 @@ class Agent {
     ports: AgentPorts,
     closing: AbortSignal,
   ) {
-    const { agents = [config], ask, clock, folders, log } = ports
+    const { agents = [config], ask, clock, folders, log, takeAnswer } = ports
     const people = new Talkers({ svc, config, agents, clock })
     const delivery = new AnswerDelivery({ svc, work, people, clock, log })
     const permits = new Permits(maxTurns)
@@ -111,6 +114,7 @@ class Agent {
       people,
       delivery,
       ask,
+      takeAnswer,
       folders,
       permits,
       clock,
@@ -125,6 +129,7 @@ class Agent {
     const { name, session } = this.#config
     const { signal } = this.#over
     const unlink = followSignal(this.#closing, this.#over)
+    await this.#ports.closeLost(name)
     const looking = this.#lookForWork(signal)
     try {
       for (const unowned of await this.#people.listUnowned())
@@ -150,11 +155,16 @@ class Agent {
     const key = { agent: this.#config.name, session, user }
     try {
       const standing = await this.#people.findStanding(session, user)
-      if (standing === 'other' || (standing === 'stranger' && (await this.#hasTurn(key)))) {
+      const decides = standing === 'allowed' || (await this.#people.findOperator(session))?.user_id === user
+      const taken = decides && standing !== 'other' ? await takeAnswer(open.message) : 'no'
+      if (
+        taken === 'taken' ||
+        standing === 'other' ||
+        (standing === 'stranger' && (await this.#hasTurn(key)))
+      ) {
         await open.settle(true)
-      } else if (standing === 'allowed' && (await takeAnswer(open.message))) {
-        await open.settle(true)
-      } else this.#conversationOf(key).take(open, standing === 'allowed')
+      } else if (standing === 'stranger') this.#conversationOf(key).take(open, 'stranger')
+      else this.#conversationOf(key).take(open, taken === 'later' ? 'answer' : undefined)
     } catch (error) {
       if (!this.#over.signal.aborted)
         log.warn('message for an agent not taken; it comes again', { session, user, error })

@@ -51,6 +51,8 @@ export interface AgentConfig {
   readonly minutesPerTurn: number
   /** Run a turn again that a crash interrupted; the agent may then do things twice. */
   readonly resumeTurns: boolean
+  /** Who decides what the agent may do and say, by id or name; absent: the owner of the account. */
+  readonly operator?: string | undefined
   /** Command that prints what is said in the WAV file that is its last argument. */
   readonly transcribe?: string | undefined
 }

@@ -5,6 +5,7 @@
 import { type ConversationKey, isSvcError, type Message, type OpenMessage } from '../index.ts'
 import { Burst } from './burst.ts'
 import { ClaimLost } from './claim.ts'
+import { saidIn } from './owner-answer.ts'
 import { type CommandWord, findCommand, type Texts } from './texts.ts'
 import { type TurnPorts, TurnRunner, TurnStopped } from './turn.ts'
 
@@ -16,6 +17,8 @@ export class UserConversation {
   readonly #ports: TurnPorts
   readonly #runner: TurnRunner
   readonly #burst: Burst
+  /** Messages of the burst that are an answer if nothing else comes. */
+  readonly #answers = new Set<OpenMessage>()
   /** Steps that were not done yet. Messages and commands are taken one after another. */
   #steps = 0
   #lastStep: Promise<void> = Promise.resolve()
@@ -42,10 +45,10 @@ export class UserConversation {
   /**
    * Takes a message of the user: as a command, or as a part of a turn. It is settled once that is stored.
    *
-   * @param mayCommand false: it is no command
+   * @param as stranger: it is no command. answer: it is one if nothing else comes within the pause
    */
-  take(open: OpenMessage, mayCommand: boolean): void {
-    this.#do(() => this.#take(open, mayCommand && this.#ports.config.commands))
+  take(open: OpenMessage, as?: 'stranger' | 'answer'): void {
+    this.#do(() => this.#take(open, as))
   }
 
   /** Works on open turns until there are none. */
@@ -67,15 +70,15 @@ export class UserConversation {
     })
   }
 
-  async #take(open: OpenMessage, mayCommand: boolean): Promise<void> {
+  async #take(open: OpenMessage, as: 'stranger' | 'answer' | undefined): Promise<void> {
     const { config, over } = this.#ports
     const { message } = open
     if (over.aborted) return open.settle(false)
-    const isText = mayCommand && message.msg_type === 'TEXT'
-    const command = isText ? findCommand(message.text) : undefined
+    const command = config.commands && as === undefined ? findCommand(saidIn(message)) : undefined
     if (command === undefined) {
       this.#burst.add(open)
-      if (config.interrupt) this.#current?.stop.abort(new TurnStopped('message', 'a new message came'))
+      if (as === 'answer') this.#answers.add(open)
+      else if (config.interrupt) this.#current?.stop.abort(new TurnStopped('message', 'a new message came'))
       return
     }
     await this.#storeBurst()
@@ -85,10 +88,25 @@ export class UserConversation {
   /** Makes a turn of the messages that came so far. */
   async #storeBurst(): Promise<void> {
     const burst = this.#burst.take()
-    if (burst.length === 0) return
-    const messages = burst.map(({ message }) => message.id)
-    await this.#settle(burst, () => this.#ports.work.addTurn({ ...this.key, source: 'message', messages }))
+    const isAlone = burst.length === 1
+    const rest: OpenMessage[] = []
+    for (const open of burst)
+      if (!this.#answers.delete(open) || !(await this.#takeAnswer(open, isAlone))) rest.push(open)
+    if (rest.length === 0) return
+    const messages = rest.map(({ message }) => message.id)
+    await this.#settle(rest, () => this.#ports.work.addTurn({ ...this.key, source: 'message', messages }))
     this.run()
+  }
+
+  /** Takes a message that may be an answer to a question. @returns false if it is none after all */
+  async #takeAnswer(open: OpenMessage, isAlone: boolean): Promise<boolean> {
+    const taken = this.#ports.takeAnswer(open.message, isAlone)
+    const isNone = await taken.then(
+      how => how !== 'taken',
+      () => false,
+    )
+    if (!isNone) await this.#settle([open], () => taken)
+    return !isNone
   }
 
   /** Settles messages as read after `work`. If that fails, they come again. */

@@ -8,6 +8,7 @@ import {
   type AgentWork,
   type AnswerPart,
   isSvcError,
+  type SendResult,
   type StoredTurn,
   type Svc,
   SvcError,
@@ -29,7 +30,7 @@ const messagesForLanguage = 5
 export interface DeliveryPorts {
   readonly svc: Pick<Svc, 'history' | 'outbox'>
   readonly work: Pick<AgentWork, 'changeTurn'>
-  readonly people: Pick<Talkers, 'findOwner' | 'getSender'>
+  readonly people: Pick<Talkers, 'findOperator' | 'getSender'>
   readonly clock: Clock
   readonly log: Log
 }
@@ -79,22 +80,30 @@ export class AnswerDelivery {
    * @throws SvcError `store_unavailable`, `shutting_down`
    */
   async tell(to: Recipient, text: (texts: Texts) => string, key: string): Promise<void> {
+    await this.show(to, text, key)
+  }
+
+  /** Same as `tell`. @returns what became of it; undefined if it cannot be sent, or was sent before in other words */
+  async show(to: Recipient, text: (texts: Texts) => string, key: string): Promise<SendResult | undefined> {
     const { log } = this.#ports
     try {
-      await this.#send(to, { text: text(await this.textsFor(to)) }, key)
+      return await this.#send(to, { text: text(await this.textsFor(to)) }, key)
     } catch (error) {
       if (!isFinal(error)) throw error
       if (error.code !== 'idempotency_conflict' && !error.details?.erased)
         log.warn('user of an agent not told', { ...to, error })
+      return undefined
     }
   }
 
-  /** Tells the owner of a session something about a user, unless only the answer in reserve is left. */
-  async tellOwner(of: Recipient, text: (texts: Texts) => string, key: string): Promise<void> {
-    const { session, user_id } = of
-    const owner = await this.#ports.people.findOwner(session)
-    if (owner === undefined || owner === user_id) return
-    const to = { session, user_id: owner }
+  /** Tells the operator something about another user, unless only the answer in reserve is left. */
+  async tellOwner(
+    { session, user_id }: Recipient,
+    text: (texts: Texts) => string,
+    key: string,
+  ): Promise<void> {
+    const to = await this.#ports.people.findOperator(session)
+    if (to === undefined || to.user_id === user_id) return
     if ((await this.countLeft(to)) > 1) await this.tell(to, text, key)
   }
 
@@ -147,10 +156,15 @@ export class AnswerDelivery {
     }
   }
 
-  async #send({ session, user_id }: Recipient, part: AnswerPart, key: string, more?: string): Promise<void> {
+  async #send(
+    { session, user_id }: Recipient,
+    part: AnswerPart,
+    key: string,
+    more?: string,
+  ): Promise<SendResult> {
     const sender = await this.#ports.people.getSender()
     const text = [...('text' in part ? [part.text] : []), ...(more ? [more] : [])].join('\n\n')
-    await sender.send({
+    return sender.send({
       to: user_id,
       session,
       ...(text && { text }),

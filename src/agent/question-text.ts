@@ -1,12 +1,12 @@
 /**
- * How a question of an agent reads in the owner's chat. What comes from the agent stands on lines of its own behind a
+ * How a question of an agent reads in a chat. What comes from the agent stands on lines of its own behind a
  * mark, escaped into one line and cut, so that it cannot look like anything else.
  */
-import type { QuestionOption, StoredTurn } from '../index.ts'
+import type { QuestionOption } from '../index.ts'
 import { escapeControls } from '../platform/escape-controls.ts'
 
 /** Maximum length of the text of a question, in characters. */
-export const questionLength = 2000
+export const questionLength = 700
 const nameLength = 100
 
 /** What a question is about, for people. */
@@ -16,20 +16,23 @@ export interface AskedQuestion {
   readonly options: readonly QuestionOption[]
   /** The option that is taken without an answer, from 1; absent: the turn ends. */
   readonly otherwise?: number | undefined
-  readonly turn: Pick<StoredTurn, 'agent' | 'session'>
-  /** The user in whose turn the agent asks; absent: the owner. */
+  readonly agent: string
+  /** The user in whose turn the agent asks; absent: the one who is asked. */
   readonly user?: string | undefined
+  /** It is shown once more, since the answer was not clear. */
+  readonly isAgain?: boolean
 }
 
-/** What the owner reads about questions. */
+/** What people read about questions. */
 export interface QuestionTexts {
   readonly kinds: Readonly<Record<QuestionOption['kind'], string>>
-  question(asked: AskedQuestion): readonly string[]
-  /** The owner chose an option of a question in the turn of another user. */
+  question(asked: AskedQuestion): readonly [opening: string, closing: string]
+  /** An option of a question was chosen, in the turn of another user. */
   chosen(option: QuestionOption): string
-  /** No open question of this owner has the code. */
+  /** No open question for this person has the code. */
   readonly noQuestion: string
-  noOption(code: string, count: number): string
+  howTo(code: string, count: number): string
+  isOver(code: string): string
 }
 
 export const englishQuestions: QuestionTexts = {
@@ -40,14 +43,15 @@ export const englishQuestions: QuestionTexts = {
     reject_always: 'reject always',
     other: 'other',
   },
-  question: ({ otherwise, turn, user }) => [
-    `The agent ${toOneLine(turn.agent, nameLength)} asks you, in ${user === undefined ? 'your own turn' : `the turn of ${toOneLine(user, nameLength)}`}, session ${toOneLine(turn.session, nameLength)}. It wants to do this, in its own words:`,
-    'To answer within 5 minutes, send one of these:',
-    otherwise === undefined ? 'Without an answer the turn ends.' : `Without an answer: ${otherwise}.`,
+  question: ({ agent, isAgain, otherwise, user }) => [
+    `${isAgain ? 'That was not clear, and was not passed on. ' : ''}${toOneLine(agent, nameLength)} asks${user === undefined ? '' : `, for ${toOneLine(user, nameLength)}`}:`,
+    `${user === undefined ? 'Send yes, no or a line' : 'Send a line'} from above within 5 minutes${otherwise === undefined ? '; else the turn ends.' : `; else ${otherwise}.`}`,
   ],
   chosen: ({ kind, name }) => `Chosen: ${englishQuestions.kinds[kind]}: ${name}`,
   noQuestion: 'No open question has this code. Nothing was done.',
-  noOption: (code, count) => `${code} has the options 1 to ${count}. Nothing was done.`,
+  howTo: (code, count) =>
+    `Nothing was done. Send ${code} and a number from 1 to ${count}, such as ${code} 1.`,
+  isOver: code => `Nobody answered ${code} in time, so it was not allowed.`,
 }
 
 export const chineseQuestions: QuestionTexts = {
@@ -58,24 +62,23 @@ export const chineseQuestions: QuestionTexts = {
     reject_always: '始终拒绝',
     other: '其他',
   },
-  question: ({ otherwise, turn, user }) => [
-    `智能体 ${toOneLine(turn.agent, nameLength)} 请你决定（${user === undefined ? '你自己的对话' : `${toOneLine(user, nameLength)} 的对话`}，会话 ${toOneLine(turn.session, nameLength)}）。它想做的事，原话是：`,
-    '请在 5 分钟内回复以下之一：',
-    otherwise === undefined ? '没有回复则结束本次任务。' : `没有回复则选 ${otherwise}。`,
+  question: ({ agent, isAgain, otherwise, user }) => [
+    `${isAgain ? '没有看懂这个回答，也没有转交。' : ''}${toOneLine(agent, nameLength)} 请你决定${user === undefined ? '' : `（${toOneLine(user, nameLength)} 的对话）`}：`,
+    `请在 5 分钟内回复${user === undefined ? '“是”“否”或' : ''}上面的一行${otherwise === undefined ? '，否则结束本次任务。' : `，否则选 ${otherwise}。`}`,
   ],
   chosen: ({ kind, name }) => `已选择：${chineseQuestions.kinds[kind]}：${name}`,
   noQuestion: '没有使用此代码的待答问题，未做任何操作。',
-  noOption: (code, count) => `${code} 的选项是 1 到 ${count}，未做任何操作。`,
+  howTo: (code, count) => `未做任何操作。请回复 ${code} 和 1 到 ${count} 的数字，例如 ${code} 1。`,
+  isOver: code => `${code} 没有及时得到回答，因此没有允许。`,
 }
 
-/** Formats a question for the owner's chat. */
+/** Formats a question for a chat. */
 export function formatQuestion(asked: AskedQuestion, texts: QuestionTexts): string {
-  const [opening, how, closing] = texts.question(asked)
+  const [opening, closing] = texts.question(asked)
   const { code, options, text } = asked
   return [
     opening,
     `> ${text}`,
-    how,
     ...options.map(({ kind, name }, nth) => `${code} ${nth + 1} = ${texts.kinds[kind]}: ${name}`),
     closing,
   ].join('\n')

@@ -1,16 +1,20 @@
 /**
- * Asks the owner of an account what an agent wants to do, and waits for the answer. It comes from the owner's chat, from
- * the panel or from a command, in any process, through the store. Without an answer the option that rejects is taken,
- * never one that allows. Nobody else is asked, and nobody else's answer counts.
+ * Asks the operator of an agent, usually the owner of the account, what the agent wants to do, and waits for the answer.
+ * It comes from a chat, from the panel or from a command, in any process, through the store. Without an answer the option
+ * that rejects is taken, never one that allows. Nobody else is asked, and nobody else's answer counts.
+ *
+ * In a chat a refusal may be plain. To allow something without the code takes a question that cannot be mistaken
+ * (`#isPlainYes`); every doubt needs the code.
  */
 import {
   type AgentWork,
   isSvcError,
   type Message,
   type QuestionOption,
+  type SendResult,
   type StoredQuestion,
   type StoredTurn,
-  type SvcAgents,
+  type Svc,
   SvcError,
 } from '../index.ts'
 import type { Clock } from '../platform/clock.ts'
@@ -19,11 +23,24 @@ import type { Log } from '../platform/log.ts'
 import { linkSignals } from '../platform/signals.ts'
 import type { PermissionRequest } from './backend.ts'
 import type { AnswerDelivery } from './delivery.ts'
+import {
+  chooseOption,
+  codeSigns,
+  findRejection,
+  isCode,
+  isRejection,
+  readAnswer,
+  type Said,
+  saidIn,
+} from './owner-answer.ts'
 import { formatQuestion, questionLength, toOneLine } from './question-text.ts'
-import type { Talkers } from './talkers.ts'
+import type { Chat, Talkers } from './talkers.ts'
 import type { Texts } from './texts.ts'
 
+/** They begin when the question is sent. */
 const expiresMs = 5 * 60_000
+/** Longest wait of a question in the outbox. */
+const longestWaitMs = 60 * 60_000
 /** How often the store is read for an answer. */
 const lookEveryMs = 500
 /** Maximum number of questions of a turn that wait while one is asked. Further ones are rejected. */
@@ -32,21 +49,25 @@ const maxOptions = 10
 const optionLength = 100
 /** Longest id of an option that the operation takes. */
 const optionIdLength = 200
-
-/** Letters and digits that are not mistaken for each other: 32, so that a byte chooses one evenly. */
-const codeSigns = 'ABCDEFGHJKLMNPQRSTUVWXYZ23456789'
-/** A code has a letter and a digit, so that no word and no number looks like one. */
-const answerForm = /^(?=[A-Z2-9]*[2-9])(?=[A-Z2-9]*[A-Z])([A-HJ-NP-Z2-9]{4})\s+(\d{1,2})$/
+/** What the chat had last is among so many messages. */
+const lastMessages = 10
 
 export interface QuestionPorts {
-  readonly work: Pick<AgentWork, 'ask' | 'closeQuestion' | 'getQuestion' | 'getTurn' | 'listQuestions'>
-  /** Answers as the panel does, with a line in the audit log. */
-  readonly agents: Pick<SvcAgents, 'answer'>
-  readonly people: Pick<Talkers, 'findOwner' | 'nameOf'>
-  readonly delivery: Pick<AnswerDelivery, 'countLeft' | 'tell'>
+  readonly svc: Pick<Svc, 'agents' | 'history' | 'outbox'>
+  readonly work: Pick<
+    AgentWork,
+    'ask' | 'changeQuestion' | 'closeQuestion' | 'getQuestion' | 'getTurn' | 'listDrafts' | 'listQuestions'
+  >
+  readonly people: Pick<Talkers, 'findApprover' | 'findOperator' | 'nameOf'>
+  readonly delivery: Pick<AnswerDelivery, 'countLeft' | 'show' | 'tell'>
+  /** Messages within this time belong together, in milliseconds. */
+  readonly pauseMs: number
   readonly clock: Clock
   readonly log: Log
 }
+
+/** taken: no agent may see the message. later: it is an answer if nothing else comes within the pause. */
+export type Taken = 'taken' | 'later' | 'no'
 
 /** Asks questions, and takes the messages that answer them. */
 export const createQuestions = (ports: QuestionPorts): Questions => new Questions(ports)
@@ -63,7 +84,7 @@ export class Questions {
   }
 
   /**
-   * Asks the owner, and waits for the answer or five minutes.
+   * Asks the operator, and waits for the answer, or five minutes after the question was sent.
    *
    * @returns the id of the chosen option, or of one that rejects
    * @throws SvcError `forbidden` without an answer if no option rejects; the reason of a signal
@@ -87,34 +108,47 @@ export class Questions {
   }
 
   /**
-   * Takes a message that has the form of an answer, such as `K7QX 1`. It answers the question with that code if the user
-   * owns the account that the question is about; else it does nothing.
+   * Takes a message that answers a question, or looks like that while one is open.
    *
-   * @returns whether the message has that form; then no agent may see it
+   * @param isAlone whether nothing else came within the pause; absent: that is not known yet
    */
-  async takeAnswer(message: Message): Promise<boolean> {
-    const { agents, people, work } = this.#ports
+  async takeAnswer(message: Message, isAlone?: boolean): Promise<Taken> {
+    const text = saidIn(message)
+    // Most messages are read without the store.
+    if (!readAnswer(text, isCode)) return 'no'
+    const { work } = this.#ports
     const { from_user: user, session } = message
-    const [code, number] = message.msg_type === 'TEXT' ? parseAnswer(message.text) : []
-    if (code === undefined || number === undefined) return false
-    const question = await this.#findOpen(code, user)
-    const option = question?.options[number - 1]
-    const isRunning = question && (await work.getTurn(question.turn))?.state === 'running'
-    const isTaken =
-      isRunning && option && (await agents.answer(question.id, option.id).then(() => true, isLate))
-    // In the owner's own turn, the answer of the agent comes next. A message that comes again after a crash may have
-    // answered already.
-    const isSilent = message.redelivered || (isTaken && question.user_id === user)
-    if (isSilent || (await people.findOwner(session)) !== user) return true
-    await this.#ports.delivery.tell(
-      { session, user_id: user },
-      ({ question: texts }) => {
-        if (isTaken) return texts.chosen(option)
-        return isRunning && !option ? texts.noOption(code, question.options.length) : texts.noQuestion
-      },
-      `agent:${message.id}:answer`,
-    )
-    return true
+    const all = [...(await work.listQuestions()), ...(await work.listDrafts())]
+    const said = readAnswer(text, code => all.some(one => one.code === code))
+    if (!said) return 'no'
+    const open = await this.#decidedBy(user, all)
+    if (said.code !== undefined) {
+      const isOpen = all.some(({ code }) => code === said.code)
+      if (!isOpen && !(await this.#decides(user, session))) return 'no'
+      await this.#takeCode(
+        said,
+        open.find(({ code }) => code === said.code),
+        message,
+      )
+      return 'taken'
+    }
+    const questions = open.filter(({ drafts }) => drafts === undefined)
+    const here = questions.filter(({ chat }) => chat.session === session)
+    if (here.length === 0) return 'no'
+    const [latest] = here.filter(({ sent_at }) => sent_at !== undefined).sort(byTime)
+    const option = latest && chooseOption(said, latest.options)
+    const isRefusal = option && isRejection(option)
+    if (!isRefusal && isAlone === undefined) return 'later'
+    const isYes = option?.kind === 'allow_once' && questions.length === 1 && isAlone
+    if (latest && option && (isRefusal || (isYes && (await this.#isPlainYes(latest, message)))))
+      await this.#answer(latest, option, message)
+    else for (const question of here) await this.#askAgain(question, message)
+    return 'taken'
+  }
+
+  /** Ends the questions of an earlier process: their turns do not go on. */
+  async closeLost(agent: string): Promise<void> {
+    for (const question of await this.#ports.work.listQuestions(agent)) await this.#close(question)
   }
 
   async #askNext(turn: StoredTurn, request: PermissionRequest, turnSignal: AbortSignal): Promise<string> {
@@ -128,95 +162,215 @@ export class Questions {
       .map(option => ({ ...option, name: toOneLine(option.name, optionLength) }))
     if (options.length === 0) return rejectionOf(request.options)
     const text = toOneLine(request.text, questionLength)
-    const code = await this.#newCode(turn.id)
-    const endsAt = clock.monotonic() + expiresMs
-    const expires_at = clock.now() + expiresMs
-    const id = await work.ask({ turn: turn.id, text, options, code, expires_at })
-    log.info('an agent asks its owner', { turn: turn.id, question: id })
+    for (const question of await work.listQuestions())
+      if (question.turn === turn.id) await this.#close(question)
+    const code = await newCode(work)
+    const id = await work.ask({ turn: turn.id, text, options, code, expires_at: clock.now() + expiresMs })
+    log.info('an agent asks', { turn: turn.id, question: id })
+    let isInTime = false
     try {
-      this.#askInChat(turn, { id, code, text, options })
-      await this.#waitForAnswer(id, () => clock.monotonic() >= endsAt || clock.now() >= expires_at, signal)
+      this.#askInChat(id)
+      isInTime = await this.#waitForAnswer(id, signal)
     } finally {
       // An answer of a person stays.
-      await work.closeQuestion(id, findRejection(options)?.id ?? '')
+      const question = await work.getQuestion(id)
+      if (question) await this.#close(question)
+      if (question && !isInTime && !signal.aborted) await this.#tellOver(question)
     }
     signal.throwIfAborted()
     const answer = (await work.getQuestion(id))?.answer
     return options.some(one => one.id === answer) ? answer! : rejectionOf(request.options)
   }
 
-  async #waitForAnswer(id: number, isOver: () => boolean, signal: AbortSignal): Promise<void> {
+  /** Waits until somebody answers, or the time is over. @returns whether somebody did */
+  async #waitForAnswer(id: number, signal: AbortSignal): Promise<boolean> {
     const { clock, log, work } = this.#ports
-    while (!signal.aborted && !isOver()) {
-      await clock.sleep(lookEveryMs, signal)
+    let expiresAt = 0
+    let endsAt = Number.POSITIVE_INFINITY
+    while (!signal.aborted && clock.monotonic() < endsAt) {
       try {
-        if ((await work.getQuestion(id))?.answer !== undefined) return
+        const question = await work.getQuestion(id)
+        if (!question || question.answer !== undefined) return true
+        // The clock of the machine may be set while it waits.
+        if (question.expires_at !== expiresAt) endsAt = clock.monotonic() + question.expires_at - clock.now()
+        expiresAt = question.expires_at
+        if (clock.now() >= expiresAt) return false
+        if (question.entry !== undefined) await this.#followEntry(question, question.entry)
       } catch (error) {
         log.warn('answer to an agent cannot be read', { question: id, error })
       }
+      await clock.sleep(lookEveryMs, signal)
     }
+    return false
   }
 
-  /** Sends a question to the owner, unless that takes the last answer; then it shows in the panel alone. */
-  #askInChat(
-    turn: StoredTurn,
-    { id, ...asked }: { id: number; code: string; text: string; options: readonly QuestionOption[] },
-  ): void {
+  /** Notes when a question that waits in the outbox is sent. */
+  async #followEntry(question: StoredQuestion, entry: number): Promise<void> {
+    const { parts, ended } = await this.#ports.svc.outbox.get(String(entry))
+    const [{ message_id, status } = {}] = parts
+    if (!ended || message_id === question.message_id) return
+    if (status === 'accepted') await this.#noteSent(question, message_id)
+    else if (question.sent_at === undefined) await this.#noteSent(question)
+  }
+
+  /** The message that shows a question is there. Its five minutes begin with the first one. */
+  async #noteSent({ id, sent_at }: StoredQuestion, message_id?: string): Promise<void> {
+    const now = this.#ports.clock.now()
+    await this.#ports.work.changeQuestion(id, {
+      sent_at: now,
+      ...(message_id !== undefined && { message_id }),
+      ...(sent_at === undefined && { expires_at: now + expiresMs }),
+    })
+  }
+
+  /** Sends a question, unless it was answered meanwhile, or would take the last answer; then it is in the panel alone. */
+  #askInChat(id: number): void {
     const send = async () => {
       const { delivery, log, people, work } = this.#ports
-      const { session, user_id } = turn
-      if ((await work.getQuestion(id))?.answer !== undefined) return
-      const owner = await people.findOwner(session)
-      const to = owner !== undefined && { session, user_id: owner }
-      if (!to || (await delivery.countLeft(to)) < 2) {
-        log.info('an agent asks its owner in the panel alone', { turn: turn.id, question: id })
-        return
-      }
-      const user = user_id === owner ? undefined : await people.nameOf(session, user_id)
-      const rejection = findRejection(asked.options)
-      const otherwise = rejection && asked.options.indexOf(rejection) + 1
-      const text = (texts: Texts) => formatQuestion({ ...asked, turn, user, otherwise }, texts.question)
-      await delivery.tell(to, text, `agent:question:${id}`)
+      const question = await work.getQuestion(id)
+      if (!question || question.answer !== undefined) return
+      const to = await people.findOperator(question.session, question.agent)
+      if (to && (await delivery.countLeft(to)) >= 2) await this.#show(question, to)
+      else log.info('an agent asks in the panel alone', { turn: question.turn, question: id })
     }
     this.#sending = this.#sending.then(send).catch((error: unknown) => {
       this.#ports.log.warn('question of an agent not sent; it is in the panel', { question: id, error })
     })
   }
 
-  /** Returns an open question of an account that the user owns. */
-  async #findOpen(code: string, user: string): Promise<StoredQuestion | undefined> {
-    const { people, work } = this.#ports
-    for (const question of await work.listQuestions())
-      if (question.code === code && (await people.findOwner(question.session)) === user) return question
-    return undefined
+  /** Shows a question in a chat: the first time, or once more. */
+  async #show(question: StoredQuestion, to: Chat): Promise<SendResult | undefined> {
+    const { clock, delivery, people, work } = this.#ports
+    const { id, options, sent_at, session, user_id } = question
+    const isAgain = sent_at !== undefined
+    const isOwn = user_id === to.user_id && session === to.session
+    const user = isOwn ? undefined : await people.nameOf(session, user_id)
+    const rejection = findRejection(options)
+    const otherwise = rejection && options.indexOf(rejection) + 1
+    const text = (texts: Texts) => formatQuestion({ ...question, user, otherwise, isAgain }, texts.question)
+    const sent = await delivery.show(to, text, `agent:question:${id}${isAgain ? ':again' : ''}`)
+    if (!sent || (sent.repeated && isAgain)) return sent
+    if (sent.status === 'queued') {
+      const expires_at = isAgain ? {} : { expires_at: clock.now() + longestWaitMs }
+      await work.changeQuestion(id, { entry: Number(sent.outbox_id), ...expires_at })
+    } else if (sent.status !== 'refused')
+      await this.#noteSent(
+        question,
+        sent.status === 'accepted' && !sent.suspect ? sent.message_id : undefined,
+      )
+    return sent
   }
 
-  /** Returns a code that no open question has. Closes what an earlier process asked in the same turn. */
-  async #newCode(turn: number): Promise<string> {
-    const { work } = this.#ports
-    const open = await work.listQuestions()
-    for (const question of open)
-      if (question.turn === turn)
-        await work.closeQuestion(question.id, findRejection(question.options)?.id ?? '')
-    const taken = new Set(open.map(({ code }) => code))
-    for (;;) {
-      const code = [...randomBytes(4)].map(byte => codeSigns[byte % codeSigns.length]).join('')
-      if (!taken.has(code) && answerForm.test(`${code} 1`)) return code
+  /** Shows a question once more to a person who did not answer it clearly; after that, says how to answer. */
+  async #askAgain(question: StoredQuestion & { chat: Chat }, message: Message): Promise<void> {
+    const { chat, code, options, sent_at } = question
+    const sent = await this.#show(question, chat)
+    // The first message may still be on its way.
+    if (sent_at === undefined || (sent && !sent.repeated)) return
+    const to = { session: message.session, user_id: message.from_user }
+    const text = ({ question: texts }: Texts) => texts.howTo(code, options.length)
+    await this.#ports.delivery.tell(to, text, `agent:${message.id}:answer`)
+  }
+
+  async #takeCode(
+    said: Said,
+    question: (StoredQuestion & { chat: Chat }) | undefined,
+    message: Message,
+  ): Promise<void> {
+    const option = question && chooseOption(said, question.options)
+    if (!question) await this.#tellAbout(message, ({ noQuestion }) => noQuestion)
+    // What a voice message says was guessed.
+    else if (option && (message.msg_type === 'TEXT' || isRejection(option)))
+      await this.#answer(question, option, message)
+    else await this.#askAgain(question, message)
+  }
+
+  async #answer(question: StoredQuestion, option: QuestionOption, message: Message): Promise<void> {
+    const { svc, work } = this.#ports
+    const isRunning = (await work.getTurn(question.turn))?.state === 'running'
+    const isTaken = isRunning && (await svc.agents.answer(question.id, option.id).then(() => true, isLate))
+    // In the own turn, the answer of the agent comes next.
+    if (isTaken && question.user_id === message.from_user) return
+    await this.#tellAbout(message, texts => (isTaken ? texts.chosen(option) : texts.noQuestion))
+  }
+
+  /** Tells a person who decides what became of an answer. One that comes again after a crash may have done its work. */
+  async #tellAbout(message: Message, text: (texts: Texts['question']) => string): Promise<void> {
+    const { from_user: user_id, redelivered, session } = message
+    if (redelivered || !(await this.#decides(user_id, session))) return
+    await this.#ports.delivery.tell(
+      { session, user_id },
+      ({ question }) => text(question),
+      `agent:${message.id}:answer`,
+    )
+  }
+
+  /**
+   * Whether a plain yes to the only open question allows what it asks: in the own turn, with a text of its own that was
+   * written after WeChat accepted the question, to which nothing was added, in the chat or within the pause.
+   */
+  async #isPlainYes(question: StoredQuestion, message: Message): Promise<boolean> {
+    const { pauseMs, svc } = this.#ports
+    const { message_id, sent_at = Number.POSITIVE_INFINITY } = question
+    const { from_user: user_id, id, items, msg_type, redelivered, ref_msg, session, timestamp } = message
+    const isOwn = question.user_id === user_id && question.session === session
+    const isText = msg_type === 'TEXT' && items.length === 1 && ref_msg === undefined && !redelivered
+    if (!isOwn || !isText || message_id === undefined || timestamp <= sent_at) return false
+    const { messages } = await svc.history({ session, user_id, limit: lastMessages })
+    const lastSent = messages.find(({ direction }) => direction === 'sent')
+    const others = messages.filter(one => one.direction === 'received' && one.id !== id)
+    return (
+      messages[0]?.id === id &&
+      lastSent?.message_id === message_id &&
+      lastSent.status === 'accepted' &&
+      others.every(one => timestamp - one.timestamp > pauseMs)
+    )
+  }
+
+  /** Ends a question; an answer of a person stays. If its message still waits in the outbox, it is not sent. */
+  async #close({ entry, id, options }: StoredQuestion): Promise<void> {
+    await this.#ports.work.closeQuestion(id, findRejection(options)?.id ?? '')
+    if (entry !== undefined) await this.#ports.svc.outbox.cancel(String(entry)).catch(isLate)
+  }
+
+  async #tellOver({ agent, code, id, session, turn }: StoredQuestion): Promise<void> {
+    const { delivery, people, work } = this.#ports
+    if ((await work.getTurn(turn))?.state !== 'running') return
+    const to = await people.findOperator(session, agent)
+    if (to && (await delivery.countLeft(to)) >= 2)
+      await delivery.tell(to, ({ question }) => question.isOver(code), `agent:question:${id}:over`)
+  }
+
+  /** Returns those of the questions that a user decides, with the chat in which. */
+  async #decidedBy(user: string, questions: readonly StoredQuestion[]) {
+    const { people } = this.#ports
+    const found: (StoredQuestion & { chat: Chat })[] = []
+    for (const question of questions) {
+      const { agent, drafts, session } = question
+      const chat = await (drafts ? people.findApprover(session, agent) : people.findOperator(session, agent))
+      if (chat?.user_id === user) found.push({ ...question, chat })
     }
+    return found
+  }
+
+  /** Whether a user decides about questions of a session. */
+  async #decides(user: string, session: string): Promise<boolean> {
+    return (await this.#ports.people.findOperator(session))?.user_id === user
   }
 }
 
-/** Returns the code and the number of a text that has the form of an answer. */
-function parseAnswer(text: string): [code: string, number: number] | [] {
-  // Phones write full-width characters and spaces at the end.
-  const short = text.length > 40 ? '' : text.normalize('NFKC').trim().toUpperCase()
-  const [, code, number] = answerForm.exec(short) ?? []
-  return code === undefined ? [] : [code, Number(number)]
+/** Returns a code that no open question has. */
+export async function newCode(work: Pick<AgentWork, 'listDrafts' | 'listQuestions'>): Promise<string> {
+  const open = [...(await work.listQuestions()), ...(await work.listDrafts())]
+  const taken = new Set(open.map(({ code }) => code))
+  for (;;) {
+    const code = [...randomBytes(4)].map(byte => codeSigns[byte % codeSigns.length]).join('')
+    if (!taken.has(code) && isCode(code)) return code
+  }
 }
 
-/** Returns the option that rejects, the one for this time first. */
-const findRejection = (options: readonly QuestionOption[]): QuestionOption | undefined =>
-  options.find(({ kind }) => kind === 'reject_once') ?? options.find(({ kind }) => kind === 'reject_always')
+/** The newest first. */
+const byTime = (one: StoredQuestion, other: StoredQuestion) => (other.sent_at ?? 0) - (one.sent_at ?? 0)
 
 /** @throws SvcError `forbidden` if no option rejects */
 function rejectionOf(options: readonly QuestionOption[]): string {

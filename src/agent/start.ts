@@ -60,7 +60,8 @@ export async function startAgent(
   const work = await svc.workAsAgent()
   const people = new Talkers({ svc, config, agents, clock })
   const delivery = new AnswerDelivery({ svc, work, people, clock, log })
-  const questions = createQuestions({ work, agents: svc.agents, people, delivery, clock, log })
+  const pauseMs = config.gatherMs
+  const questions = createQuestions({ svc, work, people, delivery, pauseMs, clock, log })
   const ports = {
     agents,
     clock,
@@ -68,6 +69,7 @@ export async function startAgent(
     log,
     ask: questions.ask.bind(questions),
     takeAnswer: questions.takeAnswer.bind(questions),
+    closeLost: questions.closeLost.bind(questions),
   }
   await runAgent(svc, backend, config, ports, closing)
 }

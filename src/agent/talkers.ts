@@ -1,4 +1,4 @@
-/** Who may talk with an agent: the owner of each account, and those who are allowed. */
+/** Who may talk with an agent: the owner of each account, and those who are allowed. And who decides for it. */
 import type { Svc, SvcPart } from '../index.ts'
 import type { Clock } from '../platform/clock.ts'
 import type { AgentConfig } from './config.ts'
@@ -7,7 +7,13 @@ import type { AgentConfig } from './config.ts'
 const keptMs = 5000
 
 /** Settings that decide who may talk with an agent. */
-export type AccessConfig = Pick<AgentConfig, 'name' | 'session' | 'allow' | 'users'>
+export type AccessConfig = Pick<AgentConfig, 'name' | 'session' | 'allow' | 'users' | 'operator'>
+
+/** A chat of the bot with a person. */
+export interface Chat {
+  readonly session: string
+  readonly user_id: string
+}
 
 /** What a message of a user is for an agent. `other`: another agent takes it. */
 export type Standing = 'allowed' | 'other' | 'stranger'
@@ -26,6 +32,9 @@ export class Talkers {
   #owners: ReadonlyMap<string, string> = new Map()
   /** For each agent the ids of those who are allowed, with the folders of those who have one. */
   #allowed: ReadonlyMap<string, ReadonlyMap<string, string | undefined>> = new Map()
+  /** For each agent that names an operator the chat with that person. */
+  #operators: ReadonlyMap<string, Chat> = new Map()
+  #sessions: readonly string[] = []
   #readAt = Number.NEGATIVE_INFINITY
   #sender: { users: string; part: SvcPart } | undefined
 
@@ -33,10 +42,24 @@ export class Talkers {
     this.#ports = ports
   }
 
-  /** Returns the user who scanned the QR code of a session; undefined if that is not known. */
-  async findOwner(session: string): Promise<string | undefined> {
+  /**
+   * Returns the chat of the person who decides what an agent may do in a session: its operator, else the user who scanned
+   * the QR code. Undefined if that is not known, or if the operator has never written.
+   */
+  async findOperator(session: string, agent = this.#ports.config.name): Promise<Chat | undefined> {
     await this.#read(session)
-    return this.#owners.get(session)
+    const { operator } = this.#ports.agents.find(({ name }) => name === agent) ?? {}
+    if (operator !== undefined) return this.#operators.get(agent)
+    const owner = this.#owners.get(session)
+    return owner === undefined ? undefined : { session, user_id: owner }
+  }
+
+  /** Returns the chat of the person who approves answers. The owner does that only for the one account of an agent. */
+  async findApprover(session: string, agent = this.#ports.config.name): Promise<Chat | undefined> {
+    await this.#read(session)
+    const config = this.#ports.agents.find(({ name }) => name === agent)
+    const isOne = config && this.#sessions.filter(one => isOf(config, one)).length === 1
+    return config?.operator !== undefined || isOne ? this.findOperator(session, agent) : undefined
   }
 
   /** Returns the sessions of the agent whose owner is not known. */
@@ -79,7 +102,9 @@ export class Talkers {
     await this.#read()
     const { config, svc } = this.#ports
     const owners = [...this.#owners].flatMap(([session, user]) => (isOf(config, session) ? user : []))
-    const users = [...new Set([...owners, ...(this.#allowed.get(config.name)?.keys() ?? [])])].sort()
+    const operator = this.#operators.get(config.name)
+    const allowed = this.#allowed.get(config.name)?.keys() ?? []
+    const users = [...new Set([...owners, ...allowed, ...(operator ? [operator.user_id] : [])])].sort()
     const known = this.#sender
     if (known?.users === users.join('\n')) return known.part
     const part = svc.as({
@@ -103,11 +128,15 @@ export class Talkers {
     const isKnown = session === undefined || this.#owners.has(session)
     if (isKnown && clock.monotonic() - this.#readAt < keptMs) return
     const sessions = await svc.sessions()
+    const operators = agents.flatMap(({ name, operator }) =>
+      operator === undefined ? [] : [{ name, operator }],
+    )
     const named = agents.flatMap(({ allow, users }) => [
       ...Object.keys(users ?? {}),
       ...(allow === 'everyone' ? [] : allow),
     ])
-    const known = named.every(who => who.includes('@')) ? [] : await svc.users()
+    const isPlain = operators.length === 0 && named.every(who => who.includes('@'))
+    const known = isPlain ? [] : await svc.users()
     /** A person is named by id or name. */
     const idsOf = (who: string) =>
       who.includes('@') ? [who] : known.flatMap(({ name, user_id }) => (name === who ? [user_id] : []))
@@ -117,6 +146,15 @@ export class Talkers {
       return [...folders, ...others].flatMap(([who, folder]) => idsOf(who).map(id => [id, folder] as const))
     }
     this.#allowed = new Map(agents.map(one => [one.name, new Map(allowedOf(one))]))
+    const newestFirst = known.toSorted((a, b) => (b.last_received ?? 0) - (a.last_received ?? 0))
+    this.#operators = new Map(
+      operators.flatMap(({ name, operator }) => {
+        const [id = ''] = idsOf(operator)
+        const found = newestFirst.find(({ user_id }) => user_id === id)
+        return found ? [[name, { session: found.session, user_id: id }]] : []
+      }),
+    )
+    this.#sessions = sessions.map(({ name }) => name)
     this.#owners = new Map(sessions.flatMap(({ name, user_id }) => (user_id ? [[name, user_id]] : [])))
     this.#readAt = clock.monotonic()
   }

@@ -1,5 +1,5 @@
 /** What the process of an agent itself says to people on WeChat, in English and Chinese. */
-
+import { plainOf } from './owner-answer.ts'
 import { chineseQuestions, englishQuestions } from './question-text.ts'
 
 /** Commands of the user, each a whole message. */
@@ -12,9 +12,12 @@ const commandWords = {
 } as const satisfies Record<string, readonly string[]>
 export type CommandWord = keyof typeof commandWords
 
+/** Punctuation around a command; not the slash that begins it, and no question mark. */
+const around = /^(?:(?!\/)[\p{P}\s])+|(?:(?!\?)[\p{P}\s])+$/gu
+
 /** Returns the command that a message is, if it is one and nothing else. */
 export function findCommand(text: string): CommandWord | undefined {
-  const said = text.trim().normalize('NFKC').toLowerCase()
+  const said = plainOf(text.slice(0, 100)).replace(around, '').toLowerCase()
   const words = Object.keys(commandWords) as CommandWord[]
   return words.find(word => (commandWords[word] as readonly string[]).includes(said))
 }

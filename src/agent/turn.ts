@@ -6,6 +6,7 @@ import {
   type AgentWork,
   type ConversationState,
   isSvcError,
+  type Message,
   type StoredAnswer,
   type StoredTurn,
   type Svc,
@@ -22,6 +23,7 @@ import { ClaimLost, changeTurn } from './claim.ts'
 import type { AgentConfig } from './config.ts'
 import { type AnswerDelivery, keyOf } from './delivery.ts'
 import { buildPrompt, readMessages } from './prompt.ts'
+import type { Taken } from './questions.ts'
 import type { Talkers } from './talkers.ts'
 import type { Texts } from './texts.ts'
 
@@ -44,6 +46,7 @@ export interface TurnPorts {
   readonly delivery: Pick<AnswerDelivery, 'deliver' | 'tell' | 'tellOwner' | 'textsFor'>
   /** Asks the owner what an agent wants to do in a turn. */
   ask(turn: StoredTurn, request: Parameters<TurnContext['ask']>[0], signal: AbortSignal): Promise<string>
+  takeAnswer(message: Message, isAlone?: boolean): Promise<Taken>
   /** Folder of the working folders of all agents. */
   readonly folders: string
   /** Limits the turns that run at the same time. */

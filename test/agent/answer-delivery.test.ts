@@ -41,7 +41,7 @@ function play({
     },
     people: {
       getSender: async () => ({ send, users: async () => [{ remaining: left }] }),
-      findOwner: async () => 'owner',
+      findOperator: async () => ({ session: 's', user_id: 'owner' }),
     },
     clock: testClock({ runs: false }),
     log: silentLog,

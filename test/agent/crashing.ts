@@ -79,7 +79,8 @@ await runAgent(
     log,
     folders: plan.folders,
     ask: async () => '',
-    takeAnswer: async () => false,
+    takeAnswer: async () => 'no',
+    closeLost: async () => {},
   },
   stop.signal,
 )

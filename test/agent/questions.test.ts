@@ -22,17 +22,19 @@ const allows: PermissionRequest = { ...request, options: request.options.slice(0
 const running = new AbortController().signal
 
 /** Two accounts of two owners, and a guest of the first. All have written. */
-async function withQuestions() {
+async function withQuestions({ pauseMs = 1, pace = 'off' } = {}) {
   const library = await withLibrary({ sessions: ['work', 'home'] })
   const { clock, sandbox } = library
   const [work, home] = [...library.bots.values()]
   const guest = await sandbox.addUser('guest')
-  const svc = await library.open({ store: true })
+  const svc = await library.open({ store: true, pace })
   const store = await svc.workAsAgent()
   const config = { name: 'helper', allow: 'everyone' } as const
   const people = new Talkers({ svc, config, agents: [config], clock })
-  const ports = { svc, work: store, people, clock, log: silentLog }
-  const open = () => createQuestions({ ...ports, agents: svc.agents, delivery: new AnswerDelivery(ports) })
+  const ports = { svc, work: store, people, pauseMs, clock, log: silentLog }
+  const open = () => createQuestions({ ...ports, delivery: new AnswerDelivery(ports) })
+  let isAlone = true
+  let phonesAhead = 0
   const questions = open()
   const stop = new AbortController()
   /** Messages that are no answers. */
@@ -43,14 +45,22 @@ async function withQuestions() {
       consumer: 'agent-helper',
       signal: stop.signal,
     })) {
-      const isAnswer = await questions.takeAnswer(message)
-      ;(isAnswer ? taken : passed).push(message.text)
+      let how = await questions.takeAnswer(message)
+      // A conversation asks again after the pause.
+      if (how === 'later') how = await questions.takeAnswer(message, isAlone)
+      ;(how === 'taken' ? taken : passed).push(message.text)
       await settle(true)
     }
   })()
-  const say = async (text: string, from = work!.user_id, to = work!.bot_id) => {
+  const say = async (
+    text: string,
+    from = work!.user_id,
+    to = work!.bot_id,
+    { alone = true, ...how }: { alone?: boolean; quote?: string } = {},
+  ) => {
     const count = passed.length + taken.length
-    await sandbox.say(text, { from, to })
+    isAlone = alone
+    await sandbox.say(text, { from, to, ...how })
     await library.until(`"${text}" is read`, () => passed.length + taken.length > count)
   }
   await library.until('the reader reads', async () => (await svc.sessions()).length === 2)
@@ -77,6 +87,14 @@ async function withQuestions() {
     passed,
     taken,
     say,
+    /** The phones keep up with the time that passes quickly. */
+    async quickly<T>(work: Promise<T>): Promise<T> {
+      const result = await library.quickly(work)
+      const ahead = clock.now() - Date.now()
+      await sandbox.advance(ahead - phonesAhead)
+      phonesAhead = ahead
+      return result
+    },
     /** A turn that runs. */
     async turn(user = work!.user_id, session = 'work'): Promise<StoredTurn> {
       const key = { agent: 'helper', session, user }
@@ -96,6 +114,12 @@ async function withQuestions() {
         // Two that wait are sent as one message.
         const texts = (await sandbox.messages({ user, from: 'bot', limit: 1000 })).map(textOf)
         return [...texts.join('\n').matchAll(/^(\w{4}) 1 = /gm)].map(([, code]) => code!)[nth]
+      }),
+    /** Waits until WeChat has the only question that was not shown yet. */
+    shown: () =>
+      library.until('the question is shown', async () => {
+        const open = await store.listQuestions()
+        return open.length > 0 && open.every(({ message_id }) => message_id !== undefined)
       }),
     question: () => library.until('a question is open', async () => (await svc.agents.questions())[0]),
     async [Symbol.asyncDispose]() {
@@ -156,27 +180,31 @@ describe('an answer', () => {
     expect(t.passed).toEqual(['hi', 'hi', 'hi'])
   })
 
-  test('with a wrong code, number or form does nothing', async () => {
+  test('that is none shows the question once more, then how to answer, and is no prompt', async () => {
     await using t = await withQuestions()
     const answer = t.questions.ask(await t.turn(), request, running)
     const code = await t.codeFor()
     const other = code === 'A2A2' ? 'B2B2' : 'A2A2'
-    for (const text of [`${other} 1`, `${code} 0`, `${code} 4`, `${code} 99`]) await t.say(text)
-    const words = [
-      'permission granted',
-      'yes',
-      '1',
+    const none = [
+      `${code} 4`,
       code,
-      `${code} 1 please`,
-      `say ${code} 1`,
-      'page 2',
-      '2026 11',
+      `what does ${code} 1 do?`,
+      `not ${code} 1`,
+      '2',
+      '99',
+      'yes?',
+      `${code} yes 3`,
     ]
-    for (const text of words) await t.say(text)
-    expect(t.taken).toHaveLength(4)
-    expect(t.passed.slice(3)).toEqual(words)
+    for (const text of none) await t.say(text)
+    await t.say(`${other} 1`)
+    expect(t.taken).toEqual([...none, `${other} 1`])
+    const prompts = ['permission granted', 'page 2', '2026 11', 'Which one?', `${other}1`, `${code}${code} 1`]
+    for (const text of prompts) await t.say(text)
+    expect(t.passed.slice(3)).toEqual(prompts)
     expect((await t.question()).answer).toBeUndefined()
-    expect(await t.got()).toHaveLength(5)
+    const got = await t.got()
+    expect(got.filter(text => text.includes(`${code} 3 = `))).toHaveLength(2)
+    expect(got).toHaveLength(1 + none.length + 1)
     await t.say(`${code} 3`)
     expect(await t.quickly(answer)).toBe('no')
   })
@@ -196,8 +224,124 @@ describe('an answer', () => {
   test('that comes again after a crash is not answered again', async () => {
     await using t = await withQuestions()
     const message = { id: 1, session: 'work', from_user: t.work.user_id, msg_type: 'TEXT' } as Message
-    expect(await t.questions.takeAnswer({ ...message, text: 'A2A2 1', redelivered: true })).toBe(true)
+    expect(await t.questions.takeAnswer({ ...message, text: 'A2A2 1', redelivered: true })).toBe('taken')
     expect(await t.got()).toEqual([])
+  })
+})
+
+describe('a plain answer', () => {
+  const yes = ['yes', 'OK。', '好的', '1', '１', '👍🏽', 'yes please']
+  const no = ['no', '不', '不允许！', '3', 'No, thanks', '取消']
+
+  test('to the only question, last in the chat, allows once or rejects, and is no prompt', async () => {
+    await using t = await withQuestions()
+    const turn = await t.turn()
+    for (const text of [...yes, ...no]) {
+      const answer = t.questions.ask(turn, request, running)
+      await t.shown()
+      await t.say(text)
+      expect([text, await t.quickly(answer)]).toEqual([text, yes.includes(text) ? 'yes' : 'no'])
+    }
+    expect(t.passed).toHaveLength(3)
+    expect(await t.got()).toHaveLength(yes.length + no.length)
+  })
+
+  /** What makes a plain yes doubtful. Each returns how it is said. */
+  type World = Awaited<ReturnType<typeof withQuestions>>
+  const doubts: Record<string, (t: World) => Promise<{ alone?: boolean; quote?: string }>> = {
+    'something is beside it': async () => ({ alone: false }),
+    'it quotes another message': async t => {
+      const { messages } = await t.svc.history({ session: 'work', direction: 'received', limit: 1 })
+      return { quote: messages[0]!.message_id }
+    },
+    'the bot said something since': async t => {
+      await t.svc.send({ to: t.work.user_id, session: 'work', text: 'news' })
+      return {}
+    },
+    'something waits behind it': async t => {
+      const by = t.svc.as({ name: 'other', can: ['draft'] })
+      await by.send({ to: t.work.user_id, session: 'work', text: 'news', when_closed: 'queue' })
+      return {}
+    },
+  }
+  for (const [why, make] of Object.entries(doubts))
+    test(`allows nothing if ${why}; a refusal counts`, async () => {
+      await using t = await withQuestions()
+      const turn = await t.turn()
+      for (const text of ['yes', '1', '好']) {
+        const answer = t.questions.ask(turn, request, running)
+        await t.shown()
+        const how = await make(t)
+        await t.say(text, undefined, undefined, how)
+        expect((await t.question()).answer).toBeUndefined()
+        expect(t.taken.at(-1)).toBe(text)
+        await t.say('no')
+        expect(await t.quickly(answer)).toBe('no')
+      }
+    })
+
+  test('allows nothing in the turn of somebody else, for ever, or with two questions open', async () => {
+    await using t = await withQuestions()
+    const guest = t.questions.ask(await t.turn(t.guest), request, running)
+    const code = await t.codeFor()
+    for (const text of yes) await t.say(text)
+    const own = t.questions.ask(await t.turn(), request, running)
+    await t.until('both are open', async () => (await t.svc.agents.questions()).length === 2)
+    await t.shown()
+    for (const text of [...yes, '2', `${code} always`]) await t.say(text)
+    expect(await t.svc.agents.questions()).toHaveLength(2)
+    // It is about the newest question.
+    await t.say('no')
+    expect(await t.quickly(own)).toBe('no')
+    await t.say(`${code} 2`)
+    expect(await t.quickly(guest)).toBe('ever')
+    expect(t.passed).toHaveLength(3)
+  })
+
+  test('of somebody else, or where none is open, is for the agent', async () => {
+    await using t = await withQuestions()
+    await t.say('yes')
+    const answer = t.questions.ask(await t.turn(), request, running)
+    await t.shown()
+    await t.say('yes', t.guest, t.work.bot_id)
+    await t.say('1', t.home.user_id, t.home.bot_id)
+    expect(t.passed.slice(3)).toEqual(['yes', 'yes', '1'])
+    await t.say('yes')
+    expect(await t.quickly(answer)).toBe('yes')
+  })
+
+  test('that was written before the question, came again, or follows closely on another message allows nothing', async () => {
+    await using t = await withQuestions({ pauseMs: 5000 })
+    const answer = t.questions.ask(await t.turn(), request, running)
+    await t.shown()
+    // The greeting was within the pause.
+    await t.say('yes')
+    const [message] = (await t.svc.history({ session: 'work', direction: 'received', limit: 1 })).messages
+    const early = { ...message!, timestamp: message!.timestamp - 60_000 }
+    expect(await t.questions.takeAnswer(early, true)).toBe('taken')
+    expect(await t.questions.takeAnswer({ ...message!, redelivered: true }, true)).toBe('taken')
+    expect((await t.question()).answer).toBeUndefined()
+    await t.svc.agents.answer((await t.question()).id, 'no')
+    await t.quickly(answer)
+  })
+
+  test('in a voice message rejects, and allows nothing, not even with the code', async () => {
+    await using t = await withQuestions()
+    const turn = await t.turn()
+    for (const allowed of ['yes', '1', 'CODE 1', '不可以。']) {
+      const answer = t.questions.ask(turn, request, running)
+      await t.shown()
+      const code = [...(await t.got()).join('\n').matchAll(/^(\w{4}) 1 = /gm)].at(-1)![1]!
+      const count = t.taken.length
+      const { user_id: from, bot_id: to } = t.work
+      const transcript = allowed.replace('CODE', code)
+      await t.sandbox.media('voice', new Uint8Array(100), { from, to, transcript })
+      await t.until('it is read', () => t.taken.length > count)
+      const { answer: given } = (await t.store.listQuestions())[0] ?? { answer: 'no' }
+      expect([allowed, given]).toEqual([allowed, allowed === '不可以。' ? 'no' : undefined])
+      await t.say('no')
+      expect(await t.quickly(answer)).toBe('no')
+    }
   })
 })
 
@@ -268,7 +412,71 @@ describe('without an answer', () => {
   })
 })
 
+describe('a question that waits for the pace', () => {
+  /** The chat had what it may have within a minute. */
+  async function withWaiting() {
+    const t = await withQuestions({ pace: '1/60s' })
+    await t.svc.send({ to: t.work.user_id, session: 'work', text: 'news' })
+    const turn = await t.turn()
+    const answer = t.questions.ask(turn, request, running)
+    const isQueued = async () => (await t.store.listQuestions())[0]?.entry !== undefined
+    await t.until('the question waits', isQueued)
+    return { t, turn, answer }
+  }
+
+  test('has five minutes from when it is sent', async () => {
+    const { t, answer } = await withWaiting()
+    await using _ = t
+    const { asked_at } = await t.question()
+    expect(await t.got()).toEqual(['news'])
+    // A yes cannot be about what nobody has seen.
+    await t.say('yes')
+    t.clock.advance(60_000)
+    await t.shown()
+    expect(await t.got()).toHaveLength(2)
+    const { expires_at } = await t.question()
+    expect(expires_at - asked_at).toBeWithin(355_000, 420_000)
+    t.clock.advance(299_000)
+    expect((await t.question()).answer).toBeUndefined()
+    t.clock.advance(2000)
+    expect(await answer).toBe('no')
+    expect(t.taken).toEqual(['yes'])
+  })
+
+  test('is taken out of the outbox when it is answered elsewhere, or nobody needs the answer any more', async () => {
+    const { t, turn, answer } = await withWaiting()
+    await using _ = t
+    await t.svc.agents.answer((await t.question()).id, 'yes')
+    expect(await t.quickly(answer)).toBe('yes')
+    const stop = new AbortController()
+    const stopped = failure(t.questions.ask(turn, request, stop.signal))
+    await t.until('the next one waits', async () => (await t.svc.outbox.list()).length > 0)
+    stop.abort(new Error('stopped'))
+    await stopped
+    expect(await t.svc.outbox.list()).toEqual([])
+    // What a process that died left behind.
+    const lost = t.questions.ask(turn, request, running)
+    await t.until('another one waits', async () => (await t.store.listQuestions())[0]?.entry !== undefined)
+    await t.open().closeLost('helper')
+    expect(await t.quickly(lost)).toBe('no')
+    expect(await t.svc.outbox.list()).toEqual([])
+    expect(await t.got()).toEqual(['news'])
+  })
+})
+
 describe('a question', () => {
+  test('that timed out is told, once', async () => {
+    await using t = await withQuestions()
+    const answer = t.questions.ask(await t.turn(t.guest), request, running)
+    const code = await t.codeFor()
+    await t.shown()
+    t.clock.advance(300_000)
+    expect(await answer).toBe('no')
+    const got = await t.got()
+    expect(got).toHaveLength(2)
+    expect(got[1]).toContain(code)
+  })
+
   test('that would take the last answer, or has no chat, is in the panel alone', async () => {
     await using t = await withQuestions()
     for (let nth = 0; nth < 9; nth++)

@@ -1,6 +1,6 @@
 /** One turn of an agent that speaks the Agent Client Protocol: what it says, and what it asks. */
 import { mkdir, readFile, writeFile } from 'node:fs/promises'
-import { join } from 'node:path'
+import { join, relative } from 'node:path'
 import { fileURLToPath, pathToFileURL } from 'node:url'
 import type {
   ContentBlock,
@@ -11,9 +11,10 @@ import type {
 } from '@agentclientprotocol/sdk'
 import { isInside, realPathOf, statOf } from '../../platform/files.ts'
 import { randomBytes } from '../../platform/lazy-crypto.ts'
+import { findHomeFolder } from '../../platform/process.ts'
 import type { Prompt, PromptFile, TurnContext } from '../backend.ts'
 import { agentError } from '../process.ts'
-import { cutMiddle } from '../question-text.ts'
+import { cutMiddle, questionLength, toOneLine } from '../question-text.ts'
 
 /** Longest answer, in characters. */
 const longestAnswer = 1_000_000
@@ -23,7 +24,7 @@ const largestInline = 5_000_000
 const largestInlineTotal = 15_000_000
 const maxFiles = 10
 /** Longest parts of a question, in characters. */
-const [titleLength, pathsLength, inputLength] = [400, 500, 1000]
+const [titleLength, pathsLength, inputLength] = [100, 150, 300]
 
 export class AcpTurn {
   readonly #context: TurnContext
@@ -63,7 +64,7 @@ export class AcpTurn {
   ): Promise<RequestPermissionResponse> {
     try {
       const optionId = await this.#context.ask({
-        text: describeCall(toolCall),
+        text: describeCall(toolCall, this.#context.folder),
         options: options.map(({ kind, name, optionId }) => ({ id: optionId, name, kind })),
         signal,
       })
@@ -107,18 +108,33 @@ export class AcpTurn {
   }
 }
 
-/** Describes what an agent wants to do. The title may be nicer than the input, so both are there. */
-function describeCall({ content, kind, locations, rawInput, title }: ToolCallUpdate): string {
+/**
+ * Describes what an agent wants to do, and in which folder. The title may be nicer than the input: it is left out only
+ * where the input says the same.
+ */
+function describeCall({ content, kind, locations, rawInput, title }: ToolCallUpdate, folder: string): string {
+  const { command, cwd, description: _, ...others } = Object(rawInput) as Record<string, unknown>
+  const isCommand = typeof command === 'string'
+  const rest = JSON.stringify(isCommand ? others : (rawInput ?? {}))
+  const input = [isCommand ? command : '', rest === '{}' ? '' : rest].filter(Boolean).join(' ')
+  const isNew = (text: string) => text !== '' && !input.includes(text)
   const paths = [
     ...(locations ?? []).map(({ path }) => path),
     ...(content ?? []).flatMap(one => (one.type === 'diff' ? [one.path] : [])),
+  ].filter(path => isNew(path) && !title?.includes(path))
+  const what = [
+    ...(title && isNew(title) ? [`"${cutMiddle(title, titleLength)}"`] : []),
+    ...(input ? [cutMiddle(input, inputLength)] : []),
+    ...(paths.length > 0 ? [`files: ${cutMiddle([...new Set(paths)].join(', '), pathsLength)}`] : []),
+    `in ${cutMiddle(isCommand && typeof cwd === 'string' ? cwd : shortPathOf(folder), pathsLength)}`,
   ]
-  const input = typeof rawInput === 'string' ? rawInput : JSON.stringify(rawInput ?? {})
-  return [
-    `${kind ?? 'other'}: ${JSON.stringify(cutMiddle(title ?? '', titleLength))}`,
-    ...(paths.length > 0 ? [`files: ${cutMiddle(JSON.stringify([...new Set(paths)]), pathsLength)}`] : []),
-    ...(input === '{}' ? [] : [`input: ${cutMiddle(input, inputLength)}`]),
-  ].join('; ')
+  return toOneLine(`${kind ?? 'other'}: ${what.join('; ')}`, questionLength)
+}
+
+/** Returns a path as people write it. */
+function shortPathOf(path: string): string {
+  const home = findHomeFolder()
+  return isInside(home, path) ? join('~', relative(home, path)) : path
 }
 
 /** Turns a prompt into blocks: pictures and voices as such where the agent takes them, other files as links. */

@@ -222,8 +222,8 @@ describe('permission', () => {
       ],
     ])
     const [{ text = '' } = {}] = asked
-    expect(text).toContain('{"command":"rm -rf build","cwd":"/"}')
-    expect(text).toContain('["/tmp/build"]')
+    expect(text).toEndWith('; rm -rf build; files: /tmp/build; in /')
+    expect(text).toStartWith('execute: "Remove')
     expect(text).not.toContain('\n')
   })
 
