@@ -68,6 +68,12 @@ export interface Backend {
    *   the turn was stopped
    */
   run(prompt: Prompt, context: TurnContext): Promise<TurnResult>
+  /**
+   * Starts the agent once, without a prompt, and tells in which mode it will work. Absent where nothing is known of that.
+   *
+   * @throws SvcError as `run`, such as one for a mode that the agent does not have
+   */
+  describe?(folder: string, signal: AbortSignal): Promise<string>
   /** Ends every process. */
   close(): Promise<void>
 }

@@ -1,5 +1,8 @@
 /** The settings of an agent. */
 
+/** A mode that asks before the agent acts, the agent's own, or one by its name. */
+export type WantedMode = 'ask' | 'own' | { readonly name: string }
+
 /** Which agent program answers, and how svc talks to it. */
 export type BackendConfig =
   | {
@@ -11,6 +14,8 @@ export type BackendConfig =
       /** Agent Client Protocol, version 1, over stdio. */
       readonly kind: 'acp'
       readonly command: readonly string[]
+      /** Mode of its sessions; absent: one that asks. */
+      readonly mode?: WantedMode
     }
   | {
       /** An address with the API of OpenAI, such as Ollama's. */

@@ -70,6 +70,8 @@ const checks: Readonly<Record<string, Check>> = {
   turns_per_day: ['a whole number from 1', value => Number.isInteger(value) && isNumber(1, 1_000_000)(value)],
   minutes_per_turn: ['minutes, more than 0 and at most 1440', isNumber(0.01, 1440)],
   resume_turns: onOff,
+  ask: onOff,
+  mode: ['the name of a mode of the agent', isText],
   transcribe: ['a command', isText],
 }
 
@@ -153,10 +155,20 @@ export async function parseAgentFile(text: string, path: string): Promise<AgentC
   return configs
 }
 
-function backendOf({ acp, command, openai }: AgentSettings, place: SettingsPlace): BackendConfig {
+function backendOf({ acp, ask, command, mode, openai }: AgentSettings, place: SettingsPlace): BackendConfig {
   if ([acp, command, openai].filter(one => one !== undefined).length !== 1)
     throw badArgument(place.nameOf('command'), 'expected one of a command, an ACP agent, and an address')
-  if (acp) return { kind: 'acp', command: acp as readonly string[] }
+  if (acp) {
+    const wanted = mode === undefined ? (ask === false ? 'own' : undefined) : { name: mode as string }
+    if (ask && mode !== undefined) throw badArgument(place.nameOf('ask'), 'expected without a mode')
+    return { kind: 'acp', command: acp as readonly string[], ...(wanted && { mode: wanted }) }
+  }
+  for (const [key, value] of Object.entries({ ask, mode }))
+    if (value !== undefined)
+      throw badArgument(
+        place.nameOf(key),
+        'expected with an ACP agent: the options of other programs set this',
+      )
   if (command) return { kind: 'command', command: command as readonly string[] }
   const { key_file, model, url } = openai as { url: string; model: string; key_file?: string }
   return {

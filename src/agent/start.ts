@@ -43,7 +43,8 @@ export async function createBackend(
   const isolatedFrom = isolate ? dataFolder : undefined
   if (backend.kind === 'acp') {
     const { createAcpBackend } = await import('./backends/acp.ts')
-    return createAcpBackend({ command, isolatedFrom, clock, log })
+    const { mode } = backend
+    return createAcpBackend({ command, isolatedFrom, ...(mode && { mode }), clock, log })
   }
   const { createCommandBackend } = await import('./backends/command.ts')
   return createCommandBackend({ command, isolatedFrom })

@@ -1,7 +1,8 @@
 /** Runs `svc agent`: logs in if that is needed, says who may talk, and runs the agents until a signal. */
-import { readFile } from 'node:fs/promises'
-import { resolve } from 'node:path'
+import { mkdir, readFile } from 'node:fs/promises'
+import { join, resolve } from 'node:path'
 import process from 'node:process'
+import type { Backend } from '../agent/backend.ts'
 import type { AgentConfig } from '../agent/config.ts'
 import { type AgentSettings, parseAgentFile, toAgentConfig } from '../agent/settings.ts'
 import { createBackend, startAgent } from '../agent/start.ts'
@@ -10,7 +11,7 @@ import type { Config, Pace } from '../config.ts'
 import { claimDirectory } from '../gateway/directory.ts'
 import { Svc } from '../index.ts'
 import { createDirectCall } from '../model/call.ts'
-import { badArgument, SvcError } from '../model/error.ts'
+import { badArgument, isSvcError, SvcError } from '../model/error.ts'
 import { adviceOf } from '../model/next-step.ts'
 import { defaultSessionName, type Session } from '../model/session.ts'
 import { verbs } from '../operations/tools.ts'
@@ -54,9 +55,15 @@ export async function runAgents(command: Command): Promise<void> {
     if (closing.signal.aborted) return
     const svc = stack.use(await openLibrary(config, log, sandbox))
     await printAgents(agents, svc, { config, io, phoneUrl: sandbox && `${sandbox.url}/phone` })
-    const running = started.map(({ agent, backend, ports }) =>
+    const running = started.flatMap(({ agent, backend, ports }) => [
       startAgent(svc, backend, agent, ports, closing.signal),
-    )
+      printMode(
+        agent,
+        backend,
+        { ...ports, printLine: createLinePrinter(io.out, config.logFormat) },
+        closing.signal,
+      ),
+    ])
     // One that cannot go on ends the others.
     const failed = Promise.all(running).catch((error: unknown) => {
       closing.abort()
@@ -75,9 +82,9 @@ export async function runAgents(command: Command): Promise<void> {
   }
 }
 
-const words = ['allow', 'folder', 'name', 'session', 'transcribe'] as const
+const words = ['allow', 'folder', 'mode', 'name', 'session', 'transcribe'] as const
 const numbers = ['gather', 'minutesPerTurn', 'turnsPerDay'] as const
-const switches = ['interrupt', 'isolate', 'resumeTurns'] as const
+const switches = ['ask', 'interrupt', 'isolate', 'resumeTurns'] as const
 
 /** Reads the agents from the options, or from the file of --config. @throws SvcError `invalid_arguments` */
 async function readAgents(command: Command): Promise<AgentConfig[]> {
@@ -217,6 +224,25 @@ async function printAgents(
     for (const session of sessions.filter(({ name }) => (agent.session ?? name) === name))
       printLine({ text: describeAccess(agent, session) })
   if (phoneUrl) printLine({ text: `write to it in the chat at ${phoneUrl}`, url: phoneUrl })
+}
+
+/** Says in which mode an agent works. One that cannot be started now may be later, except for a mode that it lacks. */
+async function printMode(
+  { folder, name }: AgentConfig,
+  backend: Backend,
+  { folders, log, printLine }: { folders: string; log: Log; printLine: ReturnType<typeof createLinePrinter> },
+  signal: AbortSignal,
+): Promise<void> {
+  if (!backend.describe) return
+  const place = folder ?? join(folders, name)
+  await mkdir(place, { recursive: true, mode: 0o700 })
+  try {
+    printLine({ text: `agent "${name}": ${await backend.describe(place, signal)}` })
+  } catch (error) {
+    if (isSvcError(error, 'invalid_arguments')) throw error
+    if (!signal.aborted)
+      log.warn('the agent cannot be started; its turns will fail until that is mended', { error })
+  }
 }
 
 function describeAccess({ allow, name, users }: AgentConfig, { bot_id, name: session, user_id }: Session) {

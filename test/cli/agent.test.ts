@@ -98,6 +98,11 @@ test('beside a running service it uses its account and phone, over ACP too', asy
   expect(agent.running.stdout).toContain(service.phoneUrl)
   await service.phone('say', { text: 'over ACP' })
   await agent.shows('You said: over ACP')
+  // The start says what it knows of the mode; this agent has none.
+  await until('the mode is said', 30_000, () => /agent "agent": no modes/.test(agent.running.stdout))
+  const other = startAgent(dir, '--acp', '--name', 'other', '--mode', 'nope', ...echo, '--acp')
+  const failed = await other.running.exited
+  expect([failed.status, failed.stderr]).toEqual([2, expect.stringContaining('"nope"')])
   expect((await agent.stop()).status).toBe(0)
   // The service goes on.
   expect((await service.call('sessions')).body).toHaveLength(1)
@@ -174,6 +179,10 @@ test('wrong usage ends with 2, says what to type, and makes nothing', async () =
     [['--config', file], 'agents[0].nope'],
     [['--config', file, '--isolate'], '--isolate'],
     [['--config', file, '--no-commands'], '--no-commands'],
+    [['--config', file, '--mode', 'plan'], '--mode'],
+    [['--mode', 'plan', '--', 'true'], '--mode'],
+    [['--ask', '--', 'true'], '--ask'],
+    [['--acp', '--ask', '--mode', 'plan', '--', 'true'], '--ask'],
     [['--config', file, '--', 'true'], '--config'],
   ]
   for (const [args, said] of wrong) {

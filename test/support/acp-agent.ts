@@ -2,7 +2,7 @@
  * An agent program for tests, written with the agent side of the official library. A prompt says what it does; options
  * say what it is.
  *
- *   bun test/support/acp-agent.ts [--resume] [--load] [--pictures] [--junk] [--login] [--version N]
+ *   bun test/support/acp-agent.ts [--resume] [--load] [--pictures] [--junk] [--login] [--modes modes|config] [--version N]
  *     [--fail initialize|exit|line] [--store FILE]
  */
 import { readFileSync, writeFileSync } from 'node:fs'
@@ -25,6 +25,8 @@ const { values: options } = parseArgs({
     login: { type: 'boolean' },
     version: { type: 'string', default: '1' },
     fail: { type: 'string' },
+    /** It asks only in the mode "manual", offered this way. Each session begins in the mode "auto". */
+    modes: { type: 'string' },
     /** File with the prompts of each session, for the next process. */
     store: { type: 'string' },
   },
@@ -51,6 +53,27 @@ if (options.fail === 'line') process.stdout.write('x'.repeat(20_000_000))
 
 const never = new Promise<never>(() => {})
 
+let mode = 'auto'
+const modes = [
+  { id: 'auto', name: 'Auto', description: 'Handles permission by itself' },
+  { id: 'manual', name: 'Careful', description: 'Asks before it changes anything' },
+]
+/** What it offers for a session. */
+const offered = () => {
+  mode = 'auto'
+  if (options.modes === 'modes') return { modes: { currentModeId: mode, availableModes: modes } }
+  const values = modes.map(({ id: value, ...more }) => ({ value, ...more }))
+  const option = {
+    id: 'how',
+    name: 'How',
+    category: 'mode',
+    type: 'select' as const,
+    currentValue: mode,
+    options: values,
+  }
+  return options.modes === 'config' ? { configOptions: [option] } : {}
+}
+
 agent({ name: 'scripted' })
   .onRequest('initialize', () => {
     if (options.fail === 'initialize') return never
@@ -67,11 +90,21 @@ agent({ name: 'scripted' })
     if (options.login) throw RequestError.authRequired()
     const sessionId = `session-${crypto.randomUUID()}`
     sessions[sessionId] = []
-    return { sessionId }
+    return { sessionId, ...offered() }
+  })
+  .onRequest('session/set_mode', ({ params }) => {
+    if (options.modes !== 'modes') throw RequestError.methodNotFound('session/set_mode')
+    mode = params.modeId
+    return {}
+  })
+  .onRequest('session/set_config_option', ({ params: { configId, value } }) => {
+    if (configId !== 'how') throw RequestError.invalidParams()
+    mode = String(value)
+    return { configOptions: [] }
   })
   .onRequest('session/resume', ({ params: { sessionId } }) => {
     if (!sessions[sessionId]) throw RequestError.sessionNotFound(sessionId)
-    return {}
+    return offered()
   })
   .onRequest('session/load', async ({ params: { sessionId }, client }) => {
     const prompts = sessions[sessionId]
@@ -138,6 +171,7 @@ agent({ name: 'scripted' })
     else if (verb === 'blocks') await say(client, sessionId, JSON.stringify(prompt))
     else if (verb === 'prompts') await say(client, sessionId, JSON.stringify(sessions[sessionId]))
     else if (verb === 'many') for (let nth = 0; nth < 1000; nth++) await say(client, sessionId, `${nth},`)
+    else if (verb === 'mode') await say(client, sessionId, mode)
     else if (verb === 'pid') await say(client, sessionId, String(process.pid))
     else await say(client, sessionId, argument)
     return { stopReason: 'end_turn' }

@@ -6,8 +6,10 @@ import { type Clock, endsWithin } from '../../platform/clock.ts'
 import type { Log } from '../../platform/log.ts'
 import { linkSignals } from '../../platform/signals.ts'
 import type { Prompt, TurnContext } from '../backend.ts'
+import type { WantedMode } from '../config.ts'
 import { type AgentProgram, agentError, startProgram } from '../process.ts'
 import { toOneLine } from '../question-text.ts'
+import { chooseMode, describeMode, readModes } from './acp-modes.ts'
 import { type OutputBudget, openMessages } from './acp-stream.ts'
 import { AcpTurn, toBlocks } from './acp-turn.ts'
 
@@ -24,6 +26,8 @@ export interface AcpOptions {
   readonly isolatedFrom?: string | undefined
   /** The environment of svc; by default that of this process. */
   readonly env?: Environment
+  /** By default one that asks. */
+  readonly mode?: WantedMode
   readonly clock: Clock
   readonly log: Log
   readonly limits: AcpLimits
@@ -51,6 +55,7 @@ export class AcpAgent {
   readonly #log: Log
   readonly #limits: AcpLimits
   readonly #budget: OutputBudget
+  readonly #wantedMode: WantedMode
   #capabilities: AgentCapabilities = {}
   #session: string | undefined
   #turn: AcpTurn | undefined
@@ -59,12 +64,13 @@ export class AcpAgent {
 
   private constructor(
     program: AgentProgram,
-    { limits, log }: AcpOptions,
+    { limits, log, mode = 'ask' }: AcpOptions,
     acp: typeof import('@agentclientprotocol/sdk'),
   ) {
     this.#program = program
     this.#log = log
     this.#limits = limits
+    this.#wantedMode = mode
     this.#budget = { bytes: turnBytes }
     this.#connection = acp
       .client({ name: 'svc' })
@@ -101,21 +107,26 @@ export class AcpAgent {
   }
 
   /**
-   * Continues a session, or begins one.
+   * Continues a session, or begins one, in the mode that is wanted.
    *
-   * @returns whether the known session goes on
+   * @returns whether the known session goes on, and what people should know of its mode
    * @throws SvcError; the reason of the signal
    */
-  async openSession(known: string | undefined, cwd: string, signal: AbortSignal): Promise<boolean> {
+  async openSession(
+    known: string | undefined,
+    cwd: string,
+    signal: AbortSignal,
+  ): Promise<{ isSame: boolean; mode: string }> {
     try {
       await this.#initialize(signal)
-      if (known !== undefined && (await this.#continue(known, cwd, signal))) return true
+      const continued = known === undefined ? undefined : await this.#continue(known, cwd, signal)
+      if (continued) return { isSame: true, mode: await this.#setMode(continued, signal) }
       const request = this.#connection.agent.request('session/new', { cwd, mcpServers: [] })
-      const { modes, sessionId } = await this.#within(request, 'session/new', signal)
-      this.#session = sessionId
-      // In some modes an agent asks nothing.
-      this.#log.info('an agent begins a session', { agent_session: sessionId, mode: modes?.currentModeId })
-      return false
+      const begun = await this.#within(request, 'session/new', signal)
+      this.#session = begun.sessionId
+      const mode = await this.#setMode(begun, signal)
+      this.#log.info('an agent begins a session', { agent_session: begun.sessionId, mode })
+      return { isSame: false, mode }
     } catch (error) {
       throw await this.#explain(error, signal)
     }
@@ -146,21 +157,41 @@ export class AcpAgent {
     this.#capabilities = answer.agentCapabilities ?? {}
   }
 
-  async #continue(sessionId: string, cwd: string, signal: AbortSignal): Promise<boolean> {
+  /** Sets the mode of the session. In some modes an agent asks nothing. */
+  async #setMode(opened: object, signal: AbortSignal): Promise<string> {
+    const { agent } = this.#connection
+    const sessionId = this.#session!
+    const offered = readModes(opened)
+    const mode = chooseMode(offered, this.#wantedMode)
+    if (mode) {
+      const { option: configId } = offered
+      const request =
+        configId === undefined
+          ? agent.request('session/set_mode', { sessionId, modeId: mode.id })
+          : agent.request('session/set_config_option', { sessionId, configId, value: mode.id })
+      await this.#within(request as Promise<unknown>, 'session/set_mode', signal)
+    }
+    return describeMode(offered, mode?.id ?? offered.current, this.#wantedMode)
+  }
+
+  /** Continues a session. @returns what the agent answers; undefined if it does not know the session */
+  async #continue(sessionId: string, cwd: string, signal: AbortSignal): Promise<object | undefined> {
     const { loadSession, sessionCapabilities } = this.#capabilities
     const { agent } = this.#connection
     const input = { sessionId, cwd, mcpServers: [] }
     try {
+      let answer: unknown
       if (sessionCapabilities?.resume)
-        await this.#within(agent.request('session/resume', input), 'session/resume', signal)
-      else if (loadSession) await this.#within(agent.request('session/load', input), 'session/load', signal)
-      else return false
+        answer = await this.#within(agent.request('session/resume', input), 'session/resume', signal)
+      else if (loadSession)
+        answer = await this.#within(agent.request('session/load', input), 'session/load', signal)
+      else return undefined
       this.#session = sessionId
-      return true
+      return Object(answer)
     } catch (error) {
       if (!isAnswer(error)) throw error
       this.#log.info('an agent does not know its session any more', { agent_session: sessionId, error })
-      return false
+      return undefined
     }
   }
 

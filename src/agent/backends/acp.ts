@@ -37,6 +37,15 @@ class AcpBackend implements Backend {
     }
   }
 
+  async describe(folder: string, signal: AbortSignal): Promise<string> {
+    const agent = await AcpAgent.start(folder, this.#options)
+    try {
+      return (await agent.openSession(undefined, folder, signal)).mode
+    } finally {
+      await agent.end()
+    }
+  }
+
   async close(): Promise<void> {
     this.#isClosed = true
     await Promise.all([...this.#agents.keys()].map(agent => this.#end(agent)))
@@ -51,7 +60,7 @@ class AcpBackend implements Backend {
     this.#agents.set(agent, undefined)
     try {
       if (this.#isClosed) throw new SvcError('shutting_down', 'svc stops')
-      const isSame = await agent.openSession(agentSession, folder, signal)
+      const { isSame } = await agent.openSession(agentSession, folder, signal)
       return { agent, isLost: agentSession !== undefined && !isSame }
     } catch (error) {
       await this.#end(agent)

@@ -92,11 +92,9 @@ async function talks({ args, bin, name, shell }: AcpProgram, installedIn: string
     model: model.url,
     server: undefined as never,
   })
-  // Without these settings both run commands by their own judgement.
+  // It has no mode that asks: without this setting it runs commands by its own judgement.
   if (name === 'opencode')
     addSettings(join(home, '.config', 'opencode', 'opencode.json'), 'permission', { bash: 'ask' })
-  if (name === 'claude-code')
-    addSettings(join(home, '.claude', 'settings.json'), 'permissions', { defaultMode: 'default' })
   const xdg = {
     XDG_CONFIG_HOME: '.config',
     XDG_DATA_HOME: '.share',
@@ -136,6 +134,8 @@ async function talks({ args, bin, name, shell }: AcpProgram, installedIn: string
   const run = async (text: string, signal?: AbortSignal) =>
     (await backend.run({ text, files: [] }, context(signal))).text
   try {
+    const mode = await backend.describe!(folder, new AbortController().signal)
+    expect(mode).toContain(name === 'opencode' ? 'own settings' : 'mode default')
     expect(await run('HELLO1')).toContain('answer to HELLO1')
     const first = agentSession
 

@@ -6,6 +6,8 @@ import { pathToFileURL } from 'node:url'
 import type { PermissionRequest, Prompt, TurnContext, TurnResult } from '../../../src/agent/backend.ts'
 import { createAcpBackend } from '../../../src/agent/backends/acp.ts'
 import type { AcpLimits } from '../../../src/agent/backends/acp-agent.ts'
+import { chooseMode, readModes } from '../../../src/agent/backends/acp-modes.ts'
+import type { WantedMode } from '../../../src/agent/config.ts'
 import { silentLog } from '../../../src/platform/log.ts'
 import { processState } from '../../../src/platform/other-process.ts'
 import { testClock } from '../../support/clock.ts'
@@ -15,13 +17,13 @@ import { until } from '../../support/until.ts'
 
 const program = [process.execPath, resolve(import.meta.dir, '../../support/acp-agent.ts')]
 
-function world(options: string[] = [], limits: Partial<AcpLimits> = {}) {
+function world(options: string[] = [], limits: Partial<AcpLimits> = {}, mode: WantedMode = 'ask') {
   const folder = folderOfTest()
   const clock = testClock()
   const asked: PermissionRequest[] = []
   const kept: string[] = []
   const open = (command = [...program, ...options]) => {
-    const backend = createAcpBackend({ command, clock, log: silentLog, limits })
+    const backend = createAcpBackend({ command, mode, clock, log: silentLog, limits })
     onTestFinished(() => backend.close())
     return backend
   }
@@ -207,6 +209,85 @@ describe('a turn that is stopped', () => {
       'stopped',
     )
     expect(kept).toEqual([])
+  })
+})
+
+describe('the mode', () => {
+  test.each(['modes', 'config'])(
+    'is one that asks, however the agent offers it (%s), also in a session that goes on',
+    async how => {
+      const { backend, context, folder, open, run } = world([
+        '--resume',
+        '--modes',
+        how,
+        '--store',
+        join(folderOfTest(), 's.json'),
+      ])
+      const { agentSession, text } = await run('mode')
+      expect(text).toBe('manual')
+      await backend.close()
+      expect((await open().run({ text: 'mode', files: [] }, context({ agentSession }))).text).toBe('manual')
+      const told = await open().describe!(folder, new AbortController().signal)
+      expect(told).toMatch(/manual.*Asks before.*auto/)
+    },
+  )
+
+  test('is another one by its id or name, or stays as it is', async () => {
+    const modeOf = async (mode: WantedMode) => (await world(['--modes', 'modes'], {}, mode).run('mode')).text
+    expect(await modeOf({ name: 'AUTO' })).toBe('auto')
+    expect(await modeOf({ name: 'careful' })).toBe('manual')
+    expect(await modeOf('own')).toBe('auto')
+  })
+
+  test('that the agent does not have is an error that names those it has; without modes all goes on', async () => {
+    const none = await failure(world(['--modes', 'modes'], {}, { name: 'yolo' }).run('mode'))
+    expect(none).toMatchObject({ code: 'invalid_arguments' })
+    expect(none.message).toContain('auto, manual')
+    const { backend, folder, run } = world()
+    expect((await run('say hello')).text).toBe('hello')
+    expect(await backend.describe!(folder, new AbortController().signal)).toContain('own settings')
+  })
+
+  test('that asks is found in what programs say of their modes', () => {
+    const claude = [
+      'default: Always ask before making changes',
+      'acceptEdits: Automatically accept all file edits',
+      'plan: Create a plan before making changes',
+      'auto: Claude handles permission decisions',
+      'bypassPermissions: Bypass all permission checks',
+    ]
+    const gemini = [
+      'default: Prompts for approval',
+      'autoEdit: Auto-approves edit tools',
+      'yolo: Auto-approves all tools',
+      'plan: Read-only mode',
+    ]
+    const codex = [
+      'read-only: Codex can read files. Approval is required to edit files',
+      'full-access: Codex can edit files without asking for approval',
+    ]
+    const openCode = [
+      'build: The default agent. Executes tools based on configured permissions.',
+      'plan: Plan mode. Disallows all edit tools.',
+    ]
+    const chosen = (modes: string[], currentModeId: string) => {
+      const availableModes = modes.map(mode => {
+        const [id = '', description] = mode.split(': ')
+        return { id, name: id, ...(description && { description }) }
+      })
+      return chooseMode(readModes({ modes: { currentModeId, availableModes } }), 'ask')?.id
+    }
+    for (const current of ['auto', 'acceptEdits', 'plan', 'bypassPermissions'])
+      expect(chosen(claude, current)).toBe('default')
+    expect(chosen(claude, 'default')).toBeUndefined()
+    expect(chosen(gemini, 'yolo')).toBe('default')
+    expect(chosen(codex, 'full-access')).toBe('read-only')
+    expect(chosen(openCode, 'build')).toBeUndefined()
+    expect(chosen(['default', 'yolo'], 'yolo')).toBe('default')
+    expect(readModes(undefined)).toEqual({ modes: [], current: undefined })
+    expect(
+      readModes({ modes: null, configOptions: [{ id: 'x', category: 'mode', type: 'boolean' }] }).modes,
+    ).toEqual([])
   })
 })
 
