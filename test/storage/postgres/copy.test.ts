@@ -97,7 +97,7 @@ describe.skipIf(!isPostgresThere())('svc store copy', () => {
         ...['session.renaming', 'session.users_named', 'outbox_lane.token_at', 'outbox_lane.context'],
         ...['outbox_lane.owner', 'outbox_lane.lease_until', 'webhook.deliverer'],
         ...['agent_conversation.owner', 'agent_conversation.lease_until', 'gram_position.position'],
-        ...['store_id.id', 'store_id.hash_key', 'idempotency'],
+        ...['store_id.id', 'store_id.hash_key', 'store_id.erasures', 'idempotency'],
       ]),
       postgres: new Set([
         ...[
