@@ -30,6 +30,7 @@ export function examineSessions(context: DoctorContext, store: StoreStats | unde
       ? checkSuspects(name, store?.suspects.get(name) ?? 0)
       : [describeMuted(name, bot)],
   )
+  doubtful.push(...sessions.flatMap(({ bot, name }) => checkOwner(name, bot, store?.agents ?? [])))
   if (lostDefault === undefined) return [...found, ...doubtful]
   const next = sessions[0]?.name ?? 'default'
   const what = `the default session is "${lostDefault}", which does not exist; "${next}" is used instead`
@@ -39,6 +40,18 @@ export function examineSessions(context: DoctorContext, store: StoreStats | unde
     warningFinding('default', what, command(`sessions default ${quoteForShell(next)}`)),
   ]
 }
+
+/** Whoever scanned the QR code owns the agents, unless that is not known, or this person was erased. */
+const checkOwner = (name: string, bot: BotInfo | undefined, agents: readonly string[]): Finding[] =>
+  bot === undefined || bot.user_id || agents.length === 0
+    ? []
+    : [
+        warningFinding(
+          'agents',
+          `the owner of "${name}" is not known: agents (${agents.join(', ')}) answer only those who are allowed`,
+          'Log the account in again: who scans the QR code is the owner. Or name users with --allow of svc agent.',
+        ),
+      ]
 
 const checkSuspects = (name: string, suspects: number): Finding[] =>
   suspects === 0

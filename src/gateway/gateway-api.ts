@@ -73,7 +73,7 @@ export interface Gateway {
   >
   readonly audit: AuditStore
   readonly backups: Pick<Backups, 'make' | 'status'>
-  readonly people: Pick<People, 'forget' | 'countErasures'>
+  readonly people: Pick<People, 'forget' | 'listOwned' | 'countErasures'>
   readonly agents: AgentStore
   readonly metrics: Pick<Metrics, 'answered' | 'text'>
   readonly signIns: SignInStore

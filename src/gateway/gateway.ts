@@ -152,7 +152,7 @@ export async function openGateway(options: open.GatewayOptions): Promise<Running
         queued: directory.places.queued,
         agentFolders: localFilesOf(config.basePath).agents,
         resolveTarget,
-        scrub: options.scrub ?? (() => store.people.scrub()),
+        scrub: options.scrub ?? (rewrite => store.people.scrub(rewrite)),
       },
       withLogName(runtime, 'people'),
     ),

@@ -17,14 +17,14 @@ const settleMs = 4 * freshMs
 const [agentsMs, lookEveryMs] = [30_000, 100]
 
 export interface PeoplePorts {
-  store: Pick<Store, 'people' | 'backups' | 'agents'>
-  state: Pick<State, 'forgetUser'>
+  store: Pick<Store, 'people' | 'backups' | 'agents' | 'webhooks'>
+  state: Pick<State, 'forgetUser' | 'sessions'>
   queued: Pick<MediaStore, 'discard'>
   /** Folder of the working folders of agents. */
   agentFolders: string
   resolveTarget: ResolveTarget
   /** Rewrites the store, as `PeopleStore.scrub`. A service does it in another process. */
-  scrub(): Promise<void>
+  scrub(rewrite: boolean): Promise<void>
 }
 
 export class People {
@@ -42,11 +42,12 @@ export class People {
    * Erases a user in all sessions. A repeated call completes a call that failed or was killed.
    *
    * @param user id or name
+   * @param rewrite same as of `PeopleStore.scrub`
    * @throws SvcError `invalid_arguments` for a name of no user or of several; `store_unavailable` if
    *   free space of the store still has erased data: call again
    */
-  forget(user: string): Promise<Forgotten> {
-    const done = this.#last.catch(() => {}).then(() => this.#forget(user))
+  forget(user: string, rewrite = false): Promise<Forgotten> {
+    const done = this.#last.catch(() => {}).then(() => this.#forget(user, rewrite))
     this.#last = done
     return done
   }
@@ -56,10 +57,20 @@ export class People {
     return this.#ports.store.people.countErasures()
   }
 
-  async #forget(given: string): Promise<Forgotten> {
+  /** Returns the names of the agents that work for the account of a user, the owner: nobody owns them afterwards. */
+  async listOwned(user: string): Promise<string[]> {
+    const { state, store } = this.#ports
+    const sessions = (await state.sessions.list()).filter(({ bot }) => bot?.user_id === user)
+    const found = sessions.map(({ name }) => store.agents.listConversations({ session: name, limit: 1000 }))
+    return [...new Set((await Promise.all(found)).flat().map(({ agent }) => agent))].sort()
+  }
+
+  async #forget(given: string, rewrite: boolean): Promise<Forgotten> {
     const { queued, resolveTarget, scrub, state, store } = this.#ports
     const { user = given } = await resolveTarget({ user: given })
     const hash = await store.people.hashOf(user)
+    const agents = await this.listOwned(user)
+    const remains = await this.#listRemains(user, rewrite)
     await store.people.begin(user)
     await this.#waitForAgents(user)
     await state.forgetUser(user)
@@ -70,9 +81,9 @@ export class People {
     await state.forgetUser(user)
     await queued.discard(files)
     await systemClock.sleep(settleMs)
-    await scrub()
+    await scrub(rewrite)
     this.#runtime.log.info('user erased', { user: hash, messages: erased.messages })
-    return { hash, ...erased, backups: await this.#listBackups() }
+    return { hash, ...erased, agents, backups: await this.#listBackups(), remains }
   }
 
   /** Waits until the programs of agents that worked for the user have stopped. */
@@ -91,6 +102,19 @@ export class People {
     for (const { folder } of conversations)
       if (folder !== undefined && folder !== agentFolders && isInside(agentFolders, folder))
         await rm(folder, { recursive: true, force: true })
+  }
+
+  /** Returns in words for people what may have something of the user afterwards, and svc does not reach. */
+  async #listRemains(user: string, rewrite: boolean): Promise<string[]> {
+    const { agents, people, webhooks } = this.#ports.store
+    const worked = await agents.listConversations({ user, limit: 1000 })
+    const names = [...new Set(worked.map(({ agent }) => agent))]
+    const ids = (await webhooks.list()).map(({ id }) => id)
+    return [
+      ...(await people.listRemains(rewrite)),
+      ...(names.length > 0 ? [`records that the programs of agents keep: ${names.join(', ')}`] : []),
+      ...(ids.length > 0 ? [`what the receivers of webhooks got: ${ids.join(', ')}`] : []),
+    ]
   }
 
   /** Returns the backups that exist: they still have the user. */

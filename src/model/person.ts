@@ -12,6 +12,10 @@ export const Forgotten = Type.Object({
   keys: Type.Array(Type.String(), {
     description: 'Ids of keys that were limited to this user, among others or alone. They no longer are.',
   }),
+  agents: Type.Array(Type.String(), {
+    description:
+      'Names of agents that worked for an account of the user. Nobody owns them now: they answer only those who are allowed.',
+  }),
   backups: Type.Array(
     Type.Object({
       path: text('The file.'),
@@ -19,5 +23,8 @@ export const Forgotten = Type.Object({
     }),
     { description: 'Backups that exist: they were not changed and still have the user.' },
   ),
+  remains: Type.Array(Type.String(), {
+    description: 'What else may still have the user and was not reached, in words for people.',
+  }),
 })
 export type Forgotten = Static<typeof Forgotten>

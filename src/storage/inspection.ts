@@ -93,6 +93,8 @@ export interface StoreStats {
   asked: number
   /** Number of messages of the last 24 h that WeChat accepted without giving them an id, by session. */
   suspects: ReadonlyMap<string, number>
+  /** Names of the agents that ever ran; absent if none did. */
+  agents?: string[]
   /** Webhooks that do not work; absent if there are none. */
   webhooks?: WebhookProblem[]
   /** The newest backup that was made of it, and the last failure of the schedule. */

@@ -49,6 +49,21 @@ test('messages that WeChat took without an id, how many and of which session', a
   expect(seen.sessions).toMatchObject([{ name: 'work', suspect_count: 1 }])
 })
 
+test('agents that nobody owns, since the owner was erased', async () => {
+  await using own = await withWard()
+  {
+    await using t = await own.open({ start: false })
+    const { agents, people } = t.gateway
+    await agents.claimAgent('helper')
+    await agents.releaseAgent('helper')
+    expect((await own.look()).of('sessions/agents')).toEqual([])
+    await people.forget((await t.gateway.accounts.list())[0]!.user_id!)
+  }
+  expect((await own.look()).of('sessions/agents')).toMatchObject([
+    { severity: 'warning', what: expect.stringMatching(/"work".*helper/) },
+  ])
+})
+
 test('an expired one, since when, and how to heal it', async () => {
   const at = Date.UTC(2026, 0, 2, 3, 4)
   const { look, seen } = await withFile('token.json', text =>

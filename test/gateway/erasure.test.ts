@@ -55,3 +55,17 @@ for (const format of ['jsonl', 'html'] as const)
     expect(text.length).toBeGreaterThan(60_000)
     expect(text.includes(gone)).toBe(false)
   }, 30_000)
+
+test('the answer names the agents without an owner, and what svc does not reach', async () => {
+  const { t, gone, stays } = await talked(1)
+  await using _ = t
+  const { agents, people, webhooks } = t.gateway
+  for (const user of [gone, stays])
+    await agents.addTurn({ agent: 'helper', session: 'default', user, source: 'inject', messages: [] })
+  const { id } = await webhooks.add({ url: 'https://1.1.1.1/', types: [] }, owner)
+  expect(await people.listOwned(gone)).toEqual([])
+  expect(await people.listOwned(stays)).toEqual(['helper'])
+  const answer = await people.forget(stays)
+  expect(answer.agents).toEqual(['helper'])
+  expect(answer.remains).toEqual([expect.stringContaining('helper'), expect.stringContaining(id)])
+}, 30_000)

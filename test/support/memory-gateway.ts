@@ -73,13 +73,16 @@ export class MemoryGateway implements Gateway {
   readonly backups: Gateway['backups'] = { status: async () => ({}), make: unknown }
   readonly people = {
     countErasures: async () => 0,
+    listOwned: async () => [],
     forget: async () => ({
       hash: 'user:0',
       messages: 0,
       sends: 0,
       webhooks: [],
       keys: [],
+      agents: [],
       backups: [],
+      remains: [],
     }),
   }
   readonly agents = {} as Gateway['agents']

@@ -38,9 +38,17 @@ function formatForgotten({ hash, keys, messages, sends, webhooks }: Forgotten): 
   return `${counts.join('; ')}\nThe audit log names the user ${hash}\n`
 }
 
-/** Names the backups that still have the user. */
-function noteOf({ backups }: Forgotten): string | undefined {
-  if (backups.length === 0) return undefined
-  const lines = backups.map(({ path, created_at }) => `${oneLine(path)} (${formatLocalTime(created_at)})`)
-  return formatNote(`These backups still have the user; remove them yourself: ${lines.join(', ')}`)
+/** Names what still has the user, and agents without an owner. */
+function noteOf({ agents, backups, remains }: Forgotten): string | undefined {
+  const files = backups.map(({ path, created_at }) => `${oneLine(path)} (${formatLocalTime(created_at)})`)
+  const notes = [
+    ...(files.length > 0
+      ? [`These backups still have the user; remove them yourself: ${files.join(', ')}`]
+      : []),
+    ...remains.map(what => `svc does not reach: ${what}`),
+    ...(agents.length > 0
+      ? [`Nobody owns these agents now: ${agents.join(', ')}. A login of the account makes an owner.`]
+      : []),
+  ]
+  return notes.length > 0 ? notes.map(formatNote).join('') : undefined
 }

@@ -192,7 +192,7 @@ function inspectedOf(row: AccountRow, lanes: readonly ContextRow[]): InspectedSe
 
 async function readContents(connection: PgConnection): Promise<Partial<StoreStats>> {
   const now = Date.now()
-  const [[counts], suspects, webhooks, [newest], [failure]] = (await connection.script([
+  const [[counts], suspects, webhooks, [newest], [failure], agents] = (await connection.script([
     // The ids have no gaps, but for those of a standby that took over: they jump ahead.
     sql`SELECT (SELECT greatest(0, reltuples)::bigint FROM pg_class WHERE oid = 'message'::regclass) AS estimated,
       (SELECT count(*) FROM (SELECT FROM message WHERE session > ${erasedSession} LIMIT ${countedMessages}) m) AS counted,
@@ -208,15 +208,18 @@ async function readContents(connection: PgConnection): Promise<Partial<StoreStat
       FROM webhook WHERE disabled IS NOT NULL OR (paused = 0 AND failing_since < ${now - failingMs}) ORDER BY created_at`,
     sql`SELECT path, created_at, size, took_ms FROM backup ORDER BY created_at DESC, path LIMIT 1`,
     sql`SELECT at, error FROM backup_failure ORDER BY at DESC LIMIT 1`,
+    sql`SELECT agent FROM agent_conversation WHERE session = 0 ORDER BY agent`,
   ])) as [
     [StoreStats['outbox'] & { estimated: number; counted: number; asked: number }],
     { name: string; messages: number }[],
     WebhookProblem[],
     [StoreStats['backups']['newest']],
     [StoreStats['backups']['failure']],
+    { agent: string }[],
   ]
   const { asked, counted, estimated, ...outbox } = counts
   return {
+    agents: agents.map(({ agent }) => agent),
     messages: counted < countedMessages ? counted : Math.max(counted, estimated),
     asked,
     outbox,

@@ -19,6 +19,8 @@ const erasedAtOnce = 300
 const pauseMs = 5
 /** Longest wait for transactions that began before. svc has none that takes longer. */
 const writersMs = 30_000
+/** Longest wait of a rewrite for a table: everything else waits behind it. */
+const rewriteWaitMs = 2000
 /** Longest time of one VACUUM, and of its wait for another one. */
 const [vacuumMs, vacuumWaitMs] = [30 * 60_000, 60_000]
 
@@ -179,17 +181,28 @@ export class PgPeople extends PgPart implements PeopleStore {
     )
   }
 
-  scrub(): Promise<void> {
+  scrub(rewrite = false): Promise<void> {
     return this.db.guarded(async () => {
       const connection = await this.db.connect(vacuumMs)
+      const [command, waitMs] = rewrite ? ['VACUUM (FULL)', rewriteWaitMs] : ['VACUUM', vacuumWaitMs]
       try {
-        await connection.run(sql`SELECT set_config('lock_timeout', ${String(vacuumWaitMs)}, false)`)
-        for (const table of touchedTables) await connection.run(constantSql(`VACUUM ${table}`))
+        await connection.run(sql`SELECT set_config('lock_timeout', ${String(waitMs)}, false)`)
+        for (const table of touchedTables) await connection.run(constantSql(`${command} ${table}`))
       } finally {
         connection.destroy()
       }
     })
   }
+
+  async listRemains(rewrite: boolean): Promise<readonly string[]> {
+    return rewrite ? [remains.log] : [remains.files, remains.log]
+  }
+}
+
+const remains = {
+  files:
+    'files of the tables in the database, until their space is used again: --rewrite writes the tables anew',
+  log: 'the log (WAL) of the database and its archive, standbys that lag, and dumps and backups of the database',
 }
 
 const nameOfFile = ({ file }: { file: string }): string => (JSON.parse(file) as { name: string }).name

@@ -172,9 +172,15 @@ function readStats(db: Database, check = false): DatabaseStats {
     ...(form >= 2 && { outbox: outboxOf(db), asked: askedOf(db) }),
     ...webhooksOf(db, Date.now()),
     ...(hasTable(db, 'backup') && { backups: backupsOf(db) }),
+    ...(hasTable(db, 'agent_conversation') && { agents: agentsOf(db) }),
     ...(form >= 6 && { suspects: readSuspects(db, Date.now() - suspectSpanMs) }),
   }
 }
+
+const agentsOf = (db: Database): string[] =>
+  db.all<{ agent: string }>`SELECT agent FROM agent_conversation WHERE session = 0 ORDER BY agent`.map(
+    ({ agent }) => agent,
+  )
 
 /** Same as `Inspection.readNames`. */
 function readNamed(db: Database): KnownNames {

@@ -318,6 +318,7 @@ export class SqliteStore implements contract.Store, LogInternals {
       scrub: async () => {
         if (this.durable) await scrubFile(this.#options.path)
       },
+      listRemains: async () => [],
     }
   }
 

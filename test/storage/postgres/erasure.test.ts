@@ -1,0 +1,46 @@
+/** What the files of the database hold of a person who was erased. */
+import { expect, test } from 'bun:test'
+import { readdir, readFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import { connectPg, constantSql, sql } from '../../../src/platform/postgres.ts'
+import { isPostgresThere, sharedPostgres } from '../../support/postgres.ts'
+import { insert, message, open, outgoing, sending } from '../support.ts'
+import { openPostgres } from './support.ts'
+
+const gone = 'o-rewritten@im.wechat'
+const words = [gone, 'hush-hush', 'Zacharias']
+
+test.skipIf(!isPostgresThere())(
+  '--rewrite leaves nothing in the files of the tables',
+  async () => {
+    await using t = await openPostgres()
+    const server = await sharedPostgres()
+    const name = new URL(t.url).pathname.slice(1)
+    const admin = await connectPg({ url: server.superUrl(name), name: 'tests', answerMs: 60_000 })
+    const find = async () => {
+      await admin.run(constantSql('CHECKPOINT'))
+      const { oid } = await admin.one<{ oid: number }>(
+        sql`SELECT oid::bigint AS oid FROM pg_database WHERE datname = ${name}`,
+      )
+      const folder = join(server.dir, 'data', 'base', String(oid))
+      const files = await Promise.all(
+        (await readdir(folder)).map(file => readFile(join(folder, file)).catch(() => Buffer.of())),
+      )
+      return words.filter(word => files.some(bytes => bytes.includes(word)))
+    }
+    for (let nth = 0; nth < 50; nth++) await insert(t, [message(`hush-hush ${nth}`, { from_user: gone })])
+    await sending(t.store, 's', 'b', outgoing('hush-hush too', { to_user: gone }), { rules: open })
+    await t.store.names.set('s', gone, 'Zacharias')
+    await t.store.conversations.markRead('s', gone, 1)
+    expect(await find()).toEqual(words)
+    const { people } = t.store
+    await people.erase(gone)
+    await people.scrub()
+    expect(await people.listRemains(false)).toHaveLength(2)
+    await people.scrub(true)
+    expect(await find()).toEqual([])
+    expect(await people.listRemains(true)).toHaveLength(1)
+    admin.destroy()
+  },
+  60_000,
+)
