@@ -1,7 +1,7 @@
 /**
  * Reads what people write on a phone to answer a question: yes, no, the number of an option, or the code of the question
  * with one of these. Around it may be punctuation and politeness, and nothing else: a sentence is no answer. What looks
- * like an answer and is not clear is told apart from what the agent is to read.
+ * like an answer and is not clear is neither an answer nor a prompt.
  */
 import type { Message, QuestionOption } from '../index.ts'
 
