@@ -41,7 +41,7 @@ export function examineSessions(context: DoctorContext, store: StoreStats | unde
   ]
 }
 
-/** Whoever scanned the QR code owns the agents, unless that is not known, or this person was erased. */
+/** The person who scanned the QR code owns the agents, if known and not erased. */
 const checkOwner = (name: string, bot: BotInfo | undefined, agents: readonly string[]): Finding[] =>
   bot === undefined || bot.user_id || agents.length === 0
     ? []

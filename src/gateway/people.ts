@@ -42,7 +42,7 @@ export class People {
    * Erases a user in all sessions. A repeated call completes a call that failed or was killed.
    *
    * @param user id or name
-   * @param rewrite same as of `PeopleStore.scrub`
+   * @param rewrite as in `PeopleStore.scrub`
    * @throws SvcError `invalid_arguments` for a name of no user or of several; `store_unavailable` if
    *   free space of the store still has erased data: call again
    */
