@@ -78,7 +78,7 @@ export interface PeopleStore {
    * free pages or in the -wal file. Writers wait meanwhile: about a second for 100 MB. It holds the event loop, so a service
    * runs it in another process. PostgreSQL runs VACUUM, and writers go on: no query finds the old rows then, and their space
    * is used again, but bytes of them may stay there until it is. With `rewrite` it runs VACUUM FULL, which writes each table
-   * anew: nothing else can use the table meanwhile. The server's log (WAL), its archive, standbys that lag and backups of the
+   * again: nothing else can use the table meanwhile. The server's log (WAL), its archive, standbys that lag and backups of the
    * server keep them as long as its administrator keeps those.
    *
    * @throws SvcError `store_unavailable` if the disk has no room for a second copy
