@@ -5,12 +5,13 @@
 import { localFilesOf } from '../config/local-files.ts'
 import type { Config } from '../config.ts'
 import type { Gateway } from '../gateway/gateway-api.ts'
+import type { McpShared } from '../mcp/context.ts'
 import type { McpHttpDoor } from '../mcp/http.ts'
 import { listWorkingFolders } from '../media/own-files.ts'
 import { badArgument, SvcError } from '../model/error.ts'
 import { type Principal, stdio } from '../model/principal.ts'
 import { type Tool, tools } from '../operations/tools.ts'
-import type { Log } from '../platform/log.ts'
+import { createLog, type Log } from '../platform/log.ts'
 import { keepStdoutClean } from '../platform/process.ts'
 import type { Peer } from '../platform/serve.ts'
 import { waitForAbort } from '../platform/signals.ts'
@@ -41,19 +42,35 @@ async function serveOverStdio(config: Config, command: Command, isPhoneFree: boo
   // Everything that svc prints must go to stderr.
   keepStdoutClean()
   const listens = config.adminPort !== undefined || config.metricsPort !== undefined
-  const open = async (opened: OpenedService) => {
+  const log = createLog(config.logLevel, command.io.log, config.logFormat)
+  const start = async (gateway: Gateway | Promise<Gateway>, by: Principal) => {
     const { serveMcpStdio } = await import('../mcp/stdio.ts')
-    const local = config.anyFile || (await listWorkingFolders(opened.config.basePath))
+    const local = config.anyFile || (await listWorkingFolders(config.basePath))
+    return serveMcpStdio({ ...(await createMcpShared({ config, log, gateway })), by, local })
+  }
+  // Some clients give a server three seconds, and a store may take longer to open. With a key, the store has to
+  // say first what it may do.
+  const opening = Promise.withResolvers<Gateway>()
+  opening.promise.catch(() => {})
+  const early = config.keyFile === undefined ? await start(opening.promise, stdio) : undefined
+  const open = async (opened: OpenedService) => {
     const by = await readCaller(opened)
-    const server = serveMcpStdio({ ...(await createMcpShared(opened)), by, local })
+    const server = early ?? (await start(opened.gateway, by))
     opened.stack.defer(() => server.close())
+    opening.resolve(opened.gateway)
     return {
       lines: [{ text: 'serving MCP on standard input and output' }],
       ended: Promise.race([server.ended.then(() => 'the client is gone'), waitForKeyEnd(by)]),
       stop: () => server.close(),
     }
   }
-  await runService({ ...config, banner: false }, command, open, { listens, isPhoneFree })
+  try {
+    await runService({ ...config, banner: false }, command, open, { listens, isPhoneFree })
+  } catch (error) {
+    opening.reject(error)
+    await early?.close()
+    throw error
+  }
 }
 
 /**
@@ -130,12 +147,16 @@ export function listOfferedTools(filter: Config['tools']): readonly Tool[] {
 }
 
 /** Creates the dependencies that all MCP connections of this process share. */
-async function createMcpShared({ gateway, config, log }: McpDoorOptions) {
+async function createMcpShared({
+  gateway,
+  config,
+  log,
+}: Pick<McpDoorOptions, 'config' | 'log'> & Pick<McpShared, 'gateway'>) {
   const { ResourceChangeNotifier } = await import('../mcp/announcements.ts')
   const mcpLog = log.child('mcp')
   return {
-    gateway,
     version,
+    gateway,
     log: mcpLog,
     basePath: config.basePath,
     tools: listOfferedTools(config.tools),
@@ -171,6 +192,7 @@ export function createLazyMcpDoor(
     ])
     return createMcpHttp({
       ...shared,
+      gateway: options.gateway,
       config: options.config,
       transport: options.transport ?? 'http',
       ...(sessionKey !== undefined && { sessionKey }),

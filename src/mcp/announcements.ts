@@ -24,7 +24,7 @@ const gatherMs = 50
 const maxSubscriptions = 1024
 
 interface NotifierPorts {
-  readonly gateway: Gateway
+  readonly gateway: Gateway | Promise<Gateway>
   readonly log: Log
 }
 
@@ -69,7 +69,8 @@ class PrincipalNotifier {
   }
 
   async #follow(): Promise<void> {
-    const { gateway, log } = this.#ports
+    const { log } = this.#ports
+    const gateway = await this.#ports.gateway
     const { signal } = this.#stopped
     const changes = await invoke(followChanges, gateway, {}, createDirectCall({ by: this.#by }), log)
     if (signal.aborted) return

@@ -59,17 +59,20 @@ export class McpCall extends InterfaceCall {
    * @param declared capabilities that a legacy client declared once; a modern client declares them with
    *   each request
    */
-  constructor(ctx: ServerContext, context: McpContext, declared: ClientCapabilities | undefined) {
-    const { by, local, era, calls, gateway } = context
+  constructor(
+    ctx: ServerContext,
+    context: McpContext,
+    clock: Clock,
+    declared: ClientCapabilities | undefined,
+  ) {
+    const { by, local, era, calls } = context
     super(ctx.mcpReq, { by, shutdown: calls.waiting }, local)
     this.#ctx = ctx
     this.#questions = calls.questions
     this.#answers = { ...ctx.mcpReq.inputResponses }
     const token = ctx.mcpReq._meta?.progressToken
     if (token !== undefined) {
-      const ticker = new ProgressReporter(gateway.clock, token, notification =>
-        ctx.mcpReq.notify(notification),
-      )
+      const ticker = new ProgressReporter(clock, token, notification => ctx.mcpReq.notify(notification))
       this.#ticker = ticker
       // The description may contain a file name that a WeChat user chose, so control characters are escaped.
       this.progress = step =>

@@ -18,7 +18,8 @@ import type { QuestionTickets } from './questions.ts'
 
 /** Dependencies and settings that all connections of a process share. */
 export interface McpShared {
-  readonly gateway: Gateway
+  /** A promise where the server answers before the store is open: only calls that need it wait. */
+  readonly gateway: Gateway | Promise<Gateway>
   readonly tools: readonly Tool[]
   readonly log: Log
   readonly version: string
@@ -76,12 +77,12 @@ export interface CallTransport {
 }
 
 /** Calls an operation for the caller behind this connection. @throws SvcError same as `invoke` */
-export const callOperation = <I extends TObject, O extends TSchema>(
+export const callOperation = async <I extends TObject, O extends TSchema>(
   { by, closed, gateway, local, log }: McpContext,
   operation: TypedOperation<I, O>,
   input: CallerInput<I>,
   signal: AbortSignal = closed,
-): Promise<Static<O>> => invoke(operation, gateway, input, { by, local, signal, onDelivered() {} }, log)
+): Promise<Static<O>> => invoke(operation, await gateway, input, { by, local, signal, onDelivered() {} }, log)
 
 /** A change that subscribers are notified of: a resource was updated, or the list of resources changed. */
 export type ResourceChange = { readonly kind: 'updated'; readonly uri: string } | { readonly kind: 'list' }

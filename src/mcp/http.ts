@@ -6,6 +6,7 @@
 import { randomUUID } from 'node:crypto'
 import { isInitializeRequest, isJsonContentType, isLegacyRequest } from '@modelcontextprotocol/server'
 import type { Config } from '../config.ts'
+import type { Gateway } from '../gateway/gateway-api.ts'
 import { isSvcError, SvcError } from '../model/error.ts'
 import { adviceOf, plainWordingOf } from '../model/next-step.ts'
 import type { Principal } from '../model/principal.ts'
@@ -33,6 +34,7 @@ import { SseSessions } from './sse.ts'
 import { StatelessRequests } from './stateless.ts'
 
 export interface McpHttpOptions extends McpShared {
+  readonly gateway: Gateway
   readonly config: Pick<Config, 'host' | 'token' | 'allowHosts'> &
     Partial<Pick<Config, 'basePath' | 'socket'>>
   /** Streamable HTTP at /mcp, or the transport of 2024 at /sse and /messages. */

@@ -110,7 +110,7 @@ function addAnswerPrompt(server: McpServer, context: McpContext): void {
           'No WeChat conversation waits for an answer. To wait for new messages, call the tool recv with a timeout.',
         ])
       }
-      const now = context.gateway.clock.now()
+      const now = (await context.gateway).clock.now()
       return promptResult(`${found.length} conversation${found.length === 1 ? '' : 's'} to answer`, [
         `Answer the newest WeChat messages below with the tool send of svc.\n\nRules:\n${answerRules.map(rule => `- ${rule}`).join('\n')}`,
         ...found.map((conversation, index) =>
@@ -140,7 +140,7 @@ function addSummaryPrompt(server: McpServer, context: McpContext): void {
       })
       return promptResult('Conversation to summarise', [
         `Summarise the WeChat conversation below for your own user: what it is about, what was agreed, what is open and who has to do what, with dates. Quote only what matters. Send nothing.\n\n${untrustedRule}`,
-        formatConversation(found, context.gateway.clock.now()),
+        formatConversation(found, (await context.gateway).clock.now()),
       ])
     },
   )

@@ -120,7 +120,7 @@ function addUsers(server: McpServer, context: McpContext): void {
     },
     async uri => {
       const users = (await callOperation(context, listUsers, {})).slice(0, maxUsers)
-      const now = context.gateway.clock.now()
+      const now = (await context.gateway).clock.now()
       const lines = users.map(user => `${formatAlias(user)}: ${formatAnswerState(user, now)}`)
       return text(uri.href, lines.join('\n') || 'Nobody has written yet, so nobody can be answered.')
     },
@@ -174,7 +174,7 @@ function addConversations(server: McpServer, context: McpContext): void {
           throw isSvcError(error, 'not_found') ? notFoundError(uri) : error
         },
       )
-      return text(uri.href, formatConversation(conversation, context.gateway.clock.now()))
+      return text(uri.href, formatConversation(conversation, (await context.gateway).clock.now()))
     },
   )
 }

@@ -77,6 +77,8 @@ export function serveMcpStdio(
   let closing: Promise<void> | undefined
   const close = () => {
     closing ??= (async () => {
+      // A client may end its input before the store is open: its calls still run.
+      await Promise.resolve(shared.gateway).catch(() => {})
       waiting.stop()
       await wire.unanswered.whenEmpty(graceMs)
       if (wire.deliveries.isUnconfirmed && (await wire.hasEndedInOrder())) wire.deliveries.confirmAll()

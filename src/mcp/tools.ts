@@ -128,7 +128,8 @@ async function callTool(
   ctx: ServerContext,
   context: McpContext,
 ): Promise<CallToolResult | InputRequiredResult> {
-  const call = new McpCall(ctx, context, server.server.getClientCapabilities())
+  const gateway = await context.gateway
+  const call = new McpCall(ctx, context, gateway.clock, server.server.getClientCapabilities())
   try {
     const { stopError } = context.calls.waiting
     if (stopError) throw stopError
@@ -140,7 +141,7 @@ async function callTool(
     const { input: toolInput, reading } = splitArguments(tool.name, input ?? {})
     const named = tool.name === 'recv' ? await withConsumer(context, toolInput) : toolInput
     call.startFitCheck = reading?.startFitCheck
-    const value = await invoke(tool, context.gateway, named, call, context.log)
+    const value = await invoke(tool, gateway, named, call, context.log)
     const result: CallToolResult = {
       content: await contentBlocksOf(tool, value, {
         input: named,

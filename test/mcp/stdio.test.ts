@@ -2,9 +2,16 @@ import { describe, expect, test } from 'bun:test'
 import { link, mkdir, mkdtemp, rm, symlink, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { PassThrough } from 'node:stream'
+import type { Gateway } from '../../src/gateway/gateway-api.ts'
+import { serveMcpStdio } from '../../src/mcp/stdio.ts'
+import { SvcError } from '../../src/model/error.ts'
+import { stdio } from '../../src/model/principal.ts'
 import { failure } from '../support/failure.ts'
 import { folderOfTest } from '../support/folder.ts'
 import { connectStdio, logInOver, type Told } from '../support/mcp.ts'
+import { sharedOver } from '../support/mcp-door.ts'
+import { MemoryGateway } from '../support/memory-gateway.ts'
 import { withSandbox } from '../support/sandbox.ts'
 import { svcProgram } from '../support/svc-program.ts'
 import { until } from '../support/until.ts'
@@ -258,4 +265,35 @@ describe('the user’s own process', () => {
     const id = (seen[1]!.items[0] as { media_id: string }).media_id
     expect(Buffer.from(await sandbox.mediaBytes(id)).equals(large)).toBe(true)
   })
+})
+
+test('what needs no store is answered before the store is open; a call waits for it, and fails with it', async () => {
+  for (const isBroken of [false, true]) {
+    const opening = Promise.withResolvers<Gateway>()
+    opening.promise.catch(() => {})
+    const [input, output] = [new PassThrough(), new PassThrough()]
+    const shared = { ...sharedOver(new MemoryGateway()), gateway: opening.promise, by: stdio, local: true }
+    const server = serveMcpStdio(shared, { input, output })
+    let said = ''
+    output.on('data', chunk => {
+      said += chunk
+    })
+    const answers = () =>
+      said
+        .split('\n')
+        .filter(Boolean)
+        .map(line => JSON.parse(line))
+    const ask = (id: number, method: string, params: object = {}) =>
+      input.write(`${JSON.stringify({ jsonrpc: '2.0', id, method, params })}\n`)
+    input.write(`${JSON.stringify(initialize)}\n`)
+    ask(1, 'tools/call', { name: 'sessions', arguments: {} })
+    ask(2, 'tools/list')
+    await until('what needs no store is answered', 30_000, () => answers().length === 2)
+    expect(answers().map(({ id }) => id)).toEqual(['first', 2])
+    if (isBroken) opening.reject(new SvcError('store_unavailable', 'the disk is gone'))
+    else opening.resolve(new MemoryGateway())
+    await until('the call is answered', 30_000, () => answers().length === 3)
+    expect(answers()[2]).toMatchObject({ id: 1, result: isBroken ? { isError: true } : { content: [{}] } })
+    await server.close()
+  }
 })
