@@ -263,9 +263,12 @@ const clientRows: readonly (Omit<Client, 'format' | 'serversPath'> & Partial<Cli
         ].map(dir => join(dir, 'cline_mcp_settings.json')),
     },
     toEntry(server) {
-      if ('command' in server) return { value: { type: 'stdio', ...toStdio(server.command) } }
-      if (server.tokenVariable === undefined) return { value: { type: 'streamableHttp', url: server.url } }
-      return { value: { type: 'stdio', ...toBridge(server) } }
+      // Seconds, for the start too: without it, its program (3.0.65) waits three seconds for a server.
+      const timeout = 120
+      if ('command' in server) return { value: { type: 'stdio', ...toStdio(server.command), timeout } }
+      const { tokenVariable, url } = server
+      if (tokenVariable === undefined) return { value: { type: 'streamableHttp', url, timeout } }
+      return { value: { type: 'stdio', ...toBridge(server), timeout } }
     },
     tokenInEntry: true,
     next: 'In Cline open MCP Servers, Configure: it lists the server with a switch.',

@@ -198,7 +198,8 @@ async function findExisting(paths: readonly string[]): Promise<string> {
   return paths[0] ?? ''
 }
 
-const serverKeys = /^(type|command|args|url|httpUrl|headers|bearer_token_env_var|required|oauth|tools|env)$/
+const serverKeys =
+  /^(type|command|args|url|httpUrl|headers|bearer_token_env_var|required|oauth|tools|env|timeout)$/
 const inputKeys = /^(type|id|description|password)$/
 
 /** Returns the command line of an entry. */

@@ -161,9 +161,11 @@ const known: Record<
   },
   cline: {
     paths: '.cline/data/settings/cline_mcp_settings.json',
-    local: { mcpServers: { svc: { type: 'stdio', command: program, args } } },
+    local: { mcpServers: { svc: { type: 'stdio', command: program, args, timeout: 120 } } },
     remote: {
-      mcpServers: { svc: { type: 'stdio', command: program, args: bridgeArgs, env: { SVC_TOKEN: '' } } },
+      mcpServers: {
+        svc: { type: 'stdio', command: program, args: bridgeArgs, env: { SVC_TOKEN: '' }, timeout: 120 },
+      },
     },
   },
 }
