@@ -277,7 +277,8 @@ test('every script, file and heading that a page names exists', async () => {
     for (const [, script] of markdown.matchAll(/npm run ([\w:-]+)/g))
       expect(packageJson.scripts).toHaveProperty(script!)
     for (const [, script] of markdown.matchAll(/\.\/(scripts\/[\w.-]*\w)/g)) await access(join(root, script!))
-    for (const [, path, anchor] of markdown.matchAll(/\]\((?!http)([^)#]*)(?:#([^)]+))?\)/g)) {
+    const prose = markdown.replaceAll(/^```[\s\S]*?^```$/gm, '')
+    for (const [, path, anchor] of prose.matchAll(/\]\((?!http)([^)#]*)(?:#([^)]+))?\)/g)) {
       const target = path ? join(dirname(page), path) : page
       await access(join(root, target))
       if (anchor)
