@@ -1,5 +1,4 @@
 /** Turns the Markdown of an agent into messages for WeChat: plain texts that read well there, and files. */
-import { stripVTControlCharacters } from 'node:util'
 import type { MarkedToken, Token, Tokens } from 'marked'
 import stringWidth from 'string-width'
 import type { AnswerPart, StoredAnswer } from '../index.ts'
@@ -7,6 +6,7 @@ import { type AnswerFile, extensionOf, findFile, writeText } from './answer-file
 import { cutPage, ranks } from './cuts.ts'
 import { readMarkdown, visitTokens } from './markdown.ts'
 import { PageWriter } from './page.ts'
+import { toPlainText } from './terminal.ts'
 
 /** Nobody reads a longer answer in a chat: it becomes a file. */
 const longestAnswer = 100_000
@@ -32,7 +32,7 @@ export async function toAnswer(
     file => file !== undefined,
   )
   if (text.length > longestAnswer) {
-    const file = await writeText(folder, 'answer.md', text)
+    const file = await writeText(folder, 'answer.md', `${text}\n`)
     return { parts: [{ text: nameFile(file) }, file, ...made] }
   }
   const tokens = readMarkdown(text)
@@ -41,13 +41,9 @@ export async function toAnswer(
   return { parts: writer.end(made) }
 }
 
-/** Removes what a chat cannot show, or would obey: escape sequences, controls, and changes of direction. */
-function clean(text: string): string {
-  const visible = text.includes('\u001b') ? stripVTControlCharacters(text) : text
-  return visible.toWellFormed().replaceAll('\r\n', '\n').replaceAll('\r', '\n').replace(unseen, '')
-}
-// biome-ignore lint/suspicious/noControlCharactersInRegex: the expression looks for control characters
-const unseen = /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u202a-\u202e\u2066-\u2069]/g
+/** Removes what a chat cannot show, or would obey: what terminals obey, and changes of direction. */
+const clean = (text: string): string =>
+  toPlainText(text.toWellFormed()).replace(/[\u202a-\u202e\u2066-\u2069]/g, '')
 
 const nameFile = ({ name }: AnswerFile) => `📎 ${name}`
 

@@ -13,13 +13,13 @@ import { access } from 'node:fs/promises'
 import { delimiter, join, resolve } from 'node:path'
 import process from 'node:process'
 import type { Readable, Writable } from 'node:stream'
-import { stripVTControlCharacters } from 'node:util'
 import { type Environment, getEnvironment } from '../config.ts'
 import { SvcError } from '../index.ts'
 import { badArgument } from '../model/error.ts'
 import { endsWithin } from '../platform/clock.ts'
 import { statOf } from '../platform/files.ts'
 import { isolate } from './isolation.ts'
+import { toPlainText } from './terminal.ts'
 
 /** A program that SIGTERM does not end gets SIGKILL after this time. */
 const defaultGraceMs = 3000
@@ -226,7 +226,3 @@ export async function findProgram(name: string, path = ''): Promise<string> {
 
 /** Turns the bytes of a latin1 string into text; broken UTF-8 becomes U+FFFD. */
 const decode = (bytes: string): string => Buffer.from(bytes, 'latin1').toString('utf8')
-
-/** Removes colours, cursor movements and other controls. Line ends and tabs stay. */
-export const toPlainText = (text: string): string =>
-  stripVTControlCharacters(text).replace(/(?![\n\t])\p{Cc}/gu, '')

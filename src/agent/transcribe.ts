@@ -1,6 +1,7 @@
 /** Runs the command of the user that prints what is said in a voice message. */
 import { endsWithin } from '../platform/clock.ts'
-import { agentError, startProgram, toPlainText } from './process.ts'
+import { agentError, startProgram } from './process.ts'
+import { toPlainText } from './terminal.ts'
 
 const patienceMs = 60_000
 /** Longest transcript, in bytes. */
@@ -30,7 +31,7 @@ export async function transcribe(
     if (!isInTime) throw agentError('the command of --transcribe took too long')
     const end = await program.ended
     if (end.status !== 0) throw program.failure(end)
-    return toPlainText(output.slice(0, maxOutput)).trim()
+    return toPlainText(output.slice(0, maxOutput))
   } finally {
     signal.removeEventListener('abort', stop)
     stop()

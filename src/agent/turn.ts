@@ -149,7 +149,7 @@ export class TurnRunner {
       const { agentSession: agent_session } = result
       if (!turn.isFresh && agent_session)
         await work.saveState(keyOfConversation(turn), { folder, agent_session })
-      const answer = await toAnswer(result.text.trim() || (await this.#silenceOf(turn, result)), {
+      const answer = await toAnswer(result.text.trim() ? result.text : await this.#silenceOf(turn, result), {
         files: result.files ?? [],
         folder,
       })

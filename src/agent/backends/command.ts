@@ -7,7 +7,8 @@ import type { Environment } from '../../config.ts'
 import { SvcError } from '../../index.ts'
 import { badArgument } from '../../model/error.ts'
 import type { Backend, Prompt, TurnContext, TurnResult } from '../backend.ts'
-import { type AgentProgram, agentError, type ProgramEnd, startProgram, toPlainText } from '../process.ts'
+import { type AgentProgram, agentError, type ProgramEnd, startProgram } from '../process.ts'
+import { toPlainText } from '../terminal.ts'
 import {
   findKnownProgram,
   imagesOf,
@@ -87,7 +88,7 @@ class CommandBackend implements Backend {
       output.push(bytes)
       if (size > maxOutput) throw tooMuch()
     })
-    const answer = toPlainText(Buffer.concat(output).toString('utf8')).trim()
+    const answer = toPlainText(Buffer.concat(output).toString('utf8'))
     if (end.status !== 0) throw failure(answer)
     return { text: answer }
   }
@@ -116,7 +117,7 @@ class CommandBackend implements Backend {
     if (hasFailed) throw error ? agentError(`the agent failed: ${error.slice(0, 500)}`) : failure('')
     if (session === undefined) throw agentError('the agent printed no events')
     if (lines.hasDropped && text === '') throw tooMuch()
-    return { text: toPlainText(text).trim(), agentSession: session }
+    return { text: toPlainText(text), agentSession: session }
   }
 
   /** Runs a program to its end. @param take gets what it prints, and may throw to end it */

@@ -1,7 +1,8 @@
 /** Reads the answer of a model: a stream of events, or one JSON object. Bounded, whatever comes. */
 import { Buffer } from 'node:buffer'
 import { SvcError } from '../../index.ts'
-import { agentError, toPlainText } from '../process.ts'
+import { agentError } from '../process.ts'
+import { toPlainText } from '../terminal.ts'
 import { Lines, parseObject } from './lines.ts'
 
 /** Longest answer, in characters. */

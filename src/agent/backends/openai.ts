@@ -10,7 +10,8 @@ import { apiFetch, failureTextOf } from '../../platform/fetch.ts'
 import { readText } from '../../platform/files.ts'
 import { linkSignals } from '../../platform/signals.ts'
 import type { Backend, Prompt, TurnContext, TurnResult } from '../backend.ts'
-import { agentError, toPlainText } from '../process.ts'
+import { agentError } from '../process.ts'
+import { toPlainText } from '../terminal.ts'
 import { type ChatMessage, isChatId, readChat, toWireMessages, writeChat } from './chat.ts'
 import { withLostNote } from './lost.ts'
 import { ModelAnswer, readStart } from './model-answer.ts'
@@ -95,7 +96,7 @@ class OpenAiBackend implements Backend {
         timer.restart()
         if (answer.add(bytes)) break
       }
-      return { text: toPlainText(answer.end()).trim() }
+      return { text: toPlainText(answer.end()) }
     } catch (error) {
       linked.signal.throwIfAborted()
       if (error instanceof SvcError) throw error

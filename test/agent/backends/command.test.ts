@@ -142,6 +142,20 @@ describe('a command', () => {
     expect(text).toBe('red \uFFFD|')
   })
 
+  test('that draws on a terminal: the last state of its lines, also of sequences that come in two pieces', async () => {
+    const pieces = [
+      '\\033]0;ti',
+      'tle\\a  10%%\\r 100%%\\033',
+      '[0m\\r\\033[',
+      'KIt is 7.\\n\\033]8;;http://a',
+    ]
+    const { text } = await ask(script(pieces.map(piece => `printf '${piece}'; sleep 0.05`).join('\n')))
+    expect(text).toBe('It is 7.')
+    expect(await ask(script(`printf '\\n  indented\\n    more\\n\\n'`))).toEqual({
+      text: '  indented\n    more',
+    })
+  })
+
   test('that does not read its input', async () => {
     const text = 'x'.repeat(2_000_000)
     expect(await ask(script('exec <&-; echo closed'), { text })).toEqual({ text: 'closed' })
