@@ -4,7 +4,8 @@ import stringWidth from 'string-width'
 import type { AnswerPart, StoredAnswer } from '../index.ts'
 import { type AnswerFile, extensionOf, findFile, writeText } from './answer-files.ts'
 import { cutPage, ranks } from './cuts.ts'
-import { readMarkdown, visitTokens } from './markdown.ts'
+import { pathAddress, webAddress } from './inline.ts'
+import { type AnswerBlock, type Cell, readMarkdown } from './markdown.ts'
 import { PageWriter } from './page.ts'
 import { toPlainText } from './terminal.ts'
 
@@ -24,10 +25,10 @@ const mostPaths = 100
  * @param folder folder of the agent. Long code is written to its folder `outbox`
  */
 export async function toAnswer(
-  markdown: string,
+  said: string,
   { files = [], folder }: { files?: readonly string[]; folder: string },
 ): Promise<StoredAnswer> {
-  const text = clean(markdown)
+  const text = clean(said)
   const made = (await Promise.all(files.map(path => findFile(path, folder)))).filter(
     file => file !== undefined,
   )
@@ -35,9 +36,9 @@ export async function toAnswer(
     const file = await writeText(folder, 'answer.md', `${text}\n`)
     return { parts: [{ text: nameFile(file) }, file, ...made] }
   }
-  const tokens = readMarkdown(text)
-  const writer = new AnswerWriter(await findFiles(tokens, folder))
-  writer.writeBlocks(tokens, 2)
+  const markdown = readMarkdown(text)
+  const writer = new AnswerWriter(await findFiles(markdown.blocks, folder), markdown.isSure)
+  writer.writeBlocks(markdown.blocks)
   return { parts: writer.end(made) }
 }
 
@@ -50,38 +51,44 @@ const nameFile = ({ name }: AnswerFile) => `📎 ${name}`
 /** The files that an answer names, and the code that became a file. */
 interface NamedFiles {
   readonly linked: ReadonlyMap<string, AnswerFile>
-  readonly code: ReadonlyMap<Token, AnswerFile>
-  /** Addresses of links. */
-  readonly addresses: ReadonlySet<string>
+  readonly code: ReadonlyMap<AnswerBlock, AnswerFile>
 }
 
-async function findFiles(tokens: readonly Token[], folder: string): Promise<NamedFiles> {
-  const addresses = new Set<string>()
-  const codes: Tokens.Code[] = []
-  visitTokens(tokens, token => {
-    if (token.type === 'link' || token.type === 'image') addresses.add(token.href)
-    if (token.type === 'code' && isLong(token.text)) codes.push(token)
-  })
+async function findFiles(blocks: readonly AnswerBlock[], folder: string): Promise<NamedFiles> {
   const linked = new Map<string, AnswerFile>()
-  for (const address of [...addresses].slice(0, mostPaths)) {
+  for (const address of new Set(findAddresses(blocks.flatMap(tokensOf)).slice(0, mostPaths))) {
     const file = await findFile(address, folder)
     if (file) linked.set(address, file)
   }
-  const code = new Map<Token, AnswerFile>()
-  for (const token of codes) {
+  const code = new Map<AnswerBlock, AnswerFile>()
+  for (const block of blocks) {
+    if (block.kind !== 'code' || !isLong(block.text)) continue
     // Without the file, the code is sent as text.
-    const name = `code.${extensionOf(token.lang ?? '')}`
-    const file = await writeText(folder, name, `${token.text}\n`).catch(() => undefined)
-    if (file) code.set(token, file)
+    const name = `code.${extensionOf(block.language)}`
+    const file = await writeText(folder, name, `${block.text}\n`).catch(() => undefined)
+    if (file) code.set(block, file)
   }
-  return { linked, code, addresses }
+  return { linked, code }
 }
+
+function tokensOf(block: AnswerBlock): Token[] {
+  if (block.kind !== 'table') return block.kind === 'code' ? [] : block.tokens
+  return [block.header, ...block.rows].flat().flatMap(({ tokens }) => tokens)
+}
+
+/** Returns the addresses of links and pictures. */
+const findAddresses = (tokens: readonly Token[]): string[] =>
+  (tokens as readonly MarkedToken[]).flatMap(token => [
+    ...(token.type === 'link' || token.type === 'image' ? [token.href] : []),
+    ...('tokens' in token && token.tokens ? findAddresses(token.tokens) : []),
+  ])
 
 const isLong = (code: string): boolean =>
   code.length > longestCode.characters || code.split('\n', longestCode.lines + 1).length > longestCode.lines
 
 class AnswerWriter {
   readonly #named: NamedFiles
+  readonly #isMarkdown: boolean
   readonly #page = new PageWriter()
   readonly #parts: AnswerPart[] = []
   /** Files that come after the text. */
@@ -89,8 +96,9 @@ class AnswerWriter {
   /** Paths of files that are sent already: each is sent once. */
   readonly #sent = new Set<string>()
 
-  constructor(named: NamedFiles) {
+  constructor(named: NamedFiles, isMarkdown: boolean) {
     this.#named = named
+    this.#isMarkdown = isMarkdown
   }
 
   /** Ends the answer. @returns its parts; `files` are the last */
@@ -100,50 +108,30 @@ class AnswerWriter {
     return this.#parts
   }
 
-  /** @param lines line ends between two blocks */
-  writeBlocks(tokens: readonly Token[], lines: 1 | 2): void {
-    for (const token of tokens as readonly MarkedToken[]) this.#writeBlock(token, lines)
+  writeBlocks(blocks: readonly AnswerBlock[]): void {
+    for (const block of blocks) this.#writeBlock(block)
   }
 
-  #writeBlock(token: MarkedToken, lines: 1 | 2): void {
+  #writeBlock(block: AnswerBlock): void {
     const page = this.#page
-    // The mark of an item shows its check box.
-    if (token.type === 'space' || token.type === 'hr' || token.type === 'checkbox') return
-    if (token.type === 'heading') {
-      page.end(2, ranks.heading)
-      this.#writeInline(token.tokens)
-      page.endHeading()
-      return
+    const rank = block.gap > 0 ? ranks.paragraph : ranks.line
+    if (block.kind === 'heading') page.end(Math.max(2, block.gap + 1), ranks.heading)
+    else page.end(block.gap + 1, block.kind === 'line' && block.isItem ? ranks.item : rank)
+    if (block.kind === 'code') this.#writeCode(block)
+    else if (block.kind === 'table') this.#writeTable([block.header, ...block.rows])
+    else {
+      page.begin(block.lead)
+      this.#writeInline(block.tokens)
     }
-    page.end(lines, lines > 1 ? ranks.paragraph : ranks.line)
-    if (token.type === 'code') this.#writeCode(token)
-    else if (token.type === 'list') this.#writeList(token)
-    else if (token.type === 'table') this.#writeTable(token)
-    else if (token.type === 'blockquote') page.indent('> ', () => this.writeBlocks(token.tokens, lines))
-    else if (token.type === 'html') page.write(token.raw.trim())
-    else if (token.type === 'def') page.write(this.#named.addresses.has(token.href) ? '' : token.raw.trim())
-    else if (token.type === 'paragraph' || token.type === 'text') this.#writeInline(token.tokens ?? [token])
-    else this.#writeInline([token])
-    page.end(lines, lines > 1 ? ranks.paragraph : ranks.line)
+    if (block.kind === 'heading') page.endHeading()
   }
 
-  #writeList({ items, loose, ordered, start }: Tokens.List): void {
-    const page = this.#page
-    for (const [nth, item] of items.entries()) {
-      page.end(loose ? 2 : 1, ranks.item)
-      const box = item.task ? (item.checked ? '☑ ' : '☐ ') : ''
-      const mark = (ordered ? `${Number(start) + nth}. ` : '') + box || '• '
-      page.mark(mark)
-      page.indent(' '.repeat(mark.length), () => this.writeBlocks(item.tokens, loose ? 2 : 1))
-    }
-  }
-
-  #writeCode(token: Tokens.Code): void {
-    const file = this.#named.code.get(token)
+  #writeCode(block: AnswerBlock & { kind: 'code' }): void {
+    const file = this.#named.code.get(block)
     if (file) {
       this.#page.write(nameFile(file))
       this.#after.push(file)
-    } else this.#writeFenced(token.text, token.lang)
+    } else this.#writeFenced(block.text, block.language)
   }
 
   /** Writes lines in a code fence, which WeChat shows with their columns; several where one is too long. */
@@ -163,7 +151,7 @@ class AnswerWriter {
     for (const lines of pieces) this.#page.writeLines([fence + language, ...lines, fence])
   }
 
-  #writeTable({ header, rows }: Tokens.Table): void {
+  #writeTable([header = [], ...rows]: readonly (readonly Cell[])[]): void {
     const page = this.#page
     const lines = alignTable([header, ...rows].map(row => row.map(cell => this.#toText(cell.tokens))))
     if (lines) this.#writeFenced(lines.join('\n'))
@@ -185,7 +173,7 @@ class AnswerWriter {
 
   /** Returns the text of a cell; undefined if it has lines, or files. */
   #toText(tokens: readonly Token[]): string | undefined {
-    const writer = new AnswerWriter(this.#named)
+    const writer = new AnswerWriter(this.#named, this.#isMarkdown)
     writer.#writeInline(tokens)
     const { text = '' } = writer.#page.take() ?? {}
     const isLine = !text.includes('\n') && writer.#parts.length === 0 && writer.#after.length === 0
@@ -197,43 +185,48 @@ class AnswerWriter {
     for (const token of tokens as readonly MarkedToken[]) {
       if (token.type === 'link') this.#writeLink(token)
       else if (token.type === 'image') this.#writePicture(token)
-      else if (token.type === 'br') page.write('\n')
-      else if (token.type === 'checkbox') continue
-      else if (token.type === 'codespan') page.write(token.raw)
-      else if (token.type === 'html') page.write(lineBreaks.has(token.raw.toLowerCase()) ? '\n' : token.raw)
-      else if (token.type === 'del') {
-        page.write('~~')
-        this.#writeInline(token.tokens)
-        page.write('~~')
-      } else if ('tokens' in token && token.tokens) this.#writeInline(token.tokens)
-      else if (token.type === 'text') page.write(decode(token.text))
-      else page.write('text' in token ? token.text : token.raw)
+      else if (token.type === 'strong' || token.type === 'em') this.#writeEmphasis(token)
+      else if (token.type === 'html' && this.#isMarkdown && /^<br ?\/?>$/i.test(token.raw)) page.write('\n')
+      else page.write(token.type === 'text' && this.#isMarkdown ? decode(token.raw) : token.raw)
     }
+  }
+
+  /** Single marks are emphasis only in a text that is Markdown for sure: elsewhere they may be a pattern of files. */
+  #writeEmphasis({ raw, tokens, type }: Tokens.Em | Tokens.Strong): void {
+    const mark = type === 'em' && !this.#isMarkdown ? raw.charAt(0) : ''
+    this.#page.write(mark)
+    this.#writeInline(tokens)
+    this.#page.write(mark)
   }
 
   #writeLink({ autolink, href, raw, text, tokens }: Tokens.Link): void {
     const page = this.#page
     const file = this.#named.linked.get(href)
+    const isAddress = webAddress.test(href)
     if (file) this.#after.push(file)
-    if (file || href === '' || href.startsWith('#')) this.#writeInline(tokens)
+    if (file || (this.#isMarkdown && href.startsWith('#') && pathAddress.test(href)))
+      this.#writeInline(tokens)
+    else if (autolink)
+      page.keepWhole(() => (isAddress && raw === `<${href}>` ? page.writeAddress(href) : page.write(raw)))
+    else if (!isAddress && (href.startsWith('#') || !pathAddress.test(href))) page.write(raw)
     else
       page.keepWhole(() => {
-        const isBare = autolink || raw === text
-        if (!isBare && shorten(text) !== shorten(href)) {
+        if (raw !== text && shorten(text) !== shorten(href)) {
           this.#writeInline(tokens)
           page.write(text === '' ? '' : /[:：]$/.test(text) ? ' ' : ': ')
         }
-        page.writeAddress(isBare ? text : toAddress(href))
+        page.writeAddress(toAddress(href))
       })
   }
 
-  #writePicture({ href, text }: Tokens.Image): void {
+  #writePicture({ href, raw, text }: Tokens.Image): void {
     const page = this.#page
     const file = this.#named.linked.get(href)
     if (file) {
       this.#endPage()
       this.#send(file)
-    } else
+    } else if (!webAddress.test(href) && !pathAddress.test(href)) page.write(raw)
+    else
       page.keepWhole(() => {
         // The bytes themselves are no address.
         const address = href.startsWith('data:') ? '' : toAddress(href)
@@ -273,7 +266,6 @@ function cutLine(line: string): string[] {
 }
 
 const space: Tokens.Text = { type: 'text', raw: ' ', text: ' ' }
-const lineBreaks = new Set(['<br>', '<br/>', '<br />'])
 
 const entities = [
   ['&lt;', '<'],

@@ -1,114 +1,186 @@
 /**
- * Reads Markdown with the lexer of marked, in time linear in its length.
+ * Reads what is certainly Markdown in a text; all else stays as it was written. Takes time linear in its length.
  *
- * An agent may repeat what strangers wrote, so the text can be anything. Some of the lexer's rules look ahead to the end
- * of the text, or as deep as it nests: they see only a part of it here. What they then miss stays as it was written.
+ * Beside Markdown, agents write names such as `__init__`, ranges such as 5~10, sums, logs and settings, and repeat what
+ * strangers wrote. So every line keeps its marks of quotes and lists, and some marks count only in a text that has others
+ * beside them, which can mean nothing else.
  */
-import { Lexer, type MarkedToken, type Token, Tokenizer, type Tokens } from 'marked'
+import type { Token } from 'marked'
+import { InlineReader } from './inline.ts'
 
-/** Lists and quotes inside each other, counted together. */
-const deepest = 8
-/** A longer quote becomes several. */
-const longestQuote = 3000
-/** Longest heading that is marked by a line under it. */
-const longestHeading = 500
-/** Longest text of an emphasis. */
-const longestEmphasis = 400
-/** Longest text whose links and emphasis are looked for together. */
-const longestInline = 2000
-/** A table with more cells would cost much memory: rows that lack cells get them. */
+/** A wider table is not read. */
 const mostColumns = 30
 
-/** Returns the blocks of a text. */
-export const readMarkdown = (markdown: string): Token[] =>
-  new BoundedLexer({ gfm: true, tokenizer: new BoundedTokenizer() }).lex(markdown)
+export interface Cell {
+  readonly text: string
+  readonly tokens: Token[]
+}
 
-class BoundedLexer extends Lexer {
-  override inlineTokens(text: string, tokens: Token[] = []): Token[] {
-    for (let at = 0; at < text.length; ) {
-      const end = at + longestInline < text.length ? findInlineEnd(text, at) : text.length
-      super.inlineTokens(text.slice(at, end), tokens)
-      at = end
+export type AnswerBlock = {
+  /** Empty lines before it. */
+  readonly gap: number
+} & (
+  | { readonly kind: 'line'; readonly lead: string; readonly isItem: boolean; readonly tokens: Token[] }
+  | { readonly kind: 'heading'; readonly lead: string; readonly tokens: Token[] }
+  | { readonly kind: 'code'; readonly language: string; readonly text: string }
+  | { readonly kind: 'table'; readonly header: Cell[]; readonly rows: Cell[][] }
+)
+
+export interface Markdown {
+  readonly blocks: AnswerBlock[]
+  /** Whether something in it can be nothing but Markdown: then single stars are emphasis too. */
+  readonly isSure: boolean
+}
+
+export const readMarkdown = (text: string): Markdown => new Reader(text.split('\n')).read()
+
+/** White space and quote marks. */
+const quotePattern = /^[^\S\n]*(?:>[^\S\n]*)*/
+/** The mark of a list, and its check box. */
+const itemPattern = /^((?<bullet>[-*])|\d{1,9}[.)])(?<space>[^\S\n]+)(?:\[(?<box>[ xX])\][^\S\n]+)?(?=\S)/
+const headingPattern = /^(?<lead> {0,3}(?:> ?)*)(?<marks>#{1,6}[ \t]+)(?=[^\s#])/
+const fencePattern = /^(?<fence>`{3,}(?=[^`]*$)|~{3,}(?=[^~`\s]*$))(?<language>.*)$/
+const rulePattern = /^(?:(?:-[ \t]*){3,}|___|\*[ \t]*\*[ \t]*\*)$/
+const delimiterPattern = /^(?:\||(?=[^|]*-{3}))[ \t]*:?-+:?[ \t]*(?:\|[ \t]*:?-+:?[ \t]*)*\|?$/
+
+class Reader {
+  readonly #lines: readonly string[]
+  readonly #inline = new InlineReader()
+  readonly #blocks: { readonly plain: AnswerBlock; readonly surely?: readonly AnswerBlock[] }[] = []
+  #isSure = false
+  #at = 0
+  #gap = 0
+  /** No fence of so many tildes is closed any more. */
+  #openTildes = Number.POSITIVE_INFINITY
+
+  constructor(lines: readonly string[]) {
+    this.#lines = lines
+  }
+
+  read(): Markdown {
+    for (; this.#at < this.#lines.length; this.#at++) {
+      const line = this.#lines[this.#at]!
+      if (line.trim() === '') this.#gap += 1
+      else if (!this.#readFence(line) && !this.#readTable() && !this.#readHeading(line)) this.#readLine(line)
     }
-    return tokens
-  }
-}
-
-/** Returns where to cut a text that is too long: after a line, a sentence or a word, or before a link. */
-function findInlineEnd(text: string, from: number): number {
-  const far = from + longestInline
-  const ends = ['\n', '。', '. ', ' '].map(end => text.lastIndexOf(end, far - end.length) + end.length)
-  const link = text.lastIndexOf('[', far)
-  return ends.find(end => end > from + 1) ?? (link > from ? link : far)
-}
-
-class BoundedTokenizer extends Tokenizer {
-  #depth = 0
-
-  override list(text: string): Tokens.List | undefined {
-    return this.#deeper(() => super.list(text))
+    const isSure = this.#isSure || this.#inline.hasFound
+    const blocks = this.#blocks.flatMap(({ plain, surely }) => (isSure && surely) || [plain])
+    return { blocks, isSure }
   }
 
-  override blockquote(text: string): Tokens.Blockquote | undefined {
-    // The rule reads all lines that might belong to the quote, and may then take one of them.
-    const end = text.indexOf('\n', longestQuote)
-    return this.#deeper(() => super.blockquote(end < 0 ? text : text.slice(0, end + 1)))
+  /** @param surely what it is if the text is surely Markdown */
+  #add(plain: AnswerBlock, surely?: readonly AnswerBlock[]): void {
+    this.#blocks.push({ plain, ...(surely && { surely }) })
+    this.#gap = 0
   }
 
-  override lheading(text: string): Tokens.Heading | undefined {
-    return super.lheading(
-      text.length > longestHeading ? text.slice(0, text.lastIndexOf('\n', longestHeading) + 1) : text,
+  #readLine(line: string): void {
+    const [quote] = quotePattern.exec(line)!
+    const item = itemPattern.exec(line.slice(quote.length))
+    const { box, bullet, space = '' } = item?.groups ?? {}
+    const lead = quote + (item?.[0] ?? '')
+    const tokens = this.#inline.read(line.slice(lead.length))
+    const block = { kind: 'line', gap: this.#gap, lead, isItem: item !== null, tokens } as const
+    if (rulePattern.test(line.trim())) {
+      // A line of dashes beside others underlines, adds up, or draws.
+      const isApart = (this.#gap > 0 || this.#at === 0) && !this.#lines[this.#at + 1]?.trim()
+      this.#add(block, isApart ? [] : undefined)
+    } else if (box !== undefined) {
+      this.#isSure = true
+      const mark = bullet === undefined ? item![1] + space : ''
+      this.#add({ ...block, lead: `${quote}${mark}${box === ' ' ? '☐' : '☑'} ` })
+    } else if (bullet === undefined) this.#add(block)
+    else this.#add(block, [{ ...block, lead: `${quote}•${space}` }])
+  }
+
+  #readHeading(line: string): boolean {
+    const { lead, marks } = headingPattern.exec(line)?.groups ?? {}
+    if (lead === undefined || marks === undefined) return false
+    const before = lead + marks
+    const tokens = this.#inline.read(line.slice(before.length).trimEnd())
+    // A single mark may begin a comment.
+    if (marks.trim().length > 1) this.#isSure = true
+    const plain = { kind: 'line', gap: this.#gap, lead: before, isItem: false, tokens } as const
+    this.#add(plain, [{ kind: 'heading', gap: this.#gap, lead, tokens }])
+    return true
+  }
+
+  #readFence(line: string): boolean {
+    const [quote] = quotePattern.exec(line)!
+    const [item = ''] = itemPattern.exec(line.slice(quote.length)) ?? []
+    const lead = quote + item
+    const { fence, language = '' } = fencePattern.exec(line.slice(lead.length))?.groups ?? {}
+    if (fence === undefined) return false
+    const end = this.#findFenceEnd(fence)
+    // People end a sentence with tildes too.
+    if (end === undefined && fence.startsWith('~')) return false
+    this.#isSure = true
+    if (item) this.#add({ kind: 'line', gap: this.#gap, lead: lead.trimEnd(), isItem: true, tokens: [] })
+    const text = this.#lines
+      .slice(this.#at + 1, end)
+      .map(one => withoutLead(one, lead))
+      .join('\n')
+    this.#add({ kind: 'code', gap: this.#gap, language: language.trim(), text })
+    this.#at = end ?? this.#lines.length
+    return true
+  }
+
+  /** Returns the line that closes a fence. */
+  #findFenceEnd(fence: string): number | undefined {
+    const [mark = ''] = fence
+    if (mark === '~' && fence.length >= this.#openTildes) return undefined
+    for (let at = this.#at + 1; at < this.#lines.length; at++) {
+      const line = this.#lines[at]!.replace(quotePattern, '').trimEnd()
+      if (line.length >= fence.length && line === mark.repeat(line.length)) return at
+    }
+    if (mark === '~') this.#openTildes = fence.length
+    return undefined
+  }
+
+  #readTable(): boolean {
+    const [header = '', delimiter = ''] = this.#lines.slice(this.#at, this.#at + 2)
+    if (!header.includes('|') || !delimiter.includes('|')) return false
+    const [lead] = quotePattern.exec(header)!
+    const toRow = (line: string) => withoutLead(line, lead).trim()
+    if (!delimiterPattern.test(toRow(delimiter))) return false
+    const columns = splitCells(toRow(header)).length
+    if (columns > mostColumns || columns !== splitCells(toRow(delimiter)).length) return false
+    const isRow = (line = '') =>
+      line.includes('|') && (!toRow(header).startsWith('|') || toRow(line).startsWith('|'))
+    let end = this.#at + 2
+    while (isRow(this.#lines[end])) end++
+    const lines = [header, ...this.#lines.slice(this.#at + 2, end)]
+    const rows = lines.map(line => splitCells(toRow(line)))
+    // Some have a | in a cell, and nobody knows where the cell ends. It stays as it is.
+    if (rows.some(({ length }) => length > columns)) {
+      for (; this.#at < end; this.#at++) this.#readLine(this.#lines[this.#at]!)
+      this.#at = end - 1
+      return true
+    }
+    this.#isSure = true
+    const [first = [], ...others] = rows.map(row =>
+      Array.from({ length: columns }, (_, nth) => ({
+        text: row[nth] ?? '',
+        tokens: this.#inline.read(row[nth] ?? ''),
+      })),
     )
-  }
-
-  override table(text: string): Tokens.Table | undefined {
-    const header = text.slice(0, text.indexOf('\n'))
-    return header.split('|', mostColumns + 3).length > mostColumns + 2 ? undefined : super.table(text)
-  }
-
-  override emStrong(text: string, masked: string, before?: string): Tokens.Em | Tokens.Strong | undefined {
-    const near = text.slice(0, longestEmphasis)
-    const nearMasked = masked.slice(masked.length - text.length).slice(0, longestEmphasis)
-    return this.#strongInChinese(near, nearMasked, before) ?? super.emStrong(near, nearMasked, before)
-  }
-
-  /**
-   * Returns strong text that begins or ends with a mark next to a Chinese character: `**注意：**请`. CommonMark knows no
-   * such strong text, and agents write it all the time.
-   */
-  #strongInChinese(text: string, masked: string, before = ''): Tokens.Strong | undefined {
-    if (!text.startsWith('**') || text[2] === '*') return undefined
-    const end = masked.indexOf('**', 2)
-    const inner = text.slice(2, Math.max(end, 2))
-    if (inner === '' || inner !== inner.trim()) return undefined
-    const opens = mark.test(inner.charAt(0)) && ideograph.test(before)
-    const closes = mark.test(inner.slice(-1)) && ideograph.test(text.charAt(end + 2))
-    if (!opens && !closes) return undefined
-    const raw = text.slice(0, end + 2)
-    return { type: 'strong', raw, text: inner, tokens: this.lexer.inlineTokens(inner) }
-  }
-
-  #deeper<T>(read: () => T): T | undefined {
-    if (this.#depth >= deepest) return undefined
-    this.#depth++
-    try {
-      return read()
-    } finally {
-      this.#depth--
-    }
+    this.#add({ kind: 'table', gap: this.#gap, header: first, rows: others })
+    this.#at = end - 1
+    return true
   }
 }
 
-const mark = /[\p{P}\p{S}]/u
-const ideograph = /[\p{Script=Han}\p{Script=Hiragana}\p{Script=Katakana}\p{Script=Hangul}]/u
-
-/** Visits every token, wherever it is. */
-export function visitTokens(tokens: readonly Token[], visit: (token: MarkedToken) => void): void {
-  for (const token of tokens as readonly MarkedToken[]) {
-    visit(token)
-    if (token.type === 'list') visitTokens(token.items, visit)
-    else if (token.type === 'table') {
-      for (const row of [token.header, ...token.rows]) for (const cell of row) visitTokens(cell.tokens, visit)
-    } else if ('tokens' in token && token.tokens) visitTokens(token.tokens, visit)
-  }
+/** Removes the quote marks and the indentation of a lead from a line, as far as it has them. */
+function withoutLead(line: string, lead: string): string {
+  const quotes = lead.split('>').length - 1
+  let rest = line
+  for (let nth = 0; nth < quotes; nth++) rest = rest.replace(/^\s*>\s?/, '')
+  const indent = lead.length - lead.lastIndexOf('>') - (quotes > 0 ? 2 : 1)
+  return rest.slice(Math.min(rest.length - rest.trimStart().length, indent))
 }
+
+const splitCells = (row: string): string[] =>
+  row
+    .replace(/^\||(?<!\\)\|$/g, '')
+    .split(/(?<!\\)\|/)
+    .map(cell => cell.trim().replaceAll('\\|', '|'))

@@ -1,21 +1,19 @@
-/** Writes the text of an answer: keeps indentation, and notes where it may be cut. */
+/** Writes the text of an answer, and notes where it may be cut. */
 import { type Page, type Rank, ranks, type Stretch } from './cuts.ts'
 
 export class PageWriter {
   #text = ''
   #breaks = new Map<number, Rank>()
   #wholes: Stretch[] = []
-  /** What lines begin with: indentation and quote marks. */
-  #prefix = ''
   /** The line end that the next text needs. */
   #gap: { lines: number; rank: Rank } | undefined
-  /** What follows belongs to what was written, a mark of a list or a heading: no wider gap comes between. */
+  /** What follows belongs to the heading that was written: no wider gap comes between. */
   #isBound = false
   /** An address ends here. */
   #isAddress = false
 
   /** Sets how many line ends come before the next text. If it is called again before that text, the larger number counts. */
-  end(lines: 1 | 2, rank: Rank): void {
+  end(lines: number, rank: Rank): void {
     if (this.#isBound) return
     const gap = this.#gap
     this.#gap = gap && gap.lines > lines ? gap : { lines, rank: gap && gap.rank < rank ? gap.rank : rank }
@@ -33,23 +31,23 @@ export class PageWriter {
     this.#open()
     if (this.#isAddress && addressCharacter.test(text)) this.#text += ' '
     this.#isAddress = false
-    const [first = '', ...lines] = text.split('\n')
-    this.#text += first
-    for (const line of lines) {
-      this.#text += '\n'
-      if (line !== '') this.#begin()
-      this.#text += line
-    }
+    this.#text += text
   }
 
-  /** Writes lines as they are, without what lines begin with here. They are not cut if they fit into a message. */
+  /** Begins a line with white space and marks. They are not cut from its first character. */
+  begin(lead: string): void {
+    this.#open()
+    if (lead === '') return
+    const start = this.#text.length
+    this.#text += lead
+    this.#wholes.push({ start, end: this.#text.length + 1 })
+  }
+
+  /** Writes lines that are not cut if they fit into a message. */
   writeLines(lines: readonly string[]): void {
     this.#isBound = false
     this.end(1, this.#gap?.rank ?? ranks.line)
-    const prefix = this.#prefix
-    this.#prefix = ''
     this.keepWhole(() => this.write(lines.join('\n')))
-    this.#prefix = prefix
   }
 
   /** What `write` writes is not cut, if it fits into a message. */
@@ -64,22 +62,6 @@ export class PageWriter {
   writeAddress(address: string): void {
     this.write(address)
     this.#isAddress = true
-  }
-
-  /** Writes the mark of a list. */
-  mark(text: string): void {
-    this.write(text)
-    this.#wholes.push({ start: this.#text.length - text.length, end: this.#text.length + 1 })
-    this.#isBound = true
-  }
-
-  /** Lets the lines that `write` writes begin with more. */
-  indent(prefix: string, write: () => void): void {
-    const before = this.#prefix
-    this.#prefix = before + prefix
-    write()
-    this.#prefix = before
-    this.#isBound = false
   }
 
   /** Ends the page. @returns undefined if nothing is on it */
@@ -98,21 +80,10 @@ export class PageWriter {
     const gap = this.#gap
     this.#gap = undefined
     this.#isBound = false
-    if (this.#text !== '') {
-      if (!gap) return
-      this.#text += '\n'.repeat(gap.lines)
-      this.#isAddress = false
-      this.#breaks.set(this.#text.length, gap.rank)
-    }
-    this.#begin()
-  }
-
-  /** Begins a line. It is not cut between its prefix and its first character. */
-  #begin(): void {
-    if (this.#prefix === '') return
-    const start = this.#text.length
-    this.#text += this.#prefix
-    this.#wholes.push({ start, end: this.#text.length + 1 })
+    if (this.#text === '' || !gap) return
+    this.#text += '\n'.repeat(gap.lines)
+    this.#isAddress = false
+    this.#breaks.set(this.#text.length, gap.rank)
   }
 }
 

@@ -4,7 +4,7 @@
 export const samples: readonly (readonly [string, string, string])[] = [
   ['nothing', '', ''],
   ['white space', ' \n\t\n\u3000', ''],
-  ['a rule alone', '---', ''],
+  ['a rule alone', '---', '---'],
   ['a plain sentence', 'Hello there.', 'Hello there.'],
   [
     'Claude: what was done in a repository',
@@ -114,12 +114,12 @@ line`,
   [
     'quotes and lists inside each other',
     '> one\n> > two\n>\n> - three\n>   1. four\n\n- five\n  > six',
-    '> one\n\n> > two\n\n> • three\n>   1. four\n\n• five\n  > six',
+    '> one\n> > two\n>\n> - three\n>   1. four\n\n- five\n  > six',
   ],
   [
     'HTML',
     '<details>\n<b>x</b>\n</details>\n\na<br>b <sub>2</sub>',
-    '<details>\n<b>x</b>\n</details>\n\na\nb <sub>2</sub>',
+    '<details>\n<b>x</b>\n</details>\n\na<br>b <sub>2</sub>',
   ],
   [
     'pictures that are no files',
@@ -127,7 +127,7 @@ line`,
     'a cat: https://c.at/1.png',
   ],
   ['code whose lines are fences', '````md\n```js\nx\n```\n````', '````md\n```js\nx\n```\n````'],
-  ['a fence that stays open', 'a\n```py\nprint("**x**")\n', 'a\n\n```py\nprint("**x**")\n```'],
+  ['a fence that stays open', 'a\n```py\nprint("**x**")\n', 'a\n```py\nprint("**x**")\n```'],
   ['stars that are no marks', '2 * 3 * 4 = 24, a_b_c, **open', '2 * 3 * 4 = 24, a_b_c, **open'],
   ['struck out text keeps its marks', '~~old~~ new', '~~old~~ new'],
   [
