@@ -23,6 +23,7 @@ export class ModelAnswer {
   #text = ''
   #reason = ''
   #isDone = false
+  #hasThought = false
 
   constructor(contentType: string) {
     this.#isObject = /^application\/json\b/i.test(contentType)
@@ -43,10 +44,15 @@ export class ModelAnswer {
     if (this.#isObject) this.#take(Buffer.concat(this.#object).toString('utf8'))
     else this.#lines.end()
     if (!this.#isDone && this.#reason === '') throw agentError('the answer of the model broke off')
-    // Some models think aloud first.
-    const text = this.#text.replace(/^\s*<think>.*?<\/think>/s, '')
-    if (text.trim() === '') throw agentError(`the model answered nothing (${this.#reason || 'no reason'})`)
-    return text
+    const text = withoutThoughts(this.#text)
+    if (text.trim() !== '') return text
+    const reason = this.#reason || 'no reason'
+    if (this.#text.trim() === '' && !this.#hasThought)
+      throw agentError(`the model answered nothing (${reason})`)
+    throw agentError(
+      `the model thought, and then answered nothing (${reason})`,
+      'Let it answer longer, give it a larger context, or turn its thinking off.',
+    )
   }
 
   #takeLine(line: string): void {
@@ -60,8 +66,9 @@ export class ModelAnswer {
     const { choices, error } = parseObject(json) ?? {}
     if (error) throw agentError(`the model failed: ${problemIn(error)}`)
     const choice: Choice | undefined = Array.isArray(choices) ? choices[0] : undefined
-    const content = (choice?.delta ?? choice?.message)?.content
-    if (typeof content === 'string') this.#text += content
+    const { content, reasoning, reasoning_content, refusal } = choice?.delta ?? choice?.message ?? {}
+    this.#text += textIn(content) || textIn(refusal)
+    this.#hasThought ||= Boolean(reasoning || reasoning_content) || Array.isArray(content)
     if (this.#text.length > maxText) throw tooLong()
     if (typeof choice?.finish_reason === 'string') this.#reason = choice.finish_reason
   }
@@ -69,9 +76,53 @@ export class ModelAnswer {
 
 /** A choice of the model, whose fields may be anything. */
 interface Choice {
-  readonly delta?: { readonly content?: unknown }
-  readonly message?: { readonly content?: unknown }
+  readonly delta?: Said
+  readonly message?: Said
   readonly finish_reason?: unknown
+}
+interface Said {
+  readonly content?: unknown
+  readonly refusal?: unknown
+  readonly reasoning?: unknown
+  readonly reasoning_content?: unknown
+}
+
+/** Returns the text of a content, which may be a list of chunks: texts, thoughts, sources. */
+function textIn(content: unknown): string {
+  if (typeof content === 'string') return content
+  if (!Array.isArray(content)) return ''
+  return content
+    .map(chunk => (/^(?:output_)?text$/.test(chunk?.type) ? textIn(chunk.text) : textIn(chunk?.refusal)))
+    .join('')
+}
+
+const beginning = String.raw`<(?:seed:)?(?:think|thinking|thought)>|\[THINK\]|◁think▷`
+const ending = String.raw`(?<end></(?:seed:)?(?:think|thinking|thought)>|\[/THINK\]|◁/think▷|<\|channel\|>final<\|message\|>)`
+/** A code block, or a mark alone in a code span: the answer is about them. */
+const quoted = '(?<code>^```[^]*?^```|`</?think(?:ing)?>`)'
+
+/**
+ * Removes what a model thinks aloud. An end without a beginning ends a thought too: the template of the model begins it.
+ * Behind a thought that does not end is no answer.
+ */
+function withoutThoughts(text: string): string {
+  const marks = new RegExp(`${beginning}|${ending}`, 'gi')
+  const marksOutside = new RegExp(`${quoted}|${beginning}|${ending}`, 'gim')
+  let answer = ''
+  let from = 0
+  let isThought = false
+  for (let at = 0; ; ) {
+    const pattern: RegExp = isThought ? marks : marksOutside
+    pattern.lastIndex = at
+    const found = pattern.exec(text)
+    if (!found) return isThought ? answer : answer + text.slice(from)
+    at = pattern.lastIndex
+    const { code, end } = found.groups ?? {}
+    if (code) continue
+    if (!isThought) answer = end ? '' : answer + text.slice(from, found.index)
+    isThought = !end
+    from = at
+  }
 }
 
 /** Returns the problem that an answer with an error names, as far as people may read it. */

@@ -5,6 +5,7 @@ import { join } from 'node:path'
 import type { PromptFile } from '../../../src/agent/backend.ts'
 import { createOpenAiBackend, type OpenAiOptions } from '../../../src/agent/backends/openai.ts'
 import { type ErrorCode, isSvcError } from '../../../src/index.ts'
+import { failure } from '../../support/failure.ts'
 import { folderOfTest } from '../../support/folder.ts'
 import { until } from '../../support/until.ts'
 
@@ -125,6 +126,57 @@ test('pieces that cut characters and lines, thoughts, and an address that does n
   expect(await talker(startModel(() => stream(pieces))).ask('x')).toMatchObject({ text: '你好' })
   const whole = { choices: [{ message: { content: 'whole' }, finish_reason: 'stop' }] }
   expect(await talker(startModel(() => Response.json(whole))).ask('x')).toMatchObject({ text: 'whole' })
+})
+
+const thoughts: [what: string, content: unknown, text: string | undefined][] = [
+  ['an end without a beginning', 'reasoning</think>Hello', 'Hello'],
+  ['a thought that does not end', '<think>reasoning', undefined],
+  ['an answer, then a thought that does not end', 'Hello\n<think>more', 'Hello'],
+  ['a second thought', '<think>a</think>Hello<think>b</think> world', 'Hello world'],
+  ['a thought in a thought', '<think>a<think>b</think>c</think>Hello', 'Hello'],
+  ['an empty thought before the thought', '<think>\n\n</think>\n\na</think>Hello', 'Hello'],
+  ['other marks', '[THINK]a[/THINK]<THINKING>b</THINKING><thought>c</thought>◁think▷d◁/think▷Hi', 'Hi'],
+  ['channels', '<|channel|>analysis<|message|>a<|end|><|channel|>final<|message|>Hi', 'Hi'],
+  ['code in a thought', '<think>\n```\na\n</think>\nIt is `b`:\n```\nc\n```', 'It is `b`:\n```\nc\n```'],
+  ['marks as a topic', 'Use `<think>` and `</think>`.', 'Use `<think>` and `</think>`.'],
+  ['marks in code', '```xml\n<think>a</think>\n```\nSo.', '```xml\n<think>a</think>\n```\nSo.'],
+  [
+    'a list of chunks',
+    [
+      { type: 'thinking', thinking: [{ type: 'text', text: 'hm' }] },
+      { type: 'text', text: 'Hello' },
+      { type: 'reference', reference_ids: [1] },
+      { type: 'text', text: ' world' },
+    ],
+    'Hello world',
+  ],
+  ['a list of thoughts', [{ type: 'thinking', thinking: 'hm' }, null, 7], undefined],
+  ['a list with a refusal', [{ type: 'refusal', refusal: 'No.' }], 'No.'],
+]
+const answerWith = (said: object): Answer[] => [
+  () => Response.json({ choices: [{ message: said, finish_reason: 'stop' }] }),
+  () => stream([`data: ${JSON.stringify({ choices: [{ delta: said }] })}\n\n`, end]),
+]
+
+test.each(thoughts)('the answer alone arrives of %s', async (_what, content, text) => {
+  for (const answer of answerWith({ content })) {
+    const asked = talker(startModel(answer)).ask('x')
+    if (text === undefined)
+      expect(await failure(asked)).toMatchObject({ message: expect.stringContaining('thought') })
+    else expect((await asked).text).toBe(text)
+  }
+})
+
+test('thoughts in fields of their own are no answer; a refusal is one', async () => {
+  for (const field of ['reasoning_content', 'reasoning'])
+    for (const answer of answerWith({ [field]: 'hm', content: null }))
+      expect(await failure(talker(startModel(answer)).ask('x'))).toMatchObject({
+        message: expect.stringContaining('thought'),
+      })
+  for (const answer of answerWith({ content: null, refusal: 'No.' }))
+    expect((await talker(startModel(answer)).ask('x')).text).toBe('No.')
+  const pieces = ['<thi', 'nk>a</', 'think>Hel', 'lo'].map(text => chunk(text))
+  expect((await talker(startModel(() => stream([...pieces, end]))).ask('x')).text).toBe('Hello')
 })
 
 test('pictures are sent as data, again with later turns; a model that refuses them gets the text', async () => {
@@ -249,12 +301,10 @@ const bad: [what: string, answer: Answer, code: ErrorCode, words: string][] = [
 describe('an address that answers with', () => {
   test.each(bad)('%s is an error', async (_what, answer, code, words) => {
     const before = process.memoryUsage.rss()
-    const failure: unknown = await talker(startModel(answer))
-      .ask('x')
-      .catch(error => error)
-    expect(isSvcError(failure, code)).toBe(true)
-    expect(String(failure)).toContain(words)
-    expect(String(failure).length).toBeLessThan(500)
+    const error = await failure(talker(startModel(answer)).ask('x'))
+    expect(isSvcError(error, code)).toBe(true)
+    expect(String(error)).toContain(words)
+    expect(String(error).length).toBeLessThan(500)
     expect(process.memoryUsage.rss() - before).toBeLessThan(500 * 1024 * 1024)
   })
 
@@ -280,10 +330,8 @@ describe('an address that answers with', () => {
       })
       return new Response(body, { headers: { 'content-type': 'text/event-stream' } })
     })
-    const failure: unknown = await talker({ url, silenceMs: 200 })
-      .ask('x')
-      .catch(error => error)
-    expect(isSvcError(failure, 'upstream_timeout')).toBe(true)
+    const error = await failure(talker({ url, silenceMs: 200 }).ask('x'))
+    expect(isSvcError(error, 'upstream_timeout')).toBe(true)
 
     const person = talker({ url })
     const stop = new AbortController()
