@@ -2,6 +2,7 @@
 import { mkdir } from 'node:fs/promises'
 import { basename, join } from 'node:path'
 import { isSvcError, type Message, type StoredTurn, type Svc, type SvcPart } from '../index.ts'
+import type { QuotedMessage } from '../model/message.ts'
 import type { Log } from '../platform/log.ts'
 import type { Prompt, PromptFile } from './backend.ts'
 import { transcribe } from './transcribe.ts'
@@ -13,6 +14,7 @@ const kinds = { IMAGE: 'image', VOICE: 'voice', FILE: 'file', VIDEO: 'video' } a
 
 export interface PromptPorts {
   readonly download: SvcPart['download']
+  readonly svc: Pick<Svc, 'history'>
   /** Folder in which the agent works. */
   readonly folder: string
   /** Command that prints what is said in the WAV file that is its last argument. */
@@ -22,29 +24,83 @@ export interface PromptPorts {
 }
 
 /**
- * Builds the prompt of a turn. Saves the files of its messages in `<folder>/inbox`. A file that cannot be fetched is
- * named in the text.
+ * Builds the prompt of a turn. Saves the files of its messages, and of those that they quote, in `<folder>/inbox`. What
+ * cannot be fetched or read is named in the text.
  */
 export async function buildPrompt(messages: readonly Message[], ports: PromptPorts): Promise<Prompt> {
   const lines: string[] = []
   const files: PromptFile[] = []
   for (const message of messages) {
-    const { ref_msg: quoted, text } = message
-    if (quoted?.text) lines.push(`> ${quoted.text.replaceAll('\n', '\n> ')}`)
-    if (text) lines.push(text)
-    let nth = 0
-    for (const item of message.items) {
-      if (!(item.kind in kinds)) continue
-      const kind = kinds[item.kind as keyof typeof kinds]
-      const file = item.has_media ? await save(message, nth++, kind, ports) : undefined
-      const transcript =
-        item.transcript ?? (kind === 'voice' && file ? await listen(file.path, ports) : undefined)
-      if (file) files.push({ ...file, ...(transcript && { transcript }) })
-      const said = transcript ? `, which says (by speech recognition): ${transcript}` : ''
-      lines.push(file ? `[${kind}: ${file.path}${said}]` : `[${kind} that could not be fetched${said}]`)
-    }
+    const quote = message.ref_msg && (await describeQuote(message, message.ref_msg, files, ports))
+    if (quote) lines.push(`> ${quote.join('\n').replaceAll('\n', '\n> ')}`)
+    if (message.text) lines.push(message.text)
+    const items = await describeItems(message, files, ports)
+    lines.push(...items)
+    if (!message.text && items.length === 0) lines.push(unreadable)
   }
   return { text: lines.join('\n'), files }
+}
+
+/** WeChat gives svc nothing of these but that there was something. */
+const unreadable = '[a sticker, a location, a card or the like, which WeChat does not show to bots]'
+
+const unknownQuote = '[an earlier message, which WeChat did not send along]'
+/** The time in a quote is that of the message, or its second, or WeChat's where svc has its own. */
+const closeness = [0, 999, 2500] as const
+
+/** Describes what is no text in a message, and fetches its files. */
+async function describeItems(message: Message, files: PromptFile[], ports: PromptPorts): Promise<string[]> {
+  const lines: string[] = []
+  let nth = 0
+  for (const item of message.items) {
+    if (item.kind === 'TEXT') continue
+    if (!(item.kind in kinds)) {
+      lines.push(unreadable)
+      continue
+    }
+    const kind = kinds[item.kind as keyof typeof kinds]
+    const file = item.has_media ? await save(message, nth++, kind, ports) : undefined
+    const transcript =
+      item.transcript ?? (kind === 'voice' && file ? await listen(file.path, ports) : undefined)
+    if (file) files.push({ ...file, ...(transcript && { transcript }) })
+    const said = transcript ? `, which says (by speech recognition): ${transcript}` : ''
+    lines.push(file ? `[${kind}: ${file.path}${said}]` : `[${kind} that could not be fetched${said}]`)
+  }
+  return lines
+}
+
+/** Describes the message that a message quotes. WeChat often tells its id or its time alone: history has the rest. */
+async function describeQuote(
+  { from_user: user_id, session }: Message,
+  { message_id, msg_type, text, timestamp }: QuotedMessage,
+  files: PromptFile[],
+  ports: PromptPorts,
+): Promise<string[]> {
+  if (text && (!msg_type || msg_type === 'TEXT')) return [text]
+  const known =
+    timestamp === undefined ? undefined : await findAt(timestamp, { session, user_id, message_id }, ports)
+  const said = text || known?.text
+  const items = known ? await describeItems(known, files, ports) : []
+  return said || items.length > 0 ? [...(said ? [said] : []), ...items] : [unknownQuote]
+}
+
+/** Returns the message of a time, unless there are several. */
+async function findAt(
+  time: number,
+  { message_id, session, user_id }: { message_id: string | undefined; session: string; user_id: string },
+  { svc }: PromptPorts,
+): Promise<Message | undefined> {
+  const [, , farthest] = closeness
+  const span = { since: time - farthest, until: time + farthest }
+  const { messages } = await svc.history({ session, user_id, ...span }).catch(error => {
+    // WeChat's time may be none.
+    if (!isSvcError(error, 'invalid_arguments')) throw error
+    return { messages: [] }
+  })
+  const all = messages.filter(one => message_id === undefined || one.message_id === message_id)
+  const near = closeness.map(ms => all.filter(({ timestamp }) => Math.abs(timestamp - time) <= ms))
+  const [first, second] = near.find(({ length }) => length > 0) ?? []
+  return second ? undefined : first
 }
 
 async function save(

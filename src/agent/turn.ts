@@ -197,7 +197,7 @@ export class TurnRunner {
     const { download } = await people.getSender()
     const prompt =
       turn.prompt === undefined
-        ? await buildPrompt(await readMessages(svc, turn), { download, folder, transcribe, signal, log })
+        ? await buildPrompt(await readMessages(svc, turn), { svc, download, folder, transcribe, signal, log })
         : { text: turn.prompt, files: [] }
     signal.throwIfAborted()
     if (!prompt.text && prompt.files.length === 0)
