@@ -296,15 +296,19 @@ type PartGroup = [EntryPart, ...EntryPart[]]
 const isKeptBack = (verdict: Verdict, { slot }: EntryPart): boolean =>
   verdict.go === 'no' && (verdict.why !== 'pace' || slot === undefined)
 
-/** Returns the first part. If it is a text, also returns the next texts that fit into the same message. */
+/** A longer text is a message of its own: what was cut for its readers stays cut, and is counted as it was cut. */
+const longestJoined = 2000
+const isJoinable = ({ kind, text }: EntryPart) => kind === 'text' && text.length <= longestJoined
+
+/** Returns the first part. If it is a short text, also returns the next ones that fit into the same message. */
 function joinedPartsOf({ parts: [first, ...others], hold }: ClaimedLane): PartGroup | undefined {
   if (!first) return undefined
   const group: PartGroup = [first]
-  if (first.kind !== 'text' || hold) return group
+  if (!isJoinable(first) || hold) return group
   let bytes = Buffer.byteLength(first.text)
   for (const part of others) {
     bytes += 2 + Buffer.byteLength(part.text)
-    if (part.kind !== 'text' || bytes > textLimitBytes) break
+    if (!isJoinable(part) || bytes > textLimitBytes) break
     group.push(part)
   }
   return group

@@ -39,6 +39,25 @@ test('a long answer: nine messages, the rest by /more, also after a restart, eac
   await agents.gets(turn!.parts! + 1)
 })
 
+test('a long answer that the pace delays: what is told and counted is what arrives, in messages as they were cut', async () => {
+  await using agents = await withAgents({ pace: 'on' })
+  const { clock, quickly } = agents.library
+  const short = new PlayedBackend(({ text }) => (text === 'hi' ? 'hello' : long.slice(0, 45_000)))
+  await agents.start(short)
+  for (let nth = 1; nth <= 3; nth++) {
+    await agents.say('hi')
+    await quickly(agents.gets(nth))
+  }
+  await agents.say('tell me everything')
+  await quickly(agents.become('answered', 'answered', 'answered', 'more'))
+  clock.advance(5 * 60_000)
+  const texts = (await quickly(agents.gets(12))).slice(3)
+  const turn = (await agents.turns()).at(-1)!
+  expect(texts).toHaveLength(turn.parts_sent!)
+  expect(texts.at(-1)).toEndWith(`(${turn.parts! - turn.parts_sent!} more, reply /more)`)
+  for (const text of texts) expect(text.length).toBeLessThanOrEqual(4100)
+})
+
 test('with one answer left, one part goes out; with none, the answer waits until the user writes', async () => {
   await using agents = await withAgents()
   const { backend, svc } = await agents.start()

@@ -63,20 +63,22 @@ describe('a closed window', () => {
     expect((await context(t))!.used).toBe(1)
   })
 
-  it('order is kept, texts joined only with their neighbours and only up to what a text may have', async t => {
+  it('order is kept, short texts are joined with their neighbours, only up to what a text may have', async t => {
     const image = Buffer.alloc(700, 1).toString('base64')
-    const long = '字'.repeat(5000)
+    const long = '字'.repeat(2001)
+    const full = '字'.repeat(2000)
     await t.send({ text: 'a', ...queue })
     await t.send({ text: 'b', media: [{ kind: 'image', data: image }], ...queue })
     await t.send({ text: 'c', ...queue })
     await t.send({ text: long, ...queue })
     await t.send({ text: 'd', ...queue })
     await t.send({ text: long, ...queue })
-    await t.send({ text: 'e', ...queue })
+    for (const text of [full, full, full, 'e']) await t.send({ text, ...queue })
     await write(t)
     await nothingWaits(t)
-    expect(await seen(t)).toEqual(['a\n\nb', 'image', `c\n\n${long}\n\nd`, `${long}\n\ne`])
-    expect((await context(t))!.used).toBe(4)
+    const texts = ['c', long, 'd', long, `${full}\n\n${full}`, `${full}\n\ne`]
+    expect(await seen(t)).toEqual(['a\n\nb', 'image', ...texts])
+    expect((await context(t))!.used).toBe(8)
     expect((await sent(t)).every(({ status }) => status === 'accepted')).toBe(true)
   })
 

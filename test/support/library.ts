@@ -40,7 +40,7 @@ export interface TestLibrary extends AsyncDisposable {
 const withinMs = 30_000
 
 export async function withLibrary(
-  options: { sessions?: string[]; switches?: TestSandboxOptions['switches'] } = {},
+  options: { sessions?: string[]; switches?: TestSandboxOptions['switches']; pace?: 'on' } = {},
 ): Promise<TestLibrary> {
   const sandbox = await withSandbox({ ...(options.switches && { switches: options.switches }) })
   const dir = await realpath(await mkdtemp(join(tmpdir(), 'svc-library-')))
@@ -65,7 +65,7 @@ export async function withLibrary(
           basePath: dir,
           upstreamUrl: sandbox.url,
           cdnUrl: sandbox.cdnUrl,
-          pace: 'off',
+          ...(options.pace ? {} : { pace: 'off' }),
           ...(store === true ? await libraryStoreOf(dir) : { store }),
           log: createLog('DEBUG', line => void lines.push(line)),
           ...more,
