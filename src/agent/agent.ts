@@ -31,6 +31,8 @@ export interface AgentPorts {
   readonly log: Log
   /** Folder of the working folders of all agents. */
   readonly folders: string
+  /** The data directory, if the agent is isolated from it. */
+  readonly isolatedFrom?: string | undefined
   /** All agents of the process in their order, if there are several. A message goes to the first that takes it. */
   readonly agents?: readonly AgentConfig[]
   /** Asks the operator what an agent wants to do. @returns the id of the chosen option */
@@ -95,7 +97,7 @@ class Agent {
     ports: AgentPorts,
     closing: AbortSignal,
   ) {
-    const { agents = [config], ask, clock, folders, log, takeAnswer } = ports
+    const { agents = [config], ask, clock, folders, isolatedFrom, log, takeAnswer } = ports
     const people = new Talkers({ svc, config, agents, clock })
     const delivery = new AnswerDelivery({ svc, work, people, clock, log })
     const permits = new Permits(maxTurns)
@@ -116,6 +118,7 @@ class Agent {
       ask,
       takeAnswer,
       folders,
+      isolatedFrom,
       permits,
       clock,
       log,

@@ -1,15 +1,13 @@
 /** The files of an answer: those in the agent's folder that it names, and long code that becomes a file. */
-import { lstat, open, realpath, stat } from 'node:fs/promises'
 import { basename, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { fileTypeFromBuffer } from 'file-type'
 import type { AnswerPart } from '../index.ts'
-import { createUnique, ensurePrivateDir, readOnlyFlags, resolveInside } from '../platform/files.ts'
+import { openFileBelow, openFolderBelow } from '../platform/below.ts'
+import { createUnique } from '../platform/files.ts'
 
 export type AnswerFile = Extract<AnswerPart, { path: string }>
 
-/** Folder for files that svc makes of an answer, inside the folder of the agent. */
-const outbox = 'outbox'
 /** What WeChat shows as a picture or a video. Anything else is sent as a file. */
 const kinds: Readonly<Record<string, AnswerFile['kind']>> = {
   'image/png': 'image',
@@ -24,7 +22,7 @@ const kinds: Readonly<Record<string, AnswerFile['kind']>> = {
 /**
  * Finds the file that an address or a path of an answer names.
  *
- * @returns undefined if it is none, or lies outside the folder; symbolic links count by where they lead
+ * @returns undefined if it is none, lies outside the folder, or is named by way of a link
  */
 export async function findFile(address: string, folder: string): Promise<AnswerFile | undefined> {
   for (const path of pathsOf(address)) {
@@ -46,40 +44,33 @@ function pathsOf(address: string): string[] {
   }
 }
 
-async function openFile(path: string, folder: string): Promise<AnswerFile | undefined> {
-  const real = await resolveInside(folder, path)
-  const info = await stat(real)
-  if (!info.isFile() || info.size === 0) return undefined
-  const handle = await open(real, readOnlyFlags)
-  try {
-    const { buffer, bytesRead } = await handle.read(new Uint8Array(4100), 0, 4100, 0)
-    const type = await fileTypeFromBuffer(buffer.subarray(0, bytesRead))
-    return { path: real, kind: kinds[type?.mime ?? ''] ?? 'file', name: basename(path) }
-  } finally {
-    await handle.close()
-  }
+async function openFile(named: string, folder: string): Promise<AnswerFile | undefined> {
+  const { handle: opened, path } = await openFileBelow(folder, named)
+  await using handle = opened
+  const { buffer, bytesRead } = await handle.read(new Uint8Array(4100), 0, 4100, 0)
+  if (bytesRead === 0) return undefined
+  const type = await fileTypeFromBuffer(buffer.subarray(0, bytesRead))
+  return { path, folder, kind: kinds[type?.mime ?? ''] ?? 'file', name: basename(named) }
 }
 
 /**
- * Writes a text to a new file in the folder `outbox` of the agent.
+ * Writes a new file in the folder `outbox` of the agent.
  *
- * @throws Error if that folder leads elsewhere, or the disk is full
+ * @throws Error if that folder is a link, or the disk is full
  */
-export async function writeText(folder: string, name: string, text: string): Promise<AnswerFile> {
-  const dir = join(await realpath(folder), outbox)
-  const found = await lstat(dir).catch(() => undefined)
-  // The agent may have put a symbolic link there.
-  if (found && !found.isDirectory()) throw new Error(`${dir} is no folder`)
-  await ensurePrivateDir(dir, { parents: false })
+export async function writeToOutbox(
+  folder: string,
+  name: string,
+  content: string | Uint8Array,
+): Promise<AnswerFile> {
+  await using held = await openFolderBelow(folder, 'outbox', { create: true })
   const at = name.lastIndexOf('.')
-  const { handle, path } = await createUnique(dir, mark => `${name.slice(0, at)}${mark}${name.slice(at)}`)
-  try {
-    await handle.writeFile(text)
-    await handle.sync()
-  } finally {
-    await handle.close()
-  }
-  return { path, kind: 'file', name: basename(path) }
+  const created = await createUnique(held.path, mark => `${name.slice(0, at)}${mark}${name.slice(at)}`)
+  await using handle = created.handle
+  await handle.writeFile(content)
+  await handle.sync()
+  const own = basename(created.path)
+  return { path: join(held.name, own), folder, kind: 'file', name: own }
 }
 
 /** Returns the extension of the files of a language, as a code block names it. */

@@ -2,7 +2,7 @@
 import type { MarkedToken, Token, Tokens } from 'marked'
 import stringWidth from 'string-width'
 import type { AnswerPart, StoredAnswer } from '../index.ts'
-import { type AnswerFile, extensionOf, findFile, writeText } from './answer-files.ts'
+import { type AnswerFile, extensionOf, findFile, writeToOutbox } from './answer-files.ts'
 import { cutPage, ranks } from './cuts.ts'
 import { pathAddress, webAddress } from './inline.ts'
 import { type AnswerBlock, type Cell, readMarkdown } from './markdown.ts'
@@ -33,7 +33,7 @@ export async function toAnswer(
     file => file !== undefined,
   )
   if (text.length > longestAnswer) {
-    const file = await writeText(folder, 'answer.md', `${text}\n`)
+    const file = await writeToOutbox(folder, 'answer.md', `${text}\n`)
     return { parts: [{ text: nameFile(file) }, file, ...made] }
   }
   const markdown = readMarkdown(text)
@@ -65,7 +65,7 @@ async function findFiles(blocks: readonly AnswerBlock[], folder: string): Promis
     if (block.kind !== 'code' || !isLong(block.text)) continue
     // Without the file, the code is sent as text.
     const name = `code.${extensionOf(block.language)}`
-    const file = await writeText(folder, name, `${block.text}\n`).catch(() => undefined)
+    const file = await writeToOutbox(folder, name, `${block.text}\n`).catch(() => undefined)
     if (file) code.set(block, file)
   }
   return { linked, code }

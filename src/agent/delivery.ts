@@ -2,7 +2,6 @@
  * Sends the stored answer of a turn. Each part has an idempotency key, and is counted after it was handed over: a part
  * that a crash interrupts is handed over again with the same key, and svc answers with what became of it.
  */
-import { realpath } from 'node:fs/promises'
 import { basename } from 'node:path'
 import {
   type AgentWork,
@@ -11,7 +10,7 @@ import {
   type SendResult,
   type StoredTurn,
   type Svc,
-  SvcError,
+  type SvcError,
   type TurnChange,
 } from '../index.ts'
 import type { Clock } from '../platform/clock.ts'
@@ -143,7 +142,6 @@ export class AnswerDelivery {
   async #sendPart(turn: StoredTurn, nth: number, part: AnswerPart, more: string | undefined): Promise<void> {
     const key = `${keyOf(turn)}:${nth}`
     try {
-      if ('path' in part) await rejectReplaced(part.path)
       await this.#send(turn, part, key, more)
     } catch (error) {
       if (!isFinal(error)) throw error
@@ -164,7 +162,7 @@ export class AnswerDelivery {
   ): Promise<SendResult> {
     const sender = await this.#ports.people.getSender()
     const text = [...('text' in part ? [part.text] : []), ...(more ? [more] : [])].join('\n\n')
-    return sender.send({
+    const input = {
       to: user_id,
       session,
       ...(text && { text }),
@@ -173,22 +171,14 @@ export class AnswerDelivery {
       }),
       when_closed: 'queue',
       idempotency_key: key,
-    })
+    } as const
+    // The agent may have replaced it by a link to a file that it may not read.
+    return sender.send(input, 'path' in part ? { below: part.folder } : {})
   }
 
   #change({ id }: StoredTurn, change: TurnChange): Promise<void> {
     return changeTurn(this.#ports.work, id, change)
   }
-}
-
-/**
- * Rejects a file that became a link since the answer was checked: the agent could link to a file that it may not read.
- *
- * @throws SvcError `forbidden`
- */
-async function rejectReplaced(path: string): Promise<void> {
-  if ((await realpath(path).catch(() => undefined)) !== path)
-    throw new SvcError('forbidden', 'the file is gone, or leads elsewhere now')
 }
 
 /** Whether trying again does not help. */

@@ -3,10 +3,10 @@
  * else of the disk. The network is shared, so the agent reaches its model, and also what listens on loopback.
  */
 import { lstat, readlink, realpath } from 'node:fs/promises'
-import { delimiter, dirname, isAbsolute, join, sep } from 'node:path'
+import { basename, delimiter, dirname, isAbsolute, join, sep } from 'node:path'
 import { type Environment, getEnvironment } from '../config.ts'
 import { badArgument } from '../model/error.ts'
-import { isInside, statOf } from '../platform/files.ts'
+import { isInside, realPathOf, statOf } from '../platform/files.ts'
 import { runProgram } from '../platform/process.ts'
 
 /** What programs need of `/etc`, for names, certificates and the libraries of the system. */
@@ -32,6 +32,8 @@ const systemFolders = ['/bin', '/sbin', '/lib', '/lib32', '/lib64']
 interface Isolation {
   /** Working folder, the only one in which the agent may write. */
   readonly folder: string
+  /** Words of the user: the files that they name are shown. What people write to the agent is none of them. */
+  readonly settings: readonly string[]
   readonly env: Readonly<Record<string, string>>
   /** The data directory. */
   readonly hidden: string
@@ -40,21 +42,24 @@ interface Isolation {
 /**
  * Returns the command line that runs a program in a sandbox.
  *
- * @param command the absolute path of the program, and its arguments. Those that name a file are shown to it
+ * @param command the absolute path of the program, and its arguments
  * @throws SvcError `invalid_arguments` where there is no bubblewrap
  */
 export async function isolate(
   command: readonly string[],
-  { env, folder, hidden }: Isolation,
+  { env, folder, hidden, settings }: Isolation,
 ): Promise<{ args: string[]; env: Record<string, string> }> {
-  const bwrap = await findBubblewrap(env.PATH)
+  const path = await pathOutside(env.PATH, [folder])
+  const bwrap = await findBubblewrap(path)
   const [program = '', ...rest] = command
-  const real = await realpath(program)
   const work = await realpath(folder)
   const data = await realpath(hidden).catch(() => hidden)
-  const files = [...(await programFilesOf(real, env.PATH)), ...(await filesIn(rest))].filter(
-    path => !isInside(data, path),
-  )
+  const at = join(await realpath(dirname(program)), basename(program))
+  // A program in the working folder is the agent's own: it may be a link, which leads nowhere in the sandbox.
+  const isTheirs = isInside(work, at)
+  const real = isTheirs ? at : await realpath(program)
+  const shown = [...(isTheirs ? [] : await programFilesOf(real, path)), ...(await filesIn(settings))]
+  const files = shown.filter(path => !isInside(data, path) && !isInside(work, path))
   if (isInside(work, data))
     throw badArgument('isolate', `the data directory ${data} is inside the working folder`, {
       hint: 'Choose another working folder.',
@@ -106,10 +111,10 @@ async function programFilesOf(real: string, path = ''): Promise<string[]> {
   return found
 }
 
-/** Returns the files that arguments name by their absolute paths: the script of an interpreter, settings. */
-async function filesIn(args: readonly string[]): Promise<string[]> {
+/** Returns the files that words name by their absolute paths: the script of an interpreter, settings. */
+async function filesIn(words: readonly string[]): Promise<string[]> {
   const found: string[] = []
-  for (const path of args) {
+  for (const path of words) {
     if (!isAbsolute(path) || isInside('/usr', path)) continue
     const isFile = (await statOf(path).catch(() => undefined))?.isFile() ?? false
     // A link into the data directory shows nothing: only real paths are compared with it.
@@ -121,16 +126,28 @@ async function filesIn(args: readonly string[]): Promise<string[]> {
 /**
  * Checks that programs can be isolated here, by isolating one.
  *
+ * @param folders of the agent
  * @throws SvcError `invalid_arguments`
  */
-export async function requireIsolation(env: Environment = getEnvironment()): Promise<void> {
-  const bwrap = await findBubblewrap(env.PATH)
+export async function requireIsolation(
+  folders: readonly string[] = [],
+  env: Environment = getEnvironment(),
+): Promise<void> {
+  const bwrap = await findBubblewrap(await pathOutside(env.PATH, folders))
   const args = [...(await systemArguments()), '--', '/usr/bin/env', 'true']
   const { status, stderr } = await runProgram(bwrap, args)
   if (status === 0) return
   throw badArgument('isolate', `bubblewrap cannot isolate a program here: ${stderr.trim().slice(-300)}`, {
     hint: 'It needs version 0.8 or newer, and user namespaces, which a container or the system may forbid.',
   })
+}
+
+/** Returns PATH without the folders in which the agent can leave a program: npx adds that of the project. */
+async function pathOutside(path = '', folders: readonly string[]): Promise<string> {
+  const inside = await Promise.all(folders.map(realPathOf))
+  const found = path.split(delimiter).filter(isAbsolute)
+  const real = await Promise.all(found.map(folder => realPathOf(folder).catch(() => folder)))
+  return found.filter((_, nth) => !inside.some(folder => isInside(folder, real[nth]!))).join(delimiter)
 }
 
 async function findBubblewrap(path = ''): Promise<string> {

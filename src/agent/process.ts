@@ -42,6 +42,8 @@ const watched = [
 export interface ProgramOptions {
   /** Program and arguments. A program with a slash is relative to the folder in which svc was started. */
   readonly command: readonly string[]
+  /** The words of the command that the user set. A sandbox shows the files that they name by absolute paths. */
+  readonly settings: readonly string[]
   /** Working folder. */
   readonly folder: string
   /** The environment of svc, from which that of the program is derived. */
@@ -79,18 +81,19 @@ export const agentError = (problem: string, hint = 'Run the agent by hand with t
  * @throws SvcError `invalid_arguments` for an absent program, and where there is no isolation
  */
 export async function startProgram(options: ProgramOptions): Promise<AgentProgram> {
-  const { folder, isolatedFrom } = options
+  const { folder, isolatedFrom, settings } = options
   const env = environmentFor(options.env)
   const program = await findProgram(options.command[0] ?? '', env.PATH)
   const command = [program, ...options.command.slice(1)]
   const { args, env: innerEnv } =
     isolatedFrom === undefined
       ? { args: command, env }
-      : await isolate(command, { folder, env, hidden: isolatedFrom })
+      : await isolate(command, { folder, env, settings, hidden: isolatedFrom })
   const isWindows = process.platform === 'win32'
   const [file = '', ...rest] = isWindows ? args : ['/bin/sh', '-c', watched, 'sh', ...args]
   const child = spawn(file, rest, {
-    cwd: folder,
+    // What starts the sandbox is outside of it, and must not load what the agent left in its folder.
+    cwd: isolatedFrom === undefined ? folder : '/',
     env: innerEnv,
     detached: !isWindows,
     windowsHide: true,

@@ -1,5 +1,4 @@
 /** Builds what the agent is asked: the texts of the messages, and their files in the agent's folder. */
-import { mkdir } from 'node:fs/promises'
 import { basename, join } from 'node:path'
 import { isSvcError, type Message, type StoredTurn, type Svc, type SvcPart } from '../index.ts'
 import type { QuotedMessage } from '../model/message.ts'
@@ -19,6 +18,8 @@ export interface PromptPorts {
   readonly folder: string
   /** Command that prints what is said in the WAV file that is its last argument. */
   readonly transcribe: string | undefined
+  /** The data directory, if the agent is isolated from it. */
+  readonly isolatedFrom: string | undefined
   readonly signal: AbortSignal
   readonly log: Log
 }
@@ -111,8 +112,7 @@ async function save(
 ): Promise<PromptFile | undefined> {
   const save_dir = join(folder, inbox)
   try {
-    await mkdir(save_dir, { recursive: true, mode: 0o700 })
-    const { content_type, path } = await download({ message_id, item: nth, save_dir })
+    const { content_type, path } = await download({ message_id, item: nth, save_dir }, { below: folder })
     return { path, name: basename(path), type: content_type, kind }
   } catch (error) {
     if (!isSvcError(error)) throw error
@@ -124,10 +124,10 @@ async function save(
 /** Returns what is said in a voice message that WeChat gave no transcript of; undefined if that is not known. */
 async function listen(
   path: string,
-  { folder, log, signal, transcribe: command }: PromptPorts,
+  { folder, isolatedFrom, log, signal, transcribe: command }: PromptPorts,
 ): Promise<string | undefined> {
   if (command === undefined) return undefined
-  return transcribe(command, path, { folder, signal }).catch(error => {
+  return transcribe(command, path, { folder, isolatedFrom, signal }).catch(error => {
     signal.throwIfAborted()
     log.warn('voice message not transcribed', { path, error })
     return undefined

@@ -2,7 +2,9 @@
 
 import { getEnvironment } from '../config.ts'
 import type { Svc } from '../index.ts'
+import { badArgument } from '../model/error.ts'
 import type { Clock } from '../platform/clock.ts'
+import { isInside, realPathOf } from '../platform/files.ts'
 import type { Log } from '../platform/log.ts'
 import { runAgent } from './agent.ts'
 import type { Backend } from './backend.ts'
@@ -30,16 +32,18 @@ export interface StartPorts {
  * @throws SvcError `invalid_arguments` if the program is absent, or cannot be isolated
  */
 export async function createBackend(
-  { backend, isolate }: AgentConfig,
-  { clock, dataFolder, log }: Pick<StartPorts, 'clock' | 'dataFolder' | 'log'>,
+  config: AgentConfig,
+  { agents, clock, dataFolder, log }: Pick<StartPorts, 'agents' | 'clock' | 'dataFolder' | 'log'>,
 ): Promise<Backend> {
+  const { backend, isolate } = config
+  await requireApart(config, agents)
   if (backend.kind === 'openai') {
     const { createOpenAiBackend } = await import('./backends/openai.ts')
     return createOpenAiBackend(backend)
   }
   const { command } = backend
   await findProgram(command[0] ?? '', getEnvironment().PATH)
-  if (isolate) await requireIsolation()
+  if (isolate) await requireIsolation(foldersOf(config))
   const isolatedFrom = isolate ? dataFolder : undefined
   if (backend.kind === 'acp') {
     const { createAcpBackend } = await import('./backends/acp.ts')
@@ -50,12 +54,31 @@ export async function createBackend(
   return createCommandBackend({ command, isolatedFrom })
 }
 
+const foldersOf = ({ folder, users }: AgentConfig): string[] =>
+  [folder, ...Object.values(users ?? {}).map(one => one.folder)].filter(one => one !== undefined)
+
+/**
+ * An isolated agent must not write in the folder around that of another conversation: it could put a link in its place.
+ *
+ * @throws SvcError `invalid_arguments`
+ */
+async function requireApart(config: AgentConfig, agents: readonly AgentConfig[]): Promise<void> {
+  const own = config.isolate ? await Promise.all(foldersOf(config).map(realPathOf)) : []
+  const all = await Promise.all(agents.flatMap(foldersOf).map(realPathOf))
+  for (const folder of own)
+    for (const other of all)
+      if (other !== folder && isInside(folder, other))
+        throw badArgument('folder', `${other} is inside ${folder}, in which an isolated agent may write`, {
+          hint: 'Choose folders that lie side by side.',
+        })
+}
+
 /** Runs an agent until the signal aborts. @throws SvcError as `runAgent` */
 export async function startAgent(
   svc: Svc,
   backend: Backend,
   config: AgentConfig,
-  { agents, clock, folders, log }: StartPorts,
+  { agents, clock, dataFolder, folders, log }: StartPorts,
   closing: AbortSignal,
 ): Promise<void> {
   const work = await svc.workAsAgent()
@@ -67,6 +90,7 @@ export async function startAgent(
     agents,
     clock,
     folders,
+    isolatedFrom: config.isolate ? dataFolder : undefined,
     log,
     ask: questions.ask.bind(questions),
     takeAnswer: questions.takeAnswer.bind(questions),

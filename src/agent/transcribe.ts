@@ -1,6 +1,6 @@
 /** Runs the command of the user that prints what is said in a voice message. */
 import { endsWithin } from '../platform/clock.ts'
-import { agentError, startProgram } from './process.ts'
+import { agentError, type ProgramOptions, startProgram } from './process.ts'
 import { toPlainText } from './terminal.ts'
 
 const patienceMs = 60_000
@@ -10,14 +10,16 @@ const maxOutput = 64 * 1024
 /**
  * Returns what is said in a WAV file, by a command that gets its path as last argument.
  *
+ * @param place where the agent runs: in the folder may be what it left for the command
  * @throws SvcError for a command that fails or takes too long; the reason of the signal
  */
 export async function transcribe(
   command: string,
   path: string,
-  { folder, signal }: { folder: string; signal: AbortSignal },
+  { signal, ...place }: Pick<ProgramOptions, 'folder' | 'isolatedFrom'> & { signal: AbortSignal },
 ): Promise<string> {
-  const program = await startProgram({ command: ['/bin/sh', '-c', `${command} "$1"`, 'sh', path], folder })
+  const words = ['/bin/sh', '-c', `${command} "$1"`, 'sh', path]
+  const program = await startProgram({ ...place, command: words, settings: command.split(/\s+/) })
   const stop = () => void program.end()
   signal.addEventListener('abort', stop, { once: true })
   let output = ''

@@ -49,6 +49,8 @@ export interface TurnPorts {
   takeAnswer(message: Message, isAlone?: boolean): Promise<Taken>
   /** Folder of the working folders of all agents. */
   readonly folders: string
+  /** The data directory, if the agent is isolated from it. */
+  readonly isolatedFrom?: string | undefined
   /** Limits the turns that run at the same time. */
   readonly permits: Permits
   readonly clock: Clock
@@ -192,12 +194,13 @@ export class TurnRunner {
     folder: string,
     signal: AbortSignal,
   ): Promise<TurnResult> {
-    const { ask, backend, config, log, people, svc, work } = this.#ports
+    const { ask, backend, config, isolatedFrom, log, people, svc, work } = this.#ports
     const { transcribe } = config
     const { download } = await people.getSender()
+    const ports = { svc, download, folder, isolatedFrom, transcribe, signal, log }
     const prompt =
       turn.prompt === undefined
-        ? await buildPrompt(await readMessages(svc, turn), { svc, download, folder, transcribe, signal, log })
+        ? await buildPrompt(await readMessages(svc, turn), ports)
         : { text: turn.prompt, files: [] }
     signal.throwIfAborted()
     if (!prompt.text && prompt.files.length === 0)

@@ -78,6 +78,11 @@ export type ExportFilter = CallerInput<typeof exportMessages.input>
 export interface CallOptions {
   /** Ends the call. Its promise then rejects with the reason of the signal. */
   signal?: AbortSignal
+  /**
+   * For `send` and `download`: the files that the call names must lie in this folder, and no link in it is followed.
+   * Use it for a folder in which another program writes.
+   */
+  below?: string
 }
 
 export interface MessagesOptions extends HandlerOptions {
@@ -534,12 +539,12 @@ export class Svc implements Groups, AsyncDisposable, AsyncIterable<Message> {
   async #call<I extends TObject, O extends TSchema>(
     tool: TypedTool<I, O>,
     input: unknown,
-    { signal }: CallOptions = {},
+    { below, signal }: CallOptions = {},
     by: Principal = owner,
   ): Promise<Static<O>> {
     this.#rejectIfClosed()
     signal?.throwIfAborted()
-    const call = createDirectCall({ by, local: true, ...(signal && { signal }) })
+    const call = createDirectCall({ by, local: true, below, ...(signal && { signal }) })
     let delivered = false
     try {
       const result = await invoke(tool, this.#gateway, input, call, this.#log)

@@ -1,5 +1,6 @@
 /** Downloads of media that users sent, decrypted: as a stream, or as a file that never overwrites another. */
-import { mkdir, readdir, rename, rm } from 'node:fs/promises'
+import { Buffer } from 'node:buffer'
+import { mkdir, readdir, realpath, rename, rm } from 'node:fs/promises'
 import { basename, join, resolve } from 'node:path'
 import type { OpenedDownload } from '../ilink/cdn.ts'
 import { type MediaReference, mediaOf } from '../ilink/decode.ts'
@@ -8,6 +9,7 @@ import { type Call, createByteCount } from '../model/call.ts'
 import { badArgument, SvcError } from '../model/error.ts'
 import type { Downloaded } from '../model/media.ts'
 import { owner } from '../model/principal.ts'
+import { type HeldFolder, openFolderBelow } from '../platform/below.ts'
 import { withoutUndefined } from '../platform/fields.ts'
 import { diskError, keepStream, staleFileMs } from '../platform/file-stream.ts'
 import {
@@ -63,6 +65,8 @@ export interface ShowRequest extends Pick<OpenRequest, 'scope' | 'sized'> {
 
 /** Media larger than this are not read just to count their bytes. */
 const maxCountedBytes = 64 * 1024 * 1024
+/** Longest path on Linux in bytes, with its end. */
+const longestPath = 4096
 /** Number of counts to keep in memory. */
 const maxRememberedCounts = 1000
 
@@ -132,12 +136,12 @@ export class Downloads {
     using signals = linkSignals(call.signal, this.#runtime.closing)
     const { signal } = signals
     await this.#find(request)
-    const folder = await this.#ensureSaveFolder(request.save_dir, call)
+    await using folder = await this.#openSaveFolder(request.save_dir, call)
     const { stream, content_type, size, isUndecoded: _, ...named } = await this.open(request, signal)
     const onThisDisk = toDiskName(named)
     const { file_name } = onThisDisk
     const id = crypto.randomUUID()
-    const partial = join(folder, `.${id.slice(9)}.${id.slice(0, 8)}.part`)
+    const partial = join(folder.path, `.${id.slice(9)}.${id.slice(0, 8)}.part`)
     const progress = (done: number) => call.progress?.({ what: `download ${file_name}`, done, total: size })
     progress(0)
     const count = createByteCount(call)
@@ -159,7 +163,7 @@ export class Downloads {
       await rename(partial, path)
       const { sha256 } = written.digests
       return withoutUndefined({
-        path,
+        path: join(folder.name, basename(path)),
         size: written.size,
         file_name: basename(path),
         content_type,
@@ -251,8 +255,11 @@ export class Downloads {
     })
   }
 
-  /** Returns the folder to save into; creates it if needed. An existing folder keeps its permissions. */
-  async #ensureSaveFolder(saveDir: string | undefined, call: Pick<Call, 'by' | 'local'>): Promise<string> {
+  /** Opens the folder to save into; creates it if needed. An existing folder keeps its permissions. */
+  async #openSaveFolder(
+    saveDir: string | undefined,
+    call: Pick<Call, 'by' | 'local' | 'below'>,
+  ): Promise<HeldFolder> {
     const { folders } = this.#ports
     const downloads = downloadsFolderOf(folders.mediaRoot, call.by)
     const refusal = "nothing is saved among svc's own files"
@@ -261,6 +268,8 @@ export class Downloads {
     // The result has the path as the user named it.
     const folder = saveDir !== undefined && call.local === true ? await toDiskForm(resolve(saveDir)) : real
     try {
+      if (call.below !== undefined && saveDir !== undefined)
+        return await openFolderBelow(call.below, saveDir, { create: true })
       if (folder === downloads)
         for (const path of new Set([downloadsFolderOf(folders.mediaRoot, owner), downloads]))
           await ensurePrivateDir(path, { parents: false })
@@ -272,19 +281,30 @@ export class Downloads {
         hint: 'Name a folder; svc creates it if it does not exist.',
       })
     }
-    // Checks again after creation: somebody may have put a link at the path.
-    const now =
-      saveDir === undefined ? await resolveInside(folders.mediaRoot, downloads) : await allow(folder)
-    return call.local === true ? folder : now
+    const held = await openFolderBelow(folder, '')
+    try {
+      // Checks the folder that was opened: somebody may have put a link at the path.
+      const now = await realpath(held.path)
+      await (saveDir === undefined ? resolveInside(folders.mediaRoot, now) : allow(now))
+      return { ...held, name: call.local === true ? folder : now }
+    } catch (error) {
+      await held[Symbol.asyncDispose]()
+      throw error
+    }
   }
 }
 
 /**
  * Creates an empty file of that name, or of a shorter name if the file system does not accept one so long.
  */
-async function createFile({ file_name, renamed }: SafeFileName, folder: string) {
+async function createFile({ file_name, renamed }: SafeFileName, folder: HeldFolder) {
   const create = async (maxBytes?: number) => {
-    const { path, handle } = await createUnique(folder, mark => cutName(file_name, mark, maxBytes))
+    const { path, handle } = await createUnique(folder.path, mark => {
+      const name = cutName(file_name, mark, maxBytes)
+      // The system checks the short path of the folder that is held. Callers use the long one.
+      if (Buffer.byteLength(join(folder.name, name)) < longestPath) return name
+      throw Object.assign(new Error('the path is too long'), { code: 'ENAMETOOLONG' })
+    })
     await handle.close()
     return path
   }

@@ -28,7 +28,7 @@ const tooMuchDataError = () =>
   })
 const urlTimeoutMs = 10 * 60_000
 
-type Caller = Pick<Call, 'by' | 'signal' | 'local' | 'countBytes'>
+type Caller = Pick<Call, 'by' | 'signal' | 'local' | 'below' | 'countBytes'>
 
 export class Sources {
   readonly #ports: SourcePorts
@@ -101,6 +101,7 @@ export class Sources {
     const allowed = { path, field: 'media.path', refusal: "svc's own files are not sent" }
     return openRegularFile(path, {
       maxBytes: maxUploadBytes,
+      below: call.below,
       singleLink: call.local !== true,
       checkPath: () => requireAllowedPath(allowed, folders, call),
     })

@@ -22,6 +22,8 @@ export interface Call {
    * user: command line, library): all files. Files of svc itself are never allowed.
    */
   readonly local: boolean | readonly string[]
+  /** The caller names files in this folder only. Another program writes there, so no link in it is followed. */
+  readonly below?: string | undefined
   /**
    * Registers a listener for whether the response was delivered (`true`) or the caller had left (`false`). What
    * delivered means depends on the door: over REST the response was written, over MCP its client has shown a
@@ -161,7 +163,9 @@ export class Delivery {
  * Makes a call whose response is delivered by returning it: for the library and tests. `done` reports the
  * delivery.
  */
-export function createDirectCall(options: Partial<Pick<Call, 'by' | 'signal' | 'local'>> = {}): Call & {
+export function createDirectCall(
+  options: Partial<Pick<Call, 'by' | 'signal' | 'local' | 'below'>> = {},
+): Call & {
   done(delivered: boolean): void
 } {
   const delivery = new Delivery()
@@ -169,6 +173,7 @@ export function createDirectCall(options: Partial<Pick<Call, 'by' | 'signal' | '
     by: options.by ?? owner,
     signal: options.signal ?? new AbortController().signal,
     local: options.local ?? true,
+    below: options.below,
     onDelivered: (listener, written) => delivery.onDelivered(listener, written),
     done: delivered => delivery.report(delivered),
   }

@@ -7,6 +7,7 @@ import { constants } from 'node:fs'
 import { type FileHandle, open, stat } from 'node:fs/promises'
 import { badArgument, SvcError } from '../model/error.ts'
 import type { SteadyFile } from '../model/media.ts'
+import { openFileBelow } from './below.ts'
 import { emptyFileError, tooLargeError } from './file-stream.ts'
 import { readOnlyFlags } from './files.ts'
 import { lastChangeOf, stableAfterMs } from './json-file.ts'
@@ -36,20 +37,30 @@ const noFollow = constants.O_NOFOLLOW ?? 0
  *
  * @param options.checkPath returns the real path of the file, or throws if it is not allowed. It is called
  *   again once the file is open, so a link that is swapped in after the check has no effect
+ * @param options.below a folder in which the file must lie; no link there is followed
  * @param options.singleLink rejects a file that has other hard links, because no path shows where those are
  * @throws SvcError `invalid_arguments`, `payload_too_large`, `forbidden` (hard links), and what `checkPath`
  *   throws
  */
 export async function openRegularFile(
   path: string,
-  options: { checkPath?: () => Promise<string>; singleLink?: boolean; maxBytes: number },
+  options: {
+    checkPath?: () => Promise<string>
+    below?: string | undefined
+    singleLink?: boolean
+    maxBytes: number
+  },
 ): Promise<OpenedFile> {
-  const { checkPath, singleLink, maxBytes } = options
+  const { below, checkPath, singleLink, maxBytes } = options
   const real = checkPath ? await checkPath() : path
   const unreadable = createReadErrorHandler(real)
   // Checked first: opening a device may have an effect.
   if (!(await stat(real).catch(unreadable)).isFile()) throw notRegularError()
-  const handle = await open(real, checkPath ? readOnlyFlags | noFollow : readOnlyFlags).catch(unreadable)
+  const opening =
+    below === undefined
+      ? open(real, checkPath ? readOnlyFlags | noFollow : readOnlyFlags)
+      : openFileBelow(below, path).then(opened => opened.handle)
+  const handle = await opening.catch(unreadable)
   try {
     const info = await handle.stat({ bigint: true })
     if (checkPath) {

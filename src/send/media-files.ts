@@ -7,7 +7,10 @@ import type { MediaContent, MediaKind } from '../model/message.ts'
 import type { KeptFile } from '../storage/outbox.ts'
 
 /** The part of a call that a send needs: who calls, and how to abort or report progress. */
-export type SendCaller = Pick<Call, 'by' | 'address' | 'signal' | 'local' | 'progress' | 'countBytes'>
+export type SendCaller = Pick<
+  Call,
+  'by' | 'address' | 'signal' | 'local' | 'below' | 'progress' | 'countBytes'
+>
 
 /** A media source that is ready on this machine: a readable file of known size and digest. */
 export interface StagedFile extends SteadyFile {

@@ -123,6 +123,7 @@ export class Sender {
       address: caller.address,
       signal,
       local: caller.local,
+      below: caller.below,
       progress,
       countBytes: caller.countBytes?.bind(caller),
     })

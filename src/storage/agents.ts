@@ -37,7 +37,13 @@ export interface StoredAnswer {
 }
 export type AnswerPart =
   | { readonly text: string }
-  | { readonly path: string; readonly kind: 'image' | 'file' | 'video'; readonly name?: string }
+  | {
+      readonly path: string
+      /** Folder of the agent, in which it lies. */
+      readonly folder: string
+      readonly kind: 'image' | 'file' | 'video'
+      readonly name?: string
+    }
 
 /** Changes of a turn. */
 export interface TurnChange {

@@ -1,11 +1,12 @@
 /** Parts of an answer one by one: what cannot be sent, a stop, an old answer, a lost claim. */
 import { expect, test } from 'bun:test'
-import { symlinkSync, writeFileSync } from 'node:fs'
+import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { ClaimLost } from '../../src/agent/claim.ts'
 import { AnswerDelivery, type DeliveryPorts } from '../../src/agent/delivery.ts'
 import {
   type AnswerPart,
+  type CallOptions,
   type SendInput,
   type StoredTurn,
   SvcError,
@@ -24,9 +25,17 @@ function play({
   fail?: (input: SendInput) => SvcError | undefined
 } = {}) {
   const sent: SendInput[] = []
+  const limits: (string | undefined)[] = []
   const changes: TurnChange[] = []
-  const world = { hasClaim: true, sent, changes, last: () => Object.assign({}, ...changes) as TurnChange }
-  const send = async (input: SendInput) => {
+  const world = {
+    hasClaim: true,
+    sent,
+    limits,
+    changes,
+    last: () => Object.assign({}, ...changes) as TurnChange,
+  }
+  const send = async (input: SendInput, options?: CallOptions) => {
+    limits.push(options?.below)
     const error = fail?.(input)
     if (error) throw error
     sent.push(input)
@@ -65,7 +74,7 @@ const turn = (parts: AnswerPart[], others: Partial<StoredTurn> = {}): StoredTurn
 const texts = (count: number): AnswerPart[] =>
   Array.from({ length: count }, (_, nth) => ({ text: `part ${nth}` }))
 const folder = folderOfFile()
-const file = { path: join(folder, 'a.txt'), kind: 'file' } as const
+const file = { path: join(folder, 'a.txt'), folder, kind: 'file' } as const
 writeFileSync(file.path, 'a')
 
 test('keys count from the first message; the last part that fits says how many wait', async () => {
@@ -92,16 +101,10 @@ test('a file that cannot be sent is named; the rest goes on', async () => {
   expect(last()).toMatchObject({ state: 'answered', parts_sent: 3 })
 })
 
-test('a file that an agent replaced by a link is not sent, but named', async () => {
-  const link = { path: join(folder, 'link.txt'), kind: 'file' } as const
-  symlinkSync(file.path, link.path)
-  const { delivery, last, sent } = play()
-  await delivery.deliver(turn([link, { text: 'end' }]))
-  expect(sent.map(({ media, text }) => [media, text])).toEqual([
-    [undefined, expect.stringContaining('link.txt')],
-    [undefined, 'end'],
-  ])
-  expect(last()).toMatchObject({ state: 'answered', parts_sent: 2 })
+test('a file is sent from the folder of the agent only', async () => {
+  const { delivery, limits } = play()
+  await delivery.deliver(turn([{ text: 'look' }, file]))
+  expect(limits).toEqual([undefined, folder])
 })
 
 test('a text that cannot be sent at all waits for /more; a store that fails leaves the turn as it is', async () => {

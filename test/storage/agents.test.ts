@@ -119,7 +119,8 @@ onEach((it, open) => {
       expect(await other.store.agents.changeTurn(id, { state: 'running' })).toBe(false)
       expect(await other.store.agents.saveState(key(), { folder: '/tmp' })).toBe(false)
       expect(await agents.changeTurn(id, { state: 'running', started_at: 7 })).toBe(true)
-      const answer = { parts: [{ text: 'Hi' }, { path: '/a.png', kind: 'image', name: 'a.png' }] } as const
+      const file = { path: '/f/a.png', folder: '/f', kind: 'image', name: 'a.png' } as const
+      const answer = { parts: [{ text: 'Hi' }, file] }
       expect(await agents.changeTurn(id, { state: 'answering', answer })).toBe(true)
       expect(await agents.changeTurn(id, { parts_sent: 1 })).toBe(true)
       const answering = { state: 'answering', started_at: 7, parts: 2, parts_sent: 1, answer }

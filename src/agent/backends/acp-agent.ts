@@ -87,7 +87,8 @@ export class AcpAgent {
   /** Starts the program in a folder. @throws SvcError */
   static async start(folder: string, options: AcpOptions): Promise<AcpAgent> {
     const { command, env, isolatedFrom } = options
-    const program = await startProgram({ command, folder, isolatedFrom, ...(env && { env }) })
+    const place = { folder, isolatedFrom, ...(env && { env }) }
+    const program = await startProgram({ command, settings: command, ...place })
     // Loading takes 100 ms the first time, in which the program starts.
     return new AcpAgent(program, options, await import('@agentclientprotocol/sdk'))
   }
@@ -204,7 +205,7 @@ export class AcpAgent {
     this.#turn = turn
     this.#budget.bytes = turnBytes
     try {
-      const blocks = await toBlocks(prompt, this.#capabilities.promptCapabilities)
+      const blocks = await toBlocks(prompt, context.folder, this.#capabilities.promptCapabilities)
       signal.throwIfAborted()
       const answer = agent.request('session/prompt', { sessionId, prompt: blocks })
       const cancel = () => void agent.notify('session/cancel', { sessionId }).catch(() => {})

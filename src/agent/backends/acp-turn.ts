@@ -1,5 +1,5 @@
 /** One turn of an agent that speaks the Agent Client Protocol: what it says, and what it asks. */
-import { mkdir, readFile, writeFile } from 'node:fs/promises'
+import { Buffer } from 'node:buffer'
 import { join, relative } from 'node:path'
 import { fileURLToPath, pathToFileURL } from 'node:url'
 import type {
@@ -9,9 +9,11 @@ import type {
   RequestPermissionResponse,
   ToolCallUpdate,
 } from '@agentclientprotocol/sdk'
-import { isInside, realPathOf, statOf } from '../../platform/files.ts'
+import { openFileBelow, readBelow } from '../../platform/below.ts'
+import { isInside } from '../../platform/files.ts'
 import { randomBytes } from '../../platform/lazy-crypto.ts'
 import { findHomeFolder } from '../../platform/process.ts'
+import { writeToOutbox } from '../answer-files.ts'
 import type { Prompt, PromptFile, TurnContext } from '../backend.ts'
 import { agentError } from '../process.ts'
 import { cutMiddle, questionLength, toOneLine } from '../question-text.ts'
@@ -95,16 +97,14 @@ export class AcpTurn {
   async #keep(block: Partial<ContentBlock>): Promise<string | undefined> {
     const { folder } = this.#context
     if (block.type === 'resource_link' && block.uri?.startsWith('file:')) {
-      const path = await realPathOf(fileURLToPath(block.uri))
-      return isInside(await realPathOf(folder), path) && (await statOf(path))?.isFile() ? path : undefined
+      const { handle, path } = await openFileBelow(folder, fileURLToPath(block.uri))
+      await handle.close()
+      return path
     }
     if ((block.type !== 'image' && block.type !== 'audio') || typeof block.data !== 'string') return undefined
-    const outbox = join(folder, 'outbox')
-    await mkdir(outbox, { recursive: true, mode: 0o700 })
     const [, ending = 'bin'] = /^\w+\/([a-z0-9]{1,8})$/.exec(block.mimeType ?? '') ?? []
-    const path = join(outbox, `${randomBytes(8).toString('hex')}.${ending}`)
-    await writeFile(path, block.data, { encoding: 'base64', mode: 0o600, flag: 'wx' })
-    return path
+    const name = `${randomBytes(8).toString('hex')}.${ending}`
+    return (await writeToOutbox(folder, name, Buffer.from(block.data, 'base64'))).path
   }
 }
 
@@ -137,20 +137,25 @@ function shortPathOf(path: string): string {
   return isInside(home, path) ? join('~', relative(home, path)) : path
 }
 
-/** Turns a prompt into blocks: pictures and voices as such where the agent takes them, other files as links. */
+/**
+ * Turns a prompt into blocks: pictures and voices as such where the agent takes them, other files as links.
+ *
+ * @param folder of the agent, in which the files lie
+ */
 export async function toBlocks(
   { files, text }: Prompt,
+  folder: string,
   capabilities: PromptCapabilities = {},
 ): Promise<ContentBlock[]> {
   const blocks: ContentBlock[] = [{ type: 'text', text }]
   let left = largestInlineTotal
   for (const file of files) {
-    const size = (await statOf(file.path))?.size ?? 0
     const kind = inlineKindOf(file, capabilities)
-    if (kind && size <= Math.min(largestInline, left)) {
+    const most = kind ? Math.min(largestInline, left) : -1
+    const { size = 0, bytes } = (await readBelow(folder, file.path, most)) ?? {}
+    if (kind && bytes) {
       left -= size
-      const data = (await readFile(file.path)).toString('base64')
-      blocks.push({ type: kind, data, mimeType: file.type })
+      blocks.push({ type: kind, data: bytes.toString('base64'), mimeType: file.type })
     } else {
       const uri = pathToFileURL(file.path).href
       blocks.push({ type: 'resource_link', uri, name: file.name, mimeType: file.type, size })

@@ -1,7 +1,7 @@
 /** The conversation with a model that keeps nothing: a file in the agent's folder, of bounded size. */
-import { readFile } from 'node:fs/promises'
 import { join } from 'node:path'
-import { readText, statOf, sweep, writeDurably } from '../../platform/files.ts'
+import { readBelow } from '../../platform/below.ts'
+import { sweep, writeDurably } from '../../platform/files.ts'
 import { parseObject } from './lines.ts'
 
 /** Messages that are kept, the newest, and their text in characters. */
@@ -9,6 +9,8 @@ const maxMessages = 40
 const maxText = 100_000
 /** Longest text that is kept of one message, in characters. */
 const maxMessageText = 40_000
+/** No file of a conversation is larger: its text may be escaped, and has the paths of pictures beside it. */
+const maxFileBytes = 8 * maxText
 /** Pictures that are sent again with each turn, the newest, and their size in bytes. */
 const maxImages = 4
 const maxImageBytes = 5 * 1024 * 1024
@@ -36,7 +38,8 @@ const fileOf = (folder: string, id: string) => join(folder, `.chat-${id}.json`)
 
 /** Returns the messages of a conversation; none if its file is absent or damaged. */
 export async function readChat(folder: string, id: string): Promise<ChatMessage[]> {
-  const content = parseObject((await readText(fileOf(folder, id))) ?? '')
+  const file = await readBelow(folder, fileOf(folder, id), maxFileBytes)
+  const content = parseObject(String(file?.bytes ?? ''))
   const { messages } = content ?? {}
   return Array.isArray(messages) && messages.every(isMessage) ? messages : []
 }
@@ -52,15 +55,23 @@ export async function writeChat(folder: string, id: string, messages: readonly C
   await sweep(folder, fileName, Date.now() - keptMs)
 }
 
-/** Returns the messages in the form of the API. @param withImages whether the model gets pictures */
+/**
+ * Returns the messages in the form of the API.
+ *
+ * @param folder in which the pictures must lie
+ * @param withImages whether the model gets pictures
+ */
 export async function toWireMessages(
   messages: readonly ChatMessage[],
+  folder: string,
   withImages: boolean,
 ): Promise<unknown[]> {
   const shown = new Set(withImages ? messages.flatMap(({ images }) => images ?? []).slice(-maxImages) : [])
   return Promise.all(
     messages.map(async ({ images = [], role, text }) => {
-      const urls = await Promise.all(images.filter(image => shown.has(image)).map(toDataUrl))
+      const urls = await Promise.all(
+        images.filter(image => shown.has(image)).map(image => toDataUrl(image, folder)),
+      )
       const parts = urls.flatMap(url =>
         url === undefined ? [] : [{ type: 'image_url', image_url: { url } }],
       )
@@ -70,11 +81,9 @@ export async function toWireMessages(
 }
 
 /** Returns a picture as an address that holds it; undefined if it is gone, too large, or of another type. */
-async function toDataUrl({ path, type }: Image): Promise<string | undefined> {
+async function toDataUrl({ path, type }: Image, folder: string): Promise<string | undefined> {
   if (!/^image\/(png|jpeg|gif|webp)$/.test(type)) return undefined
-  const found = await statOf(path).catch(() => undefined)
-  if (!found?.isFile() || found.size > maxImageBytes) return undefined
-  const bytes = await readFile(path).catch(() => undefined)
+  const { bytes } = (await readBelow(folder, path, maxImageBytes)) ?? {}
   return bytes && `data:${type};base64,${bytes.toString('base64')}`
 }
 

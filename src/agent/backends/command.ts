@@ -127,7 +127,7 @@ class CommandBackend implements Backend {
     { folder, signal }: TurnContext,
     take: (bytes: Buffer) => void,
   ): Promise<{ end: ProgramEnd; failure: (said: string) => SvcError }> {
-    const program = await startProgram({ ...this.#options, command, folder })
+    const program = await startProgram({ ...this.#options, settings: this.#options.command, command, folder })
     const run = { folder, program, signal }
     this.#runs.add(run)
     let problem: unknown

@@ -51,7 +51,7 @@ class OpenAiBackend implements Backend {
     const isLost = agentSession !== undefined && earlier.length === 0
     const messages: ChatMessage[] = [...earlier, { role: 'user', text, ...(images.length > 0 && { images }) }]
     using ended = linkSignals(signal, this.#closing.signal)
-    const answer = await this.#answer(messages, ended.signal)
+    const answer = await this.#answer(messages, folder, ended.signal)
     await writeChat(folder, id, [...messages, { role: 'assistant', text: answer }])
     return { text: isLost ? withLostNote(answer, text) : answer, agentSession: id }
   }
@@ -60,22 +60,19 @@ class OpenAiBackend implements Backend {
     this.#closing.abort(new SvcError('shutting_down', 'svc stops'))
   }
 
-  async #answer(messages: readonly ChatMessage[], signal: AbortSignal): Promise<string> {
+  async #answer(messages: readonly ChatMessage[], folder: string, signal: AbortSignal): Promise<string> {
     const hasImages = messages.some(({ images }) => images !== undefined)
-    const first = await this.#ask(messages, hasImages, signal)
+    const toWire = (withImages: boolean) => toWireMessages(messages, folder, withImages)
+    const first = await this.#ask(await toWire(hasImages), signal)
     // A model without eyes refuses pictures in many ways. The text names their files.
-    const { error, text } = first.error && hasImages ? await this.#ask(messages, false, signal) : first
+    const { error, text } = first.error && hasImages ? await this.#ask(await toWire(false), signal) : first
     if (error) throw error
     return text
   }
 
-  async #ask(
-    messages: readonly ChatMessage[],
-    withImages: boolean,
-    signal: AbortSignal,
-  ): Promise<{ text: string; error?: SvcError }> {
+  async #ask(messages: readonly unknown[], signal: AbortSignal): Promise<{ text: string; error?: SvcError }> {
     const { model, silenceMs = longestSilenceMs, system = defaultSystem, url } = this.#options
-    const all = [{ role: 'system', content: system }, ...(await toWireMessages(messages, withImages))]
+    const all = [{ role: 'system', content: system }, ...messages]
     const headers = { 'content-type': 'application/json', ...(await this.#authorization()) }
     const silence = new AbortController()
     const timer = startAwakeTimer(silenceMs, () =>

@@ -88,7 +88,7 @@ describe('a turn', () => {
     const picture = { type: 'image', data: 'ZGF0YQ==', mimeType: 'image/png' }
     expect(JSON.parse((await run('blocks', {}, files)).text)).toEqual([text, picture, link(1)])
     const blind = world()
-    expect(JSON.parse((await blind.run('blocks', {}, files)).text)).toEqual([text, link(0), link(1)])
+    expect(JSON.parse((await blind.run('blocks', { folder }, files)).text)).toEqual([text, link(0), link(1)])
   })
 
   test('saves a picture of the agent, and takes a link to a file only inside its folder', async () => {

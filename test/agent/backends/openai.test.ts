@@ -180,14 +180,15 @@ test('thoughts in fields of their own are no answer; a refusal is one', async ()
 })
 
 test('pictures are sent as data, again with later turns; a model that refuses them gets the text', async () => {
-  const path = join(folderOfTest(), 'a.png')
-  writeFileSync(path, 'PNG')
-  const picture: PromptFile = { path, name: 'a.png', type: 'image/png', kind: 'image' }
   const seeing = startModel(() => stream([chunk('a cat'), end]))
   const person = talker(seeing)
+  const path = join(person.folder, 'a.png')
+  writeFileSync(path, 'PNG')
+  const picture: PromptFile = { path, name: 'a.png', type: 'image/png', kind: 'image' }
   await person.ask('what is it?', [
     picture,
-    { ...picture, path: '/absent.png' },
+    { ...picture, path: join(person.folder, 'absent.png') },
+    { ...picture, path: '/etc/passwd' },
     { ...picture, kind: 'file' },
   ])
   await person.ask('sure?')

@@ -1,0 +1,147 @@
+/** An agent that leaves things in its folder: links for svc, programs for svc to start, and names of files to be shown. */
+import { expect, test } from 'bun:test'
+import { chmodSync, existsSync, mkdirSync, readdirSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
+import { delimiter, join } from 'node:path'
+import { createCommandBackend } from '../../src/agent/backends/command.ts'
+import { type AgentConfig, defaultAgent } from '../../src/agent/config.ts'
+import { requireIsolation } from '../../src/agent/isolation.ts'
+import { createBackend } from '../../src/agent/start.ts'
+import { transcribe } from '../../src/agent/transcribe.ts'
+import { systemClock } from '../../src/platform/clock.ts'
+import { silentLog } from '../../src/platform/log.ts'
+import { codeOf } from '../support/failure.ts'
+import { folderOfTest } from '../support/folder.ts'
+import { PlayedBackend, withAgents } from './support.ts'
+
+const photo = Buffer.from(
+  'iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg==',
+  'base64',
+)
+const isolated = test.skipIf(
+  !(await requireIsolation().then(
+    () => true,
+    () => false,
+  )),
+)
+
+test('a file for the agent is not written where a link in its folder leads', async () => {
+  await using agents = await withAgents()
+  const outside = folderOfTest()
+  const { backend } = await agents.start(new PlayedBackend(() => 'seen'))
+  await agents.say('hello')
+  await agents.gets(1)
+  const { folder } = backend.runs[0]!.context
+  for (const [nth, to] of [outside, join(outside, 'new')].entries()) {
+    rmSync(join(folder, 'inbox'), { recursive: true, force: true })
+    symlinkSync(to, join(folder, 'inbox'))
+    await agents.library.sandbox.media('file', photo, { name: 'cron' })
+    await agents.gets(nth + 2)
+    expect(backend.runs[nth + 1]?.prompt).toMatchObject({ files: [], text: expect.stringContaining('file') })
+  }
+  expect(readdirSync(outside)).toEqual([])
+})
+
+test('a file is sent from its folder, and never by way of a link in it', async () => {
+  await using agents = await withAgents()
+  const [folder, outside] = [folderOfTest(), folderOfTest()]
+  const svc = await agents.library.open({ store: true })
+  await svc.runBackground()
+  await agents.say('hello')
+  await agents.until('it came', async () => (await svc.history()).messages.length > 0)
+  const send = (path: string) =>
+    svc.send({ to: agents.owner, media: [{ kind: 'file', path }] }, { below: folder })
+  writeFileSync(join(outside, 'secret.txt'), 'the secret')
+  writeFileSync(join(folder, 'a.txt'), 'own')
+  symlinkSync(join(outside, 'secret.txt'), join(folder, 'link.txt'))
+  symlinkSync(outside, join(folder, 'deep'))
+  expect(await send(join(folder, 'a.txt'))).toMatchObject({ success: true })
+  for (const path of ['link.txt', 'deep/secret.txt', '../a.txt'])
+    expect(await codeOf(send(join(folder, path)))).toBe('invalid_arguments')
+  expect(await codeOf(send(join(outside, 'secret.txt')))).toBe('invalid_arguments')
+  expect(await agents.got()).toHaveLength(1)
+})
+
+test('an isolated agent does not get a folder around that of another conversation', async () => {
+  const top = folderOfTest()
+  const base = { ...defaultAgent, backend: { kind: 'command', command: ['/bin/sh'] } } as const
+  const ports = { clock: systemClock, dataFolder: folderOfTest(), log: silentLog }
+  const make = (agent: Partial<AgentConfig>, other: Partial<AgentConfig> = {}) => {
+    const [first, second] = [agent, other].map(one => ({ ...base, ...one }))
+    return createBackend(first!, { ...ports, agents: [first!, second!] })
+  }
+  const around = { isolate: true, folder: top }
+  const inside = { folder: join(top, 'mum') }
+  expect(await codeOf(make(around, inside))).toBe('invalid_arguments')
+  expect(await codeOf(make({ ...around, users: { mum: inside } }))).toBe('invalid_arguments')
+  symlinkSync(top, join(top, 'link'))
+  expect(await codeOf(make({ ...around, folder: join(top, 'link') }, inside))).toBe('invalid_arguments')
+  expect(await make({ folder: top }, inside)).toBeDefined()
+})
+
+isolated('a command that transcribes runs in the sandbox of the agent', async () => {
+  const [data, outside] = [folderOfTest(), folderOfTest()]
+  const folder = join(data, '.agents/one')
+  mkdirSync(folder, { recursive: true })
+  writeFileSync(join(data, 'api_token'), 'the token')
+  writeFileSync(join(outside, 'model'), 'the model')
+  writeFileSync(join(outside, 'private'), 'private')
+  writeFileSync(join(folder, 'a.wav'), 'the sound')
+  const spy = `cat ${outside}/model ${data}/api_token ${outside}/private; touch ${outside}/written; cat`
+  const limits = { folder, signal: new AbortController().signal }
+  const heard = await transcribe(`${spy} 2>&1`, join(folder, 'a.wav'), { ...limits, isolatedFrom: data })
+  expect(heard).toContain('the model')
+  expect(heard).toContain('the sound')
+  expect(existsSync(join(outside, 'written'))).toBe(false)
+  expect(heard).not.toContain('the token')
+})
+
+isolated('an agent that is isolated hears by a command that is isolated', async () => {
+  await using agents = await withAgents()
+  const outside = folderOfTest()
+  const { dir } = agents.library
+  const backend = new PlayedBackend(() => 'heard')
+  const settings = { isolate: true, transcribe: `touch ${outside}/written; printf said; true` }
+  await agents.start(backend, settings, { isolatedFrom: dir })
+  await agents.library.sandbox.media('voice', photo)
+  await agents.gets(1)
+  expect(backend.runs[0]?.prompt.files).toMatchObject([{ transcript: 'said' }])
+  expect(readdirSync(outside)).toEqual([])
+})
+
+isolated('what starts the sandbox is not looked for where the agent writes', async () => {
+  const [data, outside] = [folderOfTest(), folderOfTest()]
+  const folder = folderOfTest()
+  const programs = join(folder, 'node_modules/.bin')
+  mkdirSync(programs, { recursive: true })
+  mkdirSync(join(outside, 'private'))
+  writeFileSync(join(outside, 'private/key'), 'private')
+  writeFileSync(join(outside, 'private/node'), '')
+  const planted = `#!/bin/sh\ntouch ${outside}/written\nexit 0\n`
+  for (const name of ['bwrap', 'sh', 'own']) writeFileSync(join(programs, name), planted)
+  for (const name of ['bwrap', 'sh', 'own']) chmodSync(join(programs, name), 0o755)
+  symlinkSync(join(outside, 'private/node'), join(programs, 'node'))
+  const env = { ...process.env, PATH: [programs, process.env.PATH].join(delimiter) }
+  const ask = (command: string[], text = '') =>
+    createCommandBackend({ command, env, isolatedFrom: data }).run(
+      { text, files: [] },
+      { folder, signal: new AbortController().signal, ask: () => Promise.reject(new Error('asks nobody')) },
+    )
+  await requireIsolation([folder], env)
+  const look = `cat ${outside}/private/key 2>&1; echo "and $1"`
+  expect((await ask(['/bin/sh', '-c', look, 'sh', '{prompt}'], 'x')).text).toContain('No such file')
+  // Its own program is in the sandbox as well.
+  await ask(['own'])
+  expect(existsSync(join(outside, 'written'))).toBe(false)
+})
+
+isolated('a file is shown because the settings name it, not because a message does', async () => {
+  const [data, outside, folder] = [folderOfTest(), folderOfTest(), folderOfTest()]
+  for (const name of ['settings', 'private']) writeFileSync(join(outside, name), `in ${name}`)
+  const command = ['/bin/sh', '-c', 'cat "$@" 2>&1; exit 0', 'sh', join(outside, 'settings'), '{prompt}']
+  const { text } = await createCommandBackend({ command, isolatedFrom: data }).run(
+    { text: join(outside, 'private'), files: [] },
+    { folder, signal: new AbortController().signal, ask: () => Promise.reject(new Error('asks nobody')) },
+  )
+  expect(text).toContain('in settings')
+  expect(text).not.toContain('in private')
+})
