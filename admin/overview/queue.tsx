@@ -2,8 +2,9 @@
  * Sends that wait in the outbox, for their user or for approval, and the buttons to approve or cancel them.
  */
 import { useSignal } from '@preact/signals'
-import { call, type OutboxEntry, waitingFileUrl } from '../api.ts'
-import { itemWords } from '../conversations/message-summary.ts'
+import { useEffect } from 'preact/hooks'
+import { call, type Message, type OutboxEntry, waitingFileUrl } from '../api.ts'
+import { itemWords, preview } from '../conversations/message-summary.ts'
 import { isolated, type TextKey, t } from '../i18n.ts'
 import { nameOf } from '../live.ts'
 import { hrefOf } from '../place.ts'
@@ -144,6 +145,7 @@ function Asked({ entry, edited }: AskedProps) {
   const label = t('overview.asked_what', { name: isolated(nameOf(session, to) ?? to) })
   return (
     <>
+      <Answered entry={entry} />
       {edited.value !== undefined && (
         <textarea
           class="input asked"
@@ -183,6 +185,44 @@ function Asked({ entry, edited }: AskedProps) {
     </>
   )
 }
+
+/** What a draft answers: the messages that its agent names, else the newest one before it. */
+function Answered({ entry }: { entry: OutboxEntry }) {
+  const { answers, parts, session, to_user: user_id } = entry
+  const said = useSignal('')
+  const before = (answers?.at(-1) ?? (parts[0]?.id ?? 1) - 1) + 1
+  useEffect(() => {
+    if (!may('history')) return
+    const limit = answers ? 50 : 1
+    call('list_messages', { session, user_id, direction: 'received', before, limit }).then(
+      ({ messages }) => {
+        const named = messages.filter(({ id }) => answers?.includes(id) ?? true)
+        said.value = named.reverse().map(wholeText).join('\n')
+      },
+      // The draft can be judged without it.
+      () => {},
+    )
+  }, [before])
+  if (said.value === '') return null
+  return (
+    <div class="soft">
+      {t('overview.answers')}
+      <blockquote
+        class="asked foreign"
+        aria-label={t('overview.answers')}
+        // biome-ignore lint/a11y/noNoninteractiveTabindex: a long text is scrolled by keys
+        tabIndex={0}
+        dir="auto"
+      >
+        {said.value}
+      </blockquote>
+    </div>
+  )
+}
+
+/** The whole text of a message, or what else it is. */
+const wholeText = (message: Message): string =>
+  message.msg_type === 'TEXT' ? message.text : preview(message)
 
 const wordsOf = ({ kind, text, file_name }: OutboxEntry['parts'][number]): string =>
   kind === 'text'

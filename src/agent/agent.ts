@@ -12,6 +12,7 @@ import type { Clock } from '../platform/clock.ts'
 import type { Log } from '../platform/log.ts'
 import { Permits } from '../platform/permits.ts'
 import { followSignal } from '../platform/signals.ts'
+import { Approvals } from './approvals.ts'
 import type { Backend, PermissionRequest } from './backend.ts'
 import type { AgentConfig } from './config.ts'
 import { UserConversation } from './conversation.ts'
@@ -84,6 +85,7 @@ class Agent {
   readonly #ports: AgentPorts
   readonly #closing: AbortSignal
   readonly #people: Talkers
+  readonly #approvals: Approvals
   readonly #conversations = new Map<string, UserConversation>()
   readonly #conversationPorts: TurnPorts
   /** Aborts when the claim is lost or given up. */
@@ -99,7 +101,19 @@ class Agent {
   ) {
     const { agents = [config], ask, clock, folders, isolatedFrom, log, takeAnswer } = ports
     const people = new Talkers({ svc, config, agents, clock })
-    const delivery = new AnswerDelivery({ svc, work, people, clock, log })
+    const delivery: AnswerDelivery = new AnswerDelivery({
+      svc,
+      work,
+      people,
+      clock,
+      log,
+      approvals: {
+        areNeeded: turn => this.#approvals.areNeeded(turn),
+        propose: (turn, drafts) => this.#approvals.propose(turn, drafts),
+      },
+    })
+    const show = delivery.show.bind(delivery)
+    this.#approvals = new Approvals({ svc, work, people, config, show, clock })
     const permits = new Permits(maxTurns)
     const over = this.#over.signal
     this.#svc = svc
@@ -129,7 +143,7 @@ class Agent {
   /** Works until the process closes, or another one has the claim. */
   async run(): Promise<void> {
     const { log } = this.#ports
-    const { name, session } = this.#config
+    const { name, operator, session } = this.#config
     const { signal } = this.#over
     const unlink = followSignal(this.#closing, this.#over)
     await this.#ports.closeLost(name)
@@ -139,7 +153,9 @@ class Agent {
         log.warn('the owner of a session is not known; its users get no answer unless they are allowed', {
           session: unowned,
         })
-      const reading = { consumer: `agent-${name}`, signal, ...(session !== undefined && { session }) }
+      // The operator may answer in another session.
+      const only = session !== undefined && operator === undefined && { session }
+      const reading = { consumer: `agent-${name}`, signal, ...only }
       for await (const open of this.#svc.openMessages(reading)) await this.#take(open)
     } finally {
       unlink()
@@ -158,13 +174,10 @@ class Agent {
     const key = { agent: this.#config.name, session, user }
     try {
       const standing = await this.#people.findStanding(session, user)
-      const decides = standing === 'allowed' || (await this.#people.findOperator(session))?.user_id === user
-      const taken = decides && standing !== 'other' ? await takeAnswer(open.message) : 'no'
-      if (
-        taken === 'taken' ||
-        standing === 'other' ||
-        (standing === 'stranger' && (await this.#hasTurn(key)))
-      ) {
+      const mayAnswer = standing === 'allowed' || standing === 'operator'
+      const taken = mayAnswer ? await takeAnswer(open.message, standing === 'operator' || undefined) : 'no'
+      const isSettled = taken === 'taken' || standing === 'other' || standing === 'operator'
+      if (isSettled || (standing === 'stranger' && (await this.#hasTurn(key)))) {
         await open.settle(true)
       } else if (standing === 'stranger') this.#conversationOf(key).take(open, 'stranger')
       else this.#conversationOf(key).take(open, taken === 'later' ? 'answer' : undefined)
@@ -190,6 +203,7 @@ class Agent {
         if (clock.monotonic() >= renewAt) {
           if (!(await this.#work.claimAgent(name))) return this.#over.abort()
           await this.#work.renew()
+          await this.#approvals.tidy()
           renewAt = clock.monotonic() + renewEveryMs
         }
         for (const key of await this.#work.listWork(name)) this.#conversationOf(key).run()

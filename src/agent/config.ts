@@ -56,6 +56,8 @@ export interface AgentConfig {
   readonly minutesPerTurn: number
   /** Run a turn again that a crash interrupted; the agent may then do things twice. */
   readonly resumeTurns: boolean
+  /** Which answers a person approves before they are sent: those to all, or to all but the operator. */
+  readonly approve?: 'all' | 'others' | undefined
   /** Who decides what the agent may do and say, by id or name; absent: the owner of the account. */
   readonly operator?: string | undefined
   /** Command that prints what is said in the WAV file that is its last argument. */

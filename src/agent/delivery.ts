@@ -30,6 +30,11 @@ export interface DeliveryPorts {
   readonly svc: Pick<Svc, 'history' | 'outbox'>
   readonly work: Pick<AgentWork, 'changeTurn'>
   readonly people: Pick<Talkers, 'findOperator' | 'getSender'>
+  /** Absent: nobody approves answers. */
+  readonly approvals?: {
+    areNeeded(turn: StoredTurn): Promise<boolean>
+    propose(turn: StoredTurn, drafts: readonly number[]): Promise<void>
+  }
   readonly clock: Clock
   readonly log: Log
 }
@@ -52,17 +57,22 @@ export class AnswerDelivery {
    * @throws SvcError `store_unavailable`, `shutting_down`; ClaimLost
    */
   async deliver(turn: StoredTurn, isStopped = () => false): Promise<void> {
-    const { log } = this.#ports
+    const { approvals, log } = this.#ports
     const parts = turn.answer?.parts ?? []
-    let nth = turn.parts_sent ?? 0
+    const isDraft = (await approvals?.areNeeded(turn)) === true
+    const drafts: number[] = []
+    // The drafts of all parts have one code: those that an earlier process made are found by their keys.
+    let nth = isDraft && turn.state !== 'more' && !this.#isLate(turn) ? 0 : (turn.parts_sent ?? 0)
     const end = this.#isLate(turn) ? nth : nth + (await this.#countFitting(turn, parts.slice(nth)))
     const more = end < parts.length ? (await this.textsFor(turn)).more(parts.length - end) : undefined
     try {
       while (nth < end && !isStopped()) {
-        await this.#sendPart(turn, nth, parts[nth]!, nth + 1 === end ? more : undefined)
+        const sent = await this.#sendPart(turn, nth, parts[nth]!, nth + 1 === end ? more : undefined, isDraft)
+        if (sent?.waits_for === 'approval') drafts.push(Number(sent.outbox_id))
         nth += 1
         await this.#change(turn, { parts_sent: nth })
       }
+      if (drafts.length > 0) await approvals?.propose(turn, drafts)
     } catch (error) {
       if (!isFinal(error)) throw error
       log.warn('answer of an agent not sent', { turn: turn.id, part: nth, error })
@@ -139,18 +149,30 @@ export class AnswerDelivery {
     return Math.max(0, (user?.remaining ?? 0) - used)
   }
 
-  async #sendPart(turn: StoredTurn, nth: number, part: AnswerPart, more: string | undefined): Promise<void> {
+  async #sendPart(
+    turn: StoredTurn,
+    nth: number,
+    part: AnswerPart,
+    more: string | undefined,
+    isDraft: boolean,
+  ): Promise<SendResult | undefined> {
     const key = `${keyOf(turn)}:${nth}`
     try {
-      await this.#send(turn, part, key, more)
+      return await this.#send(turn, part, key, more, isDraft)
     } catch (error) {
       if (!isFinal(error)) throw error
       // The same key with other content: it was sent before the file changed.
-      if (error.code === 'idempotency_conflict') return
+      if (error.code === 'idempotency_conflict') return undefined
       if (!('path' in part)) throw error
       this.#ports.log.warn('file of an agent not sent', { turn: turn.id, path: part.path, error })
       const { noFile } = await this.textsFor(turn)
-      await this.#send(turn, { text: noFile(part.name ?? basename(part.path)) }, `${key}:lost`, more)
+      return this.#send(
+        turn,
+        { text: noFile(part.name ?? basename(part.path)) },
+        `${key}:lost`,
+        more,
+        isDraft,
+      )
     }
   }
 
@@ -159,8 +181,9 @@ export class AnswerDelivery {
     part: AnswerPart,
     key: string,
     more?: string,
+    isDraft = false,
   ): Promise<SendResult> {
-    const sender = await this.#ports.people.getSender()
+    const sender = await this.#ports.people.getSender(isDraft ? 'draft' : 'reply')
     const text = [...('text' in part ? [part.text] : []), ...(more ? [more] : [])].join('\n\n')
     const input = {
       to: user_id,

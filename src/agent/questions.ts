@@ -60,6 +60,8 @@ export interface QuestionPorts {
   >
   readonly people: Pick<Talkers, 'findApprover' | 'findOperator' | 'nameOf'>
   readonly delivery: Pick<AnswerDelivery, 'countLeft' | 'show' | 'tell'>
+  /** Does with drafts what a person answered. @returns whether that was clear */
+  decide(question: StoredQuestion, said: Said, message: Message): Promise<boolean>
   /** Messages within this time belong together, in milliseconds. */
   readonly pauseMs: number
   readonly clock: Clock
@@ -240,7 +242,7 @@ export class Questions {
 
   /** Shows a question in a chat: the first time, or once more. */
   async #show(question: StoredQuestion, to: Chat): Promise<SendResult | undefined> {
-    const { clock, delivery, people, work } = this.#ports
+    const { clock, delivery, people, svc, work } = this.#ports
     const { id, options, sent_at, session, user_id } = question
     const isAgain = sent_at !== undefined
     const isOwn = user_id === to.user_id && session === to.session
@@ -252,7 +254,9 @@ export class Questions {
     if (!sent || (sent.repeated && isAgain)) return sent
     if (sent.status === 'queued') {
       const expires_at = isAgain ? {} : { expires_at: clock.now() + longestWaitMs }
-      await work.changeQuestion(id, { entry: Number(sent.outbox_id), ...expires_at })
+      const entry = Number(sent.outbox_id)
+      // It may have been answered while it was handed over.
+      if (!(await work.changeQuestion(id, { entry, ...expires_at }))) await withdraw(svc, entry)
     } else if (sent.status !== 'refused')
       await this.#noteSent(
         question,
@@ -278,7 +282,10 @@ export class Questions {
     message: Message,
   ): Promise<void> {
     const option = question && chooseOption(said, question.options)
-    if (!question) await this.#tellAbout(message, ({ noQuestion }) => noQuestion)
+    if (question?.drafts) {
+      if (await this.#ports.decide(question, said, message)) return
+      await this.#tellAbout(message, ({ draft }) => draft.howTo(question.code))
+    } else if (!question) await this.#tellAbout(message, ({ question: { noQuestion } }) => noQuestion)
     // What a voice message says was guessed.
     else if (option && (message.msg_type === 'TEXT' || isRejection(option)))
       await this.#answer(question, option, message)
@@ -291,18 +298,16 @@ export class Questions {
     const isTaken = isRunning && (await svc.agents.answer(question.id, option.id).then(() => true, isLate))
     // In the own turn, the answer of the agent comes next.
     if (isTaken && question.user_id === message.from_user) return
-    await this.#tellAbout(message, texts => (isTaken ? texts.chosen(option) : texts.noQuestion))
+    await this.#tellAbout(message, texts =>
+      isTaken ? texts.question.chosen(option) : texts.question.noQuestion,
+    )
   }
 
   /** Tells a person who decides what became of an answer. One that comes again after a crash may have done its work. */
-  async #tellAbout(message: Message, text: (texts: Texts['question']) => string): Promise<void> {
+  async #tellAbout(message: Message, text: (texts: Texts) => string): Promise<void> {
     const { from_user: user_id, redelivered, session } = message
     if (redelivered || !(await this.#decides(user_id, session))) return
-    await this.#ports.delivery.tell(
-      { session, user_id },
-      ({ question }) => text(question),
-      `agent:${message.id}:answer`,
-    )
+    await this.#ports.delivery.tell({ session, user_id }, text, `agent:${message.id}:answer`)
   }
 
   /**
@@ -327,10 +332,8 @@ export class Questions {
     )
   }
 
-  /** Ends a question; an answer of a person stays. If its message still waits in the outbox, it is not sent. */
-  async #close({ entry, id, options }: StoredQuestion): Promise<void> {
-    await this.#ports.work.closeQuestion(id, findRejection(options)?.id ?? '')
-    if (entry !== undefined) await this.#ports.svc.outbox.cancel(String(entry)).catch(isLate)
+  #close({ id, options }: StoredQuestion): Promise<void> {
+    return endQuestion(this.#ports, id, findRejection(options)?.id ?? '')
   }
 
   async #tellOver({ agent, code, id, session, turn }: StoredQuestion): Promise<void> {
@@ -359,6 +362,23 @@ export class Questions {
   }
 }
 
+/** Ends a question; an answer of a person stays. If its message still waits in the outbox, it is not sent. */
+export async function endQuestion(
+  { svc, work }: { svc: Pick<Svc, 'outbox'>; work: Pick<AgentWork, 'closeQuestion' | 'getQuestion'> },
+  id: number,
+  option: string,
+): Promise<void> {
+  await work.closeQuestion(id, option)
+  // Where it waits is noted only before that.
+  const entry = (await work.getQuestion(id))?.entry
+  if (entry !== undefined) await withdraw(svc, entry)
+}
+
+/** Takes a question out of the outbox, if it still waits there. */
+export async function withdraw({ outbox }: Pick<Svc, 'outbox'>, entry: number): Promise<void> {
+  await outbox.cancel(String(entry)).catch(isLate)
+}
+
 /** Returns a code that no open question has. */
 export async function newCode(work: Pick<AgentWork, 'listDrafts' | 'listQuestions'>): Promise<string> {
   const open = [...(await work.listQuestions()), ...(await work.listDrafts())]
@@ -382,7 +402,7 @@ function rejectionOf(options: readonly QuestionOption[]): string {
 }
 
 /** Whether somebody else answered first, or the question expired. @throws other errors */
-function isLate(error: unknown): false {
+export function isLate(error: unknown): false {
   if (isSvcError(error, 'not_found')) return false
   throw error
 }

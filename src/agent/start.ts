@@ -7,6 +7,7 @@ import type { Clock } from '../platform/clock.ts'
 import { isInside, realPathOf } from '../platform/files.ts'
 import type { Log } from '../platform/log.ts'
 import { runAgent } from './agent.ts'
+import { Approvals } from './approvals.ts'
 import type { Backend } from './backend.ts'
 import type { AgentConfig } from './config.ts'
 import { AnswerDelivery } from './delivery.ts'
@@ -84,8 +85,10 @@ export async function startAgent(
   const work = await svc.workAsAgent()
   const people = new Talkers({ svc, config, agents, clock })
   const delivery = new AnswerDelivery({ svc, work, people, clock, log })
+  const approvals = new Approvals({ svc, work, people, config, show: delivery.show.bind(delivery), clock })
   const pauseMs = config.gatherMs
-  const questions = createQuestions({ svc, work, people, delivery, pauseMs, clock, log })
+  const decide = approvals.decide.bind(approvals)
+  const questions = createQuestions({ svc, work, people, delivery, decide, pauseMs, clock, log })
   const ports = {
     agents,
     clock,

@@ -15,8 +15,8 @@ export interface Chat {
   readonly user_id: string
 }
 
-/** What a message of a user is for an agent. `other`: another agent takes it. */
-export type Standing = 'allowed' | 'other' | 'stranger'
+/** What a message of a user is for an agent. other: another agent takes it. operator: it can only be an answer. */
+export type Standing = 'allowed' | 'operator' | 'other' | 'stranger'
 
 export interface TalkersPorts {
   readonly svc: Pick<Svc, 'sessions' | 'users' | 'as'>
@@ -36,7 +36,7 @@ export class Talkers {
   #operators: ReadonlyMap<string, Chat> = new Map()
   #sessions: readonly string[] = []
   #readAt = Number.NEGATIVE_INFINITY
-  #sender: { users: string; part: SvcPart } | undefined
+  readonly #senders = new Map<'draft' | 'reply', { users: string; part: SvcPart }>()
 
   constructor(ports: TalkersPorts) {
     this.#ports = ports
@@ -81,6 +81,8 @@ export class Talkers {
     const { agents, config } = this.#ports
     const near = agents.filter(one => isOf(one, session))
     const takes = near.find(one => this.#isAllowed(one, session, user))
+    const decides = takes ? undefined : agents.find(({ name }) => this.#operators.get(name)?.user_id === user)
+    if (decides) return decides.name === config.name ? 'operator' : 'other'
     if ((takes ?? near[0])?.name !== config.name) return 'other'
     return takes ? 'allowed' : 'stranger'
   }
@@ -97,22 +99,26 @@ export class Talkers {
     return known?.name ?? user
   }
 
-  /** Returns the methods to send with: limited to the owners and to those who are allowed. */
-  async getSender(): Promise<SvcPart> {
+  /**
+   * Returns the methods to send with: limited to the owners and to those who are allowed.
+   *
+   * @param how draft: a person approves what is sent
+   */
+  async getSender(how: 'draft' | 'reply' = 'reply'): Promise<SvcPart> {
     await this.#read()
     const { config, svc } = this.#ports
     const owners = [...this.#owners].flatMap(([session, user]) => (isOf(config, session) ? user : []))
     const operator = this.#operators.get(config.name)
     const allowed = this.#allowed.get(config.name)?.keys() ?? []
     const users = [...new Set([...owners, ...allowed, ...(operator ? [operator.user_id] : [])])].sort()
-    const known = this.#sender
+    const known = this.#senders.get(how)
     if (known?.users === users.join('\n')) return known.part
     const part = svc.as({
       name: config.name,
-      can: ['reply', 'typing'],
+      can: how === 'draft' ? [how] : [how, 'typing'],
       ...((config.users || config.allow !== 'everyone') && { users }),
     })
-    this.#sender = { users: users.join('\n'), part }
+    this.#senders.set(how, { users: users.join('\n'), part })
     return part
   }
 

@@ -24,6 +24,13 @@ export function findCommand(text: string): CommandWord | undefined {
 
 const english = {
   question: englishQuestions,
+  draft: {
+    opening: (who: string) => `An answer for ${who} waits for you. They wrote, and it says:`,
+    choices: (code: string) => [`${code} 1 = send it`, `${code} 2 = do not`],
+    send: (who: string) => `Approved: ${who} gets it.`,
+    discard: (who: string) => `${who} does not get it.`,
+    howTo: (code: string) => `Nothing was done. Send ${code} 1 to send it, ${code} 2 not to.`,
+  },
   stopped: (waiting: number) =>
     waiting > 0 ? `Stopped. What waited behind it (${waiting}) is not done either.` : 'Stopped.',
   nothingToStop: 'Nothing is running.',
@@ -49,6 +56,13 @@ const english = {
 
 const chinese: typeof english = {
   question: chineseQuestions,
+  draft: {
+    opening: who => `给 ${who} 的回答等你批准。对方的消息和回答是：`,
+    choices: code => [`${code} 1 = 发送`, `${code} 2 = 不发送`],
+    send: who => `已批准，将发送给 ${who}。`,
+    discard: who => `不会发送给 ${who}。`,
+    howTo: code => `未做任何操作。回复 ${code} 1 发送，${code} 2 不发送。`,
+  },
   stopped: waiting => (waiting > 0 ? `已停止，排在后面的 ${waiting} 条也不再处理。` : '已停止。'),
   nothingToStop: '当前没有正在进行的任务。',
   begun: '从你的下一条消息开始新的对话。',

@@ -82,7 +82,7 @@ export async function runAgents(command: Command): Promise<void> {
   }
 }
 
-const words = ['allow', 'folder', 'mode', 'name', 'session', 'transcribe'] as const
+const words = ['allow', 'approve', 'folder', 'mode', 'name', 'operator', 'session', 'transcribe'] as const
 const numbers = ['gather', 'minutesPerTurn', 'turnsPerDay'] as const
 const switches = ['ask', 'interrupt', 'isolate', 'resumeTurns'] as const
 
@@ -245,8 +245,13 @@ async function printMode(
   }
 }
 
-function describeAccess({ allow, name, users }: AgentConfig, { bot_id, name: session, user_id }: Session) {
-  const where = `agent "${name}" answers in session ${oneLine(session)}${bot_id ? ` (${oneLine(bot_id)})` : ''}`
+function describeAccess(agent: AgentConfig, { bot_id, name: session, user_id }: Session) {
+  const { allow, approve, name, operator, users } = agent
+  const approves = approve
+    ? `, and ${oneLine(operator ?? 'its owner')} approves the answers to ${approve}`
+    : ''
+  const bot = bot_id ? ` (${oneLine(bot_id)})` : ''
+  const where = `agent "${name}" answers in session ${oneLine(session)}${bot}${approves}`
   if (allow === 'everyone') return `${where}: everyone may talk with it`
   const people = users ? Object.keys(users) : [...(user_id ? [`its owner ${user_id}`] : []), ...allow]
   if (people.length === 0)

@@ -253,6 +253,12 @@ export const OutboxEntry = Type.Object(
     user_name: optional(text('The name that a person here gave to the user.')),
     made_by: optional(text('Who made the call, as in sent_by of a message.')),
     made_by_name: optional(text('Name of the key in made_by.')),
+    answers: optional(
+      Type.Array(Type.Integer(), {
+        description:
+          'Row ids of the messages that it answers; only for the answer of an agent that a person must approve.',
+      }),
+    ),
     created_at: integer('Unix milliseconds.'),
     expires_at: integer(
       'Unix milliseconds: 7 days after created_at, or 24 hours if a person must approve. What is not sent by then is refused.',

@@ -1,5 +1,6 @@
 /** Operations for messages that wait: until they may be sent, or until a person approves them. */
 import { Type } from '@sinclair/typebox'
+import type { Gateway } from '../gateway/gateway-api.ts'
 import { Cancelled, OutboxEntry, OutboxFilter } from '../model/message.ts'
 import { bounded, closed, optional, text } from '../model/shapes.ts'
 import { exampleUser } from './example-values.ts'
@@ -60,8 +61,26 @@ export const listOutbox = defineOperation({
     examples: [['svc outbox', 'Messages that wait, oldest first']],
   },
   library: { positionals: [] },
-  run: ({ outbox }, filter, { by }) => outbox.list(filter, by),
+  run: async (gateway, filter, { by }) => nameAnswered(gateway, await gateway.outbox.list(filter, by)),
 })
+
+/** Adds to the answers of agents that wait for an approval which messages they answer. */
+async function nameAnswered(
+  { agents }: Pick<Gateway, 'agents'>,
+  entries: OutboxEntry[],
+): Promise<OutboxEntry[]> {
+  if (!entries.some(({ waits_for }) => waits_for === 'approval')) return entries
+  const turns = new Map(
+    (await agents.listDrafts()).flatMap(({ drafts = [], turn }) => drafts.map(id => [id, turn])),
+  )
+  return Promise.all(
+    entries.map(async entry => {
+      const turn = turns.get(Number(entry.outbox_id))
+      const { messages = [] } = (turn !== undefined && (await agents.getTurn(turn))) || {}
+      return messages.length > 0 ? { ...entry, answers: messages } : entry
+    }),
+  )
+}
 
 export const getOutbox = defineOperation({
   name: 'get_outbox',

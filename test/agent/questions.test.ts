@@ -22,19 +22,22 @@ const allows: PermissionRequest = { ...request, options: request.options.slice(0
 const running = new AbortController().signal
 
 /** Two accounts of two owners, and a guest of the first. All have written. */
-async function withQuestions({ pauseMs = 1, pace = 'off' } = {}) {
+async function withQuestions({ pauseMs = 1, pace = 'off', operator = '' } = {}) {
   const library = await withLibrary({ sessions: ['work', 'home'] })
   const { clock, sandbox } = library
   const [work, home] = [...library.bots.values()]
   const guest = await sandbox.addUser('guest')
   const svc = await library.open({ store: true, pace })
   const store = await svc.workAsAgent()
-  const config = { name: 'helper', allow: 'everyone' } as const
+  const named = operator === 'home' && { operator: home!.user_id }
+  const config = { name: 'helper', allow: 'everyone', ...named } as const
   const people = new Talkers({ svc, config, agents: [config], clock })
   const ports = { svc, work: store, people, pauseMs, clock, log: silentLog }
-  const open = () => createQuestions({ ...ports, delivery: new AnswerDelivery(ports) })
+  const decide = async () => false
+  const open = () => createQuestions({ ...ports, decide, delivery: new AnswerDelivery(ports) })
   let isAlone = true
-  let phonesAhead = 0
+  // A little ahead: an answer is later than its question.
+  let phonesAhead = -10
   const questions = open()
   const stop = new AbortController()
   /** Messages that are no answers. */
@@ -90,7 +93,8 @@ async function withQuestions({ pauseMs = 1, pace = 'off' } = {}) {
     /** The phones keep up with the time that passes quickly. */
     async quickly<T>(work: Promise<T>): Promise<T> {
       const result = await library.quickly(work)
-      const ahead = clock.now() - Date.now()
+      const now = Date.now()
+      const ahead = clock.now() - now
       await sandbox.advance(ahead - phonesAhead)
       phonesAhead = ahead
       return result
@@ -345,6 +349,34 @@ describe('a plain answer', () => {
   })
 })
 
+describe('an operator', () => {
+  test('decides from another account, with the code alone; the owner of the account does not', async () => {
+    await using t = await withQuestions({ operator: 'home' })
+    const { bot_id, user_id } = t.home
+    const answer = t.questions.ask(await t.turn(), request, running)
+    const code = await t.codeFor(user_id)
+    await t.shown()
+    await t.say(`${code} 1`)
+    for (const text of ['yes', '1']) await t.say(text, user_id, bot_id)
+    expect((await t.question()).answer).toBeUndefined()
+    expect(await t.got()).toEqual([])
+    await t.say(`${code} 1`, user_id, bot_id)
+    expect(await t.quickly(answer)).toBe('yes')
+    expect((await t.got(user_id)).at(-1)).toContain('Chosen')
+  })
+
+  test('that has never written is asked in the panel alone', async () => {
+    await using t = await withQuestions({ operator: 'home' })
+    await t.svc.nameUser(t.home.user_id, 'Boss')
+    const config = { name: 'helper', allow: 'everyone', operator: 'Nobody' } as const
+    const people = new Talkers({ svc: t.svc, config, agents: [config], clock: t.clock })
+    expect(await people.findOperator('work')).toBeUndefined()
+    const boss = { ...config, operator: 'Boss' }
+    const known = new Talkers({ svc: t.svc, config: boss, agents: [boss], clock: t.clock })
+    expect(await known.findOperator('work')).toEqual({ session: 'home', user_id: t.home.user_id })
+  })
+})
+
 describe('without an answer', () => {
   test('the option that rejects is taken after five minutes, and the code is worth nothing', async () => {
     await using t = await withQuestions()
@@ -453,7 +485,7 @@ describe('a question that waits for the pace', () => {
     await t.until('the next one waits', async () => (await t.svc.outbox.list()).length > 0)
     stop.abort(new Error('stopped'))
     await stopped
-    expect(await t.svc.outbox.list()).toEqual([])
+    await t.until('nothing waits', async () => (await t.svc.outbox.list()).length === 0)
     // What a process that died left behind.
     const lost = t.questions.ask(turn, request, running)
     await t.until('another one waits', async () => (await t.store.listQuestions())[0]?.entry !== undefined)

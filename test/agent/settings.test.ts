@@ -58,6 +58,8 @@ test('what is wrong in a file is named by its place', async () => {
     [{ command, mode: 'plan' }, 'agents[0].mode'],
     [{ acp: command, mode: 'plan', ask: true }, 'agents[0].ask'],
     [{ acp: command, mode: 7 }, 'agents[0].mode'],
+    [{ command, approve: 'everyone' }, 'agents[0].approve'],
+    [{ command, operator: '' }, 'agents[0].operator'],
     [{ command, gather: 11 }, 'agents[0].gather'],
     [{ command, gather: '1' }, 'agents[0].gather'],
     [{ command, turns_per_day: 1.5 }, 'agents[0].turns_per_day'],

@@ -97,7 +97,8 @@ describe.skipIf(!hasBrowser)('the overview', () => {
     await panel.send({ text: 'in its conversation?', media: [file, picture], approval: 'nobody' })
     await page.getByRole('heading', { name: words('overview.approvals_other', { count: 3 }) }).waitFor()
     await page.locator('.asks', { hasText: 'plan.txt' }).waitFor()
-    // The person must see the picture that they approve.
+    // The person sees what the user wrote before, and the picture that they approve.
+    await page.locator('.asks', { hasText: 'shall I?' }).getByText('are you there?').waitFor()
     const isDrawn = (image: HTMLImageElement) => image.decode().then(() => image.naturalWidth === 1)
     await page.locator('.asks img').scrollIntoViewIfNeeded()
     expect(await page.locator('.asks img').evaluate(isDrawn)).toBe(true)

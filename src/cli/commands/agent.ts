@@ -25,6 +25,11 @@ const addAgentOptions = (command: Command) =>
       'let this person talk with it too, by id or name, or everyone; repeatable (only the owner: who scanned the QR code)',
       gather,
     )
+    .option(
+      '--approve <whose>',
+      'a person approves the answers to "others", or to "all", before they are sent',
+    )
+    .option('--operator <person>', 'who approves, and decides what it may do, by id or name (the owner)')
     .option('--folder <folder>', 'folder in which it works (an empty one for each user)')
     .option('--isolate', 'run it in a sandbox that does not see the data directory (Linux with bubblewrap)')
     .option('--interrupt', 'a new message stops the current answer (it waits)')

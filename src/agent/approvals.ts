@@ -1,0 +1,129 @@
+/**
+ * Answers that a person approves before they are sent. Each is a draft in the outbox, as of a key that may only draft, and
+ * waits there for a yes: in the panel, by `svc approvals`, or by its code in the chat of the operator, where it is shown
+ * with the message that it answers. Only the code counts there, never a plain yes.
+ */
+import { basename } from 'node:path'
+import type {
+  AgentWork,
+  Message,
+  QuestionOption,
+  SendResult,
+  StoredQuestion,
+  StoredTurn,
+  Svc,
+} from '../index.ts'
+import type { Clock } from '../platform/clock.ts'
+import { escapeControls } from '../platform/escape-controls.ts'
+import type { AgentConfig } from './config.ts'
+import { chooseOption, type Said } from './owner-answer.ts'
+import { readMessages } from './prompt.ts'
+import { cutMiddle, toOneLine } from './question-text.ts'
+import { endQuestion, isLate, newCode, withdraw } from './questions.ts'
+import type { Chat, Talkers } from './talkers.ts'
+import type { Texts } from './texts.ts'
+
+/** How long a draft waits in the outbox. */
+const waitsMs = 24 * 60 * 60_000
+const [messageLength, answerLength] = [500, 3000]
+
+/** What can be done with a draft. */
+export const draftOptions: readonly QuestionOption[] = [
+  { id: 'send', name: '', kind: 'allow_once' },
+  { id: 'discard', name: '', kind: 'reject_once' },
+]
+
+export interface ApprovalPorts {
+  readonly svc: Pick<Svc, 'history' | 'outbox'>
+  readonly work: Pick<
+    AgentWork,
+    'ask' | 'changeQuestion' | 'closeQuestion' | 'getQuestion' | 'getTurn' | 'listDrafts' | 'listQuestions'
+  >
+  readonly people: Pick<Talkers, 'findApprover' | 'nameOf'>
+  readonly config: Pick<AgentConfig, 'approve' | 'name'>
+  show(to: Chat, text: (texts: Texts) => string, key: string): Promise<SendResult | undefined>
+  readonly clock: Pick<Clock, 'now'>
+}
+
+export class Approvals {
+  readonly #ports: ApprovalPorts
+
+  constructor(ports: ApprovalPorts) {
+    this.#ports = ports
+  }
+
+  /** Whether somebody must approve the answer of a turn. */
+  async areNeeded({ session, user_id }: StoredTurn): Promise<boolean> {
+    const { config, people } = this.#ports
+    if (config.approve !== 'others') return config.approve === 'all'
+    const operator = await people.findApprover(session)
+    return !(operator?.user_id === user_id && operator.session === session)
+  }
+
+  /** Shows the drafts of an answer to the operator, if there is one, with a code. */
+  async propose(turn: StoredTurn, drafts: readonly number[]): Promise<void> {
+    const { clock, people, show, svc, work } = this.#ports
+    const { session, user_id } = turn
+    const isSame = (one: StoredQuestion) => one.turn === turn.id && one.drafts?.join() === drafts.join()
+    const known = (await work.listDrafts()).find(isSame)
+    const code = known?.code ?? (await newCode(work))
+    const question = { turn: turn.id, text: '', options: [], code, drafts, expires_at: clock.now() + waitsMs }
+    const id = known?.id ?? (await work.ask(question))
+    const to = await people.findApprover(session)
+    if (!to) return
+    const who = toOneLine(await people.nameOf(session, user_id), 100)
+    const asked = toOneLine(await this.#promptOf(turn), messageLength)
+    const parts = (turn.answer?.parts ?? []).map(part =>
+      'text' in part ? part.text : `[${part.kind}: ${part.name ?? basename(part.path)}]`,
+    )
+    const answer = cutMiddle(parts.join('\n'), answerLength)
+      .split('\n')
+      .map(line => `| ${escapeControls(line)}`)
+    const text = ({ draft }: Texts) =>
+      [draft.opening(who), `> ${asked}`, ...answer, ...draft.choices(code)].join('\n')
+    const sent = await show(to, text, `agent:draft:${id}`)
+    if (sent?.status !== 'queued') return
+    const entry = Number(sent.outbox_id)
+    if (!(await work.changeQuestion(id, { entry }))) await withdraw(svc, entry)
+  }
+
+  /** Does with the drafts of a question what the operator answered. @returns whether that was clear */
+  async decide(
+    { drafts = [], id, session, turn }: StoredQuestion,
+    said: Said,
+    message: Message,
+  ): Promise<boolean> {
+    const { people, show, svc, work } = this.#ports
+    const option = chooseOption(said, draftOptions)
+    if (!option || message.msg_type !== 'TEXT') return false
+    const act = option.id === 'send' ? svc.outbox.approve : svc.outbox.cancel
+    let done = false
+    for (const draft of drafts) done = (await act(String(draft)).then(() => true, isLate)) || done
+    await work.closeQuestion(id, option.id)
+    const user = (await work.getTurn(turn))?.user_id ?? ''
+    const who = await people.nameOf(session, user)
+    const to = { session: message.session, user_id: message.from_user }
+    const text = ({ draft, question }: Texts) =>
+      done ? draft[option.id as 'send' | 'discard'](who) : question.noQuestion
+    if (!message.redelivered) await show(to, text, `agent:${message.id}:answer`)
+    return true
+  }
+
+  /** Ends what asks about drafts that were decided elsewhere. What of it waits in the outbox is not sent. */
+  async tidy(): Promise<void> {
+    const { config, svc, work } = this.#ports
+    const waits = (id: number) =>
+      svc.outbox.get(String(id)).then(({ waits_for }) => waits_for === 'approval', isLate)
+    for (const { agent, drafts = [], id } of await work.listDrafts())
+      if (agent === config.name && !(await Promise.all(drafts.map(waits))).includes(true))
+        await endQuestion({ svc, work }, id, 'elsewhere')
+  }
+
+  /** Returns what a turn is about. */
+  async #promptOf(turn: StoredTurn): Promise<string> {
+    if (turn.prompt !== undefined) return turn.prompt
+    return (await readMessages(this.#ports.svc, turn))
+      .map(({ msg_type, text }) => text || `[${msg_type}]`)
+      .join('\n')
+  }
+}

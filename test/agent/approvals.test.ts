@@ -1,0 +1,200 @@
+/** Answers that a person approves before they are sent, on the simulated WeChat. */
+import { expect, test } from 'bun:test'
+import { join } from 'node:path'
+import type { TurnResult } from '../../src/agent/backend.ts'
+import { type AgentConfig, defaultAgent } from '../../src/agent/config.ts'
+import { startAgent } from '../../src/agent/start.ts'
+import { silentLog } from '../../src/platform/log.ts'
+import { withLibrary } from '../support/library.ts'
+import { PlayedBackend, textOf } from './support.ts'
+
+/** An agent that repeats what it hears, on accounts with an owner each, and a guest of the first. */
+async function withApprovals(config: Partial<AgentConfig>, sessions = ['work'], pace = 'off') {
+  const library = await withLibrary({ sessions })
+  const { clock, dir, sandbox } = library
+  const bots = [...library.bots.values()]
+  const [work] = bots
+  const guest = await sandbox.addUser('guest')
+  const svc = await library.open({ store: true, pace })
+  const agent: AgentConfig = {
+    ...defaultAgent,
+    gatherMs: 20,
+    allow: 'everyone',
+    backend: { kind: 'command', command: ['none'] },
+    ...config,
+  }
+  const say = (text: string, from = work!.user_id, to = work!.bot_id) => sandbox.say(text, { from, to })
+  const got = async (user = work!.user_id) =>
+    (await sandbox.messages({ user, from: 'bot', limit: 1000 })).map(textOf)
+  const start = async () => {
+    const stop = new AbortController()
+    const answer = ({ text }: { text: string }): TurnResult => ({ text: `You said: ${text}` })
+    const ports = { agents: [agent], clock, log: silentLog, dataFolder: dir, folders: join(dir, 'folders') }
+    const ended = startAgent(svc, new PlayedBackend(answer), agent, ports, stop.signal)
+    return async () => {
+      stop.abort()
+      await ended
+    }
+  }
+  let end = await start()
+  await library.until('the agent reads', async () => (await svc.sessions()).length === sessions.length)
+  // Everybody has written.
+  for (const [nth, bot] of bots.entries())
+    await library.until(`owner ${nth} is known`, async () => {
+      const known = await svc.users({ user_id: bot.user_id })
+      if (known.length === 0) await say('/status', bot.user_id, bot.bot_id)
+      return known.length > 0
+    })
+  return {
+    ...library,
+    svc,
+    guest,
+    bots,
+    say,
+    got,
+    drafts: async () => (await svc.outbox.list()).filter(({ waits_for }) => waits_for === 'approval'),
+    /** Waits for so many drafts, and for a message that shows one in a chat. Returns its code. */
+    shown: (about: string, user = work!.user_id) =>
+      library.until(`a draft about ${about}`, async () => {
+        const found = (await got(user)).find(text => text.includes(about) && / 1 = /.test(text))
+        return found ? { text: found, code: /^(\w{4}) 1 = /m.exec(found)![1]! } : undefined
+      }),
+    gets: (text: string, user = work!.user_id) =>
+      library.until(`"${text}" arrives`, async () => (await got(user)).some(one => one.includes(text))),
+    async restart() {
+      await end()
+      end = await start()
+    },
+    async [Symbol.asyncDispose]() {
+      await end()
+      await library[Symbol.asyncDispose]()
+    },
+  }
+}
+
+test('an answer to others waits for the code of the operator, who sees what it answers', async () => {
+  await using t = await withApprovals({ approve: 'others' })
+  await t.say('where is my order?', t.guest)
+  const { code, text } = await t.shown('where is my order?')
+  expect(text).toContain('> where is my order?')
+  expect(text).toContain('| You said: where is my order?')
+  const [asked] = (await t.svc.history({ user_id: t.guest, direction: 'received' })).messages
+  expect(await t.drafts()).toMatchObject([{ to_user: t.guest, made_by: 'agent:agent', answers: [asked!.id] }])
+  // Plain words are for the agent, whose answer to the operator needs no approval. The guest's code is a prompt of no use.
+  for (const word of ['yes', '1', '好']) {
+    await t.say(word)
+    await t.gets(`You said: ${word}`)
+  }
+  await t.say(`${code} 1`, t.guest)
+  await t.say(`what is ${code} 1?`)
+  await t.gets(`Send ${code} 1`)
+  expect(await t.got(t.guest)).toEqual([])
+  expect(await t.drafts()).toHaveLength(1)
+  await t.say(`${code.toLowerCase()} １。`)
+  await t.gets('You said: where is my order?', t.guest)
+  await t.gets('Approved')
+  await t.say(`${code} 1`)
+  await t.gets('No open question')
+  expect(await t.got(t.guest)).toHaveLength(1)
+})
+
+test('a draft that is not wanted is never sent, and one may be approved in the panel', async () => {
+  await using t = await withApprovals({ approve: 'others' })
+  await t.say('one', t.guest)
+  const { code } = await t.shown('> one')
+  await t.say(`${code} no`)
+  await t.gets('does not get it')
+  expect(await t.drafts()).toEqual([])
+  await t.say('two', t.guest)
+  const next = await t.shown('> two')
+  const [draft] = await t.drafts()
+  await t.svc.outbox.approve(draft!.outbox_id)
+  await t.gets('You said: two', t.guest)
+  await t.say(`${next.code} 1`)
+  await t.gets('No open question')
+  expect(await t.got(t.guest)).toEqual(['You said: two'])
+})
+
+test('with "all" the operator approves the answers to himself too', async () => {
+  await using t = await withApprovals({ approve: 'all' })
+  await t.say('hello')
+  const { code } = await t.shown('> hello')
+  await t.say(`${code} yes`)
+  await t.gets('Approved')
+  await t.until('it arrives', async () => (await t.got()).includes('You said: hello'))
+})
+
+test('a long answer has one code, also after a restart in the middle of it', async () => {
+  await using t = await withApprovals({ approve: 'others' })
+  const words = Array.from({ length: 900 }, (_, nth) => `${nth}. word\n\n`).join('')
+  await t.say(words, t.guest)
+  const { code } = await t.shown('> 0. word')
+  const count = (await t.drafts()).length
+  expect(count).toBeGreaterThan(1)
+  // As if the process had died before the turn ended.
+  await t.until(
+    'the turn ended',
+    async () => (await t.svc.agents.turns({ user: t.guest }))[0]?.state === 'answered',
+  )
+  const work = await t.svc.workAsAgent()
+  const [turn] = await t.svc.agents.turns({ user: t.guest })
+  await t.until('the turn is open again', async () => {
+    await work.claim({ agent: 'agent', session: 'work', user: t.guest })
+    return work.changeTurn(turn!.id, { state: 'answering', parts_sent: 1 })
+  })
+  await t.restart()
+  await t.until(
+    'the turn ended again',
+    async () => (await t.svc.agents.turns({ user: t.guest }))[0]?.state === 'answered',
+  )
+  expect(await t.drafts()).toHaveLength(count)
+  expect((await t.got()).filter(text => text.includes('> 0. word'))).toHaveLength(1)
+  await t.say(`${code} 1`)
+  await t.until('all parts arrive', async () => (await t.got(t.guest)).length === count)
+  expect((await t.got(t.guest)).join('\n')).toMatch(/You said: 0\. word[\s\S]*899\. word/)
+})
+
+test('the operator has an account of his own; without one, drafts are in the panel alone', async () => {
+  const sessions = ['work', 'home']
+  await using named = await withApprovals({ approve: 'others', session: 'work' }, sessions)
+  const [work, home] = named.bots
+  await using t = await withApprovals({ approve: 'others' }, sessions)
+  await t.say('who?', t.guest)
+  await t.until('it waits', async () => (await t.drafts()).length === 1)
+  for (const { user_id } of t.bots) expect((await t.got(user_id)).join()).not.toContain('> who?')
+  // One account has its owner.
+  await named.say('who?', named.guest)
+  await named.shown('> who?', work!.user_id)
+  expect((await named.got(home!.user_id)).join()).not.toContain('> who?')
+})
+
+test('an operator by name decides from another account, and its own owner does not', async () => {
+  await using t = await withApprovals({ approve: 'others', session: 'work', operator: 'Boss' }, [
+    'work',
+    'home',
+  ])
+  const [work, home] = t.bots
+  await t.svc.nameUser(home!.user_id, 'Boss')
+  await t.restart()
+  await t.say('mine', work!.user_id)
+  const { code } = await t.shown('> mine', home!.user_id)
+  await t.say(`${code} 1`, work!.user_id)
+  await t.say('next', work!.user_id)
+  await t.shown('> next', home!.user_id)
+  expect(await t.drafts()).toHaveLength(2)
+  await t.say(`${code} 1`, home!.user_id, home!.bot_id)
+  await t.gets('Approved', home!.user_id)
+  await t.gets('You said: mine', work!.user_id)
+})
+
+test('a draft that was decided in the panel is not shown any more where it waits for the pace', async () => {
+  await using t = await withApprovals({ approve: 'others' }, ['work'], '1/60s')
+  await t.say('one', t.guest)
+  const work = await t.svc.workAsAgent()
+  await t.until('it waits', async () => (await work.listDrafts()).some(({ entry }) => entry !== undefined))
+  for (const { outbox_id } of await t.drafts()) await t.svc.outbox.cancel(outbox_id)
+  t.clock.advance(15_000)
+  await t.until('nothing waits', async () => (await t.svc.outbox.list()).length === 0)
+  expect(await work.listDrafts()).toEqual([])
+  expect((await t.got()).filter(text => text.includes(' 1 = '))).toEqual([])
+})
