@@ -137,7 +137,7 @@ export async function startCluster(options: ClusterOptions = {}): Promise<Cluste
 }
 
 /** Starts the simulated WeChat in a process of its own. */
-async function startWeChat(
+export async function startWeChat(
   dir: string,
   command: readonly string[] = svcProgram,
 ): Promise<{ url: string } & AsyncDisposable> {
