@@ -169,6 +169,7 @@ function createStreamablePath(
   const sessions = new McpSessions({
     server: (closed, request, by) => servers(request, { ...legacyConnection, by, closed }),
     exchanges,
+    countErasures: () => options.gateway.people.countErasures(),
     ids: new SessionIds(options.sessionKey ?? randomUUID()),
     idleMs: options.idleMs,
     confirmMs: options.confirmMs,

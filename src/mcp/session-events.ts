@@ -25,8 +25,8 @@ const notificationStream = '_GET_stream'
  * the session again.
  */
 export class SessionEvents implements EventStore {
-  readonly #instance = randomUUID().slice(0, 8)
-  readonly #events: StoredEvent[] = []
+  #instance = randomUUID().slice(0, 8)
+  #events: StoredEvent[] = []
   #length = 0
   #lastNumber = 0
 
@@ -51,7 +51,14 @@ export class SessionEvents implements EventStore {
     }
   }
 
-  /** Returns whether the event belongs to an answer of an earlier process. */
+  /** Drops everything: a stream of before cannot be resumed. */
+  clear(): void {
+    this.#instance = randomUUID().slice(0, 8)
+    this.#events = []
+    this.#length = 0
+  }
+
+  /** Returns whether the event belongs to an answer of an earlier process, or one that was dropped. */
   isForeign(eventId: string): boolean {
     return (
       eventId !== '' && streamIdOf(eventId) !== notificationStream && !eventId.includes(`_${this.#instance}-`)

@@ -34,6 +34,8 @@ export interface McpSessionsOptions {
   server(closed: AbortSignal, request: Request, by: Principal): McpServer
   readonly exchanges: RequestDeliveries
   readonly ids: SessionIds
+  /** Same as `PeopleStore.countErasures`. */
+  countErasures(): Promise<number>
   /** Overrides `defaultIdleMs` in tests. */
   readonly idleMs?: number
   /** Timer for the time in which a client may come back. Tests replace it. */
@@ -81,6 +83,8 @@ interface McpSession {
   readonly caller: Caller
   readonly transport: WebStandardStreamableHTTPServerTransport
   readonly events: SessionEvents
+  /** Users who were erased before the answers in `events`: see `PeopleStore.countErasures`. */
+  erasures: number
   /** Number of open requests and streams, and of those among them that no proxy passes on. */
   openCount: number
   directCount: number
@@ -153,11 +157,20 @@ export class McpSessions {
     if (session?.caller.identity !== caller.identity) return undefined
     const hasRequest = messagesOf(parsedBody).some(isJSONRPCRequest)
     session.isUsed ||= hasRequest
-    session.unconfirmed.confirm({ body: parsedBody, resumed: streamIdOf(resumeEventOf(request)) })
-    if (session.events.isForeign(resumeEventOf(request))) return rejectEndedStream()
+    const resumed = resumeEventOf(request)
+    session.unconfirmed.confirm({ body: parsedBody, resumed: streamIdOf(resumed) })
+    if (resumed !== '') await this.#dropErased(session)
+    if (session.events.isForeign(resumed)) return rejectEndedStream()
     const response = await this.#serve(session, request, caller, parsedBody)
     if (request.method === 'DELETE' && response.ok) this.#rememberEnded(id)
     return response
+  }
+
+  /** Drops the answers that a client may resume if a user was erased since: they may contain this user. */
+  async #dropErased(session: McpSession): Promise<void> {
+    const erasures = await this.#options.countErasures()
+    if (erasures !== session.erasures) session.events.clear()
+    session.erasures = erasures
   }
 
   /** Remembers that the client has ended the session, so that it is not opened again. */
@@ -222,6 +235,7 @@ export class McpSessions {
       caller,
       transport,
       events,
+      erasures: await this.#options.countErasures(),
       openCount: 0,
       directCount: 0,
       idleSince: performance.now(),

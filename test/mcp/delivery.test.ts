@@ -108,6 +108,25 @@ async function next(url: string, timeout = 30): Promise<Json[]> {
 }
 
 describe('a message counts as read only when its answer reached the client', () => {
+  test('http 2025: an answer that a client may resume is gone when a person was erased', async () => {
+    await withService('http', async ({ t, url }, sandbox) => {
+      await sandbox.say('hush-hush')
+      const user = await t.until(
+        'it is stored',
+        async () => (await t.gateway.history.page({ limit: 1, offset: 0 })).messages[0]?.from_user,
+      )
+      const headers = await opened(url)
+      const body = { ...{ jsonrpc: '2.0', id: 1 }, method: 'tools/call', params: { name: 'history' } }
+      const answer = await leave(url, /hush-hush/, { body, headers })
+      const id = /^id: (\S+)\n/m.exec(answer)![1]!
+      const resumed = await comeBack(url, headers, id)
+      expect(resumed && (await resumed.text())).toContain('hush-hush')
+      await t.gateway.people.forget(user)
+      const again = await comeBack(url, headers, id)
+      expect(again && (await again.text())).toBe(false)
+    })
+  })
+
   test('http 2025: who leaves and does not come back gets nothing; the next reader does, marked', async () => {
     const { after, begun } = untilTold()
     await withService(
