@@ -42,7 +42,7 @@ export const erasedMeanwhileError = (): SvcError =>
   new SvcError('store_unavailable', 'messages were erased while the answer was made', { hint: 'Call again.' })
 
 /**
- * From `begin` on, until the user writes again, the store keeps nothing about the user: whatever was under way then or is
+ * From `begin` on, until the user writes again after the end of `erase`, the store keeps nothing about the user: whatever was under way then or is
  * called later. What would be stored is rejected with `window_closed`; a read mark, or a place of a webhook, is left out;
  * a line of the audit log has `hashOf` in place of the id.
  */

@@ -157,6 +157,37 @@ onEach(it => {
       expect((await t.dump()).includes(gone)).toBe(true)
     })
 
+    it('erases what the user writes meanwhile, and no turn begins of it', async t => {
+      await talk(t)
+      const { sleep } = t.clock
+      let isCalling = false
+      const turns: unknown[] = []
+      t.clock.sleep = async (ms, signal) => {
+        if (ms === 5 && !isCalling) {
+          isCalling = true
+          const [id] = await insert(t, [from(gone, 'still here')])
+          const turn = {
+            agent: 'a',
+            session: 's',
+            user: gone,
+            source: 'message',
+            messages: [id as number],
+          } as const
+          turns.push(await t.store.agents.addTurn(turn).catch(error => error.details))
+          isCalling = false
+        }
+        await sleep(ms, signal)
+      }
+      await t.store.people.begin(gone)
+      await insert(t, [from(gone, 'still here')])
+      await t.store.people.erase(gone)
+      t.clock.sleep = sleep
+      expect(turns.length).toBeGreaterThan(0)
+      expect(turns.filter(turn => !Bun.deepEquals(turn, { erased: true }))).toEqual([])
+      const left = await t.dump()
+      expect([gone, 'still here'].filter(word => left.includes(word))).toEqual([])
+    })
+
     it('shows no message of the user anywhere, and all of the others', async t => {
       const { own, others } = await talk(t)
       const before = await t.store.log.search({ limit: 10, offset: 0, user_id: other })

@@ -80,7 +80,7 @@ export const copiedTables: readonly CopyTable[] = [
   table('read_mark', 'session peer | position'),
   table('person_mark', 'reader session peer | position'),
   table('user_name', 'session peer | name folded'),
-  table('erased', 'mark | hash'),
+  table('erased', 'mark | hash ended'),
   table('event_reader', 'name | place seen_at'),
   table(
     'webhook',

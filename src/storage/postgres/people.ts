@@ -77,7 +77,7 @@ export class PgPeople extends PgPart implements PeopleStore {
   /** From when this resolves, no transaction of any node stores anything about the user. */
   async #markErased(user: string, hash: string): Promise<void> {
     const { xid } = await this.db.one<{ xid: string }>(sql`WITH added AS (
-        INSERT INTO erased (mark, hash) VALUES (erased_mark(${user}), ${hash}) ON CONFLICT DO NOTHING)
+        INSERT INTO erased (mark, hash) VALUES (erased_mark(${user}), ${hash}) ON CONFLICT (mark) DO UPDATE SET ended = 0)
       SELECT pg_current_xact_id()::text AS xid`)
     // Those that began before may not see the mark.
     const isOver = sql`SELECT pg_snapshot_xmin(pg_current_snapshot()) > ${xid}::xid8 AS over`
@@ -100,6 +100,9 @@ export class PgPeople extends PgPart implements PeopleStore {
         // What deliveries stored since.
         ...eraseFromWebhooks(user),
         sql`DELETE FROM user_name WHERE peer = ${user}`,
+        sql`UPDATE erased SET ended = 1 WHERE mark = erased_mark(${user})`,
+        // What the user wrote after the second time stays.
+        sql`DELETE FROM erased WHERE mark = erased_mark(${user}) AND EXISTS (SELECT FROM message WHERE peer = ${user})`,
         sql`UPDATE meta SET erasures = erasures + 1`,
       ])
       await this.db.touch()

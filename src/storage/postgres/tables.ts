@@ -279,8 +279,9 @@ export const tables = `
   CREATE INDEX user_name_folded ON user_name (folded);
 
   -- Users who were erased and have not written since. mark: recognizes the id, and does not tell it. hash: what stands
-  -- for the user in the audit log. The triggers of write-functions.ts store nothing about them.
-  CREATE TABLE erased (mark text PRIMARY KEY, hash text NOT NULL);
+  -- for the user in the audit log. ended: 0 while the erasure runs, in which nothing that the user writes ends it. The
+  -- triggers of write-functions.ts store nothing about them.
+  CREATE TABLE erased (mark text PRIMARY KEY, hash text NOT NULL, ended integer NOT NULL DEFAULT 0);
 
   -- All events except received messages, which are events themselves. session: folded. data: JSON.
   CREATE TABLE event (

@@ -25,7 +25,8 @@ export const writeFunctions = `
   CREATE FUNCTION users_wrote(rows jsonb) RETURNS void LANGUAGE plpgsql AS $$
   BEGIN
     IF NOT EXISTS (SELECT FROM erased) THEN RETURN; END IF;
-    DELETE FROM erased WHERE mark IN (SELECT erased_mark(one ->> 'peer') FROM jsonb_array_elements(rows) AS all_rows(one));
+    DELETE FROM erased WHERE ended = 1
+      AND mark IN (SELECT erased_mark(one ->> 'peer') FROM jsonb_array_elements(rows) AS all_rows(one));
   END $$;
   -- Whoever stores something about an erased user fails, or, with an argument, stores nothing.
   CREATE FUNCTION reject_erased() RETURNS trigger LANGUAGE plpgsql AS $$
@@ -33,6 +34,8 @@ export const writeFunctions = `
     who text;
   BEGIN
     IF NOT EXISTS (SELECT FROM erased) THEN RETURN new; END IF;
+    -- A lane of a message that arrives.
+    IF to_jsonb(new) ->> 'received_at' IS NOT NULL OR to_jsonb(new) ->> 'token' IS NOT NULL THEN RETURN new; END IF;
     FOR who IN SELECT to_jsonb(new) ->> 'peer'
       UNION ALL SELECT jsonb_array_elements_text((to_jsonb(new) ->> 'grant')::jsonb -> 'users')
     LOOP

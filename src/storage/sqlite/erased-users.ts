@@ -4,11 +4,15 @@ import type { Database } from '../../platform/sqlite.ts'
 import { erasedUserError } from '../people.ts'
 
 /**
- * mark: recognizes the id, and does not tell it. hash: what stands for the user in the audit log. erasures: counts those that
- * have ended.
+ * mark: recognizes the id, and does not tell it. hash: what stands for the user in the audit log. ended: 0 while the
+ * erasure runs, in which nothing that the user writes ends it. erasures: counts those that have ended.
  */
 export const erasedUsersTable = `
-  CREATE TABLE erased (mark TEXT PRIMARY KEY, hash TEXT NOT NULL) WITHOUT ROWID;
+  CREATE TABLE erased (
+    mark TEXT PRIMARY KEY,
+    hash TEXT NOT NULL,
+    ended INTEGER NOT NULL DEFAULT 0
+  ) WITHOUT ROWID;
   ALTER TABLE store_id ADD COLUMN erasures INTEGER NOT NULL DEFAULT 0;
 `
 
@@ -37,15 +41,16 @@ export function rejectErased(db: Database, user: string): void {
   if (findErased(db, user) !== undefined) throw erasedUserError()
 }
 
-export function addErased(db: Database, user: string, hash: string): void {
+export function addErased(db: Database, user: string, hash: string, hasEnded: boolean): void {
   const { key } = db.one<{ key: string }>`SELECT hash_key AS key FROM store_id`
-  db.run`INSERT OR IGNORE INTO erased (mark, hash) VALUES (${markOf(key, user)}, ${hash})`
+  db.run`INSERT OR REPLACE INTO erased (mark, hash, ended)
+    VALUES (${markOf(key, user)}, ${hash}, ${Number(hasEnded)})`
 }
 
 /** Call it when the user wrote. */
 export function removeErased(db: Database, user: string): void {
   const mark = findMark(db, user)
-  if (mark !== undefined) db.run`DELETE FROM erased WHERE mark = ${mark}`
+  if (mark !== undefined) db.run`DELETE FROM erased WHERE mark = ${mark} AND ended = 1`
 }
 
 /** Puts the hash in place of each erased user in a subject of the audit log. */

@@ -41,7 +41,7 @@ export class SqlitePeople extends EnginePart {
 
   begin(user: string): void {
     this.db.transaction(() => {
-      addErased(this.db, user, this.hashOf(user))
+      addErased(this.db, user, this.hashOf(user), false)
       this.#eraseTurns(user)
     })
   }
@@ -221,6 +221,7 @@ export class SqlitePeople extends EnginePart {
       for (let count = -1; count !== 0; messages += count) count = this.eraseMessages(user)
       while (this.eraseMentions(progress)) {}
       this.db.run`DELETE FROM user_name WHERE peer = ${user}`
+      addErased(this.db, user, progress.hash, true)
       this.db.run`UPDATE store_id SET erasures = erasures + 1`
       this.messages.forgetUser(user)
       return { ...erased, messages }
