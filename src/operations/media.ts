@@ -1,10 +1,13 @@
 /** Operations for media as bytes: uploads for a later send, and media of messages, whole or in parts. */
 import { Type } from '@sinclair/typebox'
+import type { Gateway } from '../gateway/gateway-api.ts'
 import type { OpenedMedia } from '../media/downloads.ts'
 import { AcceptedUpload, DigestChoice } from '../model/media.ts'
 import { MediaKind } from '../model/message.ts'
 import { between, bounded, closed, optional, text, withDescription } from '../model/shapes.ts'
+import { systemClock } from '../platform/clock.ts'
 import { nodeCrypto } from '../platform/lazy-crypto.ts'
+import { erasedMeanwhileError, freshMs } from '../storage/people.ts'
 import { download } from './download.ts'
 import { defineOperation, type RestShape, type SentFile } from './operation.ts'
 import { outboxRights } from './outbox.ts'
@@ -69,6 +72,7 @@ export const bytesRestShape = {
  *   ETag
  */
 export async function openRequested(
+  people: Gateway['people'],
   open: (sized: boolean) => Promise<OpenedMedia>,
   { range: rangeHeader, if_range, if_none_match: etags }: Partial<Record<keyof typeof rangeInputs, string>>,
   name?: string,
@@ -76,10 +80,41 @@ export async function openRequested(
   const etag = name && `"${nodeCrypto().createHash('sha256').update(name).digest('base64url').slice(0, 27)}"`
   const range = if_range === undefined || if_range.trim() === etag ? rangeOf(rangeHeader ?? '') : undefined
   const isKnown = etag !== undefined && etags !== undefined && (etags.trim() === '*' || etags.includes(etag))
-  const media = await open(range !== undefined && !isKnown)
+  const erasures = await people.countErasures()
+  const opened = await open(range !== undefined && !isKnown)
+  const media = { ...opened, stream: endWhenErased(opened.stream, people, erasures) }
   // Parts of it would not fit to parts of the WAV that the same address gives when the decoder works.
   if (media.isUndecoded) return { media, isKnown: false }
   return { media, etag, range, isKnown }
+}
+
+/** Returns a stream that fails once a user is erased: a slow reader would get the rest of what this user sent. */
+function endWhenErased(
+  stream: ReadableStream<Uint8Array>,
+  people: Gateway['people'],
+  erasures: number,
+): ReadableStream<Uint8Array> {
+  const reader = stream.getReader()
+  let checkedAt = 0
+  return new ReadableStream<Uint8Array>(
+    {
+      async pull(controller) {
+        const { done, value } = await reader.read()
+        if (done) return controller.close()
+        const now = systemClock.monotonic()
+        if (now - checkedAt > freshMs) {
+          if ((await people.countErasures()) !== erasures) {
+            void reader.cancel().catch(() => {})
+            throw erasedMeanwhileError()
+          }
+          checkedAt = now
+        }
+        controller.enqueue(value)
+      },
+      cancel: reason => reader.cancel(reason),
+    },
+    { highWaterMark: 0 },
+  )
 }
 
 /** Opened media, with its ETag and the requested range. */
@@ -134,8 +169,9 @@ export const getMedia = defineOperation({
   output: Bytes,
   errors: mediaErrors,
   rest: { route: 'GET /media/{message_id}/{item}', tag: 'media', ...bytesRestShape },
-  run: ({ media }, { message_id, item, format, ...wanted }, { signal }) =>
+  run: ({ media, people }, { message_id, item, format, ...wanted }, { signal }) =>
     openRequested(
+      people,
       sized => media.open({ message_id, item, format, sized }, signal),
       wanted,
       `${format ?? 'played'} ${item} ${message_id}`,
@@ -158,6 +194,6 @@ export const getWaitingFile = defineOperation({
   output: Bytes,
   errors: mediaErrors,
   rest: { route: 'GET /waiting-files/{row}', tag: 'media', panelOnly: true, ...bytesRestShape },
-  run: ({ media }, { row, ...wanted }, { signal }) =>
-    openRequested(sized => media.show({ row, sized }, signal), wanted),
+  run: ({ media, people }, { row, ...wanted }, { signal }) =>
+    openRequested(people, sized => media.show({ row, sized }, signal), wanted),
 })

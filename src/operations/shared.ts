@@ -38,7 +38,11 @@ export const getShared = defineOperation({
     isHidden: true,
     ...bytesRestShape,
   },
-  async run({ media, webhooks }, { webhook, message_id, item, expires, signature, ...wanted }, { signal }) {
+  async run(
+    { media, people, webhooks },
+    { webhook, message_id, item, expires, signature, ...wanted },
+    { signal },
+  ) {
     if (!(await webhooks.isLinkValid({ webhook, message_id, item }, expires, signature)))
       throw new SvcError('forbidden', 'this link is wrong, or older than 15 minutes', {
         hint: 'Replay the event: each delivery contains new links.',
@@ -47,6 +51,11 @@ export const getShared = defineOperation({
     // The media is opened without its size: reading a whole video to count it would be too much for unknown
     // callers.
     const target = { message_id, item: Number(item) }
-    return openRequested(() => media.open(target, signal), wanted, `played ${target.item} ${message_id}`)
+    return openRequested(
+      people,
+      () => media.open(target, signal),
+      wanted,
+      `played ${target.item} ${message_id}`,
+    )
   },
 })

@@ -4,6 +4,7 @@ import { createDirectCall } from '../../src/model/call.ts'
 import { owner } from '../../src/model/principal.ts'
 import { exportMessages } from '../../src/operations/export.ts'
 import { invoke } from '../../src/operations/gate.ts'
+import { getMedia } from '../../src/operations/media.ts'
 import { silentLog } from '../../src/platform/log.ts'
 import { withGateway } from '../support/gateway.ts'
 
@@ -55,6 +56,18 @@ for (const format of ['jsonl', 'html'] as const)
     expect(text.length).toBeGreaterThan(60_000)
     expect(text.includes(gone)).toBe(false)
   }, 30_000)
+
+test('a file that is being read ends when the person who sent it is erased', async () => {
+  await using t = await withGateway()
+  await t.sandbox.media('file', 'x'.repeat(4 * 1024 * 1024), { name: 'large.txt' })
+  const [{ from_user, message_id } = { from_user: '', message_id: '' }] = await t.receive(1)
+  const call = createDirectCall({ by: owner })
+  const { media } = await invoke(getMedia, t.gateway, { message_id, item: 0 }, call, silentLog)
+  const reader = media.stream.getReader()
+  expect((await reader.read()).value!.length).toBeGreaterThan(0)
+  await t.gateway.people.forget(from_user)
+  expect(await reader.read().catch(error => error.code)).toBe('store_unavailable')
+}, 30_000)
 
 test('the answer names the agents without an owner, and what svc does not reach', async () => {
   const { t, gone, stays } = await talked(1)
