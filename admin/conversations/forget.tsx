@@ -5,7 +5,7 @@ import { useId, useRef } from 'preact/hooks'
 import { askOutboxAgain } from '../answers.ts'
 import { type Answer, call } from '../api.ts'
 import { gap, isolated, t } from '../i18n.ts'
-import { nameOf, refresh } from '../live.ts'
+import { nameOf, refresh, sessions } from '../live.ts'
 import { hrefOf, type Place } from '../place.ts'
 import { navigate } from '../service-urls.ts'
 import { whole } from '../times.ts'
@@ -29,6 +29,8 @@ export function Forget({ place: { session, userId }, dropUser, onClose }: Forget
   const busy = useSignal(false)
   const done = useSignal<Answer<'forget'> | undefined>(undefined)
   const shown = isolated(name.current ?? userId)
+  const owned =
+    sessions.value?.filter(({ user_id }) => user_id === userId).map(one => isolated(one.name)) ?? []
   const title = t('people.forgotten', { name: shown })
 
   const forget = async (typed: string) => {
@@ -71,6 +73,7 @@ export function Forget({ place: { session, userId }, dropUser, onClose }: Forget
           {gap()}
           {t('people.forget_limited')}
         </Item>
+        {owned.length > 0 && <Item icon="warn">{t('people.forget_owner', { names: owned.join(', ') })}</Item>}
         <Item icon="file">{t('people.forget_keeps')}</Item>
         <Item icon="conversations">{t('people.forget_returns')}</Item>
       </ul>
@@ -107,7 +110,8 @@ interface DoneProps {
   onClose(): void
 }
 
-function Done({ title, result: { messages, sends, webhooks, keys, hash, backups }, onClose }: DoneProps) {
+function Done({ title, result, onClose }: DoneProps) {
+  const { agents, backups, hash, keys, messages, remains, sends, webhooks } = result
   return (
     <Dialog
       alert
@@ -139,6 +143,19 @@ function Done({ title, result: { messages, sends, webhooks, keys, hash, backups 
           </Item>
         )}
         <Item icon="file">{t('people.done_audit', { hash: isolated(hash) })}</Item>
+        {agents.length > 0 && (
+          <Item icon="warn">{t('people.done_agents', { names: agents.map(isolated).join(', ') })}</Item>
+        )}
+        {remains.length > 0 && (
+          <Item icon="warn">
+            {t('people.done_remains')}
+            {remains.map(what => (
+              <span key={what} class="soft small block foreign">
+                {what}
+              </span>
+            ))}
+          </Item>
+        )}
         <Item icon={backups.length > 0 ? 'warn' : 'file'}>
           {backups.length > 0
             ? t('people.done_backups', { count: backups.length })

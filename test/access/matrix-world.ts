@@ -235,7 +235,7 @@ export function valuesOf(operation: Operation, key: string, things: Things): rea
 export const plainKeys: ReadonlySet<string> = new Set(
   `ack after allow_private before can count digest direction dry_run expires expires_at file file_name force
   format fresh from headers hours idempotency_key if_none_match if_range item keep_old_seconds kind known last_event_id
-  left limit limits msg_type name new_name offset operation option outcome prompt range replies save_dir seen
+  left limit limits msg_type name new_name offset operation option outcome prompt range replies rewrite save_dir seen
   signature since text
   timeout tools types typing until up_to url verify_code when_closed`.split(/\s+/),
 )
