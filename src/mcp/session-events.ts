@@ -51,7 +51,7 @@ export class SessionEvents implements EventStore {
     }
   }
 
-  /** Drops everything: a stream of before cannot be resumed. */
+  /** Drops everything: earlier streams cannot be resumed. */
   clear(): void {
     this.#instance = randomUUID().slice(0, 8)
     this.#events = []

@@ -88,7 +88,7 @@ export async function openRequested(
   return { media, etag, range, isKnown }
 }
 
-/** Returns a stream that fails once a user is erased: a slow reader would get the rest of what this user sent. */
+/** Returns a stream that fails once a user is erased: a slow reader would get the rest of a file from this user. */
 function endWhenErased(
   stream: ReadableStream<Uint8Array>,
   people: Gateway['people'],

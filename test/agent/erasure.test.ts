@@ -33,6 +33,7 @@ for (const [what, end] of [
     await agents.say('hush-hush again', user)
     const other = await library.open({ store: true })
     const erased = other.forget(user)
+    await agents.until('the erasure has begun', () => agents.count('agent_turn') === 0)
     if (end === 'fail') fail(new Error('it failed'))
     if (end === 'answer') answer('hush-hush yourself')
     if (end === 'stop') await ended.promise
