@@ -43,21 +43,22 @@ async function serveOverStdio(config: Config, command: Command, isPhoneFree: boo
   keepStdoutClean()
   const listens = config.adminPort !== undefined || config.metricsPort !== undefined
   const log = createLog(config.logLevel, command.io.log, config.logFormat)
-  const start = async (gateway: Gateway | Promise<Gateway>, by: Principal) => {
+  const start = async ({ by, gateway }: Pick<McpShared, 'gateway'> & { by: Principal }) => {
     const { serveMcpStdio } = await import('../mcp/stdio.ts')
     const local = config.anyFile || (await listWorkingFolders(config.basePath))
     return serveMcpStdio({ ...(await createMcpShared({ config, log, gateway })), by, local })
   }
   // Some clients give a server three seconds, and a store may take longer to open. With a key, the store has to
   // say first what it may do.
-  const opening = Promise.withResolvers<Gateway>()
-  opening.promise.catch(() => {})
-  const early = config.keyFile === undefined ? await start(opening.promise, stdio) : undefined
+  const opening = Promise.withResolvers<OpenedService>()
+  const later = opening.promise.then(opened => opened.gateway)
+  later.catch(() => {})
+  const early = config.keyFile === undefined ? await start({ gateway: later, by: stdio }) : undefined
   const open = async (opened: OpenedService) => {
     const by = await readCaller(opened)
-    const server = early ?? (await start(opened.gateway, by))
+    const server = early ?? (await start({ ...opened, by }))
     opened.stack.defer(() => server.close())
-    opening.resolve(opened.gateway)
+    opening.resolve(opened)
     return {
       lines: [{ text: 'serving MCP on standard input and output' }],
       ended: Promise.race([server.ended.then(() => 'the client is gone'), waitForKeyEnd(by)]),

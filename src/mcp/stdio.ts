@@ -74,11 +74,12 @@ export function serveMcpStdio(
       }),
     { transport: wire, onerror: error => shared.log.debug('mcp', { error }) },
   )
+  const opened = async () => void (await shared.gateway)
   let closing: Promise<void> | undefined
   const close = () => {
     closing ??= (async () => {
       // A client may end its input before the store is open: its calls still run.
-      await Promise.resolve(shared.gateway).catch(() => {})
+      await opened().catch(() => {})
       waiting.stop()
       await wire.unanswered.whenEmpty(graceMs)
       if (wire.deliveries.isUnconfirmed && (await wire.hasEndedInOrder())) wire.deliveries.confirmAll()
