@@ -2,7 +2,7 @@ import { describe, expect, test } from 'bun:test'
 import { rm } from 'node:fs/promises'
 import { configFromValues } from '../../src/config.ts'
 import { openGateway } from '../../src/gateway/gateway.ts'
-import { createDirectCall } from '../../src/model/call.ts'
+import { type Call, createDirectCall, Delivery } from '../../src/model/call.ts'
 import type { Message, RecvRequest } from '../../src/model/message.ts'
 import { silentLog } from '../../src/platform/log.ts'
 import { pollLockNote } from '../faults/support/program.ts'
@@ -37,6 +37,30 @@ describe('recv', () => {
       took.push(watch.ms)
     }
     expect(took.sort((a, b) => a - b)[10]).toBeLessThan(500)
+  })
+
+  it('a message that was written three times and never confirmed is in the log, and does not come again', async t => {
+    await t.sandbox.say('the door bell rang')
+    await t.until('it is stored', async () => (await t.gateway.inbox.getHead()) === 1)
+    /** Reads as a client does that always leaves without a sign of life. */
+    const leave = async () => {
+      const delivery = new Delivery()
+      const onDelivered: Call['onDelivered'] = (listener, written) => delivery.onDelivered(listener, written)
+      const messages = await t.gateway.inbox.recv(asked({ timeout: 0 }), {
+        ...createDirectCall(),
+        onDelivered,
+      })
+      delivery.reportWritten()
+      delivery.report(false)
+      return messages
+    }
+    const seen: (boolean | undefined)[] = []
+    await until('it is given up', 30_000, async () => {
+      seen.push(...(await leave()).map(({ redelivered }) => redelivered))
+      return t.lines.some(line => /\bfirst=1\b/.test(line))
+    })
+    expect(seen).toEqual([undefined, true, true])
+    expect(await t.recv({ timeout: 0 })).toEqual([])
   })
 
   it('an answer stops at 4 MiB, and the rest comes with the next calls', async t => {
