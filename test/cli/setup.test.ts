@@ -129,7 +129,11 @@ describe('svc setup', () => {
     expect(await entryOf('claude-desktop', here)).toEqual({ command: svcProgram[0], ...bridge(here) })
     for (const name of ['claude-desktop', 'cline'])
       expect(await entryOf(name, there)).toMatchObject({ ...bridge(there), env: { SVC_TOKEN: '' } })
-    expect(await entryOf('cline', here)).toEqual({ type: 'streamableHttp', url: `${here}?consumer=cline` })
+    expect(await entryOf('cline', here)).toEqual({
+      type: 'streamableHttp',
+      url: `${here}?consumer=cline`,
+      timeout: 120,
+    })
     const said = await setup(['claude-desktop', '--url', there], { home: await freshHome() })
     expect(said.stdout).toMatch(/next: .*\nnext: .* SVC_TOKEN\.\n/)
   })
