@@ -39,6 +39,14 @@ export const dataFiles = {
   contexts: 'contexts.json',
 } as const
 
+const names: ReadonlySet<string> = new Set(Object.values(dataFiles))
+/** Ending of a file that is being written beside the one of its name, and of SQLite's files beside it. */
+const unfinished = /\.[0-9a-f]{12}\.tmp(-(journal|wal|shm))?$/
+
+/** Returns whether a killed process left a file of this name: svc replaces its files in one step. */
+export const isHalfWritten = (name: string): boolean =>
+  unfinished.test(name) && names.has(name.replace(unfinished, ''))
+
 /** Returns whether a folder of this name may belong to a session. */
 export const isSessionFolder = (name: string): boolean =>
   !name.startsWith('.') && name !== dataFiles.media && name !== dataFiles.sandbox

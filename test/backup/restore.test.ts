@@ -1,7 +1,15 @@
 /** A backup of a gateway that runs, restored elsewhere: what goes on, and what stands still. */
 import { Database } from 'bun:sqlite'
 import { expect } from 'bun:test'
-import { existsSync, mkdirSync, readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs'
+import {
+  existsSync,
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  renameSync,
+  statSync,
+  writeFileSync,
+} from 'node:fs'
 import { join } from 'node:path'
 import { makeBackup } from '../../src/backup/make.ts'
 import { restoreBackup } from '../../src/backup/restore.ts'
@@ -199,7 +207,7 @@ it('is opened by nobody until it is complete, and starts over after an interrupt
   expect((await copy.gateway.accounts.list()).length).toBe(2)
 })
 
-it('refuses a directory that has anything in it', async t => {
+it('refuses a directory that has anything in it, except what a killed svc was writing', async t => {
   const path = join(folderOfTest(), 'svc.tar')
   await backUp(t, path)
   const dir = folderOfTest()
@@ -209,4 +217,6 @@ it('refuses a directory that has anything in it', async t => {
     restoreBackup({ path, config, clock: t.clock, passphrase: undefined, keepKeys: false })
   expect(fieldsOf(await failure(restore()))).toEqual(['--base-path'])
   expect(readdirSync(dir)).toEqual(['a'])
+  renameSync(join(dir, 'a'), join(dir, '.restoring.0123456789ab.tmp'))
+  expect((await restore()).manifest.accounts).toHaveLength(2)
 })

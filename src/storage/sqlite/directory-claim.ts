@@ -2,7 +2,7 @@
 import type { Dirent } from 'node:fs'
 import { readdir } from 'node:fs/promises'
 import { join } from 'node:path'
-import { dataFiles, isSessionFolder } from '../../model/data-files.ts'
+import { dataFiles, isHalfWritten, isSessionFolder } from '../../model/data-files.ts'
 import { ensurePrivateDir, fileExists } from '../../platform/files.ts'
 import { inspectLock } from '../../platform/lock-look.ts'
 import { rejectClosed } from './closed-mark.ts'
@@ -17,20 +17,19 @@ const ownNames: ReadonlySet<string> = new Set([
 const systemFiles = /^(lost\+found|\.DS_Store)$/
 /** Suffixes of SQLite's files beside the store, and of a lock's folder. */
 const suffix = /(?<=\.db)-(wal|shm|journal)$|(?<=\.lock)\.lock$/
-/** Names of a file that was being written, and of a file that did not parse. */
-const leftoverName = /\.[0-9a-f]{12}\.tmp$/
+/** Name of a file that did not parse. */
 export const setAsideName = /\.corrupt-\d+$/
 
 const isKept = (name: string): boolean => ownNames.has(name.replace(suffix, ''))
 
 /** Whether svc writes files of this name into the directory itself. */
 export const isOurFile = (name: string): boolean =>
-  isKept(name) || leftoverName.test(name) || setAsideName.test(name)
+  isKept(name) || isHalfWritten(name) || setAsideName.test(name)
 
 /** Contents of a folder. */
 export interface DirectoryContents {
   entries: readonly Dirent[]
-  /** The folder has no files, except those of the system. */
+  /** The folder has no files, except those of the system and those that a killed svc was writing. */
   isEmpty: boolean
   /** The folder has a file of svc. */
   isOurs: boolean
@@ -57,7 +56,7 @@ export async function readContents(dir: string): Promise<DirectoryContents> {
   const sessions = logged.filter(Boolean).length
   return {
     entries,
-    isEmpty: names.every(name => systemFiles.test(name)),
+    isEmpty: names.every(name => systemFiles.test(name) || isHalfWritten(name)),
     isSandbox,
     sessions,
     isOurs: isSandbox || sessions > 0 || names.some(isKept),

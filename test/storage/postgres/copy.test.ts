@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'bun:test'
-import { existsSync, readdirSync, writeFileSync } from 'node:fs'
+import { existsSync, readdirSync, renameSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { copiedTables } from '../../../src/migrate/store/tables.ts'
 import { connectPg, constantSql } from '../../../src/platform/postgres.ts'
@@ -179,6 +179,9 @@ describe.skipIf(!isPostgresThere())('svc store copy', () => {
     expect(await failure(move(other, database.url, true))).toMatchObject({ code: 'invalid_arguments' })
     expect(readdirSync(other)).toEqual(['notes.txt'])
     expect(await failure(move(dir, database.url))).toMatchObject({ code: 'store_unavailable' })
+    // Only what a killed copy was writing.
+    renameSync(join(other, 'notes.txt'), join(other, '.restoring.0123456789ab.tmp'))
+    expect(await move(other, database.url, true)).toMatchObject({ sessions: 2 })
   })
 
   test.each(['copying', 'verified', 'marked'])(

@@ -5,7 +5,7 @@
 import { readdirSync } from 'node:fs'
 import { readdir, rename as renameFile, rmdir, unlink } from 'node:fs/promises'
 import { join } from 'node:path'
-import { dataFiles, isSessionFolder } from '../../../model/data-files.ts'
+import { dataFiles, isHalfWritten, isSessionFolder } from '../../../model/data-files.ts'
 import { SvcError } from '../../../model/error.ts'
 import {
   type BotInfo,
@@ -50,9 +50,6 @@ const readProblems = [
   'a session cannot be read',
   'token.json does not parse and cannot be set aside',
 ] as const
-/** Files that a killed writer or backup leaves. */
-const halfWritten =
-  /^(token\.json|contexts\.json|\.default_session|\.(data|poll|backup)\.lock|messages\.db)\.[0-9a-f]{12}\.tmp(-journal)?$/
 
 /** Data in the message log that belongs to a session and changes with its folder. */
 export type SessionLog = Pick<LogInternals, 'durable' | 'contexts' | 'names' | 'maintenance'>
@@ -272,7 +269,7 @@ export class SessionFiles implements SessionStore {
       }
       if (taken === undefined && (await statOf(join(this.#dir, to)))) {
         // Files that a killed logout left may be removed; others may not.
-        await this.#clear(to, { test: name => name === dataFiles.contexts || halfWritten.test(name) }).catch(
+        await this.#clear(to, { test: name => name === dataFiles.contexts || isHalfWritten(name) }).catch(
           () => {},
         )
         if (await statOf(join(this.#dir, to))) {
@@ -344,14 +341,14 @@ export class SessionFiles implements SessionStore {
     const folders: string[] = []
     for (const folder of ['', ...this.#folders().filter(isSessionName)]) {
       const path = join(this.#dir, folder)
-      if ((await readdir(path).catch(() => [])).some(name => halfWritten.test(name))) folders.push(path)
+      if ((await readdir(path).catch(() => [])).some(isHalfWritten)) folders.push(path)
     }
     if (folders.length === 0) return 0
     // Under the lock no process writes. Otherwise, after a clock jump, a file being written now would look
     // old.
     return this.#lock.run(async () => {
       let removed = 0
-      for (const path of folders) removed += await sweep(path, halfWritten, before)
+      for (const path of folders) removed += await sweep(path, { test: isHalfWritten }, before)
       return removed
     })
   }

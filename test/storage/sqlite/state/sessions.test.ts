@@ -181,7 +181,8 @@ it('old incomplete files of killed writers are removed; new, foreign and set-asi
   await t.sessions.save('work', bot('work'))
   const left = (name: string) => `${name}.0123456789ab.tmp`
   const old = [left('.default_session'), `work/${left('token.json')}`, `work/${left('contexts.json')}`]
-  old.push(left('.poll.lock'), left('.data.lock'))
+  old.push(left('.poll.lock'), left('.data.lock'), left('.restoring'), left('api_token'), left('.mcp_key'))
+  old.push(`${left('messages.db')}-journal`)
   const others = [
     `work/token.json.ba9876543210.tmp`,
     'work/notes.0123456789ab.tmp',
@@ -192,7 +193,7 @@ it('old incomplete files of killed writers are removed; new, foreign and set-asi
     if (name !== 'work/token.json') await writeFile(join(t.dir, name), '')
   for (const name of [...old, ...others.slice(1)])
     await utimes(join(t.dir, name), 1_700_000_000, 1_700_000_000)
-  expect(await t.sessions.sweep(Date.now() - 60 * 60_000)).toBe(5)
+  expect(await t.sessions.sweep(Date.now() - 60 * 60_000)).toBe(old.length)
   const names = await readdir(t.dir, { recursive: true })
   for (const name of old) expect(names).not.toContain(name)
   for (const name of others) expect(names).toContain(name)
