@@ -5,24 +5,10 @@ import { createSealer, noSealer } from '../../src/platform/sealing.ts'
 import { reseal } from '../../src/storage/sqlite/reseal.ts'
 import { openSealer, readSecretState } from '../../src/storage/sqlite/secret-state.ts'
 import { contentOf, filesWith, fillDirectory, mark } from '../storage/sqlite/secret-directory.ts'
-import { ended } from '../support/ended.ts'
 import { codeOf } from '../support/failure.ts'
 import { folderOfTest } from '../support/folder.ts'
-import { svcProgram } from '../support/svc-program.ts'
+import { canTrace, killAtChanges } from '../support/tracing.ts'
 import { runOnce } from './support/program.ts'
-import { canTrace } from './support/tracing.ts'
-
-/**
- * What changes the disk. Each group is walked on its own: strace counts the calls of each thread, and those of a
- * group come from one thread, or nearly so.
- */
-const groups = [
-  'pwrite64',
-  'rename,renameat,renameat2,link,linkat',
-  'fsync,fdatasync,ftruncate,unlink,unlinkat',
-]
-/** More than a run makes. */
-const atMost = 1000
 
 const secrets = ['first', 'second'].map(name => `${name}-key-of-the-walk-0123456789abcdefghij`) as [
   string,
@@ -57,35 +43,21 @@ test.skipIf(!canTrace).each([
     ]
     const command = ['secrets', what, ...flags, '-d', dir]
     const seen = { plain: 0, unfinished: 0, done: 0 }
-    /** @returns whether the command was killed */
-    const round = async (calls: string, nth: number): Promise<boolean> => {
+    await killAtChanges({ home, dense: 40 }, async (run, at) => {
       rmSync(dir, { recursive: true, force: true })
       cpSync(origin, dir, { recursive: true })
-      const inject = `inject=${calls}:signal=SIGKILL:when=${nth}`
-      const traced = ['strace', '-f', '-o', '/dev/null', '-e', `trace=${calls}`, '-e', inject]
-      const { status } = await ended([...traced, ...svcProgram, ...command], {
-        cwd: '/',
-        env: { PATH: process.env.PATH ?? '', HOME: home, UV_THREADPOOL_SIZE: '1' },
-      })
+      await run(command)
       const state = await readSecretState(dir)
       if ('from' in state) {
         seen.unfinished += 1
         for (const secret of [undefined, ...secrets])
           expect(await codeOf(openSealer(dir, secret))).toBe('store_unavailable')
       } else seen[state.key === (keys.to.keyId ?? null) ? 'done' : 'plain'] += 1
-      const at = `${calls} ${nth}`
       expect([at, await runOnce(command)]).toEqual([at, expect.objectContaining({ status: 0 })])
       if (to !== undefined) expect([at, await filesWith(dir, mark)]).toEqual([at, []])
       if (to !== undefined) await reseal(dir, async () => ({ from: keys.to, to: noSealer }))
       expect([at, await contentOf(dir)]).toEqual([at, before])
-      return status !== 0
-    }
-    for (const calls of groups) {
-      let nth = 1
-      while (await round(calls, nth)) nth += 1 + Math.floor(nth / 40)
-      expect(nth).toBeLessThan(atMost)
-      console.log(`svc secrets ${what} survives ${calls} ${nth}`)
-    }
+    })
     expect(seen.unfinished).toBeGreaterThan(10)
     console.log(`svc secrets ${what}: ${JSON.stringify(seen)}`)
   },

@@ -3,9 +3,9 @@ import { existsSync, readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { ended } from '../support/ended.ts'
 import { svcProgram } from '../support/svc-program.ts'
+import { canTrace } from '../support/tracing.ts'
 import { cursorsIn, sessionFiles, usedIn } from './support/log-file.ts'
 import { type Program, until } from './support/program.ts'
-import { canTrace } from './support/tracing.ts'
 import { openSite, type Site } from './support/upstream.ts'
 
 /** What changes the disk, and what leaves on a socket. */
