@@ -1,11 +1,11 @@
 /** Kills the process of an agent at the steps of its turns, and checks what its user got in the end. */
 import { expect } from 'bun:test'
 import type { AgentConfig } from '../../src/agent/config.ts'
-import type { AgentTurn } from '../../src/index.ts'
+import { type AgentTurn, Svc } from '../../src/index.ts'
 import { until } from '../support/until.ts'
 import { startAgentProcess, untilReading } from './agent-process.ts'
 import { bitsPerMessage } from './crash-plan.ts'
-import { withAgents } from './support.ts'
+import { type TestAgents, withAgents } from './support.ts'
 
 const roundMs = 60_000
 const openStates = ['waiting', 'running', 'answering']
@@ -45,22 +45,18 @@ export async function crash(steps: readonly number[], settings: Partial<AgentCon
     if (agent.signal === 'SIGKILL') killed += 1
   }
   await using last = startAgentProcess(agents, settings)
-  const log = () => JSON.stringify(agents.rows('* FROM agent_turn WHERE ended_at IS NULL')) + last.log
+  const log = () => JSON.stringify(agents.rows("* FROM agent_turn WHERE state <> 'answered'")) + last.log
   await until('all turns have ended', roundMs, () => areEnded(steps.length), log)
-  // What exceeds the answers to the last message waits for the next one.
-  const countRests = async () => (await agents.turns()).filter(({ state }) => state === 'more').length
-  for (let rests = await countRests(); rests > 0; rests = await countRests()) {
+  // What exceeds the answers to a message waits for the next one, which may not have room for all of it either.
+  const hasRest = () => agents.count("agent_turn WHERE state = 'more'") > 0
+  const countSent = () => agents.rows<{ n: number }>('sum(parts_sent) AS n FROM agent_turn')[0]!.n
+  while (hasRest()) {
+    const before = countSent()
     await agents.say('/more')
-    await until('the rest was sent', roundMs, async () => (await countRests()) < rests, log)
+    const isSent = () => !hasRest() || countSent() > before
+    await until('more was sent', roundMs, async () => isSent() && areEnded(steps.length), log)
   }
-  await agents.say('/help')
-  const sending = () => agents.rows("id, status, text FROM message WHERE status IN ('sending', 'queued')")
-  await until(
-    'nothing is on its way',
-    roundMs,
-    () => sending().length === 0,
-    () => JSON.stringify(sending()) + last.log,
-  )
+  await drain(agents, () => last.log)
   expect(await last.end('SIGTERM')).toBe(0)
   const turns = await agents.turns()
   const unknown = agents.rows<{ text: string }>("text FROM message WHERE status = 'unknown'")
@@ -75,6 +71,35 @@ export async function crash(steps: readonly number[], settings: Partial<AgentCon
     answered: inState('answered'),
     interrupted: inState('interrupted'),
     unknown: unknown.length,
+  }
+}
+
+/**
+ * Writes until nothing is on its way: a queued part may wait for the next message of its user. What waits for anything
+ * else goes by itself.
+ */
+async function drain(agents: TestAgents, log: () => string): Promise<void> {
+  const { dir, sandbox } = agents.library
+  // With the clock of the agents, not that of the test.
+  const svc = await Svc.open({ basePath: dir, store: true, upstreamUrl: sandbox.url, cdnUrl: sandbox.cdnUrl })
+  const countReceived = () => agents.count('message WHERE sent = 0')
+  const isOpen = () => agents.count("message WHERE status IN ('sending', 'queued')") > 0
+  let waits: unknown
+  const isDone = async () => {
+    const waiting = await svc.outbox.list()
+    waits = waiting.map(({ outbox_id, waits_for, not_before }) => ({ outbox_id, waits_for, not_before }))
+    const needUser = waiting.every(({ waits_for }) => waits_for === 'user' || waits_for === 'refusal')
+    return !isOpen() || (waiting.length > 0 && needUser)
+  }
+  try {
+    do {
+      const before = countReceived()
+      await agents.say('/help')
+      await until('it is received', roundMs, () => countReceived() > before, log)
+      await until('nothing is on its way', roundMs, isDone, () => JSON.stringify(waits) + log())
+    } while (isOpen())
+  } finally {
+    await svc.close()
   }
 }
 

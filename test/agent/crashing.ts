@@ -39,7 +39,7 @@ const counted = <T extends object>(object: T): T =>
     },
   })
 
-const log = createLog('WARNING', line => process.stderr.write(line))
+const log = createLog('INFO', line => process.stderr.write(line))
 const svc = await Svc.open({ ...plan.options, log })
 const watched = new Proxy(svc, {
   get(target, name) {
@@ -68,7 +68,9 @@ await runAgent(
       const bits = text
         .split(/\s+/)
         .flatMap(word => Array.from({ length: bitsPerMessage }, (_, nth) => `${word}-${nth} `))
-      const answer = bits.map(bit => bit.padEnd(998, 'word ')).join('\n\n')
+      // Short enough that the answer to many messages is no file.
+      const length = Math.min(998, Math.floor(30_000 / bits.length))
+      const answer = bits.map(bit => bit.padEnd(length, 'word ')).join('\n\n')
       return { text: answer, agentSession: String(Number(agentSession) + 1) }
     },
     async close() {},
