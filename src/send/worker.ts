@@ -180,19 +180,23 @@ export class Worker {
     const { closing, clock } = this.#runtime
     const { outbox } = this.#ports.store
     let isOurs = false
-    for (let sent = 0; sent < maxPerFlush && !closing.aborted; sent++) {
-      if (sent > 0 && this.isCrowded(session)) break
-      const bot = await botOf(this.#ports.state, session)
-      const lane = bot && (await outbox.claim(id))
-      if (!lane) break
-      isOurs = true
-      const parts = joinedPartsOf(lane)
-      if (!parts || isPaused(lane, clock.now())) break
-      using line = this.lines.join(lane.session, lane.user)
-      await line.ahead
-      if (!(await this.#sendNext(lane, parts, bot))) break
+    try {
+      for (let sent = 0; sent < maxPerFlush && !closing.aborted; sent++) {
+        if (sent > 0 && this.isCrowded(session)) break
+        const bot = await botOf(this.#ports.state, session)
+        const lane = bot && (await outbox.claim(id))
+        if (!lane) break
+        isOurs = true
+        const parts = joinedPartsOf(lane)
+        if (!parts || isPaused(lane, clock.now())) break
+        using line = this.lines.join(lane.session, lane.user)
+        await line.ahead
+        if (!(await this.#sendNext(lane, parts, bot))) break
+      }
+    } finally {
+      // Also after an error: what waits would wait for the end of the lease.
+      if (isOurs) await outbox.release(id)
     }
-    if (isOurs) await outbox.release(id)
   }
 
   /** Sends the next message of a lane. @returns whether the one after it may follow immediately */

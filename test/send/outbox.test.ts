@@ -8,8 +8,8 @@ import { problemsOf } from '../../src/operations/parse.ts'
 import { toSendPart } from '../../src/send/result.ts'
 import type { EndReason, EntryPart } from '../../src/storage/outbox.ts'
 import { codeOf, failure } from '../support/failure.ts'
-import { pendingIn, rowsIn, type TestGateway, withGateway } from '../support/gateway.ts'
-import { given } from '../support/given.ts'
+import { changeIn, pendingIn, rowsIn, type TestGateway, withGateway } from '../support/gateway.ts'
+import { given, testOfFiles } from '../support/given.ts'
 import {
   dayMs,
   keptFiles,
@@ -348,4 +348,23 @@ describe('two processes', () => {
     expect(await seen(t)).toEqual(['w0\n\nw1\n\nw2\n\nw3\n\nw4\n\np'])
     expect(t.requests('sendmessage')).toBe(1)
   })
+
+  testOfFiles(
+    'what one of them cannot begin, since the store fails, the polling one sends soon',
+    async () => {
+      await using t = await withGateway()
+      await write(t)
+      await using watcher = await t.beside()
+      const broken = `CREATE TRIGGER broken BEFORE UPDATE OF status ON outbox_part WHEN NEW.status = 'sending'
+      BEGIN SELECT RAISE(ABORT, 'broken'); END`
+      await changeIn(t.dir, broken)
+      const to = t.bots.get('default')!.user_id
+      expect(await failure(watcher.send({ to, text: 'soon', ...queue }))).toBeInstanceOf(Error)
+      await changeIn(t.dir, 'DROP TRIGGER broken')
+      const began = t.clock.now()
+      await nothingWaits(t)
+      expect(await seen(t)).toEqual(['soon'])
+      expect(t.clock.now() - began).toBeLessThan(30_000)
+    },
+  )
 })
