@@ -292,6 +292,7 @@ class BunPeer implements Peer {
   readonly #state: BunServerState
   readonly #listener: { readonly isOld: boolean }
   #lifted = false
+  #isAnswered = false
 
   constructor(
     server: BunServer,
@@ -315,6 +316,8 @@ class BunPeer implements Peer {
   }
 
   accept(): void {
+    // It would be pending for ever.
+    if (this.#isAnswered) return
     this.#server.timeout(this.#request, this.#state.answerSeconds)
     this.#state.pending.add(this)
     if (this.#state.watched) this.#request[peerOf] = this
@@ -354,6 +357,7 @@ class BunPeer implements Peer {
 
   /** From now on Bun's limit applies between two bytes, and until the next request on the connection. */
   readonly finish = (answer: Response): Response => {
+    this.#isAnswered = true
     this.#state.pending.delete(this)
     if (this.#lifted) this.#server.timeout(this.#request, this.#state.answerSeconds)
     return this.#listener.isOld ? withLastHeader(answer) : answer

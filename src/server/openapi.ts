@@ -11,7 +11,7 @@ import { anyCaller, owner } from '../model/principal.ts'
 import { createFailureCounter } from '../operations/failed-calls.ts'
 import { operations, operationsBesideMcp } from '../operations/operations.ts'
 import { metrics } from '../operations/service.ts'
-import { type Clock, systemClock } from '../platform/clock.ts'
+import { type Clock, endsWithin, systemClock } from '../platform/clock.ts'
 import type { Log } from '../platform/log.ts'
 import type { Peer } from '../platform/serve.ts'
 import { createGuard, type Guard, type Identity, withIdentity } from './auth.ts'
@@ -127,6 +127,12 @@ function createEmptyApp({
   }
 }
 
+/**
+ * How long an answer that everyone gets waits until it is known who asks. The health is asked while the store
+ * fails, too.
+ */
+const maxAcceptMs = 100
+
 /** Puts the check of callers in front of an app. All routes must be added before. */
 function guardApp({ app, context, guard }: AppParts): Omit<OpenApiApp, 'document'> {
   const methods = listMethodsByPath(app)
@@ -142,16 +148,16 @@ function guardApp({ app, context, guard }: AppParts): Omit<OpenApiApp, 'document
     return answerByRoute(app, methods, linked, pathOf(linked.url))
   }
   const answerOpen = (request: Request, peer: Peer | undefined, path: string) => {
-    // Accept a caller with the right token: clients use one connection for all paths. The answer does not wait for
-    // that, since the health is asked while the store fails.
-    void withIdentity(
+    // Accept a caller with the right token: clients use one connection for all paths.
+    const identity = withIdentity(
       guard.identify(request, false, () => addressOf(request, peer)),
-      identity => {
-        if (!(identity instanceof SvcError)) peer?.accept()
-      },
+      by => by instanceof SvcError || peer?.accept(),
     )
-    noteCaller(request, anyCaller, peer)
-    return answerByRoute(app, methods, request, path)
+    const answer = () => {
+      noteCaller(request, anyCaller, peer)
+      return answerByRoute(app, methods, request, path)
+    }
+    return identity instanceof Promise ? endsWithin(maxAcceptMs, identity).then(answer) : answer()
   }
   const fetch: PathHandler = (request, peer, path) => {
     if (isByLink(request, path)) return byLink(request, peer)

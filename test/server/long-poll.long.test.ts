@@ -1,5 +1,6 @@
 import { expect, test } from 'bun:test'
 import type { Socket } from 'node:net'
+import { owner } from '../../src/model/principal.ts'
 import { type Rest, raw, startRest } from '../support/rest.ts'
 
 test('a waiting call outlives the idle cut of the server', async () => {
@@ -27,6 +28,14 @@ test('a connection on which a caller looked at the health of the service is kept
   }
   const right = `Authorization: Bearer ${token}\r\n`
   const wrong = 'Authorization: Bearer token-of-somebody-else\r\n'
-  const all = [answered(open), answered(closed, right), answered(closed), answered(closed, wrong)]
-  expect(await Promise.all(all)).toEqual([2, 2, 1, 1])
+  // Nobody has used this key yet, so it is read from the store.
+  const { key } = await closed.gateway.keys.add({ name: 'Mona', can: ['read'] }, owner)
+  const all = [
+    answered(open),
+    answered(closed, right),
+    answered(closed, `Authorization: Bearer ${key}\r\n`),
+    answered(closed),
+    answered(closed, wrong),
+  ]
+  expect(await Promise.all(all)).toEqual([2, 2, 2, 1, 1])
 })
