@@ -103,6 +103,11 @@ describe.skipIf(!hasBrowser)('accessibility of states', () => {
     await sandbox.bulk(150, 'number {n} of many')
     await panel.receive(150)
     const page = await panel.open({ path: '/settings' })
+    const missing = new Set<string>()
+    page.on(
+      'response',
+      answer => void (answer.status() === 404 && missing.add(new URL(answer.url()).pathname)),
+    )
     const png = await page.screenshot({ clip: { x: 0, y: 0, width: 60, height: 40 } })
     await sandbox.media('image', new Uint8Array(png))
     await panel.receive(1)
@@ -165,7 +170,9 @@ describe.skipIf(!hasBrowser)('accessibility of states', () => {
       .click()
     await page.getByText(en['delivery.cancelled_note']).first().waitFor()
     await isFit(page, 'what waits, and what was taken back')
-    expect(panel.complaints).toEqual([])
+    // Without an account there are no messages to list. The browser logs the rejected call.
+    expect([...missing]).toEqual(['/api/call/list_messages'])
+    expect(panel.complaints.filter(line => !line.includes('404'))).toEqual([])
   })
 
   test('the phone: in Chinese on a narrow screen, with two codes, one of which changed nothing', async () => {
