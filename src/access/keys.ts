@@ -242,12 +242,6 @@ export class Keys {
     const made_by = formatPrincipal(by)
     await keys.add({ id, name, hash, grant, can, made_by, created_at, ...(expires_at && { expires_at }) })
     this.#hasAny = true
-    // Its maker was revoked at the same time: the keys that it had made before are already revoked.
-    const maker = await this.#findMaker(by)
-    if (maker?.revoked_at !== undefined) {
-      await keys.revoke(id, maker.revoked_at)
-      throw endedError()
-    }
     return { ...(await this.#show(id)), key }
   }
 

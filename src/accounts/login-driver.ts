@@ -19,6 +19,8 @@ export interface DriverPorts {
   sessions: Pick<SessionStore, 'list'>
   flows: Pick<LoginStore, 'claim' | 'release' | 'finish'>
   records: LoginRecords
+  /** Whether a key has ended, by its id: nobody may scan the codes of its logins then. */
+  isKeyOver(id: string): Promise<boolean>
 }
 
 /** Lifetime of a QR code that WeChat does not expire itself (official client: 5 minutes). */
@@ -111,6 +113,10 @@ export class LoginDriver {
     const { records } = this.#ports
     const login = await records.find(key)
     if (!login || login.ended) return over.abort()
+    if (login.key !== undefined && (await this.#ports.isKeyOver(login.key))) {
+      await records.change(login, now => records.toEnded(now, { status: 'expired', notice: 'called_off' }))
+      return over.abort()
+    }
     const { code, qr } = login
     if (!qr) return this.#storeCode(login, await this.#fetchCode(login, signal))
     const isOld = clock.now() - qr.shown_at >= qrLifetimeMs

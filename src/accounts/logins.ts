@@ -13,7 +13,7 @@ import type { Runtime } from '../platform/runtime.ts'
 import { linkSignals } from '../platform/signals.ts'
 import type { LoginStore, StoredLogin } from '../storage/logins.ts'
 import type { SessionStore } from '../storage/state.ts'
-import { LoginDriver, qrLifetimeMs } from './login-driver.ts'
+import { type DriverPorts, LoginDriver, qrLifetimeMs } from './login-driver.ts'
 import { LoginRecords, retentionMs } from './login-records.ts'
 import { checkCapacity, type LoginCapacity } from './login-room.ts'
 import { alreadyConnectedStatus, toLoginStatus } from './login-status.ts'
@@ -32,7 +32,7 @@ const answerMs = 60_000
  */
 const leaveGraceMs = 50_000
 
-export interface LoginPorts {
+export interface LoginPorts extends Pick<DriverPorts, 'isKeyOver'> {
   upstream: Pick<Upstream, 'api' | 'loginUrl' | 'sandboxed'>
   sessions: Pick<SessionStore, 'get' | 'list'>
   flows: LoginStore

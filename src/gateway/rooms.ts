@@ -216,7 +216,8 @@ export function openAccounts(
     pending: Math.min(permits.logins.size, maxPendingLogins),
     sessions: pollingRole.role === 'poller' ? permits.polls.size : Number.POSITIVE_INFINITY,
   })
-  const ports = { upstream, sessions: state.sessions, flows: state.logins, most, oneShot }
+  const isKeyOver = createKeyCheck(store.keys, runtime.clock)
+  const ports = { upstream, sessions: state.sessions, flows: state.logins, most, oneShot, isKeyOver }
   const logins = new Logins(ports, withLogName(runtime, 'logins'))
   const accounts = new Accounts({ state, store, poller, logins, check }, runtime)
   return { logins, accounts, users: new Users(accounts, { state, store }, runtime) }
@@ -277,7 +278,7 @@ const createKeyCheck =
   (keys: Directory['store']['keys'], clock: Clock) =>
   async (id: string): Promise<boolean> => {
     const key = await keys.get(id)
-    return key === undefined || hasKeyEnded(key, clock.now())
+    return key !== undefined && hasKeyEnded(key, clock.now())
   }
 
 /** Opens the backups by schedule. */

@@ -6,6 +6,7 @@ import { keyIdOf, type Principal } from '../model/principal.ts'
 import type { Runtime } from '../platform/runtime.ts'
 import { linkSignals } from '../platform/signals.ts'
 import type { StagedFile } from '../send/media-files.ts'
+import { endedKeyError } from '../storage/keys.ts'
 import { passImage } from './content-type.ts'
 import { fileNameOf, type SafeFileName } from './file-name.ts'
 import type { MediaPorts } from './ports.ts'
@@ -64,6 +65,11 @@ export class Uploads {
       signal: signals.signal,
       note: { ...named, ...(kind && { kind }), ...(by !== undefined && { by }) },
     })
+    // It came in while its key ended.
+    if (by !== undefined && (await this.#ports.isKeyOver(by))) {
+      await this.#removeEnded()
+      throw endedKeyError()
+    }
     const { sha256, expires_at = 0 } = placed
     return { upload_id, size: placed.size, sha256, expires_at }
   }

@@ -29,6 +29,7 @@ import { type Clock, createYield } from '../platform/clock.ts'
 import { withoutUndefined } from '../platform/fields.ts'
 import { randomBytes } from '../platform/lazy-crypto.ts'
 import { cursorBefore, cursorNumberOf, type EventLog } from '../storage/events.ts'
+import { endedKeyError, keyOfMaker } from '../storage/keys.ts'
 import type { NewWebhook, WebhookStore as Store, Webhook, WebhookChange } from '../storage/webhooks.ts'
 import { bodyOf } from './body.ts'
 import type { ResolveTarget } from './events.ts'
@@ -168,15 +169,12 @@ export class Webhooks {
           hint,
         },
       )
+    // Refused if the key has ended since the call began: finding the address takes a while.
     await webhooks.add(webhook)
-    // The key may have ended since the call began: finding the address takes a while.
-    if (!(await this.#isOfEndedKey(webhook))) return
-    await webhooks.remove(webhook.id)
-    throw endedKeyError()
   }
 
   async #isOfEndedKey({ made_by = '' }: NewWebhook): Promise<boolean> {
-    const { id } = parsePrincipal(made_by)
+    const id = keyOfMaker(made_by)
     return id !== undefined && (await this.#ports.isKeyOver(id))
   }
 
@@ -339,11 +337,6 @@ const isManagedBy = ({ made_by = '' }: Webhook, by: Principal): boolean =>
 
 const notFoundError = () =>
   new SvcError('not_found', 'no webhook has this id', { next: { action: 'see', what: 'webhooks' } })
-
-const endedKeyError = () =>
-  new SvcError('forbidden', 'the key that added this webhook was revoked or has expired', {
-    hint: 'Remove it, and add it again with another key.',
-  })
 
 function checkHeaders(headers: Readonly<Record<string, string>>): void {
   const entries = Object.entries(headers)

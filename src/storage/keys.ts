@@ -1,5 +1,12 @@
-/** Keys of callers. The rules for every method are in `store.ts`. */
+/**
+ * Keys of callers. The rules for every method are in `store.ts`.
+ *
+ * A call that goes on when its key is revoked leaves nothing that acts: it adds no endpoint and no key, lets no endpoint
+ * go on and approves no send, since the write itself refuses that. A send that it queues waits for a person's approval.
+ */
 import type { Grant } from '../model/access.ts'
+import { SvcError } from '../model/error.ts'
+import { parsePrincipal } from '../model/principal.ts'
 
 /** A key to add. */
 export interface NewKey {
@@ -48,6 +55,16 @@ export const hasKeyEnded = ({ expires_at, revoked_at }: StoredKey, now: number):
 /** Why a webhook of an ended key is disabled. */
 export const keyEndedReason = 'its key was revoked or has expired'
 
+/** Returns the id of the key behind a stored principal: of the key itself, or of a browser that signed in with it. */
+export function keyOfMaker(made_by = ''): string | undefined {
+  const { kind, id } = parsePrincipal(made_by)
+  return kind === 'key' || kind === 'panel' ? id : undefined
+}
+
+/** Why a call of a key that has ended writes nothing. */
+export const endedKeyError = (): SvcError =>
+  new SvcError('forbidden', 'the key was revoked or has expired', { hint: 'Do it again with another key.' })
+
 /** Whether a key was revoked before its time was over. */
 export const wasRevoked = ({ expires_at, revoked_at }: StoredKey): boolean =>
   revoked_at !== undefined && (expires_at === undefined || revoked_at < expires_at)
@@ -69,7 +86,10 @@ export interface KeyStore {
    */
   listChangedSince(revision: number): Promise<{ keys: StoredKey[]; revision: number }>
 
-  /** @throws SvcError `invalid_arguments` if a key that has not ended has the name */
+  /**
+   * @throws SvcError `invalid_arguments` if a key that has not ended has the name; `forbidden` if the key that makes it
+   *   was revoked
+   */
   add(key: NewKey): Promise<void>
 
   /**

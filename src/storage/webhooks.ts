@@ -159,6 +159,7 @@ export interface WebhookStore {
 
   get(id: string): Promise<Webhook | undefined>
 
+  /** @throws SvcError `forbidden` if the key that adds it was revoked */
   add(webhook: NewWebhook): Promise<void>
 
   /**
@@ -166,6 +167,7 @@ export interface WebhookStore {
    * are retried immediately.
    *
    * @returns whether there is an endpoint with that id
+   * @throws SvcError `forbidden` for `paused: false` if the key that added it was revoked
    */
   change(id: string, change: WebhookChange): Promise<boolean>
 

@@ -1,12 +1,19 @@
 /** Keys: what a new one may do, how long it is valid, and how fast its end takes effect. */
 import { expect } from 'bun:test'
+import { readdirSync } from 'node:fs'
+import { join } from 'node:path'
+import { viewFor } from '../../src/gateway/scoped.ts'
 import type { NewKeyInput } from '../../src/model/key.ts'
 import { owner, type Principal } from '../../src/model/principal.ts'
 import { codeOf, failure, fieldsOf } from '../support/failure.ts'
 import { type TestGateway, withGateway } from '../support/gateway.ts'
 import { given } from '../support/given.ts'
+import { isOnPostgres } from '../support/shared-store.ts'
+import { pass } from '../support/waiting.ts'
 
-const it = given(() => withGateway({ sessions: ['work', 'home'], start: false }))
+/** How long WeChat holds a question about a code. */
+const switches = { hold_ms: 100 }
+const it = given(() => withGateway({ sessions: ['work', 'home'], start: false, switches }))
 const dayMs = 86_400_000
 
 /** Adds a key as the owner, and returns it with the principal of its callers. */
@@ -198,8 +205,29 @@ it('ends with all keys that it made', async t => {
   expect(await keys.revoke(top.id, owner)).toEqual({ success: true, revoked: [] })
   expect(await codeOf(keys.rotate(top.id, 0, owner))).toBe('not_found')
   // A call of a revoked key that is still on its way leaves no key behind.
-  expect(await codeOf(keys.add({ name: 'late', can: ['recv'] }, top.by))).toBe('unauthorized')
-  expect(await keys.get('late', owner)).toMatchObject({ status: 'revoked' })
+  expect(await codeOf(keys.add({ name: 'late', can: ['recv'] }, top.by))).toBe('forbidden')
+  expect(await codeOf(keys.get('late', owner))).toBe('not_found')
+})
+
+it('leaves no upload that came in at its end, and no code that could be scanned', async t => {
+  const { by, id } = await addKey(t, { can: ['operate'] })
+  const view = viewFor(t.gateway, by)
+  const { signal } = new AbortController()
+  const names = async () => (await t.gateway.accounts.list()).map(({ name }) => name).sort()
+  const started = await view.logins.login({ session_name: 'new', timeout: 0, force: false }, signal)
+  expect(await names()).toEqual(['home', 'new', 'work'])
+  const file = new TransformStream<Uint8Array, Uint8Array>()
+  const accepting = failure(view.media.accept({ body: file.readable, file_name: 'a.txt' }, signal))
+  const writer = file.writable.getWriter()
+  await writer.write(Buffer.from('half'))
+  await t.gateway.keys.revoke(id, owner)
+  await writer.close()
+  expect(await accepting).toMatchObject({ code: 'forbidden' })
+  if (!isOnPostgres) expect(readdirSync(join(t.dir, 'media/uploads'))).toEqual([])
+  await t.soon('the login is over', async () => (await names()).length === 2)
+  await t.sandbox.scan({ qrcode: started.qr_url!, confirm: true })
+  await pass(t, 60_000)
+  expect(await names()).toEqual(['home', 'work'])
 })
 
 it('is the same in every process within a second', async t => {

@@ -247,12 +247,63 @@ onEach(it => {
 
   it('a send that a key queues after its end does not go either', async t => {
     await wrote(t)
-    const { keys, outbox } = t.store
+    const { keys, outbox, webhooks } = t.store
     await keys.add(key('a'))
+    await webhooks.add(endpoint('wh', 'key:a'))
     await keys.revoke('a', t.clock.at)
-    const { id, parts } = await queue(t, 'panel:a', ['late'])
-    expect(await outbox.begin([parts[0]!.id], 'b', open, outgoing('x'))).toEqual({ go: 'gone' })
+    for (const made_by of ['panel:a', 'webhook:wh']) {
+      const { id, parts } = await queue(t, made_by, ['late'])
+      expect(await outbox.begin([parts[0]!.id], 'b', open, outgoing('x'))).toEqual({ go: 'gone' })
+      expect(await read(t, id)).toMatchObject({ asked: 'queue', parts: ['asked'] })
+    }
+  })
+
+  it('a key that was revoked adds nothing, lets nothing go on and approves nothing', async t => {
+    await wrote(t)
+    const { keys, outbox, webhooks } = t.store
+    await keys.add(key('a'))
+    await webhooks.add(endpoint('off', 'panel:a'))
+    const { id } = await queue(t, 'owner', ['x'], { asked: 'queue' })
+    await keys.revoke('a', t.clock.at)
+    for (const by of ['key:a', 'panel:a']) {
+      const late = [
+        () => keys.add(key('child', { made_by: by })),
+        () => webhooks.add(endpoint('wh', by)),
+        () => outbox.approve(id, open, by),
+      ]
+      for (const call of late) expect(await failure(call())).toMatchObject({ code: 'forbidden' })
+    }
+    const goesOn = { paused: false, disabled: undefined }
+    expect(await failure(webhooks.change('off', goesOn))).toMatchObject({ code: 'forbidden' })
+    expect(await webhooks.list()).toMatchObject([{ id: 'off', disabled: { code: 'key_revoked' } }])
+    expect((await keys.list()).map(({ id }) => id)).toEqual(['a'])
     expect(await read(t, id)).toMatchObject({ asked: 'queue', parts: ['asked'] })
+    // What takes something away, it may still do.
+    expect(await webhooks.change('off', { paused: true })).toBe(true)
+  })
+
+  it('at the same time as its end, a key leaves nothing that goes on', async t => {
+    await using other = await t.second()
+    const { keys, webhooks } = t.store
+    const rounds = Array.from({ length: 30 }, (_, nth) => nth)
+    for (const nth of rounds) {
+      const id = `k${nth}`
+      await keys.add(key(id))
+      await webhooks.add(endpoint(`off${nth}`, `key:${id}`))
+      await webhooks.change(`off${nth}`, { disabled: { reason: 'gone', at: 1 } })
+      const calls = [
+        () => webhooks.add(endpoint(`wh${nth}`, `key:${id}`)),
+        () => webhooks.change(`off${nth}`, { paused: false, disabled: undefined }),
+        () => keys.add(key(`child${nth}`, { made_by: `key:${id}` })),
+      ]
+      const all = [() => other.store.keys.revoke(id, 9), ...calls]
+      // The end comes before, between and after.
+      const order = [...all.slice(nth % 4), ...all.slice(0, nth % 4)]
+      for (const one of await Promise.allSettled(order.map(call => call())))
+        if (one.status === 'rejected') expect(one.reason).toMatchObject({ code: 'forbidden' })
+    }
+    expect((await webhooks.list()).filter(({ disabled }) => !disabled)).toEqual([])
+    expect((await keys.list()).filter(({ revoked_at }) => revoked_at === undefined)).toEqual([])
   })
 
   it('a slot that it had is free for others', async t => {

@@ -11,7 +11,7 @@ import type { Attempt } from './database.ts'
 import { PgEntries } from './entries.ts'
 import { PgLanes } from './lanes.ts'
 import { OutboxWrites } from './outbox-writes.ts'
-import { type EngineContext, PgPart } from './part.ts'
+import { type EngineContext, PgPart, refuseRevoked } from './part.ts'
 
 /** Locks the head, whose revision is beyond all that any node has seen. */
 export const lockKeys: Sql = constantSql('UPDATE head SET revision = revision + 1')
@@ -24,6 +24,12 @@ export const nextKeyRevision: Sql = constantSql(
 /** SQL for the id of the key in a principal. */
 const keyIdOf = (principal: Sql): Sql => sql`substr(${principal}, strpos(${principal}, ':') + 1)`
 
+/** SQL for the id of the key that made an entry `e`, itself or as its webhook. */
+export const makingKey: Sql = keyIdOf(
+  constantSql(`coalesce((SELECT w.made_by FROM webhook w
+    WHERE w.id = substr(e.made_by, 9) AND e.made_by LIKE 'webhook:%'), e.made_by)`),
+)
+
 /** SQL for the ids of keys that have not been revoked, among some keys and those that they made, oldest first. */
 const listEnding = (ids: readonly string[]): Sql => sql`WITH RECURSIVE ending (id) AS (
     SELECT unnest(${ids}::text[]) UNION SELECT k.id FROM access_key k JOIN ending e
@@ -32,8 +38,7 @@ const listEnding = (ids: readonly string[]): Sql => sql`WITH RECURSIVE ending (i
 
 /** SQL for the condition that an entry `e` waits for its user, and one of these keys queued it, or a webhook of one. */
 const isQueuedBy = (keys: readonly string[]): Sql => sql`e.mode = 'queue' AND e.ended_at IS NULL
-  AND e.asked IS NULL AND ${keyIdOf(sql`coalesce((SELECT w.made_by FROM webhook w
-    WHERE e.made_by = 'webhook:' || w.id), e.made_by)`)} = ANY (${keys}::text[])`
+  AND e.asked IS NULL AND ${makingKey} = ANY (${keys}::text[])`
 
 export class PgKeys extends PgPart implements KeyStore {
   readonly #lanes: PgLanes
@@ -66,13 +71,13 @@ export class PgKeys extends PgPart implements KeyStore {
   }
 
   async add({ id, name, hash, grant, can, made_by, created_at, expires_at }: NewKey): Promise<void> {
-    const added = await this.#change(sql`INSERT INTO access_key
+    const adding = sql`INSERT INTO access_key
         (id, name, hash, "grant", can, made_by, created_at, expires_at, revision)
       SELECT ${id}, ${name}, ${hash}, ${JSON.stringify(grant)}, ${JSON.stringify(can)}, ${made_by},
         ${created_at}::bigint, ${expires_at}::bigint, ${nextKeyRevision}
       WHERE NOT EXISTS (SELECT 1 FROM access_key WHERE name = ${name} AND revoked_at IS NULL
-        AND (expires_at IS NULL OR expires_at > ${this.clock.now()})) RETURNING id`)
-    if (!added)
+        AND (expires_at IS NULL OR expires_at > ${this.clock.now()})) RETURNING id`
+    if (!(await this.#change(adding, made_by)))
       throw badArgument('name', 'another key has this name', {
         hint: 'Choose another name, or revoke that key first.',
       })
@@ -84,8 +89,13 @@ export class PgKeys extends PgPart implements KeyStore {
   }
 
   /** @returns whether the statement changed a key */
-  #change(statement: Sql): Promise<boolean> {
-    return this.durably(async () => (await this.db.script([lockKeys, statement]))[1]!.length > 0)
+  #change(statement: Sql, made_by?: string): Promise<boolean> {
+    return this.durably(() =>
+      this.db.retry(async attempt => {
+        const held = await refuseRevoked(attempt, made_by)
+        return (await attempt.script([lockKeys, ...held, statement])).at(-1)!.length > 0
+      }),
+    )
   }
 
   revoke(id: string, at: number): Promise<string[]> {
@@ -121,6 +131,9 @@ export class PgKeys extends PgPart implements KeyStore {
           lockKeys,
           sql`SELECT expect(ARRAY(${listEnding(roots)}) = ${ids}::text[])`,
           sql`UPDATE access_key SET revoked_at = ${at}, revision = ${nextKeyRevision} WHERE id = ANY (${ids}::text[])`,
+          // A call of the key may have added one since, see `refuseRevoked`.
+          sql`SELECT expect(NOT EXISTS (SELECT 1 FROM webhook WHERE disabled IS NULL
+            AND ${keyIdOf(constantSql('made_by'))} = ANY (${ids}::text[])))`,
           sql`SELECT add_events(${toJsonb(webhooks.map(webhook => this.#disabledEventOf(webhook)))}::jsonb)`,
         ])
         return ids

@@ -11,6 +11,7 @@ import type { Attempt } from './database.ts'
 import type { Doubts } from './doubts.ts'
 import type { PgEntries } from './entries.ts'
 import { type LaneRow, type PartRow, partColumns, partOf } from './entry-rows.ts'
+import { makingKey } from './keys.ts'
 import { joinSession, type PgLanes, type SlotRow } from './lanes.ts'
 import { OutboxWrites } from './outbox-writes.ts'
 import { type EngineContext, PgPart } from './part.ts'
@@ -98,7 +99,7 @@ export class PgOutboxBegin extends PgPart {
         AND (m.bot_id <> ${botId} OR k.revoked_at IS NOT NULL), false) AS is_unapproved
       FROM outbox_part p JOIN outbox e ON e.id = p.entry JOIN outbox_lane l ON l.id = p.lane ${joinSession}
       LEFT JOIN message m ON m.id = p.message
-      LEFT JOIN access_key k ON k.id = substr(e.made_by, strpos(e.made_by, ':') + 1)
+      LEFT JOIN access_key k ON k.id = ${makingKey}
       WHERE p.id = ANY (${ids}::bigint[])`)
     const byId = new Map(rows.map(row => [row.id, row]))
     return ids.flatMap(id => byId.get(id) ?? [])

@@ -23,7 +23,7 @@ import { PgOutboxBegin } from './outbox-begin.ts'
 import { PgOutboxCalls } from './outbox-calls.ts'
 import { PgOutboxEnds } from './outbox-ends.ts'
 import { OutboxWrites } from './outbox-writes.ts'
-import { type EngineContext, PgPart } from './part.ts'
+import { type EngineContext, PgPart, refuseRevoked } from './part.ts'
 
 export class PgOutbox extends PgPart implements OutboxStore {
   readonly #lanes: PgLanes
@@ -85,6 +85,7 @@ export class PgOutbox extends PgPart implements OutboxStore {
     if (entry.asked === 'fail' && verdict.go === 'no') return { state: 'closed', verdict }
     const writes = new OutboxWrites(this.clock.now())
     writes.changeLane(lane)
+    for (const held of await refuseRevoked(queries, by)) writes.change(held)
     const until = entry.asked === 'queue' ? entry.created_at + queueLifeMs : entry.expires_at
     writes.change(
       sql`UPDATE outbox SET asked = NULL, expires_at = ${until}, approved_by = ${by} WHERE id = ${id}`,

@@ -11,7 +11,7 @@ import {
   type WebhookChange,
   type WebhookStore,
 } from '../webhooks.ts'
-import { type EngineContext, guard, PgPart } from './part.ts'
+import { type EngineContext, guard, PgPart, refuseRevoked } from './part.ts'
 import { listLanes, PgWebhookProgress } from './webhook-progress.ts'
 
 type Row = WebhookRow & { nth: number; version: string }
@@ -64,12 +64,13 @@ export class PgWebhooks extends PgPart implements WebhookStore {
     const { id, url, types, session, user, allow_private, replies, created_at, position, made_by, grant } =
       webhook
     const { headers, secrets, link_key } = this.#seal(webhook)
-    await this.#written(() =>
-      this.db.run(sql`INSERT INTO webhook (id, url, types, session, peer, headers, secrets, link_key, allow_private,
+    const adding = sql`INSERT INTO webhook (id, url, types, session, peer, headers, secrets, link_key, allow_private,
           replies, created_at, position, made_by, "grant")
         VALUES (${id}, ${url}, ${JSON.stringify(types)}, ${session}, ${user}, ${headers}, ${secrets}, ${link_key},
           ${Number(allow_private)}, ${Number(replies)}, ${created_at}, ${position}, ${made_by},
-          ${grant && JSON.stringify(grant)})`),
+          ${grant && JSON.stringify(grant)})`
+    await this.#written(() =>
+      this.db.retry(async attempt => attempt.script([...(await refuseRevoked(attempt, made_by)), adding])),
     )
   }
 
@@ -85,6 +86,7 @@ export class PgWebhooks extends PgPart implements WebhookStore {
           ...rest,
           ...(rotation && { secrets: rotateSecrets(webhook.secrets, rotation) }),
         }
+        const held = change.paused === false ? await refuseRevoked(attempt, webhook.made_by) : []
         const retries = change.paused === false && hasFailures(webhook, await listLanes(attempt, id))
         await attempt.script([
           // Deliverers change it with each progress, also with that of its lanes.
@@ -95,6 +97,7 @@ export class PgWebhooks extends PgPart implements WebhookStore {
             last_error_code = ${now.last_error_code}, next_try_at = ${retries ? undefined : now.next_try_at},
             epoch = epoch + ${Number(retries)} WHERE id = ${id}`,
           ...(retries ? [sql`UPDATE webhook_lane SET retry_at = 0 WHERE webhook = ${id}`] : []),
+          ...held,
         ])
         return true
       }),

@@ -5,6 +5,7 @@ import type { Clock } from '../../platform/clock.ts'
 import { errorCodeOf } from '../../platform/files.ts'
 import type { Sealer } from '../../platform/sealing.ts'
 import type { Database } from '../../platform/sqlite.ts'
+import { endedKeyError, keyOfMaker } from '../keys.ts'
 import type { SqliteMessages } from './messages.ts'
 
 /** What the parts of the SQLite message log share. */
@@ -31,6 +32,13 @@ export abstract class EnginePart implements SqliteContext {
     this.sealer = sealer
     this.owner = owner
   }
+}
+
+/** Refuses what a revoked key writes. Call it in the transaction of the write. @throws SvcError `forbidden` */
+export function refuseRevoked(db: Database, made_by: string | undefined): void {
+  const id = keyOfMaker(made_by)
+  if (id !== undefined && db.get`SELECT 1 FROM access_key WHERE id = ${id} AND revoked_at IS NOT NULL`)
+    throw endedKeyError()
 }
 
 /** Distinguishes this process from an earlier one with the same process id. */

@@ -3,7 +3,7 @@ import { badArgument } from '../../model/error.ts'
 import { type KeyRow, keyOf } from '../key-rows.ts'
 import { hasKeyEnded, keyEndedReason, type NewKey, type StoredKey } from '../keys.ts'
 import { askLifeMs } from '../outbox-rules.ts'
-import { EnginePart, type SqliteContext } from './engine-part.ts'
+import { EnginePart, refuseRevoked, type SqliteContext } from './engine-part.ts'
 import type { SqliteOutboxEntries } from './entries.ts'
 import { rejectErased } from './erased-users.ts'
 import type { SqliteEventLog } from './events.ts'
@@ -36,6 +36,7 @@ export class SqliteKeys extends EnginePart {
 
   add({ id, name, hash, grant, can, made_by, created_at, expires_at }: NewKey): void {
     this.db.transaction(() => {
+      refuseRevoked(this.db, made_by)
       for (const user of grant.users ?? []) rejectErased(this.db, user)
       const now = this.clock.now()
       const namesakes = this.db.all<KeyRow>`SELECT * FROM access_key WHERE name = ${name}`

@@ -31,7 +31,7 @@ import {
   rejectTooManyAsked,
   sentByOf,
 } from '../outbox-rules.ts'
-import { EnginePart, type SqliteContext } from './engine-part.ts'
+import { EnginePart, refuseRevoked, type SqliteContext } from './engine-part.ts'
 import { type SqliteOutboxEntries, toJson } from './entries.ts'
 import type { SqliteOutboxLanes } from './lanes.ts'
 import type { SqliteOutboxEnds } from './outbox-ends.ts'
@@ -52,7 +52,9 @@ interface BeginningEntry {
 const entriesToApprove = `SELECT json_group_array(DISTINCT e.id) FROM json_each(?1) j
   JOIN outbox_part p ON p.id = j.value JOIN outbox e ON e.id = p.entry
   LEFT JOIN message m ON m.id = p.message
-  LEFT JOIN access_key k ON k.id = substr(e.made_by, instr(e.made_by, ':') + 1)
+  LEFT JOIN webhook w ON w.id = substr(e.made_by, 9) AND e.made_by LIKE 'webhook:%'
+  LEFT JOIN access_key k
+    ON k.id = substr(coalesce(w.made_by, e.made_by), instr(coalesce(w.made_by, e.made_by), ':') + 1)
   WHERE e.mode = 'queue' AND e.approved_by IS NULL AND instr(e.made_by, ':') > 0
   AND (m.bot_id <> ?2 OR k.revoked_at IS NOT NULL)`
 
@@ -115,6 +117,7 @@ export class SqliteOutbox extends EnginePart {
     const { entries } = this.#parts
     const entry = entries.getEntry(id)
     if (!entry?.asked || entry.expires_at <= this.clock.now()) return undefined
+    refuseRevoked(this.db, by)
     const { asked, parts, session, user } = entry
     const waiting = parts.filter(({ status }) => status === 'asked')
     const rewritten = edited && waiting.find(({ kind }) => kind === 'text')

@@ -19,7 +19,7 @@ import {
   type WebhookProgress,
   type WebhookTry,
 } from '../webhooks.ts'
-import type { ProcessOwner } from './engine-part.ts'
+import { type ProcessOwner, refuseRevoked } from './engine-part.ts'
 import { findErased, rejectErased } from './erased-users.ts'
 
 export class SqliteWebhooks {
@@ -47,20 +47,24 @@ export class SqliteWebhooks {
   add(webhook: NewWebhook): void {
     const { id, url, session, user, created_at, position, made_by, grant } = webhook
     const sealed = this.#seal(webhook)
-    for (const one of [...(user ? [user] : []), ...(grant?.users ?? [])]) rejectErased(this.#db, one)
-    this.#db
-      .run`INSERT INTO webhook (id, url, types, session, peer, headers, secrets, link_key, allow_private, replies,
-        created_at, position, made_by, "grant")
-      VALUES (${id}, ${url}, ${JSON.stringify(webhook.types)}, ${session}, ${user},
-        ${sealed.headers}, ${sealed.secrets}, ${sealed.link_key},
-        ${Number(webhook.allow_private)}, ${Number(webhook.replies)}, ${created_at}, ${position},
-        ${made_by}, ${grant && JSON.stringify(grant)})`
+    this.#db.transaction(() => {
+      refuseRevoked(this.#db, made_by)
+      for (const one of [...(user ? [user] : []), ...(grant?.users ?? [])]) rejectErased(this.#db, one)
+      this.#db
+        .run`INSERT INTO webhook (id, url, types, session, peer, headers, secrets, link_key, allow_private, replies,
+          created_at, position, made_by, "grant")
+        VALUES (${id}, ${url}, ${JSON.stringify(webhook.types)}, ${session}, ${user},
+          ${sealed.headers}, ${sealed.secrets}, ${sealed.link_key},
+          ${Number(webhook.allow_private)}, ${Number(webhook.replies)}, ${created_at}, ${position},
+          ${made_by}, ${grant && JSON.stringify(grant)})`
+    })
   }
 
   change(id: string, change: WebhookChange): boolean {
     return this.#db.transaction(() => {
       const webhook = this.get(id)
       if (!webhook) return false
+      if (change.paused === false) refuseRevoked(this.#db, webhook.made_by)
       const { rotation, ...rest } = change
       const now = {
         ...webhook,
