@@ -27,7 +27,7 @@ test('it stops although the agent does not, and tells the user at the next start
 
 test('with resumeTurns the turn runs again, with the files of its messages', async () => {
   await using agents = await withAgents()
-  const first = await agents.start(new PlayedBackend(), { gatherMs: 200 })
+  const first = await agents.start(new PlayedBackend(), { gatherMs: 2000 })
   await agents.library.sandbox.media('file', 'some text', { name: 'notes.txt' })
   await agents.say('read this')
   await agents.until('a turn runs', () => first.backend.runs.length === 1)

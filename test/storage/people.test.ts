@@ -60,7 +60,8 @@ onEach(it => {
       let late = await save()
       const { sleep } = t.clock
       t.clock.sleep = async (ms, signal) => {
-        if (ms < 100) late = await save()
+        // Only the pauses of the erasure itself: they wait for no signal.
+        if (signal === undefined) late = await save()
         await sleep(ms, signal)
       }
       const before = late
@@ -129,7 +130,7 @@ onEach(it => {
       const { sleep } = t.clock
       let isCalling = false
       t.clock.sleep = async (ms, signal) => {
-        if (ms === 5 && !isCalling) {
+        if (signal === undefined && !isCalling) {
           isCalling = true
           for (const process of [t, other]) await callAll(process)
           isCalling = false
@@ -163,7 +164,7 @@ onEach(it => {
       let isCalling = false
       const turns: unknown[] = []
       t.clock.sleep = async (ms, signal) => {
-        if (ms === 5 && !isCalling) {
+        if (signal === undefined && !isCalling) {
           isCalling = true
           const [id] = await insert(t, [from(gone, 'still here')])
           const turn = {
