@@ -10,10 +10,13 @@ import { MemoryGateway } from '../../support/memory-gateway.ts'
 
 const [, , kind, when, size, socket] = process.argv
 const gateway = new MemoryGateway()
-gateway.settled.push = () => {
+const die = () => {
   process.kill(process.pid, 'SIGKILL')
   return 0
 }
+// Over MCP, a written answer waits for a sign of life.
+gateway.handedOut.push = die
+gateway.settled.push = die
 const config = { host: '127.0.0.1', allowHosts: [], maxUploadBytes: 2 ** 31 }
 const shared = sharedOver(gateway)
 const door =
