@@ -1,4 +1,6 @@
 /** Runs an agent in front of WeChat: reads messages, decides who may talk, and lets the conversations work. */
+
+import type { Pace } from '../config.ts'
 import {
   type AgentWork,
   type ConversationKey,
@@ -34,6 +36,8 @@ export interface AgentPorts {
   readonly folders: string
   /** The data directory, if the agent is isolated from it. */
   readonly isolatedFrom?: string | undefined
+  /** The pace of sending; absent: off. */
+  readonly pace?: Pace | 'off'
   /** All agents of the process in their order, if there are several. A message goes to the first that takes it. */
   readonly agents?: readonly AgentConfig[]
   /** Asks the operator what an agent wants to do. @returns the id of the chosen option */
@@ -99,7 +103,8 @@ class Agent {
     ports: AgentPorts,
     closing: AbortSignal,
   ) {
-    const { agents = [config], ask, clock, folders, isolatedFrom, log, takeAnswer } = ports
+    const { agents = [config], ask, clock, folders, isolatedFrom, log, pace, takeAnswer } = ports
+    const over = this.#over.signal
     const people = new Talkers({ svc, config, agents, clock })
     const delivery: AnswerDelivery = new AnswerDelivery({
       svc,
@@ -107,6 +112,8 @@ class Agent {
       people,
       clock,
       log,
+      pace,
+      over,
       approvals: {
         areNeeded: turn => this.#approvals.areNeeded(turn),
         propose: (turn, drafts) => this.#approvals.propose(turn, drafts),
@@ -115,7 +122,6 @@ class Agent {
     const show = delivery.show.bind(delivery)
     this.#approvals = new Approvals({ svc, work, people, config, show, clock })
     const permits = new Permits(maxTurns)
-    const over = this.#over.signal
     this.#svc = svc
     this.#work = work
     this.#config = config

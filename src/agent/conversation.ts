@@ -5,9 +5,10 @@
 import { type ConversationKey, isSvcError, type Message, type OpenMessage } from '../index.ts'
 import { Burst } from './burst.ts'
 import { ClaimLost } from './claim.ts'
+import { TurnNotices } from './notices.ts'
 import { saidIn } from './owner-answer.ts'
 import { type CommandWord, findCommand, type Texts } from './texts.ts'
-import { type TurnPorts, TurnRunner, TurnStopped } from './turn.ts'
+import { type TurnPlace, type TurnPorts, TurnRunner, TurnStopped } from './turn.ts'
 
 /** Wait before a turn or message is tried again after an error, such as a full disk. */
 const retryMs = 5000
@@ -22,7 +23,7 @@ export class UserConversation {
   /** Steps that were not done yet. Messages and commands are taken one after another. */
   #steps = 0
   #lastStep: Promise<void> = Promise.resolve()
-  #current: { id: number; stop: AbortController; since: number } | undefined
+  #current: (TurnPlace & { id: number }) | undefined
   /** Turns that the user stopped before they began. */
   readonly #dropped = new Set<number>()
   #working: Promise<void> | undefined
@@ -95,6 +96,7 @@ export class UserConversation {
     if (rest.length === 0) return
     const messages = rest.map(({ message }) => message.id)
     await this.#settle(rest, () => this.#ports.work.addTurn({ ...this.key, source: 'message', messages }))
+    this.#current?.notices.noteWaiting()
     this.run()
   }
 
@@ -131,7 +133,7 @@ export class UserConversation {
     const { delivery, log, work } = this.#ports
     const { session, user } = this.key
     const tell = (text: (texts: Texts) => string) =>
-      delivery.tell({ session, user_id: user }, text, `agent:${id}:${command}`)
+      delivery.reply({ session, user_id: user }, text, `agent:${id}:${command}`)
     if (command === 'help') return tell(({ help }) => help)
     if (command === 'status') return this.#tellStatus(tell)
     if (command === 'more') {
@@ -152,13 +154,15 @@ export class UserConversation {
   }
 
   async #tellStatus(tell: (text: (texts: Texts) => string) => Promise<void>): Promise<void> {
-    const { clock, work } = this.#ports
+    const { delivery, work } = this.#ports
     const waiting = ((await work.claim(this.key))?.turns ?? []).filter(({ id }) => id !== this.#current?.id)
-    const { since } = this.#current ?? {}
+    const current = this.#current
+    if (!current) return tell(({ idle }) => idle)
+    const minutesToWait = delivery.minutesToWait(current)
     await tell(texts =>
-      since === undefined
-        ? texts.idle
-        : texts.working(Math.round((clock.monotonic() - since) / 60_000), waiting.length),
+      minutesToWait === undefined
+        ? texts.working(current.notices.minutes, waiting.length)
+        : texts.waitsFor(minutesToWait, waiting.length),
     )
   }
 
@@ -199,9 +203,10 @@ export class UserConversation {
     if (!turn || !state) return false
     const stop = new AbortController()
     if (this.#dropped.delete(turn.id)) stop.abort(stoppedByUser())
-    this.#current = { id: turn.id, stop, since: clock.monotonic() }
+    const place = { stop, notices: new TurnNotices(clock), isLast: turns.length === 1 }
+    this.#current = { id: turn.id, ...place }
     try {
-      await this.#runner.run(turn, state, stop)
+      await this.#runner.run(turn, state, place)
     } finally {
       this.#current = undefined
     }

@@ -15,7 +15,8 @@ import {
 } from '../index.ts'
 import type { Clock } from '../platform/clock.ts'
 import type { Log } from '../platform/log.ts'
-import { changeTurn } from './claim.ts'
+import { ClaimLost, changeTurn } from './claim.ts'
+import { PaceSlots, type SlotPorts } from './slots.ts'
 import type { Talkers } from './talkers.ts'
 import { type Texts, textsFor } from './texts.ts'
 
@@ -23,12 +24,16 @@ import { type Texts, textsFor } from './texts.ts'
 const allAnswers = 10
 /** A key of a send is known for 24 hours. After this time a part is handed over again only when the user asks. */
 const keyKnownMs = 20 * 60 * 60_000
+/** How often an answer that waits for a slot looks whether it still should. */
+const lookEveryMs = 1000
+/** Nobody is told about a shorter wait. */
+const shortWaitMs = 15_000
 /** The language of a user is that of the newest text among these. */
 const messagesForLanguage = 5
 
-export interface DeliveryPorts {
+export interface DeliveryPorts extends SlotPorts {
   readonly svc: Pick<Svc, 'history' | 'outbox'>
-  readonly work: Pick<AgentWork, 'changeTurn'>
+  readonly work: Pick<AgentWork, 'changeTurn' | 'getTurn'>
   readonly people: Pick<Talkers, 'findOperator' | 'getSender'>
   /** Absent: nobody approves answers. */
   readonly approvals?: {
@@ -37,6 +42,8 @@ export interface DeliveryPorts {
   }
   readonly clock: Clock
   readonly log: Log
+  /** Aborts when the process no longer runs the agent. */
+  readonly over?: AbortSignal
 }
 
 /** A user of a session. */
@@ -44,9 +51,15 @@ type Recipient = Pick<StoredTurn, 'session' | 'user_id'>
 
 export class AnswerDelivery {
   readonly #ports: DeliveryPorts
+  readonly #slots: PaceSlots
+  /** When the answers of turns that wait for a slot will come (Unix ms). */
+  readonly #dueAt = new Map<number, number>()
+  /** For each user the newest answer to a command that may wait in the outbox. */
+  readonly #replies = new Map<string, string>()
 
   constructor(ports: DeliveryPorts) {
     this.#ports = ports
+    this.#slots = new PaceSlots(ports)
   }
 
   /**
@@ -63,6 +76,9 @@ export class AnswerDelivery {
     const drafts: number[] = []
     // The drafts of all parts have one code: those that an earlier process made are found by their keys.
     let nth = isDraft && turn.state !== 'more' && !this.#isLate(turn) ? 0 : (turn.parts_sent ?? 0)
+    // A draft waits for its approval first.
+    if (!isDraft && turn.state !== 'more') await this.#awaitSlot(turn, isStopped)
+    else if (!isDraft && (await this.#isTooEarly(turn))) return
     const end = this.#isLate(turn) ? nth : nth + (await this.#countFitting(turn, parts.slice(nth)))
     const more = end < parts.length ? (await this.textsFor(turn)).more(parts.length - end) : undefined
     try {
@@ -92,11 +108,36 @@ export class AnswerDelivery {
     await this.show(to, text, key)
   }
 
+  /** Answers a command. An answer to an earlier one that still waits is not sent: it is no longer true. */
+  async reply(to: Recipient, text: (texts: Texts) => string, key: string): Promise<void> {
+    const chat = `${to.session}\0${to.user_id}`
+    const earlier = this.#replies.get(chat)
+    this.#replies.delete(chat)
+    if (earlier !== undefined) await this.#ports.svc.outbox.cancel(earlier).catch(ignoreFinal)
+    const sent = await this.show(to, text, key)
+    if (sent?.status === 'queued' && sent.outbox_id) this.#replies.set(chat, sent.outbox_id)
+  }
+
+  /** Returns how long the answer of a turn still waits for a slot, in minutes; undefined if it does not. */
+  minutesToWait({ id }: Pick<StoredTurn, 'id'>): number | undefined {
+    const dueAt = this.#dueAt.get(id)
+    return dueAt === undefined ? undefined : this.#minutesTo(dueAt)
+  }
+
+  /** Whether a message that nobody needs may go now: the last answer, and the last slot, are left for others. */
+  async hasRoom(to: Recipient): Promise<boolean> {
+    return (await this.countLeft(to)) > 1 && (await this.#slots.look(to)).free > 1
+  }
+
   /** Same as `tell`. @returns what became of it; undefined if it cannot be sent, or was sent before in other words */
   async show(to: Recipient, text: (texts: Texts) => string, key: string): Promise<SendResult | undefined> {
     const { log } = this.#ports
     try {
-      return await this.#send(to, { text: text(await this.textsFor(to)) }, key)
+      const texts = await this.textsFor(to)
+      const { free, freeAt } = await this.#slots.look(to)
+      // The last slot says when the next message can come.
+      const next = free === 1 ? texts.nextIn(this.#minutesTo(freeAt(2))) : undefined
+      return await this.#send(to, { text: text(texts) }, key, next)
     } catch (error) {
       if (!isFinal(error)) throw error
       if (error.code !== 'idempotency_conflict' && !error.details?.erased)
@@ -113,7 +154,7 @@ export class AnswerDelivery {
   ): Promise<void> {
     const to = await this.#ports.people.findOperator(session)
     if (to === undefined || to.user_id === user_id) return
-    if ((await this.countLeft(to)) > 1) await this.tell(to, text, key)
+    if (await this.hasRoom(to)) await this.tell(to, text, key)
   }
 
   /** Returns the texts in the language of the user's newest message. A command such as /stop has no language. */
@@ -134,10 +175,61 @@ export class AnswerDelivery {
   /** Returns how many of these parts are sent now. */
   async #countFitting(turn: StoredTurn, parts: readonly AnswerPart[]): Promise<number> {
     // With no answer left, what is sent now waits until the user writes, and then has all answers.
-    const fits = Math.max(1, ((await this.countLeft(turn)) || allAnswers) - 1)
+    const left = await this.countLeft(turn)
+    const { free } = left === 0 ? { free: allAnswers } : await this.#slots.look(turn)
+    const fits = Math.max(1, Math.min(left || allAnswers, free) - 1)
     if (fits >= parts.length) return parts.length
     // The line about the rest is a message of its own after a file.
     return 'path' in parts[fits - 1]! ? Math.max(1, fits - 1) : fits
+  }
+
+  /**
+   * Waits until the answer of a turn may have a slot: the last ones are kept. Says first when that will be. With no
+   * answer left, it waits in the outbox for the user.
+   *
+   * @throws ClaimLost if the user was erased; the reason of the signal
+   */
+  async #awaitSlot(turn: StoredTurn, isStopped: () => boolean): Promise<void> {
+    const { clock, over, work } = this.#ports
+    try {
+      for (let dueAt = 0; !isStopped(); await clock.sleep(lookEveryMs, over)) {
+        over?.throwIfAborted()
+        if (clock.now() < dueAt) {
+          const current = await work.getTurn(turn.id)
+          if (!current) throw new ClaimLost('the user of the turn was erased')
+          if (current.stopping) return
+          continue
+        }
+        const { free, freeAt } = await this.#slots.look(turn)
+        if (free > this.#slots.kept || (await this.countLeft(turn)) === 0) return
+        const isFirst = dueAt === 0
+        dueAt = freeAt(this.#slots.kept + 1)
+        this.#dueAt.set(turn.id, dueAt)
+        if (isFirst && free > 0 && dueAt - clock.now() > shortWaitMs)
+          await this.tell(turn, texts => texts.ready(this.#minutesTo(dueAt)), `${keyOf(turn)}:ready`)
+      }
+    } finally {
+      this.#dueAt.delete(turn.id)
+    }
+  }
+
+  /** Tells a user who asks for the rest of an answer if it cannot come now. */
+  async #isTooEarly(turn: StoredTurn): Promise<boolean> {
+    const { free, freeAt } = await this.#slots.look(turn)
+    if (free > 1 || (await this.countLeft(turn)) === 0) return false
+    const minutes = this.#minutesTo(freeAt(this.#slots.kept + 1))
+    // Without a free slot the message before it has said so.
+    if (free === 1)
+      await this.#send(
+        turn,
+        { text: (await this.textsFor(turn)).moreIn(minutes) },
+        `${keyOf(turn)}:more:${this.#ports.clock.now()}`,
+      )
+    return true
+  }
+
+  #minutesTo(time: number): number {
+    return Math.max(1, Math.ceil((time - this.#ports.clock.now()) / 60_000))
   }
 
   /** Counts the answers that are left to a user, without those that waiting messages will use. */
@@ -202,6 +294,10 @@ export class AnswerDelivery {
   #change({ id }: StoredTurn, change: TurnChange): Promise<void> {
     return changeTurn(this.#ports.work, id, change)
   }
+}
+
+function ignoreFinal(error: unknown): void {
+  if (!isFinal(error)) throw error
 }
 
 /** Whether trying again does not help. */

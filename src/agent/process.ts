@@ -68,12 +68,37 @@ export interface AgentProgram {
   /** Ends it: SIGTERM to the group, and SIGKILL after `graceMs`, by default 3 s. */
   end(graceMs?: number): Promise<void>
   /** Returns the error for a program that ended, with the last lines that it wrote on stderr. */
-  failure(end: ProgramEnd, said?: string): SvcError
+  failure(end: ProgramEnd, said?: string): AgentFailure
 }
 
-/** Makes the error for an agent that failed. Only the log and the turn show it. */
-export const agentError = (problem: string, hint = 'Run the agent by hand with the same input.'): SvcError =>
-  new SvcError('upstream_error', problem, { hint })
+/** Why an agent failed, for its owner (`failure-text.ts`). */
+export interface FailureReason {
+  /**
+   * status, signal: its program ended so. error: it reported one. unreachable, refused: the address of a model, and the
+   * status that it answered. acp: it does not speak the protocol.
+   */
+  readonly how: 'status' | 'signal' | 'error' | 'unreachable' | 'refused' | 'acp'
+  readonly value?: string | number
+  /** What the program or the address itself said. */
+  readonly said?: string
+}
+
+/** An agent that failed. Only the log and the turn show its message. */
+export class AgentFailure extends SvcError {
+  readonly reason: FailureReason
+
+  constructor(problem: string, hint: string, reason: FailureReason) {
+    super('upstream_error', problem, { hint })
+    this.reason = reason
+  }
+}
+
+/** Makes the error for an agent that failed. */
+export const agentError = (
+  problem: string,
+  hint = 'Run the agent by hand with the same input.',
+  reason: FailureReason = { how: 'error', said: problem },
+): AgentFailure => new AgentFailure(problem, hint, reason)
 
 /**
  * Starts a program.
@@ -144,10 +169,14 @@ class RunningProgram implements AgentProgram {
     await this.ended
   }
 
-  failure({ signal, status }: ProgramEnd, said = ''): SvcError {
+  failure({ signal, status }: ProgramEnd, said = ''): AgentFailure {
     const how = signal === undefined ? `with status ${status}` : `by ${signal}`
     const last = toPlainText(decode(this.#errors)).trim() || said.trim()
-    return agentError(`${this.#name} ended ${how}${last && `: ${last.slice(-500)}`}`)
+    const reason =
+      signal === undefined
+        ? ({ how: 'status', value: status ?? -1, said: last } as const)
+        : ({ how: 'signal', value: signal, said: last } as const)
+    return agentError(`${this.#name} ended ${how}${last && `: ${last.slice(-500)}`}`, undefined, reason)
   }
 
   async #watch(): Promise<ProgramEnd> {

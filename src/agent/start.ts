@@ -1,6 +1,6 @@
 /** Starts an agent from its settings: makes what runs its turns, and what asks its owner. */
 
-import { getEnvironment } from '../config.ts'
+import { getEnvironment, type Pace } from '../config.ts'
 import type { Svc } from '../index.ts'
 import { badArgument } from '../model/error.ts'
 import type { Clock } from '../platform/clock.ts'
@@ -23,6 +23,8 @@ export interface StartPorts {
   readonly dataFolder: string
   /** Folder of the working folders of all agents. */
   readonly folders: string
+  /** The pace of sending; absent: off. */
+  readonly pace?: Pace | 'off'
   /** All agents of the process in their order. */
   readonly agents: readonly AgentConfig[]
 }
@@ -79,12 +81,12 @@ export async function startAgent(
   svc: Svc,
   backend: Backend,
   config: AgentConfig,
-  { agents, clock, dataFolder, folders, log }: StartPorts,
+  { agents, clock, dataFolder, folders, log, pace }: StartPorts,
   closing: AbortSignal,
 ): Promise<void> {
   const work = await svc.workAsAgent()
   const people = new Talkers({ svc, config, agents, clock })
-  const delivery = new AnswerDelivery({ svc, work, people, clock, log })
+  const delivery = new AnswerDelivery({ svc, work, people, clock, log, pace })
   const approvals = new Approvals({ svc, work, people, config, show: delivery.show.bind(delivery), clock })
   const pauseMs = config.gatherMs
   const decide = approvals.decide.bind(approvals)
@@ -95,6 +97,7 @@ export async function startAgent(
     folders,
     isolatedFrom: config.isolate ? dataFolder : undefined,
     log,
+    ...(pace && { pace }),
     ask: questions.ask.bind(questions),
     takeAnswer: questions.takeAnswer.bind(questions),
     closeLost: questions.closeLost.bind(questions),

@@ -1,4 +1,6 @@
 /** What the process of an agent itself says to people on WeChat, in English and Chinese. */
+
+import { chineseFailures, englishFailures } from './failure-text.ts'
 import { plainOf } from './owner-answer.ts'
 import { chineseQuestions, englishQuestions } from './question-text.ts'
 
@@ -24,6 +26,7 @@ export function findCommand(text: string): CommandWord | undefined {
 
 const english = {
   question: englishQuestions,
+  failure: englishFailures,
   draft: {
     opening: (who: string) => `An answer for ${who} waits for you. They wrote, and it says:`,
     choices: (code: string) => [`${code} 1 = send it`, `${code} 2 = do not`],
@@ -40,15 +43,27 @@ const english = {
   working: (minutes: number, waiting: number) =>
     `Working for ${minutes} min${waiting > 0 ? `; ${waiting} more waiting` : ''}.`,
   help: 'Commands: /stop ends the current answer, /new begins a new conversation, /more sends the rest of a long answer, /status tells what runs.',
-  failed: 'That did not work. Please try again.',
+  ready: (minutes: number) =>
+    `The answer is ready, and comes in about ${minutes} min: only so many messages may be sent at a time.`,
+  waitsFor: (minutes: number, waiting: number) =>
+    `An answer is ready, and comes in about ${minutes} min${waiting > 0 ? `; ${waiting} more waiting` : ''}.`,
+  moreIn: (minutes: number) => `The rest can come in about ${minutes} min. Reply /more then.`,
+  nextIn: (minutes: number) => `(The next message can come in about ${minutes} min.)`,
+  slow: (minutes: number) => `Still working on it (${minutes} min so far).`,
+  behind: (minutes: number) =>
+    `Got it. It comes after your message before, which is still being worked on${minutes > 0 ? ` (${minutes} min so far)` : ''}.`,
+  skipped: (minutes: number) =>
+    `What you wrote more than ${minutes} min ago, while I was away, gets no answer. Send it again if you still need it.`,
+  failed: 'That did not work. Please try again later.',
   tooLong: (minutes: number) => `Stopped: it took more than ${minutes} min.`,
-  dayIsOver: 'The limit of turns for today is reached.',
+  dayIsOver: 'The limit of turns within 24 hours is reached. Please try again later.',
   interrupted:
     'I was restarted while I worked on your last message, and did not do it again. Send it again if you still need it.',
   silent: 'Done. There was no answer in words.',
   more: (count: number) => `(${count} more, reply /more)`,
   noFile: (name: string) => `The file ${name} could not be sent.`,
   ofUser: (who: string, what: string) => `${who}: ${what}`,
+  ofOther: (what: string) => `Somebody else got no answer. ${what}`,
   // Without name and id: what is erased about that person must not stay in the chat of the owner.
   stranger:
     'Somebody who may not talk with the agent wrote to it, and got no answer. svc agent turns shows who. To allow it, start the agent with --allow.',
@@ -56,6 +71,7 @@ const english = {
 
 const chinese: typeof english = {
   question: chineseQuestions,
+  failure: chineseFailures,
   draft: {
     opening: who => `给 ${who} 的回答等你批准。对方的消息和回答是：`,
     choices: code => [`${code} 1 = 发送`, `${code} 2 = 不发送`],
@@ -70,14 +86,24 @@ const chinese: typeof english = {
   idle: '等待你的消息。',
   working: (minutes, waiting) => `已处理 ${minutes} 分钟${waiting > 0 ? `，还有 ${waiting} 条在等待` : ''}。`,
   help: '指令：停止（/stop）结束当前回答；新对话（/new）开始新的对话；更多（/more）发送长回答的剩余部分；状态（/status）查看进度。',
-  failed: '没有成功，请再试一次。',
+  ready: minutes => `回答已经准备好，大约 ${minutes} 分钟后发送：一段时间内可发的消息条数有限。`,
+  waitsFor: (minutes, waiting) =>
+    `回答已经准备好，大约 ${minutes} 分钟后发送${waiting > 0 ? `，还有 ${waiting} 条在等待` : ''}。`,
+  moreIn: minutes => `剩余部分大约 ${minutes} 分钟后可以发送，到时请回复「更多」。`,
+  nextIn: minutes => `（下一条消息大约 ${minutes} 分钟后才能发送。）`,
+  slow: minutes => `还在处理（已用 ${minutes} 分钟）。`,
+  behind: minutes =>
+    `已收到，会在上一条消息之后处理，那一条还在进行${minutes > 0 ? `（已用 ${minutes} 分钟）` : ''}。`,
+  skipped: minutes => `你在我离线时发的、超过 ${minutes} 分钟的消息不再回答。如果仍然需要，请再发一次。`,
+  failed: '没有成功，请稍后再试。',
   tooLong: minutes => `已停止：超过 ${minutes} 分钟。`,
-  dayIsOver: '今天的次数已用完。',
+  dayIsOver: '24 小时内的次数已用完，请稍后再试。',
   interrupted: '处理你上一条消息时服务重启了，任务没有重做。如果仍然需要，请再发一次。',
   silent: '已完成，没有文字回答。',
   more: count => `（还有 ${count} 条，回复「更多」）`,
   noFile: name => `文件 ${name} 没能发送。`,
   ofUser: (who, what) => `${who}：${what}`,
+  ofOther: what => `有人没有得到回答。${what}`,
   stranger:
     '有未获允许的人给智能体发了消息，没有得到回答。svc agent turns 可查看是谁。要允许此人对话，请用 --allow 启动。',
 }

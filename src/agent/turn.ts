@@ -22,6 +22,8 @@ import type { Backend, TurnContext, TurnResult } from './backend.ts'
 import { ClaimLost, changeTurn } from './claim.ts'
 import type { AgentConfig } from './config.ts'
 import { type AnswerDelivery, keyOf } from './delivery.ts'
+import { formatFailure } from './failure-text.ts'
+import { type TurnNotices, tellMeanwhile } from './notices.ts'
 import { buildPrompt, readMessages } from './prompt.ts'
 import type { Taken } from './questions.ts'
 import type { Talkers } from './talkers.ts'
@@ -42,8 +44,11 @@ export interface TurnPorts {
   readonly work: AgentWork
   readonly backend: Backend
   readonly config: AgentConfig
-  readonly people: Pick<Talkers, 'findFolder' | 'getSender' | 'mayTalk' | 'nameOf'>
-  readonly delivery: Pick<AnswerDelivery, 'deliver' | 'tell' | 'tellOwner' | 'textsFor'>
+  readonly people: Pick<Talkers, 'findFolder' | 'findOperator' | 'getSender' | 'mayTalk' | 'nameOf'>
+  readonly delivery: Pick<
+    AnswerDelivery,
+    'deliver' | 'hasRoom' | 'minutesToWait' | 'reply' | 'tell' | 'tellOwner' | 'textsFor'
+  >
   /** Asks the owner what an agent wants to do in a turn. */
   ask(turn: StoredTurn, request: Parameters<TurnContext['ask']>[0], signal: AbortSignal): Promise<string>
   takeAnswer(message: Message, isAlone?: boolean): Promise<Taken>
@@ -79,6 +84,15 @@ export class TurnStopped extends Error {
   }
 }
 
+/** A turn, and what it has to do with others of its conversation. */
+export interface TurnPlace {
+  /** Aborts with a `TurnStopped`. */
+  readonly stop: AbortController
+  readonly notices: TurnNotices
+  /** Whether no other turn of the conversation waits. */
+  readonly isLast: boolean
+}
+
 export class TurnRunner {
   readonly #ports: TurnPorts
 
@@ -89,11 +103,11 @@ export class TurnRunner {
   /**
    * Brings a turn to its end, whatever state it was left in.
    *
-   * @param stop aborts with a `TurnStopped`
    * @throws SvcError `store_unavailable`, `shutting_down`; ClaimLost
    */
-  async run(turn: StoredTurn, state: ConversationState, stop: AbortController): Promise<void> {
+  async run(turn: StoredTurn, state: ConversationState, place: TurnPlace): Promise<void> {
     const { config, delivery, people } = this.#ports
+    const { isLast, stop } = place
     if (turn.state === 'answering') return delivery.deliver(turn, () => isByUser(stop))
     if (!(await people.mayTalk(turn.session, turn.user_id))) return this.#refuse(turn)
     const reason: unknown = stop.signal.reason
@@ -101,8 +115,8 @@ export class TurnRunner {
     if (turn.stopping) return this.#end(turn, byOthers())
     if (turn.state === 'running' && !config.resumeTurns)
       return this.#endAs(turn, 'interrupted', 'its process ended', texts => texts.interrupted)
-    if (await this.#isDayOver()) return this.#endByDay(turn)
-    const answer = await this.#answer(turn, state, stop)
+    if (await this.#isDayOver()) return this.#endByDay(turn, isLast)
+    const answer = await this.#answer(turn, state, place)
     if (!answer) return
     await delivery.deliver({ ...turn, state: 'running', answer }, () => isByUser(stop))
   }
@@ -123,13 +137,13 @@ export class TurnRunner {
     return turnsPerDay !== undefined && (await work.countTurns(name, clock.now() - dayMs)) >= turnsPerDay
   }
 
-  /** Ends a turn that is too many, and tells the user and the owner, once a day. */
-  async #endByDay(turn: StoredTurn): Promise<void> {
+  /** Ends a turn that is too many. Tells the user, once for all that wait, and the owner once a day. */
+  async #endByDay(turn: StoredTurn, isLast: boolean): Promise<void> {
     const { clock, delivery } = this.#ports
     const text = ({ dayIsOver }: Texts) => dayIsOver
-    const key = `agent:day:${Math.floor(clock.now() / dayMs)}:${turn.session}`
-    await delivery.tell(turn, text, `${key}:${turn.user_id}`)
-    await delivery.tellOwner(turn, text, `${key}:owner`)
+    const day = Math.floor(clock.now() / dayMs)
+    if (isLast) await delivery.tell(turn, text, `${keyOf(turn)}:day`)
+    await delivery.tellOwner(turn, text, `agent:day:${day}:${turn.session}:owner`)
     await this.#endAs(turn, 'failed', 'the limit of turns per day is reached')
   }
 
@@ -137,16 +151,19 @@ export class TurnRunner {
   async #answer(
     turn: StoredTurn,
     state: ConversationState,
-    stop: AbortController,
+    { notices, stop }: TurnPlace,
   ): Promise<StoredAnswer | undefined> {
     const { clock, log, over, permits, work } = this.#ports
     using either = linkSignals(stop.signal, over)
     const { signal } = either
+    await using _telling = tellMeanwhile(turn, notices, this.#ports, signal)
     try {
       using _permit = await permits.take(signal)
       await changeTurn(work, turn.id, { state: 'running', started_at: clock.now() })
       const folder = await this.#openFolder(turn, state)
-      const result = await this.#watched(turn, stop, () => this.#runBackend(turn, state, folder, signal))
+      const result = await this.#watched(turn, stop, () =>
+        this.#runBackend(turn, state, { folder, notices, signal }),
+      )
       signal.throwIfAborted()
       const { agentSession: agent_session } = result
       if (!turn.isFresh && agent_session)
@@ -163,11 +180,26 @@ export class TurnRunner {
       if (reason instanceof TurnStopped) await this.#end(turn, reason)
       else {
         log.warn('turn of an agent failed', { turn: turn.id, error })
-        const why = error instanceof Error ? error.message : String(error)
-        await this.#endAs(turn, 'failed', why, texts => texts.failed)
+        await this.#fail(turn, error)
       }
       return undefined
     }
+  }
+
+  /** Ends a turn that failed. The person who decides for the agent gets the reason, others a sentence without it. */
+  async #fail(turn: StoredTurn, error: unknown): Promise<void> {
+    const { clock, delivery, people } = this.#ports
+    const why = error instanceof Error ? error.message : String(error)
+    const reason = ({ failure }: Texts) => formatFailure(error, failure)
+    const { session, user_id } = (await people.findOperator(turn.session)) ?? {}
+    const isOwn = session === turn.session && user_id === turn.user_id
+    await this.#endAs(turn, 'failed', why, isOwn ? reason : texts => texts.failed)
+    if (isOwn) return
+    // Once a day for the same reason. Without the name: it must not stay in the chat of the owner.
+    const key = createHash('sha256')
+      .update(`${Math.floor(clock.now() / dayMs)} ${why}`)
+      .digest('hex')
+    await delivery.tellOwner(turn, texts => texts.ofOther(reason(texts)), `agent:failed:${key.slice(0, 16)}`)
   }
 
   /** Repeats a write while the store fails: the answer of an agent exists nowhere else yet. */
@@ -191,11 +223,12 @@ export class TurnRunner {
   async #runBackend(
     turn: StoredTurn,
     state: ConversationState,
-    folder: string,
-    signal: AbortSignal,
+    { folder, notices, signal }: { folder: string; notices: TurnNotices; signal: AbortSignal },
   ): Promise<TurnResult> {
     const { ask, backend, config, isolatedFrom, log, people, svc, work } = this.#ports
     const { transcribe } = config
+    const operator = await people.findOperator(turn.session)
+    const isOwn = operator?.user_id === turn.user_id
     const { download } = await people.getSender()
     const ports = { svc, download, folder, isolatedFrom, transcribe, signal, log }
     const prompt =
@@ -209,7 +242,10 @@ export class TurnRunner {
       folder,
       agentSession: turn.isFresh ? undefined : state.agent_session,
       signal,
-      ask: request => ask(turn, request, signal),
+      ask: request => {
+        const answer = ask(turn, request, signal)
+        return isOwn ? notices.whileAsking(answer) : answer
+      },
       keepSession: agent_session => {
         // After /new, the old session must not come back.
         if (turn.isFresh || signal.aborted) return

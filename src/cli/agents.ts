@@ -37,8 +37,8 @@ export async function runAgents(command: Command): Promise<void> {
   const closing = new AbortController()
   void waitForStop(io).then(signal => closing.abort(new SvcError('shutting_down', `stopped by ${signal}`)))
   const log = await serverLog(config, command)
-  const { basePath: dataFolder } = config
-  const ports = { agents, clock: systemClock, dataFolder, folders: localFilesOf(dataFolder).agents }
+  const { basePath: dataFolder, pace } = config
+  const ports = { agents, clock: systemClock, dataFolder, folders: localFilesOf(dataFolder).agents, pace }
   const started = await Promise.all(
     agents.map(async agent => {
       const own = { ...ports, log: log.child(agent.name) }

@@ -158,20 +158,32 @@ test('with interrupt, a new message stops the turn, and is answered', async () =
   await agents.become('stopped', 'answered')
 })
 
-test('a failing agent is told in one sentence without internals, in the language of the user', async () => {
+test('a failing agent: the owner gets the reason in one line and in their language, others a sentence', async () => {
   await using agents = await withAgents()
-  const { backend } = await agents.start()
-  for (const [nth, said] of ['hello', '你好'].entries()) {
-    await agents.say(said)
-    await agents.until('a turn runs', () => backend.runs.length === nth + 1)
-    backend.runs[nth]?.fail(new Error('secret /path'))
-    await agents.gets(nth + 1)
+  const friend = await agents.library.sandbox.addUser('friend')
+  const { backend } = await agents.start(undefined, { allow: 'everyone' })
+  const fail = async (said: string, user: string, nth: number) => {
+    await agents.say(said, user)
+    await agents.until('a turn runs', () => backend.runs.length === nth)
+    backend.runs[nth - 1]?.fail(new Error(`first line\ndisk on fire sk-${'a1'.repeat(12)}`))
+    await agents.until('it has ended', async () => (await agents.turns())[nth - 1]?.ended_at)
   }
-  const texts = await agents.got()
-  expect(texts.join()).not.toContain('secret')
-  expect(texts.map(text => /\p{Script=Han}/u.test(text))).toEqual([false, true])
-  const turns = await agents.become('failed', 'failed')
-  expect(turns.map(({ error }) => error)).toEqual(['secret /path', 'secret /path'])
+  await fail('hello', agents.owner, 1)
+  await fail('你好', agents.owner, 2)
+  const own = await agents.gets(2)
+  expect(own.map(text => /\p{Script=Han}/u.test(text))).toEqual([false, true])
+  for (const text of own) {
+    expect(text).toContain('disk on fire …')
+    expect(text.split('\n')).toHaveLength(1)
+  }
+  await fail('hi', friend, 3)
+  expect(await agents.gets(1, friend)).not.toContain(expect.stringContaining('fire'))
+  // The owner hears of it, once for the same reason on a day.
+  expect((await agents.gets(3))[2]).toContain('disk on fire …')
+  await fail('hi again', friend, 4)
+  await agents.gets(2, friend)
+  expect(await agents.got()).toHaveLength(3)
+  expect((await agents.turns())[0]?.error).toStartWith('first line')
 })
 
 test('a turn that takes too long is stopped, and the user is told', async () => {
@@ -186,16 +198,77 @@ test('a turn that takes too long is stopped, and the user is told', async () => 
   await agents.become('failed')
 })
 
-test('more turns than a day allows are not run; the user is told once', async () => {
+test('more turns than a day allows are not run; whoever writes is told, once for what waits', async () => {
   await using agents = await withAgents()
-  const { backend } = await agents.start(echo(), { turnsPerDay: 2 })
-  for (let nth = 1; nth <= 4; nth++) {
+  const { backend } = await agents.start(undefined, { turnsPerDay: 2 })
+  for (let nth = 1; nth <= 2; nth++) {
     await agents.say(`message ${nth}`)
-    await agents.until('it has ended', async () => (await agents.turns())[nth - 1]?.ended_at)
+    await agents.until('it runs', () => backend.runs.length === nth)
+    if (nth === 1) backend.runs[0]?.answer('hi')
   }
+  for (let nth = 3; nth <= 5; nth++) {
+    await agents.say(`message ${nth}`)
+    await agents.until('it waits', async () => (await agents.turns()).length === nth)
+  }
+  backend.runs[1]?.answer('hi')
+  await agents.become('answered', 'answered', 'failed', 'failed', 'failed')
+  expect(await agents.got()).toHaveLength(3)
+  await agents.say('one more')
+  expect(await agents.gets(4)).toHaveLength(4)
   expect(backend.runs.length).toBe(2)
-  expect(await agents.gets(3)).toHaveLength(3)
-  await agents.become('answered', 'answered', 'failed', 'failed')
+})
+
+test('after a minute without a word the user is told once that it still works', async () => {
+  await using agents = await withAgents()
+  const { clock } = agents.library
+  const { backend } = await agents.start()
+  await agents.say('hello')
+  await agents.until('a turn runs', () => backend.runs.length === 1)
+  const pass = async (ms: number) => {
+    await agents.until('the time is watched', () => clock.sleeps(1, 1000))
+    clock.advance(ms)
+  }
+  await pass(50_000)
+  await pass(15_000)
+  await agents.gets(1)
+  await pass(100_000)
+  await pass(100_000)
+  backend.runs[0]?.answer('done')
+  expect((await agents.gets(2))[1]).toBe('done')
+})
+
+test('what waits behind a turn that takes its time is acknowledged once', async () => {
+  await using agents = await withAgents()
+  const { clock } = agents.library
+  const { backend } = await agents.start()
+  await agents.say('one')
+  await agents.until('a turn runs', () => backend.runs.length === 1)
+  for (let nth = 2; nth <= 3; nth++) {
+    await agents.say('another')
+    await agents.until('it waits', async () => (await agents.turns()).length === nth)
+    clock.advance(16_000)
+    await agents.gets(1)
+  }
+  clock.advance(120_000)
+  for (let nth = 0; nth < 3; nth++) {
+    await agents.until('it runs', () => backend.runs.length === nth + 1)
+    backend.runs[nth]?.answer(`answer ${nth}`)
+  }
+  expect((await agents.gets(4)).slice(1)).toEqual(['answer 0', 'answer 1', 'answer 2'])
+})
+
+test('with one answer left, nothing is said about a long turn', async () => {
+  await using agents = await withAgents()
+  const { clock } = agents.library
+  const { backend, svc } = await agents.start()
+  await agents.say('hello')
+  await agents.until('a turn runs', () => backend.runs.length === 1)
+  for (let nth = 0; nth < 9; nth++) await svc.send({ to: agents.owner, text: `other ${nth}` })
+  await agents.until('the time is watched', () => clock.sleeps(1, 1000))
+  clock.advance(120_000)
+  await agents.until('it looked', () => clock.sleeps(900, 1000))
+  backend.runs[0]?.answer('done')
+  expect((await agents.gets(10))[9]).toBe('done')
 })
 
 test('a turn stopped from outside ends, and the user is told', async () => {

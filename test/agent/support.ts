@@ -4,7 +4,7 @@ import { join } from 'node:path'
 import { type AgentPorts, runAgent } from '../../src/agent/agent.ts'
 import type { Backend, Prompt, TurnContext, TurnResult } from '../../src/agent/backend.ts'
 import { type AgentConfig, defaultAgent } from '../../src/agent/config.ts'
-import type { AgentTurn, Svc } from '../../src/index.ts'
+import type { AgentTurn, Svc, SvcOptions } from '../../src/index.ts'
 import { createLog } from '../../src/platform/log.ts'
 import type { MessageView } from '../../src/sandbox/phone-view.ts'
 import { type TestLibrary, withLibrary } from '../support/library.ts'
@@ -79,6 +79,7 @@ export interface TestAgents extends AsyncDisposable {
     backend?: PlayedBackend,
     config?: Partial<AgentConfig>,
     ports?: Partial<AgentPorts>,
+    options?: SvcOptions,
   ): Promise<RunningAgent>
   say(text: string, from?: string): Promise<unknown>
   /** The texts that a user got, oldest first. */
@@ -110,8 +111,8 @@ export async function withAgents(options: Parameters<typeof withLibrary>[0] = {}
     library,
     owner,
     folders,
-    async start(backend = new PlayedBackend(), config = {}, ports = {}) {
-      const svc = await library.open({ store: true })
+    async start(backend = new PlayedBackend(), config = {}, ports = {}, options = {}) {
+      const svc = await library.open({ store: true, ...options })
       const stop = new AbortController()
       const settings: AgentConfig = {
         ...defaultAgent,

@@ -16,6 +16,7 @@ import { AcpTurn, toBlocks } from './acp-turn.ts'
 /** Bytes that an agent may print in a turn, with those of its tools. */
 const turnBytes = 64 * 1024 * 1024
 const loginNeeded = -32_000
+const noSuchMethod = -32_601
 /** A program that closed its output ends within this time, with what it started. */
 const endedMs = 3000
 
@@ -56,7 +57,8 @@ export class AcpAgent {
   readonly #limits: AcpLimits
   readonly #budget: OutputBudget
   readonly #wantedMode: WantedMode
-  #capabilities: AgentCapabilities = {}
+  /** Absent until it has answered for the first time. */
+  #capabilities: AgentCapabilities | undefined
   #session: string | undefined
   #turn: AcpTurn | undefined
   /** The turn until its end, also after it was stopped. */
@@ -177,7 +179,7 @@ export class AcpAgent {
 
   /** Continues a session. @returns what the agent answers; undefined if it does not know the session */
   async #continue(sessionId: string, cwd: string, signal: AbortSignal): Promise<object | undefined> {
-    const { loadSession, sessionCapabilities } = this.#capabilities
+    const { loadSession, sessionCapabilities } = this.#capabilities ?? {}
     const { agent } = this.#connection
     const input = { sessionId, cwd, mcpServers: [] }
     try {
@@ -205,7 +207,7 @@ export class AcpAgent {
     this.#turn = turn
     this.#budget.bytes = turnBytes
     try {
-      const blocks = await toBlocks(prompt, context.folder, this.#capabilities.promptCapabilities)
+      const blocks = await toBlocks(prompt, context.folder, this.#capabilities?.promptCapabilities)
       signal.throwIfAborted()
       const answer = agent.request('session/prompt', { sessionId, prompt: blocks })
       const cancel = () => void agent.notify('session/cancel', { sessionId }).catch(() => {})
@@ -243,29 +245,43 @@ export class AcpAgent {
     )
     const isInTime = await Promise.race([endsWithin(answerMs, isOver), aborts(signal)])
     signal.throwIfAborted()
-    if (!isInTime) throw agentError(`the agent does not answer ${method} within ${answerMs / 1000} s`)
-    return answer
+    if (isInTime) return answer
+    const problem = `the agent does not answer ${method} within ${answerMs / 1000} s`
+    throw this.#capabilities ? agentError(problem) : notAcp(problem)
   }
 
   /** Returns what people can do something about. */
   async #explain(error: unknown, signal: AbortSignal): Promise<unknown> {
     if (signal.aborted) return signal.reason
     if (isAnswer(error)) {
+      if (!this.#capabilities && error.code === noSuchMethod) return notAcp('the agent knows no initialize')
       if (error.code === loginNeeded)
         return agentError('the agent wants a login', 'Run its program by hand once, and log in there.')
       const details = error.data === undefined ? '' : ` ${JSON.stringify(error.data)}`
-      return agentError(`the agent answers with the error ${toOneLine(`${error.message}${details}`, 500)}`)
+      const whole = `${error.message}${details}`
+      return agentError(`the agent answers with the error ${toOneLine(whole, 500)}`, undefined, {
+        how: 'error',
+        said: whole,
+      })
     }
     if (this.isAlive || isSvcError(error)) return error
     // The stream ends a little before the program.
     if (!(await endsWithin(endedMs, this.#program.ended))) return agentError('the agent closed its output')
-    return this.#program.failure(await this.#program.ended)
+    const end = await this.#program.ended
+    const failure = this.#program.failure(end)
+    return this.#capabilities || (end.status !== 0 && failure.reason.said)
+      ? failure
+      : notAcp(`${failure.problem}; it has not answered`)
   }
 }
 
 /** An error that the agent answered. */
 const isAnswer = (error: unknown): error is Error & { code: number; data?: unknown } =>
   error instanceof Error && error.name === 'RequestError' && 'code' in error
+
+/** The program is no agent of the protocol, as far as svc can see. */
+const notAcp = (problem: string) =>
+  agentError(problem, 'Without --acp, svc agent runs any program that prints its answer.', { how: 'acp' })
 
 const aborts = (signal: AbortSignal): Promise<false> =>
   new Promise(resolve => {

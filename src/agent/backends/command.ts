@@ -114,7 +114,9 @@ class CommandBackend implements Backend {
       const again = await this.#runKnown(known, prompt, { ...context, agentSession: undefined })
       return { ...again, text: withLostNote(again.text, prompt.text) }
     }
-    if (hasFailed) throw error ? agentError(`the agent failed: ${error.slice(0, 500)}`) : failure('')
+    if (hasFailed && error)
+      throw agentError(`the agent failed: ${error.slice(0, 500)}`, undefined, { how: 'error', said: error })
+    if (hasFailed) throw failure('')
     if (session === undefined) throw agentError('the agent printed no events')
     if (lines.hasDropped && text === '') throw tooMuch()
     return { text: toPlainText(text), agentSession: session }

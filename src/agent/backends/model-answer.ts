@@ -64,7 +64,7 @@ export class ModelAnswer {
 
   #take(json: string): void {
     const { choices, error } = parseObject(json) ?? {}
-    if (error) throw agentError(`the model failed: ${problemIn(error)}`)
+    if (error) throw failed(problemIn(error))
     const choice: Choice | undefined = Array.isArray(choices) ? choices[0] : undefined
     const { content, reasoning, reasoning_content, refusal } = choice?.delta ?? choice?.message ?? {}
     this.#text += textIn(content) || textIn(refusal)
@@ -143,5 +143,7 @@ function problemIn(error: unknown): string {
   const text = typeof message === 'string' ? message : typeof error === 'string' ? error : ''
   return toPlainText(text).replace(/\s+/g, ' ').trim().slice(0, shownProblem)
 }
+
+const failed = (said: string) => agentError(`the model failed: ${said}`, undefined, { how: 'error', said })
 
 const tooLong = () => new SvcError('payload_too_large', 'the answer of the model is longer than 1 MiB')

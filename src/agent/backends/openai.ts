@@ -100,6 +100,7 @@ class OpenAiBackend implements Backend {
       throw agentError(
         `${new URL(url).host} cannot be reached, or broke off (${failureTextOf(error)})`,
         'Start the server of the model, or check the address.',
+        { how: 'unreachable', value: new URL(url).host },
       )
     } finally {
       timer.stop()
@@ -121,7 +122,16 @@ const toAddress = (url: string): string =>
 
 function refusal(status: number, problem: string): SvcError {
   const why = problem && `: ${problem}`
+  const reason = { how: 'refused', value: status, said: problem } as const
   return status === 401 || status === 403
-    ? agentError(`the address refused the key (status ${status})${why}`, 'Check the file with the key.')
-    : agentError(`the address answered with status ${status}${why}`, 'Check the address and the model.')
+    ? agentError(
+        `the address refused the key (status ${status})${why}`,
+        'Check the file with the key.',
+        reason,
+      )
+    : agentError(
+        `the address answered with status ${status}${why}`,
+        'Check the address and the model.',
+        reason,
+      )
 }

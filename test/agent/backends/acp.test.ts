@@ -338,6 +338,15 @@ describe('an agent that fails', () => {
     expect(error.message).toContain('no such flag: --acp')
   })
 
+  test.each([[['cat']], [['echo', 'hi']], [['true']], [['sleep', '60']]])(
+    'because %p speaks something else, is known for that',
+    async command => {
+      const { open, context } = world([], { answerMs: 300 })
+      const error = await failure(open(command).run({ text: 'hi', files: [] }, context()))
+      expect(error).toMatchObject({ reason: { how: 'acp' } })
+    },
+  )
+
   test.each([
     [['--fail', 'initialize'], 'initialize'],
     [['--fail', 'line'], 'line'],

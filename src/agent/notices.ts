@@ -1,0 +1,94 @@
+/** When a user is told during a turn that it takes long, and that a further message waits: each once. */
+import type { StoredTurn } from '../index.ts'
+import type { Clock } from '../platform/clock.ts'
+import type { Log } from '../platform/log.ts'
+import { followSignal } from '../platform/signals.ts'
+import { type AnswerDelivery, keyOf } from './delivery.ts'
+
+/** The user hears nothing for this time, in milliseconds. */
+const slowMs = 60_000
+/** A turn that ends sooner needs no word about what waits behind it. */
+const behindMs = 15_000
+
+const lookEveryMs = 1000
+
+/** slow: it still works. behind: a message waits behind it, which also says that it still works. */
+export type Notice = 'slow' | 'behind'
+
+export class TurnNotices {
+  readonly #clock: Pick<Clock, 'monotonic'>
+  readonly #beganAt: number
+  /** Since when the user has heard nothing. */
+  #quietSince: number
+  /** Since when a message waits; infinity: it was told, and further ones are not. */
+  #waitingSince: number | undefined
+  #isSlowTold = false
+  /** Questions that are open. */
+  #asking = 0
+
+  constructor(clock: Pick<Clock, 'monotonic'>) {
+    this.#clock = clock
+    this.#beganAt = clock.monotonic()
+    this.#quietSince = this.#beganAt
+  }
+
+  get minutes(): number {
+    return Math.round((this.#clock.monotonic() - this.#beganAt) / 60_000)
+  }
+
+  /** A message waits behind the turn. */
+  noteWaiting(): void {
+    this.#waitingSince ??= this.#clock.monotonic()
+  }
+
+  /** While a question is open, the user knows why nothing comes. */
+  async whileAsking<T>(answer: Promise<T>): Promise<T> {
+    this.#asking += 1
+    try {
+      return await answer
+    } finally {
+      this.#asking -= 1
+      this.#quietSince = this.#clock.monotonic()
+    }
+  }
+
+  /** Returns what the user is to be told now. It counts as told. */
+  take(): Notice | undefined {
+    const now = this.#clock.monotonic()
+    if (this.#asking > 0) return undefined
+    if (now - (this.#waitingSince ?? now) >= behindMs) {
+      this.#waitingSince = Number.POSITIVE_INFINITY
+      this.#isSlowTold = true
+      return 'behind'
+    }
+    if (this.#isSlowTold || now - this.#quietSince < slowMs) return undefined
+    this.#isSlowTold = true
+    return 'slow'
+  }
+}
+
+/** Tells the user of a turn what `notices` say, if answers are left. Ends with the returned object. */
+export function tellMeanwhile(
+  turn: StoredTurn,
+  notices: TurnNotices,
+  { clock, delivery, log }: { clock: Clock; delivery: Pick<AnswerDelivery, 'hasRoom' | 'tell'>; log: Log },
+  signal: AbortSignal,
+): AsyncDisposable {
+  const ended = new AbortController()
+  const unlink = followSignal(signal, ended)
+  const tell = async () => {
+    for (; !ended.signal.aborted; await clock.sleep(lookEveryMs, ended.signal)) {
+      const notice = turn.source === 'message' ? notices.take() : undefined
+      if (notice && (await delivery.hasRoom(turn)))
+        await delivery.tell(turn, texts => texts[notice](notices.minutes), `${keyOf(turn)}:${notice}`)
+    }
+  }
+  const told = tell().catch(error => log.warn('user of an agent not told', { turn: turn.id, error }))
+  return {
+    [Symbol.asyncDispose]: async () => {
+      ended.abort()
+      unlink()
+      await told
+    },
+  }
+}
