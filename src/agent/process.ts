@@ -9,7 +9,7 @@
 import { Buffer } from 'node:buffer'
 import { type ChildProcess, spawn } from 'node:child_process'
 import { constants } from 'node:fs'
-import { access } from 'node:fs/promises'
+import { access, open } from 'node:fs/promises'
 import { delimiter, join, resolve } from 'node:path'
 import process from 'node:process'
 import type { Readable, Writable } from 'node:stream'
@@ -27,6 +27,9 @@ const defaultGraceMs = 3000
 const leftoverMs = 1000
 /** Bytes of stderr that are kept: its end, which has the reason of a failure. */
 const keptErrorBytes = 4096
+
+/** Bytes of a script that are read; Linux takes no longer first line. */
+const longestFirstLine = 256
 
 /**
  * Starts the watcher, then becomes the program, which is therefore the leader of the group. The traps are set before
@@ -249,11 +252,36 @@ export async function findProgram(name: string, path = ''): Promise<string> {
         async () => (await statOf(found))?.isFile() ?? false,
         () => false,
       )
-      if (isProgram) return resolve(found)
+      if (!isProgram) continue
+      if (process.platform !== 'win32') await checkFirstLine(found, path)
+      return resolve(found)
     }
   throw badArgument('command', `there is no program ${JSON.stringify(name)} that may be run`, {
     hint: 'Install it, make it executable (chmod +x), or give its absolute path.',
   })
+}
+
+/**
+ * Checks that a script names an interpreter that is there. Otherwise the system says only that the script is absent.
+ *
+ * @throws SvcError `invalid_arguments`
+ */
+async function checkFirstLine(script: string, path: string): Promise<void> {
+  const file = await open(script).catch(() => undefined)
+  // It may be run, and not be read.
+  if (!file) return
+  const bytes = Buffer.alloc(longestFirstLine)
+  const { bytesRead } = await file.read(bytes, 0, bytes.length, 0).finally(() => file.close())
+  const [line = ''] = bytes.toString('utf8', 0, bytesRead).split('\n')
+  if (!/^\ufeff?#!/.test(line)) return
+  const wrong = (problem: string, hint: string) => badArgument('command', `${script} ${problem}`, { hint })
+  if (line.startsWith('\ufeff')) throw wrong('begins with a byte order mark', 'Save it as UTF-8 without one.')
+  if (line.endsWith('\r'))
+    throw wrong('has line ends of Windows (CR LF)', "Save it with LF, or run: sed -i 's/\\r$//' FILE")
+  const [interpreter = '', program = ''] = line.slice(2).trim().split(/\s+/)
+  if (!(await statOf(interpreter))?.isFile())
+    throw wrong(`needs ${interpreter}, which is not there`, 'Install it, or change the first line.')
+  if (/\/env$/.test(interpreter) && /^\w[\w.+-]*$/.test(program)) await findProgram(program, path)
 }
 
 /** Turns the bytes of a latin1 string into text; broken UTF-8 becomes U+FFFD. */

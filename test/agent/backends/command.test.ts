@@ -5,9 +5,10 @@ import { join } from 'node:path'
 import type { TurnContext, TurnResult } from '../../../src/agent/backend.ts'
 import { type CommandBackendOptions, createCommandBackend } from '../../../src/agent/backends/command.ts'
 import { requireIsolation } from '../../../src/agent/isolation.ts'
+import { findProgram } from '../../../src/agent/process.ts'
 import { isSvcError } from '../../../src/index.ts'
 import { processState } from '../../../src/platform/other-process.ts'
-import { folderOfTest } from '../../support/folder.ts'
+import { folderOfFile, folderOfTest } from '../../support/folder.ts'
 import { until } from '../../support/until.ts'
 
 interface Asked extends Partial<Omit<CommandBackendOptions, 'command'>> {
@@ -203,6 +204,40 @@ const isolation = await requireIsolation().then(
   () => true,
   () => false,
 )
+
+describe('the start of a script', () => {
+  const folder = folderOfFile()
+  const find = async (name: string, content: string | Uint8Array, mode = 0o755) => {
+    const path = join(folder, name)
+    writeFileSync(path, content)
+    chmodSync(path, mode)
+    return failureOf(findProgram(path, process.env.PATH))
+  }
+
+  test.each([
+    ['CR LF', '#!/bin/sh\r\necho hi\r\n'],
+    ['CR LF after an option', '#!/bin/sh -e\r\n'],
+    ['CR LF of env', '#!/usr/bin/env sh\r\necho hi'],
+    ['a byte order mark', '\ufeff#!/bin/sh\necho hi'],
+    ['an interpreter that is absent', '#!/opt/nothing/here\n'],
+    ['a folder as interpreter', '#!/bin\n'],
+    ['a program of env that is absent', '#!/usr/bin/env no-such-program-here\n'],
+  ])('with %s is refused', async (name, content) => {
+    expect(await find(name.replaceAll(' ', '-'), content)).toMatchObject({ code: 'invalid_arguments' })
+  })
+
+  test.each([
+    ['sh', '#!/bin/sh\necho hi\r\n'],
+    ['env', '#!/usr/bin/env -S sh -e\n'],
+    ['variable', '#!/usr/bin/env A=b\n'],
+    ['spaces', '#! /bin/sh -e\n'],
+    ['none', 'echo hi\r\n'],
+    ['empty', ''],
+    ['binary', new Uint8Array([127, 69, 76, 70, 13, 10])],
+  ])('that is right is taken: %s', async (name, content) => {
+    expect(await find(name, content)).toBeUndefined()
+  })
+})
 
 describe('isolation', () => {
   test.skipIf(!isolation)(
