@@ -14,6 +14,7 @@ import { createDirectCall } from '../model/call.ts'
 import { badArgument, isSvcError, SvcError } from '../model/error.ts'
 import { adviceOf } from '../model/next-step.ts'
 import { defaultSessionName, type Session } from '../model/session.ts'
+import { forgetLogin } from '../operations/accounts.ts'
 import { verbs } from '../operations/tools.ts'
 import { endsWithin, systemClock } from '../platform/clock.ts'
 import type { Log } from '../platform/log.ts'
@@ -157,7 +158,10 @@ interface LoginPlace {
   readonly signal: AbortSignal
 }
 
-/** Logs in each session that the agents name and that is absent; without names, an account if there is none. */
+/**
+ * Logs in each session that the agents name and that has no account; without names, one if none has. A login that an
+ * earlier process left goes on.
+ */
 async function logIn(
   agents: readonly AgentConfig[],
   { config, command, sandbox, signal }: LoginPlace,
@@ -167,13 +171,18 @@ async function logIn(
   const options = { createsDirectory: true as const, ...(sandbox && { openSandbox: async () => sandbox }) }
   await using opened = await openForCommand(config, io, options)
   const ask = createAsk(opened, call)
-  const there = new Set((await ask(verbs.sessions, {})).map(({ name }) => name))
+  const sessions = await ask(verbs.sessions, {})
+  // One that cannot be read may have an account.
+  const isBare = ({ bot_id, poll_error }: Session) => bot_id === undefined && poll_error === undefined
+  const there = new Set(sessions.filter(one => !isBare(one)).map(({ name }) => name))
   const named = agents.flatMap(({ session }) => session ?? [])
-  const wanted = named.length > 0 ? named : there.size > 0 ? [] : [defaultSessionName]
+  const [begun = defaultSessionName] = sessions.filter(isBare).map(({ name }) => name)
+  const wanted = named.length > 0 ? named : there.size > 0 ? [] : [begun]
   for (const session_name of new Set(wanted)) {
     if (there.has(session_name) || signal.aborted) continue
     await io.out.write(`No account is logged in as "${oneLine(session_name)}".\n`)
     const print = createLoginPrinter(io, opened.phoneUrl)
+    await ask(forgetLogin, { session: session_name })
     const status = await followLogin(
       { signal, call: input => ask(verbs.login, input) },
       { session_name },

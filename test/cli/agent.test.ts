@@ -4,8 +4,9 @@ import { mkdtemp, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { type Running, type Serving, serveHere, svc, svcRunning } from '../support/command.ts'
 import { folderOfFile } from '../support/folder.ts'
-import { type Json, logIn } from '../support/service.ts'
+import { type Json, logIn, servedAt } from '../support/service.ts'
 import { stopwatch } from '../support/stopwatch.ts'
+import { svcProgram } from '../support/svc-program.ts'
 import { until } from '../support/until.ts'
 
 const home = folderOfFile()
@@ -87,6 +88,62 @@ test('Ctrl-C while the code is shown ends it, and leaves no account', async () =
   expect(status).toBe(0)
   expect(ms).toBeLessThan(8000)
   expect((await svc(['sessions', '--json', '--sandbox', '-d', dir], { home })).stdout).toBe('[]\n')
+})
+
+/** Runs svc as a process until `look` finds something in what it printed, and kills it after `then`. */
+async function killedAfter<T>(
+  args: readonly string[],
+  look: (stdout: string) => T | undefined | false,
+  then: (found: T) => Promise<unknown> = async () => {},
+): Promise<void> {
+  const child = Bun.spawn([...svcProgram, args[0]!, '--sandbox', '--sandbox-port', '0', ...args.slice(1)], {
+    stdout: 'pipe',
+    stderr: 'ignore',
+    env: { PATH: process.env.PATH ?? '', HOME: home, TMPDIR: process.env.TMPDIR ?? '' },
+  })
+  let stdout = ''
+  const reading = (async () => {
+    for await (const bytes of child.stdout) stdout += new TextDecoder().decode(bytes)
+  })()
+  try {
+    await then(
+      await until(
+        'it got that far',
+        30_000,
+        () => look(stdout),
+        () => stdout,
+      ),
+    )
+  } finally {
+    child.kill('SIGKILL')
+    await Promise.all([reading, child.exited])
+  }
+}
+
+test('killed while it shows the code, it goes on with the login', async () => {
+  const dir = await newDir()
+  await killedAfter(['agent', '-d', dir, ...echo], stdout => stdout.includes('Scan and agree'))
+  const agent = startAgent(dir, ...echo)
+  await until('there is a code', 30_000, () => agent.running.stdout.includes('Scan and agree'))
+  await agent.scan()
+  await agent.isReady()
+  expect(agent.running.stdout).toMatch(/only its owner \S+@im\.wechat/)
+  expect((await agent.stop()).status).toBe(0)
+})
+
+test('after a service was killed during a login over REST, the login goes on', async () => {
+  const dir = await newDir()
+  await killedAfter(
+    ['openapi', '--no-banner', '--port', '0', '-d', dir],
+    stdout => servedAt(stdout),
+    service => service.call('login', { session_name: 'work' }),
+  )
+  const agent = startAgent(dir, ...echo)
+  await until('there is a code', 30_000, () => agent.running.stdout.includes('Scan and agree'))
+  await agent.scan()
+  await agent.isReady()
+  expect(agent.running.stdout).toMatch(/in session work .* only its owner \S+@im\.wechat/)
+  expect((await agent.stop()).status).toBe(0)
 })
 
 test('beside a running service it uses its account and phone, over ACP too', async () => {
