@@ -51,6 +51,8 @@ export interface AgentConfig {
   readonly commands: boolean
   /** Messages within this time are one turn, in milliseconds. */
   readonly gatherMs: number
+  /** Messages older than this get no answer, in milliseconds. */
+  readonly skipOlderMs?: number | undefined
   /** Maximum number of turns in 24 hours. */
   readonly turnsPerDay?: number | undefined
   readonly minutesPerTurn: number

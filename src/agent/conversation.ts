@@ -18,8 +18,8 @@ export class UserConversation {
   readonly #ports: TurnPorts
   readonly #runner: TurnRunner
   readonly #burst: Burst
-  /** Messages of the burst that are an answer if nothing else comes. */
-  readonly #answers = new Set<OpenMessage>()
+  /** Messages of the burst that are an answer if nothing else comes, and those that are too old for one. */
+  readonly #marks = new Map<OpenMessage, 'answer' | 'old'>()
   /** Steps that were not done yet. Messages and commands are taken one after another. */
   #steps = 0
   #lastStep: Promise<void> = Promise.resolve()
@@ -72,13 +72,15 @@ export class UserConversation {
   }
 
   async #take(open: OpenMessage, as: 'stranger' | 'answer' | undefined): Promise<void> {
-    const { config, over } = this.#ports
+    const { clock, config, over } = this.#ports
     const { message } = open
     if (over.aborted) return open.settle(false)
-    const command = config.commands && as === undefined ? findCommand(saidIn(message)) : undefined
+    const { commands, skipOlderMs = Number.POSITIVE_INFINITY } = config
+    const mark = as !== 'stranger' && clock.now() - message.timestamp > skipOlderMs ? 'old' : as
+    const command = commands && mark === undefined ? findCommand(saidIn(message)) : undefined
     if (command === undefined) {
       this.#burst.add(open)
-      if (as === 'answer') this.#answers.add(open)
+      if (mark === 'answer' || mark === 'old') this.#marks.set(open, mark)
       else if (config.interrupt) this.#current?.stop.abort(new TurnStopped('message', 'a new message came'))
       return
     }
@@ -86,18 +88,36 @@ export class UserConversation {
     await this.#settle([open], () => this.#obey(command, message))
   }
 
-  /** Makes a turn of the messages that came so far. */
+  /** Makes turns of the messages that came so far. What was written further apart than the pause, is a turn each. */
   async #storeBurst(): Promise<void> {
     const burst = this.#burst.take()
-    const isAlone = burst.length === 1
-    const rest: OpenMessage[] = []
-    for (const open of burst)
-      if (!this.#answers.delete(open) || !(await this.#takeAnswer(open, isAlone))) rest.push(open)
-    if (rest.length === 0) return
-    const messages = rest.map(({ message }) => message.id)
-    await this.#settle(rest, () => this.#ports.work.addTurn({ ...this.key, source: 'message', messages }))
-    this.#current?.notices.noteWaiting()
-    this.run()
+    const old = burst.filter(open => this.#marks.get(open) === 'old')
+    if (old.length > 0) await this.#skip(old)
+    for (const near of splitByPause(burst, this.#ports.config.gatherMs)) {
+      const rest: OpenMessage[] = []
+      for (const open of near) {
+        const mark = this.#marks.get(open)
+        this.#marks.delete(open)
+        if (mark !== 'old' && !(mark && (await this.#takeAnswer(open, near.length === 1)))) rest.push(open)
+      }
+      if (rest.length === 0) continue
+      const messages = rest.map(({ message }) => message.id)
+      await this.#settle(rest, () => this.#ports.work.addTurn({ ...this.key, source: 'message', messages }))
+      this.#current?.notices.noteWaiting()
+      this.run()
+    }
+  }
+
+  /** Leaves out messages that are too old, and says so. */
+  async #skip(old: readonly OpenMessage[]): Promise<void> {
+    const { config, delivery, log } = this.#ports
+    const { session, user } = this.key
+    const minutes = Math.round((config.skipOlderMs ?? 0) / 60_000)
+    const key = `agent:${old[0]?.message.id}:skipped`
+    log.info('messages that are too old left out', { ...this.key, messages: old.length })
+    await this.#settle(old, () =>
+      delivery.tell({ session, user_id: user }, ({ skipped }) => skipped(minutes), key),
+    )
   }
 
   /** Takes a message that may be an answer to a question. @returns false if it is none after all */
@@ -216,3 +236,16 @@ export class UserConversation {
 
 /** The command itself tells the user. */
 const stoppedByUser = () => new TurnStopped('user', 'the user stopped it')
+
+/** Splits messages, oldest first, where more than the pause lies between them: they came together after downtime. */
+function splitByPause(burst: readonly OpenMessage[], pauseMs: number): OpenMessage[][] {
+  const groups: OpenMessage[][] = []
+  let lastAt = Number.NEGATIVE_INFINITY
+  for (const open of burst) {
+    const { timestamp } = open.message
+    if (timestamp - lastAt > pauseMs) groups.push([])
+    groups.at(-1)?.push(open)
+    lastAt = timestamp
+  }
+  return groups
+}

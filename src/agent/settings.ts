@@ -3,6 +3,7 @@
  * `turns_per_day` in the file is `--turns-per-day`.
  */
 import { join, resolve } from 'node:path'
+import { parseBackupInterval } from '../config/values.ts'
 import { createFault, formatFault } from '../model/bad-json.ts'
 import { badArgument } from '../model/error.ts'
 import { withoutUndefined } from '../platform/fields.ts'
@@ -67,6 +68,10 @@ const checks: Readonly<Record<string, Check>> = {
   interrupt: onOff,
   commands: onOff,
   gather: ['seconds from 0 to 10', isNumber(0, 10)],
+  skip_older: [
+    'a time such as 10m, 2h or 1d',
+    value => isText(value) && parseBackupInterval(value) !== undefined,
+  ],
   turns_per_day: ['a whole number from 1', value => Number.isInteger(value) && isNumber(1, 1_000_000)(value)],
   minutes_per_turn: ['minutes, more than 0 and at most 1440', isNumber(0.01, 1440)],
   resume_turns: onOff,
@@ -118,6 +123,7 @@ export function toAgentConfig(settings: AgentSettings, place: SettingsPlace): Ag
       transcribe: known.transcribe,
       approve: known.approve,
       operator: known.operator,
+      skipOlderMs: known.skip_older === undefined ? undefined : parseBackupInterval(known.skip_older),
       gatherMs: known.gather === undefined ? undefined : known.gather * 1000,
       folder: known.folder === undefined ? undefined : toFolder(known.folder, place),
     }) as Partial<AgentConfig>),

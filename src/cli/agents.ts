@@ -83,7 +83,17 @@ export async function runAgents(command: Command): Promise<void> {
   }
 }
 
-const words = ['allow', 'approve', 'folder', 'mode', 'name', 'operator', 'session', 'transcribe'] as const
+const words = [
+  'allow',
+  'approve',
+  'folder',
+  'mode',
+  'name',
+  'operator',
+  'session',
+  'skipOlder',
+  'transcribe',
+] as const
 const numbers = ['gather', 'minutesPerTurn', 'turnsPerDay'] as const
 const switches = ['ask', 'interrupt', 'isolate', 'resumeTurns'] as const
 
@@ -126,7 +136,7 @@ async function readAgents(command: Command): Promise<AgentConfig[]> {
     })
   const allow = Array.isArray(flags.allow) && flags.allow.includes('everyone') ? 'everyone' : flags.allow
   const settings: AgentSettings = {
-    ...Object.fromEntries(words.map(key => [key, flags[key]])),
+    ...Object.fromEntries(words.map(key => [toSetting(key), flags[key]])),
     ...Object.fromEntries(numbers.map(key => [toSetting(key), toNumber(flags[key])])),
     ...Object.fromEntries(switches.map(key => [toSetting(key), flags[key]])),
     allow,

@@ -1,5 +1,6 @@
 /** Agents that stop and start again, and several processes of one agent. */
 import { expect, test } from 'bun:test'
+import type { AgentConfig } from '../../src/agent/config.ts'
 import { stopwatch } from '../support/stopwatch.ts'
 import { PlayedBackend, withAgents } from './support.ts'
 
@@ -47,9 +48,64 @@ test('messages that were being gathered come again after a restart', async () =>
   await agents.until('they were read', () => agents.count('lease') === 2)
   await first.stop()
   expect(await agents.turns()).toEqual([])
-  const { backend } = await agents.start(new PlayedBackend(() => 'both'), { gatherMs: 200 })
+  const { backend } = await agents.start(new PlayedBackend(() => 'both'), { gatherMs: 3000 })
   expect(await agents.gets(1)).toEqual(['both'])
   expect(backend.prompts).toEqual(['one\ntwo'])
+})
+
+/** An agent that was away while the owner wrote, at these times before now (ms). */
+async function withBacklog(
+  config: Partial<AgentConfig>,
+  ...written: [agoMs: number, text: string, from?: string][]
+) {
+  const agents = await withAgents()
+  const { clock, sandbox } = agents.library
+  await agents.start().then(first => first.stop())
+  const [[longestMs = 0] = []] = written
+  clock.advance(longestMs)
+  let agoMs = longestMs
+  for (const [ms, text, from] of written) {
+    if (ms < agoMs) await sandbox.advance(agoMs - ms)
+    agoMs = ms
+    await agents.say(text, from)
+  }
+  await sandbox.advance(agoMs)
+  const { backend } = await agents.start(new PlayedBackend(({ text }) => `to ${text}`), {
+    gatherMs: 2000,
+    ...config,
+  })
+  return { agents, backend }
+}
+
+test('after downtime what was written apart is a turn each, in order', async () => {
+  const { agents, backend } = await withBacklog(
+    {},
+    [960_000, 'door bell'],
+    [600_000, 'photo'],
+    [5000, 'backup'],
+    [5000, 'now'],
+  )
+  await using _ = agents
+  expect(await agents.gets(3)).toEqual(['to door bell', 'to photo', 'to backup\nnow'])
+  expect(backend.prompts).toEqual(['door bell', 'photo', 'backup\nnow'])
+})
+
+test('with skipOlderMs what is older is left out, commands too, and that is said once', async () => {
+  const { agents, backend } = await withBacklog(
+    { skipOlderMs: 600_000 },
+    [3_600_000, '门铃'],
+    [3_000_000, '/new'],
+    [2_000_000, '照片'],
+    [5000, '备份'],
+  )
+  await using _ = agents
+  const texts = await agents.gets(2)
+  expect(texts).toHaveLength(2)
+  expect(texts[0]).toMatch(/10.*\p{Script=Han}/u)
+  expect(texts[1]).toBe('to 备份')
+  expect(backend.prompts).toEqual(['备份'])
+  await agents.say('还有')
+  expect((await agents.gets(3))[2]).toBe('to 还有')
 })
 
 test('of two processes one works; the other goes on when it ends', async () => {

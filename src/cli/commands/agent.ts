@@ -35,6 +35,7 @@ const addAgentOptions = (command: Command) =>
     .option('--interrupt', 'a new message stops the current answer (it waits)')
     .option('--no-commands', 'hand /stop, /new, /more, /status and /help to the agent, like any text')
     .option('--gather <seconds>', 'messages within this time are one prompt (1.5)')
+    .option('--skip-older <time>', 'leave out messages older than this, such as 10m, and say so once (none)')
     .option('--turns-per-day <count>', 'most prompts within 24 hours (no limit)')
     .option('--minutes-per-turn <minutes>', 'longest time for one answer (10)')
     .option(
