@@ -148,8 +148,8 @@ class Agent {
 
   /** Works until the process closes, or another one has the claim. */
   async run(): Promise<void> {
-    const { log } = this.#ports
-    const { name, operator, session } = this.#config
+    const { agents = [this.#config], log } = this.#ports
+    const { beside, name, operator, session } = this.#config
     const { signal } = this.#over
     const unlink = followSignal(this.#closing, this.#over)
     await this.#ports.closeLost(name)
@@ -159,6 +159,13 @@ class Agent {
         log.warn('the owner of a session is not known; its users get no answer unless they are allowed', {
           session: unowned,
         })
+      const others = (await this.#work.listRunning()).filter(one => agents.every(own => own.name !== one))
+      if (others.length > 0 && !beside)
+        log.warn('another agent answers here too: who may talk with both gets two answers (--beside)', {
+          agent: others.join(', '),
+        })
+      for (const unknown of await this.#people.listUnknown())
+        log.warn('nobody has this name; svc users name ID NAME gives it to a person', { name: unknown })
       // The operator may answer in another session.
       const only = session !== undefined && operator === undefined && { session }
       const reading = { consumer: `agent-${name}`, signal, ...only }

@@ -53,6 +53,8 @@ export interface AgentConfig {
   readonly gatherMs: number
   /** Messages older than this get no answer, in milliseconds. */
   readonly skipOlderMs?: number | undefined
+  /** Other agents may answer on the same accounts. */
+  readonly beside?: boolean | undefined
   /** Maximum number of turns in 24 hours. */
   readonly turnsPerDay?: number | undefined
   readonly minutesPerTurn: number

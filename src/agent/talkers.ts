@@ -69,6 +69,14 @@ export class Talkers {
     return sessions.filter(({ name, user_id }) => isOf(config, name) && !user_id).map(({ name }) => name)
   }
 
+  /** Returns the names in the settings that no user has. */
+  async listUnknown(): Promise<string[]> {
+    const { allow, operator = '@', users } = this.#ports.config
+    const named = [...(allow === 'everyone' ? [] : allow), ...Object.keys(users ?? {}), operator]
+    const known = await this.#ports.svc.users()
+    return named.filter(who => !who.includes('@') && known.every(({ name }) => name !== who))
+  }
+
   /** Whether a user may talk with the agent in a session. */
   async mayTalk(session: string, user: string): Promise<boolean> {
     await this.#read(session)

@@ -95,7 +95,7 @@ const words = [
   'transcribe',
 ] as const
 const numbers = ['gather', 'minutesPerTurn', 'turnsPerDay'] as const
-const switches = ['ask', 'interrupt', 'isolate', 'resumeTurns'] as const
+const switches = ['ask', 'beside', 'interrupt', 'isolate', 'resumeTurns'] as const
 
 /** Reads the agents from the options, or from the file of --config. @throws SvcError `invalid_arguments` */
 async function readAgents(command: Command): Promise<AgentConfig[]> {

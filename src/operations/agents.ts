@@ -180,7 +180,13 @@ export const injectAgentTurn = defineOperation({
     session: optional(
       bounded(200, 'Session. Default: the one that the user last wrote to.', { examples: ['work'] }),
     ),
-    agent: optional(bounded(64, 'Name of the agent.', { default: 'agent', examples: ['agent'] })),
+    agent: optional(
+      bounded(
+        64,
+        'Name of the agent. Default: the one that runs; of several, the one that the user talked with last.',
+        { examples: ['agent'] },
+      ),
+    ),
     fresh: optional(flag("Use an agent session of its own, not that of the user's conversation.")),
   }),
   output: AgentTurn,
@@ -206,17 +212,28 @@ export const injectAgentTurn = defineOperation({
     ],
   },
   library: { positionals: ['user', 'prompt'] },
-  async run(gateway, { agent = 'agent', fresh = false, prompt, session: named, user: who }) {
+  async run(gateway, { agent: wanted, fresh = false, prompt, session: named, user: who }) {
     const { session, user = who } = await gateway.events.resolveFilter({ session: named, user: who }, 'user')
     const [known] = await gateway.users.list({ user_id: user, ...(session !== undefined && { session }) })
     if (!known)
       throw new SvcError('not_found', `the user ${user} has not written to a session that is there`, {
         next: { action: 'see', what: 'users' },
       })
+    const agent = wanted ?? (await findAgent(gateway, known.session, user))
     const turn = { agent, session: known.session, user, source: 'inject', messages: [], prompt } as const
     return toTurn(await gateway.agents.addTurn({ ...turn, isFresh: fresh }))
   },
 })
+
+/** Returns the agent that answers a user, if no name is given. @throws SvcError `invalid_arguments` if several may */
+async function findAgent({ agents }: Pick<Gateway, 'agents'>, session: string, user: string) {
+  const running = await agents.listRunning()
+  const talked = (await agents.listConversations({ session, user, limit: 50 })).map(({ agent }) => agent)
+  const found = running.length === 0 ? (talked[0] ?? 'agent') : talked.find(one => running.includes(one))
+  if (found !== undefined) return found
+  if (running.length === 1) return running[0]!
+  throw badArgument('agent', `expected one of those that run: ${running.join(', ')}`)
+}
 
 export const listAgentQuestions = defineOperation({
   name: 'list_agent_questions',

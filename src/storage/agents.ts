@@ -122,6 +122,9 @@ export interface AgentStore {
   /** Claims an agent for this process. Not durable. @returns false if another process has it */
   claimAgent(agent: string): Promise<boolean>
 
+  /** Returns the names of the agents that a living process has claimed, this one among them. */
+  listRunning(): Promise<string[]>
+
   /** Gives up the claim on an agent, and those on its conversations. Not durable. */
   releaseAgent(agent: string): Promise<void>
 

@@ -1,5 +1,6 @@
 /** Conversations of users with an agent: turns, bursts, commands, limits. */
 import { expect, test } from 'bun:test'
+import { failure } from '../support/failure.ts'
 import { PlayedBackend, withAgents } from './support.ts'
 
 const echo = () =>
@@ -300,6 +301,43 @@ test('an injected turn is answered to the user, with a session of its own if it 
   expect(backend.runs[2]?.context.agentSession).toBe('own')
   backend.runs[2]?.answer('still')
   await agents.gets(3)
+})
+
+test('without a name, an injected turn goes to the agent that runs', async () => {
+  await using agents = await withAgents()
+  const inject = async () => (await one.svc.agents.inject(agents.owner, 'report')).agent
+  const answer = () => new PlayedBackend(() => 'hi')
+  const one = await agents.start(answer(), { name: 'one' })
+  await agents.say('hello')
+  await agents.become('answered')
+  expect(await inject()).toBe('one')
+  // Of several, the one that the user talked with.
+  const other = await agents.start(answer(), { name: 'other', beside: true })
+  expect(await inject()).toBe('one')
+  // One that ran before is none that runs.
+  const { svc } = other
+  await one.stop()
+  expect((await svc.agents.inject(agents.owner, 'report')).agent).toBe('other')
+  await other.stop()
+  const next = await agents.start(answer(), { name: 'third' })
+  await agents.start(answer(), { name: 'fourth', beside: true })
+  expect(await failure(next.svc.agents.inject(agents.owner, 'report'))).toMatchObject({
+    code: 'invalid_arguments',
+  })
+})
+
+test('an agent beside another one warns and names it, unless that is meant; so do names that nobody has', async () => {
+  await using agents = await withAgents()
+  const { lines } = agents.library
+  const warnings = () => lines.filter(line => line.includes('WARNING'))
+  await agents.start(undefined, { name: 'one', allow: ['Mum', 'a@im.wechat'] })
+  await agents.until('it warns', () => warnings().length === 1)
+  expect(warnings()[0]).toContain('Mum')
+  await agents.start(undefined, { name: 'two' })
+  await agents.until('it warns', () => warnings().length === 2)
+  expect(warnings()[1]).toContain('one')
+  await agents.start(undefined, { name: 'three', beside: true })
+  expect(warnings()).toHaveLength(2)
 })
 
 test('no more than eight turns run at a time', async () => {

@@ -254,12 +254,15 @@ onEach((it, open) => {
       expect(await agents.claimAgent('home')).toBe(true)
       expect(await other.store.agents.claimAgent('home')).toBe(false)
       expect(await other.store.agents.claimAgent('work')).toBe(true)
+      expect(await agents.listRunning()).toEqual(['home', 'work'])
       await agents.claim(key())
       t.clock.at += 50_000
       await agents.renew()
       t.clock.at += 50_000
       expect(await other.store.agents.claimAgent('home')).toBe(false)
       await agents.releaseAgent('home')
+      // The lease of the other one, which was not renewed, is over.
+      expect(await agents.listRunning()).toEqual([])
       expect(await other.store.agents.claimAgent('home')).toBe(true)
       expect(await other.store.agents.claim(key())).toBeDefined()
       // The agent itself is no conversation.
@@ -506,6 +509,7 @@ onEachShared(newPlace => {
     expect(others.filter(({ has }) => has)).toHaveLength(1)
     expect(await t.store.agents.claim(key())).toBeUndefined()
     expect(await t.store.agents.claimAgent('home')).toBe(false)
+    expect(await t.store.agents.listRunning()).toEqual(['home'])
     expect(await t.store.agents.changeTurn(id, { state: 'answered' })).toBe(false)
     const { child } = others.find(({ has }) => has)!
     child.kill('SIGKILL')

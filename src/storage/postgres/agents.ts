@@ -73,6 +73,12 @@ export class PgAgents extends PgAgentQuestions implements AgentStore {
     return (await this.#take({ agent, session: '', user: '' }, sql`0::bigint`)) !== undefined
   }
 
+  async listRunning(): Promise<string[]> {
+    const rows = await this.db.all<{ agent: string }>(sql`SELECT c.agent FROM agent_conversation c
+      WHERE c.session = 0 AND c.owner IS NOT NULL AND (c.owner = ${this.owner} OR NOT ${this.#mayTake()}) ORDER BY c.agent`)
+    return rows.map(({ agent }) => agent)
+  }
+
   async releaseAgent(agent: string): Promise<void> {
     for (const name of [...this.#claimed.keys()])
       if (JSON.parse(name)[0] === agent) this.#claimed.delete(name)

@@ -67,6 +67,12 @@ export class SqliteAgents extends EnginePart {
     )
   }
 
+  listRunning(): string[] {
+    const rows = this.db.all<ConversationRow>`SELECT agent, owner, lease_until FROM agent_conversation
+      WHERE session = 0 AND owner IS NOT NULL ORDER BY agent`
+    return rows.filter(row => this.#isHeld(row)).map(({ agent }) => agent)
+  }
+
   releaseAgent(agent: string): void {
     for (const name of [...this.#claimed.keys()])
       if (JSON.parse(name)[0] === agent) this.#claimed.delete(name)
@@ -172,9 +178,9 @@ export class SqliteAgents extends EnginePart {
   }
 
   isWorkedOn(user: string): boolean {
-    const rows = this.db.all<{ owner: string; lease_until: number }>`SELECT owner, lease_until
+    const rows = this.db.all<ConversationRow>`SELECT owner, lease_until
       FROM agent_conversation WHERE peer = ${user} AND owner IS NOT NULL`
-    return rows.some(row => row.owner === this.owner.name || !this.#mayTake(row))
+    return rows.some(row => this.#isHeld(row))
   }
 
   countTurns(agent: string, since: number): number {
@@ -246,6 +252,11 @@ export class SqliteAgents extends EnginePart {
     this.db.run`UPDATE agent_conversation SET owner = ${this.owner.name},
       lease_until = ${this.clock.now() + leaseMs} WHERE id = ${id}`
     return row
+  }
+
+  /** Whether a living process has a row that was claimed. */
+  #isHeld(row: Pick<ConversationRow, 'owner' | 'lease_until'>): boolean {
+    return row.owner === this.owner.name || !this.#mayTake(row)
   }
 
   #mayTake({ owner, lease_until }: Pick<ConversationRow, 'owner' | 'lease_until'>): boolean {

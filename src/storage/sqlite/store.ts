@@ -326,7 +326,7 @@ export class SqliteStore implements contract.Store, LogInternals {
     const { light, plain, write } = this.#modes
     return {
       ...bindMethods(plain, agents, 'listWork', 'getTurn', 'listTurns', 'findMore', 'listConversations'),
-      ...bindMethods(plain, agents, 'countTurns', 'isWorkedOn'),
+      ...bindMethods(plain, agents, 'countTurns', 'isWorkedOn', 'listRunning'),
       ...bindMethods(write, agents, 'addTurn', 'changeTurn', 'saveState', 'stopTurn'),
       ...bindMethods(light, agents, 'claimAgent', 'releaseAgent', 'claim', 'release', 'prune'),
       ...bindMethods(plain, questions, 'getQuestion', 'listDrafts', 'listQuestions'),
