@@ -2,8 +2,9 @@
  * An agent program for tests, written with the agent side of the official library. A prompt says what it does; options
  * say what it is.
  *
- *   bun test/support/acp-agent.ts [--resume] [--load] [--pictures] [--junk] [--login] [--modes modes|config] [--version N]
- *     [--fail initialize|exit|line] [--store FILE]
+ *   bun test/support/acp-agent.ts [--resume] [--load] [--replay before|around|slow|endless|prompt] [--echo no|whole|pieces]
+ *     [--ids] [--pictures] [--junk] [--login] [--modes modes|config] [--version N] [--fail initialize|exit|line]
+ *     [--store FILE]
  */
 import { readFileSync, writeFileSync } from 'node:fs'
 import { Readable, Writable } from 'node:stream'
@@ -20,6 +21,12 @@ const { values: options } = parseArgs({
   options: {
     resume: { type: 'boolean' },
     load: { type: 'boolean' },
+    /** When it tells what was said in a session that it loads. `around`, `slow`, `endless`: also after its answer; `prompt`: when the next prompt comes. */
+    replay: { type: 'string', default: 'before' },
+    /** Whether it repeats the prompt at the begin of a turn. */
+    echo: { type: 'string', default: 'no' },
+    /** Its messages have ids. */
+    ids: { type: 'boolean' },
     pictures: { type: 'boolean' },
     junk: { type: 'boolean' },
     login: { type: 'boolean' },
@@ -51,6 +58,9 @@ if (options.fail === 'exit') {
 }
 if (options.fail === 'line') process.stdout.write('x'.repeat(20_000_000))
 
+/** Prompts of sessions that it tells when the next prompt comes. */
+const waiting = new Map<string, string[]>()
+let telling: Promise<void> | undefined
 const never = new Promise<never>(() => {})
 
 let mode = 'auto'
@@ -109,7 +119,20 @@ agent({ name: 'scripted' })
   .onRequest('session/load', async ({ params: { sessionId }, client }) => {
     const prompts = sessions[sessionId]
     if (!prompts) throw RequestError.sessionNotFound(sessionId)
-    for (const prompt of prompts) await say(client, sessionId, `old answer to ${prompt}`)
+    const half = Math.floor(prompts.length / 2)
+    if (options.replay === 'before') await replay(client, sessionId, prompts)
+    else if (options.replay === 'prompt') waiting.set(sessionId, [...prompts])
+    else {
+      await replay(client, sessionId, prompts.slice(0, half))
+      setTimeout(async () => {
+        telling = replay(client, sessionId, prompts.slice(half))
+        await telling
+        while (options.replay === 'endless') {
+          await think(client, sessionId, 'old thought')
+          await Bun.sleep(1)
+        }
+      })
+    }
     return {}
   })
   .onNotification('session/cancel', ({ params }) => cancelled.get(params.sessionId)?.())
@@ -119,6 +142,12 @@ agent({ name: 'scripted' })
     const isCancelled = new Promise<void>(resolve => cancelled.set(sessionId, resolve))
     sessions[sessionId]?.push(text)
     if (options.store) writeFileSync(options.store, JSON.stringify(sessions))
+    await telling
+    const untold = waiting.get(sessionId)
+    waiting.delete(sessionId)
+    if (untold) await replay(client, sessionId, untold)
+    const pieces = options.echo === 'pieces' ? [text.slice(0, 2), text.slice(2)] : [text]
+    if (options.echo !== 'no') for (const piece of pieces) await hear(client, sessionId, piece)
     const [verb = '', ...rest] = text.split(' ')
     const argument = rest.join(' ')
     if (verb === 'wait') {
@@ -150,14 +179,7 @@ agent({ name: 'scripted' })
         update: { sessionUpdate: 'tool_call', toolCallId: 'one', title: 'Read', kind: 'read' },
       })
       await say(client, sessionId, 'Done.')
-    } else if (verb === 'picture')
-      await client.notify('session/update', {
-        sessionId,
-        update: {
-          sessionUpdate: 'agent_message_chunk',
-          content: { type: 'image', data: 'iVBORw0KGgo=', mimeType: 'image/png' },
-        },
-      })
+    } else if (verb === 'picture') await show(client, sessionId)
     else if (verb === 'link')
       await client.notify('session/update', {
         sessionId,
@@ -183,10 +205,51 @@ agent({ name: 'scripted' })
     ),
   )
 
+/** Tells turns of before, with all that they may hold. */
+async function replay(client: AgentContext, sessionId: string, prompts: string[]): Promise<void> {
+  const pause = () => options.replay === 'slow' && Bun.sleep(20)
+  for (const prompt of prompts) {
+    await hear(client, sessionId, prompt)
+    await pause()
+    await think(client, sessionId, 'old thought')
+    await pause()
+    await client.notify('session/update', {
+      sessionId,
+      update: { sessionUpdate: 'tool_call', toolCallId: 'old', title: 'Read', status: 'completed' },
+    })
+    await show(client, sessionId)
+    await pause()
+    await say(client, sessionId, `old answer to ${prompt}`)
+    await say(client, sessionId, 'hello')
+    await pause()
+  }
+}
+
+let messages = 0
 const say = (client: AgentContext, sessionId: string, text: string) =>
   client.notify('session/update', {
     sessionId,
-    update: { sessionUpdate: 'agent_message_chunk', content: { type: 'text', text } },
+    update: {
+      sessionUpdate: 'agent_message_chunk',
+      content: { type: 'text', text },
+      ...(options.ids && { messageId: `message-${++messages}` }),
+    },
+  })
+
+/** Repeats words of the user. */
+const hear = (client: AgentContext, sessionId: string, text: string) =>
+  client.notify('session/update', {
+    sessionId,
+    update: { sessionUpdate: 'user_message_chunk', content: { type: 'text', text } },
+  })
+
+const show = (client: AgentContext, sessionId: string) =>
+  client.notify('session/update', {
+    sessionId,
+    update: {
+      sessionUpdate: 'agent_message_chunk',
+      content: { type: 'image', data: 'iVBORw0KGgo=', mimeType: 'image/png' },
+    },
   })
 
 const think = (client: AgentContext, sessionId: string, text: string) =>

@@ -19,6 +19,8 @@ const loginNeeded = -32_000
 const noSuchMethod = -32_601
 /** A program that closed its output ends within this time, with what it started. */
 const endedMs = 3000
+/** It is waited for so many quiet times that an agent has told a session that it loaded. */
+const longestReplay = 20
 
 export interface AcpOptions {
   /** Program and arguments. */
@@ -38,6 +40,8 @@ export interface AcpOptions {
 export interface AcpLimits {
   /** For the answer to a request that is no prompt. The first start of a program may download it. */
   readonly answerMs: number
+  /** Without output for this time, an agent that loaded a session has told all of it. */
+  readonly quietMs: number
   /** For the end of a turn that is cancelled; then its program is ended. */
   readonly cancelMs: number
   /** A program without a turn for this time is ended. */
@@ -53,26 +57,24 @@ export interface AcpAnswer {
 export class AcpAgent {
   readonly #program: AgentProgram
   readonly #connection: ClientConnection
-  readonly #log: Log
-  readonly #limits: AcpLimits
+  readonly #options: AcpOptions
   readonly #budget: OutputBudget
-  readonly #wantedMode: WantedMode
   /** Absent until it has answered for the first time. */
   #capabilities: AgentCapabilities | undefined
   #session: string | undefined
+  /** The agent loaded the session, and may tell what was said in it; until the end of the next turn. */
+  #isLoaded = false
   #turn: AcpTurn | undefined
   /** The turn until its end, also after it was stopped. */
   #working: Promise<unknown> | undefined
 
   private constructor(
     program: AgentProgram,
-    { limits, log, mode = 'ask' }: AcpOptions,
+    options: AcpOptions,
     acp: typeof import('@agentclientprotocol/sdk'),
   ) {
     this.#program = program
-    this.#log = log
-    this.#limits = limits
-    this.#wantedMode = mode
+    this.#options = options
     this.#budget = { bytes: turnBytes }
     this.#connection = acp
       .client({ name: 'svc' })
@@ -123,12 +125,16 @@ export class AcpAgent {
     try {
       await this.#initialize(signal)
       const continued = known === undefined ? undefined : await this.#continue(known, cwd, signal)
-      if (continued) return { isSame: true, mode: await this.#setMode(continued, signal) }
+      if (continued) {
+        const mode = await this.#setMode(continued, signal)
+        if (this.#isLoaded) await this.#untilQuiet(signal)
+        return { isSame: true, mode }
+      }
       const request = this.#connection.agent.request('session/new', { cwd, mcpServers: [] })
       const begun = await this.#within(request, 'session/new', signal)
       this.#session = begun.sessionId
       const mode = await this.#setMode(begun, signal)
-      this.#log.info('an agent begins a session', { agent_session: begun.sessionId, mode })
+      this.#options.log.info('an agent begins a session', { agent_session: begun.sessionId, mode })
       return { isSame: false, mode }
     } catch (error) {
       throw await this.#explain(error, signal)
@@ -163,9 +169,10 @@ export class AcpAgent {
   /** Sets the mode of the session. In some modes an agent asks nothing. */
   async #setMode(opened: object, signal: AbortSignal): Promise<string> {
     const { agent } = this.#connection
+    const { mode: wanted = 'ask' } = this.#options
     const sessionId = this.#session!
     const offered = readModes(opened)
-    const mode = chooseMode(offered, this.#wantedMode)
+    const mode = chooseMode(offered, wanted)
     if (mode) {
       const { option: configId } = offered
       const request =
@@ -174,7 +181,7 @@ export class AcpAgent {
           : agent.request('session/set_config_option', { sessionId, configId, value: mode.id })
       await this.#within(request as Promise<unknown>, 'session/set_mode', signal)
     }
-    return describeMode(offered, mode?.id ?? offered.current, this.#wantedMode)
+    return describeMode(offered, mode?.id ?? offered.current, wanted)
   }
 
   /** Continues a session. @returns what the agent answers; undefined if it does not know the session */
@@ -184,23 +191,38 @@ export class AcpAgent {
     const input = { sessionId, cwd, mcpServers: [] }
     try {
       let answer: unknown
-      if (sessionCapabilities?.resume)
+      const canResume = Boolean(sessionCapabilities?.resume)
+      if (canResume)
         answer = await this.#within(agent.request('session/resume', input), 'session/resume', signal)
       else if (loadSession)
         answer = await this.#within(agent.request('session/load', input), 'session/load', signal)
       else return undefined
       this.#session = sessionId
+      this.#isLoaded = !canResume
       return Object(answer)
     } catch (error) {
       if (!isAnswer(error)) throw error
-      this.#log.info('an agent does not know its session any more', { agent_session: sessionId, error })
+      this.#options.log.info('an agent does not know its session any more', {
+        agent_session: sessionId,
+        error,
+      })
       return undefined
+    }
+  }
+
+  /** Waits until an agent that answered `session/load` has also told what was said in the session. */
+  async #untilQuiet(signal: AbortSignal): Promise<void> {
+    let left = -1
+    for (let nth = 0; nth < longestReplay && left !== this.#budget.bytes; nth++) {
+      left = this.#budget.bytes
+      await endsWithin(this.#options.limits.quietMs, aborts(signal))
+      signal.throwIfAborted()
     }
   }
 
   async #run(prompt: Prompt, context: TurnContext): Promise<AcpAnswer> {
     const { agent } = this.#connection
-    const turn = new AcpTurn(context)
+    const turn = new AcpTurn(context, this.#isLoaded ? prompt.text : undefined)
     using linked = linkSignals(context.signal, turn.stopped)
     const { signal } = linked
     const sessionId = this.#session ?? ''
@@ -218,8 +240,8 @@ export class AcpAgent {
       )
       await Promise.race([isOver, aborts(signal)])
       if (signal.aborted) {
-        if (!(await endsWithin(this.#limits.cancelMs, isOver))) {
-          this.#log.warn('an agent does not end a turn that was cancelled; its program is ended')
+        if (!(await endsWithin(this.#options.limits.cancelMs, isOver))) {
+          this.#options.log.warn('an agent does not end a turn that was cancelled; its program is ended')
           await this.end()
         }
         throw signal.reason
@@ -233,12 +255,13 @@ export class AcpAgent {
       throw await this.#explain(error, signal)
     } finally {
       this.#turn = undefined
+      this.#isLoaded = false
     }
   }
 
   /** Waits for an answer, but not for ever. */
   async #within<T>(answer: Promise<T>, method: string, signal: AbortSignal): Promise<T> {
-    const { answerMs } = this.#limits
+    const { answerMs } = this.#options.limits
     const isOver = answer.then(
       () => {},
       () => {},

@@ -36,10 +36,17 @@ export class AcpTurn {
   /** The next text begins a paragraph. */
   #isApart = false
   #message: unknown
+  /** The prompt, if the agent may first tell what was said in the session before it. */
+  readonly #replayedBefore: string | undefined
+  /** Words of people since the agent said something. */
+  #heard = ''
+  #isPromptHeard = false
   readonly #files: Promise<string | undefined>[] = []
 
-  constructor(context: TurnContext) {
+  /** @param replayedBefore the prompt, if the agent may first tell what was said in the session before it */
+  constructor(context: TurnContext, replayedBefore?: string) {
     this.#context = context
+    this.#replayedBefore = replayedBefore?.trim()
   }
 
   /** Aborts when the turn cannot go on, with the reason. */
@@ -51,7 +58,9 @@ export class AcpTurn {
   take(update: Record<string, unknown>): void {
     const { content, messageId, sessionUpdate } = update
     if (sessionUpdate === 'tool_call') this.#isApart = true
+    if (sessionUpdate === 'user_message_chunk') this.#hear(String(Object(content).text ?? ''))
     if (sessionUpdate !== 'agent_message_chunk' || typeof content !== 'object' || content === null) return
+    this.#heard = ''
     if (messageId !== this.#message) this.#isApart = true
     this.#message = messageId
     const block = content as Partial<ContentBlock>
@@ -82,6 +91,21 @@ export class AcpTurn {
   async finish(): Promise<{ text: string; files: string[] }> {
     const files = await Promise.all(this.#files)
     return { text: this.#texts.join(''), files: files.filter(path => path !== undefined) }
+  }
+
+  /**
+   * Takes words of a person: those of the prompt, or of one before it. What the agent said before them is no answer.
+   * After the prompt, other words are the agent's matter.
+   */
+  #hear(text: string): void {
+    if (this.#replayedBefore === undefined) return
+    this.#heard += text
+    const isPrompt = [text, this.#heard].some(words => words.trim() === this.#replayedBefore)
+    if (this.#isPromptHeard && !isPrompt) return
+    this.#isPromptHeard ||= isPrompt
+    this.#texts.length = 0
+    this.#files.length = 0
+    this.#length = 0
   }
 
   #add(text: string): void {

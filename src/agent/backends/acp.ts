@@ -9,7 +9,7 @@ import { withLostNote } from './lost.ts'
 
 /** Programs without a turn that are kept. */
 const maxIdle = 8
-const defaultLimits: AcpLimits = { answerMs: 120_000, cancelMs: 5000, idleMs: 600_000 }
+const defaultLimits: AcpLimits = { answerMs: 120_000, quietMs: 500, cancelMs: 5000, idleMs: 600_000 }
 
 /** Makes the backend. Nothing is started before the first turn. */
 export const createAcpBackend = (

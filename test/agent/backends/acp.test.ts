@@ -113,6 +113,51 @@ describe('a session', () => {
     expect(next).toEqual({ text: '["say one","prompts"]', agentSession: agentSession!, files: [] })
   })
 
+  // How the agent tells a session that it loads, and how long it must be quiet after it.
+  test.each([
+    ['before', [], 20],
+    ['around', [], 1000],
+    ['around', ['--ids'], 1000],
+    ['slow', [], 1000],
+    ['endless', [], 20],
+    ['before', ['--echo', 'whole'], 20],
+    ['around', ['--echo', 'whole'], 1000],
+    ['prompt', ['--echo', 'whole'], 20],
+    ['prompt', ['--echo', 'pieces', '--ids'], 20],
+  ])('that is told again (%s %p) gives nothing to the next answer', async (when, options, quietMs) => {
+    const store = join(folderOfTest(), 'sessions.json')
+    const given = ['--load', '--replay', when, '--store', store, ...options]
+    const { backend, context, folder, open, run } = world(given, { quietMs })
+    const { agentSession } = await run('say one')
+    // The prompt and the answer of before are also those of the turn after.
+    for (const text of ['say hello', 'picture', 'say two']) await run(text, { agentSession })
+    await backend.close()
+    const files = () => new Bun.Glob('**/*.png').scanSync(folder)
+    const before = [...files()].length
+    const next = open()
+    const ask = (text: string) => next.run({ text, files: [] }, context({ agentSession }))
+    expect(await ask('say hello')).toEqual({ text: 'hello', agentSession: agentSession!, files: [] })
+    if (when !== 'prompt') expect([...files()].length).toBe(before)
+    // The next turn has its pictures and words.
+    expect((await ask('picture')).files?.length).toBe(1)
+    expect((await ask('say two')).text).toBe('two')
+  })
+
+  test('that is told for ever is stopped by the end of the turn', async () => {
+    const store = join(folderOfTest(), 'sessions.json')
+    const { backend, context, open, run } = world(['--load', '--replay', 'endless', '--store', store], {
+      quietMs: 10_000,
+    })
+    const { agentSession } = await run('say one')
+    await backend.close()
+    const stop = new AbortController()
+    const stopped = failure(
+      open().run({ text: 'say x', files: [] }, context({ agentSession, signal: stop.signal })),
+    )
+    stop.abort(new Error('stopped'))
+    expect((await stopped).message).toBe('stopped')
+  })
+
   test.each([[[]], [['--resume']], [['--load']]])(
     'begins again where the agent has lost it (%p)',
     async options => {
