@@ -26,7 +26,7 @@ const allAnswers = 10
 const keyKnownMs = 20 * 60 * 60_000
 /** How often an answer that waits for a slot looks whether it still should. */
 const lookEveryMs = 1000
-/** Nobody is told about a shorter wait. */
+/** A shorter wait causes no notice. */
 const shortWaitMs = 15_000
 /** The language of a user is that of the newest text among these. */
 const messagesForLanguage = 5

@@ -1,4 +1,4 @@
-/** When a user is told during a turn that it takes long, and that a further message waits: each once. */
+/** Notices to a user during a turn: that it takes long, and that a further message waits. Each is sent once. */
 import type { StoredTurn } from '../index.ts'
 import type { Clock } from '../platform/clock.ts'
 import type { Log } from '../platform/log.ts'
@@ -20,7 +20,7 @@ export class TurnNotices {
   readonly #beganAt: number
   /** Since when the user has heard nothing. */
   #quietSince: number
-  /** Since when a message waits; infinity: it was told, and further ones are not. */
+  /** Since when a message waits. Infinity: the notice was sent, and no further one is. */
   #waitingSince: number | undefined
   #isSlowTold = false
   /** Questions that are open. */

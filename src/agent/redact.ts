@@ -1,13 +1,13 @@
 /**
- * Makes one line of what a program said for people on WeChat: cleaned, cut, and without secrets. Rather too much is
- * left out than too little: the whole text is in the log and in `svc agent turns`, on this machine.
+ * Turns what a program said into one line for people on WeChat: cleaned, cut, and without secrets. When in doubt, a
+ * word is left out: the whole text is in the log and in `svc agent turns`, on this machine.
  */
 import { type Environment, getEnvironment } from '../config.ts'
 import { toOneLine } from './question-text.ts'
 import { toPlainText } from './terminal.ts'
 
 const longest = 200
-/** Of a longer line the middle is left out. */
+/** A longer line loses its middle. */
 const longestLine = 10_000
 const hidden = '…'
 /** Values of the environment with fewer characters stand in every text. */

@@ -205,7 +205,7 @@ agent({ name: 'scripted' })
     ),
   )
 
-/** Tells turns of before, with all that they may hold. */
+/** Repeats earlier turns, with all that they may hold. */
 async function replay(client: AgentContext, sessionId: string, prompts: string[]): Promise<void> {
   const pause = () => options.replay === 'slow' && Bun.sleep(20)
   for (const prompt of prompts) {
