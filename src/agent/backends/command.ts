@@ -104,7 +104,8 @@ class CommandBackend implements Backend {
         context.keepSession?.(progress.session)
     })
     const resumed = toSessionId(context.agentSession)
-    const args = [...this.#options.command, ...known.argumentsFor(resumed, imagesOf(prompt.files))]
+    const { command } = this.#options
+    const args = [...command, ...known.argumentsFor(resumed, imagesOf(prompt.files), command)]
     const { end, failure } = await this.#spawn(args, prompt.text, context, bytes => lines.add(bytes))
     lines.end()
     const { error, session, text } = progress

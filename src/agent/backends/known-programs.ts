@@ -15,8 +15,12 @@ export interface TurnProgress {
 }
 
 export interface KnownProgram {
-  /** Returns the arguments to add to the command. The prompt follows on stdin. */
-  argumentsFor(session: string | undefined, images: readonly string[]): string[]
+  /** Returns the arguments to add to the command: options that it has already are left out. The prompt follows on stdin. */
+  argumentsFor(
+    session: string | undefined,
+    images: readonly string[],
+    command: readonly string[],
+  ): readonly string[]
   /** Takes one event, which is a line of JSON. */
   take(event: Event, progress: TurnProgress): void
 }
@@ -46,11 +50,28 @@ function begin(progress: TurnProgress, id: unknown): void {
 
 const textOf = (value: unknown): string => (typeof value === 'string' ? value : '')
 
+/** The format in which each program prints events. Another one is the caller's matter. */
+const formats = {
+  // With `json` an unknown session and a crash look alike: both print nothing.
+  claude: ['--output-format', 'stream-json'],
+  codex: ['--json'],
+  openCode: ['--format', 'json'],
+} as const
+
+/** Returns the options that a command does not have. Codex refuses one that it is given twice. */
+const unlessGiven = (command: readonly string[], ...options: readonly (readonly string[])[]): string[] =>
+  options.filter(option => !isGiven(command, option)).flat()
+
+function isGiven(command: readonly string[], option: readonly string[]): boolean {
+  const words = command.flatMap(word => (word.startsWith('--') ? word.split(/=(.*)/s).slice(0, 2) : [word]))
+  const at = words.indexOf(option[0] ?? '')
+  return at >= 0 && option.every((word, nth) => words[at + nth] === word)
+}
+
 /** Claude Code: `claude -p`. It reads pictures by their paths in the prompt. */
 const claude: KnownProgram = {
-  argumentsFor: session => [
-    // With the format `json` an unknown session and a crash look alike: both print nothing.
-    ...['--output-format', 'stream-json', '--verbose'],
+  argumentsFor: (session, _images, command) => [
+    ...unlessGiven(command, formats.claude, ['--verbose']),
     ...(session === undefined ? [] : ['--resume', session]),
   ],
   take({ is_error, result, session_id, subtype, type }, progress) {
@@ -63,12 +84,12 @@ const claude: KnownProgram = {
 
 /** Codex: `codex exec`. */
 const codex: KnownProgram = {
-  argumentsFor: (session, images) => [
+  argumentsFor: (session, images, command) => [
     // The folder of a conversation is no repository.
-    '--skip-git-repo-check',
+    ...unlessGiven(command, ['--skip-git-repo-check']),
     ...(session === undefined ? [] : ['resume']),
     ...images.flatMap(path => ['--image', path]),
-    '--json',
+    ...unlessGiven(command, formats.codex),
     ...(session === undefined ? [] : [session]),
     '-',
   ],
@@ -83,8 +104,8 @@ const codex: KnownProgram = {
 
 /** OpenCode: `opencode run`. */
 const openCode: KnownProgram = {
-  argumentsFor: (session, images) => [
-    ...['--format', 'json'],
+  argumentsFor: (session, images, command) => [
+    ...unlessGiven(command, formats.openCode),
     ...(session === undefined ? [] : ['--session', session]),
     ...images.map(path => `--file=${path}`),
   ],
@@ -102,24 +123,28 @@ const presets: readonly {
   readonly program: RegExp
   readonly needs: readonly string[]
   readonly leaves: readonly string[]
+  readonly format: readonly string[]
   readonly preset: KnownProgram
 }[] = [
   {
     program: /^(claude|@anthropic-ai\/claude-code)$/,
     needs: ['-p', '--print'],
-    leaves: ['--output-format', '-r', '--resume', '-c', '--continue', '--session-id'],
+    leaves: ['-r', '--resume', '-c', '--continue', '--session-id'],
+    format: formats.claude,
     preset: claude,
   },
   {
     program: /^(codex|@openai\/codex)$/,
     needs: ['exec', 'e'],
-    leaves: ['--json', 'resume', 'fork', 'review'],
+    leaves: ['-', 'resume', 'fork', 'review'],
+    format: formats.codex,
     preset: codex,
   },
   {
     program: /^(opencode|opencode-ai)$/,
     needs: ['run'],
-    leaves: ['--format', '-s', '--session', '-c', '--continue', '-i', '--interactive', '--command'],
+    leaves: ['-s', '--session', '-c', '--continue', '-i', '--interactive', '--command'],
+    format: formats.openCode,
     preset: openCode,
   },
 ]
@@ -137,7 +162,9 @@ export function findKnownProgram(command: readonly string[]): KnownProgram | und
   const args = command.slice(at + 1).map(word => word.replace(/=.*/s, ''))
   const found = presets.find(({ program }) => program.test(name))
   const has = (words: readonly string[]) => words.some(word => args.includes(word))
-  return found && has(found.needs) && !has([...found.leaves, placeOfPrompt]) ? found.preset : undefined
+  if (!found || !has(found.needs) || has([...found.leaves, placeOfPrompt])) return undefined
+  const [format = ''] = found.format
+  return has([format]) && !isGiven(command, found.format) ? undefined : found.preset
 }
 
 /** In an argument, it is replaced by the prompt. */

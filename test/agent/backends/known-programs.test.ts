@@ -130,12 +130,33 @@ for (const { command, ...known } of programs) {
   })
 }
 
+test.each([
+  ['claude -p --verbose --output-format=stream-json', '', '--resume x'],
+  ['claude -p --output-format stream-json', '--verbose', '--verbose --resume x'],
+  ['codex exec --skip-git-repo-check -s read-only', '--json -', 'resume --json x -'],
+  ['codex exec --json --skip-git-repo-check', '-', 'resume x -'],
+  ['opencode run --format json -m a/b', '', '--session x'],
+  ['opencode run --format=json', '', '--session x'],
+])('%s is not given its options twice', (line, first, later) => {
+  const command = line.split(' ')
+  const added = (session?: string) => findKnownProgram(command)?.argumentsFor(session, [], command).join(' ')
+  expect([added(), added('x')]).toEqual([first, later])
+})
+
 test('a command that chooses for itself is used as it is', () => {
   const isKnown = (line: string) => findKnownProgram(line.split(' ')) !== undefined
   expect(
     ['/opt/claude --print', 'npx -y @anthropic-ai/claude-code@2 -p', 'npx opencode-ai run'].map(isKnown),
   ).toEqual([true, true, true])
-  const others = ['claude', 'claude -p --continue', 'claude -p --output-format=text', 'claude -p {prompt}']
+  const others = [
+    'claude',
+    'claude -p --continue',
+    'claude -p --output-format=text',
+    'claude -p {prompt}',
+    'claude -p --output-format json',
+    'opencode run --format default',
+    'codex exec -',
+  ]
   expect(
     [...others, 'codex exec resume --last', 'codex', 'cat -p', 'opencode serve'].filter(isKnown),
   ).toEqual([])
