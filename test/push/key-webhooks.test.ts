@@ -88,11 +88,11 @@ describe('a reply', () => {
 describe('the end of the key', () => {
   it('ends the deliveries in progress, wherever it was revoked; others hear of it', async t => {
     const by = await holder(t, { can: ['read', 'webhooks'] })
-    const begun = Promise.withResolvers<void>()
+    const begun = Promise.withResolvers<AbortSignal>()
     let deliveries = 0
-    using r = receiver(() => {
+    using r = receiver(({ signal }) => {
       deliveries += 1
-      begun.resolve()
+      begun.resolve(signal)
       return new Promise(() => {})
     })
     using others = receiver()
@@ -100,9 +100,10 @@ describe('the end of the key', () => {
     const own = { url: others.url, allow_private: true, types: ['endpoint.disabled' as const] }
     await t.gateway.webhooks.add(own)
     await t.sandbox.say('hangs')
-    await begun.promise
+    const signal = await begun.promise
     await using other = await t.beside({ start: false })
     await other.gateway.keys.revoke(by.id!, owner)
+    await t.soon('the delivery has ended', () => signal.aborted)
     await t.soon('others are told', () => others.got.length > 0)
     expect(others.got[0]?.body.data).toMatchObject({ id, url: r.url, reason_code: 'key_revoked' })
     const shown = await t.gateway.webhooks.get(id)

@@ -5,6 +5,8 @@ export interface Delivered {
   id: string
   body: { id: string; type: string; timestamp: string; data: Record<string, unknown> }
   headers: Headers
+  /** Aborts when the sender closes the connection before the answer. */
+  signal: AbortSignal
   /** What was answered. */
   status: number
   text: string
@@ -34,6 +36,7 @@ export function receiver(answer: Receiver['answer'] = () => 200, port = 0): Rece
         id: headers.get('webhook-id') ?? '',
         body: JSON.parse(text),
         headers,
+        signal: request.signal,
         status: 0,
         text,
       }
