@@ -188,6 +188,7 @@ describe('an answer', () => {
     await using t = await withQuestions()
     const answer = t.questions.ask(await t.turn(), request, running)
     const code = await t.codeFor()
+    await t.shown()
     const other = code === 'A2A2' ? 'B2B2' : 'A2A2'
     const none = [
       `${code} 4`,
