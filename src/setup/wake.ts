@@ -87,6 +87,12 @@ export const describeWake = ({ name }: Client, folders: UserFolders): string =>
     ? `wake: beside an open session run: sh ${quoteForShell(scriptOf(folders))} SESSION (its name or id; /status in Codex shows it).`
     : 'wake: each new session starts the monitor "wechat" by itself; of several open sessions one gets a message.'
 
+/** Says how the user tries it. */
+export const describeTrial = ({ name }: Client): string =>
+  name === 'codex'
+    ? 'try it: with the script running, write to the bot. Your message appears in the idle session, as a prompt.'
+    : 'try it: open Claude Code. Its last line shows "1 monitor"; if not, look for disableAllHooks in its settings. Then write to the bot: the idle session looks at your message.'
+
 /** Returns the path of the loop for Codex. */
 const scriptOf = ({ codex, home }: UserFolders): string => join(codex ?? join(home, '.codex'), pluginName)
 

@@ -288,6 +288,8 @@ describe('svc setup --wake', () => {
     const plugin = join(dir, '.claude', 'skills', 'svc-wake')
     const first = await setup(['claude-code', '--wake', '--sandbox'], { home: dir })
     expect(first).toMatchObject({ status: 0, stderr: '' })
+    // It ends by saying how to try it.
+    expect(first.stdout.trimEnd().split('\n').at(-1)).toContain('disableAllHooks')
     const manifest = JSON.parse(await readFile(join(plugin, '.claude-plugin', 'plugin.json'), 'utf8'))
     expect(manifest).toMatchObject({ name: 'svc-wake', version: expect.any(String) })
     const monitors = JSON.parse(await readFile(join(plugin, 'monitors', 'monitors.json'), 'utf8'))
@@ -305,7 +307,8 @@ describe('svc setup --wake', () => {
   test('the script for Codex puts each message into the queue of a session, and goes with --remove', async () => {
     const dir = await freshHome()
     const data = await mkdtemp(join(home, 'data-'))
-    await setup(['codex', '--wake', '--sandbox', '-d', data], { home: dir })
+    const { stdout } = await setup(['codex', '--wake', '--sandbox', '-d', data], { home: dir })
+    expect(stdout.trimEnd().split('\n').at(-1)).toStartWith('try it')
     const script = join(dir, '.codex', 'svc-wake')
     await mkdir(join(dir, 'bin'))
     const seen = join(dir, 'seen')

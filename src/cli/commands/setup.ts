@@ -8,7 +8,7 @@ import { isLoopback } from '../../platform/serve.ts'
 import { readKeyFile } from '../../server/token.ts'
 import { type Client, clients, type Server } from '../../setup/clients.ts'
 import { preview, type SetupRequest, type SetupResult, setUp, takeBack } from '../../setup/setup.ts'
-import { canWake, describeWake } from '../../setup/wake.ts'
+import { canWake, describeTrial, describeWake } from '../../setup/wake.ts'
 import { type Command, type CommandSpec, configFrom, createChoice } from '../command.ts'
 import { ownProgramOf } from '../service-plan.ts'
 import { colours, type Io, type Output } from '../terminal.ts'
@@ -105,6 +105,7 @@ async function runSetup(command: Command): Promise<void> {
   if (flags.wake) print(describeWake(client, request.folders))
   await printMore(request, flags, config, command.io)
   print(`then ask it: "Which WeChat sessions are there? If there is none, log me in."`)
+  if (flags.wake) print(describeTrial(client))
 }
 
 /** Prints further steps and likely mistakes of an entry that was written or printed. */
