@@ -3,7 +3,8 @@
  * at any step, and what was checked is what is used.
  *
  * The runtimes have no `openat`. On Linux each step is opened by the handle of the step before it, through
- * `/proc/self/fd`. Elsewhere, where no agent is isolated, each step is checked just before it is used.
+ * `/proc/self/fd`. Elsewhere, where no agent is isolated, each step is checked just before it is used. So it is under
+ * Deno without all rights, which has no access to `/proc/self`.
  */
 import { Buffer } from 'node:buffer'
 import { constants } from 'node:fs'
@@ -108,11 +109,10 @@ async function pathBelow(root: string, path: string): Promise<string> {
 async function hold(path: string, name: string, look: typeof stat, flags: number): Promise<HeldFolder> {
   if (process.platform === 'linux') {
     const handle = await open(path, O_RDONLY | O_DIRECTORY | flags)
-    return {
-      path: `/proc/self/fd/${handle.fd}`,
-      name,
-      [Symbol.asyncDispose]: () => handle.close(),
-    }
+    const held = `/proc/self/fd/${handle.fd}`
+    if (process.versions.bun || (await stat(held).catch(() => undefined)))
+      return { path: held, name, [Symbol.asyncDispose]: () => handle.close() }
+    await handle.close()
   }
   if (!(await look(path)).isDirectory())
     throw Object.assign(new Error(`${name} is no folder`), { code: 'ENOTDIR', path: name })
