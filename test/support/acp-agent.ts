@@ -189,6 +189,7 @@ agent({ name: 'scripted' })
         },
       })
     else if (verb === 'refuse') return { stopReason: 'refusal' }
+    else if (verb === 'loop') return { stopReason: 'max_turn_requests' }
     else if (verb === 'fail') throw RequestError.internalError({ details: 'quota' })
     else if (verb === 'blocks') await say(client, sessionId, JSON.stringify(prompt))
     else if (verb === 'prompts') await say(client, sessionId, JSON.stringify(sessions[sessionId]))

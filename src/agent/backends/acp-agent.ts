@@ -249,7 +249,8 @@ export class AcpAgent {
       const { stopReason } = await answer
       if (stopReason === 'cancelled') throw agentError('the agent cancelled the turn by itself')
       const { files, text } = await turn.finish()
-      if (stopReason === 'refusal' && text === '') throw agentError('the agent refused to answer')
+      if (text === '' && files.length === 0 && stopReason !== 'end_turn')
+        throw agentError(`the agent ended its turn without an answer: ${stopReason}`)
       return { text, files }
     } catch (error) {
       throw await this.#explain(error, signal)

@@ -407,7 +407,8 @@ describe('an agent that fails', () => {
     ['die', 'SIGKILL: out of memory'],
     ['flood', 'too much'],
     ['long', 'too long'],
-    ['refuse', 'refused'],
+    ['refuse', 'refusal'],
+    ['loop', 'max_turn_requests'],
     ['fail', 'quota'],
   ])('in a turn, by "%s", is reported', async (prompt, words) => {
     const error = await fails([], prompt)
