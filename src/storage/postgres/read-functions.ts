@@ -10,10 +10,10 @@ const seenEveryMs = 60 * 60_000
  */
 const walks = `SET enable_bitmapscan = off SET enable_hashjoin = off SET enable_mergejoin = off`
 
-/** SQL of the function that claims rows. A later step of the schema replaces it. */
-export const claimRows = `  -- Claims rows for a consumer: lapsed ones, else new ones up to the horizon. It locks the consumer only if there may be
+/** SQL of the function that claims rows. */
+const claimRows = `  -- Claims rows for a consumer: lapsed ones, else new ones up to the horizon. It locks the consumer only if there may be
   -- some. from_start: where a new consumer begins. keys: of one session; the position of the consumer stays then.
-  CREATE OR REPLACE FUNCTION claim_rows(reader text, from_start boolean, at bigint, asker text, most bigint, characters bigint,
+  CREATE FUNCTION claim_rows(reader text, from_start boolean, at bigint, asker text, most bigint, characters bigint,
       keys bigint[], bots text[], users text[],
       OUT claim bigint, OUT taken bigint[], OUT again bigint[], OUT acknowledges boolean) LANGUAGE plpgsql
     ${walks} AS $$

@@ -176,7 +176,8 @@ export const tables = `
     consumer text NOT NULL,
     ids bigint[] NOT NULL,
     owner text NOT NULL,
-    expires_at bigint NOT NULL
+    expires_at bigint NOT NULL,
+    hand_outs integer NOT NULL DEFAULT 0
   );
   CREATE INDEX lease_consumer ON lease (consumer);
 
@@ -442,7 +443,11 @@ export const tables = `
     asked_at bigint NOT NULL,
     expires_at bigint NOT NULL,
     answer text,
-    answered_by text
+    answered_by text,
+    entry bigint,
+    message_id text,
+    sent_at bigint,
+    drafts text
   );
   CREATE INDEX agent_question_turn ON agent_question (turn);
   CREATE INDEX agent_question_unanswered ON agent_question (id) WHERE answer IS NULL;
