@@ -89,7 +89,11 @@ export function readAnswer(text: string, isOpen: (code: string) => boolean): Sai
   let isUnclear = false
   let isSentence = false
   const all = wordsOf(text).filter(word => !words.polite.has(word))
-  const isLate = all.length === 2 && isCode(all[0]!) && /^\d{1,2}$/.test(all[1]!)
+  // An answer to a question that is over is none for the agent either.
+  const isLate =
+    all.length === 2 &&
+    isCode(all[0]!) &&
+    (/^\d{1,2}$/.test(all[1]!) || ['yes', 'no'].includes(meaningOf(all[1]!) ?? ''))
   for (const word of all) {
     const meaning = meaningOf(word)
     const [, code = '', digits = ''] = /^([A-Z\d]{4})(\d{0,2})$/.exec(word) ?? []

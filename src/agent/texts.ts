@@ -29,7 +29,11 @@ const english = {
   failure: englishFailures,
   draft: {
     opening: (who: string) => `An answer for ${who} waits for you. They wrote, and it says:`,
-    choices: (code: string) => [`${code} 1 = send it`, `${code} 2 = do not`],
+    choices: (code: string) => [
+      `${code} 1 = send it`,
+      `${code} 2 = do not`,
+      'Only a line with this code counts.',
+    ],
     send: (who: string) => `Approved: ${who} gets it.`,
     discard: (who: string) => `${who} does not get it.`,
     howTo: (code: string) => `Nothing was done. Send ${code} 1 to send it, ${code} 2 not to.`,
@@ -74,7 +78,7 @@ const chinese: typeof english = {
   failure: chineseFailures,
   draft: {
     opening: who => `给 ${who} 的回答等你批准。对方的消息和回答是：`,
-    choices: code => [`${code} 1 = 发送`, `${code} 2 = 不发送`],
+    choices: code => [`${code} 1 = 发送`, `${code} 2 = 不发送`, '只有带此代码的回复有效。'],
     send: who => `已批准，将发送给 ${who}。`,
     discard: who => `不会发送给 ${who}。`,
     howTo: code => `未做任何操作。回复 ${code} 1 发送，${code} 2 不发送。`,

@@ -239,9 +239,10 @@ async function printAgents(
 ): Promise<void> {
   const printLine = createLinePrinter(io.out, config.logFormat)
   const sessions = await svc.sessions()
-  for (const agent of agents)
-    for (const session of sessions.filter(({ name }) => (agent.session ?? name) === name))
-      printLine({ text: describeAccess(agent, session) })
+  for (const agent of agents) {
+    const own = sessions.filter(({ name }) => (agent.session ?? name) === name)
+    for (const session of own) printLine({ text: describeAccess(agent, session, own.length === 1) })
+  }
   if (phoneUrl) printLine({ text: `write to it in the chat at ${phoneUrl}`, url: phoneUrl })
 }
 
@@ -264,11 +265,15 @@ async function printMode(
   }
 }
 
-function describeAccess(agent: AgentConfig, { bot_id, name: session, user_id }: Session) {
+/** @param isOnly whether it is the only account of the agent: then its owner is the operator */
+function describeAccess(agent: AgentConfig, { bot_id, name: session, user_id }: Session, isOnly: boolean) {
   const { allow, approve, name, operator, users } = agent
-  const approves = approve
-    ? `, and ${oneLine(operator ?? 'its owner')} approves the answers to ${approve}`
-    : ''
+  const approver = operator ?? (isOnly ? 'its owner' : undefined)
+  const approves = !approve
+    ? ''
+    : approver === undefined
+      ? ', and its answers wait for approval in the panel (--operator names a person)'
+      : `, and ${oneLine(approver)} approves the answers to ${approve}`
   const bot = bot_id ? ` (${oneLine(bot_id)})` : ''
   const where = `agent "${name}" answers in session ${oneLine(session)}${bot}${approves}`
   if (allow === 'everyone') return `${where}: everyone may talk with it`
