@@ -50,7 +50,7 @@ class Reader {
   #isSure = false
   #at = 0
   #gap = 0
-  /** No fence of so many tildes is closed any more. */
+  /** No line below closes a fence of this many tildes, or more. */
   #openTildes = Number.POSITIVE_INFINITY
 
   constructor(lines: readonly string[]) {

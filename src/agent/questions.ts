@@ -49,7 +49,7 @@ const maxOptions = 10
 const optionLength = 100
 /** Longest id of an option that the operation takes. */
 const optionIdLength = 200
-/** What the chat had last is among so many messages. */
+/** How many of the newest messages of a chat are read to find the last one of the bot. */
 const lastMessages = 10
 
 export interface QuestionPorts {

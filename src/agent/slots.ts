@@ -7,7 +7,7 @@ import type { PaceRules } from '../model/admission.ts'
 import type { Clock } from '../platform/clock.ts'
 import type { Chat } from './talkers.ts'
 
-/** At most so many slots are kept from answers, and about a third of all. */
+/** About a third of the slots are kept for messages other than answers, and never more than this. */
 const mostKept = 3
 /** Longest page of the history. */
 const longestPage = 200
@@ -15,7 +15,7 @@ const longestPage = 200
 export interface Slots {
   /** Free ones now, without those that messages in the outbox will take; below 0 if they have to wait too. */
   readonly free: number
-  /** Returns when so many are free (Unix ms). */
+  /** Returns when this number of slots is free (Unix ms). */
   freeAt(count: number): number
 }
 

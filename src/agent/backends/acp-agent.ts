@@ -19,8 +19,8 @@ const loginNeeded = -32_000
 const noSuchMethod = -32_601
 /** A program that closed its output ends within this time, with what it started. */
 const endedMs = 3000
-/** It is waited for so many quiet times that an agent has told a session that it loaded. */
-const longestReplay = 20
+/** An agent that replays a loaded session is waited for at most this often, `quietMs` each time. */
+const maxQuietWaits = 20
 
 export interface AcpOptions {
   /** Program and arguments. */
@@ -213,7 +213,7 @@ export class AcpAgent {
   /** Waits until an agent that answered `session/load` has also told what was said in the session. */
   async #untilQuiet(signal: AbortSignal): Promise<void> {
     let left = -1
-    for (let nth = 0; nth < longestReplay && left !== this.#budget.bytes; nth++) {
+    for (let nth = 0; nth < maxQuietWaits && left !== this.#budget.bytes; nth++) {
       left = this.#budget.bytes
       await endsWithin(this.#options.limits.quietMs, aborts(signal))
       signal.throwIfAborted()

@@ -204,7 +204,7 @@ export class PgPeople extends PgPart implements PeopleStore {
 
 const remains = {
   files:
-    'files of the tables in the database, until their space is used again: --rewrite writes the tables anew',
+    'files of the tables in the database, until their space is used again: --rewrite writes the tables again, without them',
   log: 'the log (WAL) of the database and its archive, standbys that lag, and dumps and backups of the database',
 }
 
@@ -240,7 +240,6 @@ const changeGrant = (table: 'access_key' | 'webhook', { id, grant, without }: Gr
   sql`WITH changed AS (UPDATE ${constantSql(table)} SET "grant" = ${without} WHERE id = ${id} AND "grant" = ${grant}
     RETURNING 1) SELECT expect((SELECT count(*) FROM changed) = 1)`
 
-/** Removes the endpoints that were limited to the user, and what others keep about the user. */
 /** Locks all endpoints, before their lanes: those who deliver lock them in this order. */
 const lockWebhooks = sql`SELECT FROM webhook ORDER BY nth FOR UPDATE`
 
@@ -250,6 +249,7 @@ const eraseLanes = (user: string): Sql[] => [
   sql`UPDATE webhook SET epoch = epoch + 1`,
 ]
 
+/** Removes the endpoints that were limited to the user, and what others keep about the user. */
 function eraseFromWebhooks(user: string): Sql[] {
   const own = sql`(SELECT id FROM webhook WHERE peer = ${user})`
   // Errors about answers to the user may quote id, name or text.
