@@ -175,7 +175,8 @@ function withoutLead(line: string, lead: string): string {
   const quotes = lead.split('>').length - 1
   let rest = line
   for (let nth = 0; nth < quotes; nth++) rest = rest.replace(/^\s*>\s?/, '')
-  const indent = lead.length - lead.lastIndexOf('>') - (quotes > 0 ? 2 : 1)
+  // The space behind a quote mark belongs to it.
+  const { length: indent } = lead.slice(lead.lastIndexOf('>') + 1).replace(quotes > 0 ? /^\s/ : '', '')
   return rest.slice(Math.min(rest.length - rest.trimStart().length, indent))
 }
 

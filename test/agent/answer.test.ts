@@ -5,6 +5,7 @@ import { join } from 'node:path'
 import fc from 'fast-check'
 import { toAnswer } from '../../src/agent/answer.ts'
 import { folderOfTest } from '../support/folder.ts'
+import { runs } from '../support/properties.ts'
 import { hostileTexts, longAnswer, samples } from './answers.ts'
 
 const longestText = 4000
@@ -245,7 +246,7 @@ describe('any text', () => {
         const wanted = markdown.match(/w\d+q[0-9a-z]+?z/g) ?? []
         expect(texts.join('\n').match(/w\d+q[0-9a-z]+?z/g) ?? []).toEqual(wanted)
       }),
-      { numRuns: 150 },
+      runs(150),
     )
   })
 
@@ -268,7 +269,7 @@ describe('any text', () => {
         const count = (text: string) => [...text].filter(character => '你👍'.includes(character)).length
         expect(count(texts.join(''))).toBeGreaterThanOrEqual(count(markdown))
       }),
-      { numRuns: 400 },
+      runs(400),
     )
   })
 

@@ -449,6 +449,7 @@ export const read: readonly (readonly [markdown: string, arrives: string])[] = [
   ['1. one:\n   ```js\n   a\n     b\n   ```\n2. two', '1. one:\n```js\na\n  b\n```\n2. two'],
   ['1. ```sh\n   npm i\n   ```\n2. done', '1.\n```sh\nnpm i\n```\n2. done'],
   ['> ```\n> code\n> ```', '```\ncode\n```'],
+  ['>```\n>npm i\n>  -g x\n>```', '```\nnpm i\n -g x\n```'],
   ['````\n```\nx\n```\n````', '````\n```\nx\n```\n````'],
   ['| a | b |\n|---|---|\n| 1 | 2 |\nThe end', '```\na | b\n1 | 2\n```\nThe end'],
   ['a | b\n--- | ---\n1 | 2', '```\na | b\n1 | 2\n```'],

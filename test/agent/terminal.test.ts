@@ -2,6 +2,7 @@
 import { describe, expect, test } from 'bun:test'
 import fc from 'fast-check'
 import { toPlainText } from '../../src/agent/terminal.ts'
+import { runs } from '../support/properties.ts'
 
 const esc = '\u001b'
 const bell = '\u0007'
@@ -88,7 +89,7 @@ test('a text between any sequences stays, and nothing of the sequences', () => {
       const expected = toPlainText(text)
       expect(toPlainText(pairs.map(([one, mark]) => one + mark).join(''))).toBe(expected)
     }),
-    { numRuns: 500 },
+    runs(500),
   )
 })
 

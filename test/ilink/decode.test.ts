@@ -10,6 +10,7 @@ import {
   summaryOf,
 } from '../../src/ilink/decode.ts'
 import type { WeixinMessage } from '../../src/ilink/wire.ts'
+import { runs } from '../support/properties.ts'
 
 const context: DecodeContext = {
   id: 7,
@@ -228,7 +229,7 @@ describe('decodeMessage', () => {
         mediaOf(message, 0)
         isFromUser(message, 'b')
       }),
-      { numRuns: 1000 },
+      runs(1000),
     )
   })
 

@@ -2,6 +2,7 @@ import { expect, test } from 'bun:test'
 import { join } from 'node:path'
 import fc from 'fast-check'
 import { createLog, LineLimit, type LogFormat } from '../../src/platform/log.ts'
+import { runs } from '../support/properties.ts'
 
 function logged(event: string, fields: Record<string, unknown>, format?: LogFormat): string {
   const lines: string[] = []
@@ -51,7 +52,7 @@ test('each event is one line without what a terminal obeys, whatever it holds', 
         if (format === 'json') expect(JSON.parse(line)).toMatchObject({ level: 'ERROR', room: 'room' })
       }
     }),
-    { numRuns: 500 },
+    runs(500),
   )
 })
 

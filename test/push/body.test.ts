@@ -4,6 +4,7 @@ import { Buffer } from 'node:buffer'
 import fc from 'fast-check'
 import type { Message, MessageItem } from '../../src/model/message.ts'
 import { bodyOf } from '../../src/push/body.ts'
+import { runs } from '../support/properties.ts'
 
 const text = (of: string): MessageItem => ({ kind: 'TEXT', text: of, has_media: false })
 const message = (items: MessageItem[], more: Partial<Message> = {}): Message => ({
@@ -87,6 +88,6 @@ test('whatever a message holds, the body is short and well-formed', () => {
       expect(body.isWellFormed()).toBe(true)
       expect(JSON.parse(body).data.message_id).toBe('m/1')
     }),
-    { numRuns: 60 },
+    runs(60),
   )
 })

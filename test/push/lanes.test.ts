@@ -4,6 +4,7 @@ import fc from 'fast-check'
 import { type LaneEvent, type LanePage, type LiveLane, WebhookLanes } from '../../src/push/lanes.ts'
 import { cursorNumberOf } from '../../src/storage/events.ts'
 import type { WebhookConversation, WebhookLane } from '../../src/storage/webhooks.ts'
+import { runs } from '../support/properties.ts'
 
 /** A log whose event n is of the conversation that stands there. */
 const logOf = (conversations: readonly number[]): LaneEvent[] =>
@@ -123,7 +124,7 @@ test('whatever fails, and wherever it dies: each event is delivered, in order pe
         }
       },
     ),
-    { numRuns: 400 },
+    runs(400),
   )
 })
 

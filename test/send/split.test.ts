@@ -2,6 +2,7 @@ import { describe, expect, test } from 'bun:test'
 import { Buffer } from 'node:buffer'
 import fc from 'fast-check'
 import { splitText as splitAtMost, textLimitBytes } from '../../src/send/split.ts'
+import { runs } from '../support/properties.ts'
 
 const splitText = (text: string, limit = textLimitBytes, most = 1000) => splitAtMost(text, limit, most)!
 const bytes = (text: string) => Buffer.byteLength(text)
@@ -366,7 +367,7 @@ describe('splitText, for any text', () => {
         // Two neighbours that would fit into one message were not worth two, but for what they repeat.
         expect(parts.length).toBeLessThanOrEqual((5 * bytes(text)) / limit + 1)
       }),
-      { numRuns: 800 },
+      runs(800),
     )
   })
 
@@ -397,7 +398,7 @@ describe('splitText, for any text', () => {
           if (least > 1) expect(splitAtMost(text, limit, least - 1)).toBeUndefined()
         },
       ),
-      { numRuns: 500 },
+      runs(500),
     )
   })
 
@@ -412,7 +413,7 @@ describe('splitText, for any text', () => {
           expect(cutCharacters(text, splitText(text, limit))).toBe(0)
         },
       ),
-      { numRuns: 500 },
+      runs(500),
     )
   })
 
