@@ -2,7 +2,7 @@
 import { isWhole, type Scope } from '../model/access.ts'
 import type { Call } from '../model/call.ts'
 import { badArgument, SvcError } from '../model/error.ts'
-import type { AddedKey, Key, NewKeyInput, RevokedKeys } from '../model/key.ts'
+import type { AddedKey, Key, Me, NewKeyInput, RevokedKeys } from '../model/key.ts'
 import {
   formatPrincipal,
   keyIdOf,
@@ -12,14 +12,15 @@ import {
   scopeOf,
 } from '../model/principal.ts'
 import { normalizeSessionName, sessionKeyOf, sessionNotFoundError } from '../model/session.ts'
+import { withoutUndefined } from '../platform/fields.ts'
 import type { Runtime } from '../platform/runtime.ts'
 import { isUserId } from '../send/plan.ts'
-import { hasKeyEnded, type KeyStore, type StoredKey } from '../storage/keys.ts'
+import { hasKeyEnded, type KeyStore, keyOfMaker, type StoredKey } from '../storage/keys.ts'
 import type { SessionStore } from '../storage/state.ts'
 import { createGrant, rejectWider } from './grants.ts'
 import { toKey } from './key-view.ts'
 import { createSecret, hashOf, isSameHash, parseKey } from './secret.ts'
-import { usageOf } from './usage.ts'
+import { linkGrant, replaceGrant, usageOf } from './usage.ts'
 
 export interface KeyPorts {
   keys: KeyStore
@@ -138,16 +139,23 @@ export class Keys {
     if (!this.#watching) await this.#check()
     const revision = this.#revision
     const stored = await this.#ports.keys.get(id)
-    // A change that was noticed while the key was read may be newer than what was read.
+    const maker = stored && keyOfMaker(stored.made_by)
+    const above = maker === undefined ? undefined : (this.#known.get(maker) ?? (await this.#load(maker)))
+    // A change that was noticed while the keys were read may be newer than what was read.
     if (revision !== this.#revision) return this.#load(id)
     const other = this.#known.get(id)
     if (!stored || other) return other
+    linkGrant(stored.grant, above?.principal.grant)
+    void this.#watch()
+    return this.#know(stored)
+  }
+
+  #know(stored: StoredKey): KnownKey {
     const end = new AbortController()
-    const { name, grant } = stored
+    const { id, name, grant } = stored
     const principal: Principal = { kind: 'key', id, name, grant, ended: end.signal }
     const known = { stored, end, principal, notedAt: Number.NEGATIVE_INFINITY }
     this.#known.set(id, known)
-    void this.#watch()
     return known
   }
 
@@ -192,10 +200,10 @@ export class Keys {
       if (!known) continue
       // Erasing a person takes the person out of grants. A principal keeps its own, so the next call gets another one.
       if (JSON.stringify(known.stored.grant) !== JSON.stringify(stored.grant)) {
-        this.#known.delete(stored.id)
+        replaceGrant(known.principal.grant!, stored.grant)
+        this.#know(stored)
         known.end.abort(changedError())
-      }
-      known.stored = stored
+      } else known.stored = stored
     }
     const now = this.#runtime.clock.now()
     for (const known of this.#known.values()) this.#endIfOver(known, now)
@@ -275,13 +283,15 @@ export class Keys {
   }
 
   /**
-   * Describes the key of a caller: what limits it, and until when it is valid. Without a key that is nothing.
+   * Describes the key of a caller: what limits it, what is left of that, and until when it is valid. Without a key that
+   * is nothing.
    */
-  async describe(by: Principal): Promise<Partial<Pick<Key, (typeof ownFields)[number]>>> {
+  async describe(by: Principal): Promise<Partial<Pick<Me, (typeof ownFields)[number] | 'left'>>> {
     const id = keyIdOf(by)
     if (id === undefined) return {}
     const key = await this.#show(id)
-    return Object.fromEntries(ownFields.flatMap(field => (field in key ? [[field, key[field]]] : [])))
+    const own = Object.fromEntries(ownFields.flatMap(field => (field in key ? [[field, key[field]]] : [])))
+    return withoutUndefined({ ...own, left: usageOf(by)?.left() })
   }
 
   /** Lists the keys that a caller may manage: all; for a key those that it made. */

@@ -1,6 +1,7 @@
 /**
- * What callers with a key have used of its limits: calls per second, long polls and streams, bytes. Each process counts
- * its own in memory. Where several processes share the store, each knows what the others have used, a second late.
+ * What callers with a key, and with the keys below it, have used of its limits: calls per second, long polls and streams,
+ * bytes. Each process counts its own in memory. Where several processes share the store, each knows what the others have
+ * used, a second late.
  */
 import type { Grant, KeyLimits } from '../model/access.ts'
 import { SvcError } from '../model/error.ts'
@@ -10,11 +11,18 @@ import type { KeyUse } from '../storage/keys.ts'
 
 const dayMs = 24 * 60 * 60_000
 
+const below = ', with the keys that it made,'
+
 const nothing: Omit<KeyUse, 'key'> = { calls: 0, open: 0, bytes: 0, dayAgeMs: 0 }
+
+/** What is left of each limit. */
+type Left = { -readonly [limit in keyof KeyLimits]: number }
 
 export class KeyUsage {
   readonly #limits: KeyLimits
   readonly #clock: Clock
+  /** This key, its maker, and so on: each counts what the keys below it use. */
+  readonly #chain: readonly KeyUsage[]
   /** Calls that may be made at `#countedAt`; it grows to the limit within a second. */
   #calls: number
   #countedAt: number
@@ -29,9 +37,11 @@ export class KeyUsage {
   #known = nothing
   #others = nothing
 
-  constructor(limits: KeyLimits, clock: Clock = systemClock) {
+  /** @param above of the key that made this one */
+  constructor(limits: KeyLimits, clock: Clock = systemClock, above?: KeyUsage) {
     this.#limits = limits
     this.#clock = clock
+    this.#chain = [this, ...(above ? above.#chain : [])]
     this.#calls = limits.calls_per_second ?? 0
     this.#countedAt = clock.monotonic()
     this.#reportedAt = this.#countedAt
@@ -40,20 +50,32 @@ export class KeyUsage {
 
   /** Counts a call. @returns the error for a call that exceeds the rate */
   countCall(): SvcError | undefined {
+    const errors = this.#chain.flatMap(usage => usage.#askForCall() ?? [])
+    // The longest wait: after a shorter one, the call would be refused again.
+    if (errors.length > 0) return errors.toSorted((a, b) => b.retryAfter! - a.retryAfter!)[0]
+    for (const usage of this.#chain) usage.#calls--
+    return undefined
+  }
+
+  #askForCall(): SvcError | undefined {
     const { calls_per_second: limit } = this.#limits
     this.#asked++
     if (limit === undefined) return undefined
+    const rate = this.#refill(limit)
+    if (this.#calls >= 1) return undefined
+    return new SvcError('rate_limited', `This key${below} may make ${limit} calls per second`, {
+      retryAfter: (1 - this.#calls) / rate,
+      hint: 'Repeat the call after the time in retry_after.',
+    })
+  }
+
+  /** @returns the rate at which calls become possible */
+  #refill(limit: number): number {
     const now = this.#clock.monotonic()
     const rate = this.#shareOf(limit)
     this.#calls = Math.min(Math.max(1, rate), this.#calls + ((now - this.#countedAt) / 1000) * rate)
     this.#countedAt = now
-    if (this.#calls < 1)
-      return new SvcError('rate_limited', `This key may make ${limit} calls per second`, {
-        retryAfter: (1 - this.#calls) / rate,
-        hint: 'Repeat the call after the time in retry_after.',
-      })
-    this.#calls--
-    return undefined
+    return rate
   }
 
   /** What the others leave of the rate. If all together ask for more than that, each gets its part of it. */
@@ -65,34 +87,46 @@ export class KeyUsage {
 
   /** Counts a long poll or stream until the returned function is called. @throws SvcError `rate_limited` */
   beginWait(): () => void {
-    const most = this.#limits.open
-    if (most !== undefined && this.#open + this.#others.open >= most)
-      throw new SvcError('rate_limited', `This key may have ${most} long polls and streams at a time`, {
-        retryAfter: 1,
-        hint: 'End one of them first.',
-      })
-    this.#open++
+    for (const usage of this.#chain) usage.#admitWait()
+    for (const usage of this.#chain) usage.#open++
     let isOver = false
     return () => {
-      if (!isOver) this.#open--
+      if (!isOver) for (const usage of this.#chain) usage.#open--
       isOver = true
     }
+  }
+
+  #admitWait(): void {
+    const most = this.#limits.open
+    if (most !== undefined && this.#open + this.#others.open >= most)
+      throw new SvcError(
+        'rate_limited',
+        `This key${below} may have ${most} long polls and streams at a time`,
+        {
+          retryAfter: 1,
+          hint: 'End one of them first.',
+        },
+      )
   }
 
   /** Counts bytes of an upload or of media. @throws SvcError `rate_limited` */
   countBytes(count: number): void {
     this.admitBytes(count)
-    this.#bytes += count
+    for (const usage of this.#chain) usage.#bytes += count
   }
 
   /** Checks whether `count` more bytes are within the limit. @throws SvcError `rate_limited` if not */
   admitBytes(count: number): void {
+    for (const usage of this.#chain) usage.#admitBytes(count)
+  }
+
+  #admitBytes(count: number): void {
     const { bytes_per_day: most } = this.#limits
     if (most === undefined) return
     const now = this.#clock.monotonic()
     this.#followDay(now)
     if (this.#bytes + this.#others.bytes + count > most)
-      throw new SvcError('rate_limited', `This key may transfer ${most} bytes per day`, {
+      throw new SvcError('rate_limited', `This key${below} may transfer ${most} bytes per day`, {
         retryAfter: Math.ceil((this.#dayBeganAt + dayMs - now) / 1000),
         hint: 'Repeat the call after the time in retry_after.',
       })
@@ -105,11 +139,33 @@ export class KeyUsage {
     this.#others = { ...this.#others, bytes: 0 }
   }
 
+  /** What is left of the limits of this key alone. */
+  #left(): Left {
+    const { calls_per_second: rate, open, bytes_per_day: bytes } = this.#limits
+    this.#followDay(this.#clock.monotonic())
+    if (rate !== undefined) this.#refill(rate)
+    return {
+      ...(rate !== undefined && { calls_per_second: Math.floor(this.#calls) }),
+      ...(open !== undefined && { open: Math.max(0, open - this.#open - this.#others.open) }),
+      ...(bytes !== undefined && { bytes_per_day: Math.max(0, bytes - this.#bytes - this.#others.bytes) }),
+    }
+  }
+
+  /** What is left of each limit of this key, and of the keys above it that share theirs. */
+  left(): Left {
+    const least: Left = {}
+    for (const usage of this.#chain)
+      for (const [limit, left] of Object.entries(usage.#left()) as [keyof Left, number][])
+        least[limit] = Math.min(least[limit] ?? left, left)
+    return least
+  }
+
   /** Says in the headers of an answer how many calls are left. */
   describeIn(headers: Headers): void {
-    const { calls_per_second: rate } = this.#limits
-    if (rate === undefined) return
-    const left = Math.floor(this.#calls)
+    const limited = this.#chain.filter(usage => usage.#limits.calls_per_second !== undefined)
+    if (limited.length === 0) return
+    const rate = Math.min(...limited.map(usage => usage.#limits.calls_per_second!))
+    const left = Math.floor(Math.min(...limited.map(usage => usage.#calls)))
     headers.append('ratelimit-policy', `"key";q=${rate};w=1`)
     headers.append('ratelimit', `"key";r=${left};t=1`)
   }
@@ -138,10 +194,24 @@ export class KeyUsage {
 /** By grant: the programs with a key, and the people who signed in with it, share its limits. */
 const usages = new WeakMap<Grant, KeyUsage>()
 
+/** Notes the grant of a key. Its callers count for the keys above it too. @param maker the grant of its maker */
+export function linkGrant(grant: Grant, maker: Grant | undefined): void {
+  const above = maker && usageOf({ grant: maker })
+  if (above) usages.set(grant, new KeyUsage(grant.limits ?? {}, systemClock, above))
+}
+
+/** Notes that a grant has changed: what was used of the one before counts. */
+export function replaceGrant(before: Grant, grant: Grant): void {
+  const usage = usages.get(before)
+  if (usage) usages.set(grant, usage)
+}
+
 /** Returns what the callers with the key of a principal have used; undefined without limits. */
 export function usageOf(by: Pick<Principal, 'grant'> | undefined): KeyUsage | undefined {
-  if (by?.grant?.limits === undefined) return undefined
-  const usage = usages.get(by.grant) ?? new KeyUsage(by.grant.limits)
+  if (!by?.grant) return undefined
+  const known = usages.get(by.grant)
+  if (known || by.grant.limits === undefined) return known
+  const usage = new KeyUsage(by.grant.limits)
   usages.set(by.grant, usage)
   return usage
 }

@@ -7,11 +7,9 @@ import { between, bounded, closed, flag, integer, oneOf, optional, text } from '
 const canWords = [...new Set([...Object.keys(presets), ...grantableRights])]
 
 const KeyLimitsShape = closed({
-  calls_per_second: optional(between(1, 100_000, 'Maximum number of calls per second, in each process.')),
-  open: optional(between(1, 100_000, 'Maximum number of long polls and streams at a time, in each process.')),
-  bytes_per_day: optional(
-    between(1, Number.MAX_SAFE_INTEGER, 'Maximum bytes of uploads and media per day, in each process.'),
-  ),
+  calls_per_second: optional(between(1, 100_000, 'Maximum number of calls per second.')),
+  open: optional(between(1, 100_000, 'Maximum number of long polls and streams at a time.')),
+  bytes_per_day: optional(between(1, Number.MAX_SAFE_INTEGER, 'Maximum bytes of uploads and media per day.')),
 })
 
 /** Input for a new key. */
@@ -106,6 +104,16 @@ export const Me = Type.Object({
   sessions: Key.properties.sessions,
   users: Key.properties.users,
   limits: Key.properties.limits,
+  left: optional(
+    Type.Object(
+      {
+        calls_per_second: optional(integer('Calls that may be made now.')),
+        open: optional(integer('Long polls and streams that may be opened.')),
+        bytes_per_day: optional(integer('Bytes left today.')),
+      },
+      { description: 'What is left of the limits. A key shares its limits with the keys that it made.' },
+    ),
+  ),
   expires_at: Key.properties.expires_at,
 })
 export type Me = Static<typeof Me>

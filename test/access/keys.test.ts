@@ -2,6 +2,7 @@
 import { expect } from 'bun:test'
 import { readdirSync } from 'node:fs'
 import { join } from 'node:path'
+import { usageOf } from '../../src/access/usage.ts'
 import { viewFor } from '../../src/gateway/scoped.ts'
 import type { NewKeyInput } from '../../src/model/key.ts'
 import { owner, type Principal } from '../../src/model/principal.ts'
@@ -288,6 +289,31 @@ it('describes itself to its caller', async t => {
   const { bot_id } = t.bots.get('work')!
   const limits = { open: 2 }
   const { by } = await addKey(t, { sessions: ['work'], limits })
-  expect(await keys.describe(by)).toEqual({ name: 'bot', sessions: [{ bot_id, session: 'work' }], limits })
+  const sessions = [{ bot_id, session: 'work' }]
+  expect(await keys.describe(by)).toEqual({ name: 'bot', sessions, limits, left: { open: 2 } })
   expect(await keys.describe(owner)).toEqual({})
+})
+
+it('shares its limits with the keys below it, also with those that are made again', async t => {
+  const { keys } = t.gateway
+  const limits = { calls_per_second: 100, open: 3, bytes_per_day: 1000 }
+  const can: NewKeyInput['can'] = ['read', 'keys']
+  const top = await addKey(t, { name: 'top', can, limits })
+  const child = await addKey(t, { name: 'child', can, limits }, top.by)
+  // By a person who signed in to the panel with it.
+  const grandchild = await addKey(t, { name: 'grandchild', limits }, { ...child.by, kind: 'panel' })
+  usageOf(grandchild.by)!.countBytes(400)
+  usageOf(child.by)!.countBytes(300)
+  const end = usageOf(grandchild.by)!.beginWait()
+  for (const { by } of [top, child])
+    expect(await keys.describe(by)).toMatchObject({ left: { bytes_per_day: 300, open: 2 } })
+  await keys.revoke('child', top.by)
+  const again = await addKey(t, { name: 'child', can, limits }, top.by)
+  await keys.rotate('child', 0, top.by)
+  expect(await keys.describe(again.by)).toMatchObject({ left: { bytes_per_day: 300, open: 2 } })
+  usageOf(again.by)!.countBytes(300)
+  for (const { by } of [again, top])
+    expect(await codeOf(Promise.try(() => usageOf(by)!.countBytes(1)))).toBe('rate_limited')
+  end()
+  expect(await keys.describe(again.by)).toMatchObject({ left: { bytes_per_day: 0, open: 3 } })
 })

@@ -93,3 +93,41 @@ test('bytes: of the day that the first of them began', async () => {
   b.countBytes(1000)
   expect(await failure(Promise.try(() => b.countBytes(1)))).toMatchObject({ retryAfter: dayMs / 1000 })
 })
+
+test('a key, the keys below it and those made again share every limit of each key above them', async () => {
+  const clock = testClock({ runs: false })
+  const top = new KeyUsage({ calls_per_second: 4, open: 3, bytes_per_day: 100 }, clock)
+  const child = new KeyUsage({ calls_per_second: 3, open: 2, bytes_per_day: 100 }, clock, top)
+  const sibling = new KeyUsage({}, clock, top)
+  const grandchild = new KeyUsage({ calls_per_second: 3, open: 2, bytes_per_day: 60 }, clock, child)
+  const made = (...callers: KeyUsage[]) => callers.map(usage => usage.countCall() === undefined)
+  expect(made(grandchild, child, grandchild, child)).toEqual([true, true, true, false])
+  // What was refused costs the keys above nothing.
+  expect([top.left().calls_per_second, sibling.left().calls_per_second]).toEqual([1, 1])
+  expect(made(sibling, top, new KeyUsage({ calls_per_second: 4 }, clock, top))).toEqual([true, false, false])
+  const headers = new Headers()
+  new KeyUsage({ calls_per_second: 2 }, clock, top).describeIn(headers)
+  expect([...headers.values()].toSorted()).toEqual(['"key";q=2;w=1', '"key";r=0;t=1'])
+  clock.advance(1000)
+  expect(made(sibling, sibling, sibling, sibling, sibling)).toEqual([true, true, true, true, false])
+
+  const isRefused = async (work: () => unknown) =>
+    (await failure(Promise.try(work)).catch(() => undefined)) !== undefined
+  const ends = [grandchild.beginWait(), child.beginWait(), sibling.beginWait()]
+  for (const usage of [grandchild, child, sibling, top])
+    expect(await isRefused(() => usage.beginWait())).toBe(true)
+  ends[2]!()
+  ends[2]!()
+  expect([child.left().open, sibling.left().open]).toEqual([0, 1])
+  for (const end of ends) end()
+  expect([grandchild.left().open, top.left().open]).toEqual([2, 3])
+
+  grandchild.countBytes(60)
+  sibling.countBytes(30)
+  expect([top, child, sibling, grandchild].map(usage => usage.left().bytes_per_day)).toEqual([10, 10, 10, 0])
+  expect(await isRefused(() => child.countBytes(11))).toBe(true)
+  expect(await isRefused(() => grandchild.countBytes(1))).toBe(true)
+  child.countBytes(10)
+  // Each process reports the whole of what is below a key, so that other processes know it.
+  expect([top, child, sibling, grandchild].map(usage => usage.report()?.bytes)).toEqual([100, 70, 30, 60])
+})
