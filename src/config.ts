@@ -309,5 +309,6 @@ function checkConfig(config: Config, flags: Flags): Config {
     })
   }
   Object.freeze(config.allowHosts)
+  Object.freeze(config.trustedProxies)
   return Object.freeze(config)
 }

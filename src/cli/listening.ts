@@ -20,7 +20,7 @@ import {
   toReachableUrl,
 } from '../platform/serve.ts'
 import { reasonOf } from '../platform/system-error.ts'
-import { withoutPrefix } from '../server/behind-proxy.ts'
+import { lacksTrustedProxy, withoutPrefix } from '../server/behind-proxy.ts'
 import { withStrictTransport } from '../server/strict-transport.ts'
 
 /**
@@ -45,6 +45,7 @@ export async function listenMain(
   await noteAddress(config.basePath, {
     url,
     ...(isOpen && { open: true }),
+    ...(lacksTrustedProxy(config) && { untrusted_proxy: true }),
     ...(certificate && { certificate: toNoted(certificate.current) }),
   })
   certificate?.onReplace(next => noteMore(config.basePath, { certificate: toNoted(next) }))

@@ -19,6 +19,7 @@ import { createLog, type Log } from '../platform/log.ts'
 import { bypassProxyForLoopback, findOwnCommand, runProgram } from '../platform/process.ts'
 import { toReachableUrl } from '../platform/serve.ts'
 import { isExposed } from '../server/auth.ts'
+import { lacksTrustedProxy, untrustedProxy } from '../server/behind-proxy.ts'
 import { type EnsuredToken, ensureToken, guessableTokenError, readTokenOption } from '../server/token.ts'
 import { version } from '../version.ts'
 import type { Command } from './command.ts'
@@ -231,6 +232,7 @@ async function openService(
     }),
   )
   if (certificate) gateway.watchCertificate(certificate)
+  if (listens && lacksTrustedProxy(config)) log.warn(untrustedProxy)
   const hasKeys = listens && (await gateway.keys.hasAny())
   const generated = hasKeys && token === undefined ? await ensureToken(requested) : made
   return { gateway, sandbox, generated, hasKeys, config, certificate, isNew, io, log, stack }

@@ -12,6 +12,7 @@ import {
   parseNames,
   parsePace,
   parsePublicUrl,
+  parseRanges,
   parseSize,
   parseStoreUrl,
   parseSwitch,
@@ -242,6 +243,19 @@ const options = [
     repeatable: true,
     expected: 'a host name, with a port if it is not the usual one',
     parse: parseHosts,
+  }),
+  /** Lower case, each an address or a range of addresses. */
+  defineOption({
+    name: 'trustedProxies',
+    flag: '--trust-proxy',
+    placeholder: '<address>',
+    default: '',
+    displayedDefault: 'none',
+    help: 'address of a proxy in front, or a range such as 10.1.2.0/24: what it forwards about callers is believed (X-Forwarded-For, -Proto, -Prefix); repeatable',
+    commands: servers,
+    repeatable: true,
+    expected: 'IP addresses, or ranges such as 10.1.2.0/24, separated by commas',
+    parse: parseRanges,
   }),
   /** The address at which others reach this service, without a slash at the end. */
   defineOption({

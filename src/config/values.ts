@@ -98,6 +98,27 @@ export function parseHosts(text: string): string[] | undefined {
     : undefined
 }
 
+/**
+ * Parses IP addresses and ranges of them (`10.0.0.0/8`), separated by commas; lower case, without duplicates. A range of
+ * all addresses is not accepted.
+ */
+export function parseRanges(text: string): string[] | undefined {
+  const list = text
+    .split(',')
+    .map(range => range.trim().toLowerCase())
+    .filter(range => range !== '')
+  return list.every(isRange) ? [...new Set(list)] : undefined
+}
+
+function isRange(text: string): boolean {
+  const [, address = '', bits] = /^([\da-f:.]+)(?:\/(\d{1,3}))?$/.exec(text) ?? []
+  const isSix = address.includes(':')
+  const isAddress = isSix
+    ? URL.canParse(`http://[${address}]`)
+    : /^[\d.]+$/.test(address) && URL.parse(`http://${address}`)?.hostname === address
+  return isAddress && (bits === undefined || (Number(bits) >= 1 && Number(bits) <= (isSix ? 128 : 32)))
+}
+
 /** Parses names separated by commas, without duplicates; or `read-only`. */
 export function parseNames(text: string): readonly string[] | 'read-only' | undefined {
   if (text === 'read-only') return text

@@ -17,6 +17,7 @@ import { formatLocalTime } from '../platform/format.ts'
 import { isLoopback } from '../platform/serve.ts'
 import { reasonOf } from '../platform/system-error.ts'
 import { isExposed } from '../server/auth.ts'
+import { lacksTrustedProxy, untrustedProxy } from '../server/behind-proxy.ts'
 import { readTokenOption, tokenPathOf } from '../server/token.ts'
 import {
   type DoctorContext,
@@ -50,6 +51,8 @@ export async function examineExposure(context: DoctorContext): Promise<Finding[]
           )
       : okFinding('exposure', 'no other machine can reach this address'),
   )
+  if (noted.length > 0 ? noted.some(one => one.untrusted_proxy) : lacksTrustedProxy(config))
+    found.push(noteFinding('proxy', untrustedProxy, 'Start svc with --trust-proxy ADDRESS.'))
   return [...found, await checkToken(context)]
 }
 

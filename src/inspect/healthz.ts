@@ -72,6 +72,8 @@ export interface NotedAddress extends ServiceAddress {
   panel?: string
   /** True if other machines can reach it. */
   open?: true
+  /** True if there seems to be a proxy in front, and it trusts none. */
+  untrusted_proxy?: true
 }
 
 /**
@@ -86,7 +88,7 @@ export async function listNotedAddresses(dir: string): Promise<NotedAddress[]> {
 
 async function parseRunning(line: string): Promise<NotedAddress | undefined> {
   try {
-    const { url, pid, panel, open, certificate }: Partial<NotedAddress> = JSON.parse(line)
+    const { url, pid, panel, open, untrusted_proxy, certificate }: Partial<NotedAddress> = JSON.parse(line)
     const isRunning =
       typeof url === 'string' && typeof pid === 'number' && (await processState(pid)) !== 'gone'
     if (!isRunning) return undefined
@@ -96,6 +98,7 @@ async function parseRunning(line: string): Promise<NotedAddress | undefined> {
       pid,
       ...(typeof panel === 'string' && { panel }),
       ...(open === true && { open }),
+      ...(untrusted_proxy === true && { untrusted_proxy }),
       ...(typeof fingerprint === 'string' && {
         certificate: { fingerprint, expires_at: Number(expires_at) },
       }),

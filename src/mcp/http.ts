@@ -84,12 +84,12 @@ export function createMcpHttp(options: McpHttpOptions): McpHttpDoor {
   return {
     async fetch(request, peer) {
       const by = await guard.identify(request, false, () => addressOf(request, peer))
-      if (by instanceof SvcError) return tries.throttle(toProblemResponse(by), peer)
+      if (by instanceof SvcError) return tries.throttle(toProblemResponse(by), addressOf(request, peer))
       if (waiting.stopError) return toProblemResponse(waiting.stopError)
       peer?.accept()
       noteCaller(request, by, peer)
       try {
-        const address = peer?.remoteAddress ?? ''
+        const address = addressOf(request, peer) ?? ''
         const isPassedOn = isProxied(request)
         const caller: Caller = {
           by,

@@ -1,4 +1,8 @@
-/** Checks which IP addresses a URL from a caller may lead to: only those of the public internet. */
+/**
+ * Checks IP addresses: which of them a URL from a caller may lead to (only those of the public internet), and which are
+ * in given ranges.
+ */
+import { isIP } from 'node:net'
 import { networkInterfaces } from 'node:os'
 import ipaddr from 'ipaddr.js'
 
@@ -75,4 +79,23 @@ function parseAddress(text: string): ipaddr.IPv4 | ipaddr.IPv6 | undefined {
   if (address.isIPv4MappedAddress()) return address.toIPv4Address()
   const isNat64 = address.range() === 'rfc6052' && address.parts[2] === 0
   return isNat64 ? new ipaddr.IPv4(address.toByteArray().slice(12)) : address
+}
+
+/** Returns an address in its usual form, IPv4 inside IPv6 as IPv4; undefined for any other text. */
+export const canonicalAddress = (text: string): string | undefined =>
+  isIP(text) === 0 ? undefined : ipaddr.process(text).toString()
+
+/**
+ * Creates a check whether an address, in its usual form, is in one of these ranges.
+ *
+ * @param ranges as `parseRanges` of the options accepts them
+ */
+export function createRangeCheck(ranges: readonly string[]): (address: string) => boolean {
+  const inside = ranges.map((range): [ipaddr.IPv4 | ipaddr.IPv6, number] => {
+    const [text = '', length] = range.split('/')
+    const [given, base] = [ipaddr.parse(text), ipaddr.process(text)]
+    const bits = Number(length ?? (given.kind() === 'ipv4' ? 32 : 128))
+    return [base, base.kind() === given.kind() ? bits : Math.max(0, bits - 96)]
+  })
+  return address => ipaddr.subnetMatch(ipaddr.process(address), { inside }, 'outside') === 'inside'
 }

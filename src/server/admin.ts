@@ -150,7 +150,7 @@ export function createAdminApp(options: AdminOptions): AdminApp {
     try {
       const identity = await access.identify(request, open, () => addressOf(request, peer))
       const by = context.shutdown.stopError ?? identity
-      if (by instanceof SvcError) return await tries.throttle(toProblemResponse(by), peer)
+      if (by instanceof SvcError) return await tries.throttle(toProblemResponse(by), addressOf(request, peer))
       // The page itself is served even while the store fails.
       const wasOpen = !(await access.isRequired().catch(() => true))
       if (!open || wasOpen) peer?.accept()
@@ -165,7 +165,7 @@ export function createAdminApp(options: AdminOptions): AdminApp {
         answer.headers.append('set-cookie', await access.signInOwner(request))
       // The page reads the time from this header: in a sandbox, the phone can change the clock.
       if (isApi) answer.headers.set('date', new Date(clock.now()).toUTCString())
-      return path === '/api/sign-in' ? await tries.throttle(answer, peer) : answer
+      return path === '/api/sign-in' ? await tries.throttle(answer, addressOf(request, peer)) : answer
     } catch (error) {
       return toErrorAnswer(error, context)
     }

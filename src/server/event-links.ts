@@ -7,7 +7,7 @@ import type { Clock } from '../platform/clock.ts'
 import { randomBytes } from '../platform/lazy-crypto.ts'
 import type { Peer } from '../platform/serve.ts'
 import type { SignInStore } from '../storage/state.ts'
-import { addressOf } from './behind-proxy.ts'
+import { addressOf, withProxyRouteOf } from './behind-proxy.ts'
 import { noteCaller } from './caller.ts'
 import { queryOf } from './paths.ts'
 
@@ -97,7 +97,7 @@ export class EventLinks {
       signal,
     })
     noteCaller(answered, by, peer)
-    return answered
+    return withProxyRouteOf(answered, request)
   }
 
   async #makerOf({ key, open }: Linked, address: () => string | undefined): Promise<Principal | undefined> {

@@ -2,7 +2,6 @@
 import { SvcError } from '../model/error.ts'
 import { type Clock, systemClock } from '../platform/clock.ts'
 import type { Log } from '../platform/log.ts'
-import type { Peer } from '../platform/serve.ts'
 import { toProblemResponse } from './errors.ts'
 
 /** Calls without the right token that an address may make per minute without a delay. */
@@ -52,11 +51,12 @@ export class FailedAttempts {
   /**
    * Passes a response on. A 401 is delayed, or replaced by `rate_limited`, and closes its connection. Other
    * responses do not change.
+   *
+   * @param address of the caller
    */
-  throttle(given: Response, peer: Peer | undefined): Response | Promise<Response> {
+  throttle(given: Response, address = ''): Response | Promise<Response> {
     if (given.status !== 401) return given
     given.headers.set('connection', 'close')
-    const address = peer?.remoteAddress ?? ''
     this.#onFailure?.(address)
     const tries = this.#countAttempt(address)
     if (tries.count <= freeAttempts) return given

@@ -163,7 +163,8 @@ function guardApp({ app, context, guard }: AppParts): Omit<OpenApiApp, 'document
     if (isByLink(request, path)) return byLink(request, peer)
     const open = isOpenPath(path)
     const answer = (identity: Identity) => {
-      if (identity instanceof SvcError) return tries.throttle(toProblemResponse(identity), peer)
+      if (identity instanceof SvcError)
+        return tries.throttle(toProblemResponse(identity), addressOf(request, peer))
       if (open) return answerOpen(request, peer, path)
       const { stopError } = context.shutdown
       if (stopError) return toProblemResponse(stopError)

@@ -487,7 +487,10 @@ describe('serving', () => {
     ] as const) {
       await using service = await serve(args, { dir, ...(token && { env: { SVC_TOKEN: token } }) })
       // Other users of this machine can try it: that is warned of.
-      expect([token, service.log() === '']).toEqual([token, token !== 'hunter2'])
+      const warned = args === proxied || token === 'hunter2'
+      expect([token, service.log() !== '']).toEqual([token, warned])
+      // A proxy that is not trusted.
+      expect(service.log().includes('--trust-proxy')).toBe(args === proxied)
       expect(service.log()).not.toContain('hunter2')
       const status = (await fetch(`${service.url.replace('0.0.0.0', '127.0.0.1')}/tools`)).status
       expect([args, status]).toEqual([args, 401])

@@ -105,6 +105,25 @@ describe('the token', () => {
     rmSync(address)
   })
 
+  test('so is a proxy that is not trusted, by what the running service wrote down if one runs', async () => {
+    const given = { token: good, allowHosts: 'svc.example.org' }
+    expect((await ward.look(given)).troubles).toEqual([idle, 'exposure/proxy note'])
+    expect((await ward.look({ token: good, publicUrl: 'https://svc.example.org' })).troubles).toEqual([
+      idle,
+      'exposure/proxy note',
+    ])
+    const trusted = { ...given, trustedProxies: '127.0.0.1' }
+    expect((await ward.look(trusted)).troubles).toEqual([idle])
+    const address = join(ward.dir, '.address')
+    const noted = { url: 'http://127.0.0.1:1', pid: process.pid }
+    writeFileSync(address, JSON.stringify(noted))
+    expect((await ward.look(given)).troubles).not.toContain('exposure/proxy note')
+    writeFileSync(address, JSON.stringify({ ...noted, untrusted_proxy: true }))
+    const [found] = (await ward.look(trusted)).of('exposure/proxy')
+    expect(found).toMatchObject({ severity: 'note', fix: expect.stringContaining('--trust-proxy') })
+    rmSync(address)
+  })
+
   test('api_token: readable by others', async () => {
     const path = join(ward.dir, 'api_token')
     writeFileSync(path, `${good}\n`, { mode: 0o600 })

@@ -95,6 +95,7 @@ async function start(proxy: Proxy, leaves: boolean) {
     const base = `http://svc.example.org:${port}`
     const hosts = ['svc', 'panel'].flatMap(name => ['--allow-host', `${name}.example.org`])
     const args = ['--admin-port', '0', '--token', token, '--public-url', `${base}/svc/`, ...hosts]
+    args.push('--trust-proxy', '127.0.0.1')
     const service = stack.use(await startService({ args }))
     const admin = /^admin on (\S+)$/m.exec(service.stdout())![1]!
     let text = replaced(

@@ -72,6 +72,7 @@ test.skipIf(!canRender)('the chart makes objects that Kubernetes knows, and runs
     'metrics.labels.release=prometheus',
     'publicUrl=https://svc.example.org',
     'env.SVC_PACE=off',
+    'trustProxy={10.244.0.0/16,fd00::/8}',
     'nodes=5',
   )
   expect(() => render(helm)).toThrow('image.tag')
@@ -93,6 +94,7 @@ test.skipIf(!canRender)('the chart makes objects that Kubernetes knows, and runs
   const env = Object.fromEntries(container.env.map(({ name, value }: Json) => [name, value]))
   expect(Object.keys(env).filter(name => !isSetting(name))).toEqual([])
   expect(env.SVC_ALLOW_HOST).toBe('svc.example.org,panel.example.org')
+  expect(env.SVC_TRUST_PROXY).toBe('10.244.0.0/16,fd00::/8')
   // Each file that a variable names is one of the secret.
   const { secret } = pod.volumes.find(({ name }: Json) => name === 'secrets')
   const files = secret.items.map(({ path }: Json) => `/secrets/${path}`)
@@ -119,6 +121,8 @@ test('the compose file runs nodes of the image on one database, with secrets fro
     for (const name of used) expect(secrets[name].file).toBe(`secrets/${name}`)
   const files = Object.entries<string>(svc.environment).filter(([name]) => name.endsWith('_FILE'))
   expect(files.map(([, file]) => file.replace('/run/secrets/', ''))).toEqual(svc.secrets)
+  const { ipv4_address: trusted } = services.proxy.networks.default
+  expect(svc.environment.SVC_TRUST_PROXY).toBe(`\${SVC_TRUST_PROXY:-${trusted}}`)
   const proxy = readFileSync(join(folder, 'haproxy.cfg'), 'utf8')
   for (const port of config.ports) {
     expect(services.proxy.ports).toContain(`127.0.0.1:${port}:${port}`)

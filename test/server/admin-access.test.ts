@@ -25,8 +25,8 @@ const at = (path: string, headers: Record<string, string> = {}) =>
 const clock = testClock()
 const [loopback, guarded, open] = [
   forFile(await startAdmin()),
-  forFile(await startAdmin({ token, doorClock: clock })),
-  forFile(await startAdmin({ token, doorClock: clock, host: '0.0.0.0' })),
+  forFile(await startAdmin({ token, doorClock: clock, trustedProxies: ['127.0.0.1'] })),
+  forFile(await startAdmin({ token, doorClock: clock, host: '0.0.0.0', trustedProxies: ['127.0.0.1'] })),
 ]
 
 /** What only those may have who have signed in. */

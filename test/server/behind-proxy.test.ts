@@ -4,7 +4,14 @@ import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { parsePrefix } from '../../src/config/values.ts'
-import { maxWaitOf, prefixOf, rootOf, withoutPrefix } from '../../src/server/behind-proxy.ts'
+import {
+  addressOf,
+  isOverTls,
+  maxWaitOf,
+  prefixOf,
+  rootOf,
+  withoutPrefix,
+} from '../../src/server/behind-proxy.ts'
 import { pathsWithoutToken } from '../../src/server/service-routes.ts'
 import { type Serving, serveHere } from '../support/command.ts'
 
@@ -16,15 +23,16 @@ const authorization = `Bearer ${token}`
 function seen(
   path: string,
   headers: Record<string, string> = {},
-  config: { host?: string; allowHosts?: string[]; publicUrl?: string } = {},
+  config: { host?: string; allowHosts?: string[]; publicUrl?: string; trustedProxies?: string[] } = {},
 ): string[] {
   let found: string[] = []
-  const door = withoutPrefix({ host: '127.0.0.1', allowHosts: [host], ...config }, request => {
+  const usual = { host: '127.0.0.1', allowHosts: [host], trustedProxies: ['192.0.2.0/24'] }
+  const door = withoutPrefix({ ...usual, ...config }, request => {
     found = [new URL(request.url).pathname, String(prefixOf(request)), rootOf(request)]
     return new Response()
   })
   const request = new Request(`http://${headers.host ?? host}${path}`, { headers: { host, ...headers } })
-  door(request, { accept() {} })
+  door(request, { remoteAddress: '192.0.2.1', accept() {} })
   return found
 }
 const publicUrl = `https://${host}/apps/svc`
@@ -84,10 +92,18 @@ describe('the prefix of a request', () => {
     ['the same at the root', '/', {}, {}, ['/', 'undefined', '.']],
     ['the same, one below', '/a', {}, {}, ['/a', 'undefined', '.']],
     [
-      'not believed without --allow-host',
+      'told by a proxy that is not trusted',
       '/a',
       { ...told, host: 'localhost' },
-      { allowHosts: [], publicUrl: 'http://x.test' },
+      { trustedProxies: ['192.0.2.2', '10.0.0.0/8'], publicUrl: 'http://x.test' },
+      ['/a', '', ''],
+    ],
+    ['the same, by its host', '/a', told, { trustedProxies: [] }, ['/a', 'undefined', '.']],
+    [
+      'a Host that nobody but a trusted proxy changed',
+      '/a',
+      { host: 'localhost', ...forwarded },
+      { publicUrl, trustedProxies: [] },
       ['/a', '', ''],
     ],
     [
@@ -162,6 +178,133 @@ test.each<[Record<string, string>, number | undefined]>([
   expect(maxWaitOf(new Request('http://localhost/', { headers }))).toBe(expected)
 })
 
+describe('the address of a caller', () => {
+  const trustedProxies = ['127.0.0.1', '10.0.0.0/8', '2001:db8:1::/48', '::ffff:172.16.0.0/108']
+  /** What the doors see: the address, and whether the caller used TLS. */
+  const seenFrom = (remoteAddress: string, lines: [string, string][], trusted = trustedProxies) => {
+    let found: unknown
+    const peer = { remoteAddress, accept() {} }
+    const door = withoutPrefix({ host: '0.0.0.0', allowHosts: [], trustedProxies: trusted }, request => {
+      found = [addressOf(request, peer), isOverTls(request)]
+      return new Response()
+    })
+    door(new Request('http://localhost/', { headers: [['host', 'localhost'], ...lines] }), peer)
+    return found
+  }
+  const via = 'x-forwarded-for'
+  const long = Array(500).fill('6.6.6.6').join(', ')
+
+  test.each<[string, string, [string, string][], string]>([
+    ['no proxy', '8.8.8.8', [], '8.8.8.8'],
+    ['a caller that invents one', '8.8.8.8', [[via, '9.9.9.9']], '8.8.8.8'],
+    ['a program on another address of this machine', '127.0.0.2', [[via, '9.9.9.9']], '127.0.0.2'],
+    ['a proxy that says nothing', '10.0.0.1', [], '10.0.0.1'],
+    ['one proxy', '10.0.0.1', [[via, '9.9.9.9']], '9.9.9.9'],
+    ['invented before the proxy', '10.0.0.1', [[via, '6.6.6.6, 9.9.9.9']], '9.9.9.9'],
+    ['two proxies', '10.0.0.1', [[via, '6.6.6.6, 9.9.9.9, 10.2.3.4']], '9.9.9.9'],
+    [
+      'two headers',
+      '10.0.0.1',
+      [
+        [via, '6.6.6.6'],
+        [via, '9.9.9.9'],
+        [via, '10.2.3.4'],
+      ],
+      '9.9.9.9',
+    ],
+    ['one proxy of nobody', '10.0.0.1', [[via, '6.6.6.6, 11.0.0.1']], '11.0.0.1'],
+    ['only proxies', '10.0.0.1', [[via, '10.0.0.3, 10.0.0.2']], '10.0.0.3'],
+    ['no address at the end', '10.0.0.1', [[via, '6.6.6.6, unknown']], '10.0.0.1'],
+    ['no address in between', '10.0.0.1', [[via, '6.6.6.6, unknown, 10.0.0.2']], '10.0.0.2'],
+    ['an empty step', '10.0.0.1', [[via, '6.6.6.6,,10.0.0.2']], '10.0.0.2'],
+    ['a comma at the end', '10.0.0.1', [[via, '6.6.6.6,']], '10.0.0.1'],
+    ['a hidden name', '10.0.0.1', [[via, '6.6.6.6, _hidden']], '10.0.0.1'],
+    ['a host name', '10.0.0.1', [[via, '6.6.6.6, localhost']], '10.0.0.1'],
+    ['a short address', '10.0.0.1', [[via, '6.6.6.6, 127.1']], '10.0.0.1'],
+    ['an octal address', '10.0.0.1', [[via, '6.6.6.6, 010.0.0.2']], '10.0.0.1'],
+    ['a number', '10.0.0.1', [[via, '6.6.6.6, 167772162']], '10.0.0.1'],
+    ['a range', '10.0.0.1', [[via, '6.6.6.6, 10.0.0.0/8']], '10.0.0.1'],
+    ['a zone', '10.0.0.1', [[via, 'fe80::1%eth0']], '10.0.0.1'],
+    ['two addresses in one step', '10.0.0.1', [[via, '6.6.6.6 9.9.9.9']], '10.0.0.1'],
+    ['a port', '10.0.0.1', [[via, '9.9.9.9:4711']], '9.9.9.9'],
+    ['IPv6', '10.0.0.1', [[via, '6.6.6.6, 2A00:0:0::1']], '2a00::1'],
+    ['IPv6 that ends like a port', '10.0.0.1', [[via, '2a00::1:80']], '2a00::1:80'],
+    ['IPv6 in brackets', '10.0.0.1', [[via, '[2a00::1]']], '2a00::1'],
+    ['IPv6 with a port', '10.0.0.1', [[via, '[2a00::1]:443']], '2a00::1'],
+    ['IPv4 in IPv6', '10.0.0.1', [[via, '::ffff:9.9.9.9']], '9.9.9.9'],
+    ['IPv4 in IPv6 as hex', '10.0.0.1', [[via, '6.6.6.6, ::ffff:0909:0909']], '9.9.9.9'],
+    ['a proxy by IPv4 in IPv6', '::ffff:10.0.0.1', [[via, '9.9.9.9']], '9.9.9.9'],
+    ['a range by IPv4 in IPv6', '172.16.5.1', [[via, '9.9.9.9']], '9.9.9.9'],
+    ['past that range', '172.32.0.1', [[via, '9.9.9.9']], '172.32.0.1'],
+    ['a caller by IPv4 in IPv6', '::ffff:8.8.8.8', [[via, '9.9.9.9']], '8.8.8.8'],
+    ['a proxy of a range of IPv6', '2001:db8:1:2::3', [[via, '9.9.9.9']], '9.9.9.9'],
+    ['past that range of IPv6', '2001:db8:2::3', [[via, '9.9.9.9']], '2001:db8:2::3'],
+    ['a long header', '10.0.0.1', [[via, `${long}, 9.9.9.9, 10.0.0.2`]], '9.9.9.9'],
+    [
+      'a loop of proxies',
+      '10.0.0.1',
+      [[via, `6.6.6.6, ${Array(500).fill('10.0.0.2').join(',')}`]],
+      '10.0.0.2',
+    ],
+    ['Forwarded', '10.0.0.1', [['forwarded', 'for=6.6.6.6;proto=http, for=9.9.9.9']], '9.9.9.9'],
+    ['Forwarded, IPv6', '10.0.0.1', [['forwarded', 'by=_x;For="[2a00::1]:4711"; host=x']], '2a00::1'],
+    ['Forwarded, unknown', '10.0.0.1', [['forwarded', 'for=6.6.6.6, for=unknown']], '10.0.0.1'],
+    ['Forwarded by nobody trusted', '8.8.8.8', [['forwarded', 'for=9.9.9.9']], '8.8.8.8'],
+    ['an open quote before the proxy', '10.0.0.1', [['forwarded', 'for="6.6.6.6, for=9.9.9.9']], '9.9.9.9'],
+    [
+      'Forwarded that the proxy passed on',
+      '10.0.0.1',
+      [
+        ['forwarded', 'for=6.6.6.6'],
+        [via, '9.9.9.9'],
+      ],
+      '9.9.9.9',
+    ],
+    [
+      'other headers',
+      '10.0.0.1',
+      [
+        ['x-real-ip', '6.6.6.6'],
+        ['cf-connecting-ip', '6.6.6.6'],
+      ],
+      '10.0.0.1',
+    ],
+  ])('%s', (_name, remoteAddress, lines, expected) => {
+    expect(seenFrom(remoteAddress, lines)).toEqual([expected, false])
+    expect(seenFrom(remoteAddress, lines, [])).toEqual([remoteAddress.replace('::ffff:', ''), false])
+  })
+
+  const https: [string, string] = ['x-forwarded-proto', 'https']
+  test.each<[string, string, [string, string][], boolean]>([
+    ['a trusted proxy', '10.0.0.1', [https], true],
+    ['a caller that invents it', '8.8.8.8', [https], false],
+    ['the same with Forwarded', '8.8.8.8', [['forwarded', 'proto=https']], false],
+    ['Forwarded', '10.0.0.1', [['forwarded', 'for=9.9.9.9;proto="HTTPS"']], true],
+    [
+      'TLS at the first of two',
+      '10.0.0.1',
+      [
+        [via, '9.9.9.9, 10.0.0.2'],
+        ['x-forwarded-proto', 'https, http'],
+      ],
+      true,
+    ],
+    [
+      'invented before the proxy',
+      '10.0.0.1',
+      [
+        [via, '9.9.9.9'],
+        ['x-forwarded-proto', 'https, http'],
+      ],
+      false,
+    ],
+    ['another word', '10.0.0.1', [['x-forwarded-proto', 'httpsx']], false],
+    ['a browser says so', '8.8.8.8', [['origin', 'https://svc.example.org']], true],
+  ])('https: %s', (_name, remoteAddress, lines, expected) => {
+    expect((seenFrom(remoteAddress, lines) as unknown[])[1]).toBe(expected)
+  })
+})
+
 describe('the doors', () => {
   let home: string
   let service: Serving
@@ -171,6 +314,8 @@ describe('the doors', () => {
     const args = [
       '--token',
       token,
+      '--trust-proxy',
+      '127.0.0.0/8',
       '--allow-host',
       host,
       '--public-url',

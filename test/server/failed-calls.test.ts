@@ -1,7 +1,7 @@
 /** Calls without the right token in the audit log. */
 import { expect, test } from 'bun:test'
 import { withGateway } from '../support/gateway.ts'
-import { restOf } from '../support/rest.ts'
+import { type Rest, raw, restOf } from '../support/rest.ts'
 
 test('calls without the right token are counted, with one line a minute for each address', async () => {
   await using t = await withGateway()
@@ -21,3 +21,35 @@ test('calls without the right token are counted, with one line a minute for each
   await t.until('counted as it stops', async () => (await lines()).length > 1)
   expect((await lines())[1]).toMatchObject({ ...line, count: 1 })
 })
+
+test('callers behind a trusted proxy are counted by their own addresses, and nobody invents one', async () => {
+  await using t = await withGateway()
+  const guarded = { token: 'a-long-enough-token', allowHosts: ['svc.example.org'] }
+  await using behind = await restOf(t.gateway, { ...guarded, trustedProxies: ['127.0.0.1', '10.0.0.0/8'] })
+  await using open = await restOf(t.gateway, guarded)
+  const call = async (rest: typeof behind, via: string, times = 1) => {
+    const statuses = []
+    for (let nth = 0; nth < times; nth++)
+      statuses.push(
+        await statusOfRaw(
+          rest,
+          `GET /tools HTTP/1.1\r\nHost: svc.example.org\r\nX-Forwarded-For: 6.6.6.6\r\nX-Forwarded-For: ${via}\r\n\r\n`,
+        ),
+      )
+    return statuses
+  }
+  await call(behind, '192.0.2.1, 10.0.0.2', 3)
+  await call(behind, '192.0.2.2', 2)
+  await call(open, '192.0.2.3', 1)
+  const lines = () => t.gateway.audit.list({ limit: 100, after: 0 })
+  await t.soon('counted', async () => (await lines()).length >= 3)
+  const counts = (await lines()).map(({ address, count }) => [address, count])
+  expect(counts.sort()).toEqual([
+    ['127.0.0.1', 1],
+    ['192.0.2.1', 3],
+    ['192.0.2.2', 2],
+  ])
+})
+
+const statusOfRaw = async ({ server }: Rest<unknown>, text: string) =>
+  Number((await raw(server, text)).split(' ')[1])

@@ -6,7 +6,6 @@ import type { NewKeyInput } from '../../src/model/key.ts'
 import { owner } from '../../src/model/principal.ts'
 import { createLog } from '../../src/platform/log.ts'
 import { type RunningServer, serve } from '../../src/platform/serve.ts'
-import { withoutPrefix } from '../../src/server/behind-proxy.ts'
 import { createOpenApiApp } from '../../src/server/openapi.ts'
 import { readStoredToken } from '../../src/server/token.ts'
 import { eventSource } from '../support/event-source.ts'
@@ -174,12 +173,20 @@ describe('who gets in', () => {
     expect(used.last_address).toMatch(/127\.0\.0\.1|::1/)
   })
 
-  test('only a proxy whose host came is believed about the address', async () => {
-    const allowHosts = ['svc.example.org']
-    await using proxied = await restBehindProxy(t, { allowHosts, token: 'correct-horse-battery' })
-    const ask = async (host: string) => {
+  test('only a trusted proxy is believed about the address', async () => {
+    const token = 'correct-horse-battery'
+    const ask = async (trustedProxies: string[]) => {
+      await using proxied = await restOf(t.gateway, {
+        token,
+        allowHosts: ['svc.example.org'],
+        trustedProxies,
+      })
       const made = await add()
-      const headers = { host, 'x-forwarded-for': '203.0.113.9, 192.0.2.7', ...bearer(made.key) }
+      const headers = {
+        host: 'svc.example.org',
+        'x-forwarded-for': '203.0.113.9, 192.0.2.7',
+        ...bearer(made.key),
+      }
       expect((await fetch(`${proxied.url}/tools`, { headers })).status).toBe(200)
       const { last_address } = await until('it is noted', 10_000, async () => {
         const key = await t.gateway.keys.get(made.id, owner)
@@ -187,8 +194,9 @@ describe('who gets in', () => {
       })
       return last_address
     }
-    expect(await ask('svc.example.org')).toBe('192.0.2.7')
-    expect(await ask('localhost')).toBe('127.0.0.1')
+    expect(await ask(['127.0.0.1'])).toBe('192.0.2.7')
+    expect(await ask(['192.0.2.0/24'])).toBe('127.0.0.1')
+    expect(await ask([])).toBe('127.0.0.1')
   })
 })
 
@@ -202,16 +210,6 @@ async function onSocket({ gateway, config }: TestGateway, socket: string) {
   return disposable(
     await serve({ hostname: '', port: 0, socket, fetch: (request, peer) => app.fetch(request, peer) }),
   )
-}
-
-async function restBehindProxy(
-  { gateway, config }: TestGateway,
-  more: { allowHosts: string[]; token: string },
-) {
-  const proxied = { ...config, ...more }
-  const app = createOpenApiApp({ gateway, config: proxied, log: createLog('ERROR', () => {}), version: '0' })
-  const fetch = withoutPrefix(proxied, (request, peer) => app.fetch(request, peer))
-  return disposable(await serve({ hostname: '127.0.0.1', port: 0, fetch }))
 }
 
 const disposable = (server: RunningServer) => ({

@@ -10,6 +10,7 @@ import type { Clock } from '../../src/platform/clock.ts'
 import { createLog } from '../../src/platform/log.ts'
 import { type RunningServer, serve } from '../../src/platform/serve.ts'
 import { type AdminApp, createAdminApp } from '../../src/server/admin.ts'
+import { withoutPrefix } from '../../src/server/behind-proxy.ts'
 import { type TestGateway, type TestGatewayOptions, withGateway } from './gateway.ts'
 import type { Json } from './rest.ts'
 
@@ -17,6 +18,7 @@ export interface AdminOptions extends TestGatewayOptions {
   host?: string
   token?: string
   allowHosts?: string[]
+  trustedProxies?: string[]
   /** Clock of the panel's server; default: the gateway's clock. */
   doorClock?: Clock
   /** Wraps the gateway that the panel's server uses. */
@@ -43,7 +45,15 @@ export interface Answer {
 }
 
 export async function startAdmin(options: AdminOptions = {}): Promise<Admin> {
-  const { host = '127.0.0.1', token, allowHosts = [], doorClock, between, ...rest } = options
+  const {
+    host = '127.0.0.1',
+    token,
+    allowHosts = [],
+    trustedProxies = [],
+    doorClock,
+    between,
+    ...rest
+  } = options
   const parent = await mkdtemp(join(tmpdir(), 'svc-admin-'))
   const folder = join(parent, 'panel')
   await mkdir(join(folder, 'assets'), { recursive: true })
@@ -80,7 +90,11 @@ export async function startAdmin(options: AdminOptions = {}): Promise<Admin> {
       clock: own.doorClock ?? test.clock,
     })
   const app = open({ token, doorClock })
-  const server = await serve({ hostname: host, port: 0, fetch: (request, peer) => app.fetch(request, peer) })
+  const server = await serve({
+    hostname: host,
+    port: 0,
+    fetch: withoutPrefix({ host, allowHosts, trustedProxies }, (request, peer) => app.fetch(request, peer)),
+  })
   const url = `http://127.0.0.1:${server.port}`
   return {
     test,

@@ -3,6 +3,7 @@ import { connect, type Socket } from 'node:net'
 import type { Clock } from '../../src/platform/clock.ts'
 import { type Log, silentLog } from '../../src/platform/log.ts'
 import { type RunningServer, serve } from '../../src/platform/serve.ts'
+import { withoutPrefix } from '../../src/server/behind-proxy.ts'
 import { createOpenApiApp, type OpenApiApp, type OpenApiOptions } from '../../src/server/openapi.ts'
 import { MemoryGateway } from './memory-gateway.ts'
 
@@ -20,7 +21,12 @@ export interface Rest<Gateway = MemoryGateway> extends AsyncDisposable {
 // biome-ignore lint/suspicious/noExplicitAny: tests read any field of an answer
 export type Json = any
 
-type RestOptions = Partial<OpenApiOptions['config']> & { log?: Log; bind?: string; clock?: Clock }
+type RestOptions = Partial<OpenApiOptions['config']> & {
+  log?: Log
+  bind?: string
+  clock?: Clock
+  trustedProxies?: string[]
+}
 
 export const startRest = (options: RestOptions = {}): Promise<Rest> => restOf(new MemoryGateway(), options)
 
@@ -28,10 +34,11 @@ export async function restOf<Gateway extends RestGateway>(
   gateway: Gateway,
   options: RestOptions = {},
 ): Promise<Rest<Gateway>> {
-  const { log, bind, clock, ...config } = options
+  const { log, bind, clock, trustedProxies = [], ...config } = options
+  const host = { host: '127.0.0.1', allowHosts: [], ...config }
   const app = createOpenApiApp({
     gateway,
-    config: { host: '127.0.0.1', allowHosts: [], maxUploadBytes: 2 ** 31, ...config },
+    config: { ...host, maxUploadBytes: 2 ** 31, ...config },
     log: log ?? silentLog,
     version: '1.2.3',
     clock,
@@ -39,7 +46,7 @@ export async function restOf<Gateway extends RestGateway>(
   const server = await serve({
     hostname: bind ?? '127.0.0.1',
     port: 0,
-    fetch: (request, peer) => app.fetch(request, peer),
+    fetch: withoutPrefix({ ...host, trustedProxies }, (request, peer) => app.fetch(request, peer)),
   })
   return {
     gateway,
