@@ -14,7 +14,6 @@ import {
   parsePublicUrl,
   parseRanges,
   parseSize,
-  parseStoreUrl,
   parseSwitch,
   parseToken,
 } from './values.ts'
@@ -439,7 +438,7 @@ const options = [
     commands: [...working, 'migrate', 'backup', 'copy'],
     secret: true,
     expected: 'an address as in postgres://user:password@host:5432/database',
-    parse: parseStoreUrl,
+    parse: text => (/^postgres(ql)?:/.test(text) ? text : undefined),
   }),
   /** Absolute. */
   defineOption({

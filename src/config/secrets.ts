@@ -1,10 +1,11 @@
 /** The secret key, and the address of a store on PostgreSQL: where they come from, and what they must be. */
 import { existsSync, statSync } from 'node:fs'
 import { join } from 'node:path'
+import { getEnvironment } from '../config.ts'
 import { badArgument } from '../model/error.ts'
+import { completePgUrl, PgUrlError, parsePgUrl, readPgUrl } from '../platform/postgres-url.ts'
 import type { Config } from './options.ts'
 import { isGuessable, readTokenFile } from './token-file.ts'
-import { parseStoreUrl } from './values.ts'
 
 /** Shortest text of a secret key. */
 const leastCharacters = 32
@@ -54,21 +55,33 @@ function findStoreUrl(config: Config, credentials: string | undefined, option: s
       hint: 'Use only one of them: unset SVC_STORE_URL (storeUrl in the library), or leave the file out.',
     })
   const path = storeUrlFile ?? findCredential(credentials, 'svc_store_url')
-  if (path === undefined) return storeUrl
-  const url = parseStoreUrl(readTokenFile(option, path, storeUrlHint))
-  if (url !== undefined) return url
-  throw badArgument(option, `expected the address of a database on PostgreSQL in ${path}`, {
-    hint: storeUrlHint,
-  })
+  const name = option === flags.storeUrlFile ? 'SVC_STORE_URL' : 'storeUrl'
+  if (path === undefined) return storeUrl === undefined ? undefined : checked(name, storeUrl)
+  return checked(option, readTokenFile(option, path, storeUrlHint))
+}
+
+/** @throws SvcError `invalid_arguments` for an address that svc cannot follow */
+function checked(option: string, text: string): string {
+  try {
+    parsePgUrl(text)
+    const url = completePgUrl(text, getEnvironment())
+    parsePgUrl(url).encryptions()
+    return url
+  } catch (error) {
+    if (!(error instanceof PgUrlError)) throw error
+    throw badArgument(option, error.message, { hint: error.hint })
+  }
 }
 
 /** Returns what gives the address with the password that its file has by then. A pipe is read once, by `withSecrets`. */
 export function followStoreUrl({ storeUrlFile: path }: Config, address: string): string | (() => string) {
   if (path === undefined || !statSync(path).isFile()) return address
-  const url = new URL(address)
+  const url = readPgUrl(address)
+  if (!url) return address
   return () => {
     try {
-      url.password = new URL(readTokenFile(flags.storeUrlFile, path, storeUrlHint)).password
+      url.password =
+        readPgUrl(readTokenFile(flags.storeUrlFile, path, storeUrlHint))?.password ?? url.password
     } catch {
       // It is being written. The password that was last known may still be right.
     }

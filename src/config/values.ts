@@ -172,10 +172,3 @@ export function parseBackupInterval(text: string): number | undefined {
   const ms = Number(count) * intervalUnits[unit as keyof typeof intervalUnits]
   return ms > 0 && ms <= longestIntervalMs ? ms : undefined
 }
-
-/** Accepts the address of a database on PostgreSQL. */
-export function parseStoreUrl(text: string): string | undefined {
-  const url = URL.parse(text)
-  const isPostgres = url?.protocol === 'postgres:' || url?.protocol === 'postgresql:'
-  return isPostgres && url.pathname.length > 1 ? text : undefined
-}

@@ -127,8 +127,8 @@ export async function openDirectory(
 }
 
 async function noteNode(dir: string, url: string, log: Log): Promise<void> {
-  const { addressOf } = await import('../storage/postgres/errors.ts')
-  const database = addressOf(url)
+  const { placeOf } = await import('../storage/postgres/errors.ts')
+  const database = placeOf(url)
   // Without the note everything else works.
   if (await noteDatabase(dir, database).catch(() => true)) return
   log.warn('the store in the data directory is not used: the address of a database was given', {

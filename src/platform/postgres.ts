@@ -4,6 +4,7 @@
  */
 import pg from 'pg'
 import { errorCodeOf } from './files.ts'
+import { type Encryption, type PgAddress, PgUrlError, parsePgUrl } from './postgres-url.ts'
 
 /** NULL is undefined, in rows and in parameters. An array becomes an array of PostgreSQL. */
 export type PgValue = string | number | boolean | Uint8Array | undefined | null | readonly (string | number)[]
@@ -211,8 +212,17 @@ const serverSettings = {
 /** Longest wait for a connection, including TLS and the password. */
 const connectMs = 4000
 
-const clientConfigOf = ({ url, name, answerMs, settings }: PgOptions): pg.ClientConfig => ({
-  connectionString: typeof url === 'string' ? url : url(),
+/** Returns the parts of an address. @throws PgUrlError */
+export const addressOf = (url: PgOptions['url']): PgAddress =>
+  parsePgUrl(typeof url === 'string' ? url : url())
+
+const clientConfigOf = (
+  { name, answerMs, settings }: PgOptions,
+  { encryptions: _, ...address }: PgAddress,
+  ssl: Encryption,
+): pg.ClientConfig => ({
+  ...address,
+  ssl,
   application_name: name,
   connectionTimeoutMillis: connectMs,
   query_timeout: answerMs,
@@ -299,7 +309,8 @@ const isAnswer = (error: unknown): boolean =>
   error instanceof pg.DatabaseError && error.code !== undefined && !/^(57P|08)/.test(error.code)
 
 function connectionErrorOf(error: unknown): Error {
-  if (isAnswer(error) || error instanceof PgConnectionError) return error as Error
+  if (isAnswer(error) || error instanceof PgConnectionError || error instanceof PgUrlError)
+    return error as Error
   const made = new PgConnectionError(error instanceof Error ? error.message : String(error), { cause: error })
   return Object.assign(made, { code: errorCodeOf(error) })
 }
@@ -307,9 +318,32 @@ function connectionErrorOf(error: unknown): Error {
 const socketOf = (client: pg.Client | pg.PoolClient) =>
   (client as unknown as { connection: { stream: { destroy(): void } } }).connection.stream
 
-/** Opens one connection. @throws PgConnectionError; the server's error */
-export async function connectPg(options: PgOptions): Promise<PgConnection> {
-  const client = new pg.Client(clientConfigOf(options))
+/** The server, or the way to it, does not have this kind of encryption. */
+const isEncryptionRefused = (error: unknown): boolean =>
+  sqlStateOf(error) === '28000' || (!isAnswer(error) && isTlsFailure(error))
+
+/** Whether TLS did not come about. */
+export const isTlsFailure = (error: unknown): boolean =>
+  /CERT|SSL|TLS|UNABLE_TO|SIGNATURE|ISSUER/.test(errorCodeOf(error) ?? '') ||
+  (error instanceof Error && /\bSSL\b/.test(error.message))
+
+/** Connects with each kind of encryption that the address allows, until the server takes one. */
+async function connectAny<T>(options: PgOptions, open: (config: pg.ClientConfig) => Promise<T>): Promise<T> {
+  const address = addressOf(options.url)
+  const encryptions = address.encryptions()
+  for (let nth = 0; ; nth++)
+    try {
+      return await open(clientConfigOf(options, address, encryptions[nth]!))
+    } catch (error) {
+      if (nth + 1 === encryptions.length || !isEncryptionRefused(error)) throw error
+    }
+}
+
+/** Opens one connection. @throws PgConnectionError; PgUrlError; the server's error */
+export const connectPg = (options: PgOptions): Promise<PgConnection> => connectAny(options, openConnection)
+
+async function openConnection(config: pg.ClientConfig): Promise<PgConnection> {
+  const client = new pg.Client(config)
   const lost = new AbortController()
   client.on('error', error => lost.abort(connectionErrorOf(error)))
   client.on('end', () => lost.abort(new PgConnectionError('the connection ended')))
@@ -395,9 +429,10 @@ export function createPgPool(options: PgOptions, most: { usual: number; prepared
 
 /** Opens up to `most` connections as they are needed. `use` takes one for a piece of work. */
 function openConnections(options: PgOptions, most: number) {
+  let config: pg.ClientConfig = {}
   class Client extends pg.Client {
     constructor() {
-      super(clientConfigOf(options))
+      super(config)
     }
   }
   const pool = new pg.Pool({
@@ -442,7 +477,10 @@ function openConnections(options: PgOptions, most: number) {
     await turn()
     let client: pg.PoolClient
     try {
-      client = await pool.connect()
+      client = await connectAny(options, next => {
+        config = next
+        return pool.connect()
+      })
     } catch (error) {
       end()
       throw connectionErrorOf(error)

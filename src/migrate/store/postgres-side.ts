@@ -16,7 +16,7 @@ import { createSealer, type Sealer } from '../../platform/sealing.ts'
 import { ClockTrust } from '../../storage/clock-trust.ts'
 import type { MediaStores } from '../../storage/media-store.ts'
 import { PgDatabase } from '../../storage/postgres/database.ts'
-import { storeErrorOf } from '../../storage/postgres/errors.ts'
+import { placeOf, storeErrorOf } from '../../storage/postgres/errors.ts'
 import { PgMediaStore } from '../../storage/postgres/media.ts'
 import { migrate } from '../../storage/postgres/migrate.ts'
 import { newestForm } from '../../storage/postgres/schema.ts'
@@ -40,10 +40,7 @@ export interface PgSideOptions {
 const answerMs = 8000
 
 /** Returns the address of a database without user and password. */
-export function placeOfUrl(url: string): string {
-  const { host, pathname } = new URL(url)
-  return `postgres://${host}${pathname}`
-}
+export const placeOfUrl = (url: string): string => `postgres://${placeOf(url)}`
 
 /** @throws SvcError `store_unavailable` for a store that a process uses; `not_found` if there is none */
 export async function openPgSource(options: PgSideOptions): Promise<CopySource & { movedTo?: string }> {

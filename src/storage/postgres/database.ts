@@ -24,7 +24,7 @@ import {
   sql,
   sqlStateOf,
 } from '../../platform/postgres.ts'
-import { addressOf, connectionHint, storeErrorOf } from './errors.ts'
+import { connectionHint, placeOf, storeErrorOf } from './errors.ts'
 
 /** How far the log is durable: the last row id, the last place in the event log, and a count of other changes. */
 export interface Horizon {
@@ -95,7 +95,7 @@ export class PgDatabase implements PgQueries {
   constructor(options: DatabaseOptions) {
     this.#options = options
     this.node = options.node
-    this.address = addressOf(options.url)
+    this.address = placeOf(options.url)
     this.#pool = this.#createPool()
     this.#barriers = new BarrierLoop({
       connect: () => connectPg(this.#connectionOptions({ synchronous_commit: 'on' })),

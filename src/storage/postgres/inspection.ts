@@ -17,7 +17,7 @@ import type {
 } from '../inspection.ts'
 import { type AccountRow, accountColumns, recordOf } from './accounts.ts'
 import { type ContextRow, contextOf, hasWrittenRow } from './contexts.ts'
-import { addressOf, storeErrorOf } from './errors.ts'
+import { placeOf, storeErrorOf } from './errors.ts'
 import { listNodes, readReplication } from './node-list.ts'
 import { newestForm } from './schema.ts'
 import { erasedSession } from './tables.ts'
@@ -56,7 +56,7 @@ export class PgInspection implements Inspection {
     try {
       return await result
     } catch (error) {
-      throw storeErrorOf(error, addressOf(this.#url))
+      throw storeErrorOf(error, placeOf(this.#url))
     } finally {
       if (--this.#users === 0) {
         this.#connecting = undefined
@@ -148,7 +148,7 @@ export class PgInspection implements Inspection {
       const isKnown = meta !== undefined && meta.min_reader <= newestForm
       return {
         ...rest,
-        address: addressOf(this.#url),
+        address: placeOf(this.#url),
         transactions,
         // An answer takes time: the database's clock was read at some moment of it.
         clockOffsetMs: now < asked ? now - asked : Math.max(0, now - answered),
