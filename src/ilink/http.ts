@@ -86,6 +86,20 @@ export class ILinkError extends SvcError {
 export const isILinkError = (error: unknown, kind?: ILinkErrorKind): error is ILinkError =>
   error instanceof ILinkError && (kind === undefined || error.kind === kind)
 
+/**
+ * Statuses from 300 to 499 that do not prove that a request was not carried out (RFC 9110, 15.4 and 15.5):
+ * its answer is elsewhere (303) or in no usable form (304, 406), it was carried out before (409), or a proxy
+ * stopped waiting for it (408, 444, 460, 499).
+ */
+const unclearStatuses = new Set([303, 304, 406, 408, 409, 444, 460, 499])
+
+/** Returns whether upstream certainly did not carry out the request: it said so, or the status proves it. */
+export const isRefusal = (error: unknown): boolean => {
+  if (!isILinkError(error, 'http')) return isILinkError(error, 'refused')
+  const { status = 0 } = error.facts
+  return status >= 300 && status < 500 && !unclearStatuses.has(status)
+}
+
 /** Joins `base` and `path` with one slash. A path prefix in `base` stays. */
 export const joinUrl = (base: string, path: string): string => `${withoutSlashes(base.trim())}/${path}`
 

@@ -5,7 +5,7 @@
 
 import { createClientId, createOutgoingMessage } from '../ilink/encode.ts'
 import { textOf } from '../ilink/fields.ts'
-import { type ILinkError, isILinkError } from '../ilink/http.ts'
+import { type ILinkError, isILinkError, isRefusal } from '../ilink/http.ts'
 import type { WireItem } from '../ilink/wire.ts'
 import {
   causeOfRefusal,
@@ -17,7 +17,7 @@ import {
 import { isSvcError, SvcError } from '../model/error.ts'
 import type { SentMessage } from '../storage/messages.ts'
 import type { BegunMessage } from '../storage/outbox.ts'
-import { neverWroteError, refusalError, throttledError } from './problems.ts'
+import { neverWroteError, refusalError, throttledError, withStatus } from './problems.ts'
 
 /** The result of one message. */
 export interface DeliveryResult {
@@ -76,7 +76,7 @@ export async function deliver(
         ...(isRefusedAlone(error) && { pause: holdUntilWritten(facts) }),
       }
     }
-    if (error.kind === 'refused') return toRefusedResult(error, to, begun, rules, now())
+    if (isRefusal(error)) return toRefusedResult(error, to, begun, rules, now())
     if (!error.facts.neverSent) return unclearResult(error)
     return {
       status: 'refused',
@@ -102,6 +102,12 @@ const unclearResult = (cause: unknown): DeliveryResult => ({
   ),
 })
 
+/**
+ * Statuses of a server that looked at the message or its sender, which may cost an answer. Any other status
+ * comes from what stands before WeChat, or answers in its place.
+ */
+const judgingStatuses = new Set([400, 413, 422, 429])
+
 function toRefusedResult(
   error: ILinkError,
   to: string,
@@ -109,7 +115,7 @@ function toRefusedResult(
   rules: SendRules,
   now: number,
 ): DeliveryResult {
-  const { ret, errcode } = error.facts
+  const { ret, errcode, status } = error.facts
   if (ret === -3 || errcode === -3) {
     // This costs no answer; any other refusal may cost one.
     const hint = 'Copy the user id exactly as received; it is case-sensitive.'
@@ -125,8 +131,11 @@ function toRefusedResult(
     ...more,
   })
   if (ret !== -2 && errcode !== -2) {
-    const otherRefusal = refusalError('upstream_error', 'WeChat refused the message', error)
-    return refusedResult(otherRefusal, { giveUp: next.giveUp, pause: next.hold })
+    const { hint } = error.options
+    const problem = withStatus('WeChat refused the message', error)
+    const spent = status === undefined || judgingStatuses.has(status)
+    const otherRefusal = refusalError('upstream_error', problem, error, { hint })
+    return refusedResult(otherRefusal, { spent, giveUp: next.giveUp, pause: next.hold })
   }
   switch (causeOfRefusal(facts, rules)) {
     case 'window':

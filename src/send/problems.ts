@@ -1,5 +1,5 @@
 /** The errors of a send, and the form of them that is stored (`EndReason`). */
-import { type ILinkError, isILinkError } from '../ilink/http.ts'
+import { type ILinkError, isILinkError, isRefusal } from '../ilink/http.ts'
 import type { ClosedVerdict } from '../model/admission.ts'
 import type { Unanswered } from '../model/call.ts'
 import { type ErrorCode, SvcError, type SvcErrorOptions } from '../model/error.ts'
@@ -101,6 +101,10 @@ export function refusalError(
   })
 }
 
+/** Adds the HTTP status to a problem, unless `refusalError` adds it, because WeChat said nothing else. */
+export const withStatus = (problem: string, { facts: { status }, options: { quote } }: ILinkError): string =>
+  status === undefined || quote === `HTTP ${status}` ? problem : `${problem} with HTTP ${status}`
+
 /** WeChat refuses for an unknown reason. @param error absent during a hold, when WeChat is not asked */
 export const throttledError = (waitMs: number, error?: ILinkError): SvcError =>
   refusalError('rate_limited', 'WeChat refused a message to this user', error, {
@@ -153,13 +157,16 @@ export const notTriedError = ({ code, retryAfter }: SvcError): SvcError =>
 /** Turns an upload error into the error that the caller gets. */
 export function uploadError<E>(error: E, to: string): E | SvcError {
   if (!isILinkError(error)) return error
-  if (error.kind === 'refused') {
+  if (isRefusal(error)) {
     const { ret, errcode } = error.facts
-    return refusalError('upstream_error', `nothing was sent, WeChat refused the upload for ${to}`, error, {
+    const problem = withStatus(`nothing was sent, WeChat refused the upload for ${to}`, error)
+    return refusalError('upstream_error', problem, error, {
       hint:
-        ret === -2 || errcode === -2
-          ? 'WeChat may refuse every file of an account for a while as texts go out: send a text, and the file later. The id of the user is not what is wrong.'
-          : 'Check that the user id is exactly the one received, then try again.',
+        error.kind === 'http'
+          ? error.options.hint
+          : ret === -2 || errcode === -2
+            ? 'WeChat may refuse every file of an account for a while as texts go out: send a text, and the file later. The id of the user is not what is wrong.'
+            : 'Check that the user id is exactly the one received, then try again.',
     })
   }
   return new SvcError(

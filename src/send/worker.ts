@@ -5,7 +5,7 @@
  */
 import { Buffer } from 'node:buffer'
 import { createTextItem } from '../ilink/encode.ts'
-import { isILinkError } from '../ilink/http.ts'
+import { isRefusal } from '../ilink/http.ts'
 import type { WireItem } from '../ilink/wire.ts'
 import { holdAfterRefusal, holdUntilWritten, type Verdict } from '../model/admission.ts'
 import { isSvcError, SvcError } from '../model/error.ts'
@@ -252,7 +252,7 @@ export class Worker {
       await store.outbox.holdBack(lane.id, { hold: holdUntilWritten(facts) })
       return false
     }
-    const refusal = isILinkError(error, 'refused') ? holdAfterRefusal(facts, part.tries) : undefined
+    const refusal = isRefusal(error) ? holdAfterRefusal(facts, part.tries) : undefined
     if (isSvcError(error) && (error.code === 'invalid_arguments' || refusal?.giveUp)) {
       // The file is gone, or WeChat does not take it. Waiting does not help.
       const ended = await store.outbox.end(part.entry, endReasonOf(uploadError(error, lane.user)))

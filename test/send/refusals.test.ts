@@ -134,6 +134,93 @@ describe('a refusal of upstream', () => {
   })
 })
 
+describe('an HTTP status', () => {
+  const withoutBurst = () => withGateway({ switches: { burst: 'off' } })
+  const text = 'hello'
+
+  test('that proves a refusal is one, and tells the status; what came before WeChat costs no answer', async () => {
+    await using t = await withoutBurst()
+    await write(t)
+    let used = 0
+    for (const status of [
+      301, 302, 307, 308, 400, 401, 402, 403, 404, 405, 410, 411, 413, 414, 415, 418, 421, 422, 423, 425, 426,
+      429, 431, 451,
+    ]) {
+      await write(t)
+      await t.sandbox.fail('sendmessage', 'status', { code: status })
+      const told = await failure(t.send({ text }))
+      expect(told).toMatchObject({
+        code: 'upstream_error',
+        message: expect.stringContaining(`HTTP ${status}`),
+      })
+      expect((await sent(t)).at(-1)).toMatchObject({
+        status: 'refused',
+        reason: expect.stringContaining(`HTTP ${status}`),
+      })
+      used = [400, 413, 422, 429].includes(status) ? 1 : 0
+      expect([status, (await context(t))!.used]).toEqual([status, used])
+    }
+    expect(await t.send({ text })).toMatchObject({ status: 'accepted', remaining: 9 - used })
+  })
+
+  test('that proves nothing leaves the message unknown', async () => {
+    await using t = await withoutBurst()
+    for (const status of [303, 304, 406, 408, 409, 499, 500, 501, 502, 503, 504, 524]) {
+      await write(t)
+      await t.sandbox.fail('sendmessage', 'status', { code: status })
+      expect([status, await t.send({ text })]).toMatchObject([status, { status: 'unknown', remaining: 9 }])
+    }
+  })
+
+  test('tells itself beside the text of WeChat', async () => {
+    await using t = await withoutBurst()
+    await write(t)
+    await t.sandbox.fail('sendmessage', '401')
+    const told = await failure(t.send({ text }))
+    expect(told).toMatchObject({
+      message: expect.stringMatching(/HTTP 401.*Invalid token/),
+      options: { quote: 'Invalid token' },
+    })
+    expect((await context(t))!.used).toBe(0)
+  })
+
+  it('queued: it waits for the user or half an hour; one about the message ends when it comes again', async t => {
+    await t.send({ text: 'a', ...queue })
+    await t.send({ text: 'b', ...queue })
+    await t.sandbox.fail('sendmessage', 'status', { code: 413, times: 2 })
+    await write(t)
+    await t.until(
+      'refused',
+      async () => t.requests('sendmessage') === 1 && (await sent(t))[0]!.status === 'queued',
+    )
+    await pass(t, 29 * 60_000)
+    expect(t.requests('sendmessage')).toBe(1)
+    await write(t)
+    await nothingWaits(t)
+    expect(await states(t)).toEqual([
+      ['a', 'refused'],
+      ['b', 'accepted'],
+    ])
+  })
+
+  it('of an upload: the file is not sent again and again', async t => {
+    const file = { kind: 'file' as const, data: Buffer.from('x').toString('base64') }
+    await t.send({ media: [file], ...queue })
+    await t.sandbox.fail('upload', 'status', { code: 413, times: 0 })
+    await write(t)
+    await t.until('asked', () => t.lines.join('').includes('queued message not sent'))
+    const uploads = t.requests('getuploadurl')
+    await pass(t, 29 * 60_000)
+    expect(t.requests('getuploadurl')).toBe(uploads)
+    await write(t)
+    await nothingWaits(t)
+    expect((await sent(t))[0]).toMatchObject({
+      status: 'refused',
+      reason: expect.stringContaining('HTTP 413'),
+    })
+  })
+})
+
 describe('no clear answer', () => {
   it('that message is unknown and never sent again; the ones behind it go after a calm', async t => {
     const file = { kind: 'file' as const, data: Buffer.from('x').toString('base64') }

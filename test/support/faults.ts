@@ -17,6 +17,7 @@ export const faultKinds = {
   '404': 'HTTP 404',
   '405': 'HTTP 405',
   '500': 'HTTP 500, empty body',
+  status: 'the HTTP status in code, empty body',
   '502': 'HTTP 502, an HTML page',
   '524': 'HTTP 524, an HTML page (a proxy gave up waiting)',
   '201': 'HTTP 201 instead of 200 (uploads)',
@@ -55,7 +56,7 @@ export interface Fault {
   readonly delay_ms: number
   /** For `slow`, instead of `delay_ms`: the answer waits for this promise. */
   readonly until?: Promise<unknown>
-  /** Return code of `ret` and `errcode`. */
+  /** Return code of `ret` and `errcode`, or the status of `status`. */
   readonly code: number
   readonly errmsg?: string
 }
@@ -156,6 +157,7 @@ async function brokenAnswer(
   const done = fault.after ? await honest() : undefined
   const fixed = fixedAnswers[fault.kind]
   if (fixed) return fixed()
+  if (fault.kind === 'status') return new Response(null, { status: fault.code })
   if (fault.kind === 'reset') return new Response(breaking(undefined, clock))
   if (fault.kind === 'hang') {
     if (!signal.aborted)
