@@ -23,7 +23,7 @@ export interface Summary {
   msg_type: MessageKind
   /** The text for search: texts, file names and transcripts of voices, joined by newlines. */
   text: string
-  /** Unix ms: upstream's create time, otherwise the `receivedAt` passed in. */
+  /** Unix ms: upstream's create time if it is credible, otherwise the `receivedAt` passed in. */
   timestamp: number
   /** Whether the timestamp is upstream's. Only then can it help to recognise a repeat. */
   timed: boolean
@@ -36,7 +36,7 @@ export interface Summary {
 
 export function summaryOf(message: WeixinMessage, receivedAt: number): Summary {
   const items = itemsOf(message)
-  const created = timeOf(message.create_time_ms)
+  const created = timeOf(message.create_time_ms, receivedAt)
   return {
     message_id: idOf(message.message_id),
     from_user: userOf(message.from_user_id) ?? '',
@@ -105,15 +105,13 @@ const toScalar = (value: unknown) => (typeof value === 'object' ? null : value)
 
 /** What is known about a message from elsewhere. */
 export interface DecodeContext
-  extends Pick<Message, 'id' | 'message_id' | 'session' | 'bot_id' | 'direction'>,
+  extends Pick<Message, 'id' | 'message_id' | 'session' | 'bot_id' | 'direction' | 'timestamp'>,
     Partial<
       Pick<
         Message,
         'status' | 'reason' | 'reason_code' | 'reason_quote' | 'sent_with' | 'sent_by' | 'sent_by_name'
       >
     > {
-  /** Unix ms, for messages without a create time (all sent ones). */
-  timestamp?: number
   /** Looks up the message with this upstream id, which a quote names. */
   quoted?: (messageId: string) => QuotableMessage | undefined
 }
@@ -130,7 +128,7 @@ export function decodeMessage(raw: WeixinMessage | string, context: DecodeContex
   const items = itemsOf(wire)
   const publicItems = items.map(toPublicItem)
   const first = publicItems[0]
-  const { id, message_id, session, bot_id, direction, timestamp = 0, quoted, ...rest } = context
+  const { id, message_id, session, bot_id, direction, timestamp, quoted, ...rest } = context
   const isSent = direction === 'sent'
   const message: Message = {
     id,
@@ -142,11 +140,11 @@ export function decodeMessage(raw: WeixinMessage | string, context: DecodeContex
     to_user: userOf(wire.to_user_id) ?? (isSent ? '' : bot_id),
     msg_type: first?.kind ?? 'UNKNOWN',
     text: joinTexts(items),
-    timestamp: timeOf(wire.create_time_ms) ?? timestamp,
+    timestamp,
     items: publicItems,
     ...rest,
   }
-  const quote = quoteOf(wire, quoted)
+  const quote = quoteOf(wire, timestamp, quoted)
   if (quote) message.ref_msg = quote
   const group = filledOf(wire.group_id)
   if (group !== undefined) message.group_id = group

@@ -26,8 +26,19 @@ export function countOf(value: unknown): number | undefined {
   return typeof number === 'number' && Number.isSafeInteger(number) && number >= 0 ? number : undefined
 }
 
-/** Reads Unix milliseconds; 0 means none. */
-export const timeOf = (value: unknown): number | undefined => countOf(value) || undefined
+const yearMs = 365 * 24 * 60 * 60_000
+
+/**
+ * Reads a time that is within a year of `near`, stated in milliseconds or in seconds. Any other time is a mistake
+ * of the sender, and would sort a message before or behind all others.
+ *
+ * @param near Unix ms, as the result
+ */
+export function timeOf(value: unknown, near: number): number | undefined {
+  const stated = typeof value === 'string' ? Number(value) : value
+  if (typeof stated !== 'number' || !(stated > 0)) return undefined
+  return [stated, stated * 1000].map(Math.round).find(time => Math.abs(time - near) <= yearMs)
+}
 
 const kindOfType: Record<number, MessageKind> = {
   [itemType.text]: 'TEXT',

@@ -16,9 +16,12 @@ export type QuotableMessage = Pick<Message, 'message_id'> &
  * Returns the quote of the first item that has one. The content comes from the quote where it has any,
  * otherwise from `quoted`, which looks up an upstream message id in the store. `from_user` is known only from
  * there.
+ *
+ * @param writtenAt time of the message, Unix ms
  */
 export function quoteOf(
   message: WeixinMessage,
+  writtenAt: number,
   quoted?: (messageId: string) => QuotableMessage | undefined,
 ): QuotedMessage | undefined {
   for (const item of Array.isArray(message.item_list) ? message.item_list : []) {
@@ -38,9 +41,10 @@ export function quoteOf(
       text: part ?? whole,
       partial: (part !== undefined && part !== whole) || undefined,
       from_user: known?.from_user,
-      timestamp: timeOf(inner?.create_time_ms) ?? known?.timestamp,
+      timestamp: timeOf(inner?.create_time_ms, writtenAt) ?? known?.timestamp,
     })
-    if (Object.keys(quote).length > 0) return quote
+    // A quote with only a wrong time shows at least that something was quoted.
+    if (Object.keys(quote).length > 0 || inner?.create_time_ms) return quote
   }
   return undefined
 }

@@ -144,8 +144,8 @@ function toPastMessage(
   const sent = Number(row.direction) === sentByBot
   const user = textOf(row.user_id) ?? ''
   const bot_id = textOf(row.bot_id) ?? ''
-  const at = timeOf(row.timestamp_ms) ?? 0
   const storedAt = countOf(row.stored_ms) ?? 0
+  const at = timeOf(row.timestamp_ms, storedAt) ?? 0
   const id =
     idOf(stored?.message_id) ?? (/^\d+$/.test(String(row.message_id)) ? idOf(row.message_id) : undefined)
   const form = stored ?? { msg_type: row.msg_type, text: row.text }
@@ -173,7 +173,7 @@ function toPastMessage(
         item_list: items,
         context_token,
       }
-  const { msg_type, text, timed, contentHash } = summaryOf(message, 0)
+  const { msg_type, text, timed, contentHash } = summaryOf(message, at)
   return {
     session: sessionOf(bot_id),
     bot_id,

@@ -18,7 +18,7 @@ const context: DecodeContext = {
   bot_id: 'b@im.bot',
   direction: 'received',
   message_id: '18446744073709551615',
-  timestamp: 5000,
+  timestamp: 1758100000000,
 }
 const media = {
   encrypt_query_param: 'secret-param',
@@ -112,7 +112,7 @@ describe('decodeMessage', () => {
       from_user: 'b@im.bot',
       to_user: 'u@im.wechat',
       status: 'accepted',
-      timestamp: 5000,
+      timestamp: context.timestamp,
     })
   })
 
@@ -120,13 +120,13 @@ describe('decodeMessage', () => {
     [
       'an empty message',
       {},
-      { msg_type: 'UNKNOWN', text: '', items: [], from_user: '', to_user: 'b@im.bot', timestamp: 5000 },
+      { msg_type: 'UNKNOWN', text: '', items: [], from_user: '', to_user: 'b@im.bot' },
     ],
     ['JSON null', 'null', { msg_type: 'UNKNOWN' }],
     [
       'null fields',
       { item_list: null, from_user_id: null, create_time_ms: null, group_id: null },
-      { msg_type: 'UNKNOWN', timestamp: 5000 },
+      { msg_type: 'UNKNOWN' },
     ],
     ['an item list of another type', { item_list: 'x' }, { items: [] }],
     [
@@ -156,8 +156,7 @@ describe('decodeMessage', () => {
       { item_list: [{ ...textItem('t'), type: 99 }] },
       { msg_type: 'UNKNOWN', text: '' },
     ],
-    ['a time in quotes', { create_time_ms: '1758100000000' }, { timestamp: 1758100000000 }],
-    ['a time of 0', { create_time_ms: 0 }, { timestamp: 5000 }],
+    ['a time is that of the row', { create_time_ms: 1758100009000 }, { timestamp: context.timestamp }],
     [
       'sizes that are none',
       { item_list: [{ type: 4, file_item: { len: '-1', file_name: 7, media: [] } }] },
@@ -242,7 +241,7 @@ describe('decodeMessage', () => {
 
 describe('summary', () => {
   test('what the store indexes', () => {
-    expect(summaryOf(everyKind, 5000)).toEqual({
+    expect(summaryOf(everyKind, 1758100005000)).toEqual({
       message_id: '18446744073709551615',
       from_user: 'o9Cq@im.wechat',
       to_user: 'b@im.bot',
@@ -291,9 +290,38 @@ describe('summary', () => {
     expect(encodeURIComponent(from_user)).toBe('a%EF%BF%BD')
   })
 
-  test('without a create time the receive time stands in, and says so', () => {
-    expect(summaryOf({}, 5000)).toMatchObject({ timestamp: 5000, timed: false })
-  })
+  const at = 1_758_100_000_123
+  const day = 24 * 60 * 60_000
+  const times: [name: string, stated: unknown, expected: number | undefined][] = [
+    ['milliseconds', at - 5, at - 5],
+    ['milliseconds in quotes', String(at - 5), at - 5],
+    ['seconds', 1_758_100_000, 1_758_100_000_000],
+    ['seconds in quotes', '1758100000', 1_758_100_000_000],
+    ['seconds with a fraction', 1_758_100_000.0625, 1_758_100_000_063],
+    ['364 days ago', at - 364 * day, at - 364 * day],
+    ['366 days ago', at - 366 * day, undefined],
+    ['a year ahead in seconds', Math.floor((at + 366 * day) / 1000), undefined],
+    ['microseconds', at * 1000, undefined],
+    ['nanoseconds', `${at}000000`, undefined],
+    ['an early time', 1000, undefined],
+    ['0', 0, undefined],
+    ['-1', -1, undefined],
+    ['a negative time', -at, undefined],
+    ['the largest number', Number.MAX_VALUE, undefined],
+    ['Infinity', 'Infinity', undefined],
+    ['NaN', Number.NaN, undefined],
+    ['a date', '2025-09-17T09:06:40Z', undefined],
+    ['an empty text', '', undefined],
+    ['null', null, undefined],
+    ['true', true, undefined],
+    ['a list', [at], undefined],
+    ['nothing', undefined, undefined],
+  ]
+  for (const [name, create_time_ms, expected] of times)
+    test(`a create time of ${name} is ${expected === undefined ? 'the time of receipt' : 'read'}`, () => {
+      const { timestamp, timed } = summaryOf(wire({ create_time_ms }), at)
+      expect({ timestamp, timed }).toEqual({ timestamp: expected ?? at, timed: expected !== undefined })
+    })
 })
 
 describe('isFromUser', () => {

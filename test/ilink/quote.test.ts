@@ -31,6 +31,12 @@ describe('quoteOf', () => {
       { ...known, timestamp: 990 },
     ],
     ['no type, no payload, an unknown id', { message_item: { msg_id: '901' } }, { message_id: '901' }],
+    [
+      'a time that is none, with an id',
+      { message_item: { msg_id: 900, create_time_ms: Number.MAX_SAFE_INTEGER } },
+      known,
+    ],
+    ['nothing but a time that is none', { message_item: { create_time_ms: 1_790_000_000_000 } }, {}],
     ['nothing but a time', { message_item: { create_time_ms: 990 } }, { timestamp: 990 }],
     ['an id alone', { svr_id: '900' }, known],
     ['an id nobody knows', { svr_id: '18446744073709551615' }, { message_id: '18446744073709551615' }],
@@ -62,17 +68,17 @@ describe('quoteOf', () => {
     ['a string', 'x', undefined],
   ]
   for (const [name, ref, expected] of cases)
-    test(name, () => expect(quoteOf(withRef(ref), quoted) as unknown).toEqual(expected as never))
+    test(name, () => expect(quoteOf(withRef(ref), 2000, quoted) as unknown).toEqual(expected as never))
 
   test('the first item that has a quote counts, of whatever type', () => {
     const message = {
       item_list: [{ type: 1 }, { type: 3, ref_msg: { svr_id: '1' } }, { ref_msg: { svr_id: '2' } }],
     }
-    expect(quoteOf(message)).toEqual({ message_id: '1' })
+    expect(quoteOf(message, 2000)).toEqual({ message_id: '1' })
   })
 
   test('without a store the id remains', () => {
-    expect(quoteOf(withRef({ svr_id: '900' }))).toEqual({ message_id: '900' })
+    expect(quoteOf(withRef({ svr_id: '900' }), 2000)).toEqual({ message_id: '900' })
   })
 })
 

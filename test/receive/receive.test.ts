@@ -194,6 +194,29 @@ describe('the inbox', () => {
     expect(await take([], AbortSignal.abort())).toBe('next')
   })
 
+  it('a time in seconds is read, and another mistake is the time of receipt', async t => {
+    const { bot_id, user_id } = t.bots.get('default')!
+    const now = t.clock.now()
+    const second = Math.floor(now / 1000) - 3600
+    const item_list = [
+      { type: 1, text_item: { text: 'x' }, ref_msg: { message_item: { create_time_ms: second } } },
+    ]
+    for (const create_time_ms of [second, now * 1000, -1])
+      await t.sandbox.raw({
+        from_user_id: user_id,
+        to_user_id: bot_id,
+        message_type: 1,
+        create_time_ms,
+        item_list,
+      })
+    const received = [...(await t.recv())]
+    while (received.length < 3) received.push(...(await t.recv()))
+    expect(received[0]).toMatchObject({ timestamp: second * 1000, ref_msg: { timestamp: second * 1000 } })
+    for (const { timestamp } of received.slice(1)) expect(timestamp).toBeWithin(now, t.clock.now() + 1)
+    const { messages } = await t.gateway.history.page({ until: now, limit: 9, offset: 0 })
+    expect(messages.map(({ timestamp }) => timestamp)).toEqual([second * 1000])
+  })
+
   it('the bot never hears itself', async t => {
     const { bot_id, user_id } = t.bots.get('default')!
     const item_list = [{ type: 1, text_item: { text: 'echo' } }]
