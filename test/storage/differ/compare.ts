@@ -1,0 +1,139 @@
+/** Runs the same random steps on both engines, and compares what each step returns and leaves. */
+import { expect } from 'bun:test'
+import fc from 'fast-check'
+import { SvcError } from '../../../src/model/error.ts'
+import type { Store } from '../../../src/storage/store.ts'
+import { runs } from '../../support/properties.ts'
+import { openPostgres } from '../postgres/support.ts'
+import { openSqlite } from '../sqlite/support.ts'
+import type { Opened, Running } from '../support.ts'
+
+/** One engine under comparison, with what the steps so far noted about it. */
+export interface Side<Notes> extends Running {
+  readonly clock: Opened['clock']
+  /** A second process on the same store. */
+  readonly other: Running
+  readonly notes: Notes
+}
+
+/** A step that can be drawn: its arguments, and what it does. What it returns is compared. */
+export interface Verb<Notes> {
+  readonly weight: number
+  readonly args: fc.Arbitrary<object>
+  readonly run: (side: Side<Notes>, args: never) => unknown
+}
+
+/** Makes verbs whose steps share notes. */
+export const verbsOf =
+  <Notes>() =>
+  <Args extends object>(
+    args: { [Name in keyof Args]: fc.Arbitrary<Args[Name]> },
+    run: (side: Side<Notes>, args: Args) => unknown,
+    weight = 1,
+  ): Verb<Notes> => ({ weight, args: fc.record(args), run })
+
+/** True in one of five cases. */
+export const rarely = fc.nat(4).map(one => one === 0)
+
+/** The store of this process, or of the other one. */
+export const storeOf = ({ store, other }: Running & { other: Running }, isOther: boolean): Store =>
+  isOther ? other.store : store
+
+/** An optional argument. */
+export const maybe = <T>(arbitrary: fc.Arbitrary<T>): fc.Arbitrary<T | undefined> =>
+  fc.option(arbitrary, { nil: undefined, freq: 1 })
+
+/** The steps that every comparison may have. */
+export const timePasses = (...ms: number[]): Verb<unknown> =>
+  verbsOf<unknown>()({ ms: fc.constantFrom(...ms) }, ({ clock }, { ms }) => {
+    clock.at += ms
+  })
+
+interface Comparison<Notes> {
+  /** What the steps of one sequence note about a side. */
+  notes: () => Notes
+  verbs: Readonly<Record<string, Verb<Notes>>>
+  /** Everything that the store shows, read after each step. */
+  state: (side: Side<Notes>) => Promise<unknown>
+  /** Before the first step. */
+  given?: (side: Side<Notes>) => Promise<unknown>
+  /** Most random steps of a sequence: half as many on average. One of each verb follows them. */
+  steps?: number
+  limits?: { maxAgeDays?: number; maxCount?: number }
+}
+
+interface Step {
+  readonly verb: string
+  readonly args: object
+}
+
+/**
+ * Compares the engines by random sequences, each on stores of its own, and fails with the shortest sequence that has a
+ * difference. Every verb must have worked at least once.
+ */
+export async function compare<Notes>({ verbs, steps = 60, ...of }: Comparison<Notes>): Promise<void> {
+  const worked = new Set<string>()
+  const one = Object.entries(verbs).map(([verb, { weight, args }]) => ({
+    weight,
+    arbitrary: args.map((args): Step => ({ verb, args })),
+  }))
+  const random = fc.noBias(fc.array(fc.oneof(...one), { maxLength: steps, size: 'max' }))
+  // Shrinking leaves them out.
+  const each = one.map(({ arbitrary }) => fc.option(arbitrary, { nil: undefined, freq: 1e9 }))
+  const sequence = fc
+    .tuple(random, fc.tuple(...each))
+    .map(([some, rest]) => [...some, ...rest.filter(step => step !== undefined)])
+  let taken = 0
+  const property = fc.asyncProperty(sequence, async drawn => {
+    await using sqlite = await openSqlite(of.limits)
+    await using sqliteOther = await sqlite.second()
+    await using postgres = await openPostgres(of.limits)
+    await using postgresOther = await postgres.second()
+    const sides = [sideOf(sqlite, sqliteOther, of.notes()), sideOf(postgres, postgresOther, of.notes())]
+    const compared = async (what: string, read: (side: Side<Notes>) => unknown) => {
+      const [expected, actual] = await Promise.all(
+        sides.map(async side => ({ [what]: await outcomeOf(read, side) })),
+      )
+      // SQLite's comes first; either may be the wrong one.
+      expect(actual!).toEqual(expected!)
+      return expected![what]
+    }
+    await compared('given', side => of.given?.(side))
+    for (const [nth, { verb, args }] of drawn.entries()) {
+      const after = `step ${nth}, ${verb}`
+      const outcome = await compared(after, side => verbs[verb]!.run(side, args as never))
+      if (!(outcome instanceof Failed) && outcome !== idle) worked.add(verb)
+      await compared(`state after ${after}`, of.state)
+      taken++
+    }
+  })
+  const numRuns = Number(process.env.SVC_TEST_RUNS ?? 1)
+  await fc.assert(property, runs(numRuns))
+  if (process.env.SVC_TEST_RUNS) console.log(`${taken} steps of ${numRuns} sequences`)
+  expect(Object.keys(verbs).filter(verb => !worked.has(verb))).toEqual([])
+}
+
+/** Returned by a step that found nothing to do. */
+export const idle = 'nothing to do'
+
+class Failed {
+  readonly code: string
+  constructor(code: string) {
+    this.code = code
+  }
+}
+
+async function outcomeOf<Notes>(read: (side: Side<Notes>) => unknown, side: Side<Notes>): Promise<unknown> {
+  try {
+    return await read(side)
+  } catch (error) {
+    // Anything else is a fault of an engine, or of this test.
+    if (error instanceof SvcError) return new Failed(error.code)
+    throw error
+  }
+}
+
+function sideOf<Notes>(opened: Opened, other: Running, notes: Notes): Side<Notes> {
+  const { storage, store, clock } = opened
+  return { storage, store, clock, other, notes }
+}
