@@ -121,7 +121,7 @@ export class Desk {
     this.files.value = []
     for (const { preview } of files) if (preview) URL.revokeObjectURL(preview)
     this.write('')
-    this.#go(text.trim() === '' ? '' : text, files, this.queueing.value)
+    this.#go(costOf(text, 0) === 0 ? '' : text, files, this.queueing.value)
     this.#keepFiles()
     return true
   }

@@ -28,10 +28,10 @@ export interface Outgoing {
 }
 
 /**
- * Returns the number of answers that this takes, by the service's own split. A huge text is only estimated.
+ * Returns the number of answers that this takes, by the service's own split: none for a text that shows
+ * nothing. A huge text is only estimated.
  */
 export function costOf(text: string, files: number): number {
-  if (text.trim() === '') return files
   const least =
     text.length <= textLimitBytes / 3 ? 1 : Math.ceil(encoder.encode(text).length / textLimitBytes)
   const parts = least > allAnswers ? undefined : splitText(text, textLimitBytes, allAnswers)

@@ -2,6 +2,7 @@
 import type { MarkedToken, Token, Tokens } from 'marked'
 import stringWidth from 'string-width'
 import type { AnswerPart, StoredAnswer } from '../index.ts'
+import { isVisible } from '../platform/escape-controls.ts'
 import { type AnswerFile, extensionOf, findFile, writeToOutbox } from './answer-files.ts'
 import { cutPage, ranks } from './cuts.ts'
 import { pathAddress, webAddress } from './inline.ts'
@@ -237,7 +238,7 @@ class AnswerWriter {
 
   #endPage(): void {
     const page = this.#page.take()
-    if (page) this.#parts.push(...cutPage(page).map(text => ({ text })))
+    if (page) this.#parts.push(...cutPage(page).flatMap(text => (isVisible(text) ? { text } : [])))
   }
 
   #send(file: AnswerFile): void {

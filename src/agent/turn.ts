@@ -153,7 +153,7 @@ export class TurnRunner {
     state: ConversationState,
     { notices, stop }: TurnPlace,
   ): Promise<StoredAnswer | undefined> {
-    const { clock, log, over, permits, work } = this.#ports
+    const { clock, delivery, log, over, permits, work } = this.#ports
     using either = linkSignals(stop.signal, over)
     const { signal } = either
     await using _telling = tellMeanwhile(turn, notices, this.#ports, signal)
@@ -168,10 +168,9 @@ export class TurnRunner {
       const { agentSession: agent_session } = result
       if (!turn.isFresh && agent_session)
         await work.saveState(keyOfConversation(turn), { folder, agent_session })
-      const answer = await toAnswer(result.text.trim() ? result.text : await this.#silenceOf(turn, result), {
-        files: result.files ?? [],
-        folder,
-      })
+      const said = await toAnswer(result.text, { files: result.files ?? [], folder })
+      const isSilent = said.parts.length === 0
+      const answer = isSilent ? await toAnswer((await delivery.textsFor(turn)).silent, { folder }) : said
       await this.#untilStored(() => changeTurn(work, turn.id, { state: 'answering', answer }))
       return answer
     } catch (error) {
@@ -214,10 +213,6 @@ export class TurnRunner {
         await clock.sleep(storeAgainMs, over)
       }
     }
-  }
-
-  async #silenceOf(turn: StoredTurn, { files = [] }: TurnResult): Promise<string> {
-    return files.length > 0 ? '' : (await this.#ports.delivery.textsFor(turn)).silent
   }
 
   async #runBackend(

@@ -1,10 +1,16 @@
 /** Escapes characters that a reader does not see or that a terminal would obey, as `\u{…}`. */
 
-// Controls, lone surrogates, private use, line ends, and all that Unicode marks as ignorable for display
-// (formatting, bidi, tags, fillers, joiners, selectors). Unicode does not mark annotations, the Egyptian,
-// shorthand and musical controls and the blank Braille pattern, so they are listed here.
-const unseenCharacters =
-  /[\p{Cc}\p{Cs}\p{Co}\p{Cn}\p{Zl}\p{Zp}\p{Default_Ignorable_Code_Point}\u2d7f\ufff9-\ufffb\u{1107f}\u{13430}-\u{13440}\u{16fe4}\u{1bc9d}\u{1d159}]|(?<![\u2801-\u28ff])\u2800/gu
+// Controls, line ends, and all that Unicode marks as ignorable for display (formatting,
+// bidi, tags, fillers, joiners, selectors). Unicode does not mark annotations, and the Egyptian, shorthand
+// and musical controls, so they are listed here.
+const blank =
+  '\\p{Cc}\\p{Zl}\\p{Zp}\\p{Default_Ignorable_Code_Point}\\u2d7f\\ufff9-\\ufffb\\u{1107f}\\u{13430}-\\u{13440}\\u{16fe4}\\u{1bc9d}\\u{1d159}'
+// Also lone surrogates, private use, what is not assigned yet, and the blank Braille pattern outside of Braille.
+const unseenCharacters = new RegExp(`[\\p{Cs}\\p{Co}\\p{Cn}${blank}]|(?<![\\u2801-\\u28ff])\\u2800`, 'gu')
+const seenCharacter = new RegExp(`[^\\s\\u2800\\p{Noncharacter_Code_Point}${blank}]`, 'u')
+
+/** Returns whether a reader sees anything of a text. Spaces alone are nothing. */
+export const isVisible = (text: string): boolean => seenCharacter.test(text)
 
 /** Scripts in which a joiner character joins letters or keeps them apart. */
 const joiningScripts = [

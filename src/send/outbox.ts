@@ -34,7 +34,7 @@ import type { Store } from '../storage/store.ts'
 import { sentRowOf } from './delivery.ts'
 import { botOf, type SendPorts } from './delivery-attempt.ts'
 import { explainWaits, isPaused } from './foresight.ts'
-import { cancelledReason, declinedReason, ownProposalError } from './problems.ts'
+import { cancelledReason, declinedReason, ownProposalError, requireVisible } from './problems.ts'
 import { toSendPart } from './result.ts'
 import { textLimitBytes } from './split.ts'
 import type { Worker } from './worker.ts'
@@ -359,7 +359,7 @@ function editText({ parts, user }: StoredEntry, given: string, now: number): Edi
       hint: 'Approve it as it is, or decline it and send what you want to say.',
     })
   const text = given.toWellFormed()
-  if (text === '') throw badArgument('text', 'expected a text that is not empty')
+  requireVisible(text)
   const bytes = Buffer.byteLength(text)
   if (bytes > textLimitBytes)
     throw new SvcError(

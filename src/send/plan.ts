@@ -144,7 +144,7 @@ export async function checkRequest(
   caller: SendCaller,
 ): Promise<string[]> {
   const { text } = request
-  const texts = text === undefined || text === '' ? [] : splitOrReject(text)
+  const texts = text === undefined ? [] : splitOrReject(text)
   if (texts.length + request.media.length === 0)
     throw new SvcError('invalid_arguments', 'expected text, media or both')
   for (const [nth, content] of request.media.entries())

@@ -2,8 +2,9 @@
 import { type ILinkError, isILinkError, isRefusal } from '../ilink/http.ts'
 import type { ClosedVerdict } from '../model/admission.ts'
 import type { Unanswered } from '../model/call.ts'
-import { type ErrorCode, SvcError, type SvcErrorOptions } from '../model/error.ts'
+import { badArgument, type ErrorCode, SvcError, type SvcErrorOptions } from '../model/error.ts'
 import { quotaPerInbound } from '../model/session.ts'
+import { isVisible } from '../platform/escape-controls.ts'
 import { formatDuration } from '../platform/format.ts'
 import type { EndReason } from '../storage/outbox.ts'
 import { textLimitBytes } from './split.ts'
@@ -50,6 +51,15 @@ function quotaError(left: number, { count, texts }: { count: number; texts: numb
         'quota_exhausted',
         `${count} messages are to be sent, and ${left} answers to this user are left`,
       )
+}
+
+/** @throws SvcError `invalid_arguments` for a text of which the user would see nothing */
+export function requireVisible(text: string): void {
+  if (!isVisible(text))
+    throw badArgument(
+      'text',
+      'expected a text that shows something: it has only spaces, or characters without a sign',
+    )
 }
 
 /** @param error the refusal, if WeChat was asked */

@@ -40,6 +40,7 @@ import {
   neverWroteError,
   notAdmittedError,
   notApprovedError,
+  requireVisible,
   stoppedError,
   wroteBeforeLoginError,
   wroteElsewhereError,
@@ -174,8 +175,11 @@ export class Sender {
 
   /**
    * Resolves the user's id, and replaces each lone surrogate in the text by U+FFFD, which UTF-8 can carry.
+   *
+   * @throws SvcError `invalid_arguments` also for a text that shows nothing, which would cost an answer
    */
   async #prepare({ text, ...request }: SendRequest, by: Principal): Promise<SendRequest> {
+    if (text) requireVisible(text)
     const { to, session } = request
     const scope = scopeOf(by)
     return {

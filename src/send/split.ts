@@ -10,6 +10,8 @@
  * The text comes from callers. It is read once, and cuts are found from what was noted then, so time and
  * memory are linear in its length.
  */
+
+import { isVisible } from '../platform/escape-controls.ts'
 import { findAddresses } from './addresses.ts'
 import { type Block, type ByteCounter, findBlocks, isSpace, type Span } from './blocks.ts'
 
@@ -37,12 +39,12 @@ const ranks = { paragraph: 0, line: 1, row: 2, sentence: 3, space: 4, anywhere: 
  *
  * @param limit at least 8
  * @param most maximum number of parts
- * @returns one part (the text itself) if it fits; never an empty part; undefined if it needs more than
- *   `most` parts
+ * @returns one part (the text itself) if it fits; never a part that shows nothing; undefined if it needs
+ *   more than `most` parts
  */
 export function splitText(text: string, limit: number, most: number): string[] | undefined {
   const bytes = createByteCounter(text)
-  if (bytes(0, text.length) <= limit) return [text]
+  if (bytes(0, text.length) <= limit) return isVisible(text) ? [text] : []
   // White space at a cut is dropped, and so is white space at both ends.
   const span = { start: text.length - text.trimStart().length, end: text.trimEnd().length }
   if (span.start >= span.end) return []
@@ -51,7 +53,9 @@ export function splitText(text: string, limit: number, most: number): string[] |
     chooseParts(text, span, createCutFinder(text, span, { bytes, limit, blocks }), most)
   const isTable = ({ kind }: Block) => kind === 'table'
   // If the repeated headers make too many parts, split without repeating them.
-  return split(blocks) ?? (blocks.some(isTable) ? split(blocks.filter(block => !isTable(block))) : undefined)
+  const parts =
+    split(blocks) ?? (blocks.some(isTable) ? split(blocks.filter(block => !isTable(block))) : undefined)
+  return parts?.filter(isVisible)
 }
 
 function chooseParts(text: string, span: Span, reach: CutFinder, most: number): string[] | undefined {

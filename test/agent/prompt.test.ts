@@ -89,6 +89,17 @@ test('a quote without content that may be one of several messages is none of the
   expect((await ask(at + 1, quote(at - 60_400))).text).toBe('> at -60400\nat 1')
 })
 
+test('an answer that shows nothing is told in words', async () => {
+  await using agents = await withAgents()
+  const answers = ['\u200b', '\u200b\n\n\u2800', '\u3164 \0', ' \n']
+  const { backend } = await agents.start(new PlayedBackend(() => answers[backend.runs.length - 1]!))
+  for (const count of answers.keys()) {
+    await promptOf(agents, backend, () => agents.library.sandbox.say('hi'))
+    expect((await agents.gets(count + 1)).at(-1)).toMatch(/[a-z]{3}/)
+  }
+  await agents.become(...answers.map(() => 'answered' as const))
+})
+
 test('a sticker, a location, or nothing at all is told in words, beside text and alone', async () => {
   await using agents = await withAgents()
   const { sandbox } = agents.library

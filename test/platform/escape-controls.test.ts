@@ -1,5 +1,5 @@
-import { expect, test } from 'bun:test'
-import { escapeControls, escapeControlsIn } from '../../src/platform/escape-controls.ts'
+import { describe, expect, test } from 'bun:test'
+import { escapeControls, escapeControlsIn, isVisible } from '../../src/platform/escape-controls.ts'
 
 const numbers = (text: string) => [...text].map(one => `\\u{${one.codePointAt(0)!.toString(16)}}`).join('')
 const range = (from: number, to: number) =>
@@ -74,4 +74,54 @@ test('values of JSON are held to the same, but for line ends and tabs', () => {
   expect<unknown>(escapeControlsIn({ 'k\u200d': ['a\n\tb\ufe00', '👨‍💻'] })).toEqual({
     'k\\u{200d}': ['a\n\tb\\u{fe00}', '👨‍💻'],
   })
+})
+
+describe('whether a reader sees anything', () => {
+  const nothing = [
+    ...[
+      '',
+      ' ',
+      '\n\t',
+      '\u3000',
+      '\u2028',
+      '\u200b',
+      '\u2800',
+      '\0',
+      '\x1b\x07',
+      '\ufeff',
+      '\u3164',
+      '\uffa0',
+      '\u00ad',
+    ],
+    ...[
+      '\u200e\u200f\u202e',
+      '\ufe0f',
+      '\u{e0041}\u{e007f}',
+      '\u2060',
+      '\u115f\u1160',
+      '\u180e',
+      '\u034f',
+      '\u200c\u200d',
+    ],
+    ...['\u{1d159}', '\u{16fe4}', '\ufff9', '\uffff', ' \u200b\u2800\0\n\ufeff'],
+  ]
+  test.each(nothing)('of %j: no', text => expect(isVisible(text)).toBe(false))
+
+  const something = [
+    ...[
+      '.',
+      '0',
+      '`',
+      '👨‍👩‍👧',
+      '1️⃣',
+      '🏳️‍🌈',
+      '🏴\u{e0067}\u{e007f}',
+      '\u{1f3fb}',
+      '\ue001',
+      '\ufffd',
+      '\u0301',
+    ],
+    ...['한', '\u1112', 'ㅋ', '⠃', '⠃⠀⠁', 'لا\u200cب', 'न्\u200d', 'ᠠ\u180b', 'a\0b', '\u200b\n\u2800.'],
+  ]
+  test.each(something)('of %j: yes', text => expect(isVisible(text)).toBe(true))
 })

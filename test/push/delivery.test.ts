@@ -439,6 +439,16 @@ it('an answer may be a reply to the user: once, of an endpoint added for it, and
   expect(await makers(t)).toEqual([{ made_by: `webhook:${hook.id}` }])
 })
 
+it('a reply that shows nothing is not sent, and the delivery says so', async t => {
+  using r = receiver(() => Response.json({ reply: { text: ' \u200b' } }))
+  const hook = await t.gateway.webhooks.add({ url: r.url, ...received, replies: true })
+  await t.sandbox.say('hello')
+  await t.soon('done', async () => (await t.gateway.webhooks.get(hook.id)).tries.done === 1)
+  expect(t.requests('sendmessage')).toBe(0)
+  const [tried] = await t.gateway.webhooks.listAttempts(hook.id)
+  expect(tried).toMatchObject({ outcome: 'done', code: 'reply_not_sent' })
+})
+
 it('without being asked for, an answer is no reply', async t => {
   using r = receiver(() => Response.json({ reply: { text: 'no' } }))
   const hook = await t.gateway.webhooks.add({ url: r.url, ...received })

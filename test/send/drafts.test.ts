@@ -160,6 +160,7 @@ describe('a yes', () => {
     ].map(({ outbox_id }) => outbox_id!)
     for (const [id, text] of [
       [one, ''],
+      [one, ' \u200b'],
       [two, 'short'],
       [media, 'a caption'],
     ] as const)

@@ -260,6 +260,35 @@ describe('what may be sent', () => {
   })
 })
 
+describe('a text that shows nothing', () => {
+  it('is rejected at each call before it costs an answer, beside media too', async t => {
+    const media = [{ kind: 'file' as const, data: Buffer.from('x').toString('base64') }]
+    for (const text of [' ', '\u200b', '\u2800', '\0', '\n\u3164\ufeff'])
+      for (const more of [
+        {},
+        { media },
+        { typing: true },
+        { when_closed: 'queue' as const },
+        { approval: 'draft' as const },
+        { idempotency_key: text },
+      ])
+        expect(await failure(t.send({ text, ...more }))).toMatchObject({
+          code: 'invalid_arguments',
+          details: { errors: [{ field: 'text' }] },
+        })
+    const foreseen = t.gateway.sender.foresee(
+      { to: t.bots.get('default')!.user_id, text: ' ', media: [] },
+      createDirectCall(),
+    )
+    expect(await codeOf(foreseen)).toBe('invalid_arguments')
+    expect(t.requests('sendmessage') + t.requests('getuploadurl')).toBe(0)
+    expect(await history(t)).toEqual([])
+    expect(await t.send({ text: 'a\0b' })).toMatchObject({ status: 'accepted', remaining: 9 })
+    expect((await history(t))[0]).toMatchObject({ text: 'a\0b' })
+    expect(await t.send({ text: '', media })).toMatchObject({ parts: [{ kind: 'file' }], remaining: 8 })
+  })
+})
+
 describe('what became of it', () => {
   it('-2 that our counters do not explain is believed for half an hour, longer each time, or until the user writes', async t => {
     await t.sandbox.fail('sendmessage', 'ret', { code: -2, delay_ms: 0, times: 0 })

@@ -6,7 +6,8 @@ import { runs } from '../support/properties.ts'
 
 const splitText = (text: string, limit = textLimitBytes, most = 1000) => splitAtMost(text, limit, most)!
 const bytes = (text: string) => Buffer.byteLength(text)
-const noSpace = (text: string) => text.replace(/\s+/g, '')
+/** Without white space, and without what shows nothing: a part of that alone is left out. */
+const noSpace = (text: string) => text.replace(/[\s\p{Default_Ignorable_Code_Point}]+/gu, '')
 
 describe('splitText', () => {
   test('a text that fits is one part, untouched', () => {
@@ -369,6 +370,11 @@ describe('splitText, for any text', () => {
       }),
       runs(800),
     )
+  })
+
+  test('no part shows nothing', () => {
+    for (const blank of ['\u200b', '\u2800', '\0', '\u3164', '\u{e0041}'])
+      expect(splitText(`x${blank.repeat(80)}y`, 64)?.filter(part => !/[xy]/.test(part))).toEqual([])
   })
 
   test('a long run of white space whose last one bears an accent is cut before that one', () => {
