@@ -190,8 +190,8 @@ export const maxTries: Readonly<Record<TryOutcome, number>> = { done: 100, faile
 export interface WebhookProgressStore {
   /**
    * Records that this process delivers from now on, for the endpoints that it is to deliver for. Starts a new
-   * epoch for each of them for which another process delivered last: progress that the other process has not
-   * stored is rejected. All failed events are tried immediately.
+   * epoch for each of them for which it did not deliver last: progress that another process has not stored is
+   * rejected. All failed events are tried immediately.
    *
    * @param held endpoints for which this process still delivers. Without it, delivery starts. With it, only
    *   endpoints that this process did not deliver for are taken, and one in `held` is not given up yet: another

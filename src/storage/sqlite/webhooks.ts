@@ -112,14 +112,13 @@ export class SqliteWebhooks {
 
   /** One process delivers for all endpoints, so there is nothing to do after its start. */
   takeOver(held?: ReadonlySet<string>): ReadonlySet<string> {
-    // With the epoch: an older version that has the file open takes over by that alone.
-    const next = `epoch + (deliverer IS NOT ?1 || ' ' || epoch)`
-    if (held === undefined)
-      this.#db.run(
-        `UPDATE webhook SET epoch = ${next}, deliverer = ?1 || ' ' || (${next}), next_try_at = NULL`,
-        this.#owner.name,
-      )
-    return new Set(this.#db.all<{ id: string }>`SELECT id FROM webhook`.map(({ id }) => id))
+    const all = this.#db.all<{ id: string; deliverer?: string }>`SELECT id, deliverer FROM webhook`
+    const me = this.#owner.name
+    // A new one is taken along. Another process, if one delivers by now, took over from this one.
+    if (held === undefined || all.some(({ deliverer }) => deliverer === undefined))
+      this.#db.run`UPDATE webhook SET epoch = epoch + (deliverer IS NOT ${me}), deliverer = ${me},
+        next_try_at = NULL WHERE ${Number(held === undefined)} OR deliverer IS NULL`
+    return new Set(all.map(({ id }) => id))
   }
 
   /** Renames a session in the endpoints that are limited to it, and in their lanes. */

@@ -5,7 +5,6 @@ import { join } from 'node:path'
 import { openDatabase } from '../../../src/platform/sqlite.ts'
 import { gramQueryOf } from '../../../src/storage/sqlite/bigram-index.ts'
 import { migrate } from '../../../src/storage/sqlite/migrations.ts'
-import { openSqlite } from './support.ts'
 
 test('src/README.md names every table of messages.db with every column, and says what each holds', async () => {
   const db = await openDatabase(':memory:')
@@ -64,26 +63,4 @@ test('messages queued by an earlier version wait for no approval, and have no pr
   db.close()
   const nobody = { asked: undefined, made_by: undefined, approved_by: undefined, ended_by: undefined }
   expect(rows).toEqual([{ mode: 'queue', expires_at: 2, ...nobody }])
-})
-
-test('after an older version of svc delivered for an endpoint, what it did not keep yet is not kept any more', async () => {
-  await using t = await openSqlite()
-  const { webhooks } = t.store
-  const made = {
-    url: 'https://a.example',
-    types: [],
-    headers: {},
-    secrets: [{ secret: 'whsec_AA==' }],
-  } as const
-  const how = { allow_private: false, replies: false, created_at: 1, position: 'at-0', link_key: 'k' }
-  await webhooks.add({ id: 'a', ...made, ...how } as never)
-  const takeOver = async () => {
-    await webhooks.progress.takeOver()
-    return (await webhooks.get('a'))?.epoch
-  }
-  expect([await takeOver(), await takeOver()]).toEqual([1, 1])
-  const db = await openDatabase(t.path)
-  db.exec('UPDATE webhook SET epoch = epoch + 1, next_try_at = NULL')
-  db.close()
-  expect([await takeOver(), await takeOver()]).toEqual([3, 3])
 })
