@@ -4,11 +4,17 @@
  */
 import { describe, test } from 'bun:test'
 import { isPostgresThere } from '../support/postgres.ts'
+import { compareEvents } from './differ/events.ts'
 import { compareOutbox } from './differ/outbox.ts'
+import { compareReaders } from './differ/readers.ts'
+import { compareWebhooks } from './differ/webhooks.ts'
 
 /** A difference is shrunk by repeating its steps, and more may be asked for. */
 const withinMs = 3_600_000
 
 describe.skipIf(!isPostgresThere())('both engines show the same after any steps', () => {
   test('of the outbox', compareOutbox, withinMs)
+  test('of readers of the log', compareReaders, withinMs)
+  test('of the event log', compareEvents, withinMs)
+  test('of webhooks', compareWebhooks, withinMs)
 })

@@ -2,16 +2,16 @@
 import { expect } from 'bun:test'
 import fc from 'fast-check'
 import { SvcError } from '../../../src/model/error.ts'
+import type { ReceivedMessage } from '../../../src/storage/messages.ts'
 import type { Store } from '../../../src/storage/store.ts'
 import { runs } from '../../support/properties.ts'
 import { openPostgres } from '../postgres/support.ts'
 import { openSqlite } from '../sqlite/support.ts'
-import type { Opened, Running } from '../support.ts'
+import { message, type Opened, type Running } from '../support.ts'
 
 /** One engine under comparison, with what the steps so far noted about it. */
-export interface Side<Notes> extends Running {
-  readonly clock: Opened['clock']
-  /** A second process on the same store. */
+export interface Side<Notes> extends Opened {
+  /** A second process on the same store; the same one in a comparison of a single process. */
   readonly other: Running
   readonly notes: Notes
 }
@@ -39,6 +39,18 @@ export const rarely = fc.nat(4).map(one => one === 0)
 export const storeOf = ({ store, other }: Running & { other: Running }, isOther: boolean): Store =>
   isOther ? other.store : store
 
+/** An object without the fields that are undefined, as callers pass it. */
+export const filled = <T extends object>(fields: T): T =>
+  Object.fromEntries(Object.entries(fields).filter(([, value]) => value !== undefined)) as T
+
+/** For lists in no order. */
+export const sorted = (list: Iterable<unknown>): unknown[] =>
+  [...list].sort((one, other) => (JSON.stringify(one) < JSON.stringify(other) ? -1 : 1))
+
+/** A received message that is the same on both sides. */
+export const received = (text: string, nth: number, more: Partial<ReceivedMessage> = {}): ReceivedMessage =>
+  message(text, { message_id: `9${nth}`, timestamp: nth, raw: JSON.stringify(text), ...more })
+
 /** An optional argument. */
 export const maybe = <T>(arbitrary: fc.Arbitrary<T>): fc.Arbitrary<T | undefined> =>
   fc.option(arbitrary, { nil: undefined, freq: 1 })
@@ -59,6 +71,8 @@ interface Comparison<Notes> {
   given?: (side: Side<Notes>) => Promise<unknown>
   /** Most random steps of a sequence: half as many on average. One of each verb follows them. */
   steps?: number
+  /** There is no second process. */
+  isAlone?: boolean
   limits?: { maxAgeDays?: number; maxCount?: number }
 }
 
@@ -86,10 +100,13 @@ export async function compare<Notes>({ verbs, steps = 60, ...of }: Comparison<No
   let taken = 0
   const property = fc.asyncProperty(sequence, async drawn => {
     await using sqlite = await openSqlite(of.limits)
-    await using sqliteOther = await sqlite.second()
     await using postgres = await openPostgres(of.limits)
-    await using postgresOther = await postgres.second()
-    const sides = [sideOf(sqlite, sqliteOther, of.notes()), sideOf(postgres, postgresOther, of.notes())]
+    await using others = new AsyncDisposableStack()
+    const sideOf = async (opened: Opened): Promise<Side<Notes>> => {
+      const other = of.isAlone ? opened : others.use(await opened.second())
+      return Object.assign(opened, { other, notes: of.notes() })
+    }
+    const sides = [await sideOf(sqlite), await sideOf(postgres)]
     const compared = async (what: string, read: (side: Side<Notes>) => unknown) => {
       const [expected, actual] = await Promise.all(
         sides.map(async side => ({ [what]: await outcomeOf(read, side) })),
@@ -131,9 +148,4 @@ async function outcomeOf<Notes>(read: (side: Side<Notes>) => unknown, side: Side
     if (error instanceof SvcError) return new Failed(error.code)
     throw error
   }
-}
-
-function sideOf<Notes>(opened: Opened, other: Running, notes: Notes): Side<Notes> {
-  const { storage, store, clock } = opened
-  return { storage, store, clock, other, notes }
 }
