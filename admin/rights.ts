@@ -38,13 +38,13 @@ const kinds: Readonly<Record<string, TextKey>> = {
 }
 
 /**
- * Returns who made a call, for people: the name of the key, or the kind of the caller.
+ * Returns who made a call, for people: the name of the key with its principal, or the kind of the caller.
  *
  * @param principal such as `owner` or `key:<id>`
  */
 export function callerName(principal: string, name?: string): string {
   const [kind = '', id = ''] = principal.split(':')
-  if (name !== undefined) return name
+  if (name !== undefined) return `${name} · ${principal}`
   const key = kind === 'key' || (kind === 'panel' && id !== '') ? undefined : kinds[kind]
-  return key ? t(key) : id || principal
+  return key ? t(key) : principal
 }

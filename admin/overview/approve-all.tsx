@@ -2,6 +2,7 @@
 import { useSignal } from '@preact/signals'
 import { call, type OutboxEntry } from '../api.ts'
 import { isolated, t } from '../i18n.ts'
+import { callerName } from '../rights.ts'
 import { Ask } from '../ui/ask.tsx'
 import { set } from '../ui/set.ts'
 import { tell } from '../ui/toasts.tsx'
@@ -31,7 +32,8 @@ export function ApproveAll({ entries, onChange }: ApproveAllProps) {
 function OneMaker({ entries, onChange }: ApproveAllProps) {
   const asks = useSignal(false)
   const count = entries.length
-  const name = isolated(entries[0]?.made_by_name ?? '')
+  const [{ made_by = '', made_by_name } = {} as Partial<OutboxEntry>] = entries
+  const name = isolated(callerName(made_by, made_by_name))
   const title = t('overview.approve_all', { count, name })
   return (
     <>

@@ -8,7 +8,7 @@ import { itemWords, preview } from '../conversations/message-summary.ts'
 import { isolated, type TextKey, t } from '../i18n.ts'
 import { nameOf } from '../live.ts'
 import { hrefOf } from '../place.ts'
-import { may, mayCancel } from '../rights.ts'
+import { callerName, may, mayCancel } from '../rights.ts'
 import { LoginFirst } from '../sessions/login-first.tsx'
 import { accountOf } from '../sessions/names.ts'
 import { ago, relative } from '../times.ts'
@@ -43,7 +43,16 @@ function Entry({ entry, onChange }: { entry: OutboxEntry; onChange(): void }) {
   const { busy, work } = useWork()
   /** The text while it is edited. */
   const edited = useSignal<string | undefined>(undefined)
-  const { created_at, expires_at, outbox_id: id, session, to_user, waits_for, made_by_name: maker } = entry
+  const {
+    created_at,
+    expires_at,
+    outbox_id: id,
+    session,
+    to_user,
+    waits_for,
+    made_by = '',
+    made_by_name,
+  } = entry
   const asks = waits_for === 'approval'
   const approves = may('approve') && accountOf(session)?.connected === true
   const text = entry.parts.map(wordsOf).join(' · ').slice(0, 200)
@@ -82,9 +91,13 @@ function Entry({ entry, onChange }: { entry: OutboxEntry; onChange(): void }) {
       <p class="soft small">
         {asks &&
           `${
-            maker === undefined
+            made_by_name === undefined
               ? t('overview.asked', { name: isolated(session), when })
-              : t('overview.asked_by', { maker: isolated(maker), name: isolated(session), when })
+              : t('overview.asked_by', {
+                  maker: isolated(callerName(made_by, made_by_name)),
+                  name: isolated(session),
+                  when,
+                })
           } `}
         {t('overview.lapses', { when: relative(expires_at) })}
       </p>

@@ -136,20 +136,15 @@ export function Audit() {
 /** Returns the callers to choose from: those without a key, and the keys that are known here. */
 function callersOf(lines: readonly Line[]): [value: string, name: string][] {
   const known = new Map(['owner', 'panel', 'stdio', 'open'].map(kind => [kind, callerName(kind)]))
-  for (const { id, name } of keys.value ?? []) known.set(`key ${id}`, name)
+  for (const { id, name } of keys.value ?? []) known.set(`key ${id}`, callerName(`key:${id}`, name))
   for (const { principal, name } of lines) {
     const [kind, id] = principal.split(':')
-    const value = `key ${id}`
-    if (id !== undefined && kind !== 'webhook' && !known.has(value)) known.set(value, name ?? id)
+    const isOfKey = id !== undefined && (kind === 'key' || kind === 'panel')
+    const value = isOfKey ? `key ${id}` : principal
+    if (!known.has(value)) known.set(value, callerName(isOfKey ? `key:${id}` : principal, name))
   }
   return [...known]
 }
-
-/** The name of a caller. It differs for a person who signed in with a key, and for programs with that key. */
-const callerText = (principal: string, name?: string): string =>
-  principal.startsWith('panel:')
-    ? `${callerName(principal, name)} · ${t('caller.panel')}`
-    : callerName(principal, name)
 
 const Table = ({ lines }: { lines: readonly Line[] }) => (
   <table>
@@ -180,7 +175,7 @@ function Row({ line }: { line: Line }) {
         <Time at={at}>{stamp(at)}</Time>
       </td>
       <td>
-        <bdi>{callerText(principal, name)}</bdi>
+        <bdi>{callerName(principal, name)}</bdi>
       </td>
       <td>
         <code>{operation}</code>

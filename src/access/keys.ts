@@ -17,6 +17,7 @@ import type { Runtime } from '../platform/runtime.ts'
 import { isUserId } from '../send/plan.ts'
 import { hasKeyEnded, type KeyStore, keyOfMaker, type StoredKey } from '../storage/keys.ts'
 import type { SessionStore } from '../storage/state.ts'
+import { normalizeCallerName } from './caller-name.ts'
 import { createGrant, rejectWider } from './grants.ts'
 import { toKey } from './key-view.ts'
 import { createSecret, hashOf, isSameHash, parseKey } from './secret.ts'
@@ -232,11 +233,10 @@ export class Keys {
       this.#adding++
       call.onDelivered(() => this.#adding--)
     }
-    const { can = [], expires_at, name } = input
+    const { can = [], expires_at } = input
     const { keys } = this.#ports
     const created_at = this.#runtime.clock.now()
-    if (!/^(?=.*\S)[^\p{Cc}\p{Cf}]*$/u.test(name))
-      throw badArgument('name', 'expected a name that can be seen, without control characters')
+    const name = normalizeCallerName(input.name)
     const grant = createGrant(input, await this.#scopeOf(input, by))
     if (expires_at !== undefined && expires_at <= created_at)
       throw badArgument('expires_at', 'expected a time in the future')

@@ -3,6 +3,7 @@
  * svc.
  */
 import type { Message, MessageItem } from '../model/message.ts'
+import { formatCaller } from '../model/principal.ts'
 import { formatBytes, formatLocalTime } from '../platform/format.ts'
 import { colours, oneLine, safeLines } from './terminal.ts'
 
@@ -33,8 +34,8 @@ function formatHead(message: Message): string {
     message.status === undefined || message.status === 'accepted'
       ? ''
       : yellow(`  (${message.status}${reason})`)
-  const sender = message.sent_by_name ?? message.sent_by ?? 'owner'
-  const by = sender === 'owner' ? '' : dim(`  by ${oneLine(sender)}`)
+  const { sent_by = 'owner', sent_by_name } = message
+  const by = sent_by === 'owner' ? '' : dim(`  by ${oneLine(formatCaller(sent_by, sent_by_name))}`)
   const joined = message.sent_with === undefined ? '' : dim('  (sent together with another message)')
   return `${when}  ${session} → ${green(oneLine(message.user_name ?? message.to_user))}${group}${by}${fate}${joined}`
 }

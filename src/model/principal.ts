@@ -30,6 +30,10 @@ export interface Principal {
 export const formatPrincipal = ({ kind, id }: Principal): string =>
   id === undefined ? kind : `${kind}:${id}`
 
+/** Returns a stored principal for people, with the name of its key beside it. */
+export const formatCaller = (principal: string, name?: string): string =>
+  name === undefined ? principal : `${principal} (${name})`
+
 /** Returns a principal from its stored form. */
 export function parsePrincipal(text: string): Pick<Principal, 'kind' | 'id'> {
   const [kind = '', id] = text.split(':')

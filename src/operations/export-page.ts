@@ -8,6 +8,7 @@
 import type { Gateway } from '../gateway/gateway-api.ts'
 import type { WalkFilter } from '../gateway/history.ts'
 import type { Message, MessageItem, QuotedMessage } from '../model/message.ts'
+import { formatCaller } from '../model/principal.ts'
 import { sessionKeyOf } from '../model/session.ts'
 import { escapeControls } from '../platform/escape-controls.ts'
 import { formatCount, isMoment } from '../platform/format.ts'
@@ -221,7 +222,7 @@ function renderNotes(message: Message): string {
   const state = states[status]
   const text = reason === undefined ? state : `${state}: ${reason}`
   const note = state && `<p class="note small foreign ${status}">${oneLine(text)}</p>`
-  const sender = oneLine(sent_by_name ?? sent_by)
+  const sender = oneLine(formatCaller(sent_by, sent_by_name))
   return sent_by === 'owner' ? note : `${note}<p class="by small soft">Sent by <bdi>${sender}</bdi></p>`
 }
 

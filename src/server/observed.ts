@@ -75,13 +75,14 @@ export function observeCalls(
       // A proxy asks for the health of a node every second or two.
       const isQuiet = path === '/healthz' || isFile(path)
       const level = status < 400 && isQuiet ? 'debug' : 'info'
-      const key = principalOf(request)?.name
+      const { id: key, name } = principalOf(request) ?? {}
       log[level]('answered', {
         method,
         path: loggedPath,
         status,
         ms: Math.round(ms * 10) / 10,
         key,
+        name,
         unlogged,
       })
       return answer

@@ -58,8 +58,6 @@ it('cannot ask and decide, nor have rights that its limits do not fit', async t 
   ])
     expect([can, await wrong({ can })]).toEqual([can, ['can']])
   expect(await wrong({ can: ['draft'], tools: ['recv', 'send'] })).toEqual(['can'])
-  for (const name of [' ', 'a\u0007b', 'a\u202eb', 'a\nb'])
-    expect([name, await wrong({ name, can: ['read'] })]).toEqual([name, ['name']])
   expect(await wrong({ can: ['metrics'], users: [] })).toEqual(['can'])
   expect(await wrong({ can: ['all'], sessions: ['work'] })).toEqual(['can'])
   expect(await wrong({ can: ['read'], users: ['nobody has this name'] })).toEqual(['users'])
@@ -134,6 +132,89 @@ it('makes only keys that may do no more than itself', async t => {
     expect(await codeOf(keys.get(hidden, child.by))).toBe('not_found')
   expect(await codeOf(keys.revoke(maker.id, maker.by))).toBe('not_found')
   expect(await codeOf(keys.rotate('child', 0, child.by))).toBe('not_found')
+})
+
+/** Names that a reader cannot see, or that look like another one. */
+const unseenNames = [
+  ...[
+    ' ',
+    '\u3000',
+    'a\u0007b',
+    'a\nb',
+    'a\tb',
+    'a\u0085b',
+    'a\u2028b',
+    'a\u2029b',
+    'a\u001b[31mb',
+    '\u0000',
+  ],
+  ...[
+    'a\u202eb',
+    'a\u2067b',
+    '\u061ca',
+    'a\u200bb',
+    'a\u200db',
+    'a\ufeffb',
+    'a\u2060b',
+    'a\u00adb',
+    'a\u034fb',
+  ],
+  ...[
+    '\u3164',
+    '\u2800',
+    'a\u115fb',
+    'a\ufe0fb',
+    'a\u{e0041}b',
+    'a\ue000b',
+    'a\ud800b',
+    '👨\u200d👩\u200d👧',
+  ],
+  ...['\u0301a', `a${'\u0335'.repeat(4)}`, `Z${'\u0322\u0321\u0353\u0324'}bot`],
+]
+/** Names that look like a principal. */
+const principalNames = [
+  ...['owner', 'panel', 'stdio', 'open', 'key:zz', 'agent:x', 'panel:', 'webhook:wh_1', 'owner:1'],
+  ...[
+    'Owner ',
+    ' OWNER',
+    'ＯＷＮＥＲ',
+    'ｏwner',
+    '𝐨𝐰𝐧𝐞𝐫',
+    'Ⓞwner',
+    'ówner',
+    'o\u0335wner',
+    'KEY:zz',
+    'ｋｅｙ：zz',
+  ],
+  ...['key : zz', 'key\u3000: zz', 'agent\u2236x', 'panel\ua789x', 'ᵏᵉʸ:zz', 'ﬀkey:zz'.slice(1)],
+]
+
+it('has a name that people can see, and take for no other caller', async t => {
+  const { keys } = t.gateway
+  for (const name of [...unseenNames, ...principalNames])
+    expect([escape(name), fieldsOf(await failure(keys.add({ name, can: ['read'] }, owner)))]).toEqual([
+      escape(name),
+      ['name'],
+    ])
+  expect(await keys.list(owner)).toEqual([])
+  const named = async (name: string) => (await addKey(t, { name })).name
+  for (const name of [
+    '客服',
+    'Mum ❤️',
+    'agent',
+    'key',
+    'webhook-bot',
+    'owner-bot',
+    'Открытый',
+    'ngữ',
+    'สี่',
+    'حَسَّان',
+    'הַשָּׁ',
+    'བསྒྲུབས',
+  ])
+    expect(await named(name)).toBe(name)
+  expect(await named('  front \u3000 desk ')).toBe('front desk')
+  expect(await named('Mo\u0308we')).toBe('Möwe')
 })
 
 it('has a name that no other key in use has', async t => {

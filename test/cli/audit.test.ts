@@ -58,7 +58,37 @@ it('calls of a key are listed, by its name or id, with what they were about and 
   expect(await t.audit('--key', t.id, '--since', '1h', '--before', `${lines[1]!.id}`)).toEqual([lines[2]!])
   expect((await t.audit('--principal', 'owner')).map(({ operation }) => operation)).toEqual(['name_user'])
   const text = (await t.run('audit')).stdout
-  for (const shown of ['support', 'owner', 'denied', t.user, '10.0.0.7']) expect(text).toContain(shown)
+  for (const shown of [`key:${t.id} (support)`, 'owner', 'denied', t.user, '10.0.0.7'])
+    expect(text).toContain(shown)
+})
+
+it('every view shows the principal of a key beside its name, and no name of a key for an agent of that name', async t => {
+  await t.send('an answer')
+  const drafts = await t.gateway.keys.add({ name: 'Dora', can: ['draft'] }, owner)
+  const { id } = drafts
+  const grant = { rights: ['draft'] } as const
+  const draft = createDirectCall({ by: { kind: 'key', id, name: 'Dora', grant } })
+  await invoke(verbs.send, t.gateway, { to: t.user, text: 'a draft' }, draft, silentLog)
+  const agent = createDirectCall({ by: { kind: 'agent', id: t.id, name: t.id, grant: { rights: ['send'] } } })
+  await invoke(verbs.send, t.gateway, { to: t.user, text: 'of an agent' }, agent, silentLog)
+  // Of a send, the message is the event.
+  await t.logout()
+  await invoke(verbs.logout, t.gateway, {}, agent, silentLog).catch(() => undefined)
+  const lines = async (...words: string[]) => (await t.run(...words)).stdout.split('\n')
+  for (const words of [
+    ['audit'],
+    ['history'],
+    ['events', '--types', 'audit.line', '-n', '9', '--after', '0'],
+  ]) {
+    const shown = await lines(...words)
+    const count = (text: string) => shown.filter(line => line.includes(text)).length
+    const [ofKey, ofAgent] = [count(`key:${t.id} (support)`), count(`agent:${t.id}`)]
+    expect([words, ofKey, ofAgent, count('support')]).toEqual([words, ofAgent, ofKey, ofKey])
+    expect([words, ofKey]).toEqual([words, words[0] === 'audit' ? 2 : 1])
+  }
+  expect((await lines('approvals')).join()).toContain(`key:${id} (Dora)`)
+  const page = (await t.run('export')).stdout
+  expect(page).toContain(`"sent_by":"key:${t.id}"`)
 })
 
 it('an unknown key, a key beside a caller, and a directory without lines', async t => {
@@ -102,7 +132,7 @@ it('history says who sent a message, unless it was the owner', async t => {
     { text: 'from the key', sent_by: `key:${t.id}`, sent_by_name: 'support' },
   ])
   const { stdout } = await t.run('history', '--direction', 'sent')
-  expect(stdout.match(/ by \w+/g)).toEqual([' by support'])
+  expect(stdout.match(/ by \S+ \S+/g)).toEqual([` by key:${t.id} (support)`])
 })
 
 it('what waits says who asked for it', async t => {

@@ -225,7 +225,9 @@ describe.skipIf(!hasBrowser)('keys', () => {
       messages.some(({ items }) => items[0]?.text === 'It was shipped this morning'),
     )
     await page
-      .getByRole('button', { name: t('overview.approve_all_other', { count: 2, name: '⁨Dora⁩' }) })
+      .getByRole('button', {
+        name: t('overview.approve_all_other', { count: 2, name: `⁨Dora · key:${drafts.id}⁩` }),
+      })
       .click()
     await dialogOf(page)
       .getByRole('button', { name: t('overview.approve') })
@@ -235,7 +237,7 @@ describe.skipIf(!hasBrowser)('keys', () => {
 
     // The name of the key is below what it wrote.
     const last = writes.getByRole('article').filter({ hasText: 'Bye' })
-    await last.getByText('Dora', { exact: true }).waitFor()
+    await last.getByText(/^Dora · (key|panel):/).waitFor()
     await expectAccessible(writes, 'a conversation with names')
     expect(panel.complaints.filter(line => !line.includes('401'))).toEqual([])
   })

@@ -1,5 +1,6 @@
 /** Declares `svc audit`: shows who changed or sent what, or with `--follow` new lines as they come. */
 import type { AuditLine } from '../../model/audit.ts'
+import { formatCaller } from '../../model/principal.ts'
 import { listAudit } from '../../operations/audit.ts'
 import { formatLocalTime } from '../../platform/format.ts'
 import { type Column, formatTable } from '../columns.ts'
@@ -13,7 +14,7 @@ const checkEveryMs = 1000
 
 const columns: readonly Column<AuditLine>[] = [
   ['TIME', ({ at }) => formatLocalTime(at)],
-  ['CALLER', ({ name, principal }) => oneLine(name ?? principal)],
+  ['CALLER', ({ name, principal }) => oneLine(formatCaller(principal, name))],
   ['OPERATION', ({ count, operation }) => (count === undefined ? operation : `${operation} × ${count}`)],
   ['OUTCOME', ({ outcome = 'not ended' }) => outcome],
   ['ADDRESS', ({ address = '–' }) => oneLine(address)],

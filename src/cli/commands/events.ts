@@ -2,6 +2,7 @@
 import { createWholeParser } from '../../config/values.ts'
 import { badArgument } from '../../model/error.ts'
 import { type Event, eventTypes } from '../../model/event.ts'
+import { formatCaller } from '../../model/principal.ts'
 import type { EventStart } from '../../model/webhook.ts'
 import { followEvents } from '../../operations/events.ts'
 import { invoke } from '../../operations/gate.ts'
@@ -122,7 +123,7 @@ function formatEvent({ id, type, timestamp, data }: Event, again: string): strin
         : 'url' in data
           ? [data.url, data.reason]
           : 'operation' in data
-            ? [data.name ?? data.principal, data.operation, data.outcome, data.subject]
+            ? [formatCaller(data.principal, data.name), data.operation, data.outcome, data.subject]
             : [data.name, data.muted_since === undefined ? 'no longer muted' : 'may be muted']
   return `${oneLine([formatLocalTime(Date.parse(timestamp)), type, ...what.filter(Boolean), `(${id})`].join('  '))}\n`
 }

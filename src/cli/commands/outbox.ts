@@ -1,6 +1,7 @@
 /** Declares `svc outbox` (queued sends) and `svc approvals` (sends that wait for a person to say yes). */
 import { SvcError } from '../../model/error.ts'
 import type { Cancelled, OutboxEntry } from '../../model/message.ts'
+import { formatCaller } from '../../model/principal.ts'
 import * as outbox from '../../operations/outbox.ts'
 import { formatBytes, formatCount, formatLocalTime } from '../../platform/format.ts'
 import { type Column, formatTable } from '../columns.ts'
@@ -71,6 +72,9 @@ function formatOutbox(entries: readonly OutboxEntry[]): CommandOutput {
   return { text: formatWaiting(entries, [['WAITS FOR', describeWait]], partText) }
 }
 
+const askerOf = ({ made_by = 'owner', made_by_name }: OutboxEntry) =>
+  oneLine(formatCaller(made_by, made_by_name))
+
 /** Formats the sends that wait for approval. */
 function formatApprovals(entries: readonly OutboxEntry[], again: string): CommandOutput {
   if (entries.length === 0) return { note: formatNote('nothing waits for approval') }
@@ -79,7 +83,7 @@ function formatApprovals(entries: readonly OutboxEntry[], again: string): Comman
     return oneLine(shortenListed(text, jsonHint))
   }
   return {
-    text: formatWaiting(entries, [], partText),
+    text: formatWaiting(entries, [['ASKED BY', askerOf]], partText),
     note: formatNote(`svc approvals yes ID${again} sends one, svc approvals no ID${again} declines it`),
   }
 }

@@ -1,8 +1,9 @@
 /** Rows of the outbox as statements read them: a call of send is an entry with one part for each message. */
 
 import type { Counter } from '../../model/session.ts'
-import { constantSql, type Sql } from '../../platform/postgres.ts'
+import { constantSql, type Sql, sql } from '../../platform/postgres.ts'
 import type { EntryPart, SendMode, StoredEntry } from '../outbox.ts'
+import { keyNameOf } from './message-rows.ts'
 
 /** Columns of a `PartRow`, of the table `p`. */
 export const partColumns: Sql =
@@ -30,11 +31,10 @@ export const partOf = (row: PartRow): EntryPart => ({
 })
 
 /** Columns of an `EntryRow`, of the table `e`. */
-export const entryColumns: Sql =
-  constantSql(`e.id AS entry_id, e.mode, e.asked, e.content, e.created_at, e.expires_at,
+export const entryColumns: Sql = sql`e.id AS entry_id, e.mode, e.asked, e.content, e.created_at, e.expires_at,
   e.ended_at, e.used AS ended_used, e.received_at AS ended_received_at, e.answer, e.key, e.made_by, e.approved_by,
   e.ended_by, e.owner AS call_owner,
-  (SELECT name FROM access_key WHERE id = substr(e.made_by, strpos(e.made_by, ':') + 1)) AS made_by_name`)
+  ${keyNameOf(constantSql('e.made_by'))} AS made_by_name`
 
 export interface EntryRow
   extends Pick<

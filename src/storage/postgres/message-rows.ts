@@ -7,9 +7,10 @@ import { erasedSession, horizon } from './tables.ts'
 /** Condition on a row `m` of `message`: its content was not erased. */
 export const isKept: Sql = constantSql(`m.session <> ${erasedSession}`)
 
-/** SQL for the name of the key in a principal; NULL if it is not one of a key. */
+/** SQL for the name of the key in a principal; NULL if it is not one of a key, as `agent:NAME` is. */
 export const keyNameOf = (principal: Sql): Sql =>
-  sql`(SELECT name FROM access_key WHERE id = substr(${principal}, strpos(${principal}, ':') + 1))`
+  sql`(SELECT name FROM access_key WHERE id = substr(${principal}, strpos(${principal}, ':') + 1)
+    AND ${principal} NOT LIKE 'agent:%')`
 
 const sender = constantSql(`split_part(m.sent_by, ' ', 1)`)
 

@@ -40,9 +40,10 @@ export interface SentResult {
   error?: { code: string; detail: string; quote?: string }
 }
 
-/** Returns SQL for the name of the key in a principal; NULL if it is not one of a key. */
+/** Returns SQL for the name of the key in a principal; NULL if it is not one of a key, as `agent:NAME` is. */
 export const keyNameOf = (principal: string): string =>
-  `(SELECT name FROM access_key WHERE id = substr(${principal}, instr(${principal}, ':') + 1))`
+  `(SELECT name FROM access_key WHERE id = substr(${principal}, instr(${principal}, ':') + 1)
+    AND ${principal} NOT LIKE 'agent:%')`
 
 const sender = `substr(m.sent_by, 1, instr(m.sent_by || ' ', ' ') - 1)`
 
