@@ -90,6 +90,13 @@ async function recordKind(path: string, kind?: LockKind): Promise<string> {
   return recorded
 }
 
+interface HoldOptions {
+  /** The longest wait, in ms. */
+  timeoutMs?: number
+  /** It is held for microseconds, so other processes get it between two holds. */
+  brief?: boolean
+}
+
 interface Waiter {
   resume(): void
   reject(error: Error): void
@@ -106,6 +113,7 @@ export class FileLock {
   /** A caller in this process holds the lock or is trying to take it. */
   #busy = false
   #held = false
+  #brief = false
   #closed = false
   #lost = new AbortController()
   #freedAt = Number.NEGATIVE_INFINITY
@@ -163,16 +171,19 @@ export class FileLock {
    *
    * @throws SvcError `store_unavailable` when another process keeps it longer
    */
-  async lock({ timeoutMs = defaultTimeoutMs }: { timeoutMs?: number } = {}): Promise<void> {
+  async lock({ timeoutMs = defaultTimeoutMs, brief = false }: HoldOptions = {}): Promise<void> {
     const deadline = performance.now() + timeoutMs
     this.#rejectClosed()
     if (this.#busy) await this.#waitInQueue(timeoutMs)
     this.#busy = true
     try {
-      await this.#pauseBurst()
+      if (!brief) await this.#pauseBurst()
       for (;;) {
         this.#rejectClosed()
-        if (await this.#take()) return
+        if (await this.#take()) {
+          this.#brief = brief
+          return
+        }
         const left = deadline - performance.now()
         if (left <= 0) throw await this.#timeoutError()
         // Holders keep the lock for milliseconds. The jitter keeps waiters of several processes out of step.
@@ -191,13 +202,13 @@ export class FileLock {
     try {
       await this.#engine.release()
     } finally {
-      this.#freedAt = performance.now()
+      if (!this.#brief) this.#freedAt = performance.now()
       this.#next()
     }
   }
 
   /** Runs `work` while holding the lock. */
-  async run<T>(work: () => Promise<T>, options?: { timeoutMs?: number }): Promise<T> {
+  async run<T>(work: () => Promise<T>, options?: HoldOptions): Promise<T> {
     await this.lock(options)
     const { lost } = this
     try {

@@ -3,8 +3,8 @@ import type { Upstream } from '../ilink/api.ts'
 import { createMediaItem, createOutgoingMessage } from '../ilink/encode.ts'
 import type { WireItem } from '../ilink/wire.ts'
 import type { SendRules } from '../model/admission.ts'
-import type { SvcError } from '../model/error.ts'
-import type { BotInfo } from '../model/session.ts'
+import { SvcError } from '../model/error.ts'
+import { type BotInfo, notConnectedError } from '../model/session.ts'
 import type { Runtime } from '../platform/runtime.ts'
 import type { SentMessage } from '../storage/messages.ts'
 import type {
@@ -20,7 +20,7 @@ import type { Store } from '../storage/store.ts'
 import { type DeliveryResult, deliver, sentRowOf } from './delivery.ts'
 import type { MediaFiles, SendCaller, StagedFile } from './media-files.ts'
 import { Muting, type MutingPorts } from './muting.ts'
-import { endReasonOf, notTriedError, stoppedError } from './problems.ts'
+import { endReasonOf, neverWroteError, notTriedError, stoppedError } from './problems.ts'
 
 /** Asks getupdates whether a token still works after another endpoint refused it with -14. */
 export interface TokenCheckPort {
@@ -36,7 +36,7 @@ export interface TokenCheckPort {
 
 export interface SendPorts {
   upstream: Pick<Upstream, 'api' | 'account' | 'sandboxed'>
-  state: Pick<State, 'sessions' | 'contexts'>
+  state: Pick<State, 'sessions' | 'contexts' | 'readTogether'>
   check: TokenCheckPort
   store: Pick<Store, 'durable' | 'names' | 'outbox'> & MutingPorts['store']
   media: MediaFiles
@@ -64,6 +64,8 @@ export interface MessageAttempt {
   signal: AbortSignal
   /** Present if the message began in the commit that enqueued it. */
   started?: StartedMessage | undefined
+  /** The context token that was read together with `bot`, just before `started`. */
+  token?: string | undefined
 }
 
 export type AttemptResult =
@@ -133,7 +135,7 @@ export class DeliveryAttempts {
     const started = message.started ?? (await this.#begin(message))
     if ('go' in started) return started
     const result: DeliveryResult = signal.aborted
-      ? { status: 'refused', spent: false, unseen: true, error: stoppedError(signal) }
+      ? unseenResult(stoppedError(signal))
       : await this.#deliver(message, started)
     return { go: 'sent', result, entries: await this.#settle(message, started, result) }
   }
@@ -157,15 +159,42 @@ export class DeliveryAttempts {
     return { go: 'stopped' }
   }
 
-  async #deliver(
-    { to: { session, user }, bot, item }: MessageAttempt,
-    { begun, row }: StartedMessage,
-  ): Promise<DeliveryResult> {
+  /**
+   * Reads what a message goes with, once it has begun: the login and the context token of one moment. Both may
+   * have changed since the message was planned.
+   *
+   * @throws SvcError if the session has another bot, or no right to answer this user
+   */
+  async #readRight(
+    { to: { session, user }, bot, started, token }: MessageAttempt,
+    { begun }: StartedMessage,
+  ) {
+    const { state } = this.#ports
+    if (started && token === begun.token) return { bot, token }
+    return await state.readTogether(async () => {
+      const current = (await state.sessions.get(session))?.bot
+      if (current?.bot_id !== bot.bot_id) throw notConnectedError(session)
+      const token = (await state.contexts.find(session, user))?.token
+      if (begun.token !== undefined && token === undefined) throw neverWroteError()
+      return { bot: current, token }
+    })
+  }
+
+  async #deliver(message: MessageAttempt, started: StartedMessage): Promise<DeliveryResult> {
     const { clock, log } = this.#runtime
     const { account, api } = this.#ports.upstream
     const { check, rules } = this.#ports
-    const clientId = row.client_id
-    const wire = createOutgoingMessage({ to: user, item, clientId, contextToken: begun.token })
+    const { session, user } = message.to
+    const { begun, row } = started
+    const right = await this.#readRight(message, started).catch((cause: unknown) => ({ cause }))
+    if ('cause' in right) return unseenResult(right.cause)
+    const { bot, token } = right
+    const wire = createOutgoingMessage({
+      to: user,
+      item: message.item,
+      clientId: row.client_id,
+      contextToken: token,
+    })
     // Goes on when the caller leaves: after half a request nobody can tell whether the message arrived.
     const post = () =>
       check.runChecked(session, bot, () => api.sendMessage(account(bot), wire, this.#abortAll.signal))
@@ -198,6 +227,14 @@ export class DeliveryAttempts {
     }
   }
 }
+
+/** Returns the result of a message that was not handed to WeChat. */
+const unseenResult = (cause: unknown): DeliveryResult => ({
+  status: 'refused',
+  spent: false,
+  unseen: true,
+  error: cause instanceof SvcError ? cause : new SvcError('internal', 'an unexpected error', { cause }),
+})
 
 /** Returns what to store for a message, and for the messages after it in its entry. */
 function settlementOf(mode: SendMode, result: DeliveryResult): Settlement {

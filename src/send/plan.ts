@@ -255,6 +255,8 @@ export interface Draft {
   request: SendRequest
   session: string
   bot: BotInfo
+  /** The context token that was read together with `bot`. */
+  token: string | undefined
   pieces: SendPiece[]
   files: StagedFile[]
 }

@@ -10,7 +10,7 @@ import type { Scope } from '../model/access.ts'
 import { badArgument, isSvcError, SvcError } from '../model/error.ts'
 import type { SendResult } from '../model/message.ts'
 import { type Principal, scopeOf } from '../model/principal.ts'
-import { type BotInfo, rightToAnswerOf } from '../model/session.ts'
+import { type BotInfo, rightToAnswerOf, type UserContext } from '../model/session.ts'
 import type { Runtime } from '../platform/runtime.ts'
 import { linkSignals, waitForAbort } from '../platform/signals.ts'
 import type { EnqueueResult, KeptFile, StoredEntry } from '../storage/outbox.ts'
@@ -72,6 +72,8 @@ const isTypingOnly = ({ typing, text, media }: SendRequest): boolean =>
 interface Route {
   name: string
   bot: BotInfo
+  /** What the session knows of the user. */
+  context?: UserContext | undefined
   /** The session that the user wrote to, if no current login got a message from them. */
   before?: { session: string; isLoggedIn: boolean } | undefined
 }
@@ -266,7 +268,8 @@ export class Sender {
     { by }: Pick<SendCaller, 'by'>,
     work: (route: Route) => Promise<T>,
   ): Promise<T> {
-    const route = await this.#ports.route(to, session, scopeOf(by))
+    // The login and the contexts that decide must be of one moment.
+    const route = await this.#ports.state.readTogether(() => this.#ports.route(to, session, scopeOf(by)))
     const { before } = route
     // Such a session would wait for a message that never comes, because the user does not know its bot.
     if (when_closed === 'queue' && before?.isLoggedIn === false)
@@ -281,7 +284,7 @@ export class Sender {
 
   async #sendBy(route: Route, request: SendRequest, caller: SendCaller): Promise<SendResult | undefined> {
     const { media } = this.#ports
-    const { name: session, bot } = route
+    const { name: session, bot, context } = route
     const { approval } = request
     // Rejected before any wait: a caller told only to wait would come back in vain.
     const texts = await checkRequest(request, media, caller)
@@ -295,7 +298,7 @@ export class Sender {
         ...files.map(file => ({ kind: file.kind, file })),
       ]
       const { address, by } = caller
-      const draft = { by, address, request, session, bot, pieces, files }
+      const draft = { by, address, request, session, bot, token: context?.token, pieces, files }
       const isPatient = request.when_closed === 'queue' || approval !== undefined
       const entry = await (isPatient ? this.#queue(draft, caller) : this.#sendNow(draft, caller))
       return entry && withRenamedFiles(await this.#buildResult(entry), files)
@@ -328,7 +331,7 @@ export class Sender {
     using _shown = this.#keepAlive(draft, entry)
     const started = begun && row && { begun, row }
     // Awaited here, so that the place in the line and the typing indicator last until it has ended.
-    return await worker.sendNow({ entry, bot, pieces, line, started }, caller)
+    return await worker.sendNow({ entry, bot, token: draft.token, pieces, line, started }, caller)
   }
 
   /**
@@ -412,12 +415,12 @@ export class Sender {
 
   /** Shows or removes the typing indicator, and sends no message. */
   async #setTyping(
-    { name: session, bot }: Route,
+    { name: session, bot, context }: Route,
     { to, typing = true }: SendRequest,
     signal: AbortSignal,
   ): Promise<SendResult> {
     const { check, upstream } = this.#ports
-    const contextToken = await this.#contextTokenOf(session, to)
+    const contextToken = context?.token
     if (contextToken === undefined) throw neverWroteError()
     const at = { user: to, contextToken, typing }
     await check.runChecked(session, bot, () =>

@@ -36,6 +36,8 @@ import { textLimitBytes } from './split.ts'
 interface ImmediateEntry {
   entry: StoredEntry
   bot: BotInfo
+  /** Read together with `bot`. */
+  token: string | undefined
   pieces: readonly SendPiece[]
   line: LinePlace
   /** Its first message, if the commit that enqueued it also began it. */
@@ -111,7 +113,7 @@ export class Worker {
    * @throws SvcError the reason if nothing of it was sent
    */
   async sendNow(
-    { entry, bot, pieces, line, started }: ImmediateEntry,
+    { entry, bot, token, pieces, line, started }: ImmediateEntry,
     caller: Pick<SendCaller, 'signal' | 'progress'>,
   ): Promise<StoredEntry> {
     const { attempts } = this
@@ -129,7 +131,7 @@ export class Worker {
         )
       for (const [nth, { id }] of entry.parts.entries()) {
         const message = { to: entry, bot, parts: [id], item: items[nth]!, mode: entry.mode, signal }
-        const sent = await attempts.send({ ...message, started: nth === 0 ? started : undefined })
+        const sent = await attempts.send({ ...message, token, started: nth === 0 ? started : undefined })
         if (sent.go === 'stopped') throw stoppedError(signal)
         if (sent.go === 'gone') throw takenOverError()
         if (sent.go === 'no') throw notAdmittedError(sent, countsOf(pieces), upstream.sandboxed)

@@ -18,6 +18,14 @@ export interface State {
   readonly signIns: SignInStore
 
   /**
+   * Runs reads that must see one moment: no other process is in the middle of a change then. An engine with
+   * files holds the data lock, so `read` must not wait for anything else, and change nothing.
+   *
+   * @throws SvcError `store_unavailable` when another process keeps the lock for ten seconds
+   */
+  readTogether<T>(read: () => Promise<T>): Promise<T>
+
+  /**
    * Erases a user: the contexts in all sessions, and the id in the credentials of the accounts that this user
    * logged in. Messages and what else the store has are erased by `PeopleStore`.
    */

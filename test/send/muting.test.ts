@@ -81,13 +81,17 @@ it('four in a row are none, whatever came before an id', async t => {
   await never(t)
 })
 
-it('a send waits for nobody who holds the file of its account', async t => {
+it('the result of a send waits for nobody who holds the file of its account', async t => {
   await write(t)
   const lock = await openLock(join(t.dir, '.data.lock'))
   await using _closing = { [Symbol.asyncDispose]: () => lock.close() }
-  const free = Promise.withResolvers<void>()
+  const [answer, free] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()]
+  await t.sandbox.fail('sendmessage', 'slow', { until: answer.promise })
+  const sending = t.send({ text: 'the first' })
+  await t.until('asked', () => t.requests('sendmessage') === 1)
   const held = lock.run(() => free.promise)
-  expect((await t.send({ text: 'the first' })).status).toBe('accepted')
+  answer.resolve()
+  expect((await sending).status).toBe('accepted')
   expect((await t.other.sessions.get('default'))?.bot?.ids_at).toBeUndefined()
   free.resolve()
   await held

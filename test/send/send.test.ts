@@ -172,7 +172,7 @@ describe('which session sends', () => {
     ),
   )
   test.each(whoAnswers)(
-    '$process answers $user with the newest token before the files have it: $mode',
+    '$process answers $user with the newest token, which the files get meanwhile: $mode',
     async ({ process, user, mode }) => {
       await using t = await withGateway({
         ...{ sessions: ['first', 'second'], switches: { missing_context_token: 'refuse' } },
@@ -197,10 +197,11 @@ describe('which session sends', () => {
       const heard = answering.receive(1)
       await say('hi')
       await heard
-      const sent = await answering.send({ to: from, text: 'hello', when_closed: mode })
-      expect([sent.status, sent.session, sent.remaining]).toEqual(['accepted', 'second', 9])
       expect(await inFile()).toBe(former)
+      const sending = answering.send({ to: from, text: 'hello', when_closed: mode })
       await lock.close()
+      const sent = await sending
+      expect([sent.status, sent.session, sent.remaining]).toEqual(['accepted', 'second', 9])
       const token = await t.until('the file has the new token', async () => {
         const now = await inFile()
         return now !== former && now

@@ -14,6 +14,8 @@ export function createState(context: EngineContext): State {
     contexts: new PgContexts(context, sessions),
     logins: new PgLogins(context, sessions),
     signIns: new PgSignIns(context),
+    // Each change is one transaction.
+    readTogether: read => read(),
     forgetUser: user => forgetUser(context, sessions, user),
   }
 }

@@ -248,6 +248,11 @@ export class ContextFiles implements ContextStore {
   /** Call it after this process replaced a file: the next read must see it. */
   markWritten(session: string): void {
     this.#writers.delete(session)
+    this.forgetRead()
+  }
+
+  /** Makes the next read look at the file, also within this turn of the event loop. */
+  forgetRead(): void {
     this.#known.forget()
   }
 

@@ -77,6 +77,8 @@ export class SessionFiles implements SessionStore {
   readonly #refreshed = new TickCache<Promise<void>>()
   readonly #listed = new TickCache<Promise<readonly SessionRecord[]>>()
   readonly #defaults = new TickCache<Promise<string | undefined>>()
+  /** Number of runs of `readLocked`. */
+  #readsLocked = 0
   /** Folder and problem, for each warning that was logged already. */
   readonly #warned = new Set<string>()
 
@@ -128,6 +130,21 @@ export class SessionFiles implements SessionStore {
       Boolean(a?.unreadable) === Boolean(b?.unreadable) &&
       contextsOf(a) === contextsOf(b)
     )
+  }
+
+  /** Runs reads by a caller that holds the data lock: they see what is on disk since it was taken. */
+  async readLocked<T>(start: () => readonly Promise<T>[]): Promise<readonly Promise<T>[]> {
+    this.#readsLocked += 1
+    this.#forgetCaches()
+    const reads = start()
+    await Promise.allSettled(reads)
+    this.#readsLocked -= 1
+    return reads
+  }
+
+  /** Call it before `readLocked`: to check the files of many sessions takes longer than the lock may be held. */
+  async refreshMany(): Promise<void> {
+    if (this.#index.size > indexedFrom) await this.#refresh()
   }
 
   #refresh(): Promise<void> {
@@ -409,6 +426,8 @@ export class SessionFiles implements SessionStore {
     }
     if (found.kind === 'damaged') {
       if (!this.#isSession(folder)) return undefined
+      // A later read sets it aside: the lock that this needs is held by the reader.
+      if (this.#readsLocked > 0) return { name: folder, damaged: true }
       // Check again under the lock: a login may have written a valid file since.
       const mend = async () => {
         if (this.#files.read(path).kind === 'damaged') await this.#setAside(folder)

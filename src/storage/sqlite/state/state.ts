@@ -37,14 +37,16 @@ export interface FileState extends State {
   commitBatch(batch: BatchCommit): Promise<'moved' | 'gone'>
 }
 
-interface Waiting {
-  batch: BatchCommit
-  done: PromiseWithResolvers<'moved' | 'gone'>
+/** A caller of `shareLock` that waits. */
+interface Waiting<Item, Result> {
+  item: Item
+  done: PromiseWithResolvers<Result>
 }
 
 type Commit = FileState['commitBatch']
+type Read = () => Promise<unknown>
 
-/** Maximum number of batches in a group. Each has files open while it is written. */
+/** Maximum number of callers in a group. Each batch has files open while it is written. */
 const groupSize = 32
 
 /**
@@ -63,7 +65,14 @@ export function openState(options: {
   const sessions = new SessionFiles({ ...options, sealer })
   const contexts = new ContextFiles({ sessions, log, sealer, rows })
   sessions.onNewBot = name => contexts.forget(name)
-  const grouped = groupCommits(lock, batch => commit({ sessions, contexts }, batch))
+  const one: Commit = batch => commit({ sessions, contexts }, batch)
+  const grouped = shareLock<BatchCommit, 'moved' | 'gone'>(lock, group => commitAll(group, one))
+  const readAll = async (group: readonly Waiting<Read, unknown>[]) => {
+    contexts.forgetRead()
+    const reads = await sessions.readLocked(() => group.map(({ item: read }) => read()))
+    for (const [nth, { done }] of group.entries()) done.resolve(reads[nth])
+  }
+  const locked = shareLock<Read, unknown>(lock, readAll, { brief: true })
   const signIns = new SignInFile(join(options.dir, dataFiles.endedSignIns))
   const logins = new LoginFiles(join(options.dir, dataFiles.logins), { sessions, lock, sealer })
   return {
@@ -72,6 +81,10 @@ export function openState(options: {
     logins,
     signIns,
     commitBatch: batch => translateErrors(() => grouped(batch)),
+    async readTogether<T>(read: () => Promise<T>) {
+      await sessions.refreshMany()
+      return (await locked(read)) as T
+    },
     forgetUser: user => forgetUser(options.dir, { lock, sealer }, { sessions, contexts }, user),
   }
 }
@@ -107,14 +120,18 @@ async function commit(
   return 'moved'
 }
 
-/** Joins batches that wait for the lock in a group, which is committed while holding it once. */
-function groupCommits(lock: Pick<FileLock, 'run'>, one: Commit): Commit {
-  let group: Waiting[] | undefined
-  return batch => {
-    const done = Promise.withResolvers<'moved' | 'gone'>()
-    if (group && group.length < groupSize) group.push({ batch, done })
+/** Joins callers that wait for the lock in a group, whose work is done while holding it once. */
+function shareLock<Item, Result>(
+  lock: Pick<FileLock, 'run'>,
+  work: (group: readonly Waiting<Item, Result>[]) => Promise<void>,
+  options?: Parameters<FileLock['run']>[1],
+): (item: Item) => Promise<Result> {
+  let group: Waiting<Item, Result>[] | undefined
+  return item => {
+    const done = Promise.withResolvers<Result>()
+    if (group && group.length < groupSize) group.push({ item, done })
     else {
-      const mine: Waiting[] = [{ batch, done }]
+      const mine = [{ item, done }]
       const closed = () => {
         if (group === mine) group = undefined
       }
@@ -122,8 +139,8 @@ function groupCommits(lock: Pick<FileLock, 'run'>, one: Commit): Commit {
       lock
         .run(() => {
           closed()
-          return commitAll(mine, one)
-        })
+          return work(mine)
+        }, options)
         .catch(error => {
           closed()
           for (const { done } of mine) done.reject(error)
@@ -137,9 +154,12 @@ function groupCommits(lock: Pick<FileLock, 'run'>, one: Commit): Commit {
  * Commits batches in order within a session, in parallel across sessions: the disk handles many writes at
  * once.
  */
-async function commitAll(group: readonly Waiting[], one: Commit): Promise<void> {
-  const inOrder = async (batches: readonly Waiting[]) => {
-    for (const { batch, done } of batches) await one(batch).then(done.resolve, done.reject)
+async function commitAll(
+  group: readonly Waiting<BatchCommit, 'moved' | 'gone'>[],
+  one: Commit,
+): Promise<void> {
+  const inOrder = async (batches: typeof group) => {
+    for (const { item, done } of batches) await one(item).then(done.resolve, done.reject)
   }
-  await Promise.all([...Map.groupBy(group, ({ batch }) => batch.session).values()].map(inOrder))
+  await Promise.all([...Map.groupBy(group, ({ item }) => item.session).values()].map(inOrder))
 }
