@@ -8,7 +8,12 @@ import type { Upstream } from '../ilink/api.ts'
 import { badArgument, SvcError } from '../model/error.ts'
 import type { LoginFlow, LoginRequest, LoginStatus } from '../model/login.ts'
 import { keyIdOf, owner, type Principal, scopeOf } from '../model/principal.ts'
-import { defaultSessionName, normalizeSessionName, sessionNotFoundError } from '../model/session.ts'
+import {
+  defaultSessionName,
+  normalizeSessionName,
+  sessionKeyOf,
+  sessionNotFoundError,
+} from '../model/session.ts'
 import type { Runtime } from '../platform/runtime.ts'
 import { linkSignals } from '../platform/signals.ts'
 import type { LoginStore, StoredLogin } from '../storage/logins.ts'
@@ -157,26 +162,39 @@ export class Logins {
     const session_name = normalizeSessionName(name)
     await this.forget(session_name, by)
     const login = await this.#startOrJoin({ session_name, timeout: 0, force }, signal, by)
-    return 'version' in login ? this.#toFlow(login) : { ...login, login_id: '', revision: 0 }
+    if (!('version' in login)) return { ...login, login_id: '', revision: 0 }
+    const last = await this.#findLast(by)
+    // One that was joined is the last one then.
+    const begun_at = last && last.id !== login.id ? await this.#nextBegin() : undefined
+    return this.#toFlow(
+      (begun_at && (await this.#records.change(login, now => ({ ...now, begun_at })))) || login,
+    )
   }
 
   /**
-   * Returns the state of a login, by its id or as the newest one of a session; waits up to `timeoutMs` for
-   * a change. A caller that passes the last revision as `seen` misses no change between two calls.
+   * Returns the state of a login: by its id, as the newest one of a session, or else the one that was begun
+   * last. Waits up to `timeoutMs` for a change. A caller that passes the last revision as `seen` misses no change between two calls.
    *
-   * @throws SvcError `not_found` if there is none, or if its last state is older than 10 minutes
+   * @param asked `name` is the same as `session`
+   * @throws SvcError `not_found` if there is none, or if its last state is older than 10 minutes;
+   *   `invalid_arguments` for two different sessions
    */
   async follow(
-    { login_id, session, seen }: { login_id?: string; session?: string; seen?: number },
+    asked: { login_id?: string; name?: string; session?: string; seen?: number },
     timeoutMs: number,
     signal: AbortSignal,
     by: Principal = owner,
   ): Promise<LoginFlow> {
+    const { login_id, name, seen, session = name } = asked
+    const keyOf = (session: string) => sessionKeyOf(normalizeSessionName(session))
+    if (name !== undefined && keyOf(name) !== keyOf(session!))
+      throw badArgument('name', 'name and session are two different sessions')
     const found =
-      login_id === undefined
-        ? await this.#findOfSession(session ?? '', by)
-        : await this.#findById(login_id, by)
-    if (!found || isCalledOff(found)) throw noLoginError()
+      login_id !== undefined
+        ? await this.#findById(login_id, by)
+        : await (session === undefined ? this.#findLast(by) : this.#findOfSession(session, by))
+    const isOther = session !== undefined && found && keyOf(found.session) !== keyOf(session)
+    if (!found || isOther || isCalledOff(found)) throw noLoginError()
     const begun = found.ended ? found : await this.#awaitFirstCode(found)
     const now = await this.#awaitChange(begun, seen ?? begun.revision, timeoutMs, signal)
     // Not for an aborted call: the last request of a closed page may arrive after its `leave`.
@@ -245,6 +263,18 @@ export class Logins {
   async #findOfSession(name: string, by: Principal): Promise<StoredLogin | undefined> {
     const found = await this.#records.findOfSession(normalizeSessionName(name))
     return found && isOwn(found, by) ? found : undefined
+  }
+
+  /** Returns the login that was begun last of those that the caller may follow. */
+  async #findLast(by: Principal): Promise<StoredLogin | undefined> {
+    const followed = (await this.#records.list()).filter(login => isOwn(login, by) && !isCalledOff(login))
+    return followed.sort((a, b) => (b.begun_at ?? 0) - (a.begun_at ?? 0))[0]
+  }
+
+  /** Returns the time at which a login begins: now, and later than all others, whatever the clock does. */
+  async #nextBegin(): Promise<number> {
+    const before = (await this.#records.list()).map(({ begun_at = 0 }) => begun_at + 1)
+    return Math.max(this.#runtime.clock.now(), ...before)
   }
 
   /**
@@ -354,6 +384,7 @@ export class Logins {
     const login = await this.#records.put({
       id: crypto.randomUUID(),
       session,
+      begun_at: await this.#nextBegin(),
       ...(key !== undefined && { key }),
       force,
       version: before?.version ?? '',

@@ -71,10 +71,12 @@ export const followLogin = defineOperation({
   title: 'Follow a login',
   effect: 'read',
   right: 'login',
-  description: 'Returns when the status changes, at the latest after timeout.',
+  description:
+    'Returns when the status changes, at the latest after timeout. Without login_id and name: the login that was started last.',
   input: closed({
     login_id: optional(login_id),
-    session: optional(sessionName('In place of login_id: the newest login of this session.')),
+    name: optional(sessionName('In place of login_id: the newest login of this session.')),
+    session: optional(sessionName('The same as name.')),
     seen: optional(
       Type.Integer({
         minimum: 0,

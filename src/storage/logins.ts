@@ -20,6 +20,8 @@ export interface StoredLogin {
   key?: string
   /** Started to log a connected session in again. */
   force: boolean
+  /** When a caller last began or joined it (Unix ms), later than every login before. Absent: an older version did. */
+  begun_at?: number
   ended: boolean
   status: LoginState
   notice?: LoginNotice
