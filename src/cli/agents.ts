@@ -23,7 +23,7 @@ import { reasonOf } from '../platform/system-error.ts'
 import { askPerson } from './ask.ts'
 import { type Command, keyedConfig, wordingOf } from './command.ts'
 import { createLoginPrinter, followLogin, toLoginError } from './login.ts'
-import { createAsk, openForCommand } from './open.ts'
+import { commandAddress, createAsk, openForCommand } from './open.ts'
 import { createLinePrinter } from './print.ts'
 import { openSandboxFor, serverLog, waitForStop } from './serving.ts'
 import { type Io, oneLine } from './terminal.ts'
@@ -177,7 +177,10 @@ async function logIn(
   { config, command, sandbox, signal }: LoginPlace,
 ): Promise<void> {
   const { io } = command
-  const call = { ...createDirectCall({ signal }), ask: askPerson(io, () => signal) }
+  const call = {
+    ...createDirectCall({ address: commandAddress(), signal }),
+    ask: askPerson(io, () => signal),
+  }
   const options = { createsDirectory: true as const, ...(sandbox && { openSandbox: async () => sandbox }) }
   await using opened = await openForCommand(config, io, options)
   const ask = createAsk(opened, call)

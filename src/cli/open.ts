@@ -11,7 +11,7 @@ import { badArgument, type ErrorCode, SvcError } from '../model/error.ts'
 import { sessionNotFoundError } from '../model/session.ts'
 import { invoke } from '../operations/gate.ts'
 import { createLog, type Log } from '../platform/log.ts'
-import { bypassProxyForLoopback, type StopSignal } from '../platform/process.ts'
+import { bypassProxyForLoopback, findSystemUser, type StopSignal } from '../platform/process.ts'
 import { isUserId } from '../send/plan.ts'
 import { version } from '../version.ts'
 import { type Command, StoppedBySignalError, toolConfig } from './command.ts'
@@ -99,6 +99,9 @@ export async function configToRead(command: Command): Promise<Config> {
   return { ...config, sandbox: true }
 }
 
+/** Returns the address of a call of the command line. */
+export const commandAddress = () => `cli:${findSystemUser()}`
+
 /** The call of one command. Disposing removes the signal handlers. */
 interface CommandCall extends Call, Disposable {
   /** The signal that aborted it; undefined if none did. */
@@ -125,7 +128,7 @@ export function commandCall(io: Io, more: Pick<Call, 'progress' | 'ask' | 'onwar
   })
   return {
     ...more,
-    ...createDirectCall({ signal: stop.signal }),
+    ...createDirectCall({ address: commandAddress(), signal: stop.signal }),
     end: () => stop.abort(),
     get stopSignal() {
       return stopSignal

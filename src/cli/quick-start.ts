@@ -18,7 +18,7 @@ import { formatMessage } from './chat.ts'
 import { type Command, directoryFlagsOf, wordingOf } from './command.ts'
 import { formatStatus } from './commands/status.ts'
 import { createLoginPrinter, followLogin, toLoginError } from './login.ts'
-import { createAsk, isAbsent } from './open.ts'
+import { commandAddress, createAsk, isAbsent } from './open.ts'
 import { type RunningService, serveOpenApi } from './serve.ts'
 import { colours, oneLine } from './terminal.ts'
 
@@ -72,7 +72,7 @@ async function guideBeginner(serving: RunningService, command: Command): Promise
   const { phoneUrl, stopping } = serving
   const { write } = command.io.out
   const call = {
-    ...createDirectCall({ signal: stopping }),
+    ...createDirectCall({ address: commandAddress(), signal: stopping }),
     ask: askPerson(command.io, () => stopping),
   }
   const ask = createAsk(serving, call)

@@ -29,7 +29,7 @@ import { showTyping } from '../operations/typing.ts'
 import { listUsers, nameUser } from '../operations/users.ts'
 import { type Clock, endsWithin, systemClock } from '../platform/clock.ts'
 import type { Log } from '../platform/log.ts'
-import { bypassProxyForLoopback, isNode, onStopSignals } from '../platform/process.ts'
+import { bypassProxyForLoopback, findSystemUser, isNode, onStopSignals } from '../platform/process.ts'
 import { linkSignals } from '../platform/signals.ts'
 import type { OpenMessage } from '../receive/inbox.ts'
 import { version } from '../version.ts'
@@ -544,7 +544,13 @@ export class Svc implements Groups, AsyncDisposable, AsyncIterable<Message> {
   ): Promise<Static<O>> {
     this.#rejectIfClosed()
     signal?.throwIfAborted()
-    const call = createDirectCall({ by, local: true, below, ...(signal && { signal }) })
+    const call = createDirectCall({
+      by,
+      address: `library:${findSystemUser()}`,
+      local: true,
+      below,
+      ...(signal && { signal }),
+    })
     let delivered = false
     try {
       const result = await invoke(tool, this.#gateway, input, call, this.#log)
@@ -567,7 +573,7 @@ export class Svc implements Groups, AsyncDisposable, AsyncIterable<Message> {
     by: Principal = owner,
   ): Promise<Static<O>> {
     this.#rejectIfClosed()
-    const call = createDirectCall({ by, signal: this.#stop.signal })
+    const call = createDirectCall({ by, address: `library:${findSystemUser()}`, signal: this.#stop.signal })
     return invoke(operation, this.#gateway, input, call, this.#log)
   }
 

@@ -19,6 +19,7 @@ import type { Call, Progress, Question, Unanswered } from '../model/call.ts'
 import { badArgument, SvcError } from '../model/error.ts'
 import type { Clock } from '../platform/clock.ts'
 import { escapeControls } from '../platform/escape-controls.ts'
+import { findSystemUser } from '../platform/process.ts'
 import { maxWaitOf } from '../server/behind-proxy.ts'
 import { callerAddressOf } from '../server/caller.ts'
 import { InterfaceCall } from '../server/http-call.ts'
@@ -92,7 +93,7 @@ export class McpCall extends InterfaceCall {
 
   get address(): string | undefined {
     const request = this.#ctx.http?.req
-    return request && callerAddressOf(request)
+    return request ? callerAddressOf(request) : `stdio:${findSystemUser()}`
   }
 
   get longestWait(): number | undefined {

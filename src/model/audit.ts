@@ -17,7 +17,11 @@ export const AuditLine = Type.Object(
         'done, denied, or the code of the error. Of a send: the status of its message. Absent while the call runs, or if its process died.',
       ),
     ),
-    address: optional(text("The caller's address.")),
+    address: optional(
+      text(
+        "The caller's address. For a program on this machine the user of the system: cli:<user> for the command line, library:<user>, stdio:<user>.",
+      ),
+    ),
     count: optional(integer('Number of calls, for a line about several.')),
   },
   { description: 'A call that changed or sent something, or that was denied. Never its content.' },

@@ -10,7 +10,10 @@ export type Unanswered = 'cancelled' | 'nobody'
 export interface Call {
   /** Who calls. */
   readonly by: Principal
-  /** The network address of the caller, if the door knows it. */
+  /**
+   * The network address of the caller, if the door knows it. For a program on this machine its door and the user of the
+   * system, as `cli:alice`.
+   */
   readonly address?: string | undefined
   /**
    * Aborts when the caller has left or the service stops. Then waits end and network requests are cancelled.
@@ -164,13 +167,14 @@ export class Delivery {
  * delivery.
  */
 export function createDirectCall(
-  options: Partial<Pick<Call, 'by' | 'signal' | 'local' | 'below'>> = {},
+  options: Partial<Pick<Call, 'by' | 'address' | 'signal' | 'local' | 'below'>> = {},
 ): Call & {
   done(delivered: boolean): void
 } {
   const delivery = new Delivery()
   return {
     by: options.by ?? owner,
+    address: options.address,
     signal: options.signal ?? new AbortController().signal,
     local: options.local ?? true,
     below: options.below,

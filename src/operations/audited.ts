@@ -3,6 +3,7 @@ import type { Gateway } from '../gateway/gateway-api.ts'
 import type { Call } from '../model/call.ts'
 import type { SvcError } from '../model/error.ts'
 import { formatPrincipal, keyIdOf, type Principal } from '../model/principal.ts'
+import { escapeControls } from '../platform/escape-controls.ts'
 import { withoutUndefined } from '../platform/fields.ts'
 import type { Log } from '../platform/log.ts'
 import { isUserId } from '../send/plan.ts'
@@ -24,7 +25,7 @@ const subjectKeys: readonly string[] = [
  * Keys with a user. The id is written and never a name: when a person is erased, only the present name is known, and
  * an earlier one would stay.
  */
-const userKeys: readonly string[] = ['user', 'user_id']
+const userKeys: readonly string[] = ['user', 'user_id', 'to']
 
 /** A call whose input was checked. */
 interface AuditedCall<O> {
@@ -76,41 +77,57 @@ const maxDeniedLines = 20
 /** Denied calls in this minute, by operation. */
 const denials = new WeakMap<Principal, Map<string, number>>()
 
+/** Keys of inputs with the subject of a call that was denied: what it makes is not there. */
+const deniedKeys: readonly string[] = [
+  'session',
+  ...subjectKeys.filter(key => key !== 'session'),
+  'user',
+  'to',
+]
+/** What a caller gives is not checked before its right is: it may be long, or have characters that no store takes. */
+const deniedSubjectOf = (input: unknown): string | undefined => {
+  const given = subjectOf(Object(input), deniedKeys)
+  return given && escapeControls(given.slice(0, 200))
+}
+
 /**
- * Writes the line of a call that a key may not make. If there are many in a minute, the last ones get one line
+ * Writes the line of a call that a key may not make, or for a session that is not there for the key. If there are many in a minute, the last ones get one line
  * with their number, when the minute is over: else a key without rights could fill the disk.
  */
 export async function auditDenial(
   operation: string,
+  input: unknown,
   { audit, clock }: Pick<Gateway, 'audit' | 'clock'>,
   call: Call,
   log: Log,
+  outcome = 'denied',
 ): Promise<void> {
   const { by } = call
   if (keyIdOf(by) === undefined) return
-  const write = (more: { count?: number } = {}) =>
+  const write = (more: { count?: number; subject?: string | undefined }) =>
     audit
-      .add({ ...toLine(operation, call, clock.now(), { outcome: 'denied' }), ...more })
+      .add(toLine(operation, call, clock.now(), { outcome, ...more }))
       .catch(error => log.warn('no line in the audit log', { tool: operation, error }))
   const counts = denials.get(by) ?? new Map<string, number>()
   denials.set(by, counts)
-  const count = (counts.get(operation) ?? 0) + 1
-  counts.set(operation, count)
+  const kind = `${operation} ${outcome}`
+  const count = (counts.get(kind) ?? 0) + 1
+  counts.set(kind, count)
   const writeLater = async () => {
     await clock.sleep(minuteMs, by.ended)
-    const more = (counts.get(operation) ?? 0) - maxDeniedLines
-    counts.delete(operation)
+    const more = (counts.get(kind) ?? 0) - maxDeniedLines
+    counts.delete(kind)
     if (more > 0) await write({ count: more })
   }
   if (count === 1) void writeLater()
-  if (count <= maxDeniedLines) await write()
+  if (count <= maxDeniedLines) await write({ subject: deniedSubjectOf(input) })
 }
 
 const toLine = (
   operation: string,
   { address, by }: Call,
   at: number,
-  more: { subject?: string | undefined; outcome?: string },
+  more: { subject?: string | undefined; outcome?: string; count?: number },
 ) => withoutUndefined({ at, principal: formatPrincipal(by), operation, address, ...more })
 
 function subjectOf(from: Readonly<Record<string, unknown>>, keys: readonly string[]): string | undefined {

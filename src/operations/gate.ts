@@ -36,10 +36,11 @@ export async function invoke<O>(
 ): Promise<O> {
   const { by } = call
   const deny = async (needed: readonly Right[]) => {
-    await auditDenial(operation.name, gateway, call, log)
+    await auditDenial(operation.name, input, gateway, call, log)
     return denialOf(operation.name, needed)
   }
   if (!mayCall(by, operation)) throw await deny(rightsOf(operation))
+  const { audited = operation.effect !== 'read' } = operation
   const asSvcError = (error: unknown) => toSvcError(error, log, { tool: operation.name, signal: call.signal })
   try {
     by.ended?.throwIfAborted()
@@ -47,7 +48,6 @@ export async function invoke<O>(
     const further = operation.furtherRight?.(parsed)
     if (further !== undefined && !hasRight(by, further)) throw await deny([further])
     const run = () => operation.run(viewFor(gateway, by), parsed, call)
-    const { audited = operation.effect !== 'read' } = operation
     const output = audited
       ? await runAudited({ ...operation, input: parsed, run, asSvcError }, gateway, call, log)
       : await run()
@@ -55,7 +55,11 @@ export async function invoke<O>(
     by.ended?.throwIfAborted()
     return output
   } catch (error) {
-    throw asSvcError(error)
+    const svcError = asSvcError(error)
+    // The session may be a foreign one, which the answer does not tell.
+    if (svcError.code === 'session_not_found' && !audited)
+      await auditDenial(operation.name, input, gateway, call, log, svcError.code)
+    throw svcError
   }
 }
 

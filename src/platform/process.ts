@@ -3,7 +3,7 @@
  * svc, because the start of a service loads this file twice.
  */
 import { existsSync, readFileSync } from 'node:fs'
-import { homedir } from 'node:os'
+import { homedir, userInfo } from 'node:os'
 import { dirname, resolve } from 'node:path'
 import process from 'node:process'
 import { fileURLToPath } from 'node:url'
@@ -13,6 +13,18 @@ interface BunRuntime {
 }
 interface DenoRuntime {
   mainModule: string
+}
+
+/** Returns the name of the user that runs this process, or the number. Bun's function takes it from the environment. */
+export function findSystemUser(): string {
+  const uid = process.getuid?.()
+  if (uid === undefined) return userInfo().username
+  try {
+    const users = readFileSync('/etc/passwd', 'utf8').split('\n')
+    return users.find(line => line.split(':')[2] === `${uid}`)?.split(':')[0] || `${uid}`
+  } catch {
+    return `${uid}`
+  }
 }
 
 /** Whether this is the compiled binary. */

@@ -1,5 +1,6 @@
 /** `svc audit`, and who sent a message in `svc history`. */
 import { expect } from 'bun:test'
+import { Svc } from '../../src/index.ts'
 import type { AuditLine } from '../../src/model/audit.ts'
 import { createDirectCall } from '../../src/model/call.ts'
 import { owner, type Principal } from '../../src/model/principal.ts'
@@ -7,7 +8,7 @@ import { invoke } from '../../src/operations/gate.ts'
 import { verbs } from '../../src/operations/tools.ts'
 import { nameUser } from '../../src/operations/users.ts'
 import { silentLog } from '../../src/platform/log.ts'
-import { svc, svcRunning } from '../support/command.ts'
+import { svc, svcProcess, svcRunning } from '../support/command.ts'
 import { folderOfFile } from '../support/folder.ts'
 import { withGateway } from '../support/gateway.ts'
 import { given } from '../support/given.ts'
@@ -142,4 +143,24 @@ it('what waits says who asked for it', async t => {
   )
   const waiting = JSON.parse((await t.run('outbox', '--json')).stdout)
   expect(waiting).toMatchObject([{ made_by: `key:${t.id}`, made_by_name: 'support' }])
+})
+
+it('a call of this machine names the user of the system, whatever the environment says', async t => {
+  // Not from Bun, which believes the environment.
+  const user = Bun.spawnSync(['id', '-un']).stdout.toString().trim()
+  const address = (door: string) => `${door}:${user}`
+  const names = ['users', 'name', t.user]
+  const env = { USER: 'mallory', LOGNAME: 'mallory', USERNAME: 'mallory' }
+  await svcProcess([...names, 'Mum', '-d', t.dir], { home, env })
+  await t.run('users', 'name', t.user, 'Mama')
+  await using library = await Svc.open({ basePath: t.dir, store: true, upstreamUrl: t.sandbox.url })
+  await library.nameUser(t.user, 'Ma')
+  const agent = library.as({ name: 'claude', can: ['reply'] })
+  await agent.send({ to: t.user, text: 'by an agent' })
+  expect((await t.audit()).toReversed()).toMatchObject([
+    { principal: 'owner', operation: 'name_user', address: address('cli') },
+    { principal: 'owner', operation: 'name_user', address: address('cli') },
+    { principal: 'owner', operation: 'name_user', address: address('library') },
+    { principal: 'agent:claude', operation: 'send', address: address('library') },
+  ])
 })

@@ -9,6 +9,7 @@ import { invoke } from '../../src/operations/gate.ts'
 import { defineOperation, type Operation } from '../../src/operations/operation.ts'
 import { operations } from '../../src/operations/operations.ts'
 import { createLog, silentLog } from '../../src/platform/log.ts'
+import { findSystemUser } from '../../src/platform/process.ts'
 import { failure } from '../support/failure.ts'
 import { folderOfFile } from '../support/folder.ts'
 import { withGateway } from '../support/gateway.ts'
@@ -82,9 +83,63 @@ test('a call that a key may not make is denied and has a line; others that are d
   expect(await failure(call(operationNamed('history'), {}))).toMatchObject(denied)
   expect(await failure(call(operationNamed('logout'), {}, { kind: 'open' }))).toMatchObject(denied)
   expect(await lines()).toEqual([
-    { principal: 'key:k1', operation: 'logout', outcome: 'denied' },
+    { principal: 'key:k1', operation: 'logout', subject: 'work', outcome: 'denied' },
     { principal: 'key:k1', operation: 'history', outcome: 'denied' },
   ])
+})
+
+test('a denied call has the session and user that it named, as ids and safe to print, and nothing else', async () => {
+  await using t = await withGateway({ start: false })
+  const by: Principal = { ...key, id: 'k3' }
+  const denied = async (name: string, input: unknown) => {
+    const call = invoke(operationNamed(name), t.gateway, input, createDirectCall({ by }), silentLog)
+    expect(await failure(call)).toMatchObject({ code: 'forbidden' })
+    const [line] = await t.gateway.audit.list({ limit: 1 })
+    expect(line).toMatchObject({ operation: name, outcome: 'denied' })
+    return line!.subject
+  }
+  const user_id = 'a@im.wechat'
+  for (const [name, input, subject] of [
+    ['send', { to: user_id, text: 'secret', session: 'work' }, `work ${user_id}`],
+    ['send', { to: 'Mum', text: 'secret' }, undefined],
+    ['history', { user_id, session: 'elsewhere', query: 'secret' }, `elsewhere ${user_id}`],
+    ['logout', { session_name: 'default' }, 'default'],
+    ['recv', { session: ['work', { a: 1 }] }, undefined],
+    ['recv', { session: 'a\u0000b\u2028c\ud800' }, 'a\\u{0}b\\u{2028}c\\u{d800}'],
+    ...([undefined, null, 'work', 5, []] as const).map(input => ['recv', input, undefined] as const),
+  ] as const)
+    expect([name, input, await denied(name, input)]).toEqual([name, input, subject])
+  expect((await denied('recv', { session: 'x'.repeat(1e6) }))?.length).toBe(200)
+})
+
+test('a call of a key for a session that is not there for it has a line, whether the session exists or not', async () => {
+  await using t = await withGateway({ sessions: ['work', 'home'], start: false })
+  const { key: secret } = await t.gateway.keys.add({ name: 'bot', can: ['reply'], sessions: ['work'] }, owner)
+  const by = (await t.gateway.keys.authenticate(secret))!
+  const call = (name: string, input: object, by: Principal) =>
+    failure(invoke(operationNamed(name), t.gateway, input, createDirectCall({ by }), silentLog))
+  for (const session of ['home', 'nowhere'])
+    for (const [name, input] of [
+      ['send', { to: 'a@im.wechat', text: 'x', session }],
+      ['recv', { session, timeout: 0 }],
+      ['history', { session }],
+    ] as const) {
+      expect(await call(name, input, by)).toMatchObject({ code: 'session_not_found' })
+      const [line] = await t.gateway.audit.list({ limit: 1 })
+      expect([session, name, line]).toMatchObject([
+        session,
+        name,
+        {
+          principal: `key:${by.id}`,
+          operation: name,
+          outcome: 'session_not_found',
+          subject: expect.stringContaining(session),
+        },
+      ])
+    }
+  const before = await t.gateway.audit.list({ limit: 100 })
+  await call('history', { session: 'nowhere' }, owner)
+  expect(await t.gateway.audit.list({ limit: 100 })).toEqual(before)
 })
 
 test('of many denied calls in a minute, the last ones have one line together', async () => {
@@ -239,6 +294,6 @@ test('a process that dies in a call leaves a line without an outcome', async () 
   expect(others).toEqual([])
   expect(line).toEqual({
     ...{ id: expect.any(Number), at: expect.any(Number), principal: 'owner' },
-    ...{ operation: 'name_user', subject: 'a@im.wechat' },
+    ...{ operation: 'name_user', subject: 'a@im.wechat', address: `library:${findSystemUser()}` },
   })
 })
