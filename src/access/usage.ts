@@ -194,14 +194,22 @@ export class KeyUsage {
 /** By grant: the programs with a key, and the people who signed in with it, share its limits. */
 const usages = new WeakMap<Grant, KeyUsage>()
 
+/** By grant of a key that another key made: the grant of the topmost one. */
+const tops = new WeakMap<Grant, Grant>()
+
+/** Returns what all callers have in common who count together: the grant of the topmost key above a grant. */
+export const topOf = (grant: Grant): Grant => tops.get(grant) ?? grant
+
 /** Notes the grant of a key. Its callers count for the keys above it too. @param maker the grant of its maker */
 export function linkGrant(grant: Grant, maker: Grant | undefined): void {
+  if (maker) tops.set(grant, topOf(maker))
   const above = maker && usageOf({ grant: maker })
   if (above) usages.set(grant, new KeyUsage(grant.limits ?? {}, systemClock, above))
 }
 
 /** Notes that a grant has changed: what was used of the one before counts. */
 export function replaceGrant(before: Grant, grant: Grant): void {
+  tops.set(grant, topOf(before))
   const usage = usages.get(before)
   if (usage) usages.set(grant, usage)
 }

@@ -23,7 +23,7 @@ import { toProblemResponse } from '../server/errors.ts'
 import { createUnopenedStream } from '../server/event-stream.ts'
 import { FailedAttempts } from '../server/failed-attempts.ts'
 import { ShutdownSignal } from '../server/http-call.ts'
-import { answerWithinRate } from '../server/limits.ts'
+import { answerWithinLimits } from '../server/limits.ts'
 import type { CallTransport, McpContext, McpShared, ServerFactory } from './context.ts'
 import { RequestDeliveries, rpcErrorResponse } from './exchange.ts'
 import { QuestionTickets } from './questions.ts'
@@ -98,7 +98,11 @@ export function createMcpHttp(options: McpHttpOptions): McpHttpDoor {
           isProxied: isPassedOn,
           connection: isPassedOn ? undefined : peer?.connection,
         }
-        return await answerWithinRate(by, () => paths.answer(request, caller), toProblemResponse)
+        return await answerWithinLimits(
+          by,
+          () => address,
+          () => paths.answer(request, caller),
+        )
       } catch (error) {
         releaseBody(request)
         // A request that arrives during the shutdown may fail in a closed handler. Then the shutdown is the

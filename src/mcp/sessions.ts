@@ -14,10 +14,11 @@ import {
   type RequestId,
   WebStandardStreamableHTTPServerTransport,
 } from '@modelcontextprotocol/server'
-import { usageOf } from '../access/usage.ts'
 import { Delivery } from '../model/call.ts'
 import type { Principal } from '../model/principal.ts'
 import { type AwakeTimer, startAwakeTimer } from '../platform/clock.ts'
+import { beginStream } from '../server/limits.ts'
+import { openCallsOf } from '../server/open-calls.ts'
 import {
   cancelledBy,
   closeWithKey,
@@ -290,11 +291,12 @@ export class McpSessions {
           .map(({ id }) => id),
       )
     const answer: Answer = { exchange, calls, giveUp }
-    const endWait = request.method === 'GET' ? usageOf(session.caller.by)?.beginWait() : undefined
+    const { by } = session.caller
+    const endStream = request.method === 'GET' ? beginStream(by) : openCallsOf(by).hold()
     session.openCount++
     if (!isProxied) session.directCount++
     const endRequest = () => {
-      endWait?.()
+      endStream()
       if (!isProxied) session.directCount--
       if (--session.openCount === 0) session.idleSince = performance.now()
     }

@@ -10,10 +10,10 @@ import {
   parseJSONRPCMessage,
   type Transport,
 } from '@modelcontextprotocol/server'
-import { usageOf } from '../access/usage.ts'
 import type { Principal } from '../model/principal.ts'
 import { rootOf } from '../server/behind-proxy.ts'
 import { backlogs, streamHeaders } from '../server/event-stream.ts'
+import { beginStream } from '../server/limits.ts'
 import { createDrainedBody, waitForFlush, waitForTurn } from '../server/written.ts'
 import { ConnectionDeliveries, closeWithKey } from './exchange.ts'
 import { type Caller, countedAs } from './sessions.ts'
@@ -56,7 +56,7 @@ export class SseSessions {
     const own = countedAs(caller)
     const ofCaller = this.#open.values().filter(transport => countedAs(transport.caller) === own)
     if (this.#open.size >= maxStreams || [...ofCaller].length >= maxOfCaller) return undefined
-    const endWait = usageOf(caller.by)?.beginWait()
+    const endStream = beginStream(caller.by)
     const id = randomUUID()
     const closed = new AbortController()
     const transport = new SseTransport(
@@ -68,7 +68,7 @@ export class SseSessions {
     const server = this.#server(closed.signal, request, caller.by, transport.deliveries)
     server.server.onclose = () => {
       closed.abort()
-      endWait?.()
+      endStream()
       this.#open.delete(id)
     }
     this.#open.set(id, transport)

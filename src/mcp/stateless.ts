@@ -2,10 +2,11 @@
  * MCP requests over HTTP without a session: requests of the modern era, and legacy calls without a session id.
  */
 import { createMcpHandler, type McpHttpHandler } from '@modelcontextprotocol/server'
-import { usageOf } from '../access/usage.ts'
 import { Delivery } from '../model/call.ts'
 import type { Principal } from '../model/principal.ts'
 import { releaseBody } from '../server/body.ts'
+import { beginStream } from '../server/limits.ts'
+import { openCallsOf } from '../server/open-calls.ts'
 import type { McpShared, ServerFactory } from './context.ts'
 import { closeWithKey, type RequestDeliveries, UnconfirmedAnswers, watchResponse } from './exchange.ts'
 import type { Caller } from './sessions.ts'
@@ -44,15 +45,22 @@ export class StatelessRequests {
     if (connection !== undefined) this.#unconfirmed.confirm({ body: parsedBody, connection })
     const method = (parsedBody as { method?: unknown } | undefined)?.method
     const isStream = method === 'subscriptions/listen'
-    const endWait = isStream ? usageOf(by)?.beginWait() : undefined
+    // An answer may be a stream that waits for a long call.
+    const endStream = isStream ? beginStream(by) : openCallsOf(by).hold()
     // The shutdown does not wait for subscriptions.
     const exchange = isStream ? new Delivery() : this.#options.exchanges.open(request)
     const { plain, streaming } = this.#handlersOf(by)
     const handler = method === 'tools/call' ? streaming : plain
-    const response = await handler.fetch(request, parsedBody === undefined ? {} : { parsedBody })
     const end = () => {
       releaseBody(request)
-      endWait?.()
+      endStream()
+    }
+    let response: Response
+    try {
+      response = await handler.fetch(request, parsedBody === undefined ? {} : { parsedBody })
+    } catch (error) {
+      end()
+      throw error
     }
     return watchResponse(response, {
       signal: request.signal,

@@ -31,7 +31,7 @@ import { toProblemResponse } from './errors.ts'
 import { createUnopenedStream } from './event-stream.ts'
 import { FailedAttempts } from './failed-attempts.ts'
 import { ShutdownSignal } from './http-call.ts'
-import { answerWithinRate } from './limits.ts'
+import { answerWithinLimits } from './limits.ts'
 import { observeCalls, type PathHandler } from './observed.ts'
 import { addOperations } from './operation-routes.ts'
 import { answerByRoute, answerMissing, isHead, listMethodsByPath, templateOf } from './paths.ts'
@@ -155,10 +155,10 @@ export function createAdminApp(options: AdminOptions): AdminApp {
       const wasOpen = !(await access.isRequired().catch(() => true))
       if (!open || wasOpen) peer?.accept()
       noteCaller(request, by, peer)
-      const answer = await answerWithinRate(
+      const answer = await answerWithinLimits(
         by,
+        () => addressOf(request, peer),
         () => answerRequest(request, path, isApi, by),
-        toProblemResponse,
       )
       // With the first key the panel begins to require a sign-in. The person who made it stays signed in.
       if (wasOpen && path === '/api/call/add_key' && (await access.isRequired()))

@@ -12,7 +12,7 @@ import { metricsType } from '../platform/metrics.ts'
 import { EventStreams } from './event-readers.ts'
 import { createUnopenedStream } from './event-stream.ts'
 import type { HttpCall } from './http-call.ts'
-import { bindToKey } from './limits.ts'
+import { bindToCaller } from './limits.ts'
 import { createFileAnswer, createMediaAnswer } from './media-answer.ts'
 import { isHead } from './paths.ts'
 import { isWorthCompressing, jsonAnswer, type RouteContext, type RouteNotes, toGzipAnswer } from './route.ts'
@@ -26,12 +26,12 @@ export function answerCreatorOf(rest: RestShape, context: RouteContext): CreateA
   switch (rest.answerKind) {
     case 'bytes':
       // A signed link may lead to a message.
-      return async (output, { by }) =>
+      return async (output, call) =>
         'media' in Object(output)
-          ? await bindToKey(await createMediaAnswer(output as RequestedMedia), by)
+          ? await bindToCaller(await createMediaAnswer(output as RequestedMedia), call.by, () => call.address)
           : new Response(JSON.stringify(output), jsonAnswer)
     case 'file':
-      return async (output, { by }) => await bindToKey(createFileAnswer(output as OpenedExport), by)
+      return async (output, { by }) => await bindToCaller(createFileAnswer(output as OpenedExport), by)
     case 'events': {
       const byCaller = new WeakMap<Principal, EventStreams>()
       return (output, { by, request }) => {

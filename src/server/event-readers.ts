@@ -3,7 +3,6 @@
  * as it reads. Then it is live: each new event is read and encoded once for all live readers of a caller.
  */
 
-import { usageOf } from '../access/usage.ts'
 import type { Event } from '../model/event.ts'
 import type { Principal } from '../model/principal.ts'
 import { sessionKeyOf } from '../model/session.ts'
@@ -13,6 +12,7 @@ import { followSignal } from '../platform/signals.ts'
 import type { PublicEvent } from '../push/events.ts'
 import { cursorNumberOf, isEventInScope } from '../storage/events.ts'
 import { createEventStream, type Outlet } from './event-stream.ts'
+import { beginStream } from './limits.ts'
 import type { RouteContext } from './route.ts'
 
 /**
@@ -69,7 +69,7 @@ export class EventStreams {
    * @throws SvcError `rate_limited` if the key has too many streams
    */
   open(events: OpenedEvents, by: Principal): Response {
-    const endWait = usageOf(by)?.beginWait()
+    const endStream = beginStream(by)
     const abort = new AbortController()
     const ends = [this.#context.shutdown.signal, by.ended].flatMap(signal =>
       signal ? followSignal(signal, abort) : [],
@@ -85,7 +85,7 @@ export class EventStreams {
           disconnected: abort,
           stopListening() {
             for (const unfollow of ends) unfollow()
-            endWait?.()
+            endStream()
           },
         }
         this.#addReader(reader)

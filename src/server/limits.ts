@@ -1,14 +1,29 @@
-/** The limits of keys, at the doors: what ends with a key, and what counts for it (`access/usage.ts`). */
+/** The limits of callers, at the doors: what ends with a key, and what counts for it (`access/usage.ts`). */
 import { usageOf } from '../access/usage.ts'
-import type { SvcError } from '../model/error.ts'
 import type { Principal } from '../model/principal.ts'
 import { followSignal, waitForAbort } from '../platform/signals.ts'
+import { toProblemResponse } from './errors.ts'
+import { openCallsOf } from './open-calls.ts'
 
-/** Answers a call if it is within the rate of its key. The headers say what is left. */
-export function answerWithinRate(
+/**
+ * Answers a call if its caller may have one more open, and if it is within the rate of its key. The headers say what is
+ * left of the rate.
+ *
+ * @param address returns the address of the caller
+ */
+export function answerWithinLimits(
+  by: Principal,
+  address: () => string | undefined,
+  answer: () => Response | Promise<Response>,
+): Response | Promise<Response> {
+  const calls = openCallsOf(by, address)
+  if (calls.error) return toProblemResponse(calls.error, { connection: 'close' })
+  return answerWithinRate(by, () => calls.answer(answer))
+}
+
+function answerWithinRate(
   by: Principal,
   answer: () => Response | Promise<Response>,
-  reject: (error: SvcError) => Response,
 ): Response | Promise<Response> {
   const usage = usageOf(by)
   if (!usage) return answer()
@@ -17,19 +32,34 @@ export function answerWithinRate(
     usage.describeIn(response.headers)
     return response
   }
-  if (error) return describe(reject(error))
+  if (error) return describe(toProblemResponse(error))
   const response = answer()
   return response instanceof Promise ? response.then(describe) : describe(response)
 }
 
+/** Counts a stream of a caller until the returned function is called. @throws SvcError `rate_limited` */
+export function beginStream(by: Principal): () => void {
+  const endWait = usageOf(by)?.beginWait()
+  const release = openCallsOf(by).hold()
+  return () => {
+    endWait?.()
+    release()
+  }
+}
+
 /**
- * Returns an answer whose body ends when the key of its caller ends, and counts for that key.
+ * Returns an answer whose body ends when the key of its caller ends, and counts for that key. That of a caller without
+ * key or token counts for the address.
  *
  * @throws SvcError `rate_limited` if the body exceeds what the key may transfer
  */
-export async function bindToKey(answer: Response, by: Principal): Promise<Response> {
+export async function bindToCaller(
+  answer: Response,
+  by: Principal,
+  address?: () => string | undefined,
+): Promise<Response> {
   const { body, headers, status } = answer
-  if (!by.ended || by.grant === undefined || !body) return answer
+  if ((by.grant === undefined && by.kind !== 'open') || !body) return answer
   const usage = usageOf(by)
   const reader = body.getReader()
   try {
@@ -39,7 +69,12 @@ export async function bindToKey(answer: Response, by: Principal): Promise<Respon
     throw error
   }
   const stop = new AbortController()
-  const unfollow = followSignal(by.ended, stop)
+  const unfollow = by.ended && followSignal(by.ended, stop)
+  const release = openCallsOf(by, address).hold()
+  const end = () => {
+    unfollow?.()
+    release()
+  }
   const stopped = waitForAbort(stop.signal).then(() => {
     throw stop.signal.reason
   })
@@ -54,16 +89,16 @@ export async function bindToKey(answer: Response, by: Principal): Promise<Respon
           const { done, value } = await Promise.race([reader.read(), stopped])
           usage?.countBytes(value?.length ?? 0)
           if (!done) return controller.enqueue(value)
-          unfollow()
+          end()
           controller.close()
         } catch (error) {
-          unfollow()
+          end()
           controller.error(error)
           reader.cancel(error).catch(() => {})
         }
       },
       cancel(reason) {
-        unfollow()
+        end()
         return reader.cancel(reason)
       },
     },

@@ -21,7 +21,7 @@ import { toProblemResponse } from './errors.ts'
 import { EventLinks, isByLink } from './event-links.ts'
 import { FailedAttempts } from './failed-attempts.ts'
 import { ShutdownSignal } from './http-call.ts'
-import { answerWithinRate } from './limits.ts'
+import { answerWithinLimits } from './limits.ts'
 import { observeCalls, type PathHandler } from './observed.ts'
 import { addOperations } from './operation-routes.ts'
 import { answerByRoute, answerMissing, listMethodsByPath, pathOf, templateOf } from './paths.ts'
@@ -59,11 +59,13 @@ export function createMetricsApp({
   addOperations(app, { ...context, by: owner }, [metrics])
   const methods = listMethodsByPath(app)
   return {
-    async fetch(request) {
+    async fetch(request, peer) {
       const denial = guard.hostDenialOf(request, true)
-      return denial
-        ? toProblemResponse(denial)
-        : await answerByRoute(app, methods, request, pathOf(request.url))
+      if (denial) return toProblemResponse(denial)
+      const address = () => addressOf(request, peer)
+      return answerWithinLimits(anyCaller, address, () =>
+        answerByRoute(app, methods, request, pathOf(request.url)),
+      )
     },
   }
 }
@@ -160,22 +162,19 @@ function guardApp({ app, context, guard }: AppParts): Omit<OpenApiApp, 'document
     return identity instanceof Promise ? endsWithin(maxAcceptMs, identity).then(answer) : answer()
   }
   const fetch: PathHandler = (request, peer, path) => {
-    if (isByLink(request, path)) return byLink(request, peer)
+    const address = () => addressOf(request, peer)
+    if (isByLink(request, path)) return answerWithinLimits(anyCaller, address, () => byLink(request, peer))
     const open = isOpenPath(path)
     const answer = (identity: Identity) => {
-      if (identity instanceof SvcError)
-        return tries.throttle(toProblemResponse(identity), addressOf(request, peer))
-      if (open) return answerOpen(request, peer, path)
+      if (identity instanceof SvcError) return tries.throttle(toProblemResponse(identity), address())
+      if (open) return answerWithinLimits(anyCaller, address, () => answerOpen(request, peer, path))
       const { stopError } = context.shutdown
       if (stopError) return toProblemResponse(stopError)
       peer?.accept()
       noteCaller(request, identity, peer)
-      return answerWithinRate(identity, () => answerByRoute(app, methods, request, path), toProblemResponse)
+      return answerWithinLimits(identity, address, () => answerByRoute(app, methods, request, path))
     }
-    return withIdentity(
-      guard.identify(request, open, () => addressOf(request, peer)),
-      answer,
-    )
+    return withIdentity(guard.identify(request, open, address), answer)
   }
   return {
     beginShutdown: () => context.shutdown.stop(),

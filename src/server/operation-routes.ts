@@ -198,7 +198,7 @@ function hooksOf(operation: RestOperation, { otherPlaces, params, query, body }:
   const output = toElysiaSchema(operation.outputSchema)
   const parameters = query && { ...query, properties: { ...query.properties, ...rest.ownQuery } }
   const own: readonly ErrorCode[] = rest.isPublic
-    ? ['forbidden']
+    ? ['forbidden', 'rate_limited']
     : [...(body ? bodyErrors : []), ...errors, ...guardErrors]
   return {
     // Routes read bodies themselves, so the document's generator finds no content type: see `RouteNotes`.

@@ -25,7 +25,8 @@ test('a key that ends takes a thousand long polls and streams with it, also by a
   await using beside = await t.beside({ start: false })
   const waiting = spyOn(t.gateway.inbox, 'recv')
   for (const gateway of [t.gateway, beside.gateway]) {
-    const { id, key } = await t.gateway.keys.add({ name: 'many', can: ['read'] }, owner)
+    const limits = { open: 2 * count }
+    const { id, key } = await t.gateway.keys.add({ name: 'many', can: ['read'], limits }, owner)
     const call = (line: string, body?: string) =>
       ask(
         rest.server.port,

@@ -3,14 +3,14 @@ import { expect, test } from 'bun:test'
 import { readdir } from 'node:fs/promises'
 import { join } from 'node:path'
 import { owner, type Principal } from '../../src/model/principal.ts'
-import { bindToKey } from '../../src/server/limits.ts'
+import { bindToCaller } from '../../src/server/limits.ts'
 import { withGateway } from '../support/gateway.ts'
 import { restOf } from '../support/rest.ts'
 
 test('a key that ends before its answer is read harms nobody else', async () => {
   const end = new AbortController()
   const by: Principal = { kind: 'key', id: 'k3v9x2ab', grant: { rights: ['download'] }, ended: end.signal }
-  const answer = await bindToKey(new Response(new Blob(['content']).stream()), by)
+  const answer = await bindToCaller(new Response(new Blob(['content']).stream()), by)
   const unhandled: unknown[] = []
   const note = (error: unknown) => void unhandled.push(error)
   process.on('unhandledRejection', note)
@@ -25,7 +25,7 @@ test('bytes that are there already end with the key too', async () => {
   const end = new AbortController()
   const by: Principal = { kind: 'key', id: 'k3v9x2ab', grant: { rights: ['download'] }, ended: end.signal }
   const chunks = new ReadableStream<Uint8Array>({ pull: controller => controller.enqueue(new Uint8Array(8)) })
-  const reader = (await bindToKey(new Response(chunks), by)).body!.getReader()
+  const reader = (await bindToCaller(new Response(chunks), by)).body!.getReader()
   expect((await reader.read()).value?.length).toBe(8)
   end.abort(new Error('the key has ended'))
   expect(await reader.read().then(({ value }) => value?.length, String)).toContain('the key has ended')

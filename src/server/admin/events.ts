@@ -3,7 +3,6 @@
  * change is read and encoded once for all open panels of a caller. Without an open panel, nothing is read.
  */
 
-import { usageOf } from '../../access/usage.ts'
 import type { Gateway } from '../../gateway/gateway-api.ts'
 import { type Call, createDirectCall } from '../../model/call.ts'
 import { isSvcError } from '../../model/error.ts'
@@ -13,6 +12,7 @@ import type { SessionWithUsers } from '../../model/session.ts'
 import type { Clock } from '../../platform/clock.ts'
 import type { Log } from '../../platform/log.ts'
 import { createEventStream, type Outlet } from '../event-stream.ts'
+import { beginStream } from '../limits.ts'
 
 export interface PanelEventPorts {
   /** Returns the content of the event `status`. */
@@ -60,7 +60,7 @@ export class LiveChanges {
   async open(by: Principal, isAllowed: () => Promise<boolean>): Promise<Response> {
     const call = { ...createDirectCall(), by, service: this.#ports.service }
     const changes = await this.#ports.follow(call)
-    const reader = { isAllowed, onEnd: usageOf(by)?.beginWait() }
+    const reader = { isAllowed, onEnd: beginStream(by) }
     return (this.#byCaller.get(by) ?? this.#follow(by, call)).open(changes, reader)
   }
 
