@@ -15,6 +15,19 @@ export interface Crowd {
 
 /** A phrase each pair of whose letters stands in every text, and which none of them has. */
 export const scattered = 'hello world'
+/** Arguments that lead further than the first check. */
+export const known: Readonly<Record<string, unknown>> = {
+  ...{ session: 'default', session_name: 'work', old_name: 'work', new_name: 'work', name: 'work' },
+  ...{ to: 'a@im.wechat', user_id: 'a@im.wechat', user: 'a@im.wechat', message_id: '7400000000000000001' },
+  ...{ id: 'wh_50', row: 1, item: 0, login_id: 'x', up_to: 1, kind: 'file', digest: 'sha256' },
+  ...{ timeout: 0, timeout_seconds: 0, hours: 720, since: 0, until: 4_000_000_000_000 },
+  ...{ text_contains: scattered, after: 0, from: '2020-01-01', consumer: 'crowd' },
+}
+
+/** A path with its parameters. */
+export const placeOf = (path: string): string =>
+  path.replace(/\{(\w+)\}/g, (_, name) => encodeURIComponent(String(known[name] ?? 1)))
+
 /** The only event that webhooks get: what is measured is one call at a time. */
 const seldom = 'endpoint.disabled'
 const bot = '000000000001@im.bot'

@@ -10,12 +10,15 @@ import {
   type Crowd,
   endlessServer,
   fillStore,
+  known,
   ofUsers,
+  placeOf,
   scattered,
   withMessages,
 } from './crowd.ts'
 import { type Listed, listsOf, methods } from './doors.ts'
 import { bearer, json, mcpHeaders } from './requests.ts'
+import { standingConnections } from './standing.ts'
 import { startTarget, type Target, users } from './target.ts'
 import { message, textItem } from './upstream.ts'
 import type { Schema } from './values.ts'
@@ -68,7 +71,7 @@ export async function othersServed(options: ServedOptions): Promise<ServedReport
     await target.upstream.answer(token, ofUsers(crowd.users, 'crowd'))
     await until('the users are there', patienceMs, () => target.upstream.cursorOf(token) === 'crowd')
     const report: ServedReport = { cases: 0, waits: [], findings: [] }
-    const cases = [...attacks(crowd), ...(await largestCalls(target))]
+    const cases = [...attacks(crowd), ...(await largestCalls(target)), ...(await standingConnections(target))]
     for (const { name, run } of cases.filter(one => one.name.includes(only))) {
       const pauses: number[] = []
       for (let time = 0; time < times && !target.broken(); time++) {
@@ -236,14 +239,6 @@ async function neverRead(target: Target, path: string, count: number): Promise<v
   for (const socket of sockets) socket.destroy()
 }
 
-/** Arguments that lead further than the first check. */
-const known: Readonly<Record<string, unknown>> = {
-  ...{ session: 'default', session_name: 'work', old_name: 'work', new_name: 'work', name: 'work' },
-  ...{ to: 'a@im.wechat', user_id: 'a@im.wechat', user: 'a@im.wechat', message_id: '7400000000000000001' },
-  ...{ id: 'wh_50', row: 1, item: 0, login_id: 'x', up_to: 1, kind: 'file', digest: 'sha256' },
-  ...{ timeout: 0, timeout_seconds: 0, hours: 720, since: 0, until: 4_000_000_000_000 },
-  ...{ text_contains: scattered, after: 0, from: '2020-01-01', consumer: 'crowd' },
-}
 const longText = 16_384
 
 /** The largest value that a schema allows. */
@@ -321,7 +316,7 @@ function largestOf(url: string, { door, method, path, parameters, schema, resolv
   return {
     name: `${door}: ${method} ${path}`,
     async run() {
-      const place = path.replace(/\{(\w+)\}/g, (_, name) => encodeURIComponent(String(known[name] ?? 1)))
+      const place = placeOf(path)
       const query = parameters.filter(one => one.in === 'query')
       const asked = inputsOf(
         { type: 'object', properties: Object.fromEntries(query.map(({ name, schema }) => [name, schema])) },
