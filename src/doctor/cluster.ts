@@ -18,7 +18,6 @@ export type ClusterReading = { state: ClusterState | undefined } | { error: unkn
 
 type Tables = NonNullable<ClusterState['tables']>
 
-const oldestVersion = 14
 /** A clock that differs by more makes answer windows and expiries differ between nodes. */
 const clockWarnMs = 2000
 /** A standby that is farther behind delays what waits for it, and loses more when it takes over. */
@@ -41,7 +40,8 @@ export function examineCluster(context: DoctorContext, reading: ClusterReading):
     checkConnections(state),
     ...state.transactions.map(describeTransaction),
   ]
-  const { tables } = state
+  const { faults, tables } = state
+  if (faults.length > 0) return found
   if (!tables) return [...found, noteFinding('tables', 'there are no tables of svc yet', 'svc openapi')]
   return [
     ...found,
@@ -56,39 +56,14 @@ function describeFailure(error: unknown): Finding {
   return errorFinding('database', reasonOf(error), fix)
 }
 
-function checkServer(state: ClusterState): Finding[] {
-  const { address, fsync, fullPageWrites, isReadOnly, isStandby, sizeBytes, version } = state
-  const found: Finding[] = []
-  if (Number.parseInt(version, 10) < oldestVersion)
-    found.push(
-      errorFinding(
-        'version',
-        `the database is PostgreSQL ${version}`,
-        `svc needs ${oldestVersion} or later.`,
-      ),
-    )
-  if (!fsync)
-    found.push(
-      errorFinding('fsync', 'fsync is off: a crash of the database loses or damages data', 'Set fsync = on.'),
-    )
+function checkServer({ address, faults, fullPageWrites, sizeBytes, version }: ClusterState): Finding[] {
+  const found = faults.map(({ check, fix, problem }) => errorFinding(check, problem, fix))
   if (!fullPageWrites)
     found.push(
       warningFinding(
         'fsync',
         'full_page_writes is off: a crash may damage data, unless the file system writes whole pages',
         'Set full_page_writes = on.',
-      ),
-    )
-  if (isStandby)
-    found.push(
-      errorFinding('writable', 'the database is a standby: nothing can be written', 'Give svc the primary.'),
-    )
-  else if (isReadOnly)
-    found.push(
-      errorFinding(
-        'writable',
-        'default_transaction_read_only is on: nothing can be written',
-        'Set it to off, when the reason for it is gone.',
       ),
     )
   return found.length > 0

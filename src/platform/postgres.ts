@@ -199,6 +199,9 @@ const serverSettings = {
   client_connection_check_interval: '1000',
   lock_timeout: '4000',
   idle_in_transaction_session_timeout: '4000',
+  // Whatever the role, the database or the server have as defaults.
+  idle_session_timeout: '0',
+  default_transaction_isolation: 'read committed',
   // Compiling a statement took up to 600 ms, for statements that take 1 ms.
   jit: 'off',
   // The server keeps plans that it made while a table was small. A table whose rows come and go is small at times.
@@ -231,7 +234,7 @@ const clientConfigOf = (
   keepAliveInitialDelayMillis: 5000,
   types,
   options: Object.entries({ ...serverSettings, ...settings })
-    .map(([key, value]) => `-c ${key}=${value}`)
+    .map(([key, value]) => `-c ${key}=${value.replaceAll(' ', '\\ ')}`)
     .join(' '),
 })
 

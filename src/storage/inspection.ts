@@ -135,17 +135,23 @@ export interface Polling {
   seenAt?: number
 }
 
+/** Why svc cannot work on a database. */
+export interface DatabaseFault {
+  /** As in `encoding`. */
+  check: string
+  problem: string
+  fix: string
+}
+
 /** The database that nodes share, and the nodes. */
 export interface ClusterState {
   /** As in `db.example:5432/svc`. */
   address: string
   /** Version of the server. */
   version: string
-  fsync: boolean
   fullPageWrites: boolean
-  isStandby: boolean
-  /** Its configuration makes all transactions read-only. */
-  isReadOnly: boolean
+  /** The worst first. */
+  faults: DatabaseFault[]
   sizeBytes: number
   /** Connections of all programs, and the most that the server takes. */
   connections: number

@@ -40,6 +40,11 @@ const remedies: readonly (readonly [RegExp, string, string])[] = [
   ],
   [/^53/, 'the database lacks memory or other resources', 'See its log.'],
   [/^25006/, 'the database is read-only', 'It may be a standby: give svc the address of the primary.'],
+  [
+    /^42704/,
+    'the database does not know a setting of svc',
+    'It is older than PostgreSQL 14, or no PostgreSQL: update it.',
+  ],
   [/^42501/, 'the user has too few rights in the database', 'Let it own the database, or the schema svc.'],
   [
     /^55P03/,

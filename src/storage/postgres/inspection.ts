@@ -6,6 +6,7 @@ import { connectPg, type PgConnection, type Sql, sql } from '../../platform/post
 import { untouched } from '../../platform/sealing.ts'
 import type {
   ClusterState,
+  DatabaseFault,
   InspectedSession,
   InspectedSessions,
   Inspection,
@@ -19,6 +20,7 @@ import { type AccountRow, accountColumns, recordOf } from './accounts.ts'
 import { type ContextRow, contextOf, hasWrittenRow } from './contexts.ts'
 import { placeOf, storeErrorOf } from './errors.ts'
 import { listNodes, readReplication } from './node-list.ts'
+import { faultError, findFaults } from './requirements.ts'
 import { newestForm } from './schema.ts'
 import { erasedSession } from './tables.ts'
 
@@ -32,7 +34,7 @@ const listed = 5
 
 export class PgInspection implements Inspection {
   readonly #url: string
-  #connecting: Promise<PgConnection> | undefined
+  #connecting: Promise<Connected> | undefined
   /** Calls that use the connection, and the end of the last one. */
   #users = 0
   #last: Promise<unknown> = Promise.resolve()
@@ -42,14 +44,9 @@ export class PgInspection implements Inspection {
   }
 
   /** Runs work on a connection, one after another. It ends with the last of the calls that share it. */
-  async #use<T>(work: (connection: PgConnection) => Promise<T>): Promise<T> {
+  async #use<T>(work: (connected: Connected) => Promise<T>): Promise<T> {
     this.#users++
-    this.#connecting ??= connectPg({
-      url: this.#url,
-      name: 'svc (inspection)',
-      answerMs,
-      settings: { default_transaction_read_only: 'on' },
-    })
+    this.#connecting ??= connect(this.#url)
     const connecting = this.#connecting
     const result = this.#last.then(async () => work(await connecting))
     this.#last = result.catch(() => {})
@@ -61,7 +58,7 @@ export class PgInspection implements Inspection {
       if (--this.#users === 0) {
         this.#connecting = undefined
         void connecting.then(
-          connection => connection.destroy(),
+          ({ connection }) => connection.destroy(),
           () => {},
         )
       }
@@ -70,7 +67,8 @@ export class PgInspection implements Inspection {
 
   /** Runs work if there are tables that this version can read. */
   #read<T>(absent: T, work: (connection: PgConnection, form: number) => Promise<T>): Promise<T> {
-    return this.#use(async connection => {
+    return this.#use(async connected => {
+      const connection = working(connected)
       const found = await readMeta(connection)
       return found === undefined || found.min_reader > newestForm ? absent : work(connection, found.form)
     })
@@ -90,7 +88,8 @@ export class PgInspection implements Inspection {
   }
 
   readStoreStats(): Promise<StoreStats | undefined> {
-    return this.#use(async connection => {
+    return this.#use(async connected => {
+      const connection = working(connected)
       const meta = await readMeta(connection)
       if (!meta) return undefined
       const stats: StoreStats = {
@@ -136,19 +135,24 @@ export class PgInspection implements Inspection {
   }
 
   readCluster(clock: Clock): Promise<ClusterState | undefined> {
-    return this.#use(async connection => {
+    return this.#use(async ({ connection, faults }) => {
       const asked = clock.now()
       const [[server], transactions] = (await connection.script([readServer, readTransactions])) as [
-        [Omit<ClusterState, 'address' | 'tables' | 'transactions' | 'clockOffsetMs'> & { now: number }],
+        [
+          Omit<ClusterState, 'address' | 'faults' | 'tables' | 'transactions' | 'clockOffsetMs'> & {
+            now: number
+          },
+        ],
         ClusterState['transactions'],
       ]
       const { now, ...rest } = server
       const answered = clock.now()
-      const meta = await readMeta(connection)
+      const meta = faults.length > 0 ? undefined : await readMeta(connection)
       const isKnown = meta !== undefined && meta.min_reader <= newestForm
       return {
         ...rest,
         address: placeOf(this.#url),
+        faults,
         transactions,
         // An answer takes time: the database's clock was read at some moment of it.
         clockOffsetMs: now < asked ? now - asked : Math.max(0, now - answered),
@@ -156,6 +160,29 @@ export class PgInspection implements Inspection {
       }
     })
   }
+}
+
+interface Connected {
+  connection: PgConnection
+  faults: DatabaseFault[]
+}
+
+async function connect(url: string): Promise<Connected> {
+  const connection = await connectPg({ url, name: 'svc (inspection)', answerMs })
+  try {
+    await connection.run(sql`SET default_transaction_read_only = on`)
+    return { connection, faults: await findFaults(connection) }
+  } catch (error) {
+    connection.destroy()
+    throw error
+  }
+}
+
+/** @throws SvcError `store_unavailable` if no node can work on the database */
+function working({ connection, faults }: Connected): PgConnection {
+  const error = faultError(faults)
+  if (error) throw error
+  return connection
 }
 
 interface Meta {
@@ -233,10 +260,7 @@ async function readContents(connection: PgConnection): Promise<Partial<StoreStat
 const countedMessages = 100_000
 
 const readServer: Sql = sql`SELECT current_setting('server_version') AS version,
-  current_setting('fsync') = 'on' AS fsync, current_setting('full_page_writes') = 'on' AS "fullPageWrites",
-  pg_is_in_recovery() AS "isStandby",
-  coalesce((SELECT setting = 'on' FROM pg_settings WHERE name = 'default_transaction_read_only' AND source = 'configuration file'),
-    false) AS "isReadOnly",
+  current_setting('full_page_writes') = 'on' AS "fullPageWrites",
   (extract(epoch FROM clock_timestamp()) * 1000)::bigint AS now,
   pg_database_size(current_database()) AS "sizeBytes",
   (SELECT sum(numbackends) FROM pg_stat_database) AS connections,

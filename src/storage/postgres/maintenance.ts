@@ -8,6 +8,7 @@ import { type DatedRow, dayMs, findRemoved, liveMs, type RetentionRules } from '
 import type { StoreMaintenance } from '../store.ts'
 import { connectionHint } from './errors.ts'
 import { type EngineContext, PgPart } from './part.ts'
+import { faultError, findFaults } from './requirements.ts'
 import { placesPerMessage } from './tables.ts'
 
 /** Rows per step: a writer waits for tens of milliseconds at most. */
@@ -47,18 +48,22 @@ export class PgMaintenance extends PgPart implements StoreMaintenance {
     return this.clockTrust.isTrusted
   }
 
-  /** A barrier writes, and waits for the disk and the standby, as every other write does. */
+  /**
+   * A barrier writes, and waits for the disk and the standby, as every other write does. That the role may write into one
+   * table does not say that it may write into all.
+   */
   async checkWritable(): Promise<SvcError | undefined> {
     const { full } = this.db
     if (full) return full
     const over = new AbortController()
-    const passed = this.db.barrier().then(
-      () => undefined,
-      (error: unknown) =>
+    const passed = this.db
+      .barrier()
+      .then(async () => faultError(await findFaults(this.db)))
+      .catch((error: unknown) =>
         error instanceof SvcError
           ? error
           : new SvcError('store_unavailable', 'the message store does not work', { cause: error }),
-    )
+      )
     const late = this.clock.sleep(checkMs, over.signal).then(() =>
       this.#isSlow
         ? undefined

@@ -3,6 +3,7 @@ import { SvcError } from '../../model/error.ts'
 import type { Log } from '../../platform/log.ts'
 import { constantSql, type PgConnection, sql, sqlStateOf } from '../../platform/postgres.ts'
 import type { PgDatabase } from './database.ts'
+import { rejectFaults } from './requirements.ts'
 import { steps as ownSteps } from './schema.ts'
 
 /** Only svc takes this advisory lock. */
@@ -13,8 +14,6 @@ const withinMs = 15 * 60_000
 const lockTimeout = '2s'
 const mostTries = 30
 const lockNotAvailable = '55P03'
-/** Lowest version of the server, as `server_version_num`. */
-const oldestServer = 140_000
 
 interface Found {
   form: number
@@ -48,7 +47,7 @@ export async function migrate(
     steps = ownSteps,
   }: { log: Log; keyId: string | undefined; closed?: boolean; steps?: readonly string[] | undefined },
 ): Promise<void> {
-  await checkServer(db)
+  await rejectFaults(db)
   let found = await readForm(db)
   if (found === undefined || found.form < steps.length) {
     const isOurs = await db.guarded(() => runSteps(db, steps))
@@ -75,23 +74,6 @@ export async function migrate(
     })
 }
 
-async function checkServer(db: PgDatabase): Promise<void> {
-  const found = await db.one<{ version: number; fsync: string }>(sql`SELECT
-    current_setting('server_version_num')::integer AS version, current_setting('fsync') AS fsync`)
-  if (found.version < oldestServer)
-    throw new SvcError('store_unavailable', 'the database is older than PostgreSQL 14', {
-      hint: 'Update it.',
-    })
-  if (found.fsync !== 'on')
-    throw new SvcError(
-      'store_unavailable',
-      'the database runs with fsync = off, and would lose what it confirmed',
-      {
-        hint: 'Set fsync = on.',
-      },
-    )
-}
-
 async function readForm(db: PgDatabase): Promise<Found | undefined> {
   const { there } = await db.one<{ there: boolean }>(sql`SELECT to_regclass('svc.meta') IS NOT NULL AS there`)
   return there
@@ -103,7 +85,11 @@ async function readForm(db: PgDatabase): Promise<Found | undefined> {
 async function runSteps(db: PgDatabase, steps: readonly string[]): Promise<boolean> {
   const connection = await db.connect(withinMs)
   try {
-    await runStep(connection, 'CREATE SCHEMA IF NOT EXISTS svc')
+    // A role may own the schema, and not be allowed to make one.
+    await runStep(
+      connection,
+      `DO $$ BEGIN IF to_regnamespace('svc') IS NULL THEN CREATE SCHEMA svc; END IF; END $$`,
+    )
     let isOurs = false
     for (const [nth, step] of steps.entries())
       isOurs = (await runStep(connection, guardedStep(step, nth))) || isOurs

@@ -1,0 +1,105 @@
+/** What a database must be for svc. A node does not start on one that is not; doctor lists everything that is wrong. */
+import { SvcError } from '../../model/error.ts'
+import { type PgQueries, type Sql, sql } from '../../platform/postgres.ts'
+import type { DatabaseFault } from '../inspection.ts'
+
+/** Most connections that a node opens. */
+export const nodeConnections = 10
+
+interface Found {
+  version: number
+  fsync: boolean
+  encoding: string
+  standby: boolean
+  readOnly: boolean
+  reached: boolean
+  connections: number
+  mayCreate: boolean
+  missing: string[]
+}
+
+/** What the role may not do with the tables, as in `INSERT ON message`. */
+const missingRights: Sql = sql`ARRAY(
+  SELECT wanted || ' ON ' || relname FROM pg_class,
+    unnest(CASE relkind WHEN 'S' THEN '{USAGE,SELECT}' ELSE '{SELECT,INSERT,UPDATE,DELETE}' END::text[]) wanted
+    WHERE relnamespace = to_regnamespace('svc') AND relkind IN ('r', 'S')
+      AND NOT CASE relkind WHEN 'S' THEN has_sequence_privilege(oid, wanted) ELSE has_table_privilege(oid, wanted) END
+  UNION ALL SELECT 'EXECUTE ON FUNCTION ' || proname FROM pg_proc
+    WHERE pronamespace = to_regnamespace('svc') AND NOT has_function_privilege(oid, 'EXECUTE')
+  ORDER BY 1 LIMIT 5)`
+
+const readFound: Sql = sql`SELECT current_setting('server_version_num')::integer AS version,
+  current_setting('fsync') = 'on' AS fsync, current_setting('server_encoding') AS encoding,
+  pg_is_in_recovery() AS standby,
+  (SELECT reset_val = 'on' FROM pg_settings WHERE name = 'default_transaction_read_only') AS "readOnly",
+  current_setting('search_path') = 'svc,pg_catalog' AND current_setting('lock_timeout') = '4s' AS reached,
+  (SELECT least(current_setting('max_connections')::integer, nullif(datconnlimit, -1),
+      CASE WHEN rolsuper THEN NULL ELSE nullif(rolconnlimit, -1) END)
+    FROM pg_database, pg_roles WHERE datname = current_database() AND rolname = current_user) AS connections,
+  CASE WHEN to_regnamespace('svc') IS NULL THEN has_database_privilege(current_database(), 'CREATE')
+    ELSE to_regclass('svc.meta') IS NOT NULL OR has_schema_privilege(to_regnamespace('svc'), 'CREATE') END AS "mayCreate",
+  ${missingRights} AS missing`
+
+/** Returns what is wrong, the worst first. */
+export async function findFaults(queries: Pick<PgQueries, 'one'>): Promise<DatabaseFault[]> {
+  const { connections, encoding, fsync, mayCreate, missing, reached, readOnly, standby, version } =
+    await queries.one<Found & Record<string, unknown>>(readFound)
+  const faults: (DatabaseFault | false)[] = [
+    version < 140_000 && {
+      check: 'version',
+      problem: 'the database is older than PostgreSQL 14',
+      fix: 'Update it.',
+    },
+    !reached && {
+      check: 'pooler',
+      problem:
+        'the settings of a connection do not reach the database: a pooler such as PgBouncer is in between',
+      fix: 'Give svc the address of PostgreSQL itself: each node has a pool of its own.',
+    },
+    encoding !== 'UTF8' && {
+      check: 'encoding',
+      problem: `the database has the encoding ${encoding}, which cannot store every character`,
+      fix: "Make another one: CREATE DATABASE … OWNER … ENCODING 'UTF8' TEMPLATE template0.",
+    },
+    !fsync && {
+      check: 'fsync',
+      problem: 'the database runs with fsync = off, and would lose what it confirmed',
+      fix: 'Set fsync = on.',
+    },
+    standby && {
+      check: 'writable',
+      problem: 'the database is a standby: nothing can be written',
+      fix: 'Give svc the address of the primary.',
+    },
+    readOnly && {
+      check: 'writable',
+      problem: 'default_transaction_read_only is on: nothing can be written',
+      fix: 'Set it to off for the server, the database and the role, when the reason for it is gone.',
+    },
+    connections < nodeConnections && {
+      check: 'connections',
+      problem: `the database allows ${connections} connections, and a node takes up to ${nodeConnections}`,
+      fix: 'Raise max_connections, or the CONNECTION LIMIT of the role or the database.',
+    },
+    !mayCreate && {
+      check: 'rights',
+      problem: 'the role of svc may not make its tables',
+      fix: 'Let it own the database, or make the schema for it: CREATE SCHEMA svc AUTHORIZATION the role.',
+    },
+    missing.length > 0 && {
+      check: 'rights',
+      problem: `the role of svc lacks rights: ${missing.join(', ')}`,
+      fix: 'GRANT them, or let it own everything in the schema svc.',
+    },
+  ]
+  return faults.filter(fault => fault !== false)
+}
+
+/** @throws SvcError `store_unavailable` with the first fault */
+export async function rejectFaults(queries: Pick<PgQueries, 'one'>): Promise<void> {
+  const error = faultError(await findFaults(queries))
+  if (error) throw error
+}
+
+export const faultError = ([first]: readonly DatabaseFault[]): SvcError | undefined =>
+  first && new SvcError('store_unavailable', first.problem, { hint: first.fix })
