@@ -3,19 +3,12 @@ import { isWhole, type Scope } from '../model/access.ts'
 import type { Call } from '../model/call.ts'
 import { badArgument, SvcError } from '../model/error.ts'
 import type { AddedKey, Key, Me, NewKeyInput, RevokedKeys } from '../model/key.ts'
-import {
-  formatPrincipal,
-  keyIdOf,
-  owner,
-  type Principal,
-  parsePrincipal,
-  scopeOf,
-} from '../model/principal.ts'
+import { formatPrincipal, keyIdOf, owner, type Principal, scopeOf } from '../model/principal.ts'
 import { normalizeSessionName, sessionKeyOf, sessionNotFoundError } from '../model/session.ts'
 import { withoutUndefined } from '../platform/fields.ts'
 import type { Runtime } from '../platform/runtime.ts'
 import { isUserId } from '../send/plan.ts'
-import { hasKeyEnded, type KeyStore, keyOfMaker, type StoredKey } from '../storage/keys.ts'
+import { hasKeyEnded, type KeyStore, keyOfMaker, listBelow, type StoredKey } from '../storage/keys.ts'
 import type { SessionStore } from '../storage/state.ts'
 import { normalizeCallerName } from './caller-name.ts'
 import { createGrant, rejectWider } from './grants.ts'
@@ -303,15 +296,11 @@ export class Keys {
     const own = keyIdOf(by)
     const all = await this.#ports.keys.list()
     if (own === undefined) return all
-    const makers = new Map(all.map(({ id, made_by }) => [id, parsePrincipal(made_by).id]))
-    return all.filter(({ id }) => {
-      let maker = makers.get(id)
-      while (maker !== undefined && maker !== own) maker = makers.get(maker)
-      return maker === own
-    })
+    const below = listBelow(all, own)
+    return all.filter(({ id }) => id !== own && below.has(id))
   }
 
-  /** Returns a key by its id, or by its name. @throws SvcError `not_found` */
+  /** Returns a key by its id, or by its name. @throws SvcError `not_found`; `invalid_arguments` for the name of several */
   async get(idOrName: string, by: Principal): Promise<Key> {
     return this.#show((await this.#find(idOrName, by)).id)
   }
@@ -327,10 +316,16 @@ export class Keys {
     const managed = await this.#listManaged(by)
     const now = this.#runtime.clock.now()
     const named = managed.filter(({ name }) => name === idOrName)
-    const found =
-      managed.find(({ id }) => id === idOrName) ?? named.find(key => !hasKeyEnded(key, now)) ?? named.at(-1)
-    if (found) return found
-    throw unknownError()
+    const active = named.filter(key => !hasKeyEnded(key, now))
+    const found = managed.find(({ id }) => id === idOrName) ?? active[0] ?? named.at(-1)
+    if (!found) throw unknownError()
+    if (found.id === idOrName || active.length <= 1) return found
+    const keys = active.map(({ id, made_by }) => ({ id, made_by }))
+    // Two makers who do not see each other's keys may have chosen one name.
+    throw badArgument('id', `expected one key; ${active.length} have this name`, {
+      details: { keys },
+      hint: `Name the id: ${keys.map(({ id, made_by }) => `${id} made by ${made_by}`).join(', ')}.`,
+    })
   }
 
   /**

@@ -99,7 +99,7 @@ export class Users {
         next: { action: 'see', what: 'users' },
       })
     }
-    await store.names.set(target, user, newName)
+    await store.names.set(target, user, newName, scope?.users)
     const found = await listUsersOf(this.#ports, [target], this.#runtime.clock.now())
     const listed = found.get(target)?.users.find(entry => entry.user_id === user)
     const named = listed ?? withoutUndefined({ user_id: user, remaining: 0, name: newName })

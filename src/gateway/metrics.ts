@@ -22,7 +22,7 @@ export interface MetricsPorts {
   version: string
 }
 
-/** Maximum number of consumers in the metrics. Any caller can create new consumers. */
+/** Maximum number of consumers in the metrics. Any caller can create new ones; those of keys hide none of the others. */
 const maxConsumers = 100
 
 /** The certificate of https, as it is now. */
@@ -247,7 +247,7 @@ export class Metrics {
     return [
       createFamily(
         'svc_consumer_lag_messages',
-        `Received messages that a consumer has not got yet; for the ${maxConsumers} that read last.`,
+        `Received messages that a consumer has not got yet; for the ${maxConsumers} that read last, those of keys after the others.`,
         lags.map(({ consumer, messages }) => [{ consumer }, messages]),
       ),
     ]

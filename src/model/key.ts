@@ -14,9 +14,13 @@ const KeyLimitsShape = closed({
 
 /** Input for a new key. */
 export const NewKeyInput = closed({
-  name: bounded(64, 'Name for people: what the key is for. No two keys in use have the same name.', {
-    examples: ['support-bot'],
-  }),
+  name: bounded(
+    64,
+    'Name for people: what the key is for. No two keys in use that you see have the same name.',
+    {
+      examples: ['support-bot'],
+    },
+  ),
   can: optional(
     Type.Array(oneOf(canWords), {
       maxItems: 50,

@@ -167,6 +167,8 @@ function stepOf(next: NextStep, { door, command, help }: Wording, retryAfter: nu
       break
     case 'say which user': {
       const users = next.users.map(({ session, user_id }) => `${user_id} of ${session}`).join(', ')
+      const isOneSession = new Set(next.users.map(({ session }) => session)).size === 1
+      if (isOneSession) return `Pass the user id: ${users}.`
       return `Name the session with ${isCli ? '-s' : 'the argument session'}, or pass the user id: ${users}.`
     }
     case 'upload':

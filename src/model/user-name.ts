@@ -1,5 +1,5 @@
 /** The names that people give to users. */
-import { badArgument } from './error.ts'
+import { badArgument, type SvcError } from './error.ts'
 
 /** Longest name, in characters. */
 export const userNameLength = 64
@@ -23,6 +23,13 @@ export function normalizeUserName(input: string): string | undefined {
     throw badArgument('name', 'expected one line without control characters')
   return name
 }
+
+/** @param other the user who has the name */
+export const sameUserNameError = (other: string): SvcError =>
+  badArgument('name', `another user of this session has this name: ${other}`, {
+    hint: 'Choose another name, or take that one away first.',
+    details: { user_id: other },
+  })
 
 // Normalizing a run of accents takes quadratic time. No real name is nearly as long as this.
 const normalize = (name: string): string =>

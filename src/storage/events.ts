@@ -13,6 +13,7 @@
  * cursor of another store counts as expired: it is read as the start of the log, with `gone`.
  */
 import { hasMessage, isInScope, type Scope } from '../model/access.ts'
+import { SvcError } from '../model/error.ts'
 import type { SentStatus } from '../model/message.ts'
 
 export type EventType =
@@ -88,9 +89,17 @@ export interface EventPage {
   gone?: true
 }
 
+/** Maximum number of readers of a kind, events or messages, of a key and those that share its bounds (`familyOf`). */
 export const maxReaders = 1000
 /** A reader that was idle for this long may lose its position to another reader. */
 export const readerIdleMs = 7 * 24 * 60 * 60_000
+
+/** @param waitMs until the reader that was idle longest may lose its place */
+export const noPlaceError = (waitMs: number): SvcError =>
+  new SvcError('rate_limited', `${maxReaders} readers have a place already`, {
+    retryAfter: Math.ceil(waitMs / 1000),
+    hint: 'Read under a name that there is, or without one, from a position that you keep yourself.',
+  })
 
 export interface EventLog {
   /**
@@ -127,8 +136,8 @@ export interface EventLog {
 
   /**
    * Sets the position of a reader, forward or back, and marks the reader as active now. Not durable. If
-   * `maxReaders` other readers have a position, the one that was idle longest loses its position. The readers of
-   * each key (`<key id>/<name>`) are counted by themselves. The newest `maxReaders` losses are remembered. A
+   * `maxReaders` other readers have a position, the one that was idle longest loses its position. The readers of a
+   * key (`<key id>/<name>`) and those that share its bounds (`familyOf`) are counted by themselves. The newest `maxReaders` losses are remembered. A
    * reader that lost its position does not count.
    *
    * @throws SvcError `rate_limited` if the reader that was idle longest was active within `readerIdleMs`;

@@ -5,14 +5,14 @@
  * go on and approves no send, since the write itself refuses that. A send that it queues waits for a person's approval.
  */
 import type { Grant } from '../model/access.ts'
-import { SvcError } from '../model/error.ts'
+import { badArgument, SvcError } from '../model/error.ts'
 import { parsePrincipal } from '../model/principal.ts'
 
 /** A key to add. */
 export interface NewKey {
   /** New; lower-case letters and digits. */
   id: string
-  /** Not the name of another key that has not ended. */
+  /** For people. */
   name: string
   /** SHA-256 of the secret, in lower-case hex. */
   hash: string
@@ -61,6 +61,48 @@ export function keyOfMaker(made_by = ''): string | undefined {
   return kind === 'key' || kind === 'panel' ? id : undefined
 }
 
+/** Returns the ids of a key and of the keys below it: those that it made, directly or through others. */
+export function listBelow(keys: readonly MadeKey[], top: string): ReadonlySet<string> {
+  const made = Map.groupBy(keys, ({ made_by }) => keyOfMaker(made_by))
+  const found = new Set([top])
+  // A set gives what is added while it is walked.
+  for (const id of found) for (const key of made.get(id) ?? []) found.add(key.id)
+  return found
+}
+type MadeKey = Pick<StoredKey, 'id' | 'made_by'>
+
+/**
+ * Returns the ids of the keys that share their bounds with a key: the one at the top, which a caller without a key made, and
+ * all below it, also those that have ended. Otherwise a key could leave more by making keys.
+ */
+export function familyOf(keys: readonly MadeKey[], id: string): ReadonlySet<string> {
+  const makers = new Map(keys.map(key => [key.id, keyOfMaker(key.made_by)]))
+  let top = id
+  for (let maker = makers.get(id); maker !== undefined; maker = makers.get(maker)) top = maker
+  return listBelow(keys, top)
+}
+
+/** Maximum number of keys that a key makes, directly or through others. Ended ones count, since keys are never removed. */
+export const maxKeysBelow = 1000
+
+/** Why a key makes no more keys. */
+export const tooManyKeysError = (): SvcError =>
+  badArgument(
+    'name',
+    `${maxKeysBelow} keys were made with your key and those below it, which is the maximum`,
+    {
+      details: { most: maxKeysBelow },
+      hint: 'Rotate a key instead of making another one, or ask the owner of the service for a new key.',
+    },
+  )
+
+/** @param others ids of the keys with the name, which the maker may see */
+export const sameNameError = (others: readonly string[]): SvcError =>
+  badArgument('name', `another key has this name: ${others.join(', ')}`, {
+    details: { keys: others },
+    hint: 'Choose another name, or revoke that key first.',
+  })
+
 /** Why a call of a key that has ended writes nothing. */
 export const endedKeyError = (): SvcError =>
   new SvcError('forbidden', 'the key was revoked or has expired', { hint: 'Do it again with another key.' })
@@ -87,8 +129,8 @@ export interface KeyStore {
   listChangedSince(revision: number): Promise<{ keys: StoredKey[]; revision: number }>
 
   /**
-   * @throws SvcError `invalid_arguments` if a key that has not ended has the name; `forbidden` if the key that makes it
-   *   was revoked
+   * @throws SvcError `invalid_arguments` if a key that has not ended has the name, among those that its maker sees (a key
+   *   sees itself and those below it); or if there are `maxKeysBelow` keys; `forbidden` if the key that makes it was revoked
    */
   add(key: NewKey): Promise<void>
 

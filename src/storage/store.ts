@@ -179,8 +179,11 @@ export interface Consumers {
    * `startsAtFirst`, at the start. With a session: only rows of that session, which a claim without a session
    * does not return again. With a scope and no session, the position also passes the rows that are not in it.
    *
+   * A new name may have no place (`maxReaders`): then the name of the same key that was idle for `liveMs` and longest gives
+   * its place, and is new again. The same holds for `register` and `readAfter`.
+   *
    * @returns undefined if there is none
-   * @throws SvcError `invalid_arguments` for a consumer that acknowledges
+   * @throws SvcError `invalid_arguments` for a consumer that acknowledges; `rate_limited` if there is no place
    */
   claim(consumer: string, wanted: Omit<ReadFilter, 'direction'>): Promise<ConsumerClaim | undefined>
 
@@ -258,7 +261,7 @@ export interface Backlog {
   ): Promise<number>
 
   /**
-   * Returns the `most` consumers that read last, in no order. `messages` is the number of received rows that
+   * Returns the `most` consumers that read last, those of keys after all others, in no order. `messages` is the number of received rows that
    * were never delivered to a consumer, or that it has not acknowledged.
    */
   listLags(most: number): Promise<{ consumer: string; messages: number }[]>
@@ -268,7 +271,7 @@ export interface Backlog {
 
   /**
    * Returns the number of published events after the position of each named reader of `EventLog`. If there
-   * are more than `most` readers: of the readers that have read furthest.
+   * are more than `most` readers: of those that read last, those of keys after all others.
    */
   listReaderLags(most: number): Promise<{ reader: string; events: number }[]>
 
@@ -335,7 +338,8 @@ export interface ConversationStore {
 
   /**
    * Marks everything up to that row as read; a lower row than before changes nothing. Without a row, counts
-   * one more message as unread, until a row is passed or WeChat accepts a later answer. Not durable.
+   * one more message as unread, until a row is passed or WeChat accepts a later answer. Not durable. Does nothing for a
+   * user without a message in the session.
    *
    * @param reader same as `ThreadQuery.reader`
    */
@@ -380,9 +384,11 @@ export interface UserNameStore {
    * Names a user of a session, in the form of `normalizeUserName`, or removes the name if it is undefined.
    * The session need not exist.
    *
-   * @throws SvcError `invalid_arguments` if another user of the session has that name
+   * @param seen the users that the caller sees; all if absent. Another user may have the name, so that the error does not tell
+   *   that somebody has it
+   * @throws SvcError `invalid_arguments` if another user of the session, whom the caller sees, has that name
    */
-  set(session: string, user: string, name: string | undefined): Promise<void>
+  set(session: string, user: string, name: string | undefined, seen?: readonly string[]): Promise<void>
 }
 
 /** Maintenance of the engine, and its state. */

@@ -1,13 +1,15 @@
 /** Keys: what a new one may do, how long it is valid, and how fast its end takes effect. */
-import { expect } from 'bun:test'
+import { expect, test } from 'bun:test'
 import { readdirSync } from 'node:fs'
 import { join } from 'node:path'
 import { usageOf } from '../../src/access/usage.ts'
 import { viewFor } from '../../src/gateway/scoped.ts'
+import type { SvcError } from '../../src/model/error.ts'
 import type { NewKeyInput } from '../../src/model/key.ts'
 import { owner, type Principal } from '../../src/model/principal.ts'
+import { maxReaders } from '../../src/storage/events.ts'
 import { codeOf, failure, fieldsOf } from '../support/failure.ts'
-import { type TestGateway, withGateway } from '../support/gateway.ts'
+import { rowsIn, type TestGateway, withGateway } from '../support/gateway.ts'
 import { given } from '../support/given.ts'
 import { isOnPostgres } from '../support/shared-store.ts'
 import { pass } from '../support/waiting.ts'
@@ -397,4 +399,87 @@ it('shares its limits with the keys below it, also with those that are made agai
     expect(await codeOf(Promise.try(() => usageOf(by)!.countBytes(1)))).toBe('rate_limited')
   end()
   expect(await keys.describe(again.by)).toMatchObject({ left: { bytes_per_day: 0, open: 3 } })
+})
+
+test('leaves a bounded number of readers, and no mark of a user who is not there', async () => {
+  await using t = await withGateway({ sessions: ['work', 'home'] })
+  const { gateway } = t
+  const { user_id } = t.bots.get('work')!
+  await t.sandbox.say('hi', { from: user_id, to: t.bots.get('work')!.bot_id })
+  await t.receive(1)
+  const top = await addKey(t, { name: 'top', can: ['read', 'keys'] })
+  await gateway.inbox.begin('mine', {})
+  let nth = 0
+  for (; nth < maxReaders; ) {
+    const { by } = await addKey(t, { name: `made ${nth}` }, top.by)
+    for (let own = 0; own < 100; own++) await viewFor(gateway, by).inbox.begin(`n${nth++}`, {})
+    await gateway.keys.revoke(`made ${nth - 100}`, top.by)
+  }
+  const { by } = await addKey(t, { name: 'last' }, top.by)
+  const view = viewFor(gateway, by)
+  expect(await codeOf(view.inbox.begin('more', {}))).toBe('rate_limited')
+  await gateway.inbox.begin('more', {})
+  const names = [
+    ...(await gateway.metrics.text()).matchAll(/^svc_consumer_lag_messages\{consumer="(.*)"\}/gm),
+  ]
+  expect(names.length).toBeLessThanOrEqual(100)
+  // Those of keys do not hide the others.
+  expect(names.map(([, name]) => name)).toEqual(expect.arrayContaining(['mine', 'more']))
+
+  for (const session of ['work', 'home', 'nowhere'])
+    for (let other = 0; other < 3; other++) {
+      await view.conversations.markRead(session, `nobody${other}@im.wechat`, 1)
+      await gateway.conversations.markRead(session, `nobody${other}@im.wechat`, 1)
+    }
+  await view.conversations.markRead('work', user_id, 1)
+  const marks = () =>
+    rowsIn<{ peer: string }>(t.dir, 'SELECT peer FROM person_mark UNION ALL SELECT peer FROM read_mark')
+  expect(await marks()).toEqual([{ peer: user_id }])
+  await gateway.keys.revoke('last', owner)
+  expect(await marks()).toEqual([])
+})
+
+test('gives its user the name of somebody whom it does not see; the owner is told which two', async () => {
+  await using t = await withGateway({ sessions: ['work'] })
+  const { gateway } = t
+  const { bot_id } = t.bots.get('work')!
+  const [mum, other] = [await t.sandbox.addUser('a'), await t.sandbox.addUser('b')]
+  for (const from of [mum, other]) await t.sandbox.say('hi', { from, to: bot_id })
+  await t.receive(2)
+  await gateway.users.name({ user_id: mum, name: 'Mum' })
+  const { by } = await addKey(t, { can: ['read', 'names'], users: [other] })
+  const seeing = await addKey(t, { name: 'seeing', can: ['read', 'names'], users: [other, mum] })
+  for (const users of [viewFor(gateway, seeing.by).users, gateway.users])
+    expect(await failure(users.name({ user_id: other, name: 'mum' }))).toMatchObject({
+      details: { user_id: mum },
+    })
+  // As any free name.
+  const named = await viewFor(gateway, by).users.name({ user_id: other, name: 'mum' })
+  expect(JSON.stringify(named)).not.toContain(mum)
+  for (const session of [undefined, 'work']) {
+    const error = await failure(gateway.users.list({ user_id: 'Mum', ...(session && { session }) }))
+    expect(error).toMatchObject({ code: 'invalid_arguments' })
+    for (const id of [mum, other]) expect((error as SvcError).hint).toContain(`${id} of work`)
+    expect((error as SvcError).hint).not.toContain('argument session')
+  }
+  expect(await viewFor(gateway, by).users.list({ user_id: 'Mum' })).toMatchObject([{ user_id: other }])
+})
+
+it('learns no names of keys that it may not see; the owner is told which keys have one name', async t => {
+  const { keys } = t.gateway
+  const can: NewKeyInput['can'] = ['read', 'keys']
+  const top = await addKey(t, { name: 'top', can })
+  const foreign = await addKey(t, { name: 'secret project' })
+  const own = await addKey(t, { name: 'secret project' }, top.by)
+  const taken = await failure(addKey(t, { name: 'secret project' }, top.by))
+  expect(taken).toMatchObject({ code: 'invalid_arguments', details: { keys: [own.id] } })
+  expect(JSON.stringify([taken, (taken as SvcError).message])).not.toContain(foreign.id)
+  expect(await keys.get('secret project', top.by)).toMatchObject({ id: own.id })
+  for (const work of [keys.get('secret project', owner), keys.revoke('secret project', owner)])
+    expect(await failure(work as Promise<unknown>)).toMatchObject({
+      code: 'invalid_arguments',
+      details: { keys: [foreign, own].map(({ id, made_by }) => ({ id, made_by })) },
+    })
+  await keys.revoke(foreign.id, owner)
+  expect(await keys.get('secret project', owner)).toMatchObject({ id: own.id })
 })

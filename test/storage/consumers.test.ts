@@ -1,5 +1,8 @@
 /** What every engine must do for readers of the log (`src/storage/store.ts`). */
 import { describe, expect, test } from 'bun:test'
+import { maxReaders } from '../../src/storage/events.ts'
+import type { NewKey } from '../../src/storage/keys.ts'
+import { dayMs } from '../../src/storage/retention.ts'
 import type { ConsumerClaim, Store } from '../../src/storage/store.ts'
 import { failure, fieldsOf } from '../support/failure.ts'
 import { stopwatch } from '../support/stopwatch.ts'
@@ -38,6 +41,44 @@ onEach((it, openStore) => {
     expect(ids(await consumers.claim('second', { limit: 10 }))).toEqual([3, 4])
     expect(ids(await consumers.claim('default', { limit: 10 }))).toEqual([1, 2, 3, 4])
     expect(ids(await consumers.claim('first', { limit: 10 }))).toEqual([3, 4])
+  })
+
+  it('the consumers of a key and the keys around it have a bounded number of places; one that is idle gives its own', async t => {
+    const { backlog, consumers, acknowledgements } = t.store
+    const key = (id: string, made_by: string): NewKey => ({
+      ...{ id, name: id, hash: id, grant: { rights: ['recv'] }, can: [], made_by, created_at: 1 },
+    })
+    for (const one of [key('top', 'owner'), key('child', 'key:top'), key('grand', 'panel:child')])
+      await t.store.keys.add(one)
+    await add(t, 1)
+    await consumers.claim('top/default', { limit: 1 })
+    await acknowledgements.readAfter('child/acks', 0, { limit: 1 })
+    t.clock.at += dayMs
+    for (let nth = 2; nth < maxReaders; nth++)
+      await consumers.register(`${['top', 'child', 'grand'][nth % 3]}/${nth}`)
+    await t.store.keys.revoke('grand', 7)
+    await t.store.keys.add(key('again', 'key:top'))
+    const all = [...['top', 'child', 'grand', 'again'].map(id => `${id}/more`)]
+    for (const name of all)
+      for (const work of [
+        () => consumers.claim(name, { limit: 1 }),
+        () => consumers.register(name, { atEnd: true }),
+        () => acknowledgements.readAfter(name, 0, { limit: 1 }),
+      ])
+        expect(await failure(work() as Promise<unknown>)).toMatchObject({
+          code: 'rate_limited',
+          retryAfter: (29 * dayMs) / 1000,
+        })
+    expect(await backlog.listLags(2 * maxReaders)).toHaveLength(maxReaders)
+    // Who has a place reads on, and nobody else is concerned.
+    await consumers.claim('top/default', { limit: 1 })
+    for (const name of ['mine', 'stranger/more', 'default']) await consumers.claim(name, { limit: 1 })
+    t.clock.at += 29 * dayMs
+    await acknowledgements.readAfter('again/more', 0, { limit: 1 })
+    expect(await failure(consumers.claim('child/more', { limit: 1 }))).toMatchObject({ code: 'rate_limited' })
+    expect((await backlog.listLags(2 * maxReaders)).map(({ consumer }) => consumer)).not.toContain(
+      'child/acks',
+    )
   })
 
   it('a consumer registered at the end gets what comes then, and one that is there stays where it is', async t => {

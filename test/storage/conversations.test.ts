@@ -185,7 +185,15 @@ onEach(it => {
     const { conversations, names } = t.store
     await names.set('s', 'u', 'Ann')
     await names.set('other', 'v', 'ann')
-    expect(await failure(names.set('S', 'v', ' ANN'))).toMatchObject({ code: 'invalid_arguments' })
+    expect(await failure(names.set('S', 'v', ' ANN'))).toMatchObject({
+      ...{ code: 'invalid_arguments', details: { user_id: 'u' } },
+    })
+    // Who does not see the other user must not learn of the name. Who sees both is told who has it.
+    await names.set('s', 'hidden', 'Ann', ['hidden', 'v'])
+    for (const seen of [undefined, ['w', 'hidden'], ['w', 'u']])
+      expect(await failure(names.set('s', 'w', 'Ann', seen))).toMatchObject({ code: 'invalid_arguments' })
+    expect((await names.find('Ann')).map(({ user_id }) => user_id).sort()).toEqual(['hidden', 'u', 'v'])
+    await names.set('s', 'hidden', undefined)
     await names.set('s', 'u', 'Anne')
     await names.set('s', 'v', 'Ann')
     expect((await names.find('aNN')).map(({ session, user_id }) => `${session} ${user_id}`).sort()).toEqual([

@@ -386,6 +386,10 @@ onEach((it, openStore) => {
     const head = await events.getHead()
     for (let nth = 0; nth < maxReaders; nth++) await events.setPosition(`k3v9x2ab/${nth}`, head)
     expect(await failure(events.setPosition('k3v9x2ab/more', head))).toMatchObject({ code: 'rate_limited' })
+    // The keys that it made take none besides.
+    const made = { name: 'made', hash: '', grant: { rights: [] }, can: [], created_at: 1 }
+    await t.store.keys.add({ ...made, id: 'below', made_by: 'key:k3v9x2ab' })
+    expect(await failure(events.setPosition('below/more', head))).toMatchObject({ code: 'rate_limited' })
     for (const reader of ['bot', 'aaaaaaaa/bot']) {
       await events.setPosition(reader, head)
       expect(await events.getPosition(reader)).toBe(head)

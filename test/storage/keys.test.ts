@@ -1,7 +1,8 @@
 /** What every engine must do for keys (`src/storage/keys.ts`), and for all that ends with one. */
 import { expect } from 'bun:test'
 import type { SendRules } from '../../src/model/admission.ts'
-import { hasKeyEnded, type NewKey, wasRevoked } from '../../src/storage/keys.ts'
+import type { SvcError } from '../../src/model/error.ts'
+import { hasKeyEnded, maxKeysBelow, type NewKey, wasRevoked } from '../../src/storage/keys.ts'
 import type { BegunMessage, EditedText, NewEntry } from '../../src/storage/outbox.ts'
 import type { NewWebhook } from '../../src/storage/webhooks.ts'
 import { failure } from '../support/failure.ts'
@@ -80,6 +81,46 @@ onEach(it => {
     t.clock.at += 1000
     await keys.add(key('c', { name: 'bot' }))
     expect((await keys.list()).length).toBe(3)
+  })
+
+  it('a name is taken only if the maker sees the key that has it; the ids of these are told', async t => {
+    const { keys } = t.store
+    const add = (id: string, made_by: string, name = 'bot') => keys.add(key(id, { name, made_by }))
+    await add('top', 'owner', 'top')
+    await add('foreign', 'owner')
+    await add('child', 'key:top')
+    await add('peer', 'key:top', 'peer')
+    await add('grand', 'panel:peer')
+    const taken = async (made_by: string) => {
+      const { code, details } = (await failure(add('more', made_by))) as SvcError
+      return [code, (details as { keys: string[] }).keys.toSorted()]
+    }
+    expect(await taken('key:top')).toEqual(['invalid_arguments', ['child', 'grand']])
+    expect(await taken('key:peer')).toEqual(['invalid_arguments', ['grand']])
+    expect(await taken('owner')).toEqual(['invalid_arguments', ['child', 'foreign', 'grand']])
+    // Its own name, which it sees too.
+    expect(await failure(add('more', 'key:top', 'top'))).toMatchObject({ details: { keys: ['top'] } })
+    await keys.revoke('child', 7)
+    await keys.revoke('peer', 7)
+    await add('again', 'key:top')
+  })
+
+  it('a key makes a bounded number of keys, itself and through others, also ones that have ended', async t => {
+    const { keys } = t.store
+    await keys.add(key('top'))
+    await keys.add(key('maker', { made_by: 'key:top' }))
+    for (let nth = 1; nth < maxKeysBelow; nth++) {
+      const by = nth % 3 === 0 ? 'top' : nth % 3 === 1 ? 'maker' : `made${nth - 1}`
+      await keys.add(key(`made${nth}`, { made_by: `key:${by}` }))
+    }
+    await keys.revoke('maker', 7)
+    for (const made_by of ['key:top', 'panel:top', 'key:made3'])
+      expect(await failure(keys.add(key('more', { made_by })))).toMatchObject({
+        ...{ code: 'invalid_arguments', field: 'name', details: { most: maxKeysBelow } },
+      })
+    await keys.add(key('other'))
+    await keys.add(key('more', { made_by: 'key:other' }))
+    expect(await t.store.keys.list()).toHaveLength(maxKeysBelow + 3)
   })
 
   it('changes are listed once, to every process', async t => {

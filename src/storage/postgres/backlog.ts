@@ -50,7 +50,7 @@ export class PgBacklog extends PgPart implements Backlog {
   /** One walk counts for all consumers. Rows that a consumer read from single sessions are counted separately. */
   async listLags(most: number): Promise<{ consumer: string; messages: number }[]> {
     return await this.db.all(sql`WITH latest AS MATERIALIZED (
-        SELECT name, least(position, ${horizon}) AS position FROM consumer ORDER BY seen_at DESC LIMIT ${most}
+        SELECT name, least(position, ${horizon}) AS position FROM consumer ORDER BY strpos(name, '/') > 0, seen_at DESC LIMIT ${most}
       ), spans AS (
         SELECT name, position, lag(position, 1, ${horizon}) OVER (ORDER BY position DESC, name) AS upto FROM latest
       )

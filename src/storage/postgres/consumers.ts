@@ -47,10 +47,10 @@ export class PgConsumers extends PgPart implements Consumers {
   }
 
   async register(consumer: string, { atEnd = false }: { atEnd?: boolean } = {}): Promise<void> {
-    await this.db.run(sql`INSERT INTO consumer (name, position, seen_at) SELECT ${consumer},
+    await this.db.run(sql`SELECT locked_consumer(${consumer},
       CASE WHEN ${startsAtFirst(consumer)} THEN 0 WHEN ${atEnd} THEN ${horizon}
-        ELSE coalesce((SELECT max(position) FROM consumer), 0) END, ${this.clock.now()}
-      WHERE NOT EXISTS (SELECT 1 FROM consumer WHERE name = ${consumer}) ON CONFLICT DO NOTHING`)
+        ELSE coalesce((SELECT max(position) FROM consumer), 0) END, ${this.clock.now()})
+      WHERE NOT EXISTS (SELECT 1 FROM consumer WHERE name = ${consumer})`)
   }
 
   async giveBack(

@@ -75,6 +75,7 @@ export class PgConversations extends PgPart implements ConversationStore {
         : [sql`person_mark`, sql`reader, session`, sql`${reader}, `]
     await this.db.run(sql`INSERT INTO ${table} AS known (${columns}, peer, position)
       SELECT ${first}key, ${peer}, ${position} FROM unnest(${keysOfName(session)}) k(key)
+        WHERE EXISTS (SELECT 1 FROM message m WHERE m.peer = ${peer} AND m.session = k.key AND m.id <= ${horizon})
       ON CONFLICT (${columns}, peer) DO UPDATE SET position = CASE WHEN excluded.position < 0 THEN excluded.position
         ELSE greatest(excluded.position, abs(known.position)) END`)
   }

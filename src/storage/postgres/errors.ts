@@ -9,8 +9,9 @@ import {
   sqlStateOf,
 } from '../../platform/postgres.ts'
 import { PgUrlError } from '../../platform/postgres-url.ts'
+import { noPlaceError } from '../events.ts'
 import { erasedUserError } from '../people.ts'
-import { erasedState } from './tables.ts'
+import { erasedState, noPlaceState } from './tables.ts'
 
 export const connectionHint = 'Check that PostgreSQL runs and can be reached; svc recovers by itself.'
 
@@ -92,6 +93,7 @@ export function placeOf(url: PgOptions['url']): string {
 export function storeErrorOf(error: unknown, address?: string): unknown {
   if (error instanceof SvcError) return error
   if (sqlStateOf(error) === erasedState) return erasedUserError(error)
+  if (sqlStateOf(error) === noPlaceState) return noPlaceError(Number((error as { detail?: string }).detail))
   const named = (what: string) =>
     address === undefined ? what : what.replace('database', word => `${word} ${address}`)
   const state =

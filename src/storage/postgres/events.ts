@@ -7,7 +7,7 @@
  * commit, so places become visible in their order. Readers stop at the place that is durable.
  */
 import type { Scope } from '../../model/access.ts'
-import { badArgument, SvcError } from '../../model/error.ts'
+import { badArgument } from '../../model/error.ts'
 import { sessionKeyOf } from '../../model/session.ts'
 import { constantSql, joinSql, noSql, type Sql, sql, toJsonb } from '../../platform/postgres.ts'
 import {
@@ -18,6 +18,7 @@ import {
   type LoggedEvent,
   maxReaders,
   type NewEvent,
+  noPlaceError,
   readerIdleMs,
 } from '../events.ts'
 import { inScope, keysOfName, PgPart } from './part.ts'
@@ -181,9 +182,9 @@ export class PgEventLog extends PgPart implements EventLog {
   /** Adds a reader, and makes space for it among those of the same key. @throws SvcError `rate_limited` */
   async #addReader(reader: string, place: number): Promise<void> {
     const now = this.clock.now()
-    const key = reader.slice(0, reader.indexOf('/') + 1)
     const put = sql`WITH longest AS (SELECT name, seen_at + ${readerIdleMs}::bigint - ${now}::bigint AS wait_ms
-        FROM event_reader WHERE place <> ${lostPlace} AND left(name, strpos(name, '/')) = ${key} AND name <> ${reader}
+        FROM event_reader WHERE place <> ${lostPlace} AND name <> ${reader}
+          AND key_of_reader(name) IN (SELECT family_of(key_of_reader(${reader})))
         ORDER BY seen_at DESC LIMIT 1 OFFSET ${maxReaders - 1}),
       lost AS (UPDATE event_reader r SET place = ${lostPlace} FROM longest l WHERE r.name = l.name AND l.wait_ms <= 0),
       put AS (INSERT INTO event_reader (name, place, seen_at) SELECT ${reader}, ${place}::bigint, ${now}::bigint
@@ -196,10 +197,7 @@ export class PgEventLog extends PgPart implements EventLog {
     const [, full] = await this.db.script([sql`SELECT form FROM meta FOR UPDATE`, put, forget])
     const [{ wait_ms } = {}] = full as { wait_ms?: number }[]
     if (wait_ms === undefined) return
-    throw new SvcError('rate_limited', `${maxReaders} readers have a place already`, {
-      retryAfter: Math.ceil(wait_ms / 1000),
-      hint: 'Read under a name that there is, or without one and with Last-Event-ID.',
-    })
+    throw noPlaceError(wait_ms)
   }
 
   /** As `Backlog.countEvents`. */
@@ -214,7 +212,7 @@ export class PgEventLog extends PgPart implements EventLog {
   /** As `Backlog.listReaderLags`. Each event is counted once, for all readers. */
   listReaderLags(most: number): Promise<{ reader: string; events: number }[]> {
     return this.db.all(sql`WITH latest AS MATERIALIZED (SELECT name, least(place, ${placeHorizon}) AS place
-        FROM event_reader WHERE place <> ${lostPlace} ORDER BY event_reader.place DESC LIMIT ${most}),
+        FROM event_reader WHERE place <> ${lostPlace} ORDER BY strpos(name, '/') > 0, seen_at DESC LIMIT ${most}),
       spans AS (SELECT name, place, lag(place, 1, ${placeHorizon}) OVER (ORDER BY place DESC, name) AS upto FROM latest)
       SELECT name AS reader, sum(${countBetween(constantSql('spans.place'), constantSql('spans.upto'))})
         OVER (ORDER BY place DESC, name) AS events FROM spans ORDER BY place DESC, name`)

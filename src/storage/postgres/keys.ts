@@ -2,10 +2,19 @@
  * Keys in PostgreSQL. Who changes keys locks the head, so that the names of keys in use stay different, and a reader
  * that follows the revisions misses no change.
  */
-import { badArgument } from '../../model/error.ts'
 import { constantSql, type Sql, sql, toJsonb } from '../../platform/postgres.ts'
 import { type KeyRow, keyOf } from '../key-rows.ts'
-import { type KeyStore, type KeyUse, keyEndedReason, type NewKey, type StoredKey } from '../keys.ts'
+import {
+  type KeyStore,
+  type KeyUse,
+  keyEndedReason,
+  keyOfMaker,
+  maxKeysBelow,
+  type NewKey,
+  type StoredKey,
+  sameNameError,
+  tooManyKeysError,
+} from '../keys.ts'
 import { askLifeMs } from '../outbox-rules.ts'
 import type { Attempt } from './database.ts'
 import { PgEntries } from './entries.ts'
@@ -71,16 +80,20 @@ export class PgKeys extends PgPart implements KeyStore {
   }
 
   async add({ id, name, hash, grant, can, made_by, created_at, expires_at }: NewKey): Promise<void> {
+    const maker = keyOfMaker(made_by)
+    const namesakes = sql`SELECT id FROM access_key WHERE name = ${name} AND revoked_at IS NULL
+      AND (expires_at IS NULL OR expires_at > ${this.clock.now()})
+      AND (${maker}::text IS NULL OR id IN (SELECT keys_below(${maker}))) ORDER BY nth`
     const adding = sql`INSERT INTO access_key
         (id, name, hash, "grant", can, made_by, created_at, expires_at, revision)
       SELECT ${id}, ${name}, ${hash}, ${JSON.stringify(grant)}, ${JSON.stringify(can)}, ${made_by},
         ${created_at}::bigint, ${expires_at}::bigint, ${nextKeyRevision}
-      WHERE NOT EXISTS (SELECT 1 FROM access_key WHERE name = ${name} AND revoked_at IS NULL
-        AND (expires_at IS NULL OR expires_at > ${this.clock.now()})) RETURNING id`
-    if (!(await this.#change(adding, made_by)))
-      throw badArgument('name', 'another key has this name', {
-        hint: 'Choose another name, or revoke that key first.',
-      })
+      WHERE NOT EXISTS (${namesakes}) AND (${maker}::text IS NULL
+        OR (SELECT count(*) FROM family_of(${maker})) <= ${maxKeysBelow}) RETURNING id`
+    if (await this.#change(adding, made_by)) return
+    const others = await this.db.all<{ id: string }>(namesakes)
+    if (others.length === 0) throw tooManyKeysError()
+    throw sameNameError(others.map(({ id }) => id))
   }
 
   rotate(id: string, hash: string, keepUntil: number): Promise<boolean> {
@@ -131,6 +144,7 @@ export class PgKeys extends PgPart implements KeyStore {
           lockKeys,
           sql`SELECT expect(ARRAY(${listEnding(roots)}) = ${ids}::text[])`,
           sql`UPDATE access_key SET revoked_at = ${at}, revision = ${nextKeyRevision} WHERE id = ANY (${ids}::text[])`,
+          sql`DELETE FROM person_mark WHERE reader = ANY (${ids}::text[])`,
           // A call of the key may have added one since, see `refuseRevoked`.
           sql`SELECT expect(NOT EXISTS (SELECT 1 FROM webhook WHERE disabled IS NULL
             AND ${keyIdOf(constantSql('made_by'))} = ANY (${ids}::text[])))`,

@@ -1,7 +1,6 @@
 /** The names that people gave to users. They are stored per session, and stay when it is logged out. */
-import { badArgument } from '../../model/error.ts'
 import { sessionKeyOf } from '../../model/session.ts'
-import { nameKeyOf } from '../../model/user-name.ts'
+import { nameKeyOf, sameUserNameError } from '../../model/user-name.ts'
 import { sql } from '../../platform/postgres.ts'
 import type { UserNameStore } from '../store.ts'
 import { ensureKey, keysOfName, PgPart } from './part.ts'
@@ -18,19 +17,21 @@ export class PgUserNames extends PgPart implements UserNameStore {
       JOIN session ON session.key = user_name.session WHERE folded = ${nameKeyOf(name)}`)
   }
 
-  async set(session: string, user: string, name: string | undefined): Promise<void> {
+  async set(
+    session: string,
+    user: string,
+    name: string | undefined,
+    seen?: readonly string[],
+  ): Promise<void> {
     const folded = name === undefined ? undefined : nameKeyOf(name)
-    const done = await this.durably(async () => {
+    const other = await this.durably(async () => {
       if (name !== undefined) await ensureKey(this.db, session)
       const named = await this.db.one<{
-        done: boolean
+        other?: string
       }>(sql`SELECT name_user(${sessionKeyOf(session)}, ${user},
-        ${name}, ${folded}) AS done`)
-      return named.done
+        ${name}, ${folded}, ${seen}::text[]) AS other`)
+      return named.other
     })
-    if (!done)
-      throw badArgument('name', 'another user of this session has this name', {
-        hint: 'Choose another name, or take that one away first.',
-      })
+    if (other !== undefined) throw sameUserNameError(other)
   }
 }

@@ -1,5 +1,7 @@
 /** Functions of readers: consumers claim and acknowledge rows, and conversations are listed. */
-import { erasedSession, neverSeen, receivedElsewhere, rowLeaseMs } from './tables.ts'
+import { maxReaders } from '../events.ts'
+import { liveMs } from '../retention.ts'
+import { erasedSession, neverSeen, noPlaceState, receivedElsewhere, rowLeaseMs } from './tables.ts'
 
 /** Precision of the time when a consumer was last active: retention compares days. */
 const seenEveryMs = 60 * 60_000
@@ -160,12 +162,39 @@ export const readFunctions = `
 
 ${claimRows}
   -- Locks the row of a consumer, which is active now. first: position of a new one.
+  -- A key and the keys below it, see keys.ts.
+  CREATE FUNCTION keys_below(top text) RETURNS SETOF text LANGUAGE sql STABLE AS $$
+    WITH RECURSIVE below (id) AS (SELECT top UNION SELECT k.id FROM below b
+      JOIN access_key k ON k.made_by = ANY (ARRAY['key:' || b.id, 'panel:' || b.id]))
+    SELECT id FROM below $$;
+  -- The keys that share their bounds with a key; an empty id stands for the callers without a key.
+  CREATE FUNCTION family_of(key text) RETURNS SETOF text LANGUAGE sql STABLE AS $$
+    WITH RECURSIVE above (id, steps) AS (SELECT key, 0 UNION ALL SELECT substr(k.made_by, strpos(k.made_by, ':') + 1), steps + 1
+      FROM above JOIN access_key k USING (id) WHERE k.made_by ~ '^(key|panel):')
+    SELECT keys_below((SELECT id FROM above ORDER BY steps DESC LIMIT 1)) $$;
+  CREATE FUNCTION key_of_reader(name text) RETURNS text LANGUAGE sql IMMUTABLE AS $$
+    SELECT left(name, greatest(strpos(name, '/') - 1, 0)) $$;
+  -- Makes room for a new consumer, one at a time, so that no two take the last place.
+  CREATE FUNCTION make_room(reader text, at bigint) RETURNS void LANGUAGE plpgsql AS $$
+  DECLARE
+    idle record;
+  BEGIN
+    PERFORM form FROM meta FOR UPDATE;
+    SELECT c.name, c.seen_at + ${liveMs} - at AS wait_ms INTO idle FROM consumer c
+      WHERE key_of_reader(c.name) IN (SELECT family_of(key_of_reader(reader))) ORDER BY c.seen_at DESC LIMIT 1 OFFSET ${maxReaders - 1};
+    IF idle.wait_ms > 0 THEN RAISE EXCEPTION 'no place' USING ERRCODE = '${noPlaceState}', DETAIL = idle.wait_ms; END IF;
+    DELETE FROM consumer_ahead a WHERE a.consumer = idle.name;
+    DELETE FROM acknowledged a WHERE a.consumer = idle.name;
+    DELETE FROM lease l WHERE l.consumer = idle.name;
+    DELETE FROM consumer c WHERE c.name = idle.name;
+  END $$;
   CREATE FUNCTION locked_consumer(reader text, first bigint, at bigint) RETURNS consumer LANGUAGE plpgsql AS $$
   DECLARE
     own consumer%ROWTYPE;
   BEGIN
     SELECT * INTO own FROM consumer c WHERE c.name = reader FOR UPDATE;
     IF NOT FOUND THEN
+      PERFORM make_room(reader, at);
       INSERT INTO consumer VALUES (reader, first, at) ON CONFLICT DO NOTHING;
       SELECT * INTO own FROM consumer c WHERE c.name = reader FOR UPDATE;
     END IF;
@@ -314,21 +343,23 @@ ${claimRows}
   END $$;
 
   -- Names a user of the session with that key of names; NULL removes the name. False: another user has it.
-  CREATE FUNCTION name_user(of_key text, of_peer text, new_name text, new_folded text) RETURNS boolean LANGUAGE plpgsql AS $$
+  -- seen: the users among whom the name must be free; NULL: all. Returns another one who has it, and changes nothing then.
+  CREATE FUNCTION name_user(of_key text, of_peer text, new_name text, new_folded text, seen text[]) RETURNS text LANGUAGE plpgsql AS $$
   DECLARE
     keys bigint[];
+    other text;
   BEGIN
     -- Of several processes that name users of the session, one at a time goes on.
     keys := ARRAY(SELECT key FROM session WHERE name_key = of_key ORDER BY key FOR UPDATE);
-    IF EXISTS (SELECT 1 FROM user_name WHERE session = ANY (keys) AND folded = new_folded AND peer <> of_peer) THEN
-      RETURN false;
-    END IF;
+    SELECT peer INTO other FROM user_name WHERE session = ANY (keys) AND folded = new_folded AND peer <> of_peer
+      AND (seen IS NULL OR peer = ANY (seen)) LIMIT 1;
+    IF other IS NOT NULL THEN RETURN other; END IF;
     DELETE FROM user_name WHERE session = ANY (keys) AND peer = of_peer;
     IF new_name IS NOT NULL THEN
       INSERT INTO user_name (session, peer, name, folded) SELECT key, of_peer, new_name, new_folded FROM unnest(keys) k(key);
     END IF;
     PERFORM touch_sessions(ARRAY[of_key]);
-    RETURN true;
+    RETURN NULL;
   END $$;
 
   -- Whether the JSON of a message has an item with that payload. Text that is no JSON has none.

@@ -23,6 +23,8 @@ export const copyLock = 0x737670
 
 /** SQLSTATE of a write about a user who was erased. */
 export const erasedState = 'SVC01'
+/** The SQLSTATE for a consumer that finds no place. */
+export const noPlaceState = 'SVC02'
 
 /** A lease of rows expires after this; sooner if its owner is known to be dead. */
 export const rowLeaseMs = 30_000
@@ -373,6 +375,7 @@ export const tables = `
     revision bigint NOT NULL
   );
   CREATE INDEX access_key_revision ON access_key (revision);
+  CREATE INDEX access_key_maker ON access_key (made_by);
   CREATE INDEX access_key_expiry ON access_key (expires_at) WHERE revoked_at IS NULL;
   -- What each process used of the limits of a key.
   CREATE TABLE key_use (

@@ -4,9 +4,10 @@
 import { hasMessage, isWhole, type Scope } from '../../model/access.ts'
 import { badArgument } from '../../model/error.ts'
 import type { ReadFilter, StoredMessage } from '../messages.ts'
+import { liveMs } from '../retention.ts'
 import { createRowBudget, type RowBudget } from '../row-budget.ts'
 import { type ConsumerClaim, maxHandOuts, startsAtFirst } from '../store.ts'
-import { EnginePart } from './engine-part.ts'
+import { EnginePart, findPlace } from './engine-part.ts'
 import { listIdsIn, scopeSqlOf } from './scope.ts'
 
 /** A lease expires after this; sooner if its owner is known to be dead. */
@@ -138,7 +139,7 @@ export class SqliteConsumers extends EnginePart {
 
   listLags(most: number): { consumer: string; messages: number }[] {
     const readers = this.db.all<{ consumer: string; position: number }>`SELECT name AS consumer, position
-      FROM (SELECT * FROM consumer ORDER BY seen_at DESC LIMIT ${most}) ORDER BY position DESC`
+      FROM (SELECT * FROM consumer ORDER BY instr(name, '/') > 0, seen_at DESC LIMIT ${most}) ORDER BY position DESC`
     // One walk counts for all consumers. Rows that a consumer read from single sessions are counted separately.
     let [above, lag] = [this.messages.getHead(), 0]
     return readers.map(({ consumer, position }) => {
@@ -205,8 +206,16 @@ export class SqliteConsumers extends EnginePart {
       }
       return row.position
     }
+    const idle = findPlace(this, 'consumer', consumer, liveMs)
+    if (idle !== undefined) this.#remove(idle)
     this.db.run`INSERT INTO consumer (name, position, seen_at) VALUES (${consumer}, ${first}, ${now})`
     return first
+  }
+
+  #remove(consumer: string): void {
+    this.db.run`DELETE FROM consumer WHERE name = ${consumer}`
+    for (const table of ['consumer_ahead', 'acknowledged', 'lease'])
+      this.db.run(`DELETE FROM ${table} WHERE consumer = ?`, consumer)
   }
 
   #listLapsedLeases(consumer: string): { id: number; ids: number[]; wasSeen: boolean; handOuts: number }[] {

@@ -146,14 +146,15 @@ export class SqliteConversations extends EnginePart {
     const position = upTo === undefined ? -head : Math.min(upTo, head)
     const into =
       reader === undefined
-        ? 'read_mark (session, peer, position) VALUES (?, ?, ?)'
-        : 'person_mark (reader, session, peer, position) VALUES (?, ?, ?, ?)'
+        ? 'read_mark (session, peer, position) SELECT ?, ?, ?'
+        : 'person_mark (reader, session, peer, position) SELECT ?, ?, ?, ?'
     for (const key of this.messages.listSessionKeys(session))
       this.db.run(
-        `INSERT INTO ${into}
+        `INSERT INTO ${into} WHERE EXISTS
+          (SELECT 1 FROM message m INDEXED BY message_peer WHERE m.peer = ? AND m.session = ?)
         ON CONFLICT DO UPDATE SET position = CASE WHEN excluded.position < 0 THEN excluded.position
           ELSE max(excluded.position, abs(position)) END`,
-        ...[reader ?? [], key, peer, position].flat(),
+        ...[reader ?? [], key, peer, position, peer, key].flat(),
       )
   }
 

@@ -8,7 +8,7 @@
  * the commits, in all processes.
  */
 import type { Scope } from '../../model/access.ts'
-import { badArgument, SvcError } from '../../model/error.ts'
+import { badArgument } from '../../model/error.ts'
 import { sessionKeyOf } from '../../model/session.ts'
 import type { Database, SqlValue } from '../../platform/sqlite.ts'
 import {
@@ -20,7 +20,7 @@ import {
   type NewEvent,
   readerIdleMs,
 } from '../events.ts'
-import { EnginePart, type SqliteContext } from './engine-part.ts'
+import { EnginePart, findPlace, type SqliteContext } from './engine-part.ts'
 import { erasedSession } from './messages.ts'
 import { scopeSqlOf } from './scope.ts'
 
@@ -245,26 +245,19 @@ export class SqliteEventLog extends EnginePart {
 
   /** Makes space for one more reader of the same key. @throws SvcError `rate_limited` */
   #makeSpace(reader: string): void {
-    const key = reader.slice(0, reader.indexOf('/') + 1)
-    const longest = this.db.get<{ name: string; seen_at: number }>`SELECT name, seen_at FROM event_reader
-      WHERE place <> ${lostPlace} AND substr(name, 1, instr(name, '/')) = ${key}
-      ORDER BY seen_at DESC LIMIT 1 OFFSET ${maxReaders - 1}`
-    if (!longest) return
-    const waitMs = longest.seen_at + readerIdleMs - this.clock.now()
-    if (waitMs > 0)
-      throw new SvcError('rate_limited', `${maxReaders} readers have a place already`, {
-        retryAfter: Math.ceil(waitMs / 1000),
-        hint: 'Read under a name that there is, or without one and with Last-Event-ID.',
-      })
-    this.db.run`UPDATE event_reader SET place = ${lostPlace} WHERE name = ${longest.name}`
+    const longest = findPlace(this, 'event_reader WHERE place >= 0', reader, readerIdleMs)
+    if (longest === undefined) return
+    this.db.run`UPDATE event_reader SET place = ${lostPlace} WHERE name = ${longest}`
     this.db.run`DELETE FROM event_reader WHERE name IN (SELECT name FROM event_reader
       WHERE place = ${lostPlace} ORDER BY seen_at DESC LIMIT -1 OFFSET ${maxReaders})`
   }
 
   listReaderLags(most: number): { reader: string; events: number }[] {
     const rows = this.db.all<{ reader: string; place: number }>`SELECT name AS reader, place
-      FROM event_reader WHERE place <> ${lostPlace} ORDER BY place DESC LIMIT ${most}`
-    return rows.map(({ reader, place }) => ({ reader, events: this.countAfter(this.#cursorOf(place)) }))
+      FROM event_reader WHERE place <> ${lostPlace} ORDER BY instr(name, '/') > 0, seen_at DESC LIMIT ${most}`
+    return rows
+      .toSorted((a, b) => b.place - a.place)
+      .map(({ reader, place }) => ({ reader, events: this.countAfter(this.#cursorOf(place)) }))
   }
 
   /** Returns the newest place, and the row id of the newest message that ever existed. */

@@ -1,9 +1,19 @@
 /** Keys in SQLite. */
-import { badArgument } from '../../model/error.ts'
 import { type KeyRow, keyOf } from '../key-rows.ts'
-import { hasKeyEnded, keyEndedReason, type NewKey, type StoredKey } from '../keys.ts'
+import {
+  familyOf,
+  hasKeyEnded,
+  keyEndedReason,
+  keyOfMaker,
+  listBelow,
+  maxKeysBelow,
+  type NewKey,
+  type StoredKey,
+  sameNameError,
+  tooManyKeysError,
+} from '../keys.ts'
 import { askLifeMs } from '../outbox-rules.ts'
-import { EnginePart, refuseRevoked, type SqliteContext } from './engine-part.ts'
+import { EnginePart, listMade, refuseRevoked, type SqliteContext } from './engine-part.ts'
 import type { SqliteOutboxEntries } from './entries.ts'
 import { rejectErased } from './erased-users.ts'
 import type { SqliteEventLog } from './events.ts'
@@ -39,11 +49,14 @@ export class SqliteKeys extends EnginePart {
       refuseRevoked(this.db, made_by)
       for (const user of grant.users ?? []) rejectErased(this.db, user)
       const now = this.clock.now()
+      const maker = keyOfMaker(made_by)
+      const all = maker === undefined ? [] : listMade(this.db)
+      if (maker !== undefined && familyOf(all, maker).size > maxKeysBelow) throw tooManyKeysError()
+      const seen = maker === undefined ? undefined : listBelow(all, maker)
       const namesakes = this.db.all<KeyRow>`SELECT * FROM access_key WHERE name = ${name}`
-      if (namesakes.some(row => !hasKeyEnded(keyOf(row), now)))
-        throw badArgument('name', 'another key has this name', {
-          hint: 'Choose another name, or revoke that key first.',
-        })
+        .filter(row => !hasKeyEnded(keyOf(row), now))
+        .flatMap(row => (seen?.has(row.id) === false ? [] : row.id))
+      if (namesakes.length > 0) throw sameNameError(namesakes)
       this.db.run(
         `INSERT INTO access_key (id, name, hash, "grant", can, made_by, created_at, expires_at, revision)
          VALUES (?, ?, ?, ?, ?, ?, ?, ?, (${nextRevision}))`,
@@ -78,6 +91,7 @@ export class SqliteKeys extends EnginePart {
          WHERE id IN (SELECT value FROM json_each(?))`,
         ...[at, ids],
       )
+      this.db.run`DELETE FROM person_mark WHERE reader IN (SELECT value FROM json_each(${ids}))`
       this.#disableWebhooks(ids, at)
       this.#askAgain(ids, at)
       return ended

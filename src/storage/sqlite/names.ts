@@ -2,8 +2,7 @@
  * Names: renames of sessions, and the names that people gave to users, which are stored per session and stay
  * when it is logged out.
  */
-import { badArgument } from '../../model/error.ts'
-import { nameKeyOf } from '../../model/user-name.ts'
+import { nameKeyOf, sameUserNameError } from '../../model/user-name.ts'
 import { EnginePart, type SqliteContext } from './engine-part.ts'
 import { rejectErased } from './erased-users.ts'
 import type { SqliteWebhooks } from './webhooks.ts'
@@ -109,7 +108,7 @@ export class SqliteUserNames extends EnginePart {
     return [...new Set([...this.messages.findWrittenSessions(user), ...named.map(({ session }) => session)])]
   }
 
-  set(session: string, user: string, name: string | undefined): void {
+  set(session: string, user: string, name: string | undefined, seen?: readonly string[]): void {
     this.db.transaction(() => {
       const newest = this.messages.ensureKey(session)
       const keys = this.#keys(session)
@@ -118,12 +117,11 @@ export class SqliteUserNames extends EnginePart {
       if (name === undefined) return
       rejectErased(this.db, user)
       const folded = nameKeyOf(name)
-      const namesake = this.db.get`SELECT 1 FROM user_name WHERE folded = ${folded}
-        AND session IN (SELECT value FROM json_each(${keys}))`
-      if (namesake)
-        throw badArgument('name', 'another user of this session has this name', {
-          hint: 'Choose another name, or take that one away first.',
-        })
+      const namesake = this.db.all<{ peer: string }>`SELECT peer FROM user_name WHERE folded = ${folded}
+        AND session IN (SELECT value FROM json_each(${keys}))`.find(
+        ({ peer }) => seen?.includes(peer) !== false,
+      )
+      if (namesake) throw sameUserNameError(namesake.peer)
       for (const key of new Set([newest, ...this.messages.listSessionKeys(session)]))
         this.db.run`INSERT INTO user_name (session, peer, name, folded)
           VALUES (${key}, ${user}, ${name}, ${folded})`
