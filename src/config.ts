@@ -1,7 +1,6 @@
 /**
  * Combines flags, SVC_* variables and defaults into one frozen Config. Only this file reads the environment.
  */
-import { fstatSync } from 'node:fs'
 import { delimiter, isAbsolute, join } from 'node:path'
 import process from 'node:process'
 import { type CommandName, type Config, type OptionSpec, optionTable } from './config/options.ts'
@@ -162,14 +161,6 @@ export const pickNetworkVariables = (env: Environment = process.env): Record<str
 /** Returns the user who became root with sudo to run this, if any. */
 export const findSudoUser = (env: Environment = process.env): string | undefined =>
   env.SUDO_USER && env.SUDO_USER !== 'root' ? env.SUDO_USER : undefined
-
-/** Returns whether stdout goes to systemd's journal, where it is kept for long and others can read it. */
-export function isJournalled(env: Environment = process.env): boolean {
-  if (!env.JOURNAL_STREAM) return false
-  // A terminal started by systemd passes the variable on. It counts only for the stream that it names.
-  const { dev, ino } = fstatSync(1)
-  return env.JOURNAL_STREAM === `${dev}:${ino}`
-}
 
 /** Returns the socket where systemd waits for the ready message, if there is one. */
 export const findNotifySocket = (env: Environment = process.env): string | undefined =>

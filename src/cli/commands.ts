@@ -40,6 +40,7 @@ export const commandGroups: Readonly<Record<string, Readonly<Record<string, Load
     status: () => import('./commands/status.ts'),
     key: () => import('./commands/key.ts'),
     token: () => import('./commands/token.ts'),
+    panel: () => import('./commands/panel.ts'),
     secrets: () => import('./commands/secrets.ts'),
     audit: () => import('./commands/audit.ts'),
     export: () => import('./commands/export.ts'),

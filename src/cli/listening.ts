@@ -8,7 +8,7 @@ import process from 'node:process'
 import { localFilesOf } from '../config/local-files.ts'
 import type { Config } from '../config.ts'
 import type { RunningGateway } from '../gateway/gateway.ts'
-import { findConfigured, listNotedAddresses, type NotedAddress } from '../inspect/healthz.ts'
+import { findConfigured, listNotes, type NotedAddress } from '../inspect/healthz.ts'
 import { badArgument, SvcError } from '../model/error.ts'
 import type { Certificate, CertificateFiles, LiveCertificate } from '../platform/certificate.ts'
 import { errorCodeOf, fileExists, removeQuietly, replaceFile } from '../platform/files.ts'
@@ -99,10 +99,10 @@ async function findRunningError(config: Config, error: unknown): Promise<SvcErro
  *
  * @param own the address; undefined removes it
  */
-async function noteAddress(dir: string, own?: Omit<NotedAddress, 'pid'>): Promise<void> {
+export async function noteAddress(dir: string, own?: Omit<NotedAddress, 'pid'>): Promise<void> {
   const { pid } = process
   const path = localFilesOf(dir).address
-  const noted = (await listNotedAddresses(dir)).filter(other => other.pid !== pid)
+  const noted = (await listNotes(dir)).filter(other => other.pid !== pid)
   if (own !== undefined) noted.push({ ...own, pid })
   const lines = noted.map(one => JSON.stringify(one))
   // A failed write does no harm: the service is then found by its port. No fsync: after a power cut
@@ -110,13 +110,17 @@ async function noteAddress(dir: string, own?: Omit<NotedAddress, 'pid'>): Promis
   await (lines.length === 0 ? removeQuietly(path) : replaceFile(path, lines.join('\n')).catch(() => {}))
 }
 
-/** Adds to the noted address of this process: its panel, or its new certificate. */
+/**
+ * Adds to the note of this process: its panel, or its new certificate. A process that serves the panel alone has no other
+ * note.
+ */
 export async function noteMore(
   dir: string,
   more: Pick<NotedAddress, 'panel'> | Pick<NotedAddress, 'certificate'>,
 ): Promise<void> {
-  const own = (await listNotedAddresses(dir)).find(({ pid }) => pid === process.pid)
+  const own = (await listNotes(dir)).find(({ pid }) => pid === process.pid)
   if (own) await noteAddress(dir, { ...own, ...more })
+  else if ('panel' in more && more.panel) await noteAddress(dir, { url: '', ...more })
 }
 
 async function listenConfigured(opened: ListenOptions, fetch: ServeOptions['fetch']): Promise<RunningServer> {

@@ -8,9 +8,10 @@ import { hasKeyForm } from '../access/secret.ts'
 import { localFilesOf } from '../config/local-files.ts'
 import { withSecrets } from '../config/secrets.ts'
 import { isGuessable } from '../config/token-file.ts'
-import { type Config, findCredentials, isJournalled } from '../config.ts'
+import { type Config, findCredentials } from '../config.ts'
 import { claimDirectory } from '../gateway/directory.ts'
 import { openGateway, type RunningGateway } from '../gateway/gateway.ts'
+import { svcCommand } from '../inspect/advised-commands.ts'
 import { badArgument, SvcError } from '../model/error.ts'
 import type { LiveCertificate } from '../platform/certificate.ts'
 import { systemClock } from '../platform/clock.ts'
@@ -28,6 +29,7 @@ import {
   certificateFilesOf,
   type ListenOptions,
   listen,
+  noteAddress,
   noteMore,
   toListenError,
   tryAddresses,
@@ -64,19 +66,20 @@ export async function runService(
   const door = await open(opened)
   const { gateway, generated, hasKeys, sandbox } = opened
   const phoneUrl = sandbox && `${sandbox.url}/phone`
-  const panel = await openPanel(opened, { ...door.links, ...(phoneUrl && { sandbox_phone: phoneUrl }) })
+  // A command that a client starts uses stdout for the protocol.
+  const output = door.ended ? io.err : io.out
+  const links = { ...door.links, ...(phoneUrl && { sandbox_phone: phoneUrl }) }
+  const panel = await openPanel(opened, links, output.isTerminal)
   const metrics = await openMetrics(opened)
   await gateway.start()
   // The log line helps if the directory's name was mistyped.
   if (opened.isNew) log.info('a new data directory was made', { path: requested.basePath })
-  // A command that a client starts uses stdout for the protocol and stderr as a log: no token is printed
-  // there.
-  const printLine = createLinePrinter(door.ended ? io.err : io.out, requested.logFormat)
+  const printLine = createLinePrinter(output, requested.logFormat)
   if (requested.banner && requested.logFormat === 'text') io.out.print(formatBanner(version))
   for (const line of [...door.lines, ...metrics, ...panel.lines]) printLine(line)
   if (phoneUrl) printLine({ text: `phone on ${phoneUrl}`, url: phoneUrl })
-  if (generated && !door.ended) {
-    printLine(tokenLineOf(generated, io))
+  if (generated) {
+    printLine(tokenLineOf(generated, output.isTerminal))
     if (hasKeys)
       printLine({ text: 'there are keys: callers need one of them, or the token, on this machine too' })
   }
@@ -114,14 +117,16 @@ const panelFolders = [join(import.meta.dirname, 'panel'), join(import.meta.dirna
  * Serves the panel on `--admin-port`. Does nothing without that option.
  *
  * @param links addresses that the panel links to
- * @returns lines with its address and, if sign-in is required, the sign-in link; `stop` also ends live
- *   streams
+ * @param isTerminal whether the lines are for a person alone, so that a secret may stand in them
+ * @returns lines with its address and, if sign-in is required, the sign-in link or the command that prints one;
+ *   `stop` also ends live streams
  */
 async function openPanel(
   opened: OpenedService,
   links: { rest_url?: string; sandbox_phone?: string },
+  isTerminal: boolean,
 ): Promise<Pick<ServedDoor, 'lines' | 'stop'>> {
-  const { config, gateway, generated, io, log, stack } = opened
+  const { config, gateway, generated, log, stack } = opened
   if (config.adminPort === undefined) return { lines: [], stop() {} }
   const { createAdminApp } = await import('../server/admin.ts')
   const app = createAdminApp({
@@ -137,6 +142,7 @@ async function openPanel(
   )
   stack.defer(() => server.stop(0))
   await noteMore(config.basePath, { panel: toReachableUrl(server.url) })
+  stack.defer(() => noteAddress(config.basePath))
   const missing = await app.getPageError()
   if (missing) log.warn('there is no panel to show', { why: missing.message, hint: missing.hint })
   const path = await app.createSignInLink()
@@ -146,9 +152,16 @@ async function openPanel(
       ? ''
       : ` (from another machine: with this one's address for ${new URL(here).hostname})`
   const signIn =
-    path === undefined || isJournalled(io.env)
+    path === undefined
       ? []
-      : [{ text: `sign in once with ${here}${path}${elsewhere}`, url: `${here}${path}` }]
+      : isTerminal
+        ? [{ text: `sign in once with ${here}${path}${elsewhere}`, url: `${here}${path}` }]
+        : [
+            {
+              text: `sign in with the link that this prints: ${svcCommand('panel link', config.basePath)}`,
+              url: here,
+            },
+          ]
   return {
     lines: [{ text: `admin on ${server.url}`, url: server.url }, ...signIn],
     async stop() {
@@ -329,11 +342,11 @@ export async function openSandboxFor(
 }
 
 /**
- * Returns the line about a generated token. The token itself is printed only by the start that makes it, and
- * never into a system journal, which others can read. Otherwise the line names its file.
+ * Returns the line about a generated token. The token itself is printed only by the start that makes it, and only to a
+ * terminal: others can read a log, where it is kept for long. Otherwise the line names its file.
  */
-const tokenLineOf = ({ token, created, path }: EnsuredToken, { env }: Io): ServiceLine =>
-  created && !isJournalled(env)
+const tokenLineOf = ({ token, created, path }: EnsuredToken, isTerminal: boolean): ServiceLine =>
+  created && isTerminal
     ? { text: `token ${token} (kept in ${path}; shown this once)`, token }
     : {
         text: `token as ${path === undefined ? 'all nodes have it' : `kept in ${path}`}; svc token prints it`,

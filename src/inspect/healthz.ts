@@ -65,7 +65,10 @@ export async function findConfigured(
 
 const withoutScheme = (url: string) => url.replace(/^https?:/, '')
 
-/** Address of a running service, as it wrote it into its data directory. */
+/**
+ * Address of a running service, as it wrote it into its data directory. A process that serves the panel alone is no
+ * service to call: its `url` is ''.
+ */
 export interface NotedAddress extends ServiceAddress {
   pid: number
   /** URL of its panel, if it has one. */
@@ -81,6 +84,11 @@ export interface NotedAddress extends ServiceAddress {
  * is gone.
  */
 export async function listNotedAddresses(dir: string): Promise<NotedAddress[]> {
+  return (await listNotes(dir)).filter(({ url }) => url !== '')
+}
+
+/** Returns the same with the processes that serve the panel alone. */
+export async function listNotes(dir: string): Promise<NotedAddress[]> {
   const text = (await readText(join(dir, dataFiles.address)).catch(() => undefined)) ?? ''
   const noted = await Promise.all(text.split('\n').map(parseRunning))
   return noted.filter(address => address !== undefined)

@@ -10,6 +10,8 @@ export const dataFiles = {
   defaultSession: '.default_session',
   /** Panel sign-ins that were ended early, each with the time when it would have expired. */
   endedSignIns: '.signed_out.json',
+  /** The hash of a link that signs in to the panel, from `svc panel link`, and until when it is valid. */
+  signInLink: '.sign_in_link',
   /** Folder of the QR logins in progress, one file per session name. */
   logins: '.logins',
   /**

@@ -1,4 +1,7 @@
-/** Lines of the audit log for calls without a valid token: one a minute for each address, with their number. */
+/**
+ * Lines of the audit log for calls without a valid token, and for refused sign-ins to the panel: one a minute for each
+ * address, with their number.
+ */
 import type { Gateway } from '../gateway/gateway-api.ts'
 import type { Log } from '../platform/log.ts'
 
@@ -14,21 +17,24 @@ export function createFailureCounter(
   { audit, clock }: Pick<Gateway, 'audit' | 'clock'>,
   log: Log,
   signal: AbortSignal,
-): (address: string) => void {
+): (address: string, operation?: 'sign_in') => void {
   let counts = new Map<string, number>()
   const writeLater = async () => {
     await clock.sleep(minuteMs, signal)
-    const counted = counts
+    const all = counts
     counts = new Map()
-    const line = { principal: 'open', operation: 'authenticate', outcome: 'unauthorized' }
-    for (const [address, count] of counted)
+    for (const [counted, count] of all) {
+      const [operation = '', address] = counted.split(' ')
+      const line = { at: clock.now(), principal: 'open', operation, outcome: 'unauthorized', count }
       await audit
-        .add({ at: clock.now(), ...line, count, ...(address !== '' && { address }) })
+        .add({ ...line, ...(address && { address }) })
         .catch(error => log.warn('no line in the audit log', { error }))
+    }
   }
-  return address => {
+  return (from, operation: string = 'authenticate') => {
     if (counts.size === 0) void writeLater()
-    const counted = counts.has(address) || counts.size < maxAddresses ? address : ''
+    const one = `${operation} ${from}`
+    const counted = counts.has(one) || counts.size < maxAddresses ? one : `${operation} `
     counts.set(counted, (counts.get(counted) ?? 0) + 1)
   }
 }

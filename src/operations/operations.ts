@@ -43,6 +43,7 @@ import { foreseeSend, send } from './send.ts'
 import { health, listNodes, listTools, metrics } from './service.ts'
 import { setDefault } from './set-default.ts'
 import { getShared } from './shared.ts'
+import { createPanelLink, signIn, signOut } from './sign-in.ts'
 import { status } from './status.ts'
 import { tools } from './tools.ts'
 import { showTyping } from './typing.ts'
@@ -146,6 +147,9 @@ const doorOperations = [
   forgetLogin,
   openMessages,
   workAsAgent,
+  createPanelLink,
+  signIn,
+  signOut,
 ] as const
 
 /** All operations, the tools first. */

@@ -6,6 +6,7 @@ import { Type } from '@sinclair/typebox'
 import { Elysia } from 'elysia'
 import type { Config } from '../config.ts'
 import type { Gateway } from '../gateway/gateway-api.ts'
+import { createDirectCall } from '../model/call.ts'
 import { SvcError } from '../model/error.ts'
 import { anyCaller, type Principal } from '../model/principal.ts'
 import type { ServiceFacts } from '../model/service.ts'
@@ -18,9 +19,10 @@ import type { JsonSchema } from '../operations/schema.ts'
 import { health } from '../operations/service.ts'
 import { status } from '../operations/status.ts'
 import type { Clock } from '../platform/clock.ts'
+import { withoutUndefined } from '../platform/fields.ts'
 import type { Log } from '../platform/log.ts'
 import type { Peer } from '../platform/serve.ts'
-import { type Access, createAccess } from './admin/access.ts'
+import { type Access, type AccessOptions, createAccess } from './admin/access.ts'
 import { addCallRoutes } from './admin/call-routes.ts'
 import { LiveChanges } from './admin/events.ts'
 import { openPanelFiles, type PanelFiles } from './admin/files.ts'
@@ -107,7 +109,11 @@ const about = {
 export function createAdminApp(options: AdminOptions): AdminApp {
   const { gateway, config, clock = gateway.clock } = options
   const log = options.log.child('admin')
-  const access = createAccess({ ...config, clock, signIns: gateway.signIns, keys: gateway.keys })
+  const note: AccessOptions['note'] = async (operation, by, how, request) => {
+    const call = { ...createDirectCall({ by, local: false }), address: callerAddressOf(request) }
+    await invoke(operation, gateway, withoutUndefined({ by: how }), call, log)
+  }
+  const access = createAccess({ ...config, clock, signIns: gateway.signIns, keys: gateway.keys, note })
   const service = serviceFactsOf(options, clock.now(), access)
   const context: RouteContext = {
     by: anyCaller,
@@ -130,7 +136,9 @@ export function createAdminApp(options: AdminOptions): AdminApp {
     log,
   })
   const { answerCall, methods } = addRoutes(options, context, access, events)
-  const page = createPageHandler(files, access, log)
+  const page = createPageHandler(files, access, log, request =>
+    onFailure(callerAddressOf(request) ?? '', 'sign_in'),
+  )
   const phoneOf = (path: string) => (isPhonePath(path) ? options.links?.sandbox_phone : undefined)
   const answerRequest = async (
     request: Request,
@@ -165,7 +173,9 @@ export function createAdminApp(options: AdminOptions): AdminApp {
         answer.headers.append('set-cookie', await access.signInOwner(request))
       // The page reads the time from this header: in a sandbox, the phone can change the clock.
       if (isApi) answer.headers.set('date', new Date(clock.now()).toUTCString())
-      return path === '/api/sign-in' ? await tries.throttle(answer, addressOf(request, peer)) : answer
+      return path === '/api/sign-in'
+        ? await tries.throttle(answer, addressOf(request, peer), 'sign_in')
+        : answer
     } catch (error) {
       return toErrorAnswer(error, context)
     }
@@ -245,8 +255,17 @@ const serviceFactsOf = (
   },
 })
 
-/** Returns a function that serves the page and its files. Everybody may load them: they contain no secret. */
-function createPageHandler(files: PanelFiles, access: Access, log: Log) {
+/**
+ * Returns a function that serves the page and its files. Everybody may load them: they contain no secret.
+ *
+ * @param onRefused called for a link that does not sign in
+ */
+function createPageHandler(
+  files: PanelFiles,
+  access: Access,
+  log: Log,
+  onRefused: (request: Request) => void,
+) {
   const signInByLink = async (request: Request): Promise<Response> => {
     const code = new URL(request.url).searchParams.get('code') ?? ''
     // HEAD does not use up the link: chat apps send it to preview links.
@@ -255,6 +274,7 @@ function createPageHandler(files: PanelFiles, access: Access, log: Log) {
     try {
       if (request.method !== 'HEAD') cookie = await access.signInByLink(code, request)
       isUsed = !cookie && (await access.isRequired())
+      if (isUsed && request.method !== 'HEAD') onRefused(request)
     } catch (error) {
       log.debug('a link to sign in cannot be checked', { error })
     }

@@ -26,7 +26,7 @@ interface AttemptCount {
 interface FailedAttemptsOptions {
   readonly log: Log
   readonly clock?: Clock
-  readonly onFailure?: (address: string) => void
+  readonly onFailure?: (address: string, operation?: 'sign_in') => void
 }
 
 /**
@@ -38,7 +38,7 @@ export class FailedAttempts {
   readonly #log: Log
   readonly #clock: Clock
   readonly #addresses = new Map<string, AttemptCount>()
-  readonly #onFailure: ((address: string) => void) | undefined
+  readonly #onFailure: FailedAttemptsOptions['onFailure']
   #waiting = 0
 
   /** @param options.onFailure called with the address of each call without the right token */
@@ -53,11 +53,12 @@ export class FailedAttempts {
    * responses do not change.
    *
    * @param address of the caller
+   * @param operation what the caller tried, if it is no call with a token
    */
-  throttle(given: Response, address = ''): Response | Promise<Response> {
+  throttle(given: Response, address = '', operation?: 'sign_in'): Response | Promise<Response> {
     if (given.status !== 401) return given
     given.headers.set('connection', 'close')
-    this.#onFailure?.(address)
+    this.#onFailure?.(address, operation)
     const tries = this.#countAttempt(address)
     if (tries.count <= freeAttempts) return given
     if (tries.waiting < maxDelayedOfAddress && this.#waiting < maxDelayed) return this.#delay(given, tries)

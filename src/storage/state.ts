@@ -165,9 +165,9 @@ export interface ContextStore {
 export interface SignInStore {
   /**
    * Adds a code that counts once, until that time. Not durable. On one machine only the process that made
-   * the code knows it.
+   * the code knows it, unless it is shared: then other processes take it too, until another one is shared.
    */
-  addLink(code: string, until: number): Promise<void>
+  addLink(code: string, until: number, isShared?: boolean): Promise<void>
 
   /** @returns whether the code existed and had not expired; if several callers take it, only one gets true */
   takeLink(code: string, now: number): Promise<boolean>

@@ -233,7 +233,7 @@ export function valuesOf(operation: Operation, key: string, things: Things): rea
 
 /** Input keys that name nothing that belongs to somebody. */
 export const plainKeys: ReadonlySet<string> = new Set(
-  `ack after allow_private before can count digest direction dry_run expires expires_at file file_name force
+  `ack after allow_private before by can count digest direction dry_run expires expires_at file file_name force
   format fresh from headers hours idempotency_key if_none_match if_range item keep_old_seconds kind known last_event_id
   left limit limits msg_type name new_name offset operation option outcome prompt range replies rewrite save_dir seen
   signature since text

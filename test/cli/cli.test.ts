@@ -5,9 +5,18 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { toListenError } from '../../src/cli/listening.ts'
 import { optionTable } from '../../src/config.ts'
+import type { AuditLine } from '../../src/model/audit.ts'
 import { owner } from '../../src/model/principal.ts'
+import { findSystemUser } from '../../src/platform/process.ts'
 import { version } from '../../src/version.ts'
-import { svc as command, type Ended, serveHere, svcProcess, svcRunning } from '../support/command.ts'
+import {
+  svc as command,
+  type Ended,
+  serveHere,
+  svcOnTerminal,
+  svcProcess,
+  svcRunning,
+} from '../support/command.ts'
 import { ended } from '../support/ended.ts'
 import { folderOfFile } from '../support/folder.ts'
 import { withGateway } from '../support/gateway.ts'
@@ -416,17 +425,17 @@ describe('serving', () => {
     expect(stdout).toContain(again)
   })
 
-  test('an address open to others gets a token, shown once and required', async () => {
+  test('an address open to others gets a token, which a log does not have, and which is required', async () => {
     const dir = await mkdtemp(join(home, 'token-'))
     const open = () => serve(['--host', '0.0.0.0'], { dir })
     let token = ''
     {
       await using service = await open()
       await until('the last line', 30_000, () => namesLogin(service.stdout()))
-      const [, shown = '', path = ''] =
-        /^token (\S{40,}) \(kept in (\S+); shown this once\)$/m.exec(service.stdout()) ?? []
-      token = shown
-      expect(path).toBe(join(dir, 'api_token'))
+      const path = join(dir, 'api_token')
+      token = (await readFile(path, 'utf8')).trim()
+      expect(service.stdout()).toContain(path)
+      expect(service.stdout() + service.log()).not.toContain(token)
       expect((await stat(path)).mode & 0o777).toBe(0o600)
       const url = `http://127.0.0.1:${new URL(service.url).port}`
       const status = async (path: string, authorization?: string) =>
@@ -497,18 +506,70 @@ describe('serving', () => {
     }
   })
 
-  test('the link that signs in says how it is opened from another machine, where it can be', async () => {
-    for (const [host, elsewhere] of [
-      ['0.0.0.0', " (from another machine: with this one's address for 127.0.0.1)"],
-      ['127.0.0.1', ''],
-    ] as const) {
+  test('a log names the command that prints a link to the panel, and has no link', async () => {
+    const cookieBy = async (link: string) =>
+      (await fetch(link, { redirect: 'manual' })).headers.get('set-cookie') ?? ''
+    for (const more of [
+      ['--host', '0.0.0.0'],
+      ['--log-format', 'json'],
+    ]) {
+      const dir = await mkdtemp(join(home, 'link-'))
       const env = { SVC_TOKEN: crypto.randomUUID() }
-      await using service = await serve(['--host', host, '--admin-port', '0'], { env })
+      await using service = await serve([...more, '--admin-port', '0'], { dir, env })
       await until('the last line', 30_000, () => namesLogin(service.stdout()))
-      const [, link, more] = /^sign in once with (\S+)(.*)$/m.exec(service.stdout()) ?? []
-      expect([host, more]).toEqual([host, elsewhere])
-      expect((await fetch(link!, { redirect: 'manual' })).headers.get('set-cookie')).toContain('HttpOnly')
+      expect(service.stdout()).toContain(`svc panel link --sandbox -d ${dir}`)
+      expect(service.stdout() + service.log()).not.toContain('sign-in?')
+      // Without the token, which the command does not know.
+      const print = async () => (await svc(['panel', 'link', '-d', dir])).stdout.trim()
+      const [first, second] = [await print(), await print()]
+      expect(first).toMatch(/^http:\/\/127\.0\.0\.1:\d+\/sign-in\?code=[\w-]{32}$/)
+      // The next link has replaced it.
+      expect(await cookieBy(first)).toBe('')
+      const both = await Promise.all([cookieBy(second), cookieBy(second), cookieBy(second)])
+      expect(both.filter(Boolean)).toEqual([expect.stringContaining('HttpOnly')])
+      expect(await readdir(dir)).not.toContain('.sign_in_link')
+      const lines: AuditLine[] = JSON.parse((await svc(['audit', '--json', '-d', dir])).stdout)
+      expect(lines.toReversed()).toMatchObject([
+        { principal: 'owner', operation: 'create_panel_link', address: `cli:${findSystemUser()}` },
+        { principal: 'owner', operation: 'create_panel_link', outcome: 'done' },
+        { principal: 'panel', operation: 'sign_in', subject: 'link', outcome: 'done', address: '127.0.0.1' },
+      ])
     }
+    const dir = await mkdtemp(join(home, 'no-panel-'))
+    await using service = await serve([], { dir })
+    expectOneLine(await svc(['panel', 'link', '-d', dir]), 1, dir)
+    expect(service.stdout()).not.toContain('panel link')
+  })
+
+  test('the panel alone has a link too', async () => {
+    const dir = await mkdtemp(join(home, 'panel-'))
+    const env = { SVC_TOKEN: crypto.randomUUID() }
+    const running = svcRunning(
+      ['admin', '--admin-port', '0', '--sandbox', '--sandbox-port', '0', '-d', dir],
+      {
+        home,
+        env,
+      },
+    )
+    await until('it is there', 30_000, () => running.stdout.includes('panel link'))
+    const { stdout } = await svc(['panel', 'link', '-d', dir])
+    expect((await fetch(stdout.trim(), { redirect: 'manual' })).headers.get('set-cookie')).toContain(
+      'svc_panel',
+    )
+    running.stop('SIGTERM')
+    await running.exited
+    expectOneLine(await svc(['panel', 'link', '-d', dir]), 1, dir)
+  })
+
+  test.skipIf(process.platform === 'win32')('a terminal gets the token and the link themselves', async () => {
+    const dir = await mkdtemp(join(home, 'terminal-'))
+    const args = ['openapi', '--sandbox', '--sandbox-port', '0', '-p', '0', '--host', '0.0.0.0']
+    await using terminal = svcOnTerminal([...args, '--admin-port', '0', '-d', dir], { home, columns: 300 })
+    const [, link, more] = await terminal.until(/^sign in once with (\S+)(.*?)\r?$/m)
+    expect(more).toBe(" (from another machine: with this one's address for 127.0.0.1)")
+    expect((await fetch(link!, { redirect: 'manual' })).headers.get('set-cookie')).toContain('HttpOnly')
+    const [, token] = await terminal.until(/^token (\S{40,}) \(kept in /m)
+    expect(token).toBe((await readFile(join(dir, 'api_token'), 'utf8')).trim())
   })
 
   test.skipIf(process.platform === 'win32')(

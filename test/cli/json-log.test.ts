@@ -70,7 +70,9 @@ describe('every line is JSON, and the ready lines carry their address', () => {
       'sign in',
     ])
       expect([ready, urlOf(said, ready)]).toEqual([ready, expect.stringMatching(/^http:\/\//)])
-    expect([typeof status, typeof token]).toEqual(['number', 'string'])
+    expect([typeof status, token]).toEqual(['number', undefined])
+    expect(JSON.stringify(said)).toContain('svc token')
+    expect(JSON.stringify(said)).not.toContain('sign-in?')
     expect(logged.some(({ event, level }) => level === 'WARNING' && event.includes('SVC_PROT'))).toBe(true)
   })
 

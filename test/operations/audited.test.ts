@@ -232,6 +232,9 @@ describe('each operation', () => {
     const subjects = new Map((await lines()).map(({ operation, subject }) => [operation, subject]))
     expect(Object.fromEntries(subjects)).toEqual({
       add_key: undefined,
+      create_panel_link: undefined,
+      sign_in: '<by>',
+      sign_out: '<by>',
       rename_session: '<old_name>',
       rename_account: '<name>',
       logout: '<session_name>',

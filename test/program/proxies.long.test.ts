@@ -13,7 +13,7 @@ import { connectHttp } from '../support/mcp.ts'
 import { overhear } from '../support/overheard.ts'
 import { wordsOf } from '../support/panel-hand.ts'
 import { freePort } from '../support/port.ts'
-import { type Json, startService } from '../support/service.ts'
+import { type Json, panelLinkOf, startService } from '../support/service.ts'
 import { stopwatch } from '../support/stopwatch.ts'
 import { until } from '../support/until.ts'
 
@@ -216,7 +216,7 @@ async function browse({ service, base, port }: Started): Promise<void> {
     await docs.goto(`${base}/svc/docs`)
     await docs.getByRole('heading', { name: 'Receive messages' }).first().waitFor()
     const panel = await opened()
-    const [, link] = /sign in once with http:\/\/[^/]+(\S+)/.exec(service.stdout())!
+    const link = await panelLinkOf(service.dir)
     await panel.goto(`${base}/panel${link}`)
     expect(new URL(panel.url()).pathname).toBe('/panel/')
     await panel.getByRole('heading', { name: 'default' }).waitFor()

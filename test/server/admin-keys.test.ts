@@ -1,6 +1,7 @@
 import { expect, test } from 'bun:test'
 import { readFile } from 'node:fs/promises'
 import { join } from 'node:path'
+import { SvcError } from '../../src/model/error.ts'
 import { owner } from '../../src/model/principal.ts'
 import { type Admin, startAdmin } from '../support/admin.ts'
 
@@ -129,6 +130,82 @@ test('on loopback without a token, the first key closes the panel, except for th
     new Request('http://127.0.0.1/api/call/me', { method: 'POST', headers: { host: '127.0.0.1', cookie } }),
   )
   expect(me.status).toBe(200)
+})
+
+test('the audit log has each sign-in and sign-out: by token, key and link, and those that were refused', async () => {
+  await using admin = await startAdmin({ token })
+  const { gateway } = admin.test
+  const { id, key } = await gateway.keys.add({ name: 'Mona', can: ['read'] }, owner)
+  const lines = async () =>
+    (await gateway.audit.list({ limit: 100, after: 0 })).map(({ id: _, at: _at, ...line }) => line)
+  const link = (await admin.app.createSignInLink())!
+  for (const given of [token, key]) {
+    const cookie = cookieOf((await signIn(admin, given)).headers)
+    // What a browser does there is no sign-in.
+    await callWith(admin, cookie)('me', {})
+    await admin.call('POST', '/api/sign-out', {}, { cookie })
+    await admin.call('POST', '/api/sign-out', {}, { cookie })
+  }
+  await admin.call('HEAD', link)
+  await admin.call('GET', link)
+  const line = { address: '127.0.0.1', outcome: 'done' }
+  const mona = { principal: `panel:${id}`, name: 'Mona' }
+  const done = [
+    { ...line, principal: 'panel', operation: 'sign_in', subject: 'token' },
+    { ...line, principal: 'panel', operation: 'sign_out' },
+    { ...line, ...mona, operation: 'sign_in', subject: 'key' },
+    { ...line, ...mona, operation: 'sign_out' },
+    { ...line, principal: 'panel', operation: 'sign_in', subject: 'link' },
+  ]
+  expect(await lines()).toEqual(done)
+  const { events } = await gateway.events.readPage('0', { types: ['audit.line'], limit: 100 })
+  expect(events).toHaveLength(done.length)
+
+  await gateway.keys.revoke(id, owner)
+  for (const given of ['wrong', key, '']) await signIn(admin, given)
+  for (const bad of [link, '/sign-in?code=x']) await admin.call('GET', bad)
+  await admin.call('GET', '/api/status')
+  await admin.test.soon('they are counted', async () => (await lines()).length > done.length + 1)
+  const refused = { principal: 'open', outcome: 'unauthorized', address: '127.0.0.1' }
+  // Besides, a signed-out browser wanted to sign out, twice.
+  expect((await lines()).slice(done.length)).toMatchObject([
+    { ...refused, operation: 'authenticate', count: 3 },
+    { ...refused, operation: 'sign_in', count: 4 },
+  ])
+})
+
+test('the browser that made the first key is signed in, which has a line', async () => {
+  await using admin = await startAdmin()
+  await admin.call('POST', '/api/call/add_key', { name: 'first', can: ['read'] })
+  const lines = await admin.test.gateway.audit.list({ limit: 100, operation: 'sign_in' })
+  expect(lines).toMatchObject([{ principal: 'panel', subject: 'first key', outcome: 'done' }])
+})
+
+test('a key does not sign in without its line, the token does, and everybody may sign out', async () => {
+  let fails = false
+  await using admin = await startAdmin({
+    token,
+    between: gateway => ({
+      ...gateway,
+      audit: {
+        add: async line => {
+          if (fails) throw new SvcError('store_unavailable', 'the disk is full')
+          return gateway.audit.add(line)
+        },
+        settle: (...given) => gateway.audit.settle(...given),
+        list: filter => gateway.audit.list(filter),
+        prune: before => gateway.audit.prune(before),
+      },
+    }),
+  })
+  const { key } = await admin.test.gateway.keys.add({ name: 'Mona', can: ['read'] }, owner)
+  const cookie = cookieOf((await signIn(admin, key)).headers)
+  fails = true
+  const refused = await signIn(admin, key)
+  expect([refused.status, refused.headers.get('set-cookie')]).toEqual([503, null])
+  expect((await signIn(admin, token)).status).toBe(200)
+  expect((await admin.call('POST', '/api/sign-out', {}, { cookie })).status).toBe(200)
+  expect((await callWith(admin, cookie)('me', {})).status).toBe(401)
 })
 
 test('a key with few rights gets neither paths of the machine nor the phone of the sandbox', async () => {

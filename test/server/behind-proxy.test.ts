@@ -14,6 +14,7 @@ import {
 } from '../../src/server/behind-proxy.ts'
 import { pathsWithoutToken } from '../../src/server/service-routes.ts'
 import { type Serving, serveHere } from '../support/command.ts'
+import { panelLinkOf } from '../support/service.ts'
 
 const token = 'correct-horse-battery-staple'
 const host = 'svc.example.org'
@@ -425,7 +426,7 @@ describe('the doors', () => {
   })
 
   test('the printed link signs in, below the prefix too', async () => {
-    const [, link] = /sign in once with http:\/\/[^/]+(\S+)/.exec(service.stdout())!
+    const link = await panelLinkOf(join(home, 'data'))
     const answer = await ask(`${panel}${link}`)
     expect(answer.headers.get('location')).toBe('/apps/svc/')
     expect(cookieOf(answer)).toContain('; Path=/apps/svc; ')

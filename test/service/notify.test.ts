@@ -1,8 +1,6 @@
-/** The words to systemd, as a socket gets them; and what of the service's own words the journal gets. */
+/** The words to systemd, as a socket gets them. */
 import { expect, test } from 'bun:test'
-import { fstatSync } from 'node:fs'
 import { join } from 'node:path'
-import { isJournalled } from '../../src/config.ts'
 import { openLibc } from '../../src/platform/libc.ts'
 import { canNotify, notifyManager } from '../../src/platform/notify.ts'
 import { version } from '../../src/version.ts'
@@ -59,12 +57,4 @@ test.skipIf(!canNotify)(named('the service says when it listens, and when it sto
   expect(ready).toMatch(new RegExp(`^READY=1\\nSTATUS=.*\\b${version}\\b.* ${service.url}$`))
   expect(await service.kill('SIGTERM')).toBe(0)
   expect(socket.next()).toBe('STOPPING=1')
-})
-
-test('the journal is known by the very stream that systemd names', () => {
-  const { dev, ino } = fstatSync(1)
-  expect(isJournalled({ JOURNAL_STREAM: `${dev}:${ino}` })).toBe(true)
-  // As a terminal has it that systemd started.
-  expect(isJournalled({ JOURNAL_STREAM: `${dev}:${ino + 1}` })).toBe(false)
-  expect(isJournalled({})).toBe(false)
 })

@@ -3,6 +3,7 @@
 import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { ended } from './ended.ts'
 import { end, family, innermost } from './family.ts'
 import { overhear } from './overheard.ts'
 import { stopwatch } from './stopwatch.ts'
@@ -140,6 +141,15 @@ export async function startService(options: ServiceOptions = {}): Promise<Servic
       if (!options.dir) await rm(dir, { recursive: true, force: true })
     },
   }
+}
+
+/** Returns path and query of a link that signs in to the panel of the service on this directory. */
+export async function panelLinkOf(dir: string): Promise<string> {
+  const env = { PATH: process.env.PATH ?? '', HOME: dir }
+  const { stdout, stderr } = await ended([...svcProgram, 'panel', 'link', '-d', dir], { cwd: dir, env })
+  const link = URL.parse(stdout.trim())
+  if (!link) throw new Error(`svc panel link: ${stdout}${stderr}`)
+  return `${link.pathname}${link.search}`
 }
 
 /** Logs a session in through the simulated phone. */

@@ -1,7 +1,7 @@
 /**
  * Access to the panel. On a loopback address without a token and without keys, all users of this machine have
  * access, but no page of another origin. Elsewhere, or with a token, or from the first key on, a user signs in
- * with the token, with a key, or by the one-time link that svc prints at the start.
+ * with the token, with a key, or by a one-time link that the start prints to a terminal, and `svc panel link` elsewhere.
  *
  * A sign-in is a signed cookie: its expiry, its name, and the id of the key, signed with a key derived from the
  * token. The signature covers the hash of the key's secret too. So a sign-in survives a restart, and ends with
@@ -14,6 +14,7 @@ import type { Keys } from '../../access/keys.ts'
 import { hashOf, parseKey } from '../../access/secret.ts'
 import { SvcError } from '../../model/error.ts'
 import { anyCaller, type Principal, panel } from '../../model/principal.ts'
+import { linkLifetimeMs, signIn, signOut, storedLink } from '../../operations/sign-in.ts'
 import type { Clock } from '../../platform/clock.ts'
 import type { SignInStore } from '../../storage/state.ts'
 import { createGuard, type GuardOptions, type Identity, isSameToken } from '../auth.ts'
@@ -34,16 +35,21 @@ function cookieNames(prefix: string): readonly [plain: string, secure: string] {
 const signInLifetimeMs = 30 * 24 * 60 * 60_000
 /** A sign-in older than this is renewed at the next visit. */
 const renewAfterMs = 24 * 60 * 60_000
-/** Lifetime of the printed link. It works once. */
-const linkLifetimeMs = 15 * 60_000
 
 /** The check of access to one panel. */
 export type Access = ReturnType<typeof createAccess>
 
-interface AccessOptions extends Omit<GuardOptions, keyof KeptDirectory>, KeptDirectory {
+export interface AccessOptions extends Omit<GuardOptions, keyof KeptDirectory>, KeptDirectory {
   readonly keys: Pick<Keys, 'hasAny' | 'tokenlessOwner' | 'authenticate' | 'recognize'>
   readonly clock: Clock
   readonly signIns: SignInStore
+  /** Writes a line of the audit log. @throws SvcError if that fails for a caller with a key */
+  readonly note: (
+    operation: typeof signIn | typeof signOut,
+    by: Principal,
+    how: 'link' | 'token' | 'key' | 'first key' | undefined,
+    request: Request,
+  ) => Promise<void>
 }
 
 /** Returns the address of a caller, to be stored with the use of a key. */
@@ -51,7 +57,7 @@ type AddressOf = () => string | undefined
 
 /** Creates the check. @throws Error if other machines can reach the address and there is no token */
 export function createAccess(options: AccessOptions) {
-  const { clock, keys, signIns: store, token } = options
+  const { clock, keys, note, signIns: store, token } = options
   const guard = createGuard(options)
   /** The principals of browsers, by those of their keys. */
   const panels = new WeakMap<Principal, Principal>()
@@ -135,11 +141,15 @@ export function createAccess(options: AccessOptions) {
     /** Signs in with a token or a key. @returns the Set-Cookie header @throws SvcError `unauthorized` */
     async signIn(text: string, request: Request, address?: AddressOf): Promise<string> {
       const parsed = parseKey(text)
-      if (parsed && (await keys.authenticate(text, address)))
+      const by = parsed && (await keys.authenticate(text, address))
+      if (parsed && by) {
+        await note(signIn, panelOf(by), 'key', request)
         return await createCookie(request, { key: { id: parsed.id, hash: hashOf(parsed.secret) } })
+      }
       const master = token ?? ((await isRequired()) ? await readStoredToken(options) : undefined)
       if (master === undefined || !isSameToken(text, master))
         throw new SvcError('unauthorized', 'The token is wrong')
+      await note(signIn, panel, 'token', request)
       return await createCookie(request)
     },
     /**
@@ -148,11 +158,16 @@ export function createAccess(options: AccessOptions) {
      * @returns the Set-Cookie header; undefined if the link was used or has expired
      */
     async signInByLink(code: string, request: Request): Promise<string | undefined> {
-      const isValid = (await isRequired()) && (await store.takeLink(storedAs(code), clock.now()))
-      return isValid ? await createCookie(request) : undefined
+      const isValid = (await isRequired()) && (await store.takeLink(storedLink(code), clock.now()))
+      if (!isValid) return undefined
+      await note(signIn, panel, 'link', request)
+      return await createCookie(request)
     },
     /** Signs in the browser that made the first key: it needed no sign-in before. @returns the Set-Cookie header */
-    signInOwner: (request: Request): Promise<string> => createCookie(request),
+    async signInOwner(request: Request): Promise<string> {
+      await note(signIn, panel, 'first key', request)
+      return await createCookie(request)
+    },
     /**
      * Whether a request for the page certainly has no sign-in. If a link of another origin opens the page,
      * browsers do not send the cookie, but say so in `Sec-Fetch-Site`; then the answer is false.
@@ -177,21 +192,21 @@ export function createAccess(options: AccessOptions) {
      * @returns the Set-Cookie header that deletes the cookie
      */
     async signOut(request: Request): Promise<string> {
-      const names = (await isRequired()) ? (await listSignIns(request)).map(({ name }) => name) : []
+      const ended = (await isRequired()) ? await listSignIns(request) : []
+      const names = ended.map(({ name }) => name)
       if (names.length > 0) await store.end(names, clock.now() + signInLifetimeMs, clock.now())
+      // It is over, even if the log cannot be written.
+      for (const { by } of ended) await note(signOut, by, undefined, request).catch(() => {})
       return formatCookie('', 0, request)
     },
     /** Creates a one-time link. @returns its code */
     async createLink(): Promise<string> {
       const code = randomBytes(24).toString('base64url')
-      await store.addLink(storedAs(code), clock.now() + linkLifetimeMs)
+      await store.addLink(storedLink(code), clock.now() + linkLifetimeMs)
       return code
     },
   }
 }
-
-/** The code of a link in the store, which has those of event streams too. */
-const storedAs = (code: string) => `panel ${code}`
 
 /** A valid sign-in. */
 interface SignIn {

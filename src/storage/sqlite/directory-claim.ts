@@ -10,6 +10,7 @@ import { rejectNewer } from './migrations.ts'
 
 const ownNames: ReadonlySet<string> = new Set([
   ...[dataFiles.dataLock, dataFiles.pollLock, dataFiles.defaultSession, dataFiles.endedSignIns],
+  dataFiles.signInLink,
   ...[dataFiles.store, dataFiles.apiToken, dataFiles.address, dataFiles.mcpKey],
   ...[dataFiles.secrets, dataFiles.restoring, dataFiles.backupLock],
 ])

@@ -73,7 +73,10 @@ export function openState(options: {
     for (const [nth, { done }] of group.entries()) done.resolve(reads[nth])
   }
   const locked = shareLock<Read, unknown>(lock, readAll, { brief: true })
-  const signIns = new SignInFile(join(options.dir, dataFiles.endedSignIns))
+  const signIns = new SignInFile(
+    join(options.dir, dataFiles.endedSignIns),
+    join(options.dir, dataFiles.signInLink),
+  )
   const logins = new LoginFiles(join(options.dir, dataFiles.logins), { sessions, lock, sealer })
   return {
     sessions,
