@@ -113,7 +113,11 @@ export class Users {
 
   #resolveUser(user: string, session: string | undefined, scope: Scope | undefined): Promise<string> {
     const { state, store } = this.#ports
-    return resolveUserId({ store, sessions: state.sessions }, { user, session, scope }, 'user_id')
+    return resolveUserId(
+      { store, sessions: state.sessions, contexts: state.contexts },
+      { user, session, scope },
+      'user_id',
+    )
   }
 }
 

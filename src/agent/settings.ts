@@ -6,6 +6,7 @@ import { join, resolve } from 'node:path'
 import { parseBackupInterval } from '../config/values.ts'
 import { createFault, formatFault } from '../model/bad-json.ts'
 import { badArgument } from '../model/error.ts'
+import { isUserId, readUserId } from '../model/user-id.ts'
 import { withoutUndefined } from '../platform/fields.ts'
 import { findHomeFolder } from '../platform/process.ts'
 import { type AgentConfig, type BackendConfig, defaultAgent } from './config.ts'
@@ -83,6 +84,10 @@ const checks: Readonly<Record<string, Check>> = {
   transcribe: ['a command', isText],
 }
 
+/** Returns the people that a setting names: one, a list, or the keys of an object. */
+const namesIn = (value: string | readonly string[] | object = []): string[] =>
+  typeof value === 'string' ? [value] : Array.isArray(value) ? value : Object.keys(value)
+
 /** Checks the settings of an agent. @throws SvcError `invalid_arguments` that names the setting */
 export function toAgentConfig(settings: AgentSettings, place: SettingsPlace): AgentConfig {
   for (const [key, value] of Object.entries(settings)) {
@@ -101,6 +106,8 @@ export function toAgentConfig(settings: AgentSettings, place: SettingsPlace): Ag
     throw badArgument(place.nameOf('isolate'), 'expected with a program, not with an address')
   if (known.users && known.allow)
     throw badArgument(place.nameOf('users'), 'expected without allow: these users alone may talk with it')
+  for (const key of ['allow', 'users', 'operator'])
+    for (const who of namesIn(known[key])) if (isUserId(who)) readUserId(who, place.nameOf(key))
   const users: AgentConfig['users'] =
     known.users &&
     Object.fromEntries(

@@ -1,5 +1,6 @@
 /** Who may talk with an agent: the owner of each account, and those who are allowed. And who decides for it. */
 import type { Svc, SvcPart } from '../index.ts'
+import { isIssuedId, isUserId, matchUserId } from '../model/user-id.ts'
 import type { Clock } from '../platform/clock.ts'
 import type { AgentConfig } from './config.ts'
 
@@ -149,11 +150,14 @@ export class Talkers {
       ...Object.keys(users ?? {}),
       ...(allow === 'everyone' ? [] : allow),
     ])
-    const isPlain = operators.length === 0 && named.every(who => who.includes('@'))
+    const isPlain = operators.length === 0 && named.every(isIssuedId)
     const known = isPlain ? [] : await svc.users()
+    const knownIds = new Set(known.map(({ user_id }) => user_id))
     /** A person is named by id or name. */
     const idsOf = (who: string) =>
-      who.includes('@') ? [who] : known.flatMap(({ name, user_id }) => (name === who ? [user_id] : []))
+      isUserId(who)
+        ? [matchUserId(who, knownIds, 'users')]
+        : known.flatMap(({ name, user_id }) => (name === who ? [user_id] : []))
     const allowedOf = ({ allow, users }: AccessConfig) => {
       const folders = Object.entries(users ?? {}).map(([who, { folder }]) => [who, folder] as const)
       const others = users || allow === 'everyone' ? [] : allow.map(who => [who, undefined] as const)

@@ -2,12 +2,13 @@
 import type { Scope } from '../model/access.ts'
 import type { HistoryPage, Message } from '../model/message.ts'
 import { normalizeSessionName } from '../model/session.ts'
+import { isUserId } from '../model/user-id.ts'
 import { type Clock, SharedTurns } from '../platform/clock.ts'
 import { createByteCounter } from '../platform/memory.ts'
 import type { Views } from '../receive/view.ts'
-import { findBearers, resolveUserId } from '../send/plan.ts'
+import { findBearers, findUserId, resolveUserId } from '../send/plan.ts'
 import type { HistoryFilter } from '../storage/messages.ts'
-import type { SessionStore } from '../storage/state.ts'
+import type { ContextStore, SessionStore } from '../storage/state.ts'
 import type { MessageLog, UserNameStore } from '../storage/store.ts'
 
 export interface HistoryPorts {
@@ -16,6 +17,7 @@ export interface HistoryPorts {
     names: Pick<UserNameStore, 'find'>
   }
   sessions: Pick<SessionStore, 'get' | 'list'>
+  contexts: Pick<ContextStore, 'find' | 'findSessions' | 'listUsers'>
   views: Views
   clock: Clock
 }
@@ -54,6 +56,7 @@ export class History {
 
   /** Resolves a user. A string that is not a known name is treated as an id, which may have no messages. */
   async #resolveUser(user: string, session: string | undefined, scope: Scope | undefined): Promise<string> {
+    if (isUserId(user)) return findUserId(this.#ports, user, scope, 'user_id')
     const isName = (await findBearers(this.#ports, { name: user, scope })).found.length > 0
     return isName ? resolveUserId(this.#ports, { user, session, scope }, 'user_id') : user
   }

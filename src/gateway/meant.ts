@@ -17,7 +17,7 @@ import type { Storage } from '../storage/storage.ts'
  * @throws SvcError `session_not_found`; `invalid_arguments` for a name of no user, or of several
  */
 export function createTargetResolver(
-  { state: { sessions }, store }: Pick<Storage, 'state' | 'store'>,
+  { state: { contexts, sessions }, store }: Pick<Storage, 'state' | 'store'>,
   logins: Logins,
 ) {
   return async ({ session: input, user, scope }: SessionAndUser, field = 'user'): Promise<SessionAndUser> => {
@@ -25,7 +25,7 @@ export function createTargetResolver(
     const id =
       user === undefined
         ? undefined
-        : await resolveUserId({ store, sessions }, { user, session, scope }, field)
+        : await resolveUserId({ store, sessions, contexts }, { user, session, scope }, field)
     return { ...(session !== undefined && { session }), ...(id !== undefined && { user: id }) }
   }
 

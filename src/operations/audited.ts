@@ -3,10 +3,10 @@ import type { Gateway } from '../gateway/gateway-api.ts'
 import type { Call } from '../model/call.ts'
 import type { SvcError } from '../model/error.ts'
 import { formatPrincipal, keyIdOf, type Principal } from '../model/principal.ts'
+import { isPlainUserId } from '../model/user-id.ts'
 import { escapeControls } from '../platform/escape-controls.ts'
 import { withoutUndefined } from '../platform/fields.ts'
 import type { Log } from '../platform/log.ts'
-import { isUserId } from '../send/plan.ts'
 
 /** Keys of inputs and outputs with the subject of a line: ids, names of sessions, the hash of an erased user. */
 const subjectKeys: readonly string[] = [
@@ -142,5 +142,5 @@ function subjectOf(from: Readonly<Record<string, unknown>>, keys: readonly strin
 const hasUserName = (from: Readonly<Record<string, unknown>>, keys: readonly string[]): boolean =>
   keys.some(key => {
     const value = from[key]
-    return userKeys.includes(key) && typeof value === 'string' && !isUserId(value)
+    return userKeys.includes(key) && typeof value === 'string' && !isPlainUserId(value)
   })

@@ -5,22 +5,21 @@ import { invalidArguments, type Problem, SvcError, withFieldNames } from '../mod
 import { MediaContent, type MediaKind, SendResult } from '../model/message.ts'
 import { quotaPerInbound, windowMs } from '../model/session.ts'
 import { bounded, closed, flag, oneOf, optional, text } from '../model/shapes.ts'
+import { isUserId, readUserId } from '../model/user-id.ts'
 import type { SendRequest } from '../send/plan.ts'
 import { textLimitBytes } from '../send/split.ts'
 import { exampleUser } from './example-values.ts'
 import { defineOperation, defineTool } from './operation.ts'
-import { PatternString } from './schema.ts'
 
 const splitNote = `Above ${textLimitBytes / 1024} KiB of UTF-8 it is split into the fewest messages.`
 
 const pathField = (what: string) => optional(bounded(4096, `Path of ${what} on the machine of the service.`))
 
 export const SendInput = closed({
-  to: PatternString(
-    '^([^@]+|[^\\s@]+@[^\\s@]+)$',
-    'a user id like <user>@<domain>, or the name of a user',
+  to: bounded(
+    512,
     'User id: copy `from_user` of a message that recv returned. Or the name that people gave to the user (`user_name`). The user in the example does not exist.',
-    { maxLength: 512, examples: [exampleUser] },
+    { examples: [exampleUser] },
   ),
   text: optional(text(`Text to send. ${splitNote}`)),
   image_path: pathField('an image'),
@@ -128,7 +127,10 @@ function mediaOf(input: SendArguments): MediaContent[] {
 
 export const send = defineTool({
   name: 'send',
-  check: input => void mediaOf(input),
+  check(input) {
+    if (isUserId(input.to)) readUserId(input.to, 'to')
+    mediaOf(input)
+  },
   title: 'Send a message',
   effect: 'write',
   // The store writes its line, together with the message.
@@ -276,7 +278,10 @@ export const foreseeSend = defineOperation({
   output: oneOf(['new', 'known']),
   errors: send.errors,
   maxBodyBytes: send.maxBodyBytes,
-  check: input => void mediaOf(input),
+  check(input) {
+    if (isUserId(input.to)) readUserId(input.to, 'to')
+    mediaOf(input)
+  },
   run: ({ sender }, input, call) => withInputFields(input, request => sender.foresee(request, call)),
 })
 

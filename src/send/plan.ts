@@ -11,10 +11,11 @@ import type { MediaContent, MediaKind } from '../model/message.ts'
 import type { UserWithName } from '../model/next-step.ts'
 import { formatPrincipal, onlyDrafts, type Principal } from '../model/principal.ts'
 import { type BotInfo, normalizeSessionName, quotaPerInbound, sessionKeyOf } from '../model/session.ts'
+import { isIssuedId, isUserId, matchUserId } from '../model/user-id.ts'
 import type { Clock } from '../platform/clock.ts'
 import { nodeCrypto } from '../platform/lazy-crypto.ts'
 import type { KeptFile, NewEntry, NewPart, SendMode } from '../storage/outbox.ts'
-import type { SessionStore } from '../storage/state.ts'
+import type { ContextStore, SessionStore } from '../storage/state.ts'
 import type { UserNameStore } from '../storage/store.ts'
 import { sentRowOf } from './delivery.ts'
 import type { MediaFiles, SendCaller, StagedFile } from './media-files.ts'
@@ -49,9 +50,6 @@ export type SendPiece = { kind: 'text'; text: string } | { kind: MediaKind; file
 /** Returns the request as this caller may make it: a person has to approve the send of a key that only drafts. */
 export const limitRequest = (request: SendRequest, by: Principal): SendRequest =>
   onlyDrafts(by) ? { ...request, approval: 'draft' } : request
-
-/** Returns whether this is an id. Names never contain an `@`. */
-export const isUserId = (user: string): boolean => user.includes('@')
 
 /** Where names are looked up. */
 interface NamePorts {
@@ -97,6 +95,29 @@ export function requireUser(id: string, field: string, scope: Scope = {}): strin
   })
 }
 
+/** Where users are looked up. */
+interface UserPorts extends NamePorts {
+  contexts: Pick<ContextStore, 'find' | 'findSessions' | 'listUsers'>
+}
+
+/**
+ * Returns the id that is meant, as `matchUserId`, also one outside the scope. Reads nothing for an id as WeChat
+ * issues them.
+ */
+export async function findUserId(
+  { contexts, sessions }: UserPorts,
+  given: string,
+  scope: Scope = {},
+  field: string,
+): Promise<string> {
+  if (isIssuedId(given)) return given
+  for (const name of await contexts.findSessions(given)) if (await contexts.find(name, given)) return given
+  const visible = (await sessions.list()).filter(({ bot }) => isInScope(scope, bot?.bot_id))
+  const users = [...(await contexts.listUsers(visible.map(({ name }) => name))).values()].flat()
+  const known = users.map(({ user_id }) => user_id).filter(id => grantsUser(scope, id))
+  return matchUserId(given, new Set(known), field)
+}
+
 /** Number of users with the same name that an error lists. */
 export const maxBearersListed = 5
 
@@ -107,11 +128,11 @@ export const maxBearersListed = 5
  *   of several
  */
 export async function resolveUserId(
-  ports: NamePorts,
+  ports: UserPorts,
   { user, session, scope }: { user: string; session: string | undefined; scope?: Scope | undefined },
   field: string,
 ): Promise<string> {
-  if (isUserId(user)) return requireUser(user, field, scope)
+  if (isUserId(user)) return requireUser(await findUserId(ports, user, scope, field), field, scope)
   const { found, isAnyLive } = await findBearers(ports, { name: user, session, scope })
   const [only] = found
   if (only === undefined)

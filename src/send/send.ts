@@ -11,6 +11,7 @@ import { badArgument, isSvcError, SvcError } from '../model/error.ts'
 import type { SendResult } from '../model/message.ts'
 import { type Principal, scopeOf } from '../model/principal.ts'
 import { type BotInfo, rightToAnswerOf, type UserContext } from '../model/session.ts'
+import { isIssuedId } from '../model/user-id.ts'
 import type { Runtime } from '../platform/runtime.ts'
 import { linkSignals, waitForAbort } from '../platform/signals.ts'
 import type { EnqueueResult, KeptFile, StoredEntry } from '../storage/outbox.ts'
@@ -25,7 +26,6 @@ import {
   type Draft,
   hashNames,
   isSameRequest,
-  isUserId,
   limitRequest,
   releaseFiles,
   requireUser,
@@ -186,7 +186,7 @@ export class Sender {
     const scope = scopeOf(by)
     return {
       ...request,
-      to: isUserId(to) ? requireUser(to, 'to', scope) : await this.#ports.resolveUser(to, session, scope),
+      to: isIssuedId(to) ? requireUser(to, 'to', scope) : await this.#ports.resolveUser(to, session, scope),
       ...(text !== undefined && { text: text.toWellFormed() }),
     }
   }

@@ -3,8 +3,12 @@ import { expect, test } from 'bun:test'
 import { existsSync } from 'node:fs'
 import { mkdir, rename, rmdir } from 'node:fs/promises'
 import { join } from 'node:path'
+import { viewFor } from '../../src/gateway/scoped.ts'
+import { presets } from '../../src/model/access.ts'
 import { createDirectCall } from '../../src/model/call.ts'
 import type { SvcError } from '../../src/model/error.ts'
+import { owner } from '../../src/model/principal.ts'
+import { markRead } from '../../src/operations/conversations.ts'
 import { failure } from '../support/failure.ts'
 import { type TestGateway, withGateway } from '../support/gateway.ts'
 
@@ -45,6 +49,54 @@ test('a name stands with the user, with each message, and with what waits', asyn
   expect(await t.gateway.users.name({ user_id: 'AUNT MAY', name: '' })).not.toHaveProperty('name')
   const after = (await t.gateway.history.page({ limit: 1, offset: 0 })).messages
   expect(after[0]).not.toHaveProperty('user_name')
+})
+
+test('an id is taken as people paste it, wherever a user is named; capitals are those of the known user', async () => {
+  await using t = await withGateway()
+  const { conversations, events, history, keys, outbox, people, users, webhooks } = t.gateway
+  const id = await written(t)
+  const calls: Record<string, (user: string) => Promise<unknown>> = {
+    send: async to => (await t.send({ to, text: 'x' })).status,
+    typing: async to => (await t.send({ to, typing: true })).status,
+    foresee: to => t.gateway.sender.foresee({ to, media: [], text: 'x' }, createDirectCall()),
+    history: async user_id => (await history.page({ user_id, limit: 9, offset: 0 })).messages.at(-1)?.text,
+    users: async user_id => (await users.list({ user_id })).map(one => one.user_id),
+    name: async user_id => (await users.name({ user_id, name: 'May' })).user_id,
+    filter: async user => (await events.resolveFilter({ user })).user,
+    outbox: async user_id => (await outbox.list({ user_id })).length,
+    webhook: async user => (await webhooks.add({ url: 'https://example.com', user })).user,
+    key: async user =>
+      (await keys.add({ name: crypto.randomUUID(), can: ['read'], users: [user] }, owner)).users,
+    mark: async user =>
+      markRead.run(t.gateway, { session: 'default', user_id: user, up_to: 1 }, createDirectCall()),
+  }
+  for (const [name, call] of Object.entries(calls)) {
+    const plain = await call(id)
+    for (const pasted of [
+      `“${id}”`,
+      ` <mailto:${id}>,\u200b`,
+      id.replace('@', '＠'),
+      id.toUpperCase(),
+      id.toLowerCase(),
+    ]) {
+      t.clock.advance(60_000)
+      expect([name, pasted, await call(pasted)]).toEqual([name, pasted, plain])
+    }
+    expect([name, await failure(call(`"${id} x"`))]).toMatchObject([name, { code: 'invalid_arguments' }])
+  }
+  expect(await conversations.list({ limit: 9 })).toMatchObject([{ user_id: id, unread: 0 }])
+  expect((await people.forget(`(${id.toUpperCase()})`)).messages).toBeGreaterThan(0)
+  expect(await users.list()).toEqual([])
+})
+
+test('an id that nobody has stays as it is, and a key compares with its users only', async () => {
+  await using t = await withGateway()
+  const id = await written(t)
+  const { users } = t.gateway
+  expect((await t.gateway.events.resolveFilter({ user: 'New@x' })).user).toBe('New@x')
+  const other = viewFor(t.gateway, { kind: 'key', id: 'k', grant: { rights: presets.read, users: ['me@x'] } })
+  expect(await failure(other.users.list({ user_id: id.toUpperCase() }))).toMatchObject(refused('user_id'))
+  expect(await users.list({ user_id: id.toUpperCase() })).toHaveLength(1)
 })
 
 for (const file of ['contexts.json', 'token.json'])
