@@ -1,5 +1,5 @@
 /** Keys of callers: made, rotated, revoked, and recognised in requests. */
-import { isWhole, type Scope } from '../model/access.ts'
+import { type Grant, isWhole, type Scope } from '../model/access.ts'
 import type { Call } from '../model/call.ts'
 import { badArgument, SvcError } from '../model/error.ts'
 import type { AddedKey, Key, Me, NewKeyInput, RevokedKeys } from '../model/key.ts'
@@ -8,8 +8,16 @@ import { normalizeSessionName, sessionKeyOf, sessionNotFoundError } from '../mod
 import { isUserId } from '../model/user-id.ts'
 import { withoutUndefined } from '../platform/fields.ts'
 import type { Runtime } from '../platform/runtime.ts'
-import { hasKeyEnded, type KeyStore, keyOfMaker, listBelow, type StoredKey } from '../storage/keys.ts'
+import {
+  acceptedHashes,
+  hasKeyEnded,
+  type KeyStore,
+  keyOfMaker,
+  listBelow,
+  type StoredKey,
+} from '../storage/keys.ts'
 import type { SessionStore } from '../storage/state.ts'
+import type { StoreMaintenance } from '../storage/store.ts'
 import { normalizeCallerName } from './caller-name.ts'
 import { createGrant, rejectWider } from './grants.ts'
 import { toKey } from './key-view.ts'
@@ -19,6 +27,7 @@ import { linkGrant, replaceGrant, usageOf } from './usage.ts'
 export interface KeyPorts {
   keys: KeyStore
   sessions: Pick<SessionStore, 'list'>
+  maintenance: Pick<StoreMaintenance, 'isClockTrusted'>
   /** Resolves a user's name or id to the id; see `gateway/meant.ts`. */
   resolveTarget(who: { user: string }, field: string): Promise<{ user?: string }>
 }
@@ -30,11 +39,13 @@ const shareEveryMs = 1000
 /** The last use of a key is stored this often. */
 const noteUseEveryMs = 60_000
 
-/** A key in use, and the principal of its callers. */
+/** A key in use. */
 interface KnownKey {
   stored: StoredKey
-  readonly principal: Principal
-  readonly end: AbortController
+  /** The callers with each of its secrets, by the hash: what they have open ends with the secret. */
+  readonly callers: Map<string, { readonly principal: Principal; readonly end: AbortController }>
+  /** One for all of them, who share its limits. */
+  readonly grant: Grant
   notedAt: number
 }
 
@@ -79,7 +90,7 @@ export class Keys {
   }
 
   /**
-   * Returns the principal of a bearer token. Callers with the same key get the same principal. The answer is no
+   * Returns the principal of a bearer token. Callers with the same secret get the same principal. The answer is no
    * promise for a key that this process knows.
    *
    * @param address returns the address of the caller. Called only when the use is stored: on Bun it costs a
@@ -111,7 +122,7 @@ export class Keys {
     const by = known && this.#verify(known, proves, address)
     if (by) return by
     // Another process may have replaced the secret just now.
-    const read = known ? this.#check().then(() => known) : this.#load(id)
+    const read = known ? this.#check().then(() => this.#load(id)) : this.#load(id)
     return read.then(current => current && this.#verify(current, proves, address))
   }
 
@@ -121,17 +132,20 @@ export class Keys {
     address: (() => string | undefined) | undefined,
   ): Principal | undefined {
     const now = this.#runtime.clock.now()
-    this.#endIfOver(known, now)
-    const { hash, replaced } = known.stored
-    const matches = proves(hash) || (replaced !== undefined && replaced.until > now && proves(replaced.hash))
-    if (!matches || known.end.signal.aborted) return undefined
+    const isCurrent = this.#known.get(known.stored.id) === known
+    const hash = isCurrent ? acceptedHashes(known.stored, now).find(proves) : undefined
+    if (hash === undefined) return undefined
     this.#noteUse(known, now, address)
-    return known.principal
+    const caller = known.callers.get(hash) ?? createCaller(known, hash)
+    known.callers.set(hash, caller)
+    return caller.principal
   }
 
   async #load(id: string): Promise<KnownKey | undefined> {
     if (!this.#watching) await this.#check()
     const revision = this.#revision
+    const read = this.#known.get(id)
+    if (read) return read
     const stored = await this.#ports.keys.get(id)
     const maker = stored && keyOfMaker(stored.made_by)
     const above = maker === undefined ? undefined : (this.#known.get(maker) ?? (await this.#load(maker)))
@@ -139,17 +153,14 @@ export class Keys {
     if (revision !== this.#revision) return this.#load(id)
     const other = this.#known.get(id)
     if (!stored || other) return other
-    linkGrant(stored.grant, above?.principal.grant)
+    linkGrant(stored.grant, above?.grant)
     void this.#watch()
     return this.#know(stored)
   }
 
   #know(stored: StoredKey): KnownKey {
-    const end = new AbortController()
-    const { id, name, grant } = stored
-    const principal: Principal = { kind: 'key', id, name, grant, ended: end.signal }
-    const known = { stored, end, principal, notedAt: Number.NEGATIVE_INFINITY }
-    this.#known.set(id, known)
+    const known = { stored, callers: new Map(), grant: stored.grant, notedAt: Number.NEGATIVE_INFINITY }
+    this.#known.set(stored.id, known)
     return known
   }
 
@@ -171,13 +182,13 @@ export class Keys {
 
   /** Shares what the keys in use have used of their limits. @returns whether there was something to share */
   async #shareUse(): Promise<boolean> {
-    const own = [...this.#known.values()].flatMap(({ principal, stored: { id: key } }) => {
-      const report = usageOf(principal)?.report()
+    const own = [...this.#known.values()].flatMap(({ grant, stored: { id: key } }) => {
+      const report = usageOf({ grant })?.report()
       return report ? [{ key, ...report }] : []
     })
     if (own.length === 0) return false
     const others = new Map((await this.#ports.keys.shareUse(own)).map(use => [use.key, use]))
-    for (const { key } of own) usageOf(this.#known.get(key)?.principal)?.noteOthers(others.get(key))
+    for (const { key } of own) usageOf(this.#known.get(key))?.noteOthers(others.get(key))
     return true
   }
 
@@ -193,18 +204,17 @@ export class Keys {
       const known = this.#known.get(stored.id)
       if (!known) continue
       // Erasing a person takes the person out of grants. A principal keeps its own, so the next call gets another one.
-      if (JSON.stringify(known.stored.grant) !== JSON.stringify(stored.grant)) {
-        replaceGrant(known.principal.grant!, stored.grant)
+      if (JSON.stringify(known.grant) !== JSON.stringify(stored.grant)) {
+        replaceGrant(known.grant, stored.grant)
         this.#know(stored)
-        known.end.abort(changedError())
+        endCallers(known, [], changedError())
       } else known.stored = stored
     }
-    const now = this.#runtime.clock.now()
-    for (const known of this.#known.values()) this.#endIfOver(known, now)
-  }
-
-  #endIfOver({ end, stored }: KnownKey, now: number): void {
-    if (!end.signal.aborted && hasKeyEnded(stored, now)) end.abort(endedError())
+    // A clock that may be wrong rejects callers, but ends nothing of theirs: it may come back.
+    const isTrusted = await this.#ports.maintenance.isClockTrusted()
+    const now = isTrusted ? this.#runtime.clock.now() : 0
+    for (const known of this.#known.values())
+      endCallers(known, acceptedHashes(known.stored, now), endedError())
   }
 
   #noteUse(known: KnownKey, now: number, address: (() => string | undefined) | undefined): void {
@@ -338,7 +348,7 @@ export class Keys {
     const stored = await this.#find(idOrName, by)
     const now = this.#runtime.clock.now()
     const { id, hash, key } = createSecret(stored.id)
-    if (hasKeyEnded(stored, now) || !(await this.#ports.keys.rotate(id, hash, now + keepOldMs)))
+    if (hasKeyEnded(stored, now) || !(await this.#ports.keys.rotate(id, hash, keepOldMs && now + keepOldMs)))
       throw new SvcError('not_found', 'the key was revoked, or has expired', {
         next: { action: 'see', what: 'keys' },
       })
@@ -363,11 +373,26 @@ export class Keys {
   }
 }
 
+function createCaller({ grant, stored: { id, name } }: KnownKey, hash: string) {
+  const end = new AbortController()
+  const principal: Principal = { kind: 'key', id, name, grant, secret: hash.slice(0, 16), ended: end.signal }
+  return { principal, end }
+}
+
+/** Ends the callers of a key whose secret is not accepted any more. */
+function endCallers({ callers }: KnownKey, accepted: readonly string[], error: SvcError): void {
+  for (const [hash, { end }] of callers) {
+    if (accepted.includes(hash)) continue
+    callers.delete(hash)
+    end.abort(error)
+  }
+}
+
 const ownFields = ['name', 'sessions', 'users', 'limits', 'expires_at'] as const
 
 const unknownError = () =>
   new SvcError('not_found', 'no key has this id or name', { next: { action: 'see', what: 'keys' } })
 
-const endedError = () => new SvcError('unauthorized', 'The key was revoked, or has expired')
+const endedError = () => new SvcError('unauthorized', 'The key was revoked or rotated, or has expired')
 
 const changedError = () => new SvcError('unauthorized', 'What the key may do was changed: call again')

@@ -100,7 +100,7 @@ export async function openGateway(options: open.GatewayOptions): Promise<Running
   )
   const changes = new Changes({ events, accounts }, withLogName(runtime, 'changes'))
   const keys = new Keys(
-    { keys: store.keys, sessions: state.sessions, resolveTarget },
+    { keys: store.keys, sessions: state.sessions, maintenance: store.maintenance, resolveTarget },
     withLogName(runtime, 'keys'),
   )
   const threads = store.conversations

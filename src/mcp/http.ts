@@ -122,9 +122,9 @@ export function createMcpHttp(options: McpHttpOptions): McpHttpDoor {
   }
 }
 
-/** Returns the key that the MCP sessions of a caller are bound to. */
+/** Returns what the MCP sessions of a caller are bound to: its key and the secret that it showed, the token, or its address. */
 function identityOf(by: Principal, address: string, token: string | undefined): string {
-  if (by.id !== undefined) return `${by.kind} ${by.id}`
+  if (by.id !== undefined) return `${by.kind} ${by.id} ${by.secret}`
   return token === undefined ? `address ${address}` : `token ${token}`
 }
 

@@ -68,7 +68,7 @@ const resumeMs = 3000
 export interface Caller {
   readonly by: Principal
   readonly address: string
-  /** Key that sessions are bound to: the key, or the token if the service requires one, else the address. */
+  /** What sessions are bound to: a secret of a key, or the token if the service requires one, else the address. */
   readonly identity: string
   /** Whether a proxy passes the request on. It may keep its connection open when its client is dead. */
   readonly isProxied: boolean
@@ -77,8 +77,8 @@ export interface Caller {
 }
 
 /** Returns by what callers are counted for the limits: the key, else the address. A proxy has one for all. */
-export const countedAs = ({ address, by, identity }: Caller): string =>
-  by.id === undefined ? address : identity
+export const countedAs = ({ address, by }: Caller): string =>
+  by.id === undefined ? address : `${by.kind} ${by.id}`
 
 interface McpSession {
   readonly caller: Caller

@@ -22,7 +22,9 @@ export interface Principal {
   readonly name?: string
   /** What the key or agent may do. Without a grant, the kind decides (`operations/rights.ts`). */
   readonly grant?: Grant
-  /** Aborts when the key ends, with the error for its calls in progress. */
+  /** Which secret of the key the caller had: the beginning of its hash. */
+  readonly secret?: string
+  /** Aborts when the key ends, or this secret of it, with the error for its calls in progress. */
   readonly ended?: AbortSignal
 }
 

@@ -22,8 +22,9 @@ type StreamParameters = Readonly<Record<string, string>>
 /** What the code of a link says. That svc wrote it is known from the store, which has all codes that were not used. */
 interface Linked {
   stream: StreamParameters
-  /** The key of its maker, whose stream it is. */
+  /** The key of its maker, whose stream it is, and the secret that the maker had. */
   key?: string | undefined
+  secret?: string | undefined
   /** Its maker needed no token. */
   open?: boolean
 }
@@ -65,7 +66,8 @@ export class EventLinks {
         retryAfter: Math.ceil((oldest.until - now) / 1000),
       })
     this.#made.push({ until: now + linkLifetimeMs, key })
-    const linked: Linked = { stream, key, open: key === undefined && by.ended !== undefined }
+    const { secret } = by
+    const linked: Linked = { stream, key, secret, open: key === undefined && by.ended !== undefined }
     const code = `${Buffer.from(JSON.stringify(linked)).toString('base64url')}.${randomBytes(24).toString('base64url')}`
     const expires_at = clock.now() + linkLifetimeMs
     await signIns.addLink(storedAs(code), expires_at)
@@ -91,7 +93,9 @@ export class EventLinks {
     const linked: Linked = JSON.parse(Buffer.from(link.split('.')[0]!, 'base64url').toString())
     const by = await this.#makerOf(linked, () => addressOf(request, peer))
     if (by === undefined || by.ended?.aborted)
-      return by?.ended?.reason ?? new SvcError('unauthorized', 'The key was revoked, or has expired')
+      return (
+        by?.ended?.reason ?? new SvcError('unauthorized', 'The key was revoked or rotated, or has expired')
+      )
     const { signal, url } = request
     const answered = new Request(`${new URL(eventsPath, url)}?${new URLSearchParams(linked.stream)}`, {
       signal,
@@ -100,9 +104,12 @@ export class EventLinks {
     return withProxyRouteOf(answered, request)
   }
 
-  async #makerOf({ key, open }: Linked, address: () => string | undefined): Promise<Principal | undefined> {
+  async #makerOf(
+    { key, open, secret = '' }: Linked,
+    address: () => string | undefined,
+  ): Promise<Principal | undefined> {
     const { keys } = this.#ports
-    if (key !== undefined) return await keys.recognize(key, () => true, address)
+    if (key !== undefined) return await keys.recognize(key, hash => hash.startsWith(secret), address)
     if (!open) return owner
     // Notices the first key, which ends the calls of those without one.
     return (await keys.hasAny()) ? undefined : keys.tokenlessOwner

@@ -27,7 +27,7 @@ export interface NewKey {
 }
 
 export interface StoredKey extends NewKey {
-  /** The secret before the rotation, and until when it is accepted (Unix ms). */
+  /** The secret before the rotation, and until when it is accepted (Unix ms); 0: it ended at once. */
   replaced?: { hash: string; until: number }
   /** When it was revoked or its end by expiry was recorded, itself or with the key that made it. */
   revoked_at?: number
@@ -51,6 +51,12 @@ export interface KeyUse {
 /** Whether a key has ended, at a time in Unix ms. */
 export const hasKeyEnded = ({ expires_at, revoked_at }: StoredKey, now: number): boolean =>
   revoked_at !== undefined || (expires_at !== undefined && expires_at <= now)
+
+/** Returns the hashes of the secrets that a key accepts at a time in Unix ms: callers with another one have none. */
+export const acceptedHashes = (key: StoredKey, now: number): string[] =>
+  hasKeyEnded(key, now)
+    ? []
+    : [key.hash, ...(key.replaced !== undefined && key.replaced.until > now ? [key.replaced.hash] : [])]
 
 /** Why a webhook of an ended key is disabled. */
 export const keyEndedReason = 'its key was revoked or has expired'
@@ -135,7 +141,7 @@ export interface KeyStore {
   add(key: NewKey): Promise<void>
 
   /**
-   * Replaces the secret. The one before is accepted until `keepUntil` (Unix ms), an older one no longer.
+   * Replaces the secret. The one before is accepted until `keepUntil` (Unix ms; 0: no longer), an older one no longer.
    *
    * @returns whether there is such a key that is not revoked
    */

@@ -25,22 +25,25 @@ async function addKey(dir: string, ...grant: string[]): Promise<{ id: string; fi
 
 const namesOf = (tools: { name: string }[]) => tools.map(({ name }) => name)
 
-test('over stdio: the client may do what the key may do, until the key ends', async () => {
-  await using sandbox = await withSandbox()
-  const dir = folderOfTest()
-  const { id, file } = await addKey(dir, '--can', 'read')
-  await using client = await connectStdio({ sandbox, dir, kind: 'sdk1', args: ['--key-file', file] })
-  expect(namesOf(await client.tools())).toEqual(['recv', 'download', 'history', 'sessions'])
-  let isClosed = false
-  client.raw.onclose = () => {
-    isClosed = true
-  }
-  const waiting = client.call('recv', { timeout: 60 })
-  expect((await svc(['key', 'revoke', id, '-d', dir], await homeOf(dir))).status).toBe(0)
-  expect((await waiting)._meta['svc/problem']).toMatchObject({ code: 'unauthorized' })
-  await until('the process ends', 20_000, () => isClosed)
-  expect(client.log()).toContain('"agent"')
-})
+test.each(['revoke', 'rotate'])(
+  'over stdio: the client may do what the key may do, until svc key %s',
+  async verb => {
+    await using sandbox = await withSandbox()
+    const dir = folderOfTest()
+    const { id, file } = await addKey(dir, '--can', 'read')
+    await using client = await connectStdio({ sandbox, dir, kind: 'sdk1', args: ['--key-file', file] })
+    expect(namesOf(await client.tools())).toEqual(['recv', 'download', 'history', 'sessions'])
+    let isClosed = false
+    client.raw.onclose = () => {
+      isClosed = true
+    }
+    const waiting = client.call('recv', { timeout: 60 })
+    expect((await svc(['key', verb, id, '-d', dir], await homeOf(dir))).status).toBe(0)
+    expect((await waiting)._meta['svc/problem']).toMatchObject({ code: 'unauthorized' })
+    await until('the process ends', 20_000, () => isClosed)
+    expect(client.log()).toContain('"agent"')
+  },
+)
 
 test('over stdio: no start without a key that is valid now', async () => {
   const dir = folderOfTest()

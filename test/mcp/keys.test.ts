@@ -7,6 +7,7 @@ import { owner } from '../../src/model/principal.ts'
 import { silentLog } from '../../src/platform/log.ts'
 import { failure } from '../support/failure.ts'
 import { withGateway } from '../support/gateway.ts'
+import { endSecret, keyEnds } from '../support/key-ends.ts'
 import { type ClientKind, connectHttp, type McpClient, mcpHere } from '../support/mcp.ts'
 import { startDoor } from '../support/mcp-door.ts'
 import { initialize, modernHeaders, modernMeta, openSession, post } from '../support/mcp-raw.ts'
@@ -258,9 +259,12 @@ describe('MCP sessions belong to their key', () => {
     }
     await s.t.gateway.keys.revoke(other.id, owner)
     expect([await status(other.key), await status(mine.key)]).toEqual([401, 200])
+    // Who stole a secret goes on in no session after the rotation, and what was opened before ends with it.
+    const next = await s.t.gateway.keys.rotate(mine.id, 0, owner)
+    expect([await status(mine.key), await status(next.key)]).toEqual([401, 404])
   })
 
-  test('sse: only its key posts to a stream', async () => {
+  test.each(keyEnds)('sse: only its key posts to a stream (%s)', async way => {
     await using s = await withUsers('sse')
     const [mine, other] = [await s.addKey({ can: ['read'] }), await s.addKey({ can: ['read'] })]
     const stream = await fetch(s.door.url, { headers: bearer(mine.key) })
@@ -269,35 +273,38 @@ describe('MCP sessions belong to their key', () => {
     const status = async (key: string) =>
       (await post(new URL(path!, s.door.url).href, initialize(), bearer(key))).status
     expect([await status(other.key), await status(mine.key)]).toEqual([404, 202])
-    await s.t.gateway.keys.revoke(mine.id, owner)
+    await endSecret(way, s.t.gateway.keys, mine.id, s.t.clock)
     await until('the stream ends', 5000, async () => (await reader.read()).done)
     expect(await status(mine.key)).toBe(401)
   })
 
   for (const kind of ['2026', '2025', 'sdk1'] as const)
-    test(`${kind}: a key that ends takes its waiting calls and its subscriptions with it`, async () => {
-      await using s = await withUsers()
-      const { id, key } = await s.addKey({ can: ['read'] })
-      const recv = spyOn(s.t.gateway.inbox, 'recv')
-      await using client = await s.connect(key, kind)
-      await client.value('recv', { timeout: 0 })
-      const heard = await follow(client, ['svc://inbox'])
-      const waiting = client.call('recv', { timeout: 60 })
-      await s.t.sandbox.say('before', { from: s.ann })
-      expect((await waiting).content[0].text).toContain('before')
-      await s.t.until('it is announced', () => heard.length > 0)
-      const stopped = client.call('recv', { timeout: 60 })
-      await until('it waits', 5000, () => recv.mock.calls.length === 3)
-      await s.t.gateway.keys.revoke(id, owner)
-      expect((await stopped)._meta['svc/problem']).toMatchObject({ code: 'unauthorized' })
-      const count = heard.length
-      await s.t.sandbox.say('after', { from: s.ann })
-      await s.t.recv({ consumer: 'default', timeout: 30 })
-      expect(heard).toHaveLength(count)
-      expect(await failure(client.call('recv', { timeout: 0 }))).toBeInstanceOf(Error)
-    })
+    test.each(keyEnds)(
+      `${kind}: a key that ends takes its waiting calls and its subscriptions with it (%s)`,
+      async way => {
+        await using s = await withUsers()
+        const { id, key } = await s.addKey({ can: ['read'] })
+        const recv = spyOn(s.t.gateway.inbox, 'recv')
+        await using client = await s.connect(key, kind)
+        await client.value('recv', { timeout: 0 })
+        const heard = await follow(client, ['svc://inbox'])
+        const waiting = client.call('recv', { timeout: 60 })
+        await s.t.sandbox.say('before', { from: s.ann })
+        expect((await waiting).content[0].text).toContain('before')
+        await s.t.until('it is announced', () => heard.length > 0)
+        const stopped = client.call('recv', { timeout: 60 })
+        await until('it waits', 5000, () => recv.mock.calls.length === 3)
+        await endSecret(way, s.t.gateway.keys, id, s.t.clock)
+        expect((await stopped)._meta['svc/problem']).toMatchObject({ code: 'unauthorized' })
+        const count = heard.length
+        await s.t.sandbox.say('after', { from: s.ann })
+        await s.t.recv({ consumer: 'default', timeout: 30 })
+        expect(heard).toHaveLength(count)
+        expect(await failure(client.call('recv', { timeout: 0 }))).toBeInstanceOf(Error)
+      },
+    )
 
-  test('the streams of a key that ended are closed', async () => {
+  test.each(keyEnds)('the streams of a key that ended are closed (%s)', async way => {
     await using s = await withUsers()
     const { id, key } = await s.addKey({ can: ['read'] })
     const session = await openSession(s.door.url, undefined, bearer(key))
@@ -314,7 +321,7 @@ describe('MCP sessions belong to their key', () => {
     const modern = await post(s.door.url, listen, { ...headers, ...bearer(key) })
     expect([legacy.status, modern.status]).toEqual([200, 200])
     const ended = Promise.all([legacy.text(), modern.text()])
-    await s.t.gateway.keys.revoke(id, owner)
+    await endSecret(way, s.t.gateway.keys, id, s.t.clock)
     await ended
   })
 

@@ -3,7 +3,9 @@
  * off or leaves on (that of --public-url; it has to take off the panel's), and at the root of a host. `apt-get install nginx caddy haproxy` brings them.
  */
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
+import { once } from 'node:events'
 import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
+import { get } from 'node:http'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import type { Browser, Page } from 'playwright-core'
@@ -171,6 +173,17 @@ async function longWaits({ call, base, port }: Started): Promise<void> {
   expect(watch.ms).toBeGreaterThan(40_000)
 }
 
+/** The log names the address from which the proxy was called, whatever the caller sends. */
+async function callerAddress({ service, base, port }: Started): Promise<void> {
+  const headers = { host: new URL(base).host, 'x-forwarded-for': '6.6.6.6', forwarded: 'for=6.6.6.6' }
+  const asked = get({ host: '127.0.0.1', localAddress: '127.0.0.2', port, path: '/svc/tools', headers })
+  const [answer] = await once(asked, 'response')
+  answer.resume()
+  expect(answer.statusCode).toBe(401)
+  await until('it is logged', 10_000, () => service.log().includes('address=127.0.0.2'))
+  expect(service.log()).not.toContain('6.6.6.6')
+}
+
 /** A picture that a user sends, by the link in the delivery of a webhook. */
 async function webhookLink({ service, ask, base, folder }: Started): Promise<void> {
   const delivered: Json[] = []
@@ -271,6 +284,7 @@ for (const proxy of proxies)
         await logIn(started)
         const waits = longWaits(started)
         waits.catch(() => {})
+        await callerAddress(started)
         await webhookLink(started)
         if (hasBrowser) await browse(started)
         await waits

@@ -4,6 +4,7 @@ import { join } from 'node:path'
 import { SvcError } from '../../src/model/error.ts'
 import { owner } from '../../src/model/principal.ts'
 import { type Admin, startAdmin } from '../support/admin.ts'
+import { endSecret, keyEnds } from '../support/key-ends.ts'
 
 const token = 'correct-horse-battery-staple'
 const dayMs = 24 * 60 * 60_000
@@ -38,7 +39,7 @@ test('a person signs in with a key and has its rights, as its principal', async 
   expect((await keys.get(id, owner)).last_address).toBe('127.0.0.1')
 })
 
-test('a key that is revoked ends its sign-ins and their streams, and no other', async () => {
+test.each(keyEnds)('a key that is %s ends its sign-ins and their streams, and no other', async way => {
   await using admin = await startAdmin({ token })
   const { keys } = admin.test.gateway
   const [one, other] = [
@@ -50,7 +51,7 @@ test('a key that is revoked ends its sign-ins and their streams, and no other', 
     cookieOf((await signIn(admin, other.key)).headers),
   ]
   const stream = await listen(admin, cookie)
-  await keys.revoke(one.id, owner)
+  await endSecret(way, keys, one.id, admin.test.clock)
   expect(await stream.ended).toContain('event: hello')
   expect((await callWith(admin, cookie)('me', {})).status).toBe(401)
   expect((await callWith(admin, kept)('me', {})).status).toBe(200)

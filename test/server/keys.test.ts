@@ -11,6 +11,7 @@ import { readStoredToken } from '../../src/server/token.ts'
 import { eventSource } from '../support/event-source.ts'
 import { folderOfFile, forFile } from '../support/folder.ts'
 import { rowsIn, type TestGateway, withGateway } from '../support/gateway.ts'
+import { endSecret, keyEnds } from '../support/key-ends.ts'
 import { type Json, type Rest, restOf, startRest } from '../support/rest.ts'
 import { isOnPostgres } from '../support/shared-store.ts'
 import { until } from '../support/until.ts'
@@ -361,7 +362,7 @@ test('the headers of an answer name only accounts that the key may see', async (
 })
 
 describe('a key that ends takes with it', () => {
-  test('its long polls and streams, revoked here or by another process; others go on', async () => {
+  test.each(keyEnds)('its long polls and streams, %s here or by another process; others go on', async way => {
     await using t = await withGateway({ start: false })
     await using rest = await restOf(t.gateway)
     await using beside = await t.beside({ start: false })
@@ -373,6 +374,7 @@ describe('a key that ends takes with it', () => {
       const { body: link } = await linkOf(rest, ending.key)
       await using linked = await eventSource(`${rest.url}${link.url}`)
       const { body: unopened } = await linkOf(rest, ending.key)
+      const { body: keptLink } = await linkOf(rest, other.key)
       await using kept = await eventSource(`${rest.url}/events`, bearer(other.key))
       expect([stream, linked, kept].map(({ response }) => response.status)).toEqual([200, 200, 200])
       const poll = (key: string) => call(rest, 'recv', { timeout: 100, consumer: key.slice(-9) }, bearer(key))
@@ -385,7 +387,7 @@ describe('a key that ends takes with it', () => {
       void kept.next().then(goOn)
       await until('they wait', 10_000, () => waiting.mock.calls.length === 3)
       waiting.mockClear()
-      await gateway.keys.revoke(ending.id, owner)
+      await endSecret(way, gateway.keys, ending.id, t.clock)
       await t.pass(1000)
       const answers = await Promise.all(polls)
       expect(answers.map(({ status, body }) => [status, body.code])).toEqual([
@@ -394,11 +396,13 @@ describe('a key that ends takes with it', () => {
       ])
       expect([await stream.next(), await linked.next()]).toEqual([undefined, undefined])
       expect((await fetch(`${rest.url}${unopened.url}`)).status).toBe(401)
+      await using opened = await eventSource(`${rest.url}${keptLink.url}`)
+      expect(opened.response.status).toBe(200)
       expect(isOver).toBe(false)
     }
   })
 
-  test('its uploads and downloads', async () => {
+  test.each(keyEnds)('its uploads and downloads (%s)', async way => {
     await using t = await withGateway({ start: false })
     await using rest = await restOf(t.gateway)
     const { key, id } = await t.gateway.keys.add({ name: 'uploader', can: ['reply'] }, owner)
@@ -414,11 +418,13 @@ describe('a key that ends takes with it', () => {
       const files = await readdir(t.dir, { recursive: true })
       return files.some(file => /\buploads.[^.]+$/.test(file))
     })
-    await t.gateway.keys.revoke(id, owner)
+    await endSecret(way, t.gateway.keys, id, t.clock)
     expect(await upload.then(({ status }) => status)).toBe(401)
 
     const { keys } = media.gateway
-    const reader = await keys.add({ name: 'reader', can: ['read'] }, owner)
+    // This service has the clock of the system.
+    const endHere = (id: string) => endSecret(way === 'revoked' ? way : 'rotated', keys, id, t.clock)
+    const reader = await keys.add({ name: `reader ${way}`, can: ['read'] }, owner)
     const source = Promise.withResolvers<unknown>()
     media.gateway.opened = () => ({
       stream: new ReadableStream({
@@ -431,7 +437,7 @@ describe('a key that ends takes with it', () => {
     const answer = await fetch(`${media.url}/media/1/0`, { headers: bearer(reader.key) })
     const body = answer.body!.getReader()
     expect((await body.read()).value?.length).toBe(1000)
-    await keys.revoke(reader.id, owner)
+    await endHere(reader.id)
     expect(
       await body.read().then(
         ({ done }) => done,
@@ -440,7 +446,7 @@ describe('a key that ends takes with it', () => {
     ).toBe('broken')
     await source.promise
 
-    const waiter = await keys.add({ name: 'waiter', can: ['read'] }, owner)
+    const waiter = await keys.add({ name: `waiter ${way}`, can: ['read'] }, owner)
     const opening = Promise.withResolvers<void>()
     using waiting = spyOn(media.gateway.media, 'open')
     waiting.mockImplementation((_request, signal) => {
@@ -449,7 +455,7 @@ describe('a key that ends takes with it', () => {
     })
     const waits = fetch(`${media.url}/media/1/0`, { headers: bearer(waiter.key) })
     await opening.promise
-    await keys.revoke(waiter.id, owner)
+    await endHere(waiter.id)
     expect((await waits).status).toBe(401)
   })
 })

@@ -60,6 +60,7 @@ export class MemoryGateway implements Gateway {
     {
       keys: storeInMemory().keys,
       sessions: { list: async () => [] },
+      maintenance: { isClockTrusted: async () => true },
       resolveTarget: async who => who,
     },
     {
