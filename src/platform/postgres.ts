@@ -3,6 +3,7 @@
  * never becomes SQL. Every wait has a limit, since a database that is gone without a word answers nothing.
  */
 import pg from 'pg'
+import { SvcError } from '../model/error.ts'
 import { errorCodeOf } from './files.ts'
 import { type Encryption, type PgAddress, PgUrlError, parsePgUrl } from './postgres-url.ts'
 
@@ -183,6 +184,8 @@ export interface PgOptions {
   answerMs: number
   /** Settings of the server for these connections. */
   settings?: Readonly<Record<string, string>>
+  /** Called first on each new connection. If it throws, nothing else is asked on it. */
+  opened?(queries: PgQueries): Promise<void>
 }
 
 /** A connection that broke, or did not answer in time: what was asked may have been done. */
@@ -312,8 +315,8 @@ const isAnswer = (error: unknown): boolean =>
   error instanceof pg.DatabaseError && error.code !== undefined && !/^(57P|08)/.test(error.code)
 
 function connectionErrorOf(error: unknown): Error {
-  if (isAnswer(error) || error instanceof PgConnectionError || error instanceof PgUrlError)
-    return error as Error
+  const isExplained = [PgConnectionError, PgUrlError, SvcError].some(kind => error instanceof kind)
+  if (isAnswer(error) || isExplained) return error as Error
   const made = new PgConnectionError(error instanceof Error ? error.message : String(error), { cause: error })
   return Object.assign(made, { code: errorCodeOf(error) })
 }
@@ -343,7 +346,16 @@ async function connectAny<T>(options: PgOptions, open: (config: pg.ClientConfig)
 }
 
 /** Opens one connection. @throws PgConnectionError; PgUrlError; the server's error */
-export const connectPg = (options: PgOptions): Promise<PgConnection> => connectAny(options, openConnection)
+export async function connectPg(options: PgOptions): Promise<PgConnection> {
+  const connection = await connectAny(options, openConnection)
+  try {
+    await options.opened?.(connection)
+    return connection
+  } catch (error) {
+    connection.destroy()
+    throw error
+  }
+}
 
 async function openConnection(config: pg.ClientConfig): Promise<PgConnection> {
   const client = new pg.Client(config)
@@ -443,6 +455,15 @@ function openConnections(options: PgOptions, most: number) {
     connectionTimeoutMillis: connectMs,
     max: most,
     idleTimeoutMillis: 60_000,
+    onConnect: async (client: pg.ClientBase) => {
+      try {
+        await options.opened?.(queriesOf(query => client.query(query as string)))
+      } catch (error) {
+        // Else the pool would wait for the goodbye of a server that does not answer.
+        socketOf(client as pg.Client).destroy()
+        throw error
+      }
+    },
   })
   // An idle connection that breaks is replaced when the next statement needs one.
   pool.on('error', () => {})

@@ -53,6 +53,7 @@ describe('--sandbox left out beside a sandbox service', () => {
       'secrets on',
       'secrets rotate',
       'service install',
+      'store adopt',
       'store copy',
     ])
   })

@@ -127,10 +127,13 @@ async function runRestore(command: Command, line: CommandLine): Promise<void> {
   await writeResult(command, value, formatRestored(value, command))
 }
 
-function formatRestored(value: RestoredValue, command: Command): string {
-  const { accounts, base_path, created_at, secret_key } = value
+/** Returns what stands still in a restored store, and how it goes on. */
+export function listStandingStill(
+  value: Pick<RestoredValue, 'waiting_sends' | 'paused_webhooks' | 'revoked_keys'>,
+  command: Command,
+): string[] {
   const run = (words: string) => `svc ${words}${directoryFlagsOf(command)}`
-  const lines = [`restored ${oneLine(base_path)} as it was on ${formatLocalTime(created_at)}`]
+  const lines: string[] = []
   const add = (count: number, text: string) => count > 0 && lines.push(text)
   add(
     value.waiting_sends,
@@ -144,6 +147,15 @@ function formatRestored(value: RestoredValue, command: Command): string {
     value.revoked_keys,
     `${formatCount(value.revoked_keys, 'key')} revoked; make new ones: ${run('key add --help')}`,
   )
+  return lines
+}
+
+function formatRestored(value: RestoredValue, command: Command): string {
+  const { accounts, base_path, created_at, secret_key } = value
+  const lines = [
+    `restored ${oneLine(base_path)} as it was on ${formatLocalTime(created_at)}`,
+    ...listStandingStill(value, command),
+  ]
   if (secret_key !== null)
     lines.push(`the secrets are encrypted: start svc with the secret key with the id ${secret_key}`)
   if (accounts.length > 0)

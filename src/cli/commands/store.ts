@@ -1,4 +1,4 @@
-/** Declares and runs `svc store copy`: moves a whole store between a data directory and PostgreSQL. */
+/** Declares and runs `svc store`: moves a whole store between a data directory and PostgreSQL, and adopts a copy. */
 import { withSecrets } from '../../config/secrets.ts'
 import { parseFolder } from '../../config/values.ts'
 import { type Config, findCredentials } from '../../config.ts'
@@ -15,6 +15,7 @@ import {
 } from '../command.ts'
 import { writeResult } from '../print.ts'
 import { colours, oneLine } from '../terminal.ts'
+import { listStandingStill } from './backup.ts'
 
 /** Stands for the database, whose address has a password. */
 const postgres = 'postgres'
@@ -22,10 +23,10 @@ const postgres = 'postgres'
 export const commands: readonly CommandSpec[] = [
   {
     words: 'store',
-    summary: 'move the store between a data directory and PostgreSQL',
-    addOptions: command => command.usage('copy <from> <to> [options]'),
+    summary: 'move the store between a data directory and PostgreSQL, or adopt a copy',
+    addOptions: command => command.usage('copy <from> <to> | adopt [options]'),
     examples: [['svc store copy --help', 'how to move a store']],
-    run: requireSubcommand('store', 'copy'),
+    run: requireSubcommand('store', 'copy or adopt'),
   },
   {
     words: 'store copy',
@@ -53,7 +54,46 @@ export const commands: readonly CommandSpec[] = [
       'Every process on both sides has to be stopped first. If the command is killed, run it again: it carries on. Running logins have to begin again, and the generated token of the service is another one afterwards: svc token prints it.',
     run: runCopy,
   },
+  {
+    words: 'store adopt',
+    summary: 'let svc run on a copy of its database',
+    about:
+      'Let svc run on a database that is a copy: a dump that was restored, a database that was renamed, or one that pg_upgrade made. Until then nothing polls, sends or delivers there. Afterwards queued sends wait for approval, webhooks are paused, and keys are revoked, as after svc restore.',
+    config: 'copy',
+    noSandboxHint: 'ever',
+    addOptions: command =>
+      command
+        .option('--keep-keys', 'keys stay valid')
+        .option('--go-on', 'the original has not changed since: sends, webhooks and keys go on as they were'),
+    jsonHelp: 'print one JSON object: {address, waiting_sends, paused_webhooks, revoked_keys}',
+    examples: [
+      ['svc store adopt --store-url-file new.url --secret-key-file svc.key', 'a dump that was restored'],
+      ['svc store adopt --go-on', 'after pg_upgrade, or ALTER DATABASE … RENAME'],
+    ],
+    helpFooter: "Stop every svc on the original first: two copies of an account take each other's messages.",
+    run: runAdopt,
+  },
 ]
+
+async function runAdopt(command: Command, line: CommandLine): Promise<void> {
+  const { goOn, keepKeys } = command.opts()
+  const { adoptStore } = await import('../../migrate/store/adopt.ts')
+  const still = await adoptStore({
+    ...databaseOf(command, {}),
+    clock: command.io.clock,
+    goesOn: goOn === true,
+    keepKeys: keepKeys === true,
+  })
+  line.changeMade = 'adopted'
+  const value = {
+    address: still.address,
+    waiting_sends: still.sends,
+    paused_webhooks: still.webhooks,
+    revoked_keys: still.keys,
+  }
+  const lines = [`adopted ${oneLine(still.address)}: start svc on it`, ...listStandingStill(value, command)]
+  await writeResult(command, value, `${lines.join('\n')}\n`)
+}
 
 async function runCopy(command: Command, line: CommandLine): Promise<void> {
   const [from, to] = command.args.map((typed, nth) => parseSide(typed, nth === 0 ? 'from' : 'to'))
@@ -62,22 +102,25 @@ async function runCopy(command: Command, line: CommandLine): Promise<void> {
       hint: `As in: svc store copy ~/.svc ${postgres}. To copy a data directory elsewhere, use svc backup and svc restore.`,
     })
   const dir = from === postgres ? to! : from!
-  const config = withSecrets(
-    configFrom(command, { basePath: dir }, toolDefaults),
-    findCredentials(command.io.env),
-  )
-  const { storeUrl, secretKey } = config
-  if (storeUrl === undefined)
-    throw badArgument('--store-url-file', 'expected a file that holds the address of the database', {
-      hint: 'Or give the address with SVC_STORE_URL.',
-    })
-  if (secretKey === undefined)
-    throw badArgument('--secret-key-file', 'expected, since a store on PostgreSQL needs a secret key', {
-      hint: 'If the data directory has a key, name that one. Otherwise make one: openssl rand -base64 32 > FILE.',
-    })
+  const { config, secret: secretKey, url: storeUrl } = databaseOf(command, { basePath: dir })
   const result = await copy(command, { ...config, storeUrl, secretKey }, from === postgres)
   line.changeMade = 'moved'
   await writeResult(command, result, formatResult(result))
+}
+
+/** @throws SvcError `invalid_arguments` without the address of a database, or without a secret key */
+function databaseOf(command: Command, preset: { basePath?: string }) {
+  const config = withSecrets(configFrom(command, preset, toolDefaults), findCredentials(command.io.env))
+  const { storeUrl: url, secretKey: secret } = config
+  if (url === undefined)
+    throw badArgument('--store-url-file', 'expected a file that holds the address of the database', {
+      hint: 'Or give the address with SVC_STORE_URL.',
+    })
+  if (secret === undefined)
+    throw badArgument('--secret-key-file', 'expected, since a store on PostgreSQL needs a secret key', {
+      hint: 'If the data directory has a key, name that one. Otherwise make one: openssl rand -base64 32 > FILE.',
+    })
+  return { config, secret, url }
 }
 
 /** @throws SvcError `invalid_arguments` for an address */

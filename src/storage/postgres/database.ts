@@ -25,6 +25,7 @@ import {
   sqlStateOf,
 } from '../../platform/postgres.ts'
 import { connectionHint, placeOf, storeErrorOf } from './errors.ts'
+import { rejectCopy } from './requirements.ts'
 
 /** How far the log is durable: the last row id, the last place in the event log, and a count of other changes. */
 export interface Horizon {
@@ -70,6 +71,8 @@ export interface DatabaseOptions {
   log: Log
   /** Id of this process. */
   node: string
+  /** Whether the database may be a copy of another one. */
+  mayBeCopy?: boolean
 }
 
 export class PgDatabase implements PgQueries {
@@ -118,7 +121,9 @@ export class PgDatabase implements PgQueries {
   }
 
   #connectionOptions(settings: PgOptions['settings']): PgOptions {
-    return { url: this.#options.url, name: 'svc', answerMs, settings: settings ?? {} }
+    const { mayBeCopy, url } = this.#options
+    // On every connection: the address may lead to another server at any time.
+    return { url, name: 'svc', answerMs, settings: settings ?? {}, ...(!mayBeCopy && { opened: rejectCopy }) }
   }
 
   /**

@@ -20,7 +20,7 @@ import { type AccountRow, accountColumns, recordOf } from './accounts.ts'
 import { type ContextRow, contextOf, hasWrittenRow } from './contexts.ts'
 import { placeOf, storeErrorOf } from './errors.ts'
 import { listNodes, readReplication } from './node-list.ts'
-import { faultError, findFaults } from './requirements.ts'
+import { faultError, findCopyFault, findFaults } from './requirements.ts'
 import { newestForm } from './schema.ts'
 import { erasedSession } from './tables.ts'
 
@@ -171,7 +171,8 @@ async function connect(url: string): Promise<Connected> {
   const connection = await connectPg({ url, name: 'svc (inspection)', answerMs })
   try {
     await connection.run(sql`SET default_transaction_read_only = on`)
-    return { connection, faults: await findFaults(connection) }
+    const copy = await findCopyFault(connection)
+    return { connection, faults: [...(copy ? [copy] : []), ...(await findFaults(connection))] }
   } catch (error) {
     connection.destroy()
     throw error

@@ -103,3 +103,37 @@ export async function rejectFaults(queries: Pick<PgQueries, 'one'>): Promise<voi
 
 export const faultError = ([first]: readonly DatabaseFault[]): SvcError | undefined =>
   first && new SvcError('store_unavailable', first.problem, { hint: first.fix })
+
+/**
+ * Returns why nothing may run on the database: it is a copy, such as a dump that was restored elsewhere. Both would take
+ * the messages of the same accounts, and send what waits twice.
+ */
+export async function findCopyFault(queries: Pick<PgQueries, 'one'>): Promise<DatabaseFault | undefined> {
+  const { there } = await queries.one<{ there: boolean }>(
+    sql`SELECT to_regclass('svc.meta') IS NOT NULL AS there`,
+  )
+  if (!there) return undefined
+  const { here, home = here } = await queries.one<{ here: string; home?: string }>(
+    sql`SELECT svc.home() AS here, home FROM svc.meta`,
+  )
+  if (home === here) return undefined
+  const [[server, id, ...name], [hereServer, hereId]] = [home.split(' '), here.split(' ')]
+  const original = `the database ${name.join(' ')}`
+  const problem =
+    server !== hereServer
+      ? `this database is a copy of ${original} on another server, or came here by pg_upgrade`
+      : id === hereId
+        ? `this is ${original} under another name`
+        : `this database is a copy of ${original}, or was restored from a dump of it`
+  return {
+    check: 'copy',
+    problem: `${problem}: nothing polls, sends or delivers here`,
+    fix: 'Stop every svc on the original for good, then run svc store adopt here.',
+  }
+}
+
+/** @throws SvcError `store_unavailable` */
+export async function rejectCopy(queries: Pick<PgQueries, 'one'>): Promise<void> {
+  const fault = await findCopyFault(queries)
+  if (fault) throw faultError([fault])
+}

@@ -48,6 +48,8 @@ export const tables = `
     -- Counts the users who were erased.
     erasures bigint NOT NULL DEFAULT 0,
     secret_key text,
+    -- As home() returned it: elsewhere this is a copy, on which nothing runs.
+    home text,
     timeline text,
     timeline_at timestamptz,
     -- The store was moved there, and must not be used here any more.

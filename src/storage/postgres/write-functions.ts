@@ -310,6 +310,19 @@ export const writeFunctions = `
     RETURN NULL;
   END $$;
 
+  -- Where this is: id of the server, id and name of the database. A standby that takes over has the same.
+  CREATE FUNCTION home() RETURNS text LANGUAGE plpgsql STABLE AS $$
+  DECLARE
+    server text := '-';
+  BEGIN
+    BEGIN
+      server := (SELECT system_identifier FROM pg_control_system());
+    EXCEPTION WHEN OTHERS THEN NULL;
+    END;
+    RETURN server || ' ' || (SELECT oid || ' ' || datname FROM pg_database WHERE datname = current_database());
+  END $$;
+  UPDATE meta SET home = home();
+
   -- A server that crashed may have lost the newest commits, whose revisions nodes have seen: the next ones are far beyond
   -- them. So are the next ids of a standby that took over, and may lack rows that readers have seen.
   CREATE FUNCTION follow_server() RETURNS trigger LANGUAGE plpgsql AS $$

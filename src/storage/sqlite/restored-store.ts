@@ -28,7 +28,7 @@ export interface StandingStill {
 }
 
 /** Columns with cursors of the event log. */
-const cursorColumns = [
+export const cursorColumns = [
   ['webhook', 'position'],
   ['webhook', 'replayed'],
   ['webhook_lane', 'position'],

@@ -39,7 +39,7 @@ export async function newDatabase(): Promise<{ url: string } & AsyncDisposable> 
   const server = await sharedPostgres()
   // A copy has the id of its template: here each is a store of its own.
   const own = await connectPg({ url: server.superUrl(name), name: 'tests', answerMs: 60_000 })
-  await own.run(sql`UPDATE svc.meta SET store_id = ${name}`)
+  await own.run(sql`UPDATE svc.meta SET store_id = ${name}, home = svc.home()`)
   own.destroy()
   return {
     url: server.url(name),

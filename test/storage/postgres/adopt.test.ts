@@ -1,0 +1,148 @@
+/** A copy of a database: nothing runs on it until it is adopted, and then nothing goes on by itself. */
+import { describe, expect, test } from 'bun:test'
+import { mkdtemp, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { configFromValues } from '../../../src/config.ts'
+import { examine } from '../../../src/doctor/examine.ts'
+import { readStatus } from '../../../src/inspect/status-report.ts'
+import { adoptStore } from '../../../src/migrate/store/adopt.ts'
+import { systemClock } from '../../../src/platform/clock.ts'
+import { silentLog } from '../../../src/platform/log.ts'
+import { connectPg, sql } from '../../../src/platform/postgres.ts'
+import { openPgStorage } from '../../../src/storage/postgres/open.ts'
+import { isPostgresThere, sharedPostgres } from '../../support/postgres.ts'
+import { bot } from '../support.ts'
+import { fillDirectory, move } from './copy-support.ts'
+import { newDatabase, secret } from './support.ts'
+
+const open = (url: string) =>
+  openPgStorage({ url, secret, clock: systemClock, log: silentLog, maxAgeDays: 0, maxCount: 0 })
+const adopt = (url: string, more: { goesOn?: boolean; keepKeys?: boolean } = {}) =>
+  adoptStore({ url, secret, clock: systemClock, goesOn: false, keepKeys: false, ...more })
+const refusalOf = (work: Promise<unknown>) =>
+  work.then(
+    () => 'no error',
+    error => `${error.code}: ${error.message} | ${error.hint}`,
+  )
+
+let nth = 0
+/** A copy of a database, as a dump that was restored is one. */
+async function copyOf(url: string): Promise<{ url: string; name: string } & AsyncDisposable> {
+  const server = await sharedPostgres()
+  const name = `copied${++nth}`
+  await server.createDatabase(name, new URL(url).pathname.slice(1))
+  return { name, url: server.url(name), [Symbol.asyncDispose]: () => server.dropDatabase(name) }
+}
+
+describe.skipIf(!isPostgresThere())('a copy of a database', () => {
+  test('is refused by nodes, doctor and status until it is adopted, wherever it is', async () => {
+    await using original = await newDatabase()
+    const first = await open(original.url)
+    await first.state.sessions.save('work', bot('work'))
+    await first.close()
+    await using copy = await copyOf(original.url)
+    const server = await sharedPostgres()
+    const refused = /^store_unavailable: .*copy of.*svc store adopt/
+    expect(await refusalOf(open(copy.url))).toMatch(refused)
+    // A dump that was restored on another server.
+    await server.psql(`UPDATE svc.meta SET home = '1 2 svc'`, copy.name)
+    expect(await refusalOf(open(copy.url))).toMatch(/another server.*svc store adopt/)
+    const basePath = await mkdtemp(join(tmpdir(), 'svc-copy-'))
+    try {
+      const upstreamUrl = 'http://127.0.0.1:9'
+      const given = {
+        basePath,
+        storeUrl: copy.url,
+        secretKey: secret,
+        upstreamUrl,
+        cdnUrl: upstreamUrl,
+        port: 0,
+      }
+      const { findings } = await examine({ config: configFromValues(given), version: '1', deadlineMs: 1000 })
+      const found = findings.filter(({ check }) => check === 'copy')
+      expect(found).toEqual([expect.objectContaining({ severity: 'error', subject: 'cluster' })])
+      const status = await readStatus({ basePath, storeUrl: copy.url, version: '1' })
+      expect(status.ok).toBe(false)
+      expect(status.trouble.join()).toContain('copy of')
+    } finally {
+      await rm(basePath, { recursive: true })
+    }
+    expect(await refusalOf(adopt(original.url))).toStartWith('invalid_arguments')
+    await adopt(copy.url)
+    await (await open(copy.url)).close()
+    // The original is not one.
+    await (await open(original.url)).close()
+  })
+
+  test('is not used by a node that runs while the address leads to it, and is as soon as it is adopted', async () => {
+    await using original = await newDatabase()
+    await using copy = await copyOf(original.url)
+    let url = original.url
+    const storage = await openPgStorage({
+      url: () => url,
+      secret,
+      clock: systemClock,
+      log: silentLog,
+      maxAgeDays: 0,
+      maxCount: 0,
+    })
+    try {
+      await storage.state.sessions.save('work', bot('work'))
+      url = copy.url
+      await (await sharedPostgres()).psql(
+        `SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = '${new URL(original.url).pathname.slice(1)}'`,
+      )
+      const { maintenance } = storage.store
+      // The first call after a connection broke may only find that.
+      await maintenance.checkWritable()
+      expect(await maintenance.checkWritable()).toMatchObject({
+        code: 'store_unavailable',
+        message: expect.stringContaining('copy of'),
+      })
+      expect(await refusalOf(storage.state.sessions.save('more', bot('more')))).toContain('copy of')
+      await adopt(copy.url, { goesOn: true })
+      await maintenance.checkWritable()
+      expect(await maintenance.checkWritable()).toBeUndefined()
+    } finally {
+      await storage.close()
+    }
+  })
+
+  test('stands still afterwards as a restored backup does, or goes on if the original did not', async () => {
+    const dir = await mkdtemp(join(tmpdir(), 'svc-adopt-'))
+    await using original = await newDatabase()
+    try {
+      await fillDirectory(dir)
+      await move(dir, original.url)
+    } finally {
+      await rm(dir, { recursive: true })
+    }
+    const counts = async (url: string) => {
+      const connection = await connectPg({ url, name: 'test', answerMs: 10_000 })
+      const found = await connection.one(sql`SELECT
+        (SELECT count(*) FROM outbox WHERE mode = 'queue' AND ended_at IS NULL AND asked IS NULL) AS sends,
+        (SELECT count(*) FROM webhook WHERE paused = 0 AND disabled IS NULL) AS webhooks,
+        (SELECT count(*) FROM access_key WHERE revoked_at IS NULL) AS keys,
+        (SELECT count(*) FROM agent_turn WHERE state IN ('waiting', 'running', 'answering')) AS turns,
+        (SELECT count(*) FROM webhook, meta WHERE position NOT LIKE store_id || '-%') AS foreign`)
+      connection.destroy()
+      return found
+    }
+    const before = await counts(original.url)
+    for (const what of ['sends', 'webhooks', 'keys', 'turns']) expect(before[what]).toBeGreaterThan(0)
+    await using still = await copyOf(original.url)
+    const stands = await adopt(still.url)
+    expect(await counts(still.url)).toEqual({
+      sends: 0,
+      webhooks: 0,
+      keys: 0,
+      turns: 0,
+      foreign: before.foreign!,
+    })
+    expect(stands).toMatchObject({ webhooks: before.webhooks, keys: before.keys })
+    await using going = await copyOf(original.url)
+    expect(await adopt(going.url, { goesOn: true })).toMatchObject({ sends: 0, webhooks: 0, keys: 0 })
+    expect(await counts(going.url)).toEqual(before)
+  }, 30_000)
+})
