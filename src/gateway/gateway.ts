@@ -84,6 +84,7 @@ export async function openGateway(options: open.GatewayOptions): Promise<Running
     log: store.log,
     views,
     resolveTarget: resolveTarget,
+    sessions: state.sessions,
   })
   const housekeeping = new Housekeeping(
     {

@@ -6,6 +6,7 @@ import { badArgument } from '../model/error.ts'
 import { type Event, eventTypes } from '../model/event.ts'
 import type { SentStatus } from '../model/message.ts'
 import { type Clock, systemClock } from '../platform/clock.ts'
+import { followSession } from '../receive/ingest.ts'
 import type { Views } from '../receive/view.ts'
 import {
   cursorNumberOf,
@@ -17,6 +18,7 @@ import {
 } from '../storage/events.ts'
 import type { StoredMessage } from '../storage/messages.ts'
 import { freshMs } from '../storage/people.ts'
+import type { SessionStore } from '../storage/state.ts'
 import type { MessageLog } from '../storage/store.ts'
 
 export interface EventReaderPorts {
@@ -24,6 +26,7 @@ export interface EventReaderPorts {
   log: Pick<MessageLog, 'getByIds'>
   views: Pick<Views, 'toMessage'>
   resolveTarget: ResolveTarget
+  sessions: Pick<SessionStore, 'get' | 'list'>
 }
 
 /** A session and a user, each by name or id. A scope leaves out what is not in it, as if it did not exist. */
@@ -157,8 +160,11 @@ export class EventReader {
     signal: AbortSignal,
     { onGone, toEnd }: { onGone?: () => void; toEnd?: boolean } = {},
   ): AsyncGenerator<Event, void, void> {
+    const named =
+      filter.session === undefined ? undefined : followSession(this.#ports.sessions, filter.session)
     for (let cursor = after; !signal.aborted; ) {
-      const page = await this.readPage(cursor, { ...filter, limit: followPageSize })
+      const session = await named?.()
+      const page = await this.readPage(cursor, { ...filter, session, limit: followPageSize })
       if (page.gone) onGone?.()
       for (const { event, isThere } of page.events) {
         if (signal.aborted) return

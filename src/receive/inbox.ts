@@ -15,13 +15,14 @@ import {
   type MessageLog,
   maxHandOuts,
 } from '../storage/store.ts'
+import { followSession } from './ingest.ts'
 import type { Views } from './view.ts'
 import { Waiters, type WaitTarget } from './waits.ts'
 
 export interface InboxPorts {
   store: { log: MessageLog; consumers: Consumers; acknowledgements: Acknowledgements; backlog: Backlog }
   views: Views
-  sessions: Pick<SessionStore, 'get'>
+  sessions: Pick<SessionStore, 'get' | 'list'>
 }
 
 /** How one caller of `follow` reads. */
@@ -60,7 +61,8 @@ export class Inbox {
   constructor(ports: InboxPorts, runtime: Runtime) {
     this.#ports = ports
     this.#runtime = runtime
-    this.#waits = new Waiters(ports.store.log, ports.store.backlog)
+    this.#waits = new Waiters(ports.store.log, ports.store.backlog, ports.sessions)
+    runtime.bus.on('sessionsChanged', () => this.#waits.endNamed())
     runtime.closing.addEventListener('abort', () => this.#waits.end())
   }
 
@@ -82,9 +84,8 @@ export class Inbox {
     const { store } = this.#ports
     if (closing.aborted) throw new SvcError('shutting_down', 'the service is stopping')
     const deadline = clock.monotonic() + request.timeout * 1000
-    const session = await this.#resolveSession(request)
-    const target = {
-      session,
+    const named = this.#follow(await this.#resolveSession(request))
+    const target: WaitTarget = {
       scope: request.scope,
       // Calls with `ack` or `after` claim nothing and all get the same messages, so all of them are woken.
       ...(request.after === undefined && request.ack === undefined && { consumer: request.consumer }),
@@ -93,7 +94,8 @@ export class Inbox {
       // Read before the messages, so that a message stored between the read and the wait still ends the
       // wait.
       const seen = await store.log.getHead()
-      const messages = await this.#read(request, session, call)
+      target.session = await named?.()
+      const messages = await this.#read(request, target.session, call)
       const leftMs = deadline - clock.monotonic()
       if (messages.length > 0 || leftMs <= 0 || call.signal.aborted) {
         // Another call of this consumer may find what this one left.
@@ -187,11 +189,10 @@ export class Inbox {
     { consumer, session: named, scope }: FollowOptions & { consumer: string },
     signal: AbortSignal,
   ): AsyncGenerator<OpenMessage, void, void> {
-    const session = named === undefined ? undefined : normalizeSessionName(named)
-    const where = { session, scope }
-    const target = { ...where, consumer }
-    yield* this.#repeat(signal, target, async isOver => {
-      const claim = await this.#ports.store.consumers.claim(consumer, { ...where, limit: 1 })
+    const target: WaitTarget = { scope, consumer }
+    yield* this.#repeat(signal, { target, named }, async isOver => {
+      const { session } = target
+      const claim = await this.#ports.store.consumers.claim(consumer, { session, scope, limit: 1 })
       if (!claim) return []
       this.#waits.notifyNext(target)
       if (!isOver()) return [await this.#openClaim(claim)]
@@ -206,16 +207,15 @@ export class Inbox {
     signal: AbortSignal,
   ): AsyncGenerator<Message, void, void> {
     const { store, views } = this.#ports
-    const session = named === undefined ? undefined : normalizeSessionName(named)
-    const where = { session, scope }
-    const wanted = { ...where, limit: readRows, characters: readCharacters, direction: 'received' } as const
+    const target: WaitTarget = { scope }
+    const wanted = { limit: readRows, characters: readCharacters, direction: 'received' } as const
     let position = from ?? (await this.getHead())
     let withoutStale = views.startStaleCheck()
     const read = () => {
       withoutStale = views.startStaleCheck()
-      return store.log.listAfter(position, wanted)
+      return store.log.listAfter(position, { ...wanted, ...target })
     }
-    for await (const row of this.#repeat(signal, where, read)) {
+    for await (const row of this.#repeat(signal, { target, named }, read)) {
       const message = await views.toMessage(row)
       // The caller may take long for the messages before it.
       const isThere = (await withoutStale([row])).length > 0
@@ -228,17 +228,21 @@ export class Inbox {
   /**
    * Yields what `read` returns, again and again, and waits for changes when it returns nothing. Retries while the
    * store fails.
+   *
+   * @param of.target its `session` is set before each read: the name that the session `named` has now
    */
   async *#repeat<T>(
     signal: AbortSignal,
-    target: WaitTarget,
+    { target, named }: { target: WaitTarget; named: string | undefined },
     read: (isOver: () => boolean) => Promise<T[]>,
   ): AsyncGenerator<T, void, void> {
     const { clock, closing, log } = this.#runtime
     const isOver = () => signal.aborted || closing.aborted
+    const session = this.#follow(named === undefined ? undefined : normalizeSessionName(named))
     for (let failures = 0; !isOver(); ) {
       try {
         const seen = await this.getHead()
+        target.session = await session?.()
         const found = await read(isOver)
         yield* found
         if (found.length > 0) continue
@@ -318,6 +322,10 @@ export class Inbox {
     wanted: WaitTarget = {},
   ): Promise<void> {
     if (!this.isClosing) await this.#waits.wait(signal, leftMs, seen, wanted)
+  }
+
+  #follow(session: string | undefined): (() => Promise<string>) | undefined {
+    return session === undefined ? undefined : followSession(this.#ports.sessions, session)
   }
 
   /**

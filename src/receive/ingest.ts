@@ -50,14 +50,27 @@ const commitGraceMs = 60_000
 
 /** Returns the session that has this login now, also after a rename. */
 export async function currentSession(
-  sessions: PolledSessions,
-  login: PolledLogin,
+  sessions: Pick<PolledSessions, 'get' | 'list'>,
+  login: Pick<PolledLogin, 'name' | 'token'>,
 ): Promise<SessionRecord | undefined> {
   const named = await sessions.get(login.name)
   if (named?.bot?.token === login.token) return named
   const moved = (await sessions.list()).find(record => record.bot?.token === login.token)
   if (moved) login.name = moved.name
   return moved
+}
+
+/**
+ * Returns a function that returns the name that a session has now. A reader waits for one session: after a rename
+ * it does not read another account that got the name. Without a login it has the name that it had last.
+ */
+export function followSession(sessions: Pick<PolledSessions, 'get' | 'list'>, name: string) {
+  const login = { name, token: '' }
+  return async (): Promise<string> => {
+    if (login.token === '') login.token = (await sessions.get(name))?.bot?.token ?? ''
+    else await currentSession(sessions, login)
+    return login.name
+  }
 }
 
 /**

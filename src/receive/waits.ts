@@ -6,6 +6,7 @@
 import { hasMessage, type Scope } from '../model/access.ts'
 import { sessionKeyOf } from '../model/session.ts'
 import type { StoredMessage } from '../storage/messages.ts'
+import type { SessionStore } from '../storage/state.ts'
 import type { Backlog, MessageLog } from '../storage/store.ts'
 
 /** What a call waits for. */
@@ -13,7 +14,7 @@ export interface WaitTarget {
   /** The consumer that claims the rows. A change wakes one of several calls with the same consumer. */
   consumer?: string
   /** The only session that is read; undefined for all. */
-  session?: string
+  session?: string | undefined
   /** Only messages of these accounts and users. */
   scope?: Scope
 }
@@ -35,11 +36,15 @@ export class Waiters {
    * concerns few of them.
    */
   readonly #waiting = new Map<string | undefined, Set<Waiter>>()
+  /** Keys of the sessions of which messages came. */
+  readonly #seenKeys = new Set<string>()
+  readonly #sessions: Pick<SessionStore, 'list'>
   #watching = false
   /** Ends the watching when no call waits any more. */
   #over = new AbortController()
 
-  constructor(log: MessageLog, backlog: Backlog) {
+  constructor(log: MessageLog, backlog: Backlog, sessions: Pick<SessionStore, 'list'>) {
+    this.#sessions = sessions
     this.#log = log
     this.#backlog = backlog
   }
@@ -84,6 +89,12 @@ export class Waiters {
     for (const waits of this.#waiting.values()) for (const { end } of waits) end()
   }
 
+  /** Wakes the calls that wait for a session by its name: it may have another one now. */
+  endNamed(isConcerned: (key: string) => boolean = () => true): void {
+    for (const [key, waits] of this.#waiting)
+      if (key !== undefined && isConcerned(key)) for (const { end } of waits) end()
+  }
+
   /** @param seen the `seen` of the first waiting call: later messages are reported too */
   async #watch(seen: number): Promise<void> {
     this.#watching = true
@@ -124,8 +135,19 @@ export class Waiters {
       return
     }
     if (rows.length === 0) return
-    for (const [key, own] of Map.groupBy(rows, keyOf)) this.#notifyOf(own, key)
+    const byKey = Map.groupBy(rows, keyOf)
+    for (const [key, own] of byKey) this.#notifyOf(own, key)
     this.#notifyOf(rows, undefined)
+    await this.#notifyRenamed(byKey.keys())
+  }
+
+  /** Wakes the calls whose session is gone when messages come under a new name: another process renamed it. */
+  async #notifyRenamed(keys: Iterable<string | undefined>): Promise<void> {
+    const known = this.#seenKeys.size
+    for (const key of keys) if (key !== undefined) this.#seenKeys.add(key)
+    if (this.#seenKeys.size === known) return
+    const there = new Set((await this.#sessions.list()).map(({ name }) => sessionKeyOf(name)))
+    this.endNamed(key => !there.has(key))
   }
 
   #notifyOf(rows: readonly StoredMessage[], key: string | undefined): void {

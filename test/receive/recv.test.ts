@@ -9,7 +9,7 @@ import { pollLockNote } from '../faults/support/program.ts'
 import { testClock } from '../support/clock.ts'
 import { codeOf, failure, fieldsOf } from '../support/failure.ts'
 import { folderOfTest } from '../support/folder.ts'
-import { withGateway } from '../support/gateway.ts'
+import { type TestGateway, withGateway } from '../support/gateway.ts'
 import { given } from '../support/given.ts'
 import { stopwatch } from '../support/stopwatch.ts'
 import { until } from '../support/until.ts'
@@ -20,6 +20,68 @@ const texts = (messages: { text: string }[]) => messages.map(message => message.
 const asked = (more: Partial<RecvRequest> = {}): RecvRequest => ({
   ...{ timeout: 30, limit: 100, consumer: 'default' },
   ...more,
+})
+
+describe('a reader of one session', () => {
+  const withTwo = () => withGateway({ sessions: ['default', 'other'] })
+  /** Returns when calls that began before this one have read once. */
+  const haveRead = (t: TestGateway) => t.recv({ session: 'default', timeout: 0, after: 0 })
+  /** Renames the session, and gives its name to the other account. */
+  async function swap(t: TestGateway) {
+    await haveRead(t)
+    const { accounts } = t.gateway
+    await accounts.rename('default', 'shop')
+    await accounts.rename('other', 'default')
+  }
+  async function sayBoth(t: TestGateway) {
+    const [first, second] = [...t.bots.values()]
+    await t.sandbox.say('not mine', { from: second!.user_id, to: second!.bot_id })
+    await t.sandbox.say('mine', { from: first!.user_id, to: first!.bot_id })
+  }
+
+  for (const [how, more] of [
+    ['a consumer', {}],
+    ['after', { after: 0 }],
+    ['ack', { ack: 0, consumer: 'acks' }],
+  ] as const)
+    test(`waits on after a rename, and not for the account that got the name: ${how}`, async () => {
+      await using t = await withTwo()
+      const waiting = t.recv({ session: 'default', timeout: 30, ...more })
+      await swap(t)
+      await sayBoth(t)
+      expect(await waiting).toMatchObject([{ text: 'mine', session: 'shop' }])
+    })
+
+  test('that follows it goes on after a rename, and so do its events', async () => {
+    await using t = await withTwo()
+    const stop = new AbortController()
+    const next = async (...ways: AsyncGenerator<unknown, void, void>[]) =>
+      Promise.all(ways.map(async way => (await way.next()).value))
+    const { events, inbox } = t.gateway
+    const { cursor } = await events.readPage('', { session: 'default', limit: 100 })
+    const found = next(
+      inbox.follow({ session: 'default' }, stop.signal),
+      inbox.follow({ session: 'default', consumer: 'mine' }, stop.signal),
+      events.follow(cursor, { session: 'default', types: ['message.received'] }, stop.signal),
+    )
+    await swap(t)
+    await sayBoth(t)
+    expect(await found).toMatchObject([{ text: 'mine' }, { text: 'mine' }, { data: { text: 'mine' } }])
+    stop.abort()
+  })
+
+  test('is woken by a message after another process renamed it', async () => {
+    await using t = await withTwo()
+    await using beside = await t.beside()
+    const waiting = beside.recv({ session: 'default', timeout: 30 })
+    await haveRead(beside)
+    await t.gateway.accounts.rename('default', 'shop')
+    using watch = stopwatch()
+    const [first] = [...t.bots.values()]
+    await t.sandbox.say('mine', { from: first!.user_id, to: first!.bot_id })
+    expect(await waiting).toMatchObject([{ text: 'mine', session: 'shop' }])
+    expect(watch.ms).toBeLessThan(15_000)
+  })
 })
 
 describe('recv', () => {
