@@ -82,7 +82,7 @@ export class PgConversations extends PgPart implements ConversationStore {
 
   listOpen(): Promise<{ id: number; status: SentStatus; reason_code?: string }[]> {
     return this.db.all(sql`SELECT id, status, reason_code FROM message
-      WHERE status IN ('queued', 'sending') AND id <= ${horizon} ORDER BY id DESC LIMIT ${mostOpen}`)
+      WHERE status IN ('queued', 'sending') AND sent = 1 AND id <= ${horizon} ORDER BY id DESC LIMIT ${mostOpen}`)
   }
 
   /** `id + 0`: a walk along the ids would read the whole log. */
