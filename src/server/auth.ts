@@ -5,7 +5,7 @@
  * Host must be a loopback name, so a page that rebinds its own name to 127.0.0.1 fails. Requests of foreign
  * pages are denied, since a page may send simple requests anywhere. On any other address, and behind a proxy
  * (--allow-host), a bearer token is required: the master token, or a key. From the first key on, that holds on
- * loopback too. There is no CORS. Calls without a right token are slowed down per address and logged.
+ * loopback too. A token that a caller gives has to be right everywhere. There is no CORS. Calls without a right token are slowed down per address and logged.
  */
 import type { Keys } from '../access/keys.ts'
 import { hashOf, hasKeyForm, isSameHash } from '../access/secret.ts'
@@ -13,7 +13,7 @@ import { SvcError } from '../model/error.ts'
 import { anyCaller, owner, type Principal } from '../model/principal.ts'
 import { type Clock, systemClock } from '../platform/clock.ts'
 import { isLoopback } from '../platform/serve.ts'
-import { ensureToken } from './token.ts'
+import { ensureToken, readStoredToken } from './token.ts'
 
 /** Options of the check. */
 export interface GuardOptions {
@@ -100,8 +100,8 @@ export function createGuard(options: GuardOptions): Guard {
     return pageDenialOf(request, open)
   }
   const readMasterHash = createMasterReader(options, clock)
-  const identifyByFile = async (token: string | undefined): Promise<Identity> => {
-    const hash = await readMasterHash()
+  const identifyByFile = async (token: string | undefined, hasKeys: boolean): Promise<Identity> => {
+    const hash = await readMasterHash(hasKeys)
     if (token === undefined) return noTokenError()
     return hash !== undefined && isSameHash(hashOf(token), hash) ? owner : wrongTokenError()
   }
@@ -114,7 +114,7 @@ export function createGuard(options: GuardOptions): Guard {
       const denial = hostDenialOf(request, open)
       if (denial) return denial
       if (open) return anyCaller
-      const token = parseBearer(request.headers.get('authorization'))
+      const token = givenTokenOf(request)
       if (token !== undefined) {
         if (tokenHash !== undefined && isSameHash(hashOf(token), tokenHash)) return owner
         if (hasKeyForm(token)) {
@@ -124,11 +124,12 @@ export function createGuard(options: GuardOptions): Guard {
         }
       }
       if (tokenHash !== undefined) return token === undefined ? noTokenError() : wrongTokenError()
-      if (isSocket) return owner
-      const closed = keys.hasAny()
-      if (closed === false) return keys.tokenlessOwner
-      if (closed === true) return orUnreadable(identifyByFile(token))
-      return orUnreadable(closed.then(hasKeys => (hasKeys ? identifyByFile(token) : keys.tokenlessOwner)))
+      // A token that was given is right or wrong, also where none is needed.
+      if (isSocket && token === undefined) return owner
+      const judge = (hasKeys: boolean) =>
+        hasKeys || token !== undefined ? orUnreadable(identifyByFile(token, hasKeys)) : keys.tokenlessOwner
+      const closed = isSocket ? false : keys.hasAny()
+      return closed instanceof Promise ? orUnreadable(closed.then(judge)) : judge(closed)
     },
   }
 }
@@ -145,24 +146,28 @@ const orUnreadable = (identity: Promise<Identity>): Promise<Identity> =>
 const readMasterEveryMs = 1000
 
 /**
- * Returns a function that returns the hash of the master token of a data directory. If there is none, it makes
- * one: else the owner would have no token after the first key.
+ * Returns a function that returns the hash of the master token of a data directory, if there is one. If there are keys,
+ * it makes a missing one: else the owner would have no token after the first key.
  */
 function createMasterReader(
   { basePath, secretKey, storeUrl }: Pick<GuardOptions, 'basePath' | 'secretKey' | 'storeUrl'>,
   clock: Clock,
-): () => Promise<string | undefined> {
+): (hasKeys: boolean) => Promise<string | undefined> {
   let last: Promise<string | undefined> | undefined
   let readAt = 0
-  const read = async () => {
+  let hadKeys = false
+  const read = async (hasKeys: boolean) => {
     if (basePath === undefined) return undefined
-    return hashOf((await ensureToken({ basePath, secretKey, storeUrl })).token)
+    const directory = { basePath, secretKey, storeUrl }
+    const token = hasKeys ? (await ensureToken(directory)).token : await readStoredToken(directory)
+    return token === undefined ? undefined : hashOf(token)
   }
-  return () => {
+  return hasKeys => {
     const now = clock.monotonic()
-    if (last === undefined || now - readAt >= readMasterEveryMs) {
+    if (last === undefined || hasKeys !== hadKeys || now - readAt >= readMasterEveryMs) {
       readAt = now
-      last = read()
+      hadKeys = hasKeys
+      last = read(hasKeys)
     }
     return last
   }
@@ -221,8 +226,11 @@ function hostName(host: string): string {
 export const isExposed = ({ host, allowHosts = [] }: Pick<GuardOptions, 'host' | 'allowHosts'>): boolean =>
   !isLoopback(host) || allowHosts.length > 0
 
-const parseBearer = (header: string | null): string | undefined =>
-  header === null ? undefined : /^bearer +([^\s,]+) *$/i.exec(header)?.[1]
+/** Returns the token that a caller gave: '', which is never right, for a header that has no single token. */
+export function givenTokenOf({ headers }: Request): string | undefined {
+  const header = headers.get('authorization')
+  return header === null ? undefined : (/^bearer +([^\s,]+) *$/i.exec(header)?.[1] ?? '')
+}
 
 /** Compares two tokens in constant time: hashes reveal neither the length nor the position of a difference. */
 export const isSameToken = (given: string, token: string): boolean => isSameHash(hashOf(given), hashOf(token))

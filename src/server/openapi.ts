@@ -14,7 +14,7 @@ import { metrics } from '../operations/service.ts'
 import { type Clock, endsWithin, systemClock } from '../platform/clock.ts'
 import type { Log } from '../platform/log.ts'
 import type { Peer } from '../platform/serve.ts'
-import { createGuard, type Guard, type Identity, withIdentity } from './auth.ts'
+import { createGuard, type Guard, givenTokenOf, type Identity, withIdentity } from './auth.ts'
 import { addressOf } from './behind-proxy.ts'
 import { noteCaller } from './caller.ts'
 import { toProblemResponse } from './errors.ts'
@@ -144,8 +144,11 @@ function guardApp({ app, context, guard }: AppParts): Omit<OpenApiApp, 'document
     // For a browser with a link, check the page that makes the request, as the panel does.
     const denial =
       guard.hostDenialOf(request, true) ?? guard.pageDenialOf(request, false) ?? context.shutdown.stopError
-    const linked = denial ?? (await context.links.resolve(request, peer))
-    if (linked instanceof SvcError) return toProblemResponse(linked)
+    // A link needs no token, but one that is given has to be right.
+    const isTokenGiven = !denial && givenTokenOf(request) !== undefined
+    const by = isTokenGiven ? await guard.identify(request, false, () => addressOf(request, peer)) : denial
+    const linked = by instanceof SvcError ? by : await context.links.resolve(request, peer)
+    if (linked instanceof SvcError) return tries.throttle(toProblemResponse(linked), addressOf(request, peer))
     peer?.accept()
     return answerByRoute(app, methods, linked, pathOf(linked.url))
   }

@@ -179,5 +179,5 @@ export interface SignInStore {
    * Ends sign-ins, and remembers that until `until`. If there are more than 1,000, the sign-ins with the
    * earliest `until` may be forgotten.
    */
-  end(names: readonly string[], until: number, now: number): Promise<void>
+  end(names: readonly string[], until: number): Promise<void>
 }

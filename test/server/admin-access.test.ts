@@ -390,7 +390,7 @@ test('while the store fails everybody gets the page, which says so; its calls ge
         ...gateway,
         signIns: {
           addLink: (code, until) => signIns.addLink(code, until),
-          end: (names, until, now) => signIns.end(names, until, now),
+          end: (names, until) => signIns.end(names, until),
           filterEnded: async names => unless(() => signIns.filterEnded(names)),
           takeLink: async (code, now) => unless(() => signIns.takeLink(code, now)),
         },

@@ -6,7 +6,7 @@ import { createGuard } from '../../src/server/auth.ts'
 import { createOpenApiApp } from '../../src/server/openapi.ts'
 import { ensureToken } from '../../src/server/token.ts'
 import { testClock } from '../support/clock.ts'
-import { folderOfFile, forFile } from '../support/folder.ts'
+import { folderOfFile, folderOfTest, forFile } from '../support/folder.ts'
 import { MemoryGateway } from '../support/memory-gateway.ts'
 import { raw, startRest } from '../support/rest.ts'
 
@@ -181,6 +181,41 @@ describe('behind a proxy that --allow-host names', () => {
       '127.0.0.1',
     )
   })
+})
+
+test('a token that was given has to be right everywhere, also where none is needed', async () => {
+  const given = [
+    'Bearer x',
+    'Bearer',
+    'bearer ',
+    'Bearer svc_aaaaaaaa_',
+    `Bearer svc_aaaaaaaa_${'0'.repeat(64)}`,
+    `Bearer svc_aaaaaaaa_${'0'.repeat(63)}`,
+    `Basic ${btoa('svc:svc')}`,
+    'x',
+  ].map(value => `Authorization: ${value}\r\n`)
+  given.push('Authorization:\r\n', `Authorization: Bearer x\r\nAuthorization: Bearer ${token}\r\n`)
+  const paths = ['/tools', '/nowhere', '/events?link=none']
+  for (const rest of [loopback, guarded])
+    for (const path of paths)
+      for (const header of given) {
+        clock.advance(60_000)
+        const answer = await raw(rest.server, `GET ${path} HTTP/1.1\r\nHost: localhost\r\n${header}\r\n`)
+        expect([path, header, statusOf(answer)]).toEqual([path, header, 401])
+      }
+  expect(statusOf(await raw(loopback.server, call('Host: localhost\r\n')))).toBe(200)
+})
+
+test('without keys, the master token of the directory is right on loopback; none is made for a wrong one', async () => {
+  const dir = folderOfTest()
+  await using rest = await startRest({ basePath: dir, clock })
+  const status = async (value: string) =>
+    statusOf(await raw(rest.server, call(`Host: localhost\r\nAuthorization: Bearer ${value}\r\n`)))
+  expect(await status('x')).toBe(401)
+  expect(await readFile(join(dir, 'api_token'), 'utf8').catch(() => 'none')).toBe('none')
+  const made = await ensureToken({ basePath: dir })
+  clock.advance(1000)
+  expect([await status(made.token), await status(`${made.token}x`)]).toEqual([200, 401])
 })
 
 describe.each([

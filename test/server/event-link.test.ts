@@ -134,7 +134,12 @@ test('a service that wants no token takes links too, and no log shows one', asyn
   const written: string[] = []
   const log = createLog('DEBUG', line => void written.push(line))
   await using rest = await restOf(t.gateway, { log })
-  const { url } = await linkTo(rest)
+  const made = await fetch(`${rest.url}/events/link`, {
+    method: 'POST',
+    headers: { 'content-type': 'application/json' },
+    body: '{}',
+  })
+  const { url } = (await made.json()) as Json
   const code = url.split('=')[1]
   await using stream = await eventSource(rest.url + url)
   expect(stream.response.status).toBe(200)

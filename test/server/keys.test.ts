@@ -7,7 +7,7 @@ import { owner } from '../../src/model/principal.ts'
 import { createLog } from '../../src/platform/log.ts'
 import { type RunningServer, serve } from '../../src/platform/serve.ts'
 import { createOpenApiApp } from '../../src/server/openapi.ts'
-import { readStoredToken } from '../../src/server/token.ts'
+import { ensureToken, readStoredToken } from '../../src/server/token.ts'
 import { eventSource } from '../support/event-source.ts'
 import { folderOfFile, forFile } from '../support/folder.ts'
 import { rowsIn, type TestGateway, withGateway } from '../support/gateway.ts'
@@ -98,7 +98,7 @@ describe('who gets in', () => {
 
   test('the first key, made by another process, closes a running service to calls without a token', async () => {
     expect(await statusOf(rest)).toBe(200)
-    expect(await statusOf(rest, 'anything')).toBe(200)
+    expect(await statusOf(rest, 'anything')).toBe(401)
     // A key of another directory is never taken for the owner.
     expect(await statusOf(rest, `svc_abcd1234_${'0'.repeat(64)}`)).toBe(401)
     await using other = await t.beside({ start: false })
@@ -155,9 +155,23 @@ describe('who gets in', () => {
       (await fetch(`http://localhost${path}`, { unix: socket, headers })).status
     expect(await ask('/webhooks')).toBe(200)
     expect(await ask('/webhooks', bearer(key))).toBe(403)
-    expect(await ask('/webhooks', bearer(key.replace(/.$/, '-')))).toBe(200)
+    for (const wrong of [
+      'x',
+      '',
+      key.slice(0, -1),
+      `${key}0`,
+      key.replace(/.$/, '-'),
+      key.replace('svc_', ''),
+      `${key}, ${key}`,
+    ])
+      expect([wrong, await ask('/webhooks', bearer(wrong))]).toEqual([wrong, 401])
+    expect(await ask('/webhooks', { authorization: `Basic ${btoa('svc:x')}` })).toBe(401)
     await t.gateway.keys.revoke((await t.gateway.keys.list(owner)).at(-1)!.id, owner)
     expect(await ask('/webhooks', bearer(key))).toBe(401)
+    // The owner's own token is right there too.
+    const { token } = await ensureToken({ basePath: t.dir })
+    t.clock.advance(1000)
+    expect([await ask('/webhooks', bearer(token)), await ask('/webhooks')]).toEqual([200, 200])
     expect(app.url).toStartWith('unix:')
   })
 

@@ -17,7 +17,7 @@ import { anyCaller, type Principal, panel } from '../../model/principal.ts'
 import { linkLifetimeMs, signIn, signOut, storedLink } from '../../operations/sign-in.ts'
 import type { Clock } from '../../platform/clock.ts'
 import type { SignInStore } from '../../storage/state.ts'
-import { createGuard, type GuardOptions, type Identity, isSameToken } from '../auth.ts'
+import { createGuard, type GuardOptions, givenTokenOf, type Identity, isSameToken } from '../auth.ts'
 import { isOverTls, prefixOf } from '../behind-proxy.ts'
 import { ensureToken, type KeptDirectory, readStoredToken } from '../token.ts'
 
@@ -132,9 +132,11 @@ export function createAccess(options: AccessOptions) {
       if (foreign) return foreign
       if (open) return anyCaller
       const needsSignIn = await isRequired()
-      const [signIn] = needsSignIn ? await listSignIns(request, address) : []
+      // A token goes before the cookie. What a proxy in front asks for (Basic) is no token.
+      const token = givenTokenOf(request)
+      const [signIn] = needsSignIn && !token ? await listSignIns(request, address) : []
       if (signIn) return signIn.by
-      if (!needsSignIn && request.headers.get('authorization') === null) return panel
+      if (!needsSignIn && token === undefined) return panel
       const identity = await guard.identify(request, false, address)
       return !(identity instanceof SvcError) && identity.kind === 'owner' ? panel : identity
     },
@@ -194,7 +196,7 @@ export function createAccess(options: AccessOptions) {
     async signOut(request: Request): Promise<string> {
       const ended = (await isRequired()) ? await listSignIns(request) : []
       const names = ended.map(({ name }) => name)
-      if (names.length > 0) await store.end(names, clock.now() + signInLifetimeMs, clock.now())
+      if (names.length > 0) await store.end(names, clock.now() + signInLifetimeMs)
       // It is over, even if the log cannot be written.
       for (const { by } of ended) await note(signOut, by, undefined, request).catch(() => {})
       return formatCookie('', 0, request)

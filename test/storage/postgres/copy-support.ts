@@ -188,7 +188,7 @@ export async function fillDirectory(dir: string): Promise<void> {
     ...{ turn: turn.id, text: 'May I?', code: 'K7QX', expires_at: now + 60_000 },
     options: [{ id: 'yes', name: 'Yes', kind: 'allow_once' }],
   })
-  await state.signIns.end(['a sign-in'], now + 1e9, now)
+  await state.signIns.end(['a sign-in'], now + 1e9)
   await storage.close()
   fillEmptyTables(join(dir, 'messages.db'))
 }

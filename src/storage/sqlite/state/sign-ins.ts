@@ -62,10 +62,11 @@ export class SignInFile implements SignInStore {
     })
   }
 
-  end(names: readonly string[], until: number, now: number): Promise<void> {
+  end(names: readonly string[], until: number): Promise<void> {
     return translateErrors(async () => {
       for (const name of names) this.#own.set(name, until)
-      const all = [...new Map([...this.#readKept(), ...this.#own])].filter(([, ms]) => ms > now)
+      // None is forgotten because of its time: a clock that is ahead may come back.
+      const all = [...new Map([...this.#readKept(), ...this.#own])]
       const newest = all.sort(([, a], [, b]) => b - a).slice(0, maxEnded)
       this.#own.clear()
       for (const [name, ms] of newest) this.#own.set(name, ms)
