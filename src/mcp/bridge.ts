@@ -84,7 +84,11 @@ class Bridge {
           ? fetch(to, { ...init, ...socketOptions })
           : fetchTrusting(fingerprint, to, init ?? {}),
     })
-    this.#service.onerror = error => log.debug('mcp', { error })
+    this.#service.onerror = error => {
+      log.debug('mcp', { error })
+      // The stream of a session ends with its key. Opening it again shows that.
+      if (statusOf(error) === 401) this.#giveUp(error)
+    }
   }
 
   async run(): Promise<void> {
@@ -161,13 +165,12 @@ class Bridge {
       this.#hasAccepted = true
     } catch (error) {
       if (connection.signal.aborted) return
-      const status = error instanceof SdkHttpError ? error.status : undefined
+      const status = statusOf(error)
       const isSessionGone = status === 404 && this.#service.sessionId !== undefined
       if (isSessionGone && !isSecondTry && (await this.#reopenSession())) return this.#send(message, true)
       const { problem, hint } = describeFailure(error, this.#url)
       const isUnusable = status === 401 || (!this.#hasAccepted && [undefined, 403, 404].includes(status))
-      if (isUnusable)
-        this.#giveUp(new SvcError(status === 401 ? 'unauthorized' : 'not_found', problem, { hint }))
+      if (isUnusable) this.#giveUp(error)
       else this.#log.warn(problem)
       this.#answerWithError(id, `${problem}. ${hint}`)
     }
@@ -197,10 +200,11 @@ class Bridge {
     return this.#service.sessionId !== sessionId
   }
 
-  #giveUp(error: SvcError): void {
-    for (const id of this.#waiting.keys())
-      this.#answerWithError(id, `${error.message}. ${error.advice.hint ?? ''}`)
-    this.#unusableError ??= error
+  #giveUp(error: unknown): void {
+    const { problem, hint } = describeFailure(error, this.#url)
+    for (const id of this.#waiting.keys()) this.#answerWithError(id, `${problem}. ${hint}`)
+    const code = statusOf(error) === 401 ? 'unauthorized' : 'not_found'
+    this.#unusableError ??= new SvcError(code, problem, { hint })
     this.#unusable.resolve()
   }
 
@@ -209,6 +213,8 @@ class Bridge {
     void this.#client.send({ jsonrpc: '2.0', id, error: { code: bridgeErrorCode, message } })
   }
 }
+
+const statusOf = (error: unknown) => (error instanceof SdkHttpError ? error.status : undefined)
 
 /** Describes why the service did not accept a message, and what to do. */
 function describeFailure(error: unknown, url: string): { problem: string; hint: string } {

@@ -2,6 +2,7 @@
 import { expect, test } from 'bun:test'
 import { writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
+import { owner } from '../../src/model/principal.ts'
 import { svc } from '../support/command.ts'
 import { folderOfTest } from '../support/folder.ts'
 import { bridgeCommand, connectBridge, connectStdio, mcpHere } from '../support/mcp.ts'
@@ -76,3 +77,26 @@ test('over the bridge: the service gets the key of the file', async () => {
   })
   expect(both.status).toBe(2)
 })
+
+for (const kind of ['2025', 'sdk1'] as const)
+  test.each(['revoke', 'rotate'])(
+    `over the bridge: it stops after svc key %s, without a call (${kind})`,
+    async verb => {
+      await using service = await mcpHere('http', { sessions: ['work'] })
+      const { dir, gateway } = service.t
+      const { id, file } = await addKey(dir, '--can', 'read')
+      await using client = await connectBridge(service.url, {
+        kind,
+        command: [...bridgeCommand, '--key-file', file],
+      })
+      let isClosed = false
+      client.raw.onclose = () => {
+        isClosed = true
+      }
+      expect(namesOf(await client.tools())).toContain('history')
+      if (verb === 'revoke') await gateway.keys.revoke(id, owner)
+      else await gateway.keys.rotate(id, 0, owner)
+      await until('the process ends', 20_000, () => isClosed)
+      expect(client.log()).toContain('token')
+    },
+  )
