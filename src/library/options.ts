@@ -2,10 +2,12 @@
 
 import { mkdir } from 'node:fs/promises'
 import { dirname } from 'node:path'
+import { type TProperties, type TSchema, Type } from '@sinclair/typebox'
 import { withSecrets } from '../config/secrets.ts'
 import { parseFolder } from '../config/values.ts'
 import { type Config, type ConfigValues, configFromValues } from '../config.ts'
 import { badArgument, SvcError } from '../model/error.ts'
+import { problemsOf } from '../operations/parse.ts'
 import { createLog, type Log, type LogLevel } from '../platform/log.ts'
 
 export interface SvcOptions {
@@ -68,27 +70,71 @@ export interface ResolvedOptions {
   sandboxUrl: string | undefined
 }
 
-const knownOptions: ReadonlySet<string> = new Set<keyof SvcOptions>([
-  'basePath',
-  'store',
-  'upstreamUrl',
-  'cdnUrl',
-  'sandbox',
-  'sandboxUrl',
-  'mediaRoot',
-  'storeMaxAgeDays',
-  'storeMaxCount',
-  'auditDays',
-  'secretKeyFile',
-  'secretKey',
-  'storeUrlFile',
-  'storeUrl',
-  'pace',
-  'maxUploadBytes',
-  'channelVersion',
-  'logLevel',
-  'log',
-])
+const [text, flag, number] = [
+  Type.Optional(Type.String()),
+  Type.Optional(Type.Boolean()),
+  Type.Optional(Type.Number()),
+]
+const anything = Type.Optional(Type.Any())
+const closed = <P extends TProperties>(properties: P) =>
+  Type.Object(properties, { additionalProperties: false })
+
+/** Whose options are checked. */
+type OptionKind = 'open' | 'call' | 'handler' | 'messages' | 'events' | 'part'
+
+const optionSchemas: Readonly<Record<OptionKind, TSchema>> = {
+  open: closed({
+    basePath: text,
+    upstreamUrl: text,
+    cdnUrl: text,
+    sandboxUrl: text,
+    mediaRoot: text,
+    pace: text,
+    secretKeyFile: text,
+    secretKey: text,
+    storeUrlFile: text,
+    storeUrl: text,
+    channelVersion: text,
+    logLevel: text,
+    storeMaxAgeDays: number,
+    storeMaxCount: number,
+    auditDays: number,
+    maxUploadBytes: number,
+    log: anything,
+    sandbox: flag,
+    store: Type.Optional(Type.Union([Type.Boolean(), Type.String()])),
+  }),
+  call: closed({ signal: anything, below: text }),
+  handler: closed({ consumer: text, session: text }),
+  messages: closed({ consumer: text, session: text, signal: anything }),
+  events: closed({
+    after: text,
+    session: text,
+    user: text,
+    signal: anything,
+    onGone: anything,
+    types: Type.Optional(Type.Array(Type.String())),
+  }),
+  part: closed({
+    name: Type.String(),
+    can: Type.Array(Type.String()),
+    users: Type.Optional(Type.Array(Type.String())),
+  }),
+}
+
+/**
+ * Checks options of the library, as the inputs of operations are checked.
+ *
+ * @throws SvcError `invalid_arguments` with the name of the option and what was expected
+ */
+export function checkOptions(kind: OptionKind, options: unknown): void {
+  const [found] = problemsOf(optionSchemas[kind], options)
+  if (found) throw badOption(found.field || 'options', found.problem.replace('a JSON object', 'an object'))
+  const { signal, onGone } = options as { signal?: unknown; onGone?: unknown }
+  if (signal !== undefined && !(signal instanceof AbortSignal))
+    throw badOption('signal', 'expected an AbortSignal')
+  if (onGone !== undefined && typeof onGone !== 'function') throw badOption('onGone', 'expected a function')
+}
 
 /**
  * Checks the options and fills in the defaults.
@@ -97,10 +143,7 @@ const knownOptions: ReadonlySet<string> = new Set<keyof SvcOptions>([
  *   `store_unavailable` if the folder of the store cannot be created
  */
 export async function resolveOptions(options: SvcOptions): Promise<ResolvedOptions> {
-  for (const name of Object.keys(options)) {
-    if (!knownOptions.has(name))
-      throw badOption(name, `unknown; expected one of ${[...knownOptions].join(', ')}`)
-  }
+  checkOptions('open', options)
   const { log, sandboxUrl, store = false, ...rest } = options
   if (store !== false && (options.storeUrl !== undefined || options.storeUrlFile !== undefined))
     throw badOption('store', 'cannot be combined with storeUrl: the store is in that database')
@@ -143,4 +186,6 @@ async function prepareStoreFile(text: string): Promise<string> {
 }
 
 const badOption = (field: string, problem: string) =>
-  badArgument(field, problem, { hint: 'See SvcOptions for the options of Svc.open.' })
+  badArgument(field, problem, {
+    hint: 'See SvcOptions for the options of Svc.open, and the types of the methods for theirs.',
+  })

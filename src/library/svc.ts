@@ -35,7 +35,7 @@ import type { OpenMessage } from '../receive/inbox.ts'
 import { version } from '../version.ts'
 import { type HandlerOptions, type MessageHandler, MessageHandlers } from './handlers.ts'
 import { type Groups, groups, type Method, methodsOf } from './methods.ts'
-import { type ResolvedOptions, resolveOptions, type SvcOptions } from './options.ts'
+import { checkOptions, type ResolvedOptions, resolveOptions, type SvcOptions } from './options.ts'
 import {
   type DefaultSet,
   type Downloaded,
@@ -355,6 +355,7 @@ export class Svc implements Groups, AsyncDisposable, AsyncIterable<Message> {
   onMessage(handler: MessageHandler, options: HandlerOptions = {}): () => void {
     this.#rejectIfClosed()
     if (typeof handler !== 'function') throw badArgument('handler', 'expected a function')
+    checkOptions('handler', options)
     checkReader(options)
     return this.#handlers.add(handler, options)
   }
@@ -400,6 +401,7 @@ export class Svc implements Groups, AsyncDisposable, AsyncIterable<Message> {
    * the iteration starts with the messages that arrive from now on. It ends with `close` and with the signal.
    */
   async *messages(options: MessagesOptions = {}): AsyncGenerator<Message, void, void> {
+    checkOptions('messages', options)
     checkReader(options)
     const { consumer, session } = options
     const opened = await this.#run(followMessages, { consumer, session })
@@ -417,6 +419,7 @@ export class Svc implements Groups, AsyncDisposable, AsyncIterable<Message> {
   async *openMessages(
     options: MessagesOptions & { consumer: string },
   ): AsyncGenerator<OpenMessage, void, void> {
+    checkOptions('messages', options)
     const { consumer, session } = options
     const opened = await this.#run(openMessages, { consumer, session })
     await this.runBackground()
@@ -430,13 +433,15 @@ export class Svc implements Groups, AsyncDisposable, AsyncIterable<Message> {
    *
    * @throws SvcError `invalid_arguments`
    */
-  as({ name, can, users }: PartGrant): SvcPart {
+  as(part: PartGrant): SvcPart {
+    checkOptions('part', part)
+    const { name, can, users } = part
     if (!partName.test(name))
       throw badArgument('name', 'expected 1 to 64 letters (a-z), digits, ".", "_" or "-"')
     for (const word of can)
-      if (!(word in presets) && !grantableRights.includes(word as Right))
+      if (!Object.hasOwn(presets, word) && !grantableRights.includes(word as Right))
         throw badArgument('can', `"${word}" is no preset and no right`)
-    const grant = createGrant({ can: [...can] }, { ...(users && { users }) })
+    const grant = createGrant({ can: [...can] }, { ...(users && { users: [...users] }) })
     const by: Principal = { kind: 'agent', id: name, name, grant }
     return {
       send: (input, options) => this.#send(input, options, by),
@@ -458,14 +463,9 @@ export class Svc implements Groups, AsyncDisposable, AsyncIterable<Message> {
    * event id. An event can come more than once. To miss nothing, keep the id of the last event that you
    * processed and pass it as `after`. The iteration ends with `close` and with the signal.
    */
-  async *events({
-    after,
-    signal,
-    onGone,
-    types,
-    session,
-    user,
-  }: EventsOptions = {}): AsyncGenerator<Event, void, void> {
+  async *events(options: EventsOptions = {}): AsyncGenerator<Event, void, void> {
+    checkOptions('events', options)
+    const { after, signal, onGone, types, session, user } = options
     const events = await this.#run(followEvents, { after, types: types?.join(','), session, user })
     await this.runBackground()
     using ended = linkSignals(signal ?? this.#stop.signal, this.#stop.signal)
@@ -539,10 +539,12 @@ export class Svc implements Groups, AsyncDisposable, AsyncIterable<Message> {
   async #call<I extends TObject, O extends TSchema>(
     tool: TypedTool<I, O>,
     input: unknown,
-    { below, signal }: CallOptions = {},
+    options: CallOptions = {},
     by: Principal = owner,
   ): Promise<Static<O>> {
     this.#rejectIfClosed()
+    checkOptions('call', options)
+    const { below, signal } = options
     signal?.throwIfAborted()
     const call = createDirectCall({
       by,

@@ -16,12 +16,79 @@ describe('open', () => {
       [{ basepath: '/x' }, 'basepath'],
       [{ sandbox: true }, 'sandbox'],
       [{ sandboxUrl: 'x' }, 'sandboxUrl'],
+      [{ basePath: 5 }, 'basePath'],
+      [{ basePath: null }, 'basePath'],
+      [{ basePath: ['/x'] }, 'basePath'],
+      [{ store: {} }, 'store'],
+      [{ store: 1 }, 'store'],
+      [{ sandbox: 'yes' }, 'sandbox'],
+      [{ storeMaxCount: '7' }, 'storeMaxCount'],
+      [{ storeMaxAgeDays: Number.NaN }, 'storeMaxAgeDays'],
+      [{ secretKey: 5 }, 'secretKey'],
+      [{ logLevel: {} }, 'logLevel'],
+      [JSON.parse('{"__proto__": 1}'), '__proto__'],
     ]
     for (const [options, field] of wrong) {
       const error = await t.open(options).catch(error => error)
       expect(isSvcError(error, 'invalid_arguments')).toBe(true)
       expect(error.field).toBe(field)
     }
+  })
+
+  test('what is no object of options opens nothing', async () => {
+    for (const options of [5, 'x', null, [], true, () => {}])
+      expect(await failure(Svc.open(options as never))).toMatchObject({
+        code: 'invalid_arguments',
+        field: 'options',
+      })
+  })
+
+  test('options of the methods are checked alike', async () => {
+    await using t = await withLibrary()
+    const svc = await t.open()
+    const next = (iterate: () => AsyncGenerator<unknown>) => iterate().next()
+    const any = (value: unknown) => value as never
+    const cases: [() => unknown, string][] = [
+      [() => svc.recv({ timeout: 0 }, any({ signal: 'x' })), 'signal'],
+      [() => svc.recv({ timeout: 0 }, any(5)), 'options'],
+      [() => svc.sessions(any({ sginal: 1 })), 'sginal'],
+      [() => svc.send({ to: 'x', text: 'x' }, any({ below: 5 })), 'below'],
+      [() => svc.onMessage(() => {}, any({ consumer: 5 })), 'consumer'],
+      [() => svc.onMessage(() => {}, any({ from: 'x' })), 'from'],
+      [() => svc.onMessage(any('x')), 'handler'],
+      [() => next(() => svc.messages(any({ sesion: 'x' }))), 'sesion'],
+      [() => next(() => svc.openMessages(any('x'))), 'options'],
+      [() => next(() => svc.events(any({ types: 'message.received' }))), 'types'],
+      [() => next(() => svc.events(any({ onGone: 1 }))), 'onGone'],
+      [() => svc.as(any(5)), 'options'],
+      [() => svc.as(any({ name: 'a', can: 'read' })), 'can'],
+      [() => svc.as({ name: 'a', can: any(['__proto__']) }), 'can'],
+      [() => svc.as({ name: 'a', can: any(['constructor']) }), 'can'],
+      [() => svc.as({ name: 'a', can: ['read'], users: any('u@im.wechat') }), 'users'],
+      [() => svc.as({ name: 'a', can: ['read'], users: any([5]) }), 'users'],
+      [() => svc.as(any({ name: 'a', can: ['read'], user: ['x'] })), 'user'],
+      [() => svc.as(any({ name: 5, can: ['read'] })), 'name'],
+    ]
+    for (const [call, field] of cases) {
+      const error = await failure((async () => await call())())
+      expect([field, (error as { code?: string }).code]).toEqual([field, 'invalid_arguments'])
+      expect((error as { field?: string }).field?.replace(/[.[].*/, '')).toBe(field)
+    }
+  })
+
+  test('a part keeps what it was given, whatever happens to the lists', async () => {
+    await using t = await withLibrary()
+    const svc = await t.open()
+    await t.sandbox.say('hello')
+    await svc.recv({ timeout: 30 })
+    const users: string[] = []
+    const can: ('read' | 'send')[] = ['read']
+    const part = svc.as({ name: 'a', can, users })
+    const [{ user_id } = { user_id: '' }] = await svc.users()
+    users.push(user_id)
+    can.push('send')
+    expect(await part.users()).toEqual([])
+    expect(await failure(part.send({ to: user_id, text: 'x' }))).toMatchObject({ code: 'forbidden' })
   })
 
   test('a directory of real sessions is no sandbox, and the reverse', async () => {
