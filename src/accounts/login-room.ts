@@ -12,24 +12,29 @@ export interface LoginCapacity {
 /**
  * Checks that another login fits.
  *
- * @param pending number of logins in progress
+ * @param pending number of logins in progress; `own`: of the key and those that share its bounds, which have half of the
+ *   places at most
  * @throws SvcError `rate_limited` for too many logins, `forbidden` for too many sessions
  */
 export function checkCapacity(
-  pending: number,
+  pending: { all: number; own: number },
   name: string,
   records: readonly SessionRecord[],
   most: LoginCapacity,
 ): void {
-  if (pending >= most.pending) {
-    throw new SvcError('rate_limited', `${pending} logins are in progress, which is the maximum`, {
-      hint: 'Finish one of them on the phone, or log its session out. Then log in again.',
-      retryAfter: 60,
-    })
+  if (pending.all >= most.pending || pending.own >= Math.ceil(most.pending / 2)) {
+    throw new SvcError(
+      'rate_limited',
+      `${pending.own > 0 ? pending.own : pending.all} logins are in progress, which is the maximum`,
+      {
+        hint: 'Finish one of them on the phone, or log its session out. Then log in again.',
+        retryAfter: 60,
+      },
+    )
   }
-  if (records.length + pending < most.sessions) return
+  if (records.length + pending.all < most.sessions) return
   const others = records.filter(record => record.bot && record.name !== name).length
-  if (others + pending >= most.sessions) {
+  if (others + pending.all >= most.sessions) {
     throw new SvcError('forbidden', `this process can poll ${most.sessions} sessions at a time`, {
       hint: `Start svc again with ${fetchLimitVariable}=60000 in its environment.`,
     })

@@ -39,6 +39,8 @@ const leaveGraceMs = 50_000
 
 export interface LoginPorts extends Pick<DriverPorts, 'isKeyOver'> {
   upstream: Pick<Upstream, 'api' | 'loginUrl' | 'sandboxed'>
+  /** As `familyOf` of `storage/keys.ts`. */
+  familyOf(id: string): Promise<ReadonlySet<string>>
   sessions: Pick<SessionStore, 'get' | 'list'>
   flows: LoginStore
   /** Capacity of this process: logins in progress, and sessions with a login. */
@@ -380,7 +382,9 @@ export class Logins {
     this.#checkOpen()
     if (before && !before.ended) return requireOwn(before, by)
     const key = keyIdOf(by)
-    checkCapacity(logins.length, session, records, most())
+    const family = key === undefined ? undefined : await this.#ports.familyOf(key)
+    const own = logins.filter(login => family?.has(login.key ?? '')).length
+    checkCapacity({ all: logins.length, own }, session, records, most())
     const login = await this.#records.put({
       id: crypto.randomUUID(),
       session,

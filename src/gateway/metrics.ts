@@ -147,7 +147,8 @@ export class Metrics {
   }
 
   async #readSessions(): Promise<Family[]> {
-    const sessions = await this.#ports.accounts.list()
+    // Any caller that may log in can begin logins under new names.
+    const sessions = (await this.#ports.accounts.list()).filter(({ status }) => status !== 'logging_in')
     const now = this.#runtime.clock.now()
     return [
       createFamily(

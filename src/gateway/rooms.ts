@@ -45,7 +45,7 @@ import { Views } from '../receive/view.ts'
 import { Outbox } from '../send/outbox.ts'
 import { Sender } from '../send/send.ts'
 import { Worker } from '../send/worker.ts'
-import { hasKeyEnded } from '../storage/keys.ts'
+import { familyOf, hasKeyEnded } from '../storage/keys.ts'
 import { type MediaRules, uploadRulesOf } from '../storage/media-store.ts'
 import type { PgStorageOptions } from '../storage/postgres/open.ts'
 import { noteDatabase } from '../storage/sqlite/closed-mark.ts'
@@ -217,7 +217,15 @@ export function openAccounts(
     sessions: pollingRole.role === 'poller' ? permits.polls.size : Number.POSITIVE_INFINITY,
   })
   const isKeyOver = createKeyCheck(store, runtime.clock)
-  const ports = { upstream, sessions: state.sessions, flows: state.logins, most, oneShot, isKeyOver }
+  const ports = {
+    upstream,
+    sessions: state.sessions,
+    flows: state.logins,
+    most,
+    oneShot,
+    isKeyOver,
+    familyOf: createFamilyLookup(store.keys),
+  }
   const logins = new Logins(ports, withLogName(runtime, 'logins'))
   const accounts = new Accounts({ state, store, poller, logins, check }, runtime)
   return { logins, accounts, users: new Users(accounts, { state, store }, runtime) }
@@ -280,6 +288,9 @@ const createKeyCheck =
     const key = await keys.get(id)
     return key !== undefined && hasKeyEnded(key, (await maintenance.isClockTrusted()) ? clock.now() : 0)
   }
+
+const createFamilyLookup = (keys: Directory['store']['keys']) => async (id: string) =>
+  familyOf(await keys.list(), id)
 
 /** Opens the backups by schedule. */
 export function openBackups(
@@ -360,6 +371,14 @@ export function openPush(
   const isKeyOver = createKeyCheck(store, clock)
   return {
     delivery,
-    webhooks: new Webhooks({ webhooks, events, resolveTarget, getMessage: message, clock, isKeyOver }),
+    webhooks: new Webhooks({
+      webhooks,
+      events,
+      resolveTarget,
+      getMessage: message,
+      clock,
+      isKeyOver,
+      familyOf: createFamilyLookup(store.keys),
+    }),
   }
 }

@@ -43,6 +43,8 @@ export interface WebhookPorts {
   getMessage(messageId: string, scope?: Scope): Promise<Message | undefined>
   /** Whether a key has ended, by its id. */
   isKeyOver(id: string): Promise<boolean>
+  /** As `familyOf` of `storage/keys.ts`. */
+  familyOf(id: string): Promise<ReadonlySet<string>>
   clock: Clock
 }
 
@@ -59,7 +61,7 @@ export const WebhookTest = Type.Object({
 })
 export type WebhookTest = Static<typeof WebhookTest>
 
-/** Maximum number of endpoints. */
+/** Maximum number of endpoints. A key and those that share its bounds have half of them at most. */
 const maxWebhooks = 100
 /** Maximum characters of a URL as it is stored. Encoding turns one non-ASCII character into nine. */
 const maxUrlLength = 2000
@@ -154,9 +156,14 @@ export class Webhooks {
     const { webhooks } = this.#ports
     const all = await webhooks.list()
     const hint = 'Remove a webhook that you no longer need.'
-    if (all.length >= maxWebhooks)
-      throw badArgument('url', `there are ${maxWebhooks} webhooks already, which is the maximum`, {
-        details: { most: maxWebhooks },
+    const maker = keyOfMaker(webhook.made_by)
+    const family = maker === undefined ? undefined : await this.#ports.familyOf(maker)
+    const own = all.filter(({ made_by }) => family?.has(keyOfMaker(made_by) ?? ''))
+    const isFull = all.length >= maxWebhooks
+    const most = isFull ? maxWebhooks : maxWebhooks / 2
+    if (isFull || own.length >= most)
+      throw badArgument('url', `there are ${most} webhooks already, which is the maximum`, {
+        details: { most },
         hint,
       })
     const characters = [webhook, ...all].reduce((sum, { headers }) => sum + lengthOf(headers), 0)

@@ -530,3 +530,22 @@ it('learns no names of keys that it may not see; the owner is told which keys ha
   await keys.revoke(foreign.id, owner)
   expect(await keys.get('secret project', owner)).toMatchObject({ id: own.id })
 })
+
+it('has half of the webhooks at most, together with the keys that it made', async t => {
+  const { gateway } = t
+  const can: NewKeyInput['can'] = ['read', 'webhooks', 'keys']
+  const top = await addKey(t, { name: 'top', can })
+  const child = await addKey(t, { name: 'child', can }, top.by)
+  const endpoint = { url: 'http://127.0.0.1:9/', allow_private: true }
+  for (let nth = 0; nth < 50; nth++)
+    await viewFor(gateway, nth % 2 === 0 ? top.by : child.by).webhooks.add(endpoint)
+  await gateway.keys.revoke('child', top.by)
+  const again = await addKey(t, { name: 'again', can }, top.by)
+  for (const { by } of [top, again])
+    expect(await failure(viewFor(gateway, by).webhooks.add(endpoint))).toMatchObject({
+      ...{ code: 'invalid_arguments', details: { most: 50 } },
+    })
+  const other = await addKey(t, { name: 'other', can })
+  await viewFor(gateway, other.by).webhooks.add(endpoint)
+  await gateway.webhooks.add(endpoint)
+})

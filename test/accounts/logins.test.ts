@@ -1,6 +1,7 @@
 import { describe, expect, test } from 'bun:test'
 import { mkdir, rmdir } from 'node:fs/promises'
 import { join } from 'node:path'
+import { checkCapacity } from '../../src/accounts/login-room.ts'
 import type { LoginRequest, LoginStatus } from '../../src/model/login.ts'
 import { codeOf, failure } from '../support/failure.ts'
 import { type TestGateway, withGateway } from '../support/gateway.ts'
@@ -419,4 +420,16 @@ describe('login', () => {
     await t.gateway.close()
     expect(await failure(login(t, 'x'))).toMatchObject({ code: 'shutting_down' })
   })
+})
+
+test('the logins of a key and those around it take half of the room at most', async () => {
+  const check = (all: number, own: number) =>
+    failure(Promise.try(() => checkCapacity({ all, own }, 's', [], { pending: 9, sessions: 99 })))
+  for (const [all, own] of [
+    [9, 0],
+    [9, 5],
+    [5, 5],
+  ] as const)
+    expect(await check(all, own)).toMatchObject({ code: 'rate_limited' })
+  checkCapacity({ all: 8, own: 4 }, 's', [], { pending: 9, sessions: 99 })
 })

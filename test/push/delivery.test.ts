@@ -502,6 +502,7 @@ test('a try by hand that the store cannot note was delivered all the same', asyn
     resolveTarget: async who => who,
     getMessage: async () => undefined,
     isKeyOver: async () => false,
+    familyOf: async (id: string) => new Set([id]),
     clock: testClock(),
   })
   const hook = await webhooks.add({ url: r.url, ...received })

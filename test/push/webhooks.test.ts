@@ -17,6 +17,7 @@ async function room() {
   const ports = {
     ...{ webhooks, clock, resolveTarget: async () => ({}), getMessage: async () => undefined },
     isKeyOver: async () => false,
+    familyOf: async (id: string) => new Set([id]),
     events: { getHead: async () => 's-0', listAfter: async () => ({ events: [], cursor: 's-0' }) },
   }
   return { ports, webhooks: new Webhooks(ports) }
