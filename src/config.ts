@@ -126,6 +126,30 @@ export const listUnknownVariables = (env: Environment = process.env): string[] =
     .filter(name => !otherVariables.test(name) && !optionTable.some(option => option.env === name))
     .sort()
 
+/** What the names of options with secrets, and of files with secrets, consist of. */
+const secretNames = /^SVC_(TOKEN|KEY|PASSPHRASE|SECRET_KEY|STORE_URL)(_FILE)?$/
+
+/**
+ * Rejects an unknown variable that seems to hold a secret for one of these options. Ignoring it would leave something
+ * open, such as a backup without encryption.
+ *
+ * @throws SvcError `invalid_arguments`
+ */
+export function rejectUnreadSecrets(env: Environment, options: readonly OptionSpec[]): void {
+  for (const name of listUnknownVariables(env)) {
+    const word = name.slice('SVC_'.length).replace(/_FILE$/, '')
+    const meant = options.filter(option => {
+      const [, secret = ''] = secretNames.exec(option.env) ?? []
+      const isPart = word.length > 2 && secret.startsWith(word)
+      return secret !== '' && (isPart || word.includes(secret === 'PASSPHRASE' ? 'PASS' : secret))
+    })
+    if (meant.length === 0) continue
+    throw badArgument(name, 'nothing reads this variable', {
+      hint: `Use ${meant.map(option => option.env).join(' or ')}, or unset it.`,
+    })
+  }
+}
+
 /**
  * Returns the options that name the data directory, as given by flags or environment: for suggested commands.
  */

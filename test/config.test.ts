@@ -1,11 +1,20 @@
 import { expect, test } from 'bun:test'
-import { mkdirSync, writeFileSync } from 'node:fs'
+import { chmodSync, mkdirSync, writeFileSync } from 'node:fs'
 import { homedir } from 'node:os'
 import { join, resolve } from 'node:path'
 import { Command } from 'commander'
 import { addConfigOptions, silenceOutput } from '../src/cli/command.ts'
-import { type Config, type Flags, flagKeyOf, optionTable, readConfig, writeOptions } from '../src/config.ts'
-import { isSvcError } from '../src/model/error.ts'
+import { listOpenFiles } from '../src/config/token-file.ts'
+import {
+  type Config,
+  type Flags,
+  flagKeyOf,
+  optionTable,
+  readConfig,
+  rejectUnreadSecrets,
+  writeOptions,
+} from '../src/config.ts'
+import { isSvcError, type SvcError } from '../src/model/error.ts'
 import { folderOfTest } from './support/folder.ts'
 
 const home = homedir()
@@ -267,4 +276,53 @@ test('options are spelled out again as they were given, by flags, and secrets ar
   const again = readConfig(command.opts(), spelled.variables)
   const { token: _, transport: __, pace: ___, ...rest } = config
   expect(again).toMatchObject(rest)
+})
+
+test('a variable that seems to hold a secret which nothing reads is refused, with the right name', () => {
+  const taking = (...envs: string[]) => optionTable.filter(({ env }) => envs.includes(env))
+  const told = (name: string, ...envs: string[]) => {
+    try {
+      rejectUnreadSecrets({ [name]: 'x' }, taking(...envs))
+      return 'accepted'
+    } catch (error) {
+      return [(error as SvcError).field, (error as SvcError).advice.hint]
+    }
+  }
+  const backup = ['SVC_PASSPHRASE_FILE', 'SVC_SECRET_KEY_FILE', 'SVC_STORE_URL_FILE']
+  const passphrase = expect.stringContaining('SVC_PASSPHRASE_FILE')
+  for (const name of [
+    'SVC_PASSPHRASE',
+    'SVC_PASSWORD',
+    'SVC_PASSPHRASE_FILES',
+    'SVC_BACKUP_PASSPHRASE',
+    'SVC_PASS',
+  ])
+    expect(told(name, ...backup)).toEqual([name, passphrase])
+  const secret = expect.stringContaining('SVC_SECRET_KEY_FILE')
+  for (const name of ['SVC_SECRET', 'SVC_SECRET_FILE', 'SVC_MY_SECRET_KEY'])
+    expect(told(name, ...backup)).toEqual([name, secret])
+  expect(told('SVC_STORE', ...backup)).toEqual(['SVC_STORE', expect.stringContaining('SVC_STORE_URL_FILE')])
+  expect(told('SVC_KEY', 'SVC_KEY_FILE')).toEqual(['SVC_KEY', expect.stringContaining('SVC_KEY_FILE')])
+  expect(told('SVC_API_TOKEN', 'SVC_TOKEN')).toEqual(['SVC_API_TOKEN', expect.stringContaining('SVC_TOKEN')])
+  // What is no secret of the command, and what Kubernetes sets, is not refused.
+  for (const name of ['SVC_KEY', 'SVC_PORTS', 'SVC_T', 'SVC_SECRET_KEY', 'SVC_PASSPHRASE_SERVICE_HOST'])
+    expect(told(name, ...backup)).toBe('accepted')
+  expect(told('SVC_PASSPHRASE', 'SVC_PORT')).toBe('accepted')
+})
+
+test('files with secrets that every user may read are named, of this user alone', () => {
+  const top = folderOfTest()
+  const made = [0o600, 0o640, 0o644, 0o604].map(mode => {
+    const path = join(top, mode.toString(8))
+    writeFileSync(path, 'secret')
+    chmodSync(path, mode)
+    return path
+  })
+  const [, , readable, odd] = made
+  expect(listOpenFiles([...made, undefined, join(top, 'missing'), top, '/dev/null'])).toEqual([
+    readable!,
+    odd!,
+  ])
+  // The system's, which everybody may read.
+  if (process.getuid?.() !== 0) expect(listOpenFiles(['/etc/hostname'])).toEqual([])
 })

@@ -1,4 +1,5 @@
 /** Runs `svc mcp --url`: connects standard input and output to the MCP interface of a running service. */
+import { listOpenFiles, openFileWarning, secretFilesOf } from '../config/token-file.ts'
 import type { Config } from '../config.ts'
 import { listNotedAddresses } from '../inspect/healthz.ts'
 import { badArgument } from '../model/error.ts'
@@ -39,6 +40,7 @@ export async function runBridge(command: Command): Promise<void> {
   bypassProxyForLoopback()
   const { bridgeMcp } = await import('../mcp/bridge.ts')
   const log = (await serverLog(config, command)).child('mcp')
+  for (const path of listOpenFiles(secretFilesOf(config))) log.warn(openFileWarning(path))
   const { consumer } = config
   const bridge = bridgeMcp({
     url: address,

@@ -14,6 +14,7 @@ import {
   findGivenPlace,
   optionTable,
   readConfig,
+  rejectUnreadSecrets,
 } from '../config.ts'
 import { quoteProposed } from '../inspect/advised-commands.ts'
 import { badArgument, SvcError, withFieldNames } from '../model/error.ts'
@@ -263,8 +264,14 @@ export function addConfigOptions<C extends Commander>(command: C, name: CommandN
  * @param defaults defaults that replace those of the table
  * @throws SvcError `invalid_arguments` naming the option
  */
-export const configFrom = (command: Command, preset: Flags = {}, defaults: ConfigDefaults = {}): Config =>
-  readConfig({ ...command.opts<Flags>(), ...preset }, command.io.env, defaults)
+export function configFrom(command: Command, preset: Flags = {}, defaults: ConfigDefaults = {}): Config {
+  const flags = new Set(command.options.map(({ long }) => long))
+  rejectUnreadSecrets(
+    command.io.env,
+    optionTable.filter(({ flag }) => flag !== undefined && flags.has(flag)),
+  )
+  return readConfig({ ...command.opts<Flags>(), ...preset }, command.io.env, defaults)
+}
 
 /** Reads the Config as `configFrom` does, with the secret key in `secretKey`. For commands that read secrets. */
 export const keyedConfig = (command: Command, preset?: Flags, defaults?: ConfigDefaults): Config =>

@@ -7,7 +7,7 @@ import { join } from 'node:path'
 import { hasKeyForm } from '../access/secret.ts'
 import { localFilesOf } from '../config/local-files.ts'
 import { withSecrets } from '../config/secrets.ts'
-import { isGuessable } from '../config/token-file.ts'
+import { isGuessable, listOpenFiles, openFileWarning, secretFilesOf } from '../config/token-file.ts'
 import { type Config, findCredentials } from '../config.ts'
 import { claimDirectory } from '../gateway/directory.ts'
 import { openGateway, type RunningGateway } from '../gateway/gateway.ts'
@@ -246,6 +246,7 @@ async function openService(
   )
   if (certificate) gateway.watchCertificate(certificate)
   if (listens && lacksTrustedProxy(config)) log.warn(untrustedProxy)
+  for (const path of listOpenFiles(secretFilesOf(config))) log.warn(openFileWarning(path))
   const hasKeys = listens && (await gateway.keys.hasAny())
   const generated = hasKeys && token === undefined ? await ensureToken(requested) : made
   return { gateway, sandbox, generated, hasKeys, config, certificate, isNew, io, log, stack }

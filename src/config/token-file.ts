@@ -1,8 +1,10 @@
 /** Tokens and keys in files, and how well they are chosen. */
 import { Buffer } from 'node:buffer'
-import { closeSync, openSync, readSync } from 'node:fs'
+import { closeSync, openSync, readSync, statSync } from 'node:fs'
+import process from 'node:process'
 import { badArgument } from '../model/error.ts'
 import { reasonOf } from '../platform/system-error.ts'
+import type { Config } from './options.ts'
 import { parseToken } from './values.ts'
 
 /** Maximum bytes to read of a token file. */
@@ -53,3 +55,24 @@ export function isGuessable(token: string): boolean {
   const rest = token.replace(commonWords, '')
   return rest.length < 12 || new Set(rest).size < 8
 }
+
+/**
+ * Returns those of these files with secrets that every user of this machine may read. As ssh does, it judges only files
+ * of this user: others are made by who deploys (Docker, Kubernetes, systemd), with the rights that are usual there.
+ */
+export const listOpenFiles = (paths: readonly (string | undefined)[]): string[] =>
+  paths.flatMap(path => {
+    const file = path === undefined ? undefined : statSync(path, { throwIfNoEntry: false })
+    if (path === undefined || !file?.isFile() || file.uid !== process.getuid?.()) return []
+    return (file.mode & 0o004) === 0 ? [] : [path]
+  })
+
+/** What is said about such a file. */
+export const openFileWarning = (path: string): string =>
+  `every user of this machine may read the secret in ${path}: chmod 600 ${path}`
+
+/** Returns the files with secrets that a configuration names. */
+export const secretFilesOf = (config: Config): (string | undefined)[] => [
+  ...[config.tokenFile, config.keyFile, config.passphraseFile, config.secretKeyFile],
+  ...[config.storeUrlFile, config.tlsKey],
+]

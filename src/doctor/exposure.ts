@@ -2,6 +2,7 @@
  * Checks the network exposure: what listens on the configured port, who can reach it, and how the token is
  * stored.
  */
+import { listOpenFiles, openFileWarning, secretFilesOf } from '../config/token-file.ts'
 import { takeOverCommand } from '../inspect/advised-commands.ts'
 import {
   askHealth,
@@ -53,6 +54,8 @@ export async function examineExposure(context: DoctorContext): Promise<Finding[]
   )
   if (noted.length > 0 ? noted.some(one => one.untrusted_proxy) : lacksTrustedProxy(config))
     found.push(noteFinding('proxy', untrustedProxy, 'Start svc with --trust-proxy ADDRESS.'))
+  for (const path of listOpenFiles(secretFilesOf(config)))
+    found.push(warningFinding('secret', openFileWarning(path), `chmod 600 ${path}`))
   return [...found, await checkToken(context)]
 }
 

@@ -23,7 +23,7 @@ test.skipIf(!Bun.which('age') || !Bun.which('script'))(
   async () => {
     const folder = folderOfTest()
     await (await lived(usual, join(folder)))[Symbol.asyncDispose]()
-    writeFileSync(join(folder, 'phrase'), passphrase)
+    writeFileSync(join(folder, 'phrase'), passphrase, { mode: 0o600 })
     const at = ['-d', folder, '--passphrase-file', join(folder, 'phrase')]
     await backUp(usual, folder, ['svc.tar.age', ...at])
     // age reads the passphrase from a terminal only.

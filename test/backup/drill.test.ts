@@ -17,7 +17,7 @@ test('a killed backup leaves neither a backup nor, after the next one, anything 
   const dir = join(folder, 'data')
   mkdirSync(dir, { mode: 0o700 })
   await using service = await lived(usual, dir)
-  writeFileSync(join(folder, 'phrase'), passphrase)
+  writeFileSync(join(folder, 'phrase'), passphrase, { mode: 0o600 })
   const listed = () =>
     readdirSync(dir)
       .filter(name => !name.startsWith('.backup.lock'))
@@ -53,7 +53,7 @@ test.skipIf(!canMount)('a full disk ends a backup without remains, and harms not
         text: createHash('sha256').update(`${n}`).digest('hex').repeat(400),
       })
     }
-    writeFileSync(join(folder, 'phrase'), passphrase)
+    writeFileSync(join(folder, 'phrase'), passphrase, { mode: 0o600 })
     const remains = () =>
       [...readdirSync(disk.dir), ...readdirSync(target.dir)].filter(name => /tar|\.tmp$/.test(name))
     const attempt = async (file: string, ...more: string[]) => {

@@ -84,7 +84,7 @@ export async function drill(program: Program): Promise<void> {
   const [first, second] = [join(folder, 'first'), join(folder, 'second')]
   mkdirSync(first, { mode: 0o700 })
   const phrase = join(folder, 'phrase')
-  writeFileSync(phrase, `${passphrase}\n`)
+  writeFileSync(phrase, `${passphrase}\n`, { mode: 0o600 })
   const file = join(folder, 'svc.tar.age')
   let answered = 0
   {

@@ -1,5 +1,6 @@
 /** Declares and runs `svc backup` and `svc restore`, which work on files and ask no service. */
 import { Option } from 'commander'
+import { listOpenFiles, openFileWarning, secretFilesOf } from '../../config/token-file.ts'
 import { parseFolder } from '../../config/values.ts'
 import type { Config } from '../../config.ts'
 import { badArgument } from '../../model/error.ts'
@@ -67,6 +68,7 @@ async function runBackup(command: Command, line: CommandLine): Promise<void> {
   const config = keyedConfig(command, {}, toolDefaults)
   using _parent = command.opts().endsWithStdin === true ? endWithStdin() : undefined
   const path = parsePath(command)
+  for (const open of listOpenFiles(secretFilesOf(config))) command.io.err.print(openFileWarning(open))
   const passphrase = await passphraseOf(config)
   const force = command.opts().force === true
   const made = await make(config, { path, clock: command.io.clock, passphrase, force })
