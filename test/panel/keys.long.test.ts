@@ -226,7 +226,7 @@ describe.skipIf(!hasBrowser)('keys', () => {
     )
     await page
       .getByRole('button', {
-        name: t('overview.approve_all_other', { count: 2, name: `⁨Dora · key:${drafts.id}⁩` }),
+        name: t('overview.approve_all_other', { count: 2, name: `⁨Dora · panel:${drafts.id}⁩` }),
       })
       .click()
     await dialogOf(page)
