@@ -196,7 +196,13 @@ export class EventStreams {
 
   /** Sends a new event to all live readers whose filter it matches. */
   #publish(published: PublicEvent): void {
-    this.#reachedCursor = published.event.id
+    const { event } = published
+    this.#reachedCursor = event.id
+    const { name, previous_name } = event.type === 'session.status' ? event.data : {}
+    // The reader of a session gets the event of its rename, and what comes after it.
+    if (name !== undefined && previous_name !== undefined)
+      for (const { events } of this.#readers)
+        if (isSameSession(previous_name, events.wanted.session)) events.wanted.session = name
     let bytes: Uint8Array | undefined
     for (const reader of [...this.#readers]) {
       if (!reader.isLive || !matchesFilter(published, reader.events.wanted)) continue
@@ -266,12 +272,14 @@ export class EventStreams {
   }
 }
 
+const isSameSession = (one: string | undefined, other: string | undefined): boolean =>
+  one !== undefined && other !== undefined && sessionKeyOf(one) === sessionKeyOf(other)
+
 /** Whether an event matches a reader's filter, by the same rules as the event log. */
 function matchesFilter({ event, session, bot, user }: PublicEvent, wanted: OpenedEvents['wanted']): boolean {
   return (
     (wanted.types?.includes(event.type) ?? event.type !== 'audit.line') &&
-    (wanted.session === undefined ||
-      (session !== undefined && sessionKeyOf(session) === sessionKeyOf(wanted.session))) &&
+    (wanted.session === undefined || isSameSession(session, wanted.session)) &&
     (wanted.user === undefined || user === wanted.user) &&
     (wanted.scope === undefined || isEventInScope(wanted.scope, event.type, bot, user))
   )

@@ -51,6 +51,21 @@ test('a reader with a key leaves the others what it may not see itself', async (
   for (const stream of [ofUser, all]) expect((await stream.next())?.data.data.text).toBe('again')
 })
 
+test('the reader of one session goes on after a rename, and gets nothing of the account that gets its name', async () => {
+  await using t = await withGateway({ sessions: ['default', 'other'] })
+  await using rest = await restOf(t.gateway)
+  await using stream = await eventSource(`${rest.url}/events?session=default`)
+  const { accounts } = t.gateway
+  await accounts.rename('default', 'shop')
+  const renamed = { name: 'shop', change: 'renamed', previous_name: 'default' }
+  expect((await stream.next())?.data).toMatchObject({ type: 'session.status', data: renamed })
+  await accounts.rename('other', 'default')
+  const [first, second] = [...t.bots.values()]
+  await t.sandbox.say('not mine', { from: second!.user_id, to: second!.bot_id })
+  await t.sandbox.say('mine', { from: first!.user_id, to: first!.bot_id })
+  expect((await stream.next())?.data).toMatchObject({ data: { text: 'mine', session: 'shop' } })
+})
+
 test('a name that nobody has is refused, and one that a user has stands for the id', async () => {
   await using t = await withGateway()
   await using rest = await restOf(t.gateway)
