@@ -150,6 +150,7 @@ describe('who gets in', () => {
   test('a Unix socket is the owner’s door; a key that is sent there counts', async () => {
     const socket = join(folder, 'svc.sock')
     await using app = await onSocket(t, socket)
+    const { token } = await ensureToken(t.config)
     const { key } = await add({ can: ['read'] })
     const ask = async (path: string, headers = {}) =>
       (await fetch(`http://localhost${path}`, { unix: socket, headers })).status
@@ -169,8 +170,6 @@ describe('who gets in', () => {
     await t.gateway.keys.revoke((await t.gateway.keys.list(owner)).at(-1)!.id, owner)
     expect(await ask('/webhooks', bearer(key))).toBe(401)
     // The owner's own token is right there too.
-    const { token } = await ensureToken({ basePath: t.dir })
-    t.clock.advance(1000)
     expect([await ask('/webhooks', bearer(token)), await ask('/webhooks')]).toEqual([200, 200])
     expect(app.url).toStartWith('unix:')
   })
