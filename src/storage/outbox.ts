@@ -73,11 +73,11 @@ export interface EndReason {
  */
 export const stoppedBeforeSend: EndReason = {
   code: 'shutting_down',
-  detail: 'svc was stopped before it was sent',
+  detail: 'its process ended, or lost its connection to the store, before it was sent',
 }
 export const stoppedDuringSend: EndReason = {
   code: 'upstream_error',
-  detail: 'svc was stopped while it was sent; it may have arrived',
+  detail: 'its process ended, or lost its connection to the store, while it was sent; it may have arrived',
   hint: 'Do not send it again before you know: ask the user, or look at the phone.',
 }
 
