@@ -18,7 +18,7 @@ export interface MetricsPorts {
   store: Pick<Store, 'backlog' | 'backups' | 'outbox' | 'webhooks'>
   accounts: Pick<Accounts, 'list'>
   /** Absent on one machine. */
-  node?: Pick<Node, 'leaseLeftMs' | 'list'> | undefined
+  node?: Pick<Node, 'clockOffsetMs' | 'leaseLeftMs' | 'list'> | undefined
   version: string
 }
 
@@ -118,6 +118,11 @@ export class Metrics {
         'svc_node_lease_seconds',
         'Time until the lease of this node is over; 0: it polls nothing.',
         [[{}, node.leaseLeftMs / 1000]],
+      ),
+      createFamily(
+        'svc_node_clock_offset_seconds',
+        'How far the clock of the database is ahead of this node’s.',
+        [[{}, node.clockOffsetMs / 1000]],
       ),
     ]
   }

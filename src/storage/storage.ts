@@ -61,6 +61,8 @@ export interface Node {
   readonly leaseLeftMs: number
   /** How long the last commit took to be durable. */
   readonly commitMs: number
+  /** How far the clock of the database is ahead of this machine's, as the last renewal of the lease found. */
+  readonly clockOffsetMs: number
   /** Returns the nodes, this one first. */
   list(): Promise<NodeInfo[]>
   /** Returns what is known about the standbys of the database. */

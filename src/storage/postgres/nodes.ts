@@ -23,6 +23,8 @@ const retryEveryMs = 250
 const answerMs = 2500
 /** This process counts its lease as over so long before the database does. */
 const marginMs = 1000
+/** A clock that differs by more from the database's is reported, and each change by as much. */
+const clockWarnMs = 2000
 /** How often this process checks whether its lease is over. */
 const checkEveryMs = 250
 
@@ -53,6 +55,8 @@ export class PgNode extends PgPart implements Node {
   /** Monotonic. No account is taken before. */
   #heldUntil = Number.NEGATIVE_INFINITY
   #lease: PgLease | undefined
+  /** How far the clock of the database is ahead, and as it was logged last. */
+  #clockOffset = { ms: 0, loggedMs: 0 }
   #running: Promise<unknown> = Promise.resolve()
   #left: Promise<void> | undefined
 
@@ -118,6 +122,29 @@ export class PgNode extends PgPart implements Node {
 
   get leaseLeftMs(): number {
     return Math.max(0, this.#leftMs)
+  }
+
+  get clockOffsetMs(): number {
+    return this.#clockOffset.ms
+  }
+
+  /** @param now by the database, read between the moment `asked` (Unix ms) and now */
+  #compareClocks(now: number, asked: number): void {
+    const answered = this.clock.now()
+    // An answer that took long says too little.
+    if (answered - asked > clockWarnMs / 2) return
+    const ms = Math.round(now - (asked + answered) / 2)
+    const loggedMs = Math.abs(ms) < clockWarnMs ? 0 : ms
+    const { loggedMs: before } = this.#clockOffset
+    const isNews = Math.abs(loggedMs - before) >= clockWarnMs
+    this.#clockOffset = { ms, loggedMs: isNews ? loggedMs : before }
+    if (!isNews) return
+    if (loggedMs === 0) this.log.info('the clock of this machine agrees with the database’s again')
+    else
+      this.log.warn('the clock of this machine differs from the database’s', {
+        ms,
+        hint: 'Let all machines of the cluster follow one time server.',
+      })
   }
 
   /** Time in ms for which the lease of this process certainly lasts. */
@@ -214,11 +241,13 @@ export class PgNode extends PgPart implements Node {
     const { version = '', name = '' } = this.#options
     const url = this.#url
     const [meta, renewed] = await this.#send([
-      sql`SELECT min_reader FROM meta`,
+      sql`SELECT min_reader, (extract(epoch FROM clock_timestamp()) * 1000)::bigint AS now FROM meta`,
       sql`UPDATE node SET lease_until = ${term}, url = ${url}
         WHERE id = ${this.owner} AND lease_until > clock_timestamp() RETURNING id`,
     ])
-    await this.#checkReader(meta![0]!.min_reader as number)
+    const { min_reader, now } = meta![0] as { min_reader: number; now: number }
+    this.#compareClocks(now, asked.wall)
+    await this.#checkReader(min_reader)
     if (renewed?.length === 0) {
       // Others may have had its accounts. It begins with none.
       this.#lose('the lease of this node ended in the database')

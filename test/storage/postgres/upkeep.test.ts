@@ -1,10 +1,13 @@
 /** Retention, erasing and the state of the engine, where PostgreSQL does more than the contract says. */
 import { describe, expect, test } from 'bun:test'
+import { systemClock } from '../../../src/platform/clock.ts'
+import { createLog } from '../../../src/platform/log.ts'
 import { connectPg, constantSql, type PgConnection, sql } from '../../../src/platform/postgres.ts'
+import { openPgStorage } from '../../../src/storage/postgres/open.ts'
 import { isPostgresThere } from '../../support/postgres.ts'
 import { until } from '../../support/until.ts'
 import { insert, message, type Opened, open, outgoing } from '../support.ts'
-import { openPostgres } from './support.ts'
+import { newDatabase, openPostgres, secret } from './support.ts'
 
 const dayMs = 24 * 3_600_000
 const [gone, other] = ['o-gone@im.wechat', 'o-other@im.wechat']
@@ -157,4 +160,33 @@ describe.skipIf(!isPostgresThere())('PostgreSQL', () => {
     )
     expect(dead.n).toBe(0)
   })
+
+  test('a clock that differs from that of the database is measured, and logged once until it changes', async () => {
+    await using database = await newDatabase()
+    let aheadMs = 0
+    const clock = { ...systemClock, now: () => Date.now() + aheadMs }
+    const lines: string[] = []
+    const log = createLog('INFO', line => void lines.push(line))
+    const storage = await openPgStorage({ url: database.url, secret, clock, log, maxAgeDays: 0, maxCount: 0 })
+    const said = () => lines.filter(line => line.includes('clock of this machine'))
+    const measured = (ms: number) =>
+      until('the clocks are compared', 20_000, () => Math.abs(storage.node.clockOffsetMs - ms) < 1500)
+    try {
+      await measured(0)
+      expect(said()).toEqual([])
+      for (const [jumpMs, count] of [
+        [3_600_000, 1],
+        [3_600_500, 1],
+        [-7_200_000, 2],
+        [0, 3],
+      ] as const) {
+        aheadMs = jumpMs
+        await measured(-jumpMs)
+        expect(said()).toHaveLength(count)
+      }
+      expect(said()[0]).toMatch(/-(3600|3599|3601)\d{3}/)
+    } finally {
+      await storage.close()
+    }
+  }, 60_000)
 })
