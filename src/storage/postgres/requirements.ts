@@ -117,12 +117,13 @@ export async function findCopyFault(queries: Pick<PgQueries, 'one'>): Promise<Da
     sql`SELECT svc.home() AS here, home FROM svc.meta`,
   )
   if (home === here) return undefined
-  const [[server, id, ...name], [hereServer, hereId]] = [home.split(' '), here.split(' ')]
+  const [server, id, table, ...name] = home.split(' ')
+  const [hereServer, hereId, hereTable] = here.split(' ')
   const original = `the database ${name.join(' ')}`
   const problem =
     server !== hereServer
       ? `this database is a copy of ${original} on another server, or came here by pg_upgrade`
-      : id === hereId
+      : id === hereId && table === hereTable
         ? `this is ${original} under another name`
         : `this database is a copy of ${original}, or was restored from a dump of it`
   return {

@@ -310,7 +310,8 @@ export const writeFunctions = `
     RETURN NULL;
   END $$;
 
-  -- Where this is: id of the server, id and name of the database. A standby that takes over has the same.
+  -- Where this is: ids of the server, the database and a table, and the name of the database. A standby that takes over has
+  -- the same; a dump that was restored has not.
   CREATE FUNCTION home() RETURNS text LANGUAGE plpgsql STABLE AS $$
   DECLARE
     server text := '-';
@@ -319,7 +320,8 @@ export const writeFunctions = `
       server := (SELECT system_identifier FROM pg_control_system());
     EXCEPTION WHEN OTHERS THEN NULL;
     END;
-    RETURN server || ' ' || (SELECT oid || ' ' || datname FROM pg_database WHERE datname = current_database());
+    RETURN concat_ws(' ', server, (SELECT oid FROM pg_database WHERE datname = current_database()),
+      to_regclass('svc.meta')::oid, current_database());
   END $$;
   UPDATE meta SET home = home();
 

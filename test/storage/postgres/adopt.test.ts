@@ -46,8 +46,14 @@ describe.skipIf(!isPostgresThere())('a copy of a database', () => {
     const refused = /^store_unavailable: .*copy of.*svc store adopt/
     expect(await refusalOf(open(copy.url))).toMatch(refused)
     // A dump that was restored on another server.
-    await server.psql(`UPDATE svc.meta SET home = '1 2 svc'`, copy.name)
+    await server.psql(`UPDATE svc.meta SET home = '1 2 3 svc'`, copy.name)
     expect(await refusalOf(open(copy.url))).toMatch(/another server.*svc store adopt/)
+    // One that was restored on a clone of the server, into a database with the same id and name.
+    await server.psql(
+      `UPDATE svc.meta SET home = regexp_replace(svc.home(), '^(\\S+ \\S+) \\S+', '\\1 1')`,
+      copy.name,
+    )
+    expect(await refusalOf(open(copy.url))).toMatch(/a dump of it.*svc store adopt/)
     const basePath = await mkdtemp(join(tmpdir(), 'svc-copy-'))
     try {
       const upstreamUrl = 'http://127.0.0.1:9'
