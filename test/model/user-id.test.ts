@@ -29,7 +29,7 @@ describe('an id as people paste it', () => {
       wide,
     ],
   ]
-  test.each([id, ...pairs, ...others])('%j', given => {
+  test.each([id, ...pairs, ...others].map(given => [escape(given), given] as const))('%s', (_name, given) => {
     expect(isUserId(given)).toBe(true)
     expect(readUserId(given, 'to')).toBe(id)
   })
