@@ -148,10 +148,9 @@ export interface KeyStore {
   rotate(id: string, hash: string, keepUntil: number): Promise<boolean>
 
   /**
-   * Ends a key and the keys that it made, directly or through others. In the same write, webhooks of these
-   * keys are disabled with the code `key_revoked` and an event `endpoint.disabled`, and what they queued
-   * waits for a person's approval, for a day from `at` (Unix ms) at most. Messages that are being sent
-   * continue.
+   * Ends a key and the keys that it made, directly or through others. In the same write, what they queued waits
+   * for a person's approval, for a day from `at` (Unix ms) at most, and then webhooks of these keys are disabled
+   * with the code `key_revoked` and an event `endpoint.disabled`. Messages that are being sent continue.
    *
    * @returns ids of the keys that were not revoked before
    */

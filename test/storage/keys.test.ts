@@ -205,7 +205,11 @@ onEach(it => {
     const now = t.clock.at
     t.clock.at += 6.5 * dayMs
     const late = await queue(t, 'key:a', ['late'])
+    const head = await t.store.events.getHead()
     await keys.revoke('a', t.clock.at)
+    const { events } = await t.store.events.listAfter(head, { limit: 9 })
+    const [sends, off] = [Array(5).fill('message.status'), 'endpoint.disabled']
+    expect(events.map(({ type }) => type)).toEqual([...sends, off])
     const now2 = t.clock.at
     const waits = { asked: 'queue' as const, ended: false, parts: ['asked' as const] }
     const goes = { asked: undefined, ended: false, expires_at: now + 7 * dayMs, parts: ['queued' as const] }

@@ -92,8 +92,8 @@ export class SqliteKeys extends EnginePart {
         ...[at, ids],
       )
       this.db.run`DELETE FROM person_mark WHERE reader IN (SELECT value FROM json_each(${ids}))`
-      this.#disableWebhooks(ids, at)
       this.#askAgain(ids, at)
+      this.#disableWebhooks(ids, at)
       return ended
     })
   }
