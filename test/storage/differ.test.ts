@@ -4,8 +4,11 @@
  */
 import { describe, test } from 'bun:test'
 import { isPostgresThere } from '../support/postgres.ts'
+import { compareAgents } from './differ/agents.ts'
 import { compareEvents } from './differ/events.ts'
+import { compareKeys } from './differ/keys.ts'
 import { compareOutbox } from './differ/outbox.ts'
+import { comparePeople } from './differ/people.ts'
 import { compareReaders } from './differ/readers.ts'
 import { compareWebhooks } from './differ/webhooks.ts'
 
@@ -17,4 +20,7 @@ describe.skipIf(!isPostgresThere())('both engines show the same after any steps'
   test('of readers of the log', compareReaders, withinMs)
   test('of the event log', compareEvents, withinMs)
   test('of webhooks', compareWebhooks, withinMs)
+  test('of keys, the audit log and backups', compareKeys, withinMs)
+  test('of agents', compareAgents, withinMs)
+  test('of people, names and conversations', comparePeople, withinMs)
 })

@@ -1,0 +1,243 @@
+/** Random steps of agents in front of WeChat: their turns, conversations and questions (`src/storage/agents.ts`). */
+import fc from 'fast-check'
+import { turnStates } from '../../../src/model/agent.ts'
+import type { AgentStore, ConversationKey, StoredQuestion, StoredTurn } from '../../../src/storage/agents.ts'
+import { insert, rename } from '../support.ts'
+import {
+  compare,
+  filled,
+  idle,
+  maybe,
+  rarely,
+  received,
+  type Side,
+  sorted,
+  storeOf,
+  timePasses,
+  type Verb,
+  verbsOf,
+} from './compare.ts'
+
+interface Notes {
+  turns: number[]
+  questions: number[]
+  rows: number[]
+  count: number
+}
+type Here = Side<Notes>
+const verb = verbsOf<Notes>()
+
+const agent = fc.constantFrom('home', 'work')
+const session = fc.constantFrom('s', 't')
+const user = fc.constantFrom('u', 'v')
+const key = fc.record({ agent, session: fc.constantFrom('s', 's', 't'), user })
+const nth = fc.nat(4)
+const limit = fc.integer({ min: 1, max: 4 })
+const filter = { agent: maybe(agent), session: maybe(fc.constantFrom('s', 'T')), user: maybe(user), limit }
+const isOther = rarely
+
+const turnOf = ({ notes: { turns } }: Here, nth: number) => turns.at(-1 - nth) ?? 0
+const questionOf = ({ notes: { questions } }: Here, nth: number) => questions.at(-1 - nth) ?? 0
+
+/** Numbers of turns and questions may have gaps. */
+const shown = ({ notes }: Here, turn: StoredTurn | undefined) =>
+  turn && { ...turn, id: notes.turns.indexOf(turn.id) }
+const shownQuestion = ({ notes }: Here, question: StoredQuestion | undefined) =>
+  question && {
+    ...question,
+    id: notes.questions.indexOf(question.id),
+    turn: notes.turns.indexOf(question.turn),
+  }
+/** Keys may have more fields. */
+const shownKey = ({ agent, session, user }: ConversationKey) => `${agent} ${session} ${user}`
+
+const addTurn = async (side: Here, isOther: boolean, ...turn: Parameters<AgentStore['addTurn']>) => {
+  const added = await storeOf(side, isOther).agents.addTurn(...turn)
+  if (!side.notes.turns.includes(added.id)) side.notes.turns.push(added.id)
+  return shown(side, added)
+}
+
+const agents = {
+  claimAgent: verb({ agent, isOther }, (side, { agent, isOther }) =>
+    storeOf(side, isOther).agents.claimAgent(agent),
+  ),
+  listRunning: verb({ isOther }, async (side, { isOther }) =>
+    sorted(await storeOf(side, isOther).agents.listRunning()),
+  ),
+  releaseAgent: verb({ agent, isOther }, (side, { agent, isOther }) =>
+    storeOf(side, isOther).agents.releaseAgent(agent),
+  ),
+  addTurn: verb(
+    {
+      key,
+      rows: fc.uniqueArray(nth, { maxLength: 3 }),
+      prompt: maybe(fc.constant('go')),
+      isFresh: maybe(fc.boolean()),
+      isOther,
+    },
+    (side, { key, rows, isOther, ...more }) => {
+      const messages = rows
+        .flatMap(nth => side.notes.rows.at(-1 - nth) ?? [])
+        .sort((one, other) => one - other)
+      const source = messages.length > 0 ? 'message' : 'inject'
+      return addTurn(side, isOther, filled({ ...key, source, messages, ...more } as const))
+    },
+    4,
+  ),
+  listWork: verb({ agent, isOther }, async (side, { agent, isOther }) =>
+    (await storeOf(side, isOther).agents.listWork(agent)).map(shownKey).sort(),
+  ),
+  claim: verb(
+    { key, isOther },
+    async (side, { key, isOther }) => {
+      const claimed = await storeOf(side, isOther).agents.claim(key)
+      return claimed && { ...claimed, turns: claimed.turns.map(turn => shown(side, turn)) }
+    },
+    5,
+  ),
+  renew: verb({ isOther }, (side, { isOther }) => storeOf(side, isOther).agents.renew()),
+  release: verb({ key, isOther }, (side, { key, isOther }) => storeOf(side, isOther).agents.release(key)),
+  changeTurn: verb(
+    {
+      nth,
+      isOther,
+      change: fc.record({
+        ...{
+          state: maybe(fc.constantFrom(...turnStates)),
+          started_at: maybe(nth),
+          ended_at: maybe(nth),
+          parts_sent: maybe(nth),
+        },
+        ...{
+          error: maybe(fc.constant('failed')),
+          answer: maybe(fc.constant({ parts: [{ text: 'a' }, { text: 'b' }] })),
+        },
+      }),
+    },
+    (side, { nth, isOther, change }) =>
+      storeOf(side, isOther).agents.changeTurn(turnOf(side, nth), filled(change)),
+    6,
+  ),
+  saveState: verb(
+    { key, isOther, agent_session: maybe(fc.constant('x1')), folder: maybe(fc.constant('/f')) },
+    (side, { key, isOther, ...state }) => storeOf(side, isOther).agents.saveState(key, filled(state)),
+    2,
+  ),
+  stopTurn: verb({ nth, isOther }, (side, { nth, isOther }) =>
+    storeOf(side, isOther).agents.stopTurn(turnOf(side, nth)),
+  ),
+  getTurn: verb({ nth }, async (side, { nth }) =>
+    shown(side, await side.store.agents.getTurn(turnOf(side, nth))),
+  ),
+  listTurns: verb({ ...filter, before: maybe(nth) }, async (side, { before, ...filter }) => {
+    const wanted = { ...filter, before: before === undefined ? undefined : turnOf(side, before) }
+    return (await side.store.agents.listTurns(filled(wanted))).map(turn => shown(side, turn))
+  }),
+  findMore: verb({ key }, async (side, { key }) => shown(side, await side.store.agents.findMore(key))),
+  listConversations: verb(filter, ({ store }, filter) => store.agents.listConversations(filled(filter))),
+  isWorkedOn: verb({ user }, ({ store }, { user }) => store.agents.isWorkedOn(user)),
+  countTurns: verb({ agent, agoMs: fc.constantFrom(0, 1000, 60_000) }, ({ store, clock }, { agent, agoMs }) =>
+    store.agents.countTurns(agent, clock.at - agoMs),
+  ),
+  ask: verb(
+    {
+      nth,
+      code: fc.constantFrom('K7QX', 'AB12', 'CD34'),
+      drafts: maybe(fc.constantFrom([1], [2, 3])),
+      inMs: fc.constantFrom(500, 30_000),
+      isOther,
+    },
+    async (side, { nth, code, drafts, inMs, isOther }) => {
+      const turn = turnOf(side, nth)
+      if (turn === 0) return idle
+      const options = [
+        { id: 'yes', name: 'Yes', kind: 'allow_once' } as const,
+        { id: 'no', name: 'No', kind: 'reject_once' } as const,
+      ]
+      const question = { turn, text: 'May I?', options, code, expires_at: side.clock.at + inMs }
+      side.notes.questions.push(await storeOf(side, isOther).agents.ask(filled({ ...question, drafts })))
+    },
+    3,
+  ),
+  answer: verb(
+    { nth, option: fc.constantFrom('yes', 'no', 'maybe'), isOther },
+    (side, { nth, option, isOther }) =>
+      storeOf(side, isOther).agents.answer(questionOf(side, nth), option, 'owner'),
+  ),
+  closeQuestion: verb({ nth, option: fc.constantFrom('no', 'other') }, (side, { nth, option }) =>
+    side.store.agents.closeQuestion(questionOf(side, nth), option),
+  ),
+  changeQuestion: verb(
+    {
+      nth,
+      entry: maybe(nth),
+      message_id: maybe(fc.constant('m1')),
+      sent_at: maybe(nth),
+      inMs: maybe(fc.constantFrom(100, 60_000)),
+    },
+    (side, { nth, inMs, ...change }) => {
+      const expires_at = inMs === undefined ? undefined : side.clock.at + inMs
+      return side.store.agents.changeQuestion(questionOf(side, nth), filled({ ...change, expires_at }))
+    },
+  ),
+  getQuestion: verb({ nth }, async (side, { nth }) =>
+    shownQuestion(side, await side.store.agents.getQuestion(questionOf(side, nth))),
+  ),
+  listQuestions: verb({ agent: maybe(agent) }, async (side, { agent }) =>
+    (await side.store.agents.listQuestions(agent)).map(one => shownQuestion(side, one)),
+  ),
+  listDrafts: verb({}, async side =>
+    (await side.store.agents.listDrafts()).map(one => shownQuestion(side, one)),
+  ),
+  prune: verb({ agoMs: fc.constantFrom(0, 1000) }, ({ store, clock }, { agoMs }) =>
+    store.agents.prune(clock.at - agoMs),
+  ),
+} satisfies Record<keyof AgentStore, Verb<Notes>>
+
+const around = {
+  timePasses: timePasses(500, 29_000, 61_000),
+  arrive: verb(
+    { session, from_user: user },
+    async (side, { session, from_user }) => {
+      const nth = ++side.notes.count
+      const rows = await insert(side, [received(`m${nth}`, nth, { from_user })], session)
+      side.notes.rows.push(...rows.map(Number))
+    },
+    3,
+  ),
+  name: verb(
+    { session, user, name: maybe(fc.constantFrom('Ann', 'Bob')) },
+    ({ store }, { session, user, name }) => store.names.set(session, user, name),
+  ),
+  rename: verb({ from: session, to: fc.constantFrom('s', 't', 'n') }, (side, { from, to }) =>
+    from === to ? idle : rename(side, from, to),
+  ),
+}
+
+async function state(side: Here) {
+  const { agents } = side.store
+  const [turns, conversations, questions, drafts, running, others, ...work] = await Promise.all([
+    agents.listTurns({ limit: 500 }),
+    agents.listConversations({ limit: 500 }),
+    Promise.all(side.notes.questions.map(id => agents.getQuestion(id))),
+    agents.listDrafts(),
+    agents.listRunning(),
+    side.other.store.agents.listRunning(),
+    ...['home', 'work'].map(agent => agents.listWork(agent)),
+  ])
+  return {
+    turns: turns.map(turn => shown(side, turn)),
+    conversations,
+    questions: questions.map(one => shownQuestion(side, one)),
+    drafts: drafts.map(one => shownQuestion(side, one)),
+    running: [running.sort(), others.sort()],
+    work: work.map(keys => keys.map(shownKey).sort()),
+  }
+}
+
+export const compareAgents = () =>
+  compare({
+    notes: (): Notes => ({ turns: [], questions: [], rows: [], count: 0 }),
+    verbs: { ...agents, ...around },
+    state,
+  })
