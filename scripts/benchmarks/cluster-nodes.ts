@@ -2,8 +2,9 @@
 
 import { systemClock } from '../../src/platform/clock.ts'
 import { silentLog } from '../../src/platform/log.ts'
-import { connectPg, type PgConnection, sql } from '../../src/platform/postgres.ts'
+import { connectPg, type PgConnection } from '../../src/platform/postgres.ts'
 import { createSealer } from '../../src/platform/sealing.ts'
+import { sql } from '../../src/platform/sql.ts'
 import { openPgStorage } from '../../src/storage/postgres/open.ts'
 import { mapContextToken } from '../../src/storage/sealed-places.ts'
 import { clusterSecret } from '../../test/support/cluster.ts'

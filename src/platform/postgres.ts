@@ -1,63 +1,12 @@
 /**
- * One small interface over `pg`, the driver for PostgreSQL. Statements are composed from templates, so that a value
- * never becomes SQL. Every wait has a limit, since a database that is gone without a word answers nothing.
+ * One small interface over `pg`, the driver for PostgreSQL. Every wait has a limit, since a database that is gone without
+ * a word answers nothing.
  */
 import pg from 'pg'
 import { SvcError } from '../model/error.ts'
 import { errorCodeOf } from './files.ts'
 import { type Encryption, type PgAddress, PgUrlError, parsePgUrl } from './postgres-url.ts'
-
-/** NULL is undefined, in rows and in parameters. An array becomes an array of PostgreSQL. */
-export type PgValue = string | number | boolean | Uint8Array | undefined | null | readonly (string | number)[]
-
-/** A statement, or a part of one. Made by `sql`. */
-export class Sql {
-  readonly texts: readonly string[]
-  readonly values: readonly PgValue[]
-  readonly isPrepared: boolean
-
-  constructor(texts: readonly string[], values: readonly PgValue[], isPrepared = false) {
-    this.texts = texts
-    this.values = values
-    this.isPrepared = isPrepared
-  }
-}
-
-/**
- * Makes a statement one that each connection prepares once, so that the server keeps its plan: for statements that run for
- * each message, whose plan does not depend on the values, and of whose text there are few versions. PgBouncer passes them
- * on in its transaction mode since version 1.21, with `max_prepared_statements`; without that they run unprepared.
- */
-export const prepared = ({ texts, values }: Sql): Sql => new Sql(texts, values, true)
-
-/** Composes a statement: values become parameters, and parts made by `sql` become part of its text. */
-export function sql(strings: TemplateStringsArray, ...values: (PgValue | Sql)[]): Sql {
-  const texts = [strings[0]!]
-  const params: PgValue[] = []
-  for (const [nth, value] of values.entries()) {
-    const rest = strings[nth + 1]!
-    if (value instanceof Sql) {
-      texts[texts.length - 1] += value.texts[0]!
-      texts.push(...value.texts.slice(1))
-      params.push(...value.values)
-      texts[texts.length - 1] += rest
-    } else {
-      params.push(value)
-      texts.push(rest)
-    }
-  }
-  return new Sql(texts, params)
-}
-
-/** A part of a statement whose text is a constant of the program, such as a list of columns. */
-export const constantSql = (text: string): Sql => new Sql([text], [])
-
-/** An empty part of a statement. */
-export const noSql: Sql = constantSql('')
-
-/** Joins parts of a statement. */
-export const joinSql = (parts: readonly Sql[], separator = ', '): Sql =>
-  parts.reduce((all, part, nth) => (nth === 0 ? part : sql`${all}${constantSql(separator)}${part}`), noSql)
+import { type Sql, type SqlParameter, sql } from './sql.ts'
 
 /**
  * PostgreSQL stores no U+0000, and UTF-8 no lone surrogate. Both are stored as this private-use character and the
@@ -91,7 +40,7 @@ export function toJsonb(value: unknown): string {
   ).replaceAll(escapeMark, '\\ue0fe')
 }
 
-const toParameter = (value: PgValue): unknown =>
+const toParameter = (value: SqlParameter): unknown =>
   Array.isArray(value) ? value.map(toScalar) : toScalar(value)
 
 /** Integers of the database have no infinity: a bound that is infinite becomes the highest or lowest number. */
@@ -143,7 +92,7 @@ const toText = ({ texts, values }: Sql): string =>
   texts.map((text, nth) => (nth === 0 ? text : toLiteral(values[nth - 1]) + text)).join('')
 
 /** Same form as the driver gives a parameter. */
-function toLiteral(value: PgValue): string {
+function toLiteral(value: SqlParameter): string {
   if (value === undefined || value === null) return 'NULL'
   if (value instanceof Uint8Array) return `'\\x${Buffer.from(value).toString('hex')}'`
   // With standard_conforming_strings no other character is special.

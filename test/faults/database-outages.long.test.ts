@@ -1,7 +1,8 @@
 /** A database that misbehaves: what callers are told, how long they wait, and that svc recovers by itself. */
 import { afterAll, beforeAll, describe, test } from 'bun:test'
 import { join } from 'node:path'
-import { connectPg, constantSql, type PgConnection } from '../../src/platform/postgres.ts'
+import { connectPg, type PgConnection } from '../../src/platform/postgres.ts'
+import { constantSql } from '../../src/platform/sql.ts'
 import { clusterSecret } from '../support/cluster.ts'
 import { folderOfTest } from '../support/folder.ts'
 import { isPostgresThere } from '../support/postgres.ts'

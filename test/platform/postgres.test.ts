@@ -1,13 +1,7 @@
 /** The wrapper of the driver for PostgreSQL. */
 import { describe, expect, test } from 'bun:test'
-import {
-  connectPg,
-  createPgPool,
-  prepared,
-  rowsAsJson,
-  rowsOfJson,
-  sql,
-} from '../../src/platform/postgres.ts'
+import { connectPg, createPgPool, rowsAsJson, rowsOfJson } from '../../src/platform/postgres.ts'
+import { prepared, sql } from '../../src/platform/sql.ts'
 import { isPostgresThere, sharedPostgres } from '../support/postgres.ts'
 
 const options = async () => {

@@ -12,7 +12,7 @@ import type { Message, RecvRequest, SendResult } from '../../src/model/message.t
 import { type Counter, currentCounterOf, type UserContext } from '../../src/model/session.ts'
 import { openLock } from '../../src/platform/lock.ts'
 import { createLog, silentLog } from '../../src/platform/log.ts'
-import { constantSql } from '../../src/platform/postgres.ts'
+import { constantSql } from '../../src/platform/sql.ts'
 import type { SendRequest } from '../../src/send/plan.ts'
 import { type FileState, openState } from '../../src/storage/sqlite/state/state.ts'
 import { type TestClock, testClock } from './clock.ts'

@@ -3,7 +3,8 @@
  * directory has a database, which the helpers of the tests read too.
  */
 import type { Clock } from '../../src/platform/clock.ts'
-import { connectPg, type PgConnection, sql } from '../../src/platform/postgres.ts'
+import { connectPg, type PgConnection } from '../../src/platform/postgres.ts'
+import { sql } from '../../src/platform/sql.ts'
 import type { Storage } from '../../src/storage/storage.ts'
 
 export const isOnPostgres = process.env.SVC_TEST_STORE === 'postgres'

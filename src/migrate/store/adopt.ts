@@ -6,8 +6,8 @@ import { SvcError } from '../../model/error.ts'
 import type { Clock } from '../../platform/clock.ts'
 import { silentLog } from '../../platform/log.ts'
 import type { PgOptions } from '../../platform/postgres.ts'
-import { constantSql, sql } from '../../platform/postgres.ts'
 import { createSealer } from '../../platform/sealing.ts'
+import { constantSql, sql } from '../../platform/sql.ts'
 import { ClockTrust } from '../../storage/clock-trust.ts'
 import { askLifeMs } from '../../storage/outbox-rules.ts'
 import { PgDatabase } from '../../storage/postgres/database.ts'
@@ -18,6 +18,7 @@ import { migrate } from '../../storage/postgres/migrate.ts'
 import { PgOutboxEnds } from '../../storage/postgres/outbox-ends.ts'
 import type { EngineContext } from '../../storage/postgres/part.ts'
 import { findCopyFault } from '../../storage/postgres/requirements.ts'
+import { askAgain } from '../../storage/rules/outbox-ends.ts'
 import { cursorColumns, type StandingStill } from '../../storage/sqlite/restored-store.ts'
 
 export interface AdoptOptions {
@@ -83,7 +84,7 @@ async function standStill(context: EngineContext, keepKeys: boolean): Promise<St
   const waiting = await db.all<{ id: number }>(sql`SELECT id FROM outbox
     WHERE mode = 'queue' AND ended_at IS NULL AND asked IS NULL ORDER BY id`)
   for (const { id } of waiting)
-    await ends.change(id, (loaded, writes) => writes.askAgain(loaded, clock.now() + askLifeMs))
+    await ends.change(id, (loaded, plan) => askAgain(loaded, clock.now() + askLifeMs, plan))
   const webhooks = await db.run(sql`UPDATE webhook SET paused = 1, deliverer = NULL WHERE disabled IS NULL`)
   let revoked = 0
   const keys = new PgKeys(context)

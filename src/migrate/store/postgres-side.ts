@@ -2,17 +2,9 @@
 import { SvcError } from '../../model/error.ts'
 import type { Clock } from '../../platform/clock.ts'
 import type { Log } from '../../platform/log.ts'
-import {
-  connectPg,
-  constantSql,
-  joinSql,
-  noSql,
-  type PgConnection,
-  type PgQueries,
-  type Sql,
-  sql,
-} from '../../platform/postgres.ts'
+import { connectPg, type PgConnection, type PgQueries } from '../../platform/postgres.ts'
 import { createSealer, type Sealer } from '../../platform/sealing.ts'
+import { constantSql, joinSql, noSql, type Sql, sql } from '../../platform/sql.ts'
 import { ClockTrust } from '../../storage/clock-trust.ts'
 import type { MediaStores } from '../../storage/media-store.ts'
 import { PgDatabase } from '../../storage/postgres/database.ts'

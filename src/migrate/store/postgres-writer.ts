@@ -1,15 +1,8 @@
 /** Writes a copy into a database of PostgreSQL. */
 import { sessionKeyOf } from '../../model/session.ts'
-import {
-  constantSql,
-  joinSql,
-  type PgQueries,
-  type PgValue,
-  type Sql,
-  sql,
-  toJsonb,
-} from '../../platform/postgres.ts'
+import { type PgQueries, toJsonb } from '../../platform/postgres.ts'
 import type { Sealer } from '../../platform/sealing.ts'
+import { constantSql, joinSql, type Sql, type SqlParameter, sql } from '../../platform/sql.ts'
 import type { PgDatabase } from '../../storage/postgres/database.ts'
 import { placesPerMessage } from '../../storage/postgres/tables.ts'
 import { mapToken, type SecretChange } from '../../storage/sealed-places.ts'
@@ -39,7 +32,7 @@ type Writer = Omit<CopyTarget, keyof CopySide>
 
 /** Returns what writes a copy into a database that no process uses. */
 export function writerOf(db: PgDatabase, { from, sealer, side, state }: Writing): Writer {
-  const note = (verified: boolean): PgValue => JSON.stringify({ from: from.place, verified })
+  const note = (verified: boolean): SqlParameter => JSON.stringify({ from: from.place, verified })
   const insert = (table: string, columns: readonly string[], rows: readonly object[]): Sql =>
     sql`INSERT INTO ${constantSql(table)} (${columnsOf(columns)}) SELECT ${columnsOf(columns)}
       FROM json_populate_recordset(NULL::${constantSql(table)}, ${toJsonb(rows)}::json)`

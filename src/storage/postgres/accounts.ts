@@ -1,8 +1,8 @@
 /** The rows of `account`: the credentials of sessions, and what tells readers of a session that is gone. */
 import { SvcError } from '../../model/error.ts'
 import type { BotInfo } from '../../model/session.ts'
-import { constantSql, type PgValue, type Sql, sql } from '../../platform/postgres.ts'
 import type { Sealer } from '../../platform/sealing.ts'
+import { constantSql, type Sql, type SqlParameter, sql } from '../../platform/sql.ts'
 import { mapToken } from '../sealed-places.ts'
 import type { SessionRecord } from '../state.ts'
 
@@ -36,7 +36,7 @@ export function credentialsOf(bot: BotInfo, { seal }: Sealer): Credentials {
 
 /** SQL that sets the columns of the credentials; undefined: the row becomes one of a session that is gone. */
 export const setCredentials = (given: Credentials | undefined): Sql => {
-  const to = (column: keyof Credentials): PgValue => given?.[column]
+  const to = (column: keyof Credentials): SqlParameter => given?.[column]
   return sql`bot_id = ${to('bot_id')}, token = ${to('token')}, info = ${to('info')}, cursor = ${to('cursor')},
     created_at = ${to('created_at')}`
 }

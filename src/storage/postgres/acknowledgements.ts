@@ -1,9 +1,11 @@
 /** Consumers that acknowledge: the position of each, for all sessions (key 0) and for single sessions. */
 import { badArgument } from '../../model/error.ts'
-import { sql, sqlStateOf } from '../../platform/postgres.ts'
+import { sqlStateOf } from '../../platform/postgres.ts'
+import { sql } from '../../platform/sql.ts'
 import type { ReadFilter } from '../messages.ts'
 import { type Acknowledgements, type ConsumerClaim, type MessageLog, startsAtFirst } from '../store.ts'
-import { type EngineContext, keysOfName, narrowedBy, PgPart } from './part.ts'
+import { type EngineContext, narrowedBy, PgPart } from './part.ts'
+import { keysOfName } from './session-keys.ts'
 
 /** The function `acknowledge` fails with it for a row beyond the delivered rows. */
 const notDelivered = 'SV001'

@@ -3,7 +3,7 @@
  * head, so that a reader who follows the lines by id misses none.
  */
 import type { AuditLine } from '../../model/audit.ts'
-import { constantSql, joinSql, noSql, type Sql, sql } from '../../platform/postgres.ts'
+import { constantSql, joinSql, noSql, type Sql, sql } from '../../platform/sql.ts'
 import type { AuditFilter, AuditStore, NewAuditLine } from '../audit.ts'
 import { eventDataOf, lockHead, placesKept } from './events.ts'
 import { keyNameOf } from './message-rows.ts'

@@ -1,9 +1,10 @@
 /** Counts the rows and events that their readers have not read yet. */
-import { noSql, prepared, type Sql, sql } from '../../platform/postgres.ts'
+import { noSql, prepared, type Sql, sql } from '../../platform/sql.ts'
 import type { ReadFilter } from '../messages.ts'
 import { type Backlog, startsAtFirst } from '../store.ts'
 import { isKept, ofDirection } from './message-rows.ts'
-import { type EngineContext, inScope, keysOfName, narrowedBy, PgPart } from './part.ts'
+import { type EngineContext, inScope, narrowedBy, PgPart } from './part.ts'
+import { keysOfName } from './session-keys.ts'
 import { horizon } from './tables.ts'
 
 /** What the event log counts. */

@@ -3,7 +3,7 @@
  * consumer for no round trip. A position moves when rows are delivered; unconfirmed rows are stored in a lease.
  */
 import { badArgument } from '../../model/error.ts'
-import { prepared, sql } from '../../platform/postgres.ts'
+import { prepared, sql } from '../../platform/sql.ts'
 import type { ReadFilter } from '../messages.ts'
 import { type ConsumerClaim, type Consumers, type MessageLog, maxHandOuts, startsAtFirst } from '../store.ts'
 import { type EngineContext, narrowedBy, PgPart } from './part.ts'

@@ -3,10 +3,11 @@
  * other lanes only count answers.
  */
 import { sessionKeyOf, type UserContext } from '../../model/session.ts'
-import { prepared, sql } from '../../platform/postgres.ts'
+import { prepared, sql } from '../../platform/sql.ts'
 import { mapContextToken } from '../sealed-places.ts'
 import type { Contact, ContextStore } from '../state.ts'
-import { type EngineContext, keyOfName, PgPart } from './part.ts'
+import { type EngineContext, PgPart } from './part.ts'
+import { keyOfName } from './session-keys.ts'
 import type { PgSessions } from './sessions.ts'
 
 export interface ContextRow {

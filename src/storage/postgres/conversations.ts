@@ -2,9 +2,11 @@
 import type { Scope } from '../../model/access.ts'
 import type { SentStatus } from '../../model/message.ts'
 import { sessionKeyOf } from '../../model/session.ts'
-import { noSql, sql, toJsonb } from '../../platform/postgres.ts'
+import { toJsonb } from '../../platform/postgres.ts'
+import { noSql, sql } from '../../platform/sql.ts'
 import type { ConversationStore, MessageLog, Thread, ThreadQuery } from '../store.ts'
-import { type EngineContext, inScope, keysOfName, PgPart } from './part.ts'
+import { type EngineContext, inScope, PgPart } from './part.ts'
+import { keysOfName } from './session-keys.ts'
 import { horizon } from './tables.ts'
 
 /** Unread messages are counted up to this number. */

@@ -13,17 +13,14 @@ import type { Log } from '../../platform/log.ts'
 import {
   connectPg,
   createPgPool,
-  noSql,
   type PgConnection,
   PgConnectionError,
   type PgOptions,
   type PgPool,
   type PgQueries,
-  prepared,
-  type Sql,
-  sql,
   sqlStateOf,
 } from '../../platform/postgres.ts'
+import { noSql, prepared, type Sql, sql } from '../../platform/sql.ts'
 import { connectionHint, placeOf, storeErrorOf } from './errors.ts'
 import { rejectCopy } from './requirements.ts'
 
@@ -252,6 +249,14 @@ export class PgDatabase implements PgQueries {
    */
   barrier(since: number = this.serverRun): Promise<void> {
     return this.#guard(() => this.#barriers.pass(since))
+  }
+
+  /** Runs a write, then a barrier: what it committed is durable when this resolves, and readers may see it. */
+  async durably<T>(work: () => Promise<T>): Promise<T> {
+    const since = this.serverRun
+    const result = await work()
+    await this.barrier(since)
+    return result
   }
 
   get horizon(): Horizon {

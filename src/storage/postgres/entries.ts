@@ -1,27 +1,25 @@
 /** Reads entries of the outbox. */
 
 import { sessionKeyOf } from '../../model/session.ts'
-import { constantSql, joinSql, noSql, type PgQueries, type Sql, sql } from '../../platform/postgres.ts'
+import type { PgQueries } from '../../platform/postgres.ts'
+import { constantSql, joinSql, noSql, type Sql, sql } from '../../platform/sql.ts'
 import { type EntrySight, isInSight, type KeptFile, type OutboxEntries, type StoredEntry } from '../outbox.ts'
+import type { EntryFacts } from '../rules/outbox-plan.ts'
 import {
+  entryColumns as columns,
   type EntryRow,
-  entryColumns,
-  type LaneRow,
-  type LoadedEntry,
-  loadedEntryOf,
+  entryOf,
   type PartRow,
   partColumns,
-} from './entry-rows.ts'
-import { joinSession, type PgLanes } from './lanes.ts'
+} from '../rules/outbox-rows.ts'
+import { joinSession, type LaneRow, type PgLane, type PgLanes } from './lanes.ts'
+import { keyNameOf } from './message-rows.ts'
 import { type EngineContext, PgPart } from './part.ts'
 
 /** A part with its entry and lane. */
 export type LoadedRow = EntryRow & LaneRow & PartRow & { bot?: string }
 
-export const loadedOf = (rows: readonly LoadedRow[], sight?: EntrySight): LoadedEntry[] =>
-  [...Map.groupBy(rows, row => row.entry_id).values()]
-    .filter(([row]) => !sight || isInSight(sight, { made_by: row!.made_by, user: row!.peer, bot: row!.bot }))
-    .map(loadedEntryOf)
+const entryColumns = sql`${constantSql(columns)}, ${keyNameOf(constantSql('e.made_by'))} AS made_by_name`
 
 export class PgEntries extends PgPart implements Omit<OutboxEntries, 'getCounters'> {
   readonly #lanes: PgLanes
@@ -32,8 +30,23 @@ export class PgEntries extends PgPart implements Omit<OutboxEntries, 'getCounter
   }
 
   /** Reads entries with all their parts and their lanes, oldest first. @param condition of the entry `e` */
-  async load(queries: PgQueries, condition: Sql, sight?: EntrySight): Promise<LoadedEntry[]> {
-    return loadedOf(await queries.all<LoadedRow>(this.select(condition, sight)), sight)
+  async load(queries: PgQueries, condition: Sql, sight?: EntrySight): Promise<EntryFacts<PgLane>[]> {
+    const rows = await queries.all<LoadedRow>(this.select(condition, sight))
+    return this.loadedOf(rows, new Map(), sight)
+  }
+
+  /** @param lanes those that were read already, by id: each lane is one object */
+  loadedOf(rows: readonly LoadedRow[], lanes: Map<number, PgLane>, sight?: EntrySight): EntryFacts<PgLane>[] {
+    return [...Map.groupBy(rows, row => row.entry_id).values()]
+      .filter(
+        ([row]) => !sight || isInSight(sight, { made_by: row!.made_by, user: row!.peer, bot: row!.bot }),
+      )
+      .map(own => {
+        const { lane_id: id } = own[0]!
+        const lane = id === undefined ? undefined : (lanes.get(id) ?? this.#lanes.laneOf(own[0]!))
+        if (lane) lanes.set(lane.id, lane)
+        return { entry: entryOf(own), ...(lane && { lane }) }
+      })
   }
 
   /** @returns a statement for `LoadedRow`s */
@@ -43,7 +56,7 @@ export class PgEntries extends PgPart implements Omit<OutboxEntries, 'getCounter
       sight?.scope?.bots === undefined
         ? noSql
         : sql`, (SELECT m.bot_id FROM outbox_part q JOIN message m ON m.id = q.message WHERE q.entry = e.id LIMIT 1) AS bot`
-    return sql`SELECT ${entryColumns}, ${this.#lanes.columns}, ${partColumns}${bot}
+    return sql`SELECT ${entryColumns}, ${this.#lanes.columns}, ${constantSql(partColumns)}${bot}
       FROM outbox e LEFT JOIN outbox_lane l ON l.id = e.lane ${joinSession} LEFT JOIN outbox_part p ON p.entry = e.id
       WHERE ${condition} ORDER BY e.id, p.id`
   }

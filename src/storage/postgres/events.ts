@@ -9,7 +9,8 @@
 import type { Scope } from '../../model/access.ts'
 import { badArgument } from '../../model/error.ts'
 import { sessionKeyOf } from '../../model/session.ts'
-import { constantSql, joinSql, noSql, type Sql, sql, toJsonb } from '../../platform/postgres.ts'
+import { toJsonb } from '../../platform/postgres.ts'
+import { constantSql, joinSql, noSql, type Sql, sql } from '../../platform/sql.ts'
 import {
   type EventFilter,
   type EventLog,
@@ -21,7 +22,8 @@ import {
   noPlaceError,
   readerIdleMs,
 } from '../events.ts'
-import { inScope, keysOfName, PgPart } from './part.ts'
+import { inScope, PgPart } from './part.ts'
+import { keysOfName } from './session-keys.ts'
 import { erasedSession, horizon, placeHorizon, placesPerMessage } from './tables.ts'
 
 /**

@@ -7,20 +7,14 @@
  */
 import { isWhole } from '../../model/access.ts'
 import { Permits } from '../../platform/permits.ts'
-import {
-  constantSql,
-  joinSql,
-  noSql,
-  type PgQueries,
-  prepared,
-  type Sql,
-  sql,
-} from '../../platform/postgres.ts'
+import type { PgQueries } from '../../platform/postgres.ts'
+import { constantSql, joinSql, noSql, prepared, type Sql, sql } from '../../platform/sql.ts'
 import type { HistoryFilter, HistoryRows } from '../messages.ts'
 import { likePatternOf, needlesOf } from '../search-text.ts'
 import { blockBits, candidatesOf } from './grams.ts'
 import { isKept, readRows, rowsOf } from './message-rows.ts'
-import { inScope, keysOfName, PgPart } from './part.ts'
+import { inScope, PgPart } from './part.ts'
+import { keysOfName } from './session-keys.ts'
 import { erasedSession, horizon } from './tables.ts'
 
 /** Totals are counted up to this number. */

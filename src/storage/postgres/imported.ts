@@ -1,12 +1,14 @@
 /** Adds messages of other programs to the log. */
-import { type PgQueries, sql, toJsonb } from '../../platform/postgres.ts'
+import { type PgQueries, toJsonb } from '../../platform/postgres.ts'
+import { sql } from '../../platform/sql.ts'
 import { batchPartOf, judgeMessages } from '../deduplication.ts'
 import type { ImportedMessage } from '../messages.ts'
 import { mapRaw } from '../sealed-places.ts'
 import { toSearchableText } from '../search-text.ts'
 import type { Intake } from '../store.ts'
 import { decide, type KnownLog, noteNew, queriesFor } from './known-messages.ts'
-import { ensureKey, PgPart } from './part.ts'
+import { PgPart } from './part.ts'
+import { ensureKey } from './session-keys.ts'
 import { horizon, receivedElsewhere } from './tables.ts'
 
 /** Messages that are added in one transaction. */

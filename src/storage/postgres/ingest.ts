@@ -4,23 +4,16 @@
  */
 import { SvcError } from '../../model/error.ts'
 import { sessionKeyOf, withMarks } from '../../model/session.ts'
-import {
-  noSql,
-  type PgQueries,
-  prepared,
-  rowsAsJson,
-  rowsOfJson,
-  type Sql,
-  sql,
-  toJsonb,
-} from '../../platform/postgres.ts'
+import { type PgQueries, rowsAsJson, rowsOfJson, toJsonb } from '../../platform/postgres.ts'
+import { noSql, prepared, type Sql, sql } from '../../platform/sql.ts'
 import { batchPartOf, type JudgedMessage, judgeMessages } from '../deduplication.ts'
 import { mapRaw, mapToken } from '../sealed-places.ts'
 import { toSearchableText } from '../search-text.ts'
 import type { Ingested, PolledBatch } from '../storage.ts'
 import { decide, noteNew, queriesFor } from './known-messages.ts'
-import { ensureKeys, PgPart } from './part.ts'
+import { PgPart } from './part.ts'
 import { Lanes, updateContexts, updateCounters } from './senders.ts'
+import { ensureKeys } from './session-keys.ts'
 
 /** Messages, and characters of them, that are stored in one transaction if they come from several sessions. */
 const [groupMessages, groupCharacters] = [2000, 1024 * 1024]

@@ -2,8 +2,9 @@
 import { suspectSpanMs } from '../../model/message.ts'
 import { loginStatusOf } from '../../model/session.ts'
 import type { Clock } from '../../platform/clock.ts'
-import { connectPg, type PgConnection, type Sql, sql } from '../../platform/postgres.ts'
+import { connectPg, type PgConnection } from '../../platform/postgres.ts'
 import { untouched } from '../../platform/sealing.ts'
+import { type Sql, sql } from '../../platform/sql.ts'
 import type {
   ClusterState,
   DatabaseFault,

@@ -2,7 +2,8 @@
  * Keys in PostgreSQL. Who changes keys locks the head, so that the names of keys in use stay different, and a reader
  * that follows the revisions misses no change.
  */
-import { constantSql, type Sql, sql, toJsonb } from '../../platform/postgres.ts'
+import { toJsonb } from '../../platform/postgres.ts'
+import { constantSql, type Sql, sql } from '../../platform/sql.ts'
 import { type KeyRow, keyOf } from '../key-rows.ts'
 import {
   type KeyStore,
@@ -16,10 +17,12 @@ import {
   tooManyKeysError,
 } from '../keys.ts'
 import { askLifeMs } from '../outbox-rules.ts'
+import { askAgain } from '../rules/outbox-ends.ts'
+import { OutboxPlan } from '../rules/outbox-plan.ts'
 import type { Attempt } from './database.ts'
 import { PgEntries } from './entries.ts'
 import { PgLanes } from './lanes.ts'
-import { OutboxWrites } from './outbox-writes.ts'
+import { type PgPlan, statementsOf } from './outbox-plans.ts'
 import { type EngineContext, PgPart, refuseRevoked } from './part.ts'
 
 /** Locks the head, whose revision is beyond all that any node has seen. */
@@ -160,10 +163,10 @@ export class PgKeys extends PgPart implements KeyStore {
   /** Returns statements that let the queued sends of these keys, and of their webhooks, wait for a person's approval. */
   async #askAgain(attempt: Attempt, keys: readonly string[], at: number): Promise<Sql[]> {
     await this.#lanes.lock(attempt, sql`l.id IN (SELECT e.lane FROM outbox e WHERE ${isQueuedBy(keys)})`)
-    const writes = new OutboxWrites(this.clock.now())
+    const plan: PgPlan = new OutboxPlan(this.clock.now())
     for (const entry of await this.#entries.load(attempt, isQueuedBy(keys)))
-      writes.askAgain(entry, at + askLifeMs)
-    return writes.statements()
+      askAgain(entry, at + askLifeMs, plan)
+    return statementsOf(plan)
   }
 
   #disabledEventOf(webhook: { id: string; url: string }) {

@@ -1,5 +1,6 @@
 /** What the log knows of arriving messages: `judgeMessages` decides by it which of them are new. */
-import { type PgQueries, type Sql, sql } from '../../platform/postgres.ts'
+import type { PgQueries } from '../../platform/postgres.ts'
+import { type Sql, sql } from '../../platform/sql.ts'
 import { type DuplicateLookup, type JudgedMessage, type KnownMessage, repeatMs } from '../deduplication.ts'
 import type { ReceivedMessage } from '../messages.ts'
 

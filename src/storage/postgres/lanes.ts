@@ -6,49 +6,69 @@
  * read a lane can tell by its version (`xmin`) whether anything of it has changed since. The row of a session stands for
  * the slots of its pace in the same way.
  */
-import { admit, type Hold, isFull, type SendFacts, type SendRules } from '../../model/admission.ts'
+import type { SendRules } from '../../model/admission.ts'
 import type { Counter } from '../../model/session.ts'
-import {
-  constantSql,
-  noSql,
-  prepared,
-  rowsAsJson,
-  rowsOfJson,
-  type Sql,
-  sql,
-} from '../../platform/postgres.ts'
-import type { ClaimedLane, LaneFilter, OutboxLane, WaitingLane } from '../outbox.ts'
+import { type PgQueries, rowsAsJson, rowsOfJson } from '../../platform/postgres.ts'
+import { constantSql, noSql, prepared, type Sql, sql } from '../../platform/sql.ts'
+import type { ClaimedLane, LaneFilter, WaitingLane } from '../outbox.ts'
 import { laneLeaseMs, lookahead } from '../outbox-rules.ts'
+import { type AheadFacts, checkAdmission, judgeWaiting, shownLaneOf } from '../rules/admission.ts'
+import type { LaneFacts, SlotFacts } from '../rules/outbox-plan.ts'
+import {
+  counterOf,
+  holdOf,
+  type LaneColumns,
+  laneColumns,
+  type PartRow,
+  partColumns,
+  partOf,
+  unusedLane,
+} from '../rules/outbox-rows.ts'
 import { mapContextToken } from '../sealed-places.ts'
 import type { Attempt } from './database.ts'
-import { type LaneRow, type PartRow, partColumns, partOf } from './entry-rows.ts'
-import { keyOfName, keysOfName, PgPart } from './part.ts'
+import { PgPart } from './part.ts'
+import { keyOfName, keysOfName } from './session-keys.ts'
 import { placeHorizon } from './tables.ts'
 
-/** What admission looks at, besides the lane. */
+/** What a statement reads of a lane. The columns of parts and entries can stand beside these. */
+export interface LaneRow extends LaneColumns {
+  lane_version: string
+  /** Key for new rows of the session, by which its slots are stored; and the version of that row. */
+  session_key: number
+  session_version: string
+  /** Another process has the lane, and runs. */
+  is_owned: boolean
+}
+
+/** A lane that decisions change, with what tells whether it has changed in the database since. */
+export interface PgLane extends LaneFacts {
+  readonly version: string
+  readonly sessionKey: number
+  readonly sessionVersion: string
+}
+
+/** What admission looks at, besides the lane: `SlotFacts`, and `AheadFacts`. */
 export interface SlotRow {
-  /** The newest slots of the session and of the user, newest first. */
   session_slots: number[]
   user_slots: number[]
 }
+export type AheadRow = { ahead: AheadFacts }
 
-/** For each message of mode `fail` that waits to be sent, whether it has no slot. */
-export type AheadRow = { ahead: boolean[] }
+export const slotsOf = ({ session_slots: session, user_slots: user }: SlotRow): SlotFacts => ({
+  session,
+  user,
+})
 
 /** What follows `outbox_lane l`: its session under its current name. */
 export const joinSession: Sql = constantSql(`LEFT JOIN session own ON own.key = l.session
   LEFT JOIN LATERAL (SELECT key, name, xmin::text AS version FROM session WHERE name_key = own.name_key
     ORDER BY named DESC, key DESC LIMIT 1) s ON true`)
 
-/** A user without a lane. */
-const unused = { lane_id: 0, lane_version: '', used: 0, holds: 0, not_before: 0, failures: 0, lease_until: 0 }
-
 export class PgLanes extends PgPart {
   /** Columns of a `LaneRow`, of the tables `l` and `s`. */
   get columns(): Sql {
-    return sql`l.id AS lane_id, l.xmin::text AS lane_version, s.key AS session_key, s.version AS session_version,
-      s.name AS session_name, l.peer, l.token, l.received_at, l.used, l.last_sent_at, l.held_at, l.held_until, l.holds,
-      l.not_before, l.failures, l.owner AS lane_owner, l.lease_until,
+    return sql`${constantSql(laneColumns)}, l.xmin::text AS lane_version, s.key AS session_key,
+      s.version AS session_version, s.name AS session_name,
       (l.owner IS NOT NULL AND l.owner <> ${this.owner} AND lives(l.owner)) AS is_owned`
   }
 
@@ -86,48 +106,44 @@ export class PgLanes extends PgPart {
     await queries.run(sql`SELECT id FROM outbox_lane l WHERE ${condition} ORDER BY id${queries.lock}`)
   }
 
-  /** What admission says now. @param last the newest slot of the session, if the caller knows of one that is not taken yet */
-  judge(
-    { received_at: receivedAt, used, ...lane }: LaneRow,
-    slots: SlotRow,
-    count: number,
-    rules: SendRules,
-    { ahead, slot, last }: Pick<SendFacts, 'ahead' | 'slot'> & { last?: number | undefined },
-  ): Pick<WaitingLane, 'verdict' | 'crowded'> {
-    const now = this.clock.now()
-    const perWindow = rules.pace === 'off' ? 0 : rules.pace.perWindow
-    const taken = {
-      user: slots.user_slots.slice(0, perWindow).reverse(),
-      last: last ?? slots.session_slots[0],
-    }
-    const verdict = admit(
-      { now, receivedAt, used, ahead, hold: holdOf(lane), slots: taken, slot },
-      count,
-      rules,
-    )
-    const isLate = verdict.go === 'no' && verdict.why === 'pace'
-    return { verdict, crowded: isLate && isFull(taken.last, now, rules) }
-  }
-
-  laneOf(row: LaneRow): OutboxLane {
-    const hold = holdOf(row)
+  laneOf(row: LaneRow): PgLane {
+    const { sealer } = this
+    const { lane_id: id, peer: user, token, lane_owner: owner, lease_until, not_before, failures } = row
+    const isTaken = !this.#mayTake(row)
     return {
-      id: row.lane_id,
+      id,
       session: row.session_name,
-      user: row.peer,
+      user,
       counter: counterOf(row),
-      token: row.token === undefined ? undefined : mapContextToken(row.token, row.peer, this.sealer.open),
-      not_before: row.not_before,
-      failures: row.failures,
-      busy: row.lane_owner === this.owner || !this.mayTake(row),
-      ...(hold && { hold }),
+      get token() {
+        return token === undefined ? undefined : mapContextToken(token, user, sealer.open)
+      },
+      not_before,
+      failures,
+      busy: isTaken || owner === this.owner,
+      hold: holdOf(row),
+      owner,
+      lease_until,
+      isTaken,
+      version: row.lane_version,
+      sessionKey: row.session_key,
+      sessionVersion: row.session_version,
     }
   }
 
-  mayTake({ lane_owner, lease_until, is_owned }: LaneRow): boolean {
+  #mayTake({ lane_owner, lease_until, is_owned }: LaneRow): boolean {
     const left = lease_until - this.clock.now()
     // Far more than a whole lease is left if the clock was set back.
     return lane_owner === undefined || !is_owned || left <= 0 || left > 2 * laneLeaseMs
+  }
+
+  /** What admission looks at for a lane that was read. */
+  async readForAdmission(queries: PgQueries, { id }: PgLane, rules: SendRules) {
+    const row = await queries.one<
+      SlotRow & AheadRow
+    >(sql`SELECT ${this.slotColumns(rules)}, ${this.aheadColumn}
+      FROM outbox_lane l ${joinSession} WHERE l.id = ${id}`)
+    return { slots: slotsOf(row), ahead: row.ahead }
   }
 
   async checkAdmission(session: string, user: string, count: number, rules: SendRules) {
@@ -135,9 +151,10 @@ export class PgLanes extends PgPart {
       sql`SELECT ${this.columns}, ${this.slotColumns(rules, 0, sql`${user}`)}, ${this.aheadColumn}
         FROM ${this.tablesOf(session, user)}`,
     )
-    const slots = found ?? { session_slots: [], user_slots: [] }
-    const row = found?.lane_id === undefined ? unusedLane(session, user) : found
-    return this.judge(row, slots, count, rules, { ahead: aheadOf(found) }).verdict
+    const { ahead = [] } = found ?? {}
+    const slots = found ? slotsOf(found) : { session: [], user: [] }
+    const row = found?.lane_id === undefined ? unusedOf(session, user) : found
+    return checkAdmission(this.laneOf(row), { slots, ahead, now: this.clock.now() }, count, rules)
   }
 
   /**
@@ -157,19 +174,8 @@ export class PgLanes extends PgPart {
       prepared(sql`SELECT ${placeHorizon} AS revision, ${rowsAsJson(lanesWithFirst)} AS lanes`),
     )
     const rows = rowsOfJson<LaneRow & SlotRow & { slot?: number }>(found.lanes)
-    /** Newest slot of each session, including the slots that this call assigns. */
-    const newest = new Map<number, number>()
-    const lanes = rows.map((row): WaitingLane => {
-      const { session_key: key, slot } = row
-      const ahead = { messages: 0, unslotted: 0 }
-      const admission = this.judge(row, row, 1, rules, { ahead, slot, last: newest.get(key) })
-      const lane = this.laneOf(row)
-      const { verdict } = admission
-      if (verdict.go !== 'no' && verdict.slot !== undefined && slot === undefined && !lane.busy)
-        newest.set(key, verdict.slot)
-      return { ...lane, ...admission }
-    })
-    return { lanes, revision: found.revision }
+    const waiting = rows.map(row => ({ lane: this.laneOf(row), slot: row.slot, slots: slotsOf(row) }))
+    return { lanes: judgeWaiting(waiting, rules, this.clock.now()), revision: found.revision }
   }
 
   async claim(id: number): Promise<ClaimedLane | undefined> {
@@ -180,12 +186,11 @@ export class PgLanes extends PgPart {
           OR lease_until > ${now + 2 * laneLeaseMs} OR NOT lives(owner))
         RETURNING id, session, peer, token, received_at, used, last_sent_at, held_at, held_until, holds, not_before,
           failures, owner, lease_until)
-      SELECT l.id AS lane_id, s.name AS session_name, l.peer, l.token, l.received_at, l.used, l.last_sent_at, l.held_at,
-        l.held_until, l.holds, l.not_before, l.failures, l.owner AS lane_owner, l.lease_until, ${partColumns}
+      SELECT ${constantSql(laneColumns)}, s.name AS session_name, ${constantSql(partColumns)}
       FROM l JOIN session s ON s.key = l.session LEFT JOIN LATERAL (SELECT * FROM outbox_part WHERE lane = l.id
         AND status = 'queued' AND message IS NOT NULL ORDER BY id LIMIT ${lookahead}) p ON true ORDER BY p.id`)
     const [first] = rows
-    return first && { ...this.laneOf(first), parts: rows.filter(hasPart).map(partOf) }
+    return first && { ...shownLaneOf(this.laneOf(first)), parts: rows.filter(hasPart).map(partOf) }
   }
 
   async release(lane: number): Promise<void> {
@@ -208,22 +213,9 @@ export class PgLanes extends PgPart {
 
 const hasPart = (row: PartRow): boolean => row.id !== undefined
 
-export const counterOf = ({ received_at, used, last_sent_at }: Counter): Counter => ({
-  received_at,
-  used,
-  last_sent_at,
-})
-
-const holdOf = ({ held_at, held_until, holds }: Omit<LaneRow, keyof Counter>): Hold | undefined =>
-  held_until === undefined ? undefined : { since: held_at ?? 0, until: held_until, count: holds }
-
-export function aheadOf(row: AheadRow | undefined): SendFacts['ahead'] {
-  const { ahead = [] } = row ?? {}
-  return { messages: ahead.length, unslotted: ahead.filter(Boolean).length }
-}
-
-const unusedLane = (session: string, user: string): LaneRow => ({
-  ...unused,
+const unusedOf = (session: string, user: string): LaneRow => ({
+  ...unusedLane,
+  lane_version: '',
   session_key: 0,
   session_version: '',
   session_name: session,

@@ -6,7 +6,7 @@
 import { sessionKeyOf } from '../../model/session.ts'
 import type { Clock } from '../../platform/clock.ts'
 import type { Log } from '../../platform/log.ts'
-import { type Sql, sql } from '../../platform/postgres.ts'
+import { type Sql, sql } from '../../platform/sql.ts'
 import type { Lease } from '../leases.ts'
 import type { SessionChanges, SessionReader, SessionRecord } from '../state.ts'
 import type { PgDatabase } from './database.ts'

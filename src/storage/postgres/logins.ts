@@ -1,6 +1,6 @@
 /** QR logins: the table `login_flow`. Any node can report on a login, and one at a time asks WeChat about it. */
 import { type BotInfo, normalizeSessionName, sessionKeyOf } from '../../model/session.ts'
-import { joinSql, type Sql, sql } from '../../platform/postgres.ts'
+import { joinSql, type Sql, sql } from '../../platform/sql.ts'
 import type { LoginKey, LoginStore, StoredLogin } from '../logins.ts'
 import { type LoginAsWritten, mapLogin } from '../sealed-places.ts'
 import { type EngineContext, PgPart } from './part.ts'

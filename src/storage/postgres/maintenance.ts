@@ -3,7 +3,8 @@
  * another process removes at this moment, this one does nothing.
  */
 import { SvcError } from '../../model/error.ts'
-import { type PgQueries, sql, sqlStateOf } from '../../platform/postgres.ts'
+import { type PgQueries, sqlStateOf } from '../../platform/postgres.ts'
+import { sql } from '../../platform/sql.ts'
 import { type DatedRow, dayMs, findRemoved, liveMs, type RetentionRules } from '../retention.ts'
 import type { StoreMaintenance } from '../store.ts'
 import { connectionHint } from './errors.ts'

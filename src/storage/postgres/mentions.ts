@@ -1,6 +1,6 @@
 /** Erases a person from the texts of the audit log and from events, some hundred at a time. */
 import { nameKeyOf } from '../../model/user-name.ts'
-import { sql } from '../../platform/postgres.ts'
+import { sql } from '../../platform/sql.ts'
 import { type ErasedPerson, eraseFromData, eraseFromSubject, patternOf } from '../mentions.ts'
 import type { PgDatabase } from './database.ts'
 import { erasedSession } from './tables.ts'

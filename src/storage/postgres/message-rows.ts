@@ -1,5 +1,6 @@
 /** Rows of the message log: their columns, and how they are read. */
-import { constantSql, type PgQueries, prepared, type Sql, sql } from '../../platform/postgres.ts'
+import type { PgQueries } from '../../platform/postgres.ts'
+import { constantSql, prepared, type Sql, sql } from '../../platform/sql.ts'
 import type { ReadFilter, StoredMessage } from '../messages.ts'
 import { createRowBudget } from '../row-budget.ts'
 import { erasedSession, horizon } from './tables.ts'

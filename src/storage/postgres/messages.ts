@@ -1,11 +1,12 @@
 /** Reads rows of the message log. Readers stop at the horizon. */
 import { isWhole, type Scope } from '../../model/access.ts'
-import { constantSql, noSql, prepared, type Sql, sql } from '../../platform/postgres.ts'
+import { constantSql, noSql, prepared, type Sql, sql } from '../../platform/sql.ts'
 import type { ReadFilter, StoredMessage } from '../messages.ts'
 import type { MessageLog } from '../store.ts'
 import { findIdRange, PgHistory } from './history.ts'
 import { isKept, ofDirection, readRows, rowsOf } from './message-rows.ts'
-import { type EngineContext, inScope, keysOfName, PgPart } from './part.ts'
+import { type EngineContext, inScope, PgPart } from './part.ts'
+import { keysOfName } from './session-keys.ts'
 import { horizon } from './tables.ts'
 
 /** How often rows of a consumer that are leased end a wait: a lease expires without a signal. */

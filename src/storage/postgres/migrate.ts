@@ -1,7 +1,8 @@
 /** Creates and updates the tables. One process at a time does it; the others wait for it. */
 import { SvcError } from '../../model/error.ts'
 import type { Log } from '../../platform/log.ts'
-import { constantSql, type PgConnection, sql, sqlStateOf } from '../../platform/postgres.ts'
+import { type PgConnection, sqlStateOf } from '../../platform/postgres.ts'
+import { constantSql, sql } from '../../platform/sql.ts'
 import type { PgDatabase } from './database.ts'
 import { rejectFaults } from './requirements.ts'
 import { steps as ownSteps } from './schema.ts'

@@ -1,9 +1,10 @@
 /** The names that people gave to users. They are stored per session, and stay when it is logged out. */
 import { sessionKeyOf } from '../../model/session.ts'
 import { nameKeyOf, sameUserNameError } from '../../model/user-name.ts'
-import { sql } from '../../platform/postgres.ts'
+import { sql } from '../../platform/sql.ts'
 import type { UserNameStore } from '../store.ts'
-import { ensureKey, keysOfName, PgPart } from './part.ts'
+import { PgPart } from './part.ts'
+import { ensureKey, keysOfName } from './session-keys.ts'
 
 export class PgUserNames extends PgPart implements UserNameStore {
   async list(session: string): Promise<ReadonlyMap<string, string>> {

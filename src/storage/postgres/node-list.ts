@@ -1,6 +1,7 @@
 /** What people see of the nodes, and of the standbys of the database. */
 import type { NodeInfo, Replication, StandbyInfo } from '../../model/nodes.ts'
-import { type PgQueries, type Sql, sql } from '../../platform/postgres.ts'
+import type { PgQueries } from '../../platform/postgres.ts'
+import { type Sql, sql } from '../../platform/sql.ts'
 
 /** Sessions of a node whose names are listed. */
 const namedSessions = 100

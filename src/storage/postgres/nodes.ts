@@ -4,7 +4,8 @@
  */
 import { SvcError } from '../../model/error.ts'
 import type { NodeInfo, Replication } from '../../model/nodes.ts'
-import { type PgConnection, type Sql, sql } from '../../platform/postgres.ts'
+import type { PgConnection } from '../../platform/postgres.ts'
+import { type Sql, sql } from '../../platform/sql.ts'
 import type { Lease, Leases } from '../leases.ts'
 import type { SessionReader } from '../state.ts'
 import type { Node } from '../storage.ts'

@@ -5,48 +5,31 @@
  *
  * In a group, enqueues are decided before settlements: these end what those count.
  */
-import type { SendRules, Verdict } from '../../model/admission.ts'
+import type { SendRules } from '../../model/admission.ts'
 import { isSvcError } from '../../model/error.ts'
-import type { Counter } from '../../model/session.ts'
 import { sessionKeyOf } from '../../model/session.ts'
-import {
-  noSql,
-  prepared,
-  rowsAsJson,
-  rowsOfJson,
-  type Sql,
-  sql,
-  sqlStateOf,
-  toJsonb,
-} from '../../platform/postgres.ts'
+import { rowsAsJson, rowsOfJson, sqlStateOf, toJsonb } from '../../platform/postgres.ts'
+import { noSql, prepared, type Sql, sql } from '../../platform/sql.ts'
 import type { SentMessage } from '../messages.ts'
-import {
-  approvalReasonOf,
-  type BegunMessage,
-  type EnqueueResult,
-  type EntryPart,
-  type NewEntry,
-  type Settlement,
-  type SettleResult,
-  type StoredEntry,
-} from '../outbox.ts'
-import {
-  begunOf,
-  expiryOf,
-  filesOf,
-  partId,
-  partsPerEntry,
-  rejectTooMany,
-  rejectTooManyAsked,
-  sentByOf,
-} from '../outbox-rules.ts'
+import type { BegunMessage, EnqueueResult, NewEntry, Settlement, SettleResult } from '../outbox.ts'
+import { partId, partsPerEntry } from '../outbox-rules.ts'
+import { type EnqueueFacts, enqueue, type SettleFacts, settle } from '../rules/outbox.ts'
+import { type EntryFacts, OutboxPlan } from '../rules/outbox-plan.ts'
 import type { Attempt } from './database.ts'
 import type { Doubts } from './doubts.ts'
-import { type LoadedRow, loadedOf, type PgEntries } from './entries.ts'
-import type { LaneRow, LoadedEntry } from './entry-rows.ts'
-import { type AheadRow, aheadOf, counterOf, joinSession, type PgLanes, type SlotRow } from './lanes.ts'
-import { OutboxWrites } from './outbox-writes.ts'
-import { type EngineContext, ensureKey, PgPart } from './part.ts'
+import type { LoadedRow, PgEntries } from './entries.ts'
+import {
+  type AheadRow,
+  joinSession,
+  type LaneRow,
+  type PgLane,
+  type PgLanes,
+  type SlotRow,
+  slotsOf,
+} from './lanes.ts'
+import { type PgPlan, writePlan } from './outbox-plans.ts'
+import { type EngineContext, PgPart } from './part.ts'
+import { ensureKey } from './session-keys.ts'
 
 /** `known`: another entry has the key. */
 type Enqueued = EnqueueResult | 'known'
@@ -86,11 +69,12 @@ interface EnqueueRow extends LaneRow, SlotRow, AheadRow {
   is_known: boolean
 }
 
-/** What is read for a settlement. */
-interface Settled {
-  lane: LaneRow | undefined
-  /** In the order of the parts. */
-  entries: LoadedEntry[]
+/** What is read for an enqueue; calls of one lane share the facts. */
+interface LoadedCall {
+  facts: EnqueueFacts<PgLane>
+  /** Id of the new entry. */
+  id: number
+  isKnown: boolean
 }
 
 const mostInGroup = 100
@@ -199,7 +183,7 @@ export class PgOutboxCalls extends PgPart {
       await this.#lanes.lock(queries, sql`l.id = ANY (${ids}::bigint[])`)
       found = await this.#read(queries, group)
     }
-    const writes = new OutboxWrites(this.clock.now())
+    const plan: PgPlan = new OutboxPlan(this.clock.now())
     const finishes: (() => void)[] = []
     const keys = new Set<string>()
     for (const [nth, one] of group.enqueues.entries()) {
@@ -208,58 +192,73 @@ export class PgOutboxCalls extends PgPart {
         const result =
           key !== undefined && keys.has(key)
             ? () => 'known' as const
-            : this.#enqueue(one, found.enqueues[nth]!, writes)
+            : this.#enqueue(one, found.calls[nth]!, plan)
         if (key !== undefined) keys.add(key)
         finishes.push(() => one.done.resolve(result()))
       } catch (error) {
         finishes.push(() => one.done.reject(error))
       }
     }
-    for (const [nth, one] of group.settles.entries()) {
-      const result = settle(one, found.settles[nth]!, writes)
-      finishes.push(() => one.done.resolve(result))
+    for (const [nth, { begun, done, settlement }] of group.settles.entries()) {
+      const result = settle(found.settles[nth]!, begun, settlement, plan)
+      finishes.push(() => done.resolve(result))
     }
-    await writes.run(queries)
+    await writePlan(queries, plan)
     return () => {
       for (const finish of finishes) finish()
     }
   }
 
+  /** @returns the result, once the plan is written */
+  #enqueue(call: Enqueue, { facts, id, isKnown }: LoadedCall, plan: PgPlan): () => Enqueued {
+    if (isKnown) return () => 'known'
+    const before = plan.newEntries.length
+    const result = enqueue(facts, { ...call, id, owner: this.owner }, plan)
+    if (plan.newEntries.length > before) call.written = id
+    return result
+  }
+
   /** Reads what the group needs. Each lane is one object, as it was when it was read first. */
   async #read(queries: Attempt, group: Group) {
-    const lanes = new Map<number, LaneRow>()
-    const share = <T extends LaneRow>(row: T): T => {
-      const known = lanes.get(row.lane_id)
-      if (!known) lanes.set(row.lane_id, row)
-      return (known ?? row) as T
-    }
+    const lanes = new Map<number, PgLane>()
     const ids = [...new Set(group.settles.flatMap(({ begun }) => begun.parts.map(entryOfPart)))]
-    const [calls, parts] = await this.#readAtOnce(queries, group.enqueues, ids)
-    const enqueues = calls.map(call => {
-      const row = share(call)
-      // Each call counts only what it asks about.
-      row.unsent = Math.max(row.unsent, call.unsent)
-      row.asked = Math.max(row.asked, call.asked)
-      return { row, entry: call.new_entry, isKnown: call.is_known }
+    const [rows, parts] = await this.#readAtOnce(queries, group.enqueues, ids)
+    const byLane = new Map<number, EnqueueFacts<PgLane>>()
+    const calls = rows.map((row): LoadedCall => {
+      const { ahead, asked, unsent } = row
+      const known = byLane.get(row.lane_id) ?? {
+        lane: this.#lanes.laneOf(row),
+        slots: slotsOf(row),
+        ahead,
+        asked: 0,
+        unsent: 0,
+      }
+      // Only a call that needs a count has it.
+      const facts = Object.assign(known, {
+        asked: Math.max(known.asked, asked),
+        unsent: Math.max(known.unsent, unsent),
+      })
+      byLane.set(row.lane_id, facts)
+      lanes.set(row.lane_id, facts.lane)
+      return { facts, id: row.new_entry, isKnown: row.is_known }
     })
-    const loaded = new Map<number, LoadedEntry>()
-    for (const one of loadedOf(parts)) {
-      if (one.lane) one.lane = share(one.lane)
-      loaded.set(one.entry.id, one)
-    }
+    const loaded = new Map(this.#entries.loadedOf(parts, lanes).map(one => [one.entry.id, one]))
     // The entries of these ended and were removed, or moved to another lane with their session.
     const missing = group.settles.map(({ begun }) => begun.lane).filter(id => !lanes.has(id))
     if (missing.length > 0) {
       const others =
         await queries.all<LaneRow>(sql`SELECT ${this.#lanes.columns} FROM outbox_lane l ${joinSession}
         WHERE l.id = ANY (${missing}::bigint[])`)
-      for (const row of others) share(row)
+      for (const row of others) lanes.set(row.lane_id, this.#lanes.laneOf(row))
     }
-    const settles = group.settles.map(({ begun }): Settled => {
-      const ids = [...new Set(begun.parts.map(entryOfPart))]
-      return { lane: lanes.get(begun.lane), entries: ids.flatMap(id => loaded.get(id) ?? []) }
+    const settles = group.settles.map(({ again, begun }): SettleFacts<PgLane> => {
+      const entries = [...new Set(begun.parts.map(entryOfPart))].flatMap((id): EntryFacts<PgLane>[] => {
+        const one = loaded.get(id)
+        return one ? [one] : []
+      })
+      return { lane: lanes.get(begun.lane), entries, again }
     })
-    return { lanes, enqueues, settles }
+    return { lanes, calls, settles }
   }
 
   /** Reads with one statement, so that all is of the same moment. */
@@ -316,174 +315,6 @@ export class PgOutboxCalls extends PgPart {
         ORDER BY named DESC, key DESC LIMIT 1) s ON true
       JOIN outbox_lane l ON l.session = s.key AND l.peer = w.peer ORDER BY w.nth`
   }
-
-  /**
-   * @returns the result, once the writes are done
-   * @throws SvcError `quota_exhausted` if too many messages wait for that user already, or too many sends for an approval
-   */
-  #enqueue(
-    call: Enqueue,
-    { row, entry: id, isKnown }: { row: EnqueueRow; entry: number; isKnown: boolean },
-    writes: OutboxWrites,
-  ): () => Enqueued {
-    const { entry, first, rules } = call
-    if (isKnown) return () => 'known'
-    const { mode, parts } = entry
-    const behind = mode === 'queue' ? row.unsent : 0
-    rejectTooMany(behind, parts.length)
-    if (entry.asked) rejectTooManyAsked(row.asked)
-    const verdict: Verdict | 'behind' =
-      behind > 0
-        ? 'behind'
-        : this.#lanes.judge(row, row, parts.length, rules, { ahead: aheadOf(row) }).verdict
-    if (mode === 'fail' && verdict !== 'behind' && verdict.go === 'no')
-      return () => ({ state: 'closed', verdict })
-    writes.changeLane(row)
-    // Others must not add a send that waits for an approval at the same time.
-    if (entry.asked) writes.book(row)
-    const begins = first !== undefined && verdict !== 'behind' && verdict.go === 'now'
-    const begun = begins ? { message: first, slot: verdict.slot } : undefined
-    if (begun?.slot !== undefined) writes.takeSlot(row, begun.slot, rules)
-    const counter = begun && writes.countAnswer(row)
-    call.written = id
-    const stored = this.#insert(entry, id, row, writes, begun)
-    // For the calls of the same lane that come next in the group.
-    const waiting = stored.parts.filter(({ status }) => status === 'queued').length
-    if (mode === 'queue') row.unsent += waiting
-    else row.ahead.push(...Array.from({ length: waiting }, () => true))
-    const result = { state: 'new' as const, entry: stored, lane: row.lane_id, verdict }
-    if (!begun || !counter) return () => result
-    const lane = this.#lanes.laneOf(row)
-    return () => {
-      const own = stored.parts.slice(0, 1)
-      return {
-        ...result,
-        begun: begunOf(lane, own, {
-          row: own[0]!.message!,
-          counter,
-          ...(begun.slot !== undefined && { slot: begun.slot }),
-        }),
-      }
-    }
-  }
-
-  /** Stores a call. @param begun its first message, if that begins in the same write, and the slot of it */
-  #insert(
-    entry: NewEntry,
-    id: number,
-    row: LaneRow,
-    writes: OutboxWrites,
-    begun: { message: SentMessage; slot?: number | undefined } | undefined,
-  ): StoredEntry {
-    const { address, asked, bot_id: botId, content = '', key, made_by, mode } = entry
-    const { lane_id: lane, peer: user, session_key, session_name: session } = row
-    const created_at = this.clock.now()
-    const expires_at = expiryOf(entry, created_at)
-    const owner = mode === 'fail' ? this.owner : undefined
-    writes.addEntry({ id, lane, mode, owner, key, content, created_at, expires_at, asked, made_by, address })
-    const parts = entry.parts.map(({ kind, waiting }, nth): EntryPart => {
-      const first = nth === 0 ? begun : undefined
-      const { msg_type = 'TEXT', raw = '', text = '' } = waiting?.message ?? {}
-      const status = first ? 'sending' : asked ? 'asked' : 'queued'
-      const part: EntryPart = {
-        id: partId(id, nth),
-        entry: id,
-        lane,
-        kind,
-        msg_type,
-        tries: 0,
-        text,
-        raw,
-        status,
-        ...(first?.slot !== undefined && { slot: first.slot }),
-        ...(waiting?.file && { file: waiting.file }),
-      }
-      writes.addPart(part, first && { owner: this.owner, began_at: created_at })
-      const message = first?.message ?? waiting?.message
-      const error = asked && !first ? approvalReasonOf(waiting?.file) : undefined
-      const sent = { session: session_key, botId, error, sentBy: sentByOf(entry) }
-      if (message) writes.addRow({ ...sent, message, status: first ? 'sending' : 'queued' }, part)
-      return part
-    })
-    return {
-      id,
-      session,
-      user,
-      mode,
-      content,
-      created_at,
-      expires_at,
-      ended: false,
-      made_by,
-      parts,
-      ...(asked && { asked }),
-    }
-  }
 }
 
 const entryOfPart = (part: number): number => Math.floor(part / partsPerEntry)
-
-function settle(
-  { again, begun, settlement }: Settle,
-  { lane, entries }: Settled,
-  writes: OutboxWrites,
-): SettleResult {
-  const { status, message_id, error, rest, hold } = settlement
-  const all = new Map(entries.flatMap(({ entry }) => entry.parts).map(part => [part.id, part]))
-  const ownParts = begun.parts.flatMap(id => all.get(id) ?? [])
-  // The other parts were reaped as abandoned since, and their caller was notified.
-  const parts = ownParts.filter(part => part.status === 'sending')
-  if (status !== 'queued') {
-    writes.settleRow(begun.row, { status, error, messageId: message_id })
-    for (const part of parts.slice(1)) writes.settleRow(part.message!, { status, error, carrier: begun.row })
-  }
-  // It was done before, or another process took the message for lost: the counter stays.
-  if (again && parts.length === 0) return { entries: [], files: [] }
-  const files = status === 'queued' ? [] : filesOf(parts)
-  for (const part of parts) {
-    const loaded = entries.find(({ entry }) => entry.id === part.entry)!
-    if (status === 'queued') requeue(part, loaded, settlement, writes)
-    else writes.endPart(part, status, error, message_id)
-  }
-  const counter = lane && settleLane(lane, begun, settlement, writes)
-  if (lane && hold !== undefined)
-    writes.changeLane(lane, { held_at: hold?.since, held_until: hold?.until, holds: hold?.count ?? 0 })
-  const first = entries.find(({ entry }) => entry.id === ownParts[0]?.entry)
-  if (rest && first) files.push(...filesOf(writes.endWaiting(first, rest)))
-  return { entries: entries.map(loaded => writes.close(loaded, counter)), files }
-}
-
-/** Takes back what a message that used no answer counted. @returns the counter as it is then */
-function settleLane(
-  lane: LaneRow,
-  begun: BegunMessage,
-  { spent, unseen }: Settlement,
-  writes: OutboxWrites,
-): Counter {
-  writes.changeLane(lane)
-  if (spent) return counterOf(lane)
-  if (unseen && begun.slot !== undefined) writes.giveBack(lane, begun.slot)
-  // If the user wrote since, that started a new count.
-  if (lane.received_at === begun.counter.received_at)
-    writes.changeLane(lane, { used: Math.max(0, lane.used - 1), last_sent_at: begun.counter.last_sent_at })
-  return counterOf(lane)
-}
-
-function requeue(
-  part: EntryPart,
-  { row: entry }: LoadedEntry,
-  { error, spent }: Settlement,
-  writes: OutboxWrites,
-): void {
-  // Its key ended while it was being sent.
-  const isAsked = entry.asked !== undefined
-  const { id, raw, text } = part
-  const again = { client_id: `queued-${id}`, text, timestamp: writes.now, raw }
-  writes.rewriteRow(part.message!, again, {
-    status: 'queued',
-    isNewText: true,
-    ...(isAsked && { error: approvalReasonOf(part.file) }),
-  })
-  const tries = part.tries + (spent ? 1 : 0)
-  writes.changePart(part, { status: isAsked ? 'asked' : 'queued', tries, error, slot: undefined }, {})
-}

@@ -2,22 +2,15 @@
  * Ends entries of the outbox without sending them: their process died, they waited too long, or they are no
  * longer needed.
  */
-import { sql } from '../../platform/postgres.ts'
-import {
-  type EndedEntry,
-  type EndReason,
-  type EntryPart,
-  type SendMode,
-  type StoredEntry,
-  stoppedBeforeSend,
-  stoppedDuringSend,
-} from '../outbox.ts'
-import { callLifeMs, filesOf, keyLifeMs, queueLifeMs } from '../outbox-rules.ts'
+import { sql } from '../../platform/sql.ts'
+import type { EndedEntry, EndReason, SendMode, StoredEntry } from '../outbox.ts'
+import { callLifeMs, keyLifeMs, queueLifeMs } from '../outbox-rules.ts'
+import { end, endOrphan, isCallOver, isKeyFree, type KeyFacts } from '../rules/outbox-ends.ts'
+import { type EntryFacts, OutboxPlan } from '../rules/outbox-plan.ts'
 import type { Attempt } from './database.ts'
 import type { PgEntries } from './entries.ts'
-import type { LoadedEntry } from './entry-rows.ts'
-import type { PgLanes } from './lanes.ts'
-import { OutboxWrites } from './outbox-writes.ts'
+import type { PgLane, PgLanes } from './lanes.ts'
+import { type PgPlan, writePlan } from './outbox-plans.ts'
 import { type EngineContext, PgPart } from './part.ts'
 
 /** Entries removed by one statement. */
@@ -32,14 +25,7 @@ interface Orphan {
   is_over: boolean
 }
 
-interface CallRow {
-  id: number
-  mode: SendMode
-  created_at: number
-  expires_at: number
-  ended_at?: number
-  is_dead: boolean
-}
+type CallRow = KeyFacts & { id: number }
 
 export class PgOutboxEnds extends PgPart {
   readonly #entries: PgEntries
@@ -54,17 +40,17 @@ export class PgOutboxEnds extends PgPart {
   /** Reads an entry, lets `decide` change it, and writes that. */
   change<T>(
     id: number,
-    decide: (loaded: LoadedEntry, writes: OutboxWrites) => T | undefined,
+    decide: (found: EntryFacts<PgLane>, plan: PgPlan) => T | undefined,
   ): Promise<T | undefined> {
     return this.db.retry(async (queries: Attempt) => {
       await this.#lanes.lock(queries, sql`l.id = (SELECT lane FROM outbox WHERE id = ${id})`)
-      const [loaded] = await this.#entries.load(queries, sql`e.id = ${id}`)
-      if (!loaded) return undefined
-      const writes = new OutboxWrites(this.clock.now())
-      const result = decide(loaded, writes)
-      if (writes.isEmpty) return result
-      if (loaded.lane) writes.changeLane(loaded.lane)
-      await writes.run(queries)
+      const [found] = await this.#entries.load(queries, sql`e.id = ${id}`)
+      if (!found) return undefined
+      const plan: PgPlan = new OutboxPlan(this.clock.now())
+      const result = decide(found, plan)
+      if (plan.isEmpty) return result
+      if (found.lane) plan.relyOn(found.lane)
+      await writePlan(queries, plan)
       return result
     })
   }
@@ -74,18 +60,7 @@ export class PgOutboxEnds extends PgPart {
     reason: EndReason,
     { only, by }: { only?: SendMode; by?: string } = {},
   ): Promise<EndedEntry | undefined> {
-    return this.durably(() =>
-      this.change(id, (loaded, writes) => {
-        const { entry } = loaded
-        if (only !== undefined && (entry.mode !== only || entry.ended)) return undefined
-        const ended = writes.endWaiting(loaded, reason)
-        if (by !== undefined && ended.length > 0) {
-          entry.ended_by = by
-          writes.change(sql`UPDATE outbox SET ended_by = ${by} WHERE id = ${id}`)
-        }
-        return { entry: writes.close(loaded), ended: ended.length, files: filesOf(ended) }
-      }),
-    )
+    return this.durably(() => this.change(id, (found, plan) => end(found, reason, { only, by }, plan)))
   }
 
   async expire(reason: EndReason, unasked: EndReason): Promise<EndedEntry[]> {
@@ -110,23 +85,22 @@ export class PgOutboxEnds extends PgPart {
   async findByKey(key: string): Promise<StoredEntry | undefined> {
     const find = () =>
       this.db.get<CallRow>(sql`SELECT id, mode, created_at, expires_at, ended_at,
-        (owner IS NOT NULL AND owner <> ${this.owner} AND NOT lives(owner)) AS is_dead FROM outbox WHERE key = ${key}`)
+        (owner IS NOT NULL AND owner <> ${this.owner} AND NOT lives(owner)) AS "isDead" FROM outbox WHERE key = ${key}`)
     let row = await find()
     if (!row) return undefined
     // A clock that was set ahead must not make a repeated call send twice.
     const now = this.clockTrust.isTrusted ? this.clock.now() : Number.NEGATIVE_INFINITY
     return await this.durably(async () => {
-      if (row?.mode === 'fail' && row.ended_at === undefined && (row.is_dead || row.expires_at <= now)) {
+      if (row && isCallOver(row, now)) {
         await this.#endOrphan({ entry: row.id, parts: [], is_over: true })
         row = await find()
       }
       if (!row) return undefined
       const { id } = row
-      const called = row.mode === 'fail' ? row.ended_at : row.created_at
-      if (called === undefined || now - called < keyLifeMs) return await this.#entries.getEntry(id)
+      if (!isKeyFree(row, now)) return await this.#entries.getEntry(id)
       if (row.mode === 'queue')
         await this.db.run(sql`UPDATE outbox SET key = NULL WHERE id = ${id} AND key = ${key}`)
-      else await this.change(id, (_loaded, writes) => writes.remove(id))
+      else await this.change(id, (_found, plan) => void plan.removed.push(id))
       return undefined
     })
   }
@@ -188,25 +162,10 @@ export class PgOutboxEnds extends PgPart {
     })
   }
 
-  /**
-   * Ends what nobody ends: parts in flight become unknown. If its caller waits no more, all of them, and the rest is never
-   * sent.
-   *
-   * @returns how many of the given parts became unknown
-   */
-  async #endOrphan({ entry: id, parts, is_over }: Orphan): Promise<number> {
-    const ended = await this.change(id, (loaded, writes) => {
-      if (loaded.entry.ended) return 0
-      const isLost = (part: EntryPart) => part.status === 'sending' && (is_over || parts?.includes(part.id))
-      const lost = loaded.entry.parts.filter(isLost)
-      for (const part of lost) {
-        writes.settleRow(part.message!, { status: 'unknown', error: stoppedDuringSend })
-        writes.endPart(part, 'unknown', stoppedDuringSend)
-      }
-      if (is_over) writes.endWaiting(loaded, stoppedBeforeSend)
-      writes.close(loaded)
-      return lost.filter(({ id }) => parts?.includes(id)).length
-    })
+  async #endOrphan({ entry: id, parts, is_over: isOver }: Orphan): Promise<number> {
+    const ended = await this.change(id, (found, plan) =>
+      endOrphan(found, { lost: parts ?? [], isOver }, plan),
+    )
     return ended ?? 0
   }
 }

@@ -1,6 +1,6 @@
 /** The outbox: its parts behind one face, and what is done to calls while no process sends them. */
 import type { SendRules, Verdict } from '../../model/admission.ts'
-import { joinSql, sql } from '../../platform/postgres.ts'
+import { joinSql, sql } from '../../platform/sql.ts'
 import type { SentMessage } from '../messages.ts'
 import type {
   ApproveResult,
@@ -14,15 +14,16 @@ import type {
   Settlement,
   SettleResult,
 } from '../outbox.ts'
-import { queueLifeMs } from '../outbox-rules.ts'
+import { approve, isAsked } from '../rules/outbox-ends.ts'
+import { OutboxPlan } from '../rules/outbox-plan.ts'
 import type { Attempt } from './database.ts'
 import { Doubts } from './doubts.ts'
 import { PgEntries } from './entries.ts'
-import { type AheadRow, aheadOf, joinSession, PgLanes, type SlotRow } from './lanes.ts'
+import { PgLanes } from './lanes.ts'
 import { PgOutboxBegin } from './outbox-begin.ts'
 import { PgOutboxCalls } from './outbox-calls.ts'
 import { PgOutboxEnds } from './outbox-ends.ts'
-import { OutboxWrites } from './outbox-writes.ts'
+import { type PgPlan, writePlan } from './outbox-plans.ts'
 import { type EngineContext, PgPart, refuseRevoked } from './part.ts'
 
 export class PgOutbox extends PgPart implements OutboxStore {
@@ -73,31 +74,13 @@ export class PgOutbox extends PgPart implements OutboxStore {
     { id, rules, by, edited }: { id: number; rules: SendRules; by: string; edited: EditedText | undefined },
   ): Promise<ApproveResult | undefined> {
     await this.#lanes.lock(queries, sql`l.id = (SELECT lane FROM outbox WHERE id = ${id})`)
-    const [loaded] = await this.#entries.load(queries, sql`e.id = ${id}`)
-    const { entry, lane } = loaded ?? {}
-    if (!entry?.asked || !lane || entry.expires_at <= this.clock.now()) return undefined
-    const facts = await queries.one<SlotRow & AheadRow>(sql`SELECT ${this.#lanes.slotColumns(rules)},
-      ${this.#lanes.aheadColumn} FROM outbox_lane l ${joinSession} WHERE l.id = ${lane.lane_id}`)
-    const waiting = entry.parts.filter(({ status }) => status === 'asked')
-    const rewritten = edited && waiting.find(({ kind }) => kind === 'text')
-    if (edited && !rewritten) return undefined
-    const { verdict } = this.#lanes.judge(lane, facts, waiting.length, rules, { ahead: aheadOf(facts) })
-    if (entry.asked === 'fail' && verdict.go === 'no') return { state: 'closed', verdict }
-    const writes = new OutboxWrites(this.clock.now())
-    writes.changeLane(lane)
-    for (const held of await refuseRevoked(queries, by)) writes.change(held)
-    const until = entry.asked === 'queue' ? entry.created_at + queueLifeMs : entry.expires_at
-    writes.change(
-      sql`UPDATE outbox SET asked = NULL, expires_at = ${until}, approved_by = ${by} WHERE id = ${id}`,
-    )
-    for (const part of waiting) {
-      writes.changePart(part, { status: 'queued' })
-      const change = part === rewritten ? edited : undefined
-      if (change) writes.rewriteText(part, change)
-      if (part.message !== undefined) writes.settleRow(part.message, { status: 'queued' }, change)
-    }
-    await writes.run(queries)
-    return { state: 'approved', lane: lane.lane_id }
+    const [found] = await this.#entries.load(queries, sql`e.id = ${id}`)
+    if (!found?.lane || !isAsked(found.entry, this.clock.now())) return undefined
+    const facts = { ...found, ...(await this.#lanes.readForAdmission(queries, found.lane, rules)) }
+    const plan: PgPlan = new OutboxPlan(this.clock.now())
+    const result = approve(facts, { rules, by, edited }, plan)
+    if (!plan.isEmpty) await writePlan(queries, plan, await refuseRevoked(queries, by))
+    return result
   }
 
   async holdBack(lane: number, { refused = [], hold, pause }: HoldBack): Promise<void> {

@@ -1,13 +1,14 @@
 /** What the parts of the PostgreSQL engine share. */
 import type { Scope } from '../../model/access.ts'
-import { sessionKeyOf } from '../../model/session.ts'
 import type { Clock } from '../../platform/clock.ts'
 import type { Log } from '../../platform/log.ts'
-import { noSql, type PgQueries, type Sql, sql } from '../../platform/postgres.ts'
+
 import type { Sealer } from '../../platform/sealing.ts'
+import { noSql, type Sql, sql } from '../../platform/sql.ts'
 import type { ClockTrust } from '../clock-trust.ts'
 import { endedKeyError, keyOfMaker } from '../keys.ts'
 import type { Attempt, PgDatabase } from './database.ts'
+import { keysOfName } from './session-keys.ts'
 
 export interface EngineContext {
   readonly db: PgDatabase
@@ -38,50 +39,9 @@ export abstract class PgPart implements EngineContext {
   }
 
   /** Runs a write, then a barrier: what it committed is durable when this resolves, and readers may see it. */
-  async durably<T>(work: () => Promise<T>): Promise<T> {
-    const since = this.db.serverRun
-    const result = await work()
-    await this.db.barrier(since)
-    return result
+  durably<T>(work: () => Promise<T>): Promise<T> {
+    return this.db.durably(work)
   }
-}
-
-/** The keys of the sessions that have, or had, a name, as an array for `= ANY (…)`. */
-export const keysOfName = (name: string): Sql =>
-  sql`ARRAY(SELECT key FROM session WHERE name_key = ${sessionKeyOf(name)})`
-
-/** The key for new rows of a session; NULL if it has none. */
-export const keyOfName = (name: string): Sql => keyOfNameIn(sql`${sessionKeyOf(name)}`)
-const keyOfNameIn = (nameKey: Sql): Sql =>
-  sql`(SELECT key FROM session WHERE name_key = ${nameKey} ORDER BY named DESC, key DESC LIMIT 1)`
-
-/** Held while a session gets its first key. Only svc takes this advisory lock. */
-const namesLock = 0x737666
-
-/** Returns the key for new rows of a session; adds one if there is none. */
-export const ensureKey = async (queries: PgQueries, name: string): Promise<number> =>
-  (await ensureKeys(queries, [name])).get(sessionKeyOf(name))!
-
-/** Same for several sessions. @returns keys by `sessionKeyOf` */
-export async function ensureKeys(
-  queries: PgQueries,
-  names: readonly string[],
-): Promise<ReadonlyMap<string, number>> {
-  const folded = names.map(sessionKeyOf)
-  const select = sql`SELECT given.name_key, given.name, ${keyOfNameIn(sql`given.name_key`)} AS key
-    FROM unnest(${folded}::text[], ${names}::text[]) AS given(name_key, name)`
-  const read = (rows: Record<string, unknown>[]) =>
-    new Map(rows.map(row => [row.name_key as string, row.key as number]))
-  const known = await queries.all(select)
-  if (known.every(({ key }) => key !== undefined)) return read(known)
-  // One process after another, so that a name gets one key.
-  const [, , found] = await queries.script([
-    sql`SELECT pg_advisory_xact_lock(${namesLock})`,
-    sql`INSERT INTO session (name, name_key, named) SELECT DISTINCT ON (name_key) name, name_key,
-      coalesce((SELECT max(named) FROM session), 0) FROM (${select}) AS wanted WHERE key IS NULL`,
-    select,
-  ])
-  return read(found!)
 }
 
 /** SQL that continues a WHERE: the message is in a scope. `message`: its name in the statement. */

@@ -3,7 +3,7 @@
  * person: so a repeated call completes what a killed one began.
  */
 import { nodeCrypto } from '../../platform/lazy-crypto.ts'
-import { constantSql, type Sql, sql } from '../../platform/postgres.ts'
+import { constantSql, type Sql, sql } from '../../platform/sql.ts'
 import type { ErasedPerson } from '../mentions.ts'
 import type { EndReason } from '../outbox.ts'
 import { type ErasedUser, joinErased, type PeopleStore } from '../people.ts'

@@ -1,7 +1,8 @@
 /** What a rename of a session changes besides its credentials. */
 import { sessionKeyOf } from '../../model/session.ts'
-import { type PgQueries, type Sql, sql } from '../../platform/postgres.ts'
-import { keyOfName, keysOfName } from './part.ts'
+import type { PgQueries } from '../../platform/postgres.ts'
+import { type Sql, sql } from '../../platform/sql.ts'
+import { keyOfName, keysOfName } from './session-keys.ts'
 
 export interface Rename {
   from: string

@@ -1,6 +1,7 @@
 /** What a database must be for svc. A node does not start on one that is not; doctor lists everything that is wrong. */
 import { SvcError } from '../../model/error.ts'
-import { type PgQueries, type Sql, sql } from '../../platform/postgres.ts'
+import type { PgQueries } from '../../platform/postgres.ts'
+import { type Sql, sql } from '../../platform/sql.ts'
 import type { DatabaseFault } from '../inspection.ts'
 
 /** Most connections that a node opens. */

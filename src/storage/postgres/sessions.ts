@@ -9,7 +9,8 @@ import {
   sessionNotFoundError,
   withMarks,
 } from '../../model/session.ts'
-import { noSql, type PgQueries, prepared, type Sql, sql } from '../../platform/postgres.ts'
+import type { PgQueries } from '../../platform/postgres.ts'
+import { noSql, prepared, type Sql, sql } from '../../platform/sql.ts'
 import type { SessionChanges, SessionRecord, SessionStore } from '../state.ts'
 import {
   type AccountRow,
@@ -20,8 +21,9 @@ import {
   setCredentials,
 } from './accounts.ts'
 import type { Attempt } from './database.ts'
-import { guard, keysOfName, PgPart } from './part.ts'
+import { guard, PgPart } from './part.ts'
 import { listSpellings, renameKeys, renameRows } from './renames.ts'
+import { keysOfName } from './session-keys.ts'
 
 /**
  * Scripts that add or remove sessions, or choose the default, take this lock first. Only svc takes it. Then come rows of

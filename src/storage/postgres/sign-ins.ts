@@ -1,6 +1,6 @@
 /** Sign-ins to the panel, which any node may serve. */
 import { nodeCrypto } from '../../platform/lazy-crypto.ts'
-import { sql } from '../../platform/postgres.ts'
+import { sql } from '../../platform/sql.ts'
 import type { SignInStore } from '../state.ts'
 import { PgPart } from './part.ts'
 

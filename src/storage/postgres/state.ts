@@ -1,5 +1,5 @@
 /** The state on PostgreSQL: its parts, one for each interface. */
-import { sql } from '../../platform/postgres.ts'
+import { sql } from '../../platform/sql.ts'
 import type { State } from '../state.ts'
 import { PgContexts } from './contexts.ts'
 import { PgLogins } from './logins.ts'

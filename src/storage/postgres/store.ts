@@ -1,10 +1,11 @@
 /** The store on PostgreSQL: its parts, one for each interface. */
+import { createAgents } from '../nouns/agents.ts'
+import { createBackups } from '../nouns/backups.ts'
+import { openNoun } from '../routine.ts'
 import type { Store } from '../store.ts'
 import { PgAcknowledgements } from './acknowledgements.ts'
-import { PgAgents } from './agents.ts'
 import { PgAudit } from './audit.ts'
 import { PgBacklog } from './backlog.ts'
-import { PgBackups } from './backups.ts'
 import { PgConsumers } from './consumers.ts'
 import { PgConversations } from './conversations.ts'
 import { PgEventLog } from './events.ts'
@@ -16,12 +17,15 @@ import { PgUserNames } from './names.ts'
 import { PgOutbox } from './outbox.ts'
 import type { EngineContext } from './part.ts'
 import { PgPeople } from './people.ts'
+import { createNounContext, createRunner } from './routines.ts'
 import { PgWebhooks } from './webhooks.ts'
 
 export function createStore(context: EngineContext, retention: Retention): Store {
   const log = new PgMessages(context)
   const events = new PgEventLog(context)
   const outbox = new PgOutbox(context)
+  const nouns = createNounContext(context)
+  const run = createRunner(context.db)
   return {
     durable: true,
     intake: new PgImportedMessages(context),
@@ -36,9 +40,9 @@ export function createStore(context: EngineContext, retention: Retention): Store
     webhooks: new PgWebhooks(context),
     keys: new PgKeys(context),
     audit: new PgAudit(context),
-    backups: new PgBackups(context),
+    backups: openNoun(createBackups(nouns), run),
     people: new PgPeople(context),
-    agents: new PgAgents(context),
+    agents: openNoun(createAgents(nouns), run),
     maintenance: new PgMaintenance(context, { retention, pruneOthers: () => outbox.pruneEntries() }),
   }
 }

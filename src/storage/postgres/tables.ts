@@ -7,7 +7,7 @@
  * - **Horizon.** Commits do not wait for the disk or a standby. `durable` has how far each node knows that everything
  *   is durable, and readers stop there.
  */
-import { constantSql, type Sql } from '../../platform/postgres.ts'
+import { constantSql, type Sql } from '../../platform/sql.ts'
 
 /** Difference between the places of two successive messages in the event log. */
 export const placesPerMessage = 1_000_000

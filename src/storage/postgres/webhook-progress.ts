@@ -2,7 +2,8 @@
  * How far the endpoints are delivered, in PostgreSQL, and which node delivers for which. `webhook.deliverer` is the
  * node that does: only itself gives an endpoint up while it lives and polls.
  */
-import { noSql, type PgQueries, type Sql, sql, toJsonb } from '../../platform/postgres.ts'
+import { type PgQueries, toJsonb } from '../../platform/postgres.ts'
+import { noSql, type Sql, sql } from '../../platform/sql.ts'
 import { laneOf, type WebhookLaneRow } from '../webhook-rows.ts'
 import {
   maxTries,

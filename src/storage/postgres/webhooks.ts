@@ -1,5 +1,6 @@
 /** Webhook endpoints in PostgreSQL. */
-import { constantSql, noSql, type PgQueries, type Sql, sql } from '../../platform/postgres.ts'
+import type { PgQueries } from '../../platform/postgres.ts'
+import { constantSql, noSql, type Sql, sql } from '../../platform/sql.ts'
 import { cursorNumberOf } from '../events.ts'
 import { mapWebhook } from '../sealed-places.ts'
 import { type WebhookRow, webhookOf } from '../webhook-rows.ts'

@@ -24,12 +24,13 @@ import type {
   StoreStats,
   WebhookProblem,
 } from '../inspection.ts'
-import { SqliteBackups } from './backups.ts'
+import { createBackups } from '../nouns/backups.ts'
 import { readSuspects } from './conversations.ts'
 import { sessionFolders } from './directory-claim.ts'
 import { beatEveryMs, stalledMs } from './leases.ts'
 import { erasedSession } from './messages.ts'
 import { newestSchemaVersion } from './migrations.ts'
+import { drive, sqliteDialect } from './routines.ts'
 import { readSecretState } from './secret-state.ts'
 import { openState } from './state/state.ts'
 
@@ -223,9 +224,9 @@ const askedOf = (db: Database): number =>
   db.one<{ n: number }>`SELECT count(DISTINCT entry) AS n FROM outbox_part WHERE status = 'asked'`.n
 
 function backupsOf(db: Database): StoreStats['backups'] {
-  const backups = new SqliteBackups(db)
-  const [newest] = backups.list()
-  const failure = backups.getFailure()
+  const { verbs } = createBackups({ dialect: sqliteDialect })
+  const [newest] = drive(db, verbs.list())
+  const failure = drive(db, verbs.getFailure())
   return { ...(newest && { newest }), ...(failure && { failure }) }
 }
 

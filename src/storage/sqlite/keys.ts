@@ -13,21 +13,22 @@ import {
   tooManyKeysError,
 } from '../keys.ts'
 import { askLifeMs } from '../outbox-rules.ts'
+import { askAgain } from '../rules/outbox-ends.ts'
 import { EnginePart, listMade, refuseRevoked, type SqliteContext } from './engine-part.ts'
-import type { SqliteOutboxEntries } from './entries.ts'
 import { rejectErased } from './erased-users.ts'
 import type { SqliteEventLog } from './events.ts'
+import type { SqliteOutboxPlans } from './outbox-plans.ts'
 
 /** SQL for the revision of a change that is written now. */
 const nextRevision = 'SELECT coalesce(max(revision), 0) + 1 FROM access_key'
 
 export class SqliteKeys extends EnginePart {
-  readonly #entries: SqliteOutboxEntries
+  readonly #plans: SqliteOutboxPlans
   readonly #events: SqliteEventLog
 
-  constructor(ground: SqliteContext, entries: SqliteOutboxEntries, events: SqliteEventLog) {
+  constructor(ground: SqliteContext, plans: SqliteOutboxPlans, events: SqliteEventLog) {
     super(ground)
-    this.#entries = entries
+    this.#plans = plans
     this.#events = events
   }
 
@@ -130,7 +131,7 @@ export class SqliteKeys extends EnginePart {
       WHERE o.mode = 'queue' AND o.ended_at IS NULL AND o.asked IS NULL
       AND substr(coalesce(w.made_by, o.made_by), instr(coalesce(w.made_by, o.made_by), ':') + 1)
         IN (SELECT value FROM json_each(${keys})) ORDER BY o.id`
-    for (const { id } of found) this.#entries.askAgain(id, at + askLifeMs)
+    for (const { id } of found) this.#plans.change(id, (entry, plan) => askAgain(entry, at + askLifeMs, plan))
   }
 
   noteUse(id: string, at: number, address: string | undefined): void {

@@ -3,15 +3,17 @@
  * a lane has the counter of used answers, a hold after refusals, and the process that sends what waits there.
  * Only one process at a time has a lane, by a lease that ends when it dies.
  */
-import { admit, type Hold, isFull, noneAhead, type SendFacts, type SendRules } from '../../model/admission.ts'
+import type { SendRules, Verdict } from '../../model/admission.ts'
 import { type Counter, currentCounterOf, newestContext, type UserContext } from '../../model/session.ts'
-import type { LaneFilter, LanePause, OutboxLane, WaitingLane } from '../outbox.ts'
+import type { HoldBack, LaneFilter, OutboxLane, WaitingLane } from '../outbox.ts'
 import { laneLeaseMs } from '../outbox-rules.ts'
+import { type AheadFacts, checkAdmission, judgeWaiting, shownLaneOf } from '../rules/admission.ts'
+import type { LaneFacts, SlotFacts } from '../rules/outbox-plan.ts'
+import { counterOf, holdOf, type LaneColumns, laneColumns, unusedLane } from '../rules/outbox-rows.ts'
 import { mapContextToken } from '../sealed-places.ts'
 import { contextOfRow, type HeardRow } from './context-archive.ts'
 import { EnginePart, type SqliteContext } from './engine-part.ts'
 import { rejectErased } from './erased-users.ts'
-import type { SqlitePaceSlots } from './pace-slots.ts'
 
 /**
  * SQL for the ids of the lanes of a `LaneFilter`, passed as JSON; `$.keys` are the keys of the session in `of`.
@@ -24,20 +26,30 @@ const filteredLanes = `SELECT value FROM json_each(?1, '$.ids')
     CROSS JOIN session s ON s.name = own.name CROSS JOIN outbox_lane l ON l.session = s.key AND l.peer = m.peer
     WHERE e.place > ?1 ->> '$.since' AND e.status IN ('queued', 'refused')`
 
-/** What follows SELECT for a `LaneRow`: its columns and the tables. */
-const laneColumnsAndTables = `l.id, s.name, l.peer, l.received_at, l.used, l.last_sent_at, l.held_at, l.held_until, l.holds,
-  l.not_before, l.failures, l.owner, l.lease_until, l.context, l.token, l.token_at FROM outbox_lane l JOIN session s ON s.key = l.session`
+/** Columns of a `SqliteLaneRow`, of the tables `l` and `s`. */
+export const laneRowColumns = `${laneColumns}, s.name AS session_name, l.context, l.token_at`
+
+const selectByUser = `SELECT s.key AS session_key, ${laneRowColumns} FROM session s
+  LEFT JOIN outbox_lane l ON l.session = s.key AND l.peer = ?
+  WHERE s.name = ? ORDER BY s.named DESC, s.key DESC LIMIT 1`
+const selectById = `SELECT ${laneRowColumns} FROM outbox_lane l JOIN session s ON s.key = l.session WHERE l.id = ?`
+
+export type SqliteLaneRow = LaneColumns & HeardRow & { session_key?: number }
+
+/** A lane that decisions change. */
+export interface SqliteLane extends LaneFacts {
+  /** Key for new rows of the session, by which its slots are stored. */
+  readonly sessionKey: number
+}
 
 /** Contexts in the contexts.json of a session, by user. */
 export type FileContexts = (session: string) => ReadonlyMap<string, UserContext>
 
 export class SqliteOutboxLanes extends EnginePart {
-  readonly #slots: SqlitePaceSlots
   readonly #fileContexts: FileContexts
 
-  constructor(ground: SqliteContext, slots: SqlitePaceSlots, fileContexts: FileContexts) {
+  constructor(ground: SqliteContext, fileContexts: FileContexts) {
     super(ground)
-    this.#slots = slots
     this.#fileContexts = fileContexts
   }
 
@@ -54,109 +66,83 @@ export class SqliteOutboxLanes extends EnginePart {
     const condition = some
       ? `l.id IN (${filteredLanes}) AND EXISTS (SELECT 1 ${waits} AND lane = l.id)`
       : `l.id IN (SELECT lane ${waits})`
-    const rows = this.db.all<LaneRow & { session: number; slot?: number }>(
-      `SELECT (SELECT slot ${waits} AND lane = l.id ORDER BY id LIMIT 1) AS slot, l.session, ${laneColumnsAndTables}
+    const rows = this.db.all<SqliteLaneRow & { slot?: number }>(
+      `SELECT (SELECT slot ${waits} AND lane = l.id ORDER BY id LIMIT 1) AS slot, ${laneRowColumns}
+       FROM outbox_lane l JOIN session s ON s.key = l.session
        WHERE ${condition} ORDER BY (SELECT min(id) ${waits} AND lane = l.id)`,
       ...(some
         ? [JSON.stringify({ ...some, keys: some.of && this.messages.listSessionKeys(some.of.session) })]
         : []),
     )
-    /** Newest slot of each session, including the slots that this call assigns. */
-    const newestSlots = new Map<number, number>()
-    const lanes = rows.map((row): WaitingLane => {
-      const lane = this.#laneOf(row)
-      const { session: key, slot } = row
-      const admission = this.judge(lane, 1, rules, { ahead: noneAhead, slot, last: newestSlots.get(key) })
-      const { verdict } = admission
-      if (verdict.go !== 'no' && verdict.slot !== undefined && slot === undefined && !lane.busy)
-        newestSlots.set(key, verdict.slot)
-      return { ...lane, ...admission }
+    const found = rows.map(row => {
+      const lane = this.laneOf(row)
+      return { lane, slot: row.slot, slots: this.slotsOf(lane, rules) }
     })
-    return { lanes, revision }
+    return { lanes: judgeWaiting(found, rules, this.clock.now()), revision }
   }
 
-  /** @param last the newest slot of the session, if the caller knows of one that is not taken yet */
-  judge(
-    { counter, hold, session, user }: OutboxLane,
-    count: number,
-    rules: SendRules,
-    { ahead, slot, last }: Pick<SendFacts, 'ahead' | 'slot'> & { last?: number | undefined },
-  ): Pick<WaitingLane, 'verdict' | 'crowded'> {
-    const now = this.clock.now()
-    const { received_at: receivedAt, used } = counter
-    const taken = this.#slots.listTaken(this.messages.findKey(session), user, rules)
-    const slots = { user: taken.user, last: last ?? taken.last }
-    const verdict = admit({ now, receivedAt, used, ahead, hold, slots, slot }, count, rules)
-    const isLate = verdict.go === 'no' && verdict.why === 'pace'
-    return { verdict, crowded: isLate && isFull(slots.last, now, rules) }
+  /** Whether a message to that user may be sent now. Takes and writes nothing. */
+  checkAdmission(session: string, user: string, count: number, rules: SendRules): Verdict {
+    const row = this.#find(session, user)
+    const lane = this.laneOf(row?.lane_id === undefined ? unusedOf(session, user, row) : row)
+    const slots = row ? this.slotsOf(lane, rules) : noSlots()
+    return checkAdmission(
+      lane,
+      { slots, ahead: this.listAhead(lane.id), now: this.clock.now() },
+      count,
+      rules,
+    )
   }
 
   /** Returns the lane of a user; creates it if there is none. Call it inside a transaction. */
-  of(session: number, user: string): OutboxLane {
-    const found = this.find(session, user)
-    if (found) return found
+  of(session: string, user: string): SqliteLane {
+    const found = this.#find(session, user)
+    if (found?.lane_id !== undefined) return this.laneOf(found)
     rejectErased(this.db, user)
-    this.db.run`INSERT INTO outbox_lane (session, peer) VALUES (${session}, ${user})`
-    return this.find(session, user)!
+    const key = found?.session_key ?? this.messages.ensureKey(session)
+    this.db.run`INSERT INTO outbox_lane (session, peer) VALUES (${key}, ${user})`
+    return this.laneOf(this.#find(session, user)!)
   }
 
-  find(session: number, user: string): OutboxLane | undefined {
-    const row = this.db.get<LaneRow>(
-      `SELECT ${laneColumnsAndTables} WHERE l.session = ? AND l.peer = ?`,
-      session,
-      user,
-    )
-    return row && this.#laneOf(row)
+  /** @returns a row without a lane if there is only the session */
+  #find(session: string, user: string): SqliteLaneRow | undefined {
+    return this.db.get<SqliteLaneRow>(selectByUser, user, session)
   }
 
-  /** Returns the lane of a user, or an unused one if there is none. Creates nothing. */
-  getLane(session: string, user: string): OutboxLane {
-    const key = this.messages.findKey(session)
-    const found = key === undefined ? undefined : this.find(key, user)
-    return found ?? this.#laneOf({ ...unused, name: session, peer: user })
-  }
-
-  lane(id: number): OutboxLane | undefined {
-    const row = this.db.get<LaneRow>(`SELECT ${laneColumnsAndTables} WHERE l.id = ?`, id)
-    return row && this.#laneOf(row)
-  }
-
-  /**
-   * Returns session, user, and the counter as stored in the row. After a message has begun, the stored
-   * counter is the current one.
-   */
-  getStored(id: number): Pick<OutboxLane, 'id' | 'session' | 'user' | 'counter'> | undefined {
-    const row = this.db.get<LaneRow>(`SELECT ${laneColumnsAndTables} WHERE l.id = ?`, id)
-    if (!row) return undefined
-    const { name: session, peer: user, received_at, used, last_sent_at } = row
-    return { id, session, user, counter: { received_at, used, last_sent_at } }
+  /** @param isStored the counter as it is in the row: after a message has begun, it is the current one */
+  load(id: number, isStored = false): SqliteLane | undefined {
+    const row = this.db.get<SqliteLaneRow>(selectById, id)
+    return row && this.laneOf(row, isStored)
   }
 
   /** Returns the current counters of all users that a session knows, or of one user; by user. */
   getCounters(session: string, user?: string): Map<string, Counter> {
-    if (user !== undefined) return new Map([[user, this.getLane(session, user).counter]])
+    const of = (peer: string): Counter => {
+      const row = this.#find(session, peer)
+      return this.laneOf(row?.lane_id === undefined ? unusedOf(session, peer, row) : row).counter
+    }
+    if (user !== undefined) return new Map([[user, of(user)]])
     const key = this.messages.findKey(session)
     const rows =
-      key === undefined ? [] : this.db.all<LaneRow>(`SELECT ${laneColumnsAndTables} WHERE l.session = ?`, key)
-    const found = new Map(rows.map(row => [row.peer, this.#laneOf(row).counter]))
-    for (const peer of this.#fileContexts(session).keys())
-      if (!found.has(peer)) found.set(peer, this.getLane(session, peer).counter)
+      key === undefined
+        ? []
+        : this.db.all<SqliteLaneRow>(
+            `SELECT ${laneRowColumns} FROM outbox_lane l JOIN session s ON s.key = l.session WHERE l.session = ?`,
+            key,
+          )
+    const found = new Map(rows.map(row => [row.peer, this.laneOf(row).counter]))
+    for (const peer of this.#fileContexts(session).keys()) if (!found.has(peer)) found.set(peer, of(peer))
     return found
   }
 
-  setCounter(id: number, { received_at, used, last_sent_at }: Counter): void {
-    this.db.run`UPDATE outbox_lane SET received_at = ${received_at}, used = ${used},
-      last_sent_at = ${last_sent_at} WHERE id = ${id}`
-  }
-
   /** Same as `OutboxLanes.claim`, without the parts. */
-  claim(lane: number): boolean {
-    const row = this.db.get<Lease>`SELECT owner, lease_until FROM outbox_lane WHERE id = ${lane}`
-    if (!row || !this.#mayTake(row)) return false
-    const now = this.clock.now()
-    this.db.run`UPDATE outbox_lane SET owner = ${this.owner.name}, lease_until = ${now + laneLeaseMs}
-      WHERE id = ${lane}`
-    return true
+  claim(id: number): OutboxLane | undefined {
+    const lane = this.load(id)
+    if (!lane || lane.isTaken) return undefined
+    this.db
+      .run`UPDATE outbox_lane SET owner = ${this.owner.name}, lease_until = ${this.clock.now() + laneLeaseMs}
+      WHERE id = ${id}`
+    return { ...shownLaneOf(lane), busy: true }
   }
 
   release(lane: number): void {
@@ -164,52 +150,87 @@ export class SqliteOutboxLanes extends EnginePart {
       AND owner = ${this.owner.name}`
   }
 
-  /** Stores a hold: nothing is sent before it ends or the user writes. Undefined removes the hold. */
-  hold(lane: number, hold: Hold | undefined): void {
-    this.db.run`UPDATE outbox_lane SET held_at = ${hold?.since},
-      held_until = ${hold?.until}, holds = ${hold?.count ?? 0} WHERE id = ${lane}`
+  /** Counts refusals of waiting parts before they began, or delays their tries. */
+  holdBack(lane: number, { refused = [], hold, pause }: HoldBack): void {
+    for (const id of refused) this.db.run`UPDATE outbox_part SET tries = tries + 1 WHERE id = ${id}`
+    if (hold)
+      this.db
+        .run`UPDATE outbox_lane SET held_at = ${hold.since}, held_until = ${hold.until}, holds = ${hold.count}
+        WHERE id = ${lane}`
+    if (pause)
+      this.db.run`UPDATE outbox_lane SET not_before = ${pause.not_before}, failures = ${pause.failures}
+        WHERE id = ${lane}`
   }
 
-  /** Stores a pause: waiting parts are not tried before `not_before` (Unix ms). */
-  setPause(lane: number, { not_before, failures }: LanePause): void {
-    this.db.run`UPDATE outbox_lane SET not_before = ${not_before}, failures = ${failures} WHERE id = ${lane}`
+  /** Returns the slots that count for a message to a lane's user now. @param given how many may be given back first */
+  slotsOf({ sessionKey, user }: SqliteLane, { pace, patienceMs }: SendRules, given = 0): SlotFacts {
+    if (pace === 'off') return noSlots()
+    const now = this.clock.now()
+    // A slot later than anyone would wait was taken by a clock that was set back since.
+    const latest = now + patienceMs
+    const session = this.db.all<{ at: number }>`SELECT at FROM turn WHERE session = ${sessionKey}
+      AND at <= ${latest} ORDER BY at DESC LIMIT 0 + ${1 + given}`
+    // SQLite recompiles a statement for each LIMIT value that it can see.
+    const own = Number.isFinite(pace.perWindow)
+      ? this.db.all<{ at: number }>`SELECT at FROM turn WHERE session = ${sessionKey} AND peer = ${user}
+        AND at > ${now - pace.windowMs} AND at <= ${latest} ORDER BY at DESC LIMIT 0 + ${pace.perWindow + given}`
+      : []
+    return { session: session.map(({ at }) => at), user: own.map(({ at }) => at) }
   }
 
-  #mayTake({ owner, lease_until }: Lease): boolean {
-    return this.owner.mayTake(owner, lease_until - this.clock.now(), laneLeaseMs)
+  /**
+   * Returns the messages of mode `fail` that wait to be sent. Those of dead processes do not count, because
+   * they are never sent.
+   */
+  listAhead(lane: number): AheadFacts {
+    return this.db.all<{
+      owner: string
+      slot?: number
+    }>`SELECT o.owner, p.slot FROM outbox_part p JOIN outbox o ON o.id = p.entry
+      WHERE p.lane = ${lane} AND p.status = 'queued' AND p.message IS NULL`
+      .filter(({ owner }) => !this.owner.isDead(owner))
+      .map(({ slot }) => slot === undefined)
   }
 
-  #laneOf(row: LaneRow): OutboxLane {
-    const { id, name, peer, not_before, failures, owner } = row
-    const context = newestContext(this.#fileContexts(name).get(peer), contextOfRow(row), this.clock.now())
+  /** @param isStored the counter as it is in the row */
+  laneOf(row: SqliteLaneRow, isStored = false): SqliteLane {
+    const { messages, sealer } = this
+    const { lane_id: id, session_name: session, peer: user, lane_owner: owner } = row
+    let key = row.session_key
+    const { failures, lease_until, not_before } = row
+    const now = this.clock.now()
+    const context = isStored
+      ? undefined
+      : newestContext(this.#fileContexts(session).get(user), contextOfRow(row), now)
+    const isTaken = !this.owner.mayTake(owner, lease_until - now, laneLeaseMs)
     return {
       id,
-      session: name,
-      user: peer,
-      counter: currentCounterOf(context ?? { used: 0 }, row, this.clock.now()),
-      token: context?.token && mapContextToken(context.token, peer, this.sealer.open),
+      session,
+      user,
+      counter: isStored ? counterOf(row) : currentCounterOf(context ?? { used: 0 }, row, now),
+      get token() {
+        return context?.token && mapContextToken(context.token, user, sealer.open)
+      },
       not_before,
       failures,
-      busy: owner === this.owner.name || !this.#mayTake(row),
-      ...(row.held_until !== undefined && {
-        hold: { since: row.held_at ?? 0, until: row.held_until, count: row.holds },
-      }),
+      busy: isTaken || owner === this.owner.name,
+      hold: holdOf(row),
+      owner,
+      lease_until,
+      isTaken,
+      get sessionKey() {
+        key ??= messages.ensureKey(session)
+        return key
+      },
     }
   }
 }
 
-const unused = { id: 0, used: 0, lease_until: 0, holds: 0, not_before: 0, failures: 0 }
+export const noSlots = (): SlotFacts => ({ session: [], user: [] })
 
-/** The process that sends what waits in a lane, and until when (Unix ms). */
-interface Lease {
-  owner?: string
-  lease_until: number
-}
-
-interface LaneRow extends Counter, HeardRow, Pick<OutboxLane, 'id' | 'not_before' | 'failures'>, Lease {
-  name: string
-  peer: string
-  held_at?: number
-  held_until?: number
-  holds: number
-}
+const unusedOf = (session: string, user: string, row?: SqliteLaneRow): SqliteLaneRow => ({
+  ...unusedLane,
+  session_name: session,
+  peer: user,
+  session_key: row?.session_key,
+})

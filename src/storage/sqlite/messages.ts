@@ -1,6 +1,5 @@
 /** Rows of the message log: inserts, settles and reads them. */
 import { isWhole, type Scope } from '../../model/access.ts'
-import type { SentStatus } from '../../model/message.ts'
 import { clockSkewMs, type Inbound, nextContextOf, sessionKeyOf } from '../../model/session.ts'
 import type { Clock } from '../../platform/clock.ts'
 import type { Log } from '../../platform/log.ts'
@@ -14,8 +13,9 @@ import {
   judgeMessages,
   type KnownMessage,
 } from '../deduplication.ts'
-import type { ReadFilter, ReceivedMessage, SentMessage, StoredMessage } from '../messages.ts'
+import type { ReadFilter, ReceivedMessage, StoredMessage } from '../messages.ts'
 import { createRowBudget, type RowBudget } from '../row-budget.ts'
+import type { NewRow, RowChange } from '../rules/outbox-plan.ts'
 import { mapContextToken, mapRaw } from '../sealed-places.ts'
 import { toSearchableText } from '../search-text.ts'
 import { BigramIndex } from './bigram-index.ts'
@@ -30,15 +30,6 @@ export const erasedSession = 0
 
 /** SQL that continues a WHERE: the content of the row was not erased. */
 const isKept = ` AND m.session <> ${erasedSession}`
-
-/** Result of a sent message. */
-export interface SentResult {
-  status: SentStatus
-  /** Upstream's. */
-  messageId?: string
-  /** Why it was refused, or why its result is unknown. */
-  error?: { code: string; detail: string; quote?: string }
-}
 
 /** Returns SQL for the name of the key in a principal; NULL if it is not one of a key, as `agent:NAME` is. */
 export const keyNameOf = (principal: string): string =>
@@ -183,75 +174,16 @@ export class SqliteMessages {
       AND (received_at = ${received_at} OR ${again ? 1 : 0} AND received_at < ${received_at})`
   }
 
-  /**
-   * Adds the row of a message from the bot. Call it inside a transaction.
-   *
-   * @param sentBy principal and address of the call, as `sentByOf` returns it
-   */
-  insertSent(
-    session: number,
-    botId: string,
-    message: SentMessage,
-    { status, error }: Pick<SentResult, 'status' | 'error'>,
-    sentBy?: string,
-  ): number {
-    const text = toSearchableText(message.text)
+  /** Adds the row of a message from the bot. Call it inside a transaction. */
+  insertSent(session: number, row: NewRow): number {
     this.#sentChanges += 1
     const { lastInsertRowid } = this.#db.run`INSERT INTO message (message_id, session, sent, status, bot_id,
-      peer, msg_type, timestamp, stored_at, text, raw, reason, reason_code, reason_quote, sent_by)
-      VALUES (${`local:${message.client_id}`}, ${session}, 1, ${status}, ${botId}, ${message.to_user},
-      ${message.msg_type}, ${message.timestamp}, ${this.#clock.now()}, ${text}, ${message.raw},
-      ${error?.detail}, ${error?.code}, ${error?.quote}, ${sentBy})`
-    this.grams.add(lastInsertRowid, text)
+      peer, msg_type, timestamp, stored_at, text, raw, reason, reason_code, reason_quote, sent_by, sent_with)
+      VALUES (${row.message_id}, ${session}, 1, ${row.status}, ${row.bot_id}, ${row.peer}, ${row.msg_type},
+      ${row.timestamp}, ${row.stored_at}, ${row.text}, ${row.raw}, ${row.reason}, ${row.reason_code},
+      ${row.reason_quote}, ${row.sent_by}, ${row.sent_with})`
+    this.grams.add(lastInsertRowid, row.text)
     return lastInsertRowid
-  }
-
-  /**
-   * Replaces the content of a sent row. Call it inside a transaction.
-   *
-   * @returns whether there is such a row
-   */
-  rewrite(
-    id: number,
-    botId: string,
-    message: SentMessage,
-    { status, error }: Pick<SentResult, 'status' | 'error'>,
-  ): boolean {
-    const text = toSearchableText(message.text)
-    const before = this.#db.get<{ text: string }>`SELECT text FROM message WHERE id = ${id}`
-    if (!before) return false
-    this.#sentChanges += 1
-    this.#db.run`UPDATE message SET message_id = ${`local:${message.client_id}`}, bot_id = ${botId},
-      status = ${status}, timestamp = ${message.timestamp}, text = ${text}, raw = ${message.raw},
-      reason = ${error?.detail}, reason_code = ${error?.code}, reason_quote = ${error?.quote}, sent_with = NULL
-      WHERE id = ${id}`
-    this.#setEventTime(id)
-    if (before.text !== text) this.grams.update(id, text)
-    return true
-  }
-
-  /** Replaces the text of a row that waits. Call it inside a transaction, before the row's status changes. */
-  rewriteText(id: number, message: Pick<SentMessage, 'text' | 'raw'>): void {
-    const text = toSearchableText(message.text)
-    const { changes } = this.#db.run`UPDATE message SET text = ${text}, raw = ${message.raw} WHERE id = ${id}`
-    if (changes > 0) this.grams.update(id, text)
-  }
-
-  /**
-   * Resets a row whose message was certainly not sent and waits again. Call it inside a transaction.
-   *
-   * @param error why it waits for a person, if it does
-   */
-  rewind(
-    id: number,
-    message: Pick<SentMessage, 'client_id' | 'text' | 'timestamp' | 'raw'>,
-    error: SentResult['error'],
-  ): void {
-    const row = this.#db.get<Pick<SentMessage, 'to_user' | 'msg_type'> & { bot_id: string }>`SELECT bot_id,
-      peer AS to_user, msg_type FROM message WHERE id = ${id}`
-    if (!row) return
-    const { bot_id: botId, ...rest } = row
-    this.rewrite(id, botId, { ...message, ...rest }, { status: 'queued', error })
   }
 
   /**
@@ -271,40 +203,48 @@ export class SqliteMessages {
     this.#writtenTo.forget(user)
   }
 
-  settleSent(id: number, settled: SentResult): void {
+  /** Changes the row of a sent message. Call it inside a transaction. */
+  changeSent(row: RowChange): void {
+    const { id, text } = row
     this.#sentChanges += 1
-    this.#settle(id, settled)
-    this.#setEventTime(id)
-  }
-
-  /** The trigger that writes the event uses the system clock; the store's clock may be the sandbox's. */
-  #setEventTime(id: number): void {
+    const before = row.is_new_text
+      ? this.#db.get<{ text: string }>`SELECT text FROM message WHERE id = ${id}`
+      : undefined
+    if (row.local_id === undefined) this.#settle(row)
+    else
+      this.#db.run`UPDATE message SET message_id = ${row.local_id}, bot_id = coalesce(${row.bot_id}, bot_id),
+        status = ${row.status}, timestamp = ${row.timestamp}, text = ${text}, raw = ${row.raw}, reason = ${row.reason},
+        reason_code = ${row.reason_code}, reason_quote = ${row.reason_quote}, sent_with = ${row.sent_with}
+        WHERE id = ${id} AND sent = 1`
+    // The trigger that writes the event uses the system clock; the store's clock may be the sandbox's.
     this.#db.run`UPDATE event SET at = ${this.#clock.now()}
       WHERE place = (SELECT max(place) FROM event) AND message = ${id}`
+    if (text !== undefined && before && before.text !== text) this.grams.update(id, text)
   }
 
-  #settle(id: number, { status, messageId, error }: SentResult): void {
-    const { detail: reason, code, quote }: Partial<typeof error> = error ?? {}
+  #settle({
+    id,
+    status,
+    upstream_id,
+    carrier,
+    text,
+    raw,
+    reason,
+    reason_code,
+    reason_quote,
+  }: RowChange): void {
     // The row may have been erased while its message was being sent.
-    if (messageId !== undefined) {
+    if (upstream_id !== undefined) {
       // If another row has this id already, the local id stays.
-      const { changes } = this.#db.run`UPDATE OR IGNORE message
-        SET status = ${status}, reason = ${reason}, reason_code = ${code}, reason_quote = ${quote},
-          message_id = ${messageId}
+      const { changes } = this.#db.run`UPDATE OR IGNORE message SET status = ${status}, reason = ${reason},
+        reason_code = ${reason_code}, reason_quote = ${reason_quote}, message_id = ${upstream_id}
         WHERE id = ${id} AND sent = 1`
       if (changes > 0) return
     }
-    this.#db.run`UPDATE message SET status = ${status}, reason = ${reason}, reason_code = ${code},
-      reason_quote = ${quote} WHERE id = ${id} AND sent = 1`
-  }
-
-  /**
-   * Records in a row that its message was joined to the message `carrier`, by the current id of `carrier`.
-   */
-  noteCarrier(id: number, carrier: number): void {
-    this.#db
-      .run`UPDATE message SET sent_with = coalesce((SELECT message_id FROM message WHERE id = ${carrier}), sent_with)
-      WHERE id = ${id}`
+    this.#db.run`UPDATE message SET status = ${status}, reason = ${reason}, reason_code = ${reason_code},
+      reason_quote = ${reason_quote}, text = coalesce(${text}, text), raw = coalesce(${raw}, raw),
+      sent_with = coalesce((SELECT message_id FROM message WHERE id = ${carrier}), sent_with)
+      WHERE id = ${id} AND sent = 1`
   }
 
   listAfter(id: number, { characters, ...wanted }: ReadFilter): StoredMessage[] {

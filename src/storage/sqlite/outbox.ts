@@ -1,283 +1,161 @@
 /**
- * Calls of send: stores each as an entry, begins and settles its messages. Same rules as in `../outbox.ts`.
+ * Calls of send: reads what is known of them, lets the rules decide, and writes that. Same rules as in `../outbox.ts`.
  *
  * Call every method that writes inside a transaction.
  */
-import { isDue, noneAhead, type SendFacts, type SendRules, type Verdict } from '../../model/admission.ts'
-import type { Counter } from '../../model/session.ts'
+import type { SendRules } from '../../model/admission.ts'
+import type { ClockTrust } from '../clock-trust.ts'
 import type { SentMessage } from '../messages.ts'
-import {
-  type ApproveResult,
-  approvalReasonOf,
-  type BeginResult,
-  type BegunMessage,
-  type ClaimedLane,
-  type EditedText,
-  type EnqueueResult,
-  type EntryPart,
-  type HoldBack,
-  type NewEntry,
-  type OutboxLane,
-  type SendMode,
-  type Settlement,
-  type SettleResult,
+import type {
+  ApproveResult,
+  BeginResult,
+  BegunMessage,
+  ClaimedLane,
+  EditedText,
+  EndedEntry,
+  EndReason,
+  EnqueueResult,
+  NewEntry,
+  SendMode,
+  Settlement,
+  SettleResult,
+  StoredEntry,
 } from '../outbox.ts'
+import { callLifeMs, keyLifeMs, lookahead, partsPerEntry, queueLifeMs, sentByOf } from '../outbox-rules.ts'
 import {
-  askLifeMs,
-  begunOf,
-  filesOf,
-  lookahead,
-  rejectTooMany,
-  rejectTooManyAsked,
-  sentByOf,
-} from '../outbox-rules.ts'
+  type BeginFacts,
+  begin,
+  type EnqueueFacts,
+  enqueue,
+  type SettleFacts,
+  settle,
+} from '../rules/outbox.ts'
+import {
+  approve,
+  end,
+  endOrphan,
+  isAsked,
+  isCallOver,
+  isKeyFree,
+  type KeyFacts,
+} from '../rules/outbox-ends.ts'
+import { type PartRow, partColumns, partOf } from '../rules/outbox-rows.ts'
 import { EnginePart, refuseRevoked, type SqliteContext } from './engine-part.ts'
-import { type SqliteOutboxEntries, toJson } from './entries.ts'
-import type { SqliteOutboxLanes } from './lanes.ts'
-import type { SqliteOutboxEnds } from './outbox-ends.ts'
-import type { SqlitePaceSlots } from './pace-slots.ts'
+import type { SqliteOutboxEntries } from './entries.ts'
+import {
+  laneRowColumns,
+  noSlots,
+  type SqliteLane,
+  type SqliteLaneRow,
+  type SqliteOutboxLanes,
+} from './lanes.ts'
+import type { SqliteOutboxPlans } from './outbox-plans.ts'
 
-/** Mode of an entry that begins, and the process that owns it. */
-interface BeginningEntry {
-  mode: SendMode
-  owner?: string
-  /** Result of `entriesToApprove`, as JSON. */
-  unapproved: string
-}
+type BeginRow = PartRow &
+  SqliteLaneRow & {
+    mode: SendMode
+    /** The process in which the caller waits; only in mode `fail`. */
+    call_owner?: string
+    made_by?: string
+    address?: string
+    has_row: number
+    is_unapproved?: number
+  }
 
-/**
- * SQL for the entries of keys, among the parts `?1`, that nobody has approved and that may not go without it:
- * they were queued for another account than `?2`, or after their key had ended.
- */
-const entriesToApprove = `SELECT json_group_array(DISTINCT e.id) FROM json_each(?1) j
-  JOIN outbox_part p ON p.id = j.value JOIN outbox e ON e.id = p.entry
-  LEFT JOIN message m ON m.id = p.message
+const selectForBegin = `SELECT ${partColumns}, ${laneRowColumns}, e.mode, e.owner AS call_owner, e.made_by, e.address,
+  m.id IS NOT NULL AS has_row, e.mode = 'queue' AND e.approved_by IS NULL AND instr(e.made_by, ':') > 0
+    AND (m.bot_id <> ? OR k.revoked_at IS NOT NULL) AS is_unapproved
+  FROM outbox_part p JOIN outbox e ON e.id = p.entry JOIN outbox_lane l ON l.id = p.lane
+  JOIN session s ON s.key = l.session LEFT JOIN message m ON m.id = p.message
   LEFT JOIN webhook w ON w.id = substr(e.made_by, 9) AND e.made_by LIKE 'webhook:%'
   LEFT JOIN access_key k
-    ON k.id = substr(coalesce(w.made_by, e.made_by), instr(coalesce(w.made_by, e.made_by), ':') + 1)
-  WHERE e.mode = 'queue' AND e.approved_by IS NULL AND instr(e.made_by, ':') > 0
-  AND (m.bot_id <> ?2 OR k.revoked_at IS NOT NULL)`
+    ON k.id = substr(coalesce(w.made_by, e.made_by), instr(coalesce(w.made_by, e.made_by), ':') + 1) WHERE p.id = ?`
+
+type CallRow = Omit<KeyFacts, 'isDead'> & { id: number; owner?: string }
 
 /** Parts that the outbox uses. */
 export interface SqliteOutboxParts {
   lanes: SqliteOutboxLanes
-  slots: SqlitePaceSlots
   entries: SqliteOutboxEntries
-  ends: SqliteOutboxEnds
+  plans: SqliteOutboxPlans
 }
 
 export class SqliteOutbox extends EnginePart {
   readonly #parts: SqliteOutboxParts
+  readonly #clockTrust: ClockTrust
 
-  constructor(ground: SqliteContext, parts: SqliteOutboxParts) {
+  constructor(ground: SqliteContext, parts: SqliteOutboxParts, clockTrust: ClockTrust) {
     super(ground)
     this.#parts = parts
+    this.#clockTrust = clockTrust
   }
 
-  /**
-   * Same as `OutboxCalls.enqueue`.
-   *
-   * @throws SvcError `quota_exhausted` if too many messages wait for that user already, or too many sends for
-   *   an approval
-   */
   enqueue(entry: NewEntry, rules: SendRules, first?: SentMessage): EnqueueResult {
-    const { ends, entries, lanes, slots } = this.#parts
-    const { messages } = this
-    const { mode, parts, bot_id: botId } = entry
-    const earlier = entry.key === undefined ? undefined : ends.findByKey(entry.key)
+    const earlier = entry.key === undefined ? undefined : this.findByKey(entry.key)
     if (earlier) return { state: 'known', entry: earlier }
-    const session = messages.ensureKey(entry.session)
-    const lane = lanes.of(session, entry.user)
-    const behind = mode === 'queue' ? entries.countUnsent(lane.id) : 0
-    rejectTooMany(behind, parts.length)
-    if (entry.asked) rejectTooManyAsked(entries.asked(session))
-    const verdict: Verdict | 'behind' =
-      behind > 0
-        ? 'behind'
-        : lanes.judge(lane, parts.length, rules, { ahead: this.#countAhead(lane.id) }).verdict
-    if (mode === 'fail' && verdict !== 'behind' && verdict.go === 'no') return { state: 'closed', verdict }
-    const result = { state: 'new' as const, lane: lane.id, verdict }
-    if (first === undefined || verdict === 'behind' || verdict.go !== 'now')
-      return { ...result, entry: entries.insert(entry, session, lane) }
-    const { slot } = verdict
-    if (slot !== undefined) slots.take(session, lane.user, slot, rules)
-    const counter = this.#countAnswer(lane)
-    const row = messages.insertSent(session, botId, first, { status: 'sending' }, sentByOf(entry))
-    const written = entries.insert(entry, session, lane, { row, slot })
-    const begun = begunOf(lane, written.parts.slice(0, 1), { row, counter, slot })
-    return { ...result, entry: written, begun }
+    const facts = this.#loadForEnqueue(entry, rules)
+    const call = { entry, id: 0, rules, first, owner: this.owner.name }
+    return this.#parts.plans.decide(plan => enqueue(facts, call, plan))()
   }
 
-  /**
-   * Same as `OutboxMaintenance.approve`: checks admission now.
-   *
-   * @returns undefined if no entry of that id waits for an approval, or none of its texts does that is edited
-   */
-  approve(id: number, rules: SendRules, by: string, edited?: EditedText): ApproveResult | undefined {
-    const { entries } = this.#parts
-    const entry = entries.getEntry(id)
-    if (!entry?.asked || entry.expires_at <= this.clock.now()) return undefined
-    refuseRevoked(this.db, by)
-    const { asked, parts, session, user } = entry
-    const waiting = parts.filter(({ status }) => status === 'asked')
-    const rewritten = edited && waiting.find(({ kind }) => kind === 'text')
-    if (edited && !rewritten) return undefined
-    const verdict = this.checkAdmission(session, user, waiting.length, rules)
-    if (asked === 'fail' && verdict.go === 'no') return { state: 'closed', verdict }
-    if (edited && rewritten) entries.rewriteText(rewritten, edited)
-    entries.approve(entry, by)
-    return { state: 'approved', lane: parts[0]!.lane }
-  }
-
-  /** Whether a message to that user may be sent now. Takes and writes nothing. */
-  checkAdmission(session: string, user: string, count: number, rules: SendRules): Verdict {
-    const { lanes } = this.#parts
-    const lane = lanes.getLane(session, user)
-    return lanes.judge(lane, count, rules, { ahead: this.#countAhead(lane.id) }).verdict
-  }
-
-  /**
-   * Begins these parts as one message, if admission allows it: they may have been sent from here on. `later`:
-   * the slot is taken.
-   */
-  begin(ids: readonly number[], botId: string, rules: SendRules, message: SentMessage): BeginResult {
-    const { entries, lanes, slots } = this.#parts
-    const { messages } = this
-    const parts = ids.flatMap(id => entries.getPart(id) ?? [])
-    const entry =
-      parts[0] &&
-      this.db.get<BeginningEntry>(
-        `SELECT mode, owner, (${entriesToApprove}) AS unapproved FROM outbox WHERE id = ?3`,
-        ...[JSON.stringify(ids), botId, parts[0].entry],
-      )
-    const lane = parts[0] && lanes.lane(parts[0].lane)
-    const waits = parts.length === ids.length && parts.every(({ status }) => status === 'queued')
-    if (!entry || !lane || !waits) return { go: 'gone' }
-    if (entry.mode === 'fail' ? entry.owner !== this.owner.name : !lanes.claim(lane.id)) return { go: 'gone' }
-    const unapproved: number[] = JSON.parse(entry.unapproved)
-    for (const id of unapproved) entries.askAgain(id, this.clock.now() + askLifeMs)
-    if (unapproved.length > 0) return { go: 'gone' }
-    const session = messages.ensureKey(lane.session)
-    for (const { id, slot } of parts.slice(1)) {
-      if (slot === undefined) continue
-      slots.giveBack(session, lane.user, slot)
-      this.db.run`UPDATE outbox_part SET slot = NULL WHERE id = ${id}`
-    }
-    const slot = parts[0]!.slot
-    const due = slot !== undefined && isDue(slot, this.clock.now())
-    // Frees a slot that was missed.
-    if (slot !== undefined && !due) slots.giveBack(session, lane.user, slot)
-    const { verdict } = lanes.judge(lane, 1, rules, { ahead: noneAhead, slot })
-    const keepsSlot = due && verdict.go === 'now'
-    if (due && !keepsSlot) slots.giveBack(session, lane.user, slot)
-    if (verdict.go !== 'no' && verdict.slot !== undefined && !keepsSlot)
-      slots.take(session, lane.user, verdict.slot, rules)
-    if (verdict.go !== 'now') {
-      // A part that kept a slot after giving it back would be sent in a slot of another message.
-      const newSlot = verdict.go === 'later' ? verdict.slot : undefined
-      if (newSlot !== slot) this.db.run`UPDATE outbox_part SET slot = ${newSlot} WHERE id = ${ids[0]!}`
-      return verdict
-    }
-    const how = { botId, message, slot: verdict.slot }
-    return { go: 'begun', begun: this.#begin(lane, session, parts, how) }
-  }
-
-  #begin(
-    lane: OutboxLane,
-    session: number,
-    parts: readonly EntryPart[],
-    { botId, message, slot }: { botId: string; message: SentMessage; slot?: number },
-  ): BegunMessage {
-    const { entries } = this.#parts
-    const { messages } = this
-    const counter = this.#countAnswer(lane)
-    const rows: number[] = []
-    for (const [nth, part] of parts.entries()) {
-      // The row of the first part gets the message as it is sent; the rows of the others name that message.
-      const own: SentMessage =
-        nth === 0
-          ? message
-          : { ...message, client_id: `${message.client_id}+${nth}`, text: part.text, raw: part.raw }
-      // Retention may have removed the row.
-      const isRewritten =
-        part.message !== undefined && messages.rewrite(part.message, botId, own, { status: 'sending' })
-      const row = isRewritten
-        ? part.message!
-        : messages.insertSent(session, botId, own, { status: 'sending' }, entries.getSender(part))
-      rows.push(row)
-      if (nth > 0) messages.noteCarrier(row, rows[0]!)
-      entries.begin(part.id, { row, slot: nth === 0 ? slot : undefined })
-    }
-    return begunOf(lane, parts, { row: rows[0]!, counter, slot })
-  }
-
-  /** Counts one more answer. @returns the counter, with the time of the answer before it */
-  #countAnswer({ id, counter: before }: OutboxLane): Counter {
-    const counter = { ...before, used: before.used + 1 }
-    this.#parts.lanes.setCounter(id, { ...counter, last_sent_at: this.clock.now() })
-    return counter
-  }
-
-  /** @returns the current entries of the message's parts, and files that are no longer needed */
-  settle(begun: BegunMessage, settlement: Settlement): SettleResult {
+  #loadForEnqueue({ session, user, mode, asked }: NewEntry, rules: SendRules): EnqueueFacts<SqliteLane> {
     const { entries, lanes } = this.#parts
-    const { messages } = this
-    const { status, message_id, error, rest, hold } = settlement
-    const ownParts = begun.parts.flatMap(id => entries.getPart(id) ?? [])
-    // The other parts were reaped as abandoned since, and their caller was notified.
-    const parts = ownParts.filter(part => part.status === 'sending')
-    if (status !== 'queued') {
-      messages.settleSent(begun.row, { status, error, messageId: message_id })
-      for (const part of parts.slice(1)) {
-        messages.settleSent(part.message!, { status, error })
-        messages.noteCarrier(part.message!, begun.row)
-      }
-    }
-    for (const part of parts) {
-      if (status === 'queued') this.#requeue(part, settlement)
-      else entries.endPart(part.id, status, error, message_id)
-    }
-    const counter = this.#settleLane(begun, settlement)
-    if (hold !== undefined) lanes.hold(begun.lane, hold ?? undefined)
-    const files = status === 'queued' ? [] : filesOf(parts)
-    if (rest && ownParts[0]) files.push(...filesOf(entries.endWaiting(ownParts[0].entry, rest)))
-    const ids = [...new Set(ownParts.map(part => part.entry))]
-    return { entries: ids.flatMap(id => entries.close(id, counter) ?? []), files }
+    const lane = lanes.of(session, user)
+    const unsent = mode === 'queue' ? entries.countUnsent(lane.id) : 0
+    // Behind others admission is not asked.
+    const admission = unsent > 0 ? { slots: noSlots(), ahead: [] } : this.#readForAdmission(lane, rules)
+    return { lane, unsent, asked: asked ? entries.countAsked(lane.sessionKey) : 0, ...admission }
   }
 
-  #settleLane(begun: BegunMessage, { spent, unseen }: Settlement): Counter | undefined {
-    const { lanes, slots } = this.#parts
-    const { messages } = this
-    const lane = lanes.getStored(begun.lane)
-    if (spent || !lane) return lane?.counter
-    if (unseen && begun.slot !== undefined)
-      slots.giveBack(messages.ensureKey(lane.session), lane.user, begun.slot)
-    // The user wrote since, which started a new count.
-    if (lane.counter.received_at !== begun.counter.received_at) return lane.counter
-    const { last_sent_at } = begun.counter
-    const counter = { ...lane.counter, used: Math.max(0, lane.counter.used - 1), last_sent_at }
-    lanes.setCounter(lane.id, counter)
-    return counter
-  }
-
-  #requeue(part: EntryPart, { spent, error }: Settlement): void {
-    const { messages } = this
-    const { entry, file, id, message, raw, text } = part
-    // Its key ended while it was being sent.
-    const isAsked = this.db.get`SELECT 1 AS found FROM outbox WHERE id = ${entry} AND asked IS NOT NULL`
-    const again = { client_id: `queued-${id}`, text, timestamp: this.clock.now(), raw }
-    messages.rewind(message!, again, isAsked && approvalReasonOf(file))
-    // The slot that it was sent in stays taken.
-    this.db.run`UPDATE outbox_part SET status = ${isAsked ? 'asked' : 'queued'}, owner = NULL, slot = NULL,
-      tries = tries + ${spent ? 1 : 0}, error = ${toJson(error)} WHERE id = ${id}`
-  }
-
-  /** Counts refusals of waiting parts before they began, or delays their tries. */
-  holdBack(lane: number, { refused = [], hold, pause }: HoldBack): void {
+  #readForAdmission(lane: SqliteLane, rules: SendRules) {
     const { lanes } = this.#parts
-    for (const id of refused) this.db.run`UPDATE outbox_part SET tries = tries + 1 WHERE id = ${id}`
-    if (hold) lanes.hold(lane, hold)
-    if (pause) lanes.setPause(lane, pause)
+    return { slots: lanes.slotsOf(lane, rules), ahead: lanes.listAhead(lane.id) }
+  }
+
+  approve(id: number, rules: SendRules, by: string, edited?: EditedText): ApproveResult | undefined {
+    const [found] = this.#parts.entries.load([id], false)
+    if (!found?.lane || !isAsked(found.entry, this.clock.now())) return undefined
+    refuseRevoked(this.db, by)
+    const facts = { ...found, ...this.#readForAdmission(found.lane, rules) }
+    return this.#parts.plans.decide(plan => approve(facts, { rules, by, edited }, plan))
+  }
+
+  begin(ids: readonly number[], botId: string, rules: SendRules, message: SentMessage): BeginResult {
+    const facts = this.#loadForBegin(ids, botId, rules)
+    const how = { count: ids.length, botId, rules, message, owner: this.owner.name }
+    return this.#parts.plans.decide(plan => begin(facts, how, plan))()
+  }
+
+  #loadForBegin(ids: readonly number[], botId: string, rules: SendRules): BeginFacts<SqliteLane> | undefined {
+    const { entries, lanes } = this.#parts
+    const rows = ids.flatMap(id => this.db.get<BeginRow>(selectForBegin, botId, id) ?? [])
+    const [row] = rows
+    if (!row) return undefined
+    const lane = lanes.laneOf(row)
+    const unapproved = new Set(rows.filter(one => one.is_unapproved).map(({ entry }) => entry))
+    return {
+      lane,
+      mode: row.mode,
+      owner: row.call_owner,
+      slots: lanes.slotsOf(lane, rules, ids.length),
+      parts: rows.map(one => ({ part: partOf(one), hasRow: one.has_row === 1, sentBy: sentByOf(one) })),
+      unapproved: entries.load([...unapproved]).map(({ entry }) => ({ entry, lane })),
+    }
+  }
+
+  settle(begun: BegunMessage, settlement: Settlement): SettleResult {
+    const facts = this.#loadForSettle(begun)
+    return this.#parts.plans.decide(plan => settle(facts, begun, settlement, plan))
+  }
+
+  #loadForSettle(begun: BegunMessage): SettleFacts<SqliteLane> {
+    const { entries, lanes } = this.#parts
+    const ids = [...new Set(begun.parts.map(id => Math.floor(id / partsPerEntry)))]
+    const found = entries.load(ids)
+    const inOrder = ids.flatMap(id => found.find(({ entry }) => entry.id === id) ?? [])
+    // The entries of the parts ended and were removed, or moved to another lane with their session.
+    const lane = found.find(one => one.lane?.id === begun.lane)?.lane ?? lanes.load(begun.lane, true)
+    return { lane, entries: inOrder }
   }
 
   /**
@@ -287,22 +165,102 @@ export class SqliteOutbox extends EnginePart {
    */
   claim(id: number): ClaimedLane | undefined {
     const { entries, lanes } = this.#parts
-    const lane = lanes.claim(id) ? lanes.lane(id) : undefined
+    const lane = lanes.claim(id)
     return lane && { ...lane, parts: entries.waiting(id, lookahead) }
   }
 
+  end(id: number, reason: EndReason, options: { only?: SendMode; by?: string } = {}): EndedEntry | undefined {
+    return this.#parts.plans.change(id, (found, plan) => end(found, reason, options, plan))
+  }
+
+  /** Ends what has waited too long: for its user, or for an approval. */
+  expire(reason: EndReason, unasked: EndReason): EndedEntry[] {
+    const late = this.db.all<{ id: number; asked?: SendMode }>`SELECT id, asked FROM outbox
+      WHERE expires_at <= ${this.clock.now()} AND mode = 'queue' AND ended_at IS NULL ORDER BY id`
+    return late
+      .flatMap(({ id, asked }) => this.end(id, asked === undefined ? reason : unasked) ?? [])
+      .filter(({ ended }) => ended > 0)
+  }
+
+  /** Records that the call still makes progress. */
+  renew(id: number): void {
+    this.db.run`UPDATE outbox SET expires_at = ${this.clock.now() + callLifeMs} WHERE id = ${id}
+      AND mode = 'fail'`
+  }
+
+  hasKey(key: string): boolean {
+    return this.db.get`SELECT 1 AS found FROM outbox WHERE key = ${key}` !== undefined
+  }
+
   /**
-   * Counts messages of mode `fail` that wait to be sent. Messages of dead processes do not count, because
-   * they are never sent.
+   * Finds the entry that answers for a key. A call that died is ended first; a key older than a day is free.
    */
-  #countAhead(lane: number): SendFacts['ahead'] {
-    const rows = this.db.all<{
-      owner: string
-      slot?: number
-    }>`SELECT o.owner, p.slot FROM outbox_part p JOIN outbox o ON o.id = p.entry
-      WHERE p.lane = ${lane} AND p.status = 'queued' AND p.message IS NULL`.filter(
-      ({ owner }) => !this.owner.isDead(owner),
+  findByKey(key: string): StoredEntry | undefined {
+    const { entries, plans } = this.#parts
+    const find = () => {
+      const row = this.db.get<CallRow>`SELECT id, mode, owner, created_at, expires_at, ended_at FROM outbox
+        WHERE key = ${key}`
+      return row && { ...row, isDead: row.owner !== undefined && this.owner.isDead(row.owner) }
+    }
+    // A clock that was set ahead must not make a repeated call send twice.
+    const now = this.#clockTrust.isTrusted ? this.clock.now() : Number.NEGATIVE_INFINITY
+    let row = find()
+    if (row && isCallOver(row, now)) {
+      plans.change(row.id, (found, plan) => endOrphan(found, { lost: [], isOver: true }, plan))
+      row = find()
+    }
+    if (!row) return undefined
+    if (!isKeyFree(row, now)) return entries.getEntry(row.id)
+    if (row.mode === 'queue') this.db.run`UPDATE outbox SET key = NULL WHERE id = ${row.id}`
+    else plans.remove(row.id)
+    return undefined
+  }
+
+  /** Removes entries that answer for nothing any more. */
+  prune(): void {
+    const now = this.clock.now()
+    const before = now - keyLifeMs
+    this.db.run`UPDATE outbox SET key = NULL WHERE mode = 'queue' AND created_at <= ${before}`
+    const over = this.db.all<{ id: number }>`SELECT id FROM outbox WHERE ended_at IS NOT NULL
+      AND CASE mode WHEN 'queue' THEN created_at <= ${now - queueLifeMs} ELSE key IS NULL OR ended_at <= ${before} END`
+    for (const { id } of over) this.#parts.plans.remove(id)
+  }
+
+  /**
+   * Ends messages in flight that began before `before` (Unix ms) or whose process died, and calls that are over for
+   * these reasons. @returns how many messages became unknown
+   */
+  reap(before: number): number {
+    const orphans = this.#findOrphans(before)
+    let unknown = 0
+    for (const [id, orphan] of orphans)
+      unknown += this.#parts.plans.change(id, (found, plan) => endOrphan(found, orphan, plan)) ?? 0
+    return unknown
+  }
+
+  /** By the id of the entry. */
+  #findOrphans(before: number): Map<number, { lost: number[]; isOver: boolean }> {
+    const isDead = (owner: string | undefined) => this.owner.isDead(owner ?? '')
+    const parts = this.db.all<{ id: number; entry: number; owner?: string; began_at?: number }>`
+      SELECT id, entry, owner, began_at FROM outbox_part WHERE status = 'sending'`.filter(
+      ({ began_at, owner }) => (began_at ?? 0) < before || isDead(owner),
     )
-    return { messages: rows.length, unslotted: rows.filter(({ slot }) => slot === undefined).length }
+    // A call that is not over has a part in flight, or a part that waits and has no message yet.
+    const calls = this.db.all<{ id: number; owner?: string; expires_at: number }>`SELECT id, owner, expires_at
+      FROM outbox WHERE mode = 'fail' AND ended_at IS NULL
+      AND id IN (SELECT entry FROM outbox_part WHERE status = 'sending'
+        UNION SELECT entry FROM outbox_part WHERE status = 'queued' AND message IS NULL)`
+      // A call whose process hangs would block its user's answers: past its deadline it is over, if the
+      // clock is trusted.
+      .filter(({ owner, expires_at }) => isDead(owner) || (before > 0 && expires_at <= this.clock.now()))
+    const isOver = new Set(calls.map(({ id }) => id))
+    const found = [...parts.map(({ entry }) => entry), ...isOver].map(
+      entry =>
+        [
+          entry,
+          { lost: parts.filter(part => part.entry === entry).map(({ id }) => id), isOver: isOver.has(entry) },
+        ] as const,
+    )
+    return new Map(found)
   }
 }

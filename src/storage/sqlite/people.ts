@@ -7,11 +7,12 @@ import { nodeCrypto } from '../../platform/lazy-crypto.ts'
 import { type ErasedPerson, eraseFromData, eraseFromSubject, patternOf } from '../mentions.ts'
 import type { EndReason } from '../outbox.ts'
 import { type ErasedUser, joinErased } from '../people.ts'
+import { endWaiting } from '../rules/outbox-ends.ts'
 import { EnginePart, type SqliteContext } from './engine-part.ts'
-import type { SqliteOutboxEntries } from './entries.ts'
 import { addErased } from './erased-users.ts'
 import { placesPerMessage } from './events.ts'
 import { erasedSession } from './messages.ts'
+import type { SqliteOutboxPlans } from './outbox-plans.ts'
 
 /** Messages that lose their content in one step, and lines or events that are checked in one step. */
 const [erasedAtOnce, checkedAtOnce] = [300, 2000]
@@ -26,11 +27,11 @@ export interface EraseProgress extends ErasedPerson {
 }
 
 export class SqlitePeople extends EnginePart {
-  readonly #entries: SqliteOutboxEntries
+  readonly #plans: SqliteOutboxPlans
 
-  constructor(ground: SqliteContext, entries: SqliteOutboxEntries) {
+  constructor(ground: SqliteContext, plans: SqliteOutboxPlans) {
     super(ground)
-    this.#entries = entries
+    this.#plans = plans
   }
 
   hashOf(user: string): string {
@@ -79,8 +80,10 @@ export class SqlitePeople extends EnginePart {
       FROM outbox o JOIN outbox_lane l ON l.id = o.lane WHERE l.peer = ${user}`
     const files = this.listFiles(user)
     for (const { id } of found) {
-      this.#entries.endWaiting(id, forgottenReason)
-      this.#entries.remove(id)
+      this.#plans.change(id, (entry, plan) => {
+        endWaiting(entry, forgottenReason, plan)
+        plan.removed.push(id)
+      })
     }
     this.db.run`DELETE FROM outbox_lane WHERE peer = ${user}`
     // An imported context may have the id in lower case. It has no time, and nobody was sent anything there.

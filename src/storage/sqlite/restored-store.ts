@@ -7,6 +7,7 @@ import { type Database, openDatabase } from '../../platform/sqlite.ts'
 import { storeErrorOf } from '../../platform/system-error.ts'
 import { ClockTrust } from '../clock-trust.ts'
 import { askLifeMs } from '../outbox-rules.ts'
+import { askAgain } from '../rules/outbox-ends.ts'
 import { ProcessOwner } from './engine-part.ts'
 import { SqliteOutboxEntries } from './entries.ts'
 import { SqliteEventLog } from './events.ts'
@@ -14,8 +15,8 @@ import { SqliteKeys } from './keys.ts'
 import { SqliteOutboxLanes } from './lanes.ts'
 import { SqliteMessages } from './messages.ts'
 import { migrate } from './migrations.ts'
-import { SqliteOutboxEnds } from './outbox-ends.ts'
-import { SqlitePaceSlots } from './pace-slots.ts'
+import { SqliteOutbox } from './outbox.ts'
+import { SqliteOutboxPlans } from './outbox-plans.ts'
 
 /** What stands still in a restored store. */
 export interface StandingStill {
@@ -120,25 +121,26 @@ function renameStore(db: Database): void {
 function groundOf(db: Database, clock: Clock) {
   const messages = new SqliteMessages(db, clock, silentLog, untouched)
   const ground = { db, clock, messages, owner: new ProcessOwner(), sealer: untouched }
-  const slots = new SqlitePaceSlots(ground)
-  const lanes = new SqliteOutboxLanes(ground, slots, () => new Map())
-  return { ground, entries: new SqliteOutboxEntries(ground, lanes, slots) }
+  const lanes = new SqliteOutboxLanes(ground, () => new Map())
+  const entries = new SqliteOutboxEntries(ground, lanes)
+  return { ground, lanes, entries, plans: new SqliteOutboxPlans(ground, entries) }
 }
 
 /** @returns how many sends wait for an approval */
 function askForSends(db: Database, clock: Clock): number {
-  const { entries, ground } = groundOf(db, clock)
-  new SqliteOutboxEnds(ground, entries, new ClockTrust(clock, clock.now())).reap(Number.POSITIVE_INFINITY)
+  const { ground, ...parts } = groundOf(db, clock)
+  new SqliteOutbox(ground, parts, new ClockTrust(clock, clock.now())).reap(Number.POSITIVE_INFINITY)
   const waiting = db.all<{ id: number }>`SELECT id FROM outbox
     WHERE mode = 'queue' AND ended_at IS NULL AND asked IS NULL ORDER BY id`
-  for (const { id } of waiting) entries.askAgain(id, clock.now() + askLifeMs)
-  return entries.list().length
+  for (const { id } of waiting)
+    parts.plans.change(id, (entry, plan) => askAgain(entry, clock.now() + askLifeMs, plan))
+  return parts.entries.list().length
 }
 
 /** @returns how many keys it revoked */
 function revokeKeys(db: Database, clock: Clock): number {
-  const { entries, ground } = groundOf(db, clock)
-  const keys = new SqliteKeys(ground, entries, new SqliteEventLog(ground))
+  const { ground, plans } = groundOf(db, clock)
+  const keys = new SqliteKeys(ground, plans, new SqliteEventLog(ground))
   const valid = keys.list().filter(({ revoked_at }) => revoked_at === undefined)
   return valid.reduce((count, { id }) => count + keys.revoke(id, clock.now()).length, 0)
 }

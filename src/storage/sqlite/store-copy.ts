@@ -8,8 +8,9 @@ import { randomBytes } from '../../platform/lazy-crypto.ts'
 import { openDatabase } from '../../platform/sqlite.ts'
 import { storeErrorOf } from '../../platform/system-error.ts'
 import type { KnownBackup } from '../backups.ts'
-import { SqliteBackups } from './backups.ts'
+import { createBackups } from '../nouns/backups.ts'
 import { newestSchemaVersion } from './migrations.ts'
+import { drive, sqliteDialect } from './routines.ts'
 
 /** Names of copies and of their journals. */
 export const storeCopyName = /^messages\.db\.[0-9a-f]{12}\.tmp(-journal)?$/
@@ -88,7 +89,7 @@ export async function noteBackup(dir: string, backup: KnownBackup): Promise<void
   try {
     db.exec(`PRAGMA busy_timeout = ${busyMs}`)
     if (db.one<{ user_version: number }>`PRAGMA user_version`.user_version !== newestSchemaVersion) return
-    db.transaction(() => new SqliteBackups(db).add(backup))
+    drive(db, createBackups({ dialect: sqliteDialect }).verbs.add(backup))
   } finally {
     db.close()
   }

@@ -17,15 +17,15 @@ import type { BackupStore } from '../backups.ts'
 import { ClockTrust } from '../clock-trust.ts'
 import type { EventLog } from '../events.ts'
 import type { KeyStore } from '../keys.ts'
+import { createAgents } from '../nouns/agents.ts'
+import { createBackups } from '../nouns/backups.ts'
 import type { OutboxStore } from '../outbox.ts'
 import type { PeopleStore } from '../people.ts'
+import { openNoun, type Runner } from '../routine.ts'
 import type * as contract from '../store.ts'
 import type { WebhookStore } from '../webhooks.ts'
 import { SqliteAcknowledgements } from './acknowledgements.ts'
-import { SqliteAgentQuestions } from './agent-questions.ts'
-import { SqliteAgents } from './agents.ts'
 import { SqliteAudit } from './audit.ts'
-import { SqliteBackups } from './backups.ts'
 import { ChangeNotifier, CommitQueue } from './commits.ts'
 import { SqliteConsumers } from './consumers.ts'
 import { SqliteContextArchive } from './context-archive.ts'
@@ -42,10 +42,10 @@ import { migrate, rejectNewer } from './migrations.ts'
 import { SqliteRenames, SqliteUserNames } from './names.ts'
 import { OpenedStoreFile } from './opened-file.ts'
 import { SqliteOutbox, type SqliteOutboxParts } from './outbox.ts'
-import { SqliteOutboxEnds } from './outbox-ends.ts'
-import { SqlitePaceSlots } from './pace-slots.ts'
+import { SqliteOutboxPlans } from './outbox-plans.ts'
 import { eraseInSteps, SqlitePeople } from './people.ts'
 import { findLastSign, pruneStep, shrinkStep } from './prune.ts'
+import { createNounContext, drive } from './routines.ts'
 import { scrubFile } from './scrub.ts'
 import { SqliteWebhooks } from './webhooks.ts'
 import { type AsyncMethods, bindMethods, type StrictMethods, type WriteModes } from './write-modes.ts'
@@ -209,14 +209,14 @@ export class SqliteStore implements contract.Store, LogInternals {
       ),
       ...bindMethods(relaxed, archive, 'drop'),
     }
-    const slots = new SqlitePaceSlots(ground)
-    const lanes = new SqliteOutboxLanes(ground, slots, this.#options.fileContexts ?? (() => new Map()))
-    const entries = new SqliteOutboxEntries(ground, lanes, slots)
-    const { prune, ...outbox } = this.#openOutbox(ground, { lanes, slots, entries })
+    const lanes = new SqliteOutboxLanes(ground, this.#options.fileContexts ?? (() => new Map()))
+    const entries = new SqliteOutboxEntries(ground, lanes)
+    const plans = new SqliteOutboxPlans(ground, entries)
+    const { prune, ...outbox } = this.#openOutbox(ground, { lanes, entries, plans })
     this.outbox = outbox
     this.#pruneOutbox = prune
     this.webhooks = this.#openWebhooks(webhooks)
-    this.keys = this.#openKeys(new SqliteKeys(ground, entries, events))
+    this.keys = this.#openKeys(new SqliteKeys(ground, plans, events))
     const audit = new SqliteAudit(ground, events)
     this.audit = {
       ...bindMethods(intake, audit, 'add'),
@@ -224,13 +224,11 @@ export class SqliteStore implements contract.Store, LogInternals {
       ...bindMethods(relaxed, audit, 'prune'),
       ...bindMethods(plain, audit, 'list'),
     }
-    const backups = new SqliteBackups(db)
-    this.backups = {
-      ...bindMethods(plain, backups, 'list', 'getFailure'),
-      ...bindMethods(write, backups, 'add', 'remove', 'fail'),
-    }
-    this.people = this.#openPeople(new SqlitePeople(ground, entries))
-    this.agents = this.#openAgents(new SqliteAgents(ground), new SqliteAgentQuestions(ground))
+    const nouns = createNounContext(ground)
+    const run: Runner = async (mode, begin) => this.#modes[mode](() => drive(db, begin()))
+    this.backups = openNoun(createBackups(nouns), run)
+    this.people = this.#openPeople(new SqlitePeople(ground, plans))
+    this.agents = openNoun(createAgents(nouns), run)
     this.maintenance = this.#openMaintenance(new SqliteRenames(ground, webhooks))
   }
 
@@ -264,23 +262,31 @@ export class SqliteStore implements contract.Store, LogInternals {
 
   #openOutbox(
     ground: SqliteContext,
-    parts: Omit<SqliteOutboxParts, 'ends'>,
+    parts: SqliteOutboxParts,
   ): StrictMethods<OutboxStore & { prune(): Promise<void> }> {
     const { entries, lanes } = parts
-    const ends = new SqliteOutboxEnds(ground, entries, this.#clockTrust)
-    const outbox = new SqliteOutbox(ground, { ...parts, ends })
+    const outbox = new SqliteOutbox(ground, parts, this.#clockTrust)
     const { light, plain, write } = this.#modes
     return {
-      ...bindMethods(write, outbox, 'enqueue', 'approve', 'begin', 'settle', 'holdBack'),
-      ...bindMethods(write, ends, 'end', 'expire', 'prune', 'reap'),
-      ...bindMethods(plain, outbox, 'checkAdmission'),
+      ...bindMethods(
+        write,
+        outbox,
+        'enqueue',
+        'approve',
+        'begin',
+        'settle',
+        'end',
+        'expire',
+        'prune',
+        'reap',
+      ),
+      ...bindMethods(write, lanes, 'holdBack'),
       ...bindMethods(plain, entries, 'getEntry', 'list', 'getDepth', 'fileOf', 'listFiles'),
-      ...bindMethods(plain, lanes, 'listWaiting', 'getCounters'),
-      ...bindMethods(light, outbox, 'claim'),
+      ...bindMethods(plain, lanes, 'listWaiting', 'getCounters', 'checkAdmission'),
+      ...bindMethods(light, outbox, 'claim', 'renew'),
       ...bindMethods(light, lanes, 'release'),
-      ...bindMethods(light, ends, 'renew'),
       findByKey: async key =>
-        this.#runGuarded(() => ends.hasKey(key)) ? this.#write(() => ends.findByKey(key)) : undefined,
+        this.#runGuarded(() => outbox.hasKey(key)) ? this.#write(() => outbox.findByKey(key)) : undefined,
     }
   }
 
@@ -319,21 +325,6 @@ export class SqliteStore implements contract.Store, LogInternals {
         if (this.durable) await scrubFile(this.#options.path)
       },
       listRemains: async () => [],
-    }
-  }
-
-  #openAgents(agents: SqliteAgents, questions: SqliteAgentQuestions): StrictMethods<AgentStore> {
-    const { light, plain, write } = this.#modes
-    return {
-      ...bindMethods(plain, agents, 'listWork', 'getTurn', 'listTurns', 'findMore', 'listConversations'),
-      ...bindMethods(plain, agents, 'countTurns', 'isWorkedOn', 'listRunning'),
-      ...bindMethods(write, agents, 'addTurn', 'changeTurn', 'saveState', 'stopTurn'),
-      ...bindMethods(light, agents, 'claimAgent', 'releaseAgent', 'claim', 'release', 'prune'),
-      ...bindMethods(plain, questions, 'getQuestion', 'listDrafts', 'listQuestions'),
-      ...bindMethods(write, questions, 'ask', 'answer', 'changeQuestion', 'closeQuestion'),
-      renew: async () => {
-        if (agents.hasClaims) await light(() => agents.renew())
-      },
     }
   }
 

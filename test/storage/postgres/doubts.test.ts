@@ -1,6 +1,7 @@
 /** Writes whose result the process did not get: what becomes of them when the database answers again. */
 import { describe, expect, test } from 'bun:test'
-import { connectPg, type PgConnection, sql } from '../../../src/platform/postgres.ts'
+import { connectPg, type PgConnection } from '../../../src/platform/postgres.ts'
+import { sql } from '../../../src/platform/sql.ts'
 import type { Store } from '../../../src/storage/store.ts'
 import { failure } from '../../support/failure.ts'
 import { isPostgresThere } from '../../support/postgres.ts'

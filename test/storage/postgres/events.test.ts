@@ -1,6 +1,7 @@
 /** Several nodes that write events, keys and lines of the audit log at a time, and share the endpoints. */
 import { describe, expect, test } from 'bun:test'
-import { connectPg, sql } from '../../../src/platform/postgres.ts'
+import { connectPg } from '../../../src/platform/postgres.ts'
+import { sql } from '../../../src/platform/sql.ts'
 import { cursorNumberOf } from '../../../src/storage/events.ts'
 import type { NewKey } from '../../../src/storage/keys.ts'
 import type { NewWebhook } from '../../../src/storage/webhooks.ts'

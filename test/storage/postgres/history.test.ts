@@ -1,7 +1,7 @@
 /** The index of pairs of characters: searches find the same with it as without it. */
 import { describe, expect, test } from 'bun:test'
 import { silentLog } from '../../../src/platform/log.ts'
-import { constantSql, sql } from '../../../src/platform/postgres.ts'
+import { constantSql, sql } from '../../../src/platform/sql.ts'
 import { PgDatabase } from '../../../src/storage/postgres/database.ts'
 import { candidatesOf, GramIndexer, reindex } from '../../../src/storage/postgres/grams.ts'
 import { isPostgresThere } from '../../support/postgres.ts'

@@ -1,6 +1,7 @@
 /** Logins that several nodes take part in. */
 import { describe, expect, test } from 'bun:test'
-import { connectPg, constantSql } from '../../../src/platform/postgres.ts'
+import { connectPg } from '../../../src/platform/postgres.ts'
+import { constantSql } from '../../../src/platform/sql.ts'
 import type { StoredLogin } from '../../../src/storage/logins.ts'
 import { isPostgresThere } from '../../support/postgres.ts'
 import { bot } from '../support.ts'

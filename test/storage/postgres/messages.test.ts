@@ -2,7 +2,7 @@
 import { describe, expect, test } from 'bun:test'
 import { randomBytes } from 'node:crypto'
 import { silentLog } from '../../../src/platform/log.ts'
-import { sql } from '../../../src/platform/postgres.ts'
+import { sql } from '../../../src/platform/sql.ts'
 import { PgDatabase } from '../../../src/storage/postgres/database.ts'
 import { isPostgresThere } from '../../support/postgres.ts'
 import { bot, insert, message } from '../support.ts'

@@ -1,6 +1,7 @@
 /** Readers of the log on PostgreSQL: what the contract suite cannot see. */
 import { describe, expect, test } from 'bun:test'
-import { connectPg, sql } from '../../../src/platform/postgres.ts'
+import { connectPg } from '../../../src/platform/postgres.ts'
+import { sql } from '../../../src/platform/sql.ts'
 import { isPostgresThere } from '../../support/postgres.ts'
 import { insert, message } from '../support.ts'
 import { openPostgres } from './support.ts'

@@ -3,7 +3,7 @@ import { expect, test } from 'bun:test'
 import { join } from 'node:path'
 import { openLock } from '../../../src/platform/lock.ts'
 import { openDatabase } from '../../../src/platform/sqlite.ts'
-import type { NewPart } from '../../../src/storage/outbox.ts'
+import { type NewPart, stoppedDuringSend } from '../../../src/storage/outbox.ts'
 import type { FileState } from '../../../src/storage/sqlite/state/state.ts'
 import type { Store } from '../../../src/storage/store.ts'
 import { given } from '../../support/given.ts'
@@ -75,7 +75,7 @@ it('if a process is killed while sending, that message becomes unknown immediate
   expect(await t.store.outbox.reap(0)).toBe(1)
   expect(await t.store.outbox.reap(0)).toBe(0)
   expect(await statuses(t.store)).toEqual(['unknown', 'queued', 'queued'])
-  expect((await t.store.log.listAfter(0, { limit: 1 }))[0]!.reason).toContain('stopped')
+  expect((await t.store.log.listAfter(0, { limit: 1 }))[0]!.reason).toBe(stoppedDuringSend.detail)
   expect(await next(t.store)).toHaveLength(2)
   expect((await t.store.outbox.list())[0]!.parts.map(({ status }) => status)).toEqual([
     'unknown',

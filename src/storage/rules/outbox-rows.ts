@@ -1,14 +1,11 @@
-/** Rows of the outbox as statements read them: a call of send is an entry with one part for each message. */
-
+/** Rows of the outbox as the statements of both engines read them: columns of entries, parts and lanes can stand side by side. */
+import type { Hold } from '../../model/admission.ts'
 import type { Counter } from '../../model/session.ts'
-import { constantSql, type Sql, sql } from '../../platform/postgres.ts'
-import type { EntryPart, SendMode, StoredEntry } from '../outbox.ts'
-import { keyNameOf } from './message-rows.ts'
+import type { EntryPart, OutboxLane, SendMode, StoredEntry } from '../outbox.ts'
 
 /** Columns of a `PartRow`, of the table `p`. */
-export const partColumns: Sql =
-  constantSql(`p.id, p.entry, p.lane, p.kind, p.msg_type, p.status, p.tries, p.message,
-  p.message_id, p.error, p.slot, p.file, p.text, p.raw`)
+export const partColumns = `p.id, p.entry, p.lane, p.kind, p.msg_type, p.status, p.tries, p.message, p.message_id,
+  p.error, p.slot, p.file, p.text, p.raw`
 
 /** `text`, `error` and `file` are JSON. */
 export type PartRow = Omit<EntryPart, 'error' | 'file'> & { error?: string; file?: string }
@@ -30,11 +27,9 @@ export const partOf = (row: PartRow): EntryPart => ({
   raw: row.raw,
 })
 
-/** Columns of an `EntryRow`, of the table `e`. */
-export const entryColumns: Sql = sql`e.id AS entry_id, e.mode, e.asked, e.content, e.created_at, e.expires_at,
-  e.ended_at, e.used AS ended_used, e.received_at AS ended_received_at, e.answer, e.key, e.made_by, e.approved_by,
-  e.ended_by, e.owner AS call_owner,
-  ${keyNameOf(constantSql('e.made_by'))} AS made_by_name`
+/** Columns of an `EntryRow`, of the table `e`, but for the name of the key. */
+export const entryColumns = `e.id AS entry_id, e.mode, e.asked, e.content, e.created_at, e.expires_at, e.ended_at,
+  e.used AS ended_used, e.received_at AS ended_received_at, e.answer, e.key, e.made_by, e.approved_by, e.ended_by`
 
 export interface EntryRow
   extends Pick<
@@ -48,27 +43,16 @@ export interface EntryRow
   ended_used?: number
   ended_received_at?: number
   key?: string
-  /** The process in which the caller waits; only in mode `fail`. */
-  call_owner?: string
-}
-
-/** An entry with the lane that it is in; without one for a call of version 0.1. */
-export interface LoadedEntry {
-  entry: StoredEntry
-  row: EntryRow
-  lane?: LaneRow
 }
 
 /** @param rows of one entry: all its parts */
-export function loadedEntryOf(
-  rows: readonly (EntryRow & Partial<LaneRow> & Partial<PartRow>)[],
-): LoadedEntry {
+export function entryOf(rows: readonly (EntryRow & Partial<LaneColumns> & Partial<PartRow>)[]): StoredEntry {
   const row = rows[0]!
   const { mode, asked, content = '', created_at, expires_at, answer } = row
   const { made_by, made_by_name, approved_by, ended_by } = row
   const ended = row.ended_at !== undefined
   const counter = { used: row.ended_used ?? 0, received_at: row.ended_received_at }
-  const entry: StoredEntry = {
+  return {
     id: row.entry_id,
     session: row.session_name ?? '',
     user: row.peer ?? '',
@@ -86,26 +70,32 @@ export function loadedEntryOf(
     ended_by,
     ...(ended ? { counter } : { asked }),
   }
-  return { entry, row, ...(row.lane_id !== undefined && { lane: row as LaneRow }) }
 }
 
-/** What a statement reads of a lane. The columns of parts and entries can stand beside these. */
-export interface LaneRow extends Counter {
+/** Columns of a lane that both engines have, of the table `l`. */
+export const laneColumns = `l.id AS lane_id, l.peer, l.token, l.received_at, l.used, l.last_sent_at, l.held_at, l.held_until,
+  l.holds, l.not_before, l.failures, l.owner AS lane_owner, l.lease_until`
+
+export interface LaneColumns extends Counter, Pick<OutboxLane, 'not_before' | 'failures'> {
   lane_id: number
-  lane_version: string
-  /** Key for new rows of the session, by which its slots are stored; and the version of that row. */
-  session_key: number
-  session_version: string
   session_name: string
   peer: string
   token?: string
   held_at?: number
   held_until?: number
   holds: number
-  not_before: number
-  failures: number
   lane_owner?: string
   lease_until: number
-  /** Another process has the lane, and runs. */
-  is_owned: boolean
 }
+
+/** What `LaneColumns` has for a user without a lane. */
+export const unusedLane = { lane_id: 0, used: 0, holds: 0, not_before: 0, failures: 0, lease_until: 0 }
+
+export const counterOf = ({ received_at, used, last_sent_at }: Counter): Counter => ({
+  received_at,
+  used,
+  last_sent_at,
+})
+
+export const holdOf = ({ held_at, held_until, holds }: LaneColumns): Hold | undefined =>
+  held_until === undefined ? undefined : { since: held_at ?? 0, until: held_until, count: holds }

@@ -1,0 +1,354 @@
+/** Turns and conversations of agents. */
+import { isTurnOpen } from '../../model/agent.ts'
+import { constantSql, noSql, type Sql, sql } from '../../platform/sql.ts'
+import type {
+  AgentStore,
+  ConversationKey,
+  ConversationState,
+  StoredConversation,
+  StoredTurn,
+  TurnFilter,
+} from '../agents.ts'
+import {
+  type ClaimRow,
+  changes,
+  mayTake,
+  type Noun,
+  type NounContext,
+  type Routine,
+  readAll,
+  readFirst,
+  readHeld,
+  write,
+} from '../routine.ts'
+import { createAgentQuestions, isOpen, isUnanswered } from './agent-questions.ts'
+
+const leaseMs = 60_000
+/** Maximum number of turns removed in one step. */
+const pruneStep = 300
+/** Newest turns of a conversation in which messages are looked for that come again. */
+const recentTurns = 100
+
+const turnColumns =
+  constantSql(`SELECT t.id, c.agent, s.name AS session, c.peer AS user_id, t.state, t.source, t.messages,
+  t.prompt, t.fresh, t.created_at, t.started_at, t.ended_at, t.answer, t.parts, t.parts_sent, t.error, t.stopping
+  FROM agent_turn t JOIN agent_conversation c ON c.id = t.conversation JOIN session s ON s.key = c.session`)
+
+function* readTurns(where: Sql): Routine<StoredTurn[]> {
+  return (yield* readAll<TurnRow>(sql`${turnColumns} ${where}`)).map(turnOf)
+}
+
+type ConversationRow = ClaimRow & ConversationState & { id: number }
+
+export function createAgents(context: NounContext): Noun<AgentStore> {
+  const { claims, clock, dialect } = context
+  const { owner } = claims
+  const questions = createAgentQuestions(context)
+  /** Rows that this process has claimed, by the names under which it did. */
+  const claimed = new Map<string, number>()
+  const isFree = (row: ClaimRow) => mayTake(context, row, leaseMs)
+  /** Columns of a `ClaimRow` of a conversation `c`. */
+  const claimColumns = sql`c.owner, c.lease_until, ${claims.dead('c')} AS dead`
+  const until = () => clock.now() + leaseMs
+
+  /** SQL for the row of a conversation, also under the name under which it was claimed; NULL if there is none. */
+  function idOf(key: ConversationKey): Sql {
+    const id = claimed.get(nameOf(key))
+    if (id !== undefined) return constantSql(String(id))
+    return sql`(SELECT id FROM agent_conversation WHERE agent = ${key.agent}
+      AND session = ${context.sessionKey(key.session)} AND peer = ${key.user})`
+  }
+
+  /** Returns the row of a conversation; adds it if it is not there. @param session its key */
+  function* ensure({ agent, user }: Omit<ConversationKey, 'session'>, session: number): Routine<number> {
+    context.rejectErased(user)
+    const found = sql`SELECT id FROM agent_conversation
+      WHERE agent = ${agent} AND session = ${session} AND peer = ${user}`
+    const known = yield* readFirst<{ id: number }>(found)
+    if (known) return known.id
+    const [added] = yield* write<{ id: number }>(
+      sql`INSERT INTO agent_conversation (agent, session, peer) VALUES (${agent}, ${session}, ${user})
+        ON CONFLICT DO NOTHING`,
+      found,
+    )
+    return added!.id
+  }
+
+  /** Claims a row under a name. @returns undefined if another process has it, or this one has it under another name */
+  function* take(name: string, id: number): Routine<ConversationRow | undefined> {
+    const row = yield* readFirst<ConversationRow>(sql`SELECT c.id, c.agent_session, c.folder, ${claimColumns}
+      FROM agent_conversation c WHERE c.id = ${id}`)
+    // Another process may take it at the same time.
+    const isTaken =
+      row !== undefined &&
+      isFree(row) &&
+      (yield* changes(sql`UPDATE agent_conversation SET owner = ${owner}, lease_until = ${until()}
+        WHERE id = ${id} AND owner IS NOT DISTINCT FROM ${row.owner} AND lease_until = ${row.lease_until} RETURNING id`))
+    if (!isTaken) claimed.delete(name)
+    if (!isTaken || [...claimed].some(([other, taken]) => taken === id && other !== name)) return undefined
+    claimed.set(name, id)
+    return row
+  }
+
+  /** Returns the turns that contain some of these messages, by the message, among the newest turns of a conversation. */
+  function* findTurns(conversation: number, messages: readonly number[]): Routine<Map<number, number>> {
+    const rows = yield* readAll<{ id: number; messages: string }>(sql`SELECT id, messages FROM agent_turn
+      WHERE conversation = ${conversation} AND first <= ${messages.at(-1)} ORDER BY first DESC LIMIT ${recentTurns}`)
+    const turns = new Map(
+      rows.flatMap(row => (JSON.parse(row.messages) as number[]).map(message => [message, row.id] as const)),
+    )
+    return new Map(messages.flatMap(id => (turns.has(id) ? [[id, turns.get(id)!]] : [])))
+  }
+
+  /** Returns the key of a session under which the first message of a turn is stored now; or that of the name. */
+  function* sessionOf(first: number | undefined, name: string): Routine<number> {
+    const found =
+      first === undefined
+        ? undefined
+        : yield* readFirst<{
+            name: string
+          }>(sql`SELECT s.name FROM message m JOIN session s ON s.key = m.session
+            WHERE m.id = ${first}`)
+    return yield* context.ensureSession(found?.name ?? name)
+  }
+
+  /** Continues a WHERE about the conversation `c`. */
+  const isSelected = ({ agent, session, user }: Omit<TurnFilter, 'limit' | 'before'>): Sql => sql`
+    ${agent === undefined ? noSql : sql` AND c.agent = ${agent}`}
+    ${session === undefined ? noSql : sql` AND c.session IN ${context.sessionKeys(session)}`}
+    ${user === undefined ? noSql : sql` AND c.peer = ${user}`}`
+
+  return {
+    verbs: {
+      ...questions.verbs,
+
+      *addTurn({ source, messages, prompt, isFresh = false, ...key }) {
+        const conversation = yield* ensure(key, yield* sessionOf(messages[0], key.session))
+        yield* readHeld(sql`SELECT id FROM agent_conversation WHERE id = ${conversation}`)
+        const newest = yield* readFirst<{ id: number }>(sql`SELECT coalesce(max(id), 0) AS id FROM agent_turn
+          WHERE conversation = ${conversation}`)
+        const known = yield* findTurns(conversation, messages)
+        const rest = messages.filter(id => !known.has(id))
+        const [turn] = known.values()
+        if (turn !== undefined && rest.length === 0) return (yield* readTurns(sql`WHERE t.id = ${turn}`))[0]!
+        const [added] = yield* write<{ id: number }>(
+          ...dialect.lock(sql`SELECT FROM agent_conversation WHERE id = ${conversation}`),
+          ...dialect.expect(sql`(SELECT coalesce(max(id), 0) FROM agent_turn
+            WHERE conversation = ${conversation}) = ${newest!.id}`),
+          sql`INSERT INTO agent_turn (conversation, state, source, first, messages, prompt, fresh, created_at)
+            VALUES (${conversation}, 'waiting', ${source}, ${rest[0]}, ${JSON.stringify(rest)}, ${prompt},
+              ${Number(isFresh)}, ${clock.now()}) RETURNING id`,
+        )
+        return (yield* readTurns(sql`WHERE t.id = ${added!.id}`))[0]!
+      },
+
+      *listWork(agent) {
+        const rows = yield* readAll<
+          ConversationKey & ClaimRow
+        >(sql`SELECT c.agent, s.name AS session, c.peer AS user,
+            ${claimColumns} FROM (SELECT DISTINCT conversation FROM agent_turn${dialect.by('agent_turn_open')}
+              WHERE ${isOpen}) work
+            JOIN agent_conversation c ON c.id = work.conversation JOIN session s ON s.key = c.session
+            WHERE c.agent = ${agent}`)
+        return rows.filter(isFree).map(({ agent, session, user }) => ({ agent, session, user }))
+      },
+
+      *claimAgent(agent) {
+        // The row of the agent itself has session 0 and no user.
+        const id = yield* ensure({ agent, user: '' }, 0)
+        return (yield* take(nameOf({ agent }), id)) !== undefined
+      },
+
+      *listRunning() {
+        const rows = yield* readAll<ClaimRow & { agent: string }>(sql`SELECT c.agent, ${claimColumns}
+          FROM agent_conversation c WHERE c.session = 0 AND c.owner IS NOT NULL ORDER BY c.agent`)
+        return rows.filter(row => row.owner === owner || !isFree(row)).map(({ agent }) => agent)
+      },
+
+      *releaseAgent(agent) {
+        for (const name of [...claimed.keys()]) if (JSON.parse(name)[0] === agent) claimed.delete(name)
+        yield* write(sql`UPDATE agent_conversation SET owner = NULL, lease_until = 0
+          WHERE agent = ${agent} AND owner = ${owner}`)
+      },
+
+      *claim(key) {
+        const name = nameOf(key)
+        let id = claimed.get(name)
+        if (id === undefined) {
+          const session = yield* readFirst<{ key?: number }>(
+            sql`SELECT ${context.sessionKey(key.session)} AS key`,
+          )
+          if (session?.key === undefined) return undefined
+          id = yield* ensure(key, session.key)
+        }
+        const row = yield* take(name, id)
+        if (!row) return undefined
+        const turns = yield* readTurns(sql`WHERE t.conversation = ${id} AND t.${isOpen} ORDER BY t.id`)
+        return { turns, state: stateOf(row) }
+      },
+
+      *renew() {
+        const ids = [...claimed.values()]
+        if (ids.length > 0)
+          yield* write(sql`UPDATE agent_conversation SET lease_until = ${until()}
+            WHERE ${dialect.isOneOf(sql`id`, ids)} AND owner = ${owner}`)
+      },
+
+      *release(key) {
+        const id = claimed.get(nameOf(key))
+        claimed.delete(nameOf(key))
+        if (id !== undefined)
+          yield* write(sql`UPDATE agent_conversation SET owner = NULL, lease_until = 0
+            WHERE id = ${id} AND owner = ${owner}`)
+      },
+
+      *changeTurn(id, { answer, ended_at, error, parts_sent, started_at, state }) {
+        const isOwn = sql`SELECT c.id FROM agent_conversation c JOIN agent_turn own ON own.conversation = c.id
+          WHERE own.id = ${id} AND c.owner = ${owner}${dialect.holding('c')}`
+        const change = sql`UPDATE agent_turn SET state = coalesce(${state}, state),
+          started_at = coalesce(${started_at}, started_at), ended_at = coalesce(${ended_at}, ended_at),
+          answer = coalesce(${answer && JSON.stringify(answer)}, answer),
+          parts = coalesce(${answer?.parts.length}, parts), parts_sent = coalesce(${parts_sent}, parts_sent),
+          error = coalesce(${error}, error) WHERE id = ${id} AND conversation = (${isOwn}) RETURNING id`
+        if (state === undefined) return yield* changes(change)
+        return yield* changes(
+          sql`UPDATE agent_question SET expires_at = ${clock.now()} WHERE turn = ${id} AND answer IS NULL
+            AND drafts IS NULL AND expires_at > ${clock.now()} AND EXISTS (${isOwn})`,
+          change,
+        )
+      },
+
+      saveState: (key, { agent_session, folder }) =>
+        changes(sql`UPDATE agent_conversation SET agent_session = ${agent_session}, folder = ${folder}
+          WHERE id = ${idOf(key)} AND owner = ${owner} RETURNING id`),
+
+      *stopTurn(id) {
+        const row = yield* readFirst<
+          ClaimRow & { conversation: number }
+        >(sql`SELECT t.conversation, ${claimColumns}
+          FROM agent_turn t JOIN agent_conversation c ON c.id = t.conversation WHERE t.id = ${id}`)
+        if (!row) return false
+        // Nothing has begun, and no process is about to.
+        const isIdle = row.owner !== owner && isFree(row)
+        const stopped = sql`state = 'waiting' AND ${Number(isIdle)} = 1`
+        return yield* changes(
+          // No process claims it before the turn has changed.
+          ...dialect.expect(sql`(SELECT owner IS NOT DISTINCT FROM ${row.owner} FROM agent_conversation c
+            WHERE id = ${row.conversation}${dialect.holding('c')})`),
+          sql`UPDATE agent_turn SET stopping = 1, state = CASE WHEN ${stopped} THEN 'stopped' ELSE state END,
+            ended_at = CASE WHEN ${stopped} THEN ${clock.now()} ELSE ended_at END,
+            error = CASE WHEN ${stopped} THEN 'stopped before it began' ELSE error END
+            WHERE id = ${id} AND ${isOpen} RETURNING id`,
+        )
+      },
+
+      *getTurn(id) {
+        return (yield* readTurns(sql`WHERE t.id = ${id}`))[0]
+      },
+
+      listTurns: ({ before = Number.MAX_SAFE_INTEGER, limit, ...filter }) =>
+        // Ids first: the rows are large.
+        readTurns(sql`WHERE t.id IN (SELECT t.id FROM agent_conversation c
+          ${dialect.inOrderJoin} agent_turn t ON t.conversation = c.id
+          WHERE t.id < ${before}${isSelected(filter)} ORDER BY t.id DESC LIMIT ${limit}) ORDER BY t.id DESC`),
+
+      *findMore(key) {
+        const turns = yield* readTurns(sql`WHERE t.conversation = ${idOf(key)} AND t.state = 'more'
+          ORDER BY t.id DESC LIMIT 1`)
+        return turns[0]
+      },
+
+      *listConversations({ limit, ...filter }) {
+        const rows =
+          yield* readAll<ListedRow>(sql`SELECT c.agent, s.name AS session, c.peer AS user, n.name AS user_name,
+            c.agent_session, c.folder, (SELECT count(*) FROM agent_turn WHERE conversation = c.id) AS turns,
+            t.created_at AS last_turn_at, t.error AS last_error,
+            -- In the order of the alphabet, answering and running come before waiting.
+            (SELECT min(state) FROM agent_turn WHERE conversation = c.id AND ${isOpen}) AS open,
+            EXISTS (SELECT 1 FROM agent_question q JOIN agent_turn own ON own.id = q.turn
+              WHERE own.conversation = c.id AND ${isUnanswered(clock.now())}) AS asking
+            FROM agent_conversation c JOIN session s ON s.key = c.session
+            LEFT JOIN user_name n ON n.session = c.session AND n.peer = c.peer
+            LEFT JOIN agent_turn t ON t.id = (SELECT max(id) FROM agent_turn WHERE conversation = c.id)
+            WHERE c.session <> 0${isSelected(filter)} ORDER BY t.id DESC NULLS LAST, c.id DESC LIMIT ${limit}`)
+        return rows.map(({ asking, ...row }) => ({ ...row, isAsking: Boolean(asking) }))
+      },
+
+      *isWorkedOn(user) {
+        const rows = yield* readAll<ClaimRow>(sql`SELECT ${claimColumns} FROM agent_conversation c
+          WHERE c.peer = ${user} AND c.owner IS NOT NULL`)
+        return rows.some(row => row.owner === owner || !isFree(row))
+      },
+
+      *countTurns(agent, since) {
+        const counted = yield* readFirst<{ n: number }>(sql`SELECT count(*) AS n
+          FROM agent_turn t${dialect.by('agent_turn_started')}
+          ${dialect.inOrderJoin} agent_conversation c ON c.id = t.conversation
+          WHERE t.started_at >= ${since} AND c.agent = ${agent}`)
+        return counted!.n
+      },
+
+      *prune(before) {
+        const rows = yield* readAll<{
+          id: number
+        }>(sql`SELECT id FROM agent_turn${dialect.by('agent_turn_ended')}
+          WHERE ended_at < ${before} AND state <> 'more' LIMIT ${pruneStep}`)
+        const ids = rows.map(({ id }) => id)
+        if (ids.length > 0)
+          yield* write(
+            sql`DELETE FROM agent_question WHERE ${dialect.isOneOf(sql`turn`, ids)}`,
+            sql`DELETE FROM agent_turn WHERE ${dialect.isOneOf(sql`id`, ids)}`,
+          )
+        return ids.length === pruneStep
+      },
+    },
+    modes: {
+      ...questions.modes,
+      addTurn: 'write',
+      changeTurn: 'write',
+      saveState: 'write',
+      stopTurn: 'write',
+      claimAgent: 'light',
+      releaseAgent: 'light',
+      claim: 'light',
+      renew: 'light',
+      release: 'light',
+      prune: 'light',
+      listWork: 'plain',
+      listRunning: 'plain',
+      getTurn: 'plain',
+      listTurns: 'plain',
+      findMore: 'plain',
+      listConversations: 'plain',
+      isWorkedOn: 'plain',
+      countTurns: 'plain',
+    },
+  }
+}
+
+type ListedRow = Omit<StoredConversation, 'isAsking'> & { asking: unknown }
+
+type TurnRow = Omit<StoredTurn, 'messages' | 'answer' | 'isFresh' | 'stopping'> & {
+  messages: string
+  answer?: string
+  fresh: number
+  stopping: number
+}
+
+const nameOf = ({ agent, session = '', user = '' }: Partial<ConversationKey>): string =>
+  JSON.stringify([agent, session, user])
+
+const stateOf = ({ agent_session, folder }: ConversationState): ConversationState => ({
+  ...(agent_session !== undefined && { agent_session }),
+  ...(folder !== undefined && { folder }),
+})
+
+function turnOf({ answer, fresh, messages, stopping, ...row }: TurnRow): StoredTurn {
+  return {
+    ...row,
+    messages: JSON.parse(messages),
+    isFresh: fresh === 1,
+    ...(answer !== undefined && { answer: JSON.parse(answer) }),
+    ...(stopping === 1 && isTurnOpen(row.state) && { stopping: true }),
+  }
+}

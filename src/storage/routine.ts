@@ -1,0 +1,150 @@
+/**
+ * A routine is SQL that is written once, for both engines: it yields statements and gets their rows. SQLite drives it within
+ * one call, PostgreSQL with one request for each step. A noun, in `nouns/`, has the routines of one contract: its verbs.
+ */
+import type { Clock } from '../platform/clock.ts'
+import type { Sql } from '../platform/sql.ts'
+
+export type Rows = Record<string, unknown>[]
+
+/**
+ * `write`: statements of one transaction. On SQLite it is the transaction of the whole verb. On PostgreSQL it is one of its
+ * own, and what was read before may have changed: `Dialect.expect` and `Dialect.lock` say what must not.
+ */
+export type RoutineStep =
+  /** `isHeld`: the verb rests on these rows. PostgreSQL locks them when it begins the verb again for the third time. */
+  { readonly read: Sql; readonly isHeld?: boolean } | { readonly write: readonly Sql[] }
+
+/** A verb under way. `T` is its result. */
+export type Routine<T> = Generator<RoutineStep, T, Rows[]>
+
+export function* readAll<R>(statement: Sql): Routine<R[]> {
+  return (yield { read: statement })[0] as R[]
+}
+
+/** Reads rows on which the verb rests, as its write says with `Dialect.expect`. */
+export function* readHeld<R>(statement: Sql): Routine<R[]> {
+  return (yield { read: statement, isHeld: true })[0] as R[]
+}
+
+/** @returns the first row */
+export function* readFirst<R>(statement: Sql): Routine<R | undefined> {
+  return (yield* readAll<R>(statement))[0]
+}
+
+/** @returns the rows of the last statement, which has RETURNING if they matter */
+export function* write<R>(...statements: readonly Sql[]): Routine<R[]> {
+  return (yield { write: statements }).at(-1) as R[]
+}
+
+/** Same. @returns whether the last statement, which has RETURNING, changed a row */
+export function* changes(...statements: readonly Sql[]): Routine<boolean> {
+  return (yield* write(...statements)).length > 0
+}
+
+/** When a verb resolves, and whom it wakes. */
+export type Mode =
+  /** It reads. */
+  | 'plain'
+  /** It writes with one statement, and does not wait for the disk. */
+  | 'relaxed'
+  /** Same, and wakes callers that wait for messages. */
+  | 'redelivery'
+  /** It reads and writes in one transaction, and does not wait for the disk. */
+  | 'light'
+  /** Same, and what it wrote is durable when it resolves. */
+  | 'write'
+  /** Same; on SQLite in a transaction of its own. */
+  | 'intake'
+
+type Method = (...args: never[]) => Promise<unknown>
+
+/** The verbs of a contract. */
+export type Verbs<S> = {
+  [K in keyof S]: S[K] extends (...args: infer A) => Promise<infer R> ? (...args: A) => Routine<R> : never
+}
+
+export interface Noun<S> {
+  readonly verbs: Verbs<S>
+  readonly modes: { readonly [K in keyof S]: Mode }
+}
+
+/** Runs a routine, again from its start after an attempt that lost against another writer. */
+export type Runner = <T>(mode: Mode, begin: () => Routine<T>) => Promise<T>
+
+/** Returns the contract of a noun. */
+export function openNoun<S extends Record<keyof S, Method>>({ modes, verbs }: Noun<S>, run: Runner): S {
+  const methods = Object.entries(modes).map(([name, mode]) => {
+    const verb = verbs[name as keyof S] as unknown as (...args: unknown[]) => Routine<unknown>
+    return [name, async (...args: unknown[]) => await run(mode as Mode, () => verb(...args))]
+  })
+  return Object.fromEntries(methods) as S
+}
+
+/** What SQL the engines have in common only by name. */
+export interface Dialect {
+  /** The condition that `value` is one of a list. */
+  isOneOf(value: Sql, list: readonly string[] | readonly number[]): Sql
+  /** Statements of a write that fail unless the condition holds. The verb then begins again. */
+  expect(condition: Sql): readonly Sql[]
+  /** Statements of a write that lock the rows of a SELECT until its end. */
+  lock(select: Sql): readonly Sql[]
+  /** Ends a subquery whose rows, of the table with this name, stay as they are until the end of the write. */
+  holding(table: string): Sql
+  /** Statements of a write that let one writer at a time go on until its end. */
+  oneAtATime(lock: number): readonly Sql[]
+  /** Follows the name of a table: the index by which its rows are found, where the planner may choose a worse one. */
+  by(index: string): Sql
+  /** JOIN of tables in the order in which they are written. */
+  readonly inOrderJoin: Sql
+}
+
+/** A row that a process claims by a lease. */
+export interface ClaimRow {
+  owner?: string | undefined
+  /** Unix ms. */
+  lease_until: number
+  /** What `Claims.isDead` reads. */
+  dead?: unknown
+}
+
+/** Claims of processes. */
+export interface Claims {
+  /** This process. */
+  readonly owner: string
+  /** SQL for the column `dead` of a `ClaimRow`, of a table with this name. */
+  dead(table: string): Sql
+  /** Whether the owner of a row certainly runs no more. */
+  isDead(row: ClaimRow): boolean
+}
+
+/** What nouns need of an engine. */
+export interface NounContext {
+  readonly clock: Clock
+  readonly dialect: Dialect
+  readonly claims: Claims
+  /** SQL for the key for new rows of a session, or NULL; and for a subquery of all keys of it. */
+  sessionKey(name: string): Sql
+  sessionKeys(name: string): Sql
+  /** Returns the key for new rows of a session; adds one if there is none. */
+  ensureSession(name: string): Routine<number>
+  /** Call it before something about a user is stored. @throws SvcError `window_closed` if the user was erased */
+  rejectErased(user: string): void
+}
+
+/** Whether this process may take a row that was claimed for `leaseMs`, if at all. */
+export function mayTake(
+  { claims, clock }: Pick<NounContext, 'claims' | 'clock'>,
+  row: ClaimRow,
+  leaseMs: number,
+): boolean {
+  const leftMs = row.lease_until - clock.now()
+  return (
+    row.owner === undefined ||
+    row.owner === claims.owner ||
+    leftMs <= 0 ||
+    // Far more than a whole lease is left if the clock was set back.
+    leftMs > 2 * leaseMs ||
+    claims.isDead(row)
+  )
+}
