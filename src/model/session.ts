@@ -337,6 +337,8 @@ export interface Counter {
   received_at?: number
   used: number
   last_sent_at?: number
+  /** Present while contexts.json may lack the message that this count is about; it decides otherwise. */
+  token_at?: number
 }
 
 /** Clocks of processes and machines may differ by this much. */
@@ -344,17 +346,25 @@ export const clockSkewMs = 60_000
 
 /**
  * Returns the count of answers to a user that is valid now. A newer message of the user starts a new count.
- * `now` in Unix ms.
+ * Another program may have sent too, and counted in the file. `now` in Unix ms.
  */
-export function currentCounterOf(context: Counter, counter: Counter | undefined, now: number): Counter {
+export function currentCounterOf(
+  context: Counter & Pick<UserContext, 'token'>,
+  counter: Counter | undefined,
+  now: number,
+): Counter {
   const { received_at, used } = context
   const counted = counter?.received_at
-  // The caller may not know the newest message yet. A count in the future was made by a clock that was set
-  // back since.
-  const isNewer = counted !== undefined && counted > (received_at ?? 0) && counted <= now + clockSkewMs
-  const current = counter && (isNewer || counted === received_at) ? counter : { received_at, used }
-  const last_sent_at = counter?.last_sent_at ?? context.last_sent_at
-  return { received_at: current.received_at, used: current.used, last_sent_at }
+  const last_sent_at = Math.max(counter?.last_sent_at ?? 0, context.last_sent_at ?? 0) || undefined
+  // A count in the future was made by a clock that was set back since.
+  const isLater = counted !== undefined && counted > (received_at ?? 0) && counted <= now + clockSkewMs
+  // The file may not have the newest message yet, or a bare token, which says nothing of the time.
+  const isBare = received_at === undefined && context.token !== undefined
+  if (isLater && (isBare || counter?.token_at !== undefined))
+    return { received_at: counted, used: counter!.used, last_sent_at }
+  // What was sent since a later message was sent since this one too.
+  const isSince = counter !== undefined && (isLater || counted === received_at)
+  return { received_at, used: isSince ? Math.max(counter.used, used) : used, last_sent_at }
 }
 
 /** Upstream accepts answers for about this long after a user's last message (protocol notes 5.1). */

@@ -180,7 +180,7 @@ class DirectorySide implements CopySide {
       const kept = contextOfRow({ ...row, context, token_at } as HeardRow)
       const inFile = contexts.read(names.get(Number(row.session)) ?? '').get(String(row.peer))
       const known = newestContext(inFile, kept, this.#now)
-      const counted = { ...row, used: Number(row.used) } as { used: number }
+      const counted = { ...row, token_at, used: Number(row.used) } as { used: number }
       const { last_sent_at, received_at, used } = currentCounterOf(known ?? { used: 0 }, counted, this.#now)
       const first_seen = known && (known.first_seen ?? 0)
       return { ...row, token: known?.token, first_seen, received_at, used, last_sent_at }

@@ -23,8 +23,9 @@ export interface HeardRow {
  */
 export function contextOfRow({ context, received_at, token, token_at }: HeardRow): UserContext | undefined {
   const kept: UserContext | undefined = context === undefined ? undefined : JSON.parse(context)
-  if (received_at === undefined || token === undefined || token_at !== received_at) return kept
-  return newestContext(kept, { token, received_at, used: 0, first_seen: received_at })
+  if (received_at === undefined || token_at !== received_at) return kept
+  const heard = { received_at, used: 0, first_seen: received_at }
+  return newestContext(kept, token === undefined ? heard : { token, ...heard })
 }
 
 /** Counter and stored context of a user. */
@@ -73,7 +74,7 @@ export class SqliteContextArchive extends EnginePart {
   /** Counter, and context if it is stored here, of each user; by session and user. */
   listLanes(sessions: readonly string[]): ReadonlyMap<string, ReadonlyMap<string, KeptContext>> {
     const rows = this.db.all<Counter & { session: string; peer: string; context?: string }>`
-      SELECT s.name AS session, l.peer, l.received_at, l.used, l.last_sent_at, l.context
+      SELECT s.name AS session, l.peer, l.received_at, l.used, l.last_sent_at, l.token_at, l.context
       FROM json_each(${JSON.stringify(sessions)}) wanted CROSS JOIN session s CROSS JOIN outbox_lane l
       WHERE s.key = (SELECT key FROM session WHERE name = wanted.value ORDER BY named DESC, key DESC LIMIT 1)
         AND l.session = s.key`
@@ -98,14 +99,16 @@ export class SqliteContextArchive extends EnginePart {
   }
 
   /**
-   * Removes the contexts of users that are in the file again. Writes nothing if none of them is stored here.
+   * Removes what the file has now: the contexts of these users, and the tokens of their messages. A token that
+   * came since stays.
    */
-  drop(session: string, users: readonly string[]): void {
-    const kept = [...this.list(session, users).keys()]
-    if (kept.length === 0) return
-    this.db.run`UPDATE outbox_lane SET context = NULL
-      WHERE session = ${this.messages.findKey(session) ?? 0} AND peer IN (SELECT value
-      FROM json_each(${JSON.stringify(kept)}))`
+  drop(session: string, inbound: readonly Inbound[]): void {
+    const users = JSON.stringify(inbound.map(({ user_id, received_at }) => [user_id, received_at]))
+    this.db.run`UPDATE outbox_lane SET context = NULL, token = iif(token_at <= u.at, NULL, token),
+        token_at = iif(token_at <= u.at, NULL, token_at)
+      FROM (SELECT value ->> 0 AS user, max(value ->> 1) AS at FROM json_each(${users}) GROUP BY 1) u
+      WHERE session = ${this.messages.findKey(session) ?? 0} AND peer = u.user
+      AND (context IS NOT NULL OR token_at <= u.at)`
   }
 
   /**
@@ -122,7 +125,7 @@ export class SqliteContextArchive extends EnginePart {
         kept && JSON.stringify(mapContext(kept, user_id, this.sealer.open)) === firstContextOf(message)
       if (isFirst)
         this.db.run`UPDATE outbox_lane SET context = NULL WHERE session = ${key} AND peer = ${user_id}`
-      this.db.run`UPDATE outbox_lane SET token = NULL WHERE session = ${key}
+      this.db.run`UPDATE outbox_lane SET token = NULL, token_at = 0 WHERE session = ${key}
         AND peer = ${message.user_id} AND received_at = ${message.received_at}`
       if (hasOtherBot)
         this.db.run`UPDATE outbox_lane SET received_at = NULL, used = 0 WHERE session = ${key}
@@ -136,7 +139,8 @@ export class SqliteContextArchive extends EnginePart {
    */
   forget(session: string): void {
     this.db.run`UPDATE session SET renaming = NULL WHERE name = ${session}`
-    this.db.run`UPDATE outbox_lane SET context = NULL, token = NULL, received_at = NULL, used = 0,
+    this.db
+      .run`UPDATE outbox_lane SET context = NULL, token = NULL, token_at = NULL, received_at = NULL, used = 0,
       last_sent_at = NULL, held_at = NULL, held_until = NULL, holds = 0, not_before = 0, failures = 0
       WHERE session = ${this.messages.findKey(session) ?? 0}`
   }

@@ -434,6 +434,10 @@ const steps: readonly (string | ((db: Database) => void))[] = [
   ALTER TABLE agent_question ADD COLUMN sent_at INTEGER;
   ALTER TABLE agent_question ADD COLUMN drafts TEXT;
   `,
+  `
+  -- Earlier versions kept the tokens that contexts.json has. A message whose token it lacks is polled again.
+  UPDATE outbox_lane SET token = NULL, token_at = NULL;
+  `,
 ]
 
 /** Makes rows of files and voice messages searchable by their names and transcripts. */

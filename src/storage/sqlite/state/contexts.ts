@@ -43,9 +43,8 @@ export class ContextFiles implements ContextStore {
   readonly #files: JsonFiles<Content>
   readonly #known = new TickCache<Users>()
   readonly #writers = new Map<string, { count: number; until: number }>()
-  /** Sessions whose file contained a user, by user; and the indexed sessions with their bot. */
+  /** Sessions whose file contained a user, by user. */
   readonly #holders = new Map<string, Set<string>>()
-  readonly #noted = new Map<string, string | undefined>()
 
   constructor(options: {
     sessions: SessionFiles
@@ -61,11 +60,7 @@ export class ContextFiles implements ContextStore {
     this.#archive = options.rows?.contexts
     this.#isDurable = options.rows?.durable === true
     this.#sessions.onRead = session => this.#read(session)
-    this.#sessions.onListed = ({ name, bot }) => {
-      if (this.#noted.has(name) && this.#noted.get(name) === bot?.bot_id) return
-      this.#noted.set(name, bot?.bot_id)
-      this.#note(name, this.read(name).keys())
-    }
+    this.#sessions.onListed = ({ name }) => this.#note(name, this.read(name).keys())
     this.#log = options.log
   }
 
@@ -153,8 +148,8 @@ export class ContextFiles implements ContextStore {
   }
 
   /**
-   * Uses the files of the sessions that were listed last (each is read once for this), and the store for what
-   * another process writes to them later. With a single session, or a store that no other process shares, it
+   * Uses the files of the sessions as they were listed last, and the store for what another process writes to
+   * them later. With a single session, or a store that no other process shares, it
    * returns all sessions.
    */
   async findSessions(user: string): Promise<ReadonlySet<string>> {
@@ -240,8 +235,8 @@ export class ContextFiles implements ContextStore {
   }
 
   /** Call it after the file with these users was written. */
-  async dropArchived(session: string, users: readonly string[]): Promise<void> {
-    if (users.length > 0) await this.#archive?.drop(session, users)
+  async dropArchived(session: string, inbound: readonly Inbound[]): Promise<void> {
+    if (inbound.length > 0) await this.#archive?.drop(session, inbound)
     this.#writers.delete(session)
   }
 

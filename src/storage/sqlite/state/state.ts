@@ -116,10 +116,7 @@ async function commit(
     sessions.markWritten(session)
     contexts.markWritten(session)
   }
-  await contexts.dropArchived(
-    session,
-    batch.inbound.map(({ user_id }) => user_id),
-  )
+  await contexts.dropArchived(session, batch.inbound)
   return 'moved'
 }
 
