@@ -7,6 +7,7 @@ import { type NewPart, stoppedDuringSend } from '../../../src/storage/outbox.ts'
 import type { FileState } from '../../../src/storage/sqlite/state/state.ts'
 import type { Store } from '../../../src/storage/store.ts'
 import { given } from '../../support/given.ts'
+import { countStatements } from '../../support/statements.ts'
 import { bot, byMessageId, message, open, outgoing, sending } from '../support.ts'
 import { inOtherProcess, openSqlite, startOnDirectory } from './support.ts'
 
@@ -200,4 +201,42 @@ it('a process killed as it takes in what comes late of a former bot leaves no to
   expect(await t.store.log.getHead()).toBe(1)
   expect(await state.contexts.find('s', 'u')).toBeUndefined()
   expect((await sending(t.store, 's', 'other@im.bot', outgoing('x'))).token).toBeUndefined()
+})
+
+test('a plain send takes eleven statements, one that waits, begins and waits again twenty', async () => {
+  using count = countStatements()
+  await using t = await openSqlite()
+  const { outbox } = t.store
+  await outbox.enqueue({ ...call('fail'), user: 'another' }, open)
+  const statementsOf = async (work: () => Promise<unknown>) => {
+    count.statements = 0
+    await work()
+    return count.statements
+  }
+  // The lane is there.
+  await sending(t.store, 's', 'b', outgoing('before'))
+  expect(
+    await statementsOf(async () => {
+      const begun = await sending(t.store, 's', 'b', outgoing('plain'))
+      await outbox.settle(begun, { status: 'accepted', spent: true, message_id: '1' })
+    }),
+  ).toBe(11)
+  expect(
+    await statementsOf(async () => {
+      const queued = await outbox.enqueue(call('queue'), open)
+      if (queued.state !== 'new') throw new Error(queued.state)
+      const result = await outbox.begin([queued.entry.id * 1000], 'b', open, outgoing('again'))
+      if (result.go !== 'begun') throw new Error(result.go)
+      await outbox.settle(result.begun, { status: 'queued', spent: true })
+    }),
+  ).toBe(20)
+})
+
+const call = (mode: 'fail' | 'queue') => ({
+  session: 's',
+  bot_id: 'b',
+  user: 'u',
+  mode,
+  made_by: 'owner',
+  parts: [mode === 'queue' ? part('waits') : { kind: 'text' as const }],
 })
