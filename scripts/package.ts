@@ -2,6 +2,8 @@
  * Makes what `npm pack` adds to the sources: `lib`, which is `src` as JavaScript with types, and the panel.
  * Two files in `lib` are for Node: the one that a program imports, and the one that npx starts.
  *
+ * What is wrong with the types is found by the check of the tests; here tsc looks only at what it declares.
+ *
  * `lib` is JavaScript because runtimes other than Bun accept no TypeScript from a package. There is one
  * file per source, so that stack traces are readable. Maps lead from the types to the sources.
  */

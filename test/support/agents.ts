@@ -83,7 +83,7 @@ export async function installed(spec: string, bin: string): Promise<{ folder: st
     Object.entries(others).flatMap(([name, value]) => (value ? [[name, value]] : [])),
   )
   try {
-    const options = ['--prefix', made, '--no-audit', '--no-fund', '--no-update-notifier']
+    const options = ['--prefix', made, '--prefer-offline', '--no-audit', '--no-fund', '--no-update-notifier']
     const npm = await ended(['npm', 'install', ...options, spec], {
       cwd: made,
       env: { ...env, PATH },
