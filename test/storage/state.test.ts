@@ -308,7 +308,8 @@ onEach(
         for (const name of ['s', 'x']) {
           await sessions.save(name, bot(name))
           const own = { session: name, botId: bot(name).bot_id, token: bot(name).token }
-          const written = from({ user_id: 'u', received_at: 1000 }, { written_at: 1000, text: name })
+          const inbound = { user_id: 'u', token: 'right', received_at: 1000 }
+          const written = from(inbound, { written_at: 1000, text: name })
           await ingest([written], { ...own, cursorFrom: '', cursorTo: 'c1' })
         }
         await store.names.set('X', 'u', 'Ann')
@@ -319,6 +320,7 @@ onEach(
         ])
         expect(found.get('x')).toMatchObject([{ user_id: 'u', context: { received_at: 1000 }, name: 'Ann' }])
         expect(found.get('gone')).toEqual([])
+        expect([...found.values()].flat().filter(({ context }) => 'token' in context)).toEqual([])
         const begun = await sending(store, 's', bot('s').bot_id, {
           client_id: 'c',
           to_user: 'u',

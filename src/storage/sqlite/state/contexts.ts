@@ -78,7 +78,7 @@ export class ContextFiles implements ContextStore {
       }
       const [inLog, named] = [lanes?.get(session), names?.get(session)]
       const contacts: Contact[] = []
-      const add = (user_id: string, context: UserContext) =>
+      const add = (user_id: string, { token: _, ...context }: UserContext) =>
         contacts.push({ user_id, context, counter: inLog?.get(user_id)?.counter, name: named?.get(user_id) })
       for (const [user, context] of inFile) if (hasWritten(context)) add(user, context)
       for (const [user, { context }] of inLog ?? []) {
