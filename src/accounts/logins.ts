@@ -93,7 +93,7 @@ export class Logins {
    * there is no capacity for another login or session; `forbidden` for a key that is limited to users, and
    * while another caller logs the session in; `session_not_found` outside the accounts of the key
    */
-  async login(request: LoginRequest, signal: AbortSignal, by: Principal = owner): Promise<LoginStatus> {
+  async login(by: Principal, request: LoginRequest, signal: AbortSignal): Promise<LoginStatus> {
     const login = await this.#startOrJoin(request, signal, by)
     return 'version' in login ? this.#toStatus(login) : login
   }
@@ -148,7 +148,7 @@ export class Logins {
    * Prepares a new login: the end of the session's earlier login is no longer reported. Ends an earlier
    * login whose code expired without a process that drives it. A login that can still be scanned stays.
    */
-  async forget(name: string, by: Principal = owner): Promise<void> {
+  async forget(by: Principal, name: string): Promise<void> {
     const isLost = ({ confirmed, qr }: StoredLogin) =>
       confirmed !== true &&
       qr !== undefined &&
@@ -160,9 +160,9 @@ export class Logins {
    * Starts a login, or joins the one in progress. `login_id` '' means that the session is connected and
    * nothing was started.
    */
-  async begin(name: string, force: boolean, signal: AbortSignal, by: Principal = owner): Promise<LoginFlow> {
+  async begin(by: Principal, name: string, force: boolean, signal: AbortSignal): Promise<LoginFlow> {
     const session_name = normalizeSessionName(name)
-    await this.forget(session_name, by)
+    await this.forget(by, session_name)
     const login = await this.#startOrJoin({ session_name, timeout: 0, force }, signal, by)
     if (!('version' in login)) return { ...login, login_id: '', revision: 0 }
     const last = await this.#findLast(by)
@@ -182,10 +182,10 @@ export class Logins {
    *   `invalid_arguments` for two different sessions
    */
   async follow(
+    by: Principal,
     asked: { login_id?: string; name?: string; session?: string; seen?: number },
     timeoutMs: number,
     signal: AbortSignal,
-    by: Principal = owner,
   ): Promise<LoginFlow> {
     const { login_id, name, seen, session = name } = asked
     const keyOf = (session: string) => sessionKeyOf(normalizeSessionName(session))
@@ -209,17 +209,12 @@ export class Logins {
    *
    * @throws SvcError `not_found`
    */
-  async giveCode(
-    loginId: string,
-    code: string,
-    signal: AbortSignal,
-    by: Principal = owner,
-  ): Promise<LoginFlow> {
+  async giveCode(by: Principal, loginId: string, code: string, signal: AbortSignal): Promise<LoginFlow> {
     const found = await this.#findById(loginId, by)
     const login =
       found && (await this.#records.change(found, login => (login.ended ? login : { ...login, code })))
     if (!login) throw noLoginError()
-    return this.follow({ login_id: loginId, seen: login.revision }, codeWaitMs, signal, by)
+    return this.follow(by, { login_id: loginId, seen: login.revision }, codeWaitMs, signal)
   }
 
   /**
@@ -228,7 +223,7 @@ export class Logins {
    *
    * @returns true if it was in progress
    */
-  async callOff(loginId: string, by: Principal = owner): Promise<boolean> {
+  async callOff(by: Principal, loginId: string): Promise<boolean> {
     return this.#end(await this.#findById(loginId, by), ({ confirmed }) => confirmed !== true)
   }
 
@@ -236,7 +231,7 @@ export class Logins {
    * Records that a page stopped following the login. It is called off soon, unless another page follows it
    * or its code was scanned.
    */
-  async leave(loginId: string, by: Principal = owner): Promise<void> {
+  async leave(by: Principal, loginId: string): Promise<void> {
     const { clock, closing } = this.#runtime
     const left_at = clock.now()
     const found = await this.#findById(loginId, by)

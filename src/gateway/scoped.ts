@@ -52,7 +52,7 @@ const ownName = ({ id }: Viewer, name: string): string => `${id}/${name}`
 const createView = (gateway: Gateway, viewer: Viewer): Gateway => ({
   inbox: viewInbox(gateway.inbox, viewer),
   sender: viewSender(gateway.sender, viewer),
-  outbox: viewOutbox(gateway.outbox, viewer),
+  outbox: gateway.outbox,
   media: viewMedia(gateway.media, viewer),
   history: {
     page: (request, signal, hasRoom) =>
@@ -65,8 +65,8 @@ const createView = (gateway: Gateway, viewer: Viewer): Gateway => ({
     list: filter => gateway.users.list(filter, viewer.scope),
     name: request => gateway.users.name(request, viewer.scope),
   },
-  logins: viewLogins(gateway.logins, viewer),
-  webhooks: viewWebhooks(gateway.webhooks, viewer),
+  logins: gateway.logins,
+  webhooks: gateway.webhooks,
   events: viewEvents(gateway.events, viewer),
   changes: { subscribe: listener => gateway.changes.subscribe(limitListener(listener, viewer)) },
   keys: gateway.keys,
@@ -125,13 +125,6 @@ function viewSender(sender: Gateway['sender'], viewer: Viewer): Gateway['sender'
   }
 }
 
-const viewOutbox = (outbox: Gateway['outbox'], { by }: Viewer): Gateway['outbox'] => ({
-  list: filter => outbox.list(filter, by),
-  get: id => outbox.get(id, by),
-  cancel: id => outbox.cancel(id, by),
-  approve: (id, _by, ...more) => outbox.approve(id, by, ...more),
-})
-
 const viewMedia = (media: Gateway['media'], { by, id, scope }: Viewer): Gateway['media'] => ({
   accept: (upload, signal) => media.accept({ ...upload, by: id }, signal),
   open: (request, signal) => media.open({ ...request, scope }, signal),
@@ -171,31 +164,6 @@ const viewAccounts = (accounts: Gateway['accounts'], { scope }: Viewer): Gateway
   logout: name => accounts.logout(name, scope),
   rename: (oldName, newName) => accounts.rename(oldName, newName, scope),
   setDefault: name => accounts.setDefault(name, scope),
-})
-
-const viewLogins = (logins: Gateway['logins'], { by }: Viewer): Gateway['logins'] => ({
-  login: (request, signal) => logins.login(request, signal, by),
-  begin: (name, force, signal) => logins.begin(name, force, signal, by),
-  callOff: id => logins.callOff(id, by),
-  follow: (login, timeoutMs, signal) => logins.follow(login, timeoutMs, signal, by),
-  forget: name => logins.forget(name, by),
-  giveCode: (id, code, signal) => logins.giveCode(id, code, signal, by),
-  leave: id => logins.leave(id, by),
-})
-
-const viewWebhooks = (webhooks: Gateway['webhooks'], { by, scope }: Viewer): Gateway['webhooks'] => ({
-  list: () => webhooks.list(by),
-  get: id => webhooks.get(id, by),
-  add: input => webhooks.add(input, by),
-  pause: id => webhooks.pause(id, by),
-  resume: id => webhooks.resume(id, by),
-  rotate: id => webhooks.rotate(id, by),
-  replay: (id, from) => webhooks.replay(id, from, by),
-  remove: id => webhooks.remove(id, by),
-  listAttempts: (id, query) => webhooks.listAttempts(id, query, by),
-  sendTest: (id, signal) => webhooks.sendTest(id, signal, by),
-  isLinkValid: (to, expires, signature) => webhooks.isLinkValid(to, expires, signature),
-  getMessage: id => webhooks.getMessage(id, scope),
 })
 
 const viewEvents = (events: Gateway['events'], viewer: Viewer): Gateway['events'] => {

@@ -63,7 +63,8 @@ export const startLogin = defineOperation({
   }),
   output: LoginStep,
   errors: [...errors, 'session_not_found', 'rate_limited', 'forbidden'],
-  run: ({ logins }, { name = '', force = false }, { signal }) => withQrSvg(logins.begin(name, force, signal)),
+  run: ({ logins }, { name = '', force = false }, { by, signal }) =>
+    withQrSvg(logins.begin(by, name, force, signal)),
 })
 
 export const followLogin = defineOperation({
@@ -88,7 +89,7 @@ export const followLogin = defineOperation({
   output: LoginStep,
   errors,
   run: ({ logins }, { timeout = 0, ...login }, call) =>
-    withQrSvg(logins.follow(login, waitOf(call, timeout) * 1000, call.signal)),
+    withQrSvg(logins.follow(call.by, login, waitOf(call, timeout) * 1000, call.signal)),
 })
 
 export const forgetLogin = defineOperation({
@@ -100,8 +101,8 @@ export const forgetLogin = defineOperation({
     'For a caller who starts a new login. A login that can still be scanned stays. A login ends if its code has expired and no process continues it.',
   input: closed({ session: optional(sessionName('Name of the session; "" or absent means default.')) }),
   output: Done,
-  async run({ logins }, { session = '' }) {
-    await logins.forget(session)
+  async run({ logins }, { session = '' }, { by }) {
+    await logins.forget(by, session)
     return { success: true }
   },
 })
@@ -115,8 +116,8 @@ export const giveLoginCode = defineOperation({
   input: closed({ login_id, verify_code: bounded(32, 'The digits on the phone.', { examples: ['42'] }) }),
   output: LoginStep,
   errors,
-  run: ({ logins }, { login_id, verify_code }, { signal }) =>
-    withQrSvg(logins.giveCode(login_id, verify_code, signal)),
+  run: ({ logins }, { login_id, verify_code }, { by, signal }) =>
+    withQrSvg(logins.giveCode(by, login_id, verify_code, signal)),
 })
 
 export const cancelLogin = defineOperation({
@@ -135,10 +136,10 @@ export const cancelLogin = defineOperation({
     ),
   }),
   output: Done,
-  async run({ logins }, { login_id, left }) {
-    if (!left) return { success: await logins.callOff(login_id) }
+  async run({ logins }, { login_id, left }, { by }) {
+    if (!left) return { success: await logins.callOff(by, login_id) }
     // `leave` waits for up to a minute, and ends by itself when the service stops.
-    void logins.leave(login_id).catch(() => {})
+    void logins.leave(by, login_id).catch(() => {})
     return { success: true }
   },
 })

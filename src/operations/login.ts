@@ -85,7 +85,11 @@ WeChat allows one bot per account: logging in here ends the account's bot elsewh
     const { verify_code } = input
     const answered = verify_code === undefined ? call.findAnswer?.('verify_code')?.trim() : undefined
     const code = verify_code ?? answered
-    let status = await gateway.logins.login({ ...request, ...(code && { verify_code: code }) }, call.signal)
+    let status = await gateway.logins.login(
+      call.by,
+      { ...request, ...(code && { verify_code: code }) },
+      call.signal,
+    )
     if (verify_code !== undefined) return status
     // If the door can ask the person, the digits are asked for here, and the caller need not call again.
     for (let asked = answered ? 1 : 0; status.status === 'need_verifycode' && !call.signal.aborted; asked++) {
@@ -95,6 +99,7 @@ WeChat allows one bot per account: logging in here ends the account's bot elsewh
       })
       if (!typed) break
       status = await gateway.logins.login(
+        call.by,
         { ...request, session_name: status.session, verify_code: typed.trim() },
         call.signal,
       )

@@ -61,7 +61,7 @@ export const listOutbox = defineOperation({
     examples: [['svc outbox', 'Messages that wait, oldest first']],
   },
   library: { positionals: [] },
-  run: async (gateway, filter, { by }) => nameAnswered(gateway, await gateway.outbox.list(filter, by)),
+  run: async (gateway, filter, { by }) => nameAnswered(gateway, await gateway.outbox.list(by, filter)),
 })
 
 /** Adds to the answers of agents that wait for an approval which messages they answer. */
@@ -95,7 +95,7 @@ export const getOutbox = defineOperation({
   examples: [{ summary: 'It was sent', input: { id: '12' }, output: exampleEnded }],
   rest: { route: 'GET /outbox/{id}', tag: 'messages' },
   library: { positionals: ['id'] },
-  run: ({ outbox }, { id }, { by }) => outbox.get(id, by),
+  run: ({ outbox }, { id }, { by }) => outbox.get(by, id),
 })
 
 export const cancelOutbox = defineOperation({
@@ -123,7 +123,7 @@ export const cancelOutbox = defineOperation({
     examples: [['svc outbox cancel 12', 'By its id']],
   },
   library: { positionals: ['id'] },
-  run: ({ outbox }, { id }, { by }) => outbox.cancel(id, by),
+  run: ({ outbox }, { id }, { by }) => outbox.cancel(by, id),
 })
 
 const approvalId = { id: 'Id of the send, as svc approvals shows it.' }
@@ -145,7 +145,8 @@ export const listApprovals = defineOperation({
     short: {},
     examples: [['svc approvals', 'Messages that wait for you, oldest first']],
   },
-  run: async ({ outbox }) => (await outbox.list()).filter(({ waits_for }) => waits_for === 'approval'),
+  run: async ({ outbox }, _input, { by }) =>
+    (await outbox.list(by)).filter(({ waits_for }) => waits_for === 'approval'),
 })
 
 /** Approves a send. Only people may do that, so the MCP service without REST does not offer it. */
@@ -190,7 +191,7 @@ export const approveOutbox = defineOperation({
     ],
   },
   library: { positionals: ['id'] },
-  run: ({ outbox }, { id, text }, { by }) => outbox.approve(id, by, text),
+  run: ({ outbox }, { id, text }, { by }) => outbox.approve(by, id, text),
 })
 
 /** Only for the command line: other doors use `cancel_outbox`. */
@@ -210,5 +211,5 @@ export const declineOutbox = defineOperation({
     help: approvalId,
     examples: [['svc approvals no 12', 'By its id']],
   },
-  run: ({ outbox }, { id }, { by }) => outbox.cancel(id, by),
+  run: ({ outbox }, { id }, { by }) => outbox.cancel(by, id),
 })

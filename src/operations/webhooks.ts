@@ -69,7 +69,7 @@ export const listWebhooks = defineOperation({
     examples: [['svc webhook', 'Every endpoint']],
   },
   library: { positionals: [] },
-  run: ({ webhooks }) => webhooks.list(),
+  run: ({ webhooks }, _input, { by }) => webhooks.list(by),
 })
 
 export const addWebhook = defineOperation({
@@ -125,7 +125,7 @@ export const addWebhook = defineOperation({
   async run({ webhooks }, added, { by, local }) {
     if (added.allow_private && local !== true)
       throw new SvcError('forbidden', 'allow_private cannot be set over HTTP', { next: addPrivate })
-    return webhooks.add(added, by)
+    return webhooks.add(by, added)
   },
 })
 
@@ -147,7 +147,7 @@ export const getWebhook = defineOperation({
     'Whether it works; if not, since when and why',
   ),
   library: { positionals: ['id'] },
-  run: ({ webhooks }, { id }) => webhooks.get(id),
+  run: ({ webhooks }, { id }, { by }) => webhooks.get(by, id),
 })
 
 export const listWebhookDeliveries = defineOperation({
@@ -203,7 +203,7 @@ export const listWebhookDeliveries = defineOperation({
     examples: [[`svc webhook log ${id} --outcome gave_up`, 'Events that svc gave up']],
   },
   library: { positionals: ['id'] },
-  run: ({ webhooks }, { id, ...query }) => webhooks.listAttempts(id, query),
+  run: ({ webhooks }, { id, ...query }, { by }) => webhooks.listAttempts(by, id, query),
 })
 
 export const removeWebhook = defineOperation({
@@ -224,7 +224,7 @@ export const removeWebhook = defineOperation({
     'Also removes its log',
   ),
   library: { positionals: ['id'] },
-  run: ({ webhooks }, { id }) => webhooks.remove(id),
+  run: ({ webhooks }, { id }, { by }) => webhooks.remove(by, id),
 })
 
 export const testWebhook = defineOperation({
@@ -245,7 +245,7 @@ export const testWebhook = defineOperation({
     'Whether the receiver answers',
   ),
   library: { positionals: ['id'] },
-  run: ({ webhooks }, { id }, { signal }) => webhooks.sendTest(id, signal),
+  run: ({ webhooks }, { id }, { by, signal }) => webhooks.sendTest(by, id, signal),
 })
 
 export const pauseWebhook = defineOperation({
@@ -266,7 +266,7 @@ export const pauseWebhook = defineOperation({
     'Later events wait',
   ),
   library: { positionals: ['id'] },
-  run: ({ webhooks }, { id }) => webhooks.pause(id),
+  run: ({ webhooks }, { id }, { by }) => webhooks.pause(by, id),
 })
 
 export const resumeWebhook = defineOperation({
@@ -288,7 +288,7 @@ export const resumeWebhook = defineOperation({
     'Deliver what waits, then new events',
   ),
   library: { positionals: ['id'] },
-  run: ({ webhooks }, { id }) => webhooks.resume(id),
+  run: ({ webhooks }, { id }, { by }) => webhooks.resume(by, id),
 })
 
 export const rotateWebhook = defineOperation({
@@ -310,7 +310,7 @@ export const rotateWebhook = defineOperation({
     'Make a new secret; it is shown once',
   ),
   library: { positionals: ['id'] },
-  run: ({ webhooks }, { id }) => webhooks.rotate(id),
+  run: ({ webhooks }, { id }, { by }) => webhooks.rotate(by, id),
 })
 
 export const replayWebhook = defineOperation({
@@ -358,5 +358,5 @@ export const replayWebhook = defineOperation({
     ],
   },
   library: { positionals: ['id'] },
-  run: ({ webhooks }, { id, from, dry_run }) => webhooks.replay(id, { ...from, dry_run }),
+  run: ({ webhooks }, { id, from, dry_run }, { by }) => webhooks.replay(by, id, { ...from, dry_run }),
 })

@@ -92,15 +92,15 @@ export class Webhooks {
   }
 
   /** Lists all endpoints, oldest first. */
-  async list(by: Principal = owner): Promise<WebhookEndpoint[]> {
+  async list(by: Principal): Promise<WebhookEndpoint[]> {
     const now = this.#ports.clock.now()
     const all = await this.#ports.webhooks.list()
     return all.filter(webhook => isManagedBy(webhook, by)).map(webhook => toEndpoint(webhook, now))
   }
 
   /** Returns one endpoint. @throws SvcError `not_found`, like all methods below except `add` */
-  async get(id: string, by: Principal = owner): Promise<WebhookEndpoint> {
-    return toEndpoint(await this.#getStored(id, by), this.#ports.clock.now())
+  async get(by: Principal, id: string): Promise<WebhookEndpoint> {
+    return toEndpoint(await this.#getStored(by, id), this.#ports.clock.now())
   }
 
   /**
@@ -111,7 +111,7 @@ export class Webhooks {
    *   `forbidden` for an address in a private network without `allow_private`, and for `replies` of a caller
    *   that may not send
    */
-  async add(input: NewWebhookInput, by: Principal = owner): Promise<AddedWebhook> {
+  async add(by: Principal, input: NewWebhookInput): Promise<AddedWebhook> {
     const { events, clock } = this.#ports
     const { allow_private = false, replies = false, headers = {}, types = [] } = input
     if (replies && by.grant && !maySend(by.grant))
@@ -149,7 +149,7 @@ export class Webhooks {
     const adding = this.#adding.then(() => this.#store(webhook))
     this.#adding = adding.catch(() => {})
     await adding
-    return { ...(await this.get(id)), secret }
+    return { ...(await this.get(by, id)), secret }
   }
 
   async #store(webhook: NewWebhook): Promise<void> {
@@ -186,9 +186,9 @@ export class Webhooks {
   }
 
   /** Stops deliveries until `resume`. */
-  async pause(id: string, by: Principal = owner): Promise<WebhookEndpoint> {
-    await this.#changeStored(id, { paused: true }, by)
-    return this.get(id)
+  async pause(by: Principal, id: string): Promise<WebhookEndpoint> {
+    await this.#changeStored(by, id, { paused: true })
+    return this.get(by, id)
   }
 
   /**
@@ -197,22 +197,22 @@ export class Webhooks {
    *
    * @throws SvcError `forbidden` if the key that added it has ended
    */
-  async resume(id: string, by: Principal = owner): Promise<WebhookEndpoint> {
-    const webhook = await this.#getStored(id, by)
+  async resume(by: Principal, id: string): Promise<WebhookEndpoint> {
+    const webhook = await this.#getStored(by, id)
     if (await this.#isOfEndedKey(webhook)) throw endedKeyError()
     const { disabled } = webhook
     const on = { disabled: undefined, failing_since: undefined, last_error: undefined }
     const fresh = disabled && { ...on, last_error_code: undefined }
-    await this.#changeStored(id, { paused: false, ...fresh }, by)
-    return this.get(id)
+    await this.#changeStored(by, id, { paused: false, ...fresh })
+    return this.get(by, id)
   }
 
   /** Creates a new secret. For a day, deliveries are signed with the previous one too. */
-  async rotate(id: string, by: Principal = owner): Promise<AddedWebhook> {
+  async rotate(by: Principal, id: string): Promise<AddedWebhook> {
     const secret = createSecret()
     const until = this.#ports.clock.now() + rotationMs
-    await this.#changeStored(id, { rotation: { secret, until } }, by)
-    return { ...(await this.get(id)), secret }
+    await this.#changeStored(by, id, { rotation: { secret, until } })
+    return { ...(await this.get(by, id)), secret }
   }
 
   /**
@@ -220,15 +220,15 @@ export class Webhooks {
    *
    * @throws SvcError `not_found`, `invalid_arguments`
    */
-  async replay(id: string, from: ReplayFrom, by: Principal = owner): Promise<ReplayedWebhook> {
-    const webhook = await this.#getStored(id, by)
+  async replay(by: Principal, id: string, from: ReplayFrom): Promise<ReplayedWebhook> {
+    const webhook = await this.#getStored(by, id)
     const { position, replayed = position } = webhook
     const start = await this.#resolveStart(from)
     const earlier = cursorNumberOf(start) < cursorNumberOf(position) ? start : position
     const until = cursorNumberOf(replayed) > cursorNumberOf(position) ? replayed : position
     const replay = await this.#countEvents(start, until, webhook)
     if (!from.dry_run) await this.#ports.webhooks.rewind(id, earlier, until)
-    return { ...(await this.get(id)), replay }
+    return { ...(await this.get(by, id)), replay }
   }
 
   async #resolveStart(from: ReplayFrom): Promise<string> {
@@ -267,25 +267,25 @@ export class Webhooks {
   }
 
   /** Removes an endpoint and all its data. */
-  async remove(id: string, by: Principal = owner): Promise<{ success: true; id: string }> {
-    if (by.grant) await this.#getStored(id, by)
+  async remove(by: Principal, id: string): Promise<{ success: true; id: string }> {
+    if (by.grant) await this.#getStored(by, id)
     if (!(await this.#ports.webhooks.remove(id))) throw notFoundError()
     return { success: true, id }
   }
 
   /** Lists delivery attempts, newest first. */
   async listAttempts(
+    by: Principal,
     id: string,
     { limit = 50, outcome }: WebhookLogQuery = {},
-    by: Principal = owner,
   ): Promise<WebhookDelivery[]> {
-    await this.#getStored(id, by)
+    await this.#getStored(by, id)
     return (await this.#ports.webhooks.progress.listTries(id, limit, outcome)).map(withoutUndefined)
   }
 
   /** Delivers an event `webhook.test` now, from this process, also if the endpoint is off. */
-  async sendTest(id: string, signal: AbortSignal, by: Principal = owner): Promise<WebhookTest> {
-    const webhook = await this.#getStored(id, by)
+  async sendTest(by: Principal, id: string, signal: AbortSignal): Promise<WebhookTest> {
+    const webhook = await this.#getStored(by, id)
     const { clock, webhooks } = this.#ports
     const event = `test-${randomBytes(8).toString('hex')}`
     const [type, at] = ['webhook.test', clock.now()] as const
@@ -320,18 +320,18 @@ export class Webhooks {
   }
 
   /** Returns the whole message for a link. @throws SvcError `message_not_found` */
-  async getMessage(messageId: string, scope?: Scope): Promise<Message> {
-    const found = await this.#ports.getMessage(messageId, scope)
+  async getMessage(messageId: string): Promise<Message> {
+    const found = await this.#ports.getMessage(messageId)
     if (found) return found
     throw new SvcError('message_not_found', 'the message is no longer stored')
   }
 
-  async #changeStored(id: string, change: WebhookChange, by: Principal): Promise<void> {
-    if (by.grant) await this.#getStored(id, by)
+  async #changeStored(by: Principal, id: string, change: WebhookChange): Promise<void> {
+    if (by.grant) await this.#getStored(by, id)
     if (!(await this.#ports.webhooks.change(id, change))) throw notFoundError()
   }
 
-  async #getStored(id: string, by: Principal): Promise<Webhook> {
+  async #getStored(by: Principal, id: string): Promise<Webhook> {
     const found = await this.#ports.webhooks.get(id)
     if (!found || !isManagedBy(found, by)) throw notFoundError()
     return found

@@ -107,7 +107,7 @@ export class Outbox {
    *
    * @throws SvcError `session_not_found`; `invalid_arguments` for a name of no user, or of several
    */
-  async list(filter: OutboxFilter = {}, by: Principal = owner): Promise<OutboxEntry[]> {
+  async list(by: Principal, filter: OutboxFilter = {}): Promise<OutboxEntry[]> {
     const { resolveTarget, store } = this.#ports
     const { user, session } = await resolveTarget(
       { user: filter.user_id, session: filter.session, scope: scopeOf(by) },
@@ -122,7 +122,7 @@ export class Outbox {
    *
    * @throws SvcError `not_found`
    */
-  async get(outboxId: string | number, by: Principal = owner): Promise<OutboxEntry> {
+  async get(by: Principal, outboxId: string | number): Promise<OutboxEntry> {
     const entry = await this.#findEntry(outboxId, by)
     if (entry?.mode !== 'queue') throw unknownSendError('outbox')
     return (await this.#toOutboxEntries([entry]))[0]!
@@ -163,7 +163,7 @@ export class Outbox {
    *
    * @throws SvcError `not_found` if nothing of that id waits: it was sent, cancelled, or has expired
    */
-  async cancel(outboxId: string | number, by: Principal): Promise<Cancelled> {
+  async cancel(by: Principal, outboxId: string | number): Promise<Cancelled> {
     const { log } = this.#runtime
     const { media, store } = this.#ports
     const entry = await this.#findEntry(outboxId, by)
@@ -192,7 +192,7 @@ export class Outbox {
    *   `not_connected`, `window_closed`, `quota_exhausted`, `rate_limited` if it may not go now and its
    *   `when_closed` is `fail`: it keeps waiting for approval
    */
-  async approve(outboxId: string | number, by: Principal, text?: string): Promise<OutboxEntry> {
+  async approve(by: Principal, outboxId: string | number, text?: string): Promise<OutboxEntry> {
     const { clock, log } = this.#runtime
     const { worker } = this.#ports
     const entry = await this.#findEntry(outboxId, by)
@@ -209,7 +209,7 @@ export class Outbox {
     }
     log.info('send approved', { outbox: outboxId })
     await worker.flushWithProgress(entry, lane, undefined)
-    return this.get(outboxId, by)
+    return this.get(by, outboxId)
   }
 
   /** Returns the id of the key that made a send, itself or as its webhook. */

@@ -344,7 +344,7 @@ it('leaves no upload that came in at its end, and no code that could be scanned'
   const view = viewFor(t.gateway, by)
   const { signal } = new AbortController()
   const names = async () => (await t.gateway.accounts.list()).map(({ name }) => name).sort()
-  const started = await view.logins.login({ session_name: 'new', timeout: 0, force: false }, signal)
+  const started = await view.logins.login(by, { session_name: 'new', timeout: 0, force: false }, signal)
   expect(await names()).toEqual(['home', 'new', 'work'])
   const file = new TransformStream<Uint8Array, Uint8Array>()
   const accepting = failure(view.media.accept({ body: file.readable, file_name: 'a.txt' }, signal))
@@ -537,15 +537,17 @@ it('has half of the webhooks at most, together with the keys that it made', asyn
   const top = await addKey(t, { name: 'top', can })
   const child = await addKey(t, { name: 'child', can }, top.by)
   const endpoint = { url: 'http://127.0.0.1:9/', allow_private: true }
-  for (let nth = 0; nth < 50; nth++)
-    await viewFor(gateway, nth % 2 === 0 ? top.by : child.by).webhooks.add(endpoint)
+  for (let nth = 0; nth < 50; nth++) {
+    const { by } = nth % 2 === 0 ? top : child
+    await viewFor(gateway, by).webhooks.add(by, endpoint)
+  }
   await gateway.keys.revoke('child', top.by)
   const again = await addKey(t, { name: 'again', can }, top.by)
   for (const { by } of [top, again])
-    expect(await failure(viewFor(gateway, by).webhooks.add(endpoint))).toMatchObject({
+    expect(await failure(viewFor(gateway, by).webhooks.add(by, endpoint))).toMatchObject({
       ...{ code: 'invalid_arguments', details: { most: 50 } },
     })
   const other = await addKey(t, { name: 'other', can })
-  await viewFor(gateway, other.by).webhooks.add(endpoint)
-  await gateway.webhooks.add(endpoint)
+  await viewFor(gateway, other.by).webhooks.add(other.by, endpoint)
+  await gateway.webhooks.add(owner, endpoint)
 })

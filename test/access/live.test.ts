@@ -103,7 +103,7 @@ test('streams, waiting calls and deliveries have nothing of others', async () =>
   using stack = new DisposableStack()
   const hooks = listeners.map(listener => ({ listener, hook: stack.use(receiver()) }))
   for (const { hook, listener } of hooks)
-    await gateway.webhooks.add({ url: hook.url, allow_private: true }, listener.by)
+    await gateway.webhooks.add(listener.by, { url: hook.url, allow_private: true })
   const lines = (await Promise.all(listeners.map(listen))).flat()
 
   for (const things of [foreign, neighbour]) {
@@ -111,12 +111,12 @@ test('streams, waiting calls and deliveries have nothing of others', async () =>
     await live.send({ to: things.user, session: things.session, text: `Sent${things.tag}` })
     await gateway.users.name({ user_id: things.user, session: things.session, name: `Other${things.tag}` })
     await gateway.conversations.markRead(things.session, things.user, things.row)
-    await gateway.outbox.cancel(things.entries[0]!, owner)
+    await gateway.outbox.cancel(owner, things.entries[0]!)
   }
   const friend = await sandbox.addUser('Personxfrankx')
   await makeThings(live, foreign.session, friend, 'xfrankx')
   await gateway.accounts.rename(foreign.session, `Other${foreign.session}`)
-  await gateway.webhooks.remove(foreign.webhook)
+  await gateway.webhooks.remove(owner, foreign.webhook)
   await gateway.keys.revoke(foreign.key, owner)
   await live.until('the others have written', async () => {
     const { messages } = await gateway.history.page({ text_contains: 'Later', limit: 9, offset: 0 })
@@ -152,7 +152,7 @@ test('streams, waiting calls and deliveries have nothing of others', async () =>
 test('each kind of event reaches those who may see it', async () => {
   // Its webhook is switched off with the key.
   const ending = await addListener('ending', {}, [])
-  await gateway.webhooks.add({ url: 'https://1.1.1.1/ending', types: ['session.muted'] }, ending.by)
+  await gateway.webhooks.add(ending.by, { url: 'https://1.1.1.1/ending', types: ['session.muted'] })
   await gateway.keys.revoke(ending.by.id!, owner)
   const names = { old_name: own.session, new_name: `New${own.session}` }
   await doors.doors.rest.call(operationNamed('rename_session'), names, master)

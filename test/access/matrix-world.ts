@@ -81,14 +81,14 @@ export async function makeThings(
     )
     entries.push(outbox_id!)
   }
-  const { parts } = await gateway.outbox.get(entries.at(-1)!)
+  const { parts } = await gateway.outbox.get(owner, entries.at(-1)!)
   // Nobody listens there.
   const types = ['session.muted' as const]
   const url = `http://127.0.0.1:9/Hook${tag}`
-  const hook = await gateway.webhooks.add({ url, types, session, user, allow_private: true })
+  const hook = await gateway.webhooks.add(owner, { url, types, session, user, allow_private: true })
   const key = await gateway.keys.add({ name: `Key${tag}`, can: ['read'], users: [user] }, owner)
   const loggingIn = `Login${tag}`
-  const login = await gateway.logins.begin(loggingIn, false, signal)
+  const login = await gateway.logins.begin(owner, loggingIn, false, signal)
   const { path: saved } = await gateway.media.download({ message_id: message, item: 0 }, createDirectCall())
   await gateway.conversations.markRead(session, user, 1)
   await gateway.events.startReader(await gateway.events.getHead(), `Events${tag}`)

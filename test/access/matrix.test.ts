@@ -2,7 +2,9 @@
  * Every operation for every kind of caller: who may call it, at each door. The rows come from the list of
  * operations, so a new one is a row by itself.
  */
+
 import { expect, test } from 'bun:test'
+import { owner } from '../../src/model/principal.ts'
 import { operations } from '../../src/operations/operations.ts'
 import { tools } from '../../src/operations/tools.ts'
 import { forFile } from '../support/folder.ts'
@@ -64,7 +66,7 @@ test.each([
   const own = {
     ...world.own,
     entries: [entries[nth]!],
-    webhook: (await webhooks.add(hook, by)).id,
+    webhook: (await webhooks.add(by, hook)).id,
     key: (await keys.add({ name: `own of ${name}`, can: ['history'], ...scope }, by)).id,
   }
   const wrong: unknown[] = []

@@ -3,6 +3,7 @@ import { mkdir, rmdir } from 'node:fs/promises'
 import { join } from 'node:path'
 import { checkCapacity } from '../../src/accounts/login-room.ts'
 import type { LoginRequest, LoginStatus } from '../../src/model/login.ts'
+import { owner } from '../../src/model/principal.ts'
 import { codeOf, failure } from '../support/failure.ts'
 import { type TestGateway, withGateway } from '../support/gateway.ts'
 import { given } from '../support/given.ts'
@@ -10,6 +11,7 @@ import { stopwatch } from '../support/stopwatch.ts'
 
 const login = (t: TestGateway, session_name = '', more: Partial<LoginRequest> = {}, signal?: AbortSignal) =>
   t.gateway.logins.login(
+    owner,
     { session_name, timeout: 4, force: false, ...more },
     signal ?? new AbortController().signal,
   )
@@ -77,7 +79,7 @@ describe('login', () => {
     await using t = await fresh({ verify_code: 'on' })
     const { qr_url } = await login(t, 'a')
     await t.sandbox.scan({ qrcode: qr_url! })
-    const onlooker = () => t.gateway.logins.follow({ session: 'a' }, 0, new AbortController().signal)
+    const onlooker = () => t.gateway.logins.follow(owner, { session: 'a' }, 0, new AbortController().signal)
     await t.until('svc hears of the scan', async () => {
       t.clock.advance(500)
       return (await onlooker()).status === 'need_verifycode'
@@ -186,14 +188,14 @@ describe('login', () => {
     await using t = await withGateway({ sessions: ['first'] })
     const { qr_url } = await login(t, 'second')
     const { user_id } = t.bots.get('first')!
-    await t.gateway.logins.forget('second')
+    await t.gateway.logins.forget(owner, 'second')
     expect((await login(t, 'second', { timeout: 0 })).qr_url).toBe(qr_url)
     await t.sandbox.scan({ qrcode: qr_url!, user: user_id, confirm: true })
     await t.until('it ended', async () => {
       t.clock.advance(2000)
       return (await t.gateway.accounts.list()).every(({ name }) => name === 'first')
     })
-    await t.gateway.logins.forget('second')
+    await t.gateway.logins.forget(owner, 'second')
     expect((await login(t, 'second', { timeout: 0 })).status).toBe('waiting')
   })
 
@@ -367,8 +369,8 @@ describe('login', () => {
       const calls = [
         ...together,
         login(t, 'x'),
-        t.gateway.logins.begin('x', true, signal),
-        t.gateway.logins.follow({ session: 'x' }, 1000, signal),
+        t.gateway.logins.begin(owner, 'x', true, signal),
+        t.gateway.logins.follow(owner, { session: 'x' }, 1000, signal),
       ].map(call => call.catch(error => error))
       await end(t)
       for (const call of calls) expect(await call).toMatchObject(told)
@@ -382,23 +384,33 @@ describe('login', () => {
 
   it('two begin a login of one session, and one of them calls it off: the other is told so', async t => {
     const { signal } = new AbortController()
-    const [one, two] = await Promise.all([1, 2].map(() => t.gateway.logins.begin('x', false, signal)))
+    const [one, two] = await Promise.all([1, 2].map(() => t.gateway.logins.begin(owner, 'x', false, signal)))
     expect(one!.login_id).toBe(two!.login_id)
-    const waiting = t.gateway.logins.follow({ login_id: two!.login_id, seen: two!.revision }, 60_000, signal)
-    expect(await t.gateway.logins.callOff(one!.login_id)).toBe(true)
+    const waiting = t.gateway.logins.follow(
+      owner,
+      { login_id: two!.login_id, seen: two!.revision },
+      60_000,
+      signal,
+    )
+    expect(await t.gateway.logins.callOff(owner, one!.login_id)).toBe(true)
     expect(await waiting).toMatchObject({ ...calledOff, notice: 'called_off' })
-    expect((await t.gateway.logins.begin('x', false, signal)).login_id).not.toBe(one!.login_id)
+    expect((await t.gateway.logins.begin(owner, 'x', false, signal)).login_id).not.toBe(one!.login_id)
   })
 
   for (const isOpenElsewhere of [false, true])
     it(`a page was left, ${isOpenElsewhere ? 'another one goes on' : 'and its last question came after its farewell'}`, async t => {
       const gone = new AbortController()
-      const { login_id, revision: seen } = await t.gateway.logins.begin('x', false, gone.signal)
-      const leaving = t.gateway.logins.leave(login_id)
+      const { login_id, revision: seen } = await t.gateway.logins.begin(owner, 'x', false, gone.signal)
+      const leaving = t.gateway.logins.leave(owner, login_id)
       await t.until('it is known to be left', async () => {
         return (await t.other.logins.get('x', t.clock.now()))?.left_at !== undefined
       })
-      const asked = t.gateway.logins.follow({ login_id, seen }, isOpenElsewhere ? 0 : 25_000, gone.signal)
+      const asked = t.gateway.logins.follow(
+        owner,
+        { login_id, seen },
+        isOpenElsewhere ? 0 : 25_000,
+        gone.signal,
+      )
       if (!isOpenElsewhere) gone.abort()
       await asked.catch(() => {})
       t.clock.advance(55_000)

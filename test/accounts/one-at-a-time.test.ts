@@ -1,6 +1,7 @@
 import { expect, test } from 'bun:test'
 import { join } from 'node:path'
 import { createMutex } from '../../src/accounts/one-at-a-time.ts'
+import { owner } from '../../src/model/principal.ts'
 import { openLock } from '../../src/platform/lock.ts'
 import { type TestGateway, withGateway } from '../support/gateway.ts'
 
@@ -33,7 +34,7 @@ async function confirmedBeside(
   const lock = await openLock(join(t.dir, '.data.lock'))
   try {
     const force = (await names(t)).includes(name)
-    const { login_id } = await t.gateway.logins.begin(name, force, new AbortController().signal)
+    const { login_id } = await t.gateway.logins.begin(owner, name, force, new AbortController().signal)
     await lock.lock()
     const user = t.bots.get(name)?.user_id ?? (await t.sandbox.addUser(`who scans for ${name}`))
     await t.sandbox.scan({ user, confirm: true })
@@ -41,7 +42,7 @@ async function confirmedBeside(
       t.lines.some(line => / DEBUG logins: .* session=/.test(line)),
     )
     // Too late to call it off: nobody else has the new credentials.
-    const calledOff = t.gateway.logins.callOff(login_id)
+    const calledOff = t.gateway.logins.callOff(owner, login_id)
     const done = meanwhile()
     done.catch(() => {})
     await lock.unlock()
@@ -49,7 +50,7 @@ async function confirmedBeside(
     await done
     await t.until('the login is over', async () => {
       const end = await t.gateway.logins
-        .follow({ login_id }, 0, new AbortController().signal)
+        .follow(owner, { login_id }, 0, new AbortController().signal)
         .catch(() => undefined)
       return end?.qr_url === undefined
     })

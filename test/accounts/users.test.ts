@@ -42,7 +42,7 @@ test('a name stands with the user, with each message, and with what waits', asyn
   // A text like a question mark answers nobody: the quota is used up first.
   for (let count = 0; count < 10; count++) await t.send({ to: id, text: `${count}` })
   await t.send({ to: 'aunt may', text: 'later', when_closed: 'queue' })
-  expect(await t.gateway.outbox.list()).toMatchObject([{ to_user: id, user_name: 'Aunt May' }])
+  expect(await t.gateway.outbox.list(owner)).toMatchObject([{ to_user: id, user_name: 'Aunt May' }])
   const [sent] = (await t.gateway.history.page({ limit: 1, offset: 0 })).messages
   expect(sent).toMatchObject({ direction: 'sent', to_user: id, user_name: 'Aunt May' })
 
@@ -63,8 +63,8 @@ test('an id is taken as people paste it, wherever a user is named; capitals are 
     users: async user_id => (await users.list({ user_id })).map(one => one.user_id),
     name: async user_id => (await users.name({ user_id, name: 'May' })).user_id,
     filter: async user => (await events.resolveFilter({ user })).user,
-    outbox: async user_id => (await outbox.list({ user_id })).length,
-    webhook: async user => (await webhooks.add({ url: 'https://example.com', user })).user,
+    outbox: async user_id => (await outbox.list(owner, { user_id })).length,
+    webhook: async user => (await webhooks.add(owner, { url: 'https://example.com', user })).user,
     key: async user =>
       (await keys.add({ name: crypto.randomUUID(), can: ['read'], users: [user] }, owner)).users,
     mark: async user =>

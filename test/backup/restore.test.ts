@@ -84,7 +84,7 @@ it('stands still: sends wait for a yes with their files, webhooks are paused, ke
     media: [{ kind: 'file', data: Buffer.from('a file').toString('base64'), file_name: 'a.txt' }],
   })
   await t.send({ to: user, session: 'work', text: 'drafted', when_closed: 'queue', approval: 'draft' })
-  const webhook = await t.gateway.webhooks.add({ url: 'https://example.org/hook' })
+  const webhook = await t.gateway.webhooks.add(owner, { url: 'https://example.org/hook' })
   const { key, id } = await t.gateway.keys.add({ name: 'bot', can: ['read'] }, owner)
   const path = join(folderOfTest(), 'svc.tar')
   await backUp(t, path)
@@ -99,15 +99,15 @@ it('stands still: sends wait for a yes with their files, webhooks are paused, ke
   expect(await copy.gateway.keys.authenticate(key)).toBeUndefined()
   expect(await copy.gateway.keys.hasAny()).toBe(true)
   expect((await copy.gateway.keys.get(id, owner)).name).toBe('bot')
-  expect(await copy.gateway.webhooks.list()).toMatchObject([{ id: webhook.id, status: 'paused' }])
-  const waiting = await copy.gateway.outbox.list()
+  expect(await copy.gateway.webhooks.list(owner)).toMatchObject([{ id: webhook.id, status: 'paused' }])
+  const waiting = await copy.gateway.outbox.list(owner)
   expect(waiting.map(({ waits_for }) => waits_for)).toEqual(['approval', 'approval', 'approval'])
   // The user writes: what waited may go now, and does not.
   await t.sandbox.say('hello', { to: bot_id, from: user })
   await copy.receive(1)
   await copy.pass(2000)
   expect(await t.sandbox.messages({ from: 'bot' })).toEqual([])
-  for (const { outbox_id } of waiting) await copy.gateway.outbox.approve(outbox_id, owner)
+  for (const { outbox_id } of waiting) await copy.gateway.outbox.approve(owner, outbox_id)
   const seen = await t.sandbox.seen(messages => messages.length === 3)
   expect(seen.map(({ items }) => items[0]?.text ?? items[0]?.file_name).sort()).toEqual([
     'a.txt',

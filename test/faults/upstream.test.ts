@@ -3,7 +3,9 @@
  * others. getupdates has the same kinds in receive/receive, "a session in trouble", and receive/poller-backoff; the CDN in
  * media/media-*.
  */
+
 import { describe, expect, test } from 'bun:test'
+import { owner } from '../../src/model/principal.ts'
 import { testClock } from '../support/clock.ts'
 import { failure } from '../support/failure.ts'
 import type { FaultEndpoint, FaultKind } from '../support/faults.ts'
@@ -153,7 +155,11 @@ describe('login', () => {
       await using t = await withGateway({ sessions: [] })
       await strike(t, 'get_bot_qrcode', one)
       const login = () =>
-        t.gateway.logins.login({ session_name: 'x', timeout: 5, force: false }, new AbortController().signal)
+        t.gateway.logins.login(
+          owner,
+          { session_name: 'x', timeout: 5, force: false },
+          new AbortController().signal,
+        )
       expect(await failure(login())).toMatchObject({ code: 'upstream_error' })
       expect(t.lines.join('')).toContain('no QR code could be had')
       await t.until('over', async () => (await t.gateway.accounts.list()).length === 0)
@@ -164,7 +170,11 @@ describe('login', () => {
   test('get_qrcode_status in every trouble, one after the other: the login goes on to its end, and does not ask in a circle', async () => {
     await using t = await withGateway({ sessions: [] })
     const login = (timeout: number) =>
-      t.gateway.logins.login({ session_name: 'x', timeout, force: false }, new AbortController().signal)
+      t.gateway.logins.login(
+        owner,
+        { session_name: 'x', timeout, force: false },
+        new AbortController().signal,
+      )
     for (const one of troubles) await strike(t, 'get_qrcode_status', one)
     const { qr_url } = await login(0)
     await t.sandbox.scan({ qrcode: qr_url!, confirm: true })

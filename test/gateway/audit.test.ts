@@ -1,6 +1,8 @@
 /** How long lines of the audit log are kept, and how they reach webhooks. */
+
 import { expect, test } from 'bun:test'
 import { createDirectCall } from '../../src/model/call.ts'
+import { owner } from '../../src/model/principal.ts'
 import { invoke } from '../../src/operations/gate.ts'
 import { verbs } from '../../src/operations/tools.ts'
 import { silentLog } from '../../src/platform/log.ts'
@@ -36,8 +38,8 @@ test('an endpoint that names the type gets each line; one for all types gets non
   await using t = await withGateway()
   using all = receiver()
   using own = receiver()
-  await t.gateway.webhooks.add({ url: all.url, allow_private: true })
-  await t.gateway.webhooks.add({ url: own.url, types: ['audit.line'], allow_private: true })
+  await t.gateway.webhooks.add(owner, { url: all.url, allow_private: true })
+  await t.gateway.webhooks.add(owner, { url: own.url, types: ['audit.line'], allow_private: true })
   const input = { old_name: 'default', new_name: 'work' }
   await invoke(verbs.renameSession, t.gateway, input, createDirectCall(), silentLog)
   await t.soon('delivered', () => own.got.length > 0 && all.got.length > 0)

@@ -1,5 +1,6 @@
 import { describe, expect, test } from 'bun:test'
 import { createDirectCall } from '../../src/model/call.ts'
+import { owner } from '../../src/model/principal.ts'
 import { failure } from '../support/failure.ts'
 import { type TestGateway, withGateway } from '../support/gateway.ts'
 import { given } from '../support/given.ts'
@@ -135,11 +136,11 @@ describe('a clock on the wall that is set', () => {
         await new Promise(resolve => setTimeout(resolve, 5))
       }
       t.clock.step(-ms)
-      expect(await t.gateway.outbox.list()).toHaveLength(1)
+      expect(await t.gateway.outbox.list(owner)).toHaveLength(1)
       expect((await t.gateway.history.page({ limit: 50, offset: 0 })).total).toBe(12)
       await write(t, 'I am back')
       await t.sandbox.seen(messages => messages.some(({ items }) => items[0]?.text === 'waiting'))
-      await t.until('settled', async () => (await t.gateway.outbox.list()).length === 0)
+      await t.until('settled', async () => (await t.gateway.outbox.list(owner)).length === 0)
       const sent = (await t.sandbox.messages({ from: 'bot' })).map(({ items }) => items[0]?.text)
       expect(sent.filter(text => text === 'waiting')).toHaveLength(1)
     })
@@ -157,7 +158,8 @@ describe('a clock on the wall that is set', () => {
     await t.until(
       'it is held',
       async () =>
-        (await t.gateway.outbox.list())[0]?.waits_for === 'refusal' && t.requests('sendmessage') > refused,
+        (await t.gateway.outbox.list(owner))[0]?.waits_for === 'refusal' &&
+        t.requests('sendmessage') > refused,
     )
     t.clock.step(-yearsMs)
     await write(t, 'two')

@@ -1,7 +1,7 @@
 /** Who talks to whom, the newest first. */
 import { expect, test } from 'bun:test'
 import { SvcError } from '../../src/model/error.ts'
-import { panel } from '../../src/model/principal.ts'
+import { owner, panel } from '../../src/model/principal.ts'
 import { failure } from '../support/failure.ts'
 import { type TestGateway, withGateway } from '../support/gateway.ts'
 
@@ -58,8 +58,8 @@ test('a send to somebody who never wrote leaves no conversation', async () => {
   // What may still go out is one, and so is everything of a user who wrote.
   await t.send({ to: silent, text: 'later', when_closed: 'queue' })
   expect(await shown(t)).toEqual(['default: later (0 unread, no answers)'])
-  const [waiting] = await t.gateway.outbox.list()
-  await t.gateway.outbox.cancel(waiting!.outbox_id, panel)
+  const [waiting] = await t.gateway.outbox.list(owner)
+  await t.gateway.outbox.cancel(panel, waiting!.outbox_id)
   expect(await shown(t)).toEqual([])
   await t.sandbox.say('hi', { from: bot.user_id, to: bot.bot_id })
   await t.receive(1)

@@ -75,7 +75,7 @@ test('the answer names the agents without an owner, and what svc does not reach'
   const { agents, people, webhooks } = t.gateway
   for (const user of [gone, stays])
     await agents.addTurn({ agent: 'helper', session: 'default', user, source: 'inject', messages: [] })
-  const { id } = await webhooks.add({ url: 'https://1.1.1.1/', types: [] }, owner)
+  const { id } = await webhooks.add(owner, { url: 'https://1.1.1.1/', types: [] })
   expect(await people.listOwned(gone)).toEqual([])
   expect(await people.listOwned(stays)).toEqual(['helper'])
   const answer = await people.forget(stays)

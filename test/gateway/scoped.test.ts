@@ -61,8 +61,8 @@ async function setUp(count: { statements: number }) {
   ] as const)
     await t.send({ to, session, text, approval: 'nobody' })
   for (const user of [anna, bert, carl])
-    await t.gateway.webhooks.add({ url: `https://hooks.example/${user}`, user })
-  const outbox = await t.gateway.outbox.list()
+    await t.gateway.webhooks.add(owner, { url: `https://hooks.example/${user}`, user })
+  const outbox = await t.gateway.outbox.list(owner)
   await t.gateway.close()
   const idle = await t.beside({ start: false })
   const viewOf = (by: Principal) => viewFor(idle.gateway, by)
@@ -113,7 +113,8 @@ function walk(view: Gateway, by: Principal, { anna, messages, outbox }: World): 
   const call = () => createDirectCall({ by })
   const received = { timeout: 0, limit: 100, consumer: 'all', after: 0 }
   const leaving = AbortSignal.timeout(300)
-  const webhook = async () => (await view.webhooks.add({ url: 'https://hooks.example/own', user: anna })).id
+  const webhook = async () =>
+    (await view.webhooks.add(by, { url: 'https://hooks.example/own', user: anna })).id
   const entry = () => outbox.find(({ session, to_user }) => session === 'work' && to_user === anna)!.outbox_id
   return {
     inbox: {
@@ -129,10 +130,10 @@ function walk(view: Gateway, by: Principal, { anna, messages, outbox }: World): 
       foresee: () => view.sender.foresee({ to: anna, text: 'Hello', media: [] }, call()),
     },
     outbox: {
-      list: () => view.outbox.list(),
-      get: () => view.outbox.get(entry(), by),
-      approve: () => view.outbox.approve('999', by),
-      cancel: () => view.outbox.cancel('999', by),
+      list: () => view.outbox.list(by),
+      get: () => view.outbox.get(by, entry()),
+      approve: () => view.outbox.approve(by, '999'),
+      cancel: () => view.outbox.cancel(by, '999'),
     },
     media: {
       accept: () => view.media.accept(upload(), signal),
@@ -166,25 +167,25 @@ function walk(view: Gateway, by: Principal, { anna, messages, outbox }: World): 
     },
     logins: {
       login: () =>
-        view.logins.login({ session_name: 'work', timeout: 0, force: false, verify_code: '1' }, signal),
-      begin: () => view.logins.begin('work', false, signal),
-      callOff: () => view.logins.callOff('nothing'),
-      follow: () => view.logins.follow({ session: 'work' }, 0, signal),
-      forget: () => view.logins.forget('work'),
-      giveCode: () => view.logins.giveCode('nothing', '1', signal),
-      leave: () => view.logins.leave('nothing'),
+        view.logins.login(by, { session_name: 'work', timeout: 0, force: false, verify_code: '1' }, signal),
+      begin: () => view.logins.begin(by, 'work', false, signal),
+      callOff: () => view.logins.callOff(by, 'nothing'),
+      follow: () => view.logins.follow(by, { session: 'work' }, 0, signal),
+      forget: () => view.logins.forget(by, 'work'),
+      giveCode: () => view.logins.giveCode(by, 'nothing', '1', signal),
+      leave: () => view.logins.leave(by, 'nothing'),
     },
     webhooks: {
-      list: () => view.webhooks.list(),
+      list: () => view.webhooks.list(by),
       add: webhook,
-      get: async () => view.webhooks.get(await webhook()),
-      pause: async () => view.webhooks.pause(await webhook()),
-      resume: async () => view.webhooks.resume(await webhook()),
-      rotate: async () => view.webhooks.rotate(await webhook()),
-      replay: async () => view.webhooks.replay(await webhook(), { since: 0 }),
-      remove: async () => view.webhooks.remove(await webhook()),
-      listAttempts: async () => view.webhooks.listAttempts(await webhook()),
-      sendTest: () => view.webhooks.sendTest('nothing', signal),
+      get: async () => view.webhooks.get(by, await webhook()),
+      pause: async () => view.webhooks.pause(by, await webhook()),
+      resume: async () => view.webhooks.resume(by, await webhook()),
+      rotate: async () => view.webhooks.rotate(by, await webhook()),
+      replay: async () => view.webhooks.replay(by, await webhook(), { since: 0 }),
+      remove: async () => view.webhooks.remove(by, await webhook()),
+      listAttempts: async () => view.webhooks.listAttempts(by, await webhook()),
+      sendTest: () => view.webhooks.sendTest(by, 'nothing', signal),
       isLinkValid: () => view.webhooks.isLinkValid({ webhook: 'x', message_id: 'y', item: '0' }, '1', 'z'),
       getMessage: () => view.webhooks.getMessage(own.message_id),
     },
@@ -259,7 +260,8 @@ describe('no answer contains anything of others', () => {
 
 test('counts and lists have only what is in the scope', async () => {
   const bot = world.viewOf(keyWith({ bots: [world.work.bot_id] }))
-  const user = world.viewOf(keyWith({ users: [world.carl] }))
+  const ofCarl = keyWith({ users: [world.carl] })
+  const user = world.viewOf(ofCarl)
   expect(await bot.accounts.list()).toMatchObject([{ name: 'work', user_count: 2, is_default: true }])
   expect(await bot.health()).toMatchObject({ sessions: 1, connected: 1 })
   expect(await world.idle.gateway.health()).toMatchObject({ sessions: 2, connected: 2 })
@@ -277,7 +279,7 @@ test('counts and lists have only what is in the scope', async () => {
   expect((await bot.conversations.list()).map(({ user_id }) => user_id).sort()).toEqual(
     [world.anna, world.bert].sort(),
   )
-  expect((await user.outbox.list()).map(({ parts }) => parts[0]!.text)).toEqual(['Lilac'])
+  expect((await user.outbox.list(ofCarl)).map(({ parts }) => parts[0]!.text)).toEqual(['Lilac'])
   const sum = (await bot.conversations.countPerHour(2)).reduce((all, { received }) => all + received, 0)
   expect(sum).toBe(2)
   // A key limited to another account than the default one has a default of its own.
@@ -288,10 +290,11 @@ test('counts and lists have only what is in the scope', async () => {
 
 test('an empty scope is nothing', async () => {
   for (const scope of [{ bots: [] }, { users: [] }]) {
-    const view = world.viewOf(keyWith(scope))
+    const by = keyWith(scope)
+    const view = world.viewOf(by)
     expect(await view.users.list()).toEqual([])
     expect((await view.history.page(byRow)).messages).toEqual([])
-    expect(await view.outbox.list()).toEqual([])
+    expect(await view.outbox.list(by)).toEqual([])
     expect(await view.conversations.list()).toEqual([])
   }
   expect(await world.viewOf(keyWith({ bots: [] })).accounts.list()).toEqual([])
@@ -332,7 +335,7 @@ const sessionTrials: Record<string, Trial['run']> = {
   send: (view, session, by) => view.sender.send({ to: world.anna, text: 'x', media: [], session }, call(by)),
   'send to a name': (view, session, by) =>
     view.sender.send({ to: 'Nightingale', text: 'x', media: [], session }, call(by)),
-  outbox: (view, session) => view.outbox.list({ session }),
+  outbox: (view, session, by) => view.outbox.list(by, { session }),
   history: (view, session) => view.history.page({ ...byRow, session }),
   conversations: (view, session) => view.conversations.list({ session }),
   markRead: (view, session) => view.conversations.markRead(session, world.anna, 1),
@@ -345,10 +348,10 @@ const sessionTrials: Record<string, Trial['run']> = {
   setDefault: (view, session) => view.accounts.setDefault(session),
   users: (view, session) => view.users.list({ session }),
   name: (view, session) => view.users.name({ session, user_id: world.anna, name: 'x' }),
-  login: (view, session_name) => view.logins.login({ session_name, timeout: 0, force: true }, signal),
-  begin: (view, session) => view.logins.begin(session, true, signal),
-  follow: (view, session) => view.logins.follow({ session }, 0, signal),
-  webhook: (view, session) => view.webhooks.add({ url: 'https://hooks.example/x', session }),
+  login: (view, session_name, by) => view.logins.login(by, { session_name, timeout: 0, force: true }, signal),
+  begin: (view, session, by) => view.logins.begin(by, session, true, signal),
+  follow: (view, session, by) => view.logins.follow(by, { session }, 0, signal),
+  webhook: (view, session, by) => view.webhooks.add(by, { url: 'https://hooks.example/x', session }),
   events: (view, session) => view.events.resolveFilter({ session }),
   page: (view, session) => view.events.readPage('0', { limit: 10, session }),
 }
@@ -361,12 +364,13 @@ test('a foreign session is the same as an unknown one', async () => {
 
 /** Calls about a user, by id or name. */
 const userTrials: Record<string, Trial['run']> = {
-  outbox: (view, user_id) => view.outbox.list({ user_id }),
+  outbox: (view, user_id, by) => view.outbox.list(by, { user_id }),
   history: (view, user_id) => view.history.page({ ...byRow, user_id }),
   conversations: (view, user_id) => view.conversations.list({ user_id }),
   users: (view, user_id) => view.users.list({ user_id }),
   name: (view, user_id) => view.users.name({ user_id, name: 'Robin' }),
-  webhook: (view, user) => view.webhooks.add({ url: 'https://hooks.example/x', user }).then(() => 'added'),
+  webhook: (view, user, by) =>
+    view.webhooks.add(by, { url: 'https://hooks.example/x', user }).then(() => 'added'),
   events: (view, user) => view.events.resolveFilter({ user }),
   page: (view, user) => view.events.readPage('0', { limit: 10, user }),
   // Last, since they leave messages.
@@ -409,17 +413,16 @@ test('a foreign message, entry or file is the same as an unknown one', async () 
     // A row id in place of a message id leads to the right id only where the message may be seen.
     { name: 'row', ids: row, run: (view, message_id) => view.media.open({ message_id, item: 0 }, signal) },
     { name: 'show', ids: row, run: (view, id) => view.media.show({ row: Number(id) }, signal) },
-    { name: 'message', ids: message, run: (view, id) => view.webhooks.getMessage(id) },
-    { name: 'get', ids: entry, run: (view, id, by) => view.outbox.get(id, by) },
-    { name: 'cancel', ids: entry, run: (view, id, by) => view.outbox.cancel(id, by) },
-    { name: 'approve', ids: entry, run: (view, id, by) => view.outbox.approve(id, by) },
+    { name: 'get', ids: entry, run: (view, id, by) => view.outbox.get(by, id) },
+    { name: 'cancel', ids: entry, run: (view, id, by) => view.outbox.cancel(by, id) },
+    { name: 'approve', ids: entry, run: (view, id, by) => view.outbox.approve(by, id) },
     { name: "the owner's upload", ids: [owned.upload_id, randomUUID()], run: send },
     { name: "another key's upload", ids: [other.upload_id, randomUUID()], run: send },
   ]
   for (const scope of [{ bots: [world.work.bot_id] }, { users: [world.anna] }])
     for (const trial of trials) await expectSame(world, keyWith(scope), trial)
   // Nothing was cancelled.
-  expect((await idle.gateway.outbox.list()).length).toBe(outbox.length)
+  expect((await idle.gateway.outbox.list(owner)).length).toBe(outbox.length)
 })
 
 test('webhooks belong to the key that added them', async () => {
@@ -430,48 +433,54 @@ test('webhooks belong to the key that added them', async () => {
   }
   const [one, two] = [await stored(['all']), keyWith({ bots: [world.work.bot_id] })]
   const url = 'https://hooks.example/mine'
-  const { id } = await viewFor(idle.gateway, one).webhooks.add({ url })
-  expect(await viewFor(idle.gateway, one).webhooks.list()).toMatchObject([{ id, made_by: `key:${one.id}` }])
+  const { id } = await viewFor(idle.gateway, one).webhooks.add(one, { url })
+  expect(await viewFor(idle.gateway, one).webhooks.list(one)).toMatchObject([
+    { id, made_by: `key:${one.id}` },
+  ])
   // The panel, signed in with the same key, is the same caller.
   const panel: Principal = { ...one, kind: 'panel' }
-  expect(await viewFor(idle.gateway, panel).webhooks.get(id)).toMatchObject({ id })
-  expect(await viewFor(idle.gateway, two).webhooks.list()).toEqual([])
+  expect(await viewFor(idle.gateway, panel).webhooks.get(panel, id)).toMatchObject({ id })
+  expect(await viewFor(idle.gateway, two).webhooks.list(two)).toEqual([])
   const ids = [id, 'wh_0000000000000000'] as const
   const runs: Record<string, Trial['run']> = {
-    get: (view, id) => view.webhooks.get(id),
-    pause: (view, id) => view.webhooks.pause(id),
-    resume: (view, id) => view.webhooks.resume(id),
-    rotate: (view, id) => view.webhooks.rotate(id),
-    replay: (view, id) => view.webhooks.replay(id, { since: 0 }),
-    remove: (view, id) => view.webhooks.remove(id),
-    listAttempts: (view, id) => view.webhooks.listAttempts(id),
-    sendTest: (view, id) => view.webhooks.sendTest(id, signal),
+    get: (view, id, by) => view.webhooks.get(by, id),
+    pause: (view, id, by) => view.webhooks.pause(by, id),
+    resume: (view, id, by) => view.webhooks.resume(by, id),
+    rotate: (view, id, by) => view.webhooks.rotate(by, id),
+    replay: (view, id, by) => view.webhooks.replay(by, id, { since: 0 }),
+    remove: (view, id, by) => view.webhooks.remove(by, id),
+    listAttempts: (view, id, by) => view.webhooks.listAttempts(by, id),
+    sendTest: (view, id, by) => view.webhooks.sendTest(by, id, signal),
   }
   for (const [name, run] of Object.entries(runs)) await expectSame(world, two, { name, run, ids })
-  expect(await idle.gateway.webhooks.get(id)).toMatchObject({ made_by: `key:${one.id}`, status: 'active' })
-  const reader = viewFor(idle.gateway, await stored(['webhooks', 'recv']))
-  expect(await failure(reader.webhooks.add({ url, replies: true }))).toMatchObject({
+  expect(await idle.gateway.webhooks.get(owner, id)).toMatchObject({
+    made_by: `key:${one.id}`,
+    status: 'active',
+  })
+  const readers = await stored(['webhooks', 'recv'])
+  const reader = viewFor(idle.gateway, readers)
+  expect(await failure(reader.webhooks.add(readers, { url, replies: true }))).toMatchObject({
     code: 'forbidden',
     details: { right: 'send' },
   })
-  expect(await reader.webhooks.add({ url })).toMatchObject({ replies: false })
+  expect(await reader.webhooks.add(readers, { url })).toMatchObject({ replies: false })
 })
 
 test('a key that may only send sees and cancels its own sends', async () => {
   const { idle, outbox } = world
   const by = keyWith({ bots: [world.work.bot_id] }, presets.reply)
   const view = viewFor(idle.gateway, by)
-  expect(await view.outbox.list()).toEqual([])
+  expect(await view.outbox.list(by)).toEqual([])
   const request = { to: world.bert, session: 'work', text: 'mine', media: [], approval: 'nobody' as const }
   const { outbox_id = '' } = await view.sender.send(request, call(by))
-  expect(await view.outbox.list()).toMatchObject([{ outbox_id }])
+  expect(await view.outbox.list(by)).toMatchObject([{ outbox_id }])
   const another = outbox.find(({ session }) => session === 'work')!.outbox_id
   await expectSame(world, by, {
     name: 'get',
     ids: [another, '99999'],
-    run: (view, id) => view.outbox.get(id, by),
+    run: (view, id, by) => view.outbox.get(by, id),
   })
-  expect(await viewFor(idle.gateway, { ...by, kind: 'panel' }).outbox.cancel(outbox_id, by)).toMatchObject({
+  expect(await viewFor(idle.gateway, { ...by, kind: 'panel' }).outbox.cancel(by, outbox_id)).toMatchObject({
     cancelled: 1,
   })
 })
@@ -512,24 +521,29 @@ test('logins: each key follows its own, within its accounts', async () => {
   const [work] = [t.bots.get('work')!]
   const [one, two, limited] = [keyWith({}), keyWith({}), keyWith({ bots: [work.bot_id] })]
   const [a, b, c] = [one, two, limited].map(by => viewFor(t.gateway, by)) as [Gateway, Gateway, Gateway]
-  const { login_id } = await a.logins.begin('new', false, signal)
-  expect(await a.logins.follow({ login_id }, 0, signal)).toMatchObject({ session: 'new' })
-  expect(await t.gateway.logins.follow({ login_id }, 0, signal)).toMatchObject({ session: 'new' })
+  const { login_id } = await a.logins.begin(one, 'new', false, signal)
+  expect(await a.logins.follow(one, { login_id }, 0, signal)).toMatchObject({ session: 'new' })
+  expect(await t.gateway.logins.follow(owner, { login_id }, 0, signal)).toMatchObject({ session: 'new' })
   for (const follow of [{ login_id }, { session: 'new' }])
-    expect(await failure(b.logins.follow(follow, 0, signal))).toMatchObject({ code: 'not_found' })
-  expect(await failure(b.logins.giveCode(login_id, '1', signal))).toMatchObject({ code: 'not_found' })
-  expect(await b.logins.callOff(login_id)).toBe(false)
-  expect(await failure(b.logins.begin('new', false, signal))).toMatchObject({ code: 'forbidden' })
-  expect(await failure(c.logins.begin('new', false, signal))).toMatchObject({ code: 'session_not_found' })
-  expect(await failure(c.logins.begin('home', true, signal))).toMatchObject({ code: 'session_not_found' })
-  expect(await c.logins.begin('work', false, signal)).toMatchObject({ notice: 'already_connected' })
-  const users = viewFor(t.gateway, keyWith({ users: [work.user_id] }))
-  expect(await failure(users.logins.begin('work', true, signal))).toMatchObject({ code: 'forbidden' })
+    expect(await failure(b.logins.follow(two, follow, 0, signal))).toMatchObject({ code: 'not_found' })
+  expect(await failure(b.logins.giveCode(two, login_id, '1', signal))).toMatchObject({ code: 'not_found' })
+  expect(await b.logins.callOff(two, login_id)).toBe(false)
+  expect(await failure(b.logins.begin(two, 'new', false, signal))).toMatchObject({ code: 'forbidden' })
+  expect(await failure(c.logins.begin(limited, 'new', false, signal))).toMatchObject({
+    code: 'session_not_found',
+  })
+  expect(await failure(c.logins.begin(limited, 'home', true, signal))).toMatchObject({
+    code: 'session_not_found',
+  })
+  expect(await c.logins.begin(limited, 'work', false, signal)).toMatchObject({ notice: 'already_connected' })
+  const ofUser = keyWith({ users: [work.user_id] })
+  const users = viewFor(t.gateway, ofUser)
+  expect(await failure(users.logins.begin(ofUser, 'work', true, signal))).toMatchObject({ code: 'forbidden' })
   // A name that is left out means the caller's own login.
-  expect(await b.logins.login({ session_name: '', timeout: 0, force: false }, signal)).toMatchObject({
+  expect(await b.logins.login(two, { session_name: '', timeout: 0, force: false }, signal)).toMatchObject({
     session: 'default',
   })
-  expect(await a.logins.callOff(login_id)).toBe(true)
+  expect(await a.logins.callOff(one, login_id)).toBe(true)
 })
 
 /** Subscribes, and returns what came. */

@@ -1,9 +1,11 @@
 /** A whole service on a directory with a secret key: no file of it shows what grants access. */
+
 import { expect, test } from 'bun:test'
 import { readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { localFilesOf } from '../../src/config/local-files.ts'
 import { openGateway } from '../../src/gateway/gateway.ts'
+import { owner } from '../../src/model/principal.ts'
 import { silentLog } from '../../src/platform/log.ts'
 import { createSealer } from '../../src/platform/sealing.ts'
 import { ensureSecret, ensureToken, readStoredToken } from '../../src/server/token.ts'
@@ -51,12 +53,12 @@ test('after a login, messages, answers, an endpoint and a restart no byte shows 
     secrets.add(master).add((await ensureSecret(t.config, localFilesOf(dir).mcpKey)).token)
     expect(await readStoredToken(t.config)).toBe(master)
 
-    await t.gateway.logins.begin('work', false, signal)
+    await t.gateway.logins.begin(owner, 'work', false, signal)
     learn()
     expect(filesWith(dir, secrets)).toEqual([])
     const { user_id: user } = await sandbox.scanAndConfirm()
     await t.until('connected', async () => (await t.gateway.accounts.list())[0]?.connected)
-    const { secret } = await t.gateway.webhooks.add({
+    const { secret } = await t.gateway.webhooks.add(owner, {
       url: 'http://127.0.0.1:9/hook',
       headers: { Authorization: 'Bearer of-the-receiver' },
       allow_private: true,

@@ -238,7 +238,7 @@ describe('a client is offered what its key may use', () => {
       descriptions.push(send.description)
       await client.call('send', toSend)
       expect([can, questions]).toEqual([can, can === 'draft' ? 0 : 1])
-      expect(await s.t.gateway.outbox.list()).toMatchObject([{ waits_for: 'approval' }])
+      expect(await s.t.gateway.outbox.list(owner)).toMatchObject([{ waits_for: 'approval' }])
     }
     expect(descriptions[0]).toStartWith(`${descriptions[1]}\n\n`)
   })

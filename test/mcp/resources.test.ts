@@ -1,4 +1,5 @@
 import { describe, expect, test } from 'bun:test'
+import { owner } from '../../src/model/principal.ts'
 import { failure } from '../support/failure.ts'
 import type { TestGateway } from '../support/gateway.ts'
 import { connectStdio, mcpHere } from '../support/mcp.ts'
@@ -46,7 +47,7 @@ describe('resources', () => {
     await using pair = await withMcpPair({ sessions: ['work'] })
     const { client, news, t } = pair
     const request = { session_name: 'new', timeout: 0, force: false }
-    const { qr_url } = await t.gateway.logins.login(request, new AbortController().signal)
+    const { qr_url } = await t.gateway.logins.login(owner, request, new AbortController().signal)
     const read = async () => {
       const { resources } = await client.listResources()
       for (const { uri } of resources) expect((await client.readResource({ uri })).contents).toHaveLength(1)

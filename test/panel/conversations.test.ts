@@ -371,7 +371,7 @@ describe.skipIf(!hasBrowser)('conversations', () => {
     const { outbox_id } = await panel.send({ text: 'approved today', approval: 'nobody' })
     await says(8, 'second', 19)
     await stored(panel, 3)
-    await panel.gateway.outbox.approve(outbox_id!, owner)
+    await panel.gateway.outbox.approve(owner, outbox_id!)
     const page = await panel.open({ timezoneId, path: chatOf(from) })
     await bubble(page, 'second').waitFor()
     expect(await log(page).locator('.day:not(.unread-line)').count()).toBe(1)

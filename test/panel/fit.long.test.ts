@@ -2,10 +2,12 @@
  * Accessibility of all pages, and of dialogs that no other test opens, in both languages and themes, on a
  * small phone.
  */
+
 import { describe, expect, test } from 'bun:test'
 import { rename } from 'node:fs/promises'
 import { join } from 'node:path'
 import type { Locator } from 'playwright-core'
+import { owner } from '../../src/model/principal.ts'
 import { receiver } from '../push/receiver.ts'
 import { violationsInBothThemes } from '../support/axe.ts'
 import { hasBrowser } from '../support/browser.ts'
@@ -20,8 +22,13 @@ describe.skipIf(!hasBrowser)('accessibility', () => {
     await using panel = await withPanel({ sessions: ['default', 'shop'] })
     using r = receiver()
     const { webhooks } = panel.gateway
-    await webhooks.add({ url: r.url, allow_private: true, headers: { 'X-Key': 'hush' }, replies: true })
-    await webhooks.add({ url: 'https://1.1.1.1/hook', types: ['endpoint.disabled'], session: 'shop' })
+    await webhooks.add(owner, {
+      url: r.url,
+      allow_private: true,
+      headers: { 'X-Key': 'hush' },
+      replies: true,
+    })
+    await webhooks.add(owner, { url: 'https://1.1.1.1/hook', types: ['endpoint.disabled'], session: 'shop' })
     await write(panel, 'hello')
     const user = encodeURIComponent(panel.bots.get('default')!.user_id)
     const chat = `/conversations/default/${user}`

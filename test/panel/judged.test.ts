@@ -1,8 +1,10 @@
 /** The health of accounts and the problems that the pages show, tested without a browser. */
+
 import { expect, test } from 'bun:test'
 import { rename, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import type { SessionWithUsers } from '../../admin/api.ts'
+import { owner } from '../../src/model/principal.ts'
 import { testClock } from '../support/clock.ts'
 import { failure } from '../support/failure.ts'
 import { withGateway } from '../support/gateway.ts'
@@ -99,7 +101,10 @@ test('an expired account has no last contact and no answers; a pending login and
   expect(rightOf('gone', judged.bots.get('gone')!.user_id)).toEqual({ kind: 'expired' })
 
   await call('start_login', { name: 'third', force: false })
-  const endpoint = await judged.gateway.webhooks.add({ url: 'http://127.0.0.1:9/', allow_private: true })
+  const endpoint = await judged.gateway.webhooks.add(owner, {
+    url: 'http://127.0.0.1:9/',
+    allow_private: true,
+  })
   const pending = await judged.look()
   expect(pending.concerns).toEqual([
     { kind: 'expired', session: 'gone' },

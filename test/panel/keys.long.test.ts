@@ -207,7 +207,7 @@ describe.skipIf(!hasBrowser)('keys', () => {
       await field.press('Enter')
       await writes.getByRole('article').getByText(text).waitFor()
     }
-    const waiting = () => panel.gateway.outbox.list()
+    const waiting = () => panel.gateway.outbox.list(owner)
     await panel.until('they wait', async () => (await waiting()).length === 3)
     expect(await writes.getByRole('button', { name: t('overview.approve') }).count()).toBe(0)
     await expectAccessible(writes, 'a conversation with drafts')

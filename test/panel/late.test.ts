@@ -61,7 +61,7 @@ describe.skipIf(!hasBrowser)('a picture that waits for approval', () => {
     await pictures.click()
     const save = dialog(page).getByRole('link', { name: en['chat.download'] })
     await save.waitFor()
-    await panel.gateway.outbox.approve(outbox_id!, owner)
+    await panel.gateway.outbox.approve(owner, outbox_id!)
     await page.locator('.message .delivery.accepted').waitFor()
     const saved = page.waitForEvent('download')
     await save.click()
@@ -72,7 +72,7 @@ describe.skipIf(!hasBrowser)('a picture that waits for approval', () => {
     const asked = Promise.withResolvers<void>()
     const second = Promise.withResolvers<string>()
     await page.route('**/api/waiting-files/*', async route => {
-      await panel.gateway.outbox.approve(await second.promise, owner)
+      await panel.gateway.outbox.approve(owner, await second.promise)
       asked.resolve()
       await route.continue()
     })
@@ -270,7 +270,7 @@ describe.skipIf(!hasBrowser)('a fast person', () => {
     await drawn(page)
     expect(approvals).toBe(1)
     expect(await page.locator('.asks').count()).toBe(1)
-    expect((await panel.gateway.outbox.list()).length).toBe(1)
+    expect((await panel.gateway.outbox.list(owner)).length).toBe(1)
     // A separate click works.
     await yes.click()
     await page.locator('.asks').waitFor({ state: 'detached' })

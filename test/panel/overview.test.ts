@@ -3,6 +3,7 @@ import { readFile } from 'node:fs/promises'
 import type { Locator, Page } from 'playwright-core'
 import en from '../../locales/en.json'
 import { SvcError } from '../../src/model/error.ts'
+import { owner } from '../../src/model/principal.ts'
 import { violationsInBothThemes } from '../support/axe.ts'
 import { hasBrowser } from '../support/browser.ts'
 import { failure } from '../support/failure.ts'
@@ -78,7 +79,7 @@ describe.skipIf(!hasBrowser)('the overview', () => {
     await page.getByRole('button', { name: 'Do not send: one too many' }).click()
     await page.getByText('It will not be sent').waitFor()
     await page.getByText('1 message waits to be sent').waitFor({ state: 'detached' })
-    expect(await panel.gateway.outbox.list()).toEqual([])
+    expect(await panel.gateway.outbox.list(owner)).toEqual([])
     await page.getByRole('link', { name: 'Answer' }).click()
     await page.waitForURL(
       ({ pathname }) =>
@@ -144,7 +145,7 @@ describe.skipIf(!hasBrowser)('the overview', () => {
     await panel.until('all of it has gone', async () => {
       // The pace waits between messages.
       panel.clock.advance(200)
-      return (await panel.gateway.outbox.list()).length === 0
+      return (await panel.gateway.outbox.list(owner)).length === 0
     })
     const seen = (await panel.sandbox.messages({ from: 'bot' })).map(({ items }) => items[0]!.text)
     expect(seen.slice(-4)).toEqual(['shall I?', 'in its conversation?', undefined, undefined])

@@ -1,5 +1,7 @@
 /** The state of the panel without a browser: answers that come late or overtake each other. */
+
 import { afterAll, beforeAll, expect, spyOn, test } from 'bun:test'
+import { owner } from '../../src/model/principal.ts'
 import { write } from '../support/panel.ts'
 import { type PanelState, withPanelState } from '../support/panel-state.ts'
 
@@ -248,7 +250,7 @@ test('an invalid event and a listener that throws do not stop other events', asy
 
 test('a late answer brings no removed webhook back', async () => {
   const { endpoints, loadEndpoints, webhooks } = await import('../../admin/webhooks/endpoints.ts')
-  const { id } = await panel.gateway.webhooks.add({ url: 'http://127.0.0.1:9/', allow_private: true })
+  const { id } = await panel.gateway.webhooks.add(owner, { url: 'http://127.0.0.1:9/', allow_private: true })
   const slow = panel.hold(/list_webhooks$/)
   const first = loadEndpoints()
   await slow.asked

@@ -3,6 +3,7 @@ import { rename, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import type { Page } from 'playwright-core'
 import en from '../../locales/en.json'
+import { owner } from '../../src/model/principal.ts'
 import { violationsInBothThemes } from '../support/axe.ts'
 import { hasBrowser } from '../support/browser.ts'
 import { testClock } from '../support/clock.ts'
@@ -157,10 +158,13 @@ describe.skipIf(!hasBrowser)('problems, on the overview and elsewhere', () => {
     await using panel = await withPanel()
     const { webhooks } = panel.gateway
     const url = `http://127.0.0.1:${freePort()}/hook`
-    const { id } = await webhooks.add({ url, allow_private: true })
+    const { id } = await webhooks.add(owner, { url, allow_private: true })
     await write(panel, 'hello')
-    await panel.until('failing', async () => (await webhooks.get(id)).last_error_code === 'unreachable')
-    const { last_error = '' } = await webhooks.get(id)
+    await panel.until(
+      'failing',
+      async () => (await webhooks.get(owner, id)).last_error_code === 'unreachable',
+    )
+    const { last_error = '' } = await webhooks.get(owner, id)
     const zh = wordsOf('zh')
     const page = await panel.open({ path: '/sessions/default', locale: 'zh-CN' })
     const dialog = page.getByRole('dialog')

@@ -1,5 +1,7 @@
 /** The webhooks page, by keyboard on a phone. */
+
 import { describe, expect, test } from 'bun:test'
+import { owner } from '../../src/model/principal.ts'
 import { type Delivered, receiver, verify } from '../push/receiver.ts'
 import { violationsInBothThemes } from '../support/axe.ts'
 import { hasBrowser } from '../support/browser.ts'
@@ -67,7 +69,7 @@ describe.skipIf(!hasBrowser)('webhooks', () => {
     await dialog
       .getByText(/^svc webhook add http:\/\/127\.0\.0\.1:9\/hook --allow-private -d \S+ --sandbox$/)
       .waitFor()
-    expect(await webhooks.list()).toEqual([])
+    expect(await webhooks.list(owner)).toEqual([])
     await own.isForAll('rejected')
 
     // A public URL, with an event type that does not occur here: nothing is sent there.
@@ -79,7 +81,7 @@ describe.skipIf(!hasBrowser)('webhooks', () => {
     await own.isForAll('a secret')
     await own.copiedSecret()
     await add.and(page.locator(':focus')).waitFor()
-    expect((await webhooks.list()).map(one => [one.url, one.types, one.headers])).toEqual([
+    expect((await webhooks.list(owner)).map(one => [one.url, one.types, one.headers])).toEqual([
       ['https://1.1.1.1/hook', ['endpoint.disabled'], { 'X-Key': '***' }],
     ])
     await card.getByText('X-Key: ***').waitFor()
@@ -90,7 +92,7 @@ describe.skipIf(!hasBrowser)('webhooks', () => {
     // While a dialog is open, cards have no role.
     await dialog.waitFor({ state: 'detached' })
     await card.waitFor({ state: 'detached' })
-    expect(await webhooks.list()).toEqual([])
+    expect(await webhooks.list(owner)).toEqual([])
     // The browser logs the rejected call.
     expect(panel.complaints.filter(line => !line.includes('403'))).toEqual([])
   })
@@ -100,7 +102,7 @@ describe.skipIf(!hasBrowser)('webhooks', () => {
     using r = receiver()
     const { webhooks } = panel.gateway
     // The command line can add it.
-    const { id, secret } = await webhooks.add({
+    const { id, secret } = await webhooks.add(owner, {
       url: r.url,
       types: ['message.received'],
       allow_private: true,
@@ -119,7 +121,7 @@ describe.skipIf(!hasBrowser)('webhooks', () => {
       })
     await panel.sandbox.say('hello')
     const first = await came('hello')
-    await panel.until('it is in the log', async () => (await webhooks.listAttempts(id)).length > 1)
+    await panel.until('it is in the log', async () => (await webhooks.listAttempts(owner, id)).length > 1)
     await hand.press(card.locator('summary'))
     // The log may have been loaded before the message came.
     await hand.press(button(t('webhooks.log_reload'), card))
@@ -133,7 +135,7 @@ describe.skipIf(!hasBrowser)('webhooks', () => {
     await panel.sandbox.say('one more')
     await panel.until(
       'it is done',
-      async () => (await webhooks.replay(id, { event: first.id, dry_run: true })).replay.events === 2,
+      async () => (await webhooks.replay(owner, id, { event: first.id, dry_run: true })).replay.events === 2,
     )
     await hand.press(here.filter({ hasText: first.id }))
     const would = (count: number) =>
@@ -157,7 +159,7 @@ describe.skipIf(!hasBrowser)('webhooks', () => {
 
     await hand.choose(own.menu, t('webhooks.pause'))
     await card.getByText(t('webhooks.is_paused')).waitFor()
-    expect((await webhooks.get(id)).status).toBe('paused')
+    expect((await webhooks.get(owner, id)).status).toBe('paused')
     await own.isForAll('paused')
     await hand.press(card.getByRole('button', { name: t('webhooks.resume') }))
     await card.getByText(t('webhooks.status_active'), { exact: true }).waitFor()
@@ -175,9 +177,12 @@ describe.skipIf(!hasBrowser)('webhooks', () => {
   test('a failing webhook is tried again at once', async () => {
     await using panel = await withPanel()
     using r = receiver(() => new Response(null, { status: 429, headers: { 'retry-after': '36000' } }))
-    const { id } = await panel.gateway.webhooks.add({ url: r.url, allow_private: true })
+    const { id } = await panel.gateway.webhooks.add(owner, { url: r.url, allow_private: true })
     await panel.sandbox.say('while it fails')
-    await panel.until('it fails', async () => (await panel.gateway.webhooks.get(id)).status === 'failing')
+    await panel.until(
+      'it fails',
+      async () => (await panel.gateway.webhooks.get(owner, id)).status === 'failing',
+    )
     const { hand, card, isForAll } = await openPage(panel, '/webhooks')
     const again = card.getByRole('button', { name: t('webhooks.try_again') })
     await again.waitFor()

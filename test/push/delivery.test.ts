@@ -1,6 +1,8 @@
 /** Deliveries of a real gateway to receivers on loopback. */
+
 import { expect, onTestFinished, test } from 'bun:test'
 import { SvcError } from '../../src/model/error.ts'
+import { owner } from '../../src/model/principal.ts'
 import { silentLog } from '../../src/platform/log.ts'
 import { Bus } from '../../src/platform/runtime.ts'
 import { WebhookDispatcher } from '../../src/push/delivery.ts'
@@ -20,8 +22,8 @@ import { receiver, verify } from './receiver.ts'
 const it = given(withGateway)
 
 const received = { types: ['message.received' as const], allow_private: true }
-const tries = (t: TestGateway, id: string) => t.gateway.webhooks.listAttempts(id)
-const status = async (t: TestGateway, id: string) => (await t.gateway.webhooks.get(id)).status
+const tries = (t: TestGateway, id: string) => t.gateway.webhooks.listAttempts(owner, id)
+const status = async (t: TestGateway, id: string) => (await t.gateway.webhooks.get(owner, id)).status
 
 /** Messages of so many users in turn, all together. */
 async function sayAll(t: TestGateway, count: number, users: readonly string[]): Promise<string[]> {
@@ -50,7 +52,7 @@ function later<T>(t: TestGateway, what: string, byMs: number, look: () => T | un
 it('a message reaches an endpoint, signed, and people see what became of it', async t => {
   using r = receiver()
   const headers = { Authorization: 'Bearer hush' }
-  const hook = await t.gateway.webhooks.add({ url: r.url, ...received, headers })
+  const hook = await t.gateway.webhooks.add(owner, { url: r.url, ...received, headers })
   await t.sandbox.say('hello')
   await t.soon('delivered', () => r.got.length > 0)
   const [one] = r.got
@@ -66,7 +68,7 @@ it('a message reaches an endpoint, signed, and people see what became of it', as
     return all.length > 0 && all
   })
   expect(found).toMatchObject([{ event: one!.id, outcome: 'done', status: 200 }])
-  const [shown] = await t.gateway.webhooks.list()
+  const [shown] = await t.gateway.webhooks.list(owner)
   expect(shown).toMatchObject({ status: 'active', headers: { Authorization: '***' }, tries: { done: 1 } })
   expect(JSON.stringify(shown)).not.toContain(hook.secret)
   expect(t.lines.join('')).not.toContain('hush')
@@ -84,7 +86,7 @@ test('what a receiver refuses comes again, in order per conversation, and the ot
   const bad = t.users[1]
   let refused = 0
   r.answer = ({ body }) => (body.data.from_user === bad && refused++ === 0 ? 500 : 200)
-  const hook = await t.gateway.webhooks.add({ url: r.url, ...received })
+  const hook = await t.gateway.webhooks.add(owner, { url: r.url, ...received })
   const texts = await sayAll(t, 40, t.users)
   await t.soon('the others', () => r.texts().length >= 30)
   await later(t, 'all', 500, () => r.texts().length === texts.length)
@@ -100,30 +102,30 @@ test('a receiver that was away gets all of it, once it answers', async () => {
   await using t = await withUsers(3)
   // Nobody else comes by its port while it is away.
   const r = receiver(() => 200, freePort())
-  const hook = await t.gateway.webhooks.add({ url: r.url, ...received })
+  const hook = await t.gateway.webhooks.add(owner, { url: r.url, ...received })
   r[Symbol.dispose]()
   const texts = await sayAll(t, 30, t.users)
   const triedAt = await t.soon('failing', async () => {
-    const { last_error_code, next_try_at, ...one } = await t.gateway.webhooks.get(hook.id)
+    const { last_error_code, next_try_at, ...one } = await t.gateway.webhooks.get(owner, hook.id)
     return one.status === 'failing' && last_error_code === 'unreachable' && next_try_at
   })
   // Milliseconds, as all times.
   expect(triedAt).toSatisfy(Number.isInteger)
   // One that goes on is tried at once: no time is told that is not so any more.
-  await t.gateway.webhooks.pause(hook.id)
-  expect((await t.gateway.webhooks.resume(hook.id)).next_try_at).toBeUndefined()
+  await t.gateway.webhooks.pause(owner, hook.id)
+  expect((await t.gateway.webhooks.resume(owner, hook.id)).next_try_at).toBeUndefined()
   using back = receiver(() => 200, r.port)
   await later(t, 'all', 1000, () => back.texts().length === texts.length)
   expect(new Set(back.texts())).toEqual(new Set(texts))
   await t.soon('active', async () => (await status(t, hook.id)) === 'active')
-  const { last_error_code, next_try_at } = await t.gateway.webhooks.get(hook.id)
+  const { last_error_code, next_try_at } = await t.gateway.webhooks.get(owner, hook.id)
   expect([last_error_code, next_try_at]).toEqual([undefined, undefined])
 })
 
 it('one endpoint that hangs holds up no other', async t => {
   using hanging = receiver(() => new Promise(() => {}))
   using r = receiver()
-  for (const { url } of [hanging, r]) await t.gateway.webhooks.add({ url, ...received })
+  for (const { url } of [hanging, r]) await t.gateway.webhooks.add(owner, { url, ...received })
   const texts = await sayAll(t, 20, [t.bots.get('default')!.user_id])
   await t.soon('all', () => r.texts().length === texts.length)
   expect(r.texts()).toEqual(texts)
@@ -132,19 +134,19 @@ it('one endpoint that hangs holds up no other', async t => {
 it('410 switches an endpoint off, which is an event that others get', async t => {
   using gone = receiver(() => 410)
   using r = receiver()
-  const hook = await t.gateway.webhooks.add({ url: gone.url, ...received })
-  await t.gateway.webhooks.add({ url: r.url, types: ['endpoint.disabled'], allow_private: true })
+  const hook = await t.gateway.webhooks.add(owner, { url: gone.url, ...received })
+  await t.gateway.webhooks.add(owner, { url: r.url, types: ['endpoint.disabled'], allow_private: true })
   await t.sandbox.say('one')
   await t.soon('told', () => r.got.length > 0)
   expect(r.got[0]?.body).toMatchObject({
     ...{ type: 'endpoint.disabled', data: { id: hook.id, url: gone.url, reason_code: 'gone' } },
   })
-  const off = await t.gateway.webhooks.get(hook.id)
+  const off = await t.gateway.webhooks.get(owner, hook.id)
   expect(off).toMatchObject({ status: 'disabled', disabled_code: 'gone', last_error_code: 'http_status' })
   expect(off.next_try_at).toBeUndefined()
   gone.answer = () => 200
   await t.sandbox.say('two')
-  await t.gateway.webhooks.resume(hook.id)
+  await t.gateway.webhooks.resume(owner, hook.id)
   await later(t, 'both', 500, () => gone.texts().length === 2)
   expect(gone.texts()).toEqual(['one', 'two'])
 })
@@ -159,20 +161,20 @@ test('resumed, a healthy endpoint gets nothing twice, be it paused before or not
       asked++
       return body.data.text === '1' ? slow.promise : 200
     }
-    const hook = await t.gateway.webhooks.add({ url: r.url, ...received })
+    const hook = await t.gateway.webhooks.add(owner, { url: r.url, ...received })
     await sayAll(t, 2, t.users)
     await t.soon('one is done, one under way', () => asked === 2 && r.got.length === 1)
-    if (pauses) await t.gateway.webhooks.pause(hook.id)
+    if (pauses) await t.gateway.webhooks.pause(owner, hook.id)
     // The look that sees another endpoint sees what became of this one.
     const seen = async (text: string) => {
       using other = receiver()
-      const { id } = await t.gateway.webhooks.add({ url: other.url, ...received })
+      const { id } = await t.gateway.webhooks.add(owner, { url: other.url, ...received })
       await t.sandbox.say(text, { from: t.users[0]! })
       await t.soon('seen', () => other.got.length > 0)
-      await t.gateway.webhooks.remove(id)
+      await t.gateway.webhooks.remove(owner, id)
     }
     if (pauses) await seen('2')
-    await t.gateway.webhooks.resume(hook.id)
+    await t.gateway.webhooks.resume(owner, hook.id)
     await seen('3')
     slow.resolve(new Response())
     await t.sandbox.say('4', { from: t.users[1]! })
@@ -191,8 +193,8 @@ test('resumed, an endpoint that fails is tried at once, and so is an event that 
   const [good, bad] = t.users
   let refused = 0
   r.answer = ({ body }) => (body.data.from_user === bad && refused++ < 2 ? 500 : 200)
-  const failing = await t.gateway.webhooks.add({ url: busy.url, ...received })
-  const one = await t.gateway.webhooks.add({ url: r.url, ...received })
+  const failing = await t.gateway.webhooks.add(owner, { url: busy.url, ...received })
+  const one = await t.gateway.webhooks.add(owner, { url: r.url, ...received })
   await sayAll(t, 2, t.users)
   await t.soon('both were tried', async () => (await status(t, failing.id)) === 'failing' && refused === 1)
   // The other user's messages are delivered: the event that failed has waits of its own, the next one of 5 minutes.
@@ -206,7 +208,7 @@ test('resumed, an endpoint that fails is tried at once, and so is an event that 
     async () => (await tries(t, one.id)).filter(({ outcome }) => outcome === 'failed').length === 2,
   )
   busy.answer = () => 200
-  for (const { id } of [failing, one]) await t.gateway.webhooks.resume(id)
+  for (const { id } of [failing, one]) await t.gateway.webhooks.resume(owner, id)
   const before = clock.monotonic()
   await later(t, 'both are there', 100, () => busy.texts().includes('1') && r.texts().includes('1'))
   expect(clock.monotonic() - before).toBeLessThan(60_000)
@@ -216,7 +218,7 @@ test('resumed, an endpoint that fails is tried at once, and so is an event that 
 it('a redirect is not followed, and is told of', async t => {
   using other = receiver()
   using r = receiver(() => Response.redirect(other.url, 307))
-  const hook = await t.gateway.webhooks.add({ url: r.url, ...received })
+  const hook = await t.gateway.webhooks.add(owner, { url: r.url, ...received })
   await t.sandbox.say('one')
   const [found] = await t.soon('logged', async () => {
     const all = await tries(t, hook.id)
@@ -231,7 +233,7 @@ test('what a process of before had under way goes on in the next one, in order',
   using r = receiver()
   let answers = 0
   r.answer = () => (answers++ < 7 ? 200 : new Promise<Response>(() => {}))
-  await t.gateway.webhooks.add({ url: r.url, ...received })
+  await t.gateway.webhooks.add(owner, { url: r.url, ...received })
   const texts = await sayAll(t, 20, t.users)
   await t.soon('some', () => answers > 7)
   await t.gateway.close()
@@ -364,12 +366,12 @@ test('an endpoint that cannot be changed at once holds up no other', async () =>
 
 it('paused it waits, and goes on from there', async t => {
   using r = receiver()
-  const hook = await t.gateway.webhooks.add({ url: r.url, ...received })
+  const hook = await t.gateway.webhooks.add(owner, { url: r.url, ...received })
   await t.sandbox.say('one')
   await t.soon('one', () => r.texts().length === 1)
-  await t.gateway.webhooks.pause(hook.id)
+  await t.gateway.webhooks.pause(owner, hook.id)
   using other = receiver()
-  await t.gateway.webhooks.add({ url: other.url, ...received })
+  await t.gateway.webhooks.add(owner, { url: other.url, ...received })
   // The look that sees the second endpoint sees that the first one is paused.
   await t.soon('seen', async () => {
     await t.sandbox.say('two')
@@ -382,29 +384,31 @@ it('paused it waits, and goes on from there', async t => {
   const lag = new RegExp(`^svc_webhook_lag_events.*${hook.id}.* (\\d+)$`, 'm')
   // Both messages, or more of the first.
   expect(Number(lag.exec(await t.gateway.metrics.text())?.[1])).toBeWithin(2, 1000)
-  await t.gateway.webhooks.resume(hook.id)
+  await t.gateway.webhooks.resume(owner, hook.id)
   await t.soon('three', () => r.texts().includes('three'))
 })
 
 it('a replay sends events again under their ids, also from a time', async t => {
   using r = receiver()
-  const hook = await t.gateway.webhooks.add({ url: r.url, ...received })
+  const hook = await t.gateway.webhooks.add(owner, { url: r.url, ...received })
   const texts = await sayAll(t, 5, [t.bots.get('default')!.user_id])
   // As far as is kept: what is not comes again by itself.
-  const kept = async (count: number) => (await t.gateway.webhooks.get(hook.id)).tries.done === count
+  const kept = async (count: number) => (await t.gateway.webhooks.get(owner, hook.id)).tries.done === count
   await t.soon('all', () => kept(5))
   const from = { event: r.got[2]!.id }
-  const only = await t.gateway.webhooks.replay(hook.id, { ...from, dry_run: true })
+  const only = await t.gateway.webhooks.replay(owner, hook.id, { ...from, dry_run: true })
   const since = Date.parse(r.got[2]!.body.timestamp)
   expect(only.replay).toEqual({ events: 3, events_is_lower_bound: false, since })
-  expect((await t.gateway.webhooks.replay(hook.id, from)).replay).toEqual(only.replay)
+  expect((await t.gateway.webhooks.replay(owner, hook.id, from)).replay).toEqual(only.replay)
   await t.soon('again', () => kept(8))
   expect(r.got.slice(5).map(({ id }) => id)).toEqual(r.got.slice(2, 5).map(({ id }) => id))
-  expect((await t.gateway.webhooks.replay(hook.id, { since: t.clock.now() + 1000 })).replay.events).toBe(0)
+  expect(
+    (await t.gateway.webhooks.replay(owner, hook.id, { since: t.clock.now() + 1000 })).replay.events,
+  ).toBe(0)
   for (const event of ['another-1000000', from.event.replace(/\d+$/, '9000000000')]) {
-    expect(fieldsOf(await failure(t.gateway.webhooks.replay(hook.id, { event })))).toEqual(['from'])
+    expect(fieldsOf(await failure(t.gateway.webhooks.replay(owner, hook.id, { event })))).toEqual(['from'])
   }
-  await t.gateway.webhooks.replay(hook.id, { since: 0 })
+  await t.gateway.webhooks.replay(owner, hook.id, { since: 0 })
   await t.soon('all again', () => kept(13))
   expect(r.got.slice(8).map(({ body }) => body.data.text)).toEqual(texts)
 })
@@ -414,46 +418,48 @@ test('a replay from a later time passes over nothing that waits for its next try
   using r = receiver()
   let isBad = true
   r.answer = ({ body }) => (isBad && body.data.from_user === t.users[1] ? 500 : 200)
-  const hook = await t.gateway.webhooks.add({ url: r.url, ...received })
+  const hook = await t.gateway.webhooks.add(owner, { url: r.url, ...received })
   await sayAll(t, 6, t.users)
   await t.soon('some failed', async () => {
-    const { tries } = await t.gateway.webhooks.get(hook.id)
+    const { tries } = await t.gateway.webhooks.get(owner, hook.id)
     return tries.done === 3 && tries.failed > 0
   })
   isBad = false
-  await t.gateway.webhooks.replay(hook.id, { event: r.got.find(({ body }) => body.data.text === '4')!.id })
+  await t.gateway.webhooks.replay(owner, hook.id, {
+    event: r.got.find(({ body }) => body.data.text === '4')!.id,
+  })
   await later(t, 'all', 500, () => r.texts().length === 6)
   expect(r.texts().filter(text => Number(text) % 2 === 1)).toEqual(['1', '3', '5'])
 })
 
 it('an answer may be a reply to the user: once, of an endpoint added for it, and never of a replay', async t => {
   using r = receiver(({ body }) => Response.json({ reply: { text: `you said ${body.data.text}` } }))
-  const hook = await t.gateway.webhooks.add({ url: r.url, ...received, replies: true })
+  const hook = await t.gateway.webhooks.add(owner, { url: r.url, ...received, replies: true })
   await t.sandbox.say('hello')
   const seen = await t.sandbox.seen(messages => messages.length > 0)
   expect(JSON.stringify(seen)).toContain('you said hello')
-  await t.soon('done', async () => (await t.gateway.webhooks.get(hook.id)).tries.done === 1)
-  await t.gateway.webhooks.replay(hook.id, { since: 0 })
-  await t.soon('again', async () => (await t.gateway.webhooks.get(hook.id)).tries.done === 2)
+  await t.soon('done', async () => (await t.gateway.webhooks.get(owner, hook.id)).tries.done === 1)
+  await t.gateway.webhooks.replay(owner, hook.id, { since: 0 })
+  await t.soon('again', async () => (await t.gateway.webhooks.get(owner, hook.id)).tries.done === 2)
   expect(t.requests('sendmessage')).toBe(1)
   expect(await makers(t)).toEqual([{ made_by: `webhook:${hook.id}` }])
 })
 
 it('a reply that shows nothing is not sent, and the delivery says so', async t => {
   using r = receiver(() => Response.json({ reply: { text: ' \u200b' } }))
-  const hook = await t.gateway.webhooks.add({ url: r.url, ...received, replies: true })
+  const hook = await t.gateway.webhooks.add(owner, { url: r.url, ...received, replies: true })
   await t.sandbox.say('hello')
-  await t.soon('done', async () => (await t.gateway.webhooks.get(hook.id)).tries.done === 1)
+  await t.soon('done', async () => (await t.gateway.webhooks.get(owner, hook.id)).tries.done === 1)
   expect(t.requests('sendmessage')).toBe(0)
-  const [tried] = await t.gateway.webhooks.listAttempts(hook.id)
+  const [tried] = await t.gateway.webhooks.listAttempts(owner, hook.id)
   expect(tried).toMatchObject({ outcome: 'done', code: 'reply_not_sent' })
 })
 
 it('without being asked for, an answer is no reply', async t => {
   using r = receiver(() => Response.json({ reply: { text: 'no' } }))
-  const hook = await t.gateway.webhooks.add({ url: r.url, ...received })
+  const hook = await t.gateway.webhooks.add(owner, { url: r.url, ...received })
   await t.sandbox.say('hello')
-  await t.soon('done', async () => (await t.gateway.webhooks.get(hook.id)).tries.done === 1)
+  await t.soon('done', async () => (await t.gateway.webhooks.get(owner, hook.id)).tries.done === 1)
   expect(t.requests('sendmessage')).toBe(0)
 })
 
@@ -461,8 +467,8 @@ test('only what an endpoint asked for reaches it', async () => {
   await using t = await withUsers(2)
   using mine = receiver()
   using sent = receiver()
-  await t.gateway.webhooks.add({ url: mine.url, ...received, user: t.users[1]! })
-  await t.gateway.webhooks.add({ url: sent.url, types: ['message.status'], allow_private: true })
+  await t.gateway.webhooks.add(owner, { url: mine.url, ...received, user: t.users[1]! })
+  await t.gateway.webhooks.add(owner, { url: sent.url, types: ['message.status'], allow_private: true })
   await sayAll(t, 4, t.users)
   await t.soon('hers', () => mine.texts().length === 2)
   expect(mine.texts()).toEqual(['1', '3'])
@@ -474,18 +480,24 @@ test('only what an endpoint asked for reaches it', async () => {
 
 it('a try by hand is signed, and says what came of it', async t => {
   using r = receiver()
-  const hook = await t.gateway.webhooks.add({ url: r.url, ...received })
+  const hook = await t.gateway.webhooks.add(owner, { url: r.url, ...received })
   const never = new AbortController().signal
-  expect(await t.gateway.webhooks.sendTest(hook.id, never)).toMatchObject({ success: true, status: 200 })
+  expect(await t.gateway.webhooks.sendTest(owner, hook.id, never)).toMatchObject({
+    success: true,
+    status: 200,
+  })
   expect(verify(r.got[0]!, hook.secret)).toMatchObject({ type: 'webhook.test' })
   r.answer = () => 500
-  expect(await t.gateway.webhooks.sendTest(hook.id, never)).toMatchObject({ success: false, status: 500 })
+  expect(await t.gateway.webhooks.sendTest(owner, hook.id, never)).toMatchObject({
+    success: false,
+    status: 500,
+  })
   const [failed, done] = await tries(t, hook.id)
   expect(failed).toMatchObject({ type: 'webhook.test', outcome: 'failed', status: 500, code: 'http_status' })
   expect(done).toMatchObject({ type: 'webhook.test', outcome: 'done', status: 200 })
   expect(done?.event).toBe(r.got[0]!.body.id)
   // It is tried by a person: whether svc can deliver is for svc's own tries to say.
-  const shown = await t.gateway.webhooks.get(hook.id)
+  const shown = await t.gateway.webhooks.get(owner, hook.id)
   expect(shown).toMatchObject({ status: 'active', tries: { done: 1, failed: 1, gave_up: 0 } })
   expect([shown.last_success_at, shown.last_error]).toEqual([undefined, undefined])
 })
@@ -505,11 +517,11 @@ test('a try by hand that the store cannot note was delivered all the same', asyn
     familyOf: async (id: string) => new Set([id]),
     clock: testClock(),
   })
-  const hook = await webhooks.add({ url: r.url, ...received })
-  const tested = await webhooks.sendTest(hook.id, new AbortController().signal)
+  const hook = await webhooks.add(owner, { url: r.url, ...received })
+  const tested = await webhooks.sendTest(owner, hook.id, new AbortController().signal)
   expect(tested).toMatchObject({ success: true, status: 200 })
   expect(r.got).toHaveLength(1)
-  expect(await webhooks.listAttempts(hook.id)).toEqual([])
+  expect(await webhooks.listAttempts(owner, hook.id)).toEqual([])
 })
 
 it('the user of an endpoint is named by id or name, and is kept by id', async t => {
@@ -519,7 +531,7 @@ it('the user of an endpoint is named by id or name, and is kept by id', async t 
   await t.gateway.users.name({ user_id, name: 'Mum' })
   const url = 'http://127.0.0.1:1/'
   const userOf = async (user: string) =>
-    (await t.gateway.webhooks.add({ url, allow_private: true, user })).user
+    (await t.gateway.webhooks.add(owner, { url, allow_private: true, user })).user
   expect(await userOf('mum')).toBe(user_id)
   // Somebody who is yet to write.
   expect(await userOf('new@im.wechat')).toBe('new@im.wechat')
@@ -528,8 +540,8 @@ it('the user of an endpoint is named by id or name, and is kept by id', async t 
 test('what cannot be an endpoint is refused', async () => {
   await using t = await withGateway({ start: false })
   const { webhooks } = t.gateway
-  const refused = (given: Parameters<typeof webhooks.add>[0]) =>
-    webhooks.add(given).then(
+  const refused = (given: Parameters<typeof webhooks.add>[1]) =>
+    webhooks.add(owner, given).then(
       () => 'added',
       (error: { code?: string }) => error.code,
     )

@@ -1,6 +1,8 @@
 /** The event log as endpoints read it, where not all of a page can be read at once. */
+
 import { expect, test } from 'bun:test'
 import type { Message } from '../../src/model/message.ts'
+import { owner } from '../../src/model/principal.ts'
 import { silentLog } from '../../src/platform/log.ts'
 import { Feed, type FeedPorts } from '../../src/push/feed.ts'
 import { Webhooks } from '../../src/push/webhooks.ts'
@@ -135,7 +137,7 @@ test('an endpoint of a key gets what is in its grant; another one that reads fro
     const id = `wh_${grants.indexOf(scope)}`
     const grant = scope && { rights: [], ...scope }
     await webhooks.add({ ...endpoint, id, position: await events.getHead(), ...(grant && { grant }) })
-    return (await replays.replay(id, { since: 0, dry_run: true })).replay.events
+    return (await replays.replay(owner, id, { since: 0, dry_run: true })).replay.events
   })
   expect(await Promise.all(counts)).toEqual([6, 5, 3, 2, 1, 0])
   expect(await Promise.all(found)).toEqual([

@@ -26,23 +26,23 @@ async function holder(t: TestGateway, wanted: Wanted): Promise<Principal> {
 }
 
 const lastTry = (t: TestGateway, id: string) =>
-  t.soon('logged', async () => (await t.gateway.webhooks.listAttempts(id))[0])
+  t.soon('logged', async () => (await t.gateway.webhooks.listAttempts(owner, id))[0])
 
 describe('a reply', () => {
   it('of an endpoint of a key that may only draft waits for a person', async t => {
     using r = receiver(() => reply('a draft'))
     const by = await holder(t, { can: ['draft', 'webhooks'] })
-    const { id } = await t.gateway.webhooks.add({ url: r.url, ...received, replies: true }, by)
+    const { id } = await t.gateway.webhooks.add(by, { url: r.url, ...received, replies: true })
     await t.sandbox.say('hello')
     const [entry] = await t.soon('it waits', async () => {
-      const all = await t.gateway.outbox.list()
+      const all = await t.gateway.outbox.list(owner)
       return all.length > 0 && all
     })
     expect(entry).toMatchObject({ waits_for: 'approval', parts: [{ text: 'a draft' }] })
     expect(await lastTry(t, id)).toMatchObject({ outcome: 'done', status: 200 })
     expect((await lastTry(t, id)).code).toBeUndefined()
     expect([await seen(t), await makers(t)]).toEqual([[], [{ made_by: `webhook:${id}` }]])
-    await t.gateway.outbox.approve(entry!.outbox_id, owner)
+    await t.gateway.outbox.approve(owner, entry!.outbox_id)
     expect(await seen(t)).toEqual(['a draft'])
   })
 
@@ -51,18 +51,18 @@ describe('a reply', () => {
     const all: Wanted[] = [{ can: ['reply', 'webhooks'] }, { can: ['webhooks'], tools: ['send'] }]
     for (const wanted of all) {
       const by = await holder(t, wanted)
-      const { id } = await t.gateway.webhooks.add({ url: r.url, ...received, replies: true }, by)
+      const { id } = await t.gateway.webhooks.add(by, { url: r.url, ...received, replies: true })
       const before = (await seen(t)).length
       await t.sandbox.say('hello')
       await t.soon('it went', async () => (await seen(t)).length > before)
-      await t.gateway.webhooks.remove(id)
+      await t.gateway.webhooks.remove(owner, id)
     }
     expect(await seen(t)).toEqual(['yes', 'yes'])
   })
 
   it('cannot be of an endpoint of a key that may neither send nor draft', async t => {
     const by = await holder(t, { can: ['read', 'webhooks'] })
-    const adding = t.gateway.webhooks.add({ url: 'http://127.0.0.1:9/', ...received, replies: true }, by)
+    const adding = t.gateway.webhooks.add(by, { url: 'http://127.0.0.1:9/', ...received, replies: true })
     expect(await failure(adding)).toMatchObject({ code: 'forbidden' })
   })
 
@@ -70,7 +70,7 @@ describe('a reply', () => {
     const by = await holder(t, { can: ['reply', 'webhooks'] })
     await using other = await t.beside({ start: false })
     using r = receiver()
-    await t.gateway.webhooks.add({ url: r.url, ...received, replies: true }, by)
+    await t.gateway.webhooks.add(by, { url: r.url, ...received, replies: true })
     await t.sandbox.say('hello')
     await t.soon('delivered', () => r.got.length === 1)
     r.answer = async () => {
@@ -96,9 +96,9 @@ describe('the end of the key', () => {
       return new Promise(() => {})
     })
     using others = receiver()
-    const { id } = await t.gateway.webhooks.add({ url: r.url, ...received }, by)
+    const { id } = await t.gateway.webhooks.add(by, { url: r.url, ...received })
     const own = { url: others.url, allow_private: true, types: ['endpoint.disabled' as const] }
-    await t.gateway.webhooks.add(own)
+    await t.gateway.webhooks.add(owner, own)
     await t.sandbox.say('hangs')
     const signal = await begun.promise
     await using other = await t.beside({ start: false })
@@ -106,7 +106,7 @@ describe('the end of the key', () => {
     await t.soon('the delivery has ended', () => signal.aborted)
     await t.soon('others are told', () => others.got.length > 0)
     expect(others.got[0]?.body.data).toMatchObject({ id, url: r.url, reason_code: 'key_revoked' })
-    const shown = await t.gateway.webhooks.get(id)
+    const shown = await t.gateway.webhooks.get(owner, id)
     expect(shown).toMatchObject({ status: 'disabled', disabled_code: 'key_revoked' })
     // Another conversation does not wait behind the one that hangs.
     await t.sandbox.say('afterwards', { from: await t.sandbox.addUser() })
@@ -119,54 +119,57 @@ describe('the end of the key', () => {
     using r = receiver(() => 410)
     const by = await holder(t, { can: ['read', 'webhooks'] })
     const { webhooks } = t.gateway
-    const { id } = await webhooks.add({ url: r.url, ...received }, by)
+    const { id } = await webhooks.add(by, { url: r.url, ...received })
     await t.sandbox.say('hello')
-    await t.soon('switched off', async () => (await webhooks.get(id)).status === 'disabled')
-    const paused = await webhooks.add({ url: r.url, ...received }, by)
-    await webhooks.pause(paused.id)
-    const ownersOne = await webhooks.add({ url: r.url, ...received })
-    await webhooks.pause(ownersOne.id)
+    await t.soon('switched off', async () => (await webhooks.get(owner, id)).status === 'disabled')
+    const paused = await webhooks.add(by, { url: r.url, ...received })
+    await webhooks.pause(owner, paused.id)
+    const ownersOne = await webhooks.add(owner, { url: r.url, ...received })
+    await webhooks.pause(owner, ownersOne.id)
     await t.gateway.keys.revoke(by.id!, owner)
     for (const one of [id, paused.id])
-      expect(await failure(webhooks.resume(one))).toMatchObject({ code: 'forbidden' })
-    expect((await webhooks.get(paused.id)).disabled_code).toBe('key_revoked')
-    expect(await webhooks.resume(ownersOne.id)).toMatchObject({ status: 'active' })
-    expect(await webhooks.remove(id)).toMatchObject({ success: true })
+      expect(await failure(webhooks.resume(owner, one))).toMatchObject({ code: 'forbidden' })
+    expect((await webhooks.get(owner, paused.id)).disabled_code).toBe('key_revoked')
+    expect(await webhooks.resume(owner, ownersOne.id)).toMatchObject({ status: 'active' })
+    expect(await webhooks.remove(owner, id)).toMatchObject({ success: true })
   })
 
   it('leaves no endpoint of a call that was in progress', async t => {
     const by = await holder(t, { can: ['read', 'webhooks'] })
     const { keys, webhooks } = t.gateway
-    const adding = webhooks.add({ url: 'http://127.0.0.1:9/', ...received }, by).catch(error => error)
+    const adding = webhooks.add(by, { url: 'http://127.0.0.1:9/', ...received }).catch(error => error)
     await keys.revoke(by.id!, owner)
     const added = await adding
     if (added instanceof Error) {
       expect(added).toMatchObject({ code: 'forbidden' })
-      expect(await webhooks.list()).toEqual([])
+      expect(await webhooks.list(owner)).toEqual([])
       return
     }
     // Only a store that other machines share can have added it before it revoked the key.
     expect(isOnPostgres).toBe(true)
-    expect(await webhooks.get(added.id)).toMatchObject({ disabled_code: 'key_revoked' })
+    expect(await webhooks.get(owner, added.id)).toMatchObject({ disabled_code: 'key_revoked' })
   })
 
   it('by its time has the same effect', async t => {
     using r = receiver()
     const by = await holder(t, { can: ['read', 'webhooks'], expires_at: t.clock.now() + hourMs })
-    const { id } = await t.gateway.webhooks.add({ url: r.url, ...received }, by)
+    const { id } = await t.gateway.webhooks.add(by, { url: r.url, ...received })
     await pass(t, hourMs)
-    await t.soon('disabled', async () => (await t.gateway.webhooks.get(id)).disabled_code === 'key_revoked')
-    expect(await failure(t.gateway.webhooks.resume(id))).toMatchObject({ code: 'forbidden' })
+    await t.soon(
+      'disabled',
+      async () => (await t.gateway.webhooks.get(owner, id)).disabled_code === 'key_revoked',
+    )
+    expect(await failure(t.gateway.webhooks.resume(owner, id))).toMatchObject({ code: 'forbidden' })
   })
 
   it('is not a rotation: that keeps the endpoint', async t => {
     using r = receiver()
     const by = await holder(t, { can: ['read', 'webhooks'] })
-    const { id } = await t.gateway.webhooks.add({ url: r.url, ...received }, by)
+    const { id } = await t.gateway.webhooks.add(by, { url: r.url, ...received })
     await t.gateway.keys.rotate(by.id!, 0, owner)
     await t.sandbox.say('hello')
     await t.soon('delivered', () => r.got.length > 0)
-    expect(await t.gateway.webhooks.get(id)).toMatchObject({ status: 'active' })
+    expect(await t.gateway.webhooks.get(owner, id)).toMatchObject({ status: 'active' })
   })
 })
 
@@ -175,7 +178,7 @@ test('an endpoint of a key follows its session to a new name, and gets nothing o
   using r = receiver()
   const by = await holder(t, { can: ['read', 'webhooks'] })
   const mine = { url: r.url, ...received, session: 'default' }
-  await t.gateway.webhooks.add(mine, by)
+  await t.gateway.webhooks.add(by, mine)
   const first = t.bots.get('default')!
   await t.sandbox.say('before', { to: first.bot_id })
   await t.soon('delivered', () => r.texts().length === 1)
@@ -197,8 +200,8 @@ test('an endpoint of a key for certain accounts gets nothing of another account,
     owner,
   )
   const by = (await t.gateway.keys.authenticate(key))!
-  await t.gateway.webhooks.add({ url: r.url, allow_private: true }, by)
-  await t.gateway.webhooks.add({ url: all.url, ...received })
+  await t.gateway.webhooks.add(by, { url: r.url, allow_private: true })
+  await t.gateway.webhooks.add(owner, { url: all.url, ...received })
   const [first, other] = [t.bots.get('default')!, t.bots.get('other')!]
   const say = (bot: typeof first, text: string) => t.sandbox.say(text, { to: bot.bot_id, from: bot.user_id })
   await say(other, 'of other')

@@ -1,7 +1,9 @@
 /** What src/push/README.md tells is run. */
+
 import { expect, test } from 'bun:test'
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
+import { owner } from '../../src/model/principal.ts'
 import { endpointDelaysMs, eventDelaysMs } from '../../src/push/schedule.ts'
 import { withGateway } from '../support/gateway.ts'
 import { given } from '../support/given.ts'
@@ -21,7 +23,7 @@ it('the receiver in Python takes what svc signed, and nothing else', async t => 
   const [add, start] = block('sh', 1).replaceAll('9000', String(port)).split('\n')
   const [url] = /http\S+/.exec(add!)!
   expect(add).toContain('--allow-private')
-  const { id, secret } = await t.gateway.webhooks.add({
+  const { id, secret } = await t.gateway.webhooks.add(owner, {
     url,
     types: ['message.received'],
     allow_private: true,
@@ -35,7 +37,7 @@ it('the receiver in Python takes what svc signed, and nothing else', async t => 
   })
   try {
     const never = new AbortController().signal
-    await t.until('it answers', async () => (await t.gateway.webhooks.sendTest(id, never)).success)
+    await t.until('it answers', async () => (await t.gateway.webhooks.sendTest(owner, id, never)).success)
     await t.sandbox.say('hello Python')
     // Not to its end, nor cancelled: what it prints later goes to a pipe that is still open.
     const reader = python.stdout.getReader()
@@ -79,7 +81,7 @@ it('the workflow for n8n answers a delivery as its nodes are documented', async 
   expect(new URL(/svc webhook add (\S+)/.exec(page.slice(page.indexOf('## n8n')))![1]!).pathname).toBe(
     `/webhook/${hook!.parameters.path}`,
   )
-  await t.gateway.webhooks.add({ url: r.url, types: ['message.received'], allow_private: true })
+  await t.gateway.webhooks.add(owner, { url: r.url, types: ['message.received'], allow_private: true })
   await t.sandbox.say('good "day"')
   await t.until('delivered', () => r.got.length > 0)
   // The Webhook node gives what came as {headers, params, query, body}; an expression is JavaScript with it as $json.
@@ -110,7 +112,7 @@ it('the automation for Home Assistant answers a delivery as its integrations are
   expect(actions[0].action).toBe('rest_command.wechat')
   expect(page.slice(page.indexOf('## Home Assistant'))).toContain(`:8123/api/webhook/${webhook_id} `)
 
-  await t.gateway.webhooks.add({ url: r.url, types: ['message.received'], allow_private: true })
+  await t.gateway.webhooks.add(owner, { url: r.url, types: ['message.received'], allow_private: true })
   await t.sandbox.say('good "day"\n你好')
   await t.until('delivered', () => r.got.length > 0)
   const { body, headers } = r.got[0]!
@@ -172,7 +174,12 @@ it('the flow for Node-RED answers a delivery as its nodes are documented, and ta
   const [, secret = ''] = /=== '([^']+)'/.exec(answer.func)!
   expect(told.slice(0, told.indexOf('```'))).toContain(`\`${secret}\``)
   const headers = { [header]: secret }
-  await t.gateway.webhooks.add({ url: r.url, types: ['message.received'], allow_private: true, headers })
+  await t.gateway.webhooks.add(owner, {
+    url: r.url,
+    types: ['message.received'],
+    allow_private: true,
+    headers,
+  })
   await t.sandbox.say('good "day"')
   await t.until('delivered', () => r.got.length > 0)
   const [{ body, headers: came } = { body: {}, headers: new Headers() }] = r.got

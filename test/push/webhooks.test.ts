@@ -1,6 +1,6 @@
 /** What may be kept of webhooks, and what it costs to look one up. */
 import { expect, test } from 'bun:test'
-import type { Principal } from '../../src/model/principal.ts'
+import { owner, type Principal } from '../../src/model/principal.ts'
 import { createLog } from '../../src/platform/log.ts'
 import { Bus, type Runtime } from '../../src/platform/runtime.ts'
 import { type DispatcherPorts, WebhookDispatcher } from '../../src/push/delivery.ts'
@@ -29,8 +29,8 @@ const headers = (count: number, name: string, value: string) =>
 test('an address counts as it is stored: letters that are encoded take nine times their place', async () => {
   const { webhooks } = await room()
   for (const path of ['啊'.repeat(1900), '啊'.repeat(230), '"'.repeat(700), '\u{1f600}'.repeat(170)])
-    expect(fieldsOf(await failure(webhooks.add({ url: `${url}/${path}` })))).toEqual(['url'])
-  expect((await webhooks.add({ url: `${url}/${'啊'.repeat(200)}` })).url.length).toBeLessThan(2000)
+    expect(fieldsOf(await failure(webhooks.add(owner, { url: `${url}/${path}` })))).toEqual(['url'])
+  expect((await webhooks.add(owner, { url: `${url}/${'啊'.repeat(200)}` })).url.length).toBeLessThan(2000)
 })
 
 test('headers of one webhook are bounded by their names too, and so are all of them together', async () => {
@@ -42,15 +42,15 @@ test('headers of one webhook are bounded by their names too, and so are all of t
     headers(20, 'x'.repeat(90), 'v'.repeat(750)),
     headers(21, 'x', 'v'),
   ])
-    expect(fieldsOf(await failure(webhooks.add({ url, headers: given })))).toEqual(['headers'])
+    expect(fieldsOf(await failure(webhooks.add(owner, { url, headers: given })))).toEqual(['headers'])
   // Together, also of those who ask at the same time.
   const large = Array.from({ length: 60 }, () =>
-    webhooks.add({ url, headers: headers(4, 'x', 'v'.repeat(4000)) }),
+    webhooks.add(owner, { url, headers: headers(4, 'x', 'v'.repeat(4000)) }),
   )
   const kept = (await Promise.allSettled(large)).filter(({ status }) => status === 'fulfilled').length
   expect(kept).toBe(32)
-  expect(JSON.stringify(await webhooks.list()).length).toBeLessThan(100_000)
-  const small = Array.from({ length: 200 }, () => webhooks.add({ url }))
+  expect(JSON.stringify(await webhooks.list(owner)).length).toBeLessThan(100_000)
+  const small = Array.from({ length: 200 }, () => webhooks.add(owner, { url }))
   expect((await Promise.allSettled(small)).filter(({ status }) => status === 'fulfilled').length).toBe(68)
 })
 
@@ -67,7 +67,7 @@ test('a link of a delivery is judged by its own webhook: the others are not read
   })
   const to = { webhook: 'wh_1', message_id: '1', item: 'message' }
   expect(await webhooks.isLinkValid(to, '99999999999', 'wrong')).toBe(false)
-  expect(await failure(webhooks.get('wh_1'))).toMatchObject({ code: 'not_found' })
+  expect(await failure(webhooks.get(owner, 'wh_1'))).toMatchObject({ code: 'not_found' })
 })
 
 test('a link of a delivery ends with the key that added the webhook', async () => {
@@ -75,7 +75,7 @@ test('a link of a delivery ends with the key that added the webhook', async () =
   const ended = new Set<string>()
   const webhooks = new Webhooks({ ...ports, isKeyOver: async id => ended.has(id) })
   const by: Principal = { kind: 'key', id: 'k3v9x2ab', grant: { rights: ['webhooks'] } }
-  const { id } = await webhooks.add({ url }, by)
+  const { id } = await webhooks.add(by, { url })
   const to = { webhook: id, message_id: '1', item: 'message' }
   const link = createSignedLink((await ports.webhooks.get(id))!.link_key, to, ports.clock.now())
   const { expires, signature } = Object.fromEntries(new URL(link, url).searchParams)

@@ -1,6 +1,7 @@
 import { describe, expect, test } from 'bun:test'
 import { formatStatus } from '../../src/cli/commands/status.ts'
 import { readStatus } from '../../src/inspect/status-report.ts'
+import { owner } from '../../src/model/principal.ts'
 import { formatLocalTime } from '../../src/platform/format.ts'
 import {
   nextHealth,
@@ -194,7 +195,7 @@ describe('-14 of another endpoint', () => {
     await t.until('refused', () => t.requests('sendmessage') === before + 1)
     await accepted(t, polls + 1)
     await t.until('refused twice', () => t.requests('sendmessage') === before + 2)
-    await t.until('back', async () => (await t.gateway.outbox.list())[0]?.parts[0]?.status === 'queued')
+    await t.until('back', async () => (await t.gateway.outbox.list(owner))[0]?.parts[0]?.status === 'queued')
     for (let minute = 0; minute < 30; minute++) {
       t.clock.advance(60_000)
       await new Promise(resolve => setImmediate(resolve))
@@ -202,7 +203,7 @@ describe('-14 of another endpoint', () => {
     expect(t.requests('sendmessage')).toBe(before + 2)
     await t.sandbox.switches({ refused: 'none' })
     await t.sandbox.say('heals')
-    await t.until('sent', async () => (await t.gateway.outbox.list()).length === 0)
+    await t.until('sent', async () => (await t.gateway.outbox.list(owner)).length === 0)
     expect(await statusOf(t)).toBe('connected')
   })
 

@@ -37,7 +37,7 @@ describe('a yes', () => {
     const id = asked.outbox_id!
     // Who has the key hears how it stands.
     expect(await t.send({ text: 'may I?', media: [file], approval, ...key })).toMatchObject({ outbox_id: id })
-    const [entry] = await t.gateway.outbox.list()
+    const [entry] = await t.gateway.outbox.list(owner)
     expect(entry).toMatchObject({
       outbox_id: id,
       waits_for: 'approval',
@@ -56,7 +56,7 @@ describe('a yes', () => {
     await write(t)
     await t.send({ text: 'and one more' })
     expect(await seen(t)).toEqual(['another', 'and one more'])
-    expect((await t.gateway.outbox.approve(id, panel)).parts.map(({ status }) => status)).toEqual([
+    expect((await t.gateway.outbox.approve(panel, id)).parts.map(({ status }) => status)).toEqual([
       'accepted',
       'accepted',
     ])
@@ -65,12 +65,12 @@ describe('a yes', () => {
     const { outbox } = t.gateway
     for (const verb of ['approve', 'cancel'] as const)
       for (const none of [id, '999'])
-        expect(await failure(outbox[verb](none, panel))).toMatchObject({ code: 'not_found' })
+        expect(await failure(outbox[verb](panel, none))).toMatchObject({ code: 'not_found' })
     const again = await t.send({ text: 'may I?', media: [file], approval, ...key })
     expect(again).toMatchObject({ status: 'accepted', success: true })
-    expect(await t.gateway.outbox.list()).toEqual([])
+    expect(await t.gateway.outbox.list(owner)).toEqual([])
     expect([(await seen(t)).length, await keptFiles(t)]).toEqual([4, []])
-    expect((await t.gateway.outbox.get(id)).ended).toBe(true)
+    expect((await t.gateway.outbox.get(owner, id)).ended).toBe(true)
   })
 
   it('is where it is judged whether it may go: refused and asked again, or queued if that was asked for', async t => {
@@ -78,35 +78,35 @@ describe('a yes', () => {
     const patient = await t.send({ text: 'when you can', approval, when_closed: 'queue' })
     await pass(t, 23 * hourMs)
     for (let used = 0; used < 10; used++) await t.send({ text: `filler ${used}` })
-    expect(await failure(t.gateway.outbox.approve(plain.outbox_id!, panel))).toMatchObject({
+    expect(await failure(t.gateway.outbox.approve(panel, plain.outbox_id!))).toMatchObject({
       code: 'quota_exhausted',
     })
     // Whoever looks on hears of a yes also where it has to wait.
     const told: Message[] = []
     const stop = t.gateway.changes.subscribe({ message: message => void told.push(message) })
-    expect(await t.gateway.outbox.approve(patient.outbox_id!, panel)).toMatchObject({ waits_for: 'user' })
+    expect(await t.gateway.outbox.approve(panel, patient.outbox_id!)).toMatchObject({ waits_for: 'user' })
     await t.until('it is told', () =>
       told.some(({ text, reason_code }) => text === 'when you can' && !reason_code),
     )
     stop()
-    const waiting = await t.gateway.outbox.list()
+    const waiting = await t.gateway.outbox.list(owner)
     expect(waiting.map(({ waits_for }) => waits_for)).toEqual(['approval', 'user'])
     // It is not asked for what may not go already, unless it may wait.
     expect(await failure(t.send({ text: 'in vain', approval }))).toMatchObject({ code: 'quota_exhausted' })
     await write(t)
     await t.until('what may wait goes', async () => (await seen(t)).includes('when you can'))
-    expect(await t.gateway.outbox.approve(plain.outbox_id!, panel)).toMatchObject({ ended: true })
+    expect(await t.gateway.outbox.approve(panel, plain.outbox_id!)).toMatchObject({ ended: true })
     expect((await seen(t)).slice(-2)).toEqual(['when you can', 'now'])
-    expect(await t.gateway.outbox.list()).toEqual([])
+    expect(await t.gateway.outbox.list(owner)).toEqual([])
   })
 
   it('cannot send from a session that is logged out', async t => {
     const { outbox_id } = await t.send({ text: 'still there?', approval })
     await t.gateway.accounts.logout('default')
-    expect(await failure(t.gateway.outbox.approve(outbox_id!, panel))).toMatchObject({
+    expect(await failure(t.gateway.outbox.approve(panel, outbox_id!))).toMatchObject({
       code: 'not_connected',
     })
-    expect(await t.gateway.outbox.list()).toMatchObject([{ outbox_id, waits_for: 'approval' }])
+    expect(await t.gateway.outbox.list(owner)).toMatchObject([{ outbox_id, waits_for: 'approval' }])
   })
 
   it('of two processes at once counts once, whoever polls and whoever asked', async t => {
@@ -116,7 +116,7 @@ describe('a yes', () => {
     await writeFile(path, 'secret')
     const media = [file, { kind: 'file' as const, path, file_name: 'holiday.png' }]
     const { outbox_id } = await watcher.send({ to, text: 'from beside', media, approval })
-    const [{ parts }] = (await t.gateway.outbox.list()) as [OutboxEntry]
+    const [{ parts }] = (await t.gateway.outbox.list(owner)) as [OutboxEntry]
     expect(parts.map(({ file_name, source }) => [file_name, source])).toEqual([
       [undefined, undefined],
       ['a.txt', 'data'],
@@ -125,10 +125,10 @@ describe('a yes', () => {
     const { messages } = await t.gateway.history.page({ direction: 'sent', limit: 1, offset: 0 })
     expect(messages[0]?.reason_quote).toBe(path)
     const said = await Promise.allSettled(
-      [t, watcher, t, watcher].map(one => one.gateway.outbox.approve(outbox_id!, panel)),
+      [t, watcher, t, watcher].map(one => one.gateway.outbox.approve(panel, outbox_id!)),
     )
     expect(said.filter(({ status }) => status === 'fulfilled').length).toBe(1)
-    await t.until('it is out', async () => (await t.gateway.outbox.get(outbox_id!)).ended)
+    await t.until('it is out', async () => (await t.gateway.outbox.get(owner, outbox_id!)).ended)
     expect(await seen(t)).toEqual(['from beside', 'file', 'file'])
   })
 })
@@ -136,8 +136,8 @@ describe('a yes', () => {
 it('a no: never sent, no file left, and the key says so', async t => {
   const request = { text: 'no?', media: [file], approval, idempotency_key: 'refused' }
   const { outbox_id } = await t.send(request)
-  expect(await t.gateway.outbox.cancel(outbox_id!, panel)).toMatchObject({ success: true, cancelled: 2 })
-  expect(await failure(t.gateway.outbox.approve(outbox_id!, panel))).toMatchObject({ code: 'not_found' })
+  expect(await t.gateway.outbox.cancel(panel, outbox_id!)).toMatchObject({ success: true, cancelled: 2 })
+  expect(await failure(t.gateway.outbox.approve(panel, outbox_id!))).toMatchObject({ code: 'not_found' })
   expect(await failure(t.send(request))).toMatchObject({
     ...{ code: 'idempotency_conflict', details: { answer: 'declined' } },
   })
@@ -145,7 +145,7 @@ it('a no: never sent, no file left, and the key says so', async t => {
   await t.send({ text: 'last' })
   expect([await seen(t), await keptFiles(t)]).toEqual([['last'], []])
   expect((await states(t))[0]).toEqual(['no?', 'refused', 'declined'])
-  expect((await t.gateway.outbox.get(outbox_id!)).parts.map(({ error }) => error)).toEqual([
+  expect((await t.gateway.outbox.get(owner, outbox_id!)).parts.map(({ error }) => error)).toEqual([
     undefined,
     undefined,
   ])
@@ -158,10 +158,10 @@ it('nobody says yes for a day: refused, its files go; a yes that comes late is t
     ...{ sandbox: t.sandbox, dir: t.dir, sessions: [], clock: t.clock, start: false },
   })
   await pass(t, 24 * hourMs)
-  expect(await failure(watcher.gateway.outbox.approve(outbox_id!, panel))).toMatchObject({
+  expect(await failure(watcher.gateway.outbox.approve(panel, outbox_id!))).toMatchObject({
     code: 'not_found',
   })
-  await t.until('given up', async () => (await t.gateway.outbox.get(outbox_id!)).ended)
+  await t.until('given up', async () => (await t.gateway.outbox.get(owner, outbox_id!)).ended)
   expect((await states(t))[0]).toEqual(['anybody?', 'refused', 'forbidden'])
   await t.until('its file is gone', async () => (await keptFiles(t)).length === 0)
   expect(await seen(t)).toEqual([])
@@ -176,8 +176,8 @@ it('the row of a call says who made it, who said yes, and who said no', async t 
     await t.send({ text: 'y', approval }, { by: stdio }),
     await t.send({ text: 'n', approval }),
   ]
-  await t.gateway.outbox.approve(yes.outbox_id!, panel)
-  await t.gateway.outbox.cancel(no.outbox_id!, panel)
+  await t.gateway.outbox.approve(panel, yes.outbox_id!)
+  await t.gateway.outbox.cancel(panel, no.outbox_id!)
   expect(await makers(t)).toEqual([
     { made_by: 'stdio' },
     { made_by: 'owner' },

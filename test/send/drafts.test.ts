@@ -100,12 +100,14 @@ describe('a yes', () => {
     for (const by of [drafter, asPanel(drafter)]) drafts.push(await t.send({ text: by.kind }, { by }))
     for (const { outbox_id = '' } of drafts) {
       for (const by of [own, asPanel(own)])
-        expect(await failure(outbox.approve(outbox_id, by))).toMatchObject({ code: 'forbidden' })
-      expect(await outbox.get(outbox_id)).toMatchObject({ waits_for: 'approval' })
+        expect(await failure(outbox.approve(by, outbox_id))).toMatchObject({ code: 'forbidden' })
+      expect(await outbox.get(owner, outbox_id)).toMatchObject({ waits_for: 'approval' })
     }
     expect(await seen(t)).toEqual([])
-    expect(await outbox.approve(drafts[0]!.outbox_id!, approver)).toMatchObject({ ended: true })
-    expect(await outbox.approve(drafts[1]!.outbox_id!, asPanel(approver))).toMatchObject({ ended: true })
+    expect(await outbox.approve(approver, drafts[0]!.outbox_id!)).toMatchObject({ ended: true })
+    expect(await outbox.approve(asPanel(approver), drafts[1]!.outbox_id!)).toMatchObject({
+      ended: true,
+    })
     expect(await seen(t)).toEqual(['key', 'panel'])
     expect((await makers(t)).map(made => made.approved_by)).toEqual(['key:bbbbbbbb', 'panel:bbbbbbbb'])
   })
@@ -115,12 +117,12 @@ describe('a yes', () => {
     const { key } = await keys.add({ name: 'bot', can: ['draft'] }, owner)
     const by = (await keys.authenticate(key))!
     const url = 'http://127.0.0.1:9/'
-    const { id } = await webhooks.add({ url, allow_private: true, replies: true }, by)
+    const { id } = await webhooks.add(by, { url, allow_private: true, replies: true })
     const reply = { kind: 'webhook', id, grant: by.grant! } as const
     const { outbox_id = '' } = await t.send({ text: 'reply' }, { by: reply })
     const own = { ...by, grant: { rights: ['approve'] } } satisfies Principal
-    expect(await failure(outbox.approve(outbox_id, own))).toMatchObject({ code: 'forbidden' })
-    expect(await outbox.approve(outbox_id, approver)).toMatchObject({ ended: true })
+    expect(await failure(outbox.approve(own, outbox_id))).toMatchObject({ code: 'forbidden' })
+    expect(await outbox.approve(approver, outbox_id)).toMatchObject({ ended: true })
   })
 
   it('of the owner counts for all, also for what an agent of the owner asked', async t => {
@@ -133,14 +135,14 @@ describe('a yes', () => {
     ] as const)
       ids.push((await t.send({ text: by.kind, ...more }, { by })).outbox_id!)
     for (const [nth, by] of [owner, panel, owner].entries())
-      expect(await outbox.approve(ids[nth]!, by)).toMatchObject({ ended: true })
+      expect(await outbox.approve(by, ids[nth]!)).toMatchObject({ ended: true })
     expect(await seen(t)).toEqual(['key', 'stdio', 'owner'])
   })
 
   it('may bring another text, which is what the user gets and history shows', async t => {
     const request = { text: 'helo', media: [file], idempotency_key: 'k' }
     const { outbox_id = '' } = await t.send(request, { by: drafter })
-    const edited = await t.gateway.outbox.approve(outbox_id, panel, 'Hello \ud800!')
+    const edited = await t.gateway.outbox.approve(panel, outbox_id, 'Hello \ud800!')
     expect(edited).toMatchObject({ ended: true })
     expect(await seen(t)).toEqual(['Hello \ufffd!', 'file'])
     expect((await reasons(t))[0]).toEqual(['Hello \ufffd!', 'accepted', undefined])
@@ -164,13 +166,13 @@ describe('a yes', () => {
       [two, 'short'],
       [media, 'a caption'],
     ] as const)
-      expect(fieldsOf(await failure(outbox.approve(id!, panel, text)))).toEqual(['text'])
-    expect(await failure(outbox.approve(one!, panel, long))).toMatchObject({ code: 'text_too_long' })
-    expect((await outbox.list()).map(({ waits_for }) => waits_for)).toEqual(Array(3).fill('approval'))
+      expect(fieldsOf(await failure(outbox.approve(panel, id!, text)))).toEqual(['text'])
+    expect(await failure(outbox.approve(panel, one!, long))).toMatchObject({ code: 'text_too_long' })
+    expect((await outbox.list(owner)).map(({ waits_for }) => waits_for)).toEqual(Array(3).fill('approval'))
     expect((await sent(t))[0]?.text).toBe('one')
     expect(await seen(t)).toEqual([])
-    expect(await outbox.approve(one!, panel, long.slice(1))).toMatchObject({ ended: true })
-    expect(await failure(outbox.approve(one!, panel, 'once more'))).toMatchObject({ code: 'not_found' })
+    expect(await outbox.approve(panel, one!, long.slice(1))).toMatchObject({ ended: true })
+    expect(await failure(outbox.approve(panel, one!, 'once more'))).toMatchObject({ code: 'not_found' })
   })
 
   it('with another text by the operation, as every door calls it', async t => {
@@ -200,7 +202,7 @@ it('a queued send of a key follows its account to a new name, and does not go fr
   await t.sandbox.say('hi', { to: second.bot_id, from: to })
   await t.soon('the owner’s went', async () => (await seen(t)).length === 2)
   expect(await seen(t)).toEqual(['first', 'of the owner'])
-  expect(await t.gateway.outbox.list()).toMatchObject([
+  expect(await t.gateway.outbox.list(owner)).toMatchObject([
     { session: 'work', waits_for: 'approval', parts: [{ text: 'second' }] },
   ])
 })
@@ -218,11 +220,11 @@ describe('a key that ends', () => {
     await t.send({ text: 'of the owner', when_closed: 'queue' })
     expect((await t.gateway.keys.revoke('bot', owner)).revoked).toEqual([id])
     await write(t)
-    await t.soon('the owner’s went', async () => (await t.gateway.outbox.list()).length === 2)
+    await t.soon('the owner’s went', async () => (await t.gateway.outbox.list(owner)).length === 2)
     expect(await seen(t)).toEqual(['of the owner'])
-    const [first] = await t.gateway.outbox.list()
+    const [first] = await t.gateway.outbox.list(owner)
     expect(first).toMatchObject({ waits_for: 'approval' })
-    await t.gateway.outbox.approve(first!.outbox_id, panel)
+    await t.gateway.outbox.approve(panel, first!.outbox_id)
     expect(await seen(t)).toEqual(['of the owner', 'a'])
     expect((await reasons(t))[1]).toEqual(['b', 'queued', 'approval'])
   })
@@ -234,7 +236,7 @@ describe('a key that ends', () => {
     await t.send({ text: 'a', when_closed: 'queue' }, { by })
     await pass(t, 6 * hourMs)
     await t.soon('it waits for a person', async () => {
-      const [entry] = await t.gateway.outbox.list()
+      const [entry] = await t.gateway.outbox.list(owner)
       return entry?.waits_for === 'approval'
     })
     const shown = await t.gateway.keys.get(id, owner)

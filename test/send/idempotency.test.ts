@@ -1,6 +1,7 @@
 import { describe, expect, test } from 'bun:test'
 import { writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
+import { owner } from '../../src/model/principal.ts'
 import { testClock } from '../support/clock.ts'
 import { failure } from '../support/failure.ts'
 import type { withGateway } from '../support/gateway.ts'
@@ -250,5 +251,5 @@ it('a queued call answers as queued again, and waits once', async t => {
   const first = await t.send(request)
   expect(first.status).toBe('queued')
   expect(await t.send(request)).toEqual({ ...first, repeated: true })
-  expect(await t.gateway.outbox.list()).toHaveLength(1)
+  expect(await t.gateway.outbox.list(owner)).toHaveLength(1)
 })

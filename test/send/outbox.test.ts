@@ -3,7 +3,7 @@ import { randomBytes } from 'node:crypto'
 import { rm, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { OutboxEntry, type SendResult } from '../../src/model/message.ts'
-import { panel } from '../../src/model/principal.ts'
+import { owner, panel } from '../../src/model/principal.ts'
 import { problemsOf } from '../../src/operations/parse.ts'
 import { toSendPart } from '../../src/send/result.ts'
 import type { EndReason, EntryPart } from '../../src/storage/outbox.ts'
@@ -43,7 +43,7 @@ describe('a closed window', () => {
     expect(result.waits_for).toBe('user')
     expect(await states(t)).toEqual([['later', 'queued']])
     const [row] = await sent(t)
-    const [entry] = await t.gateway.outbox.list()
+    const [entry] = await t.gateway.outbox.list(owner)
     expect(entry).toMatchObject({
       outbox_id: result.outbox_id,
       session: 'default',
@@ -59,7 +59,7 @@ describe('a closed window', () => {
     const [after] = await sent(t)
     expect(after).toMatchObject({ id: row!.id, status: 'accepted', text: 'later' })
     expect(after!.message_id).not.toStartWith('local:')
-    expect(await t.gateway.outbox.list()).toEqual([])
+    expect(await t.gateway.outbox.list(owner)).toEqual([])
     expect((await context(t))!.used).toBe(1)
   })
 
@@ -95,7 +95,7 @@ describe('a closed window', () => {
       msg_type: 'FILE',
       file: { file_name: 'report.pdf', size: 3_000_000, has_media: false },
     })
-    expect((await t.gateway.outbox.list())[0]!.parts[1]).toMatchObject({
+    expect((await t.gateway.outbox.list(owner))[0]!.parts[1]).toMatchObject({
       kind: 'file',
       file_name: 'report.pdf',
       size: 3_000_000,
@@ -103,7 +103,7 @@ describe('a closed window', () => {
     await rm(path)
     await t.gateway.close()
     await using again = await t.beside()
-    expect(await again.gateway.outbox.list()).toHaveLength(1)
+    expect(await again.gateway.outbox.list(owner)).toHaveLength(1)
     await again.sandbox.say('hi')
     await nothingWaits(again)
     const item = (await again.sandbox.messages({ from: 'bot' })).at(-1)!.items[0]!
@@ -136,12 +136,12 @@ describe('a closed window', () => {
     await t.sandbox.say('hi', { from: two.user_id, to: two.bot_id })
     await t.until('known', async () => await t.other.contexts.find('two', two.user_id))
     expect((await t.send({ to: two.user_id, text: 'goes', ...queue })).status).toBe('accepted')
-    expect((await t.gateway.outbox.list({ user_id: two.user_id })).length).toBe(0)
-    expect((await t.gateway.outbox.list({ session: 'TWO' })).length).toBe(0)
-    expect((await t.gateway.outbox.list({ session: 'Default' })).length).toBe(1)
+    expect((await t.gateway.outbox.list(owner, { user_id: two.user_id })).length).toBe(0)
+    expect((await t.gateway.outbox.list(owner, { session: 'TWO' })).length).toBe(0)
+    expect((await t.gateway.outbox.list(owner, { session: 'Default' })).length).toBe(1)
     // A renamed session keeps what waits.
     await t.gateway.accounts.rename('default', 'home')
-    expect((await t.gateway.outbox.list({ session: 'home' })).length).toBe(1)
+    expect((await t.gateway.outbox.list(owner, { session: 'home' })).length).toBe(1)
     await t.sandbox.say('hi', { from: t.bots.get('default')!.user_id, to: t.bots.get('default')!.bot_id })
     await nothingWaits(t)
     expect((await seen(t)).sort()).toEqual(['goes', 'waits'])
@@ -184,7 +184,7 @@ describe('a quota used up', () => {
     }))
     await t.send({ media, ...queue })
     await write(t)
-    const parts = async () => (await t.gateway.outbox.list())[0]!.parts.map(({ status }) => status)
+    const parts = async () => (await t.gateway.outbox.list(owner))[0]!.parts.map(({ status }) => status)
     // The user sees each a moment before it is known to be taken.
     await t.until('ten sent', async () => (await parts())[9] === 'accepted')
     await pass(t, 5000)
@@ -212,7 +212,7 @@ describe('the pace', () => {
       results.push(await t.send({ text, ...queue }))
     }
     expect(results.map(({ status }) => status)).toEqual([...Array(10).fill('accepted'), 'queued', 'queued'])
-    for (const waiting of [...results.slice(10), ...(await t.gateway.outbox.list())]) {
+    for (const waiting of [...results.slice(10), ...(await t.gateway.outbox.list(owner))]) {
       expect(waiting.waits_for).toBe('pace')
       expect(waiting.not_before).toBeWithin(began + 300_000, t.clock.now() + 300_001)
     }
@@ -233,13 +233,13 @@ for (const mode of ['fail', 'queue'] as const) {
     await t.until('at it', () => t.requests('getuploadurl') === 1)
     const second = t.send({ text: 'behind', ...queue })
     await t.until('both wait', async () => {
-      const { length } = await t.gateway.outbox.list()
+      const { length } = await t.gateway.outbox.list(owner)
       return length === (mode === 'fail' ? 1 : 2)
     })
     for (const { gateway } of [t, other]) {
-      await t.until('it is told', async () => (await gateway.outbox.list()).at(-1)?.waits_for === 'busy')
-      for (const { outbox_id, waits_for } of await gateway.outbox.list())
-        expect([waits_for, (await gateway.outbox.get(outbox_id)).waits_for]).toEqual(['busy', 'busy'])
+      await t.until('it is told', async () => (await gateway.outbox.list(owner)).at(-1)?.waits_for === 'busy')
+      for (const { outbox_id, waits_for } of await gateway.outbox.list(owner))
+        expect([waits_for, (await gateway.outbox.get(owner, outbox_id)).waits_for]).toEqual(['busy', 'busy'])
     }
     hangs.resolve()
     expect((await first).status).toBe('accepted')
@@ -287,12 +287,12 @@ describe('the end of waiting', () => {
     const keyed = { ...queue, idempotency_key: 'taken back' }
     const { outbox_id } = await t.send({ text: 'no', media: [file], ...keyed })
     await t.send({ text: 'yes', ...queue })
-    expect(await t.gateway.outbox.cancel(outbox_id!, panel)).toEqual({
+    expect(await t.gateway.outbox.cancel(panel, outbox_id!)).toEqual({
       success: true,
       outbox_id: outbox_id!,
       cancelled: 2,
     })
-    const entry = await t.gateway.outbox.get(outbox_id!)
+    const entry = await t.gateway.outbox.get(owner, outbox_id!)
     expect([entry.ended, problemsOf(OutboxEntry, entry)]).toEqual([true, []])
     for (const part of entry.parts) {
       expect(part).toMatchObject({ status: 'refused', reason: 'cancelled' })
@@ -300,7 +300,7 @@ describe('the end of waiting', () => {
     }
     expect(await codeOf(t.send({ text: 'no', media: [file], ...keyed }))).toBe('idempotency_conflict')
     for (const id of [outbox_id!, '0', '99999', 'x', '1e3', '-1', '9'.repeat(40)]) {
-      expect(await failure(t.gateway.outbox.cancel(id, panel))).toMatchObject({ code: 'not_found' })
+      expect(await failure(t.gateway.outbox.cancel(panel, id))).toMatchObject({ code: 'not_found' })
     }
     expect(await keptFiles(t)).toEqual([])
     await write(t)
@@ -328,7 +328,7 @@ describe('the end of waiting', () => {
     await t.sandbox.fail('sendmessage', 'slow', { until: held.promise })
     await write(t)
     await t.until('on its way', () => t.requests('sendmessage') === 1)
-    expect(await t.gateway.outbox.cancel(outbox_id!, panel)).toMatchObject({ success: true, cancelled: 1 })
+    expect(await t.gateway.outbox.cancel(panel, outbox_id!)).toMatchObject({ success: true, cancelled: 1 })
     held.resolve()
     await nothingWaits(t)
     expect((await sent(t)).map(({ status }) => status)).toEqual(['accepted', 'refused'])

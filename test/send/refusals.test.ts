@@ -1,5 +1,7 @@
 /** What waits because WeChat refused it or gave no clear answer. */
+
 import { describe, expect, test } from 'bun:test'
+import { owner } from '../../src/model/principal.ts'
 import { failure } from '../support/failure.ts'
 import { type TestGateway, withGateway } from '../support/gateway.ts'
 import { given } from '../support/given.ts'
@@ -89,7 +91,7 @@ describe('a refusal of upstream', () => {
     await t.soon('back', async () => (await sent(t))[0]!.status === 'queued')
     expect(t.requests('sendmessage')).toBe(1)
     expect(await failure(t.send({ text: 'b', ...queue }))).toMatchObject({ code: 'session_expired' })
-    expect(await t.gateway.outbox.list()).toMatchObject([{ waits_for: 'login' }])
+    expect(await t.gateway.outbox.list(owner)).toMatchObject([{ waits_for: 'login' }])
     await t.sandbox.switches({ receive: 'open' })
     await pass(t, 31 * 60_000)
     await nothingWaits(t)

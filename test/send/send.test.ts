@@ -3,6 +3,7 @@ import { join } from 'node:path'
 import { readStatus } from '../../src/inspect/status-report.ts'
 import { createDirectCall } from '../../src/model/call.ts'
 import type { SvcError } from '../../src/model/error.ts'
+import { owner } from '../../src/model/principal.ts'
 import { openLock } from '../../src/platform/lock.ts'
 import { codeOf, failure } from '../support/failure.ts'
 import type { FaultKind } from '../support/faults.ts'
@@ -87,7 +88,7 @@ describe('which session sends', () => {
       advice: { next },
       details,
     })
-    expect(await t.gateway.outbox.list()).toEqual([])
+    expect(await t.gateway.outbox.list(owner)).toEqual([])
     await t.gateway.accounts.logout('default')
     expect(await failure(t.send({ to, text: '2' }))).toMatchObject({
       code: 'not_connected',
@@ -130,7 +131,7 @@ describe('which session sends', () => {
         await t.connect('default', to)
       } else {
         const asked = { session_name: 'default', timeout: 0, force: true }
-        const { qr_url } = await t.gateway.logins.login(asked, AbortSignal.timeout(30_000))
+        const { qr_url } = await t.gateway.logins.login(owner, asked, AbortSignal.timeout(30_000))
         const user = await t.sandbox.addUser('owner')
         await t.sandbox.scan({ ...(qr_url && { qrcode: qr_url }), user, confirm: true })
         await t.until('another bot', async () => {
@@ -180,7 +181,7 @@ describe('which session sends', () => {
       await using other = await t.beside()
       const from = await t.sandbox.addUser('friend')
       const say = (text: string) => t.sandbox.say(text, { from, to: t.bots.get('second')!.bot_id })
-      const inFile = async () => (await knownUsers(t.other.contexts, 'second')).get(from)?.token
+      const inFile = async () => (await t.other.contexts.find('second', from))?.token
       const isKnown = user === 'a known user'
       if (isKnown) {
         await say('before')

@@ -5,7 +5,7 @@ import { once } from 'node:events'
 import { readdir, readlink, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import process from 'node:process'
-import { panel } from '../../src/model/principal.ts'
+import { owner, panel } from '../../src/model/principal.ts'
 import { startAdmin } from '../support/admin.ts'
 import { forFile } from '../support/folder.ts'
 import { testOfFiles } from '../support/given.ts'
@@ -412,7 +412,7 @@ test('a file that waits is given whole to whoever is to say yes, as nothing that
     { kind: 'file' as const, path },
   ]
   const { outbox_id } = await t.send({ text: 'these?', media, approval: 'nobody' })
-  const { parts } = await t.gateway.outbox.get(outbox_id!)
+  const { parts } = await t.gateway.outbox.get(owner, outbox_id!)
   const [text, html, file] = parts.map(({ id }) => `${own.url}/api/waiting-files/${id}`)
   const [shown, whole] = [await fetch(html!), await fetch(file!)]
   expect(Object.fromEntries(shown.headers)).toMatchObject({
@@ -443,7 +443,7 @@ test('a file that waits is given whole to whoever is to say yes, as nothing that
     [`${unknown}x`, 422],
   ] as const)
     expect((await fetch(url)).status).toBe(status)
-  await t.gateway.outbox.cancel(outbox_id!, panel)
+  await t.gateway.outbox.cancel(panel, outbox_id!)
   const gone = (await (await fetch(file!)).json()) as { code: string }
   expect(gone.code).toBe('no_media')
 })

@@ -296,7 +296,7 @@ test('what is told is as /asyncapi.json describes it, which anybody may read', a
   })
   expect(renamed.status).toBe(200)
   using gone = receiver(() => 410)
-  await t.gateway.webhooks.add({ url: gone.url, allow_private: true })
+  await t.gateway.webhooks.add(owner, { url: gone.url, allow_private: true })
   await t.sandbox.say('to an endpoint that is gone')
   const seen = new Set<string>()
   while (seen.size < eventTypes.length) {
@@ -307,8 +307,8 @@ test('what is told is as /asyncapi.json describes it, which anybody may read', a
     seen.add(data.type)
   }
   using tried = receiver()
-  const { id } = await t.gateway.webhooks.add({ url: tried.url, allow_private: true })
-  await t.gateway.webhooks.sendTest(id, AbortSignal.timeout(60_000))
+  const { id } = await t.gateway.webhooks.add(owner, { url: tried.url, allow_private: true })
+  await t.gateway.webhooks.sendTest(owner, id, AbortSignal.timeout(60_000))
   const { body } = tried.got.find(one => one.body.type === 'webhook.test')!
   expect(parse(components.messages['webhook.test'].payload, body)).toEqual(body)
 })

@@ -1,7 +1,9 @@
 /** Webhooks over HTTP, and the links in their deliveries. */
+
 import { expect, test } from 'bun:test'
 import { mkdir } from 'node:fs/promises'
 import { join } from 'node:path'
+import { owner } from '../../src/model/principal.ts'
 import { receiver } from '../push/receiver.ts'
 import { folderOfTest } from '../support/folder.ts'
 import { withGateway } from '../support/gateway.ts'
@@ -32,7 +34,7 @@ test('links in a delivery open the media and the whole message without a token, 
   const token = 'a-token-that-nobody-guesses-0123456789'
   await using rest = await restOf(t.gateway, { token })
   t.gateway.listensAt(rest.url)
-  await t.gateway.webhooks.add({ url: r.url, types: ['message.received'], allow_private: true })
+  await t.gateway.webhooks.add(owner, { url: r.url, types: ['message.received'], allow_private: true })
   const bytes = new TextEncoder().encode('the content of a file')
   await t.sandbox.media('file', bytes, { name: 'a.txt' })
   await t.sandbox.say('好'.repeat(10_000))

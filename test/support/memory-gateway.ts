@@ -13,6 +13,7 @@ import { SvcError } from '../../src/model/error.ts'
 import type { LoginRequest } from '../../src/model/login.ts'
 import type { AcceptedUpload } from '../../src/model/media.ts'
 import type { CountWaitingRequest, Message, RecvRequest } from '../../src/model/message.ts'
+import type { Principal } from '../../src/model/principal.ts'
 import type { Session } from '../../src/model/session.ts'
 import { type Clock, systemClock } from '../../src/platform/clock.ts'
 import { createLog } from '../../src/platform/log.ts'
@@ -305,7 +306,7 @@ export class MemoryGateway implements Gateway {
     callOff: async () => true,
     forget: none,
     leave: none,
-    login: async (request: LoginRequest, _signal: AbortSignal) => {
+    login: async (_by: Principal, request: LoginRequest, _signal: AbortSignal) => {
       this.#note('login', request)
       return {
         status: 'waiting' as const,

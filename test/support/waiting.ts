@@ -1,8 +1,10 @@
 /** Helpers for tests of sends that wait in the outbox. */
+
 import { existsSync } from 'node:fs'
 import { mkdir, readdir, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import type { Message } from '../../src/model/message.ts'
+import { owner } from '../../src/model/principal.ts'
 import { rowsIn, type TestGateway, withGateway } from './gateway.ts'
 
 export const hourMs = 60 * 60_000
@@ -42,7 +44,7 @@ export async function write(t: TestGateway, text = 'hi'): Promise<void> {
 }
 
 export const nothingWaits = (t: TestGateway) =>
-  t.soon('nothing waits', async () => (await t.gateway.outbox.list()).length === 0)
+  t.soon('nothing waits', async () => (await t.gateway.outbox.list(owner)).length === 0)
 
 /** Opens a gateway whose user has written, and whose answer window has closed since. */
 export async function withClosed(options: Parameters<typeof withGateway>[0] = {}): Promise<TestGateway> {
