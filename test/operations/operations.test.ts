@@ -49,6 +49,9 @@ const ofAgents = new Set([
   'get_outbox',
   'cancel_outbox',
   'get_waiting_file',
+  // The panel notes with these that a browser came or went; no other door has them.
+  'sign_in',
+  'sign_out',
 ])
 const ofAnybody = new Set(['health', 'get_shared'])
 
