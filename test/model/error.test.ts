@@ -80,7 +80,7 @@ test('each door is sent to what it has: an option, an argument, a resource, a co
   const webhooks: NextStep = { action: 'see', what: 'webhooks' }
   expect(said(webhooks, 'cli')).toContain('svc webhook')
   expect(said(webhooks, 'http')).toContain('/webhooks')
-  const bearers = [{ session: 'home', user_id: 'a@im.wechat' }]
+  const bearers = ['home', 'work'].map(session => ({ session, user_id: 'a@im.wechat' }))
   const which: NextStep = { action: 'say which user', users: bearers }
   expect(said(which, 'cli')).toContain(' -s')
   for (const door of ['http', 'mcp', 'local', 'library'] as const) {
@@ -88,6 +88,13 @@ test('each door is sent to what it has: an option, an argument, a resource, a co
     expect(said(which, door)).toContain('a@im.wechat')
     expect(said(which, door)).not.toContain(' -s')
   }
+  // Of one session, its name would not help.
+  const alike: NextStep = {
+    action: 'say which user',
+    users: ['a', 'A'].map(name => ({ session: 'home', user_id: `${name}@im.wechat` })),
+  }
+  expect(said(alike, 'cli')).toContain('A@im.wechat')
+  expect(said(alike, 'cli')).not.toContain(' -s')
 })
 
 const http = /\b(GET|POST|PUT|DELETE) \/|\/docs|media root/
