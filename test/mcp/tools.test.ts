@@ -214,7 +214,7 @@ async function everyToolWorks(client: McpClient, sandbox: TestSandbox, way: Way)
 
 /** Each says its code, what to do and when, as text and beside it. */
 async function errorsAreTold(client: McpClient) {
-  const wrong = await client.call('send', { to: 'nobody@', txt: 'x' })
+  const wrong = await client.call('send', { to: 'nobody'.repeat(100), txt: 'x' })
   expect(wrong.isError).toBe(true)
   expect(wrong.structuredContent).toBeUndefined()
   const problem = problemOf(wrong)
@@ -231,6 +231,9 @@ async function errorsAreTold(client: McpClient) {
   expect(wrong.content[0].text).toStartWith('invalid_arguments: ')
   expect(wrong.content[0].text).toEndWith(hint)
   expect(wrong.content[0].text).not.toMatch(/[{}]/)
+  const half = problemOf(await client.call('send', { to: 'nobody@', text: 'x' }))
+  expect(half).toMatchObject({ code: 'invalid_arguments', details: { errors: [{ field: 'to' }] } })
+  expect(half.detail).not.toContain('nobody')
   const nobody = await client.call('send', { to: 'a@im.wechat', text: 'x' })
   expect(problemOf(nobody)).toMatchObject({ code: 'not_connected' })
   expect((await failure(client.call('fly'))).message).toContain('fly')
