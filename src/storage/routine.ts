@@ -4,6 +4,7 @@
  */
 import type { Clock } from '../platform/clock.ts'
 import type { Sql } from '../platform/sql.ts'
+import type { EventType } from './events.ts'
 
 export type Rows = Record<string, unknown>[]
 
@@ -48,11 +49,11 @@ export type Mode =
   | 'plain'
   /** It writes with one statement, and does not wait for the disk. */
   | 'relaxed'
-  /** Same, and wakes callers that wait for messages. */
-  | 'redelivery'
   /** It reads and writes in one transaction, and does not wait for the disk. */
   | 'light'
-  /** Same, and what it wrote is durable when it resolves. */
+  /** Same, and wakes callers that wait for messages and events, which PostgreSQL shows only once they are durable. */
+  | 'redelivery'
+  /** It reads and writes in one transaction, and what it wrote is durable when it resolves. */
   | 'write'
   /** Same; on SQLite in a transaction of its own. */
   | 'intake'
@@ -130,6 +131,12 @@ export interface NounContext {
   ensureSession(name: string): Routine<number>
   /** Call it before something about a user is stored. @throws SvcError `window_closed` if the user was erased */
   rejectErased(user: string): void
+  /** The hash of each erased user in place of the user, in a text for the audit log. */
+  withoutErased(text: string | undefined): string | undefined
+  /** SQL for the name of the key in a column with a principal; NULL if it is not one of a key. */
+  keyName(column: string): Sql
+  /** @returns the statement of a write that adds an event about one row. `data`: its columns; those with NULL are left out */
+  eventOfRow(type: EventType, data: Readonly<Record<string, Sql>>): (from: Sql) => Sql
 }
 
 /** Whether this process may take a row that was claimed for `leaseMs`, if at all. */

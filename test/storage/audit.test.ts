@@ -48,6 +48,9 @@ onEach(it => {
     expect(await found({ principals: ['key:k1', 'panel:k1'] })).toEqual([4, 3, 2])
     expect(await found({ principals: ['key:k1', 'panel:k1'], after: 0, limit: 2 })).toEqual([2, 3])
     expect(await found({ principals: ['key:k1'], operation: 'logout' })).toEqual([2])
+    const many = Array.from({ length: 600 }, (_, nth) => `key:${nth}`)
+    expect(await found({ principals: ['key:k1', ...many, 'key:k2'], since: 3 })).toEqual([5, 3])
+    expect(await found({ principals: [] })).toEqual([])
   })
 
   it('old lines go, and ids are not used again', async t => {

@@ -1,8 +1,10 @@
 /** What nouns need of PostgreSQL, and how their verbs run: a lost attempt is repeated. */
-import { constantSql, noSql, sql } from '../../platform/sql.ts'
+import { constantSql, joinSql, noSql, sql } from '../../platform/sql.ts'
 import type { Dialect, Mode, NounContext, Runner } from '../routine.ts'
 import type { PgDatabase } from './database.ts'
 import { drive } from './drive.ts'
+import { eventDataOf, placesKept } from './events.ts'
+import { keyNameOf } from './message-rows.ts'
 import type { EngineContext } from './part.ts'
 import { ensureSession, keyOfName, keysOfName } from './session-keys.ts'
 
@@ -28,17 +30,23 @@ export const createNounContext = ({ clock, db }: EngineContext): NounContext => 
   sessionKey: keyOfName,
   sessionKeys: name => sql`(SELECT unnest(${keysOfName(name)}))`,
   ensureSession,
-  // Triggers do that.
+  // Triggers do both.
   rejectErased: () => {},
+  withoutErased: text => text,
+  keyName: column => keyNameOf(constantSql(column)),
+  eventOfRow(type, data) {
+    const columns = Object.entries(data).map(([name, column]) => sql`${constantSql(`'${name}'`)}, ${column}`)
+    const json = sql`json_strip_nulls(json_build_object(${joinSql(columns)}))`
+    return from => sql`SELECT add_events(jsonb_build_array(jsonb_build_object('type', ${type}::text,
+      'at', ${clock.now()}::bigint, 'data', ${eventDataOf(json)})), ${type === 'audit.line' ? placesKept : 0}) FROM ${from}`
+  },
 })
 
-const durableModes: ReadonlySet<Mode> = new Set(['write', 'intake'])
+const durableModes: ReadonlySet<Mode> = new Set(['write', 'intake', 'redelivery'])
 
 export const createRunner =
   (db: PgDatabase): Runner =>
   async (mode, begin) => {
     const attempt = () => db.retry(queries => drive(queries, begin()))
-    const result = await (durableModes.has(mode) ? db.durably(attempt) : attempt())
-    if (mode === 'redelivery') await db.touch()
-    return result
+    return await (durableModes.has(mode) ? db.durably(attempt) : attempt())
   }

@@ -1,10 +1,10 @@
 /** The store on PostgreSQL: its parts, one for each interface. */
 import { createAgents } from '../nouns/agents.ts'
+import { createAudit } from '../nouns/audit.ts'
 import { createBackups } from '../nouns/backups.ts'
 import { openNoun } from '../routine.ts'
 import type { Store } from '../store.ts'
 import { PgAcknowledgements } from './acknowledgements.ts'
-import { PgAudit } from './audit.ts'
 import { PgBacklog } from './backlog.ts'
 import { PgConsumers } from './consumers.ts'
 import { PgConversations } from './conversations.ts'
@@ -39,7 +39,7 @@ export function createStore(context: EngineContext, retention: Retention): Store
     outbox,
     webhooks: new PgWebhooks(context),
     keys: new PgKeys(context),
-    audit: new PgAudit(context),
+    audit: openNoun(createAudit(nouns), run),
     backups: openNoun(createBackups(nouns), run),
     people: new PgPeople(context),
     agents: openNoun(createAgents(nouns), run),

@@ -10,6 +10,7 @@
 import type { Scope } from '../../model/access.ts'
 import { badArgument } from '../../model/error.ts'
 import { sessionKeyOf } from '../../model/session.ts'
+import { constantSql, type Sql, sql } from '../../platform/sql.ts'
 import type { Database, SqlValue } from '../../platform/sqlite.ts'
 import {
   type EventFilter,
@@ -81,6 +82,19 @@ export const eventTables = `
 /** A message that svc sent has an event at the place right after its own. */
 const notSentHere = `(sent <> 1 OR NOT EXISTS
   (SELECT 1 FROM event WHERE place = message.id * ${placesPerMessage} + 1 AND event.message = message.id))`
+
+/** Returns the statement that adds an event, if there is a place for it. `data`: of the one row of `from`. */
+export function insertEvent(
+  { type, at, session }: { type: EventType; at: number; session?: string | undefined },
+  data: Sql,
+  from: Sql,
+): Sql {
+  const most = placesPerMessage - (type === 'audit.line' ? placesKept : 0)
+  return sql`INSERT INTO event (place, type, at, session, data)
+    SELECT place, ${type}, ${at}, ${session}, data
+    FROM (SELECT ${constantSql(nextPlace(newestRow))} AS place, ${data} AS data FROM ${from})
+    WHERE place - ${constantSql(`coalesce(${newestRow}, 0) * ${placesPerMessage}`)} < ${most}`
+}
 
 /**
  * Removes the events before a message, except the newest of each type of each session. Call it inside a
@@ -207,13 +221,9 @@ export class SqliteEventLog extends EnginePart {
       if (newer) return false
       for (const event of events) {
         const session = 'session' in event ? sessionKeyOf(event.session) : undefined
-        const most = placesPerMessage - (event.type === 'audit.line' ? placesKept : 0)
-        this.db.run(
-          `INSERT INTO event (place, type, at, session, data)
-           SELECT place, ?, ?, ?, ? FROM (SELECT ${nextPlace(newestRow)} AS place)
-           WHERE place - coalesce(${newestRow}, 0) * ${placesPerMessage} < ?`,
-          ...[event.type, this.clock.now(), session, JSON.stringify(event.data), most],
-        )
+        const added = { type: event.type, at: this.clock.now(), session }
+        const { texts, values } = insertEvent(added, sql`${JSON.stringify(event.data)}`, sql`(SELECT 1)`)
+        this.db.run(texts.join('?'), ...(values as SqlValue[]))
       }
       return true
     })

@@ -8,7 +8,6 @@
 import { SvcError } from '../../model/error.ts'
 import { type Database, readSchemaVersion } from '../../platform/sqlite.ts'
 import { toSearchableText } from '../search-text.ts'
-import { auditTables } from './audit.ts'
 import { BigramIndex, gramTable } from './bigram-index.ts'
 import { erasedUsersTable } from './erased-users.ts'
 import { eventTables } from './events.ts'
@@ -333,7 +332,37 @@ const steps: readonly (string | ((db: Database) => void))[] = [
   );
   CREATE INDEX access_key_revision ON access_key (revision);
   CREATE INDEX access_key_expiry ON access_key (expires_at) WHERE revoked_at IS NULL;
-  ${auditTables}
+  -- message.sent_by: the principal and the address of its call, separated by a space. A queued message has its row,
+  -- and so its line, from then on.
+  CREATE TABLE audit (
+    id INTEGER PRIMARY KEY AUTOINCREMENT,
+    at INTEGER NOT NULL,
+    principal TEXT NOT NULL,
+    operation TEXT NOT NULL,
+    subject TEXT,
+    outcome TEXT,
+    address TEXT,
+    count INTEGER,
+    message INTEGER
+  );
+  -- Most lines are of the owner, who needs no index to be found.
+  CREATE INDEX audit_principal ON audit (principal) WHERE principal <> 'owner';
+  CREATE INDEX audit_message ON audit (message) WHERE message IS NOT NULL;
+  ALTER TABLE message ADD COLUMN sent_by TEXT;
+  -- The address of the call, for rows in message that are written later.
+  ALTER TABLE outbox ADD COLUMN address TEXT;
+  CREATE TRIGGER message_audited AFTER INSERT ON message WHEN new.sent = 1 AND new.sent_by IS NOT NULL
+  BEGIN
+    INSERT INTO audit (at, principal, operation, subject, outcome, address, message)
+      VALUES (new.stored_at, substr(new.sent_by, 1, instr(new.sent_by || ' ', ' ') - 1), 'send',
+        (SELECT name FROM session WHERE key = new.session) || ' ' || new.peer, new.status,
+        nullif(substr(new.sent_by, instr(new.sent_by || ' ', ' ') + 1), ''), new.id);
+  END;
+  CREATE TRIGGER message_audited_status AFTER UPDATE OF status ON message
+    WHEN new.status IS NOT old.status AND new.sent_by IS NOT NULL
+  BEGIN
+    UPDATE audit SET outcome = new.status WHERE message = new.id;
+  END;
   -- grant: what the key that added the endpoint may do, as JSON.
   ALTER TABLE webhook ADD COLUMN made_by TEXT;
   ALTER TABLE webhook ADD COLUMN "grant" TEXT;

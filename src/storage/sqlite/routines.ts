@@ -1,9 +1,11 @@
 /** Drives routines on SQLite: within one call. */
-import { constantSql, noSql, type Sql, sql } from '../../platform/sql.ts'
+import { constantSql, joinSql, noSql, type Sql, sql } from '../../platform/sql.ts'
 import type { Database, Row, SqlValue } from '../../platform/sqlite.ts'
 import type { Dialect, NounContext, Routine } from '../routine.ts'
 import type { SqliteContext } from './engine-part.ts'
-import { rejectErased } from './erased-users.ts'
+import { rejectErased, withoutErased } from './erased-users.ts'
+import { insertEvent } from './events.ts'
+import { keyNameOf } from './messages.ts'
 
 /** One writer at a time needs no locks. */
 export const sqliteDialect: Dialect = {
@@ -32,6 +34,14 @@ export const createNounContext = ({ db, clock, messages, owner }: SqliteContext)
     return messages.ensureKey(name)
   },
   rejectErased: user => rejectErased(db, user),
+  withoutErased: text => withoutErased(db, text),
+  keyName: column => constantSql(keyNameOf(column)),
+  eventOfRow(type, data) {
+    const columns = Object.entries(data).map(([name, column]) => sql`${constantSql(`'${name}'`)}, ${column}`)
+    // The patch leaves NULLs out.
+    const json = sql`json_patch('{}', json_object(${joinSql(columns)}))`
+    return from => insertEvent({ type, at: clock.now() }, json, from)
+  },
 })
 
 export function drive<T>(db: Database, routine: Routine<T>): T {

@@ -18,6 +18,7 @@ import { ClockTrust } from '../clock-trust.ts'
 import type { EventLog } from '../events.ts'
 import type { KeyStore } from '../keys.ts'
 import { createAgents } from '../nouns/agents.ts'
+import { createAudit } from '../nouns/audit.ts'
 import { createBackups } from '../nouns/backups.ts'
 import type { OutboxStore } from '../outbox.ts'
 import type { PeopleStore } from '../people.ts'
@@ -25,7 +26,6 @@ import { openNoun, type Runner } from '../routine.ts'
 import type * as contract from '../store.ts'
 import type { WebhookStore } from '../webhooks.ts'
 import { SqliteAcknowledgements } from './acknowledgements.ts'
-import { SqliteAudit } from './audit.ts'
 import { ChangeNotifier, CommitQueue } from './commits.ts'
 import { SqliteConsumers } from './consumers.ts'
 import { SqliteContextArchive } from './context-archive.ts'
@@ -217,15 +217,14 @@ export class SqliteStore implements contract.Store, LogInternals {
     this.#pruneOutbox = prune
     this.webhooks = this.#openWebhooks(webhooks)
     this.keys = this.#openKeys(new SqliteKeys(ground, plans, events))
-    const audit = new SqliteAudit(ground, events)
-    this.audit = {
-      ...bindMethods(intake, audit, 'add'),
-      ...bindMethods(redelivery, audit, 'settle'),
-      ...bindMethods(relaxed, audit, 'prune'),
-      ...bindMethods(plain, audit, 'list'),
-    }
     const nouns = createNounContext(ground)
-    const run: Runner = async (mode, begin) => this.#modes[mode](() => drive(db, begin()))
+    const run: Runner = async (mode, begin) =>
+      this.#modes[mode](() =>
+        mode === 'plain' || mode === 'relaxed'
+          ? drive(db, begin())
+          : db.transaction(() => drive(db, begin())),
+      )
+    this.audit = openNoun(createAudit(nouns), run)
     this.backups = openNoun(createBackups(nouns), run)
     this.people = this.#openPeople(new SqlitePeople(ground, plans))
     this.agents = openNoun(createAgents(nouns), run)

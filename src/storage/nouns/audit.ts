@@ -1,0 +1,89 @@
+/** The audit log. The engines' triggers write the lines of sends, in the write of the message. */
+import type { AuditLine } from '../../model/audit.ts'
+import { constantSql, joinSql, noSql, type Sql, sql } from '../../platform/sql.ts'
+import type { AuditStore } from '../audit.ts'
+import { type Noun, type NounContext, type RoutineStep, readAll, readFirst, write } from '../routine.ts'
+
+/** Maximum number of lines removed in one step. */
+const pruneStep = 1000
+/** Principals whose lines one statement reads: SQLite composes at most 500 of them. */
+const principalsAtOnce = 100
+
+/** What adds to the log has its head: a reader who follows the lines by id misses none. SQLite has one writer anyway. */
+const head = constantSql('SELECT last FROM head')
+
+export function createAudit({ dialect, eventOfRow, keyName, withoutErased }: NounContext): Noun<AuditStore> {
+  const columns: Record<keyof AuditLine, Sql> = {
+    id: sql`a.id`,
+    at: sql`a.at`,
+    principal: sql`a.principal`,
+    name: keyName('a.principal'),
+    operation: sql`a.operation`,
+    subject: sql`a.subject`,
+    outcome: sql`a.outcome`,
+    address: sql`a.address`,
+    count: sql`a.count`,
+  }
+  const selected = joinSql(
+    Object.entries(columns).map(([name, column]) => sql`${column} AS ${constantSql(name)}`),
+  )
+  const eventOf = eventOfRow('audit.line', columns)
+  const announce = (id: Sql) => eventOf(sql`audit a WHERE a.id = ${id}`)
+
+  return {
+    verbs: {
+      *add({ at, principal, operation, subject, outcome, address, count }) {
+        const added = [
+          ...dialect.lock(head),
+          sql`INSERT INTO audit (at, principal, operation, subject, outcome, address, count) VALUES (${at}, ${principal},
+            ${operation}, ${withoutErased(subject)}, ${outcome}, ${address}, ${count}) RETURNING id`,
+        ]
+        const event = outcome === undefined ? [] : [announce(sql`(SELECT max(id) FROM audit)`)]
+        const rows = yield { write: [...added, ...event] } satisfies RoutineStep
+        return (rows[added.length - 1] as unknown as { id: number }[])[0]!.id
+      },
+
+      *settle(id, outcome, subject) {
+        yield* write(
+          sql`UPDATE audit SET outcome = ${outcome}, subject = coalesce(${withoutErased(subject)}, subject)
+            WHERE id = ${id}`,
+          announce(sql`${id}`),
+        )
+      },
+
+      *list({ after, before, since, principals, operation, limit }) {
+        // Ids grow with time, so one walk from the end finds the start.
+        const older =
+          since === undefined
+            ? undefined
+            : yield* readFirst<{ id: number }>(
+                sql`SELECT id FROM audit WHERE at < ${since} ORDER BY id DESC LIMIT 1`,
+              )
+        const where = sql`id > ${Math.max(after ?? 0, older?.id ?? 0)}
+          ${before === undefined ? noSql : sql`AND id < ${before}`}
+          ${operation === undefined ? noSql : sql`AND operation = ${operation}`}`
+        const order = sql`ORDER BY id ${constantSql(after === undefined ? 'DESC' : 'ASC')} LIMIT ${limit}`
+        if (principals === undefined)
+          return yield* readAll<AuditLine>(sql`SELECT ${selected} FROM audit a WHERE ${where} ${order}`)
+        // Most lines are of the owner, who needs no index to be found.
+        const linesOf = (
+          principal: string,
+        ) => sql`SELECT * FROM (SELECT * FROM audit WHERE principal = ${principal}
+          ${principal === 'owner' ? noSql : sql`AND principal <> 'owner'`} AND ${where} ${order}) AS own`
+        const found: AuditLine[] = []
+        for (let from = 0; from < principals.length; from += principalsAtOnce) {
+          const lines = joinSql(principals.slice(from, from + principalsAtOnce).map(linesOf), ' UNION ALL ')
+          found.push(...(yield* readAll<AuditLine>(sql`SELECT ${selected} FROM (${lines}) a ${order}`)))
+        }
+        return found.sort((a, b) => (after === undefined ? b.id - a.id : a.id - b.id)).slice(0, limit)
+      },
+
+      *prune(before) {
+        const removed = yield* write(sql`DELETE FROM audit WHERE id IN (SELECT id FROM
+          (SELECT id, at FROM audit ORDER BY id LIMIT ${pruneStep}) AS oldest WHERE at < ${before}) RETURNING id`)
+        return removed.length === pruneStep
+      },
+    },
+    modes: { add: 'intake', settle: 'redelivery', list: 'plain', prune: 'relaxed' },
+  }
+}
