@@ -207,4 +207,13 @@ onEach(it => {
     await names.set('new', 'u', undefined)
     expect([...(await conversations.sessionsOf('u'))]).toEqual([])
   })
+
+  it('of two users who get one name at the same time, one has it', async ({ store: { names } }) => {
+    for (const name of ['Ann', 'Ben', 'Cem', 'Dora']) {
+      const ends = await Promise.allSettled(['u', 'v', 'w'].map(user => names.set('s', user, name)))
+      const errors = ends.flatMap(end => (end.status === 'rejected' ? [end.reason] : []))
+      expect(errors.map(({ code }) => code)).toEqual(['invalid_arguments', 'invalid_arguments'])
+      expect(await names.find(name)).toHaveLength(1)
+    }
+  })
 })

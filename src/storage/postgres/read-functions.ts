@@ -342,26 +342,6 @@ ${claimRows}
     END LOOP;
   END $$;
 
-  -- Names a user of the session with that key of names; NULL removes the name. False: another user has it.
-  -- seen: the users among whom the name must be free; NULL: all. Returns another one who has it, and changes nothing then.
-  CREATE FUNCTION name_user(of_key text, of_peer text, new_name text, new_folded text, seen text[]) RETURNS text LANGUAGE plpgsql AS $$
-  DECLARE
-    keys bigint[];
-    other text;
-  BEGIN
-    -- Of several processes that name users of the session, one at a time goes on.
-    keys := ARRAY(SELECT key FROM session WHERE name_key = of_key ORDER BY key FOR UPDATE);
-    SELECT peer INTO other FROM user_name WHERE session = ANY (keys) AND folded = new_folded AND peer <> of_peer
-      AND (seen IS NULL OR peer = ANY (seen)) LIMIT 1;
-    IF other IS NOT NULL THEN RETURN other; END IF;
-    DELETE FROM user_name WHERE session = ANY (keys) AND peer = of_peer;
-    IF new_name IS NOT NULL THEN
-      INSERT INTO user_name (session, peer, name, folded) SELECT key, of_peer, new_name, new_folded FROM unnest(keys) k(key);
-    END IF;
-    PERFORM touch_sessions(ARRAY[of_key]);
-    RETURN NULL;
-  END $$;
-
   -- Whether the JSON of a message has an item with that payload. Text that is no JSON has none.
   CREATE FUNCTION has_item(raw text, payload text) RETURNS boolean LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE AS $$
   DECLARE

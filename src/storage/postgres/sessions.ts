@@ -36,7 +36,7 @@ const chooseOldest: Sql = sql`UPDATE account SET chosen = true
   WHERE name_key = (SELECT name_key FROM account WHERE bot_id IS NOT NULL ORDER BY created_at, name_key LIMIT 1)
     AND NOT EXISTS (SELECT 1 FROM account WHERE chosen)`
 
-const touch = (...keys: string[]): Sql => sql`SELECT touch_sessions(${keys}::text[])`
+export const touchSessions = (...keys: string[]): Sql => sql`SELECT touch_sessions(${keys}::text[])`
 
 /** Tells readers that no session is spelled like this any more. No name has such a key, which has a space. */
 const keyOfSpelling = (name: string): string => `${sessionKeyOf(name)} ${name}`
@@ -153,7 +153,7 @@ export class PgSessions extends PgPart implements SessionStore {
       ...(isRespelled ? [addSpelling(row.name)] : []),
       chooseOldest,
       ...(before?.bot_id === bot.bot_id ? [] : [forgetBot(stored)]),
-      touch(key, ...(isRespelled ? [keyOfSpelling(row.name)] : [])),
+      touchSessions(key, ...(isRespelled ? [keyOfSpelling(row.name)] : [])),
     ]
     return { token: before?.token, statements }
   }
@@ -182,7 +182,7 @@ export class PgSessions extends PgPart implements SessionStore {
       await queries.script([
         guardAccount(row),
         sql`UPDATE account SET info = ${info} WHERE name_key = ${row.name_key}`,
-        touch(row.name_key),
+        touchSessions(row.name_key),
       ])
       return true
     })
@@ -198,7 +198,7 @@ export class PgSessions extends PgPart implements SessionStore {
           sql`UPDATE account SET ${setCredentials(undefined)}, chosen = false WHERE name_key = ${row.name_key}`,
           chooseOldest,
           forgetBot(row.name, sql`, first_seen = NULL`),
-          touch(row.name_key),
+          touchSessions(row.name_key),
         ])
       }),
     )
@@ -239,8 +239,8 @@ export class PgSessions extends PgPart implements SessionStore {
             : moveAccount(from, taken, to)),
           ...renameRows({ to, spellings }),
           isSame
-            ? touch(from.name_key, keyOfSpelling(from.name))
-            : touch(
+            ? touchSessions(from.name_key, keyOfSpelling(from.name))
+            : touchSessions(
                 from.name_key,
                 sessionKeyOf(to),
                 ...(taken && taken.name !== to ? [keyOfSpelling(taken.name)] : []),

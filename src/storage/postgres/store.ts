@@ -1,7 +1,9 @@
 /** The store on PostgreSQL: its parts, one for each interface. */
+import { sessionKeyOf } from '../../model/session.ts'
 import { createAgents } from '../nouns/agents.ts'
 import { createAudit } from '../nouns/audit.ts'
 import { createBackups } from '../nouns/backups.ts'
+import { createUserNames } from '../nouns/user-names.ts'
 import { openNoun } from '../routine.ts'
 import type { Store } from '../store.ts'
 import { PgAcknowledgements } from './acknowledgements.ts'
@@ -13,11 +15,11 @@ import { PgImportedMessages } from './imported.ts'
 import { PgKeys } from './keys.ts'
 import { PgMaintenance, type Retention } from './maintenance.ts'
 import { PgMessages } from './messages.ts'
-import { PgUserNames } from './names.ts'
 import { PgOutbox } from './outbox.ts'
 import type { EngineContext } from './part.ts'
 import { PgPeople } from './people.ts'
 import { createNounContext, createRunner } from './routines.ts'
+import { touchSessions } from './sessions.ts'
 import { PgWebhooks } from './webhooks.ts'
 
 export function createStore(context: EngineContext, retention: Retention): Store {
@@ -35,7 +37,10 @@ export function createStore(context: EngineContext, retention: Retention): Store
     acknowledgements: new PgAcknowledgements(context, log),
     backlog: new PgBacklog(context, events),
     conversations: new PgConversations(context, log),
-    names: new PgUserNames(context),
+    names: openNoun(
+      createUserNames(nouns, name => [touchSessions(sessionKeyOf(name))]),
+      run,
+    ),
     outbox,
     webhooks: new PgWebhooks(context),
     keys: new PgKeys(context),

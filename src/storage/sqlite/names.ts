@@ -1,10 +1,5 @@
-/**
- * Names: renames of sessions, and the names that people gave to users, which are stored per session and stay
- * when it is logged out.
- */
-import { nameKeyOf, sameUserNameError } from '../../model/user-name.ts'
+/** Renames of sessions, and the names of users of several sessions, as the files of the sessions need them. */
 import { EnginePart, type SqliteContext } from './engine-part.ts'
-import { rejectErased } from './erased-users.ts'
 import type { SqliteWebhooks } from './webhooks.ts'
 
 export class SqliteRenames extends EnginePart {
@@ -73,10 +68,6 @@ export class SqliteRenames extends EnginePart {
 }
 
 export class SqliteUserNames extends EnginePart {
-  list(session: string): ReadonlyMap<string, string> {
-    return this.listAll([session]).get(session) ?? new Map()
-  }
-
   /** Returns the sessions with a changed user name since that revision, each with its own revision. */
   listChangedSince(revision: number): { name: string; revision: number }[] {
     return this.db.all`SELECT name, users_named AS revision FROM session WHERE users_named > ${revision}`
@@ -97,39 +88,9 @@ export class SqliteUserNames extends EnginePart {
     )
   }
 
-  find(name: string): { session: string; user_id: string }[] {
-    return this.db.all`SELECT session.name AS session, peer AS user_id FROM user_name
-      JOIN session ON session.key = user_name.session WHERE folded = ${nameKeyOf(name)}`
-  }
-
   sessionsOf(user: string): readonly string[] {
     const named = this.db.all<{ session: string }>`SELECT DISTINCT session.name AS session FROM user_name
       JOIN session ON session.key = user_name.session WHERE peer = ${user}`
     return [...new Set([...this.messages.findWrittenSessions(user), ...named.map(({ session }) => session)])]
-  }
-
-  set(session: string, user: string, name: string | undefined, seen?: readonly string[]): void {
-    this.db.transaction(() => {
-      const newest = this.messages.ensureKey(session)
-      const keys = this.#keys(session)
-      this.db.run`DELETE FROM user_name WHERE peer = ${user}
-        AND session IN (SELECT value FROM json_each(${keys}))`
-      if (name === undefined) return
-      rejectErased(this.db, user)
-      const folded = nameKeyOf(name)
-      const namesake = this.db.all<{ peer: string }>`SELECT peer FROM user_name WHERE folded = ${folded}
-        AND session IN (SELECT value FROM json_each(${keys}))`.find(
-        ({ peer }) => seen?.includes(peer) !== false,
-      )
-      if (namesake) throw sameUserNameError(namesake.peer)
-      for (const key of new Set([newest, ...this.messages.listSessionKeys(session)]))
-        this.db.run`INSERT INTO user_name (session, peer, name, folded)
-          VALUES (${key}, ${user}, ${name}, ${folded})`
-    })
-  }
-
-  /** A session that was logged out and in again may have several keys. */
-  #keys(session: string): string {
-    return JSON.stringify(this.messages.listSessionKeys(session))
   }
 }

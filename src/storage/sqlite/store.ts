@@ -20,6 +20,7 @@ import type { KeyStore } from '../keys.ts'
 import { createAgents } from '../nouns/agents.ts'
 import { createAudit } from '../nouns/audit.ts'
 import { createBackups } from '../nouns/backups.ts'
+import { createUserNames } from '../nouns/user-names.ts'
 import type { OutboxStore } from '../outbox.ts'
 import type { PeopleStore } from '../people.ts'
 import { openNoun, type Runner } from '../routine.ts'
@@ -193,7 +194,6 @@ export class SqliteStore implements contract.Store, LogInternals {
       ...bindMethods(plain, names, 'sessionsOf'),
       ...bindMethods(relaxed, conversations, 'markRead'),
     }
-    this.names = bindMethods(plain, names, 'list', 'listAll', 'listChangedSince', 'find', 'set')
     this.contexts = {
       ...bindMethods(write, archive, 'save'),
       ...bindMethods(
@@ -225,6 +225,10 @@ export class SqliteStore implements contract.Store, LogInternals {
           : db.transaction(() => drive(db, begin())),
       )
     this.audit = openNoun(createAudit(nouns), run)
+    this.names = {
+      ...openNoun(createUserNames(nouns), run),
+      ...bindMethods(plain, names, 'listAll', 'listChangedSince'),
+    }
     this.backups = openNoun(createBackups(nouns), run)
     this.people = this.#openPeople(new SqlitePeople(ground, plans))
     this.agents = openNoun(createAgents(nouns), run)
