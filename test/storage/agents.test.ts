@@ -336,6 +336,35 @@ onEach((it, open) => {
       expect(await agents.listConversations({ limit: 9 })).toHaveLength(1)
     })
 
+    it('those of a logged-out session go on in the session that gets its name', async t => {
+      const { agents, names } = t.store
+      const turns = [await addTurn(t, { session: 'shop' }), await addTurn(t)]
+      const other = await addTurn(t, { session: 'shop', user: 'v' })
+      for (const [session, user, name] of [
+        ['s', 'u', 'Ann'],
+        ['shop', 'u', 'Anna'],
+        ['shop', 'v', 'ann'],
+        ['shop', 'w', 'Wei'],
+      ] as const)
+        await names.set(session, user, name)
+      await rename(t, 's', 'shop')
+      const listed = await agents.listConversations({ limit: 9 })
+      expect(listed.map(({ session, user, turns }) => [session, user, turns])).toEqual([
+        ['shop', 'v', 1],
+        ['shop', 'u', 2],
+      ])
+      const ofBoth = await agents.listTurns({ session: 'shop', user: 'u', limit: 9 })
+      expect(ofBoth.map(({ id }) => id).reverse()).toEqual(turns.map(({ id }) => id))
+      expect((await agents.claim(key({ session: 'shop', user: 'v' })))?.turns).toMatchObject([
+        { id: other.id },
+      ])
+      expect([...(await names.list('shop'))].sort()).toEqual([
+        ['u', 'Ann'],
+        ['w', 'Wei'],
+      ])
+      expect(await names.find('Ann')).toEqual([{ session: 'shop', user_id: 'u' }])
+    })
+
     it('a rename in the middle of a turn leaves it with who works on it', async t => {
       const { agents } = t.store
       const { id } = await addTurn(t)

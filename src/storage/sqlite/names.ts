@@ -1,5 +1,9 @@
 /** Renames of sessions, and the names of users of several sessions, as the files of the sessions need them. */
+import { constantSql, type Sql } from '../../platform/sql.ts'
+import type { SqlValue } from '../../platform/sqlite.ts'
+import { joinSessions } from '../nouns/joined-sessions.ts'
 import { EnginePart, type SqliteContext } from './engine-part.ts'
+import { sqliteDialect } from './routines.ts'
 import type { SqliteWebhooks } from './webhooks.ts'
 
 export class SqliteRenames extends EnginePart {
@@ -31,39 +35,11 @@ export class SqliteRenames extends EnginePart {
       const own = messages.listSessionKeys(oldName)
       const others = [...own, ...messages.listSessionKeys(newName)].filter(other => other !== key)
       messages.renameSession(own, newName)
-      if (others.length > 0) this.#join(key, JSON.stringify(others))
+      const isOther = (column: Sql) => sqliteDialect.isOneOf(column, others)
+      const joins = others.length > 0 ? joinSessions(constantSql(String(key)), isOther) : []
+      for (const { texts, values } of joins) this.db.run(texts.join('?'), ...(values as SqlValue[]))
       this.#webhooks.renameSession(oldName, newName)
     })
-  }
-
-  /**
-   * Joins the keys of sessions that had the new name and were logged out: what waits there, conversations with agents,
-   * and the names of users belong to the renamed session now.
-   */
-  #join(key: number, others: string): void {
-    const lane = `SELECT own.id FROM outbox_lane own JOIN outbox_lane other ON other.peer = own.peer
-      WHERE own.session = ? AND other.session IN (SELECT value FROM json_each(?)) AND other.id = lane`
-    for (const table of ['outbox', 'outbox_part'])
-      this.db.run(`UPDATE ${table} SET lane = coalesce((${lane}), lane)`, key, others)
-    this.db.run`UPDATE OR IGNORE outbox_lane SET session = ${key}
-      WHERE session IN (SELECT value FROM json_each(${others}))`
-    this.db.run(
-      `UPDATE agent_turn SET conversation = coalesce((SELECT own.id FROM agent_conversation own
-        JOIN agent_conversation other ON other.agent = own.agent AND other.peer = own.peer
-        WHERE own.session = ? AND other.id = conversation), conversation)
-       WHERE conversation IN (SELECT id FROM agent_conversation WHERE session IN (SELECT value FROM json_each(?)))`,
-      key,
-      others,
-    )
-    this.db.run`UPDATE OR IGNORE agent_conversation SET session = ${key}
-      WHERE session IN (SELECT value FROM json_each(${others}))`
-    this.db.run`DELETE FROM agent_conversation WHERE session IN (SELECT value FROM json_each(${others}))`
-    this.db.run`DELETE FROM user_name WHERE session IN (SELECT value FROM json_each(${others}))
-      AND folded IN (SELECT folded FROM user_name WHERE session = ${key})`
-    this.db.run`INSERT OR REPLACE INTO user_name SELECT value, peer, name, folded
-      FROM user_name, json_each(${others}) WHERE session = ${key}`
-    this.db.run`INSERT OR IGNORE INTO user_name SELECT ${key}, peer, name, folded
-      FROM user_name WHERE session IN (SELECT value FROM json_each(${others}))`
   }
 }
 
