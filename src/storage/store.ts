@@ -38,7 +38,6 @@
  */
 import type { Scope } from '../model/access.ts'
 import type { SvcError } from '../model/error.ts'
-import type { SentStatus } from '../model/message.ts'
 import type { AgentStore } from './agents.ts'
 import type { AuditStore } from './audit.ts'
 import type { BackupStore } from './backups.ts'
@@ -344,12 +343,6 @@ export interface ConversationStore {
    * @param reader same as `ThreadQuery.reader`
    */
   markRead(session: string, peer: string, upTo?: number, reader?: string): Promise<void>
-
-  /**
-   * Returns the sent messages that wait or are being sent, with the reason of waiting; at most the newest
-   * 1,000. In no order.
-   */
-  listOpen(): Promise<{ id: number; status: SentStatus; reason_code?: string }[]>
 
   /**
    * Counts messages by their `timestamp`, in spans of equal length starting at `since` (Unix ms), numbered

@@ -305,7 +305,6 @@ onEach(it => {
   it('leaves a row blank whose message was being sent', async t => {
     const begun = await sending(t.store, 's', 'b', outgoing('in flight', { to_user: gone }))
     await t.store.people.erase(gone)
-    expect(await t.store.conversations.listOpen()).toEqual([])
     const settled = await t.store.outbox.settle(begun, {
       status: 'accepted',
       message_id: 'from-wechat',

@@ -1,6 +1,5 @@
 /** The log grouped by user: newest message and unread count. */
 import type { Scope } from '../../model/access.ts'
-import type { SentStatus } from '../../model/message.ts'
 import { sessionKeyOf } from '../../model/session.ts'
 import { toJsonb } from '../../platform/postgres.ts'
 import { noSql, sql } from '../../platform/sql.ts'
@@ -15,7 +14,6 @@ const countedUnread = 100
 const newestOfUser = 30
 /** Messages that another process sent count after this time. */
 const suspectsKeptMs = 1000
-const mostOpen = 1000
 
 interface FoundThread extends Pick<Thread, 'unread' | 'refused'> {
   /** Row id of the newest message. */
@@ -80,11 +78,6 @@ export class PgConversations extends PgPart implements ConversationStore {
         WHERE EXISTS (SELECT 1 FROM message m WHERE m.peer = ${peer} AND m.session = k.key AND m.id <= ${horizon})
       ON CONFLICT (${columns}, peer) DO UPDATE SET position = CASE WHEN excluded.position < 0 THEN excluded.position
         ELSE greatest(excluded.position, abs(known.position)) END`)
-  }
-
-  listOpen(): Promise<{ id: number; status: SentStatus; reason_code?: string }[]> {
-    return this.db.all(sql`SELECT id, status, reason_code FROM message
-      WHERE status IN ('queued', 'sending') AND sent = 1 AND id <= ${horizon} ORDER BY id DESC LIMIT ${mostOpen}`)
   }
 
   /** `id + 0`: a walk along the ids would read the whole log. */

@@ -151,7 +151,6 @@ export const tables = `
   CREATE INDEX message_sent ON message (id) WHERE sent = 1;
   CREATE INDEX message_past ON message (id) WHERE sent = 2;
   CREATE INDEX message_suspect ON message (timestamp, session) WHERE status = 'suspect';
-  CREATE INDEX message_open ON message (id) WHERE status IN ('queued', 'sending');
   -- The accounts that have, or had, messages in a session.
   CREATE TABLE session_bot (bot_id text NOT NULL, session bigint NOT NULL, PRIMARY KEY (bot_id, session));
   -- Pairs of characters of the texts up to the row indexed.upto.

@@ -1,7 +1,6 @@
 /** The log grouped by user: newest message and unread count. */
 
 import { isWhole, type Scope } from '../../model/access.ts'
-import type { SentStatus } from '../../model/message.ts'
 import type { Database } from '../../platform/sqlite.ts'
 import type { Thread, ThreadQuery } from '../store.ts'
 import { EnginePart } from './engine-part.ts'
@@ -156,15 +155,6 @@ export class SqliteConversations extends EnginePart {
           ELSE max(excluded.position, abs(position)) END`,
         ...[reader ?? [], key, peer, position, peer, key].flat(),
       )
-  }
-
-  listOpen(): { id: number; status: SentStatus; reason_code?: string }[] {
-    return this.db.all`SELECT m.id, m.status, m.reason_code FROM (
-      SELECT message FROM outbox_part WHERE status = 'asked' UNION
-      SELECT message FROM outbox_part WHERE status = 'sending'
-      UNION SELECT message FROM outbox_part WHERE status = 'queued' AND message IS NOT NULL
-      ORDER BY message DESC LIMIT 1000
-      ) AS waiting CROSS JOIN message m ON m.id = waiting.message`
   }
 
   countMessages(

@@ -190,7 +190,7 @@ export class SqliteStore implements contract.Store, LogInternals {
       countEvents: async cursor => this.#runGuarded(() => events.countAfter(cursor)),
     }
     this.conversations = {
-      ...bindMethods(plain, conversations, 'listThreads', 'listOpen', 'countMessages', 'countSuspects'),
+      ...bindMethods(plain, conversations, 'listThreads', 'countMessages', 'countSuspects'),
       ...bindMethods(plain, names, 'sessionsOf'),
       ...bindMethods(relaxed, conversations, 'markRead'),
     }

@@ -66,7 +66,6 @@ const conversations = {
     ({ store }, { session, user, upTo, reader }) => store.conversations.markRead(session, user, upTo, reader),
     3,
   ),
-  listOpen: verb({}, async ({ store }) => sorted(await store.conversations.listOpen())),
   countMessages: verb(
     { agoMs, spanMs: fc.constantFrom(1000, 60_000), scope },
     async ({ store, clock }, { agoMs, spanMs, scope }) =>
@@ -248,7 +247,6 @@ async function state({ store, storage, notes: { epochs } }: Here) {
   const { sessions: accounts, contexts } = storage.state
   const [
     threads,
-    open,
     rows,
     { events },
     entries,
@@ -262,7 +260,6 @@ async function state({ store, storage, notes: { epochs } }: Here) {
     ...more
   ] = await Promise.all([
     conversations.listThreads({ limit }),
-    conversations.listOpen(),
     store.log.listAfter(0, { limit }),
     store.events.listAfter('', { limit, hidden: true }),
     store.outbox.list(),
@@ -285,7 +282,6 @@ async function state({ store, storage, notes: { epochs } }: Here) {
   return {
     ...{ threads, rows, keys, more, turns: turns.length, agents },
     webhooks: webhooks.map(one => ({ ...one, epoch: epochs.get(one.id)?.length })),
-    open: sorted(open),
     contacts: new Map([...contacts].map(([session, list]) => [session, sorted(list)])),
     lanes: lanes.map(sorted),
     records: sorted(records),
