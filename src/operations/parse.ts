@@ -47,7 +47,7 @@ function checkValue(schema: JsonSchema, value: unknown, field: string, problems:
 }
 
 function checkObject(schema: JsonSchema, value: unknown, field: string, problems: Problem[]): unknown {
-  if (typeof value !== 'object' || value === null || Array.isArray(value)) {
+  if (typeof value !== 'object' || value === null || !isPlain(value)) {
     problems.push({ field, problem: 'expected a JSON object' })
     return undefined
   }
@@ -75,6 +75,12 @@ function checkObject(schema: JsonSchema, value: unknown, field: string, problems
       out[key] = checkValue(additional, input[key], at(formatKey(key)), problems)
   }
   return out
+}
+
+/** Not a list, a promise, a map or an object that inherits fields: what it says would be left out in silence. */
+function isPlain(value: object): boolean {
+  const parent = Object.getPrototypeOf(value)
+  return parent === null || Object.getPrototypeOf(parent) === null
 }
 
 function checkArray(schema: JsonSchema, value: unknown, field: string, problems: Problem[]): unknown {

@@ -36,7 +36,9 @@ describe('open', () => {
   })
 
   test('what is no object of options opens nothing', async () => {
-    for (const options of [5, 'x', null, [], true, () => {}])
+    const nothing = new Map([['basePath', '/x']])
+    const inherits = Object.create({ basePath: '/x' })
+    for (const options of [5, 'x', null, [], true, () => {}, nothing, inherits, Promise.resolve({})])
       expect(await failure(Svc.open(options as never))).toMatchObject({
         code: 'invalid_arguments',
         field: 'options',
@@ -68,6 +70,7 @@ describe('open', () => {
       [() => svc.as({ name: 'a', can: ['read'], users: any([5]) }), 'users'],
       [() => svc.as(any({ name: 'a', can: ['read'], user: ['x'] })), 'user'],
       [() => svc.as(any({ name: 5, can: ['read'] })), 'name'],
+      [() => svc.as(Object.assign(Object.create({ users: 'x' }), { name: 'a', can: ['read'] })), 'options'],
     ]
     for (const [call, field] of cases) {
       const error = await failure((async () => await call())())
