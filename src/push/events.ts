@@ -163,7 +163,7 @@ export class EventReader {
     const named =
       filter.session === undefined ? undefined : followSession(this.#ports.sessions, filter.session)
     for (let cursor = after; !signal.aborted; ) {
-      const session = await named?.()
+      const session = (await named?.())?.session
       const page = await this.readPage(cursor, { ...filter, session, limit: followPageSize })
       if (page.gone) onGone?.()
       for (const { event, isThere } of page.events) {

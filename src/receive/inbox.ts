@@ -15,7 +15,7 @@ import {
   type MessageLog,
   maxHandOuts,
 } from '../storage/store.ts'
-import { followSession } from './ingest.ts'
+import { followSession, type SessionFollower } from './ingest.ts'
 import type { Views } from './view.ts'
 import { Waiters, type WaitTarget } from './waits.ts'
 
@@ -61,8 +61,7 @@ export class Inbox {
   constructor(ports: InboxPorts, runtime: Runtime) {
     this.#ports = ports
     this.#runtime = runtime
-    this.#waits = new Waiters(ports.store.log, ports.store.backlog, ports.sessions)
-    runtime.bus.on('sessionsChanged', () => this.#waits.endNamed())
+    this.#waits = new Waiters(ports.store.log, ports.store.backlog)
     runtime.closing.addEventListener('abort', () => this.#waits.end())
   }
 
@@ -76,15 +75,16 @@ export class Inbox {
    * nothing is leased and nothing moves. Messages beyond 4 MiB, or that would take long to decode, wait for
    * the next call.
    *
+   * @param followed of a caller that reads several times: the session of `findSession`
    * @throws SvcError `session_not_found` for a session that does not exist and left no messages,
    *   `invalid_arguments` for a row that cannot be acknowledged, `store_unavailable`, `shutting_down`
    */
-  async recv(request: RecvRequest, call: Call): Promise<Message[]> {
+  async recv(request: RecvRequest, call: Call, followed?: SessionFollower): Promise<Message[]> {
     const { clock, closing } = this.#runtime
     const { store } = this.#ports
     if (closing.aborted) throw new SvcError('shutting_down', 'the service is stopping')
     const deadline = clock.monotonic() + request.timeout * 1000
-    const named = this.#follow(await this.#resolveSession(request))
+    const named = followed ?? (await this.findSession(request))
     const target: WaitTarget = {
       scope: request.scope,
       // Calls with `ack` or `after` claim nothing and all get the same messages, so all of them are woken.
@@ -94,7 +94,7 @@ export class Inbox {
       // Read before the messages, so that a message stored between the read and the wait still ends the
       // wait.
       const seen = await store.log.getHead()
-      target.session = await named?.()
+      Object.assign(target, await named?.())
       const messages = await this.#read(request, target.session, call)
       const leftMs = deadline - clock.monotonic()
       if (messages.length > 0 || leftMs <= 0 || call.signal.aborted) {
@@ -140,17 +140,18 @@ export class Inbox {
    * position.
    *
    * @param shown the newest row that the caller already got; if not all messages fit, newer ones go first
+   * @param named the session of `findSession`
    * @returns `upTo`: the last of the newer messages, if they did not all fit
-   * @throws as `recv`
+   * @throws SvcError `store_unavailable`
    */
   async listRecent(
     since: number,
     shown: number,
-    { limit, scope, ...request }: Pick<RecvRequest, 'limit' | 'session' | 'scope'>,
+    { limit, scope }: Pick<RecvRequest, 'limit' | 'scope'>,
+    named?: SessionFollower,
   ): Promise<{ messages: Message[]; upTo?: number }> {
     const { store, views } = this.#ports
-    const session = await this.#resolveSession({ ...request, scope })
-    const options = { limit, session, scope }
+    const options = { limit, session: (await named?.())?.session, scope }
     const ids = await store.backlog.listRecent(since, { ...options, direction: 'received' })
     const answer = views.createAnswer()
     const take = async (ids: readonly number[]) =>
@@ -213,7 +214,7 @@ export class Inbox {
     let withoutStale = views.startStaleCheck()
     const read = () => {
       withoutStale = views.startStaleCheck()
-      return store.log.listAfter(position, { ...wanted, ...target })
+      return store.log.listAfter(position, { ...wanted, scope, session: target.session })
     }
     for await (const row of this.#repeat(signal, { target, named }, read)) {
       const message = await views.toMessage(row)
@@ -229,7 +230,7 @@ export class Inbox {
    * Yields what `read` returns, again and again, and waits for changes when it returns nothing. Retries while the
    * store fails.
    *
-   * @param of.target its `session` is set before each read: the name that the session `named` has now
+   * @param of.target its `session` and `bot` are set before each read: where the session `named` is now
    */
   async *#repeat<T>(
     signal: AbortSignal,
@@ -238,11 +239,11 @@ export class Inbox {
   ): AsyncGenerator<T, void, void> {
     const { clock, closing, log } = this.#runtime
     const isOver = () => signal.aborted || closing.aborted
-    const session = this.#follow(named === undefined ? undefined : normalizeSessionName(named))
+    const session = this.#follow(named && normalizeSessionName(named))
     for (let failures = 0; !isOver(); ) {
       try {
         const seen = await this.getHead()
-        target.session = await session?.()
+        Object.assign(target, await session?.())
         const found = await read(isOver)
         yield* found
         if (found.length > 0) continue
@@ -324,7 +325,14 @@ export class Inbox {
     if (!this.isClosing) await this.#waits.wait(signal, leftMs, seen, wanted)
   }
 
-  #follow(session: string | undefined): (() => Promise<string>) | undefined {
+  /** Returns what follows the session of a request through renames. @throws as `recv` */
+  async findSession(request: Pick<RecvRequest, 'session' | 'scope'>): Promise<SessionFollower | undefined> {
+    const session = this.#follow(await this.#resolveSession(request))
+    await session?.()
+    return session
+  }
+
+  #follow(session: string | undefined): SessionFollower | undefined {
     return session === undefined ? undefined : followSession(this.#ports.sessions, session)
   }
 

@@ -3,6 +3,7 @@
  * batch that cannot be stored stays in memory and is tried again, so the cursor never passes a message that
  * is not on disk.
  */
+import { setTimeout as sleep } from 'node:timers/promises'
 import type { Updates, WireMessage } from '../ilink/api.ts'
 import { derivedIdOf, isFromUser, summaryOf, unreadSummaryOf } from '../ilink/decode.ts'
 import { isSvcError } from '../model/error.ts'
@@ -50,8 +51,8 @@ const commitGraceMs = 60_000
 
 /** Returns the session that has this login now, also after a rename. */
 export async function currentSession(
-  sessions: Pick<PolledSessions, 'get' | 'list'>,
-  login: Pick<PolledLogin, 'name' | 'token'>,
+  sessions: PolledSessions,
+  login: PolledLogin,
 ): Promise<SessionRecord | undefined> {
   const named = await sessions.get(login.name)
   if (named?.bot?.token === login.token) return named
@@ -60,16 +61,37 @@ export async function currentSession(
   return moved
 }
 
+/** A session that a reader waits for: the name that it has now, and its account. */
+export interface FollowedSession {
+  session: string
+  bot?: string | undefined
+}
+export type SessionFollower = () => Promise<FollowedSession>
+
+/** The list of sessions may be some seconds older than a single one: it is read again until this time is over. */
+const listLag = { tries: 50, everyMs: 50 }
+
 /**
  * Returns a function that returns the name that a session has now. A reader waits for one session: after a rename
- * it does not read another account that got the name. Without a login it has the name that it had last.
+ * it does not read another account that got the name. After a logout the session keeps its name, and a login of
+ * another account under it is the same session.
  */
-export function followSession(sessions: Pick<PolledSessions, 'get' | 'list'>, name: string) {
-  const login = { name, token: '' }
-  return async (): Promise<string> => {
-    if (login.token === '') login.token = (await sessions.get(name))?.bot?.token ?? ''
-    else await currentSession(sessions, login)
-    return login.name
+export function followSession(sessions: Pick<PolledSessions, 'get' | 'list'>, name: string): SessionFollower {
+  const now: FollowedSession = { session: name }
+  return async () => {
+    for (let tries = listLag.tries; ; tries--) {
+      const found = (await sessions.get(now.session))?.bot?.bot_id
+      now.bot ??= found
+      if (found === now.bot) break
+      const moved = (await sessions.list()).find(({ bot }) => bot?.bot_id === now.bot)
+      if (!moved || tries === 0) {
+        now.bot = found ?? now.bot
+        break
+      }
+      if (moved.name === now.session) await sleep(listLag.everyMs)
+      now.session = moved.name
+    }
+    return { ...now }
   }
 }
 

@@ -10,6 +10,7 @@ import type { Runtime } from '../platform/runtime.ts'
 import { type LinkedSignal, linkSignals } from '../platform/signals.ts'
 import type { Lease, Leases } from '../storage/leases.ts'
 import type { Inbox } from './inbox.ts'
+import type { SessionFollower } from './ingest.ts'
 import type { Poller } from './poller.ts'
 
 export interface OneShotPorts {
@@ -62,13 +63,15 @@ export class OneShot {
     const { clock } = this.#runtime
     const { inbox, shared } = this.#ports
     const deadline = clock.monotonic() + request.timeout * 1000
+    // Between the reads of this call the session may be renamed, and another one get its name.
+    const named = await inbox.findSession(request)
     for (;;) {
       const leftMs = Math.max(0, deadline - clock.monotonic())
-      if (this.#isHalted) return inbox.recv({ ...request, timeout: leftMs / 1000 }, call)
+      if (this.#isHalted) return inbox.recv({ ...request, timeout: leftMs / 1000 }, call, named)
       const cycle = await this.#enter()
       if (cycle) {
         try {
-          const messages = await this.#recvPolling(cycle, request, leftMs, call)
+          const messages = await this.#recvPolling(cycle, { ...request, named }, leftMs, call)
           const isOver = call.signal.aborted || inbox.isClosing || clock.monotonic() >= deadline
           if (messages.length > 0 || isOver || !cycle.over.aborted) return messages
         } finally {
@@ -81,9 +84,9 @@ export class OneShot {
       if (!shared) return []
       // A request with a row id or a position reads from there, not the recent messages.
       if (request.after !== undefined || request.ack !== undefined || call.onward)
-        return inbox.recv(request, call)
+        return inbox.recv(request, call, named)
       const seen = await inbox.getHead()
-      const { messages, upTo } = await this.#recvRecent(request)
+      const { messages, upTo } = await this.#recvRecent(request, named)
       const isOver = leftMs <= 0 || call.signal.aborted || inbox.isClosing
       if (isOver || messages.some(message => !message.redelivered)) {
         this.#shown.set(request.consumer, upTo ?? Math.max(seen, messages.at(-1)?.id ?? 0))
@@ -119,11 +122,16 @@ export class OneShot {
   }
 
   /** Returns the messages that wait in the log, and those that upstream has within the time. */
-  async #recvPolling(cycle: PollCycle, request: RecvRequest, leftMs: number, call: Call): Promise<Message[]> {
+  async #recvPolling(
+    cycle: PollCycle,
+    { named, ...request }: RecvRequest & { named: SessionFollower | undefined },
+    leftMs: number,
+    call: Call,
+  ): Promise<Message[]> {
     const { clock } = this.#runtime
     const { inbox } = this.#ports
     // Before polling starts: a new consumer starts at the current end of the log.
-    const messages = await inbox.recv({ ...request, timeout: 0 }, call)
+    const messages = await inbox.recv({ ...request, timeout: 0 }, call, named)
     const isFresh = clock.monotonic() - this.#polledAt < freshMs
     // With `ack`, unacknowledged messages come with each read of the log, so read it once.
     const isOnce = request.ack !== undefined
@@ -139,7 +147,7 @@ export class OneShot {
       const { by, local } = call
       const onDelivered: Call['onDelivered'] = (told, written) => call.onDelivered(told, written)
       const whilePolling: Call = { by, signal, local, onDelivered }
-      messages.push(...(await inbox.recv({ ...request, timeout }, timeout > 0 ? whilePolling : call)))
+      messages.push(...(await inbox.recv({ ...request, timeout }, timeout > 0 ? whilePolling : call, named)))
       if (messages.length > 0) await this.#waitForAnswers(otherSessionsMs, signal)
     }
     this.#polledAt = clock.monotonic()
@@ -147,7 +155,7 @@ export class OneShot {
     if (limit > 0 && !isOnce && messages.length > 0 && !call.signal.aborted) {
       const after = request.after === undefined ? undefined : messages.at(-1)?.id
       const rest = { ...request, after, limit, timeout: 0, beside: messages }
-      messages.push(...(await inbox.recv(rest, call)))
+      messages.push(...(await inbox.recv(rest, call, named)))
     }
     return messages
   }
@@ -167,11 +175,14 @@ export class OneShot {
     }
   }
 
-  async #recvRecent(request: RecvRequest): Promise<{ messages: Message[]; upTo?: number }> {
+  async #recvRecent(
+    request: RecvRequest,
+    named: SessionFollower | undefined,
+  ): Promise<{ messages: Message[]; upTo?: number }> {
     const { clock } = this.#runtime
     const { inbox } = this.#ports
     const newestShown = this.#shown.get(request.consumer) ?? 0
-    const { messages, ...rest } = await inbox.listRecent(clock.now() - recentMs, newestShown, request)
+    const { messages, ...rest } = await inbox.listRecent(clock.now() - recentMs, newestShown, request, named)
     const mark = (message: Message) =>
       message.id <= newestShown ? { ...message, redelivered: true } : message
     return { messages: messages.map(mark), ...rest }

@@ -6,7 +6,6 @@
 import { hasMessage, type Scope } from '../model/access.ts'
 import { sessionKeyOf } from '../model/session.ts'
 import type { StoredMessage } from '../storage/messages.ts'
-import type { SessionStore } from '../storage/state.ts'
 import type { Backlog, MessageLog } from '../storage/store.ts'
 
 /** What a call waits for. */
@@ -15,11 +14,15 @@ export interface WaitTarget {
   consumer?: string
   /** The only session that is read; undefined for all. */
   session?: string | undefined
+  /** The account of the session: its messages wake the call also after the session got another name. */
+  bot?: string | undefined
   /** Only messages of these accounts and users. */
   scope?: Scope
 }
 
 interface Waiter extends Pick<WaitTarget, 'consumer' | 'scope'> {
+  /** Its key in `#waiting`. */
+  key: string | undefined
   end(): void
 }
 
@@ -36,15 +39,13 @@ export class Waiters {
    * concerns few of them.
    */
   readonly #waiting = new Map<string | undefined, Set<Waiter>>()
-  /** Keys of the sessions of which messages came. */
-  readonly #seenKeys = new Set<string>()
-  readonly #sessions: Pick<SessionStore, 'list'>
+  /** The calls of `#waiting` that wait for a session with an account, by the account. */
+  readonly #ofAccount = new Map<string, Set<Waiter>>()
   #watching = false
   /** Ends the watching when no call waits any more. */
   #over = new AbortController()
 
-  constructor(log: MessageLog, backlog: Backlog, sessions: Pick<SessionStore, 'list'>) {
-    this.#sessions = sessions
+  constructor(log: MessageLog, backlog: Backlog) {
     this.#log = log
     this.#backlog = backlog
   }
@@ -58,20 +59,21 @@ export class Waiters {
   wait(signal: AbortSignal, ms: number, seen: number, wanted: WaitTarget): Promise<void> {
     if (signal.aborted) return Promise.resolve()
     const key = keyOf(wanted)
+    const { bot, consumer, scope } = wanted
     return new Promise(resolve => {
-      const waits = this.#waiting.get(key) ?? new Set()
       const end = () => {
         clearTimeout(timer)
         signal.removeEventListener('abort', end)
-        waits.delete(wait)
-        if (waits.size === 0) this.#waiting.delete(key)
+        remove(this.#waiting, key, wait)
+        if (bot !== undefined) remove(this.#ofAccount, bot, wait)
         if (this.#waiting.size === 0) this.#over.abort()
         resolve()
       }
-      const wait = { consumer: wanted.consumer, scope: wanted.scope, end }
+      const wait = { consumer, scope, key, end }
       const timer = setTimeout(end, ms)
       signal.addEventListener('abort', end, { once: true })
-      this.#waiting.set(key, waits.add(wait))
+      add(this.#waiting, key, wait)
+      if (bot !== undefined) add(this.#ofAccount, bot, wait)
       if (!this.#watching) void this.#watch(seen)
       // Checked after registering: a message that was stored and reported before that is noticed here.
       this.#log.getHead().then(head => head > seen && end(), end)
@@ -81,18 +83,15 @@ export class Waiters {
   /** Wakes the next call that claims for the same consumer. */
   notifyNext(wanted: WaitTarget): void {
     if (wanted.consumer === undefined) return
-    const waits = [...(this.#waiting.get(keyOf(wanted)) ?? [])]
+    const waits = [
+      ...(this.#waiting.get(keyOf(wanted)) ?? []),
+      ...(this.#ofAccount.get(wanted.bot ?? '') ?? []),
+    ]
     waits.find(({ consumer }) => consumer === wanted.consumer)?.end()
   }
 
   end(): void {
     for (const waits of this.#waiting.values()) for (const { end } of waits) end()
-  }
-
-  /** Wakes the calls that wait for a session by its name: it may have another one now. */
-  endNamed(isConcerned: (key: string) => boolean = () => true): void {
-    for (const [key, waits] of this.#waiting)
-      if (key !== undefined && isConcerned(key)) for (const { end } of waits) end()
   }
 
   /** @param seen the `seen` of the first waiting call: later messages are reported too */
@@ -135,31 +134,39 @@ export class Waiters {
       return
     }
     if (rows.length === 0) return
-    const byKey = Map.groupBy(rows, keyOf)
-    for (const [key, own] of byKey) this.#notifyOf(own, key)
-    this.#notifyOf(rows, undefined)
-    await this.#notifyRenamed(byKey.keys())
-  }
-
-  /** Wakes the calls whose session is gone when messages come under a new name: another process renamed it. */
-  async #notifyRenamed(keys: Iterable<string | undefined>): Promise<void> {
-    const known = this.#seenKeys.size
-    for (const key of keys) if (key !== undefined) this.#seenKeys.add(key)
-    if (this.#seenKeys.size === known) return
-    const there = new Set((await this.#sessions.list()).map(({ name }) => sessionKeyOf(name)))
-    this.endNamed(key => !there.has(key))
-  }
-
-  #notifyOf(rows: readonly StoredMessage[], key: string | undefined): void {
-    notifyWaiters(
-      this.#waiting.get(key) ?? [],
-      ({ scope }) => !scope || rows.some(({ bot_id, peer }) => hasMessage(scope, bot_id, peer)),
-    )
+    for (const [key, own] of Map.groupBy(rows, keyOf)) {
+      notifyOf(own, this.#waiting.get(key))
+      for (const [bot, its] of Map.groupBy(own, ({ bot_id }) => bot_id))
+        notifyOf(
+          its,
+          this.#ofAccount
+            .get(bot)
+            ?.values()
+            .filter(wait => wait.key !== key),
+        )
+    }
+    notifyOf(rows, this.#waiting.get(undefined))
   }
 }
 
 const keyOf = ({ session }: Pick<WaitTarget, 'session'>) =>
   session === undefined ? undefined : sessionKeyOf(session)
+
+function add<K>(waiting: Map<K, Set<Waiter>>, key: K, wait: Waiter): void {
+  waiting.set(key, (waiting.get(key) ?? new Set()).add(wait))
+}
+
+function remove<K>(waiting: Map<K, Set<Waiter>>, key: K, wait: Waiter): void {
+  const waits = waiting.get(key)
+  if (waits?.delete(wait) && waits.size === 0) waiting.delete(key)
+}
+
+/** Wakes those of the calls that these rows concern. */
+const notifyOf = (rows: readonly StoredMessage[], waits: Iterable<Waiter> = []) =>
+  notifyWaiters(
+    waits,
+    ({ scope }) => !scope || rows.some(({ bot_id, peer }) => hasMessage(scope, bot_id, peer)),
+  )
 
 /** Wakes one call per consumer, and all calls without one; only those that are concerned. */
 function notifyWaiters(waits: Iterable<Waiter>, isConcerned: (wait: Waiter) => boolean = () => true): void {

@@ -11,6 +11,7 @@ import { codeOf, failure, fieldsOf } from '../support/failure.ts'
 import { folderOfTest } from '../support/folder.ts'
 import { type TestGateway, withGateway } from '../support/gateway.ts'
 import { given } from '../support/given.ts'
+import { withLibrary } from '../support/library.ts'
 import { stopwatch } from '../support/stopwatch.ts'
 import { until } from '../support/until.ts'
 
@@ -25,7 +26,9 @@ const asked = (more: Partial<RecvRequest> = {}): RecvRequest => ({
 describe('a reader of one session', () => {
   const withTwo = () => withGateway({ sessions: ['default', 'other'] })
   /** Returns when calls that began before this one have read once. */
-  const haveRead = (t: TestGateway) => t.recv({ session: 'default', timeout: 0, after: 0 })
+  async function haveRead(t: TestGateway) {
+    for (let times = 0; times < 3; times++) await t.recv({ session: 'default', timeout: 0, after: 0 })
+  }
   /** Renames the session, and gives its name to the other account. */
   async function swap(t: TestGateway) {
     await haveRead(t)
@@ -70,18 +73,47 @@ describe('a reader of one session', () => {
     stop.abort()
   })
 
-  test('is woken by a message after another process renamed it', async () => {
-    await using t = await withTwo()
-    await using beside = await t.beside()
-    const waiting = beside.recv({ session: 'default', timeout: 30 })
-    await haveRead(beside)
-    await t.gateway.accounts.rename('default', 'shop')
-    using watch = stopwatch()
-    const [first] = [...t.bots.values()]
-    await t.sandbox.say('mine', { from: first!.user_id, to: first!.bot_id })
-    expect(await waiting).toMatchObject([{ text: 'mine', session: 'shop' }])
-    expect(watch.ms).toBeLessThan(15_000)
-  })
+  for (const swapped of [false, true])
+    test(`is woken by a message after another process renamed it${swapped ? ' and gave away its name' : ''}`, async () => {
+      await using t = await withTwo()
+      // Both names are known as those of sessions with messages.
+      for (const { user_id, bot_id } of t.bots.values())
+        await t.sandbox.say('before', { from: user_id, to: bot_id })
+      await t.receive(2)
+      await using beside = await t.beside()
+      const waiting = beside.recv({ session: 'default', timeout: 30, after: await t.gateway.inbox.getHead() })
+      await haveRead(beside)
+      using watch = stopwatch()
+      const { accounts } = t.gateway
+      await accounts.rename('default', 'shop')
+      if (swapped) {
+        await accounts.rename('other', 'default')
+        await accounts.rename('shop', 'other')
+      }
+      const [first] = [...t.bots.values()]
+      await t.sandbox.say('mine', { from: first!.user_id, to: first!.bot_id })
+      expect(await waiting).toMatchObject([{ text: 'mine', session: swapped ? 'other' : 'shop' }])
+      expect(watch.ms).toBeLessThan(15_000)
+    })
+
+  for (const isBeside of [false, true])
+    test(`follows it between its own reads ${isBeside ? 'beside the process that polls' : 'where it polls itself'}`, async () => {
+      await using t = await withLibrary({ sessions: ['default', 'other'] })
+      const [svc, other] = [await t.open({ store: true }), await t.open({ store: true })]
+      if (isBeside) {
+        void other.runBackground()
+        await t.until('it polls', () => t.requests('getupdates') >= 2)
+      }
+      const waiting = svc.recv({ session: 'default', timeout: 30 })
+      await t.until('it polls', () => t.requests('getupdates') >= 2)
+      await svc.history({ session: 'default' })
+      await other.renameSession({ old_name: 'default', new_name: 'shop' })
+      await other.renameSession({ old_name: 'other', new_name: 'default' })
+      const [first, second] = [...t.bots.values()]
+      await t.sandbox.say('not mine', { from: second!.user_id, to: second!.bot_id })
+      await t.sandbox.say('mine', { from: first!.user_id, to: first!.bot_id })
+      expect(await waiting).toMatchObject([{ text: 'mine', session: 'shop' }])
+    })
 })
 
 describe('recv', () => {

@@ -5,13 +5,10 @@ import { openSqlite } from '../storage/sqlite/support.ts'
 import { insert, message, type Running } from '../storage/support.ts'
 
 const minute = 60_000
-/** The sessions that these tests wait for. */
-const names = ['shop', 'other', ...Array.from({ length: 300 }, (_, nth) => `s${nth}`)]
-const sessions = { list: async () => names.map(name => ({ name })) }
 
 async function watching() {
   const t = await openSqlite()
-  const waits = new Waiters(t.store.log, t.store.backlog, sessions)
+  const waits = new Waiters(t.store.log, t.store.backlog)
   let seen = await t.store.log.getHead()
   const signal = new AbortController()
   const woken: string[] = []
@@ -56,7 +53,7 @@ test('a message that comes while a wait begins wakes it', async () => {
     return last
   }
   const log = { ...t.store.log, getHead: look }
-  await new Waiters(log, t.store.backlog, sessions).wait(new AbortController().signal, 10 * minute, 0, {})
+  await new Waiters(log, t.store.backlog).wait(new AbortController().signal, 10 * minute, 0, {})
   expect(looks).toBeGreaterThan(0)
 })
 
