@@ -55,7 +55,7 @@ export interface Gateway {
   readonly webhooks: Pick<Webhooks, keyof Webhooks>
   readonly events: Pick<
     EventReader,
-    'startReader' | 'getHead' | 'readPage' | 'follow' | 'markActive' | 'resolveFilter'
+    'startReader' | 'getHead' | 'readPage' | 'follow' | 'followSession' | 'markActive' | 'resolveFilter'
   >
   readonly changes: Pick<Changes, 'subscribe'>
   readonly keys: Pick<

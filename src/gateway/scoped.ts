@@ -172,6 +172,7 @@ const viewEvents = (events: Gateway['events'], viewer: Viewer): Gateway['events'
     getHead: before => events.getHead(before),
     startReader: (after, consumer) =>
       events.startReader(after, consumer === undefined ? undefined : ownName(viewer, consumer)),
+    followSession: name => events.followSession(name),
     markActive: consumer => events.markActive(ownName(viewer, consumer)),
     resolveFilter: (filter, field) => events.resolveFilter({ ...filter, scope }, field),
     readPage: (after, filter, turn) => events.readPage(after, { ...filter, scope }, turn),

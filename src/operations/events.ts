@@ -5,7 +5,7 @@ import type { Gateway } from '../gateway/gateway-api.ts'
 import { isSvcError, withFieldNames } from '../model/error.ts'
 import { EventQuery } from '../model/event.ts'
 import { bounded, closed, optional } from '../model/shapes.ts'
-import { parseTypes } from '../push/events.ts'
+import { type PublicEvent, parseTypes } from '../push/events.ts'
 import { defineOperation } from './operation.ts'
 import { parseTime } from './schema.ts'
 
@@ -34,13 +34,21 @@ async function openEvents(
   { changes, events }: Pick<Gateway, 'changes' | 'events'>,
   { types, session, user, after, consumer }: Static<typeof StreamInput>,
 ) {
-  const wanted = await events.resolveFilter({ ...parseTypes(types), session, user })
+  const resolved = await events.resolveFilter({ ...parseTypes(types), session, user })
+  /** `bot`: the account of the session. */
+  const wanted: typeof resolved & Pick<PublicEvent, 'bot'> = resolved
+  const named = wanted.session === undefined ? undefined : events.followSession(wanted.session)
   const time = after === undefined ? undefined : parseTime(after)
   /** Cursor at which the stream starts. */
   const cursor = await events.startReader(time === undefined ? after : await events.getHead(time), consumer)
-  /** Returns the matching events after a cursor. `turn` is that of `EventReader.readPage`. */
-  const page = (from: string, limit: number, turn?: () => Promise<void>) =>
-    events.readPage(from, { ...wanted, limit }, turn)
+  /**
+   * Returns the matching events after a cursor, those of the session under the name that it has now. `turn` is that of
+   * `EventReader.readPage`.
+   */
+  const page = async (from: string, limit: number, turn?: () => Promise<void>) => {
+    Object.assign(wanted, await named?.())
+    return events.readPage(from, { ...wanted, limit }, turn)
+  }
   /** Records that the reader is still active, if it has a consumer name. */
   const seen = async () => consumer && events.markActive(consumer)
   /** Iterates over the matching events, same as `EventReader.follow`. */

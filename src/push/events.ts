@@ -6,7 +6,7 @@ import { badArgument } from '../model/error.ts'
 import { type Event, eventTypes } from '../model/event.ts'
 import type { SentStatus } from '../model/message.ts'
 import { type Clock, systemClock } from '../platform/clock.ts'
-import { followSession } from '../receive/ingest.ts'
+import { followSession, type SessionFollower } from '../receive/ingest.ts'
 import type { Views } from '../receive/view.ts'
 import {
   cursorNumberOf,
@@ -132,6 +132,11 @@ export class EventReader {
     return { ...filter, ...(await this.#ports.resolveTarget(filter, field)) }
   }
 
+  /** Returns what follows a session through renames, for a reader that reads page by page. */
+  followSession(name: string): SessionFollower {
+    return followSession(this.#ports.sessions, name)
+  }
+
   /**
    * Reads events after a cursor, oldest first. Skips events whose message was removed.
    *
@@ -160,8 +165,7 @@ export class EventReader {
     signal: AbortSignal,
     { onGone, toEnd }: { onGone?: () => void; toEnd?: boolean } = {},
   ): AsyncGenerator<Event, void, void> {
-    const named =
-      filter.session === undefined ? undefined : followSession(this.#ports.sessions, filter.session)
+    const named = filter.session === undefined ? undefined : this.followSession(filter.session)
     for (let cursor = after; !signal.aborted; ) {
       const session = (await named?.())?.session
       const page = await this.readPage(cursor, { ...filter, session, limit: followPageSize })

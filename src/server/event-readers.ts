@@ -105,6 +105,10 @@ export class EventStreams {
     this.#subscribe(reader.events)
     // Send the position immediately: a reader that disconnects before the first event continues from here.
     reader.outlet.enqueue(encoder.encode(`: svc\nid: ${reader.cursor}\n\n`))
+    this.#startReading(reader)
+  }
+
+  #startReading(reader: StreamReader): void {
     this.#catchUp(reader).catch(error => {
       if (!reader.disconnected.signal.aborted)
         this.#context.log.warn('an event stream was disconnected', { error })
@@ -196,18 +200,18 @@ export class EventStreams {
 
   /** Sends a new event to all live readers whose filter it matches. */
   #publish(published: PublicEvent): void {
-    const { event } = published
-    this.#reachedCursor = event.id
-    const { name, previous_name } = event.type === 'session.status' ? event.data : {}
-    // The reader of a session gets the event of its rename, and what comes after it.
-    if (name !== undefined && previous_name !== undefined)
-      for (const { events } of this.#readers)
-        if (isSameSession(previous_name, events.wanted.session)) events.wanted.session = name
+    const before = this.#reachedCursor ?? published.event.id
+    this.#reachedCursor = published.event.id
     let bytes: Uint8Array | undefined
     for (const reader of [...this.#readers]) {
-      if (!reader.isLive || !matchesFilter(published, reader.events.wanted)) continue
       // The reader may have got this event while it caught up.
-      if (cursorNumberOf(published.event.id) <= cursorNumberOf(reader.cursor)) continue
+      if (!reader.isLive || cursorNumberOf(published.event.id) <= cursorNumberOf(reader.cursor)) continue
+      if (mayBeRenamed(published, reader.events.wanted)) {
+        reader.isLive = false
+        if (cursorNumberOf(before) > cursorNumberOf(reader.cursor)) reader.cursor = before
+        this.#startReading(reader)
+      }
+      if (!reader.isLive || !matchesFilter(published, reader.events.wanted)) continue
       bytes ??= encodeEvent(published.event)
       reader.cursor = published.event.id
       this.#send(reader, bytes)
@@ -274,6 +278,18 @@ export class EventStreams {
 
 const isSameSession = (one: string | undefined, other: string | undefined): boolean =>
   one !== undefined && other !== undefined && sessionKeyOf(one) === sessionKeyOf(other)
+
+/**
+ * Whether the session of a reader may have another name than the reader knows: its account and its name do not come
+ * together any more. The reader then reads the event in the log, by the name that the session has now.
+ */
+function mayBeRenamed({ event, session, bot }: PublicEvent, wanted: OpenedEvents['wanted']): boolean {
+  if (wanted.session === undefined) return false
+  const isNamed = isSameSession(session, wanted.session)
+  const previous = event.type === 'session.status' ? event.data.previous_name : undefined
+  if (previous !== undefined) return isNamed || isSameSession(previous, wanted.session)
+  return bot !== undefined && isNamed !== (bot === wanted.bot)
+}
 
 /** Whether an event matches a reader's filter, by the same rules as the event log. */
 function matchesFilter({ event, session, bot, user }: PublicEvent, wanted: OpenedEvents['wanted']): boolean {

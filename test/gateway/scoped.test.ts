@@ -194,6 +194,7 @@ function walk(view: Gateway, by: Principal, { anna, messages, outbox }: World): 
       startReader: () => view.events.startReader(undefined, 'reader'),
       markActive: () => view.events.markActive('reader'),
       resolveFilter: () => view.events.resolveFilter({ session: 'work', user: anna }),
+      followSession: () => view.events.followSession('work')(),
       readPage: () => view.events.readPage('0', { limit: 1000 }),
       follow: () => collect(view.events.follow('0', {}, signal, { toEnd: true })),
     },

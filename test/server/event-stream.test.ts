@@ -7,7 +7,7 @@ import { owner } from '../../src/model/principal.ts'
 import { parse } from '../../src/operations/parse.ts'
 import { receiver } from '../push/receiver.ts'
 import { eventSource } from '../support/event-source.ts'
-import { withGateway } from '../support/gateway.ts'
+import { type TestBot, withGateway } from '../support/gateway.ts'
 import { restOf } from '../support/rest.ts'
 import { cutAndResume, writer } from './cut-streams.ts'
 
@@ -63,6 +63,25 @@ test('the reader of one session goes on after a rename, and gets nothing of the 
   const [first, second] = [...t.bots.values()]
   await t.sandbox.say('not mine', { from: second!.user_id, to: second!.bot_id })
   await t.sandbox.say('mine', { from: first!.user_id, to: first!.bot_id })
+  expect((await stream.next())?.data).toMatchObject({ data: { text: 'mine', session: 'shop' } })
+})
+
+test('the reader of one session gets what is logged between its rename and the event of that', async () => {
+  await using t = await withGateway({ sessions: ['default', 'other'] })
+  await using rest = await restOf(t.gateway)
+  await using stream = await eventSource(`${rest.url}/events?session=default&types=message.received`)
+  const [first, second] = [...t.bots.values()]
+  const say = async (text: string, { user_id, bot_id }: TestBot) => {
+    await t.sandbox.say(text, { from: user_id, to: bot_id })
+    expect((await t.receive(1)).map(message => message.text)).toEqual([text])
+  }
+  await say('before', first!)
+  expect((await stream.next())?.data).toMatchObject({ data: { text: 'before', session: 'default' } })
+  // Nothing tells this process, as if another one had renamed them.
+  await t.other.sessions.rename('default', 'shop')
+  await t.other.sessions.rename('other', 'default')
+  await say('not mine', second!)
+  await say('mine', first!)
   expect((await stream.next())?.data).toMatchObject({ data: { text: 'mine', session: 'shop' } })
 })
 
@@ -201,6 +220,7 @@ test('a stream with a scope carries only what is in it, while it catches up and 
       getHead: before => events.getHead(before),
       readPage: (...given) => events.readPage(...given),
       follow: (...given) => events.follow(...given),
+      followSession: name => events.followSession(name),
       markActive: consumer => events.markActive(consumer),
       resolveFilter,
     }

@@ -55,6 +55,7 @@ export class MemoryGateway implements Gateway {
     getHead: async () => '',
     readPage: async () => ({ events: [], cursor: '' }),
     async *follow() {},
+    followSession: session => async () => ({ session }),
     resolveFilter: async wanted => wanted,
   }
   readonly keys = new Keys(
