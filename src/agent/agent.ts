@@ -20,7 +20,7 @@ import type { AgentConfig } from './config.ts'
 import { UserConversation } from './conversation.ts'
 import { AnswerDelivery } from './delivery.ts'
 import type { Taken } from './questions.ts'
-import { Talkers } from './talkers.ts'
+import { type SessionNames, Talkers } from './talkers.ts'
 import type { TurnPorts } from './turn.ts'
 
 /** Turns that run at the same time. */
@@ -40,6 +40,7 @@ export interface AgentPorts {
   readonly pace?: Pace | 'off'
   /** All agents of the process in their order, if there are several. A message goes to the first that takes it. */
   readonly agents?: readonly AgentConfig[]
+  readonly names?: SessionNames
   /** Asks the operator what an agent wants to do. @returns the id of the chosen option */
   ask(turn: StoredTurn, request: PermissionRequest, signal: AbortSignal): Promise<string>
   /** Takes a message that answers a question (`Questions`). */
@@ -103,9 +104,9 @@ class Agent {
     ports: AgentPorts,
     closing: AbortSignal,
   ) {
-    const { agents = [config], ask, clock, folders, isolatedFrom, log, pace, takeAnswer } = ports
+    const { agents = [config], ask, clock, folders, isolatedFrom, log, names, pace, takeAnswer } = ports
     const over = this.#over.signal
-    const people = new Talkers({ svc, config, agents, clock })
+    const people = new Talkers({ svc, config, agents, clock, names })
     const delivery: AnswerDelivery = new AnswerDelivery({
       svc,
       work,
@@ -148,8 +149,8 @@ class Agent {
 
   /** Works until the process closes, or another one has the claim. */
   async run(): Promise<void> {
-    const { agents = [this.#config], log } = this.#ports
-    const { beside, name, operator, session } = this.#config
+    const { agents = [this.#config], log, names } = this.#ports
+    const { beside, name, operator } = this.#config
     const { signal } = this.#over
     const unlink = followSignal(this.#closing, this.#over)
     await this.#ports.closeLost(name)
@@ -166,6 +167,7 @@ class Agent {
         })
       for (const unknown of await this.#people.listUnknown())
         log.warn('nobody has this name; svc users name ID NAME gives it to a person', { name: unknown })
+      const session = (await names?.get(name)?.()) ?? this.#config.session
       // The operator may answer in another session.
       const only = session !== undefined && operator === undefined && { session }
       const reading = { consumer: `agent-${name}`, signal, ...only }

@@ -14,7 +14,7 @@ import { AnswerDelivery } from './delivery.ts'
 import { requireIsolation } from './isolation.ts'
 import { findProgram } from './process.ts'
 import { createQuestions } from './questions.ts'
-import { Talkers } from './talkers.ts'
+import { followSessions, Talkers } from './talkers.ts'
 
 export interface StartPorts {
   readonly clock: Clock
@@ -85,7 +85,8 @@ export async function startAgent(
   closing: AbortSignal,
 ): Promise<void> {
   const work = await svc.workAsAgent()
-  const people = new Talkers({ svc, config, agents, clock })
+  const names = await followSessions(agents, work)
+  const people = new Talkers({ svc, config, agents, clock, names })
   const delivery = new AnswerDelivery({ svc, work, people, clock, log, pace })
   const approvals = new Approvals({ svc, work, people, config, show: delivery.show.bind(delivery), clock })
   const pauseMs = config.gatherMs
@@ -93,6 +94,7 @@ export async function startAgent(
   const questions = createQuestions({ svc, work, people, delivery, decide, pauseMs, clock, log })
   const ports = {
     agents,
+    names,
     clock,
     folders,
     isolatedFrom: config.isolate ? dataFolder : undefined,

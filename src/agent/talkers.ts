@@ -1,5 +1,6 @@
 /** Who may talk with an agent: the owner of each account, and those who are allowed. And who decides for it. */
-import type { Svc, SvcPart } from '../index.ts'
+import type { AgentWork, Svc, SvcPart } from '../index.ts'
+import { normalizeSessionName, sessionKeyOf } from '../model/session.ts'
 import { isIssuedId, isUserId, matchUserId } from '../model/user-id.ts'
 import type { Clock } from '../platform/clock.ts'
 import type { AgentConfig } from './config.ts'
@@ -25,6 +26,24 @@ export interface TalkersPorts {
   /** All agents of the process, this one among them. A message goes to the first one that its user may talk with. */
   readonly agents: readonly AccessConfig[]
   readonly clock: Pick<Clock, 'monotonic'>
+  readonly names?: SessionNames | undefined
+}
+
+/** By the name of an agent that reads only one session: returns the name that the session has now. */
+export type SessionNames = ReadonlyMap<string, () => Promise<string>>
+
+/** Follows the sessions of the agents through renames, from now on. */
+export async function followSessions(
+  agents: readonly AccessConfig[],
+  work: Pick<AgentWork, 'followSession'>,
+): Promise<SessionNames> {
+  const found = agents.flatMap(({ name, session }) => {
+    if (session === undefined) return []
+    const follow = work.followSession(normalizeSessionName(session))
+    return [[name, async () => (await follow()).session] as const]
+  })
+  for (const [, look] of found) await look()
+  return new Map(found)
 }
 
 export class Talkers {
@@ -36,6 +55,8 @@ export class Talkers {
   /** For each agent that names an operator the chat with that person. */
   #operators: ReadonlyMap<string, Chat> = new Map()
   #sessions: readonly string[] = []
+  /** For each agent that reads only one session the name that it has now. */
+  #names: ReadonlyMap<string, string> = new Map()
   #readAt = Number.NEGATIVE_INFINITY
   readonly #senders = new Map<'draft' | 'reply', { users: string; part: SvcPart }>()
 
@@ -59,15 +80,18 @@ export class Talkers {
   async findApprover(session: string, agent = this.#ports.config.name): Promise<Chat | undefined> {
     await this.#read(session)
     const config = this.#ports.agents.find(({ name }) => name === agent)
-    const isOne = config && this.#sessions.filter(one => isOf(config, one)).length === 1
+    const isOne = config && this.#sessions.filter(one => this.#isOf(config, one)).length === 1
     return config?.operator !== undefined || isOne ? this.findOperator(session, agent) : undefined
   }
 
   /** Returns the sessions of the agent whose owner is not known. */
   async listUnowned(): Promise<string[]> {
+    await this.#read()
     const { config, svc } = this.#ports
     const sessions = await svc.sessions()
-    return sessions.filter(({ name, user_id }) => isOf(config, name) && !user_id).map(({ name }) => name)
+    return sessions
+      .filter(({ name, user_id }) => this.#isOf(config, name) && !user_id)
+      .map(({ name }) => name)
   }
 
   /** Returns the names in the settings that no user has. */
@@ -88,7 +112,7 @@ export class Talkers {
   async findStanding(session: string, user: string): Promise<Standing> {
     await this.#read(session)
     const { agents, config } = this.#ports
-    const near = agents.filter(one => isOf(one, session))
+    const near = agents.filter(one => this.#isOf(one, session))
     const takes = near.find(one => this.#isAllowed(one, session, user))
     const decides = takes ? undefined : agents.find(({ name }) => this.#operators.get(name)?.user_id === user)
     if (decides) return decides.name === config.name ? 'operator' : 'other'
@@ -116,7 +140,7 @@ export class Talkers {
   async getSender(how: 'draft' | 'reply' = 'reply'): Promise<SvcPart> {
     await this.#read()
     const { config, svc } = this.#ports
-    const owners = [...this.#owners].flatMap(([session, user]) => (isOf(config, session) ? user : []))
+    const owners = [...this.#owners].flatMap(([session, user]) => (this.#isOf(config, session) ? user : []))
     const operator = this.#operators.get(config.name)
     const allowed = this.#allowed.get(config.name)?.keys() ?? []
     const users = [...new Set([...owners, ...allowed, ...(operator ? [operator.user_id] : [])])].sort()
@@ -131,17 +155,27 @@ export class Talkers {
     return part
   }
 
+  /** Whether an agent reads the messages of a session. */
+  #isOf({ name, session: given }: AccessConfig, session: string): boolean {
+    const own = this.#names.get(name) ?? given
+    return own === undefined || sessionKeyOf(own) === sessionKeyOf(session)
+  }
+
   #isAllowed(config: AccessConfig, session: string, user: string): boolean {
-    if (!isOf(config, session)) return false
+    if (!this.#isOf(config, session)) return false
     if (this.#allowed.get(config.name)?.has(user)) return true
     return !config.users && (config.allow === 'everyone' || this.#owners.get(session) === user)
   }
 
   /** @param session it may be new or renamed: then it is read now */
   async #read(session?: string): Promise<void> {
-    const { agents, clock, svc } = this.#ports
+    const { agents, clock, names, svc } = this.#ports
+    const before = this.#names
+    const now = [...(names ?? [])].map(async ([name, look]) => [name, await look()] as const)
+    this.#names = new Map(await Promise.all(now))
+    const isMoved = this.#names.entries().some(([name, own]) => before.get(name) !== own)
     const isKnown = session === undefined || this.#owners.has(session)
-    if (isKnown && clock.monotonic() - this.#readAt < keptMs) return
+    if (isKnown && !isMoved && clock.monotonic() - this.#readAt < keptMs) return
     const sessions = await svc.sessions()
     const operators = agents.flatMap(({ name, operator }) =>
       operator === undefined ? [] : [{ name, operator }],
@@ -177,7 +211,3 @@ export class Talkers {
     this.#readAt = clock.monotonic()
   }
 }
-
-/** Whether an agent reads the messages of a session. */
-const isOf = (config: AccessConfig, session: string): boolean =>
-  config.session === undefined || config.session === session

@@ -13,7 +13,7 @@ import { Svc } from '../index.ts'
 import { createDirectCall } from '../model/call.ts'
 import { badArgument, isSvcError, SvcError } from '../model/error.ts'
 import { adviceOf } from '../model/next-step.ts'
-import { defaultSessionName, type Session } from '../model/session.ts'
+import { defaultSessionName, type Session, sessionKeyOf } from '../model/session.ts'
 import { forgetLogin } from '../operations/accounts.ts'
 import { verbs } from '../operations/tools.ts'
 import { endsWithin, systemClock } from '../platform/clock.ts'
@@ -187,12 +187,12 @@ async function logIn(
   const sessions = await ask(verbs.sessions, {})
   // One that cannot be read may have an account.
   const isBare = ({ bot_id, poll_error }: Session) => bot_id === undefined && poll_error === undefined
-  const there = new Set(sessions.filter(one => !isBare(one)).map(({ name }) => name))
+  const there = new Set(sessions.filter(one => !isBare(one)).map(({ name }) => sessionKeyOf(name)))
   const named = agents.flatMap(({ session }) => session ?? [])
   const [begun = defaultSessionName] = sessions.filter(isBare).map(({ name }) => name)
   const wanted = named.length > 0 ? named : there.size > 0 ? [] : [begun]
   for (const session_name of new Set(wanted)) {
-    if (there.has(session_name) || signal.aborted) continue
+    if (there.has(sessionKeyOf(session_name)) || signal.aborted) continue
     await io.out.write(`No account is logged in as "${oneLine(session_name)}".\n`)
     const print = createLoginPrinter(io, opened.phoneUrl)
     await ask(forgetLogin, { session: session_name })
@@ -243,7 +243,7 @@ async function printAgents(
   const printLine = createLinePrinter(io.out, config.logFormat)
   const sessions = await svc.sessions()
   for (const agent of agents) {
-    const own = sessions.filter(({ name }) => (agent.session ?? name) === name)
+    const own = sessions.filter(({ name }) => sessionKeyOf(agent.session ?? name) === sessionKeyOf(name))
     for (const session of own) printLine({ text: describeAccess(agent, session, own.length === 1) })
   }
   if (phoneUrl) printLine({ text: `write to it in the chat at ${phoneUrl}`, url: phoneUrl })

@@ -310,7 +310,10 @@ export const answerAgentQuestion = defineOperation({
 })
 
 /** The store as the process of one agent uses it. */
-export type AgentWork = Omit<AgentStore, 'listTurns' | 'listConversations' | 'prune'>
+export interface AgentWork extends Omit<AgentStore, 'listTurns' | 'listConversations' | 'prune'> {
+  /** Same as `EventReader.followSession`. */
+  followSession(name: string): () => Promise<{ session: string }>
+}
 
 export const workAsAgent = defineOperation({
   name: 'work_as_agent',
@@ -322,7 +325,7 @@ export const workAsAgent = defineOperation({
   input: closed({}),
   output: Type.Unsafe<AgentWork>({ type: 'object' }),
   errors: ['store_unavailable'],
-  run: async ({ agents }) => agents,
+  run: async ({ agents, events }) => ({ ...agents, followSession: name => events.followSession(name) }),
 })
 
 /** Resolves the names in a filter to ids. */
