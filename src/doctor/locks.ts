@@ -2,6 +2,7 @@
 import { join } from 'node:path'
 import { takeOverCommand } from '../inspect/advised-commands.ts'
 import { dataFiles } from '../model/data-files.ts'
+import { systemClock } from '../platform/clock.ts'
 import { formatDuration, formatLocalTime, quoteForShell } from '../platform/format.ts'
 import { inspectLock, type LockInspection } from '../platform/lock-look.ts'
 import { reasonOf } from '../platform/system-error.ts'
@@ -22,7 +23,7 @@ export async function examineLocks(context: DoctorContext): Promise<Finding[]> {
     const data = await inspectLock(join(dir, dataFiles.dataLock))
     // `checkPoller` reports a poll lock that cannot be read.
     const poll = await inspectLock(join(dir, dataFiles.pollLock)).catch(() => undefined)
-    return [...checkKind(dir, data, poll), ...checkPoller(context)]
+    return [...checkKind(dir, data, poll), ...(await checkHeld(dir)), ...checkPoller(context)]
   } catch (error) {
     const what = `.data.lock cannot be read: ${reasonOf(error)}`
     return [errorFinding('kind', what, takeOverCommand(dir)), ...checkPoller(context)]
@@ -41,6 +42,19 @@ function checkKind(dir: string, ...locks: (LockInspection | undefined)[]): Findi
       `the directory is locked with ${kinds.join(' and ')}, which cannot be used here`,
       `Use it with the machine and the program that created it. Or stop every svc of this directory, then: rm ${files}`,
     ),
+  ]
+}
+
+/** svc holds the lock for moments. The file cannot tell who does: another program writes no note into it. */
+async function checkHeld(dir: string): Promise<Finding[]> {
+  const path = join(dir, dataFiles.dataLock)
+  for (let looks = 0; looks < 10; looks++) {
+    if ((await inspectLock(path))?.held !== true) return []
+    await systemClock.sleep(30)
+  }
+  const what = 'a program keeps .data.lock: sends wait for it, and fail after 10 seconds'
+  return [
+    errorFinding('held', what, `End that program; these have the file open: fuser ${quoteForShell(path)}`),
   ]
 }
 

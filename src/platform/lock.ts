@@ -303,7 +303,8 @@ export class FileLock {
     const note = (await readText(this.#path).catch(() => undefined))?.split('\n')[1]?.trim()
     return new SvcError(
       'store_unavailable',
-      `the lock ${basename(this.#path)} stays held${note ? ` (${note})` : ''}`,
+      // Other programs write no note, so it may be of an earlier holder.
+      `the lock ${basename(this.#path)} stays held${note ? ` (among processes of svc, last ${note})` : ''}`,
       {
         hint: 'Another process that uses this data directory hangs. Inspect it or stop it, then try again.',
         retryAfter: 1,

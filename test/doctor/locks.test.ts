@@ -105,6 +105,17 @@ test('a holder whose process is not here runs elsewhere', async () => {
   ])
 })
 
+test('a program that keeps the data lock is an error while it does', async () => {
+  const data = join(ward.dir, '.data.lock')
+  const lock = await openLock(data)
+  expect(await lock.tryLock()).toBe(true)
+  expect((await ward.look()).of('locks/held')).toMatchObject([
+    { severity: 'error', fix: expect.stringContaining(data) },
+  ])
+  await lock.close()
+  expect((await ward.look()).of('locks/held')).toEqual([])
+})
+
 test('a kind of lock that is not known, and two kinds, are errors; nothing is changed', async () => {
   const kept = readFileSync(path, 'utf8')
   writeFileSync(path, 'telepathy\n', { mode: 0o600 })
