@@ -6,14 +6,7 @@ import { type Static, Type } from '@sinclair/typebox'
 import { maySend, type Scope } from '../model/access.ts'
 import { badArgument, isSvcError, SvcError, withFieldNames } from '../model/error.ts'
 import type { Message } from '../model/message.ts'
-import {
-  formatPrincipal,
-  keyIdOf,
-  owner,
-  type Principal,
-  parsePrincipal,
-  scopeOf,
-} from '../model/principal.ts'
+import { formatPrincipal, keyIdOf, type Principal, parsePrincipal, scopeOf } from '../model/principal.ts'
 import { flag, integer, optional, text } from '../model/shapes.ts'
 import {
   type AddedWebhook,

@@ -12,7 +12,6 @@ import {
   formatPrincipal,
   grantsRight,
   keyIdOf,
-  owner,
   type Principal,
   parsePrincipal,
   scopeOf,

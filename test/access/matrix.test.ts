@@ -4,7 +4,6 @@
  */
 
 import { expect, test } from 'bun:test'
-import { owner } from '../../src/model/principal.ts'
 import { operations } from '../../src/operations/operations.ts'
 import { tools } from '../../src/operations/tools.ts'
 import { forFile } from '../support/folder.ts'
