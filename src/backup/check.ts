@@ -5,6 +5,7 @@ import { badArgument } from '../model/error.ts'
 import { nodeCrypto } from '../platform/lazy-crypto.ts'
 import { schemaVersionOf } from '../platform/sqlite.ts'
 import { newestSchemaVersion } from '../storage/sqlite/migrations.ts'
+import { describeUnreleased, isUnreleased, wayFromDirectory } from '../storage/unreleased.ts'
 import { damageError, type OpenedArchive, type ReadFile } from './archive.ts'
 import { type ArchivedFile, isArchivedName, type Manifest, manifestName, parseManifest } from './manifest.ts'
 
@@ -42,6 +43,10 @@ async function check(archive: OpenedArchive): Promise<Manifest> {
   }
   if (list === undefined) throw badArgument('file', 'it is cut off: its list of contents is missing')
   const manifest = parseManifest(list)
+  if (isUnreleased(manifest.schema))
+    throw badArgument('file', describeUnreleased('its messages.db', manifest.schema), {
+      hint: `Restore it with the version of svc that made it. ${wayFromDirectory('svc store aside')}`,
+    })
   if (manifest.schema > newestSchemaVersion)
     throw badArgument('file', `version ${manifest.svc} of svc made it, which is newer than this one`, {
       hint: 'Restore it with that version or a newer one.',

@@ -14,7 +14,7 @@ import { reasonOf } from '../platform/system-error.ts'
 import type { KnownBackup } from '../storage/backups.ts'
 import { rejectClosed } from '../storage/sqlite/closed-mark.ts'
 import { readContents, sessionFolders } from '../storage/sqlite/directory-claim.ts'
-import { rejectNewer } from '../storage/sqlite/migrations.ts'
+import { rejectOtherForm } from '../storage/sqlite/migrations.ts'
 import { readSecretState } from '../storage/sqlite/secret-state.ts'
 import {
   copyDatabase,
@@ -105,7 +105,7 @@ async function rejectUnusable(dir: string): Promise<void> {
     throw new SvcError('not_found', `there is nothing to back up in ${dir}`, {
       hint: 'Name the data directory with -d.',
     })
-  await rejectNewer(path)
+  await rejectOtherForm(path)
 }
 
 const busyError = (dir: string) =>

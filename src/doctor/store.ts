@@ -1,6 +1,6 @@
 /** Checks the message store: is it undamaged, and of this version's schema. */
 import { join } from 'node:path'
-import { describeNewerStore, newerFix, takeOverCommand } from '../inspect/advised-commands.ts'
+import { explainOtherForm, takeOverCommand } from '../inspect/advised-commands.ts'
 import { dataFiles } from '../model/data-files.ts'
 import { SvcError } from '../model/error.ts'
 import { errorCodeOf } from '../platform/files.ts'
@@ -38,16 +38,15 @@ export function examineStore(context: DoctorContext, look: StoreReading): Findin
   if (sight.damage && sight.damage.length > 0) {
     return [errorFinding('integrity', `messages.db is damaged: ${sight.damage[0]}`, setAsideAdvice(dir))]
   }
-  if (sight.form > sight.newest) {
-    return [errorFinding('form', describeNewerStore(sight), newerFix)]
-  }
+  const other = explainOtherForm(sight, dir)
+  if (other) return [errorFinding('form', other.what, other.fix)]
   const found: Finding[] = [
     okFinding(
       'integrity',
       `messages.db is whole: ${formatCount(sight.messages, 'message')}, ${formatBytes(sight.sizeBytes)}${sight.walBytes > 0 ? ` and ${formatBytes(sight.walBytes)} not yet written back` : ''}`,
     ),
   ]
-  if (sight.form < sight.newest) {
+  if (sight.form > 0 && sight.form < sight.newest) {
     found.push(
       noteFinding(
         'form',
@@ -67,7 +66,8 @@ function examineTables(context: DoctorContext, look: StoreReading): Finding[] {
   }
   const { sight } = look
   if (!sight) return []
-  if (sight.form > sight.newest) return [errorFinding('form', describeNewerStore(sight, true), newerFix)]
+  const other = explainOtherForm(sight, undefined)
+  if (other) return [errorFinding('form', other.what, other.fix)]
   const what = `the store has ${formatCount(sight.messages, 'message')}`
   return [okFinding('integrity', what), ...describeContents(sight, context)]
 }

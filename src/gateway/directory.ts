@@ -12,6 +12,7 @@ import { claimDataDirectory, readContents } from '../storage/sqlite/directory-cl
 import { openSealer } from '../storage/sqlite/secret-state.ts'
 
 export { mapSecretFile } from '../storage/sealed-places.ts'
+export { setStoreAside } from '../storage/sqlite/exclusive.ts'
 
 import { scrubFile } from '../storage/sqlite/scrub.ts'
 

@@ -5,6 +5,7 @@ import { dataFiles } from '../model/data-files.ts'
 import { type Door, plainWordingOf, type Wording } from '../model/next-step.ts'
 import { quoteForShell } from '../platform/format.ts'
 import { findHomeFolder } from '../platform/process.ts'
+import { describeUnreleased, isUnreleased, wayFromDatabase, wayFromDirectory } from '../storage/unreleased.ts'
 
 /**
  * Formats a command of svc for this data directory, ready to type.
@@ -35,12 +36,24 @@ export const wordingAt = (door: Door, dir: string | undefined): Wording =>
 export const takeOverCommand = (path: string): string =>
   `sudo chown -R "$(id -un)" ${quoteForShell(path)} && chmod -R u+rwX ${quoteForShell(path)}`
 
-/** Describes a store whose schema is newer than this version. */
-export const describeNewerStore = (
+/**
+ * Returns why this version cannot read a store, and what to do; undefined if it can.
+ *
+ * @param dir the data directory; undefined for a store in a database
+ */
+export function explainOtherForm(
   { form, newest }: { form: number; newest: number },
-  isDatabase = false,
-): string =>
-  `${isDatabase ? 'the store' : 'messages.db'} was written by a newer version of svc (form ${form}; this one knows ${newest})`
-
-/** Advice for a file that a newer version wrote. */
-export const newerFix = 'Use that version or a newer one, or another data directory.'
+  dir: string | undefined,
+): { what: string; fix: string } | undefined {
+  const store = dir === undefined ? 'the store' : dataFiles.store
+  if (isUnreleased(form))
+    return {
+      what: describeUnreleased(store, form),
+      fix: dir === undefined ? wayFromDatabase : wayFromDirectory(svcCommand('store aside', dir)),
+    }
+  if (form <= newest) return undefined
+  return {
+    what: `${store} was written by a newer version of svc (form ${form}; this one knows ${newest})`,
+    fix: 'Use that version or a newer one, or another data directory.',
+  }
+}

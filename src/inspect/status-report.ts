@@ -7,7 +7,7 @@ import { type Clock, systemClock } from '../platform/clock.ts'
 import { reasonOf } from '../platform/system-error.ts'
 import type { BackupFailure, KnownBackup } from '../storage/backups.ts'
 import type { InspectedSession, Polling, WebhookProblem } from '../storage/inspection.ts'
-import { describeNewerStore } from './advised-commands.ts'
+import { explainOtherForm } from './advised-commands.ts'
 import { explainMark, inspectDirectory, openInspection, readClosedMark } from './data-directory.ts'
 import { listNotedAddresses } from './healthz.ts'
 
@@ -109,13 +109,13 @@ export async function readStatus(options: {
     stored.readCluster(clock).catch(() => undefined),
     listNotedAddresses(basePath),
   ])
-  if (stats && stats.form > stats.newest) trouble.push(describeNewerStore(stats, storeUrl !== undefined))
+  const other = stats && explainOtherForm(stats, storeUrl === undefined ? basePath : undefined)
+  if (other) trouble.push(other.what)
   const movedTo = cluster?.tables?.moved_to
   if (movedTo !== undefined) trouble.push(`the store was moved to ${movedTo}`)
   const unread =
     mark !== undefined || movedTo !== undefined || (storeUrl !== undefined && inspected === undefined)
-  // This version cannot read the messages of a newer store.
-  const store = stats && stats.form > stats.newest ? undefined : stats
+  const store = other ? undefined : stats
   const polls = pollingOf(polling)
   const service = noted.find(({ pid }) => pid === polls.pid) ?? noted[0]
   const sessions = (inspected?.sessions ?? []).map((session, at): SessionReport => {

@@ -161,8 +161,6 @@ export interface StoredEntry {
   ended_by?: string
   /** The lane's counter when the entry ended; `last_sent_at` may be absent when it is read later. */
   counter?: Counter
-  /** Result of a call of version 0.1, as JSON. */
-  answer?: string
   parts: EntryPart[]
 }
 

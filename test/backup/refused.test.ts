@@ -49,8 +49,10 @@ async function openAt(options: Parameters<typeof openStorage>[0]) {
   return Object.assign(storage, { [Symbol.asyncDispose]: () => storage.close() })
 }
 
-/** Restores these bytes. Returns the error and checks that nothing was written. */
-async function refuse(bytes: Uint8Array, phrase?: string) {
+/** Restores these bytes. Returns the fields of the error and checks that nothing was written. */
+const refuse = async (bytes: Uint8Array, phrase?: string) => fieldsOf(await refusalOf(bytes, phrase))
+
+async function refusalOf(bytes: Uint8Array, phrase?: string) {
   const path = join(folder, 'tried')
   writeFileSync(path, bytes)
   const before = readdirSync(folder)
@@ -64,7 +66,7 @@ async function refuse(bytes: Uint8Array, phrase?: string) {
   const error = await failure(restoreBackup(options))
   expect(readdirSync(folder)).toEqual(before)
   expect(error).toMatchObject({ code: 'invalid_arguments' })
-  return fieldsOf(error)
+  return error
 }
 
 /** Packs files, with the list of contents that is right for them unless `list` changes it. */
@@ -236,16 +238,25 @@ test('a store with parts that svc does not make is refused', async () => {
   }
 })
 
-test('a newer form and a newer schema are refused', async () => {
+/** The backup with another schema version of its messages.db. */
+const withSchema = (schema: number) =>
+  pack(
+    own.map(({ header, data }) => {
+      if (header.name !== 'messages.db') return { header, data: data! }
+      const store = Buffer.from(data!)
+      store.writeUInt32BE(schema, 60)
+      return { header, data: store }
+    }),
+    list => ({ ...list, schema }),
+  )
+
+test('a newer form, a newer schema and one before the first release are refused', async () => {
   expect(await refuse(await pack(own, list => ({ ...list, form: 2, files: undefined })))).toEqual(['file'])
-  const newer = own.map(({ header, data }) => {
-    if (header.name !== 'messages.db') return { header, data }
-    const store = Buffer.from(data!)
-    store.writeUInt32BE(newestSchemaVersion + 1, 60)
-    return { header, data: store }
+  expect((await refusalOf(await withSchema(newestSchemaVersion + 1))).message).toContain('newer')
+  expect(await refusalOf(await withSchema(31))).toMatchObject({
+    message: expect.stringContaining('before the first release'),
+    hint: expect.stringContaining('svc store aside'),
   })
-  const schema = newestSchemaVersion + 1
-  expect(await refuse(await pack(newer, list => ({ ...list, schema })))).toEqual(['file'])
 })
 
 test('the same files packed again are restored, with a large one after one that is left out', async () => {

@@ -54,6 +54,7 @@ describe('--sandbox left out beside a sandbox service', () => {
       'secrets rotate',
       'service install',
       'store adopt',
+      'store aside',
       'store copy',
     ])
   })

@@ -119,13 +119,15 @@ describe('damage', () => {
   })
 })
 
-test('a newer form is an error, an older one a note', async () => {
+test('a newer form is an error, and so is one before the first release', async () => {
   change('PRAGMA user_version = 999')
   expect((await ward.look()).of('store/form')).toMatchObject([
     { severity: 'error', what: expect.stringContaining('newer version of svc (form 999') },
   ])
-  change('PRAGMA user_version = 2')
-  expect((await ward.look()).of('store/form')).toMatchObject([{ severity: 'note' }])
+  change('PRAGMA user_version = 31')
+  expect((await ward.look()).of('store/form')).toMatchObject([
+    { severity: 'error', fix: expect.stringContaining(`svc store aside -d ${ward.dir} `) },
+  ])
 })
 
 test('messages that wait for their users', async () => {

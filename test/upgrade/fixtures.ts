@@ -1,4 +1,4 @@
-/** Data directories of earlier builds, unpacked for one test each. */
+/** Data directories of earlier releases, unpacked for one test each. */
 import { mkdtemp, readdir, readFile, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'

@@ -1,4 +1,4 @@
-/** Declares and runs `svc store`: moves a whole store between a data directory and PostgreSQL, and adopts a copy. */
+/** Declares and runs `svc store`: moves a whole store between a data directory and PostgreSQL, adopts a copy, sets one aside. */
 import { withSecrets } from '../../config/secrets.ts'
 import { parseFolder } from '../../config/values.ts'
 import { type Config, findCredentials } from '../../config.ts'
@@ -23,10 +23,10 @@ const postgres = 'postgres'
 export const commands: readonly CommandSpec[] = [
   {
     words: 'store',
-    summary: 'move the store between a data directory and PostgreSQL, or adopt a copy',
-    addOptions: command => command.usage('copy <from> <to> | adopt [options]'),
+    summary: 'move the store between a data directory and PostgreSQL, adopt a copy, or set a store aside',
+    addOptions: command => command.usage('copy <from> <to> | adopt | aside [options]'),
     examples: [['svc store copy --help', 'how to move a store']],
-    run: requireSubcommand('store', 'copy or adopt'),
+    run: requireSubcommand('store', 'copy, adopt or aside'),
   },
   {
     words: 'store copy',
@@ -73,7 +73,30 @@ export const commands: readonly CommandSpec[] = [
     helpFooter: "Stop every svc on the original first: two copies of an account take each other's messages.",
     run: runAdopt,
   },
+  {
+    words: 'store aside',
+    summary: 'begin with an empty store, and keep the logins',
+    about:
+      'Set the messages.db of a version of svc before the first release aside, as messages.db.aside, and begin with an empty one. Logins stay, and so does the right to answer. Messages, names, keys, webhooks and sends that wait are in the old file alone.',
+    config: 'tool',
+    noSandboxHint: 'ever',
+    jsonHelp: 'print one JSON object: {aside: PATH}',
+    examples: [['svc store aside -d ~/.svc', 'after that version exported what is needed']],
+    helpFooter: 'Stop every svc on this directory first.',
+    run: runAside,
+  },
 ]
+
+async function runAside(command: Command, line: CommandLine): Promise<void> {
+  const { setStoreAside } = await import('../../gateway/directory.ts')
+  const aside = await setStoreAside(configFrom(command, {}, toolDefaults).basePath)
+  line.changeMade = 'set aside'
+  await writeResult(
+    command,
+    { aside },
+    `set aside: ${oneLine(aside)}. svc begins with an empty store. Remove the old file when it is needed no more\n`,
+  )
+}
 
 async function runAdopt(command: Command, line: CommandLine): Promise<void> {
   const { goOn, keepKeys } = command.opts()

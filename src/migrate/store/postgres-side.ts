@@ -14,6 +14,7 @@ import { migrate } from '../../storage/postgres/migrate.ts'
 import { newestForm } from '../../storage/postgres/schema.ts'
 import { copyLock } from '../../storage/postgres/tables.ts'
 import type { SecretChange } from '../../storage/sealed-places.ts'
+import { rejectUnreleased, wayFromDatabase } from '../../storage/unreleased.ts'
 import { columnsOf, sequenceOf, writerOf } from './postgres-writer.ts'
 import type { CopiedState, CopySide, CopySource, CopyTarget, StoreIdentity, TargetState } from './side.ts'
 import { pageCharacters, pageRows, uploadRules } from './side.ts'
@@ -71,6 +72,7 @@ export async function openPgSnapshot({ url, secret, clock, log }: PgSideOptions)
     const meta = await snapshot.one<Meta & { form: number; secret_key?: string }>(
       sql`SELECT store_id, hash_key, copying, form, secret_key FROM meta`,
     )
+    rejectUnreleased(`the store in ${place}`, meta.form, wayFromDatabase)
     if (meta.copying !== undefined || meta.form !== newestForm)
       throw new SvcError('store_unavailable', `the store in ${place} is incomplete, or of another version`, {
         hint: 'Use the version of svc that the nodes run.',

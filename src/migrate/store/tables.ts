@@ -67,9 +67,9 @@ export const copiedTables: readonly CopyTable[] = [
   ),
   table(
     'outbox',
-    `id | lane created_at expires_at mode owner key content ended_at used received_at answer asked made_by approved_by
+    `id | lane created_at expires_at mode owner key content ended_at used received_at asked made_by approved_by
      ended_by address`,
-    { numbered: 'id', wide: ['answer'] },
+    { numbered: 'id' },
   ),
   table(
     'outbox_part',

@@ -17,6 +17,7 @@ import type {
   StoreStats,
   WebhookProblem,
 } from '../inspection.ts'
+import { isUnreleased } from '../unreleased.ts'
 import { type AccountRow, accountColumns, recordOf } from './accounts.ts'
 import { type ContextRow, contextOf, hasWrittenRow } from './contexts.ts'
 import { placeOf, storeErrorOf } from './errors.ts'
@@ -71,7 +72,7 @@ export class PgInspection implements Inspection {
     return this.#use(async connected => {
       const connection = working(connected)
       const found = await readMeta(connection)
-      return found === undefined || found.min_reader > newestForm ? absent : work(connection, found.form)
+      return found && isKnown(found) ? work(connection, found.form) : absent
     })
   }
 
@@ -94,7 +95,7 @@ export class PgInspection implements Inspection {
       const meta = await readMeta(connection)
       if (!meta) return undefined
       const stats: StoreStats = {
-        form: meta.min_reader > newestForm ? meta.form : Math.min(meta.form, newestForm),
+        form: isKnown(meta) ? Math.min(meta.form, newestForm) : meta.form,
         newest: newestForm,
         sizeBytes: meta.size,
         walBytes: 0,
@@ -104,7 +105,7 @@ export class PgInspection implements Inspection {
         suspects: new Map(),
         backups: {},
       }
-      return meta.min_reader > newestForm ? stats : { ...stats, ...(await readContents(connection)) }
+      return isKnown(meta) ? { ...stats, ...(await readContents(connection)) } : stats
     })
   }
 
@@ -149,7 +150,6 @@ export class PgInspection implements Inspection {
       const { now, ...rest } = server
       const answered = clock.now()
       const meta = faults.length > 0 ? undefined : await readMeta(connection)
-      const isKnown = meta !== undefined && meta.min_reader <= newestForm
       return {
         ...rest,
         address: placeOf(this.#url),
@@ -157,7 +157,7 @@ export class PgInspection implements Inspection {
         transactions,
         // An answer takes time: the database's clock was read at some moment of it.
         clockOffsetMs: now < asked ? now - asked : Math.max(0, now - answered),
-        ...(isKnown && { tables: await readTables(connection) }),
+        ...(meta && isKnown(meta) && { tables: await readTables(connection) }),
       }
     })
   }
@@ -192,6 +192,9 @@ interface Meta {
   min_reader: number
   size: number
 }
+
+/** Whether this version can interpret the tables. */
+const isKnown = ({ form, min_reader }: Meta): boolean => min_reader <= newestForm && !isUnreleased(form)
 
 async function readMeta(connection: PgConnection): Promise<Meta | undefined> {
   const { there } = await connection.one<{ there: boolean }>(

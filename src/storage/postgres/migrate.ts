@@ -3,9 +3,10 @@ import { SvcError } from '../../model/error.ts'
 import type { Log } from '../../platform/log.ts'
 import { type PgConnection, sqlStateOf } from '../../platform/postgres.ts'
 import { constantSql, sql } from '../../platform/sql.ts'
+import { rejectUnreleased, wayFromDatabase } from '../unreleased.ts'
 import type { PgDatabase } from './database.ts'
 import { rejectFaults } from './requirements.ts'
-import { steps as ownSteps } from './schema.ts'
+import { formAfter, steps as ownSteps } from './schema.ts'
 
 /** Only svc takes this advisory lock. */
 const migrationLock = 0x737663
@@ -49,14 +50,16 @@ export async function migrate(
   }: { log: Log; keyId: string | undefined; closed?: boolean; steps?: readonly string[] | undefined },
 ): Promise<void> {
   await rejectFaults(db)
+  const newest = formAfter(steps.length)
   let found = await readForm(db)
-  if (found === undefined || found.form < steps.length) {
+  if (found) rejectUnreleased('the store', found.form, wayFromDatabase)
+  if (found === undefined || found.form < newest) {
     const isOurs = await db.guarded(() => runSteps(db, steps))
     found = await readForm(db)
-    if (isOurs) log.info('the tables of the store were updated', { form: steps.length })
+    if (isOurs) log.info('the tables of the store were updated', { form: newest })
   }
   if (found === undefined) throw new SvcError('store_unavailable', 'the store has no tables')
-  checkReader(steps.length, found.min_reader)
+  checkReader(newest, found.min_reader)
   if (found.copying !== undefined && !closed)
     throw new SvcError('store_unavailable', 'a copy into this store has not finished', {
       hint: 'Wait if it is running. Otherwise run the same svc store copy again: it carries on.',
@@ -119,9 +122,9 @@ async function runStep(connection: PgConnection, step: string): Promise<boolean>
 /** Runs a step unless another process has done it while this one waited for the lock. */
 const guardedStep = (step: string, nth: number): string => `DO $migration$ BEGIN
   IF to_regclass('svc.meta') IS NULL AND ${nth} > 0 THEN RAISE EXCEPTION 'a step is missing'; END IF;
-  IF ${nth === 0 ? `to_regclass('svc.meta') IS NULL` : `(SELECT form FROM svc.meta) = ${nth}`} THEN
+  IF ${nth === 0 ? `to_regclass('svc.meta') IS NULL` : `(SELECT form FROM svc.meta) = ${formAfter(nth)}`} THEN
     EXECUTE $step$${step}$step$;
-    UPDATE svc.meta SET form = ${nth + 1};
+    UPDATE svc.meta SET form = ${formAfter(nth + 1)};
     PERFORM set_config('svc.stepped', 'yes', true);
   END IF;
 END $migration$`

@@ -14,7 +14,7 @@ import { freeAccounts, PgLease } from './leases.ts'
 import { checkReader } from './migrate.ts'
 import { listNodes, readReplication } from './node-list.ts'
 import { type EngineContext, PgPart } from './part.ts'
-import { steps as ownSteps } from './schema.ts'
+import { formAfter, steps as ownSteps } from './schema.ts'
 
 /** How long a row lasts after each renewal. */
 const termMs = 6000
@@ -265,7 +265,7 @@ export class PgNode extends PgPart implements Node {
   /** Serves nothing any more if a newer version has changed the tables in a way that this one does not know. */
   async #checkReader(minReader: number): Promise<void> {
     try {
-      checkReader((this.#options.steps ?? ownSteps).length, minReader)
+      checkReader(formAfter((this.#options.steps ?? ownSteps).length), minReader)
     } catch (error) {
       this.db.refuse(error as SvcError)
       this.#stop.abort()

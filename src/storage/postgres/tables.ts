@@ -8,6 +8,7 @@
  *   is durable, and readers stop there.
  */
 import { constantSql, type Sql } from '../../platform/sql.ts'
+import { unreleasedForms } from '../unreleased.ts'
 
 /** Difference between the places of two successive messages in the event log. */
 export const placesPerMessage = 1_000_000
@@ -38,7 +39,7 @@ export const placeHorizon: Sql = constantSql('(SELECT coalesce(max(place), 0) FR
 
 /** SQL that makes the tables. */
 export const tables = `
-  -- form: number of steps done. min_reader: lowest form that a program must know to use these tables.
+  -- form: grows by one with each step. min_reader: lowest form that a program must know to use these tables.
   -- timeline: history of the server that the ids belong to; another one means that a standby took over. timeline_at: since when.
   CREATE TABLE meta (
     form integer NOT NULL,
@@ -58,7 +59,7 @@ export const tables = `
     copying text
   );
   INSERT INTO meta (form, min_reader, store_id, hash_key) VALUES
-    (0, 1, substr(md5(gen_random_uuid()::text), 1, 10), md5(gen_random_uuid()::text) || md5(gen_random_uuid()::text));
+    (0, ${unreleasedForms + 1}, substr(md5(gen_random_uuid()::text), 1, 10), md5(gen_random_uuid()::text) || md5(gen_random_uuid()::text));
 
   -- The last row id, the last place in the event log, and a counter of changes to sessions. Every writer of these locks it.
   CREATE TABLE head (last bigint NOT NULL, place bigint NOT NULL, revision bigint NOT NULL) WITH (fillfactor = 10,
@@ -218,7 +219,6 @@ export const tables = `
     ended_at bigint,
     used integer,
     received_at bigint,
-    answer text,
     asked text,
     made_by text,
     approved_by text,

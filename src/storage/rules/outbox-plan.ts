@@ -20,7 +20,7 @@ export interface LaneFacts extends OutboxLane {
   isTaken: boolean
 }
 
-/** An entry with all its parts; without a lane for a call of version 0.1. */
+/** An entry with all its parts. */
 export interface EntryFacts<L extends LaneFacts = LaneFacts> {
   entry: StoredEntry
   lane?: L

@@ -29,12 +29,12 @@ export const partOf = (row: PartRow): EntryPart => ({
 
 /** Columns of an `EntryRow`, of the table `e`, but for the name of the key. */
 export const entryColumns = `e.id AS entry_id, e.mode, e.asked, e.content, e.created_at, e.expires_at, e.ended_at,
-  e.used AS ended_used, e.received_at AS ended_received_at, e.answer, e.key, e.made_by, e.approved_by, e.ended_by`
+  e.used AS ended_used, e.received_at AS ended_received_at, e.key, e.made_by, e.approved_by, e.ended_by`
 
 export interface EntryRow
   extends Pick<
     StoredEntry,
-    'asked' | 'created_at' | 'expires_at' | 'answer' | 'made_by' | 'made_by_name' | 'approved_by' | 'ended_by'
+    'asked' | 'created_at' | 'expires_at' | 'made_by' | 'made_by_name' | 'approved_by' | 'ended_by'
   > {
   entry_id: number
   mode: SendMode
@@ -48,7 +48,7 @@ export interface EntryRow
 /** @param rows of one entry: all its parts */
 export function entryOf(rows: readonly (EntryRow & Partial<LaneColumns> & Partial<PartRow>)[]): StoredEntry {
   const row = rows[0]!
-  const { mode, asked, content = '', created_at, expires_at, answer } = row
+  const { mode, asked, content = '', created_at, expires_at } = row
   const { made_by, made_by_name, approved_by, ended_by } = row
   const ended = row.ended_at !== undefined
   const counter = { used: row.ended_used ?? 0, received_at: row.ended_received_at }
@@ -61,7 +61,6 @@ export function entryOf(rows: readonly (EntryRow & Partial<LaneColumns> & Partia
     created_at,
     expires_at,
     ended,
-    answer,
     parts: rows.filter(one => one.id !== undefined).map(one => partOf(one as PartRow)),
     ...(row.key !== undefined && { keyed: true }),
     made_by,

@@ -9,15 +9,6 @@
  */
 import type { Database } from '../../platform/sqlite.ts'
 
-export const gramTable = `
-  -- The ascii tokenizer accepts letters, digits and everything beyond ASCII in a token, and folds A-Z.
-  -- prefix='1' makes a single character one look-up too; without it a frequent one costs the sum of all its pairs
-  -- (measured for 300,000 rows: 47 ms; with it 0.1 ms, for 5 µs more per row).
-  CREATE VIRTUAL TABLE gram USING fts5(body, content='', contentless_delete=1, detail=none, prefix='1', tokenize='ascii');
-  -- Merge 8 segments at a time, not 4: 10% more rows per second at 5,000,000 rows, and searches cost the same.
-  INSERT INTO gram (gram, rank) VALUES ('automerge', 8);
-`
-
 /** Number of rows, and of characters in them, that may be missing in the index. */
 const [tailRows, tailCharacters] = [256, 64 * 1024]
 

@@ -6,7 +6,7 @@ import { dataFiles, isHalfWritten, isSessionFolder } from '../../model/data-file
 import { ensurePrivateDir, fileExists } from '../../platform/files.ts'
 import { inspectLock } from '../../platform/lock-look.ts'
 import { rejectClosed } from './closed-mark.ts'
-import { rejectNewer } from './migrations.ts'
+import { rejectOtherForm } from './migrations.ts'
 
 const ownNames: ReadonlySet<string> = new Set([
   ...[dataFiles.dataLock, dataFiles.pollLock, dataFiles.defaultSession, dataFiles.endedSignIns],
@@ -76,7 +76,7 @@ async function isPolled(dir: string): Promise<boolean> {
  * for the directory of a newer version, and for one that must not be opened (`closed-mark.ts`)
  */
 export async function claimDataDirectory(dir: string, forSandbox: boolean, isNode: boolean): Promise<void> {
-  await rejectNewer(join(dir, dataFiles.store))
+  await rejectOtherForm(join(dir, dataFiles.store))
   await rejectClosed(dir, isNode)
   await ensurePrivateDir(dir)
   if (forSandbox) await ensurePrivateDir(join(dir, dataFiles.sandbox))

@@ -3,19 +3,6 @@ import { nodeCrypto } from '../../platform/lazy-crypto.ts'
 import type { Database } from '../../platform/sqlite.ts'
 import { erasedUserError } from '../people.ts'
 
-/**
- * mark: recognizes the id, and does not tell it. hash: what stands for the user in the audit log. ended: 0 while the
- * erasure runs, in which nothing that the user writes ends it. erasures: counts those that have ended.
- */
-export const erasedUsersTable = `
-  CREATE TABLE erased (
-    mark TEXT PRIMARY KEY,
-    hash TEXT NOT NULL,
-    ended INTEGER NOT NULL DEFAULT 0
-  ) WITHOUT ROWID;
-  ALTER TABLE store_id ADD COLUMN erasures INTEGER NOT NULL DEFAULT 0;
-`
-
 const markOf = (key: string, user: string): string =>
   nodeCrypto()
     .createHash('sha256')

@@ -24,9 +24,8 @@ import {
 import { EnginePart, findPlace, type SqliteContext } from './engine-part.ts'
 import { erasedSession } from './messages.ts'
 import { scopeSqlOf } from './scope.ts'
+import { newestRow, nextPlace, placesPerMessage } from './tables.ts'
 
-/** Difference between the places of two successive messages. */
-export const placesPerMessage = 1_000_000
 /**
  * Places between two messages that lines of the audit log leave free. Without any free place, the next message
  * would come before the events that readers have read, and they would miss it.
@@ -42,42 +41,6 @@ const seenEveryMs = 60 * 60_000
  * user's messages and for other events.
  */
 const scanLimit = 5000
-
-/** SQL for the place of an event that is written now. `row`: SQL for the row id of the newest message. */
-const nextPlace = (row: string) =>
-  `max(coalesce((SELECT max(place) FROM event), 0), coalesce(${row}, 0) * ${placesPerMessage}) + 1`
-// NULL until the first message is stored.
-const newestRow = `(SELECT seq FROM sqlite_sequence WHERE name = 'message')`
-
-export const eventTables = `
-  -- Id of this store, which is part of each cursor.
-  CREATE TABLE store_id (id TEXT NOT NULL);
-  INSERT INTO store_id VALUES (lower(hex(randomblob(5))));
-  -- All events except received messages, which are events themselves. session: folded. data: JSON.
-  CREATE TABLE event (
-    place INTEGER PRIMARY KEY,
-    type TEXT NOT NULL,
-    at INTEGER NOT NULL,
-    message INTEGER,
-    status TEXT,
-    session TEXT,
-    data TEXT
-  );
-  CREATE INDEX event_session ON event (session, place) WHERE session IS NOT NULL;
-  CREATE TABLE event_reader (name TEXT PRIMARY KEY, place INTEGER NOT NULL) WITHOUT ROWID;
-  -- Triggers, since an older version that has the file open keeps sending. Imported messages have another status.
-  CREATE TRIGGER message_goes_out AFTER INSERT ON message WHEN new.sent = 1 AND new.status IN ('queued', 'sending')
-  BEGIN
-    INSERT INTO event (place, type, at, message, status)
-      VALUES (${nextPlace('new.id')}, 'message.status', new.stored_at, new.id, new.status);
-  END;
-  CREATE TRIGGER message_status AFTER UPDATE OF status, reason_code ON message
-    WHEN new.status IS NOT old.status OR new.reason_code IS NOT old.reason_code
-  BEGIN
-    INSERT INTO event (place, type, at, message, status)
-      VALUES (${nextPlace(newestRow)}, 'message.status', CAST(unixepoch('subsec') * 1000 AS INTEGER), new.id, new.status);
-  END;
-`
 
 /** A message that svc sent has an event at the place right after its own. */
 const notSentHere = `(sent <> 1 OR NOT EXISTS

@@ -1,12 +1,15 @@
 /** Opens a data directory that no other process uses, and keeps every other process out until it is closed. */
+import { rename } from 'node:fs/promises'
 import { join } from 'node:path'
 import { dataFiles } from '../../model/data-files.ts'
 import { SvcError } from '../../model/error.ts'
-import { errorCodeOf, fileExists, removeQuietly } from '../../platform/files.ts'
+import { createDurably, errorCodeOf, fileExists, removeQuietly } from '../../platform/files.ts'
 import { openLock } from '../../platform/lock.ts'
-import { type Database, findDatabaseError, openDatabase } from '../../platform/sqlite.ts'
+import { type Database, findDatabaseError, openDatabase, readSchemaVersion } from '../../platform/sqlite.ts'
 import { storeErrorOf } from '../../platform/system-error.ts'
-import { migrate, rejectNewer } from './migrations.ts'
+import { isUnreleased } from '../unreleased.ts'
+import { rejectClosed } from './closed-mark.ts'
+import { migrate, rejectOtherForm } from './migrations.ts'
 
 /** How long to wait for a process that looks at the directory for a moment. */
 const patienceMs = 1000
@@ -23,25 +26,57 @@ export interface ExclusiveDirectory extends AsyncDisposable {
  */
 export async function openExclusively(dir: string): Promise<ExclusiveDirectory> {
   await using stack = new AsyncDisposableStack()
+  stack.use(await lockDirectory(dir))
+  const path = join(dir, dataFiles.store)
+  const isThere = await fileExists(path)
+  if (isThere) await rejectOtherForm(path)
+  const db = isThere ? await openStoreAlone(dir, path, migrate) : undefined
+  if (db) stack.defer(() => closeAlone(db, path))
+  return Object.assign(stack.move(), { db })
+}
+
+/**
+ * Sets the messages.db of a version before the first release aside, and leaves an empty one. Logins and contexts stay.
+ *
+ * @returns where it is now
+ * @throws SvcError `store_unavailable`; `not_found` without a store; `invalid_arguments` for any other one
+ */
+export async function setStoreAside(dir: string): Promise<string> {
+  const path = join(dir, dataFiles.store)
+  if (!(await fileExists(path))) throw new SvcError('not_found', `there is no ${dataFiles.store} in ${dir}`)
+  await rejectClosed(dir)
+  await using _locks = await lockDirectory(dir)
+  if (!isUnreleased((await readSchemaVersion(path)) ?? 0))
+    throw new SvcError('invalid_arguments', `no version of svc before the first release wrote ${path}`, {
+      hint: 'It stays: this command is for such a store alone.',
+    })
+  const aside = `${path}.aside`
+  if (await fileExists(aside))
+    throw new SvcError('store_unavailable', `${aside} is there already`, { hint: 'Move it elsewhere.' })
+  // What the -wal file has comes into the file itself.
+  await closeAlone(await openStoreAlone(dir, path), path)
+  await rename(path, aside)
+  await createDurably(path, '')
+  return aside
+}
+
+/** Keeps every other process out until it is released. */
+async function lockDirectory(dir: string): Promise<AsyncDisposable> {
+  await using stack = new AsyncDisposableStack()
   const pollLock = stack.use(await openLock(join(dir, dataFiles.pollLock)))
   if (!(await pollLock.tryLock())) throw inUseError(dir)
   const dataLock = stack.use(await openLock(join(dir, dataFiles.dataLock)))
   await dataLock.lock({ timeoutMs: patienceMs }).catch(cause => {
     throw inUseError(dir, cause)
   })
-  const path = join(dir, dataFiles.store)
-  const db = (await fileExists(path)) ? await openStoreAlone(dir, path) : undefined
-  if (db) {
-    stack.defer(async () => {
-      db.close()
-      for (const suffix of ['-journal', '-shm']) await removeQuietly(`${path}${suffix}`)
-    })
-  }
-  return Object.assign(stack.move(), { db })
+  return stack.move()
 }
 
-async function openStoreAlone(dir: string, path: string): Promise<Database> {
-  await rejectNewer(path)
+async function openStoreAlone(
+  dir: string,
+  path: string,
+  prepare: (db: Database) => void = () => {},
+): Promise<Database> {
   let db: Database | undefined
   try {
     db = await openDatabase(path)
@@ -52,7 +87,7 @@ async function openStoreAlone(dir: string, path: string): Promise<Database> {
     db.exec('BEGIN EXCLUSIVE; COMMIT')
     db.exec('PRAGMA synchronous = FULL')
     db.exec('PRAGMA temp_store = MEMORY')
-    migrate(db)
+    prepare(db)
     return db
   } catch (error) {
     db?.close()
@@ -61,6 +96,11 @@ async function openStoreAlone(dir: string, path: string): Promise<Database> {
     if (/^SQLITE_(BUSY|LOCKED)/.test(errorCodeOf(found) ?? '')) throw inUseError(dir, found)
     throw storeErrorOf(found, 'messages.db cannot be opened')
   }
+}
+
+async function closeAlone(db: Database, path: string): Promise<void> {
+  db.close()
+  for (const suffix of ['-journal', '-shm']) await removeQuietly(`${path}${suffix}`)
 }
 
 const inUseError = (dir: string, cause?: unknown) =>

@@ -25,6 +25,7 @@ import type {
   WebhookProblem,
 } from '../inspection.ts'
 import { createBackups } from '../nouns/backups.ts'
+import { isUnreleased } from '../unreleased.ts'
 import { readSuspects } from './conversations.ts'
 import { sessionFolders } from './directory-claim.ts'
 import { beatEveryMs, stalledMs } from './leases.ts'
@@ -150,8 +151,11 @@ async function readDatabase<T>(
 }
 
 const schemaVersionOf = (db: Database) => db.one<{ user_version: number }>`PRAGMA user_version`.user_version
-const hasTable = (db: Database, name: string) =>
-  db.get`SELECT 1 FROM sqlite_schema WHERE name = ${name}` !== undefined
+/** Whether there are tables, and this version can interpret them. */
+const hasOurTables = (db: Database) => {
+  const form = schemaVersionOf(db)
+  return form > 0 && form <= newestSchemaVersion && !isUnreleased(form)
+}
 
 function readStats(db: Database, check = false): DatabaseStats {
   const form = schemaVersionOf(db)
@@ -165,16 +169,16 @@ function readStats(db: Database, check = false): DatabaseStats {
     backups: {},
   }
   if (check) stats.damage = findDamage(db)
-  // The tables of a newer version cannot be interpreted.
-  if (form === 0 || form > newestSchemaVersion || stats.damage?.length) return stats
+  if (!hasOurTables(db) || stats.damage?.length) return stats
   return {
     ...stats,
     messages: db.one<{ n: number }>`SELECT count(*) AS n FROM message WHERE session > ${erasedSession}`.n,
-    ...(form >= 2 && { outbox: outboxOf(db), asked: askedOf(db) }),
+    outbox: outboxOf(db),
+    asked: askedOf(db),
     ...webhooksOf(db, Date.now()),
-    ...(hasTable(db, 'backup') && { backups: backupsOf(db) }),
-    ...(hasTable(db, 'agent_conversation') && { agents: agentsOf(db) }),
-    ...(form >= 6 && { suspects: readSuspects(db, Date.now() - suspectSpanMs) }),
+    backups: backupsOf(db),
+    agents: agentsOf(db),
+    suspects: readSuspects(db, Date.now() - suspectSpanMs),
   }
 }
 
@@ -185,16 +189,12 @@ const agentsOf = (db: Database): string[] =>
 
 /** Same as `Inspection.readNames`. */
 function readNamed(db: Database): KnownNames {
-  const has = (table: string) => schemaVersionOf(db) <= newestSchemaVersion && hasTable(db, table)
+  if (!hasOurTables(db)) return { users: [], webhooks: [], keys: [] }
   return {
-    users: has('user_name')
-      ? db.all`SELECT DISTINCT user_name.name AS name, session.name AS session FROM user_name
-          JOIN session ON session.key = user_name.session ORDER BY 1, 2`
-      : [],
-    webhooks: has('webhook') ? db.all`SELECT id, url FROM webhook ORDER BY created_at` : [],
-    keys: has('access_key')
-      ? db.all`SELECT id, name FROM access_key WHERE revoked_at IS NULL ORDER BY created_at`
-      : [],
+    users: db.all`SELECT DISTINCT user_name.name AS name, session.name AS session FROM user_name
+      JOIN session ON session.key = user_name.session ORDER BY 1, 2`,
+    webhooks: db.all`SELECT id, url FROM webhook ORDER BY created_at`,
+    keys: db.all`SELECT id, name FROM access_key WHERE revoked_at IS NULL ORDER BY created_at`,
   }
 }
 
@@ -232,7 +232,6 @@ function backupsOf(db: Database): StoreStats['backups'] {
 
 /** Paused webhooks do not count: a person paused them. */
 function webhooksOf(db: Database, now: number): Pick<StoreStats, 'webhooks'> {
-  if (!hasTable(db, 'webhook')) return {}
   const webhooks = db.all<WebhookProblem>`SELECT id, iif(disabled IS NULL, 'failing', 'disabled') AS status,
     coalesce(disabled, last_error, '') AS why, iif(disabled IS NULL, failing_since, disabled_at) AS since
     FROM webhook WHERE disabled IS NOT NULL OR (paused = 0 AND failing_since < ${now - failingMs})

@@ -10,9 +10,9 @@ import { type ErasedUser, joinErased } from '../people.ts'
 import { endWaiting } from '../rules/outbox-ends.ts'
 import { EnginePart, type SqliteContext } from './engine-part.ts'
 import { addErased } from './erased-users.ts'
-import { placesPerMessage } from './events.ts'
 import { erasedSession } from './messages.ts'
 import type { SqliteOutboxPlans } from './outbox-plans.ts'
+import { placesPerMessage } from './tables.ts'
 
 /** Messages that lose their content in one step, and lines or events that are checked in one step. */
 const [erasedAtOnce, checkedAtOnce] = [300, 2000]

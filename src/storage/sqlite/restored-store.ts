@@ -72,7 +72,7 @@ export async function prepareRestoredStore(
 async function rejectForeignParts(db: Database): Promise<void> {
   const expected = await openDatabase(':memory:')
   try {
-    migrate(expected, db.one<{ user_version: number }>`PRAGMA user_version`.user_version)
+    migrate(expected, { target: db.one<{ user_version: number }>`PRAGMA user_version`.user_version })
     if (partsOf(db) === partsOf(expected)) return
     throw badArgument('file', 'its messages.db has other tables or triggers than those of svc')
   } finally {

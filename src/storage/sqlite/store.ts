@@ -39,7 +39,7 @@ import { SqliteImportedMessages } from './imported-messages.ts'
 import { SqliteKeys } from './keys.ts'
 import { type FileContexts, SqliteOutboxLanes } from './lanes.ts'
 import { SqliteMessages } from './messages.ts'
-import { migrate, rejectNewer } from './migrations.ts'
+import { migrate, rejectOtherForm } from './migrations.ts'
 import { SqliteRenames, SqliteUserNames } from './names.ts'
 import { OpenedStoreFile } from './opened-file.ts'
 import { SqliteOutbox, type SqliteOutboxParts } from './outbox.ts'
@@ -353,7 +353,7 @@ export class SqliteStore implements contract.Store, LogInternals {
     const openMs = busyMs * 5
     let db: Database | undefined
     try {
-      if (path !== inMemory) await rejectNewer(path)
+      if (path !== inMemory) await rejectOtherForm(path)
       db = await openDatabase(path)
       if (path !== inMemory) chmodSync(path, 0o600)
       db.exec(`PRAGMA busy_timeout = ${openMs}`)

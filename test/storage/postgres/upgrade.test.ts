@@ -1,10 +1,12 @@
 /** Versions of svc on one database: the tables are made once, grow while older nodes work, and shut older nodes out at last. */
 import { describe, expect, test } from 'bun:test'
+import { openPgSnapshot } from '../../../src/migrate/store/postgres-side.ts'
 import type { SvcError } from '../../../src/model/error.ts'
 import { systemClock } from '../../../src/platform/clock.ts'
 import { createLog, silentLog } from '../../../src/platform/log.ts'
+import { PgInspection } from '../../../src/storage/postgres/inspection.ts'
 import { openPgStorage, type PgStorage } from '../../../src/storage/postgres/open.ts'
-import { steps } from '../../../src/storage/postgres/schema.ts'
+import { formAfter, steps } from '../../../src/storage/postgres/schema.ts'
 import { failure } from '../../support/failure.ts'
 import { isPostgresThere, sharedPostgres } from '../../support/postgres.ts'
 import { until } from '../../support/until.ts'
@@ -16,7 +18,10 @@ const expand = [
   ...steps,
   `ALTER TABLE message ADD COLUMN mood text; CREATE INDEX message_mood ON message (mood, id);`,
 ]
-const contract = [...expand, `UPDATE meta SET min_reader = ${expand.length}; DROP INDEX message_mood;`]
+const contract = [
+  ...expand,
+  `UPDATE meta SET min_reader = ${formAfter(expand.length)}; DROP INDEX message_mood;`,
+]
 
 const open = (url: string, known: readonly string[] = steps, log = silentLog): Promise<PgStorage> =>
   openPgStorage({ url, secret, clock: systemClock, log, maxAgeDays: 0, maxCount: 0, steps: known })
@@ -34,6 +39,21 @@ describe.skipIf(!isPostgresThere())('versions on one database', () => {
     await Promise.all(all.map(storage => storage.close()))
     await server.dropDatabase(name)
   }, 60_000)
+
+  test('what a version before the first release made is refused, and stays as it is', async () => {
+    await using database = await newDatabase()
+    const { url } = database
+    await (await open(url)).close()
+    const server = await sharedPostgres()
+    const name = new URL(url).pathname.slice(1)
+    await server.psql('UPDATE svc.meta SET form = 1, min_reader = 1', name)
+    const refused = { code: 'store_unavailable', hint: expect.stringContaining('svc store aside') }
+    expect(await failure(open(url))).toMatchObject(refused)
+    const snapshot = openPgSnapshot({ url, secret, clock: systemClock, log: silentLog })
+    expect(await failure(snapshot)).toMatchObject(refused)
+    expect(await new PgInspection(url).readStoreStats()).toMatchObject({ form: 1, messages: 0 })
+    expect(await server.psql('SELECT form, min_reader FROM svc.meta', name)).toBe('1|1')
+  })
 
   test('an update under load, then the end of the older version', async () => {
     await using database = await newDatabase()

@@ -1,10 +1,12 @@
-/** The tables as src/README.md tells of them. */
-import { expect, test } from 'bun:test'
+/** The tables as src/README.md tells of them, and the steps that make them. */
+import { describe, expect, test } from 'bun:test'
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { openDatabase } from '../../../src/platform/sqlite.ts'
-import { gramQueryOf } from '../../../src/storage/sqlite/bigram-index.ts'
-import { migrate } from '../../../src/storage/sqlite/migrations.ts'
+import { type Database, openDatabase } from '../../../src/platform/sqlite.ts'
+import { migrate, newestSchemaVersion, rejectOtherForm } from '../../../src/storage/sqlite/migrations.ts'
+import { tables } from '../../../src/storage/sqlite/tables.ts'
+import { failure } from '../../support/failure.ts'
+import { folderOfTest } from '../../support/folder.ts'
 
 test('src/README.md names every table of messages.db with every column, and says what each holds', async () => {
   const db = await openDatabase(':memory:')
@@ -26,41 +28,36 @@ test('src/README.md names every table of messages.db with every column, and says
   expect(told.sort()).toEqual(real.sort())
 })
 
-test('files and voices that an older version stored are found by their names and transcripts', async () => {
-  const db = await openDatabase(':memory:')
-  migrate(db, 12)
-  const store = (id: number, kind: string, raw: string) => {
-    db.run`INSERT INTO message (id, message_id, session, sent, bot_id, peer, msg_type, timestamp, stored_at, text, raw)
-      VALUES (${id}, ${`m${id}`}, 1, 0, 'b', 'u', ${kind}, 1, 1, '', ${raw})`
-  }
-  store(
-    1,
-    'FILE',
-    '{"item_list":[{"file_item":{"file_name":"Preise 2026.pdf"}},{"file_item":{"file_name":"two.txt"}}]}',
-  )
-  store(
-    2,
-    'VOICE',
-    '{"item_list":[{"voice_item":{"text":"see you"},"ref_msg":{"message_item":{"text_item":{"text":"quoted"}}}}]}',
-  )
-  store(3, 'FILE', 'no JSON')
-  store(4, 'VOICE', '{"item_list":7}')
-  db.exec('UPDATE gram_position SET position = 3')
-  migrate(db)
-  const texts = db.all<{ text: string }>`SELECT text FROM message ORDER BY id`.map(({ text }) => text)
-  expect(texts).toEqual(['Preise 2026.pdf\ntwo.txt', 'see you', '', ''])
-  const found = db.all<{ id: number }>`SELECT rowid AS id FROM gram WHERE gram MATCH ${gramQueryOf('reise')}`
-  db.close()
-  expect(found.map(({ id }) => id)).toEqual([1])
-})
+/** What the next version would add. */
+const next = [tables, 'ALTER TABLE message ADD COLUMN mood TEXT; UPDATE message SET mood = msg_type;']
 
-test('messages queued by an earlier version wait for no approval, and have no principal', async () => {
-  const db = await openDatabase(':memory:')
-  migrate(db, 13)
-  db.exec("INSERT INTO outbox (lane, mode, created_at, expires_at) VALUES (1, 'queue', 1, 2)")
-  migrate(db)
-  const rows = db.all`SELECT mode, asked, expires_at, made_by, approved_by, ended_by FROM outbox`
-  db.close()
-  const nobody = { asked: undefined, made_by: undefined, approved_by: undefined, ended_by: undefined }
-  expect(rows).toEqual([{ mode: 'queue', expires_at: 2, ...nobody }])
+describe('a step of the next version', () => {
+  const formOf = (db: Database) => db.one<{ user_version: number }>`PRAGMA user_version`.user_version
+
+  test('is done once, beside what is stored; then this version refuses the store', async () => {
+    const path = join(folderOfTest(), 'messages.db')
+    const db = await openDatabase(path)
+    migrate(db)
+    db.run`INSERT INTO message (message_id, session, sent, bot_id, peer, msg_type, timestamp, stored_at, text, raw)
+      VALUES ('1', 1, 0, 'b', 'u', 'FILE', 1, 1, '', '')`
+    await rejectOtherForm(path)
+    for (let nth = 0; nth < 2; nth++) migrate(db, { steps: next })
+    expect([formOf(db), db.all`SELECT message_id, mood FROM message`]).toEqual([
+      newestSchemaVersion + 1,
+      [{ message_id: '1', mood: 'FILE' }],
+    ])
+    expect(() => migrate(db)).toThrow('newer version')
+    db.close()
+    expect((await failure(rejectOtherForm(path))).message).toContain('newer version')
+  })
+
+  test('that fails changes nothing', async () => {
+    const db = await openDatabase(':memory:')
+    migrate(db)
+    const steps = [tables, 'CREATE TABLE mood (id INTEGER); ALTER TABLE absent ADD COLUMN mood TEXT;']
+    expect(() => migrate(db, { steps })).toThrow('absent')
+    expect(formOf(db)).toBe(newestSchemaVersion)
+    expect(db.get`SELECT 1 FROM sqlite_schema WHERE name = 'mood'`).toBeUndefined()
+    db.close()
+  })
 })
