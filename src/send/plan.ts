@@ -254,8 +254,6 @@ export async function isSameRequest(
 ): Promise<boolean> {
   const [names, bytes] = content.split(' ')
   const named = names === hashNames(request)
-  // Version 0.1 stored the hash of the names only.
-  if (bytes === undefined) return named
   if (named && request.media.every(({ path }) => path === undefined)) return true
   try {
     const files = await stageMedia(request, media, caller)

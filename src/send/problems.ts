@@ -206,11 +206,8 @@ export const errorOf = ({ code, detail, retry_after, ...options }: EndReason): S
 export const cancelledReason: EndReason = { code: 'cancelled', detail: 'cancelled' }
 export const declinedReason: EndReason = { code: 'declined', detail: 'declined' }
 
-/** Rows of version 0.1 use the code `not_found` for a cancelled send. */
-export const wasCancelled = ({ code, detail }: EndReason): boolean =>
-  code === cancelledReason.code ||
-  code === declinedReason.code ||
-  (code === 'not_found' && detail === cancelledReason.detail)
+export const wasCancelled = ({ code }: EndReason): boolean =>
+  code === cancelledReason.code || code === declinedReason.code
 
 /** The send with this key was queued, and then a person cancelled or declined it. */
 export const cancelledBeforeError = ({ code }: EndReason) =>

@@ -90,11 +90,11 @@ export interface StoredMessage {
   reason?: string
   /** The part of the reason that svc did not write: WeChat's text, or the source of a file. */
   reason_quote?: string
-  /** Code from the error catalogue; absent for messages that an older version sent. */
+  /** Code from the error catalogue. */
   reason_code?: string
   /** For a queued text that was joined to another message: the `message_id` of that message. */
   sent_with?: string
-  /** The principal that sent it, as from `formatPrincipal`. Older versions stored none. */
+  /** The principal that sent it, as from `formatPrincipal`. */
   sent_by?: string
   /** Name of the key that `sent_by` acts with. */
   sent_by_name?: string

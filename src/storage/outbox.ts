@@ -150,10 +150,7 @@ export interface StoredEntry {
   expires_at: number
   /** No part waits or is being sent. */
   ended: boolean
-  /**
-   * Principals (as from `formatPrincipal`) that made the call, approved it and cancelled it. Older versions
-   * stored none.
-   */
+  /** Principals (as from `formatPrincipal`) that made the call, approved it and cancelled it. */
   made_by?: string
   /** Name of the key that `made_by` acts with. */
   made_by_name?: string

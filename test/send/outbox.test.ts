@@ -5,8 +5,6 @@ import { join } from 'node:path'
 import { OutboxEntry, type SendResult } from '../../src/model/message.ts'
 import { owner, panel } from '../../src/model/principal.ts'
 import { problemsOf } from '../../src/operations/parse.ts'
-import { toSendPart } from '../../src/send/result.ts'
-import type { EndReason, EntryPart } from '../../src/storage/outbox.ts'
 import { codeOf, failure } from '../support/failure.ts'
 import { changeIn, pendingIn, rowsIn, type TestGateway, withGateway } from '../support/gateway.ts'
 import { given, testOfFiles } from '../support/given.ts'
@@ -311,14 +309,6 @@ describe('the end of waiting', () => {
       ['refused', 'cancelled'],
       ['accepted', undefined],
     ])
-  })
-
-  test('a part that an older version cancelled is told so too, and one that was not found is an error', () => {
-    const part = { kind: 'text', status: 'refused', message_id: undefined } as const
-    const shown = (error: EndReason) => toSendPart({ ...part, error } as EntryPart)
-    expect(shown({ code: 'not_found', detail: 'cancelled' })).toMatchObject({ reason: 'cancelled' })
-    expect(shown({ code: 'not_found', detail: 'cancelled' })).not.toHaveProperty('error')
-    expect(shown({ code: 'not_found', detail: 'no upload' }).error).toMatchObject({ code: 'not_found' })
   })
 
   it('cancelled while the first of it is on its way: the rest is not sent', async t => {
