@@ -7,7 +7,7 @@ import { escapeControls } from '../platform/escape-controls.ts'
 const manyMarks = /^\p{M}|[\p{Mn}\p{Me}]{4}/u
 /** A principal in any spelling that `fold` knows: alone if it has no id, else with a colon of some kind. */
 const principalForm = new RegExp(
-  `^(?:(?:${principalKinds.join('|')})\\s*[:;\\u02d0\\u02f8\\u0589\\u05c3\\u2236\\ua789]|(?:owner|panel|stdio|open)$)`,
+  `^(?:(?:${[...principalKinds, 'cli', 'library'].join('|')})\\s*[:;\\u02d0\\u02f8\\u0589\\u05c3\\u2236\\ua789]|(?:owner|panel|stdio|open)$)`,
 )
 
 /** Capitals, wide letters, letters of formulas and letters with accents become the letter itself. */
