@@ -67,10 +67,13 @@ export function keyOfMaker(made_by = ''): string | undefined {
   return kind === 'key' || kind === 'panel' ? id : undefined
 }
 
-/** Returns the ids of a key and of the keys below it: those that it made, directly or through others. */
-export function listBelow(keys: readonly MadeKey[], top: string): ReadonlySet<string> {
+/** Returns the principals that a key stands behind, as from `formatPrincipal`, for some keys: what `keyOfMaker` reads. */
+export const makersOf = (ids: readonly string[]): string[] => ids.flatMap(id => [`key:${id}`, `panel:${id}`])
+
+/** Returns the ids of some keys and of the keys below them: those that they made, directly or through others. */
+export function listBelow(keys: readonly MadeKey[], ...tops: readonly string[]): ReadonlySet<string> {
   const made = Map.groupBy(keys, ({ made_by }) => keyOfMaker(made_by))
-  const found = new Set([top])
+  const found = new Set(tops)
   // A set gives what is added while it is walked.
   for (const id of found) for (const key of made.get(id) ?? []) found.add(key.id)
   return found

@@ -4,7 +4,7 @@
  */
 import type { Clock } from '../platform/clock.ts'
 import type { Sql } from '../platform/sql.ts'
-import type { EventType } from './events.ts'
+import type { EventType, NewEvent } from './events.ts'
 
 export type Rows = Record<string, unknown>[]
 
@@ -14,7 +14,10 @@ export type Rows = Record<string, unknown>[]
  */
 export type RoutineStep =
   /** `isHeld`: the verb rests on these rows. PostgreSQL locks them when it begins the verb again for the third time. */
-  { readonly read: Sql; readonly isHeld?: boolean } | { readonly write: readonly Sql[] }
+  | { readonly read: Sql; readonly isHeld?: boolean }
+  /** Such rows by a SELECT of their own, which runs only then. */
+  | { readonly hold: Sql }
+  | { readonly write: readonly Sql[] }
 
 /** A verb under way. `T` is its result. */
 export type Routine<T> = Generator<RoutineStep, T, Rows[]>
@@ -57,6 +60,8 @@ export type Mode =
   | 'write'
   /** Same; on SQLite in a transaction of its own. */
   | 'intake'
+  /** Same, and wakes callers that wait for messages or events. */
+  | 'news'
 
 type Method = (...args: never[]) => Promise<unknown>
 
@@ -98,6 +103,8 @@ export interface Dialect {
   by(index: string): Sql
   /** JOIN of tables in the order in which they are written. */
   readonly inOrderJoin: Sql
+  /** Column that orders the rows of a table without an id that grows, as they were added. */
+  readonly nth: Sql
 }
 
 /** A row that a process claims by a lease. */
@@ -137,6 +144,24 @@ export interface NounContext {
   keyName(column: string): Sql
   /** @returns the statement of a write that adds an event about one row. `data`: its columns; those with NULL are left out */
   eventOfRow(type: EventType, data: Readonly<Record<string, Sql>>): (from: Sql) => Sql
+  readonly keyChanges: KeyChanges
+  /**
+   * Lets entries `e` of the outbox wait for a person's approval, as `askAgain` of `rules/outbox-ends.ts`. The write of the
+   * verb comes next. @returns statements for it
+   */
+  askAgain(which: Sql, until: number): Routine<readonly Sql[]>
+  /** Adds events, after what `askAgain` adds. The write of the verb comes next. @returns statements for it */
+  addEvents(events: readonly (NewEvent & { type: 'endpoint.disabled' })[]): readonly Sql[]
+}
+
+/** How keys change: one change after another, so that a reader that follows the revisions misses none. */
+export interface KeyChanges {
+  /** The row that is locked meanwhile, to `hold`. */
+  readonly row: Sql
+  /** Statements before a change. */
+  readonly begin: readonly Sql[]
+  /** SQL for the revision that a change gets after them. */
+  readonly revision: Sql
 }
 
 /** Whether this process may take a row that was claimed for `leaseMs`, if at all. */

@@ -123,6 +123,24 @@ onEach(it => {
     expect(await t.store.keys.list()).toHaveLength(maxKeysBelow + 3)
   })
 
+  it('of keys that two processes add at once, one gets a name; all with other names are added', async t => {
+    await using other = await t.second()
+    const add = (nth: number, name: string) => {
+      const { keys } = nth % 2 === 0 ? t.store : other.store
+      return keys.add(key(`${name}${nth}`, { name, made_by: 'key:top' }))
+    }
+    await t.store.keys.add(key('top'))
+    const numbers = Array.from({ length: 20 }, (_, nth) => nth)
+    const [same] = await Promise.all([
+      Promise.allSettled(numbers.map(nth => add(nth, 'same'))),
+      ...numbers.map(nth => add(nth, `own${nth}`)),
+    ])
+    expect(same.filter(({ status }) => status === 'fulfilled')).toHaveLength(1)
+    const found = await t.store.keys.list()
+    expect(found.filter(({ name }) => name === 'same')).toHaveLength(1)
+    expect(new Set((await t.store.keys.listChangedSince(0)).keys.map(({ id }) => id)).size).toBe(found.length)
+  })
+
   it('changes are listed once, to every process', async t => {
     await using other = await t.second()
     const { keys } = t.store

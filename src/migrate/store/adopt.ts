@@ -9,15 +9,16 @@ import type { PgOptions } from '../../platform/postgres.ts'
 import { createSealer } from '../../platform/sealing.ts'
 import { constantSql, sql } from '../../platform/sql.ts'
 import { ClockTrust } from '../../storage/clock-trust.ts'
+import { openKeys } from '../../storage/nouns/keys.ts'
 import { askLifeMs } from '../../storage/outbox-rules.ts'
 import { PgDatabase } from '../../storage/postgres/database.ts'
 import { PgEntries } from '../../storage/postgres/entries.ts'
-import { PgKeys } from '../../storage/postgres/keys.ts'
 import { PgLanes } from '../../storage/postgres/lanes.ts'
 import { migrate } from '../../storage/postgres/migrate.ts'
 import { PgOutboxEnds } from '../../storage/postgres/outbox-ends.ts'
 import type { EngineContext } from '../../storage/postgres/part.ts'
 import { findCopyFault } from '../../storage/postgres/requirements.ts'
+import { createNounContext, createRunner } from '../../storage/postgres/routines.ts'
 import { askAgain } from '../../storage/rules/outbox-ends.ts'
 import { cursorColumns, type StandingStill } from '../../storage/sqlite/restored-store.ts'
 
@@ -87,7 +88,7 @@ async function standStill(context: EngineContext, keepKeys: boolean): Promise<St
     await ends.change(id, (loaded, plan) => askAgain(loaded, clock.now() + askLifeMs, plan))
   const webhooks = await db.run(sql`UPDATE webhook SET paused = 1, deliverer = NULL WHERE disabled IS NULL`)
   let revoked = 0
-  const keys = new PgKeys(context)
+  const keys = openKeys(createNounContext(context), createRunner(db))
   if (!keepKeys)
     for (const { id, revoked_at } of await keys.list())
       if (revoked_at === undefined) revoked += (await keys.revoke(id, clock.now())).length

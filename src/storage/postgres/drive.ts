@@ -10,10 +10,12 @@ export async function drive<T>(queries: Statements, routine: Routine<T>): Promis
   for (let step = routine.next(); ; ) {
     if (step.done) return step.value
     const { value } = step
-    const rows =
-      'read' in value
-        ? [await queries.all(value.isHeld ? sql`${value.read}${queries.lock ?? noSql}` : value.read)]
-        : await queries.script(value.write)
+    const { lock = noSql } = queries
+    const held = (rows: Sql) => queries.all(sql`${rows}${lock}`)
+    let rows: object[][] = []
+    if ('write' in value) rows = await queries.script(value.write)
+    else if ('read' in value) rows = [await (value.isHeld ? held(value.read) : queries.all(value.read))]
+    else if (lock !== noSql) await held(value.hold)
     step = routine.next(rows as Record<string, unknown>[][])
   }
 }

@@ -12,6 +12,7 @@ import { type PgQueries, rowsAsJson, rowsOfJson } from '../../platform/postgres.
 import { constantSql, noSql, prepared, type Sql, sql } from '../../platform/sql.ts'
 import type { ClaimedLane, LaneFilter, WaitingLane } from '../outbox.ts'
 import { laneLeaseMs, lookahead } from '../outbox-rules.ts'
+import type { Routine } from '../routine.ts'
 import { type AheadFacts, checkAdmission, judgeWaiting, shownLaneOf } from '../rules/admission.ts'
 import type { LaneFacts, SlotFacts } from '../rules/outbox-plan.ts'
 import {
@@ -26,6 +27,7 @@ import {
 } from '../rules/outbox-rows.ts'
 import { mapContextToken } from '../sealed-places.ts'
 import type { Attempt } from './database.ts'
+import { drive } from './drive.ts'
 import { PgPart } from './part.ts'
 import { keyOfName, keysOfName } from './session-keys.ts'
 import { placeHorizon } from './tables.ts'
@@ -99,11 +101,16 @@ export class PgLanes extends PgPart {
   }
 
   /** After lost attempts: locks a lane, and its session. @param condition of the lane `l` */
-  async lock(queries: Attempt, condition: Sql): Promise<void> {
-    if (queries.lock === noSql) return
-    await queries.run(sql`SELECT key FROM session WHERE name_key IN (SELECT own.name_key FROM outbox_lane l
-      JOIN session own ON own.key = l.session WHERE ${condition}) ORDER BY key${queries.lock}`)
-    await queries.run(sql`SELECT id FROM outbox_lane l WHERE ${condition} ORDER BY id${queries.lock}`)
+  lock(queries: Attempt, condition: Sql): Promise<void> {
+    return drive(queries, this.hold(condition))
+  }
+
+  *hold(condition: Sql): Routine<void> {
+    yield {
+      hold: sql`SELECT key FROM session WHERE name_key IN (SELECT own.name_key FROM outbox_lane l
+        JOIN session own ON own.key = l.session WHERE ${condition}) ORDER BY key`,
+    }
+    yield { hold: sql`SELECT id FROM outbox_lane l WHERE ${condition} ORDER BY id` }
   }
 
   laneOf(row: LaneRow): PgLane {

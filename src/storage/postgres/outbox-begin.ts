@@ -13,10 +13,13 @@ import { type PartRow, partColumns, partOf } from '../rules/outbox-rows.ts'
 import type { Attempt } from './database.ts'
 import type { Doubts } from './doubts.ts'
 import type { PgEntries } from './entries.ts'
-import { makingKey } from './keys.ts'
 import { joinSession, type LaneRow, type PgLane, type PgLanes, type SlotRow, slotsOf } from './lanes.ts'
 import { type PgPlan, writePlan } from './outbox-plans.ts'
 import { type EngineContext, PgPart } from './part.ts'
+
+/** SQL for the id of the key that made an entry `e`, itself or as its webhook. */
+const makingKey = constantSql(`split_part(coalesce((SELECT w.made_by FROM webhook w
+  WHERE w.id = substr(e.made_by, 9) AND e.made_by LIKE 'webhook:%'), e.made_by), ':', 2)`)
 
 /** What is read of each part. */
 type BeginRow = LaneRow &

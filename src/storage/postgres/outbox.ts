@@ -2,6 +2,7 @@
 import type { SendRules, Verdict } from '../../model/admission.ts'
 import { joinSql, sql } from '../../platform/sql.ts'
 import type { SentMessage } from '../messages.ts'
+import { refuseRevoked } from '../nouns/keys.ts'
 import type {
   ApproveResult,
   BeginResult,
@@ -18,13 +19,15 @@ import { approve, isAsked } from '../rules/outbox-ends.ts'
 import { OutboxPlan } from '../rules/outbox-plan.ts'
 import type { Attempt } from './database.ts'
 import { Doubts } from './doubts.ts'
+import { drive } from './drive.ts'
 import { PgEntries } from './entries.ts'
 import { PgLanes } from './lanes.ts'
 import { PgOutboxBegin } from './outbox-begin.ts'
 import { PgOutboxCalls } from './outbox-calls.ts'
 import { PgOutboxEnds } from './outbox-ends.ts'
 import { type PgPlan, writePlan } from './outbox-plans.ts'
-import { type EngineContext, PgPart, refuseRevoked } from './part.ts'
+import { type EngineContext, PgPart } from './part.ts'
+import { postgresDialect } from './routines.ts'
 
 export class PgOutbox extends PgPart implements OutboxStore {
   readonly #lanes: PgLanes
@@ -79,7 +82,8 @@ export class PgOutbox extends PgPart implements OutboxStore {
     const facts = { ...found, ...(await this.#lanes.readForAdmission(queries, found.lane, rules)) }
     const plan: PgPlan = new OutboxPlan(this.clock.now())
     const result = approve(facts, { rules, by, edited }, plan)
-    if (!plan.isEmpty) await writePlan(queries, plan, await refuseRevoked(queries, by))
+    if (!plan.isEmpty)
+      await writePlan(queries, plan, await drive(queries, refuseRevoked(postgresDialect, by)))
     return result
   }
 

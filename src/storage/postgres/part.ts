@@ -6,8 +6,7 @@ import type { Log } from '../../platform/log.ts'
 import type { Sealer } from '../../platform/sealing.ts'
 import { noSql, type Sql, sql } from '../../platform/sql.ts'
 import type { ClockTrust } from '../clock-trust.ts'
-import { endedKeyError, keyOfMaker } from '../keys.ts'
-import type { Attempt, PgDatabase } from './database.ts'
+import type { PgDatabase } from './database.ts'
 import { keysOfName } from './session-keys.ts'
 
 export interface EngineContext {
@@ -57,17 +56,3 @@ export const narrowedBy = ({ session, scope }: { session?: string; scope?: Scope
 
 /** A guard of a script: fails unless `row` (a SELECT of `true`) finds its row, which it locks. */
 export const guard = (row: Sql): Sql => sql`SELECT expect((${row} FOR UPDATE))`
-
-/**
- * Refuses what a revoked key writes.
- *
- * @returns statements for the script of the write: the key is not revoked before that is committed
- * @throws SvcError `forbidden`
- */
-export async function refuseRevoked(attempt: Attempt, made_by: string | undefined): Promise<Sql[]> {
-  const id = keyOfMaker(made_by)
-  if (id === undefined) return []
-  const living = sql`SELECT revoked_at IS NULL AS lives FROM access_key WHERE id = ${id}`
-  if ((await attempt.get<{ lives: boolean }>(living))?.lives === false) throw endedKeyError()
-  return [sql`SELECT expect((${living} FOR SHARE) IS NOT FALSE)`]
-}

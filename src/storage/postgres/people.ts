@@ -8,9 +8,9 @@ import type { ErasedPerson } from '../mentions.ts'
 import type { EndReason } from '../outbox.ts'
 import { type ErasedUser, joinErased, type PeopleStore } from '../people.ts'
 import type { Attempt } from './database.ts'
-import { lockKeys, nextKeyRevision } from './keys.ts'
 import { eraseMentions, type MentionProgress, mentionsOf } from './mentions.ts'
 import { PgPart } from './part.ts'
+import { keyChanges } from './routines.ts'
 import { erasedSession, placesPerMessage, receivedElsewhere } from './tables.ts'
 
 /** Messages that lose their content in one step. */
@@ -147,10 +147,10 @@ export class PgPeople extends PgPart implements PeopleStore {
         AND p.status IN ('queued', 'asked') AND t.session = l.session AND t.peer = ${user} AND t.at = p.slot`,
       sql`UPDATE turn SET peer = '' WHERE peer = ${user}`,
       sql`DELETE FROM outbox WHERE lane IN ${lanes}`,
-      lockKeys,
+      ...keyChanges.begin,
       ...keys.map(one => changeGrant('access_key', one)),
       sql`UPDATE access_key SET name = replace(name, ${user}, ${hash}) WHERE strpos(name, ${user}) > 0`,
-      sql`UPDATE access_key SET revision = ${nextKeyRevision}
+      sql`UPDATE access_key SET revision = ${keyChanges.revision}
         WHERE id = ANY (${keys.map(({ id }) => id)}::text[])`,
       sql`WITH gone AS (DELETE FROM outbox_part WHERE lane IN ${lanes} RETURNING message, status)
         UPDATE message m SET status = 'refused', reason = ${forgottenReason.detail}, reason_code = ${forgottenReason.code}

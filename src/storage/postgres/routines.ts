@@ -1,10 +1,23 @@
 /** What nouns need of PostgreSQL, and how their verbs run: a lost attempt is repeated. */
+import { toJsonb } from '../../platform/postgres.ts'
 import { constantSql, joinSql, noSql, sql } from '../../platform/sql.ts'
-import type { Dialect, Mode, NounContext, Runner } from '../routine.ts'
+import {
+  type Dialect,
+  type KeyChanges,
+  type Mode,
+  type NounContext,
+  type Runner,
+  readAll,
+} from '../routine.ts'
+import { askAgain } from '../rules/outbox-ends.ts'
+import { OutboxPlan } from '../rules/outbox-plan.ts'
 import type { PgDatabase } from './database.ts'
 import { drive } from './drive.ts'
+import { type LoadedRow, PgEntries } from './entries.ts'
 import { eventDataOf, placesKept } from './events.ts'
+import { PgLanes } from './lanes.ts'
 import { keyNameOf } from './message-rows.ts'
+import { type PgPlan, statementsOf } from './outbox-plans.ts'
 import type { EngineContext } from './part.ts'
 import { ensureSession, keyOfName, keysOfName } from './session-keys.ts'
 
@@ -17,13 +30,21 @@ export const postgresDialect: Dialect = {
   oneAtATime: lock => [sql`SELECT pg_advisory_xact_lock(${constantSql(String(lock))})`],
   by: () => noSql,
   inOrderJoin: constantSql('JOIN'),
+  nth: constantSql('nth'),
 }
 
-export const createNounContext = ({ clock, db }: EngineContext): NounContext => ({
-  clock,
+/** The head's revision is beyond all that any node has seen. */
+export const keyChanges: KeyChanges = {
+  row: constantSql('SELECT FROM head'),
+  begin: [constantSql('UPDATE head SET revision = revision + 1')],
+  revision: constantSql('(SELECT greatest((SELECT max(revision) + 1 FROM access_key), revision) FROM head)'),
+}
+
+export const createNounContext = (context: EngineContext): NounContext => ({
+  clock: context.clock,
   dialect: postgresDialect,
   claims: {
-    owner: db.node,
+    owner: context.db.node,
     dead: table => constantSql(`NOT lives(${table}.owner)`),
     isDead: row => row.dead === true,
   },
@@ -38,15 +59,32 @@ export const createNounContext = ({ clock, db }: EngineContext): NounContext => 
     const columns = Object.entries(data).map(([name, column]) => sql`${constantSql(`'${name}'`)}, ${column}`)
     const json = sql`json_strip_nulls(json_build_object(${joinSql(columns)}))`
     return from => sql`SELECT add_events(jsonb_build_array(jsonb_build_object('type', ${type}::text,
-      'at', ${clock.now()}::bigint, 'data', ${eventDataOf(json)})), ${type === 'audit.line' ? placesKept : 0}) FROM ${from}`
+      'at', ${context.clock.now()}::bigint, 'data', ${eventDataOf(json)})), ${type === 'audit.line' ? placesKept : 0}) FROM ${from}`
+  },
+  keyChanges,
+  *askAgain(which, until) {
+    const lanes = new PgLanes(context)
+    const entries = new PgEntries(context, lanes)
+    yield* lanes.hold(sql`l.id IN (SELECT e.lane FROM outbox e WHERE ${which})`)
+    const rows = yield* readAll<LoadedRow>(entries.select(which))
+    const plan: PgPlan = new OutboxPlan(context.clock.now())
+    for (const found of entries.loadedOf(rows, new Map())) askAgain(found, until, plan)
+    return statementsOf(plan)
+  },
+  addEvents(added) {
+    const at = context.clock.now()
+    const rows = added.map(({ type, data }) => ({ type, at, data: JSON.stringify(data) }))
+    return rows.length === 0 ? [] : [sql`SELECT add_events(${toJsonb(rows)}::jsonb)`]
   },
 })
 
-const durableModes: ReadonlySet<Mode> = new Set(['write', 'intake', 'redelivery'])
+const durableModes: ReadonlySet<Mode> = new Set(['write', 'intake', 'news', 'redelivery'])
 
 export const createRunner =
   (db: PgDatabase): Runner =>
   async (mode, begin) => {
     const attempt = () => db.retry(queries => drive(queries, begin()))
-    return await (durableModes.has(mode) ? db.durably(attempt) : attempt())
+    const result = await (durableModes.has(mode) ? db.durably(attempt) : attempt())
+    if (mode === 'news') await db.touch()
+    return result
   }

@@ -3,6 +3,7 @@ import { sessionKeyOf } from '../../model/session.ts'
 import { createAgents } from '../nouns/agents.ts'
 import { createAudit } from '../nouns/audit.ts'
 import { createBackups } from '../nouns/backups.ts'
+import { openKeys } from '../nouns/keys.ts'
 import { createUserNames } from '../nouns/user-names.ts'
 import { openNoun } from '../routine.ts'
 import type { Store } from '../store.ts'
@@ -12,7 +13,7 @@ import { PgConsumers } from './consumers.ts'
 import { PgConversations } from './conversations.ts'
 import { PgEventLog } from './events.ts'
 import { PgImportedMessages } from './imported.ts'
-import { PgKeys } from './keys.ts'
+import { createShareUse } from './key-use.ts'
 import { PgMaintenance, type Retention } from './maintenance.ts'
 import { PgMessages } from './messages.ts'
 import { PgOutbox } from './outbox.ts'
@@ -43,7 +44,7 @@ export function createStore(context: EngineContext, retention: Retention): Store
     ),
     outbox,
     webhooks: new PgWebhooks(context),
-    keys: new PgKeys(context),
+    keys: { ...openKeys(nouns, run), shareUse: createShareUse(context.db) },
     audit: openNoun(createAudit(nouns), run),
     backups: openNoun(createBackups(nouns), run),
     people: new PgPeople(context),

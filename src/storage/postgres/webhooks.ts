@@ -2,6 +2,7 @@
 import type { PgQueries } from '../../platform/postgres.ts'
 import { constantSql, noSql, type Sql, sql } from '../../platform/sql.ts'
 import { cursorNumberOf } from '../events.ts'
+import { refuseRevoked } from '../nouns/keys.ts'
 import { mapWebhook } from '../sealed-places.ts'
 import { type WebhookRow, webhookOf } from '../webhook-rows.ts'
 import {
@@ -12,7 +13,9 @@ import {
   type WebhookChange,
   type WebhookStore,
 } from '../webhooks.ts'
-import { type EngineContext, guard, PgPart, refuseRevoked } from './part.ts'
+import { drive } from './drive.ts'
+import { type EngineContext, guard, PgPart } from './part.ts'
+import { postgresDialect } from './routines.ts'
 import { listLanes, PgWebhookProgress } from './webhook-progress.ts'
 
 type Row = WebhookRow & { nth: number; version: string }
@@ -71,7 +74,9 @@ export class PgWebhooks extends PgPart implements WebhookStore {
           ${Number(allow_private)}, ${Number(replies)}, ${created_at}, ${position}, ${made_by},
           ${grant && JSON.stringify(grant)})`
     await this.#written(() =>
-      this.db.retry(async attempt => attempt.script([...(await refuseRevoked(attempt, made_by)), adding])),
+      this.db.retry(async attempt =>
+        attempt.script([...(await drive(attempt, refuseRevoked(postgresDialect, made_by))), adding]),
+      ),
     )
   }
 
@@ -87,7 +92,8 @@ export class PgWebhooks extends PgPart implements WebhookStore {
           ...rest,
           ...(rotation && { secrets: rotateSecrets(webhook.secrets, rotation) }),
         }
-        const held = change.paused === false ? await refuseRevoked(attempt, webhook.made_by) : []
+        const held =
+          change.paused === false ? await drive(attempt, refuseRevoked(postgresDialect, webhook.made_by)) : []
         const retries = change.paused === false && hasFailures(webhook, await listLanes(attempt, id))
         await attempt.script([
           // Deliverers change it with each progress, also with that of its lanes.

@@ -6,7 +6,7 @@ import { errorCodeOf } from '../../platform/files.ts'
 import type { Sealer } from '../../platform/sealing.ts'
 import type { Database } from '../../platform/sqlite.ts'
 import { maxReaders, noPlaceError } from '../events.ts'
-import { endedKeyError, familyOf, keyOfMaker } from '../keys.ts'
+import { familyOf } from '../keys.ts'
 import type { SqliteMessages } from './messages.ts'
 
 /** What the parts of the SQLite message log share. */
@@ -35,15 +35,8 @@ export abstract class EnginePart implements SqliteContext {
   }
 }
 
-/** Refuses what a revoked key writes. Call it in the transaction of the write. @throws SvcError `forbidden` */
-export function refuseRevoked(db: Database, made_by: string | undefined): void {
-  const id = keyOfMaker(made_by)
-  if (id !== undefined && db.get`SELECT 1 FROM access_key WHERE id = ${id} AND revoked_at IS NOT NULL`)
-    throw endedKeyError()
-}
-
 /** Lists all keys with their makers. */
-export const listMade = (db: Database): { id: string; made_by: string }[] =>
+const listMade = (db: Database): { id: string; made_by: string }[] =>
   db.all`SELECT id, made_by FROM access_key`
 
 /**

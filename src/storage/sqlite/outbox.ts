@@ -6,6 +6,7 @@
 import type { SendRules } from '../../model/admission.ts'
 import type { ClockTrust } from '../clock-trust.ts'
 import type { SentMessage } from '../messages.ts'
+import { refuseRevoked } from '../nouns/keys.ts'
 import type {
   ApproveResult,
   BeginResult,
@@ -40,7 +41,7 @@ import {
   type KeyFacts,
 } from '../rules/outbox-ends.ts'
 import { type PartRow, partColumns, partOf } from '../rules/outbox-rows.ts'
-import { EnginePart, refuseRevoked, type SqliteContext } from './engine-part.ts'
+import { EnginePart, type SqliteContext } from './engine-part.ts'
 import type { SqliteOutboxEntries } from './entries.ts'
 import {
   laneRowColumns,
@@ -50,6 +51,7 @@ import {
   type SqliteOutboxLanes,
 } from './lanes.ts'
 import type { SqliteOutboxPlans } from './outbox-plans.ts'
+import { drive, sqliteDialect } from './routines.ts'
 
 type BeginRow = PartRow &
   SqliteLaneRow & {
@@ -115,7 +117,7 @@ export class SqliteOutbox extends EnginePart {
   approve(id: number, rules: SendRules, by: string, edited?: EditedText): ApproveResult | undefined {
     const [found] = this.#parts.entries.load([id], false)
     if (!found?.lane || !isAsked(found.entry, this.clock.now())) return undefined
-    refuseRevoked(this.db, by)
+    drive(this.db, refuseRevoked(sqliteDialect, by))
     const facts = { ...found, ...this.#readForAdmission(found.lane, rules) }
     return this.#parts.plans.decide(plan => approve(facts, { rules, by, edited }, plan))
   }

@@ -6,17 +6,18 @@ import { untouched } from '../../platform/sealing.ts'
 import { type Database, openDatabase } from '../../platform/sqlite.ts'
 import { storeErrorOf } from '../../platform/system-error.ts'
 import { ClockTrust } from '../clock-trust.ts'
+import { createKeys } from '../nouns/keys.ts'
 import { askLifeMs } from '../outbox-rules.ts'
 import { askAgain } from '../rules/outbox-ends.ts'
 import { ProcessOwner } from './engine-part.ts'
 import { SqliteOutboxEntries } from './entries.ts'
 import { SqliteEventLog } from './events.ts'
-import { SqliteKeys } from './keys.ts'
 import { SqliteOutboxLanes } from './lanes.ts'
 import { SqliteMessages } from './messages.ts'
 import { migrate } from './migrations.ts'
 import { SqliteOutbox } from './outbox.ts'
 import { SqliteOutboxPlans } from './outbox-plans.ts'
+import { createNounContext, drive } from './routines.ts'
 
 /** What stands still in a restored store. */
 export interface StandingStill {
@@ -140,7 +141,7 @@ function askForSends(db: Database, clock: Clock): number {
 /** @returns how many keys it revoked */
 function revokeKeys(db: Database, clock: Clock): number {
   const { ground, plans } = groundOf(db, clock)
-  const keys = new SqliteKeys(ground, plans, new SqliteEventLog(ground))
-  const valid = keys.list().filter(({ revoked_at }) => revoked_at === undefined)
-  return valid.reduce((count, { id }) => count + keys.revoke(id, clock.now()).length, 0)
+  const { verbs } = createKeys(createNounContext(ground, { plans, events: new SqliteEventLog(ground) }))
+  const valid = drive(db, verbs.list()).filter(({ revoked_at }) => revoked_at === undefined)
+  return valid.reduce((count, { id }) => count + drive(db, verbs.revoke(id, clock.now())).length, 0)
 }

@@ -1,11 +1,13 @@
 /** Drives routines on SQLite: within one call. */
 import { constantSql, joinSql, noSql, type Sql, sql } from '../../platform/sql.ts'
 import type { Database, Row, SqlValue } from '../../platform/sqlite.ts'
-import type { Dialect, NounContext, Routine } from '../routine.ts'
+import { type Dialect, type NounContext, type Routine, readAll } from '../routine.ts'
+import { askAgain } from '../rules/outbox-ends.ts'
 import type { SqliteContext } from './engine-part.ts'
 import { rejectErased, withoutErased } from './erased-users.ts'
-import { insertEvent } from './events.ts'
+import { insertEvent, type SqliteEventLog } from './events.ts'
 import { keyNameOf } from './messages.ts'
+import type { SqliteOutboxPlans } from './outbox-plans.ts'
 
 /** One writer at a time needs no locks. */
 export const sqliteDialect: Dialect = {
@@ -16,9 +18,19 @@ export const sqliteDialect: Dialect = {
   oneAtATime: () => [],
   by: index => constantSql(` INDEXED BY ${index}`),
   inOrderJoin: constantSql('CROSS JOIN'),
+  nth: constantSql('rowid'),
 }
 
-export const createNounContext = ({ db, clock, messages, owner }: SqliteContext): NounContext => ({
+/** What other parts of the engine do for nouns. */
+export interface NounParts {
+  plans: SqliteOutboxPlans
+  events: Pick<SqliteEventLog, 'append'>
+}
+
+export const createNounContext = (
+  { db, clock, messages, owner }: SqliteContext,
+  { events, plans }: NounParts,
+): NounContext => ({
   clock,
   dialect: sqliteDialect,
   claims: {
@@ -42,6 +54,20 @@ export const createNounContext = ({ db, clock, messages, owner }: SqliteContext)
     const json = sql`json_patch('{}', json_object(${joinSql(columns)}))`
     return from => insertEvent({ type, at: clock.now() }, json, from)
   },
+  keyChanges: {
+    row: noSql,
+    begin: [],
+    revision: constantSql('(SELECT coalesce(max(revision), 0) + 1 FROM access_key)'),
+  },
+  *askAgain(which, until) {
+    const found = yield* readAll<{ id: number }>(sql`SELECT e.id FROM outbox e WHERE ${which} ORDER BY e.id`)
+    for (const { id } of found) plans.change(id, (entry, plan) => askAgain(entry, until, plan))
+    return []
+  },
+  addEvents(added) {
+    events.append(added)
+    return []
+  },
 })
 
 export function drive<T>(db: Database, routine: Routine<T>): T {
@@ -49,7 +75,8 @@ export function drive<T>(db: Database, routine: Routine<T>): T {
   for (let step = routine.next(); ; ) {
     if (step.done) return step.value
     const { value } = step
-    if ('read' in value) step = routine.next([rowsOf(value.read)])
+    if ('hold' in value) step = routine.next([])
+    else if ('read' in value) step = routine.next([rowsOf(value.read)])
     else {
       const { write } = value
       step = routine.next(write.length === 1 ? write.map(rowsOf) : db.transaction(() => write.map(rowsOf)))

@@ -20,6 +20,7 @@ import type { KeyStore } from '../keys.ts'
 import { createAgents } from '../nouns/agents.ts'
 import { createAudit } from '../nouns/audit.ts'
 import { createBackups } from '../nouns/backups.ts'
+import { openKeys } from '../nouns/keys.ts'
 import { createUserNames } from '../nouns/user-names.ts'
 import type { OutboxStore } from '../outbox.ts'
 import type { PeopleStore } from '../people.ts'
@@ -36,7 +37,6 @@ import { SqliteOutboxEntries } from './entries.ts'
 import { SqliteEventLog } from './events.ts'
 import { SqliteHistory } from './history.ts'
 import { SqliteImportedMessages } from './imported-messages.ts'
-import { SqliteKeys } from './keys.ts'
 import { type FileContexts, SqliteOutboxLanes } from './lanes.ts'
 import { SqliteMessages } from './messages.ts'
 import { migrate, rejectOtherForm } from './migrations.ts'
@@ -216,10 +216,9 @@ export class SqliteStore implements contract.Store, LogInternals {
     this.outbox = outbox
     this.#pruneOutbox = prune
     this.webhooks = this.#openWebhooks(webhooks)
-    this.keys = this.#openKeys(new SqliteKeys(ground, plans, events))
-    const nouns = createNounContext(ground)
+    const nouns = createNounContext(ground, { plans, events })
     const run: Runner = async (mode, begin) =>
-      this.#modes[mode](() =>
+      this.#modes[mode === 'news' ? 'intake' : mode](() =>
         mode === 'plain' || mode === 'relaxed'
           ? drive(db, begin())
           : db.transaction(() => drive(db, begin())),
@@ -229,6 +228,7 @@ export class SqliteStore implements contract.Store, LogInternals {
       ...openNoun(createUserNames(nouns), run),
       ...bindMethods(plain, names, 'listAll', 'listChangedSince'),
     }
+    this.keys = { ...openKeys(nouns, run), shareUse: async () => [] }
     this.backups = openNoun(createBackups(nouns), run)
     this.people = this.#openPeople(new SqlitePeople(ground, plans))
     this.agents = openNoun(createAgents(nouns), run)
@@ -302,20 +302,6 @@ export class SqliteStore implements contract.Store, LogInternals {
         ...bindMethods(plain, webhooks, 'takeOver', 'listLanes', 'listTries'),
         ...bindMethods(light, webhooks, 'save', 'addTry'),
       },
-    }
-  }
-
-  #openKeys(keys: SqliteKeys): StrictMethods<KeyStore> {
-    const { intake, plain, relaxed } = this.#modes
-    return {
-      ...bindMethods(plain, keys, 'hasAny', 'list', 'get', 'listChangedSince'),
-      ...bindMethods(intake, keys, 'add', 'rotate', 'revoke'),
-      ...bindMethods(relaxed, keys, 'noteUse'),
-      shareUse: async () => [],
-      endExpired: async at =>
-        this.#runGuarded(() => keys.listExpired(at)).length > 0
-          ? this.#runIntake(() => keys.endExpired(at))
-          : [],
     }
   }
 

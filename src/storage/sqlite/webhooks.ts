@@ -3,6 +3,7 @@ import { sessionKeyOf } from '../../model/session.ts'
 import type { Sealer } from '../../platform/sealing.ts'
 import type { Database } from '../../platform/sqlite.ts'
 import { cursorNumberOf } from '../events.ts'
+import { refuseRevoked } from '../nouns/keys.ts'
 import { mapWebhook } from '../sealed-places.ts'
 import { laneOf, type WebhookLaneRow, type WebhookRow, webhookOf } from '../webhook-rows.ts'
 import {
@@ -19,8 +20,9 @@ import {
   type WebhookProgress,
   type WebhookTry,
 } from '../webhooks.ts'
-import { type ProcessOwner, refuseRevoked } from './engine-part.ts'
+import type { ProcessOwner } from './engine-part.ts'
 import { findErased, rejectErased } from './erased-users.ts'
+import { drive, sqliteDialect } from './routines.ts'
 
 export class SqliteWebhooks {
   readonly #db: Database
@@ -48,7 +50,7 @@ export class SqliteWebhooks {
     const { id, url, session, user, created_at, position, made_by, grant } = webhook
     const sealed = this.#seal(webhook)
     this.#db.transaction(() => {
-      refuseRevoked(this.#db, made_by)
+      drive(this.#db, refuseRevoked(sqliteDialect, made_by))
       for (const one of [...(user ? [user] : []), ...(grant?.users ?? [])]) rejectErased(this.#db, one)
       this.#db
         .run`INSERT INTO webhook (id, url, types, session, peer, headers, secrets, link_key, allow_private, replies,
@@ -64,7 +66,7 @@ export class SqliteWebhooks {
     return this.#db.transaction(() => {
       const webhook = this.get(id)
       if (!webhook) return false
-      if (change.paused === false) refuseRevoked(this.#db, webhook.made_by)
+      if (change.paused === false) drive(this.#db, refuseRevoked(sqliteDialect, webhook.made_by))
       const { rotation, ...rest } = change
       const now = {
         ...webhook,

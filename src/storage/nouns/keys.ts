@@ -1,0 +1,217 @@
+/** Keys of callers, and all that ends with one. */
+import { type Sql, sql } from '../../platform/sql.ts'
+import { type KeyRow, keyOf } from '../key-rows.ts'
+import {
+  endedKeyError,
+  familyOf,
+  type KeyStore,
+  keyEndedReason,
+  keyOfMaker,
+  listBelow,
+  makersOf,
+  maxKeysBelow,
+  type StoredKey,
+  sameNameError,
+  tooManyKeysError,
+} from '../keys.ts'
+import { askLifeMs } from '../outbox-rules.ts'
+import {
+  changes,
+  type Dialect,
+  type Noun,
+  type NounContext,
+  openNoun,
+  type Routine,
+  type Runner,
+  readAll,
+  readFirst,
+  readHeld,
+  write,
+} from '../routine.ts'
+
+/** `shareUse` is the engine's: only one for many processes has something to share. */
+type Keys = Omit<KeyStore, 'shareUse'> & {
+  /** Lists the keys whose end by expiry is not recorded. */
+  listExpired(at: number): Promise<string[]>
+}
+
+export function openKeys(context: NounContext, run: Runner): Omit<KeyStore, 'shareUse'> {
+  const { listExpired, ...keys } = openNoun(createKeys(context), run)
+  return {
+    ...keys,
+    // Most often there are none, and nothing is written.
+    endExpired: async at => ((await listExpired(at)).length > 0 ? await keys.endExpired(at) : []),
+  }
+}
+
+/**
+ * Refuses what a revoked key writes.
+ *
+ * @returns statements for the write: the key is not revoked before that is committed
+ * @throws SvcError `forbidden`
+ */
+export function* refuseRevoked(dialect: Dialect, made_by: string | undefined): Routine<readonly Sql[]> {
+  const id = keyOfMaker(made_by)
+  if (id === undefined) return []
+  const isRevoked = sql`SELECT revoked_at IS NOT NULL AS ended FROM access_key WHERE id = ${id}`
+  if ((yield* readFirst<{ ended: unknown }>(isRevoked))?.ended) throw endedKeyError()
+  return dialect.expect(sql`(${isRevoked}${dialect.holding('access_key')}) IS NOT TRUE`)
+}
+
+export function createKeys(context: NounContext): Noun<Keys> {
+  const { clock, dialect, keyChanges } = context
+  const { nth } = dialect
+  const list = (rest: Sql): Routine<KeyRow[]> =>
+    readAll(sql`SELECT id, name, hash, replaced_hash, replaced_until, "grant", can, made_by, created_at, expires_at,
+      revoked_at, last_used_at, last_address, revision FROM access_key ${rest}`)
+
+  /** Keys are never removed, so their number says whether one was added. */
+  const expectNoMore = (count: number) => dialect.expect(sql`(SELECT count(*) FROM access_key) = ${count}`)
+
+  const listExpired = function* (at: number): Routine<string[]> {
+    const rows = yield* readAll<{ id: string }>(sql`SELECT id FROM access_key
+      WHERE expires_at <= ${at} AND revoked_at IS NULL ORDER BY expires_at`)
+    return rows.map(({ id }) => id)
+  }
+
+  /** Ends keys and those that they made. @returns ids of the keys that had not been revoked */
+  function* end(tops: readonly string[], at: number): Routine<string[]> {
+    const all = yield* readAll<MadeRow & { revoked_at?: number }>(
+      sql`SELECT id, made_by, revoked_at FROM access_key ORDER BY ${nth}`,
+    )
+    const ending = listBelow(all, ...tops)
+    const ids = all.flatMap(key => (key.revoked_at === undefined && ending.has(key.id) ? [key.id] : []))
+    if (ids.length === 0) return ids
+    const makers = makersOf(ids)
+    const ofThese = sql`disabled IS NULL AND ${dialect.isOneOf(sql`made_by`, makers)}`
+    const webhooks = yield* readHeld<{ id: string; url: string }>(
+      sql`SELECT id, url FROM webhook WHERE ${ofThese} ORDER BY created_at, ${nth}`,
+    )
+    const asks = yield* context.askAgain(isQueuedBy(dialect, makers), at + askLifeMs)
+    const areEnding = dialect.isOneOf(sql`id`, ids)
+    yield* write(
+      ...disable(webhooks, at),
+      ...asks,
+      ...keyChanges.begin,
+      ...expectNoMore(all.length),
+      ...dialect.expect(
+        sql`(SELECT count(*) FROM access_key WHERE ${areEnding} AND revoked_at IS NULL) = ${ids.length}`,
+      ),
+      sql`UPDATE access_key SET revoked_at = ${at}, revision = ${keyChanges.revision} WHERE ${areEnding}`,
+      sql`DELETE FROM person_mark WHERE ${dialect.isOneOf(sql`reader`, ids)}`,
+      // A call of the key may have added one since, see `refuseRevoked`.
+      ...dialect.expect(sql`NOT EXISTS (SELECT 1 FROM webhook WHERE ${ofThese})`),
+      ...context.addEvents(
+        webhooks.map(webhook => ({
+          type: 'endpoint.disabled',
+          data: { ...webhook, reason: keyEndedReason, reason_code: 'key_revoked' },
+        })),
+      ),
+    )
+    return ids
+  }
+
+  function disable(webhooks: readonly { id: string }[], at: number): readonly Sql[] {
+    if (webhooks.length === 0) return []
+    const are = sql`${dialect.isOneOf(
+      sql`id`,
+      webhooks.map(({ id }) => id),
+    )} AND disabled IS NULL`
+    return [
+      ...dialect.lock(sql`SELECT FROM webhook WHERE ${are}`),
+      ...dialect.expect(sql`(SELECT count(*) FROM webhook WHERE ${are}) = ${webhooks.length}`),
+      sql`UPDATE webhook SET disabled = ${keyEndedReason}, disabled_code = 'key_revoked', disabled_at = ${at}
+        WHERE ${are}`,
+    ]
+  }
+
+  return {
+    verbs: {
+      *hasAny() {
+        return (yield* readFirst(sql`SELECT 1 AS found FROM access_key LIMIT 1`)) !== undefined
+      },
+
+      *list() {
+        return (yield* list(sql`ORDER BY created_at, ${nth}`)).map(keyOf)
+      },
+
+      *get(id): Routine<StoredKey | undefined> {
+        const [row] = yield* list(sql`WHERE id = ${id}`)
+        return row && keyOf(row)
+      },
+
+      *listChangedSince(revision) {
+        const rows = yield* list(sql`WHERE revision > ${revision} ORDER BY revision, ${nth}`)
+        return { keys: rows.map(keyOf), revision: rows.at(-1)?.revision ?? revision }
+      },
+
+      *add({ id, name, hash, grant, can, made_by, created_at, expires_at }) {
+        const held = yield* refuseRevoked(dialect, made_by)
+        for (const user of grant.users ?? []) context.rejectErased(user)
+        yield { hold: keyChanges.row }
+        const all = yield* readAll<MadeRow & { has_name: unknown }>(sql`SELECT id, made_by, name = ${name}
+          AND revoked_at IS NULL AND (expires_at IS NULL OR expires_at > ${clock.now()}) AS has_name
+          FROM access_key ORDER BY ${nth}`)
+        const maker = keyOfMaker(made_by)
+        if (maker !== undefined && familyOf(all, maker).size > maxKeysBelow) throw tooManyKeysError()
+        const seen = maker === undefined ? undefined : listBelow(all, maker)
+        const namesakes = all.flatMap(key => (key.has_name && seen?.has(key.id) !== false ? [key.id] : []))
+        if (namesakes.length > 0) throw sameNameError(namesakes)
+        yield* write(
+          ...keyChanges.begin,
+          ...expectNoMore(all.length),
+          ...held,
+          sql`INSERT INTO access_key (id, name, hash, "grant", can, made_by, created_at, expires_at, revision)
+            VALUES (${id}, ${name}, ${hash}, ${JSON.stringify(grant)}, ${JSON.stringify(can)}, ${made_by},
+              ${created_at}, ${expires_at}, ${keyChanges.revision})`,
+        )
+      },
+
+      rotate: (id, hash, keepUntil) =>
+        changes(
+          ...keyChanges.begin,
+          sql`UPDATE access_key SET replaced_hash = hash, replaced_until = ${keepUntil}, hash = ${hash},
+            revision = ${keyChanges.revision} WHERE id = ${id} AND revoked_at IS NULL RETURNING id`,
+        ),
+
+      revoke: (id, at) => end([id], at),
+
+      listExpired,
+
+      *endExpired(at) {
+        return yield* end(yield* listExpired(at), at)
+      },
+
+      *noteUse(id, at, address) {
+        yield* write(
+          sql`UPDATE access_key SET last_used_at = ${at}, last_address = ${address} WHERE id = ${id}`,
+        )
+      },
+    },
+    modes: {
+      hasAny: 'plain',
+      list: 'plain',
+      get: 'plain',
+      listChangedSince: 'plain',
+      listExpired: 'plain',
+      noteUse: 'relaxed',
+      add: 'intake',
+      rotate: 'intake',
+      revoke: 'news',
+      endExpired: 'news',
+    },
+  }
+}
+
+interface MadeRow {
+  id: string
+  made_by: string
+}
+
+/** The condition that an entry `e` waits for its user, and one of these principals queued it, or a webhook of one. */
+const isQueuedBy = (dialect: Dialect, makers: readonly string[]): Sql => sql`e.mode = 'queue'
+  AND e.ended_at IS NULL AND e.asked IS NULL AND ${dialect.isOneOf(
+    sql`coalesce((SELECT w.made_by FROM webhook w WHERE w.id = substr(e.made_by, 9)
+      AND e.made_by LIKE 'webhook:%'), e.made_by)`,
+    makers,
+  )}`
