@@ -3,6 +3,7 @@
  * one call, PostgreSQL with one request for each step. A noun, in `nouns/`, has the routines of one contract: its verbs.
  */
 import type { Clock } from '../platform/clock.ts'
+import type { Sealer } from '../platform/sealing.ts'
 import type { Sql } from '../platform/sql.ts'
 import type { EventType, NewEvent } from './events.ts'
 
@@ -105,6 +106,8 @@ export interface Dialect {
   readonly inOrderJoin: Sql
   /** Column that orders the rows of a table without an id that grows, as they were added. */
   readonly nth: Sql
+  /** Column that every write of a row changes, as text, for `expect`. */
+  readonly version: Sql
 }
 
 /** A row that a process claims by a lease. */
@@ -129,6 +132,7 @@ export interface Claims {
 /** What nouns need of an engine. */
 export interface NounContext {
   readonly clock: Clock
+  readonly sealer: Sealer
   readonly dialect: Dialect
   readonly claims: Claims
   /** SQL for the key for new rows of a session, or NULL; and for a subquery of all keys of it. */

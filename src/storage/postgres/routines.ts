@@ -31,6 +31,7 @@ export const postgresDialect: Dialect = {
   by: () => noSql,
   inOrderJoin: constantSql('JOIN'),
   nth: constantSql('nth'),
+  version: constantSql('xmin::text'),
 }
 
 /** The head's revision is beyond all that any node has seen. */
@@ -42,6 +43,7 @@ export const keyChanges: KeyChanges = {
 
 export const createNounContext = (context: EngineContext): NounContext => ({
   clock: context.clock,
+  sealer: context.sealer,
   dialect: postgresDialect,
   claims: {
     owner: context.db.node,

@@ -5,6 +5,7 @@ import { createAudit } from '../nouns/audit.ts'
 import { createBackups } from '../nouns/backups.ts'
 import { openKeys } from '../nouns/keys.ts'
 import { createUserNames } from '../nouns/user-names.ts'
+import { openWebhooks } from '../nouns/webhooks.ts'
 import { openNoun } from '../routine.ts'
 import type { Store } from '../store.ts'
 import { PgAcknowledgements } from './acknowledgements.ts'
@@ -21,7 +22,7 @@ import type { EngineContext } from './part.ts'
 import { PgPeople } from './people.ts'
 import { createNounContext, createRunner } from './routines.ts'
 import { touchSessions } from './sessions.ts'
-import { PgWebhooks } from './webhooks.ts'
+import { PgWebhookProgress } from './webhook-progress.ts'
 
 export function createStore(context: EngineContext, retention: Retention): Store {
   const log = new PgMessages(context)
@@ -43,7 +44,7 @@ export function createStore(context: EngineContext, retention: Retention): Store
       run,
     ),
     outbox,
-    webhooks: new PgWebhooks(context),
+    webhooks: openWebhooks(nouns, run, new PgWebhookProgress(context)),
     keys: { ...openKeys(nouns, run), shareUse: createShareUse(context.db) },
     audit: openNoun(createAudit(nouns), run),
     backups: openNoun(createBackups(nouns), run),

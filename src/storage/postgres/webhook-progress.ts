@@ -2,9 +2,8 @@
  * How far the endpoints are delivered, in PostgreSQL, and which node delivers for which. `webhook.deliverer` is the
  * node that does: only itself gives an endpoint up while it lives and polls.
  */
-import { type PgQueries, toJsonb } from '../../platform/postgres.ts'
+import { toJsonb } from '../../platform/postgres.ts'
 import { noSql, type Sql, sql } from '../../platform/sql.ts'
-import { laneOf, type WebhookLaneRow } from '../webhook-rows.ts'
 import {
   maxTries,
   type TryOutcome,
@@ -17,7 +16,7 @@ import {
 } from '../webhooks.ts'
 import { PgPart } from './part.ts'
 
-export class PgWebhookProgress extends PgPart implements WebhookProgressStore {
+export class PgWebhookProgress extends PgPart implements Omit<WebhookProgressStore, 'listLanes'> {
   /** Rendezvous hashing over the nodes that poll: as one comes or goes, few endpoints change hands. */
   async takeOver(held?: ReadonlySet<string>): Promise<ReadonlySet<string>> {
     const me = this.owner
@@ -40,10 +39,6 @@ export class PgWebhookProgress extends PgPart implements WebhookProgressStore {
       FROM due d LEFT JOIN changed c USING (id)`)
     if (rows.some(({ changed }) => changed)) await this.db.barrier()
     return new Set(rows.filter(({ own }) => own).map(({ id }) => id))
-  }
-
-  listLanes(id: string): Promise<WebhookLane[]> {
-    return listLanes(this.db, id)
   }
 
   async save(id: string, progress: WebhookProgress): Promise<boolean> {
@@ -76,14 +71,6 @@ export class PgWebhookProgress extends PgPart implements WebhookProgressStore {
         (SELECT * FROM webhook_try WHERE webhook = ${id} AND outcome = wanted.outcome ORDER BY id DESC LIMIT ${limit}) t
       ORDER BY t.id DESC LIMIT ${limit}`)
   }
-}
-
-export async function listLanes(queries: PgQueries, id: string): Promise<WebhookLane[]> {
-  const rows = await queries.all<WebhookLaneRow>(
-    sql`SELECT session, peer, position, event, tries, failed_at, retry_at FROM webhook_lane WHERE webhook = ${id}
-      ORDER BY session, peer`,
-  )
-  return rows.map(laneOf)
 }
 
 /** Parts of a statement that begins with `saved`, the endpoint if it may be changed. */

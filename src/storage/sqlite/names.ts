@@ -4,12 +4,12 @@ import type { SqlValue } from '../../platform/sqlite.ts'
 import { joinSessions } from '../nouns/joined-sessions.ts'
 import { EnginePart, type SqliteContext } from './engine-part.ts'
 import { sqliteDialect } from './routines.ts'
-import type { SqliteWebhooks } from './webhooks.ts'
+import type { SqliteWebhookProgress } from './webhook-progress.ts'
 
 export class SqliteRenames extends EnginePart {
-  readonly #webhooks: SqliteWebhooks
+  readonly #webhooks: SqliteWebhookProgress
 
-  constructor(ground: SqliteContext, webhooks: SqliteWebhooks) {
+  constructor(ground: SqliteContext, webhooks: SqliteWebhookProgress) {
     super(ground)
     this.#webhooks = webhooks
   }

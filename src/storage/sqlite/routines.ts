@@ -19,6 +19,7 @@ export const sqliteDialect: Dialect = {
   by: index => constantSql(` INDEXED BY ${index}`),
   inOrderJoin: constantSql('CROSS JOIN'),
   nth: constantSql('rowid'),
+  version: constantSql(`''`),
 }
 
 /** What other parts of the engine do for nouns. */
@@ -28,10 +29,11 @@ export interface NounParts {
 }
 
 export const createNounContext = (
-  { db, clock, messages, owner }: SqliteContext,
+  { db, clock, messages, owner, sealer }: SqliteContext,
   { events, plans }: NounParts,
 ): NounContext => ({
   clock,
+  sealer,
   dialect: sqliteDialect,
   claims: {
     owner: owner.name,

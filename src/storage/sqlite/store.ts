@@ -22,6 +22,7 @@ import { createAudit } from '../nouns/audit.ts'
 import { createBackups } from '../nouns/backups.ts'
 import { openKeys } from '../nouns/keys.ts'
 import { createUserNames } from '../nouns/user-names.ts'
+import { openWebhooks } from '../nouns/webhooks.ts'
 import type { OutboxStore } from '../outbox.ts'
 import type { PeopleStore } from '../people.ts'
 import { openNoun, type Runner } from '../routine.ts'
@@ -48,7 +49,7 @@ import { eraseInSteps, SqlitePeople } from './people.ts'
 import { findLastSign, pruneStep, shrinkStep } from './prune.ts'
 import { createNounContext, drive } from './routines.ts'
 import { scrubFile } from './scrub.ts'
-import { SqliteWebhooks } from './webhooks.ts'
+import { SqliteWebhookProgress } from './webhook-progress.ts'
 import { type AsyncMethods, bindMethods, type StrictMethods, type WriteModes } from './write-modes.ts'
 
 /** Path of a log that only this process has and that ends with it. */
@@ -161,7 +162,7 @@ export class SqliteStore implements contract.Store, LogInternals {
     const ground = { db, messages, clock, sealer, owner: new ProcessOwner() }
     const consumers = new SqliteConsumers(ground)
     const events = new SqliteEventLog(ground)
-    const webhooks = new SqliteWebhooks(db, ground.owner, sealer)
+    const webhooks = new SqliteWebhookProgress(db, ground.owner)
     const past = new SqliteImportedMessages(ground)
     const acknowledgements = new SqliteAcknowledgements(ground, consumers)
     const archive = new SqliteContextArchive(ground)
@@ -215,7 +216,6 @@ export class SqliteStore implements contract.Store, LogInternals {
     const { prune, ...outbox } = this.#openOutbox(ground, { lanes, entries, plans })
     this.outbox = outbox
     this.#pruneOutbox = prune
-    this.webhooks = this.#openWebhooks(webhooks)
     const nouns = createNounContext(ground, { plans, events })
     const run: Runner = async (mode, begin) =>
       this.#modes[mode === 'news' ? 'intake' : mode](() =>
@@ -228,6 +228,10 @@ export class SqliteStore implements contract.Store, LogInternals {
       ...openNoun(createUserNames(nouns), run),
       ...bindMethods(plain, names, 'listAll', 'listChangedSince'),
     }
+    this.webhooks = openWebhooks(nouns, run, {
+      ...bindMethods(plain, webhooks, 'takeOver', 'listTries'),
+      ...bindMethods(this.#modes.light, webhooks, 'save', 'addTry'),
+    })
     this.keys = { ...openKeys(nouns, run), shareUse: async () => [] }
     this.backups = openNoun(createBackups(nouns), run)
     this.people = this.#openPeople(new SqlitePeople(ground, plans))
@@ -290,18 +294,6 @@ export class SqliteStore implements contract.Store, LogInternals {
       ...bindMethods(light, lanes, 'release'),
       findByKey: async key =>
         this.#runGuarded(() => outbox.hasKey(key)) ? this.#write(() => outbox.findByKey(key)) : undefined,
-    }
-  }
-
-  #openWebhooks(webhooks: SqliteWebhooks): StrictMethods<WebhookStore> {
-    const { intake, light, plain } = this.#modes
-    return {
-      ...bindMethods(plain, webhooks, 'list', 'get'),
-      ...bindMethods(intake, webhooks, 'add', 'change', 'rewind', 'remove'),
-      progress: {
-        ...bindMethods(plain, webhooks, 'takeOver', 'listLanes', 'listTries'),
-        ...bindMethods(light, webhooks, 'save', 'addTry'),
-      },
     }
   }
 

@@ -1,115 +1,27 @@
-/** Webhook endpoints in SQLite. */
+/** How far the endpoints are delivered, in SQLite. */
 import { sessionKeyOf } from '../../model/session.ts'
-import type { Sealer } from '../../platform/sealing.ts'
 import type { Database } from '../../platform/sqlite.ts'
-import { cursorNumberOf } from '../events.ts'
-import { refuseRevoked } from '../nouns/keys.ts'
-import { mapWebhook } from '../sealed-places.ts'
-import { laneOf, type WebhookLaneRow, type WebhookRow, webhookOf } from '../webhook-rows.ts'
+import { listLanes } from '../nouns/webhooks.ts'
 import {
-  hasFailures,
   maxTries,
-  type NewWebhook,
-  rotateSecrets,
   type TryOutcome,
   tryOutcomes,
-  type Webhook,
-  type WebhookChange,
   type WebhookConversation,
   type WebhookLane,
   type WebhookProgress,
   type WebhookTry,
 } from '../webhooks.ts'
 import type { ProcessOwner } from './engine-part.ts'
-import { findErased, rejectErased } from './erased-users.ts'
-import { drive, sqliteDialect } from './routines.ts'
+import { findErased } from './erased-users.ts'
+import { drive } from './routines.ts'
 
-export class SqliteWebhooks {
+export class SqliteWebhookProgress {
   readonly #db: Database
   readonly #owner: ProcessOwner
-  readonly #sealer: Sealer
 
-  constructor(db: Database, owner: ProcessOwner, sealer: Sealer) {
+  constructor(db: Database, owner: ProcessOwner) {
     this.#db = db
     this.#owner = owner
-    this.#sealer = sealer
-  }
-
-  list(): Webhook[] {
-    return this.#db.all<WebhookRow>`SELECT * FROM webhook ORDER BY created_at, rowid`.map(row =>
-      this.#webhookOf(row),
-    )
-  }
-
-  get(id: string): Webhook | undefined {
-    const row = this.#db.get<WebhookRow>`SELECT * FROM webhook WHERE id = ${id}`
-    return row && this.#webhookOf(row)
-  }
-
-  add(webhook: NewWebhook): void {
-    const { id, url, session, user, created_at, position, made_by, grant } = webhook
-    const sealed = this.#seal(webhook)
-    this.#db.transaction(() => {
-      drive(this.#db, refuseRevoked(sqliteDialect, made_by))
-      for (const one of [...(user ? [user] : []), ...(grant?.users ?? [])]) rejectErased(this.#db, one)
-      this.#db
-        .run`INSERT INTO webhook (id, url, types, session, peer, headers, secrets, link_key, allow_private, replies,
-          created_at, position, made_by, "grant")
-        VALUES (${id}, ${url}, ${JSON.stringify(webhook.types)}, ${session}, ${user},
-          ${sealed.headers}, ${sealed.secrets}, ${sealed.link_key},
-          ${Number(webhook.allow_private)}, ${Number(webhook.replies)}, ${created_at}, ${position},
-          ${made_by}, ${grant && JSON.stringify(grant)})`
-    })
-  }
-
-  change(id: string, change: WebhookChange): boolean {
-    return this.#db.transaction(() => {
-      const webhook = this.get(id)
-      if (!webhook) return false
-      if (change.paused === false) drive(this.#db, refuseRevoked(sqliteDialect, webhook.made_by))
-      const { rotation, ...rest } = change
-      const now = {
-        ...webhook,
-        ...rest,
-        ...(rotation && { secrets: rotateSecrets(webhook.secrets, rotation) }),
-      }
-      const retries = change.paused === false && hasFailures(webhook, this.listLanes(id))
-      this.#db.run`UPDATE webhook SET paused = ${Number(now.paused)}, secrets = ${this.#seal(now).secrets},
-          disabled = ${now.disabled?.reason}, disabled_code = ${now.disabled?.code},
-          disabled_at = ${now.disabled?.at}, failing_since = ${now.failing_since}, last_error = ${now.last_error},
-          last_error_code = ${now.last_error_code}, next_try_at = ${retries ? undefined : now.next_try_at},
-          epoch = epoch + ${Number(retries)} WHERE id = ${id}`
-      if (retries) this.#db.run`UPDATE webhook_lane SET retry_at = 0 WHERE webhook = ${id}`
-      return true
-    })
-  }
-
-  /** Returns the columns of an endpoint with secrets. */
-  #seal({ id, headers, secrets, link_key }: NewWebhook) {
-    const row = { headers: JSON.stringify(headers), secrets: JSON.stringify(secrets), link_key }
-    return mapWebhook(row, id, this.#sealer.seal)
-  }
-
-  #webhookOf(row: WebhookRow): Webhook {
-    return webhookOf(mapWebhook(row, row.id, this.#sealer.open))
-  }
-
-  rewind(id: string, position: string, replayed: string): boolean {
-    return this.#db.transaction(() => {
-      for (const lane of this.listLanes(id))
-        if (cursorNumberOf(lane.position) >= cursorNumberOf(position)) this.#dropLane(id, lane)
-      const { changes } = this.#db.run`UPDATE webhook
-        SET replayed = ${replayed}, position = ${position}, epoch = epoch + 1, next_try_at = NULL WHERE id = ${id}`
-      return changes > 0
-    })
-  }
-
-  remove(id: string): boolean {
-    return this.#db.transaction(() => {
-      this.#db.run`DELETE FROM webhook_lane WHERE webhook = ${id}`
-      this.#db.run`DELETE FROM webhook_try WHERE webhook = ${id}`
-      return this.#db.run`DELETE FROM webhook WHERE id = ${id}`.changes > 0
-    })
   }
 
   /** One process delivers for all endpoints, so there is nothing to do after its start. */
@@ -127,19 +39,16 @@ export class SqliteWebhooks {
   renameSession(oldName: string, newName: string): void {
     const isIt = (row: { session?: string }) =>
       row.session !== undefined && sessionKeyOf(row.session) === sessionKeyOf(oldName)
-    for (const webhook of this.list()) {
+    const webhooks = this.#db.all<{ id: string; session?: string }>`SELECT id, session FROM webhook`
+    for (const webhook of webhooks) {
       const { id } = webhook
       if (isIt(webhook)) this.#db.run`UPDATE webhook SET session = ${newName} WHERE id = ${id}`
-      for (const lane of this.listLanes(id).filter(isIt)) {
+      for (const lane of drive(this.#db, listLanes(id)).filter(isIt)) {
         this.#dropLane(id, lane)
         this.#putLane(id, { ...lane, session: newName })
       }
       this.#db.run`UPDATE webhook SET epoch = epoch + 1 WHERE id = ${id}`
     }
-  }
-
-  listLanes(id: string): WebhookLane[] {
-    return this.#db.all<WebhookLaneRow>`SELECT * FROM webhook_lane WHERE webhook = ${id}`.map(laneOf)
   }
 
   save(id: string, { epoch, position, lanes, ended, tries, health }: WebhookProgress): boolean {
