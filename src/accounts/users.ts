@@ -21,7 +21,7 @@ import type { Runtime } from '../platform/runtime.ts'
 import { findBearers, maxBearersListed, resolveUserId } from '../send/plan.ts'
 import type { OutboxEntries } from '../storage/outbox.ts'
 import type { Contact, State } from '../storage/state.ts'
-import type { UserNameStore } from '../storage/store.ts'
+import type { ConversationStore, UserNameStore } from '../storage/store.ts'
 
 /** The part of `Accounts` that this file uses. */
 interface Sessions {
@@ -36,6 +36,7 @@ export interface UserPorts {
   store: {
     outbox: Pick<OutboxEntries, 'getCounters'>
     names: UserNameStore
+    conversations: Pick<ConversationStore, 'listAlike' | 'listThreads'>
   }
 }
 

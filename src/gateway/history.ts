@@ -9,12 +9,13 @@ import type { Views } from '../receive/view.ts'
 import { findBearers, findUserId, resolveUserId } from '../send/plan.ts'
 import type { HistoryFilter } from '../storage/messages.ts'
 import type { ContextStore, SessionStore } from '../storage/state.ts'
-import type { MessageLog, UserNameStore } from '../storage/store.ts'
+import type { ConversationStore, MessageLog, UserNameStore } from '../storage/store.ts'
 
 export interface HistoryPorts {
   store: {
     log: Pick<MessageLog, 'search' | 'findRange' | 'listAfter'>
     names: Pick<UserNameStore, 'find'>
+    conversations: Pick<ConversationStore, 'listAlike' | 'listThreads'>
   }
   sessions: Pick<SessionStore, 'get' | 'list'>
   contexts: Pick<ContextStore, 'find' | 'findSessions' | 'listUsers'>

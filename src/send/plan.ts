@@ -11,12 +11,12 @@ import type { MediaContent, MediaKind } from '../model/message.ts'
 import type { UserWithName } from '../model/next-step.ts'
 import { formatPrincipal, onlyDrafts, type Principal } from '../model/principal.ts'
 import { type BotInfo, normalizeSessionName, quotaPerInbound, sessionKeyOf } from '../model/session.ts'
-import { isIssuedId, isUserId, matchUserId } from '../model/user-id.ts'
+import { isIssuedId, isUserId, matchUserId, readUserId } from '../model/user-id.ts'
 import type { Clock } from '../platform/clock.ts'
 import { nodeCrypto } from '../platform/lazy-crypto.ts'
 import type { KeptFile, NewEntry, NewPart, SendMode } from '../storage/outbox.ts'
 import type { ContextStore, SessionStore } from '../storage/state.ts'
-import type { UserNameStore } from '../storage/store.ts'
+import type { ConversationStore, UserNameStore } from '../storage/store.ts'
 import { sentRowOf } from './delivery.ts'
 import type { MediaFiles, SendCaller, StagedFile } from './media-files.ts'
 import { splitText, textLimitBytes } from './split.ts'
@@ -97,6 +97,7 @@ export function requireUser(id: string, field: string, scope: Scope = {}): strin
 
 /** Where users are looked up. */
 interface UserPorts extends NamePorts {
+  store: NamePorts['store'] & { conversations: Pick<ConversationStore, 'listAlike' | 'listThreads'> }
   contexts: Pick<ContextStore, 'find' | 'findSessions' | 'listUsers'>
 }
 
@@ -105,7 +106,7 @@ interface UserPorts extends NamePorts {
  * issues them.
  */
 export async function findUserId(
-  { contexts, sessions }: UserPorts,
+  { contexts, sessions, store: { conversations } }: UserPorts,
   given: string,
   scope: Scope = {},
   field: string,
@@ -114,8 +115,11 @@ export async function findUserId(
   for (const name of await contexts.findSessions(given)) if (await contexts.find(name, given)) return given
   const visible = (await sessions.list()).filter(({ bot }) => isInScope(scope, bot?.bot_id))
   const users = [...(await contexts.listUsers(visible.map(({ name }) => name))).values()].flat()
-  const known = users.map(({ user_id }) => user_id).filter(id => grantsUser(scope, id))
-  return matchUserId(given, new Set(known), field)
+  const known = new Set(users.map(({ user_id }) => user_id).filter(id => grantsUser(scope, id)))
+  // Users who are only in the log: of imported messages, or whose session was logged out.
+  for (const user of await conversations.listAlike(readUserId(given, field)))
+    if ((await conversations.listThreads({ user, scope, limit: 1 })).threads.length > 0) known.add(user)
+  return matchUserId(given, known, field)
 }
 
 /** Number of users with the same name that an error lists. */

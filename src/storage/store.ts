@@ -335,6 +335,9 @@ export interface ConversationStore {
    */
   sessionsOf(user: string): Promise<readonly string[]>
 
+  /** Returns the users who wrote, in any session, and whose ids are this one except for capitals. */
+  listAlike(user: string): Promise<readonly string[]>
+
   /**
    * Marks everything up to that row as read; a lower row than before changes nothing. Without a row, counts
    * one more message as unread, until a row is passed or WeChat accepts a later answer. Not durable. Does nothing for a

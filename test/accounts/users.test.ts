@@ -4,7 +4,7 @@ import { existsSync } from 'node:fs'
 import { mkdir, rename, rmdir } from 'node:fs/promises'
 import { join } from 'node:path'
 import { viewFor } from '../../src/gateway/scoped.ts'
-import { presets } from '../../src/model/access.ts'
+import { presets, type Scope } from '../../src/model/access.ts'
 import { createDirectCall } from '../../src/model/call.ts'
 import type { SvcError } from '../../src/model/error.ts'
 import { owner } from '../../src/model/principal.ts'
@@ -139,6 +139,19 @@ for (const file of ['contexts.json', 'token.json'])
     expect(await users.list({ session: 'default' })).toMatchObject([{ user_id: id }])
     expect((await t.send({ to: id, text: 'x' })).status).toBe('accepted')
   })
+
+test('capitals are also those of a user who is only in the log, as far as the caller sees it', async () => {
+  await using t = await withGateway()
+  const { history, accounts } = t.gateway
+  const id = await written(t)
+  const { bot_id } = t.bots.get('default')!
+  await accounts.logout('default')
+  const found = async (scope: Scope) =>
+    (await history.page({ user_id: id.toUpperCase(), scope, limit: 9, offset: 0 })).messages.length
+  expect(await found({})).toBeGreaterThan(0)
+  expect(await found({ bots: [bot_id] })).toBeGreaterThan(0)
+  expect(await found({ bots: ['another@im.bot'] })).toBe(0)
+})
 
 test('send and history take a name of one user, whatever its capitals and composition', async () => {
   await using t = await withGateway()

@@ -216,4 +216,13 @@ onEach(it => {
       expect(await names.find(name)).toHaveLength(1)
     }
   })
+
+  it('users whose ids differ in capitals are those who wrote', async t => {
+    for (const user of ['oA_b@im', 'Oa_B@IM', 'oa_bc@im', 'oaXb@im', 'o', 'u']) await receive(t, 'x', user)
+    await sending(t.store, 's', 'b', out('to a wrong id', 'OA_B@im'))
+    const { conversations } = t.store
+    expect([...(await conversations.listAlike('oa_b@Im'))].sort()).toEqual(['Oa_B@IM', 'oA_b@im'])
+    expect(await conversations.listAlike('oa_b@i')).toEqual([])
+    expect(await conversations.listAlike('oa%b@im')).toEqual([])
+  })
 })

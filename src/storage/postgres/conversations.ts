@@ -66,6 +66,15 @@ export class PgConversations extends PgPart implements ConversationStore {
     return rows.map(({ name }) => name)
   }
 
+  async listAlike(user: string): Promise<readonly string[]> {
+    const rows = await this.db.all<{ peer: string }>(sql`WITH RECURSIVE peers (peer) AS (
+        (SELECT min(peer) FROM message WHERE peer > '') UNION ALL
+        SELECT (SELECT min(m.peer) FROM message m WHERE m.peer > peers.peer) FROM peers WHERE peers.peer IS NOT NULL)
+      SELECT peer FROM peers WHERE lower(peer) = lower(${user}::text)
+        AND EXISTS (SELECT FROM message m WHERE m.peer = peers.peer AND m.sent = 0)`)
+    return rows.map(({ peer }) => peer)
+  }
+
   async markRead(session: string, peer: string, upTo?: number, reader?: string): Promise<void> {
     // Negative: marked as unread when that row was the newest.
     const position = upTo === undefined ? sql`-(${horizon})` : sql`least(${upTo}::bigint, ${horizon})`

@@ -69,4 +69,17 @@ export class SqliteUserNames extends EnginePart {
       JOIN session ON session.key = user_name.session WHERE peer = ${user}`
     return [...new Set([...this.messages.findWrittenSessions(user), ...named.map(({ session }) => session)])]
   }
+
+  /** Tries the two forms of each letter, as long as an id begins like that: with many users, all of them take long. */
+  listAlike(user: string): readonly string[] {
+    const forms = [...user].map(letter => [...new Set([letter.toLowerCase(), letter.toUpperCase()])])
+    const rows = this.db.all<{ peer: string }>`WITH RECURSIVE alike (peer, length) AS (
+        SELECT '', 0 UNION ALL SELECT alike.peer || form.value, length + 1
+        FROM alike JOIN json_each(${JSON.stringify(forms)}, '$[' || length || ']') form
+        WHERE EXISTS (SELECT 1 FROM message m INDEXED BY message_peer WHERE m.peer >= alike.peer || form.value
+          AND m.peer < alike.peer || form.value || char(1114111)))
+      SELECT peer FROM alike WHERE length = ${forms.length}
+        AND EXISTS (SELECT 1 FROM message m INDEXED BY message_peer WHERE m.peer = alike.peer AND m.sent = 0)`
+    return rows.map(({ peer }) => peer)
+  }
 }

@@ -192,7 +192,7 @@ export class SqliteStore implements contract.Store, LogInternals {
     }
     this.conversations = {
       ...bindMethods(plain, conversations, 'listThreads', 'countMessages', 'countSuspects'),
-      ...bindMethods(plain, names, 'sessionsOf'),
+      ...bindMethods(plain, names, 'sessionsOf', 'listAlike'),
       ...bindMethods(relaxed, conversations, 'markRead'),
     }
     this.contexts = {

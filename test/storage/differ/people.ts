@@ -61,6 +61,13 @@ const conversations = {
   sessionsOf: verb({ user }, async ({ store }, { user }) =>
     sorted(await store.conversations.sessionsOf(user)),
   ),
+  // With a weight that leaves the sequences of the other verbs as they are.
+  listAlike: verb(
+    {},
+    async ({ store }) =>
+      sorted(await Promise.all(['U', 'W@IM.wechat'].map(id => store.conversations.listAlike(id)))),
+    0,
+  ),
   markRead: verb(
     { session, user, upTo: maybe(nth), reader: maybe(fc.constantFrom('k')) },
     ({ store }, { session, user, upTo, reader }) => store.conversations.markRead(session, user, upTo, reader),
