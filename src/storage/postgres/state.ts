@@ -25,7 +25,7 @@ async function forgetUser({ db }: EngineContext, sessions: PgSessions, user: str
   const ids = [...new Set([user, user.toLowerCase()])]
   await db.retry(queries =>
     queries.script([
-      sql`UPDATE outbox_lane SET token = NULL, received_at = NULL, first_seen = NULL WHERE peer = ANY (${ids}::text[])`,
+      sql`UPDATE outbox_lane SET token = NULL, first_seen = NULL WHERE peer = ANY (${ids}::text[])`,
       sql`SELECT touch_sessions(ARRAY(SELECT DISTINCT s.name_key FROM outbox_lane l JOIN session s ON s.key = l.session
         WHERE l.peer = ANY (${ids}::text[])))`,
     ]),
