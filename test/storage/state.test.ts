@@ -120,6 +120,32 @@ onEach(
         for (const name of ['', '..', 'a/b']) expect(await sessions.get(name)).toBeUndefined()
       }))
 
+    test('a session that was logged out and comes back in another spelling has what it had', () =>
+      withStorage(async ({ state, store }, ingest) => {
+        const { sessions } = state
+        await sessions.save('Work', bot('b'))
+        const own = { session: 'Work', botId: 'b@im.bot', token: bot('b').token }
+        await ingest([from({ user_id: 'u', received_at: 1000 })], { ...own, cursorFrom: '' })
+        await store.names.set('Work', 'u', 'Ann')
+        const entry = {
+          session: 'Work',
+          bot_id: 'b@im.bot',
+          user: 'u',
+          mode: 'queue',
+          made_by: 'owner',
+        } as const
+        const parts = [{ kind: 'text', waiting: { message: { ...sent, to_user: 'u' } } }] as const
+        await store.outbox.enqueue({ ...entry, parts }, openRules)
+        await sessions.remove('Work')
+        await sessions.save('work', bot('b'))
+        const rows = await store.log.listAfter(0, { limit: 9 })
+        expect(rows.map(({ session }) => session)).toEqual(['work', 'work'])
+        expect(await store.names.find('Ann')).toEqual([{ session: 'work', user_id: 'u' }])
+        expect((await store.outbox.list()).map(({ session }) => session)).toEqual(['work'])
+        const { lanes } = await store.outbox.listWaiting(openRules)
+        expect(lanes.map(({ session }) => session)).toEqual(['work'])
+      }))
+
     test('a repeated login replaces the credentials and keeps the contexts; another bot starts without contexts', () =>
       withState(async ({ sessions, contexts }, commit) => {
         await sessions.save('s', bot('b', { user_id: 'me' }))

@@ -41,6 +41,13 @@ export class SqliteRenames extends EnginePart {
       this.#webhooks.renameSession(oldName, newName)
     })
   }
+
+  /** Gives a session that logs in again in another spelling, such as "Work" as "work", what it had before. */
+  respellSession(name: string): void {
+    const spellings = this.db.all<{ name: string }>`SELECT name FROM session
+      WHERE key IN (SELECT value FROM json_each(${JSON.stringify(this.messages.listSessionKeys(name))}))`
+    if (spellings.some(one => one.name !== name)) this.renameSession(name, name)
+  }
 }
 
 export class SqliteUserNames extends EnginePart {

@@ -93,7 +93,7 @@ export interface LogInternals {
   readonly intake: AsyncMethods<SqliteMessages, 'insertReceived'>
   readonly maintenance: AsyncMethods<
     SqliteRenames,
-    'intendRename' | 'listIntendedRenames' | 'renameSession'
+    'intendRename' | 'listIntendedRenames' | 'renameSession' | 'respellSession'
   > & {
     /** Writes what waits, ends waits, and releases everything. Safe to call twice. */
     close(): Promise<void>
@@ -316,7 +316,11 @@ export class SqliteStore implements contract.Store, LogInternals {
       checkWritable: async () => this.#checkWritable(),
       isClockTrusted: async () => this.#clockTrust.isTrusted,
       prune: signal => this.#prune(signal),
-      ...bindMethods(this.#modes.plain, renames, 'intendRename', 'listIntendedRenames', 'renameSession'),
+      ...bindMethods(
+        this.#modes.plain,
+        renames,
+        ...(['intendRename', 'listIntendedRenames', 'renameSession', 'respellSession'] as const),
+      ),
       close: async () => this.#close(),
     }
   }

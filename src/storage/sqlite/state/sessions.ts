@@ -202,6 +202,7 @@ export class SessionFiles implements SessionStore {
     await ensurePrivateDir(path, { parents: false })
     if (isNew) await syncDir(this.#dir)
     const before = this.readToken(folder)
+    if (!before) await this.#rows?.maintenance.respellSession(folder)
     // First: after a crash in between, the old bot has no tokens. The new bot never has the tokens of the old
     // one.
     if (before?.bot.bot_id !== bot.bot_id) await this.onNewBot?.(folder)
