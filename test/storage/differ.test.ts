@@ -6,10 +6,12 @@ import { describe, test } from 'bun:test'
 import { isPostgresThere } from '../support/postgres.ts'
 import { compareAgents } from './differ/agents.ts'
 import { compareEvents } from './differ/events.ts'
+import { compareHistory } from './differ/history.ts'
 import { compareKeys } from './differ/keys.ts'
 import { compareOutbox } from './differ/outbox.ts'
 import { comparePeople } from './differ/people.ts'
 import { compareReaders } from './differ/readers.ts'
+import { compareState } from './differ/state.ts'
 import { compareWebhooks } from './differ/webhooks.ts'
 
 /** A difference is shrunk by repeating its steps, and more may be asked for. */
@@ -22,5 +24,7 @@ describe.skipIf(!isPostgresThere())('both engines show the same after any steps'
   test('of webhooks', compareWebhooks, withinMs)
   test('of keys, the audit log and backups', compareKeys, withinMs)
   test('of agents', compareAgents, withinMs)
+  test('of the log: stored, found, imported', compareHistory, withinMs)
+  test('of sessions, contexts, logins and sign-ins', compareState, withinMs)
   test('of people, names and conversations', comparePeople, withinMs)
 })

@@ -95,11 +95,11 @@ export async function compare<Notes>({ verbs, steps = 60, ...of }: Comparison<No
     arbitrary: args.map((args): Step => ({ verb, args })),
   }))
   const random = fc.noBias(fc.array(fc.oneof(...one), { maxLength: steps, size: 'max' }))
-  // Shrinking leaves them out.
-  const each = one.map(({ arbitrary }) => fc.option(arbitrary, { nil: undefined, freq: 1e9 }))
+  const each = one.map(({ arbitrary }) => last(arbitrary))
+  // Shrinking leaves out those of `each` first, then what follows the failure: it shortens arrays from their start.
   const sequence = fc
-    .tuple(random, fc.tuple(...each))
-    .map(([some, rest]) => [...some, ...rest.filter(step => step !== undefined)])
+    .tuple(last(fc.tuple(...each)), random)
+    .map(([rest = [], some]) => [...some.toReversed(), ...rest.filter(step => step !== undefined)])
   let taken = 0
   let failedAt = Number.POSITIVE_INFINITY
   const property = fc.asyncProperty(sequence, async drawn => {
@@ -114,17 +114,15 @@ export async function compare<Notes>({ verbs, steps = 60, ...of }: Comparison<No
     }
     const sides = [await sideOf(sqlite), await sideOf(postgres)]
     const compared = async (what: string, read: (side: Side<Notes>) => unknown) => {
-      const [expected, actual] = await Promise.all(
-        sides.map(async side => ({ [what]: await outcomeOf(read, side) })),
-      )
+      const [expected, actual] = await Promise.all(sides.map(side => outcomeOf(read, side)))
       try {
         // SQLite's is the expected one; either may be wrong.
-        expect(actual!).toEqual(expected!)
+        expect(actual).toEqual(expected)
       } catch (error) {
         failedAt = Math.min(failedAt, performance.now())
-        throw error
+        throw new Error(`${what}: ${(error as Error).message}`)
       }
-      return expected![what]
+      return expected
     }
     await compared('given', side => of.given?.(side))
     for (const [nth, { verb, args }] of drawn.entries()) {
@@ -140,6 +138,9 @@ export async function compare<Notes>({ verbs, steps = 60, ...of }: Comparison<No
   if (process.env.SVC_TEST_RUNS) console.log(`${taken} steps of ${numRuns} sequences`)
   expect(Object.keys(verbs).filter(verb => !worked.has(verb))).toEqual([])
 }
+
+/** Something that is there until it is left out by shrinking. */
+const last = <T>(arbitrary: fc.Arbitrary<T>) => fc.option(arbitrary, { nil: undefined, freq: 1e9 })
 
 /** Returned by a step that found nothing to do. */
 export const idle = 'nothing to do'

@@ -27,7 +27,7 @@ type Here = Side<Notes>
 const verb = verbsOf<Notes>()
 
 const names = ['default', 'k/default', 'a', 'b']
-const acknowledging = ['y', 'default/y', 'b']
+const acknowledging = ['y', 'y/default', 'b']
 const consumer = fc.constantFrom(...names)
 const session = maybe(fc.constantFrom('s', 't', 'S'))
 const scope = maybe(
@@ -76,7 +76,12 @@ const consumers = {
 
 const acknowledgements = {
   readAfter: verb(
-    { consumer: fc.constantFrom(...acknowledging), ack: fc.nat(12), ...wanted, isOther: rarely },
+    {
+      consumer: fc.constantFrom(...acknowledging),
+      ack: fc.oneof(fc.constant(0), fc.nat(12)),
+      ...wanted,
+      isOther: rarely,
+    },
     async (side, { consumer, ack, isOther, ...wanted }) => {
       const page = await storeOf(side, isOther).acknowledgements.readAfter(consumer, ack, filled(wanted))
       for (const { id: upTo } of page.rows) side.notes.read.push({ consumer, session: wanted.session, upTo })
