@@ -31,6 +31,18 @@ onEach((_it, openStore) => {
     expect(await left(t.store)).toEqual([506])
   })
 
+  test('a row that was claimed and then removed is not counted as waiting', async () => {
+    await using t = await openStore({ maxCount: 2 })
+    await add(t, 1)
+    const { consumers, backlog, maintenance } = t.store
+    await consumers.claim('default', { limit: 9 })
+    await add(t, 2)
+    await maintenance.prune()
+    t.clock.at += 31_000
+    expect(await backlog.countWaiting('default', { limit: 9 })).toBe(2)
+    expect((await consumers.claim('default', { limit: 9 }))?.rows.map(({ id }) => id)).toEqual([2, 3])
+  })
+
   test('without limits nothing is removed', async () => {
     await using t = await openStore()
     await add(t, 400)

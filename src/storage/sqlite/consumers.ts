@@ -82,7 +82,8 @@ export class SqliteConsumers extends EnginePart {
     const narrowed = this.#narrow({ session, ...wanted })
     const position = this.#getRow(consumer)?.position ?? this.#firstPositionOf(consumer)
     const again = this.#listLapsedLeases(consumer).flatMap(({ ids }) =>
-      ids.filter(id => this.#isOf(id, narrowed)),
+      // Retention may have removed some of them.
+      ids.filter(id => this.#isOf(id, narrowed) && this.messages.getById(id) !== undefined),
     )
     const fresh =
       session === undefined
