@@ -118,7 +118,7 @@ export class MediaFolder implements MediaStore {
       await opened?.handle.close()
       return undefined
     }
-    return { ...createSteadyFile(opened), note: sidecar ?? {}, ...(sidecar && { md5: sidecar.md5 }) }
+    return { ...createSteadyFile(opened), note: noteOf(sidecar), ...(sidecar && { md5: sidecar.md5 }) }
   }
 
   markServed(id: string): void {
@@ -152,8 +152,8 @@ export class MediaFolder implements MediaStore {
     for (const file of await readdir(folder).catch(() => [])) {
       if (!file.endsWith('.json') || !isName.test(file.slice(0, -5))) continue
       const path = join(folder, file)
-      const note = parseSidecar(await readText(path))
-      if (!note || !(await isOver(note))) continue
+      const sidecar = parseSidecar(await readText(path))
+      if (!sidecar || !(await isOver(noteOf(sidecar)))) continue
       // The note goes first: without it the file cannot be opened.
       for (const one of [path, path.slice(0, -5)]) await rm(one, { force: true })
     }
@@ -178,6 +178,12 @@ export const openMediaStores = (
   uploads: new MediaFolder({ ...options, name: 'uploads', ...uploads }),
   queued: new MediaFolder({ ...options, name: 'outbox' }),
 })
+
+/** Returns the note as the caller gave it. */
+function noteOf(sidecar: Sidecar | undefined): OpenedStoredFile['note'] {
+  const { size: _, md5: _md5, expires_at: _expires, ...note }: Partial<Sidecar> = sidecar ?? {}
+  return note
+}
 
 function parseSidecar(text: string | undefined): Sidecar | undefined {
   try {
