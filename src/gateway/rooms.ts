@@ -353,9 +353,10 @@ export function openPush(
         return { linkMedia: (id, item) => link(id, String(item)), linkMessage: id => link(id, 'message') }
       },
       async sendReply({ id: webhook, grant, made_by = '' }, { id, session, user }, text) {
-        // A run of an endpoint whose key has just ended may not know it yet.
-        if (grant && (await webhooks.get(webhook))?.disabled)
-          throw new SvcError('forbidden', 'the webhook is switched off')
+        // A run of an endpoint that was just removed, or whose key has ended, may not know it yet.
+        const now = await webhooks.get(webhook)
+        if (!now || now.disabled)
+          throw new SvcError('forbidden', `the webhook is ${now ? 'switched off' : 'removed'}`)
         const key = grant ? `${parsePrincipal(made_by).id}/${id}` : id
         const request = { to: user, text, session, media: [], idempotency_key: key }
         const by = { kind: 'webhook', id: webhook, ...(grant && { grant }) } as const

@@ -66,23 +66,29 @@ describe('a reply', () => {
     expect(await failure(adding)).toMatchObject({ code: 'forbidden' })
   })
 
-  it('is not sent for a key that ended while the endpoint answered', async t => {
-    const by = await holder(t, { can: ['reply', 'webhooks'] })
-    await using other = await t.beside({ start: false })
-    using r = receiver()
-    await t.gateway.webhooks.add(by, { url: r.url, ...received, replies: true })
-    await t.sandbox.say('hello')
-    await t.soon('delivered', () => r.got.length === 1)
-    r.answer = async () => {
-      await other.gateway.keys.revoke(by.id!, owner)
-      return reply('too late')
-    }
-    await t.sandbox.say('hello again')
-    // Without a push of the clock, the endpoints are rarely read again before the reply.
-    await t.until('answered', () => r.got.length === 2)
-    await t.pass(1000)
-    expect(await sent(t)).toEqual([])
-  })
+  describe.each(['its key ended', 'it was removed', 'it was removed, and the owner had added it'])(
+    'is not sent by an endpoint that answered while',
+    how => {
+      it(how, async t => {
+        const by = how.includes('owner') ? owner : await holder(t, { can: ['reply', 'webhooks'] })
+        await using other = await t.beside({ start: false })
+        const { keys, webhooks } = other.gateway
+        using r = receiver()
+        const { id } = await t.gateway.webhooks.add(by, { url: r.url, ...received, replies: true })
+        await t.sandbox.say('hello')
+        await t.soon('delivered', () => r.got.length === 1)
+        r.answer = async () => {
+          await (how.includes('key') ? keys.revoke(by.id!, owner) : webhooks.remove(owner, id))
+          return reply('too late')
+        }
+        await t.sandbox.say('hello again')
+        // Without a push of the clock, the endpoints are rarely read again before the reply.
+        await t.until('answered', () => r.got.length === 2)
+        await t.pass(1000)
+        expect(await sent(t)).toEqual([])
+      })
+    },
+  )
 })
 
 describe('the end of the key', () => {
