@@ -141,7 +141,7 @@ export interface NounContext {
   /** Returns the key for new rows of a session; adds one if there is none. */
   ensureSession(name: string): Routine<number>
   /** Call it before something about a user is stored. @throws SvcError `window_closed` if the user was erased */
-  rejectErased(user: string): void
+  rejectErased(user: string): Routine<void>
   /** The hash of each erased user in place of the user, in a text for the audit log. */
   withoutErased(text: string | undefined): string | undefined
   /** SQL for the name of the key in a column with a principal; NULL if it is not one of a key. */

@@ -66,12 +66,13 @@ describe('the end', () => {
       import { openGateway } from ${JSON.stringify(fileURLToPath(new URL('../../src/gateway/gateway.ts', import.meta.url)))}
       import { readConfig } from ${JSON.stringify(fileURLToPath(new URL('../../src/config.ts', import.meta.url)))}
       import { createDirectCall } from ${JSON.stringify(fileURLToPath(new URL('../../src/model/call.ts', import.meta.url)))}
+      import { owner } from ${JSON.stringify(fileURLToPath(new URL('../../src/model/principal.ts', import.meta.url)))}
       import { silentLog } from ${JSON.stringify(fileURLToPath(new URL('../../src/platform/log.ts', import.meta.url)))}
       const gateway = await openGateway({
         config: readConfig({ basePath: ${JSON.stringify(dir)} }, {}), log: silentLog, version: '0', sandboxUrl: ${JSON.stringify(t.sandbox.url)},
       })
       await gateway.start()
-      await gateway.logins.login({ session_name: 'x', timeout: 1, force: false }, new AbortController().signal)
+      await gateway.logins.login(owner, { session_name: 'x', timeout: 1, force: false }, new AbortController().signal)
       const call = createDirectCall()
       await gateway.inbox.recv({ timeout: 0.2, limit: 1, consumer: 'default' }, call)
       const waiting = gateway.inbox.recv({ timeout: 200, limit: 1, consumer: 'default' }, call)

@@ -1,5 +1,6 @@
 import { describe, expect, test } from 'bun:test'
 import { connect, type Socket } from 'node:net'
+import type { Principal } from '../../src/model/principal.ts'
 import { type Rest, startRest } from '../support/rest.ts'
 import { stopwatch } from '../support/stopwatch.ts'
 import { until } from '../support/until.ts'
@@ -165,7 +166,7 @@ test('behind a proxy, which ends a silent request, a call waits for 45 seconds a
   }
   const logins: unknown[] = []
   Object.assign(rest.gateway.logins, {
-    async login(request: { timeout: number }) {
+    async login(_by: Principal, request: { timeout: number }) {
       logins.push(request.timeout)
       return { status: 'waiting', session: 'default', message: '' }
     },

@@ -61,7 +61,7 @@ export function createAgents(context: NounContext): Noun<AgentStore> {
 
   /** Returns the row of a conversation; adds it if it is not there. @param session its key */
   function* ensure({ agent, user }: Omit<ConversationKey, 'session'>, session: number): Routine<number> {
-    context.rejectErased(user)
+    yield* context.rejectErased(user)
     const found = sql`SELECT id FROM agent_conversation
       WHERE agent = ${agent} AND session = ${session} AND peer = ${user}`
     const known = yield* readFirst<{ id: number }>(found)

@@ -147,7 +147,7 @@ export function createKeys(context: NounContext): Noun<Keys> {
 
       *add({ id, name, hash, grant, can, made_by, created_at, expires_at }) {
         const held = yield* refuseRevoked(dialect, made_by)
-        for (const user of grant.users ?? []) context.rejectErased(user)
+        for (const user of grant.users ?? []) yield* context.rejectErased(user)
         yield { hold: keyChanges.row }
         const all = yield* readAll<MadeRow & { has_name: unknown }>(sql`SELECT id, made_by, name = ${name}
           AND revoked_at IS NULL AND (expires_at IS NULL OR expires_at > ${clock.now()}) AS has_name

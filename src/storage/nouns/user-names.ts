@@ -22,7 +22,7 @@ export const createUserNames = (
 
     *set(session, user, name, seen) {
       if (name !== undefined) {
-        rejectErased(user)
+        yield* rejectErased(user)
         yield* ensureSession(session)
       }
       const folded = name === undefined ? undefined : nameKeyOf(name)

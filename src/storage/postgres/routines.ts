@@ -1,6 +1,7 @@
 /** What nouns need of PostgreSQL, and how their verbs run: a lost attempt is repeated. */
 import { toJsonb } from '../../platform/postgres.ts'
 import { constantSql, joinSql, noSql, sql } from '../../platform/sql.ts'
+import { erasedUserError } from '../people.ts'
 import {
   type Dialect,
   type KeyChanges,
@@ -8,6 +9,7 @@ import {
   type NounContext,
   type Runner,
   readAll,
+  readFirst,
 } from '../routine.ts'
 import { askAgain } from '../rules/outbox-ends.ts'
 import { OutboxPlan } from '../rules/outbox-plan.ts'
@@ -53,8 +55,11 @@ export const createNounContext = (context: EngineContext): NounContext => ({
   sessionKey: keyOfName,
   sessionKeys: name => sql`(SELECT unnest(${keysOfName(name)}))`,
   ensureSession,
-  // Triggers do both.
-  rejectErased: () => {},
+  *rejectErased(user) {
+    const row = yield* readFirst<{ hash?: string }>(sql`SELECT find_erased(${user}) AS hash`)
+    if (row?.hash !== undefined) throw erasedUserError()
+  },
+  // A trigger does that.
   withoutErased: text => text,
   keyName: column => keyNameOf(constantSql(column)),
   eventOfRow(type, data) {

@@ -47,7 +47,10 @@ export const createNounContext = (
   *ensureSession(name) {
     return messages.ensureKey(name)
   },
-  rejectErased: user => rejectErased(db, user),
+  // biome-ignore lint/correctness/useYield: PostgreSQL needs statements for it
+  *rejectErased(user) {
+    rejectErased(db, user)
+  },
   withoutErased: text => withoutErased(db, text),
   keyName: column => constantSql(keyNameOf(column)),
   eventOfRow(type, data) {

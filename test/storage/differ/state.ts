@@ -237,7 +237,7 @@ const signIns = {
     storage.state.signIns.filterEnded(all),
   ),
   end: verb({ all: fc.uniqueArray(signIn) }, ({ storage, clock }, { all }) =>
-    storage.state.signIns.end(all, clock.at + 90_000_000, clock.at),
+    storage.state.signIns.end(all, clock.at + 90_000_000),
   ),
 } satisfies Record<keyof SignInStore, Verb<Notes>>
 
