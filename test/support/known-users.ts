@@ -4,9 +4,10 @@ import type { ContextStore } from '../../src/storage/state.ts'
 
 /** Reads the contexts of the users who have written to a session, by user id. */
 export async function knownUsers(
-  contexts: Pick<ContextStore, 'listUsers'>,
+  contexts: Pick<ContextStore, 'find' | 'listUsers'>,
   session: string,
 ): Promise<Map<string, UserContext>> {
   const found = (await contexts.listUsers([session])).get(session) ?? []
-  return new Map(found.map(({ context, user_id }) => [user_id, context]))
+  const known = found.map(async ({ user_id }) => [user_id, (await contexts.find(session, user_id))!] as const)
+  return new Map(await Promise.all(known))
 }

@@ -5,7 +5,6 @@ import type { UserContext } from '../../../../src/model/session.ts'
 import { openLock } from '../../../../src/platform/lock.ts'
 import type { PolledMessage } from '../../../../src/storage/messages.ts'
 import { folderOfTest } from '../../../support/folder.ts'
-import { knownUsers } from '../../../support/known-users.ts'
 import { until } from '../../../support/until.ts'
 import { bot, message, testClock } from '../../support.ts'
 import { openDirectory } from '../support.ts'
@@ -65,7 +64,7 @@ test.each(cases)('%s counts in every process before the file has it', async (_wh
   await lock.close()
   expect((await ingested).cursor).toBe('moved')
   for (const found of await find()) expect(found).toMatchObject(then)
-  expect((await knownUsers(other.state.contexts, 's')).get('u')).toMatchObject(then)
+  expect(await other.state.contexts.find('s', 'u')).toMatchObject(then)
 })
 
 test('if the session is gone, nothing of its contexts stays', async () => {
