@@ -238,6 +238,6 @@ async function state(side: Here) {
 export const compareAgents = () =>
   compare({
     notes: (): Notes => ({ turns: [], questions: [], rows: [], count: 0 }),
-    verbs: { ...agents, ...around },
+    verbs: { ...around, ...agents },
     state,
   })

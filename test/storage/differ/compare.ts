@@ -88,7 +88,7 @@ interface Step {
  * Compares the engines by random sequences, each on stores of its own, and fails with the shortest sequence that has a
  * difference. Every verb must have worked at least once.
  */
-export async function compare<Notes>({ verbs, steps = 60, ...of }: Comparison<Notes>): Promise<void> {
+export async function compare<Notes>({ verbs, steps = 50, ...of }: Comparison<Notes>): Promise<void> {
   const worked = new Set<string>()
   const one = Object.entries(verbs).map(([verb, { weight, args }]) => ({
     weight,
@@ -133,7 +133,7 @@ export async function compare<Notes>({ verbs, steps = 60, ...of }: Comparison<No
       taken++
     }
   })
-  const numRuns = Number(process.env.SVC_TEST_RUNS ?? 1)
+  const numRuns = Number(process.env.SVC_TEST_RUNS ?? 3)
   await fc.assert(property, runs(numRuns))
   // One sequence takes each step, though a few may find nothing to do.
   if (numRuns < runsForEach) return expect(worked.size).toBeGreaterThan(Object.keys(verbs).length / 2)

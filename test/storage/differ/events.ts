@@ -190,6 +190,6 @@ async function state(side: Here) {
 export const compareEvents = () =>
   compare({
     notes: (): Notes => ({ cursors: [], begun: [], count: 0 }),
-    verbs: { ...events, ...around },
+    verbs: { ...around, ...events },
     state,
   })

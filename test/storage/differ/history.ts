@@ -205,4 +205,4 @@ async function state({ store }: Here) {
 }
 
 export const compareHistory = () =>
-  compare({ notes: (): Notes => ({ count: 0 }), verbs: { ...log, ...intake, ...around }, state })
+  compare({ notes: (): Notes => ({ count: 0 }), verbs: { ...around, ...log, ...intake }, state })

@@ -211,10 +211,14 @@ const around = {
     },
     2,
   ),
-  approve: verb({ by: maker }, async (side, { by }) => {
-    const entry = (await side.store.outbox.list()).find(one => one.asked)
-    return entry ? (await side.store.outbox.approve(entry.id, open, makerOf(side, by)))?.state : idle
-  }),
+  approve: verb(
+    { by: maker },
+    async (side, { by }) => {
+      const entry = (await side.store.outbox.list()).find(one => one.asked)
+      return entry ? (await side.store.outbox.approve(entry.id, open, makerOf(side, by)))?.state : idle
+    },
+    3,
+  ),
 }
 
 async function state(side: Here) {
@@ -247,6 +251,6 @@ async function state(side: Here) {
 export const compareKeys = () =>
   compare({
     notes: (): Notes => ({ keys: [], lines: [], revision: 0, count: 0 }),
-    verbs: { ...keys, ...audit, ...backups, ...around },
+    verbs: { ...around, ...keys, ...audit, ...backups },
     ...{ state, isAlone: true },
   })

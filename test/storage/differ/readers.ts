@@ -173,6 +173,6 @@ async function state({ store: { backlog, log } }: Here) {
 export const compareReaders = () =>
   compare({
     notes: (): Notes => ({ claims: [], read: [], count: 0 }),
-    verbs: { ...consumers, ...acknowledgements, ...backlog, ...around },
+    verbs: { ...around, ...consumers, ...acknowledgements, ...backlog },
     state,
   })

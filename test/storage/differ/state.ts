@@ -189,7 +189,7 @@ const logins = {
     shown(await storage.state.logins.get(name, clock.at)),
   ),
   put: verb(
-    { name, nth, isNew: fc.boolean(), ends: rarely, told: nth },
+    { name, nth, isNew: fc.nat(2).map(one => one > 0), ends: rarely, told: nth },
     async (side, { name, nth, isNew, ends, told }) => {
       const before = isNew ? loginOf(side, name) : someLogin(side, nth)
       if (!before) return idle
@@ -347,7 +347,7 @@ async function state(side: Here) {
 export const compareState = () =>
   compare({
     notes: (): Notes => ({ logins: [], batches: [], followed: new Map(), count: 0 }),
-    verbs: { ...sessions, ...contexts, ...logins, ...signIns, ...around },
+    verbs: { ...around, ...sessions, ...contexts, ...logins, ...signIns },
     state,
     // What another process wrote may be seen up to two seconds later.
     isAlone: true,
