@@ -95,7 +95,7 @@ export function createWebhooks(context: NounContext): Noun<Webhooks> {
           grant,
         } = webhook
         const held = yield* refuseRevoked(dialect, made_by)
-        for (const one of [...(user ? [user] : []), ...(grant?.users ?? [])]) context.rejectErased(one)
+        for (const one of [...(user ? [user] : []), ...(grant?.users ?? [])]) yield* context.rejectErased(one)
         const { headers, secrets, link_key } = sealed(webhook)
         yield* write(
           ...held,
