@@ -42,7 +42,8 @@ export const hasText = (key: TextKey): boolean => key in texts.value
 
 /** Loads the texts that the page does not contain, because only a few pages need them. */
 export async function loadAllTexts(): Promise<void> {
-  if (texts.value === start.texts) await load(language.value)
+  // Another language may be on its way.
+  if (texts.value === start.texts) await load(wished || language.value)
 }
 
 /** Loads the language's data in a worker. A formatter that is needed sooner loads it itself. */
