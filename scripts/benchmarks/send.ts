@@ -36,13 +36,13 @@ export function writeSessionWithUsers(dir: string, name: string, upstream: strin
     used: -1_000_000,
     first_seen: Date.now(),
   }
-  const all = Array.from({ length: users }, (_none, nth) => [`user${nth}@im.wechat`, context] as const)
+  const all = Array.from({ length: users }, (_none, nth) => [`o9cqAbCd${nth}@im.wechat`, context] as const)
   writeFileSync(join(dir, name, 'contexts.json'), JSON.stringify(Object.fromEntries(all), null, 2), {
     mode: 0o600,
   })
 }
 
-const answer = JSON.stringify({ to: 'user%n@im.wechat', text: 'an answer' })
+const answer = JSON.stringify({ to: 'o9cqAbCd%n@im.wechat', text: 'an answer' })
 
 export async function runLoad(
   url: string,

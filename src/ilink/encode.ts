@@ -80,16 +80,11 @@ export interface Outgoing {
   to: string
   item: WireItem
   clientId: string
-  /**
-   * The newest context token of this user. Upstream also accepts messages without one, but may not deliver
-   * them.
-   */
-  contextToken?: string | undefined
 }
 
 /** Builds the `msg` of a sendmessage request. Upstream fills in `from_user_id`. */
 export function createOutgoingMessage(outgoing: Outgoing): WeixinMessage {
-  const message: WeixinMessage = {
+  return {
     from_user_id: '',
     to_user_id: outgoing.to,
     client_id: outgoing.clientId,
@@ -97,6 +92,8 @@ export function createOutgoingMessage(outgoing: Outgoing): WeixinMessage {
     message_state: messageState.finish,
     item_list: [outgoing.item],
   }
-  if (outgoing.contextToken) message.context_token = outgoing.contextToken
-  return message
 }
+
+/** Adds the newest context token of the user. Upstream also accepts messages without one, but may not deliver them. */
+export const withContextToken = (message: WeixinMessage, token: string | undefined): WeixinMessage =>
+  token ? { ...message, context_token: token } : message

@@ -56,16 +56,23 @@ class FileCache<T> {
 }
 
 /**
+ * @param isWanted selects the folders by their names
  * @returns a function that returns the current names of the folders in `dir`. It throws SvcError
  *   `store_unavailable` when `dir` is gone or unreadable
  */
-export function createFolderReader(dir: string): () => readonly string[] {
-  const load = () => readdirSync(dir, { withFileTypes: true }).filter(entry => entry.isDirectory())
-  const looked = new FileCache(() => load().map(({ name }) => name), coarseMs)
+export function createFolderReader(
+  dir: string,
+  isWanted: (name: string) => boolean,
+): () => readonly string[] {
+  const load = () =>
+    readdirSync(dir, { withFileTypes: true }).flatMap(entry =>
+      entry.isDirectory() && isWanted(entry.name) ? [entry.name] : [],
+    )
+  const looked = new FileCache(load, coarseMs)
   return () => {
     try {
       // An absent folder is read once more, to get the system's error.
-      return looked.read(dir) ?? load().map(({ name }) => name)
+      return looked.read(dir) ?? load()
     } catch (error) {
       throw storeErrorOf(error, 'the data directory cannot be read')
     }

@@ -1,12 +1,11 @@
 /** Sends one message: begins it (durable), hands it to WeChat, and stores the result (settles it). */
 import type { Upstream } from '../ilink/api.ts'
-import { createMediaItem, createOutgoingMessage } from '../ilink/encode.ts'
+import { createMediaItem, withContextToken } from '../ilink/encode.ts'
 import type { WireItem } from '../ilink/wire.ts'
 import type { SendRules } from '../model/admission.ts'
 import { SvcError } from '../model/error.ts'
 import { type BotInfo, notConnectedError } from '../model/session.ts'
 import type { Runtime } from '../platform/runtime.ts'
-import type { SentMessage } from '../storage/messages.ts'
 import type {
   BeginResult,
   BegunMessage,
@@ -17,7 +16,7 @@ import type {
 } from '../storage/outbox.ts'
 import type { State } from '../storage/state.ts'
 import type { Store } from '../storage/store.ts'
-import { type DeliveryResult, deliver, sentRowOf } from './delivery.ts'
+import { type ComposedMessage, composeMessage, type DeliveryResult, deliver } from './delivery.ts'
 import type { MediaFiles, SendCaller, StagedFile } from './media-files.ts'
 import { Muting, type MutingPorts } from './muting.ts'
 import { endReasonOf, neverWroteError, notTriedError, stoppedError } from './problems.ts'
@@ -44,10 +43,8 @@ export interface SendPorts {
 }
 
 /** A message that has begun: from now on it may have reached the user. */
-export interface StartedMessage {
+export interface StartedMessage extends ComposedMessage {
   begun: BegunMessage
-  /** The row for the message log. */
-  row: SentMessage
 }
 
 /** One message of an entry: which of its parts, from which bot, as which item. */
@@ -150,9 +147,9 @@ export class DeliveryAttempts {
     const { clock } = this.#runtime
     const { rules, store } = this.#ports
     while (!signal.aborted) {
-      const row = sentRowOf(to.user, item, clock.now())
-      const began = await store.outbox.begin(parts, bot.bot_id, rules, row)
-      if (began.go === 'begun') return { begun: began.begun, row }
+      const composed = composeMessage(to.user, item, clock.now())
+      const began = await store.outbox.begin(parts, bot.bot_id, rules, composed.row)
+      if (began.go === 'begun') return { begun: began.begun, ...composed }
       if (began.go !== 'later') return began
       await clock.sleep(began.slot - clock.now(), signal)
     }
@@ -185,16 +182,11 @@ export class DeliveryAttempts {
     const { account, api } = this.#ports.upstream
     const { check, rules } = this.#ports
     const { session, user } = message.to
-    const { begun, row } = started
+    const { begun } = started
     const right = await this.#readRight(message, started).catch((cause: unknown) => ({ cause }))
     if ('cause' in right) return unseenResult(right.cause)
     const { bot, token } = right
-    const wire = createOutgoingMessage({
-      to: user,
-      item: message.item,
-      clientId: row.client_id,
-      contextToken: token,
-    })
+    const wire = withContextToken(started.wire, token)
     // Goes on when the caller leaves: after half a request nobody can tell whether the message arrived.
     const post = () =>
       check.runChecked(session, bot, () => api.sendMessage(account(bot), wire, this.#abortAll.signal))

@@ -6,7 +6,7 @@
 import { createClientId, createOutgoingMessage } from '../ilink/encode.ts'
 import { textOf } from '../ilink/fields.ts'
 import { type ILinkError, isILinkError, isRefusal } from '../ilink/http.ts'
-import type { WireItem } from '../ilink/wire.ts'
+import type { WeixinMessage, WireItem } from '../ilink/wire.ts'
 import {
   causeOfRefusal,
   type Hold,
@@ -36,19 +36,22 @@ export interface DeliveryResult {
   giveUp?: boolean
 }
 
-/** Returns the log row of a message: the message as sent, without the context token. */
-export const sentRowOf = (
+/** A message for WeChat, without the context token that it goes with, and its row for the message log. */
+export interface ComposedMessage {
+  wire: WeixinMessage
+  row: SentMessage
+}
+
+export function composeMessage(
   to: string,
   item: WireItem,
   now: number,
   clientId = createClientId(now),
-): SentMessage => ({
-  client_id: clientId,
-  to_user: to,
-  timestamp: now,
-  raw: JSON.stringify(createOutgoingMessage({ to, item, clientId })),
-  ...describeItem(item),
-})
+): ComposedMessage {
+  const wire = createOutgoingMessage({ to, item, clientId })
+  const raw = JSON.stringify(wire)
+  return { wire, row: { client_id: clientId, to_user: to, timestamp: now, raw, ...describeItem(item) } }
+}
 
 /** Hands a message over by calling `post`. Never throws for errors of WeChat or the network. */
 export async function deliver(

@@ -53,6 +53,7 @@ export class Muting {
 
   /** Notes the stored result of a message. */
   noteMessage({ session, bot, at }: HandedMessage, status: DeliveryResult['status']): void {
+    if (status === 'accepted' && bot.ids_at !== undefined && bot.muted_because === undefined) return
     this.#queueNote(session, bot, async now => {
       if (status === 'accepted') {
         const isOver = now.muted_because === 'no_ids'

@@ -30,7 +30,7 @@ import type {
   WaitingLane,
 } from '../storage/outbox.ts'
 import type { Store } from '../storage/store.ts'
-import { sentRowOf } from './delivery.ts'
+import { composeMessage } from './delivery.ts'
 import { botOf, type SendPorts } from './delivery-attempt.ts'
 import { explainWaits, isPaused } from './foresight.ts'
 import { cancelledReason, declinedReason, ownProposalError, requireVisible } from './problems.ts'
@@ -368,7 +368,7 @@ function editText({ parts, user }: StoredEntry, given: string, now: number): Edi
         field: 'text',
       },
     )
-  return { text, raw: sentRowOf(user, createTextItem(text), now).raw }
+  return { text, raw: composeMessage(user, createTextItem(text), now).row.raw }
 }
 
 /**

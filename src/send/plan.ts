@@ -17,7 +17,7 @@ import { nodeCrypto } from '../platform/lazy-crypto.ts'
 import type { KeptFile, NewEntry, NewPart, SendMode } from '../storage/outbox.ts'
 import type { ContextStore, SessionStore } from '../storage/state.ts'
 import type { ConversationStore, UserNameStore } from '../storage/store.ts'
-import { sentRowOf } from './delivery.ts'
+import { composeMessage } from './delivery.ts'
 import type { MediaFiles, SendCaller, StagedFile } from './media-files.ts'
 import { splitText, textLimitBytes } from './split.ts'
 
@@ -169,7 +169,7 @@ export async function checkRequest(
   caller: SendCaller,
 ): Promise<string[]> {
   const { text } = request
-  const texts = text === undefined ? [] : splitOrReject(text)
+  const texts = text ? splitOrReject(text) : []
   if (texts.length + request.media.length === 0)
     throw new SvcError('invalid_arguments', 'expected text, media or both')
   for (const [nth, content] of request.media.entries())
@@ -180,6 +180,7 @@ export async function checkRequest(
 /** Splits a text. Rejects one that can never fit into the answers to one message. */
 function splitOrReject(text: string): string[] {
   const bytes = Buffer.byteLength(text)
+  if (bytes <= textLimitBytes) return [text]
   const parts = bytes > maxTextBytes ? undefined : splitText(text, textLimitBytes, quotaPerInbound)
   if (parts) return parts
   throw tooLongError(`${bytes}`)
@@ -325,7 +326,7 @@ export async function createWaitingParts(
     }
     const item = 'file' in piece ? createWaitingItem(piece.file) : createTextItem(piece.text)
     const clientId = `queued-${timestamp}-${crypto.randomUUID().slice(0, 8)}-${nth}`
-    const message = sentRowOf(to, item, timestamp, clientId)
+    const message = composeMessage(to, item, timestamp, clientId).row
     parts.push({ kind: piece.kind, waiting: { message, file } })
   }
   return parts

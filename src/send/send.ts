@@ -15,7 +15,7 @@ import { isIssuedId } from '../model/user-id.ts'
 import type { Runtime } from '../platform/runtime.ts'
 import { linkSignals, waitForAbort } from '../platform/signals.ts'
 import type { EnqueueResult, KeptFile, StoredEntry } from '../storage/outbox.ts'
-import { sentRowOf } from './delivery.ts'
+import { composeMessage } from './delivery.ts'
 import type { SendPorts } from './delivery-attempt.ts'
 import { explainWaits } from './foresight.ts'
 import type { SendCaller } from './media-files.ts'
@@ -321,15 +321,15 @@ export class Sender {
     const texts = pieces.flatMap(piece => (piece.kind === 'text' ? piece.text : []))
     // A plain text begins in the commit that stores it.
     const isPlain = line.isFirst && pieces.length === texts.length
-    const row = isPlain ? sentRowOf(to, createTextItem(texts[0]!), clock.now()) : undefined
+    const first = isPlain ? composeMessage(to, createTextItem(texts[0]!), clock.now()) : undefined
     const parts = pieces.map(({ kind }) => ({ kind }))
-    const enqueued = await store.outbox.enqueue(createEntry(draft, parts), rules, row)
+    const enqueued = await store.outbox.enqueue(createEntry(draft, parts), rules, first?.row)
     if (enqueued.state === 'known') return undefined
     if (enqueued.state === 'closed')
       throw notAdmittedError(enqueued.verdict, countsOf(pieces), upstream.sandboxed)
     const { begun, entry } = enqueued
     using _shown = this.#keepAlive(draft, entry)
-    const started = begun && row && { begun, row }
+    const started = begun && first && { begun, ...first }
     // Awaited here, so that the place in the line and the typing indicator last until it has ended.
     return await worker.sendNow({ entry, bot, token: draft.token, pieces, line, started }, caller)
   }

@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'bun:test'
 import { type Account, Api } from '../../src/ilink/api.ts'
-import { createOutgoingMessage, createTextItem } from '../../src/ilink/encode.ts'
+import { createOutgoingMessage, createTextItem, withContextToken } from '../../src/ilink/encode.ts'
 import type { Fetch } from '../../src/ilink/http.ts'
 import { failure } from '../support/failure.ts'
 import { httpServer, json, plainFetch, rawServer } from '../support/servers.ts'
@@ -84,7 +84,10 @@ describe('requests', () => {
       to =>
         api.sendMessage(
           to,
-          createOutgoingMessage({ to: 'u', item: createTextItem('你好'), clientId: 'c', contextToken: 't' }),
+          withContextToken(
+            createOutgoingMessage({ to: 'u', item: createTextItem('你好'), clientId: 'c' }),
+            't',
+          ),
         ),
       'sendmessage',
       {

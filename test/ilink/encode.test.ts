@@ -7,6 +7,7 @@ import {
   sentKindOf,
   type UploadedMedia,
   uploadTypeOf,
+  withContextToken,
 } from '../../src/ilink/encode.ts'
 import type { MediaKind } from '../../src/model/message.ts'
 
@@ -44,12 +45,14 @@ test('upload types are not item types, and voice is uploaded as a file', () => {
 })
 
 test('a message carries one item, and only the tokens there are', () => {
-  const whole = createOutgoingMessage({
-    to: 'o9Cq@im.wechat',
-    item: createTextItem('hi'),
-    clientId: 'svc:1-00000000',
-    contextToken: 'ctx',
-  })
+  const whole = withContextToken(
+    createOutgoingMessage({
+      to: 'o9Cq@im.wechat',
+      item: createTextItem('hi'),
+      clientId: 'svc:1-00000000',
+    }),
+    'ctx',
+  )
   expect(whole as unknown).toEqual({
     from_user_id: '',
     to_user_id: 'o9Cq@im.wechat',

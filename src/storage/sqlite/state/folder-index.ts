@@ -72,6 +72,11 @@ export class FolderIndex<Known> {
     return this.#alike.size
   }
 
+  /** Returns the record of that folder as of the last read. */
+  find(folder: string): Known | undefined {
+    return this.#known.get(folder)?.record
+  }
+
   /** Call it after this process wrote into that folder. */
   markChanged(folder: string): void {
     this.#changed.add(folder)

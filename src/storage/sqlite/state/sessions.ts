@@ -77,6 +77,7 @@ export class SessionFiles implements SessionStore {
   readonly #refreshed = new TickCache<Promise<void>>()
   readonly #listed = new TickCache<Promise<readonly SessionRecord[]>>()
   readonly #defaults = new TickCache<Promise<string | undefined>>()
+  readonly #records = new TickCache<Promise<SessionRecord | undefined>>()
   /** Number of runs of `readLocked`. */
   #readsLocked = 0
   /** Folder and problem, for each warning that was logged already. */
@@ -93,7 +94,7 @@ export class SessionFiles implements SessionStore {
     this.#dir = options.dir
     this.#sealer = sealer
     this.#files = new JsonFiles(fields => parseTokenFile(fields, sealer))
-    this.#folders = createFolderReader(options.dir)
+    this.#folders = createFolderReader(options.dir, isSessionFolder)
     this.#default = createTextReader(join(options.dir, dataFiles.defaultSession))
     this.#lock = options.lock
     this.#rows = options.rows
@@ -139,6 +140,8 @@ export class SessionFiles implements SessionStore {
     const reads = start()
     await Promise.allSettled(reads)
     this.#readsLocked -= 1
+    // A damaged file was not set aside; the next read does that.
+    this.#records.forget()
     return reads
   }
 
@@ -171,7 +174,7 @@ export class SessionFiles implements SessionStore {
 
   async #get(name: string, locked: boolean): Promise<SessionRecord | undefined> {
     // Nothing outside the data directory is read, whatever the name is.
-    if (!isSessionName(name)) return undefined
+    if (!this.#isKnown(name) && !isSessionName(name)) return undefined
     const exact = await this.#read(name, locked)
     if (exact) return exact
     if (this.#index.markGone(name)) this.#forgetCaches()
@@ -378,7 +381,7 @@ export class SessionFiles implements SessionStore {
   }
 
   #forgetCaches(): void {
-    for (const cache of [this.#refreshed, this.#listed, this.#defaults]) cache.forget()
+    for (const cache of [this.#refreshed, this.#listed, this.#defaults, this.#records]) cache.forget()
   }
 
   /**
@@ -402,7 +405,13 @@ export class SessionFiles implements SessionStore {
     return join(this.#dir, name, dataFiles.contexts)
   }
 
-  async #read(folder: string, locked: boolean): Promise<SessionRecord | undefined> {
+  #read(folder: string, locked: boolean): Promise<SessionRecord | undefined> {
+    return locked
+      ? this.#readNow(folder, true)
+      : this.#records.get(folder, () => this.#readNow(folder, false))
+  }
+
+  async #readNow(folder: string, locked: boolean): Promise<SessionRecord | undefined> {
     if (!isSessionFolder(folder)) return undefined
     const path = this.tokenPath(folder)
     let found: JsonContent<TokenFile>
@@ -460,9 +469,14 @@ export class SessionFiles implements SessionStore {
 
   /** Whether a folder has a name that svc may give. Logs a warning if not. */
   #isSession(folder: string): boolean {
-    if (isSessionName(folder)) return true
+    if (this.#isKnown(folder) || isSessionName(folder)) return true
     this.#warnOnce(folder, 'folder ignored: its name is not a session name')
     return false
+  }
+
+  /** Whether the last read of a folder of this name found a session. */
+  #isKnown(folder: string): boolean {
+    return this.#index.find(folder) !== undefined
   }
 
   #warnOnce(folder: string, event: string, fields?: Record<string, unknown>): void {
