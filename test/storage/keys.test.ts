@@ -312,12 +312,14 @@ onEach(it => {
     await keys.add(key('a'))
     await webhooks.add(endpoint('off', 'panel:a'))
     const { id } = await queue(t, 'owner', ['x'], { asked: 'queue' })
+    const closed = await queue(t, 'owner', ['y'], { asked: 'fail' })
     await keys.revoke('a', t.clock.at)
     for (const by of ['key:a', 'panel:a']) {
       const late = [
         () => keys.add(key('child', { made_by: by })),
         () => webhooks.add(endpoint('wh', by)),
         () => outbox.approve(id, open, by),
+        () => outbox.approve(closed.id, { ...open, quota: 0 }, by),
       ]
       for (const call of late) expect(await failure(call())).toMatchObject({ code: 'forbidden' })
     }

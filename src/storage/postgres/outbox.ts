@@ -79,11 +79,11 @@ export class PgOutbox extends PgPart implements OutboxStore {
     await this.#lanes.lock(queries, sql`l.id = (SELECT lane FROM outbox WHERE id = ${id})`)
     const [found] = await this.#entries.load(queries, sql`e.id = ${id}`)
     if (!found?.lane || !isAsked(found.entry, this.clock.now())) return undefined
+    const guards = await drive(queries, refuseRevoked(postgresDialect, by))
     const facts = { ...found, ...(await this.#lanes.readForAdmission(queries, found.lane, rules)) }
     const plan: PgPlan = new OutboxPlan(this.clock.now())
     const result = approve(facts, { rules, by, edited }, plan)
-    if (!plan.isEmpty)
-      await writePlan(queries, plan, await drive(queries, refuseRevoked(postgresDialect, by)))
+    if (!plan.isEmpty) await writePlan(queries, plan, guards)
     return result
   }
 
