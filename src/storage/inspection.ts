@@ -7,6 +7,7 @@ import type { BotInfo, SessionStatus, UserContext } from '../model/session.ts'
 import type { Clock } from '../platform/clock.ts'
 import type { ProcessState } from '../platform/other-process.ts'
 import type { BackupFailure, KnownBackup } from './backups.ts'
+import type { WaitingSends } from './outbox.ts'
 
 export interface Inspection {
   /** Returns the sessions. Each one includes what could not be read. */
@@ -88,7 +89,7 @@ export interface StoreStats {
   sizeBytes: number
   walBytes: number
   messages: number
-  outbox: { sends: number; messages: number; users: number; oldestAt?: number; firstExpiryAt?: number }
+  outbox: WaitingSends
   /** Sends that wait for a person's approval. */
   asked: number
   /** Number of messages of the last 24 h that WeChat accepted without giving them an id, by session. */

@@ -401,6 +401,16 @@ export interface EntrySight {
   made_by?: readonly string[]
 }
 
+/** What waits for its users: parts of mode `queue` that are `queued`. Not those that wait for an approval. */
+export interface WaitingSends {
+  sends: number
+  messages: number
+  users: number
+  /** When the oldest of these sends was called; and when the first of them is given up. Unix ms. */
+  oldestAt?: number
+  firstExpiryAt?: number
+}
+
 /** Read access to entries. */
 export interface OutboxEntries {
   getEntry(id: number, sight?: EntrySight): Promise<StoredEntry | undefined>

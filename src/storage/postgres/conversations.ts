@@ -3,8 +3,11 @@ import type { Scope } from '../../model/access.ts'
 import { sessionKeyOf } from '../../model/session.ts'
 import { toJsonb } from '../../platform/postgres.ts'
 import { noSql, sql } from '../../platform/sql.ts'
+import { readSuspects } from '../nouns/inspection.ts'
 import type { ConversationStore, MessageLog, Thread, ThreadQuery } from '../store.ts'
+import { drive } from './drive.ts'
 import { type EngineContext, inScope, PgPart } from './part.ts'
+import { postgresDialect } from './routines.ts'
 import { keysOfName } from './session-keys.ts'
 import { horizon } from './tables.ts'
 
@@ -106,10 +109,8 @@ export class PgConversations extends PgPart implements ConversationStore {
     const { place } = this.db.horizon
     const age = kept ? since - kept.since : -1
     if (kept?.place === place && age >= 0 && age < suspectsKeptMs) return kept.found
-    const rows = await this.db.all<{ name: string; messages: number }>(sql`SELECT s.name, count(*) AS messages
-      FROM message m JOIN session s ON s.key = m.session
-      WHERE m.status = 'suspect' AND m.timestamp >= ${since} AND m.id + 0 <= ${horizon} GROUP BY s.name`)
-    const found = new Map(rows.map(({ name, messages }) => [name, messages]))
+    const isDurable = sql` AND m.id + 0 <= ${horizon}`
+    const found = await drive(this.db, readSuspects(postgresDialect, since, isDurable))
     this.#suspects = { since, place, found }
     return found
   }

@@ -1,5 +1,4 @@
 /** Read-only inspection of a store on PostgreSQL. It joins no node, and takes no lock. */
-import { suspectSpanMs } from '../../model/message.ts'
 import { loginStatusOf } from '../../model/session.ts'
 import type { Clock } from '../../platform/clock.ts'
 import { connectPg, type PgConnection } from '../../platform/postgres.ts'
@@ -15,20 +14,21 @@ import type {
   Polling,
   SecretState,
   StoreStats,
-  WebhookProblem,
 } from '../inspection.ts'
+import { noContents, noNames, readContents, readNames } from '../nouns/inspection.ts'
 import { isUnreleased } from '../unreleased.ts'
 import { type AccountRow, accountColumns, recordOf } from './accounts.ts'
 import { type ContextRow, contextOf, hasWrittenRow } from './contexts.ts'
+import { drive } from './drive.ts'
 import { placeOf, storeErrorOf } from './errors.ts'
 import { listNodes, readReplication } from './node-list.ts'
 import { faultError, findCopyFault, findFaults } from './requirements.ts'
+import { postgresDialect } from './routines.ts'
 import { newestForm } from './schema.ts'
 import { erasedSession } from './tables.ts'
 
 /** Longest wait for an answer. */
 const answerMs = 4000
-const failingMs = 60_000
 /** A transaction that lasts longer is listed. */
 const longMs = 30_000
 /** Transactions that are listed. */
@@ -94,30 +94,19 @@ export class PgInspection implements Inspection {
       const connection = working(connected)
       const meta = await readMeta(connection)
       if (!meta) return undefined
-      const stats: StoreStats = {
-        form: isKnown(meta) ? Math.min(meta.form, newestForm) : meta.form,
+      const isReadable = isKnown(meta)
+      return {
+        form: isReadable ? Math.min(meta.form, newestForm) : meta.form,
         newest: newestForm,
         sizeBytes: meta.size,
         walBytes: 0,
-        messages: 0,
-        asked: 0,
-        outbox: { sends: 0, messages: 0, users: 0 },
-        suspects: new Map(),
-        backups: {},
+        ...(isReadable ? await drive(connection, readContents(postgresDialect, counted)) : noContents),
       }
-      return isKnown(meta) ? { ...stats, ...(await readContents(connection)) } : stats
     })
   }
 
   readNames(): Promise<KnownNames> {
-    return this.#read({ users: [], webhooks: [], keys: [] }, async connection => {
-      const [users, webhooks, keys] = await connection.script([
-        sql`SELECT DISTINCT n.name, s.name AS session FROM user_name n JOIN session s ON s.key = n.session ORDER BY 1, 2`,
-        sql`SELECT id, url FROM webhook ORDER BY created_at`,
-        sql`SELECT id, name FROM access_key WHERE revoked_at IS NULL ORDER BY created_at`,
-      ])
-      return { users, webhooks, keys } as unknown as KnownNames
-    })
+    return this.#read(noNames, connection => drive(connection, readNames()))
   }
 
   readSecrets(): Promise<SecretState> {
@@ -222,47 +211,14 @@ function inspectedOf(row: AccountRow, lanes: readonly ContextRow[]): InspectedSe
   }
 }
 
-async function readContents(connection: PgConnection): Promise<Partial<StoreStats>> {
-  const now = Date.now()
-  const [[counts], suspects, webhooks, [newest], [failure], agents] = (await connection.script([
-    // The ids have no gaps, but for those of a standby that took over: they jump ahead.
-    sql`SELECT (SELECT greatest(0, reltuples)::bigint FROM pg_class WHERE oid = 'message'::regclass) AS estimated,
-      (SELECT count(*) FROM (SELECT FROM message WHERE session > ${erasedSession} LIMIT ${countedMessages}) m) AS counted,
-      p.*, (SELECT count(DISTINCT entry) FROM outbox_part WHERE status = 'asked') AS asked
-      FROM (SELECT count(*) AS messages, count(DISTINCT part.entry) AS sends, count(DISTINCT part.lane) AS users,
-          min(o.created_at) AS "oldestAt", min(o.expires_at) AS "firstExpiryAt"
-        FROM outbox_part part JOIN outbox o ON o.id = part.entry
-        WHERE part.status = 'queued' AND part.message IS NOT NULL) p`,
-    sql`SELECT s.name, count(*) AS messages FROM message m JOIN session s ON s.key = m.session
-      WHERE m.status = 'suspect' AND m.timestamp >= ${now - suspectSpanMs} GROUP BY s.name`,
-    sql`SELECT id, CASE WHEN disabled IS NULL THEN 'failing' ELSE 'disabled' END AS status,
-      coalesce(disabled, last_error, '') AS why, CASE WHEN disabled IS NULL THEN failing_since ELSE disabled_at END AS since
-      FROM webhook WHERE disabled IS NOT NULL OR (paused = 0 AND failing_since < ${now - failingMs}) ORDER BY created_at`,
-    sql`SELECT path, created_at, size, took_ms FROM backup ORDER BY created_at DESC, path LIMIT 1`,
-    sql`SELECT at, error FROM backup_failure ORDER BY at DESC LIMIT 1`,
-    sql`SELECT agent FROM agent_conversation WHERE session = 0 ORDER BY agent`,
-  ])) as [
-    [StoreStats['outbox'] & { estimated: number; counted: number; asked: number }],
-    { name: string; messages: number }[],
-    WebhookProblem[],
-    [StoreStats['backups']['newest']],
-    [StoreStats['backups']['failure']],
-    { agent: string }[],
-  ]
-  const { asked, counted, estimated, ...outbox } = counts
-  return {
-    agents: agents.map(({ agent }) => agent),
-    messages: counted < countedMessages ? counted : Math.max(counted, estimated),
-    asked,
-    outbox,
-    suspects: new Map(suspects.map(({ name, messages }) => [name, messages])),
-    ...(webhooks.length > 0 && { webhooks }),
-    backups: { ...(newest && { newest }), ...(failure && { failure }) },
-  }
-}
-
 /** More messages than this are estimated, since the database would read them all. */
 const countedMessages = 100_000
+
+/** The ids have no gaps, but for those of a standby that took over: they jump ahead. */
+const counted = sql`(SELECT CASE WHEN counted < ${countedMessages} THEN counted ELSE greatest(counted,
+    (SELECT reltuples::bigint FROM pg_class WHERE oid = 'message'::regclass)) END
+  FROM (SELECT count(*) AS counted
+    FROM (SELECT FROM message WHERE session > ${erasedSession} LIMIT ${countedMessages}) m) c)`
 
 const readServer: Sql = sql`SELECT current_setting('server_version') AS version,
   current_setting('full_page_writes') = 'on' AS "fullPageWrites",

@@ -1,26 +1,16 @@
 /** The log grouped by user: newest message and unread count. */
 
 import { isWhole, type Scope } from '../../model/access.ts'
-import type { Database } from '../../platform/sqlite.ts'
+import { readSuspects } from '../nouns/inspection.ts'
 import type { Thread, ThreadQuery } from '../store.ts'
 import { EnginePart } from './engine-part.ts'
 import { findErased } from './erased-users.ts'
 import { receivedElsewhere } from './messages.ts'
+import { drive, sqliteDialect } from './routines.ts'
 import { scopeSqlOf } from './scope.ts'
 
 /** Unread messages are counted up to this number. */
 const countedUnread = 100
-
-/**
- * Returns the number of messages since then (Unix ms) that WeChat accepted without an id, by session.
- * Sessions without such messages are not in it.
- */
-export function readSuspects(db: Database, since: number): Map<string, number> {
-  const rows = db.all<{ name: string; messages: number }>`SELECT s.name, count(*) AS messages
-    FROM message m INDEXED BY message_suspect CROSS JOIN session s ON s.key = m.session
-    WHERE m.status = 'suspect' AND m.timestamp >= ${since} GROUP BY s.name`
-  return new Map(rows.map(({ name, messages }) => [name, messages]))
-}
 
 /**
  * Messages that another process sent count after this time. Without the cache each small call cost 4 µs more.
@@ -133,7 +123,7 @@ export class SqliteConversations extends EnginePart {
     const changes = this.messages.sentChanges
     const age = cached ? since - cached.since : -1
     if (cached?.changes === changes && age >= 0 && age < suspectsKeptMs) return cached.found
-    const found = readSuspects(this.db, since)
+    const found = drive(this.db, readSuspects(sqliteDialect, since))
     this.#suspects = { since, changes, found }
     return found
   }

@@ -4,7 +4,6 @@ import { readdir } from 'node:fs/promises'
 import { join } from 'node:path'
 import { dataFiles } from '../../model/data-files.ts'
 import { SvcError } from '../../model/error.ts'
-import { suspectSpanMs } from '../../model/message.ts'
 import { hasWritten, loginStatusOf } from '../../model/session.ts'
 import { AwakeTime, type Clock } from '../../platform/clock.ts'
 import { errorCodeOf, readText, statOf } from '../../platform/files.ts'
@@ -14,19 +13,11 @@ import { inspectLock } from '../../platform/lock-look.ts'
 import { silentLog } from '../../platform/log.ts'
 import { processState } from '../../platform/other-process.ts'
 import { type Sealer, untouched } from '../../platform/sealing.ts'
+import { sql } from '../../platform/sql.ts'
 import { type Database, openDatabase } from '../../platform/sqlite.ts'
-import type {
-  InspectedSession,
-  InspectedSessions,
-  Inspection,
-  KnownNames,
-  Polling,
-  StoreStats,
-  WebhookProblem,
-} from '../inspection.ts'
-import { createBackups } from '../nouns/backups.ts'
+import type { InspectedSession, InspectedSessions, Inspection, Polling, StoreStats } from '../inspection.ts'
+import { noContents, noNames, readContents, readNames } from '../nouns/inspection.ts'
 import { isUnreleased } from '../unreleased.ts'
-import { readSuspects } from './conversations.ts'
 import { sessionFolders } from './directory-claim.ts'
 import { beatEveryMs, stalledMs } from './leases.ts'
 import { erasedSession } from './messages.ts'
@@ -41,7 +32,7 @@ export const createInspection = (dir: string, sealer: Sealer = untouched): Inspe
   readSecrets: () => readSecretState(dir),
   readStoreStats: options => readStoreStats(dir, options),
   readNames: async () =>
-    (await inspectStore(dir, readNamed))?.result ?? { users: [], webhooks: [], keys: [] },
+    (await inspectStore(dir, db => (hasOurTables(db) ? drive(db, readNames()) : noNames)))?.result ?? noNames,
   checkPolling: clock => inspectPolling(dir, clock),
   readCluster: async () => undefined,
 })
@@ -98,7 +89,6 @@ async function readDefault(dir: string): Promise<string | undefined> {
   return (await readText(join(dir, dataFiles.defaultSession)).catch(() => undefined))?.trim()
 }
 
-const failingMs = 60_000
 const busyMs = 2000
 const lines = 5
 
@@ -134,8 +124,6 @@ async function inspectStore<T>(
   return { sizeBytes: file.size, walBytes: (await wal())?.size ?? 0, result: sure }
 }
 
-type DatabaseStats = Omit<StoreStats, 'sizeBytes' | 'walBytes'>
-
 async function readDatabase<T>(
   path: string,
   how: { readonly?: boolean; immutable?: boolean },
@@ -157,46 +145,18 @@ const hasOurTables = (db: Database) => {
   return form > 0 && form <= newestSchemaVersion && !isUnreleased(form)
 }
 
-function readStats(db: Database, check = false): DatabaseStats {
-  const form = schemaVersionOf(db)
-  const stats: DatabaseStats = {
-    form,
-    newest: newestSchemaVersion,
-    messages: 0,
-    asked: 0,
-    outbox: { sends: 0, messages: 0, users: 0 },
-    suspects: new Map(),
-    backups: {},
-  }
-  if (check) stats.damage = findDamage(db)
-  if (!hasOurTables(db) || stats.damage?.length) return stats
+function readStats(db: Database, check = false): Omit<StoreStats, 'sizeBytes' | 'walBytes'> {
+  const stats = { form: schemaVersionOf(db), newest: newestSchemaVersion, ...noContents }
+  const damage = check ? findDamage(db) : undefined
+  const isReadable = hasOurTables(db) && !damage?.length
   return {
     ...stats,
-    messages: db.one<{ n: number }>`SELECT count(*) AS n FROM message WHERE session > ${erasedSession}`.n,
-    outbox: outboxOf(db),
-    asked: askedOf(db),
-    ...webhooksOf(db, Date.now()),
-    backups: backupsOf(db),
-    agents: agentsOf(db),
-    suspects: readSuspects(db, Date.now() - suspectSpanMs),
+    ...(damage && { damage }),
+    ...(isReadable && drive(db, readContents(sqliteDialect, countedMessages))),
   }
 }
 
-const agentsOf = (db: Database): string[] =>
-  db.all<{ agent: string }>`SELECT agent FROM agent_conversation WHERE session = 0 ORDER BY agent`.map(
-    ({ agent }) => agent,
-  )
-
-/** Same as `Inspection.readNames`. */
-function readNamed(db: Database): KnownNames {
-  if (!hasOurTables(db)) return { users: [], webhooks: [], keys: [] }
-  return {
-    users: db.all`SELECT DISTINCT user_name.name AS name, session.name AS session FROM user_name
-      JOIN session ON session.key = user_name.session ORDER BY 1, 2`,
-    webhooks: db.all`SELECT id, url FROM webhook ORDER BY created_at`,
-    keys: db.all`SELECT id, name FROM access_key WHERE revoked_at IS NULL ORDER BY created_at`,
-  }
-}
+const countedMessages = sql`(SELECT count(*) FROM message WHERE session > ${erasedSession})`
 
 function findDamage(db: Database): string[] {
   try {
@@ -209,34 +169,6 @@ function findDamage(db: Database): string[] {
       return [error instanceof Error ? error.message : String(error)]
     throw error
   }
-}
-
-function outboxOf(db: Database): StoreStats['outbox'] {
-  return db.one<StoreStats['outbox']>`SELECT count(*) AS messages, count(DISTINCT part.entry) AS sends,
-    count(DISTINCT part.lane) AS users,
-    min(outbox.created_at) AS oldestAt,
-    min(outbox.expires_at) AS firstExpiryAt
-    FROM outbox_part AS part JOIN outbox ON outbox.id = part.entry
-    WHERE part.status = 'queued' AND part.message IS NOT NULL`
-}
-
-const askedOf = (db: Database): number =>
-  db.one<{ n: number }>`SELECT count(DISTINCT entry) AS n FROM outbox_part WHERE status = 'asked'`.n
-
-function backupsOf(db: Database): StoreStats['backups'] {
-  const { verbs } = createBackups({ dialect: sqliteDialect })
-  const [newest] = drive(db, verbs.list())
-  const failure = drive(db, verbs.getFailure())
-  return { ...(newest && { newest }), ...(failure && { failure }) }
-}
-
-/** Paused webhooks do not count: a person paused them. */
-function webhooksOf(db: Database, now: number): Pick<StoreStats, 'webhooks'> {
-  const webhooks = db.all<WebhookProblem>`SELECT id, iif(disabled IS NULL, 'failing', 'disabled') AS status,
-    coalesce(disabled, last_error, '') AS why, iif(disabled IS NULL, failing_since, disabled_at) AS since
-    FROM webhook WHERE disabled IS NOT NULL OR (paused = 0 AND failing_since < ${now - failingMs})
-    ORDER BY created_at`
-  return webhooks.length > 0 ? { webhooks } : {}
 }
 
 /** A live poller shows a sign of life within this time. */
