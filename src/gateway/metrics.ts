@@ -177,8 +177,8 @@ export class Metrics {
   }
 
   async #readOutbox(): Promise<Family[]> {
-    const { messages, oldest_at } = await this.#ports.store.outbox.getDepth()
-    const ageMs = oldest_at === undefined ? 0 : Math.max(0, this.#runtime.clock.now() - oldest_at)
+    const { messages, oldestAt } = await this.#ports.store.outbox.getDepth()
+    const ageMs = oldestAt === undefined ? 0 : Math.max(0, this.#runtime.clock.now() - oldestAt)
     return [
       createFamily('svc_outbox_messages', 'Messages that wait for their users.', [[{}, messages]]),
       createFamily('svc_outbox_oldest_age_seconds', 'Time since the call of the oldest of them.', [

@@ -421,11 +421,7 @@ export interface OutboxEntries {
    */
   list(filter?: { user_id?: string; session?: string; sight?: EntrySight }): Promise<StoredEntry[]>
 
-  /**
-   * Returns the number of parts of mode `queue` that are `queued`; and `created_at` of the first entry of
-   * `list`.
-   */
-  getDepth(): Promise<{ messages: number; oldest_at?: number }>
+  getDepth(): Promise<WaitingSends>
 
   /** Returns the current counters of all users that a session knows, or of one user; by user. */
   getCounters(session: string, user?: string): Promise<ReadonlyMap<string, Counter>>

@@ -120,12 +120,24 @@ onEach((it, openStore) => {
     expect(await users()).toEqual(['v', 'w', 'u'])
   })
 
+  it('what waits for an approval, or is being sent, does not wait for its user', async t => {
+    await add(t.store, [part('asked')], { asked: 'queue', user: 'w' })
+    const { entry } = await add(t.store, [part('begun')])
+    await begun(t.store, idsOf(entry.parts), 'begun')
+    expect(await t.store.outbox.getDepth()).toEqual({ messages: 0, sends: 0, users: 0 })
+  })
+
   it('parts wait in order, in the log too, per user and session', async t => {
-    expect(await t.store.outbox.getDepth()).toEqual({ messages: 0 })
+    expect(await t.store.outbox.getDepth()).toEqual({ messages: 0, sends: 0, users: 0 })
     const { entry } = await add(t.store, [part('a'), part('b')])
     t.clock.at += 1000
     await add(t.store, [part('c')])
-    expect(await t.store.outbox.getDepth()).toEqual({ messages: 3, oldest_at: entry.created_at })
+    const { created_at: oldestAt, expires_at: firstExpiryAt } = entry
+    expect(await t.store.outbox.getDepth()).toEqual({
+      ...{ messages: 3, sends: 2, users: 1 },
+      oldestAt,
+      firstExpiryAt,
+    })
     await add(t.store, [part('other')], { user: 'v' })
     await add(t.store, [part('third')], { session: 'S2' })
     await t.reopen()

@@ -21,7 +21,7 @@ export type LoadedRow = EntryRow & LaneRow & PartRow & { bot?: string }
 
 const entryColumns = sql`${constantSql(columns)}, ${keyNameOf(constantSql('e.made_by'))} AS made_by_name`
 
-export class PgEntries extends PgPart implements Omit<OutboxEntries, 'getCounters'> {
+export class PgEntries extends PgPart implements Omit<OutboxEntries, 'getCounters' | 'getDepth'> {
   readonly #lanes: PgLanes
 
   constructor(context: EngineContext, lanes: PgLanes) {
@@ -76,12 +76,6 @@ export class PgEntries extends PgPart implements Omit<OutboxEntries, 'getCounter
       ...(session === undefined ? [] : [sql`own.name_key = ${sessionKeyOf(session)}`]),
     ]
     return (await this.load(this.db, joinSql(conditions, ' AND '), sight)).map(({ entry }) => entry)
-  }
-
-  async getDepth(): Promise<{ messages: number; oldest_at?: number }> {
-    return await this.db.one<{ messages: number; oldest_at?: number }>(sql`SELECT
-      (SELECT count(*) FROM outbox_part WHERE status = 'queued' AND message IS NOT NULL) AS messages,
-      (SELECT min(created_at) FROM outbox WHERE mode = 'queue' AND ended_at IS NULL) AS oldest_at`)
   }
 
   async fileOf(message: number, sight: EntrySight = {}): Promise<KeptFile | undefined> {

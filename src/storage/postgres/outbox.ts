@@ -2,6 +2,7 @@
 import type { SendRules, Verdict } from '../../model/admission.ts'
 import { joinSql, sql } from '../../platform/sql.ts'
 import type { SentMessage } from '../messages.ts'
+import { readWaiting } from '../nouns/inspection.ts'
 import { refuseRevoked } from '../nouns/keys.ts'
 import type {
   ApproveResult,
@@ -105,7 +106,7 @@ export class PgOutbox extends PgPart implements OutboxStore {
   getCounters: OutboxStore['getCounters'] = (session, user) => this.#lanes.getCounters(session, user)
   getEntry: OutboxStore['getEntry'] = (id, sight) => this.#entries.getEntry(id, sight)
   list: OutboxStore['list'] = filter => this.#entries.list(filter)
-  getDepth: OutboxStore['getDepth'] = () => this.#entries.getDepth()
+  getDepth: OutboxStore['getDepth'] = () => drive(this.db, readWaiting())
   fileOf: OutboxStore['fileOf'] = (message, sight) => this.#entries.fileOf(message, sight)
   listFiles: OutboxStore['listFiles'] = () => this.#entries.listFiles()
   findByKey: OutboxStore['findByKey'] = key => this.#ends.findByKey(key)

@@ -109,12 +109,6 @@ export class SqliteOutboxEntries extends EnginePart {
     return this.#read(seen.map(({ id }) => id)).map(entryOf)
   }
 
-  getDepth(): { messages: number; oldest_at?: number } {
-    return this.db.one<{ messages: number; oldest_at?: number }>`SELECT
-      (SELECT count(*) FROM outbox_part WHERE status = 'queued' AND message IS NOT NULL) AS messages,
-      (SELECT min(created_at) FROM outbox WHERE mode = 'queue' AND ended_at IS NULL) AS oldest_at`
-  }
-
   /** Returns the first `limit` parts that wait in a lane, in order. */
   waiting(lane: number, limit: number): EntryPart[] {
     const found = `SELECT ${partColumns} FROM outbox_part p WHERE p.lane = ? AND p.status = 'queued'

@@ -20,6 +20,7 @@ import type { KeyStore } from '../keys.ts'
 import { createAgents } from '../nouns/agents.ts'
 import { createAudit } from '../nouns/audit.ts'
 import { createBackups } from '../nouns/backups.ts'
+import { readWaiting } from '../nouns/inspection.ts'
 import { openKeys } from '../nouns/keys.ts'
 import { createUserNames } from '../nouns/user-names.ts'
 import { openWebhooks } from '../nouns/webhooks.ts'
@@ -288,10 +289,11 @@ export class SqliteStore implements contract.Store, LogInternals {
         'reap',
       ),
       ...bindMethods(write, lanes, 'holdBack'),
-      ...bindMethods(plain, entries, 'getEntry', 'list', 'getDepth', 'fileOf', 'listFiles'),
+      ...bindMethods(plain, entries, 'getEntry', 'list', 'fileOf', 'listFiles'),
       ...bindMethods(plain, lanes, 'listWaiting', 'getCounters', 'checkAdmission'),
       ...bindMethods(light, outbox, 'claim', 'renew'),
       ...bindMethods(light, lanes, 'release'),
+      getDepth: async () => this.#runGuarded(() => drive(ground.db, readWaiting())),
       findByKey: async key =>
         this.#runGuarded(() => outbox.hasKey(key)) ? this.#write(() => outbox.findByKey(key)) : undefined,
     }
