@@ -187,7 +187,7 @@ function helpOf(shape: FlaggedOperation, key: string): string {
   const { cli } = shape
   const schema = schemaOf(shape, key)
   if (cli.help?.[key] !== undefined) return cli.help[key]
-  const text = (schema.description ?? '').replaceAll('`', '')
+  const text = toHelpText(shape, schema.description ?? '')
   const { minimum, maximum } = schema
   const range =
     maximum !== undefined ? `${minimum ?? 0} to ${maximum}` : minimum ? `at least ${minimum}` : undefined
@@ -197,6 +197,15 @@ function helpOf(shape: FlaggedOperation, key: string): string {
   const details = [range, presetText].filter(Boolean).join('; ')
   return details ? `${text} (${details})` : text
 }
+
+/** Returns a text about an operation for people at a terminal: its keys in backticks as they are typed. */
+export const toHelpText = (shape: FlaggedOperation, text: string): string =>
+  text
+    .replace(/`(\w+)`/g, (_all, key: string) => {
+      if (!Object.hasOwn(shape.inputSchema.properties ?? {}, key)) return key
+      return hasFlag(shape, key) ? `--${nameOf(shape, key)}` : `<${nameOf(shape, key)}>`
+    })
+    .replaceAll('`', '')
 
 /** Returns the placeholder of a value in help. Shell completion chooses its offers by it. */
 function placeholderOf(key: string, schema: JsonSchema): string {

@@ -5,7 +5,7 @@
 import type { Static, TObject, TSchema } from '@sinclair/typebox'
 import type { CommandShape, TypedOperation } from '../operations/operation.ts'
 import type { CommandSpec } from './command.ts'
-import { declareFlags, formatExamples, withFlagNames } from './input-flags.ts'
+import { declareFlags, formatExamples, toHelpText, withFlagNames } from './input-flags.ts'
 import type { View } from './view.ts'
 
 /** Returns the command of an operation. Its arguments and options are the fields of the operation's input. */
@@ -15,13 +15,13 @@ export function operationCommand<I extends TObject, O extends TSchema>(
 ): CommandSpec {
   const { cli, title, description } = operation
   if (!cli) throw new Error(`${operation.name} has no command`)
-  const { path, summary = title.charAt(0).toLowerCase() + title.slice(1), about = description } = cli
+  const { about = '', ownAbout, path, summary = title.charAt(0).toLowerCase() + title.slice(1) } = cli
   const shape = operation as typeof operation & { readonly cli: CommandShape }
   return {
     words: path.join(' '),
     alias: cli.alias,
     summary,
-    about: about.replaceAll('`', ''),
+    about: ownAbout ? about : toHelpText(shape, `${description}\n\n${about}`.trim()),
     config: 'tool',
     jsonHelp: view.jsonHelp ?? 'Print the result as one JSON value.',
     examples: formatExamples(shape),

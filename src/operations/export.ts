@@ -65,7 +65,7 @@ export const exportMessages = defineOperation({
   subject: ['user', 'session'],
   right: 'export',
   description:
-    'Streams stored messages as one file, oldest first, up to the newest one at the time of the call. jsonl has one message per line. html is one page that opens without a network and runs no script: conversations by day, with pictures and files of up to 8 MiB each, 256 MiB in all. svc fetches them from WeChat, and the page names those that WeChat no longer has, that are too large, or that cannot be fetched. A key gets the messages that it may see. Up to 4 exports run at a time; more are rate_limited.',
+    'Streams stored messages as one file, oldest first, up to the newest one at the time of the call. jsonl has one message per line, as history returns it. html is one page that opens without a network and runs no script: conversations by day, with pictures and files of up to 8 MiB each, 256 MiB in all. svc fetches them from WeChat, and the page names those that WeChat no longer has, that are too large, or that cannot be fetched. A key gets the messages that it may see. Up to 4 exports run at a time; more are rate_limited.',
   input: ExportInput,
   output: Type.Unsafe<OpenedExport>({ type: 'string', format: 'binary' }),
   errors: ['session_not_found', 'rate_limited', 'store_unavailable'],
@@ -75,7 +75,7 @@ export const exportMessages = defineOperation({
     summary: 'write messages into a file, for programs or for people',
     positionals: [],
     short: { user: 'u', session: 's' },
-    about: `Writes stored messages, oldest first, up to the newest one. A name that ends with .html makes one page that opens without a network: conversations by day, with pictures and files of up to 8 MiB each, 256 MiB in all. svc fetches them from WeChat, and the page names those that WeChat no longer has. Every other name makes JSON lines: one message per line, as \`svc history --json\` has it.`,
+    about: 'A name that ends with .html makes the page. Every other name makes JSON lines.',
     help: {
       format: 'jsonl or html. Default: by the ending of the file, else jsonl.',
       since:

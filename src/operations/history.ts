@@ -59,16 +59,13 @@ The store keeps messages for a limited time (30 days and 100,000 messages unless
     positionals: ['text_contains'],
     short: { user_id: 'u', session: 's', limit: 'n' },
     names: { user_id: 'user', bot_id: 'bot', msg_type: 'type', text_contains: 'text' },
-    about: `Finds stored messages, received and sent, and prints the newest that match, in the order of the conversation; with --json newest first. A message that waited before it was sent stands at the time when it was written. All filters must match. The end of the output says how to see older messages.
-
-The store keeps messages for a limited time (30 days and 100,000 messages unless configured), and only those that passed through svc: WeChat offers bots no history of its own.`,
+    about:
+      'The newest that match are printed in the order of the conversation; with --json newest first. A message that waited before it was sent stands at the time when it was written. The end of the output says how to see older messages.',
     examples: [['svc history -u Mum --since yesterday', 'The messages since yesterday']],
     help: {
       since:
         'Only messages since this time: 1h, 3d, yesterday, 2026-01-31 08:00 (local time unless a zone is given).',
       until: 'Only messages before this time.',
-      offset:
-        'Number of matches to skip, from the newest (0 to 10000; default 0). To go back further, use --before.',
       before: 'Row id: only messages before it. The end of the output names the one for the next page.',
     },
   },

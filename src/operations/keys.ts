@@ -28,10 +28,9 @@ const exampleKey = {
 const exampleAdded = { ...exampleKey, key: `svc_${id}_${'0a1b2c3d'.repeat(8)}` }
 
 /** Returns the command of an operation on one key. @param does what the example does */
-const keyCommand = (word: string, summary: string, about: string, does: string): CommandShape => ({
+const keyCommand = (word: string, summary: string, does: string): CommandShape => ({
   path: ['key', word],
   summary,
-  about,
   positionals: ['id'],
   short: {},
   ownExamples: true,
@@ -44,7 +43,7 @@ export const listKeys = defineOperation({
   effect: 'read',
   right: 'keys',
   description:
-    'Lists the keys, oldest first, also those that have ended. A caller with a key sees only the keys that it made. Secrets are not shown.',
+    'Lists the keys with which programs and people call svc, oldest first, also those that have ended: what each may do, its state, and when it was used last. A caller with a key sees only the keys that it made. Secrets are not shown.',
   input: closed({}),
   output: Type.Array(Key),
   errors: ['store_unavailable'],
@@ -54,8 +53,6 @@ export const listKeys = defineOperation({
     path: ['key'],
     alias: 'list',
     summary: 'list the keys of callers',
-    about:
-      'Lists the keys with which programs and people call svc: what each may do, its state, and when it was used last.',
     positionals: [],
     short: {},
     ownExamples: true,
@@ -71,7 +68,7 @@ export const addKey = defineOperation({
   effect: 'write',
   right: 'keys',
   description:
-    'Makes a key. Only this answer contains it; callers send it as bearer token. A caller with a key can only make keys that may do no more than itself. From the first key on, every call over TCP needs a key or the master token.',
+    'Makes a key. Only this answer contains it; callers send it as bearer token. A caller with a key can only make keys that may do no more than itself. From the first key on, every call over TCP needs a key or the master token, also on this machine.',
   input: closed({
     ...NewKeyInput.properties,
     tools: optional(
@@ -96,7 +93,7 @@ export const addKey = defineOperation({
     path: ['key', 'add'],
     summary: 'make a key for a program or a person',
     about:
-      'Makes a key and shows it, only this once. Name what it may do with --can or --tools. From the first key on, every call over TCP needs a key or the master token, also on this machine; svc token prints the master token. The command line and --socket need neither. Callers send a key as bearer token: curl -H "Authorization: Bearer KEY". svc mcp --url, and the clients that svc setup --url sets up, take it in the variable SVC_TOKEN.',
+      'Name what it may do with --can or --tools. svc token prints the master token. The command line and --socket need neither token nor key. curl sends a key with -H "Authorization: Bearer KEY"; svc mcp --url, and the clients that svc setup --url sets up, take it in the variable SVC_TOKEN.',
     positionals: ['name'],
     short: {},
     names: { expires_at: 'expires' },
@@ -130,18 +127,14 @@ export const getKey = defineOperation({
   title: 'Get a key',
   effect: 'read',
   right: 'keys',
-  description: 'What a key may do, until when, and when it was used last. The secret is not shown.',
+  description:
+    'Shows a key by its id or name: what it may do, with which sessions and users, until when, and when it was used last. The secret is not shown.',
   input: KeyInput,
   output: Key,
   errors,
   examples: [{ summary: 'One key', input: { id }, output: exampleKey }],
   rest: { route: 'GET /keys/{id}', tag: 'keys' },
-  cli: keyCommand(
-    'show',
-    'show what a key may do',
-    'Shows a key by its id or name: what it may do, with which sessions and users, until when, and when it was used last.',
-    'What it may do',
-  ),
+  cli: keyCommand('show', 'show what a key may do', 'What it may do'),
   library: { positionals: ['id'] },
   run: ({ keys }, input, { by }) => keys.get(input.id, by),
 })
@@ -152,7 +145,7 @@ export const rotateKey = defineOperation({
   effect: 'write',
   right: 'keys',
   description:
-    'Only this answer contains the new key. Its id and everything that belongs to it stay. With `keep_old_seconds` the old secret is accepted for that time too.',
+    'Makes a new secret for a key. Only this answer contains it. The key keeps its id and everything that belongs to it. The old secret ends now, or after `keep_old_seconds`.',
   input: closed({
     ...KeyInput.properties,
     keep_old_seconds: optional(
@@ -166,12 +159,7 @@ export const rotateKey = defineOperation({
   ],
   rest: { route: 'POST /keys/{id}/rotate', tag: 'keys' },
   cli: {
-    ...keyCommand(
-      'rotate',
-      'replace the secret of a key',
-      'Makes a new secret for a key and shows it once. The key keeps its id and everything that belongs to it. The old secret ends now, or after --keep-old.',
-      'The old secret ends now',
-    ),
+    ...keyCommand('rotate', 'replace the secret of a key', 'The old secret ends now'),
     names: { keep_old_seconds: 'keep-old' },
     help: { keep_old_seconds: 'How long the old secret is accepted too, such as 1d; at most 30d.' },
     examples: [
@@ -189,19 +177,14 @@ export const revokeKey = defineOperation({
   effect: 'destroy',
   right: 'keys',
   description:
-    'Ends a key and the keys that it made, and their calls in progress, within a second. Their webhooks stop, their uploads are removed, and what they queued waits for the approval of a person. A revoked key cannot be used again.',
+    'Ends a key and the keys that it made, and their calls in progress, within a second. Their webhooks stop, their uploads are removed, and what they queued waits for the approval of a person. A revoked key stays in the list and cannot be used again.',
   input: KeyInput,
   output: RevokedKeys,
   errors,
   examples: [{ summary: 'Revoked', input: { id }, output: { success: true, revoked: [id] } }],
   rest: { route: 'DELETE /keys/{id}', tag: 'keys' },
   cli: {
-    ...keyCommand(
-      'revoke',
-      'end a key and the keys that it made',
-      'Ends a key and the keys that it made, and their calls in progress, within a second. Their webhooks stop, their uploads are removed, and what they queued waits for the approval of a person. A revoked key stays in the list and cannot be used again.',
-      'Asks first at a terminal',
-    ),
+    ...keyCommand('revoke', 'end a key and the keys that it made', 'Asks first at a terminal'),
     async question({ keys }, input) {
       const key = await keys.get(String(input.id), owner)
       return `Revoke the key ${key.name} (${key.id}), and the keys that it made?`
@@ -223,7 +206,7 @@ export const me = defineOperation({
   title: 'What may I do?',
   effect: 'read',
   right: 'me',
-  description: 'What this caller may do: rights, tools, sessions, users, limits, and until when.',
+  description: 'Shows what this caller may do: rights, tools, sessions, users, limits, and until when.',
   input: closed({}),
   output: Me,
   errors: ['store_unavailable'],
@@ -243,7 +226,6 @@ export const me = defineOperation({
   cli: {
     path: ['key', 'me'],
     summary: 'show what this caller may do',
-    about: 'Shows what the caller of this command may do. The command line may do everything.',
     positionals: [],
     short: {},
     ownExamples: true,

@@ -38,6 +38,7 @@ export const login = defineTool({
     positionals: ['session_name'],
     short: { timeout: 't', force: 'f', session_name: 's' },
     names: { session_name: 'session' },
+    ownAbout: true,
     about: `Registers a WeChat account as a session: shows a QR code, follows the login, and ends when the account is connected or the last code has expired. Scan the code with WeChat on the phone of the account. An expired code is renewed up to three times. If the phone shows digits, the command asks for them.
 
 WeChat allows one bot per account: logging in here ends the account's bot elsewhere. Without a name the session is named default. A connected session is logged in again only with --force.`,

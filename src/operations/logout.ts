@@ -32,9 +32,8 @@ export const logout = defineTool({
     short: { session_name: 's' },
     names: { session_name: 'session' },
     help: { session_name: 'Name of the session. Without it: the default session.' },
-    about: `Ends a session: polling stops, and its credentials and the right to answer its users are deleted from this machine. Messages stay in the history. To use the account again, log in by QR code; users then have to write first. People report that WeChat may refuse a new code once the credentials are gone: keep a copy of the session's folder if you are not sure.
-
-On a terminal it asks first. Without a terminal it needs the name, or --yes for the default session.`,
+    about:
+      "People report that WeChat may refuse a new code once the credentials are gone: keep a copy of the session's folder if you are not sure. On a terminal it asks first. Without a terminal it needs the name, or --yes for the default session.",
     async reject(gateway, { session_name }) {
       const names = (await gateway.accounts.list()).map(({ name }) => name)
       if (session_name || names.length < 2) return

@@ -48,8 +48,10 @@ export interface CommandShape {
     /** Input key of the flag → the other keys of its entry. */
     readonly entries: Readonly<Record<string, Readonly<Record<string, unknown>>>>
   }
-  /** Help text of the command, if the description is meant for callers on other machines. */
+  /** What the help says besides the description. */
   readonly about?: string
+  /** The help shows only `about`: the command does more than one call, which the description explains. */
+  readonly ownAbout?: true
   /**
    * Returns the question that a person at a terminal must answer first, as the effect cannot be undone. Every
    * tool with the effect `destroy` has it. `input` is the result of `parse`.

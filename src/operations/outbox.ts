@@ -43,7 +43,7 @@ export const listOutbox = defineOperation({
   effect: 'read',
   right: outboxRights,
   description:
-    'Lists the messages with when_closed "queue" that wait until they may be sent, in the order in which they will be sent, and the messages that wait for a person\'s approval. Messages that were sent, expired or cancelled are not in the list: for a week you can get their status by the outbox_id. A key without the right "outbox" gets only the messages that it sent itself.',
+    'Lists the queued messages that wait (until the user writes, or the pace allows it), in the order in which they will be sent, and the messages that wait for a person\'s approval. Messages that were sent, expired or cancelled are in the history; for a week you can also get their status by the outbox_id. A key without the right "outbox" gets only the messages that it sent itself.',
   input: OutboxFilter,
   output: Entries,
   errors: ['session_not_found', 'store_unavailable'],
@@ -52,8 +52,6 @@ export const listOutbox = defineOperation({
   cli: {
     path: ['outbox'],
     summary: 'list messages that wait to be sent',
-    about:
-      'Lists the messages that were sent with --when-closed queue and still wait (until the user writes, or the pace allows it), in the order in which they will be sent. Messages that were sent, expired or cancelled are in svc history.',
     positionals: [],
     short: { user_id: 'u', session: 's' },
     names: { user_id: 'user' },
@@ -104,7 +102,7 @@ export const cancelOutbox = defineOperation({
   effect: 'destroy',
   right: outboxRights,
   description:
-    'Parts that wait will not be sent. History shows them as refused, with the reason_code cancelled, or declined if the send waited for approval. Parts that were sent already, or are being sent now, stay as they are.',
+    'Cancels a queued send: parts that wait will not be sent. History shows them as refused, with the reason_code cancelled, or declined if the send waited for approval. Parts that were sent already, or are being sent now, stay as they are.',
   input: OneEntry,
   output: Cancelled,
   errors: ['not_found', 'store_unavailable'],
@@ -115,7 +113,6 @@ export const cancelOutbox = defineOperation({
   cli: {
     path: ['outbox', 'cancel'],
     summary: 'cancel a message that waits',
-    about: 'Cancels a queued send. Parts that were sent already, or are being sent now, stay as they are.',
     positionals: ['id'],
     short: {},
     help: { id: 'Id of the queued send, as svc outbox and svc send show it.' },
@@ -156,7 +153,7 @@ export const approveOutbox = defineOperation({
   effect: 'write',
   right: 'approve',
   description:
-    'For a person, never for an agent. With --confirm-send, a send from an MCP client that cannot ask its user waits up to 24 hours, and so does each send of a key with the right draft, and what an ended key had queued. They are listed with waits_for "approval". This call sends it, and answers with its status. If it cannot be sent now, the call fails and the send goes on waiting for approval; with when_closed "queue" it waits for the user instead. Cancelling declines it. A key cannot approve what it sent itself.',
+    'Sends a message that waits for approval. For a person, never for an agent. With --confirm-send, a send from an MCP client that cannot ask its user waits up to 24 hours, and so does each send of a key with the right draft, and what an ended key had queued. They are listed with waits_for "approval". The answer has its status. If it cannot be sent now (window closed, answers used up, too fast), the call fails and the send goes on waiting for approval; a send that may be queued waits for the user instead. Cancelling declines it. A key cannot approve what it sent itself.',
   input: closed({
     ...OneEntry.properties,
     text: optional(
@@ -179,8 +176,6 @@ export const approveOutbox = defineOperation({
   cli: {
     path: ['approvals', 'yes'],
     summary: 'approve a message: it is sent',
-    about:
-      'Sends a message that waits for approval. If it cannot be sent now (window closed, answers used up, too fast), it waits for approval again, or for the user to write if the agent asked for that.',
     positionals: ['id'],
     short: {},
     help: approvalId,

@@ -58,11 +58,7 @@ WeChat: a user must write to the bot before the bot can write to that user. Text
     positionals: [],
     short: { timeout: 't', limit: 'n', consumer: 'c', session: 's' },
     defaults: { consumer: 'cli' },
-    help: {
-      after:
-        'Row id (id of a message): print the messages after it, without moving the consumer; 0 reads from the oldest.',
-      ack: 'Row id (id of a message): acknowledge all messages up to it (with --session, those of that session) and print the messages after it. 0 acknowledges nothing: pass it when the program starts. Needs --consumer; cannot be combined with --after.',
-    },
+    ownAbout: true,
     about: `Prints new messages that users wrote to the bot, oldest first, of all sessions; waits for the first one up to --timeout seconds. With --follow it keeps running.
 
 If no service runs, it asks WeChat itself, and each message comes once: the consumer is a reader with its own position in the message log, which moves when the output is written. Messages of an interrupted call come again, marked. A new consumer starts with the messages after its first call.

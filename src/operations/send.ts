@@ -138,7 +138,7 @@ export const send = defineTool({
   right: ['send', 'draft'],
   description: `Replies to somebody on WeChat (Weixin, 微信), a friend or any user who wrote: sends text, media (a photo or picture, a file, a video), or both. The text is sent first, then each media as its own message. All media are uploaded before anything is sent.
 
-WeChat allows a bot only to answer: the user must have written first, the answer window is open for about 24 hours after the user's last message, and about 10 answers fit into it. If the window is closed or the answers are used up, the call fails with \`window_closed\` or \`quota_exhausted\`; then stop and wait until the user writes, repeating does not help. \`remaining\` and \`window_expires_at\` in the result say what is left. With \`when_closed: "queue"\` such a message waits on disk instead (\`status\` is \`queued\`) and is sent when the user writes, after earlier waiting messages, with texts joined into one message; history shows its status.
+WeChat allows a bot only to answer: the user must have written first, the answer window is open for about 24 hours after the user's last message, and about 10 answers fit into it. If the window is closed or the answers are used up, the call fails with \`window_closed\` or \`quota_exhausted\`; then stop and wait until the user writes, repeating does not help. \`remaining\` and \`window_expires_at\` in the result say what is left. With \`when_closed\` "queue" such a message waits on disk instead (\`status\` is \`queued\`) and is sent when the user writes, after earlier waiting messages, with texts joined into one message; history shows its status.
 
 \`accepted\` means that WeChat took the message; WeChat does not say whether it was delivered or read. \`unknown\` means that no answer came and the message may have arrived: check before you repeat it, or send with an \`idempotency_key\`: then repeating never sends twice. There are no groups, and voice arrives as a file.`,
   about: {
@@ -181,11 +181,8 @@ WeChat allows a bot only to answer: the user must have written first, the answer
       file_name: 'File name to show in place of the real one. Only with one file.',
       media: 'Media from elsewhere, as JSON: {"kind":"image","url":"https://…"}. May be given several times.',
     },
-    about: `Sends text, media, or both to one user: the text first, then each media as its own message. All media are uploaded before anything is sent.
-
-WeChat allows a bot only to answer: the user must have written first, the answer window is open for about 24 hours after the user's last message, and about 10 answers fit into it. The end of the output says what is left; svc users says it for all users. If the window is closed or the answers are used up, nothing is sent; with --when-closed queue the message waits on disk instead and is sent when the user writes while a service runs: svc outbox lists the messages that wait.
-
-"accepted" means that WeChat took the message; WeChat does not say whether it was delivered or read. "unknown" means that no answer came and the message may have arrived: check before you repeat it, or send with --idempotency-key, with which repeating never sends twice. There are no groups, and voice arrives as a file.`,
+    about:
+      'The end of the output says how many answers are left; svc users says it for all users. svc outbox lists the messages that wait, which are sent while a service runs.',
     stdin: 'text',
     series: {
       into: 'media',

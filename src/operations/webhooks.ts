@@ -34,10 +34,9 @@ const exampleEndpoint = {
 const exampleAdded = { ...exampleEndpoint, secret: 'whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw' }
 
 /** Returns the command of an operation on one endpoint. @param does what the example does */
-const endpointCommand = (word: string, summary: string, about: string, does: string): CommandShape => ({
+const endpointCommand = (word: string, summary: string, does: string): CommandShape => ({
   path: ['webhook', word],
   summary,
-  about,
   positionals: ['id'],
   short: {},
   help: { id: 'Id of the webhook, as svc webhook shows it.' },
@@ -51,7 +50,7 @@ export const listWebhooks = defineOperation({
   effect: 'read',
   right: 'webhooks',
   description:
-    'Lists the endpoints that events are delivered to, oldest first, with the state of each. Secrets are not shown. A key gets only those that it added.',
+    'Lists the endpoints that events are delivered to, oldest first, with the state of each. The process that receives messages also delivers. Secrets are not shown. A key gets only those that it added.',
   input: closed({}),
   output: Type.Array(WebhookEndpoint),
   errors: ['store_unavailable'],
@@ -61,8 +60,6 @@ export const listWebhooks = defineOperation({
     path: ['webhook'],
     alias: 'list',
     summary: 'list webhooks and the state of their deliveries',
-    about:
-      'Lists the endpoints that events are delivered to: messages received, the status of messages sent, changes of accounts. The process that receives messages also delivers, signed according to Standard Webhooks. Each event is delivered at least once, and in order within a conversation.',
     positionals: [],
     short: {},
     ownExamples: true,
@@ -80,7 +77,7 @@ export const addWebhook = defineOperation({
   // Its id, which only the answer has.
   subject: [],
   description:
-    'Events from now on are POSTed to the address. They are signed according to Standard Webhooks 1.0.0 with the secret of the answer; only this answer contains it. Each event is delivered at least once, in order within a conversation; a repeated event has the same header webhook-id. Only 2xx counts as delivered. Addresses in private networks need svc webhook add --allow-private on the command line.',
+    'Adds an endpoint: events from now on are POSTed to the address. They are signed according to Standard Webhooks 1.0.0 with the secret of the answer; only this answer contains it. Each event is delivered at least once, in order within a conversation; a repeated event has the same header webhook-id. Only 2xx counts as delivered; otherwise svc tries again later. Addresses in private networks need svc webhook add --allow-private on the command line.',
   input: NewWebhookInput,
   output: AddedWebhook,
   errors: ['session_not_found', 'store_unavailable'],
@@ -100,14 +97,11 @@ export const addWebhook = defineOperation({
   cli: {
     path: ['webhook', 'add'],
     summary: 'deliver events to an address',
-    about:
-      'Adds an endpoint and shows, only this once, the secret that deliveries are signed with. Only a 2xx answer counts as delivered; otherwise svc tries again later.',
     positionals: ['url'],
     short: { session: 's', user: 'u' },
     names: { headers: 'header' },
     help: {
       types: 'Only these events, separated by commas.',
-      user: 'Only messages from and to this user, by id or name.',
       headers:
         'A header to send along, as in "Authorization: Bearer abc"; its value is never shown again. Repeatable.',
       allow_private: 'Allow an address in your own network or on this machine.',
@@ -134,7 +128,8 @@ export const getWebhook = defineOperation({
   title: 'Get a webhook',
   effect: 'read',
   right: 'webhooks',
-  description: 'State of an endpoint: whether it works; if not, since when and why.',
+  description:
+    'Shows an endpoint: its status, the events that it gets, how many deliveries succeeded and failed, since when it fails, and why.',
   input: WebhookInput,
   output: WebhookEndpoint,
   errors,
@@ -143,7 +138,6 @@ export const getWebhook = defineOperation({
   cli: endpointCommand(
     'show',
     'show whether an endpoint works',
-    'Shows an endpoint: its status, the events it gets, how many deliveries succeeded and failed, and why the last one failed.',
     'Whether it works; if not, since when and why',
   ),
   library: { positionals: ['id'] },
@@ -156,7 +150,7 @@ export const listWebhookDeliveries = defineOperation({
   effect: 'read',
   right: 'webhooks',
   description:
-    'Lists the last delivery attempts, newest first: 100 that succeeded, 200 that failed, 1000 that svc gave up.',
+    'Lists the newest deliveries to an endpoint, newest first, with the answer of the receiver. svc keeps the last 100 that succeeded, 200 that failed and 1000 that it gave up.',
   input: closed({ ...WebhookInput.properties, ...WebhookLogQuery.properties }),
   output: Type.Array(WebhookDelivery),
   errors,
@@ -188,12 +182,7 @@ export const listWebhookDeliveries = defineOperation({
   ],
   rest: { route: 'GET /webhooks/{id}/log', tag: 'webhooks' },
   cli: {
-    ...endpointCommand(
-      'log',
-      'list the newest deliveries to an endpoint',
-      'Lists the newest deliveries to an endpoint, newest first, with the answer of the receiver. svc keeps the last 100 that succeeded, 200 that failed and 1000 that it gave up.',
-      '',
-    ),
+    ...endpointCommand('log', 'list the newest deliveries to an endpoint', ''),
     short: { limit: 'n' },
     help: {
       id: 'Id of the webhook, as svc webhook shows it.',
@@ -217,12 +206,7 @@ export const removeWebhook = defineOperation({
   errors,
   examples: [{ summary: 'Removed', input: { id }, output: { success: true, id } }],
   rest: { route: 'DELETE /webhooks/{id}', tag: 'webhooks' },
-  cli: endpointCommand(
-    'remove',
-    'remove an endpoint',
-    'Removes an endpoint and its log. Events that were not delivered yet are dropped.',
-    'Also removes its log',
-  ),
+  cli: endpointCommand('remove', 'remove an endpoint', 'Also removes its log'),
   library: { positionals: ['id'] },
   run: ({ webhooks }, { id }, { by }) => webhooks.remove(by, id),
 })
@@ -238,12 +222,10 @@ export const testWebhook = defineOperation({
   errors,
   examples: [{ summary: 'It works', input: { id }, output: { success: true, status: 200, took_ms: 41 } }],
   rest: { route: 'POST /webhooks/{id}/test', tag: 'webhooks' },
-  cli: endpointCommand(
-    'test',
-    'deliver a test now',
-    'Delivers an event of type webhook.test, and shows the result. The exit status is 1 if it failed.',
-    'Whether the receiver answers',
-  ),
+  cli: {
+    ...endpointCommand('test', 'deliver a test now', 'Whether the receiver answers'),
+    about: 'The exit status is 1 if it failed.',
+  },
   library: { positionals: ['id'] },
   run: ({ webhooks }, { id }, { by, signal }) => webhooks.sendTest(by, id, signal),
 })
@@ -253,18 +235,14 @@ export const pauseWebhook = defineOperation({
   title: 'Pause a webhook',
   effect: 'write',
   right: 'webhooks',
-  description: 'Stops deliveries until the endpoint is resumed. Events that happen in the meantime wait.',
+  description:
+    'Stops deliveries to an endpoint until it is resumed. Events that happen in the meantime wait.',
   input: WebhookInput,
   output: WebhookEndpoint,
   errors,
   examples: [{ summary: 'As it is now', input: { id }, output: exampleEndpoint }],
   rest: { route: 'POST /webhooks/{id}/pause', tag: 'webhooks' },
-  cli: endpointCommand(
-    'pause',
-    'stop deliveries until the endpoint is resumed',
-    'Stops deliveries to an endpoint until it is resumed. Events that happen in the meantime wait.',
-    'Later events wait',
-  ),
+  cli: endpointCommand('pause', 'stop deliveries until the endpoint is resumed', 'Later events wait'),
   library: { positionals: ['id'] },
   run: ({ webhooks }, { id }, { by }) => webhooks.pause(by, id),
 })
@@ -275,7 +253,7 @@ export const resumeWebhook = defineOperation({
   effect: 'write',
   right: 'webhooks',
   description:
-    'Resumes deliveries with the first event that was not delivered. Also for an endpoint that svc has switched off. If an endpoint fails, svc tries it immediately.',
+    'Resumes deliveries to an endpoint that was paused, or that svc has switched off, with the first event that was not delivered. If an endpoint fails, svc tries it immediately.',
   input: WebhookInput,
   output: WebhookEndpoint,
   errors: [...errors, 'forbidden'],
@@ -284,7 +262,6 @@ export const resumeWebhook = defineOperation({
   cli: endpointCommand(
     'resume',
     'resume an endpoint, and try at once what failed',
-    'Resumes deliveries to an endpoint that was paused, or that svc has switched off. It continues with the first event that was not delivered. If an endpoint fails, svc tries it at once instead of at its next time.',
     'Deliver what waits, then new events',
   ),
   library: { positionals: ['id'] },
@@ -297,18 +274,13 @@ export const rotateWebhook = defineOperation({
   effect: 'write',
   right: 'webhooks',
   description:
-    'Only this answer contains the new secret. For 24 hours, deliveries are also signed with the old secret.',
+    'Makes a new secret for an endpoint. Only this answer contains it. For 24 hours, deliveries are also signed with the old secret.',
   input: WebhookInput,
   output: AddedWebhook,
   errors,
   examples: [{ summary: 'The new secret', input: { id }, output: exampleAdded }],
   rest: { route: 'POST /webhooks/{id}/rotate', tag: 'webhooks' },
-  cli: endpointCommand(
-    'rotate',
-    'replace the secret of an endpoint',
-    'Makes a new secret for an endpoint and shows it once. For 24 hours deliveries are also signed with the old secret.',
-    'Make a new secret; it is shown once',
-  ),
+  cli: endpointCommand('rotate', 'replace the secret of an endpoint', 'Make a new secret; it is shown once'),
   library: { positionals: ['id'] },
   run: ({ webhooks }, { id }, { by }) => webhooks.rotate(by, id),
 })
@@ -341,16 +313,10 @@ export const replayWebhook = defineOperation({
   ],
   rest: { route: 'POST /webhooks/{id}/replay', tag: 'webhooks' },
   cli: {
-    ...endpointCommand(
-      'replay',
-      'deliver events again',
-      'Delivers again all events since an event or a time. Each event keeps its id.',
-      '',
-    ),
+    ...endpointCommand('replay', 'deliver events again', ''),
     help: {
       id: 'Id of the webhook, as svc webhook shows it.',
       from: 'Id of an event, as svc webhook log shows it, or a time such as 2026-01-31, 1h or yesterday.',
-      dry_run: 'Only count the events that would be delivered again.',
     },
     examples: [
       [`svc webhook replay ${id} --from 1h --dry-run`, 'Count the events first'],
