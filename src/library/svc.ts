@@ -199,7 +199,7 @@ export class Svc implements Groups, AsyncDisposable, AsyncIterable<Message> {
     this.#hasStore = stored
     this.phoneUrl = sandbox && `${sandbox.url}/phone`
     this.#stopSandbox = async () => sandbox?.stop?.()
-    const run: Parameters<typeof methodsOf>[1] = (operation, input) => this.#run(operation, input)
+    const run: Parameters<typeof methodsOf>[1] = (operation, input) => this.#run(owner, operation, input)
     this.outbox = methodsOf(groups.outbox, run)
     this.webhooks = methodsOf(groups.webhooks, run)
     this.keys = methodsOf(groups.keys, run)
@@ -208,7 +208,7 @@ export class Svc implements Groups, AsyncDisposable, AsyncIterable<Message> {
     this.nodes = methodsOf({ listNodes }, run).listNodes
     this.agents = methodsOf(groups.agents, run)
     this.#handlers = new MessageHandlers({
-      open: start => this.#run(followMessages, start),
+      open: start => this.#run(owner, followMessages, start),
       clock,
       log: log.child('handlers'),
     })
@@ -253,7 +253,7 @@ export class Svc implements Groups, AsyncDisposable, AsyncIterable<Message> {
    * nothing if the store is off.
    */
   recv(input: RecvInput = {}, options: CallOptions = {}): Promise<Message[]> {
-    return this.#call(verbs.recv, input, options)
+    return this.#call(owner, verbs.recv, input, options)
   }
 
   /**
@@ -261,12 +261,12 @@ export class Svc implements Groups, AsyncDisposable, AsyncIterable<Message> {
    * svc's own.
    */
   async send(input: SendInput, options: CallOptions = {}): Promise<SendResult> {
-    return this.#send(input, options, owner)
+    return this.#send(owner, input, options)
   }
 
   /** Saves the media of a message as a file. */
   download(input: DownloadInput, options: CallOptions = {}): Promise<Downloaded> {
-    return this.#call(verbs.download, input, options)
+    return this.#call(owner, verbs.download, input, options)
   }
 
   /**
@@ -274,12 +274,12 @@ export class Svc implements Groups, AsyncDisposable, AsyncIterable<Message> {
    * or received.
    */
   history(input: HistoryInput = {}, options: CallOptions = {}): Promise<HistoryPage> {
-    return this.#call(verbs.history, input, options)
+    return this.#call(owner, verbs.history, input, options)
   }
 
   /** Lists the registered accounts, called sessions. */
   sessions(options: CallOptions = {}): Promise<Session[]> {
-    return this.#call(verbs.sessions, {}, options)
+    return this.#call(owner, verbs.sessions, {}, options)
   }
 
   /**
@@ -287,7 +287,7 @@ export class Svc implements Groups, AsyncDisposable, AsyncIterable<Message> {
    * when.
    */
   async users(filter: UserFilter = {}): Promise<KnownUser[]> {
-    return this.#run(listUsers, filter)
+    return this.#run(owner, listUsers, filter)
   }
 
   /**
@@ -298,32 +298,32 @@ export class Svc implements Groups, AsyncDisposable, AsyncIterable<Message> {
    *   session; `not_found` if the user has not written
    */
   async nameUser(user_id: string, name: string, of: Pick<NameRequest, 'session'> = {}): Promise<NamedUser> {
-    return this.#run(nameUser, { user_id, name, ...of })
+    return this.#run(owner, nameUser, { user_id, name, ...of })
   }
 
   /** Starts a QR login, or follows the one in progress. Call it again until the status is `confirmed`. */
   login(input: LoginInput = {}, options: CallOptions = {}): Promise<LoginStatus> {
-    return this.#call(verbs.login, input, options)
+    return this.#call(owner, verbs.login, input, options)
   }
 
   /** Ends a session and deletes its credentials. */
   logout(input: LogoutInput = {}, options: CallOptions = {}): Promise<LoggedOut> {
-    return this.#call(verbs.logout, input, options)
+    return this.#call(owner, verbs.logout, input, options)
   }
 
   /** Renames a session. */
   renameSession(input: RenameSessionInput, options: CallOptions = {}): Promise<Renamed> {
-    return this.#call(verbs.renameSession, input, options)
+    return this.#call(owner, verbs.renameSession, input, options)
   }
 
   /** Makes a session the default session. */
   setDefault(input: SetDefaultInput, options: CallOptions = {}): Promise<DefaultSet> {
-    return this.#call(verbs.setDefault, input, options)
+    return this.#call(owner, verbs.setDefault, input, options)
   }
 
   /** Lists the calls that changed or sent something, by any process of the data directory, newest first. */
   async audit(filter: AuditQuery = {}): Promise<AuditLine[]> {
-    return this.#run(listAudit, filter)
+    return this.#run(owner, listAudit, filter)
   }
 
   /**
@@ -333,7 +333,7 @@ export class Svc implements Groups, AsyncDisposable, AsyncIterable<Message> {
    * @throws SvcError `session_not_found`; `invalid_arguments` for a name that no user has
    */
   async export(filter: ExportFilter = {}): Promise<OpenedExport> {
-    return this.#run(exportMessages, filter)
+    return this.#run(owner, exportMessages, filter)
   }
 
   /**
@@ -341,7 +341,7 @@ export class Svc implements Groups, AsyncDisposable, AsyncIterable<Message> {
    * works.
    */
   async health(): Promise<Health> {
-    return this.#run(health, {})
+    return this.#run(owner, health, {})
   }
 
   /**
@@ -404,7 +404,7 @@ export class Svc implements Groups, AsyncDisposable, AsyncIterable<Message> {
     checkOptions('messages', options)
     checkReader(options)
     const { consumer, session } = options
-    const opened = await this.#run(followMessages, { consumer, session })
+    const opened = await this.#run(owner, followMessages, { consumer, session })
     await this.runBackground()
     using ended = linkSignals(options.signal ?? this.#stop.signal, this.#stop.signal)
     const messages = opened.follow(ended.signal)
@@ -421,7 +421,7 @@ export class Svc implements Groups, AsyncDisposable, AsyncIterable<Message> {
   ): AsyncGenerator<OpenMessage, void, void> {
     checkOptions('messages', options)
     const { consumer, session } = options
-    const opened = await this.#run(openMessages, { consumer, session })
+    const opened = await this.#run(owner, openMessages, { consumer, session })
     await this.runBackground()
     using ended = linkSignals(options.signal ?? this.#stop.signal, this.#stop.signal)
     yield* this.#untilClosed(opened.follow(ended.signal))
@@ -444,17 +444,17 @@ export class Svc implements Groups, AsyncDisposable, AsyncIterable<Message> {
     const grant = createGrant({ can: [...can] }, { ...(users && { users: [...users] }) })
     const by: Principal = { kind: 'agent', id: name, name, grant }
     return {
-      send: (input, options) => this.#send(input, options, by),
-      download: (input, options) => this.#call(verbs.download, input, options, by),
-      history: (input = {}, options = {}) => this.#call(verbs.history, input, options, by),
-      users: (filter = {}) => this.#run(listUsers, filter, by),
-      showTyping: (to, others = {}) => this.#run(showTyping, { to, ...others }, by),
+      send: (input, options) => this.#send(by, input, options),
+      download: (input, options) => this.#call(by, verbs.download, input, options),
+      history: (input = {}, options = {}) => this.#call(by, verbs.history, input, options),
+      users: (filter = {}) => this.#run(by, listUsers, filter),
+      showTyping: (to, others = {}) => this.#run(by, showTyping, { to, ...others }),
     }
   }
 
   /** Returns the methods with which the process of an agent keeps its turns, so that they survive a crash. */
   workAsAgent(): Promise<AgentWork> {
-    return this.#run(workAsAgent, {})
+    return this.#run(owner, workAsAgent, {})
   }
 
   /**
@@ -466,7 +466,7 @@ export class Svc implements Groups, AsyncDisposable, AsyncIterable<Message> {
   async *events(options: EventsOptions = {}): AsyncGenerator<Event, void, void> {
     checkOptions('events', options)
     const { after, signal, onGone, types, session, user } = options
-    const events = await this.#run(followEvents, { after, types: types?.join(','), session, user })
+    const events = await this.#run(owner, followEvents, { after, types: types?.join(','), session, user })
     await this.runBackground()
     using ended = linkSignals(signal ?? this.#stop.signal, this.#stop.signal)
     yield* events.follow(ended.signal, { onGone })
@@ -504,10 +504,10 @@ export class Svc implements Groups, AsyncDisposable, AsyncIterable<Message> {
 
   async #start(): Promise<void> {
     // The position is read before polling starts, so handlers get every message that polling brings.
-    const { from } = await this.#run(followMessages, {})
+    const { from } = await this.#run(owner, followMessages, {})
     await this.#gateway.start()
     // Without a session no message can arrive; the log says so.
-    if ((await this.#run(verbs.sessions, {})).length === 0)
+    if ((await this.#run(owner, verbs.sessions, {})).length === 0)
       this.#log.warn('no session yet: log in with svc.login()')
     if (!this.#stop.signal.aborted) this.#handlers.start(from)
   }
@@ -527,20 +527,20 @@ export class Svc implements Groups, AsyncDisposable, AsyncIterable<Message> {
     }
   }
 
-  async #send(input: SendInput, options: CallOptions | undefined, by: Principal): Promise<SendResult> {
+  async #send(by: Principal, input: SendInput, options: CallOptions = {}): Promise<SendResult> {
     if (!this.#hasStore && input?.when_closed === 'queue') {
       throw badArgument('when_closed', '"queue" keeps the message in the store, which is off', {
         hint: 'Open svc with store: true, or a path.',
       })
     }
-    return this.#call(verbs.send, input, options, by)
+    return this.#call(by, verbs.send, input, options)
   }
 
   async #call<I extends TObject, O extends TSchema>(
+    by: Principal,
     tool: TypedTool<I, O>,
     input: unknown,
     options: CallOptions = {},
-    by: Principal = owner,
   ): Promise<Static<O>> {
     this.#rejectIfClosed()
     checkOptions('call', options)
@@ -570,9 +570,9 @@ export class Svc implements Groups, AsyncDisposable, AsyncIterable<Message> {
 
   /** Calls an operation that may still run while `close` waits for handlers and loops. */
   #run<I extends TObject, O extends TSchema>(
+    by: Principal,
     operation: TypedOperation<I, O>,
     input: unknown,
-    by: Principal = owner,
   ): Promise<Static<O>> {
     this.#rejectIfClosed()
     const call = createDirectCall({ by, address: `library:${findSystemUser()}`, signal: this.#stop.signal })
