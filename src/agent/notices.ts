@@ -1,4 +1,4 @@
-/** Notices to a user during a turn: that it takes long, and that a further message waits. Each is sent once. */
+/** Notices to a user during a turn: that it takes long, and that a further message waits. Each is sent at most once. */
 import type { StoredTurn } from '../index.ts'
 import type { Clock } from '../platform/clock.ts'
 import type { Log } from '../platform/log.ts'
@@ -12,17 +12,24 @@ const behindMs = 15_000
 
 const lookEveryMs = 1000
 
-/** slow: it still works. behind: a message waits behind it, which also says that it still works. */
-export type Notice = 'slow' | 'behind'
+/** slow: it still works. behind: a message waits behind it. asking: a message waits, and so does a question of the agent. */
+export type Notice = 'slow' | 'behind' | 'asking'
+
+/** Notices that one makes needless. */
+const included: Readonly<Record<Notice, readonly Notice[]>> = {
+  slow: [],
+  behind: ['slow'],
+  asking: ['behind'],
+}
 
 export class TurnNotices {
   readonly #clock: Pick<Clock, 'monotonic'>
   readonly #beganAt: number
   /** Since when the user has heard nothing. */
   #quietSince: number
-  /** Since when a message waits. Infinity: the notice was sent, and no further one is. */
+  /** Since when a message waits about which the user got no notice. */
   #waitingSince: number | undefined
-  #isSlowTold = false
+  readonly #sent = new Set<Notice>()
   /** Questions that are open. */
   #asking = 0
 
@@ -41,7 +48,7 @@ export class TurnNotices {
     this.#waitingSince ??= this.#clock.monotonic()
   }
 
-  /** While a question is open, the user knows why nothing comes. */
+  /** While a question is open, the user knows why nothing comes, but not what becomes of a further message. */
   async whileAsking<T>(answer: Promise<T>): Promise<T> {
     this.#asking += 1
     try {
@@ -52,18 +59,20 @@ export class TurnNotices {
     }
   }
 
-  /** Returns what the user is to be told now. It counts as told. */
-  take(): Notice | undefined {
+  /** Returns the notice that is due now in a turn. It counts as sent. */
+  take({ source }: Pick<StoredTurn, 'source'>): Notice | undefined {
     const now = this.#clock.monotonic()
-    if (this.#asking > 0) return undefined
-    if (now - (this.#waitingSince ?? now) >= behindMs) {
-      this.#waitingSince = Number.POSITIVE_INFINITY
-      this.#isSlowTold = true
-      return 'behind'
-    }
-    if (this.#isSlowTold || now - this.#quietSince < slowMs) return undefined
-    this.#isSlowTold = true
-    return 'slow'
+    if (this.#asking > 0) return this.#waitingSince === undefined ? undefined : this.#takeOnce('asking')
+    if (source !== 'message') return undefined
+    if (now - (this.#waitingSince ?? now) >= behindMs) return this.#takeOnce('behind')
+    return now - this.#quietSince >= slowMs ? this.#takeOnce('slow') : undefined
+  }
+
+  #takeOnce(notice: Notice): Notice | undefined {
+    this.#waitingSince = undefined
+    if (this.#sent.has(notice)) return undefined
+    for (const one of [notice, ...included[notice]]) this.#sent.add(one)
+    return notice
   }
 }
 
@@ -78,7 +87,7 @@ export function tellMeanwhile(
   const unlink = followSignal(signal, ended)
   const tell = async () => {
     for (; !ended.signal.aborted; await clock.sleep(lookEveryMs, ended.signal)) {
-      const notice = turn.source === 'message' ? notices.take() : undefined
+      const notice = notices.take(turn)
       if (notice && (await delivery.hasRoom(turn)))
         await delivery.tell(turn, texts => texts[notice](notices.minutes), `${keyOf(turn)}:${notice}`)
     }

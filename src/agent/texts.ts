@@ -56,6 +56,8 @@ const english = {
   slow: (minutes: number) => `Still working on it (${minutes} min so far).`,
   behind: (minutes: number) =>
     `Got it. It comes after your message before, which is still being worked on${minutes > 0 ? ` (${minutes} min so far)` : ''}.`,
+  asking: () =>
+    'Got it. A question of the agent is still open: answer that first, where it was asked or in the panel. Your message comes after it.',
   skipped: (minutes: number) =>
     `What you wrote more than ${minutes} min ago, while I was away, gets no answer. Send it again if you still need it.`,
   failed: 'That did not work. Please try again later.',
@@ -98,6 +100,7 @@ const chinese: typeof english = {
   slow: minutes => `还在处理（已用 ${minutes} 分钟）。`,
   behind: minutes =>
     `已收到，会在上一条消息之后处理，那一条还在进行${minutes > 0 ? `（已用 ${minutes} 分钟）` : ''}。`,
+  asking: () => '已收到。智能体的提问还在等你答复，请先在提问处或面板中答复，这条消息随后处理。',
   skipped: minutes => `你在我离线时发的、超过 ${minutes} 分钟的消息不再回答。如果仍然需要，请再发一次。`,
   failed: '没有成功，请稍后再试。',
   tooLong: minutes => `已停止：超过 ${minutes} 分钟。`,

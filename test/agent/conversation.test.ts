@@ -258,6 +258,37 @@ test('what waits behind a turn that takes its time is acknowledged once', async 
   expect((await agents.gets(4)).slice(1)).toEqual(['answer 0', 'answer 1', 'answer 2'])
 })
 
+test.each(['and the docs', '还有文档'])(
+  'a message beside an open question is acknowledged once: %s',
+  async text => {
+    await using agents = await withAgents()
+    const { clock } = agents.library
+    const question = Promise.withResolvers<string>()
+    const { backend } = await agents.start(undefined, {}, { ask: () => question.promise })
+    await agents.say('clean up')
+    await agents.until('a turn runs', () => backend.runs.length === 1)
+    const answer = backend.runs[0]!.context.ask({ text: 'delete it', options: [] })
+    clock.advance(120_000)
+    await agents.until('it looked', () => clock.sleeps(900, 1000))
+    expect(await agents.got()).toEqual([])
+    for (let nth = 2; nth <= 3; nth++) {
+      await agents.say(text)
+      await agents.until('it waits', async () => (await agents.turns()).length === nth)
+      clock.advance(1000)
+      const [notice = ''] = await agents.gets(1)
+      expect(/\p{Script=Han}/u.test(notice)).toBe(/\p{Script=Han}/u.test(text))
+      clock.advance(120_000)
+    }
+    question.resolve('no')
+    await answer
+    for (let nth = 0; nth < 3; nth++) {
+      await agents.until('it runs', () => backend.runs.length === nth + 1)
+      backend.runs[nth]?.answer(`answer ${nth}`)
+    }
+    expect((await agents.gets(4)).slice(1)).toEqual(['answer 0', 'answer 1', 'answer 2'])
+  },
+)
+
 test('with one answer left, nothing is said about a long turn', async () => {
   await using agents = await withAgents()
   const { clock } = agents.library
