@@ -9,7 +9,7 @@ import { may } from '../rights.ts'
 import { stamp } from '../times.ts'
 import { Link } from '../ui/link.tsx'
 import { StatusBadge, Time } from '../ui/marks.tsx'
-import { type Turn, turnLooks } from './words.ts'
+import { lookOf, type Turn } from './words.ts'
 
 const mostShown = 20
 const everyMs = 2000
@@ -50,7 +50,7 @@ function One({ turn }: { turn: Turn }) {
   return (
     <li>
       <div class="agent-turn small">
-        <StatusBadge {...turnLooks[state]} />
+        <StatusBadge {...lookOf(turn)} />
         {stopping === true && state !== 'stopped' && <span class="soft">{t('agents.stopping')}</span>}
         <Time at={created_at} class="soft">
           {stamp(created_at)}

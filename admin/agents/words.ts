@@ -17,7 +17,7 @@ export const talkLooks: Readonly<Record<AgentTalk['state'], Look>> = {
   asking: { tone: 'warn', text: 'agents.asking' },
 }
 
-export const turnLooks: Readonly<Record<Turn['state'], Look>> = {
+const turnLooks: Readonly<Record<Turn['state'], Look>> = {
   waiting: talkLooks.waiting,
   running: talkLooks.running,
   answering: { tone: 'good', text: 'agents.turn_answering' },
@@ -27,6 +27,14 @@ export const turnLooks: Readonly<Record<Turn['state'], Look>> = {
   interrupted: { tone: 'warn', text: 'agents.turn_interrupted' },
   failed: { tone: 'bad', text: 'agents.turn_failed' },
 }
+
+const approvalLooks: Readonly<Record<NonNullable<Turn['approval']>, Look>> = {
+  waits: { tone: 'warn', text: 'delivery.approval_note' },
+  declined: { tone: '', text: 'delivery.declined_note' },
+}
+
+export const lookOf = ({ approval, state }: Turn): Look =>
+  approval === undefined ? turnLooks[state] : approvalLooks[approval]
 
 export const isOpen = ({ state }: Turn): boolean =>
   state === 'waiting' || state === 'running' || state === 'answering'

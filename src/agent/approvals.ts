@@ -112,11 +112,15 @@ export class Approvals {
   /** Ends what asks about drafts that were decided elsewhere. What of it waits in the outbox is not sent. */
   async tidy(): Promise<void> {
     const { config, svc, work } = this.#ports
-    const waits = (id: number) =>
-      svc.outbox.get(String(id)).then(({ waits_for }) => waits_for === 'approval', isLate)
-    for (const { agent, drafts = [], id } of await work.listDrafts())
-      if (agent === config.name && !(await Promise.all(drafts.map(waits))).includes(true))
-        await endQuestion({ svc, work }, id, 'elsewhere')
+    for (const { agent, drafts = [], id } of await work.listDrafts()) {
+      if (agent !== config.name) continue
+      const entries = await Promise.all(drafts.map(draft => svc.outbox.get(String(draft)).catch(isLate)))
+      if (entries.some(entry => entry && entry.waits_for === 'approval')) continue
+      const isRefused = entries.every(
+        entry => !entry || entry.parts.every(({ status }) => status === 'refused'),
+      )
+      await endQuestion({ svc, work }, id, isRefused ? 'discard' : 'send')
+    }
   }
 
   /** Returns what a turn is about. */

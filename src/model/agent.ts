@@ -38,6 +38,12 @@ export const AgentTurn = Type.Object(
     ended_at: optional(integer('When it ended.')),
     parts: optional(integer('Number of messages that the answer needs.')),
     parts_sent: optional(integer('Number of them that were handed over for sending.')),
+    approval: optional(
+      oneOf(
+        ['waits', 'declined'],
+        'The answer is sent only when a person approves it. waits: nobody has decided. declined: a person declined it, or nobody approved it in time.',
+      ),
+    ),
     error: optional(text('Why it failed, or was stopped.')),
     stopping: optional(flag('A person asked to stop it.')),
   },

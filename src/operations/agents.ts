@@ -3,7 +3,7 @@ import { Type } from '@sinclair/typebox'
 import type { Gateway } from '../gateway/gateway-api.ts'
 import { AgentConversation, AgentQuestion, AgentTurn } from '../model/agent.ts'
 import { badArgument, SvcError } from '../model/error.ts'
-import { formatPrincipal } from '../model/principal.ts'
+import { formatPrincipal, owner } from '../model/principal.ts'
 import { between, bounded, closed, flag, optional } from '../model/shapes.ts'
 import { withoutUndefined } from '../platform/fields.ts'
 import type { AgentStore, StoredConversation, StoredQuestion, StoredTurn } from '../storage/agents.ts'
@@ -127,7 +127,11 @@ export const listAgentTurns = defineOperation({
   library: { positionals: [] },
   async run(gateway, { before, limit = 50, ...filter }) {
     const turns = await gateway.agents.listTurns({ ...(await resolve(gateway, filter)), before, limit })
-    return turns.map(toTurn)
+    const answered = turns.filter(({ state }) => state === 'answered').map(({ id }) => id)
+    const questions = answered.length > 0 ? await gateway.agents.listDrafts(answered) : []
+    const approvals = new Map<number, AgentTurn['approval']>()
+    for (const question of questions) approvals.set(question.turn, await approvalOf(gateway, question))
+    return turns.map(turn => ({ ...toTurn(turn), ...withoutUndefined({ approval: approvals.get(turn.id) }) }))
   },
 })
 
@@ -344,6 +348,19 @@ function toConversation({ isAsking, open, user, ...rest }: StoredConversation): 
 
 export function toTurn({ answer: _, isFresh: _fresh, prompt: _prompt, ...turn }: StoredTurn): AgentTurn {
   return withoutUndefined(turn)
+}
+
+/** Returns what became of the drafts of an answer; undefined if a person approved them. */
+async function approvalOf(
+  { outbox }: Pick<Gateway, 'outbox'>,
+  { answer, drafts = [] }: StoredQuestion,
+): Promise<AgentTurn['approval']> {
+  if (answer === 'send' || answer === 'discard') return answer === 'send' ? undefined : 'declined'
+  // They were decided outside the chat, if they were. The caller may see what becomes of a turn, but not the outbox.
+  const entries = await Promise.all(drafts.map(id => outbox.get(owner, String(id)).catch(() => undefined)))
+  if (entries.some(entry => entry?.waits_for === 'approval')) return 'waits'
+  const parts = entries.flatMap(entry => entry?.parts ?? [])
+  return parts.length > 0 && parts.every(({ status }) => status === 'refused') ? 'declined' : undefined
 }
 
 function toQuestion({ code: _, drafts: _drafts, entry, message_id, sent_at, ...question }: StoredQuestion) {

@@ -213,8 +213,8 @@ export interface AgentStore {
   /** Returns the open questions, oldest first; not those about drafts. */
   listQuestions(agent?: string): Promise<StoredQuestion[]>
 
-  /** Returns the open questions about drafts, oldest first. */
-  listDrafts(): Promise<StoredQuestion[]>
+  /** Returns the questions about drafts, oldest first: the open ones, or all of these turns. */
+  listDrafts(turns?: readonly number[]): Promise<StoredQuestion[]>
 
   /**
    * Removes some turns that ended before that time (Unix ms), and their questions; not those whose rest waits. Not

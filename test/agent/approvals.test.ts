@@ -5,6 +5,7 @@ import type { TurnResult } from '../../src/agent/backend.ts'
 import { type AgentConfig, defaultAgent } from '../../src/agent/config.ts'
 import { startAgent } from '../../src/agent/start.ts'
 import { silentLog } from '../../src/platform/log.ts'
+import { svc } from '../support/command.ts'
 import { withLibrary } from '../support/library.ts'
 import { PlayedBackend, textOf } from './support.ts'
 
@@ -113,6 +114,42 @@ test('a draft that is not wanted is never sent, and one may be approved in the p
   await t.say(`${next.code} 1`)
   await t.gets('No open question')
   expect(await t.got(t.guest)).toEqual(['You said: two'])
+})
+
+test('a turn tells whether its drafts wait or were declined, in the chat or elsewhere', async () => {
+  await using t = await withApprovals({ approve: 'others' })
+  const newest = async () => (await t.svc.agents.turns({ user: t.guest }))[0]
+  const ask = async (text: string) => {
+    await t.say(text, t.guest)
+    const { code } = await t.shown(`> ${text}`)
+    await t.until('the turn ended', async () => (await newest())?.state === 'answered')
+    expect(await newest()).toMatchObject({ approval: 'waits' })
+    return { code, draft: (await t.drafts())[0]!.outbox_id }
+  }
+  await t.say(`${(await ask('one')).code} 2`)
+  await t.until('it is declined', async () => (await newest())?.approval === 'declined')
+  await t.say(`${(await ask('two')).code} 1`)
+  await t.gets('You said: two', t.guest)
+  await t.until('it is approved', async () => (await newest())?.approval === undefined)
+  const three = await ask('three')
+  await t.svc.outbox.cancel(three.draft)
+  expect(await newest()).toMatchObject({ approval: 'declined' })
+  const four = await ask('four')
+  await t.svc.outbox.approve(four.draft)
+  expect((await newest())?.approval).toBeUndefined()
+  await ask('five')
+  // The command line has its own words, so that nobody takes them for answered.
+  const { stdout } = await svc(['agent', 'turns', '-d', t.dir], { home: t.dir })
+  expect(stdout.match(/\banswered\b/g)).toHaveLength(2)
+  t.clock.advance(25 * 60 * 60_000)
+  await t.until('it expired', async () => (await newest())?.approval === 'declined')
+  expect((await t.svc.agents.turns({ user: t.guest })).map(({ approval }) => approval)).toEqual([
+    'declined',
+    undefined,
+    'declined',
+    undefined,
+    'declined',
+  ])
 })
 
 test('with "all" the operator approves the answers to himself too', async () => {

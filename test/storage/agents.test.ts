@@ -511,6 +511,8 @@ onEach((it, open) => {
       expect(await failure(ask(t, next.id))).toMatchObject({ code: 'invalid_arguments' })
       expect(await agents.closeQuestion(id, 'sent')).toBe(true)
       expect(await agents.listDrafts()).toEqual([])
+      expect(await agents.listDrafts([turn.id, next.id])).toMatchObject([{ id, answer: 'sent' }])
+      expect(await agents.listDrafts([next.id])).toEqual([])
       await ask(t, next.id)
     })
   })

@@ -57,11 +57,16 @@ function formatTurns(all: readonly AgentTurn[]): CommandOutput {
     ['SESSION', ({ session }) => oneLine(session)],
     ['USER', ({ user_id }) => oneLine(user_id)],
     ['SINCE', ({ created_at }) => formatLocalTime(created_at)],
-    ['STATE', ({ state, stopping }) => (stopping ? 'stopping' : state)],
+    ['STATE', stateOf],
     ['SENT', ({ parts, parts_sent = 0 }) => (parts === undefined ? '' : `${parts_sent} of ${parts}`)],
     ['ERROR', ({ error = '' }) => oneLine(error)],
   ]
   return { text: formatTable(all, columns, colours.bold) }
+}
+
+function stateOf({ approval, state, stopping }: AgentTurn): string {
+  if (approval !== undefined) return approval === 'waits' ? 'waits for approval' : 'declined'
+  return stopping ? 'stopping' : state
 }
 
 function formatQuestions(all: readonly AgentQuestion[], again: string): CommandOutput {

@@ -82,8 +82,10 @@ export const createAgentQuestions = ({ clock, dialect }: NounContext): Noun<Ques
       return readQuestions(sql`WHERE ${isUnanswered(clock.now())}${ofAgent} ORDER BY q.id`)
     },
 
-    listDrafts: () =>
-      readQuestions(sql`WHERE ${isCurrent(clock.now())} AND q.drafts IS NOT NULL ORDER BY q.id`),
+    listDrafts(turns) {
+      const which = turns ? dialect.isOneOf(sql`q.turn`, turns) : isCurrent(clock.now())
+      return readQuestions(sql`WHERE ${which} AND q.drafts IS NOT NULL ORDER BY q.id`)
+    },
   },
   modes: {
     ask: 'write',
