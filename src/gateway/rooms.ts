@@ -3,8 +3,6 @@
  * it needs from the rooms opened before it.
  */
 import { mkdir, realpath } from 'node:fs/promises'
-import { hostname } from 'node:os'
-import process from 'node:process'
 import { Accounts } from '../accounts/accounts.ts'
 import { Logins } from '../accounts/logins.ts'
 import { findRoute } from '../accounts/route.ts'
@@ -29,6 +27,7 @@ import { quoteForShell } from '../platform/format.ts'
 import { FreeSpace } from '../platform/free-space.ts'
 import type { Log } from '../platform/log.ts'
 import { requestPermits as permits } from '../platform/permits.ts'
+import { processName } from '../platform/process.ts'
 import { Bus, type Runtime, withLogName } from '../platform/runtime.ts'
 import { WebhookDispatcher } from '../push/delivery.ts'
 import type { ResolveTarget } from '../push/events.ts'
@@ -111,7 +110,7 @@ export async function openDirectory(
           places: openMediaStores({ mediaRoot, space, clock, log: log.child('media') }, uploads),
         }
       : await openShared(
-          { ...options, url: followStoreUrl(config, config.storeUrl), version, name: nameOfProcess() },
+          { ...options, url: followStoreUrl(config, config.storeUrl), version, name: processName },
           uploads,
         )
   if (config.storeUrl !== undefined && !oneShot) await noteNode(dataDir, config.storeUrl, log)
@@ -136,9 +135,6 @@ async function noteNode(dir: string, url: string, log: Log): Promise<void> {
     hint: `If it is to be used there: svc store copy ${quoteForShell(dir)} postgres`,
   })
 }
-
-/** Returns the name by which people find this process among the nodes. */
-const nameOfProcess = (): string => `${hostname()}:${process.pid}`
 
 /** Opens a store on PostgreSQL. Its driver is loaded for that only. */
 async function openShared(options: PgStorageOptions, uploads: MediaRules) {

@@ -21,7 +21,7 @@ import type { Clock } from '../platform/clock.ts'
 import { escapeControls } from '../platform/escape-controls.ts'
 import { findSystemUser } from '../platform/process.ts'
 import { maxWaitOf } from '../server/behind-proxy.ts'
-import { callerAddressOf } from '../server/caller.ts'
+import { callerAddressOf, requestIdOf } from '../server/caller.ts'
 import { InterfaceCall } from '../server/http-call.ts'
 import type { McpContext } from './context.ts'
 import type { QuestionTickets } from './questions.ts'
@@ -94,6 +94,11 @@ export class McpCall extends InterfaceCall {
   get address(): string | undefined {
     const request = this.#ctx.http?.req
     return request ? callerAddressOf(request) : `stdio:${findSystemUser()}`
+  }
+
+  get requestId(): string | undefined {
+    const request = this.#ctx.http?.req
+    return request && requestIdOf(request)
   }
 
   get longestWait(): number | undefined {

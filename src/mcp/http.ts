@@ -18,7 +18,7 @@ import type { Peer } from '../platform/serve.ts'
 import { createGuard } from '../server/auth.ts'
 import { addressOf, isProxied } from '../server/behind-proxy.ts'
 import { createFilesLimit, readParsed, releaseBody } from '../server/body.ts'
-import { noteCaller } from '../server/caller.ts'
+import { noteCaller, requestIdOf } from '../server/caller.ts'
 import { toProblemResponse } from '../server/errors.ts'
 import { createUnopenedStream } from '../server/event-stream.ts'
 import { FailedAttempts } from '../server/failed-attempts.ts'
@@ -108,7 +108,8 @@ export function createMcpHttp(options: McpHttpOptions): McpHttpDoor {
         // A request that arrives during the shutdown may fail in a closed handler. Then the shutdown is the
         // reason.
         return toProblemResponse(
-          waiting.stopError ?? toSvcError(error, options.log, { signal: request.signal }),
+          waiting.stopError ??
+            toSvcError(error, options.log, { signal: request.signal, requestId: requestIdOf(request) }),
         )
       }
     },

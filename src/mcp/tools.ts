@@ -162,7 +162,11 @@ async function callTool(
   } catch (error) {
     call.delivery.report(false)
     if (call.question) return call.question
-    const known = toSvcError(error, context.log, { tool: tool.name, signal: call.signal })
+    const known = toSvcError(error, context.log, {
+      tool: tool.name,
+      signal: call.signal,
+      requestId: call.requestId,
+    })
     if (errorKindOf(known.code).status >= 500) logToClient(known, tool, ctx)
     return toErrorResult(known, context)
   } finally {

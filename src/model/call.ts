@@ -15,6 +15,8 @@ export interface Call {
    * system, as `cli:alice`.
    */
   readonly address?: string | undefined
+  /** Identifies the request in the log, at a door for HTTP. */
+  readonly requestId?: string | undefined
   /**
    * Aborts when the caller has left or the service stops. Then waits end and network requests are cancelled.
    */

@@ -41,7 +41,8 @@ export async function invoke<O>(
   }
   if (!mayCall(by, operation)) throw await deny(rightsOf(operation))
   const { audited = operation.effect !== 'read' } = operation
-  const asSvcError = (error: unknown) => toSvcError(error, log, { tool: operation.name, signal: call.signal })
+  const context = { tool: operation.name, signal: call.signal, requestId: call.requestId }
+  const asSvcError = (error: unknown) => toSvcError(error, log, context)
   try {
     by.ended?.throwIfAborted()
     const parsed = operation.parse(input)
@@ -87,7 +88,7 @@ const denialOf = (operation: string, needed: readonly Right[]): SvcError =>
 export function toSvcError(
   error: unknown,
   log: Log,
-  context: { tool?: string; signal?: AbortSignal } = {},
+  context: { tool?: string; signal?: AbortSignal; requestId?: string | undefined } = {},
 ): SvcError {
   if (error instanceof SvcError) return error
   if (context.signal?.aborted) {
@@ -99,6 +100,7 @@ export function toSvcError(
   const id = crypto.randomUUID()
   log.error('unexpected error', {
     id,
+    request_id: context.requestId,
     tool: context.tool,
     error,
     stack: error instanceof Error ? error.stack : undefined,

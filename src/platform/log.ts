@@ -6,6 +6,7 @@
  */
 import process from 'node:process'
 import { escapeControls, escapeControlsIn } from './escape-controls.ts'
+import { processName } from './process.ts'
 
 export const logLevels = ['DEBUG', 'INFO', 'WARNING', 'ERROR'] as const
 export type LogLevel = (typeof logLevels)[number]
@@ -67,9 +68,11 @@ function toTextLine({ time, level, room, event }: LogEntry, fields: [string, unk
   return `${time} ${level} ${escapeControls(`${room ? `${room}: ` : ''}${event}${rest.join('')}`)}\n`
 }
 
-/** Formats an entry as a line of JSON. Fields cannot replace time, level, room and event. */
-const toJsonLine = (entry: LogEntry, fields: [string, unknown][]): string =>
-  `${JSON.stringify(escapeControlsIn({ ...entry, ...Object.fromEntries(fields), ...entry }))}\n`
+/** Formats an entry as a line of JSON. Fields cannot replace time, level, room, event and node. */
+function toJsonLine(entry: LogEntry, fields: [string, unknown][]): string {
+  const own = { ...entry, node: processName }
+  return `${JSON.stringify(escapeControlsIn({ ...own, ...Object.fromEntries(fields), ...own }))}\n`
+}
 
 interface Sink {
   write(text: string): unknown

@@ -3,7 +3,7 @@
  * svc, because the start of a service loads this file twice.
  */
 import { existsSync, readFileSync } from 'node:fs'
-import { homedir, userInfo } from 'node:os'
+import { homedir, hostname, userInfo } from 'node:os'
 import { dirname, resolve } from 'node:path'
 import process from 'node:process'
 import { fileURLToPath } from 'node:url'
@@ -14,6 +14,9 @@ interface BunRuntime {
 interface DenoRuntime {
   mainModule: string
 }
+
+/** The name of this process among those of all machines: `<host>:<pid>`. */
+export const processName = `${hostname()}:${process.pid}`
 
 /** Returns the name of the user that runs this process, or the number. Bun's function takes it from the environment. */
 export function findSystemUser(): string {

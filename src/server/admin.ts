@@ -28,7 +28,7 @@ import { LiveChanges } from './admin/events.ts'
 import { openPanelFiles, type PanelFiles } from './admin/files.ts'
 import { forwardToPhone, isPhonePath } from './admin/phone.ts'
 import { addressOf, rootOf } from './behind-proxy.ts'
-import { callerAddressOf, noteCaller, principalOf } from './caller.ts'
+import { callerAddressOf, noteCaller, principalOf, requestIdOf } from './caller.ts'
 import { toProblemResponse } from './errors.ts'
 import { createUnopenedStream } from './event-stream.ts'
 import { FailedAttempts } from './failed-attempts.ts'
@@ -177,7 +177,7 @@ export function createAdminApp(options: AdminOptions): AdminApp {
         ? await tries.throttle(answer, addressOf(request, peer), 'sign_in')
         : answer
     } catch (error) {
-      return toErrorAnswer(error, context)
+      return toErrorAnswer(error, context, undefined, { requestId: requestIdOf(request) })
     }
   }
 
@@ -214,7 +214,9 @@ function addRoutes(
 } {
   const app: Elysia = new Elysia({ normalize: false, strictPath: true })
   app.onError(({ code, error, request }) =>
-    code === 'NOT_FOUND' ? answerMissing(request, methods) : toErrorAnswer(error, context),
+    code === 'NOT_FOUND'
+      ? answerMissing(request, methods)
+      : toErrorAnswer(error, context, undefined, { requestId: requestIdOf(request) }),
   )
   addCallRoutes(app, context)
   const { maxUploadBytes } = config

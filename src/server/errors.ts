@@ -14,6 +14,9 @@ export const Problem = Type.Object(
     code: Type.Unsafe<ErrorCode>(text('One of a fixed list of codes: decide by this.')),
     hint: optional(text('What to do next.')),
     retry_after: optional(Type.Number({ description: 'Seconds to wait before you repeat the call.' })),
+    request_id: optional(
+      text('The log of svc has it on the lines of this call. Same as the header x-request-id.'),
+    ),
     details: optional(
       Type.Unsafe<Record<string, unknown>>({
         type: 'object',
@@ -24,6 +27,8 @@ export const Problem = Type.Object(
   },
   { description: 'A failure (RFC 9457).' },
 )
+
+const problemType = 'application/problem+json'
 
 /** Returns the URI of a kind of problem. */
 export const problemTypeOf = (code: ErrorCode): string => `urn:svc:problem:${code}`
@@ -58,7 +63,7 @@ export function toProblemResponse(
   return new Response(JSON.stringify(body), {
     status: body.status,
     headers: {
-      'content-type': 'application/problem+json',
+      'content-type': problemType,
       'cache-control': 'no-store',
       'x-content-type-options': 'nosniff',
       ...(error.code === 'unauthorized' && { 'www-authenticate': 'Bearer realm="svc"' }),
@@ -68,4 +73,13 @@ export function toProblemResponse(
       ...headers,
     },
   })
+}
+
+/** Adds the id of its request to an error response. Others do not change. */
+export function withRequestId(answer: Response, id: string): Response | Promise<Response> {
+  const { headers, status } = answer
+  if (status < 400 || !answer.body || headers.get('content-type') !== problemType) return answer
+  return answer
+    .json()
+    .then(body => new Response(JSON.stringify({ ...body, request_id: id }), { status, headers }))
 }

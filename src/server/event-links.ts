@@ -8,7 +8,7 @@ import { randomBytes } from '../platform/lazy-crypto.ts'
 import type { Peer } from '../platform/serve.ts'
 import type { SignInStore } from '../storage/state.ts'
 import { addressOf, withProxyRouteOf } from './behind-proxy.ts'
-import { noteCaller } from './caller.ts'
+import { noteCaller, withCallerOf } from './caller.ts'
 import { queryOf } from './paths.ts'
 
 const eventsPath = '/events'
@@ -100,8 +100,8 @@ export class EventLinks {
     const answered = new Request(`${new URL(eventsPath, url)}?${new URLSearchParams(linked.stream)}`, {
       signal,
     })
-    noteCaller(answered, by, peer)
-    return withProxyRouteOf(answered, request)
+    noteCaller(request, by, peer)
+    return withCallerOf(withProxyRouteOf(answered, request), request)
   }
 
   async #makerOf(

@@ -7,7 +7,7 @@ import type { Principal } from '../model/principal.ts'
 import type { ServiceFacts } from '../model/service.ts'
 import { type LinkedSignal, linkSignals } from '../platform/signals.ts'
 import { maxWaitOf, prefixOf } from './behind-proxy.ts'
-import { callerAddressOf, principalOf } from './caller.ts'
+import { callerAddressOf, principalOf, requestIdOf } from './caller.ts'
 import type { EventLinks } from './event-links.ts'
 
 /** Signals the stop of the service to all waiting calls. */
@@ -117,6 +117,10 @@ export class HttpCall extends InterfaceCall {
 
   get address(): string | undefined {
     return callerAddressOf(this.request)
+  }
+
+  get requestId(): string {
+    return requestIdOf(this.request)
   }
 
   get longestWait(): number | undefined {

@@ -1,8 +1,11 @@
 /** Logs and measures the calls of an HTTP service. */
 import type { Gateway } from '../gateway/gateway-api.ts'
+import { formatPrincipal } from '../model/principal.ts'
 import { LineLimit, type Log } from '../platform/log.ts'
 import type { Peer } from '../platform/serve.ts'
-import { principalOf } from './caller.ts'
+import { addressOf } from './behind-proxy.ts'
+import { principalOf, requestIdHeader, requestIdOf } from './caller.ts'
+import { withRequestId } from './errors.ts'
 import { pathOf } from './paths.ts'
 
 export type RequestHandler = (request: Request, peer?: Peer) => Response | Promise<Response>
@@ -58,7 +61,9 @@ export function observeCalls(
     const peer = new ObservedPeer(caller)
     const { method } = request
     const path = pathOf(request.url)
-    const record = (answer: Response): Response => {
+    const id = requestIdOf(request)
+    const record = (answer: Response): Response | Promise<Response> => {
+      answer.headers.set(requestIdHeader, id)
       const route = routeOf(path)
       const { status } = answer
       const ms = performance.now() - began
@@ -69,23 +74,23 @@ export function observeCalls(
         ms,
       })
       const { passes, unlogged } = peer.isAccepted ? { passes: true } : unacceptedLines.next()
-      if (!passes) return answer
-      // Without the query, and without the ids of a known route: they reveal who talks to whom.
-      const loggedPath = route ?? path.slice(0, maxPathLength)
       // A proxy asks for the health of a node every second or two.
-      const isQuiet = path === '/healthz' || isFile(path)
-      const level = status < 400 && isQuiet ? 'debug' : 'info'
-      const { id: key, name } = principalOf(request) ?? {}
-      log[level]('answered', {
-        method,
-        path: loggedPath,
-        status,
-        ms: Math.round(ms * 10) / 10,
-        key,
-        name,
-        unlogged,
-      })
-      return answer
+      const isQuiet = status < 400 && (path === '/healthz' || isFile(path))
+      const by = principalOf(request)
+      if (passes)
+        log[isQuiet ? 'debug' : 'info']('answered', {
+          method,
+          // Without the query, and without the ids of a known route: they reveal who talks to whom.
+          path: route ?? path.slice(0, maxPathLength),
+          status,
+          ms: Math.round(ms * 10) / 10,
+          request_id: id,
+          caller: by && formatPrincipal(by),
+          name: by?.name,
+          address: addressOf(request, peer),
+          unlogged,
+        })
+      return withRequestId(answer, id)
     }
     const answer = fetch(request, peer, path)
     return answer instanceof Promise ? answer.then(record) : record(answer)

@@ -16,7 +16,7 @@ import type { Log } from '../platform/log.ts'
 import type { Peer } from '../platform/serve.ts'
 import { createGuard, type Guard, givenTokenOf, type Identity, withIdentity } from './auth.ts'
 import { addressOf } from './behind-proxy.ts'
-import { noteCaller } from './caller.ts'
+import { noteCaller, requestIdOf } from './caller.ts'
 import { toProblemResponse } from './errors.ts'
 import { EventLinks, isByLink } from './event-links.ts'
 import { FailedAttempts } from './failed-attempts.ts'
@@ -120,7 +120,9 @@ function createEmptyApp({
   // This hook comes before the routes, since it applies only to later ones. Routes answer their own errors.
   // So this gets paths and methods that no route has, and errors of Elysia.
   app.onError(({ code, error, request }) =>
-    code === 'NOT_FOUND' ? answerMissing(request, listMethodsByPath(app)) : toErrorAnswer(error, context),
+    code === 'NOT_FOUND'
+      ? answerMissing(request, listMethodsByPath(app))
+      : toErrorAnswer(error, context, undefined, { requestId: requestIdOf(request) }),
   )
   return {
     app,

@@ -10,6 +10,7 @@ import { type JsonSchema, toJsonSchema } from '../operations/schema.ts'
 import type { Clock } from '../platform/clock.ts'
 import type { Log } from '../platform/log.ts'
 import { type BodyLimit, createJsonLimit, readJson, releaseBody } from './body.ts'
+import { requestIdOf } from './caller.ts'
 import { acceptsEncoding } from './docs.ts'
 import { toProblemResponse } from './errors.ts'
 import type { HttpInterface } from './http-call.ts'
@@ -85,9 +86,11 @@ export const toErrorAnswer = (
   error: unknown,
   { isPanel, log, basePath }: Pick<RouteContext, 'isPanel' | 'log' | 'basePath'>,
   tool?: string,
-  call?: { readonly signal: AbortSignal },
+  call?: { readonly signal?: AbortSignal; readonly requestId: string },
 ): Response => {
-  const svcError = isSvcError(error) ? error : toSvcError(error, log, { tool, signal: call?.signal })
+  const svcError = isSvcError(error)
+    ? error
+    : toSvcError(error, log, { tool, signal: call?.signal, requestId: call?.requestId })
   return toProblemResponse(svcError, {}, { wording: wordingAt(isPanel ? 'panel' : 'http', basePath) })
 }
 
@@ -118,7 +121,7 @@ export function addOwnRoute<B extends TSchema, A extends TSchema>(
       const init = { headers: { ...jsonAnswer.headers, ...(await headers(input, request)) } }
       return new Response(JSON.stringify(run()), init)
     } catch (error) {
-      return toErrorAnswer(error, context, operationId)
+      return toErrorAnswer(error, context, operationId, { requestId: requestIdOf(request) })
     } finally {
       releaseBody(request)
     }

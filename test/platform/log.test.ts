@@ -1,4 +1,5 @@
 import { expect, test } from 'bun:test'
+import { hostname } from 'node:os'
 import { join } from 'node:path'
 import fc from 'fast-check'
 import { createLog, LineLimit, type LogFormat } from '../../src/platform/log.ts'
@@ -67,8 +68,15 @@ test('emoji and scripts stay as they are', () => {
 })
 
 test('as JSON a line is an object, its fields beside the event, and secrets are masked', () => {
-  const fields = { ms: 1.5, event: 'another', token: 'abc', nested: { aes_key: 'x', text: 'a\nb' } }
-  const { time, ...rest } = JSON.parse(logged('happened', fields, 'json'))
+  const fields = {
+    ms: 1.5,
+    event: 'another',
+    node: 'elsewhere',
+    token: 'abc',
+    nested: { aes_key: 'x', text: 'a\nb' },
+  }
+  const { time, node, ...rest } = JSON.parse(logged('happened', fields, 'json'))
+  expect(node).toBe(`${hostname()}:${process.pid}`)
   expect(new Date(time).toISOString()).toBe(time)
   expect(rest).toEqual({
     ...{ level: 'ERROR', room: 'room', event: 'happened', ms: 1.5 },

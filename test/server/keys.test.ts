@@ -179,7 +179,8 @@ describe('who gets in', () => {
     await using heard = await restOf(t.gateway, { log: createLog('INFO', line => void lines.push(line)) })
     const made = await add({ name: 'support-bot' })
     expect(await statusOf(heard, made.key)).toBe(200)
-    expect(lines.find(line => line.includes('answered'))).toContain('support-bot')
+    const line = lines.find(line => line.includes('answered'))
+    expect(line).toContain(`caller=key:${made.id} name=support-bot`)
     const used = await until('it is noted', 10_000, async () => {
       const key = await t.gateway.keys.get(made.id, owner)
       return key.last_address !== undefined && key

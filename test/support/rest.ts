@@ -104,7 +104,7 @@ export async function headAndGet(url: string, headers: Record<string, string> = 
   const ask = async (method: string) => {
     const answer = await fetch(url, {
       method,
-      headers: { 'accept-encoding': 'identity', ...headers },
+      headers: { 'accept-encoding': 'identity', 'x-request-id': 'same', ...headers },
       redirect: 'manual',
     })
     const { status } = answer
