@@ -308,6 +308,46 @@ test('every page is found from the front door', () => {
   expect([...found].sort()).toEqual(readmes.sort())
 })
 
+/** What stands twice in a page: a line of prose, a command right after itself, the first cell of a table. */
+function findRepeats(markdown: string): string[] {
+  const repeats: string[] = []
+  const [lines, terms] = [new Set<string>(), new Set<string>()]
+  let [block, command] = ['', '']
+  for (const raw of markdown.split('\n')) {
+    const line = raw.trim()
+    const term = line.startsWith('|') ? line.split(/(?<!\\)\|/)[1]!.trim() : undefined
+    if (line.startsWith('```')) block = block === '' ? line : ''
+    else if (block !== '') {
+      // What follows # in a line only explains it.
+      const words = /sh$/.test(block) ? line.replace(/\s+#.*/, '') : ''
+      if (words.length > 20 && words === command) repeats.push(line)
+      command = words
+    } else if (term !== undefined) {
+      if (terms.has(term) && /\w/.test(term)) repeats.push(term)
+      terms.add(term)
+    } else if (line.length > 40 && lines.has(line)) repeats.push(line)
+    else lines.add(line)
+    if (term === undefined) terms.clear()
+  }
+  return repeats
+}
+
+test('nothing stands twice in a page', async () => {
+  const prose = 'A line of prose that is long enough to count.'
+  const table = '| word | meaning |\n|---|---|\n| key | one |\n| door | two |\n| key | three |\n'
+  const code = '```sh\nrm -rf one two three four # this\nrm -rf one two three four # that\n```\n'
+  expect(findRepeats(`${prose}\n\n${prose}\n\n${table}${code}`)).toEqual([
+    prose,
+    'key',
+    'rm -rf one two three four # that',
+  ])
+  const changes = await readFile(join(root, 'CHANGELOG.md'), 'utf8')
+  const found = [...pages, ['CHANGELOG.md', changes] as const].flatMap(([page, markdown]) =>
+    findRepeats(markdown).map(line => `${page}: ${line}`),
+  )
+  expect(found).toEqual([])
+})
+
 test('every room of the house is on its map', async () => {
   const rooms = tableUnder('Rooms', 'src/README.md').flatMap(([names]) => names!.split(', '))
   const inSrc = (await readdir(join(root, 'src')))
