@@ -119,7 +119,7 @@ describe.each(houses)('%s', (name, files, rows) => {
   })
 })
 
-test('the page knows the service by its types; it counts answers by the same code', () => {
+test('the page knows the service by its types; it counts answers and shows initials by the same code', () => {
   const statement = /\b(?:import|export)\b\s*(type\b)?[^'"]*?(['"])(\.[^'"\n]+)\2/g
   const values = pages.flatMap(({ path, code }) =>
     [...code.matchAll(statement)].flatMap(([, isType, , specifier = '']) => {
@@ -127,7 +127,10 @@ test('the page knows the service by its types; it counts answers by the same cod
       return isType === undefined && target.startsWith('../') ? [`${path} → ${target}`] : []
     }),
   )
-  expect(values).toEqual(['conversations/pieces.ts → ../src/send/split.ts'])
+  expect(values.sort()).toEqual([
+    'conversations/pieces.ts → ../src/send/split.ts',
+    'users/avatar.tsx → ../src/model/avatar.ts',
+  ])
 })
 
 test('how svc keeps what it keeps is known to few: all others are given the interfaces in storage', () => {

@@ -7,6 +7,7 @@
  */
 import type { Gateway } from '../gateway/gateway-api.ts'
 import type { WalkFilter } from '../gateway/history.ts'
+import { hueOf, initialsOf, shortIdOf } from '../model/avatar.ts'
 import type { Message, MessageItem, QuotedMessage } from '../model/message.ts'
 import { formatCaller } from '../model/principal.ts'
 import { sessionKeyOf } from '../model/session.ts'
@@ -24,9 +25,11 @@ interface FoundConversation {
   count: number
   /** Unix ms. */
   last: number
+  /** Whether each message was refused: no such user may exist. */
+  refused: boolean
 }
 
-type Source = Pick<Gateway, 'clock' | 'history' | 'media'>
+type Source = Pick<Gateway, 'clock' | 'conversations' | 'history' | 'media'>
 
 /** Yields the page. @throws SvcError `store_unavailable`; the signal's reason */
 export async function* renderPage(
@@ -35,7 +38,7 @@ export async function* renderPage(
   signal: AbortSignal,
 ): AsyncGenerator<string, void> {
   yield pageStart
-  const conversations = await findConversations(source.history.walk(filter, signal))
+  const conversations = await findConversations(source, source.history.walk(filter, signal))
   yield renderHeader(filter, source.clock.now(), conversations)
   const media = new ExportedMedia(source.media, signal)
   for (const [nth, conversation] of conversations.entries()) {
@@ -67,18 +70,24 @@ const pageStart = `<!doctype html>
 const userOf = ({ direction, from_user, to_user }: Message): string =>
   direction === 'received' ? from_user : to_user
 
-/** Finds the conversations, the one with the newest message first. */
-async function findConversations(pages: AsyncIterable<Message[]>): Promise<FoundConversation[]> {
+/** Finds the conversations that the panel lists too, the one with the newest message first. */
+async function findConversations(
+  { conversations }: Pick<Source, 'conversations'>,
+  pages: AsyncIterable<Message[]>,
+): Promise<FoundConversation[]> {
   const found = new Map<string, FoundConversation>()
   for await (const messages of pages)
     for (const message of messages) {
-      const { session, timestamp, user_name: name } = message
+      const { session, status, timestamp, user_name: name } = message
       const user = userOf(message)
       const key = JSON.stringify([sessionKeyOf(session), user])
-      const { count = 0 } = found.get(key) ?? {}
+      const { count = 0, refused = true } = found.get(key) ?? {}
       found.delete(key)
-      found.set(key, { session, user, name, count: count + 1, last: timestamp })
+      const isRefused = refused && status === 'refused'
+      found.set(key, { session, user, name, count: count + 1, last: timestamp, refused: isRefused })
     }
+  for (const [key, { refused, session, user }] of found)
+    if (refused && (await conversations.list({ session, user_id: user })).length === 0) found.delete(key)
   return [...found.values()].reverse()
 }
 
@@ -130,20 +139,9 @@ ${entries.join('')}</ol>
 ${conversations.length === 0 ? '<p class="empty soft">No messages match.</p>\n' : ''}`
 }
 
-/** Returns an id without the suffix that all have. */
-const shortIdOf = (user: string): string => user.replace(/@im\.(wechat|bot)$/, '')
-
 /** Renders the initials of a user on a colour of the id, as the panel does. */
-function renderAvatar({ name, user }: FoundConversation): string {
-  let hash = 0
-  for (const character of user) hash = (hash * 31 + character.codePointAt(0)!) >>> 0
-  const characters = [...(name ?? shortIdOf(user))].filter(character => /[\p{L}\p{N}]/u.test(character))
-  const isHan = /\p{Script=Han}/u.test(characters.at(-1) ?? '')
-  // Ids begin alike. For a Chinese name it is the last character, by Chinese custom.
-  const part = name === undefined ? characters.slice(-2) : characters.slice(...(isHan ? [-1] : [0, 2]))
-  const initials = part.join('').toUpperCase() || '?'
-  return `<span class="avatar hue-${hash % 8}" aria-hidden="true">${escapeHtml(initials)}</span>`
-}
+const renderAvatar = ({ name, user }: FoundConversation): string =>
+  `<span class="avatar hue-${hueOf(user)}" aria-hidden="true">${escapeHtml(initialsOf(user, name))}</span>`
 
 const renderHead = (conversation: FoundConversation, nth: number): string => {
   const { count, name, session, user } = conversation

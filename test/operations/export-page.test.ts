@@ -4,11 +4,13 @@ import { createHash } from 'node:crypto'
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { createDirectCall } from '../../src/model/call.ts'
+import { SvcError } from '../../src/model/error.ts'
 import { exportMessages } from '../../src/operations/export.ts'
 import { invoke } from '../../src/operations/gate.ts'
 import { silentLog } from '../../src/platform/log.ts'
 import { violations } from '../support/axe.ts'
 import { hasBrowser, launchBrowser } from '../support/browser.ts'
+import { failure } from '../support/failure.ts'
 import { folderOfFile } from '../support/folder.ts'
 import { type TestGateway, withGateway } from '../support/gateway.ts'
 
@@ -48,6 +50,40 @@ test('a page says which conversations it has, by session and user, the newest fi
   expect(page.match(/<article/g)).toHaveLength(3)
   expect(page.endsWith('</html>\n')).toBe(true)
   expect(await pageOf(t, { session: 'home' })).not.toContain('>two<')
+})
+
+test('what was only refused is a conversation where the panel lists one', async () => {
+  await using t = await withGateway()
+  await t.sandbox.say('one')
+  const [{ from_user } = { from_user: '' }] = await t.receive(1)
+  for (const to of ['nobody@im.wechat', from_user]) {
+    if (to === from_user) await t.sandbox.fail('sendmessage', 'ret', { times: 1, code: -2 })
+    expect(await failure(t.send({ to, text: 'refused' }))).toBeInstanceOf(SvcError)
+  }
+  const { messages } = await t.gateway.history.page({ limit: 10, offset: 0 })
+  expect(messages.map(({ status = 'received' }) => status)).toEqual(['refused', 'refused', 'received'])
+  expect(await pageOf(t)).not.toContain('nobody')
+  // The user wrote before this page begins: the refused answer belongs to a conversation.
+  const page = await pageOf(t, { since: messages[1]!.timestamp })
+  expect([page.match(/<article/g)?.length, page.includes('nobody')]).toEqual([1, false])
+})
+
+test('initials and colours are those of the panel', async () => {
+  await using t = await withGateway()
+  const say = (from: string) => {
+    t.sandbox.world.people.ensureUser(from)
+    return t.sandbox.say('hi', { from })
+  }
+  for (const [nth, name] of ['Mum', 'Anna Maria Li', '王小明', '🎉'].entries()) {
+    const user_id = `o9cq80abcdefghij${nth}x@im.wechat`
+    await say(user_id)
+    await t.receive(1)
+    await t.gateway.users.name({ user_id, name })
+  }
+  await say('o9cq80abcdefghijkz@im.wechat')
+  await t.receive(1)
+  const shown = [...(await pageOf(t)).matchAll(/<li><a.*?aria-hidden="true">([^<]*)</g)]
+  expect(shown.map(([, initials]) => initials)).toEqual(['KZ', '🎉', '明', 'AM', 'M'])
 })
 
 describe('media', () => {
