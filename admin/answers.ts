@@ -91,26 +91,32 @@ export function useAnswer<T>(ask: () => Promise<T>, restMs: number, everyMs = us
 export const askOutbox = (): Promise<readonly OutboxEntry[]> => call('list_outbox', {})
 const outboxRequests = signal(0)
 
-/** The sends that wait: for their user, or for approval. Undefined until they are loaded. */
+/** The sends that wait: for their user, or for approval. Undefined until they are loaded, or cannot be. */
 export const outbox = signal<readonly OutboxEntry[] | undefined>(undefined)
 /** Loads `outbox` again. */
 export const askOutboxAgain = (): void => void outboxRequests.value++
 
+/** Whether the caller may see `outbox`. */
+export const seesOutbox = (): boolean => seesQueue() || answering() !== undefined
+
 /** Keeps `outbox` up to date, for a caller that may see it. */
 export function useOutbox(): void {
-  const follows = online.value && (seesQueue() || answering() !== undefined)
+  const follows = online.value && seesOutbox()
   useEffect(() => {
     if (!follows) return
     const take = (entries: readonly OutboxEntry[]) => {
       outbox.value = entries
     }
-    return followAnswer(askOutbox, 2000, take, () => {})
+    const failed = () => {
+      outbox.value ??= []
+    }
+    return followAnswer(askOutbox, 2000, take, failed)
   }, [follows, outboxRequests.value])
 }
 
 export type Question = AnswerOf<'list_agent_questions'>[number]
 
-/** The open questions of agents. Undefined until they are loaded. */
+/** The open questions of agents. Undefined until they are loaded, or cannot be. */
 export const questions = signal<readonly Question[] | undefined>(undefined)
 /** How often they are loaded, in ms. The page of agents loads them more often. */
 export const questionsEveryMs = signal(10_000)
@@ -127,12 +133,9 @@ export function useQuestions(): void {
     const take = (open: readonly Question[]) => {
       questions.value = open
     }
-    return followAnswer(
-      () => call('list_agent_questions', {}),
-      2000,
-      take,
-      () => {},
-      everyMs,
-    )
+    const failed = () => {
+      questions.value ??= []
+    }
+    return followAnswer(() => call('list_agent_questions', {}), 2000, take, failed, everyMs)
   }, [follows, everyMs, questionRequests.value])
 }

@@ -12,11 +12,11 @@ import { online, signedOut, status, storeFails, unread } from './live.ts'
 import { SignIn } from './pages/sign-in.tsx'
 import { pages } from './pages.ts'
 import { searchNow } from './place.ts'
-import { may, me } from './rights.ts'
+import { may, me, rightName } from './rights.ts'
 import { base, navigate } from './service-urls.ts'
 import { Boundary } from './ui/boundary.tsx'
 import { Icon, type IconName } from './ui/icon.tsx'
-import { laterWithTexts } from './ui/lazy-page.tsx'
+import { laterPart } from './ui/lazy-page.tsx'
 import { Link } from './ui/link.tsx'
 import { Count, Unread, unreadText } from './ui/marks.tsx'
 import { set } from './ui/set.ts'
@@ -67,11 +67,11 @@ function Shell() {
   const [, first] = path.split('/')
   const own = below[first ?? '']
   const shown = places.flatMap(one => {
-    if (one.right === undefined || may(one.right)) return [one]
+    if (one.right === undefined || may(one.right) || !me.value) return [one]
     return one.right === 'keys' && may('audit') ? [auditPlace] : []
   })
   const place = shown.find(one => one.path === `/${first}`) ?? shown.find(one => one.path === own?.path)
-  const name = t(own?.text ?? place?.text ?? 'missing.title')
+  const name = t(own?.text ?? places.find(one => one.path === `/${first}`)?.text ?? 'missing.title')
   const waiting = unread.value > 0 ? `(${unreadText(unread.value)}) ` : ''
   useEffect(() => {
     document.title = `${waiting}${name} · svc`
@@ -89,8 +89,9 @@ function Shell() {
           svc
         </div>
         <ul>
-          {shown.map(({ path: to, icon, text }) => (
-            <li key={to}>
+          {shown.map(({ path: to, icon, text, right }) => (
+            // Keeps its place until the rights are known.
+            <li key={to} class={right === undefined || me.value ? '' : 'unknown'}>
               <Link href={to} {...(place?.path === to && { 'aria-current': path === to ? 'page' : 'true' })}>
                 <Icon name={icon} />
                 <span class="cut">{t(text)}</span>
@@ -116,10 +117,11 @@ function Shell() {
               <Route path="/sessions/*?" component={pages.sessions} />
               <Route path="/conversations/:session?/:user?" component={pages.conversations} />
               <Route path="/settings" component={pages.settings} />
-              <Route path="/agents" component={pageFor('agents', pages.agents)} />
-              <Route path="/keys" component={pageFor('keys', pages.keys)} />
-              <Route path="/audit" component={pageFor('audit', pages.audit)} />
-              <Route path="/webhooks" component={pageFor('webhooks', pages.webhooks)} />
+              {guarded.map(([path, right, Page]) => (
+                <Route key={path} path={path}>
+                  {may(right) ? <Page /> : me.value && <Denied right={right} />}
+                </Route>
+              ))}
               {/* The menu calls sessions accounts. */}
               <Route path="/accounts">
                 <Redirect to="/sessions" replace />
@@ -133,10 +135,13 @@ function Shell() {
   )
 }
 
-/** Returns the page for callers with the right. The others get the page of an unknown path. */
-const pageFor = (right: Right, page: FunctionComponent): FunctionComponent =>
-  may(right) ? page : me.value ? Missing : Unknown
-const Unknown = () => null
+/** Pages for callers with a right. */
+const guarded: readonly [path: string, right: Right, page: FunctionComponent][] = [
+  ['/agents', 'agents', pages.agents],
+  ['/keys', 'keys', pages.keys],
+  ['/audit', 'audit', pages.audit],
+  ['/webhooks', 'webhooks', pages.webhooks],
+]
 
 /** The number of sends that wait for the approval of this person. */
 function Approvals() {
@@ -154,7 +159,7 @@ function Questions() {
 /**
  * In the chunk of the settings, which is loaded anyway. One more chunk would split those of the first view.
  */
-const Keys = laterWithTexts(async () => (await import('./pages/settings.tsx')).Keys)
+const Keys = laterPart(async () => (await import('./pages/settings.tsx')).Keys)
 
 /**
  * Ctrl+K or ⌘K goes to the search, even from a text field. Outside of text fields / does the same, and ?
@@ -214,11 +219,16 @@ function Offline() {
   )
 }
 
-const Missing = () => (
+const Missing = () => <Empty title={t('missing.title')} about={t('missing.about')} />
+const Denied = ({ right }: { right: Right }) => (
+  <Empty title={t('denied.title')} about={t('error.no_right', { right: rightName(right) })} />
+)
+
+const Empty = ({ title, about }: { title: string; about: string }) => (
   <div class="page">
     <div class="card empty">
-      <h1>{t('missing.title')}</h1>
-      <p>{t('missing.about')}</p>
+      <h1>{title}</h1>
+      <p>{about}</p>
       <Link class="button primary" href="/">
         {t('missing.go')}
       </Link>

@@ -6,6 +6,7 @@ import type { NameProblem } from '../src/model/session.ts'
 import { ApiError, type Session } from './api.ts'
 import { isEnglish, isolated, type TextKey, t } from './i18n.ts'
 import { status } from './live.ts'
+import { rightName } from './rights.ts'
 import { left } from './times.ts'
 
 const codes: Readonly<Record<string, TextKey>> = {
@@ -82,7 +83,7 @@ const waitOf = (seconds = 0): string => (seconds < 60 ? t('chat.seconds', { seco
 export function errorText(error: unknown): { title: string; hint: string } {
   if (!(error instanceof ApiError)) return { title: t('error.unexpected'), hint: String(error) }
   const { right } = error.details
-  if (right !== undefined) return { title: t('error.no_right', { right }), hint: '' }
+  if (right !== undefined) return { title: t('error.no_right', { right: rightName(right) }), hint: '' }
   const isPace = error.details.why === 'pace'
   const key = isPace ? 'error.pace' : keyOf(error.code)
   const inSandbox = isPace && status.value?.sandbox_phone !== undefined

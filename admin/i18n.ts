@@ -33,17 +33,8 @@ export async function startTexts(): Promise<void> {
   const known = (code: string) => start.languages.find(one => one.code === code)?.code
   const wished = [localStorage.getItem(chosenAt) ?? '', ...navigator.languages]
   const code = wished.map(one => known(one) ?? known(one.split('-')[0]!.toLowerCase())).find(Boolean) ?? 'en'
-  if (code === start.language) show(code, start.texts)
-  else await load(code)
-}
-
-/** Whether a text is loaded. The page does not contain all. */
-export const hasText = (key: TextKey): boolean => key in texts.value
-
-/** Loads the texts that the page does not contain, because only a few pages need them. */
-export async function loadAllTexts(): Promise<void> {
-  // Another language may be on its way.
-  if (texts.value === start.texts) await load(wished || language.value)
+  show(start.language, start.texts)
+  if (code !== start.language) await load(code)
 }
 
 /** Loads the language's data in a worker. A formatter that is needed sooner loads it itself. */
@@ -56,9 +47,7 @@ export function readLanguage(): void {
  */
 export function followLanguage(): void {
   addEventListener('storage', ({ key, newValue }: StorageEvent) => {
-    // If the service cannot be reached, this page keeps its language.
-    if (key === chosenAt && languages.value.some(({ code }) => code === newValue))
-      load(newValue!).catch(() => {})
+    if (key === chosenAt && languages.value.some(({ code }) => code === newValue)) void load(newValue!)
   })
 }
 
@@ -69,11 +58,20 @@ export async function chooseLanguage(code: string): Promise<void> {
 }
 
 let wished = ''
-async function load(code: string): Promise<void> {
+/** Shows a language. If its texts do not come, the page keeps its language and asks for them again later. */
+async function load(code: string, waitMs = 1000): Promise<void> {
   wished = code
-  const all = (await (await fetch(`${base}/locales/${code}.json`)).json()) as Texts
+  const all = await textsOf(code).catch(() => undefined)
   // Somebody may have chosen another language while this one loaded.
-  if (wished === code) show(code, all)
+  if (wished !== code) return
+  if (all) show(code, all)
+  else setTimeout(() => wished === code && void load(code, Math.min(2 * waitMs, longestWaitMs)), waitMs)
+}
+const longestWaitMs = 30_000
+
+async function textsOf(code: string): Promise<Texts | undefined> {
+  const answer = await fetch(`${base}/locales/${code}.json`)
+  return answer.ok ? await answer.json() : undefined
 }
 
 function show(code: string, all: Texts): void {

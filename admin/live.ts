@@ -209,7 +209,7 @@ async function load(): Promise<void> {
   ])
   await applyAnswer(all, ([newMe, newStatus, { sessions: newSessions }, newConversations]) => {
     // What the page holds in memory is of another caller.
-    if (me.value && me.value.principal !== newMe.principal) location.reload()
+    if (sessions.value && me.value?.principal !== newMe.principal) location.reload()
     me.value = newMe
     status.value = newStatus
     sessions.value = newSessions

@@ -2,11 +2,10 @@
 import { ChatPage } from './conversations/chat-page.tsx'
 // Small modules that several pages share are in the first script. Otherwise each would be a separate request.
 import './users/name-edit.tsx'
-import { hasText } from './i18n.ts'
 import { Overview } from './pages/overview.tsx'
 import './ui/ask.tsx'
 import './ui/choice.tsx'
-import { later, withTexts } from './ui/lazy-page.tsx'
+import { later } from './ui/lazy-page.tsx'
 import './ui/menu.tsx'
 import { loadLayers } from './ui/layers.ts'
 
@@ -27,14 +26,14 @@ function focusHeading(): void {
 }
 
 export const pages = {
-  overview: later(async () => (hasText('overview.attention') ? Overview : withTexts(Overview)), focusHeading),
+  overview: later(async () => Overview, focusHeading),
   sessions: later(async () => (await import('./pages/sessions.tsx')).Sessions, focusHeading),
   conversations: later(async () => (await import('./pages/conversations.tsx')).Conversations, focusHeading),
   settings: later(async () => (await import('./pages/settings.tsx')).Settings, focusHeading),
-  agents: later(async () => (await withTexts(import('./pages/agents.tsx'))).Agents, focusHeading),
-  keys: later(async () => (await withTexts(import('./pages/keys.tsx'))).KeysPage, focusHeading),
-  audit: later(async () => (await withTexts(import('./pages/audit.tsx'))).Audit, focusHeading),
-  webhooks: later(async () => (await withTexts(import('./pages/webhooks.tsx'))).Webhooks, focusHeading),
+  agents: later(async () => (await import('./pages/agents.tsx')).Agents, focusHeading),
+  keys: later(async () => (await import('./pages/keys.tsx')).KeysPage, focusHeading),
+  audit: later(async () => (await import('./pages/audit.tsx')).Audit, focusHeading),
+  webhooks: later(async () => (await import('./pages/webhooks.tsx')).Webhooks, focusHeading),
 }
 
 /** Functions that load the other parts of the panel. */

@@ -3,9 +3,10 @@ import { signal } from '@preact/signals'
 import type { Right } from '../src/model/access.ts'
 import type { Me } from '../src/model/key.ts'
 import { type TextKey, t } from './i18n.ts'
+import { start } from './service-urls.ts'
 
-/** The caller; undefined until it is loaded. */
-export const me = signal<Me | undefined>(undefined)
+/** The caller. It comes with the page; else it is undefined until it is loaded. */
+export const me = signal<Me | undefined>(start.me)
 
 /** Whether the caller has the right. Until the caller is known, it has none. */
 export const may = (right: Right): boolean => me.value?.rights.includes(right) === true
@@ -28,6 +29,28 @@ export const mayCancel = (maker = ''): boolean => {
 
 /** Whether the caller signed in without a key, so nothing limits it. */
 export const isOwner = (): boolean => me.value !== undefined && !me.value.principal.includes(':')
+
+/** The rights that only the role of an owner contains. */
+export const ownRights: Readonly<Partial<Record<Right, TextKey>>> = {
+  login: 'access.right_login',
+  logout: 'access.right_logout',
+  rename: 'access.right_rename',
+  webhooks: 'access.right_webhooks',
+  approve: 'access.right_approve',
+  keys: 'access.right_keys',
+  audit: 'access.right_audit',
+  agents: 'access.right_agents',
+  forget: 'access.right_forget',
+  metrics: 'access.right_metrics',
+  backup: 'access.right_backup',
+  export: 'access.right_export',
+}
+
+/** Returns the name of a right; those of agents and programs have none. */
+export function rightName(right: string): string {
+  const key = ownRights[right as Right]
+  return key ? t(key) : right
+}
 
 const kinds: Readonly<Record<string, TextKey>> = {
   owner: 'caller.owner',

@@ -1,5 +1,6 @@
 /** Data that the service writes into the page, and URLs of the service as this browser reaches them. */
 import { navigate as go } from 'wouter-preact/use-browser-location'
+import type { Me } from '../src/model/key.ts'
 
 export type Texts = Readonly<Record<string, string>>
 
@@ -9,13 +10,18 @@ export interface Language {
   name: string
 }
 
-/** Saves requests: the list of languages, and the texts of the one that the browser most likely wants. */
+/**
+ * Saves requests: the list of languages, the texts of the one that the browser most likely wants, and the rights
+ * of the caller.
+ */
 interface Start {
   languages: readonly Language[]
   language: string
   texts: Texts
   /** Whether the person must sign in first. */
   signed_out: boolean
+  /** What the caller may do. Absent if a page of another origin opened this one: browsers then send no cookie. */
+  me?: Me
   /**
    * The panel's path on its host; absent when that is the root. Relative to the URL of the page if the proxy
    * does not name the path.

@@ -4,12 +4,13 @@ import { useId } from 'preact/hooks'
 import { errorText } from '../errors.ts'
 import { type TextKey, t } from '../i18n.ts'
 import { sessions } from '../live.ts'
+import { ownRights } from '../rights.ts'
 import { timeNow } from '../times.ts'
 import { Ask } from '../ui/ask.tsx'
 import { Choice } from '../ui/choice.tsx'
 import { Icon } from '../ui/icon.tsx'
 import { type AddedKey, keyCalls, keys, type NewKeyInput } from './keys.ts'
-import { ownRights, roles } from './words.ts'
+import { roles } from './words.ts'
 
 interface AddProps {
   onClose(): void

@@ -1,6 +1,7 @@
 /** Texts for roles and rights. */
-import type { Preset, Right } from '../../src/model/access.ts'
+import type { Preset } from '../../src/model/access.ts'
 import { type TextKey, t } from '../i18n.ts'
+import { rightName } from '../rights.ts'
 import type { Key } from './keys.ts'
 
 interface Role {
@@ -17,26 +18,9 @@ export const roles: Readonly<Record<Preset, Role>> = {
   all: { name: 'access.role_all', about: 'access.role_all_about' },
 }
 
-/** The rights that only the role of an owner contains. */
-export const ownRights: Readonly<Partial<Record<Right, TextKey>>> = {
-  login: 'access.right_login',
-  logout: 'access.right_logout',
-  rename: 'access.right_rename',
-  webhooks: 'access.right_webhooks',
-  approve: 'access.right_approve',
-  keys: 'access.right_keys',
-  audit: 'access.right_audit',
-  forget: 'access.right_forget',
-  metrics: 'access.right_metrics',
-  backup: 'access.right_backup',
-  export: 'access.right_export',
-}
-
-/** Returns the name of a role or right, as `--can` takes it. */
-export function wordText(word: string): string {
-  const key = roles[word as Preset]?.name ?? ownRights[word as Right]
-  return key ? t(key) : word
-}
+/** Returns the name of a role or right. @param word as `--can` takes it */
+export const wordText = (word: string): string =>
+  word in roles ? t(roles[word as Preset].name) : rightName(word)
 
 interface Look {
   tone: '' | 'good' | 'warn' | 'bad'

@@ -6,7 +6,7 @@ import { hrefOf, narrowly, type Place, searchNow } from '../place.ts'
 import { may } from '../rights.ts'
 import { navigate } from '../service-urls.ts'
 import { copy } from '../ui/copy.tsx'
-import { laterWithTexts } from '../ui/lazy-page.tsx'
+import { laterPart } from '../ui/lazy-page.tsx'
 import { type Action, Menu } from '../ui/menu.tsx'
 import { set } from '../ui/set.ts'
 import { tell } from '../ui/toasts.tsx'
@@ -22,8 +22,8 @@ const searchHere = ({ session, userId, q }: Place) => {
   navigate(hrefOf({ ...(wide && { session, userId }), q, filter }), { state: searchNow })
 }
 
-const Export = laterWithTexts(async () => (await import('./export.tsx')).Export)
-const Forget = laterWithTexts(async () => (await import('./forget.tsx')).Forget)
+const Export = laterPart(async () => (await import('./export.tsx')).Export)
+const Forget = laterPart(async () => (await import('./forget.tsx')).Forget)
 
 export function ChatMenu({ thread, place }: { thread: Thread; place: Place }) {
   const asks = useSignal<'' | 'jump' | 'export' | 'forget'>('')

@@ -10,9 +10,9 @@ import { beginNow, loginPath } from '../sessions/names.ts'
 import { logInOneByOne } from '../sessions/one-by-one.ts'
 import { ago, left, now } from '../times.ts'
 import { Copyable } from '../ui/copy.tsx'
-import { laterWithTexts } from '../ui/lazy-page.tsx'
 import { Link } from '../ui/link.tsx'
 import { set } from '../ui/set.ts'
+import { BackupTrouble } from './backups.tsx'
 import type { Concern } from './concerns.ts'
 import { Entries } from './queue.tsx'
 import { Row } from './row.tsx'
@@ -64,8 +64,6 @@ function keyOf(concern: Concern): string {
   if (concern.kind !== 'closing') return concern.kind
   return `closing ${concern.conversation.session} ${concern.conversation.user_id}`
 }
-
-const BackupTrouble = laterWithTexts(async () => (await import('./backups.tsx')).BackupTrouble)
 
 function One({ concern, onChange }: { concern: Concern; onChange(): void }) {
   switch (concern.kind) {

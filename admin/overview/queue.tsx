@@ -1,8 +1,9 @@
 /**
  * Sends that wait in the outbox, for their user or for approval, and the buttons to approve or cancel them.
  */
-import { useSignal } from '@preact/signals'
-import { useEffect } from 'preact/hooks'
+import { signal, useSignal } from '@preact/signals'
+import { useEffect, useRef } from 'preact/hooks'
+import { outbox, seesOutbox } from '../answers.ts'
 import { call, type Message, type OutboxEntry, waitingFileUrl } from '../api.ts'
 import { itemWords, preview } from '../conversations/message-summary.ts'
 import { isolated, type TextKey, t } from '../i18n.ts'
@@ -21,6 +22,32 @@ import { Who } from '../users/avatar.tsx'
 import { ApproveAll } from './approve-all.tsx'
 
 const mostShown = 20
+
+/** The messages that drafts answer, by the id of the draft. */
+const answered = signal<ReadonlyMap<string, string>>(new Map())
+
+/**
+ * Returns the waiting sends; undefined until they are loaded. A draft comes with the messages that it answers:
+ * if they came later, they would move the buttons.
+ */
+export function useQueue(): readonly OutboxEntry[] | undefined {
+  const all = seesOutbox() ? outbox.value : []
+  const isDrawn = useRef(false)
+  const known = answered.value
+  const isKnown = ({ outbox_id: id }: OutboxEntry) => known.has(id) || !asked.includes(id)
+  const drafts = all?.filter(({ waits_for }) => waits_for === 'approval').slice(0, 2 * mostShown) ?? []
+  const asked = may('history') ? drafts.map(({ outbox_id }) => outbox_id) : []
+  useEffect(() => {
+    for (const draft of drafts)
+      if (!known.has(draft.outbox_id))
+        void answeredBy(draft).then(said => {
+          answered.value = new Map(answered.value).set(draft.outbox_id, said)
+        })
+  }, [asked.join(' ')])
+  const shown = all?.filter(isKnown)
+  isDrawn.current ||= shown !== undefined && shown.length === all?.length
+  return isDrawn.current ? shown : undefined
+}
 
 export function Entries({ entries, onChange }: { entries: readonly OutboxEntry[]; onChange(): void }) {
   const shown = entries.slice(0, mostShown)
@@ -199,24 +226,20 @@ function Asked({ entry, edited }: AskedProps) {
   )
 }
 
-/** What a draft answers: the messages that its agent names, else the newest one before it. */
-function Answered({ entry }: { entry: OutboxEntry }) {
-  const { answers, parts, session, to_user: user_id } = entry
-  const said = useSignal('')
+/** Returns what a draft answers: the messages that its agent names, else the newest one before it. */
+async function answeredBy({ answers, parts, session, to_user: user_id }: OutboxEntry): Promise<string> {
   const before = (answers?.at(-1) ?? (parts[0]?.id ?? 1) - 1) + 1
-  useEffect(() => {
-    if (!may('history')) return
-    const limit = answers ? 50 : 1
-    call('list_messages', { session, user_id, direction: 'received', before, limit }).then(
-      ({ messages }) => {
-        const named = messages.filter(({ id }) => answers?.includes(id) ?? true)
-        said.value = named.reverse().map(wholeText).join('\n')
-      },
-      // The draft can be judged without it.
-      () => {},
-    )
-  }, [before])
-  if (said.value === '') return null
+  const limit = answers ? 50 : 1
+  const wanted = { session, user_id, direction: 'received', before, limit } as const
+  // The draft can be judged without it.
+  const { messages } = await call('list_messages', wanted).catch(() => ({ messages: [] }))
+  const named = messages.filter(({ id }) => answers?.includes(id) ?? true)
+  return named.reverse().map(wholeText).join('\n')
+}
+
+function Answered({ entry }: { entry: OutboxEntry }) {
+  const said = answered.value.get(entry.outbox_id) ?? ''
+  if (said === '') return null
   return (
     <div class="soft">
       {t('overview.answers')}
@@ -227,7 +250,7 @@ function Answered({ entry }: { entry: OutboxEntry }) {
         tabIndex={0}
         dir="auto"
       >
-        {said.value}
+        {said}
       </blockquote>
     </div>
   )

@@ -28,7 +28,9 @@ export function Agents() {
       questionsEveryMs.value = usually
     }
   }, [])
-  const talks = value.value
+  const open = questions.value
+  // The questions are above the conversations, so both come at once.
+  const talks = open && value.value
   return (
     <div class="page sessions agents">
       <header>
@@ -56,7 +58,7 @@ export function Agents() {
       )}
       {talks && talks.length > 0 && (
         <>
-          <Questions questions={questions.value ?? []} onAct={onAct} />
+          <Questions questions={open} onAct={onAct} />
           <section aria-labelledby="talks">
             <h2 id="talks">{t('nav.conversations')}</h2>
             <ul class="accounts">

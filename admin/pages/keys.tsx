@@ -86,7 +86,7 @@ export function KeysPage() {
           </ul>
         </details>
       )}
-      <Roles />
+      {(all || failure.value !== undefined) && <Roles />}
       <Question asked={question} onAsk={ask} onClose={close} />
     </div>
   )

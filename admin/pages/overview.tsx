@@ -1,36 +1,42 @@
 /** The overview: the state of all accounts, and what to do about problems. */
 import { useSignal } from '@preact/signals'
-import { useEffect } from 'preact/hooks'
-import { askOutboxAgain, outbox, useAnswer } from '../answers.ts'
+import { useEffect, useRef } from 'preact/hooks'
+import { askOutboxAgain, useAnswer } from '../answers.ts'
 import { call } from '../api.ts'
 import { t } from '../i18n.ts'
 import { conversations, online, sessions, status } from '../live.ts'
 import { Accounts } from '../overview/accounts.tsx'
 import { Activity } from '../overview/activity.tsx'
 import { Attention } from '../overview/attention.tsx'
+import { Backups } from '../overview/backups.tsx'
 import { concernsOf, isToDo } from '../overview/concerns.ts'
+import { useQueue } from '../overview/queue.tsx'
 import { Recent } from '../overview/recent.tsx'
 import { type Judgement, sentenceOf } from '../overview/sentence.ts'
 import { Welcome } from '../overview/welcome.tsx'
-import { isOwner, may } from '../rights.ts'
+import { isOwner, may, me } from '../rights.ts'
 import { phonePath } from '../service-urls.ts'
 import { LoggedOut } from '../sessions/logged-out.tsx'
 import { now, timeNow, whole } from '../times.ts'
 import { Icon } from '../ui/icon.tsx'
-import { laterWithTexts } from '../ui/lazy-page.tsx'
 import { Soon } from '../ui/soon.tsx'
 import { askEndpoints } from '../webhooks/endpoints.ts'
 
-export function Overview() {
+export const Overview = () => (me.value ? <Known /> : <Loading />)
+
+/** The overview of a known caller. It is drawn once all is there: what came later would move the rest. */
+function Known() {
   const hooks = useAnswer(may('webhooks') ? askEndpoints : noEndpoints, 10_000)
   const backups = useAnswer(may('backup') ? askBackups : noBackups, 30_000)
+  const waiting = useQueue()
+  const isDrawn = useRef(false)
   const state = status.value
   const all = sessions.value
-  if (!state || !all) return <Loading />
-
   const talks = conversations.value ?? []
-  const waiting = outbox.value ?? []
   const copies = backups.value.value
+  isDrawn.current ||= waiting !== undefined && [hooks, backups].every(isAnswered)
+  if (!state || !all || !waiting || !isDrawn.current) return <Loading />
+
   const onChange = () => {
     askOutboxAgain()
     backups.again()
@@ -102,8 +108,9 @@ export function Overview() {
 
 const noEndpoints = async () => []
 const askBackups = () => call('backups', {})
-const noBackups = async () => undefined
-const Backups = laterWithTexts(async () => (await import('../overview/backups.tsx')).Backups)
+const noBackups: typeof askBackups = async () => ({})
+const isAnswered = ({ value, error }: ReturnType<typeof useAnswer>) =>
+  value.value !== undefined || error.value !== undefined
 
 /** The overall state in one sentence. */
 function Sentence({ tone, text }: Judgement) {

@@ -2,7 +2,7 @@
 import { signal } from '@preact/signals'
 import { type ComponentType, type FunctionComponent, h } from 'preact'
 import { useEffect, useLayoutEffect } from 'preact/hooks'
-import { loadAllTexts, t } from '../i18n.ts'
+import { t } from '../i18n.ts'
 
 /** The code of a page could not be loaded: the service has a newer version, or the connection failed. */
 export class NotLoaded extends Error {}
@@ -56,15 +56,9 @@ export function later<P extends object>(
 
 const Nothing = () => null
 
-/** A part of a page that is loaded when it is needed, with the texts that the page does not contain. */
-export const laterWithTexts = <P extends object>(load: () => Promise<ComponentType<P>>): LaterPage<P> =>
-  later(() => withTexts(load()), undefined, Nothing)
-
-/** Loads code whose texts are not in the HTML. */
-export async function withTexts<T>(code: T | Promise<T>): Promise<T> {
-  await loadAllTexts()
-  return code
-}
+/** A part of a page that is loaded when it is needed. */
+export const laterPart = <P extends object>(load: () => Promise<ComponentType<P>>): LaterPage<P> =>
+  later(load, undefined, Nothing)
 
 interface LoadedProps<P> {
   page: ComponentType<P>

@@ -8,12 +8,14 @@ import type { Config } from '../config.ts'
 import type { Gateway } from '../gateway/gateway-api.ts'
 import { createDirectCall } from '../model/call.ts'
 import { SvcError } from '../model/error.ts'
+import type { Me } from '../model/key.ts'
 import { anyCaller, type Principal } from '../model/principal.ts'
 import type { ServiceFacts } from '../model/service.ts'
 import { bounded, closed } from '../model/shapes.ts'
 import { followChanges } from '../operations/events.ts'
 import { createFailureCounter } from '../operations/failed-calls.ts'
 import { invoke } from '../operations/gate.ts'
+import { me } from '../operations/keys.ts'
 import { linkedOperations } from '../operations/operations.ts'
 import type { JsonSchema } from '../operations/schema.ts'
 import { health } from '../operations/service.ts'
@@ -136,7 +138,15 @@ export function createAdminApp(options: AdminOptions): AdminApp {
     log,
   })
   const { answerCall, methods } = addRoutes(options, context, access, events)
-  const page = createPageHandler(files, access, log, request =>
+  /** Returns what the caller of a page may do; undefined if it is not known. */
+  const meOf = async (request: Request): Promise<Me | undefined> => {
+    const by = await access.identify(request, false, () => callerAddressOf(request))
+    if (by instanceof SvcError) return undefined
+    // What is left of the limits is different in each answer.
+    const { left: _, ...known } = await invoke(me, gateway, {}, createDirectCall({ by, local: false }), log)
+    return known
+  }
+  const page = createPageHandler(files, access, log, meOf, request =>
     onFailure(callerAddressOf(request) ?? '', 'sign_in'),
   )
   const phoneOf = (path: string) => (isPhonePath(path) ? options.links?.sandbox_phone : undefined)
@@ -260,12 +270,14 @@ const serviceFactsOf = (
 /**
  * Returns a function that serves the page and its files. Everybody may load them: they contain no secret.
  *
+ * @param meOf returns the rights of a caller, for its page
  * @param onRefused called for a link that does not sign in
  */
 function createPageHandler(
   files: PanelFiles,
   access: Access,
   log: Log,
+  meOf: (request: Request) => Promise<Me | undefined>,
   onRefused: (request: Request) => void,
 ) {
   const signInByLink = async (request: Request): Promise<Response> => {
@@ -302,13 +314,15 @@ function createPageHandler(
     if (filePath.test(path)) throw new SvcError('not_found', 'There is nothing at this path')
     let isSignedOut = false
     let cookie: string | undefined
+    let me: Me | undefined
     try {
       isSignedOut = await access.isSignedOut(request)
       cookie = await access.renewSignIn(request)
+      if (!isSignedOut) me = await meOf(request)
     } catch (error) {
       log.debug('a sign-in cannot be checked', { error })
     }
-    const answer = await files.getPage(request, path, isSignedOut)
+    const answer = await files.getPage(request, path, isSignedOut, me)
     if (cookie) answer.headers.append('set-cookie', cookie)
     return answer
   }

@@ -142,7 +142,7 @@ describe.skipIf(!hasBrowser)('the page of agents', () => {
     expect(await watches.getByRole('main').getByRole('link').count()).toBe(0)
     await expectAccessible(watches, 'without the right')
     const reads = await signedIn(reader.key)
-    await reads.getByText(t('missing.title'), { exact: true }).waitFor()
+    await reads.getByText(t('denied.title'), { exact: true }).waitFor()
     const menu = reads.getByRole('navigation')
     expect(await menu.getByRole('link', { name: t('nav.agents') }).count()).toBe(0)
   })

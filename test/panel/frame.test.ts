@@ -31,6 +31,50 @@ describe.skipIf(!hasBrowser)('the frame and the settings', () => {
     expect(panel.complaints).toEqual([])
   })
 
+  test('each page has its texts from the start, and asks again for those of another language', async () => {
+    await using panel = await withPanel()
+    await write(panel, 'hello')
+    await panel.send({ text: 'shall I?', approval: 'nobody' })
+    const page = await panel.open({ path: '/icon.svg', hastens: 2000 })
+    let isDown = true
+    await page.route('**/locales/*', route => (isDown ? route.abort() : route.continue()))
+    const chat = `/conversations/default/${encodeURIComponent(panel.bots.get('default')!.user_id)}`
+    const pages = [
+      '/',
+      '/conversations',
+      chat,
+      '/sessions',
+      '/agents',
+      '/keys',
+      '/audit',
+      '/webhooks',
+      '/settings',
+    ]
+    for (const path of pages) {
+      await page.goto(panel.url + path)
+      await page
+        .locator(path === chat ? '.message .answers' : 'h1')
+        .first()
+        .waitFor()
+      await page.waitForFunction(() => !document.querySelector('.skeleton, [aria-busy=true]'))
+      const raw = await page.evaluate(
+        keys => {
+          const { outerHTML: all } = document.getElementById('app')!
+          return keys.filter(key => all.includes(`>${key}<`) || all.includes(`"${key}"`))
+        },
+        Object.keys(en).map(key => key.replace(/_(one|other)$/, '')),
+      )
+      expect([path, raw]).toEqual([path, []])
+    }
+    await page.evaluate(() => localStorage.setItem('svc.language', 'zh'))
+    await page.reload()
+    await page.getByRole('heading', { level: 1, name: en['settings.title'] }).waitFor()
+    isDown = false
+    await page.getByRole('heading', { level: 1, name: zh['settings.title'] }).waitFor()
+    await page.evaluate(() => localStorage.clear())
+    expect(panel.complaints.filter(line => !/ERR_FAILED/.test(line))).toEqual([])
+  })
+
   test('theme and language reach the other tabs at once', async () => {
     await using panel = await withPanel()
     const page = await panel.open({ path: '/settings' })

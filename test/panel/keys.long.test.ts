@@ -93,9 +93,9 @@ describe.skipIf(!hasBrowser)('keys', () => {
     const shown = await own.getByRole('main').innerText()
     for (const hidden of [panel.dir, panel.mediaRoot, t('webhooks.title'), t('settings.retention')])
       expect([hidden, shown.includes(hidden)]).toEqual([hidden, false])
-    for (const path of ['/keys', '/audit', '/webhooks']) {
+    for (const path of ['/keys', '/audit', '/webhooks', '/agents']) {
       await own.goto(`${panel.url}${path}`)
-      await own.getByText(t('missing.title'), { exact: true }).waitFor()
+      await own.getByText(t('denied.title'), { exact: true }).waitFor()
     }
     await own.goto(`${panel.url}/conversations/default/${encodeURIComponent(user_id)}`)
     await own.getByRole('article').getByText('Where is my parcel?').waitFor()

@@ -1,8 +1,6 @@
 import { expect, test } from 'bun:test'
 import { readdirSync, readFileSync } from 'node:fs'
 import { join, resolve } from 'node:path'
-import { openPanelFiles } from '../../src/server/admin/files.ts'
-import { panelOfFile } from '../support/panel.ts'
 import { readSources } from '../support/panel-texts.ts'
 
 const folder = resolve(import.meta.dirname, '../../locales')
@@ -133,22 +131,4 @@ test('the check finds loose texts in all places', async () => {
     [['one.key', 'two.key'], []],
     [/^state\.\w+$/, []],
   ])
-})
-
-/** Code that is loaded with all texts, or is part of the overview. */
-const withAllTexts =
-  /^admin\/(access|agents|overview|webhooks|pages\/(agents|audit|keys|overview|webhooks)|ui\/keys|conversations\/(export|forget))\b/
-
-test('the page of every place contains the texts that its code needs', async () => {
-  const app = openPanelFiles([await panelOfFile()])
-  const page = await app.getPage(new Request('http://localhost/settings'), '/settings', false)
-  const [, json = ''] = /id="start">(.*?)<\/script>/.exec(await page.text()) ?? []
-  const { texts } = JSON.parse(json) as { texts: Record<string, string> }
-  const needed = sources.asked
-    .filter(({ where }) => !withAllTexts.test(where))
-    .flatMap(({ keys }) => keys ?? [])
-  expect(needed.length).toBeGreaterThan(200)
-  // This error is one of the page of webhooks.
-  const missing = needed.filter(key => !(key in texts) && !(`${key}_other` in texts))
-  expect(missing).toEqual(['webhooks.most'])
 })

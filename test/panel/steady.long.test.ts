@@ -1,10 +1,23 @@
 import { expect, test } from 'bun:test'
-import type { Page, Route } from 'playwright-core'
+import type { Page } from 'playwright-core'
+import { owner } from '../../src/model/principal.ts'
 import { hasBrowser } from '../support/browser.ts'
 import { withPanel } from '../support/panel.ts'
 
 /** A page counts as steady up to 0.1 (cumulative layout shift). The measured values are far below. */
 const mostShift = 0.02
+
+/** How long answers are held back, in ms, so that they come one by one. What is on top of a page comes last. */
+const delays: Readonly<Record<string, number>> = {
+  list_outbox: 300,
+  list_webhooks: 450,
+  backups: 600,
+  list_agent_questions: 400,
+  list_messages: 100,
+  me: 150,
+  count_messages: 500,
+  list_keys: 300,
+}
 
 /** The layout shifts of a page, and the elements that moved. */
 const shifts = (page: Page) =>
@@ -41,23 +54,34 @@ for (const viewport of sizes) {
       await panel.sandbox.say('hello', { from, to: panel.bots.get('default')!.bot_id })
     }
     await panel.receive(88)
+    for (const text of ['We open at nine.', 'It has left.\nSee you!'])
+      await panel.send({ text, approval: 'nobody' })
+    await panel.gateway.webhooks.add(owner, { url: 'http://127.0.0.1:9/', allow_private: true })
     const chat = `/conversations/default/${encodeURIComponent(panel.bots.get('default')!.user_id)}`
     const found: [string, number, string[]][] = []
-    for (const path of ['/', '/conversations', chat, '/sessions', '/settings']) {
+    const pages = [
+      '/',
+      '/conversations',
+      chat,
+      '/sessions',
+      '/agents',
+      '/keys',
+      '/audit',
+      '/webhooks',
+      '/settings',
+    ]
+    for (const path of pages) {
       const page = await panel.open({ path: '/icon.svg', viewport })
-      // This answer must come last, even when all come at once.
-      const holdBack = async (route: Route) => {
-        await page.locator('.recent a').first().waitFor()
-        await page.evaluate(
-          () => new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done))),
-        )
+      await page.route('**/api/call/*', async route => {
+        const [name = ''] = /\w+$/.exec(route.request().url()) ?? []
+        await new Promise(done => setTimeout(done, delays[name] ?? 50))
         await route.continue()
-      }
-      await page.route('**/api/call/count_messages', holdBack, { times: 1 })
+      })
       const last = path === '/' && page.waitForResponse('**/api/call/count_messages')
       await page.goto(`${panel.url}${path}`)
       await page.locator('main h1').first().waitFor()
       await last
+      await page.waitForFunction(() => !document.querySelector('.skeleton, [aria-busy=true]'))
       const all = await shifts(page)
       const sum = all.reduce((total, { value }) => total + value, 0)
       found.push([path === chat ? 'a chat' : path, sum, all.flatMap(({ of }) => of)])

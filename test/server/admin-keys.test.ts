@@ -39,6 +39,27 @@ test('a person signs in with a key and has its rights, as its principal', async 
   expect((await keys.get(id, owner)).last_address).toBe('127.0.0.1')
 })
 
+test('the page contains the rights of its caller, and is stored for nobody else', async () => {
+  await using admin = await startAdmin({ token })
+  const { key, id } = await admin.test.gateway.keys.add({ name: 'Mona', can: ['read'] }, owner)
+  const cookie = cookieOf((await signIn(admin, key)).headers)
+  const pageFor = async (headers: Record<string, string>) => {
+    const response = await fetch(`${admin.url}/keys`, { headers })
+    const [, start = ''] = /id="start">(.*?)<\/script>/.exec(await response.text()) ?? []
+    return { me: JSON.parse(start).me, kept: response.headers.get('cache-control') }
+  }
+  const own = await pageFor({ cookie })
+  expect(own).toMatchObject({ me: { principal: `panel:${id}`, name: 'Mona' }, kept: 'private, no-cache' })
+  expect(own.me.rights).toContain('history')
+  expect(own.me.rights).not.toContain('keys')
+  expect((await pageFor({ cookie: cookieOf((await signIn(admin, token)).headers) })).me.rights).toContain(
+    'keys',
+  )
+  expect((await pageFor({})).me).toBeUndefined()
+  // A page of another origin gets nothing, even if its browser sends the cookie.
+  expect((await pageFor({ cookie, 'sec-fetch-site': 'cross-site' })).me).toBeUndefined()
+})
+
 test.each(keyEnds)('a key that is %s ends its sign-ins and their streams, and no other', async way => {
   await using admin = await startAdmin({ token })
   const { keys } = admin.test.gateway

@@ -5,6 +5,7 @@
 import { readdir, readFile } from 'node:fs/promises'
 import { extname, join } from 'node:path'
 import { SvcError } from '../../model/error.ts'
+import type { Me } from '../../model/key.ts'
 import { returnIfAbsent } from '../../platform/files.ts'
 import { bundledBrotliOf, listBundledFiles, readBundledFile } from '../../platform/packed.ts'
 import { rootOf } from '../behind-proxy.ts'
@@ -70,17 +71,19 @@ export function openPanelFiles(folders: readonly string[]) {
      * Returns the page for a path, in the caller's language.
      *
      * @param ofNobody true for the page that asks for the token
+     * @param me what the caller may do, if it is known
      */
-    async getPage(request: Request, path: string, ofNobody: boolean): Promise<Response> {
+    async getPage(request: Request, path: string, ofNobody: boolean, me?: Me): Promise<Response> {
       const { html, page, languages } = await panel()
       const [, first = '', , user] = path.split('/')
       const place = first === 'conversations' && user ? 'chat' : first
       const language = chooseLanguage(request, languages)
       const name = ofNobody ? '' : `/${place}.html`
-      const content = await page(html.has(name) ? name : '/index.html', language, rootOf(request))
+      const content = await page(html.has(name) ? name : '/index.html', language, rootOf(request), me)
       const answer = addOriginHeaders(fileResponse(request, content, pagePolicy))
       // The browser's back button would display the cached page without a request.
       if (ofNobody) answer.headers.set('cache-control', 'no-store')
+      else if (me) answer.headers.set('cache-control', 'private, no-cache')
       answer.headers.append('vary', 'accept-language')
       return answer
     },
@@ -112,13 +115,14 @@ async function loadPanel(folders: readonly string[]) {
   html.set('', html.get('/index.html')!)
   const texts = new Map(languages.map(({ code, texts }) => [code, texts]))
   const made = new Map<string, Promise<StaticFile>>()
-  const make = (path: string, language: string, root: string) => {
+  const make = (path: string, language: string, root: string, me?: Me) => {
     const start = {
       language,
-      texts: withoutLateTexts(texts.get(language) ?? {}, path),
+      texts: texts.get(language) ?? {},
       languages: languages.map(({ code, name }) => ({ code, name })),
       signed_out: path === '',
       ...(root && { root }),
+      ...(me && { me }),
     }
     return prepareFile(withStart(html.get(path)!, start, root), htmlType)
   }
@@ -127,9 +131,9 @@ async function loadPanel(folders: readonly string[]) {
     html,
     languages: languages.map(({ code }) => code),
     /** Returns the page for a path, in a language. @param root path of the panel on its host */
-    page(path: string, language: string, root: string): Promise<StaticFile> {
-      const key = `${path} ${language} ${root}`
-      const page = made.get(key) ?? make(path, language, root)
+    page(path: string, language: string, root: string, me?: Me): Promise<StaticFile> {
+      const key = `${path} ${language} ${root} ${JSON.stringify(me)}`
+      const page = made.get(key) ?? make(path, language, root, me)
       if (made.size >= maxPages) made.clear()
       made.set(key, page)
       return page
@@ -140,19 +144,10 @@ async function loadPanel(folders: readonly string[]) {
 /** Maximum pages in memory. Callers can send any root, so their number must be limited. */
 const maxPages = 100
 
-/** Texts of single pages, which load them when they are opened. Other pages show the titles too. */
-const lateTexts = /^(access|agents|audit|backups|keys|people|webhooks)\.(?!title$|about$)/
-/** Texts that only the overview has. Its page contains them, and the page that asks for the token. */
-const overviewTexts =
-  /^(overview|welcome)\.(?!command|filter|found|muted_about|poll_|sandbox|silent_error|state_)/
-const withoutLateTexts = (texts: Readonly<Record<string, string>>, path: string) =>
-  Object.fromEntries(
-    Object.entries(texts).filter(
-      ([key]) => !lateTexts.test(key) && (/^(\/index\.html)?$/.test(path) || !overviewTexts.test(key)),
-    ),
-  )
-
-/** Returns the page with its texts inside, so that the browser can draw it without another request. */
+/**
+ * Returns the page with its texts and the rights of its caller inside, so that the browser can draw it without
+ * another request.
+ */
 const withStart = (page: string, start: { language: string }, root: string): string => {
   const json = JSON.stringify(start).replaceAll('<', '\\u003c')
   const filled = page
