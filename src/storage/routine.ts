@@ -2,6 +2,7 @@
  * A routine is SQL that is written once, for both engines: it yields statements and gets their rows. SQLite drives it within
  * one call, PostgreSQL with one request for each step. A noun, in `nouns/`, has the routines of one contract: its verbs.
  */
+import type { Scope } from '../model/access.ts'
 import type { Clock } from '../platform/clock.ts'
 import type { Sealer } from '../platform/sealing.ts'
 import type { Sql } from '../platform/sql.ts'
@@ -100,8 +101,18 @@ export interface Dialect {
   holding(table: string): Sql
   /** Statements of a write that let one writer at a time go on until its end. */
   oneAtATime(lock: number): readonly Sql[]
-  /** Follows the name of a table: the index by which its rows are found, where the planner may choose a worse one. */
-  by(index: string): Sql
+  /**
+   * Follows the name of a table: the index by which its rows are found, where the planner may choose a worse one;
+   * undefined: in the order of their ids.
+   */
+  by(index: string | undefined): Sql
+  /** Continues a WHERE: the message is in a scope. `message`: its name in the statement, `m` by default. */
+  inScope(scope: Scope | undefined, message?: Sql): Sql
+  /** A text as JSON, for `->>`. */
+  json(text: Sql): Sql
+  /** Names of functions of several values, none of them NULL. */
+  readonly least: Sql
+  readonly greatest: Sql
   /** JOIN of tables in the order in which they are written. */
   readonly inOrderJoin: Sql
   /** Column that orders the rows of a table without an id that grows, as they were added. */
@@ -155,7 +166,7 @@ export interface NounContext {
    */
   askAgain(which: Sql, until: number): Routine<readonly Sql[]>
   /** Adds events, after what `askAgain` adds. The write of the verb comes next. @returns statements for it */
-  addEvents(events: readonly (NewEvent & { type: 'endpoint.disabled' })[]): readonly Sql[]
+  addEvents(events: readonly NewEvent[]): readonly Sql[]
 }
 
 /** How keys change: one change after another, so that a reader that follows the revisions misses none. */

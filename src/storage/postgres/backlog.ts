@@ -3,24 +3,14 @@ import { noSql, prepared, type Sql, sql } from '../../platform/sql.ts'
 import type { ReadFilter } from '../messages.ts'
 import { type Backlog, startsAtFirst } from '../store.ts'
 import { isKept, ofDirection } from './message-rows.ts'
-import { type EngineContext, inScope, narrowedBy, PgPart } from './part.ts'
+import { inScope, narrowedBy, PgPart } from './part.ts'
 import { keysOfName } from './session-keys.ts'
 import { horizon } from './tables.ts'
 
-/** What the event log counts. */
-interface EventCounts {
-  countAfter(cursor: string): Promise<number>
-  listReaderLags(most: number): Promise<{ reader: string; events: number }[]>
-}
-
-export class PgBacklog extends PgPart implements Backlog {
-  readonly #events: EventCounts
-
-  constructor(context: EngineContext, events: EventCounts) {
-    super(context)
-    this.#events = events
-  }
-
+export class PgBacklog
+  extends PgPart
+  implements Pick<Backlog, 'countWaiting' | 'findConsumersToRedeliver' | 'listRecent'>
+{
   async countWaiting(
     from: string | number,
     wanted: Pick<ReadFilter, 'limit' | 'session' | 'scope'>,
@@ -46,28 +36,6 @@ export class PgBacklog extends PgPart implements Backlog {
 
   get #hasLapsed(): Sql {
     return sql`has_lapsed(l.expires_at, l.owner, ${this.clock.now()}, ${this.owner})`
-  }
-
-  /** One walk counts for all consumers. Rows that a consumer read from single sessions are counted separately. */
-  async listLags(most: number): Promise<{ consumer: string; messages: number }[]> {
-    return await this.db.all(sql`WITH latest AS MATERIALIZED (
-        SELECT name, least(position, ${horizon}) AS position FROM consumer ORDER BY strpos(name, '/') > 0, seen_at DESC LIMIT ${most}
-      ), spans AS (
-        SELECT name, position, lag(position, 1, ${horizon}) OVER (ORDER BY position DESC, name) AS upto FROM latest
-      )
-      SELECT name AS consumer, sum(count_received(position, upto)) OVER (ORDER BY position DESC, name)
-        - (SELECT count(*) FROM consumer_ahead a JOIN message m
-            ON m.session = a.session AND m.id > spans.position AND m.id <= a.position AND m.id <= ${horizon} AND m.sent = 0
-            WHERE a.consumer = spans.name) AS messages
-      FROM spans`)
-  }
-
-  countEvents(cursor: string): Promise<number> {
-    return this.#events.countAfter(cursor)
-  }
-
-  listReaderLags(most: number): Promise<{ reader: string; events: number }[]> {
-    return this.#events.listReaderLags(most)
   }
 
   async findConsumersToRedeliver(): Promise<ReadonlySet<string>> {

@@ -1,10 +1,8 @@
 /** Functions of readers: consumers claim and acknowledge rows, and conversations are listed. */
 import { maxReaders } from '../events.ts'
+import { seenEveryMs } from '../nouns/readers.ts'
 import { liveMs } from '../retention.ts'
 import { erasedSession, neverSeen, noPlaceState, receivedElsewhere, rowLeaseMs } from './tables.ts'
-
-/** Precision of the time when a consumer was last active: retention compares days. */
-const seenEveryMs = 60 * 60_000
 
 /**
  * Settings of a function: only walks in indexes. The planner does not know how many rows a walk to a LIMIT ends with, and

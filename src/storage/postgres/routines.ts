@@ -1,6 +1,8 @@
 /** What nouns need of PostgreSQL, and how their verbs run: a lost attempt is repeated. */
+import { sessionKeyOf } from '../../model/session.ts'
 import { toJsonb } from '../../platform/postgres.ts'
-import { constantSql, joinSql, noSql, sql } from '../../platform/sql.ts'
+import { constantSql, joinSql, noSql, type Sql, sql } from '../../platform/sql.ts'
+import { placesKept } from '../nouns/events.ts'
 import { erasedUserError } from '../people.ts'
 import {
   type Dialect,
@@ -16,11 +18,10 @@ import { OutboxPlan } from '../rules/outbox-plan.ts'
 import type { PgDatabase } from './database.ts'
 import { drive } from './drive.ts'
 import { type LoadedRow, PgEntries } from './entries.ts'
-import { eventDataOf, placesKept } from './events.ts'
 import { PgLanes } from './lanes.ts'
 import { keyNameOf } from './message-rows.ts'
 import { type PgPlan, statementsOf } from './outbox-plans.ts'
-import type { EngineContext } from './part.ts'
+import { type EngineContext, inScope } from './part.ts'
 import { ensureSession, keyOfName, keysOfName } from './session-keys.ts'
 
 export const postgresDialect: Dialect = {
@@ -31,10 +32,17 @@ export const postgresDialect: Dialect = {
   holding: table => constantSql(` FOR SHARE OF ${table}`),
   oneAtATime: lock => [sql`SELECT pg_advisory_xact_lock(${constantSql(String(lock))})`],
   by: () => noSql,
+  inScope,
+  json: text => sql`${text}::json`,
+  least: constantSql('least'),
+  greatest: constantSql('greatest'),
   inOrderJoin: constantSql('JOIN'),
   nth: constantSql('nth'),
   version: constantSql('xmin::text'),
 }
+
+/** SQL that makes the data of an event from JSON: what `toStorable` escaped becomes an escape of JSON. */
+const eventDataOf = (json: Sql): Sql => sql`replace(${json}::text, chr(57598), '\\u')`
 
 /** The head's revision is beyond all that any node has seen. */
 export const keyChanges: KeyChanges = {
@@ -80,8 +88,14 @@ export const createNounContext = (context: EngineContext): NounContext => ({
   },
   addEvents(added) {
     const at = context.clock.now()
-    const rows = added.map(({ type, data }) => ({ type, at, data: JSON.stringify(data) }))
-    return rows.length === 0 ? [] : [sql`SELECT add_events(${toJsonb(rows)}::jsonb)`]
+    const rows = added.map(event => ({
+      type: event.type,
+      at,
+      ...('session' in event && { session: sessionKeyOf(event.session) }),
+      data: JSON.stringify(event.data),
+    }))
+    const kept = added.every(({ type }) => type === 'audit.line') ? placesKept : 0
+    return rows.length === 0 ? [] : [sql`SELECT add_events(${toJsonb(rows)}::jsonb, ${kept})`]
   },
 })
 

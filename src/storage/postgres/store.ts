@@ -2,7 +2,9 @@
 import { sessionKeyOf } from '../../model/session.ts'
 import { createAgents } from '../nouns/agents.ts'
 import { createAudit } from '../nouns/audit.ts'
+import { createBacklog } from '../nouns/backlog.ts'
 import { createBackups } from '../nouns/backups.ts'
+import { createEvents } from '../nouns/events.ts'
 import { openKeys } from '../nouns/keys.ts'
 import { createUserNames } from '../nouns/user-names.ts'
 import { openWebhooks } from '../nouns/webhooks.ts'
@@ -12,7 +14,7 @@ import { PgAcknowledgements } from './acknowledgements.ts'
 import { PgBacklog } from './backlog.ts'
 import { PgConsumers } from './consumers.ts'
 import { PgConversations } from './conversations.ts'
-import { PgEventLog } from './events.ts'
+import { logSql, openEvents } from './events.ts'
 import { PgImportedMessages } from './imported.ts'
 import { createShareUse } from './key-use.ts'
 import { PgMaintenance, type Retention } from './maintenance.ts'
@@ -26,18 +28,18 @@ import { PgWebhookProgress } from './webhook-progress.ts'
 
 export function createStore(context: EngineContext, retention: Retention): Store {
   const log = new PgMessages(context)
-  const events = new PgEventLog(context)
   const outbox = new PgOutbox(context)
   const nouns = createNounContext(context)
   const run = createRunner(context.db)
+  const events = createEvents(nouns, logSql)
   return {
     durable: true,
     intake: new PgImportedMessages(context),
     log,
-    events,
+    events: openEvents(context.db, events),
     consumers: new PgConsumers(context, log),
     acknowledgements: new PgAcknowledgements(context, log),
-    backlog: new PgBacklog(context, events),
+    backlog: Object.assign(new PgBacklog(context), openNoun(createBacklog(nouns, logSql, events), run)),
     conversations: new PgConversations(context, log),
     names: openNoun(
       createUserNames(nouns, name => [touchSessions(sessionKeyOf(name))]),

@@ -10,14 +10,7 @@
 import { constantSql, type Sql } from '../../platform/sql.ts'
 import { unreleasedForms } from '../unreleased.ts'
 
-/** Difference between the places of two successive messages in the event log. */
-export const placesPerMessage = 1_000_000
-
-/** `message.sent` of a message that another program received: neither 0 nor 1, so that no reader gets it. */
-export const receivedElsewhere = 2
-
-/** `message.session` of a row whose content was erased. No session has this key, and no reader gets the row. */
-export const erasedSession = 0
+export { erasedSession, placesPerMessage, receivedElsewhere } from '../log-rows.ts'
 
 /** Key of the advisory lock of who copies the store. Only svc takes it. */
 export const copyLock = 0x737670

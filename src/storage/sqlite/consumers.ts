@@ -3,17 +3,19 @@
  */
 import { hasMessage, isWhole, type Scope } from '../../model/access.ts'
 import { badArgument } from '../../model/error.ts'
+import { sql } from '../../platform/sql.ts'
 import type { ReadFilter, StoredMessage } from '../messages.ts'
+import { findIdle, seenEveryMs, selectIdle } from '../nouns/readers.ts'
 import { liveMs } from '../retention.ts'
 import { createRowBudget, type RowBudget } from '../row-budget.ts'
 import { type ConsumerClaim, maxHandOuts, startsAtFirst } from '../store.ts'
-import { EnginePart, findPlace } from './engine-part.ts'
+import { EnginePart } from './engine-part.ts'
+import { sharesBounds } from './events.ts'
+import { drive } from './routines.ts'
 import { listIdsIn, scopeSqlOf } from './scope.ts'
 
 /** A lease expires after this; sooner if its owner is known to be dead. */
 const leaseMs = 30_000
-/** Precision of the time when a consumer was last active: retention compares days. */
-const seenEveryMs = 60 * 60_000
 /** `expires_at` of a lease whose rows no reader saw. */
 const neverSeen = -1
 
@@ -138,22 +140,6 @@ export class SqliteConsumers extends EnginePart {
     return this.db.get`SELECT 1 AS found FROM lease LIMIT 1` !== undefined
   }
 
-  listLags(most: number): { consumer: string; messages: number }[] {
-    const readers = this.db.all<{ consumer: string; position: number }>`SELECT name AS consumer, position
-      FROM (SELECT * FROM consumer ORDER BY instr(name, '/') > 0, seen_at DESC LIMIT ${most}) ORDER BY position DESC`
-    // One walk counts for all consumers. Rows that a consumer read from single sessions are counted separately.
-    let [above, lag] = [this.messages.getHead(), 0]
-    return readers.map(({ consumer, position }) => {
-      const from = Math.min(above, position)
-      lag += this.messages.countReceived(from, above)
-      above = from
-      const ahead = this.db.get`SELECT count(m.id) AS n FROM consumer_ahead a
-        JOIN message m INDEXED BY message_session ON m.session = a.session AND m.id > ${from} AND m.id <= a.position
-        WHERE a.consumer = ${consumer} AND m.sent = 0`
-      return { consumer, messages: lag - Number(ahead?.n) }
-    })
-  }
-
   /** Returns the consumers with rows that must be delivered again. */
   findConsumersToRedeliver(): ReadonlySet<string> {
     const rows = this.db.all<Lease & { consumer: string }>`SELECT consumer, owner, expires_at FROM lease`
@@ -207,7 +193,8 @@ export class SqliteConsumers extends EnginePart {
       }
       return row.position
     }
-    const idle = findPlace(this, 'consumer', consumer, liveMs)
+    const select = selectIdle(sql`consumer WHERE true`, sharesBounds(this.db, consumer))
+    const idle = drive(this.db, findIdle(select, liveMs, now))
     if (idle !== undefined) this.#remove(idle)
     this.db.run`INSERT INTO consumer (name, position, seen_at) VALUES (${consumer}, ${first}, ${now})`
     return first

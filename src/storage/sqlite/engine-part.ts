@@ -5,8 +5,6 @@ import type { Clock } from '../../platform/clock.ts'
 import { errorCodeOf } from '../../platform/files.ts'
 import type { Sealer } from '../../platform/sealing.ts'
 import type { Database } from '../../platform/sqlite.ts'
-import { maxReaders, noPlaceError } from '../events.ts'
-import { familyOf } from '../keys.ts'
 import type { SqliteMessages } from './messages.ts'
 
 /** What the parts of the SQLite message log share. */
@@ -33,36 +31,6 @@ export abstract class EnginePart implements SqliteContext {
     this.sealer = sealer
     this.owner = owner
   }
-}
-
-/** Lists all keys with their makers. */
-const listMade = (db: Database): { id: string; made_by: string }[] =>
-  db.all`SELECT id, made_by FROM access_key`
-
-/**
- * Makes room for a new reader (`<key id>/<name>`, without a key `<name>`) among those of the keys that share its bounds.
- *
- * @param idleMs a reader that was idle for so long may give its place
- * @returns the reader that gives its place, if all places are taken
- * @throws SvcError `rate_limited`
- */
-export function findPlace(
-  { db, clock }: Pick<SqliteContext, 'db' | 'clock'>,
-  table: 'consumer' | 'event_reader WHERE place >= 0',
-  reader: string,
-  idleMs: number,
-): string | undefined {
-  const key = reader.slice(0, Math.max(0, reader.indexOf('/')))
-  const family = familyOf(key === '' ? [] : listMade(db), key)
-  const longest = db.get<{ name: string; seen_at: number }>(
-    `SELECT name, seen_at FROM (SELECT * FROM ${table})
-     WHERE substr(name, 1, instr(name, '/') - 1) IN (SELECT value FROM json_each(?))
-     ORDER BY seen_at DESC LIMIT 1 OFFSET ?`,
-    ...[JSON.stringify([...family]), maxReaders - 1],
-  )
-  const waitMs = longest ? longest.seen_at + idleMs - clock.now() : 0
-  if (waitMs > 0) throw noPlaceError(waitMs)
-  return longest?.name
 }
 
 /** Distinguishes this process from an earlier one with the same process id. */

@@ -13,6 +13,7 @@ import {
   judgeMessages,
   type KnownMessage,
 } from '../deduplication.ts'
+import { erasedSession, receivedElsewhere } from '../log-rows.ts'
 import type { ReadFilter, ReceivedMessage, StoredMessage } from '../messages.ts'
 import { createRowBudget, type RowBudget } from '../row-budget.ts'
 import type { NewRow, RowChange } from '../rules/outbox-plan.ts'
@@ -21,12 +22,6 @@ import { toSearchableText } from '../search-text.ts'
 import { BigramIndex } from './bigram-index.ts'
 import { removeErased } from './erased-users.ts'
 import { listIdsIn, scopeSqlOf } from './scope.ts'
-
-/** `message.sent` of a message that another program received: neither 0 nor 1, so that no reader gets it. */
-export const receivedElsewhere = 2
-
-/** `message.session` of a row whose content was erased. No session has this key, and no reader gets the row. */
-export const erasedSession = 0
 
 /** SQL that continues a WHERE: the content of the row was not erased. */
 const isKept = ` AND m.session <> ${erasedSession}`
@@ -50,6 +45,8 @@ const columns = `m.id, m.message_id, (SELECT name FROM session WHERE key = m.ses
 export const firstContextOf = (inbound: Inbound): string =>
   JSON.stringify(nextContextOf(undefined, inbound, inbound.received_at))
 
+export { erasedSession, receivedElsewhere } from '../log-rows.ts'
+
 export class SqliteMessages {
   readonly #db: Database
   readonly #clock: Clock
@@ -70,19 +67,6 @@ export class SqliteMessages {
     this.#keys = new TableCache(db)
     this.#writtenTo = new TableCache(db)
     this.grams = new BigramIndex(db)
-  }
-
-  /**
-   * Returns the number of rows after `from` and up to `to` that readers receive: all rows minus the sent
-   * and imported ones, which have indexes.
-   */
-  countReceived(from: number, to: number): number {
-    const found = this.#db.get<{ first?: number; sent: number; past: number }>`SELECT
-      (SELECT min(id) FROM message) AS first,
-      (SELECT count(*) FROM message WHERE sent = 1 AND id > ${from} AND id <= ${to}) AS sent,
-      (SELECT count(*) FROM message WHERE sent = 2 AND id > ${from} AND id <= ${to}) AS past`
-    const { first = to + 1, sent, past } = found!
-    return Math.max(0, to - Math.max(from, first - 1) - sent - past)
   }
 
   /** Number of changes of this process to rows of sent messages and to names of their sessions. */

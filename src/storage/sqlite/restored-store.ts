@@ -11,7 +11,6 @@ import { askLifeMs } from '../outbox-rules.ts'
 import { askAgain } from '../rules/outbox-ends.ts'
 import { ProcessOwner } from './engine-part.ts'
 import { SqliteOutboxEntries } from './entries.ts'
-import { SqliteEventLog } from './events.ts'
 import { SqliteOutboxLanes } from './lanes.ts'
 import { SqliteMessages } from './messages.ts'
 import { migrate } from './migrations.ts'
@@ -141,7 +140,7 @@ function askForSends(db: Database, clock: Clock): number {
 /** @returns how many keys it revoked */
 function revokeKeys(db: Database, clock: Clock): number {
   const { ground, plans } = groundOf(db, clock)
-  const { verbs } = createKeys(createNounContext(ground, { plans, events: new SqliteEventLog(ground) }))
+  const { verbs } = createKeys(createNounContext(ground, plans))
   const valid = drive(db, verbs.list()).filter(({ revoked_at }) => revoked_at === undefined)
   return valid.reduce((count, { id }) => count + drive(db, verbs.revoke(id, clock.now())).length, 0)
 }

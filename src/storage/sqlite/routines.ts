@@ -1,11 +1,12 @@
 /** Drives routines on SQLite: within one call. */
+import { sessionKeyOf } from '../../model/session.ts'
 import { constantSql, joinSql, noSql, type Sql, sql } from '../../platform/sql.ts'
 import type { Database, Row, SqlValue } from '../../platform/sqlite.ts'
 import { type Dialect, type NounContext, type Routine, readAll } from '../routine.ts'
 import { askAgain } from '../rules/outbox-ends.ts'
 import type { SqliteContext } from './engine-part.ts'
 import { rejectErased, withoutErased } from './erased-users.ts'
-import { insertEvent, type SqliteEventLog } from './events.ts'
+import { insertEvent } from './events.ts'
 import { keyNameOf } from './messages.ts'
 import type { SqliteOutboxPlans } from './outbox-plans.ts'
 
@@ -16,21 +17,23 @@ export const sqliteDialect: Dialect = {
   lock: () => [],
   holding: () => noSql,
   oneAtATime: () => [],
-  by: index => constantSql(` INDEXED BY ${index}`),
+  by: index => constantSql(index === undefined ? ' NOT INDEXED' : ` INDEXED BY ${index}`),
+  inScope: ({ bots, users } = {}, message = constantSql('m')) => {
+    const isOf = (column: string, list: readonly string[] | undefined) =>
+      list ? sql` AND ${sqliteDialect.isOneOf(sql`${message}.${constantSql(column)}`, list)}` : noSql
+    return sql`${isOf('bot_id', bots)}${isOf('peer', users)}`
+  },
+  json: text => text,
+  least: constantSql('min'),
+  greatest: constantSql('max'),
   inOrderJoin: constantSql('CROSS JOIN'),
   nth: constantSql('rowid'),
   version: constantSql(`''`),
 }
 
-/** What other parts of the engine do for nouns. */
-export interface NounParts {
-  plans: SqliteOutboxPlans
-  events: Pick<SqliteEventLog, 'append'>
-}
-
 export const createNounContext = (
   { db, clock, messages, owner, sealer }: SqliteContext,
-  { events, plans }: NounParts,
+  plans: SqliteOutboxPlans,
 ): NounContext => ({
   clock,
   sealer,
@@ -69,10 +72,12 @@ export const createNounContext = (
     for (const { id } of found) plans.change(id, (entry, plan) => askAgain(entry, until, plan))
     return []
   },
-  addEvents(added) {
-    events.append(added)
-    return []
-  },
+  addEvents: added =>
+    added.map(event => {
+      const session = 'session' in event ? sessionKeyOf(event.session) : undefined
+      const data = sql`${JSON.stringify(event.data)}`
+      return insertEvent({ type: event.type, at: clock.now(), session }, data, sql`(SELECT 1)`)
+    }),
 })
 
 export function drive<T>(db: Database, routine: Routine<T>): T {

@@ -19,7 +19,9 @@ import type { EventLog } from '../events.ts'
 import type { KeyStore } from '../keys.ts'
 import { createAgents } from '../nouns/agents.ts'
 import { createAudit } from '../nouns/audit.ts'
+import { createBacklog } from '../nouns/backlog.ts'
 import { createBackups } from '../nouns/backups.ts'
+import { createEvents } from '../nouns/events.ts'
 import { readWaiting } from '../nouns/inspection.ts'
 import { openKeys } from '../nouns/keys.ts'
 import { createUserNames } from '../nouns/user-names.ts'
@@ -36,7 +38,7 @@ import { SqliteContextArchive } from './context-archive.ts'
 import { SqliteConversations } from './conversations.ts'
 import { ProcessOwner, type SqliteContext } from './engine-part.ts'
 import { SqliteOutboxEntries } from './entries.ts'
-import { SqliteEventLog } from './events.ts'
+import { createLogSql } from './events.ts'
 import { SqliteHistory } from './history.ts'
 import { SqliteImportedMessages } from './imported-messages.ts'
 import { type FileContexts, SqliteOutboxLanes } from './lanes.ts'
@@ -162,7 +164,6 @@ export class SqliteStore implements contract.Store, LogInternals {
     const messages = this.#messages
     const ground = { db, messages, clock, sealer, owner: new ProcessOwner() }
     const consumers = new SqliteConsumers(ground)
-    const events = new SqliteEventLog(ground)
     const webhooks = new SqliteWebhookProgress(db, ground.owner)
     const past = new SqliteImportedMessages(ground)
     const acknowledgements = new SqliteAcknowledgements(ground, consumers)
@@ -176,7 +177,6 @@ export class SqliteStore implements contract.Store, LogInternals {
       ...bindMethods(plain, past, 'count', 'has'),
     }
     this.log = this.#openLog(ground, consumers)
-    this.events = this.#openEvents(events)
     this.consumers = {
       ...bindMethods(relaxed, consumers, 'register', 'claim', 'ack', 'renew', 'recordHandOut'),
       ...bindMethods(redelivery, consumers, 'giveBack', 'nack'),
@@ -185,11 +185,9 @@ export class SqliteStore implements contract.Store, LogInternals {
       ...bindMethods(relaxed, acknowledgements, 'readAfter'),
       ...bindMethods(write, acknowledgements, 'markHandedOut'),
     }
-    this.backlog = {
-      ...bindMethods(plain, consumers, 'countWaiting', 'listLags', 'findConsumersToRedeliver'),
+    const waiting = {
+      ...bindMethods(plain, consumers, 'countWaiting', 'findConsumersToRedeliver'),
       ...bindMethods(plain, messages, 'listRecent'),
-      ...bindMethods(plain, events, 'listReaderLags'),
-      countEvents: async cursor => this.#runGuarded(() => events.countAfter(cursor)),
     }
     this.conversations = {
       ...bindMethods(plain, conversations, 'listThreads', 'countMessages', 'countSuspects'),
@@ -217,13 +215,23 @@ export class SqliteStore implements contract.Store, LogInternals {
     const { prune, ...outbox } = this.#openOutbox(ground, { lanes, entries, plans })
     this.outbox = outbox
     this.#pruneOutbox = prune
-    const nouns = createNounContext(ground, { plans, events })
+    const nouns = createNounContext(ground, plans)
     const run: Runner = async (mode, begin) =>
       this.#modes[mode === 'news' ? 'intake' : mode](() =>
         mode === 'plain' || mode === 'relaxed'
           ? drive(db, begin())
           : db.transaction(() => drive(db, begin())),
       )
+    const logSql = createLogSql(ground)
+    const events = createEvents(nouns, logSql)
+    this.events = {
+      ...openNoun(events, run),
+      wait: async (seen, ms, signal) => {
+        const isThere = signal.aborted || this.#runGuarded(() => drive(db, events.verbs.getHead())) !== seen
+        if (!isThere) await this.#changes.wait(signal, ms)
+      },
+    }
+    this.backlog = { ...waiting, ...openNoun(createBacklog(nouns, logSql, events), run) }
     this.audit = openNoun(createAudit(nouns), run)
     this.names = {
       ...openNoun(createUserNames(nouns), run),
@@ -252,19 +260,6 @@ export class SqliteStore implements contract.Store, LogInternals {
       },
       search: (filter, signal) => this.#runLong(() => history.findPage(filter, signal)),
       findRange: range => this.#runLong(() => history.findRange(range)),
-    }
-  }
-
-  #openEvents(events: SqliteEventLog): StrictMethods<EventLog> {
-    const { intake, plain, relaxed } = this.#modes
-    return {
-      ...bindMethods(plain, events, 'getHead', 'listAfter', 'getPosition'),
-      ...bindMethods(intake, events, 'append'),
-      ...bindMethods(relaxed, events, 'setPosition'),
-      wait: async (seen, ms, signal) => {
-        const isThere = signal.aborted || this.#runGuarded(() => events.getHead()) !== seen
-        if (!isThere) await this.#changes.wait(signal, ms)
-      },
     }
   }
 

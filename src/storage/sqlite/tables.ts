@@ -1,7 +1,7 @@
 /** The tables of messages.db, as the first step makes them. `src/README.md` says what each column holds. */
+import { placesPerMessage } from '../log-rows.ts'
 
-/** Difference between the places of two successive messages in the event log. */
-export const placesPerMessage = 1_000_000
+export { placesPerMessage } from '../log-rows.ts'
 
 /** SQL for the place of an event that is written now. `row`: SQL for the row id of the newest message. */
 export const nextPlace = (row: string): string =>

@@ -1,0 +1,58 @@
+/** How many messages and events their readers have not read yet. */
+import { constantSql, type Sql, sql } from '../../platform/sql.ts'
+import { type Noun, type NounContext, readAll, readFirst } from '../routine.ts'
+import type { Backlog } from '../store.ts'
+import { type EventsNoun, type LogSql, lostPlace, perMessage } from './events.ts'
+
+type Counts = Pick<Backlog, 'countEvents' | 'listLags' | 'listReaderLags'>
+
+/**
+ * One walk counts for all readers: what comes after the position of one, and before that of the reader ahead of it, is
+ * counted for both.
+ */
+const spansOf = (latest: Sql, end: Sql): Sql => sql`WITH latest AS MATERIALIZED (${latest}),
+  spans AS (SELECT name, at, lag(at, 1, ${end}) OVER (ORDER BY at DESC, name) AS upto FROM latest)`
+
+/** Readers that read last come first, those of keys after all others. */
+const lastFirst = constantSql(`ORDER BY name LIKE '%/%', seen_at DESC`)
+
+export function createBacklog({ dialect }: NounContext, log: LogSql, { placeOf }: EventsNoun): Noun<Counts> {
+  const { lastPlace, lastRow } = log
+  const [at, upto] = [constantSql('spans.at'), constantSql('spans.upto')]
+  const counted = constantSql('sum(n) OVER (ORDER BY at DESC, name)')
+
+  /** SQL for the number of published events after a place, up to another one. */
+  const countBetween = (after: Sql, upTo: Sql): Sql => sql`((SELECT count(*) FROM event
+      WHERE event.place > ${after} AND event.place <= ${upTo} AND status IS DISTINCT FROM 'sending' AND type <> 'audit.line')
+    + ${log.countReceived(sql`${after} / ${perMessage}`, sql`${upTo} / ${perMessage}`)})`
+
+  return {
+    verbs: {
+      *countEvents(cursor) {
+        const place = (yield* placeOf(cursor)) ?? 0
+        const count = countBetween(sql`CAST(${place} AS bigint)`, lastPlace)
+        return (yield* readFirst<{ events: number }>(sql`SELECT ${count} AS events`))!.events
+      },
+
+      listReaderLags: most =>
+        readAll(sql`${spansOf(
+          sql`SELECT name, ${dialect.least}(place, ${lastPlace}) AS at FROM event_reader WHERE place <> ${lostPlace}
+            ${lastFirst} LIMIT ${most}`,
+          lastPlace,
+        )}, counted AS (SELECT name, at, ${countBetween(at, upto)} AS n FROM spans)
+        SELECT name AS reader, ${counted} AS events FROM counted ORDER BY at DESC, name`),
+
+      // Rows that a consumer read from single sessions are counted separately.
+      listLags: most =>
+        readAll(sql`${spansOf(
+          sql`SELECT name, ${dialect.least}(position, ${lastRow}) AS at FROM consumer ${lastFirst} LIMIT ${most}`,
+          lastRow,
+        )}, counted AS (SELECT name, at, ${log.countReceived(at, upto)} AS n FROM spans)
+        SELECT name AS consumer, ${counted} - (SELECT count(*) FROM consumer_ahead a
+            ${dialect.inOrderJoin} message m${dialect.by('message_session')} ON m.session = a.session
+              AND m.id > counted.at AND m.id <= a.position AND m.id <= ${lastRow} AND m.sent = 0
+            WHERE a.consumer = counted.name) AS messages FROM counted`),
+    },
+    modes: { countEvents: 'plain', listReaderLags: 'plain', listLags: 'plain' },
+  }
+}

@@ -1,0 +1,23 @@
+/** The places of named readers, of messages and of events: each has one as long as there is room for it. */
+import { type Sql, sql } from '../../platform/sql.ts'
+import { maxReaders, noPlaceError } from '../events.ts'
+import { type Routine, readFirst } from '../routine.ts'
+
+/** Precision of the time when a reader was last active: retention compares days. */
+export const seenEveryMs = 60 * 60_000
+
+/** SELECT of the reader that gives its place to another one, if all places are taken. `readers`: a FROM with a WHERE. */
+export const selectIdle = (readers: Sql, sharesBounds: Sql): Sql =>
+  sql`SELECT name, seen_at FROM ${readers} AND ${sharesBounds} ORDER BY seen_at DESC LIMIT 1 OFFSET ${maxReaders - 1}`
+
+/**
+ * @param idleMs a reader that was idle for so long may give its place
+ * @returns the name of such a reader, if all places are taken
+ * @throws SvcError `rate_limited`
+ */
+export function* findIdle(select: Sql, idleMs: number, now: number): Routine<string | undefined> {
+  const longest = yield* readFirst<{ name: string; seen_at: number }>(select)
+  const waitMs = longest ? longest.seen_at + idleMs - now : 0
+  if (waitMs > 0) throw noPlaceError(waitMs)
+  return longest?.name
+}
