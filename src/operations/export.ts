@@ -75,9 +75,10 @@ export const exportMessages = defineOperation({
     summary: 'write messages into a file, for programs or for people',
     positionals: [],
     short: { user: 'u', session: 's' },
-    about: 'A name that ends with .html makes the page. Every other name makes JSON lines.',
+    about:
+      'A name that ends with .html makes the page. One that ends with .jsonl, or with nothing, makes JSON lines.',
     help: {
-      format: 'jsonl or html. Default: by the ending of the file, else jsonl.',
+      format: 'jsonl or html. Default: by the ending of the file; jsonl for stdout.',
       since:
         'Only messages since this time: 1h, 3d, yesterday, 2026-01-31 08:00 (local time unless a zone is given).',
       until: 'Only messages before this time.',

@@ -37,6 +37,20 @@ test('the ending of the file says the format; --format is stronger', async () =>
   expect(await leftovers()).toEqual([])
 })
 
+test('an ending of another format needs --format, and leaves no file', async () => {
+  await using t = await withMessages()
+  for (const ending of ['csv', 'json', 'TXT', 'pdf']) {
+    const path = fileOf(ending)
+    expect(await t.run('-o', path)).toMatchObject({ status: 2, stdout: '' })
+    expect(await Bun.file(path).exists()).toBe(false)
+    expect((await t.run('-o', path, '--format', 'jsonl')).status).toBe(0)
+  }
+  for (const path of [fileOf('NDJSON'), join(home, 'messages')]) {
+    await t.run('-o', path)
+    expect(await Bun.file(path).text()).toStartWith('{"')
+  }
+})
+
 test('without a file, or with -, the messages go to stdout', async () => {
   await using t = await withMessages()
   const plain = await t.run()

@@ -43,6 +43,9 @@ describe('wrong usage ends with 2, names what was typed, and leaves no trace', (
     [['doctor', '--timeout', 'soon'], '--timeout'],
     [['health', '--url', 'ftp://x'], '--url'],
     [['health', '-p', '0'], '-p'],
+    [['export', '-o', 'x.csv'], '-o'],
+    [['backup', 'x.tar.age'], '<file>'],
+    [['backup', 'x.TGZ'], '<file>'],
   ]
   for (const [args, field] of cases)
     test(`svc ${args.join(' ')}`, async () => {

@@ -70,6 +70,7 @@ async function runBackup(command: Command, line: CommandLine): Promise<void> {
   const path = parsePath(command)
   for (const open of listOpenFiles(secretFilesOf(config))) command.io.err.print(openFileWarning(open))
   const passphrase = await passphraseOf(config)
+  rejectEnding(path, passphrase)
   const force = command.opts().force === true
   const made = await make(config, { path, clock: command.io.clock, passphrase, force })
   line.changeMade = 'backed up'
@@ -80,6 +81,16 @@ async function runBackup(command: Command, line: CommandLine): Promise<void> {
     command,
     { ...made, encrypted },
     `backed up to ${oneLine(made.path)} (${formatBytes(made.size)}, ${kind}, ${(made.took_ms / 1000).toFixed(1)} s)\n`,
+  )
+}
+
+/** @throws SvcError `invalid_arguments` for a name that promises what the file would not be */
+function rejectEnding(path: string, passphrase: string | undefined): void {
+  const [ending] = /\.(age|zip|7z|tgz|gz|bz2|xz|zst)$/i.exec(path.toLowerCase()) ?? []
+  if (ending === undefined || (ending === '.age' && passphrase !== undefined)) return
+  throw badArgument(
+    'file',
+    `expected a name that ends with .tar, or with .tar.age and --passphrase-file, got ${ending}`,
   )
 }
 

@@ -37,8 +37,16 @@ export const commands = [
   }),
 ]
 
-const formatOf = (command: Command): 'html' | undefined =>
-  /^\.html?$/i.test(extname(command.opts<OwnOptions>().output ?? '')) ? 'html' : undefined
+/** @throws SvcError `invalid_arguments` for an ending that names another format */
+function formatOf(command: Command): 'html' | undefined {
+  const { output = '-' } = command.opts<OwnOptions>()
+  const ending = extname(output)
+  if (/^\.html?$/i.test(ending)) return 'html'
+  if (/^(\.jsonl|\.ndjson)?$/i.test(ending)) return undefined
+  throw badArgument('--output', `expected a name that ends with .jsonl or .html, got ${ending}`, {
+    hint: 'Name the file so, or say what it is with --format.',
+  })
+}
 
 async function writeExport({ command, line, config, input }: OperationRequest): Promise<void> {
   const { commandCall, createAsk, openForCommand } = await import('../open.ts')
