@@ -1,11 +1,11 @@
 /** Public exports of the library. */
 
 export type { Health } from './gateway/health.ts'
+export type { CallOptions } from './library/calls.ts'
 export type { HandlerContext, HandlerOptions, MessageHandler } from './library/handlers.ts'
 export type { SvcOptions } from './library/options.ts'
 export {
   type AuditQuery,
-  type CallOptions,
   type EventsOptions,
   type ExportFilter,
   type MessagesOptions,

@@ -1,15 +1,11 @@
 /** `Svc`: svc inside a program. The nine tools are methods; messages and events are iterated. */
-import { addAbortListener } from 'node:events'
-import type { Static, TObject, TSchema } from '@sinclair/typebox'
 import { createGrant } from '../access/grants.ts'
-import { localFilesOf } from '../config/local-files.ts'
 import { claimDirectory } from '../gateway/directory.ts'
 import { openGateway, type RunningGateway } from '../gateway/gateway.ts'
 import type { Health } from '../gateway/health.ts'
 import { grantableRights, presets, type Right } from '../model/access.ts'
 import type { AuditLine } from '../model/audit.ts'
-import { createDirectCall } from '../model/call.ts'
-import { badArgument, isSvcError, SvcError } from '../model/error.ts'
+import { badArgument } from '../model/error.ts'
 import type { Event } from '../model/event.ts'
 import type { LoginStatus } from '../model/login.ts'
 import type { Message, SendResult } from '../model/message.ts'
@@ -19,23 +15,21 @@ import { type AgentWork, workAsAgent } from '../operations/agents.ts'
 import { listAudit } from '../operations/audit.ts'
 import { followEvents } from '../operations/events.ts'
 import { exportMessages, type OpenedExport } from '../operations/export.ts'
-import { invoke } from '../operations/gate.ts'
-import type { TypedOperation, TypedTool } from '../operations/operation.ts'
 import { forgetUser } from '../operations/people.ts'
 import { followMessages, openMessages } from '../operations/reading.ts'
 import type { CallerInput } from '../operations/schema.ts'
 import { health, listNodes } from '../operations/service.ts'
 import { showTyping } from '../operations/typing.ts'
 import { listUsers, nameUser } from '../operations/users.ts'
-import { type Clock, endsWithin, systemClock } from '../platform/clock.ts'
 import type { Log } from '../platform/log.ts'
-import { bypassProxyForLoopback, findSystemUser, isNode, onStopSignals } from '../platform/process.ts'
-import { linkSignals } from '../platform/signals.ts'
 import type { OpenMessage } from '../receive/inbox.ts'
 import { version } from '../version.ts'
-import { type HandlerOptions, type MessageHandler, MessageHandlers } from './handlers.ts'
+import { Background, type Timing } from './background.ts'
+import { type CallOptions, Calls } from './calls.ts'
+import type { HandlerOptions, MessageHandler } from './handlers.ts'
 import { type Groups, groups, type Method, methodsOf } from './methods.ts'
-import { checkOptions, type ResolvedOptions, resolveOptions, type SvcOptions } from './options.ts'
+import { checkOptions, resolveOptions, type SvcOptions } from './options.ts'
+import { openSandbox, type UsedSandbox } from './sandbox.ts'
 import {
   type DefaultSet,
   type Downloaded,
@@ -74,16 +68,6 @@ export type AuditQuery = CallerInput<typeof listAudit.input>
 
 /** Which messages to export, and the format of the file. */
 export type ExportFilter = CallerInput<typeof exportMessages.input>
-
-export interface CallOptions {
-  /** Ends the call. Its promise then rejects with the reason of the signal. */
-  signal?: AbortSignal
-  /**
-   * For `send` and `download`: the files that the call names must lie in this folder, and no link in it is followed.
-   * Use it for a folder in which another program writes.
-   */
-  below?: string
-}
 
 export interface MessagesOptions extends HandlerOptions {
   /** Ends the iteration. */
@@ -129,15 +113,6 @@ export type SvcAgents = Groups['agents']
 /** The name of a part is also that of its folder of downloads. */
 const partName = /^[A-Za-z0-9_-][A-Za-z0-9._-]{0,63}$/
 
-/** How long `close()` waits for handlers and loops that still process a message, in milliseconds. */
-const defaultGraceMs = 2000
-
-/** Clock and grace period of a program. Only tests set them. */
-interface Timing {
-  readonly clock?: Clock
-  readonly graceMs?: number
-}
-
 /**
  * A data directory that a program has opened. Any number of programs and services may share it: one of them
  * polls WeChat, the others follow its store.
@@ -172,34 +147,20 @@ export class Svc implements Groups, AsyncDisposable, AsyncIterable<Message> {
   readonly agents: SvcAgents
   /** Address of the simulated phone's page. Only with the option `sandbox` or `sandboxUrl`. */
   readonly phoneUrl: string | undefined
-  readonly #gateway: RunningGateway
-  readonly #handlers: MessageHandlers
-  readonly #log: Log
-  readonly #hasStore: boolean
-  readonly #graceMs: number
-  readonly #stopSandbox: () => Promise<unknown>
-  /** Aborts when close() begins. */
-  readonly #stop = new AbortController()
-  /** Running iterations with a `consumer`. Each promise resolves when its iteration has ended. */
-  readonly #iterations = new Set<Promise<void>>()
-  #background: Promise<void> | undefined
-  #closing: Promise<void> | undefined
-  #closed = false
+  readonly #calls: Calls
+  readonly #background: Background
 
   private constructor(
     gateway: RunningGateway,
     log: Log,
     stored: boolean,
     sandbox: UsedSandbox | undefined,
-    { clock = systemClock, graceMs = defaultGraceMs }: Timing,
+    timing: Timing,
   ) {
-    this.#graceMs = graceMs
-    this.#gateway = gateway
-    this.#log = log
-    this.#hasStore = stored
+    const calls = new Calls(gateway, log, stored)
+    this.#calls = calls
     this.phoneUrl = sandbox && `${sandbox.url}/phone`
-    this.#stopSandbox = async () => sandbox?.stop?.()
-    const run: Parameters<typeof methodsOf>[1] = (operation, input) => this.#run(owner, operation, input)
+    const run: Parameters<typeof methodsOf>[1] = (operation, input) => calls.run(owner, operation, input)
     this.outbox = methodsOf(groups.outbox, run)
     this.webhooks = methodsOf(groups.webhooks, run)
     this.keys = methodsOf(groups.keys, run)
@@ -207,11 +168,12 @@ export class Svc implements Groups, AsyncDisposable, AsyncIterable<Message> {
     this.forget = methodsOf({ forgetUser }, run).forgetUser
     this.nodes = methodsOf({ listNodes }, run).listNodes
     this.agents = methodsOf(groups.agents, run)
-    this.#handlers = new MessageHandlers({
-      open: start => this.#run(owner, followMessages, start),
-      clock,
-      log: log.child('handlers'),
-    })
+    this.#background = new Background(
+      gateway,
+      calls,
+      { log, stopSandbox: async () => sandbox?.stop?.() },
+      timing,
+    )
   }
 
   /**
@@ -253,7 +215,7 @@ export class Svc implements Groups, AsyncDisposable, AsyncIterable<Message> {
    * nothing if the store is off.
    */
   recv(input: RecvInput = {}, options: CallOptions = {}): Promise<Message[]> {
-    return this.#call(owner, verbs.recv, input, options)
+    return this.#calls.call(owner, verbs.recv, input, options)
   }
 
   /**
@@ -261,12 +223,12 @@ export class Svc implements Groups, AsyncDisposable, AsyncIterable<Message> {
    * svc's own.
    */
   async send(input: SendInput, options: CallOptions = {}): Promise<SendResult> {
-    return this.#send(owner, input, options)
+    return this.#calls.send(owner, input, options)
   }
 
   /** Saves the media of a message as a file. */
   download(input: DownloadInput, options: CallOptions = {}): Promise<Downloaded> {
-    return this.#call(owner, verbs.download, input, options)
+    return this.#calls.call(owner, verbs.download, input, options)
   }
 
   /**
@@ -274,12 +236,12 @@ export class Svc implements Groups, AsyncDisposable, AsyncIterable<Message> {
    * or received.
    */
   history(input: HistoryInput = {}, options: CallOptions = {}): Promise<HistoryPage> {
-    return this.#call(owner, verbs.history, input, options)
+    return this.#calls.call(owner, verbs.history, input, options)
   }
 
   /** Lists the registered accounts, called sessions. */
   sessions(options: CallOptions = {}): Promise<Session[]> {
-    return this.#call(owner, verbs.sessions, {}, options)
+    return this.#calls.call(owner, verbs.sessions, {}, options)
   }
 
   /**
@@ -287,7 +249,7 @@ export class Svc implements Groups, AsyncDisposable, AsyncIterable<Message> {
    * when.
    */
   async users(filter: UserFilter = {}): Promise<KnownUser[]> {
-    return this.#run(owner, listUsers, filter)
+    return this.#calls.run(owner, listUsers, filter)
   }
 
   /**
@@ -298,32 +260,32 @@ export class Svc implements Groups, AsyncDisposable, AsyncIterable<Message> {
    *   session; `not_found` if the user has not written
    */
   async nameUser(user_id: string, name: string, of: Pick<NameRequest, 'session'> = {}): Promise<NamedUser> {
-    return this.#run(owner, nameUser, { user_id, name, ...of })
+    return this.#calls.run(owner, nameUser, { user_id, name, ...of })
   }
 
   /** Starts a QR login, or follows the one in progress. Call it again until the status is `confirmed`. */
   login(input: LoginInput = {}, options: CallOptions = {}): Promise<LoginStatus> {
-    return this.#call(owner, verbs.login, input, options)
+    return this.#calls.call(owner, verbs.login, input, options)
   }
 
   /** Ends a session and deletes its credentials. */
   logout(input: LogoutInput = {}, options: CallOptions = {}): Promise<LoggedOut> {
-    return this.#call(owner, verbs.logout, input, options)
+    return this.#calls.call(owner, verbs.logout, input, options)
   }
 
   /** Renames a session. */
   renameSession(input: RenameSessionInput, options: CallOptions = {}): Promise<Renamed> {
-    return this.#call(owner, verbs.renameSession, input, options)
+    return this.#calls.call(owner, verbs.renameSession, input, options)
   }
 
   /** Makes a session the default session. */
   setDefault(input: SetDefaultInput, options: CallOptions = {}): Promise<DefaultSet> {
-    return this.#call(owner, verbs.setDefault, input, options)
+    return this.#calls.call(owner, verbs.setDefault, input, options)
   }
 
   /** Lists the calls that changed or sent something, by any process of the data directory, newest first. */
   async audit(filter: AuditQuery = {}): Promise<AuditLine[]> {
-    return this.#run(owner, listAudit, filter)
+    return this.#calls.run(owner, listAudit, filter)
   }
 
   /**
@@ -333,7 +295,7 @@ export class Svc implements Groups, AsyncDisposable, AsyncIterable<Message> {
    * @throws SvcError `session_not_found`; `invalid_arguments` for a name that no user has
    */
   async export(filter: ExportFilter = {}): Promise<OpenedExport> {
-    return this.#run(owner, exportMessages, filter)
+    return this.#calls.run(owner, exportMessages, filter)
   }
 
   /**
@@ -341,7 +303,7 @@ export class Svc implements Groups, AsyncDisposable, AsyncIterable<Message> {
    * works.
    */
   async health(): Promise<Health> {
-    return this.#run(owner, health, {})
+    return this.#calls.run(owner, health, {})
   }
 
   /**
@@ -353,11 +315,11 @@ export class Svc implements Groups, AsyncDisposable, AsyncIterable<Message> {
    * @returns a function that unsubscribes the handler
    */
   onMessage(handler: MessageHandler, options: HandlerOptions = {}): () => void {
-    this.#rejectIfClosed()
+    this.#calls.rejectIfEnded()
     if (typeof handler !== 'function') throw badArgument('handler', 'expected a function')
     checkOptions('handler', options)
     checkReader(options)
-    return this.#handlers.add(handler, options)
+    return this.#background.addHandler(handler, options)
   }
 
   /**
@@ -366,33 +328,16 @@ export class Svc implements Groups, AsyncDisposable, AsyncIterable<Message> {
    *
    * @throws SvcError `poll_lock_held` if another process polls and the store is off
    */
-  async runBackground(): Promise<void> {
-    this.#rejectIfClosed()
-    this.#background ??= this.#start()
-    try {
-      await this.#background
-    } catch (error) {
-      this.#background = undefined
-      throw error
-    }
+  runBackground(): Promise<void> {
+    return this.#background.start()
   }
 
   /**
    * Runs `runBackground` and waits until `close`. SIGINT and SIGTERM call `close`; a second signal ends the
    * process.
    */
-  async runForever(): Promise<void> {
-    const forget = onStopSignals(signal => {
-      this.#log.info('stopping', { signal })
-      void this.close()
-    })
-    try {
-      await this.runBackground()
-      await new Promise<void>(resolve => addAbortListener(this.#stop.signal, () => resolve()))
-      await this.close()
-    } finally {
-      forget()
-    }
+  runForever(): Promise<void> {
+    return this.#background.runForever()
   }
 
   /**
@@ -404,11 +349,10 @@ export class Svc implements Groups, AsyncDisposable, AsyncIterable<Message> {
     checkOptions('messages', options)
     checkReader(options)
     const { consumer, session } = options
-    const opened = await this.#run(owner, followMessages, { consumer, session })
-    await this.runBackground()
-    using ended = linkSignals(options.signal ?? this.#stop.signal, this.#stop.signal)
-    const messages = opened.follow(ended.signal)
-    yield* consumer === undefined ? messages : this.#untilClosed(messages)
+    const opened = await this.#calls.run(owner, followMessages, { consumer, session })
+    const follow = (signal: AbortSignal) => opened.follow(signal)
+    if (consumer === undefined) yield* this.#background.read(follow, options.signal)
+    else yield* this.#background.readToEnd(follow, options.signal)
   }
 
   /**
@@ -421,10 +365,8 @@ export class Svc implements Groups, AsyncDisposable, AsyncIterable<Message> {
   ): AsyncGenerator<OpenMessage, void, void> {
     checkOptions('messages', options)
     const { consumer, session } = options
-    const opened = await this.#run(owner, openMessages, { consumer, session })
-    await this.runBackground()
-    using ended = linkSignals(options.signal ?? this.#stop.signal, this.#stop.signal)
-    yield* this.#untilClosed(opened.follow(ended.signal))
+    const opened = await this.#calls.run(owner, openMessages, { consumer, session })
+    yield* this.#background.readToEnd(signal => opened.follow(signal), options.signal)
   }
 
   /**
@@ -444,17 +386,17 @@ export class Svc implements Groups, AsyncDisposable, AsyncIterable<Message> {
     const grant = createGrant({ can: [...can] }, { ...(users && { users: [...users] }) })
     const by: Principal = { kind: 'agent', id: name, name, grant }
     return {
-      send: (input, options) => this.#send(by, input, options),
-      download: (input, options) => this.#call(by, verbs.download, input, options),
-      history: (input = {}, options = {}) => this.#call(by, verbs.history, input, options),
-      users: (filter = {}) => this.#run(by, listUsers, filter),
-      showTyping: (to, others = {}) => this.#run(by, showTyping, { to, ...others }),
+      send: (input, options) => this.#calls.send(by, input, options),
+      download: (input, options) => this.#calls.call(by, verbs.download, input, options),
+      history: (input = {}, options = {}) => this.#calls.call(by, verbs.history, input, options),
+      users: (filter = {}) => this.#calls.run(by, listUsers, filter),
+      showTyping: (to, others = {}) => this.#calls.run(by, showTyping, { to, ...others }),
     }
   }
 
   /** Returns the methods with which the process of an agent keeps its turns, so that they survive a crash. */
   workAsAgent(): Promise<AgentWork> {
-    return this.#run(owner, workAsAgent, {})
+    return this.#calls.run(owner, workAsAgent, {})
   }
 
   /**
@@ -466,10 +408,13 @@ export class Svc implements Groups, AsyncDisposable, AsyncIterable<Message> {
   async *events(options: EventsOptions = {}): AsyncGenerator<Event, void, void> {
     checkOptions('events', options)
     const { after, signal, onGone, types, session, user } = options
-    const events = await this.#run(owner, followEvents, { after, types: types?.join(','), session, user })
-    await this.runBackground()
-    using ended = linkSignals(signal ?? this.#stop.signal, this.#stop.signal)
-    yield* events.follow(ended.signal, { onGone })
+    const events = await this.#calls.run(owner, followEvents, {
+      after,
+      types: types?.join(','),
+      session,
+      user,
+    })
+    yield* this.#background.read(stop => events.follow(stop, { onGone }), signal)
   }
 
   /** Same as `messages()` without options. */
@@ -482,141 +427,16 @@ export class Svc implements Groups, AsyncDisposable, AsyncIterable<Message> {
    * and loops that still process a message. A handler that calls `close` must not await it.
    */
   close(): Promise<void> {
-    this.#closing ??= this.#close()
-    return this.#closing
+    return this.#background.close()
   }
 
   [Symbol.asyncDispose](): Promise<void> {
     return this.close()
   }
-
-  /** Yields what `read` yields. `close` waits until the program has left the loop. */
-  async *#untilClosed<T>(read: AsyncGenerator<T, void, void>): AsyncGenerator<T, void, void> {
-    const iteration = Promise.withResolvers<void>()
-    this.#iterations.add(iteration.promise)
-    try {
-      yield* read
-    } finally {
-      iteration.resolve()
-      this.#iterations.delete(iteration.promise)
-    }
-  }
-
-  async #start(): Promise<void> {
-    // The position is read before polling starts, so handlers get every message that polling brings.
-    const { from } = await this.#run(owner, followMessages, {})
-    await this.#gateway.start()
-    // Without a session no message can arrive; the log says so.
-    if ((await this.#run(owner, verbs.sessions, {})).length === 0)
-      this.#log.warn('no session yet: log in with svc.login()')
-    if (!this.#stop.signal.aborted) this.#handlers.start(from)
-  }
-
-  async #close(): Promise<void> {
-    this.#stop.abort(new SvcError('shutting_down', 'svc is closed'))
-    await Promise.all([
-      this.#handlers.stop(this.#graceMs),
-      endsWithin(this.#graceMs, Promise.all(this.#iterations)),
-      this.#background?.catch(() => undefined),
-    ])
-    this.#closed = true
-    try {
-      await this.#gateway.close()
-    } finally {
-      await this.#stopSandbox()
-    }
-  }
-
-  async #send(by: Principal, input: SendInput, options: CallOptions = {}): Promise<SendResult> {
-    if (!this.#hasStore && input?.when_closed === 'queue') {
-      throw badArgument('when_closed', '"queue" keeps the message in the store, which is off', {
-        hint: 'Open svc with store: true, or a path.',
-      })
-    }
-    return this.#call(by, verbs.send, input, options)
-  }
-
-  async #call<I extends TObject, O extends TSchema>(
-    by: Principal,
-    tool: TypedTool<I, O>,
-    input: unknown,
-    options: CallOptions = {},
-  ): Promise<Static<O>> {
-    this.#rejectIfClosed()
-    checkOptions('call', options)
-    const { below, signal } = options
-    signal?.throwIfAborted()
-    const call = createDirectCall({
-      by,
-      address: `library:${findSystemUser()}`,
-      local: true,
-      below,
-      ...(signal && { signal }),
-    })
-    let delivered = false
-    try {
-      const result = await invoke(tool, this.#gateway, input, call, this.#log)
-      // An aborted `recv` counts as not delivered, so its messages come again.
-      if (tool.name === verbs.recv.name) signal?.throwIfAborted()
-      delivered = true
-      return result
-    } catch (error) {
-      if (signal?.aborted && (!isSvcError(error) || isSvcError(error, 'shutting_down'))) throw signal.reason
-      throw error
-    } finally {
-      call.done(delivered)
-    }
-  }
-
-  /** Calls an operation that may still run while `close` waits for handlers and loops. */
-  #run<I extends TObject, O extends TSchema>(
-    by: Principal,
-    operation: TypedOperation<I, O>,
-    input: unknown,
-  ): Promise<Static<O>> {
-    this.#rejectIfClosed()
-    const call = createDirectCall({ by, address: `library:${findSystemUser()}`, signal: this.#stop.signal })
-    return invoke(operation, this.#gateway, input, call, this.#log)
-  }
-
-  #rejectIfClosed(): void {
-    if (this.#closed) throw new SvcError('shutting_down', 'svc is closed')
-  }
 }
 
 /** How errors about the data directory name the options. */
 const optionNames = { basePath: 'basePath', sandbox: 'sandbox', mediaRoot: 'mediaRoot' }
-
-/** The simulated WeChat that this program uses. */
-interface UsedSandbox {
-  url: string
-  /** Stops it, if this program started it, or stops following it. */
-  stop?: () => Promise<void>
-}
-
-async function openSandbox({ config, log, sandboxUrl }: ResolvedOptions): Promise<UsedSandbox | undefined> {
-  if (!config.sandbox) return undefined
-  bypassProxyForLoopback()
-  if (sandboxUrl !== undefined) return { url: sandboxUrl }
-  if (isNode)
-    throw badArgument(
-      'sandbox',
-      'the simulated WeChat needs Bun or Deno, and this program runs on Node: give the address of a running one as sandboxUrl',
-      {
-        hint: 'Run `svc sandbox`, and pass the address that it prints as sandboxUrl.',
-      },
-    )
-  // Loaded only with the sandbox, so that programs for the real WeChat start faster.
-  const { followSandbox, startSandbox } = await import('../sandbox/sandbox.ts')
-  const options = {
-    dir: localFilesOf(config.basePath).sandbox,
-    host: '127.0.0.1',
-    port: config.sandboxPort,
-    clock: systemClock,
-    log: log.child('sandbox'),
-  }
-  return (await followSandbox(options)) ?? startSandbox(options)
-}
 
 /** @throws SvcError `invalid_arguments` if `recv` would reject these options */
 function checkReader({ consumer, session }: HandlerOptions): void {

@@ -1,0 +1,140 @@
+/** What a program does beside its calls: it receives, runs handlers and iterates, until it closes svc. */
+import { addAbortListener } from 'node:events'
+import type { RunningGateway } from '../gateway/gateway.ts'
+import { owner } from '../model/principal.ts'
+import { followMessages } from '../operations/reading.ts'
+import { type Clock, endsWithin, systemClock } from '../platform/clock.ts'
+import type { Log } from '../platform/log.ts'
+import { onStopSignals } from '../platform/process.ts'
+import { linkSignals } from '../platform/signals.ts'
+import type { Calls } from './calls.ts'
+import { type HandlerOptions, type MessageHandler, MessageHandlers } from './handlers.ts'
+import { verbs } from './verbs.ts'
+
+/** How long `close()` waits for handlers and loops that still process a message, in milliseconds. */
+const defaultGraceMs = 2000
+
+/** Clock and grace period of a program. Only tests set them. */
+export interface Timing {
+  readonly clock?: Clock
+  readonly graceMs?: number
+}
+
+export class Background {
+  readonly #gateway: Pick<RunningGateway, 'close' | 'start'>
+  readonly #calls: Calls
+  readonly #log: Log
+  readonly #graceMs: number
+  readonly #stopSandbox: () => Promise<unknown>
+  readonly #handlers: MessageHandlers
+  /** Running iterations with a `consumer`. Each promise resolves when its iteration has ended. */
+  readonly #iterations = new Set<Promise<void>>()
+  #started: Promise<void> | undefined
+  #closing: Promise<void> | undefined
+
+  constructor(
+    gateway: Pick<RunningGateway, 'close' | 'start'>,
+    calls: Calls,
+    { log, stopSandbox }: { log: Log; stopSandbox: () => Promise<unknown> },
+    { clock = systemClock, graceMs = defaultGraceMs }: Timing,
+  ) {
+    this.#gateway = gateway
+    this.#calls = calls
+    this.#log = log
+    this.#graceMs = graceMs
+    this.#stopSandbox = stopSandbox
+    this.#handlers = new MessageHandlers({
+      open: start => calls.run(owner, followMessages, start),
+      clock,
+      log: log.child('handlers'),
+    })
+  }
+
+  /** Same as `Svc.onMessage`. */
+  addHandler(handler: MessageHandler, options: HandlerOptions): () => void {
+    return this.#handlers.add(handler, options)
+  }
+
+  /** Same as `Svc.runBackground`. */
+  async start(): Promise<void> {
+    this.#calls.rejectIfEnded()
+    this.#started ??= this.#start()
+    try {
+      await this.#started
+    } catch (error) {
+      this.#started = undefined
+      throw error
+    }
+  }
+
+  /** Same as `Svc.runForever`. */
+  async runForever(): Promise<void> {
+    const forget = onStopSignals(signal => {
+      this.#log.info('stopping', { signal })
+      void this.close()
+    })
+    try {
+      await this.start()
+      await new Promise<void>(resolve => addAbortListener(this.#calls.stopping, () => resolve()))
+      await this.close()
+    } finally {
+      forget()
+    }
+  }
+
+  /** Starts, and yields what `follow` yields, until `signal` aborts or svc closes. */
+  async *read<T>(
+    follow: (signal: AbortSignal) => AsyncGenerator<T, void, void>,
+    signal = this.#calls.stopping,
+  ): AsyncGenerator<T, void, void> {
+    await this.start()
+    using ended = linkSignals(signal, this.#calls.stopping)
+    yield* follow(ended.signal)
+  }
+
+  /** Same as `read`, and `close` waits until the program has left the loop. */
+  async *readToEnd<T>(
+    follow: (signal: AbortSignal) => AsyncGenerator<T, void, void>,
+    signal?: AbortSignal,
+  ): AsyncGenerator<T, void, void> {
+    const iteration = Promise.withResolvers<void>()
+    this.#iterations.add(iteration.promise)
+    try {
+      yield* this.read(follow, signal)
+    } finally {
+      iteration.resolve()
+      this.#iterations.delete(iteration.promise)
+    }
+  }
+
+  /** Same as `Svc.close`. */
+  close(): Promise<void> {
+    this.#closing ??= this.#close()
+    return this.#closing
+  }
+
+  async #start(): Promise<void> {
+    // The position is read before polling starts, so handlers get every message that polling brings.
+    const { from } = await this.#calls.run(owner, followMessages, {})
+    await this.#gateway.start()
+    // Without a session no message can arrive; the log says so.
+    if ((await this.#calls.run(owner, verbs.sessions, {})).length === 0)
+      this.#log.warn('no session yet: log in with svc.login()')
+    if (!this.#calls.stopping.aborted) this.#handlers.start(from)
+  }
+
+  async #close(): Promise<void> {
+    this.#calls.stop()
+    await Promise.all([
+      this.#handlers.stop(this.#graceMs),
+      endsWithin(this.#graceMs, Promise.all(this.#iterations)),
+      this.#started?.catch(() => undefined),
+    ])
+    this.#calls.end()
+    try {
+      await this.#gateway.close()
+    } finally {
+      await this.#stopSandbox()
+    }
+  }
+}

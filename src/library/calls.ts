@@ -1,0 +1,112 @@
+/** How the methods of `Svc` call operations: through the gate, as a caller, until svc is closed. */
+import type { Static, TObject, TSchema } from '@sinclair/typebox'
+import type { RunningGateway } from '../gateway/gateway.ts'
+import { createDirectCall } from '../model/call.ts'
+import { badArgument, isSvcError, SvcError } from '../model/error.ts'
+import type { SendResult } from '../model/message.ts'
+import type { Principal } from '../model/principal.ts'
+import { invoke } from '../operations/gate.ts'
+import type { TypedOperation, TypedTool } from '../operations/operation.ts'
+import type { Log } from '../platform/log.ts'
+import { findSystemUser } from '../platform/process.ts'
+import { checkOptions } from './options.ts'
+import { type SendInput, verbs } from './verbs.ts'
+
+export interface CallOptions {
+  /** Ends the call. Its promise then rejects with the reason of the signal. */
+  signal?: AbortSignal
+  /**
+   * For `send` and `download`: the files that the call names must lie in this folder, and no link in it is followed.
+   * Use it for a folder in which another program writes.
+   */
+  below?: string
+}
+
+export class Calls {
+  readonly #gateway: RunningGateway
+  readonly #log: Log
+  readonly #hasStore: boolean
+  readonly #stop = new AbortController()
+  #isEnded = false
+
+  constructor(gateway: RunningGateway, log: Log, hasStore: boolean) {
+    this.#gateway = gateway
+    this.#log = log
+    this.#hasStore = hasStore
+  }
+
+  /** Aborts when svc begins to close. */
+  get stopping(): AbortSignal {
+    return this.#stop.signal
+  }
+
+  /** Aborts `stopping`. Calls are still possible, for the handlers and loops that come to their end. */
+  stop(): void {
+    this.#stop.abort(closedError())
+  }
+
+  /** From now on every call is rejected. */
+  end(): void {
+    this.#isEnded = true
+  }
+
+  /** @throws SvcError `shutting_down` after `end` */
+  rejectIfEnded(): void {
+    if (this.#isEnded) throw closedError()
+  }
+
+  async send(by: Principal, input: SendInput, options: CallOptions = {}): Promise<SendResult> {
+    if (!this.#hasStore && input?.when_closed === 'queue') {
+      throw badArgument('when_closed', '"queue" keeps the message in the store, which is off', {
+        hint: 'Open svc with store: true, or a path.',
+      })
+    }
+    return this.call(by, verbs.send, input, options)
+  }
+
+  /** Calls a tool. The caller may end the call, and its answer counts as delivered when it is returned. */
+  async call<I extends TObject, O extends TSchema>(
+    by: Principal,
+    tool: TypedTool<I, O>,
+    input: unknown,
+    options: CallOptions = {},
+  ): Promise<Static<O>> {
+    this.rejectIfEnded()
+    checkOptions('call', options)
+    const { below, signal } = options
+    signal?.throwIfAborted()
+    const call = createDirectCall({
+      by,
+      address: `library:${findSystemUser()}`,
+      local: true,
+      below,
+      ...(signal && { signal }),
+    })
+    let delivered = false
+    try {
+      const result = await invoke(tool, this.#gateway, input, call, this.#log)
+      // An aborted `recv` counts as not delivered, so its messages come again.
+      if (tool.name === verbs.recv.name) signal?.throwIfAborted()
+      delivered = true
+      return result
+    } catch (error) {
+      if (signal?.aborted && (!isSvcError(error) || isSvcError(error, 'shutting_down'))) throw signal.reason
+      throw error
+    } finally {
+      call.done(delivered)
+    }
+  }
+
+  /** Calls an operation that may still run while `close` waits for handlers and loops. */
+  async run<I extends TObject, O extends TSchema>(
+    by: Principal,
+    operation: TypedOperation<I, O>,
+    input: unknown,
+  ): Promise<Static<O>> {
+    this.rejectIfEnded()
+    const call = createDirectCall({ by, address: `library:${findSystemUser()}`, signal: this.stopping })
+    return invoke(operation, this.#gateway, input, call, this.#log)
+  }
+}
+
+const closedError = () => new SvcError('shutting_down', 'svc is closed')
