@@ -75,6 +75,45 @@ test('no declaration bears a name that means several things', () => {
   expect(found).toEqual([])
 })
 
+/** Values in front of a plural that are never 1, as limits and the lengths of long texts, or that are no numbers. */
+const neverOne =
+  /^(texts|count|waiting|most\w*|alike\.length|text\.length|schema\.maxLength)$|\b(again|command|host|url|version)$/
+
+test('no number that may be 1 stands before a fixed plural', () => {
+  const own = files.filter(({ path }) => path.startsWith('src/'))
+  const constants = new Set(
+    own.flatMap(({ text }) => [...text.matchAll(/const (\w+) = [\d_ *]+$/gm)].map(([, name]) => name)),
+  )
+  const counted = own.flatMap(({ text }) =>
+    [...text.matchAll(/formatCount\(.+?, '([a-z ]+)'(?:, '([a-z ]+)')?/g)].map(([, one, many = `${one}s`]) =>
+      many.split(' ').at(-1),
+    ),
+  )
+  expect(counted).toContain('messages')
+  const plural = new RegExp(`\\$\\{([\\w.#]+)\\} (?:more )?(?:${[...new Set(counted)].join('|')})\\b`, 'g')
+  const found = own.flatMap(({ path, text }) =>
+    [...text.matchAll(plural)].flatMap(([words, value = '']) =>
+      constants.has(value) || neverOne.test(value) ? [] : `${path}: ${words}`,
+    ),
+  )
+  expect(found).toEqual([])
+})
+
+test('texts of the panel have both forms of a number, or words that fit each number', () => {
+  const texts: Record<string, string> = JSON.parse(readFileSync(join(root, 'locales/en.json'), 'utf8'))
+  const one = Object.keys(texts).filter(key => key.endsWith('_one'))
+  expect(one.length).toBeGreaterThan(20)
+  const halves = one.filter(key => !(key.replace(/one$/, 'other') in texts))
+  // Names, and numbers that are never 1.
+  const others = /\{(most|chars|maker|name|pid)\}/
+  const fixed = Object.entries(texts)
+    .filter(([key]) => !/_(one|other)$/.test(key))
+    .filter(([, text]) =>
+      /\{\w+\} (?:[a-z]+ )?[a-z]{2,}s\b/.test(text.replaceAll(new RegExp(others, 'g'), '')),
+    )
+  expect([halves, fixed]).toEqual([[], []])
+})
+
 test('no object literal is spread only to save lines', () => {
   const found = files.flatMap(({ path, text }) =>
     [...text.matchAll(/\.\.\.\{ ?[\w$'"]/g)].map(

@@ -7,6 +7,7 @@ import type { Grant, KeyLimits } from '../model/access.ts'
 import { SvcError } from '../model/error.ts'
 import type { Principal } from '../model/principal.ts'
 import { type Clock, systemClock } from '../platform/clock.ts'
+import { formatCount } from '../platform/format.ts'
 import type { KeyUse } from '../storage/keys.ts'
 
 const dayMs = 24 * 60 * 60_000
@@ -63,7 +64,7 @@ export class KeyUsage {
     if (limit === undefined) return undefined
     const rate = this.#refill(limit)
     if (this.#calls >= 1) return undefined
-    return new SvcError('rate_limited', `This key${below} may make ${limit} calls per second`, {
+    return new SvcError('rate_limited', `This key${below} may make ${formatCount(limit, 'call')} a second`, {
       retryAfter: (1 - this.#calls) / rate,
       hint: 'Repeat the call after the time in retry_after.',
     })
@@ -101,7 +102,7 @@ export class KeyUsage {
     if (most !== undefined && this.#open + this.#others.open >= most)
       throw new SvcError(
         'rate_limited',
-        `This key${below} may have ${most} long polls and streams at a time`,
+        `This key${below} may have ${formatCount(most, 'long poll or stream', 'long polls and streams')} at a time`,
         {
           retryAfter: 1,
           hint: 'End one of them first.',

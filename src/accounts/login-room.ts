@@ -1,5 +1,6 @@
 /** Checks before a new login: is there capacity for it, and which bots are logged in already. */
 import { SvcError } from '../model/error.ts'
+import { formatCount } from '../platform/format.ts'
 import { fetchLimitVariable } from '../platform/process.ts'
 import type { SessionRecord } from '../storage/state.ts'
 
@@ -25,7 +26,7 @@ export function checkCapacity(
   if (pending.all >= most.pending || pending.own >= Math.ceil(most.pending / 2)) {
     throw new SvcError(
       'rate_limited',
-      `${pending.own > 0 ? pending.own : pending.all} logins are in progress, which is the maximum`,
+      `${formatCount(pending.own > 0 ? pending.own : pending.all, 'login')} in progress, which is the maximum`,
       {
         hint: 'Finish one of them on the phone, or log its session out. Then log in again.',
         retryAfter: 60,
@@ -35,9 +36,13 @@ export function checkCapacity(
   if (records.length + pending.all < most.sessions) return
   const others = records.filter(record => record.bot && record.name !== name).length
   if (others + pending.all >= most.sessions) {
-    throw new SvcError('forbidden', `this process can poll ${most.sessions} sessions at a time`, {
-      hint: `Start svc again with ${fetchLimitVariable}=60000 in its environment.`,
-    })
+    throw new SvcError(
+      'forbidden',
+      `this process can poll ${formatCount(most.sessions, 'session')} at a time`,
+      {
+        hint: `Start svc again with ${fetchLimitVariable}=60000 in its environment.`,
+      },
+    )
   }
 }
 

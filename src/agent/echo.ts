@@ -9,6 +9,7 @@ import { join } from 'node:path'
 import process from 'node:process'
 import { Readable, Writable } from 'node:stream'
 import { setTimeout as sleep } from 'node:timers/promises'
+import { formatCount } from '../platform/format.ts'
 
 /** What the agent needs to do its tricks. */
 export interface EchoPorts {
@@ -53,7 +54,7 @@ const tricks: readonly (readonly [words: RegExp, trick: Trick])[] = [
     async ({ signal }, number) => {
       const seconds = Math.min(number || 20, 3600)
       await sleep(seconds * 1000, undefined, { signal })
-      return `That took ${seconds} seconds.`
+      return `That took ${formatCount(seconds, 'second')}.`
     },
   ],
   [

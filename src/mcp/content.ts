@@ -14,6 +14,7 @@ import type { Tool } from '../operations/operation.ts'
 import type { InboxState } from '../operations/reading.ts'
 import { formatUntrusted, jsonLength, type UntrustedOptions } from '../operations/untrusted.ts'
 import { escapeControls } from '../platform/escape-controls.ts'
+import { formatCount } from '../platform/format.ts'
 import { erasedMeanwhileError } from '../storage/people.ts'
 import { type AnswerSettings, pictureLimits, receivedPictures } from './reading.ts'
 import { mediaUri } from './uris.ts'
@@ -220,7 +221,7 @@ function formatHistory(
   { messages, total, total_is_lower_bound, next_before }: HistoryPage,
   options: ContentOptions,
 ): string {
-  const heading = `${messages.length} of ${total_is_lower_bound ? 'more than ' : ''}${total} messages, newest first.`
+  const heading = `${messages.length} of ${total_is_lower_bound ? 'more than ' : ''}${formatCount(total, 'message')}, newest first.`
   if (messages.length === 0) return heading
   const more = next_before === undefined ? [] : [`For older ones, call history with before ${next_before}.`]
   return [formatUntrusted(messages, { ...textOptionsOf(options), heading }), ...more].join('\n')

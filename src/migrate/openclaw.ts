@@ -7,6 +7,7 @@
 import { join } from 'node:path'
 import { filledOf, objectOf } from '../ilink/fields.ts'
 import type { UserContext } from '../model/session.ts'
+import { formatCount } from '../platform/format.ts'
 import { MoveFindings, readJson, type Source, type SourceSession } from './source.ts'
 
 /**
@@ -121,7 +122,7 @@ async function readUsers(
   const lowered = [...users.keys()].filter(user => isLowered && user !== owner)
   if (lowered.length > 0)
     findings.addWarning(
-      `account ${id}: ${lowered.length} users have ids in lower case, as a fork of the plugin writes them. WeChat knows users only by their exact ids`,
+      `account ${id}: the ids of ${formatCount(lowered.length, 'user')} are in lower case, as a fork of the plugin writes them. WeChat knows users only by their exact ids`,
       'Nothing to do: svc learns the exact id with the first message of each user; until then you cannot write to them.',
     )
   return users

@@ -2,6 +2,7 @@
 import { join } from 'node:path'
 import { badArgument, SvcError } from '../model/error.ts'
 import { readText } from '../platform/files.ts'
+import { formatCount } from '../platform/format.ts'
 import type { AdoptResult } from '../storage/sqlite/state/adopt.ts'
 import { readOpenClaw } from './openclaw.ts'
 import {
@@ -242,7 +243,7 @@ function reportHistory(
   if (storeMaxAgeDays > 0 && old > 0) {
     const until = new Date(now + storeMaxAgeDays * dayMs).toISOString().slice(0, 10)
     findings.addWarning(
-      `messages older than ${storeMaxAgeDays} days: ${old}. svc counts from the day of the move, and removes them after ${until}`,
+      `messages older than ${formatCount(storeMaxAgeDays, 'day')}: ${old}. svc counts from the day of the move, and removes them after ${until}`,
       'To keep them, start svc with --store-max-age-days 0.',
     )
   }

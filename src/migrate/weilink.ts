@@ -7,6 +7,7 @@ import { join } from 'node:path'
 import { countOf, filledOf, objectOf, textOf } from '../ilink/fields.ts'
 import { defaultSessionName, type UserContext } from '../model/session.ts'
 import { readText } from '../platform/files.ts'
+import { formatCount } from '../platform/format.ts'
 import { isTaken } from '../platform/lock-engine.ts'
 import { listNames, MoveFindings, readJson, type Source, type SourceSession, toMs } from './source.ts'
 import { openWeiLinkHistory } from './weilink-history.ts'
@@ -117,7 +118,7 @@ async function readContexts(
   }
   if (unusable > 0) {
     findings.addProblem(
-      `session "${name}": ${unusable} entries of its contexts.json are not what they should be`,
+      `session "${name}": its contexts.json has ${formatCount(unusable, 'damaged entry', 'damaged entries')}`,
       'Those users can be answered when they have written again.',
     )
   }

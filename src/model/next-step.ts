@@ -179,7 +179,8 @@ function stepOf(next: NextStep, { door, command, help }: Wording, retryAfter: nu
       return `With ${isCli ? '--when-closed queue' : 'when_closed "queue"'} the message is queued until then.`
     case 'wait': {
       if (door === 'http') return 'Wait for retry_after seconds, then send once.'
-      if (!isCli) return `Wait ${retryAfter ?? 'some'} seconds, then send once.`
+      if (!isCli)
+        return `Wait ${retryAfter === undefined ? 'some seconds' : `${retryAfter} s`}, then send once.`
       const when = retryAfter === undefined ? 'later' : `in ${retryAfter} s`
       return `Try again ${when}; --pace sets how fast you may send.`
     }

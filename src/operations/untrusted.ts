@@ -12,7 +12,7 @@
  */
 import type { Message, MessageItem } from '../model/message.ts'
 import { escapeControls, toEscape } from '../platform/escape-controls.ts'
-import { formatLocalTime } from '../platform/format.ts'
+import { formatCount, formatLocalTime } from '../platform/format.ts'
 import { randomBytes } from '../platform/lazy-crypto.ts'
 
 export type Format = 'concise' | 'full'
@@ -320,7 +320,7 @@ function cutToFit({ words, mark, from, of, pageable }: Exclude<Part, string>, ca
   const how = pageable
     ? `history with before ${of.id + 1}, limit 1, text_from ${from + fits} goes on there`
     : 'history with a larger max_chars shows more'
-  return `${start}${markLines(rest.slice(0, fits), mark)}\n(cut here: ${rest.length - fits} more characters; ${how})`
+  return `${start}${markLines(rest.slice(0, fits), mark)}\n(cut here: ${formatCount(rest.length - fits, 'more character')}; ${how})`
 }
 
 /** Returns the lines that say how to answer and how to get media. */

@@ -8,6 +8,7 @@
  * after it has ended, so that no bot is polled twice. A commit is not aborted; the delay is logged.
  */
 import type { BotInfo } from '../model/session.ts'
+import { formatCount } from '../platform/format.ts'
 import { fetchLimitVariable } from '../platform/process.ts'
 import type { Runtime } from '../platform/runtime.ts'
 import { linkSignals } from '../platform/signals.ts'
@@ -236,7 +237,7 @@ export class Poller {
     const isNear = this.#sessionPollers.size > permits.size * limitShare
     if (isNear && !this.#isLimitLogged) {
       log.warn(
-        `this process can poll ${permits.size} sessions at a time: start it with ${fetchLimitVariable}=60000 in its environment`,
+        `this process can poll ${formatCount(permits.size, 'session')} at a time: start it with ${fetchLimitVariable}=60000 in its environment`,
         { sessions: this.#sessionPollers.size },
       )
     }

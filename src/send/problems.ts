@@ -5,7 +5,7 @@ import type { Unanswered } from '../model/call.ts'
 import { badArgument, type ErrorCode, SvcError, type SvcErrorOptions } from '../model/error.ts'
 import { quotaPerInbound } from '../model/session.ts'
 import { isVisible } from '../platform/escape-controls.ts'
-import { formatDuration } from '../platform/format.ts'
+import { formatCount, formatDuration } from '../platform/format.ts'
 import type { EndReason } from '../storage/outbox.ts'
 import { textLimitBytes } from './split.ts'
 
@@ -45,11 +45,11 @@ function quotaError(left: number, { count, texts }: { count: number; texts: numb
   return texts > 1
     ? new SvcError(
         'text_too_long',
-        `the text needs ${texts} messages of ${textLimitBytes} bytes${beside}, and ${left} answers are left`,
+        `the text needs ${texts} messages of ${textLimitBytes} bytes${beside}, with ${formatCount(left, 'answer')} left`,
       )
     : new SvcError(
         'quota_exhausted',
-        `${count} messages are to be sent, and ${left} answers to this user are left`,
+        `${count} messages are to be sent, with ${formatCount(left, 'answer')} to this user left`,
       )
 }
 

@@ -10,6 +10,7 @@
 import { topOf } from '../access/usage.ts'
 import { SvcError } from '../model/error.ts'
 import type { Principal } from '../model/principal.ts'
+import { formatCount } from '../platform/format.ts'
 
 /**
  * Calls of one caller that begin in a round, and after a round that took longer. Most calls cost the main thread 0.1 to
@@ -41,7 +42,7 @@ class OpenCalls {
   /** Returns the error for one more call, if it exceeds the bound. */
   get error(): SvcError | undefined {
     if (this.#open < this.#most) return undefined
-    return new SvcError('rate_limited', `${this.#most} calls of this caller are open, which is the maximum`, {
+    return new SvcError('rate_limited', `this caller may have ${formatCount(this.#most, 'open call')}`, {
       retryAfter: 1,
       hint: 'End one of them first, or wait for its answer. For a key with more streams: --max-open.',
     })

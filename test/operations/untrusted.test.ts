@@ -135,8 +135,8 @@ describe('messages as untrusted text', () => {
       maxTotalLength: 1011,
     })
     expect(text).toContain('> short\n')
-    expect(text).toContain(`> ${'l'.repeat(500)}\n(cut here: 4500 more`)
-    expect(text).toContain(`> ${'m'.repeat(500)}\n(cut here: 4500 more`)
+    expect(text).toContain(`> ${'l'.repeat(500)}\n(cut here: 4,500 more`)
+    expect(text).toContain(`> ${'m'.repeat(500)}\n(cut here: 4,500 more`)
   })
 
   test('each user is named once, and called the same in every answer', () => {

@@ -8,6 +8,7 @@ import type { MoveResult } from '../../migrate/apply.ts'
 import type { MovePlan } from '../../migrate/plan.ts'
 import { type Program, programNames } from '../../migrate/source.ts'
 import { badArgument } from '../../model/error.ts'
+import { formatCount } from '../../platform/format.ts'
 import { createLog } from '../../platform/log.ts'
 import { type Column, formatTable } from '../columns.ts'
 import {
@@ -170,7 +171,10 @@ function formatReport(report: Report, out: Output): string {
       added === undefined
         ? ''
         : `: ${added} new, ${messages - added - (left_out ?? 0)} there already${left_out ? `, ${left_out} left out` : ''}`
-    lines.push(`${dim('history')}  ${messages} messages, ${received} received and ${sent} sent${done}`, '')
+    lines.push(
+      `${dim('history')}  ${formatCount(messages, 'message')}, ${received} received and ${sent} sent${done}`,
+      '',
+    )
   }
   for (const { level, text, hint } of report.findings)
     lines.push(...formatFinding(out, { level, what: text, fix: hint }))

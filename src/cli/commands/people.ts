@@ -1,7 +1,7 @@
 /** Declares `svc forget`, and the command that a service runs for it. */
 import type { Forgotten } from '../../model/person.ts'
 import { forgetUser } from '../../operations/people.ts'
-import { formatLocalTime } from '../../platform/format.ts'
+import { formatCount, formatLocalTime } from '../../platform/format.ts'
 import { type CommandSpec, configFrom } from '../command.ts'
 import { operationCommand } from '../operation-command.ts'
 import { formatNote } from '../show.ts'
@@ -30,8 +30,8 @@ export const commands: readonly CommandSpec[] = [
 
 function formatForgotten({ hash, keys, messages, sends, webhooks }: Forgotten): string {
   const counts = [
-    `${messages} messages erased`,
-    `${sends} sends cancelled`,
+    `${formatCount(messages, 'message')} erased`,
+    `${formatCount(sends, 'send')} cancelled`,
     ...(webhooks.length > 0 ? [`webhooks removed: ${webhooks.join(', ')}`] : []),
     ...(keys.length > 0 ? [`keys that no longer reach the user: ${keys.join(', ')}`] : []),
   ]

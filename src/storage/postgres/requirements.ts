@@ -1,5 +1,6 @@
 /** What a database must be for svc. A node does not start on one that is not; doctor lists everything that is wrong. */
 import { SvcError } from '../../model/error.ts'
+import { formatCount } from '../../platform/format.ts'
 import type { PgQueries } from '../../platform/postgres.ts'
 import { type Sql, sql } from '../../platform/sql.ts'
 import type { DatabaseFault } from '../inspection.ts'
@@ -79,7 +80,7 @@ export async function findFaults(queries: Pick<PgQueries, 'one'>): Promise<Datab
     },
     connections < nodeConnections && {
       check: 'connections',
-      problem: `the database allows ${connections} connections, and a node takes up to ${nodeConnections}`,
+      problem: `the database allows ${formatCount(connections, 'connection')}, and a node takes up to ${nodeConnections}`,
       fix: 'Raise max_connections, or the CONNECTION LIMIT of the role or the database.',
     },
     !mayCreate && {
