@@ -7,11 +7,11 @@
  * `lib` is JavaScript because runtimes other than Bun accept no TypeScript from a package. There is one
  * file per source, so that stack traces are readable. Maps lead from the types to the sources.
  */
-import { chmod, cp, mkdtemp, rename, rm, writeFile } from 'node:fs/promises'
+import { chmod, cp, rename, rm, writeFile } from 'node:fs/promises'
 import { extname, join, resolve } from 'node:path'
 import process from 'node:process'
 import { engines } from '../package.json' with { type: 'json' }
-import { buildPanel } from './panel.ts'
+import { buildPanel, makeWorkshop } from './panel.ts'
 
 const root = resolve(import.meta.dirname, '..')
 /** The file that npx starts with Node. It starts svc itself with Bun. */
@@ -49,7 +49,7 @@ const library = join(root, 'lib')
 
 await buildPanel()
 // A failure changes nothing: a package with half of lib would install well and fail later.
-const workshop = await mkdtemp(join(root, '.lib-'))
+const workshop = await makeWorkshop(join(root, '.lib-'))
 try {
   const tsc = Bun.spawn(
     [join(root, 'node_modules/.bin/tsc'), '-p', join(root, 'tsconfig.package.json'), '--outDir', workshop],

@@ -2,7 +2,8 @@
  * Builds the admin panel: `bun scripts/panel.ts`, or `buildPanel` for the binary. File names carry a hash of
  * the content. Compressed forms are written beside each file, so that serving them costs nothing.
  */
-import { cp, mkdir, mkdtemp, readdir, readFile, rename, rm, stat, writeFile } from 'node:fs/promises'
+import { randomUUID } from 'node:crypto'
+import { cp, mkdir, readdir, readFile, rename, rm, stat, writeFile } from 'node:fs/promises'
 import { basename, dirname, join, resolve } from 'node:path'
 import { promisify } from 'node:util'
 import { brotliCompress, constants, gzip } from 'node:zlib'
@@ -12,10 +13,20 @@ const root = resolve(import.meta.dirname, '..')
 /** The folder in which a service that runs from the sources looks for the panel. */
 export const panelFolder = join(root, 'dist/panel')
 
+/**
+ * Makes a folder to build in, which then gets its final name. Other users may read it, if the umask allows that: a clone
+ * may be used by several, and by a service. `mkdtemp` makes folders for one user alone.
+ */
+export async function makeWorkshop(prefix: string): Promise<string> {
+  const folder = `${prefix}${randomUUID()}`
+  await mkdir(folder)
+  return folder
+}
+
 /** Builds the panel into `folder`. A failure changes nothing. */
 export async function buildPanel(folder = panelFolder): Promise<void> {
   await mkdir(dirname(folder), { recursive: true })
-  const workshop = await mkdtemp(join(dirname(folder), '.panel-'))
+  const workshop = await makeWorkshop(join(dirname(folder), '.panel-'))
   try {
     const result = await Bun.build({
       entrypoints: ['index.html', 'language-data.ts', 'unloaded.ts'].map(name => join(root, 'admin', name)),
@@ -47,7 +58,7 @@ export async function buildPanel(folder = panelFolder): Promise<void> {
  */
 async function replace(folder: string, built: string): Promise<void> {
   for (let tries = 1; ; tries++) {
-    const before = await mkdtemp(join(dirname(folder), '.panel-'))
+    const before = await makeWorkshop(join(dirname(folder), '.panel-'))
     try {
       await rename(folder, join(before, 'panel')).catch(error => {
         if (error.code !== 'ENOENT') throw error
