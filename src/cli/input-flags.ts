@@ -11,7 +11,7 @@ import { describeSchema } from '../operations/parse.ts'
 import type { JsonSchema } from '../operations/schema.ts'
 import { quoteForShell } from '../platform/format.ts'
 import { type Command, ListOption } from './command.ts'
-import { parseTypedTime, timeForms } from './typed-time.ts'
+import { aheadForms, parseTypedEnd, parseTypedTime, timeForms } from './typed-time.ts'
 
 /** The parts of an operation with a command that flags are made from. */
 export type FlaggedOperation = Pick<Operation, 'examples' | 'inputSchema'> & { readonly cli: CommandShape }
@@ -227,11 +227,12 @@ function placeholderOf(key: string, schema: JsonSchema): string {
   return 'value'
 }
 
-const isTime = (key: string): boolean => key === 'since' || key === 'until'
+const isTime = (key: string): boolean => ['since', 'until', 'send_at'].includes(key)
 
 function requireTime(key: string, text: string, now: number): number {
-  const time = parseTypedTime(text, now)
-  if (time === undefined) throw badArgument(key, `expected ${timeForms}`)
+  const isAhead = key === 'send_at'
+  const time = isAhead ? parseTypedEnd(text, now) : parseTypedTime(text, now)
+  if (time === undefined) throw badArgument(key, `expected ${isAhead ? aheadForms : timeForms}`)
   return time
 }
 

@@ -96,6 +96,7 @@ export function formatSessions(sessions: readonly Session[], again: string): Com
 
 const waitTexts = {
   approval: 'a person to say yes',
+  time: 'its time',
   user: 'the user to write',
   pace: 'its turn, by the pace',
   refusal: 'the user to write, since WeChat refused',

@@ -19,15 +19,26 @@ export function parseSpan(text: string): number | undefined {
 }
 
 /**
- * Parses the end of something: a span from now on, or a time.
+ * Parses a time that is still to come: a span from now on, the next time that the clock of this machine shows a time of
+ * day, or a time.
  *
  * @param now Unix ms
- * @returns Unix ms; undefined if the text is neither
+ * @returns Unix ms; undefined if the text is none of them
  */
 export function parseTypedEnd(text: string, now: number): number | undefined {
   const span = parseSpan(text)
-  return span === undefined ? parseTypedTime(text, now) : now + span
+  if (span !== undefined) return now + span
+  const [, tomorrow, hour, minute] = /^(tomorrow )?([01]?\d|2[0-3]):([0-5]\d)$/i.exec(text) ?? []
+  if (hour === undefined) return parseTypedTime(text, now)
+  const at = new Date(now)
+  at.setHours(Number(hour), Number(minute), 0, 0)
+  if (tomorrow !== undefined || at.getTime() <= now) at.setDate(at.getDate() + 1)
+  return at.getTime()
 }
+
+/** Description of the forms of `parseTypedEnd`, for errors. */
+export const aheadForms =
+  '14:00, tomorrow 9:00, 2026-01-31 08:00 (by the clock of this machine, or with a zone), 30m, 2h, 3d, or Unix milliseconds'
 
 /** Description of the accepted forms, for errors. */
 export const timeForms =

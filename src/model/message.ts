@@ -185,8 +185,8 @@ export type SendPart = Static<typeof SendPart>
 const waiting = {
   waits_for: optional(
     oneOf(
-      ['approval', 'user', 'pace', 'refusal', 'login', 'retry', 'busy'],
-      'What a queued message waits for. approval: a person must approve it. user: the user must write, because the window is closed or the answers are used up. pace: its slot. refusal: WeChat refused a message to this user and gave no reason. login: the session must be logged in again. retry: the last attempt got no answer. busy: another send to this user is in progress, such as an upload, and messages to one user go one after the other. Absent: it goes as soon as a process polls.',
+      ['approval', 'time', 'user', 'pace', 'refusal', 'login', 'retry', 'busy'],
+      'What a queued message waits for. approval: a person must approve it. time: the time that send_at named. user: the user must write, because the window is closed or the answers are used up. pace: its slot. refusal: WeChat refused a message to this user and gave no reason. login: the session must be logged in again. retry: the last attempt got no answer. busy: another send to this user is in progress, such as an upload, and messages to one user go one after the other. Absent: it goes as soon as a process polls.',
     ),
   ),
   not_before: optional(

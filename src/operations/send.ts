@@ -10,6 +10,7 @@ import type { SendRequest } from '../send/plan.ts'
 import { textLimitBytes } from '../send/split.ts'
 import { exampleUser } from './example-values.ts'
 import { defineOperation, defineTool } from './operation.ts'
+import { Time } from './schema.ts'
 
 const splitNote = `Above ${textLimitBytes / 1024} KiB of UTF-8 it is split into the fewest messages.`
 
@@ -61,6 +62,12 @@ export const SendInput = closed({
       ['fail', 'queue'],
       'What to do if the message cannot be sent now (window closed, answers used up, too fast, WeChat refuses it). fail: return an error. queue: keep it for up to 7 days, and send it as soon as possible.',
       { default: 'fail' },
+    ),
+  ),
+  send_at: optional(
+    Time(
+      'Send it at this time, at most 7 days from now: Unix milliseconds or ISO 8601, no zone = UTC. Until then it waits in the outbox (`status` is `queued`), where it can be cancelled. If it cannot be sent at that time, it goes on waiting as with when_closed "queue"; the result says at once if the window will be closed by then.',
+      { examples: ['2026-01-31T14:00:00+08:00'] },
     ),
   ),
 })
@@ -170,7 +177,14 @@ WeChat allows a bot only to answer: the user must have written first, the answer
     path: ['send'],
     positionals: ['to', 'text'],
     short: { session: 's' },
-    names: { to: 'user', image_path: 'image', voice_path: 'voice', file_path: 'file', video_path: 'video' },
+    names: {
+      to: 'user',
+      send_at: 'at',
+      image_path: 'image',
+      voice_path: 'voice',
+      file_path: 'file',
+      video_path: 'video',
+    },
     help: {
       to: 'User id, as recv, history and users show it, or the name that svc users name gave to the user.',
       text: `Text to send; - reads it from stdin. ${splitNote}`,
@@ -179,6 +193,8 @@ WeChat allows a bot only to answer: the user must have written first, the answer
       file_path: 'Path of any file.',
       video_path: 'Path of a video.',
       file_name: 'File name to show in place of the real one. Only with one file.',
+      send_at:
+        'Send it later: 14:00 (the next time the clock shows that), 2026-01-31 08:00 (local time unless a zone is given), 30m, 2h, 3d. At most 7 days ahead; svc outbox lists it, svc outbox cancel cancels it.',
       media: 'Media from elsewhere, as JSON: {"kind":"image","url":"https://…"}. May be given several times.',
     },
     about:
@@ -197,6 +213,7 @@ WeChat allows a bot only to answer: the user must have written first, the answer
     examples: [
       [`svc send ${exampleUser} --text "Your chart" --image ./chart.png`, 'Text, then a picture'],
       [`uptime | svc send ${exampleUser} -`, 'The output of another program'],
+      [`svc send ${exampleUser} "Time to go" --at 14:00`, 'At the next 14:00'],
     ],
   },
   examples: [
@@ -292,7 +309,7 @@ async function withInputFields<T>(
   approval?: Unanswered,
 ): Promise<T> {
   const media = mediaOf(input)
-  const { to, text, session, when_closed, typing, idempotency_key } = input
+  const { to, text, session, when_closed, send_at, typing, idempotency_key } = input
   try {
     return await work({
       to,
@@ -300,6 +317,7 @@ async function withInputFields<T>(
       media,
       session,
       ...(when_closed === 'queue' && { when_closed }),
+      ...(send_at !== undefined && { send_at }),
       ...(approval && { approval }),
       ...(typing !== undefined && { typing }),
       ...(idempotency_key !== undefined && { idempotency_key }),

@@ -24,8 +24,9 @@ export async function explainWaits(
   const bots = new Map<string, BotInfo | undefined>()
   for (const { session } of lanes) if (!bots.has(session)) bots.set(session, await botOf(state, session))
   const known = new Map(lanes.map(lane => [lane.id, lane]))
-  return entries.map(({ asked, parts }): Waiting => {
+  return entries.map(({ asked, parts, send_at }): Waiting => {
     if (asked) return { waits_for: 'approval' }
+    if (send_at !== undefined) return { waits_for: 'time', not_before: send_at }
     const next = parts.find(({ status }) => status === 'queued')
     const lane = next && known.get(next.lane)
     if (!lane) return {}

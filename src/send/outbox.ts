@@ -21,14 +21,15 @@ import { withoutUndefined } from '../platform/fields.ts'
 import type { Runtime } from '../platform/runtime.ts'
 import type {
   EditedText,
-  EndReason,
   EntryPart,
   EntrySight,
+  ExpiryReasons,
   KeptFile,
   LaneFilter,
   StoredEntry,
   WaitingLane,
 } from '../storage/outbox.ts'
+import { queueLifeMs } from '../storage/outbox-rules.ts'
 import type { Store } from '../storage/store.ts'
 import { composeMessage } from './delivery.ts'
 import { botOf, type SendPorts } from './delivery-attempt.ts'
@@ -63,11 +64,10 @@ const renewEveryMs = 20_000
  */
 const abandonedAfterMs = 10 * 60_000
 
-const expiredReason: EndReason = {
-  code: 'window_closed',
-  detail: 'not sent in time: the user did not write',
+const expiryReasons: ExpiryReasons = {
+  late: { code: 'window_closed', detail: 'not sent in time: the user did not write' },
+  unasked: { code: 'forbidden', detail: 'nobody said yes within 24 hours' },
 }
-const notApprovedReason: EndReason = { code: 'forbidden', detail: 'nobody said yes within 24 hours' }
 
 export class Outbox {
   readonly #ports: OutboxPorts
@@ -139,7 +139,8 @@ export class Outbox {
       { id, session, user, ended, ...entry }: StoredEntry,
       nth: number,
     ): Promise<OutboxEntry> => {
-      const { created_at, expires_at, made_by, made_by_name } = entry
+      const { created_at, made_by, made_by_name } = entry
+      const expires_at = endOf(entry)
       const made = { made_by, made_by_name }
       const user_name = (await this.#ports.store.names.list(session)).get(user)
       const times = { created_at, expires_at, ...waiting[nth], ended: ended || undefined }
@@ -218,7 +219,7 @@ export class Outbox {
     return parsePrincipal(maker ?? '').id
   }
 
-  /** Ends the sends that waited too long, and the sends of dead processes. */
+  /** Ends the sends that waited too long, and those of dead processes, and lets those go whose time has come. */
   async endStale(): Promise<void> {
     const { clock, log } = this.#runtime
     const { media, store } = this.#ports
@@ -226,8 +227,7 @@ export class Outbox {
     const trusted = await store.maintenance.isClockTrusted()
     const lost = await store.outbox.reap(trusted ? clock.now() - abandonedAfterMs : 0)
     if (lost > 0) log.warn('sends of a process that died are unknown', { messages: lost })
-    if (!trusted) return
-    for (const { entry, ended, files } of await store.outbox.expire(expiredReason, notApprovedReason)) {
+    for (const { entry, ended, files } of await store.outbox.expire(trusted ? expiryReasons : undefined)) {
       log.warn('queued send given up: it could not go in time', { outbox: entry.id, messages: ended })
       await media.kept.discard(files)
     }
@@ -336,6 +336,14 @@ export class Outbox {
     }
   }
 }
+
+/** Returns until when an entry waits at most (Unix ms). */
+const endOf = ({
+  asked,
+  expires_at,
+  send_at,
+}: Pick<StoredEntry, 'asked' | 'expires_at' | 'send_at'>): number =>
+  asked || send_at === undefined ? expires_at : send_at + queueLifeMs
 
 /**
  * Returns the ms until the next slot, or until a hold ends; undefined if only the user's next message

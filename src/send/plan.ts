@@ -33,6 +33,8 @@ export interface SendRequest {
   typing?: boolean
   /** What to do if the message may not go now; 'fail' by default. */
   when_closed?: 'fail' | 'queue'
+  /** Unix ms: it waits in the outbox until then, and longer if it may not go at that time. */
+  send_at?: number
   /**
    * Set if a person has to approve the send first: why nobody did, or that the caller may only draft. It
    * waits in the outbox until then.
@@ -225,9 +227,15 @@ const withMediaIndex = (error: unknown, nth: number): unknown =>
       }))
     : error
 
+/** What the hashes of a request have besides its media. */
+const hashed = ({ to, text, session, when_closed, send_at }: SendRequest, media: unknown): string =>
+  sha256(
+    JSON.stringify([to, text ?? '', media, session, when_closed ?? 'fail', ...(send_at ? [send_at] : [])]),
+  )
+
 /** Returns the hash of a request that compares media by the names the caller used. */
-export function hashNames({ to, text, media, session, when_closed }: SendRequest): string {
-  const named = media.map(({ kind, file_name, path, url, data, upload_id }) => [
+export function hashNames(request: SendRequest): string {
+  const named = request.media.map(({ kind, file_name, path, url, data, upload_id }) => [
     kind,
     file_name,
     path,
@@ -235,15 +243,13 @@ export function hashNames({ to, text, media, session, when_closed }: SendRequest
     upload_id,
     data === undefined ? undefined : sha256(data),
   ])
-  return sha256(JSON.stringify([to, text ?? '', named, session, when_closed ?? 'fail']))
+  return hashed(request, named)
 }
 
 /** Returns the hash of a request that compares media by their bytes. Begins with the hash of `hashNames`. */
 export function hashContent(request: SendRequest, files: readonly StagedFile[]): string {
-  const { to, text, session, when_closed } = request
   const bytes = files.map(({ kind, file_name, size, md5 }) => [kind, file_name, size, md5])
-  const content = sha256(JSON.stringify([to, text ?? '', bytes, session, when_closed ?? 'fail']))
-  return `${hashNames(request)} ${content}`
+  return `${hashNames(request)} ${hashed(request, bytes)}`
 }
 
 /**
@@ -288,7 +294,8 @@ export interface Draft {
 /** Returns the outbox entry of a draft. */
 export function createEntry(draft: Draft, parts: NewPart[]): NewEntry {
   const { by, address, request, session, bot, files } = draft
-  const { approval, idempotency_key: key, to, when_closed = 'fail' } = request
+  const { approval, idempotency_key: key, send_at, to } = request
+  const when_closed = send_at === undefined ? (request.when_closed ?? 'fail') : 'queue'
   const mode: SendMode = approval ? 'queue' : when_closed
   return {
     made_by: formatPrincipal(by),
@@ -298,6 +305,7 @@ export function createEntry(draft: Draft, parts: NewPart[]): NewEntry {
     user: to,
     mode,
     ...(approval && { asked: when_closed }),
+    ...(send_at !== undefined && { send_at }),
     parts,
     ...(key !== undefined && { key, content: hashContent(request, files) }),
   }

@@ -62,6 +62,15 @@ export function requireVisible(text: string): void {
     )
 }
 
+/** How far ahead a send may be planned. */
+const plannedMs = 7 * 24 * 60 * 60_000
+
+/** @throws SvcError `invalid_arguments` for a time in the past, or after a week */
+export function requireSoon(sendAt: number | undefined, now: number): void {
+  if (sendAt !== undefined && (sendAt <= now || sendAt > now + plannedMs))
+    throw badArgument('send_at', 'expected a time from now on, within seven days')
+}
+
 /** @param error the refusal, if WeChat was asked */
 export const neverWroteError = (error?: ILinkError): SvcError =>
   refusalError('window_closed', 'this user has never written to this session', error, {

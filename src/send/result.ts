@@ -43,7 +43,7 @@ export function resultOf(
     session,
     parts: parts.map(toSendPart),
     ...right,
-    ...(waits && { outbox_id: String(entry.id), ...waiting, hint: entry.asked && approvalHint }),
+    ...(waits && { outbox_id: String(entry.id), ...waiting, hint: hintOf(entry, right) }),
   })
 }
 
@@ -62,6 +62,20 @@ export function withRenamedFiles(result: SendResult, files: readonly StagedFile[
       : withoutUndefined({ ...part, file_name, renamed })
   })
   return { ...result, parts }
+}
+
+function hintOf(
+  { asked, send_at }: StoredEntry,
+  right: ReturnType<typeof rightToAnswerOf>,
+): string | undefined {
+  if (asked) return approvalHint
+  if (send_at === undefined) return undefined
+  const { remaining, window_expires_at: until } = right
+  if (until === undefined || until <= send_at) {
+    const closes = until === undefined ? 'is closed' : `closes ${new Date(until).toISOString()}`
+    return `The window ${closes}, before it is sent: unless the user writes in the meantime, it will wait until they write.`
+  }
+  return remaining > 0 ? undefined : 'The answers are used up: it will wait until the user writes.'
 }
 
 const approvalHint =

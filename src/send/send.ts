@@ -40,6 +40,7 @@ import {
   neverWroteError,
   notAdmittedError,
   notApprovedError,
+  requireSoon,
   requireVisible,
   stoppedError,
   wroteBeforeLoginError,
@@ -68,6 +69,10 @@ export interface SenderPorts extends SendPorts {
 /** Returns whether the request only sets the typing indicator and sends no message. */
 const isTypingOnly = ({ typing, text, media }: SendRequest): boolean =>
   typing !== undefined && !text && media.length === 0
+
+/** Returns whether the message waits if it may not go when it is tried. */
+const waitsIfClosed = ({ send_at, when_closed }: SendRequest): boolean =>
+  when_closed === 'queue' || send_at !== undefined
 
 interface Route {
   name: string
@@ -169,6 +174,7 @@ export class Sender {
     const request = await this.#prepare(limitRequest(input, caller.by), caller.by)
     await this.#withRoute(request, caller, async route => {
       if (isTypingOnly(request)) return
+      requireSoon(request.send_at, this.#runtime.clock.now())
       const texts = await checkRequest(request, this.#ports.media, caller)
       await this.#requireAdmission(route.name, request, texts.length)
     })
@@ -192,13 +198,10 @@ export class Sender {
   }
 
   /** @throws SvcError if the send may neither go now nor wait */
-  async #requireAdmission(
-    session: string,
-    { to, media, when_closed }: SendRequest,
-    texts: number,
-  ): Promise<void> {
+  async #requireAdmission(session: string, request: SendRequest, texts: number): Promise<void> {
     const { rules, store, upstream } = this.#ports
-    if (when_closed === 'queue') return
+    const { to, media } = request
+    if (waitsIfClosed(request)) return
     const count = texts + media.length
     const verdict = await store.outbox.checkAdmission(session, to, count, rules)
     if (verdict.go === 'no') throw notAdmittedError(verdict, { count, texts }, upstream.sandboxed)
@@ -257,22 +260,25 @@ export class Sender {
 
   /** @returns undefined if another call took the key in the meantime */
   async #sendUnkeyed(request: SendRequest, caller: SendCaller): Promise<SendResult | undefined> {
-    if (request.when_closed === 'queue' && !this.#ports.store.durable)
-      throw badArgument('when_closed', 'queue needs the message store, which is off')
+    requireSoon(request.send_at, this.#runtime.clock.now())
+    for (const field of ['when_closed', 'send_at'] as const)
+      if (waitsIfClosed(request) && request[field] !== undefined && !this.#ports.store.durable)
+        throw badArgument(field, 'waiting needs the message store, which is off')
     return this.#withRoute(request, caller, route => this.#sendBy(route, request, caller))
   }
 
   /** Runs `work` with the session that sends. */
   async #withRoute<T>(
-    { to, session, when_closed }: SendRequest,
+    request: SendRequest,
     { by }: Pick<SendCaller, 'by'>,
     work: (route: Route) => Promise<T>,
   ): Promise<T> {
+    const { to, session } = request
     // The login and the contexts that decide must be of one moment.
     const route = await this.#ports.state.readTogether(() => this.#ports.route(to, session, scopeOf(by)))
     const { before } = route
     // Such a session would wait for a message that never comes, because the user does not know its bot.
-    if (when_closed === 'queue' && before?.isLoggedIn === false)
+    if (waitsIfClosed(request) && before?.isLoggedIn === false)
       throw wroteElsewhereError(route.name, before.session)
     return work(route).catch(error => {
       if (!before || !isSvcError(error, 'window_closed')) throw error
@@ -299,7 +305,7 @@ export class Sender {
       ]
       const { address, by } = caller
       const draft = { by, address, request, session, bot, token: context?.token, pieces, files }
-      const isPatient = request.when_closed === 'queue' || approval !== undefined
+      const isPatient = waitsIfClosed(request) || approval !== undefined
       const entry = await (isPatient ? this.#queue(draft, caller) : this.#sendNow(draft, caller))
       return entry && withRenamedFiles(await this.#buildResult(entry), files)
     } finally {
@@ -346,7 +352,7 @@ export class Sender {
     if (enqueued.state !== 'new') return undefined
     const { entry, lane, verdict } = enqueued
     const isNext = verdict !== 'behind' && verdict.go !== 'no' && !worker.isCrowded(entry.session)
-    if (!entry.asked && isNext) {
+    if (!entry.asked && entry.send_at === undefined && isNext) {
       using _shown = this.#keepAlive(draft, entry)
       const abort = waitForAbort(caller.signal).then(() => 'left' as const)
       const ended = await Promise.race([worker.flushWithProgress(entry, lane, caller.progress), abort])

@@ -18,7 +18,7 @@ export const lookahead = 100
 
 /** Maximum number of messages that wait for one user. */
 const laneLimit = 1000
-/** Maximum number of sends of one session that wait for approval. */
+/** Maximum number of sends of one session that wait for approval, or for their time. */
 const askLimit = 100
 
 /** More parts than an entry can have. */
@@ -32,9 +32,18 @@ export const openStatuses: ReadonlySet<EntryPart['status']> = new Set(['asked', 
 /** Returns the files of these parts. */
 export const filesOf = (parts: readonly EntryPart[]): KeptFile[] => parts.flatMap(part => part.file ?? [])
 
+/** Whether a new entry waits outside its lane: for an approval, or for its time. */
+export const isHeldBack = ({ asked, send_at }: Pick<NewEntry, 'asked' | 'send_at'>): boolean =>
+  asked !== undefined || send_at !== undefined
+
 /** Returns when a new entry expires. */
-export const expiryOf = ({ asked, mode }: Pick<NewEntry, 'asked' | 'mode'>, createdAt: number): number =>
-  createdAt + (asked ? askLifeMs : mode === 'fail' ? callLifeMs : queueLifeMs)
+export const expiryOf = (
+  { asked, mode, send_at }: Pick<NewEntry, 'asked' | 'mode' | 'send_at'>,
+  createdAt: number,
+): number =>
+  send_at !== undefined && !asked
+    ? send_at
+    : createdAt + (asked ? askLifeMs : mode === 'fail' ? callLifeMs : queueLifeMs)
 
 /** Returns the principal that made a call, and the address if it is known, as `message.sent_by` has them. */
 export const sentByOf = ({
@@ -74,15 +83,15 @@ export function rejectTooMany(waiting: number, more: number): void {
   })
 }
 
-/** @throws SvcError `quota_exhausted` if too many sends of one session would wait for an approval */
+/** @throws SvcError `quota_exhausted` if too many sends of one session would wait for an approval, or for their time */
 export function rejectTooManyAsked(waiting: number): void {
   if (waiting < askLimit) return
   throw new SvcError(
     'quota_exhausted',
-    `${askLimit} sends of this session wait for a person to say yes already`,
+    `${askLimit} sends of this session wait for a person to say yes, or for their time, already`,
     {
       hint: 'Stop sending, and ask a person to go through them, in the panel or on the command line.',
-      next: { action: 'run', command: ['approvals'] },
+      next: { action: 'see', what: 'outbox' },
     },
   )
 }

@@ -10,7 +10,7 @@
  *   as `claim` does. A part becomes `sending` before any request is made. If its sender dies then, the part
  *   becomes `unknown`, and is never begun again.
  * - **Rows of the log.** A part of mode `queue` has its row from `enqueue` on, with status `queued`; while
- *   the part is `asked` the reason of the row is `approvalReasonOf`. A part of mode `fail` gets its row when
+ *   the part is `asked` the reason of the row is `approvalReasonOf`, or `timeReasonOf`. A part of mode `fail` gets its row when
  *   it begins. `begin` writes its message to the row of the first part. Parts that are joined to it keep
  *   their `text` and `raw`, and get the client ids `<client_id>+1` and so on. `sent_with` of their rows is
  *   the `message_id` of the first row, also after that changes. A part whose row was removed by retention
@@ -99,6 +99,18 @@ export const approvalReasonOf = (file?: KeptFile): EndReason => ({
   ...(file?.source && { quote: file.source }),
 })
 
+/** Why entries of mode `queue` that expired are ended. */
+export interface ExpiryReasons {
+  late: EndReason
+  unasked: EndReason
+}
+
+/** The reason of the row of a message that waits for its time (Unix ms). */
+export const timeReasonOf = (send_at: number): EndReason => ({
+  code: 'time',
+  detail: `waits until ${new Date(send_at).toISOString()}`,
+})
+
 export interface EntryPart {
   id: number
   entry: number
@@ -106,7 +118,7 @@ export interface EntryPart {
   kind: 'text' | MediaKind
   /** Type of its message; `TEXT` without `waiting`. */
   msg_type: MessageKind
-  /** `asked`: a person must approve it first. */
+  /** `asked`: a person must approve it first, or its time has not come. */
   status: SentStatus | 'asked'
   /** How often upstream may have refused it. */
   tries: number
@@ -138,6 +150,8 @@ export interface StoredEntry {
    * when its key ended waits for the approval too if it has to wait again.
    */
   asked?: SendMode
+  /** Unix ms: until then it waits, and messages that are sent later overtake it (mode `queue`). */
+  send_at?: number
   /** Content of the call, as the caller of `enqueue` passed it; '' by default. */
   content: string
   /** The entry has a key, and answers repeated calls with that key. */
@@ -145,7 +159,7 @@ export interface StoredEntry {
   created_at: number
   /**
    * 10 minutes after it was enqueued or renewed. In mode `queue`: a week after `created_at`, with `asked` a
-   * day.
+   * day. While it waits for its time, that time; from then on it has a week.
    */
   expires_at: number
   /** No part waits or is being sent. */
@@ -170,6 +184,7 @@ export interface NewEntry {
   user: string
   mode: SendMode
   asked?: SendMode
+  send_at?: number
   key?: string
   content?: string
   parts: readonly NewPart[]
@@ -456,12 +471,12 @@ export interface OutboxMaintenance {
   renew(id: number): Promise<void>
 
   /**
-   * Ends the entries of mode `queue` that have expired; those that wait for an approval get the reason
-   * `unasked`. Call it only while the clock is trusted.
+   * Lets the entries whose time has come wait in their lanes, and ends the entries of mode `queue` that have expired;
+   * those that wait for an approval get the reason `unasked`. Without reasons, for a clock that is not trusted, it ends none.
    *
    * @returns the entries that had a waiting part
    */
-  expire(reason: EndReason, unasked: EndReason): Promise<EndedEntry[]>
+  expire(reasons?: ExpiryReasons): Promise<EndedEntry[]>
 
   /**
    * Ends what no process will end. Messages that began before `before` (Unix ms), and messages of processes

@@ -1,6 +1,6 @@
 /** Times as people type them. */
 import { expect, test } from 'bun:test'
-import { parseTypedTime } from '../../src/cli/typed-time.ts'
+import { parseTypedEnd, parseTypedTime } from '../../src/cli/typed-time.ts'
 import { formatLocalTime } from '../../src/platform/format.ts'
 
 const now = Date.parse('2026-11-20T12:34:56Z')
@@ -41,4 +41,16 @@ test('days begin at midnight here, also where clocks were changed in between', (
 test('what is printed is read as printed', () => {
   const second = Math.floor(now / 1000) * 1000
   expect(parseTypedTime(formatLocalTime(second), 0)).toBe(second)
+})
+
+test('a time of day is the next one by the clock of this machine', () => {
+  const at = (hour: number, minute: number, day = 15) => new Date(2026, 5, day, hour, minute).getTime()
+  const now = at(12, 30)
+  expect(parseTypedEnd('14:00', now)).toBe(at(14, 0))
+  expect(parseTypedEnd('9:05', now)).toBe(at(9, 5, 16))
+  expect(parseTypedEnd('12:30', now)).toBe(at(12, 30, 16))
+  expect(parseTypedEnd('tomorrow 14:00', now)).toBe(at(14, 0, 16))
+  expect(parseTypedEnd('2h', now)).toBe(at(14, 30))
+  expect(parseTypedEnd('2026-06-20 08:00', now)).toBe(at(8, 0, 20))
+  for (const text of ['24:00', '14:60', '14', 'noon', '']) expect(parseTypedEnd(text, now)).toBeUndefined()
 })

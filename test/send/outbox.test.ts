@@ -25,6 +25,56 @@ const it = given(withClosed)
 const queue = { when_closed: 'queue' } as const
 const context = (t: TestGateway) => t.right()
 
+describe('a send at a time', () => {
+  it('waits until then, while others are sent, and is sent then; a repeated call gets its result', async t => {
+    await write(t)
+    const send_at = t.clock.now() + 20_000
+    const planned = { text: 'planned', send_at, idempotency_key: 'a' }
+    const result = await t.send(planned)
+    expect(result).toMatchObject({ status: 'queued', waits_for: 'time', not_before: send_at, remaining: 10 })
+    expect(result.hint).toBeUndefined()
+    expect(await t.send(planned)).toMatchObject({ outbox_id: result.outbox_id!, repeated: true })
+    expect(await codeOf(t.send({ ...planned, send_at: send_at + 1 }))).toBe('idempotency_conflict')
+    const [entry] = await t.gateway.outbox.list(owner)
+    expect(entry).toMatchObject({ waits_for: 'time', expires_at: send_at + 7 * dayMs })
+    expect((await t.send({ text: 'now' })).status).toBe('accepted')
+    await pass(t, 15_000)
+    expect(await seen(t)).toEqual(['now'])
+    await pass(t, 5000)
+    await nothingWaits(t)
+    expect(await seen(t)).toEqual(['now', 'planned'])
+    expect(await t.send(planned)).toMatchObject({ status: 'accepted', repeated: true })
+  })
+
+  it('says at once that the window will be closed, then waits for the user; can be cancelled', async t => {
+    const send_at = t.clock.now() + 20_000
+    const result = await t.send({ text: 'later', send_at })
+    expect(result).toMatchObject({ status: 'queued', waits_for: 'time' })
+    expect(result.hint).toBeString()
+    await t.send({ text: 'never', send_at })
+    await t.gateway.outbox.cancel(owner, (await t.gateway.outbox.list(owner))[1]!.outbox_id)
+    await pass(t, 21_000)
+    await t.until('it waits for the user', async () => {
+      const [entry, ...others] = await t.gateway.outbox.list(owner)
+      return entry?.waits_for === 'user' && others.length === 0
+    })
+    await write(t)
+    await nothingWaits(t)
+    expect(await seen(t)).toEqual(['later'])
+  })
+
+  it('lies ahead, and within a week', async t => {
+    await write(t)
+    const now = t.clock.now()
+    for (const send_at of [0, now - 1, now, now + 7 * dayMs + 60_000])
+      expect(await failure(t.send({ text: 'x', send_at }))).toMatchObject({
+        code: 'invalid_arguments',
+        details: { errors: [{ field: 'send_at' }] },
+      })
+    expect((await t.send({ text: 'x', send_at: now + 7 * dayMs })).status).toBe('queued')
+  })
+})
+
 describe('a closed window', () => {
   it('the send waits, in history and outbox too, and goes out when the user writes', async t => {
     expect(await failure(t.send({ text: 'now' }))).toMatchObject({ code: 'window_closed' })

@@ -41,6 +41,7 @@ interface More {
   mode?: 'fail' | 'queue'
   made_by?: string
   asked?: 'fail' | 'queue'
+  send_at?: number
   rules?: SendRules
 }
 const enqueue = (store: Store, parts: NewPart[], more: More = {}) =>
@@ -55,6 +56,7 @@ const enqueue = (store: Store, parts: NewPart[], more: More = {}) =>
         parts,
       },
       ...(more.asked && { asked: more.asked }),
+      ...(more.send_at !== undefined && { send_at: more.send_at }),
       ...(more.key !== undefined && { key: more.key, content: 'c' }),
     },
     more.rules ?? open,
@@ -509,6 +511,49 @@ onEach((it, openStore) => {
     expect(await lanes(t.store)).toEqual([])
   })
 
+  it('what waits for its time is overtaken by what is sent before, and then waits in its lane', async t => {
+    const { outbox } = t.store
+    const send_at = t.clock.at + 5000
+    const planned = (await add(t.store, [part('planned')], { send_at })).entry
+    expect(planned).toMatchObject({ send_at, expires_at: send_at, parts: [{ status: 'asked' }] })
+    const statusOf = async () => {
+      const [row] = (await t.store.log.listAfter(0, { limit: 1 })).map(({ status, reason_code }) => [
+        status,
+        reason_code,
+      ])
+      return row
+    }
+    expect(await statusOf()).toEqual(['queued', 'time'])
+    await add(t.store, [part('now')])
+    expect((await next(t.store)).map(({ text }) => text)).toEqual(['now'])
+    t.clock.at += 4999
+    expect(await outbox.expire()).toEqual([])
+    expect((await next(t.store)).map(({ text }) => text)).toEqual(['now'])
+    const { revision } = await outbox.listWaiting(open)
+    t.clock.at += 1
+    expect(await outbox.expire()).toEqual([])
+    expect((await next(t.store)).map(({ text }) => text)).toEqual(['planned', 'now'])
+    expect(await statusOf()).toEqual(['queued', undefined])
+    // Other processes see that something waits in this lane.
+    expect((await outbox.listWaiting(open, { ids: [], since: revision })).lanes).toHaveLength(1)
+    expect(await outbox.getEntry(planned.id)).toMatchObject({ expires_at: send_at + 7 * 24 * 60 * 60_000 })
+  })
+
+  it('an approval before the time of a send lets it wait for it, one after it lets it go', async t => {
+    const { outbox } = t.store
+    const send_at = t.clock.at + 5000
+    const planned = () => add(t.store, [part('planned')], { send_at, asked: 'queue' })
+    const [early, late] = [(await planned()).entry, (await planned()).entry]
+    expect(await outbox.approve(early.id, open, 'panel')).toMatchObject({ state: 'approved' })
+    expect(await outbox.approve(early.id, open, 'panel')).toBeUndefined()
+    expect(await lanes(t.store)).toEqual([])
+    t.clock.at += 5000
+    expect(await outbox.expire()).toEqual([])
+    expect((await next(t.store)).map(({ entry }) => entry)).toEqual([early.id])
+    expect(await outbox.approve(late.id, open, 'panel')).toMatchObject({ state: 'approved' })
+    expect((await next(t.store)).map(({ entry }) => entry)).toEqual([early.id, late.id])
+  })
+
   it('expired, cancelled and settled parts free their files and their lane', async t => {
     const first = (await add(t.store, [file('x')])).entry
     t.clock.at += 500
@@ -519,10 +564,11 @@ onEach((it, openStore) => {
     expect(await t.store.outbox.fileOf(999)).toBeUndefined()
     t.clock.at += first.expires_at - first.created_at - 500
     const late = { code: 'window_closed', detail: 'late' }
-    expect(await t.store.outbox.expire(late, late)).toMatchObject([
+    const reasons = { late, unasked: late }
+    expect(await t.store.outbox.expire(reasons)).toMatchObject([
       { entry: { id: first.id, user: 'u' }, ended: 1, files: [{ name: 'x' }] },
     ])
-    expect(await t.store.outbox.expire(late, late)).toEqual([])
+    expect(await t.store.outbox.expire(reasons)).toEqual([])
     expect(
       (await t.store.log.listAfter(0, { limit: 9 })).map(({ status, reason }) => [status, reason]),
     ).toEqual([

@@ -67,8 +67,8 @@ export const copiedTables: readonly CopyTable[] = [
   ),
   table(
     'outbox',
-    `id | lane created_at expires_at mode owner key content ended_at used received_at asked made_by approved_by
-     ended_by address`,
+    `id | lane created_at expires_at mode owner key content ended_at used received_at asked send_at made_by
+     approved_by ended_by address`,
     { numbered: 'id' },
   ),
   table(

@@ -12,7 +12,7 @@ import { rowsAsJson, rowsOfJson, sqlStateOf, toJsonb } from '../../platform/post
 import { noSql, prepared, type Sql, sql } from '../../platform/sql.ts'
 import type { SentMessage } from '../messages.ts'
 import type { BegunMessage, EnqueueResult, NewEntry, Settlement, SettleResult } from '../outbox.ts'
-import { partId, partsPerEntry } from '../outbox-rules.ts'
+import { isHeldBack, partId, partsPerEntry } from '../outbox-rules.ts'
 import { type EnqueueFacts, enqueue, type SettleFacts, settle } from '../rules/outbox.ts'
 import { type EntryFacts, OutboxPlan } from '../rules/outbox-plan.ts'
 import type { Attempt } from './database.ts'
@@ -149,7 +149,7 @@ export class PgOutboxCalls extends PgPart {
     const rules = JSON.stringify(this.#enqueues[0]?.rules)
     for (const one of this.#enqueues.splice(0)) {
       const session = sessionKeyOf(one.entry.session)
-      const isAlone = one.rules.pace !== 'off' || one.entry.asked !== undefined
+      const isAlone = one.rules.pace !== 'off' || isHeldBack(one.entry)
       const fits = enqueues.length < mostInGroup && JSON.stringify(one.rules) === rules
       if (fits && !(isAlone && taken.has(session))) enqueues.push(one)
       else rest.push(one)
@@ -292,13 +292,13 @@ export class PgOutboxCalls extends PgPart {
 
   #selectForEnqueue(calls: readonly Enqueue[]): Sql {
     const { columns, aheadColumn } = this.#lanes
-    const wanted = calls.map(({ entry: { asked, key, mode, session, user } }, nth) => ({
+    const wanted = calls.map(({ entry }, nth) => ({
       nth,
-      name_key: sessionKeyOf(session),
-      peer: user,
-      mode,
-      is_asked: asked !== undefined,
-      key,
+      name_key: sessionKeyOf(entry.session),
+      peer: entry.user,
+      mode: entry.mode,
+      is_asked: isHeldBack(entry),
+      key: entry.key,
     }))
     return sql`SELECT w.nth, nextval('outbox_id_seq') AS new_entry, ${columns},
       ${this.#lanes.slotColumns(calls[0]!.rules)}, ${aheadColumn},

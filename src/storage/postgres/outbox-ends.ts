@@ -3,9 +3,9 @@
  * longer needed.
  */
 import { sql } from '../../platform/sql.ts'
-import type { EndedEntry, EndReason, SendMode, StoredEntry } from '../outbox.ts'
+import type { EndedEntry, EndReason, ExpiryReasons, SendMode, StoredEntry } from '../outbox.ts'
 import { callLifeMs, keyLifeMs, queueLifeMs } from '../outbox-rules.ts'
-import { end, endOrphan, isCallOver, isKeyFree, type KeyFacts } from '../rules/outbox-ends.ts'
+import { end, endOrphan, expire, isCallOver, isKeyFree, type KeyFacts } from '../rules/outbox-ends.ts'
 import { type EntryFacts, OutboxPlan } from '../rules/outbox-plan.ts'
 import type { Attempt } from './database.ts'
 import type { PgEntries } from './entries.ts'
@@ -63,12 +63,12 @@ export class PgOutboxEnds extends PgPart {
     return this.durably(() => this.change(id, (found, plan) => end(found, reason, { only, by }, plan)))
   }
 
-  async expire(reason: EndReason, unasked: EndReason): Promise<EndedEntry[]> {
-    const late = await this.db.all<{ id: number; asked?: SendMode }>(sql`SELECT id, asked FROM outbox
+  async expire(reasons?: ExpiryReasons): Promise<EndedEntry[]> {
+    const found = await this.db.all<{ id: number }>(sql`SELECT id FROM outbox
       WHERE expires_at <= ${this.clock.now()} AND mode = 'queue' AND ended_at IS NULL ORDER BY id`)
     const ended: EndedEntry[] = []
-    for (const { id, asked } of late) {
-      const one = await this.end(id, asked === undefined ? reason : unasked)
+    for (const { id } of found) {
+      const one = await this.durably(() => this.change(id, (entry, plan) => expire(entry, reasons, plan)))
       if (one && one.ended > 0) ended.push(one)
     }
     return ended

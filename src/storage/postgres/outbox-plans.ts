@@ -100,8 +100,8 @@ const laneColumnsOf = ({ id, version, counter, hold, owner, lease_until }: PgLan
 })
 
 const entryRowOf = ({ entry, lane, owner, key, address }: NewEntryRow) => {
-  const { id, mode, content, created_at, expires_at, asked, made_by } = entry
-  return { id, lane, mode, owner, key, content, created_at, expires_at, asked, made_by, address }
+  const { id, mode, content, created_at, expires_at, asked, send_at, made_by } = entry
+  return { id, lane, mode, owner, key, content, created_at, expires_at, asked, send_at, made_by, address }
 }
 
 const slotOf = ({ lane: { sessionKey: session, user: peer }, ...change }: SlotChange<PgLane>) => ({

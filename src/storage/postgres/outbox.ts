@@ -112,7 +112,7 @@ export class PgOutbox extends PgPart implements OutboxStore {
   findByKey: OutboxStore['findByKey'] = key => this.#ends.findByKey(key)
   end: OutboxStore['end'] = (id, reason, options) => this.#ends.end(id, reason, options)
   renew: OutboxStore['renew'] = id => this.#ends.renew(id)
-  expire: OutboxStore['expire'] = (reason, unasked) => this.#ends.expire(reason, unasked)
+  expire: OutboxStore['expire'] = reasons => this.#ends.expire(reasons)
 
   async reap(before: number): Promise<number> {
     await this.#calls.settleAgain()

@@ -213,6 +213,7 @@ export const tables = `
     used integer,
     received_at bigint,
     asked text,
+    send_at bigint,
     made_by text,
     approved_by text,
     ended_by text,

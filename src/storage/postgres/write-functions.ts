@@ -223,8 +223,10 @@ export const writeFunctions = `
       END LOOP;
     END IF;
     IF w ? 'entries' THEN
-      INSERT INTO outbox (id, lane, mode, owner, key, content, created_at, expires_at, asked, made_by, address)
-        SELECT e.id, e.lane, e.mode, e.owner, e.key, e.content, e.created_at, e.expires_at, e.asked, e.made_by, e.address
+      INSERT INTO outbox (id, lane, mode, owner, key, content, created_at, expires_at, asked, send_at, made_by,
+        address)
+        SELECT e.id, e.lane, e.mode, e.owner, e.key, e.content, e.created_at, e.expires_at, e.asked, e.send_at,
+        e.made_by, e.address
         FROM jsonb_populate_recordset(NULL::outbox, w -> 'entries') e;
     END IF;
     IF w ? 'parts' THEN

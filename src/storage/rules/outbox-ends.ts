@@ -11,10 +11,13 @@ import {
   type EndedEntry,
   type EndReason,
   type EntryPart,
+  type ExpiryReasons,
+  type KeptFile,
   type SendMode,
   type StoredEntry,
   stoppedBeforeSend,
   stoppedDuringSend,
+  timeReasonOf,
 } from '../outbox.ts'
 import { filesOf, keyLifeMs, openStatuses, queueLifeMs } from '../outbox-rules.ts'
 import { type AheadFacts, checkAdmission } from './admission.ts'
@@ -45,9 +48,9 @@ export function askAgain<L extends LaneFacts>(
   plan: OutboxPlan<L>,
 ): void {
   if (lane) plan.relyOn(lane)
-  const expires_at = Math.min(entry.expires_at, until)
+  const expires_at = entry.send_at === undefined ? Math.min(entry.expires_at, until) : until
   plan.changeEntry(entry, { asked: 'queue', approved_by: undefined, expires_at })
-  for (const part of entry.parts.filter(({ status }) => status === 'queued')) {
+  for (const part of entry.parts.filter(({ status }) => status === 'queued' || status === 'asked')) {
     plan.giveBack(lane, part.slot)
     plan.changePart(part, { status: 'asked', slot: undefined })
     plan.changeRow(part.message, 'queued', approvalReasonOf(part.file))
@@ -115,6 +118,35 @@ export function endOrphan<L extends LaneFacts>(
   return parts.filter(({ id }) => lost.includes(id)).length
 }
 
+/** Why the rows of an entry's messages wait outside its lane; undefined if they do not. */
+export const holdReasonOf = (
+  { asked, send_at }: Pick<StoredEntry, 'asked' | 'send_at'>,
+  file?: KeptFile,
+): EndReason | undefined =>
+  asked ? approvalReasonOf(file) : send_at === undefined ? undefined : timeReasonOf(send_at)
+
+/**
+ * Ends an entry that has expired, if there are reasons. One whose time has come waits in its lane from now on.
+ */
+export function expire<L extends LaneFacts>(
+  found: EntryFacts<L>,
+  reasons: ExpiryReasons | undefined,
+  plan: OutboxPlan<L>,
+): EndedEntry | undefined {
+  const { entry, lane } = found
+  // Another process may have seen to it.
+  if (entry.expires_at > plan.now) return undefined
+  if (entry.asked || entry.send_at === undefined)
+    return reasons && end(found, entry.asked ? reasons.unasked : reasons.late, { only: 'queue' }, plan)
+  if (lane) plan.relyOn(lane)
+  plan.changeEntry(entry, { send_at: undefined, expires_at: entry.send_at + queueLifeMs })
+  for (const part of entry.parts.filter(({ status }) => status === 'asked')) {
+    plan.changePart(part, { status: 'queued' })
+    plan.changeRow(part.message, 'queued')
+  }
+  return undefined
+}
+
 /** Whether an entry waits for an approval. */
 export const isAsked = ({ asked, expires_at }: StoredEntry, now: number): boolean =>
   asked !== undefined && expires_at > now
@@ -133,12 +165,14 @@ export function approve<L extends LaneFacts>(
   const verdict = checkAdmission(lane, { slots, ahead, now: plan.now }, waiting.length, rules)
   if (asked === 'fail' && verdict.go === 'no') return { state: 'closed', verdict }
   plan.relyOn(lane)
-  const expires_at = asked === 'queue' ? entry.created_at + queueLifeMs : entry.expires_at
-  plan.changeEntry(entry, { asked: undefined, expires_at, approved_by: by })
+  const send_at = entry.send_at !== undefined && entry.send_at > plan.now ? entry.send_at : undefined
+  const waitsFrom = entry.send_at ?? entry.created_at
+  const expires_at = send_at ?? (asked === 'queue' ? waitsFrom + queueLifeMs : entry.expires_at)
+  plan.changeEntry(entry, { asked: undefined, send_at, expires_at, approved_by: by })
   for (const part of waiting) {
     const text = part === rewritten ? edited : undefined
-    plan.changePart(part, { status: 'queued', ...text })
-    plan.changeRow(part.message, 'queued', undefined, text && { ...text, is_new_text: true })
+    plan.changePart(part, { status: send_at === undefined ? 'queued' : 'asked', ...text })
+    plan.changeRow(part.message, 'queued', holdReasonOf(entry), text && { ...text, is_new_text: true })
   }
   return { state: 'approved', lane: lane.id }
 }

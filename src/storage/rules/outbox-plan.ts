@@ -108,7 +108,9 @@ const reasonOf = (error: EndReason | undefined): Reason => ({
   reason_quote: error?.quote,
 })
 
-export type EntryChange = Changed<Pick<StoredEntry, 'asked' | 'approved_by' | 'expires_at' | 'ended_by'>>
+export type EntryChange = Changed<
+  Pick<StoredEntry, 'asked' | 'send_at' | 'approved_by' | 'expires_at' | 'ended_by'>
+>
 
 /** A stored entry with what only its row has. */
 export type NewEntryRow = Pick<NewEntry, 'key' | 'address'> & {

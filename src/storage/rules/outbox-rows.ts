@@ -28,13 +28,20 @@ export const partOf = (row: PartRow): EntryPart => ({
 })
 
 /** Columns of an `EntryRow`, of the table `e`, but for the name of the key. */
-export const entryColumns = `e.id AS entry_id, e.mode, e.asked, e.content, e.created_at, e.expires_at, e.ended_at,
+export const entryColumns = `e.id AS entry_id, e.mode, e.asked, e.send_at, e.content, e.created_at, e.expires_at, e.ended_at,
   e.used AS ended_used, e.received_at AS ended_received_at, e.key, e.made_by, e.approved_by, e.ended_by`
 
 export interface EntryRow
   extends Pick<
     StoredEntry,
-    'asked' | 'created_at' | 'expires_at' | 'made_by' | 'made_by_name' | 'approved_by' | 'ended_by'
+    | 'asked'
+    | 'send_at'
+    | 'created_at'
+    | 'expires_at'
+    | 'made_by'
+    | 'made_by_name'
+    | 'approved_by'
+    | 'ended_by'
   > {
   entry_id: number
   mode: SendMode
@@ -48,7 +55,7 @@ export interface EntryRow
 /** @param rows of one entry: all its parts */
 export function entryOf(rows: readonly (EntryRow & Partial<LaneColumns> & Partial<PartRow>)[]): StoredEntry {
   const row = rows[0]!
-  const { mode, asked, content = '', created_at, expires_at } = row
+  const { mode, asked, content = '', created_at, expires_at, send_at } = row
   const { made_by, made_by_name, approved_by, ended_by } = row
   const ended = row.ended_at !== undefined
   const counter = { used: row.ended_used ?? 0, received_at: row.ended_received_at }
@@ -67,7 +74,7 @@ export function entryOf(rows: readonly (EntryRow & Partial<LaneColumns> & Partia
     made_by_name,
     approved_by,
     ended_by,
-    ...(ended ? { counter } : { asked }),
+    ...(ended ? { counter } : { asked, send_at }),
   }
 }
 

@@ -24,6 +24,7 @@ import {
   begunOf,
   expiryOf,
   filesOf,
+  isHeldBack,
   laneLeaseMs,
   partId,
   rejectTooMany,
@@ -31,7 +32,7 @@ import {
   sentByOf,
 } from '../outbox-rules.ts'
 import { type AheadFacts, checkAdmission, judge } from './admission.ts'
-import { askAgain, close, endWaiting } from './outbox-ends.ts'
+import { askAgain, close, endWaiting, holdReasonOf } from './outbox-ends.ts'
 import type { EntryFacts, LaneFacts, OutboxPlan, SlotFacts } from './outbox-plan.ts'
 
 export interface EnqueueFacts<L extends LaneFacts> {
@@ -40,7 +41,7 @@ export interface EnqueueFacts<L extends LaneFacts> {
   ahead: AheadFacts
   /** Messages of mode `queue` that wait or are being sent; read for that mode. */
   unsent: number
-  /** Sends of the session that wait for an approval; read for such a send. */
+  /** Sends of the session that wait for an approval, or for their time; read for such a send. */
   asked: number
 }
 
@@ -62,17 +63,18 @@ export function enqueue<L extends LaneFacts>(
 ): () => Exclude<EnqueueResult, { state: 'known' }> {
   const { ahead, lane, slots } = facts
   const { entry, first, rules } = call
-  const { asked, mode, parts } = entry
+  const { mode, parts } = entry
+  const isHeld = isHeldBack(entry)
   const behind = mode === 'queue' ? facts.unsent : 0
   rejectTooMany(behind, parts.length)
-  if (asked) rejectTooManyAsked(facts.asked)
+  if (isHeld) rejectTooManyAsked(facts.asked)
   const verdict: Verdict | 'behind' =
     behind > 0 ? 'behind' : checkAdmission(lane, { slots, ahead, now: plan.now }, parts.length, rules)
   if (mode === 'fail' && verdict !== 'behind' && verdict.go === 'no')
     return () => ({ state: 'closed', verdict })
   plan.relyOn(lane)
-  // Others must not add a send that waits for an approval at the same time.
-  if (asked) plan.relyOnSession(lane)
+  // Others must not add such a send at the same time.
+  if (isHeld) plan.relyOnSession(lane)
   const begins = first !== undefined && verdict !== 'behind' && verdict.go === 'now'
   const slot = begins ? verdict.slot : undefined
   if (slot !== undefined) plan.takeSlot(lane, slot, rules)
@@ -99,7 +101,7 @@ function insert<L extends LaneFacts>(
   begun: { message: SentMessage; slot: number | undefined } | undefined,
   plan: OutboxPlan<L>,
 ): StoredEntry {
-  const { address, asked, bot_id: botId, content = '', key, made_by, mode } = entry
+  const { address, asked, bot_id: botId, content = '', key, made_by, mode, send_at } = entry
   const created_at = plan.now
   const owner = mode === 'fail' ? self : undefined
   const stored: StoredEntry = {
@@ -114,6 +116,7 @@ function insert<L extends LaneFacts>(
     made_by,
     parts: [],
     ...(asked && { asked }),
+    ...(send_at !== undefined && { send_at }),
   }
   plan.newEntries.push({ entry: stored, lane: lane.id, owner, key, address })
   for (const [nth, { kind, waiting }] of entry.parts.entries()) {
@@ -128,13 +131,13 @@ function insert<L extends LaneFacts>(
       tries: 0,
       text: message?.text ?? '',
       raw: message?.raw ?? '',
-      status: first ? 'sending' : asked ? 'asked' : 'queued',
+      status: first ? 'sending' : isHeldBack(entry) ? 'asked' : 'queued',
       ...(first?.slot !== undefined && { slot: first.slot }),
       ...(file && { file }),
     }
     stored.parts.push(part)
     plan.newParts.push({ part, sender: first ? { owner: self, began_at: created_at } : {} })
-    const error = asked && !first ? approvalReasonOf(file) : undefined
+    const error = first ? undefined : holdReasonOf(stored, file)
     const sent = first?.message ?? message
     const row = { botId, error, sentBy: sentByOf(entry), status: first ? 'sending' : 'queued' } as const
     if (sent) plan.addRow(lane, part, { ...row, message: sent })

@@ -82,11 +82,11 @@ export class SqliteOutboxPlans extends EnginePart {
 
   /** Gives it and its parts their ids. */
   #addEntry({ entry, lane, owner, key, address }: NewEntryRow): void {
-    const { asked, content, created_at, expires_at, made_by, mode } = entry
+    const { asked, content, created_at, expires_at, made_by, mode, send_at } = entry
     const { lastInsertRowid: id } = this.db.run`INSERT INTO outbox (lane, mode, owner, key, content,
-      created_at, expires_at, asked, made_by, address)
+      created_at, expires_at, asked, send_at, made_by, address)
       VALUES (${lane}, ${mode}, ${owner}, ${key}, ${content}, ${created_at}, ${expires_at},
-      ${asked}, ${made_by}, ${address})`
+      ${asked}, ${send_at}, ${made_by}, ${address})`
     entry.id = id
     for (const [nth, part] of entry.parts.entries()) Object.assign(part, { id: partId(id, nth), entry: id })
   }

@@ -16,13 +16,22 @@ import type {
   EndedEntry,
   EndReason,
   EnqueueResult,
+  ExpiryReasons,
   NewEntry,
   SendMode,
   Settlement,
   SettleResult,
   StoredEntry,
 } from '../outbox.ts'
-import { callLifeMs, keyLifeMs, lookahead, partsPerEntry, queueLifeMs, sentByOf } from '../outbox-rules.ts'
+import {
+  callLifeMs,
+  isHeldBack,
+  keyLifeMs,
+  lookahead,
+  partsPerEntry,
+  queueLifeMs,
+  sentByOf,
+} from '../outbox-rules.ts'
 import {
   type BeginFacts,
   begin,
@@ -35,6 +44,7 @@ import {
   approve,
   end,
   endOrphan,
+  expire,
   isAsked,
   isCallOver,
   isKeyFree,
@@ -100,13 +110,14 @@ export class SqliteOutbox extends EnginePart {
     return this.#parts.plans.decide(plan => enqueue(facts, call, plan))()
   }
 
-  #loadForEnqueue({ session, user, mode, asked }: NewEntry, rules: SendRules): EnqueueFacts<SqliteLane> {
+  #loadForEnqueue(entry: NewEntry, rules: SendRules): EnqueueFacts<SqliteLane> {
     const { entries, lanes } = this.#parts
+    const { session, user, mode } = entry
     const lane = lanes.of(session, user)
     const unsent = mode === 'queue' ? entries.countUnsent(lane.id) : 0
     // Behind others admission is not asked.
     const admission = unsent > 0 ? { slots: noSlots(), ahead: [] } : this.#readForAdmission(lane, rules)
-    return { lane, unsent, asked: asked ? entries.countAsked(lane.sessionKey) : 0, ...admission }
+    return { lane, unsent, asked: isHeldBack(entry) ? entries.countAsked(lane.sessionKey) : 0, ...admission }
   }
 
   #readForAdmission(lane: SqliteLane, rules: SendRules) {
@@ -175,12 +186,11 @@ export class SqliteOutbox extends EnginePart {
     return this.#parts.plans.change(id, (found, plan) => end(found, reason, options, plan))
   }
 
-  /** Ends what has waited too long: for its user, or for an approval. */
-  expire(reason: EndReason, unasked: EndReason): EndedEntry[] {
-    const late = this.db.all<{ id: number; asked?: SendMode }>`SELECT id, asked FROM outbox
+  expire(reasons?: ExpiryReasons): EndedEntry[] {
+    const found = this.db.all<{ id: number }>`SELECT id FROM outbox
       WHERE expires_at <= ${this.clock.now()} AND mode = 'queue' AND ended_at IS NULL ORDER BY id`
-    return late
-      .flatMap(({ id, asked }) => this.end(id, asked === undefined ? reason : unasked) ?? [])
+    return found
+      .flatMap(({ id }) => this.#parts.plans.change(id, (entry, plan) => expire(entry, reasons, plan)) ?? [])
       .filter(({ ended }) => ended > 0)
   }
 

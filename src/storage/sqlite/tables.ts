@@ -141,8 +141,8 @@ const outbox = `
 
   -- One call of send. mode: 'fail' entries belong to owner and end with it; 'queue' entries wait for the user.
   -- key: the caller's key, for a day; content: what it stands for. used, received_at: the answer counter at the end.
-  -- asked: for an entry that waits for approval, its mode if it may not be sent then. made_by, approved_by, ended_by:
-  -- the principals that made the call, approved it and cancelled it. address: of the call, for rows in message that are
+  -- asked: for an entry that waits for approval, its mode if it may not be sent then. send_at: Unix ms, until it waits
+  -- for this time. made_by, approved_by, ended_by: the principals that made the call, approved it and cancelled it. address: of the call, for rows in message that are
   -- written later.
   CREATE TABLE outbox (
     id INTEGER PRIMARY KEY AUTOINCREMENT,
@@ -157,6 +157,7 @@ const outbox = `
     used INTEGER,
     received_at INTEGER,
     asked TEXT,
+    send_at INTEGER,
     made_by TEXT,
     address TEXT,
     approved_by TEXT,
@@ -169,7 +170,7 @@ const outbox = `
   CREATE INDEX outbox_in_lane ON outbox (lane) WHERE mode = 'queue' AND ended_at IS NULL;
 
   -- One complete message each: retention may remove its row in the log. The part ids of an entry start at a thousand
-  -- times its id. status: parts that wait for approval are 'asked', which no version sends; the approval makes them
+  -- times its id. status: parts that wait for approval or their time are 'asked', which no version sends; that makes them
   -- 'queued'. message: its row, absent until a part of mode 'fail' begins. slot: by the pace, Unix ms. error, file: JSON.
   -- raw: as in the log while it waits.
   CREATE TABLE outbox_part (

@@ -87,10 +87,11 @@ const outbox = {
         first: fc.nat(3).map(one => one > 0),
         key: maybe(fc.constantFrom('k', 'l')),
         asked: maybe(fc.constantFrom('queue', 'fail')),
+        inMs: maybe(fc.constantFrom(1000, 61_000)),
       },
       file: rarely,
     },
-    async (side, { user, rules, by: made_by, parts, mode, first, key, asked, file, isOther }) => {
+    async (side, { user, rules, by: made_by, parts, mode, first, key, asked, file, inMs, isOther }) => {
       const { notes } = side
       const text = idOf(side, 'text')
       const sent = (text: string) => outgoing(text, { to_user: user })
@@ -106,6 +107,7 @@ const outbox = {
           })),
           ...(key !== undefined && { key, content: 'c' }),
           ...(asked && mode === 'queue' && { asked: asked as 'queue' | 'fail' }),
+          ...(inMs !== undefined && mode === 'queue' && { send_at: side.clock.at + inMs }),
         },
         rules,
         first && mode === 'fail' ? sent(`${text}-first`) : undefined,
@@ -265,8 +267,10 @@ const outbox = {
     const id = entryOf(side, nth)
     return id === undefined ? idle : side.store.outbox.renew(id)
   }),
-  expire: verb({}, async side => {
-    const ended = await side.store.outbox.expire(reason('window_closed'), reason('forbidden'))
+  expire: verb({ doubted: rarely }, async (side, { doubted }) => {
+    const ended = await side.store.outbox.expire(
+      doubted ? undefined : { late: reason('window_closed'), unasked: reason('forbidden') },
+    )
     return ended.map(({ entry, ...rest }) => ({ ...rest, entry: shown(side, entry) }))
   }),
   reap: verb({ before: fc.constantFrom(0, 600_000) }, ({ store, clock }, { before }) =>
