@@ -205,10 +205,10 @@ export class Metrics {
       createFamily('svc_webhook_lag_events', 'Events in the log that an endpoint has not looked at.', lags),
       createFamily(
         'svc_webhook_failing_seconds',
-        'Time since nothing was delivered to an endpoint; 0 while it is well.',
-        all.map(({ id, failing_since: since }) => [
+        'Time since nothing was delivered to an endpoint; 0 while it is well, or a person paused it.',
+        all.map(({ disabled, failing_since: since, id, paused }) => [
           { endpoint: id },
-          since === undefined ? 0 : (this.#runtime.clock.now() - since) / 1000,
+          since === undefined || (paused && !disabled) ? 0 : (this.#runtime.clock.now() - since) / 1000,
         ]),
       ),
     ]

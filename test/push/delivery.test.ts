@@ -111,8 +111,12 @@ test('a receiver that was away gets all of it, once it answers', async () => {
   })
   // Milliseconds, as all times.
   expect(triedAt).toSatisfy(Number.isInteger)
+  const failingSeconds = async () =>
+    Number(/^svc_webhook_failing_seconds\{.*\} (.*)$/m.exec(await t.gateway.metrics.text())?.[1])
+  await t.soon('counted', async () => (await failingSeconds()) > 0)
   // One that goes on is tried at once: no time is told that is not so any more.
   await t.gateway.webhooks.pause(owner, hook.id)
+  expect(await failingSeconds()).toBe(0)
   expect((await t.gateway.webhooks.resume(owner, hook.id)).next_try_at).toBeUndefined()
   using back = receiver(() => 200, r.port)
   await later(t, 'all', 1000, () => back.texts().length === texts.length)
