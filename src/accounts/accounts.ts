@@ -5,7 +5,7 @@ import { suspectSpanMs } from '../model/message.ts'
 import {
   type BotInfo,
   defaultSessionName,
-  loginStatusOf,
+  isConnected,
   type Marks,
   mutedOf,
   normalizeSessionName,
@@ -18,6 +18,7 @@ import {
   type SilentSession,
   sessionKeyOf,
   sessionNotFoundError,
+  sessionStatusOf,
   type UserContext,
 } from '../model/session.ts'
 import { withoutUndefined } from '../platform/fields.ts'
@@ -105,14 +106,14 @@ export class Accounts {
     const { poller } = this.#ports
     const [suspects, first] = [await this.countSuspects(), await this.defaultName()]
     return records.map(({ name, bot, unreadable }): Session => {
-      const status = bot ? loginStatusOf(bot) : 'disconnected'
+      const status = sessionStatusOf(bot)
       const { bot_id, user_id, created_at, failing_since }: Partial<BotInfo> = bot ?? {}
       const { poll_error, poll_error_code, poll_error_quote }: Marks = bot ?? {}
       return withoutUndefined({
         name,
         bot_id,
         user_id,
-        connected: status === 'connected' || status === 'lapsed',
+        connected: isConnected(status),
         status,
         is_default: name === first,
         created_at,
@@ -145,11 +146,11 @@ export class Accounts {
     let connected = false
     const silent: SilentSession[] = []
     for (const { bot, name, unreadable } of await this.#listVisible(scope)) {
-      const status = bot && loginStatusOf(bot)
-      connected ||= status === 'connected' || status === 'lapsed'
+      const status = sessionStatusOf(bot)
+      connected ||= isConnected(status)
       if (only !== undefined && sessionKeyOf(name) !== sessionKeyOf(only)) continue
       if (unreadable) silent.push({ name, status: 'disconnected', why: unreadable.problem })
-      else if (status && status !== 'connected') silent.push({ name, status })
+      else if (bot && status !== 'connected') silent.push({ name, status })
     }
     return { connected, silent }
   }
@@ -253,7 +254,7 @@ export class Accounts {
     const current = (await this.#ports.state.sessions.get(session))?.bot
     return withoutUndefined({
       session,
-      status: current ? loginStatusOf(current) : 'disconnected',
+      status: sessionStatusOf(current),
       poll_error: current?.poll_error,
       answered: checked !== 'unanswered' && current?.bare_at === undefined,
     })

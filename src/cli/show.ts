@@ -1,4 +1,5 @@
 /** Texts for people that several commands share: results, and notes about them. */
+import { findDoubts } from '../inspect/finding.ts'
 import { SvcError } from '../model/error.ts'
 import type { Waiting } from '../model/message.ts'
 import type { Session, SilentSession } from '../model/session.ts'
@@ -77,17 +78,7 @@ export function formatSessions(sessions: readonly Session[], again: string): Com
   const columns = polled
     ? sessionColumns.toSpliced(3, 0, ['LAST POLL', session => formatLocalTime(session.last_poll_at)])
     : sessionColumns
-  const failing = sessions.flatMap(({ name, failing_since, poll_error }) =>
-    poll_error === undefined
-      ? []
-      : `polls of ${oneLine(name)} fail${failing_since === undefined ? '' : ` since ${formatLocalTime(failing_since)}`}: ${oneLine(poll_error)}`,
-  )
-  const muted = sessions.flatMap(({ name, muted_since }) =>
-    muted_since === undefined
-      ? []
-      : `WeChat may have muted ${oneLine(name)} since ${formatLocalTime(muted_since)}; see svc doctor${again}`,
-  )
-  const notes = [...failing, ...muted]
+  const notes = sessions.flatMap(findDoubts).map(({ what }) => `${oneLine(what)}; see svc doctor${again}`)
   return {
     text: formatTable(sessions, columns, colours.bold),
     note: notes.length > 0 ? formatNote(notes.join('\n')) : undefined,

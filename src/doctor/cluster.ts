@@ -1,17 +1,11 @@
 /** Checks a store on PostgreSQL: the database, its standbys, and the nodes that share it. */
+import { errorFinding, type Finding, noteFinding, okFinding, warningFinding } from '../inspect/finding.ts'
 import { SvcError } from '../model/error.ts'
 import type { Replication } from '../model/nodes.ts'
 import { formatBytes, formatCount, formatDuration, formatList } from '../platform/format.ts'
 import { reasonOf } from '../platform/system-error.ts'
 import type { ClusterState } from '../storage/inspection.ts'
-import {
-  type DoctorContext,
-  errorFinding,
-  type Finding,
-  noteFinding,
-  okFinding,
-  warningFinding,
-} from './finding.ts'
+import type { DoctorContext } from './finding.ts'
 
 /** Result of reading the cluster, or why it could not be read. */
 export type ClusterReading = { state: ClusterState | undefined } | { error: unknown }

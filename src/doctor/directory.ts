@@ -2,6 +2,7 @@
  * Checks the data directory: is it usable, can others read it, and are there damaged files that svc set
  * aside.
  */
+
 import type { Stats } from 'node:fs'
 import { access, constants, lstat, readdir } from 'node:fs/promises'
 import { join, relative } from 'node:path'
@@ -15,18 +16,12 @@ import {
   readClosedMark,
   setAsideName,
 } from '../inspect/data-directory.ts'
+import { errorFinding, type Finding, noteFinding, okFinding, warningFinding } from '../inspect/finding.ts'
 import { dataFiles } from '../model/data-files.ts'
 import { errorCodeOf } from '../platform/files.ts'
 import { formatCount, formatList, quoteForShell } from '../platform/format.ts'
 import { reasonOf } from '../platform/system-error.ts'
-import {
-  type DoctorContext,
-  errorFinding,
-  type Finding,
-  noteFinding,
-  okFinding,
-  warningFinding,
-} from './finding.ts'
+import type { DoctorContext } from './finding.ts'
 
 /** Checks the directory and the files in it. */
 export async function examineDirectory(context: DoctorContext): Promise<Finding[]> {

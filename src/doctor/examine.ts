@@ -1,21 +1,15 @@
 /** Runs every check on its own; one that fails does not stop the others. */
+
 import { svcCommand } from '../inspect/advised-commands.ts'
 import { inspectDirectory, openInspection } from '../inspect/data-directory.ts'
+import { errorFinding, type Finding, type Severity } from '../inspect/finding.ts'
 import { systemClock } from '../platform/clock.ts'
 import { maskText } from '../platform/log.ts'
 import { reasonOf } from '../platform/system-error.ts'
 import { type ClusterReading, examineCluster } from './cluster.ts'
 import { examineDirectory } from './directory.ts'
 import { examineExposure } from './exposure.ts'
-import {
-  type DoctorContext,
-  type DoctorFinding,
-  errorFinding,
-  type Finding,
-  type Severity,
-  type Subject,
-  subjects,
-} from './finding.ts'
+import { type DoctorContext, type DoctorFinding, type Subject, subjects } from './finding.ts'
 import { examineLocks } from './locks.ts'
 import { examineClock, examineDisk, examineRuntime } from './machine.ts'
 import { examineNetwork, type NetworkFindings } from './network.ts'

@@ -2,8 +2,10 @@
  * Checks the network exposure: what listens on the configured port, who can reach it, and how the token is
  * stored.
  */
+
 import { listOpenFiles, openFileWarning, secretFilesOf } from '../config/token-file.ts'
 import { takeOverCommand } from '../inspect/advised-commands.ts'
+import { errorFinding, type Finding, noteFinding, okFinding, warningFinding } from '../inspect/finding.ts'
 import {
   askHealth,
   findConfigured,
@@ -20,14 +22,7 @@ import { reasonOf } from '../platform/system-error.ts'
 import { isExposed } from '../server/auth.ts'
 import { lacksTrustedProxy, untrustedProxy } from '../server/behind-proxy.ts'
 import { readTokenOption, tokenPathOf } from '../server/token.ts'
-import {
-  type DoctorContext,
-  errorFinding,
-  type Finding,
-  noteFinding,
-  okFinding,
-  warningFinding,
-} from './finding.ts'
+import type { DoctorContext } from './finding.ts'
 
 /** Checks the port and the token. */
 export async function examineExposure(context: DoctorContext): Promise<Finding[]> {

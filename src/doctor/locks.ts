@@ -1,19 +1,15 @@
 /** Checks the locks: their kind, whether it works on this machine, and which process polls. */
+
 import { join } from 'node:path'
 import { takeOverCommand } from '../inspect/advised-commands.ts'
+import { errorFinding, type Finding, noteFinding, okFinding, warningFinding } from '../inspect/finding.ts'
 import { dataFiles } from '../model/data-files.ts'
+import { isConnected } from '../model/session.ts'
 import { systemClock } from '../platform/clock.ts'
 import { formatDuration, formatLocalTime, quoteForShell } from '../platform/format.ts'
 import { inspectLock, type LockInspection } from '../platform/lock-look.ts'
 import { reasonOf } from '../platform/system-error.ts'
-import {
-  type DoctorContext,
-  errorFinding,
-  type Finding,
-  noteFinding,
-  okFinding,
-  warningFinding,
-} from './finding.ts'
+import type { DoctorContext } from './finding.ts'
 
 /** Checks both lock files. */
 export async function examineLocks(context: DoctorContext): Promise<Finding[]> {
@@ -64,7 +60,7 @@ function checkPoller({ directory, polling, sessions, clock, command }: DoctorCon
   if (held === undefined) return []
   const start = command('openapi')
   if (!held)
-    return sessions.sessions.some(({ status }) => status === 'connected')
+    return sessions.sessions.some(({ status }) => isConnected(status))
       ? [warningFinding('poller', 'no process polls: messages wait at WeChat until one does', start)]
       : [noteFinding('poller', 'no process polls', start)]
   const who = pid === undefined ? 'a process' : `process ${pid}`

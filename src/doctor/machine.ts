@@ -1,12 +1,15 @@
 /** Checks this machine: the program and its runtime, the clock, and the disk of the data directory. */
+
 import { statfs } from 'node:fs/promises'
 import { dirname } from 'node:path'
 import process from 'node:process'
+import { errorFinding, type Finding, okFinding, warningFinding } from '../inspect/finding.ts'
 import { fileExists } from '../platform/files.ts'
 import { formatBytes, formatDuration } from '../platform/format.ts'
+import { freeBytes } from '../platform/free-space.ts'
 import { isBundle } from '../platform/packed.ts'
 import { isCompiled } from '../platform/process.ts'
-import { type DoctorContext, errorFinding, type Finding, okFinding, warningFinding } from './finding.ts'
+import type { DoctorContext } from './finding.ts'
 import type { ServerAnswer } from './network.ts'
 
 /** Returns how svc was installed. The npm package holds the sources as JavaScript. */
@@ -67,9 +70,9 @@ const minFreeBytes = 32 * 1024 * 1024
 export async function examineDisk({ config, directory }: DoctorContext): Promise<Finding[]> {
   let dir = directory.dir
   while (dir !== dirname(dir) && !(await fileExists(dir).catch(() => false))) dir = dirname(dir)
-  const disk = await statfs(dir)
-  const free = disk.bavail * disk.bsize
-  const what = `${formatBytes(free)} free for the data directory`
+  const free = await freeBytes(dir)
+  const isKnown = free < Number.POSITIVE_INFINITY
+  const what = isKnown ? `${formatBytes(free)} free for the data directory` : 'the free space is not known'
   const fix =
     'Free some space: remove old files, or keep fewer messages (--store-max-count, --store-max-age-days).'
   const space =
@@ -82,7 +85,7 @@ export async function examineDisk({ config, directory }: DoctorContext): Promise
             fix,
           )
         : okFinding('space', what)
-  return [space, ...checkFileSystem(Number(disk.type) >>> 0)]
+  return [space, ...checkFileSystem(Number((await statfs(dir)).type) >>> 0)]
 }
 
 /**

@@ -1,19 +1,14 @@
 /** Checks the network: can API and CDN be reached (through a proxy if set), or for a sandbox: does it run. */
+
 import { join } from 'node:path'
+import { errorFinding, type Finding, noteFinding, okFinding, warningFinding } from '../inspect/finding.ts'
 import { dataFiles } from '../model/data-files.ts'
 import { apiFetch, failureTextOf, isCertificateError } from '../platform/fetch.ts'
 import { readText } from '../platform/files.ts'
 import { inspectLock } from '../platform/lock-look.ts'
 import { proxyFor } from '../platform/process.ts'
 import { toReachableUrl } from '../platform/serve.ts'
-import {
-  type DoctorContext,
-  errorFinding,
-  type Finding,
-  noteFinding,
-  okFinding,
-  warningFinding,
-} from './finding.ts'
+import type { DoctorContext } from './finding.ts'
 
 export interface NetworkFindings {
   found: Finding[]

@@ -1,7 +1,8 @@
 /** Checks whether the secrets in the data directory are encrypted, and whether the given key opens them. */
+import { errorFinding, type Finding, okFinding } from '../inspect/finding.ts'
 import { createSealer } from '../platform/sealing.ts'
 import type { Inspection } from '../storage/inspection.ts'
-import { type DoctorContext, errorFinding, type Finding, okFinding } from './finding.ts'
+import type { DoctorContext } from './finding.ts'
 
 /** Checks the secrets. Nothing is wrong without a key. */
 export async function examineSecrets(

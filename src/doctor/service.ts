@@ -2,13 +2,15 @@
  * Checks the services of systemd and launchd that svc installed: does this directory's service run, and
  * with this version.
  */
+
 import { realpath } from 'node:fs/promises'
 import { resolve } from 'node:path'
 import type { Config } from '../config.ts'
 import { svcCommand } from '../inspect/advised-commands.ts'
+import { type Finding, noteFinding, okFinding, warningFinding } from '../inspect/finding.ts'
 import type { HealthAnswer } from '../inspect/healthz.ts'
 import type { ServiceManager, ServiceState } from '../service/plan.ts'
-import { type DoctorContext, type Finding, noteFinding, okFinding, warningFinding } from './finding.ts'
+import type { DoctorContext } from './finding.ts'
 
 /** An installed service and its state. */
 export interface InstalledService {

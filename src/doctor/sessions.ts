@@ -1,20 +1,23 @@
 /** Checks the sessions: which ones work, and what to do about the others. */
+
 import { join } from 'node:path'
 import { takeOverCommand } from '../inspect/advised-commands.ts'
+import {
+  errorFinding,
+  type Finding,
+  findDoubts,
+  noteFinding,
+  okFinding,
+  warningFinding,
+} from '../inspect/finding.ts'
+import { type DescribedSession, describeSession } from '../inspect/status-report.ts'
 import { SvcError } from '../model/error.ts'
-import { type BotInfo, mutedAdvice, mutedOf } from '../model/session.ts'
+import type { BotInfo } from '../model/session.ts'
 import { errorCodeOf } from '../platform/files.ts'
 import { formatCount, formatLocalTime, quoteForShell } from '../platform/format.ts'
 import { reasonOf } from '../platform/system-error.ts'
 import type { InspectedSession, StoreStats } from '../storage/inspection.ts'
-import {
-  type DoctorContext,
-  errorFinding,
-  type Finding,
-  noteFinding,
-  okFinding,
-  warningFinding,
-} from './finding.ts'
+import type { DoctorContext } from './finding.ts'
 
 /** Checks every session's files. */
 export function examineSessions(context: DoctorContext, store: StoreStats | undefined): Finding[] {
@@ -24,21 +27,16 @@ export function examineSessions(context: DoctorContext, store: StoreStats | unde
   if (sessions.length === 0) {
     return [noteFinding('sessions', 'no session yet', command('login'))]
   }
-  const found = sessions.flatMap(session => checkSession(session, context))
-  const doubtful = sessions.flatMap(({ name, bot }) =>
-    bot?.muted_at === undefined
-      ? checkSuspects(name, store?.suspects.get(name) ?? 0)
-      : [describeMuted(name, bot)],
-  )
-  doubtful.push(...sessions.flatMap(({ bot, name }) => checkOwner(name, bot, store?.agents ?? [])))
-  if (lostDefault === undefined) return [...found, ...doubtful]
+  const described = sessions.map(session => describeSession(session, context.polling, store))
+  const found = [
+    ...sessions.flatMap((session, nth) => checkSession(session, described[nth]!, context)),
+    ...described.flatMap(findDoubts),
+    ...sessions.flatMap(({ bot, name }) => checkOwner(name, bot, store?.agents ?? [])),
+  ]
+  if (lostDefault === undefined) return found
   const next = sessions[0]?.name ?? 'default'
   const what = `the default session is "${lostDefault}", which does not exist; "${next}" is used instead`
-  return [
-    ...found,
-    ...doubtful,
-    warningFinding('default', what, command(`sessions default ${quoteForShell(next)}`)),
-  ]
+  return [...found, warningFinding('default', what, command(`sessions default ${quoteForShell(next)}`))]
 }
 
 /** The person who scanned the QR code owns the agents, if known and not erased. */
@@ -53,31 +51,11 @@ const checkOwner = (name: string, bot: BotInfo | undefined, agents: readonly str
         ),
       ]
 
-const checkSuspects = (name: string, suspects: number): Finding[] =>
-  suspects === 0
-    ? []
-    : [
-        warningFinding(
-          'shown',
-          `${formatCount(suspects, 'message')} of "${name}" in the last 24 hours may not have been shown: WeChat accepted them without an id`,
-          'Ask a user whether they arrived. WeChat may show them later, or never: send fewer messages that nobody asked for.',
-        ),
-      ]
-
-function describeMuted(name: string, bot: BotInfo): Finding {
-  const what =
-    mutedOf(bot).muted_because === 'no_ids'
-      ? 'it accepts messages without an id, which it used to give'
-      : 'it refuses files while texts go'
-  return warningFinding(
-    'muted',
-    `WeChat may have muted the account of "${name}" since ${formatLocalTime(bot.muted_at ?? Number.NaN)}: ${what}`,
-    mutedAdvice,
-  )
-}
-
-function checkSession(session: InspectedSession, context: DoctorContext): Finding[] {
-  const { contexts, name, trouble } = session
+function checkSession(
+  { contexts, name, trouble }: InspectedSession,
+  described: DescribedSession,
+  context: DoctorContext,
+): Finding[] {
   const folder = join(context.directory.dir, name)
   if (trouble?.kind === 'unreadable')
     return [
@@ -87,11 +65,11 @@ function checkSession(session: InspectedSession, context: DoctorContext): Findin
         remedyOf(trouble.error, folder),
       ),
     ]
-  const found = checkStatus(session, context.command(`login ${quoteForShell(name)}`))
-  if (contexts !== 'damaged') return [found]
+  const found = checkStatus(described, context.command(`login ${quoteForShell(name)}`))
+  if (contexts !== 'damaged') return found
   const what = `contexts.json of "${name}" is damaged: svc can answer a user only after the user writes again`
   return [
-    found,
+    ...found,
     warningFinding('contexts', what, 'Nothing to do: svc sets the file aside at the next message.'),
   ]
 }
@@ -105,28 +83,28 @@ function remedyOf(error: unknown, folder: string): string {
   return /^(EACCES|EPERM)$/.test(errorCodeOf(error.cause) ?? '') ? takeOverCommand(folder) : error.hint
 }
 
-function checkStatus({ name, status, bot, users }: InspectedSession, login: string): Finding {
+function checkStatus(session: DescribedSession, login: string): Finding[] {
+  const { created_at = 0, expired_at, lapsed_at, name, poll_error, status, user_count } = session
   const since = (at: number | undefined) => `since ${formatLocalTime(at ?? Number.NaN)}`
   if (status === 'disconnected')
-    return errorFinding('session', `"${name}" is disconnected: its token.json is damaged`, login)
+    return [errorFinding('session', `"${name}" is disconnected: its token.json is damaged`, login)]
   if (status === 'expired')
-    return errorFinding(
-      'session',
-      `"${name}" is expired ${since(bot?.expired_at)}: WeChat no longer accepts its token`,
-      login,
-    )
+    return [
+      errorFinding(
+        'session',
+        `"${name}" is expired ${since(expired_at)}: WeChat no longer accepts its token`,
+        login,
+      ),
+    ]
   if (status === 'lapsed')
-    return warningFinding(
-      'session',
-      `"${name}" is lapsed ${since(bot?.lapsed_at)}: WeChat answers, but may no longer deliver messages`,
-      login,
-    )
-  if (bot?.poll_error !== undefined)
-    return warningFinding(
-      'session',
-      `polls of "${name}" fail ${since(bot.failing_since)}: ${bot.poll_error}`,
-      'If WeChat has a problem, there is nothing to do: svc polls again by itself. Otherwise check the network and the proxy.',
-    )
-  const created = bot && bot.created_at > 0 ? ` ${since(bot.created_at)}` : ''
-  return okFinding('session', `"${name}" is connected${created}, ${formatCount(users.size, 'user')}`)
+    return [
+      warningFinding(
+        'session',
+        `"${name}" is lapsed ${since(lapsed_at)}: WeChat answers, but may no longer deliver messages`,
+        login,
+      ),
+    ]
+  if (poll_error !== undefined) return []
+  const created = created_at > 0 ? ` ${since(created_at)}` : ''
+  return [okFinding('session', `"${name}" is connected${created}, ${formatCount(user_count, 'user')}`)]
 }

@@ -1,6 +1,15 @@
 /** Checks the message store: is it undamaged, and of this version's schema. */
+
 import { join } from 'node:path'
 import { explainOtherForm, takeOverCommand } from '../inspect/advised-commands.ts'
+import {
+  errorFinding,
+  type Finding,
+  findFailures,
+  noteFinding,
+  okFinding,
+  warningFinding,
+} from '../inspect/finding.ts'
 import { dataFiles } from '../model/data-files.ts'
 import { SvcError } from '../model/error.ts'
 import { errorCodeOf } from '../platform/files.ts'
@@ -13,14 +22,7 @@ import {
 } from '../platform/format.ts'
 import { reasonOf, storeErrorOf } from '../platform/system-error.ts'
 import type { StoreStats } from '../storage/inspection.ts'
-import {
-  type DoctorContext,
-  errorFinding,
-  type Finding,
-  noteFinding,
-  okFinding,
-  warningFinding,
-} from './finding.ts'
+import type { DoctorContext } from './finding.ts'
 
 /** Result of reading the store, or why it could not be read. `sight` is undefined if there is no store. */
 export type StoreReading = { sight: StoreStats | undefined } | { error: unknown }
@@ -75,49 +77,29 @@ function examineTables(context: DoctorContext, look: StoreReading): Finding[] {
 /** Reports webhooks that fail, sends that wait, and backups. */
 function describeContents(sight: StoreStats, context: DoctorContext): Finding[] {
   const { clock, command } = context
-  const found: Finding[] = []
-  for (const { id, status, why, since } of sight.webhooks ?? [])
-    found.push(
-      warningFinding(
-        'webhook',
-        `webhook ${id} ${status === 'disabled' ? 'was disabled' : 'has failed since'} ${formatLocalTime(since)}: ${why}`,
-        status === 'disabled'
-          ? `${command(`webhook resume ${id}`)} enables it, ${command(`webhook test ${id}`)} tries it.`
-          : `${command(`webhook test ${id}`)} tries it.`,
-      ),
-    )
+  const found = findFailures(sight.webhooks ?? [], sight.backups.failure, command)
   if (sight.outbox.messages > 0) found.push(describeOutbox(sight, command('outbox'), clock.now()))
   return [...found, ...describeBackups(sight, context)]
 }
 
 function describeBackups(
-  { backups: { failure, newest } }: StoreStats,
+  { backups: { newest } }: StoreStats,
   { clock, command, config, directory, sessions }: DoctorContext,
 ): Finding[] {
   const fix = `${command('backup svc.tar')} makes one now; --backup-to FOLDER of svc openapi makes them by schedule.`
-  const found: Finding[] = []
-  if (failure)
-    found.push(
-      warningFinding(
-        'backup',
-        `the backup by schedule of ${formatLocalTime(failure.at)} failed: ${failure.error}`,
-        'Remove the cause. svc tries again within an hour; a restart of the service tries at once.',
-      ),
-    )
-  if (config.storeUrl !== undefined) {
+  const isDatabase = config.storeUrl !== undefined
+  const ageMs = newest === undefined ? Number.POSITIVE_INFINITY : clock.now() - newest.created_at
+  const isOld = ageMs > 2 * config.backupEvery
+  if (newest && !(isDatabase && isOld)) {
+    const what = `the newest backup is ${formatDuration(Math.max(0, ageMs))} old: ${newest.path}, ${formatBytes(newest.size)}`
+    return [isOld ? warningFinding('backup', what, fix) : okFinding('backup', what)]
+  }
+  if (isDatabase) {
     const what = 'svc cannot see the backups of the database'
-    return [...found, noteFinding('backup', what, 'Back it up with pg_dump, or let its provider do it.')]
+    return [noteFinding('backup', what, 'Back it up with pg_dump, or let its provider do it.')]
   }
-  if (!newest) {
-    const isMissed = sessions.sessions.length > 0 && !directory.isSandbox
-    return isMissed ? [...found, noteFinding('backup', 'no backup was ever made', fix)] : found
-  }
-  const ageMs = clock.now() - newest.created_at
-  const what = `the newest backup is ${formatDuration(Math.max(0, ageMs))} old: ${newest.path}, ${formatBytes(newest.size)}`
-  return [
-    ...found,
-    ageMs > 2 * config.backupEvery ? warningFinding('backup', what, fix) : okFinding('backup', what),
-  ]
+  const isMissed = sessions.sessions.length > 0 && !directory.isSandbox
+  return isMissed ? [noteFinding('backup', 'no backup was ever made', fix)] : []
 }
 
 function describeFailure(error: unknown, { command, directory: { dir } }: DoctorContext): Finding {

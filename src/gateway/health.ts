@@ -1,6 +1,7 @@
 /** The health of a gateway. Any caller may read it, so it contains no paths. */
 import { type Static, Type } from '@sinclair/typebox'
 import { SvcError } from '../model/error.ts'
+import { isConnected, sessionStatusOf } from '../model/session.ts'
 import { flag, integer, oneOf, optional } from '../model/shapes.ts'
 import { waitForAbort } from '../platform/signals.ts'
 import type { Directory, Receive } from './rooms.ts'
@@ -56,11 +57,8 @@ export async function healthOf(
     ? Promise.race([listing, checked, waitForAbort(late).then(() => ({ error: lateError() }))])
     : listing)
   const all = 'error' in found ? [] : found
-  let [connected, failing] = [0, 0]
-  for (const { bot } of all) {
-    if (bot && bot.expired_at === undefined) connected++
-    if (bot?.failing_since !== undefined) failing++
-  }
+  const connected = all.filter(({ bot }) => isConnected(sessionStatusOf(bot))).length
+  const failing = all.filter(({ bot }) => bot?.failing_since !== undefined).length
   const trouble =
     'error' in found
       ? unreadableError(found.error)

@@ -2,11 +2,11 @@
 
 import { dataFiles } from '../model/data-files.ts'
 import type { NodeInfo } from '../model/nodes.ts'
-import { type MutedBecause, mutedOf } from '../model/session.ts'
+import { isConnected, type MutedBecause, mutedOf } from '../model/session.ts'
 import { type Clock, systemClock } from '../platform/clock.ts'
 import { reasonOf } from '../platform/system-error.ts'
 import type { BackupFailure, KnownBackup } from '../storage/backups.ts'
-import type { InspectedSession, Polling, WebhookProblem } from '../storage/inspection.ts'
+import type { InspectedSession, Polling, StoreStats, WebhookProblem } from '../storage/inspection.ts'
 import { explainOtherForm } from './advised-commands.ts'
 import { explainMark, inspectDirectory, openInspection, readClosedMark } from './data-directory.ts'
 import { listNotedAddresses } from './healthz.ts'
@@ -118,27 +118,12 @@ export async function readStatus(options: {
   const store = other ? undefined : stats
   const polls = pollingOf(polling)
   const service = noted.find(({ pid }) => pid === polls.pid) ?? noted[0]
-  const sessions = (inspected?.sessions ?? []).map((session, at): SessionReport => {
-    const { name, status, bot, users } = session
-    const unreadable = session.trouble?.kind === 'unreadable'
-    if (session.trouble?.kind === 'unreadable') report(name)(session.trouble.error)
-    return {
-      name,
-      status,
-      connected: status === 'connected' || status === 'lapsed',
-      is_default: at === 0,
-      ...(unreadable && { unreadable }),
-      bot_id: bot?.bot_id,
-      created_at: bot?.created_at,
-      user_id: bot?.user_id,
-      expired_at: bot?.expired_at,
-      lapsed_at: bot?.lapsed_at,
-      ...(polls.active && { failing_since: bot?.failing_since, poll_error: bot?.poll_error }),
-      user_count: users.size,
-      suspect_count: store?.suspects.get(name),
-      ...mutedOf(bot ?? {}),
-    }
-  })
+  const found = inspected?.sessions ?? []
+  for (const { name, trouble } of found) if (trouble?.kind === 'unreadable') report(name)(trouble.error)
+  const sessions = found.map((session, at) => ({
+    ...describeSession(session, polling, store),
+    is_default: at === 0,
+  }))
   const connected = sessions.filter(session => session.connected).length
   const failing = sessions.some(session => session.failing_since !== undefined)
   const { sends = 0, messages = 0, users = 0, oldestAt } = store?.outbox ?? {}
@@ -161,6 +146,31 @@ export async function readStatus(options: {
     backup: store?.backups.newest,
     backup_failure: store?.backups.failure,
     trouble,
+  }
+}
+
+/** A session, but for whether it is the default one. */
+export type DescribedSession = Omit<SessionReport, 'is_default'>
+
+export function describeSession(
+  { bot, name, status, trouble, users }: InspectedSession,
+  polling: Polling | undefined,
+  store: StoreStats | undefined,
+): DescribedSession {
+  return {
+    name,
+    status,
+    connected: isConnected(status),
+    ...(trouble?.kind === 'unreadable' && { unreadable: true }),
+    bot_id: bot?.bot_id,
+    created_at: bot?.created_at,
+    user_id: bot?.user_id,
+    expired_at: bot?.expired_at,
+    lapsed_at: bot?.lapsed_at,
+    ...(pollingOf(polling).active && { failing_since: bot?.failing_since, poll_error: bot?.poll_error }),
+    user_count: users.size,
+    suspect_count: store?.suspects.get(name),
+    ...mutedOf(bot ?? {}),
   }
 }
 

@@ -209,6 +209,13 @@ export function withMarks<Fields extends Marks | Record<string, unknown>>(
 export const loginStatusOf = (bot: Marks): 'connected' | 'expired' | 'lapsed' =>
   bot.expired_at !== undefined ? 'expired' : bot.lapsed_at !== undefined ? 'lapsed' : 'connected'
 
+/** Returns the status of a session with this login. Without one, its files cannot be used. */
+export const sessionStatusOf = (bot: Marks | undefined): Exclude<SessionStatus, 'logging_in'> =>
+  bot ? loginStatusOf(bot) : 'disconnected'
+
+/** Whether messages are sent through a session. */
+export const isConnected = (status: SessionStatus): boolean => status === 'connected' || status === 'lapsed'
+
 /**
  * Returns the marks that a new login takes over from the previous one, because the account is muted, not the
  * login (protocol notes 5.7).

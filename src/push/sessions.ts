@@ -4,7 +4,7 @@
  * the poller, and after each change of the files.
  */
 import type { SessionChange } from '../model/event.ts'
-import { loginStatusOf, type Session } from '../model/session.ts'
+import { isConnected, type Session, sessionStatusOf } from '../model/session.ts'
 import type { Runtime } from '../platform/runtime.ts'
 import { linkSignals } from '../platform/signals.ts'
 import type { EventLog, NewEvent } from '../storage/events.ts'
@@ -95,7 +95,7 @@ export class SessionEventWriter {
         (change): SessionChange => ({
           ...(listed.get(change.name) ?? loggedOutFields),
           ...change,
-          connected: change.status === 'connected' || change.status === 'lapsed',
+          connected: isConnected(change.status),
         }),
       )
       const written: NewEvent[] = [
@@ -140,7 +140,7 @@ export class SessionEventWriter {
     const removed = names.some(isRemoved) ? [...this.#published.keys()].filter(isRemoved) : []
     const changes: Pick<SessionChange, 'name' | 'status' | 'bot_id' | 'change' | 'previous_name'>[] = []
     for (const { name, bot } of names.flatMap(name => this.#records.get(name) ?? [])) {
-      const status = bot ? loginStatusOf(bot) : 'disconnected'
+      const status = sessionStatusOf(bot)
       const published = this.#published.get(name)
       if (published?.status === status && published.bot_id === bot?.bot_id) continue
       const previous = removed.find(other => bot && this.#published.get(other)?.bot_id === bot.bot_id)

@@ -76,6 +76,10 @@ describe.skipIf(!isPostgresThere())('a store on PostgreSQL', () => {
         'cluster/search ok: ',
       ]
       for (const line of lines) expect(found.filter(one => one.startsWith(line))).toHaveLength(1)
+      await a.store.backups.add({ path: '/b/svc.tar', created_at: Date.now(), size: 9, took_ms: 1 })
+      expect(await t.look()).toContainEqual(
+        expect.stringMatching(/^store\/backup ok: .*: \/b\/svc\.tar, 9 B$/),
+      )
       const status = await t.status()
       expect(status).toMatchObject({
         polling: { active: true },

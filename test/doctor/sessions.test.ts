@@ -1,8 +1,10 @@
 import { expect, test } from 'bun:test'
 import { readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
+import { formatStatus } from '../../src/cli/commands/status.ts'
 import { readStatus } from '../../src/inspect/status-report.ts'
 import { formatLocalTime } from '../../src/platform/format.ts'
+import { openLock } from '../../src/platform/lock.ts'
 import { forFile } from '../support/folder.ts'
 import { idle, stateOf, withWard } from './support.ts'
 
@@ -83,16 +85,39 @@ test('an expired one, since when, and how to heal it', async () => {
   })
 })
 
-test('one whose polls fail: since when and of what', async () => {
+test('one whose polls fail, while a process polls: since when and of what, whatever else is wrong with it', async () => {
   const failing_since = Date.UTC(2026, 0, 2, 3, 4)
-  const { look } = await withFile('token.json', text =>
-    JSON.stringify({ ...JSON.parse(text), failing_since, poll_error: 'HTTP 599' }),
-  )
-  const since = `polls of "work" fail since ${formatLocalTime(failing_since)}`
-  const told = look
-    .of('sessions/session')
-    .map(({ severity, what }) => [severity, what.startsWith(since), what])
-  expect(told).toEqual([['warning', true, expect.stringContaining('HTTP 599')]])
+  const failing = { failing_since, poll_error: 'HTTP 599' }
+  const seenWith = async (marks: object) => {
+    const { look, seen } = await withFile('token.json', text =>
+      JSON.stringify({ ...JSON.parse(text), ...marks }),
+    )
+    const told = look.of('sessions/session').map(({ severity, what }) => `${severity} ${what}`)
+    const row = {
+      failing_since: seen.sessions[0]?.failing_since,
+      isTold: formatStatus(seen).includes('HTTP 599'),
+    }
+    return { told, ...row }
+  }
+  // The last process that polled ended while they failed.
+  expect(await seenWith(failing)).toEqual({
+    told: [expect.stringMatching(/^ok "work" is connected/)],
+    failing_since: undefined,
+    isTold: false,
+  })
+  const lock = await openLock(join(ward.dir, '.poll.lock'))
+  try {
+    expect(await lock.tryLock()).toBe(true)
+    const told = expect.stringMatching(/^warning polls of "work" fail since .*: HTTP 599$/)
+    expect(await seenWith(failing)).toEqual({ told: [told], failing_since, isTold: true })
+    expect(await seenWith({ ...failing, lapsed_at: failing_since })).toEqual({
+      told: [expect.stringMatching(/^warning "work" is lapsed/), told],
+      failing_since,
+      isTold: true,
+    })
+  } finally {
+    await lock.close()
+  }
 })
 
 test('a lapsed one is warned of, and counts as connected', async () => {
@@ -101,6 +126,7 @@ test('a lapsed one is warned of, and counts as connected', async () => {
     JSON.stringify({ ...JSON.parse(text), lapsed_at: at }),
   )
   expect(look.of('sessions/session')).toMatchObject([{ severity: 'warning' }])
+  expect(look.troubles).toContain(idle)
   expect(seen).toMatchObject({ connected_count: 1, sessions: [{ status: 'lapsed', lapsed_at: at }] })
 })
 

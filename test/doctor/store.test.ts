@@ -73,7 +73,7 @@ test('no backup, one that is older than two intervals, a recent one, and a failu
   })
   const lines = formatStatus(report)
     .split('\n')
-    .filter(line => line.startsWith('backup '))
+    .filter(line => /^(backup|trouble) /.test(line))
   expect(lines).toEqual([
     expect.stringContaining('2 days ago, 9 B: /b/svc.tar'),
     expect.stringContaining('the disk is full'),

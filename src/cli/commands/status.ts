@@ -1,5 +1,6 @@
 /** Declares and runs `svc status`: prints the state of a data directory for people or as JSON. */
 import { svcCommand } from '../../inspect/advised-commands.ts'
+import { findDoubts, findFailures } from '../../inspect/finding.ts'
 import type { StatusReport } from '../../inspect/status-report.ts'
 import type { NodeInfo } from '../../model/nodes.ts'
 import { systemClock } from '../../platform/clock.ts'
@@ -107,36 +108,14 @@ export function formatStatus(report: StatusReport): string {
   addLine(dim, 'sessions', session_count === 0 ? `none yet: ${advised('login')}` : connection)
   const messages = store && `${formatCount(store.messages, 'message')}, ${formatBytes(store.size_bytes)}`
   addLine(dim, 'store', messages ? `${messages}${waits}${asks}` : 'none')
-  const seeDoctor = `see ${advised('doctor')}`
-  const { backup, backup_failure } = report
+  const { backup, backup_failure, webhooks = [] } = report
   const age = backup && formatDuration(Math.max(0, systemClock.now() - backup.created_at))
   if (backup) addLine(dim, 'backup', `${age} ago, ${formatBytes(backup.size)}: ${oneLine(backup.path)}`)
-  else if (session_count > 0 && !report.cluster)
+  else if (session_count > 0 && !report.cluster && !report.sandbox)
     addLine(dim, 'backup', `none yet: ${advised('backup svc.tar')}`)
-  if (backup_failure)
-    addLine(
-      red,
-      'backup',
-      `failed ${formatLocalTime(backup_failure.at)}: ${oneLine(backup_failure.error)}; ${seeDoctor}`,
-    )
-  for (const { name, suspect_count = 0 } of sessions) {
-    const some = `${formatCount(suspect_count, 'message')} of the last 24 hours from ${oneLine(name)}`
-    if (suspect_count > 0) addLine(yellow, 'shown?', `${some} may not have been shown`)
-  }
-  for (const { name, muted_since } of sessions)
-    if (muted_since !== undefined)
-      addLine(
-        red,
-        'muted?',
-        `WeChat may have muted ${oneLine(name)} since ${formatLocalTime(muted_since)}; ${seeDoctor}`,
-      )
-  for (const { name, failing_since, poll_error } of sessions) {
-    const since = `those of ${oneLine(name)} fail since ${formatLocalTime(failing_since)}`
-    if (poll_error !== undefined) addLine(red, 'polls', `${since}: ${oneLine(poll_error)}; ${seeDoctor}`)
-  }
-  for (const { id, status, why } of report.webhooks ?? [])
-    addLine(red, 'webhook', `${id} is ${status}: ${oneLine(why)}; ${advised('webhook')}`)
-  for (const what of report.trouble) addLine(red, 'trouble', `${oneLine(what)}; ${seeDoctor}`)
+  const found = [...sessions.flatMap(findDoubts), ...findFailures(webhooks, backup_failure, advised)]
+  for (const what of [...found.map(({ what }) => what), ...report.trouble])
+    addLine(red, 'trouble', `${oneLine(what)}; see ${advised('doctor')}`)
   if (sessions.length === 0) return text
   const columns: Column<StatusReport['sessions'][number]>[] = [...sessionColumns]
   columns.splice(4, 0, [

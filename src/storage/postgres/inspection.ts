@@ -1,5 +1,5 @@
 /** Read-only inspection of a store on PostgreSQL. It joins no node, and takes no lock. */
-import { loginStatusOf } from '../../model/session.ts'
+import { sessionStatusOf } from '../../model/session.ts'
 import type { Clock } from '../../platform/clock.ts'
 import { connectPg, type PgConnection } from '../../platform/postgres.ts'
 import { untouched } from '../../platform/sealing.ts'
@@ -203,7 +203,7 @@ function inspectedOf(row: AccountRow, lanes: readonly ContextRow[]): InspectedSe
   return {
     name: row.name,
     isDefault: row.chosen,
-    status: bot ? loginStatusOf(bot) : 'disconnected',
+    status: sessionStatusOf(bot),
     ...(bot && { bot }),
     ...(trouble && { trouble }),
     contexts: 'read',

@@ -4,7 +4,7 @@ import { readdir } from 'node:fs/promises'
 import { join } from 'node:path'
 import { dataFiles } from '../../model/data-files.ts'
 import { SvcError } from '../../model/error.ts'
-import { hasWritten, loginStatusOf } from '../../model/session.ts'
+import { hasWritten, sessionStatusOf } from '../../model/session.ts'
 import { AwakeTime, type Clock } from '../../platform/clock.ts'
 import { errorCodeOf, readText, statOf } from '../../platform/files.ts'
 import { JsonFiles } from '../../platform/json-file.ts'
@@ -58,7 +58,7 @@ async function inspectSessions(dir: string, sealer: Sealer): Promise<InspectedSe
           : plain.read(sessions.contextsPath(name))
         found.push({
           ...session,
-          status: record.bot ? loginStatusOf(record.bot) : 'disconnected',
+          status: sessionStatusOf(record.bot),
           ...(record.bot && { bot: record.bot }),
           ...(record.damaged && { trouble: { kind: 'damaged' } }),
           ...(record.unreadable && { trouble: { kind: 'unreadable', error: record.unreadable } }),

@@ -1,0 +1,105 @@
+/** What svc finds when it looks at itself: for `svc doctor`, `svc status` and `svc sessions`, in the same words. */
+import { mutedAdvice, type Session } from '../model/session.ts'
+import { formatCount, formatLocalTime } from '../platform/format.ts'
+import type { BackupFailure } from '../storage/backups.ts'
+import type { WebhookProblem } from '../storage/inspection.ts'
+
+/**
+ * Severity of a finding.
+ *
+ * - ok: as expected
+ * - note: worth knowing, but not a problem
+ * - warning: works now, and may fail later
+ * - error: does not work, or is open to others
+ */
+export type Severity = 'ok' | 'note' | 'warning' | 'error'
+
+export interface Finding {
+  /** Name of the check, one word for programs. One check may have several findings. */
+  check: string
+  severity: Severity
+  /** The finding in one sentence, without secrets. */
+  what: string
+  /** A command, or a sentence that says what to do. */
+  fix?: string
+}
+
+export const okFinding = (check: string, what: string): Finding => ({ check, severity: 'ok', what })
+export const noteFinding = (check: string, what: string, fix?: string): Finding => ({
+  check,
+  severity: 'note',
+  what,
+  fix,
+})
+export const warningFinding = (check: string, what: string, fix: string): Finding => ({
+  check,
+  severity: 'warning',
+  what,
+  fix,
+})
+export const errorFinding = (check: string, what: string, fix: string): Finding => ({
+  check,
+  severity: 'error',
+  what,
+  fix,
+})
+
+type Doubtful = Pick<
+  Session,
+  'name' | 'poll_error' | 'failing_since' | 'muted_since' | 'muted_because' | 'suspect_count'
+>
+
+/** Returns what may be wrong with a session, besides its status. */
+export function findDoubts(session: Doubtful): Finding[] {
+  const { failing_since, muted_because, muted_since, name, poll_error, suspect_count = 0 } = session
+  const since = (at: number | undefined) => (at === undefined ? '' : ` since ${formatLocalTime(at)}`)
+  const found: Finding[] = []
+  if (poll_error !== undefined)
+    found.push(
+      warningFinding(
+        'session',
+        `polls of "${name}" fail${since(failing_since)}: ${poll_error}`,
+        'If WeChat has a problem, there is nothing to do: svc polls again by itself. Otherwise check the network and the proxy.',
+      ),
+    )
+  if (muted_since !== undefined) {
+    const why =
+      muted_because === 'uploads_refused'
+        ? 'it refuses files while texts go'
+        : 'it accepts messages without an id, which it used to give'
+    const what = `WeChat may have muted the account of "${name}"${since(muted_since)}: ${why}`
+    found.push(warningFinding('muted', what, mutedAdvice))
+  } else if (suspect_count > 0)
+    found.push(
+      warningFinding(
+        'shown',
+        `${formatCount(suspect_count, 'message')} of "${name}" in the last 24 hours may not have been shown: WeChat accepted them without an id`,
+        'Ask a user whether they arrived. WeChat may show them later, or never: send fewer messages that nobody asked for.',
+      ),
+    )
+  return found
+}
+
+/** Returns what is wrong with the work that svc does by itself. @param command formats a command of svc */
+export function findFailures(
+  webhooks: readonly WebhookProblem[],
+  backup: BackupFailure | undefined,
+  command: (words: string) => string,
+): Finding[] {
+  const found = webhooks.map(({ id, since, status, why }) => {
+    const isDisabled = status === 'disabled'
+    const what = `webhook ${id} ${isDisabled ? 'was disabled' : 'has failed since'} ${formatLocalTime(since)}: ${why}`
+    const test = `${command(`webhook test ${id}`)} tries it.`
+    return warningFinding(
+      'webhook',
+      what,
+      isDisabled ? `${command(`webhook resume ${id}`)} enables it, ${test}` : test,
+    )
+  })
+  if (backup) {
+    const what = `the backup by schedule of ${formatLocalTime(backup.at)} failed: ${backup.error}`
+    const fix = 'Remove the cause. svc tries again within an hour; a restart of the service tries at once.'
+    found.push(warningFinding('backup', what, fix))
+  }
+  return found
+}
