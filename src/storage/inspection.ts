@@ -3,7 +3,7 @@
  * writer. It also works if svc never ran, and while a newer version runs.
  */
 import type { NodeInfo, Replication } from '../model/nodes.ts'
-import type { BotInfo, SessionStatus, UserContext } from '../model/session.ts'
+import type { BotInfo, SessionStatus } from '../model/session.ts'
 import type { Clock } from '../platform/clock.ts'
 import type { ProcessState } from '../platform/other-process.ts'
 import type { BackupFailure, KnownBackup } from './backups.ts'
@@ -72,7 +72,8 @@ export interface InspectedSession {
   trouble?: { kind: 'damaged' } | { kind: 'unreadable'; error: unknown }
   /** State of its context file. If it is damaged, no user can be answered. */
   contexts: 'read' | 'absent' | 'damaged'
-  users: ReadonlyMap<string, UserContext>
+  /** Users who have written to it. */
+  users: ReadonlySet<string>
 }
 
 export interface InspectedSessions {

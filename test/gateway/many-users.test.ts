@@ -3,6 +3,7 @@ import { expect, test } from 'bun:test'
 import { readFileSync } from 'node:fs'
 import { writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
+import { readStatus } from '../../src/inspect/status-report.ts'
 import { type TestGateway, withGateway } from '../support/gateway.ts'
 
 const file = (t: TestGateway) => JSON.parse(readFileSync(join(t.dir, 'default', 'contexts.json'), 'utf8'))
@@ -37,6 +38,8 @@ test('the file keeps the newest, the rest is known all the same, after a restart
   expect(file(t)).not.toHaveProperty([t.oldest])
   // A list counts them by a look of up to a second ago.
   await t.until('all are counted', async () => (await listed(t)).user_count === 701)
+  const { sessions } = await readStatus({ basePath: t.dir, version: '0' })
+  expect(sessions.find(({ name }) => name === 'default')?.user_count).toBe(701)
   const users = await t.gateway.accounts.listUsers('default')
   expect(users).toHaveLength(701)
   expect(users.at(-1)).toMatchObject({ user_id: t.oldest, remaining: 6 })

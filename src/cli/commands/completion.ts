@@ -199,7 +199,7 @@ async function listNames(what: string | undefined, before: readonly string[], { 
       return (await inspection.readNames()).webhooks.map(({ id, url }) => [id, oneLine(url)] as const)
     const { sessions } = await inspection.listSessions()
     if (what === 'session') return sessions.map(({ name }) => [name, 'session'] as const)
-    const ids = sessions.flatMap(({ name, users }) => [...users.keys()].map(user => [user, name] as const))
+    const ids = sessions.flatMap(({ name, users }) => [...users].map(user => [user, name] as const))
     const { users } = await inspection.readNames().catch(() => ({ users: [] }))
     return [...users.map(({ name, session }) => [name, session] as const), ...ids]
   } catch {

@@ -10,7 +10,7 @@ import { type EngineContext, PgPart } from './part.ts'
 import { keyOfName } from './session-keys.ts'
 import type { PgSessions } from './sessions.ts'
 
-export interface ContextRow {
+interface ContextRow {
   peer: string
   received_at?: number
   first_seen: number
@@ -101,7 +101,7 @@ export class PgContexts extends PgPart implements ContextStore {
   }
 }
 
-export const contextOf = ({ received_at, first_seen, used, last_sent_at }: ContextRow): UserContext => ({
+const contextOf = ({ received_at, first_seen, used, last_sent_at }: ContextRow): UserContext => ({
   ...(received_at !== undefined && { received_at }),
   used,
   ...(last_sent_at !== undefined && { last_sent_at }),

@@ -18,13 +18,14 @@ import type {
 import { noContents, noNames, readContents, readNames } from '../nouns/inspection.ts'
 import { isUnreleased } from '../unreleased.ts'
 import { type AccountRow, accountColumns, recordOf } from './accounts.ts'
-import { type ContextRow, contextOf, hasWrittenRow } from './contexts.ts'
+import { hasWrittenRow } from './contexts.ts'
 import { drive } from './drive.ts'
 import { placeOf, storeErrorOf } from './errors.ts'
 import { listNodes, readReplication } from './node-list.ts'
 import { faultError, findCopyFault, findFaults } from './requirements.ts'
 import { postgresDialect } from './routines.ts'
 import { newestForm } from './schema.ts'
+import { keyOfNameIn } from './session-keys.ts'
 import { erasedSession } from './tables.ts'
 
 /** Longest wait for an answer. */
@@ -80,10 +81,9 @@ export class PgInspection implements Inspection {
     return this.#read({ sessions: [] }, async connection => {
       const [accounts, lanes] = (await connection.script([
         sql`SELECT ${accountColumns} FROM account WHERE bot_id IS NOT NULL ORDER BY chosen DESC, created_at, name_key`,
-        sql`SELECT DISTINCT ON (s.name_key, l.peer) s.name_key, l.peer, l.received_at, l.first_seen, l.used, l.last_sent_at
-          FROM outbox_lane l JOIN session s ON s.key = l.session WHERE ${hasWrittenRow}
-          ORDER BY s.name_key, l.peer, s.named DESC, s.key DESC`,
-      ])) as unknown as [AccountRow[], (ContextRow & { name_key: string })[]]
+        sql`SELECT a.name_key, l.peer FROM account a JOIN outbox_lane l ON l.session = ${keyOfNameIn(sql`a.name_key`)}
+          WHERE a.bot_id IS NOT NULL AND ${hasWrittenRow}`,
+      ])) as unknown as [AccountRow[], { name_key: string; peer: string }[]]
       const users = Map.groupBy(lanes, ({ name_key }) => name_key)
       return { sessions: accounts.map(row => inspectedOf(row, users.get(row.name_key) ?? [])) }
     })
@@ -196,7 +196,7 @@ async function readMeta(connection: PgConnection): Promise<Meta | undefined> {
     : undefined
 }
 
-function inspectedOf(row: AccountRow, lanes: readonly ContextRow[]): InspectedSession {
+function inspectedOf(row: AccountRow, lanes: readonly { peer: string }[]): InspectedSession {
   const record = recordOf(row, untouched)
   const bot = record?.bot
   const trouble = record?.unreadable && ({ kind: 'unreadable', error: record.unreadable } as const)
@@ -207,7 +207,7 @@ function inspectedOf(row: AccountRow, lanes: readonly ContextRow[]): InspectedSe
     ...(bot && { bot }),
     ...(trouble && { trouble }),
     contexts: 'read',
-    users: new Map(lanes.map(lane => [lane.peer, contextOf(lane)])),
+    users: new Set(lanes.map(({ peer }) => peer)),
   }
 }
 

@@ -10,7 +10,7 @@ export const keysOfName = (name: string): Sql =>
 
 /** The key for new rows of a session; NULL if it has none. */
 export const keyOfName = (name: string): Sql => keyOfNameIn(sql`${sessionKeyOf(name)}`)
-const keyOfNameIn = (nameKey: Sql): Sql =>
+export const keyOfNameIn = (nameKey: Sql): Sql =>
   sql`(SELECT key FROM session WHERE name_key = ${nameKey} ORDER BY named DESC, key DESC LIMIT 1)`
 
 /** Held while a session gets its first key. Only svc takes this advisory lock. */

@@ -48,8 +48,14 @@ async function inspectSessions(dir: string, sealer: Sealer): Promise<InspectedSe
   const plain = new JsonFiles(fields => fields)
   const found: InspectedSession[] = []
   const defaultName = await sessions.getDefaultName().catch(() => undefined)
+  const archived = await listArchived(dir)
   for (const name of await listFolders(dir)) {
-    const session = { name, isDefault: name === defaultName, contexts: 'absent', users: new Map() } as const
+    const session = {
+      name,
+      isDefault: name === defaultName,
+      contexts: 'absent',
+      users: new Set<string>(),
+    } as const
     try {
       const record = await sessions.get(name)
       if (record?.name === name) {
@@ -63,9 +69,12 @@ async function inspectSessions(dir: string, sealer: Sealer): Promise<InspectedSe
           ...(record.damaged && { trouble: { kind: 'damaged' } }),
           ...(record.unreadable && { trouble: { kind: 'unreadable', error: record.unreadable } }),
           contexts: kind,
-          users: new Map(
-            kind === 'read' ? [...contexts.read(name)].filter(([, context]) => hasWritten(context)) : [],
-          ),
+          users: new Set([
+            ...(kind === 'read' ? [...contexts.read(name)] : []).flatMap(([user, context]) =>
+              hasWritten(context) ? user : [],
+            ),
+            ...(archived.get(name) ?? []).map(({ peer }) => peer),
+          ]),
         })
       }
     } catch (error) {
@@ -78,6 +87,21 @@ async function inspectSessions(dir: string, sealer: Sealer): Promise<InspectedSe
   )
   const lostDefault = defaultName === undefined ? await readDefault(dir) : undefined
   return { sessions: found, ...(lostDefault && { lostDefault }) }
+}
+
+/** Returns the users whom only the store knows, since contexts.json has no room for them, by session. */
+async function listArchived(dir: string) {
+  const found = await inspectStore(dir, db =>
+    hasOurTables(db)
+      ? db.all<{
+          name: string
+          peer: string
+        }>`SELECT s.name, l.peer FROM outbox_lane l JOIN session s ON s.key = l.session
+          WHERE l.context IS NOT NULL
+            AND s.key = (SELECT key FROM session WHERE name = s.name ORDER BY named DESC, key DESC LIMIT 1)`
+      : [],
+  ).catch(() => undefined)
+  return Map.groupBy(found?.result ?? [], ({ name }) => name)
 }
 
 /** Empty if there is no directory, or if it cannot be read. */
