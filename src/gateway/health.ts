@@ -85,22 +85,17 @@ export async function healthOf(
 
 // Only errors written for callers: other errors may contain paths, and anybody may read the health.
 const unreadableError = (error: unknown): SvcError =>
-  error instanceof SvcError ? error : new SvcError('store_unavailable', 'the data directory cannot be read')
+  error instanceof SvcError ? error : unavailable('the data directory cannot be read')
 
-const stuckError = (): SvcError =>
-  new SvcError('store_unavailable', 'messages that were received cannot be stored', {
-    hint: 'Look at the log of svc for why; it tries again by itself.',
-  })
+const unavailable = (problem: string, hint?: string) =>
+  new SvcError('store_unavailable', problem, hint === undefined ? {} : { hint })
 
-const lateError = (): SvcError =>
-  new SvcError('store_unavailable', 'the database does not answer', { hint: databaseHint })
-
-const slowError = (ms: number): SvcError =>
-  new SvcError('store_unavailable', `the database is slow: a commit took ${(ms / 1000).toFixed(1)} s`, {
-    hint: databaseHint,
-  })
-
-const leaseError = (): SvcError =>
-  new SvcError('store_unavailable', 'this node cannot renew its lease, so it polls nothing', {
-    hint: databaseHint,
-  })
+const stuckError = () =>
+  unavailable(
+    'messages that were received cannot be stored',
+    'Look at the log of svc for why; it tries again by itself.',
+  )
+const lateError = () => unavailable('the database does not answer', databaseHint)
+const slowError = (ms: number) =>
+  unavailable(`the database is slow: a commit took ${(ms / 1000).toFixed(1)} s`, databaseHint)
+const leaseError = () => unavailable('this node cannot renew its lease, so it polls nothing', databaseHint)

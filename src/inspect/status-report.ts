@@ -2,7 +2,7 @@
 
 import { dataFiles } from '../model/data-files.ts'
 import type { NodeInfo } from '../model/nodes.ts'
-import { isConnected, type MutedBecause, mutedOf } from '../model/session.ts'
+import { isConnected, mutedOf, type Session } from '../model/session.ts'
 import { type Clock, systemClock } from '../platform/clock.ts'
 import { reasonOf } from '../platform/system-error.ts'
 import type { BackupFailure, KnownBackup } from '../storage/backups.ts'
@@ -11,28 +11,13 @@ import { explainOtherForm } from './advised-commands.ts'
 import { explainMark, inspectDirectory, openInspection, readClosedMark } from './data-directory.ts'
 import { listNotedAddresses } from './healthz.ts'
 
-export interface SessionReport {
-  name: string
-  status: InspectedSession['status']
-  connected: boolean
-  is_default: boolean
+export interface SessionReport
+  extends Omit<Session, 'last_poll_at' | 'poll_error_code' | 'poll_error_quote'> {
   /** Its files exist, but the system denies reading them; `trouble` gives the reason. */
   unreadable?: true
-  bot_id?: string
-  user_id?: string
-  /** Unix ms, like all times here. */
-  created_at?: number
+  /** Unix ms, like all times here. `failing_since` and `poll_error` only while a process polls. */
   expired_at?: number
   lapsed_at?: number
-  /** Since when its polls fail, and the last error; only while a process polls. */
-  failing_since?: number
-  poll_error?: string
-  user_count: number
-  /** Number of messages in the last 24 h that users may not see; absent if unknown or zero. */
-  suspect_count?: number
-  /** Since when WeChat may have muted the account. */
-  muted_since?: number
-  muted_because?: MutedBecause
 }
 
 export interface StatusReport {
