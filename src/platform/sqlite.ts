@@ -13,6 +13,7 @@ import { pathToFileURL } from 'node:url'
 import { systemClock } from './clock.ts'
 import { errorCodeOf, readOnlyFlags, rejectNonFile, removeQuietly, statOf } from './files.ts'
 import { randomBytes } from './lazy-crypto.ts'
+import { Sql } from './sql.ts'
 import { noLocksError } from './system-error.ts'
 
 /** NULL is undefined, in rows and in parameters: absent, as everywhere else in svc. */
@@ -20,10 +21,10 @@ export type SqlValue = string | number | Uint8Array | undefined
 export type Row = Record<string, SqlValue>
 
 /**
- * A statement: a template literal whose values become parameters, or a text with `?` for each where the text
- * varies.
+ * A statement: a template literal whose values become parameters, or a text with `?` for each; where the text varies, an
+ * `Sql`, which has its values.
  */
-export type SqlText = TemplateStringsArray | string
+export type SqlText = TemplateStringsArray | string | Sql
 
 /** What a statement changed. */
 export interface ChangeResult {
@@ -245,8 +246,9 @@ export async function openDatabase(path: string, options: OpenOptions = {}): Pro
   const engine = await openDatabaseEngine(path, options).catch(async error => {
     throw await findDatabaseError(path, error)
   })
-  const compiled = new Map<SqlText, Statement>()
-  const statementOf = (sql: SqlText): Statement => {
+  const compiled = new Map<Exclude<SqlText, Sql>, Statement>()
+  const statementOf = (given: SqlText): Statement => {
+    const sql = given instanceof Sql ? given.texts.join('?') : given
     const known = compiled.get(sql)
     if (known) return known
     const statement = engine.prepare(typeof sql === 'string' ? sql : sql.join('?'))
@@ -255,9 +257,11 @@ export async function openDatabase(path: string, options: OpenOptions = {}): Pro
     if (oldest !== undefined && compiled.size > statementLimit) compiled.delete(oldest)
     return statement
   }
+  const valuesOf = (sql: SqlText, params: readonly SqlValue[]) =>
+    sql instanceof Sql ? (sql.values as readonly SqlValue[]) : params
   const first = (sql: SqlText, params: SqlValue[]) => {
     const statement = statementOf(sql)
-    const row = statement.get(...params)
+    const row = statement.get(...valuesOf(sql, params))
     if (row) replaceNulls(statement, row)
     return row
   }
@@ -277,7 +281,7 @@ export async function openDatabase(path: string, options: OpenOptions = {}): Pro
     exec: sql => engine.exec(sql),
     all<R>(sql: SqlText, ...params: SqlValue[]) {
       const statement = statementOf(sql)
-      const rows = statement.all(...params)
+      const rows = statement.all(...valuesOf(sql, params))
       for (const row of rows) replaceNulls(statement, row)
       return rows as R[]
     },
@@ -286,13 +290,13 @@ export async function openDatabase(path: string, options: OpenOptions = {}): Pro
     each<R>(sql: SqlText, params: readonly SqlValue[], visit: (row: R) => boolean) {
       const statement = statementOf(sql)
       runWithCodes(() => {
-        for (const row of statement.iterate(...params)) {
+        for (const row of statement.iterate(...valuesOf(sql, params))) {
           replaceNulls(statement, row)
           if (!visit(row as R)) break
         }
       })
     },
-    run: (sql, ...params) => statementOf(sql).run(...params),
+    run: (sql, ...params) => statementOf(sql).run(...valuesOf(sql, params)),
     transaction(work) {
       if (depth > 0) return work()
       if (isStuck) rollback()

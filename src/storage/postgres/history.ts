@@ -9,23 +9,24 @@ import { isWhole } from '../../model/access.ts'
 import { Permits } from '../../platform/permits.ts'
 import type { PgQueries } from '../../platform/postgres.ts'
 import { constantSql, joinSql, noSql, prepared, type Sql, sql } from '../../platform/sql.ts'
+import {
+  conditionsOf,
+  containsOne,
+  exactTotal,
+  noMatches,
+  pageOf,
+  type SearchSql,
+  searchedCharacters,
+} from '../history-filter.ts'
+import { erasedSession } from '../log-rows.ts'
 import type { HistoryFilter, HistoryRows } from '../messages.ts'
-import { likePatternOf, needlesOf } from '../search-text.ts'
+import { needlesOf } from '../search-text.ts'
 import { blockBits, candidatesOf } from './grams.ts'
 import { isKept, readRows, rowsOf } from './message-rows.ts'
 import { inScope, PgPart } from './part.ts'
 import { keysOfName } from './session-keys.ts'
-import { erasedSession, horizon } from './tables.ts'
+import { horizon } from './tables.ts'
 
-/** Totals are counted up to this number. */
-const exactTotal = 10_000
-/** LIKE is faster up to this many characters of a search text, and bytes of a message text. */
-const likeNeedleLimit = 32
-const likeBytesLimit = 4096
-/** Only this many characters of a text are searched. */
-const searchedCharacters = 1_000_000
-/** Larger messages are not searched for the kinds of their items. */
-const kindSearchLimit = 1024 * 1024
 /** Number of ids in the first window, and in the widest one. Windows that are faster than `briskMs` get wider. */
 const [firstWidth, widestWidth, briskMs] = [4096, 1 << 20, 50]
 /** If the index has no more candidates than this, by the count of one block, they are checked at once. */
@@ -79,7 +80,7 @@ export class PgHistory extends PgPart {
       coalesce((SELECT max(id) FROM message WHERE id <= ${horizon}), 0) AS last, (SELECT upto FROM indexed) AS upto,
       ${keysOf(filter)} AS keys`),
     )
-    if (ends.keys?.length === 0) return { rows: [], total: 0, total_is_lower_bound: false }
+    if (ends.keys?.length === 0) return noMatches
     const search = searchOf(filter, needles, ends.keys)
     if (search.candidates && (await this.#areFew(filter, ends.keys))) search.candidates = undefined
     const top = Math.min(ends.last, (filter.before ?? Number.POSITIVE_INFINITY) - 1)
@@ -88,13 +89,7 @@ export class PgHistory extends PgPart {
     const { ids, total } = await this.#find(search, ends, top, wanted, signal)
     const page = ids.slice(filter.offset, wanted)
     const { rows, cut } = await readRows(this.db, rowsOf(page.slice(0, filter.limit)), filter.characters)
-    const next = cut === undefined ? page[filter.limit] && page[filter.limit - 1] : page[cut - 2]
-    return {
-      rows,
-      total: Math.min(total, exactTotal),
-      total_is_lower_bound: total > exactTotal,
-      ...(next !== undefined && { next_before: next }),
-    }
+    return pageOf(filter, page, { rows, isCut: cut !== undefined }, total)
   }
 
   /** Whether few rows have the user, the sessions or the kind of a filter, so that comparing their texts is fast. */
@@ -256,8 +251,8 @@ function searchOf(
   keys: readonly number[] | undefined,
 ): Search {
   const inSessions = keys === undefined ? [] : [sql`m.session = ANY (${keys}::bigint[])`]
-  const contains = needles.length > 0 ? [containsOne(needles)] : []
-  const conditions = [...inSessions, ...conditionsOf(filter), ...contains]
+  const contains = needles.length > 0 ? [containsOne(needles, searchSql)] : []
+  const conditions = [...inSessions, ...conditionsOf(filter, searchSql), ...contains]
   return {
     match: sql`${joinSql([isKept, ...conditions], ' AND ')}${inScope(filter.scope)}`,
     isForAll: conditions.length === 0 && (filter.scope === undefined || isWhole(filter.scope)),
@@ -273,41 +268,11 @@ function keysOf({ bot_id, scope, session }: HistoryFilter): Sql {
   return sql`ARRAY(SELECT DISTINCT session FROM session_bot WHERE bot_id = ANY (${bots}::text[])${named})`
 }
 
-/** Conditions of a filter, except for the text. */
-function conditionsOf(filter: HistoryFilter): Sql[] {
-  const { bot_id, direction, has_kind, msg_type, since, until, user_id } = filter
-  return [
-    ...(user_id === undefined ? [] : [sql`m.peer = ${user_id}`]),
-    ...(bot_id === undefined ? [] : [sql`m.bot_id = ${bot_id}`]),
-    // For imported messages that were received elsewhere `sent` is neither 0 nor 1.
-    ...(direction === undefined ? [] : [direction === 'sent' ? sql`m.sent = 1` : sql`m.sent <> 1`]),
-    ...(msg_type === undefined ? [] : [sql`m.msg_type = ${msg_type}`]),
-    ...(since === undefined ? [] : [sql`m.timestamp >= ${since}`]),
-    ...(until === undefined ? [] : [sql`m.timestamp < ${until}`]),
-    ...(has_kind === undefined ? [] : [hasItem(has_kind)]),
-  ]
-}
-
-/**
- * The message has an item of this kind. `msg_type` is the kind of its first item. For further items, which few
- * messages have, `raw` is parsed if it contains the payload's name.
- */
-function hasItem(kind: string): Sql {
-  const payload = `${kind.toLowerCase()}_item`
-  return sql`CASE WHEN m.msg_type = ${kind} THEN true
-    WHEN octet_length(m.raw) <= ${kindSearchLimit} AND strpos(m.raw, ${`"${payload}"`}) > 0
-    THEN has_item(m.raw, ${payload}) ELSE false END`
-}
-
-/** The text contains one of the search texts; the collation "C" has no other case than A-Z. */
-function containsOne(needles: readonly string[]): Sql {
-  const each = needles.map(needle => {
-    const compared = sql`position(lower(${needle}::text COLLATE "C") IN
-      lower(left(m.text, ${searchedCharacters}) COLLATE "C")) > 0`
-    return needle.length > likeNeedleLimit
-      ? compared
-      : sql`CASE WHEN octet_length(m.text) < ${likeBytesLimit}
-          THEN m.text COLLATE "C" ILIKE ${likePatternOf(needle)} ELSE ${compared} END`
-  })
-  return sql`(${joinSql(each, ' OR ')})`
+/** The collation "C" has no other case than A-Z. */
+const searchSql: SearchSql = {
+  has: needle => sql`position(lower(${needle}::text COLLATE "C") IN
+    lower(left(m.text, ${searchedCharacters}) COLLATE "C")) > 0`,
+  isLike: pattern => sql`m.text COLLATE "C" ILIKE ${pattern}`,
+  hasRaw: text => sql`strpos(m.raw, ${text}) > 0`,
+  hasItem: payload => sql`has_item(m.raw, ${payload})`,
 }

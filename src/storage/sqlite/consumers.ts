@@ -9,10 +9,11 @@ import { findIdle, seenEveryMs, selectIdle } from '../nouns/readers.ts'
 import { liveMs } from '../retention.ts'
 import { createRowBudget, type RowBudget } from '../row-budget.ts'
 import { type ConsumerClaim, maxHandOuts, startsAtFirst } from '../store.ts'
+import { sqliteDialect } from './dialect.ts'
 import { EnginePart } from './engine-part.ts'
 import { sharesBounds } from './events.ts'
 import { drive } from './routines.ts'
-import { listIdsIn, scopeSqlOf } from './scope.ts'
+import { listIdsIn } from './scope.ts'
 
 /** A lease expires after this; sooner if its owner is known to be dead. */
 const leaseMs = 30_000
@@ -266,11 +267,8 @@ export class SqliteConsumers extends EnginePart {
 
   #isOf(id: number, { keys, scope }: Narrowed): boolean {
     if (!keys && !scope) return true
-    const { sql, params } = scopeSqlOf(scope, 'message')
     const row = this.db.get<{ session: number }>(
-      `SELECT session FROM message WHERE id = ?${sql}`,
-      id,
-      ...params,
+      sql`SELECT session FROM message m WHERE id = ${id}${sqliteDialect.inScope(scope)}`,
     )
     return row !== undefined && keys?.includes(row.session) !== false
   }

@@ -13,28 +13,25 @@
  */
 import { SvcError } from '../../model/error.ts'
 import { SharedTurns } from '../../platform/clock.ts'
-import type { SqlValue } from '../../platform/sqlite.ts'
+import { constantSql, joinSql, type Sql, sql } from '../../platform/sql.ts'
+import {
+  conditionsOf,
+  containsOne,
+  exactTotal,
+  noMatches,
+  pageOf,
+  type SearchSql,
+  searchedCharacters,
+} from '../history-filter.ts'
+import { erasedSession } from '../log-rows.ts'
 import type { HistoryFilter, HistoryRows } from '../messages.ts'
 import { createRowBudget } from '../row-budget.ts'
-import { likePatternOf, needlesOf } from '../search-text.ts'
+import { needlesOf } from '../search-text.ts'
 import { gramQueryOf } from './bigram-index.ts'
+import { sqliteDialect } from './dialect.ts'
 import { EnginePart } from './engine-part.ts'
-import { erasedSession } from './messages.ts'
-import { scopeClausesOf } from './scope.ts'
 import { findIdRange } from './time-range.ts'
 
-/** Totals are counted up to this number. */
-const exactTotal = 10_000
-/** LIKE is faster up to this many characters of a search text, and bytes of a message text. */
-const likeNeedleLimit = 32
-const likeBytesLimit = 4096
-/**
- * Only this many characters of a text are searched: at each position the whole search text may have to be
- * compared.
- */
-const searchedCharacters = 1_000_000
-/** Larger messages are not searched for the kinds of their items. */
-const kindSearchLimit = 1024 * 1024
 /** Number of ids in the first window, in the widest window, and in the widest window of the pair index. */
 const firstWidth = 4096
 const widestWidth = 1 << 24
@@ -55,10 +52,9 @@ const sparseAfter = 4000
 
 /** An index to search by, with the SQL that walks it from the highest id down. */
 interface SearchPath {
-  from: string
-  where: string
-  params: SqlValue[]
-  id: string
+  from: Sql
+  where: Sql
+  id: Sql
   /** Highest id that this path finds; undefined: no limit. */
   upTo?: number
   /** Maximum width of this path's windows. */
@@ -68,9 +64,8 @@ interface SearchPath {
 interface Plan {
   /** If empty, the rows themselves are walked. */
   paths: SearchPath[]
-  /** Conditions that the paths do not guarantee. */
-  match: string
-  matchParams: SqlValue[]
+  /** Conditions that the paths do not guarantee; undefined: all rows match whose content was not erased. */
+  match: Sql | undefined
   widest: number
   since: number | undefined
   until: number | undefined
@@ -97,7 +92,7 @@ export class SqliteHistory extends EnginePart {
    */
   async findPage(filter: HistoryFilter, signal?: AbortSignal): Promise<HistoryRows> {
     const plan = this.#createPlan(filter)
-    if (!plan) return { rows: [], total: 0, total_is_lower_bound: false }
+    if (!plan) return noMatches
     const last = this.messages.getHead()
     const top = filter.before === undefined ? last : Math.min(last, filter.before - 1)
     // One more row than requested shows whether there are more.
@@ -109,13 +104,7 @@ export class SqliteHistory extends EnginePart {
       isCut = !fits(row)
       return !isCut
     })
-    const next = isCut ? rows.at(-1)?.id : page[filter.limit] && page[filter.limit - 1]
-    return {
-      rows,
-      total: Math.min(total, exactTotal),
-      total_is_lower_bound: total > exactTotal,
-      next_before: next,
-    }
+    return pageOf(filter, page, { rows, isCut }, total)
   }
 
   /** Returns the ids of a time range, same as `MessageLog.findRange`. */
@@ -130,27 +119,27 @@ export class SqliteHistory extends EnginePart {
     if (keys?.length === 0) return undefined
     if (user_id !== undefined && scope?.users?.includes(user_id) === false) return undefined
     const users = user_id === undefined ? scope?.users : undefined
-    const inSession = keys && isOneOf('m.session', keys)
+    const inSession = keys ? [isOneOf('m.session', keys)] : []
     const needles = needlesOf(text_contains)
-    const narrowed = [...clausesOf(filter, inSession), ...(needles.length > 0 ? [clauseOf(needles)] : [])]
-    const clauses: Clause[] = narrowed.length > 0 ? [[isKept], ...narrowed] : []
-    // The first condition is for the index, which contains only rows that are not text.
-    const kind = `m.msg_type <> 'TEXT' AND m.msg_type = ?`
+    const inScope = sqliteDialect.inScope(scope)
+    const contains = needles.length > 0 ? [containsOne(needles, searchSql)] : []
+    const conditions = [...inSession, ...conditionsOf(filter, searchSql), ...contains]
+    const isNarrowed = conditions.length > 0 || scope?.bots !== undefined || scope?.users !== undefined
     const paths: SearchPath[] = []
-    if (user_id !== undefined)
-      paths.push(createSearchPath('message m INDEXED BY message_peer', 'm.peer = ?', user_id))
-    if (users) paths.push(createSearchPath('message m INDEXED BY message_peer', ...isOneOf('m.peer', users)))
+    if (user_id !== undefined) paths.push(createSearchPath('message_peer', sql`m.peer = ${user_id}`))
+    if (users) paths.push(createSearchPath('message_peer', isOneOf('m.peer', users)))
+    // The first condition is for the index, which contains only rows that are not text.
     if (msg_type !== undefined && msg_type !== 'TEXT')
-      paths.push(createSearchPath('message m INDEXED BY message_kind', kind, msg_type))
-    if (direction === 'sent') paths.push(createSearchPath('message m INDEXED BY message_sent', 'm.sent = 1'))
-    if (inSession) paths.push(createSearchPath('message m INDEXED BY message_session', ...inSession))
+      paths.push(createSearchPath('message_kind', sql`m.msg_type <> 'TEXT' AND m.msg_type = ${msg_type}`))
+    if (direction === 'sent') paths.push(createSearchPath('message_sent', sql`m.sent = 1`))
+    for (const one of inSession) paths.push(createSearchPath('message_session', one))
     if (needles.length > 0) paths.push(this.#pathOf(needles))
-    const match = clauses.map(([clause]) => clause)
     return {
       paths,
       // CASE stops at the first condition that fails; the long text is compared last.
-      match: match.length > 0 ? `CASE WHEN ${match.join(' AND ')} THEN 1 END` : '1',
-      matchParams: clauses.flatMap(([, ...values]) => values),
+      match: isNarrowed
+        ? sql`CASE WHEN ${joinSql([isKept, ...conditions], ' AND ')}${inScope} THEN 1 END`
+        : undefined,
       // Rows of several keys or users do not come in the order of ids: a whole window is sorted.
       widest: (keys ?? []).length > 1 || (users ?? []).length > 1 ? firstWidth * 4 : widestWidth,
       since,
@@ -159,12 +148,10 @@ export class SqliteHistory extends EnginePart {
   }
 
   #pathOf(needles: readonly string[]): SearchPath {
-    const params = [needles.map(gramQueryOf).join(' OR ')]
     return {
-      from: 'gram CROSS JOIN message m ON m.id = gram.rowid',
-      id: 'gram.rowid',
-      where: 'gram MATCH ?',
-      params,
+      from: constantSql('gram CROSS JOIN message m ON m.id = gram.rowid'),
+      id: constantSql('gram.rowid'),
+      where: sql`gram MATCH ${needles.map(gramQueryOf).join(' OR ')}`,
       upTo: this.messages.grams.position,
       widest: widestOfPairs,
     }
@@ -181,7 +168,7 @@ export class SqliteHistory extends EnginePart {
     { skip, count }: { skip: number; count: number },
     signal?: AbortSignal,
   ): Promise<{ ids: number[]; total: number }> {
-    if (plan.match === '1') return this.#listUnfiltered(top, skip, count)
+    if (!plan.match) return this.#listUnfiltered(top, skip, count)
     const ids: number[] = []
     let total = 0
     // Counting starts at the end of the log. If the page starts there too, one walk does both.
@@ -290,14 +277,14 @@ export class SqliteHistory extends EnginePart {
     const paths = plan.paths.filter(({ upTo = high }) => upTo >= high)
     const last = paths.at(-1) ?? everyRow
     if (paths.length <= 1) return last
-    const few = paths.find(path => path.id === 'm.id' && this.#countIn(path, low, high) <= fewRows)
-    return few ?? (last.id === 'm.id' ? (paths[0] ?? last) : last)
+    const few = paths.find(path => path.id === rowId && this.#countIn(path, low, high) <= fewRows)
+    return few ?? (last.id === rowId ? (paths[0] ?? last) : last)
   }
 
-  #countIn({ from, where, params }: SearchPath, low: number, high: number): number {
+  #countIn({ from, where }: SearchPath, low: number, high: number): number {
     return this.db.one<{ rows: number }>(
-      `SELECT count(*) AS rows FROM (SELECT 1 FROM ${from} WHERE ${where} AND m.id BETWEEN ? AND ? LIMIT ?)`,
-      ...[...params, low, high, fewRows + 1],
+      sql`SELECT count(*) AS rows FROM (SELECT 1 FROM ${from} WHERE ${where} AND m.id BETWEEN ${low} AND ${high}
+        LIMIT ${fewRows + 1})`,
     ).rows
   }
 
@@ -307,16 +294,17 @@ export class SqliteHistory extends EnginePart {
     let seen = 0
     let lowest = high + 1
     const ends = this.clock.monotonic() + searchWindowMs
-    const inner = `SELECT ${path.id} AS id FROM ${path.from} WHERE ${path.where} AND ${path.id} BETWEEN ? AND ?
-      ORDER BY ${path.id} DESC LIMIT ?`
-    // With at most one session key (widest windows), ids come in order: `plan.match` tests each id as it is
+    const { from, id, where } = path
+    const range = sql`FROM ${from} WHERE ${where} AND ${id} BETWEEN ${low} AND ${high} ORDER BY ${id} DESC LIMIT ${candidates}`
+    const match = plan.match ?? sql`1`
+    // With at most one session key (widest windows), ids come in order: `match` tests each id as it is
     // found. Ids of several keys are sorted and limited first; only the remaining ones are tested.
-    const sql =
+    const statement =
       plan.widest === widestWidth
-        ? inner.replace(' AS id', ` AS id, ${plan.match} AS hit`)
-        : `SELECT m.id AS id, ${plan.match} AS hit FROM (${inner}) AS found CROSS JOIN message m ON m.id = found.id`
-    const params = [...plan.matchParams, ...path.params, low, high, candidates]
-    this.db.each<{ id: number; hit?: number }>(sql, params, ({ id, hit }) => {
+        ? sql`SELECT ${id} AS id, ${match} AS hit ${range}`
+        : sql`SELECT m.id AS id, ${match} AS hit FROM (SELECT ${id} AS id ${range}) AS found
+            CROSS JOIN message m ON m.id = found.id`
+    this.db.each<{ id: number; hit?: number }>(statement, [], ({ id, hit }) => {
       seen++
       lowest = id
       if (hit) ids.push(id)
@@ -328,64 +316,33 @@ export class SqliteHistory extends EnginePart {
   }
 }
 
-/**
- * SQL condition: the message has an item of this kind. `msg_type` is the kind of its first item. For further
- * items, which few messages have, `raw` is parsed if it contains the payload's name. Items of quoted messages
- * do not count.
- */
-const kindMatch = `CASE WHEN m.msg_type = ? THEN 1
-  WHEN octet_length(m.raw) <= ${kindSearchLimit} AND instr(m.raw, ?) > 0 AND json_valid(m.raw) THEN EXISTS
-  (SELECT 1 FROM json_tree(m.raw) WHERE key = ? AND type = 'object' AND path GLOB '*]' AND path NOT GLOB '*].*') END`
+const rowId = constantSql('m.id')
 
-const everyRow: SearchPath = { from: 'message m NOT INDEXED', where: '1', params: [], id: 'm.id' }
+const everyRow: SearchPath = {
+  from: constantSql('message m NOT INDEXED'),
+  where: constantSql('1'),
+  id: rowId,
+}
 
-const createSearchPath = (from: string, where: string, ...params: SqlValue[]): SearchPath => ({
-  from,
+const createSearchPath = (index: string, where: Sql): SearchPath => ({
+  from: constantSql(`message m INDEXED BY ${index}`),
   where,
-  params,
-  id: 'm.id',
+  id: rowId,
 })
 
 /** The content of the message was not erased. */
-const isKept = `m.session <> ${erasedSession}`
+const isKept = constantSql(`m.session <> ${erasedSession}`)
 
-type Clause = [clause: string, ...values: SqlValue[]]
-
-const isOneOf = (column: string, values: readonly (string | number)[]): [clause: string, value: SqlValue] =>
+/** Compares one value as such: then ids come in order. */
+const isOneOf = (column: string, values: readonly string[] | readonly number[]): Sql =>
   values.length === 1
-    ? [`${column} = ?`, values[0]!]
-    : [`${column} IN (SELECT value FROM json_each(?))`, JSON.stringify(values)]
+    ? sql`${constantSql(column)} = ${values[0]}`
+    : sqliteDialect.isOneOf(constantSql(column), values)
 
-/** Conditions of a filter, except for the text. */
-function clausesOf(filter: HistoryFilter, inSession: Clause | undefined): Clause[] {
-  const { bot_id, direction, has_kind, msg_type, since, until, user_id } = filter
-  const payload = `${has_kind?.toLowerCase()}_item`
-  return [
-    ...clauseIf('m.peer = ?', user_id),
-    ...(inSession ? [inSession] : []),
-    // For imported messages that were received elsewhere `sent` is neither 0 nor 1.
-    ...clauseIf(`m.sent ${direction === 'sent' ? '=' : '<>'} ?`, direction && 1),
-    ...clauseIf('m.bot_id = ?', bot_id),
-    ...clauseIf('m.msg_type = ?', msg_type),
-    ...clauseIf(kindMatch, has_kind, `"${payload}"`, payload),
-    ...clauseIf('m.timestamp >= ?', since),
-    ...clauseIf('m.timestamp < ?', until),
-    ...scopeClausesOf(filter.scope),
-  ]
-}
-
-const clauseIf = (clause: string, value: SqlValue | undefined, ...more: SqlValue[]): Clause[] =>
-  value === undefined ? [] : [[clause, value, ...more]]
-
-/** Returns the condition that a text contains one of the search texts. */
-function clauseOf(needles: readonly string[]): Clause {
-  // LIKE restarts the comparison at every position (9 ms for a hostile text), but it reads a short text
-  // without a copy.
-  const compared = `instr(lower(substr(m.text, 1, ${searchedCharacters})), lower(?))`
-  const either = `iif(octet_length(m.text) < ${likeBytesLimit}, m.text LIKE ? ESCAPE '\\', ${compared})`
-  const clauses = needles.map(needle => (needle.length > likeNeedleLimit ? compared : either))
-  const values = needles.map(needle =>
-    needle.length > likeNeedleLimit ? [needle] : [likePatternOf(needle), needle],
-  )
-  return [`(${clauses.join(' OR ')})`, ...values.flat()]
+const searchSql: SearchSql = {
+  has: needle => sql`instr(lower(substr(m.text, 1, ${searchedCharacters})), lower(${needle}))`,
+  isLike: pattern => sql`m.text LIKE ${pattern} ESCAPE '\\'`,
+  hasRaw: text => sql`instr(m.raw, ${text}) > 0`,
+  hasItem: payload => sql`CASE WHEN json_valid(m.raw) THEN EXISTS (SELECT 1 FROM json_tree(m.raw)
+    WHERE key = ${payload} AND type = 'object' AND path GLOB '*]' AND path NOT GLOB '*].*') END`,
 }

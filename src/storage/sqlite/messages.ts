@@ -4,6 +4,7 @@ import { clockSkewMs, type Inbound, nextContextOf, sessionKeyOf } from '../../mo
 import type { Clock } from '../../platform/clock.ts'
 import type { Log } from '../../platform/log.ts'
 import type { Sealer } from '../../platform/sealing.ts'
+import { constantSql, noSql, type Sql, sql } from '../../platform/sql.ts'
 import type { Database } from '../../platform/sqlite.ts'
 import {
   type BatchPart,
@@ -20,8 +21,9 @@ import type { NewRow, RowChange } from '../rules/outbox-plan.ts'
 import { mapContextToken, mapRaw } from '../sealed-places.ts'
 import { toSearchableText } from '../search-text.ts'
 import { BigramIndex } from './bigram-index.ts'
+import { sqliteDialect } from './dialect.ts'
 import { removeErased } from './erased-users.ts'
-import { listIdsIn, scopeSqlOf } from './scope.ts'
+import { isReceived, listIdsIn, scopeSqlOf } from './scope.ts'
 
 /** SQL that continues a WHERE: the content of the row was not erased. */
 const isKept = ` AND m.session <> ${erasedSession}`
@@ -46,6 +48,10 @@ export const firstContextOf = (inbound: Inbound): string =>
   JSON.stringify(nextContextOf(undefined, inbound, inbound.received_at))
 
 export { erasedSession, receivedElsewhere } from '../log-rows.ts'
+
+/** Continues a WHERE: the direction as `ReadFilter` has it. */
+const ofDirection = (direction: ReadFilter['direction']): Sql =>
+  direction === undefined ? constantSql(isKept) : direction === 'sent' ? sql` AND m.sent = 1` : isReceived
 
 export class SqliteMessages {
   readonly #db: Database
@@ -237,7 +243,7 @@ export class SqliteMessages {
 
   /** Returns the ids after a row, oldest first. */
   listIdsAfter(id: number, { limit, direction, session, scope }: Omit<ReadFilter, 'characters'>): number[] {
-    const narrowed = direction === undefined ? isKept : ` AND m.sent = ${direction === 'sent' ? 1 : 0}`
+    const narrowed = ofDirection(direction)
     if (scope && !isWhole(scope)) {
       const keys = this.listKeysIn(session, scope)
       return listIdsIn(this.#db, { scope, keys, after: id, narrowed, limit }).map(row => row.id)
@@ -245,8 +251,7 @@ export class SqliteMessages {
     const found =
       session === undefined
         ? this.#db.all<{ id: number }>(
-            `SELECT m.id FROM message m WHERE m.id > ?${narrowed} ORDER BY m.id LIMIT ?`,
-            ...[id, limit],
+            sql`SELECT m.id FROM message m WHERE m.id > ${id}${narrowed} ORDER BY m.id LIMIT ${limit}`,
           )
         : this.listIdsBySession(this.listSessionKeys(session), () => id, limit, narrowed)
     return found.map(row => row.id)
@@ -256,13 +261,13 @@ export class SqliteMessages {
     // Row ids grow with the time of storing, so one walk from the end finds the start.
     const before = this.#db.get<{ id: number }>`SELECT id FROM message WHERE stored_at < ${since}
       ORDER BY id DESC LIMIT 1`
-    const keys = session === undefined ? undefined : JSON.stringify(this.listSessionKeys(session))
-    const inScope = scopeSqlOf(scope)
+    const inSession =
+      session === undefined
+        ? noSql
+        : sql` AND ${sqliteDialect.isOneOf(sql`m.session`, this.listSessionKeys(session))}`
     const rows = this.#db.all<{ id: number }>(
-      `SELECT m.id FROM message m NOT INDEXED WHERE m.id > ?
-       ${direction === undefined ? isKept : ` AND m.sent = ${direction === 'sent' ? 1 : 0}`}
-       ${keys === undefined ? '' : ' AND m.session IN (SELECT value FROM json_each(?))'}${inScope.sql} ORDER BY m.id DESC LIMIT ?`,
-      ...[before?.id ?? 0, ...(keys === undefined ? [] : [keys]), ...inScope.params, limit],
+      sql`SELECT m.id FROM message m NOT INDEXED WHERE m.id > ${before?.id ?? 0}${ofDirection(direction)}${inSession}
+        ${sqliteDialect.inScope(scope)} ORDER BY m.id DESC LIMIT ${limit}`,
     )
     return rows.map(({ id }) => id).reverse()
   }
@@ -292,14 +297,13 @@ export class SqliteMessages {
     keys: readonly number[],
     positionOf: (key: number) => number,
     limit: number,
-    narrowed = ' AND m.sent = 0',
+    narrowed = isReceived,
   ): { id: number; key: number }[] {
     return keys
       .flatMap(key =>
         this.#db.all<{ id: number; key: number }>(
-          `SELECT m.id, m.session AS key FROM message m INDEXED BY message_session
-           WHERE m.session = ? AND m.id > ?${narrowed} ORDER BY m.id LIMIT ?`,
-          ...[key, positionOf(key), limit],
+          sql`SELECT m.id, m.session AS key FROM message m INDEXED BY message_session
+            WHERE m.session = ${key} AND m.id > ${positionOf(key)}${narrowed} ORDER BY m.id LIMIT ${limit}`,
         ),
       )
       .sort((a, b) => a.id - b.id)

@@ -1,9 +1,8 @@
 /** Renames of sessions, and the names of users of several sessions, as the files of the sessions need them. */
 import { constantSql, type Sql } from '../../platform/sql.ts'
-import type { SqlValue } from '../../platform/sqlite.ts'
 import { joinSessions } from '../nouns/joined-sessions.ts'
+import { sqliteDialect } from './dialect.ts'
 import { EnginePart, type SqliteContext } from './engine-part.ts'
-import { sqliteDialect } from './routines.ts'
 import type { SqliteWebhookProgress } from './webhook-progress.ts'
 
 export class SqliteRenames extends EnginePart {
@@ -37,7 +36,7 @@ export class SqliteRenames extends EnginePart {
       messages.renameSession(own, newName)
       const isOther = (column: Sql) => sqliteDialect.isOneOf(column, others)
       const joins = others.length > 0 ? joinSessions(constantSql(String(key)), isOther) : []
-      for (const { texts, values } of joins) this.db.run(texts.join('?'), ...(values as SqlValue[]))
+      for (const join of joins) this.db.run(join)
       this.#webhooks.renameSession(oldName, newName)
     })
   }

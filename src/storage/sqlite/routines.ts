@@ -1,35 +1,17 @@
 /** Drives routines on SQLite: within one call. */
 import { sessionKeyOf } from '../../model/session.ts'
 import { constantSql, joinSql, noSql, type Sql, sql } from '../../platform/sql.ts'
-import type { Database, Row, SqlValue } from '../../platform/sqlite.ts'
-import { type Dialect, type NounContext, type Routine, readAll } from '../routine.ts'
+import type { Database, Row } from '../../platform/sqlite.ts'
+import { type NounContext, type Routine, readAll } from '../routine.ts'
 import { askAgain } from '../rules/outbox-ends.ts'
+import { sqliteDialect } from './dialect.ts'
 import type { SqliteContext } from './engine-part.ts'
 import { rejectErased, withoutErased } from './erased-users.ts'
 import { insertEvent } from './events.ts'
 import { keyNameOf } from './messages.ts'
 import type { SqliteOutboxPlans } from './outbox-plans.ts'
 
-/** One writer at a time needs no locks. */
-export const sqliteDialect: Dialect = {
-  isOneOf: (value, list) => sql`${value} IN (SELECT value FROM json_each(${JSON.stringify(list)}))`,
-  expect: () => [],
-  lock: () => [],
-  holding: () => noSql,
-  oneAtATime: () => [],
-  by: index => constantSql(index === undefined ? ' NOT INDEXED' : ` INDEXED BY ${index}`),
-  inScope: ({ bots, users } = {}, message = constantSql('m')) => {
-    const isOf = (column: string, list: readonly string[] | undefined) =>
-      list ? sql` AND ${sqliteDialect.isOneOf(sql`${message}.${constantSql(column)}`, list)}` : noSql
-    return sql`${isOf('bot_id', bots)}${isOf('peer', users)}`
-  },
-  json: text => text,
-  least: constantSql('min'),
-  greatest: constantSql('max'),
-  inOrderJoin: constantSql('CROSS JOIN'),
-  nth: constantSql('rowid'),
-  version: constantSql(`''`),
-}
+export { sqliteDialect } from './dialect.ts'
 
 export const createNounContext = (
   { db, clock, messages, owner, sealer }: SqliteContext,
@@ -81,7 +63,7 @@ export const createNounContext = (
 })
 
 export function drive<T>(db: Database, routine: Routine<T>): T {
-  const rowsOf = ({ texts, values }: Sql): Row[] => db.all(texts.join('?'), ...(values as SqlValue[]))
+  const rowsOf = (statement: Sql): Row[] => db.all(statement)
   for (let step = routine.next(); ; ) {
     if (step.done) return step.value
     const { value } = step

@@ -1,27 +1,8 @@
-/** Scopes in SQL: the rows of `message` that a caller may see. */
+/** Rows of `message` that a caller may see. */
 import type { Scope } from '../../model/access.ts'
+import { constantSql, noSql, type Sql, sql } from '../../platform/sql.ts'
 import type { Database, SqlValue } from '../../platform/sqlite.ts'
-
-/** A condition with its value. */
-export type ScopeClause = [clause: string, value: SqlValue]
-
-/** Returns the conditions that a message is in a scope; none without a scope. `message`: its name in the SQL. */
-export function scopeClausesOf({ bots, users }: Scope = {}, message = 'm'): ScopeClause[] {
-  const clauses: ScopeClause[] = []
-  const isOneOf = (column: string) => `${message}.${column} IN (SELECT value FROM json_each(?))`
-  if (bots) clauses.push([isOneOf('bot_id'), JSON.stringify(bots)])
-  if (users) clauses.push([isOneOf('peer'), JSON.stringify(users)])
-  return clauses
-}
-
-/** Returns the same conditions as SQL that continues a WHERE; '' without a scope. */
-export function scopeSqlOf(scope: Scope | undefined, message?: string): { sql: string; params: SqlValue[] } {
-  const clauses = scopeClausesOf(scope, message)
-  return {
-    sql: clauses.map(([clause]) => ` AND ${clause}`).join(''),
-    params: clauses.map(([, value]) => value),
-  }
-}
+import { sqliteDialect } from './dialect.ts'
 
 /** The position of a consumer, and its positions in single sessions, which are in `table`. */
 export interface ConsumerPlace {
@@ -38,7 +19,7 @@ interface ScopedRows {
   /** Only rows after the positions of this consumer in single sessions. */
   place?: ConsumerPlace
   /** Further conditions. */
-  narrowed?: string
+  narrowed?: Sql
   limit: number
 }
 
@@ -48,25 +29,31 @@ interface ScopedRows {
  */
 export function listIdsIn(
   db: Database,
-  { scope, keys, after, place, narrowed = ' AND m.sent = 0', limit }: ScopedRows,
+  { scope, keys, after, place, narrowed = isReceived, limit }: ScopedRows,
 ): { id: number; key: number }[] {
   const [index, column] = scope.users ? ['message_peer', 'peer'] : ['message_session', 'session']
-  const inScope = scopeSqlOf(scope)
-  const inSession = keys && scope.users ? ' AND m.session IN (SELECT value FROM json_each(?))' : ''
-  const isAhead = place ? ' AND m.id > coalesce(a.position, 0)' : ''
-  const sql = `SELECT m.id, m.session AS key FROM message m INDEXED BY ${index}
-    ${place ? `LEFT JOIN ${place.table} a ON a.consumer = ? AND a.session = m.session` : ''}
-    WHERE m.${column} = ? AND m.id > ?${narrowed}${isAhead}${inScope.sql}${inSession} ORDER BY m.id LIMIT ?`
+  const from = sql`message m${sqliteDialect.by(index)}`
+  const inSession = keys && scope.users ? sql` AND ${sqliteDialect.isOneOf(sql`m.session`, keys)}` : noSql
+  const ahead = place
+    ? sql` LEFT JOIN ${constantSql(place.table)} a ON a.consumer = ${place.consumer} AND a.session = m.session`
+    : noSql
+  const isAhead = place ? sql` AND m.id > coalesce(a.position, 0)` : noSql
+  const rest = sql`AND m.id > ${after}${narrowed}${isAhead}${sqliteDialect.inScope(scope)}${inSession} ORDER BY m.id LIMIT ${limit}`
   return (scope.users ?? keys ?? [])
     .flatMap(one =>
       db.all<{ id: number; key: number }>(
-        sql,
-        ...(place ? [place.consumer] : []),
-        ...[one, after, ...inScope.params],
-        ...(inSession ? [JSON.stringify(keys)] : []),
-        limit,
+        sql`SELECT m.id, m.session AS key FROM ${from}${ahead} WHERE m.${constantSql(column!)} = ${one} ${rest}`,
       ),
     )
     .sort((a, b) => a.id - b.id)
     .slice(0, limit)
 }
+
+/** Returns the conditions that a message is in a scope, as SQL that continues a WHERE; '' without a scope. */
+export function scopeSqlOf(scope: Scope | undefined): { sql: string; params: SqlValue[] } {
+  const { texts, values } = sqliteDialect.inScope(scope)
+  return { sql: texts.join('?'), params: values as SqlValue[] }
+}
+
+/** Continues a WHERE: consumers may get the message. */
+export const isReceived: Sql = constantSql(' AND m.sent = 0')
