@@ -1,10 +1,26 @@
-/** The places of named readers, of messages and of events: each has one as long as there is room for it. */
+/** Rules for named readers, of messages and of events. Each has a place as long as there is room for it. */
+import { badArgument, type SvcError } from '../../model/error.ts'
 import { type Sql, sql } from '../../platform/sql.ts'
 import { maxReaders, noPlaceError } from '../events.ts'
 import { type Routine, readFirst } from '../routine.ts'
 
 /** Precision of the time when a reader was last active: retention compares days. */
 export const seenEveryMs = 60 * 60_000
+
+/** A lease of rows expires after this; sooner if its owner is known to be dead. */
+export const rowLeaseMs = 30_000
+/** `lease.expires_at` of rows that no reader saw. */
+export const neverSeen = -1
+
+export const missingAckError = (consumer: string): SvcError =>
+  badArgument('ack', `missing; nothing else moves the consumer "${consumer}"`, {
+    hint: 'Give the id of the last message that is dealt with (0 to begin), or use another consumer.',
+  })
+
+export const notDeliveredError = (): SvcError =>
+  badArgument('ack', 'expected at most the id of the last message that this consumer was given', {
+    hint: 'Give the id of the last message that is dealt with, 0 to begin.',
+  })
 
 /** SELECT of the reader that gives its place to another one, if all places are taken. `readers`: a FROM with a WHERE. */
 export const selectIdle = (readers: Sql, sharesBounds: Sql): Sql =>

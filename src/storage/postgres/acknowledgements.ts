@@ -1,8 +1,8 @@
 /** Consumers that acknowledge: the position of each, for all sessions (key 0) and for single sessions. */
-import { badArgument } from '../../model/error.ts'
 import { sqlStateOf } from '../../platform/postgres.ts'
 import { sql } from '../../platform/sql.ts'
 import type { ReadFilter } from '../messages.ts'
+import { notDeliveredError } from '../nouns/readers.ts'
 import { type Acknowledgements, type ConsumerClaim, type MessageLog, startsAtFirst } from '../store.ts'
 import { type EngineContext, narrowedBy, PgPart } from './part.ts'
 import { keysOfName } from './session-keys.ts'
@@ -28,9 +28,7 @@ export class PgAcknowledgements extends PgPart implements Acknowledgements {
         ${startsAtFirst(consumer)}, ${this.clock.now()}, ${limit}, ${narrowedBy(narrowed)})`)
       .catch(error => {
         if (sqlStateOf(error) !== notDelivered) throw error
-        throw badArgument('ack', 'expected at most the id of the last message that this consumer was given', {
-          hint: 'Give the id of the last message that is dealt with, 0 to begin.',
-        })
+        throw notDeliveredError()
       })
     const again = found.filter(one => one.again).map(({ id }) => id)
     const rows =

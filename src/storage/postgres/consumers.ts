@@ -2,12 +2,12 @@
  * Named readers of the log. The decisions are in functions of the database (`claim_rows`), so that a claim holds its
  * consumer for no round trip. A position moves when rows are delivered; unconfirmed rows are stored in a lease.
  */
-import { badArgument } from '../../model/error.ts'
 import { prepared, sql } from '../../platform/sql.ts'
 import type { ReadFilter } from '../messages.ts'
+import { missingAckError, neverSeen, rowLeaseMs } from '../nouns/readers.ts'
 import { type ConsumerClaim, type Consumers, type MessageLog, maxHandOuts, startsAtFirst } from '../store.ts'
 import { type EngineContext, narrowedBy, PgPart } from './part.ts'
-import { horizon, neverSeen, rowLeaseMs } from './tables.ts'
+import { horizon } from './tables.ts'
 
 /** What `claim_rows` returns. `again`: the rows that were delivered before. */
 interface Claimed {
@@ -34,10 +34,7 @@ export class PgConsumers extends PgPart implements Consumers {
       ${consumer}, ${startsAtFirst(consumer)}, ${this.clock.now()}, ${this.owner}, ${limit}, ${characters},
       ${narrowedBy(narrowed)})`),
     )
-    if (acknowledges)
-      throw badArgument('ack', `missing; nothing else moves the consumer "${consumer}"`, {
-        hint: 'Give the id of the last message that is dealt with (0 to begin), or use another consumer.',
-      })
+    if (acknowledges) throw missingAckError(consumer)
     if (claim === undefined || taken === undefined) return undefined
     const rows = await this.#log.getByIds(taken)
     if (rows.length > 0) return { lease: claim, rows, redelivered: new Set(again) }

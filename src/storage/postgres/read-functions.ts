@@ -1,8 +1,9 @@
 /** Functions of readers: consumers claim and acknowledge rows, and conversations are listed. */
 import { maxReaders } from '../events.ts'
-import { seenEveryMs } from '../nouns/readers.ts'
+import { erasedSession, receivedElsewhere } from '../log-rows.ts'
+import { neverSeen, rowLeaseMs, seenEveryMs } from '../nouns/readers.ts'
 import { liveMs } from '../retention.ts'
-import { erasedSession, neverSeen, noPlaceState, receivedElsewhere, rowLeaseMs } from './tables.ts'
+import { noPlaceState } from './tables.ts'
 
 /**
  * Settings of a function: only walks in indexes. The planner does not know how many rows a walk to a LIMIT ends with, and

@@ -20,11 +20,6 @@ export const erasedState = 'SVC01'
 /** The SQLSTATE for a consumer that finds no place. */
 export const noPlaceState = 'SVC02'
 
-/** A lease of rows expires after this; sooner if its owner is known to be dead. */
-export const rowLeaseMs = 30_000
-/** `lease.expires_at` of rows that no reader saw. */
-export const neverSeen = -1
-
 /** The highest row id that readers may see. */
 export const horizon: Sql = constantSql('(SELECT coalesce(max(upto), 0) FROM durable)')
 /** The highest place in the event log that readers may see. */

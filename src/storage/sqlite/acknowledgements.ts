@@ -1,7 +1,7 @@
 /** Consumers that acknowledge: the position of each, for all sessions and for single sessions. */
 import { isWhole } from '../../model/access.ts'
-import { badArgument } from '../../model/error.ts'
 import type { ReadFilter } from '../messages.ts'
+import { notDeliveredError } from '../nouns/readers.ts'
 import { createRowBudget } from '../row-budget.ts'
 import type { ConsumerClaim } from '../store.ts'
 import type { SqliteConsumers } from './consumers.ts'
@@ -89,10 +89,7 @@ export class SqliteAcknowledgements extends EnginePart {
     this.#consumers.position(consumer)
     const places = this.#readPlaces(consumer)
     const reached = [allSessions, ...keys].filter(key => ack <= highestOf(places, key, 'handedOut'))
-    if (reached.length === 0)
-      throw badArgument('ack', 'expected at most the id of the last message that this consumer was given', {
-        hint: 'Give the id of the last message that is dealt with, 0 to begin.',
-      })
+    if (reached.length === 0) throw notDeliveredError()
     for (const key of keys.filter(key => reached.includes(key) && ack > highestOf(places, key, 'position'))) {
       this.db.run`INSERT INTO acknowledged (consumer, session, position, handed_out)
         VALUES (${consumer}, ${key}, ${ack}, ${ack})

@@ -2,10 +2,16 @@
  * Named readers of the log. A position moves when rows are delivered; unconfirmed rows are stored in a lease.
  */
 import { hasMessage, isWhole, type Scope } from '../../model/access.ts'
-import { badArgument } from '../../model/error.ts'
 import { sql } from '../../platform/sql.ts'
 import type { ReadFilter, StoredMessage } from '../messages.ts'
-import { findIdle, seenEveryMs, selectIdle } from '../nouns/readers.ts'
+import {
+  findIdle,
+  missingAckError,
+  neverSeen,
+  rowLeaseMs,
+  seenEveryMs,
+  selectIdle,
+} from '../nouns/readers.ts'
 import { liveMs } from '../retention.ts'
 import { createRowBudget, type RowBudget } from '../row-budget.ts'
 import { type ConsumerClaim, maxHandOuts, startsAtFirst } from '../store.ts'
@@ -14,11 +20,6 @@ import { EnginePart } from './engine-part.ts'
 import { sharesBounds } from './events.ts'
 import { drive } from './routines.ts'
 import { listIdsIn } from './scope.ts'
-
-/** A lease expires after this; sooner if its owner is known to be dead. */
-const leaseMs = 30_000
-/** `expires_at` of a lease whose rows no reader saw. */
-const neverSeen = -1
 
 /** When a lease expires, and the process whose death ends it. */
 interface Lease {
@@ -133,7 +134,7 @@ export class SqliteConsumers extends EnginePart {
   }
 
   renew(lease: number): void {
-    this.db.run`UPDATE lease SET expires_at = ${this.clock.now() + leaseMs} WHERE id = ${lease}`
+    this.db.run`UPDATE lease SET expires_at = ${this.clock.now() + rowLeaseMs} WHERE id = ${lease}`
   }
 
   /** Whether any rows are delivered and not confirmed. */
@@ -149,10 +150,7 @@ export class SqliteConsumers extends EnginePart {
 
   #isIdle(consumer: string, session: string | undefined, narrowed: Narrowed): boolean {
     const row = this.#getRow(consumer)
-    if (row?.acknowledges === 1)
-      throw badArgument('ack', `missing; nothing else moves the consumer "${consumer}"`, {
-        hint: 'Give the id of the last message that is dealt with (0 to begin), or use another consumer.',
-      })
+    if (row?.acknowledges === 1) throw missingAckError(consumer)
     if (!row || this.#isSeenLongAgo(row.seen_at)) return false
     if (this.#listLapsedLeases(consumer).length > 0) return false
     const { position } = row
@@ -223,7 +221,7 @@ export class SqliteConsumers extends EnginePart {
   #hasLapsed({ expires_at, owner }: Lease): boolean {
     const left = expires_at - this.clock.now()
     // Far more than a whole lease is left if the clock was set back.
-    return left <= 0 || left > 2 * leaseMs || this.owner.isDead(owner)
+    return left <= 0 || left > 2 * rowLeaseMs || this.owner.isDead(owner)
   }
 
   /**
@@ -353,7 +351,7 @@ export class SqliteConsumers extends EnginePart {
   #createClaim(consumer: string, { rows, redelivered, handOuts }: Claimed): ConsumerClaim {
     const ids = rows.map(row => row.id)
     return {
-      lease: this.#insertLease(consumer, ids, this.clock.now() + leaseMs, handOuts),
+      lease: this.#insertLease(consumer, ids, this.clock.now() + rowLeaseMs, handOuts),
       rows,
       redelivered,
     }
