@@ -1,6 +1,7 @@
 import { systemClock } from '../../src/platform/clock.ts'
 import { silentLog } from '../../src/platform/log.ts'
-import { connectPg, toJsonb } from '../../src/platform/postgres.ts'
+import { connectPg } from '../../src/platform/postgres.ts'
+import { toJsonb } from '../../src/platform/postgres-values.ts'
 import { constantSql, sql } from '../../src/platform/sql.ts'
 import { PgDatabase } from '../../src/storage/postgres/database.ts'
 import { GramIndexer } from '../../src/storage/postgres/grams.ts'

@@ -6,59 +6,11 @@ import pg from 'pg'
 import { SvcError } from '../model/error.ts'
 import { errorCodeOf } from './files.ts'
 import { type Encryption, type PgAddress, PgUrlError, parsePgUrl } from './postgres-url.ts'
-import { type Sql, type SqlParameter, sql } from './sql.ts'
-
-/**
- * PostgreSQL stores no U+0000, and UTF-8 no lone surrogate. Both are stored as this private-use character and the
- * number of the code unit, as is the character itself.
- */
-const escapeMark = '\ue0fe'
-const unstorable = /[\0\ue0fe]|[\ud800-\udbff](?![\udc00-\udfff])|(?<![\ud800-\udbff])[\udc00-\udfff]/g
-const escaped = /\ue0fe([0-9a-f]{4})/g
-
-/** Returns a text as the database can store it. `fromStorable` reverses it. */
-export const toStorable = (text: string): string =>
-  text.isWellFormed() && !text.includes('\0') && !text.includes(escapeMark)
-    ? text
-    : text.replace(unstorable, char => escapeMark + char.charCodeAt(0).toString(16).padStart(4, '0'))
-
-export const fromStorable = (text: string): string =>
-  text.includes(escapeMark)
-    ? text.replace(escaped, (_all, code: string) => String.fromCharCode(Number.parseInt(code, 16)))
-    : text
-
-/**
- * Returns a value as the text of a `jsonb` parameter. Its texts are stored as `toStorable` returns them; the mark is
- * written as an escape of JSON, so that the parameter is not escaped once more.
- */
-export function toJsonb(value: unknown): string {
-  const text = JSON.stringify(value)
-  // JSON escapes what cannot be stored, and so does JSON in JSON. Most texts have none of it.
-  if (!text.includes(escapeMark) && !/\\u(0000|d[89a-f])/.test(text)) return text
-  return JSON.stringify(value, (_key, inner: unknown) =>
-    typeof inner === 'string' ? toStorable(inner) : inner,
-  ).replaceAll(escapeMark, '\\ue0fe')
-}
-
-const toParameter = (value: SqlParameter): unknown =>
-  Array.isArray(value) ? value.map(toScalar) : toScalar(value)
-
-/** Integers of the database have no infinity: a bound that is infinite becomes the highest or lowest number. */
-function toScalar<T>(value: T): T | string | number {
-  if (typeof value === 'string') return toStorable(value)
-  if (value === Number.POSITIVE_INFINITY) return Number.MAX_SAFE_INTEGER
-  return value === Number.NEGATIVE_INFINITY ? Number.MIN_SAFE_INTEGER : value
-}
-
-/** Returns the statement with `$1` for each value. */
-const toQuery = ({ texts, values, isPrepared }: Sql, names?: StatementNames) => {
-  const text = texts.map((part, nth) => (nth === 0 ? part : `$${nth}${part}`)).join('')
-  const name = isPrepared ? names?.of(text) : undefined
-  return { text, values: values.map(toParameter), ...(name !== undefined && { name }) }
-}
+import { replaceNulls, toQuery, toText, types } from './postgres-values.ts'
+import type { Sql } from './sql.ts'
 
 /** Names of prepared statements, by text. */
-class StatementNames {
+export class StatementNames {
   readonly #names = new Map<string, string>()
   #given = 0
   #isOff = false
@@ -86,42 +38,6 @@ class StatementNames {
 }
 /** Maximum number of statements whose plans a connection keeps on the server. */
 const mostPrepared = 100
-
-/** Returns the statement with its values written in it. */
-const toText = ({ texts, values }: Sql): string =>
-  texts.map((text, nth) => (nth === 0 ? text : toLiteral(values[nth - 1]) + text)).join('')
-
-/** Same form as the driver gives a parameter. */
-function toLiteral(value: SqlParameter): string {
-  if (value === undefined || value === null) return 'NULL'
-  if (value instanceof Uint8Array) return `'\\x${Buffer.from(value).toString('hex')}'`
-  // With standard_conforming_strings no other character is special.
-  return `'${String(toArrayText(toParameter(value))).replaceAll("'", "''")}'`
-}
-
-/** An array as the driver writes it: `{"a","b"}`. */
-const toArrayText = (value: unknown): unknown =>
-  Array.isArray(value)
-    ? `{${value.map(one => `"${String(one).replace(/[\\"]/g, '\\$&')}"`).join(',')}}`
-    : value
-
-/** Numbers of the database stay below 2^53: row ids, times and sizes. */
-const types = {
-  getTypeParser(oid: number, format?: 'text' | 'binary') {
-    if (oid === pg.types.builtins.INT8 || oid === pg.types.builtins.NUMERIC) return Number
-    if (oid === pg.types.builtins.TEXT || oid === pg.types.builtins.VARCHAR) return fromStorable
-    if (oid === pg.types.builtins.JSON) return parseJson
-    const parse = pg.types.getTypeParser(oid, format as 'text')
-    if (oid === bigintArray) return (text: string) => (parse(text) as string[]).map(Number)
-    return oid === textArray ? (text: string) => (parse(text) as string[]).map(fromStorable) : parse
-  },
-} as pg.CustomTypesConfig
-const [bigintArray, textArray] = [1016, 1009]
-
-const parseJson = (text: string): unknown =>
-  text.includes(escapeMark)
-    ? JSON.parse(text, (_key, value: unknown) => (typeof value === 'string' ? fromStorable(value) : value))
-    : JSON.parse(text)
 
 /** Where a database is, and the limits of every wait for it. */
 export interface PgOptions {
@@ -165,7 +81,7 @@ const serverSettings = {
   timezone: 'UTC',
 }
 /** Longest wait for a connection, including TLS and the password. */
-const connectMs = 4000
+export const connectMs = 4000
 
 /** Returns the parts of an address. @throws PgUrlError */
 export const addressOf = (url: PgOptions['url']): PgAddress =>
@@ -222,17 +138,18 @@ export interface PgConnection extends PgQueries {
 }
 
 /** @param names of prepared statements; none in a transaction, which a refused one would end */
-function queriesOf(
+export function queriesOf(
   send: (query: string | pg.QueryConfig) => Promise<pg.QueryResult | pg.QueryResult[]>,
   names?: StatementNames,
 ): PgQueries {
   const single = async (statement: Sql) => {
-    const query = toQuery(statement, names)
+    const query = toQuery(statement)
+    const name = statement.isPrepared ? names?.of(query.text) : undefined
     try {
-      return (await send(query)) as pg.QueryResult
+      return (await send(name === undefined ? query : { ...query, name })) as pg.QueryResult
     } catch (error) {
-      if (!('name' in query) || !names?.isRefused(query.text, error)) throw error
-      return (await send(toQuery(statement))) as pg.QueryResult
+      if (name === undefined || !names?.isRefused(query.text, error)) throw error
+      return (await send(query)) as pg.QueryResult
     }
   }
   const rowsOf = ({ rows }: pg.QueryResult) => rows.map(replaceNulls)
@@ -249,28 +166,18 @@ function queriesOf(
   }
 }
 
-function replaceNulls(row: Row): Row {
-  for (const column in row) if (row[column] === null) row[column] = undefined
-  return row
-}
-
-/** Rows of several statements as the columns of one: `rowsAsJson` makes a column, `rowsOfJson` reads it. */
-export const rowsAsJson = (statement: Sql): Sql => sql`(SELECT json_agg(r) FROM (${statement}) r)`
-export const rowsOfJson = <R extends object>(column: unknown): R[] =>
-  ((column ?? []) as Row[]).map(replaceNulls) as R[]
-
 /** Whether the server answered with an error. Anything else is a fault of the connection. */
-const isAnswer = (error: unknown): boolean =>
+export const isAnswer = (error: unknown): boolean =>
   error instanceof pg.DatabaseError && error.code !== undefined && !/^(57P|08)/.test(error.code)
 
-function connectionErrorOf(error: unknown): Error {
+export function connectionErrorOf(error: unknown): Error {
   const isExplained = [PgConnectionError, PgUrlError, SvcError].some(kind => error instanceof kind)
   if (isAnswer(error) || isExplained) return error as Error
   const made = new PgConnectionError(error instanceof Error ? error.message : String(error), { cause: error })
   return Object.assign(made, { code: errorCodeOf(error) })
 }
 
-const socketOf = (client: pg.Client | pg.PoolClient) =>
+export const socketOf = (client: pg.Client | pg.PoolClient) =>
   (client as unknown as { connection: { stream: { destroy(): void } } }).connection.stream
 
 /** The server, or the way to it, does not have this kind of encryption. */
@@ -283,7 +190,10 @@ export const isTlsFailure = (error: unknown): boolean =>
   (error instanceof Error && /\bSSL\b/.test(error.message))
 
 /** Connects with each kind of encryption that the address allows, until the server takes one. */
-async function connectAny<T>(options: PgOptions, open: (config: pg.ClientConfig) => Promise<T>): Promise<T> {
+export async function connectAny<T>(
+  options: PgOptions,
+  open: (config: pg.ClientConfig) => Promise<T>,
+): Promise<T> {
   const address = addressOf(options.url)
   const encryptions = address.encryptions()
   for (let nth = 0; ; nth++)
@@ -340,149 +250,6 @@ async function openConnection(config: pg.ClientConfig): Promise<PgConnection> {
     },
     onNotice: warned => void client.on('notice', ({ code = '' }) => warned(code)),
     destroy,
-  }
-}
-
-/** Several connections, of which each statement takes one. */
-export interface PgPool extends PgQueries {
-  /** Runs `work` in a transaction on one connection. Use it only where a script cannot do it. */
-  transaction<T>(work: (queries: PgQueries) => Promise<T>): Promise<T>
-  /** Statements that wait for a connection. They fail after some seconds in which none became free. */
-  readonly waiting: number
-  close(): Promise<void>
-}
-
-/**
- * Prepared statements have connections of their own, where the server makes one plan for all values: by itself it would
- * plan them again and again, which takes longer than to run them.
- *
- * @param most maximum number of connections
- */
-export function createPgPool(options: PgOptions, most: { usual: number; prepared: number }): PgPool {
-  const usual = openConnections(options, most.usual)
-  const settings = { ...options.settings, plan_cache_mode: 'force_generic_plan' }
-  const forPrepared = openConnections({ ...options, settings }, most.prepared)
-  const send = (query: string | pg.QueryConfig) => {
-    const { use } = typeof query === 'object' && query.name !== undefined ? forPrepared : usual
-    return use(client => client.query(query as string))
-  }
-  return {
-    ...queriesOf(send, new StatementNames()),
-    transaction: work =>
-      usual.use(async client => {
-        const queries = queriesOf(query => client.query(query as string))
-        await client.query('BEGIN')
-        try {
-          const result = await work(queries)
-          await client.query('COMMIT')
-          return result
-        } catch (error) {
-          if (isAnswer(error) || !(connectionErrorOf(error) instanceof PgConnectionError))
-            await client.query('ROLLBACK')
-          throw error
-        }
-      }),
-    get waiting() {
-      return usual.waiting + forPrepared.waiting
-    },
-    async close() {
-      await Promise.all([usual.close(), forPrepared.close()])
-    },
-  }
-}
-
-/** Opens up to `most` connections as they are needed. `use` takes one for a piece of work. */
-function openConnections(options: PgOptions, most: number) {
-  let config: pg.ClientConfig = {}
-  class Client extends pg.Client {
-    constructor() {
-      super(config)
-    }
-  }
-  const pool = new pg.Pool({
-    Client,
-    connectionTimeoutMillis: connectMs,
-    max: most,
-    idleTimeoutMillis: 60_000,
-    onConnect: async (client: pg.ClientBase) => {
-      try {
-        await options.opened?.(queriesOf(query => client.query(query as string)))
-      } catch (error) {
-        // Else the pool would wait for the goodbye of a server that does not answer.
-        socketOf(client as pg.Client).destroy()
-        throw error
-      }
-    },
-  })
-  // An idle connection that breaks is replaced when the next statement needs one.
-  pool.on('error', () => {})
-  let running = 0
-  let endedAt = 0
-  const queue: { resolve(): void; reject(error: Error): void; since: number }[] = []
-  let isWatched = false
-  // A long queue is no fault as long as it moves. If nothing ends any more, the database does not answer.
-  const watch = () => {
-    isWatched = queue.length > 0
-    if (!isWatched) return
-    const before = performance.now() - connectMs
-    if (endedAt <= before)
-      while (queue[0] && queue[0].since <= before)
-        queue.shift()!.reject(new PgConnectionError('no connection to the database became free'))
-    setTimeout(watch, connectMs / 4)
-  }
-  /** Resolves when fewer than `most` statements run. `end` lets the next one run. */
-  const turn = () =>
-    new Promise<void>((resolve, reject) => {
-      if (running < most) {
-        running++
-        return resolve()
-      }
-      queue.push({ resolve, reject, since: performance.now() })
-      if (!isWatched) watch()
-    })
-  const end = () => {
-    endedAt = performance.now()
-    const next = queue.shift()
-    if (next) next.resolve()
-    else running--
-  }
-  const use = async <T>(work: (client: pg.PoolClient) => Promise<T>): Promise<T> => {
-    await turn()
-    let client: pg.PoolClient
-    try {
-      client = await connectAny(options, next => {
-        config = next
-        return pool.connect()
-      })
-    } catch (error) {
-      end()
-      throw connectionErrorOf(error)
-    }
-    const ignore = () => {}
-    client.on('error', ignore)
-    try {
-      const result = await work(client)
-      client.release()
-      return result
-    } catch (error) {
-      const made = connectionErrorOf(error)
-      if (made instanceof PgConnectionError) socketOf(client).destroy()
-      client.release(made instanceof PgConnectionError)
-      throw made
-    } finally {
-      client.off('error', ignore)
-      end()
-    }
-  }
-  return {
-    use,
-    get waiting() {
-      return queue.length
-    },
-    async close() {
-      // A connection that does not answer would never end.
-      await Promise.race([pool.end(), new Promise(resolve => setTimeout(resolve, 1000).unref?.())])
-    },
   }
 }
 

@@ -1,6 +1,8 @@
 /** The wrapper of the driver for PostgreSQL. */
 import { describe, expect, test } from 'bun:test'
-import { connectPg, createPgPool, rowsAsJson, rowsOfJson } from '../../src/platform/postgres.ts'
+import { connectPg } from '../../src/platform/postgres.ts'
+import { createPgPool } from '../../src/platform/postgres-pool.ts'
+import { rowsAsJson, rowsOfJson } from '../../src/platform/postgres-values.ts'
 import { prepared, sql } from '../../src/platform/sql.ts'
 import { isPostgresThere, sharedPostgres } from '../support/postgres.ts'
 

@@ -1,6 +1,7 @@
 /** Writes a copy into a database of PostgreSQL. */
 import { sessionKeyOf } from '../../model/session.ts'
-import { type PgQueries, toJsonb } from '../../platform/postgres.ts'
+import type { PgQueries } from '../../platform/postgres.ts'
+import { toJsonb } from '../../platform/postgres-values.ts'
 import type { Sealer } from '../../platform/sealing.ts'
 import { constantSql, joinSql, type Sql, type SqlParameter, sql } from '../../platform/sql.ts'
 import type { PgDatabase } from '../../storage/postgres/database.ts'

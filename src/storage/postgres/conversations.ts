@@ -1,7 +1,7 @@
 /** The log grouped by user: newest message and unread count. */
 import type { Scope } from '../../model/access.ts'
 import { sessionKeyOf } from '../../model/session.ts'
-import { toJsonb } from '../../platform/postgres.ts'
+import { toJsonb } from '../../platform/postgres-values.ts'
 import { noSql, sql } from '../../platform/sql.ts'
 import { readSuspects } from '../nouns/inspection.ts'
 import type { ConversationStore, MessageLog, Thread, ThreadQuery } from '../store.ts'

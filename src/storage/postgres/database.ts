@@ -12,14 +12,13 @@ import type { Clock } from '../../platform/clock.ts'
 import type { Log } from '../../platform/log.ts'
 import {
   connectPg,
-  createPgPool,
   type PgConnection,
   PgConnectionError,
   type PgOptions,
-  type PgPool,
   type PgQueries,
   sqlStateOf,
 } from '../../platform/postgres.ts'
+import { createPgPool, type PgPool } from '../../platform/postgres-pool.ts'
 import { noSql, prepared, type Sql, sql } from '../../platform/sql.ts'
 import { connectionHint, placeOf, storeErrorOf } from './errors.ts'
 import { rejectCopy } from './requirements.ts'

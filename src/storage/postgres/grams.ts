@@ -6,7 +6,8 @@
  * `indexed.upto`, by any node; a search reads the rows after it one by one.
  */
 
-import { sqlStateOf, toJsonb } from '../../platform/postgres.ts'
+import { sqlStateOf } from '../../platform/postgres.ts'
+import { toJsonb } from '../../platform/postgres-values.ts'
 import { type Sql, sql } from '../../platform/sql.ts'
 import { toSearchableText } from '../search-text.ts'
 import type { EngineContext } from './part.ts'

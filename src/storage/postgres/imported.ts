@@ -1,5 +1,6 @@
 /** Adds messages of other programs to the log. */
-import { type PgQueries, toJsonb } from '../../platform/postgres.ts'
+import type { PgQueries } from '../../platform/postgres.ts'
+import { toJsonb } from '../../platform/postgres-values.ts'
 import { sql } from '../../platform/sql.ts'
 import { batchPartOf, judgeMessages } from '../deduplication.ts'
 import type { ImportedMessage } from '../messages.ts'

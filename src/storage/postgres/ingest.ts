@@ -4,7 +4,8 @@
  */
 import { SvcError } from '../../model/error.ts'
 import { sessionKeyOf, withMarks } from '../../model/session.ts'
-import { type PgQueries, rowsAsJson, rowsOfJson, toJsonb } from '../../platform/postgres.ts'
+import type { PgQueries } from '../../platform/postgres.ts'
+import { rowsAsJson, rowsOfJson, toJsonb } from '../../platform/postgres-values.ts'
 import { noSql, prepared, type Sql, sql } from '../../platform/sql.ts'
 import { batchPartOf, type JudgedMessage, judgeMessages } from '../deduplication.ts'
 import { mapRaw, mapToken } from '../sealed-places.ts'

@@ -1,5 +1,5 @@
 /** What the processes that share a store use of the limits of keys. */
-import { toJsonb } from '../../platform/postgres.ts'
+import { toJsonb } from '../../platform/postgres-values.ts'
 import { constantSql, sql } from '../../platform/sql.ts'
 import type { KeyStore, KeyUse } from '../keys.ts'
 import type { PgDatabase } from './database.ts'

@@ -8,7 +8,8 @@
  */
 import type { SendRules } from '../../model/admission.ts'
 import type { Counter } from '../../model/session.ts'
-import { type PgQueries, rowsAsJson, rowsOfJson } from '../../platform/postgres.ts'
+import type { PgQueries } from '../../platform/postgres.ts'
+import { rowsAsJson, rowsOfJson } from '../../platform/postgres-values.ts'
 import { constantSql, noSql, prepared, type Sql, sql } from '../../platform/sql.ts'
 import type { ClaimedLane, LaneFilter, WaitingLane } from '../outbox.ts'
 import { laneLeaseMs, lookahead } from '../outbox-rules.ts'

@@ -3,7 +3,7 @@
  * slots of a session.
  */
 
-import { toJsonb } from '../../platform/postgres.ts'
+import { toJsonb } from '../../platform/postgres-values.ts'
 import { constantSql, joinSql, prepared, type Sql, sql } from '../../platform/sql.ts'
 import type { EntryPart } from '../outbox.ts'
 import type { NewEntryRow, OutboxPlan, PartChange, PartSender, SlotChange } from '../rules/outbox-plan.ts'

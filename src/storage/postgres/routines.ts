@@ -1,6 +1,6 @@
 /** What nouns need of PostgreSQL, and how their verbs run: a lost attempt is repeated. */
 import { sessionKeyOf } from '../../model/session.ts'
-import { toJsonb } from '../../platform/postgres.ts'
+import { toJsonb } from '../../platform/postgres-values.ts'
 import { constantSql, joinSql, noSql, type Sql, sql } from '../../platform/sql.ts'
 import { placesKept } from '../nouns/events.ts'
 import { erasedUserError } from '../people.ts'

@@ -2,7 +2,7 @@
  * How far the endpoints are delivered, in PostgreSQL, and which node delivers for which. `webhook.deliverer` is the
  * node that does: only itself gives an endpoint up while it lives and polls.
  */
-import { toJsonb } from '../../platform/postgres.ts'
+import { toJsonb } from '../../platform/postgres-values.ts'
 import { noSql, type Sql, sql } from '../../platform/sql.ts'
 import {
   maxTries,
