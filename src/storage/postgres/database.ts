@@ -1,10 +1,6 @@
 /**
- * The database as all nodes share it: statements, the barrier after which a write counts, and what wakes those that
- * wait for changes.
- *
- * Statements commit without waiting for the disk or a standby (`synchronous_commit = off`), so that no lock is held for a
- * round trip of theirs. A write counts after a barrier: a synchronous commit on a connection of its own, one at a time,
- * which proves all commits before it durable, since the log of the server has one order. Writes that wait share one.
+ * The database as all nodes share it. Statements commit without waiting for the disk or a standby
+ * (`synchronous_commit = off`), so that no lock is held for a round trip of theirs. A write counts after a barrier.
  */
 
 import { SvcError } from '../../model/error.ts'
@@ -19,16 +15,11 @@ import {
   sqlStateOf,
 } from '../../platform/postgres.ts'
 import { createPgPool, type PgPool } from '../../platform/postgres-pool.ts'
-import { noSql, prepared, type Sql, sql } from '../../platform/sql.ts'
-import { connectionHint, placeOf, storeErrorOf } from './errors.ts'
+import { noSql, type Sql, sql } from '../../platform/sql.ts'
+import { BarrierLoop } from './barrier.ts'
+import { type Horizon, PgChanges } from './changes.ts'
+import { placeOf, storeErrorOf } from './errors.ts'
 import { rejectCopy } from './requirements.ts'
-
-/** How far the log is durable: the last row id, the last place in the event log, and a count of other changes. */
-export interface Horizon {
-  row: number
-  place: number
-  touched: number
-}
 
 /** Statements, as an attempt of `PgDatabase.retry` uses them. */
 export interface Attempt extends PgQueries {
@@ -45,22 +36,9 @@ const mostAttempts = 20
 const poolSize = { usual: 4, prepared: 3 }
 /** Longest wait for an answer of the database. */
 const answerMs = 8000
-/** How often the horizon is read, since a notification may be lost. */
-const lookEveryMs = 1000
-/** As long as no notification of this process has come back, it is read more often. */
-const lookWithoutEchoMs = 500
-/** How often the connection for notifications is tried, and how long its answer may take. */
-const beatEveryMs = 2000
-const beatAnswerMs = 1500
-const channel = 'svc'
-/** Shortest time between two notifications of a process: each one wakes every node. */
-const notifyEveryMs = 5
 /** SQLSTATE of a full disk, and for how long it counts. */
 const diskFull = '53100'
 const fullForMs = 10_000
-/** The server gave up the wait for its standby: the commit may be lost in a failover. */
-const waitGivenUp = '01000'
-
 export interface DatabaseOptions {
   url: PgOptions['url']
   clock: Clock
@@ -71,6 +49,16 @@ export interface DatabaseOptions {
   mayBeCopy?: boolean
 }
 
+/** Why statements fail. */
+interface Faults {
+  /** Why the last one failed; undefined after one that worked. */
+  last?: SvcError | undefined
+  /** The last time that the disk of the database was full. Statements that need no more room still work then. */
+  full?: { error: SvcError; at: number }
+  /** Why this program must not use the store any more. */
+  refusal?: SvcError
+}
+
 export class PgDatabase implements PgQueries {
   readonly node: string
   /** Without user and password. */
@@ -78,18 +66,10 @@ export class PgDatabase implements PgQueries {
   #pool: PgPool
   readonly #options: DatabaseOptions
   readonly #barriers: BarrierLoop
-  readonly #closing = new AbortController()
-  readonly #waiting = new Set<() => void>()
-  #horizon: Horizon = { row: 0, place: 0, touched: 0 }
-  #listening: Promise<void> = Promise.resolve()
-  #hasEcho = false
+  readonly #changes: PgChanges
   #isFollowing = false
-  /** Why the last statement failed; undefined after one that worked. */
-  #failure: SvcError | undefined
-  /** The last time that the disk of the database was full. Statements that need no more room still work then. */
-  #full: { error: SvcError; at: number } | undefined
-  /** Why this program must not use the store any more. */
-  #refusal: SvcError | undefined
+  readonly #faults: Faults = {}
+  #isClosed = false
 
   constructor(options: DatabaseOptions) {
     this.#options = options
@@ -100,15 +80,18 @@ export class PgDatabase implements PgQueries {
       connect: () => connectPg(this.#connectionOptions({ synchronous_commit: 'on' })),
       node: this.node,
       clock: options.clock,
-      passed: async (row, place) => {
-        this.#advance({ ...this.#horizon, row, place })
-        await this.#notifyOthers()
-      },
+      passed: (row, place) => this.#changes.passed(row, place),
       // A connection to the server that was replaced may still work there.
       serverRunEnded: () => {
         void this.#pool.close()
         this.#pool = this.#createPool()
       },
+    })
+    this.#changes = new PgChanges({
+      ...options,
+      queries: this,
+      runQuietly: statement => this.#pool.run(statement),
+      connect: answerMs => connectPg({ ...this.#connectionOptions({}), answerMs }),
     })
   }
 
@@ -140,11 +123,11 @@ export class PgDatabase implements PgQueries {
   async start(): Promise<void> {
     await this.look()
     this.#isFollowing = true
-    this.#listening = Promise.all([this.#keepListening(), this.#keepLooking()]).then(() => {})
+    this.#changes.start()
   }
 
   get isClosed(): boolean {
-    return this.#closing.signal.aborted
+    return this.#isClosed
   }
 
   /** @throws SvcError `shutting_down` */
@@ -154,18 +137,18 @@ export class PgDatabase implements PgQueries {
 
   /** Why statements fail at the moment. */
   get failure(): SvcError | undefined {
-    return this.#refusal ?? this.#failure
+    return this.#faults.refusal ?? this.#faults.last
   }
 
   /** Lets all statements fail from now on: this program must not use the store. */
   refuse(why: SvcError): void {
-    this.#refusal = why
-    this.wakeAll()
+    this.#faults.refusal = why
+    this.#changes.wakeAll()
   }
 
   /** Why a statement failed a moment ago, if the disk of the database was full. */
   get full(): SvcError | undefined {
-    const { error, at = Number.NEGATIVE_INFINITY } = this.#full ?? {}
+    const { error, at = Number.NEGATIVE_INFINITY } = this.#faults.full ?? {}
     return this.#options.clock.monotonic() - at < fullForMs ? error : undefined
   }
 
@@ -259,137 +242,37 @@ export class PgDatabase implements PgQueries {
   }
 
   get horizon(): Horizon {
-    return this.#horizon
+    return this.#changes.horizon
   }
 
-  /**
-   * Resolves with the next change of any process, when `ms` have passed or the signal aborts. At once if `isOver`
-   * returns true for the horizon as this process knows it.
-   */
+  /** Same as `PgChanges.wait`, and so are the next two. */
   wait(isOver: (horizon: Horizon) => boolean, ms: number, signal: AbortSignal): Promise<void> {
-    return new Promise(resolve => {
-      if (signal.aborted || this.isClosed || isOver(this.#horizon)) return resolve()
-      const done = () => {
-        clearTimeout(timer)
-        signal.removeEventListener('abort', done)
-        this.#waiting.delete(done)
-        resolve()
-      }
-      const timer = setTimeout(done, ms)
-      signal.addEventListener('abort', done, { once: true })
-      this.#waiting.add(done)
-    })
+    return this.#changes.wait(isOver, ms, signal)
   }
 
-  /** Wakes those who wait, in all processes: something changed that is neither a row nor an event. */
-  async touch(): Promise<void> {
-    await this.run(sql`SELECT nextval('touched')`)
-    await this.look()
-    await this.#notifyOthers()
+  touch(): Promise<void> {
+    return this.#changes.touch()
   }
 
-  /** Reads the horizon. */
-  async look(): Promise<void> {
-    const found =
-      await this.one<Horizon>(sql`SELECT coalesce(max(upto), 0) AS row, coalesce(max(place), 0) AS place,
-      (SELECT last_value + is_called::integer FROM touched) AS touched FROM durable`)
-    this.#advance(found)
-  }
-
-  #advance(found: Horizon): void {
-    const before = this.#horizon
-    this.#horizon = {
-      row: Math.max(before.row, found.row),
-      place: Math.max(before.place, found.place),
-      touched: Math.max(before.touched, found.touched),
-    }
-    const { row, place, touched } = this.#horizon
-    if (row !== before.row || place !== before.place || touched !== before.touched) this.wakeAll()
-  }
-
-  /** Ends the waits of this process. */
-  wakeAll(): void {
-    for (const wake of [...this.#waiting]) wake()
-  }
-
-  #notification: { again: boolean } | undefined
-
-  /** One at a time, alone in its transaction: a NOTIFY that waits for a standby would block those of others. */
-  async #notifyOthers(): Promise<void> {
-    if (this.#notification) {
-      this.#notification.again = true
-      return
-    }
-    this.#notification = { again: true }
-    while (this.#notification.again && !this.isClosed) {
-      this.#notification.again = false
-      const { row, place, touched } = this.#horizon
-      const payload = JSON.stringify({ node: this.node, row, place, touched })
-      // A notification only saves time: the others look by themselves.
-      await this.#pool.run(prepared(sql`SELECT pg_notify(${channel}, ${payload})`)).catch(() => {})
-      if (this.#notification.again) await this.#options.clock.sleep(notifyEveryMs, this.#closing.signal)
-    }
-    this.#notification = undefined
-  }
-
-  #onNotification(payload: string): void {
-    try {
-      const { node, row, place, touched } = JSON.parse(payload) as Horizon & { node: string }
-      if (node === this.node) this.#hasEcho = true
-      if ([row, place, touched].every(Number.isSafeInteger)) this.#advance({ row, place, touched })
-    } catch {
-      // Not of svc.
-    }
-  }
-
-  async #keepListening(): Promise<void> {
-    const { signal } = this.#closing
-    const { clock, log } = this.#options
-    while (!signal.aborted) {
-      let connection: PgConnection | undefined
-      try {
-        connection = await connectPg({ ...this.#connectionOptions({}), answerMs: beatAnswerMs })
-        await connection.listen(channel, payload => this.#onNotification(payload))
-        await this.#notifyOthers()
-        while (!signal.aborted && !connection.lost.aborted) {
-          await clock.sleep(beatEveryMs, AbortSignal.any([signal, connection.lost]))
-          if (!signal.aborted) await connection.run(sql`SELECT 1`)
-        }
-      } catch (error) {
-        if (!signal.aborted) log.debug('the connection for notifications broke', { error })
-      } finally {
-        this.#hasEcho = false
-        connection?.destroy()
-      }
-      await clock.sleep(lookWithoutEchoMs, signal)
-    }
-  }
-
-  async #keepLooking(): Promise<void> {
-    const { signal } = this.#closing
-    const { clock } = this.#options
-    while (!signal.aborted) {
-      await clock.sleep(this.#hasEcho ? lookEveryMs : lookWithoutEchoMs, signal)
-      // The failure is known to `failure`, and the next look may work.
-      if (!signal.aborted) await this.look().catch(() => {})
-    }
+  look(): Promise<void> {
+    return this.#changes.look()
   }
 
   async #guard<T>(work: () => Promise<T>): Promise<T> {
     this.assertOpen()
-    if (this.#refusal) throw this.#refusal
+    if (this.#faults.refusal) throw this.#faults.refusal
     try {
       const result = await work()
-      this.#failure = undefined
+      this.#faults.last = undefined
       return result
     } catch (error) {
       if (this.isClosed && error instanceof PgConnectionError)
         throw new SvcError('shutting_down', 'the message store is closed', { cause: error })
       const made = storeErrorOf(error, this.#isFollowing ? undefined : this.address)
       if (made instanceof SvcError && made.code === 'store_unavailable') {
-        this.#failure = made
+        this.#faults.last = made
         if (sqlStateOf(made.cause) === diskFull)
-          this.#full = { error: made, at: this.#options.clock.monotonic() }
+          this.#faults.full = { error: made, at: this.#options.clock.monotonic() }
       }
       throw made
     }
@@ -397,127 +280,9 @@ export class PgDatabase implements PgQueries {
 
   async close(): Promise<void> {
     if (this.isClosed) return
-    this.#closing.abort()
-    this.wakeAll()
-    await this.#listening
+    this.#isClosed = true
+    await this.#changes.close()
     this.#barriers.close()
     await this.#pool.close()
   }
 }
-
-interface BarrierPorts {
-  connect(): Promise<PgConnection>
-  clock: Pick<Clock, 'monotonic'>
-  node: string
-  passed(row: number, place: number): Promise<void>
-  serverRunEnded(): void
-}
-
-/** Makes commits durable, one barrier at a time. A barrier counts for the calls that came before it began. */
-class BarrierLoop {
-  readonly #ports: BarrierPorts
-  #connection: PgConnection | undefined
-  #waiting: (PromiseWithResolvers<void> & { since: number })[] = []
-  #isRunning = false
-  #isClosed = false
-  last = { tookMs: 0, at: Number.NEGATIVE_INFINITY }
-  #serverRun: { nth: number; id: string } | undefined
-  /** The server reported, during a barrier, that it did not wait for its standby. */
-  #wasGivenUp = false
-
-  constructor(ports: BarrierPorts) {
-    this.#ports = ports
-  }
-
-  get serverRun(): number {
-    return this.#serverRun?.nth ?? 1
-  }
-
-  pass(since: number): Promise<void> {
-    const passed = Promise.withResolvers<void>()
-    this.#waiting.push({ ...passed, since })
-    if (!this.#isRunning) void this.#run()
-    return passed.promise
-  }
-
-  async #run(): Promise<void> {
-    this.#isRunning = true
-    while (this.#waiting.length > 0) {
-      const ended = this.#waiting.splice(0)
-      const { clock } = this.#ports
-      const begun = clock.monotonic()
-      try {
-        const { row, place } = await this.#commit()
-        const at = clock.monotonic()
-        this.last = { tookMs: at - begun, at }
-        for (const { resolve, reject, since } of ended) {
-          if (since === this.serverRun) resolve()
-          else reject(lostError())
-        }
-        void this.#ports.passed(row, place)
-      } catch (error) {
-        // Those that came meanwhile have waited too. With a database that does not answer they would wait twice.
-        for (const { reject } of [...ended, ...this.#waiting.splice(0)]) reject(error)
-      }
-    }
-    this.#isRunning = false
-  }
-
-  async #commit(): Promise<{ row: number; place: number }> {
-    if (!this.#connection || this.#connection.lost.aborted) this.#connection = await this.#connect()
-    this.#wasGivenUp = false
-    const found = await this.#connection.get<{
-      row: number
-      place: number
-    }>(
-      prepared(sql`INSERT INTO durable AS d (node, upto, place)
-        SELECT ${this.#ports.node}, last, place FROM head
-        ON CONFLICT (node) DO UPDATE SET upto = excluded.upto, place = excluded.place
-        RETURNING d.upto AS row, d.place`),
-    )
-    if (this.#wasGivenUp || !found)
-      throw new SvcError('store_unavailable', 'the database did not wait for its standby', {
-        hint: connectionHint,
-      })
-    return found
-  }
-
-  /** A connection does not outlive the run of the server that it belongs to. */
-  async #connect(): Promise<PgConnection> {
-    const connection = await this.#ports.connect()
-    connection.onNotice(code => {
-      if (code === waitGivenUp) this.#wasGivenUp = true
-    })
-    try {
-      const [, [found]] = (await connection.script([
-        // The trigger on head names the run.
-        sql`UPDATE head SET revision = revision + 1 WHERE NOT EXISTS (SELECT FROM server_run)`,
-        sql`SELECT id::text FROM server_run`,
-      ])) as [unknown, [{ id: string }]]
-      // Else the connection would stay open, and the pool would be replaced by one that nobody closes.
-      if (this.#isClosed) throw new PgConnectionError('the store is closed')
-      const before = this.#serverRun
-      if (before?.id === found.id) return connection
-      this.#serverRun = { id: found.id, nth: before ? before.nth + 1 : 1 }
-      if (before) this.#ports.serverRunEnded()
-      return connection
-    } catch (error) {
-      connection.destroy()
-      throw error
-    }
-  }
-
-  close(): void {
-    this.#isClosed = true
-    this.#connection?.destroy()
-  }
-}
-
-const lostError = (): SvcError =>
-  new SvcError(
-    'store_unavailable',
-    'the database crashed, or a standby took over, before the write was durable',
-    {
-      hint: connectionHint,
-    },
-  )

@@ -1,0 +1,184 @@
+/** Follows the changes of all processes: how far the log is durable, and what wakes those that wait for changes. */
+import type { Clock } from '../../platform/clock.ts'
+import type { Log } from '../../platform/log.ts'
+import type { PgConnection, PgQueries } from '../../platform/postgres.ts'
+import { prepared, type Sql, sql } from '../../platform/sql.ts'
+
+/** How far the log is durable: the last row id, the last place in the event log, and a count of other changes. */
+export interface Horizon {
+  row: number
+  place: number
+  touched: number
+}
+
+/** How often the horizon is read, since a notification may be lost. */
+const lookEveryMs = 1000
+/** As long as no notification of this process has come back, it is read more often. */
+const lookWithoutEchoMs = 500
+/** How often the connection for notifications is tried, and how long its answer may take. */
+const beatEveryMs = 2000
+const beatAnswerMs = 1500
+const channel = 'svc'
+/** Shortest time between two notifications of a process: each one wakes every node. */
+const notifyEveryMs = 5
+
+interface ChangePorts {
+  clock: Clock
+  log: Log
+  /** Id of this process. */
+  node: string
+  /** Rejects like any statement of the store. */
+  queries: Pick<PgQueries, 'one' | 'run'>
+  /** Same, but its failure is no fault of the store. */
+  runQuietly(statement: Sql): Promise<unknown>
+  /** @param answerMs longest wait for an answer */
+  connect(answerMs: number): Promise<PgConnection>
+}
+
+export class PgChanges {
+  readonly #ports: ChangePorts
+  readonly #closing = new AbortController()
+  readonly #waiting = new Set<() => void>()
+  #horizon: Horizon = { row: 0, place: 0, touched: 0 }
+  #following: Promise<unknown> = Promise.resolve()
+  #hasEcho = false
+  #notification: { again: boolean } | undefined
+
+  constructor(ports: ChangePorts) {
+    this.#ports = ports
+  }
+
+  /** Starts to follow the changes of other processes. */
+  start(): void {
+    this.#following = Promise.all([this.#keepListening(), this.#keepLooking()])
+  }
+
+  /** Ends the waits, and resolves when nothing is followed any more. */
+  async close(): Promise<void> {
+    this.#closing.abort()
+    this.wakeAll()
+    await this.#following
+  }
+
+  get horizon(): Horizon {
+    return this.#horizon
+  }
+
+  /** What a barrier made durable. */
+  async passed(row: number, place: number): Promise<void> {
+    this.#advance({ ...this.#horizon, row, place })
+    await this.#notifyOthers()
+  }
+
+  /**
+   * Resolves with the next change of any process, when `ms` have passed or the signal aborts. At once if `isOver`
+   * returns true for the horizon as this process knows it.
+   */
+  wait(isOver: (horizon: Horizon) => boolean, ms: number, signal: AbortSignal): Promise<void> {
+    return new Promise(resolve => {
+      if (signal.aborted || this.#closing.signal.aborted || isOver(this.#horizon)) return resolve()
+      const done = () => {
+        clearTimeout(timer)
+        signal.removeEventListener('abort', done)
+        this.#waiting.delete(done)
+        resolve()
+      }
+      const timer = setTimeout(done, ms)
+      signal.addEventListener('abort', done, { once: true })
+      this.#waiting.add(done)
+    })
+  }
+
+  /** Wakes those who wait, in all processes: something changed that is neither a row nor an event. */
+  async touch(): Promise<void> {
+    await this.#ports.queries.run(sql`SELECT nextval('touched')`)
+    await this.look()
+    await this.#notifyOthers()
+  }
+
+  /** Reads the horizon. */
+  async look(): Promise<void> {
+    const found =
+      await this.#ports.queries.one<Horizon>(sql`SELECT coalesce(max(upto), 0) AS row, coalesce(max(place), 0) AS place,
+      (SELECT last_value + is_called::integer FROM touched) AS touched FROM durable`)
+    this.#advance(found)
+  }
+
+  #advance(found: Horizon): void {
+    const before = this.#horizon
+    this.#horizon = {
+      row: Math.max(before.row, found.row),
+      place: Math.max(before.place, found.place),
+      touched: Math.max(before.touched, found.touched),
+    }
+    const { row, place, touched } = this.#horizon
+    if (row !== before.row || place !== before.place || touched !== before.touched) this.wakeAll()
+  }
+
+  /** Ends the waits of this process. */
+  wakeAll(): void {
+    for (const wake of [...this.#waiting]) wake()
+  }
+
+  /** One at a time, alone in its transaction: a NOTIFY that waits for a standby would block those of others. */
+  async #notifyOthers(): Promise<void> {
+    if (this.#notification) {
+      this.#notification.again = true
+      return
+    }
+    this.#notification = { again: true }
+    const { clock, node, runQuietly } = this.#ports
+    while (this.#notification.again && !this.#closing.signal.aborted) {
+      this.#notification.again = false
+      const { row, place, touched } = this.#horizon
+      const payload = JSON.stringify({ node, row, place, touched })
+      // A notification only saves time: the others look by themselves.
+      await runQuietly(prepared(sql`SELECT pg_notify(${channel}, ${payload})`)).catch(() => {})
+      if (this.#notification.again) await clock.sleep(notifyEveryMs, this.#closing.signal)
+    }
+    this.#notification = undefined
+  }
+
+  #onNotification(payload: string): void {
+    try {
+      const { node, row, place, touched } = JSON.parse(payload) as Horizon & { node: string }
+      if (node === this.#ports.node) this.#hasEcho = true
+      if ([row, place, touched].every(Number.isSafeInteger)) this.#advance({ row, place, touched })
+    } catch {
+      // Not of svc.
+    }
+  }
+
+  async #keepListening(): Promise<void> {
+    const { signal } = this.#closing
+    const { clock, connect, log } = this.#ports
+    while (!signal.aborted) {
+      let connection: PgConnection | undefined
+      try {
+        connection = await connect(beatAnswerMs)
+        await connection.listen(channel, payload => this.#onNotification(payload))
+        await this.#notifyOthers()
+        while (!signal.aborted && !connection.lost.aborted) {
+          await clock.sleep(beatEveryMs, AbortSignal.any([signal, connection.lost]))
+          if (!signal.aborted) await connection.run(sql`SELECT 1`)
+        }
+      } catch (error) {
+        if (!signal.aborted) log.debug('the connection for notifications broke', { error })
+      } finally {
+        this.#hasEcho = false
+        connection?.destroy()
+      }
+      await clock.sleep(lookWithoutEchoMs, signal)
+    }
+  }
+
+  async #keepLooking(): Promise<void> {
+    const { signal } = this.#closing
+    const { clock } = this.#ports
+    while (!signal.aborted) {
+      await clock.sleep(this.#hasEcho ? lookEveryMs : lookWithoutEchoMs, signal)
+      // The failure is known to `failure`, and the next look may work.
+      if (!signal.aborted) await this.look().catch(() => {})
+    }
+  }
+}
