@@ -8,8 +8,9 @@ import type { Clock } from '../../platform/clock.ts'
 import type { Log } from '../../platform/log.ts'
 import { type Sql, sql } from '../../platform/sql.ts'
 import type { Lease } from '../leases.ts'
-import type { SessionChanges, SessionReader, SessionRecord } from '../state.ts'
+import type { SessionChanges, SessionReader } from '../state.ts'
 import type { PgDatabase } from './database.ts'
+import { OwnedSessions } from './owned-sessions.ts'
 
 /** Accounts that are taken, or given up, in one transaction. */
 const atOnce = 500
@@ -31,7 +32,7 @@ export interface PgLeasePorts {
 
 /** An account, as it was read last. */
 interface Account {
-  /** There is such a session. */
+  /** Whether the session exists. */
   there: boolean
   /** What its node is chosen by; a rename leaves it. */
   hash: number
@@ -49,7 +50,7 @@ interface AccountRow {
 
 /** Frees all accounts of a node, which must hold the row of the node locked. */
 export const freeAccounts = (node: string): Sql[] => [
-  // All that is written here, in the order in which others lock it.
+  // Locks every row updated below, in the common lock order, to avoid deadlocks.
   sql`SELECT FROM account WHERE node = ${node} OR (node IS NULL AND bot_id IS NOT NULL) ORDER BY name_key FOR UPDATE`,
   sql`UPDATE account SET node = NULL, fence = fence + 1 WHERE node = ${node}`,
   sql`SELECT touch_sessions(free.keys) FROM (SELECT array_agg(name_key) AS keys FROM account
@@ -60,23 +61,19 @@ export class PgLease implements Lease {
   readonly #ports: PgLeasePorts
   readonly #lost = new AbortController()
   #isReleased = false
-  /** Highest `account.changed` read. */
-  #seen = -1
+  /** The highest `account.changed`, and the other changes, that were read. */
+  readonly #read = { changed: -1, touched: 0 }
   /** By the form in which names are compared. */
   readonly #accounts = new Map<string, Account>()
-  /** Accounts of this node that another one is to poll. */
-  readonly #draining = new Set<string>()
-  #ended = new Set<string>()
-  #givingUp: Promise<void> | undefined
-  /** Records of all sessions, by name. */
-  readonly #records = new Map<string, SessionRecord>()
-  #sessionsRevision: number | undefined
-  /** What this process polls, and what it polled before (without a record). */
-  readonly #owned = new Map<string, { since: number; record: SessionRecord | undefined }>()
+  /** Accounts of this node that another one is to poll; those of them that are not polled any more; and how they are freed. */
+  readonly #leaving = {
+    all: new Set<string>(),
+    ended: new Set<string>(),
+    freeing: undefined as Promise<void> | undefined,
+  }
+  readonly #owned = new OwnedSessions()
   /** Names of the nodes, by id. The row of one that died may be gone before its accounts are taken. */
   readonly #names = new Map<string, string>()
-  #revision = 0
-  #touched = 0
   #listing: Promise<unknown> = Promise.resolve()
 
   constructor(ports: PgLeasePorts) {
@@ -88,8 +85,10 @@ export class PgLease implements Lease {
   }
 
   isShared = false
-  // A lease is over when the database is away.
-  readonly waitsForStore = true
+  /** A lease is over when the database is away. */
+  get waitsForStore(): boolean {
+    return true
+  }
 
   get isOver(): boolean {
     return this.#isReleased || this.#lost.signal.aborted
@@ -101,7 +100,7 @@ export class PgLease implements Lease {
   }
 
   #isOwn(key: string): boolean {
-    return this.#accounts.get(key)?.node === this.#ports.db.node && !this.#draining.has(key)
+    return this.#accounts.get(key)?.node === this.#ports.db.node && !this.#leaving.all.has(key)
   }
 
   /** Ends the lease without a word to the database: another process may have the accounts. */
@@ -121,8 +120,8 @@ export class PgLease implements Lease {
     const until = clock.monotonic() + ms
     await clock.sleep(followEveryMs, signal)
     for (let leftMs = ms; leftMs > 0 && !signal.aborted; leftMs = until - clock.monotonic()) {
-      if (db.isClosed || db.horizon.touched !== this.#touched) return
-      await db.wait(horizon => horizon.touched !== this.#touched, leftMs, signal)
+      if (db.isClosed || db.horizon.touched !== this.#read.touched) return
+      await db.wait(horizon => horizon.touched !== this.#read.touched, leftMs, signal)
     }
   }
 
@@ -134,43 +133,27 @@ export class PgLease implements Lease {
 
   async #list(revision?: number): Promise<SessionChanges> {
     if (!this.isOver) await this.#balance()
-    const { changed, revision: read } = await this.#ports.sessions.listChangedSince(this.#sessionsRevision)
-    this.#sessionsRevision = read
-    for (const [name, record] of changed) {
-      if (record) this.#records.set(name, record)
-      else this.#records.delete(name)
-      this.#note(name, this.#isOwn(sessionKeyOf(name)) ? record : undefined)
-    }
-    for (const [name, record] of this.#records)
-      if (this.#isOwn(sessionKeyOf(name)) !== (this.#owned.get(name)?.record !== undefined))
-        this.#note(name, this.#isOwn(sessionKeyOf(name)) ? record : undefined)
-    const listed = new Map<string, SessionRecord | undefined>()
-    for (const [name, { since, record }] of this.#owned)
-      if (revision === undefined ? record : since > revision) listed.set(name, record)
-    return { revision: this.#revision, changed: listed }
-  }
-
-  #note(name: string, record: SessionRecord | undefined): void {
-    if (!record && !this.#owned.get(name)?.record) return
-    this.#owned.set(name, { since: ++this.#revision, record })
+    const changes = await this.#ports.sessions.listChangedSince(this.#owned.readUpTo)
+    this.#owned.follow(changes, name => this.#isOwn(sessionKeyOf(name)))
+    return this.#owned.list(revision)
   }
 
   /** Takes the accounts that are free and fall to this node, and begins to give up those that fall to another one. */
   async #balance(): Promise<void> {
     const { db, isHeld, isValid, log } = this.#ports
-    this.#touched = db.horizon.touched
+    this.#read.touched = db.horizon.touched
     const [nodes, changed] = (await db.script([
       sql`SELECT id, name, lease_until > clock_timestamp() AS lives FROM node WHERE polls`,
-      sql`SELECT name_key, bot_id, node, fence, changed FROM account WHERE changed > ${this.#seen}`,
+      sql`SELECT name_key, bot_id, node, fence, changed FROM account WHERE changed > ${this.#read.changed}`,
     ])) as [{ id: string; name: string; lives: boolean }[], AccountRow[]]
     // Taken by a call whose answer was lost.
     const isNew = ({ name_key, node }: AccountRow) =>
       node === db.node && this.#accounts.get(name_key)?.node !== node
     if (changed.some(isNew)) await db.barrier()
     for (const { bot_id, changed: at, fence, name_key, node } of changed) {
-      this.#seen = Math.max(this.#seen, at)
+      this.#read.changed = Math.max(this.#read.changed, at)
       this.#accounts.set(name_key, { there: bot_id !== undefined, hash: hashOf(bot_id ?? ''), node, fence })
-      if (node !== db.node) this.#draining.delete(name_key)
+      if (node !== db.node) this.#leaving.all.delete(name_key)
     }
     const living = new Set(nodes.flatMap(({ id, lives }) => (lives ? [id] : [])))
     for (const { id, name } of nodes) this.#names.set(id, name)
@@ -185,7 +168,7 @@ export class PgLease implements Lease {
       const isMine = nodeFor(hash, choices) === db.node
       if (node === db.node ? !isMine : isMine && (node === undefined || !living.has(node))) {
         if (node !== db.node) wanted.push(key)
-        else if (!this.#draining.has(key)) unwanted.push(key)
+        else if (!this.#leaving.all.has(key)) unwanted.push(key)
       }
     }
     this.#drain(unwanted)
@@ -205,11 +188,9 @@ export class PgLease implements Lease {
   /** An account that is polled is given up when its last batch is stored, any other one now. */
   #drain(keys: readonly string[]): void {
     if (keys.length === 0) return
-    const polled = new Set(
-      [...this.#owned].filter(([, { record }]) => record).map(([name]) => sessionKeyOf(name)),
-    )
+    const polled = new Set(this.#owned.names().map(sessionKeyOf))
     for (const key of keys) {
-      this.#draining.add(key)
+      this.#leaving.all.add(key)
       if (!polled.has(key)) this.#confirm(key)
     }
   }
@@ -242,17 +223,17 @@ export class PgLease implements Lease {
   }
 
   #confirm(key: string): void {
-    if (!this.#draining.has(key) || this.isOver) return
-    this.#ended.add(key)
-    this.#givingUp ??= this.#giveUpEnded()
+    if (!this.#leaving.all.has(key) || this.isOver) return
+    this.#leaving.ended.add(key)
+    this.#leaving.freeing ??= this.#giveUpEnded()
   }
 
   /** Those that end at about the same time are given up together. */
   async #giveUpEnded(): Promise<void> {
     const { clock, db } = this.#ports
-    while (this.#ended.size > 0 && !this.isOver) {
+    while (this.#leaving.ended.size > 0 && !this.isOver) {
       await clock.sleep(followEveryMs / 2, this.lost)
-      const keys = [...this.#ended].sort().slice(0, atOnce)
+      const keys = [...this.#leaving.ended].sort().slice(0, atOnce)
       const freed = db.script([
         sql`UPDATE account SET node = NULL, fence = fence + 1 WHERE name_key = ANY (${keys}::text[]) AND node = ${db.node}`,
         sql`SELECT touch_sessions(${keys}::text[])`,
@@ -260,13 +241,13 @@ export class PgLease implements Lease {
       // What fails stays in the set, and is tried again.
       await freed.then(
         () => {
-          for (const key of keys) this.#ended.delete(key)
+          for (const key of keys) this.#leaving.ended.delete(key)
         },
         () => {},
       )
       await db.touch().catch(() => {})
     }
-    this.#givingUp = undefined
+    this.#leaving.freeing = undefined
   }
 }
 
