@@ -56,9 +56,8 @@ export class Keys {
   readonly #known = new Map<string, KnownKey>()
   #revision = 0
   #watching = false
-  /** Whether there is a key, as it was read at `#checkedAt` (`monotonic`). It never becomes false again. */
-  #hasAny = false
-  #checkedAt = Number.NEGATIVE_INFINITY
+  /** Whether a key was ever made, as it was read last, at a monotonic time. Once true, it is read no more. */
+  #any = { exists: false, readAt: Number.NEGATIVE_INFINITY }
   /** Whether a key was among the changes that were read. */
   #hasSeenKey = false
   /** Calls without a token that make keys, until their answer is written or lost. */
@@ -75,11 +74,10 @@ export class Keys {
   /** Whether a key was ever made: then callers over TCP need a key or the master token. */
   hasAny(): boolean | Promise<boolean> {
     const now = this.#runtime.clock.monotonic()
-    if (this.#hasAny || now - this.#checkedAt < checkEveryMs) return this.#hasAny
-    return this.#ports.keys.hasAny().then(found => {
-      this.#checkedAt = now
-      this.#hasAny ||= found
-      return this.#hasAny
+    if (this.#any.exists || now - this.#any.readAt < checkEveryMs) return this.#any.exists
+    return this.#ports.keys.hasAny().then(exists => {
+      this.#any = { exists: exists || this.#any.exists, readAt: now }
+      return this.#any.exists
     })
   }
 
@@ -252,7 +250,7 @@ export class Keys {
     const { id, hash, key } = createSecret()
     const made_by = formatPrincipal(by)
     await keys.add({ id, name, hash, grant, can, made_by, created_at, ...(expires_at && { expires_at }) })
-    this.#hasAny = true
+    this.#any.exists = true
     return { ...(await this.#show(id)), key }
   }
 

@@ -30,13 +30,10 @@ export class KeyUsage {
   #open = 0
   #bytes = 0
   #dayBeganAt: number
-  /** Calls since `#reportedAt`, those too that were refused. */
-  #asked = 0
-  #reportedAt: number
-  /** What was last reported, what other processes know of that, and what they reported. */
-  #own = nothing
-  #known = nothing
-  #others = nothing
+  /** Calls since the last report, including those that were rejected, and the time of that report. */
+  readonly #asked: { calls: number; since: number }
+  /** `own`: our last report. `known`: our report before it. `others`: the sum of other processes. */
+  readonly #shared = { own: nothing, known: nothing, others: nothing }
 
   /** @param above of the key that made this one */
   constructor(limits: KeyLimits, clock: Clock = systemClock, above?: KeyUsage) {
@@ -45,7 +42,7 @@ export class KeyUsage {
     this.#chain = [this, ...(above ? above.#chain : [])]
     this.#calls = limits.calls_per_second ?? 0
     this.#countedAt = clock.monotonic()
-    this.#reportedAt = this.#countedAt
+    this.#asked = { calls: 0, since: this.#countedAt }
     this.#dayBeganAt = this.#countedAt
   }
 
@@ -60,7 +57,7 @@ export class KeyUsage {
 
   #askForCall(): SvcError | undefined {
     const { calls_per_second: limit } = this.#limits
-    this.#asked++
+    this.#asked.calls++
     if (limit === undefined) return undefined
     const rate = this.#refill(limit)
     if (this.#calls >= 1) return undefined
@@ -81,8 +78,8 @@ export class KeyUsage {
 
   /** What the others leave of the rate. If all together ask for more than that, each gets its part of it. */
   #shareOf(limit: number): number {
-    const others = this.#others.calls
-    const own = Math.max(1, this.#own.calls)
+    const others = this.#shared.others.calls
+    const own = Math.max(1, this.#shared.own.calls)
     return others === 0 ? limit : Math.max(limit - others, (limit * own) / (own + others))
   }
 
@@ -99,7 +96,7 @@ export class KeyUsage {
 
   #admitWait(): void {
     const most = this.#limits.open
-    if (most !== undefined && this.#open + this.#others.open >= most)
+    if (most !== undefined && this.#open + this.#shared.others.open >= most)
       throw new SvcError(
         'rate_limited',
         `This key${below} may have ${formatCount(most, 'long poll or stream', 'long polls and streams')} at a time`,
@@ -126,7 +123,7 @@ export class KeyUsage {
     if (most === undefined) return
     const now = this.#clock.monotonic()
     this.#followDay(now)
-    if (this.#bytes + this.#others.bytes + count > most)
+    if (this.#bytes + this.#shared.others.bytes + count > most)
       throw new SvcError('rate_limited', `This key${below} may transfer ${most} bytes per day`, {
         retryAfter: Math.ceil((this.#dayBeganAt + dayMs - now) / 1000),
         hint: 'Repeat the call after the time in retry_after.',
@@ -137,7 +134,7 @@ export class KeyUsage {
     if (now - this.#dayBeganAt < dayMs) return
     this.#dayBeganAt = now
     this.#bytes = 0
-    this.#others = { ...this.#others, bytes: 0 }
+    this.#shared.others = { ...this.#shared.others, bytes: 0 }
   }
 
   /** What is left of the limits of this key alone. */
@@ -147,8 +144,10 @@ export class KeyUsage {
     if (rate !== undefined) this.#refill(rate)
     return {
       ...(rate !== undefined && { calls_per_second: Math.floor(this.#calls) }),
-      ...(open !== undefined && { open: Math.max(0, open - this.#open - this.#others.open) }),
-      ...(bytes !== undefined && { bytes_per_day: Math.max(0, bytes - this.#bytes - this.#others.bytes) }),
+      ...(open !== undefined && { open: Math.max(0, open - this.#open - this.#shared.others.open) }),
+      ...(bytes !== undefined && {
+        bytes_per_day: Math.max(0, bytes - this.#bytes - this.#shared.others.bytes),
+      }),
     }
   }
 
@@ -175,19 +174,19 @@ export class KeyUsage {
   report(): Omit<KeyUse, 'key'> | undefined {
     const now = this.#clock.monotonic()
     this.#followDay(now)
-    const seconds = Math.max(0.001, (now - this.#reportedAt) / 1000)
+    const seconds = Math.max(0.001, (now - this.#asked.since) / 1000)
     const dayAgeMs = Math.round(now - this.#dayBeganAt)
-    this.#own = { calls: this.#asked / seconds, open: this.#open, bytes: this.#bytes, dayAgeMs }
-    this.#asked = 0
-    this.#reportedAt = now
-    const isInUse = [this.#own, this.#known, this.#others].some(({ calls, open }) => calls > 0 || open > 0)
-    return isInUse || this.#bytes !== this.#known.bytes ? this.#own : undefined
+    const own = { calls: this.#asked.calls / seconds, open: this.#open, bytes: this.#bytes, dayAgeMs }
+    Object.assign(this.#asked, { calls: 0, since: now })
+    this.#shared.own = own
+    const isInUse = Object.values(this.#shared).some(({ calls, open }) => calls > 0 || open > 0)
+    return isInUse || own.bytes !== this.#shared.known.bytes ? own : undefined
   }
 
-  /** Takes what other processes reported, who know the last report now. The day of all begins with the first of them. */
+  /** Stores the usage of the other processes. The shared day starts at the earliest start among all processes. */
   noteOthers(others: Omit<KeyUse, 'key'> = nothing): void {
-    this.#known = this.#own
-    this.#others = others
+    this.#shared.known = this.#shared.own
+    this.#shared.others = others
     this.#dayBeganAt = Math.min(this.#dayBeganAt, this.#clock.monotonic() - others.dayAgeMs)
   }
 }

@@ -30,17 +30,25 @@ interface WatchedSession {
  * times.
  */
 const checksAfterMessage = 3
+/** What a check reads of all sessions together. */
+interface Checked {
+  /** Of the records. */
+  readonly revision?: number
+  /** Names with a login under way. */
+  readonly pending: ReadonlySet<string>
+  /** Name of the default session. */
+  readonly chosen?: string
+  readonly suspects: ReadonlyMap<string, number>
+}
+
 const never = Number.POSITIVE_INFINITY
 
 export class SessionWatch {
   readonly #accounts: WatchPorts
   readonly #clock: Clock
-  #revision: number | undefined
   readonly #records = new Map<string, SessionRecord>()
   readonly #watched = new Map<string, WatchedSession>()
-  #pending: ReadonlySet<string> = new Set()
-  #default: string | undefined
-  #suspects: ReadonlyMap<string, number> = new Map()
+  #last: Checked = { pending: new Set(), suspects: new Map() }
   #listed: readonly SessionWithUsers[] = []
   /** Whether something differs from `#listed`. */
   #isOutdated = false
@@ -82,20 +90,20 @@ export class SessionWatch {
   /** Returns the names of the sessions that may have changed. */
   async #findUnsure(): Promise<Set<string>> {
     const now = this.#clock.now()
-    const { changed, revision } = await this.#accounts.sessions.listChangedSince(this.#revision)
+    const last = this.#last
+    const { changed, revision } = await this.#accounts.sessions.listChangedSince(last.revision)
     const pending = await this.#accounts.pending()
     const chosen = await this.#accounts.defaultName()
-    const suspects = (await this.#accounts.countSuspects()) ?? this.#suspects
+    const suspects = (await this.#accounts.countSuspects()) ?? last.suspects
     for (const [name, record] of changed) {
       this.#touched.set(name, this.#touched.get(name) ?? 1)
       if (record) this.#records.set(name, record)
       else this.#records.delete(name)
     }
-    this.#revision = revision
-    const unsure = new Set([...this.#touched.keys(), ...this.#pending.symmetricDifference(pending)])
-    for (const name of this.#default === chosen ? [] : [this.#default, chosen]) unsure.add(name ?? '')
-    for (const name of new Set([...this.#suspects.keys(), ...suspects.keys()]))
-      if (this.#suspects.get(name) !== suspects.get(name)) unsure.add(name)
+    const unsure = new Set([...this.#touched.keys(), ...last.pending.symmetricDifference(pending)])
+    for (const name of last.chosen === chosen ? [] : [last.chosen, chosen]) unsure.add(name ?? '')
+    for (const name of new Set([...last.suspects.keys(), ...suspects.keys()]))
+      if (last.suspects.get(name) !== suspects.get(name)) unsure.add(name)
     // If the clock was set back, all are due.
     const isBack = now < this.#times.checked
     if (isBack || now >= this.#times.due) {
@@ -106,9 +114,7 @@ export class SessionWatch {
     }
     for (const name of unsure) if (!this.#touched.has(name)) this.#touched.set(name, 1)
     this.#times.checked = now
-    this.#pending = pending
-    this.#default = chosen
-    this.#suspects = suspects
+    this.#last = { revision, pending, chosen, suspects }
     return unsure
   }
 
@@ -125,7 +131,7 @@ export class SessionWatch {
       if (checksLeft > 0) this.#touched.set(name, checksLeft)
       else this.#touched.delete(name)
       const before = this.#watched.get(name)
-      const now = fresh.get(name) ?? (this.#pending.has(name) ? loginOnly(name) : undefined)
+      const now = fresh.get(name) ?? (this.#last.pending.has(name) ? loginOnly(name) : undefined)
       if (now) this.#watched.set(name, now)
       else this.#watched.delete(name)
       this.#times.due = Math.min(this.#times.due, now?.due ?? never)
@@ -136,7 +142,7 @@ export class SessionWatch {
 
   async #listInOrder(): Promise<SessionWithUsers[]> {
     const records = await this.#accounts.sortRecords([...this.#records.values()])
-    const pending = [...this.#pending].filter(name => !this.#records.has(name))
+    const pending = [...this.#last.pending].filter(name => !this.#records.has(name))
     return [...records.map(({ name }) => name), ...pending].flatMap(
       name => this.#watched.get(name)?.session ?? [],
     )

@@ -20,9 +20,8 @@ export class UserConversation {
   readonly #burst: Burst
   /** Messages of the burst that are an answer if nothing else comes, and those that are too old for one. */
   readonly #marks = new Map<OpenMessage, 'answer' | 'old'>()
-  /** Steps that were not done yet. Messages and commands are taken one after another. */
-  #steps = 0
-  #lastStep: Promise<void> = Promise.resolve()
+  /** Messages and commands are taken one after another: how many steps are not done yet, and the last of them. */
+  #steps = { open: 0, last: Promise.resolve() }
   #current: (TurnPlace & { id: number }) | undefined
   /** Turns that the user stopped before they began. */
   readonly #dropped = new Set<number>()
@@ -40,7 +39,7 @@ export class UserConversation {
 
   /** Whether it can be forgotten. */
   get isIdle(): boolean {
-    return this.#burst.isEmpty && this.#steps === 0 && this.#working === undefined
+    return this.#burst.isEmpty && this.#steps.open === 0 && this.#working === undefined
   }
 
   /**
@@ -61,13 +60,13 @@ export class UserConversation {
   /** Gives back the messages that are in no turn, and waits for the running turn to stop. */
   async close(): Promise<void> {
     await Promise.all(this.#burst.take().map(open => open.settle(false)))
-    await Promise.all([this.#lastStep, this.#working])
+    await Promise.all([this.#steps.last, this.#working])
   }
 
   #do(step: () => Promise<void>): void {
-    this.#steps += 1
-    this.#lastStep = this.#lastStep.then(step).finally(() => {
-      this.#steps -= 1
+    this.#steps.open += 1
+    this.#steps.last = this.#steps.last.then(step).finally(() => {
+      this.#steps.open -= 1
     })
   }
 

@@ -56,13 +56,13 @@ class Bridge {
   readonly #service: StreamableHTTPClientTransport
   /** Open requests of the client. Each controller aborts the connection of its request. */
   readonly #waiting = new Map<RequestId, AbortController>()
-  readonly #unusable = Promise.withResolvers<void>()
-  /** The reason if the service cannot be used. */
-  #unusableError: SvcError | undefined
-  #initialize: JSONRPCRequest | undefined
-  /** Resolves when the MCP session is open. Other messages wait for it. */
-  #sessionOpen: Promise<unknown> = Promise.resolve()
-  #isReopening = false
+  /** Resolves with the reason if the service cannot be used. */
+  readonly #unusable = Promise.withResolvers<SvcError>()
+  /** The MCP session: the request that opens it. Other messages wait until it is `opened`. */
+  readonly #session: { initialize?: JSONRPCRequest; opened: Promise<unknown>; isReopening: boolean } = {
+    opened: Promise.resolve(),
+    isReopening: false,
+  }
   /** Whether the service has accepted a message. */
   #hasAccepted = false
   #closing: Promise<void> | undefined
@@ -96,9 +96,9 @@ class Bridge {
     this.#client.onmessage = message => void this.#passToService(message as JSONRPCMessage)
     await this.#service.start()
     await this.#client.start()
-    await Promise.race([this.#client.ended, this.#unusable.promise])
+    const error = await Promise.race([this.#client.ended, this.#unusable.promise])
     await this.close()
-    if (this.#unusableError) throw this.#unusableError
+    if (error) throw error
   }
 
   close(): Promise<void> {
@@ -120,7 +120,7 @@ class Bridge {
   /** Passes a message of the service to the client. */
   #passToClient(message: JSONRPCMessage): void {
     if (!('method' in message) && message.id !== undefined) {
-      if ('result' in message && message.id === this.#initialize?.id) {
+      if ('result' in message && message.id === this.#session.initialize?.id) {
         const { protocolVersion } = message.result
         if (typeof protocolVersion === 'string') this.#service.setProtocolVersion(protocolVersion)
       }
@@ -133,14 +133,14 @@ class Bridge {
   /** Passes a message of the client to the service. */
   async #passToService(message: JSONRPCMessage): Promise<void> {
     if (isJSONRPCRequest(message) && message.method === 'initialize') {
-      this.#initialize = message
-      this.#sessionOpen = this.#send(message)
+      this.#session.initialize = message
+      this.#session.opened = this.#send(message)
       return
     }
     const isRequest = isJSONRPCRequest(message)
     // Registered before the wait for the session, so that it can be cancelled during the wait.
     if (isRequest) this.#waiting.set(message.id, new AbortController())
-    await this.#sessionOpen
+    await this.#session.opened
     if ('method' in message && message.method === 'notifications/cancelled') {
       const id = message.params?.requestId as RequestId
       const connection = this.#waiting.get(id)
@@ -183,20 +183,21 @@ class Bridge {
    */
   async #reopenSession(): Promise<boolean> {
     const { sessionId } = this.#service
-    const initialize = this.#initialize
+    const session = this.#session
+    const { initialize } = session
     if (!initialize) return false
-    if (!this.#isReopening) {
-      this.#isReopening = true
+    if (!session.isReopening) {
+      session.isReopening = true
       this.#log.info('opening a new session')
-      this.#sessionOpen = this.#service
+      session.opened = this.#service
         .send({ ...initialize, id: reopenId })
         .then(() => this.#service.send({ jsonrpc: '2.0', method: 'notifications/initialized' }))
         .catch(error => this.#log.debug('mcp', { error }))
         .finally(() => {
-          this.#isReopening = false
+          session.isReopening = false
         })
     }
-    await this.#sessionOpen
+    await session.opened
     return this.#service.sessionId !== sessionId
   }
 
@@ -204,8 +205,7 @@ class Bridge {
     const { problem, hint } = describeFailure(error, this.#url)
     for (const id of this.#waiting.keys()) this.#answerWithError(id, `${problem}. ${hint}`)
     const code = statusOf(error) === 401 ? 'unauthorized' : 'not_found'
-    this.#unusableError ??= new SvcError(code, problem, { hint })
-    this.#unusable.resolve()
+    this.#unusable.resolve(new SvcError(code, problem, { hint }))
   }
 
   #answerWithError(id: RequestId | undefined, message: string): void {

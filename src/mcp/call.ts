@@ -50,11 +50,16 @@ export class McpCall extends InterfaceCall {
    */
   readonly elicit?: (field: string, form: ElicitRequestFormParams, about?: unknown) => Promise<Answer>
   readonly #ctx: ServerContext
-  readonly #questions: QuestionTickets
   readonly #ticker: ProgressReporter | undefined
-  /** Answers that the client sent with this request, by field. Each is removed when it is used. */
-  readonly #answers: Record<string, unknown>
-  #inputRequired: { inputRequests: InputRequests; requestState?: string } | undefined
+  /**
+   * Questions that are asked by a result (modern era). `answers` are those that the client sent with this request, by
+   * field; each is removed when it is used.
+   */
+  readonly #byResult: {
+    readonly answers: Record<string, unknown>
+    readonly tickets: QuestionTickets
+    required?: { inputRequests: InputRequests; requestState?: string }
+  }
 
   /**
    * @param declared capabilities that a legacy client declared once; a modern client declares them with
@@ -69,8 +74,7 @@ export class McpCall extends InterfaceCall {
     const { by, local, era, calls } = context
     super(ctx.mcpReq, { by, shutdown: calls.waiting }, local)
     this.#ctx = ctx
-    this.#questions = calls.questions
-    this.#answers = { ...ctx.mcpReq.inputResponses }
+    this.#byResult = { answers: { ...ctx.mcpReq.inputResponses }, tickets: calls.questions }
     const token = ctx.mcpReq._meta?.progressToken
     if (token !== undefined) {
       const ticker = new ProgressReporter(clock, token, notification => ctx.mcpReq.notify(notification))
@@ -127,7 +131,8 @@ export class McpCall extends InterfaceCall {
    * answer.
    */
   get question(): InputRequiredResult | undefined {
-    return this.#inputRequired && inputRequired(this.#inputRequired)
+    const { required } = this.#byResult
+    return required && inputRequired(required)
   }
 
   async #ask({ text, field }: Question): Promise<string | undefined> {
@@ -162,9 +167,10 @@ export class McpCall extends InterfaceCall {
    * also send back the ticket of the question.
    */
   async #askByResult(field: string, form: ElicitRequestFormParams, about: unknown): Promise<Answer> {
-    if (Object.hasOwn(this.#answers, field)) {
+    const { answers, tickets } = this.#byResult
+    if (Object.hasOwn(answers, field)) {
       const answer = this.#takeAnswer(field)
-      if (about === undefined || this.#questions.useTicket(this.#ctx.mcpReq.requestState<string>(), about))
+      if (about === undefined || tickets.useTicket(this.#ctx.mcpReq.requestState<string>(), about))
         return answer
       throw new SvcError(
         'forbidden',
@@ -174,17 +180,18 @@ export class McpCall extends InterfaceCall {
         },
       )
     }
-    this.#inputRequired = {
+    this.#byResult.required = {
       inputRequests: { [field]: inputRequired.elicit(form) },
-      ...(about !== undefined && { requestState: this.#questions.createTicket(about) }),
+      ...(about !== undefined && { requestState: tickets.createTicket(about) }),
     }
     throw badArgument(field, 'the person has to answer first')
   }
 
   /** Returns the text of an accepted answer, and removes it. A declined answer stays for `#takeAnswer`. */
   #takeAcceptedText(field: string): string | undefined {
-    const content = acceptedContent(this.#answers, field)
-    if (content) delete this.#answers[field]
+    const { answers } = this.#byResult
+    const content = acceptedContent(answers, field)
+    if (content) delete answers[field]
     return content && textOf(content[field])
   }
 
@@ -192,8 +199,9 @@ export class McpCall extends InterfaceCall {
    * Returns the answer that the client sent, and removes it, so that it does not answer a second question.
    */
   #takeAnswer(field: string): Answer {
-    const response = inputResponse(this.#answers, field)
-    delete this.#answers[field]
+    const { answers } = this.#byResult
+    const response = inputResponse(answers, field)
+    delete answers[field]
     return response.kind === 'elicit' ? answerOf(response) : 'nobody'
   }
 }
@@ -217,10 +225,8 @@ class ProgressReporter {
   readonly #since: number
   /** Aborts when signs of life must stop. */
   readonly #ticksStopped = new AbortController()
-  #what = ''
-  /** Total progress of all steps before the current one. */
-  #earlierSteps = 0
-  #done = 0
+  /** The current step, and the total progress of all steps before it. */
+  #step = { what: '', done: 0, earlier: 0 }
   #reported = 0
   #reportedAt = Number.NEGATIVE_INFINITY
   #isOver = false
@@ -244,21 +250,15 @@ class ProgressReporter {
 
   step({ what, done, total }: Progress): void {
     this.#ticksStopped.abort()
-    if (what !== this.#what || done < this.#done) {
-      // Progress must never decrease, so the next file continues from the last reported value.
-      this.#earlierSteps = this.#reported
-      this.#what = what
-    }
-    this.#done = done
+    // Progress must never decrease, so the next file continues from the last reported value.
+    const isNext = what !== this.#step.what || done < this.#step.done
+    const earlier = isNext ? this.#reported : this.#step.earlier
+    this.#step = { what, done, earlier }
     const complete = total !== undefined && done >= total
     const now = this.#clock.monotonic()
     if (!complete && now - this.#reportedAt < stepMs) return
     this.#reportedAt = now
-    this.#report(
-      this.#earlierSteps + done,
-      what,
-      total === undefined ? undefined : this.#earlierSteps + total,
-    )
+    this.#report(earlier + done, what, total === undefined ? undefined : earlier + total)
   }
 
   stop(): void {

@@ -109,61 +109,44 @@ interface Frame {
   readonly settle?: ((written: boolean) => void) | undefined
 }
 
-class SseTransport implements Transport {
-  readonly caller: Caller
-  onclose?: () => void
-  onerror?: (error: Error) => void
-  onmessage?: <T extends JSONRPCMessage>(message: T, extra?: MessageExtraInfo) => void
-  /** Deliveries of open requests. */
-  readonly deliveries: ConnectionDeliveries
-  readonly #queue: Frame[] = []
-  /** Settle functions of the answers that still wait in the queue. */
+/** Frames that wait for the client to read them. */
+class FrameQueue {
+  readonly #frames: Frame[] = []
+  /** Settle functions of the answers that still wait. */
   readonly #unsettled = new Set<(written: boolean) => void>()
-  /** Closes a stream whose client does not read, when the streams of the process hold too many bytes. */
-  readonly #backlog = backlogs.open(() => void this.close())
-  /** Characters in the queue. */
-  #queuedLength = 0
-  readonly #signal: AbortSignal
-  readonly #closeOnAbort = () => void this.close()
-  #notifyQueued: (() => void) | undefined
-  #closed = false
-  #keepAlive: ReturnType<typeof setInterval> | undefined
+  readonly #backlog: ReturnType<typeof backlogs.open>
+  /** Characters of all frames. */
+  #length = 0
+  #notify: (() => void) | undefined
+  #isClosed = false
 
-  constructor(endpoint: string, caller: Caller, signal: AbortSignal, confirmMs?: number) {
-    this.caller = caller
-    this.deliveries = new ConnectionDeliveries(() => !this.#closed && !caller.isProxied, confirmMs)
-    this.#signal = signal
-    this.#push({ text: `event: endpoint\ndata: ${endpoint}\n\n`, isMessage: false })
+  /** @param giveUp called for a client that does not read, when the streams of the process hold too many bytes */
+  constructor(giveUp: () => void) {
+    this.#backlog = backlogs.open(giveUp)
   }
 
-  async start(): Promise<void> {
-    if (this.#signal.aborted) this.#closeOnAbort()
-    else this.#signal.addEventListener('abort', this.#closeOnAbort, { once: true })
-    this.#keepAlive = setInterval(
-      () => this.#push({ text: ': keepalive\n\n', isMessage: false }),
-      keepAliveMs,
-    )
-  }
-
-  response(): Response {
-    const body = createDrainedBody(this.#yieldFrames(), () => void this.close())
-    return new Response(body, { headers: streamHeaders })
+  push(frame: Frame): void {
+    if (frame.settle) this.#unsettled.add(frame.settle)
+    this.#frames.push(frame)
+    this.#length += frame.text.length
+    this.#notify?.()
+    this.#backlog.update(this.#length, false)
   }
 
   /** Yields the frames as bytes, as fast as the client reads. */
-  async *#yieldFrames(): AsyncGenerator<Uint8Array> {
+  async *drain(): AsyncGenerator<Uint8Array> {
     const encoder = new TextEncoder()
     for (;;) {
-      while (this.#queue.length === 0 && !this.#closed)
+      while (this.#frames.length === 0 && !this.#isClosed)
         await new Promise<void>(resolve => {
-          this.#notifyQueued = resolve
+          this.#notify = resolve
         })
       // Lets the event loop notice a client that hung up: the kernel would accept the frame anyway.
-      if (this.#queue[0]?.isMessage) await waitForTurn()
-      const frame = this.#queue.shift()
+      if (this.#frames[0]?.isMessage) await waitForTurn()
+      const frame = this.#frames.shift()
       if (!frame) return
-      this.#queuedLength -= frame.text.length
-      this.#backlog.update(this.#queuedLength, true)
+      this.#length -= frame.text.length
+      this.#backlog.update(this.#length, true)
       const bytes = encoder.encode(frame.text)
       yield bytes
       const { settle } = frame
@@ -173,12 +156,59 @@ class SseTransport implements Transport {
     }
   }
 
+  /** Ends `drain`. What still waits is not written. */
+  close(): void {
+    this.#isClosed = true
+    for (const settle of this.#unsettled) settle(false)
+    this.#frames.length = 0
+    this.#length = 0
+    this.#backlog.end()
+    this.#notify?.()
+  }
+}
+
+class SseTransport implements Transport {
+  readonly caller: Caller
+  onclose?: () => void
+  onmessage?: <T extends JSONRPCMessage>(message: T, extra?: MessageExtraInfo) => void
+  /** Deliveries of open requests. */
+  readonly deliveries: ConnectionDeliveries
+  readonly #frames = new FrameQueue(() => void this.close())
+  readonly #signal: AbortSignal
+  readonly #closeOnAbort = () => void this.close()
+  #closed = false
+  #keepAlive: ReturnType<typeof setInterval> | undefined
+
+  constructor(endpoint: string, caller: Caller, signal: AbortSignal, confirmMs?: number) {
+    this.caller = caller
+    this.deliveries = new ConnectionDeliveries(() => !this.#closed && !caller.isProxied, confirmMs)
+    this.#signal = signal
+    this.#frames.push({ text: `event: endpoint\ndata: ${endpoint}\n\n`, isMessage: false })
+  }
+
+  async start(): Promise<void> {
+    if (this.#signal.aborted) this.#closeOnAbort()
+    else this.#signal.addEventListener('abort', this.#closeOnAbort, { once: true })
+    this.#keepAlive = setInterval(
+      () => this.#frames.push({ text: ': keepalive\n\n', isMessage: false }),
+      keepAliveMs,
+    )
+  }
+
+  response(): Response {
+    const body = createDrainedBody(this.#frames.drain(), () => void this.close())
+    return new Response(body, { headers: streamHeaders })
+  }
+
   /** Queues a message. Never rejects, same as `LineTransport.send`. */
   async send(message: JSONRPCMessage): Promise<void> {
     if (this.#closed) return
     const settle = this.deliveries.take(message)
-    if (settle) this.#unsettled.add(settle)
-    this.#push({ text: `event: message\ndata: ${JSON.stringify(message)}\n\n`, isMessage: true, settle })
+    this.#frames.push({
+      text: `event: message\ndata: ${JSON.stringify(message)}\n\n`,
+      isMessage: true,
+      settle,
+    })
   }
 
   async close(): Promise<void> {
@@ -187,18 +217,7 @@ class SseTransport implements Transport {
     clearInterval(this.#keepAlive)
     this.#signal.removeEventListener('abort', this.#closeOnAbort)
     this.deliveries.loseAll()
-    for (const settle of this.#unsettled) settle(false)
-    this.#queue.length = 0
-    this.#queuedLength = 0
-    this.#backlog.end()
-    this.#notifyQueued?.()
+    this.#frames.close()
     this.onclose?.()
-  }
-
-  #push(frame: Frame): void {
-    this.#queue.push(frame)
-    this.#queuedLength += frame.text.length
-    this.#notifyQueued?.()
-    this.#backlog.update(this.#queuedLength, false)
   }
 }

@@ -94,20 +94,15 @@ export function serveMcpStdio(
 /** Reads and writes JSON-RPC messages, one a line. Knows which answers were written. */
 export class LineTransport implements Transport {
   onclose?: () => void
-  onerror?: (error: Error) => void
   onmessage?: Transport['onmessage']
-  readonly ended: Promise<void>
   /** Deliveries of open requests. */
   readonly deliveries: ConnectionDeliveries
   /** Ids of requests without an answer yet. */
   readonly unanswered = new PendingSet<RequestId>()
-  readonly #input: Readable
+  readonly #lines: LineReader
   readonly #output: Writable
-  readonly #log: Log
-  readonly #markEnded: () => void
-  /** Parts of the line that is being read, and their size in bytes. */
-  #parts: Buffer[] = []
-  #size = 0
+  /** Resolves when the client is gone. */
+  readonly #end = Promise.withResolvers<void>()
   /** Whether the client has closed its input. */
   #isInputClosed = false
   /** Whether the client has stopped reading. */
@@ -117,25 +112,23 @@ export class LineTransport implements Transport {
   /** @param confirmMs for tests: see `UnconfirmedAnswers` */
   constructor({ input, output }: StdioStreams, log: Log, confirmMs?: number) {
     this.deliveries = new ConnectionDeliveries(() => !this.#isInputClosed && !this.#isOutputBroken, confirmMs)
-    this.#input = input
+    this.#lines = new LineReader(input, log, message => this.#take(message))
     this.#output = output
-    this.#log = log
-    const { promise, resolve } = Promise.withResolvers<void>()
-    this.ended = promise
-    this.#markEnded = resolve
+  }
+
+  get ended(): Promise<void> {
+    return this.#end.promise
   }
 
   async start(): Promise<void> {
-    this.#input.on('data', this.#read)
-    for (const event of ['end', 'close', 'error'])
-      this.#input.on(event, () => {
-        this.#isInputClosed = true
-        this.#markEnded()
-      })
+    this.#lines.start(() => {
+      this.#isInputClosed = true
+      this.#end.resolve()
+    })
     // This listener stays after the end, so that a broken pipe does not crash the process.
     this.#output.on('error', () => {
       this.#isOutputBroken = true
-      this.#markEnded()
+      this.#end.resolve()
     })
   }
 
@@ -167,7 +160,7 @@ export class LineTransport implements Transport {
     const written = !this.#closed && (await writeTo(this.#output, serializeMessage(message)))
     if (!written) {
       this.#isOutputBroken = true
-      this.#markEnded()
+      this.#end.resolve()
     }
     // What the client sent before the last byte is read in this turn, and does not confirm the answer.
     if (settle) await waitForTurn()
@@ -178,15 +171,51 @@ export class LineTransport implements Transport {
   async close(): Promise<void> {
     if (this.#closed) return
     this.#closed = true
-    this.#markEnded()
-    this.#input.off('data', this.#read)
-    // A paused standard input does not keep the process alive.
-    this.#input.pause()
+    this.#end.resolve()
+    this.#lines.stop()
     this.deliveries.loseAll()
     this.onclose?.()
   }
 
-  #read = (chunk: Buffer): void => {
+  #take(message: JSONRPCMessage): void {
+    this.deliveries.confirm(message)
+    // A subscription is answered only when it ends, so `close` does not wait for it.
+    if (isJSONRPCRequest(message) && message.method !== 'subscriptions/listen')
+      this.unanswered.add(message.id)
+    else if ('method' in message && message.method === 'notifications/cancelled') {
+      this.unanswered.delete(message.params?.requestId as RequestId)
+    }
+    this.onmessage?.(message)
+  }
+}
+
+/** Reads JSON-RPC messages, one a line. What is no message is logged. */
+class LineReader {
+  readonly #input: Readable
+  readonly #log: Log
+  readonly #take: (message: JSONRPCMessage) => void
+  /** Parts of the line that is being read, and their size in bytes. */
+  #parts: Buffer[] = []
+  #size = 0
+
+  constructor(input: Readable, log: Log, take: (message: JSONRPCMessage) => void) {
+    this.#input = input
+    this.#log = log
+    this.#take = take
+  }
+
+  start(onEnd: () => void): void {
+    this.#input.on('data', this.#read)
+    for (const event of ['end', 'close', 'error']) this.#input.on(event, onEnd)
+  }
+
+  stop(): void {
+    this.#input.off('data', this.#read)
+    // A paused standard input does not keep the process alive.
+    this.#input.pause()
+  }
+
+  readonly #read = (chunk: Buffer): void => {
     let from = 0
     for (let at = chunk.indexOf(10); at >= 0; at = chunk.indexOf(10, from)) {
       this.#parts.push(chunk.subarray(from, at))
@@ -195,7 +224,7 @@ export class LineTransport implements Transport {
       const size = this.#size
       this.#parts = []
       this.#size = 0
-      if (size <= maxLineBytes) this.#take(line)
+      if (size <= maxLineBytes) this.#takeLine(line)
     }
     const rest = chunk.subarray(from)
     this.#size += rest.length
@@ -207,7 +236,7 @@ export class LineTransport implements Transport {
     }
   }
 
-  #take(line: string): void {
+  #takeLine(line: string): void {
     if (line.trim() === '') return
     let message: JSONRPCMessage
     try {
@@ -216,14 +245,7 @@ export class LineTransport implements Transport {
       void this.#logFault(line)
       return
     }
-    this.deliveries.confirm(message)
-    // A subscription is answered only when it ends, so `close` does not wait for it.
-    if (isJSONRPCRequest(message) && message.method !== 'subscriptions/listen')
-      this.unanswered.add(message.id)
-    else if ('method' in message && message.method === 'notifications/cancelled') {
-      this.unanswered.delete(message.params?.requestId as RequestId)
-    }
-    this.onmessage?.(message)
+    this.#take(message)
   }
 
   async #logFault(line: string): Promise<void> {

@@ -116,8 +116,8 @@ export class FileLock {
   #brief = false
   #closed = false
   #lost = new AbortController()
-  #freedAt = Number.NEGATIVE_INFINITY
-  #burstFrom = 0
+  /** When this process freed the lock last, and since when it takes it again and again. */
+  #burst = { freedAt: Number.NEGATIVE_INFINITY, from: 0 }
 
   constructor(path: string, engine: LockEngine, checkEveryMs: number) {
     this.#path = path
@@ -202,7 +202,7 @@ export class FileLock {
     try {
       await this.#engine.release()
     } finally {
-      if (!this.#brief) this.#freedAt = performance.now()
+      if (!this.#brief) this.#burst.freedAt = performance.now()
       this.#next()
     }
   }
@@ -276,10 +276,10 @@ export class FileLock {
    */
   async #pauseBurst(): Promise<void> {
     const now = performance.now()
-    if (now - this.#freedAt > 1) this.#burstFrom = now
-    else if (now - this.#burstFrom > burstMs) {
+    if (now - this.#burst.freedAt > 1) this.#burst.from = now
+    else if (now - this.#burst.from > burstMs) {
       await systemClock.sleep(3)
-      this.#burstFrom = performance.now()
+      this.#burst.from = performance.now()
     }
   }
 

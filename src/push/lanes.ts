@@ -65,9 +65,8 @@ export class WebhookLanes {
   readonly #failedLanes = new Set<LiveLane>()
   /** Lanes without queued events whose position may be after `readFrom`. */
   readonly #aheadLanes = new Set<LiveLane>()
-  readonly #dirtyLanes = new Set<LiveLane>()
-  #endedLanes: WebhookConversation[] = []
-  #hasMoved = false
+  /** What the store does not have yet: lanes whose rows are out of date, lanes that ended, a moved position. */
+  readonly #unsaved = { lanes: new Set<LiveLane>(), ended: [] as WebhookConversation[], hasMoved: false }
 
   /** @param position the endpoint's stored position @param lanes its stored lanes */
   constructor(position: string, lanes: readonly WebhookLane[]) {
@@ -91,7 +90,8 @@ export class WebhookLanes {
 
   /** Whether there is progress to store. */
   get hasChanges(): boolean {
-    return this.#hasMoved || this.#dirtyLanes.size > 0 || this.#endedLanes.length > 0
+    const { ended, hasMoved, lanes } = this.#unsaved
+    return hasMoved || lanes.size > 0 || ended.length > 0
   }
 
   /** Number of queued events that wait for no other event of their lane. */
@@ -112,7 +112,7 @@ export class WebhookLanes {
         lane.isBehind = true
       else this.#enqueue(lane, [event])
     }
-    if (cursor !== this.readFrom) this.#hasMoved = true
+    if (cursor !== this.readFrom) this.#unsaved.hasMoved = true
     this.readFrom = cursor
     if (cursorNumberOf(cursor) < settled) return
     this.#doneCursor = cursor
@@ -214,18 +214,19 @@ export class WebhookLanes {
 
   /** Returns the progress to store. It counts as stored from now on. */
   takeProgress(): Pick<WebhookProgress, 'position' | 'lanes' | 'ended'> {
-    const lanes = [...this.#dirtyLanes].map(({ session, user, position, trouble }) => {
+    const unsaved = this.#unsaved
+    const lanes = [...unsaved.lanes].map(({ session, user, position, trouble }) => {
       return { session, user, position, trouble }
     })
-    for (const lane of this.#dirtyLanes) {
+    for (const lane of unsaved.lanes) {
       lane.isStored = true
       lane.isDirty = false
     }
-    this.#dirtyLanes.clear()
+    unsaved.lanes.clear()
     // A conversation that ended may have a new lane by now.
-    const ended = this.#endedLanes.filter(conversation => !this.#lanes.has(keyOf(conversation)))
-    this.#endedLanes = []
-    this.#hasMoved = false
+    const ended = unsaved.ended.filter(conversation => !this.#lanes.has(keyOf(conversation)))
+    unsaved.ended = []
+    unsaved.hasMoved = false
     return { position: this.#doneCursor, lanes, ended }
   }
 
@@ -273,7 +274,7 @@ export class WebhookLanes {
 
   #markDirty(lane: LiveLane): void {
     lane.isDirty = true
-    this.#dirtyLanes.add(lane)
+    this.#unsaved.lanes.add(lane)
   }
 
   #release(lane: LiveLane): void {
@@ -293,7 +294,7 @@ export class WebhookLanes {
     if (read < cursorNumberOf(lane.position) || read < cursorNumberOf(this.#doneCursor)) return
     this.#aheadLanes.delete(lane)
     this.#lanes.delete(keyOf(lane))
-    this.#dirtyLanes.delete(lane)
-    if (lane.isStored) this.#endedLanes.push({ session: lane.session, user: lane.user })
+    this.#unsaved.lanes.delete(lane)
+    if (lane.isStored) this.#unsaved.ended.push({ session: lane.session, user: lane.user })
   }
 }
