@@ -6,13 +6,14 @@ import { followLanguage, readLanguage, startTexts } from './i18n.ts'
 import { loadPage, others, pages } from './pages.ts'
 import { herePath } from './service-urls.ts'
 import { startTheme } from './theme.ts'
-import { holdSecondClicks } from './ui/work.ts'
+import { holdSecondClicks, keepFocus } from './ui/work.ts'
 import { yieldToBrowser } from './ui/yield.ts'
 
 // Tells unloaded.ts that the script has loaded.
 document.getElementById('app')!.dataset.begun = ''
 startTheme()
 holdSecondClicks()
+keepFocus()
 follow()
 // The code that shows notifications is part of the settings page.
 const notifies = localStorage.getItem('svc.notify') === 'on'

@@ -103,6 +103,7 @@ export function Secret({ added: { key, name }, onClose }: { added: AddedKey; onC
       title={t('access.secret_title', { name: isolated(name) })}
       description={t('access.secret_once')}
       onClose={onClose}
+      loses={() => t('ask.secret')}
       alert
       footer={
         <button class="button primary" type="button" onClick={onClose}>

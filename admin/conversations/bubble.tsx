@@ -228,7 +228,7 @@ function Decide({ row, text, act, look }: DecideProps) {
     if (entry) await act(entry.outbox_id)
   }
   return (
-    <button type="button" class={look} disabled={busy.value} onClick={() => work(decide)}>
+    <button type="button" class={look} aria-disabled={busy.value} onClick={() => work(decide)}>
       {t(text)}
     </button>
   )

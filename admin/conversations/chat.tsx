@@ -44,8 +44,8 @@ export function Chat({ place, narrow }: { place: Place; narrow: boolean }) {
   const Heading = narrow ? 'h1' : 'h2'
   useEffect(() => {
     // On a phone, focus in the message field would open the keyboard.
-    if (narrow) heading.current?.focus({ preventScroll: true })
-  }, [thread, narrow])
+    if (narrow && !inGallery) heading.current?.focus({ preventScroll: true })
+  }, [thread, narrow, inGallery])
 
   useEffect(() => {
     // Without this, a file dropped outside of the chat would replace the page.

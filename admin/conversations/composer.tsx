@@ -8,6 +8,7 @@ import { beginNow, loginPath } from '../sessions/names.ts'
 import { Icon } from '../ui/icon.tsx'
 import { Link } from '../ui/link.tsx'
 import { set } from '../ui/set.ts'
+import { isSendKey } from '../ui/work.ts'
 import { allAnswers, type Right } from '../users/reply-permission.tsx'
 import type { Attachment } from './attachments.ts'
 import { fileName } from './message-summary.ts'
@@ -56,8 +57,7 @@ export function Composer({ desk, right, narrow }: { desk: Desk; right: Right; na
     queueMicrotask(() => field.current?.focus())
   }
   const onKeyDown = (event: KeyboardEvent) => {
-    // While an input method composes, Enter chooses a word. Safari reports that only by key code 229.
-    if (event.key !== 'Enter' || event.shiftKey || event.isComposing || event.keyCode === 229) return
+    if (!isSendKey(event)) return
     event.preventDefault()
     send()
   }

@@ -6,6 +6,7 @@ import { call, type Message } from '../api.ts'
 import { errorText } from '../errors.ts'
 import { bytes, type TextKey, t } from '../i18n.ts'
 import { hrefOf, type Place } from '../place.ts'
+import { navigate } from '../service-urls.ts'
 import { month } from '../times.ts'
 import { Icon } from '../ui/icon.tsx'
 import { Link } from '../ui/link.tsx'
@@ -67,14 +68,22 @@ export function Gallery({ place, narrow }: { place: Place; narrow: boolean }) {
   const months = monthsOf((found.value ?? []).flatMap(mediaOf).filter(({ item }) => item.kind === kind))
   // One level below the heading of the chat.
   const Heading = narrow ? 'h2' : 'h3'
+  const frame = useRef<HTMLElement>(null)
+  // The menu that opened it keeps no focus.
+  useEffect(() => frame.current?.focus({ preventScroll: true }), [])
+  const back = hrefOf({ ...place, media: '' })
   return (
     <section
+      ref={frame}
       class="gallery"
       aria-label={t('gallery.title')}
       // biome-ignore lint/a11y/noNoninteractiveTabindex: it scrolls, so it must take the focus
       tabIndex={0}
       aria-busy={busy.value}
-      onKeyDown={moveFocus}
+      onKeyDown={event => {
+        if (event.key === 'Escape') navigate(back)
+        else moveFocus(event)
+      }}
     >
       <nav aria-label={t('gallery.title')}>
         {Object.entries(kinds).map(([media, { text }]) => (
@@ -89,7 +98,7 @@ export function Gallery({ place, narrow }: { place: Place; narrow: boolean }) {
         ))}
         <Link
           class="button plain icon-only"
-          href={hrefOf({ ...place, media: '' })}
+          href={back}
           aria-label={t('gallery.back')}
           title={t('gallery.back')}
         >

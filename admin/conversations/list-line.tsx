@@ -38,7 +38,7 @@ export function LineView({ line, place, needle, search, tabIndex, isOpen }: Line
       class="button plain more"
       tabIndex={tabIndex}
       data-stop
-      disabled={search.busy.value}
+      aria-disabled={search.busy.value}
       onClick={() => search.more()}
     >
       {t('search.more')}

@@ -1,7 +1,7 @@
 /**
  * Sends that wait in the outbox, for their user or for approval, and the buttons to approve or cancel them.
  */
-import { signal, useSignal } from '@preact/signals'
+import { type Signal, signal } from '@preact/signals'
 import { useEffect, useRef } from 'preact/hooks'
 import { outbox, seesOutbox } from '../answers.ts'
 import { call, type Message, type OutboxEntry, waitingFileUrl } from '../api.ts'
@@ -15,9 +15,8 @@ import { accountOf } from '../sessions/names.ts'
 import { ago, relative } from '../times.ts'
 import { Icon } from '../ui/icon.tsx'
 import { Link } from '../ui/link.tsx'
-import { set } from '../ui/set.ts'
 import { tell } from '../ui/toasts.tsx'
-import { useWork } from '../ui/work.ts'
+import { isSendKey, useWork } from '../ui/work.ts'
 import { Who } from '../users/avatar.tsx'
 import { ApproveAll } from './approve-all.tsx'
 
@@ -68,8 +67,28 @@ export function Entries({ entries, onChange }: { entries: readonly OutboxEntry[]
 
 function Entry({ entry, onChange }: { entry: OutboxEntry; onChange(): void }) {
   const { busy, work } = useWork()
-  /** The text while it is edited. */
-  const edited = useSignal<string | undefined>(undefined)
+  const edited = editedOf(entry.outbox_id)
+  const line = useRef<HTMLLIElement>(null)
+  const focusOn = (selector: string) =>
+    queueMicrotask(() => line.current?.querySelector<HTMLElement>(selector)?.focus())
+  const edit = () => {
+    edited.value = textOf(entry)
+    focusOn('textarea')
+  }
+  const undo = () => {
+    edited.value = undefined
+    focusOn('.edit')
+  }
+  const onKeyDown = (event: KeyboardEvent) => {
+    if (isSendKey(event)) {
+      event.preventDefault()
+      decide(yes, 'overview.approved')
+    } else if (event.key === 'Escape') {
+      // What was typed goes only by the button.
+      if (edited.value === textOf(entry)) undo()
+      else focusOn('.undo')
+    }
+  }
   const {
     created_at,
     expires_at,
@@ -88,28 +107,28 @@ function Entry({ entry, onChange }: { entry: OutboxEntry; onChange(): void }) {
     <button
       type="button"
       class={`button ${how}`}
-      disabled={busy.value}
+      aria-disabled={busy.value}
       aria-label={t(about, { text: text.slice(0, 80) })}
-      onClick={() =>
-        work(() =>
-          act()
-            .then(() => tell(t(done)))
-            .finally(onChange),
-        )
-      }
+      onClick={() => decide(act, done)}
     >
       {t(key)}
     </button>
   )
+  const decide = (act: () => Promise<unknown>, done: TextKey) =>
+    work(() =>
+      act()
+        .then(() => tell(t(done)))
+        .finally(onChange),
+    )
   const no = () => call('cancel_outbox', { id })
   const yes = () => call('approve_outbox', { id, ...(edited.value !== undefined && { text: edited.value }) })
   return (
-    <li class={asks ? 'asks' : ''}>
+    <li ref={line} class={asks ? 'asks' : ''}>
       <Link href={hrefOf({ session, userId: to_user })}>
         <Who session={session} id={to_user} />
       </Link>
       {asks ? (
-        <Asked entry={entry} edited={edited} />
+        <Asked entry={entry} edited={edited} onKeyDown={onKeyDown} />
       ) : (
         <p class="cut">
           <bdi>{text}</bdi>
@@ -135,15 +154,15 @@ function Entry({ entry, onChange }: { entry: OutboxEntry; onChange(): void }) {
           {approves && edited.value === undefined && textsOf(entry).length === 1 && (
             <button
               type="button"
-              class="button"
+              class="button edit"
               aria-label={t('overview.edit_what', { text: text.slice(0, 80) })}
-              onClick={set(edited, textOf(entry))}
+              onClick={edit}
             >
               {t('overview.edit')}
             </button>
           )}
           {edited.value !== undefined && (
-            <button type="button" class="button" onClick={set(edited, undefined)}>
+            <button type="button" class="button undo" onClick={undo}>
               {t('overview.edit_undo')}
             </button>
           )}
@@ -174,13 +193,22 @@ const textOf = (entry: OutboxEntry): string =>
     .map(({ text }) => text)
     .join('\n\n')
 
+/** The texts that are edited, by the id of the draft: they are still there after a visit to another page. */
+const edits = new Map<string, Signal<string | undefined>>()
+function editedOf(id: string): Signal<string | undefined> {
+  const known = edits.get(id) ?? signal(undefined)
+  edits.set(id, known)
+  return known
+}
+
 interface AskedProps {
   entry: OutboxEntry
-  edited: { value: string | undefined }
+  edited: Signal<string | undefined>
+  onKeyDown(event: KeyboardEvent): void
 }
 
 /** The full content, with files outside of the scrolling part. A person must see all that they approve. */
-function Asked({ entry, edited }: AskedProps) {
+function Asked({ entry, edited, onKeyDown }: AskedProps) {
   const { parts, session, to_user: to } = entry
   const label = t('overview.asked_what', { name: isolated(nameOf(session, to) ?? to) })
   return (
@@ -196,6 +224,7 @@ function Asked({ entry, edited }: AskedProps) {
           onInput={event => {
             edited.value = event.currentTarget.value
           }}
+          onKeyDown={onKeyDown}
         />
       )}
       {edited.value === undefined && textsOf(entry).length > 0 && (

@@ -1,5 +1,5 @@
 /** A dialog with a question: for a confirmation, or for text in fields. */
-import { useId } from 'preact/hooks'
+import { useCallback, useId, useRef } from 'preact/hooks'
 import { t } from '../i18n.ts'
 import { Dialog } from './dialog.tsx'
 import type { DialogProps } from './dialog-view.tsx'
@@ -16,9 +16,19 @@ interface AskProps extends Omit<DialogProps, 'footer'> {
   onError?(error: unknown): void
 }
 
+/** Everything in the fields, as one text. */
+const contentOf = (form: HTMLFormElement): string => JSON.stringify([...new FormData(form)])
+
 export function Ask({ action, danger, run, onError, children, ...dialog }: AskProps) {
   const { alert, onClose } = dialog
   const form = useId()
+  const fields = useRef<HTMLFormElement | null>(null)
+  const before = useRef('')
+  const begin = useCallback((form: HTMLFormElement | null) => {
+    fields.current = form
+    if (form) before.current = contentOf(form)
+  }, [])
+  const isTyped = () => !busy.value && fields.current !== null && contentOf(fields.current) !== before.current
   const over = (error: unknown) => {
     tellError(error)
     if (alert) onClose()
@@ -27,6 +37,7 @@ export function Ask({ action, danger, run, onError, children, ...dialog }: AskPr
   return (
     <Dialog
       {...dialog}
+      {...(!alert && { loses: () => (isTyped() ? t('ask.typed') : '') })}
       footer={
         <>
           <button class="button" type="button" onClick={onClose} {...(alert && { 'data-autofocus': true })}>
@@ -46,6 +57,7 @@ export function Ask({ action, danger, run, onError, children, ...dialog }: AskPr
       <form
         class="asked-for"
         id={form}
+        ref={begin}
         noValidate
         onSubmit={event => {
           event.preventDefault()

@@ -5,7 +5,7 @@
 import * as dialog from '@zag-js/dialog'
 import { normalizeProps, useMachine } from '@zag-js/preact'
 import type { ComponentChildren } from 'preact'
-import { useEffect, useId, useRef, useState } from 'preact/hooks'
+import { useEffect, useId, useLayoutEffect, useRef, useState } from 'preact/hooks'
 import { t } from '../i18n.ts'
 import { Icon } from './icon.tsx'
 import { Portal } from './portal.tsx'
@@ -20,6 +20,11 @@ export interface DialogProps {
   /** For questions that must be answered: a click beside it does not close it. */
   alert?: boolean
   /**
+   * What would be lost if it closed now; '' for nothing. Escape, the cross, a click beside it and the browser's
+   * back button then ask first.
+   */
+  loses?(): string
+  /**
    * As large as the window, and dark: for pictures. A screen reader reads its title again when it changes.
    */
   large?: boolean
@@ -29,30 +34,40 @@ export interface DialogProps {
   footer?: ComponentChildren
 }
 
+/** Where the focus begins: at a field, else at a button of the footer, else in the dialog. Not at its cross. */
+const firstOf = (content: HTMLElement | null): HTMLElement | null =>
+  ['[data-autofocus]', 'input, select, textarea', 'footer .primary']
+    .flatMap(selector => [...(content?.querySelectorAll<HTMLElement>(selector) ?? [])])
+    .find(one => one.checkVisibility()) ?? content
+
 /** The element that had the focus before the dialog, or before the first of several dialogs in a row. */
 let opener: Element | undefined
 
 export function DialogView(props: DialogProps) {
-  const { title, description, onClose, alert, large, tools, children, footer } = props
+  const { title, description, onClose, alert, large, loses, tools, children, footer } = props
   useState(noteOpener)
   const last = useRef(props)
   last.current = props
   const content = useRef<HTMLDivElement>(null)
   // When the caller stops rendering it, @zag-js/dialog has no time to restore the focus.
   useEffect(() => () => focusAgain(last.current.focusAfter), [])
+  /** What would be lost, while the dialog asks about it. */
+  const [lost, setLost] = useState('')
+  const ask = () => {
+    const what = last.current.loses?.() ?? ''
+    setLost(what)
+    return what !== ''
+  }
+  useHeld(ask, loses !== undefined)
   const service = useMachine(dialog.machine, {
     id: useId(),
     open: true,
     role: alert ? 'alertdialog' : 'dialog',
     closeOnInteractOutside: !alert,
-    // Without this the focus would start at the close button.
-    ...(alert && {
-      initialFocusEl: () => content.current?.querySelector<HTMLElement>('[data-autofocus]') ?? null,
-    }),
-    // Its keys act on the content, not on its first button.
-    ...(large && { initialFocusEl: () => content.current }),
+    // The keys of a large dialog act on the content, not on its first button.
+    initialFocusEl: () => (large ? content.current : firstOf(content.current)),
     onOpenChange: ({ open }) => {
-      if (!open) onClose()
+      if (!open && !ask()) onClose()
     },
   })
   const parts = dialog.connect(service, normalizeProps)
@@ -86,10 +101,55 @@ export function DialogView(props: DialogProps) {
           </header>
           {!large && about}
           {children}
-          {footer && <footer>{footer}</footer>}
+          {lost === '' ? (
+            footer && <footer>{footer}</footer>
+          ) : (
+            <Lost what={lost} onStay={() => setLost('')} onLeave={onClose} />
+          )}
         </div>
       </div>
     </Portal>
+  )
+}
+
+/** Calls `ask` before the browser leaves the page or goes back. If that is true, it stays. */
+function useHeld(ask: () => boolean, isOn: boolean): void {
+  useEffect(() => {
+    if (!isOn) return
+    const hold = (event: Event) => {
+      const leaves = event.type === 'beforeunload' || (event as NavigateEvent).navigationType === 'traverse'
+      if (leaves && event.cancelable && ask()) event.preventDefault()
+    }
+    const sources = [window, ...('navigation' in window ? [window.navigation] : [])]
+    for (const source of sources)
+      for (const type of ['beforeunload', 'navigate']) source.addEventListener(type, hold)
+    return () => {
+      for (const source of sources)
+        for (const type of ['beforeunload', 'navigate']) source.removeEventListener(type, hold)
+    }
+  }, [])
+}
+
+/** The question before something is lost. The focus is on the button that keeps it. */
+function Lost({ what, onStay, onLeave }: { what: string; onStay(): void; onLeave(): void }) {
+  const stay = useRef<HTMLButtonElement>(null)
+  useLayoutEffect(() => {
+    const before = document.activeElement
+    stay.current?.focus()
+    return () => {
+      if (before instanceof HTMLElement && before.isConnected) before.focus()
+    }
+  }, [])
+  return (
+    <footer class="lost">
+      <p role="alert">{what}</p>
+      <button class="button" type="button" onClick={onLeave}>
+        {t('ask.leave')}
+      </button>
+      <button class="button primary" type="button" ref={stay} onClick={onStay}>
+        {t('ask.stay')}
+      </button>
+    </footer>
   )
 }
 

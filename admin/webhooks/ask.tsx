@@ -153,6 +153,7 @@ export function Secret({
       title={t('webhooks.secret_title')}
       description={t('webhooks.secret_once')}
       onClose={onClose}
+      loses={() => t('ask.secret')}
       alert
       footer={
         <button class="button primary" type="button" onClick={onClose}>

@@ -166,6 +166,7 @@ describe.skipIf(!hasBrowser)('a person who moves on before an answer comes', () 
       await second.release()
       expect(await dialog(page).getByLabel('Name').inputValue()).toBe('half a na')
       await page.keyboard.press('Escape')
+      await dialog(page).getByRole('button', { name: en['ask.leave'] }).click()
       await dialog(page).waitFor({ state: 'detached' })
     }
     expect(panel.complaints).toEqual([])

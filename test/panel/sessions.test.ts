@@ -67,6 +67,7 @@ describe.skipIf(!hasBrowser)('the accounts page', () => {
     await page.keyboard.press('Enter')
     await page.getByRole('alert').getByText('already').waitFor()
     await page.keyboard.press('Escape')
+    await dialog(page).getByRole('button', { name: en['ask.leave'] }).click()
     await dialog(page).waitFor({ state: 'detached' })
     await keysGoTo(page, menu('b'))
 
@@ -166,6 +167,7 @@ describe.skipIf(!hasBrowser)('the accounts page', () => {
       .first()
       .waitFor({ state: 'attached' })
     await page.keyboard.press('Escape')
+    await dialog(page).getByRole('button', { name: en['ask.leave'] }).click()
     await dialog(page).waitFor({ state: 'detached' })
     await keysGoTo(page, menu)
 

@@ -1,0 +1,166 @@
+/** Nothing is lost by a key: the focus stays near, and what cannot come back asks before it goes. */
+import { describe, expect, test } from 'bun:test'
+import type { Page } from 'playwright-core'
+import { owner } from '../../src/model/principal.ts'
+import { hasBrowser } from '../support/browser.ts'
+import { type TestPanel, withPanel, write } from '../support/panel.ts'
+import { wordsOf } from '../support/panel-hand.ts'
+
+const t = wordsOf('en')
+const dialogOf = (page: Page) => page.locator('[role=dialog], [role=alertdialog]')
+const chatOf = (panel: TestPanel) =>
+  `/conversations/default/${encodeURIComponent(panel.bots.get('default')!.user_id)}`
+const focused = (page: Page, selector: string) => page.locator(selector).and(page.locator(':focus')).waitFor()
+
+describe.skipIf(!hasBrowser)('the focus', () => {
+  test('of an edited draft: Escape gives up only what was not changed, Enter sends', async () => {
+    await using panel = await withPanel()
+    await write(panel, 'hello')
+    for (const text of ['one', 'two', 'three']) await panel.send({ text, approval: 'nobody' })
+    const page = await panel.open()
+    const first = page.locator('.asks').first()
+    await first.getByRole('button', { name: 'Edit: one' }).click()
+    await focused(page, '.asks textarea')
+    await page.keyboard.press('Escape')
+    await focused(page, '.asks .edit')
+    await page.keyboard.press('Enter')
+    await focused(page, '.asks textarea')
+    await page.keyboard.press('End')
+    await page.keyboard.type(' more')
+    await page.keyboard.press('Escape')
+    await focused(page, '.asks .undo')
+    // The text survives a visit to another page.
+    await page.getByRole('link', { name: 'Settings' }).click()
+    await page.getByRole('link', { name: 'Overview' }).click()
+    const field = first.getByRole('textbox')
+    expect(await field.inputValue()).toBe('one more')
+    await field.focus()
+    await page.keyboard.press('Shift+Enter')
+    await page.keyboard.type('line')
+    await page.keyboard.press('Enter')
+    await panel.until('it is sent', async () => (await panel.gateway.outbox.list(owner)).length === 2)
+    const [sent] = (await panel.gateway.history.page({ limit: 1, offset: 0, text_contains: 'line' })).messages
+    expect(sent?.text).toContain('\nline')
+    // A draft that goes away passes the focus on to the next one.
+    await page.locator('.asks').nth(1).getByRole('button', { name: 'Decline: three' }).waitFor()
+    await page.locator('.asks').first().getByRole('button', { name: 'Decline: two' }).focus()
+    await page.keyboard.press('Enter')
+    await page.locator('.asks').nth(1).waitFor({ state: 'detached' })
+    await focused(page, '.asks :is(a, button)')
+    expect(panel.complaints).toEqual([])
+  })
+
+  test('goes into the gallery, and Escape leads back to the messages', async () => {
+    await using panel = await withPanel()
+    await write(panel, 'hello')
+    for (const viewport of [
+      { width: 1280, height: 800 },
+      { width: 390, height: 844 },
+    ]) {
+      const page = await panel.open({ path: chatOf(panel), viewport })
+      await page.getByRole('button', { name: t('chat.menu') }).click()
+      await page.getByRole('menuitem', { name: t('gallery.title') }).click()
+      await focused(page, '.gallery')
+      await page.keyboard.press('Escape')
+      await page.getByRole('log').waitFor()
+      await page.waitForFunction(() => document.activeElement?.closest('.chat'))
+    }
+    expect(panel.complaints).toEqual([])
+  })
+
+  test('of each dialog begins at what one does there, not at its cross', async () => {
+    await using panel = await withPanel()
+    await write(panel, 'hello')
+    const page = await panel.open({ path: chatOf(panel) })
+    const open: Record<string, (() => Promise<void>)[]> = {
+      '/settings': [() => page.keyboard.press('?')],
+      '/keys': [
+        () =>
+          page
+            .getByRole('main')
+            .getByRole('button', { name: t('access.add') })
+            .click(),
+      ],
+      '/webhooks': [() => page.getByRole('button', { name: t('webhooks.add') }).click()],
+      '/sessions': [() => page.getByRole('link', { name: t('sessions.add') }).click()],
+      [chatOf(panel)]: ['chat.jump', 'chat.export', 'chat.forget'].map(key => async () => {
+        await page.getByRole('button', { name: t('chat.menu') }).click()
+        await page.getByRole('menuitem', { name: t(key as 'chat.jump') }).click()
+      }),
+    }
+    for (const [path, ways] of Object.entries(open)) {
+      await page.goto(panel.url + path)
+      await page.getByRole('heading', { level: 1 }).first().waitFor()
+      for (const begin of ways) {
+        await begin()
+        await dialogOf(page).waitFor()
+        await page.waitForFunction(() => document.activeElement?.closest('[role$=dialog]'))
+        const at = await page.evaluate(() => document.activeElement!.matches('header *'))
+        expect([path, at]).toEqual([path, false])
+        await page.keyboard.press('Escape')
+        await dialogOf(page).waitFor({ state: 'detached' })
+      }
+    }
+    expect(panel.complaints).toEqual([])
+  })
+})
+
+describe.skipIf(!hasBrowser)('what would be lost asks before it goes', () => {
+  test('a key that is shown once: Escape, the cross, and the back button', async () => {
+    await using panel = await withPanel()
+    const page = await panel.open({ path: '/settings' })
+    await page.getByRole('link', { name: t('nav.keys') }).click()
+    await page
+      .getByRole('main')
+      .getByRole('button', { name: t('access.add') })
+      .click()
+    await page.getByLabel(t('access.name'), { exact: true }).fill('Mona')
+    await page.keyboard.press('Enter')
+    const secret = dialogOf(page).getByText(/^svc_\w+$/)
+    await secret.waitFor()
+    const ways = [
+      () => page.keyboard.press('Escape'),
+      () => page.getByRole('button', { name: t('action.close') }).click(),
+      () => page.evaluate(() => history.back()),
+    ]
+    for (const leave of ways) {
+      await leave()
+      await page.getByText(t('ask.secret')).waitFor()
+      await focused(page, '.lost .primary')
+      await page.keyboard.press('Enter')
+      await page.getByText(t('ask.secret')).waitFor({ state: 'detached' })
+      expect(await secret.count()).toBe(1)
+    }
+    await page.getByRole('button', { name: t('access.secret_kept') }).click()
+    await dialogOf(page).waitFor({ state: 'detached' })
+    expect(panel.complaints).toEqual([])
+  })
+
+  test('a filled form: a click beside it, and Escape; an empty one just closes', async () => {
+    await using panel = await withPanel()
+    const page = await panel.open({ path: '/webhooks' })
+    const begin = () =>
+      page
+        .getByRole('main')
+        .getByRole('button', { name: t('webhooks.add') })
+        .click()
+    await begin()
+    await dialogOf(page).waitFor()
+    await page.keyboard.press('Escape')
+    await dialogOf(page).waitFor({ state: 'detached' })
+    await begin()
+    const headers = page.getByLabel(t('webhooks.headers_optional'))
+    await headers.fill('Authorization: Bearer abc')
+    for (const leave of [() => page.mouse.click(20, 400), () => page.keyboard.press('Escape')]) {
+      await leave()
+      await page.getByText(t('ask.typed')).waitFor()
+      await page.keyboard.press('Escape')
+      await page.getByRole('button', { name: t('ask.stay') }).click()
+      expect(await headers.inputValue()).toBe('Authorization: Bearer abc')
+    }
+    await page.keyboard.press('Escape')
+    await page.getByRole('button', { name: t('ask.leave') }).click()
+    await dialogOf(page).waitFor({ state: 'detached' })
+    expect(panel.complaints).toEqual([])
+  })
+})
