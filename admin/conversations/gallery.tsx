@@ -5,6 +5,7 @@ import { useEffect, useRef } from 'preact/hooks'
 import { call, type Message } from '../api.ts'
 import { errorText } from '../errors.ts'
 import { bytes, type TextKey, t } from '../i18n.ts'
+import { online } from '../live.ts'
 import { hrefOf, type Place } from '../place.ts'
 import { navigate } from '../service-urls.ts'
 import { month } from '../times.ts'
@@ -63,6 +64,10 @@ export function Gallery({ place, narrow }: { place: Place; narrow: boolean }) {
     void load()
     return () => gone.current.abort()
   }, [session, userId, kind])
+  const isOnline = online.value
+  useEffect(() => {
+    if (isOnline && error.peek() !== undefined) void load(next.peek())
+  }, [isOnline])
   const { View } = kinds[kind]
   const isGrid = kind === 'IMAGE' || kind === 'VIDEO'
   const months = monthsOf((found.value ?? []).flatMap(mediaOf).filter(({ item }) => item.kind === kind))

@@ -69,7 +69,12 @@ const draftAt = (session: string, userId: string) => draftPrefix + JSON.stringif
 interface Unsent {
   words: string
   after: number
+  /** Whether it may have arrived. */
+  isDoubtful: boolean
 }
+/** Whether a message may have been sent, because no answer came. @param code of its error */
+export const isDoubtfulCode = (code = ''): boolean => code === 'unreachable' || code === 'interrupted'
+
 /** The last unsent message of each conversation, by `unsentAt`. */
 export const unsent = signal<ReadonlyMap<string, Unsent>>(new Map())
 export const unsentAt = (session: string, userId: string): string => JSON.stringify([session, userId])
@@ -131,9 +136,10 @@ export function keepFiles(session: string, userId: string, files: KeptFiles): vo
   else keep(key, files)
 }
 
-const unsentOf = ({ text, files, after }: KeptMessage): Unsent => ({
+const unsentOf = ({ text, files, after, error }: KeptMessage): Unsent => ({
   words: text || files.map(({ name }) => name).join(', '),
   after,
+  isDoubtful: isDoubtfulCode(error?.code),
 })
 
 export function keepMessage(session: string, userId: string, message: KeptMessage): void {

@@ -80,8 +80,8 @@ function ConversationLine({ one, place, q, tabIndex, isOpen }: ConversationLineP
         </span>
         <span class="lower">
           {notSent !== undefined ? (
-            <span class="badge bad" title={notSent.words}>
-              {t('delivery.refused')}
+            <span class={`badge ${notSent.isDoubtful ? 'warn' : 'bad'}`} title={notSent.words}>
+              {t(notSent.isDoubtful ? 'delivery.unknown' : 'delivery.refused')}
             </span>
           ) : (
             last_message.status && <Delivery status={last_message.status} />

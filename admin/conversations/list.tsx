@@ -3,7 +3,7 @@ import { useSignal } from '@preact/signals'
 import { useCallback, useEffect, useLayoutEffect, useMemo, useRef } from 'preact/hooks'
 import { errorText } from '../errors.ts'
 import { t } from '../i18n.ts'
-import { conversations, sessions, status } from '../live.ts'
+import { conversations, online, sessions, status } from '../live.ts'
 import { type Filter, hrefOf, type Place } from '../place.ts'
 import { navigate, phonePath } from '../service-urls.ts'
 import { accountOf } from '../sessions/names.ts'
@@ -40,7 +40,11 @@ export function List({ place }: { place: Place }) {
   const needle = typed.value.trim()
   const key = keyOfSearch(needle, filter)
 
+  const isOnline = online.value
   useEffect(() => search.ask(key), [key])
+  useEffect(() => {
+    if (isOnline && search.error.peek() !== undefined) search.ask(key)
+  }, [isOnline])
   // Layout effects. A passive effect runs only after the next drawing: the person may have typed more or left
   // by then.
   useLayoutEffect(() => {

@@ -137,7 +137,9 @@ export function Log({ thread, desk, place }: { thread: Thread; desk: Desk; place
         const own = messages.filter(one => one.session === thread.session && peerOf(one) === thread.userId)
         const came = own.filter(({ direction }) => direction === 'received')
         const failed = own.findLast(({ status }) => status === 'refused' || status === 'unknown')
-        if (failed) announced.value = `${t('delivery.refused')}: ${preview(failed)}`
+        const isDoubtful = failed?.status === 'unknown'
+        if (failed)
+          announced.value = `${t(isDoubtful ? 'delivery.unknown' : 'delivery.refused')}: ${preview(failed)}`
         else if (came.length > 0) announced.value = t('chat.announced', { text: preview(came.at(-1)!) })
         if (!atEnd.peek()) unseen.value += came.length
       }),

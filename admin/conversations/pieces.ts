@@ -8,6 +8,7 @@ import { ApiError, type Input, type Message } from '../api.ts'
 import { allAnswers } from '../users/reply-permission.tsx'
 import type { Attachment } from './attachments.ts'
 import { seedBlob } from './blobs.ts'
+import { isDoubtfulCode } from './kept.ts'
 
 const encoder = new TextEncoder()
 
@@ -107,8 +108,7 @@ export const isUnanswered = (error: unknown): boolean =>
   (error as { code?: string } | undefined)?.code === 'unreachable'
 
 /** Whether the message may have been sent, because no answer came. Trying again with the same key is safe. */
-export const isDoubtful = (error: unknown): boolean =>
-  error instanceof ApiError && ['unreachable', 'interrupted'].includes(error.code)
+export const isDoubtful = (error: unknown): boolean => error instanceof ApiError && isDoubtfulCode(error.code)
 
 /** Whether a stored message may be the one that a piece shows. */
 export const standsFor = ({ msg_type, text, items }: Message, message: Message): boolean =>

@@ -83,7 +83,7 @@ function OnItsWay({ one, desk }: { one: Outgoing; desk: Desk }) {
   // A message that was to wait can only be tried again.
   const remedy = one.queue && remedyFor(code) !== 'none' ? 'again' : remedyFor(code)
   return (
-    <div class="failed small" role="alert">
+    <div class={isDoubtful(error) ? 'failed doubtful small' : 'failed small'} role="alert">
       <Icon name="warn" size={16} />
       <span class="foreign">
         {t(isDoubtful(error) ? 'delivery.doubtful_note' : 'delivery.refused_note', {

@@ -33,6 +33,8 @@ export class Thread {
   readonly readUpTo = signal<number | undefined>(undefined)
   /** For each unanswered request, the events since it was sent. */
   readonly #unanswered = new Set<Message[]>()
+  /** The row that was wanted last. */
+  #at: number | undefined
   #abort = new AbortController()
   #stops: (() => void)[]
 
@@ -67,6 +69,7 @@ export class Thread {
   async open(at?: number): Promise<void> {
     if (at !== undefined && this.messages.value.some(({ id }) => id === at)) return
     if (at === undefined && this.state.value === 'ready' && !this.hasNewer.value) return
+    this.#at = at
     this.#abort.abort()
     this.#abort = new AbortController()
     const { signal: gone } = this.#abort
@@ -147,6 +150,7 @@ export class Thread {
 
   /** Loads the newest messages after an interruption, or when a message is missing. */
   async catchUp(): Promise<void> {
+    if (this.state.value === 'failed') return this.open(this.#at)
     if (this.state.value !== 'ready' || this.hasNewer.value) return
     const { signal: gone } = this.#abort
     try {

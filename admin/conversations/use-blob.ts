@@ -3,6 +3,7 @@ import { useSignal } from '@preact/signals'
 import { useEffect } from 'preact/hooks'
 import { type Message, mediaUrl, waits } from '../api.ts'
 import { errorText } from '../errors.ts'
+import { online } from '../live.ts'
 import { type Blobbed, holdBlob, isHeld } from './blobs.ts'
 
 export interface MediaProps {
@@ -27,11 +28,18 @@ export interface Held {
   bytes: number
 }
 
-/** Media while it is on screen. It is loaded only if `wanted`. */
+/** Media while it is on screen. It is loaded only if `wanted`, and again once the service is back. */
 export function useBlob({ message, item, index }: MediaProps, wanted: boolean) {
   const held = useSignal<Held>({ blob: undefined, problem: '', bytes: 0 })
   const { id, status } = message
   const canAsk = item.has_media || waits(message)
+  const tries = useSignal(0)
+  const isOnline = online.value
+  useEffect(() => {
+    if (!isOnline || held.peek().problem === '') return
+    held.value = { blob: undefined, problem: '', bytes: 0 }
+    tries.value++
+  }, [isOnline])
   useEffect(() => {
     // Unsent files of this page are cached. Files that others are sending cannot be requested yet.
     if (!wanted || !(canAsk || isHeld(id, index))) return
@@ -56,6 +64,6 @@ export function useBlob({ message, item, index }: MediaProps, wanted: boolean) {
     }
     // The row id is stable, unlike the message id. A change of status retries: the file may exist after the
     // send.
-  }, [id, index, wanted, canAsk, status])
+  }, [id, index, wanted, canAsk, status, tries.value])
   return held
 }

@@ -224,4 +224,28 @@ describe.skipIf(!hasBrowser)('problems, on the overview and elsewhere', () => {
     ])
     expect(panel.complaints).toEqual([])
   })
+
+  test('after an interruption pictures come, and a message that may have arrived is not called unsent', async () => {
+    await using panel = await withPanel()
+    const { bot_id: to, user_id: from } = panel.bots.get('default')!
+    const dot =
+      'iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=='
+    await panel.sandbox.media('image', Buffer.from(dot, 'base64'), { name: 'dot.png', from, to })
+    await panel.receive(1)
+    const page = await panel.open({ path: '/icon.svg' })
+    await page.route('**/api/media/**', route => route.abort())
+    await page.goto(`${panel.url}/conversations/default/${encodeURIComponent(from)}`)
+    const message = page.locator('.message.in')
+    await message.getByText(en['error.unreachable']).waitFor()
+    const resume = await panel.silence()
+    await page.unroute('**/api/media/**')
+    await page.getByRole('textbox', { name: en['composer.write'] }).fill('did it come?')
+    await page.keyboard.press('Enter')
+    const line = page.locator('.conversation')
+    await line.locator('.badge.warn').getByText(en['delivery.unknown']).waitFor()
+    expect(await line.getByText(en['delivery.refused']).count()).toBe(0)
+    await resume()
+    await message.locator('.picture img').waitFor()
+    await line.locator('.delivery.accepted').waitFor()
+  })
 })

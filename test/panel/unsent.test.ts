@@ -89,7 +89,7 @@ describe.skipIf(!hasBrowser)('unsent messages', () => {
     await bubble(page, 'failed.pdf').waitFor()
     await page.goto(`${panel.url}/conversations`)
     // The list shows the unsent message instead of the last one.
-    await page.getByRole('link', { name: /Not sent\s*failed/ }).waitFor()
+    await page.getByRole('link', { name: /May have arrived\s*failed/ }).waitFor()
     // A newer message is not hidden by it.
     await panel.sandbox.say('newer words')
     await page.getByRole('link', { name: /Not sent\s*newer words/ }).click()
