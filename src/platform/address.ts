@@ -81,15 +81,9 @@ function parseAddress(text: string): ipaddr.IPv4 | ipaddr.IPv6 | undefined {
   return isNat64 ? new ipaddr.IPv4(address.toByteArray().slice(12)) : address
 }
 
-/** Most requests come from the address of the one before. */
-let lastAddress: { text: string; canonical: string | undefined } = { text: '', canonical: undefined }
-
 /** Returns an address in its usual form, IPv4 inside IPv6 as IPv4; undefined for any other text. */
-export function canonicalAddress(text: string): string | undefined {
-  if (lastAddress.text !== text)
-    lastAddress = { text, canonical: isIP(text) === 0 ? undefined : ipaddr.process(text).toString() }
-  return lastAddress.canonical
-}
+export const canonicalAddress = (text: string): string | undefined =>
+  isIP(text) === 0 ? undefined : ipaddr.process(text).toString()
 
 /**
  * Creates a check whether an address, in its usual form, is in one of these ranges.
