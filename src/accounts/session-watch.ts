@@ -32,7 +32,7 @@ interface WatchedSession {
 const checksAfterMessage = 3
 /** What a check reads of all sessions together. */
 interface Checked {
-  /** Of the records. */
+  /** Revision of the records. */
   readonly revision?: number
   /** Names with a login under way. */
   readonly pending: ReadonlySet<string>
