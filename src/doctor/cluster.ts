@@ -5,7 +5,7 @@ import type { Replication } from '../model/nodes.ts'
 import { formatBytes, formatCount, formatDuration, formatList } from '../platform/format.ts'
 import { reasonOf } from '../platform/system-error.ts'
 import type { ClusterState } from '../storage/inspection.ts'
-import type { DoctorContext } from './finding.ts'
+import { type DoctorContext, describeIdle } from './finding.ts'
 
 /** Result of reading the cluster, or why it could not be read. */
 export type ClusterReading = { state: ClusterState | undefined } | { error: unknown }
@@ -40,7 +40,7 @@ export function examineCluster(context: DoctorContext, reading: ClusterReading):
   return [
     ...found,
     ...checkReplication(tables.replication),
-    ...checkNodes(tables, context.command('openapi')),
+    ...checkNodes(tables, context),
     ...checkProgress(tables),
   ]
 }
@@ -157,7 +157,7 @@ function checkReplication({ can_read, standbys, synchronous_standby_names: names
   return found
 }
 
-function checkNodes({ nodes, unpolled }: Tables, start: string): Finding[] {
+function checkNodes({ nodes, unpolled }: Tables, context: DoctorContext): Finding[] {
   const living = nodes.filter(({ lease_left_ms }) => lease_left_ms > 0)
   const polling = living.filter(({ polls }) => polls)
   const found: Finding[] = polling.map(({ accounts, name, url, version }) =>
@@ -175,7 +175,7 @@ function checkNodes({ nodes, unpolled }: Tables, start: string): Finding[] {
       ),
     )
   if (polling.length === 0)
-    found.push(errorFinding('node', 'no node polls: messages wait at WeChat until one does', start))
+    found.push(describeIdle(context, { check: 'node', severity: 'error', what: 'no node polls' }))
   else if (unpolled > 0)
     found.push(
       warningFinding(

@@ -1,8 +1,9 @@
 /** What svc doctor checks, and the context that every check gets. */
 import type { Config } from '../config.ts'
 import type { DataDirectory } from '../inspect/data-directory.ts'
-import type { Finding } from '../inspect/finding.ts'
+import { type Finding, noteFinding } from '../inspect/finding.ts'
 import type { ServiceAddress } from '../inspect/healthz.ts'
+import { isConnected } from '../model/session.ts'
 import type { Clock } from '../platform/clock.ts'
 import type { InspectedSessions, Polling } from '../storage/inspection.ts'
 
@@ -46,4 +47,16 @@ export interface DoctorContext {
   readonly sessions: InspectedSessions
   /** Formats a command of svc for this directory, ready to type. */
   command(words: string): string
+}
+
+/** Completes the finding that nobody polls, which is only a note if no messages can come. */
+export function describeIdle(
+  { command, sessions }: DoctorContext,
+  { check, severity, what }: Finding,
+): Finding {
+  const hasConnected = sessions.sessions.some(({ status }) => isConnected(status))
+  const fix = command('openapi')
+  return hasConnected
+    ? { check, severity, what: `${what}: messages wait at WeChat until one does`, fix }
+    : noteFinding(check, what, fix)
 }

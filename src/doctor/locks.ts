@@ -2,14 +2,13 @@
 
 import { join } from 'node:path'
 import { takeOverCommand } from '../inspect/advised-commands.ts'
-import { errorFinding, type Finding, noteFinding, okFinding, warningFinding } from '../inspect/finding.ts'
+import { errorFinding, type Finding, okFinding } from '../inspect/finding.ts'
 import { dataFiles } from '../model/data-files.ts'
-import { isConnected } from '../model/session.ts'
 import { systemClock } from '../platform/clock.ts'
 import { formatDuration, formatLocalTime, quoteForShell } from '../platform/format.ts'
 import { inspectLock, type LockInspection } from '../platform/lock-look.ts'
 import { reasonOf } from '../platform/system-error.ts'
-import type { DoctorContext } from './finding.ts'
+import { type DoctorContext, describeIdle } from './finding.ts'
 
 /** Checks both lock files. */
 export async function examineLocks(context: DoctorContext): Promise<Finding[]> {
@@ -54,15 +53,13 @@ async function checkHeld(dir: string): Promise<Finding[]> {
   ]
 }
 
-function checkPoller({ directory, polling, sessions, clock, command }: DoctorContext): Finding[] {
+function checkPoller(context: DoctorContext): Finding[] {
+  const { directory, polling, clock, command } = context
   if (!polling) return [errorFinding('poller', '.poll.lock cannot be read', takeOverCommand(directory.dir))]
   const { held, pid, process: state, since, stalled, seenAt } = polling
   if (held === undefined) return []
-  const start = command('openapi')
   if (!held)
-    return sessions.sessions.some(({ status }) => isConnected(status))
-      ? [warningFinding('poller', 'no process polls: messages wait at WeChat until one does', start)]
-      : [noteFinding('poller', 'no process polls', start)]
+    return [describeIdle(context, { check: 'poller', severity: 'warning', what: 'no process polls' })]
   const who = pid === undefined ? 'a process' : `process ${pid}`
   const elsewhere = state === 'gone' ? ', in another container or on another machine' : ''
   if (!stalled)
@@ -78,7 +75,7 @@ function checkPoller({ directory, polling, sessions, clock, command }: DoctorCon
       ? `kill -CONT ${pid}`
       : state === 'gone'
         ? 'It runs in another container or on another machine: restart it there.'
-        : `kill ${pid}; another svc of this directory takes over, or: ${start}`
+        : `kill ${pid}; another svc of this directory takes over, or: ${command('openapi')}`
   const how =
     state === 'stopped'
       ? 'polls and has been stopped (SIGSTOP or Ctrl-Z)'

@@ -49,6 +49,7 @@ describe.skipIf(!isPostgresThere())('a store on PostgreSQL', () => {
     const a = await t.open('a')
     const b = await t.open('b', '2')
     try {
+      expect(await t.look()).toContain('cluster/node note: no node polls')
       await a.state.sessions.save('work', bot('work'))
       b.node.setUrl('http://b.example')
       const before = await t.look()
