@@ -3,7 +3,7 @@ import { join } from 'node:path'
 import { systemClock } from '../../src/platform/clock.ts'
 import { silentLog } from '../../src/platform/log.ts'
 import type { ReceivedMessage } from '../../src/storage/messages.ts'
-import { SqliteStore } from '../../src/storage/sqlite/store.ts'
+import { openSqliteStore } from '../../src/storage/sqlite/store.ts'
 import { botId } from './process.ts'
 import { createMessage, createRandom, toWireText } from './texts.ts'
 
@@ -22,7 +22,7 @@ const othersOfEach = 5
 export async function fillPanelStore(dir: string, sessions: number, messages: number): Promise<void> {
   const path = join(dir, 'messages.db')
   const options = { path, clock: systemClock, log: silentLog, maxAgeDays: 0, maxCount: 0 }
-  const store = await SqliteStore.open(options)
+  const store = await openSqliteStore(options)
   const next = createRandom(1)
   const write = async (session: string, run: number, count: number, users: number) => {
     const bot = botId(session)

@@ -6,7 +6,7 @@ import { connect } from 'node:net'
 import { join } from 'node:path'
 import { systemClock } from '../../src/platform/clock.ts'
 import { silentLog } from '../../src/platform/log.ts'
-import { SqliteStore } from '../../src/storage/sqlite/store.ts'
+import { openSqliteStore } from '../../src/storage/sqlite/store.ts'
 import { ingestWithSvc, prepareBacklog, readIngestSpeed, session } from './ingest.ts'
 import {
   botId,
@@ -58,7 +58,7 @@ function startReceiver(answerMs: number) {
 async function addEndpoints(dir: string, urls: readonly string[], beginning = false): Promise<void> {
   const path = join(dir, 'messages.db')
   const options = { path, clock: systemClock, log: silentLog, maxAgeDays: 0, maxCount: 0 }
-  const store = await SqliteStore.open(options)
+  const store = await openSqliteStore(options)
   try {
     const position = beginning ? '' : await store.events.getHead()
     for (const [nth, url] of urls.entries())

@@ -14,7 +14,7 @@ import type { Sealer } from '../platform/sealing.ts'
 import { openSealer } from '../storage/sqlite/secret-state.ts'
 import { type AdoptResult, adopt } from '../storage/sqlite/state/adopt.ts'
 import { openState } from '../storage/sqlite/state/state.ts'
-import { SqliteStore } from '../storage/sqlite/store.ts'
+import { openSqliteStore } from '../storage/sqlite/store.ts'
 import { createTally, type MovePlan, type PlannedSession } from './plan.ts'
 import { MoveFindings } from './source.ts'
 
@@ -90,7 +90,7 @@ async function moveHistory(
   { config, clock, log, sealer }: { config: Config; clock: Clock; log: Log; sealer: Sealer },
 ): Promise<void> {
   if (!history || history.rows === 0) return
-  const store = await SqliteStore.open({
+  const store = await openSqliteStore({
     path: join(config.basePath, dataFiles.store),
     clock,
     log: log.child('store'),

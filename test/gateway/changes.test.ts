@@ -42,9 +42,9 @@ describe('messages', () => {
     t.gateway.changes.subscribe(listener)
     await t.sandbox.say('hi')
     await t.until('heard', () => messages.length === 1)
-    const { SqliteStore } = await import('../../src/storage/sqlite/store.ts')
+    const { openSqliteStore } = await import('../../src/storage/sqlite/store.ts')
     const { silentLog } = await import('../../src/platform/log.ts')
-    const store = await SqliteStore.open({
+    const store = await openSqliteStore({
       ...{ path: `${t.dir}/messages.db`, clock: t.clock, log: silentLog, maxAgeDays: 0, maxCount: 0 },
     })
     const raw = JSON.stringify({ item_list: [{ type: 1, text_item: { text: 'long ago' } }] })
@@ -96,9 +96,9 @@ describe('sessions', () => {
     await told('undefined 10')
     await t.send({ text: 'answer' })
     await told('undefined 9')
-    const { SqliteStore } = await import('../../src/storage/sqlite/store.ts')
+    const { openSqliteStore } = await import('../../src/storage/sqlite/store.ts')
     const { silentLog } = await import('../../src/platform/log.ts')
-    const store = await SqliteStore.open({
+    const store = await openSqliteStore({
       ...{ path: `${t.dir}/messages.db`, clock: t.clock, log: silentLog, maxAgeDays: 0, maxCount: 0 },
     })
     const { user_id } = t.bots.get('default')!

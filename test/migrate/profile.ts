@@ -13,7 +13,7 @@ import type { UserContext } from '../../src/model/session.ts'
 import { systemClock } from '../../src/platform/clock.ts'
 import { createLog, silentLog } from '../../src/platform/log.ts'
 import type { StoredMessage } from '../../src/storage/messages.ts'
-import { SqliteStore } from '../../src/storage/sqlite/store.ts'
+import { openSqliteStore, type SqliteStore } from '../../src/storage/sqlite/store.ts'
 
 /** A temporary folder with a place for the source and one for svc. */
 export interface Folders extends AsyncDisposable {
@@ -191,7 +191,7 @@ export const contexts = (into: string, name: string) =>
   json<Record<string, UserContext>>(into, name, 'contexts.json')
 
 export const openLog = (into: string): Promise<SqliteStore> =>
-  SqliteStore.open({
+  openSqliteStore({
     ...{ path: join(into, 'messages.db'), clock: systemClock, log: silentLog },
     ...{ maxAgeDays: 0, maxCount: 0 },
   })

@@ -1,11 +1,12 @@
 /** The store of SQLite in memory, for tests that need a store and no file. */
 import { type Clock, systemClock } from '../../src/platform/clock.ts'
 import { silentLog } from '../../src/platform/log.ts'
-import { inMemory, SqliteStore } from '../../src/storage/sqlite/store.ts'
+import { openSqliteStore, type SqliteStore } from '../../src/storage/sqlite/store.ts'
+import { inMemory } from '../../src/storage/sqlite/work.ts'
 import type { Store } from '../../src/storage/store.ts'
 
 export const openInMemory = (clock: Clock = systemClock): Promise<SqliteStore> =>
-  SqliteStore.open({ path: inMemory, clock, log: silentLog, maxAgeDays: 0, maxCount: 0 })
+  openSqliteStore({ path: inMemory, clock, log: silentLog, maxAgeDays: 0, maxCount: 0 })
 
 /** The same where it must be there at once: its first call opens it. */
 export function storeInMemory(clock?: Clock): Omit<Store, 'durable'> {

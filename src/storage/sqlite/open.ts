@@ -12,7 +12,8 @@ import { rejectClosed } from './closed-mark.ts'
 import { openLeases } from './leases.ts'
 import { keepLocksMarked, openSealer, rejectChangedState } from './secret-state.ts'
 import { type FileState, openState } from './state/state.ts'
-import { inMemory, type LogInternals, SqliteStore, type StoreOptions } from './store.ts'
+import { type LogInternals, openSqliteStore, type StoreOptions } from './store.ts'
+import { inMemory } from './work.ts'
 
 export interface StorageOptions extends Omit<StoreOptions, 'path' | 'filed' | 'sealer'> {
   /** The data directory. */
@@ -39,7 +40,7 @@ export async function openStorage({ dir, secret, path, ...options }: StorageOpti
     if (sealer.keyId !== undefined && path && relative(dir, path) !== dataFiles.store) throw strayStoreError()
     const lock = await openLock(join(dir, dataFiles.dataLock))
     open.unshift(lock)
-    const store = await SqliteStore.open({
+    const store = await openSqliteStore({
       ...options,
       sealer,
       log: log.child('store'),

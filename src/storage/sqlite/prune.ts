@@ -1,8 +1,10 @@
 /**
  * Retention: removes rows that are too old or too many, oldest first, in small steps, and shrinks the file.
  */
+import type { Clock } from '../../platform/clock.ts'
 import type { Log } from '../../platform/log.ts'
 import type { Database } from '../../platform/sqlite.ts'
+import type { ClockTrust } from '../clock-trust.ts'
 import { type DatedRow, dayMs, findRemoved, liveMs, type RetentionRules } from '../retention.ts'
 import { pruneEvents } from './events.ts'
 
@@ -13,14 +15,14 @@ const stepPages = 256
 /** Free pages kept for the next rows. */
 const sparePages = 256
 
-export interface PruneRules extends Omit<RetentionRules, 'last'> {
+interface PruneRules extends Omit<RetentionRules, 'last'> {
   log: Log
   /** Consumers and waiting sends for which this run has logged a warning already. */
   warned: Set<string>
 }
 
 /** Removes up to one step of rows. @returns whether there may be more to remove */
-export function pruneStep(db: Database, rules: PruneRules): boolean {
+function pruneStep(db: Database, rules: PruneRules): boolean {
   const { now } = rules
   const { last = 0 } = db.one<{ last?: number }>`SELECT max(id) AS last FROM message`
   const oldest = db.all<DatedRow>`SELECT id, stored_at AS storedAt FROM message ORDER BY id LIMIT ${stepRows}`
@@ -54,7 +56,7 @@ export function findLastSign(db: Database, now: number): number | undefined {
 }
 
 /** Gives some free pages back to the file system. @returns whether there are more */
-export function shrinkStep(db: Database): boolean {
+function shrinkStep(db: Database): boolean {
   const free = Number(db.get`PRAGMA freelist_count`?.freelist_count ?? 0)
   if (free <= sparePages) return false
   db.exec(`PRAGMA incremental_vacuum(${Math.min(stepPages, free - sparePages)})`)
@@ -85,5 +87,37 @@ function warnSenders(db: Database, { log, warned }: PruneRules, end: number): vo
     if (warned.has(entry)) continue
     warned.add(entry)
     log.warn('retention removes unsent messages from the history; they stay in the outbox', { ...found })
+  }
+}
+
+/** Maximum number of steps of one prune, each of some hundred rows or pages. */
+const pruneSteps = 20_000
+
+interface PrunePorts {
+  db: Database
+  clockTrust: Pick<ClockTrust, 'isTrusted'>
+  /** Removes entries of the outbox that answer for nothing any more. */
+  pruneOutbox(): Promise<void>
+  guard<T>(step: () => T): T
+}
+
+export function createPrune(
+  { clock, log, maxAgeDays, maxCount }: Omit<PruneRules, 'now' | 'trusted' | 'warned'> & { clock: Clock },
+  { clockTrust, db, guard, pruneOutbox }: PrunePorts,
+): (signal?: AbortSignal) => Promise<void> {
+  /** The clock was not trusted at the last prune. */
+  let wasDoubted = false
+  return async signal => {
+    const trusted = clockTrust.isTrusted
+    const rules = { now: clock.now(), trusted, maxAgeDays, maxCount, log, warned: new Set<string>() }
+    if (trusted) await pruneOutbox()
+    else if (!wasDoubted)
+      log.warn('the clock jumped, or svc did not run for long: nothing is removed for its age for a day')
+    wasDoubted = !trusted
+    for (const step of [() => pruneStep(db, rules), () => shrinkStep(db)])
+      for (let count = 0; count < pruneSteps && !signal?.aborted; count++) {
+        if (!guard(step)) break
+        await clock.sleep(5, signal)
+      }
   }
 }

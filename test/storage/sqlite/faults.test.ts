@@ -8,7 +8,7 @@ import { systemClock } from '../../../src/platform/clock.ts'
 import { silentLog } from '../../../src/platform/log.ts'
 import { openDatabase } from '../../../src/platform/sqlite.ts'
 import { migrate } from '../../../src/storage/sqlite/migrations.ts'
-import { SqliteStore } from '../../../src/storage/sqlite/store.ts'
+import { openSqliteStore, type SqliteStore } from '../../../src/storage/sqlite/store.ts'
 import { codeOf, failure } from '../../support/failure.ts'
 import { folderOfTest } from '../../support/folder.ts'
 import { bot, insert, message } from '../support.ts'
@@ -23,7 +23,7 @@ import {
 } from './support.ts'
 
 const openAt = (path: string, busyMs?: number) =>
-  SqliteStore.open({ path, clock: systemClock, log: silentLog, maxAgeDays: 0, maxCount: 0, busyMs })
+  openSqliteStore({ path, clock: systemClock, log: silentLog, maxAgeDays: 0, maxCount: 0, busyMs })
 
 async function withFolder(work: (dir: string) => Promise<void>): Promise<void> {
   const dir = await mkdtemp(join(tmpdir(), 'svc-store-'))
@@ -215,7 +215,7 @@ test('reads fail within a second after the file was removed; a failed check stop
     const dir = join(parent, 'data')
     await mkdir(dir)
     const clock = { ...systemClock, ahead: 0, monotonic: () => performance.now() + clock.ahead }
-    const store = await SqliteStore.open({
+    const store = await openSqliteStore({
       path: join(dir, 'messages.db'),
       clock,
       log: silentLog,

@@ -3,7 +3,8 @@ import { expect, test } from 'bun:test'
 import { systemClock } from '../../../src/platform/clock.ts'
 import { silentLog } from '../../../src/platform/log.ts'
 import { gramsOf } from '../../../src/storage/sqlite/bigram-index.ts'
-import { inMemory, SqliteStore } from '../../../src/storage/sqlite/store.ts'
+import { openSqliteStore } from '../../../src/storage/sqlite/store.ts'
+import { inMemory } from '../../../src/storage/sqlite/work.ts'
 import { failure } from '../../support/failure.ts'
 import { given } from '../../support/given.ts'
 import { insert, message } from '../support.ts'
@@ -65,7 +66,7 @@ it('a hostile search text and messages do not block other work', async t => {
 async function slowStore(rows: number) {
   let now = 0
   const clock = { ...systemClock, monotonic: () => (now += 10) }
-  const store = await SqliteStore.open({
+  const store = await openSqliteStore({
     path: inMemory,
     clock,
     log: silentLog,

@@ -8,7 +8,7 @@ import type { StoredLogin } from '../../../src/storage/logins.ts'
 import { mapRaw } from '../../../src/storage/sealed-places.ts'
 import { openStorage, type StorageOptions } from '../../../src/storage/sqlite/open.ts'
 import { writeSecretState } from '../../../src/storage/sqlite/secret-state.ts'
-import { SqliteStore } from '../../../src/storage/sqlite/store.ts'
+import { openSqliteStore } from '../../../src/storage/sqlite/store.ts'
 import type { Storage } from '../../../src/storage/storage.ts'
 import { codeOf } from '../../support/failure.ts'
 import { folderOfTest } from '../../support/folder.ts'
@@ -238,7 +238,7 @@ test('a token in raw JSON is sealed in place, and opened to the same bytes', () 
 test('an imported history is sealed too', async () => {
   const dir = folderOfTest()
   const options = { clock, log: silentLog, maxAgeDays: 0, maxCount: 0 }
-  const store = await SqliteStore.open({
+  const store = await openSqliteStore({
     ...options,
     path: join(dir, 'messages.db'),
     sealer: createSealer(secret),

@@ -11,7 +11,7 @@ import { openDatabase } from '../../../src/platform/sqlite.ts'
 import type { ReceivedMessage } from '../../../src/storage/messages.ts'
 import { openStorage } from '../../../src/storage/sqlite/open.ts'
 import { writeSecretState } from '../../../src/storage/sqlite/secret-state.ts'
-import { SqliteStore, type StoreOptions } from '../../../src/storage/sqlite/store.ts'
+import { openSqliteStore, type SqliteStore, type StoreOptions } from '../../../src/storage/sqlite/store.ts'
 import { folderOfTest } from '../../support/folder.ts'
 import { type Opened, type Place, testClock } from '../support.ts'
 
@@ -79,7 +79,7 @@ export interface TestStore extends InDirectory, Pick<Opened, 'clock' | 'lines'>,
 /** The message store by itself, without sessions. */
 export async function openStore(more: Options = {}): Promise<TestStore> {
   const { own, options, remove } = await inDirectory(more)
-  const open = () => SqliteStore.open({ path: own.path, ...options })
+  const open = () => openSqliteStore({ path: own.path, ...options })
   const test: TestStore = {
     ...own,
     store: await open(),
