@@ -6,11 +6,12 @@ import type { PgOptions } from '../../platform/postgres.ts'
 import { createSealer } from '../../platform/sealing.ts'
 import { ClockTrust } from '../clock-trust.ts'
 import type { MediaRules, MediaStores } from '../media-store.ts'
+import { findLastSign } from '../nouns/retention.ts'
 import type { Node, Storage } from '../storage.ts'
 import { PgDatabase } from './database.ts'
+import { drive } from './drive.ts'
 import { GramIndexer } from './grams.ts'
 import { PgIngest } from './ingest.ts'
-import { findLastSign } from './maintenance.ts'
 import { PgMediaStore } from './media.ts'
 import { migrate } from './migrate.ts'
 import { PgNode } from './nodes.ts'
@@ -55,7 +56,7 @@ export async function openPgStorage(options: PgStorageOptions): Promise<PgStorag
   const sealer = createSealer(secret)
   try {
     await migrate(db, { log, keyId: sealer.keyId, steps: options.steps })
-    const clockTrust = new ClockTrust(clock, await findLastSign(db, clock.now()))
+    const clockTrust = new ClockTrust(clock, await drive(db, findLastSign(clock.now())))
     const context: EngineContext = { db, clock, log: log.child('store'), sealer, clockTrust }
     const node = await PgNode.join(context, options)
     await db.start()

@@ -1,11 +1,13 @@
 /** The store on PostgreSQL: its parts, one for each interface. */
 import { sessionKeyOf } from '../../model/session.ts'
+import { constantSql } from '../../platform/sql.ts'
 import { createAgents } from '../nouns/agents.ts'
 import { createAudit } from '../nouns/audit.ts'
 import { createBacklog } from '../nouns/backlog.ts'
 import { createBackups } from '../nouns/backups.ts'
 import { createEvents } from '../nouns/events.ts'
 import { openKeys } from '../nouns/keys.ts'
+import { createPrune, type Retention } from '../nouns/retention.ts'
 import { createUserNames } from '../nouns/user-names.ts'
 import { openWebhooks } from '../nouns/webhooks.ts'
 import { openNoun } from '../routine.ts'
@@ -17,7 +19,7 @@ import { PgConversations } from './conversations.ts'
 import { logSql, openEvents } from './events.ts'
 import { PgImportedMessages } from './imported.ts'
 import { createShareUse } from './key-use.ts'
-import { PgMaintenance, type Retention } from './maintenance.ts'
+import { findLastWithoutGaps, PgMaintenance } from './maintenance.ts'
 import { PgMessages } from './messages.ts'
 import { PgOutbox } from './outbox.ts'
 import type { EngineContext } from './part.ts'
@@ -52,6 +54,19 @@ export function createStore(context: EngineContext, retention: Retention): Store
     backups: openNoun(createBackups(nouns), run),
     people: new PgPeople(context),
     agents: openNoun(createAgents(nouns), run),
-    maintenance: new PgMaintenance(context, { retention, pruneOthers: () => outbox.pruneEntries() }),
+    maintenance: new PgMaintenance(
+      context,
+      createPrune(
+        {
+          ...context,
+          dialect: nouns.dialect,
+          retention,
+          textId: constantSql('id'),
+          findLast: findLastWithoutGaps,
+          pruneOthers: () => outbox.pruneEntries(),
+        },
+        run,
+      ),
+    ),
   }
 }

@@ -24,16 +24,6 @@ export function insertEvent(
     WHERE place - ${constantSql(`coalesce(${newestRow}, 0) * ${placesPerMessage}`)} < ${most}`
 }
 
-/**
- * Removes the events before a message, except the newest of each type of each session. Call it inside a
- * transaction.
- */
-export function pruneEvents(db: Database, row: number): void {
-  db.run`DELETE FROM event WHERE place < ${row * placesPerMessage} AND (session IS NULL OR EXISTS
-    (SELECT 1 FROM event AS newer WHERE newer.session = event.session AND newer.type = event.type
-      AND newer.place > event.place))`
-}
-
 const lastRow = constantSql(`coalesce(${newestRow}, 0)`)
 
 export const createLogSql = ({ db, messages }: Pick<SqliteContext, 'db' | 'messages'>): LogSql => ({

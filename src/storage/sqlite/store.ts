@@ -6,6 +6,7 @@
 import type { Clock } from '../../platform/clock.ts'
 import type { Log } from '../../platform/log.ts'
 import { noSealer, type Sealer } from '../../platform/sealing.ts'
+import { constantSql, sql } from '../../platform/sql.ts'
 import type { Database } from '../../platform/sqlite.ts'
 import { ClockTrust } from '../clock-trust.ts'
 import { createAgents } from '../nouns/agents.ts'
@@ -15,14 +16,16 @@ import { createBackups } from '../nouns/backups.ts'
 import { createEvents } from '../nouns/events.ts'
 import { readWaiting } from '../nouns/inspection.ts'
 import { openKeys } from '../nouns/keys.ts'
+import { createPrune, findLastSign, inSteps, type Retention } from '../nouns/retention.ts'
 import { createUserNames } from '../nouns/user-names.ts'
 import { openWebhooks } from '../nouns/webhooks.ts'
-import { openNoun, type Runner } from '../routine.ts'
+import { openNoun, type Routine, type Runner, readFirst } from '../routine.ts'
 import type * as contract from '../store.ts'
 import { SqliteAcknowledgements } from './acknowledgements.ts'
 import { SqliteConsumers } from './consumers.ts'
 import { SqliteContextArchive } from './context-archive.ts'
 import { SqliteConversations } from './conversations.ts'
+import { sqliteDialect } from './dialect.ts'
 import { ProcessOwner, type SqliteContext } from './engine-part.ts'
 import { SqliteOutboxEntries } from './entries.ts'
 import { createLogSql } from './events.ts'
@@ -34,22 +37,18 @@ import { SqliteRenames, SqliteUserNames } from './names.ts'
 import { SqliteOutbox, type SqliteOutboxParts } from './outbox.ts'
 import { SqliteOutboxPlans } from './outbox-plans.ts'
 import { eraseInSteps, SqlitePeople } from './people.ts'
-import { createPrune, findLastSign } from './prune.ts'
 import { createNounContext, drive } from './routines.ts'
 import { scrubFile } from './scrub.ts'
+import { shrinkStep } from './shrink.ts'
 import { SqliteWebhookProgress } from './webhook-progress.ts'
 import { inMemory, openStoreFile, SqliteWork } from './work.ts'
 import { type AsyncMethods, bindMethods, type StrictMethods } from './write-modes.ts'
 
-export interface StoreOptions {
+export interface StoreOptions extends Retention {
   /** A file, or `inMemory`. */
   path: string
   clock: Clock
   log: Log
-  /** 0: no limit. */
-  maxAgeDays: number
-  /** 0: no limit. */
-  maxCount: number
   /** Seals secrets. By default they stay as they are. */
   sealer?: Sealer
   /** The contexts in the session files; without it only the contexts in the log exist. */
@@ -92,7 +91,7 @@ function createStore(db: Database, options: StoreOptions): StrictMethods<SqliteS
   const { clock, log, path, sealer = noSealer } = options
   const messages = new SqliteMessages(db, clock, log, sealer)
   const work = new SqliteWork({ ...options, db, countSent: () => messages.sentChanges })
-  const clockTrust = new ClockTrust(clock, findLastSign(db, clock.now()))
+  const clockTrust = new ClockTrust(clock, drive(db, findLastSign(clock.now())))
   const ground: SqliteContext = { db, messages, clock, sealer, owner: new ProcessOwner() }
   const lanes = new SqliteOutboxLanes(ground, options.fileContexts ?? (() => new Map()))
   const entries = new SqliteOutboxEntries(ground, lanes)
@@ -100,7 +99,17 @@ function createStore(db: Database, options: StoreOptions): StrictMethods<SqliteS
   const webhooks = new SqliteWebhookProgress(db, ground.owner)
   const { prune: pruneOutbox, ...outbox } = createOutbox(ground, work, { lanes, entries, plans }, clockTrust)
   const { backlog, names, ...readers } = createReaders(ground, work)
-  const nouns = createNouns(ground, work, { plans, webhooks })
+  const run = createRunner(db, work)
+  const nouns = createNouns(ground, work, { plans, webhooks }, run)
+  const parts = {
+    clock,
+    log,
+    dialect: sqliteDialect,
+    retention: options,
+    clockTrust,
+    textId: constantSql('rowid'),
+  }
+  const prune = createPrune({ ...parts, findLast, pruneOthers: pruneOutbox }, run)
   const people = new SqlitePeople(ground, plans)
   const { intake, plain } = work.modes
   return {
@@ -122,7 +131,10 @@ function createStore(db: Database, options: StoreOptions): StrictMethods<SqliteS
     maintenance: {
       checkWritable: async () => work.checkWritable(),
       isClockTrusted: async () => clockTrust.isTrusted,
-      prune: createPrune(options, { db, clockTrust, pruneOutbox, guard: step => work.guard(step) }),
+      prune: async signal => {
+        await prune(signal)
+        await inSteps(clock, signal, () => work.guard(() => shrinkStep(db)))
+      },
       ...bindMethods(
         plain,
         new SqliteRenames(ground, webhooks),
@@ -214,17 +226,25 @@ function createOutbox(
   }
 }
 
+/** The highest row id. */
+function* findLast(): Routine<number> {
+  return (yield* readFirst<{ last?: number }>(sql`SELECT max(id) AS last FROM message`))?.last ?? 0
+}
+
+const createRunner =
+  (db: Database, work: SqliteWork): Runner =>
+  async (mode, begin) =>
+    work.modes[mode === 'news' ? 'intake' : mode](() =>
+      mode === 'plain' || mode === 'relaxed' ? drive(db, begin()) : db.transaction(() => drive(db, begin())),
+    )
+
 function createNouns(
   ground: SqliteContext,
   work: SqliteWork,
   { plans, webhooks }: { plans: SqliteOutboxPlans; webhooks: SqliteWebhookProgress },
+  run: Runner,
 ) {
-  const { db } = ground
   const { light, plain } = work.modes
-  const run: Runner = async (mode, begin) =>
-    work.modes[mode === 'news' ? 'intake' : mode](() =>
-      mode === 'plain' || mode === 'relaxed' ? drive(db, begin()) : db.transaction(() => drive(db, begin())),
-    )
   const context = createNounContext(ground, plans)
   const logSql = createLogSql(ground)
   const events = createEvents(context, logSql)
@@ -232,7 +252,7 @@ function createNouns(
     events: {
       ...openNoun(events, run),
       async wait(seen: string, ms: number, signal: AbortSignal) {
-        const isThere = signal.aborted || work.guard(() => drive(db, events.verbs.getHead())) !== seen
+        const isThere = signal.aborted || work.guard(() => drive(ground.db, events.verbs.getHead())) !== seen
         if (!isThere) await work.wait(signal, ms)
       },
     },

@@ -1,0 +1,180 @@
+/** Retention: removes rows of the log that are too old or too many, oldest first, in small steps (README, "Retention"). */
+import type { Clock } from '../../platform/clock.ts'
+import type { Log } from '../../platform/log.ts'
+import { type Sql, sql } from '../../platform/sql.ts'
+import type { ClockTrust } from '../clock-trust.ts'
+import { dayMs, liveMs } from '../retention.ts'
+import { type Dialect, type Routine, type Runner, readAll, readFirst, write } from '../routine.ts'
+import { perMessage } from './events.ts'
+
+/** Rows per step, which is a transaction of its own: a writer waits for tens of milliseconds at most. */
+const stepRows = 300
+/** Maximum number of steps of one prune, and the pause after one, so that writers come in between. */
+const [mostSteps, pauseMs] = [20_000, 5]
+/** Held while a step removes. Only svc takes this advisory lock. */
+const pruneLock = 0x737665
+
+/** What retention keeps; 0: no limit. */
+export interface Retention {
+  maxAgeDays: number
+  maxCount: number
+}
+
+interface RetentionRules extends Retention {
+  /** Unix ms. */
+  now: number
+  /**
+   * Whether `now` can be trusted: otherwise nothing is removed by age, and every consumer counts as a reader.
+   */
+  trusted: boolean
+  /** Consumers and waiting sends for which this run has logged a warning already. */
+  warned: Set<string>
+}
+
+interface DatedRow {
+  id: number
+  /** Unix ms. */
+  storedAt: number
+}
+
+export interface PruneParts {
+  readonly clock: Clock
+  readonly log: Log
+  readonly dialect: Dialect
+  readonly retention: Retention
+  readonly clockTrust: Pick<ClockTrust, 'isTrusted'>
+  /** Column with the row id in the index of texts. */
+  readonly textId: Sql
+  /** Returns the highest row id. `maxCount` rows have ids beyond that many less. */
+  findLast(maxCount: number): Routine<number>
+  /** Removes what other parts keep for a time. Called only if the clock is trusted. */
+  pruneOthers(): Promise<void>
+}
+
+export function createPrune(parts: PruneParts, run: Runner): (signal?: AbortSignal) => Promise<void> {
+  const { clock, clockTrust, log, pruneOthers, retention } = parts
+  let wasDoubted = false
+  return async signal => {
+    const trusted = clockTrust.isTrusted
+    const rules = { ...retention, now: clock.now(), trusted, warned: new Set<string>() }
+    if (trusted) await pruneOthers()
+    else if (!wasDoubted)
+      log.warn('the clock jumped, or svc did not run for long: nothing is removed for its age for a day')
+    wasDoubted = !trusted
+    let after: number | undefined = 0
+    await inSteps(clock, signal, async () => {
+      after = await run('plain', () => pruneStep(parts, after!, rules))
+      return after !== undefined
+    })
+  }
+}
+
+/** @param step returns whether there may be more to do */
+export async function inSteps(
+  clock: Clock,
+  signal: AbortSignal | undefined,
+  step: () => boolean | Promise<boolean>,
+): Promise<void> {
+  for (let count = 0; count < mostSteps && !signal?.aborted; count++) {
+    if (!(await step())) return
+    await clock.sleep(pauseMs, signal)
+  }
+}
+
+/**
+ * Removes up to one step of rows.
+ *
+ * @param after all rows up to this one are removed already
+ * @returns the last removed row, if there may be more to remove
+ */
+function* pruneStep(parts: PruneParts, after: number, rules: RetentionRules): Routine<number | undefined> {
+  const { dialect, findLast, textId } = parts
+  const last = yield* findLast(rules.maxCount)
+  const oldest =
+    yield* readAll<DatedRow>(sql`SELECT id, stored_at AS "storedAt" FROM message WHERE id > ${after}
+    ORDER BY id LIMIT ${stepRows}`)
+  const { end, isKept } = yield* findRemoved(oldest, last, rules)
+  if (end === undefined) return undefined
+  yield* warnReaders(parts, end, rules)
+  yield* warnSenders(parts, end, rules)
+  yield* write(
+    ...dialect.oneAtATime(pruneLock),
+    sql`DELETE FROM gram WHERE ${textId} > ${after} AND ${textId} <= ${end}`,
+    sql`DELETE FROM message WHERE id > ${after} AND id <= ${end}`,
+    // The newest event of each type of each session stays.
+    sql`DELETE FROM event AS e WHERE e.place < ${end} * ${perMessage} AND (e.session IS NULL OR EXISTS
+      (SELECT 1 FROM event newer WHERE newer.session = e.session AND newer.type = e.type AND newer.place > e.place))`,
+  )
+  return isKept ? undefined : end
+}
+
+/**
+ * Decides about the oldest rows of the log.
+ *
+ * @param last the highest row id
+ * @returns `end`: the last row that is removed, if any; `isKept`: whether a later one of these rows stays
+ */
+function* findRemoved(
+  oldest: readonly DatedRow[],
+  last: number,
+  { now, trusted, maxAgeDays, maxCount }: RetentionRules,
+): Routine<{ end: number | undefined; isKept: boolean }> {
+  // The newest maxCount rows are those with a higher id than this.
+  const lastSurplusId = maxCount > 0 ? last - maxCount : 0
+  const before = trusted && maxAgeDays > 0 ? now - maxAgeDays * dayMs : Number.NEGATIVE_INFINITY
+  // A row dated in the future was stored by a clock that was set back since: it is older than the rows after
+  // it.
+  const latest = now + dayMs
+  const kept = oldest.findIndex(
+    ({ id, storedAt }) => id > lastSurplusId && storedAt >= before && storedAt <= latest,
+  )
+  const doomed = kept === -1 ? [...oldest] : oldest.slice(0, kept)
+  const goes = (row: DatedRow) => row.id <= lastSurplusId || row.storedAt < before
+  const beyond =
+    kept === -1
+      ? yield* readFirst<Pick<DatedRow, 'storedAt'>>(sql`SELECT stored_at AS "storedAt" FROM message
+          WHERE id > ${doomed.at(-1)?.id ?? 0} AND stored_at <= ${latest} ORDER BY id LIMIT 1`)
+      : undefined
+  if (!beyond || beyond.storedAt >= before) doomed.length = doomed.findLastIndex(goes) + 1
+  return { end: doomed.at(-1)?.id, isKept: kept !== -1 }
+}
+
+/** Warns once about each consumer that loses unread messages. */
+function* warnReaders({ dialect, log }: PruneParts, end: number, rules: RetentionRules): Routine<void> {
+  const { now, trusted, warned } = rules
+  const lagging = yield* readAll<{
+    consumer: string
+    position: number
+  }>(sql`SELECT c.name AS consumer, c.position
+    FROM consumer c WHERE c.seen_at > ${trusted ? now - liveMs : 0} AND c.position < ${end}
+    AND NOT ${dialect.isOneOf(sql`c.name`, [...warned])} AND EXISTS (SELECT 1 FROM message m
+      WHERE m.id > c.position AND m.id <= ${end} AND m.sent = 0 AND NOT EXISTS (SELECT 1 FROM consumer_ahead a
+        WHERE a.consumer = c.name AND a.session = m.session AND a.position >= m.id))`)
+  for (const { consumer, position } of lagging) {
+    warned.add(consumer)
+    log.warn('retention removes messages that a consumer has not read', { consumer, position })
+  }
+}
+
+/** Messages in the outbox are complete there and are still sent: only their row is missing until then. */
+function* warnSenders({ log }: PruneParts, end: number, { warned }: RetentionRules): Routine<void> {
+  const waiting = yield* readAll<{ outbox: number; messages: number }>(sql`SELECT entry AS outbox,
+    count(*) AS messages FROM outbox_part WHERE message <= ${end} AND status = 'queued' GROUP BY entry`)
+  for (const found of waiting) {
+    const entry = `outbox ${found.outbox}`
+    if (warned.has(entry)) continue
+    warned.add(entry)
+    log.warn('retention removes unsent messages from the history; they stay in the outbox', { ...found })
+  }
+}
+
+/**
+ * Returns the time of the newest row or reader activity (Unix ms) that is not in the future; undefined if
+ * there is none.
+ */
+export function* findLastSign(now: number): Routine<number | undefined> {
+  const row = yield* readFirst<{ at?: number }>(sql`SELECT max(at) AS at FROM (
+    SELECT * FROM (SELECT stored_at AS at FROM message ORDER BY id DESC LIMIT 1) newest
+    UNION ALL SELECT max(seen_at) FROM consumer) signs WHERE at <= ${now + dayMs}`)
+  return row?.at
+}
