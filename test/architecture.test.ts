@@ -247,7 +247,7 @@ test('upstream’s spelling stays with those who speak to upstream', () => {
       // Other programs keep messages and cursors in upstream's words, and a secret in a message has such a name.
       ({ room, path }) =>
         /^(ilink|sandbox|migrate)$/.test(room) ||
-        /^storage\/(sealed-places|postgres\/read-functions)\.ts$/.test(path),
+        /^storage\/(sealed-places|postgres\/reader-functions)\.ts$/.test(path),
       ({ code }) => code,
     ),
   ).toEqual([])

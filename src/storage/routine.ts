@@ -17,7 +17,7 @@ export type Rows = Record<string, unknown>[]
 export type RoutineStep =
   /** `isHeld`: the verb rests on these rows. PostgreSQL locks them when it begins the verb again for the third time. */
   | { readonly read: Sql; readonly isHeld?: boolean }
-  /** Such rows by a SELECT of their own, which runs only then. */
+  /** Locks such rows by a SELECT of its own, only when the verb begins for the third time. */
   | { readonly hold: Sql }
   | { readonly write: readonly Sql[] }
 
@@ -38,12 +38,12 @@ export function* readFirst<R>(statement: Sql): Routine<R | undefined> {
   return (yield* readAll<R>(statement))[0]
 }
 
-/** @returns the rows of the last statement, which has RETURNING if they matter */
+/** @returns the rows of the last statement; give it RETURNING to have them */
 export function* write<R>(...statements: readonly Sql[]): Routine<R[]> {
   return (yield { write: statements }).at(-1) as R[]
 }
 
-/** Same. @returns whether the last statement, which has RETURNING, changed a row */
+/** Same. @returns whether the last statement, with its RETURNING, changed a row */
 export function* changes(...statements: readonly Sql[]): Routine<boolean> {
   return (yield* write(...statements)).length > 0
 }
@@ -97,7 +97,7 @@ export interface Dialect {
   expect(condition: Sql): readonly Sql[]
   /** Statements of a write that lock the rows of a SELECT until its end. */
   lock(select: Sql): readonly Sql[]
-  /** Ends a subquery whose rows, of the table with this name, stay as they are until the end of the write. */
+  /** Ends a subquery: locks its rows of the table with this name until the end of the write. */
   holding(table: string): Sql
   /** Statements of a write that let one writer at a time go on until its end. */
   oneAtATime(lock: number): readonly Sql[]
@@ -115,7 +115,7 @@ export interface Dialect {
   readonly greatest: Sql
   /** JOIN of tables in the order in which they are written. */
   readonly inOrderJoin: Sql
-  /** Column that orders the rows of a table without an id that grows, as they were added. */
+  /** Column that orders rows as they were added, in a table without an id that grows. */
   readonly nth: Sql
   /** Column that every write of a row changes, as text, for `expect`. */
   readonly version: Sql

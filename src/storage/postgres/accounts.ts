@@ -6,7 +6,7 @@ import { constantSql, type Sql, type SqlParameter, sql } from '../../platform/sq
 import { mapToken } from '../sealed-places.ts'
 import type { SessionRecord } from '../state.ts'
 
-/** A row without `bot_id` is no session: it says since which revision there is none of that name. */
+/** A row without `bot_id` is of a session that was removed; `changed` is the revision of the removal. */
 export interface AccountRow {
   name_key: string
   name: string

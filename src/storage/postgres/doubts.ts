@@ -27,7 +27,7 @@ export class Doubts {
     for (const part of parts) this.#begun.set(part, this.#clock.monotonic())
   }
 
-  /** @returns those of the parts that may have begun, which nobody ends now */
+  /** Takes these parts off the list. Returns those that were on it; the caller must end them. */
   take(parts: readonly number[]): number[] {
     return parts.filter(part => this.#begun.delete(part))
   }

@@ -13,7 +13,7 @@ import { toSearchableText } from '../search-text.ts'
 import type { Ingested, PolledBatch } from '../storage.ts'
 import { decide, noteNew, queriesFor } from './known-messages.ts'
 import { PgPart } from './part.ts'
-import { Lanes, updateContexts, updateCounters } from './senders.ts'
+import { SenderLanes, updateContexts, updateCounters } from './senders.ts'
 import { ensureKeys } from './session-keys.ts'
 
 /** Messages, and characters of them, that are stored in one transaction if they come from several sessions. */
@@ -193,7 +193,7 @@ export class PgIngest extends PgPart {
     lock: Sql,
     group: readonly Waiting[],
     now: number,
-  ): Promise<[Prepared[], Lanes]> {
+  ): Promise<[Prepared[], SenderLanes]> {
     const parts = group.map(({ batch }) => batchPartOf(batch.messages))
     const ids = parts.flatMap(part => [...part.ids])
     const messages = parts.flatMap(part => part.messages)
@@ -233,7 +233,7 @@ export class PgIngest extends PgPart {
         judged: judged[nth]!,
       })
     }
-    return [all, new Lanes(rowsOfJson(found.lanes))]
+    return [all, new SenderLanes(rowsOfJson(found.lanes))]
   }
 
   /** Whether the batch belongs to the session as it is. */
@@ -299,7 +299,12 @@ async function write(
     lanes,
     accounts,
     rows,
-  }: { batches: readonly Prepared[]; lanes: Lanes; accounts: readonly object[]; rows: readonly object[] },
+  }: {
+    batches: readonly Prepared[]
+    lanes: SenderLanes
+    accounts: readonly object[]
+    rows: readonly object[]
+  },
 ): Promise<number> {
   const guarded = batches
     .flatMap(({ account }) => account ?? [])
@@ -307,9 +312,9 @@ async function write(
   const all = { ...lanes.changes(), accounts, rows }
   const used = Object.entries(all).filter(([, list]) => list.length > 0)
   if (used.length === 0) return 0
-  const asked = toJsonb({ guarded, ...Object.fromEntries(used) })
+  const changes = toJsonb({ guarded, ...Object.fromEntries(used) })
   const { last } = await queries.one<{ last: number }>(
-    prepared(sql`SELECT write_batches(${asked}::jsonb) AS last`),
+    prepared(sql`SELECT write_batches(${changes}::jsonb) AS last`),
   )
   return last - rows.length + 1
 }

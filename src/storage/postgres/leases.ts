@@ -65,7 +65,7 @@ export class PgLease implements Lease {
   readonly #read = { changed: -1, touched: 0 }
   /** By the form in which names are compared. */
   readonly #accounts = new Map<string, Account>()
-  /** Accounts of this node that another one is to poll; those of them that are not polled any more; and how they are freed. */
+  /** `all`: accounts of this node that another one is to poll. `ended`: those of them that this node polls no more. */
   readonly #leaving = {
     all: new Set<string>(),
     ended: new Set<string>(),

@@ -56,7 +56,7 @@ export class PgNode extends PgPart implements Node {
   /** Monotonic. No account is taken before. */
   #heldUntil = Number.NEGATIVE_INFINITY
   #lease: PgLease | undefined
-  /** How far the clock of the database is ahead, and as it was logged last. */
+  /** How far the clock of the database is ahead now, and in the last line of the log about it. */
   #clockOffset = { ms: 0, loggedMs: 0 }
   #running: Promise<unknown> = Promise.resolve()
   #left: Promise<void> | undefined

@@ -20,7 +20,7 @@ export async function listSpellings(queries: PgQueries, name: string): Promise<s
   return found.map(({ session }) => session).filter(one => sessionKeyOf(one) === sessionKeyOf(name))
 }
 
-/** Renames the keys of a session. The key for new rows is then that of the renamed session. */
+/** Renames the keys of a session. New rows under the new name then get its newest key. */
 export const renameKeys = ({ from, to }: Omit<Rename, 'spellings'>): Sql =>
   sql`UPDATE session SET name = ${to}, name_key = ${sessionKeyOf(to)},
     named = named + (SELECT max(named) + 1 FROM session) WHERE name_key = ${sessionKeyOf(from)}`

@@ -44,7 +44,7 @@ export const postgresDialect: Dialect = {
 /** SQL that makes the data of an event from JSON: what `toStorable` escaped becomes an escape of JSON. */
 const eventDataOf = (json: Sql): Sql => sql`replace(${json}::text, chr(57598), '\\u')`
 
-/** The head's revision is beyond all that any node has seen. */
+/** Locks `head` and raises its revision above every revision that a node has read. */
 export const keyChanges: KeyChanges = {
   row: constantSql('SELECT FROM head'),
   begin: [constantSql('UPDATE head SET revision = revision + 1')],

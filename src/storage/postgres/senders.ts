@@ -16,7 +16,7 @@ interface Written {
 }
 
 /** A lane, as it is read and as it will be. Without `id` it is new. */
-export interface Lane {
+export interface SenderLane {
   id?: number
   version?: string
   session: number
@@ -30,7 +30,7 @@ export interface Lane {
 /** Notes what the messages say about their senders. @returns whether anything changed */
 export function updateContexts(
   { batch, key }: Written,
-  lanes: Lanes,
+  lanes: SenderLanes,
   areNew: readonly boolean[],
   { seal }: Sealer,
 ): boolean {
@@ -52,7 +52,11 @@ export function updateContexts(
 }
 
 /** Restarts the counters of the users who wrote. */
-export function updateCounters({ batch, key }: Written, lanes: Lanes, areNew: readonly boolean[]): void {
+export function updateCounters(
+  { batch, key }: Written,
+  lanes: SenderLanes,
+  areNew: readonly boolean[],
+): void {
   for (const [nth, { from_user, written_at: at }] of batch.messages.entries()) {
     if (!from_user || !areNew[nth] || at === undefined) continue
     const lane = lanes.of(key, from_user)
@@ -61,14 +65,14 @@ export function updateCounters({ batch, key }: Written, lanes: Lanes, areNew: re
 }
 
 /** The counter of a lane, if a message restarted it that is not earlier than `at`. */
-function countedSince({ received_at, used }: Lane, at: number, now: number) {
+function countedSince({ received_at, used }: SenderLane, at: number, now: number) {
   // A time in the future comes from a clock that has been set back since.
   const isValid =
     received_at !== undefined && received_at >= at && received_at <= Math.max(at, now + clockSkewMs)
   return isValid ? { received_at, used } : undefined
 }
 
-const contextOf = ({ token, received_at, first_seen, used }: Lane) =>
+const contextOf = ({ token, received_at, first_seen, used }: SenderLane) =>
   first_seen === undefined
     ? undefined
     : {
@@ -87,19 +91,19 @@ function inboundOf(
 }
 
 /** The lanes of the senders of a group, by session key and user. */
-export class Lanes {
-  readonly #lanes = new Map<string, Lane>()
+export class SenderLanes {
+  readonly #lanes = new Map<string, SenderLane>()
   readonly #changed = new Set<string>()
 
-  constructor(rows: readonly Lane[]) {
+  constructor(rows: readonly SenderLane[]) {
     for (const row of rows) this.#lanes.set(nameOf(row), row)
   }
 
-  of(session: number, peer: string): Lane {
+  of(session: number, peer: string): SenderLane {
     return this.#lanes.get(nameOf({ session, peer })) ?? { session, peer, used: 0 }
   }
 
-  change(lane: Lane): void {
+  change(lane: SenderLane): void {
     this.#lanes.set(nameOf(lane), lane)
     this.#changed.add(nameOf(lane))
   }
@@ -117,7 +121,7 @@ export class Lanes {
   }
 
   /** What has changed here: lanes that are written if no other writer has changed them, and new ones. */
-  changes(): { lanes: Lane[]; new_lanes: Lane[] } {
+  changes(): { lanes: SenderLane[]; new_lanes: SenderLane[] } {
     const changed = [...this.#changed].map(name => this.#lanes.get(name)!)
     return {
       lanes: changed.filter(({ id }) => id !== undefined),
@@ -126,4 +130,4 @@ export class Lanes {
   }
 }
 
-const nameOf = ({ session, peer }: Pick<Lane, 'session' | 'peer'>) => `${session} ${peer}`
+const nameOf = ({ session, peer }: Pick<SenderLane, 'session' | 'peer'>) => `${session} ${peer}`

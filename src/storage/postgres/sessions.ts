@@ -38,7 +38,7 @@ const chooseOldest: Sql = sql`UPDATE account SET chosen = true
 
 export const touchSessions = (...keys: string[]): Sql => sql`SELECT touch_sessions(${keys}::text[])`
 
-/** Tells readers that no session is spelled like this any more. No name has such a key, which has a space. */
+/** Key of a row that tells readers that no session is spelled like this any more. The space keeps it apart from names. */
 const keyOfSpelling = (name: string): string => `${sessionKeyOf(name)} ${name}`
 const addSpelling = (name: string): Sql =>
   sql`INSERT INTO account (name_key, name) VALUES (${keyOfSpelling(name)}, ${name}) ON CONFLICT DO NOTHING`

@@ -22,8 +22,8 @@ type Places = ReadonlyMap<number, Place>
 export class SqliteAcknowledgements extends EnginePart {
   readonly #consumers: SqliteConsumers
 
-  constructor(ground: SqliteContext, consumers: SqliteConsumers) {
-    super(ground)
+  constructor(context: SqliteContext, consumers: SqliteConsumers) {
+    super(context)
     this.#consumers = consumers
   }
 

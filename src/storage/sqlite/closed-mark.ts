@@ -93,7 +93,7 @@ export function explainMark(dir: string, mark: ClosedMark): { problem: string; h
   }
 }
 
-/** Whether a mark keeps nobody out whose store is in a database. */
+/** Whether a service whose store is in a database may use the directory in spite of the mark. */
 export const isOfDatabase = (mark: ClosedMark): boolean => mark.why === 'moved' || mark.why === 'node'
 
 /**

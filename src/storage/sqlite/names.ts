@@ -8,8 +8,8 @@ import type { SqliteWebhookProgress } from './webhook-progress.ts'
 export class SqliteRenames extends EnginePart {
   readonly #webhooks: SqliteWebhookProgress
 
-  constructor(ground: SqliteContext, webhooks: SqliteWebhookProgress) {
-    super(ground)
+  constructor(context: SqliteContext, webhooks: SqliteWebhookProgress) {
+    super(context)
     this.#webhooks = webhooks
   }
 
@@ -41,7 +41,7 @@ export class SqliteRenames extends EnginePart {
     })
   }
 
-  /** Gives a session that logs in again in another spelling, such as "Work" as "work", what it had before. */
+  /** Gives a session that logs in again as "work" the rows that it had as "Work". */
   respellSession(name: string): void {
     const spellings = this.db.all<{ name: string }>`SELECT name FROM session
       WHERE key IN (SELECT value FROM json_each(${JSON.stringify(this.messages.listSessionKeys(name))}))`

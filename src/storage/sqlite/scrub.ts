@@ -77,7 +77,7 @@ function mergeIndex(db: Database, isFirst: boolean): boolean {
   const count = () => db.one<{ changes: number }>`SELECT total_changes() AS changes`.changes
   const before = count()
   db.run`INSERT INTO gram (gram, rank) VALUES ('merge', ${isFirst ? -mergedPages : mergedPages})`
-  // One change is that of the command itself.
+  // `total_changes()` also counts the merge command.
   return count() - before > 1
 }
 

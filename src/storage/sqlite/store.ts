@@ -92,15 +92,15 @@ function createStore(db: Database, options: StoreOptions): StrictMethods<SqliteS
   const messages = new SqliteMessages(db, clock, log, sealer)
   const work = new SqliteWork({ ...options, db, countSent: () => messages.sentChanges })
   const clockTrust = new ClockTrust(clock, drive(db, findLastSign(clock.now())))
-  const ground: SqliteContext = { db, messages, clock, sealer, owner: new ProcessOwner() }
-  const lanes = new SqliteOutboxLanes(ground, options.fileContexts ?? (() => new Map()))
-  const entries = new SqliteOutboxEntries(ground, lanes)
-  const plans = new SqliteOutboxPlans(ground, entries)
-  const webhooks = new SqliteWebhookProgress(db, ground.owner)
-  const { prune: pruneOutbox, ...outbox } = createOutbox(ground, work, { lanes, entries, plans }, clockTrust)
-  const { backlog, names, ...readers } = createReaders(ground, work)
+  const context: SqliteContext = { db, messages, clock, sealer, owner: new ProcessOwner() }
+  const lanes = new SqliteOutboxLanes(context, options.fileContexts ?? (() => new Map()))
+  const entries = new SqliteOutboxEntries(context, lanes)
+  const plans = new SqliteOutboxPlans(context, entries)
+  const webhooks = new SqliteWebhookProgress(db, context.owner)
+  const { prune: pruneOutbox, ...outbox } = createOutbox(context, work, { lanes, entries, plans }, clockTrust)
+  const { backlog, names, ...readers } = createReaders(context, work)
   const run = createRunner(db, work)
-  const nouns = createNouns(ground, work, { plans, webhooks }, run)
+  const nouns = createNouns(context, work, { plans, webhooks }, run)
   const parts = {
     clock,
     log,
@@ -110,7 +110,7 @@ function createStore(db: Database, options: StoreOptions): StrictMethods<SqliteS
     textId: constantSql('rowid'),
   }
   const prune = createPrune({ ...parts, findLast, pruneOthers: pruneOutbox }, run)
-  const people = new SqlitePeople(ground, plans)
+  const people = new SqlitePeople(context, plans)
   const { intake, plain } = work.modes
   return {
     durable: path !== inMemory,
@@ -137,7 +137,7 @@ function createStore(db: Database, options: StoreOptions): StrictMethods<SqliteS
       },
       ...bindMethods(
         plain,
-        new SqliteRenames(ground, webhooks),
+        new SqliteRenames(context, webhooks),
         ...(['intendRename', 'listIntendedRenames', 'renameSession', 'respellSession'] as const),
       ),
       close: async () => work.close(),
@@ -146,16 +146,16 @@ function createStore(db: Database, options: StoreOptions): StrictMethods<SqliteS
 }
 
 /** The log, its readers, and what else is read from it. */
-function createReaders(ground: SqliteContext, work: SqliteWork) {
-  const { messages } = ground
+function createReaders(context: SqliteContext, work: SqliteWork) {
+  const { messages } = context
   const { intake, plain, redelivery, relaxed, write } = work.modes
-  const consumers = new SqliteConsumers(ground)
-  const acknowledgements = new SqliteAcknowledgements(ground, consumers)
-  const archive = new SqliteContextArchive(ground)
-  const conversations = new SqliteConversations(ground)
-  const history = new SqliteHistory(ground)
-  const names = new SqliteUserNames(ground)
-  const past = new SqliteImportedMessages(ground)
+  const consumers = new SqliteConsumers(context)
+  const acknowledgements = new SqliteAcknowledgements(context, consumers)
+  const archive = new SqliteContextArchive(context)
+  const conversations = new SqliteConversations(context)
+  const history = new SqliteHistory(context)
+  const names = new SqliteUserNames(context)
+  const past = new SqliteImportedMessages(context)
   const log: StrictMethods<contract.MessageLog> = {
     ...bindMethods(plain, messages, 'getHead', 'listAfter', 'getByIds', 'getByMessageIds'),
     wait: async (seen, ms, signal) => {
@@ -204,13 +204,13 @@ function createReaders(ground: SqliteContext, work: SqliteWork) {
 
 /** @returns `prune` removes entries that answer for nothing any more */
 function createOutbox(
-  ground: SqliteContext,
+  context: SqliteContext,
   work: SqliteWork,
   parts: SqliteOutboxParts,
   clockTrust: ClockTrust,
 ) {
   const { entries, lanes } = parts
-  const outbox = new SqliteOutbox(ground, parts, clockTrust)
+  const outbox = new SqliteOutbox(context, parts, clockTrust)
   const { light, plain, write } = work.modes
   const calls = ['enqueue', 'approve', 'begin', 'settle', 'end', 'expire', 'prune', 'reap'] as const
   return {
@@ -239,32 +239,32 @@ const createRunner =
     )
 
 function createNouns(
-  ground: SqliteContext,
+  context: SqliteContext,
   work: SqliteWork,
   { plans, webhooks }: { plans: SqliteOutboxPlans; webhooks: SqliteWebhookProgress },
   run: Runner,
 ) {
   const { light, plain } = work.modes
-  const context = createNounContext(ground, plans)
-  const logSql = createLogSql(ground)
-  const events = createEvents(context, logSql)
+  const nouns = createNounContext(context, plans)
+  const logSql = createLogSql(context)
+  const events = createEvents(nouns, logSql)
   return {
     events: {
       ...openNoun(events, run),
       async wait(seen: string, ms: number, signal: AbortSignal) {
-        const isThere = signal.aborted || work.guard(() => drive(ground.db, events.verbs.getHead())) !== seen
+        const isThere = signal.aborted || work.guard(() => drive(context.db, events.verbs.getHead())) !== seen
         if (!isThere) await work.wait(signal, ms)
       },
     },
-    backlog: openNoun(createBacklog(context, logSql, events), run),
-    audit: openNoun(createAudit(context), run),
-    names: openNoun(createUserNames(context), run),
-    webhooks: openWebhooks(context, run, {
+    backlog: openNoun(createBacklog(nouns, logSql, events), run),
+    audit: openNoun(createAudit(nouns), run),
+    names: openNoun(createUserNames(nouns), run),
+    webhooks: openWebhooks(nouns, run, {
       ...bindMethods(plain, webhooks, 'takeOver', 'listTries'),
       ...bindMethods(light, webhooks, 'save', 'addTry'),
     }),
-    keys: { ...openKeys(context, run), shareUse: async () => [] },
-    backups: openNoun(createBackups(context), run),
-    agents: openNoun(createAgents(context), run),
+    keys: { ...openKeys(nouns, run), shareUse: async () => [] },
+    backups: openNoun(createBackups(nouns), run),
+    agents: openNoun(createAgents(nouns), run),
   }
 }

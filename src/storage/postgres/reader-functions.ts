@@ -95,7 +95,7 @@ const claimRows = `  -- Claims rows for a consumer: lapsed ones, else new ones u
 `
 
 /** SQL that makes them. */
-export const readFunctions = `
+export const readerFunctions = `
   -- For readers: the index by which names of a user are found; tables that change with each claim; and counts of
   -- messages that read an index alone.
   CREATE INDEX user_name_peer ON user_name (peer);
@@ -308,7 +308,7 @@ ${claimRows}
     mark bigint;
     seen bigint;
   BEGIN
-    -- Most sessions have messages of one account: then the session alone decides, which an index has.
+    -- Most sessions have messages of one account: then the condition on the session is enough, and has an index.
     IF NOT EXISTS (SELECT 1 FROM session_bot b WHERE b.session = ANY (of_bots) AND b.bot_id <> ALL (bots)) THEN bots := NULL; END IF;
     FOR one IN SELECT * FROM jsonb_array_elements(asked) LOOP
       peer := one ->> 'peer';
