@@ -1,6 +1,6 @@
 /** Rows of the message log: inserts, settles and reads them. */
 import { isWhole, type Scope } from '../../model/access.ts'
-import { clockSkewMs, type Inbound, nextContextOf, sessionKeyOf } from '../../model/session.ts'
+import { clockSkewMs, type Inbound, nextContextOf } from '../../model/session.ts'
 import type { Clock } from '../../platform/clock.ts'
 import type { Log } from '../../platform/log.ts'
 import type { Sealer } from '../../platform/sealing.ts'
@@ -24,6 +24,7 @@ import { BigramIndex } from './bigram-index.ts'
 import { sqliteDialect } from './dialect.ts'
 import { removeErased } from './erased-users.ts'
 import { isReceived, listIdsIn, scopeSqlOf } from './scope.ts'
+import { SqliteSessionKeys } from './session-keys.ts'
 
 /** SQL that continues a WHERE: the content of the row was not erased. */
 const isKept = ` AND m.session <> ${erasedSession}`
@@ -53,31 +54,20 @@ export { erasedSession, receivedElsewhere } from '../log-rows.ts'
 const ofDirection = (direction: ReadFilter['direction']): Sql =>
   direction === undefined ? constantSql(isKept) : direction === 'sent' ? sql` AND m.sent = 1` : isReceived
 
-export class SqliteMessages {
+export class SqliteMessages extends SqliteSessionKeys {
   readonly #db: Database
   readonly #clock: Clock
   readonly #log: Log
   readonly #sealer: Sealer
   readonly grams: BigramIndex
-  #sentChanges = 0
-  /** Session keys by folded name. */
-  readonly #keys: TableCache<Map<string, number[]>>
-  /** Sessions of each user's newest messages. */
-  readonly #writtenTo: TableCache<string[]>
 
   constructor(db: Database, clock: Clock, log: Log, sealer: Sealer) {
+    super(db)
     this.#db = db
     this.#clock = clock
     this.#log = log
     this.#sealer = sealer
-    this.#keys = new TableCache(db)
-    this.#writtenTo = new TableCache(db)
     this.grams = new BigramIndex(db)
-  }
-
-  /** Number of changes of this process to rows of sent messages and to names of their sessions. */
-  get sentChanges(): number {
-    return this.#sentChanges
   }
 
   /** @param part part of a larger batch. @returns for each message its row id, or `duplicate` */
@@ -135,7 +125,7 @@ export class SqliteMessages {
       VALUES (${id}, ${key}, 0, ${botId}, ${message.from_user}, ${message.msg_type}, ${message.timestamp},
       ${now}, ${hash}, ${text}, ${raw})`
     this.grams.add(lastInsertRowid, text)
-    this.#writtenTo.forget(message.from_user)
+    this.forgetUser(message.from_user)
     // In the same write, so a reader in any process that answers immediately has the token of the message and
     // counts from the new counter, although contexts.json is written later. `withdraw` removes the context of
     // a new user again if the session is gone.
@@ -166,7 +156,7 @@ export class SqliteMessages {
 
   /** Adds the row of a message from the bot. Call it inside a transaction. */
   insertSent(session: number, row: NewRow): number {
-    this.#sentChanges += 1
+    this.sentChanges += 1
     const { lastInsertRowid } = this.#db.run`INSERT INTO message (message_id, session, sent, status, bot_id,
       peer, msg_type, timestamp, stored_at, text, raw, reason, reason_code, reason_quote, sent_by, sent_with)
       VALUES (${row.message_id}, ${session}, 1, ${row.status}, ${row.bot_id}, ${row.peer}, ${row.msg_type},
@@ -181,22 +171,17 @@ export class SqliteMessages {
    * status stays: a change of it would be an event.
    */
   erase(id: number): void {
-    this.#sentChanges += 1
+    this.sentChanges += 1
     if (id <= this.grams.position) this.grams.update(id, '')
     this.#db.run`UPDATE message SET message_id = ${`forgotten:${id}`}, session = ${erasedSession},
       sent = ${receivedElsewhere}, peer = '', msg_type = 'TEXT', timestamp = 0, content_hash = NULL, text = '',
       raw = '{}', sent_by = NULL, reason = NULL, reason_quote = NULL, sent_with = NULL WHERE id = ${id}`
   }
 
-  /** Call it when a user was erased: forgets in which sessions the user wrote. */
-  forgetUser(user: string): void {
-    this.#writtenTo.forget(user)
-  }
-
   /** Changes the row of a sent message. Call it inside a transaction. */
   changeSent(row: RowChange): void {
     const { id, text } = row
-    this.#sentChanges += 1
+    this.sentChanges += 1
     const before = row.is_new_text
       ? this.#db.get<{ text: string }>`SELECT text FROM message WHERE id = ${id}`
       : undefined
@@ -337,109 +322,6 @@ export class SqliteMessages {
 
   getHead(): number {
     return this.#db.get<{ last?: number }>`SELECT max(id) AS last FROM message`?.last ?? 0
-  }
-
-  /** Renames a session. Call it inside a transaction. @param keys keys of the session */
-  renameSession(keys: readonly number[], newName: string): void {
-    this.#sentChanges += 1
-    this.#keys.forget()
-    this.#writtenTo.forget()
-    this.#db.run`UPDATE session SET name = ${newName}, renaming = NULL,
-      named = named + (SELECT max(named) + 1 FROM session) WHERE key IN (SELECT value FROM json_each(${JSON.stringify(keys)}))`
-  }
-
-  /**
-   * Returns the keys of the sessions that have, or had, that name, ignoring case. The key for new rows is
-   * last.
-   */
-  listSessionKeys(name: string): number[] {
-    return this.keysOf([name])[0] ?? []
-  }
-
-  /**
-   * Returns the keys of a session, or of all sessions, that may have messages of the scope's accounts;
-   * undefined if these are all sessions.
-   */
-  listKeysIn(session: string | undefined, { bots }: Scope = {}): number[] | undefined {
-    const named = session === undefined ? undefined : this.listSessionKeys(session)
-    if (!bots) return named
-    const own = this.#db.all<{ key: number }>`SELECT DISTINCT session AS key FROM session_bot
-      WHERE bot_id IN (SELECT value FROM json_each(${JSON.stringify(bots)}))`
-    return own.map(({ key }) => key).filter(key => named?.includes(key) !== false)
-  }
-
-  /** Returns the keys of each name, same as `listSessionKeys`. */
-  keysOf(names: readonly string[]): number[][] {
-    const keys = this.#keys.get('', () => {
-      const byName = new Map<string, number[]>()
-      const sessions = this.#db.all<{ key: number; name: string }>`SELECT key, name FROM session
-        ORDER BY named, key`
-      for (const { key, name } of sessions) {
-        const folded = sessionKeyOf(name)
-        byName.set(folded, [...(byName.get(folded) ?? []), key])
-      }
-      return byName
-    })
-    return names.map(name => keys.get(sessionKeyOf(name)) ?? [])
-  }
-
-  /** Returns the key for new rows of a session; adds one if there is none. Call it inside a transaction. */
-  ensureKey(name: string): number {
-    const known = this.findKey(name)
-    if (known !== undefined) return known
-    this.#keys.forget()
-    return this.#db
-      .run`INSERT INTO session (name, named) SELECT ${name}, coalesce(max(named), 0) FROM session`
-      .lastInsertRowid
-  }
-
-  /** Returns the key for new rows of a session; undefined if the session has none. */
-  findKey(name: string): number | undefined {
-    return this.#db.get<{ key: number }>`SELECT key FROM session WHERE name = ${name}
-      ORDER BY named DESC, key DESC LIMIT 1`?.key
-  }
-
-  /** Returns the sessions of the newest messages that a user wrote. */
-  findWrittenSessions(peer: string): readonly string[] {
-    return this.#writtenTo.get(peer, () => {
-      const rows = this.#db.all<{ name: string }>`SELECT DISTINCT name FROM (SELECT session AS key, sent
-        FROM message INDEXED BY message_peer
-        WHERE peer = ${peer} ORDER BY id DESC LIMIT 30) JOIN session USING (key) WHERE sent = 0`
-      return rows.map(({ name }) => name)
-    })
-  }
-}
-
-/** Maximum number of cached values. */
-const unchangedKept = 1000
-
-/**
- * Cache of values from the tables, valid until another process commits. After a write of this process, call
- * `forget`.
- */
-class TableCache<T> {
-  readonly #db: Database
-  readonly #kept = new Map<string, T>()
-  #version: unknown
-
-  constructor(db: Database) {
-    this.#db = db
-  }
-
-  get(key: string, load: () => T): T {
-    const version = this.#db.get`PRAGMA data_version`?.data_version
-    if (version !== this.#version || this.#kept.size >= unchangedKept) this.#kept.clear()
-    this.#version = version
-    const found = this.#kept.get(key)
-    if (found !== undefined) return found
-    const value = load()
-    this.#kept.set(key, value)
-    return value
-  }
-
-  forget(key?: string): void {
-    if (key === undefined) this.#kept.clear()
-    else this.#kept.delete(key)
   }
 }
 
