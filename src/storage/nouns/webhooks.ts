@@ -1,4 +1,4 @@
-/** Webhook endpoints. Each engine has their progress, but for the lanes as they are read. */
+/** Webhook endpoints. */
 import { constantSql, sql } from '../../platform/sql.ts'
 import { cursorNumberOf } from '../events.ts'
 import {
@@ -24,17 +24,20 @@ import {
   type WebhookStore,
 } from '../webhooks.ts'
 import { refuseRevoked } from './keys.ts'
+import { createWebhookProgress } from './webhook-progress.ts'
 
 type Webhooks = Omit<WebhookStore, 'progress'> & Pick<WebhookProgressStore, 'listLanes'>
 
-/** @param progress the engine's part */
+/** @param isErased same as `createWebhookProgress` */
 export function openWebhooks(
   context: NounContext,
   run: Runner,
-  progress: Omit<WebhookProgressStore, 'listLanes'>,
+  takeOver: WebhookProgressStore['takeOver'],
+  isErased?: (user: string) => boolean,
 ): WebhookStore {
   const { listLanes, ...webhooks } = openNoun(createWebhooks(context), run)
-  return { ...webhooks, progress: Object.assign(progress, { listLanes }) }
+  const progress = openNoun(createWebhookProgress(isErased), run)
+  return { ...webhooks, progress: { ...progress, takeOver, listLanes } }
 }
 
 export function* listLanes(id: string): Routine<WebhookLane[]> {

@@ -26,7 +26,7 @@ import type { EngineContext } from './part.ts'
 import { PgPeople } from './people.ts'
 import { createNounContext, createRunner } from './routines.ts'
 import { touchSessions } from './sessions.ts'
-import { PgWebhookProgress } from './webhook-progress.ts'
+import { takeOver } from './webhook-progress.ts'
 
 export function createStore(context: EngineContext, retention: Retention): Store {
   const log = new PgMessages(context)
@@ -48,7 +48,7 @@ export function createStore(context: EngineContext, retention: Retention): Store
       run,
     ),
     outbox,
-    webhooks: openWebhooks(nouns, run, new PgWebhookProgress(context)),
+    webhooks: openWebhooks(nouns, run, held => takeOver(context, held)),
     keys: { ...openKeys(nouns, run), shareUse: createShareUse(context.db) },
     audit: openNoun(createAudit(nouns), run),
     backups: openNoun(createBackups(nouns), run),

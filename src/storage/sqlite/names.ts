@@ -2,17 +2,10 @@
 import { constantSql, type Sql } from '../../platform/sql.ts'
 import { joinSessions } from '../nouns/joined-sessions.ts'
 import { sqliteDialect } from './dialect.ts'
-import { EnginePart, type SqliteContext } from './engine-part.ts'
-import type { SqliteWebhookProgress } from './webhook-progress.ts'
+import { EnginePart } from './engine-part.ts'
+import { renameInWebhooks } from './webhook-progress.ts'
 
 export class SqliteRenames extends EnginePart {
-  readonly #webhooks: SqliteWebhookProgress
-
-  constructor(context: SqliteContext, webhooks: SqliteWebhookProgress) {
-    super(context)
-    this.#webhooks = webhooks
-  }
-
   /** Records that the folder of a session will be renamed; undefined: it keeps its name. */
   intendRename(session: string, newName: string | undefined): void {
     this.db.transaction(() => {
@@ -37,7 +30,7 @@ export class SqliteRenames extends EnginePart {
       const isOther = (column: Sql) => sqliteDialect.isOneOf(column, others)
       const joins = others.length > 0 ? joinSessions(constantSql(String(key)), isOther) : []
       for (const join of joins) this.db.run(join)
-      this.#webhooks.renameSession(oldName, newName)
+      renameInWebhooks(this.db, oldName, newName)
     })
   }
 

@@ -28,6 +28,7 @@ import { SqliteConversations } from './conversations.ts'
 import { sqliteDialect } from './dialect.ts'
 import { ProcessOwner, type SqliteContext } from './engine-part.ts'
 import { SqliteOutboxEntries } from './entries.ts'
+import { findErased } from './erased-users.ts'
 import { createLogSql } from './events.ts'
 import { SqliteHistory } from './history.ts'
 import { SqliteImportedMessages } from './imported-messages.ts'
@@ -40,7 +41,7 @@ import { eraseInSteps, SqlitePeople } from './people.ts'
 import { createNounContext, drive } from './routines.ts'
 import { scrubFile } from './scrub.ts'
 import { shrinkStep } from './shrink.ts'
-import { SqliteWebhookProgress } from './webhook-progress.ts'
+import { takeOver } from './webhook-progress.ts'
 import { inMemory, openStoreFile, SqliteWork } from './work.ts'
 import { type AsyncMethods, bindMethods, type StrictMethods } from './write-modes.ts'
 
@@ -96,11 +97,10 @@ function createStore(db: Database, options: StoreOptions): StrictMethods<SqliteS
   const lanes = new SqliteOutboxLanes(context, options.fileContexts ?? (() => new Map()))
   const entries = new SqliteOutboxEntries(context, lanes)
   const plans = new SqliteOutboxPlans(context, entries)
-  const webhooks = new SqliteWebhookProgress(db, context.owner)
   const { prune: pruneOutbox, ...outbox } = createOutbox(context, work, { lanes, entries, plans }, clockTrust)
   const { backlog, names, ...readers } = createReaders(context, work)
   const run = createRunner(db, work)
-  const nouns = createNouns(context, work, { plans, webhooks }, run)
+  const nouns = createNouns(context, work, plans, run)
   const parts = {
     clock,
     log,
@@ -137,7 +137,7 @@ function createStore(db: Database, options: StoreOptions): StrictMethods<SqliteS
       },
       ...bindMethods(
         plain,
-        new SqliteRenames(context, webhooks),
+        new SqliteRenames(context),
         ...(['intendRename', 'listIntendedRenames', 'renameSession', 'respellSession'] as const),
       ),
       close: async () => work.close(),
@@ -238,13 +238,8 @@ const createRunner =
       mode === 'plain' || mode === 'relaxed' ? drive(db, begin()) : db.transaction(() => drive(db, begin())),
     )
 
-function createNouns(
-  context: SqliteContext,
-  work: SqliteWork,
-  { plans, webhooks }: { plans: SqliteOutboxPlans; webhooks: SqliteWebhookProgress },
-  run: Runner,
-) {
-  const { light, plain } = work.modes
+function createNouns(context: SqliteContext, work: SqliteWork, plans: SqliteOutboxPlans, run: Runner) {
+  const { db, owner } = context
   const nouns = createNounContext(context, plans)
   const logSql = createLogSql(context)
   const events = createEvents(nouns, logSql)
@@ -252,17 +247,19 @@ function createNouns(
     events: {
       ...openNoun(events, run),
       async wait(seen: string, ms: number, signal: AbortSignal) {
-        const isThere = signal.aborted || work.guard(() => drive(context.db, events.verbs.getHead())) !== seen
+        const isThere = signal.aborted || work.guard(() => drive(db, events.verbs.getHead())) !== seen
         if (!isThere) await work.wait(signal, ms)
       },
     },
     backlog: openNoun(createBacklog(nouns, logSql, events), run),
     audit: openNoun(createAudit(nouns), run),
     names: openNoun(createUserNames(nouns), run),
-    webhooks: openWebhooks(nouns, run, {
-      ...bindMethods(plain, webhooks, 'takeOver', 'listTries'),
-      ...bindMethods(light, webhooks, 'save', 'addTry'),
-    }),
+    webhooks: openWebhooks(
+      nouns,
+      run,
+      async held => work.guard(() => takeOver(db, owner.name, held)),
+      user => findErased(db, user) !== undefined,
+    ),
     keys: { ...openKeys(nouns, run), shareUse: async () => [] },
     backups: openNoun(createBackups(nouns), run),
     agents: openNoun(createAgents(nouns), run),
