@@ -137,6 +137,9 @@ export function deliveryProblem(code = '', words = ''): string {
   return key ? t(key) : isolated(words)
 }
 
+/** Whether a message may have been sent, because no answer came. @param code of its error */
+export const isDoubtfulCode = (code = ''): boolean => code === 'unreachable' || code === 'interrupted'
+
 /** Codes whose text of ours says the same as the service's own words. */
 const alike = new Set(['rate_limited', 'quota_exhausted'])
 

@@ -7,6 +7,7 @@ import { cp, mkdir, readdir, readFile, rename, rm, stat, writeFile } from 'node:
 import { basename, dirname, join, resolve } from 'node:path'
 import { promisify } from 'node:util'
 import { brotliCompress, constants, gzip } from 'node:zlib'
+import { writeExportStyle } from './export-style.ts'
 
 const root = resolve(import.meta.dirname, '..')
 
@@ -25,6 +26,7 @@ export async function makeWorkshop(prefix: string): Promise<string> {
 
 /** Builds the panel into `folder`. A failure changes nothing. */
 export async function buildPanel(folder = panelFolder): Promise<void> {
+  await writeExportStyle()
   await mkdir(dirname(folder), { recursive: true })
   const workshop = await makeWorkshop(join(dirname(folder), '.panel-'))
   try {

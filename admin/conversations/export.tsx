@@ -2,7 +2,7 @@
 import { useSignal } from '@preact/signals'
 import { useId, useRef } from 'preact/hooks'
 import { exportUrl } from '../api.ts'
-import { type TextKey, t } from '../i18n.ts'
+import { locale, type TextKey, t, timeFormat } from '../i18n.ts'
 import type { Place } from '../place.ts'
 import { dateOf, dayFrom, now } from '../times.ts'
 import { Dialog } from '../ui/dialog.tsx'
@@ -45,7 +45,14 @@ export function Export({ place: { session, userId }, onClose }: { place: Place; 
           <a
             class="button primary"
             download
-            href={exportUrl({ format: format.value, session, user: userId, ...(isSince && { since }) })}
+            href={exportUrl({
+              format: format.value,
+              session,
+              user: userId,
+              language: locale.value,
+              time_zone: timeFormat({}).resolvedOptions().timeZone,
+              ...(isSince && { since }),
+            })}
             onClick={event => {
               if (isMissing) {
                 event.preventDefault()

@@ -6,6 +6,7 @@
 import { signal } from '@preact/signals'
 import { clear, createStore, del, entries, get, set } from 'idb-keyval'
 import { ApiError, type ProblemDetails } from '../api.ts'
+import { isDoubtfulCode } from '../errors.ts'
 import { base } from '../service-urls.ts'
 import type { Outgoing } from './pieces.ts'
 
@@ -72,8 +73,6 @@ interface Unsent {
   /** Whether it may have arrived. */
   isDoubtful: boolean
 }
-/** Whether a message may have been sent, because no answer came. @param code of its error */
-export const isDoubtfulCode = (code = ''): boolean => code === 'unreachable' || code === 'interrupted'
 
 /** The last unsent message of each conversation, by `unsentAt`. */
 export const unsent = signal<ReadonlyMap<string, Unsent>>(new Map())

@@ -5,10 +5,10 @@
 import { type Signal, signal } from '@preact/signals'
 import { splitText, textLimitBytes } from '../../src/send/split.ts'
 import { ApiError, type Input, type Message } from '../api.ts'
+import { isDoubtfulCode } from '../errors.ts'
 import { allAnswers } from '../users/reply-permission.tsx'
 import type { Attachment } from './attachments.ts'
 import { seedBlob } from './blobs.ts'
-import { isDoubtfulCode } from './kept.ts'
 
 const encoder = new TextEncoder()
 

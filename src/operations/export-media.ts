@@ -22,15 +22,8 @@ const maxFailures = 3
 const pictures = /^image\/(png|jpeg|gif|webp|bmp|avif)$/
 const videos = /^video\/(mp4|webm|ogg|quicktime)$/
 
-const reasons = {
-  gone: 'WeChat no longer has it',
-  none: 'WeChat has no file for it',
-  large: 'it is larger than 8 MiB',
-  full: 'this page has 256 MiB of files already',
-  failed: 'it could not be fetched',
-  offline: 'WeChat could not be reached',
-} as const
-type Reason = (typeof reasons)[keyof typeof reasons]
+/** Why a file is left out. */
+export type LeftOut = 'gone' | 'no_file' | 'large' | 'full' | 'failed' | 'offline'
 
 /** A media item of a message. `item` counts the items with media; undefined: it has none. */
 interface WantedMedia {
@@ -60,7 +53,7 @@ export class ExportedMedia {
   #bytes = 0
   #failures = 0
   /** Numbers of files that are not in the page, by reason. */
-  readonly leftOut = new Map<Reason, number>()
+  readonly leftOut = new Map<LeftOut, number>()
 
   constructor(media: Pick<Gateway['media'], 'open'>, signal: AbortSignal) {
     this.#media = media
@@ -68,21 +61,15 @@ export class ExportedMedia {
   }
 
   /** Reads a file, or returns why it is left out. @throws the signal's reason */
-  async read(wanted: WantedMedia): Promise<ReadMedia | { readonly reason: Reason }> {
+  async read(wanted: WantedMedia): Promise<ReadMedia | { readonly reason: LeftOut }> {
     const read = await this.#tryRead(wanted)
     if (typeof read !== 'string') return read
-    const reason = reasons[read]
-    this.leftOut.set(reason, (this.leftOut.get(reason) ?? 0) + 1)
-    return { reason }
+    this.leftOut.set(read, (this.leftOut.get(read) ?? 0) + 1)
+    return { reason: read }
   }
 
-  async #tryRead({
-    item,
-    kind,
-    message_id,
-    size = 0,
-  }: WantedMedia): Promise<ReadMedia | keyof typeof reasons> {
-    if (item === undefined) return 'none'
+  async #tryRead({ item, kind, message_id, size = 0 }: WantedMedia): Promise<ReadMedia | LeftOut> {
+    if (item === undefined) return 'no_file'
     if (size > maxFileBytes) return 'large'
     if (this.#bytes + size > maxPageBytes) return 'full'
     if (this.#failures >= maxFailures) return 'offline'
@@ -108,7 +95,7 @@ export class ExportedMedia {
     } catch (error) {
       this.#signal.throwIfAborted()
       if (isSvcError(error, 'media_expired')) return 'gone'
-      if (isSvcError(error, 'no_media') || isSvcError(error, 'message_not_found')) return 'none'
+      if (isSvcError(error, 'no_media') || isSvcError(error, 'message_not_found')) return 'no_file'
       this.#failures++
       return 'failed'
     }

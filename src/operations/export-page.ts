@@ -12,10 +12,11 @@ import type { Message, MessageItem, QuotedMessage } from '../model/message.ts'
 import { formatCaller } from '../model/principal.ts'
 import { sessionKeyOf } from '../model/session.ts'
 import { escapeControls } from '../platform/escape-controls.ts'
-import { formatCount, isMoment } from '../platform/format.ts'
+import { isMoment } from '../platform/format.ts'
 import { nodeCrypto } from '../platform/lazy-crypto.ts'
 import { ExportedMedia } from './export-media.ts'
 import style from './export-page.css' with { type: 'text' }
+import type { Reader } from './export-texts.ts'
 
 /** A conversation in the range of the export. */
 interface FoundConversation {
@@ -35,35 +36,37 @@ type Source = Pick<Gateway, 'clock' | 'conversations' | 'history' | 'media'>
 export async function* renderPage(
   source: Source,
   filter: WalkFilter,
+  reader: Reader,
   signal: AbortSignal,
 ): AsyncGenerator<string, void> {
-  yield pageStart
   const conversations = await findConversations(source, source.history.walk(filter, signal))
-  yield renderHeader(filter, source.clock.now(), conversations)
+  yield renderStart(reader, conversations.length > 1)
+  yield renderHeader(filter, source.clock.now(), conversations, reader)
   const media = new ExportedMedia(source.media, signal)
   for (const [nth, conversation] of conversations.entries()) {
     const { session, user } = conversation
-    yield `<section class="chat" id="c${nth}" aria-labelledby="h${nth}">\n${renderHead(conversation, nth)}`
-    yield* renderDays(source.history.walk({ ...filter, session, user }, signal), media)
+    const head = renderHead(conversation, nth, conversations.length > 1, reader)
+    yield `<section class="talk" id="c${nth}" aria-labelledby="h${nth}">\n${head}`
+    yield* renderDays(source.history.walk({ ...filter, session, user }, signal), media, reader)
     yield '</section>\n'
   }
-  yield `</main>\n${renderFooter(media)}</body>\n</html>\n`
+  yield `</main>\n${renderFooter(media, reader)}</body>\n</html>\n`
 }
 
 const policy = `default-src 'none'; style-src 'sha256-${nodeCrypto().createHash('sha256').update(style).digest('base64')}'; img-src data:; media-src data:; base-uri 'none'; form-action 'none'`
 
-const pageStart = `<!doctype html>
-<html lang="en">
+const renderStart = ({ language, t }: Reader, hasIndex: boolean) => `<!doctype html>
+<html lang="${language}">
 <head>
 <meta charset="utf-8">
 <meta http-equiv="Content-Security-Policy" content="${policy}">
 <meta name="viewport" content="width=device-width, initial-scale=1">
 <meta name="color-scheme" content="light dark">
 <meta name="referrer" content="no-referrer">
-<title>Messages</title>
+<title>${t('title')}</title>
 <style>${style}</style>
 </head>
-<body>
+<body${hasIndex ? '' : ' class="single"'}>
 `
 
 /** Returns the user of the conversation. */
@@ -101,13 +104,7 @@ const escapeHtml = (text: string): string =>
 /** Makes a name safe: also shows what changes the direction of a text, or cannot be seen. */
 const oneLine = (text: string): string => escapeHtml(escapeControls(text))
 
-const dayFormat = new Intl.DateTimeFormat('en', { dateStyle: 'full' })
-const dateFormat = new Intl.DateTimeFormat('en', { dateStyle: 'medium' })
-const minuteFormat = new Intl.DateTimeFormat('en', { hour: '2-digit', minute: '2-digit', hourCycle: 'h23' })
-/** Formats a time, which may be anything that WeChat sent. */
-const formatTime = (at: number, format: Intl.DateTimeFormat): string =>
-  isMoment(at) ? format.format(at) : '–'
-
+/** Renders a time, which may be anything that WeChat sent. */
 const renderTime = (at: number, format: Intl.DateTimeFormat): string =>
   isMoment(at) ? `<time datetime="${new Date(at).toISOString()}">${format.format(at)}</time>` : '–'
 
@@ -115,37 +112,45 @@ function renderHeader(
   { since, until }: WalkFilter,
   now: number,
   conversations: readonly FoundConversation[],
+  reader: Reader,
 ): string {
-  const total = conversations.reduce((sum, { count }) => sum + count, 0)
-  const { timeZone } = dayFormat.resolvedOptions()
-  const range = [
-    ...(since === undefined ? [] : [`from ${formatTime(since, dateFormat)}`]),
-    ...(until === undefined ? [] : [`until ${formatTime(until, dateFormat)}`]),
+  const { t, at, date } = reader
+  const amount = [
+    t('messages', { n: conversations.reduce((sum, { count }) => sum + count, 0) }),
+    ...(conversations.length > 1 ? [t('talks', { n: conversations.length })] : []),
+    ...(since === undefined ? [] : [t('since', { at: at(since, date) })]),
+    ...(until === undefined ? [] : [t('until', { at: at(until, date) })]),
   ]
-  const amount = `${formatCount(total, 'message')} in ${formatCount(conversations.length, 'conversation')}`
+  const exported = t('exported', { at: at(now, date), zone: reader.zone })
+  return `<header class="top" id="top">
+<h1>${t('title')}</h1>
+<p class="soft small">${escapeHtml(`${reader.listed(amount)}${reader.stop}${exported}`)}</p>
+</header>
+${conversations.length > 1 ? renderIndex(conversations, reader) : ''}<main>
+${conversations.length === 0 ? `<p class="nothing soft">${t('none')}</p>\n` : ''}`
+}
+
+/** The list of conversations. */
+function renderIndex(conversations: readonly FoundConversation[], { t, date, count }: Reader): string {
   const entries = conversations.map(
     (one, nth) =>
-      `<li><a href="#c${nth}">${renderAvatar(one)}<span class="two"><span class="name foreign">${oneLine(one.name ?? shortIdOf(one.user))}</span><span class="soft small"><bdi>${oneLine(one.session)}</bdi> · ${one.count.toLocaleString('en')} · ${renderTime(one.last, dateFormat)}</span></span></a></li>\n`,
+      `<li><a href="#c${nth}">${renderAvatar(one)}<span class="two"><span class="name foreign">${oneLine(one.name ?? shortIdOf(one.user))}</span><span class="soft small"><bdi>${oneLine(one.session)}</bdi> · ${count(one.count)} · ${renderTime(one.last, date)}</span></span></a></li>\n`,
   )
-  return `<header class="top" id="top">
-<h1>Messages</h1>
-<p class="soft small">${[amount, ...range].join(', ')}. Exported on ${formatTime(now, dateFormat)}. Times are in ${escapeHtml(timeZone)}.</p>
-</header>
-<nav class="list" aria-label="Conversations">
-<ol>
-${entries.join('')}</ol>
-</nav>
-<main>
-${conversations.length === 0 ? '<p class="empty soft">No messages match.</p>\n' : ''}`
+  return `<nav class="index" aria-label="${t('conversations')}">\n<ol>\n${entries.join('')}</ol>\n</nav>\n`
 }
 
 /** Renders the initials of a user on a colour of the id, as the panel does. */
 const renderAvatar = ({ name, user }: FoundConversation): string =>
   `<span class="avatar hue-${hueOf(user)}" aria-hidden="true">${escapeHtml(initialsOf(user, name))}</span>`
 
-const renderHead = (conversation: FoundConversation, nth: number): string => {
+const renderHead = (
+  conversation: FoundConversation,
+  nth: number,
+  hasIndex: boolean,
+  { t }: Reader,
+): string => {
   const { count, name, session, user } = conversation
-  return `<header class="chat-head">${renderAvatar(conversation)}<div class="two"><h2 class="foreign" id="h${nth}">${oneLine(name ?? shortIdOf(user))}</h2><p class="soft small"><span class="session-tag foreign">${oneLine(session)}</span> <bdi>${oneLine(user)}</bdi> · ${formatCount(count, 'message')}</p></div><a class="back small" href="#top"><span class="words">All conversations </span><span aria-hidden="true">↑</span></a></header>
+  return `<header class="chat-head">${renderAvatar(conversation)}<div class="two"><h2 class="foreign" id="h${nth}">${oneLine(name ?? shortIdOf(user))}</h2><p class="soft small"><span class="session-tag foreign">${oneLine(session)}</span> <bdi>${oneLine(user)}</bdi> · ${t('messages', { n: count })}</p></div>${hasIndex ? `<a class="up small" href="#top" title="${t('all')}"><span class="visually-hidden">${t('all')}</span><span aria-hidden="true">↑</span></a>` : ''}</header>
 `
 }
 
@@ -153,17 +158,18 @@ const renderHead = (conversation: FoundConversation, nth: number): string => {
 async function* renderDays(
   pages: AsyncIterable<Message[]>,
   media: ExportedMedia,
+  reader: Reader,
 ): AsyncGenerator<string, void> {
   let day: string | undefined
   let direction: string | undefined
   for await (const messages of pages)
     for (const message of messages) {
-      const now = formatTime(message.timestamp, dayFormat)
+      const now = reader.at(message.timestamp, reader.day)
       if (now !== day) {
         yield `${day === undefined ? '' : '</div>\n'}<div class="of-day"><h3 class="day"><span>${now}</span></h3>\n`
         direction = undefined
       }
-      yield* renderMessage(message, message.direction !== direction, media)
+      yield* renderMessage(message, message.direction !== direction, media, reader)
       day = now
       direction = message.direction
     }
@@ -174,63 +180,49 @@ async function* renderMessage(
   message: Message,
   isFirst: boolean,
   media: ExportedMedia,
+  reader: Reader,
 ): AsyncGenerator<string, void> {
+  const { t } = reader
   const { direction, from_user, group_id, items, ref_msg, timestamp } = message
   const isSent = direction === 'sent'
   const isPicture = items.length === 1 && /^(IMAGE|VIDEO)$/.test(items[0]!.kind) && !ref_msg
   const form = items.at(-1)?.kind === 'TEXT' ? ' flows' : isPicture ? ' bare' : ''
-  yield `<article class="message ${isSent ? 'out' : 'in'}${isFirst ? ' first' : ''}"><div class="bubble${form}"><span class="visually-hidden">${isSent ? 'Sent:' : 'Received:'} </span>`
+  yield `<article class="message ${isSent ? 'out' : 'in'}${isFirst ? ' first' : ''}"><div class="bubble${form}"><span class="visually-hidden">${t(isSent ? 'sent' : 'received')} </span>`
   if (group_id !== undefined && !isSent)
     yield `<span class="sender small foreign">${oneLine(shortIdOf(from_user))}</span>`
-  if (ref_msg) yield renderQuote(ref_msg)
-  if (items.length === 0) yield renderUnknown()
+  if (ref_msg) yield renderQuote(ref_msg, reader)
+  if (items.length === 0) yield renderUnknown(reader)
   let index = 0
   for (const item of items) {
     if (item.kind === 'TEXT')
       yield `<div class="text foreign" dir="auto">${escapeHtml(item.text ?? '')}</div>`
-    else if (item.kind === 'UNKNOWN') yield renderUnknown()
-    else yield* renderMedia(message, item, item.has_media ? index++ : undefined, media)
+    else if (item.kind === 'UNKNOWN') yield renderUnknown(reader)
+    else yield* renderMedia(message, item, item.has_media ? index++ : undefined, media, reader)
   }
-  yield `<span class="meta">${renderTime(timestamp, minuteFormat)}</span></div>${renderNotes(message)}</article>\n`
+  yield `<span class="meta">${renderTime(timestamp, reader.minute)}</span></div>${renderNotes(message, reader)}</article>\n`
 }
 
-const renderUnknown = () => '<p class="unknown soft">WeChat does not show this kind of message to bots.</p>'
+const renderUnknown = ({ t }: Reader) => `<p class="unknown soft">${t('unsupported')}</p>`
 
 /** Characters of a quoted text that are shown. */
 const maxQuoted = 280
 
-function renderQuote({ msg_type, partial, text }: QuotedMessage): string {
-  const words = text || (msg_type ? kinds[msg_type] : 'A message that is not stored')
+function renderQuote({ msg_type, partial, text }: QuotedMessage, { t }: Reader): string {
+  const words = text || t(msg_type ?? 'quote_gone')
   const cut = words.length > maxQuoted ? `${words.slice(0, maxQuoted).toWellFormed()}…` : words
-  return `<blockquote class="quote"><span class="visually-hidden">Reply to: </span><span class="foreign" dir="auto">${partial ? '… ' : ''}${escapeHtml(cut)}</span></blockquote>`
-}
-
-const kinds: Readonly<Record<MessageItem['kind'], string>> = {
-  TEXT: 'Text',
-  IMAGE: 'Picture',
-  VOICE: 'Voice message',
-  FILE: 'File',
-  VIDEO: 'Video',
-  UNKNOWN: 'Unknown message',
+  return `<blockquote class="quote"><span class="visually-hidden">${t('quote')} </span><span class="foreign" dir="auto">${partial ? '… ' : ''}${escapeHtml(cut)}</span></blockquote>`
 }
 
 /** Notes below a sent message: what became of it, and who sent it. */
-function renderNotes(message: Message): string {
+function renderNotes(message: Message, { t }: Reader): string {
   const { reason, sent_by = 'owner', sent_by_name, status = 'accepted' } = message
-  const state = states[status]
+  const state = t(status)
   const text = reason === undefined ? state : `${state}: ${reason}`
   const note = state && `<p class="note small foreign ${status}">${oneLine(text)}</p>`
   const sender = oneLine(formatCaller(sent_by, sent_by_name))
-  return sent_by === 'owner' ? note : `${note}<p class="by small soft">Sent by <bdi>${sender}</bdi></p>`
-}
-
-const states: Readonly<Record<NonNullable<Message['status']>, string>> = {
-  queued: 'Waits to be sent',
-  sending: 'Is being sent',
-  accepted: '',
-  suspect: 'WeChat accepted it without an id, so it may not have arrived',
-  refused: 'Was not sent',
-  unknown: 'No answer came, so it may have arrived',
+  return sent_by === 'owner'
+    ? note
+    : `${note}<p class="by small soft">${t('sent_by')} <bdi>${sender}</bdi></p>`
 }
 
 /** Renders a picture, a video or a file, or says why it is not in the page. */
@@ -239,24 +231,25 @@ async function* renderMedia(
   item: MessageItem,
   index: number | undefined,
   media: ExportedMedia,
+  { t }: Reader,
 ): AsyncGenerator<string, void> {
   const { file_name, kind, transcript } = item
   const read = await media.read({ message_id, item: index, kind, size: item.size })
-  const name = oneLine(file_name ?? kinds[kind])
+  const name = oneLine(file_name ?? t(kind))
   if ('reason' in read) {
-    yield `<div class="piece missing">${sheet}<div><span class="name foreign">${name}</span><span class="small soft">${escapeHtml(read.reason)}</span></div></div>`
+    yield `<div class="piece missing">${sheet}<div><span class="name foreign">${name}</span><span class="small soft">${t(read.reason)}</span></div></div>`
   } else if (read.shownAs === 'image') {
-    yield `<img class="picture" alt="Picture"${sizeOf(item)} loading="lazy" src="data:${read.type};base64,`
+    yield `<img class="picture" alt="${t('IMAGE')}"${sizeOf(item)} loading="lazy" src="data:${read.type};base64,`
     yield* read.base64()
     yield '">'
   } else if (read.shownAs === 'video') {
-    yield `<video class="video" controls preload="metadata" aria-label="Video"${sizeOf(item)} src="data:${read.type};base64,`
+    yield `<video class="video" controls preload="metadata" aria-label="${t('VIDEO')}"${sizeOf(item)} src="data:${read.type};base64,`
     yield* read.base64()
     yield '"></video>'
   } else {
     yield `<div class="piece">${sheet}<div><span class="name foreign">${name}</span><a class="small" download="${oneLine(read.file_name)}" href="data:application/octet-stream;base64,`
     yield* read.base64()
-    yield `">Save<span class="visually-hidden"> ${name}</span>, ${escapeHtml(read.sizeText)}</a></div></div>`
+    yield `">${t('save')}<span class="visually-hidden"> ${name}</span> · ${escapeHtml(read.sizeText)}</a></div></div>`
   }
   if (transcript) yield `<p class="transcript foreign" dir="auto">${escapeHtml(transcript)}</p>`
 }
@@ -268,10 +261,8 @@ const sizeOf = ({ height = 0, width = 0 }: MessageItem): string =>
 const sheet =
   '<span class="sheet" aria-hidden="true"><svg width="20" height="20" viewBox="0 0 24 24" fill="none" stroke="currentColor" stroke-width="1.75" stroke-linejoin="round"><path d="M14 3H7a2 2 0 0 0-2 2v14a2 2 0 0 0 2 2h10a2 2 0 0 0 2-2V8z"/><path d="M14 3v5h5"/></svg></span>'
 
-function renderFooter({ leftOut }: ExportedMedia): string {
-  const lines = [...leftOut].map(
-    ([reason, count]) => `<li>${formatCount(count, 'file')}: ${escapeHtml(reason)}</li>`,
-  )
-  const missing = lines.length > 0 ? `<h2>Not in this page</h2>\n<ul>${lines.join('')}</ul>\n` : ''
-  return `<footer class="end small soft">\n${missing}<p>End of the export.</p>\n</footer>\n`
+function renderFooter({ leftOut }: ExportedMedia, { t }: Reader): string {
+  const lines = [...leftOut].map(([reason, n]) => `<li>${t('files', { n, why: t(reason) })}</li>`)
+  const missing = lines.length > 0 ? `<h2>${t('missing')}</h2>\n<ul>${lines.join('')}</ul>\n` : ''
+  return `<footer class="end small soft">\n${missing}<p>${t('end')}</p>\n</footer>\n`
 }

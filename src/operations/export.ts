@@ -11,6 +11,7 @@ import { toJsonLine } from '../platform/escape-controls.ts'
 import { followSignal } from '../platform/signals.ts'
 import { erasedMeanwhileError } from '../storage/people.ts'
 import { exampleUser } from './example-values.ts'
+import { readerOf } from './export-texts.ts'
 import { defineOperation } from './operation.ts'
 import { Time } from './schema.ts'
 
@@ -55,6 +56,10 @@ const ExportInput = closed({
   until: optional(
     Time('Only messages before this time (exclusive): Unix milliseconds or ISO 8601, no zone = UTC.'),
   ),
+  language: optional(
+    bounded(35, 'Language of the page, en or zh, with a region for its dates: en-GB.', { default: 'en' }),
+  ),
+  time_zone: optional(bounded(64, 'Time zone of the page: Asia/Shanghai. Default: that of the service.')),
 })
 
 export const exportMessages = defineOperation({
@@ -109,6 +114,7 @@ async function openExport(
     })
   const { session, user } = await gateway.events.resolveFilter({ session: input.session, user: input.user })
   const { since, until } = input
+  const reader = readerOf(input.language, input.time_zone)
   const upTo = await gateway.inbox.getHead()
   const filter: WalkFilter = {
     upTo,
@@ -122,7 +128,7 @@ async function openExport(
   async function* texts(): AsyncGenerator<string, void> {
     if (format === 'jsonl') return yield* toLines(gateway.history.walk(filter, stop.signal))
     const { renderPage } = await import('./export-page.ts')
-    yield* renderPage(gateway, filter, stop.signal)
+    yield* renderPage(gateway, filter, reader, stop.signal)
   }
   const erasures = await gateway.people.countErasures()
   async function* blocks(): AsyncGenerator<Uint8Array, void> {

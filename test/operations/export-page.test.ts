@@ -3,6 +3,7 @@ import { afterAll, describe, expect, test } from 'bun:test'
 import { createHash } from 'node:crypto'
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
+import { exportStylePath, makeExportStyle } from '../../scripts/export-style.ts'
 import { createDirectCall } from '../../src/model/call.ts'
 import { SvcError } from '../../src/model/error.ts'
 import { exportMessages } from '../../src/operations/export.ts'
@@ -14,7 +15,6 @@ import { failure } from '../support/failure.ts'
 import { folderOfFile } from '../support/folder.ts'
 import { type TestGateway, withGateway } from '../support/gateway.ts'
 
-const root = join(import.meta.dir, '../..')
 const folder = folderOfFile()
 const png = Buffer.from(
   'iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mP8z8DwHwAFBQIAX8jx0gAAAABJRU5ErkJggg==',
@@ -149,15 +149,33 @@ test('the policy allows the own style and nothing else that loads or runs', asyn
   expect(policy).not.toMatch(/unsafe|script|https?:|\*/)
 })
 
-test('the colours and sizes are those of the panel', () => {
-  const valuesIn = (path: string) =>
-    [...readFileSync(join(root, path), 'utf8').matchAll(/(--[\w-]+): ([^;]+);/g)].map(
-      ([, name, value]) => `${name}: ${value}`,
-    )
-  const ofPanel = new Set(valuesIn('admin/styles/tokens.css'))
-  expect(
-    valuesIn('src/operations/export-page.css').filter(value => !/^--hue/.test(value) && !ofPanel.has(value)),
-  ).toEqual([])
+test('the style is what the build makes of the rules of the panel', async () => {
+  expect(readFileSync(exportStylePath, 'utf8')).toBe(await makeExportStyle())
+})
+
+test('a page is in the language and the time zone of its reader, and has no index of one', async () => {
+  await using t = await withGateway({ sessions: ['work', 'home'] })
+  const [work, home] = [t.bots.get('work')!, t.bots.get('home')!]
+  for (const text of ['one', 'two']) await t.sandbox.say(text, { from: work.user_id, to: work.bot_id })
+  await t.sandbox.say('three', { from: home.user_id, to: home.bot_id })
+  await t.receive(3)
+  const [message] = (await t.gateway.history.page({ limit: 1, offset: 0 })).messages
+  const dayIn = (locale: string, timeZone: string) =>
+    new Intl.DateTimeFormat(locale, { dateStyle: 'full', timeZone }).format(message!.timestamp)
+  const chinese = await pageOf(t, { language: 'zh-CN', time_zone: 'Asia/Shanghai', session: 'home' })
+  expect(chinese).toContain('<html lang="zh">')
+  expect(chinese).toContain('1 条消息')
+  expect(chinese).toContain('Asia/Shanghai')
+  expect(chinese).toContain(dayIn('zh-CN', 'Asia/Shanghai'))
+  const words = chinese.replace(/<style>.*?<\/style>/s, '')
+  expect(words).not.toMatch(/Messages?|Received|Exported|Times|End of/)
+  for (const part of ['<nav', 'href="#top"']) expect([part, chinese.includes(part)]).toEqual([part, false])
+  const british = await pageOf(t, { language: 'en-GB', time_zone: 'America/New_York' })
+  expect(british).toContain('3 messages, 2 conversations. ')
+  expect(british).toContain(dayIn('en-GB', 'America/New_York'))
+  expect(british.match(/href="#c\d"/g)).toHaveLength(2)
+  for (const input of [{ language: 'no language' }, { time_zone: 'Mars/Olympus' }])
+    expect(await failure(pageOf(t, input))).toMatchObject({ code: 'invalid_arguments' })
 })
 
 describe.skipIf(!hasBrowser)('in a browser, from a file, without a network', () => {

@@ -1,5 +1,6 @@
 import { expect, test } from 'bun:test'
 import type { Page } from 'playwright-core'
+import { longestTask } from '../../scripts/benchmarks/panel-page.ts'
 import { owner } from '../../src/model/principal.ts'
 import { hasBrowser } from '../support/browser.ts'
 import { withPanel } from '../support/panel.ts'
@@ -90,6 +91,46 @@ for (const viewport of sizes) {
     expect(found.filter(([, sum]) => sum > mostShift)).toEqual([])
   })
 }
+
+/** What a person notices, in ms of processor time. */
+const longestMs = 50
+
+test.skipIf(!hasBrowser)(
+  '2,000 messages at once, and opening a chat, hold the page up for less than 50 ms',
+  async () => {
+    await using panel = await withPanel()
+    for (let nth = 0; nth < 200; nth++) {
+      const from = await panel.sandbox.addUser(`user ${nth}`)
+      await panel.sandbox.say('hello 你好', { from, to: panel.bots.get('default')!.bot_id })
+    }
+    await panel.receive(200)
+    const chat = `/conversations/default/${encodeURIComponent(panel.bots.get('default')!.user_id)}`
+    const tasks: Record<string, number> = {}
+    const page = await panel.open({ path: '/conversations' })
+    const burst = async (text: string) => {
+      await panel.sandbox.bulk(2000, `${text} {n} of words as people write them 消息`)
+      await page.locator('.conversation', { hasText: `${text} 2000` }).waitFor()
+    }
+    // The first ones also compile the code.
+    await burst('first')
+    tasks.list = await longestTask(page, () => burst('second'))
+    tasks.opening = await longestTask(page, async () => {
+      await page.evaluate(to => history.pushState(null, '', to), chat)
+      await page.locator('.log article').first().waitFor()
+      await page.waitForTimeout(500)
+    })
+    await burst('third')
+    tasks.chat = await longestTask(page, () => burst('fourth'))
+    await page.goto(panel.url)
+    await page.locator('.recent').waitFor()
+    tasks.overview = await longestTask(page, async () => {
+      await panel.sandbox.bulk(2000, 'fifth {n}')
+      await page.locator('.recent', { hasText: 'fifth 2000' }).waitFor()
+    })
+    expect(Object.entries(tasks).filter(([, ms]) => ms > longestMs)).toEqual([])
+    expect(Math.min(...Object.values(tasks))).toBeGreaterThan(0)
+  },
+)
 
 test.skipIf(!hasBrowser)('a login keeps its place and its size until it ends', async () => {
   await using panel = await withPanel({ switches: { verify_code: 'on' } })
