@@ -89,7 +89,8 @@ export function declareFlags(shape: FlaggedOperation, command: Command): void {
   const { cli } = shape
   for (const key of cli.positionals) {
     const isNeeded = isRequired(shape, key) && !cli.optionalPositionals?.includes(key)
-    const name = isNeeded ? `<${nameOf(shape, key)}>` : `[${nameOf(shape, key)}]`
+    const named = `${nameOf(shape, key)}${cli.many ? '...' : ''}`
+    const name = isNeeded ? `<${named}>` : `[${named}]`
     command.addArgument(new Argument(name, helpOf(shape, key)))
   }
   for (const [key, schema] of Object.entries(shape.inputSchema.properties ?? {})) {

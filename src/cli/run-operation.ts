@@ -3,22 +3,45 @@ import type { Static, TObject, TSchema } from '@sinclair/typebox'
 import type { Config } from '../config.ts'
 import type { Gateway } from '../gateway/gateway-api.ts'
 import { badArgument, SvcError } from '../model/error.ts'
+import { adviceOf } from '../model/next-step.ts'
 import { invoke } from '../operations/gate.ts'
 import type { CommandShape } from '../operations/operation.ts'
 import { askYesNo } from './ask.ts'
-import { type Command, directoryFlagsOf, toolConfig } from './command.ts'
-import { readTypedInput, readTypedTimes } from './input-flags.ts'
+import { type Command, directoryFlagsOf, toolConfig, wordingOf } from './command.ts'
+import { readTypedInput, readTypedTimes, withFlagNames } from './input-flags.ts'
 import { commandCall, configToRead, createAsk, isAbsent, openForCommand, rejectAbsent } from './open.ts'
-import { isJson, writeResult } from './print.ts'
+import { isJson, printError, writeResult } from './print.ts'
 import { progressBar } from './progress.ts'
 import { type CommandOutput, missingDirectoryOutput, printNote } from './show.ts'
 import { type Io, NotPrintedError, oneLine } from './terminal.ts'
 import type { OperationRun, TypedInput } from './view.ts'
 
-/** Runs the operation and prints its result. @throws SvcError */
+/** Runs the operation, for each value if there are several, and prints what comes of it. @throws SvcError */
 export async function runOperation<I extends TObject, O extends TSchema>(
   run: OperationRun<I, O>,
 ): Promise<void> {
+  const { command, line, operation, view } = run
+  const { many, positionals } = operation.cli
+  const values = [...command.args]
+  if (!many || values.length < 2) return await runForOne(run)
+  const [key = ''] = positionals
+  if (!values.every(value => many.form.test(value))) throw badArgument(key, 'expected several ids, or one')
+  if (many.without !== undefined && command.opts()[many.without] !== undefined)
+    throw badArgument(many.without, 'expected with one id alone')
+  for (const value of values) {
+    if (line.stopSignal) return
+    command.args = [value]
+    await runForOne(run).catch(error => {
+      if (!(error instanceof SvcError)) throw error
+      const { code, message, options } = withFlagNames(operation, command, view.reword?.(error) ?? error)
+      const named = new SvcError(code, `${value}: ${message}`, { ...options, field: undefined })
+      printError(command.io.err, named, adviceOf(named, wordingOf(command)), isJson(command))
+      line.status = 1
+    })
+  }
+}
+
+async function runForOne<I extends TObject, O extends TSchema>(run: OperationRun<I, O>): Promise<void> {
   const { command, line, operation, view } = run
   const { toInput = typed => typed } = view
   const typed = await readTypedInput(operation, command)

@@ -153,6 +153,7 @@ export const stopAgentTurn = defineOperation({
     path: ['agent', 'stop'],
     summary: 'stop what an agent works on',
     positionals: ['id'],
+    many: { form: /^\d+$/ },
     short: {},
     help: { id: 'Id of the turn, as svc agent turns shows it.' },
     ownExamples: true,

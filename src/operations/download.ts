@@ -39,6 +39,7 @@ Works for messages with \`has_media\` true in their items. WeChat removes media 
   cli: {
     path: ['download'],
     positionals: ['message_id'],
+    many: { form: /^\d+$|:/ },
     short: { save_dir: 'o', item: 'i' },
     help: {
       message_id: 'Id of the message, as recv and history show it.',

@@ -185,6 +185,7 @@ export const revokeKey = defineOperation({
   rest: { route: 'DELETE /keys/{id}', tag: 'keys' },
   cli: {
     ...keyCommand('revoke', 'end a key and the keys that it made', 'Asks first at a terminal'),
+    many: { form: /\S/ },
     async question({ keys }, input) {
       const key = await keys.get(String(input.id), owner)
       return `Revoke the key ${key.name} (${key.id}), and the keys that it made?`

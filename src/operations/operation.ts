@@ -23,6 +23,11 @@ export interface CommandShape {
   readonly summary?: string
   /** Input keys that need no flag, in this order. Optional ones also have a flag. */
   readonly positionals: readonly string[]
+  /**
+   * Set if the only positional may be several values, and the command then runs for each: the form that each must have, so
+   * that words of something else are no ids, and a flag that is for one value alone.
+   */
+  readonly many?: { readonly form: RegExp; readonly without?: string }
   /** Required positionals that may be left out if another option of the command replaces them. */
   readonly optionalPositionals?: readonly string[]
   /** Input key → one-letter flag. */

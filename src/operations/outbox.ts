@@ -9,6 +9,8 @@ import { defineOperation } from './operation.ts'
 const OneEntry = closed({
   id: bounded(64, 'The outbox_id that send answered with.', { examples: ['12'] }),
 })
+/** Several may be cancelled, approved or declined by one command. */
+const ids = { form: /^\d+$/ }
 /** A caller without the rights `outbox` and `approve` sees and cancels only its own sends. */
 export const outboxRights = ['outbox', 'send', 'draft', 'approve'] as const
 const Entries = Type.Array(OutboxEntry, { description: 'Oldest first.' })
@@ -114,10 +116,11 @@ export const cancelOutbox = defineOperation({
     path: ['outbox', 'cancel'],
     summary: 'cancel a message that waits',
     positionals: ['id'],
+    many: ids,
     short: {},
     help: { id: 'Id of the queued send, as svc outbox and svc send show it.' },
     ownExamples: true,
-    examples: [['svc outbox cancel 12', 'By its id']],
+    examples: [['svc outbox cancel 12 13', 'By their ids']],
   },
   library: { positionals: ['id'] },
   run: ({ outbox }, { id }, { by }) => outbox.cancel(by, id),
@@ -177,11 +180,12 @@ export const approveOutbox = defineOperation({
     path: ['approvals', 'yes'],
     summary: 'approve a message: it is sent',
     positionals: ['id'],
+    many: { ...ids, without: 'text' },
     short: {},
     help: approvalId,
     ownExamples: true,
     examples: [
-      ['svc approvals yes 12', 'By its id'],
+      ['svc approvals yes 12 13', 'By their ids'],
       ['svc approvals yes 12 --text "It was shipped."', 'With another text'],
     ],
   },
@@ -202,9 +206,10 @@ export const declineOutbox = defineOperation({
   cli: {
     path: ['approvals', 'no'],
     positionals: ['id'],
+    many: ids,
     short: {},
     help: approvalId,
-    examples: [['svc approvals no 12', 'By its id']],
+    examples: [['svc approvals no 12 13', 'By their ids']],
   },
   run: ({ outbox }, { id }, { by }) => outbox.cancel(by, id),
 })

@@ -38,6 +38,7 @@ const endpointCommand = (word: string, summary: string, does: string): CommandSh
   path: ['webhook', word],
   summary,
   positionals: ['id'],
+  many: { form: /^wh_/ },
   short: {},
   help: { id: 'Id of the webhook, as svc webhook shows it.' },
   ownExamples: true,

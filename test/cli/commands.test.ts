@@ -61,10 +61,9 @@ describe('an option that is none of its own, an argument left out, a word too ma
   test.each(each)('svc %s', async (_words, spec) => {
     const { registeredArguments } = declared(spec)
     const words = spec.words.split(' ')
-    const wrong: [args: string[], typed: string][] = [
-      [[...lineOf(spec), '--nope'], '--nope'],
-      [[...words, ...Array<string>(registeredArguments.length + 1).fill('zsh')], ''],
-    ]
+    const wrong: [args: string[], typed: string][] = [[[...lineOf(spec), '--nope'], '--nope']]
+    if (!registeredArguments.at(-1)?.variadic)
+      wrong.push([[...words, ...Array<string>(registeredArguments.length + 1).fill('zsh')], ''])
     for (const [nth, argument] of registeredArguments.entries())
       if (argument.required) wrong.push([[...words, ...Array<string>(nth).fill('a@b')], argument.name()])
     for (const [args, typed] of wrong) {

@@ -89,7 +89,7 @@ describe('the help of every command', () => {
         const flag = nameOf(operation!, key)
         const letter = operation!.cli.short[key]
         const option = `${letter ? `-${letter}, ` : ''}--${flag} `
-        expect(help).toMatch(new RegExp(`${option}|<${flag}>|\\[${flag}\\]`))
+        expect(help).toMatch(new RegExp(`${option}|<${flag}(\\.\\.\\.)?>|\\[${flag}\\]`))
       }
       expect(help).toMatch(new RegExp(`\nExamples:\n(.*\n)*  .*${name}`))
       expect(help).toMatch(/\nExit status: 0 done, /)

@@ -10,6 +10,7 @@ import { testClock } from '../support/clock.ts'
 import { type Ended, serveHere, svc, svcRunning } from '../support/command.ts'
 import { commanded } from '../support/command-lines.ts'
 import { folderOfFile, forFile } from '../support/folder.ts'
+import { jsonLines } from '../support/overheard.ts'
 import { type Json, logIn } from '../support/service.ts'
 import { until } from '../support/until.ts'
 
@@ -256,6 +257,20 @@ describe('beside a running service', () => {
     expect([cancelled.status, numbersIn(cancelled.stdout)]).toEqual([0, [Number(id), 2]])
     expect(await run(['outbox'])).toEqual(nothingFound)
     expect((await run(['outbox', 'cancel', id])).status).toBe(1)
+  })
+
+  test('a verb that takes an id takes several: each is done, and the one that fails is named', async () => {
+    const ids: string[] = []
+    for (const text of ['one', 'two', 'three'])
+      ids.push((await json('send', user, text, '--when-closed', 'queue')).outbox_id)
+    const [one = '', two = '', three = ''] = ids
+    const done = await run(['outbox', 'cancel', one, '999999', two])
+    expect([done.status, numbersIn(done.stdout)]).toEqual([1, [Number(one), 1, Number(two), 1]])
+    expect(done.stderr).toContain('999999')
+    expect(await json('outbox')).toMatchObject([{ outbox_id: three }])
+    const more = await run(['outbox', 'cancel', three, '999999', '--json'])
+    expect(jsonLines(more)).toEqual([{ success: true, outbox_id: three, cancelled: 1 }])
+    expect(JSON.parse(more.stderr)).toMatchObject({ code: 'not_found' })
   })
 
   test('a user has a name: shown in place of the id, and taken for it', async () => {

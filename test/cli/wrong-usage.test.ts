@@ -44,6 +44,10 @@ describe('wrong usage ends with 2, names what was typed, and leaves no trace', (
     [['health', '--url', 'ftp://x'], '--url'],
     [['health', '-p', '0'], '-p'],
     [['export', '-o', 'x.csv'], '-o'],
+    // Words that are no ids, such as a text without its flag.
+    [['approvals', 'yes', '12', 'It', 'was', 'shipped'], '<id>'],
+    [['approvals', 'yes', '12', '13', '--text', 'It was shipped'], '--text'],
+    [['webhook', 'remove', 'wh_1', 'https://example.com'], '<id>'],
     [['backup', 'x.tar.age'], '<file>'],
     [['backup', 'x.TGZ'], '<file>'],
   ]
