@@ -220,7 +220,7 @@ function createOutbox(
     ...bindMethods(plain, lanes, 'listWaiting', 'getCounters', 'checkAdmission'),
     ...bindMethods(light, outbox, 'claim', 'renew'),
     ...bindMethods(light, lanes, 'release'),
-    getDepth: async () => work.guard(() => drive(ground.db, readWaiting())),
+    getDepth: async () => work.guard(() => drive(context.db, readWaiting())),
     findByKey: async (key: string) =>
       work.guard(() => outbox.hasKey(key)) ? write(() => outbox.findByKey(key)) : undefined,
   }
