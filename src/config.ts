@@ -4,11 +4,10 @@
 import { delimiter, isAbsolute, join } from 'node:path'
 import process from 'node:process'
 import { type CommandName, type Config, type OptionSpec, optionTable } from './config/options.ts'
-import { parseSwitch } from './config/values.ts'
+import { parseSwitch, requireHomeFolder } from './config/values.ts'
 import { badArgument, isSvcError, withFieldNames } from './model/error.ts'
 import { formatList } from './platform/format.ts'
 import { maskText } from './platform/log.ts'
-import { findHomeFolder } from './platform/process.ts'
 
 export { type CommandName, type Config, type OptionSpec, optionTable } from './config/options.ts'
 export type { Pace } from './config/values.ts'
@@ -215,7 +214,7 @@ export interface UserFolders {
 
 /** Reads the folders from the environment. */
 export function findUserFolders(env: Environment = process.env): UserFolders {
-  const home = findHomeFolder()
+  const home = requireHomeFolder()
   const readAbsolute = (name: string) => (isAbsolute(env[name] ?? '') ? env[name] : undefined)
   return {
     home,

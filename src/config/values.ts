@@ -1,6 +1,7 @@
 /** Parsers for the values of options. Each returns undefined for a text that it does not accept. */
 import { existsSync, readdirSync } from 'node:fs'
 import { join, resolve, sep } from 'node:path'
+import { SvcError } from '../model/error.ts'
 import { findSameName, hasUnicodeForms } from '../platform/files.ts'
 import { findHomeFolder } from '../platform/process.ts'
 
@@ -31,7 +32,17 @@ export function parseSwitch(text: string): boolean | undefined {
  */
 export function parseFolder(text: string): string | undefined {
   if (text === '' || text.includes('\0')) return undefined
-  return toDiskFormSync(resolve(/^~(?=$|[\\/])/.test(text) ? join(findHomeFolder(), text.slice(1)) : text))
+  return toDiskFormSync(resolve(/^~(?=$|[\\/])/.test(text) ? join(requireHomeFolder(), text.slice(1)) : text))
+}
+
+/** @throws SvcError `not_found` for a user without a home folder */
+export function requireHomeFolder(): string {
+  try {
+    return findHomeFolder()
+  } catch (cause) {
+    const hint = 'Set HOME, or name the data directory with --base-path.'
+    throw new SvcError('not_found', 'this user has no home folder: HOME is not set', { hint, cause })
+  }
 }
 
 /**

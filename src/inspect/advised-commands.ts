@@ -18,9 +18,16 @@ export function svcCommand(
   dir: string,
   isSandbox = existsSync(join(dir, dataFiles.sandbox)),
 ): string {
-  const usual = join(findHomeFolder(), isSandbox ? '.svc-sandbox' : '.svc')
   const flag = isSandbox && command !== 'sandbox' ? ' --sandbox' : ''
-  return `svc ${command}${flag}${dir === usual ? '' : ` -d ${quoteForShell(dir)}`}`
+  return `svc ${command}${flag}${isUsual(dir, isSandbox) ? '' : ` -d ${quoteForShell(dir)}`}`
+}
+
+function isUsual(dir: string, isSandbox: boolean): boolean {
+  try {
+    return dir === join(findHomeFolder(), isSandbox ? '.svc-sandbox' : '.svc')
+  } catch {
+    return false
+  }
 }
 
 /** Quotes a word of a proposed command. A placeholder such as `<name>` stays as it is. */

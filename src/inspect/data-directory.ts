@@ -1,5 +1,6 @@
 /** Inspects a data directory without changing it: does it exist, what is in it, and is it a sandbox's. */
 import type { Config } from '../config.ts'
+import { badArgument } from '../model/error.ts'
 import { errorCodeOf } from '../platform/files.ts'
 import type { Inspection } from '../storage/inspection.ts'
 import { type DirectoryContents, readContents } from '../storage/sqlite/directory-claim.ts'
@@ -33,6 +34,20 @@ export interface DataDirectory extends Pick<DirectoryContents, 'entries' | 'isUs
    */
   isSandbox: boolean
 }
+
+/** @throws SvcError `invalid_arguments` for a folder with files of others alone: no command is for it */
+export async function rejectForeign({
+  basePath,
+  storeUrl,
+}: Pick<Config, 'basePath' | 'storeUrl'>): Promise<void> {
+  if (storeUrl === undefined && (await inspectDirectory(basePath)).state === 'foreign')
+    throw badArgument('--base-path', `${basePath} ${foreignReason}`, {
+      hint: 'Name the data directory, or a new or an empty folder.',
+    })
+}
+
+/** What is wrong with a folder that is `foreign`. */
+export const foreignReason = 'has other files, and none of svc'
 
 /**
  * Inspects the directory.

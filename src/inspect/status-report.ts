@@ -8,7 +8,13 @@ import { reasonOf } from '../platform/system-error.ts'
 import type { BackupFailure, KnownBackup } from '../storage/backups.ts'
 import type { InspectedSession, Polling, StoreStats, WebhookProblem } from '../storage/inspection.ts'
 import { explainOtherForm } from './advised-commands.ts'
-import { explainMark, inspectDirectory, openInspection, readClosedMark } from './data-directory.ts'
+import {
+  explainMark,
+  foreignReason,
+  inspectDirectory,
+  openInspection,
+  readClosedMark,
+} from './data-directory.ts'
 import { listNotedAddresses } from './healthz.ts'
 
 export interface SessionReport
@@ -84,6 +90,8 @@ export async function readStatus(options: {
   }
   const directory = await inspectDirectory(basePath, sandbox)
   if (directory.state === 'unreadable') report(basePath)(directory.error)
+  const isForeign = storeUrl === undefined && directory.state === 'foreign'
+  if (isForeign) trouble.push(`${basePath} ${foreignReason}`)
   const mark = storeUrl === undefined ? await readClosedMark(basePath).catch(() => undefined) : undefined
   if (mark) trouble.push(explainMark(basePath, mark).problem)
   const stored = await openInspection({ basePath, storeUrl })
@@ -99,7 +107,10 @@ export async function readStatus(options: {
   const movedTo = cluster?.tables?.moved_to
   if (movedTo !== undefined) trouble.push(`the store was moved to ${movedTo}`)
   const unread =
-    mark !== undefined || movedTo !== undefined || (storeUrl !== undefined && inspected === undefined)
+    isForeign ||
+    mark !== undefined ||
+    movedTo !== undefined ||
+    (storeUrl !== undefined && inspected === undefined)
   const store = other ? undefined : stats
   const polls = pollingOf(polling)
   const service = noted.find(({ pid }) => pid === polls.pid) ?? noted[0]

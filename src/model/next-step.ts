@@ -159,7 +159,9 @@ function stepOf(next: NextStep, { door, command, help }: Wording, retryAfter: nu
             ? 'GET /users lists the users.'
             : 'Take from_user of a message that recv or history returned, or read the resource svc://users.'
         case 'paths':
-          return 'See /docs for what exists, or GET /tools for the tools.'
+          return isCli
+            ? 'svc --help lists the commands.'
+            : 'See /docs for what exists, or GET /tools for the tools.'
         case 'arguments':
           if (isCli) return `See ${help ?? 'svc --help'}.`
           return `Correct the named field; ${door === 'http' ? '/docs' : "the tool's input schema"} shows every argument.`

@@ -139,9 +139,11 @@ export function bypassProxyForLoopback(env: NodeJS.ProcessEnv = process.env): vo
 
 /**
  * Returns the user's home folder. Bun's `homedir` keeps the HOME of its start, even when HOME changes later.
+ *
+ * @throws Error without HOME, for a user that the system does not know, as in some containers
  */
 export const findHomeFolder = (): string =>
-  (process.platform === 'win32' ? undefined : process.env.HOME) ?? homedir()
+  (process.platform === 'win32' ? undefined : process.env.HOME) || homedir()
 
 /** Signals that ask a process to stop. */
 export type StopSignal = 'SIGINT' | 'SIGTERM' | 'SIGHUP'

@@ -215,6 +215,18 @@ describe('what cannot be served is one line and status 1', () => {
     )
   })
 
+  test('a folder that is none of svc: no command proposes to log in or to start there', async () => {
+    const dir = join(home, 'of-others')
+    await mkdir(dir, { recursive: true })
+    await writeFile(join(dir, 'passwd'), '')
+    for (const words of ['status', 'token', 'health', 'panel link', 'secrets status', 'setup gemini --print']) {
+      const { status, stdout, stderr } = await svc([...words.split(' '), '-d', dir])
+      expect([words, status > 0, `${stdout}${stderr}`.includes(dir)]).toEqual([words, true, true])
+      expect(`${stdout}${stderr}`).not.toMatch(/svc (login|openapi|secrets on)/)
+    }
+    expect(await readdir(dir)).toEqual(['passwd'])
+  })
+
   // Root may write anywhere: as root the service runs as another user, who must be able to read the sources.
   const isRoot = process.getuid?.() === 0
   const nobody = ['setpriv', '--reuid=65534', '--regid=65534', '--clear-groups']
@@ -223,6 +235,15 @@ describe('what cannot be served is one line and status 1', () => {
     (!isRoot ||
       (Bun.which('setpriv') !== null &&
         Bun.spawnSync([...nobody, ...svcProgram, '--version']).exitCode === 0))
+  test.skipIf(!canTry || !isRoot)('a user whom the system does not know, without HOME', async () => {
+    const stranger = ['setpriv', '--reuid=54321', '--regid=54321', '--clear-groups', ...svcProgram]
+    const run = (...words: string[]) =>
+      ended([...stranger, ...words], { cwd: tmpdir(), env: { PATH: process.env.PATH ?? '' } })
+    expectOneLine(await run('status'), 1, 'HOME', '--base-path')
+    const elsewhere = join(tmpdir(), 'svc-of-a-stranger')
+    expect((await run('status', '-d', elsewhere)).stdout).toContain(elsewhere)
+  })
+
   test.skipIf(!canTry)('a data directory that one may not write to', async () => {
     await chmod(home, 0o755)
     const dir = join(home, 'read-only')

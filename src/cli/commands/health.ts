@@ -123,6 +123,8 @@ async function findAddress(command: Command): Promise<ServiceAddress & { unnamed
   const config = settingsOf(command)
   const isUnset = isAddressUnset(usual => settingsOf(command, usual))
   if (isUnset) {
+    const { rejectForeign } = await import('../../inspect/data-directory.ts')
+    await rejectForeign(config)
     const [noted] = await listNotedAddresses(config.basePath)
     if (noted) return noted
   }

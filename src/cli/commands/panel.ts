@@ -1,4 +1,5 @@
 /** Declares `svc panel link`: prints a link that signs in to the panel of a running service. */
+import { rejectForeign } from '../../inspect/data-directory.ts'
 import { listNotes } from '../../inspect/healthz.ts'
 import { SvcError } from '../../model/error.ts'
 import { createPanelLink } from '../../operations/sign-in.ts'
@@ -26,6 +27,7 @@ export const commands: readonly CommandSpec[] = [
     async run(command) {
       const { io } = command
       const config = await configToRead(command)
+      await rejectForeign(config)
       const panel = (await listNotes(config.basePath)).findLast(one => one.panel)?.panel
       if (panel === undefined)
         throw new SvcError('not_found', `no service on ${config.basePath} serves a panel`, {

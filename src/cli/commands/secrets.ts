@@ -5,7 +5,7 @@ import { parseFolder } from '../../config/values.ts'
 import { type Config, findCredentials } from '../../config.ts'
 import { claimDirectory } from '../../gateway/directory.ts'
 import { type KeyChange, type ResealStep, reseal } from '../../gateway/secrets.ts'
-import { createInspection } from '../../inspect/data-directory.ts'
+import { createInspection, rejectForeign } from '../../inspect/data-directory.ts'
 import { badArgument, SvcError } from '../../model/error.ts'
 import { createDurably, fileExists, isInside, realPathOf, syncDir } from '../../platform/files.ts'
 import { quoteForShell } from '../../platform/format.ts'
@@ -174,6 +174,7 @@ function describeChange(keyId: string | undefined, isChanged: boolean, keyFile: 
 async function printStatus(command: Command): Promise<void> {
   const config = settingsOf(command)
   if (await isAbsent(config)) throw absentError(config.basePath)
+  await rejectForeign(config)
   const state = await createInspection(config.basePath).readSecrets()
   const given_key_id = findKey(command)?.keyId
   const isUnfinished = !('key' in state)

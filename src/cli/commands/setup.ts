@@ -82,6 +82,10 @@ async function runSetup(command: Command): Promise<void> {
   const client = clients.find(({ name }) => name === command.args[0])
   if (!client) throw badArgument('<client>', 'expected a client that svc knows')
   const config = configFrom(command)
+  if (!flags.remove) {
+    const { rejectForeign } = await import('../../inspect/data-directory.ts')
+    await rejectForeign(config)
+  }
   const request = await requestOf(client, flags, config, command)
   if (config.keyFile !== undefined && !flags.remove) readKeyFile(config.keyFile)
   if (flags.print) {

@@ -1,6 +1,6 @@
 /** Declares `svc token`: prints the token that callers of the service must send. */
 
-import { rejectClosed } from '../../inspect/data-directory.ts'
+import { rejectClosed, rejectForeign } from '../../inspect/data-directory.ts'
 import { SvcError } from '../../model/error.ts'
 import { readCurrentToken, tokenPathOf } from '../../server/token.ts'
 import { type CommandSpec, keyedConfig } from '../command.ts'
@@ -21,6 +21,7 @@ export const commands: readonly CommandSpec[] = [
     ],
     async run(command) {
       const config = keyedConfig(command)
+      await rejectForeign(config)
       await rejectClosed(config.basePath, config.storeUrl !== undefined)
       const token = await readCurrentToken(config)
       if (token === undefined)
