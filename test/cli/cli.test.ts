@@ -219,7 +219,14 @@ describe('what cannot be served is one line and status 1', () => {
     const dir = join(home, 'of-others')
     await mkdir(dir, { recursive: true })
     await writeFile(join(dir, 'passwd'), '')
-    for (const words of ['status', 'token', 'health', 'panel link', 'secrets status', 'setup gemini --print']) {
+    for (const words of [
+      'status',
+      'token',
+      'health',
+      'panel link',
+      'secrets status',
+      'setup gemini --print',
+    ]) {
       const { status, stdout, stderr } = await svc([...words.split(' '), '-d', dir])
       expect([words, status > 0, `${stdout}${stderr}`.includes(dir)]).toEqual([words, true, true])
       expect(`${stdout}${stderr}`).not.toMatch(/svc (login|openapi|secrets on)/)

@@ -3,6 +3,7 @@
 import { withSecrets } from '../../config/secrets.ts'
 import { type Config, type Flags, findUserFolders, writeOptions } from '../../config.ts'
 import { badArgument, SvcError } from '../../model/error.ts'
+import { failureTextOf } from '../../platform/fetch.ts'
 import { bypassProxyForLoopback } from '../../platform/process.ts'
 import { isLoopback } from '../../platform/serve.ts'
 import { readKeyFile } from '../../server/token.ts'
@@ -171,9 +172,9 @@ async function checkAddress(
     print(
       'next: the service there wants a token: give the same command with --token-env, or with --key-file and a key of svc key add.',
     )
-  if (status === undefined)
+  if (typeof status === 'string')
     err.print(
-      `${colours.yellow('warning:')} nothing answers at ${url} now. Start svc openapi there, or give this command again with the right --url.`,
+      `${colours.yellow('warning:')} nothing answers at ${url} now (${status}). Start svc openapi there, or give this command again with the right --url.`,
     )
   else if (status >= 400 && !mcpStatuses.has(status))
     err.print(
@@ -181,12 +182,14 @@ async function checkAddress(
     )
 }
 
-/** Returns the HTTP status of a GET at this address; undefined if nothing answers within 2 s. */
-async function fetchStatus(url: string): Promise<number | undefined> {
+/** Returns the HTTP status of a GET at this address, or why there is none. */
+async function fetchStatus(url: string): Promise<number | string> {
   bypassProxyForLoopback()
-  const response = await fetch(url, { signal: AbortSignal.timeout(2000) }).catch(() => undefined)
-  await response?.body?.cancel()
-  return response?.status
+  // A service behind a proxy and a long way may take seconds.
+  const response = await fetch(url, { signal: AbortSignal.timeout(10_000) }).catch(failureTextOf)
+  if (typeof response === 'string') return response
+  await response.body?.cancel()
+  return response.status
 }
 
 /** Options of `svc mcp` that `svc hook-poll` does not have. */
