@@ -75,13 +75,17 @@ const httpFailureOf = (status: number): Pick<WebhookAttemptResult, 'detail' | 'c
     ? { detail: `HTTP ${status}: redirects are not followed`, code: 'redirect' }
     : { detail: `HTTP ${status}`, code: 'http_status' }
 
-/** Returns the text of `{"reply": {"text": …}}`; undefined for any other answer. */
-export function replyOf(answer: string): string | undefined {
+/** Returns the text of `{"reply": {"text": …}}`, or why the answer cannot be read; neither for an answer without a reply. */
+export function replyOf(answer: string): { text?: string; problem?: string } {
+  const json = answer.replace(/^\ufeff/, '').trimStart()
+  if (!json.startsWith('{'))
+    return answer.includes('\ufffd') ? { problem: 'the answer is compressed, or not in UTF-8' } : {}
   try {
-    const text: unknown = JSON.parse(answer)?.reply?.text
-    return typeof text === 'string' && text !== '' ? text : undefined
+    const { reply } = JSON.parse(json)
+    if (reply === undefined || reply === null || reply.text === '') return {}
+    return typeof reply.text === 'string' ? { text: reply.text } : { problem: 'reply.text is not a text' }
   } catch {
-    return undefined
+    return { problem: 'the answer is not JSON, or longer than 128 KiB' }
   }
 }
 

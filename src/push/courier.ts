@@ -96,7 +96,9 @@ export class WebhookSender {
   async #trySendReply(webhook: Webhook, event: LaneEvent, answer = ''): Promise<string | undefined> {
     const { replayed } = webhook
     const isReplay = replayed !== undefined && cursorNumberOf(event.id) <= cursorNumberOf(replayed)
-    const text = isReplay || event.type !== 'message.received' ? undefined : replyOf(answer)
+    if (isReplay || event.type !== 'message.received') return undefined
+    const { problem, text } = replyOf(answer)
+    if (problem !== undefined) return `the reply was not sent: ${problem}`
     if (text === undefined) return undefined
     if (Buffer.byteLength(text) > maxReplyBytes)
       return 'the reply was not sent: its text is longer than 16 KiB'

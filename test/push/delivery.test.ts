@@ -1,6 +1,7 @@
 /** Deliveries of a real gateway to receivers on loopback. */
 
 import { expect, onTestFinished, test } from 'bun:test'
+import { brotliCompressSync, zstdCompressSync } from 'node:zlib'
 import { SvcError } from '../../src/model/error.ts'
 import { owner } from '../../src/model/principal.ts'
 import { silentLog } from '../../src/platform/log.ts'
@@ -457,6 +458,33 @@ it('a reply that shows nothing is not sent, and the delivery says so', async t =
   expect(t.requests('sendmessage')).toBe(0)
   const [tried] = await t.gateway.webhooks.listAttempts(owner, hook.id)
   expect(tried).toMatchObject({ outcome: 'done', code: 'reply_not_sent' })
+})
+
+it('an answer with a byte order mark is a reply; one that cannot be read says why there is none', async t => {
+  const reply = JSON.stringify({ reply: { text: 'hi' } })
+  const answers = [
+    ...[`\ufeff${reply}`, '', 'OK', '{"ok":true}', '{"reply":null}'],
+    ...[Bun.gzipSync(reply), brotliCompressSync(reply), Bun.deflateSync(reply), zstdCompressSync(reply)],
+    ...[
+      Buffer.from(`\ufeff${reply}`, 'utf16le'),
+      '{"reply": {"text": "hi"',
+      '{"reply":"hi"}',
+      `{"x":"${'x'.repeat(200_000)}"}`,
+    ],
+  ]
+  let next = 0
+  using r = receiver(() => new Response(answers[next++]))
+  const hook = await t.gateway.webhooks.add(owner, { url: r.url, ...received, replies: true })
+  for (let nth = 1; nth <= answers.length; nth++) {
+    await t.sandbox.say(`message ${nth}`)
+    await t.soon(`${nth}`, async () => (await t.gateway.webhooks.get(owner, hook.id)).tries.done === nth)
+  }
+  const tried = (await t.gateway.webhooks.listAttempts(owner, hook.id)).toReversed()
+  const notSent = ['reply_not_sent', true]
+  expect(tried.map(({ code, detail }) => [code, detail !== undefined])).toEqual(
+    answers.map((_answer, nth) => (nth < 5 ? [undefined, false] : notSent)),
+  )
+  expect(t.requests('sendmessage')).toBe(1)
 })
 
 it('without being asked for, an answer is no reply', async t => {
