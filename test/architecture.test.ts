@@ -142,7 +142,7 @@ test('how svc keeps what it keeps is known to few: all others are given the inte
   expect(
     knows(
       /^storage\/sqlite\//,
-      /^(storage\/sqlite|migrate|inspect|backup)\/|^gateway\/(rooms|directory|secrets)\.ts/,
+      /^(storage\/sqlite|migrate|inspect|backup)\/|^gateway\/(foundations|directory|secrets)\.ts/,
     ),
   ).toEqual([])
   // What lies in a data directory is for who keeps it, who moves in, and who looks at it as it lies there.

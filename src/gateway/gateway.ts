@@ -12,6 +12,7 @@ import type { SessionEventWriter } from '../push/sessions.ts'
 import type { Backups } from './backups.ts'
 import { Changes } from './changes.ts'
 import { Conversations } from './conversations.ts'
+import { connect, type Directory, type GatewayOptions, openDirectory, openRuntime } from './foundations.ts'
 import type { Gateway } from './gateway-api.ts'
 import { healthOf } from './health.ts'
 import { History } from './history.ts'
@@ -21,8 +22,8 @@ import { Metrics, type ServedCertificate } from './metrics.ts'
 import { People } from './people.ts'
 import * as open from './rooms.ts'
 
+export type { GatewayOptions } from './foundations.ts'
 export type { Gateway } from './gateway-api.ts'
-export type { GatewayOptions } from './rooms.ts'
 
 /** A gateway that can be started and closed. */
 export interface RunningGateway extends Gateway, AsyncDisposable {
@@ -55,14 +56,14 @@ const dayMs = 24 * 60 * 60_000
  *
  * @throws SvcError `store_unavailable` when the directory cannot be used, `invalid_arguments` for a bad setting
  */
-export async function openGateway(options: open.GatewayOptions): Promise<RunningGateway> {
+export async function openGateway(options: GatewayOptions): Promise<RunningGateway> {
   const { config } = options
   const stop = new AbortController()
-  const runtime = open.openRuntime(options, stop.signal)
+  const runtime = openRuntime(options, stop.signal)
   // The sandbox's time is also needed by a command that sends WeChat nothing.
   await runtime.sandboxClock?.ask(apiFetch)
-  const directory = await open.openDirectory(options, runtime)
-  const upstream = open.connect(options, runtime)
+  const directory = await openDirectory(options, runtime)
+  const upstream = connect(options, runtime)
   const receive = open.openReceive(options, directory, upstream, runtime)
   const { accounts, logins, users } = open.openAccounts(options, directory, upstream, receive, runtime)
   const media = open.openMedia(config, directory, upstream, runtime)
@@ -199,7 +200,7 @@ export async function openGateway(options: open.GatewayOptions): Promise<Running
 
 /** The rooms that are started and closed. */
 interface Rooms extends ReturnType<typeof open.openSend> {
-  directory: open.Directory
+  directory: Directory
   receive: open.Receive
   logins: { waitUntilClosed(): Promise<void> }
   media: Media
@@ -268,7 +269,7 @@ async function closeRooms(
     sessionEvents,
     backups,
   }: Rooms,
-  { clock }: ReturnType<typeof open.openRuntime>,
+  { clock }: ReturnType<typeof openRuntime>,
 ): Promise<void> {
   // Work that hangs must not delay the rest. A batch that is not stored by then is polled again.
   const patience = new AbortController()

@@ -4,7 +4,8 @@ import { SvcError } from '../model/error.ts'
 import { isConnected, sessionStatusOf } from '../model/session.ts'
 import { flag, integer, oneOf, optional } from '../model/shapes.ts'
 import { waitForAbort } from '../platform/signals.ts'
-import type { Directory, Receive } from './rooms.ts'
+import type { Directory } from './foundations.ts'
+import type { Receive } from './rooms.ts'
 
 export const Health = Type.Object(
   {

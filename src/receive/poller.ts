@@ -67,7 +67,7 @@ export class Poller {
    * it.
    */
   get isStuck(): boolean {
-    for (const { isCommitStuck } of this.#sessionPollers.values()) if (isCommitStuck) return true
+    for (const { login } of this.#sessionPollers.values()) if (login.isCommitStuck) return true
     return false
   }
 
@@ -106,7 +106,7 @@ export class Poller {
     const endPolls = () => {
       this.#nudge.abort()
       const reason = lease.isShared ? pollingContinues : undefined
-      for (const sessionPoller of this.#sessionPollers.values()) sessionPoller.stop.abort(reason)
+      for (const sessionPoller of this.#sessionPollers.values()) sessionPoller.end(reason)
     }
     signal.addEventListener('abort', endPolls, { once: true })
     const watching = this.#watch(signal)
@@ -143,15 +143,16 @@ export class Poller {
   /** Ends a loop that waits for something overdue. The next check restarts it. */
   #endOverdue(sessionPoller: SessionPoller): void {
     const { log } = this.#runtime
-    const { name: session, stop, wait } = sessionPoller
+    const { login, stopping, wait } = sessionPoller
+    const session = login.name
     if (wait?.what === 'commit') {
-      if (!sessionPoller.isCommitStuck) log.error('a batch is being committed for far too long', { session })
-      sessionPoller.isCommitStuck = true
-    } else if (!stop.signal.aborted) {
+      if (!login.isCommitStuck) log.error('a batch is being committed for far too long', { session })
+      login.isCommitStuck = true
+    } else if (!stopping.aborted) {
       if (wait?.isDoubted)
         log.info('the machine slept, or its clock was set: the poll begins anew', { session })
       else log.warn('poll shows no life; it begins anew', { session, waitsFor: wait?.what })
-      stop.abort(pollingContinues)
+      sessionPoller.end(pollingContinues)
     }
   }
 
@@ -184,18 +185,18 @@ export class Poller {
     for (const login of new Set([...oldLogins, ...newLogins.keys(), ...this.#endedLogins.keys()])) {
       const isOf = (record: SessionRecord | undefined) => record?.bot && loginOf(record.bot) === login
       const running = this.#sessionPollers.get(login)
-      const held = running && this.#owned.get(running.name)
+      const held = running && this.#owned.get(running.login.name)
       // Two folders with one login (a copy made by hand): two polls would take messages from each other.
       const { name, bot } =
         (isOf(held) ? held : (newLogins.get(login) ?? this.#owned.values().find(isOf))) ?? {}
       if (name !== undefined && bot) {
         const sessionPoller = running ?? this.#start(login, { name, bot }, run, started++ * staggerMs)
-        sessionPoller.name = name
+        sessionPoller.login.name = name
         if (bot.check_at !== undefined) sessionPoller.check(bot.check_at)
       } else if (running) {
         // A new login may get the old token.
-        const isBack = this.#owned.values().some(({ bot }) => bot?.token === running.token)
-        running.stop.abort(isBack ? pollingContinues : undefined)
+        const isBack = this.#owned.values().some(({ bot }) => bot?.token === running.login.token)
+        running.end(isBack ? pollingContinues : undefined)
         this.#sessionPollers.delete(login)
       }
     }
@@ -216,7 +217,9 @@ export class Poller {
     sessionPoller.ended = this.#track(
       sessionPoller
         .follow(delayMs)
-        .catch(error => this.#runtime.log.error('poll loop failed', { session: sessionPoller.name, error }))
+        .catch(error =>
+          this.#runtime.log.error('poll loop failed', { session: sessionPoller.login.name, error }),
+        )
         .finally(() => {
           // A loop that ended by itself is restarted by the next check, from the current files.
           if (this.#sessionPollers.get(login) !== sessionPoller) return

@@ -30,6 +30,8 @@ export class SessionMarks {
   #health: SessionHealth = sessionHealthOf({})
   /** True while a `TokenCheck` waits for the result of the next poll. */
   #isCheckWaiting = false
+  /** Unix ms of the last requested check. */
+  #checkedFor?: number
   /** The poll error in the file; without a code if a version before 0.2 wrote it. */
   #failure: Pick<Marks, 'poll_error' | 'poll_error_code'> | undefined
 
@@ -61,9 +63,12 @@ export class SessionMarks {
     this.#failure = marks.poll_error === undefined ? undefined : marks
   }
 
-  /** Makes the next poll result the answer to a check. */
-  expectAnswer(): void {
+  /** Makes the next poll result the answer to the check of that time (Unix ms). @returns false if it was asked for before */
+  expectAnswer(at: number): boolean {
+    if (at === this.#checkedFor) return false
+    this.#checkedFor = at
     this.#isCheckWaiting = true
+    return true
   }
 
   /** Updates the health from a poll result, and answers a check. @returns the marks to write, if any */

@@ -1,6 +1,6 @@
 /**
  * Polls one login in a loop. A loop that fails backs off on its own. A login that upstream refuses (-14) is
- * tried again with increasing waits. Every wait has a deadline, and `watchdog.ts` watches it as well.
+ * tried again with increasing waits. `poll-waits.ts` has the requests and pauses.
  */
 import type { Updates, Upstream } from '../ilink/api.ts'
 import { isILinkError } from '../ilink/http.ts'
@@ -9,13 +9,13 @@ import { backoffMs } from '../platform/clock.ts'
 import { nodeCrypto } from '../platform/lazy-crypto.ts'
 import type { Permits } from '../platform/permits.ts'
 import type { Runtime } from '../platform/runtime.ts'
-import { linkSignals } from '../platform/signals.ts'
 import { heldMs, type ProxyLimits } from './gateway-limits.ts'
 import { type BatchPorts, currentSession, ingest, type PolledLogin, type PollResult } from './ingest.ts'
+import { checkRequested, PollWaits } from './poll-waits.ts'
 import { PollingNotice } from './polling-notice.ts'
 import { pollOutcomeOf } from './session-health.ts'
 import { SessionMarks } from './session-marks.ts'
-import { abandonAfterAbort, type Wait } from './watchdog.ts'
+import type { Wait } from './watchdog.ts'
 
 export interface PollerPorts extends BatchPorts {
   upstream: Pick<Upstream, 'api' | 'account'>
@@ -57,18 +57,10 @@ const restMs = 1000
 const acceptedMs = 3000
 /** Wait before asking the lease again, while it is not certain that this process may poll. */
 const tryAgainMs = 50
-/** Time past its hold after which a poll is overdue. Its own deadlines for the reply are shorter. */
-const answerGraceMs = 60_000
-/** Time past its end after which a pause is overdue. */
-const pauseGraceMs = 30_000
-/** An aborted request that does not end within this time is no longer waited for. */
-const leaveAfterMs = 1000
 /**
  * Reason to end a loop whose login is polled by a new loop in a moment: upstream must not get a notifystop.
  */
 export const pollingContinues = new DOMException('another loop goes on', 'AbortError')
-/** Reason to end a wait: a caller wants to know what getupdates answers now. */
-const checkRequested = new DOMException('asked', 'AbortError')
 
 /** The state of a loop. */
 interface Loop {
@@ -85,12 +77,8 @@ interface Loop {
   clearAt?: number
 }
 
-export class SessionPoller implements PolledLogin {
-  name: string
-  readonly token: string
-  readonly stop = new AbortController()
-  isCommitStuck?: boolean
-  wait?: Wait
+export class SessionPoller {
+  readonly login: PolledLogin
   /** Resolves when its loop has ended, and its last batch is stored. */
   ended: Promise<void> = Promise.resolve()
   /** Whether WeChat was asked at least once, and the result is committed. */
@@ -100,10 +88,7 @@ export class SessionPoller implements PolledLogin {
   readonly #runtime: Runtime
   readonly #run: PollRun
   readonly #marks: SessionMarks
-  /** Unix ms of the last requested check. */
-  #checkRequestedAt?: number
-  /** Ends the wait under way, a pause or a poll. */
-  #interrupt = new AbortController()
+  readonly #waits: PollWaits
   #notice?: PollingNotice
 
   constructor(
@@ -115,10 +100,24 @@ export class SessionPoller implements PolledLogin {
     this.#ports = ports
     this.#runtime = { ...runtime, log: runtime.log.child('', { session: name }) }
     this.#run = run
-    this.name = name
-    this.token = bot.token
-    this.#marks = new SessionMarks(ports.sessions, this.#runtime, this, () => this.#startNotifying())
+    this.login = { name, token: bot.token }
+    this.#waits = new PollWaits(this.login, ports.upstream, this.#runtime, run.limits)
+    this.#marks = new SessionMarks(ports.sessions, this.#runtime, this.login, () => this.#startNotifying())
     this.#marks.read(bot)
+  }
+
+  get wait(): Wait | undefined {
+    return this.login.wait
+  }
+
+  /** Aborts when the loop has to end. */
+  get stopping(): AbortSignal {
+    return this.#waits.stop.signal
+  }
+
+  /** Ends the loop. @param reason `pollingContinues`, or absent */
+  end(reason?: DOMException): void {
+    this.#waits.stop.abort(reason)
   }
 
   /**
@@ -126,19 +125,15 @@ export class SessionPoller implements PolledLogin {
    * file.
    */
   check(at: number): void {
-    if (at === this.#checkRequestedAt) return
-    this.#checkRequestedAt = at
-    this.#marks.expectAnswer()
-    this.#interrupt.abort(checkRequested)
-    this.#interrupt = new AbortController()
+    if (this.#marks.expectAnswer(at)) this.#waits.interrupt()
   }
 
   /** Polls until `stop`, or until the login is gone. */
   async follow(delayMs: number): Promise<void> {
     const { sessions, upstream } = this.#ports
-    const { signal } = this.stop
-    if (delayMs > 0) await this.#pause(delayMs)
-    const bot = (await currentSession(sessions, this))?.bot
+    const signal = this.stopping
+    if (delayMs > 0) await this.#waits.pause(delayMs)
+    const bot = (await currentSession(sessions, this.login))?.bot
     if (signal.aborted || !bot) return
     this.#marks.read(bot)
     // Every message needs it. If the first message loaded it, that message would reach the disk 5 ms later.
@@ -157,20 +152,20 @@ export class SessionPoller implements PolledLogin {
    * the poll failed and the pause after it is over.
    */
   async #poll(loop: Loop, notice: PollingNotice): Promise<{ updates: Updates; askedAt: number } | undefined> {
-    const { signal } = this.stop
+    const signal = this.stopping
     try {
       using _permit = await this.#ports.permits.take(signal)
-      if (!this.#run.mayPoll(this.name)) {
-        await this.#pause(tryAgainMs)
+      if (!this.#run.mayPoll(this.login.name)) {
+        await this.#waits.pause(tryAgainMs)
         return undefined
       }
       // A probe begins with a new notifystart. Otherwise a poll never waits for it.
       if (this.#marks.status === 'expired') await notice.notifyStart()
       else if (!notice.isAnswered) this.#startNotifying()
       // The process may have stood still during the notifystart.
-      if (signal.aborted || !this.#run.mayPoll(this.name)) return undefined
+      if (signal.aborted || !this.#run.mayPoll(this.login.name)) return undefined
       const askedAt = this.#runtime.clock.monotonic()
-      return { askedAt, updates: await this.#request(loop.bot, loop.cursor, loop.holdMs) }
+      return { askedAt, updates: await this.#request(loop) }
     } catch (error) {
       if (!signal.aborted && error !== checkRequested) await this.#handleFailure(loop, error)
       return undefined
@@ -186,7 +181,7 @@ export class SessionPoller implements PolledLogin {
     if (isRefused) {
       await this.#marks.noteSuccess()
       await this.#marks.write(this.#marks.judge('refused'))
-      return this.#pause(this.#marks.retryMs)
+      return this.#waits.pause(this.#marks.retryMs)
     }
     loop.failures += 1
     loop.failingSince ??= clock.monotonic()
@@ -195,7 +190,7 @@ export class SessionPoller implements PolledLogin {
     const longMs = failingMs > shortOutageMs ? maxWaitMs : shortWaitMs
     const waitMs = backoffMs(loop.failures - 1, 1000, longMs)
     log.warn('poll failed', { error, failures: loop.failures, retryInMs: Math.round(waitMs) })
-    await this.#pause(waitMs)
+    await this.#waits.pause(waitMs)
   }
 
   /** Commits the result of a poll. @returns false if this loop must end */
@@ -231,57 +226,31 @@ export class SessionPoller implements PolledLogin {
     }
     if (!hasMessages) loop.clearAt = answeredAt
     this.isAnswered = true
-    if (this.#run.oneCycle && hasMessages) await this.#pause(restMs)
+    if (this.#run.oneCycle && hasMessages) await this.#waits.pause(restMs)
     // An answer without messages, or with the same ones for the same cursor, must not cause a busy loop.
     const idle = !hasMessages || loop.cursor === before
     loop.brisk = idle && clock.monotonic() - askedAt < briskMs ? loop.brisk + 1 : 0
-    if (loop.brisk >= 3) await this.#pause(Math.min(briskMs * (loop.brisk - 2), 10_000))
+    if (loop.brisk >= 3) await this.#waits.pause(Math.min(briskMs * (loop.brisk - 2), 10_000))
     return true
   }
 
-  /** Sleeps like `clock.sleep`, but the watchdog watches the wait. */
-  async #pause(ms: number): Promise<void> {
-    const { clock } = this.#runtime
-    using either = linkSignals(this.stop.signal, this.#interrupt.signal)
-    this.wait = { what: 'pause', dueAt: clock.monotonic() + ms + pauseGraceMs }
-    await clock.sleep(ms, either.signal)
-    this.wait = undefined
-  }
-
-  /** Sends one poll, watched. */
-  async #request(bot: BotInfo, cursor: string, holdMs: number): Promise<Updates> {
-    const { clock } = this.#runtime
-    const { api, account } = this.#ports.upstream
-    const { limits } = this.#run
-    const login = account(bot)
-    const expectedMs = limits.expectedMs(login.base_url, holdMs)
-    using either = linkSignals(this.stop.signal, this.#interrupt.signal)
-    const { signal } = either
-    const askedAt = clock.monotonic()
-    this.wait = { what: 'answer', dueAt: askedAt + expectedMs + answerGraceMs }
+  async #request(loop: Loop): Promise<Updates> {
     const over = this.#marks.isDoubtful ? new AbortController() : undefined
     if (over) void this.#noteHeld(over.signal)
+    // A late answer belongs to the cursor of now.
+    const asked = { ...loop }
     try {
-      const polled = api.getUpdates(login, cursor, expectedMs, signal)
-      const updates = await abandonAfterAbort(polled, signal, clock, leaveAfterMs, updates => {
+      return await this.#waits.request(asked, updates => {
         // Upstream may not send them again. The loop that runs by then notices that the cursor moved.
         if (updates.messages.length === 0 || this.#run.closing.aborted) return
         this.#run.keepUntilDone(
-          this.#commit({ bot, cursor }, updates).catch(error =>
+          this.#commit(asked, updates).catch(error =>
             this.#runtime.log.error('late batch not committed', { error }),
           ),
         )
       })
-      if (updates.form === undefined) limits.forget(login.base_url)
-      return updates
-    } catch (error) {
-      const tookMs = clock.monotonic() - askedAt
-      if (signal.aborted || !limits.noteFailure(login.base_url, tookMs, error)) throw error
-      this.#runtime.log.debug('a long poll was cut', { tookMs: Math.round(tookMs), error })
-      return { messages: [] }
     } finally {
       over?.abort()
-      this.wait = undefined
     }
   }
 
@@ -291,7 +260,7 @@ export class SessionPoller implements PolledLogin {
     more: Pick<PollResult, 'clearAt' | 'marks'> = {},
   ): Promise<string | undefined> {
     const { clock, log } = this.#runtime
-    return ingest(this.#ports, this, { bot, cursor, updates, ...more, clock, log }, this.#run)
+    return ingest(this.#ports, this.login, { bot, cursor, updates, ...more, clock, log }, this.#run)
   }
 
   /** Records that upstream holds the poll under way, unless the poll ends before. */
@@ -313,8 +282,8 @@ export class SessionPoller implements PolledLogin {
   /** Sends notifystop, unless polling continues here or in a process that has taken over. */
   async #notifyStop(): Promise<void> {
     const { mayPoll, oneCycle } = this.#run
-    const { aborted, reason } = this.stop.signal
-    const isLast = aborted && reason !== pollingContinues && mayPoll(this.name)
+    const { aborted, reason } = this.stopping
+    const isLast = aborted && reason !== pollingContinues && mayPoll(this.login.name)
     if (isLast && !oneCycle && this.#marks.status !== 'expired') await this.#notice?.notifyStop()
   }
 }

@@ -1,7 +1,7 @@
 /** Addresses that WeChat names in its answers: those that it is configured with are taken, all others are judged first. */
 import { expect, test } from 'bun:test'
 import { readConfig } from '../../src/config.ts'
-import { connect, openRuntime } from '../../src/gateway/rooms.ts'
+import { connect, openRuntime } from '../../src/gateway/foundations.ts'
 import { encryptStream, paddedSizeOf } from '../../src/ilink/crypto.ts'
 import { silentLog } from '../../src/platform/log.ts'
 import { failure } from '../support/failure.ts'
