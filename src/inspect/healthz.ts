@@ -5,8 +5,9 @@ import type { Health } from '../gateway/health.ts'
 import { dataFiles } from '../model/data-files.ts'
 import { apiFetch, failureTextOf, fetchTrusting, socketPathOf } from '../platform/fetch.ts'
 import { readText } from '../platform/files.ts'
+import { formatUrl } from '../platform/http-server.ts'
 import { processState } from '../platform/other-process.ts'
-import { formatUrl, isLoopback, toReachableUrl } from '../platform/serve.ts'
+import { isLoopback, toReachableUrl } from '../platform/serve.ts'
 import type { Polling } from '../storage/inspection.ts'
 
 /**

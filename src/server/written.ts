@@ -9,7 +9,7 @@
  */
 import type { Writable } from 'node:stream'
 import type { Delivery } from '../model/call.ts'
-import { flushMsOf, piecesOf, waitUntilWritten } from '../platform/serve.ts'
+import { flushMsOf, piecesOf, waitUntilWritten } from '../platform/flush.ts'
 
 /** Waits for one turn of the event loop, so that a disconnect that the kernel knows of is noticed. */
 export const waitForTurn = (): Promise<void> => new Promise(resolve => setImmediate(resolve))
