@@ -32,7 +32,7 @@ interface WatchedSession {
 const checksAfterMessage = 3
 /** What a check reads of all sessions together. */
 interface Checked {
-  /** Revision of the records. */
+  /** The revision of the records. */
   readonly revision?: number
   /** Names with a login under way. */
   readonly pending: ReadonlySet<string>

@@ -50,7 +50,10 @@ const saveIntervalMs = 250
 /** Longest wait for something to do. */
 const maxWaitMs = 60_000
 
-/** Delivery to one endpoint, from its start to its stop. */
+/**
+ * Delivery to one endpoint, from its start to its stop. More than ten fields: they are the state of one loop, in which
+ * reading, delivering and storing wait for each other.
+ */
 export class EndpointRun {
   #webhook: Webhook
   readonly #ports: EndpointPorts

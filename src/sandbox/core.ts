@@ -41,7 +41,10 @@ export type RequestInterceptor = (
   honest: () => Promise<Response | undefined>,
 ) => Promise<Response | undefined>
 
-/** Shared state of the simulated WeChat; one per sandbox. */
+/**
+ * Shared state of the simulated WeChat; one per sandbox. More than ten fields: each part of the sandbox uses its own
+ * few of them, and a test sees all in one place.
+ */
 export class Core {
   readonly db: Database
   readonly dir: string
