@@ -480,7 +480,7 @@ it('an answer with a byte order mark is a reply; one that cannot be read says wh
     await t.soon(`${nth}`, async () => (await t.gateway.webhooks.get(owner, hook.id)).tries.done === nth)
   }
   const tried = (await t.gateway.webhooks.listAttempts(owner, hook.id)).toReversed()
-  const notSent = ['reply_not_sent', true]
+  const notSent = ['reply_not_sent' as const, true]
   expect(tried.map(({ code, detail }) => [code, detail !== undefined])).toEqual(
     answers.map((_answer, nth) => (nth < 5 ? [undefined, false] : notSent)),
   )
