@@ -257,11 +257,9 @@ export async function openDatabase(path: string, options: OpenOptions = {}): Pro
     if (oldest !== undefined && compiled.size > statementLimit) compiled.delete(oldest)
     return statement
   }
-  const valuesOf = (sql: SqlText, params: readonly SqlValue[]) =>
-    sql instanceof Sql ? (sql.values as readonly SqlValue[]) : params
   const first = (sql: SqlText, params: SqlValue[]) => {
     const statement = statementOf(sql)
-    const row = statement.get(...valuesOf(sql, params))
+    const row = statement.get(...(sql instanceof Sql ? (sql.values as SqlValue[]) : params))
     if (row) replaceNulls(statement, row)
     return row
   }
@@ -281,7 +279,7 @@ export async function openDatabase(path: string, options: OpenOptions = {}): Pro
     exec: sql => engine.exec(sql),
     all<R>(sql: SqlText, ...params: SqlValue[]) {
       const statement = statementOf(sql)
-      const rows = statement.all(...valuesOf(sql, params))
+      const rows = statement.all(...(sql instanceof Sql ? (sql.values as SqlValue[]) : params))
       for (const row of rows) replaceNulls(statement, row)
       return rows as R[]
     },
@@ -290,13 +288,14 @@ export async function openDatabase(path: string, options: OpenOptions = {}): Pro
     each<R>(sql: SqlText, params: readonly SqlValue[], visit: (row: R) => boolean) {
       const statement = statementOf(sql)
       runWithCodes(() => {
-        for (const row of statement.iterate(...valuesOf(sql, params))) {
+        for (const row of statement.iterate(...(sql instanceof Sql ? (sql.values as SqlValue[]) : params))) {
           replaceNulls(statement, row)
           if (!visit(row as R)) break
         }
       })
     },
-    run: (sql, ...params) => statementOf(sql).run(...valuesOf(sql, params)),
+    run: (sql, ...params) =>
+      statementOf(sql).run(...(sql instanceof Sql ? (sql.values as SqlValue[]) : params)),
     transaction(work) {
       if (depth > 0) return work()
       if (isStuck) rollback()
