@@ -9,6 +9,7 @@ export const typeTexts: Readonly<Record<WebhookEndpoint['types'][number], TextKe
   'session.muted': 'webhooks.type_muted',
   'endpoint.disabled': 'webhooks.type_disabled',
   'audit.line': 'webhooks.type_audit',
+  'backup.failed': 'webhooks.type_backup',
 }
 
 interface Look {

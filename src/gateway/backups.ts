@@ -9,6 +9,7 @@ import type { Runtime } from '../platform/runtime.ts'
 import { linkSignals } from '../platform/signals.ts'
 import { reasonOf } from '../platform/system-error.ts'
 import type { BackupStore } from '../storage/backups.ts'
+import type { EventLog } from '../storage/events.ts'
 import type { MakeBackup } from './backup-process.ts'
 
 export interface BackupSchedule {
@@ -22,6 +23,7 @@ export interface BackupSchedule {
 
 export interface BackupPorts {
   backups: BackupStore
+  events: Pick<EventLog, 'append'>
   /** Undefined: this process has no schedule. */
   schedule: BackupSchedule | undefined
   /** Undefined: this process cannot make backups. */
@@ -125,7 +127,7 @@ export class Backups {
   }
 
   async #makeOne(): Promise<Backup> {
-    const { backups, make, schedule } = this.#ports
+    const { backups, events, make, schedule } = this.#ports
     const { clock, closing, log } = this.#runtime
     if (!make || !schedule) throw noScheduleError()
     try {
@@ -143,7 +145,10 @@ export class Backups {
     } catch (error) {
       closing.throwIfAborted()
       const failure = { at: clock.now(), error: reasonOf(error) }
-      await backups.fail(failure).catch(error => log.warn('failure not recorded', { error }))
+      const data = { folder: schedule.folder, ...failure }
+      await Promise.all([backups.fail(failure), events.append([{ type: 'backup.failed', data }])]).catch(
+        error => log.warn('failure not recorded', { error }),
+      )
       throw error
     }
   }

@@ -174,6 +174,7 @@ export function openBackups(
   return new Backups(
     {
       backups: store.backups,
+      events: store.events,
       schedule: folder === undefined ? undefined : { folder, everyMs, keep, isEncrypted },
       make: ownCommand && createBackupProcess(ownCommand, config),
       isPolling: () => pollingRole.isPolling,

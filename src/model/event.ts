@@ -1,9 +1,10 @@
 /** Events in their public form: for the event stream, webhooks and the library. */
 import { type Static, type TSchema, Type } from '@sinclair/typebox'
+import type { Right } from './access.ts'
 import { AuditLine } from './audit.ts'
 import { Message } from './message.ts'
 import { Session } from './session.ts'
-import { bounded, closed, oneOf, optional, text } from './shapes.ts'
+import { bounded, closed, integer, oneOf, optional, text } from './shapes.ts'
 
 export const eventTypes = [
   'message.received',
@@ -12,7 +13,17 @@ export const eventTypes = [
   'session.muted',
   'endpoint.disabled',
   'audit.line',
+  'backup.failed',
 ] as const
+
+/**
+ * The types that a reader gets only if it names them, and the right that it needs for each. A type that is added later
+ * belongs here: a webhook that names no types still gets what it got when it was added.
+ */
+const namedTypes: Readonly<Record<string, Right>> = { 'audit.line': 'audit', 'backup.failed': 'backup' }
+export const isNamedOnly = (type: string): boolean => Object.hasOwn(namedTypes, type)
+export const rightsForTypes = (types: readonly string[] = []): Right[] =>
+  types.flatMap(type => namedTypes[type] ?? [])
 
 /** A change of a session's state. */
 export const SessionChange = Type.Object(
@@ -91,6 +102,15 @@ export const Events = {
     'A call that changed something ended, or a call was denied to a key. Only for readers that name this type and have the right "audit". Sends have message.status.',
     AuditLine,
   ),
+  'backup.failed': defineEvent(
+    'backup.failed',
+    'A backup by schedule was not made. Only for readers that name this type and have the right "backup".',
+    Type.Object({
+      folder: text('Folder of the schedule.'),
+      at: integer('Unix milliseconds.'),
+      error: text('Why.'),
+    }),
+  ),
 }
 
 /** The delivery of a manual webhook test; not an event of the log. */
@@ -102,7 +122,7 @@ export const WebhookTestEvent = defineEvent(
 
 export const Event = Type.Union(Object.values(Events))
 
-/** An event. `data` is a Message, a SessionChange, an endpoint, or a line of the audit log. */
+/** An event. `data` is a Message, a SessionChange, an endpoint, a line of the audit log, or a failed backup. */
 export type Event = {
   [T in keyof typeof Events]: Static<(typeof Events)[T]>
 }[keyof typeof Events]
@@ -113,7 +133,7 @@ export const EventQuery = closed({
     Type.String({
       maxLength: 200,
       examples: ['message.received,session.status'],
-      description: `Types of events, separated by commas; all but audit.line by default. The types are ${eventTypes.join(', ')}.`,
+      description: `Types of events, separated by commas; all but audit.line and backup.failed by default. The types are ${eventTypes.join(', ')}.`,
     }),
   ),
   session: optional(bounded(200, 'Only events of this session.')),

@@ -27,7 +27,7 @@ export const WebhookEndpoint = Type.Object(
   {
     id: Type.String(),
     url: Type.String(),
-    types: Type.Array(WebhookEventType, { description: 'Empty: all but audit.line.' }),
+    types: Type.Array(WebhookEventType, { description: 'Empty: all but audit.line and backup.failed.' }),
     session: optional(text('Only events of this session.')),
     user: optional(text('Only messages from and to this user.')),
     headers: textRecord('Sent with each delivery. The values are secret and never shown.'),
@@ -122,7 +122,8 @@ export const NewWebhookInput = closed({
   url: bounded(2000, 'An http or https address.', { examples: ['https://example.com/hook'] }),
   types: optional(
     Type.Array(WebhookEventType, {
-      description: 'Which events; all but audit.line by default. That type needs the right "audit".',
+      description:
+        'Which events; all but audit.line and backup.failed by default. These need the rights "audit" and "backup".',
       maxItems: 20,
     }),
   ),

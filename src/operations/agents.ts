@@ -270,7 +270,7 @@ export const answerAgentQuestion = defineOperation({
   effect: 'write',
   right: 'agents',
   // A key with this right alone may be limited to accounts and users. The question is for the owner of all of them.
-  furtherRight: () => 'approve',
+  furtherRights: () => ['approve'],
   subject: ['id', 'option'],
   description:
     'Answers what an agent asks its owner before it does something. The agent goes on in the same turn. A question is answered once, within five minutes. Needs the rights agents and approve.',

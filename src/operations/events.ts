@@ -3,7 +3,7 @@ import { type Static, Type } from '@sinclair/typebox'
 import type { ChangeListener } from '../gateway/changes.ts'
 import type { Gateway } from '../gateway/gateway-api.ts'
 import { isSvcError, withFieldNames } from '../model/error.ts'
-import { EventQuery } from '../model/event.ts'
+import { EventQuery, rightsForTypes } from '../model/event.ts'
 import { bounded, closed, optional } from '../model/shapes.ts'
 import { type PublicEvent, parseTypes } from '../push/events.ts'
 import { defineOperation } from './operation.ts'
@@ -25,9 +25,7 @@ const StreamInput = closed({
   ),
 })
 
-/** Lines of the audit log are only for callers who may read it. */
-const rightForTypes = ({ types }: Static<typeof StreamInput>) =>
-  parseTypes(types).types?.includes('audit.line') ? ('audit' as const) : undefined
+const furtherRights = ({ types }: Static<typeof StreamInput>) => rightsForTypes(parseTypes(types).types)
 
 /** Opens the stream, which each door reads by itself. @throws SvcError for an invalid cursor */
 async function openEvents(
@@ -88,7 +86,7 @@ export const followEvents = defineOperation({
     },
     answerKind: 'events',
   },
-  furtherRight: rightForTypes,
+  furtherRights,
   async run(gateway, { last_event_id, ...input }) {
     if (last_event_id === undefined) return openEvents(gateway, input)
     return openEvents(gateway, { ...input, after: last_event_id }).catch(error => {
@@ -132,7 +130,7 @@ export const linkEvents = defineOperation({
     },
   ],
   rest: { route: 'POST /events/link', tag: 'messages' },
-  furtherRight: rightForTypes,
+  furtherRights,
   async run(gateway, input, call) {
     const { cursor } = await openEvents(gateway, input)
     const after = cursor || '0'

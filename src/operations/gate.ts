@@ -16,7 +16,7 @@ import { hasRight, mayCall, rightsOf } from './rights.ts'
 /** The part of an operation that the gate needs. */
 type InvokedOperation = Pick<
   Operation,
-  'name' | 'parse' | 'right' | 'furtherRight' | 'effect' | 'audited' | 'subject'
+  'name' | 'parse' | 'right' | 'furtherRights' | 'effect' | 'audited' | 'subject'
 >
 
 /**
@@ -46,8 +46,8 @@ export async function invoke<O>(
   try {
     by.ended?.throwIfAborted()
     const parsed = operation.parse(input)
-    const further = operation.furtherRight?.(parsed)
-    if (further !== undefined && !hasRight(by, further)) throw await deny([further])
+    const missing = operation.furtherRights?.(parsed).find(right => !hasRight(by, right))
+    if (missing !== undefined) throw await deny([missing])
     const run = () => operation.run(viewFor(gateway, by), parsed, call)
     const output = audited
       ? await runAudited({ ...operation, input: parsed, run, asSvcError }, gateway, call, log)

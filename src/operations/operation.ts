@@ -204,8 +204,8 @@ export interface OperationDefinition<I extends TObject, O extends TSchema> {
    * @throws SvcError `invalid_arguments`
    */
   check?(input: Static<I>, given: Readonly<Record<string, unknown>>): void
-  /** Returns a right that a caller needs in addition for this input. The gate checks it. */
-  furtherRight?(input: Static<I>): Right | undefined
+  /** Returns the rights that a caller needs in addition for this input. The gate checks them. */
+  furtherRights?(input: Static<I>): readonly Right[]
   run(gateway: Gateway, input: Static<I>, call: Call): Promise<Static<O>>
 }
 
@@ -213,7 +213,7 @@ export interface OperationDefinition<I extends TObject, O extends TSchema> {
 export interface Operation
   extends Omit<
     OperationDefinition<TObject, TSchema>,
-    'run' | 'check' | 'furtherRight' | 'subject' | 'maxBodyBytes' | 'rest' | 'library'
+    'run' | 'check' | 'furtherRights' | 'subject' | 'maxBodyBytes' | 'rest' | 'library'
   > {
   readonly maxBodyBytes: number
   readonly errors: readonly ErrorCode[]
@@ -226,7 +226,7 @@ export interface Operation
   /** Checks the input. @throws SvcError `invalid_arguments` that names every wrong field */
   parse(input: unknown): Record<string, unknown>
   readonly subject?: readonly string[]
-  furtherRight?(input: Record<string, unknown>): Right | undefined
+  furtherRights?(input: Record<string, unknown>): readonly Right[]
   /**
    * Runs the operation. Only the gate calls it: it checks the right of the caller, and `input` is the result
    * of `parse`.
@@ -246,7 +246,7 @@ export interface TypedOperation<I extends TObject, O extends TSchema, N extends 
   readonly input: I
   readonly output: O
   parse(input: unknown): Static<I>
-  furtherRight?(input: Static<I>): Right | undefined
+  furtherRights?(input: Static<I>): readonly Right[]
   run(gateway: Gateway, input: Static<I>, call: Call): Promise<Static<O>>
 }
 

@@ -1,6 +1,7 @@
 /** Operations for webhook endpoints, to which svc delivers events. */
 import { Type } from '@sinclair/typebox'
 import { SvcError } from '../model/error.ts'
+import { rightsForTypes } from '../model/event.ts'
 import { bounded, closed, flag, optional } from '../model/shapes.ts'
 import {
   AddedWebhook,
@@ -93,7 +94,7 @@ export const addWebhook = defineOperation({
       output: exampleAdded,
     },
   ],
-  furtherRight: ({ types }) => (types?.includes('audit.line') ? 'audit' : undefined),
+  furtherRights: ({ types }) => rightsForTypes(types),
   rest: { route: 'POST /webhooks', tag: 'webhooks' },
   cli: {
     path: ['webhook', 'add'],

@@ -1,4 +1,5 @@
 /** Reads the event log for webhook endpoints. Endpoints with the same position and filter share one read. */
+import { isNamedOnly } from '../model/event.ts'
 import type { Message } from '../model/message.ts'
 import { type Clock, SharedTurns, systemClock } from '../platform/clock.ts'
 import type { Views } from '../receive/view.ts'
@@ -73,7 +74,7 @@ export class Feed {
         ...typeFilterOf(wants.types),
       })
     const types = nonMessageTypes.filter(type =>
-      wants.types.length === 0 ? type !== 'audit.line' : wants.types.includes(type),
+      wants.types.length === 0 ? !isNamedOnly(type) : wants.types.includes(type),
     )
     const page = await this.#readEvents(cursor, {
       limit: conversationPageSize,
@@ -129,8 +130,9 @@ const nonMessageTypes: readonly EventType[] = [
   'session.muted',
   'endpoint.disabled',
   'audit.line',
+  'backup.failed',
 ]
 
-/** Returns the filter for an endpoint's types; no types mean all but `audit.line`. */
+/** Returns the filter for an endpoint's types; no types mean all that need not be named. */
 export const typeFilterOf = (types: readonly string[]): Pick<EventFilter, 'types'> =>
   types.length > 0 ? { types: types as EventType[] } : {}

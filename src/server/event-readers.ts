@@ -3,7 +3,7 @@
  * as it reads. Then it is live: each new event is read and encoded once for all live readers of a caller.
  */
 
-import type { Event } from '../model/event.ts'
+import { type Event, isNamedOnly } from '../model/event.ts'
 import type { Principal } from '../model/principal.ts'
 import { sessionKeyOf } from '../model/session.ts'
 import type { OpenedEvents } from '../operations/events.ts'
@@ -294,7 +294,7 @@ function mayBeRenamed({ event, session, bot }: PublicEvent, wanted: OpenedEvents
 /** Whether an event matches a reader's filter, by the same rules as the event log. */
 function matchesFilter({ event, session, bot, user }: PublicEvent, wanted: OpenedEvents['wanted']): boolean {
   return (
-    (wanted.types?.includes(event.type) ?? event.type !== 'audit.line') &&
+    (wanted.types?.includes(event.type) ?? !isNamedOnly(event.type)) &&
     (wanted.session === undefined || isSameSession(session, wanted.session)) &&
     (wanted.user === undefined || user === wanted.user) &&
     (wanted.scope === undefined || isEventInScope(wanted.scope, event.type, bot, user))

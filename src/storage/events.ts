@@ -23,11 +23,12 @@ export type EventType =
   | 'session.muted'
   | 'endpoint.disabled'
   | 'audit.line'
+  | 'backup.failed'
 
 /** An event to append. */
 export type NewEvent =
   | { type: 'session.status' | 'session.muted'; session: string; data: object }
-  | { type: 'endpoint.disabled' | 'audit.line'; data: object }
+  | { type: 'endpoint.disabled' | 'audit.line' | 'backup.failed'; data: object }
 
 export interface LoggedEvent {
   cursor: string
@@ -45,7 +46,7 @@ export interface LoggedEvent {
 export interface EventFilter {
   /** Maximum number of events. */
   limit: number
-  /** Default: all but `audit.line`, with `hidden` all. */
+  /** Default: all that need not be named (`isNamedOnly`), with `hidden` all. */
   types?: readonly EventType[]
   /**
    * Only events of this session. For messages like `ReadFilter.session`; for `session.*` by the name at the

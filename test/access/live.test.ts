@@ -179,6 +179,7 @@ test('each kind of event reaches those who may see it', async () => {
     [listeners[2]!, '', messages],
     [master, '&types=audit.line', ['audit.line']],
     [auditor, '&types=audit.line', ['audit.line']],
+    [auditor, '&types=audit.line,backup.failed', 403],
     ...[wholeReader, ...listeners].map(one => [one, '&types=audit.line', 403] as [Listener, string, unknown]),
   ]
   for (const [listener, query, kinds] of expected)

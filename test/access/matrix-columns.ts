@@ -124,8 +124,7 @@ export function lackedBy(
   const needed = listOf(operation.right)
   const asTool = grant.tools?.includes(operation.partOf ?? operation.name) === true
   if (!asTool && !needed.some(right => held.includes(right))) return needed[0]
-  const further = operation.furtherRight?.(operation.parse(input))
-  return further === undefined || held.includes(further) ? undefined : further
+  return operation.furtherRights?.(operation.parse(input)).find(right => !held.includes(right))
 }
 
 /** Resources, prompts and completions of MCP, and the operations that each needs. */

@@ -79,6 +79,7 @@ describe('what is offered', () => {
       'session.muted',
       'endpoint.disabled',
       'audit.line',
+      'backup.failed',
     ]
     for (const command of [['webhook', 'add', 'https://a.example'], ['events']])
       expect(await offered(...command, '--types', '')).toEqual(types)

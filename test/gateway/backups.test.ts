@@ -45,6 +45,7 @@ function setUp({
   keep = 7,
   polls = true,
 }: SetUp = {}) {
+  const { events } = storeInMemory()
   const clock = stillClock()
   const bus = new Bus()
   const closing = new AbortController()
@@ -53,6 +54,7 @@ function setUp({
   const backups = new Backups(
     {
       backups: store,
+      events,
       schedule: { folder, everyMs: dayMs, keep, isEncrypted: false },
       async make(path) {
         made.push(path)
@@ -71,6 +73,7 @@ function setUp({
     backups,
     bus,
     clock,
+    events,
     folder,
     made,
     state,
@@ -183,7 +186,10 @@ test('a failure is recorded, tried again an hour later, and forgotten with the n
   t.backups.start()
   await t.sleeps()
   const { message: error } = t.state.error as SvcError
-  expect((await t.backups.status()).failure).toEqual({ at: t.clock.now(), error })
+  const failed = { at: t.clock.now(), error }
+  expect((await t.backups.status()).failure).toEqual(failed)
+  const told = await t.events.listAfter('', { limit: 9, types: ['backup.failed'] })
+  expect(told.events.map(({ data }) => data)).toEqual([{ folder: t.folder, ...failed }])
   t.bus.notify('roleChanged', 'poller')
   await t.sleeps()
   expect(t.made).toHaveLength(1)
@@ -260,8 +266,9 @@ test('two calls at once get the same backup; none is made when the service stops
 })
 
 test('without a folder a call is told how to get one', async () => {
+  const { backups: known, events } = storeInMemory()
   const backups = new Backups(
-    { backups: storeInMemory().backups, schedule: undefined, make: undefined, isPolling: () => true },
+    { backups: known, events, schedule: undefined, make: undefined, isPolling: () => true },
     { clock: testClock(), bus: new Bus(), closing: new AbortController().signal, log: silentLog },
   )
   expect(await failure(backups.make())).toMatchObject({

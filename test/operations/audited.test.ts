@@ -226,7 +226,7 @@ describe('each operation', () => {
     for (const one of operations) {
       if (one.effect === 'read' || one.audited === false) continue
       const input = Object.fromEntries(Object.keys(one.input.properties).map(name => [name, `<${name}>`]))
-      const silent = { ...one, parse: () => input, furtherRight: () => undefined, run: async () => ({}) }
+      const silent = { ...one, parse: () => input, furtherRights: () => [], run: async () => ({}) }
       await call(silent as unknown as Operation, {}, owner)
     }
     const subjects = new Map((await lines()).map(({ operation, subject }) => [operation, subject]))

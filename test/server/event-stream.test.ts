@@ -7,6 +7,7 @@ import { owner } from '../../src/model/principal.ts'
 import { parse } from '../../src/operations/parse.ts'
 import { receiver } from '../push/receiver.ts'
 import { eventSource } from '../support/event-source.ts'
+import { failure } from '../support/failure.ts'
 import { type TestBot, withGateway } from '../support/gateway.ts'
 import { restOf } from '../support/rest.ts'
 import { cutAndResume, writer } from './cut-streams.ts'
@@ -287,7 +288,8 @@ test('cut at any moment and resumed, a stream has no gap and no repeat', async (
 })
 
 test('what is told is as /asyncapi.json describes it, which anybody may read', async () => {
-  await using t = await withGateway()
+  const missing = { config: { backupTo: '/missing' }, ownCommand: ['false'] }
+  await using t = await withGateway(missing)
   await using rest = await restOf(t.gateway, { token: 'a-long-enough-token' })
   const response = await fetch(`${rest.url}/asyncapi.json`)
   const { asyncapi, channels, components } = await response.json()
@@ -318,6 +320,7 @@ test('what is told is as /asyncapi.json describes it, which anybody may read', a
   using gone = receiver(() => 410)
   await t.gateway.webhooks.add(owner, { url: gone.url, allow_private: true })
   await t.sandbox.say('to an endpoint that is gone')
+  expect(await failure(t.gateway.backups.make())).toMatchObject({ code: 'store_unavailable' })
   const seen = new Set<string>()
   while (seen.size < eventTypes.length) {
     // New endpoints are looked for every half a second.

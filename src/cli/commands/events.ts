@@ -124,6 +124,8 @@ function formatEvent({ id, type, timestamp, data }: Event, again: string): strin
           ? [data.url, data.reason]
           : 'operation' in data
             ? [formatCaller(data.principal, data.name), data.operation, data.outcome, data.subject]
-            : [data.name, data.muted_since === undefined ? 'no longer muted' : 'may be muted']
+            : 'folder' in data
+              ? [data.folder, data.error]
+              : [data.name, data.muted_since === undefined ? 'no longer muted' : 'may be muted']
   return `${oneLine([formatLocalTime(Date.parse(timestamp)), type, ...what.filter(Boolean), `(${id})`].join('  '))}\n`
 }

@@ -2,7 +2,7 @@
 import { constantSql, type Sql, sql } from '../../platform/sql.ts'
 import { type Noun, type NounContext, readAll, readFirst } from '../routine.ts'
 import type { Backlog } from '../store.ts'
-import { type EventsNoun, type LogSql, lostPlace, perMessage } from './events.ts'
+import { type EventsNoun, type LogSql, lostPlace, namedOnly, perMessage } from './events.ts'
 
 type Counts = Pick<Backlog, 'countEvents' | 'listLags' | 'listReaderLags'>
 
@@ -23,7 +23,7 @@ export function createBacklog({ dialect }: NounContext, log: LogSql, { placeOf }
 
   /** SQL for the number of published events after a place, up to another one. */
   const countBetween = (after: Sql, upTo: Sql): Sql => sql`((SELECT count(*) FROM event
-      WHERE event.place > ${after} AND event.place <= ${upTo} AND status IS DISTINCT FROM 'sending' AND type <> 'audit.line')
+      WHERE event.place > ${after} AND event.place <= ${upTo} AND status IS DISTINCT FROM 'sending' AND type NOT IN (${namedOnly}))
     + ${log.countReceived(sql`${after} / ${perMessage}`, sql`${upTo} / ${perMessage}`)})`
 
   return {

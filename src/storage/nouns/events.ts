@@ -7,6 +7,7 @@
  */
 import type { Scope } from '../../model/access.ts'
 import { badArgument } from '../../model/error.ts'
+import { eventTypes, isNamedOnly } from '../../model/event.ts'
 import { sessionKeyOf } from '../../model/session.ts'
 import { constantSql, joinSql, noSql, type Sql, sql } from '../../platform/sql.ts'
 import {
@@ -35,6 +36,13 @@ import { findIdle, seenEveryMs, selectIdle } from './readers.ts'
  * before the events that readers have read, or an event would be lost.
  */
 export const placesKept = 100_000
+/** The types that readers must name. */
+export const namedOnly = constantSql(
+  eventTypes
+    .filter(isNamedOnly)
+    .map(type => `'${type}'`)
+    .join(', '),
+)
 /** Place of a reader that lost its place, and its cursor, which belongs to no store. */
 export const lostPlace = -1
 const lostCursor = 'lost-0'
@@ -123,7 +131,7 @@ export function createEvents(context: NounContext, log: LogSql): EventsNoun {
     return sql`SELECT * FROM (SELECT e.place, e.type, e.at, e.message, e.status, e.data FROM event e ${log.messageOf}
       WHERE e.place > (SELECT start FROM bounded) AND e.place <= (SELECT scanned FROM bounded)
       AND m.session IS DISTINCT FROM ${erased}
-      ${types ? sql`AND ${dialect.isOneOf(sql`e.type`, types)}` : hidden ? noSql : sql`AND e.type <> 'audit.line'`}
+      ${types ? sql`AND ${dialect.isOneOf(sql`e.type`, types)}` : hidden ? noSql : sql`AND e.type NOT IN (${namedOnly})`}
       ${hidden ? noSql : sql`AND e.status IS DISTINCT FROM 'sending'`}
       ${session === undefined ? noSql : ofSession(session)}
       ${user === undefined ? noSql : sql`AND m.peer = ${user}`}

@@ -40,6 +40,7 @@ const types = [
   'session.muted',
   'endpoint.disabled',
   'audit.line',
+  'backup.failed',
 ] as const
 const scope = fc.constantFrom(
   {},
