@@ -41,17 +41,26 @@ const itemKinds: Record<number, MediaKind> = { 2: 'image', 3: 'voice', 4: 'file'
 
 /**
  * Returns the newest `limit` messages after `after` and before `before`, oldest first; only those of `user`
- * and `bot` if given.
+ * and `bot`, and what `from` wrote, if given.
  */
 export function listMessageViews(
   world: World,
-  options: { user?: string; bot?: string; after?: number; before?: number; limit: number },
+  options: {
+    user?: string
+    bot?: string
+    from?: 'bot' | 'user'
+    after?: number
+    before?: number
+    limit: number
+  },
 ): MessageView[] {
   const rows = world.core.db.all(
     `SELECT * FROM message WHERE ${options.user ? 'user_id = ?' : '? IS NULL'}
-       AND ${options.bot ? 'bot_id = ?' : '? IS NULL'} AND seq > ? AND seq < ? ORDER BY seq DESC LIMIT ?`,
+       AND ${options.bot ? 'bot_id = ?' : '? IS NULL'} AND ${options.from ? "(direction = 'out') = ?" : '? IS NULL'}
+       AND seq > ? AND seq < ? ORDER BY seq DESC LIMIT ?`,
     options.user,
     options.bot,
+    options.from && Number(options.from === 'bot'),
     options.after ?? 0,
     options.before ?? Number.MAX_SAFE_INTEGER,
     options.limit,

@@ -47,6 +47,10 @@ it('a user must write first; the window closes after 24 hours and opens with the
     'in time',
     'answer',
   ])
+  // The newest of each, whoever wrote last.
+  const newest = async (from: 'bot' | 'user') =>
+    (await sandbox.messages({ from, limit: 1 }))[0]?.items[0]?.text
+  expect([await newest('user'), await newest('bot')]).toEqual(['again', 'answer'])
 })
 
 test('the third send within a second is refused, and the thirteenth in five minutes until it was quiet', async () => {
