@@ -348,6 +348,28 @@ test('nothing stands twice in a page', async () => {
   expect(found).toEqual([])
 })
 
+test('a command that writes a secret into a file makes one that others cannot read', async () => {
+  const secret =
+    /(\bu?rand(om)?\b|svc (token|key add)|\$\(cat .*(token|password|key)\)).*[^2&=]>\s*(?!\/dev\/null)[\w~/$.]/
+  const isPrivate = /umask 077|mkdir -m 700|install -m 600/
+  const sources = [...new Bun.Glob('{src,scripts}/**/*.{ts,yaml,sh}').scanSync({ cwd: root })]
+  const texts = await Promise.all(
+    sources.map(async path => [path, await readFile(join(root, path), 'utf8')] as const),
+  )
+  let found = 0
+  for (const [path, text] of [...pages, ...texts]) {
+    const lines = text.split('\n')
+    for (const [nth, line] of lines.entries()) {
+      if (!secret.test(line)) continue
+      found++
+      // In a page, the lines of one shell follow each other.
+      const before = path.endsWith('.md') ? lines.slice(0, nth + 1).join('\n') : line
+      expect([path, line, isPrivate.test(before)]).toEqual([path, line, true])
+    }
+  }
+  expect(found).toBeGreaterThan(5)
+})
+
 test('every room of the house is on its map', async () => {
   const rooms = tableUnder('Rooms', 'src/README.md').flatMap(([names]) => names!.split(', '))
   const inSrc = (await readdir(join(root, 'src')))

@@ -24,8 +24,7 @@ export const commands = [
   operationCommand(agents.injectAgentTurn, {
     changeMade: 'added',
     render: ({ agent, id, user_id }) => ({
-      text: `added: turn ${id} for ${oneLine(user_id)}\n`,
-      note: formatNote(`it waits until the agent ${oneLine(agent)} runs; svc agent turns shows its state`),
+      text: `added: turn ${id} for ${oneLine(user_id)}; it waits until the agent ${oneLine(agent)} runs\n`,
     }),
   }),
   operationCommand(agents.listAgentQuestions, { createEmpty: () => [], render: formatQuestions }),

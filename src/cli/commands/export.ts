@@ -13,7 +13,7 @@ import type { Command } from '../command.ts'
 import { operationCommand } from '../operation-command.ts'
 import { isJson, writeResult } from '../print.ts'
 import { progressBar } from '../progress.ts'
-import { formatNote, printNote } from '../show.ts'
+import { formatNote } from '../show.ts'
 import { oneLine } from '../terminal.ts'
 import type { OperationRequest } from '../view.ts'
 
@@ -93,7 +93,9 @@ async function save(
     await syncDir(dirname(path))
     bar?.clear()
     await writeResult(command, { path, size }, `${oneLine(path)}\n`)
-    if (!isJson(command)) await printNote({ note: formatNote(`saved ${formatBytes(size)}`) }, command)
+    // cron mails what a job prints.
+    if (!isJson(command) && command.io.err.isTerminal)
+      await command.io.err.write(formatNote(`saved ${formatBytes(size)}`))
   } catch (error) {
     bar?.clear()
     await removeQuietly(partial)

@@ -141,7 +141,7 @@ function databaseOf(command: Command, preset: { basePath?: string }) {
     })
   if (secret === undefined)
     throw badArgument('--secret-key-file', 'expected, since a store on PostgreSQL needs a secret key', {
-      hint: 'If the data directory has a key, name that one. Otherwise make one: openssl rand -base64 32 > FILE.',
+      hint: 'If the data directory has a key, name that one. Otherwise make one: (umask 077; head -c 32 /dev/urandom | base64 > FILE).',
     })
   return { config, secret, url }
 }
