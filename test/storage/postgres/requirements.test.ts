@@ -1,6 +1,6 @@
 /** A database on which svc cannot work is refused by the name of what is wrong: at the start, by doctor, by `/healthz`. */
 import { afterAll, describe, expect, test } from 'bun:test'
-import { chmodSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { chmodSync, copyFileSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { examineCluster } from '../../../src/doctor/cluster.ts'
@@ -9,10 +9,12 @@ import { systemClock } from '../../../src/platform/clock.ts'
 import { silentLog } from '../../../src/platform/log.ts'
 import { PgInspection } from '../../../src/storage/postgres/inspection.ts'
 import { openPgStorage } from '../../../src/storage/postgres/open.ts'
+import { folderOfTest } from '../../support/folder.ts'
 import { freePort } from '../../support/port.ts'
-import { isPostgresThere, sharedPostgres } from '../../support/postgres.ts'
+import { isPostgresThere, sharedPostgres, startPostgres } from '../../support/postgres.ts'
 import { asServer } from '../../support/postgres-program.ts'
 import { until } from '../../support/until.ts'
+import { fillDirectory, move } from './copy-support.ts'
 import { openPostgres, secret } from './support.ts'
 
 const open = (url: string) =>
@@ -60,6 +62,10 @@ describe.skipIf(!isPostgresThere())('a database on PostgreSQL', () => {
     const [refused, errors] = await lookAt(place.url)
     expect(refused).toMatch(new RegExp(`store_unavailable: .*${encoding}.*UTF8`))
     expect(errors).toEqual(['encoding'])
+    // What the page and the error say.
+    const other = await newPlace("ENCODING 'UTF8' LOCALE 'C'")
+    await other.say(`ALTER DATABASE ${other.name} OWNER TO ${other.name}`)
+    expect(await lookAt(other.url)).toEqual(['it starts', []])
   })
 
   test('whose schema svc the role owns is enough; one where it may make nothing is refused', async () => {
@@ -69,6 +75,33 @@ describe.skipIf(!isPostgresThere())('a database on PostgreSQL', () => {
       ['rights'],
     ])
     await place.say(`CREATE SCHEMA svc AUTHORIZATION ${place.name}`)
+    expect(await lookAt(place.url)).toEqual(['it starts', []])
+  })
+
+  test('a role that owns nothing but its schema: copies there and back, and erases', async () => {
+    const place = await newPlace()
+    await place.say(`REVOKE ALL ON DATABASE ${place.name} FROM PUBLIC; GRANT CONNECT ON DATABASE ${place.name} TO ${place.name};
+      REVOKE ALL ON SCHEMA public FROM PUBLIC; CREATE SCHEMA svc AUTHORIZATION ${place.name}`)
+    const [dir, back] = [join(folderOfTest(), 'first'), join(folderOfTest(), 'back')]
+    await fillDirectory(dir)
+    await move(dir, place.url)
+    const storage = await open(place.url)
+    await storage.store.people.erase('u@im.wechat')
+    await storage.store.people.scrub(true)
+    await storage.close()
+    expect(await lookAt(place.url)).toEqual(['it starts', []])
+    await move(back, place.url, true)
+  }, 60_000)
+
+  test('a role that owns nothing, with the rights that the page names', async () => {
+    const [owner, place] = [await newPlace(), await newPlace()]
+    const ofOwner = place.url.replace(`//${place.name}:`, `//${owner.name}:`)
+    await place.say(`CREATE SCHEMA svc AUTHORIZATION ${owner.name}`)
+    await (await open(ofOwner)).close()
+    await place.say(`GRANT USAGE ON SCHEMA svc TO ${place.name};
+      GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA svc TO ${place.name};
+      GRANT USAGE, SELECT ON ALL SEQUENCES IN SCHEMA svc TO ${place.name};
+      GRANT EXECUTE ON ALL FUNCTIONS IN SCHEMA svc TO ${place.name}`)
     expect(await lookAt(place.url)).toEqual(['it starts', []])
   })
 
@@ -137,11 +170,61 @@ describe.skipIf(!isPostgresThere())('a database on PostgreSQL', () => {
   })
 })
 
+test.skipIf(!isPostgresThere() || !Bun.which('openssl'))(
+  'a certificate of a private authority: trusted with its file alone, and for its host alone',
+  async () => {
+    await using server = await startPostgres()
+    const folder = folderOfTest()
+    const run = (...words: string[]) =>
+      expect(Bun.spawnSync(['openssl', ...words], { cwd: folder, stderr: 'pipe' }).exitCode).toBe(0)
+    const key = ['-newkey', 'ec', '-pkeyopt', 'ec_paramgen_curve:prime256v1', '-nodes']
+    run(
+      'req',
+      '-x509',
+      ...key,
+      '-days',
+      '2',
+      '-subj',
+      '/CN=Own authority',
+      '-keyout',
+      'ca.key',
+      '-out',
+      'ca.pem',
+    )
+    run('req', ...key, '-subj', '/CN=db', '-keyout', 'server.key', '-out', 'server.csr')
+    writeFileSync(join(folder, 'names'), 'subjectAltName=IP:127.0.0.1')
+    const issuer = ['-CA', 'ca.pem', '-CAkey', 'ca.key', '-CAcreateserial', '-days', '2', '-extfile', 'names']
+    run('x509', '-req', '-in', 'server.csr', ...issuer, '-out', 'server.crt')
+    const data = join(server.dir, 'data')
+    for (const name of ['server.key', 'server.crt']) {
+      copyFileSync(join(folder, name), join(data, name))
+      Bun.spawnSync(['chown', `--reference=${data}`, join(data, name)])
+      chmodSync(join(data, name), 0o600)
+    }
+    await server.createDatabase('tls')
+    await server.psql('ALTER SYSTEM SET ssl = on; SELECT pg_reload_conf()')
+    const url = `${server.url('tls')}?sslmode=verify-full`
+    const trusted = `${url}&sslrootcert=${join(folder, 'ca.pem')}`
+    const why = async (given: string) =>
+      await open(given).then(
+        storage => storage.close().then(() => 'it starts'),
+        error => `${error.message} | ${error.hint}`,
+      )
+    await until('TLS is on', 10_000, async () => (await why(trusted)) === 'it starts')
+    expect(await why(url)).toMatch(/not trusted.*sslrootcert/)
+    expect(await why(trusted.replace('127.0.0.1', 'localhost'))).toContain('is not for this host')
+  },
+  60_000,
+)
+
 describe.skipIf(!isPostgresThere() || !Bun.which('pgbouncer'))('PgBouncer', () => {
   const ignoring = 'ignore_startup_parameters = options,statement_timeout,extra_float_digits'
   test.each([
     ['transaction', ''],
     ['transaction', ignoring],
+    ['session', ''],
+    ['session', ignoring],
+    ['statement', ignoring],
   ])('in the mode %s is refused by its name %s', async (mode, more) => {
     await using t = await openPostgres()
     const server = await sharedPostgres()
