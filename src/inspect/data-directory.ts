@@ -2,6 +2,7 @@
 import type { Config } from '../config.ts'
 import { badArgument } from '../model/error.ts'
 import { errorCodeOf } from '../platform/files.ts'
+import { reasonOf } from '../platform/system-error.ts'
 import type { Inspection } from '../storage/inspection.ts'
 import { type DirectoryContents, readContents } from '../storage/sqlite/directory-claim.ts'
 import { createInspection } from '../storage/sqlite/inspection.ts'
@@ -35,19 +36,22 @@ export interface DataDirectory extends Pick<DirectoryContents, 'entries' | 'isUs
   isSandbox: boolean
 }
 
-/** @throws SvcError `invalid_arguments` for a folder with files of others alone: no command is for it */
-export async function rejectForeign({
-  basePath,
-  storeUrl,
-}: Pick<Config, 'basePath' | 'storeUrl'>): Promise<void> {
-  if (storeUrl === undefined && (await inspectDirectory(basePath)).state === 'foreign')
-    throw badArgument('--base-path', `${basePath} ${foreignReason}`, {
+/** Returns why a folder is no data directory, and cannot be read as one; undefined if it is, or may become one. */
+export const explainUnusable = ({ state, error }: DataDirectory): string | undefined =>
+  state === 'foreign'
+    ? 'it has other files, and none of svc'
+    : state === 'unreadable'
+      ? reasonOf(error)
+      : undefined
+
+/** @throws SvcError `invalid_arguments` for a folder that no command is for */
+export async function rejectForeign({ basePath, storeUrl }: Pick<Config, 'basePath' | 'storeUrl'>) {
+  const why = storeUrl === undefined ? explainUnusable(await inspectDirectory(basePath)) : undefined
+  if (why !== undefined)
+    throw badArgument('--base-path', `${basePath} cannot be used: ${why}`, {
       hint: 'Name the data directory, or a new or an empty folder.',
     })
 }
-
-/** What is wrong with a folder that is `foreign`. */
-export const foreignReason = 'has other files, and none of svc'
 
 /**
  * Inspects the directory.

@@ -10,7 +10,7 @@ import type { InspectedSession, Polling, StoreStats, WebhookProblem } from '../s
 import { explainOtherForm } from './advised-commands.ts'
 import {
   explainMark,
-  foreignReason,
+  explainUnusable,
   inspectDirectory,
   openInspection,
   readClosedMark,
@@ -89,9 +89,8 @@ export async function readStatus(options: {
     return undefined
   }
   const directory = await inspectDirectory(basePath, sandbox)
-  if (directory.state === 'unreadable') report(basePath)(directory.error)
-  const isForeign = storeUrl === undefined && directory.state === 'foreign'
-  if (isForeign) trouble.push(`${basePath} ${foreignReason}`)
+  const unusable = explainUnusable(directory)
+  if (unusable !== undefined) trouble.push(`${basePath}: ${unusable}`)
   const mark = storeUrl === undefined ? await readClosedMark(basePath).catch(() => undefined) : undefined
   if (mark) trouble.push(explainMark(basePath, mark).problem)
   const stored = await openInspection({ basePath, storeUrl })
@@ -107,7 +106,7 @@ export async function readStatus(options: {
   const movedTo = cluster?.tables?.moved_to
   if (movedTo !== undefined) trouble.push(`the store was moved to ${movedTo}`)
   const unread =
-    isForeign ||
+    (storeUrl === undefined && unusable !== undefined) ||
     mark !== undefined ||
     movedTo !== undefined ||
     (storeUrl !== undefined && inspected === undefined)

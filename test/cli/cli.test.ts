@@ -249,6 +249,13 @@ describe('what cannot be served is one line and status 1', () => {
     expectOneLine(await run('status'), 1, 'HOME', '--base-path')
     const elsewhere = join(tmpdir(), 'svc-of-a-stranger')
     expect((await run('status', '-d', elsewhere)).stdout).toContain(elsewhere)
+    // Of a folder that it cannot read, it proposes nothing either.
+    const closed = join(home, 'closed')
+    await mkdir(closed, { mode: 0o700 })
+    for (const words of ['status', 'health', 'panel link', 'token']) {
+      const { status, stdout, stderr } = await run(...words.split(' '), '-d', closed)
+      expect([words, status > 0, /svc (login|openapi)/.test(stdout + stderr)]).toEqual([words, true, false])
+    }
   })
 
   test.skipIf(!canTry)('a data directory that one may not write to', async () => {
