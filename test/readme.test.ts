@@ -308,10 +308,18 @@ test('every page is found from the front door', () => {
   expect([...found].sort()).toEqual(readmes.sort())
 })
 
-/** What stands twice in a page: a line of prose, a command right after itself, the first cell of a table. */
+/** What stands twice in a page: a sentence, a command right after itself, the first cell of a table. */
 function findRepeats(markdown: string): string[] {
   const repeats: string[] = []
-  const [lines, terms] = [new Set<string>(), new Set<string>()]
+  const [sentences, terms] = [new Set<string>(), new Set<string>()]
+  for (const paragraph of markdown.replaceAll(/^(```[\s\S]*?^```|\|.*)$/gm, '').split(/\n(?=\n|- )/))
+    for (const sentence of paragraph
+      .trim()
+      .replaceAll(/\s+/g, ' ')
+      .split(/(?<=[.:;]) /)) {
+      if (sentence.length > 40 && sentences.has(sentence)) repeats.push(sentence)
+      sentences.add(sentence)
+    }
   let [block, command] = ['', '']
   for (const raw of markdown.split('\n')) {
     const line = raw.trim()
@@ -325,8 +333,7 @@ function findRepeats(markdown: string): string[] {
     } else if (term !== undefined) {
       if (terms.has(term) && /\w/.test(term)) repeats.push(term)
       terms.add(term)
-    } else if (line.length > 40 && lines.has(line)) repeats.push(line)
-    else lines.add(line)
+    }
     if (term === undefined) terms.clear()
   }
   return repeats

@@ -36,13 +36,9 @@ export function checkCapacity(
   if (records.length + pending.all < most.sessions) return
   const others = records.filter(record => record.bot && record.name !== name).length
   if (others + pending.all >= most.sessions) {
-    throw new SvcError(
-      'forbidden',
-      `this process can poll ${formatCount(most.sessions, 'session')} at a time`,
-      {
-        hint: `Start svc again with ${fetchLimitVariable}=60000 in its environment.`,
-      },
-    )
+    throw new SvcError('forbidden', `this process can poll ${most.sessions} sessions at a time`, {
+      hint: `Start svc again with ${fetchLimitVariable}=60000 in its environment.`,
+    })
   }
 }
 

@@ -10,7 +10,7 @@ import {
 } from '../../inspect/healthz.ts'
 import { badArgument } from '../../model/error.ts'
 import { systemClock } from '../../platform/clock.ts'
-import { formatCount, quoteForShell } from '../../platform/format.ts'
+import { quoteForShell } from '../../platform/format.ts'
 import { bypassProxyForLoopback } from '../../platform/process.ts'
 import { type Command, type CommandSpec, configFrom, directoryFlagsOf } from '../command.ts'
 import { writeResult } from '../print.ts'
@@ -161,10 +161,7 @@ export function describeHealth(answer: HealthAnswer, other?: string): string {
       const low = disk === 'low' ? '; its disk is nearly full, so uploads and downloads are refused' : ''
       const whose =
         other === undefined ? '' : `; it is of another data directory: no service runs on ${other}`
-      const who =
-        sessions === 0
-          ? 'nobody is logged in'
-          : `${connected} of ${formatCount(sessions, 'session')} connected`
+      const who = sessions === 0 ? 'nobody is logged in' : `${connected} of ${sessions} connected`
       const slow = trouble ? `; ${trouble.message}. ${trouble.hint}` : ''
       return `svc ${version} ${work}, ${who}${failed}${but}${low}${slow}${whose}`
     }
