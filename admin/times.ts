@@ -144,12 +144,21 @@ export const ago = (at: number): string => (now.value - at < 60_000 ? t('time.ju
 /** From this many hours on, minutes are left out. */
 const manyHours = 10
 
-/** Returns a duration that is left: 23 h; 2 h 5 min; 5 min. */
+/** Returns a duration that is left: 23 h; 2 h 5 min; 2 h; 5 min. */
 export function left(ms: number): string {
   const minutes = Math.max(0, Math.ceil(ms / 60_000))
   const of = (value: number, unit: 'hour' | 'minute') =>
     spaced(inLanguage(Intl.NumberFormat, { style: 'unit', unit, unitDisplay: 'narrow' }).format(value))
   const hours = Math.floor(minutes / 60)
   if (hours === 0) return of(minutes, 'minute')
-  return hours >= manyHours ? of(hours, 'hour') : `${of(hours, 'hour')} ${of(minutes % 60, 'minute')}`
+  const rest = hours >= manyHours ? 0 : minutes % 60
+  return rest === 0 ? of(hours, 'hour') : `${of(hours, 'hour')} ${of(rest, 'minute')}`
+}
+
+/** Returns how often something happens: every day; every 6 hours; every 90 minutes. */
+export function every(ms: number): string {
+  const minutes = Math.max(1, Math.round(ms / 60_000))
+  if (minutes % 1440 === 0) return t('time.every_day', { count: minutes / 1440 })
+  if (minutes % 60 === 0) return t('time.every_hour', { count: minutes / 60 })
+  return t('time.every_minute', { count: minutes })
 }

@@ -2,7 +2,7 @@
 
 import type { Question } from '../answers.ts'
 import { ApiError, call } from '../api.ts'
-import { isolated, t } from '../i18n.ts'
+import { gap, isolated, t } from '../i18n.ts'
 import { nameOf } from '../live.ts'
 import { may } from '../rights.ts'
 import { ago, left, timeNow } from '../times.ts'
@@ -68,7 +68,8 @@ function One({ question, onAct }: { question: Question; onAct(): void }) {
         {text}
       </blockquote>
       <p class="soft small">
-        {t('agents.asked', { agent: isolated(agent), name: isolated(session), when: ago(asked_at) })}{' '}
+        {t('agents.asked', { agent: isolated(agent), name: isolated(session), when: ago(asked_at) })}
+        {gap()}
         {t('agents.left', { time: secondsLeft(expires_at - timeNow()) })}
       </p>
       {may('approve') && (

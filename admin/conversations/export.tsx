@@ -62,7 +62,7 @@ export function Export({ place: { session, userId }, onClose }: { place: Place; 
               onClose()
             }}
           >
-            {t('chat.download')}
+            {t('people.export_go')}
           </a>
         </>
       }

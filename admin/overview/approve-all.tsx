@@ -44,7 +44,7 @@ function OneMaker({ entries, onChange }: ApproveAllProps) {
         <Ask
           alert
           title={title}
-          action={t('overview.approve')}
+          action={t('overview.approve_all_go', { count })}
           onClose={set(asks, false)}
           run={async () => {
             try {

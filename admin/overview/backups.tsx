@@ -1,7 +1,7 @@
 /** The newest backup, and what is wrong with backups. */
 import { type Answer, call } from '../api.ts'
 import { bytes, gap, isolated, t } from '../i18n.ts'
-import { ago, left, whole } from '../times.ts'
+import { ago, every, whole } from '../times.ts'
 import { Copyable } from '../ui/copy.tsx'
 import { tell, tellBegun, tellError } from '../ui/toasts.tsx'
 import { useWork } from '../ui/work.ts'
@@ -28,7 +28,7 @@ export function Backups({ status: { folder, every_ms, keep, newest }, onChange }
       </p>
       <Copyable text={newest?.path ?? folder ?? ''} what={t('backups.file')} />
       {every_ms !== undefined && keep !== undefined && (
-        <p class="soft small">{t('backups.schedule', { every: left(every_ms), count: keep })}</p>
+        <p class="soft small">{t('backups.schedule', { every: every(every_ms), count: keep })}</p>
       )}
     </section>
   )
@@ -46,7 +46,7 @@ export function BackupTrouble({ status: { folder, every_ms = 0, newest, failure 
       <p class="soft">
         {failure
           ? t('backups.failed_why', { when: ago(failure.at), error: isolated(failure.error) })
-          : t('backups.late_about', { when: ago(newest?.created_at ?? 0), every: left(every_ms) })}
+          : t('backups.late_about', { when: ago(newest?.created_at ?? 0), every: every(every_ms) })}
         {folder !== undefined && `${gap()}${t('backups.again')}`}
       </p>
     </Row>

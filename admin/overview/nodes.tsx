@@ -67,7 +67,7 @@ function Database({
       {standbys.map(({ lag_ms, name, state, sync_state }) => (
         <p key={name} class="soft small foreign">
           {[name, state, sync_state].filter(Boolean).join(' · ')}
-          {lag_ms !== undefined && ` · ${t('nodes.lag', { count: lag_ms })}`}
+          {lag_ms !== undefined && ` · ${t('nodes.lag', { ms: lag_ms })}`}
         </p>
       ))}
       {!can_read && standbys.length === 0 && <p class="soft small">{t('nodes.unseen')}</p>}

@@ -6,7 +6,7 @@ import { useEffect, useRef } from 'preact/hooks'
 import { outbox, seesOutbox } from '../answers.ts'
 import { call, type Message, type OutboxEntry, waitingFileUrl } from '../api.ts'
 import { itemWords, preview } from '../conversations/message-summary.ts'
-import { isolated, type TextKey, t } from '../i18n.ts'
+import { gap, isolated, type TextKey, t } from '../i18n.ts'
 import { nameOf } from '../live.ts'
 import { hrefOf } from '../place.ts'
 import { callerName, may, mayCancel } from '../rights.ts'
@@ -144,7 +144,7 @@ function Entry({ entry, onChange }: { entry: OutboxEntry; onChange(): void }) {
                   name: isolated(session),
                   when,
                 })
-          } `}
+          }${gap()}`}
         {t('overview.lapses', { when: relative(expires_at) })}
       </p>
       {asks ? (

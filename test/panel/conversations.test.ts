@@ -331,7 +331,7 @@ describe.skipIf(!hasBrowser)('conversations', () => {
     await page.goto(`${panel.url}/conversations/nope`)
     const missing = page.getByText(new RegExp(words('sessions.missing', { name: '\\W*nope\\W*' })))
     await missing.waitFor()
-    expect(await page.getByText('Nobody has written yet').count()).toBe(0)
+    expect(await page.getByText('No contact has written yet').count()).toBe(0)
     await page.getByRole('link', { name: 'Show all accounts' }).click()
     await page.waitForURL(`${panel.url}/sessions`)
     // A conversation of a missing account says so too.
@@ -436,7 +436,7 @@ describe.skipIf(!hasBrowser)('conversations', () => {
     await page.goto(panel.url + chatOf('nobody@im.wechat'))
     const note = bubble(page, 'who are you?').locator('.note')
     await note.waitFor()
-    expect(await note.innerText()).toMatch(/^Not sent: WeChat knows no user with this id/)
+    expect(await note.innerText()).toMatch(/^Not sent: WeChat knows no contact with this ID/)
     expect(await note.getByRole('button').count()).toBe(0)
     expect(panel.complaints).toEqual([])
 

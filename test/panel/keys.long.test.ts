@@ -230,7 +230,7 @@ describe.skipIf(!hasBrowser)('keys', () => {
       })
       .click()
     await dialogOf(page)
-      .getByRole('button', { name: t('overview.approve') })
+      .getByRole('button', { name: t('overview.approve_all_go_other', { count: 2 }) })
       .click()
     await panel.until('nothing waits', async () => (await waiting()).length === 0)
     await page.getByText(t('nav.approvals')).waitFor({ state: 'detached' })

@@ -55,6 +55,17 @@ for (const { language, texts } of files) {
   })
 }
 
+test('one word for one thing: contacts write, persons sign in, a key has an ID, a contact is erased', () => {
+  const chinese = files.find(({ language }) => language === 'zh')!.texts
+  const found = (texts: Record<string, string>, wrong: RegExp) =>
+    Object.keys(texts).filter(key => wrong.test(texts[key]!.replace(/\{\w+\}/g, '')))
+  // Users of the system, and the user name in a URL.
+  const ofSystems = ['access.limits_note', 'access.use_stdio_about', 'webhooks.url_bad']
+  expect(found(english, /\busers?\b|\bforg[eo]t|\b[Ii]ds?\b/)).toEqual(ofSystems)
+  expect(found(chinese, /用户/)).toEqual(ofSystems)
+  expect(found(chinese, /此人|客服|编号|同意(?!。)|人来|人工/)).toEqual([])
+})
+
 test('zh: the punctuation of Chinese', () => {
   const wrong = Object.entries(files.find(({ language }) => language === 'zh')!.texts).filter(([, text]) =>
     /\p{Script=Han}\s?[,:;!?()]|[,;!?()]\p{Script=Han}|\.{3}/u.test(text),

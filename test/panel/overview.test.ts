@@ -29,7 +29,7 @@ describe.skipIf(!hasBrowser)('the overview', () => {
       .filter({ has: page.getByRole('link', { name: 'default', exact: true }) })
     await card.getByText('Connected').waitFor()
     await card.getByText('Last contact just now').waitFor()
-    await card.getByText('1 user', { exact: true }).waitFor()
+    await card.getByText('1 contact', { exact: true }).waitFor()
     await page.getByRole('link', { name: /^Conversations of .*default.*, 1 unread message$/ }).waitFor()
     await page.getByRole('link', { name: /hello there/ }).waitFor()
     expect(await violationsInBothThemes(page)).toEqual([])

@@ -65,7 +65,7 @@ describe.skipIf(!hasBrowser)('the data of people', () => {
     const hand = keyboard(page)
     await hand.choose(menuOf(page), words('chat.export'))
     const dialog = dialogOf(page)
-    const link = dialog.getByRole('link', { name: words('chat.download') })
+    const link = dialog.getByRole('link', { name: words('people.export_go') })
     await link.waitFor()
     await expectFit(page, 'export')
     const [name, html] = await download(page, () => hand.press(link))

@@ -53,6 +53,19 @@ test('why WeChat refused a message is in the viewer’s language, and the words 
   for (const message of messages) expect(textOf(message)).toContain(message.text)
 })
 
+test('durations have no zero, and say how often in words', async () => {
+  const { every, left } = await import('../../admin/times.ts')
+  const [hour, minute] = [3_600_000, 60_000]
+  for (const ms of [2 * hour, hour, 30 * minute, 25 * hour]) expect(left(ms)).not.toMatch(/\b0/)
+  expect(left(2 * hour + 5 * minute)).toMatch(/2.*5/)
+  expect([24 * hour, hour, 6 * hour, 90 * minute].map(every)).toEqual([
+    'every day',
+    'every hour',
+    'every 6 hours',
+    'every 90 minutes',
+  ])
+})
+
 test('the number of answers that a text takes is the same as in the service', async () => {
   const { costOf } = await import('../../admin/conversations/pieces.ts')
   const row = `| ${'宽'.repeat(900)} | b |\n`

@@ -142,7 +142,7 @@ describe.skipIf(!hasBrowser)('the accounts page', () => {
     await writeFile(join(panel.dir, 'broken', 'token.json'), '{')
     const page = await panel.open({ path: '/sessions' })
     await page.locator('.account', { hasText: 'broken' }).getByText(en['sessions.is_damaged']).waitFor()
-    await page.getByText('1 person has written').click()
+    await page.getByText('1 contact has written').click()
     const user = page.locator('.account details a')
     expect(await user.textContent()).toBe(evil.replace('@im.wechat', ''))
     expect(await page.locator('.account details li').textContent()).toContain('10 answers left within 24h')
