@@ -16,7 +16,7 @@ import { may, me, rightName } from './rights.ts'
 import { base, navigate } from './service-urls.ts'
 import { Boundary } from './ui/boundary.tsx'
 import { Icon, type IconName } from './ui/icon.tsx'
-import { laterPart } from './ui/lazy-page.tsx'
+import { laterPart, Skeleton } from './ui/lazy-page.tsx'
 import { Link } from './ui/link.tsx'
 import { Count, Unread, unreadText } from './ui/marks.tsx'
 import { set } from './ui/set.ts'
@@ -113,13 +113,11 @@ function Shell() {
         <main class="main" id="main" tabIndex={-1}>
           <Boundary key={place?.path}>
             <Switch>
-              <Route path="/" component={pages.overview} />
               <Route path="/sessions/*?" component={pages.sessions} />
-              <Route path="/conversations/:session?/:user?" component={pages.conversations} />
               <Route path="/settings" component={pages.settings} />
               {guarded.map(([path, right, Page]) => (
                 <Route key={path} path={path}>
-                  {may(right) ? <Page /> : me.value && <Denied right={right} />}
+                  {may(right) ? <Page /> : me.value ? <Denied right={right} /> : <Skeleton />}
                 </Route>
               ))}
               {/* The menu calls sessions accounts. */}
@@ -137,6 +135,8 @@ function Shell() {
 
 /** Pages for callers with a right. */
 const guarded: readonly [path: string, right: Right, page: FunctionComponent][] = [
+  ['/', 'sessions', pages.overview],
+  ['/conversations/:session?/:user?', 'history', pages.conversations],
   ['/agents', 'agents', pages.agents],
   ['/keys', 'keys', pages.keys],
   ['/audit', 'audit', pages.audit],

@@ -14,7 +14,7 @@ import { useQueue } from '../overview/queue.tsx'
 import { Recent } from '../overview/recent.tsx'
 import { type Judgement, sentenceOf } from '../overview/sentence.ts'
 import { Welcome } from '../overview/welcome.tsx'
-import { isOwner, may, me } from '../rights.ts'
+import { isOwner, may } from '../rights.ts'
 import { phonePath } from '../service-urls.ts'
 import { LoggedOut } from '../sessions/logged-out.tsx'
 import { now, timeNow, whole } from '../times.ts'
@@ -22,10 +22,8 @@ import { Icon } from '../ui/icon.tsx'
 import { Soon } from '../ui/soon.tsx'
 import { askEndpoints } from '../webhooks/endpoints.ts'
 
-export const Overview = () => (me.value ? <Known /> : <Loading />)
-
-/** The overview of a known caller. It is drawn once all is there: what came later would move the rest. */
-function Known() {
+/** Drawn once all is there: what came later would move the rest. */
+export function Overview() {
   const hooks = useAnswer(may('webhooks') ? askEndpoints : noEndpoints, 10_000)
   const backups = useAnswer(may('backup') ? askBackups : noBackups, 30_000)
   const waiting = useQueue()

@@ -54,8 +54,8 @@ export function Settings() {
       </div>
       <div class="stack">
         {isOwner() && <Service />}
-        {may('metrics') && <Nodes />}
         <Links />
+        {may('metrics') && <Nodes />}
       </div>
     </div>
   )

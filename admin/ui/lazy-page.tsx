@@ -71,7 +71,7 @@ function Loaded<P extends object>({ page, given, onShown }: LoadedProps<P>) {
   return h(page, given)
 }
 
-const Skeleton = () => (
+export const Skeleton = () => (
   <div class="page" aria-busy="true">
     <p class="skeleton line" />
     <div class="skeleton block" />

@@ -132,6 +132,23 @@ describe.skipIf(!hasBrowser)('keys', () => {
     expect(unexpected(panel).filter(line => !/40[34]/.test(line))).toEqual([])
   })
 
+  test('a key says which right a page needs, and who has it to give', async () => {
+    await using panel = await openPanel()
+    const { key } = await panel.gateway.keys.add({ name: 'Wanda', can: ['webhooks'] }, { kind: 'owner' })
+    const page = await signedIn(panel, key, '/webhooks')
+    await page.getByText(t('webhooks.none'), { exact: true }).waitFor()
+    for (const [path, right] of [
+      ['/', 'sessions'],
+      ['/conversations', 'history'],
+      ['/keys', t('access.right_keys')],
+    ] as const) {
+      await page.goto(`${panel.url}${path}`)
+      await page.getByRole('heading', { name: t('denied.title') }).waitFor()
+      await page.getByText(t('error.no_right', { right }), { exact: true }).waitFor()
+    }
+    await expectAccessible(page, 'a denied page')
+  })
+
   test('the first key closes an open panel, but not for the person who made it', async () => {
     await using panel = await withPanel({ rest: 'http://127.0.0.1:8000' })
     const page = await panel.open({ path: '/keys' })
