@@ -92,7 +92,7 @@ describe.skipIf(!hasBrowser)('unsent messages', () => {
     await page.getByRole('link', { name: /May have arrived\s*failed/ }).waitFor()
     // A newer message is not hidden by it.
     await panel.sandbox.say('newer words')
-    await page.getByRole('link', { name: /Not sent\s*newer words/ }).click()
+    await page.getByRole('link', { name: /May have arrived\s*newer words/ }).click()
     await log(page).getByRole('alert').waitFor()
     await context.unroute('**/api/call/send')
     await log(page).getByRole('alert').getByRole('button', { name: 'Try again' }).click()

@@ -320,6 +320,7 @@ describe('the files of the page', () => {
     ]
     expect(await startFor('fr, en-GB;q=0.8, zh;q=0.5')).toEqual({
       ...{ languages, language: 'en', texts: { 'language.name': 'English' }, signed_out: false },
+      me: { principal: 'panel', rights: expect.any(Array), tools: expect.any(Array) },
     })
     expect(await startFor('zh-CN, en')).toMatchObject({ language: 'zh', texts: { 'language.name': '中文' } })
     expect(await startFor('fr')).toMatchObject({ language: 'en' })
@@ -358,7 +359,7 @@ describe('the files of the page', () => {
     expect((await admin.call('GET', '/assets/index-abc.js')).headers.get('cache-control')).toContain(
       'immutable',
     )
-    expect((await admin.call('GET', '/')).headers.get('cache-control')).toBe('no-cache')
+    expect((await admin.call('GET', '/')).headers.get('cache-control')).toBe('private, no-cache')
     expect((await admin.call('GET', '/api/status')).headers.get('cache-control')).toBe('no-store')
   })
 })
