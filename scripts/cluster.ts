@@ -33,18 +33,18 @@ const checkMs = 2000
 interface Target {
   readonly node: ClusterNode
   readonly panel: string
-  /** GET /healthz answers 200. */
+  /** GET /readyz answers 200. */
   isUp: boolean
 }
 
-/** Asks each node for its health, as any proxy would. Says when it changes. */
+/** Asks each node whether it is ready, as any proxy would. Says when it changes. */
 async function watch(target: Target, name: string): Promise<void> {
   let hasEnded = false
   void target.node.exited.then(() => {
     hasEnded = true
   })
   while (!hasEnded) {
-    const answer = await fetch(`${target.node.url}/healthz`, { signal: AbortSignal.timeout(checkMs) }).catch(
+    const answer = await fetch(`${target.node.url}/readyz`, { signal: AbortSignal.timeout(checkMs) }).catch(
       () => undefined,
     )
     if (target.isUp !== (answer?.status === 200) && !hasEnded) {

@@ -57,6 +57,7 @@ test('without flags and variables the defaults of the specification hold', () =>
     sandboxPort: 8001,
     sandboxHost: '127.0.0.1',
     channelVersion: '2.4.9',
+    drain: 0,
   })
 })
 
@@ -108,6 +109,7 @@ test('every option can be given by its flag and by its variable alike', () => {
     secretKey: ['k'.repeat(43), 'k'.repeat(43)],
     storeUrlFile: ['/run/secrets/svc_store_url', resolve('/run/secrets/svc_store_url')],
     storeUrl: ['postgres://svc:pw@db/svc', 'postgres://svc:pw@db/svc'],
+    drain: ['5', 5],
     tlsCert: ['/etc/svc/cert.pem', resolve('/etc/svc/cert.pem')],
     tlsKey: ['/etc/svc/key.pem', resolve('/etc/svc/key.pem')],
     pace: ['OFF', 'off'],

@@ -114,6 +114,11 @@ const serveOverHttp = (requested: Config, command: Command, transport: 'http' | 
           url: `${server.url}${config.socket === undefined ? path : ''}`,
         },
       ],
+      drain() {
+        server.drain()
+        mcp.drain()
+        side.drain()
+      },
       stop() {
         side.beginShutdown()
         return Promise.all([mcp.close(stopGraceMs), server.stop(stopGraceMs)])
@@ -181,7 +186,7 @@ async function sessionKeyOf({ config, log }: McpDoorOptions): Promise<string | u
 /** Returns the MCP interface over HTTP. The first request loads it. */
 export function createLazyMcpDoor(
   options: McpDoorOptions,
-): Pick<McpHttpDoor, 'close'> & { fetch: RequestHandler } {
+): Pick<McpHttpDoor, 'close' | 'drain'> & { fetch: RequestHandler } {
   // A wrong name in --tools fails the start, not the first request.
   listOfferedTools(options.config.tools)
   let door: Promise<McpHttpDoor> | undefined
@@ -207,6 +212,7 @@ export function createLazyMcpDoor(
   const observer = { gateway: options.gateway, log: options.log.child('mcp') }
   return {
     fetch: observeCalls(fetch, observer, path => (paths.has(path) ? path : undefined)),
+    drain: () => void door?.then(opened => opened.drain()),
     async close(graceMs) {
       await (await door)?.close(graceMs)
     },
@@ -215,18 +221,19 @@ export function createLazyMcpDoor(
 
 /** Returns true for the paths served beside MCP without REST: uploads, media, the outbox, health, metrics. */
 const isSidePath = (url: string): boolean =>
-  /^[^/]*\/\/[^/]*\/(?:healthz|metrics|(?:media|outbox|shared)(?:\/[^?#]*)?)(?:[?#]|$)/.test(url)
+  /^[^/]*\/\/[^/]*\/(?:healthz|readyz|metrics|(?:media|outbox|shared)(?:\/[^?#]*)?)(?:[?#]|$)/.test(url)
 
 /** Returns the interface for these paths (`isSidePath`). The first request loads it. */
 function createLazySideDoor(
   options: Pick<McpDoorOptions, 'gateway' | 'config' | 'log'>,
-): Pick<OpenApiApp, 'fetch' | 'beginShutdown'> {
-  let door: Promise<Pick<OpenApiApp, 'fetch' | 'beginShutdown'>> | undefined
+): Omit<OpenApiApp, 'document'> {
+  let door: Promise<Omit<OpenApiApp, 'document'>> | undefined
   return {
     async fetch(request, peer) {
       door ??= import('../server/openapi.ts').then(({ createAppBesideMcp }) => createAppBesideMcp(options))
       return (await door).fetch(request, peer)
     },
+    drain: () => void door?.then(opened => opened.drain()),
     beginShutdown: () => void door?.then(opened => opened.beginShutdown()),
   }
 }

@@ -83,6 +83,12 @@ export const serveOpenApi = (
           },
         )
       },
+      async drain() {
+        server.drain()
+        app.drain()
+        mcp.drain()
+        await notifyManager(findNotifySocket(io.env), 'STOPPING=1')
+      },
       async stop() {
         await notifyManager(findNotifySocket(io.env), 'STOPPING=1')
         over.abort()

@@ -47,6 +47,9 @@ export interface ServiceFlags {
   readonly print?: boolean
 }
 
+/** Default of `--drain` for a unit of systemd. */
+const drainByUnit = '5'
+
 /** Returns the command that starts this program (for a definition), and the word that people type for it. */
 export function ownProgramOf({ program }: Io): { command: string[]; word: string } {
   const { path } = findUserFolders()
@@ -69,7 +72,7 @@ export async function planService(
 ): Promise<{ plan: ServicePlan; config: Config }> {
   const isSystem = service.scope === 'system'
   const account = isSystem ? await chooseAccount(flags, service.name, manager) : undefined
-  const config = serviceConfigOf(command, service, account)
+  const config = serviceConfigOf(command, service, account, manager.title === 'systemd' ? drainByUnit : '0')
   const token = await readTokenOption(config)
   // Such a service would refuse to start, after the running one was stopped for it.
   if (token !== undefined && isExposed(config) && isGuessable(token)) throw guessableTokenError()
@@ -80,7 +83,7 @@ export async function planService(
       hint: 'Write the key into a file that the user of the service may read, unset the variable, and add --secret-key-file FILE.',
     })
   const again = writeOptions('openapi', command.opts<Flags>(), config, {
-    without: ['basePath', 'banner', 'token'],
+    without: ['basePath', 'banner', 'drain', 'token'],
     env: command.io.env,
   })
   const plan: ServicePlan = {
@@ -89,6 +92,7 @@ export async function planService(
       ...ownProgramOf(command.io).command,
       ...['openapi', '--no-banner', '-d', config.basePath],
       ...again.args,
+      ...(config.drain === 0 ? [] : ['--drain', String(config.drain)]),
       ...(config.token === undefined ? [] : ['--token-file', manager.files.tokenPath]),
     ],
     dataDir: config.basePath,
@@ -102,6 +106,7 @@ export async function planService(
     bindsLowPort: [config.port, config.adminPort, config.sandbox ? config.sandboxPort : 0].some(
       port => port !== undefined && port > 0 && port < 1024,
     ),
+    drain: config.drain,
     notifies: manager.title === 'systemd' && canNotify,
     // A printed definition may be meant for another machine, so it gets no network settings of this one.
     environment: { ...again.variables, ...(flags.print ? {} : pickNetworkVariables(command.io.env)) },
@@ -119,8 +124,9 @@ function serviceConfigOf(
   command: Command,
   { scope, name }: ServiceName,
   account: ServiceAccount | undefined,
+  drain: string,
 ): Config {
-  const typed = configFrom(command)
+  const typed = configFrom(command, {}, { drain })
   if (typed.socket !== undefined)
     throw badArgument('--socket', 'expected a port', {
       hint: 'A service of the system listens on a port: use --port.',
@@ -135,7 +141,7 @@ function serviceConfigOf(
     findUserFolders().platform === 'darwin'
       ? join(account?.home ?? '', '.svc')
       : join(machineFolders.lib, name)
-  return configFrom(command, { basePath: typed.sandbox ? `${defaultPath}-sandbox` : defaultPath })
+  return configFrom(command, { basePath: typed.sandbox ? `${defaultPath}-sandbox` : defaultPath }, { drain })
 }
 
 /**

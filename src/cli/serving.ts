@@ -47,6 +47,8 @@ export interface ServedDoor {
   onRunning?(phoneUrl: string | undefined): Promise<void> | void
   /** Resolves with the reason when the interface ends by itself. */
   readonly ended?: Promise<string>
+  /** Ends waiting calls and streams, and goes on serving others. */
+  drain?(): unknown
   /** Lets responses in progress finish, then closes. */
   stop(): unknown
 }
@@ -59,7 +61,9 @@ export async function runService(
   options?: { listens?: boolean; isPhoneFree?: boolean },
 ): Promise<void> {
   const { io } = command
-  const stopping = waitForStop(io)
+  const drainMs = requested.drain * 1000
+  const drained = new AbortController()
+  const stopping = waitForStop(io, drainMs > 0 ? () => drained.abort() : undefined)
   const log = await serverLog(requested, command)
   await using stack = new AsyncDisposableStack()
   const opened = await openService(requested, { io, log, stack }, options)
@@ -84,7 +88,14 @@ export async function runService(
       printLine({ text: 'there are keys: callers need one of them, or the token, on this machine too' })
   }
   await door.onRunning?.(phoneUrl)
-  log.info('stopping', { reason: await Promise.race([stopping, ...(door.ended ? [door.ended] : [])]) })
+  const reason = await Promise.race([stopping, ...(door.ended ? [door.ended] : [])])
+  if (drainMs > 0) {
+    log.info('draining', { reason, seconds: requested.drain })
+    gateway.leave().catch(error => log.warn('sessions cannot be given up now', { error }))
+    await Promise.all([door.drain?.(), panel.drain?.()])
+    await io.clock.sleep(drainMs, drained.signal)
+  }
+  log.info('stopping', { reason })
   await Promise.all([door.stop(), panel.stop(), gateway.endSends()])
 }
 
@@ -104,8 +115,20 @@ export async function serverLog(config: Config, command: Command): Promise<Log> 
 export const serveAdmin = (config: Config, command: Command): Promise<void> =>
   runService(config, command, async () => ({ lines: [], stop() {} }))
 
-/** Resolves with the first signal to stop. */
-export const waitForStop = (io: Io) => new Promise<string>(resolve => io.onStop(resolve))
+/**
+ * Resolves with the first signal to stop.
+ *
+ * @param onSecond called at the second, which then does not end the process
+ */
+export const waitForStop = (io: Io, onSecond?: () => void) =>
+  new Promise<string>(resolve => {
+    let signals = 0
+    io.onStop(signal => {
+      if (++signals === 1) resolve(signal)
+      else onSecond?.()
+      return signals === 1 && onSecond !== undefined
+    })
+  })
 
 /** A store of many gigabytes takes minutes. */
 const scrubPatienceMs = 60 * 60_000
@@ -125,7 +148,7 @@ async function openPanel(
   opened: OpenedService,
   links: { rest_url?: string; sandbox_phone?: string },
   isTerminal: boolean,
-): Promise<Pick<ServedDoor, 'lines' | 'stop'>> {
+): Promise<Pick<ServedDoor, 'lines' | 'drain' | 'stop'>> {
   const { config, gateway, generated, log, stack } = opened
   if (config.adminPort === undefined) return { lines: [], stop() {} }
   const { createAdminApp } = await import('../server/admin.ts')
@@ -164,6 +187,10 @@ async function openPanel(
           ]
   return {
     lines: [{ text: `admin on ${server.url}`, url: server.url }, ...signIn],
+    drain() {
+      server.drain()
+      app.drain()
+    },
     async stop() {
       app.beginShutdown()
       await server.stop(stopGraceMs)

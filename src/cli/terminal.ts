@@ -12,7 +12,7 @@ import { type Clock, systemClock } from '../platform/clock.ts'
 import { escapeControls } from '../platform/escape-controls.ts'
 import { errorCodeOf } from '../platform/files.ts'
 import type { Log } from '../platform/log.ts'
-import { findOwnCommand, onStopSignals, type StopSignal } from '../platform/process.ts'
+import { findOwnCommand, onStopSignals, type StopListener, type StopSignal } from '../platform/process.ts'
 import { reasonOf } from '../platform/system-error.ts'
 
 /** Streams, environment and clock of a command: those of the process, or of a test. */
@@ -28,8 +28,8 @@ export interface Io {
   readonly log?: (lines: string) => void
   /** Sends everything that the runtime and libraries would print to stderr to this log, from now on. */
   logRuntime?(log: Log): void
-  /** Calls `stop` on the first SIGINT, SIGTERM or SIGHUP. @returns removes the listener */
-  onStop(stop: (signal: StopSignal) => void): () => void
+  /** Same as `onStopSignals`. */
+  onStop(stop: StopListener): () => void
   /** Ends the process by the signal. */
   die(signal: StopSignal): void
 }

@@ -440,6 +440,16 @@ const options = [
     expected: 'an address as in postgres://user:password@host:5432/database',
     parse: text => (/^postgres(ql)?:/.test(text) ? text : undefined),
   }),
+  /** Seconds. */
+  defineOption({
+    name: 'drain',
+    placeholder: '<seconds>',
+    default: '0',
+    help: 'after a signal to stop, serve calls for so long, so that a load balancer which asks /readyz notices; a second signal ends that',
+    commands: servers,
+    expected: 'a number of seconds from 0 to 3600',
+    parse: createWholeParser(0, 3600),
+  }),
   /** Absolute. */
   defineOption({
     name: 'tlsCert',

@@ -37,6 +37,8 @@ export interface RunningGateway extends Gateway, AsyncDisposable {
   listensAt(url: string): void
   /** Reports the expiry of the certificate of https in the metrics. */
   watchCertificate(certificate: ServedCertificate): void
+  /** Gives up polling and deliveries, which other processes then take over. Calls are still served. */
+  leave(): Promise<void>
   /**
    * Lets sends under way end while the interfaces stop. Aborts the sends that WeChat does not answer, so
    * that their callers still get a result.
@@ -188,6 +190,7 @@ export async function openGateway(options: GatewayOptions): Promise<RunningGatew
       directory.node?.setUrl(url)
     },
     watchCertificate: certificate => metrics.watchCertificate(certificate),
+    leave: () => leave(rooms),
     async endSends() {
       if (await sender.waitUntilIdle(sendGraceMs)) return
       halt()
@@ -256,6 +259,12 @@ async function startRooms({
   backups.start()
 }
 
+async function leave({ delivery, receive }: Pick<Rooms, 'delivery' | 'receive'>): Promise<void> {
+  // The process that polls next also delivers next.
+  await delivery.stop()
+  await receive.pollingRole.stop()
+}
+
 async function closeRooms(
   {
     directory,
@@ -275,8 +284,7 @@ async function closeRooms(
   const patience = new AbortController()
   await Promise.race([
     Promise.all([
-      // The process that polls next also delivers next.
-      delivery.stop().then(() => receive.pollingRole.stop()),
+      leave({ delivery, receive }),
       receive.oneShot?.halt(),
       sender.close(sendGraceMs),
       logins.waitUntilClosed(),

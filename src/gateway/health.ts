@@ -22,6 +22,9 @@ export const Health = Type.Object(
       integer('Number of accounts whose polls have failed for 30 s or more; absent if there are none.'),
     ),
     store: oneOf(['ok', 'unavailable']),
+    draining: optional(
+      flag('The process was asked to stop, and still answers: send calls elsewhere. Absent otherwise.'),
+    ),
     disk: oneOf(
       ['ok', 'low'],
       'low: the free space is below what is reserved for messages. Uploads and downloads are rejected; messages are still stored.',
@@ -79,6 +82,7 @@ export async function healthOf(
     connected,
     ...(failing > 0 && { failing }),
     store: trouble ? 'unavailable' : 'ok',
+    ...(pollingRole.isEnding && { draining: true }),
     disk,
     ...(said && { trouble: { message: said.message, hint: said.hint } }),
   }

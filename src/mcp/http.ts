@@ -55,7 +55,9 @@ export interface McpHttpOptions extends McpShared {
 export interface McpHttpDoor {
   /** Answers a request. Never throws. */
   fetch(request: Request, peer?: Peer): Promise<Response>
-  /** Rejects new calls, and ends the waits of running ones. Their answers are still written. */
+  /** Ends the waits of calls, and streams without a call. Other calls go on. */
+  drain(): void
+  /** Does that, and rejects new calls. Answers of running ones are still written. */
   beginShutdown(): void
   /** Ends streams and sessions when the open answers are written, at the latest after `graceMs`. */
   close(graceMs: number): Promise<void>
@@ -113,6 +115,10 @@ export function createMcpHttp(options: McpHttpOptions): McpHttpDoor {
         )
       }
     },
+    drain() {
+      waiting.drain()
+      paths.drain?.()
+    },
     beginShutdown: () => waiting.stop(),
     async close(graceMs) {
       waiting.stop()
@@ -132,6 +138,8 @@ function identityOf(by: Principal, address: string, token: string | undefined): 
 /** The paths of one transport. */
 interface TransportPaths {
   answer(request: Request, caller: Caller): Promise<Response>
+  /** Ends streams without a call: their clients open them again, at another node. */
+  drain?(): void
   /** Same as `McpSessions.stop`. */
   stop?(): void
   close(): Promise<void>
@@ -214,6 +222,7 @@ function createStreamablePath(
         },
       )
     },
+    drain: () => sessions.endStreams(),
     stop() {
       sessions.stop()
       stateless.stop()

@@ -260,6 +260,11 @@ export class McpSessions {
     return session
   }
 
+  /** Ends the streams that belong to no call. */
+  endStreams(): void {
+    for (const { transport } of this.#sessions.values()) transport.closeStandaloneSSEStream()
+  }
+
   /** Stops waiting for signs of life: answers that are not confirmed count as unread. */
   stop(): void {
     for (const { unconfirmed } of this.#sessions.values()) unconfirmed.end(false)

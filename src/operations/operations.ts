@@ -40,7 +40,7 @@ import { forgetUser } from './people.ts'
 import { beginReading, describeInbox, followMessages, openMessages } from './reading.ts'
 import { renameSession } from './rename-session.ts'
 import { foreseeSend, send } from './send.ts'
-import { health, listNodes, listTools, metrics } from './service.ts'
+import { health, listNodes, listTools, metrics, ready } from './service.ts'
 import { setDefault } from './set-default.ts'
 import { getShared } from './shared.ts'
 import { createPanelLink, signIn, signOut } from './sign-in.ts'
@@ -96,7 +96,7 @@ export const mediaOperations = [uploadMedia, getMedia] as const
 export const linkedOperations = [...mediaOperations, getWaitingFile, exportMessages] as const
 
 /** The state of the service, and the links in webhook deliveries. */
-const serviceOperations = [getShared, health, metrics] as const
+const serviceOperations = [getShared, health, ready, metrics] as const
 
 /**
  * Operations that `svc mcp -t http` serves over HTTP beside MCP: uploads, media, waiting messages, health.

@@ -26,6 +26,24 @@ export const health = defineOperation({
   run: gateway => gateway.health(),
 })
 
+export const ready = defineOperation({
+  name: 'ready',
+  title: 'Readiness',
+  effect: 'read',
+  right: 'health',
+  description:
+    'Tells a load balancer whether to send calls here: the health, with 503 also while the process was asked to stop and still answers.',
+  input: closed({}),
+  output: Health,
+  rest: {
+    route: 'GET /readyz',
+    tag: 'service',
+    isPublic: true,
+    otherStatus: { status: 503, when: ({ draining, store }) => draining === true || store !== 'ok' },
+  },
+  run: gateway => gateway.health(),
+})
+
 const exampleNodes = {
   nodes: [
     {

@@ -33,6 +33,8 @@ export interface RunningServer {
   readonly url: string
   readonly hostname: string
   readonly port: number
+  /** Ends each connection with its next response, so that its client connects again, to another node if there is one. */
+  drain(): void
   /**
    * Accepts no new calls, lets running ones finish for `graceMs`, then cuts them off. Resolves within
    * `graceMs` + 1 s.

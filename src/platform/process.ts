@@ -157,20 +157,24 @@ export const signalStatus: Readonly<Record<StopSignal, number>> = { SIGHUP: 129,
  */
 const repeatMs = 500
 
+/** Called with a signal. Returns true if the next signal must not end the process, but call it again. */
+export type StopListener = (signal: StopSignal) => unknown
+
 /**
  * Calls `stop` on the first SIGINT, SIGTERM or SIGHUP (a terminal that closes). A second signal ends the
- * process at once.
+ * process at once, unless `stop` wants that one too.
  *
  * @returns a function that removes the handlers
  */
-export function onStopSignals(stop: (signal: StopSignal) => void): () => void {
-  let first: { signal: string; at: number } | undefined
+export function onStopSignals(stop: StopListener): () => void {
+  let last: { signal: string; at: number } | undefined
+  let isMoreWanted: unknown = true
   const handlers = listStopSignals().map(signal => {
     const handler = () => {
-      if (first?.signal === signal && performance.now() - first.at < repeatMs) return
-      if (first) process.exit(signalStatus[signal])
-      first = { signal, at: performance.now() }
-      stop(signal)
+      if (last?.signal === signal && performance.now() - last.at < repeatMs) return
+      if (isMoreWanted !== true) process.exit(signalStatus[signal])
+      last = { signal, at: performance.now() }
+      isMoreWanted = stop(signal)
     }
     process.on(signal, handler)
     return () => process.off(signal, handler)

@@ -42,6 +42,7 @@ export function serveOnBun(options: ServeOptions): RunningServer {
   const { socket, hostname } = options
   const state: BunServerState = {
     answerSeconds: options.answerSeconds ?? defaultAnswerSeconds,
+    isDraining: false,
     pending: new Set(),
     // A Unix socket has no addresses.
     ...(socket === undefined && { watched: new Set() }),
@@ -92,6 +93,9 @@ export function serveOnBun(options: ServeOptions): RunningServer {
     url: formatUrl(hostname, port, options.certificate !== undefined),
     hostname,
     port,
+    drain() {
+      state.isDraining = true
+    },
     stop: graceMs => stop(graceMs).finally(() => clearInterval(liftTimer)),
   }
 }
@@ -104,6 +108,8 @@ interface BunServer {
 /** What all connections of one server share. */
 interface BunServerState {
   answerSeconds: number
+  /** After `drain`. */
+  isDraining: boolean
   /** Accepted calls without a response yet. */
   pending: Set<BunPeer>
   /** Responses whose completion is watched; absent where it cannot be known. */
@@ -193,6 +199,6 @@ class BunPeer implements Peer {
     this.#isAnswered = true
     this.#state.pending.delete(this)
     if (this.#lifted) this.#server.timeout(this.#request, this.#state.answerSeconds)
-    return this.#listener.isOld ? withLastHeader(answer) : answer
+    return this.#listener.isOld || this.#state.isDraining ? withLastHeader(answer) : answer
   }
 }

@@ -35,6 +35,7 @@ export function serveOnDeno(options: ServeOptions): RunningServer {
   const validateHost = createHostCheck()
   silenceAbortWarning()
   const { certificate, hostname, socket } = options
+  let isDraining = false
   const answer = async (
     request: Request,
     { remoteAddr: { hostname: remoteAddress, port: remotePort } }: { remoteAddr: DenoAddress },
@@ -61,7 +62,7 @@ export function serveOnDeno(options: ServeOptions): RunningServer {
     request.signal.removeEventListener('abort', onLeave)
     const isLive = found.body && found.headers.get('content-type')?.startsWith('text/event-stream')
     const live = isLive ? new Response(withCancellation(found.body, clientGone), found) : found
-    return listener.isOld ? withLastHeader(live) : live
+    return listener.isOld || isDraining ? withLastHeader(live) : live
   }
   const start = (port: number, tls?: { cert: string; key: string }): Listener => {
     const place = socket === undefined ? { hostname, port, ...tls } : { path: socket }
@@ -86,6 +87,9 @@ export function serveOnDeno(options: ServeOptions): RunningServer {
     url: formatUrl(hostname, port, certificate !== undefined),
     hostname,
     port,
+    drain() {
+      isDraining = true
+    },
     stop: createStop(listeners),
   }
 }

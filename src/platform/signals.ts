@@ -2,6 +2,8 @@
 
 export interface LinkedSignal extends Disposable {
   readonly signal: AbortSignal
+  /** Links one more signal. */
+  follow(signal: AbortSignal): void
 }
 
 /** The controllers that abort together with a signal. */
@@ -31,6 +33,7 @@ export function linkSignals(...signals: readonly (AbortSignal | undefined)[]): L
   const unlinks = signals.flatMap(signal => (signal ? followSignal(signal, linked) : []))
   return {
     signal: linked.signal,
+    follow: signal => void unlinks.push(followSignal(signal, linked)),
     [Symbol.dispose]() {
       for (const unlink of unlinks) unlink()
     },

@@ -68,6 +68,11 @@ export class PollingRole {
     this.#running = this.#run(lease)
   }
 
+  /** Whether this process polls no more: it was asked to stop. */
+  get isEnding(): boolean {
+    return this.#stop.signal.aborted
+  }
+
   /** Ends polling, after the batches in memory are committed. */
   async stop(): Promise<void> {
     this.#stop.abort()

@@ -18,7 +18,7 @@ import { invoke } from '../operations/gate.ts'
 import { me } from '../operations/keys.ts'
 import { linkedOperations } from '../operations/operations.ts'
 import type { JsonSchema } from '../operations/schema.ts'
-import { health } from '../operations/service.ts'
+import { health, ready } from '../operations/service.ts'
 import { status } from '../operations/status.ts'
 import type { Clock } from '../platform/clock.ts'
 import { withoutUndefined } from '../platform/fields.ts'
@@ -80,7 +80,9 @@ export interface AdminApp {
   fetch(request: Request, peer?: Peer): Response | Promise<Response>
   /** Returns why the page cannot be served, if so; the API works without it. */
   getPageError(): Promise<SvcError | undefined>
-  /** Rejects new calls, and ends waiting calls and live streams. */
+  /** Ends waiting calls and live streams. Other calls go on. */
+  drain(): void
+  /** Does that, and rejects new calls. */
   beginShutdown(): void
   /** Creates a link that signs in once. Returns its path and query; undefined if no sign-in is needed. */
   createSignInLink(): Promise<string | undefined>
@@ -191,13 +193,18 @@ export function createAdminApp(options: AdminOptions): AdminApp {
     }
   }
 
+  const drain = () => {
+    context.shutdown.drain()
+    events.stop()
+  }
   return {
     getPageError: () => files.getError(),
     createSignInLink: async () =>
       (await access.isRequired()) ? `/sign-in?code=${await access.createLink()}` : undefined,
+    drain,
     beginShutdown() {
+      drain()
       context.shutdown.stop()
-      events.stop()
     },
     fetch: observeCalls(
       fetch,
@@ -241,7 +248,7 @@ function addRoutes(
     detail: eventsDetail,
   })
   addSignInRoutes(app, context, access, () => events.endSignedOut())
-  addOperations(app, context, [health])
+  addOperations(app, context, [health, ready])
   addDocsRoutes(app, { version, tokenRequired: access.wasRequired, about })
   const methods = listMethodsByPath(app)
   return { methods, answerCall: (request, path) => answerByRoute(app, methods, request, path) }
@@ -375,4 +382,4 @@ const eventsDetail = {
 /** Paths of the API that work without a sign-in. */
 const pathsWithoutSignIn: ReadonlySet<string> = new Set(['/api/sign-in', '/openapi.json'])
 const filePath = /^\/((assets|locales)\/|icon\.svg$)/
-const appPath = /^\/(docs(\/|$)|openapi\.json$|healthz$)/
+const appPath = /^\/(docs(\/|$)|openapi\.json$|healthz$|readyz$)/

@@ -71,7 +71,7 @@ export class EventStreams {
   open(events: OpenedEvents, by: Principal): Response {
     const endStream = beginStream(by)
     const abort = new AbortController()
-    const ends = [this.#context.shutdown.signal, by.ended].flatMap(signal =>
+    const ends = [this.#context.shutdown.draining, by.ended].flatMap(signal =>
       signal ? followSignal(signal, abort) : [],
     )
     let reader: StreamReader

@@ -10,13 +10,19 @@ import { maxWaitOf, prefixOf } from './behind-proxy.ts'
 import { callerAddressOf, principalOf, requestIdOf } from './caller.ts'
 import type { EventLinks } from './event-links.ts'
 
-/** Signals the stop of the service to all waiting calls. */
+/** Signals the stop of the service to all calls, and before that the end of waiting. */
 export class ShutdownSignal {
   readonly #stop = new AbortController()
+  readonly #drain = new AbortController()
 
   /** Aborts when the service stops. Each call then gives its normal answer, a long poll an empty one. */
   get signal(): AbortSignal {
     return this.#stop.signal
+  }
+
+  /** Aborts when calls that wait, and streams, have to end. Other calls go on until the stop. */
+  get draining(): AbortSignal {
+    return this.#drain.signal
   }
 
   /** The error for new calls after the stop; undefined while the service runs. */
@@ -24,8 +30,13 @@ export class ShutdownSignal {
     return this.signal.reason
   }
 
+  drain(): void {
+    this.#drain.abort(new SvcError('shutting_down', 'The service is stopping'))
+  }
+
   stop(): void {
-    this.#stop.abort(new SvcError('shutting_down', 'The service is stopping'))
+    this.drain()
+    this.#stop.abort(this.draining.reason)
   }
 }
 
@@ -82,6 +93,8 @@ export class InterfaceCall implements Call {
   /** Counts the call as a waiting one of its key. @throws SvcError `rate_limited` */
   beginWait(): void {
     this.#endWait ??= usageOf(this.by)?.beginWait()
+    // The getter makes the link.
+    if (!this.signal.aborted) this.#linked?.follow(this.#door.shutdown.draining)
   }
 
   /** Counts bytes for the key. @throws SvcError `rate_limited` */

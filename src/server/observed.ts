@@ -75,7 +75,7 @@ export function observeCalls(
       })
       const { passes, unlogged } = peer.isAccepted ? { passes: true } : unacceptedLines.next()
       // A proxy asks for the health of a node every second or two.
-      const isQuiet = status < 400 && (path === '/healthz' || isFile(path))
+      const isQuiet = status < 400 && (path === '/healthz' || path === '/readyz' || isFile(path))
       const by = principalOf(request)
       if (passes)
         log[isQuiet ? 'debug' : 'info']('answered', {

@@ -43,7 +43,9 @@ export interface OpenApiOptions {
 export interface OpenApiApp {
   /** Never throws. */
   fetch(request: Request, peer?: Peer): Response | Promise<Response>
-  /** Rejects new calls and ends the waiting of running ones; their answers are still written. */
+  /** Ends the waiting of calls, and streams; their answers are still written. Other calls go on. */
+  drain(): void
+  /** Does that, and rejects new calls. */
   beginShutdown(): void
   /** Returns the OpenAPI document without a request. */
   document(): Promise<Record<string, unknown>>
@@ -182,6 +184,7 @@ function guardApp({ app, context, guard }: AppParts): Omit<OpenApiApp, 'document
     return withIdentity(guard.identify(request, open, address), answer)
   }
   return {
+    drain: () => context.shutdown.drain(),
     beginShutdown: () => context.shutdown.stop(),
     fetch: observeCalls(fetch, context, path => templateOf(path, methods)),
   }

@@ -129,8 +129,7 @@ export function formatPlist(plan: ServicePlan, logPath: string): string {
     RunAtLoad: true,
     KeepAlive: { SuccessfulExit: false },
     ThrottleInterval: 10,
-    // svc itself ends within 5 s.
-    ExitTimeOut: 15,
+    ExitTimeOut: plan.drain + 15,
     // `Background` would answer slowly.
     ProcessType: 'Standard',
     SoftResourceLimits: { NumberOfFiles: 65_536 },

@@ -44,6 +44,8 @@ export interface ServicePlan extends ServiceName {
   readonly account?: ServiceAccount
   /** True if it binds a port below 1024. */
   readonly bindsLowPort: boolean
+  /** Seconds that it goes on serving after it was asked to stop. Its own end takes up to 5 s more. */
+  readonly drain: number
   /** True if it notifies systemd when it listens. */
   readonly notifies: boolean
   /** Its environment variables, which may be secret. */

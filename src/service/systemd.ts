@@ -205,8 +205,7 @@ ${formatLines(
   'RestartPreventExitStatus=2',
   // An upgrade of a large store takes time.
   'TimeoutStartSec=300',
-  // svc itself ends within 5 s.
-  'TimeoutStopSec=15',
+  `TimeoutStopSec=${plan.drain + 15}`,
   'LimitNOFILE=524288',
   'UMask=0077',
 )}

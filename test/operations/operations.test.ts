@@ -53,7 +53,7 @@ const ofAgents = new Set([
   'sign_in',
   'sign_out',
 ])
-const ofAnybody = new Set(['health', 'get_shared'])
+const ofAnybody = new Set(['health', 'ready', 'get_shared'])
 
 /** Whether the gate let it through: what it then did does not matter. */
 async function isLetThrough(operation: Operation, kind: (typeof principalKinds)[number]): Promise<boolean> {

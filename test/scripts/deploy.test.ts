@@ -16,6 +16,8 @@ import type { Json } from '../support/service.ts'
 const root = join(import.meta.dir, '../..')
 const folder = join(root, 'scripts/deploy')
 const chart = join(folder, 'helm/svc')
+/** A stop takes less (`stopGraceMs`). */
+const stopSeconds = 5
 const read = (path: string): Json => Bun.YAML.parse(readFileSync(path, 'utf8'))
 const isSetting = (name: string) => optionTable.some(({ env }) => env === name)
 const kinds: Record<string, new (data: Json) => { validate(): void }> = {
@@ -72,6 +74,13 @@ test.skipIf(!canRender)('the chart makes objects that Kubernetes knows, and runs
     'metrics.labels.release=prometheus',
     'publicUrl=https://svc.example.org',
     'env.SVC_PACE=off',
+    // What the chart sets itself.
+    'env.SVC_LOG_FORMAT=text',
+    'env.SVC_PUBLIC_URL=https://other.example.org',
+    'extraVolumes[0].name=ca',
+    'extraVolumes[0].configMap.name=database-ca',
+    'extraVolumeMounts[0].name=ca',
+    'extraVolumeMounts[0].mountPath=/ca',
     'trustProxy={10.244.0.0/16,fd00::/8}',
     'nodes=5',
   )
@@ -93,12 +102,23 @@ test.skipIf(!canRender)('the chart makes objects that Kubernetes knows, and runs
   expect(container.securityContext.readOnlyRootFilesystem).toBe(true)
   const env = Object.fromEntries(container.env.map(({ name, value }: Json) => [name, value]))
   expect(Object.keys(env).filter(name => !isSetting(name))).toEqual([])
+  expect(container.env).toHaveLength(Object.keys(env).length)
+  expect([env.SVC_LOG_FORMAT, env.SVC_PUBLIC_URL]).toEqual(['text', 'https://other.example.org'])
+  expect(pod.volumes.map(({ name }: Json) => name)).toEqual(
+    container.volumeMounts.map(({ name }: Json) => name),
+  )
+  expect(container.readinessProbe.httpGet.path).toBe('/readyz')
+  expect(pod.terminationGracePeriodSeconds).toBeGreaterThan(Number(env.SVC_DRAIN) + stopSeconds)
   expect(env.SVC_ALLOW_HOST).toBe('svc.example.org,panel.example.org')
   expect(env.SVC_TRUST_PROXY).toBe('10.244.0.0/16,fd00::/8')
   // Each file that a variable names is one of the secret.
   const { secret } = pod.volumes.find(({ name }: Json) => name === 'secrets')
   const files = secret.items.map(({ path }: Json) => `/secrets/${path}`)
-  expect(Object.keys(env).flatMap(name => (name.endsWith('_FILE') ? env[name] : []))).toEqual(files)
+  expect(
+    Object.keys(env)
+      .flatMap(name => (name.endsWith('_FILE') ? env[name] : []))
+      .sort(),
+  ).toEqual(files.sort())
   const ports = container.ports.map(({ containerPort }: Json) => String(containerPort))
   expect(ports).toEqual([...config.ports, env.SVC_METRICS_PORT])
   const rules = read(join(chart, 'prometheus-rules.yaml'))
@@ -113,6 +133,11 @@ test('the schemas refuse what Kubernetes does not know', () => {
 test('the compose file runs nodes of the image on one database, with secrets from files', () => {
   const path = join(folder, 'compose.cluster.yaml')
   const { secrets, services } = read(path)
+  for (const { environment, stop_grace_period } of [
+    services.svc,
+    read(join(root, 'compose.yaml')).services.svc,
+  ])
+    expect(Number.parseInt(stop_grace_period, 10)).toBeGreaterThan(environment.SVC_DRAIN + stopSeconds)
   expect(Object.keys(services)).toEqual(['db', 'svc', 'proxy'])
   const { svc } = services
   expect(Object.keys(svc.environment).filter(name => name !== 'TZ' && !isSetting(name))).toEqual([])

@@ -145,7 +145,15 @@ describe.each([
   })
 
   test('the page, its texts and the document are for everybody, and say nothing of what is kept', async () => {
-    for (const path of ['/', '/sessions', '/locales/en.json', '/openapi.json', '/docs', '/healthz']) {
+    for (const path of [
+      '/',
+      '/sessions',
+      '/locales/en.json',
+      '/openapi.json',
+      '/docs',
+      '/healthz',
+      '/readyz',
+    ]) {
       const answer = await admin.call('GET', path)
       expect(answer.status).toBe(200)
       expect(JSON.stringify(answer.body)).not.toContain(token)

@@ -266,7 +266,7 @@ describe.each([
   })
 
   test('docs, schema and health stay open, and do not show the token', async () => {
-    for (const path of ['/docs', '/docs/page.js', '/openapi.json', '/healthz']) {
+    for (const path of ['/docs', '/docs/page.js', '/openapi.json', '/healthz', '/readyz']) {
       const response = await fetch(`${rest.url.replace('0.0.0.0', '127.0.0.1')}${path}`)
       expect(response.status).toBe(200)
       expect(await response.text()).not.toContain(token)

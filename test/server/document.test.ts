@@ -79,6 +79,7 @@ describe("the panel's document", () => {
         'GET /api/status',
         'GET /api/waiting-files/{row}',
         'GET /healthz',
+        'GET /readyz',
         'POST /api/media',
         'POST /api/sessions/login',
         'POST /api/sessions/{name}/logout',

@@ -18,7 +18,7 @@ beforeEach(() => {
 test('an installed service of either manager tells its user, also one of version 0.1.0', () => {
   const plan: ServicePlan = {
     ...{ name: 'svc', scope: 'system', command: ['/bin/svc', 'openapi', 'User=eve'], dataDir: '/data' },
-    ...{ writtenFolders: [], bindsLowPort: false, notifies: true, environment: {} },
+    ...{ writtenFolders: [], bindsLowPort: false, drain: 5, notifies: true, environment: {} },
     account: { name: 'bob', uid: 990, gid: 990, home: '/' },
   }
   const { account: _, ...noAccount } = plan

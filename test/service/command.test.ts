@@ -63,7 +63,7 @@ async function service(args: readonly string[], env: Record<string, string> = {}
 
 test.skipIf(!onLinux)(named('install, again, with other options, status, uninstall'), async () => {
   const port = String(freePort())
-  const options = ['--user', '--sandbox', '--sandbox-port', '0', '-p', port, '-d', 'my data']
+  const options = ['--user', '--sandbox', '--sandbox-port', '0', '-p', port, '-d', 'my data', '--drain', '1']
   const first = await service(['install', ...options])
   expect(first.stderr).toBe('')
   expect(first.stdout).toStartWith(
@@ -76,7 +76,7 @@ test.skipIf(!onLinux)(named('install, again, with other options, status, uninsta
   expect(changes(first.asked)).toEqual(['daemon-reload', 'enable --quiet svc.service', 'restart svc.service'])
   const text = await readFile(unit, 'utf8')
   expect(text).toContain(
-    `\nExecStart=${svcProgram.join(' ')} openapi --no-banner -d "${join(home, 'my data')}" --port ${port} --sandbox --sandbox-port 0\n`,
+    `\nExecStart=${svcProgram.join(' ')} openapi --no-banner -d "${join(home, 'my data')}" --port ${port} --sandbox --sandbox-port 0 --drain 1\n`,
   )
   expect((await stat(unit)).mode & 0o777).toBe(0o644)
 
@@ -110,7 +110,9 @@ test.skipIf(!onLinux)(named('install, again, with other options, status, uninsta
   const tokenPath = join(home, 'conf ig', 'svc', 'svc.token')
   const variables = join(home, 'conf ig', 'svc', 'svc.env')
   const changedText = await readFile(unit, 'utf8')
-  expect(changedText).toContain(` --max-upload 5MB --sandbox --sandbox-port 0 --token-file "${tokenPath}"\n`)
+  expect(changedText).toContain(
+    ` --max-upload 5MB --sandbox --sandbox-port 0 --drain 1 --token-file "${tokenPath}"\n`,
+  )
   expect(changedText).toContain(`\nEnvironmentFile=${variables}\n`)
   expect(changedText + changed.stdout).not.toContain('hunter22')
   expect(await readFile(tokenPath, 'utf8')).toBe(`${secret}\n`)
@@ -247,7 +249,9 @@ test.skipIf(!onLinux)(named('--print shows the unit alone, and changes nothing')
   expect([status, asked]).toEqual([0, []])
   expect(stdout).toStartWith('# Written by svc service install')
   expect(stdout).toContain('\nUser=svc\n')
-  expect(stdout).toContain(' -d /var/lib/svc-sandbox --backup-to /srv/backups --sandbox --token-file')
+  expect(stdout).toContain(
+    ' -d /var/lib/svc-sandbox --backup-to /srv/backups --sandbox --drain 5 --token-file',
+  )
   expect(stdout).toContain('\nReadWritePaths=/srv/backups\n')
   expect(stdout + stderr).not.toContain('hunter22')
   expect(stdout).not.toContain('EnvironmentFile')
@@ -285,5 +289,5 @@ test.skipIf(!asRoot)(
 
 const machines: ServicePlan = {
   ...{ name: 'svc', scope: 'system', command: ['/usr/bin/svc', 'openapi'], dataDir: '/var/lib/svc' },
-  ...{ writtenFolders: [], bindsLowPort: false, notifies: true, environment: {} },
+  ...{ writtenFolders: [], bindsLowPort: false, drain: 5, notifies: true, environment: {} },
 }

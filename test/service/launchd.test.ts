@@ -41,7 +41,12 @@ esac
   manager = launchdService({ name: 'svc', scope: 'user' }, folders, clock)
   plan = {
     ...{ name: 'svc', scope: 'user', dataDir: join(home, '.svc'), writtenFolders: [], bindsLowPort: false },
-    ...{ notifies: false, environment: {}, command: ['/opt/my svc', 'openapi', '-d', join(home, '.svc')] },
+    ...{
+      drain: 0,
+      notifies: false,
+      environment: {},
+      command: ['/opt/my svc', 'openapi', '-d', join(home, '.svc')],
+    },
   }
 })
 afterEach(() => {

@@ -18,7 +18,7 @@ const plan = (more: Partial<ServicePlan> = {}): ServicePlan => ({
   ...{ name: 'svc', scope: 'system', dataDir: '/var/lib/svc' },
   // A program that every machine has, and in nobody's home: the project may lie in one.
   command: ['/bin/sh', 'openapi', '-d', '/var/lib/svc'],
-  ...{ writtenFolders: [], bindsLowPort: false, notifies: true, environment: {} },
+  ...{ writtenFolders: [], bindsLowPort: false, drain: 5, notifies: true, environment: {} },
   // Whom every machine has.
   account: { name: 'daemon', uid: 1, gid: 1, home: '/' },
   ...more,

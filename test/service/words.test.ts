@@ -36,7 +36,7 @@ const odd = [
 
 const plan = (more: Partial<ServicePlan> = {}): ServicePlan => ({
   ...{ name: 'svc', scope: 'system', command: ['/usr/bin/svc', 'openapi'], dataDir: '/var/lib/svc' },
-  ...{ writtenFolders: [], bindsLowPort: false, notifies: true, environment: {} },
+  ...{ writtenFolders: [], bindsLowPort: false, drain: 5, notifies: true, environment: {} },
   account: { name: 'svc', uid: 990, gid: 990, home: '/var/lib/svc' },
   ...more,
 })
@@ -89,7 +89,7 @@ test.skipIf(!python)(
       RunAtLoad: true,
       KeepAlive: { SuccessfulExit: false },
       ThrottleInterval: 10,
-      ExitTimeOut: 15,
+      ExitTimeOut: 20,
       ProcessType: 'Standard',
       SoftResourceLimits: { NumberOfFiles: 65_536 },
       HardResourceLimits: { NumberOfFiles: 65_536 },
