@@ -107,6 +107,8 @@ test('every option can be given by its flag and by its variable alike', () => {
     passphraseFile: ['/run/secrets/passphrase', resolve('/run/secrets/passphrase')],
     secretKeyFile: ['/run/secrets/svc_secret_key', resolve('/run/secrets/svc_secret_key')],
     secretKey: ['k'.repeat(43), 'k'.repeat(43)],
+    newKeyFile: ['/run/secrets/svc_new_key', resolve('/run/secrets/svc_new_key')],
+    newKey: ['n'.repeat(43), 'n'.repeat(43)],
     storeUrlFile: ['/run/secrets/svc_store_url', resolve('/run/secrets/svc_store_url')],
     storeUrl: ['postgres://svc:pw@db/svc', 'postgres://svc:pw@db/svc'],
     drain: ['5', 5],

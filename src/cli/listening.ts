@@ -50,7 +50,7 @@ export async function listenMain(
   })
   certificate?.onReplace(next => noteMore(config.basePath, { certificate: toNoted(next) }))
   stack.defer(() => noteAddress(config.basePath))
-  if (config.socket === undefined) gateway.listensAt(url)
+  if (config.socket === undefined) gateway.listensAt(url, config.token)
   return server
 }
 

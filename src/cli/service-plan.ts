@@ -47,6 +47,10 @@ export interface ServiceFlags {
   readonly print?: boolean
 }
 
+const keyVariables = [
+  ['secretKey', 'SVC_SECRET_KEY', '--secret-key-file'],
+  ['newKey', 'SVC_NEW_KEY', '--new-key-file'],
+] as const
 /** Default of `--drain` for a unit of systemd. */
 const drainByUnit = '5'
 
@@ -78,10 +82,11 @@ export async function planService(
   if (token !== undefined && isExposed(config) && isGuessable(token)) throw guessableTokenError()
   const certificate = certificateFilesOf(config)
   if (certificate && !flags.print) await readCertificate(certificate)
-  if (config.secretKey !== undefined)
-    throw badArgument('SVC_SECRET_KEY', 'an installed service takes the secret key from a file only', {
-      hint: 'Write the key into a file that the user of the service may read, unset the variable, and add --secret-key-file FILE.',
-    })
+  for (const [name, variable, flag] of keyVariables)
+    if (config[name] !== undefined)
+      throw badArgument(variable, 'an installed service takes the secret key from a file only', {
+        hint: `Write the key into a file that the user of the service may read, unset the variable, and add ${flag} FILE.`,
+      })
   const again = writeOptions('openapi', command.opts<Flags>(), config, {
     without: ['basePath', 'banner', 'drain', 'token'],
     env: command.io.env,

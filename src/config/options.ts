@@ -419,6 +419,26 @@ const options = [
     expected: 'at least 32 printable ASCII characters without spaces',
     parse: text => (text.length >= 32 ? parseToken(text) : undefined),
   }),
+  /** Absolute. The file contains a secret key. */
+  defineOption({
+    name: 'newKeyFile',
+    ...path,
+    placeholder: '<file>',
+    displayedDefault: 'none, or the systemd credential svc_new_key',
+    help: 'file that holds the next secret key: svc secrets rotate makes it the one that encrypts; a node on PostgreSQL only decrypts with it until then',
+    commands: [...working, 'copy'],
+  }),
+  defineOption({
+    name: 'newKey',
+    flag: undefined,
+    env: 'SVC_NEW_KEY',
+    displayedDefault: 'none',
+    help: 'the same key itself, where no file is possible',
+    commands: [...working, 'copy'],
+    secret: true,
+    expected: 'at least 32 printable ASCII characters without spaces',
+    parse: text => (text.length >= 32 ? parseToken(text) : undefined),
+  }),
   /** Absolute. The file contains the address of a store on PostgreSQL. */
   defineOption({
     name: 'storeUrlFile',

@@ -15,36 +15,59 @@ const fileHint = 'svc secrets on --secret-key-file FILE makes a file with a good
 /** How errors call the options with files. */
 interface FileOptions {
   secretKeyFile: string
+  newKeyFile: string
   storeUrlFile: string
 }
 
-const flags: FileOptions = { secretKeyFile: '--secret-key-file', storeUrlFile: '--store-url-file' }
+const flags: FileOptions = {
+  secretKeyFile: '--secret-key-file',
+  newKeyFile: '--new-key-file',
+  storeUrlFile: '--store-url-file',
+}
 
 /**
  * Returns the configuration with the secret key in `secretKey` and the address of the store in `storeUrl`, if they
- * are given. Each process calls it once: the files may be pipes.
+ * are given; with that address also the next secret key in `newKey`. Each process calls it once: the files may be pipes.
  *
  * @param credentials systemd's folder of credentials for this process, if there is one
  * @throws SvcError `invalid_arguments` for two keys or addresses, for a key that is short or guessable, and for a file
  *   that cannot be read
  */
 export function withSecrets(config: Config, credentials?: string, options: FileOptions = flags): Config {
-  const secretKey = findSecretKey(config, credentials, options.secretKeyFile)
+  const secretKey = findKey('secretKey', config, credentials, options)
   const storeUrl = findStoreUrl(config, credentials, options.storeUrlFile)
-  return Object.freeze({ ...config, ...(secretKey && { secretKey }), ...(storeUrl && { storeUrl }) })
+  // In a data directory only svc secrets rotate uses it, and may make it.
+  const newKey = storeUrl && findKey('newKey', config, credentials, options)
+  return Object.freeze({
+    ...config,
+    ...(secretKey && { secretKey }),
+    ...(storeUrl && { storeUrl }),
+    ...(newKey && { newKey }),
+  })
 }
 
-function findSecretKey(config: Config, credentials: string | undefined, option: string): string | undefined {
-  const { secretKeyFile, secretKey } = config
-  if (secretKeyFile !== undefined && secretKey !== undefined)
+const keyNames = {
+  secretKey: { variable: 'SVC_SECRET_KEY', credential: 'svc_secret_key' },
+  newKey: { variable: 'SVC_NEW_KEY', credential: 'svc_new_key' },
+} as const
+
+function findKey(
+  name: keyof typeof keyNames,
+  config: Config,
+  credentials: string | undefined,
+  options: FileOptions,
+): string | undefined {
+  const [key, file, option] = [config[name], config[`${name}File`], options[`${name}File`]]
+  const { credential, variable } = keyNames[name]
+  if (file !== undefined && key !== undefined)
     throw badArgument(option, 'expected without a secret key beside it, got both', {
-      hint: 'Use only one of them: unset SVC_SECRET_KEY (secretKey in the library), or leave the file out.',
+      hint: `Use only one of them: unset ${variable} (${name} in the library), or leave the file out.`,
     })
-  if (secretKey !== undefined) {
-    rejectWeak(option === flags.secretKeyFile ? 'SVC_SECRET_KEY' : 'secretKey', secretKey)
-    return secretKey
+  if (key !== undefined) {
+    rejectWeak(options === flags ? variable : name, key)
+    return key
   }
-  const path = secretKeyFile ?? findCredential(credentials, 'svc_secret_key')
+  const path = file ?? findCredential(credentials, credential)
   return path === undefined ? undefined : readSecretKeyFile(path, option)
 }
 

@@ -157,7 +157,7 @@ function checkReplication({ can_read, standbys, synchronous_standby_names: names
   return found
 }
 
-function checkNodes({ nodes, unpolled }: Tables, context: DoctorContext): Finding[] {
+function checkNodes({ differences, nodes, unpolled }: Tables, context: DoctorContext): Finding[] {
   const living = nodes.filter(({ lease_left_ms }) => lease_left_ms > 0)
   const polling = living.filter(({ polls }) => polls)
   const found: Finding[] = polling.map(({ accounts, name, url, version }) =>
@@ -186,15 +186,9 @@ function checkNodes({ nodes, unpolled }: Tables, context: DoctorContext): Findin
     )
   if (polling.length === 1)
     found.push(noteFinding('node', 'if this only node dies, nothing is received', 'Start a second one.'))
-  const versions = [...new Set(living.map(({ version }) => version))]
-  if (versions.length > 1)
-    found.push(
-      noteFinding(
-        'versions',
-        `the nodes run different versions: ${versions.join(', ')}`,
-        'Finish the upgrade.',
-      ),
-    )
+  // Nodes of two versions work together during an upgrade.
+  for (const { check, fix, problem } of differences)
+    found.push((check === 'versions' ? noteFinding : warningFinding)(check, problem, fix))
   return found
 }
 

@@ -33,8 +33,9 @@ export async function examineSecrets(
         `tokens and other secrets are not encrypted; ${command('secrets on --secret-key-file <file>')} encrypts them`,
       ),
     ]
-  const given = config.secretKey === undefined ? undefined : createSealer(config.secretKey).keyId
-  if (given === key) return [okFinding('secrets', `secrets are encrypted with the key ${key}`)]
+  const [given, next] = [config.secretKey, config.newKey].map(text => text && createSealer(text).keyId)
+  if (given === key || next === key)
+    return [okFinding('secrets', `secrets are encrypted with the key ${key}`)]
   return [
     errorFinding(
       'secrets',

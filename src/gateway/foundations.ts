@@ -74,7 +74,13 @@ export async function openDirectory(
           places: openMediaStores({ mediaRoot, space, clock, log: log.child('media') }, uploads),
         }
       : await openShared(
-          { ...options, url: followStoreUrl(config, config.storeUrl), version, name: processName },
+          {
+            ...options,
+            newSecret: config.newKey,
+            url: followStoreUrl(config, config.storeUrl),
+            version,
+            name: processName,
+          },
           uploads,
         )
   if (config.storeUrl !== undefined && !oneShot) await noteNode(dataDir, config.storeUrl, log)

@@ -33,8 +33,8 @@ export interface RunningGateway extends Gateway, AsyncDisposable {
    * @throws SvcError `poll_lock_held` if another process polls and the store is in memory
    */
   start(): Promise<void>
-  /** Sets the address of this process for links in deliveries; unused if `publicUrl` is set. */
-  listensAt(url: string): void
+  /** Sets the address of this process, for links in deliveries if `publicUrl` is not set; and the token of its callers. */
+  listensAt(url: string, token?: string): void
   /** Reports the expiry of the certificate of https in the metrics. */
   watchCertificate(certificate: ServedCertificate): void
   /** Gives up polling and deliveries, which other processes then take over. Calls are still served. */
@@ -185,9 +185,9 @@ export async function openGateway(options: GatewayOptions): Promise<RunningGatew
       void endExpiredKeys({ ...store, isPolling }, withLogName(runtime, 'keys'))
       void runtime.sandboxClock?.keepAsking(apiFetch, stop.signal)
     },
-    listensAt(url) {
+    listensAt(url, token) {
       address.url ??= url
-      directory.node?.setUrl(url)
+      directory.node?.setUrl(url, token)
     },
     watchCertificate: certificate => metrics.watchCertificate(certificate),
     leave: () => leave(rooms),

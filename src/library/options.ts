@@ -42,6 +42,10 @@ export interface SvcOptions {
   secretKeyFile?: string
   /** The same key itself. Use only one of the two. */
   secretKey?: string
+  /** File with the next secret key of a store on PostgreSQL, while `svc secrets rotate` changes it. */
+  newKeyFile?: string
+  /** The same key itself. Use only one of the two. */
+  newKey?: string
   /**
    * File with the address of a store on PostgreSQL, which programs on several machines share. It needs a secret key.
    * Then leave `store` out.
@@ -92,6 +96,8 @@ const optionSchemas: Readonly<Record<OptionKind, TSchema>> = {
     pace: text,
     secretKeyFile: text,
     secretKey: text,
+    newKeyFile: text,
+    newKey: text,
     storeUrlFile: text,
     storeUrl: text,
     channelVersion: text,
@@ -171,7 +177,11 @@ export async function resolveOptions(options: SvcOptions): Promise<ResolvedOptio
   }
 }
 
-const fileOptions = { secretKeyFile: 'secretKeyFile', storeUrlFile: 'storeUrlFile' }
+const fileOptions = {
+  secretKeyFile: 'secretKeyFile',
+  newKeyFile: 'newKeyFile',
+  storeUrlFile: 'storeUrlFile',
+}
 
 async function prepareStoreFile(text: string): Promise<string> {
   const path = parseFolder(text)

@@ -106,6 +106,44 @@ export function createSealer(secret: string): Sealer {
   }
 }
 
+/** A sealer with a second key, while the key changes: it opens what either has sealed. */
+export interface KeyRing extends Sealer {
+  readonly keyId: string
+  /** Ids of the keys, first of the one that seals. */
+  readonly keyIds: readonly string[]
+  /** Seals with this key from now on. @returns false if it has no such key */
+  sealWith(keyId: string): boolean
+  /** Derives a secret from the key that seals, as `deriveSecret` does. */
+  derive(use: string): string
+}
+
+/** @param second another key, which only opens until `sealWith` chooses it */
+export function createKeyRing(secret: string, second?: string): KeyRing {
+  const keys = [secret, second].flatMap(text =>
+    text === undefined ? [] : [{ ...createSealer(text), derive: (use: string) => deriveSecret(text, use) }],
+  ) as (Sealer & { keyId: string; derive: KeyRing['derive'] })[]
+  let current = keys[0]!
+  return {
+    get keyId() {
+      return current.keyId
+    },
+    get keyIds() {
+      return [...new Set([current, ...keys].map(({ keyId }) => keyId))]
+    },
+    sealWith(keyId) {
+      const found = keys.find(key => key.keyId === keyId)
+      current = found ?? current
+      return found !== undefined
+    },
+    derive: use => current.derive(use),
+    seal: (value, place) => current.seal(value, place),
+    open(value, place) {
+      const id = sealedWith(value)
+      return (keys.find(({ keyId }) => keyId === id) ?? current).open(value, place)
+    },
+  }
+}
+
 const nameOf = ({ table, column, key }: SealedPlace): string => [table, column, key].join('\0')
 
 const sealedError = ({ table, column }: SealedPlace, why: string, cause?: unknown) =>

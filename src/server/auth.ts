@@ -13,7 +13,7 @@ import { SvcError } from '../model/error.ts'
 import { anyCaller, owner, type Principal } from '../model/principal.ts'
 import { type Clock, systemClock } from '../platform/clock.ts'
 import { isLoopback } from '../platform/serve.ts'
-import { ensureToken, readStoredToken } from './token.ts'
+import { ensureToken, listNextTokens, readStoredToken } from './token.ts'
 
 /** Options of the check. */
 export interface GuardOptions {
@@ -30,6 +30,7 @@ export interface GuardOptions {
   basePath?: string
   /** Its secret key, and the address of its store on PostgreSQL, if it has them. */
   secretKey?: string | undefined
+  newKey?: string | undefined
   storeUrl?: string | undefined
   /** True on a Unix socket: only this user can open it, so keys do not close it. */
   isSocket?: boolean
@@ -77,7 +78,8 @@ export function createGuard(options: GuardOptions): Guard {
   const { host: boundHost, isSocket, keys, clock = systemClock } = options
   const local = isLoopback(boundHost)
   if (isExposed(options) && !options.token) throw new Error(`listening on ${boundHost} needs a token`)
-  const tokenHash = options.token ? hashOf(options.token) : undefined
+  const tokens = options.token ? [options.token, ...listNextTokens(options, options.token)] : []
+  const tokenHashes = tokens.map(hashOf)
   const allowed = new Set((options.allowHosts ?? []).map(name => name.trim().toLowerCase()).filter(Boolean))
   // Compare the name in the Host, which a page can rebind. Proxies pass it with or without the port.
   const isOwnHost = (host: string) =>
@@ -107,7 +109,7 @@ export function createGuard(options: GuardOptions): Guard {
   }
 
   return {
-    tokenRequired: tokenHash !== undefined,
+    tokenRequired: tokens.length > 0,
     hostDenialOf,
     pageDenialOf,
     identify(request, open, address) {
@@ -116,14 +118,14 @@ export function createGuard(options: GuardOptions): Guard {
       if (open) return anyCaller
       const token = givenTokenOf(request)
       if (token !== undefined) {
-        if (tokenHash !== undefined && isSameHash(hashOf(token), tokenHash)) return owner
+        if (tokenHashes.some(hash => isSameHash(hashOf(token), hash))) return owner
         if (hasKeyForm(token)) {
           const by = keys.authenticate(token, address)
           if (by instanceof Promise) return orUnreadable(by.then(found => found ?? wrongTokenError()))
           return by ?? wrongTokenError()
         }
       }
-      if (tokenHash !== undefined) return token === undefined ? noTokenError() : wrongTokenError()
+      if (tokens.length > 0) return token === undefined ? noTokenError() : wrongTokenError()
       // A token that was given is right or wrong, also where none is needed.
       if (isSocket && token === undefined) return owner
       const judge = (hasKeys: boolean) =>

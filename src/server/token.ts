@@ -50,6 +50,7 @@ export async function readCurrentToken(
  */
 export type KeptDirectory = Pick<Config, 'basePath'> & {
   readonly secretKey?: string | undefined
+  readonly newKey?: string | undefined
   readonly storeUrl?: string | undefined
 }
 
@@ -69,6 +70,18 @@ async function readSecret(directory: KeptDirectory, path: string): Promise<strin
 /** Returns a secret that all nodes of a store on PostgreSQL share. */
 const deriveShared = ({ secretKey, storeUrl }: KeptDirectory, path: string): string | undefined =>
   storeUrl !== undefined && secretKey !== undefined ? deriveSecret(secretKey, basename(path)) : undefined
+
+/**
+ * Returns the tokens that are right beside `token`: if that is derived from the secret key, the one of nodes that have
+ * only the next secret key.
+ */
+export function listNextTokens(directory: Partial<KeptDirectory>, token: string | undefined): string[] {
+  const { basePath = '', newKey, secretKey, storeUrl } = directory
+  const derive = (key: string | undefined) =>
+    deriveShared({ basePath, secretKey: key, storeUrl }, tokenPathOf(basePath))
+  const next = token !== undefined && token === derive(secretKey) ? derive(newKey) : undefined
+  return next === undefined ? [] : [next]
+}
 
 /** A generated token. */
 export interface EnsuredToken {

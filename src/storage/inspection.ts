@@ -174,6 +174,8 @@ export interface ClusterState {
   /** Absent if there are no tables yet, or those of a newer version. */
   tables?: {
     nodes: NodeInfo[]
+    /** How they differ where all must be alike. */
+    differences: DatabaseFault[]
     replication: Replication
     /** Accounts that no living node polls. */
     unpolled: number

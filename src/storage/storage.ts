@@ -67,8 +67,8 @@ export interface Node {
   list(): Promise<NodeInfo[]>
   /** Returns what is known about the standbys of the database. */
   readReplication(): Promise<Replication>
-  /** Shows others where this process answers. */
-  setUrl(url: string): void
+  /** Shows others where this process answers, and lets them know whether it wants the same token. */
+  setUrl(url: string, token?: string): void
 }
 
 export interface PolledBatch {

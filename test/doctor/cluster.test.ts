@@ -72,7 +72,7 @@ describe.skipIf(!isPostgresThere())('a store on PostgreSQL', () => {
         'cluster/standbys note: the role of svc may not see',
         'cluster/node ok: a polls 1 session, svc 1',
         'cluster/node note: if this only node dies',
-        'cluster/versions note: the nodes run different versions: 1, 2',
+        'cluster/versions note: the nodes run different versions: 1 on a; 2 on b',
         'cluster/durable ok: ',
         'cluster/search ok: ',
       ]

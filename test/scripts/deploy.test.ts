@@ -83,6 +83,7 @@ test.skipIf(!canRender)('the chart makes objects that Kubernetes knows, and runs
     'extraVolumeMounts[0].mountPath=/ca',
     'trustProxy={10.244.0.0/16,fd00::/8}',
     'nodes=5',
+    'secret.newKey=next',
   )
   expect(() => render(helm)).toThrow('image.tag')
   expect([...usual.keys()].sort()).toEqual([

@@ -2,6 +2,7 @@ import { beforeEach, describe, expect, test } from 'bun:test'
 import { chmod, readFile, stat, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { silentLog } from '../../src/platform/log.ts'
+import { deriveSecret } from '../../src/platform/sealing.ts'
 import { createGuard } from '../../src/server/auth.ts'
 import { createOpenApiApp } from '../../src/server/openapi.ts'
 import { ensureToken } from '../../src/server/token.ts'
@@ -338,4 +339,26 @@ describe('the generated token', () => {
     expect(new Set(all.map(one => one.token)).size).toBe(1)
     expect(all.filter(one => one.created).length).toBe(1)
   })
+})
+
+test('while the secret key of a cluster changes, the derived token of either key is right, and one that was given stays alone', () => {
+  const secretKey = 'K9wq2-hTzVbN71xPmRfAaYdL04sGeJcU'
+  const newKey = 'nGq7-Zt4VwXc91LmPrEbUyKoS23hDfJa'
+  const [derived = '', next = ''] = [secretKey, newKey].map(key => deriveSecret(key, 'api_token'))
+  const kindOf = (token: string, given: string) => {
+    const directory = { basePath: '/data', secretKey, newKey, storeUrl: 'postgres://db/svc' }
+    const guard = createGuard({ host: '0.0.0.0', token, keys, ...directory })
+    const request = new Request('http://localhost/tools', { headers: { authorization: `Bearer ${given}` } })
+    return (guard.identify(request, false) as { kind?: string }).kind
+  }
+  expect([derived, next, `${next}x`].map(given => kindOf(derived, given))).toEqual([
+    'owner',
+    'owner',
+    undefined,
+  ])
+  expect(['given-Xz81Kq', derived, next].map(given => kindOf('given-Xz81Kq', given))).toEqual([
+    'owner',
+    undefined,
+    undefined,
+  ])
 })

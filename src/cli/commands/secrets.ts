@@ -1,14 +1,13 @@
 /** Declares and runs `svc secrets`: encrypts the secrets in a data directory, changes their key, decrypts them. */
 import { dirname } from 'node:path'
 import { readSecretKeyFile, withSecrets } from '../../config/secrets.ts'
-import { parseFolder } from '../../config/values.ts'
 import { type Config, findCredentials } from '../../config.ts'
 import { claimDirectory } from '../../gateway/directory.ts'
 import { type KeyChange, type ResealStep, reseal } from '../../gateway/secrets.ts'
 import { createInspection, rejectForeign } from '../../inspect/data-directory.ts'
 import { badArgument, SvcError } from '../../model/error.ts'
 import { createDurably, fileExists, isInside, realPathOf, syncDir } from '../../platform/files.ts'
-import { quoteForShell } from '../../platform/format.ts'
+import { formatCount, quoteForShell } from '../../platform/format.ts'
 import { randomBytes } from '../../platform/lazy-crypto.ts'
 import { createSealer, noSealer, type Sealer } from '../../platform/sealing.ts'
 import type { SecretState } from '../../storage/inspection.ts'
@@ -17,6 +16,7 @@ import {
   type CommandLine,
   type CommandSpec,
   configFrom,
+  keyedConfig,
   requireSubcommand,
   toolDefaults,
 } from '../command.ts'
@@ -26,7 +26,7 @@ import { isJson, writeResult } from '../print.ts'
 const keyFlag = '--secret-key-file'
 const newKeyFlag = '--new-key-file'
 const footer =
-  'Every process on the data directory has to be stopped first, and the disk needs room for a second copy of messages.db. If the command is killed, run it again: it carries on.'
+  'On a data directory every process has to be stopped first, and the disk needs room for a second copy of messages.db. If the command is killed, run it again: it carries on.'
 
 export const commands: readonly CommandSpec[] = [
   {
@@ -59,10 +59,10 @@ export const commands: readonly CommandSpec[] = [
     words: 'secrets rotate',
     summary: 'encrypt the secrets with another key',
     noSandboxHint: 'ever',
-    about: `Encrypt with the key in the file of ${newKeyFlag} what is encrypted with the key in the file of --secret-key-file. If the new file does not exist, it is made with a new key.`,
+    about: `Encrypt with the key in the file of ${newKeyFlag} what is encrypted with the key in the file of --secret-key-file. If the new file does not exist, it is made with a new key. A store on PostgreSQL is changed while its nodes run, once all of them have both keys by the same options.`,
     config: 'tool',
-    addOptions: command => command.option(`${newKeyFlag} <file>`, 'file that holds the new key'),
-    jsonHelp: 'print one JSON object: {state, key_id, changed}',
+    jsonHelp:
+      'print one JSON object: {state, key_id, changed}; for a store on PostgreSQL {old_key_id, key_id, values}',
     examples: [['svc secrets rotate --secret-key-file old.key --new-key-file new.key', 'replace the key']],
     helpFooter: footer,
     run: rotate,
@@ -103,8 +103,10 @@ async function switchOn(command: Command, line: CommandLine): Promise<void> {
 }
 
 async function rotate(command: Command, line: CommandLine): Promise<void> {
+  const config = configFrom(command, {}, toolDefaults)
+  if (isShared(config)) return rotateShared(command, line)
   const from = requireKey(command)
-  const path = parseFolder(command.opts<{ newKeyFile?: string }>().newKeyFile ?? '')
+  const path = config.newKeyFile
   if (path === undefined) throw badArgument(newKeyFlag, 'expected a file for the new key')
   await rejectInside(newKeyFlag, path, settingsOf(command).basePath)
   const readTo = (state: SecretState | undefined) =>
@@ -113,6 +115,40 @@ async function rotate(command: Command, line: CommandLine): Promise<void> {
   if (!isJson(command))
     await command.io.out.write('Keep the old key too, for as long as there are backups from before.\n')
 }
+
+/** Changes the key of a store on PostgreSQL, while nodes use it. */
+async function rotateShared(command: Command, line: CommandLine): Promise<void> {
+  const { newKey: newSecret, secretKey: oldSecret, storeUrl = '' } = keyedConfig(command, {}, toolDefaults)
+  if (oldSecret === undefined) throw badArgument(keyFlag, 'expected the key that the nodes have')
+  if (newSecret === undefined || newSecret === oldSecret)
+    throw badArgument(newKeyFlag, 'expected another key, which all nodes have got with this option')
+  const { rotateKey } = await import('../../storage/postgres/rotate.ts')
+  const { clock, err } = command.io
+  const result = await rotateKey({
+    url: storeUrl,
+    oldSecret,
+    newSecret,
+    clock,
+    onStep(step) {
+      line.changeMade = 'begun'
+      if (err.isTerminal) err.print(sharedSteps[step])
+    },
+  })
+  line.changeMade = 'done'
+  const { key_id, old_key_id, values } = result
+  const text = `the secrets are encrypted with the key ${key_id}: ${formatCount(values, 'value')} changed, and nothing is left under the key ${old_key_id}
+Now make the new key the one of --secret-key-file on every node, without --new-key-file. With the old key end:
+- sign-ins of the panel, and MCP sessions: their clients begin new ones
+- the token, if it was not given with --token-file: svc token ${keyFlag} NEW prints the next one, which is right already
+Keep the old key too, for as long as there are backups from before.
+`
+  await writeResult(command, result, text)
+}
+
+const sharedSteps = {
+  waiting: 'waiting until every node uses the new key …',
+  sealing: 'encrypting anew …',
+} as const
 
 async function switchOff(command: Command, line: CommandLine): Promise<void> {
   await change(command, line, async state => {
@@ -207,11 +243,13 @@ const absentError = (dir: string) =>
 /** The file of `--secret-key-file` may not exist yet, so the key is not read with the settings. */
 function settingsOf(command: Command): Config {
   const config = configFrom(command, {}, toolDefaults)
-  if (config.storeUrl === undefined && config.storeUrlFile === undefined) return config
+  if (!isShared(config)) return config
   throw badArgument('--store-url-file', 'expected a store in a data directory', {
-    hint: 'A store on PostgreSQL is always encrypted with the key that its first node had, and that key cannot be changed there. To change it: svc store copy postgres DIRECTORY, then without the address of the database svc secrets rotate, and back into an empty database.',
+    hint: 'A store on PostgreSQL is always encrypted. svc secrets rotate changes its key, and svc doctor says which one it is.',
   })
 }
+
+const isShared = ({ storeUrl, storeUrlFile }: Config) => (storeUrl ?? storeUrlFile) !== undefined
 
 function findKey(command: Command): Sealer | undefined {
   const { secretKey } = withSecrets(settingsOf(command), findCredentials(command.io.env))

@@ -6,7 +6,7 @@ import { SvcError } from '../../model/error.ts'
 import type { Clock } from '../../platform/clock.ts'
 import { silentLog } from '../../platform/log.ts'
 import type { PgOptions } from '../../platform/postgres.ts'
-import { createSealer } from '../../platform/sealing.ts'
+import { createKeyRing } from '../../platform/sealing.ts'
 import { constantSql, sql } from '../../platform/sql.ts'
 import { ClockTrust } from '../../storage/clock-trust.ts'
 import { openKeys } from '../../storage/nouns/keys.ts'
@@ -25,6 +25,7 @@ import { cursorColumns, type StandingStill } from '../../storage/sqlite/restored
 export interface AdoptOptions {
   url: PgOptions['url']
   secret: string
+  newSecret?: string | undefined
   clock: Clock
   /** The original has not changed since: sends and webhooks go on, and keys stay valid. */
   goesOn: boolean
@@ -40,14 +41,15 @@ export async function adoptStore({
   clock,
   goesOn,
   keepKeys,
+  newSecret,
   secret,
   url,
 }: AdoptOptions): Promise<StandingStill & { address: string }> {
   const log = silentLog
   const db = new PgDatabase({ url, clock, log, node: crypto.randomUUID(), mayBeCopy: true })
-  const sealer = createSealer(secret)
+  const sealer = createKeyRing(secret, newSecret)
   try {
-    await migrate(db, { log, keyId: sealer.keyId })
+    await migrate(db, { log, keys: sealer })
     if (!(await findCopyFault(db)))
       throw new SvcError('invalid_arguments', `${db.address} is no copy: svc runs on it as it is`)
     // The processes of the original own nothing here. The trigger on head notes the server.

@@ -3,14 +3,14 @@ import { SvcError } from '../../model/error.ts'
 import type { Clock } from '../../platform/clock.ts'
 import type { Log } from '../../platform/log.ts'
 import { connectPg, type PgConnection, type PgQueries } from '../../platform/postgres.ts'
-import { createSealer, type Sealer } from '../../platform/sealing.ts'
+import { createKeyRing, type Sealer } from '../../platform/sealing.ts'
 import { constantSql, joinSql, noSql, type Sql, sql } from '../../platform/sql.ts'
 import { ClockTrust } from '../../storage/clock-trust.ts'
 import type { MediaStores } from '../../storage/media-store.ts'
 import { PgDatabase } from '../../storage/postgres/database.ts'
 import { placeOf, storeErrorOf } from '../../storage/postgres/errors.ts'
 import { PgMediaStore } from '../../storage/postgres/media.ts'
-import { migrate } from '../../storage/postgres/migrate.ts'
+import { followKeys, type KeyState, migrate } from '../../storage/postgres/migrate.ts'
 import { newestForm } from '../../storage/postgres/schema.ts'
 import { copyLock } from '../../storage/postgres/tables.ts'
 import type { SecretChange } from '../../storage/sealed-places.ts'
@@ -60,7 +60,7 @@ const snapshotAnswerMs = 60_000
  * @throws SvcError `store_unavailable`; `not_found` if there is no store
  */
 export async function openPgSnapshot({ url, secret, clock, log }: PgSideOptions): Promise<CopySource> {
-  const sealer = createSealer(secret)
+  const sealer = createKeyRing(secret)
   const settings = { idle_in_transaction_session_timeout: '0' }
   const db = new PgDatabase({ url, clock, log, node: crypto.randomUUID() })
   let snapshot: PgConnection | undefined
@@ -69,18 +69,15 @@ export async function openPgSnapshot({ url, secret, clock, log }: PgSideOptions)
     await rejectAbsent(db, place)
     snapshot = await connectPg({ url, name: 'svc backup', answerMs: snapshotAnswerMs, settings })
     await snapshot.run(sql`BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY`)
-    const meta = await snapshot.one<Meta & { form: number; secret_key?: string }>(
-      sql`SELECT store_id, hash_key, copying, form, secret_key FROM meta`,
+    const meta = await snapshot.one<Meta & KeyState & { form: number }>(
+      sql`SELECT store_id, hash_key, copying, form, secret_key, old_key FROM meta`,
     )
     rejectUnreleased(`the store in ${place}`, meta.form, wayFromDatabase)
     if (meta.copying !== undefined || meta.form !== newestForm)
       throw new SvcError('store_unavailable', `the store in ${place} is incomplete, or of another version`, {
         hint: 'Use the version of svc that the nodes run.',
       })
-    if (meta.secret_key !== undefined && meta.secret_key !== sealer.keyId)
-      throw new SvcError('store_unavailable', 'the store was encrypted with another secret key', {
-        hint: 'Give the key of the nodes: --secret-key-file or SVC_SECRET_KEY.',
-      })
+    followKeys(meta, sealer)
     const context = { db, clock, log, sealer, clockTrust: new ClockTrust(clock, clock.now()) }
     const media = {
       uploads: new PgMediaStore(context, 'uploads', uploadRules),
@@ -168,11 +165,11 @@ async function open(
   check: (db: PgDatabase, place: string) => Promise<void> = async () => {},
 ) {
   const db = new PgDatabase({ url, clock, log, node: crypto.randomUUID() })
-  const sealer = createSealer(secret)
+  const sealer = createKeyRing(secret)
   let lock: PgConnection | undefined
   try {
     await check(db, placeOfUrl(url))
-    await migrate(db, { log, keyId: sealer.keyId, closed: true })
+    await migrate(db, { log, keys: sealer, closed: true })
     await rejectUsed(db, placeOfUrl(url))
     lock = await takeLock(url)
     await rejectUsed(db, placeOfUrl(url))

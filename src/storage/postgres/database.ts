@@ -35,7 +35,7 @@ const mostAttempts = 20
 /** Connections for statements. One more each is for barriers, leases and notifications: at most ten for a node. */
 const poolSize = { usual: 4, prepared: 3 }
 /** Longest wait for an answer of the database. */
-const answerMs = 8000
+export const answerMs = 8000
 /** SQLSTATE of a full disk, and for how long it counts. */
 const diskFull = '53100'
 const fullForMs = 10_000

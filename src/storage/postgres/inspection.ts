@@ -21,7 +21,8 @@ import { type AccountRow, accountColumns, recordOf } from './accounts.ts'
 import { hasWrittenRow } from './contexts.ts'
 import { drive } from './drive.ts'
 import { placeOf, storeErrorOf } from './errors.ts'
-import { listNodes, readReplication } from './node-list.ts'
+import type { KeyState } from './migrate.ts'
+import { type ComparedNode, comparedNodes, findDifferences, listNodes, readReplication } from './node-list.ts'
 import { faultError, findCopyFault, findFaults } from './requirements.ts'
 import { postgresDialect } from './routines.ts'
 import { newestForm } from './schema.ts'
@@ -111,8 +112,11 @@ export class PgInspection implements Inspection {
 
   readSecrets(): Promise<SecretState> {
     return this.#read<SecretState>({ key: null }, async connection => {
-      const { secret_key } = await connection.one<{ secret_key?: string }>(sql`SELECT secret_key FROM meta`)
-      return { key: secret_key ?? null }
+      const { old_key, secret_key } = await connection.one<KeyState>(
+        sql`SELECT secret_key, old_key FROM meta`,
+      )
+      const key = secret_key ?? null
+      return old_key === undefined ? { key } : { from: old_key, to: key }
     })
   }
 
@@ -249,5 +253,10 @@ async function readTables(connection: PgConnection): Promise<NonNullable<Cluster
         WHERE n.id = a.node AND n.lease_until > clock_timestamp())) AS unpolled,
       (SELECT count(*) FROM (SELECT FROM message WHERE id > (SELECT upto FROM indexed) LIMIT ${countedMessages}) m) AS unindexed,
       moved_to FROM meta`)
-  return { nodes: await listNodes(connection), replication: await readReplication(connection), ...state }
+  return {
+    nodes: await listNodes(connection),
+    differences: findDifferences(await connection.all<ComparedNode>(comparedNodes)),
+    replication: await readReplication(connection),
+    ...state,
+  }
 }

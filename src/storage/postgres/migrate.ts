@@ -2,6 +2,7 @@
 import { SvcError } from '../../model/error.ts'
 import type { Log } from '../../platform/log.ts'
 import { type PgConnection, sqlStateOf } from '../../platform/postgres.ts'
+import type { KeyRing } from '../../platform/sealing.ts'
 import { constantSql, sql } from '../../platform/sql.ts'
 import { rejectUnreleased, wayFromDatabase } from '../unreleased.ts'
 import type { PgDatabase } from './database.ts'
@@ -17,10 +18,15 @@ const lockTimeout = '2s'
 const mostTries = 30
 const lockNotAvailable = '55P03'
 
-interface Found {
+/** Columns of `meta` about secret keys. */
+export interface KeyState {
+  secret_key?: string
+  old_key?: string
+}
+
+interface Found extends KeyState {
   form: number
   min_reader: number
-  secret_key?: string
   moved_to?: string
   copying?: string
 }
@@ -30,6 +36,22 @@ export function checkReader(form: number, minReader: number): void {
   if (minReader > form)
     throw new SvcError('store_unavailable', 'the store was updated by a newer version of svc', {
       hint: 'Use that version or a newer one.',
+    })
+}
+
+/**
+ * Seals with the key of the store from now on.
+ *
+ * @throws SvcError `store_unavailable` if a key is not given with which values are sealed
+ */
+export function followKeys({ secret_key, old_key }: KeyState, keys: KeyRing): void {
+  if (secret_key !== undefined && !keys.sealWith(secret_key))
+    throw new SvcError('store_unavailable', 'the store was encrypted with another secret key', {
+      hint: 'All nodes need the same key: --secret-key-file or SVC_SECRET_KEY.',
+    })
+  if (old_key !== undefined && !keys.keyIds.includes(old_key))
+    throw new SvcError('store_unavailable', `some secrets are still encrypted with the key ${old_key}`, {
+      hint: 'Give that key too, with --secret-key-file, and the other one with --new-key-file, until svc secrets rotate has said that nothing is left.',
     })
 }
 
@@ -44,10 +66,10 @@ export async function migrate(
   db: PgDatabase,
   {
     closed = false,
-    keyId,
+    keys,
     log,
     steps = ownSteps,
-  }: { log: Log; keyId: string | undefined; closed?: boolean; steps?: readonly string[] | undefined },
+  }: { log: Log; keys: KeyRing | undefined; closed?: boolean; steps?: readonly string[] | undefined },
 ): Promise<void> {
   await rejectFaults(db)
   const newest = formAfter(steps.length)
@@ -68,20 +90,16 @@ export async function migrate(
     throw new SvcError('store_unavailable', `the store was moved to ${found.moved_to}`, {
       hint: 'Use the store there. This one no longer changes.',
     })
-  if (keyId === undefined) return
+  if (keys === undefined) return
   if (found.secret_key === undefined)
-    await db.run(sql`UPDATE meta SET secret_key = ${keyId} WHERE secret_key IS NULL`)
-  const key = (await readForm(db))?.secret_key
-  if (key !== keyId)
-    throw new SvcError('store_unavailable', 'the store was encrypted with another secret key', {
-      hint: 'All nodes need the same key: --secret-key-file or SVC_SECRET_KEY.',
-    })
+    await db.run(sql`UPDATE meta SET secret_key = ${keys.keyId} WHERE secret_key IS NULL`)
+  followKeys((await readForm(db)) ?? {}, keys)
 }
 
 async function readForm(db: PgDatabase): Promise<Found | undefined> {
   const { there } = await db.one<{ there: boolean }>(sql`SELECT to_regclass('svc.meta') IS NOT NULL AS there`)
   return there
-    ? db.get<Found>(sql`SELECT form, min_reader, secret_key, moved_to, copying FROM svc.meta`)
+    ? db.get<Found>(sql`SELECT form, min_reader, secret_key, old_key, moved_to, copying FROM svc.meta`)
     : undefined
 }
 

@@ -2,6 +2,7 @@
 import type { NodeInfo, Replication, StandbyInfo } from '../../model/nodes.ts'
 import type { PgQueries } from '../../platform/postgres.ts'
 import { type Sql, sql } from '../../platform/sql.ts'
+import type { DatabaseFault } from '../inspection.ts'
 
 /** Sessions of a node whose names are listed. */
 const namedSessions = 100
@@ -16,6 +17,55 @@ export const listNodes = (queries: PgQueries, own = ''): Promise<NodeInfo[]> =>
       AS names FROM account WHERE bot_id IS NOT NULL GROUP BY node) owned ON owned.node = n.id
     WHERE n.polls OR n.url IS NOT NULL
     ORDER BY is_this DESC, n.started_at, n.id`)
+
+/** A node as others compare it with theirs. */
+export interface ComparedNode {
+  name: string
+  version: string
+  /** First the one that seals. */
+  keys: string[]
+  /** Keyed hash of the token that its callers need. */
+  token?: string
+}
+
+/** The nodes that poll or listen, and live. */
+export const comparedNodes: Sql = sql`SELECT name, version, keys, token FROM node
+  WHERE (polls OR url IS NOT NULL) AND lease_until > clock_timestamp() ORDER BY name`
+
+/** Returns how nodes differ where all must be alike. */
+export function findDifferences(nodes: readonly ComparedNode[]): DatabaseFault[] {
+  const found: DatabaseFault[] = []
+  const byVersion = Map.groupBy(nodes, ({ version }) => version)
+  if (byVersion.size > 1)
+    found.push({
+      check: 'versions',
+      problem: `the nodes run different versions: ${[...byVersion].map(([version, own]) => `${version} on ${namesOf(own)}`).join('; ')}`,
+      fix: 'Finish the upgrade.',
+    })
+  const byToken = Map.groupBy(
+    nodes.filter(({ token }) => token !== undefined),
+    ({ token }) => token,
+  )
+  if (byToken.size > 1)
+    found.push({
+      check: 'tokens',
+      problem: `the nodes have different tokens: one on ${[...byToken.values()].map(namesOf).join('; another on ')}`,
+      fix: 'Give all nodes the same --token-file, or none: then svc derives it from the secret key.',
+    })
+  const keys = new Set(nodes.flatMap(node => node.keys))
+  for (const key of keys) {
+    const lacking = nodes.filter(node => !node.keys.includes(key))
+    if (lacking.length > 0)
+      found.push({
+        check: 'keys',
+        problem: `${namesOf(lacking)}: no secret key ${key}, which other nodes have`,
+        fix: 'Give it to all with --new-key-file before svc secrets rotate, and take the old one from all after it.',
+      })
+  }
+  return found
+}
+
+const namesOf = (nodes: readonly ComparedNode[]): string => nodes.map(({ name }) => name).join(', ')
 
 const readSettings: Sql = sql`SELECT current_setting('synchronous_standby_names') AS synchronous_standby_names,
   timeline() AS timeline, pg_has_role(current_user, 'pg_read_all_stats', 'USAGE') AS can_read,

@@ -5,14 +5,15 @@
 import { SvcError } from '../../model/error.ts'
 import type { NodeInfo, Replication } from '../../model/nodes.ts'
 import type { PgConnection } from '../../platform/postgres.ts'
+import type { KeyRing } from '../../platform/sealing.ts'
 import { type Sql, sql } from '../../platform/sql.ts'
 import type { Lease, Leases } from '../leases.ts'
 import type { SessionReader } from '../state.ts'
 import type { Node } from '../storage.ts'
 import { connectionHint, storeErrorOf } from './errors.ts'
 import { freeAccounts, PgLease } from './leases.ts'
-import { checkReader } from './migrate.ts'
-import { listNodes, readReplication } from './node-list.ts'
+import { checkReader, followKeys, type KeyState } from './migrate.ts'
+import { type ComparedNode, comparedNodes, findDifferences, listNodes, readReplication } from './node-list.ts'
 import { type EngineContext, PgPart } from './part.ts'
 import { formAfter, steps as ownSteps } from './schema.ts'
 
@@ -36,6 +37,11 @@ export interface NodeOptions {
   steps?: readonly string[]
   version?: string
   name?: string
+  keys: KeyRing
+}
+
+interface MetaRow extends KeyState {
+  min_reader: number
 }
 
 /** A moment, by both clocks: the monotonic clock stands still while a machine is suspended, and the other may be set. */
@@ -48,6 +54,9 @@ export class PgNode extends PgPart implements Node {
   readonly #options: NodeOptions
   readonly #stop = new AbortController()
   #url: string | undefined
+  #token: string | undefined
+  /** How nodes differ, as it was logged last. */
+  readonly #differences = new Set<string>()
   #connecting: Promise<PgConnection> | undefined
   /** Before the request for the newest renewal that succeeded. */
   #renewed: Moment = { monotonic: Number.NEGATIVE_INFINITY, wall: 0 }
@@ -85,9 +94,9 @@ export class PgNode extends PgPart implements Node {
     }
   }
 
-  /** Shows where this process answers. */
-  setUrl(url: string): void {
+  setUrl(url: string, token?: string): void {
     this.#url = url
+    this.#token = token
   }
 
   /** Returns the processes that use the store, this one first. */
@@ -239,37 +248,58 @@ export class PgNode extends PgPart implements Node {
 
   async #renew(): Promise<void> {
     const asked = this.#now()
-    const { version = '', name = '' } = this.#options
-    const url = this.#url
-    const [meta, renewed] = await this.#send([
-      sql`SELECT min_reader, (extract(epoch FROM clock_timestamp()) * 1000)::bigint AS now FROM meta`,
-      sql`UPDATE node SET lease_until = ${term}, url = ${url}
+    const { keys, version = '', name = '' } = this.#options
+    const [url, token] = [this.#url, this.#token && keys.derive(`hash of the token ${this.#token}`)]
+    const readMeta = sql`SELECT min_reader, secret_key, old_key,
+      (extract(epoch FROM clock_timestamp()) * 1000)::bigint AS now FROM meta`
+    const [meta, renewed, others] = await this.#send([
+      readMeta,
+      sql`UPDATE node SET lease_until = ${term}, url = ${url}, keys = ${keys.keyIds}::text[], token = ${token}
         WHERE id = ${this.owner} AND lease_until > clock_timestamp() RETURNING id`,
+      comparedNodes,
     ])
-    const { min_reader, now } = meta![0] as { min_reader: number; now: number }
+    const { now, ...found } = meta![0] as unknown as MetaRow & { now: number }
     this.#compareClocks(now, asked.wall)
-    await this.#checkReader(min_reader)
+    await this.#checkMeta(found)
+    this.#logDifferences(others as unknown as ComparedNode[])
     if (renewed?.length === 0) {
       // Others may have had its accounts. It begins with none.
       this.#lose('the lease of this node ended in the database')
-      await this.#send([
-        sql`INSERT INTO node (id, name, version, url, lease_until) VALUES (${this.owner}, ${name}, ${version}, ${url}, ${term})
+      const [, ...rest] = await this.#send([
+        sql`INSERT INTO node (id, name, version, url, keys, token, lease_until)
+          VALUES (${this.owner}, ${name}, ${version}, ${url}, ${keys.keyIds}::text[], ${token}, ${term})
           ON CONFLICT (id) DO UPDATE SET lease_until = excluded.lease_until, started_at = clock_timestamp(),
-            polls = false, epoch = node.epoch + 1`,
+            polls = false, keys = excluded.keys, epoch = node.epoch + 1`,
         ...freeAccounts(this.owner),
+        // A process that changes the key lets no node join, and looks at the nodes there are.
+        readMeta,
       ])
+      await this.#checkMeta(rest.at(-1)![0] as unknown as MetaRow)
     }
     if (asked.monotonic > this.#renewed.monotonic) this.#renewed = asked
   }
 
-  /** Serves nothing any more if a newer version has changed the tables in a way that this one does not know. */
-  async #checkReader(minReader: number): Promise<void> {
+  /** Says once how nodes differ. */
+  #logDifferences(nodes: readonly ComparedNode[]): void {
+    const found = findDifferences(nodes)
+    for (const { fix, problem } of found)
+      if (!this.#differences.has(problem)) this.log.warn(problem, { hint: fix })
+    this.#differences.clear()
+    for (const { problem } of found) this.#differences.add(problem)
+  }
+
+  /**
+   * Serves nothing any more if a newer version has changed the tables in a way that this one does not know, or if this
+   * process lacks a secret key.
+   */
+  async #checkMeta({ min_reader, ...state }: MetaRow): Promise<void> {
     try {
-      checkReader(formAfter((this.#options.steps ?? ownSteps).length), minReader)
+      checkReader(formAfter((this.#options.steps ?? ownSteps).length), min_reader)
+      followKeys(state, this.#options.keys)
     } catch (error) {
       this.db.refuse(error as SvcError)
       this.#stop.abort()
-      this.#lose('the store was updated by a newer version of svc')
+      this.#lose((error as SvcError).message)
       this.log.error('this node stops serving', { error })
       await this.#send([sql`DELETE FROM node WHERE id = ${this.owner}`])
       throw error

@@ -3,7 +3,7 @@ import { SvcError } from '../../model/error.ts'
 import type { Clock } from '../../platform/clock.ts'
 import type { Log } from '../../platform/log.ts'
 import type { PgOptions } from '../../platform/postgres.ts'
-import { createSealer } from '../../platform/sealing.ts'
+import { createKeyRing } from '../../platform/sealing.ts'
 import { ClockTrust } from '../clock-trust.ts'
 import type { MediaRules, MediaStores } from '../media-store.ts'
 import { findLastSign } from '../nouns/retention.ts'
@@ -24,6 +24,8 @@ export interface PgStorageOptions {
   url: PgOptions['url']
   /** Text of the secret key, which is required here. */
   secret: string | undefined
+  /** Text of a second one, which svc secrets rotate will make the one that seals. */
+  newSecret?: string | undefined
   /** Version of this program, and the name of this node, as they are shown. */
   version?: string
   name?: string
@@ -47,18 +49,18 @@ export interface PgStorage extends Storage {
 
 /** @throws SvcError `store_unavailable`, `invalid_arguments` without a secret key; nothing stays open then */
 export async function openPgStorage(options: PgStorageOptions): Promise<PgStorage> {
-  const { clock, log, secret, url } = options
+  const { clock, log, newSecret, secret, url } = options
   if (secret === undefined)
     throw new SvcError('invalid_arguments', 'a store on PostgreSQL needs a secret key', {
       hint: 'Give it with --secret-key-file or SVC_SECRET_KEY; head -c 32 /dev/urandom | base64 | tr -d /+= prints one.',
     })
   const db = new PgDatabase({ url, clock, log: log.child('store'), node: crypto.randomUUID() })
-  const sealer = createSealer(secret)
+  const keys = createKeyRing(secret, newSecret)
   try {
-    await migrate(db, { log, keyId: sealer.keyId, steps: options.steps })
+    await migrate(db, { log, keys, steps: options.steps })
     const clockTrust = new ClockTrust(clock, await drive(db, findLastSign(clock.now())))
-    const context: EngineContext = { db, clock, log: log.child('store'), sealer, clockTrust }
-    const node = await PgNode.join(context, options)
+    const context: EngineContext = { db, clock, log: log.child('store'), sealer: keys, clockTrust }
+    const node = await PgNode.join(context, { ...options, keys })
     await db.start()
     const state = createState(context)
     const ingest = new PgIngest(context)

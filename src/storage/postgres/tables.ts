@@ -37,6 +37,8 @@ export const tables = `
     -- Counts the users who were erased.
     erasures bigint NOT NULL DEFAULT 0,
     secret_key text,
+    -- Some values may still be sealed with this key: svc secrets rotate has not finished.
+    old_key text,
     -- As home() returned it: elsewhere this is a copy, on which nothing runs.
     home text,
     timeline text,
@@ -65,6 +67,7 @@ export const tables = `
   CREATE SEQUENCE touched;
 
   -- Processes that use the store, by the database's clock. polls: it takes part in polling; epoch: of its lease.
+  -- keys: ids of its secret keys, first of the one that seals. token: keyed hash of the token that its callers need.
   CREATE TABLE node (
     id text PRIMARY KEY,
     name text NOT NULL,
@@ -72,6 +75,8 @@ export const tables = `
     url text,
     polls boolean NOT NULL DEFAULT false,
     epoch bigint NOT NULL DEFAULT 0,
+    keys text[] NOT NULL DEFAULT '{}',
+    token text,
     started_at timestamptz NOT NULL DEFAULT clock_timestamp(),
     lease_until timestamptz NOT NULL
   ) WITH (fillfactor = 10, autovacuum_vacuum_threshold = 500, autovacuum_vacuum_scale_factor = 0);

@@ -17,7 +17,7 @@ describe.skipIf(!isPostgresThere())('PostgreSQL', () => {
     await server.createDatabase('svc')
     const url = server.url('svc')
     const db = new PgDatabase({ url, clock: systemClock, log: silentLog, node: 'n' })
-    await migrate(db, { log: silentLog, keyId: undefined })
+    await migrate(db, { log: silentLog, keys: undefined })
     const write = (name: string) => db.run(sql`INSERT INTO consumer VALUES (${name}, 1, 1)`)
     await db.barrier()
     const since = db.serverRun
@@ -48,7 +48,7 @@ describe.skipIf(!isPostgresThere())('PostgreSQL', () => {
     await using server = await startPostgres()
     await server.createDatabase('svc')
     const db = new PgDatabase({ url: server.url('svc'), clock: systemClock, log: silentLog, node: 'a' })
-    await migrate(db, { log: silentLog, keyId: undefined })
+    await migrate(db, { log: silentLog, keys: undefined })
     await db.barrier()
     await server.kill()
     await server.start()
