@@ -124,16 +124,8 @@ async function rotateShared(command: Command, line: CommandLine): Promise<void> 
     throw badArgument(newKeyFlag, 'expected another key, which all nodes have got with this option')
   const { rotateKey } = await import('../../storage/postgres/rotate.ts')
   const { clock, err } = command.io
-  const result = await rotateKey({
-    url: storeUrl,
-    oldSecret,
-    newSecret,
-    clock,
-    onStep(step) {
-      line.changeMade = 'begun'
-      if (err.isTerminal) err.print(sharedSteps[step])
-    },
-  })
+  if (err.isTerminal) err.print('this takes ten seconds, and some more for each million messages …')
+  const result = await rotateKey({ url: storeUrl, oldSecret, newSecret, clock })
   line.changeMade = 'done'
   const { key_id, old_key_id, values } = result
   const text = `the secrets are encrypted with the key ${key_id}: ${formatCount(values, 'value')} changed, and nothing is left under the key ${old_key_id}
@@ -144,11 +136,6 @@ Keep the old key too, for as long as there are backups from before.
 `
   await writeResult(command, result, text)
 }
-
-const sharedSteps = {
-  waiting: 'waiting until every node uses the new key …',
-  sealing: 'encrypting anew …',
-} as const
 
 async function switchOff(command: Command, line: CommandLine): Promise<void> {
   await change(command, line, async state => {

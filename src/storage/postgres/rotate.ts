@@ -9,17 +9,9 @@ import type { Clock } from '../../platform/clock.ts'
 import { silentLog } from '../../platform/log.ts'
 import type { PgConnection, PgOptions } from '../../platform/postgres.ts'
 import { createKeyRing, sealedWith } from '../../platform/sealing.ts'
-import { constantSql, joinSql, type Sql, sql } from '../../platform/sql.ts'
-import {
-  type LoginAsWritten,
-  mapContextToken,
-  mapLogin,
-  mapRaw,
-  mapToken,
-  mapWebhook,
-  type SecretChange,
-  webhookSecrets,
-} from '../sealed-places.ts'
+import { constantSql, sql } from '../../platform/sql.ts'
+import { type LoginAsWritten, mapLogin, mapToken, type SecretChange } from '../sealed-places.ts'
+import { type SecretRow, type SecretTable, secretTables } from '../secret-tables.ts'
 import { answerMs, PgDatabase } from './database.ts'
 import { storeErrorOf } from './errors.ts'
 import { type KeyState, migrate } from './migrate.ts'
@@ -29,68 +21,38 @@ export interface RotateOptions {
   oldSecret: string
   newSecret: string
   clock: Clock
-  /** Called when a step begins. */
-  onStep?: (step: 'waiting' | 'sealing') => void
 }
 
-type Texts = Record<string, string>
-
-/** A table with secrets. */
-interface SecretTable {
-  name: string
-  /** Its key, and the type of that. */
-  key: string
-  type: 'bigint' | 'text'
-  /** What `map` needs besides. */
-  columns: readonly string[]
-  secrets: readonly string[]
-  map(row: Texts, change: SecretChange): object
+/** A table of this engine, with its key and the type of that. */
+interface KeyedTable extends SecretTable {
+  readonly key: string
+  readonly type: 'bigint' | 'text'
 }
 
-const secretTables: readonly SecretTable[] = [
+const tables: readonly KeyedTable[] = [
   {
-    name: 'account',
+    table: 'account',
     key: 'name_key',
     type: 'text',
-    columns: ['bot_id'],
-    secrets: ['token'],
-    map: ({ bot_id, token }, change) => mapToken({ bot_id, token }, change),
+    columns: ['bot_id', 'token'],
+    map: (row, change) => mapToken(row, change) as SecretRow,
   },
   {
-    name: 'outbox_lane',
-    key: 'id',
-    type: 'bigint',
-    columns: ['peer'],
-    secrets: ['token'],
-    map: ({ peer = '', token = '' }, change) => ({ token: mapContextToken(token, peer, change) }),
-  },
-  {
-    name: 'webhook',
-    key: 'id',
-    type: 'text',
-    columns: [],
-    secrets: webhookSecrets,
-    map: ({ id = '', headers = '', link_key = '', secrets = '' }, change) =>
-      mapWebhook({ headers, link_key, secrets }, id, change),
-  },
-  {
-    name: 'login_flow',
+    table: 'login_flow',
     key: 'name_key',
     type: 'text',
-    columns: [],
-    secrets: ['data'],
+    columns: ['data'],
     map: ({ data = '' }, change) => ({
       data: JSON.stringify(mapLogin(JSON.parse(data) as LoginAsWritten, change)),
     }),
   },
-  {
-    name: 'message',
+  ...secretTables.map(one => ({
+    ...one,
     key: 'id',
-    type: 'bigint',
-    columns: ['message_id'],
-    secrets: ['raw'],
-    map: ({ message_id = '', raw = '' }, change) => ({ raw: mapRaw(raw, message_id, change) }),
-  },
+    type: one.table === 'webhook' ? ('text' as const) : ('bigint' as const),
+    // Contexts are columns of their own here.
+    columns: one.columns.filter(column => column !== 'context'),
+  })),
 ]
 
 /** Rows that are read and written at once. */
@@ -103,10 +65,12 @@ const askEveryMs = 250
  * @returns the ids of the keys, and the number of values that were changed
  * @throws SvcError `store_unavailable`, also if a process lacks a key: it is named, and nothing was changed
  */
-export async function rotateKey(
-  options: RotateOptions,
-): Promise<{ old_key_id: string; key_id: string; values: number }> {
-  const { clock, newSecret, oldSecret, url } = options
+export async function rotateKey({
+  clock,
+  newSecret,
+  oldSecret,
+  url,
+}: RotateOptions): Promise<{ old_key_id: string; key_id: string; values: number }> {
   const [from, to] = [createKeyRing(oldSecret).keyId, createKeyRing(newSecret).keyId]
   const keys = createKeyRing(oldSecret, newSecret)
   const db = new PgDatabase({ url, clock, log: silentLog, node: crypto.randomUUID() })
@@ -115,18 +79,19 @@ export async function rotateKey(
     await migrate(db, { log: silentLog, keys })
     connection = await db.connect(patienceMs)
     await choose(connection, from, to)
-    options.onStep?.('waiting')
     const late = sql`SELECT FROM node WHERE lease_until > clock_timestamp() AND keys[1] <> ${to} LIMIT 1`
     while (await connection.get(late)) await clock.sleep(askEveryMs)
     // A write that was begun before has ended by then.
     await clock.sleep(answerMs)
-    options.onStep?.('sealing')
     keys.sealWith(to)
     const change: SecretChange = (value, place) =>
       sealedWith(value) === from ? keys.seal(keys.open(value, place), place) : value
     let values = 0
-    do for (const table of secretTables) values += await resealTable(connection, table, from, change)
-    while (!(await finish(connection, from)))
+    for (let found = -1; found !== 0; values += found) {
+      found = 0
+      for (const table of tables) found += await resealTable(connection, table, from, change)
+    }
+    await connection.run(sql`UPDATE meta SET old_key = NULL WHERE old_key = ${from}`)
     return { old_key_id: from, key_id: to, values }
   } catch (error) {
     throw storeErrorOf(error, db.address)
@@ -154,48 +119,40 @@ async function choose(connection: PgConnection, from: string, to: string): Promi
   })
 }
 
-const isUnder = (columns: readonly string[], key: string): Sql =>
-  constantSql(columns.map(column => `${column} LIKE '%svc-sealed:${key}:%'`).join(' OR '))
-
-/** Seals the values of a table with the new key, except in rows that somebody changes meanwhile. @returns the number of values */
+/**
+ * Seals the values of a table with the new key, except in rows that somebody changes meanwhile.
+ *
+ * @returns the number of values that it found under the old key
+ */
 async function resealTable(
   connection: PgConnection,
-  { columns, key, map, name, secrets, type }: SecretTable,
+  { columns, key, map, table: name, type }: KeyedTable,
   from: string,
   change: SecretChange,
 ): Promise<number> {
   const [table, id, ids] = [constantSql(name), constantSql(key), constantSql(`${type}[]`)]
-  const read = constantSql([key, ...columns, ...secrets].join(', '))
+  const read = constantSql([...new Set([key, ...columns])].join(', '))
+  // A text that only looks like a value may be among them.
+  const isOld = columns.map(column => `${column} LIKE '%svc-sealed:${from}:%'`).join(' OR ')
   let [count, isAfter] = [0, constantSql('true')]
   for (;;) {
-    const rows = await connection.all<Texts>(sql`SELECT ${read} FROM ${table}
-      WHERE ${isAfter} AND (${isUnder(secrets, from)}) ORDER BY ${id} LIMIT ${stepRows}`)
+    const rows = await connection.all<SecretRow>(sql`SELECT ${read} FROM ${table}
+      WHERE ${isAfter} AND (${constantSql(isOld)}) ORDER BY ${id} LIMIT ${stepRows}`)
     const last = rows.at(-1)
     if (!last) return count
     isAfter = sql`${id} > ${last[key]}`
-    const changed = rows.map(row => map(row, change) as Texts)
-    for (const secret of secrets) {
-      const cell = constantSql(secret)
-      const [keys, before, after] = [
-        rows.map(row => row[key]!),
-        rows.map(row => row[secret]!),
-        changed.map(row => row[secret]!),
-      ]
-      count += await connection.run(sql`UPDATE ${table} t SET ${cell} = v.after
-        FROM unnest(${keys}::${ids}, ${before}::text[], ${after}::text[]) v (key, before, after)
-        WHERE t.${id} = v.key AND t.${cell} = v.before AND v.before <> v.after`)
+    for (const column of columns) {
+      const changes = rows.flatMap(row => {
+        const [before, after] = [row[column], map(row, change)[column]]
+        return before === undefined || after === undefined || after === before
+          ? []
+          : [{ at: row[key]!, before, after }]
+      })
+      const of = (name: keyof (typeof changes)[number]) => changes.map(one => one[name])
+      count += changes.length
+      await connection.run(sql`UPDATE ${table} t SET ${constantSql(column)} = v.after
+        FROM unnest(${of('at')}::${ids}, ${of('before')}::text[], ${of('after')}::text[]) v (at, before, after)
+        WHERE t.${id} = v.at AND t.${constantSql(column)} = v.before`)
     }
   }
-}
-
-/** Forgets the old key if nothing is sealed with it: one statement sees all tables at one moment. */
-async function finish(connection: PgConnection, from: string): Promise<boolean> {
-  const left = joinSql(
-    secretTables.map(
-      ({ name, secrets }) => sql`EXISTS (SELECT FROM ${constantSql(name)} WHERE ${isUnder(secrets, from)})`,
-    ),
-    ' OR ',
-  )
-  await connection.run(sql`UPDATE meta SET old_key = NULL WHERE old_key = ${from} AND NOT (${left})`)
-  return (await connection.one<{ left: boolean }>(sql`SELECT (${left}) AS left`)).left === false
 }

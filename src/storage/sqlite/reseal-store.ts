@@ -4,56 +4,16 @@ import { dirname } from 'node:path'
 import { createDurably, syncDir } from '../../platform/files.ts'
 import { randomBytes } from '../../platform/lazy-crypto.ts'
 import { type Database, openDatabase, type Row } from '../../platform/sqlite.ts'
-import {
-  mapContext,
-  mapContextToken,
-  mapRaw,
-  mapWebhook,
-  type SecretChange,
-  webhookSecrets,
-} from '../sealed-places.ts'
+import type { SecretChange } from '../sealed-places.ts'
+import { type SecretRow, type SecretTable, secretTables } from '../secret-tables.ts'
 import { rejectDamaged } from './exclusive.ts'
-
-/** Columns of a row, all of them texts. */
-type Texts = Record<string, string | undefined>
-
-/** A table with secrets. */
-interface SecretTable {
-  readonly table: string
-  /** The columns that `map` needs. */
-  readonly columns: readonly string[]
-  /** Returns columns with changed secrets. */
-  map(row: Texts, change: SecretChange): Texts
-}
-
-const tables: readonly SecretTable[] = [
-  {
-    table: 'webhook',
-    columns: ['id', ...webhookSecrets],
-    map: ({ id = '', headers = '', secrets = '', link_key = '' }, change) =>
-      mapWebhook({ headers, secrets, link_key }, id, change),
-  },
-  {
-    table: 'outbox_lane',
-    columns: ['peer', 'token', 'context'],
-    map: ({ peer = '', token, context }, change) => ({
-      token: token && mapContextToken(token, peer, change),
-      context: context && JSON.stringify(mapContext(JSON.parse(context), peer, change)),
-    }),
-  },
-  {
-    table: 'message',
-    columns: ['message_id', 'raw'],
-    map: ({ message_id = '', raw = '' }, change) => ({ raw: mapRaw(raw, message_id, change) }),
-  },
-]
 
 /** Rows, and characters in them, that are rewritten in one transaction. */
 const [stepRows, stepCharacters] = [2000, 4_000_000]
 
 /** Rewrites the rows of all tables. Their old content stays in free parts of the file. */
 export function resealRows(db: Database, change: SecretChange): void {
-  for (const table of tables)
+  for (const table of secretTables)
     for (let after = 0; ; ) {
       const rows = readRows(db, table, after)
       const last = rows.at(-1)
@@ -85,7 +45,7 @@ function updateRow(
   { row, ...before }: NumberedRow,
   change: SecretChange,
 ): void {
-  const after = map(before as Texts, change)
+  const after = map(before as SecretRow, change)
   for (const [column, text] of Object.entries(after))
     if (text !== before[column]) db.run(`UPDATE ${table} SET ${column} = ? WHERE rowid = ?`, text, row)
 }

@@ -215,8 +215,8 @@ test('no kind of secret is forgotten: the rewriting names each map of sealed-pla
         .map(async path => [path, await readFile(join(src, path), 'utf8')] as const),
     ),
   )
-  const rewriting = ['reseal.ts', 'reseal-store.ts']
-    .map(name => code.get(`storage/sqlite/${name}`))
+  const rewriting = ['sqlite/reseal.ts', 'secret-tables.ts']
+    .map(name => code.get(`storage/${name}`))
     .join('\n')
   const maps = Object.keys(sealedPlaces).filter(name => name.startsWith('map'))
   expect(maps.length).toBeGreaterThan(5)
