@@ -2,7 +2,7 @@
 
 import { join } from 'node:path'
 import { Command as Commander } from 'commander'
-import { isGuessable } from '../config/token-file.ts'
+import { isGuessable, secretFilesOf } from '../config/token-file.ts'
 import {
   type Config,
   type Flags,
@@ -77,7 +77,8 @@ export async function planService(
   const isSystem = service.scope === 'system'
   const account = isSystem ? await chooseAccount(flags, service.name, manager) : undefined
   const config = serviceConfigOf(command, service, account, manager.title === 'systemd' ? drainByUnit : '0')
-  const token = await readTokenOption(config)
+  // A printed definition may be meant for another machine, which has the files.
+  const token = flags.print && config.token === undefined ? undefined : await readTokenOption(config)
   // Such a service would refuse to start, after the running one was stopped for it.
   if (token !== undefined && isExposed(config) && isGuessable(token)) throw guessableTokenError()
   const certificate = certificateFilesOf(config)
@@ -101,9 +102,7 @@ export async function planService(
       ...(config.token === undefined ? [] : ['--token-file', manager.files.tokenPath]),
     ],
     dataDir: config.basePath,
-    readFiles: [config.tlsCert, config.tlsKey, config.secretKeyFile, config.passphraseFile].filter(
-      path => path !== undefined,
-    ),
+    readFiles: [config.tlsCert, ...secretFilesOf(config)].filter(path => path !== undefined),
     writtenFolders: [config.mediaRoot, ...(config.backupTo === undefined ? [] : [config.backupTo])].filter(
       folder => !isInside(config.basePath, folder),
     ),

@@ -89,7 +89,8 @@ test.skipIf(!onLinux)(named('install, again, with other options, status, uninsta
     ...{ version, running_version: version, health: { status: 'ok' } },
   })
   expect(status.status).toBe(0)
-  const shown = await service(['status', '--user'])
+  // The line that installed it, with another word.
+  const shown = await service(['status', ...options])
   expect(shown.stdout).toMatch(
     /^service {4}your service svc of systemd, .*\nstate {6}active \(running\), process \d+ since 2026-11-22 08:38:53\S*, starts when you log in\nhealth {5}healthy: svc .*\ndirectory {2}.*my data\n$/,
   )
@@ -267,6 +268,18 @@ test.skipIf(!onLinux)(
     await script('getent', 'exit 2')
     expect(await print('-d', '/srv/svc')).toMatch(user)
     await script('getent', `echo "svc:x:${process.geteuid?.()}:0::/srv:/bin/sh"`)
+    // It may be meant for another machine, so what is not here is only named.
+    const files = [
+      '--token-file',
+      '--store-url-file',
+      '--secret-key-file',
+      '--new-key-file',
+      '--tls-cert',
+      '--tls-key',
+    ]
+    const absent = files.map(flag => join('/nowhere', flag))
+    const named = await print('-d', '/srv/svc', ...files.flatMap((flag, nth) => [flag, absent[nth]!]))
+    for (const path of absent) expect(named).toContain(path)
     // PrivateTmp: what lies there now is not what the service sees.
     const beside = await print('-d', '/var/tmp/mine')
     expect([user.test(beside), /\/(var\/)?tmp\//.test(beside)]).toEqual([false, true])

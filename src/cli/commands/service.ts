@@ -24,7 +24,7 @@ import {
 } from '../../service/plan.ts'
 import { findUnseenPath } from '../../service/systemd.ts'
 import { version } from '../../version.ts'
-import { type Command, type CommandSpec, requireSubcommand } from '../command.ts'
+import { addConfigOptions, type Command, type CommandSpec, requireSubcommand } from '../command.ts'
 import {
   answerTimeoutMs,
   defaultServiceName,
@@ -48,6 +48,17 @@ const addNameOptions = (command: Command) =>
       'without a name: your own service (the default for other users); with a name: the service of the machine, run as that user (default on Linux: svc, on macOS: the user who called sudo)',
     )
     .option('--name <name>', 'name of the service, if you run several', 'svc')
+
+/**
+ * Also accepts the options of `svc service install`, so that its line can be repeated with another word. They are in the
+ * definition of the service, and have no effect here.
+ */
+function addInstalledOptions(command: Command): Command {
+  const own = addNameOptions(command).options.length
+  addConfigOptions(command.option('--print', 'has no effect here'), 'openapi')
+  for (const option of command.options.slice(own)) option.hideHelp()
+  return command
+}
 
 export const commands: readonly CommandSpec[] = [
   {
@@ -84,14 +95,16 @@ export const commands: readonly CommandSpec[] = [
   {
     words: 'service uninstall',
     summary: 'stop the service and remove it; its data is kept',
-    addOptions: addNameOptions,
+    addOptions: addInstalledOptions,
+    noSandboxHint: 'ever',
     examples: [['sudo svc service uninstall', 'the service of the machine']],
     run: command => runUninstall(command.opts<ServiceFlags>(), command.io),
   },
   {
     words: 'service status',
     summary: 'show whether the service is installed, running and healthy',
-    addOptions: addNameOptions,
+    addOptions: addInstalledOptions,
+    noSandboxHint: 'ever',
     jsonHelp: 'print one JSON object; times are Unix milliseconds',
     examples: [
       ['svc service status', 'your own, or the one of the machine'],
@@ -139,6 +152,8 @@ async function runInstall(command: Command, flags: ServiceFlags): Promise<0 | 1>
     await out.write(manager.files.createFiles(plan).at(-1)?.text ?? '')
     for (const { message, hint } of [hidden, await findMissingUser(plan)].flatMap(one => one ?? []))
       await err.write(`${oneLine(`${message}. ${hint}`)}\n`)
+    for (const path of plan.readFiles ?? [])
+      if (!(await fileExists(path))) await err.write(`${oneLine(path)} is not there: the service reads it\n`)
     return 0
   }
   if (hidden) throw hidden
