@@ -298,6 +298,19 @@ describe('stopping', () => {
     await door.door.close(5000)
     await door.server.stop(5000)
   })
+
+  test('goes on answering while it drains: only what waits ends', async () => {
+    await using door = await startDoor()
+    const headers = await openSession(door.url)
+    const stream = await fetch(door.url, { headers: { ...headers, accept: 'text/event-stream' } })
+    await using client = await connectHttp(door.url)
+    door.door.drain()
+    // It stays open until then.
+    await stream.text()
+    expect(await client.value('recv', { timeout: 60 })).toEqual([])
+    expect(await client.value('sessions')).toEqual([])
+    expect((await post(door.url, initialize())).status).toBe(200)
+  })
 })
 
 describe('beside REST', () => {
