@@ -114,29 +114,30 @@ function renderHeader(
   conversations: readonly FoundConversation[],
   reader: Reader,
 ): string {
-  const { t, at, date } = reader
-  const amount = [
+  const { t, at, date, zone } = reader
+  const facts = [
     t('messages', { n: conversations.reduce((sum, { count }) => sum + count, 0) }),
     ...(conversations.length > 1 ? [t('talks', { n: conversations.length })] : []),
     ...(since === undefined ? [] : [t('since', { at: at(since, date) })]),
     ...(until === undefined ? [] : [t('until', { at: at(until, date) })]),
+    t('exported', { at: at(now, date) }),
+    t('zone', { zone }),
   ]
-  const exported = t('exported', { at: at(now, date), zone: reader.zone })
   return `<header class="top" id="top">
 <h1>${t('title')}</h1>
-<p class="soft small">${escapeHtml(`${reader.listed(amount)}${reader.stop}${exported}`)}</p>
+<p class="soft small">${escapeHtml(facts.join(' · '))}</p>
 </header>
 ${conversations.length > 1 ? renderIndex(conversations, reader) : ''}<main>
 ${conversations.length === 0 ? `<p class="nothing soft">${t('none')}</p>\n` : ''}`
 }
 
 /** The list of conversations. */
-function renderIndex(conversations: readonly FoundConversation[], { t, date, count }: Reader): string {
+function renderIndex(conversations: readonly FoundConversation[], { t, date }: Reader): string {
   const entries = conversations.map(
     (one, nth) =>
-      `<li><a href="#c${nth}">${renderAvatar(one)}<span class="two"><span class="name foreign">${oneLine(one.name ?? shortIdOf(one.user))}</span><span class="soft small"><bdi>${oneLine(one.session)}</bdi> · ${count(one.count)} · ${renderTime(one.last, date)}</span></span></a></li>\n`,
+      `<li><a href="#c${nth}">${renderAvatar(one)}<span class="two"><span class="name foreign">${oneLine(one.name ?? shortIdOf(one.user))}</span><span class="soft small"><bdi>${oneLine(one.session)}</bdi> · ${t('messages', { n: one.count })} · ${renderTime(one.last, date)}</span></span></a></li>\n`,
   )
-  return `<nav class="index" aria-label="${t('conversations')}">\n<ol>\n${entries.join('')}</ol>\n</nav>\n`
+  return `<nav class="index" aria-label="${t('all')}">\n<ol>\n${entries.join('')}</ol>\n</nav>\n`
 }
 
 /** Renders the initials of a user on a colour of the id, as the panel does. */

@@ -5,14 +5,14 @@ import { isMoment } from '../platform/format.ts'
 /** In English (`one|many` for counts), and in Chinese. */
 const texts = {
   title: ['Messages', '消息'],
-  conversations: ['Conversations', '会话'],
   all: ['All conversations', '全部会话'],
   none: ['No messages match.', '没有符合的消息。'],
   messages: ['{n} message|{n} messages', '{n} 条消息'],
   talks: ['{n} conversation|{n} conversations', '{n} 个会话'],
   since: ['from {at}', '{at}起'],
   until: ['until {at}', '截至 {at}'],
-  exported: ['Exported on {at}. Times are in {zone}.', '导出于 {at}。时间按 {zone} 时区显示。'],
+  exported: ['exported on {at}', '导出于 {at}'],
+  zone: ['times are in {zone}', '时间按 {zone} 时区显示'],
   sent: ['Sent:', '发出：'],
   received: ['Received:', '收到：'],
   sent_by: ['Sent by', '发送者：'],
@@ -28,10 +28,7 @@ const texts = {
   queued: ['Waits to be sent', '等待发送'],
   sending: ['Is being sent', '发送中'],
   accepted: ['', ''],
-  suspect: [
-    'WeChat accepted it without an ID, so it may not have arrived',
-    '微信已接收，但没有给出编号，对方可能看不到',
-  ],
+  suspect: ['WeChat gave it no ID, so it may not have arrived', '微信没有返回消息 ID，对方可能看不到'],
   refused: ['Was not sent', '未发送'],
   unknown: ['No answer came, so it may have arrived', '微信没有回应，可能已送达'],
   save: ['Save', '保存'],
@@ -56,19 +53,16 @@ export type Reader = ReturnType<typeof readerOf>
  * @throws SvcError if one of them is unknown
  */
 export function readerOf(language = 'en', timeZone?: string) {
-  const checked = <T>(field: string, example: string, make: () => T): T => {
-    try {
-      return make()
-    } catch {
-      throw badArgument(field, `expected one such as ${example}`)
-    }
+  let field = 'language'
+  try {
+    Intl.getCanonicalLocales(language)
+    field = 'time_zone'
+    new Intl.DateTimeFormat('en', { timeZone })
+  } catch {
+    throw badArgument(field, 'expected a name such as en-GB or Asia/Shanghai')
   }
-  checked('language', 'en-GB', () => Intl.getCanonicalLocales(language))
   const format = (options: Intl.DateTimeFormatOptions) =>
-    checked('time_zone', 'Asia/Shanghai', () => new Intl.DateTimeFormat(language, { timeZone, ...options }))
-  const day = format({ dateStyle: 'full' })
-  const date = format({ dateStyle: 'medium' })
-  const minute = format({ hour: '2-digit', minute: '2-digit', hourCycle: 'h23' })
+    new Intl.DateTimeFormat(language, { timeZone, ...options })
   const isChinese = /^zh\b/i.test(language)
   /** Returns a text. `n` chooses its plural form. */
   const t = (key: ExportText, values: Readonly<Record<string, string | number>> = {}): string => {
@@ -83,14 +77,11 @@ export function readerOf(language = 'en', timeZone?: string) {
     isMoment(time) ? format.format(time) : '–'
   return {
     language: isChinese ? 'zh' : 'en',
-    zone: date.resolvedOptions().timeZone,
     t,
-    day,
-    date,
-    minute,
     at,
-    count: (value: number) => value.toLocaleString(language),
-    listed: (words: readonly string[]) => words.join(isChinese ? '，' : ', '),
-    stop: isChinese ? '。' : '. ',
+    zone: format({}).resolvedOptions().timeZone,
+    day: format({ dateStyle: 'full' }),
+    date: format({ dateStyle: 'medium' }),
+    minute: format({ hour: '2-digit', minute: '2-digit', hourCycle: 'h23' }),
   }
 }
