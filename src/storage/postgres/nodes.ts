@@ -53,8 +53,8 @@ interface Moment {
 export class PgNode extends PgPart implements Node {
   readonly #options: NodeOptions
   readonly #stop = new AbortController()
-  #url: string | undefined
-  #token: string | undefined
+  /** Its address and token, once it serves. */
+  #service: { url?: string | undefined; token?: string | undefined } = {}
   /** How nodes differ, as it was logged last. */
   readonly #differences = new Set<string>()
   #connecting: Promise<PgConnection> | undefined
@@ -95,8 +95,7 @@ export class PgNode extends PgPart implements Node {
   }
 
   setUrl(url: string, token?: string): void {
-    this.#url = url
-    this.#token = token
+    this.#service = { url, token }
   }
 
   /** Returns the processes that use the store, this one first. */
@@ -249,7 +248,8 @@ export class PgNode extends PgPart implements Node {
   async #renew(): Promise<void> {
     const asked = this.#now()
     const { keys, version = '', name = '' } = this.#options
-    const [url, token] = [this.#url, this.#token && keys.derive(`hash of the token ${this.#token}`)]
+    const { url, token: secret } = this.#service
+    const token = secret && keys.derive(`hash of the token ${secret}`)
     const readMeta = sql`SELECT min_reader, secret_key, old_key,
       (extract(epoch FROM clock_timestamp()) * 1000)::bigint AS now FROM meta`
     const [meta, renewed, others] = await this.#send([

@@ -74,10 +74,13 @@ export class SessionFiles implements SessionStore {
   readonly #contexts = new WeakMap<SessionRecord, unknown>()
   /** Revision of the user names at the last read. */
   #namesRevision = 0
-  readonly #refreshed = new TickCache<Promise<void>>()
-  readonly #listed = new TickCache<Promise<readonly SessionRecord[]>>()
-  readonly #defaults = new TickCache<Promise<string | undefined>>()
-  readonly #records = new TickCache<Promise<SessionRecord | undefined>>()
+  /** What was read in this turn of the event loop. */
+  readonly #caches = {
+    refreshed: new TickCache<Promise<void>>(),
+    listed: new TickCache<Promise<readonly SessionRecord[]>>(),
+    defaults: new TickCache<Promise<string | undefined>>(),
+    records: new TickCache<Promise<SessionRecord | undefined>>(),
+  }
   /** Number of runs of `readLocked`. */
   #readsLocked = 0
   /** Folder and problem, for each warning that was logged already. */
@@ -106,7 +109,7 @@ export class SessionFiles implements SessionStore {
    * are visible within seconds (`FolderIndex`).
    */
   list(): Promise<readonly SessionRecord[]> {
-    return this.#listed.get('', async () => {
+    return this.#caches.listed.get('', async () => {
       await this.#refresh()
       return this.#index.list()
     })
@@ -141,7 +144,7 @@ export class SessionFiles implements SessionStore {
     await Promise.allSettled(reads)
     this.#readsLocked -= 1
     // A damaged file was not set aside; the next read does that.
-    this.#records.forget()
+    this.#caches.records.forget()
     return reads
   }
 
@@ -151,11 +154,11 @@ export class SessionFiles implements SessionStore {
   }
 
   #refresh(): Promise<void> {
-    return this.#refreshed.get('', () => this.#index.refresh())
+    return this.#caches.refreshed.get('', () => this.#index.refresh())
   }
 
   getDefaultName(): Promise<string | undefined> {
-    return this.#defaults.get('', () => this.#findDefaultName())
+    return this.#caches.defaults.get('', () => this.#findDefaultName())
   }
 
   /** @param locked whether the caller holds the data lock */
@@ -381,7 +384,7 @@ export class SessionFiles implements SessionStore {
   }
 
   #forgetCaches(): void {
-    for (const cache of [this.#refreshed, this.#listed, this.#defaults, this.#records]) cache.forget()
+    for (const cache of Object.values(this.#caches)) cache.forget()
   }
 
   /**
@@ -408,7 +411,7 @@ export class SessionFiles implements SessionStore {
   #read(folder: string, locked: boolean): Promise<SessionRecord | undefined> {
     return locked
       ? this.#readNow(folder, true)
-      : this.#records.get(folder, () => this.#readNow(folder, false))
+      : this.#caches.records.get(folder, () => this.#readNow(folder, false))
   }
 
   async #readNow(folder: string, locked: boolean): Promise<SessionRecord | undefined> {
