@@ -91,7 +91,7 @@ export const openSqliteStore = (options: StoreOptions): Promise<SqliteStore> =>
 function createStore(db: Database, options: StoreOptions): StrictMethods<SqliteStore> {
   const { clock, log, path, sealer = noSealer } = options
   const messages = new SqliteMessages(db, clock, log, sealer)
-  const work = new SqliteWork({ ...options, db, countSent: () => messages.sentChanges })
+  const work = new SqliteWork({ ...options, db, messages })
   const clockTrust = new ClockTrust(clock, drive(db, findLastSign(clock.now())))
   const context: SqliteContext = { db, messages, clock, sealer, owner: new ProcessOwner() }
   const lanes = new SqliteOutboxLanes(context, options.fileContexts ?? (() => new Map()))

@@ -61,7 +61,7 @@ interface WorkPorts {
   log: Log
   busyMs?: number | undefined
   /** Number of changes of this process to sent messages. They are events, though not for consumers. */
-  countSent(): number
+  readonly messages: { readonly sentChanges: number }
 }
 
 export class SqliteWork {
@@ -83,9 +83,9 @@ export class SqliteWork {
       return result
     },
     light: work => {
-      const before = this.#ports.countSent()
+      const before = this.#ports.messages.sentChanges
       const result = this.guard(() => this.#relax(() => this.#ports.db.transaction(work)))
-      if (this.#ports.countSent() !== before) this.#changes.notify()
+      if (this.#ports.messages.sentChanges !== before) this.#changes.notify()
       return result
     },
     write: work => this.#write(work),
@@ -149,14 +149,14 @@ export class SqliteWork {
 
   /** Runs `work` in the next transaction, which is on the disk when this resolves. */
   async #write<T>(work: () => T): Promise<T> {
-    const before = this.#ports.countSent()
+    const before = this.#ports.messages.sentChanges
     this.guard(() => this.#file.rejectLostNow())
     try {
       return await this.#writes.write(work)
     } catch (error) {
       throw this.#errorOf(error)
     } finally {
-      if (this.#ports.countSent() !== before) this.#changes.notify()
+      if (this.#ports.messages.sentChanges !== before) this.#changes.notify()
     }
   }
 
