@@ -45,6 +45,7 @@ export const commandGroups: Readonly<Record<string, Readonly<Record<string, Load
     audit: () => import('./commands/audit.ts'),
     export: () => import('./commands/export.ts'),
     nodes: () => import('./commands/nodes.ts'),
+    consumers: () => import('./commands/consumers.ts'),
     backups: () => import('./commands/backups.ts'),
     forget: people,
     health: () => import('./commands/health.ts'),

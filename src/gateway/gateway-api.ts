@@ -13,6 +13,7 @@ import type { Nodes } from '../model/nodes.ts'
 import type { Clock } from '../platform/clock.ts'
 import type { EventReader } from '../push/events.ts'
 import type { Webhooks } from '../push/webhooks.ts'
+import type { ConsumerList } from '../receive/consumers.ts'
 import type { Inbox } from '../receive/inbox.ts'
 import type { Outbox } from '../send/outbox.ts'
 import type { Sender } from '../send/send.ts'
@@ -30,6 +31,7 @@ import type { People } from './people.ts'
 
 export interface Gateway {
   readonly inbox: Pick<Inbox, 'begin' | 'getHead' | 'follow' | 'open' | 'recv' | 'countWaiting'>
+  readonly consumers: Pick<ConsumerList, 'list' | 'remove'>
   readonly sender: Pick<Sender, 'send' | 'foresee'>
   readonly outbox: Pick<Outbox, 'list' | 'get' | 'cancel' | 'approve'>
   readonly media: Pick<Downloads, 'download' | 'open'> &

@@ -9,6 +9,7 @@ import { withLogName } from '../platform/runtime.ts'
 import type { WebhookDispatcher } from '../push/delivery.ts'
 import { EventReader } from '../push/events.ts'
 import type { SessionEventWriter } from '../push/sessions.ts'
+import { ConsumerList } from '../receive/consumers.ts'
 import type { Backups } from './backups.ts'
 import { Changes } from './changes.ts'
 import { Conversations } from './conversations.ts'
@@ -108,8 +109,9 @@ export async function openGateway(options: GatewayOptions): Promise<RunningGatew
     withLogName(runtime, 'keys'),
   )
   const threads = store.conversations
+  const consumers = new ConsumerList(store)
   const metrics = new Metrics(
-    { store, accounts, node: directory.node, version: options.version },
+    { store, accounts, consumers, node: directory.node, version: options.version },
     withLogName(runtime, 'metrics'),
   )
   const sessionEvents = open.openSessionEvents(directory, accounts, receive, runtime)
@@ -134,6 +136,7 @@ export async function openGateway(options: GatewayOptions): Promise<RunningGatew
     return closing
   }
   return {
+    consumers,
     sender,
     outbox,
     accounts,

@@ -10,6 +10,8 @@ import {
   MetricCounter,
 } from '../platform/metrics.ts'
 import type { Bus, Runtime } from '../platform/runtime.ts'
+import type { ConsumerList } from '../receive/consumers.ts'
+import { dayMs } from '../storage/retention.ts'
 import type { Node } from '../storage/storage.ts'
 import type { Store } from '../storage/store.ts'
 import { tryOutcomes } from '../storage/webhooks.ts'
@@ -17,6 +19,7 @@ import { tryOutcomes } from '../storage/webhooks.ts'
 export interface MetricsPorts {
   store: Pick<Store, 'backlog' | 'backups' | 'outbox' | 'webhooks'>
   accounts: Pick<Accounts, 'list'>
+  consumers: Pick<ConsumerList, 'list'>
   /** Absent on one machine. */
   node?: Pick<Node, 'clockOffsetMs' | 'leaseLeftMs' | 'list'> | undefined
   version: string
@@ -24,6 +27,8 @@ export interface MetricsPorts {
 
 /** Maximum number of consumers in the metrics. Any caller can create new ones; those of keys hide none of the others. */
 const maxConsumers = 100
+/** A consumer that nobody used for so long is probably gone for good. */
+const usedMs = 7 * dayMs
 
 /** The certificate of https, as it is now. */
 export interface ServedCertificate {
@@ -249,12 +254,13 @@ export class Metrics {
   }
 
   async #readConsumers(): Promise<Family[]> {
-    const lags = await this.#ports.store.backlog.listLags(maxConsumers)
+    const since = this.#runtime.clock.now() - usedMs
+    const all = await this.#ports.consumers.list({ most: maxConsumers, since })
     return [
       createFamily(
         'svc_consumer_lag_messages',
-        `Received messages that a consumer has not got yet; for the ${maxConsumers} that read last, those of keys after the others.`,
-        lags.map(({ consumer, messages }) => [{ consumer }, messages]),
+        `Received messages that a consumer has not got yet; for the ${maxConsumers} that read last, those of keys after the others, and not for those that nobody used for a week.`,
+        all.map(({ name, unread }) => [{ consumer: name }, unread]),
       ),
     ]
   }

@@ -51,6 +51,10 @@ const ownName = ({ id }: Viewer, name: string): string => `${id}/${name}`
 
 const createView = (gateway: Gateway, viewer: Viewer): Gateway => ({
   inbox: viewInbox(gateway.inbox, viewer),
+  consumers: {
+    list: which => gateway.consumers.list({ ...which, of: viewer.id }),
+    remove: name => gateway.consumers.remove(ownName(viewer, name)),
+  },
   sender: viewSender(gateway.sender, viewer),
   outbox: gateway.outbox,
   media: viewMedia(gateway.media, viewer),

@@ -21,6 +21,7 @@ import {
 import { listAudit } from './audit.ts'
 import { getBackups, makeBackup } from './backups.ts'
 import { checkSessions } from './check.ts'
+import { listConsumers, removeConsumer } from './consumers.ts'
 import {
   countMessages,
   getConversation,
@@ -171,6 +172,8 @@ export const operations: readonly Operation[] = [
     ...serviceOperations,
     showTyping,
     checkSessions,
+    listConsumers,
+    removeConsumer,
     ...doorOperations,
     ...Object.values(panelOperations).flat(),
     logoutAccount,

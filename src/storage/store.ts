@@ -217,6 +217,14 @@ export interface Consumers {
 
   /** Renews a lease: it expires 30 s from now. */
   renew(lease: number): Promise<void>
+
+  /**
+   * Removes a consumer with its position and its leases. Its name is then a new one. `KeyStore` does so with the
+   * consumers of a key that is revoked, and refuses new ones of that key.
+   *
+   * @returns whether there was one
+   */
+  remove(consumer: string): Promise<boolean>
 }
 
 /**
@@ -247,6 +255,17 @@ export interface Acknowledgements {
   markHandedOut(consumer: string, upTo: number, session?: string): Promise<void>
 }
 
+/** How far a consumer is behind. */
+export interface ConsumerLag {
+  consumer: string
+  /** Received rows that were never delivered to it, or that it has not acknowledged. */
+  messages: number
+  /** When it last read, Unix ms, precise to an hour. */
+  seen_at: number
+  /** Whether only acknowledgements move it. */
+  acknowledges: boolean
+}
+
 /** Counts of unread rows. No method here writes. */
 export interface Backlog {
   /**
@@ -260,10 +279,11 @@ export interface Backlog {
   ): Promise<number>
 
   /**
-   * Returns the `most` consumers that read last, those of keys after all others, in no order. `messages` is the number of received rows that
-   * were never delivered to a consumer, or that it has not acknowledged.
+   * Returns the `most` consumers that read last, those of keys after all others, in no order.
+   *
+   * @param which `since` (Unix ms): only those that read since then; `of`: only those of this key
    */
-  listLags(most: number): Promise<{ consumer: string; messages: number }[]>
+  listLags(most: number, which?: { since?: number; of?: string | undefined }): Promise<ConsumerLag[]>
 
   /** Returns the number of published events after a cursor of `EventLog`. */
   countEvents(cursor: string): Promise<number>

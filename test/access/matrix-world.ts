@@ -188,6 +188,7 @@ export function valuesOf(operation: Operation, key: string, things: Things): rea
     case 'old_name':
       return [things.session]
     case 'name':
+      if (operation.name === 'remove_consumer') return [`Reader${tag}`]
       if (operation.right === 'login') return [things.loggingIn, things.session]
       return operation.right === 'rename' || operation.right === 'logout' ? [things.session] : []
     case 'user':

@@ -125,6 +125,10 @@ function walk(view: Gateway, by: Principal, { anna, messages, outbox }: World): 
       recv: () => view.inbox.recv(received, call()),
       countWaiting: () => view.inbox.countWaiting(received, 100),
     },
+    consumers: {
+      list: () => view.consumers.list(),
+      remove: () => failure(view.consumers.remove('nobody')),
+    },
     sender: {
       send: () => view.sender.send({ to: anna, text: 'Hello', media: [], session: 'work' }, call()),
       foresee: () => view.sender.foresee({ to: anna, text: 'Hello', media: [] }, call()),

@@ -34,6 +34,8 @@ const ofAgents = new Set([
   'cancel_login',
   'logout_account',
   'rename_account',
+  'list_consumers',
+  'remove_consumer',
   'begin_reading',
   'describe_inbox',
   'follow_messages',

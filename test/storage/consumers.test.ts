@@ -56,7 +56,6 @@ onEach((it, openStore) => {
     t.clock.at += dayMs
     for (let nth = 2; nth < maxReaders; nth++)
       await consumers.register(`${['top', 'child', 'grand'][nth % 3]}/${nth}`)
-    await t.store.keys.revoke('grand', 7)
     await t.store.keys.add(key('again', 'key:top'))
     const all = [...['top', 'child', 'grand', 'again'].map(id => `${id}/more`)]
     for (const name of all)
@@ -244,6 +243,75 @@ onEach((it, openStore) => {
     await t.store.acknowledgements.markHandedOut('late', 4)
     await t.store.acknowledgements.readAfter('late', 4, { limit: 1 })
     expect(await lags()).toEqual(new Map(Object.entries({ default: 0, late: 2 })))
+  })
+
+  it('a removed consumer leaves nothing, and its name is a new one', async t => {
+    const { acknowledgements, backlog, consumers } = t.store
+    await add(t, 3)
+    for (const name of ['default', 'other']) await consumers.register(name)
+    const { lease } = (await consumers.claim('default', { limit: 1 }))!
+    await consumers.claim('default', { limit: 1, session: 's' })
+    await acknowledgements.readAfter('acks', 0, { limit: 9 })
+    expect(await consumers.remove('nobody')).toBe(false)
+    for (const name of ['default', 'acks']) expect(await consumers.remove(name)).toBe(true)
+    expect((await backlog.listLags(9)).map(({ consumer }) => consumer)).toEqual(['other'])
+    // What was under way then does nothing any more.
+    await consumers.nack(lease)
+    await acknowledgements.markHandedOut('acks', 3)
+    await add(t, 1)
+    expect(ids(await consumers.claim('default', { limit: 9 }))).toEqual([1, 2, 3, 4])
+    expect((await acknowledgements.readAfter('acks', 0, { limit: 9 })).rows).toEqual([])
+    expect(ids(await consumers.claim('other', { limit: 9 }))).toEqual([1, 2, 3, 4])
+  })
+
+  it('the readers of a revoked key, and of those it made, end with it, and none is added later', async t => {
+    const { acknowledgements, backlog, consumers, events, keys } = t.store
+    const grant = { rights: ['recv'] } as const
+    for (const [id, made_by] of [
+      ['aa', 'owner'],
+      ['bb', 'key:aa'],
+      ['cc', 'owner'],
+    ])
+      await keys.add({ id: id!, name: id!, hash: id!, grant, can: [], made_by: made_by!, created_at: 1 })
+    await add(t, 2)
+    const names = ['aa/default', 'aa/acks', 'bb/x', 'cc/x', 'aa', 'x']
+    for (const name of names) await consumers.register(name)
+    await acknowledgements.readAfter('aa/acks', 0, { limit: 9 })
+    const { lease } = (await consumers.claim('aa/default', { limit: 1 }))!
+    const head = await events.getHead()
+    for (const name of ['aa/e', 'cc/e', 'e']) await events.setPosition(name, head)
+    expect((await keys.revoke('aa', 7)).sort()).toEqual(['aa', 'bb'])
+    const left = (await backlog.listLags(9)).map(({ consumer }) => consumer)
+    expect(left.sort()).toEqual(['aa', 'cc/x', 'x'])
+    expect((await backlog.listReaderLags(9)).map(({ reader }) => reader).sort()).toEqual(['cc/e', 'e'])
+    await consumers.ack(lease)
+    for (const work of [
+      () => consumers.claim('aa/default', { limit: 1 }),
+      () => consumers.register('bb/new'),
+      () => acknowledgements.readAfter('aa/acks', 0, { limit: 1 }),
+    ])
+      expect(await failure(work() as Promise<unknown>)).toMatchObject({ code: 'forbidden' })
+    expect(await backlog.listLags(9)).toHaveLength(3)
+  })
+
+  it('lags are listed of one key, and of those that read lately', async t => {
+    const { acknowledgements, backlog, consumers } = t.store
+    await add(t, 2)
+    await consumers.register('old')
+    t.clock.at += 8 * dayMs
+    await acknowledgements.readAfter('k/acks', 0, { limit: 1 })
+    await consumers.claim('kk/default', { limit: 1 })
+    const since = t.clock.at - 7 * dayMs
+    expect((await backlog.listLags(9, { since })).map(({ consumer }) => consumer).sort()).toEqual([
+      'k/acks',
+      'kk/default',
+    ])
+    expect(await backlog.listLags(9, { of: 'k' })).toEqual([
+      { consumer: 'k/acks', messages: 0, seen_at: t.clock.at, acknowledges: true },
+    ])
+    // It is there again when it reads again, with all that it has not read.
+    await consumers.claim('old', { limit: 1 })
+    expect(await backlog.listLags(9, { since })).toHaveLength(3)
   })
 
   it('rows read from a single session, and imported messages, do not count as lag', async t => {

@@ -72,6 +72,7 @@ export class MemoryGateway implements Gateway {
       closing: new AbortController().signal,
     },
   )
+  readonly consumers: Gateway['consumers'] = { list: async () => [], remove: unknown }
   readonly audit = storeInMemory().audit
   readonly backups: Gateway['backups'] = { status: async () => ({}), make: unknown }
   readonly people = {

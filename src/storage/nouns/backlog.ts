@@ -1,7 +1,7 @@
 /** How many messages and events their readers have not read yet. */
-import { constantSql, type Sql, sql } from '../../platform/sql.ts'
+import { constantSql, noSql, type Sql, sql } from '../../platform/sql.ts'
 import { type Noun, type NounContext, readAll, readFirst } from '../routine.ts'
-import type { Backlog } from '../store.ts'
+import type { Backlog, ConsumerLag } from '../store.ts'
 import { type EventsNoun, type LogSql, lostPlace, namedOnly, perMessage } from './events.ts'
 
 type Counts = Pick<Backlog, 'countEvents' | 'listLags' | 'listReaderLags'>
@@ -43,15 +43,22 @@ export function createBacklog({ dialect }: NounContext, log: LogSql, { placeOf }
         SELECT name AS reader, ${counted} AS events FROM counted ORDER BY at DESC, name`),
 
       // Rows that a consumer read from single sessions are counted separately.
-      listLags: most =>
-        readAll(sql`${spansOf(
-          sql`SELECT name, ${dialect.least}(position, ${lastRow}) AS at FROM consumer ${lastFirst} LIMIT ${most}`,
+      *listLags(most, { since = 0, of } = {}) {
+        const isOf = of === undefined ? noSql : sql` AND name LIKE ${`${of}/%`}`
+        const rows = yield* readAll<ConsumerLag>(sql`${spansOf(
+          sql`SELECT name, ${dialect.least}(position, ${lastRow}) AS at FROM consumer
+            WHERE seen_at >= ${since}${isOf} ${lastFirst} LIMIT ${most}`,
           lastRow,
         )}, counted AS (SELECT name, at, ${log.countReceived(at, upto)} AS n FROM spans)
         SELECT name AS consumer, ${counted} - (SELECT count(*) FROM consumer_ahead a
             ${dialect.inOrderJoin} message m${dialect.by('message_session')} ON m.session = a.session
               AND m.id > counted.at AND m.id <= a.position AND m.id <= ${lastRow} AND m.sent = 0
-            WHERE a.consumer = counted.name) AS messages FROM counted`),
+            WHERE a.consumer = counted.name) AS messages,
+          (SELECT c.seen_at FROM consumer c WHERE c.name = counted.name) AS seen_at,
+          EXISTS (SELECT 1 FROM acknowledged a WHERE a.consumer = counted.name) AS acknowledges FROM counted`)
+        // SQLite has no booleans.
+        return rows.map(row => ({ ...row, acknowledges: Boolean(row.acknowledges) }))
+      },
     },
     modes: { countEvents: 'plain', listReaderLags: 'plain', listLags: 'plain' },
   }

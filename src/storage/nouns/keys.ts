@@ -28,6 +28,7 @@ import {
   readHeld,
   write,
 } from '../routine.ts'
+import { removeConsumers } from './consumers.ts'
 
 /** `shareUse` is the engine's: only one for many processes has something to share. */
 type Keys = Omit<KeyStore, 'shareUse'> & {
@@ -89,6 +90,8 @@ export function createKeys(context: NounContext): Noun<Keys> {
     )
     const asks = yield* context.askAgain(isQueuedBy(dialect, makers), at + askLifeMs)
     const areEnding = dialect.isOneOf(sql`id`, ids)
+    const areReaders = (name: Sql) =>
+      sql`EXISTS (SELECT 1 FROM access_key k WHERE ${dialect.isOneOf(sql`k.id`, ids)} AND ${name} LIKE k.id || '/%')`
     yield* write(
       ...disable(webhooks, at),
       ...asks,
@@ -99,6 +102,9 @@ export function createKeys(context: NounContext): Noun<Keys> {
       ),
       sql`UPDATE access_key SET revoked_at = ${at}, revision = ${keyChanges.revision} WHERE ${areEnding}`,
       sql`DELETE FROM person_mark WHERE ${dialect.isOneOf(sql`reader`, ids)}`,
+      // After the line above about the key: no reader of it is added any more.
+      ...removeConsumers(dialect, areReaders),
+      sql`DELETE FROM event_reader WHERE ${areReaders(sql`event_reader.name`)}`,
       // A call of the key may have added one since, see `refuseRevoked`.
       ...dialect.expect(sql`NOT EXISTS (SELECT 1 FROM webhook WHERE ${ofThese})`),
       ...context.addEvents(

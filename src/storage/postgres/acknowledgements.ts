@@ -45,8 +45,8 @@ export class PgAcknowledgements extends PgPart implements Acknowledgements {
     const keys = session === undefined ? sql`ARRAY[0::bigint]` : keysOfName(session)
     await this.durably(() =>
       this.db.run(sql`INSERT INTO acknowledged AS a (consumer, session, position, handed_out)
-        SELECT ${consumer}, k.key, 0, ${upTo} FROM unnest(${keys}) k(key)
-          WHERE NOT EXISTS (SELECT 1 FROM acknowledged b
+        SELECT c.name, k.key, 0, ${upTo} FROM consumer c CROSS JOIN unnest(${keys}) k(key)
+          WHERE c.name = ${consumer} AND NOT EXISTS (SELECT 1 FROM acknowledged b
             WHERE b.consumer = ${consumer} AND b.session IN (0, k.key) AND b.handed_out >= ${upTo})
         ON CONFLICT (consumer, session) DO UPDATE SET handed_out = greatest(a.handed_out, excluded.handed_out)`),
     )

@@ -19,10 +19,16 @@ interface Claimed {
 
 export class PgConsumers extends PgPart implements Consumers {
   readonly #log: Pick<MessageLog, 'getByIds'>
+  readonly remove: Consumers['remove']
 
-  constructor(context: EngineContext, log: Pick<MessageLog, 'getByIds'>) {
+  constructor(
+    context: EngineContext,
+    log: Pick<MessageLog, 'getByIds'>,
+    { remove }: Pick<Consumers, 'remove'>,
+  ) {
     super(context)
     this.#log = log
+    this.remove = remove
   }
 
   async claim(

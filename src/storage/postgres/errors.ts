@@ -10,8 +10,9 @@ import {
 } from '../../platform/postgres.ts'
 import { PgUrlError } from '../../platform/postgres-url.ts'
 import { noPlaceError } from '../events.ts'
+import { endedKeyError } from '../keys.ts'
 import { erasedUserError } from '../people.ts'
-import { erasedState, noPlaceState } from './tables.ts'
+import { endedKeyState, erasedState, noPlaceState } from './tables.ts'
 
 export const connectionHint = 'Check that PostgreSQL runs and can be reached; svc recovers by itself.'
 
@@ -93,6 +94,7 @@ export function placeOf(url: PgOptions['url']): string {
 export function storeErrorOf(error: unknown, address?: string): unknown {
   if (error instanceof SvcError) return error
   if (sqlStateOf(error) === erasedState) return erasedUserError(error)
+  if (sqlStateOf(error) === endedKeyState) return endedKeyError()
   if (sqlStateOf(error) === noPlaceState) return noPlaceError(Number((error as { detail?: string }).detail))
   const named = (what: string) =>
     address === undefined ? what : what.replace('database', word => `${word} ${address}`)

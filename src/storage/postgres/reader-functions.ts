@@ -3,7 +3,7 @@ import { maxReaders } from '../events.ts'
 import { erasedSession, receivedElsewhere } from '../log-rows.ts'
 import { neverSeen, rowLeaseMs, seenEveryMs } from '../nouns/readers.ts'
 import { liveMs } from '../retention.ts'
-import { noPlaceState } from './tables.ts'
+import { endedKeyState, noPlaceState } from './tables.ts'
 
 /**
  * Settings of a function: only walks in indexes. The planner does not know how many rows a walk to a LIMIT ends with, and
@@ -173,12 +173,14 @@ ${claimRows}
     SELECT keys_below((SELECT id FROM above ORDER BY steps DESC LIMIT 1)) $$;
   CREATE FUNCTION key_of_reader(name text) RETURNS text LANGUAGE sql IMMUTABLE AS $$
     SELECT left(name, greatest(strpos(name, '/') - 1, 0)) $$;
-  -- Makes room for a new consumer, one at a time, so that no two take the last place.
+  -- Makes room for a new consumer, one at a time, so that no two take the last place. Its key is not revoked before the end.
   CREATE FUNCTION make_room(reader text, at bigint) RETURNS void LANGUAGE plpgsql AS $$
   DECLARE
     idle record;
   BEGIN
     PERFORM form FROM meta FOR UPDATE;
+    IF (SELECT k.revoked_at FROM access_key k WHERE k.id = key_of_reader(reader) FOR SHARE) IS NOT NULL
+    THEN RAISE EXCEPTION 'the key was revoked' USING ERRCODE = '${endedKeyState}'; END IF;
     SELECT c.name, c.seen_at + ${liveMs} - at AS wait_ms INTO idle FROM consumer c
       WHERE key_of_reader(c.name) IN (SELECT family_of(key_of_reader(reader))) ORDER BY c.seen_at DESC LIMIT 1 OFFSET ${maxReaders - 1};
     IF idle.wait_ms > 0 THEN RAISE EXCEPTION 'no place' USING ERRCODE = '${noPlaceState}', DETAIL = idle.wait_ms; END IF;

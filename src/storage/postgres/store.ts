@@ -5,6 +5,7 @@ import { createAgents } from '../nouns/agents.ts'
 import { createAudit } from '../nouns/audit.ts'
 import { createBacklog } from '../nouns/backlog.ts'
 import { createBackups } from '../nouns/backups.ts'
+import { createConsumers } from '../nouns/consumers.ts'
 import { createEvents } from '../nouns/events.ts'
 import { openKeys } from '../nouns/keys.ts'
 import { createPrune, type Retention } from '../nouns/retention.ts'
@@ -39,7 +40,7 @@ export function createStore(context: EngineContext, retention: Retention): Store
     intake: new PgImportedMessages(context),
     log,
     events: openEvents(context.db, events),
-    consumers: new PgConsumers(context, log),
+    consumers: new PgConsumers(context, log, openNoun(createConsumers(nouns), run)),
     acknowledgements: new PgAcknowledgements(context, log),
     backlog: Object.assign(new PgBacklog(context), openNoun(createBacklog(nouns, logSql, events), run)),
     conversations: new PgConversations(context, log),

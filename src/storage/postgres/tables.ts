@@ -19,6 +19,8 @@ export const copyLock = 0x737670
 export const erasedState = 'SVC01'
 /** The SQLSTATE for a consumer that finds no place. */
 export const noPlaceState = 'SVC02'
+/** The SQLSTATE for a new consumer of a key that was revoked. */
+export const endedKeyState = 'SVC03'
 
 /** The highest row id that readers may see. */
 export const horizon: Sql = constantSql('(SELECT coalesce(max(upto), 0) FROM durable)')

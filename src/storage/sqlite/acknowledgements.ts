@@ -68,7 +68,7 @@ export class SqliteAcknowledgements extends EnginePart {
     for (const key of this.#listKeys(session)) {
       if (highestOf(places, key, 'handedOut') >= upTo) continue
       this.db.run`INSERT INTO acknowledged (consumer, session, position, handed_out)
-        VALUES (${consumer}, ${key}, 0, ${upTo})
+        SELECT name, ${key}, 0, ${upTo} FROM consumer WHERE name = ${consumer}
         ON CONFLICT (consumer, session) DO UPDATE SET handed_out = excluded.handed_out`
     }
   }

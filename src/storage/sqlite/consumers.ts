@@ -4,6 +4,7 @@
 import { hasMessage, isWhole, type Scope } from '../../model/access.ts'
 import { sql } from '../../platform/sql.ts'
 import type { ReadFilter, StoredMessage } from '../messages.ts'
+import { refuseRevoked } from '../nouns/keys.ts'
 import {
   findIdle,
   missingAckError,
@@ -192,6 +193,8 @@ export class SqliteConsumers extends EnginePart {
       }
       return row.position
     }
+    const key = consumer.includes('/') ? `key:${consumer.split('/')[0]}` : undefined
+    drive(this.db, refuseRevoked(sqliteDialect, key))
     const select = selectIdle(sql`consumer WHERE true`, sharesBounds(this.db, consumer))
     const idle = drive(this.db, findIdle(select, liveMs, now))
     if (idle !== undefined) this.#remove(idle)

@@ -13,6 +13,7 @@ import { createAgents } from '../nouns/agents.ts'
 import { createAudit } from '../nouns/audit.ts'
 import { createBacklog } from '../nouns/backlog.ts'
 import { createBackups } from '../nouns/backups.ts'
+import { createConsumers } from '../nouns/consumers.ts'
 import { createEvents } from '../nouns/events.ts'
 import { readWaiting } from '../nouns/inspection.ts'
 import { openKeys } from '../nouns/keys.ts'
@@ -98,7 +99,7 @@ function createStore(db: Database, options: StoreOptions): StrictMethods<SqliteS
   const entries = new SqliteOutboxEntries(context, lanes)
   const plans = new SqliteOutboxPlans(context, entries)
   const { prune: pruneOutbox, ...outbox } = createOutbox(context, work, { lanes, entries, plans }, clockTrust)
-  const { backlog, names, ...readers } = createReaders(context, work)
+  const { backlog, consumers, names, ...readers } = createReaders(context, work)
   const run = createRunner(db, work)
   const nouns = createNouns(context, work, plans, run)
   const parts = {
@@ -118,6 +119,7 @@ function createStore(db: Database, options: StoreOptions): StrictMethods<SqliteS
     outbox,
     ...nouns,
     backlog: { ...backlog, ...nouns.backlog },
+    consumers: { ...consumers, ...nouns.consumers },
     names: { ...names, ...nouns.names },
     people: {
       ...bindMethods(plain, people, 'hashOf', 'listFiles', 'countErasures'),
@@ -252,6 +254,7 @@ function createNouns(context: SqliteContext, work: SqliteWork, plans: SqliteOutb
       },
     },
     backlog: openNoun(createBacklog(nouns, logSql, events), run),
+    consumers: openNoun(createConsumers(nouns), run),
     audit: openNoun(createAudit(nouns), run),
     names: openNoun(createUserNames(nouns), run),
     webhooks: openWebhooks(

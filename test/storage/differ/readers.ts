@@ -71,6 +71,9 @@ const consumers = {
   ack: ofLease((side, { lease }, isOther) => storeOf(side, isOther).consumers.ack(lease)),
   nack: ofLease((side, { lease }, isOther) => storeOf(side, isOther).consumers.nack(lease)),
   recordHandOut: ofLease((side, { lease }, isOther) => storeOf(side, isOther).consumers.recordHandOut(lease)),
+  remove: verb({ consumer: fc.constantFrom(...names, ...acknowledging, 'new') }, ({ store }, { consumer }) =>
+    store.consumers.remove(consumer),
+  ),
   renew: ofLease((side, { lease }, isOther) => storeOf(side, isOther).consumers.renew(lease)),
 } satisfies Record<keyof Consumers, Verb<Notes>>
 
