@@ -77,7 +77,7 @@ export interface Gateway {
   readonly backups: Pick<Backups, 'make' | 'status'>
   readonly people: Pick<People, 'forget' | 'listOwned' | 'countErasures'>
   readonly agents: AgentStore
-  readonly metrics: Pick<Metrics, 'answered' | 'text'>
+  readonly metrics: Pick<Metrics, 'answered' | 'refused' | 'text'>
   readonly signIns: SignInStore
   /** The system's clock; in a sandbox, the clock of the simulated world, which can be set on its phone. */
   readonly clock: Clock

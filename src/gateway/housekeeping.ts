@@ -69,12 +69,13 @@ export class Housekeeping {
   }
 
   async #runOnce(): Promise<void> {
-    const { clock, closing, log } = this.#runtime
+    const { bus, clock, closing, log } = this.#runtime
     const { media, outbox, upkeep } = this.#ports
     this.#doneAt = clock.monotonic()
     try {
       await outbox.endStale()
-      await upkeep.prune(closing)
+      const unread = await upkeep.prune(closing)
+      if (unread > 0) bus.notify('unreadRemoved', unread)
     } catch (error) {
       if (!closing.aborted) log.error('store not pruned', { error })
     }

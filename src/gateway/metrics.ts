@@ -54,6 +54,16 @@ export class Metrics {
   readonly #sends = new MetricCounter('svc_sends_total', 'Calls of send by their result or error.', [
     'outcome',
   ])
+  readonly #wrongTokens = new MetricCounter(
+    'svc_wrong_tokens_total',
+    'Calls without the right token, and refused sign-ins to the panel.',
+    [],
+  )
+  readonly #unread = new MetricCounter(
+    'svc_retention_unread_messages_total',
+    'Messages that retention removed before a consumer had read them, counted for each such consumer.',
+    [],
+  )
   #certificate: ServedCertificate | undefined
   readonly #deliveries = new MetricCounter(
     'svc_deliveries_total',
@@ -65,11 +75,15 @@ export class Metrics {
     this.#ports = ports
     this.#runtime = runtime
     this.#listen(runtime.bus)
+    // Alerts look at their increase.
+    for (const counter of [this.#wrongTokens, this.#unread]) counter.addCount(0)
+    this.#deliveries.addCount(0, 'unknown')
   }
 
   #listen(bus: Bus): void {
     bus.on('polled', outcome => this.#polls.add(outcome))
     bus.on('received', kind => this.#messages.add('received', kind))
+    bus.on('unreadRemoved', count => this.#unread.addCount(count))
     bus.on('sent', outcome => this.#sends.add(outcome))
     bus.on('handedOver', (status, kind = 'UNKNOWN') => {
       this.#deliveries.add(status)
@@ -82,6 +96,11 @@ export class Metrics {
     this.#requests.observe(call.ms / 1000, call.method, call.route, String(call.status))
   }
 
+  /** Counts a call without the right token. */
+  refused(): void {
+    this.#wrongTokens.add()
+  }
+
   /** Reports the expiry of this certificate from now on. */
   watchCertificate(certificate: ServedCertificate): void {
     this.#certificate = certificate
@@ -89,7 +108,10 @@ export class Metrics {
 
   /** Returns all metrics in Prometheus text format. Leaves out what cannot be read at the moment. */
   async text(): Promise<string> {
-    const counted = [this.#requests, this.#polls, this.#messages, this.#sends, this.#deliveries]
+    const counted = [
+      ...[this.#requests, this.#polls, this.#messages, this.#sends, this.#deliveries],
+      ...[this.#wrongTokens, this.#unread],
+    ]
     const found = await Promise.allSettled([
       this.#readSessions(),
       this.#readOutbox(),

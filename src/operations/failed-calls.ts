@@ -1,5 +1,5 @@
 /**
- * Lines of the audit log for calls without a valid token, and for refused sign-ins to the panel: one a minute for each
+ * Metrics, and lines of the audit log, for calls without a valid token, and for refused sign-ins to the panel: one a minute for each
  * address, with their number.
  */
 import type { Gateway } from '../gateway/gateway-api.ts'
@@ -14,7 +14,7 @@ const maxAddresses = 1000
  * the signal aborts.
  */
 export function createFailureCounter(
-  { audit, clock }: Pick<Gateway, 'audit' | 'clock'>,
+  { audit, clock, metrics }: Pick<Gateway, 'audit' | 'clock' | 'metrics'>,
   log: Log,
   signal: AbortSignal,
 ): (address: string, operation?: 'sign_in') => void {
@@ -32,6 +32,7 @@ export function createFailureCounter(
     }
   }
   return (from, operation: string = 'authenticate') => {
+    metrics.refused()
     if (counts.size === 0) void writeLater()
     const one = `${operation} ${from}`
     const counted = counts.has(one) || counts.size < maxAddresses ? one : `${operation} `

@@ -54,7 +54,12 @@ export class MetricCounter extends Series<number> {
   readonly type = 'counter'
 
   add(...values: string[]): void {
-    this.entryOf(values, () => 0).value += 1
+    this.addCount(1, ...values)
+  }
+
+  /** 0 shows the counter before anything is counted: Prometheus sees no increase up to the first value of a series. */
+  addCount(count: number, ...values: string[]): void {
+    this.entryOf(values, () => 0).value += count
   }
 
   samples(): Iterable<Sample> {

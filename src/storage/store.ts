@@ -424,6 +424,8 @@ export interface StoreMaintenance {
   /**
    * Removes expired data (README, "Retention"), oldest first, in steps that do not delay writers. Every
    * process may call it at any time. Consumers that lose unread messages are named in the log of the process.
+   *
+   * @returns how many such messages were removed, counted for each consumer
    */
-  prune(signal?: AbortSignal): Promise<void>
+  prune(signal?: AbortSignal): Promise<number>
 }

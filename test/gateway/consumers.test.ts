@@ -50,3 +50,16 @@ test('a key of one session counts only what it may read; its consumers go with i
   await keys.revoke(made.id, owner)
   expect((await consumers.list()).map(({ name }) => name)).toEqual(expect.not.arrayContaining([stored]))
 })
+
+test('what retention removes before a consumer has read it is a metric', async () => {
+  await using t = await withGateway()
+  const { bot_id, user_id } = t.bots.get('default')!
+  await t.gateway.inbox.begin('mine')
+  for (const text of ['1', '2', '3']) await t.sandbox.say(text, { from: user_id, to: bot_id })
+  await t.receive(3)
+  expect(await t.gateway.metrics.text()).toContain('\nsvc_retention_unread_messages_total 0\n')
+  await using other = await t.beside({ config: { storeMaxCount: 1 } })
+  await t.until('it is counted', async () =>
+    (await other.gateway.metrics.text()).includes('\nsvc_retention_unread_messages_total 2\n'),
+  )
+})

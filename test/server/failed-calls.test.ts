@@ -6,6 +6,8 @@ import { type Rest, raw, restOf } from '../support/rest.ts'
 test('calls without the right token are counted, with one line a minute for each address', async () => {
   await using t = await withGateway()
   await using rest = await restOf(t.gateway, { token: 'a-long-enough-token' })
+  // From the beginning: else Prometheus would see no increase.
+  expect(await t.gateway.metrics.text()).toContain('\nsvc_wrong_tokens_total 0\n')
   const lines = () => t.gateway.audit.list({ limit: 100, after: 0 })
   const call = async (headers: Record<string, string>) =>
     (await fetch(`${rest.url}/tools`, { headers })).status
@@ -13,6 +15,7 @@ test('calls without the right token are counted, with one line a minute for each
   expect(await call({})).toBe(401)
   expect(await call({ authorization: 'Bearer a-long-enough-token' })).toBe(200)
   expect(await lines()).toEqual([])
+  expect(await t.gateway.metrics.text()).toContain('\nsvc_wrong_tokens_total 4\n')
   await t.soon('counted', async () => (await lines()).length > 0)
   const line = { principal: 'open', operation: 'authenticate', outcome: 'unauthorized' }
   expect(await lines()).toMatchObject([{ ...line, count: 4, address: '127.0.0.1' }])

@@ -43,6 +43,23 @@ onEach((_it, openStore) => {
     expect((await consumers.claim('default', { limit: 9 }))?.rows.map(({ id }) => id)).toEqual([2, 3])
   })
 
+  test('messages that consumers in use have not read are counted, for a key those that it may see', async () => {
+    await using t = await openStore({ maxCount: 10 })
+    const { consumers, keys, maintenance } = t.store
+    const grant = { rights: ['recv'], users: ['u'] } as const
+    await keys.add({ name: 'k', id: 'k', hash: 'k', grant, can: [], made_by: 'owner', created_at: 1 })
+    for (const name of ['default', 'gone']) await consumers.register(name)
+    t.clock.at += 31 * day
+    for (const name of ['k/default', 'reads']) await consumers.register(name)
+    await insert(t, [message('1'), { ...message('2'), from_user: 'u' }, message('3')])
+    await add(t, 17)
+    await consumers.claim('default', { limit: 4 })
+    await consumers.claim('reads', { limit: 20 })
+    // Six for `default`, one for the key, none for `reads` and `gone`.
+    expect(await maintenance.prune()).toBe(7)
+    expect(await maintenance.prune()).toBe(0)
+  })
+
   test('without limits nothing is removed', async () => {
     await using t = await openStore()
     await add(t, 400)

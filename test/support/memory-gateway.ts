@@ -137,6 +137,7 @@ export class MemoryGateway implements Gateway {
   readonly answered: Parameters<Gateway['metrics']['answered']>[0][] = []
   readonly metrics: Gateway['metrics'] = {
     answered: call => void this.answered.push(call),
+    refused() {},
     text: async () => '# TYPE svc_build_info gauge\nsvc_build_info{version="1.2.3"} 1\n',
   }
 

@@ -1,7 +1,8 @@
 /** Retention: removes rows of the log that are too old or too many, oldest first, in small steps (README, "Retention"). */
+import type { Scope } from '../../model/access.ts'
 import type { Clock } from '../../platform/clock.ts'
 import type { Log } from '../../platform/log.ts'
-import { type Sql, sql } from '../../platform/sql.ts'
+import { noSql, type Sql, sql } from '../../platform/sql.ts'
 import type { ClockTrust } from '../clock-trust.ts'
 import { dayMs, liveMs } from '../retention.ts'
 import { type Dialect, type Routine, type Runner, readAll, readFirst, write } from '../routine.ts'
@@ -51,7 +52,8 @@ export interface PruneParts {
   pruneOthers(): Promise<void>
 }
 
-export function createPrune(parts: PruneParts, run: Runner): (signal?: AbortSignal) => Promise<void> {
+/** @returns `StoreMaintenance.prune` */
+export function createPrune(parts: PruneParts, run: Runner): (signal?: AbortSignal) => Promise<number> {
   const { clock, clockTrust, log, pruneOthers, retention } = parts
   let wasDoubted = false
   return async signal => {
@@ -61,11 +63,14 @@ export function createPrune(parts: PruneParts, run: Runner): (signal?: AbortSign
     else if (!wasDoubted)
       log.warn('the clock jumped, or svc did not run for long: nothing is removed for its age for a day')
     wasDoubted = !trusted
-    let after: number | undefined = 0
+    let [after, unread]: [number | undefined, number] = [0, 0]
     await inSteps(clock, signal, async () => {
-      after = await run('plain', () => pruneStep(parts, after!, rules))
+      const step = await run('plain', () => pruneStep(parts, after!, rules))
+      after = step.after
+      unread += step.unread
       return after !== undefined
     })
+    return unread
   }
 }
 
@@ -85,17 +90,21 @@ export async function inSteps(
  * Removes up to one step of rows.
  *
  * @param after all rows up to this one are removed already
- * @returns the last removed row, if there may be more to remove
+ * @returns `after`: the last removed row, if there may be more to remove; `unread`: what consumers had not read of them
  */
-function* pruneStep(parts: PruneParts, after: number, rules: RetentionRules): Routine<number | undefined> {
+function* pruneStep(
+  parts: PruneParts,
+  after: number,
+  rules: RetentionRules,
+): Routine<{ after?: number; unread: number }> {
   const { dialect, findLast, textId } = parts
   const last = yield* findLast(rules.maxCount)
   const oldest =
     yield* readAll<DatedRow>(sql`SELECT id, stored_at AS "storedAt" FROM message WHERE id > ${after}
     ORDER BY id LIMIT ${stepRows}`)
   const { end, isKept } = yield* findRemoved(oldest, last, rules)
-  if (end === undefined) return undefined
-  yield* warnReaders(parts, end, rules)
+  if (end === undefined) return { unread: 0 }
+  const unread = yield* countUnread(parts, end, rules)
   yield* warnSenders(parts, end, rules)
   yield* write(
     ...dialect.oneAtATime(pruneLock),
@@ -105,7 +114,7 @@ function* pruneStep(parts: PruneParts, after: number, rules: RetentionRules): Ro
     sql`DELETE FROM event AS e WHERE e.place < ${end} * ${perMessage} AND (e.session IS NULL OR EXISTS
       (SELECT 1 FROM event newer WHERE newer.session = e.session AND newer.type = e.type AND newer.place > e.place))`,
   )
-  return isKept ? undefined : end
+  return isKept ? { unread } : { after: end, unread }
 }
 
 /**
@@ -139,21 +148,31 @@ function* findRemoved(
   return { end: doomed.at(-1)?.id, isKept: kept !== -1 }
 }
 
-/** Warns once about each consumer that loses unread messages. */
-function* warnReaders({ dialect, log }: PruneParts, end: number, rules: RetentionRules): Routine<void> {
+/**
+ * Counts the messages up to a row that a consumer in use has not read, for each such consumer, and warns once of it. The
+ * consumer of a key reads only what the key may see.
+ */
+function* countUnread({ dialect, log }: PruneParts, end: number, rules: RetentionRules): Routine<number> {
   const { now, trusted, warned } = rules
-  const lagging = yield* readAll<{
-    consumer: string
-    position: number
-  }>(sql`SELECT c.name AS consumer, c.position
-    FROM consumer c WHERE c.seen_at > ${trusted ? now - liveMs : 0} AND c.position < ${end}
-    AND NOT ${dialect.isOneOf(sql`c.name`, [...warned])} AND EXISTS (SELECT 1 FROM message m
-      WHERE m.id > c.position AND m.id <= ${end} AND m.sent = 0 AND NOT EXISTS (SELECT 1 FROM consumer_ahead a
-        WHERE a.consumer = c.name AND a.session = m.session AND a.position >= m.id))`)
-  for (const { consumer, position } of lagging) {
+  const behind = yield* readAll<{ consumer: string; position: number; grant?: string }>(sql`
+    SELECT c.name AS consumer, c.position, k."grant" FROM consumer c LEFT JOIN access_key k ON c.name LIKE k.id || '/%'
+      WHERE c.seen_at > ${trusted ? now - liveMs : 0} AND c.position < ${end}`)
+  let unread = 0
+  for (const { consumer, grant = '{}', position } of behind) {
+    const { bots, users }: Scope = JSON.parse(grant)
+    const isIn = (column: Sql, list?: readonly string[]) =>
+      list ? sql` AND ${dialect.isOneOf(column, list)}` : noSql
+    const row = yield* readFirst<{ messages: number }>(sql`SELECT count(*) AS messages FROM message m
+      WHERE m.id > ${position} AND m.id <= ${end} AND m.sent = 0${isIn(sql`m.bot_id`, bots)}${isIn(sql`m.peer`, users)}
+        AND NOT EXISTS (SELECT 1 FROM consumer_ahead a
+          WHERE a.consumer = ${consumer} AND a.session = m.session AND a.position >= m.id)`)
+    const { messages = 0 } = row ?? {}
+    unread += messages
+    if (messages === 0 || warned.has(consumer)) continue
     warned.add(consumer)
     log.warn('retention removes messages that a consumer has not read', { consumer, position })
   }
+  return unread
 }
 
 /** Messages in the outbox are complete there and are still sent: only their row is missing until then. */

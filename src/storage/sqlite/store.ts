@@ -134,8 +134,9 @@ function createStore(db: Database, options: StoreOptions): StrictMethods<SqliteS
       checkWritable: async () => work.checkWritable(),
       isClockTrusted: async () => clockTrust.isTrusted,
       prune: async signal => {
-        await prune(signal)
+        const unread = await prune(signal)
         await inSteps(clock, signal, () => work.guard(() => shrinkStep(db)))
+        return unread
       },
       ...bindMethods(
         plain,
