@@ -349,7 +349,7 @@ const options = [
     name: 'storeMaxCount',
     placeholder: '<count>',
     default: '100000',
-    help: 'keep at most this many messages; 0 keeps all',
+    help: 'keep at most this many messages, read or not: 100000 are 42 minutes at 40 a second; 0 keeps all',
     commands: [...working, 'migrate'],
     expected: 'a whole number from 0',
     parse: createWholeParser(0, Number.MAX_SAFE_INTEGER),

@@ -172,6 +172,14 @@ describe('the alerts', () => {
     for (const { alert, annotations, expr, labels } of rules) {
       expect([alert, ['warning', 'critical'].includes(labels.severity)]).toEqual([alert, true])
       expect(annotations.summary.length).toBeGreaterThan(10)
+      // Its paragraph says what it means and what to do.
+      const [file, anchor] = annotations.runbook_url.split('#')
+      const page = readFileSync(join(root, file), 'utf8')
+      expect([alert, anchor, page.split(`\n### ${alert}\n\n`).length]).toEqual([
+        alert,
+        alert.toLowerCase(),
+        2,
+      ])
       for (const [name] of expr.matchAll(/\bsvc_\w+/g))
         expect(known).toContain(`'${name.replace(/_(count|sum|bucket)$/, '')}'`)
     }
