@@ -97,20 +97,23 @@ async function writeSessions(
   const connection = await connectPg({ url, name: 'bench', answerMs: 60_000 })
   const { seal } = createSealer(clusterSecret)
   try {
-    for (const { name, users = 0 } of sessions) {
-      const bot_id = botId(name)
-      await storage.state.sessions.save(name, {
-        bot_id,
-        token: `${bot_id}:${name}`,
+    const save = ({ name }: BenchSession) =>
+      storage.state.sessions.save(name, {
+        bot_id: botId(name),
+        token: `${botId(name)}:${name}`,
         base_url: upstream,
         user_id: 'owner@im.wechat',
         cursor: '',
         created_at: Date.now(),
       })
+    // Some at a time share the wait for the disk.
+    for (let nth = 0; nth < sessions.length; nth += 50)
+      await Promise.all(sessions.slice(nth, nth + 50).map(save))
+    for (const { name, users = 0 } of sessions) {
+      if (users === 0) continue
       const peers = Array.from({ length: users }, (_none, nth) => `user${nth}@im.wechat`)
       const tokens = peers.map(peer => mapContextToken('A'.repeat(120), peer, seal))
-      if (users > 0)
-        await connection.run(sql`INSERT INTO session (name, name_key) SELECT ${name}, ${name}
+      await connection.run(sql`INSERT INTO session (name, name_key) SELECT ${name}, ${name}
         WHERE NOT EXISTS (SELECT 1 FROM session WHERE name_key = ${name})`)
       await connection.run(sql`INSERT INTO outbox_lane (session, peer, token, received_at, first_seen, used)
         SELECT (SELECT key FROM session WHERE name_key = ${name}), one.*, ${Date.now()}::bigint, ${Date.now()}::bigint, -1000000

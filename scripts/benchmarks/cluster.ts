@@ -1,3 +1,5 @@
+import { Database } from 'bun:sqlite'
+import { join } from 'node:path'
 import { isPostgresThere } from '../../test/support/postgres.ts'
 import {
   type BenchCluster,
@@ -39,6 +41,8 @@ let runs = 0
 
 /** One SQLite process and a cluster, with the same sessions, each with an upstream of its own. */
 interface Both extends AsyncDisposable {
+  /** The data directory of the SQLite process. */
+  folder: string
   single: Service
   singleUpstream: Child
   cluster: BenchCluster
@@ -58,7 +62,14 @@ async function startBoth(sessions: readonly BenchSession[], nodes = nodeCount): 
   for (const { ready } of [singleUpstream, clusterUpstream])
     await post(`${ready}/control/parked`, { count: sessions.length })
   const own = stack.move()
-  return { single, singleUpstream, cluster, clusterUpstream, [Symbol.asyncDispose]: () => own.disposeAsync() }
+  return {
+    folder: folder.path,
+    single,
+    singleUpstream,
+    cluster,
+    clusterUpstream,
+    [Symbol.asyncDispose]: () => own.disposeAsync(),
+  }
 }
 
 /** Counts the statements that clients have sent, by a number that is known. */
@@ -85,6 +96,7 @@ export const cluster: Benchmark = {
     rows.push(await measureIngest(both, { all, batches: quick ? 20 : 100, size: 1, turns, note }))
     rows.push(...(await measureDelivery(both, all, turns, quick ? 300 : 1000)))
     rows.push(measureMemory(both))
+    note(await measureDisk(both))
     return rows
   },
 }
@@ -273,6 +285,22 @@ async function measureDelivery(
       spread: formatSpread(each),
     }
   })
+}
+
+/** Returns what a message takes, with its event, its words for searches and its indexes, on both engines. */
+async function measureDisk({ cluster, folder }: Both): Promise<string> {
+  using db = new Database(join(folder, 'messages.db'), { readonly: true })
+  const { count = 0 } = db.query<{ count: number }, []>('SELECT count(*) AS count FROM message').get() ?? {}
+  const { size = 0 } =
+    db
+      .query<{ size: number }, []>(
+        'SELECT page_count * page_size AS size FROM pragma_page_count, pragma_page_size',
+      )
+      .get() ?? {}
+  const each =
+    await cluster.psql(`SELECT round(sum(pg_total_relation_size(c.oid)) / (SELECT count(*) FROM svc.message))
+    FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace WHERE n.nspname = 'svc' AND c.relkind = 'r'`)
+  return `bytes on disk for each of ${formatNumber(count)} messages: SQLite ${formatNumber(size / count)}, PostgreSQL ${each.trim()}`
 }
 
 function measureMemory({ single, cluster }: Both): Row {

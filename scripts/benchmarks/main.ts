@@ -6,6 +6,7 @@ import { raiseFetchLimit } from '../../src/platform/process.ts'
 import { binary } from './binary.ts'
 import { cluster, clusterIdle, clusterStandby } from './cluster.ts'
 import { clusterHistory } from './cluster-history.ts'
+import { clusterTakeover } from './cluster-takeover.ts'
 import { delivery } from './delivery.ts'
 import { growth } from './growth.ts'
 import { history } from './history.ts'
@@ -44,6 +45,7 @@ const all: readonly Benchmark[] = [
   clusterHistory,
   clusterIdle,
   clusterStandby,
+  clusterTakeover,
 ]
 
 // Thousands of calls wait at the same time.

@@ -32,6 +32,8 @@ interface Parked {
 }
 
 let backlog: Backlog | undefined
+/** The version that the client of a session reported with its last poll, by session. */
+const pollers = new Map<string, string>()
 const parked = new Set<Parked>()
 let onParked = Promise.withResolvers<void>()
 let polls = 0
@@ -66,6 +68,7 @@ async function getUpdates(request: Request): Promise<Response> {
     base_info?: { channel_version: string }
   }
   const session = request.headers.get('authorization') ?? ''
+  pollers.set(session, base_info?.channel_version ?? '')
   const own = backlog && [...backlog.replies.keys()].find(name => !name || session.endsWith(`:${name}`))
   if (backlog && own !== undefined) {
     const [run, at = 0] = (cursor || '0').split('/').map(Number)
@@ -144,11 +147,17 @@ async function control(path: string, body: any): Promise<Response> {
       return Response.json({ ms: await backlog?.took.promise })
     /** Resolves once this many polls are held, of one session if it is named. */
     case 'parked':
-      while (parkedOf(body.session).length < body.count) await onParked.promise
+      while ((body.session ? parkedOf(body.session).length : parked.size) < body.count) await onParked.promise
       return Response.json({ count: parked.size, polls })
     /** Returns the version that the client of a session's held poll reports. */
     case 'poller':
       return Response.json({ version: parkedOf(body.session)[0]?.version })
+    /** Returns how many sessions were polled so far, and how many last by a client that reports this version. */
+    case 'pollers':
+      return Response.json({
+        all: pollers.size,
+        by: [...pollers.values()].filter(version => version === body.version).length,
+      })
     /** Answers one held poll with one message; `wait`: the next one, if none is held now. */
     case 'say': {
       // With its cursor, a session would get the backlog once more.
