@@ -82,8 +82,12 @@ function parseAddress(text: string): ipaddr.IPv4 | ipaddr.IPv6 | undefined {
 }
 
 /** Returns an address in its usual form, IPv4 inside IPv6 as IPv4; undefined for any other text. */
-export const canonicalAddress = (text: string): string | undefined =>
-  isIP(text) === 0 ? undefined : ipaddr.process(text).toString()
+export function canonicalAddress(text: string): string | undefined {
+  const version = isIP(text)
+  // Other forms of IPv4 are no address for `isIP`.
+  if (version === 4) return text
+  return version === 0 ? undefined : ipaddr.process(text).toString()
+}
 
 /**
  * Creates a check whether an address, in its usual form, is in one of these ranges.

@@ -21,9 +21,11 @@ export const requestIdHeader = 'x-request-id'
 
 /** Returns the id of a request: the caller's own if it is short and harmless, and cannot be a key. */
 export function requestIdOf(request: NotedRequest): string {
-  const given = request.headers.get(requestIdHeader) ?? ''
-  const isHarmless = /^[\w.-]{1,64}$/.test(given) && !hasKeyForm(given)
-  request[idKey] ??= isHarmless ? given : crypto.randomUUID()
+  const known = request[idKey]
+  if (known !== undefined) return known
+  const given = request.headers.get(requestIdHeader)
+  const isTaken = given !== null && /^[\w.-]{1,64}$/.test(given) && !hasKeyForm(given)
+  request[idKey] = isTaken ? given : crypto.randomUUID()
   return request[idKey]
 }
 
