@@ -89,7 +89,8 @@ export async function runService(
   }
   await door.onRunning?.(phoneUrl)
   const reason = await Promise.race([stopping, ...(door.ended ? [door.ended] : [])])
-  if (drainMs > 0) {
+  // A program that starts svc for itself has no balancer.
+  if (drainMs > 0 && !door.ended) {
     log.info('draining', { reason, seconds: requested.drain })
     gateway.leave().catch(error => log.warn('sessions cannot be given up now', { error }))
     await Promise.all([door.drain?.(), panel.drain?.()])
