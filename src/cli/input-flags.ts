@@ -76,18 +76,19 @@ const schemaOf = (shape: FlaggedOperation, key: string): JsonSchema =>
 const isRequired = (shape: FlaggedOperation, key: string): boolean =>
   shape.inputSchema.required?.includes(key) ?? false
 
+const positionalsOf = ({ cli }: FlaggedOperation): readonly string[] => cli.positionals ?? []
+
 /** Returns the name of a key on the command line. */
 const nameOf = ({ cli }: FlaggedOperation, key: string): string =>
   cli.names?.[key] ?? key.replaceAll('_', '-')
 
 const hasFlag = (shape: FlaggedOperation, key: string): boolean =>
-  !(shape.cli.positionals.includes(key) && isRequired(shape, key)) &&
-  shape.cli.untyped?.includes(key) !== true
+  !(positionalsOf(shape).includes(key) && isRequired(shape, key)) && shape.cli.untyped?.includes(key) !== true
 
 /** Adds arguments and options. Options of `cli.series` add their values to the command's `series`. */
 export function declareFlags(shape: FlaggedOperation, command: Command): void {
   const { cli } = shape
-  for (const key of cli.positionals) {
+  for (const key of positionalsOf(shape)) {
     const isNeeded = isRequired(shape, key) && !cli.optionalPositionals?.includes(key)
     const named = `${nameOf(shape, key)}${cli.many ? '...' : ''}`
     const name = isNeeded ? `<${named}>` : `[${named}]`
@@ -95,7 +96,7 @@ export function declareFlags(shape: FlaggedOperation, command: Command): void {
   }
   for (const [key, schema] of Object.entries(shape.inputSchema.properties ?? {})) {
     if (!hasFlag(shape, key)) continue
-    const short = cli.short[key] ? `-${cli.short[key]}, ` : ''
+    const short = cli.short?.[key] ? `-${cli.short[key]}, ` : ''
     const value = schema.type === 'boolean' ? '' : ` <${placeholderOf(key, schema)}>`
     const flags = `${short}--${nameOf(shape, key)}${value}`
     const list = schema.items?.enum
@@ -121,7 +122,7 @@ function listTyped(shape: FlaggedOperation, parsed: Command): [key: string, valu
   const values: [string, unknown][] = []
   for (const key of Object.keys(shape.inputSchema.properties ?? {})) {
     const flagged = hasFlag(shape, key) ? flags[toCamelCase(nameOf(shape, key))] : undefined
-    const nth = shape.cli.positionals.indexOf(key)
+    const nth = positionalsOf(shape).indexOf(key)
     const placed = nth < 0 ? undefined : parsed.args[nth]
     if (flagged !== undefined && placed !== undefined)
       throw invalidArguments([
@@ -147,7 +148,7 @@ function toTypedField(shape: FlaggedOperation, field: string, command: Command):
     if (flags.size > 0) return [...flags].join(', ')
   }
   const isFlagged = command.opts()[toCamelCase(nameOf(shape, key))] !== undefined
-  if (cli.positionals.includes(key) && !isFlagged)
+  if (positionalsOf(shape).includes(key) && !isFlagged)
     return `<${nameOf(shape, key)}>${at === undefined ? '' : rest}`
   return `--${nameOf(shape, key)}${at === undefined ? '' : rest}`
 }
@@ -188,7 +189,10 @@ function helpOf(shape: FlaggedOperation, key: string): string {
   const { cli } = shape
   const schema = schemaOf(shape, key)
   if (cli.help?.[key] !== undefined) return cli.help[key]
-  const text = toHelpText(shape, schema.description ?? '')
+  const described = toHelpText(shape, schema.description ?? '')
+  const text = isTime(key)
+    ? described.replace(/ \(\w+\):.*/, key === 'since' ? timeExamples : '.')
+    : described
   const { minimum, maximum } = schema
   const range =
     maximum !== undefined ? `${minimum ?? 0} to ${maximum}` : minimum ? `at least ${minimum}` : undefined
@@ -227,6 +231,8 @@ function placeholderOf(key: string, schema: JsonSchema): string {
   if (/text/.test(key)) return 'text'
   return 'value'
 }
+
+const timeExamples = ': 1h, 3d, yesterday, 2026-01-31 08:00 (local time unless a zone is given).'
 
 const isTime = (key: string): boolean => ['since', 'until', 'send_at'].includes(key)
 
@@ -287,19 +293,18 @@ const toCamelCase = (name: string) => name.replace(/-(.)/g, (_all, letter: strin
  */
 export function formatExamples(shape: FlaggedOperation): (readonly [line: string, does: string])[] {
   const { cli } = shape
-  const lines = (cli.ownExamples ? [] : shape.examples).flatMap(
-    ({ summary, input = {} }): [string, string][] => {
-      const values = new Map(Object.entries(input).filter(([, value]) => value !== ''))
-      if ([...values.values()].some(value => typeof value === 'object')) return []
-      const words = ['svc', ...cli.path]
-      const bare = cli.positionals.filter(key => values.has(key))
-      for (const key of bare) words.push(quoteForShell(String(values.get(key))))
-      for (const [key, value] of values) {
-        if (bare.includes(key) || !hasFlag(shape, key)) continue
-        words.push(`--${nameOf(shape, key)}`, ...(value === true ? [] : [quoteForShell(String(value))]))
-      }
-      return [[words.join(' '), summary]]
-    },
-  )
+  const isOwn = cli.examples !== undefined && !cli.addsExamples
+  const lines = (isOwn ? [] : shape.examples).flatMap(({ summary, input = {} }): [string, string][] => {
+    const values = new Map(Object.entries(input).filter(([, value]) => value !== ''))
+    if ([...values.values()].some(value => typeof value === 'object')) return []
+    const words = ['svc', ...cli.path]
+    const bare = positionalsOf(shape).filter(key => values.has(key))
+    for (const key of bare) words.push(quoteForShell(String(values.get(key))))
+    for (const [key, value] of values) {
+      if (bare.includes(key) || !hasFlag(shape, key)) continue
+      words.push(`--${nameOf(shape, key)}`, ...(value === true ? [] : [quoteForShell(String(value))]))
+    }
+    return [[words.join(' '), summary]]
+  })
   return [...lines, ...(cli.examples ?? [])]
 }

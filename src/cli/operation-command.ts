@@ -15,12 +15,12 @@ export function operationCommand<I extends TObject, O extends TSchema>(
 ): CommandSpec {
   const { cli, title, description } = operation
   if (!cli) throw new Error(`${operation.name} has no command`)
-  const { about = '', ownAbout, path, summary = title.charAt(0).toLowerCase() + title.slice(1) } = cli
+  const { about = '', ownAbout, path } = cli
   const shape = operation as typeof operation & { readonly cli: CommandShape }
   return {
     words: path.join(' '),
     alias: cli.alias,
-    summary,
+    summary: title.charAt(0).toLowerCase() + title.slice(1),
     about: ownAbout ? about : toHelpText(shape, `${description}\n\n${about}`.trim()),
     config: 'tool',
     jsonHelp: view.jsonHelp ?? 'Print the result as one JSON value.',

@@ -21,7 +21,7 @@ export async function runOperation<I extends TObject, O extends TSchema>(
   run: OperationRun<I, O>,
 ): Promise<void> {
   const { command, line, operation, view } = run
-  const { many, positionals } = operation.cli
+  const { many, positionals = [] } = operation.cli
   const values = [...command.args]
   if (!many || values.length < 2) return await runForOne(run)
   const [key = ''] = positionals
@@ -130,7 +130,7 @@ const canAsk = (io: Io): boolean => io.in.isTerminal && io.err.isTerminal
  */
 function rejectUnasked(command: Command, cli: CommandShape, input: TypedInput): void {
   if (!cli.question || command.opts().yes === true || canAsk(command.io)) return
-  const [key = ''] = cli.positionals
+  const [key = ''] = cli.positionals ?? []
   if (input[key]) return
   throw badArgument(key, 'expected a name, since there is no terminal to ask on', {
     hint: 'Say which, or give --yes.',

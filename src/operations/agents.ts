@@ -49,7 +49,7 @@ const exampleQuestion = {
 
 export const listAgents = defineOperation({
   name: 'list_agents',
-  title: 'List conversations with agents',
+  title: 'List who talks with an agent',
   effect: 'read',
   right: 'agents',
   description:
@@ -82,10 +82,7 @@ export const listAgents = defineOperation({
   rest: { route: 'GET /agents', tag: 'agents' },
   cli: {
     path: ['agent', 'list'],
-    summary: 'list who talks with an agent',
-    positionals: [],
     short: { limit: 'n' },
-    ownExamples: true,
     examples: [['svc agent list', 'Who talks with an agent, and what it does now']],
   },
   library: { positionals: [] },
@@ -97,7 +94,7 @@ export const listAgents = defineOperation({
 
 export const listAgentTurns = defineOperation({
   name: 'list_agent_turns',
-  title: 'List turns of agents',
+  title: 'List what agents worked on',
   effect: 'read',
   right: 'agents',
   description:
@@ -115,10 +112,7 @@ export const listAgentTurns = defineOperation({
   rest: { route: 'GET /agents/turns', tag: 'agents' },
   cli: {
     path: ['agent', 'turns'],
-    summary: 'list what agents worked on',
-    positionals: [],
     short: { limit: 'n' },
-    ownExamples: true,
     examples: [
       ['svc agent turns -n 5', 'The newest five turns'],
       ['svc agent turns --user Anna', 'Those of a user'],
@@ -137,7 +131,7 @@ export const listAgentTurns = defineOperation({
 
 export const stopAgentTurn = defineOperation({
   name: 'stop_agent_turn',
-  title: 'Stop a turn of an agent',
+  title: 'Stop what an agent works on',
   effect: 'write',
   right: 'agents',
   description:
@@ -151,12 +145,9 @@ export const stopAgentTurn = defineOperation({
   rest: { route: 'POST /agents/turns/{id}/stop', tag: 'agents' },
   cli: {
     path: ['agent', 'stop'],
-    summary: 'stop what an agent works on',
     positionals: ['id'],
     many: { form: /^\d+$/ },
-    short: {},
     help: { id: 'Id of the turn, as svc agent turns shows it.' },
-    ownExamples: true,
     examples: [['svc agent stop 12', 'By the id of the turn']],
   },
   library: { positionals: ['id'] },
@@ -171,7 +162,7 @@ export const stopAgentTurn = defineOperation({
 
 export const injectAgentTurn = defineOperation({
   name: 'inject_agent_turn',
-  title: 'Start a turn of an agent',
+  title: 'Give an agent a prompt, such as from cron',
   effect: 'write',
   right: 'agents',
   subject: ['agent', 'user', 'session'],
@@ -206,11 +197,8 @@ export const injectAgentTurn = defineOperation({
   rest: { route: 'POST /agents/turns', tag: 'agents' },
   cli: {
     path: ['agent', 'inject'],
-    summary: 'give an agent a prompt, such as from cron',
     positionals: ['user', 'prompt'],
-    short: {},
     stdin: 'prompt',
-    ownExamples: true,
     examples: [
       ["svc agent inject Anna 'What is new today?' --fresh", 'Anna gets the answer'],
       ['svc agent inject Anna - < prompt.txt', 'A prompt from a file'],
@@ -242,7 +230,7 @@ async function findAgent({ agents }: Pick<Gateway, 'agents'>, session: string, u
 
 export const listAgentQuestions = defineOperation({
   name: 'list_agent_questions',
-  title: 'List questions of agents',
+  title: 'List what agents ask you',
   effect: 'read',
   right: 'agents',
   description:
@@ -254,10 +242,6 @@ export const listAgentQuestions = defineOperation({
   rest: { route: 'GET /agents/questions', tag: 'agents' },
   cli: {
     path: ['agent', 'questions'],
-    summary: 'list what agents ask you',
-    positionals: [],
-    short: {},
-    ownExamples: true,
     examples: [['svc agent questions', 'Questions that wait for you']],
   },
   library: { positionals: [] },
@@ -266,7 +250,7 @@ export const listAgentQuestions = defineOperation({
 
 export const answerAgentQuestion = defineOperation({
   name: 'answer_agent_question',
-  title: 'Answer a question of an agent',
+  title: 'Answer what an agent asks you',
   effect: 'write',
   right: 'agents',
   // A key with this right alone may be limited to accounts and users. The question is for the owner of all of them.
@@ -290,14 +274,11 @@ export const answerAgentQuestion = defineOperation({
   rest: { route: 'POST /agents/questions/{id}', tag: 'agents' },
   cli: {
     path: ['agent', 'answer'],
-    summary: 'answer what an agent asks you',
     positionals: ['id', 'option'],
-    short: {},
     help: {
       id: 'Id of the question, as svc agent questions shows it.',
       option: 'Id of the option, as svc agent questions shows it.',
     },
-    ownExamples: true,
     examples: [['svc agent answer 3 once', 'The option "once" of question 3']],
   },
   library: { positionals: ['id', 'option'] },

@@ -9,7 +9,7 @@ import { RowId, Time } from './schema.ts'
 
 export const listAudit = defineOperation({
   name: 'list_audit',
-  title: 'List who did what',
+  title: 'Show who changed or sent what',
   effect: 'read',
   right: 'audit',
   description:
@@ -53,14 +53,7 @@ export const listAudit = defineOperation({
   rest: { route: 'GET /audit', tag: 'service' },
   cli: {
     path: ['audit'],
-    summary: 'show who changed or sent what',
-    positionals: [],
     short: { limit: 'n' },
-    help: {
-      since:
-        'Only calls since this time: 1h, 3d, yesterday, 2026-01-31 08:00 (local time unless a zone is given).',
-    },
-    ownExamples: true,
     examples: [
       ['svc audit -n 20', 'The newest 20 calls'],
       ['svc audit --key support-bot --since 1d', 'What a key did in the last 24 hours'],

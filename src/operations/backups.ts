@@ -13,7 +13,7 @@ const exampleBackup = {
 
 export const getBackups = defineOperation({
   name: 'backups',
-  title: 'Show the newest backup',
+  title: 'Show the newest backup, and whether the schedule works',
   effect: 'read',
   right: 'backup',
   description:
@@ -30,11 +30,7 @@ export const getBackups = defineOperation({
   rest: { route: 'GET /backups', tag: 'service' },
   cli: {
     path: ['backups'],
-    summary: 'show the newest backup, and whether the schedule works',
-    positionals: [],
-    short: {},
     examples: [['svc backups --json | jq .newest.created_at', 'for programs']],
-    ownExamples: true,
   },
   library: { positionals: [] },
   run: ({ backups }) => backups.status(),

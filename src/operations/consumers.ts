@@ -7,7 +7,7 @@ import { PatternString } from './schema.ts'
 
 export const listConsumers = defineOperation({
   name: 'list_consumers',
-  title: 'List the consumers',
+  title: 'List the readers of messages, and what each has not read',
   effect: 'read',
   right: 'recv',
   description:
@@ -27,11 +27,7 @@ export const listConsumers = defineOperation({
   rest: { route: 'GET /consumers', tag: 'messages' },
   cli: {
     path: ['consumers'],
-    summary: 'list the readers of messages, and what each has not read',
-    positionals: [],
-    short: {},
     examples: [['svc consumers', 'Who reads messages, and who is gone']],
-    ownExamples: true,
   },
   run: ({ consumers }) => consumers.list(),
 })
@@ -59,9 +55,7 @@ export const removeConsumer = defineOperation({
   cli: {
     path: ['consumers', 'remove'],
     positionals: ['name'],
-    short: {},
     examples: [['svc consumers remove try-1', 'It is not waited for any more']],
-    ownExamples: true,
   },
   async run({ consumers }, { name }) {
     await consumers.remove(name)

@@ -46,6 +46,7 @@ Works for messages with \`has_media\` true in their items. WeChat removes media 
       save_dir:
         'Folder to save into; it is created if missing. Without it: media/downloads in the data directory.',
     },
+    addsExamples: true,
     examples: [['svc download 7412365478965412365 -o pictures', 'Into a folder of your choice']],
   },
   examples: [

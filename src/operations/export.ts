@@ -64,7 +64,7 @@ const ExportInput = closed({
 
 export const exportMessages = defineOperation({
   name: 'export',
-  title: 'Export messages',
+  title: 'Write messages into a file, for programs or for people',
   effect: 'read',
   audited: true,
   subject: ['user', 'session'],
@@ -77,18 +77,12 @@ export const exportMessages = defineOperation({
   rest: { route: 'GET /export', tag: 'messages', answerKind: 'file' },
   cli: {
     path: ['export'],
-    summary: 'write messages into a file, for programs or for people',
-    positionals: [],
     short: { user: 'u', session: 's' },
     about:
       'A name that ends with .html makes the page. One that ends with .jsonl, or with nothing, makes JSON lines.',
     help: {
       format: 'jsonl or html. Default: by the ending of the file; jsonl for stdout.',
-      since:
-        'Only messages since this time: 1h, 3d, yesterday, 2026-01-31 08:00 (local time unless a zone is given).',
-      until: 'Only messages before this time.',
     },
-    ownExamples: true,
     examples: [
       ['svc export -u Mum -o mum.html', 'Everything with one user, as a page'],
       ['svc export --since 7d -o week.jsonl', 'The last week, for a program'],

@@ -61,11 +61,9 @@ The store keeps messages for a limited time (30 days and 100,000 messages unless
     names: { user_id: 'user', bot_id: 'bot', msg_type: 'type', text_contains: 'text' },
     about:
       'The newest that match are printed in the order of the conversation; with --json newest first. A message that waited before it was sent stands at the time when it was written. The end of the output says how to see older messages.',
+    addsExamples: true,
     examples: [['svc history -u Mum --since yesterday', 'The messages since yesterday']],
     help: {
-      since:
-        'Only messages since this time: 1h, 3d, yesterday, 2026-01-31 08:00 (local time unless a zone is given).',
-      until: 'Only messages before this time.',
       before: 'Row id: only messages before it. The end of the output names the one for the next page.',
     },
   },

@@ -28,18 +28,15 @@ const exampleKey = {
 const exampleAdded = { ...exampleKey, key: `svc_${id}_${'0a1b2c3d'.repeat(8)}` }
 
 /** Returns the command of an operation on one key. @param does what the example does */
-const keyCommand = (word: string, summary: string, does: string): CommandShape => ({
+const keyCommand = (word: string, does: string): CommandShape => ({
   path: ['key', word],
-  summary,
   positionals: ['id'],
-  short: {},
-  ownExamples: true,
   examples: [[`svc key ${word} support-bot`, does]],
 })
 
 export const listKeys = defineOperation({
   name: 'list_keys',
-  title: 'List keys',
+  title: 'List the keys of callers',
   effect: 'read',
   right: 'keys',
   description:
@@ -52,10 +49,6 @@ export const listKeys = defineOperation({
   cli: {
     path: ['key'],
     alias: 'list',
-    summary: 'list the keys of callers',
-    positionals: [],
-    short: {},
-    ownExamples: true,
     examples: [['svc key', 'Every key']],
   },
   library: { positionals: [] },
@@ -64,7 +57,7 @@ export const listKeys = defineOperation({
 
 export const addKey = defineOperation({
   name: 'add_key',
-  title: 'Add a key',
+  title: 'Make a key for a program or a person',
   effect: 'write',
   right: 'keys',
   description:
@@ -91,11 +84,9 @@ export const addKey = defineOperation({
   rest: { route: 'POST /keys', tag: 'keys' },
   cli: {
     path: ['key', 'add'],
-    summary: 'make a key for a program or a person',
     about:
       'Name what it may do with --can or --tools. svc token prints the master token. The command line and --socket need neither token nor key. curl sends a key with -H "Authorization: Bearer KEY"; svc mcp --url, and the clients that svc setup --url sets up, take it in the variable SVC_TOKEN.',
     positionals: ['name'],
-    short: {},
     names: { expires_at: 'expires' },
     untyped: ['limits'],
     help: {
@@ -105,7 +96,6 @@ export const addKey = defineOperation({
       users: 'Only these users, by id or name, separated by commas.',
       expires_at: 'When the key ends: a span such as 30d, or a time. Default: never.',
     },
-    ownExamples: true,
     examples: [
       ['svc key add support-bot --can reply --sessions work', 'Read and answer for one account'],
       ['svc key add dashboard --can read --expires 30d', 'Read everything, for a month'],
@@ -124,7 +114,7 @@ export const addKey = defineOperation({
 
 export const getKey = defineOperation({
   name: 'get_key',
-  title: 'Get a key',
+  title: 'Show what a key may do',
   effect: 'read',
   right: 'keys',
   description:
@@ -134,14 +124,14 @@ export const getKey = defineOperation({
   errors,
   examples: [{ summary: 'One key', input: { id }, output: exampleKey }],
   rest: { route: 'GET /keys/{id}', tag: 'keys' },
-  cli: keyCommand('show', 'show what a key may do', 'What it may do'),
+  cli: keyCommand('show', 'What it may do'),
   library: { positionals: ['id'] },
   run: ({ keys }, input, { by }) => keys.get(input.id, by),
 })
 
 export const rotateKey = defineOperation({
   name: 'rotate_key',
-  title: 'Give a key a new secret',
+  title: 'Replace the secret of a key',
   effect: 'write',
   right: 'keys',
   description:
@@ -159,7 +149,7 @@ export const rotateKey = defineOperation({
   ],
   rest: { route: 'POST /keys/{id}/rotate', tag: 'keys' },
   cli: {
-    ...keyCommand('rotate', 'replace the secret of a key', 'The old secret ends now'),
+    ...keyCommand('rotate', 'The old secret ends now'),
     names: { keep_old_seconds: 'keep-old' },
     help: { keep_old_seconds: 'How long the old secret is accepted too, such as 1d; at most 30d.' },
     examples: [
@@ -173,7 +163,7 @@ export const rotateKey = defineOperation({
 
 export const revokeKey = defineOperation({
   name: 'revoke_key',
-  title: 'Revoke a key',
+  title: 'End a key and the keys that it made',
   effect: 'destroy',
   right: 'keys',
   description:
@@ -184,7 +174,7 @@ export const revokeKey = defineOperation({
   examples: [{ summary: 'Revoked', input: { id }, output: { success: true, revoked: [id] } }],
   rest: { route: 'DELETE /keys/{id}', tag: 'keys' },
   cli: {
-    ...keyCommand('revoke', 'end a key and the keys that it made', 'Asks first at a terminal'),
+    ...keyCommand('revoke', 'Asks first at a terminal'),
     many: { form: /\S/ },
     async question({ keys }, input) {
       const key = await keys.get(String(input.id), owner)
@@ -204,7 +194,7 @@ export const describeCaller = (by: Principal): Me => ({
 
 export const me = defineOperation({
   name: 'me',
-  title: 'What may I do?',
+  title: 'Show what this caller may do',
   effect: 'read',
   right: 'me',
   description: 'Shows what this caller may do: rights, tools, sessions, users, limits, and until when.',
@@ -226,10 +216,6 @@ export const me = defineOperation({
   rest: { route: 'GET /me', tag: 'keys' },
   cli: {
     path: ['key', 'me'],
-    summary: 'show what this caller may do',
-    positionals: [],
-    short: {},
-    ownExamples: true,
     examples: [['svc key me --json', 'As GET /me answers']],
   },
   run: async ({ keys }, _input, { by }) => ({ ...describeCaller(by), ...(await keys.describe(by)) }),

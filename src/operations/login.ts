@@ -47,7 +47,6 @@ WeChat allows one bot per account: logging in here ends the account's bot elsewh
         'Give up after this many seconds without a change. Without it: when the last code has expired.',
       verify_code: 'The digits that the phone shows, if the command cannot ask for them.',
     },
-    ownExamples: true,
     examples: [
       ['svc login', 'The first account: shows the QR code and waits until it is connected'],
       ['svc login work', 'Another one, as the session "work"'],

@@ -19,10 +19,8 @@ export interface CommandShape {
   readonly path: readonly string[]
   /** Optional last word without effect: `svc webhook list` is `svc webhook`. */
   readonly alias?: string
-  /** Text in lists of commands. Default: the title. */
-  readonly summary?: string
   /** Input keys that need no flag, in this order. Optional ones also have a flag. */
-  readonly positionals: readonly string[]
+  readonly positionals?: readonly string[]
   /**
    * Set if the only positional may be several values, and the command then runs for each: the form that each must have, so
    * that words of something else are no ids, and a flag that is for one value alone.
@@ -31,7 +29,7 @@ export interface CommandShape {
   /** Required positionals that may be left out if another option of the command replaces them. */
   readonly optionalPositionals?: readonly string[]
   /** Input key → one-letter flag. */
-  readonly short: Readonly<Record<string, string>>
+  readonly short?: Readonly<Record<string, string>>
   /** Input key → name of its flag. Default: the key with dashes. Example: `image_path` is `--image`. */
   readonly names?: Readonly<Record<string, string>>
   /** Input keys without a flag: the command has options of its own for them. */
@@ -71,8 +69,8 @@ export interface CommandShape {
   reject?(gateway: Gateway, input: Readonly<Record<string, unknown>>): Promise<void>
   /** Further example command lines, each with what it does. */
   readonly examples?: readonly (readonly [line: string, does: string])[]
-  /** The help shows only `examples` of the command, not those of the operation. */
-  readonly ownExamples?: true
+  /** The help shows the examples of the operation, too. */
+  readonly addsExamples?: true
 }
 
 /**

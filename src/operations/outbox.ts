@@ -41,7 +41,7 @@ const exampleEnded = {
 
 export const listOutbox = defineOperation({
   name: 'list_outbox',
-  title: 'List the messages that wait to be sent',
+  title: 'List messages that wait to be sent',
   effect: 'read',
   right: outboxRights,
   description:
@@ -53,11 +53,8 @@ export const listOutbox = defineOperation({
   rest: { route: 'GET /outbox', tag: 'messages' },
   cli: {
     path: ['outbox'],
-    summary: 'list messages that wait to be sent',
-    positionals: [],
     short: { user_id: 'u', session: 's' },
     names: { user_id: 'user' },
-    ownExamples: true,
     examples: [['svc outbox', 'Messages that wait, oldest first']],
   },
   library: { positionals: [] },
@@ -100,7 +97,7 @@ export const getOutbox = defineOperation({
 
 export const cancelOutbox = defineOperation({
   name: 'cancel_outbox',
-  title: 'Cancel a queued send',
+  title: 'Cancel a message that waits',
   effect: 'destroy',
   right: outboxRights,
   description:
@@ -114,12 +111,9 @@ export const cancelOutbox = defineOperation({
   rest: { route: 'DELETE /outbox/{id}', tag: 'messages' },
   cli: {
     path: ['outbox', 'cancel'],
-    summary: 'cancel a message that waits',
     positionals: ['id'],
     many: ids,
-    short: {},
     help: { id: 'Id of the queued send, as svc outbox and svc send show it.' },
-    ownExamples: true,
     examples: [['svc outbox cancel 12 13', 'By their ids']],
   },
   library: { positionals: ['id'] },
@@ -141,8 +135,6 @@ export const listApprovals = defineOperation({
   errors: ['store_unavailable'],
   cli: {
     path: ['approvals'],
-    positionals: [],
-    short: {},
     examples: [['svc approvals', 'Messages that wait for you, oldest first']],
   },
   run: async ({ outbox }, _input, { by }) =>
@@ -152,7 +144,7 @@ export const listApprovals = defineOperation({
 /** Approves a send. Only people may do that, so the MCP service without REST does not offer it. */
 export const approveOutbox = defineOperation({
   name: 'approve_outbox',
-  title: 'Approve a send that waits for approval',
+  title: 'Approve a message: it is sent',
   effect: 'write',
   right: 'approve',
   description:
@@ -178,12 +170,9 @@ export const approveOutbox = defineOperation({
   rest: { route: 'POST /outbox/{id}/approve', tag: 'messages' },
   cli: {
     path: ['approvals', 'yes'],
-    summary: 'approve a message: it is sent',
     positionals: ['id'],
     many: { ...ids, without: 'text' },
-    short: {},
     help: approvalId,
-    ownExamples: true,
     examples: [
       ['svc approvals yes 12 13', 'By their ids'],
       ['svc approvals yes 12 --text "It was shipped."', 'With another text'],
@@ -207,7 +196,6 @@ export const declineOutbox = defineOperation({
     path: ['approvals', 'no'],
     positionals: ['id'],
     many: ids,
-    short: {},
     help: approvalId,
     examples: [['svc approvals no 12 13', 'By their ids']],
   },

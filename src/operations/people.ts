@@ -46,13 +46,13 @@ export const forgetUser = defineOperation({
   cli: {
     path: ['forget'],
     positionals: ['user'],
-    short: {},
     async question({ events, people }, { user: given }) {
       const { user = '' } = await events.resolveFilter({ user: String(given) })
       const agents = await people.listOwned(user)
       const owned = agents.length > 0 ? ` Agents that nobody owns then: ${agents.join(', ')}.` : ''
       return `This erases all messages with ${user}, in all sessions, and cannot be undone.${owned} Erase them? [y/N]`
     },
+    addsExamples: true,
     examples: [['svc forget Mum', 'The same by name; it asks first']],
   },
   library: { positionals: ['user'] },

@@ -21,7 +21,6 @@ export const renameSession = defineTool({
   cli: {
     path: ['sessions', 'rename'],
     positionals: ['old_name', 'new_name'],
-    short: {},
     names: { old_name: 'session', new_name: 'new-name' },
   },
   examples: [

@@ -210,6 +210,7 @@ WeChat allows a bot only to answer: the user must have written first, the answer
         video_path: { kind: 'video' },
       },
     },
+    addsExamples: true,
     examples: [
       [`svc send ${exampleUser} --text "Your chart" --image ./chart.png`, 'Text, then a picture'],
       [`uptime | svc send ${exampleUser} -`, 'The output of another program'],

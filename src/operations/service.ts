@@ -95,7 +95,7 @@ export const metrics = defineOperation({
 
 export const listNodes = defineOperation({
   name: 'nodes',
-  title: 'List the nodes of a cluster',
+  title: 'List the nodes of a cluster, and who polls what',
   effect: 'read',
   right: 'metrics',
   description:
@@ -107,11 +107,7 @@ export const listNodes = defineOperation({
   rest: { route: 'GET /nodes', tag: 'service' },
   cli: {
     path: ['nodes'],
-    summary: 'list the nodes of a cluster, and who polls what',
-    positionals: [],
-    short: {},
     examples: [['svc nodes --json | jq .nodes[].name', 'for programs']],
-    ownExamples: true,
   },
   library: { positionals: [] },
   run: gateway => gateway.nodes(),

@@ -16,7 +16,7 @@ export const sessions = defineTool({
   input: closed({}),
   output: Type.Array(Session, { description: 'All sessions, including the default session.' }),
   rest: { tag: 'sessions' },
-  cli: { path: ['sessions'], positionals: [], short: {} },
+  cli: { path: ['sessions'] },
   examples: [{ summary: 'One connected session', input: {}, output: [exampleSession] }],
   run: gateway => gateway.accounts.list(),
 })

@@ -19,7 +19,6 @@ export const setDefault = defineTool({
   cli: {
     path: ['sessions', 'default'],
     positionals: ['session_name'],
-    short: {},
     names: { session_name: 'session' },
   },
   examples: [

@@ -17,7 +17,7 @@ const exampleKnown = {
 
 export const listUsers = defineOperation({
   name: 'list_users',
-  title: 'List the users who may be answered',
+  title: 'List the users who have written, and the answers left',
   effect: 'read',
   right: 'users',
   description:
@@ -29,11 +29,9 @@ export const listUsers = defineOperation({
   rest: { route: 'GET /users', tag: 'messages' },
   cli: {
     path: ['users'],
-    summary: 'list the users who have written, and the answers left',
     positionals: ['session'],
     short: { session: 's', user_id: 'u' },
     names: { user_id: 'user' },
-    ownExamples: true,
     examples: [['svc users', 'The users that svc send can reach now']],
   },
   library: { positionals: [] },
@@ -58,7 +56,6 @@ export const nameUser = defineOperation({
     optionalPositionals: ['name'],
     short: { session: 's' },
     names: { user_id: 'user' },
-    ownExamples: true,
     examples: [
       ['svc users name o9cq80x1y2z3@im.wechat Mum', 'From now on: svc send Mum "Hello!"'],
       ['svc users name Mum --clear', 'Show the id again'],

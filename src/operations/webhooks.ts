@@ -35,20 +35,17 @@ const exampleEndpoint = {
 const exampleAdded = { ...exampleEndpoint, secret: 'whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw' }
 
 /** Returns the command of an operation on one endpoint. @param does what the example does */
-const endpointCommand = (word: string, summary: string, does: string): CommandShape => ({
+const endpointCommand = (word: string, does: string): CommandShape => ({
   path: ['webhook', word],
-  summary,
   positionals: ['id'],
   many: { form: /^wh_/ },
-  short: {},
   help: { id: 'Id of the webhook, as svc webhook shows it.' },
-  ownExamples: true,
   examples: [[`svc webhook ${word} ${id}`, does]],
 })
 
 export const listWebhooks = defineOperation({
   name: 'list_webhooks',
-  title: 'List webhooks',
+  title: 'List webhooks and the state of their deliveries',
   effect: 'read',
   right: 'webhooks',
   description:
@@ -61,10 +58,6 @@ export const listWebhooks = defineOperation({
   cli: {
     path: ['webhook'],
     alias: 'list',
-    summary: 'list webhooks and the state of their deliveries',
-    positionals: [],
-    short: {},
-    ownExamples: true,
     examples: [['svc webhook', 'Every endpoint']],
   },
   library: { positionals: [] },
@@ -73,7 +66,7 @@ export const listWebhooks = defineOperation({
 
 export const addWebhook = defineOperation({
   name: 'add_webhook',
-  title: 'Add a webhook',
+  title: 'Deliver events to an address',
   effect: 'write',
   right: 'webhooks',
   // Its id, which only the answer has.
@@ -98,7 +91,6 @@ export const addWebhook = defineOperation({
   rest: { route: 'POST /webhooks', tag: 'webhooks' },
   cli: {
     path: ['webhook', 'add'],
-    summary: 'deliver events to an address',
     positionals: ['url'],
     short: { session: 's', user: 'u' },
     names: { headers: 'header' },
@@ -108,7 +100,6 @@ export const addWebhook = defineOperation({
         'A header to send along, as in "Authorization: Bearer abc"; its value is never shown again. Repeatable.',
       allow_private: 'Allow an address in your own network or on this machine.',
     },
-    ownExamples: true,
     examples: [
       ['svc webhook add https://example.com/hook', 'Every event'],
       [
@@ -127,7 +118,7 @@ export const addWebhook = defineOperation({
 
 export const getWebhook = defineOperation({
   name: 'get_webhook',
-  title: 'Get a webhook',
+  title: 'Show whether an endpoint works',
   effect: 'read',
   right: 'webhooks',
   description:
@@ -137,18 +128,14 @@ export const getWebhook = defineOperation({
   errors,
   examples: [{ summary: 'One endpoint', input: { id }, output: exampleEndpoint }],
   rest: { route: 'GET /webhooks/{id}', tag: 'webhooks' },
-  cli: endpointCommand(
-    'show',
-    'show whether an endpoint works',
-    'Whether it works; if not, since when and why',
-  ),
+  cli: endpointCommand('show', 'Whether it works; if not, since when and why'),
   library: { positionals: ['id'] },
   run: ({ webhooks }, { id }, { by }) => webhooks.get(by, id),
 })
 
 export const listWebhookDeliveries = defineOperation({
   name: 'webhook_log',
-  title: 'List deliveries of a webhook',
+  title: 'List the newest deliveries to an endpoint',
   effect: 'read',
   right: 'webhooks',
   description:
@@ -184,7 +171,7 @@ export const listWebhookDeliveries = defineOperation({
   ],
   rest: { route: 'GET /webhooks/{id}/log', tag: 'webhooks' },
   cli: {
-    ...endpointCommand('log', 'list the newest deliveries to an endpoint', ''),
+    ...endpointCommand('log', ''),
     short: { limit: 'n' },
     help: {
       id: 'Id of the webhook, as svc webhook shows it.',
@@ -199,7 +186,7 @@ export const listWebhookDeliveries = defineOperation({
 
 export const removeWebhook = defineOperation({
   name: 'remove_webhook',
-  title: 'Remove a webhook',
+  title: 'Remove an endpoint',
   effect: 'destroy',
   right: 'webhooks',
   description: 'Removes an endpoint and its log. Events that were not delivered yet are dropped.',
@@ -208,14 +195,14 @@ export const removeWebhook = defineOperation({
   errors,
   examples: [{ summary: 'Removed', input: { id }, output: { success: true, id } }],
   rest: { route: 'DELETE /webhooks/{id}', tag: 'webhooks' },
-  cli: endpointCommand('remove', 'remove an endpoint', 'Also removes its log'),
+  cli: endpointCommand('remove', 'Also removes its log'),
   library: { positionals: ['id'] },
   run: ({ webhooks }, { id }, { by }) => webhooks.remove(by, id),
 })
 
 export const testWebhook = defineOperation({
   name: 'test_webhook',
-  title: 'Try a webhook',
+  title: 'Deliver a test now',
   effect: 'write',
   right: 'webhooks',
   description: 'Delivers an event of type webhook.test now, and answers with the result within 20 seconds.',
@@ -225,7 +212,7 @@ export const testWebhook = defineOperation({
   examples: [{ summary: 'It works', input: { id }, output: { success: true, status: 200, took_ms: 41 } }],
   rest: { route: 'POST /webhooks/{id}/test', tag: 'webhooks' },
   cli: {
-    ...endpointCommand('test', 'deliver a test now', 'Whether the receiver answers'),
+    ...endpointCommand('test', 'Whether the receiver answers'),
     about: 'The exit status is 1 if it failed.',
   },
   library: { positionals: ['id'] },
@@ -234,7 +221,7 @@ export const testWebhook = defineOperation({
 
 export const pauseWebhook = defineOperation({
   name: 'pause_webhook',
-  title: 'Pause a webhook',
+  title: 'Stop deliveries until the endpoint is resumed',
   effect: 'write',
   right: 'webhooks',
   description:
@@ -244,14 +231,14 @@ export const pauseWebhook = defineOperation({
   errors,
   examples: [{ summary: 'As it is now', input: { id }, output: exampleEndpoint }],
   rest: { route: 'POST /webhooks/{id}/pause', tag: 'webhooks' },
-  cli: endpointCommand('pause', 'stop deliveries until the endpoint is resumed', 'Later events wait'),
+  cli: endpointCommand('pause', 'Later events wait'),
   library: { positionals: ['id'] },
   run: ({ webhooks }, { id }, { by }) => webhooks.pause(by, id),
 })
 
 export const resumeWebhook = defineOperation({
   name: 'resume_webhook',
-  title: 'Resume a webhook',
+  title: 'Resume an endpoint, and try at once what failed',
   effect: 'write',
   right: 'webhooks',
   description:
@@ -261,18 +248,14 @@ export const resumeWebhook = defineOperation({
   errors: [...errors, 'forbidden'],
   examples: [{ summary: 'As it is now', input: { id }, output: exampleEndpoint }],
   rest: { route: 'POST /webhooks/{id}/resume', tag: 'webhooks' },
-  cli: endpointCommand(
-    'resume',
-    'resume an endpoint, and try at once what failed',
-    'Deliver what waits, then new events',
-  ),
+  cli: endpointCommand('resume', 'Deliver what waits, then new events'),
   library: { positionals: ['id'] },
   run: ({ webhooks }, { id }, { by }) => webhooks.resume(by, id),
 })
 
 export const rotateWebhook = defineOperation({
   name: 'rotate_webhook',
-  title: 'Give a webhook a new secret',
+  title: 'Replace the secret of an endpoint',
   effect: 'write',
   right: 'webhooks',
   description:
@@ -282,7 +265,7 @@ export const rotateWebhook = defineOperation({
   errors,
   examples: [{ summary: 'The new secret', input: { id }, output: exampleAdded }],
   rest: { route: 'POST /webhooks/{id}/rotate', tag: 'webhooks' },
-  cli: endpointCommand('rotate', 'replace the secret of an endpoint', 'Make a new secret; it is shown once'),
+  cli: endpointCommand('rotate', 'Make a new secret; it is shown once'),
   library: { positionals: ['id'] },
   run: ({ webhooks }, { id }, { by }) => webhooks.rotate(by, id),
 })
@@ -315,7 +298,7 @@ export const replayWebhook = defineOperation({
   ],
   rest: { route: 'POST /webhooks/{id}/replay', tag: 'webhooks' },
   cli: {
-    ...endpointCommand('replay', 'deliver events again', ''),
+    ...endpointCommand('replay', ''),
     help: {
       id: 'Id of the webhook, as svc webhook shows it.',
       from: 'Id of an event, as svc webhook log shows it, or a time such as 2026-01-31, 1h or yesterday.',

@@ -83,10 +83,10 @@ describe('a value that its schema refuses is named as it was typed, and leaves n
     const { options } = declared(specOf(operation))
     const { cli, inputSchema } = operation
     for (const [key, schema] of Object.entries(inputSchema.properties ?? {})) {
-      const isPlaced = cli.positionals.includes(key)
+      const isPlaced = (cli.positionals ?? []).includes(key)
       if (cli.untyped?.includes(key) || (isPlaced && inputSchema.required?.includes(key))) continue
       const flag = `--${nameOf(operation, key)}`
-      const short = cli.short[key] && `-${cli.short[key]}`
+      const short = cli.short?.[key] && `-${cli.short[key]}`
       const given = line.indexOf(flag)
       const others = given < 0 ? line : line.toSpliced(given, 2)
       const isTime = key === 'since' || key === 'until'
@@ -127,7 +127,7 @@ describe('a value that its schema refuses is named as it was typed, and leaves n
 test('an option left out is told in words of the command line', async () => {
   const needed = commanded.flatMap(one =>
     (one.inputSchema.required ?? [])
-      .filter(key => !one.cli.positionals.includes(key))
+      .filter(key => !one.cli.positionals?.includes(key))
       .map(key => [one, key] as const),
   )
   expect(needed.map(([, key]) => key)).toEqual(['from'])
@@ -146,8 +146,8 @@ function typed(
   input: Readonly<Record<string, unknown>>,
   isPlaced: boolean,
 ): string[] {
-  const placed = isPlaced ? cli.positionals.filter(key => key in input) : []
-  const needed = cli.positionals.filter(key => inputSchema.required?.includes(key))
+  const placed = isPlaced ? (cli.positionals ?? []).filter(key => key in input) : []
+  const needed = (cli.positionals ?? []).filter(key => inputSchema.required?.includes(key))
   const bare = isPlaced ? placed : needed
   const flags = Object.entries(input).filter(([key, value]) => !bare.includes(key) && value !== false)
   return [

@@ -87,7 +87,7 @@ describe('the help of every command', () => {
       for (const key of Object.keys(operation?.inputSchema.properties ?? {})) {
         if (operation!.cli.untyped?.includes(key)) continue
         const flag = nameOf(operation!, key)
-        const letter = operation!.cli.short[key]
+        const letter = operation!.cli.short?.[key]
         const option = `${letter ? `-${letter}, ` : ''}--${flag} `
         expect(help).toMatch(new RegExp(`${option}|<${flag}(\\.\\.\\.)?>|\\[${flag}\\]`))
       }

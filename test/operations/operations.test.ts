@@ -146,7 +146,8 @@ test('each is found where it says, and described there', async () => {
     if (!cli) continue
     const { status, stdout } = await svc([...cli.path, '--help'], { home: tmpdir() })
     expect([cli.path, status]).toEqual([cli.path, 0])
-    for (const key of cli.positionals) expect(stdout).toContain(cli.names?.[key] ?? key.replaceAll('_', '-'))
+    for (const key of cli.positionals ?? [])
+      expect(stdout).toContain(cli.names?.[key] ?? key.replaceAll('_', '-'))
   }
 })
 

@@ -52,14 +52,15 @@ describe('every tool', () => {
     for (const [, property] of inputs) expect(property.description ?? '').not.toBe('')
     expect(one.examples.length).toBeGreaterThan(0)
     const names = inputs.map(([name]) => name)
-    for (const name of [...one.cli.positionals, ...Object.keys(one.cli.short)]) expect(names).toContain(name)
+    for (const name of [...(one.cli.positionals ?? []), ...Object.keys(one.cli.short ?? {})])
+      expect(names).toContain(name)
     const { names: called = {}, help = {}, defaults = {}, stdin, series } = one.cli
     const spelled = [...Object.keys(called), ...Object.keys(help), ...Object.keys(defaults)]
     const more = [...(stdin ? [stdin] : []), ...(series ? [series.into, ...Object.keys(series.entries)] : [])]
     for (const name of [...spelled, ...more]) expect(names).toContain(name)
     const flags = names.map(name => called[name] ?? name.replaceAll('_', '-'))
     expect(new Set(flags).size).toBe(flags.length)
-    expect(new Set(Object.values(one.cli.short)).size).toBe(Object.keys(one.cli.short).length)
+    expect(new Set(Object.values(one.cli.short ?? {})).size).toBe(Object.keys(one.cli.short ?? {}).length)
   })
 
   test('names are checked by the one rule: results and schemas are plain JSON', () => {

@@ -43,7 +43,7 @@ function placed(operation: Commanded): readonly string[] {
   const { cli, examples, inputSchema } = operation
   const example = Object(examples[0]?.input) as Readonly<Record<string, unknown>>
   const isNeeded = (key: string) => inputSchema.required?.includes(key) || key in example
-  return cli.positionals.filter(isNeeded).map(key => String(example[key] ?? '1'))
+  return (cli.positionals ?? []).filter(isNeeded).map(key => String(example[key] ?? '1'))
 }
 
 /** Returns the words of a command with the arguments that it needs. */
