@@ -28,23 +28,12 @@ export type Taken = 'taken' | 'later' | 'no'
 /** Asks questions, and takes the messages that answer them. */
 export const createQuestions = (ports: QuestionPorts): Questions => new Questions(ports)
 
-export class Questions {
+export class Questions extends Asking {
   readonly #ports: QuestionPorts
-  readonly #asking: Asking
 
+    super(ports)
   constructor(ports: QuestionPorts) {
     this.#ports = ports
-    this.#asking = new Asking(ports)
-  }
-
-  /** Same as `Asking.ask`. */
-  ask(...args: Parameters<Asking['ask']>): Promise<string> {
-    return this.#asking.ask(...args)
-  }
-
-  /** Same as `Asking.closeLost`. */
-  closeLost(agent: string): Promise<void> {
-    return this.#asking.closeLost(agent)
   }
 
   /**
@@ -89,7 +78,7 @@ export class Questions {
   /** Shows a question once more to a person who did not answer it clearly; after that, says how to answer. */
   async #askAgain(question: StoredQuestion & { chat: Chat }, message: Message): Promise<void> {
     const { chat, code, options, sent_at } = question
-    const sent = await this.#asking.show(question, chat)
+    const sent = await this.show(question, chat)
     // The first message may still be on its way.
     if (sent_at === undefined || (sent && !sent.repeated)) return
     const to = { session: message.session, user_id: message.from_user }

@@ -1,14 +1,13 @@
 /** What a program does beside its calls: it receives, runs handlers and iterates, until it closes svc. */
 import { addAbortListener } from 'node:events'
-import type { RunningGateway } from '../gateway/gateway.ts'
 import { owner } from '../model/principal.ts'
 import { followMessages } from '../operations/reading.ts'
 import { type Clock, endsWithin, systemClock } from '../platform/clock.ts'
 import type { Log } from '../platform/log.ts'
 import { onStopSignals } from '../platform/process.ts'
 import { linkSignals } from '../platform/signals.ts'
-import type { Calls } from './calls.ts'
-import { type HandlerOptions, type MessageHandler, MessageHandlers } from './handlers.ts'
+import { type Calls, closedError } from './calls.ts'
+import { type HandlerPorts, MessageHandlers } from './handlers.ts'
 import { verbs } from './verbs.ts'
 
 /** How long `close()` waits for handlers and loops that still process a message, in milliseconds. */
@@ -20,39 +19,35 @@ export interface Timing {
   readonly graceMs?: number
 }
 
+/** What is started and closed with it. */
+interface Receiving {
+  start(): Promise<void>
+  close(): Promise<void>
+}
+
 export class Background {
-  readonly #gateway: Pick<RunningGateway, 'close' | 'start'>
+  readonly handlers: MessageHandlers
+  readonly #receiving: Receiving
   readonly #calls: Calls
   readonly #log: Log
   readonly #graceMs: number
-  readonly #stopSandbox: () => Promise<unknown>
-  readonly #handlers: MessageHandlers
   /** Running iterations with a `consumer`. Each promise resolves when its iteration has ended. */
   readonly #iterations = new Set<Promise<void>>()
   #started: Promise<void> | undefined
   #closing: Promise<void> | undefined
 
   constructor(
-    gateway: Pick<RunningGateway, 'close' | 'start'>,
+    receiving: Receiving,
     calls: Calls,
-    { log, stopSandbox }: { log: Log; stopSandbox: () => Promise<unknown> },
+    log: Log,
     { clock = systemClock, graceMs = defaultGraceMs }: Timing,
   ) {
-    this.#gateway = gateway
+    this.#receiving = receiving
     this.#calls = calls
     this.#log = log
     this.#graceMs = graceMs
-    this.#stopSandbox = stopSandbox
-    this.#handlers = new MessageHandlers({
-      open: start => calls.run(owner, followMessages, start),
-      clock,
-      log: log.child('handlers'),
-    })
-  }
-
-  /** Same as `Svc.onMessage`. */
-  addHandler(handler: MessageHandler, options: HandlerOptions): () => void {
-    return this.#handlers.add(handler, options)
+    const open: HandlerPorts['open'] = start => calls.run(owner, followMessages, start)
+    this.handlers = new MessageHandlers({ open, clock, log: log.child('handlers') })
   }
 
   /** Same as `Svc.runBackground`. */
@@ -75,7 +70,7 @@ export class Background {
     })
     try {
       await this.start()
-      await new Promise<void>(resolve => addAbortListener(this.#calls.stopping, () => resolve()))
+      await new Promise<void>(resolve => addAbortListener(this.#calls.stop.signal, () => resolve()))
       await this.close()
     } finally {
       forget()
@@ -85,10 +80,10 @@ export class Background {
   /** Starts, and yields what `follow` yields, until `signal` aborts or svc closes. */
   async *read<T>(
     follow: (signal: AbortSignal) => AsyncGenerator<T, void, void>,
-    signal = this.#calls.stopping,
+    signal = this.#calls.stop.signal,
   ): AsyncGenerator<T, void, void> {
     await this.start()
-    using ended = linkSignals(signal, this.#calls.stopping)
+    using ended = linkSignals(signal, this.#calls.stop.signal)
     yield* follow(ended.signal)
   }
 
@@ -116,25 +111,21 @@ export class Background {
   async #start(): Promise<void> {
     // The position is read before polling starts, so handlers get every message that polling brings.
     const { from } = await this.#calls.run(owner, followMessages, {})
-    await this.#gateway.start()
+    await this.#receiving.start()
     // Without a session no message can arrive; the log says so.
     if ((await this.#calls.run(owner, verbs.sessions, {})).length === 0)
       this.#log.warn('no session yet: log in with svc.login()')
-    if (!this.#calls.stopping.aborted) this.#handlers.start(from)
+    if (!this.#calls.stop.signal.aborted) this.handlers.start(from)
   }
 
   async #close(): Promise<void> {
-    this.#calls.stop()
+    this.#calls.stop.abort(closedError())
     await Promise.all([
-      this.#handlers.stop(this.#graceMs),
+      this.handlers.stop(this.#graceMs),
       endsWithin(this.#graceMs, Promise.all(this.#iterations)),
       this.#started?.catch(() => undefined),
     ])
-    this.#calls.end()
-    try {
-      await this.#gateway.close()
-    } finally {
-      await this.#stopSandbox()
-    }
+    this.#calls.isEnded = true
+    await this.#receiving.close()
   }
 }

@@ -23,11 +23,13 @@ export interface CallOptions {
 }
 
 export class Calls {
+  /** Aborts when svc begins to close. Calls are still possible, for handlers and loops that come to their end. */
+  readonly stop = new AbortController()
+  /** Every further call is rejected. */
+  isEnded = false
   readonly #gateway: RunningGateway
   readonly #log: Log
   readonly #hasStore: boolean
-  readonly #stop = new AbortController()
-  #isEnded = false
 
   constructor(gateway: RunningGateway, log: Log, hasStore: boolean) {
     this.#gateway = gateway
@@ -35,24 +37,9 @@ export class Calls {
     this.#hasStore = hasStore
   }
 
-  /** Aborts when svc begins to close. */
-  get stopping(): AbortSignal {
-    return this.#stop.signal
-  }
-
-  /** Aborts `stopping`. Calls are still possible, for the handlers and loops that come to their end. */
-  stop(): void {
-    this.#stop.abort(closedError())
-  }
-
-  /** From now on every call is rejected. */
-  end(): void {
-    this.#isEnded = true
-  }
-
-  /** @throws SvcError `shutting_down` after `end` */
+  /** @throws SvcError `shutting_down` if `isEnded` */
   rejectIfEnded(): void {
-    if (this.#isEnded) throw closedError()
+    if (this.isEnded) throw closedError()
   }
 
   async send(by: Principal, input: SendInput, options: CallOptions = {}): Promise<SendResult> {
@@ -104,9 +91,9 @@ export class Calls {
     input: unknown,
   ): Promise<Static<O>> {
     this.rejectIfEnded()
-    const call = createDirectCall({ by, address: `library:${findSystemUser()}`, signal: this.stopping })
+    const call = createDirectCall({ by, address: `library:${findSystemUser()}`, signal: this.stop.signal })
     return invoke(operation, this.#gateway, input, call, this.#log)
   }
 }
 
-const closedError = () => new SvcError('shutting_down', 'svc is closed')
+export const closedError = () => new SvcError('shutting_down', 'svc is closed')

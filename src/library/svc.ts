@@ -168,12 +168,8 @@ export class Svc implements Groups, AsyncDisposable, AsyncIterable<Message> {
     this.forget = methodsOf({ forgetUser }, run).forgetUser
     this.nodes = methodsOf({ listNodes }, run).listNodes
     this.agents = methodsOf(groups.agents, run)
-    this.#background = new Background(
-      gateway,
-      calls,
-      { log, stopSandbox: async () => sandbox?.stop?.() },
-      timing,
-    )
+    const close = () => gateway.close().finally(sandbox?.stop)
+    this.#background = new Background({ start: () => gateway.start(), close }, calls, log, timing)
   }
 
   /**
@@ -319,7 +315,7 @@ export class Svc implements Groups, AsyncDisposable, AsyncIterable<Message> {
     if (typeof handler !== 'function') throw badArgument('handler', 'expected a function')
     checkOptions('handler', options)
     checkReader(options)
-    return this.#background.addHandler(handler, options)
+    return this.#background.handlers.add(handler, options)
   }
 
   /**
