@@ -5,7 +5,7 @@ import { escapeControls } from '../platform/escape-controls.ts'
 
 /** More marks above one letter cover the lines around it. No script needs as many. */
 const manyMarks = /^\p{M}|[\p{Mn}\p{Me}]{4}/u
-/** A principal in any spelling that `fold` knows: alone if it has no id, else with a colon of some kind. */
+/** The text form of a principal, as `fold` leaves it: a kind alone, or a kind and a sign like a colon. */
 const principalForm = new RegExp(
   `^(?:(?:${[...principalKinds, 'cli', 'library'].join('|')})\\s*[:;\\u02d0\\u02f8\\u0589\\u05c3\\u2236\\ua789]|(?:owner|panel|stdio|open)$)`,
 )

@@ -1,4 +1,4 @@
-/** Ends keys whose time is over, with all that ends with a key, without any call of theirs. */
+/** Ends expired keys, and everything that ends with a key, also if nobody uses them. */
 import type { Runtime } from '../platform/runtime.ts'
 import type { KeyStore } from '../storage/keys.ts'
 import type { StoreMaintenance } from '../storage/store.ts'
@@ -13,8 +13,8 @@ export interface ExpiryPorts {
 const checkEveryMs = 1000
 
 /**
- * Ends expired keys until the service stops. A clock that is not trusted ends none: an end cannot be undone.
- * Until then such a key is only rejected.
+ * Runs until the service stops. While the clock may be wrong, an expired key is rejected but not ended, since that
+ * cannot be undone.
  */
 export async function endExpiredKeys(
   { isPolling, keys, maintenance }: ExpiryPorts,

@@ -42,9 +42,9 @@ const noteUseEveryMs = 60_000
 /** A key in use. */
 interface KnownKey {
   stored: StoredKey
-  /** The callers with each of its secrets, by the hash: what they have open ends with the secret. */
+  /** One caller for each of its secrets, by the hash of the secret. What a caller has open ends with its secret. */
   readonly callers: Map<string, { readonly principal: Principal; readonly end: AbortController }>
-  /** One for all of them, who share its limits. */
+  /** All of them have the same one, and so share its limits. */
   readonly grant: Grant
   notedAt: number
 }
@@ -88,11 +88,11 @@ export class Keys {
   }
 
   /**
-   * Returns the principal of a bearer token. Callers with the same secret get the same principal. The answer is no
-   * promise for a key that this process knows.
+   * Returns the principal of a bearer token. Callers with the same secret get the same principal. Answers without a
+   * promise if this process knows the key.
    *
-   * @param address returns the address of the caller. Called only when the use is stored: on Bun it costs a
-   *   tenth of a small request
+   * @param address returns the address of the caller. Called only when the use is stored: on Bun it costs a tenth of
+   *   a small request
    * @returns undefined if the token is no key that is valid now
    */
   authenticate(
@@ -106,9 +106,9 @@ export class Keys {
   }
 
   /**
-   * Returns the principal of a key for a caller who proves in another form that it had the secret.
+   * Returns the principal of a key for a caller that proves in another way that it has the secret.
    *
-   * @param proves whether the caller had the secret with this hash
+   * @param proves whether the caller has the secret with this hash
    * @param address as for `authenticate`
    */
   recognize(
@@ -162,7 +162,7 @@ export class Keys {
     return known
   }
 
-  /** Follows the changes of keys, from the first caller on that a change may concern. */
+  /** Reads the changes of keys again and again. Starts with the first caller that may depend on one. */
   async #watch(): Promise<void> {
     if (this.#watching) return
     this.#watching = true
@@ -195,20 +195,22 @@ export class Keys {
     const { keys, revision } = await this.#ports.keys.listChangedSince(this.#revision)
     this.#revision = revision
     this.#hasSeenKey ||= keys.length > 0
-    // The call that made the first key gets its answer, which alone has the key.
+    // Waits until the call that made the first key has its answer: nothing else contains the key.
     if (this.#hasSeenKey && this.#adding === 0 && !this.#closing.signal.aborted)
       this.#closing.abort(new SvcError('unauthorized', 'Callers need a key or the master token from now on'))
     for (const stored of keys) {
       const known = this.#known.get(stored.id)
       if (!known) continue
-      // Erasing a person takes the person out of grants. A principal keeps its own, so the next call gets another one.
+      // Erasing a user removes the user from grants. A principal keeps the grant that it has, so its calls are ended,
+      // and the next call gets a new principal.
       if (JSON.stringify(known.grant) !== JSON.stringify(stored.grant)) {
         replaceGrant(known.grant, stored.grant)
         this.#know(stored)
         endCallers(known, [], changedError())
       } else known.stored = stored
     }
-    // A clock that may be wrong rejects callers, but ends nothing of theirs: it may come back.
+    // If the clock may be wrong, callers are rejected, but nothing that they have open is ended: the clock may be
+    // corrected.
     const isTrusted = await this.#ports.maintenance.isClockTrusted()
     const now = isTrusted ? this.#runtime.clock.now() : 0
     for (const known of this.#known.values())
@@ -284,8 +286,8 @@ export class Keys {
   }
 
   /**
-   * Describes the key of a caller: what limits it, what is left of that, and until when it is valid. Without a key that
-   * is nothing.
+   * Describes the key of a caller: what limits it, what is left of that, and until when it is valid. Empty for a
+   * caller without a key.
    */
   async describe(by: Principal): Promise<Partial<Pick<Me, (typeof ownFields)[number] | 'left'>>> {
     const id = keyIdOf(by)
@@ -339,7 +341,7 @@ export class Keys {
   /**
    * Makes a new secret. The key keeps its id, and all that belongs to it.
    *
-   * @param keepOldMs how long the secret before is accepted too
+   * @param keepOldMs how long the previous secret is accepted too
    * @throws SvcError `not_found`, also for a key that has ended
    */
   async rotate(idOrName: string, keepOldMs: number, by: Principal): Promise<AddedKey> {

@@ -1,7 +1,7 @@
 /**
- * What callers with a key, and with the keys below it, have used of its limits: calls per second, long polls and streams,
- * bytes. Each process counts its own in memory. Where several processes share the store, each knows what the others have
- * used, a second late.
+ * What the callers of a key, and of the keys that it made, have used of its limits: calls per second, long polls and
+ * streams, bytes. Each process counts its own calls in memory. The nodes of a database report their counts to each
+ * other every second.
  */
 import type { Grant, KeyLimits } from '../model/access.ts'
 import { SvcError } from '../model/error.ts'
@@ -22,9 +22,9 @@ type Left = { -readonly [limit in keyof KeyLimits]: number }
 export class KeyUsage {
   readonly #limits: KeyLimits
   readonly #clock: Clock
-  /** This key, its maker, and so on: each counts what the keys below it use. */
+  /** This key, the key that made it, and so on. Each counts what the keys that it made use. */
   readonly #chain: readonly KeyUsage[]
-  /** Calls that may be made at `#countedAt`; it grows to the limit within a second. */
+  /** Calls that were left at `#countedAt`. It fills up to the limit within a second. */
   #calls: number
   #countedAt: number
   #open = 0
@@ -35,7 +35,7 @@ export class KeyUsage {
   /** `own`: our last report. `known`: our report before it. `others`: the sum of other processes. */
   readonly #shared = { own: nothing, known: nothing, others: nothing }
 
-  /** @param above of the key that made this one */
+  /** @param above the usage of the key that made this one */
   constructor(limits: KeyLimits, clock: Clock = systemClock, above?: KeyUsage) {
     this.#limits = limits
     this.#clock = clock
@@ -49,7 +49,7 @@ export class KeyUsage {
   /** Counts a call. @returns the error for a call that exceeds the rate */
   countCall(): SvcError | undefined {
     const errors = this.#chain.flatMap(usage => usage.#askForCall() ?? [])
-    // The longest wait: after a shorter one, the call would be refused again.
+    // Reports the longest wait: after a shorter one, the call would be rejected again.
     if (errors.length > 0) return errors.toSorted((a, b) => b.retryAfter! - a.retryAfter!)[0]
     for (const usage of this.#chain) usage.#calls--
     return undefined
@@ -76,7 +76,10 @@ export class KeyUsage {
     return rate
   }
 
-  /** What the others leave of the rate. If all together ask for more than that, each gets its part of it. */
+  /**
+   * Returns the rate that the other processes leave. If all together ask for more than the limit, each gets its
+   * share.
+   */
   #shareOf(limit: number): number {
     const others = this.#shared.others.calls
     const own = Math.max(1, this.#shared.own.calls)
@@ -170,7 +173,7 @@ export class KeyUsage {
     headers.append('ratelimit', `"key";r=${left};t=1`)
   }
 
-  /** Returns what was used, for other processes; undefined if nobody uses the key and they know that. */
+  /** Returns our usage for the other processes; undefined if the key is not in use and they know that already. */
   report(): Omit<KeyUse, 'key'> | undefined {
     const now = this.#clock.monotonic()
     this.#followDay(now)
@@ -191,13 +194,13 @@ export class KeyUsage {
   }
 }
 
-/** By grant: the programs with a key, and the people who signed in with it, share its limits. */
+/** By grant: programs that use the key, and people who signed in with it, share its limits. */
 const usages = new WeakMap<Grant, KeyUsage>()
 
-/** By grant of a key that another key made: the grant of the topmost one. */
+/** By the grant of a key that another key made: the grant of the topmost key above it. */
 const tops = new WeakMap<Grant, Grant>()
 
-/** Returns what all callers have in common who count together: the grant of the topmost key above a grant. */
+/** Returns the grant of the topmost key above a grant. Callers with the same one count together. */
 export const topOf = (grant: Grant): Grant => tops.get(grant) ?? grant
 
 /** Notes the grant of a key. Its callers count for the keys above it too. @param maker the grant of its maker */
@@ -207,7 +210,7 @@ export function linkGrant(grant: Grant, maker: Grant | undefined): void {
   if (above) usages.set(grant, new KeyUsage(grant.limits ?? {}, systemClock, above))
 }
 
-/** Notes that a grant has changed: what was used of the one before counts. */
+/** Notes that a grant was replaced. What was used with the old one counts for the new one. */
 export function replaceGrant(before: Grant, grant: Grant): void {
   tops.set(grant, topOf(before))
   const usage = usages.get(before)
