@@ -299,7 +299,10 @@ export class Inbox {
     }
   }
 
-  /** The rows of a claim were written; whether they were read, a sign of life shows. */
+  /**
+   * Records that the answer with the rows was written. Whether they were read shows only the next sign of life of the
+   * consumer.
+   */
   async #recordHandOut({ lease, rows }: ConsumerClaim, consumer: string): Promise<void> {
     const { log } = this.#runtime
     try {
@@ -378,8 +381,8 @@ export class Inbox {
     // The caller left during the claim: give the messages back, because nobody got them.
     if (call.signal.aborted) await store.consumers.giveBack(claim, 0)
     if (call.signal.aborted) return []
-    // svc may learn only late that the answer was written: a slow reader, or one whose next call
-    // confirms it.
+    // Renewed because svc may learn late that the answer was written: from a slow reader, or from the next call of
+    // the caller.
     const renewing = this.#keepRenewing(lease)
     call.onDelivered(
       delivered => {

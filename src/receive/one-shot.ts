@@ -202,7 +202,7 @@ export class OneShot {
 
   async #take(): Promise<void> {
     await this.#ending
-    // A cycle that is over, but that not all its calls have left yet.
+    // The previous cycle is over, but some of its calls have not left it yet.
     await this.#cycle?.end()
     this.#cycle = undefined
     const { leases, poller } = this.#ports

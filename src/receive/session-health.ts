@@ -75,8 +75,8 @@ export function nextHealth(health: SessionHealth, heard: PollOutcome): SessionHe
       }
     }
     default: {
-      // A lapse that a message ends may not have been one. Not known until an idle poll is answered with
-      // both.
+      // A lapse that ends with a message may not have been one: what bare answers mean is known only after an idle
+      // poll was answered with both.
       const isKnown = heard === 'whole' || (hasBeenWhole && sessionStatus !== 'lapsed')
       return { sessionStatus: 'connected', refusals: 0, bareAnswers: 0, hasBeenWhole: isKnown }
     }

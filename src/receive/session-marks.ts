@@ -52,7 +52,7 @@ export class SessionMarks {
     return retryAfterMs(this.#health.refusals)
   }
 
-  /** Whether a held poll brings news: it shows that the token works. */
+  /** Whether it says something new that WeChat holds a poll: then the token works. */
   get isDoubtful(): boolean {
     return this.#isCheckWaiting || this.status === 'expired'
   }

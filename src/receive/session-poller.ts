@@ -32,7 +32,7 @@ export interface PollRun {
   mayPoll(session: string): boolean
   /** Aborts when the run ends. */
   readonly stopping: AbortSignal
-  /** Aborts, then or later, when what was polled does not wait any more for a store that is away. */
+  /** Aborts with `stopping` or later. A batch in memory then no longer waits for a store that does not answer. */
   readonly closing: AbortSignal
   /** Makes the run wait for this work before it ends. */
   keepUntilDone(work: Promise<unknown>): void
@@ -159,7 +159,7 @@ export class SessionPoller {
         await this.#waits.pause(tryAgainMs)
         return undefined
       }
-      // A probe begins with a new notifystart. Otherwise a poll never waits for it.
+      // A probe of an expired session begins with a notifystart, and waits for it. No other poll does.
       if (this.#marks.status === 'expired') await notice.notifyStart()
       else if (!notice.isAnswered) this.#startNotifying()
       // The process may have stood still during the notifystart.
@@ -213,8 +213,8 @@ export class SessionPoller {
     const hasMessages = updates.messages.length > 0
     this.#runtime.bus.notify('polled', hasMessages ? 'messages' : 'empty')
     const isNew = hasMessages || (updates.cursor !== undefined && updates.cursor !== before)
-    // Readers of a message must find the session well, so its marks go first. An idle poll makes one write
-    // of both.
+    // Marks go before messages, so that a reader of a new message does not see its session as expired. An idle poll
+    // makes one write of both.
     if (hasMessages || !isNew) await this.#marks.write(marks)
     if (isNew) {
       const committed = await this.#commit(loop, updates, {
@@ -237,7 +237,7 @@ export class SessionPoller {
   async #request(loop: Loop): Promise<Updates> {
     const over = this.#marks.isDoubtful ? new AbortController() : undefined
     if (over) void this.#noteHeld(over.signal)
-    // A late answer belongs to the cursor of now.
+    // A late answer belongs to the cursor that was sent, and the loop may have moved on.
     const asked = { ...loop }
     try {
       return await this.#waits.request(asked, updates => {
