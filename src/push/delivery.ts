@@ -120,7 +120,7 @@ export class WebhookDispatcher {
         const all = await webhooks.list()
         // Without endpoints, nothing is written.
         const own = all.length > 0 ? await this.#takeOver(hasTakenOver) : new Set<string>()
-        // One that another process is to deliver for ends like a paused one: running deliveries finish.
+        // An endpoint that another process delivers for now is treated like a paused one: running deliveries finish.
         const isOwn = ({ id }: Webhook) => own.has(id)
         await this.#updateRuns(all.map(webhook => (isOwn(webhook) ? webhook : { ...webhook, paused: true })))
         hasTakenOver = true
@@ -144,7 +144,7 @@ export class WebhookDispatcher {
     const all = new Map(webhooks.map(webhook => [webhook.id, webhook]))
     for (const [id, run] of this.#runs) {
       const now = all.get(id)
-      // A pause lets running deliveries finish: a stop would make them repeat.
+      // Like a pause: running deliveries finish. After a stop they would be repeated.
       const mayRun = now && (isOn(now) || (!now.disabled && run.isBusy))
       if (mayRun && !run.hasEnded && now.epoch === run.epoch) run.update(now)
       else this.#stopRun(id)

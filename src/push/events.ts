@@ -234,8 +234,8 @@ export async function readPage(
 }
 
 /**
- * Call it when a page was read. Returns a function that returns an event of the page as it may be handed out: some time
- * later it reads the event again, and returns undefined if it is gone.
+ * Returns a function that reads an event of this page again, some time after the page was read, and returns it as it
+ * may be handed out; undefined if it is gone. Call it as soon as the page was read.
  */
 export function createRereader(
   ports: Parameters<typeof readPage>[0],

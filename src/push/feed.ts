@@ -112,7 +112,8 @@ export class Feed {
       }
     let view: Promise<Message> | undefined
     const readView = async () => {
-      // A page is kept for other endpoints, and its events wait for their receivers.
+      // Read again: the page may have been kept for other endpoints, and its event may have waited long for its
+      // receiver.
       if (!(await readAgain(read))) return undefined
       view ??= this.#ports.views.toMessage(row).catch(error => {
         view = undefined

@@ -94,7 +94,7 @@ export class WebhookLanes {
     return hasMoved || lanes.size > 0 || ended.length > 0
   }
 
-  /** Number of queued events that wait for no other event of their lane. */
+  /** Number of queued events in lanes that deliver nothing now. */
   get waitingCount(): number {
     return this.queuedCount - this.#heldCount
   }
