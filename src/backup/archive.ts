@@ -37,7 +37,7 @@ export async function writeArchive(
   const { readable, controller } = createTarPacker()
   const body = passphrase === undefined ? readable : await encrypt(readable, passphrase)
   const written = keepStream(body, path, { digests: [], space, durable: true })
-  // Without this `fill` would wait for a reader that is gone.
+  // Otherwise `fill` would wait forever for a reader that is gone.
   written.catch(error => controller.error(error))
   const filled = fill(async (name, size, content) => {
     const hash = nodeCrypto().createHash('sha256')
@@ -137,7 +137,7 @@ export const damageError = (error: unknown): unknown =>
         cause: error,
       })
 
-/** Reads an open file from its beginning, in blocks of their own: the archive holds some back. */
+/** Reads an open file from its beginning. Each block has memory of its own, because the archive keeps some blocks. */
 export async function* blocksOf(handle: FileHandle, size: number): AsyncGenerator<Uint8Array> {
   for (let at = 0; at < size; ) {
     const block = Buffer.allocUnsafeSlow(Math.min(blockBytes, size - at))

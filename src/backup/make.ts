@@ -122,8 +122,8 @@ interface Filling {
 }
 
 /**
- * Adds the session files first and the messages later, so that no cursor is ahead of its messages: what is polled twice
- * is recognized.
+ * Adds the session files before the messages, so that no cursor is ahead of its messages. A message that is polled
+ * twice is recognized.
  */
 async function fill(add: AddFile, { config, space, created_at, copies }: Filling): Promise<void> {
   const { basePath: dir, mediaRoot } = config
@@ -171,7 +171,7 @@ const changingError = () =>
     hint: 'Wait until it is done. If it was interrupted, run the same svc secrets command again.',
   })
 
-/** Reads the small files under the data lock, so that they are of one moment. Absent ones are left out. */
+/** Reads the small files under the data lock, so that all are of the same moment. Absent ones are left out. */
 async function readSmallFiles(dir: string): Promise<{ name: string; bytes: Uint8Array }[]> {
   await using lock = await openLock(join(dir, dataFiles.dataLock))
   return await lock.run(async () => {
@@ -200,7 +200,7 @@ function botIdOf(bytes: Uint8Array): string {
   }
 }
 
-/** Adds the simulated WeChat. Its state is later than the store's, as it is with WeChat itself. */
+/** Adds the simulated WeChat. It is copied after the store, so it may contain messages that the store does not. */
 async function addSandbox(
   add: AddFile,
   dir: string,
@@ -221,7 +221,7 @@ async function addSandbox(
   return files
 }
 
-/** Adds a file. A file that is gone was sent or replaced since: it is left out. */
+/** Adds a file. Leaves out a file that was sent or replaced in the meantime, and is gone. */
 async function addFile(add: AddFile, name: string, path: string): Promise<ArchivedFile[]> {
   let handle: FileHandle
   try {

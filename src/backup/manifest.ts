@@ -7,7 +7,7 @@ import { version } from '../version.ts'
 
 /** Name of the list in the archive. */
 export const manifestName = 'svc-backup.json'
-/** Grows with each change that an earlier version would misread. */
+/** Version of the list. It grows with each change that an earlier svc would misread. */
 const form = 1
 
 export interface ArchivedFile {
@@ -26,7 +26,7 @@ export interface Manifest {
   schema: number
   /** Unix ms: the store is as it was then. */
   created_at: number
-  /** Id of the key with which the secrets are encrypted; null: they are not. */
+  /** Id of the key that encrypts the secrets; null: they are not encrypted. */
   secret_key: string | null
   sandbox: boolean
   accounts: { session: string; bot_id: string }[]
@@ -59,7 +59,7 @@ export function parseManifest(text: string): Manifest {
   throw badArgument('file', 'its list of contents is damaged')
 }
 
-/** Checks what is used and shown. The files are compared with those of the archive. */
+/** Checks only what is used or shown. The files are compared with those in the archive. */
 function isManifest(found: Partial<Manifest>): found is Manifest {
   const { accounts, created_at, files, sandbox, schema, secret_key, svc } = found
   const isText = (value: unknown) => typeof value === 'string'

@@ -1,6 +1,7 @@
 /**
- * Encrypts backups with a passphrase in the format of age (https://age-encryption.org/v1), which the program `age` reads
- * too. The library would derive the key on the event loop, and reads a header of any length and cost.
+ * Encrypts backups with a passphrase in the format of age (https://age-encryption.org/v1), which the program `age`
+ * reads too. The key is derived here: the library would block the event loop for it, and accepts a header of any
+ * length and cost.
  */
 import { Buffer } from 'node:buffer'
 import { createReadStream } from 'node:fs'
