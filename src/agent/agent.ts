@@ -25,7 +25,9 @@ import type { TurnPorts } from './turn.ts'
 
 /** Turns that run at the same time. */
 const maxTurns = 8
-/** How often the process looks for turns of others: injected ones, and those of a process that died. */
+/**
+ * How often the process looks for turns that it did not add itself: injected ones, and those of a process that died.
+ */
 const lookEveryMs = 1000
 const renewEveryMs = 15_000
 
@@ -82,7 +84,7 @@ export async function runAgent(
   }
 }
 
-/** An agent while this process has the claim on it. */
+/** The agent, while this process has the claim on it. */
 class Agent {
   readonly #svc: Svc
   readonly #work: AgentWork
@@ -204,7 +206,7 @@ class Agent {
     }
   }
 
-  /** Whether a user has a turn. A stranger gets one, which tells the owner and then fails. */
+  /** Whether a user already has a turn. A stranger gets one: running it tells the owner, and then the turn fails. */
   async #hasTurn(key: ConversationKey): Promise<boolean> {
     return (await this.#svc.agents.turns({ ...key, limit: 1 })).length > 0
   }

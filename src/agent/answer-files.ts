@@ -20,9 +20,9 @@ const kinds: Readonly<Record<string, AnswerFile['kind']>> = {
 }
 
 /**
- * Finds the file that an address or a path of an answer names.
+ * Finds the file that an address or a path in an answer names.
  *
- * @returns undefined if it is none, lies outside the folder, or is named by way of a link
+ * @returns undefined if it names no file, one outside the folder, or one behind a link
  */
 export async function findFile(address: string, folder: string): Promise<AnswerFile | undefined> {
   for (const path of pathsOf(address)) {

@@ -43,7 +43,7 @@ export async function toAnswer(
   return { parts: writer.end(made) }
 }
 
-/** Removes what a chat cannot show, or would obey: what terminals obey, and changes of direction. */
+/** Removes control sequences of terminals and marks of direction: a chat cannot show them, or would obey them. */
 const clean = (text: string): string =>
   toPlainText(text.toWellFormed()).replace(/[\u202a-\u202e\u2066-\u2069]/g, '')
 
@@ -168,11 +168,11 @@ class AnswerWriter {
         this.#writeInline(cell.tokens)
       }
     }
-    // Nothing stands under a header that is too wide.
+    // A header that is too wide for a table is written even if no row follows.
     if (!lines && rows.length === 0) this.#writeInline(header.flatMap(({ tokens }) => [...tokens, space]))
   }
 
-  /** Returns the text of a cell; undefined if it has lines, or files. */
+  /** Returns the text of a cell; undefined if it has several lines, or files. */
   #toText(tokens: readonly Token[]): string | undefined {
     const writer = new AnswerWriter(this.#named, this.#isMarkdown)
     writer.#writeInline(tokens)
@@ -192,7 +192,10 @@ class AnswerWriter {
     }
   }
 
-  /** Single marks are emphasis only in a text that is Markdown for sure: elsewhere they may be a pattern of files. */
+  /**
+   * A single mark is emphasis only in a text that certainly is Markdown. Elsewhere it may be part of a pattern of
+   * file names.
+   */
   #writeEmphasis({ raw, tokens, type }: Tokens.Em | Tokens.Strong): void {
     const mark = type === 'em' && !this.#isMarkdown ? raw.charAt(0) : ''
     this.#page.write(mark)
@@ -229,7 +232,7 @@ class AnswerWriter {
     } else if (!webAddress.test(href) && !pathAddress.test(href)) page.write(raw)
     else
       page.keepWhole(() => {
-        // The bytes themselves are no address.
+        // An address that holds the bytes of the file itself is not written.
         const address = href.startsWith('data:') ? '' : toAddress(href)
         page.write(text && address ? `${text}: ` : text)
         page.writeAddress(address)
@@ -247,7 +250,7 @@ class AnswerWriter {
   }
 }
 
-/** Returns the lines of a table with aligned columns; undefined if a cell has none, or they are too wide. */
+/** Returns the lines of a table with aligned columns; undefined if a cell has no text, or the lines are too wide. */
 function alignTable(rows: readonly (string | undefined)[][]): string[] | undefined {
   const widths: number[] = []
   for (const row of rows)
@@ -281,9 +284,9 @@ const decode = (text: string): string =>
     ? entities.reduce((all, [entity, character]) => all.replaceAll(entity, character), text)
     : text
 
-/** Removes what people leave out of an address. */
+/** Shortens an address as people write it: without `https://` and a slash at the end. */
 const shorten = (address: string): string => address.replace(/^(https?:\/\/|mailto:)/i, '').replace(/\/$/, '')
 
-/** Writes an address with other letters than ASCII so that WeChat finds its end. */
+/** Encodes an address with characters other than ASCII: otherwise WeChat does not find its end. */
 const toAddress = (href: string): string =>
   /[^\x21-\x7e]/.test(href) && URL.canParse(href) ? new URL(href).href : href

@@ -1,7 +1,8 @@
 /**
- * Answers that a person approves before they are sent. Each is a draft in the outbox, as of a key that may only draft, and
- * waits there for a yes: in the panel, by `svc approvals`, or by its code in the chat of the operator, where it is shown
- * with the message that it answers. Only the code counts there, never a plain yes.
+ * Answers that a person must approve before they are sent. Each is a draft in the outbox, as if a key had sent it
+ * that may only draft. It waits there until a person approves it: in the panel, by `svc approvals`, or in the chat of
+ * the operator. The chat shows it with the message that it answers and a code, and only the code counts there, never
+ * a plain yes.
  */
 import { basename } from 'node:path'
 import type {
@@ -87,7 +88,7 @@ export class Approvals {
     if (!(await work.changeQuestion(id, { entry }))) await withdraw(svc, entry)
   }
 
-  /** Does with the drafts of a question what the operator answered. @returns whether that was clear */
+  /** Sends or discards the drafts of a question, as the operator answered. @returns whether the answer was clear */
   async decide(
     { drafts = [], id, session, turn }: StoredQuestion,
     said: Said,
@@ -109,7 +110,10 @@ export class Approvals {
     return true
   }
 
-  /** Ends what asks about drafts that were decided elsewhere. What of it waits in the outbox is not sent. */
+  /**
+   * Ends the questions about drafts that were decided elsewhere. If the message that shows one still waits in the
+   * outbox, it is not sent.
+   */
   async tidy(): Promise<void> {
     const { config, svc, work } = this.#ports
     for (const { agent, drafts = [], id } of await work.listDrafts()) {

@@ -24,7 +24,7 @@ import { formatQuestion, questionLength, toOneLine } from './question-text.ts'
 import type { Chat, Talkers } from './talkers.ts'
 import type { Texts } from './texts.ts'
 
-/** They begin when the question is sent. */
+/** Time to answer a question, from when it was sent. */
 const expiresMs = 5 * 60_000
 /** Longest wait of a question in the outbox. */
 const longestWaitMs = 60 * 60_000
@@ -50,7 +50,7 @@ export interface AskingPorts {
 
 export class Asking {
   readonly #ports: AskingPorts
-  /** The requests of each turn, which are asked one after another. */
+  /** The open requests of each turn, by its id. They are asked one after another. */
   readonly #lines = new Map<number, { count: number; last: Promise<unknown> }>()
   /** Questions are sent one after another, so that each sees how many answers the one before left. */
   #sending: Promise<unknown> = Promise.resolve()
@@ -109,7 +109,7 @@ export class Asking {
       this.#askInChat(id)
       isInTime = await this.#waitForAnswer(id, signal)
     } finally {
-      // An answer of a person stays.
+      // If a person has answered meanwhile, that answer stays.
       const question = await work.getQuestion(id)
       if (question) await this.#close(question)
       if (question && !isInTime && !signal.aborted) await this.#tellOver(question)
@@ -150,7 +150,7 @@ export class Asking {
     else if (question.sent_at === undefined) await this.#noteSent(question)
   }
 
-  /** The message that shows a question is there. Its five minutes begin with the first one. */
+  /** Records that a message that shows a question was sent. The five minutes begin with the first one. */
   async #noteSent({ id, sent_at }: StoredQuestion, message_id?: string): Promise<void> {
     const now = this.#ports.clock.now()
     await this.#ports.work.changeQuestion(id, {
@@ -160,7 +160,10 @@ export class Asking {
     })
   }
 
-  /** Sends a question, unless it was answered meanwhile, or would take the last answer; then it is in the panel alone. */
+  /**
+   * Sends a question to the chat, unless it was answered meanwhile, or the message would take the last answer: then
+   * the panel alone has it.
+   */
   #askInChat(id: number): void {
     const send = async () => {
       const { delivery, log, people, work } = this.#ports
@@ -175,7 +178,7 @@ export class Asking {
     })
   }
 
-  /** Shows a question in a chat: the first time, or once more. */
+  /** Shows a question in a chat, the first time or once more. */
   async show(question: StoredQuestion, to: Chat): Promise<SendResult | undefined> {
     const { clock, delivery, people, svc, work } = this.#ports
     const { id, options, sent_at, session, user_id } = question
@@ -213,14 +216,17 @@ export class Asking {
   }
 }
 
-/** Ends a question; an answer of a person stays. If its message still waits in the outbox, it is not sent. */
+/**
+ * Ends a question; if a person has answered it, that answer stays. If its message still waits in the outbox, it is
+ * not sent.
+ */
 export async function endQuestion(
   { svc, work }: { svc: Pick<Svc, 'outbox'>; work: Pick<AgentWork, 'closeQuestion' | 'getQuestion'> },
   id: number,
   option: string,
 ): Promise<void> {
   await work.closeQuestion(id, option)
-  // Where it waits is noted only before that.
+  // The entry is read after the question is closed: then it cannot change any more.
   const entry = (await work.getQuestion(id))?.entry
   if (entry !== undefined) await withdraw(svc, entry)
 }

@@ -20,7 +20,7 @@ export interface Prompt {
   readonly files: readonly PromptFile[]
 }
 
-/** What an agent wants to be allowed. */
+/** What an agent asks permission for. */
 export interface PermissionRequest {
   readonly text: string
   readonly options: readonly QuestionOption[]
@@ -59,7 +59,7 @@ export interface TurnResult {
   readonly files?: readonly string[]
 }
 
-/** Runs turns. Turns of one conversation come one after another, those of others beside them. */
+/** Runs turns. Those of one conversation run one after another, those of different conversations at the same time. */
 export interface Backend {
   /**
    * Runs one turn.
@@ -69,7 +69,8 @@ export interface Backend {
    */
   run(prompt: Prompt, context: TurnContext): Promise<TurnResult>
   /**
-   * Starts the agent once, without a prompt, and tells in which mode it will work. Absent where nothing is known of that.
+   * Starts the agent once, without a prompt, and returns in words in which mode it will work. Absent for a backend
+   * without modes.
    *
    * @throws SvcError as `run`, such as one for a mode that the agent does not have
    */

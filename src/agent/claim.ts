@@ -1,7 +1,7 @@
 /** Changes of a turn by the process that has claimed its conversation. */
 import type { AgentWork, TurnChange } from '../index.ts'
 
-/** Another process has the conversation now, because this one stood still for too long. */
+/** Another process has claimed the conversation, because this one stood still for too long. */
 export class ClaimLost extends Error {
   override readonly name = 'ClaimLost'
 }

@@ -1,6 +1,6 @@
 /** The settings of an agent. */
 
-/** A mode that asks before the agent acts, the agent's own, or one by its name. */
+/** `ask`: a mode that asks before the agent acts. `own`: the agent's own. Or a mode by its name. */
 export type WantedMode = 'ask' | 'own' | { readonly name: string }
 
 /** Which agent program answers, and how svc talks to it. */
@@ -37,8 +37,8 @@ export interface AgentConfig {
   /** Users besides the owner who may talk with it, by id or name; everyone: any user. */
   readonly allow: readonly string[] | 'everyone'
   /**
-   * The agent is for these users alone, by id or name; the owner too must be named. A folder is that user's. Absent: for
-   * the owner and those in `allow`.
+   * Only these users, by id or name; the owner too must be named. A folder is that user's. Absent: the owner and the
+   * users in `allow`.
    */
   readonly users?: Readonly<Record<string, { readonly folder?: string | undefined }>> | undefined
   /** Folder of all conversations; by default each user has an empty one. */
@@ -53,7 +53,7 @@ export interface AgentConfig {
   readonly gatherMs: number
   /** Messages older than this get no answer, in milliseconds. */
   readonly skipOlderMs?: number | undefined
-  /** Other agents may answer on the same accounts. */
+  /** Other agents may answer on the same accounts too. */
   readonly beside?: boolean | undefined
   /** Maximum number of turns in 24 hours. */
   readonly turnsPerDay?: number | undefined

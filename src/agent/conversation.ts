@@ -18,7 +18,10 @@ export class UserConversation {
   readonly #ports: TurnPorts
   readonly #runner: TurnRunner
   readonly #burst: Burst
-  /** Messages of the burst that are an answer if nothing else comes, and those that are too old for one. */
+  /**
+   * Marked messages of the burst. answer: it answers a question if nothing else comes. old: it is too old for an
+   * answer.
+   */
   readonly #marks = new Map<OpenMessage, 'answer' | 'old'>()
   /** Messages and commands are taken one after another: how many steps are not done yet, and the last of them. */
   #steps = { open: 0, last: Promise.resolve() }
@@ -87,7 +90,7 @@ export class UserConversation {
     await this.#settle([open], () => this.#obey(command, message))
   }
 
-  /** Makes turns of the messages that came so far. What was written further apart than the pause, is a turn each. */
+  /** Makes turns of the messages so far. Messages that were written further apart than the pause get a turn each. */
   async #storeBurst(): Promise<void> {
     const burst = this.#burst.take()
     const old = burst.filter(open => this.#marks.get(open) === 'old')
@@ -119,7 +122,7 @@ export class UserConversation {
     )
   }
 
-  /** Takes a message that may be an answer to a question. @returns false if it is none after all */
+  /** Takes a message that may answer a question. @returns false if it does not */
   async #takeAnswer(open: OpenMessage, isAlone: boolean): Promise<boolean> {
     const taken = this.#ports.takeAnswer(open.message, isAlone)
     const isNone = await taken.then(
@@ -233,10 +236,13 @@ export class UserConversation {
   }
 }
 
-/** The command itself tells the user. */
+/** The user is notified by the answer to the command. */
 const stoppedByUser = () => new TurnStopped('user', 'the user stopped it')
 
-/** Splits messages, oldest first, where more than the pause lies between them: they came together after downtime. */
+/**
+ * Splits messages, oldest first, where more time than the pause lies between them: after downtime they all come at
+ * once.
+ */
 function splitByPause(burst: readonly OpenMessage[], pauseMs: number): OpenMessage[][] {
   const groups: OpenMessage[][] = []
   let lastAt = Number.NEGATIVE_INFINITY

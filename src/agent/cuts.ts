@@ -28,7 +28,7 @@ export interface Page {
   readonly text: string
   /** Ranks of positions after a line end. Elsewhere a line end has the rank `line`. */
   readonly breaks: ReadonlyMap<number, Rank>
-  /** What is not cut if it fits into a message, such as a link. Ascending by their ends. */
+  /** Stretches, such as links, that are not cut if they fit into a message. Ascending by their ends. */
   readonly wholes: readonly Stretch[]
 }
 
@@ -47,7 +47,10 @@ export function cutPage({ breaks, text, wholes }: Page): string[] {
   /** How many messages the text after each cut needs, and how bad their cuts are. */
   const needed = new Uint32Array(cuts.length)
   const badness = new Float64Array(cuts.length)
-  /** The best cut up to each among those that need as many messages; and the cut that follows each. */
+  /**
+   * `best`: for each cut, the best one up to it among those that need as many messages. `next`: the cut that follows
+   * each.
+   */
   const best = new Uint32Array(cuts.length).fill(last)
   const next = new Uint32Array(cuts.length)
   const badnessFrom = (at: number) => badness[at]! + cuts[at]!.rank ** 2
@@ -115,9 +118,9 @@ function rankAfter(before: string, after: string): Rank | undefined {
 const isSpace = (code: number): boolean => code === 0x20 || (code >= 9 && code <= 13) || code === 0x3000
 const sentenceEnds = new Set('。！？…')
 const pauses = new Set('，；：、')
-/** What belongs to the sentence before it. */
+/** Characters that belong to the sentence before them. */
 const closers = new Set('。！？…，；：、”’』」）》】')
-/** What makes one character with what is before it, even a space. */
+/** Characters that form one character with the one before, even with a space. */
 const joining = /[\p{Gr_Ext}\p{Mc}\p{EMod}\u200d]/u
 
 /** Returns the cuts between the characters of a text that has no other cut and is too long for a message. */

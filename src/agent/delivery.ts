@@ -1,6 +1,6 @@
 /**
- * Sends the stored answer of a turn. Each part has an idempotency key, and is counted after it was handed over: a part
- * that a crash interrupts is handed over again with the same key, and svc answers with what became of it.
+ * Sends the stored answer of a turn. Each part has an idempotency key, and is counted after it was handed over. After
+ * a crash a part may be handed over again with the same key: svc then answers with the result of the first time.
  */
 import { basename } from 'node:path'
 import {
@@ -20,15 +20,18 @@ import { PaceSlots, type SlotPorts } from './slots.ts'
 import type { Talkers } from './talkers.ts'
 import { type Texts, textsFor } from './texts.ts'
 
-/** Answers that a message of a user allows. */
+/** Number of answers that a message of a user allows. */
 const allAnswers = 10
-/** A key of a send is known for 24 hours. After this time a part is handed over again only when the user asks. */
+/**
+ * svc knows the key of a send for 24 hours. After this time a part is handed over again only when the user asks for
+ * it.
+ */
 const keyKnownMs = 20 * 60 * 60_000
 /** How often an answer that waits for a slot looks whether it still should. */
 const lookEveryMs = 1000
 /** A shorter wait causes no notice. */
 const shortWaitMs = 15_000
-/** The language of a user is that of the newest text among these. */
+/** How many of the newest messages of a user are searched for a text, which decides about the language. */
 const messagesForLanguage = 5
 
 export interface DeliveryPorts extends SlotPorts {
@@ -54,7 +57,7 @@ export class AnswerDelivery {
   readonly #slots: PaceSlots
   /** When the answers of turns that wait for a slot will come (Unix ms). */
   readonly #dueAt = new Map<number, number>()
-  /** For each user the newest answer to a command that may wait in the outbox. */
+  /** By user: the outbox id of the newest answer to a command, which may still wait. */
   readonly #replies = new Map<string, string>()
 
   constructor(ports: DeliveryPorts) {
@@ -74,9 +77,10 @@ export class AnswerDelivery {
     const parts = turn.answer?.parts ?? []
     const isDraft = (await approvals?.areNeeded(turn)) === true
     const drafts: number[] = []
-    // The drafts of all parts have one code: those that an earlier process made are found by their keys.
+    // All drafts of an answer have one code, so a repeated delivery starts with the first part. Their keys find those
+    // that an earlier process made.
     let nth = isDraft && turn.state !== 'more' && !this.#isLate(turn) ? 0 : (turn.parts_sent ?? 0)
-    // A draft waits for its approval first.
+    // A draft does not wait for a slot here: it first waits for its approval.
     if (!isDraft && turn.state !== 'more') await this.#awaitSlot(turn, isStopped)
     else if (!isDraft && (await this.#isTooEarly(turn))) return
     const end = this.#isLate(turn) ? nth : nth + (await this.#countFitting(turn, parts.slice(nth)))
@@ -108,7 +112,7 @@ export class AnswerDelivery {
     await this.show(to, text, key)
   }
 
-  /** Answers a command. An answer to an earlier one that still waits is not sent: it is no longer true. */
+  /** Answers a command. Cancels an answer to an earlier command that still waits, since it is no longer true. */
   async reply(to: Recipient, text: (texts: Texts) => string, key: string): Promise<void> {
     const chat = `${to.session}\0${to.user_id}`
     const earlier = this.#replies.get(chat)
@@ -124,18 +128,18 @@ export class AnswerDelivery {
     return dueAt === undefined ? undefined : this.#minutesTo(dueAt)
   }
 
-  /** Whether a message that nobody needs may go now: the last answer, and the last slot, are left for others. */
+  /** Whether an optional message may go now. It may not take the last answer or the last slot. */
   async hasRoom(to: Recipient): Promise<boolean> {
     return (await this.countLeft(to)) > 1 && (await this.#slots.look(to)).free > 1
   }
 
-  /** Same as `tell`. @returns what became of it; undefined if it cannot be sent, or was sent before in other words */
+  /** Same as `tell`. @returns the result; undefined if it cannot be sent, or was sent before with other words */
   async show(to: Recipient, text: (texts: Texts) => string, key: string): Promise<SendResult | undefined> {
     const { log } = this.#ports
     try {
       const texts = await this.textsFor(to)
       const { free, freeAt } = await this.#slots.look(to)
-      // The last slot says when the next message can come.
+      // The message in the last slot says when the next one can come.
       const next = free === 1 ? texts.nextIn(this.#minutesTo(freeAt(2))) : undefined
       return await this.#send(to, { text: text(texts) }, key, next)
     } catch (error) {
@@ -167,25 +171,25 @@ export class AnswerDelivery {
     return textsFor(messages.find(({ text }) => text && !text.startsWith('/'))?.text ?? '')
   }
 
-  /** Whether svc may no longer know which part was being sent when the process of a delivery died. */
+  /** Whether the delivery began so long ago that svc may no longer know the key of the part that was being sent. */
   #isLate({ started_at = 0, state }: StoredTurn): boolean {
     return state === 'answering' && this.#ports.clock.now() - started_at > keyKnownMs
   }
 
   /** Returns how many of these parts are sent now. */
   async #countFitting(turn: StoredTurn, parts: readonly AnswerPart[]): Promise<number> {
-    // With no answer left, what is sent now waits until the user writes, and then has all answers.
+    // With no answer left, the parts wait until the user writes, and then have all answers.
     const left = await this.countLeft(turn)
     const { free } = left === 0 ? { free: allAnswers } : await this.#slots.look(turn)
     const fits = Math.max(1, Math.min(left || allAnswers, free) - 1)
     if (fits >= parts.length) return parts.length
-    // The line about the rest is a message of its own after a file.
+    // After a file, the line about the rest is a message of its own.
     return 'path' in parts[fits - 1]! ? Math.max(1, fits - 1) : fits
   }
 
   /**
-   * Waits until the answer of a turn may have a slot: the last ones are kept. Says first when that will be. With no
-   * answer left, it waits in the outbox for the user.
+   * Waits until the answer of a turn may take a slot, since the last slots are kept for other messages. Tells the
+   * user first when that will be. With no answer left, the parts wait in the outbox instead.
    *
    * @throws ClaimLost if the user was erased; the reason of the signal
    */
@@ -218,7 +222,7 @@ export class AnswerDelivery {
     const { free, freeAt } = await this.#slots.look(turn)
     if (free > 1 || (await this.countLeft(turn)) === 0) return false
     const minutes = this.#minutesTo(freeAt(this.#slots.kept + 1))
-    // Without a free slot the message before it has said so.
+    // Without a free slot nothing is sent: the last message has already said when.
     if (free === 1)
       await this.#send(
         turn,
@@ -253,7 +257,7 @@ export class AnswerDelivery {
       return await this.#send(turn, part, key, more, isDraft)
     } catch (error) {
       if (!isFinal(error)) throw error
-      // The same key with other content: it was sent before the file changed.
+      // The key is known with other content: the part was sent before the file changed.
       if (error.code === 'idempotency_conflict') return undefined
       if (!('path' in part)) throw error
       this.#ports.log.warn('file of an agent not sent', { turn: turn.id, path: part.path, error })
@@ -287,7 +291,7 @@ export class AnswerDelivery {
       when_closed: 'queue',
       idempotency_key: key,
     } as const
-    // The agent may have replaced it by a link to a file that it may not read.
+    // `below`: the agent may have replaced the file by a link to one that it may not read.
     return sender.send(input, 'path' in part ? { below: part.folder } : {})
   }
 
@@ -304,6 +308,6 @@ function ignoreFinal(error: unknown): void {
 const isFinal = (error: unknown): error is SvcError =>
   isSvcError(error) && error.code !== 'store_unavailable' && error.code !== 'shutting_down'
 
-/** Returns what the keys of everything that is sent for a turn begin with. */
+/** Returns the prefix of the idempotency keys of everything that is sent for a turn. */
 export const keyOf = ({ id, messages }: Pick<StoredTurn, 'id' | 'messages'>): string =>
   `agent:${messages[0] ?? `t${id}`}`

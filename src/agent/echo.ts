@@ -1,6 +1,6 @@
 /**
- * A scripted agent, to try `svc agent` without an account of a model: it repeats each prompt, and some words
- * make it do what agents do.
+ * A scripted agent, for trying `svc agent` without an account of a model. It repeats each prompt; some words make it
+ * do what agents do.
  */
 import { Buffer } from 'node:buffer'
 import { randomUUID } from 'node:crypto'
@@ -29,7 +29,7 @@ const picture =
 
 const words = '`long`, `picture`, `ask`, `slow 5`, `fail`'
 
-/** What each word does, in English and in Chinese. It must begin a line. */
+/** The words and what each does, in English and in Chinese. A word counts at the beginning of a line. */
 const tricks: readonly (readonly [words: RegExp, trick: Trick])[] = [
   [/^(?:help|words|帮忙)$/i, async () => `I repeat what you write. These words do more: ${words}.`],
   [/^(?:long|长文)(?![a-z])/i, async (_ports, number) => longAnswer(number || 20)],

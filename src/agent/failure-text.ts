@@ -54,7 +54,7 @@ export const chineseFailures: FailureTexts = {
     `${what}${said && `：${said}`}${/[.!?…。！？]$/.test(said) ? ' ' : '。'}${advice}`,
 }
 
-/** What a program says in these cases. The first that matches counts: "log in to raise your usage limit" is a limit. */
+/** What programs say in each case. The first match counts: "log in to raise your usage limit" is a limit. */
 const signs: readonly (readonly [Advice, RegExp])[] = [
   [
     'limit',

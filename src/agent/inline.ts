@@ -1,9 +1,12 @@
-/** Reads emphasis, links and code inside a line where nothing else can be meant. The lexer of marked reads the rest. */
+/**
+ * Reads emphasis, links and code inside a line, where the text can mean nothing else. Everything else is read by the
+ * lexer of marked.
+ */
 import { Lexer, type Token, Tokenizer, type Tokens } from 'marked'
 
 /** Longest text of an emphasis. */
 const longestEmphasis = 400
-/** Longest text whose links and emphasis are looked for together. */
+/** Longest piece in which links and emphasis are read together. */
 const longestInline = 2000
 
 export class InlineReader extends Lexer {
@@ -15,7 +18,7 @@ export class InlineReader extends Lexer {
     this.#sure = sure
   }
 
-  /** Whether it found what can only be Markdown. */
+  /** Whether it found something that can only be Markdown. */
   get hasFound(): boolean {
     return this.#sure.hasFound
   }
@@ -76,7 +79,7 @@ class SureTokenizer extends Tokenizer {
     return { type, raw, text: inner, tokens: this.lexer.inlineTokens(inner) }
   }
 
-  /** Agents strike text out with two tildes, and WeChat shows them. One is a range, or a friendly tone. */
+  /** Agents use two tildes to strike text out, and WeChat shows them. A single one is a range, or a friendly tone. */
   override del(): undefined {
     return undefined
   }
@@ -108,13 +111,13 @@ interface Surroundings {
 /** Letters of scripts with spaces between words, and digits. */
 const spaced =
   /^(?![\p{sc=Han}\p{sc=Hiragana}\p{sc=Katakana}\p{sc=Hangul}\p{sc=Thai}\p{sc=Lao}\p{sc=Khmer}\p{sc=Myanmar}])[\p{L}\p{N}\p{M}_]/u
-/** What no emphasis begins with. */
+/** Characters with which no emphasis begins. */
 const closing = /^[*_~,.;:!?)\]}|/\\=，。；：！？、）】」』]/
 /** What ends a sentence, or a part of it. */
 const sentenceEnd = /^(?:$|[)\]"'”’）」』》】，。、；：！？…—–|<]|[.,;:!?](?!\w))/
 
 /**
- * Whether an emphasis can be nothing else: it stands neither in a word, a number, a path, a pattern of files nor a sum,
+ * Whether an emphasis can be nothing else: it is not in a word, a number, a path, a pattern of file names or a sum,
  * and is no name that has such marks.
  */
 function isSure(marks: string, text: string, { after, before }: Surroundings): boolean {

@@ -9,7 +9,7 @@ import { badArgument } from '../model/error.ts'
 import { isInside, realPathOf, statOf } from '../platform/files.ts'
 import { runProgram } from '../platform/process.ts'
 
-/** What programs need of `/etc`, for names, certificates and the libraries of the system. */
+/** Files of `/etc` that programs need: for names, certificates and the libraries of the system. */
 const settings = [
   'alternatives',
   'ca-certificates',
@@ -32,7 +32,10 @@ const systemFolders = ['/bin', '/sbin', '/lib', '/lib32', '/lib64']
 interface Isolation {
   /** Working folder, the only one in which the agent may write. */
   readonly folder: string
-  /** Words of the user: the files that they name are shown. What people write to the agent is none of them. */
+  /**
+   * Words that the user configured. The files that they name are visible. What people write to the agent is not among
+   * them.
+   */
   readonly settings: readonly string[]
   readonly env: Readonly<Record<string, string>>
   /** The data directory. */
@@ -55,7 +58,7 @@ export async function isolate(
   const work = await realpath(folder)
   const data = await realpath(hidden).catch(() => hidden)
   const at = join(await realpath(dirname(program)), basename(program))
-  // A program in the working folder is the agent's own: it may be a link, which leads nowhere in the sandbox.
+  // A program in the working folder is the agent's own. It may be a link, which leads nowhere in the sandbox.
   const isTheirs = isInside(work, at)
   const real = isTheirs ? at : await realpath(program)
   const shown = [...(isTheirs ? [] : await programFilesOf(real, path)), ...(await filesIn(settings))]
@@ -67,7 +70,7 @@ export async function isolate(
   const args = [
     ...(await systemArguments()),
     ...files.flatMap(path => ['--ro-bind', path, path]),
-    // Even if one of these folders holds the data directory, the agent sees an empty one in its place.
+    // If one of these folders contains the data directory, the agent sees an empty folder in its place.
     ...(['/usr', ...files].some(path => isInside(path, data)) ? ['--tmpfs', data] : []),
     ...['--bind', work, work],
     ...['--chdir', work, '--', real, ...rest],
@@ -117,7 +120,7 @@ async function filesIn(words: readonly string[]): Promise<string[]> {
   for (const path of words) {
     if (!isAbsolute(path) || isInside('/usr', path)) continue
     const isFile = (await statOf(path).catch(() => undefined))?.isFile() ?? false
-    // A link into the data directory shows nothing: only real paths are compared with it.
+    // Only real paths are compared with the data directory, so a link into it is not shown.
     if (isFile && (await realpath(path)) === path) found.push(path)
   }
   return found

@@ -1,14 +1,13 @@
 /**
- * Reads what is certainly Markdown in a text; all else stays as it was written. Takes time linear in its length.
- *
- * Beside Markdown, agents write names such as `__init__`, ranges such as 5~10, sums, logs and settings, and repeat what
- * strangers wrote. So every line keeps its marks of quotes and lists, and some marks count only in a text that has others
- * beside them, which can mean nothing else.
+ * Reads what is certainly Markdown in a text; everything else stays as it was written. Takes time linear in its
+ * length. Besides Markdown, agents write names such as `__init__`, ranges such as 5~10, sums, logs and settings, and
+ * repeat what strangers wrote. So every line keeps its marks of quotes and lists, and some marks count only if the
+ * text also has marks that can mean nothing else.
  */
 import type { Token } from 'marked'
 import { InlineReader } from './inline.ts'
 
-/** A wider table is not read. */
+/** A table with more columns is not read. */
 const mostColumns = 30
 
 export interface Cell {
@@ -28,7 +27,7 @@ export type AnswerBlock = {
 
 export interface Markdown {
   readonly blocks: AnswerBlock[]
-  /** Whether something in it can be nothing but Markdown: then single stars are emphasis too. */
+  /** Whether something in the text can only be Markdown: then single stars are emphasis too. */
   readonly isSure: boolean
 }
 
@@ -50,7 +49,7 @@ class Reader {
   #isSure = false
   #at = 0
   #gap = 0
-  /** No line below closes a fence of this many tildes, or more. */
+  /** From here on, no line closes a fence of this many tildes or more. */
   #openTildes = Number.POSITIVE_INFINITY
 
   constructor(lines: readonly string[]) {
@@ -68,7 +67,7 @@ class Reader {
     return { blocks, isSure }
   }
 
-  /** @param surely what it is if the text is surely Markdown */
+  /** @param surely the block to add instead if the text is certainly Markdown */
   #add(plain: AnswerBlock, surely?: readonly AnswerBlock[]): void {
     this.#blocks.push({ plain, ...(surely && { surely }) })
     this.#gap = 0
@@ -82,7 +81,7 @@ class Reader {
     const tokens = this.#inline.read(line.slice(lead.length))
     const block = { kind: 'line', gap: this.#gap, lead, isItem: item !== null, tokens } as const
     if (rulePattern.test(line.trim())) {
-      // A line of dashes beside others underlines, adds up, or draws.
+      // Beside other lines, a line of dashes may underline, end a sum, or be part of a drawing.
       const isApart = (this.#gap > 0 || this.#at === 0) && !this.#lines[this.#at + 1]?.trim()
       this.#add(block, isApart ? [] : undefined)
     } else if (box !== undefined) {
@@ -98,7 +97,7 @@ class Reader {
     if (lead === undefined || marks === undefined) return false
     const before = lead + marks
     const tokens = this.#inline.read(line.slice(before.length).trimEnd())
-    // A single mark may begin a comment.
+    // A single mark does not count: it may begin a comment.
     if (marks.trim().length > 1) this.#isSure = true
     const plain = { kind: 'line', gap: this.#gap, lead: before, isItem: false, tokens } as const
     this.#add(plain, [{ kind: 'heading', gap: this.#gap, lead, tokens }])
@@ -112,7 +111,7 @@ class Reader {
     const { fence, language = '' } = fencePattern.exec(line.slice(lead.length))?.groups ?? {}
     if (fence === undefined) return false
     const end = this.#findFenceEnd(fence)
-    // People end a sentence with tildes too.
+    // A line of tildes that nothing closes may be the end of a sentence.
     if (end === undefined && fence.startsWith('~')) return false
     this.#isSure = true
     if (item) this.#add({ kind: 'line', gap: this.#gap, lead: lead.trimEnd(), isItem: true, tokens: [] })
@@ -151,7 +150,7 @@ class Reader {
     while (isRow(this.#lines[end])) end++
     const lines = [header, ...this.#lines.slice(this.#at + 2, end)]
     const rows = lines.map(line => splitCells(toRow(line)))
-    // Some have a | in a cell, and nobody knows where the cell ends. It stays as it is.
+    // Some rows have a | in a cell, and it is not clear where the cell ends. Then the table stays as it was written.
     if (rows.some(({ length }) => length > columns)) {
       for (; this.#at < end; this.#at++) this.#readLine(this.#lines[this.#at]!)
       this.#at = end - 1
@@ -175,7 +174,7 @@ function withoutLead(line: string, lead: string): string {
   const quotes = lead.split('>').length - 1
   let rest = line
   for (let nth = 0; nth < quotes; nth++) rest = rest.replace(/^\s*>\s?/, '')
-  // The space behind a quote mark belongs to it.
+  // The space after a quote mark belongs to it.
   const { length: indent } = lead.slice(lead.lastIndexOf('>') + 1).replace(quotes > 0 ? /^\s/ : '', '')
   return rest.slice(Math.min(rest.length - rest.trimStart().length, indent))
 }

@@ -5,9 +5,9 @@ import type { Log } from '../platform/log.ts'
 import { followSignal } from '../platform/signals.ts'
 import { type AnswerDelivery, keyOf } from './delivery.ts'
 
-/** The user hears nothing for this time, in milliseconds. */
+/** After this time without a message to the user, in milliseconds. */
 const slowMs = 60_000
-/** A turn that ends sooner needs no word about what waits behind it. */
+/** A message that waits for less than this time gets no notice, in milliseconds. */
 const behindMs = 15_000
 
 const lookEveryMs = 1000
@@ -15,7 +15,7 @@ const lookEveryMs = 1000
 /** slow: it still works. behind: a message waits behind it. asking: a message waits, and so does a question of the agent. */
 export type Notice = 'slow' | 'behind' | 'asking'
 
-/** Notices that one makes needless. */
+/** The notices that are not needed any more after one. */
 const included: Readonly<Record<Notice, readonly Notice[]>> = {
   slow: [],
   behind: ['slow'],

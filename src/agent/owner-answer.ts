@@ -34,11 +34,11 @@ const words = {
   no: list(
     'NO N NOPE NAH NEVER NOT DONT DENY DENIED REJECT REJECTED REFUSE REFUSED DECLINE CANCEL 不 不是 不好 不行 不要 不可以 不允许 不同意 不批准 不用 不了 拒绝 否 别 算了 取消 👎 ❌ ✖ 🙅',
   ),
-  /** They say nothing about the choice. */
+  /** Words that say nothing about the choice. */
   polite: list(
     'PLEASE PLS PLZ THANKS THANK YOU THX TY HI HELLO HEY OPTION ONCE IT 请 谢谢 谢谢你 谢了 多谢 麻烦 麻烦你 你好 您好 选 我选 选择 一次 吧 啊 哦 呢 哈 🙏 😊 🙂',
   ),
-  /** A question, or more than this time. */
+  /** Words of a question, or of more than this one time. */
   unclear: list('? ALWAYS FOREVER 始终 总是 永远 一直 吗 么'),
 } as const
 type Meaning = keyof typeof words
@@ -56,12 +56,12 @@ const chineseWords = new RegExp(
   'gu',
 )
 
-/** Marks that phones add without a sign of it, and that change only how the character before looks. */
+/** Marks that phones add invisibly, and that change only how the character before looks. */
 const invisible = /\p{Cf}|\ufe0e|\ufe0f|\u20e3|['’]|\p{Emoji_Modifier}/gu
 
 /** Returns a text in the form in which it is compared: plain characters, capitals. */
 export const plainOf = (text: string): string => text.normalize('NFKC').replace(invisible, '').toUpperCase()
-/** What counts beside punctuation: words, numbers, signs. */
+/** Words, numbers and signs: everything but punctuation. */
 const pieces = /\p{Script=Han}+|(?:(?!\p{Script=Han})[\p{L}\p{N}\p{M}])+|(?!~)\p{S}|\?/gu
 
 /** Returns the words of a text, in capitals. */
@@ -89,7 +89,7 @@ export function readAnswer(text: string, isOpen: (code: string) => boolean): Sai
   let isUnclear = false
   let isSentence = false
   const all = wordsOf(text).filter(word => !words.polite.has(word))
-  // An answer to a question that is over is none for the agent either.
+  // A code and a number count even if the question is over: the agent must not get them as a prompt.
   const isLate =
     all.length === 2 &&
     isCode(all[0]!) &&
@@ -108,7 +108,7 @@ export function readAnswer(text: string, isOpen: (code: string) => boolean): Sai
   const [code, ...otherCodes] = found.codes
   const [number, ...otherNumbers] = found.numbers
   const word = found.yes ? 'yes' : found.no ? 'no' : undefined
-  // A sentence with the code of an open question is not for the agent, which does not know the code.
+  // A sentence counts if it has the code of an open question: the agent does not know the code.
   if (code === undefined && (isSentence || (number === undefined && word === undefined))) return undefined
   const isDouble = otherCodes.length > 0 || otherNumbers.length > 0 || (found.yes && found.no)
   return {

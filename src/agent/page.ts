@@ -5,11 +5,11 @@ export class PageWriter {
   #text = ''
   #breaks = new Map<number, Rank>()
   #wholes: Stretch[] = []
-  /** The line end that the next text needs. */
+  /** The line ends that are written before the next text. */
   #gap: { lines: number; rank: Rank } | undefined
-  /** What follows belongs to the heading that was written: no wider gap comes between. */
+  /** The next text belongs to the heading that was written: no wider gap comes between them. */
   #isBound = false
-  /** An address ends here. */
+  /** Whether an address was just written. */
   #isAddress = false
 
   /** Sets how many line ends come before the next text. If it is called again before that text, the larger number counts. */
@@ -19,7 +19,7 @@ export class PageWriter {
     this.#gap = gap && gap.lines > lines ? gap : { lines, rank: gap && gap.rank < rank ? gap.rank : rank }
   }
 
-  /** Lets the next text begin in the next line: what was written is its heading. */
+  /** Makes the next text begin in the next line: the text so far is its heading. */
   endHeading(): void {
     this.end(1, ranks.space)
     this.#isBound = true
@@ -34,7 +34,7 @@ export class PageWriter {
     this.#text += text
   }
 
-  /** Begins a line with white space and marks. They are not cut from its first character. */
+  /** Begins a line with white space and marks, which are never cut from its first character. */
   begin(lead: string): void {
     this.#open()
     if (lead === '') return
@@ -50,7 +50,7 @@ export class PageWriter {
     this.keepWhole(() => this.write(lines.join('\n')))
   }
 
-  /** What `write` writes is not cut, if it fits into a message. */
+  /** Text that `write` writes is not cut, if it fits into a message. */
   keepWhole(write: () => void): void {
     this.#open()
     const start = this.#text.length
@@ -87,5 +87,5 @@ export class PageWriter {
   }
 }
 
-/** What would become a part of the address before it. */
+/** Characters that WeChat would take for a part of the address before them. */
 const addressCharacter = /^[\w/%&=#?+~@-]/

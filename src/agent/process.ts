@@ -23,12 +23,12 @@ import { toPlainText } from './terminal.ts'
 
 /** A program that SIGTERM does not end gets SIGKILL after this time. */
 const defaultGraceMs = 3000
-/** What a program leaves running may hold its output open for this time. */
+/** Processes that a program left running may hold its output open for this time. */
 const leftoverMs = 1000
 /** Bytes of stderr that are kept: its end, which has the reason of a failure. */
 const keptErrorBytes = 4096
 
-/** Bytes of a script that are read; Linux takes no longer first line. */
+/** Bytes of a script that are read to find its first line; Linux reads no longer one. */
 const longestFirstLine = 256
 
 /**
@@ -45,7 +45,10 @@ const watched = [
 export interface ProgramOptions {
   /** Program and arguments. A program with a slash is relative to the folder in which svc was started. */
   readonly command: readonly string[]
-  /** The words of the command that the user set. A sandbox shows the files that they name by absolute paths. */
+  /**
+   * The words of the command that the user configured. In a sandbox the files that they name by absolute paths are
+   * visible.
+   */
   readonly settings: readonly string[]
   /** Working folder. */
   readonly folder: string
@@ -77,8 +80,8 @@ export interface AgentProgram {
 /** Why an agent failed, for its owner (`failure-text.ts`). */
 export interface FailureReason {
   /**
-   * status, signal: its program ended so. error: it reported one. unreachable, refused: the address of a model, and the
-   * status that it answered. acp: it does not speak the protocol.
+   * status, signal: how its program ended. error: it reported an error. unreachable, refused: the address of a model,
+   * and the status that it answered. acp: it does not speak the protocol.
    */
   readonly how: 'status' | 'signal' | 'error' | 'unreachable' | 'refused' | 'acp'
   readonly value?: string | number
@@ -120,7 +123,7 @@ export async function startProgram(options: ProgramOptions): Promise<AgentProgra
   const isWindows = process.platform === 'win32'
   const [file = '', ...rest] = isWindows ? args : ['/bin/sh', '-c', watched, 'sh', ...args]
   const child = spawn(file, rest, {
-    // What starts the sandbox is outside of it, and must not load what the agent left in its folder.
+    // The program that starts the sandbox is outside of it. It must not load files that the agent left in its folder.
     cwd: isolatedFrom === undefined ? folder : '/',
     env: innerEnv,
     detached: !isWindows,
@@ -143,7 +146,7 @@ class RunningProgram implements AgentProgram {
   readonly #child: ChildProcess
   readonly #name: string
   #errors = ''
-  /** The id of the group may belong to another program now. */
+  /** Once true, the id of the group may belong to another program. */
   #isOver = false
 
   constructor(child: ChildProcess, [name = '']: readonly string[]) {
@@ -218,7 +221,7 @@ class RunningProgram implements AgentProgram {
     try {
       process.kill(-pid, signal)
     } catch {
-      // Everything in the group has ended.
+      // Fails if everything in the group has ended.
     }
   }
 }

@@ -85,7 +85,7 @@ async function describeQuote(
   return said || items.length > 0 ? [...(said ? [said] : []), ...items] : [unknownQuote]
 }
 
-/** Returns the message of a time, unless there are several. */
+/** Returns the message that was written at a time; undefined if there are several. */
 async function findAt(
   time: number,
   { message_id, session, user_id }: { message_id: string | undefined; session: string; user_id: string },
@@ -94,7 +94,7 @@ async function findAt(
   const [, , farthest] = closeness
   const span = { since: time - farthest, until: time + farthest }
   const { messages } = await svc.history({ session, user_id, ...span }).catch(error => {
-    // WeChat's time may be none.
+    // A time of WeChat may be out of range.
     if (!isSvcError(error, 'invalid_arguments')) throw error
     return { messages: [] }
   })
@@ -121,7 +121,7 @@ async function save(
   }
 }
 
-/** Returns what is said in a voice message that WeChat gave no transcript of; undefined if that is not known. */
+/** Returns a transcript of a voice message for which WeChat gave none; undefined if that fails. */
 async function listen(
   path: string,
   { folder, isolatedFrom, log, signal, transcribe: command }: PromptPorts,

@@ -1,6 +1,6 @@
 /**
- * How a question of an agent reads in a chat. What comes from the agent stands on lines of its own behind a
- * mark, escaped into one line and cut, so that it cannot look like anything else.
+ * How a question of an agent reads in a chat. Text of the agent is escaped into one line, cut, and put on lines of
+ * its own behind a mark, so that it cannot look like anything else.
  */
 import type { QuestionOption } from '../index.ts'
 import { escapeControls } from '../platform/escape-controls.ts'
@@ -14,12 +14,12 @@ export interface AskedQuestion {
   readonly code: string
   readonly text: string
   readonly options: readonly QuestionOption[]
-  /** The option that is taken without an answer, from 1; absent: the turn ends. */
+  /** Number of the option that is taken without an answer, from 1; absent: the turn ends. */
   readonly otherwise?: number | undefined
   readonly agent: string
   /** The user in whose turn the agent asks; absent: the one who is asked. */
   readonly user?: string | undefined
-  /** It is shown once more, since the answer was not clear. */
+  /** Whether it is shown once more, because the answer was not clear. */
   readonly isAgain?: boolean
 }
 
@@ -27,9 +27,9 @@ export interface AskedQuestion {
 export interface QuestionTexts {
   readonly kinds: Readonly<Record<QuestionOption['kind'], string>>
   question(asked: AskedQuestion): readonly [opening: string, closing: string]
-  /** An option of a question was chosen, in the turn of another user. */
+  /** An option was chosen for a question in the turn of another user. */
   chosen(option: QuestionOption): string
-  /** No open question for this person has the code. */
+  /** This person has no open question with this code. */
   readonly noQuestion: string
   howTo(code: string, count: number): string
   isOver(code: string): string

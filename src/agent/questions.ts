@@ -1,8 +1,7 @@
 /**
- * Takes the messages that answer an agent's questions (`asking.ts`): those of the person who decides, nobody else's.
- *
- * In a chat a refusal may be plain. To allow something without the code takes a question that cannot be mistaken
- * (`#isPlainYes`); every doubt needs the code.
+ * Takes the messages with which people answer the questions of agents (`asking.ts`). Only the answers of the person
+ * who decides count. In a chat a refusal needs no code. Permission needs the code, unless the question cannot be
+ * mistaken (`#isPlainYes`).
  */
 import type { Message, QuestionOption, StoredQuestion, Svc } from '../index.ts'
 import { Asking, type AskingPorts, isLate } from './asking.ts'
@@ -16,13 +15,13 @@ const lastMessages = 10
 export interface QuestionPorts extends AskingPorts {
   readonly svc: Pick<Svc, 'agents' | 'history' | 'outbox'>
   readonly people: Pick<Talkers, 'findApprover' | 'findOperator' | 'nameOf'>
-  /** Does with drafts what a person answered. @returns whether that was clear */
+  /** Sends or discards drafts as a person answered. @returns whether the answer was clear */
   decide(question: StoredQuestion, said: Said, message: Message): Promise<boolean>
   /** Messages within this time belong together, in milliseconds. */
   readonly pauseMs: number
 }
 
-/** taken: no agent may see the message. later: it is an answer if nothing else comes within the pause. */
+/** taken: no agent may get the message. later: it is an answer if nothing else comes within the pause. */
 export type Taken = 'taken' | 'later' | 'no'
 
 /** Asks questions, and takes the messages that answer them. */
@@ -31,8 +30,8 @@ export const createQuestions = (ports: QuestionPorts): Questions => new Question
 export class Questions extends Asking {
   readonly #ports: QuestionPorts
 
-    super(ports)
   constructor(ports: QuestionPorts) {
+    super(ports)
     this.#ports = ports
   }
 
@@ -96,7 +95,7 @@ export class Questions extends Asking {
       if (await this.#ports.decide(question, said, message)) return
       await this.#tellAbout(message, ({ draft }) => draft.howTo(question.code))
     } else if (!question) await this.#tellAbout(message, ({ question: { noQuestion } }) => noQuestion)
-    // What a voice message says was guessed.
+    // The text of a voice message is only a guess, so it may reject but not allow.
     else if (option && (message.msg_type === 'TEXT' || isRejection(option)))
       await this.#answer(question, option, message)
     else await this.#askAgain(question, message)
@@ -106,14 +105,17 @@ export class Questions extends Asking {
     const { svc, work } = this.#ports
     const isRunning = (await work.getTurn(question.turn))?.state === 'running'
     const isTaken = isRunning && (await svc.agents.answer(question.id, option.id).then(() => true, isLate))
-    // In the own turn, the answer of the agent comes next.
+    // In the person's own turn no notice is needed: the answer of the agent comes next.
     if (isTaken && question.user_id === message.from_user) return
     await this.#tellAbout(message, texts =>
       isTaken ? texts.question.chosen(option) : texts.question.noQuestion,
     )
   }
 
-  /** Tells a person who decides what became of an answer. One that comes again after a crash may have done its work. */
+  /**
+   * Tells the person who decides about the result of an answer. Not for a message that comes again after a crash: its
+   * answer may have counted the first time.
+   */
   async #tellAbout(message: Message, text: (texts: Texts) => string): Promise<void> {
     const { from_user: user_id, redelivered, session } = message
     if (redelivered || !(await this.#decides(user_id, session))) return
@@ -121,8 +123,9 @@ export class Questions extends Asking {
   }
 
   /**
-   * Whether a plain yes to the only open question allows what it asks: in the own turn, with a text of its own that was
-   * written after WeChat accepted the question, to which nothing was added, in the chat or within the pause.
+   * Whether a plain yes may allow what the only open question asks. It must be in the person's own turn, a plain text
+   * that was written after WeChat accepted the question, and the only message in the chat since then and within the
+   * pause.
    */
   async #isPlainYes(question: StoredQuestion, message: Message): Promise<boolean> {
     const { pauseMs, svc } = this.#ports
@@ -142,7 +145,7 @@ export class Questions extends Asking {
     )
   }
 
-  /** Returns those of the questions that a user decides, with the chat in which. */
+  /** Returns the questions that a user decides, each with the chat in which that counts. */
   async #decidedBy(user: string, questions: readonly StoredQuestion[]) {
     const { people } = this.#ports
     const found: (StoredQuestion & { chat: Chat })[] = []

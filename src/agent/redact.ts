@@ -10,17 +10,17 @@ const longest = 200
 /** A longer line loses its middle. */
 const longestLine = 10_000
 const hidden = '…'
-/** Values of the environment with fewer characters stand in every text. */
+/** Values of the environment with fewer characters are not hidden: they are parts of most texts. */
 const shortest = 4
-/** Shorter values than this are words. They are hidden where they stand alone. */
+/** Shorter values are often words. They are hidden only where they stand alone. */
 const glued = 8
 
-/** Lines that do not say why a program failed: a stack, and what follows a wrong option. */
+/** Lines that do not say why a program failed: stack traces, and the usage after a wrong option. */
 const noise =
   /^\s*(at\s.*|Node\.js v.*|Bun v.*|[\^~|\s-]+|note: run with .*|\}|\]|(usage|tip|hint):.*|(try|see|for more information)\b.*--help.*)$/i
 const isSecretName = /key|token|secret|pass|auth|cred|cookie|session|dsn|pwd(?!$)/i
 
-/** What looks like a key, whatever stands around it. */
+/** Forms of keys, in any surroundings. */
 const keys: readonly RegExp[] = [
   /-----BEGIN.*/g,
   // A name and its value: password=…, "api_key": "…", Authorization: Bearer …
@@ -31,7 +31,7 @@ const keys: readonly RegExp[] = [
   /(?<=:\/\/[^\s?#]+)[?#]\S+/g,
   /\b(?:sk|pk|rk|ghp|gho|ghu|ghs|ghr|github_pat|glpat|xox[a-z]|xapp|hf|npm|pypi|gsk|xai|r8|dop_v1|shpat|whsec|AKIA|ASIA|AIza|ya29|eyJ)[-_.]?[\w*.~-]{6,}/g,
   /\b[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}\b/gi,
-  // Letters and digits without a word's end.
+  // Letters and digits mixed, without the end of a word.
   /\b(?=[a-z]*\d)(?=\d*[a-z])[a-z0-9]{16,}\b/gi,
   /(?<![\w-])(?=[\w-]*[a-z])(?=[\w-]*[A-Z])(?=[\w-]*\d)[\w-]{20,}/g,
   /[a-z0-9+/_-]{24,}={1,2}/gi,
@@ -51,7 +51,7 @@ export function toPublicLine(said: string, env: Environment = getEnvironment()):
 function withoutSecrets(text: string, env: Environment): string {
   const values = Object.entries(env).flatMap(([name, value = '']) => partsOf(name, value))
   let left = text
-  // A value may be a part of another one.
+  // Longer values first: one may be a part of another.
   for (const { isWord, value } of values.sort((a, b) => b.value.length - a.value.length)) {
     if (!left.includes(value)) continue
     const plain = value.replace(/[^\p{L}\p{N}]/gu, sign => `\\u{${sign.codePointAt(0)!.toString(16)}}`)
@@ -63,7 +63,7 @@ function withoutSecrets(text: string, env: Environment): string {
   return keys.reduce((rest, key) => rest.replace(key, hidden), left)
 }
 
-/** A value, its lines, and what it is made of, such as the password in an address. */
+/** Returns a value, its lines and its parts, such as the password in an address. */
 function partsOf(name: string, value: string): { value: string; isWord: boolean }[] {
   const isSecret = isSecretName.test(name)
   const pieces = value.split(/[\s,;|&=@:"'{}[\]]+/).map(piece => piece.replace(/^\/\//, ''))

@@ -11,7 +11,7 @@ import { withoutUndefined } from '../platform/fields.ts'
 import { findHomeFolder } from '../platform/process.ts'
 import { type AgentConfig, type BackendConfig, defaultAgent } from './config.ts'
 
-/** What one agent may be given, unchecked. */
+/** The settings of one agent, unchecked. */
 export type AgentSettings = Readonly<Record<string, unknown>>
 
 /** How to name a setting in an error, and the folder that relative paths start from. */
@@ -36,7 +36,7 @@ const program: Check = ['a program and its arguments', isTexts]
 const onOff: Check = ['true or false', isSwitch]
 
 const checks: Readonly<Record<string, Check>> = {
-  // A part of the name of a consumer and of a folder.
+  // The name is a part of the names of a consumer and of a folder.
   name: [
     '1 to 50 letters (a-z), digits, "_" or "-"',
     value => isText(value) && /^[A-Za-z0-9][A-Za-z0-9_-]{0,49}$/.test(value),

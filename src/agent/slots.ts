@@ -1,19 +1,22 @@
 /**
- * The slots of the pace that are left for a user. Answers wait here, and not in the outbox, which sends in order: what
- * must not wait for minutes, such as a question, a command's answer or the end of a turn, finds a slot then.
+ * The slots of the pace that are left for a user. The outbox sends in order, so answers wait here instead. A message
+ * that must not wait for minutes, such as a question, the answer to a command or the end of a turn, then finds a free
+ * slot.
  */
 import type { Svc } from '../index.ts'
 import type { PaceRules } from '../model/admission.ts'
 import type { Clock } from '../platform/clock.ts'
 import type { Chat } from './talkers.ts'
 
-/** About a third of the slots are kept for messages other than answers, and never more than this. */
+/** A third of the slots, at most this many, are kept for messages other than answers. */
 const mostKept = 3
 /** Longest page of the history. */
 const longestPage = 200
 
 export interface Slots {
-  /** Free ones now, without those that messages in the outbox will take; below 0 if they have to wait too. */
+  /**
+   * Number of free slots now, without those that messages in the outbox will take; below 0 if these have to wait too.
+   */
   readonly free: number
   /** Returns when this number of slots is free (Unix ms). */
   freeAt(count: number): number

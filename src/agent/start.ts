@@ -1,4 +1,4 @@
-/** Starts an agent from its settings: makes what runs its turns, and what asks its owner. */
+/** Starts an agent from its settings: creates the backend that runs its turns, and the part that asks its owner. */
 
 import { getEnvironment, type Pace } from '../config.ts'
 import type { Svc } from '../index.ts'
@@ -30,7 +30,7 @@ export interface StartPorts {
 }
 
 /**
- * Makes what runs the turns of an agent. Starts nothing.
+ * Creates the backend of an agent. Starts nothing.
  *
  * @throws SvcError `invalid_arguments` if the program is absent, or cannot be isolated
  */
@@ -61,7 +61,8 @@ const foldersOf = ({ folder, users }: AgentConfig): string[] =>
   [folder, ...Object.values(users ?? {}).map(one => one.folder)].filter(one => one !== undefined)
 
 /**
- * An isolated agent must not write in the folder around that of another conversation: it could put a link in its place.
+ * Rejects folders that contain each other: an isolated agent could put a link in place of the folder of another
+ * conversation.
  *
  * @throws SvcError `invalid_arguments`
  */

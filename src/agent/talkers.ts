@@ -1,4 +1,7 @@
-/** Who may talk with an agent: the owner of each account, and those who are allowed. And who decides for it. */
+/**
+ * Knows who may talk with an agent (the owner of each account, and the users who are allowed), and who decides for
+ * it.
+ */
 import type { AgentWork, Svc, SvcPart } from '../index.ts'
 import { normalizeSessionName, sessionKeyOf } from '../model/session.ts'
 import { isIssuedId, isUserId, matchUserId } from '../model/user-id.ts'
@@ -17,7 +20,7 @@ export interface Chat {
   readonly user_id: string
 }
 
-/** What a message of a user is for an agent. other: another agent takes it. operator: it can only be an answer. */
+/** How an agent treats a message of a user. other: another agent takes it. operator: it can only be an answer. */
 export type Standing = 'allowed' | 'operator' | 'other' | 'stranger'
 
 export interface TalkersPorts {
@@ -29,7 +32,7 @@ export interface TalkersPorts {
   readonly names?: SessionNames | undefined
 }
 
-/** By the name of an agent that reads only one session: returns the name that the session has now. */
+/** By the name of each agent that reads only one session: a function that returns the session's current name. */
 export type SessionNames = ReadonlyMap<string, () => Promise<string>>
 
 /** Follows the sessions of the agents through renames, from now on. */
@@ -50,12 +53,12 @@ export class Talkers {
   readonly #ports: TalkersPorts
   /** The owner of each session. */
   #owners: ReadonlyMap<string, string> = new Map()
-  /** For each agent the ids of those who are allowed, with the folders of those who have one. */
+  /** By agent: the ids of the users who are allowed, each with the user's folder, if one is set. */
   #allowed: ReadonlyMap<string, ReadonlyMap<string, string | undefined>> = new Map()
-  /** For each agent that names an operator the chat with that person. */
+  /** By agent that names an operator: the chat with that person. */
   #operators: ReadonlyMap<string, Chat> = new Map()
   #sessions: readonly string[] = []
-  /** For each agent that reads only one session the name that it has now. */
+  /** By agent that reads only one session: the session's current name. */
   #names: ReadonlyMap<string, string> = new Map()
   #readAt = Number.NEGATIVE_INFINITY
   readonly #senders = new Map<'draft' | 'reply', { users: string; part: SvcPart }>()
@@ -76,7 +79,10 @@ export class Talkers {
     return owner === undefined ? undefined : { session, user_id: owner }
   }
 
-  /** Returns the chat of the person who approves answers. The owner does that only for the one account of an agent. */
+  /**
+   * Returns the chat of the person who approves answers. The owner approves only for an agent that serves one
+   * account.
+   */
   async findApprover(session: string, agent = this.#ports.config.name): Promise<Chat | undefined> {
     await this.#read(session)
     const config = this.#ports.agents.find(({ name }) => name === agent)
@@ -108,7 +114,10 @@ export class Talkers {
     return this.#isAllowed(this.#ports.config, session, user)
   }
 
-  /** Returns what a user is for the agent. If nobody takes the messages of a user, the first agent has a stranger. */
+  /**
+   * Returns how the agent treats a user. If no agent takes the user's messages, the first one treats the user as a
+   * stranger.
+   */
   async findStanding(session: string, user: string): Promise<Standing> {
     await this.#read(session)
     const { agents, config } = this.#ports
@@ -126,7 +135,7 @@ export class Talkers {
     return this.#allowed.get(this.#ports.config.name)?.get(user)
   }
 
-  /** Returns what people call a user: the name, or else the id. Also the id while the store fails. */
+  /** Returns the name of a user, or else the id. Also the id while the store fails. */
   async nameOf(session: string, user: string): Promise<string> {
     const [known] = await this.#ports.svc.users({ session, user_id: user }).catch(() => [])
     return known?.name ?? user
@@ -167,7 +176,7 @@ export class Talkers {
     return !config.users && (config.allow === 'everyone' || this.#owners.get(session) === user)
   }
 
-  /** @param session it may be new or renamed: then it is read now */
+  /** @param session a session that may be new or renamed: then everything is read now */
   async #read(session?: string): Promise<void> {
     const { agents, clock, names, svc } = this.#ports
     const before = this.#names

@@ -1,18 +1,19 @@
 /**
- * Turns what was printed for a terminal into the text that stands there at the end. Takes time linear in its length.
- *
- * A line that is written again, as progress bars do, has its last state. It replaces the one before even where it is
- * shorter: what a terminal would leave of the longer one is not meant to be read.
+ * Turns output for a terminal into the text that it would show at the end. Takes time linear in its length. A line
+ * that is written again, as progress bars do, keeps its last state, even if that is shorter than an earlier one.
  */
 
-/** Begins a text that a terminal does not show: a title, an address, a picture. Ends it; or the line ends it. */
+/**
+ * The beginning of a text that a terminal does not show: a title, an address, a picture. Then its end, which may be
+ * the end of the line.
+ */
 const opened = String.raw`(?:\x1b[\]PX^_k]|[\x90\x98\x9d-\x9f])`
 const untilEnd = String.raw`(?:[^\x07\x18\x1a\x1b\x90\x98\x9c-\x9f]*(?:\x07|\x18|\x1a|\x1b\\|\x9c)|[^\x07\x18\x1a\x1b\x90\x98\x9c-\x9f\n]*)`
 
 /** The pieces of an output: sequences that a terminal obeys, other controls, and text. */
 const pieces = new RegExp(
   [
-    // What tmux hands on: escapes in it are doubled.
+    // A sequence that tmux passes on, with doubled escapes.
     String.raw`\x1bPtmux;(?:\x1b\x1b|[^\x1b])*\x1b\\`,
     // A colour of the Linux console, which has no end mark.
     String.raw`\x1b\]P[\da-fA-F]{7}|\x1b\]R`,
@@ -28,7 +29,7 @@ const pieces = new RegExp(
 // biome-ignore lint/suspicious/noControlCharactersInRegex: the expression looks for control characters
 const controls = /[\x00-\x08\x0b-\x1f\x7f-\x9f]/
 
-/** Farthest place to which a sequence moves the cursor, and farthest step from a place beyond. */
+/** Farthest column to which a sequence moves the cursor, and farthest step from a column beyond it. */
 const farthest = 500
 const farthestStep = 8
 
@@ -101,13 +102,13 @@ class Screen {
     this.#moveTo(this.#row, column)
   }
 
-  /** There is nothing below the last line. */
+  /** Moves the cursor, at most to the last line. */
   #moveTo(row: number, column: number): void {
     this.#row = Math.max(0, Math.min(row, this.#lines.length - 1))
     this.#column = Math.max(0, column)
   }
 
-  /** @param what 0: from the cursor on; else all, since what comes then stands at the beginning */
+  /** @param what 0: from the cursor on; else the whole line, and the next text begins at its start */
   #clearLine(what: number): void {
     const line = this.#lines[this.#row]!
     if (what > 0) this.#column = 0

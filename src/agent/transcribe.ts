@@ -8,9 +8,9 @@ const patienceMs = 60_000
 const maxOutput = 64 * 1024
 
 /**
- * Returns what is said in a WAV file, by a command that gets its path as last argument.
+ * Returns the text that a command prints for a WAV file, whose path is its last argument.
  *
- * @param place where the agent runs: in the folder may be what it left for the command
+ * @param place where the agent runs: its folder may contain files that it left for the command to load
  * @throws SvcError for a command that fails or takes too long; the reason of the signal
  */
 export async function transcribe(

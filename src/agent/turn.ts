@@ -29,7 +29,7 @@ import type { Taken } from './questions.ts'
 import type { Talkers } from './talkers.ts'
 import type { Texts } from './texts.ts'
 
-/** The typing sign lasts some seconds. It is renewed this often. */
+/** The typing sign disappears after some seconds. It is renewed this often. */
 const typingEveryMs = 4500
 /** How often the process looks whether somebody asked to stop the turn. */
 const lookEveryMs = 1000
@@ -84,7 +84,7 @@ export class TurnStopped extends Error {
   }
 }
 
-/** A turn, and what it has to do with others of its conversation. */
+/** A turn among the others of its conversation. */
 export interface TurnPlace {
   /** Aborts with a `TurnStopped`. */
   readonly stop: AbortController
@@ -137,7 +137,9 @@ export class TurnRunner {
     return turnsPerDay !== undefined && (await work.countTurns(name, clock.now() - dayMs)) >= turnsPerDay
   }
 
-  /** Ends a turn that is too many. Tells the user, once for all that wait, and the owner once a day. */
+  /**
+   * Ends a turn above the limit of the day. Tells the user, once for all turns that wait, and the owner once a day.
+   */
   async #endByDay(turn: StoredTurn, isLast: boolean): Promise<void> {
     const { clock, delivery } = this.#ports
     const text = ({ dayIsOver }: Texts) => dayIsOver
@@ -194,7 +196,8 @@ export class TurnRunner {
     const isOwn = session === turn.session && user_id === turn.user_id
     await this.#endAs(turn, 'failed', why, isOwn ? reason : texts => texts.failed)
     if (isOwn) return
-    // Once a day for the same reason. Without the name: it must not stay in the chat of the owner.
+    // The key allows one message a day for the same reason. The user is not named: the name must not stay in the chat
+    // of the owner.
     const key = createHash('sha256')
       .update(`${Math.floor(clock.now() / dayMs)} ${why}`)
       .digest('hex')
@@ -265,7 +268,10 @@ export class TurnRunner {
     }
   }
 
-  /** Shows during the work that the bot is typing, and stops it at the limit, or when somebody asks for that. */
+  /**
+   * Runs `work`. Meanwhile shows that the bot is typing, and stops the turn at the limit or when somebody asks for
+   * that.
+   */
   async #watched<T>(turn: StoredTurn, stop: AbortController, work: () => Promise<T>): Promise<T> {
     const ended = new AbortController()
     using either = linkSignals(stop.signal, this.#ports.over, ended.signal)
@@ -296,7 +302,7 @@ export class TurnRunner {
       else if (current.stopping) stop.abort(byOthers())
       if (clock.monotonic() > endsAt) stop.abort(tooLong(config.minutesPerTurn))
     }
-    // The answer does not wait for it.
+    // Not awaited: it must not delay the answer.
     show(false).catch(error => log.debug('typing not ended', { error }))
   }
 

@@ -13,13 +13,13 @@ import { chooseMode, describeMode, readModes } from './acp-modes.ts'
 import { type OutputBudget, openMessages } from './acp-stream.ts'
 import { AcpTurn, toBlocks } from './acp-turn.ts'
 
-/** Bytes that an agent may print in a turn, with those of its tools. */
+/** Bytes that an agent and its tools may print in a turn. */
 const turnBytes = 64 * 1024 * 1024
 const loginNeeded = -32_000
 const noSuchMethod = -32_601
-/** A program that closed its output ends within this time, with what it started. */
+/** A program that closed its output ends within this time, with everything that it started. */
 const endedMs = 3000
-/** An agent that replays a loaded session is waited for at most this often, `quietMs` each time. */
+/** How often to wait at most, `quietMs` each time, until an agent has replayed a loaded session. */
 const maxQuietWaits = 20
 
 export interface AcpOptions {
@@ -29,7 +29,7 @@ export interface AcpOptions {
   readonly isolatedFrom?: string | undefined
   /** The environment of svc; by default that of this process. */
   readonly env?: Environment
-  /** By default one that asks. */
+  /** Mode of its sessions; by default one that asks. */
   readonly mode?: WantedMode
   readonly clock: Clock
   readonly log: Log
@@ -38,17 +38,17 @@ export interface AcpOptions {
 
 /** Times in milliseconds. */
 export interface AcpLimits {
-  /** For the answer to a request that is no prompt. The first start of a program may download it. */
+  /** Time limit for the answer to a request that is no prompt. The first start of a program may download it. */
   readonly answerMs: number
-  /** Without output for this time, an agent that loaded a session has told all of it. */
+  /** An agent that printed nothing for this time has replayed the whole loaded session. */
   readonly quietMs: number
-  /** For the end of a turn that is cancelled; then its program is ended. */
+  /** Time for a cancelled turn to end. After it, the program is ended. */
   readonly cancelMs: number
   /** A program without a turn for this time is ended. */
   readonly idleMs: number
 }
 
-/** What a turn gave, and why the agent ended it. */
+/** The answer of a turn, and why the agent ended the turn. */
 export interface AcpAnswer {
   readonly text: string
   readonly files: string[]
@@ -59,13 +59,13 @@ export class AcpAgent {
   readonly #connection: ClientConnection
   readonly #options: AcpOptions
   readonly #budget: OutputBudget
-  /** Absent until it has answered for the first time. */
+  /** Absent until the agent has answered for the first time. */
   #capabilities: AgentCapabilities | undefined
   #session: string | undefined
-  /** The agent loaded the session, and may tell what was said in it; until the end of the next turn. */
+  /** Whether the agent loaded the session and may replay what was said in it. Until the end of the next turn. */
   #isLoaded = false
   #turn: AcpTurn | undefined
-  /** The turn until its end, also after it was stopped. */
+  /** The turn, until it has ended; a stopped turn takes a while. */
   #working: Promise<unknown> | undefined
 
   private constructor(
@@ -112,9 +112,9 @@ export class AcpAgent {
   }
 
   /**
-   * Continues a session, or begins one, in the mode that is wanted.
+   * Continues a session or begins one, in the wanted mode.
    *
-   * @returns whether the known session goes on, and what people should know of its mode
+   * @returns whether the known session goes on, and a note for people about its mode
    * @throws SvcError; the reason of the signal
    */
   async openSession(
@@ -210,7 +210,7 @@ export class AcpAgent {
     }
   }
 
-  /** Waits until an agent that answered `session/load` has also told what was said in the session. */
+  /** Waits until an agent that answered `session/load` has also replayed what was said in the session. */
   async #untilQuiet(signal: AbortSignal): Promise<void> {
     let left = -1
     for (let nth = 0; nth < maxQuietWaits && left !== this.#budget.bytes; nth++) {
@@ -274,7 +274,7 @@ export class AcpAgent {
     throw this.#capabilities ? agentError(problem) : notAcp(problem)
   }
 
-  /** Returns what people can do something about. */
+  /** Turns a failure into an error that tells people what to do. */
   async #explain(error: unknown, signal: AbortSignal): Promise<unknown> {
     if (signal.aborted) return signal.reason
     if (isAnswer(error)) {
@@ -303,7 +303,7 @@ export class AcpAgent {
 const isAnswer = (error: unknown): error is Error & { code: number; data?: unknown } =>
   error instanceof Error && error.name === 'RequestError' && 'code' in error
 
-/** The program is no agent of the protocol, as far as svc can see. */
+/** Error for a program that does not speak the protocol. */
 const notAcp = (problem: string) =>
   agentError(problem, 'Without --acp, svc agent runs any program that prints its answer.', { how: 'acp' })
 

@@ -36,14 +36,14 @@ export class AcpTurn {
   /** The next text begins a paragraph. */
   #isApart = false
   #message: unknown
-  /** The prompt, if the agent may first tell what was said in the session before it. */
+  /** The prompt, if the agent may first replay what was said in the session before it. */
   readonly #replayedBefore: string | undefined
-  /** Words of people since the agent said something. */
+  /** What people said since the agent last said something. */
   #heard = ''
   #isPromptHeard = false
   readonly #files: Promise<string | undefined>[] = []
 
-  /** @param replayedBefore the prompt, if the agent may first tell what was said in the session before it */
+  /** @param replayedBefore the prompt, if the agent may first replay what was said in the session before it */
   constructor(context: TurnContext, replayedBefore?: string) {
     this.#context = context
     this.#replayedBefore = replayedBefore?.trim()
@@ -81,7 +81,7 @@ export class AcpTurn {
       })
       return { outcome: { outcome: 'selected', optionId } }
     } catch (error) {
-      // The agent took its question back; its turn goes on.
+      // The agent withdrew its question; its turn goes on.
       if (!signal.aborted) this.#stop.abort(error)
       return { outcome: { outcome: 'cancelled' } }
     }
@@ -94,8 +94,8 @@ export class AcpTurn {
   }
 
   /**
-   * Takes words of a person: those of the prompt, or of one before it. What the agent said before them is no answer.
-   * After the prompt, other words are the agent's matter.
+   * Takes words of a person, from the prompt or from an earlier one that is replayed. What the agent said before them
+   * belongs to an earlier answer. Words of people after the prompt do not matter.
    */
   #hear(text: string): void {
     if (this.#replayedBefore === undefined) return
@@ -133,8 +133,8 @@ export class AcpTurn {
 }
 
 /**
- * Describes what an agent wants to do, and in which folder. The title may be nicer than the input: it is left out only
- * where the input says the same.
+ * Describes what an agent wants to do, and in which folder. Leaves the title out only if the input says the same: the
+ * title may be friendlier than the input.
  */
 function describeCall({ content, kind, locations, rawInput, title }: ToolCallUpdate, folder: string): string {
   const { command, cwd, description: _, ...others } = Object(rawInput) as Record<string, unknown>

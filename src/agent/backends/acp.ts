@@ -18,7 +18,7 @@ export const createAcpBackend = (
 
 class AcpBackend implements Backend {
   readonly #options: AcpOptions
-  /** Every program, those with the oldest turns first. The controller ends its rest. */
+  /** Every program, those with the oldest turns first. The controller of an idle program stops its timer. */
   readonly #agents = new Map<AcpAgent, AbortController | undefined>()
   #isClosed = false
 
@@ -71,7 +71,7 @@ class AcpBackend implements Backend {
   async #find(session: string | undefined): Promise<AcpAgent | undefined> {
     if (session === undefined) return undefined
     const agent = [...this.#agents.keys()].find(one => one.session === session)
-    // The turn before may have been stopped, and the agent still ends it.
+    // The previous turn may have been stopped: then the agent is still ending it.
     await agent?.whenFree()
     if (!agent?.isAlive) return undefined
     this.#agents.get(agent)?.abort()
@@ -79,7 +79,7 @@ class AcpBackend implements Backend {
     return agent
   }
 
-  /** Keeps a program for the next turn, for a while. */
+  /** Keeps an idle program for the next turn, for a while. */
   #rest(agent: AcpAgent): void {
     if (!agent.isAlive || this.#isClosed) return void this.#end(agent)
     const { clock, limits } = this.#options

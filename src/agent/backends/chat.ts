@@ -1,4 +1,4 @@
-/** The conversation with a model that keeps nothing: a file in the agent's folder, of bounded size. */
+/** The conversation with a model that remembers nothing itself: a file in the agent's folder, of bounded size. */
 import { join } from 'node:path'
 import { readBelow } from '../../platform/below.ts'
 import { sweep, writeDurably } from '../../platform/files.ts'
@@ -9,7 +9,7 @@ const maxMessages = 40
 const maxText = 100_000
 /** Longest text that is kept of one message, in characters. */
 const maxMessageText = 40_000
-/** No file of a conversation is larger: its text may be escaped, and has the paths of pictures beside it. */
+/** Longest file of a conversation: text may be escaped, and paths of pictures are added. */
 const maxFileBytes = 8 * maxText
 /** Pictures that are sent again with each turn, the newest, and their size in bytes. */
 const maxImages = 4
@@ -49,7 +49,7 @@ export async function writeChat(folder: string, id: string, messages: readonly C
   let kept = messages.map(message => ({ ...message, text: message.text.slice(0, maxMessageText) }))
   const isTooMuch = () =>
     kept.length > maxMessages || kept.reduce((size, { text }) => size + text.length, 0) > maxText
-  // A question goes together with its answer.
+  // A question is dropped together with its answer.
   while (kept.length > 2 && isTooMuch()) kept = kept.slice(2)
   await writeDurably(fileOf(folder, id), JSON.stringify({ messages: kept }))
   await sweep(folder, fileName, Date.now() - keptMs)
@@ -80,7 +80,7 @@ export async function toWireMessages(
   )
 }
 
-/** Returns a picture as an address that holds it; undefined if it is gone, too large, or of another type. */
+/** Returns a picture as a `data:` address; undefined if it is gone, too large, or of another type. */
 async function toDataUrl({ path, type }: Image, folder: string): Promise<string | undefined> {
   if (!/^image\/(png|jpeg|gif|webp)$/.test(type)) return undefined
   const { bytes } = (await readBelow(folder, path, maxImageBytes)) ?? {}

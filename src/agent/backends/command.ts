@@ -39,7 +39,7 @@ export interface CommandBackendOptions {
 /** @throws SvcError `invalid_arguments` if the prompt has no place of its own in the command */
 export function createCommandBackend(options: CommandBackendOptions): Backend {
   const { command } = options
-  // As a part of a longer argument it could become a part of a script: sh -c 'ask {prompt}'.
+  // Inside a longer argument it could become a part of a script: sh -c 'ask {prompt}'.
   for (const word of command)
     if (word.includes(placeOfPrompt) && !/^(--?[\w-]+=)?\{prompt\}$/.test(word))
       throw badArgument('command', `${placeOfPrompt} is a part of ${JSON.stringify(word)}`, {
@@ -110,7 +110,7 @@ class CommandBackend implements Backend {
     lines.end()
     const { error, session, text } = progress
     const hasFailed = end.status !== 0 || error !== undefined
-    // The program does not know the conversation, and has done nothing.
+    // The program does not know the conversation, and has done nothing yet.
     if (hasFailed && session === undefined && resumed !== undefined && end.status !== undefined) {
       const again = await this.#runKnown(known, prompt, { ...context, agentSession: undefined })
       return { ...again, text: withLostNote(again.text, prompt.text) }
@@ -123,7 +123,7 @@ class CommandBackend implements Backend {
     return { text: toPlainText(text), agentSession: session }
   }
 
-  /** Runs a program to its end. @param take gets what it prints, and may throw to end it */
+  /** Runs a program to its end. @param take called with what it prints; it may throw to end the program */
   async #spawn(
     command: readonly string[],
     input: string,
@@ -167,7 +167,7 @@ function placePrompt(command: readonly string[], text: string): string[] {
       hint: `Leave ${placeOfPrompt} out of the command, so that the program reads the prompt from its stdin.`,
     })
   const plain = text.replaceAll('\0', '')
-  // A message that begins with a dash is no option.
+  // A message that begins with a dash must not become an option.
   const alone = plain.startsWith('-') ? ` ${plain}` : plain
   return command.map(word => (word === placeOfPrompt ? alone : word.replace(placeOfPrompt, () => plain)))
 }

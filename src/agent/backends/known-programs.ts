@@ -21,11 +21,11 @@ export interface KnownProgram {
     images: readonly string[],
     command: readonly string[],
   ): readonly string[]
-  /** Takes one event, which is a line of JSON. */
+  /** Takes one event: a line of JSON. */
   take(event: Event, progress: TurnProgress): void
 }
 
-/** Fields of the events of all programs. Every one may be missing, or something else. */
+/** Fields of the events of all programs. Each may be absent, or of another type. */
 interface Event {
   readonly type?: unknown
   readonly subtype?: unknown
@@ -50,7 +50,10 @@ function begin(progress: TurnProgress, id: unknown): void {
 
 const textOf = (value: unknown): string => (typeof value === 'string' ? value : '')
 
-/** The format in which each program prints events. Another one is the caller's matter. */
+/**
+ * The options for the format in which each program prints events. If the user sets another format, svc reads the
+ * output as plain text.
+ */
 const formats = {
   // With `json` an unknown session and a crash look alike: both print nothing.
   claude: ['--output-format', 'stream-json'],
@@ -118,7 +121,10 @@ const openCode: KnownProgram = {
   },
 }
 
-/** Programs, by name or package; words that the command must have, and words with which it is the caller's matter. */
+/**
+ * Known programs, by name or package: the words that the command must have, and the words with which svc adds nothing
+ * to it.
+ */
 const presets: readonly {
   readonly program: RegExp
   readonly needs: readonly string[]
@@ -167,13 +173,13 @@ export function findKnownProgram(command: readonly string[]): KnownProgram | und
   return has([format]) && !isGiven(command, found.format) ? undefined : found.preset
 }
 
-/** In an argument, it is replaced by the prompt. */
+/** Stands in an argument for the prompt. */
 export const placeOfPrompt = '{prompt}'
 
 /** Returns the name of a program or package, without folder, ending and version. */
 const nameOf = (word: string): string =>
   (word.startsWith('@') ? word : basename(word.replaceAll('\\', '/'))).replace(/(?<=.)@.*|\.(exe|cmd)$/, '')
 
-/** Returns the paths of pictures for a preset. One with a comma would be taken for two. */
+/** Returns the paths of pictures for a preset, without those with a comma: the program would take one for two. */
 export const imagesOf = (files: readonly PromptFile[]): string[] =>
   files.flatMap(({ kind, path }) => (kind === 'image' && !path.includes(',') ? [path] : []))

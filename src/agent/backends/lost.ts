@@ -1,4 +1,4 @@
-/** What a user reads when the agent does not have the conversation so far any more. */
+/** What a user reads when the agent no longer has the conversation. */
 
 /** Puts a note before an answer, in the language of the prompt. */
 export const withLostNote = (answer: string, prompt: string): string =>

@@ -1,4 +1,4 @@
-/** Reads the answer of a model: a stream of events, or one JSON object. Bounded, whatever comes. */
+/** Reads the answer of a model: a stream of events, or one JSON object. Every size is bounded. */
 import { Buffer } from 'node:buffer'
 import { SvcError } from '../../index.ts'
 import { agentError } from '../process.ts'
@@ -7,7 +7,7 @@ import { Lines, parseObject } from './lines.ts'
 
 /** Longest answer, in characters. */
 const maxText = 1024 * 1024
-/** Most bytes of an answer, with the JSON around each of its words and what a model thinks before it. */
+/** Most bytes of an answer, including the JSON around each word, and what a model thinks before it answers. */
 const maxBytes = 256 * 1024 * 1024
 /** Longest answer that is one object, in bytes. */
 const maxObject = 8 * 1024 * 1024
@@ -98,12 +98,12 @@ function textIn(content: unknown): string {
 
 const beginning = String.raw`<(?:seed:)?(?:think|thinking|thought)>|\[THINK\]|◁think▷`
 const ending = String.raw`(?<end></(?:seed:)?(?:think|thinking|thought)>|\[/THINK\]|◁/think▷|<\|channel\|>final<\|message\|>)`
-/** A code block, or a mark alone in a code span: the answer is about them. */
+/** A code block, or the mark of a thought in a code span: such an answer is about these marks. */
 const quoted = '(?<code>^```[^]*?^```|`</?think(?:ing)?>`)'
 
 /**
- * Removes what a model thinks aloud. An end without a beginning ends a thought too: the template of the model begins it.
- * Behind a thought that does not end is no answer.
+ * Removes what a model thinks aloud. A thought may lack its beginning, which is then in the template of the model.
+ * After a thought without an end there is no answer.
  */
 function withoutThoughts(text: string): string {
   const marks = new RegExp(`${beginning}|${ending}`, 'gi')

@@ -64,7 +64,7 @@ class OpenAiBackend implements Backend {
     const hasImages = messages.some(({ images }) => images !== undefined)
     const toWire = (withImages: boolean) => toWireMessages(messages, folder, withImages)
     const first = await this.#ask(await toWire(hasImages), signal)
-    // A model without eyes refuses pictures in many ways. The text names their files.
+    // Models that cannot read pictures refuse them in many ways. The text names the files of the pictures.
     const { error, text } = first.error && hasImages ? await this.#ask(await toWire(false), signal) : first
     if (error) throw error
     return text
