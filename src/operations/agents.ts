@@ -338,7 +338,7 @@ async function approvalOf(
   { answer, drafts = [] }: StoredQuestion,
 ): Promise<AgentTurn['approval']> {
   if (answer === 'send' || answer === 'discard') return answer === 'send' ? undefined : 'declined'
-  // They were decided outside the chat, if they were. The caller may see what becomes of a turn, but not the outbox.
+  // The outbox knows what was decided outside the chat. The caller may see the turn, but perhaps not the outbox.
   const entries = await Promise.all(drafts.map(id => outbox.get(owner, String(id)).catch(() => undefined)))
   if (entries.some(entry => entry?.waits_for === 'approval')) return 'waits'
   const parts = entries.flatMap(entry => entry?.parts ?? [])

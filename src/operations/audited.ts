@@ -37,8 +37,8 @@ interface AuditedCall<O> {
 }
 
 /**
- * Runs a call between the two writes of its line: the line is there before the call, so a crash leaves one
- * without an outcome. A key does not get past a log that cannot be written; the owner does.
+ * Runs a call between the two writes of its audit line. The line is there before the call, so a crash leaves one
+ * without an outcome. If the line cannot be written, a call with a key fails, and a call of the owner goes on.
  */
 export async function runAudited<O>(
   { name, subject: keys = subjectKeys, input, run, asSvcError }: AuditedCall<O>,
@@ -60,7 +60,7 @@ export async function runAudited<O>(
   }
   try {
     const output = await run()
-    // A call that makes something, or that names a user, gets the id only now.
+    // The output has the id of a new thing, or of a user that the input names.
     const made = subjectOf(Object(output), [...subjectKeys, 'user'])
     await settle('done', hasUserName(input, keys) ? (made ?? subject) : (subject ?? made))
     return output
@@ -77,22 +77,23 @@ const maxDeniedLines = 20
 /** Denied calls in this minute, by operation. */
 const denials = new WeakMap<Principal, Map<string, number>>()
 
-/** Keys of inputs with the subject of a call that was denied: what it makes is not there. */
+/** Input keys with the subject of a denied call, which has no output. */
 const deniedKeys: readonly string[] = [
   'session',
   ...subjectKeys.filter(key => key !== 'session'),
   'user',
   'to',
 ]
-/** What a caller gives is not checked before its right is: it may be long, or have characters that no store takes. */
+/** The input of a denied call was not checked: it may be too long, or have characters that the store rejects. */
 const deniedSubjectOf = (input: unknown): string | undefined => {
   const given = subjectOf(Object(input), deniedKeys)
   return given && escapeControls(given.slice(0, 200))
 }
 
 /**
- * Writes the line of a call that a key may not make, or for a session that is not there for the key. If there are many in a minute, the last ones get one line
- * with their number, when the minute is over: else a key without rights could fill the disk.
+ * Writes the audit line of a call that a key may not make, or for a session that the key may not see. If there are
+ * many in a minute, the last ones get one line with their number at the end of the minute: otherwise a key without
+ * rights could fill the disk.
  */
 export async function auditDenial(
   operation: string,

@@ -11,7 +11,7 @@ import { linkSignals } from '../platform/signals.ts'
 const maxFileBytes = 8 * 1024 * 1024
 /** Maximum bytes of all files: a browser must still open the page. */
 const maxPageBytes = 256 * 1024 * 1024
-/** The bytes of a file are copied this often until they are in the page, and the copies are left for the collector. */
+/** How often the bytes of a file are copied on their way into the page. The collector frees the copies. */
 const copies = 6
 /** Longest time for one file. */
 const fileMs = 60_000

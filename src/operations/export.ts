@@ -129,7 +129,7 @@ async function openExport(
     open.add(stop)
     try {
       for await (const text of joinTexts(texts())) {
-        // A reader may take minutes for what was read before.
+        // The reader may have taken minutes for the last block, and a user may have been erased since.
         if ((await gateway.people.countErasures()) !== erasures) throw erasedMeanwhileError()
         yield Buffer.from(text)
       }

@@ -57,7 +57,7 @@ export async function invoke<O>(
     return output
   } catch (error) {
     const svcError = asSvcError(error)
-    // The session may be a foreign one, which the answer does not tell.
+    // The session may exist outside the scope of the caller, which the answer does not show.
     if (svcError.code === 'session_not_found' && !audited)
       await auditDenial(operation.name, input, gateway, call, log, svcError.code)
     throw svcError

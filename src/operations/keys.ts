@@ -185,7 +185,7 @@ export const revokeKey = defineOperation({
   run: ({ keys }, input, { by }) => keys.revoke(input.id, by),
 })
 
-/** Returns what a caller may do, without what limits its key. */
+/** Returns what a caller may do, without the limits of its key. */
 export const describeCaller = (by: Principal): Me => ({
   principal: formatPrincipal(by),
   rights: rightsHeldBy(by),

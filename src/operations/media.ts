@@ -83,7 +83,8 @@ export async function openRequested(
   const erasures = await people.countErasures()
   const opened = await open(range !== undefined && !isKnown)
   const media = { ...opened, stream: endWhenErased(opened.stream, people, erasures) }
-  // Parts of it would not fit to parts of the WAV that the same address gives when the decoder works.
+  // No ranges: parts of the SILK do not fit together with parts of the WAV that the same address returns once the
+  // decoder works.
   if (media.isUndecoded) return { media, isKnown: false }
   return { media, etag, range, isKnown }
 }

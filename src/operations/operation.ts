@@ -67,7 +67,7 @@ export interface CommandShape {
    * @throws SvcError `invalid_arguments`, `session_not_found`
    */
   reject?(gateway: Gateway, input: Readonly<Record<string, unknown>>): Promise<void>
-  /** Further example command lines, each with what it does. */
+  /** Example command lines, each with what it does. Default: those that the examples of the operation make. */
   readonly examples?: readonly (readonly [line: string, does: string])[]
   /** The help shows the examples of the operation, too. */
   readonly addsExamples?: true

@@ -61,7 +61,7 @@ export const listOutbox = defineOperation({
   run: async (gateway, filter, { by }) => nameAnswered(gateway, await gateway.outbox.list(by, filter)),
 })
 
-/** Adds to the answers of agents that wait for an approval which messages they answer. */
+/** Adds, to each answer of an agent that waits for approval, the messages that it answers. */
 async function nameAnswered(
   { agents }: Pick<Gateway, 'agents'>,
   entries: OutboxEntry[],

@@ -77,7 +77,10 @@ function checkObject(schema: JsonSchema, value: unknown, field: string, problems
   return out
 }
 
-/** Not a list, a promise, a map or an object that inherits fields: what it says would be left out in silence. */
+/**
+ * Whether it is a plain object: the content of a list, a promise, a map or an object with inherited fields would be
+ * ignored silently.
+ */
 function isPlain(value: object): boolean {
   const parent = Object.getPrototypeOf(value)
   return parent === null || Object.getPrototypeOf(parent) === null

@@ -26,7 +26,7 @@ const agentRights: readonly Right[] = [
 const rightsByKind: Readonly<Record<PrincipalKind, ReadonlySet<Right>>> = {
   owner: new Set(presets.all),
   panel: new Set(presets.all),
-  // A key and an agent have their grants, besides.
+  // Besides, a key and an agent have the rights of their grants.
   key: new Set(commonKeyRights),
   agent: new Set(commonKeyRights),
   stdio: new Set(agentRights),

@@ -140,7 +140,7 @@ export const send = defineTool({
   },
   title: 'Send a message',
   effect: 'write',
-  // The store writes its line, together with the message.
+  // The store writes the audit line, together with the message.
   audited: false,
   right: ['send', 'draft'],
   description: `Replies to somebody on WeChat (Weixin, 微信), a friend or any user who wrote: sends text, media (a photo or picture, a file, a video), or both. The text is sent first, then each media as its own message. All media are uploaded before anything is sent.

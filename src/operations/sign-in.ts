@@ -7,7 +7,7 @@ import { defineOperation } from './operation.ts'
 /** Lifetime of a link. It works once. */
 export const linkLifetimeMs = 15 * 60_000
 
-/** The code of a link in the store, which has those of event streams too. */
+/** Returns the form in which the store has the code of a link, beside those of event streams. */
 export const storedLink = (code: string) => `panel ${code}`
 
 export const createPanelLink = defineOperation({
@@ -30,7 +30,7 @@ export const createPanelLink = defineOperation({
   },
 })
 
-/** An operation that only leaves its line in the audit log: the panel has checked the browser before. */
+/** Makes an operation that only writes its audit line: the panel has already checked the browser. */
 const noted = (name: string, title: string, description: string) =>
   defineOperation({
     name,

@@ -69,7 +69,7 @@ export const addWebhook = defineOperation({
   title: 'Deliver events to an address',
   effect: 'write',
   right: 'webhooks',
-  // Its id, which only the answer has.
+  // The audit line takes the id from the answer: the input has none.
   subject: [],
   description:
     'Adds an endpoint: events from now on are POSTed to the address. They are signed according to Standard Webhooks 1.0.0 with the secret of the answer; only this answer contains it. Each event is delivered at least once, in order within a conversation; a repeated event has the same header webhook-id. Only 2xx counts as delivered; otherwise svc tries again later. Addresses in private networks need svc webhook add --allow-private on the command line.',
