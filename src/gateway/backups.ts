@@ -37,7 +37,9 @@ const checkEveryMs = 60_000
 const longestRetryMs = 60 * 60_000
 
 const ownName = /^svc-\d{8}T\d{6}Z\.tar(\.age)?$/
-/** What a process that was killed leaves. Another store may use the folder, so a file has to be old. */
+/**
+ * Unfinished files of a process that was killed. Another store may use the folder, so only an old file is removed.
+ */
 const unfinishedName = /^svc-\d{8}T\d{6}Z\.tar(\.age)?\.[0-9a-f]{12}\.tmp$/
 const leftoverMs = 60 * 60_000
 
@@ -166,7 +168,7 @@ export class Backups {
   async #prune({ folder, keep }: BackupSchedule): Promise<void> {
     const now = this.#runtime.clock.now()
     const own = await this.#listOwn(folder)
-    // Those that a wrong clock made go first.
+    // Backups with a time in the future, from a wrong clock, go first.
     own.sort((a, b) => Number(a.created_at > now) - Number(b.created_at > now))
     const removed = own.slice(keep).map(({ path }) => path)
     for (const path of removed) await rm(path, { force: true })

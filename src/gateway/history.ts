@@ -91,7 +91,7 @@ export class History {
       messages,
       total: page.total,
       total_is_lower_bound: page.total_is_lower_bound,
-      // A caller that adds `limit` to `offset` then skips nothing.
+      // So that a caller that adds `limit` to `offset` skips nothing.
       limit: next !== undefined && length > 0 ? length : request.limit,
       offset: request.offset,
       ...(next !== undefined && { next_before: next }),

@@ -11,7 +11,7 @@ import { freshMs } from '../storage/people.ts'
 import type { State } from '../storage/state.ts'
 import type { Store } from '../storage/store.ts'
 
-/** Wait after the last step: what was read before it is then read again, before it leaves any process. */
+/** Wait after the last step: data that was read before it is read again before it leaves a process. */
 const settleMs = 4 * freshMs
 /** Longest wait for the programs of agents, and how often this looks. */
 const [agentsMs, lookEveryMs] = [30_000, 100]
@@ -30,7 +30,7 @@ export interface PeoplePorts {
 export class People {
   readonly #ports: PeoplePorts
   readonly #runtime: Runtime
-  /** Ends with the last call: each rewrites the store. */
+  /** The last call. Calls run one after another, because each rewrites the store. */
   #last: Promise<unknown> = Promise.resolve()
 
   constructor(ports: PeoplePorts, runtime: Runtime) {
@@ -104,7 +104,7 @@ export class People {
         await rm(folder, { recursive: true, force: true })
   }
 
-  /** Returns in words for people what may have something of the user afterwards, and svc does not reach. */
+  /** Returns, in words for people, where data of the user may remain that svc does not reach. */
   async #listRemains(user: string, rewrite: boolean): Promise<string[]> {
     const { agents, people, webhooks } = this.#ports.store
     const worked = await agents.listConversations({ user, limit: 1000 })
@@ -117,7 +117,7 @@ export class People {
     ]
   }
 
-  /** Returns the backups that exist: they still have the user. */
+  /** Returns the existing backups: they still contain the user. */
   async #listBackups(): Promise<Forgotten['backups']> {
     const known = await this.#ports.store.backups.list()
     const there = await Promise.all(known.map(({ path }) => statOf(path).catch(() => undefined)))

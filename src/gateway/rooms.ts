@@ -224,7 +224,7 @@ export function openPush(
         return { linkMedia: (id, item) => link(id, String(item)), linkMessage: id => link(id, 'message') }
       },
       async sendReply({ id: webhook, grant, made_by = '' }, { id, session, user }, text) {
-        // A run of an endpoint that was just removed, or whose key has ended, may not know it yet.
+        // The run may not know yet that the endpoint was just removed, or that its key has ended.
         const now = await webhooks.get(webhook)
         if (!now || now.disabled)
           throw new SvcError('forbidden', `the webhook is ${now ? 'switched off' : 'removed'}`)
