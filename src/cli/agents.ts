@@ -65,7 +65,7 @@ export async function runAgents(command: Command): Promise<void> {
         closing.signal,
       ),
     ])
-    // One that cannot go on ends the others.
+    // If one agent cannot go on, the others end too.
     const failed = Promise.all(running).catch((error: unknown) => {
       closing.abort()
       return { error }
@@ -185,7 +185,7 @@ async function logIn(
   await using opened = await openForCommand(config, io, options)
   const ask = createAsk(opened, call)
   const sessions = await ask(verbs.sessions, {})
-  // One that cannot be read may have an account.
+  // A session that cannot be read may have an account.
   const isBare = ({ bot_id, poll_error }: Session) => bot_id === undefined && poll_error === undefined
   const there = new Set(sessions.filter(one => !isBare(one)).map(({ name }) => sessionKeyOf(name)))
   const named = agents.flatMap(({ session }) => session ?? [])
@@ -249,7 +249,9 @@ async function printAgents(
   if (phoneUrl) printLine({ text: `write to it in the chat at ${phoneUrl}`, url: phoneUrl })
 }
 
-/** Says in which mode an agent works. One that cannot be started now may be later, except for a mode that it lacks. */
+/**
+ * Says in which mode an agent works. An agent that cannot be started now may start later, unless it lacks the mode.
+ */
 async function printMode(
   { folder, name }: AgentConfig,
   backend: Backend,

@@ -288,8 +288,8 @@ async function parseJsonValue(text: string, field: string): Promise<unknown> {
 const toCamelCase = (name: string) => name.replace(/-(.)/g, (_all, letter: string) => letter.toUpperCase())
 
 /**
- * Formats the operation's examples as command lines, without those that have objects, and adds the command's
- * own.
+ * Returns the command's own examples, or makes command lines from those of the operation, without those that have
+ * objects.
  */
 export function formatExamples(shape: FlaggedOperation): (readonly [line: string, does: string])[] {
   const { cli } = shape
