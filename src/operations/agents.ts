@@ -85,7 +85,6 @@ export const listAgents = defineOperation({
     short: { limit: 'n' },
     examples: [['svc agent list', 'Who talks with an agent, and what it does now']],
   },
-  library: { positionals: [] },
   async run(gateway, { limit = 100, ...filter }) {
     const found = await gateway.agents.listConversations({ ...(await resolve(gateway, filter)), limit })
     return found.map(toConversation)
@@ -118,7 +117,6 @@ export const listAgentTurns = defineOperation({
       ['svc agent turns --user Anna', 'Those of a user'],
     ],
   },
-  library: { positionals: [] },
   async run(gateway, { before, limit = 50, ...filter }) {
     const turns = await gateway.agents.listTurns({ ...(await resolve(gateway, filter)), before, limit })
     const answered = turns.filter(({ state }) => state === 'answered').map(({ id }) => id)
@@ -244,7 +242,6 @@ export const listAgentQuestions = defineOperation({
     path: ['agent', 'questions'],
     examples: [['svc agent questions', 'Questions that wait for you']],
   },
-  library: { positionals: [] },
   run: async ({ agents }, { agent }) => (await agents.listQuestions(agent)).map(toQuestion),
 })
 

@@ -59,7 +59,6 @@ export const listAudit = defineOperation({
       ['svc audit --key support-bot --since 1d', 'What a key did in the last 24 hours'],
     ],
   },
-  library: { positionals: [] },
   check({ key, principal }) {
     if (key !== undefined && principal !== undefined) throw badArgument('principal', 'expected without key')
   },

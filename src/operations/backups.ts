@@ -32,7 +32,6 @@ export const getBackups = defineOperation({
     path: ['backups'],
     examples: [['svc backups --json | jq .newest.created_at', 'for programs']],
   },
-  library: { positionals: [] },
   run: ({ backups }) => backups.status(),
 })
 

@@ -88,7 +88,6 @@ export const exportMessages = defineOperation({
       ['svc export --since 7d -o week.jsonl', 'The last week, for a program'],
     ],
   },
-  library: { positionals: [] },
   check({ since, until }) {
     if (since !== undefined && until !== undefined && since > until)
       throw badArgument('until', 'expected a time after since')

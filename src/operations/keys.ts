@@ -51,7 +51,6 @@ export const listKeys = defineOperation({
     alias: 'list',
     examples: [['svc key', 'Every key']],
   },
-  library: { positionals: [] },
   run: ({ keys }, _input, { by }) => keys.list(by),
 })
 
@@ -102,7 +101,6 @@ export const addKey = defineOperation({
       ['svc key add agent --can draft --rate 10/s', 'A person approves every send'],
     ],
   },
-  library: { positionals: [] },
   check({ can = [], tools = [] }) {
     if (can.length + tools.length > 0) return
     throw badArgument('can', 'expected what the key may do: presets, rights, or tools', {

@@ -156,7 +156,7 @@ export interface SentFile {
 }
 
 /**
- * The library method of an operation: input keys as arguments in this order, then an object with the other
+ * Arguments of the library method of an operation: these input keys in this order, then an object with the other
  * keys.
  */
 export interface MethodShape<Key extends string = string> {

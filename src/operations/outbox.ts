@@ -57,7 +57,6 @@ export const listOutbox = defineOperation({
     names: { user_id: 'user' },
     examples: [['svc outbox', 'Messages that wait, oldest first']],
   },
-  library: { positionals: [] },
   run: async (gateway, filter, { by }) => nameAnswered(gateway, await gateway.outbox.list(by, filter)),
 })
 

@@ -109,7 +109,6 @@ export const listNodes = defineOperation({
     path: ['nodes'],
     examples: [['svc nodes --json | jq .nodes[].name', 'for programs']],
   },
-  library: { positionals: [] },
   run: gateway => gateway.nodes(),
 })
 

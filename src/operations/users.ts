@@ -34,7 +34,6 @@ export const listUsers = defineOperation({
     names: { user_id: 'user' },
     examples: [['svc users', 'The users that svc send can reach now']],
   },
-  library: { positionals: [] },
   run: ({ users }, filter) => users.list(filter),
 })
 

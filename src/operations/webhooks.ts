@@ -60,7 +60,6 @@ export const listWebhooks = defineOperation({
     alias: 'list',
     examples: [['svc webhook', 'Every endpoint']],
   },
-  library: { positionals: [] },
   run: ({ webhooks }, _input, { by }) => webhooks.list(by),
 })
 
@@ -108,7 +107,6 @@ export const addWebhook = defineOperation({
       ],
     ],
   },
-  library: { positionals: [] },
   async run({ webhooks }, added, { by, local }) {
     if (added.allow_private && local !== true)
       throw new SvcError('forbidden', 'allow_private cannot be set over HTTP', { next: addPrivate })

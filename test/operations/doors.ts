@@ -171,18 +171,20 @@ const methodNames: Readonly<Record<string, string>> = {
   list_users: 'users',
   name_user: 'nameUser',
   list_audit: 'audit',
+  nodes: 'nodes',
+  forget: 'forget',
+  export: 'export',
 }
 
-/** The method of an operation: of a group of `methods`, or of the library itself. */
-function methodOf(library: Svc, operation: Operation): Method {
+/** The method of an operation: of a group of `methods`, or of the library itself; undefined if it has none. */
+function methodOf(library: Svc, operation: Operation): Method | undefined {
   for (const [group, operations] of Object.entries(groups)) {
     const found = Object.entries(operations).find(([, one]) => (one as unknown) === operation)
     if (found) return (library as unknown as Record<string, Record<string, Method>>)[group]![found[0]]!
   }
-  const name =
-    methodNames[operation.name] ??
-    operation.name.replace(/_(.)/g, (_all, letter: string) => letter.toUpperCase())
-  return (...given) => (library as unknown as Record<string, Method>)[name]!(...given)
+  const tool = operation.name.replace(/_(.)/g, (_all, letter: string) => letter.toUpperCase())
+  const name = isTool(operation) ? tool : methodNames[operation.name]
+  return (library as unknown as Record<string, Method>)[name ?? '']?.bind(library)
 }
 
 /** The library, on a data directory of this folder. */
@@ -190,7 +192,7 @@ export async function libraryDoor(folder: string): Promise<Door> {
   const basePath = join(folder, 'library')
   const library = await Svc.open({ basePath, ...(await libraryStoreOf(basePath)) })
   return {
-    offers: one => one.library !== undefined || isTool(one),
+    offers: one => methodOf(library, one) !== undefined,
     // `sessions` takes the options of a call alone.
     ignores: ({ name }) => name === 'sessions',
     async call(operation, input) {
@@ -199,7 +201,7 @@ export async function libraryDoor(folder: string): Promise<Door> {
       const given = placed.map(key => input[key])
       if (others.length > 0) given.push(Object.fromEntries(others))
       try {
-        return { output: await methodOf(library, operation)(...given) }
+        return { output: await methodOf(library, operation)!(...given) }
       } catch (error) {
         if (!isSvcError(error)) throw error
         return { code: error.code, detail: error.message }
