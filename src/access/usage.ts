@@ -103,10 +103,7 @@ export class KeyUsage {
       throw new SvcError(
         'rate_limited',
         `This key${below} may have ${formatCount(most, 'long poll or stream', 'long polls and streams')} at a time`,
-        {
-          retryAfter: 1,
-          hint: 'End one of them first.',
-        },
+        { retryAfter: 1, hint: 'End one of them first.' },
       )
   }
 

@@ -148,13 +148,13 @@ export class Questions extends Asking {
   /** Returns the questions that a user decides, each with the chat in which that counts. */
   async #decidedBy(user: string, questions: readonly StoredQuestion[]) {
     const { people } = this.#ports
-    const found: (StoredQuestion & { chat: Chat })[] = []
+    const decided: (StoredQuestion & { chat: Chat })[] = []
     for (const question of questions) {
       const { agent, drafts, session } = question
       const chat = await (drafts ? people.findApprover(session, agent) : people.findOperator(session, agent))
-      if (chat?.user_id === user) found.push({ ...question, chat })
+      if (chat?.user_id === user) decided.push({ ...question, chat })
     }
-    return found
+    return decided
   }
 
   /** Whether a user decides about questions of a session. */

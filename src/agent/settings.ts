@@ -160,10 +160,7 @@ export async function parseAgentFile(text: string, path: string): Promise<AgentC
   if (!Array.isArray(agents) || agents.length === 0 || !agents.every(isObject))
     throw badArgument('--config', `expected { "agents": [{ … }, …] } in ${path}`)
   const configs = agents.map((settings: AgentSettings, nth) =>
-    toAgentConfig(settings, {
-      nameOf: key => `agents[${nth}].${key}`,
-      folder: resolve(path, '..'),
-    }),
+    toAgentConfig(settings, { nameOf: key => `agents[${nth}].${key}`, folder: resolve(path, '..') }),
   )
   for (const [nth, { name }] of configs.entries())
     if (configs.findIndex(one => one.name === name) !== nth)

@@ -51,9 +51,7 @@ export function parseManifest(text: string): Manifest {
     throw badArgument(
       'file',
       `version ${found.svc} of svc made it, in a form that this version does not know`,
-      {
-        hint: 'Restore it with that version or a newer one.',
-      },
+      { hint: 'Restore it with that version or a newer one.' },
     )
   if (found && isManifest(found)) return found
   throw badArgument('file', 'its list of contents is damaged')

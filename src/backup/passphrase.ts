@@ -46,9 +46,7 @@ export async function readPassphrase(path: string): Promise<string> {
   throw badArgument(
     '--passphrase-file',
     `expected a passphrase of ${minCharacters} to ${maxFileBytes} bytes in ${path}`,
-    {
-      hint: 'head -c 32 /dev/urandom | base64 prints one.',
-    },
+    { hint: 'head -c 32 /dev/urandom | base64 prints one.' },
   )
 }
 

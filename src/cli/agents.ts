@@ -109,9 +109,7 @@ async function readAgents(command: Command): Promise<AgentConfig[]> {
       throw badArgument(
         given === undefined ? '<command>' : given === 'commands' ? '--no-commands' : toFlag(given),
         'expected without --config',
-        {
-          hint: 'Write it into the file.',
-        },
+        { hint: 'Write it into the file.' },
       )
     const path = resolve(config)
     const text = await readFile(path, 'utf8').catch(error => {

@@ -101,25 +101,16 @@ export function openAccounts(
   return { logins, accounts, users: new Users(accounts, { state, store }, runtime) }
 }
 
-export const openMedia = (
+export function openMedia(
   { maxUploadBytes }: Config,
   { folders, places, space, store, views }: Directory,
   upstream: MediaUpstream,
   runtime: Runtime,
-): Media =>
-  new Media(
-    {
-      upstream,
-      store,
-      views,
-      folders,
-      places,
-      space,
-      maxUploadBytes,
-      isKeyOver: createKeyCheck(store, runtime.clock),
-    },
-    withLogName(runtime, 'media'),
-  )
+): Media {
+  const isKeyOver = createKeyCheck(store, runtime.clock)
+  const ports = { upstream, store, views, folders, places, space, maxUploadBytes, isKeyOver }
+  return new Media(ports, withLogName(runtime, 'media'))
+}
 
 /** Opens sending: caller → outbox → WeChat. */
 export function openSend(
@@ -236,21 +227,12 @@ export function openPush(
     },
     withLogName(runtime, 'webhooks'),
   )
-  const message = async (id: string, scope?: Scope) => {
+  const getMessage = async (id: string, scope?: Scope) => {
     const [row] = (await log.getByMessageIds([id], undefined, scope)).rows
     return row && views.toMessage(row)
   }
   const isKeyOver = createKeyCheck(store, clock)
-  return {
-    delivery,
-    webhooks: new Webhooks({
-      webhooks,
-      events,
-      resolveTarget,
-      getMessage: message,
-      clock,
-      isKeyOver,
-      familyOf: createFamilyLookup(store.keys),
-    }),
-  }
+  const familyOf = createFamilyLookup(store.keys)
+  const ports = { webhooks, events, resolveTarget, getMessage, clock, isKeyOver, familyOf }
+  return { delivery, webhooks: new Webhooks(ports) }
 }

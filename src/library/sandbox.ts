@@ -25,9 +25,7 @@ export async function openSandbox({
     throw badArgument(
       'sandbox',
       'the simulated WeChat needs Bun or Deno, and this program runs on Node: give the address of a running one as sandboxUrl',
-      {
-        hint: 'Run `svc sandbox`, and pass the address that it prints as sandboxUrl.',
-      },
+      { hint: 'Run `svc sandbox`, and pass the address that it prints as sandboxUrl.' },
     )
   // Loaded only with the sandbox, so that programs for the real WeChat start faster.
   const { followSandbox, startSandbox } = await import('../sandbox/sandbox.ts')

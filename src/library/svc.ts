@@ -187,15 +187,7 @@ export class Svc implements Groups, AsyncDisposable, AsyncIterable<Message> {
     try {
       const sandboxUrl = sandbox && { sandboxUrl: sandbox.url }
       const { clock } = timing
-      const gateway = await openGateway({
-        config,
-        log,
-        version,
-        clock,
-        oneShot: true,
-        store,
-        ...sandboxUrl,
-      })
+      const gateway = await openGateway({ config, log, version, clock, oneShot: true, store, ...sandboxUrl })
       return new Svc(gateway, log, store !== false, sandbox, timing)
     } catch (error) {
       await sandbox?.stop?.()

@@ -175,9 +175,7 @@ export class McpCall extends InterfaceCall {
       throw new SvcError(
         'forbidden',
         'The answer does not belong to a question about this call, or it came too late',
-        {
-          hint: 'Call again without an answer: the person is then asked again.',
-        },
+        { hint: 'Call again without an answer: the person is then asked again.' },
       )
     }
     this.#byResult.required = {

@@ -20,10 +20,7 @@ export const logout = defineTool({
       }),
     ),
   }),
-  output: Type.Object({
-    success: Type.Boolean(),
-    session: text('The session that was logged out.'),
-  }),
+  output: Type.Object({ success: Type.Boolean(), session: text('The session that was logged out.') }),
   errors: ['session_not_found', 'store_unavailable'],
   rest: { tag: 'sessions' },
   cli: {
@@ -51,11 +48,7 @@ export const logout = defineTool({
     },
   },
   examples: [
-    {
-      summary: 'By name',
-      input: { session_name: 'support' },
-      output: { success: true, session: 'support' },
-    },
+    { summary: 'By name', input: { session_name: 'support' }, output: { success: true, session: 'support' } },
   ],
   run: (gateway, input) => gateway.accounts.logout(input.session_name ?? ''),
 })

@@ -158,9 +158,7 @@ export const getMedia = defineOperation({
       0,
       999,
       'Number of the media in the message, counted from 0 over the items with has_media.',
-      {
-        examples: [0],
-      },
+      { examples: [0] },
     ),
     format: optional(
       Type.Literal('original', { description: 'A voice as WeChat sent it (SILK), instead of WAV.' }),

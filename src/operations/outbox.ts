@@ -6,9 +6,7 @@ import { bounded, closed, optional, text } from '../model/shapes.ts'
 import { exampleUser } from './example-values.ts'
 import { defineOperation } from './operation.ts'
 
-const OneEntry = closed({
-  id: bounded(64, 'The outbox_id that send answered with.', { examples: ['12'] }),
-})
+const OneEntry = closed({ id: bounded(64, 'The outbox_id that send answered with.', { examples: ['12'] }) })
 /** Several may be cancelled, approved or declined by one command. */
 const ids = { form: /^\d+$/ }
 /** A caller without the rights `outbox` and `approve` sees and cancels only its own sends. */

@@ -105,11 +105,7 @@ function mediaOf(input: SendArguments): MediaContent[] {
   if (input.file_name !== undefined) {
     const target = paths.find(({ kind }) => kind === 'file') ?? (paths.length === 1 ? paths[0] : undefined)
     if (target) target.file_name = input.file_name
-    else
-      problems.push({
-        field: 'file_name',
-        problem: 'expected together with the path of one file',
-      })
+    else problems.push({ field: 'file_name', problem: 'expected together with the path of one file' })
   }
   const media = input.media ?? []
   for (const [index, { path, url, data, upload_id }] of media.entries()) {

@@ -94,9 +94,9 @@ export function createStop({ finish, cut }: Pick<Listener, 'finish' | 'cut'>): R
  * Tells a client that the connection ends with this response: the runtime closes it without a word, and the
  * client could already write its next call.
  */
-export function withLastHeader(found: Response): Response {
+export function withLastHeader(response: Response): Response {
   // The headers of a response that was fetched elsewhere cannot be changed under Deno.
-  const last = process.versions.bun ? found : new Response(found.body, found)
+  const last = process.versions.bun ? response : new Response(response.body, response)
   last.headers.set('connection', 'close')
   return last
 }

@@ -150,8 +150,8 @@ class BunPeer implements Peer {
   }
 
   get connection(): string | undefined {
-    const found = this.#server.requestIP(this.#request)
-    return found ? `${found.address} ${found.port}` : undefined
+    const peer = this.#server.requestIP(this.#request)
+    return peer ? `${peer.address} ${peer.port}` : undefined
   }
 
   accept(): void {

@@ -52,7 +52,7 @@ export function serveOnDeno(options: ServeOptions): RunningServer {
     // Over TLS, Deno also speaks HTTP/2, which names the host outside the headers.
     if (certificate && !own.headers.has('host')) own.headers.set('host', new URL(own.url).host)
     if (listeners.held) await listeners.held
-    const found =
+    const response =
       validateHost(own) ??
       (await options.fetch(own, {
         remoteAddress,
@@ -60,8 +60,8 @@ export function serveOnDeno(options: ServeOptions): RunningServer {
         accept() {},
       }))
     request.signal.removeEventListener('abort', onLeave)
-    const isLive = found.body && found.headers.get('content-type')?.startsWith('text/event-stream')
-    const live = isLive ? new Response(withCancellation(found.body, clientGone), found) : found
+    const isLive = response.body && response.headers.get('content-type')?.startsWith('text/event-stream')
+    const live = isLive ? new Response(withCancellation(response.body, clientGone), response) : response
     return listener.isOld || isDraining ? withLastHeader(live) : live
   }
   const start = (port: number, tls?: { cert: string; key: string }): Listener => {

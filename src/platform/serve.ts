@@ -22,11 +22,7 @@ export async function serve(options: ServeOptions): Promise<RunningServer> {
   await clearSocket(socket)
   const server = runPrivately(() => start(options))
   const remove = await trackSocket(socket)
-  return {
-    ...server,
-    url: `unix:${socket}`,
-    stop: graceMs => server.stop(graceMs).finally(remove),
-  }
+  return { ...server, url: `unix:${socket}`, stop: graceMs => server.stop(graceMs).finally(remove) }
 }
 
 /**

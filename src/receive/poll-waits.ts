@@ -66,20 +66,20 @@ export class PollWaits {
     late: (updates: Updates) => void,
   ): Promise<Updates> {
     const { clock, log } = this.#runtime
-    const login = this.#upstream.account(bot)
-    const expectedMs = this.#limits.expectedMs(login.base_url, holdMs)
+    const account = this.#upstream.account(bot)
+    const expectedMs = this.#limits.expectedMs(account.base_url, holdMs)
     using either = linkSignals(this.stop.signal, this.#interrupt.signal)
     const { signal } = either
     const askedAt = clock.monotonic()
     this.#login.wait = { what: 'answer', dueAt: askedAt + expectedMs + answerGraceMs }
     try {
-      const polled = this.#upstream.api.getUpdates(login, cursor, expectedMs, signal)
+      const polled = this.#upstream.api.getUpdates(account, cursor, expectedMs, signal)
       const updates = await abandonAfterAbort(polled, signal, clock, leaveAfterMs, late)
-      if (updates.form === undefined) this.#limits.forget(login.base_url)
+      if (updates.form === undefined) this.#limits.forget(account.base_url)
       return updates
     } catch (error) {
       const tookMs = clock.monotonic() - askedAt
-      if (signal.aborted || !this.#limits.noteFailure(login.base_url, tookMs, error)) throw error
+      if (signal.aborted || !this.#limits.noteFailure(account.base_url, tookMs, error)) throw error
       log.debug('a long poll was cut', { tookMs: Math.round(tookMs), error })
       return { messages: [] }
     } finally {

@@ -75,8 +75,5 @@ function formatQuestions(all: readonly AgentQuestion[], again: string): CommandO
     `  ${oneLine(text)}`,
     ...options.map(option => `  ${colours.bold(oneLine(option.id))}  ${oneLine(option.name)}`),
   ])
-  return {
-    text: `${lines.join('\n')}\n`,
-    note: formatNote(`svc agent answer ID OPTION${again} answers one`),
-  }
+  return { text: `${lines.join('\n')}\n`, note: formatNote(`svc agent answer ID OPTION${again} answers one`) }
 }
