@@ -1,5 +1,6 @@
 /** Erasing people from the store. The rules for every method are in `store.ts`. */
 import { SvcError } from '../model/error.ts'
+import { nodeCrypto } from '../platform/lazy-crypto.ts'
 
 /**
  * What was read longer ago than this is read again before it is handed out, since its user may be erased by now. `forget`
@@ -21,13 +22,16 @@ export interface ErasedUser {
   files: string[]
 }
 
-export const joinErased = (first: ErasedUser, rest: ErasedUser): ErasedUser => ({
-  messages: first.messages + rest.messages,
-  sends: first.sends + rest.sends,
-  webhooks: [...first.webhooks, ...rest.webhooks],
-  keys: [...first.keys, ...rest.keys],
-  files: [...first.files, ...rest.files],
-})
+/** What stands for an erased user in the audit log. @param key of the store */
+export const erasedHash = (user: string, key: string): string =>
+  `user:${nodeCrypto().createHmac('sha256', key).update(user).digest('hex').slice(0, 16)}`
+
+/** By what the store recognizes an erased user. `erased_mark` of `postgres/write-functions.ts` makes the same. */
+export const erasedMark = (user: string, key: string): string =>
+  nodeCrypto()
+    .createHash('sha256')
+    .update(key + user)
+    .digest('hex')
 
 /** Why nothing about a user is stored. */
 export const erasedUserError = (cause?: unknown): SvcError =>

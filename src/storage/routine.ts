@@ -7,6 +7,7 @@ import type { Clock } from '../platform/clock.ts'
 import type { Sealer } from '../platform/sealing.ts'
 import type { Sql } from '../platform/sql.ts'
 import type { EventType, NewEvent } from './events.ts'
+import type { EntryFacts, LaneFacts, OutboxPlan } from './rules/outbox-plan.ts'
 
 export type Rows = Record<string, unknown>[]
 
@@ -161,11 +162,14 @@ export interface NounContext {
   eventOfRow(type: EventType, data: Readonly<Record<string, Sql>>): (from: Sql) => Sql
   readonly keyChanges: KeyChanges
   /**
-   * Lets entries `e` of the outbox wait for a person's approval, as `askAgain` of `rules/outbox-ends.ts`. The write of the
-   * verb comes next. @returns statements for it
+   * Changes entries `e` of the outbox by what `rules/outbox-ends.ts` decides. The write of the verb comes next.
+   * @returns statements for it
    */
-  askAgain(which: Sql, until: number): Routine<readonly Sql[]>
-  /** Adds events, after what `askAgain` adds. The write of the verb comes next. @returns statements for it */
+  changeEntries(
+    which: Sql,
+    decide: <L extends LaneFacts>(found: EntryFacts<L>, plan: OutboxPlan<L>) => void,
+  ): Routine<readonly Sql[]>
+  /** Adds events, after what `changeEntries` adds. The write of the verb comes next. @returns statements for it */
   addEvents(events: readonly NewEvent[]): readonly Sql[]
 }
 

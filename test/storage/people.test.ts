@@ -322,6 +322,7 @@ onEach(it => {
     await t.store.keys.add(keyOf('both', [gone, other]))
     await t.store.keys.add(keyOf('only', [gone]))
     await t.store.keys.add(keyOf('none', [other]))
+    await t.store.keys.add({ ...keyOf('named', [other]), name: `for ${gone}` })
     const { revision } = await t.store.keys.listChangedSince(0)
     const erased = await t.store.people.erase(gone)
     expect(erased).toMatchObject({ webhooks: ['own'], keys: ['both', 'only'] })
@@ -331,8 +332,10 @@ onEach(it => {
     const changed = (await t.store.keys.listChangedSince(revision)).keys
     expect(changed.map(({ id, grant }) => [id, grant.users]).sort()).toEqual([
       ['both', [other]],
+      ['named', [other]],
       ['only', []],
     ])
+    expect(changed.find(({ id }) => id === 'named')?.name).toBe(`for ${await t.store.people.hashOf(gone)}`)
   })
 
   it('refuses the progress of a delivery that began before', async t => {
@@ -345,6 +348,15 @@ onEach(it => {
     const progress = { epoch: 0, position, lanes: [lane], ended: [], tries: [], health: {} }
     expect(await store.webhooks.progress.save('w', progress)).toBe(false)
     expect(await store.webhooks.progress.listLanes('w')).toEqual([])
+  })
+
+  it('tells those who keep the names of the users of a session', async t => {
+    const { sessions } = t.storage.state
+    await sessions.save('s', bot('s'))
+    await t.store.names.set('s', gone, 'Mum')
+    const { revision } = await sessions.listChangedSince()
+    await t.store.people.erase(gone)
+    expect([...(await sessions.listChangedSince(revision)).changed.keys()]).toContain('s')
   })
 
   it('forgets the contexts and who logged an account in', async t => {

@@ -28,6 +28,7 @@ import {
   readHeld,
   write,
 } from '../routine.ts'
+import { askAgain } from '../rules/outbox-ends.ts'
 import { removeConsumers } from './consumers.ts'
 
 /** `shareUse` is the engine's: only one for many processes has something to share. */
@@ -88,7 +89,9 @@ export function createKeys(context: NounContext): Noun<Keys> {
     const webhooks = yield* readHeld<{ id: string; url: string }>(
       sql`SELECT id, url FROM webhook WHERE ${ofThese} ORDER BY created_at, ${nth}`,
     )
-    const asks = yield* context.askAgain(isQueuedBy(dialect, makers), at + askLifeMs)
+    const asks = yield* context.changeEntries(isQueuedBy(dialect, makers), (found, plan) =>
+      askAgain(found, at + askLifeMs, plan),
+    )
     const areEnding = dialect.isOneOf(sql`id`, ids)
     const areReaders = (name: Sql) =>
       sql`EXISTS (SELECT 1 FROM access_key k WHERE ${dialect.isOneOf(sql`k.id`, ids)} AND ${name} LIKE k.id || '/%')`

@@ -1,5 +1,5 @@
 /** Webhook endpoints. */
-import { constantSql, sql } from '../../platform/sql.ts'
+import { constantSql, type Sql, sql } from '../../platform/sql.ts'
 import { cursorNumberOf } from '../events.ts'
 import {
   changes,
@@ -51,9 +51,10 @@ const columns =
   disabled, disabled_at, disabled_code, created_at, position, replayed, epoch, last_success_at, failing_since, last_error,
   last_error_code, next_try_at, tries_done, tries_failed, tries_gave_up, made_by, "grant"`)
 
-/** SQL for the number of a cursor, as `cursorNumberOf` returns it. */
-const cursorNumber = constantSql(`CAST(coalesce(nullif(
-  substr(position, length(rtrim(position, '0123456789')) + 1), ''), '0') AS numeric)`)
+/** SQL for the number of a cursor as text, as `cursorNumberOf` returns it. */
+export const cursorDigits = (column: string): Sql =>
+  constantSql(`coalesce(nullif(substr(${column}, length(rtrim(${column}, '0123456789')) + 1), ''), '0')`)
+const cursorNumber = sql`CAST(${cursorDigits('position')} AS numeric)`
 
 export function createWebhooks(context: NounContext): Noun<Webhooks> {
   const { dialect, sealer } = context

@@ -13,7 +13,6 @@ import {
   readAll,
   readFirst,
 } from '../routine.ts'
-import { askAgain } from '../rules/outbox-ends.ts'
 import { OutboxPlan } from '../rules/outbox-plan.ts'
 import type { PgDatabase } from './database.ts'
 import { drive } from './drive.ts'
@@ -77,13 +76,13 @@ export const createNounContext = (context: EngineContext): NounContext => ({
       'at', ${context.clock.now()}::bigint, 'data', ${eventDataOf(json)})), ${type === 'audit.line' ? placesKept : 0}) FROM ${from}`
   },
   keyChanges,
-  *askAgain(which, until) {
+  *changeEntries(which, decide) {
     const lanes = new PgLanes(context)
     const entries = new PgEntries(context, lanes)
     yield* lanes.hold(sql`l.id IN (SELECT e.lane FROM outbox e WHERE ${which})`)
     const rows = yield* readAll<LoadedRow>(entries.select(which))
     const plan: PgPlan = new OutboxPlan(context.clock.now())
-    for (const found of entries.loadedOf(rows, new Map())) askAgain(found, until, plan)
+    for (const found of entries.loadedOf(rows, new Map())) decide(found, plan)
     return statementsOf(plan)
   },
   addEvents(added) {

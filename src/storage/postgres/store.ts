@@ -8,6 +8,7 @@ import { createBackups } from '../nouns/backups.ts'
 import { createConsumers } from '../nouns/consumers.ts'
 import { createEvents } from '../nouns/events.ts'
 import { openKeys } from '../nouns/keys.ts'
+import { openPeople } from '../nouns/people.ts'
 import { createPrune, type Retention } from '../nouns/retention.ts'
 import { createUserNames } from '../nouns/user-names.ts'
 import { openWebhooks } from '../nouns/webhooks.ts'
@@ -24,7 +25,7 @@ import { findLastWithoutGaps, PgMaintenance } from './maintenance.ts'
 import { PgMessages } from './messages.ts'
 import { PgOutbox } from './outbox.ts'
 import type { EngineContext } from './part.ts'
-import { PgPeople } from './people.ts'
+import { createPeopleParts, createScrub } from './people.ts'
 import { createNounContext, createRunner } from './routines.ts'
 import { touchSessions } from './sessions.ts'
 import { takeOver } from './webhook-progress.ts'
@@ -53,7 +54,7 @@ export function createStore(context: EngineContext, retention: Retention): Store
     keys: { ...openKeys(nouns, run), shareUse: createShareUse(context.db) },
     audit: openNoun(createAudit(nouns), run),
     backups: openNoun(createBackups(nouns), run),
-    people: new PgPeople(context),
+    people: { ...openPeople(nouns, run, createPeopleParts(context)), ...createScrub(context) },
     agents: openNoun(createAgents(nouns), run),
     maintenance: new PgMaintenance(
       context,

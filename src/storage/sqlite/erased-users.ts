@@ -1,20 +1,13 @@
 /** Users who were erased and have not written since: nothing about them is stored. */
-import { nodeCrypto } from '../../platform/lazy-crypto.ts'
 import type { Database } from '../../platform/sqlite.ts'
-import { erasedUserError } from '../people.ts'
-
-const markOf = (key: string, user: string): string =>
-  nodeCrypto()
-    .createHash('sha256')
-    .update(key + user)
-    .digest('hex')
+import { erasedMark, erasedUserError } from '../people.ts'
 
 /** Returns the mark of a user; undefined if no user is erased, which costs one short read. */
 function findMark(db: Database, user: string): string | undefined {
   const row = db.get<{
     key: string
   }>`SELECT hash_key AS key FROM store_id WHERE EXISTS (SELECT 1 FROM erased)`
-  return row && markOf(row.key, user)
+  return row && erasedMark(user, row.key)
 }
 
 /** Returns what stands for an erased user; undefined for any other user. */
@@ -26,12 +19,6 @@ export function findErased(db: Database, user: string): string | undefined {
 /** Call it in the transaction that would store something about the user. @throws SvcError `window_closed` */
 export function rejectErased(db: Database, user: string): void {
   if (findErased(db, user) !== undefined) throw erasedUserError()
-}
-
-export function addErased(db: Database, user: string, hash: string, hasEnded: boolean): void {
-  const { key } = db.one<{ key: string }>`SELECT hash_key AS key FROM store_id`
-  db.run`INSERT OR REPLACE INTO erased (mark, hash, ended)
-    VALUES (${markOf(key, user)}, ${hash}, ${Number(hasEnded)})`
 }
 
 /** Call it when the user wrote. */

@@ -3,7 +3,6 @@ import { sessionKeyOf } from '../../model/session.ts'
 import { constantSql, joinSql, noSql, type Sql, sql } from '../../platform/sql.ts'
 import type { Database, Row } from '../../platform/sqlite.ts'
 import { type NounContext, type Routine, readAll } from '../routine.ts'
-import { askAgain } from '../rules/outbox-ends.ts'
 import { sqliteDialect } from './dialect.ts'
 import type { SqliteContext } from './engine-part.ts'
 import { rejectErased, withoutErased } from './erased-users.ts'
@@ -49,9 +48,9 @@ export const createNounContext = (
     begin: [],
     revision: constantSql('(SELECT coalesce(max(revision), 0) + 1 FROM access_key)'),
   },
-  *askAgain(which, until) {
+  *changeEntries(which, decide) {
     const found = yield* readAll<{ id: number }>(sql`SELECT e.id FROM outbox e WHERE ${which} ORDER BY e.id`)
-    for (const { id } of found) plans.change(id, (entry, plan) => askAgain(entry, until, plan))
+    for (const { id } of found) plans.change(id, decide)
     return []
   },
   addEvents: added =>

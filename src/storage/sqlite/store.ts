@@ -17,6 +17,7 @@ import { createConsumers } from '../nouns/consumers.ts'
 import { createEvents } from '../nouns/events.ts'
 import { readWaiting } from '../nouns/inspection.ts'
 import { openKeys } from '../nouns/keys.ts'
+import { openPeople } from '../nouns/people.ts'
 import { createPrune, findLastSign, inSteps, type Retention } from '../nouns/retention.ts'
 import { createUserNames } from '../nouns/user-names.ts'
 import { openWebhooks } from '../nouns/webhooks.ts'
@@ -38,7 +39,7 @@ import { SqliteMessages } from './messages.ts'
 import { SqliteRenames, SqliteUserNames } from './names.ts'
 import { SqliteOutbox, type SqliteOutboxParts } from './outbox.ts'
 import { SqliteOutboxPlans } from './outbox-plans.ts'
-import { eraseInSteps, SqlitePeople } from './people.ts'
+import { createPeopleParts } from './people.ts'
 import { createNounContext, drive } from './routines.ts'
 import { scrubFile } from './scrub.ts'
 import { shrinkStep } from './shrink.ts'
@@ -111,7 +112,6 @@ function createStore(db: Database, options: StoreOptions): StrictMethods<SqliteS
     textId: constantSql('rowid'),
   }
   const prune = createPrune({ ...parts, findLast, pruneOthers: pruneOutbox }, run)
-  const people = new SqlitePeople(context, plans)
   const { intake, plain } = work.modes
   return {
     durable: path !== inMemory,
@@ -122,9 +122,7 @@ function createStore(db: Database, options: StoreOptions): StrictMethods<SqliteS
     consumers: { ...consumers, ...nouns.consumers },
     names: { ...names, ...nouns.names },
     people: {
-      ...bindMethods(plain, people, 'hashOf', 'listFiles', 'countErasures'),
-      ...bindMethods(intake, people, 'begin'),
-      erase: user => eraseInSteps(people, user, step => work.takeIn(step)),
+      ...nouns.people,
       scrub: async () => {
         if (path !== inMemory) await scrubFile(path)
       },
@@ -266,6 +264,7 @@ function createNouns(context: SqliteContext, work: SqliteWork, plans: SqliteOutb
     ),
     keys: { ...openKeys(nouns, run), shareUse: async () => [] },
     backups: openNoun(createBackups(nouns), run),
+    people: openPeople(nouns, run, createPeopleParts(context)),
     agents: openNoun(createAgents(nouns), run),
   }
 }

@@ -1,4 +1,4 @@
-/** Erases a user from the files of the data directory. What `messages.db` has is erased by `people.ts`. */
+/** Erases a user from the files of the data directory. What `messages.db` has is erased by `nouns/people.ts`. */
 import { readdir, unlink } from 'node:fs/promises'
 import { basename, join } from 'node:path'
 import { isSessionFolder } from '../../../model/data-files.ts'
