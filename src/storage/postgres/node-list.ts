@@ -1,5 +1,6 @@
 /** What people see of the nodes, and of the standbys of the database. */
 import type { NodeInfo, Replication, StandbyInfo } from '../../model/nodes.ts'
+import type { Log } from '../../platform/log.ts'
 import type { PgQueries } from '../../platform/postgres.ts'
 import { type Sql, sql } from '../../platform/sql.ts'
 import type { DatabaseFault } from '../inspection.ts'
@@ -63,6 +64,16 @@ export function findDifferences(nodes: readonly ComparedNode[]): DatabaseFault[]
       })
   }
   return found
+}
+
+/** Returns a function that logs once how nodes differ. */
+export function createDifferenceLog(log: Log): (nodes: readonly ComparedNode[]) => void {
+  let logged = new Set<string>()
+  return nodes => {
+    const found = findDifferences(nodes)
+    for (const { fix, problem } of found) if (!logged.has(problem)) log.warn(problem, { hint: fix })
+    logged = new Set(found.map(({ problem }) => problem))
+  }
 }
 
 const namesOf = (nodes: readonly ComparedNode[]): string => nodes.map(({ name }) => name).join(', ')

@@ -13,7 +13,13 @@ import type { Node } from '../storage.ts'
 import { connectionHint, storeErrorOf } from './errors.ts'
 import { freeAccounts, PgLease } from './leases.ts'
 import { checkReader, followKeys, type KeyState } from './migrate.ts'
-import { type ComparedNode, comparedNodes, findDifferences, listNodes, readReplication } from './node-list.ts'
+import {
+  type ComparedNode,
+  comparedNodes,
+  createDifferenceLog,
+  listNodes,
+  readReplication,
+} from './node-list.ts'
 import { type EngineContext, PgPart } from './part.ts'
 import { formAfter, steps as ownSteps } from './schema.ts'
 
@@ -51,12 +57,10 @@ interface Moment {
 }
 
 export class PgNode extends PgPart implements Node {
-  readonly #options: NodeOptions
+  readonly #options: NodeOptions & { logDifferences: ReturnType<typeof createDifferenceLog> }
   readonly #stop = new AbortController()
-  /** Its address and token, once it serves. */
-  #service: { url?: string | undefined; token?: string | undefined } = {}
-  /** How nodes differ, as it was logged last. */
-  readonly #differences = new Set<string>()
+  /** Where this process answers, and the token that its callers need. */
+  #answers: { url?: string; token?: string | undefined } = {}
   #connecting: Promise<PgConnection> | undefined
   /** Before the request for the newest renewal that succeeded. */
   #renewed: Moment = { monotonic: Number.NEGATIVE_INFINITY, wall: 0 }
@@ -82,7 +86,7 @@ export class PgNode extends PgPart implements Node {
 
   private constructor(context: EngineContext, options: NodeOptions) {
     super(context)
-    this.#options = options
+    this.#options = { ...options, logDifferences: createDifferenceLog(this.log) }
   }
 
   leases(sessions: Pick<SessionReader, 'listChangedSince'>): Leases {
@@ -95,7 +99,7 @@ export class PgNode extends PgPart implements Node {
   }
 
   setUrl(url: string, token?: string): void {
-    this.#service = { url, token }
+    this.#answers = { url, token }
   }
 
   /** Returns the processes that use the store, this one first. */
@@ -248,8 +252,8 @@ export class PgNode extends PgPart implements Node {
   async #renew(): Promise<void> {
     const asked = this.#now()
     const { keys, version = '', name = '' } = this.#options
-    const { url, token: secret } = this.#service
-    const token = secret && keys.derive(`hash of the token ${secret}`)
+    const { url } = this.#answers
+    const token = this.#answers.token && keys.derive(`hash of the token ${this.#answers.token}`)
     const readMeta = sql`SELECT min_reader, secret_key, old_key,
       (extract(epoch FROM clock_timestamp()) * 1000)::bigint AS now FROM meta`
     const [meta, renewed, others] = await this.#send([
@@ -261,7 +265,7 @@ export class PgNode extends PgPart implements Node {
     const { now, ...found } = meta![0] as unknown as MetaRow & { now: number }
     this.#compareClocks(now, asked.wall)
     await this.#checkMeta(found)
-    this.#logDifferences(others as unknown as ComparedNode[])
+    this.#options.logDifferences(others as unknown as ComparedNode[])
     if (renewed?.length === 0) {
       // Others may have had its accounts. It begins with none.
       this.#lose('the lease of this node ended in the database')
@@ -277,15 +281,6 @@ export class PgNode extends PgPart implements Node {
       await this.#checkMeta(rest.at(-1)![0] as unknown as MetaRow)
     }
     if (asked.monotonic > this.#renewed.monotonic) this.#renewed = asked
-  }
-
-  /** Says once how nodes differ. */
-  #logDifferences(nodes: readonly ComparedNode[]): void {
-    const found = findDifferences(nodes)
-    for (const { fix, problem } of found)
-      if (!this.#differences.has(problem)) this.log.warn(problem, { hint: fix })
-    this.#differences.clear()
-    for (const { problem } of found) this.#differences.add(problem)
   }
 
   /**
