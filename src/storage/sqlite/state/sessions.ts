@@ -409,9 +409,9 @@ export class SessionFiles implements SessionStore {
   }
 
   #read(folder: string, locked: boolean): Promise<SessionRecord | undefined> {
-    return locked
-      ? this.#readNow(folder, true)
-      : this.#caches.records.get(folder, () => this.#readNow(folder, false))
+    const read = () => this.#readNow(folder, locked)
+    // While reads hold the lock, no process writes.
+    return locked || this.#readsLocked === 0 ? read() : this.#caches.records.get(folder, read)
   }
 
   async #readNow(folder: string, locked: boolean): Promise<SessionRecord | undefined> {
