@@ -58,20 +58,11 @@ export const mapRaw = (raw: string, messageId: string, change: SecretChange): st
       )
     : raw
 
-/** Columns of an endpoint with secrets. */
-export const webhookSecrets = ['headers', 'secrets', 'link_key'] as const
-
-/** Changes the secrets of an endpoint, as its columns hold them. */
-export function mapWebhook<T extends Record<(typeof webhookSecrets)[number], string>>(
-  row: T,
-  id: string,
-  change: SecretChange,
-): T {
-  const changed = { ...row }
-  for (const column of webhookSecrets)
-    if (row[column] !== '') changed[column] = change(row[column], { table: 'webhook', column, key: id })
-  return changed
-}
+/** Returns what changes a column of an endpoint. */
+export const mapWebhook =
+  (column: 'headers' | 'secrets' | 'link_key') =>
+  (value: string, id: string, change: SecretChange): string =>
+    change(value, { table: 'webhook', column, key: id })
 
 /** A login as its file holds it: its QR code may be sealed. */
 export type LoginAsWritten = Omit<StoredLogin, 'qr'> & { qr?: StoredLogin['qr'] | string }

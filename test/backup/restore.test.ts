@@ -172,6 +172,24 @@ it('gives up what was under way like a crash, and hands out again what nobody co
   expect(messages.find(({ text }) => text === 'under way')).toMatchObject({ status: 'unknown' })
 })
 
+it('hands out for the first time what waited and no reader saw', async t => {
+  const { bot_id, user_id } = t.bots.get('work')!
+  await t.sandbox.say('one', { to: bot_id, from: user_id })
+  const call = createDirectCall()
+  await t.gateway.inbox.recv({ timeout: 30, limit: 1, consumer: 'default' }, call)
+  {
+    // As a reader leaves it that gave back what it had not handed out.
+    using db = new Database(join(t.config.basePath, 'messages.db'))
+    db.run('UPDATE lease SET expires_at = -1')
+  }
+  const path = join(folderOfTest(), 'svc.tar')
+  await backUp(t, path)
+  call.done(true)
+  await using copy = await takeOver(t, (await restoreTo(t, path)).dir)
+  const [one] = await copy.receive(1)
+  expect([one?.text, one?.redelivered]).toEqual(['one', undefined])
+})
+
 it('is opened by nobody until it is complete, and starts over after an interruption', async t => {
   const path = join(folderOfTest(), 'svc.tar')
   await backUp(t, path)

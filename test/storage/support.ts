@@ -23,7 +23,7 @@ export interface Opened extends Running, AsyncDisposable {
   readonly lines: string[]
   /** Closes and opens it again, as a restarted service does. */
   reopen(): Promise<void>
-  /** All rows of all tables, as text. */
+  /** All rows of all tables: pairs of a table and its rows, as JSON. */
   dump(): Promise<string>
   /** The same content once more, as another process has it. */
   second(): Promise<Running & AsyncDisposable>

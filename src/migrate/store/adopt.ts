@@ -20,7 +20,8 @@ import type { EngineContext } from '../../storage/postgres/part.ts'
 import { findCopyFault } from '../../storage/postgres/requirements.ts'
 import { createNounContext, createRunner } from '../../storage/postgres/routines.ts'
 import { askAgain } from '../../storage/rules/outbox-ends.ts'
-import { cursorColumns, type StandingStill } from '../../storage/sqlite/restored-store.ts'
+import type { StandingStill } from '../../storage/sqlite/restored-store.ts'
+import { cursorColumns } from '../../storage/table-list.ts'
 
 export interface AdoptOptions {
   url: PgOptions['url']

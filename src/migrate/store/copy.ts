@@ -7,8 +7,8 @@ import { SvcError } from '../../model/error.ts'
 import { nodeCrypto } from '../../platform/lazy-crypto.ts'
 import type { MediaStore } from '../../storage/media-store.ts'
 import { mapToken, type SecretChange } from '../../storage/sealed-places.ts'
+import { changeSecrets, copiedTables, type StoreRow, type StoreTable } from '../../storage/table-list.ts'
 import type { CopiedState, CopySide, CopySource, CopyTarget } from './side.ts'
-import { type CopyRow, type CopyTable, copiedTables } from './tables.ts'
 
 /** What is being done, for a person who waits. */
 export interface CopyProgress {
@@ -118,7 +118,7 @@ class Copy {
   }
 
   /** @param kept receives the names of the files of waiting sends */
-  async #copyTable(table: CopyTable, carryOn: boolean, kept: Set<string>): Promise<void> {
+  async #copyTable(table: StoreTable, carryOn: boolean, kept: Set<string>): Promise<void> {
     const [source, target] = [this.#source, this.#target]
     const seal: SecretChange = (value, place) => target.seal(source.open(value, place), place)
     const last = carryOn && table.grows ? await target.readLast(table) : undefined
@@ -126,13 +126,16 @@ class Copy {
     let rows = 0
     for await (const page of source.read(table, last)) {
       if (table.name === 'outbox_part') for (const row of page) noteFile(row, kept)
-      await target.write(table, table.map ? page.map(row => table.map!(row, seal)) : page)
+      await target.write(
+        table,
+        page.map(row => changeSecrets(table, row, seal)),
+      )
       rows += page.length
       this.#onProgress({ step: 'copying', table: table.name, rows })
     }
   }
 
-  async #isEqual(table: CopyTable): Promise<boolean> {
+  async #isEqual(table: StoreTable): Promise<boolean> {
     this.#onProgress({ step: 'verifying', table: table.name, rows: 0 })
     const [before, after] = await Promise.all([sumUp(this.#source, table), sumUp(this.#target, table)])
     this.#rows[table.name] = after.rows
@@ -149,7 +152,7 @@ class Copy {
   }
 }
 
-function noteFile({ file, status }: CopyRow, kept: Set<string>): void {
+function noteFile({ file, status }: StoreRow, kept: Set<string>): void {
   if (file === undefined || !['asked', 'queued', 'sending'].includes(String(status))) return
   const { name } = JSON.parse(String(file)) as { name?: unknown }
   if (typeof name === 'string') kept.add(name)
@@ -183,12 +186,12 @@ async function* copyBlocks(blocks: AsyncIterable<Uint8Array>): AsyncGenerator<Ui
 }
 
 /** Count of the rows of a table, and a hash of them in any order. Secrets are opened: each sealing differs. */
-async function sumUp(side: CopySide, table: CopyTable): Promise<{ rows: number; sum: bigint }> {
+async function sumUp(side: CopySide, table: StoreTable): Promise<{ rows: number; sum: bigint }> {
   const { createHash } = nodeCrypto()
   let [rows, sum] = [0, 0n]
   for await (const page of side.read(table))
     for (const row of page) {
-      const opened = table.map ? table.map(row, side.open) : row
+      const opened = changeSecrets(table, row, side.open)
       const text = JSON.stringify(table.columns.map(column => opened[column] ?? null))
       sum += createHash('sha256').update(text).digest().readBigUInt64LE()
       rows++

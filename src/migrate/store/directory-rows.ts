@@ -1,7 +1,7 @@
 /** Rows of messages.db, as a copy reads them. */
 import type { Database, SqlValue } from '../../platform/sqlite.ts'
+import type { StoreRow, StoreTable } from '../../storage/table-list.ts'
 import { pageCharacters, pageRows } from './side.ts'
-import type { CopyRow, CopyTable } from './tables.ts'
 
 /** Returns the name of a column in messages.db. */
 export const columnOf = (column: string): string => (column === 'nth' ? 'rowid' : `"${column}"`)
@@ -12,20 +12,21 @@ const ownLaneColumns: ReadonlyMap<string, string> = new Map([['first_seen', 'con
 /** Reads the rows behind the last one, as many as make a page. */
 export function readPage(
   db: Database,
-  { columns, key, name }: CopyTable,
-  last: CopyRow | undefined,
-): CopyRow[] {
+  { columns, key, name, owners }: StoreTable,
+  last: StoreRow | undefined,
+): StoreRow[] {
   const isLane = name === 'outbox_lane'
   const selected = columns.map(
-    column => (isLane && ownLaneColumns.get(column)) || `${columnOf(column)} AS "${column}"`,
+    column =>
+      (isLane && ownLaneColumns.get(column)) || `${owners?.[column] ?? columnOf(column)} AS "${column}"`,
   )
   const order = key.length === 0 ? ['rowid'] : key.map(columnOf)
   const values: SqlValue[] =
     last === undefined ? [] : key.length === 0 ? [last.rowid] : key.map(one => last[one])
   const behind = last === undefined ? '' : `WHERE (${order.join()}) > (${order.map(() => '?').join()})`
-  const rows: CopyRow[] = []
+  const rows: StoreRow[] = []
   let characters = 0
-  db.each<CopyRow>(
+  db.each<StoreRow>(
     `SELECT ${selected.join()}${key.length === 0 ? ', rowid AS rowid' : ''} FROM ${name} ${behind} ORDER BY ${order.join()}`,
     values,
     row => {

@@ -20,6 +20,7 @@ import { listUploads, openMediaStores } from '../../storage/sqlite/media-folder.
 import { openStorage } from '../../storage/sqlite/open.ts'
 import { openSealer, writeSecretState } from '../../storage/sqlite/secret-state.ts'
 import { openState } from '../../storage/sqlite/state/state.ts'
+import { copiedTables, type StoreRow, type StoreTable } from '../../storage/table-list.ts'
 import { addKey, columnOf, keyOf, readPage } from './directory-rows.ts'
 import { writerOf } from './directory-writer.ts'
 import {
@@ -32,7 +33,6 @@ import {
   type TargetState,
   uploadRules,
 } from './side.ts'
-import { type CopyRow, type CopyTable, copiedTables, withoutOwner } from './tables.ts'
 
 export interface DirectorySideOptions {
   dir: string
@@ -157,18 +157,18 @@ class DirectorySide implements CopySide {
     return openState({ dir, lock, log: silentLog, sealer })
   }
 
-  async *read(table: CopyTable, after?: CopyRow): AsyncGenerator<CopyRow[]> {
+  async *read(table: StoreTable, after?: StoreRow): AsyncGenerator<StoreRow[]> {
     const finish = table.name === 'outbox_lane' ? await this.#contextMerger() : undefined
     for (let last = after; ; ) {
       const page = readPage(this.#db, table, last)
       if (page.length === 0) return
       last = page.at(-1)
-      yield page.map(({ rowid: _, ...row }) => withoutOwner(table.name, finish ? finish(row) : row))
+      yield page.map(({ rowid: _, ...row }) => (finish ? finish(row) : row))
     }
   }
 
   /** Returns a function that joins the row of a lane with what contexts.json has of its user. */
-  async #contextMerger(): Promise<(row: CopyRow) => CopyRow> {
+  async #contextMerger(): Promise<(row: StoreRow) => StoreRow> {
     const { contexts } = this.#state()
     const names = new Map(
       this.#db.all<{ key: number; name: string }>`SELECT key, name FROM session`.map(({ key, name }) => [

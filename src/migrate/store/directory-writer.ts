@@ -12,9 +12,9 @@ import { removeClosedMark, writeClosedMark } from '../../storage/sqlite/closed-m
 import { readContents, sessionFolders } from '../../storage/sqlite/directory-claim.ts'
 import { migrate } from '../../storage/sqlite/migrations.ts'
 import { toJsonText } from '../../storage/sqlite/state/token-file.ts'
+import type { StoreRow } from '../../storage/table-list.ts'
 import { columnOf, keyOf } from './directory-rows.ts'
 import type { CopiedAccount, CopySide, CopyTarget, TargetState } from './side.ts'
-import type { CopyRow } from './tables.ts'
 
 /** Number of users in a contexts.json, who wrote last. The others are in their lanes. */
 const fileUsers = 500
@@ -46,7 +46,7 @@ export function writerOf(db: Database, { dir, from, sealer, state }: Writing): W
     async readLast({ key, name }) {
       const columns = key.map(column => `${columnOf(column)} AS "${column}"`).join()
       const order = key.map(column => `${columnOf(column)} DESC`).join()
-      return db.get<CopyRow>(`SELECT ${columns} FROM ${name} ORDER BY ${order} LIMIT 1`)
+      return db.get<StoreRow>(`SELECT ${columns} FROM ${name} ORDER BY ${order} LIMIT 1`)
     },
     async clear({ name }) {
       db.transaction(() => {
@@ -58,7 +58,7 @@ export function writerOf(db: Database, { dir, from, sealer, state }: Writing): W
     },
     async write(table, rows) {
       const { columns, name } = table
-      const own = name === 'outbox_lane' ? laneColumns : columns
+      const own = name === 'outbox_lane' ? laneColumnsOf(columns) : columns
       const insert = `INSERT INTO ${name} (${own.map(columnOf).join()}) VALUES (${own.map(() => '?').join()})`
       db.transaction(() => {
         for (const row of rows) {
@@ -106,13 +106,11 @@ const triggersOf = (db: Database): Map<string, string> =>
     ),
   )
 
-const laneColumns = [
-  ...['id', 'session', 'peer', 'received_at', 'used', 'last_sent_at', 'held_at', 'held_until', 'holds'],
-  ...['not_before', 'failures', 'context'],
-]
+const laneColumnsOf = (columns: readonly string[]): string[] =>
+  [...columns, 'context'].filter(column => column !== 'token' && column !== 'first_seen')
 
 /** The context stands in the row at first; `writeAccount` moves the newest ones to contexts.json. */
-function toLane({ token, first_seen, ...row }: CopyRow): CopyRow {
+function toLane({ token, first_seen, ...row }: StoreRow): StoreRow {
   if (first_seen === undefined) return row
   // The lane counts.
   const context = { token, received_at: row.received_at, used: 0, first_seen }

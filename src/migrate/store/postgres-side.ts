@@ -14,11 +14,11 @@ import { followKeys, type KeyState, migrate } from '../../storage/postgres/migra
 import { newestForm } from '../../storage/postgres/schema.ts'
 import { copyLock } from '../../storage/postgres/tables.ts'
 import type { SecretChange } from '../../storage/sealed-places.ts'
+import { copiedTables, type StoreRow, type StoreTable } from '../../storage/table-list.ts'
 import { rejectUnreleased, wayFromDatabase } from '../../storage/unreleased.ts'
 import { columnsOf, sequenceOf, writerOf } from './postgres-writer.ts'
 import type { CopiedState, CopySide, CopySource, CopyTarget, StoreIdentity, TargetState } from './side.ts'
 import { pageCharacters, pageRows, uploadRules } from './side.ts'
-import { type CopyRow, type CopyTable, copiedTables, withoutOwner } from './tables.ts'
 
 export interface PgSideOptions {
   /** Secret. */
@@ -251,23 +251,26 @@ class PgSide implements CopySide {
     this.open = sealer.open
   }
 
-  async *read(table: CopyTable, after?: CopyRow): AsyncGenerator<CopyRow[]> {
-    const { columns, key, name, wide = [] } = table
+  async *read(table: StoreTable, after?: StoreRow): AsyncGenerator<StoreRow[]> {
+    const { columns, key, name, owners, wide = [] } = table
     // Rows without a key are read by their place in the file, which nothing changes meanwhile.
     const order = key.length > 0 ? columnsOf(key) : constantSql('ctid')
     const rows = key.length > 0 ? columnsOf(columns) : sql`${columnsOf(columns)}, ctid`
+    const read = constantSql(
+      [...columns.map(column => `${owners?.[column] ?? `"${column}"`} AS "${column}"`), 'ctid'].join(', '),
+    )
     const weight = constantSql(
       wide.length === 0 ? '0' : wide.map(column => `coalesce(octet_length("${column}"), 0)`).join(' + '),
     )
     for (let last = after; ; ) {
-      const page = await this.#db.all<CopyRow & { ctid?: string; ids?: number[] }>(
+      const page = await this.#db.all<StoreRow & { ctid?: string; ids?: number[] }>(
         sql`SELECT ${rows} FROM (SELECT ${rows}, sum(weight) OVER (ORDER BY ${order}) - weight AS before FROM
-          (SELECT ${rows}, ${weight} AS weight FROM ${constantSql(name)} ${behind(key, last)}
+          (SELECT ${read}, ${weight} AS weight FROM ${constantSql(name)} ${behind(key, last)}
            ORDER BY ${order} LIMIT ${pageRows}) part) page WHERE before < ${pageCharacters} ORDER BY ${order}`,
       )
       if (page.length === 0) return
       last = page.at(-1)
-      yield page.map(({ ctid: _, ...row }) => withoutOwner(name, fromRow(table, row)))
+      yield page.map(({ ctid: _, ...row }) => fromRow(table, row))
     }
   }
 
@@ -321,7 +324,7 @@ class PgSide implements CopySide {
 }
 
 /** SQL that continues after the last row. */
-function behind(key: readonly string[], last: CopyRow | undefined): Sql {
+function behind(key: readonly string[], last: StoreRow | undefined): Sql {
   if (last === undefined) return noSql
   if (key.length === 0) return sql`WHERE ctid > ${last.ctid}::tid`
   const values = joinSql(key.map(column => sql`${last[column]}`))
@@ -329,5 +332,5 @@ function behind(key: readonly string[], last: CopyRow | undefined): Sql {
 }
 
 /** Returns a row as both engines understand it. */
-const fromRow = ({ name }: CopyTable, row: CopyRow & { ids?: unknown }): CopyRow =>
+const fromRow = ({ name }: StoreTable, row: StoreRow & { ids?: unknown }): StoreRow =>
   name === 'lease' ? { ...row, ids: JSON.stringify(row.ids) } : row

@@ -6,9 +6,9 @@ import type { Sealer } from '../../platform/sealing.ts'
 import { constantSql, joinSql, type Sql, type SqlParameter, sql } from '../../platform/sql.ts'
 import type { PgDatabase } from '../../storage/postgres/database.ts'
 import { placesPerMessage } from '../../storage/postgres/tables.ts'
-import { mapToken, type SecretChange } from '../../storage/sealed-places.ts'
+import { mapToken } from '../../storage/sealed-places.ts'
+import { copiedTables, type StoreRow, type StoreTable } from '../../storage/table-list.ts'
 import { type CopySide, type CopyTarget, pageRows, type TargetState } from './side.ts'
-import { type CopyRow, type CopyTable, copiedTables } from './tables.ts'
 
 export const columnsOf = (columns: readonly string[]): Sql =>
   constantSql(columns.map(column => `"${column}"`).join(', '))
@@ -17,7 +17,7 @@ export const columnsOf = (columns: readonly string[]): Sql =>
 export const sequenceOf = (table: string, column = ''): Sql => constantSql(`svc.${table}_${column}_seq`)
 
 /** Returns a row as the tables of PostgreSQL have it. */
-function toRow({ name }: CopyTable, row: CopyRow): Record<string, unknown> {
+function toRow({ name }: StoreTable, row: StoreRow): Record<string, unknown> {
   if (name === 'lease') return { ...row, ids: JSON.parse(String(row.ids)) }
   return name === 'session' ? { ...row, name_key: sessionKeyOf(String(row.name)) } : row
 }
@@ -51,7 +51,7 @@ export function writerOf(db: PgDatabase, { from, sealer, side, state }: Writing)
     },
     async readLast({ key, name }) {
       const order = joinSql(key.map(column => sql`${columnsOf([column])} DESC`))
-      return db.get<CopyRow>(
+      return db.get<StoreRow>(
         sql`SELECT ${columnsOf(key)} FROM ${constantSql(name)} ORDER BY ${order} LIMIT 1`,
       )
     },
@@ -69,7 +69,7 @@ export function writerOf(db: PgDatabase, { from, sealer, side, state }: Writing)
     async writeState({ accounts, signIns }) {
       const rows = accounts.map(account => ({
         ...account,
-        token: tokenOf(account, sealer.seal),
+        token: String(mapToken({ ...account }, sealer.seal).token),
         name_key: sessionKeyOf(account.name),
         changed: 1,
       }))
@@ -116,9 +116,6 @@ export function writerOf(db: PgDatabase, { from, sealer, side, state }: Writing)
 }
 
 const analyze = (db: PgQueries, name: string): Promise<number> => db.run(sql`ANALYZE ${constantSql(name)}`)
-
-const tokenOf = ({ bot_id, token }: { bot_id: string; token: string }, seal: SecretChange): string =>
-  String(mapToken({ bot_id, token }, seal).token)
 
 const setNumber = (table: string, column: string, least: number): Sql =>
   sql`SELECT setval('${sequenceOf(table, column)}', greatest(most, 1), most > 0)

@@ -1,7 +1,7 @@
 /** The two sides of a copy: each is a data directory or a database of PostgreSQL. */
 import { type MediaRules, type MediaStores, uploadRulesOf } from '../../storage/media-store.ts'
 import type { SecretChange } from '../../storage/sealed-places.ts'
-import type { CopyRow, CopyTable } from './tables.ts'
+import type { StoreRow, StoreTable } from '../../storage/table-list.ts'
 
 /** Rows, and characters in them, that are moved at once. */
 export const pageRows = 1000
@@ -46,7 +46,7 @@ export interface CopySide extends AsyncDisposable {
   /** Opens its secrets. */
   readonly open: SecretChange
   /** Reads the rows behind a key in pages, in the order of the key. */
-  read(table: CopyTable, after?: CopyRow): AsyncGenerator<CopyRow[]>
+  read(table: StoreTable, after?: StoreRow): AsyncGenerator<StoreRow[]>
   readState(): Promise<CopiedState>
   /** Returns the highest number that was given, by table. */
   readNumbers(): Promise<ReadonlyMap<string, number>>
@@ -71,9 +71,9 @@ export interface CopyTarget extends CopySide {
   /** Seals secrets. */
   readonly seal: SecretChange
   /** Returns the key of the last row; undefined: there is none. */
-  readLast(table: CopyTable): Promise<CopyRow | undefined>
-  clear(table: CopyTable): Promise<void>
-  write(table: CopyTable, rows: readonly CopyRow[]): Promise<void>
+  readLast(table: StoreTable): Promise<StoreRow | undefined>
+  clear(table: StoreTable): Promise<void>
+  write(table: StoreTable, rows: readonly StoreRow[]): Promise<void>
   writeState(state: CopiedState): Promise<void>
   /** Sets the numbers, and completes what the engine makes by itself. Everything is durable when it resolves. */
   complete(numbers: ReadonlyMap<string, number>): Promise<void>

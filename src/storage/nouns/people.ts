@@ -24,6 +24,7 @@ import {
   write,
 } from '../routine.ts'
 import { endWaiting } from '../rules/outbox-ends.ts'
+import { storeTables } from '../table-list.ts'
 import { cursorDigits } from './webhooks.ts'
 
 /** Messages that lose their content in one step, and lines or events that are checked in one step. */
@@ -32,7 +33,7 @@ const [erasedAtOnce, checkedAtOnce] = [300, 2000]
 const pauseMs = 5
 
 /** Tables whose rows go with the person that they name. */
-const ownRows = ['read_mark', 'person_mark', 'webhook_lane', 'agent_conversation'].map(constantSql)
+const ownRows = storeTables.flatMap(({ isErased, name }) => (isErased ? [constantSql(name)] : []))
 
 const forgottenReason: EndReason = { code: 'cancelled', detail: 'the user was erased' }
 
@@ -79,25 +80,26 @@ export function openPeople(
   run: Runner,
   { othersEnded, ...parts }: PeopleParts,
 ): Omit<PeopleStore, 'scrub' | 'listRemains'> {
-  const { countErasures, hashOf, listFiles, ...steps } = openNoun(createPeople(context, parts), run)
+  const { mark, eraseTurns, find, eraseState, eraseMessages, eraseMentions, eraseRest, ...rest } = openNoun(
+    createPeople(context, parts),
+    run,
+  )
   const begin = async (user: string) => {
-    await steps.mark(user)
+    await mark(user)
     await othersEnded()
-    await steps.eraseTurns(user)
+    await eraseTurns(user)
   }
   return {
-    countErasures,
-    hashOf,
-    listFiles,
+    ...rest,
     begin,
     async erase(user) {
       await begin(user)
-      const erasure = await steps.find(user)
-      await steps.eraseState(erasure)
-      for (const step of [steps.eraseMessages, steps.eraseMentions])
+      const erasure = await find(user)
+      await eraseState(erasure)
+      for (const step of [eraseMessages, eraseMentions])
         do await context.clock.sleep(pauseMs)
         while (await step(erasure))
-      await steps.eraseRest(erasure)
+      await eraseRest(erasure)
       return erasure.erased
     },
   }

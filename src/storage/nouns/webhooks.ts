@@ -12,7 +12,7 @@ import {
   readHeld,
   write,
 } from '../routine.ts'
-import { mapWebhook } from '../sealed-places.ts'
+import { changeSecrets, storeTables } from '../table-list.ts'
 import { laneOf, type WebhookLaneRow, type WebhookRow, webhookOf } from '../webhook-rows.ts'
 import {
   hasFailures,
@@ -56,15 +56,17 @@ export const cursorDigits = (column: string): Sql =>
   constantSql(`coalesce(nullif(substr(${column}, length(rtrim(${column}, '0123456789')) + 1), ''), '0')`)
 const cursorNumber = sql`CAST(${cursorDigits('position')} AS numeric)`
 
+const table = storeTables.find(({ name }) => name === 'webhook')!
+
 export function createWebhooks(context: NounContext): Noun<Webhooks> {
   const { dialect, sealer } = context
 
-  const opened = (row: WebhookRow): Webhook => webhookOf(mapWebhook(row, row.id, sealer.open))
+  const opened = (row: WebhookRow): Webhook => webhookOf(changeSecrets(table, row, sealer.open))
 
   /** Returns the columns of an endpoint with secrets. */
   function sealed({ id, headers, secrets, link_key }: NewWebhook) {
-    const row = { headers: JSON.stringify(headers), secrets: JSON.stringify(secrets), link_key }
-    return mapWebhook(row, id, sealer.seal)
+    const row = { id, headers: JSON.stringify(headers), secrets: JSON.stringify(secrets), link_key }
+    return changeSecrets(table, row, sealer.seal)
   }
 
   /** SQL that locks an endpoint first: its deliverer stores no progress until the write ends. */

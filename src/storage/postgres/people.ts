@@ -4,6 +4,7 @@ import { erasedSession, receivedElsewhere } from '../log-rows.ts'
 import type { PeopleParts } from '../nouns/people.ts'
 import type { PeopleStore } from '../people.ts'
 import { write } from '../routine.ts'
+import { storeTables } from '../table-list.ts'
 import type { EngineContext } from './part.ts'
 
 /** Longest wait for transactions that began before, and the pause between two looks. svc has none that takes longer. */
@@ -14,28 +15,7 @@ const rewriteWaitMs = 2000
 const [vacuumMs, vacuumWaitMs] = [30 * 60_000, 60_000]
 
 /** Tables with rows of users. */
-const touchedTables = [
-  'message',
-  'gram',
-  'event',
-  'audit',
-  'outbox_lane',
-  'outbox',
-  'outbox_part',
-  'turn',
-  'lease',
-  'read_mark',
-  'person_mark',
-  'user_name',
-  'webhook',
-  'webhook_lane',
-  'webhook_try',
-  'access_key',
-  'agent_conversation',
-  'agent_turn',
-  'agent_question',
-  'account',
-]
+const touchedTables = storeTables.flatMap(({ name, people }) => (people === undefined ? [] : [name]))
 
 export const createPeopleParts = ({ clock, db }: EngineContext): PeopleParts => ({
   store: constantSql('meta'),

@@ -10,8 +10,8 @@ import { silentLog } from '../../platform/log.ts'
 import type { PgConnection, PgOptions } from '../../platform/postgres.ts'
 import { createKeyRing, sealedWith } from '../../platform/sealing.ts'
 import { constantSql, sql } from '../../platform/sql.ts'
-import { type LoginAsWritten, mapLogin, mapToken, type SecretChange } from '../sealed-places.ts'
-import { type SecretRow, type SecretTable, secretTables } from '../secret-tables.ts'
+import type { SecretChange } from '../sealed-places.ts'
+import { changeSecrets, type StoreTable, storeTables } from '../table-list.ts'
 import { answerMs, PgDatabase } from './database.ts'
 import { storeErrorOf } from './errors.ts'
 import { type KeyState, migrate } from './migrate.ts'
@@ -23,37 +23,13 @@ export interface RotateOptions {
   clock: Clock
 }
 
-/** A table of this engine, with its key and the type of that. */
-interface KeyedTable extends SecretTable {
-  readonly key: string
-  readonly type: 'bigint' | 'text'
+const tables = storeTables.filter(({ only, secrets }) => secrets && only !== 'sqlite')
+/** Tables that are not numbered, with the column that is their key. */
+const textKeys: Readonly<Record<string, string>> = {
+  account: 'name_key',
+  login_flow: 'name_key',
+  webhook: 'id',
 }
-
-const tables: readonly KeyedTable[] = [
-  {
-    table: 'account',
-    key: 'name_key',
-    type: 'text',
-    columns: ['bot_id', 'token'],
-    map: (row, change) => mapToken(row, change) as SecretRow,
-  },
-  {
-    table: 'login_flow',
-    key: 'name_key',
-    type: 'text',
-    columns: ['data'],
-    map: ({ data = '' }, change) => ({
-      data: JSON.stringify(mapLogin(JSON.parse(data) as LoginAsWritten, change)),
-    }),
-  },
-  ...secretTables.map(one => ({
-    ...one,
-    key: 'id',
-    type: one.table === 'webhook' ? ('text' as const) : ('bigint' as const),
-    // Contexts are columns of their own here.
-    columns: one.columns.filter(column => column !== 'context'),
-  })),
-]
 
 /** Rows that are read and written at once. */
 const stepRows = 200
@@ -126,24 +102,32 @@ async function choose(connection: PgConnection, from: string, to: string): Promi
  */
 async function resealTable(
   connection: PgConnection,
-  { columns, key, map, table: name, type }: KeyedTable,
+  secretTable: StoreTable,
   from: string,
   change: SecretChange,
 ): Promise<number> {
-  const [table, id, ids] = [constantSql(name), constantSql(key), constantSql(`${type}[]`)]
-  const read = constantSql([...new Set([key, ...columns])].join(', '))
+  const { name, secrets } = secretTable
+  const key = textKeys[name] ?? 'id'
+  const [table, id, ids] = [
+    constantSql(name),
+    constantSql(key),
+    constantSql(name in textKeys ? 'text[]' : 'bigint[]'),
+  ]
+  // Contexts are columns of their own here.
+  const columns = Object.keys(secrets!.columns).filter(column => column !== 'context')
+  const read = constantSql([...new Set([key, secrets!.by, ...columns])].join(', '))
   // A text that only looks like a value may be among them.
   const isOld = columns.map(column => `${column} LIKE '%svc-sealed:${from}:%'`).join(' OR ')
   let [count, isAfter] = [0, constantSql('true')]
   for (;;) {
-    const rows = await connection.all<SecretRow>(sql`SELECT ${read} FROM ${table}
+    const rows = await connection.all<Record<string, string | undefined>>(sql`SELECT ${read} FROM ${table}
       WHERE ${isAfter} AND (${constantSql(isOld)}) ORDER BY ${id} LIMIT ${stepRows}`)
     const last = rows.at(-1)
     if (!last) return count
     isAfter = sql`${id} > ${last[key]}`
     for (const column of columns) {
       const changes = rows.flatMap(row => {
-        const [before, after] = [row[column], map(row, change)[column]]
+        const [before, after] = [row[column], changeSecrets(secretTable, row, change)[column]]
         return before === undefined || after === undefined || after === before
           ? []
           : [{ at: row[key]!, before, after }]

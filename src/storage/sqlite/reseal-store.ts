@@ -5,15 +5,17 @@ import { createDurably, syncDir } from '../../platform/files.ts'
 import { randomBytes } from '../../platform/lazy-crypto.ts'
 import { type Database, openDatabase, type Row } from '../../platform/sqlite.ts'
 import type { SecretChange } from '../sealed-places.ts'
-import { type SecretRow, type SecretTable, secretTables } from '../secret-tables.ts'
+import { changeSecrets, type StoreTable, storeTables } from '../table-list.ts'
 import { rejectDamaged } from './exclusive.ts'
+
+const sealedTables = storeTables.filter(({ only, secrets }) => secrets && only !== 'postgres')
 
 /** Rows, and characters in them, that are rewritten in one transaction. */
 const [stepRows, stepCharacters] = [2000, 4_000_000]
 
 /** Rewrites the rows of all tables. Their old content stays in free parts of the file. */
 export function resealRows(db: Database, change: SecretChange): void {
-  for (const table of secretTables)
+  for (const table of sealedTables)
     for (let after = 0; ; ) {
       const rows = readRows(db, table, after)
       const last = rows.at(-1)
@@ -27,10 +29,11 @@ export function resealRows(db: Database, change: SecretChange): void {
 
 type NumberedRow = Row & { row: number }
 
-function readRows(db: Database, { table, columns }: SecretTable, after: number): NumberedRow[] {
+function readRows(db: Database, { name, secrets }: StoreTable, after: number): NumberedRow[] {
+  const columns = [secrets!.by, ...Object.keys(secrets!.columns)]
   const rows: NumberedRow[] = []
   let characters = 0
-  const select = `SELECT rowid AS row, ${columns.join(', ')} FROM ${table} WHERE rowid > ? ORDER BY rowid`
+  const select = `SELECT rowid AS row, ${columns.join(', ')} FROM ${name} WHERE rowid > ? ORDER BY rowid`
   db.each<NumberedRow>(select, [after], row => {
     rows.push(row)
     for (const column of columns) characters += String(row[column]).length
@@ -41,13 +44,12 @@ function readRows(db: Database, { table, columns }: SecretTable, after: number):
 
 function updateRow(
   db: Database,
-  { table, map }: SecretTable,
+  table: StoreTable,
   { row, ...before }: NumberedRow,
   change: SecretChange,
 ): void {
-  const after = map(before as SecretRow, change)
-  for (const [column, text] of Object.entries(after))
-    if (text !== before[column]) db.run(`UPDATE ${table} SET ${column} = ? WHERE rowid = ?`, text, row)
+  for (const [column, value] of Object.entries(changeSecrets(table, before, change)))
+    if (value !== before[column]) db.run(`UPDATE ${table.name} SET ${column} = ? WHERE rowid = ?`, value, row)
 }
 
 /** Replaces the store by a copy without free pages. The copy is complete and on the disk before that. */

@@ -9,6 +9,7 @@ import { ClockTrust } from '../clock-trust.ts'
 import { createKeys } from '../nouns/keys.ts'
 import { askLifeMs } from '../outbox-rules.ts'
 import { askAgain } from '../rules/outbox-ends.ts'
+import { cursorColumns, storeTables } from '../table-list.ts'
 import { ProcessOwner } from './engine-part.ts'
 import { SqliteOutboxEntries } from './entries.ts'
 import { SqliteOutboxLanes } from './lanes.ts'
@@ -27,14 +28,6 @@ export interface StandingStill {
   /** Keys that were revoked by the restore. */
   keys: number
 }
-
-/** Columns with cursors of the event log. */
-export const cursorColumns = [
-  ['webhook', 'position'],
-  ['webhook', 'replayed'],
-  ['webhook_lane', 'position'],
-  ['webhook_lane', 'event'],
-] as const
 
 /**
  * Lets queued sends wait for a person's approval, pauses webhooks, revokes keys, and clears what belonged to
@@ -88,13 +81,11 @@ const partsOf = (db: Database): string =>
   )
 
 function clearOwners(db: Database): void {
+  for (const { name, owners } of storeTables) {
+    const values = Object.entries(owners ?? {}).map(([column, value]) => `${column} = ${value}`)
+    if (values.length > 0) db.exec(`UPDATE ${name} SET ${values.join()}`)
+  }
   db.exec(`
-    UPDATE lease SET owner = '', expires_at = 0;
-    UPDATE outbox_lane SET owner = NULL, lease_until = 0;
-    UPDATE outbox SET owner = '', expires_at = 0 WHERE mode = 'fail' AND ended_at IS NULL;
-    UPDATE outbox_part SET owner = '' WHERE owner IS NOT NULL;
-    UPDATE webhook SET deliverer = NULL;
-    UPDATE agent_conversation SET owner = NULL, lease_until = 0;
     UPDATE agent_turn SET state = 'interrupted', error = 'restored from a backup'
       WHERE state IN ('waiting', 'running', 'answering');
     DELETE FROM backup;

@@ -112,7 +112,7 @@ function createStore(db: Database, options: StoreOptions): StrictMethods<SqliteS
     textId: constantSql('rowid'),
   }
   const prune = createPrune({ ...parts, findLast, pruneOthers: pruneOutbox }, run)
-  const { intake, plain } = work.modes
+  const { plain } = work.modes
   return {
     durable: path !== inMemory,
     ...readers,

@@ -4,7 +4,6 @@ import { expect } from 'bun:test'
 import { existsSync, mkdirSync } from 'node:fs'
 import { join } from 'node:path'
 import { moveStore } from '../../../src/migrate/store/move.ts'
-import { type CopyRow, type CopyTable, copiedTables } from '../../../src/migrate/store/tables.ts'
 import { systemClock } from '../../../src/platform/clock.ts'
 import { FreeSpace } from '../../../src/platform/free-space.ts'
 import { silentLog } from '../../../src/platform/log.ts'
@@ -16,6 +15,12 @@ import { openPgStorage } from '../../../src/storage/postgres/open.ts'
 import { openMediaStores } from '../../../src/storage/sqlite/media-folder.ts'
 import { openStorage } from '../../../src/storage/sqlite/open.ts'
 import type { Storage } from '../../../src/storage/storage.ts'
+import {
+  changeSecrets,
+  copiedTables,
+  type StoreRow,
+  type StoreTable,
+} from '../../../src/storage/table-list.ts'
 import { bot, insert, message, open, outgoing, sending } from '../support.ts'
 import { secret } from './support.ts'
 
@@ -222,15 +227,15 @@ const ownColumns: Readonly<Record<string, readonly string[]>> = {
   outbox_lane: ['token', 'first_seen', 'received_at', 'used'],
 }
 
-const columnsOf = ({ columns, name }: CopyTable) =>
+const columnsOf = ({ columns, name }: StoreTable) =>
   columns.filter(column => column !== 'nth' && !ownColumns[name]?.includes(column))
 
 /** Returns the rows of a table as lines, in order, with opened secrets. */
-function linesOf(table: CopyTable, rows: readonly CopyRow[]): string[] {
+function linesOf(table: StoreTable, rows: readonly StoreRow[]): string[] {
   const { open } = createSealer(secret)
   return rows
     .map(row => {
-      const opened = table.map ? table.map(row, open) : row
+      const opened = changeSecrets(table, row, open)
       return JSON.stringify(columnsOf(table).map(column => opened[column] ?? null))
     })
     .sort()
@@ -241,7 +246,7 @@ export function dumpDirectory(dir: string): Record<string, string[]> {
   return Object.fromEntries(
     copiedTables.map(table => {
       const selected = columnsOf(table).map(column => `"${column}"`)
-      const rows = db.query<CopyRow, []>(`SELECT ${selected.join()} FROM ${table.name}`).all()
+      const rows = db.query<StoreRow, []>(`SELECT ${selected.join()} FROM ${table.name}`).all()
       return [table.name, linesOf(table, rows)]
     }),
   )
@@ -253,7 +258,7 @@ export async function dumpDatabase(url: string): Promise<Record<string, string[]
     const dump: Record<string, string[]> = {}
     for (const table of copiedTables) {
       const selected = columnsOf(table).map(column => `"${column}"`)
-      const rows = await connection.all<CopyRow>(
+      const rows = await connection.all<StoreRow>(
         constantSql(`SELECT ${selected.join()} FROM svc.${table.name}`),
       )
       dump[table.name] = linesOf(table, rows)

@@ -1,12 +1,9 @@
 import { describe, expect, test } from 'bun:test'
 import { existsSync, readdirSync, renameSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { copiedTables } from '../../../src/migrate/store/tables.ts'
 import { connectPg } from '../../../src/platform/postgres.ts'
 import { sealedWith } from '../../../src/platform/sealing.ts'
 import { constantSql } from '../../../src/platform/sql.ts'
-import { openDatabase } from '../../../src/platform/sqlite.ts'
-import { migrate } from '../../../src/storage/sqlite/migrations.ts'
 import { ended } from '../../support/ended.ts'
 import { failure } from '../../support/failure.ts'
 import { folderOfTest } from '../../support/folder.ts'
@@ -89,52 +86,6 @@ describe.skipIf(!isPostgresThere())('svc store copy', () => {
     await using second = await newDatabase()
     await move(back, second.url)
     expect(await dumpDatabase(second.url)).toEqual(rowsOfBack)
-  })
-
-  test('every column of both engines is copied, or known to be made by the engine', async () => {
-    /** Not copied: made by the engine, or of processes. */
-    const left = {
-      sqlite: new Set([
-        ...['session.renaming', 'session.users_named', 'outbox_lane.token_at', 'outbox_lane.context'],
-        ...['outbox_lane.owner', 'outbox_lane.lease_until', 'webhook.deliverer'],
-        ...['agent_conversation.owner', 'agent_conversation.lease_until', 'gram_position.position'],
-        ...['store_id.id', 'store_id.hash_key', 'store_id.erasures', 'idempotency'],
-      ]),
-      postgres: new Set([
-        ...[
-          'session.name_key',
-          'session.bookings',
-          'outbox_lane.owner',
-          'outbox_lane.lease_until',
-          'webhook.deliverer',
-        ],
-        ...['agent_conversation.owner', 'agent_conversation.lease_until'],
-      ]),
-    }
-    /** Tables of PostgreSQL that have no rows in messages.db. */
-    const besides =
-      /^(meta|head|durable|node|account|gram|indexed|login_flow|sign_in_link|ended_sign_in|upload|blob|key_use|gap|server_run)\./
-    const copied = new Set(
-      copiedTables.flatMap(({ columns, name }) => columns.map(column => `${name}.${column}`)),
-    )
-    const db = await openDatabase(':memory:')
-    migrate(db)
-    const inSqlite = db.all<{
-      place: string
-    }>`SELECT t.name || '.' || c.name AS place FROM sqlite_schema t, pragma_table_info(t.name) c
-        WHERE t.type = 'table' AND t.name NOT LIKE 'gram%' AND t.name NOT LIKE 'sqlite%'`.map(
-      ({ place }) => place,
-    )
-    db.close()
-    expect(inSqlite.filter(place => !copied.has(place) && !left.sqlite.has(place))).toEqual([])
-    await using database = await newDatabase()
-    const inPostgres = await ask<{ place: string }>(
-      database.url,
-      `SELECT table_name || '.' || column_name AS place FROM information_schema.columns WHERE table_schema = 'svc'`,
-    )
-    const places = inPostgres.map(({ place }) => place).filter(place => !besides.test(place))
-    expect(places.filter(place => !copied.has(place) && !left.postgres.has(place))).toEqual([])
-    expect([...copied].filter(place => !places.includes(place))).toEqual([])
   })
 
   test('a store that a process uses is not copied', async () => {

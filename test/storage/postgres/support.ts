@@ -75,9 +75,14 @@ export async function openPostgres(
     },
     async dump() {
       const connection = await connectPg({ url, name: 'tests', answerMs: 60_000 })
-      const all = await connection.all(sql`SELECT schema_to_xml('svc', true, false, '')::text AS rows`)
+      const tables = await connection.all<{ name: string }>(
+        sql`SELECT table_name AS name FROM information_schema.tables WHERE table_schema = 'svc'`,
+      )
+      const rows: [string, object[]][] = []
+      for (const { name } of tables)
+        rows.push([name, await connection.all(constantSql(`SELECT * FROM svc."${name}"`))])
       connection.destroy()
-      return JSON.stringify(all)
+      return JSON.stringify(rows)
     },
     async second() {
       const storage = await open(silentLog)
