@@ -132,12 +132,14 @@ describe.skipIf(!isPostgresThere())('a copy of a database', () => {
         (SELECT count(*) FROM webhook WHERE paused = 0 AND disabled IS NULL) AS webhooks,
         (SELECT count(*) FROM access_key WHERE revoked_at IS NULL) AS keys,
         (SELECT count(*) FROM agent_turn WHERE state IN ('waiting', 'running', 'answering')) AS turns,
+        (SELECT count(*) FROM backup) AS backups,
         (SELECT count(*) FROM webhook, meta WHERE position NOT LIKE store_id || '-%') AS foreign`)
       connection.destroy()
       return found
     }
     const before = await counts(original.url)
-    for (const what of ['sends', 'webhooks', 'keys', 'turns']) expect(before[what]).toBeGreaterThan(0)
+    for (const what of ['sends', 'webhooks', 'keys', 'turns', 'backups'])
+      expect(before[what]).toBeGreaterThan(0)
     await using still = await copyOf(original.url)
     const stands = await adopt(still.url)
     expect(await counts(still.url)).toEqual({
@@ -145,6 +147,7 @@ describe.skipIf(!isPostgresThere())('a copy of a database', () => {
       webhooks: 0,
       keys: 0,
       turns: 0,
+      backups: 0,
       foreign: before.foreign!,
     })
     expect(stands).toMatchObject({ webhooks: before.webhooks, keys: before.keys })

@@ -1,0 +1,58 @@
+/** What stands still in a copy of a store: the original may have gone on. */
+import { constantSql, type Sql, sql } from '../../platform/sql.ts'
+import { askLifeMs } from '../outbox-rules.ts'
+import { type NounContext, type Routine, readFirst, write } from '../routine.ts'
+import { askAgain } from '../rules/outbox-ends.ts'
+import { cursorColumns } from '../table-list.ts'
+import { createKeys } from './keys.ts'
+
+export interface StandingStill {
+  /** Sends that wait for a person's approval. */
+  sends: number
+  /** Webhooks that are paused. */
+  webhooks: number
+  /** Keys that were revoked. */
+  keys: number
+}
+
+/**
+ * Lets queued sends wait for a person's approval, pauses webhooks, and revokes keys. What was under way in processes of the
+ * original has ended before.
+ *
+ * @param storeId the table and the column with the id of the store
+ * @param keepKeys whether keys stay valid
+ */
+export function* standStill(
+  context: NounContext,
+  storeId: readonly [table: string, column: string],
+  keepKeys: boolean,
+): Routine<Omit<StandingStill, 'sends'>> {
+  const { changeEntries, clock } = context
+  const [table, column] = storeId.map(constantSql) as [Sql, Sql]
+  const { was } = (yield* readFirst<{ was: string }>(sql`SELECT ${column} AS was FROM ${table}`))!
+  const id = crypto.randomUUID().slice(-10)
+  const asks = yield* changeEntries(
+    sql`e.mode = 'queue' AND e.ended_at IS NULL AND e.asked IS NULL`,
+    (found, plan) => askAgain(found, clock.now() + askLifeMs, plan),
+  )
+  const paused = yield* write(
+    ...asks,
+    sql`UPDATE agent_turn SET state = 'interrupted', error = 'restored from a backup'
+      WHERE state IN ('waiting', 'running', 'answering')`,
+    sql`DELETE FROM backup`,
+    sql`DELETE FROM backup_failure`,
+    // A cursor of later events of the original must not be taken for a position here.
+    sql`UPDATE ${table} SET ${column} = ${id}`,
+    ...cursorColumns.map(([name, cursorName]) => {
+      const cursor = constantSql(cursorName)
+      return sql`UPDATE ${constantSql(name)} SET ${cursor} = ${id} || substr(${cursor}, ${was.length + 1})
+        WHERE ${cursor} LIKE ${`${was}-%`}`
+    }),
+    sql`UPDATE webhook SET paused = 1, deliverer = NULL WHERE disabled IS NULL RETURNING id`,
+  )
+  const { list, revoke } = createKeys(context).verbs
+  const valid = keepKeys ? [] : (yield* list()).filter(({ revoked_at }) => revoked_at === undefined)
+  let keys = 0
+  for (const key of valid) keys += (yield* revoke(key.id, clock.now())).length
+  return { webhooks: paused.length, keys }
+}
