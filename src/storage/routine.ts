@@ -5,8 +5,8 @@
 import type { Scope } from '../model/access.ts'
 import type { Clock } from '../platform/clock.ts'
 import type { Sealer } from '../platform/sealing.ts'
-import type { Sql } from '../platform/sql.ts'
-import type { EventType, NewEvent } from './events.ts'
+import { constantSql, joinSql, type Sql, sql } from '../platform/sql.ts'
+import type { EventType } from './events.ts'
 import type { EntryFacts, LaneFacts, OutboxPlan } from './rules/outbox-plan.ts'
 
 export type Rows = Record<string, unknown>[]
@@ -111,6 +111,8 @@ export interface Dialect {
   inScope(scope: Scope | undefined, message?: Sql): Sql
   /** A text as JSON, for `->>`. */
   json(text: Sql): Sql
+  /** JSON, as text, of an object with these columns, but for those with NULL. */
+  jsonOf(columns: Readonly<Record<string, Sql>>): Sql
   /** Names of functions of several values, none of them NULL. */
   readonly least: Sql
   readonly greatest: Sql
@@ -121,6 +123,10 @@ export interface Dialect {
   /** Column that every write of a row changes, as text, for `expect`. */
   readonly version: Sql
 }
+
+/** SQL for names and values in turn, as functions take them that make JSON. */
+export const namedColumns = (columns: Readonly<Record<string, Sql>>): Sql =>
+  joinSql(Object.entries(columns).map(([name, value]) => sql`${constantSql(`'${name}'`)}, ${value}`))
 
 /** A row that a process claims by a lease. */
 export interface ClaimRow {
@@ -158,8 +164,8 @@ export interface NounContext {
   withoutErased(text: string | undefined): string | undefined
   /** SQL for the name of the key in a column with a principal; NULL if it is not one of a key. */
   keyName(column: string): Sql
-  /** @returns the statement of a write that adds an event about one row. `data`: its columns; those with NULL are left out */
-  eventOfRow(type: EventType, data: Readonly<Record<string, Sql>>): (from: Sql) => Sql
+  /** @returns the statement of a write that adds an event. `data`: SQL for JSON, of the one row of `from` if that is given */
+  addEvent(event: { type: EventType; session?: string | undefined }, data: Sql, from?: Sql): Sql
   readonly keyChanges: KeyChanges
   /**
    * Changes entries `e` of the outbox by what `rules/outbox-ends.ts` decides. The write of the verb comes next.
@@ -169,8 +175,6 @@ export interface NounContext {
     which: Sql,
     decide: <L extends LaneFacts>(found: EntryFacts<L>, plan: OutboxPlan<L>) => void,
   ): Routine<readonly Sql[]>
-  /** Adds events, after what `changeEntries` adds. The write of the verb comes next. @returns statements for it */
-  addEvents(events: readonly NewEvent[]): readonly Sql[]
 }
 
 /** How keys change: one change after another, so that a reader that follows the revisions misses none. */

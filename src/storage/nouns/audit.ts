@@ -12,7 +12,7 @@ const principalsAtOnce = 100
 /** What adds to the log has its head: a reader who follows the lines by id misses none. SQLite has one writer anyway. */
 const head = constantSql('SELECT last FROM head')
 
-export function createAudit({ dialect, eventOfRow, keyName, withoutErased }: NounContext): Noun<AuditStore> {
+export function createAudit({ addEvent, dialect, keyName, withoutErased }: NounContext): Noun<AuditStore> {
   const columns: Record<keyof AuditLine, Sql> = {
     id: sql`a.id`,
     at: sql`a.at`,
@@ -27,8 +27,8 @@ export function createAudit({ dialect, eventOfRow, keyName, withoutErased }: Nou
   const selected = joinSql(
     Object.entries(columns).map(([name, column]) => sql`${column} AS ${constantSql(name)}`),
   )
-  const eventOf = eventOfRow('audit.line', columns)
-  const announce = (id: Sql) => eventOf(sql`audit a WHERE a.id = ${id}`)
+  const json = dialect.jsonOf(columns)
+  const announce = (id: Sql) => addEvent({ type: 'audit.line' }, json, sql`audit a WHERE a.id = ${id}`)
 
   return {
     verbs: {

@@ -197,7 +197,10 @@ export function createEvents(context: NounContext, log: LogSql): EventsNoun {
           // Two processes that compare at a time: the second one reads after the first one committed.
           ...dialect.lock(constantSql('SELECT last FROM head')),
           ...(place === undefined ? [] : dialect.expect(sql`NOT ${isNewer}`)),
-          ...context.addEvents(events),
+          ...events.map(({ data, type, ...event }) => {
+            const session = 'session' in event ? sessionKeyOf(event.session) : undefined
+            return context.addEvent({ type, session }, sql`${JSON.stringify(data)}`)
+          }),
         )
         return true
       },

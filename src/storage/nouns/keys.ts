@@ -110,12 +110,10 @@ export function createKeys(context: NounContext): Noun<Keys> {
       sql`DELETE FROM event_reader WHERE ${areReaders(sql`event_reader.name`)}`,
       // A call of the key may have added one since, see `refuseRevoked`.
       ...dialect.expect(sql`NOT EXISTS (SELECT 1 FROM webhook WHERE ${ofThese})`),
-      ...context.addEvents(
-        webhooks.map(webhook => ({
-          type: 'endpoint.disabled',
-          data: { ...webhook, reason: keyEndedReason, reason_code: 'key_revoked' },
-        })),
-      ),
+      ...webhooks.map(webhook => {
+        const data = { ...webhook, reason: keyEndedReason, reason_code: 'key_revoked' }
+        return context.addEvent({ type: 'endpoint.disabled' }, sql`${JSON.stringify(data)}`)
+      }),
     )
     return ids
   }

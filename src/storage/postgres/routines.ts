@@ -1,7 +1,5 @@
 /** What nouns need of PostgreSQL, and how their verbs run: a lost attempt is repeated. */
-import { sessionKeyOf } from '../../model/session.ts'
-import { toJsonb } from '../../platform/postgres-values.ts'
-import { constantSql, joinSql, noSql, type Sql, sql } from '../../platform/sql.ts'
+import { constantSql, noSql, sql } from '../../platform/sql.ts'
 import { placesKept } from '../nouns/events.ts'
 import { erasedUserError } from '../people.ts'
 import {
@@ -9,6 +7,7 @@ import {
   type KeyChanges,
   type Mode,
   type NounContext,
+  namedColumns,
   type Runner,
   readAll,
   readFirst,
@@ -33,6 +32,9 @@ export const postgresDialect: Dialect = {
   by: () => noSql,
   inScope,
   json: text => sql`${text}::json`,
+  // What `toStorable` escaped becomes an escape of JSON.
+  jsonOf: columns =>
+    sql`replace(json_strip_nulls(json_build_object(${namedColumns(columns)}))::text, chr(57598), '\\u')`,
   least: constantSql('least'),
   greatest: constantSql('greatest'),
   inOrderJoin: constantSql('JOIN'),
@@ -40,11 +42,8 @@ export const postgresDialect: Dialect = {
   version: constantSql('xmin::text'),
 }
 
-/** SQL that makes the data of an event from JSON: what `toStorable` escaped becomes an escape of JSON. */
-const eventDataOf = (json: Sql): Sql => sql`replace(${json}::text, chr(57598), '\\u')`
-
 /** Locks `head` and raises its revision above every revision that a node has read. */
-export const keyChanges: KeyChanges = {
+const keyChanges: KeyChanges = {
   row: constantSql('SELECT FROM head'),
   begin: [constantSql('UPDATE head SET revision = revision + 1')],
   revision: constantSql('(SELECT greatest((SELECT max(revision) + 1 FROM access_key), revision) FROM head)'),
@@ -69,12 +68,13 @@ export const createNounContext = (context: EngineContext): NounContext => ({
   // A trigger does that.
   withoutErased: text => text,
   keyName: column => keyNameOf(constantSql(column)),
-  eventOfRow(type, data) {
-    const columns = Object.entries(data).map(([name, column]) => sql`${constantSql(`'${name}'`)}, ${column}`)
-    const json = sql`json_strip_nulls(json_build_object(${joinSql(columns)}))`
-    return from => sql`SELECT add_events(jsonb_build_array(jsonb_build_object('type', ${type}::text,
-      'at', ${context.clock.now()}::bigint, 'data', ${eventDataOf(json)})), ${type === 'audit.line' ? placesKept : 0}) FROM ${from}`
-  },
+  addEvent: (
+    { session, type },
+    data,
+    from = sql`(SELECT 1) AS one`,
+  ) => sql`SELECT add_events(jsonb_build_array(
+    jsonb_build_object('type', ${type}::text, 'at', ${context.clock.now()}::bigint, 'session', ${session}::text,
+      'data', ${data}::text)), ${type === 'audit.line' ? placesKept : 0}) FROM ${from}`,
   keyChanges,
   *changeEntries(which, decide) {
     const lanes = new PgLanes(context)
@@ -84,17 +84,6 @@ export const createNounContext = (context: EngineContext): NounContext => ({
     const plan: PgPlan = new OutboxPlan(context.clock.now())
     for (const found of entries.loadedOf(rows, new Map())) decide(found, plan)
     return statementsOf(plan)
-  },
-  addEvents(added) {
-    const at = context.clock.now()
-    const rows = added.map(event => ({
-      type: event.type,
-      at,
-      ...('session' in event && { session: sessionKeyOf(event.session) }),
-      data: JSON.stringify(event.data),
-    }))
-    const kept = added.every(({ type }) => type === 'audit.line') ? placesKept : 0
-    return rows.length === 0 ? [] : [sql`SELECT add_events(${toJsonb(rows)}::jsonb, ${kept})`]
   },
 })
 

@@ -1,6 +1,6 @@
 /** What SQL of SQLite has its own names for. */
 import { constantSql, noSql, sql } from '../../platform/sql.ts'
-import type { Dialect } from '../routine.ts'
+import { type Dialect, namedColumns } from '../routine.ts'
 
 /** One writer at a time needs no locks. */
 export const sqliteDialect: Dialect = {
@@ -18,6 +18,8 @@ export const sqliteDialect: Dialect = {
     return sql`${isOf('bot_id', bots)}${isOf('peer', users)}`
   },
   json: text => text,
+  // The patch leaves NULLs out.
+  jsonOf: columns => sql`json_patch('{}', json_object(${namedColumns(columns)}))`,
   least: constantSql('min'),
   greatest: constantSql('max'),
   inOrderJoin: constantSql('CROSS JOIN'),

@@ -1,6 +1,5 @@
 /** Drives routines on SQLite: within one call. */
-import { sessionKeyOf } from '../../model/session.ts'
-import { constantSql, joinSql, noSql, type Sql, sql } from '../../platform/sql.ts'
+import { constantSql, noSql, type Sql, sql } from '../../platform/sql.ts'
 import type { Database, Row } from '../../platform/sqlite.ts'
 import { type NounContext, type Routine, readAll } from '../routine.ts'
 import { sqliteDialect } from './dialect.ts'
@@ -37,12 +36,7 @@ export const createNounContext = (
   },
   withoutErased: text => withoutErased(db, text),
   keyName: column => constantSql(keyNameOf(column)),
-  eventOfRow(type, data) {
-    const columns = Object.entries(data).map(([name, column]) => sql`${constantSql(`'${name}'`)}, ${column}`)
-    // The patch leaves NULLs out.
-    const json = sql`json_patch('{}', json_object(${joinSql(columns)}))`
-    return from => insertEvent({ type, at: clock.now() }, json, from)
-  },
+  addEvent: (event, data, from = sql`(SELECT 1)`) => insertEvent({ ...event, at: clock.now() }, data, from),
   keyChanges: {
     row: noSql,
     begin: [],
@@ -53,12 +47,6 @@ export const createNounContext = (
     for (const { id } of found) plans.change(id, decide)
     return []
   },
-  addEvents: added =>
-    added.map(event => {
-      const session = 'session' in event ? sessionKeyOf(event.session) : undefined
-      const data = sql`${JSON.stringify(event.data)}`
-      return insertEvent({ type: event.type, at: clock.now(), session }, data, sql`(SELECT 1)`)
-    }),
 })
 
 export function drive<T>(db: Database, routine: Routine<T>): T {
