@@ -205,13 +205,13 @@ export const storeTables: readonly StoreTable[] = [
   own(
     'postgres',
     'meta',
-    'form min_reader store_id hash_key erasures secret_key home timeline timeline_at moved_to copying',
+    'form min_reader store_id hash_key erasures secret_key old_key home timeline timeline_at moved_to copying',
   ),
   own('postgres', 'head', 'last place revision'),
   own('postgres', 'durable', 'node upto place'),
   own('postgres', 'gap', 'after size place'),
   own('postgres', 'server_run', 'id'),
-  own('postgres', 'node', 'id name version url polls epoch started_at lease_until'),
+  own('postgres', 'node', 'id name version url polls epoch started_at lease_until keys token'),
   own('postgres', 'account', 'name_key name bot_id token info cursor created_at chosen changed node fence', {
     secrets: {
       by: 'bot_id',
