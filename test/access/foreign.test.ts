@@ -108,7 +108,7 @@ function withoutSent(text: string, values: readonly unknown[]): string {
   }
   return bare
     .replaceAll(
-      /wh_[0-9a-f]{16}|whsec_[\w+/=-]+|svc_\w{8}_\w+|new \d+|"id":"\w{8}"|link=[\w.-]+|boundary=\\?"[0-9a-f]{24}|carry [0-9a-f]{24}/g,
+      /wh_[0-9a-f]{16}|whsec_[\w+/=-]+|svc_\w{8}_\w+|new \d+|"id":"\w{8}"|"request_id":"[\w-]+"|link=[\w.-]+|boundary=\\?"[0-9a-f]{24}|carry [0-9a-f]{24}/g,
       'NEW',
     )
     .replaceAll(/"(created_at|expires_at)":\d+|"after":"\w+-\d+"|id: \w+-\d+/g, 'NOW')

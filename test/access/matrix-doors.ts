@@ -81,7 +81,7 @@ export async function readStream(
 }
 
 /** Headers that say nothing about the data. */
-const passing = new Set(['date', 'etag', 'connection', 'keep-alive', 'transfer-encoding'])
+const passing = new Set(['date', 'etag', 'connection', 'keep-alive', 'transfer-encoding', 'x-request-id'])
 
 async function answerOf(response: Response, dir: string): Promise<Answer> {
   const body = await readBody(response, dir)

@@ -235,10 +235,10 @@ export function valuesOf(operation: Operation, key: string, things: Things): rea
 /** Input keys that name nothing that belongs to somebody. */
 export const plainKeys: ReadonlySet<string> = new Set(
   `ack after allow_private before by can count digest direction dry_run expires expires_at file file_name force
-  format fresh from headers hours idempotency_key if_none_match if_range item keep_old_seconds kind known last_event_id
-  left limit limits msg_type name new_name offset operation option outcome prompt range replies rewrite save_dir seen
+  format fresh from headers hours idempotency_key if_none_match if_range item keep_old_seconds kind known language last_event_id
+  left limit limits msg_type name new_name offset operation option outcome prompt range replies rewrite save_dir seen send_at
   signature since text
-  timeout tools types typing until up_to url verify_code when_closed`.split(/\s+/),
+  time_zone timeout tools types typing until up_to url verify_code when_closed`.split(/\s+/),
 )
 
 /** Values that an operation needs beside the things, where the schema does not show them. */

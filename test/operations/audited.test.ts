@@ -251,6 +251,7 @@ describe('each operation', () => {
       approve_outbox: '<id>',
       decline_outbox: '<id>',
       link_events: '<session>',
+      remove_consumer: '<name>',
       remove_webhook: '<id>',
       test_webhook: '<id>',
       pause_webhook: '<id>',
