@@ -12,6 +12,7 @@ const sources = [
   'admin',
   'locales',
   'scripts/package.ts',
+  'scripts/export-style.ts',
   'scripts/panel.ts',
   'package.json',
   'bun.lock',

@@ -27,7 +27,10 @@ async function lookAt(url: string): Promise<[string, string[]]> {
     error => `${error.code}: ${error.message} | ${error.hint}`,
   )
   const state = await new PgInspection(url).readCluster(systemClock)
-  const context = { command: (words: string) => `svc ${words}` } as DoctorContext
+  const context = {
+    command: (words: string) => `svc ${words}`,
+    sessions: { sessions: [] },
+  } as unknown as DoctorContext
   const errors = examineCluster(context, { state }).filter(({ severity }) => severity === 'error')
   return [refused, errors.map(({ check }) => check).filter(check => check !== 'node')]
 }
