@@ -149,7 +149,12 @@ test('a lane that a user freed while an older look goes on is looked at again at
     looks.push(some)
     return some?.ids && looks.length === 2 ? older.promise : { lanes: [free], revision: looks.length }
   }
-  const sends = { listWaiting: waiting, reap: async () => 0, claim: async () => undefined }
+  const sends = {
+    listWaiting: waiting,
+    reap: async () => 0,
+    expire: async () => [],
+    claim: async () => undefined,
+  }
   const ports = {
     state: { sessions: { get: async () => ({ bot: bot('b') }) } },
     rules,
