@@ -29,7 +29,7 @@ import type {
   StoredEntry,
   WaitingLane,
 } from '../storage/outbox.ts'
-import { queueLifeMs } from '../storage/outbox-rules.ts'
+import { queueLifeMs } from '../storage/outbox-limits.ts'
 import type { Store } from '../storage/store.ts'
 import { composeMessage } from './delivery.ts'
 import { botOf, type SendPorts } from './delivery-attempt.ts'

@@ -122,14 +122,15 @@ for (const file of ['contexts.json', 'token.json'])
     await t.until('it is told', async () => (await t.gateway.accounts.list())[0]?.status === 'disconnected')
     const unreadable = { code: 'store_unavailable', message: expect.stringContaining(file) }
     const { accounts, users } = t.gateway
+    // Several may be told with one and the same error, which Bun's matcher writes into.
+    const isTold = async (call: Promise<unknown>) => {
+      const error = await failure(call)
+      expect({ ...(error as SvcError), message: (error as SvcError).message }).toMatchObject(unreadable)
+    }
     for (const call of [t.send({ to: id, text: 'x', session: 'default' }), accounts.logout('default')])
-      expect(await failure(call)).toMatchObject(unreadable)
+      await isTold(call)
     if (file === 'contexts.json') {
-      for (const filter of [{ session: 'default' }, { user_id: id }]) {
-        // Both may be told with one and the same error, which Bun's matcher writes into.
-        const error = await failure(users.list(filter))
-        expect({ ...(error as SvcError), message: (error as SvcError).message }).toMatchObject(unreadable)
-      }
+      for (const filter of [{ session: 'default' }, { user_id: id }]) await isTold(users.list(filter))
     }
     expect((await users.list()).map(({ user_id }) => user_id)).toContain(other)
     expect((await accounts.list())[0]?.poll_error).toContain(file)

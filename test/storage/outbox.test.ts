@@ -577,7 +577,10 @@ onEach((it, openStore) => {
     ])
     expect(await t.store.outbox.end(first.id, late)).toMatchObject({ ended: 0, entry: { ended: true } })
     expect(await t.store.outbox.end(first.id, late, { only: 'queue' })).toBeUndefined()
-    // Its week is over.
+    // Its week is over, but not its last day.
+    await t.store.maintenance.prune()
+    expect(await t.store.outbox.getEntry(first.id)).toBeDefined()
+    t.clock.at += 24 * 60 * 60_000
     await t.store.maintenance.prune()
     expect(await t.store.outbox.getEntry(first.id)).toBeUndefined()
     expect(await t.store.outbox.getEntry(second.id)).toBeDefined()

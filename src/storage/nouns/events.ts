@@ -67,7 +67,7 @@ export interface LogSql {
   readonly messageOf: Sql
   /** The message `m` is of a session. */
   isOfSession(name: string): Sql
-  /** Number of received messages after a row and up to another one. */
+  /** Number of received messages after a row and up to another one, without the bot's own and imported ones. */
   countReceived(after: Sql, upTo: Sql): Sql
   /** The key of the reader in the column `name` shares its bounds with that of a reader. */
   sharesBounds(reader: string): Sql

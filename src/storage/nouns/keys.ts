@@ -14,7 +14,7 @@ import {
   sameNameError,
   tooManyKeysError,
 } from '../keys.ts'
-import { askLifeMs } from '../outbox-rules.ts'
+import { askLifeMs } from '../outbox-limits.ts'
 import {
   changes,
   type Dialect,

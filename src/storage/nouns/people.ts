@@ -11,7 +11,7 @@ import { constantSql, type Sql, sql } from '../../platform/sql.ts'
 import { erasedSession, placesPerMessage } from '../log-rows.ts'
 import { type ErasedPerson, eraseFromData, eraseFromSubject, patternOf } from '../mentions.ts'
 import type { EndReason } from '../outbox.ts'
-import { filesOf } from '../outbox-rules.ts'
+import { filesOf } from '../outbox-limits.ts'
 import { type ErasedUser, erasedHash, erasedMark, type PeopleStore } from '../people.ts'
 import {
   type Noun,

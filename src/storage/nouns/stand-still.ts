@@ -1,6 +1,6 @@
 /** What stands still in a copy of a store: the original may have gone on. */
 import { constantSql, type Sql, sql } from '../../platform/sql.ts'
-import { askLifeMs } from '../outbox-rules.ts'
+import { askLifeMs } from '../outbox-limits.ts'
 import { type NounContext, type Routine, readFirst, write } from '../routine.ts'
 import { askAgain } from '../rules/outbox-ends.ts'
 import { cursorColumns } from '../table-list.ts'

@@ -1,4 +1,4 @@
-/** Counts the rows and events that their readers have not read yet. */
+/** Counts what waits for a consumer on PostgreSQL, and finds the consumers that must get something again. */
 import { noSql, prepared, type Sql, sql } from '../../platform/sql.ts'
 import type { ReadFilter } from '../messages.ts'
 import { type Backlog, startsAtFirst } from '../store.ts'

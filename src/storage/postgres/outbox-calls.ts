@@ -13,7 +13,7 @@ import { rowsAsJson, rowsOfJson, toJsonb } from '../../platform/postgres-values.
 import { noSql, prepared, type Sql, sql } from '../../platform/sql.ts'
 import type { SentMessage } from '../messages.ts'
 import type { BegunMessage, EnqueueResult, NewEntry, Settlement, SettleResult } from '../outbox.ts'
-import { isHeldBack, partId, partsPerEntry } from '../outbox-rules.ts'
+import { isHeldBack, partId, partsPerEntry } from '../outbox-limits.ts'
 import { type EnqueueFacts, enqueue, type SettleFacts, settle } from '../rules/outbox.ts'
 import { type EntryFacts, OutboxPlan } from '../rules/outbox-plan.ts'
 import type { Attempt } from './database.ts'

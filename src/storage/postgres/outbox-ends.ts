@@ -4,7 +4,7 @@
  */
 import { sql } from '../../platform/sql.ts'
 import type { EndedEntry, EndReason, ExpiryReasons, SendMode, StoredEntry } from '../outbox.ts'
-import { callLifeMs, keyLifeMs, queueLifeMs } from '../outbox-rules.ts'
+import { callLifeMs, keyLifeMs, resultLifeMs } from '../outbox-limits.ts'
 import { end, endOrphan, expire, isCallOver, isKeyFree, type KeyFacts } from '../rules/outbox-ends.ts'
 import { type EntryFacts, OutboxPlan } from '../rules/outbox-plan.ts'
 import type { Attempt } from './database.ts'
@@ -113,8 +113,8 @@ export class PgOutboxEnds extends PgPart {
       WHERE key IS NOT NULL AND mode = 'queue' AND created_at <= ${before}`)
     for (let removed = pruneStep; removed === pruneStep; ) {
       const found = await this.db.one<{ removed: number }>(sql`WITH old AS (SELECT id FROM outbox
-          WHERE ended_at IS NOT NULL AND CASE mode WHEN 'queue' THEN created_at <= ${now - queueLifeMs}
-            ELSE key IS NULL OR ended_at <= ${before} END LIMIT ${pruneStep}),
+          WHERE ended_at IS NOT NULL AND CASE mode WHEN 'queue' THEN created_at <= ${now - resultLifeMs}
+            AND ended_at <= ${before} ELSE key IS NULL OR ended_at <= ${before} END LIMIT ${pruneStep}),
         parts AS (DELETE FROM outbox_part WHERE entry IN (SELECT id FROM old)),
         gone AS (DELETE FROM outbox WHERE id IN (SELECT id FROM old) RETURNING 1)
         SELECT count(*) AS removed FROM gone`)

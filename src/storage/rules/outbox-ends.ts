@@ -19,7 +19,7 @@ import {
   stoppedDuringSend,
   timeReasonOf,
 } from '../outbox.ts'
-import { filesOf, keyLifeMs, openStatuses, queueLifeMs } from '../outbox-rules.ts'
+import { filesOf, keyLifeMs, openStatuses, queueLifeMs } from '../outbox-limits.ts'
 import { type AheadFacts, checkAdmission } from './admission.ts'
 import type { EntryFacts, LaneFacts, OutboxPlan, SlotFacts } from './outbox-plan.ts'
 
@@ -125,26 +125,33 @@ export const holdReasonOf = (
 ): EndReason | undefined =>
   asked ? approvalReasonOf(file) : send_at === undefined ? undefined : timeReasonOf(send_at)
 
-/**
- * Ends an entry that has expired, if there are reasons. One whose time has come waits in its lane from now on.
- */
+/** What becomes of an entry at its `expires_at`: one that waits for its time is let go, any other ends. */
 export function expire<L extends LaneFacts>(
   found: EntryFacts<L>,
   reasons: ExpiryReasons | undefined,
   plan: OutboxPlan<L>,
 ): EndedEntry | undefined {
-  const { entry, lane } = found
+  const { asked, expires_at, send_at } = found.entry
   // Another process may have seen to it.
-  if (entry.expires_at > plan.now) return undefined
-  if (entry.asked || entry.send_at === undefined)
-    return reasons && end(found, entry.asked ? reasons.unasked : reasons.late, { only: 'queue' }, plan)
+  if (expires_at > plan.now) return undefined
+  if (asked || send_at === undefined)
+    return reasons && end(found, asked ? reasons.unasked : reasons.late, { only: 'queue' }, plan)
+  letGo(found, send_at, plan)
+  return undefined
+}
+
+/** Lets an entry whose time has come wait in its lane. */
+function letGo<L extends LaneFacts>(
+  { entry, lane }: EntryFacts<L>,
+  sendAt: number,
+  plan: OutboxPlan<L>,
+): void {
   if (lane) plan.relyOn(lane)
-  plan.changeEntry(entry, { send_at: undefined, expires_at: entry.send_at + queueLifeMs })
+  plan.changeEntry(entry, { send_at: undefined, expires_at: sendAt + queueLifeMs })
   for (const part of entry.parts.filter(({ status }) => status === 'asked')) {
     plan.changePart(part, { status: 'queued' })
     plan.changeRow(part.message, 'queued')
   }
-  return undefined
 }
 
 /** Whether an entry waits for an approval. */

@@ -7,7 +7,7 @@ import type { SentStatus } from '../../model/message.ts'
 import type { Counter } from '../../model/session.ts'
 import type { SentMessage } from '../messages.ts'
 import type { EndReason, EntryPart, NewEntry, OutboxLane, StoredEntry } from '../outbox.ts'
-import { oldSlotsAt } from '../outbox-rules.ts'
+import { oldSlotsAt } from '../outbox-limits.ts'
 import { toSearchableText } from '../search-text.ts'
 
 /** A lane as it was read. Engines add what they need to write it. */

@@ -30,7 +30,7 @@ import {
   rejectTooMany,
   rejectTooManyAsked,
   sentByOf,
-} from '../outbox-rules.ts'
+} from '../outbox-limits.ts'
 import { type AheadFacts, checkAdmission, judge } from './admission.ts'
 import { askAgain, close, endWaiting, holdReasonOf } from './outbox-ends.ts'
 import type { EntryFacts, LaneFacts, OutboxPlan, SlotFacts } from './outbox-plan.ts'

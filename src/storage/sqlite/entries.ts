@@ -1,7 +1,7 @@
 /** Reads entries of the outbox: a call of send is an entry with one part for each message. */
 import type { EntryPart, EntrySight, KeptFile, StoredEntry } from '../outbox.ts'
 import { isInSight } from '../outbox.ts'
-import { partId, partsPerEntry } from '../outbox-rules.ts'
+import { partId, partsPerEntry } from '../outbox-limits.ts'
 import type { EntryFacts } from '../rules/outbox-plan.ts'
 import {
   type EntryRow,

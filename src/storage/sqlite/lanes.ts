@@ -6,7 +6,7 @@
 import type { SendRules, Verdict } from '../../model/admission.ts'
 import { type Counter, currentCounterOf, newestContext, type UserContext } from '../../model/session.ts'
 import type { HoldBack, LaneFilter, OutboxLane, WaitingLane } from '../outbox.ts'
-import { laneLeaseMs } from '../outbox-rules.ts'
+import { laneLeaseMs } from '../outbox-limits.ts'
 import { type AheadFacts, checkAdmission, judgeWaiting, shownLaneOf } from '../rules/admission.ts'
 import type { LaneFacts, SlotFacts } from '../rules/outbox-plan.ts'
 import { counterOf, holdOf, type LaneColumns, laneColumns, unusedLane } from '../rules/outbox-rows.ts'

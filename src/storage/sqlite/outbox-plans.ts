@@ -1,6 +1,6 @@
 /** Writes plans of the outbox, in the open transaction. */
 import type { EntryPart } from '../outbox.ts'
-import { partId } from '../outbox-rules.ts'
+import { partId } from '../outbox-limits.ts'
 import {
   type EntryFacts,
   type NewEntryRow,

@@ -29,9 +29,9 @@ import {
   keyLifeMs,
   lookahead,
   partsPerEntry,
-  queueLifeMs,
+  resultLifeMs,
   sentByOf,
-} from '../outbox-rules.ts'
+} from '../outbox-limits.ts'
 import {
   type BeginFacts,
   begin,
@@ -234,7 +234,8 @@ export class SqliteOutbox extends EnginePart {
     const before = now - keyLifeMs
     this.db.run`UPDATE outbox SET key = NULL WHERE mode = 'queue' AND created_at <= ${before}`
     const over = this.db.all<{ id: number }>`SELECT id FROM outbox WHERE ended_at IS NOT NULL
-      AND CASE mode WHEN 'queue' THEN created_at <= ${now - queueLifeMs} ELSE key IS NULL OR ended_at <= ${before} END`
+      AND CASE mode WHEN 'queue' THEN created_at <= ${now - resultLifeMs} AND ended_at <= ${before}
+      ELSE key IS NULL OR ended_at <= ${before} END`
     for (const { id } of over) this.#parts.plans.remove(id)
   }
 

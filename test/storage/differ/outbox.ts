@@ -3,7 +3,7 @@ import fc from 'fast-check'
 import type { SendRules } from '../../../src/model/admission.ts'
 import type { SvcError } from '../../../src/model/error.ts'
 import type { BegunMessage, EndReason, OutboxStore, StoredEntry } from '../../../src/storage/outbox.ts'
-import { partsPerEntry } from '../../../src/storage/outbox-rules.ts'
+import { partsPerEntry } from '../../../src/storage/outbox-limits.ts'
 import { insert, message, open, outgoing } from '../support.ts'
 import {
   compare,

@@ -5,6 +5,8 @@ import type { BegunMessage, EntryPart, KeptFile, NewEntry, OutboxLane } from './
 
 /** How long a message may wait for its user. */
 export const queueLifeMs = 7 * 24 * 60 * 60_000
+/** How long after its call a queued send can be looked up; at least a day after its end. */
+export const resultLifeMs = 7 * 24 * 60 * 60_000
 /** How long a person may take to approve a send. */
 export const askLifeMs = 24 * 60 * 60_000
 /** A call without progress for this long is over, if its process cannot be checked. */
