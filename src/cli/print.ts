@@ -3,7 +3,7 @@
 import type { SvcError } from '../model/error.ts'
 import { toJsonLine, unsafeCharacters } from '../platform/escape-controls.ts'
 import { type LogFormat, maskText } from '../platform/log.ts'
-import { processName } from '../platform/process.ts'
+import { nameOfProcess } from '../platform/process.ts'
 import { problemOf } from '../server/errors.ts'
 import type { Command } from './command.ts'
 import { colours, type Output, oneLine } from './terminal.ts'
@@ -46,7 +46,7 @@ export interface ServiceLine {
 
 /** Formats a JSON line like those of the log, but without masking `fields`. */
 export const toLogLine = (level: 'INFO' | 'ERROR', event: string, fields: object): string =>
-  toJsonLine({ time: new Date().toISOString(), level, room: '', event, node: processName, ...fields })
+  toJsonLine({ time: new Date().toISOString(), level, room: '', event, node: nameOfProcess(), ...fields })
 
 /** Returns a function that prints a service's line in the format of the log. */
 export const createLinePrinter =

@@ -14,7 +14,7 @@ import { quoteForShell } from '../platform/format.ts'
 import { FreeSpace } from '../platform/free-space.ts'
 import type { Log } from '../platform/log.ts'
 import { requestPermits as permits } from '../platform/permits.ts'
-import { processName } from '../platform/process.ts'
+import { nameOfProcess } from '../platform/process.ts'
 import { Bus, type Runtime } from '../platform/runtime.ts'
 import { Views } from '../receive/view.ts'
 import { type MediaRules, uploadRulesOf } from '../storage/media-store.ts'
@@ -79,7 +79,7 @@ export async function openDirectory(
             newSecret: config.newKey,
             url: followStoreUrl(config, config.storeUrl),
             version,
-            name: processName,
+            name: nameOfProcess(),
           },
           uploads,
         )

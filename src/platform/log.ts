@@ -6,7 +6,7 @@
  */
 import process from 'node:process'
 import { escapeControls, escapeControlsIn } from './escape-controls.ts'
-import { processName } from './process.ts'
+import { nameOfProcess } from './process.ts'
 
 export const logLevels = ['DEBUG', 'INFO', 'WARNING', 'ERROR'] as const
 export type LogLevel = (typeof logLevels)[number]
@@ -70,7 +70,7 @@ function toTextLine({ time, level, room, event }: LogEntry, fields: [string, unk
 
 /** Formats an entry as a line of JSON. Fields cannot replace time, level, room, event and node. */
 function toJsonLine(entry: LogEntry, fields: [string, unknown][]): string {
-  const own = { ...entry, node: processName }
+  const own = { ...entry, node: nameOfProcess() }
   return `${JSON.stringify(escapeControlsIn({ ...own, ...Object.fromEntries(fields), ...own }))}\n`
 }
 

@@ -15,8 +15,8 @@ interface DenoRuntime {
   mainModule: string
 }
 
-/** The name of this process among those of all machines: `<host>:<pid>`. */
-export const processName = `${hostname()}:${process.pid}`
+/** Returns the name of this process among those of all machines: `<host>:<pid>`. Under Deno, needs a permission. */
+export const nameOfProcess = (): string => `${hostname()}:${process.pid}`
 
 /** Returns the name of the user that runs this process, or the number. Bun's function takes it from the environment. */
 export function findSystemUser(): string {
