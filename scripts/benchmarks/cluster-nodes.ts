@@ -28,6 +28,8 @@ export interface BenchSession {
 
 export interface BenchClusterOptions {
   sessions: readonly BenchSession[]
+  /** Writes the sessions when the nodes run: each takes its share of them from the start. */
+  areLate?: boolean
   nodes?: number
   /** A running server; default: one of its own. */
   postgres?: Postgres
@@ -54,7 +56,7 @@ export async function startBenchCluster(
   const name = `bench_${crypto.randomUUID().slice(0, 8)}`
   await postgres.createDatabase(name)
   const url = postgres.url(name)
-  await writeSessions(url, upstream, options.sessions)
+  await writeSessions(url, upstream, options.areLate ? [] : options.sessions)
   const queries = await connectPg({ url, name: 'bench', answerMs: 600_000 })
   stack.defer(() => queries.destroy())
   await postgres.psql('CREATE EXTENSION IF NOT EXISTS pg_stat_statements', name)
@@ -64,6 +66,7 @@ export async function startBenchCluster(
     const folder = stack.use(createTemporaryFolder())
     nodes.push(stack.use(await startBenchNode(nth, folder.path, url, upstream, options.args)))
   }
+  if (options.areLate) await writeSessions(url, upstream, options.sessions)
   const own = stack.move()
   return {
     postgres,
