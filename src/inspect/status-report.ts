@@ -59,6 +59,8 @@ export interface StatusReport {
   outbox: { sends: number; messages: number; users: number; oldest_at?: number }
   /** Number of sends that wait for a person's approval, as `svc approvals` lists them. */
   approvals: number
+  /** Number of sends that wait for their time; `svc outbox` lists them. */
+  planned: number
   /** Webhooks that fail; absent if there are none. */
   webhooks?: WebhookProblem[]
   /** The newest backup; absent if none was made. */
@@ -137,6 +139,7 @@ export async function readStatus(options: {
     store: store && { messages: store.messages, size_bytes: store.sizeBytes + store.walBytes },
     outbox: { sends, messages, users, oldest_at: oldestAt },
     approvals: store?.asked ?? 0,
+    planned: store?.planned ?? 0,
     ...(store?.webhooks && { webhooks: store.webhooks }),
     backup: store?.backups.newest,
     backup_failure: store?.backups.failure,

@@ -39,7 +39,7 @@ export const removeConsumer = defineOperation({
   right: 'recv',
   subject: ['name'],
   description:
-    'Removes a named reader of messages with its position, when nobody reads under its name any more. Messages stay. A reader that uses the name later is a new one. A key removes its own consumers; they all go when the key is revoked.',
+    'Removes a named reader of messages with its position, when nobody reads under its name any more. Messages stay. A reader that uses the name later is a new one. A key removes its own consumers; they all go when the key is revoked. The consumer default, which all calls of recv without a name share, cannot be removed: the next of them would get every message again.',
   input: closed({
     name: PatternString(
       '^([0-9a-z]{1,64}/)?[A-Za-z0-9._-]{1,64}$',

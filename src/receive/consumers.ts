@@ -1,9 +1,9 @@
 /** The consumers, for people who look after them. */
 import { isWhole } from '../model/access.ts'
 import type { ConsumerInfo } from '../model/consumer.ts'
-import { SvcError } from '../model/error.ts'
+import { badArgument, SvcError } from '../model/error.ts'
 import { withoutUndefined } from '../platform/fields.ts'
-import type { Store } from '../storage/store.ts'
+import { type Store, startsAtFirst } from '../storage/store.ts'
 
 /** Messages that are counted for a key with a scope, and consumers in a list. */
 const [maxCounted, maxListed] = [10_000, 1000]
@@ -51,8 +51,10 @@ export class ConsumerList {
     return all.sort((a, b) => b.last_read_at - a.last_read_at || a.name.localeCompare(b.name))
   }
 
-  /** @throws SvcError `not_found` */
+  /** @throws SvcError `not_found`; `invalid_arguments` for one that would begin with the first message again */
   async remove(consumer: string): Promise<void> {
+    if (startsAtFirst(consumer))
+      throw badArgument('name', 'this one cannot be removed: the next call would get every message again')
     if (!(await this.#store.consumers.remove(consumer)))
       throw new SvcError('not_found', 'There is no consumer of this name', {
         hint: 'GET /consumers, or svc consumers, lists them.',

@@ -227,7 +227,14 @@ export class Outbox {
     const trusted = await store.maintenance.isClockTrusted()
     const lost = await store.outbox.reap(trusted ? clock.now() - abandonedAfterMs : 0)
     if (lost > 0) log.warn('sends of a process that died are unknown', { messages: lost })
-    for (const { entry, ended, files } of await store.outbox.expire(trusted ? expiryReasons : undefined)) {
+    const due = await store.outbox.expire(trusted ? expiryReasons : undefined)
+    for (const { entry, ended, files, isLetGo } of due) {
+      const lane = entry.parts[0]?.lane
+      if (isLetGo && lane !== undefined) {
+        // Retention may have removed its row. Then no event says that something waits in the lane.
+        void this.#runGuarded(() => this.#ports.worker.flush({ id: lane, session: entry.session }))
+        continue
+      }
       log.warn('queued send given up: it could not go in time', { outbox: entry.id, messages: ended })
       await media.kept.discard(files)
     }

@@ -93,6 +93,8 @@ export interface StoreStats {
   outbox: WaitingSends
   /** Sends that wait for a person's approval. */
   asked: number
+  /** Sends that wait for their time. */
+  planned: number
   /** Number of messages of the last 24 h that WeChat accepted without giving them an id, by session. */
   suspects: ReadonlyMap<string, number>
   /** Names of the agents that ever ran; absent if none did. */

@@ -265,6 +265,8 @@ export interface EndedEntry {
   ended: number
   /** Files that are no longer needed. */
   files: KeptFile[]
+  /** It did not end: its time has come, and it waits in its lane. */
+  isLetGo?: true
 }
 
 /** Pause after failures. */
@@ -474,7 +476,7 @@ export interface OutboxMaintenance {
    * Lets the entries whose time has come wait in their lanes, and ends the entries of mode `queue` that have expired;
    * those that wait for an approval get the reason `unasked`. Without reasons, for a clock that is not trusted, it ends none.
    *
-   * @returns the entries that had a waiting part
+   * @returns the entries that had a waiting part, and those that were let go
    */
   expire(reasons?: ExpiryReasons): Promise<EndedEntry[]>
 

@@ -39,6 +39,9 @@ test('a key of one session counts only what it may read; its consumers go with i
   for (const name of ['mine', stored, 'nobody'])
     expect((await failure(view.consumers.remove(name))) as object).toMatchObject({ code: 'not_found' })
   await view.inbox.recv({ ...request, consumer: 'second' }, createDirectCall({ by }))
+  expect((await failure(view.consumers.remove('default'))) as object).toMatchObject({
+    code: 'invalid_arguments',
+  })
   await view.consumers.remove('second')
   expect((await view.consumers.list()).map(({ name }) => name)).toEqual(['bot'])
 

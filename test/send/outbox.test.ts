@@ -1,3 +1,4 @@
+import { Database } from 'bun:sqlite'
 import { describe, expect, test } from 'bun:test'
 import { randomBytes } from 'node:crypto'
 import { rm, writeFile } from 'node:fs/promises'
@@ -61,6 +62,17 @@ describe('a send at a time', () => {
     await write(t)
     await nothingWaits(t)
     expect(await seen(t)).toEqual(['later'])
+  })
+
+  it('is sent at its time, also if retention removed its row', async t => {
+    await write(t)
+    const send_at = t.clock.now() + 20_000
+    await t.send({ text: 'planned', send_at })
+    using db = new Database(join(t.dir, 'messages.db'))
+    db.run("DELETE FROM message WHERE status = 'queued'")
+    await pass(t, 21_000)
+    await t.until('it was sent', async () => (await seen(t)).length === 1)
+    expect(await seen(t)).toEqual(['planned'])
   })
 
   it('lies ahead, and within a week', async t => {

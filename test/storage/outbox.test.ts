@@ -531,6 +531,7 @@ onEach((it, openStore) => {
     expect((await next(t.store)).map(({ text }) => text)).toEqual(['now'])
     const { revision } = await outbox.listWaiting(open)
     t.clock.at += 1
+    expect(await outbox.expire()).toMatchObject([{ entry: { id: planned.id }, ended: 0, isLetGo: true }])
     expect(await outbox.expire()).toEqual([])
     expect((await next(t.store)).map(({ text }) => text)).toEqual(['planned', 'now'])
     expect(await statusOf()).toEqual(['queued', undefined])
@@ -548,7 +549,7 @@ onEach((it, openStore) => {
     expect(await outbox.approve(early.id, open, 'panel')).toBeUndefined()
     expect(await lanes(t.store)).toEqual([])
     t.clock.at += 5000
-    expect(await outbox.expire()).toEqual([])
+    expect(await outbox.expire()).toMatchObject([{ entry: { id: early.id }, isLetGo: true }])
     expect((await next(t.store)).map(({ entry }) => entry)).toEqual([early.id])
     expect(await outbox.approve(late.id, open, 'panel')).toMatchObject({ state: 'approved' })
     expect((await next(t.store)).map(({ entry }) => entry)).toEqual([early.id, late.id])

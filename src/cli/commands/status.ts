@@ -85,6 +85,7 @@ export function formatStatus(report: StatusReport): string {
     outbox.sends === 0 ? '' : `, ${formatCount(outbox.sends, 'send')} waiting: ${advised('outbox')}`
   const asks =
     report.approvals === 0 ? '' : `, ${report.approvals} waiting for approval: ${advised('approvals')}`
+  const plans = report.planned === 0 ? '' : `, ${report.planned} waiting for their time: ${advised('outbox')}`
   const lost = sessions.find(session => !session.connected && !session.unreadable)
   const connected = `${connected_count} of ${session_count} connected`
   const connection =
@@ -107,7 +108,7 @@ export function formatStatus(report: StatusReport): string {
     addLine(node.lease_left_ms > 0 ? dim : red, 'node', formatNode(node))
   addLine(dim, 'sessions', session_count === 0 ? `none yet: ${advised('login')}` : connection)
   const messages = store && `${formatCount(store.messages, 'message')}, ${formatBytes(store.size_bytes)}`
-  addLine(dim, 'store', messages ? `${messages}${waits}${asks}` : 'none')
+  addLine(dim, 'store', messages ? `${messages}${waits}${asks}${plans}` : 'none')
   const { backup, backup_failure, webhooks = [] } = report
   const age = backup && formatDuration(Math.max(0, systemClock.now() - backup.created_at))
   if (backup) addLine(dim, 'backup', `${age} ago, ${formatBytes(backup.size)}: ${oneLine(backup.path)}`)

@@ -12,6 +12,7 @@ type Contents = Omit<StoreStats, 'form' | 'newest' | 'sizeBytes' | 'walBytes' | 
 export const noContents: Contents = {
   messages: 0,
   asked: 0,
+  planned: 0,
   outbox: { sends: 0, messages: 0, users: 0 },
   suspects: new Map(),
   backups: {},
@@ -25,8 +26,8 @@ const failingMs = 60_000
 export function* readContents(dialect: Dialect, counted: Sql): Routine<Contents> {
   const now = Date.now()
   const backups = createBackups({ dialect }).verbs
-  const [counts] = yield* readAll<Pick<StoreStats, 'messages' | 'asked'>>(sql`SELECT ${counted} AS messages,
-    (SELECT count(DISTINCT entry) FROM outbox_part WHERE status = 'asked') AS asked`)
+  const [counts] = yield* readAll<Pick<StoreStats, 'messages' | 'asked' | 'planned'>>(sql`SELECT
+    ${counted} AS messages, ${countHeld(sql`o.asked IS NOT NULL`)} AS asked, ${countHeld(sql`o.asked IS NULL`)} AS planned`)
   const outbox = yield* readWaiting()
   const webhooks = yield* readAll<WebhookProblem>(sql`SELECT id,
     CASE WHEN disabled IS NULL THEN 'failing' ELSE 'disabled' END AS status,
@@ -48,6 +49,10 @@ export function* readContents(dialect: Dialect, counted: Sql): Routine<Contents>
     backups: { ...(newest && { newest }), ...(failure && { failure }) },
   }
 }
+
+/** Number of sends that wait outside their lanes: for an approval, or for their time. */
+const countHeld = (which: Sql): Sql => sql`(SELECT count(DISTINCT part.entry) FROM outbox_part part
+  JOIN outbox o ON o.id = part.entry WHERE part.status = 'asked' AND ${which})`
 
 /** Reads what waits for its users. */
 export function* readWaiting(): Routine<WaitingSends> {

@@ -69,7 +69,7 @@ export class PgOutboxEnds extends PgPart {
     const ended: EndedEntry[] = []
     for (const { id } of found) {
       const one = await this.durably(() => this.change(id, (entry, plan) => expire(entry, reasons, plan)))
-      if (one && one.ended > 0) ended.push(one)
+      if (one && (one.ended > 0 || one.isLetGo)) ended.push(one)
     }
     return ended
   }

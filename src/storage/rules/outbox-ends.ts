@@ -137,7 +137,7 @@ export function expire<L extends LaneFacts>(
   if (asked || send_at === undefined)
     return reasons && end(found, asked ? reasons.unasked : reasons.late, { only: 'queue' }, plan)
   letGo(found, send_at, plan)
-  return undefined
+  return { entry: close(found, plan), ended: 0, files: [], isLetGo: true }
 }
 
 /** Lets an entry whose time has come wait in its lane. */

@@ -191,7 +191,7 @@ export class SqliteOutbox extends EnginePart {
       WHERE expires_at <= ${this.clock.now()} AND mode = 'queue' AND ended_at IS NULL ORDER BY id`
     return found
       .flatMap(({ id }) => this.#parts.plans.change(id, (entry, plan) => expire(entry, reasons, plan)) ?? [])
-      .filter(({ ended }) => ended > 0)
+      .filter(({ ended, isLetGo }) => ended > 0 || isLetGo)
   }
 
   /** Records that the call still makes progress. */
