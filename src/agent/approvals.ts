@@ -29,7 +29,7 @@ const waitsMs = 24 * 60 * 60_000
 const [messageLength, answerLength] = [500, 3000]
 
 /** What can be done with a draft. */
-export const draftOptions: readonly QuestionOption[] = [
+const draftOptions: readonly QuestionOption[] = [
   { id: 'send', name: '', kind: 'allow_once' },
   { id: 'discard', name: '', kind: 'reject_once' },
 ]

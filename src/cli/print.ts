@@ -45,7 +45,7 @@ export interface ServiceLine {
 }
 
 /** Formats a JSON line like those of the log, but without masking `fields`. */
-export const toLogLine = (level: 'INFO' | 'ERROR', event: string, fields: object): string =>
+const toLogLine = (level: 'INFO' | 'ERROR', event: string, fields: object): string =>
   toJsonLine({ time: new Date().toISOString(), level, room: '', event, node: nameOfProcess(), ...fields })
 
 /** Returns a function that prints a service's line in the format of the log. */

@@ -28,7 +28,7 @@ import { callOperation, type McpContext } from './context.ts'
 import { inputSchemaOf, splitArguments } from './reading.ts'
 
 /** Key in `_meta` of an error result for its problem object. */
-export const problemKey = 'svc/problem'
+const problemKey = 'svc/problem'
 
 /**
  * Words that people use when they want a tool. Claude Code (2.1.332) shows its model only the names of tools
@@ -74,7 +74,7 @@ export function addTools(server: McpServer, context: McpContext): void {
 }
 
 /** Returns the hints of a tool for clients that ask their user before some calls. */
-export const annotationsOf = (tool: Tool): ToolAnnotations => ({
+const annotationsOf = (tool: Tool): ToolAnnotations => ({
   title: tool.title,
   readOnlyHint: tool.effect === 'read',
   destructiveHint: tool.effect === 'destroy',
@@ -230,7 +230,7 @@ async function readInboxState(context: McpContext, input: unknown, last?: Messag
  * text for the structured result. Clients of the 1.x SDK check `structuredContent` against the output schema
  * (1.32.2 does so even if `isError` is true).
  */
-export function toErrorResult(error: SvcError, { local, basePath }: McpContext): CallToolResult {
+function toErrorResult(error: SvcError, { local, basePath }: McpContext): CallToolResult {
   const problem = problemOf(error, wordingAt(local ? 'local' : 'mcp', basePath))
   const { code, detail, hint } = problem
   const text = [`${code}: ${detail.replace(/\.$/, '')}.`, hint].filter(Boolean).join(' ')

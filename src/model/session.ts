@@ -12,11 +12,11 @@ export const SessionStatus = oneOf(
 export type SessionStatus = Static<typeof SessionStatus>
 
 /** The sign by which a muted account is recognised (protocol notes 5.7). */
-export const MutedBecause = oneOf(
+const MutedBecause = oneOf(
   ['no_ids', 'uploads_refused'],
   'no_ids: WeChat used to return ids for the messages of this session, and now accepts them without one. uploads_refused: WeChat refuses files while texts go.',
 )
-export type MutedBecause = Static<typeof MutedBecause>
+type MutedBecause = Static<typeof MutedBecause>
 
 /** An account that used to get ids counts as muted after this many messages in a row without one. */
 export const mutedAfter = 5

@@ -2,7 +2,7 @@
 import { badArgument, type SvcError } from './error.ts'
 
 /** Longest name, in characters. */
-export const userNameLength = 64
+const userNameLength = 64
 
 /** Returns the same key for names that differ only in case, composition or surrounding spaces. */
 export const nameKeyOf = (name: string): string => normalize(name).toLowerCase()

@@ -325,7 +325,7 @@ function toConversation({ isAsking, open, user, ...rest }: StoredConversation): 
   return withoutUndefined({ ...rest, user_id: user, state })
 }
 
-export function toTurn({ answer: _, isFresh: _fresh, prompt: _prompt, ...turn }: StoredTurn): AgentTurn {
+function toTurn({ answer: _, isFresh: _fresh, prompt: _prompt, ...turn }: StoredTurn): AgentTurn {
   return withoutUndefined(turn)
 }
 

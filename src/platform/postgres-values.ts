@@ -17,7 +17,7 @@ export const toStorable = (text: string): string =>
     ? text
     : text.replace(unstorable, char => escapeMark + char.charCodeAt(0).toString(16).padStart(4, '0'))
 
-export const fromStorable = (text: string): string =>
+const fromStorable = (text: string): string =>
   text.includes(escapeMark)
     ? text.replace(escaped, (_all, code: string) => String.fromCharCode(Number.parseInt(code, 16)))
     : text

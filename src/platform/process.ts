@@ -149,7 +149,7 @@ export const findHomeFolder = (): string =>
 export type StopSignal = 'SIGINT' | 'SIGTERM' | 'SIGHUP'
 
 /** Exit status of a process ended by a signal, as a shell reports it. */
-export const signalStatus: Readonly<Record<StopSignal, number>> = { SIGHUP: 129, SIGINT: 130, SIGTERM: 143 }
+const signalStatus: Readonly<Record<StopSignal, number>> = { SIGHUP: 129, SIGINT: 130, SIGTERM: 143 }
 
 /**
  * A repeated signal within this time counts once: a terminal signals a whole process group, and wrappers pass

@@ -21,7 +21,7 @@ export interface BusEvents {
   handedOver: [status: SentStatus, kind: MessageKind | undefined]
   /** A call of send has ended: with the status of its result, or the code of its error. */
   sent: [outcome: string]
-  /** Retention removed so many messages that a consumer had not read. */
+  /** Retention removed messages that a consumer had not read: their number. */
   unreadRemoved: [count: number]
   /** These keys of callers ended, by their ids. */
   keysRevoked: [ids: readonly string[]]

@@ -358,7 +358,7 @@ const lengthOf = (headers: Readonly<Record<string, string>>): number =>
   Object.entries(headers).reduce((sum, [name, value]) => sum + name.length + value.length, 0)
 
 /** Converts a stored endpoint to its public form, without secrets. @param now Unix ms */
-export function toEndpoint(webhook: Webhook, now: number): WebhookEndpoint {
+function toEndpoint(webhook: Webhook, now: number): WebhookEndpoint {
   const { id, url, types, session, user, headers, allow_private, replies, created_at, tries } = webhook
   const { disabled, paused, failing_since, last_error, last_error_code, last_success_at, secrets } = webhook
   const { made_by = '', next_try_at = 0 } = webhook

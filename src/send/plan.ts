@@ -247,7 +247,7 @@ export function hashNames(request: SendRequest): string {
 }
 
 /** Returns the hash of a request that compares media by their bytes. Begins with the hash of `hashNames`. */
-export function hashContent(request: SendRequest, files: readonly StagedFile[]): string {
+function hashContent(request: SendRequest, files: readonly StagedFile[]): string {
   const bytes = files.map(({ kind, file_name, size, md5 }) => [kind, file_name, size, md5])
   return `${hashNames(request)} ${hashed(request, bytes)}`
 }

@@ -132,7 +132,7 @@ export const throttledError = (waitMs: number, error?: ILinkError): SvcError =>
   })
 
 /** The pace allows the next send only in `waitMs`. */
-export function tooSoonError(waitMs: number, sandboxed: boolean): SvcError {
+function tooSoonError(waitMs: number, sandboxed: boolean): SvcError {
   const seconds = Math.ceil(waitMs / 1000)
   return new SvcError('rate_limited', 'the pace allows no more sends to this user for now', {
     retryAfter: seconds,

@@ -4,7 +4,7 @@ import en from '../../locales/en.json'
 import zh from '../../locales/zh.json'
 import { violationsInBothThemes } from '../support/axe.ts'
 import { hasBrowser, watch } from '../support/browser.ts'
-import { withPanel, write } from '../support/panel.ts'
+import { pagesWith, withPanel, write } from '../support/panel.ts'
 import { wordsOf } from '../support/panel-hand.ts'
 
 const words = wordsOf('en')
@@ -39,17 +39,7 @@ describe.skipIf(!hasBrowser)('the frame and the settings', () => {
     let isDown = true
     await page.route('**/locales/*', route => (isDown ? route.abort() : route.continue()))
     const chat = `/conversations/default/${encodeURIComponent(panel.bots.get('default')!.user_id)}`
-    const pages = [
-      '/',
-      '/conversations',
-      chat,
-      '/sessions',
-      '/agents',
-      '/keys',
-      '/audit',
-      '/webhooks',
-      '/settings',
-    ]
+    const pages = pagesWith(chat)
     for (const path of pages) {
       await page.goto(panel.url + path)
       await page

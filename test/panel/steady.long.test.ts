@@ -3,7 +3,7 @@ import type { Page } from 'playwright-core'
 import { longestTask } from '../../scripts/benchmarks/panel-page.ts'
 import { owner } from '../../src/model/principal.ts'
 import { hasBrowser } from '../support/browser.ts'
-import { withPanel } from '../support/panel.ts'
+import { pagesWith, withPanel } from '../support/panel.ts'
 
 /** A page counts as steady up to 0.1 (cumulative layout shift). The measured values are far below. */
 const mostShift = 0.02
@@ -60,17 +60,7 @@ for (const viewport of sizes) {
     await panel.gateway.webhooks.add(owner, { url: 'http://127.0.0.1:9/', allow_private: true })
     const chat = `/conversations/default/${encodeURIComponent(panel.bots.get('default')!.user_id)}`
     const found: [string, number, string[]][] = []
-    const pages = [
-      '/',
-      '/conversations',
-      chat,
-      '/sessions',
-      '/agents',
-      '/keys',
-      '/audit',
-      '/webhooks',
-      '/settings',
-    ]
+    const pages = pagesWith(chat)
     for (const path of pages) {
       const page = await panel.open({ path: '/icon.svg', viewport })
       await page.route('**/api/call/*', async route => {

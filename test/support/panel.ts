@@ -172,3 +172,16 @@ async function build(): Promise<string> {
   await buildPanel(join(folder, 'panel'))
   return join(folder, 'panel')
 }
+
+/** Returns the paths of all pages, with one conversation. */
+export const pagesWith = (chat: string): string[] => [
+  '/',
+  '/conversations',
+  chat,
+  '/sessions',
+  '/agents',
+  '/keys',
+  '/audit',
+  '/webhooks',
+  '/settings',
+]

@@ -97,10 +97,7 @@ type CompletionContext = Pick<CommandLine, 'loadCommands'> & { readonly io: Io }
 type Offer = readonly [word: string, means: string]
 
 /** Returns completions of the last word, each as a word, a tab and a help text. None means: offer files. */
-export async function listCompletions(
-  words: readonly string[],
-  context: CompletionContext,
-): Promise<string[]> {
+async function listCompletions(words: readonly string[], context: CompletionContext): Promise<string[]> {
   const last = words.at(-1) ?? ''
   const assigned = /^(--[^=]+)=(.*)$/.exec(last)
   const current = assigned?.[2] ?? last

@@ -53,7 +53,7 @@ function describeNodes(nodes: readonly NodeInfo[]): string {
 }
 
 /** Formats a node as one line. */
-export function formatNode({ accounts, lease_left_ms, name, polls, url, version }: NodeInfo): string {
+function formatNode({ accounts, lease_left_ms, name, polls, url, version }: NodeInfo): string {
   const work =
     lease_left_ms <= 0
       ? 'does not answer: it died, or cannot reach the database'

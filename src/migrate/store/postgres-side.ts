@@ -33,7 +33,7 @@ export interface PgSideOptions {
 const answerMs = 8000
 
 /** Returns the address of a database without user and password. */
-export const placeOfUrl = (url: string): string => `postgres://${placeOf(url)}`
+const placeOfUrl = (url: string): string => `postgres://${placeOf(url)}`
 
 /** @throws SvcError `store_unavailable` for a store that a process uses; `not_found` if there is none */
 export async function openPgSource(options: PgSideOptions): Promise<CopySource & { movedTo?: string }> {

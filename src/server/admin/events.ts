@@ -93,7 +93,7 @@ export class LiveChanges {
 }
 
 /** The event streams of the open panels of one caller. */
-export class PanelEvents {
+class PanelEvents {
   readonly #ports: PanelEventPorts
   readonly #readers = new Map<Outlet, ReaderPorts>()
   readonly #encoder = new TextEncoder()

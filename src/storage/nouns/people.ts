@@ -105,7 +105,7 @@ export function openPeople(
   }
 }
 
-export function createPeople(
+function createPeople(
   { changeEntries, dialect, keyChanges }: NounContext,
   { beforeUnnaming, eraseFromLeases, isUndated, store, ...parts }: Omit<PeopleParts, 'othersEnded'>,
 ): Noun<Steps> {

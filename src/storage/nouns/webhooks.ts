@@ -58,7 +58,7 @@ const cursorNumber = sql`CAST(${cursorDigits('position')} AS numeric)`
 
 const table = storeTables.find(({ name }) => name === 'webhook')!
 
-export function createWebhooks(context: NounContext): Noun<Webhooks> {
+function createWebhooks(context: NounContext): Noun<Webhooks> {
   const { dialect, sealer } = context
 
   const opened = (row: WebhookRow): Webhook => webhookOf(changeSecrets(table, row, sealer.open))

@@ -16,7 +16,7 @@ export const keyNameOf = (principal: Sql): Sql =>
 const sender = constantSql(`split_part(m.sent_by, ' ', 1)`)
 
 /** Columns of a `StoredMessage`, of the row `m` of `message`. */
-export const storedColumns: Sql = sql`m.id, m.message_id, (SELECT name FROM session WHERE key = m.session) AS session,
+const storedColumns: Sql = sql`m.id, m.message_id, (SELECT name FROM session WHERE key = m.session) AS session,
   m.bot_id, m.peer, CASE m.sent WHEN 1 THEN 'sent' ELSE 'received' END AS direction, m.status,
   CASE m.sent WHEN 1 THEN m.bot_id ELSE m.peer END AS from_user, m.msg_type, m.text, m.timestamp, m.raw, m.reason,
   m.reason_code, m.reason_quote, m.sent_with, ${sender} AS sent_by, ${keyNameOf(sender)} AS sent_by_name,

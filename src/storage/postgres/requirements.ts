@@ -6,7 +6,7 @@ import { type Sql, sql } from '../../platform/sql.ts'
 import type { DatabaseFault } from '../inspection.ts'
 
 /** Most connections that a node opens. */
-export const nodeConnections = 10
+const nodeConnections = 10
 
 interface Found {
   version: number

@@ -13,7 +13,7 @@ import { newestSchemaVersion } from './migrations.ts'
 import { drive, sqliteDialect } from './routines.ts'
 
 /** Names of copies and of their journals. */
-export const storeCopyName = /^messages\.db\.[0-9a-f]{12}\.tmp(-journal)?$/
+const storeCopyName = /^messages\.db\.[0-9a-f]{12}\.tmp(-journal)?$/
 /** How long this waits for a process that rewrites the database. */
 const busyMs = 60_000
 
