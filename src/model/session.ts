@@ -16,7 +16,6 @@ const MutedBecause = oneOf(
   ['no_ids', 'uploads_refused'],
   'no_ids: WeChat used to return ids for the messages of this session, and now accepts them without one. uploads_refused: WeChat refuses files while texts go.',
 )
-type MutedBecause = Static<typeof MutedBecause>
 
 /** An account that used to get ids counts as muted after this many messages in a row without one. */
 export const mutedAfter = 5
