@@ -1,7 +1,7 @@
 /** The frame around the pages: the navigation, the notices, and the sign-in. */
 import { useSignal } from '@preact/signals'
 import type { FunctionComponent } from 'preact'
-import { useEffect, useLayoutEffect } from 'preact/hooks'
+import { useEffect, useLayoutEffect, useRef } from 'preact/hooks'
 import { Redirect, Route, Router, Switch, useLocation } from 'wouter-preact'
 import type { Right } from '../src/model/access.ts'
 import { outbox, questions, useOutbox, useQuestions } from './answers.ts'
@@ -28,24 +28,25 @@ interface Place {
   text: TextKey
   /** The right without which the menu does not have it. */
   right?: Right
+  /** Whether a group begins here. */
+  begins?: boolean
 }
 
 const places: readonly Place[] = [
   { path: '/', icon: 'overview', text: 'nav.overview' },
   { path: '/conversations', icon: 'conversations', text: 'nav.conversations' },
-  { path: '/sessions', icon: 'sessions', text: 'nav.sessions' },
-  { path: '/agents', icon: 'play', text: 'nav.agents', right: 'agents' },
-  { path: '/keys', icon: 'key', text: 'nav.keys', right: 'keys' },
-  { path: '/settings', icon: 'settings', text: 'nav.settings' },
+  { path: '/approvals', icon: 'approvals', text: 'approvals.title', right: 'approve' },
+  { path: '/sessions', icon: 'sessions', text: 'nav.sessions', begins: true },
+  { path: '/agents', icon: 'agents', text: 'nav.agents', right: 'agents' },
+  { path: '/keys', icon: 'key', text: 'nav.keys', right: 'keys', begins: true },
+  { path: '/audit', icon: 'audit', text: 'nav.audit', right: 'audit' },
+  { path: '/webhooks', icon: 'webhooks', text: 'webhooks.title', right: 'webhooks' },
+  { path: '/settings', icon: 'settings', text: 'nav.settings', begins: true },
 ]
-/** In place of the keys, for a caller that may see only the log. */
-const auditPlace: Place = { path: '/audit', icon: 'file', text: 'nav.audit' }
-
-/** Pages that are reached from another page, with the path of that page. */
-const below: Readonly<Record<string, { path: string; text: TextKey }>> = {
-  webhooks: { path: '/settings', text: 'webhooks.title' },
-  audit: { path: '/keys', text: 'nav.audit' },
-}
+/** What fits into the bar of a phone. If there is more, one of them is the button for the others. */
+const inBar = 5
+/** Until the page is there, its count is at the overview. */
+const approvalsAt = 'approvals' in pages ? '/approvals' : '/'
 
 onSignedOut.call = () => {
   signedOut.value = true
@@ -65,13 +66,8 @@ export function App() {
 function Shell() {
   const [path] = useLocation()
   const [, first] = path.split('/')
-  const own = below[first ?? '']
-  const shown = places.flatMap(one => {
-    if (one.right === undefined || may(one.right) || !me.value) return [one]
-    return one.right === 'keys' && may('audit') ? [auditPlace] : []
-  })
-  const place = shown.find(one => one.path === `/${first}`) ?? shown.find(one => one.path === own?.path)
-  const name = t(own?.text ?? places.find(one => one.path === `/${first}`)?.text ?? 'missing.title')
+  const place = places.find(one => one.path === `/${first}`)
+  const name = t(place?.text ?? 'missing.title')
   const waiting = unread.value > 0 ? `(${unreadText(unread.value)}) ` : ''
   useEffect(() => {
     document.title = `${waiting}${name} · svc`
@@ -88,20 +84,7 @@ function Shell() {
           <img src={`${base}/icon.svg`} alt="" width={28} height={28} loading="lazy" />
           svc
         </div>
-        <ul>
-          {shown.map(({ path: to, icon, text, right }) => (
-            // Keeps its place until the rights are known.
-            <li key={to} class={right === undefined || me.value ? '' : 'unknown'}>
-              <Link href={to} {...(place?.path === to && { 'aria-current': path === to ? 'page' : 'true' })}>
-                <Icon name={icon} />
-                <span class="cut">{t(text)}</span>
-                {to === '/' && <Approvals />}
-                {to === '/agents' && <Questions />}
-                {to === '/conversations' && <Unread count={unread.value} />}
-              </Link>
-            </li>
-          ))}
-        </ul>
+        <Places path={path} />
         <div class="foot soft small">
           {me.value?.name !== undefined && <bdi class="foreign">{me.value.name}</bdi>}
           {status.value && <span>svc {status.value.version}</span>}
@@ -130,6 +113,58 @@ function Shell() {
         </main>
       </div>
     </div>
+  )
+}
+
+/** The links to the pages. On a phone the last ones are behind a button. */
+function Places({ path }: { path: string }) {
+  const shown = places
+    .filter(({ right }) => right === undefined || may(right) || !me.value)
+    .filter(({ path: to }) => to !== '/approvals' || approvalsAt === to)
+  const bar = shown.length > inBar ? inBar - 1 : shown.length
+  const isRest = shown.slice(bar).some(({ path: to }) => isAt(path, to))
+  const rest = useRef<HTMLUListElement>(null)
+  useEffect(() => {
+    if (rest.current?.matches(':popover-open')) rest.current.hidePopover()
+  }, [path])
+  const toLine = (place: Place) => <PlaceLine key={place.path} place={place} path={path} />
+  return (
+    <>
+      <ul>
+        {shown.slice(0, bar).map(toLine)}
+        {bar < shown.length && (
+          <li class="more">
+            <button type="button" popovertarget="more-places" data-current={isRest ? '' : undefined}>
+              <Icon name="more" />
+              <span class="cut">{t('nav.more')}</span>
+              <Questions />
+            </button>
+          </li>
+        )}
+      </ul>
+      {bar < shown.length && (
+        <ul id="more-places" ref={rest} popover="auto">
+          {shown.slice(bar).map(toLine)}
+        </ul>
+      )}
+    </>
+  )
+}
+
+const isAt = (path: string, to: string): boolean => `/${path.split('/')[1]}` === to
+
+function PlaceLine({ place: { path: to, icon, text, right, begins }, path }: { place: Place; path: string }) {
+  return (
+    // Keeps its place until the rights are known.
+    <li class={`${right === undefined || me.value ? '' : 'unknown'} ${begins ? 'begins' : ''}`}>
+      <Link href={to} {...(isAt(path, to) && { 'aria-current': path === to ? 'page' : 'true' })}>
+        <Icon name={icon} />
+        <span class="cut">{t(text)}</span>
+        {to === approvalsAt && <Approvals />}
+        {to === '/agents' && <Questions />}
+        {to === '/conversations' && <Unread count={unread.value} />}
+      </Link>
+    </li>
   )
 }
 

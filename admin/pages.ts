@@ -4,10 +4,16 @@ import { ChatPage } from './conversations/chat-page.tsx'
 import './users/name-edit.tsx'
 import { Overview } from './pages/overview.tsx'
 import './ui/ask.tsx'
+import './ui/chips.tsx'
 import './ui/choice.tsx'
-import { later } from './ui/lazy-page.tsx'
-import './ui/menu.tsx'
+import './ui/copy.tsx'
 import { loadLayers } from './ui/layers.ts'
+import { later } from './ui/lazy-page.tsx'
+import './ui/list-page.tsx'
+import './ui/menu.tsx'
+import './ui/rows.tsx'
+import './ui/sheet.tsx'
+import './ui/tabs.tsx'
 
 /**
  * Puts the focus on the heading of a new page. The keyboard goes on from there, and a screen reader reads the

@@ -1,7 +1,7 @@
-/** The state in the URL of the conversations page: the conversation, the search, the message to show. */
+/** The state in the URL: parameters, and on the conversations page the conversation, the search, the message to show. */
 import { useMemo } from 'preact/hooks'
 import { useLocation, useSearch } from 'wouter-preact'
-import { herePath } from './service-urls.ts'
+import { herePath, navigate } from './service-urls.ts'
 
 /** The filters of a search. `since` and `until` are local days (yyyy-mm-dd), both inclusive. */
 export interface Filter {
@@ -60,6 +60,24 @@ export function usePlace(): Place {
   // `path` and `search` change with the URL.
   return useMemo(read, [path, search])
 }
+
+/** Returns a parameter of the current URL, '' without it. The component renders again when it changes. */
+export const useParam = (name: string): string => new URLSearchParams(useSearch()).get(name) ?? ''
+
+/** Returns the URL of the open page, without `base`, with other parameters; '' takes one out. */
+export function withParams(params: Readonly<Record<string, string>>): string {
+  const query = new URLSearchParams(location.search)
+  for (const [name, value] of Object.entries(params)) {
+    if (value === '') query.delete(name)
+    else query.set(name, value)
+  }
+  const text = query.toString()
+  return `${herePath()}${text && `?${text}`}`
+}
+
+/** Changes parameters of the URL: filters, and what is open beside the list. */
+export const setParams = (params: Readonly<Record<string, string>>): void =>
+  navigate(withParams(params), { replace: true })
 
 /**
  * On narrow screens the list and the chat are separate pages (styles/conversations.css has the same width).

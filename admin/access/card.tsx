@@ -3,7 +3,7 @@ import type { ComponentChildren } from 'preact'
 import { bytes, isolated, listed, t } from '../i18n.ts'
 import { callerName } from '../rights.ts'
 import { ago, relative, whole } from '../times.ts'
-import { Fact, StatusBadge, Time } from '../ui/marks.tsx'
+import { Fact, State, Time } from '../ui/marks.tsx'
 import { type Action, Menu } from '../ui/menu.tsx'
 import type { Asked } from './ask.tsx'
 import { type Key, keys } from './keys.ts'
@@ -32,7 +32,7 @@ export function KeyCard({ item, onAsk }: CardProps) {
         <div class="account-name">
           <h2 class="foreign">{name}</h2>
           <p>
-            <StatusBadge {...statusLooks[status]} />
+            <State {...statusLooks[status]} />
             {can.map(word => (
               <span key={word} class="badge">
                 {wordText(word)}

@@ -2,6 +2,7 @@
 import type { Preset } from '../../src/model/access.ts'
 import { type TextKey, t } from '../i18n.ts'
 import { rightName } from '../rights.ts'
+import type { Look } from '../ui/marks.tsx'
 import type { Key } from './keys.ts'
 
 interface Role {
@@ -21,11 +22,6 @@ export const roles: Readonly<Record<Preset, Role>> = {
 /** Returns the name of a role or right. @param word as `--can` takes it */
 export const wordText = (word: string): string =>
   word in roles ? t(roles[word as Preset].name) : rightName(word)
-
-interface Look {
-  tone: '' | 'good' | 'warn' | 'bad'
-  text: TextKey
-}
 
 export const statusLooks: Readonly<Record<Key['status'], Look>> = {
   active: { tone: 'good', text: 'access.status_active' },

@@ -4,7 +4,7 @@ import { call } from '../api.ts'
 import { isolated, number, t } from '../i18n.ts'
 import { nameOf } from '../live.ts'
 import { ago } from '../times.ts'
-import { Fact, StatusBadge, Time } from '../ui/marks.tsx'
+import { Fact, State, Time } from '../ui/marks.tsx'
 import { tell, tellDoubt } from '../ui/toasts.tsx'
 import { useWork } from '../ui/work.ts'
 import { Talk } from './talk.tsx'
@@ -30,7 +30,7 @@ export function AgentCard({ talk, acts, onAct }: CardProps) {
             <Talk session={session} userId={user_id} name={user_name} />
           </h3>
           <p>
-            <StatusBadge {...talkLooks[state]} />
+            <State {...talkLooks[state]} />
           </p>
         </div>
         {state !== 'idle' && <Stop talk={talk} name={name} onAct={onAct} />}

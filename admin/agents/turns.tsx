@@ -8,7 +8,7 @@ import { hrefOf } from '../place.ts'
 import { may } from '../rights.ts'
 import { stamp } from '../times.ts'
 import { Link } from '../ui/link.tsx'
-import { StatusBadge, Time } from '../ui/marks.tsx'
+import { State, Time } from '../ui/marks.tsx'
 import { lookOf, type Turn } from './words.ts'
 
 const mostShown = 20
@@ -50,7 +50,7 @@ function One({ turn }: { turn: Turn }) {
   return (
     <li>
       <div class="agent-turn small">
-        <StatusBadge {...lookOf(turn)} />
+        <State {...lookOf(turn)} />
         {stopping === true && state !== 'stopped' && <span class="soft">{t('agents.stopping')}</span>}
         <Time at={created_at} class="soft">
           {stamp(created_at)}

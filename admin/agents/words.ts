@@ -1,14 +1,9 @@
 /** How states of conversations and turns look. */
 import type { Answer } from '../api.ts'
-import type { TextKey } from '../i18n.ts'
+import type { Look } from '../ui/marks.tsx'
 
 export type AgentTalk = Answer<'list_agents'>[number]
 export type Turn = Answer<'list_agent_turns'>[number]
-
-interface Look {
-  tone: '' | 'good' | 'warn' | 'bad'
-  text: TextKey
-}
 
 export const talkLooks: Readonly<Record<AgentTalk['state'], Look>> = {
   idle: { tone: '', text: 'agents.idle' },

@@ -12,7 +12,7 @@ import { NoAccount } from '../sessions/no-account.tsx'
 import { now } from '../times.ts'
 import { Icon } from '../ui/icon.tsx'
 import { Link } from '../ui/link.tsx'
-import { StatusBadge } from '../ui/marks.tsx'
+import { State } from '../ui/marks.tsx'
 import { Avatar, Who } from '../users/avatar.tsx'
 import { NameEdit } from '../users/name-edit.tsx'
 import { RightBadge, rightOf } from '../users/reply-permission.tsx'
@@ -112,7 +112,7 @@ export function Chat({ place, narrow }: { place: Place; narrow: boolean }) {
             )}
             {looks[health].trouble && (
               <Link href={accountPath(session)}>
-                <StatusBadge {...looks[health]} />
+                <State {...looks[health]} />
               </Link>
             )}
           </div>

@@ -12,7 +12,7 @@ import { ago, now, whole } from '../times.ts'
 import { FilterField } from '../ui/filter-field.tsx'
 import { Icon } from '../ui/icon.tsx'
 import { Link } from '../ui/link.tsx'
-import { StatusBadge } from '../ui/marks.tsx'
+import { State } from '../ui/marks.tsx'
 import { set } from '../ui/set.ts'
 
 /**
@@ -109,7 +109,7 @@ function Account({ session, health, brief, follows, unread, queued }: AccountPro
         </Link>
       </h3>
       <p class="states">
-        <StatusBadge {...looks[health]} />
+        <State {...looks[health]} />
         {is_default && <span class="badge">{t('session.default')}</span>}
       </p>
       <p class="soft small facts">

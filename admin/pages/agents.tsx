@@ -5,10 +5,8 @@ import { AgentCard } from '../agents/card.tsx'
 import { Questions } from '../agents/questions.tsx'
 import { askQuestionsAgain, questions, questionsEveryMs, useAnswer } from '../answers.ts'
 import { call } from '../api.ts'
-import { errorText } from '../errors.ts'
 import { t } from '../i18n.ts'
-import { Copyable } from '../ui/copy.tsx'
-import { Icon } from '../ui/icon.tsx'
+import { ListPage, Nothing } from '../ui/list-page.tsx'
 
 const everyMs = 2000
 const startCommand = 'svc agent -- claude -p'
@@ -32,37 +30,22 @@ export function Agents() {
   // The questions are above the conversations, so both come at once.
   const talks = open && value.value
   return (
-    <div class="page sessions agents">
-      <header>
-        <div>
-          <h1>{t('nav.agents')}</h1>
-          <p class="soft">{t('agents.about')}</p>
-        </div>
-      </header>
-      {!talks && error.value === undefined && <p class="soft">{t('status.loading')}</p>}
-      {error.value !== undefined && (
-        <div class="notice bad" role="alert">
-          <Icon name="warn" />
-          <p>{errorText(error.value).title}</p>
-          <button type="button" class="button" onClick={again}>
-            {t('action.retry')}
-          </button>
-        </div>
-      )}
-      {talks?.length === 0 && (
-        <div class="card empty">
-          <h2>{t('agents.none')}</h2>
-          <p>{t('agents.none_about')}</p>
-          <Copyable text={startCommand} what={t('overview.command')} />
-        </div>
-      )}
-      {talks && talks.length > 0 && (
+    <ListPage
+      class="agents"
+      title={t('nav.agents')}
+      about={t('agents.about')}
+      all={talks}
+      failure={error.value}
+      onRetry={again}
+      empty={<Nothing title={t('agents.none')} about={t('agents.none_about')} command={startCommand} />}
+    >
+      {all => (
         <>
-          <Questions questions={open} onAct={onAct} />
+          <Questions questions={open ?? []} onAct={onAct} />
           <section aria-labelledby="talks">
             <h2 id="talks">{t('nav.conversations')}</h2>
             <ul class="accounts">
-              {talks.map(one => (
+              {all.map(one => (
                 <AgentCard
                   key={`${one.agent} ${one.session} ${one.user_id}`}
                   talk={one}
@@ -74,6 +57,6 @@ export function Agents() {
           </section>
         </>
       )}
-    </div>
+    </ListPage>
   )
 }

@@ -9,8 +9,8 @@ import { callerName, may } from '../rights.ts'
 import { stamp, timeNow } from '../times.ts'
 import { Choice } from '../ui/choice.tsx'
 import { Icon } from '../ui/icon.tsx'
-import { Link } from '../ui/link.tsx'
-import { Time } from '../ui/marks.tsx'
+import { PageHead } from '../ui/list-page.tsx'
+import { type Look, Time } from '../ui/marks.tsx'
 import { useWork } from '../ui/work.ts'
 
 type Line = Answer<'list_audit'>[number]
@@ -61,22 +61,16 @@ export function Audit() {
   const all = lines.value
   return (
     <div class="page sessions audit">
-      <header>
-        <div>
-          {may('keys') && (
-            <Link class="webhook-back" href="/keys">
-              <Icon name="back" size={16} />
-              {t('nav.keys')}
-            </Link>
-          )}
-          <h1>{t('nav.audit')}</h1>
-          <p class="soft">{t('audit.about')}</p>
-        </div>
-        <button type="button" class="button" aria-disabled={busy.value} onClick={again}>
-          <Icon name="renew" />
-          {t('audit.reload')}
-        </button>
-      </header>
+      <PageHead
+        title={t('nav.audit')}
+        about={t('audit.about')}
+        action={
+          <button type="button" class="button" aria-disabled={busy.value} onClick={again}>
+            <Icon name="renew" />
+            {t('audit.reload')}
+          </button>
+        }
+      />
       <section class="card account-table" aria-label={t('nav.audit')}>
         <header>
           <Choice
@@ -190,11 +184,6 @@ function Row({ line }: { line: Line }) {
       </td>
     </tr>
   )
-}
-
-interface Look {
-  tone: '' | 'good' | 'warn' | 'bad'
-  text: TextKey
 }
 
 const outcomes: Readonly<Record<string, Look>> = {

@@ -10,7 +10,6 @@ import { type Theme, theme, themes } from '../theme.ts'
 import { ago, whole } from '../times.ts'
 import { Choice } from '../ui/choice.tsx'
 import { Copyable } from '../ui/copy.tsx'
-import { Link } from '../ui/link.tsx'
 import { tellError } from '../ui/toasts.tsx'
 import { SignOut } from './sign-out.tsx'
 
@@ -198,12 +197,6 @@ function Links() {
           <Away to={`${base}/docs`}>{t('settings.panel_docs')}</Away>
           <p class="soft small">{t('settings.panel_docs_about')}</p>
         </li>
-        {may('webhooks') && (
-          <li>
-            <Link href="/webhooks">{t('webhooks.title')}</Link>
-            <p class="soft small">{t('webhooks.about')}</p>
-          </li>
-        )}
         {sandbox_phone && isOwner() && (
           <li>
             <Away to={phonePath}>{t('settings.phone')}</Away>

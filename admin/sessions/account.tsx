@@ -10,7 +10,7 @@ import { may } from '../rights.ts'
 import { ago, now } from '../times.ts'
 import { Icon } from '../ui/icon.tsx'
 import { Link } from '../ui/link.tsx'
-import { Fact, StatusBadge, Time } from '../ui/marks.tsx'
+import { Fact, State, Time } from '../ui/marks.tsx'
 import { type Action, Menu } from '../ui/menu.tsx'
 import { tell, tellBegun, tellDoubt, tellError } from '../ui/toasts.tsx'
 import { Who } from '../users/avatar.tsx'
@@ -49,7 +49,7 @@ export function Account({ session, chosen, onAsk }: AccountProps) {
             </Link>
           </h2>
           <p>
-            <StatusBadge {...looks[health]} />
+            <State {...looks[health]} />
             {is_default && (
               <span class="badge">
                 <Icon name="star" size={14} />

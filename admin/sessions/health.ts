@@ -2,6 +2,7 @@
 import type { Session, SessionWithUsers, Status } from '../api.ts'
 import { inLanguage, type TextKey } from '../i18n.ts'
 import { movedAt } from '../times.ts'
+import type { Look } from '../ui/marks.tsx'
 
 /**
  * The worst first. `silent`: connected, but WeChat has not answered for long, or polls fail. `starting`:
@@ -41,16 +42,14 @@ export function healthOf(session: SessionWithUsers, service: Status | undefined,
   return lastContact === undefined ? 'starting' : 'well'
 }
 
-interface Look {
-  tone: '' | 'good' | 'warn' | 'bad'
-  text: TextKey
+interface HealthLook extends Look {
   /** The problem, in words. */
   trouble?: TextKey
   /** Whether a new login helps. */
   login?: true
 }
 
-export const looks: Readonly<Record<Health, Look>> = {
+export const looks: Readonly<Record<Health, HealthLook>> = {
   expired: { tone: 'bad', text: 'session.expired', trouble: 'sessions.is_expired', login: true },
   damaged: { tone: 'bad', text: 'session.disconnected', trouble: 'sessions.is_damaged', login: true },
   silent: { tone: 'warn', text: 'overview.state_silent', trouble: 'sessions.is_silent' },

@@ -8,7 +8,7 @@ import { now } from '../times.ts'
 import { FilterField } from '../ui/filter-field.tsx'
 import { Icon } from '../ui/icon.tsx'
 import { Link } from '../ui/link.tsx'
-import { StatusBadge } from '../ui/marks.tsx'
+import { State } from '../ui/marks.tsx'
 import { AccountMenu, type Ask, LastPoll } from './account.tsx'
 import { byTrouble, healthOf, looks } from './health.ts'
 import { accountPath } from './names.ts'
@@ -130,7 +130,7 @@ function Line({ session, chosen, onChoose, onAsk }: LineProps) {
         {is_default && <span class="badge">{t('session.default')}</span>}
       </th>
       <td>
-        <StatusBadge {...looks[healthOf(session, status.value, now.value)]} />
+        <State {...looks[healthOf(session, status.value, now.value)]} />
       </td>
       <td class="wide soft small">
         <LastPoll session={session} />

@@ -1,4 +1,5 @@
 /** A dialog with a question: for a confirmation, or for text in fields. */
+import { useSignal } from '@preact/signals'
 import { useCallback, useId, useRef } from 'preact/hooks'
 import { t } from '../i18n.ts'
 import { Dialog } from './dialog.tsx'
@@ -69,4 +70,20 @@ export function Ask({ action, danger, run, onError, children, ...dialog }: AskPr
       </form>
     </Dialog>
   )
+}
+
+/** The open dialog of a page, and what it is about. */
+export function useAsked<T>() {
+  const asked = useSignal<T | undefined>(undefined)
+  const question = asked.value
+  return {
+    question,
+    ask: (next: T) => {
+      asked.value = next
+    },
+    // A dialog that ends late must not close a newer one: a key or secret is shown only once.
+    close: () => {
+      if (asked.peek() === question) asked.value = undefined
+    },
+  }
 }

@@ -28,6 +28,8 @@ export interface DialogProps {
    * As large as the window, and dark: for pictures. A screen reader reads its title again when it changes.
    */
   large?: boolean
+  /** At the right edge, as high as the window: for the detail of a row. */
+  side?: boolean
   /** Buttons beside the title of a large dialog. */
   tools?: ComponentChildren
   children?: ComponentChildren
@@ -40,17 +42,21 @@ const firstOf = (content: HTMLElement | null): HTMLElement | null =>
     .flatMap(selector => [...(content?.querySelectorAll<HTMLElement>(selector) ?? [])])
     .find(one => one.checkVisibility()) ?? content
 
-/** The element that had the focus before the dialog, or before the first of several dialogs in a row. */
-let opener: Element | undefined
+/**
+ * The element that had the focus before the side sheet, and the one before the dialog, or before the first of
+ * several dialogs in a row. A dialog can be above a sheet.
+ */
+const openers: { sheet?: Element | undefined; dialog?: Element | undefined } = {}
 
 export function DialogView(props: DialogProps) {
-  const { title, description, onClose, alert, large, loses, tools, children, footer } = props
-  useState(noteOpener)
+  const { title, description, onClose, alert, large, side, loses, tools, children, footer } = props
+  const kind = side ? 'sheet' : 'dialog'
+  useState(() => noteOpener(kind))
   const last = useRef(props)
   last.current = props
   const content = useRef<HTMLDivElement>(null)
   // When the caller stops rendering it, @zag-js/dialog has no time to restore the focus.
-  useEffect(() => () => focusAgain(last.current.focusAfter), [])
+  useEffect(() => () => focusAgain(kind, last.current.focusAfter), [])
   /** What would be lost, while the dialog asks about it. */
   const [lost, setLost] = useState('')
   const ask = () => {
@@ -79,11 +85,11 @@ export function DialogView(props: DialogProps) {
   return (
     <Portal>
       <div {...parts.getBackdropProps()} class={large ? 'backdrop dark' : 'backdrop'} />
-      <div {...parts.getPositionerProps()} class={large ? 'large-place' : 'dialog-place'}>
-        <div {...parts.getContentProps()} class={large ? 'lightbox' : 'dialog'} ref={content}>
+      <div {...parts.getPositionerProps()} class={`${large ? 'large' : kind}-place`}>
+        <div {...parts.getContentProps()} class={large ? 'lightbox' : kind} ref={content}>
           <header>
-            {large ? (
-              <div class="grow" aria-live="polite">
+            {large || side ? (
+              <div class="grow" {...(large && { 'aria-live': 'polite' })}>
                 <h2 {...parts.getTitleProps()}>{title}</h2>
                 {about}
               </div>
@@ -99,8 +105,8 @@ export function DialogView(props: DialogProps) {
               <Icon name="close" />
             </button>
           </header>
-          {!large && about}
-          {children}
+          {!large && !side && about}
+          {side ? <div class="sheet-body">{children}</div> : children}
           {lost === '' ? (
             footer && <footer>{footer}</footer>
           ) : (
@@ -153,20 +159,27 @@ function Lost({ what, onStay, onLeave }: { what: string; onStay(): void; onLeave
   )
 }
 
-function noteOpener(): void {
-  const at = document.activeElement
-  if (at && at !== document.body && !at.closest('.dialog, .lightbox')) opener = at
+type Kind = keyof typeof openers
+const above: Readonly<Record<Kind, string>> = {
+  sheet: '.sheet, .dialog, .lightbox',
+  dialog: '.dialog, .lightbox',
 }
 
-/** Restores the focus: to the opener, else to `focusAfter`, else to the start of the page. */
-function focusAgain(focusAfter: DialogProps['focusAfter']): void {
+function noteOpener(kind: Kind): void {
+  const at = document.activeElement
+  if (at && at !== document.body && !at.closest(above[kind])) openers[kind] = at
+}
+
+/** Restores the focus: to the opener, else to `focusAfter`, else to the sheet below, else to the start of the page. */
+function focusAgain(kind: Kind, focusAfter: DialogProps['focusAfter']): void {
   setTimeout(() => {
-    // Another dialog follows.
-    if (document.querySelector('.dialog, .lightbox')) return
-    const before = opener
-    opener = undefined
+    // Another one follows.
+    if (document.querySelector(above[kind])) return
+    const before = openers[kind]
+    openers[kind] = undefined
     if (document.activeElement && document.activeElement !== document.body) return
     const there = before instanceof HTMLElement && before.isConnected
-    ;(there ? before : (focusAfter?.() ?? document.getElementById('main')))?.focus()
+    const below = document.querySelector<HTMLElement>('.sheet') ?? document.getElementById('main')
+    ;(there ? before : (focusAfter?.() ?? below))?.focus()
   })
 }

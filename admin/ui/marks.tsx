@@ -1,4 +1,4 @@
-/** Small marks for several pages: the unread count, times, states. */
+/** Small marks for several pages: the unread count, times, states, long texts. */
 import type { ComponentChildren } from 'preact'
 import { type TextKey, t } from '../i18n.ts'
 import { short, whole } from '../times.ts'
@@ -41,13 +41,36 @@ export const ShortTime = ({ at }: { at: number }) => (
   </Time>
 )
 
-/** A state in a word or two. */
-export const StatusBadge = ({ tone, text }: { tone: string; text: TextKey }) => (
-  <span class={`badge ${tone}`}>
+/** How a state looks. */
+export interface Look {
+  tone: '' | 'good' | 'warn' | 'bad'
+  text: TextKey
+}
+
+/** A state: a dot and a word or two. */
+export const State = ({ tone, text }: Look) => (
+  <span class={`state ${tone}`}>
     <span class="dot" />
     {t(text)}
   </span>
 )
+
+interface MiddleProps {
+  text: string
+  /** The characters at the end that stay in view. */
+  end?: number
+}
+
+/** An address or id in one line. Where there is no room for it, it is cut in the middle. */
+export function Middle({ text, end = 14 }: MiddleProps) {
+  const all = [...text]
+  return (
+    <span class="middle" dir="ltr" title={text}>
+      <span>{all.slice(0, -end).join('')}</span>
+      <span>{all.slice(-end).join('')}</span>
+    </span>
+  )
+}
 
 /** A label and its value, inside a `<dl>`. */
 export const Fact = ({ label, children }: { label: string; children: ComponentChildren }) => (

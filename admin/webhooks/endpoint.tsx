@@ -4,7 +4,7 @@ import { deliveryProblem } from '../errors.ts'
 import { isolated, listed, type TextKey, t } from '../i18n.ts'
 import { ago, whole } from '../times.ts'
 import { Icon } from '../ui/icon.tsx'
-import { Fact, StatusBadge, Time } from '../ui/marks.tsx'
+import { Fact, State, Time } from '../ui/marks.tsx'
 import { type Action, Menu } from '../ui/menu.tsx'
 import { tell, tellError } from '../ui/toasts.tsx'
 import { useWork } from '../ui/work.ts'
@@ -30,7 +30,7 @@ export function Endpoint({ endpoint, onAsk, onReload }: EndpointProps) {
             {url}
           </h2>
           <p>
-            <StatusBadge {...statusLooks[status]} />
+            <State {...statusLooks[status]} />
             {allow_private && <span class="badge">{t('webhooks.private')}</span>}
             {replies && <span class="badge">{t('webhooks.replies')}</span>}
           </p>

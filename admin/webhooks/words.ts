@@ -1,5 +1,6 @@
 /** Texts for the states and event types of webhooks. */
 import type { TextKey } from '../i18n.ts'
+import type { Look } from '../ui/marks.tsx'
 import type { WebhookDelivery, WebhookEndpoint } from './endpoints.ts'
 
 export const typeTexts: Readonly<Record<WebhookEndpoint['types'][number], TextKey>> = {
@@ -10,11 +11,6 @@ export const typeTexts: Readonly<Record<WebhookEndpoint['types'][number], TextKe
   'endpoint.disabled': 'webhooks.type_disabled',
   'audit.line': 'webhooks.type_audit',
   'backup.failed': 'webhooks.type_backup',
-}
-
-interface Look {
-  tone: '' | 'good' | 'warn' | 'bad'
-  text: TextKey
 }
 
 export const statusLooks: Readonly<Record<WebhookEndpoint['status'], Look>> = {

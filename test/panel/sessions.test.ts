@@ -245,7 +245,7 @@ describe.skipIf(!hasBrowser)('the accounts page', () => {
     await dialog(page).waitFor({ state: 'detached' })
 
     const rows = page.locator('.account-table tbody tr')
-    await panel.until('three are left', async () => (await page.locator('tbody .badge.bad').count()) === 3)
+    await panel.until('three are left', async () => (await page.locator('tbody .state.bad').count()) === 3)
     expect(await rows.locator('th a').first().innerText()).toBe('bot-4')
     expect(await rows.count()).toBe(12)
     await page.getByRole('searchbox').fill('BOT-1')
@@ -301,7 +301,7 @@ describe.skipIf(!hasBrowser)('an account logged in', () => {
     await keysGoTo(page, page.getByRole('button', { name: 'Done' }))
     expect(await heading(page).textContent()).toContain('default')
     await page.keyboard.press('Enter')
-    await page.locator('.account .badge.good').waitFor()
+    await page.locator('.account .state.good').waitFor()
     expect(await names(page)).toEqual(['default'])
 
     // A second account.

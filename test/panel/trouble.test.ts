@@ -50,7 +50,7 @@ describe.skipIf(!hasBrowser)('problems, on the overview and elsewhere', () => {
     // Problems come first.
     expect(await page.locator('.fleet h3').allInnerTexts()).toEqual(['ops', 'sales', 'default'])
     expect(await violationsInBothThemes(page)).toEqual([])
-    const badge = (row: string) => page.locator(row, { hasText: 'sales' }).locator('.badge.bad').first()
+    const badge = (row: string) => page.locator(row, { hasText: 'sales' }).locator('.state.bad').first()
     const texts = [await badge('.fleet > li').innerText()]
     await page.locator('.concern', { hasText: 'sales' }).getByRole('link', { name: 'Log in again' }).click()
     await page.waitForURL('**/sessions/sales/login')
@@ -62,7 +62,7 @@ describe.skipIf(!hasBrowser)('problems, on the overview and elsewhere', () => {
     await navigate('Conversations')
     await page.getByRole('link', { name: /from sales/ }).click()
     await page.locator('.composer').getByRole('link', { name: 'Log in again' }).waitFor()
-    texts.push(await page.locator('main .badge.bad').first().innerText())
+    texts.push(await page.locator('main .state.bad').first().innerText())
     expect(new Set(texts).size).toBe(1)
     await page.locator('.composer').getByRole('link', { name: 'Log in again' }).click()
     await page.getByRole('img', { name: 'QR code for WeChat' }).waitFor()
