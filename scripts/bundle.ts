@@ -9,6 +9,7 @@ import { basename, dirname, join, resolve } from 'node:path'
 import process from 'node:process'
 import { parseArgs, promisify } from 'node:util'
 import { brotliCompress, constants } from 'node:zlib'
+import { buildWith, type Setup, withoutColors } from './build/plugins.ts'
 import { buildPanel } from './panel.ts'
 
 const root = resolve(import.meta.dirname, '..')
@@ -27,18 +28,19 @@ export async function bundle({ outfile, panel }: BundleOptions): Promise<void> {
   const files = await packFiles(panel)
   const workshop = await mkdtemp(join(dirname(outfile), '.bundle-'))
   try {
-    const result = await Bun.build({
-      entrypoints: [join(root, 'src/main.ts')],
-      outdir: workshop,
-      naming: basename(outfile),
-      target: 'node',
-      format: 'esm',
-      minify: true,
-      // The bundle may run from a URL. Then it is in no folder, and must not look into one.
-      define: { 'import.meta.dirname': '"/dev/null"' },
-      plugins: [createPackingPlugin(files), asModules, withDecoder],
-    })
-    for (const message of result.logs) console.error(message)
+    const result = await buildWith(
+      { packing: packing(files), asModules, withDecoder, withoutColors },
+      {
+        entrypoints: [join(root, 'src/main.ts')],
+        outdir: workshop,
+        naming: basename(outfile),
+        target: 'node',
+        format: 'esm',
+        minify: true,
+        // The bundle may run from a URL. Then it is in no folder, and must not look into one.
+        define: { 'import.meta.dirname': '"/dev/null"' },
+      },
+    )
     const [output, ...others] = result.outputs
     if (!result.success || !output || others.length > 0)
       throw new Error('src/main.ts does not become one file.')
@@ -57,36 +59,30 @@ export async function bundle({ outfile, panel }: BundleOptions): Promise<void> {
  * These packages name their ES modules in a field that is ignored for Node. Their other forms hold the path of
  * the folder in which they were built, and look for files there.
  */
-const asModules: Bun.BunPlugin = {
-  name: 'modules',
-  setup(build) {
-    for (const [name, path] of [
-      ['jsonc-parser', 'lib/esm/main.js'],
-      ['silk-wasm', 'lib/index.mjs'],
-    ] as const)
-      build.onResolve({ filter: new RegExp(`^${name}$`) }, () => ({
-        path: join(root, 'node_modules', name, path),
-      }))
-  },
+const asModules: Setup = build => {
+  for (const [name, path] of [
+    ['jsonc-parser', 'lib/esm/main.js'],
+    ['silk-wasm', 'lib/index.mjs'],
+  ] as const)
+    build.onResolve({ filter: new RegExp(`^${name}$`) }, () => ({
+      path: join(root, 'node_modules', name, path),
+    }))
 }
 
 /** The decoder of voice reads its WebAssembly from its own folder. Here it gets what is packed. */
-const withDecoder: Bun.BunPlugin = {
-  name: 'decoder',
-  setup(build) {
-    build.onLoad({ filter: /[\\/]silk-wasm[\\/]lib[\\/]index\.mjs$/ }, async ({ path }) => {
-      const changes = [
-        ['await silk_default()', `await silk_default({ wasmBinary: await readBundledFile('silk.wasm') })`],
-        ['a(import.meta.url)', 'name=>process.getBuiltinModule(name)'],
-      ] as const
-      let contents = `import { readBundledFile } from '${root}/src/platform/packed.ts'\n${await readFile(path, 'utf8')}`
-      for (const [from, to] of changes) {
-        if (!contents.includes(from)) throw new Error('silk-wasm reads its files in an unknown form')
-        contents = contents.replaceAll(from, () => to)
-      }
-      return { contents, loader: 'js' }
-    })
-  },
+const withDecoder: Setup = build => {
+  build.onLoad({ filter: /[\\/]silk-wasm[\\/]lib[\\/]index\.mjs$/ }, async ({ path }) => {
+    const changes = [
+      ['await silk_default()', `await silk_default({ wasmBinary: await readBundledFile('silk.wasm') })`],
+      ['a(import.meta.url)', 'name=>process.getBuiltinModule(name)'],
+    ] as const
+    let contents = `import { readBundledFile } from '${root}/src/platform/packed.ts'\n${await readFile(path, 'utf8')}`
+    for (const [from, to] of changes) {
+      if (!contents.includes(from)) throw new Error('silk-wasm reads its files in an unknown form')
+      contents = contents.replaceAll(from, () => to)
+    }
+    return { contents, loader: 'js' }
+  })
 }
 
 /**
@@ -108,16 +104,15 @@ const firstLine = '#!/usr/bin/env -S deno run --allow-all'
 const withoutFirstLines = (text: string) => text.replace(/^#!.*\n/, '').replace(/^\/\/ @bun\b.*\n/, '')
 
 /** Replaces the empty module by one with these files. The files themselves are not bundled a second time. */
-const createPackingPlugin = (files: Record<string, string>): Bun.BunPlugin => ({
-  name: 'packed files',
-  setup(build) {
+const packing =
+  (files: Record<string, string>): Setup =>
+  build => {
     build.onLoad({ filter: /[\\/]platform[\\/]packed-files\.ts$/ }, () => ({
       contents: `export const packedFiles = ${JSON.stringify(files)}`,
       loader: 'js',
     }))
     build.onLoad({ filter: /\.br$/ }, () => ({ contents: '', loader: 'js' }))
-  },
-})
+  }
 
 /** Returns the files under the names that the program uses for them. */
 async function packFiles(panel: string): Promise<Record<string, string>> {

@@ -4,11 +4,13 @@ import { dirname, join, relative, resolve } from 'node:path'
 import process from 'node:process'
 import pkg from '../../package.json' with { type: 'json' }
 import { withLabel } from './label.ts'
+import { buildWith, withoutColors } from './plugins.ts'
 import { type RuntimeSource, unpackRuntime } from './runtime.ts'
 import { signProgram } from './sign.ts'
 import type { Target } from './targets.ts'
 
 const root = resolve(import.meta.dirname, '../..')
+const main = join(root, 'src/main.ts')
 
 export interface CompileOptions {
   outfile: string
@@ -22,7 +24,7 @@ export interface CompileOptions {
 
 /** Compiles the binary. A failure leaves no file. */
 export async function compile(options: CompileOptions): Promise<void> {
-  const { outfile, panel, target, entry = join(root, 'src/main.ts') } = options
+  const { outfile, panel, target, entry = main } = options
   if (target && Bun.version !== pkg.devDependencies.bun) {
     throw new Error(
       `Binaries for a named target are built by Bun ${pkg.devDependencies.bun}, whose runtimes bun.lock names; ` +
@@ -38,7 +40,7 @@ export async function compile(options: CompileOptions): Promise<void> {
   try {
     // The name becomes part of the binary. A fixed name keeps the bytes the same whatever the file is called.
     const built = join(workshop, outfile.endsWith('.exe') ? 'svc.exe' : 'svc')
-    const result = await Bun.build({
+    const result = await buildWith(entry === main ? { withoutColors } : {}, {
       entrypoints: [entry],
       compile: {
         outfile: built,
@@ -62,7 +64,6 @@ export async function compile(options: CompileOptions): Promise<void> {
       splitting: true,
       sourcemap: 'linked',
     })
-    for (const message of result.logs) console.error(message)
     if (!result.success) throw new Error(`${entry} does not compile.`)
     if ((target?.name ?? `bun-${process.platform}-${process.arch}`) === 'bun-darwin-x64') {
       await writeFile(built, signProgram(await readFile(built), 'svc'))
