@@ -134,8 +134,14 @@ async function packFiles(panel: string): Promise<Record<string, string>> {
     ...names.map(name => pack(`panel/${name}`, join(panel, name))),
     pack('silk.wasm', join(root, 'node_modules/silk-wasm/lib/silk.wasm')),
   ]
-  const scalar = await readFile(join(root, 'src/server/docs/scalar.js.br'))
-  return Object.fromEntries([...(await Promise.all(packed)), ['docs/scalar.js', scalar.toString('base64')]])
+  const compressed = [
+    ['docs/scalar.js', 'server/docs/scalar.js.br'],
+    ['licenses.txt', 'cli/licenses.txt.br'],
+  ] as const
+  const copied = compressed.map(async ([name, path]) => {
+    return [name, await readFile(join(root, 'src', path), 'base64')] as const
+  })
+  return Object.fromEntries(await Promise.all([...packed, ...copied]))
 }
 
 if (import.meta.main) {

@@ -24,25 +24,27 @@ export async function makeWorkshop(prefix: string): Promise<string> {
   return folder
 }
 
+/** How the panel is built. The bill of materials is made from this, too. */
+export const panelBuild: Bun.BuildConfig = {
+  entrypoints: ['index.html', 'language-data.ts', 'unloaded.ts'].map(name => join(root, 'admin', name)),
+  minify: true,
+  // Makes Chromium compile the functions while a script loads, beside the main thread, and not at their
+  // first calls on it.
+  banner: '//# allFunctionsCalledOnLoad',
+  // Pages that nobody opens are not loaded.
+  splitting: true,
+  jsx: { runtime: 'automatic', importSource: 'preact', development: false },
+  define: { 'process.env.NODE_ENV': '"production"' },
+  naming: { chunk: 'assets/[name]-[hash].[ext]', asset: 'assets/[name]-[hash].[ext]' },
+}
+
 /** Builds the panel into `folder`. A failure changes nothing. */
 export async function buildPanel(folder = panelFolder): Promise<void> {
   await writeExportStyle()
   await mkdir(dirname(folder), { recursive: true })
   const workshop = await makeWorkshop(join(dirname(folder), '.panel-'))
   try {
-    const result = await Bun.build({
-      entrypoints: ['index.html', 'language-data.ts', 'unloaded.ts'].map(name => join(root, 'admin', name)),
-      outdir: workshop,
-      minify: true,
-      // Makes Chromium compile the functions while a script loads, beside the main thread, and not at their
-      // first calls on it.
-      banner: '//# allFunctionsCalledOnLoad',
-      // Pages that nobody opens are not loaded.
-      splitting: true,
-      jsx: { runtime: 'automatic', importSource: 'preact', development: false },
-      define: { 'process.env.NODE_ENV': '"production"' },
-      naming: { chunk: 'assets/[name]-[hash].[ext]', asset: 'assets/[name]-[hash].[ext]' },
-    })
+    const result = await Bun.build({ ...panelBuild, outdir: workshop })
     for (const message of result.logs) console.error(message)
     await cp(join(root, 'admin/icon.svg'), join(workshop, 'icon.svg'))
     await cp(join(root, 'locales'), join(workshop, 'locales'), { recursive: true })

@@ -59,6 +59,7 @@ describe.skipIf(!Bun.which('npm'))('the package (skipped where there is no npm)'
     const besides = files.filter(path => path.startsWith('lib/') && !made.includes(path))
     expect(made.filter(path => !files.includes(path))).toEqual([])
     expect(besides).toEqual([
+      'lib/cli/licenses.txt.br',
       'lib/on-node.js',
       'lib/operations/export-page.css',
       ...['phone.css', 'phone.html', 'phone.js', 'texts.json'].map(name => `lib/sandbox/page/${name}`),

@@ -56,6 +56,7 @@ export const commandGroups: Readonly<Record<string, Readonly<Record<string, Load
     store: () => import('./commands/store.ts'),
     migrate: () => import('./commands/migrate.ts'),
     completion,
+    licenses: () => import('./commands/licenses.ts'),
   },
   'Agents:': {
     agent,

@@ -1,4 +1,5 @@
 /** Reads files that are part of the program's own text: a bundle is one file and has no folder of assets. */
+import { readFile } from 'node:fs/promises'
 import { packedFiles } from './packed-files.ts'
 
 /** Whether this program is a bundle. */
@@ -16,10 +17,26 @@ export function bundledBrotliOf(name: string): Uint8Array | undefined {
   return text === undefined ? undefined : Buffer.from(text, 'base64')
 }
 
+/**
+ * Reads a file in its brotli form: from the bundle, from its place in the sources, or from the binary, which embeds what it
+ * imports.
+ */
+export async function readBrotli(
+  name: string,
+  path: string,
+  embedded: () => Promise<{ readonly default: string }>,
+): Promise<Uint8Array> {
+  const inSources = () => readFile(path).catch(() => undefined)
+  return bundledBrotliOf(name) ?? (await inSources()) ?? (await readFile((await embedded()).default))
+}
+
+export async function unpackBrotli(packed: Uint8Array): Promise<Uint8Array> {
+  const [{ brotliDecompress }, { promisify }] = await Promise.all([import('node:zlib'), import('node:util')])
+  return promisify(brotliDecompress)(packed)
+}
+
 /** Returns a file, decompressed; undefined when there is no file of this name. */
 export async function readBundledFile(name: string): Promise<Uint8Array | undefined> {
   const packed = bundledBrotliOf(name)
-  if (!packed) return undefined
-  const [{ brotliDecompress }, { promisify }] = await Promise.all([import('node:zlib'), import('node:util')])
-  return promisify(brotliDecompress)(packed)
+  return packed && (await unpackBrotli(packed))
 }

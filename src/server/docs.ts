@@ -5,10 +5,9 @@
  * The page's scripts come from this service and are allowed by the CSP; no inline script runs. The file is
  * read and unpacked at the first visit and then stays in memory (6 MB).
  */
-import { readFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { nodeCrypto } from '../platform/lazy-crypto.ts'
-import { bundledBrotliOf } from '../platform/packed.ts'
+import { readBrotli } from '../platform/packed.ts'
 import pageJs from './docs/page.js' with { type: 'text' }
 
 const pageHtml = `<!doctype html>
@@ -55,18 +54,13 @@ const assets: Record<string, () => Promise<StaticFile>> = {
   },
 }
 
-/**
- * Reads Scalar, compressed with brotli: from the bundle, from the file beside this module, or from the
- * binary. `scripts/scalar.ts` creates it.
- */
-async function readScalar(): Promise<Uint8Array> {
-  const packed = bundledBrotliOf('docs/scalar.js')
-  if (packed) return packed
-  const beside = await readFile(join(import.meta.dirname, 'docs/scalar.js.br')).catch(() => undefined)
-  if (beside) return beside
-  const embedded = await import('./docs/scalar.js.br', { with: { type: 'file' } })
-  return await readFile(embedded.default)
-}
+/** Reads Scalar, compressed with brotli. `scripts/scalar.ts` creates the file. */
+const readScalar = () =>
+  readBrotli(
+    'docs/scalar.js',
+    join(import.meta.dirname, 'docs/scalar.js.br'),
+    () => import('./docs/scalar.js.br', { with: { type: 'file' } }),
+  )
 
 /** Paths of the page and its scripts. */
 export const docsPaths: readonly string[] = Object.keys(assets)
