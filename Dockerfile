@@ -20,13 +20,15 @@ FROM debian:bookworm-slim AS system
 
 FROM dependencies AS build
 ARG TARGETARCH
+# There is no repository here. Without this argument the version is without its commit.
+ARG COMMIT=
 COPY . .
 # The runtime inside the binary is cached between builds, and checked against the lock file at each build.
 # Without TARGETARCH (some engines do not set it) the image is for the builder's own platform.
 RUN --mount=type=bind,from=system,target=/system \
     --mount=type=cache,target=/svc/.bun/runtimes \
     cpu=${TARGETARCH:-$(dpkg --print-architecture)} && \
-    node_modules/.bin/bun scripts/build.ts "--target=bun-linux-$(echo "$cpu" | sed s/amd64/x64/)" --outfile=/image/svc && \
+    BUILD_COMMIT=$COMMIT node_modules/.bin/bun scripts/build.ts "--target=bun-linux-$(echo "$cpu" | sed s/amd64/x64/)" --outfile=/image/svc && \
     scripts/image-root "$cpu" /system /image
 
 FROM scratch
@@ -53,7 +55,9 @@ HEALTHCHECK --interval=30s --timeout=5s --start-period=10s CMD ["/svc", "health"
 
 # The labels come last since the version changes most often. scripts/image reads it from package.json.
 ARG VERSION=unreleased
+ARG COMMIT=
 LABEL org.opencontainers.image.title="svc" \
       org.opencontainers.image.description="WeChat bot accounts as tools over REST, with a simulated WeChat built in" \
       org.opencontainers.image.licenses="MIT" \
-      org.opencontainers.image.version="$VERSION"
+      org.opencontainers.image.version="$VERSION" \
+      org.opencontainers.image.revision="$COMMIT"

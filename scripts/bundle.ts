@@ -9,6 +9,7 @@ import { basename, dirname, join, resolve } from 'node:path'
 import process from 'node:process'
 import { parseArgs, promisify } from 'node:util'
 import { brotliCompress, constants } from 'node:zlib'
+import { commitDefine } from './build/commit.ts'
 import { buildWith, type Setup, withoutColors } from './build/plugins.ts'
 import { buildPanel } from './panel.ts'
 
@@ -38,7 +39,7 @@ export async function bundle({ outfile, panel }: BundleOptions): Promise<void> {
         format: 'esm',
         minify: true,
         // The bundle may run from a URL. Then it is in no folder, and must not look into one.
-        define: { 'import.meta.dirname': '"/dev/null"' },
+        define: { 'import.meta.dirname': '"/dev/null"', ...commitDefine() },
       },
     )
     const [output, ...others] = result.outputs

@@ -7,10 +7,11 @@
  * `lib` is JavaScript because runtimes other than Bun accept no TypeScript from a package. There is one
  * file per source, so that stack traces are readable. Maps lead from the types to the sources.
  */
-import { chmod, cp, rename, rm, writeFile } from 'node:fs/promises'
+import { chmod, cp, readFile, rename, rm, writeFile } from 'node:fs/promises'
 import { extname, join, resolve } from 'node:path'
 import process from 'node:process'
 import { engines } from '../package.json' with { type: 'json' }
+import { commitLabel } from './build/commit.ts'
 import { buildPanel, makeWorkshop } from './panel.ts'
 
 const root = resolve(import.meta.dirname, '..')
@@ -61,6 +62,11 @@ try {
   await cp(join(root, 'src'), workshop, { recursive: true, filter: isRead })
   await writeFile(join(workshop, 'on-node.js'), await createNodeModule())
   await writeFile(join(workshop, 'svc.js'), program)
+  const commit = commitLabel()
+  if (commit !== undefined) {
+    const path = join(workshop, 'version.js')
+    await writeFile(path, `const svcCommit = '${commit}'\n${await readFile(path, 'utf8')}`)
+  }
   await chmod(join(workshop, 'svc.js'), 0o755)
   await rm(library, { recursive: true, force: true })
   await rename(workshop, library)

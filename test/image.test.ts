@@ -16,6 +16,7 @@ import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
 import process from 'node:process'
 import pkg from '../package.json' with { type: 'json' }
+import { findCommit } from '../scripts/build/commit.ts'
 import { smoke } from '../scripts/smoke.ts'
 import { isCommand } from '../src/cli/commands.ts'
 import { optionTable } from '../src/config.ts'
@@ -91,7 +92,9 @@ describe('the Dockerfile', () => {
       const env = { PATH: `${folder}:${process.env.PATH ?? ''}`, ENGINE: name }
       return (await ended([join(root, 'scripts/image'), ...args], { cwd: folder, env })).stdout
     }
-    const version = `--build-arg VERSION=${pkg.version} .\n`
+    const { id = '', isModified = false } = findCommit() ?? {}
+    const commit = `${id}${isModified ? '.modified' : ''}`
+    const version = `--build-arg VERSION=${pkg.version} --build-arg COMMIT=${commit} .\n`
     const tags = `--tag svc:${pkg.version} --tag svc:latest`
     expect(await engine('docker')).toBe(`docker buildx build ${tags} ${version}`)
     expect(await engine('podman')).toBe(`podman build --format docker ${tags} ${version}`)

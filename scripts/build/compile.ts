@@ -3,6 +3,7 @@ import { cp, mkdir, mkdtemp, readdir, readFile, rename, rm, writeFile } from 'no
 import { dirname, join, relative, resolve } from 'node:path'
 import process from 'node:process'
 import pkg from '../../package.json' with { type: 'json' }
+import { commitDefine } from './commit.ts'
 import { withLabel } from './label.ts'
 import { buildWith, withoutColors } from './plugins.ts'
 import { type RuntimeSource, unpackRuntime } from './runtime.ts'
@@ -55,6 +56,7 @@ export async function compile(options: CompileOptions): Promise<void> {
         assets: [...(await listInOrder(panel, workshop)), join(root, 'node_modules/silk-wasm/lib/silk.wasm')],
       },
       minify: true,
+      define: commitDefine(),
       // With bytecode, svc starts in a quarter of the time. Without `format` it would be CommonJS, which has
       // no top-level await.
       bytecode: true,

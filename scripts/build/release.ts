@@ -5,6 +5,7 @@ import { chmod, mkdir, mkdtemp, readdir, readFile, rename, rm, writeFile } from 
 import { basename, dirname, join, resolve } from 'node:path'
 import pkg from '../../package.json' with { type: 'json' }
 import { buildPanel } from '../panel.ts'
+import { commitLabel } from './commit.ts'
 import { compile } from './compile.ts'
 import type { RuntimeSource } from './runtime.ts'
 import { sumsFile, writeSums } from './sums.ts'
@@ -98,5 +99,7 @@ async function createInstaller(url = ''): Promise<string> {
   }
   if (!/^(https:\/\/[^\s'\\]+)?$/.test(url))
     throw new Error(`--url: expected an https address without blanks and quotes, got ${url}`)
-  return set(set(script, 'version', pkg.version), 'address', url.replace(/\/+$/, ''))
+  const commit = commitLabel()
+  const version = commit === undefined ? pkg.version : `${pkg.version}+${commit}`
+  return set(set(script, 'version', version), 'address', url.replace(/\/+$/, ''))
 }

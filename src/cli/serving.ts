@@ -76,6 +76,7 @@ export async function runService(
   const panel = await openPanel(opened, links, output.isTerminal)
   const metrics = await openMetrics(opened)
   await gateway.start()
+  log.info('svc starts', { version })
   // The log line helps if the directory's name was mistyped.
   if (opened.isNew) log.info('a new data directory was made', { path: requested.basePath })
   const printLine = createLinePrinter(output, requested.logFormat)

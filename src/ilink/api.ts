@@ -66,7 +66,7 @@ export interface ApiOptions {
   fetch: Fetch
   /** The client version sent to upstream, such as 2.4.9. */
   channelVersion: string
-  /** The version of svc, for `bot_agent`. */
+  /** The version of svc, for `bot_agent`, which does not get the commit. */
   version: string
   /**
    * Extra wait after the hold for a late response. The official client has none and loses messages (notes
@@ -275,7 +275,7 @@ export class Api {
   /** Sends a request of a bot: with its token, and with `base_info` in the body. */
   #post({ base_url, token }: Account, path: string, body: object, options: CallOptions): Promise<Reply> {
     const { channelVersion, version } = this.#options
-    const base_info = { channel_version: channelVersion, bot_agent: `svc/${version}` }
+    const base_info = { channel_version: channelVersion, bot_agent: `svc/${version.replace(/\+.*/, '')}` }
     const url = joinUrl(base_url, `ilink/bot/${path}`)
     return this.#request(url, options, JSON.stringify({ ...body, base_info }), token)
   }

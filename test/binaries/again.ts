@@ -11,6 +11,7 @@ import {
   writeFileSync,
 } from 'node:fs'
 import { join, resolve } from 'node:path'
+import { commitLabel } from '../../scripts/build/commit.ts'
 import { buildRelease } from '../../scripts/build/release.ts'
 import { unpackRuntime } from '../../scripts/build/runtime.ts'
 import { findTarget } from '../../scripts/build/targets.ts'
@@ -68,6 +69,8 @@ export function buildTests(release: string, folder: string): void {
           cwd: copy,
           env: {
             PATH: '/nowhere',
+            // The copy is no repository.
+            BUILD_COMMIT: commitLabel() ?? '',
             HOME: elsewhere,
             TMPDIR: elsewhere,
             TZ: 'Asia/Shanghai',

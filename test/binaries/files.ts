@@ -4,12 +4,17 @@ import { readdirSync, readFileSync, statSync } from 'node:fs'
 import { join, resolve } from 'node:path'
 import { gunzipSync } from 'node:zlib'
 import pkg from '../../package.json' with { type: 'json' }
+import { commitLabel } from '../../scripts/build/commit.ts'
 import { type Executable, readExecutable } from '../../scripts/build/executable.ts'
 import type { Target } from '../../scripts/build/targets.ts'
 import { ended } from '../support/ended.ts'
 
 const root = resolve(import.meta.dir, '../..')
 const source = (path: string) => readFileSync(join(root, path), 'utf8')
+
+const commit = commitLabel()
+/** What a build from here says of itself. */
+export const builtVersion = commit === undefined ? pkg.version : `${pkg.version}+${commit}`
 
 /** Found as they are, or in the two bytes for each character that the runtime keeps some texts in. */
 const insideOfAll: Record<string, string | Buffer> = {
@@ -47,7 +52,7 @@ export function fileTests(release: string, targets: readonly Target[]): void {
       (statSync(join(release, name)).mode & 0o777).toString(8),
     ])
     expect(modes.filter(([name, mode]) => mode !== (/\.gz$|SUMS$/.test(name!) ? '644' : '755'))).toEqual([])
-    expect(readFileSync(join(release, 'install.sh'), 'utf8')).toContain(`\nversion='${pkg.version}'\n`)
+    expect(readFileSync(join(release, 'install.sh'), 'utf8')).toContain(`\nversion='${builtVersion}'\n`)
   })
 
   test('compressed ones hold the same, and neither a time nor a name', () => {

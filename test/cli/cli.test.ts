@@ -439,7 +439,7 @@ describe('serving', () => {
       expect.stringMatching(/\blogin\b/),
       '',
     ])
-    expect(service.log()).toBe('')
+    expect(service.log()).toMatch(new RegExp(`^\\S+ INFO svc starts version=${RegExp.escape(version)}\n$`))
   })
 
   test('with sessions of which none works it says so, and svc status too', async () => {
@@ -532,7 +532,7 @@ describe('serving', () => {
       await using service = await serve(args, { dir, ...(token && { env: { SVC_TOKEN: token } }) })
       // Other users of this machine can try it: that is warned of.
       const warned = args === proxied || token === 'hunter2'
-      expect([token, service.log() !== '']).toEqual([token, warned])
+      expect([token, service.log().includes(' WARNING ')]).toEqual([token, warned])
       // A proxy that is not trusted.
       expect(service.log().includes('--trust-proxy')).toBe(args === proxied)
       expect(service.log()).not.toContain('hunter2')
