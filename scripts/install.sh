@@ -7,12 +7,18 @@
 #           checked if SHA256SUMS is beside it; the default is where this script came from
 #   --to    where svc goes; the default is /usr/local/bin if you may write there, otherwise ~/.local/bin
 #
-# An installed svc stays untouched until the new file is complete, checked and starts. Run it again to upgrade.
+# With SVC_SIGNED=1 nothing is installed whose signature cannot be checked.
+#
+# An installed svc stays untouched until the new file is complete, checked and starts. Run it again to upgrade: the one before
+# stays as svc.previous.
 set -eu
 
 # Filled in when a release is built.
 version=''
 address=''
+# Who may sign a release, as ssh's allowed_signers, and keys that no longer may. In the sources they are in releasing/.
+signers=''
+revoked=''
 
 say() { printf '%s\n' "$*"; }
 
@@ -30,8 +36,9 @@ usage() { say 'usage: sh install.sh [--from ADDRESS-OR-FOLDER-OR-FILE] [--to FOL
 help() {
   usage
   say '  --from  the files of a release: an https address, a folder, or one file of it. Without it SVC_FROM, or else where this'
-  say '          script came from. Files are checked with the SHA256SUMS beside them.'
+  say '          script came from. Files are checked with the SHA256SUMS beside them, and those with their signature.'
   say '  --to    the folder for svc. The default is /usr/local/bin if you may write there, otherwise ~/.local/bin.'
+  say 'With SVC_SIGNED=1 in the environment, nothing is installed whose signature cannot be checked.'
 }
 
 # Hint where a folder does not hold a release.
@@ -68,6 +75,7 @@ main() {
   prepare
   fetch_checked
   start
+  keep_previous
   mv -f "$work/svc" "$to/svc" || fail "$to/svc could not be replaced"
   finish
 }
@@ -199,12 +207,14 @@ clean() {
 
 fetch_checked() {
   if [ -n "$alone" ]; then
+    unchecked "there are no sums beside $file"
     get "$file"
     take
     return
   fi
   get SHA256SUMS
   sum_of "$file" >/dev/null
+  check_signature
   # The compressed file is half the size.
   if [ ! -f "$from/$file" ] && has gzip && grep -q " $file.gz\$" "$work/SHA256SUMS"; then
     get "$file.gz"
@@ -217,6 +227,35 @@ fetch_checked() {
   fi
   check "$file"
   take
+}
+
+# Who changes a file and its sum needs the key too. ssh-keygen is part of OpenSSH, which most systems have.
+check_signature() {
+  here=$(dirname -- "$0")/releasing
+  if [ -z "$signers" ] && [ -f "$0" ] && [ -f "$here/signers" ]; then
+    signers=$(grep -v '^#' "$here/signers" || true)
+    revoked=$(cat "$here/revoked")
+  fi
+  if [ -z "$signers" ]; then
+    unchecked 'svc has no key yet that this script knows'
+  elif ! ssh-keygen -'?' 2>&1 | grep -q -e '-Y verify'; then
+    unchecked 'that needs ssh-keygen of OpenSSH 8.1 or later (package openssh-client; on Alpine openssh-keygen)'
+  elif [ -d "$from" ] && [ ! -f "$from/SHA256SUMS.sig" ]; then
+    unchecked "there is no SHA256SUMS.sig in $from"
+  else
+    get SHA256SUMS.sig
+    printf '%s\n' "$signers" >"$work/signers"
+    printf '%s\n' "$revoked" >"$work/revoked"
+    ssh-keygen -Y verify -f "$work/signers" -r "$work/revoked" -I svc -n svc-release -s "$work/SHA256SUMS.sig" \
+      <"$work/SHA256SUMS" >"$work/said" 2>&1 ||
+      fail "SHA256SUMS in $from is not signed by svc's key, so it is not used" "$(cat "$work/said")" "Nothing was changed."
+    say "The signature is by svc's key."
+  fi
+}
+
+unchecked() {
+  [ -z "${SVC_SIGNED:-}" ] || fail "the signature cannot be checked: $1" "SVC_SIGNED is set, so nothing was changed."
+  say "The signature was not checked: $1."
 }
 
 take() {
@@ -308,9 +347,22 @@ start() {
   fail "$file does not start here:" "$(cat "$work/said")" "$hint"
 }
 
+# What is installed already is no way back. A link is only a name of what is elsewhere.
+keep_previous() {
+  previous=''
+  if [ ! -f "$to/svc" ] || [ -L "$to/svc" ] || [ "$("$to/svc" --version 2>/dev/null </dev/null)" = "$installed" ]; then return; fi
+  previous=$to/svc.previous
+  rm -f -- "$previous"
+  ln -- "$to/svc" "$previous" 2>/dev/null || cp -p -- "$to/svc" "$previous" || fail "$previous could not be written" "Nothing was changed."
+}
+
 finish() {
   made=''
   say "svc $installed is in $to/svc"
+  if [ -n "$previous" ]; then
+    say "The one before is $previous. It refuses data that the new one has used, so a way back needs a backup from before:"
+    say "  $(word "$previous") backup svc-before.tar"
+  fi
   first=$(command -v svc || true)
   case ":$PATH:" in
     *":$to:"*)

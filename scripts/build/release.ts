@@ -94,12 +94,17 @@ async function createInstaller(url = ''): Promise<string> {
   const script = await readFile(join(root, 'scripts/install.sh'), 'utf8')
   const set = (text: string, name: string, value: string) => {
     const line = `\n${name}=''\n`
+    if (value.includes("'")) throw new Error(`${name} has a quote: ${value}`)
     if (!text.includes(line)) throw new Error(`scripts/install.sh has no line ${line.trim()}`)
     return text.replace(line, () => `\n${name}='${value}'\n`)
   }
   if (!/^(https:\/\/[^\s'\\]+)?$/.test(url))
     throw new Error(`--url: expected an https address without blanks and quotes, got ${url}`)
+  const keys = async (name: string) =>
+    (await readFile(join(root, 'scripts/releasing', name), 'utf8')).replace(/^#.*\n/gm, '').trim()
+  const [signers, revoked] = [await keys('signers'), await keys('revoked')]
   const commit = commitLabel()
   const version = commit === undefined ? pkg.version : `${pkg.version}+${commit}`
-  return set(set(script, 'version', version), 'address', url.replace(/\/+$/, ''))
+  const values = { version, address: url.replace(/\/+$/, ''), signers, revoked }
+  return Object.entries(values).reduce((text, [name, value]) => set(text, name, value), script)
 }

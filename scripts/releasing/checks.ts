@@ -68,6 +68,23 @@ async function findTreeProblems(root: string): Promise<string[]> {
 }
 
 /**
+ * Returns the plan of a release that was made before.
+ *
+ * @throws Error when another commit is checked out
+ */
+export async function planRebuild(root: string, commit: string, version: string): Promise<ReleasePlan> {
+  const git = gitIn(root)
+  const base = await git('rev-parse', 'HEAD')
+  if (base !== commit)
+    throw new Error(`it is from ${commit}, and this is ${base}; git switch --detach ${commit}`)
+  const show = async (name: string) => `${await git('show', `HEAD:${name}`)}\n`
+  const [packageJson, changelog] = [await show('package.json'), await show('CHANGELOG.md')]
+  if (readStatedVersion(packageJson) !== version)
+    throw new Error(`it says ${version}, and its commit says ${readStatedVersion(packageJson)}`)
+  return { base, version, packageJson, changelog, notes: '' }
+}
+
+/**
  * Checks everything and returns what the release will be.
  *
  * @param requested a version, or major, minor, patch

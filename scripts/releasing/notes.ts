@@ -16,6 +16,7 @@ export interface NotesOptions {
   tried: readonly TrialResult[]
   /** The address of the files. */
   url?: string | undefined
+  isSigned?: boolean
 }
 
 const formatSize = (bytes: number) =>
@@ -27,7 +28,7 @@ const joinParagraphs = (...parts: (string | undefined)[]) =>
 
 /** @returns Markdown. The first line is the version, as in the message of a tag */
 export function notesOf(options: NotesOptions): string {
-  const { version, changes, files, tried } = options
+  const { version, changes, files, isSigned = false, tried } = options
   const list = (ran: boolean) => {
     const lines = tried.filter(result => result.ran === ran).map(({ what, how }) => `- ${what}: ${how}`)
     return lines.length > 0 ? lines.join('\n') : '- nothing'
@@ -40,8 +41,12 @@ export function notesOf(options: NotesOptions): string {
     describeInstallation(options),
     '## Files',
     ['| file | size | SHA-256 |', '|---|---|---|', ...rows].join('\n'),
-    `The sums are also in \`SHA256SUMS\`: \`sha256sum --check --ignore-missing SHA256SUMS\`. You get the same binaries with
-\`git checkout v${version} && npm run build -- --all\`.`,
+    `The sums are also in \`SHA256SUMS\`: \`sha256sum --check --ignore-missing SHA256SUMS\`. ${
+      isSigned
+        ? 'They are signed: `SHA256SUMS.sig`.'
+        : 'They are **not signed**, so they only show that a file arrived whole.'
+    } How to check that, what is inside, and to make the same files again from the tag v${version}:
+\`scripts/releasing/README.md\` in the sources.`,
     '## What was tested',
     'With these very files, before the release:',
     list(true),

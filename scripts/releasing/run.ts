@@ -4,6 +4,7 @@ import process from 'node:process'
 export interface RunOptions {
   cwd: string
   env?: Record<string, string | undefined>
+  stdin?: Uint8Array
   /** Prints the command's output while it runs. */
   printsOutput?: boolean
 }
@@ -47,13 +48,13 @@ async function read(
 /** Runs a command. @returns its status and output, also when it fails */
 export async function runCommand(
   command: readonly string[],
-  { cwd, env, printsOutput }: RunOptions,
+  { cwd, env, printsOutput, stdin }: RunOptions,
 ): Promise<Result> {
   throwIfStopped()
   const child = Bun.spawn([...command], {
     cwd,
     env: { ...process.env, ...env },
-    stdin: 'ignore',
+    stdin: stdin ?? 'ignore',
     stdout: 'pipe',
     stderr: 'pipe',
     // A long command starts other programs, which must end with it. A short one may ask a person, for example

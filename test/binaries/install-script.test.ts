@@ -1,15 +1,18 @@
 /** scripts/install.sh with a release that says its version and no more: where it is led, and what it tells to type. */
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import { createHash } from 'node:crypto'
-import { mkdirSync, readdirSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
+import { cpSync, mkdirSync, readdirSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
 import { createServer as createPlain, type Server } from 'node:http'
 import { createServer } from 'node:https'
 import type { AddressInfo } from 'node:net'
 import { join, resolve } from 'node:path'
 import process from 'node:process'
+import { checkSignature, signSums } from '../../scripts/releasing/signature.ts'
 import { certificate, privateKey } from '../platform/certificate.ts'
 import { ended } from '../support/ended.ts'
-import { folderOfFile } from '../support/folder.ts'
+import { failure } from '../support/failure.ts'
+import { folderOfFile, folderOfTest } from '../support/folder.ts'
+import { makeKey, type SigningKey } from '../support/signing-key.ts'
 
 const script = resolve(import.meta.dir, '../../scripts/install.sh')
 const folder = folderOfFile()
@@ -126,6 +129,126 @@ test('one file is installed: checked by the sums beside it, or as it is where th
   expect((await install(to, {}, join(alone, 'svc'))).status).toBe(1)
 })
 
+describe.skipIf(!Bun.which('ssh-keygen'))('a signature (skipped without ssh-keygen)', () => {
+  let keys: SigningKey[]
+  beforeAll(async () => {
+    keys = await Promise.all(['first', 'second', 'stranger'].map(name => makeKey(folder, name)))
+  })
+
+  /** A signed release, and sources whose installer knows these signers. */
+  async function signed(key: string, signers: string[], revoked: string[] = []) {
+    const dir = folderOfTest()
+    const [from, sources] = [join(dir, 'release'), join(dir, 'sources')]
+    cpSync(release, from, { recursive: true })
+    await signSums(from, key)
+    mkdirSync(join(sources, 'scripts/releasing'), { recursive: true })
+    writeFileSync(join(sources, 'scripts/releasing/signers'), ['# Who', ...signers, ''].join('\n'))
+    writeFileSync(join(sources, 'scripts/releasing/revoked'), ['# Who no longer', ...revoked, ''].join('\n'))
+    cpSync(script, join(sources, 'scripts/install.sh'))
+    const to = join(dir, 'bin')
+    return {
+      ...{ from, sources, sums: join(from, 'SHA256SUMS'), signature: join(from, 'SHA256SUMS.sig') },
+      async install(env: Record<string, string> = {}, where = from) {
+        rmSync(to, { recursive: true, force: true })
+        const { status, stdout, stderr } = await ended(
+          ['/bin/sh', join(sources, 'scripts/install.sh'), '--from', where, '--to', to],
+          { cwd: folder, env: { PATH: process.env.PATH!, HOME: folder, ...env }, withinMs: 60_000 },
+        )
+        const isThere = Bun.spawnSync(['test', '-e', join(to, 'svc')]).success
+        expect(isThere).toBe(status === 0)
+        return { status, said: `${stdout}${stderr}` }
+      },
+    }
+  }
+  const good = { status: 0, said: expect.stringContaining("The signature is by svc's key.\n") }
+  const bad = { status: 1, said: expect.stringContaining("not signed by svc's key") }
+  const unchecked = { status: 0, said: expect.stringContaining('The signature was not checked: ') }
+  const refused = { status: 1, said: expect.stringContaining('the signature cannot be checked: ') }
+
+  test('by a key that may sign is good, and while keys change both are', async () => {
+    const [first, second] = keys
+    for (const key of [first!, second!]) {
+      const { from, install, sources } = await signed(key.path, [first!.signer, second!.signer])
+      await checkSignature(from, sources)
+      expect(await install({ SVC_SIGNED: '1' })).toEqual(good)
+    }
+  })
+
+  test('by another key, for something else, of other sums, or by a revoked key installs nothing', async () => {
+    const [first, second, stranger] = keys
+    const both = [first!.signer, second!.signer]
+    const other = await signed(stranger!.path, both)
+    const revoked = await signed(first!.path, both, [first!.public])
+    const tampered = await signed(first!.path, both)
+    writeFileSync(
+      tampered.sums,
+      readFileSync(tampered.sums, 'utf8').replace(/^[0-9a-f]{64}/gm, '0'.repeat(64)),
+    )
+    const elsewhere = await signed(first!.path, both)
+    rmSync(elsewhere.signature)
+    const sign = ['ssh-keygen', '-q', '-Y', 'sign', '-f', first!.path, '-n', 'git', elsewhere.sums]
+    expect(Bun.spawnSync(sign).success).toBe(true)
+    for (const { from, install, sources } of [other, revoked, tampered, elsewhere]) {
+      expect((await failure(checkSignature(from, sources))).message).toContain('scripts/releasing/signers')
+      expect(await install()).toEqual(bad)
+    }
+    const still = await signed(second!.path, both, [first!.public])
+    expect(await still.install()).toEqual(good)
+  })
+
+  test('that is not there, or that nothing here can check, is said, and an error where one is asked for', async () => {
+    const [first] = keys
+    const stripped = await signed(first!.path, [first!.signer])
+    rmSync(stripped.signature)
+    expect((await failure(checkSignature(stripped.from, stripped.sources))).message).toContain(
+      'SHA256SUMS.sig',
+    )
+    const keyless = await signed(first!.path, [])
+    const { install } = await signed(first!.path, [first!.signer])
+    const file = join(folderOfTest(), 'svc')
+    writeFileSync(file, program)
+    const box = toolbox('without ssh', {})
+    for (const [from, env, where] of [
+      [stripped, {}],
+      [keyless, {}],
+      [{ install }, { PATH: box }],
+      [{ install }, {}, file],
+    ] as const) {
+      expect(await from.install(env, where)).toEqual(unchecked)
+      expect(await from.install({ ...env, SVC_SIGNED: '1' }, where)).toEqual(refused)
+    }
+    // From an address nobody is told that it was not checked: whoever stands in between could take it away.
+    const fetching = 'for url; do :; done; case $url in *.sig) exit 22 ;; esac'
+    const between = {
+      curl: `${fetching}; while [ "$1" != -o ]; do shift; done; cp "${release}/\${url##*/}" "$2"`,
+    }
+    const strippedAway = { PATH: toolbox('between', between) }
+    symlinkSync(Bun.which('ssh-keygen')!, join(folder, 'between/ssh-keygen'))
+    expect(await install(strippedAway, 'https://example.org/svc')).toMatchObject({
+      status: 1,
+      said: expect.stringContaining('SHA256SUMS.sig could not be downloaded'),
+    })
+  })
+})
+
+test('the one before stays, as what it was, until another takes its place', async () => {
+  const to = join(folderOfTest(), 'bin')
+  const read = (name: string) => readFileSync(join(to, name), 'utf8')
+  const older = program.replace('1.2.3', '1.2.2')
+  mkdirSync(to)
+  writeFileSync(join(to, 'svc'), older, { mode: 0o755 })
+  const first = await install(to, {})
+  expect(first).toMatchObject({ status: 0, stdout: expect.stringContaining(`${to}/svc.previous backup `) })
+  // The same once more is no other.
+  const again = await install(to, {})
+  expect([again.status, again.stdout.includes('svc.previous')]).toEqual([0, false])
+  expect([read('svc'), read('svc.previous')]).toEqual([program, older])
+  rmSync(join(to, 'svc'))
+  symlinkSync('/nowhere/svc', join(to, 'svc'))
+  expect((await install(to, {})).status).toBe(0)
+  expect([read('svc'), read('svc.previous')]).toEqual([program, older])
+})
+
 test('a folder without a release, or none, says how one is made', async () => {
   const empty = join(folder, 'empty')
   mkdirSync(empty)
@@ -177,7 +300,7 @@ describe.skipIf(!onLinux)('the lines to paste do what they say, whatever the fol
           const { stdout, status } = await install(to, env)
           expect(status).toBe(0)
           const lines = stdout.split('\n')
-          const [add, next] = [lines[2]!.trim(), /: (.* openapi --sandbox)$/.exec(lines[3]!)?.[1]]
+          const [add, next] = [lines.at(-3)!.trim(), /: (.* openapi --sandbox)$/.exec(lines.at(-2)!)?.[1]]
           expect(add.endsWith(profile === '' ? '"' : ` >> ~/${profile}`)).toBe(true)
           const run = (args: string[]) => ended([path!, ...args], { cwd: home, env, withinMs: 60_000 })
           expect(await run(['-c', next!])).toEqual({ status: 0, stdout: '1.2.3\n', stderr: '' })

@@ -1,7 +1,7 @@
 /** Releases, made in repositories of their own that hold what lies here. */
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import { existsSync, readdirSync, readFileSync } from 'node:fs'
-import { appendFile, link, readFile, writeFile } from 'node:fs/promises'
+import { appendFile, link, readFile, symlink, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import process from 'node:process'
@@ -13,6 +13,7 @@ import { canBuild } from '../support/binary.ts'
 import { ended } from '../support/ended.ts'
 import { failure } from '../support/failure.ts'
 import { type Repositories, repositories, root } from '../support/repository.ts'
+import { makeKey } from '../support/signing-key.ts'
 import { until } from '../support/until.ts'
 
 const target = findOwnTarget()
@@ -84,6 +85,9 @@ describe.skipIf(!here)('a release (skipped without git, or without the runtime)'
       [['1.0.0', '--url', "https://example.org/'"], "https://example.org/'"],
       [['1.0.0', '--url', 'http://example.org/svc'], 'http://example.org/svc'],
       [['1.0.0', '--sing'], '--sing'],
+      [['1.0.0', '--rebuild', 'x'], '--rebuild'],
+      [['--rebuild', 'x', '--only', 'deno'], '--rebuild'],
+      [['1.0.0', '--unsigned'], '--unsigned'],
     ] as const) {
       const { status, stderr } = await release(...args)
       expect([status, stderr]).toEqual([2, expect.stringContaining(said)])
@@ -166,20 +170,29 @@ describe.skipIf(!here)('a release (skipped without git, or without the runtime)'
   test('a release: the version everywhere, files with their sums and notes, a commit and a tag', async () => {
     if (!target) throw new Error('there is no binary for this machine')
     const { file } = target
-    const { path, git: inside, release } = await of.fresh('released')
+    const { path, git: inside, commit, release } = await of.fresh('released')
+    const key = await makeKey(join(path, '..'), 'release')
+    const unknown = await release('0.2.0', '--only', own, '--sign', key.path)
+    expect([unknown.status, unknown.stderr]).toEqual([
+      1,
+      expect.stringContaining('scripts/releasing/signers'),
+    ])
+    await commit('scripts/releasing/signers', `${key.signer}\n`)
     const base = await inside('rev-parse', 'HEAD')
 
-    const done = await release('0.2.0', '--only', own, '--url', 'https://example.org/svc')
+    const options = ['--only', own, '--url', 'https://example.org/svc', '--sign', key.path]
+    const done = await release('0.2.0', ...options)
     expect(done.status === 0 ? 0 : done.stderr).toBe(0)
     expect(done.stdout).toContain('git push --follow-tags')
 
     const out = join(path, 'dist/release')
     expect(readdirSync(join(path, 'dist'))).toEqual(['release'])
-    expect(readdirSync(out).sort()).toEqual(['NOTES.md', 'SHA256SUMS', 'install.sh', file, `${file}.gz`])
+    const summed = ['install.sh', 'provenance.intoto.json', file, `${file}.gz`]
+    expect(readdirSync(out).sort()).toEqual(['NOTES.md', 'SHA256SUMS', 'SHA256SUMS.sig', ...summed].sort())
     const sums = await readFile(join(out, 'SHA256SUMS'), 'utf8')
     const sumOf = (name: string) =>
       new Bun.CryptoHasher('sha256').update(readFileSync(join(out, name))).digest('hex')
-    expect(sums).toBe(['install.sh', file, `${file}.gz`].map(name => `${sumOf(name)}  ${name}\n`).join(''))
+    expect(sums).toBe(summed.map(name => `${sumOf(name)}  ${name}\n`).join(''))
     expect((await ended([join(out, file), '--version'], { cwd: tmpdir(), env: of.env })).stdout).toContain(
       '0.2.0',
     )
@@ -215,6 +228,24 @@ describe.skipIf(!here)('a release (skipped without git, or without the runtime)'
     expect(await inside('cat-file', '-t', 'v0.2.0')).toBe('tag')
     expect(await inside('rev-parse', 'v0.2.0^{commit}')).toBe(await inside('rev-parse', 'main'))
     expect(await inside('tag', '--list', '--format=%(contents)', 'v0.2.0')).toBe(notes.trim())
+
+    // Its installer knows the key, and another clone at another path makes the same.
+    expect(readFileSync(join(out, 'install.sh'), 'utf8')).toContain(`\nsigners='${key.signer}'\n`)
+    const clone = join(path, '..', 'a clone elsewhere')
+    await inside('clone', '--quiet', path, clone)
+    await symlink(join(root, '.bun'), join(clone, '.bun'))
+    const rebuild = () =>
+      ended([process.execPath, 'scripts/release.ts', '--rebuild', out], {
+        ...{ cwd: clone, env: of.env, withinMs: 100_000 },
+      })
+    const rebuilt = await rebuild()
+    expect([rebuilt.status, rebuilt.stderr.includes('error')]).toEqual([0, false])
+    for (const name of ['SHA256SUMS', ...summed])
+      expect(
+        readFileSync(join(clone, 'dist/release-rebuilt', name)).equals(readFileSync(join(out, name))),
+      ).toBe(true)
+    await appendFile(join(out, 'SHA256SUMS'), `${'0'.repeat(64)}  svc.mjs\n`)
+    expect([await rebuild()]).toMatchObject([{ status: 1, stderr: expect.stringContaining('SHA256SUMS') }])
 
     const again = await release('0.2.0')
     expect([again.status, again.stderr]).toEqual([1, expect.stringContaining('v0.2.0')])
