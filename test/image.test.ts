@@ -65,7 +65,7 @@ describe('the Dockerfile', () => {
       const isBuilt = from.startsWith('--platform=$BUILDPLATFORM ') || /^(dependencies|build)\b/.test(from)
       expect([from, isBuilt || linesOf('RUN', stage).length === 0]).toEqual([from, true])
       const base = from.replace(/^--platform=\S+ /, '').replace(/ AS .*/, '')
-      expect(base).toMatch(/^(scratch|dependencies|build|[a-z]+:[a-z0-9][a-z0-9.-]*)$/)
+      expect(base).toMatch(/^(scratch|dependencies|build|[a-z]+:[a-z0-9][a-z0-9.-]*(@sha256:[0-9a-f]{64})?)$/)
       expect(base).not.toContain('latest')
     }
   })

@@ -25,7 +25,7 @@ export interface ReleaseJob {
 const bun = process.execPath
 
 /** Builds every part into `output`. */
-export async function build({ folder, output, parts, url }: ReleaseJob): Promise<void> {
+export async function build({ folder, output, parts, url, version }: ReleaseJob): Promise<void> {
   const inSources = { cwd: folder, shown: true }
   const binaries = targets.filter(target => parts.includes(nameOf(target)))
   if (binaries.length > 0) {
@@ -39,6 +39,9 @@ export async function build({ folder, output, parts, url }: ReleaseJob): Promise
   }
   if (parts.includes('package')) {
     await run(['npm', 'pack', '--loglevel=error', `--pack-destination=${output}`], inSources)
+    // npm compresses as the Node of this machine does. Bun, whose version is fixed, does it the same everywhere.
+    const tarball = Bun.file(join(output, `svc-${version}.tgz`))
+    await tarball.write(Bun.gzipSync(Bun.gunzipSync(await tarball.bytes()), { library: 'libdeflate' }))
   }
 }
 
