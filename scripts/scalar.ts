@@ -13,7 +13,7 @@ import { type Part, readPart } from './releasing/contents.ts'
 
 export const version = '1.72.1'
 /** Sums of npm's package, and of the unpacked content of the file here. */
-const packageSha512 =
+export const packageSha512 =
   'XpEJ0rfc/cXbCrR+iC4kK0o/WwX2dTtGQbT049OlPKAHD6IMIFdTeGz2r+M27P2EDWKyUITRm/NzlP8z2pw/Ow=='
 export const contentSha512 =
   'XOyThw3dp2pOoU+GBsvSRFdBx4bqwolxTHpXKV5kBJgacoCmk3L8XHRmsHN45Z4/GjbCJVjZ7wzks98zMUarPg=='

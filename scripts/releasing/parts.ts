@@ -1,12 +1,14 @@
 /** The parts of a release: how each is built from a checkout, and how it is tested before the release. */
-import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises'
+import { mkdir, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import process from 'node:process'
 import { type Target, targets } from '../build/targets.ts'
+import { billFile } from './bill.ts'
 import type { TrialResult } from './notes.ts'
 import { run, runCommand } from './run.ts'
 import { findOwnMachine, findOwnTarget, inspectBinary, type Trial, trialOf } from './trials.ts'
+import { findVulnerabilities } from './vulnerabilities.ts'
 
 const nameOf = (target: Target) => target.name.slice('bun-'.length)
 
@@ -43,6 +45,7 @@ export async function build({ folder, output, parts, url, version }: ReleaseJob)
     const tarball = Bun.file(join(output, `svc-${version}.tgz`))
     await tarball.write(Bun.gzipSync(Bun.gunzipSync(await tarball.bytes()), { library: 'libdeflate' }))
   }
+  await run([bun, 'scripts/releasing/bill.ts', output], inSources)
 }
 
 /** Installs the package in a new project. @returns the path of its program */
@@ -111,6 +114,10 @@ export async function tryOut(making: ReleaseJob, say: (line: string) => void): P
   if (!findOwnTarget()) {
     all.push({ what: 'the binary of this machine', how: `there is none for ${findOwnMachine()}`, ran: false })
   }
+  const bill = await readFile(join(making.output, billFile), 'utf8')
+  const { checked, text } = await findVulnerabilities(bill, making.folder)
+  say(`known vulnerabilities: ${text}`)
+  all.push({ what: 'known vulnerabilities', how: text, ran: checked })
   const absent = partNames.filter(part => !making.parts.includes(part))
   all.push({
     what: 'the container image',

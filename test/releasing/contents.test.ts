@@ -2,8 +2,11 @@
 import { expect, test } from 'bun:test'
 import { mkdir, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
+import { Spec, Validation } from '@cyclonedx/cyclonedx-library'
+import { createBill } from '../../scripts/releasing/bill.ts'
 import { findNeeded, readPart } from '../../scripts/releasing/contents.ts'
 import { formatNotices, readNotices } from '../../scripts/releasing/licenses.ts'
+import { findVulnerabilities, listVersions } from '../../scripts/releasing/vulnerabilities.ts'
 import { svc } from '../support/command.ts'
 import { failure } from '../support/failure.ts'
 import { folderOfFile } from '../support/folder.ts'
@@ -75,4 +78,49 @@ test('parts with the same text share it', () => {
   const text = formatNotices([part('a', mit), part('b', 'another'), part('c', mit)])
   expect(text.split(mit).length).toBe(2)
   expect(text).toMatch(/^a 1\.0\.0 \(MIT\)\nc 1\.0\.0 \(MIT\)\n=+\n\nPermission/m)
+})
+
+test('the bill is CycloneDX, names each part once, and comes out the same', async () => {
+  const bill = await createBill('0123abc', 1_700_000_000)
+  expect(await createBill('0123abc', 1_700_000_000)).toBe(bill)
+  expect(await new Validation.JsonStrictValidator(Spec.Version.v1dot6).validate(bill)).toBeNull()
+  const refs = [...bill.matchAll(/"bom-ref": "(.+)"/g)].map(match => match[1]!)
+  expect(refs.length).toBeGreaterThan(250)
+  expect(new Set(refs).size).toBe(refs.length)
+  const { metadata, dependencies } = JSON.parse(bill)
+  expect(metadata.component.properties).toEqual([{ name: 'git:commit', value: '0123abc' }])
+  expect(refs).toEqual(expect.arrayContaining(dependencies[0].dependsOn))
+})
+
+test('what the registry says of the bill is found, or nothing found, or unknown', async () => {
+  const purl = (name: string) => ({ purl: `pkg:npm/${name}` })
+  const bill = {
+    components: [
+      { ...purl('%40a/b@1.0.0'), components: [purl('c@2.0.0')] },
+      purl('c@1.0.0'),
+      { purl: 'pkg:github/x/y@1' },
+    ],
+  }
+  const versions = { '@a/b': ['1.0.0'], c: ['1.0.0', '2.0.0'] }
+  expect(listVersions(bill)).toEqual(versions)
+
+  let answer = () => Response.json({})
+  const asked: unknown[] = []
+  using registry = Bun.serve({
+    ...{ port: 0, hostname: '127.0.0.1' },
+    async fetch(request) {
+      asked.push([new URL(request.url).pathname, await request.json()])
+      return answer()
+    },
+  })
+  const ask = () => findVulnerabilities(JSON.stringify(bill), folder, `${registry.url}npm`)
+  expect(await ask()).toEqual({ checked: true, text: expect.stringMatching(/^none found for 2 /) })
+  expect(asked).toEqual([['/npm/-/npm/v1/security/advisories/bulk', versions]])
+  answer = () => Response.json({ c: [{ severity: 'high', title: 'leaks', url: 'https://example.org/1' }] })
+  const found = 'found: c 1.0.0,2.0.0: high, leaks, https://example.org/1'
+  expect(await ask()).toEqual({ checked: true, text: found })
+  for (const refusal of [new Response('no', { status: 405 }), new Response('<html>'), Response.json(null)]) {
+    answer = () => refusal
+    expect(await ask()).toEqual({ checked: false, text: expect.stringMatching(/^not checked: /) })
+  }
 })

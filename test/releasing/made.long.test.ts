@@ -187,12 +187,19 @@ describe.skipIf(!here)('a release (skipped without git, or without the runtime)'
 
     const out = join(path, 'dist/release')
     expect(readdirSync(join(path, 'dist'))).toEqual(['release'])
-    const summed = ['install.sh', 'provenance.intoto.json', file, `${file}.gz`]
+    const made = ['THIRD_PARTY_NOTICES.txt', 'provenance.intoto.json', 'svc.cdx.json']
+    const summed = [...made, 'install.sh', file, `${file}.gz`].sort()
     expect(readdirSync(out).sort()).toEqual(['NOTES.md', 'SHA256SUMS', 'SHA256SUMS.sig', ...summed].sort())
     const sums = await readFile(join(out, 'SHA256SUMS'), 'utf8')
     const sumOf = (name: string) =>
       new Bun.CryptoHasher('sha256').update(readFileSync(join(out, name))).digest('hex')
-    expect(sums).toBe(summed.map(name => `${sumOf(name)}  ${name}\n`).join(''))
+    expect(sums).toBe(summed.map(name => `${sumOf(name)}  ${name}
+`).join(''))
+    const { metadata } = JSON.parse(await readFile(join(out, 'svc.cdx.json'), 'utf8'))
+    expect(metadata.component).toMatchObject({
+      version: '0.2.0',
+      properties: [{ name: 'git:commit', value: await inside('rev-parse', 'main') }],
+    })
     expect((await ended([join(out, file), '--version'], { cwd: tmpdir(), env: of.env })).stdout).toContain(
       '0.2.0',
     )
@@ -221,6 +228,7 @@ describe.skipIf(!here)('a release (skipped without git, or without the runtime)'
     for (const line of [
       '.*: 7 passed, 0 failed$',
       'needs the moon: ',
+      'known vulnerabilities: (none found|found|not checked)',
       '.*, deno, package: ',
       `${file}: .* \\d\\d .*\\b${own}$`,
     ])
