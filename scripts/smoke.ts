@@ -1,5 +1,5 @@
 /**
- * `bun scripts/smoke.ts [--data DIR] [--data-inside DIR] [--patience N] -- COMMAND…`: has a whole
+ * `bun scripts/smoke.ts [--data DIR] [--data-inside DIR] [--patience N] [--thorough] -- COMMAND…`: has a whole
  * conversation with svc, only over HTTP. COMMAND may start anything: the sources, a binary, one in another
  * root directory or in a container that shares the network.
  */
@@ -14,6 +14,7 @@ import { type Service, startService } from '../test/support/service.ts'
 import { stopwatch } from '../test/support/stopwatch.ts'
 import { checkPages, checkStillThere, continueConversation, startConversation } from './smoke/conversation.ts'
 import { expectMatch } from './smoke/expected.ts'
+import { checkAgent, checkBackup } from './smoke/thorough.ts'
 
 export interface SmokeOptions {
   /** The program and its first arguments, as `['dist/svc']`. */
@@ -30,6 +31,8 @@ export interface SmokeOptions {
   cwd?: string
   /** The expected version; any by default. */
   version?: string
+  /** Also tries a backup, its restore and an agent, whose files are beside the data directory. */
+  thorough?: boolean
   /** How many times longer than on an ordinary machine each step may take. */
   patience?: number
   /** Ends the conversation and the programs that it started. */
@@ -97,9 +100,22 @@ export async function smoke(options: SmokeOptions): Promise<void> {
 
     const third = await step('starts again after that', () => start(command))
     await checkStillThere(third, later)
+    const { messages } = (await third.service.call('history')).body
     await step('ends well on SIGTERM once more', async () =>
       expectMatch(await third.service.kill('SIGTERM'), 0),
     )
+    if (!options.thorough) return
+    const env = { PATH: process.env.PATH ?? '', HOME: dataInside, ...options.env }
+    const place = {
+      command,
+      data,
+      dataInside,
+      cwd: options.cwd ?? data,
+      env,
+      withinMs: stepMs * patience * 0.9,
+    }
+    await step('makes a backup and restores it', () => checkBackup(place, { ...later, messages }))
+    await step('answers through an agent', () => checkAgent(place))
   } finally {
     // Limited: a program that does not even end on SIGKILL must not block the caller.
     giveUp.abort()
@@ -143,6 +159,7 @@ const ownOptions = {
   data: { type: 'string' },
   'data-inside': { type: 'string' },
   patience: { type: 'string', default: '1' },
+  thorough: { type: 'boolean', default: false },
   'expect-version': { type: 'string' },
 } as const
 
@@ -175,7 +192,8 @@ async function main(): Promise<void> {
   const env = Object.entries(process.env).filter(
     (entry): entry is [string, string] => entry[1] !== undefined && !entry[0].startsWith('SVC_'),
   )
-  const data = values.data ?? (await mkdtemp(join(tmpdir(), 'svc-smoke-')))
+  const folder = await mkdtemp(join(tmpdir(), 'svc-smoke-'))
+  const data = values.data ?? join(folder, 'svc')
   const [program = '', ...rest] = command
   try {
     await smoke({
@@ -185,13 +203,14 @@ async function main(): Promise<void> {
       cwd: process.cwd(),
       env: Object.fromEntries(env),
       patience,
+      thorough: values.thorough,
       signal: stop.signal,
       print: console.log,
       ...(values['data-inside'] !== undefined && { dataInside: values['data-inside'] }),
       ...(values['expect-version'] !== undefined && { version: values['expect-version'] }),
     })
   } finally {
-    if (values.data === undefined) await rm(data, { recursive: true, force: true })
+    await rm(folder, { recursive: true, force: true })
   }
 }
 

@@ -12,6 +12,10 @@ export interface Trial {
   command?: string[]
   /** Where it was started, or why it was not. */
   where: string
+  /** The data directory, as it is here and as the program sees it, if it runs in a root directory of its own. */
+  data?: { outside: string; inside: string }
+  /** The command uses it as a library, and is no svc. */
+  isLibrary?: true | undefined
   /** How many times slower it may be than on its own machine. */
   patience?: number
 }
@@ -41,11 +45,10 @@ const armLibraries = '/usr/aarch64-linux-gnu'
 /** Starts a program for arm64, which then can start programs itself. */
 const emulate = join(import.meta.dirname, 'emulate')
 
-/** Returns the trial of a binary in `folder`. */
+/** Returns the trial of a binary in `folder` that is for another machine. */
 export function trialOf(target: Target, folder: string): Trial {
   const { name, file } = target
   const path = join(folder, file)
-  if (name === findOwnTarget()?.name) return { file, command: [path], where: `on ${findOwnMachine()}` }
   if (name !== 'bun-linux-arm64')
     return { file, where: `needs ${platformOf(target)}, and this is ${findOwnMachine()}` }
   const emulator = Bun.which('qemu-aarch64') ?? Bun.which('qemu-aarch64-static')

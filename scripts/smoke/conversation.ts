@@ -24,7 +24,7 @@ export interface ConversationState {
   remaining: number
 }
 
-const picture = Buffer.from(
+export const picture = Buffer.from(
   'iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mP8z8BQDwAEhQGAhKmMIQAAAABJRU5ErkJggg==',
   'base64',
 )
