@@ -24,7 +24,7 @@ import { type Container, canContain, runIn, startIn } from './support/container.
 import { type Ended, ended } from './support/ended.ts'
 import { end, family, innermost } from './support/family.ts'
 import { folderOfTest } from './support/folder.ts'
-import { config, lineOf, linesOf, pairsIn, sentFiles, stages } from './support/image.ts'
+import { config, hardened, lineOf, linesOf, pairsIn, sentFiles, stages } from './support/image.ts'
 import { freePort } from './support/port.ts'
 import { undisturbed } from './support/undisturbed.ts'
 import { until } from './support/until.ts'
@@ -136,9 +136,7 @@ describe('compose.yaml', () => {
     for (const service of Object.values(compose.services)) {
       const settings = Object.keys(service.environment).filter(name => name !== 'TZ')
       expect(settings.every(isSetting)).toBe(true)
-      expect(service).toMatchObject({
-        ...{ build: '.', read_only: true, cap_drop: ['ALL'], security_opt: ['no-new-privileges:true'] },
-      })
+      expect(service).toMatchObject({ build: '.', ...hardened })
       const [, volume = ''] = /^([a-z]+):\/data$/.exec(service.volumes.join()) ?? []
       volumes.add(volume)
     }

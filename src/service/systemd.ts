@@ -207,6 +207,12 @@ ${formatLines(
   'TimeoutStartSec=300',
   `TimeoutStopSec=${plan.drain + 15}`,
   'LimitNOFILE=524288',
+  // A core would hold tokens and messages.
+  'LimitCORE=0',
+  // The machine stays usable: svc ends and is restarted instead. It has about 30 threads, and few programs.
+  'MemoryMax=75%',
+  'TasksMax=512',
+  'OOMPolicy=stop',
   'UMask=0077',
 )}
 ${isSystem ? formatRestrictions(plan, outside) : formatLines(commonRestrictions)}
@@ -251,6 +257,7 @@ function formatRestrictions(
     // In a user namespace of its own svc could not bind a low port.
     !bindsLowPort && 'PrivateUsers=yes',
     'PrivateTmp=yes',
+    'PrivateMounts=yes',
     'PrivateDevices=yes',
     'DevicePolicy=closed',
     'ProtectClock=yes',

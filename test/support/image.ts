@@ -52,6 +52,15 @@ export const pairsIn = (line: string): Record<string, string> =>
     ]),
   )
 
+/** What every service of a compose file has. */
+export const hardened = {
+  read_only: true,
+  cap_drop: ['ALL'],
+  security_opt: ['no-new-privileges:true'],
+  pids_limit: 512,
+  ulimits: { core: 0 },
+}
+
 /** Configuration of the image, as the engine reads it. */
 export const config = {
   env: pairsIn(lineOf('ENV')),
