@@ -63,9 +63,10 @@ const canRender = ownHelm !== null || isHelmPackage
 test.skipIf(!canRender)('the chart makes objects that Kubernetes knows, and runs the image as it is', () => {
   const helm = ownHelm ?? unpackHelm()
   const usual = render(helm, 'image.tag=1.2.3')
+  const tag = `1.2.3@sha256:${'a'.repeat(64)}`
   const all = render(
     helm,
-    'image.tag=1.2.3',
+    `image.tag=${tag}`,
     'ingress.enabled=true',
     'ingress.panelHost=panel.example.org',
     'ingress.tlsSecret=certificate',
@@ -86,6 +87,19 @@ test.skipIf(!canRender)('the chart makes objects that Kubernetes knows, and runs
     'secret.newKey=next',
   )
   expect(() => render(helm)).toThrow('image.tag')
+  // The schema of the values refuses what would have no effect, and what the chart cannot use.
+  for (const [value, named] of [
+    ['nodse=5', 'nodse'],
+    ['nodes=0', 'nodes'],
+    ['nodes=many', 'nodes'],
+    ['image.tga=1', 'tga'],
+    ['ingress.enabled=maybe', 'enabled'],
+    ['publicUrl=svc.example.org', 'publicUrl'],
+    ['env.svc-pace=off', 'svc-pace'],
+    ['env.SVC_PACE.rate=1', 'SVC_PACE'],
+    ['trustProxy=10.244.0.0/16', 'trustProxy'],
+  ] as const)
+    expect(() => render(helm, 'image.tag=1.2.3', value)).toThrow(named)
   expect([...usual.keys()].sort()).toEqual([
     'Deployment node',
     'PodDisruptionBudget node',
@@ -98,7 +112,8 @@ test.skipIf(!canRender)('the chart makes objects that Kubernetes knows, and runs
   const { spec } = all.get('Deployment node')!
   const pod = spec.template.spec
   const [container] = pod.containers
-  expect([spec.replicas, pod.enableServiceLinks, container.image]).toEqual([5, false, 'svc:1.2.3'])
+  expect([spec.replicas, pod.enableServiceLinks, container.image]).toEqual([5, false, `svc:${tag}`])
+  expect(spec.template.metadata.labels['app.kubernetes.io/version']).toBe('1.2.3')
   expect(pod.securityContext).toMatchObject({ runAsUser: config.user, fsGroup: config.user })
   expect(container.securityContext.readOnlyRootFilesystem).toBe(true)
   const env = Object.fromEntries(container.env.map(({ name, value }: Json) => [name, value]))

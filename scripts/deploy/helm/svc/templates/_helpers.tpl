@@ -4,7 +4,7 @@ app.kubernetes.io/instance: {{ .Release.Name }}
 {{- end }}
 {{- define "svc.labels" -}}
 {{ include "svc.selector" . }}
-app.kubernetes.io/version: {{ include "svc.tag" . | quote }}
+app.kubernetes.io/version: {{ include "svc.tag" . | splitList "@" | first | quote }}
 app.kubernetes.io/managed-by: {{ .Release.Service }}
 helm.sh/chart: {{ .Chart.Name }}-{{ .Chart.Version }}
 {{- end }}
