@@ -194,7 +194,7 @@ async function rebuild(root: string, { released, unsigned }: RebuildRequest): Pr
 function formatRemainingSteps(version: string, folder: string, committed: boolean): string {
   if (!committed) return `\nThe files and NOTES.md are in ${folder}.`
   return `
-Nothing has left this machine. What is left for you:
+Nothing has left this machine. What is left for you (more in scripts/releasing/README.md):
   git push --follow-tags
   upload the files in ${folder}; NOTES.md is the text for them
   ./scripts/image --platform linux/amd64,linux/arm64 -t ADDRESS --push

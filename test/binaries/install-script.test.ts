@@ -58,7 +58,8 @@ beforeAll(async () => {
   for (const name of names) writeFileSync(join(release, name), program)
   const sums = names.map(name => `${sum}  ${name}\n`).join('')
   writeFileSync(join(release, 'SHA256SUMS'), sums)
-  const content = (path: string) => (path.endsWith('SHA256SUMS') ? sums : program)
+  const files: Record<string, string> = { SHA256SUMS: sums, 'install.sh': readFileSync(script, 'utf8') }
+  const content = (path: string) => files[path.split('/').at(-1)!] ?? program
   const plain = await portOf(
     createPlain((request, response) => {
       asked.push(request.url!)
@@ -127,6 +128,32 @@ test('one file is installed: checked by the sums beside it, or as it is where th
   }
   writeFileSync(join(alone, 'SHA256SUMS'), `${'0'.repeat(64)}  svc\n`)
   expect((await install(to, {}, join(alone, 'svc'))).status).toBe(1)
+})
+
+test('the line of the README installs what is at an address, and the other what is in a folder', async () => {
+  const readme = readFileSync(resolve(import.meta.dir, '../../README.md'), 'utf8')
+  const [, fromAddress = ''] = /`(curl [^`]*install\.sh[^`]*)`/.exec(readme) ?? []
+  const [, fromFolder = ''] = /`(sh FOLDER[^`]*)`/.exec(readme) ?? []
+  const home = folderOfTest()
+  const bin = toolbox('of the reader', { curl: `exec ${Bun.which('curl')} --insecure "$@"` })
+  const dir = join(folder, 'with its installer')
+  cpSync(release, dir, { recursive: true })
+  cpSync(script, join(dir, 'install.sh'))
+  for (const [at, line] of [
+    fromAddress.replaceAll('ADDRESS', `${secure}/kept`),
+    fromFolder.replace('FOLDER', `'${dir}'`),
+  ].entries()) {
+    const to = join(home, `${at}`)
+    // Nobody's folder of programs for all may be written by this test.
+    const { status, stdout, stderr } = await ended(['/bin/sh', '-c', `${line} --to ${to}`], {
+      cwd: home,
+      env: { PATH: bin, HOME: home, NO_PROXY: '127.0.0.1' },
+      withinMs: 60_000,
+    })
+    expect([status, stderr]).toEqual([0, ''])
+    expect(stdout).toContain(`svc 1.2.3 is in ${to}/svc\n`)
+  }
+  expect(readdirSync(home).sort()).toEqual(['0', '1'])
 })
 
 describe.skipIf(!Bun.which('ssh-keygen'))('a signature (skipped without ssh-keygen)', () => {

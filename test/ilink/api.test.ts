@@ -29,7 +29,8 @@ function recording(body: unknown, init?: ResponseInit) {
   return Object.assign(server, { seen })
 }
 
-const apiWith = (fetch: Fetch = plainFetch) => new Api({ fetch, channelVersion: '2.4.9', version: '0.1.0+c83edfc47863' })
+const apiWith = (fetch: Fetch = plainFetch) =>
+  new Api({ fetch, channelVersion: '2.4.9', version: '0.1.0+c83edfc47863' })
 const api = apiWith()
 const account = (url: string): Account => ({ base_url: url, token: ' 0123@im.bot:secret ' })
 const base_info = { channel_version: '2.4.9', bot_agent: 'svc/0.1.0' }
