@@ -87,7 +87,7 @@ function Shell() {
         <Places path={path} />
         <div class="foot soft small">
           {me.value?.name !== undefined && <bdi class="foreign">{me.value.name}</bdi>}
-          {status.value && <span>svc {status.value.version}</span>}
+          {status.value && <span>svc {status.value.version.split('+')[0]}</span>}
         </div>
       </nav>
       {showsKeys.value && <Keys onClose={set(showsKeys, false)} />}
