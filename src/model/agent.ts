@@ -1,5 +1,6 @@
 /** Agents in front of WeChat, in their public form: conversations, agent turns, and questions to the owner. */
 import { type Static, Type } from '@sinclair/typebox'
+import { MessageKind } from './message.ts'
 import { flag, integer, oneOf, optional, text } from './shapes.ts'
 
 /**
@@ -24,6 +25,17 @@ export type TurnState = (typeof turnStates)[number]
 export const isTurnOpen = (state: TurnState): boolean =>
   state === 'waiting' || state === 'running' || state === 'answering'
 
+/** Longest text of a `TurnPart`, in characters. */
+export const turnPartLength = 500
+
+const TurnPart = Type.Object({
+  kind: MessageKind,
+  text: text(`The first ${turnPartLength} characters, or the name of a file; "" if there is neither.`),
+})
+export type TurnPart = Static<typeof TurnPart>
+
+const seenWithHistory = 'Only for callers with the right history, from the list of turns.'
+
 export const AgentTurn = Type.Object(
   {
     id: integer('Id of the turn.'),
@@ -46,6 +58,8 @@ export const AgentTurn = Type.Object(
     ),
     error: optional(text('Why it failed, or was stopped.')),
     stopping: optional(flag('A person asked to stop it.')),
+    prompt: optional(Type.Array(TurnPart, { description: `What the agent was asked. ${seenWithHistory}` })),
+    answer: optional(Type.Array(TurnPart, { description: `What it answered. ${seenWithHistory}` })),
   },
   { description: 'One turn of an agent: messages of a user, and the answer.' },
 )

@@ -1,13 +1,14 @@
 /** Operations for agents in front of WeChat: what they work on, and the questions that they ask. */
 import { Type } from '@sinclair/typebox'
 import type { Gateway } from '../gateway/gateway-api.ts'
-import { AgentConversation, AgentQuestion, AgentTurn } from '../model/agent.ts'
+import { AgentConversation, AgentQuestion, AgentTurn, type TurnPart, turnPartLength } from '../model/agent.ts'
 import { badArgument, SvcError } from '../model/error.ts'
 import { formatPrincipal, owner } from '../model/principal.ts'
 import { between, bounded, closed, flag, optional } from '../model/shapes.ts'
 import { withoutUndefined } from '../platform/fields.ts'
 import type { AgentStore, StoredConversation, StoredQuestion, StoredTurn } from '../storage/agents.ts'
 import { defineOperation } from './operation.ts'
+import { hasRight } from './rights.ts'
 import { RowId } from './schema.ts'
 
 const agent = optional(bounded(64, 'Only of this agent, by its name.', { examples: ['agent'] }))
@@ -97,7 +98,7 @@ export const listAgentTurns = defineOperation({
   effect: 'read',
   right: 'agents',
   description:
-    'Lists turns of agents, the newest first: which messages of which user, in which state, and why one failed. They are kept for 30 days after their end. What was asked and answered is in the history.',
+    'Lists turns of agents, the newest first: which messages of which user, in which state, and why one failed. They are kept for 30 days after their end. Callers with the right history also see the beginning of what was asked and answered.',
   input: closed({
     agent,
     session,
@@ -117,13 +118,20 @@ export const listAgentTurns = defineOperation({
       ['svc agent turns --user Anna', 'Those of a user'],
     ],
   },
-  async run(gateway, { before, limit = 50, ...filter }) {
+  async run(gateway, { before, limit = 50, ...filter }, { by }) {
     const turns = await gateway.agents.listTurns({ ...(await resolve(gateway, filter)), before, limit })
     const answered = turns.filter(({ state }) => state === 'answered').map(({ id }) => id)
     const questions = answered.length > 0 ? await gateway.agents.listDrafts(answered) : []
     const approvals = new Map<number, AgentTurn['approval']>()
     for (const question of questions) approvals.set(question.turn, await approvalOf(gateway, question))
-    return turns.map(turn => ({ ...toTurn(turn), ...withoutUndefined({ approval: approvals.get(turn.id) }) }))
+    const asked = hasRight(by, 'history')
+      ? await gateway.agents.readAsked(turns.flatMap(({ messages }) => messages))
+      : undefined
+    return turns.map(turn => ({
+      ...toTurn(turn),
+      ...(asked && textsOf(turn, asked)),
+      ...withoutUndefined({ approval: approvals.get(turn.id) }),
+    }))
   },
 })
 
@@ -293,7 +301,8 @@ export const answerAgentQuestion = defineOperation({
 })
 
 /** The store as the process of one agent uses it. */
-export interface AgentWork extends Omit<AgentStore, 'listTurns' | 'listConversations' | 'prune'> {
+export interface AgentWork
+  extends Omit<AgentStore, 'listTurns' | 'readAsked' | 'listConversations' | 'prune'> {
   /** Same as `EventReader.followSession`. */
   followSession(name: string): () => Promise<{ session: string }>
 }
@@ -327,6 +336,21 @@ function toConversation({ isAsking, open, user, ...rest }: StoredConversation): 
 
 function toTurn({ answer: _, isFresh: _fresh, prompt: _prompt, ...turn }: StoredTurn): AgentTurn {
   return withoutUndefined(turn)
+}
+
+/** Returns what a turn is about, as the history has it. @param asked texts of messages */
+function textsOf({ answer, messages, prompt }: StoredTurn, asked: ReadonlyMap<number, TurnPart>) {
+  const cut = (text: string): TurnPart => ({
+    kind: 'TEXT',
+    text: text.slice(0, turnPartLength).toWellFormed(),
+  })
+  const known = prompt === undefined ? messages.flatMap(id => asked.get(id) ?? []) : [cut(prompt)]
+  const parts = answer?.parts.map(part =>
+    'text' in part
+      ? cut(part.text)
+      : { kind: part.kind.toUpperCase() as TurnPart['kind'], text: part.name ?? '' },
+  )
+  return { ...(known.length > 0 && { prompt: known }), ...(parts && { answer: parts }) }
 }
 
 /** Returns what became of the drafts of an answer; undefined if a person approved them. */

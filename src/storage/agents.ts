@@ -2,7 +2,7 @@
  * What agents in front of WeChat need to survive a crash: their turns, the state of their conversations, and their
  * questions. The rules for every method are in `store.ts`.
  */
-import type { AgentQuestion, AgentTurn, QuestionOption, TurnState } from '../model/agent.ts'
+import type { AgentQuestion, AgentTurn, QuestionOption, TurnPart, TurnState } from '../model/agent.ts'
 
 /** Names a conversation of a user with an agent. */
 export interface ConversationKey {
@@ -23,7 +23,7 @@ export interface NewTurn extends ConversationKey {
 }
 
 /** A turn as it is stored. */
-export interface StoredTurn extends AgentTurn {
+export interface StoredTurn extends Omit<AgentTurn, 'prompt' | 'answer'> {
   prompt?: string
   isFresh: boolean
   /** The whole answer; absent until it is known. */
@@ -174,6 +174,9 @@ export interface AgentStore {
 
   /** Returns turns, the newest first. */
   listTurns(filter: TurnFilter): Promise<StoredTurn[]>
+
+  /** Returns what messages say, by their row ids; not those that were removed or erased. */
+  readAsked(messages: readonly number[]): Promise<Map<number, TurnPart>>
 
   /** Returns the newest turn of a conversation whose rest waits (`more`). */
   findMore(key: ConversationKey): Promise<StoredTurn | undefined>

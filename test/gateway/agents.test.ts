@@ -1,5 +1,9 @@
-/** How long turns of agents are kept. */
+/** How long turns of agents are kept, and who sees what they are about. */
 import { expect, test } from 'bun:test'
+import { viewFor } from '../../src/gateway/scoped.ts'
+import { createDirectCall } from '../../src/model/call.ts'
+import { owner } from '../../src/model/principal.ts'
+import { listAgentTurns } from '../../src/operations/agents.ts'
 import { withGateway } from '../support/gateway.ts'
 
 const dayMs = 24 * 60 * 60_000
@@ -19,4 +23,38 @@ test('turns are kept for 30 days after their end, and while their rest waits', a
   const list = async () => (await agents.listTurns({ limit: 9 })).map(({ id }) => id)
   await t.soon('the old turn removed', async () => !(await list()).includes(old))
   expect(await list()).toEqual([open, more, young])
+})
+
+test('what was asked and answered is shown to callers with the right history alone', async () => {
+  await using t = await withGateway()
+  const { agents, keys } = t.gateway
+  const { user_id: user } = t.bots.get('default')!
+  await t.sandbox.say('how much is it?')
+  await t.until('it is here', async () => (await t.gateway.history.page({ limit: 1, offset: 0 })).total === 1)
+  const key = { agent: 'home', session: 'default', user }
+  const { id } = await agents.addTurn({ ...key, source: 'message', messages: [1] })
+  await agents.addTurn({ ...key, source: 'inject', messages: [], prompt: 'good morning' })
+  await agents.claim(key)
+  const file = { path: '/f/prices.pdf', folder: '/f', kind: 'file', name: 'prices.pdf' } as const
+  await agents.changeTurn(id, { state: 'answered', answer: { parts: [{ text: 'ten' }, file] } })
+  const list = async (can: string[]) => {
+    const { key: secret } = await keys.add({ name: can.join(), can }, owner)
+    const by = await keys.authenticate(secret)
+    const turns = await listAgentTurns.run(viewFor(t.gateway, by!), {}, createDirectCall({ by: by! }))
+    return turns.map(({ answer, prompt }) => ({ answer, prompt }))
+  }
+  expect(await list(['agents'])).toEqual([
+    { answer: undefined, prompt: undefined },
+    { answer: undefined, prompt: undefined },
+  ])
+  expect(await list(['agents', 'history'])).toEqual([
+    { answer: undefined, prompt: [{ kind: 'TEXT', text: 'good morning' }] },
+    {
+      answer: [
+        { kind: 'TEXT', text: 'ten' },
+        { kind: 'FILE', text: 'prices.pdf' },
+      ],
+      prompt: [{ kind: 'TEXT', text: 'how much is it?' }],
+    },
+  ])
 })

@@ -39,6 +39,17 @@ const openQuestions = async ({ store }: Pick<Opened, 'store'>) =>
 
 onEach((it, open) => {
   describe('turns', () => {
+    it('what their messages say is read by row ids, as far as it is needed', async t => {
+      const long = message('x'.repeat(600), { from_user: 'u' })
+      const rows = (await insert(t, [message('hi', { from_user: 'u' }), long], 's')) as number[]
+      const asked = await t.store.agents.readAsked([...rows, 99])
+      expect(rows.map(id => asked.get(id))).toEqual([
+        { kind: 'TEXT', text: 'hi' },
+        { kind: 'TEXT', text: 'x'.repeat(500) },
+      ])
+      expect([asked.size, (await t.store.agents.readAsked([])).size]).toEqual([2, 0])
+    })
+
     it('a turn is stored as added, waits, and stays after a restart', async t => {
       const { agents } = t.store
       const turn = await addTurn(t, {}, 3)
@@ -406,8 +417,9 @@ onEach((it, open) => {
       const turn = await addTurn(t)
       await addTurn(t)
       await t.store.maintenance.prune()
-      expect(await byId(t.store, turn.messages[0]!)).toBeUndefined()
       const { messages } = turn
+      expect(await byId(t.store, messages[0]!)).toBeUndefined()
+      expect([...(await t.store.agents.readAsked([...messages, 2])).keys()]).toEqual([2])
       expect(await t.store.agents.addTurn({ ...key(), source: 'message', messages })).toEqual(turn)
       expect(await t.store.agents.listTurns({ limit: 9 })).toHaveLength(2)
     })

@@ -1,5 +1,5 @@
 /** Turns and conversations of agents. */
-import { isTurnOpen } from '../../model/agent.ts'
+import { isTurnOpen, type TurnPart, turnPartLength } from '../../model/agent.ts'
 import { constantSql, noSql, type Sql, sql } from '../../platform/sql.ts'
 import type {
   AgentStore,
@@ -9,6 +9,7 @@ import type {
   StoredTurn,
   TurnFilter,
 } from '../agents.ts'
+import { erasedSession } from '../log-rows.ts'
 import {
   type ClaimRow,
   changes,
@@ -252,6 +253,14 @@ export function createAgents(context: NounContext): Noun<AgentStore> {
           ${dialect.inOrderJoin} agent_turn t ON t.conversation = c.id
           WHERE t.id < ${before}${isSelected(filter)} ORDER BY t.id DESC LIMIT ${limit}) ORDER BY t.id DESC`),
 
+      *readAsked(messages) {
+        if (messages.length === 0) return new Map()
+        const rows = yield* readAll<TurnPart & { id: number }>(sql`SELECT id, msg_type AS kind,
+          substr(text, 1, ${turnPartLength}) AS text FROM message
+          WHERE ${dialect.isOneOf(sql`id`, messages)} AND session <> ${erasedSession}`)
+        return new Map(rows.map(({ id, ...part }) => [id, part]))
+      },
+
       *findMore(key) {
         const turns = yield* readTurns(sql`WHERE t.conversation = ${idOf(key)} AND t.state = 'more'
           ORDER BY t.id DESC LIMIT 1`)
@@ -318,6 +327,7 @@ export function createAgents(context: NounContext): Noun<AgentStore> {
       listRunning: 'plain',
       getTurn: 'plain',
       listTurns: 'plain',
+      readAsked: 'plain',
       findMore: 'plain',
       listConversations: 'plain',
       isWorkedOn: 'plain',

@@ -133,6 +133,10 @@ const agents = {
     const wanted = { ...filter, before: before === undefined ? undefined : turnOf(side, before) }
     return (await side.store.agents.listTurns(filled(wanted))).map(turn => shown(side, turn))
   }),
+  readAsked: verb({ nth }, async ({ notes, store }, { nth }) => {
+    const asked = await store.agents.readAsked(notes.rows.slice(-1 - nth))
+    return notes.rows.map(id => asked.get(id))
+  }),
   findMore: verb({ key }, async (side, { key }) => shown(side, await side.store.agents.findMore(key))),
   listConversations: verb(filter, ({ store }, filter) => store.agents.listConversations(filled(filter))),
   isWorkedOn: verb({ user }, ({ store }, { user }) => store.agents.isWorkedOn(user)),
