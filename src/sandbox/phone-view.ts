@@ -169,6 +169,7 @@ export function toStateView(world: World) {
         used: peer.used,
         window_closes_at:
           peer.last_inbound_at === undefined ? null : peer.last_inbound_at + core.switches.window_ms,
+        last: listMessageViews(world, { user: user.id, bot: peer.bot_id, limit: 1 })[0] ?? null,
       })),
     })),
     bots: bots.map(bot => ({ id: bot.id, user_id: bot.user_id, live: bot.live, started: bot.started })),

@@ -30,7 +30,7 @@ test('every text of the page is there in each language, and so is a sentence for
     expect([key, text]).toEqual([key, en![key!]])
   const asked = [
     ...page.matchAll(/data-t(?:-\w+)?="([^"]+)"/g),
-    ...script.matchAll(/'((?:bot|chat|codes|people|quote|clock)\.[a-z_]+)'/g),
+    ...script.matchAll(/'((?:bot|chats?|codes|people|quote|clock)\.[a-z_]+)'/g),
   ].map(([, key]) => key!)
   expect(asked.filter(key => !(key in en!))).toEqual([])
   for (const table of [en!, zh!])
@@ -152,6 +152,7 @@ test.skipIf(!hasBrowser)(
     // The new bot has a chat of its own; that of the one before can still be read.
     await page.getByText('A user must write first').waitFor()
     expect(await page.getByText('an answer', { exact: true }).count()).toBe(0)
+    await page.getByRole('button', { name: texts.en['chats.back'] }).click()
     await page.getByRole('button', { name: /^Bot \(logged out\)/ }).click()
     await page.getByText('an answer', { exact: true }).first().waitFor()
     expect(await page.getByRole('button', { name: 'Send' }).isDisabled()).toBe(true)
@@ -234,6 +235,49 @@ test.skipIf(!hasBrowser)(
     await page.getByText('one more', { exact: true }).waitFor()
     expect(await below()).toBeGreaterThan(100)
     expect(await kept()).toBe(200)
+  },
+)
+
+test.skipIf(!hasBrowser)(
+  'a person sees the chats with bots that the person talks with, and in which there is something new',
+  async () => {
+    await using sandbox = await withSandbox()
+    await using stack = new AsyncDisposableStack()
+    const [own, other] = [sandbox.bot(), sandbox.bot(await sandbox.addUser('Mei'))]
+    // Nobody writes to this one.
+    sandbox.bot(await sandbox.addUser('Carl'))
+    const answer = (bot: typeof own, text: string) =>
+      ilink(sandbox.url, bot.token).send(own.user_id, text, '', {})
+    await sandbox.say('hello', { to: own.bot_id, from: own.user_id })
+    await sandbox.say('hello', { to: other.bot_id, from: own.user_id })
+    const page = await newPage(stack, { width: 390, height: 844 })
+    await page.goto(`${sandbox.url}/phone`)
+    const rows = (list: string) => page.locator(`${list} li:visible`)
+    const unread = (list: string) => rows(list).filter({ hasText: texts.en['chats.unread'] })
+    await page.getByRole('button', { name: texts.en['chats.back'] }).click()
+    await rows('#chats').nth(1).waitFor()
+    expect(await rows('#chats').count()).toBe(2)
+    expect(await unread('#people').count()).toBe(0)
+    await answer(other, 'an offer')
+    await unread('#chats').filter({ hasText: 'an offer' }).waitFor()
+    expect([await unread('#chats').count(), await unread('#people').count()]).toEqual([1, 1])
+    for (const colorScheme of ['light', 'dark'] as const) {
+      await page.emulateMedia({ colorScheme })
+      expect([colorScheme, await violations(page)]).toEqual([colorScheme, []])
+    }
+    await unread('#chats').getByRole('button').press('Enter')
+    await page.locator('.bot', { hasText: 'an offer' }).waitFor()
+    await unread('#people').waitFor({ state: 'detached' })
+    // What comes into the open chat is seen; what comes into the other one is not, also after a reload.
+    await answer(other, 'one more')
+    await page.locator('.bot', { hasText: 'one more' }).waitFor()
+    expect(await unread('#people').count()).toBe(0)
+    await answer(own, 'are you there?')
+    await unread('#people').waitFor()
+    await page.reload()
+    await unread('#people').waitFor()
+    await page.getByRole('button', { name: texts.en['chats.back'] }).click()
+    expect(await unread('#chats').allInnerTexts()).toEqual([expect.stringContaining('are you there?')])
   },
 )
 

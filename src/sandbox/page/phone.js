@@ -18,6 +18,8 @@ let state
  * user.
  */
 let [selected = '', chosen = ''] = decodeURIComponent(location.hash.slice(1)).split('/')
+/** True while the phone shows the list of chats in place of a chat. */
+let listing = false
 let quoted
 let drawnFor = ''
 
@@ -123,17 +125,32 @@ async function refresh() {
 
 const me = () => state.users.find(user => user.id === selected)
 
+const peerOf = (user, bot) => user.peers.find(peer => peer.bot_id === bot.id)
+
 /**
- * Returns the bots that a user has a chat with: the user's own, earlier ones, and without an own bot all
- * living ones.
+ * Returns the bots of a user's chats: the user's own, and those that the user talks with, earlier ones among them.
+ * A user with neither may begin with any living one.
  */
 function chatsOf(user) {
-  const live = state.bots.filter(bot => bot.live)
-  const known = user.peers.map(peer => peer.bot_id)
-  const ids = new Set([user.bot_id, ...known, ...(user.bot_id ? [] : live.map(bot => bot.id))])
-  const bots = [...ids].map(id => state.bots.find(bot => bot.id === id)).filter(Boolean)
+  const own = state.bots.filter(bot => bot.id === user.bot_id || peerOf(user, bot)?.last)
+  const bots = own.length > 0 ? own : state.bots.filter(bot => bot.live)
   return bots.sort((a, b) => b.live - a.live || (b.id === user.bot_id) - (a.id === user.bot_id))
 }
+
+/** The newest message that was on the screen, of each chat. */
+const seenAt = 'svc.seen'
+const seen = JSON.parse(localStorage.getItem(seenAt) ?? '{}')
+const isUnread = (user, bot) => {
+  const last = peerOf(user, bot)?.last
+  return last?.from === 'bot' && last.shown && seen[`${user.id}/${bot.id}`] !== last.message_id
+}
+function markSeen(user, bot) {
+  if (listing || document.hidden || !isUnread(user, bot)) return
+  seen[`${user.id}/${bot.id}`] = peerOf(user, bot).last.message_id
+  localStorage.setItem(seenAt, JSON.stringify(seen))
+}
+document.onvisibilitychange = () => void refresh()
+
 /** Returns the bot of the open chat. */
 function botId() {
   const chats = me() ? chatsOf(me()) : []
@@ -147,6 +164,7 @@ function botName(bot) {
 function show(user, bot = '') {
   selected = user
   chosen = bot
+  listing = bot === '' && me() !== undefined && chatsOf(me()).length > 1
   location.replace(`#${encodeURIComponent(bot ? `${user}/${bot}` : user)}`)
   quote(undefined)
   void refresh()
@@ -166,39 +184,55 @@ function put(parent, key, children) {
 }
 
 function drawPeople() {
-  const chats = chatsOf(me())
-  const users = state.users.map(user => [user.id, user.name, user.bot_id])
-  put($('people'), JSON.stringify([selected, botId(), users, chats]), () =>
-    state.users.map(user => {
+  const user = me()
+  const bots = user ? chatsOf(user) : []
+  if (bots.length < 2) listing = false
+  const open = bots.find(bot => bot.id === botId())
+  if (open) markSeen(user, open)
+  $('back').hidden = listing || bots.length < 2
+  $('chats').hidden = !listing
+  $('chat').hidden = listing
+  $('compose').hidden = listing
+  const users = state.users.map(user => ({
+    ...{ id: user.id, name: user.name, about: t(user.bot_id ? 'people.bot' : 'people.none') },
+    unread: chatsOf(user).some(bot => isUnread(user, bot)),
+    current: user.id === selected,
+  }))
+  drawRows($('people'), users, id => show(id))
+  const chats = (listing ? bots : []).map(bot => {
+    const { last } = peerOf(user, bot) ?? {}
+    const about = last ? wordsOf(last) : t('chats.none')
+    return { id: bot.id, name: botName(bot), about, at: last?.at, unread: isUnread(user, bot) }
+  })
+  drawRows($('chats'), chats, id => show(selected, id))
+}
+
+function drawRows(list, rows, open) {
+  put(list, JSON.stringify([rows, language]), () =>
+    rows.map(({ id, name, about, at, unread, current }) => {
       const item = template('person')
       const button = item.firstElementChild
-      button.dataset.name = user.id
-      button.setAttribute('aria-current', String(user.id === selected))
-      item.querySelector('.face').textContent = [...user.name][0] ?? '?'
-      item.querySelector('b').textContent = user.name
-      item.querySelector('small').textContent = t(user.bot_id ? 'people.bot' : 'people.none')
-      button.title = user.id
-      button.onclick = () => show(user.id)
-      if (user.id === selected && chats.length > 1) item.append(drawChats(chats))
+      button.dataset.name = id
+      button.title = id
+      button.onclick = () => open(id)
+      if (current) button.setAttribute('aria-current', 'true')
+      item.querySelector('.face').textContent = [...name][0] ?? '?'
+      item.querySelector('b').textContent = name
+      item.querySelector('small').textContent = about
+      item.querySelector('time').textContent = at ? timeOf(at) : ''
+      if (unread) item.querySelector('.face').after(element('span', 'unread', t('chats.unread')))
       return item
     }),
   )
 }
 
-function drawChats(chats) {
-  const list = element('ul', 'chats')
-  for (const bot of chats) {
-    const button = element('button', '', botName(bot))
-    button.type = 'button'
-    button.dataset.name = bot.id
-    button.append(element('small', '', bot.id))
-    button.setAttribute('aria-current', String(bot.id === botId()))
-    button.onclick = () => show(selected, bot.id)
-    const item = element('li')
-    item.append(button)
-    list.append(item)
-  }
-  return list
+/** Returns the time of a message, with its day if that is not the current one. */
+function timeOf(at) {
+  const [day, today] = [at, state.now].map(ms => new Date(ms).toDateString())
+  return new Intl.DateTimeFormat(language, {
+    ...(day !== today && { dateStyle: 'short' }),
+    timeStyle: 'short',
+  }).format(at)
 }
 
 /** Draws the simulated time, which runs as fast as the computer's clock. */
@@ -278,10 +312,10 @@ function drawChat(messages) {
   const user = me()
   if (!user) return
   const bot = state.bots.find(({ id }) => id === botId())
-  const peer = user.peers.find(one => one.bot_id === bot?.id)
+  const peer = bot && peerOf(user, bot)
   const typing = Boolean(peer?.typing)
-  $('chat-title').textContent = bot ? botName(bot) : t('bot.none')
-  $('chat-note').textContent = noteOf(user, bot, peer)
+  $('chat-title').textContent = listing ? t('chats') : bot ? botName(bot) : t('bot.none')
+  $('chat-note').textContent = listing ? user.name : noteOf(user, bot, peer)
   $('send').disabled = !bot?.live
   document.querySelector('.attach').disabled = !bot?.live
   const key = JSON.stringify([selected, typing, messages.map(message => message.seq), bot?.id])
@@ -295,8 +329,7 @@ function drawChat(messages) {
     const lines = []
     let last = 0
     for (const message of messages) {
-      if (message.at - last > 300_000)
-        lines.push(element('li', 'time', new Date(message.at).toLocaleString(language)))
+      if (message.at - last > 300_000) lines.push(element('li', 'time', timeOf(message.at)))
       last = message.at
       lines.push(drawMessage(message))
     }
@@ -342,8 +375,10 @@ function drawMessage(message) {
   if (message.quote) item.append(element('p', 'ref', message.quote.text))
   for (const one of message.items) item.append(drawItem(one))
   if (!message.shown) item.append(element('p', 'why', t('chat.unseen', { why: message.why })))
-  const button = element('button', 'quote-it', t('quote'))
+  const button = element('button', 'quote-it', '↩')
   button.type = 'button'
+  button.title = t('quote')
+  button.setAttribute('aria-label', t('quote'))
   button.onclick = () => quote(message)
   item.append(button)
   return item
@@ -402,13 +437,14 @@ function size(bytes) {
   return `${bytes < 10 && at > 0 ? bytes.toFixed(1) : Math.round(bytes)} ${units[at]}`
 }
 
+/** Returns a message in a few words. */
+const wordsOf = ({ items: [first] }) => first?.text ?? `[${t(`kind.${first?.kind ?? 'unknown'}`)}]`
+
 function quote(message) {
   quoted = message?.message_id
   $('quoted').hidden = !message
   if (!message) return
-  const first = message.items[0]
-  const text = first?.text ?? `[${t(`kind.${first?.kind ?? 'unknown'}`)}]`
-  $('quoted-text').textContent = t('quote.of', { text })
+  $('quoted-text').textContent = t('quote.of', { text: wordsOf(message) })
   $('text').focus()
 }
 
@@ -469,6 +505,10 @@ $('text').onkeydown = event => {
   void sendText()
 }
 $('unquote').onclick = () => quote(undefined)
+$('back').onclick = () => {
+  show(selected)
+  $('chat-title').focus()
+}
 for (const input of document.querySelectorAll('.attach input')) {
   input.onchange = async () => {
     for (const file of input.files) await sendFile(file, input.dataset.kind)
