@@ -46,11 +46,11 @@ const firstOf = (content: HTMLElement | null): HTMLElement | null =>
  * The element that had the focus before the side sheet, and the one before the dialog, or before the first of
  * several dialogs in a row. A dialog can be above a sheet.
  */
-const openers: { sheet?: Element | undefined; dialog?: Element | undefined } = {}
+const openers: { 'side-sheet'?: Element | undefined; dialog?: Element | undefined } = {}
 
 export function DialogView(props: DialogProps) {
   const { title, description, onClose, alert, large, side, loses, tools, children, footer } = props
-  const kind = side ? 'sheet' : 'dialog'
+  const kind = side ? 'side-sheet' : 'dialog'
   useState(() => noteOpener(kind))
   const last = useRef(props)
   last.current = props
@@ -161,7 +161,7 @@ function Lost({ what, onStay, onLeave }: { what: string; onStay(): void; onLeave
 
 type Kind = keyof typeof openers
 const above: Readonly<Record<Kind, string>> = {
-  sheet: '.sheet, .dialog, .lightbox',
+  'side-sheet': '.side-sheet, .dialog, .lightbox',
   dialog: '.dialog, .lightbox',
 }
 
@@ -179,7 +179,7 @@ function focusAgain(kind: Kind, focusAfter: DialogProps['focusAfter']): void {
     openers[kind] = undefined
     if (document.activeElement && document.activeElement !== document.body) return
     const there = before instanceof HTMLElement && before.isConnected
-    const below = document.querySelector<HTMLElement>('.sheet') ?? document.getElementById('main')
+    const below = document.querySelector<HTMLElement>('.side-sheet') ?? document.getElementById('main')
     ;(there ? before : (focusAfter?.() ?? below))?.focus()
   })
 }
