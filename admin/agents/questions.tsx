@@ -1,14 +1,18 @@
 /** What agents ask before they do something, with a button for each answer. */
 
+import { useSignal } from '@preact/signals'
 import type { Question } from '../answers.ts'
 import { ApiError, call } from '../api.ts'
-import { gap, isolated, t } from '../i18n.ts'
+import { isolated, t } from '../i18n.ts'
 import { nameOf } from '../live.ts'
+import { hrefOf } from '../place.ts'
 import { may } from '../rights.ts'
-import { ago, left, timeNow } from '../times.ts'
+import { left, timeNow } from '../times.ts'
+import { Link } from '../ui/link.tsx'
 import { tell, tellDoubt, tellError } from '../ui/toasts.tsx'
 import { useWork } from '../ui/work.ts'
-import { Talk } from './talk.tsx'
+import { Avatar } from '../users/avatar.tsx'
+import { rejectsFirst, shortOf, wishOf } from './words.ts'
 
 interface QuestionsProps {
   questions: readonly Question[]
@@ -19,19 +23,18 @@ interface QuestionsProps {
 export function Questions({ questions, onAct }: QuestionsProps) {
   const open = questions.filter(({ expires_at }) => expires_at > timeNow())
   return (
-    <section class="card agent-questions" aria-labelledby="questions">
-      <h2 id="questions" tabIndex={-1}>
-        {t('agents.questions')}
-      </h2>
-      <p class="soft" role="status">
+    <section class="agent-questions">
+      <p id="questions" class={open.length > 0 ? 'strong' : 'soft'} role="status" tabIndex={-1}>
         {open.length === 0 ? t('agents.questions_none') : t('agents.questions_open', { count: open.length })}
       </p>
       {open.length > 0 && !may('approve') && <p class="notice small">{t('agents.no_right')}</p>}
-      <ul class="queue">
-        {open.map(one => (
-          <One key={one.id} question={one} onAct={onAct} />
-        ))}
-      </ul>
+      {open.length > 0 && (
+        <ul class="rows" aria-label={t('agents.questions')}>
+          {open.map(one => (
+            <One key={one.id} question={one} onAct={onAct} />
+          ))}
+        </ul>
+      )}
     </section>
   )
 }
@@ -40,7 +43,63 @@ const secondsLeft = (ms: number): string =>
   ms < 60_000 ? t('chat.seconds', { seconds: Math.ceil(ms / 1000) }) : left(ms)
 
 function One({ question, onAct }: { question: Question; onAct(): void }) {
-  const { id, agent, session, user_id, text, options, asked_at, expires_at } = question
+  const { agent, session, user_id: userId, text, expires_at } = question
+  const { key, what, folder } = wishOf(text)
+  const name = nameOf(session, userId) ?? userId
+  const sentence = t(key, { agent: isolated(agent), name: isolated(name) })
+  return (
+    <li class="row ask">
+      <Avatar session={session} id={userId} small />
+      <div class="row-main">
+        <div>
+          <bdi class="row-name">
+            {may('conversations') ? <Link href={hrefOf({ session, userId })}>{sentence}</Link> : sentence}
+          </bdi>
+          <p class="soft small">
+            {t('agents.left', { time: secondsLeft(expires_at - timeNow()) })}
+            {folder !== undefined && ` · ${t('agents.in_folder', { folder: isolated(folder) })}`}
+          </p>
+        </div>
+        <Wish text={what} label={t('agents.question_text', { name: isolated(name) })} />
+        {may('approve') && <Answers question={question} onAct={onAct} />}
+      </div>
+    </li>
+  )
+}
+
+/** What the agent wants to do, in a line or two. The whole text is shown on demand. */
+function Wish({ text, label }: { text: string; label: string }) {
+  const whole = useSignal(false)
+  const short = shortOf(text)
+  return (
+    <div class="wish">
+      <code
+        class="foreign"
+        role="group"
+        aria-label={label}
+        // biome-ignore lint/a11y/noNoninteractiveTabindex: a long text is scrolled by keys
+        tabIndex={0}
+        dir="auto"
+      >
+        {whole.value ? text : short}
+      </code>
+      {short !== text && (
+        <button
+          type="button"
+          class="link small"
+          aria-expanded={whole.value}
+          onClick={() => {
+            whole.value = !whole.value
+          }}
+        >
+          {t(whole.value ? 'agents.less' : 'agents.whole')}
+        </button>
+      )}
+    </div>
+  )
+}
+
+function Answers({ question: { id, options, text }, onAct }: { question: Question; onAct(): void }) {
   const { busy, work } = useWork(error => {
     if (error instanceof ApiError && error.code === 'not_found') tellDoubt(t('agents.too_late'))
     else tellError(error)
@@ -56,38 +115,19 @@ function One({ question, onAct }: { question: Question; onAct(): void }) {
     }
   }
   return (
-    <li class="asks">
-      <Talk session={session} userId={user_id} />
-      <blockquote
-        class="asked foreign"
-        aria-label={t('agents.question_text', { name: isolated(nameOf(session, user_id) ?? user_id) })}
-        // biome-ignore lint/a11y/noNoninteractiveTabindex: a long text is scrolled by keys
-        tabIndex={0}
-        dir="auto"
-      >
-        {text}
-      </blockquote>
-      <p class="soft small">
-        {t('agents.asked', { agent: isolated(agent), name: isolated(session), when: ago(asked_at) })}
-        {gap()}
-        {t('agents.left', { time: secondsLeft(expires_at - timeNow()) })}
-      </p>
-      {may('approve') && (
-        <div class="answers">
-          {options.map(({ id: option, name, kind }) => (
-            <button
-              key={option}
-              type="button"
-              class={`button ${kind.startsWith('reject') ? '' : 'primary'}`}
-              aria-disabled={busy.value}
-              onClick={() => work(() => answer(option))}
-            >
-              <bdi class="foreign">{name}</bdi>
-              <bdi class="visually-hidden"> {text.slice(0, 80)}</bdi>
-            </button>
-          ))}
-        </div>
-      )}
-    </li>
+    <div class="answers">
+      {rejectsFirst(options).map(({ id: option, name }) => (
+        <button
+          key={option}
+          type="button"
+          class="button"
+          aria-disabled={busy.value}
+          onClick={() => work(() => answer(option))}
+        >
+          <bdi class="foreign">{name}</bdi>
+          <bdi class="visually-hidden"> {text.slice(0, 80)}</bdi>
+        </button>
+      ))}
+    </div>
   )
 }

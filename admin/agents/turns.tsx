@@ -1,4 +1,5 @@
-/** The newest turns of a conversation with an agent. */
+/** The newest turns of a conversation with an agent: what was asked, and what it answered. */
+import type { ComponentChildren } from 'preact'
 import { useCallback } from 'preact/hooks'
 import { useAnswer } from '../answers.ts'
 import { call } from '../api.ts'
@@ -6,23 +7,21 @@ import { errorText } from '../errors.ts'
 import { t } from '../i18n.ts'
 import { hrefOf } from '../place.ts'
 import { may } from '../rights.ts'
-import { stamp } from '../times.ts'
 import { Link } from '../ui/link.tsx'
-import { State, Time } from '../ui/marks.tsx'
-import { lookOf, type Turn } from './words.ts'
+import { ShortTime, State } from '../ui/marks.tsx'
+import { Who } from '../users/avatar.tsx'
+import { type AgentTalk, lookOf, type Turn, wordsOf } from './words.ts'
 
 const mostShown = 20
 const everyMs = 2000
 
 interface TurnsProps {
-  agent: string
-  session: string
-  user: string
+  talk: AgentTalk
   /** Grows with each action of the person. */
   acts: number
 }
 
-export function Turns({ agent, session, user, acts }: TurnsProps) {
+export function Turns({ talk: { agent, session, user_id: user, user_name: name }, acts }: TurnsProps) {
   const ask = useCallback(
     () => call('list_agent_turns', { agent, session, user, limit: mostShown }),
     [agent, session, user, acts],
@@ -30,47 +29,69 @@ export function Turns({ agent, session, user, acts }: TurnsProps) {
   const { value, error } = useAnswer(ask, everyMs, everyMs)
   const turns = value.value
   return (
-    <>
+    <section aria-labelledby="turns">
+      <h3 id="turns">{t('agents.newest')}</h3>
       {error.value !== undefined && <p class="problem small">{errorText(error.value).title}</p>}
+      {!turns && error.value === undefined && <span class="skeleton line" />}
       {turns?.length === 0 && <p class="soft small">{t('agents.turns_none')}</p>}
-      <ul>
+      <ul class="agent-turns">
         {turns?.map(one => (
-          <One key={one.id} turn={one} />
+          <One key={one.id} turn={one} name={name} />
         ))}
       </ul>
-    </>
+    </section>
   )
 }
 
-function One({ turn }: { turn: Turn }) {
-  const { session, user_id: userId, state, source, messages, created_at, stopping } = turn
-  const { parts, parts_sent: sent = 0, error } = turn
-  const [first] = messages
-  const count = t('agents.messages', { count: messages.length })
+function One({ turn, name }: { turn: Turn; name: string | undefined }) {
+  const { agent, session, user_id: userId, state, source, created_at, stopping } = turn
+  const { answer, error, parts, parts_sent: sent = 0, prompt } = turn
   return (
     <li>
       <div class="agent-turn small">
         <State {...lookOf(turn)} />
         {stopping === true && state !== 'stopped' && <span class="soft">{t('agents.stopping')}</span>}
-        <Time at={created_at} class="soft">
-          {stamp(created_at)}
-        </Time>
-        {source === 'inject' && <span class="soft">{t('agents.injected')}</span>}
-        {first !== undefined &&
-          (may('conversations') ? (
-            <Link class="link" href={hrefOf({ session, userId, m: first })}>
-              {count}
-            </Link>
-          ) : (
-            <span class="soft">{count}</span>
-          ))}
-        {parts !== undefined && <span class="soft">{t('agents.parts', { sent, parts })}</span>}
+        {parts !== undefined && sent < parts && (
+          <span class="soft">{t('agents.parts', { sent, parts })}</span>
+        )}
+        <Messages turn={turn} />
+        <ShortTime at={created_at} />
       </div>
+      {prompt && (
+        <Said
+          by={source === 'inject' ? t('agents.injected') : <Who session={session} id={userId} name={name} />}
+        >
+          {wordsOf(prompt)}
+        </Said>
+      )}
+      {answer && <Said by={<bdi class="foreign">{agent}</bdi>}>{wordsOf(answer)}</Said>}
       {error !== undefined && (
         <span class="problem foreign" dir="auto">
           {error.slice(0, 1000)}
         </span>
       )}
     </li>
+  )
+}
+
+const Said = ({ by, children }: { by: ComponentChildren; children: string }) => (
+  <blockquote>
+    <p class="by soft small">{by}</p>
+    <p class="said foreign" dir="auto">
+      {children}
+    </p>
+  </blockquote>
+)
+
+/** The number of messages that the turn is about, with a link to the first one. */
+function Messages({ turn: { messages, session, user_id: userId } }: { turn: Turn }) {
+  const [first] = messages
+  if (first === undefined) return null
+  const count = t('agents.messages', { count: messages.length })
+  if (!may('conversations')) return <span class="soft">{count}</span>
+  return (
+    <Link class="link" href={hrefOf({ session, userId, m: first })}>
+      {count}
+    </Link>
   )
 }

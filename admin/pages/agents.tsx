@@ -1,11 +1,14 @@
 /** The page of agents: their open questions, and who talks with them. */
 import { useSignal } from '@preact/signals'
 import { useCallback, useEffect } from 'preact/hooks'
-import { AgentCard } from '../agents/card.tsx'
+import { Agent } from '../agents/list.tsx'
 import { Questions } from '../agents/questions.tsx'
+import { TalkSheet } from '../agents/sheet.tsx'
+import { keyOf } from '../agents/words.ts'
 import { askQuestionsAgain, questions, questionsEveryMs, useAnswer } from '../answers.ts'
 import { call } from '../api.ts'
 import { t } from '../i18n.ts'
+import { setParams, useParam } from '../place.ts'
 import { ListPage, Nothing } from '../ui/list-page.tsx'
 
 const everyMs = 2000
@@ -29,6 +32,8 @@ export function Agents() {
   const open = questions.value
   // The questions are above the conversations, so both come at once.
   const talks = open && value.value
+  const param = useParam('talk')
+  const shown = talks?.find(one => keyOf(one) === param)
   return (
     <ListPage
       class="agents"
@@ -38,23 +43,18 @@ export function Agents() {
       failure={error.value}
       onRetry={again}
       empty={<Nothing title={t('agents.none')} about={t('agents.none_about')} command={startCommand} />}
+      after={
+        shown && (
+          <TalkSheet talk={shown} acts={acts.value} onAct={onAct} onClose={() => setParams({ talk: '' })} />
+        )
+      }
     >
       {all => (
         <>
           <Questions questions={open ?? []} onAct={onAct} />
-          <section aria-labelledby="talks">
-            <h2 id="talks">{t('nav.conversations')}</h2>
-            <ul class="accounts">
-              {all.map(one => (
-                <AgentCard
-                  key={`${one.agent} ${one.session} ${one.user_id}`}
-                  talk={one}
-                  acts={acts.value}
-                  onAct={onAct}
-                />
-              ))}
-            </ul>
-          </section>
+          {[...Map.groupBy(all, ({ agent }) => agent)].map(([name, talks]) => (
+            <Agent key={name} name={name} talks={talks} onAct={onAct} />
+          ))}
         </>
       )}
     </ListPage>

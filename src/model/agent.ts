@@ -30,7 +30,9 @@ export const turnPartLength = 500
 
 const TurnPart = Type.Object({
   kind: MessageKind,
-  text: text(`The first ${turnPartLength} characters, or the name of a file; "" if there is neither.`),
+  text: text(
+    `At most ${turnPartLength} characters of the text, or the name of a file; "" if there is neither.`,
+  ),
 })
 export type TurnPart = Static<typeof TurnPart>
 

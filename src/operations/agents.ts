@@ -340,17 +340,15 @@ function toTurn({ answer: _, isFresh: _fresh, prompt: _prompt, ...turn }: Stored
 
 /** Returns what a turn is about, as the history has it. @param asked texts of messages */
 function textsOf({ answer, messages, prompt }: StoredTurn, asked: ReadonlyMap<number, TurnPart>) {
-  const cut = (text: string): TurnPart => ({
-    kind: 'TEXT',
-    text: text.slice(0, turnPartLength).toWellFormed(),
-  })
-  const known = prompt === undefined ? messages.flatMap(id => asked.get(id) ?? []) : [cut(prompt)]
+  const cut = ({ kind = 'TEXT', text }: { kind?: TurnPart['kind']; text: string }): TurnPart => {
+    const isLong = text.length > turnPartLength
+    return { kind, text: isLong ? `${text.slice(0, turnPartLength - 1).toWellFormed()}…` : text }
+  }
+  const known = prompt === undefined ? messages.flatMap(id => asked.get(id) ?? []) : [{ text: prompt }]
   const parts = answer?.parts.map(part =>
-    'text' in part
-      ? cut(part.text)
-      : { kind: part.kind.toUpperCase() as TurnPart['kind'], text: part.name ?? '' },
+    'text' in part ? part : { kind: part.kind.toUpperCase() as TurnPart['kind'], text: part.name ?? '' },
   )
-  return { ...(known.length > 0 && { prompt: known }), ...(parts && { answer: parts }) }
+  return { ...(known.length > 0 && { prompt: known.map(cut) }), ...(parts && { answer: parts.map(cut) }) }
 }
 
 /** Returns what became of the drafts of an answer; undefined if a person approved them. */

@@ -175,7 +175,10 @@ export interface AgentStore {
   /** Returns turns, the newest first. */
   listTurns(filter: TurnFilter): Promise<StoredTurn[]>
 
-  /** Returns what messages say, by their row ids; not those that were removed or erased. */
+  /**
+   * Returns what messages say, by their row ids, a little more than `turnPartLength` at most; not those that were
+   * removed or erased.
+   */
   readAsked(messages: readonly number[]): Promise<Map<number, TurnPart>>
 
   /** Returns the newest turn of a conversation whose rest waits (`more`). */

@@ -41,11 +41,11 @@ async function begin(work: AgentWork, user: string, messages: number[] = []) {
 const ask = (work: AgentWork, turn: number, text: string, code: string) =>
   work.ask({ turn, text, options: [...options], code, expires_at: Date.now() + 290_000 })
 
-const cardOf = (page: Page, text: string) => page.locator('.account').filter({ hasText: text })
+const rowOf = (page: Page, text: string) => page.locator('.row:not(.ask)').filter({ hasText: text })
 
 async function expectAccessible(page: Page, what: string): Promise<void> {
   const wide = await page.evaluate(() =>
-    [...document.querySelectorAll('#main, .card, .rail')]
+    [...document.querySelectorAll('#main, .rows, .rail, [role=dialog]')]
       .filter(({ scrollWidth, clientWidth }) => scrollWidth > clientWidth)
       .map(({ className }) => className),
   )
@@ -57,6 +57,7 @@ describe.skipIf(!hasBrowser)('the page of agents', () => {
     const t = wordsOf(language)
     await using panel = await withPanel()
     const { user_id: user } = panel.bots.get('default')!
+    const name = `\u2068${user}\u2069`
     await write(panel, 'Tidy up my folder')
     const [message] = (await panel.gateway.history.page({ limit: 1, offset: 0 })).messages
     const page = await panel.open({
@@ -71,7 +72,11 @@ describe.skipIf(!hasBrowser)('the page of agents', () => {
 
     await using work = await workOf(panel)
     const first = await begin(work, user, [message!.id])
-    await work.changeTurn(first, { state: 'answered', answer: { parts: [{ text: 'a' }] }, parts_sent: 1 })
+    await work.changeTurn(first, {
+      state: 'answered',
+      answer: { parts: [{ text: 'It is tidy.' }] },
+      parts_sent: 1,
+    })
     const broken = await begin(work, 'stranger@im.wechat')
     await work.changeTurn(broken, { state: 'failed', error: `no such file: ${'x'.repeat(400)}`, ended_at: 1 })
     const turn = await begin(work, user)
@@ -80,17 +85,33 @@ describe.skipIf(!hasBrowser)('the page of agents', () => {
     await work.saveState(key, { agent_session: '5f1c9c1e-0b7e-4c44-9a53-b7c8d4a1e6f0', folder })
     const hostile = `rm -rf build\u202E\n${'very-long-name/'.repeat(40)}\n${'line\n'.repeat(30)}<b>end</b>`
     const asked = await ask(work, turn, hostile, 'A1')
-    const second = await ask(work, turn, 'git push', 'B2')
+    const second = await ask(work, turn, 'execute: git push; in ~/work', 'B2')
     const list = page.locator('.agent-questions')
     const button = (name: string, text: string) =>
       list.locator('li').filter({ hasText: text }).getByRole('button', { name })
     await button('Allow once', 'rm -rf build').waitFor()
     await list.getByText(t('agents.questions_open_other', { count: 2 }), { exact: true }).waitFor()
-    await page.getByRole('navigation').getByText(t('nav.questions')).waitFor({ state: 'attached' })
-    await cardOf(page, t('agents.asking')).waitFor()
+    const inMenu = page
+      .getByRole('navigation')
+      .getByRole('link', { name: t('nav.agents') })
+      .getByText(t('nav.questions'))
+    await inMenu.waitFor({ state: 'attached' })
+    await rowOf(page, t('agents.asking')).waitFor()
     await expectAccessible(page, 'questions')
-    expect(await button('Allow once', 'git push').getAttribute('class')).toContain('primary')
-    expect(await button('Reject', 'git push').getAttribute('class')).not.toContain('primary')
+    // No answer is the obvious one, and none that allows is under the finger first.
+    const answers = list.locator('li').filter({ hasText: 'git push' }).locator('.answers .button')
+    expect(await answers.locator('.foreign').allInnerTexts()).toEqual(['Reject', 'Allow once'])
+    const [one, other] = await answers.evaluateAll(all => all.map(one => getComputedStyle(one).background))
+    expect(one).toBe(other!)
+    await list.getByText(t('agents.asks_execute', { agent: '\u2068agent\u2069', name })).waitFor()
+    await list.getByText(t('agents.in_folder', { folder: '\u2068~/work\u2069' })).waitFor()
+    // A long text is cut in the middle, and whole on demand.
+    const long = list.locator('li').filter({ hasText: 'rm -rf build' })
+    expect((await long.locator('code').innerText()).length).toBeLessThan(140)
+    await long.getByText('<b>end</b>').waitFor()
+    await hand.press(long.getByRole('button', { name: t('agents.whole') }))
+    expect((await long.locator('code').innerText()).length).toBeGreaterThan(600)
+    await expectAccessible(page, 'a long question')
 
     await hand.press(button('Reject', 'git push'))
     await panel.until(
@@ -101,20 +122,27 @@ describe.skipIf(!hasBrowser)('the page of agents', () => {
     await hand.press(button('Allow once', 'rm -rf build'))
     await list.getByText(t('agents.questions_none'), { exact: true }).waitFor()
     expect(await work.getQuestion(asked)).toMatchObject({ answer: 'once', answered_by: 'panel' })
-    await page.getByRole('navigation').getByText(t('nav.questions')).waitFor({ state: 'detached' })
+    await inMenu.waitFor({ state: 'detached' })
 
-    const own = cardOf(page, t('agents.running'))
-    await hand.press(own.getByText(t('agents.newest')))
-    await own.getByText(t('agents.turn_answered'), { exact: true }).waitFor()
-    await own.getByText(t('agents.parts', { sent: 1, parts: 1 }), { exact: true }).waitFor()
+    // The row opens a sheet beside the list, which has an address.
+    await hand.press(rowOf(page, t('agents.running')).getByRole('link'))
+    const sheet = page.getByRole('dialog')
+    await sheet.getByText(t('agents.turn_answered'), { exact: true }).waitFor()
+    await sheet.getByText('Tidy up my folder', { exact: true }).waitFor()
+    await sheet.getByText('It is tidy.', { exact: true }).waitFor()
+    await hand.press(sheet.getByText(t('agents.details'), { exact: true }))
+    await sheet.getByText(folder, { exact: true }).waitFor()
     await expectAccessible(page, 'turns')
-    await hand.press(own.getByRole('button', { name: t('agents.stop') }))
-    await own.getByText(t('agents.stopping'), { exact: true }).waitFor()
+    await page.reload()
+    await hand.press(sheet.getByRole('button', { name: t('agents.stop') }))
+    await sheet.getByText(t('agents.stopping'), { exact: true }).waitFor()
     expect((await work.getTurn(turn))?.stopping).toBe(true)
     await work.changeTurn(turn, { state: 'stopped', error: 'a person stopped it', ended_at: Date.now() })
-    await page.getByText(t('agents.turn_stopped'), { exact: true }).waitFor()
-    const idle = cardOf(page, t('agents.turn_stopped'))
-    await hand.press(idle.getByRole('link', { name: t('agents.messages_one', { count: 1 }), exact: true }))
+    await sheet.getByText(t('agents.turn_stopped'), { exact: true }).waitFor()
+    await hand.escape()
+    await sheet.waitFor({ state: 'detached' })
+    await hand.press(rowOf(page, 'a person stopped it').getByRole('link'))
+    await hand.press(sheet.getByRole('link', { name: t('agents.messages_one', { count: 1 }), exact: true }))
     await page.getByRole('article').getByText('Tidy up my folder').waitFor()
     expect(panel.complaints).toEqual([])
   })
@@ -139,8 +167,13 @@ describe.skipIf(!hasBrowser)('the page of agents', () => {
     await list.getByText('git push', { exact: true }).waitFor()
     await list.getByText(t('agents.no_right'), { exact: true }).waitFor()
     expect(await list.getByRole('button').count()).toBe(0)
-    expect(await watches.getByRole('main').getByRole('link').count()).toBe(0)
+    expect(await watches.locator('main a[href*="/conversations"]').count()).toBe(0)
     await expectAccessible(watches, 'without the right')
+    // Nor does it see what was asked: that is in the history.
+    await rowOf(watches, t('agents.asking')).getByRole('link').click()
+    const sheet = watches.getByRole('dialog')
+    await sheet.locator('.agent-turn').getByText(t('agents.running'), { exact: true }).waitFor()
+    expect(await sheet.locator('blockquote, a').count()).toBe(0)
     const reads = await signedIn(reader.key)
     await reads.getByText(t('denied.title'), { exact: true }).waitFor()
     const menu = reads.getByRole('navigation')

@@ -45,7 +45,7 @@ onEach((it, open) => {
       const asked = await t.store.agents.readAsked([...rows, 99])
       expect(rows.map(id => asked.get(id))).toEqual([
         { kind: 'TEXT', text: 'hi' },
-        { kind: 'TEXT', text: 'x'.repeat(500) },
+        { kind: 'TEXT', text: 'x'.repeat(501) },
       ])
       expect([asked.size, (await t.store.agents.readAsked([])).size]).toEqual([2, 0])
     })

@@ -55,7 +55,9 @@ export function keyboard(page: Page): Hand {
       await page.keyboard.press('Tab')
     }
     const seen = await target.evaluate(element => {
-      const { outlineStyle, outlineWidth, boxShadow } = getComputedStyle(element)
+      // The link of a row shows it around the whole row.
+      const part = element.classList.contains('row-link') ? '::after' : null
+      const { outlineStyle, outlineWidth, boxShadow } = getComputedStyle(element, part)
       const box = element.getBoundingClientRect()
       const inView = box.bottom > 0 && box.top < innerHeight && box.right > 0 && box.left < innerWidth
       const around = element.closest(':has(> :focus-visible)')

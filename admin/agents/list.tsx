@@ -1,0 +1,108 @@
+/** The conversations with agents, as rows below the name of the agent. */
+import { call } from '../api.ts'
+import { isolated, t } from '../i18n.ts'
+import { nameOf } from '../live.ts'
+import { hrefOf, withParams } from '../place.ts'
+import { may } from '../rights.ts'
+import { navigate } from '../service-urls.ts'
+import { ago } from '../times.ts'
+import { State, Time } from '../ui/marks.tsx'
+import { Menu } from '../ui/menu.tsx'
+import { Row, Rows } from '../ui/rows.tsx'
+import { tell, tellDoubt } from '../ui/toasts.tsx'
+import { useWork } from '../ui/work.ts'
+import { Avatar, Who } from '../users/avatar.tsx'
+import { type AgentTalk, isOpen, keyOf, talkLooks } from './words.ts'
+
+export const nameOfTalk = ({ session, user_id, user_name }: AgentTalk): string =>
+  user_name ?? nameOf(session, user_id) ?? user_id
+
+export function Agent({ name, talks, onAct }: { name: string; talks: AgentTalk[]; onAct(): void }) {
+  const id = `agent ${name}`
+  return (
+    <section aria-labelledby={id}>
+      <h2 id={id}>
+        <bdi class="foreign">{name}</bdi>{' '}
+        <span class="soft small">{t('search.people', { count: talks.length })}</span>
+      </h2>
+      <Rows label={name}>
+        {talks.map(one => (
+          <Talk key={keyOf(one)} talk={one} onAct={onAct} />
+        ))}
+      </Rows>
+    </section>
+  )
+}
+
+function Talk({ talk, onAct }: { talk: AgentTalk; onAct(): void }) {
+  const { session, user_id: userId, user_name: name, state, last_error, last_turn_at } = talk
+  const { work } = useWork()
+  const actions = [
+    ...(may('conversations')
+      ? [
+          {
+            id: 'chat',
+            label: t('agents.open_chat'),
+            icon: 'conversations' as const,
+            run: () => navigate(hrefOf({ session, userId })),
+          },
+        ]
+      : []),
+    ...(state === 'idle'
+      ? []
+      : [
+          {
+            id: 'stop',
+            label: t('agents.stop'),
+            icon: 'pause' as const,
+            run: () => work(() => stop(talk, onAct)),
+          },
+        ]),
+  ]
+  return (
+    <Row
+      lead={<Avatar session={session} id={userId} small />}
+      name={<Who session={session} id={userId} name={name} />}
+      href={withParams({ talk: keyOf(talk) })}
+      about={
+        last_error === undefined ? (
+          <bdi class="foreign">{session}</bdi>
+        ) : (
+          <bdi class="problem foreign" title={last_error}>
+            {last_error.slice(0, 200)}
+          </bdi>
+        )
+      }
+      end={
+        <>
+          {last_turn_at !== undefined && (
+            <Time at={last_turn_at} class="soft small">
+              {ago(last_turn_at)}
+            </Time>
+          )}
+          {actions.length > 0 && (
+            <Menu label={t('agents.more', { name: isolated(nameOfTalk(talk)) })} actions={actions} />
+          )}
+        </>
+      }
+    >
+      <State {...talkLooks[state]} />
+    </Row>
+  )
+}
+
+/** More than a conversation has in practice. */
+const mostTurns = 200
+
+/** Stops what the agent works on, or what it would work on next. */
+export async function stop({ agent, session, user_id: user }: AgentTalk, onAct: () => void): Promise<void> {
+  try {
+    const turns = (await call('list_agent_turns', { agent, session, user, limit: mostTurns })).filter(isOpen)
+    const turn = turns.findLast(({ state }) => state !== 'waiting') ?? turns.at(-1)
+    const { state, stopping } = turn ? await call('stop_agent_turn', { id: turn.id }) : {}
+    if (stopping || state === 'stopped') tell(t('agents.stopped'))
+    else tellDoubt(t('agents.had_ended'))
+  } finally {
+    onAct()
+  }
+}

@@ -1,0 +1,85 @@
+/** The detail of a conversation with an agent: the newest turns, and facts about it. */
+import { number, t } from '../i18n.ts'
+import { hrefOf } from '../place.ts'
+import { may } from '../rights.ts'
+import { Copyable } from '../ui/copy.tsx'
+import { Link } from '../ui/link.tsx'
+import { Fact, State } from '../ui/marks.tsx'
+import { Sheet } from '../ui/sheet.tsx'
+import { useWork } from '../ui/work.ts'
+import { nameOfTalk, stop } from './list.tsx'
+import { Turns } from './turns.tsx'
+import { type AgentTalk, talkLooks } from './words.ts'
+
+interface TalkSheetProps {
+  talk: AgentTalk
+  /** Grows with each action of the person. */
+  acts: number
+  onAct(): void
+  onClose(): void
+}
+
+export function TalkSheet({ talk, acts, onAct, onClose }: TalkSheetProps) {
+  const { agent, session, state, user_id: userId } = talk
+  const { busy, work } = useWork()
+  const chat = may('conversations') && (
+    <Link class="button" href={hrefOf({ session, userId })}>
+      {t('agents.open_chat')}
+    </Link>
+  )
+  const stops = state !== 'idle' && (
+    <button
+      type="button"
+      class="button"
+      aria-disabled={busy.value}
+      onClick={() => work(() => stop(talk, onAct))}
+    >
+      {t('agents.stop')}
+    </button>
+  )
+  return (
+    <Sheet
+      title={nameOfTalk(talk)}
+      description={`${agent} · ${session}`}
+      onClose={onClose}
+      footer={
+        (chat || stops) && (
+          <>
+            {chat}
+            {stops}
+          </>
+        )
+      }
+    >
+      <p>
+        <State {...talkLooks[state]} />
+      </p>
+      <Turns talk={talk} acts={acts} />
+      <Facts talk={talk} />
+    </Sheet>
+  )
+}
+
+function Facts({ talk: { agent_session, folder, turns, user_id } }: { talk: AgentTalk }) {
+  const ids = [
+    ['agents.session', agent_session],
+    ['agents.folder', folder],
+    ['agents.user', user_id],
+  ] as const
+  return (
+    <details class="more-fields">
+      <summary>{t('agents.details')}</summary>
+      <dl>
+        <Fact label={t('agents.turns')}>{number(turns)}</Fact>
+        {ids.map(
+          ([label, text]) =>
+            text !== undefined && (
+              <Fact key={label} label={t(label)}>
+                <Copyable text={text} what={t(label)} />
+              </Fact>
+            ),
+        )}
+      </dl>
+    </details>
+  )
+}
