@@ -5,9 +5,8 @@ import { nameOf } from '../live.ts'
 import { hrefOf, withParams } from '../place.ts'
 import { may } from '../rights.ts'
 import { navigate } from '../service-urls.ts'
-import { ago } from '../times.ts'
-import { State, Time } from '../ui/marks.tsx'
-import { Menu } from '../ui/menu.tsx'
+import { ShortTime, State } from '../ui/marks.tsx'
+import { type Action, Menu } from '../ui/menu.tsx'
 import { Row, Rows } from '../ui/rows.tsx'
 import { tell, tellDoubt } from '../ui/toasts.tsx'
 import { useWork } from '../ui/work.ts'
@@ -37,49 +36,25 @@ export function Agent({ name, talks, onAct }: { name: string; talks: AgentTalk[]
 function Talk({ talk, onAct }: { talk: AgentTalk; onAct(): void }) {
   const { session, user_id: userId, user_name: name, state, last_error, last_turn_at } = talk
   const { work } = useWork()
-  const actions = [
-    ...(may('conversations')
-      ? [
-          {
-            id: 'chat',
-            label: t('agents.open_chat'),
-            icon: 'conversations' as const,
-            run: () => navigate(hrefOf({ session, userId })),
-          },
-        ]
-      : []),
-    ...(state === 'idle'
-      ? []
-      : [
-          {
-            id: 'stop',
-            label: t('agents.stop'),
-            icon: 'pause' as const,
-            run: () => work(() => stop(talk, onAct)),
-          },
-        ]),
-  ]
+  const actions: Action[] = []
+  const open = () => navigate(hrefOf({ session, userId }))
+  if (may('conversations'))
+    actions.push({ id: 'chat', label: t('agents.open_chat'), icon: 'conversations', run: open })
+  const end = () => work(() => stop(talk, onAct))
+  if (state !== 'idle') actions.push({ id: 'stop', label: t('agents.stop'), icon: 'pause', run: end })
   return (
     <Row
       lead={<Avatar session={session} id={userId} small />}
       name={<Who session={session} id={userId} name={name} />}
       href={withParams({ talk: keyOf(talk) })}
       about={
-        last_error === undefined ? (
-          <bdi class="foreign">{session}</bdi>
-        ) : (
-          <bdi class="problem foreign" title={last_error}>
-            {last_error.slice(0, 200)}
-          </bdi>
-        )
+        <bdi class={last_error === undefined ? 'foreign' : 'problem foreign'} title={last_error}>
+          {last_error?.slice(0, 200) ?? session}
+        </bdi>
       }
       end={
         <>
-          {last_turn_at !== undefined && (
-            <Time at={last_turn_at} class="soft small">
-              {ago(last_turn_at)}
-            </Time>
-          )}
+          {last_turn_at !== undefined && <ShortTime at={last_turn_at} />}
           {actions.length > 0 && (
             <Menu label={t('agents.more', { name: isolated(nameOfTalk(talk)) })} actions={actions} />
           )}

@@ -24,7 +24,7 @@ export function Questions({ questions, onAct }: QuestionsProps) {
   const open = questions.filter(({ expires_at }) => expires_at > timeNow())
   return (
     <section class="agent-questions">
-      <p id="questions" class={open.length > 0 ? 'strong' : 'soft'} role="status" tabIndex={-1}>
+      <p id="questions" class={open.length > 0 ? '' : 'soft'} role="status" tabIndex={-1}>
         {open.length === 0 ? t('agents.questions_none') : t('agents.questions_open', { count: open.length })}
       </p>
       {open.length > 0 && !may('approve') && <p class="notice small">{t('agents.no_right')}</p>}
@@ -52,10 +52,16 @@ function One({ question, onAct }: { question: Question; onAct(): void }) {
       <Avatar session={session} id={userId} small />
       <div class="row-main">
         <div>
-          <bdi class="row-name">
-            {may('conversations') ? <Link href={hrefOf({ session, userId })}>{sentence}</Link> : sentence}
-          </bdi>
+          <bdi class="row-name">{sentence}</bdi>
           <p class="soft small">
+            {may('conversations') && (
+              <>
+                <Link class="link" href={hrefOf({ session, userId })}>
+                  {t('agents.open_chat')}
+                </Link>
+                {' · '}
+              </>
+            )}
             {t('agents.left', { time: secondsLeft(expires_at - timeNow()) })}
             {folder !== undefined && ` · ${t('agents.in_folder', { folder: isolated(folder) })}`}
           </p>
@@ -73,16 +79,15 @@ function Wish({ text, label }: { text: string; label: string }) {
   const short = shortOf(text)
   return (
     <div class="wish">
-      <code
+      <blockquote
         class="foreign"
-        role="group"
         aria-label={label}
         // biome-ignore lint/a11y/noNoninteractiveTabindex: a long text is scrolled by keys
         tabIndex={0}
         dir="auto"
       >
         {whole.value ? text : short}
-      </code>
+      </blockquote>
       {short !== text && (
         <button
           type="button"
