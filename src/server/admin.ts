@@ -249,7 +249,7 @@ function addRoutes(
   })
   addSignInRoutes(app, context, access, () => events.endSignedOut())
   addOperations(app, context, [health, ready])
-  addDocsRoutes(app, { version, tokenRequired: access.wasRequired, about })
+  addDocsRoutes(app, { version, needsToken: access.isRequired, about })
   const methods = listMethodsByPath(app)
   return { methods, answerCall: (request, path) => answerByRoute(app, methods, request, path) }
 }

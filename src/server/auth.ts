@@ -56,8 +56,8 @@ export interface Guard {
    * use with a cookie. Undefined for our own pages and for callers other than browsers.
    */
   pageDenialOf(request: Request, open: boolean): SvcError | undefined
-  /** Whether callers need a token even while there are no keys. */
-  readonly tokenRequired: boolean
+  /** Whether callers need a token now. */
+  needsToken(): boolean | Promise<boolean>
 }
 
 /** Who makes a request, or why it is denied. */
@@ -108,8 +108,10 @@ export function createGuard(options: GuardOptions): Guard {
     return hash !== undefined && isSameHash(hashOf(token), hash) ? owner : wrongTokenError()
   }
 
+  const needsToken = () => tokens.length > 0 || (!isSocket && keys.hasAny())
+
   return {
-    tokenRequired: tokens.length > 0,
+    needsToken,
     hostDenialOf,
     pageDenialOf,
     identify(request, open, address) {
@@ -130,7 +132,7 @@ export function createGuard(options: GuardOptions): Guard {
       if (isSocket && token === undefined) return owner
       const judge = (hasKeys: boolean) =>
         hasKeys || token !== undefined ? orUnreadable(identifyByFile(token, hasKeys)) : keys.tokenlessOwner
-      const closed = isSocket ? false : keys.hasAny()
+      const closed = needsToken()
       return closed instanceof Promise ? orUnreadable(closed.then(judge)) : judge(closed)
     },
   }

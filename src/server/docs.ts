@@ -10,6 +10,10 @@ import { nodeCrypto } from '../platform/lazy-crypto.ts'
 import { readBrotli } from '../platform/packed.ts'
 import pageJs from './docs/page.js' with { type: 'text' }
 
+/** The mark of svc, as in `admin/icon.svg`. */
+export const mark =
+  '<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 32 32"><rect width="32" height="32" rx="9" fill="#0a7a55"/><path d="M8 11.5A4.5 4.5 0 0 1 12.500 7h7A4.500 4.500 0 0 1 24 11.500v4a4.500 4.500 0 0 1-4.500 4.500H15l-4.400 4.100c-.6.560-1.600.130-1.600-.700V19.600A4.500 4.500 0 0 1 8 15.500z" fill="#fff"/><circle cx="13.200" cy="13.500" r="1.500" fill="#0a7a55"/><circle cx="18.800" cy="13.500" r="1.500" fill="#0a7a55"/></svg>'
+
 const pageHtml = `<!doctype html>
 <html lang="en">
 <head>
@@ -17,7 +21,7 @@ const pageHtml = `<!doctype html>
 <meta name="viewport" content="width=device-width, initial-scale=1">
 <meta name="referrer" content="no-referrer">
 <title>svc: WeChat bot tools</title>
-<link rel="icon" href="data:,">
+<link rel="icon" href="data:image/svg+xml,${encodeURIComponent(mark)}">
 </head>
 <body>
 <noscript>This page needs JavaScript. The schema itself is at <a href="openapi.json">openapi.json</a>.</noscript>

@@ -77,8 +77,8 @@ export function createOpenApiApp(options: OpenApiOptions): OpenApiApp {
   const parts = createEmptyApp(options)
   const served = operations.filter(({ rest }) => !rest?.panelOnly)
   addOperations(parts.app, parts.context, served)
-  const { tokenRequired } = parts.guard
-  const document = addServiceRoutes(parts.app, { version: options.version, tokenRequired })
+  const { needsToken } = parts.guard
+  const document = addServiceRoutes(parts.app, { version: options.version, needsToken })
   return { document, ...guardApp(parts) }
 }
 

@@ -29,42 +29,51 @@ export const isOpenPath = (path: string): boolean =>
 
 const hiddenRoute = { detail: { hide: true } }
 
-/** Adds GET of a JSON document. It is created once, at the first request. */
-function addDocument(app: Elysia, path: string, create: () => object | Promise<object>): void {
-  let prepared: Promise<StaticFile> | undefined
+/** What the documents say, and what it depends on. */
+export interface DocsOptions extends Omit<DocumentOptions, 'tokenRequired'> {
+  /** Whether calls need a token now: the first key closes the service. */
+  needsToken(): boolean | Promise<boolean>
+}
+
+type Create = (options: DocumentOptions) => object | Promise<object>
+
+/** Adds GET of a JSON document. Each of its two forms is created once, at the first request. */
+function addDocument(app: Elysia, path: string, options: DocsOptions, create: Create): void {
+  const prepared = new Map<boolean, Promise<StaticFile>>()
   const serve = async ({ request }: { request: Request }) => {
-    prepared ??= Promise.resolve(create()).then(prepareJson)
-    return fileResponse(request, await prepared, "default-src 'none'")
+    // While keys cannot be read, nobody without the token gets in.
+    const tokenRequired = await (async () => options.needsToken())().catch(() => true)
+    const file = prepared.get(tokenRequired) ?? prepareJson(create({ ...options, tokenRequired }))
+    prepared.set(tokenRequired, file)
+    return fileResponse(request, await file, "default-src 'none'")
   }
   app.get(path, serve, hiddenRoute)
 }
 
-const prepareJson = (document: object) => prepareFile(JSON.stringify(document), 'application/json')
+const prepareJson = async (document: object) =>
+  prepareFile(JSON.stringify(await document), 'application/json')
 
 /**
  * Adds GET `/openapi.json` and the documentation page.
  *
  * @returns a function that creates the OpenAPI document of all routes that `app` has then
  */
-export function addDocsRoutes(app: Elysia, options: DocumentOptions): () => Promise<Record<string, unknown>> {
-  const document = async () => {
+export function addDocsRoutes(app: Elysia, options: DocsOptions): () => Promise<Record<string, unknown>> {
+  const create = async (about: DocumentOptions) => {
     // Loaded at the first request, so that the service starts without the generator.
     const { createDocument } = await import('./document.ts')
-    return createDocument(app, options)
+    return createDocument(app, about)
   }
-  addDocument(app, '/openapi.json', document)
+  addDocument(app, '/openapi.json', options, create)
   const docs = createDocsHandler()
   for (const path of docsPaths) app.get(path, ({ request }) => docs(request, path), hiddenRoute)
-  return document
+  return async () => create({ ...options, tokenRequired: await options.needsToken() })
 }
 
 /** Adds GET `/`, both documents and the documentation page. @returns like `addDocsRoutes` */
-export function addServiceRoutes(
-  app: Elysia,
-  options: DocumentOptions,
-): () => Promise<Record<string, unknown>> {
+export function addServiceRoutes(app: Elysia, options: DocsOptions): () => Promise<Record<string, unknown>> {
   const document = addDocsRoutes(app, options)
-  addDocument(app, '/asyncapi.json', () => createAsyncApiDocument(options))
+  addDocument(app, '/asyncapi.json', options, createAsyncApiDocument)
   const toDocs = ({ request }: { request: Request }) =>
     new Response(null, { status: 302, headers: { location: `${rootOf(request)}/docs` } })
   for (const path of ['/', '/docs/']) app.get(path, toDocs, hiddenRoute)

@@ -1,10 +1,12 @@
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
+import { join } from 'node:path'
 import type { Browser, Page } from 'playwright-core'
 import { toString as drawn } from 'qrcode'
 import { contentSha512, fetchFromNpm, readProgram, sha512 } from '../../scripts/scalar.ts'
 import type { Message } from '../../src/model/message.ts'
 import { exampleReceived, exampleUser } from '../../src/operations/example-values.ts'
 import { verbs } from '../../src/operations/tools.ts'
+import { mark } from '../../src/server/docs.ts'
 import { violations } from '../support/axe.ts'
 import { hasBrowser, launchBrowser, watch } from '../support/browser.ts'
 import { type Rest, startRest } from '../support/rest.ts'
@@ -136,6 +138,46 @@ describe.skipIf(!hasBrowser)('the docs page in a browser', () => {
     expect((await (await answer).json()).code).toBe('invalid_arguments')
     expect(rest.gateway.uploads).toEqual([])
     await closed.close()
+  })
+
+  test('it has the mark and the colours of svc, in the theme of its reader', async () => {
+    const href = await page.locator('link[rel=icon]').getAttribute('href')
+    expect(decodeURIComponent(href!)).toBe(`data:image/svg+xml,${mark}`)
+    const tokens = await Bun.file(join(import.meta.dirname, '../../admin/styles/tokens.css')).text()
+    const [light = '', dark = ''] = tokens.split(':root[data-theme="dark"]')
+    for (const [colorScheme, own] of [
+      ['light', light],
+      ['dark', dark],
+    ] as const) {
+      await page.emulateMedia({ colorScheme, reducedMotion: 'reduce' })
+      await page.locator(`body.${colorScheme}-mode`).waitFor()
+      const shown = await page.locator('aside.t-doc__sidebar').evaluate(bar => {
+        const { content, backgroundImage } = getComputedStyle(bar, '::before')
+        const colours = ['color-1', 'color-2', 'color-accent', 'border-color', 'button-1', 'button-1-color']
+        const style = getComputedStyle(bar)
+        return [
+          content,
+          backgroundImage.startsWith('url("data:image/svg+xml,'),
+          ...colours.map(name => style.getPropertyValue(`--scalar-${name}`)),
+        ]
+      })
+      const token = (name: string) => new RegExp(`--${name}: (#\\w+);`).exec(own)![1]!
+      const named = ['ink', 'ink-soft', 'accent', 'line', 'accent', 'on-accent']
+      expect(shown).toEqual(['"svc"', true, ...named.map(token)])
+    }
+  })
+
+  test('with keys only, nothing is asked without one', async () => {
+    await using keyed = await startRest()
+    Object.assign(keyed.gateway.keys, { hasAny: () => true })
+    const asked = await browser.newPage()
+    watch(asked, keyed.url, complaints)
+    await asked.goto(`${keyed.url}/docs#tag/messages/POST/tools/default/send`)
+    await asked.getByText('"USER_ID"').first().waitFor()
+    // As when the reader returns from another tab.
+    await asked.evaluate(() => dispatchEvent(new Event('focus')))
+    await asked.evaluate(() => new Promise(done => requestAnimationFrame(done)))
+    await asked.close()
   })
 
   test('on a phone a call can be sent', async () => {

@@ -1,10 +1,11 @@
 import { describe, expect, test } from 'bun:test'
 import { readFile } from 'node:fs/promises'
+import { join } from 'node:path'
 import { brotliDecompressSync } from 'node:zlib'
 import { contentSha512, outfile, sha512 } from '../../scripts/scalar.ts'
-import { docsPaths } from '../../src/server/docs.ts'
+import { docsPaths, mark } from '../../src/server/docs.ts'
 import { forFile } from '../support/folder.ts'
-import { startRest } from '../support/rest.ts'
+import { type Json, startRest } from '../support/rest.ts'
 
 const rest = forFile(await startRest())
 
@@ -49,6 +50,26 @@ describe('the docs page', () => {
       expect([response.status, response.headers.get('location')]).toEqual([302, '/docs'])
     }
   })
+})
+
+test('the mark is the one of the panel', async () => {
+  const icon = await readFile(join(import.meta.dirname, '../../admin/icon.svg'), 'utf8')
+  expect(mark).toBe(icon.replace(/<title>.*<\/title>/, '').replaceAll(/\n */g, ''))
+})
+
+test('from the first key on, the documents say that calls need it', async () => {
+  await using open = await startRest()
+  const required = async () => {
+    const [openapi, asyncapi] = await Promise.all(
+      ['openapi', 'asyncapi'].map(async name => (await fetch(`${open.url}/${name}.json`)).json()),
+    )
+    return [openapi.security, Boolean(Object.values<Json>(asyncapi.servers)[0].security)]
+  }
+  expect(await required()).toEqual([[{}, { bearer: [] }], false])
+  Object.assign(open.gateway.keys, { hasAny: () => true })
+  expect(await required()).toEqual([[{ bearer: [] }], true])
+  Object.assign(open.gateway.keys, { hasAny: () => Promise.reject(new Error('no store')) })
+  expect(await required()).toEqual([[{ bearer: [] }], true])
 })
 
 test('the program of the docs page is the one that its script names', async () => {

@@ -3,12 +3,34 @@
  * screen readers.
  */
 
-// `min-width: 0` lets a long line of the request window shrink. Otherwise the Send button is off the screen
-// on a phone.
+// The colours and the mark of the panel (`admin/styles/tokens.css`). `min-width: 0` lets a long line of the
+// request window shrink. Otherwise the Send button is off the screen on a phone. A section gets the focus when the
+// page is scrolled to it, and no frame.
+const { href: mark } = document.querySelector('link[rel=icon]')
 const theme = `
-.light-mode { --scalar-color-2: #555; --scalar-color-3: #5f5f5f; --scalar-color-green: #04704b;
-  --scalar-color-orange: #b34000; --scalar-color-blue: #0067a5; --scalar-color-red: #c00005 }
-.dark-mode { --scalar-color-2: #b5b5b5; --scalar-color-3: #a3a3a3; --scalar-color-red: #ff7b76 }
+.light-mode { --scalar-color-1: #16201b; --scalar-color-2: #55605a; --scalar-color-3: #5b665f;
+  --scalar-color-accent: #0a7452; --scalar-background-1: #ffffff; --scalar-background-2: #f4f5f3;
+  --scalar-background-3: #e4e8e2; --scalar-background-accent: #dff1e8; --scalar-border-color: #dfe2dc;
+  --scalar-color-green: #0a7452; --scalar-color-orange: #8a5200; --scalar-color-blue: #0067a5;
+  --scalar-color-red: #b3261e; --scalar-button-1: #0a7452; --scalar-button-1-color: #ffffff;
+  --scalar-button-1-hover: #075c41; --active: #dff1e8; --on-active: #075c41 }
+.dark-mode { --scalar-color-1: #e8eeea; --scalar-color-2: #a3b0a9; --scalar-color-3: #9aa7a0;
+  --scalar-color-accent: #4fd39d; --scalar-background-1: #0e1412; --scalar-background-2: #161d1a;
+  --scalar-background-3: #2a3530; --scalar-background-accent: #12352a; --scalar-border-color: #28332e;
+  --scalar-color-green: #4fd39d; --scalar-color-orange: #f1b559; --scalar-color-blue: #7fb4f0;
+  --scalar-color-red: #ff8f85; --scalar-button-1: #4fd39d; --scalar-button-1-color: #04251a;
+  --scalar-button-1-hover: #7be3b8; --active: #12352a; --on-active: #7be3b8 }
+.light-mode, .dark-mode { --scalar-radius: 6px; --scalar-radius-lg: 12px;
+  --scalar-font: system-ui, "PingFang SC", "Microsoft YaHei", "Noto Sans CJK SC", sans-serif;
+  --scalar-font-code: ui-monospace, Menlo, Consolas, monospace;
+  --scalar-link-color: var(--scalar-color-accent); --scalar-link-color-hover: var(--scalar-button-1-hover);
+  --scalar-sidebar-color-active: var(--on-active); --scalar-sidebar-item-active-background: var(--active);
+  --scalar-sidebar-item-hover-background: var(--scalar-background-2) }
+.t-doc__sidebar::before, .t-doc__header header::before { content: "svc"; padding-inline-start: 38px; line-height: 28px;
+  font-size: 18px; font-weight: 600; letter-spacing: -.02em; background: url("${mark}") 0 / 28px no-repeat }
+.t-doc__sidebar::before { margin: 20px 20px 8px }
+.t-doc__header header::before { order: -1; margin-inline: 8px }
+section:focus { outline: none }
 .scalar-client .flex-1 { min-width: 0 }
 #code { inset: auto 24px 24px auto; border: 0; border-radius: 12px; padding: 12px; width: 264px; color: #1b1b1b;
   background: #fff; box-shadow: 0 4px 24px #0006; font: 14px/1.4 system-ui, sans-serif; text-align: center }
@@ -59,20 +81,24 @@ const documentUrl = new URL('openapi.json', location.href).href
 
 /** Whether calls need a token. */
 let isClosed = false
+/** Whether the tools are here, whose examples get values. */
+let hasTools = false
 /** The Authorization header with the token that the user typed. */
 let authorization
 /** Values for the examples: the user who wrote last, and the newest message with a file. */
 let known = {}
 let refreshes = 0
 
-/** Reads the values for the examples; an empty object without a token. */
+/** Reads the values for the examples; an empty object without a token where one is needed. */
 async function readKnown() {
-  if (isClosed && !authorization) return {}
+  if (!hasTools || (isClosed && !authorization)) return {}
   const response = await fetch('tools/default/history', {
     method: 'POST',
     headers: { 'content-type': 'application/json', ...(authorization && { authorization }) },
     body: JSON.stringify({ direction: 'received', limit: 100 }),
   })
+  // The first key was made since.
+  isClosed ||= response.status === 401
   const { messages = [] } = await response.json()
   const media = messages.find(message => JSON.stringify(message).includes('"has_media":true'))
   return { to: messages[0]?.from_user, message_id: media?.message_id }
@@ -101,7 +127,8 @@ async function fillExamples(response) {
   const { paths, security } = JSON.parse(text)
   const exampleOf = tool =>
     paths[`/tools/default/${tool}`]?.post.requestBody.content['application/json'].examples.example1.value
-  isClosed = !exampleOf('send') || security.every(scheme => 'bearer' in scheme)
+  hasTools = Boolean(exampleOf('send'))
+  isClosed = security.every(scheme => 'bearer' in scheme)
   if (refreshes === 0) known = await readKnown()
   const replacements = [
     [exampleOf('send')?.to, known.to ?? 'USER_ID'],
