@@ -97,7 +97,7 @@ function Shell() {
           <Boundary key={place?.path}>
             <Switch>
               <Route path="/sessions/*?" component={pages.sessions} />
-              <Route path="/settings" component={pages.settings} />
+              <Route path="/settings/:group?" component={pages.settings} />
               {guarded.map(([path, right, Page]) => (
                 <Route key={path} path={path}>
                   {may(right) ? <Page /> : me.value ? <Denied right={right} /> : <Skeleton />}

@@ -64,7 +64,12 @@ describe.skipIf(!hasBrowser)('accessibility', () => {
       ['/conversations', '.conversation'],
       [chat, 'article'],
       [`${chat}?media=FILE`, '.gallery'],
-      ['/settings', '.links'],
+      ['/settings', '.settings nav a'],
+      ['/settings/browser', '.segments'],
+      ['/settings/programs', '.setting'],
+      ['/settings/messages', '.copyable'],
+      ['/settings/service', '.copyable'],
+      ['/settings/nodes', '.empty'],
       ['/agents', '.empty'],
       ['/webhooks', '.webhooks .account'],
     ] as const) {
@@ -113,7 +118,7 @@ describe.skipIf(!hasBrowser)('accessibility', () => {
       const answer = await route.fetch()
       await route.fulfill({ response: answer, json: { ...(await answer.json()), started_at: 'never' } })
     })
-    await page.goto(`${panel.url}/settings`)
+    await page.goto(`${panel.url}/settings/service`)
     await page.getByRole('alert').getByText('Something went wrong in this page').waitFor()
     await isFit('a page that fails')
     await page.unroute('**/api/call/status')

@@ -121,7 +121,7 @@ describe.skipIf(!hasBrowser)('the frame and the settings', () => {
     ]) {
       await page.evaluate(wanted => sessionStorage.setItem('wanted', wanted), `${locale} ${language}`)
       if (number !== undefined) {
-        await page.goto(`${panel.url}/settings`)
+        await page.goto(`${panel.url}/settings/messages`)
         await page.getByText(number).waitFor()
       }
       await page.goto(panel.url + chat)
@@ -180,12 +180,15 @@ describe.skipIf(!hasBrowser)('the frame and the settings', () => {
   test('settings: the theme is saved, facts can be copied, and the page is accessible', async () => {
     await using panel = await withPanel()
     const page = await panel.open({
-      path: '/settings',
+      path: '/settings/messages',
       colorScheme: 'light',
       permissions: ['clipboard-read', 'clipboard-write'],
     })
-    await page.getByText('Messages are kept for 30 days.').waitFor()
+    await page.getByText(words('settings.kept_days_other', { count: 30 }), { exact: true }).waitFor()
     await page.getByText(words('settings.kept_count_other', { count: '100,000' })).waitFor()
+    const group = (key: 'settings.browser' | 'settings.service') =>
+      page.getByRole('navigation', { name: en['settings.title'] }).getByRole('link', { name: en[key] })
+    await group('settings.service').click()
     await page
       .getByRole('button', { name: words('action.copy_what', { what: en['settings.directory'] }) })
       .click()
@@ -193,8 +196,19 @@ describe.skipIf(!hasBrowser)('the frame and the settings', () => {
       'it is copied',
       async () => (await page.evaluate(() => navigator.clipboard.readText())) === panel.dir,
     )
+    await page.waitForFunction(() => location.pathname === '/settings/service')
+    expect(await violationsInBothThemes(page)).toEqual([])
+    await group('settings.browser').click()
+    await page.getByRole('combobox').waitFor()
     expect(await page.getByRole('button', { name: 'Sign out' }).count()).toBe(0)
     expect(await violationsInBothThemes(page)).toEqual([])
+    // On a phone the groups are a page, and each group is one.
+    await page.setViewportSize({ width: 390, height: 844 })
+    await page.getByRole('main').getByRole('link', { name: en['settings.title'] }).press('Enter')
+    await page.getByRole('combobox').waitFor({ state: 'hidden' })
+    await group('settings.browser').and(page.locator(':focus')).press('Enter')
+    await page.getByRole('heading', { level: 2 }).and(page.locator(':focus')).waitFor()
+    await page.getByRole('combobox').waitFor()
     await page.emulateMedia({ colorScheme: 'light' })
     await page.getByRole('radio', { name: 'Dark' }).check()
     await page.locator('html[data-theme=dark]').waitFor()
@@ -211,7 +225,7 @@ describe.skipIf(!hasBrowser)('the frame and the settings', () => {
 
   test('a page that throws shows an error, and the rest works', async () => {
     await using panel = await withPanel()
-    const page = await panel.open({ path: '/settings' })
+    const page = await panel.open({ path: '/settings/service' })
     await page.getByRole('heading', { level: 1, name: 'Settings' }).waitFor()
     // An answer that no version of the service gives.
     await page.route('**/api/call/status', async route => {
@@ -319,7 +333,8 @@ describe.skipIf(!hasBrowser)('the frame and the settings', () => {
     const seen: Record<string, string> = {
       '/': '.activity .chart svg',
       '/sessions': '.account',
-      '/settings': '.links',
+      '/settings': '.settings nav a',
+      '/settings/service': '.copyable',
       '/conversations': '.conversation',
       [`${chat}?media=FILE`]: '.gallery li:nth-child(20)',
       [chat]: '.composer .notice',
