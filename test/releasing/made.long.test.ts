@@ -193,8 +193,7 @@ describe.skipIf(!here)('a release (skipped without git, or without the runtime)'
     const sums = await readFile(join(out, 'SHA256SUMS'), 'utf8')
     const sumOf = (name: string) =>
       new Bun.CryptoHasher('sha256').update(readFileSync(join(out, name))).digest('hex')
-    expect(sums).toBe(summed.map(name => `${sumOf(name)}  ${name}
-`).join(''))
+    expect(sums).toBe(summed.map(name => `${sumOf(name)}  ${name}\n`).join(''))
     const { metadata } = JSON.parse(await readFile(join(out, 'svc.cdx.json'), 'utf8'))
     expect(metadata.component).toMatchObject({
       version: '0.2.0',
