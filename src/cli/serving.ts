@@ -75,8 +75,8 @@ export async function runService(
   const links = { ...door.links, ...(phoneUrl && { sandbox_phone: phoneUrl }) }
   const panel = await openPanel(opened, links, output.isTerminal)
   const metrics = await openMetrics(opened)
-  await gateway.start()
   log.info('svc starts', { version })
+  await gateway.start()
   // The log line helps if the directory's name was mistyped.
   if (opened.isNew) log.info('a new data directory was made', { path: requested.basePath })
   const printLine = createLinePrinter(output, requested.logFormat)
