@@ -37,7 +37,7 @@ export interface Way {
 export function tryElsewhere({ file, by, program, files, isLibrary }: Way, stack: DisposableStack): Trial {
   const present = Object.entries(files).filter((entry): entry is [string, string] => entry[1] !== undefined)
   const missing = Object.keys(files).length - present.length
-  if (missing > 0) return { file, where: `needs ${by}, which does not run here` }
+  if (missing > 0) return { file, where: `${by}: this machine lacks that program` }
   if (!canIsolate) {
     const outside = (word: string) =>
       present.reduce(

@@ -31,7 +31,7 @@ const bun = process.execPath
 
 /** Builds every part into `output`. */
 export async function build({ folder, output, parts, url, version }: ReleaseJob): Promise<void> {
-  const inSources = { cwd: folder, shown: true }
+  const inSources = { cwd: folder, printsOutput: true }
   const binaries = targets.filter(target => parts.includes(nameOf(target)))
   if (binaries.length > 0) {
     const chosen = binaries.map(({ name }) => `--target=${name}`)
