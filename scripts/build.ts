@@ -1,10 +1,10 @@
 /**
  * Builds svc as one file that runs without anything installed:
  *
- *   bun run build                             dist/svc, for this machine bun run build
- *   --target=bun-linux-arm64    dist/svc-linux-arm64 (--outfile names another file) bun run build --all
- *   dist/release: all targets, compressed files, sums, installer (--outdir names another folder; with
- *   --target, only these targets)
+ *   bun run build                             dist/svc, for this machine
+ *   bun run build --target=bun-linux-arm64    dist/svc-linux-arm64 (--outfile names another file)
+ *   bun run build --all                       dist/release: all targets, compressed files, sums, installer
+ *                                             (--outdir names another folder; with --target, only these)
  *
  * `--url` is the future address of the release files, for the installer. The version comes only from
  * package.json, which src/version.ts imports and the build embeds.

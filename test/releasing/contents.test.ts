@@ -80,9 +80,8 @@ test('parts with the same text share it', () => {
   expect(text).toMatch(/^a 1\.0\.0 \(MIT\)\nc 1\.0\.0 \(MIT\)\n=+\n\nPermission/m)
 })
 
-test('the bill is CycloneDX, names each part once, and comes out the same', async () => {
+test('the bill is CycloneDX, and names each part once', async () => {
   const bill = await createBill('0123abc', 1_700_000_000)
-  expect(await createBill('0123abc', 1_700_000_000)).toBe(bill)
   expect(await new Validation.JsonStrictValidator(Spec.Version.v1dot6).validate(bill)).toBeNull()
   const refs = [...bill.matchAll(/"bom-ref": "(.+)"/g)].map(match => match[1]!)
   expect(refs.length).toBeGreaterThan(250)
@@ -107,7 +106,8 @@ test('what the registry says of the bill is found, or nothing found, or unknown'
   let answer = () => Response.json({})
   const asked: unknown[] = []
   using registry = Bun.serve({
-    ...{ port: 0, hostname: '127.0.0.1' },
+    port: 0,
+    hostname: '127.0.0.1',
     async fetch(request) {
       asked.push([new URL(request.url).pathname, await request.json()])
       return answer()
