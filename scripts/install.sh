@@ -125,13 +125,16 @@ is_musl() {
 }
 
 choose_source() {
-  if [ -z "$from" ]; then from=$address; fi
   if [ -z "$from" ]; then
-    # A script that is read from a pipe is in no folder.
+    # The folder of this script, if it is there with the file. A script that is read from a pipe is in no folder.
     from=$(dirname -- "$0")
     if [ ! -f "$0" ] || [ ! -f "$from/SHA256SUMS" ]; then
-      fail "where are the files of the release?" "Name an address or a folder: sh install.sh --from https://…" "$built"
+      from=$address
+    elif [ -n "$address" ] && [ ! -f "$from/$file" ] && [ ! -f "$from/$file.gz" ]; then
+      from=$address
     fi
+    [ -n "$from" ] ||
+      fail "where are the files of the release?" "Name an address or a folder: sh install.sh --from https://…" "$built"
   fi
   case $from in
     file:///*%*) fail "a % in $from may stand for another letter" "Name the folder by its path." ;;

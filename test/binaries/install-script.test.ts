@@ -138,7 +138,9 @@ test('the line of the README installs what is at an address, and the other what 
   const bin = toolbox('of the reader', { curl: `exec ${Bun.which('curl')} --insecure "$@"` })
   const dir = join(folder, 'with its installer')
   cpSync(release, dir, { recursive: true })
-  cpSync(script, join(dir, 'install.sh'))
+  // It also has an address, as that of a release has, and nothing is there.
+  const elsewhere = readFileSync(script, 'utf8').replace("address=''", "address='https://127.0.0.1:1'")
+  writeFileSync(join(dir, 'install.sh'), elsewhere)
   for (const [at, line] of [
     fromAddress.replaceAll('ADDRESS', `${secure}/kept`),
     fromFolder.replace('FOLDER', `'${dir}'`),
