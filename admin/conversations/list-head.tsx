@@ -1,0 +1,106 @@
+/** The head of the list: the search field and its filters. */
+import { type Signal, useSignal } from '@preact/signals'
+import type { TargetedKeyboardEvent } from 'preact'
+import { useLayoutEffect, useRef } from 'preact/hooks'
+import { t } from '../i18n.ts'
+import { type Filter, hrefOf, type Place } from '../place.ts'
+import { navigate } from '../service-urls.ts'
+import { Icon } from '../ui/icon.tsx'
+import { Link } from '../ui/link.tsx'
+import { Filters } from './filters.tsx'
+
+interface ListHeadProps {
+  place: Place
+  /** The search as it is typed. It goes into the URL after a short pause. */
+  typed: Signal<string>
+  /** How much was found, for screen readers. */
+  found: string
+  /** Keys that act on the list. */
+  onArrow(event: KeyboardEvent): void
+  /** Opens the first line of the list. */
+  onEnter(): void
+}
+
+export function ListHead({ place, typed, found, onArrow, onEnter }: ListHeadProps) {
+  const { q, filter } = place
+  const { account: only = '' } = filter
+  const filtering = useSignal(Object.keys(filter).some(key => key !== 'account'))
+  // This drops the account from the path, so that another one can be chosen.
+  const narrow = (wanted: Filter) =>
+    navigate(hrefOf({ ...place, q: typed.value.trim(), filter: wanted }), { replace: true })
+  return (
+    <header class="list-head">
+      <h1>{t('nav.conversations')}</h1>
+      <search class="search-line">
+        <SearchField place={place} typed={typed} onArrow={onArrow} onEnter={onEnter} />
+        <button
+          type="button"
+          class={`button plain icon-only${Object.keys(filter).length > 0 ? ' on' : ''}`}
+          aria-label={t('search.filters')}
+          title={t('search.filters')}
+          aria-expanded={filtering.value}
+          onClick={() => {
+            filtering.value = !filtering.value
+          }}
+        >
+          <Icon name="filter" />
+        </button>
+        {filtering.value && <Filters filter={filter} onChange={narrow} />}
+      </search>
+      {only !== '' && !filtering.value && (
+        <Link class="badge only" href={hrefOf({ q, filter: { ...filter, account: '' } })}>
+          <span class="foreign cut">{only}</span>
+          <span class="visually-hidden">{t('conversations.show_all')}</span>
+          <Icon name="close" size={14} />
+        </Link>
+      )}
+      <p class="visually-hidden" role="status">
+        {found}
+      </p>
+    </header>
+  )
+}
+
+function SearchField({ place, typed, onArrow, onEnter }: Omit<ListHeadProps, 'found'>) {
+  const field = useRef<HTMLInputElement>(null)
+  useLayoutEffect(() => {
+    if ((history.state as { search?: unknown } | null)?.search === true) field.current?.focus()
+  }, [place])
+  const onKeyDown = (event: TargetedKeyboardEvent<HTMLInputElement>) => {
+    if (event.key === 'Escape') typed.value = ''
+    if (event.key === 'ArrowDown') onArrow(event)
+    if (event.key === 'Enter' && !event.isComposing && typed.value.trim() !== '') onEnter()
+  }
+  const clear = () => {
+    typed.value = ''
+    field.current?.focus()
+  }
+  return (
+    <div class="search">
+      <Icon name="search" size={18} />
+      <input
+        ref={field}
+        class="input"
+        type="search"
+        value={typed.value}
+        placeholder={t('search.placeholder')}
+        aria-label={t('search.label')}
+        aria-keyshortcuts="/ Control+K"
+        dir="auto"
+        onInput={event => {
+          typed.value = event.currentTarget.value
+        }}
+        onKeyDown={onKeyDown}
+      />
+      {typed.value === '' ? (
+        <span class="key" aria-hidden="true">
+          /
+        </span>
+      ) : (
+        <button type="button" class="button plain icon-only" aria-label={t('search.clear')} onClick={clear}>
+          <Icon name="close" size={16} />
+        </button>
+      )}
+    </div>
+  )
+}
