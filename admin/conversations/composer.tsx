@@ -23,45 +23,54 @@ const reasons: Readonly<Record<Exclude<Right['kind'], 'open'>, TextKey>> = {
   gone: 'composer.gone',
 }
 
-export function Composer({ desk, right, narrow }: { desk: Desk; right: Right; narrow: boolean }) {
-  const field = useRef<HTMLTextAreaElement>(null)
-  const picker = useRef<HTMLInputElement>(null)
-  const cost = useComputed(() => costOf(desk.text.value, desk.files.value.length)).value
-  const files = desk.files.value
-  const queueing = desk.queueing.value
+/** What the composer allows now, and what it says above the field. */
+function permitOf(desk: Desk, right: Right, cost: number) {
   const waitsFor = right.kind === 'closed' || right.kind === 'used'
   const lacks = right.kind === 'open' && cost > right.answers
   // A text that needs more answers than there ever are could never be sent.
   const mayQueue = waitsFor || (lacks && costOf(desk.text.value, 0) <= allAnswers)
+  const queueing = desk.queueing.value
   const canWrite = right.kind === 'open' || (waitsFor && queueing)
-  const broken = files.some(({ error }) => error.value !== undefined)
-  const canSend = canWrite && cost > 0 && !broken && (!lacks || queueing)
+  const isBroken = desk.files.value.some(({ error }) => error.value !== undefined)
+  return {
+    cost,
+    lacks,
+    mayQueue,
+    canWrite,
+    canSend: canWrite && cost > 0 && !isBroken && (!lacks || queueing),
+    isNoticed: !canWrite || waitsFor || lacks,
+    /** Whether Enter puts the message into the queue. */
+    queues: queueing && mayQueue,
+  }
+}
+type Permit = ReturnType<typeof permitOf>
 
+interface ComposerProps {
+  desk: Desk
+  right: Right
+  narrow: boolean
+}
+
+export function Composer({ desk, right, narrow }: ComposerProps) {
+  const field = useRef<HTMLTextAreaElement>(null)
+  const cost = useComputed(() => costOf(desk.text.value, desk.files.value.length)).value
+  const permit = permitOf(desk, right, cost)
+  const { canSend, lacks, mayQueue } = permit
+  const queueing = desk.queueing.value
   // A layout effect runs before the next key press, which may come before the first drawing.
   useLayoutEffect(() => {
     // On a touch screen this would open the keyboard.
     if (!narrow && !matchMedia('(pointer: coarse)').matches) field.current?.focus({ preventScroll: true })
   }, [narrow])
-  useGrowing(field, desk.text.value)
   useEffect(() => {
     // The reply window is open again, so nothing needs to wait.
     if (!mayQueue && queueing) desk.queueing.value = false
   }, [mayQueue, queueing])
-
+  const focus = () => field.current?.focus()
   const send = () => {
     if (canSend) desk.send()
-    field.current?.focus()
+    focus()
   }
-  const queue = () => {
-    desk.queueing.value = true
-    queueMicrotask(() => field.current?.focus())
-  }
-  const onKeyDown = (event: KeyboardEvent) => {
-    if (!isSendKey(event)) return
-    event.preventDefault()
-    send()
-  }
-
   return (
     <form
       class="composer"
@@ -70,110 +79,18 @@ export function Composer({ desk, right, narrow }: { desk: Desk; right: Right; na
         send()
       }}
     >
-      {(!canWrite || waitsFor || lacks) && (
-        <div class="notice small" role="status">
-          <Icon name={queueing && mayQueue ? 'clock' : 'warn'} size={16} />
-          <span class="grow">
-            {queueing && mayQueue
-              ? t('composer.queueing')
-              : lacks
-                ? t('composer.lacks', { cost, count: right.answers })
-                : right.kind === 'open'
-                  ? ''
-                  : t(reasons[right.kind])}
-          </span>
-          {mayQueue && (
-            <button type="button" class="link" onClick={queueing ? set(desk.queueing, false) : queue}>
-              {t(queueing ? 'action.cancel' : 'composer.queue_next')}
-            </button>
-          )}
-          {(right.kind === 'expired' || right.kind === 'damaged') && may('login') && (
-            <Link class="link" href={loginPath(desk.session)} state={beginNow}>
-              {t('sessions.login_again')}
-            </Link>
-          )}
-          {right.kind === 'gone' && (
-            <Link class="link" href="/sessions">
-              {t('composer.accounts')}
-            </Link>
-          )}
-        </div>
-      )}
+      {permit.isNoticed && <Notice desk={desk} right={right} permit={permit} onQueue={focus} />}
       {answering() === 'draft' && (
         <p class="notice small">
           <Icon name="clock" size={16} />
           {t('composer.draft')}
         </p>
       )}
-      {files.length > 0 && (
-        <ul class="attached" aria-label={t('composer.attached')}>
-          {files.map(one => (
-            <Attached
-              key={one.id}
-              one={one}
-              onRemove={() => {
-                desk.detach(one)
-                field.current?.focus()
-              }}
-            />
-          ))}
-        </ul>
-      )}
+      <AttachedList desk={desk} onRemove={focus} />
       <div class="line">
-        {may('upload') && (
-          <button
-            type="button"
-            class="button plain icon-only"
-            aria-label={t('composer.attach')}
-            title={t('composer.attach')}
-            disabled={!canWrite}
-            onClick={() => picker.current?.click()}
-          >
-            <Icon name="attach" />
-          </button>
-        )}
-        <input
-          ref={picker}
-          type="file"
-          multiple
-          hidden
-          tabIndex={-1}
-          aria-hidden="true"
-          onChange={event => {
-            const { files: chosen } = event.currentTarget
-            if (chosen) desk.attach(chosen)
-            event.currentTarget.value = ''
-            field.current?.focus()
-          }}
-        />
-        <textarea
-          ref={field}
-          rows={1}
-          dir="auto"
-          value={desk.text.value}
-          disabled={!canWrite}
-          placeholder={t(queueing && mayQueue ? 'composer.write_later' : 'composer.write')}
-          aria-label={t('composer.write')}
-          enterkeyhint="send"
-          onInput={event => desk.write(event.currentTarget.value)}
-          onKeyDown={onKeyDown}
-          onPaste={event => {
-            const pasted = event.clipboardData?.files
-            if (!pasted?.length || !may('upload')) return
-            event.preventDefault()
-            desk.attach(pasted)
-          }}
-        />
-        <button
-          type="submit"
-          class="button primary icon-only"
-          // Not `disabled`, so that Tab reaches it. The note above says what is missing.
-          aria-disabled={!canSend}
-          aria-label={t(queueing && mayQueue ? 'composer.queue' : 'composer.send')}
-          title={t(queueing && mayQueue ? 'composer.queue' : 'composer.send')}
-        >
-          <Icon name={queueing && mayQueue ? 'clock' : 'send'} />
-        </button>
+        {may('upload') && <AttachButton desk={desk} isOff={!permit.canWrite} onChosen={focus} />}
+        <Field desk={desk} permit={permit} field={field} onSend={send} />
+        <SendButton permit={permit} />
       </div>
       {right.kind === 'open' && cost > 1 && !lacks && (
         <p class="cost small soft" role="status">
@@ -181,6 +98,157 @@ export function Composer({ desk, right, narrow }: { desk: Desk; right: Right; na
         </p>
       )}
     </form>
+  )
+}
+
+interface NoticeProps {
+  desk: Desk
+  right: Right
+  permit: Permit
+  onQueue(): void
+}
+
+/** Why nothing can be sent now, and what helps. */
+function Notice({ desk, right, permit, onQueue }: NoticeProps) {
+  const { cost, lacks, mayQueue, queues } = permit
+  const queueing = desk.queueing.value
+  const queue = () => {
+    desk.queueing.value = true
+    queueMicrotask(onQueue)
+  }
+  const why = () => {
+    if (queues) return t('composer.queueing')
+    if (right.kind !== 'open') return t(reasons[right.kind])
+    return lacks ? t('composer.lacks', { cost, count: right.answers }) : ''
+  }
+  return (
+    <div class="notice small" role="status">
+      <Icon name={queues ? 'clock' : 'warn'} size={16} />
+      <span class="grow">{why()}</span>
+      {mayQueue && (
+        <button type="button" class="link" onClick={queueing ? set(desk.queueing, false) : queue}>
+          {t(queueing ? 'action.cancel' : 'composer.queue_next')}
+        </button>
+      )}
+      {(right.kind === 'expired' || right.kind === 'damaged') && may('login') && (
+        <Link class="link" href={loginPath(desk.session)} state={beginNow}>
+          {t('sessions.login_again')}
+        </Link>
+      )}
+      {right.kind === 'gone' && (
+        <Link class="link" href="/sessions">
+          {t('composer.accounts')}
+        </Link>
+      )}
+    </div>
+  )
+}
+
+interface AttachButtonProps {
+  desk: Desk
+  isOff: boolean
+  onChosen(): void
+}
+
+function AttachButton({ desk, isOff, onChosen }: AttachButtonProps) {
+  const picker = useRef<HTMLInputElement>(null)
+  return (
+    <>
+      <button
+        type="button"
+        class="button plain icon-only"
+        aria-label={t('composer.attach')}
+        title={t('composer.attach')}
+        disabled={isOff}
+        onClick={() => picker.current?.click()}
+      >
+        <Icon name="attach" />
+      </button>
+      <input
+        ref={picker}
+        type="file"
+        multiple
+        hidden
+        tabIndex={-1}
+        aria-hidden="true"
+        onChange={event => {
+          const { files: chosen } = event.currentTarget
+          if (chosen) desk.attach(chosen)
+          event.currentTarget.value = ''
+          onChosen()
+        }}
+      />
+    </>
+  )
+}
+
+interface FieldProps {
+  desk: Desk
+  permit: Permit
+  field: { current: HTMLTextAreaElement | null }
+  onSend(): void
+}
+
+function Field({ desk, permit, field, onSend }: FieldProps) {
+  useGrowing(field, desk.text.value)
+  return (
+    <textarea
+      ref={field}
+      rows={1}
+      dir="auto"
+      value={desk.text.value}
+      disabled={!permit.canWrite}
+      placeholder={t(permit.queues ? 'composer.write_later' : 'composer.write')}
+      aria-label={t('composer.write')}
+      enterkeyhint="send"
+      onInput={event => desk.write(event.currentTarget.value)}
+      onKeyDown={event => {
+        if (!isSendKey(event)) return
+        event.preventDefault()
+        onSend()
+      }}
+      onPaste={event => {
+        const pasted = event.clipboardData?.files
+        if (!pasted?.length || !may('upload')) return
+        event.preventDefault()
+        desk.attach(pasted)
+      }}
+    />
+  )
+}
+
+function SendButton({ permit: { canSend, queues } }: { permit: Permit }) {
+  const text = t(queues ? 'composer.queue' : 'composer.send')
+  return (
+    <button
+      type="submit"
+      class="button primary icon-only"
+      // Not `disabled`, so that Tab reaches it. The note above says what is missing.
+      aria-disabled={!canSend}
+      aria-label={text}
+      title={text}
+    >
+      <Icon name={queues ? 'clock' : 'send'} />
+    </button>
+  )
+}
+
+function AttachedList({ desk, onRemove }: { desk: Desk; onRemove(): void }) {
+  const files = desk.files.value
+  if (files.length === 0) return null
+  return (
+    <ul class="attached" aria-label={t('composer.attached')}>
+      {files.map(one => (
+        <Attached
+          key={one.id}
+          one={one}
+          onRemove={() => {
+            desk.detach(one)
+            onRemove()
+          }}
+        />
+      ))}
+    </ul>
   )
 }
 
