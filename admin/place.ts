@@ -13,10 +13,15 @@ export interface Filter {
 }
 const filters = ['account', 'person', 'kind', 'since', 'until'] as const
 
+/** The tabs of the list. */
+export const shows = ['all', 'unread', 'waiting', 'open'] as const
+export type Show = (typeof shows)[number]
+
 export interface Place {
   session: string
   /** '' while no conversation is open. */
   userId: string
+  show: Show
   /** The search text. */
   q: string
   /** Row id of the message to show. */
@@ -46,6 +51,7 @@ function read(): Place {
   return {
     session: decoded(session),
     userId: decoded(user),
+    show: shows.find(one => one === query.get('show')) ?? 'all',
     q: query.get('q') ?? '',
     m: Number.isSafeInteger(m) && m > 0 ? m : undefined,
     filter,
@@ -88,8 +94,9 @@ export const narrowly = '(max-width: 980px)'
 export const searchNow = { search: true }
 
 /** Returns the URL of a place, without `base`. */
-export function hrefOf({ session, userId, q, m, filter, media }: Partial<Place>): string {
+export function hrefOf({ session, userId, show = 'all', q, m, filter, media }: Partial<Place>): string {
   const query = new URLSearchParams({
+    ...(show !== 'all' && { show }),
     ...(q && { q }),
     ...Object.fromEntries(Object.entries(filter ?? {}).filter(([, value]) => value !== '')),
     ...(media && { media }),

@@ -36,7 +36,7 @@ export function ChatMenu({ thread, place }: { thread: Thread; place: Place }) {
   // An open chat counts as read, so it must be closed first.
   const markUnread = () => {
     if (!talk) return
-    navigate(hrefOf({ q: place.q, filter: place.filter }))
+    navigate(hrefOf({ show: place.show, q: place.q, filter: place.filter }))
     document.getElementById('main')?.focus()
     void mark({ ...talk, unread: 0 })
   }

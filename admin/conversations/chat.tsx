@@ -87,7 +87,7 @@ export function Chat({ place, narrow }: { place: Place; narrow: boolean }) {
         {narrow && (
           <Link
             class="button plain icon-only back"
-            href={hrefOf({ q: place.q, filter: place.filter })}
+            href={hrefOf({ show: place.show, q: place.q, filter: place.filter })}
             aria-label={t('chat.back')}
           >
             <Icon name="back" />

@@ -1,9 +1,10 @@
-/** The filters of the search: account, person, kind, days. */
+/** The filters of the search: account, person, kind, days. Those that are set are chips. */
 import { useId } from 'preact/hooks'
-import { type TextKey, t } from '../i18n.ts'
+import { isolated, type TextKey, t } from '../i18n.ts'
 import { conversations, nameOf, sessions } from '../live.ts'
 import type { Filter } from '../place.ts'
 import { dateOf, now } from '../times.ts'
+import { ChipCross } from '../ui/chips.tsx'
 import { Choice } from '../ui/choice.tsx'
 import { Pick } from '../ui/pick.tsx'
 
@@ -15,11 +16,46 @@ const kinds: readonly [string, TextKey][] = [
   ['FILE', 'chat.file'],
 ]
 
-export function Filters({ filter, onChange }: { filter: Filter; onChange(filter: Filter): void }) {
-  const set = (key: keyof Filter, value: string) => {
-    const { [key]: _, ...rest } = filter
-    onChange(value === '' ? rest : { ...rest, [key]: value })
+interface FiltersProps {
+  filter: Filter
+  onChange(filter: Filter): void
+}
+
+/** Returns a filter with another value; '' for any. */
+function changed(filter: Filter, key: keyof Filter, value: string): Filter {
+  const { [key]: _, ...rest } = filter
+  return value === '' ? rest : { ...rest, [key]: value }
+}
+
+/** The filters that are set, without the account: that has its colour. */
+export function SetFilters({ filter, onChange }: FiltersProps) {
+  const { account = '', person = '', kind = '', since = '', until = '' } = filter
+  const nameOfPerson = () => {
+    const one = conversations.value?.find(
+      ({ session, user_id }) => user_id === person && (account === '' || session === account),
+    )
+    return (one && nameOf(one.session, person)) ?? person
   }
+  const kindText = kinds.find(([value]) => value === kind)?.[1]
+  const all: readonly [key: keyof Filter, label: TextKey, value: string][] = [
+    ['kind', 'search.kind', kindText ? t(kindText) : kind],
+    ['person', 'search.person', person && nameOfPerson()],
+    ['since', 'search.since', since],
+    ['until', 'search.until', until],
+  ]
+  return all.map(
+    ([key, label, value]) =>
+      value !== '' && (
+        <li key={key} class="chip" data-set>
+          <span class="cut">{t('filter.set', { label: t(label), value: isolated(value) })}</span>
+          <ChipCross label={t(label)} onClear={() => onChange(changed(filter, key, ''))} />
+        </li>
+      ),
+  )
+}
+
+export function Filters({ filter, onChange }: FiltersProps) {
+  const set = (key: keyof Filter, value: string) => onChange(changed(filter, key, value))
   const { account = '', person = '', kind = '', since = '', until = '' } = filter
   const accounts = (sessions.value ?? []).map(({ name }) => name)
   // A logged-out account still has its messages.
@@ -33,7 +69,7 @@ export function Filters({ filter, onChange }: { filter: Filter; onChange(filter:
   const today = dateOf(now.value)
   const several = accounts.length > 1 || account !== ''
   return (
-    <div class="filters">
+    <div class="search-filters">
       {several && (
         <Choice half label={t('search.account')} value={account} onChange={value => set('account', value)}>
           <option value="">{t('search.account_any')}</option>

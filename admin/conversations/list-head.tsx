@@ -6,13 +6,15 @@ import { t } from '../i18n.ts'
 import { type Filter, hrefOf, type Place } from '../place.ts'
 import { navigate } from '../service-urls.ts'
 import { Icon } from '../ui/icon.tsx'
-import { Link } from '../ui/link.tsx'
-import { Filters } from './filters.tsx'
+import { Filters, SetFilters } from './filters.tsx'
+import { Accounts, ListTabs } from './list-tabs.tsx'
 
 interface ListHeadProps {
   place: Place
   /** The search as it is typed. It goes into the URL after a short pause. */
   typed: Signal<string>
+  /** Whether the list shows what a search found. */
+  searches: boolean
   /** How much was found, for screen readers. */
   found: string
   /** Keys that act on the list. */
@@ -21,10 +23,9 @@ interface ListHeadProps {
   onEnter(): void
 }
 
-export function ListHead({ place, typed, found, onArrow, onEnter }: ListHeadProps) {
-  const { q, filter } = place
-  const { account: only = '' } = filter
-  const filtering = useSignal(Object.keys(filter).some(key => key !== 'account'))
+export function ListHead({ place, typed, searches, found, onArrow, onEnter }: ListHeadProps) {
+  const { filter } = place
+  const filtering = useSignal(false)
   // This drops the account from the path, so that another one can be chosen.
   const narrow = (wanted: Filter) =>
     navigate(hrefOf({ ...place, q: typed.value.trim(), filter: wanted }), { replace: true })
@@ -47,12 +48,12 @@ export function ListHead({ place, typed, found, onArrow, onEnter }: ListHeadProp
         </button>
         {filtering.value && <Filters filter={filter} onChange={narrow} />}
       </search>
-      {only !== '' && !filtering.value && (
-        <Link class="badge only" href={hrefOf({ q, filter: { ...filter, account: '' } })}>
-          <span class="foreign cut">{only}</span>
-          <span class="visually-hidden">{t('conversations.show_all')}</span>
-          <Icon name="close" size={14} />
-        </Link>
+      {!searches && <ListTabs place={place} />}
+      {!filtering.value && (
+        <ul class="list-chips" aria-label={t('search.filters')}>
+          <SetFilters filter={filter} onChange={narrow} />
+          <Accounts place={place} />
+        </ul>
       )}
       <p class="visually-hidden" role="status">
         {found}
@@ -61,7 +62,7 @@ export function ListHead({ place, typed, found, onArrow, onEnter }: ListHeadProp
   )
 }
 
-function SearchField({ place, typed, onArrow, onEnter }: Omit<ListHeadProps, 'found'>) {
+function SearchField({ place, typed, onArrow, onEnter }: Omit<ListHeadProps, 'searches' | 'found'>) {
   const field = useRef<HTMLInputElement>(null)
   useLayoutEffect(() => {
     if ((history.state as { search?: unknown } | null)?.search === true) field.current?.focus()

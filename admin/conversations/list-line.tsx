@@ -2,8 +2,9 @@
 
 import type { Conversation, Message } from '../api.ts'
 import { isolated, t } from '../i18n.ts'
-import { nameOf, peerOf, sessions } from '../live.ts'
+import { nameOf, peerOf } from '../live.ts'
 import { hrefOf, type Place } from '../place.ts'
+import { AccountDot, accountsInView } from '../sessions/colour.tsx'
 import { Icon } from '../ui/icon.tsx'
 import { Link } from '../ui/link.tsx'
 import { ShortTime, Unread } from '../ui/marks.tsx'
@@ -46,9 +47,9 @@ export function LineView({ line, place, needle, search, tabIndex, isOpen }: Line
   )
 }
 
-/** The account, if there are several. */
-const Account = ({ name }: { name: string }) =>
-  (sessions.value?.length ?? 0) > 1 ? <span class="session-tag cut">{name}</span> : null
+/** The account as a colour, if several are in view. */
+export const Account = ({ name, place }: { name: string; place: Place }) =>
+  accountsInView().length > 1 && !place.filter.account ? <AccountDot name={name} /> : null
 
 interface ConversationLineProps {
   one: Conversation
@@ -66,16 +67,18 @@ function ConversationLine({ one, place, q, tabIndex, isOpen }: ConversationLineP
   return (
     <Link
       class="conversation"
-      href={hrefOf({ session, userId: user_id, q, filter: place.filter })}
+      href={hrefOf({ session, userId: user_id, show: place.show, q, filter: place.filter })}
       tabIndex={tabIndex}
       data-stop
       {...(isOpen && { 'aria-current': 'true' as const })}
     >
-      <Avatar session={session} id={user_id} />
+      <span class="avatar-place">
+        <Avatar session={session} id={user_id} />
+        <Account name={session} place={place} />
+      </span>
       <span class="two">
         <span class="upper">
           <Who session={session} id={user_id} />
-          <Account name={session} />
           <ShortTime at={last_message.timestamp} />
         </span>
         <span class="lower">
@@ -132,16 +135,18 @@ function Hit({ message, needle, place, tabIndex }: HitProps) {
   return (
     <Link
       class="conversation hit"
-      href={hrefOf({ session, userId, q: needle, m: id, filter: place.filter })}
+      href={hrefOf({ session, userId, show: place.show, q: needle, m: id, filter: place.filter })}
       tabIndex={tabIndex}
       data-stop
       {...(isOpen && { 'aria-current': 'true' as const })}
     >
-      <Avatar session={session} id={userId} small />
+      <span class="avatar-place">
+        <Avatar session={session} id={userId} small />
+        <Account name={session} place={place} />
+      </span>
       <span class="two">
         <span class="upper">
           <Who session={session} id={userId} />
-          <Account name={session} />
           <ShortTime at={message.timestamp} />
         </span>
         <span class="excerpt soft small foreign" dir="auto">

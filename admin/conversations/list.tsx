@@ -4,16 +4,18 @@ import { useCallback, useEffect, useLayoutEffect, useMemo, useRef } from 'preact
 import { errorText } from '../errors.ts'
 import { t } from '../i18n.ts'
 import { conversations, online, sessions, status } from '../live.ts'
-import { hrefOf, type Place } from '../place.ts'
+import { hrefOf, type Place, type Show } from '../place.ts'
 import { navigate, phonePath } from '../service-urls.ts'
 import { accountOf } from '../sessions/names.ts'
 import { NoAccount } from '../sessions/no-account.tsx'
+import { now } from '../times.ts'
 import { Icon } from '../ui/icon.tsx'
 import { Link } from '../ui/link.tsx'
 import { keyOf, type Line, linesOf } from './lines.ts'
 import { ListHead } from './list-head.tsx'
 import { useArrows } from './list-keyboard.ts'
 import { LineView, MarkButton } from './list-line.tsx'
+import { tabs } from './list-tabs.tsx'
 import { keyOfSearch, Search } from './search.ts'
 import { useVirtual, type VirtualList } from './virtual.ts'
 
@@ -28,14 +30,7 @@ export function List({ place }: { place: Place }) {
   const key = keyOfSearch(needle, filter)
   const search = useSearch(key)
   const found = search.found.value
-  const everybody = conversations.value
-  const all = useMemo(
-    () =>
-      everybody?.filter(
-        ({ session, user_id }) => (only === '' || session === only) && (person === '' || user_id === person),
-      ),
-    [everybody, only, person],
-  )
+  const all = useShown(place, key !== '')
   const lines = useMemo(
     () => linesOf(all ?? [], needle, key, key === '' ? undefined : found),
     [all, needle, key, found],
@@ -51,6 +46,7 @@ export function List({ place }: { place: Place }) {
       <ListHead
         place={place}
         typed={typed}
+        searches={key !== ''}
         found={key === '' || search.busy.value || !found ? '' : t('search.found', { count: found.total })}
         onArrow={keys.onKeyDown}
         onEnter={() => scroller.current?.querySelector<HTMLElement>('[data-stop]')?.click()}
@@ -59,7 +55,7 @@ export function List({ place }: { place: Place }) {
         {all === undefined ? (
           <Skeleton />
         ) : lines.length === 0 && key === '' && person === '' ? (
-          <Nobody only={only} />
+          <Nobody show={place.show} only={only} />
         ) : (
           <Rows
             list={list}
@@ -74,6 +70,26 @@ export function List({ place }: { place: Place }) {
         <SearchNotes search={search} wanted={key} isEmpty={lines.length === 0} />
       </div>
     </div>
+  )
+}
+
+/** The conversations of the tab, the account and the person. */
+function useShown({ show, filter, session, userId }: Place, searches: boolean) {
+  const { account: only = '', person = '' } = filter
+  const everybody = conversations.value
+  const { has } = tabs[searches ? 'all' : show]
+  // Windows close by the clock, and with the state of an account.
+  const clock = show === 'open' ? now.value : 0
+  return useMemo(
+    () =>
+      everybody?.filter(
+        one =>
+          (only === '' || one.session === only) &&
+          (person === '' || one.user_id === person) &&
+          // The open one stays: reading or answering it must not take it away.
+          (has(one) || (one.session === session && one.user_id === userId)),
+      ),
+    [everybody, only, person, has, session, userId, clock, sessions.value],
   )
 }
 
@@ -189,7 +205,8 @@ function SearchNotes({ search, wanted, isEmpty }: { search: Search; wanted: stri
   )
 }
 
-function Nobody({ only }: { only: string }) {
+function Nobody({ show, only }: { show: Show; only: string }) {
+  if (show !== 'all') return <p class="soft list-note">{t(tabs[show].none)}</p>
   if (only !== '' && sessions.value?.length && !accountOf(only)) return <NoAccount name={only} />
   const hasPhone = status.value?.sandbox_phone !== undefined
   const none = sessions.value?.length === 0

@@ -3,6 +3,8 @@ import type { ComponentChildren } from 'preact'
 import { hueOf, initialsOf, shortIdOf } from '../../src/model/avatar.ts'
 import { nameOf } from '../live.ts'
 
+export { hueOf }
+
 interface WhoProps {
   session: string
   id: string

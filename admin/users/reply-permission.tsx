@@ -1,6 +1,6 @@
 /** Whether the person may answer a user: the reply window, the answers left, the state of the account. */
 import { t } from '../i18n.ts'
-import { conversationOf, sessions } from '../live.ts'
+import { conversationOf, sessions, userOf } from '../live.ts'
 import { left, timeNow } from '../times.ts'
 
 export type Right =
@@ -23,7 +23,7 @@ export function rightOf(session: string, userId: string): Right {
   if (all && !account) return { kind: 'gone' }
   if (account?.status === 'expired') return { kind: 'expired' }
   if (account?.status === 'disconnected') return { kind: 'damaged' }
-  const user = account?.users.find(({ user_id }) => user_id === userId) ?? conversationOf(session, userId)
+  const user = userOf(session, userId) ?? conversationOf(session, userId)
   const until = user?.window_expires_at
   if (until !== undefined && until <= timeNow()) return { kind: 'closed' }
   const answers = user?.remaining ?? allAnswers

@@ -29,7 +29,8 @@ describe.skipIf(!hasBrowser)('the search', () => {
     await page.getByRole('heading', { name: '1 conversation' }).waitFor()
     const all = await hits(page)
     // Each hit names its account.
-    expect((await page.locator('.hit .session-tag').allInnerTexts()).toSorted()).toEqual([
+    const accounts = await page.locator('.hit .account-dot').allInnerTexts()
+    expect(accounts.map(text => text.trim().replace('Account ', '')).toSorted()).toEqual([
       'club',
       'shop',
       'shop',
@@ -79,6 +80,9 @@ describe.skipIf(!hasBrowser)('the search', () => {
     await page.locator('article.looked', { hasText: 'see you' }).waitFor()
     await page.reload()
     await found('the same after a reload', ['see you'])
+    await page.getByRole('button', { name: 'Clear the filter Kind' }).click()
+    await found('those of any kind', ['see you', 'plan.pdf'])
+    await page.getByRole('button', { name: 'Filters', exact: true }).click()
     await page.getByRole('button', { name: 'Clear the filters' }).click()
     await found('all again', ['harbour club', 'see you', 'plan.pdf', 'said by another'])
     // A new day may begin during the test.

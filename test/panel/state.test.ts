@@ -9,6 +9,7 @@ const sessions = [
   'default',
   'flood',
   'asks',
+  'waits',
   'silent',
   'read',
   'answered',
@@ -489,4 +490,35 @@ test('an answer that is older than the events since then removes nothing from th
   slow.release()
   await panel.until('the answer was taken in', () => live.conversations.value !== before)
   expect(talk('default')?.last_message.text).toBe('third')
+})
+
+test('the tabs: a contact waits until an answer went out, and can be answered while the window is open', async () => {
+  const { tabs } = await import('../../admin/conversations/list-tabs.tsx')
+  const { session, to } = { session: 'waits', to: userOf('waits') }
+  const shown = () => Object.entries(tabs).flatMap(([tab, { has }]) => (has(talk(session)!) ? [tab] : []))
+  const answer = async (text: string, how: object = {}) => {
+    await panel.send({ session, to, text, ...how }).catch(() => {})
+    await panel.until(`${text} is settled`, () => {
+      const { last_message: last } = talk(session)!
+      return last.text === text && last.status !== 'sending'
+    })
+    // How often the contact may be answered, and when it was, comes with the accounts.
+    await live.refresh()
+    return shown()
+  }
+  await write(panel, 'a question', session)
+  await isListed(session, 'a question')
+  expect(shown()).toEqual(['all', 'unread', 'waiting', 'open'])
+  await panel.sandbox.fail('sendmessage', 'ret', { times: 1, code: -3 })
+  expect(await answer('refused')).toEqual(['all', 'unread', 'waiting', 'open'])
+  expect(await answer('an answer')).toEqual(['all', 'open'])
+  // What is refused after an answer makes nobody wait.
+  await panel.sandbox.fail('sendmessage', 'ret', { times: 1, code: -3 })
+  expect(await answer('refused again')).toEqual(['all', 'open'])
+  await write(panel, 'one more question', session)
+  await isListed(session, 'one more question')
+  expect(shown()).toEqual(['all', 'unread', 'waiting', 'open'])
+  live.sessions.value = live.sessions.value!.map(one => ({ ...one, status: 'expired' as const }))
+  expect(shown()).toEqual(['all', 'unread', 'waiting'])
+  await live.refresh()
 })

@@ -1,0 +1,43 @@
+/** A colour for each account, where several are in view. */
+import { computed } from '@preact/signals'
+import { t } from '../i18n.ts'
+import { conversations, sessions } from '../live.ts'
+import { hueOf } from '../users/avatar.tsx'
+
+const allHues = 8
+
+/** Names of the accounts in the list. As a text, since the list changes with each message and they do not. */
+const inView = computed(() =>
+  [...new Set((conversations.value ?? []).map(({ session }) => session))].sort().join('\n'),
+)
+export const accountsInView = (): string[] => inView.value.split('\n')
+
+/** Names of the accounts, the oldest first; then those that are logged out. */
+const names = computed(() => {
+  const all = (sessions.value ?? []).toSorted((a, b) => (a.created_at ?? 0) - (b.created_at ?? 0))
+  return [...all.map(({ name }) => name), inView.value].join('\n')
+})
+
+/** Hues of the accounts. The oldest chooses first, so that a new account changes no colour of another. */
+const hues = computed(() => {
+  const found = new Map<string, number>()
+  const taken = new Set<number>()
+  for (const name of new Set(names.value.split('\n'))) {
+    let hue = hueOf(name)
+    // From the ninth account on, colours are used again.
+    while (taken.has(hue) && taken.size < allHues) hue = (hue + 1) % allHues
+    taken.add(hue)
+    found.set(name, hue)
+  }
+  return found
+})
+
+/** A dot in the colour of an account. The name is in the tooltip, and for screen readers. */
+export const AccountDot = ({ name }: { name: string }) => (
+  <span
+    class={`account-dot hue-${hues.value.get(name) ?? hueOf(name)}`}
+    title={t('chat.session', { session: name })}
+  >
+    <span class="visually-hidden">{t('chat.session', { session: name })}</span>
+  </span>
+)
