@@ -22,6 +22,7 @@ import {
   remedyFor,
 } from './delivery.tsx'
 import { Picture, Plain, Video } from './media.tsx'
+import { type Bars, MessageBar } from './message-bar.tsx'
 import { itemWords } from './message-summary.ts'
 import { cutAt, Rich } from './text.tsx'
 import { Voice } from './voice.tsx'
@@ -40,6 +41,8 @@ interface BubbleProps {
   looked: boolean
   /** Row ids whose long text is shown in full. */
   unfolded: Set<number>
+  /** Which message has its bar of actions. */
+  bars: Bars
   onQuote(quote: NonNullable<Message['ref_msg']>): void
   /** Whether the content of a refused message is still available. */
   hasAgain: boolean
@@ -48,100 +51,113 @@ interface BubbleProps {
 }
 
 export const Bubble = memo(function Bubble(props: BubbleProps) {
-  const { message, ofDay, first, last, decides, needle, looked, unfolded, hasAgain, onQuote, onAgain } = props
-  const { direction, items, ref_msg, group_id, status, sent_by = 'owner', sent_by_name } = message
+  const { message, ofDay, first, last, looked, bars, onQuote, hasAgain, onAgain } = props
+  const { direction, items, ref_msg, group_id, status } = message
   const sent = direction === 'sent'
-  // A message that is not stored yet has its own notes.
-  const note = sent && message.id > 0 ? deliveryNote(message) : ''
   const onlyPicture =
     items.length === 1 && (items[0]!.kind === 'IMAGE' || items[0]!.kind === 'VIDEO') && !ref_msg
   const endsInText = items.at(-1)?.kind === 'TEXT'
-  let media = 0
-  const content =
-    items.length === 0 ? (
-      <Unknown />
-    ) : (
-      items.map((item, nth) => {
-        if (item.kind === 'TEXT')
-          return (
-            <Text
-              key={nth}
-              text={item.text ?? ''}
-              row={message.id}
-              nth={nth}
-              needle={needle}
-              unfolded={unfolded}
-            />
-          )
-        if (item.kind === 'UNKNOWN') return <Unknown key={nth} />
-        const props = { message, item, index: item.has_media ? media++ : media }
-        if (item.kind === 'IMAGE') return <Picture key={nth} {...props} />
-        if (item.kind === 'VIDEO') return <Video key={nth} {...props} />
-        if (item.kind === 'VOICE') return <Voice key={nth} {...props} />
-        return <Plain key={nth} {...props} />
-      })
-    )
+  const canAgain =
+    status === 'refused' && hasAgain && answering() !== undefined && remedyOf(message) === 'again'
   return (
     <article
       class={`message ${sent ? 'out' : 'in'}${first ? ' first' : ''}${last ? ' last' : ''}${looked ? ' looked' : ''}`}
       data-row={message.id}
     >
-      <div class={`bubble${onlyPicture ? ' bare' : ''}${endsInText ? ' flows' : ''}`} dir="auto">
-        <span class="visually-hidden" dir="ltr">
-          {t(sent ? 'chat.you' : 'chat.they')}
-        </span>
-        {group_id !== undefined && !sent && first && (
-          <span class="sender small">
-            <Who session={message.session} id={message.from_user} />
+      <div class="bubble-line">
+        <div class={`bubble${onlyPicture ? ' bare' : ''}${endsInText ? ' flows' : ''}`} dir="auto">
+          <span class="visually-hidden" dir="ltr">
+            {t(sent ? 'chat.you' : 'chat.they')}
           </span>
-        )}
-        {ref_msg && <Quote quote={ref_msg} onQuote={onQuote} />}
-        {content}
-        <span class="meta" dir="ltr">
-          <Time at={message.timestamp}>
-            {!sameDay(message.timestamp, ofDay) && `${day(message.timestamp)} `}
-            {clock(message.timestamp)}
-          </Time>
-          {status && <Delivery status={status} />}
-        </span>
-      </div>
-      {note !== '' && (
-        <p class={`note small ${isCancelled(message) ? '' : status}`}>
-          <span class="foreign">{note}</span>
-          {quotedReason(message) !== '' && <span class="foreign soft">{quotedReason(message)}</span>}
-          {decides && mayCancel(sent_by) && (
-            <span class="answers">
-              <Decide row={message.id} text="overview.decline" act={cancel} look="button" />
-              {may('approve') &&
-                (accountOf(message.session)?.connected ? (
-                  <Decide row={message.id} text="overview.approve" act={approve} look="button primary" />
-                ) : (
-                  <LoginFirst name={message.session} />
-                ))}
+          {group_id !== undefined && !sent && first && (
+            <span class="sender small">
+              <Who session={message.session} id={message.from_user} />
             </span>
           )}
-          {status === 'queued' && !asksFirst(message) && mayCancel(sent_by) && (
-            <Decide row={message.id} text="chat.cancel_queued" act={cancel} look="link" />
-          )}
-          {status === 'refused' && hasAgain && answering() && (
-            <RemedyButton
-              remedy={remedyOf(message)}
-              session={message.session}
-              again={t('chat.again')}
-              onAgain={queue => onAgain(message, queue)}
-            />
-          )}
-        </p>
-      )}
-      {sent && last && sent_by !== 'owner' && (
-        <p class="by small soft">
-          <span class="visually-hidden">{t('chat.sent_by')} </span>
-          <bdi>{callerName(sent_by, sent_by_name)}</bdi>
-        </p>
-      )}
+          {ref_msg && <Quote quote={ref_msg} onQuote={onQuote} />}
+          <Content {...props} />
+          <span class="meta" dir="ltr">
+            <Time at={message.timestamp}>
+              {!sameDay(message.timestamp, ofDay) && `${day(message.timestamp)} `}
+              {clock(message.timestamp)}
+            </Time>
+            {status && <Delivery status={status} />}
+          </span>
+        </div>
+        {message.id > 0 && (
+          <MessageBar message={message} bars={bars} onAgain={canAgain ? onAgain : undefined} />
+        )}
+      </div>
+      {/* A message that is not stored yet has its own notes. */}
+      {sent && message.id > 0 && <Note {...props} />}
+      {sent && last && <SentBy message={message} />}
     </article>
   )
 })
+
+/** The items of a message. */
+function Content({ message, needle, unfolded }: BubbleProps) {
+  const { id, items } = message
+  if (items.length === 0) return <Unknown />
+  let media = 0
+  return items.map((item, nth) => {
+    if (item.kind === 'TEXT')
+      return <Text key={nth} text={item.text ?? ''} row={id} nth={nth} needle={needle} unfolded={unfolded} />
+    if (item.kind === 'UNKNOWN') return <Unknown key={nth} />
+    const props = { message, item, index: item.has_media ? media++ : media }
+    if (item.kind === 'IMAGE') return <Picture key={nth} {...props} />
+    if (item.kind === 'VIDEO') return <Video key={nth} {...props} />
+    if (item.kind === 'VOICE') return <Voice key={nth} {...props} />
+    return <Plain key={nth} {...props} />
+  })
+}
+
+/** What a state that needs attention means, and what helps. */
+function Note({ message, decides, hasAgain, onAgain }: BubbleProps) {
+  const { id, session, status, sent_by = 'owner' } = message
+  const note = deliveryNote(message)
+  if (note === '') return null
+  const quoted = quotedReason(message)
+  return (
+    <p class={`note small ${isCancelled(message) ? '' : status}`}>
+      <span class="foreign">{note}</span>
+      {quoted !== '' && <span class="foreign soft">{quoted}</span>}
+      {decides && mayCancel(sent_by) && (
+        <span class="answers">
+          <Decide row={id} text="overview.decline" act={cancel} look="button" />
+          {may('approve') &&
+            (accountOf(session)?.connected ? (
+              <Decide row={id} text="overview.approve" act={approve} look="button primary" />
+            ) : (
+              <LoginFirst name={session} />
+            ))}
+        </span>
+      )}
+      {status === 'queued' && !asksFirst(message) && mayCancel(sent_by) && (
+        <Decide row={id} text="chat.cancel_queued" act={cancel} look="link" />
+      )}
+      {status === 'refused' && hasAgain && answering() && (
+        <RemedyButton
+          remedy={remedyOf(message)}
+          session={session}
+          again={t('chat.again')}
+          onAgain={queue => onAgain(message, queue)}
+        />
+      )}
+    </p>
+  )
+}
+
+/** Who sent it, if that was not the owner. */
+function SentBy({ message: { sent_by = 'owner', sent_by_name } }: { message: Message }) {
+  if (sent_by === 'owner') return null
+  return (
+    <p class="by small soft" title={sent_by}>
+      <span class="visually-hidden">{t('chat.sent_by')} </span>
+      <bdi>{sent_by_name ?? callerName(sent_by)}</bdi>
+    </p>
+  )
+}
 
 /**
  * What helps after a failed send. If the user has written since, the window is open and sending again works.

@@ -8,8 +8,11 @@ import { onMessages, peerOf } from '../live.ts'
 import { hrefOf, type Place } from '../place.ts'
 import { navigate } from '../service-urls.ts'
 import { Icon } from '../ui/icon.tsx'
+import { set } from '../ui/set.ts'
 import { tellDoubt } from '../ui/toasts.tsx'
 import { useView } from './log-view.ts'
+import { type Bars, useBars } from './message-bar.tsx'
+import { MessageDialog } from './message-dialogs.tsx'
 import { preview } from './message-summary.ts'
 import type { Desk } from './outgoing.ts'
 import { rowOf } from './quotes.ts'
@@ -29,6 +32,7 @@ export function Log({ thread, desk, place }: LogProps) {
   const rows = useRows(thread, desk)
   const view = useView(thread, place, rows, scroller)
   const { atEnd, toEnd } = view
+  const { bars, listeners } = useBars(rows, view.list)
   const { unseen, announced } = useNews(thread, atEnd)
   // After a send, show the sent message.
   const sent = desk.outgoing.value.length
@@ -44,6 +48,7 @@ export function Log({ thread, desk, place }: LogProps) {
     [thread],
   )
   useMarkRead(thread, atEnd)
+  const asked = bars.asked.value
   const ready = thread.state.value === 'ready'
   if (thread.state.value === 'failed') return <Failed thread={thread} place={place} />
   return (
@@ -57,8 +62,9 @@ export function Log({ thread, desk, place }: LogProps) {
         aria-label={t('chat.messages')}
         // biome-ignore lint/a11y/noNoninteractiveTabindex: it scrolls, so it must take the focus
         tabIndex={0}
+        {...listeners}
       >
-        <LogRows thread={thread} desk={desk} place={place} rows={rows} view={view} />
+        <LogRows thread={thread} desk={desk} place={place} rows={rows} view={view} bars={bars} />
         {!ready && rows.length === 0 && (
           <div class="log-wait">
             <span class="spinner" role="img" aria-label={t('status.loading')} />
@@ -72,6 +78,7 @@ export function Log({ thread, desk, place }: LogProps) {
       <div class="visually-hidden" aria-live="polite">
         {announced.value}
       </div>
+      {asked && <MessageDialog {...asked} onClose={set(bars.asked, undefined)} />}
     </div>
   )
 }
@@ -111,9 +118,10 @@ function useNews(thread: Thread, atEnd: Signal<boolean>) {
 interface LogRowsProps extends LogProps {
   rows: readonly Row[]
   view: ReturnType<typeof useView>
+  bars: Bars
 }
 
-function LogRows({ thread, desk, place, rows, view }: LogRowsProps) {
+function LogRows({ thread, desk, place, rows, view, bars }: LogRowsProps) {
   const { list, settled, showAgain } = view
   const unfolded = useMemo(() => new Set<number>(), [thread])
   const frame = useRef<HTMLDivElement>(null)
@@ -161,6 +169,7 @@ function LogRows({ thread, desk, place, rows, view }: LogRowsProps) {
                   onQuote={onQuote}
                   onAgain={onAgain}
                   desk={desk}
+                  bars={bars}
                   needle={place.q}
                   looked={row.key === place.m}
                 />

@@ -42,6 +42,10 @@ export const wordsOf = ({ items }: Message): string =>
     )
     .join('\n')
 
+/** Returns what was written or said in a message. */
+export const textOf = ({ items }: Message): string =>
+  items.flatMap(({ text, transcript }) => text ?? transcript ?? []).join('\n')
+
 /** Returns a message in one line. */
 export function preview(message: Pick<Message, 'items' | 'text'>): string {
   const first = message.items.find(({ kind }) => kind !== 'TEXT')

@@ -14,6 +14,7 @@ import {
   draftOf,
   forgetMessage,
   isKept,
+  type KeptMessage,
   keepDraft,
   keepFiles,
   keepMessage,
@@ -51,6 +52,8 @@ export class Desk {
   /** Whether the draft is to wait until the user writes. */
   readonly queueing = signal(false)
   readonly outgoing = signal<readonly Outgoing[]>([])
+  /** Resolves when the files of an earlier visit are back. Files that are attached before would replace them on disk. */
+  readonly restored: Promise<void>
   readonly #claimed = new Set<number>()
   readonly #refused = new RefusedFiles(() => this.#keepFiles())
   /** Keys of messages that were already resent without asking. */
@@ -73,7 +76,9 @@ export class Desk {
       if (isBack) untracked(() => void this.#sendUnanswered())
     })
     this.#stops = [stopHearing, stopWaiting]
-    this.#chain = this.#restore()
+    const files = this.#restoreFiles()
+    this.restored = files.then(() => {})
+    this.#chain = files.then(messages => this.#restore(messages))
   }
 
   /** Ends the desk when the person signs out: it sends and saves nothing more. */
@@ -174,8 +179,8 @@ export class Desk {
     this.#enqueue(one)
   }
 
-  /** Restores an earlier visit: files return, messages under way go on, the rest waits for the person. */
-  async #restore(): Promise<void> {
+  /** Restores the files of an earlier visit. @returns its unsent messages */
+  async #restoreFiles(): Promise<readonly KeptMessage[]> {
     // After the first drawing: opening the database is slow.
     await yieldToBrowser()
     const { messages, files } = await keptOf(this.session, this.userId)
@@ -183,6 +188,11 @@ export class Desk {
       this.files.value = [...Array.from(files.attached, attachmentOf), ...this.files.value]
       this.#refused.restore(files.refused)
     }
+    return messages
+  }
+
+  /** Restores messages: those under way go on, the rest waits for the person. */
+  async #restore(messages: readonly KeptMessage[]): Promise<void> {
     // The age of a message is measured by the service's clock.
     if (messages.some(({ error }) => !error || isUnanswered(error))) await timeIsKnown
     if (this.#isOver) return

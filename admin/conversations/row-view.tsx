@@ -9,6 +9,7 @@ import { Icon } from '../ui/icon.tsx'
 import { set } from '../ui/set.ts'
 import { Bubble } from './bubble.tsx'
 import { closed, RemedyButton, remedyFor } from './delivery.tsx'
+import type { Bars } from './message-bar.tsx'
 import type { Desk } from './outgoing.ts'
 import type { Outgoing } from './pieces.ts'
 import { isDoubtful } from './pieces.ts'
@@ -20,6 +21,7 @@ interface RowViewProps {
   looked: boolean
   unfolded: Set<number>
   desk: Desk
+  bars: Bars
   onQuote(quote: NonNullable<Message['ref_msg']>): void
   onAgain(message: Message, queue: boolean): void
 }

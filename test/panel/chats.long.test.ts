@@ -1,18 +1,152 @@
-/** What one does in a chat besides reading and writing: the tabs of the list. */
+/** What one does in a chat besides reading and writing: actions on messages, the tabs of the list. */
 import { expect, test } from 'bun:test'
 import type { Locator, Page } from 'playwright-core'
 import { violationsInBothThemes } from '../support/axe.ts'
 import { hasBrowser } from '../support/browser.ts'
-import { withPanel, write } from '../support/panel.ts'
+import { type TestPanel, withPanel, write } from '../support/panel.ts'
 import { wordsOf } from '../support/panel-hand.ts'
 
 const t = wordsOf('en')
 const wide = { width: 1440, height: 900 }
+const phone = { width: 390, height: 844 }
 const log = (page: Page) => page.getByRole('log')
 const bubble = (page: Page, text: string) => log(page).locator('article', { hasText: text })
 const field = (page: Page) => page.getByRole('textbox', { name: t('composer.write'), exact: true })
+const button = (within: Page | Locator, name: string) => within.getByRole('button', { name, exact: true })
 const line = (page: Page, text: string) => page.locator('a.conversation', { hasText: text })
 const isFocused = (of: Locator) => of.and(of.page().locator(':focus')).waitFor()
+const chatOf = ({ bots }: TestPanel, session: string) =>
+  `/conversations/${session}/${encodeURIComponent(bots.get(session)!.user_id)}`
+const picture = Buffer.from(
+  'iVBORw0KGgoAAAANSUhEUgAAAAIAAAACCAIAAAD91JpzAAAAEElEQVR4nGP4z8DwHwyBNAAe8AP9lD5ZpgAAAABJRU5ErkJggg==',
+  'base64',
+)
+const attached = (page: Page) =>
+  page.getByRole('list', { name: t('composer.attached') }).getByRole('listitem')
+const sent = async ({ sandbox }: TestPanel) => (await sandbox.messages({ from: 'bot', limit: 100 })).length
+
+test.skipIf(!hasBrowser)(
+  'by pointer and by keyboard: copy, forward, see the raw message; nothing moves or is sent',
+  async () => {
+    await using panel = await withPanel({ sessions: ['first', 'second'] })
+    const { bots, sandbox } = panel
+    await write(panel, 'to the second', 'second')
+    for (const text of ['one', 'two', 'three']) await write(panel, `line ${text}`, 'first')
+    const { bot_id: to, user_id: from } = bots.get('first')!
+    await sandbox.media('image', picture, { from, to })
+    await panel.receive(5)
+    const page = await panel.open({ path: chatOf(panel, 'second'), viewport: wide })
+    await page.context().grantPermissions(['clipboard-read', 'clipboard-write'])
+    const clipboard = () => page.evaluate(() => navigator.clipboard.readText())
+
+    // The other chat has a draft and a file, from an earlier visit.
+    await bubble(page, 'to the second').waitFor()
+    await field(page).fill('already written')
+    await page
+      .locator('input[type=file]')
+      .setInputFiles({ name: 'a.pdf', mimeType: 'application/pdf', buffer: picture })
+    await attached(page).first().waitFor()
+    await page.goto(panel.url + chatOf(panel, 'first'))
+    await log(page).locator('.picture:not(.loading)').waitFor()
+
+    // By pointer.
+    const boxes = () =>
+      log(page)
+        .locator('.bubble')
+        .evaluateAll(all => all.map(one => JSON.stringify(one.getBoundingClientRect())))
+    const before = await boxes()
+    await bubble(page, 'line two').locator('.bubble').hover()
+    await button(bubble(page, 'line two'), t('message.copy')).click()
+    await page.getByText(t('action.copied')).waitFor()
+    expect(await clipboard()).toBe('line two')
+    expect(await boxes()).toEqual(before)
+    const menu = button(bubble(page, 'line two'), t('message.more'))
+    await menu.click()
+    expect(await page.getByRole('menuitem').allInnerTexts()).toEqual(
+      (['message.copy', 'message.forward', 'message.copy_id', 'message.raw'] as const).map(key => t(key)),
+    )
+    await page.getByRole('menuitem', { name: t('message.raw') }).click()
+    const raw = JSON.parse(await page.getByRole('dialog').locator('code').innerText())
+    const { messages } = await panel.gateway.history.page({ limit: 1, offset: 0, text_contains: 'line two' })
+    expect(raw).toEqual(JSON.parse(JSON.stringify(messages[0])))
+    // It is what every reader of the history gets: no token or key of WeChat.
+    expect(JSON.stringify(raw)).not.toMatch(/token|aes|key|encrypt/i)
+    expect(await violationsInBothThemes(page)).toEqual([])
+    await page.keyboard.press('Escape')
+    await isFocused(menu)
+
+    // By keyboard: one stop of Tab, the arrow keys go from message to message.
+    await page.keyboard.press('ArrowDown')
+    await isFocused(button(bubble(page, 'line three'), t('message.copy')))
+    await page.keyboard.press('ArrowUp')
+    await page.keyboard.press('ArrowUp')
+    await isFocused(button(bubble(page, 'line one'), t('message.copy')))
+    await page.keyboard.press('Tab')
+    await page.keyboard.press('Enter')
+    await page.getByRole('dialog').getByRole('searchbox').fill('second')
+    await page.keyboard.press('Tab')
+    await page.keyboard.press('Enter')
+    await isFocused(field(page))
+    expect(await field(page).inputValue()).toBe('already written\nline one')
+    await attached(page).first().waitFor()
+
+    // A picture goes beside the file that was there.
+    await page.goBack()
+    const shown = log(page).locator('article', { has: page.locator('.picture') })
+    await shown.locator('.bubble').hover()
+    await button(shown, t('message.forward')).click()
+    await page.getByRole('dialog').getByRole('button', { name: 'second' }).click()
+    await panel.until('both files are there', async () => (await attached(page).count()) === 2)
+    expect(await field(page).inputValue()).toBe('already written\nline one')
+    expect(await sent(panel)).toBe(0)
+    await page.reload()
+    await panel.until('both were saved', async () => (await attached(page).count()) === 2)
+    await field(page).press('Enter')
+    await panel.until('all is sent on Enter', async () => (await sent(panel)) === 3)
+    expect(panel.complaints).toEqual([])
+  },
+)
+
+test.skipIf(!hasBrowser)(
+  'a long press opens the actions of a message, and nothing below the finger; a short one does not',
+  async () => {
+    await using panel = await withPanel()
+    await write(panel, 'see https://example.com/long')
+    // The note that something was copied covers the end of the chat.
+    for (const nth of [1, 2, 3]) await write(panel, `the next ${nth}`)
+    await write(panel, 'the last')
+    const page = await panel.open({
+      path: chatOf(panel, 'default'),
+      viewport: phone,
+      hasTouch: true,
+      isMobile: true,
+    })
+    const finger = await page.context().newCDPSession(page)
+    const touch = async (what: Locator, forMs: number) => {
+      const { x, y, width, height } = (await what.boundingBox())!
+      const touchPoints = [{ x: x + width / 2, y: y + height / 2 }]
+      await finger.send('Input.dispatchTouchEvent', { type: 'touchStart', touchPoints })
+      if (forMs > 0) await page.getByRole('menu').waitFor()
+      await finger.send('Input.dispatchTouchEvent', { type: 'touchEnd', touchPoints: [] })
+    }
+    const last = bubble(page, 'the last').locator('.text')
+    await last.waitFor()
+    await touch(last, 0)
+    expect(await page.getByRole('menu').count()).toBe(0)
+    for (const what of [last, bubble(page, 'see').getByRole('link')]) {
+      await touch(what, 1)
+      const { x, width } = (await page.getByRole('menu').boundingBox())!
+      expect([x >= 0, x + width <= phone.width]).toEqual([true, true])
+      expect(await violationsInBothThemes(page)).toEqual([])
+      await page.getByRole('menuitem', { name: t('message.copy_id') }).tap()
+      await page.getByText(t('action.copied')).first().waitFor()
+      await page.getByRole('menu').waitFor({ state: 'detached' })
+    }
+    // The link was not followed.
+    expect(page.context().pages()).toHaveLength(1)
+    expect(panel.complaints).toEqual([])
+  },
+)
 
 test.skipIf(!hasBrowser)(
   'tabs by keyboard and by URL, the colours of accounts; an open chat stays when it is read',
