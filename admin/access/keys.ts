@@ -35,3 +35,17 @@ export function madeBy(id: string, all: readonly Key[]): readonly Key[] {
   const own = all.filter(({ made_by }) => made_by.split(':')[1] === id)
   return own.flatMap(one => [...(one.status === 'active' ? [one] : []), ...madeBy(one.id, all)])
 }
+
+/** Presets and rights with which a key may write. */
+const writing: readonly string[] = ['draft', 'reply', 'operate', 'all', 'send']
+
+/** Whether a key may write to a contact, be it only drafts. */
+export const mayWrite = (
+  { status, can, tools, sessions, users }: Key,
+  session: string,
+  userId: string,
+): boolean =>
+  status === 'active' &&
+  (can.some(word => writing.includes(word)) || tools?.includes('send') === true) &&
+  sessions?.some(one => one.session === session) !== false &&
+  users?.includes(userId) !== false

@@ -1,5 +1,5 @@
 /** The menu of a conversation. */
-import { useSignal } from '@preact/signals'
+import type { Signal } from '@preact/signals'
 import { t } from '../i18n.ts'
 import { conversationOf } from '../live.ts'
 import { hrefOf, narrowly, type Place, searchNow } from '../place.ts'
@@ -25,9 +25,15 @@ const searchHere = ({ session, userId, q }: Place) => {
 const Export = laterPart(async () => (await import('./export.tsx')).Export)
 const Forget = laterPart(async () => (await import('./forget.tsx')).Forget)
 
-export function ChatMenu({ thread, place }: { thread: Thread; place: Place }) {
-  const asks = useSignal<'' | 'jump' | 'export' | 'forget'>('')
-  const close = set(asks, '')
+/** The dialog of a chat that is open. */
+export type ChatAsk = '' | 'jump' | 'export' | 'forget'
+
+interface ChatMenuProps {
+  place: Place
+  asks: Signal<ChatAsk>
+}
+
+export function ChatMenu({ place, asks }: ChatMenuProps) {
   const copyId = async () => {
     if (await copy(place.userId)) tell(t('action.copied'))
   }
@@ -55,19 +61,25 @@ export function ChatMenu({ thread, place }: { thread: Thread; place: Place }) {
     run: set(asks, 'forget'),
   }
   return (
+    <Menu
+      label={t('chat.menu')}
+      actions={[
+        { id: 'search', label: t('chat.search'), icon: 'search', run: () => searchHere(place) },
+        { id: 'jump', label: t('chat.jump'), icon: 'calendar', run: set(asks, 'jump') },
+        { id: 'media', label: t('gallery.title'), icon: 'image', run: toMedia },
+        ...(talk && may('conversations') ? [unread] : []),
+        { id: 'copy', label: t('chat.copy_id'), icon: 'copy', run: copyId },
+        ...(may('export') ? [exports] : []),
+        ...(may('forget') ? [forget] : []),
+      ]}
+    />
+  )
+}
+
+export function ChatDialogs({ place, asks, thread }: ChatMenuProps & { thread: Thread }) {
+  const close = set(asks, '')
+  return (
     <>
-      <Menu
-        label={t('chat.menu')}
-        actions={[
-          { id: 'search', label: t('chat.search'), icon: 'search', run: () => searchHere(place) },
-          { id: 'jump', label: t('chat.jump'), icon: 'calendar', run: set(asks, 'jump') },
-          { id: 'media', label: t('gallery.title'), icon: 'image', run: toMedia },
-          ...(talk && may('conversations') ? [unread] : []),
-          { id: 'copy', label: t('chat.copy_id'), icon: 'copy', run: copyId },
-          ...(may('export') ? [exports] : []),
-          ...(may('forget') ? [forget] : []),
-        ]}
-      />
       {asks.value === 'jump' && <Jump thread={thread} place={place} onClose={close} />}
       {asks.value === 'export' && <Export place={place} onClose={close} />}
       {asks.value === 'forget' && <Forget place={place} dropUser={forgetDesks} onClose={close} />}

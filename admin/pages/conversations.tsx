@@ -1,15 +1,14 @@
 /** The conversations page: the list beside the chat. On a phone they are separate. */
-import { useSignal } from '@preact/signals'
-import { useEffect } from 'preact/hooks'
 import { ChatPage } from '../conversations/chat-page.tsx'
 import { List } from '../conversations/list.tsx'
 import { t } from '../i18n.ts'
 import { narrowly, usePlace } from '../place.ts'
 import { Icon } from '../ui/icon.tsx'
+import { useMedia } from '../ui/media-query.ts'
 
 export function Conversations() {
   const place = usePlace()
-  const narrow = useNarrow()
+  const narrow = useMedia(narrowly)
   const isOpen = place.userId !== ''
   return (
     <div class={`conversations${isOpen ? ' open' : ''}`}>
@@ -26,17 +25,4 @@ export function Conversations() {
       )}
     </div>
   )
-}
-
-function useNarrow(): boolean {
-  const narrow = useSignal(matchMedia(narrowly).matches)
-  useEffect(() => {
-    const query = matchMedia(narrowly)
-    const update = () => {
-      narrow.value = query.matches
-    }
-    query.addEventListener('change', update)
-    return () => query.removeEventListener('change', update)
-  }, [])
-  return narrow.value
 }

@@ -3,6 +3,7 @@ import { useSignal } from '@preact/signals'
 import { useEffect } from 'preact/hooks'
 import { t } from '../i18n.ts'
 import { Icon } from './icon.tsx'
+import { Middle } from './marks.tsx'
 import { set } from './set.ts'
 
 /** Copies to the clipboard. Also works on pages without TLS, where browsers offer no clipboard interface. */
@@ -24,11 +25,18 @@ export async function copy(text: string): Promise<boolean> {
   }
 }
 
-/**
- * A text in a scrolling box, and its copy button. `what` names it for screen readers. With `first`, the
- * dialog around it puts the focus there.
- */
-export function Copyable({ text, what, first = false }: { text: string; what: string; first?: boolean }) {
+interface CopyableProps {
+  text: string
+  /** Names it for screen readers. */
+  what: string
+  /** The dialog around it puts the focus there. */
+  first?: boolean
+  /** In one line, cut in the middle. */
+  short?: boolean
+}
+
+/** A text in a box, and its copy button. */
+export function Copyable({ text, what, first = false, short = false }: CopyableProps) {
   const copied = useSignal(false)
   useEffect(() => {
     if (!copied.value) return
@@ -38,7 +46,7 @@ export function Copyable({ text, what, first = false }: { text: string; what: st
   return (
     <div class="copyable">
       <code class="foreign" dir="ltr">
-        {text}
+        {short ? <Middle text={text} /> : text}
       </code>
       <button
         type="button"

@@ -1,6 +1,7 @@
-/** What one does in a chat besides reading and writing: actions on messages, the tabs of the list. */
+/** What one does in a chat besides reading and writing: actions on messages, the tabs of the list, the person. */
 import { expect, test } from 'bun:test'
 import type { Locator, Page } from 'playwright-core'
+import { owner } from '../../src/model/principal.ts'
 import { violationsInBothThemes } from '../support/axe.ts'
 import { hasBrowser } from '../support/browser.ts'
 import { type TestPanel, withPanel, write } from '../support/panel.ts'
@@ -203,6 +204,88 @@ test.skipIf(!hasBrowser)(
     await page.getByRole('link', { name: t('conversations.show_all') }).click()
     await tab('all').click()
     await isShown('an answer', 'from red')
+    expect(panel.complaints).toEqual([])
+  },
+)
+
+test.skipIf(!hasBrowser)(
+  'the person: beside the chat, in a sheet on a phone; who may write, media, erase',
+  async () => {
+    const token = 'a token that is long enough'
+    await using panel = await withPanel({ sessions: ['first', 'second'], token })
+    const { bots, gateway, sandbox } = panel
+    const { bot_id: to, user_id: from } = bots.get('first')!
+    await write(panel, 'hello', 'first')
+    await write(panel, 'hello', 'second')
+    await sandbox.media('image', picture, { from, to })
+    await panel.receive(3)
+    await gateway.users.name({ session: 'first', user_id: from, name: 'Ann' })
+    const keys = [
+      { name: 'answers', can: ['reply'] },
+      { name: 'drafts', can: ['draft'], users: [from] },
+      { name: 'reads', can: ['read'] },
+      { name: 'elsewhere', can: ['reply'], sessions: ['second'] },
+      { name: 'for others', can: ['operate'], users: [bots.get('second')!.user_id] },
+    ]
+    for (const key of keys) await gateway.keys.add(key, owner)
+    const page = await panel.open({ path: chatOf(panel, 'first'), viewport: wide })
+    await page.getByLabel(t('signin.token'), { exact: true }).fill(token)
+    await page.keyboard.press('Enter')
+    const aside = page.getByRole('complementary', { name: t('person.title') })
+    const open = button(page, t('person.title'))
+    const facts = async (person: Locator) => {
+      await person.locator('.picture:not(.loading)').waitFor()
+      await person.getByRole('link', { name: 'drafts' }).waitFor()
+      expect(await person.locator('.person-list a').allInnerTexts()).toEqual(['answers', 'drafts'])
+      expect(await person.locator('.person-list li').nth(1).innerText()).toContain(t('person.drafts'))
+      expect(await person.locator('dt').allInnerTexts()).toEqual(
+        (
+          [
+            'search.account',
+            'person.first_seen',
+            'person.last_seen',
+            'person.window',
+            'person.answers',
+          ] as const
+        ).map(key => t(key)),
+      )
+      expect(await violationsInBothThemes(page)).toEqual([])
+    }
+    await facts(aside)
+    // Closed, it stays closed in this browser.
+    const width = async () => (await log(page).boundingBox())!.width
+    const narrower = await width()
+    await open.click()
+    await aside.waitFor({ state: 'detached' })
+    expect(await width()).toBeGreaterThan(narrower)
+    await page.reload()
+    await bubble(page, 'hello').waitFor()
+    expect(await aside.count()).toBe(0)
+
+    await page.setViewportSize(phone)
+    const sheet = page.getByRole('dialog', { name: t('person.title') })
+    await open.click()
+    await facts(sheet)
+    expect(await page.evaluate(() => document.documentElement.scrollWidth - innerWidth)).toBeLessThanOrEqual(
+      0,
+    )
+    await page.keyboard.press('Escape')
+    await sheet.waitFor({ state: 'detached' })
+    await isFocused(open)
+    await open.click()
+    await button(sheet, t('name.change')).click()
+    await sheet.getByRole('textbox').fill('Anna')
+    await page.keyboard.press('Enter')
+    await sheet.getByText('Anna').first().waitFor()
+    await button(sheet, t('chat.forget')).click()
+    await page
+      .getByRole('alertdialog', { name: t('people.forget_heading', { name: '\u2068Anna\u2069' }) })
+      .waitFor()
+    await page.keyboard.press('Escape')
+    await page.getByRole('alertdialog').waitFor({ state: 'detached' })
+    await sheet.getByRole('link', { name: t('person.all_media') }).click()
+    await page.locator('.gallery .picture').waitFor()
+    await sheet.waitFor({ state: 'detached' })
     expect(panel.complaints).toEqual([])
   },
 )
