@@ -5,9 +5,8 @@ import { useLocation } from 'wouter-preact'
 import { gap, isolated, t } from '../i18n.ts'
 import { conversations, sessions } from '../live.ts'
 import { may } from '../rights.ts'
-import { Account, type Ask } from '../sessions/account.tsx'
+import { AccountSheet, type Ask } from '../sessions/account.tsx'
 import { Add } from '../sessions/add.tsx'
-import { manyFrom } from '../sessions/health.ts'
 import { LoggedOut } from '../sessions/logged-out.tsx'
 import { LoginDialog } from '../sessions/login.tsx'
 import { Logout } from '../sessions/logout.tsx'
@@ -18,6 +17,7 @@ import { Rename } from '../sessions/rename.tsx'
 import { AccountTable } from '../sessions/table.tsx'
 import { Icon } from '../ui/icon.tsx'
 import { Link } from '../ui/link.tsx'
+import { LoadingRows, PageHead } from '../ui/list-page.tsx'
 
 export function Sessions() {
   const [path, navigate] = useLocation()
@@ -26,7 +26,6 @@ export function Sessions() {
   const adding = name === 'add' && more === ''
   const chosen = adding || name === '' ? undefined : name
   const all = sessions.value
-  const many = (all?.length ?? 0) >= manyFrom
   const ask: Ask = (what, which) => {
     asked.value = { what, name: which }
   }
@@ -44,23 +43,25 @@ export function Sessions() {
     if (asked.peek() === question) asked.value = undefined
   }
   const none = all?.length === 0
+  const account = more === '' && chosen !== undefined ? accountOf(chosen) : undefined
   return (
     <div class="page sessions">
-      <header>
-        <div>
-          <h1>{t('nav.sessions')}</h1>
-          {all && !none && <p class="soft">{t('sessions.count', { count: all.length })}</p>}
-        </div>
-        {all && !none && may('login') && (
-          <Link class="button primary" href="/sessions/add">
-            <Icon name="add" />
-            {t('sessions.add')}
-          </Link>
-        )}
-      </header>
-      {!all && <p class="soft">{t('status.loading')}</p>}
+      <PageHead
+        title={t('nav.sessions')}
+        action={
+          all &&
+          !none &&
+          may('login') && (
+            <Link class="button primary" href="/sessions/add">
+              <Icon name="add" />
+              {t('sessions.add')}
+            </Link>
+          )
+        }
+      />
+      {!all && <LoadingRows />}
       {none && (conversations.value?.length ? <LoggedOut conversations={conversations.value} /> : <Empty />)}
-      {all && !none && chosen !== undefined && more === '' && !accountOf(chosen) && (
+      {all && !none && chosen !== undefined && more === '' && !account && (
         <p class="notice warn" role="status">
           <Icon name="warn" />
           <span>
@@ -70,16 +71,8 @@ export function Sessions() {
           </span>
         </p>
       )}
-      {all && !none && !(many && chosen === undefined) && (
-        <ul class="accounts">
-          {all
-            .filter(session => !many || session.name === chosen)
-            .map(session => (
-              <Account key={session.name} session={session} chosen={session.name === chosen} onAsk={ask} />
-            ))}
-        </ul>
-      )}
-      {all && many && <AccountTable all={all} onAsk={ask} />}
+      {all && !none && <AccountTable all={all} onAsk={ask} />}
+      {account && <AccountSheet session={account} onAsk={ask} onClose={close} />}
       {all && adding && may('login') && <Add onClose={close} />}
       {all && chosen !== undefined && more === 'login' && may('login') && (
         <LoginDialog key={chosen} name={chosen} atOnce={isOurs(history.state)} onClose={close} />

@@ -1,5 +1,4 @@
-/** The card of an account: its state, its data, its users, and its menu. */
-import { useEffect, useRef } from 'preact/hooks'
+/** The side sheet of an account: its state, its data, its users, and its actions. */
 import { useLocation } from 'wouter-preact'
 import type { Right } from '../../src/model/access.ts'
 import { call, type SessionWithUsers } from '../api.ts'
@@ -12,10 +11,11 @@ import { Icon } from '../ui/icon.tsx'
 import { Link } from '../ui/link.tsx'
 import { Fact, State, Time } from '../ui/marks.tsx'
 import { type Action, Menu } from '../ui/menu.tsx'
+import { Sheet } from '../ui/sheet.tsx'
 import { tell, tellBegun, tellDoubt, tellError } from '../ui/toasts.tsx'
 import { Who } from '../users/avatar.tsx'
 import { type Health, healthOf, lastContactOf, looks } from './health.ts'
-import { accountPath, beginNow, initial, loginPath } from './names.ts'
+import { accountPath, beginNow, loginPath } from './names.ts'
 import { refreshSessions } from './use-login.ts'
 import { Users } from './users.tsx'
 
@@ -24,42 +24,32 @@ export type Ask = (what: 'rename' | 'logout', name: string) => void
 
 interface AccountProps {
   session: SessionWithUsers
-  /** Whether the URL names this account. */
-  chosen: boolean
   onAsk: Ask
 }
 
-export function Account({ session, chosen, onAsk }: AccountProps) {
-  const { name, is_default, bot_id, user_id, created_at } = session
+export function AccountSheet({ session, onAsk, onClose }: AccountProps & { onClose(): void }) {
+  const { name, is_default, bot_id } = session
   const health = healthOf(session, status.value, now.value)
-  const card = useRef<HTMLLIElement>(null)
-  useEffect(() => {
-    if (chosen) card.current?.scrollIntoView({ block: 'nearest' })
-  }, [chosen])
   return (
-    <li class="card account" ref={card} data-chosen={chosen}>
-      <header>
-        <span class="avatar" aria-hidden="true">
-          {initial(name)}
-        </span>
-        <div class="account-name">
-          <h2>
-            <Link class="foreign" href={accountPath(name)}>
-              {name}
-            </Link>
-          </h2>
-          <p>
-            <State {...looks[health]} />
-            {is_default && (
-              <span class="badge">
-                <Icon name="star" size={14} />
-                {t('session.default')}
-              </span>
-            )}
-          </p>
-        </div>
-        <AccountMenu session={session} onAsk={onAsk} />
-      </header>
+    <Sheet
+      title={isolated(name)}
+      onClose={onClose}
+      focusAfter={() =>
+        document.querySelector<HTMLElement>(`.row-link[href$="${accountPath(name)}"]`) ?? undefined
+      }
+      footer={
+        <>
+          <Link class="button" href={`/conversations/${encodeURIComponent(name)}`}>
+            {t('nav.conversations')}
+          </Link>
+          <AccountMenu session={session} onAsk={onAsk} />
+        </>
+      }
+    >
+      <p class="states">
+        <State {...looks[health]} />
+        {is_default && <DefaultMark />}
+      </p>
       <Trouble name={name} health={health} />
       {session.muted_since !== undefined && (
         <div class="notice bad">
@@ -70,53 +60,68 @@ export function Account({ session, chosen, onAsk }: AccountProps) {
           </div>
         </div>
       )}
-      {(bot_id ?? user_id ?? created_at) !== undefined && (
-        <dl>
-          <Fact label={t('sessions.last_poll')}>
-            <LastPoll session={session} />
-            {session.poll_error !== undefined && <p class="soft small">{pollProblem(session)}</p>}
-          </Fact>
-          <Fact label={t('sessions.since')}>
-            {created_at !== undefined ? (
-              <Time at={created_at}>{ago(created_at)}</Time>
-            ) : (
-              t('sessions.unknown')
-            )}
-          </Fact>
-          <Fact label={t('sessions.scanned_by')}>
-            {user_id !== undefined && nameOf(name, user_id) !== undefined ? (
-              <Who session={name} id={user_id} />
-            ) : (
-              <Id id={user_id} />
-            )}
-          </Fact>
-          <Fact label={t('sessions.bot')}>
-            <Id id={bot_id} />
-          </Fact>
-        </dl>
-      )}
-      {bot_id !== undefined && <Users session={session} open={chosen} />}
-    </li>
+      <Facts session={session} />
+      {bot_id !== undefined && <Users session={session} />}
+    </Sheet>
+  )
+}
+
+export const DefaultMark = () => (
+  <span class="badge">
+    <Icon name="star" size={14} />
+    {t('session.default')}
+  </span>
+)
+
+function Facts({ session }: { session: SessionWithUsers }) {
+  const { name, bot_id, user_id, created_at } = session
+  if ((bot_id ?? user_id ?? created_at) === undefined) return null
+  return (
+    <dl>
+      <Fact label={t('sessions.last_poll')}>
+        <LastPoll session={session} />
+        {session.poll_error !== undefined && <p class="soft small">{pollProblem(session)}</p>}
+      </Fact>
+      <Fact label={t('sessions.since')}>
+        {created_at !== undefined ? <Time at={created_at}>{ago(created_at)}</Time> : t('sessions.unknown')}
+      </Fact>
+      <Fact label={t('sessions.scanned_by')}>
+        {user_id !== undefined && nameOf(name, user_id) !== undefined ? (
+          <Who session={name} id={user_id} />
+        ) : (
+          <Id id={user_id} />
+        )}
+      </Fact>
+      <Fact label={t('sessions.bot')}>
+        <Id id={bot_id} />
+      </Fact>
+    </dl>
   )
 }
 
 function Trouble({ name, health }: { name: string; health: Health }) {
-  const [, navigate] = useLocation()
-  const { tone, trouble, login } = looks[health]
+  const { tone, trouble } = looks[health]
   if (!trouble) return null
   return (
     <div class={`notice ${tone}`}>
       <Icon name={health === 'pending' ? 'clock' : 'warn'} />
       <div>
         <p>{t(trouble)}</p>
-        {login && may('login') && (
-          <button class="button" type="button" onClick={() => navigate(loginPath(name), { state: beginNow })}>
-            {t(health === 'pending' ? 'login.show_code' : 'sessions.login_again')}
-            <span class="visually-hidden"> {isolated(name)}</span>
-          </button>
-        )}
+        <LoginAgain name={name} health={health} />
       </div>
     </div>
+  )
+}
+
+/** A button, if a new login helps. */
+export function LoginAgain({ name, health }: { name: string; health: Health }) {
+  const [, navigate] = useLocation()
+  if (!looks[health].login || !may('login')) return null
+  return (
+    <button class="button" type="button" onClick={() => navigate(loginPath(name), { state: beginNow })}>
+      {t(health === 'pending' ? 'login.show_code' : 'sessions.login_again')}
+      <span class="visually-hidden"> {isolated(name)}</span>
+    </button>
   )
 }
 
@@ -143,7 +148,7 @@ export function LastPoll({ session }: { session: SessionWithUsers }) {
 }
 
 /** The menu of an account. */
-export function AccountMenu({ session, onAsk }: Omit<AccountProps, 'chosen'>) {
+export function AccountMenu({ session, onAsk }: AccountProps) {
   const [, navigate] = useLocation()
   const { name, is_default, status: state } = session
   const isNew = state === 'logging_in'

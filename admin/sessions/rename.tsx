@@ -21,7 +21,7 @@ export function Rename({ name, onClose }: { name: string; onClose(): void }) {
       description={t('sessions.rename_about')}
       action={t('sessions.rename')}
       onClose={onClose}
-      // The card with the old name is gone, and so is its menu.
+      // The row with the old name is gone, and so is its menu.
       focusAfter={() => menuOf(called.current)}
       onError={error => {
         problem.value = nameProblem(error)

@@ -1,16 +1,18 @@
-/** Many accounts as a table with a filter, problems first. Several can be chosen and logged in again. */
-import { useComputed, useSignal } from '@preact/signals'
+/** The accounts as a table, problems first. If they are many: with a filter, and several can be logged in again. */
+import { type Signal, useSignal } from '@preact/signals'
 import type { SessionWithUsers } from '../api.ts'
-import { isolated, t } from '../i18n.ts'
+import { isolated, number, t } from '../i18n.ts'
 import { status } from '../live.ts'
+import { setParams, useParam } from '../place.ts'
 import { may } from '../rights.ts'
 import { now } from '../times.ts'
 import { FilterField } from '../ui/filter-field.tsx'
 import { Icon } from '../ui/icon.tsx'
-import { Link } from '../ui/link.tsx'
 import { State } from '../ui/marks.tsx'
-import { AccountMenu, type Ask, LastPoll } from './account.tsx'
-import { byTrouble, healthOf, looks } from './health.ts'
+import { RowLink, rove } from '../ui/rows.tsx'
+import { Tabs } from '../ui/tabs.tsx'
+import { AccountMenu, type Ask, DefaultMark, LastPoll, LoginAgain } from './account.tsx'
+import { byTrouble, healthOf, looks, manyFrom } from './health.ts'
 import { accountPath } from './names.ts'
 import { logInOneByOne } from './one-by-one.ts'
 
@@ -22,80 +24,51 @@ interface TableProps {
 export function AccountTable({ all, onAsk }: TableProps) {
   const wanted = useSignal('')
   const chosen = useSignal<ReadonlySet<string>>(new Set())
-  const needle = useComputed(() => wanted.value.trim().toLocaleLowerCase()).value
-  const found = all
+  const many = all.length >= manyFrom
+  const needle = many ? wanted.value.trim().toLocaleLowerCase() : ''
+  const show = useParam('show')
+  const troubled = all.filter(session => looks[healthOf(session, status.value, now.value)].trouble)
+  const found = (many && show === 'trouble' ? troubled : all)
     .filter(({ name }) => name.toLocaleLowerCase().includes(needle))
     .toSorted(byTrouble(status.value, now.value))
   // An account that is filtered out is no longer chosen.
   const names = found.map(({ name }) => name).filter(name => chosen.value.has(name))
-  const troubled = found.filter(session => looks[healthOf(session, status.value, now.value)].login)
   const choose = (which: readonly string[]) => {
     chosen.value = new Set(which)
   }
   return (
-    <section class="card account-table" aria-label={t('nav.sessions')}>
-      <header>
-        <FilterField label={t('overview.filter')} wanted={wanted} />
-        {troubled.length > 0 && may('login') && (
-          <button type="button" class="button" onClick={() => choose(troubled.map(({ name }) => name))}>
-            {t('sessions.choose_troubled', { count: troubled.length })}
-          </button>
-        )}
-        {may('login') && (
-          <button
-            type="button"
-            class="button primary"
-            aria-disabled={names.length === 0}
-            onClick={() => names.length > 0 && logInOneByOne(names)}
-          >
-            <Icon name="renew" />
-            {names.length === 0
-              ? t('sessions.login_again')
-              : t('sessions.login_chosen', { count: names.length })}
-          </button>
-        )}
-      </header>
+    <section class="account-list" aria-label={t('nav.sessions')}>
+      {many && (
+        <div class="filters">
+          <Tabs
+            label={t('sessions.state')}
+            tabs={[
+              { id: '', text: t('sessions.all'), count: all.length },
+              { id: 'trouble', text: t('overview.attention'), count: troubled.length },
+            ]}
+            value={show}
+            onChange={next => setParams({ show: next })}
+          />
+          {may('login') && <OneByOne found={found} names={names} onChoose={choose} />}
+          <FilterField label={t('overview.filter')} wanted={wanted} />
+        </div>
+      )}
       <p class="visually-hidden" role="status">
         {needle === '' ? '' : t('overview.found', { count: found.length })}
       </p>
       {found.length === 0 ? (
-        <p class="soft none">{t('overview.found_none')}</p>
+        <p class="soft">{t(needle === '' ? 'sessions.no_trouble' : 'overview.found_none')}</p>
       ) : (
-        <table>
-          <thead>
-            <tr>
-              <th scope="col">
-                <input
-                  type="checkbox"
-                  aria-label={t('sessions.choose_all')}
-                  checked={names.length === found.length}
-                  onChange={event => choose(event.currentTarget.checked ? found.map(({ name }) => name) : [])}
-                />
-              </th>
-              <th scope="col">{t('sessions.name')}</th>
-              <th scope="col">{t('sessions.state')}</th>
-              <th scope="col" class="wide">
-                {t('sessions.last_poll')}
-              </th>
-              <th scope="col" class="wide">
-                {t('sessions.people')}
-              </th>
-              <th scope="col">
-                <span class="visually-hidden">{t('sessions.actions')}</span>
-              </th>
-            </tr>
-          </thead>
+        <table class="rows" onKeyDown={rove}>
+          <Head
+            {...(many && {
+              isChosen: names.length === found.length,
+              onChoose: all => choose(all ? found.map(({ name }) => name) : []),
+            })}
+          />
           <tbody>
             {found.map(session => (
-              <Line
-                key={session.name}
-                session={session}
-                chosen={chosen.value.has(session.name)}
-                onChoose={isChosen =>
-                  choose(isChosen ? [...names, session.name] : names.filter(name => name !== session.name))
-                }
-                onAsk={onAsk}
-              />
+              <Line key={session.name} session={session} onAsk={onAsk} {...(many && { chosen })} />
             ))}
           </tbody>
         </table>
@@ -104,40 +77,125 @@ export function AccountTable({ all, onAsk }: TableProps) {
   )
 }
 
+interface OneByOneProps {
+  found: readonly SessionWithUsers[]
+  /** The names of those that are chosen. */
+  names: readonly string[]
+  onChoose(names: readonly string[]): void
+}
+
+/** Chooses the accounts that a login helps, and logs the chosen ones in again. */
+function OneByOne({ found, names, onChoose }: OneByOneProps) {
+  const lost = found.filter(session => looks[healthOf(session, status.value, now.value)].login)
+  return (
+    <>
+      {lost.length > 0 && (
+        <button type="button" class="button" onClick={() => onChoose(lost.map(({ name }) => name))}>
+          {t('sessions.choose_troubled', { count: lost.length })}
+        </button>
+      )}
+      {names.length > 0 && (
+        <button type="button" class="button" onClick={() => logInOneByOne(names)}>
+          <Icon name="renew" />
+          {t('sessions.login_chosen', { count: names.length })}
+        </button>
+      )}
+    </>
+  )
+}
+
+interface HeadProps {
+  /** Whether all are chosen. */
+  isChosen?: boolean
+  /** Absent if accounts cannot be chosen. */
+  onChoose?(all: boolean): void
+}
+
+const Head = ({ isChosen = false, onChoose }: HeadProps) => (
+  <thead>
+    <tr>
+      {onChoose && (
+        <th scope="col">
+          <input
+            type="checkbox"
+            aria-label={t('sessions.choose_all')}
+            checked={isChosen}
+            onChange={event => onChoose(event.currentTarget.checked)}
+          />
+        </th>
+      )}
+      <th scope="col">{t('sessions.name')}</th>
+      <th scope="col" class="wide">
+        {t('sessions.state')}
+      </th>
+      <th scope="col" class="wide">
+        {t('sessions.last_poll')}
+      </th>
+      <th scope="col" class="wide number">
+        {t('sessions.people')}
+      </th>
+      <th scope="col">
+        <span class="visually-hidden">{t('sessions.actions')}</span>
+      </th>
+    </tr>
+  </thead>
+)
+
 interface LineProps {
   session: SessionWithUsers
-  chosen: boolean
-  onChoose(isChosen: boolean): void
+  /** The names of those that are chosen; absent if accounts cannot be chosen. */
+  chosen?: Signal<ReadonlySet<string>>
   onAsk: Ask
 }
 
-function Line({ session, chosen, onChoose, onAsk }: LineProps) {
+function Line({ session, chosen, onAsk }: LineProps) {
   const { name, is_default, user_count } = session
+  const health = healthOf(session, status.value, now.value)
+  const choose = (isChosen: boolean) => {
+    const names = new Set(chosen!.value)
+    names[isChosen ? 'add' : 'delete'](name)
+    chosen!.value = names
+  }
   return (
     <tr>
-      <td>
-        <input
-          type="checkbox"
-          aria-label={t('sessions.choose', { name: isolated(name) })}
-          checked={chosen}
-          onChange={event => onChoose(event.currentTarget.checked)}
-        />
-      </td>
+      {chosen && (
+        <td>
+          <input
+            type="checkbox"
+            aria-label={t('sessions.choose', { name: isolated(name) })}
+            checked={chosen.value.has(name)}
+            onChange={event => choose(event.currentTarget.checked)}
+          />
+        </td>
+      )}
       <th scope="row">
-        <Link class="foreign" href={accountPath(name)}>
-          {name}
-        </Link>
-        {is_default && <span class="badge">{t('session.default')}</span>}
+        <span class="account-line">
+          <RowLink href={accountPath(name)}>
+            <bdi>{name}</bdi>
+          </RowLink>
+          {is_default && (
+            <span class="wide">
+              <DefaultMark />
+            </span>
+          )}
+        </span>
+        <span class="narrow small">
+          <State {...looks[health]} />
+          {is_default && <DefaultMark />}
+        </span>
       </th>
-      <td>
-        <State {...looks[healthOf(session, status.value, now.value)]} />
+      <td class="wide">
+        <State {...looks[health]} />
       </td>
-      <td class="wide soft small">
+      <td class="wide soft">
         <LastPoll session={session} />
       </td>
-      <td class="wide soft small">{user_count}</td>
+      <td class="wide number">{number(user_count)}</td>
       <td>
-        <AccountMenu session={session} onAsk={onAsk} />
+        <span class="account-actions">
+          <LoginAgain name={name} health={health} />
+          <AccountMenu session={session} onAsk={onAsk} />
+        </span>
       </td>
     </tr>
   )

@@ -14,15 +14,15 @@ import { rightOf } from '../users/reply-permission.tsx'
 /** The others are shown on request. */
 const shownAtFirst = 20
 
-export function Users({ session, open }: { session: SessionWithUsers; open: boolean }) {
+export function Users({ session }: { session: SessionWithUsers }) {
   const all = useSignal(false)
   const { name, users } = session
-  if (users.length === 0) return <p class="soft small none">{t('conversations.none')}</p>
+  if (users.length === 0) return <p class="soft">{t('conversations.none')}</p>
   const visible = all.value ? users : users.slice(0, shownAtFirst)
   return (
-    <details open={open}>
-      <summary>{t('sessions.users', { count: users.length })}</summary>
-      <ul>
+    <section class="users" aria-labelledby="users">
+      <h3 id="users">{t('sessions.users', { count: users.length })}</h3>
+      <ul class="rows">
         {visible.map(user => (
           <User key={user.user_id} session={name} user={user} />
         ))}
@@ -32,7 +32,7 @@ export function Users({ session, open }: { session: SessionWithUsers; open: bool
           {t('sessions.users_more', { total: users.length })}
         </button>
       )}
-    </details>
+    </section>
   )
 }
 

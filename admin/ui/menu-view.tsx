@@ -45,8 +45,8 @@ export function MenuView({ label, actions, opens, focused }: MenuViewProps) {
         <Icon name="more" />
       </button>
       {parts.open && (
-        // Inside of a landmark, so that screen readers find it.
-        <Portal into={document.getElementById('main')}>
+        // Inside of a dialog or a landmark, so that screen readers find it.
+        <Portal into={button.current?.closest('[role=dialog]') ?? document.getElementById('main')}>
           <div {...parts.getPositionerProps()}>
             <ul {...parts.getContentProps()} class="menu">
               {actions.map(({ id, label: text, icon, danger }) => (

@@ -60,7 +60,7 @@ describe.skipIf(!hasBrowser)('accessibility', () => {
 
     for (const [path, seen] of [
       ['/', '.chart svg'],
-      ['/sessions', '.account'],
+      ['/sessions', '.account-list'],
       ['/conversations', '.conversation'],
       [chat, 'article'],
       [`${chat}?media=FILE`, '.gallery'],
@@ -91,7 +91,7 @@ describe.skipIf(!hasBrowser)('accessibility', () => {
     await asks('the keys', () => page.keyboard.press('?'))
 
     await page.goto(`${panel.url}/sessions`)
-    const menuOfAccount = page.locator('.account [aria-haspopup=menu]').first()
+    const menuOfAccount = page.locator('.account-list [aria-haspopup=menu]').first()
     for (const entry of ['sessions.rename', 'sessions.logout'] as const) await byMenu(menuOfAccount, t(entry))
     await asks('an account', () => page.getByRole('link', { name: t('sessions.add') }).click())
     await page.goto(`${panel.url}${chat}`)

@@ -332,7 +332,7 @@ describe.skipIf(!hasBrowser)('the frame and the settings', () => {
     const chat = `/conversations/${at}/${encodeURIComponent(user_id)}`
     const seen: Record<string, string> = {
       '/': '.activity .chart svg',
-      '/sessions': '.account',
+      '/sessions': '.account-list',
       '/settings': '.settings nav a',
       '/settings/service': '.copyable',
       '/conversations': '.conversation',

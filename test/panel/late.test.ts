@@ -126,7 +126,7 @@ describe.skipIf(!hasBrowser)('a person who moves on before an answer comes', () 
 
   test('stays there after a rename or a logout; and a dialog opened since then stays open', async () => {
     await using panel = await withPanel({ sessions: ['a', 'b', 'c', 'd', 'e'] })
-    const page = await panel.open({ path: '/sessions/b' })
+    const page = await panel.open({ path: '/sessions' })
     for (const [what, first, last] of [
       ['Rename', 'b', 'a'],
       ['Log out', 'e', 'd'],
@@ -160,7 +160,7 @@ describe.skipIf(!hasBrowser)('a person who moves on before an answer comes', () 
       await dialog(page).waitFor({ state: 'detached' })
       // The service has done it, and the other accounts move up.
       if (what === 'Log out')
-        await page.getByRole('heading', { name: last, exact: true }).waitFor({ state: 'detached' })
+        await page.getByRole('link', { name: last, exact: true }).waitFor({ state: 'detached' })
       await ask('Rename', 'c')
       await dialog(page).getByLabel('Name').fill('half a na')
       await second.release()

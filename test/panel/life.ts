@@ -54,8 +54,10 @@ export function liveThrough(language: 'en' | 'zh', viewport: typeof wide, by: (p
     const button = (name: string) => page.getByRole('button', { name, exact: true })
     const navigate = (name: string) =>
       hand.press(page.getByRole('navigation').getByRole('link', { name: new RegExp(`^${name}`) }))
-    const card = (name: string) =>
-      page.getByRole('listitem').filter({ has: page.getByRole('heading', { name, exact: true }) })
+    const account = (name: string) =>
+      page.getByRole('row').filter({ has: page.getByRole('link', { name, exact: true }) })
+    const seen = (name: string, text: string) =>
+      account(name).getByText(text, { exact: true }).filter({ visible: true }).waitFor()
     const inTitle = (name: string) => `\u2068${name}\u2069`
     /** Checks accessibility, except in English: other tests check that page by page. */
     const isForAll = async (what: string) => {
@@ -83,7 +85,7 @@ export function liveThrough(language: 'en' | 'zh', viewport: typeof wide, by: (p
     await hand.enter()
     await dialog.getByText(t('login.confirmed_about')).waitFor()
     await hand.press(dialog.getByRole('button', { name: t('login.done'), exact: true }))
-    await card('default').getByText(t('session.connected')).waitFor()
+    await seen('default', t('session.connected'))
 
     // A user writes. The message is seen on another page and answered with a text and a picture.
     await service.phone('say', { text: 'Is the blue one in stock? 蓝色的有货吗？' })
@@ -141,7 +143,7 @@ export function liveThrough(language: 'en' | 'zh', viewport: typeof wide, by: (p
     await hand.choose(menuOf('default'), t('sessions.rename'))
     await hand.write(dialog.getByRole('textbox', { name: t('sessions.name') }), '客服-shop')
     await hand.enter()
-    await card('客服-shop').waitFor()
+    await account('客服-shop').waitFor()
     await dialog.waitFor({ state: 'detached' })
     await hand.press(link(t('sessions.add')))
     await hand.write(dialog.getByRole('textbox', { name: t('sessions.name_optional') }), 'second')
@@ -150,9 +152,9 @@ export function liveThrough(language: 'en' | 'zh', viewport: typeof wide, by: (p
     const { id }: Json = await service.phone('users', { name: 'Mei' })
     await service.phone('scan', { user: id, confirm: true })
     await hand.press(dialog.getByRole('button', { name: t('login.done'), exact: true }))
-    await card('second').getByText(t('session.connected')).waitFor()
+    await seen('second', t('session.connected'))
     await hand.choose(menuOf('second'), t('sessions.make_default'))
-    await card('second').getByText(t('session.default'), { exact: true }).waitFor()
+    await seen('second', t('session.default'))
     await isForAll('accounts')
 
     // A logout must be confirmed. The messages stay.
@@ -162,12 +164,12 @@ export function liveThrough(language: 'en' | 'zh', viewport: typeof wide, by: (p
     await isForAll('the question')
     await hand.escape()
     await question.waitFor({ state: 'detached' })
-    await card('客服-shop').getByText(t('session.connected')).waitFor()
+    await seen('客服-shop', t('session.connected'))
     await hand.choose(menuOf('客服-shop'), t('sessions.logout'))
     await hand.press(question.getByRole('button', { name: t('sessions.logout'), exact: true }))
-    // While a dialog is open, cards have no role.
+    // While a dialog is open, rows have no role.
     await question.waitFor({ state: 'detached' })
-    await card('客服-shop').waitFor({ state: 'detached' })
+    await account('客服-shop').waitFor({ state: 'detached' })
     await navigate(t('nav.conversations'))
     await page
       .getByRole('link')
@@ -188,7 +190,7 @@ export function liveThrough(language: 'en' | 'zh', viewport: typeof wide, by: (p
     ]) {
       if (language === 'en') break
       await page.goto(`${url}/${path}`)
-      await page.getByRole('heading', { level: 1 }).first().waitFor()
+      await page.getByRole('heading').first().waitFor()
       await isForAll(path)
     }
     expect(await page.locator('html').getAttribute('lang')).toBe(language)

@@ -88,8 +88,7 @@ describe.skipIf(!hasBrowser)('names', () => {
       viewport: { width: 390, height: 844 },
       hasTouch: true,
     })
-    const users = page.locator('.account details')
-    if ((await users.getAttribute('open')) === null) await users.locator('summary').tap()
+    const users = page.locator('.side-sheet .users')
     await users.getByRole('button').first().tap()
     await shot(page, 'phone-edit')
     await users
@@ -98,7 +97,7 @@ describe.skipIf(!hasBrowser)('names', () => {
     await users.locator('button[type=submit]').tap()
     await users.getByRole('link', { name: '一个名字' }).waitFor()
     // The same user scanned the code of this account.
-    await page.locator('.account dd', { hasText: '一个名字' }).first().waitFor()
+    await page.locator('.side-sheet dd', { hasText: '一个名字' }).first().waitFor()
     await shot(page, 'phone-users')
     await users.getByRole('link', { name: '一个名字' }).tap()
     await page.locator('.chat-head h1', { hasText: '一个名字' }).waitFor()

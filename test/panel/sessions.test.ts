@@ -10,10 +10,11 @@ import { wordsOf } from '../support/panel-hand.ts'
 
 const words = wordsOf('en')
 
-const dialog = (page: Page) => page.locator('[role=dialog], [role=alertdialog]')
+const dialog = (page: Page) => page.locator('.dialog')
+const sheet = (page: Page) => page.locator('.side-sheet')
 const heading = (page: Page) => dialog(page).getByRole('heading', { level: 2 })
 const code = (page: Page) => page.getByRole('img', { name: 'QR code for WeChat' })
-const names = (page: Page) => page.locator('.account h2').allTextContents()
+const names = (page: Page) => page.locator('.account-list .row-link').allTextContents()
 /** Waits until an element has the focus: it gets it a moment after it appears. */
 const keysGoTo = (page: Page, target: Locator) => target.and(page.locator(':focus')).waitFor()
 /** Stops the clocks of toasts, so that none disappears by itself: frames, and the time of day. */
@@ -77,7 +78,10 @@ describe.skipIf(!hasBrowser)('the accounts page', () => {
     await page.keyboard.press('Enter')
     await dialog(page).waitFor({ state: 'detached' })
     expect(decodeURIComponent(new URL(page.url()).pathname)).toBe('/sessions/客服')
-    await keysGoTo(page, menu('客服'))
+    await keysGoTo(page, sheet(page))
+    await page.keyboard.press('Escape')
+    await sheet(page).waitFor({ state: 'detached' })
+    await keysGoTo(page, page.getByRole('link', { name: '客服', exact: true }))
     const place = (name: string) => page.getByRole('navigation').getByRole('link', { name })
     await place('Conversations').click()
     await page.locator(`a.conversation[href*="/${encodeURIComponent('客服')}/"]`).click()
@@ -85,7 +89,7 @@ describe.skipIf(!hasBrowser)('the accounts page', () => {
     await place('Accounts').click()
 
     await choose('客服', 'Make default')
-    await page.locator('.account', { hasText: '客服' }).getByText('Default', { exact: true }).waitFor()
+    await page.locator('tr', { hasText: '客服' }).locator('.badge').first().waitFor()
     expect(await names(page)).toEqual(['客服', 'a'])
     // The logout dialog names the waiting sends.
     const to = panel.bots.get('b')!.user_id
@@ -141,15 +145,20 @@ describe.skipIf(!hasBrowser)('the accounts page', () => {
     await panel.receive(1)
     await writeFile(join(panel.dir, 'broken', 'token.json'), '{')
     const page = await panel.open({ path: '/sessions' })
-    await page.locator('.account', { hasText: 'broken' }).getByText(en['sessions.is_damaged']).waitFor()
-    await page.getByText('1 contact has written').click()
-    const user = page.locator('.account details a')
+    await page.getByRole('link', { name: 'broken', exact: true }).click()
+    await sheet(page).getByText(en['sessions.is_damaged']).waitFor()
+    await page.keyboard.press('Escape')
+    await sheet(page).waitFor({ state: 'detached' })
+    await page.getByRole('link', { name: 'a', exact: true }).click()
+    const user = sheet(page).locator('.users a')
     expect(await user.textContent()).toBe(evil.replace('@im.wechat', ''))
-    expect(await page.locator('.account details li').textContent()).toContain('10 answers left within 24h')
+    expect(await sheet(page).locator('.users li').textContent()).toContain('10 answers left within 24h')
     expect(await violationsInBothThemes(page)).toEqual([])
     await user.click()
     await page.waitForURL(({ pathname }) => decodeURIComponent(pathname) === `/conversations/a/${evil}`)
     await page.goBack()
+    await page.keyboard.press('Escape')
+    await sheet(page).waitFor({ state: 'detached' })
 
     // A person who types before the first frame of a dialog gets the focus back at the menu afterwards.
     const menu = page.getByRole('button', { name: 'Actions for \u2068b\u2069' })
@@ -193,7 +202,7 @@ describe.skipIf(!hasBrowser)('the accounts page', () => {
     expect(await news.getAttribute('data-type')).toBe('success')
 
     // Menus and dialogs are above toasts, so that they can be pressed at once.
-    await page.setViewportSize({ width: 390, height: 430 })
+    await page.setViewportSize({ width: 390, height: 470 })
     const underNews = async (target: Locator) => {
       const box = (await target.boundingBox())!
       const boxes = await Promise.all((await news.all()).map(one => one.boundingBox()))
@@ -244,8 +253,8 @@ describe.skipIf(!hasBrowser)('the accounts page', () => {
     await page.keyboard.press('Escape')
     await dialog(page).waitFor({ state: 'detached' })
 
-    const rows = page.locator('.account-table tbody tr')
-    await panel.until('three are left', async () => (await page.locator('tbody .state.bad').count()) === 3)
+    const rows = page.locator('.account-list tbody tr')
+    await panel.until('three are left', async () => (await page.locator('td .state.bad').count()) === 3)
     expect(await rows.locator('th a').first().innerText()).toBe('bot-4')
     expect(await rows.count()).toBe(12)
     await page.getByRole('searchbox').fill('BOT-1')
@@ -301,7 +310,7 @@ describe.skipIf(!hasBrowser)('an account logged in', () => {
     await keysGoTo(page, page.getByRole('button', { name: 'Done' }))
     expect(await heading(page).textContent()).toContain('default')
     await page.keyboard.press('Enter')
-    await page.locator('.account .state.good').waitFor()
+    await page.locator('td .state.good').waitFor()
     expect(await names(page)).toEqual(['default'])
 
     // A second account.

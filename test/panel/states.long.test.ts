@@ -28,7 +28,7 @@ describe.skipIf(!hasBrowser)('accessibility of states', () => {
     await using panel = await withPanel({ sessions: ['a', 'b'] })
     await write(panel, 'Is it blue?', 'b')
     await panel.send({ session: 'b', to: panel.bots.get('b')!.user_id, text: 'It is.', approval: 'nobody' })
-    const page = await panel.open({ path: '/sessions/b' })
+    const page = await panel.open({ path: '/sessions' })
     const menu = page.getByRole('button', { name: 'Actions for \u2068b\u2069' })
     const entry = (name: string) => page.getByRole('menuitem', { name })
     await menu.click()

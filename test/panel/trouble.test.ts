@@ -57,7 +57,7 @@ describe.skipIf(!hasBrowser)('problems, on the overview and elsewhere', () => {
     await page.getByRole('dialog').waitFor()
     await page.keyboard.press('Escape')
     await page.getByRole('dialog').waitFor({ state: 'detached' })
-    texts.push(await badge('.account').innerText())
+    texts.push(await badge('.account-list tr').innerText())
     const navigate = (name: string) => page.getByRole('navigation').getByRole('link', { name }).click()
     await navigate('Conversations')
     await page.getByRole('link', { name: /from sales/ }).click()
@@ -126,9 +126,9 @@ describe.skipIf(!hasBrowser)('problems, on the overview and elsewhere', () => {
     const navigate = (name: string) => page.getByRole('navigation').getByRole('link', { name }).click()
     for (const name of ['Accounts', 'Overview']) {
       await navigate(name)
-      const card = page.getByRole('listitem').filter({ has: page.getByRole('link', { name: 'default' }) })
-      await card.getByText('Connecting', { exact: true }).waitFor()
-      const text = (await card.innerText()).toLowerCase()
+      const row = page.locator('li, tr').filter({ has: page.getByRole('link', { name: 'default' }) })
+      await row.getByText('Connecting', { exact: true }).filter({ visible: true }).waitFor()
+      const text = (await row.innerText()).toLowerCase()
       for (const key of ['session.connected', 'time.just_now'] as const)
         expect(text).not.toContain(words(key).toLowerCase())
     }
@@ -150,7 +150,8 @@ describe.skipIf(!hasBrowser)('problems, on the overview and elsewhere', () => {
       /just now/,
     )
     await navigate('Accounts')
-    await failed.first().waitFor()
+    await page.getByRole('link', { name: 'default', exact: true }).click()
+    await page.locator('.side-sheet').getByText(/failed: .*500/).waitFor()
     expect(panel.complaints).toEqual([])
   })
 
