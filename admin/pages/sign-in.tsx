@@ -4,9 +4,10 @@ import { useEffect, useRef } from 'preact/hooks'
 import { signIn } from '../api.ts'
 import { errorText } from '../errors.ts'
 import { listenAgain } from '../follow.ts'
-import { chooseLanguage, gap, language, languages, t } from '../i18n.ts'
+import { chooseLanguage, language, languages, t } from '../i18n.ts'
 import { refresh } from '../live.ts'
 import { base } from '../service-urls.ts'
+import { Copyable } from '../ui/copy.tsx'
 import { Icon } from '../ui/icon.tsx'
 import { useWork } from '../ui/work.ts'
 
@@ -90,13 +91,15 @@ export function SignIn() {
           </p>
           <p class="soft small" id="token-where">
             {t('signin.where')}
-            {gap()}
-            {t('signin.link')}
           </p>
         </div>
         <button class="button primary" type="submit" aria-disabled={busy.value}>
           {t(busy.value ? 'signin.busy' : 'signin.go')}
         </button>
+        <div class="by-link">
+          <p class="soft small">{t('signin.link')}</p>
+          <Copyable text="svc panel link" what={t('overview.command')} />
+        </div>
       </form>
       <ul class="languages">
         {languages.value.map(({ code, name }) => (
