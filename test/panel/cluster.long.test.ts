@@ -23,7 +23,7 @@ test.skipIf(!hasBrowser || !isPostgresThere())(
     await page.goto(`${panel}/settings/nodes`)
     const rows = page.getByRole('list', { name: en['nodes.heading'] }).getByRole('listitem')
     const shares = async () =>
-      (await rows.locator('.share').allInnerTexts()).map(text => Number.parseInt(text, 10))
+      (await rows.locator('.share').allInnerTexts()).map(text => Number(/\d+/.exec(text)![0]))
     const nodes = async () => {
       const answer = await fetch(`${first!.url}/nodes`)
       return ((await answer.json()) as { nodes: { accounts: number; sessions: string[] }[] }).nodes
