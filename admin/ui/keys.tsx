@@ -2,28 +2,51 @@
 import { type TextKey, t } from '../i18n.ts'
 import { Dialog } from './dialog.tsx'
 
-const keys: readonly [readonly string[], TextKey][] = [
-  [['/', 'Ctrl K'], 'search.label'],
-  [['↑', '↓', 'Home', 'End'], 'keys.list'],
-  [['Enter'], 'keys.enter'],
-  [['Shift Enter'], 'keys.line'],
-  [['Esc'], 'keys.escape'],
-  [['?'], 'keys.keys'],
+type Key = readonly [names: readonly string[], does: TextKey]
+
+const groups: readonly (readonly [where: TextKey, keys: readonly Key[]])[] = [
+  [
+    'keys.everywhere',
+    [
+      [['/', 'Ctrl K'], 'search.label'],
+      [['Esc'], 'keys.escape'],
+      [['?'], 'keys.keys'],
+    ],
+  ],
+  [
+    'keys.lists',
+    [
+      [['↑', '↓', 'Home', 'End'], 'keys.list'],
+      [['Enter'], 'keys.enter'],
+    ],
+  ],
+  [
+    'composer.write',
+    [
+      [['Enter'], 'composer.send'],
+      [['Shift Enter'], 'keys.line'],
+    ],
+  ],
 ]
 
 export const Keys = ({ onClose }: { onClose(): void }) => (
   <Dialog title={t('keys.title')} onClose={onClose}>
-    <dl class="keys">
-      {keys.map(([names, text]) => (
-        <div key={text}>
-          <dt>
-            {names.map(name => (
-              <kbd key={name}>{name}</kbd>
-            ))}
-          </dt>
-          <dd>{t(text)}</dd>
-        </div>
-      ))}
-    </dl>
+    {groups.map(([where, keys]) => (
+      <section key={where} class="keys" aria-labelledby={where}>
+        <h3 id={where}>{t(where)}</h3>
+        <dl>
+          {keys.map(([names, does]) => (
+            <div key={does}>
+              <dt>
+                {names.map(name => (
+                  <kbd key={name}>{name}</kbd>
+                ))}
+              </dt>
+              <dd>{t(does)}</dd>
+            </div>
+          ))}
+        </dl>
+      </section>
+    ))}
   </Dialog>
 )
