@@ -28,16 +28,18 @@ export function Questions({ questions, onAct }: QuestionsProps) {
         {open.length === 0 ? t('agents.questions_none') : t('agents.questions_open', { count: open.length })}
       </p>
       {open.length > 0 && !may('approve') && <p class="notice small">{t('agents.no_right')}</p>}
-      {open.length > 0 && (
-        <ul class="rows" aria-label={t('agents.questions')}>
-          {open.map(one => (
-            <One key={one.id} question={one} onAct={onAct} />
-          ))}
-        </ul>
-      )}
+      {open.length > 0 && <QuestionRows questions={open} onAct={onAct} />}
     </section>
   )
 }
+
+export const QuestionRows = ({ questions, onAct }: QuestionsProps) => (
+  <ul class="rows" aria-label={t('agents.questions')}>
+    {questions.map(one => (
+      <One key={one.id} question={one} onAct={onAct} />
+    ))}
+  </ul>
+)
 
 const secondsLeft = (ms: number): string =>
   ms < 60_000 ? t('chat.seconds', { seconds: Math.ceil(ms / 1000) }) : left(ms)

@@ -1,13 +1,16 @@
 /** The detail of a conversation with an agent: the newest turns, and facts about it. */
+import { questions } from '../answers.ts'
 import { number, t } from '../i18n.ts'
 import { hrefOf } from '../place.ts'
 import { may } from '../rights.ts'
+import { timeNow } from '../times.ts'
 import { Copyable } from '../ui/copy.tsx'
 import { Link } from '../ui/link.tsx'
 import { Fact, State } from '../ui/marks.tsx'
 import { Sheet } from '../ui/sheet.tsx'
 import { useWork } from '../ui/work.ts'
 import { nameOfTalk, stop } from './list.tsx'
+import { QuestionRows } from './questions.tsx'
 import { Turns } from './turns.tsx'
 import { type AgentTalk, talkLooks } from './words.ts'
 
@@ -22,6 +25,10 @@ interface TalkSheetProps {
 export function TalkSheet({ talk, acts, onAct, onClose }: TalkSheetProps) {
   const { agent, session, state, user_id: userId } = talk
   const { busy, work } = useWork()
+  const open = (questions.value ?? []).filter(
+    one =>
+      one.agent === agent && one.session === session && one.user_id === userId && one.expires_at > timeNow(),
+  )
   const chat = may('conversations') && (
     <Link class="button" href={hrefOf({ session, userId })}>
       {t('agents.open_chat')}
@@ -54,6 +61,7 @@ export function TalkSheet({ talk, acts, onAct, onClose }: TalkSheetProps) {
       <p>
         <State {...talkLooks[state]} />
       </p>
+      {open.length > 0 && <QuestionRows questions={open} onAct={onAct} />}
       <Turns talk={talk} acts={acts} />
       <Facts talk={talk} />
     </Sheet>

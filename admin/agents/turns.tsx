@@ -64,7 +64,11 @@ function One({ turn, name }: { turn: Turn; name: string | undefined }) {
           {wordsOf(prompt)}
         </Said>
       )}
-      {answer && <Said by={<bdi class="foreign">{agent}</bdi>}>{wordsOf(answer)}</Said>}
+      {answer && (
+        <Said class="answer" by={<bdi class="foreign">{agent}</bdi>}>
+          {wordsOf(answer)}
+        </Said>
+      )}
       {error !== undefined && (
         <span class="problem foreign" dir="auto">
           {error.slice(0, 1000)}
@@ -74,9 +78,15 @@ function One({ turn, name }: { turn: Turn; name: string | undefined }) {
   )
 }
 
-const Said = ({ by, children }: { by: ComponentChildren; children: string }) => (
-  <blockquote>
-    <p class="by soft small">{by}</p>
+interface SaidProps {
+  class?: string
+  by: ComponentChildren
+  children: string
+}
+
+const Said = ({ class: kind, by, children }: SaidProps) => (
+  <blockquote class={kind}>
+    <p class="speaker soft small">{by}</p>
     <p class="said foreign" dir="auto">
       {children}
     </p>

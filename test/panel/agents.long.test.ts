@@ -107,10 +107,10 @@ describe.skipIf(!hasBrowser)('the page of agents', () => {
     await list.getByText(t('agents.in_folder', { folder: '\u2068~/work\u2069' })).waitFor()
     // A long text is cut in the middle, and whole on demand.
     const long = list.locator('li').filter({ hasText: 'rm -rf build' })
-    expect((await long.locator('code').innerText()).length).toBeLessThan(140)
+    expect((await long.locator('blockquote').innerText()).length).toBeLessThan(140)
     await long.getByText('<b>end</b>').waitFor()
     await hand.press(long.getByRole('button', { name: t('agents.whole') }))
-    expect((await long.locator('code').innerText()).length).toBeGreaterThan(600)
+    expect((await long.locator('blockquote').innerText()).length).toBeGreaterThan(600)
     await expectAccessible(page, 'a long question')
 
     await hand.press(button('Reject', 'git push'))
@@ -173,7 +173,8 @@ describe.skipIf(!hasBrowser)('the page of agents', () => {
     await rowOf(watches, t('agents.asking')).getByRole('link').click()
     const sheet = watches.getByRole('dialog')
     await sheet.locator('.agent-turn').getByText(t('agents.running'), { exact: true }).waitFor()
-    expect(await sheet.locator('blockquote, a').count()).toBe(0)
+    await sheet.getByText('git push', { exact: true }).waitFor()
+    expect(await sheet.locator('.agent-turns blockquote, a').count()).toBe(0)
     const reads = await signedIn(reader.key)
     await reads.getByText(t('denied.title'), { exact: true }).waitFor()
     const menu = reads.getByRole('navigation')
