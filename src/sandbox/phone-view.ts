@@ -147,6 +147,13 @@ export const toLoginView = (login: SandboxLogin) => ({
   ...(login.status === 'need_verifycode' && { verify_code: login.verify_code }),
 })
 
+/** Returns how many messages of a bot its user has seen or can see. */
+const countAnswers = ({ db }: Core, user: string, bot: string): number =>
+  Number(
+    db.get`SELECT count(*) AS answers FROM message
+      WHERE user_id = ${user} AND bot_id = ${bot} AND direction = 'out' AND shown = 1`?.answers,
+  )
+
 /**
  * Returns GET /phone/state: users with their bots and typing, QR codes (newest first), switches, time.
  * Contains no token.
@@ -170,6 +177,7 @@ export function toStateView(world: World) {
         window_closes_at:
           peer.last_inbound_at === undefined ? null : peer.last_inbound_at + core.switches.window_ms,
         last: listMessageViews(world, { user: user.id, bot: peer.bot_id, limit: 1 })[0] ?? null,
+        answers: countAnswers(core, user.id, peer.bot_id),
       })),
     })),
     bots: bots.map(bot => ({ id: bot.id, user_id: bot.user_id, live: bot.live, started: bot.started })),

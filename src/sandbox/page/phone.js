@@ -137,16 +137,14 @@ function chatsOf(user) {
   return bots.sort((a, b) => b.live - a.live || (b.id === user.bot_id) - (a.id === user.bot_id))
 }
 
-/** The newest message that was on the screen, of each chat. */
+/** How many answers of each chat were on the screen. */
 const seenAt = 'svc.seen'
 const seen = JSON.parse(localStorage.getItem(seenAt) ?? '{}')
-const isUnread = (user, bot) => {
-  const last = peerOf(user, bot)?.last
-  return last?.from === 'bot' && last.shown && seen[`${user.id}/${bot.id}`] !== last.message_id
-}
+const unreadIn = (user, bot) =>
+  Math.max(0, (peerOf(user, bot)?.answers ?? 0) - (seen[`${user.id}/${bot.id}`] ?? 0))
 function markSeen(user, bot) {
-  if (listing || document.hidden || !isUnread(user, bot)) return
-  seen[`${user.id}/${bot.id}`] = peerOf(user, bot).last.message_id
+  if (listing || document.hidden || unreadIn(user, bot) === 0) return
+  seen[`${user.id}/${bot.id}`] = peerOf(user, bot).answers
   localStorage.setItem(seenAt, JSON.stringify(seen))
 }
 document.onvisibilitychange = () => void refresh()
@@ -193,34 +191,47 @@ function drawPeople() {
   $('chats').hidden = !listing
   $('chat').hidden = listing
   $('compose').hidden = listing
-  const users = state.users.map(user => ({
-    ...{ id: user.id, name: user.name, about: t(user.bot_id ? 'people.bot' : 'people.none') },
-    unread: chatsOf(user).some(bot => isUnread(user, bot)),
-    current: user.id === selected,
-  }))
+  const users = state.users.map(user => {
+    const about = user.bot_id ? '' : t('people.none')
+    const unread = chatsOf(user).reduce((sum, bot) => sum + unreadIn(user, bot), 0)
+    return { id: user.id, name: user.name, about, unread, current: user.id === selected }
+  })
   drawRows($('people'), users, id => show(id))
   const chats = (listing ? bots : []).map(bot => {
-    const { last } = peerOf(user, bot) ?? {}
+    const last = peerOf(user, bot)?.last
+    const owner = state.users.find(({ id }) => id === bot.user_id)?.name
     const about = last ? wordsOf(last) : t('chats.none')
-    return { id: bot.id, name: botName(bot), about, at: last?.at, unread: isUnread(user, bot) }
+    return { id: bot.id, name: botName(bot), owner, about, at: last?.at, unread: unreadIn(user, bot) }
   })
-  drawRows($('chats'), chats, id => show(selected, id))
+  drawRows($('chats'), chats.sort(byTime), id => show(selected, id))
 }
+
+/** The newest first. */
+const byTime = (one, other) => (other.at ?? 0) - (one.at ?? 0)
+const hueOf = id => [...id].reduce((hue, char) => (hue * 31 + char.codePointAt(0)) % 360, 0)
 
 function drawRows(list, rows, open) {
   put(list, JSON.stringify([rows, language]), () =>
-    rows.map(({ id, name, about, at, unread, current }) => {
+    rows.map(({ id, name, owner, about, at, unread, current }) => {
       const item = template('person')
       const button = item.firstElementChild
       button.dataset.name = id
       button.title = id
       button.onclick = () => open(id)
       if (current) button.setAttribute('aria-current', 'true')
-      item.querySelector('.face').textContent = [...name][0] ?? '?'
+      const face = item.querySelector('.face')
+      face.textContent = [...(owner ?? name)][0] ?? '?'
+      face.style.setProperty('--hue', hueOf(id))
       item.querySelector('b').textContent = name
       item.querySelector('small').textContent = about
       item.querySelector('time').textContent = at ? timeOf(at) : ''
-      if (unread) item.querySelector('.face').after(element('span', 'unread', t('chats.unread')))
+      if (unread > 0) {
+        const mark = element('span', 'unread')
+        const count = element('span', '', unread > 99 ? '99+' : unread)
+        count.ariaHidden = 'true'
+        mark.append(count, element('span', 'hidden', t('chats.unread', { count: unread })))
+        face.after(mark)
+      }
       return item
     }),
   )
