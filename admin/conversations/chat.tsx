@@ -81,7 +81,13 @@ export function Chat({ place, narrow }: ChatProps) {
           <Log key={`${session}/${userId}`} thread={thread} desk={desk} place={place} />
         )}
         {!isNothing && !inGallery && answering() && (
-          <Composer key={`composer ${session}/${userId}`} desk={desk} right={right} narrow={narrow} />
+          <Composer
+            key={`composer ${session}/${userId}`}
+            desk={desk}
+            right={right}
+            // Who looks at a message reads first, and goes on in the list.
+            narrow={narrow || place.m !== undefined}
+          />
         )}
         {dragging.value && <div class="drop">{t('composer.drop')}</div>}
         <Lightbox />

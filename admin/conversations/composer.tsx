@@ -61,7 +61,7 @@ export function Composer({ desk, right, narrow }: ComposerProps) {
   useLayoutEffect(() => {
     // On a touch screen this would open the keyboard.
     if (!narrow && !matchMedia('(pointer: coarse)').matches) field.current?.focus({ preventScroll: true })
-  }, [narrow])
+  }, [])
   useEffect(() => {
     // The reply window is open again, so nothing needs to wait.
     if (!mayQueue && queueing) desk.queueing.value = false

@@ -1,11 +1,12 @@
-/** The filters of the search: account, person, kind, days. Those that are set are chips. */
-import { useId } from 'preact/hooks'
-import { isolated, type TextKey, t } from '../i18n.ts'
+/** The filters of the search, as chips in one line: account, person, kind, days. */
+import { useSignal } from '@preact/signals'
+import type { ComponentChildren } from 'preact'
+import { useId, useLayoutEffect, useRef } from 'preact/hooks'
+import { type TextKey, t } from '../i18n.ts'
 import { conversations, nameOf, sessions } from '../live.ts'
 import type { Filter } from '../place.ts'
-import { dateOf, now } from '../times.ts'
-import { ChipCross } from '../ui/chips.tsx'
-import { Choice } from '../ui/choice.tsx'
+import { dateOf, day, dayFrom, now } from '../times.ts'
+import { Chip, ChipButton } from '../ui/chips.tsx'
 import { Pick } from '../ui/pick.tsx'
 
 const kinds: readonly [string, TextKey][] = [
@@ -21,42 +22,12 @@ interface FiltersProps {
   onChange(filter: Filter): void
 }
 
-/** Returns a filter with another value; '' for any. */
-function changed(filter: Filter, key: keyof Filter, value: string): Filter {
-  const { [key]: _, ...rest } = filter
-  return value === '' ? rest : { ...rest, [key]: value }
-}
-
-/** The filters that are set, without the account: that has its colour. */
-export function SetFilters({ filter, onChange }: FiltersProps) {
-  const { account = '', person = '', kind = '', since = '', until = '' } = filter
-  const nameOfPerson = () => {
-    const one = conversations.value?.find(
-      ({ session, user_id }) => user_id === person && (account === '' || session === account),
-    )
-    return (one && nameOf(one.session, person)) ?? person
-  }
-  const kindText = kinds.find(([value]) => value === kind)?.[1]
-  const all: readonly [key: keyof Filter, label: TextKey, value: string][] = [
-    ['kind', 'search.kind', kindText ? t(kindText) : kind],
-    ['person', 'search.person', person && nameOfPerson()],
-    ['since', 'search.since', since],
-    ['until', 'search.until', until],
-  ]
-  return all.map(
-    ([key, label, value]) =>
-      value !== '' && (
-        <li key={key} class="chip" data-set>
-          <span class="cut">{t('filter.set', { label: t(label), value: isolated(value) })}</span>
-          <ChipCross label={t(label)} onClear={() => onChange(changed(filter, key, ''))} />
-        </li>
-      ),
-  )
-}
-
 export function Filters({ filter, onChange }: FiltersProps) {
-  const set = (key: keyof Filter, value: string) => onChange(changed(filter, key, value))
-  const { account = '', person = '', kind = '', since = '', until = '' } = filter
+  const set = (changes: Filter) => {
+    const wanted = Object.entries({ ...filter, ...changes }).filter(([, value]) => value !== '')
+    onChange(Object.fromEntries(wanted))
+  }
+  const { account = '', person = '', kind = '' } = filter
   const accounts = (sessions.value ?? []).map(({ name }) => name)
   // A logged-out account still has its messages.
   if (account !== '' && !accounts.includes(account)) accounts.push(account)
@@ -66,47 +37,161 @@ export function Filters({ filter, onChange }: FiltersProps) {
       .map(({ session, user_id }) => [user_id, nameOf(session, user_id) ?? user_id]),
   )
   if (person !== '' && !people.has(person)) people.set(person, person)
-  const today = dateOf(now.value)
-  const several = accounts.length > 1 || account !== ''
   return (
-    <div class="search-filters">
-      {several && (
-        <Choice half label={t('search.account')} value={account} onChange={value => set('account', value)}>
-          <option value="">{t('search.account_any')}</option>
-          {accounts.map(name => (
-            <option key={name}>{name}</option>
-          ))}
-        </Choice>
+    <div class="search-chips">
+      {(accounts.length > 1 || account !== '') && (
+        <Chip
+          short
+          label={t('search.account')}
+          options={accounts.map(name => [name, name] as const)}
+          value={account}
+          any={t('search.account_any')}
+          onChange={value => set({ account: value })}
+        />
       )}
-      <Choice half={several} label={t('search.kind')} value={kind} onChange={value => set('kind', value)}>
-        <option value="">{t('search.kind_any')}</option>
-        {kinds.map(([value, text]) => (
-          <option key={value} value={value}>
-            {t(text)}
-          </option>
-        ))}
-      </Choice>
-      <Pick
+      <ChipWithPanel
         label={t('search.person')}
-        options={people}
-        value={person}
-        any={t('search.person_any')}
-        onChange={value => set('person', value)}
+        value={people.get(person) ?? ''}
+        onClear={() => set({ person: '' })}
+      >
+        {close => (
+          <Pick
+            label={t('search.person')}
+            options={people}
+            value={person}
+            any={t('search.person_any')}
+            onChange={value => {
+              set({ person: value })
+              close()
+            }}
+          />
+        )}
+      </ChipWithPanel>
+      <Chip
+        short
+        label={t('search.kind')}
+        options={kinds.map(([value, text]) => [value, t(text)] as const)}
+        value={kind}
+        any={t('search.kind_any')}
+        onChange={value => set({ kind: value })}
       />
-      <Day label={t('search.since')} value={since} max={until || today} onChange={day => set('since', day)} />
+      <ChipWithPanel
+        label={t('search.time')}
+        value={nameOfDays(filter)}
+        onClear={() => set({ since: '', until: '' })}
+      >
+        {close => <Days filter={filter} onChange={set} onChosen={close} />}
+      </ChipWithPanel>
+    </div>
+  )
+}
+
+interface ChipWithPanelProps {
+  label: string
+  value: string
+  onClear(): void
+  children(close: () => void): ComponentChildren
+}
+
+/** A chip whose choices need more than a list. They are in a panel below the chips, until the focus leaves it. */
+function ChipWithPanel({ label, value, onClear, children }: ChipWithPanelProps) {
+  const id = useId()
+  const open = useSignal(false)
+  const chip = useRef<HTMLButtonElement>(null)
+  const panel = useRef<HTMLFieldSetElement>(null)
+  useLayoutEffect(() => {
+    panel.current?.querySelector<HTMLElement>('input, button')?.focus()
+  }, [open.value])
+  const close = () => {
+    open.value = false
+    chip.current?.focus()
+  }
+  return (
+    <>
+      <ChipButton
+        inner={chip}
+        label={label}
+        value={value}
+        isOpen={open.value}
+        panel={id}
+        onOpen={() => {
+          if (open.value) close()
+          else open.value = true
+        }}
+        onClear={onClear}
+      />
+      {open.value && (
+        <fieldset
+          id={id}
+          ref={panel}
+          class="chip-panel"
+          aria-label={label}
+          tabIndex={-1}
+          onKeyDown={event => {
+            if (event.key === 'Escape') close()
+          }}
+          onFocusOut={event => {
+            if (!event.currentTarget.contains(event.relatedTarget as Node | null)) open.value = false
+          }}
+        >
+          {children(close)}
+        </fieldset>
+      )}
+    </>
+  )
+}
+
+/** Days back to choose from; 0 is today. */
+const spans: readonly [days: number, text: TextKey][] = [
+  [0, 'search.today'],
+  [6, 'search.week'],
+  [29, 'search.month'],
+]
+const daysAgo = (days: number) => dateOf(dayFrom(dateOf(now.value), -days))
+
+function nameOfDays({ since = '', until = '' }: Filter): string {
+  const span = until === '' ? spans.find(([days]) => daysAgo(days) === since) : undefined
+  if (span) return t(span[1])
+  const [from, to] = [since, until].map(one => one && day(dayFrom(one)))
+  if (from && to) return from === to ? from : `${from} – ${to}`
+  return from ? t('search.since_day', { day: from }) : to ? t('search.until_day', { day: to }) : ''
+}
+
+function Days({ filter, onChange, onChosen }: FiltersProps & { onChosen(): void }) {
+  const { since = '', until = '' } = filter
+  const today = dateOf(now.value)
+  return (
+    <>
+      <div class="spans">
+        {spans.map(([days, text]) => (
+          <button
+            key={days}
+            type="button"
+            class="button"
+            aria-pressed={until === '' && since === daysAgo(days)}
+            onClick={() => {
+              onChange({ since: daysAgo(days), until: '' })
+              onChosen()
+            }}
+          >
+            {t(text)}
+          </button>
+        ))}
+      </div>
+      <Day
+        label={t('search.since')}
+        value={since}
+        max={until || today}
+        onChange={day => onChange({ since: day })}
+      />
       <Day
         label={t('search.until')}
         value={until}
         min={since}
         max={today}
-        onChange={day => set('until', day)}
+        onChange={day => onChange({ until: day })}
       />
-      {Object.keys(filter).length > 0 && (
-        <button type="button" class="link" onClick={() => onChange({})}>
-          {t('search.clear_filters')}
-        </button>
-      )}
-    </div>
+    </>
   )
 }
 
@@ -121,7 +206,7 @@ interface DayProps {
 function Day({ label, value, min, max, onChange }: DayProps) {
   const id = useId()
   return (
-    <div class="field half">
+    <div class="field">
       <label for={id}>{label}</label>
       <input
         class="input"

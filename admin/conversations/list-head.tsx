@@ -6,15 +6,13 @@ import { t } from '../i18n.ts'
 import { type Filter, hrefOf, type Place } from '../place.ts'
 import { navigate } from '../service-urls.ts'
 import { Icon } from '../ui/icon.tsx'
-import { Filters, SetFilters } from './filters.tsx'
+import { Filters } from './filters.tsx'
 import { Accounts, ListTabs } from './list-tabs.tsx'
 
 interface ListHeadProps {
   place: Place
   /** The search as it is typed. It goes into the URL after a short pause. */
   typed: Signal<string>
-  /** Whether the list shows what a search found. */
-  searches: boolean
   /** How much was found, for screen readers. */
   found: string
   /** Keys that act on the list. */
@@ -23,9 +21,15 @@ interface ListHeadProps {
   onEnter(): void
 }
 
-export function ListHead({ place, typed, searches, found, onArrow, onEnter }: ListHeadProps) {
+export function ListHead({ place, typed, found, onArrow, onEnter }: ListHeadProps) {
   const { filter } = place
-  const filtering = useSignal(false)
+  const isNarrowed = typed.value !== '' || Object.keys(filter).some(key => key !== 'account')
+  /** Whether the person wants to see the filters; undefined: while there is a search. */
+  const wished = useSignal<boolean | undefined>(undefined)
+  useLayoutEffect(() => {
+    wished.value = undefined
+  }, [isNarrowed])
+  const filtering = wished.value ?? isNarrowed
   // This drops the account from the path, so that another one can be chosen.
   const narrow = (wanted: Filter) =>
     navigate(hrefOf({ ...place, q: typed.value.trim(), filter: wanted }), { replace: true })
@@ -39,19 +43,18 @@ export function ListHead({ place, typed, searches, found, onArrow, onEnter }: Li
           class={`button plain icon-only${Object.keys(filter).length > 0 ? ' on' : ''}`}
           aria-label={t('search.filters')}
           title={t('search.filters')}
-          aria-expanded={filtering.value}
+          aria-expanded={filtering}
           onClick={() => {
-            filtering.value = !filtering.value
+            wished.value = !filtering
           }}
         >
           <Icon name="filter" />
         </button>
-        {filtering.value && <Filters filter={filter} onChange={narrow} />}
+        {filtering && <Filters filter={filter} onChange={narrow} />}
       </search>
-      {!searches && <ListTabs place={place} />}
-      {!filtering.value && (
-        <ul class="list-chips" aria-label={t('search.filters')}>
-          <SetFilters filter={filter} onChange={narrow} />
+      {!isNarrowed && !filtering && <ListTabs place={place} />}
+      {!filtering && (
+        <ul class="list-chips" aria-label={t('search.account')}>
           <Accounts place={place} />
         </ul>
       )}
@@ -62,7 +65,7 @@ export function ListHead({ place, typed, searches, found, onArrow, onEnter }: Li
   )
 }
 
-function SearchField({ place, typed, onArrow, onEnter }: Omit<ListHeadProps, 'searches' | 'found'>) {
+function SearchField({ place, typed, onArrow, onEnter }: Omit<ListHeadProps, 'found'>) {
   const field = useRef<HTMLInputElement>(null)
   useLayoutEffect(() => {
     if ((history.state as { search?: unknown } | null)?.search === true) field.current?.focus()

@@ -1,9 +1,16 @@
 /** Keyboard control of the list. */
-import { useState } from 'preact/hooks'
+import { useRef, useState } from 'preact/hooks'
+import { narrowly } from '../place.ts'
 import { keyOf, type Line } from './lines.ts'
 import type { VirtualList } from './virtual.ts'
 
-/** Tab stops once in the whole list. Inside it, the arrow keys, Home and End go from row to row. */
+/** A key that is held down goes past rows without opening them. */
+const restMs = 120
+
+/**
+ * Tab stops once in the whole list. Inside it, the arrow keys, Home and End go from row to row. A hit opens beside the
+ * list when they come to rest on it.
+ */
 export function useArrows(
   lines: readonly Line[],
   list: VirtualList,
@@ -12,6 +19,13 @@ export function useArrows(
 ) {
   // Keep the row's key, not its index: new messages move the rows.
   const [row, setRow] = useState('')
+  const timer = useRef<ReturnType<typeof setTimeout>>(undefined)
+  const openSoon = (row: HTMLElement) => {
+    clearTimeout(timer.current)
+    timer.current = setTimeout(() => {
+      if (document.activeElement === row && !matchMedia(narrowly).matches) row.click()
+    }, restMs)
+  }
   const isStop = (index: number) => lines[index] !== undefined && lines[index].kind !== 'head'
   const first = lines.findIndex((_line, index) => isStop(index))
   const at = row === '' ? -1 : lines.findIndex(line => keyOf(line) === row)
@@ -25,8 +39,10 @@ export function useArrows(
     // A row that was outside of the view must be drawn first.
     const focus = (tries: number) => {
       const row = scroller.current?.querySelector<HTMLElement>(`[data-index="${index}"] [data-stop]`)
-      if (row) row.focus({ preventScroll: true })
-      else if (tries > 0) requestAnimationFrame(() => focus(tries - 1))
+      if (row) {
+        row.focus({ preventScroll: true })
+        if (lines[index]?.kind === 'hit') openSoon(row)
+      } else if (tries > 0) requestAnimationFrame(() => focus(tries - 1))
     }
     focus(5)
   }

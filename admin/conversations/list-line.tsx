@@ -136,6 +136,8 @@ function Hit({ message, needle, place, tabIndex }: HitProps) {
     <Link
       class="conversation hit"
       href={hrefOf({ session, userId, show: place.show, q: needle, m: id, filter: place.filter })}
+      // Back leads to what was there before the hits.
+      replace={place.m !== undefined}
       tabIndex={tabIndex}
       data-stop
       {...(isOpen && { 'aria-current': 'true' as const })}

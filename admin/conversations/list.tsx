@@ -36,17 +36,13 @@ export function List({ place }: { place: Place }) {
     [all, needle, key, found],
   )
   const list = useLines(lines, scroller)
-  const open = lines.findIndex(
-    line =>
-      line.kind === 'conversation' && line.one.session === place.session && line.one.user_id === place.userId,
-  )
+  const open = lines.findIndex(line => isOpen(line, place, key !== ''))
   const keys = useArrows(lines, list, scroller, open)
   return (
     <div class="list-pane">
       <ListHead
         place={place}
         typed={typed}
-        searches={key !== ''}
         found={key === '' || search.busy.value || !found ? '' : t('search.found', { count: found.total })}
         onArrow={keys.onKeyDown}
         onEnter={() => scroller.current?.querySelector<HTMLElement>('[data-stop]')?.click()}
@@ -67,7 +63,7 @@ export function List({ place }: { place: Place }) {
             keys={keys}
           />
         )}
-        <SearchNotes search={search} wanted={key} isEmpty={lines.length === 0} />
+        <SearchNotes search={search} wanted={key} isEmpty={lines.length === 0} place={place} />
       </div>
     </div>
   )
@@ -92,6 +88,12 @@ function useShown({ show, filter, session, userId }: Place, searches: boolean) {
     [everybody, only, person, has, session, userId, clock, sessions.value],
   )
 }
+
+/** Whether a line is what the chat shows: its conversation, or among the hits its message. */
+const isOpen = (line: Line, { session, userId, m }: Place, searches: boolean): boolean =>
+  searches && m !== undefined
+    ? line.kind === 'hit' && line.message.id === m
+    : line.kind === 'conversation' && line.one.session === session && line.one.user_id === userId
 
 /** The search as it is typed, which follows the URL and changes it. */
 function useTyped(place: Place): Signal<string> {
@@ -187,8 +189,16 @@ function Rows({ list, lines, place, needle, search, open, keys }: RowsProps) {
   )
 }
 
+interface SearchNotesProps {
+  search: Search
+  /** The key of the search. */
+  wanted: string
+  isEmpty: boolean
+  place: Place
+}
+
 /** What is below the lines: that the search goes on, failed, or found nothing. */
-function SearchNotes({ search, wanted, isEmpty }: { search: Search; wanted: string; isEmpty: boolean }) {
+function SearchNotes({ search, wanted, isEmpty, place }: SearchNotesProps) {
   const isFound = search.found.value?.key === wanted
   return (
     <>
@@ -200,7 +210,17 @@ function SearchNotes({ search, wanted, isEmpty }: { search: Search; wanted: stri
       {search.error.value !== undefined && (
         <p class="problem list-note">{errorText(search.error.value).title}</p>
       )}
-      {wanted !== '' && isFound && isEmpty && <p class="soft list-note">{t('search.nothing')}</p>}
+      {wanted !== '' && isFound && isEmpty && (
+        <div class="empty">
+          <Icon name="search" size={32} />
+          <p>{t('search.nothing')}</p>
+          {Object.keys(place.filter).length > 0 && (
+            <Link class="button" href={hrefOf({ ...place, filter: {} })} replace>
+              {t('search.clear_filters')}
+            </Link>
+          )}
+        </div>
+      )}
     </>
   )
 }

@@ -19,7 +19,7 @@ export function Conversations() {
         !narrow && (
           <div class="empty choose">
             <Icon name="conversations" size={40} />
-            <p>{t('conversations.choose')}</p>
+            <p>{t(place.q === '' ? 'conversations.choose' : 'search.choose')}</p>
           </div>
         )
       )}

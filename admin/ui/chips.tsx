@@ -1,9 +1,12 @@
-/** A filter as a chip. One that is set is filled, and has a cross. */
+/** Filters as chips. One that is set is filled, and has a cross. */
+import type { RefObject } from 'preact'
 import { t } from '../i18n.ts'
 import { Icon } from './icon.tsx'
 
 interface ChipProps {
   label: string
+  /** Once it is set, it shows the value alone. */
+  short?: boolean
   /** The names to choose from, by value. */
   options: Iterable<readonly [value: string, name: string]>
   /** '' if it is not set. */
@@ -13,13 +16,13 @@ interface ChipProps {
   onChange(value: string): void
 }
 
-export function Chip({ label, options, value, any, onChange }: ChipProps) {
+export function Chip({ label, short, options, value, any, onChange }: ChipProps) {
   const all = [...options]
   const name = all.find(([one]) => one === value)?.[1] ?? value
   return (
     <span class="chip" data-set={value === '' ? undefined : ''}>
       <span class="cut" aria-hidden="true">
-        {value === '' ? label : t('filter.set', { label, value: name })}
+        {value === '' ? label : short ? name : t('filter.set', { label, value: name })}
       </span>
       {value === '' && <Icon name="chevron" size={14} />}
       <select aria-label={label} value={value} onChange={event => onChange(event.currentTarget.value)}>
@@ -40,4 +43,37 @@ export const ChipCross = ({ label, onClear }: { label: string; onClear(): void }
   <button type="button" aria-label={t('filter.clear', { label })} onClick={onClear}>
     <Icon name="close" size={14} />
   </button>
+)
+
+interface ChipButtonProps {
+  inner: RefObject<HTMLButtonElement | null>
+  label: string
+  /** The name of what is set; '' if nothing is. */
+  value: string
+  /** The id of the panel with the choices, and whether it is open. */
+  panel: string
+  isOpen: boolean
+  onOpen(): void
+  onClear(): void
+}
+
+/** A chip that opens a panel. */
+export const ChipButton = ({ inner, label, value, panel, isOpen, onOpen, onClear }: ChipButtonProps) => (
+  <span class="chip" data-set={value === '' ? undefined : ''}>
+    <button
+      ref={inner}
+      type="button"
+      class="chip-open"
+      aria-label={value === '' ? label : t('filter.set', { label, value })}
+      aria-expanded={isOpen}
+      aria-controls={panel}
+      // The focus stays in the panel: it closes without it.
+      onMouseDown={event => event.preventDefault()}
+      onClick={onOpen}
+    >
+      <span class="cut">{value || label}</span>
+      {value === '' && <Icon name="chevron" size={14} />}
+    </button>
+    {value !== '' && <ChipCross label={label} onClear={onClear} />}
+  </span>
 )

@@ -9,9 +9,11 @@ interface LinkProps extends Omit<HTMLAttributes<HTMLAnchorElement>, 'role' | 'on
   href: string
   /** The history state for the page that opens. */
   state?: unknown
+  /** Takes the place of the open page in the browser's history. */
+  replace?: boolean
 }
 
-export const Link = ({ href, state, ...rest }: LinkProps) => (
+export const Link = ({ href, state, replace = false, ...rest }: LinkProps) => (
   <a
     {...rest}
     href={base + href}
@@ -21,7 +23,7 @@ export const Link = ({ href, state, ...rest }: LinkProps) => (
         event.button === 0 && !event.ctrlKey && !event.metaKey && !event.altKey && !event.shiftKey
       if (!isPlain || event.defaultPrevented) return
       event.preventDefault()
-      navigate(href, { state })
+      navigate(href, { state, replace })
     }}
   />
 )

@@ -1,4 +1,4 @@
-/** A combobox: a field to find one of many options by typing. */
+/** A list of many options, with a field that finds one by typing. */
 import { useSignal } from '@preact/signals'
 import { useId, useLayoutEffect, useRef } from 'preact/hooks'
 import { t } from '../i18n.ts'
@@ -21,89 +21,62 @@ const folded = (text: string) => text.normalize('NFC').toLocaleLowerCase()
 
 export function Pick({ label, options, value, any, onChange }: PickProps) {
   const id = useId()
-  const field = useRef<HTMLInputElement>(null)
   const list = useRef<HTMLDivElement>(null)
-  /** The typed text; undefined before anything is typed. */
-  const typed = useSignal<string | undefined>(undefined)
-  const open = useSignal(false)
-  const active = useSignal(-1)
-  const nameOf = (one: string) => (one === '' ? any : (options.get(one) ?? one))
-  const needle = folded((typed.value ?? '').trim())
-  const fits = ([one, name]: [string, string]) =>
-    folded(name).includes(needle) || folded(one).includes(needle)
-  const found = open.value ? [...options].filter(fits) : []
-  const values = [...(needle === '' ? [''] : []), ...found.slice(0, shownAtMost).map(([one]) => one)]
-  const more = found.length - shownAtMost
-  const close = () => {
-    open.value = false
-    typed.value = undefined
-    active.value = -1
-  }
-  const choose = (one: string | undefined) => {
-    close()
-    if (one !== undefined && one !== value) onChange(one)
-  }
+  const typed = useSignal('')
+  const active = useSignal(0)
+  const needle = folded(typed.value.trim())
+  const found = [...options].filter(
+    ([one, name]) => folded(name).includes(needle) || folded(one).includes(needle),
+  )
+  const shown = found.slice(0, shownAtMost)
+  const all: readonly (readonly [string, string])[] = needle === '' ? [['', any], ...shown] : shown
+  const more = found.length - shown.length
   const move = (step: number) => {
-    if (!open.value) {
-      open.value = true
-      active.value = 0
-    } else active.value = (active.value + step + values.length) % Math.max(1, values.length)
+    active.value = (active.value + step + all.length) % Math.max(1, all.length)
   }
   const onKeyDown = (event: KeyboardEvent) => {
     if (event.isComposing) return
+    const chosen = all[active.value]
     if (event.key === 'ArrowDown') move(1)
     else if (event.key === 'ArrowUp') move(-1)
-    else if (event.key === 'Enter' && open.value) choose(values[active.value])
-    else if (event.key === 'Escape' && open.value) close()
+    else if (event.key === 'Enter' && chosen) onChange(chosen[0])
     else return
     event.preventDefault()
   }
   useLayoutEffect(() => {
     list.current?.children[active.value]?.scrollIntoView({ block: 'nearest' })
   }, [active.value])
-  useLayoutEffect(() => {
-    // Select the text, so that typing replaces it.
-    if (typed.value === undefined && document.activeElement === field.current) field.current?.select()
-  }, [typed.value, value])
-  const isNobody = open.value && values.length === 0
   return (
-    <div class="field pick">
-      <label for={id}>{label}</label>
+    <div class="pick">
       <input
         class="input"
-        id={id}
-        ref={field}
         role="combobox"
         autoComplete="off"
+        aria-label={label}
         aria-autocomplete="list"
-        aria-expanded={open.value && !isNobody}
-        aria-controls={`${id}-list`}
-        aria-activedescendant={open.value && active.value >= 0 ? `${id}-${active.value}` : undefined}
+        aria-expanded={all.length > 0}
+        aria-controls={id}
+        aria-activedescendant={all.length > 0 ? `${id}-${active.value}` : undefined}
         dir="auto"
-        value={typed.value ?? nameOf(value)}
-        onFocus={event => event.currentTarget.select()}
-        onClick={() => {
-          open.value = true
-        }}
+        placeholder={t('search.placeholder')}
+        value={typed.value}
         onInput={event => {
           typed.value = event.currentTarget.value
-          open.value = true
           active.value = 0
         }}
         onKeyDown={onKeyDown}
-        onBlur={close}
       />
       <div
         ref={list}
-        id={`${id}-list`}
+        id={id}
         role="listbox"
         aria-label={label}
-        hidden={!open.value || isNobody}
+        hidden={all.length === 0}
         // Keep the focus in the field.
         onMouseDown={event => event.preventDefault()}
         tabIndex={-1}
       >
-        {values.map((one, nth) => (
+        {all.map(([one, name], nth) => (
           // biome-ignore lint/a11y/useKeyWithClickEvents lint/a11y/useFocusableInteractive: keys are the field's
           <div
             key={one}
@@ -113,16 +86,16 @@ export function Pick({ label, options, value, any, onChange }: PickProps) {
             data-highlighted={nth === active.value ? '' : undefined}
             class="cut"
             title={one}
-            onClick={() => choose(one)}
+            onClick={() => onChange(one)}
           >
-            <bdi>{nameOf(one)}</bdi>
+            <bdi>{name}</bdi>
           </div>
         ))}
       </div>
       <p class="soft small" role="status">
-        {isNobody
+        {all.length === 0
           ? t('search.person_none')
-          : open.value && more > 0
+          : more > 0
             ? t('search.person_more', { count: more })
             : ''}
       </p>

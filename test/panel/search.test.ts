@@ -38,7 +38,6 @@ describe.skipIf(!hasBrowser)('the search', () => {
     ])
     expect(all.filter(text => text.includes('harbour plan.pdf'))).toHaveLength(1)
     expect(all.filter(text => /Voice.*\bsee you at the harbour/s.test(text))).toHaveLength(1)
-    await page.getByRole('button', { name: 'Filters' }).click()
     const found = (what: string, texts: string[]) =>
       panel.until(what, async () => {
         const all = await hits(page)
@@ -48,29 +47,31 @@ describe.skipIf(!hasBrowser)('the search', () => {
     await found('those of the account', ['see you', 'plan.pdf', 'said by another'])
     const person = page.getByRole('combobox', { name: 'Contact' })
     const options = page.getByRole('listbox', { name: 'Contact' }).getByRole('option')
-    await person.click()
+    const personChip = page.getByRole('button', { name: /^Contact/ })
+    await personChip.click()
     await options.first().waitFor()
     expect(await violationsInBothThemes(page)).toEqual([])
     await person.fill('nobody of that name')
     await options.first().waitFor({ state: 'detached' })
-    // Leaving the field chooses nothing.
+    // Escape chooses nothing, nor does a click beside it.
     await person.press('Escape')
-    expect(await person.inputValue()).toBe(en['search.person_any'])
+    await person.waitFor({ state: 'detached' })
+    await personChip.and(page.locator(':focus')).waitFor()
+    await personChip.press('Enter')
     await person.pressSequentially('bour MAS')
     await options.filter({ hasText: 'Harbour Master' }).waitFor()
     expect(await options.count()).toBe(1)
     expect(await person.getAttribute('aria-activedescendant')).toBe(await options.getAttribute('id'))
     await person.press('Enter')
-    expect([await person.inputValue(), await person.getAttribute('aria-expanded')]).toEqual([
-      'Harbour Master',
-      'false',
-    ])
+    await person.waitFor({ state: 'detached' })
+    expect(await personChip.innerText()).toBe('Harbour Master')
     await found('those of the person', ['see you', 'plan.pdf'])
-    await person.press('ArrowDown')
+    await personChip.press('Enter')
+    await options.first().waitFor()
     await person.press('Enter')
-    expect(await person.inputValue()).toBe(en['search.person_any'])
+    expect(await personChip.innerText()).toBe('Contact')
     await found('those of everybody', ['see you', 'plan.pdf', 'said by another'])
-    await person.click()
+    await personChip.click()
     await options.filter({ hasText: 'Harbour Master' }).click()
     await found('those of the person again', ['see you', 'plan.pdf'])
     await page.getByLabel('Kind').selectOption('Voice')
@@ -80,18 +81,34 @@ describe.skipIf(!hasBrowser)('the search', () => {
     await page.locator('article.looked', { hasText: 'see you' }).waitFor()
     await page.reload()
     await found('the same after a reload', ['see you'])
-    await page.getByRole('button', { name: 'Clear the filter Kind' }).click()
-    await found('those of any kind', ['see you', 'plan.pdf'])
-    await page.getByRole('button', { name: 'Filters', exact: true }).click()
-    await page.getByRole('button', { name: 'Clear the filters' }).click()
+    for (const name of ['Account', 'Contact', 'Kind'])
+      await page.getByRole('button', { name: `Clear the filter ${name}` }).click()
     await found('all again', ['harbour club', 'see you', 'plan.pdf', 'said by another'])
+    // The arrow keys go through the hits: each opens in its conversation, and the focus stays in the list.
+    await page.getByRole('searchbox').press('ArrowDown')
+    const current = page.locator('.conversation[aria-current]')
+    const shown: string[] = []
+    for (const _hit of await hits(page)) {
+      await page.keyboard.press('ArrowDown')
+      const hit = page.locator('.hit:focus[aria-current]')
+      await hit.waitFor()
+      shown.push(await hit.innerText())
+      await page.locator('article.looked', { hasText: 'harbour' }).waitFor()
+    }
+    expect(shown).toEqual(await hits(page))
+    expect(await current.count()).toBe(1)
     // A new day may begin during the test.
     const daysAgo = new Date(Date.now() - 2 * dayMs).toLocaleDateString('sv')
+    await page.getByRole('button', { name: 'Time', exact: true }).click()
     await page.getByLabel('To', { exact: true }).fill(daysAgo)
     await found('nothing of the days before', [])
+    expect(await violationsInBothThemes(page)).toEqual([])
     await page.getByLabel('To', { exact: true }).fill('')
     await page.getByLabel('From', { exact: true }).fill(daysAgo)
     await found('of these days', ['harbour club', 'see you', 'plan.pdf', 'said by another'])
+    await page.getByRole('button', { name: en['search.week'] }).click()
+    await page.getByRole('button', { name: `Time: ${en['search.week']}` }).waitFor()
+    await found('of the last days', ['harbour club', 'see you', 'plan.pdf', 'said by another'])
 
     // A search does not leave a conversation that was opened from it.
     for (const width of [390, 1280]) {
