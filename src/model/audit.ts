@@ -1,6 +1,6 @@
 /** Lines of the audit log, in the public form. */
 import { type Static, Type } from '@sinclair/typebox'
-import { integer, optional, text } from './shapes.ts'
+import { integer, oneOf, optional, text } from './shapes.ts'
 
 export const AuditLine = Type.Object(
   {
@@ -27,3 +27,10 @@ export const AuditLine = Type.Object(
   { description: 'A call that changed or sent something, or that was denied. Never its content.' },
 )
 export type AuditLine = Static<typeof AuditLine>
+
+/** Outcomes in groups, for a filter. */
+export const AuditOutcome = oneOf(
+  ['done', 'open', 'denied', 'failed'],
+  'Only calls that ended so: done (of a send: accepted), denied, failed (an error code; of a send: refused, suspect or unknown). open: they still run, their message waits, or their process died.',
+)
+export type AuditOutcome = Static<typeof AuditOutcome>

@@ -1,6 +1,6 @@
 /** The operation that reads the audit log. */
 import { Type } from '@sinclair/typebox'
-import { AuditLine } from '../model/audit.ts'
+import { AuditLine, AuditOutcome } from '../model/audit.ts'
 import { badArgument } from '../model/error.ts'
 import { owner } from '../model/principal.ts'
 import { between, bounded, closed, optional } from '../model/shapes.ts'
@@ -23,6 +23,7 @@ export const listAudit = defineOperation({
       ),
     ),
     operation: optional(bounded(64, 'Only calls of this operation.', { examples: ['send'] })),
+    outcome: optional(AuditOutcome),
     since: optional(
       Time('Only calls since this time (inclusive): Unix milliseconds or ISO 8601, no zone = UTC.'),
     ),
@@ -57,6 +58,7 @@ export const listAudit = defineOperation({
     examples: [
       ['svc audit -n 20', 'The newest 20 calls'],
       ['svc audit --key support-bot --since 1d', 'What a key did in the last 24 hours'],
+      ['svc audit --outcome denied', 'What keys tried and may not do'],
     ],
   },
   check({ key, principal }) {

@@ -1,5 +1,5 @@
 /** The audit log: who did what. The rules for every method are in `store.ts`. */
-import type { AuditLine } from '../model/audit.ts'
+import type { AuditLine, AuditOutcome } from '../model/audit.ts'
 
 /** `principal` is as from `formatPrincipal`. */
 export type NewAuditLine = Omit<AuditLine, 'id' | 'name'>
@@ -14,6 +14,7 @@ export interface AuditFilter {
   /** Only calls of these principals. */
   principals?: readonly string[] | undefined
   operation?: string | undefined
+  outcome?: AuditOutcome | undefined
   limit: number
 }
 

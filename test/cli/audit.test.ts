@@ -58,6 +58,11 @@ it('calls of a key are listed, by its name or id, with what they were about and 
   expect(await t.audit('--key', t.id, '-n', '1', '--operation', 'send')).toEqual([lines[2]!])
   expect(await t.audit('--key', t.id, '--since', '1h', '--before', `${lines[1]!.id}`)).toEqual([lines[2]!])
   expect((await t.audit('--principal', 'owner')).map(({ operation }) => operation)).toEqual(['name_user'])
+  expect(await t.audit('--outcome', 'denied')).toEqual([lines[0]!])
+  expect(await t.audit('--outcome', 'done', '--key', t.id)).toEqual(lines.slice(1))
+  expect(await t.audit('--outcome', 'failed')).toEqual([])
+  // A line that is followed has no outcome yet.
+  expect(await t.run('audit', '--follow', '--outcome', 'done')).toMatchObject({ status: 2, stdout: '' })
   const text = (await t.run('audit')).stdout
   for (const shown of [`key:${t.id} (support)`, 'owner', 'denied', t.user, '10.0.0.7'])
     expect(text).toContain(shown)

@@ -53,6 +53,28 @@ onEach(it => {
     expect(await found({ principals: [] })).toEqual([])
   })
 
+  it('lines are found by how they ended, each in one group', async t => {
+    const { audit } = t.store
+    const groups = {
+      done: ['done', 'accepted'],
+      open: [undefined, 'queued', 'sending'],
+      denied: ['denied'],
+      failed: ['not_found', 'internal', 'refused', 'suspect', 'unknown'],
+    }
+    for (const outcome of Object.values(groups).flat())
+      await audit.add({ ...line, ...(outcome && { outcome }) })
+    const found = async (filter: Partial<Parameters<typeof audit.list>[0]>) =>
+      (await audit.list({ limit: 100, after: 0, ...filter })).map(({ outcome }) => outcome)
+    for (const [group, outcomes] of Object.entries(groups)) {
+      const outcome = group as keyof typeof groups
+      expect(await found({ outcome })).toEqual(outcomes)
+      expect(await found({ outcome, principals: [line.principal], operation: line.operation })).toEqual(
+        outcomes,
+      )
+      expect(await found({ outcome, principals: ['key:k2'] })).toEqual([])
+    }
+  })
+
   it('old lines go, and ids are not used again', async t => {
     const { audit } = t.store
     await audit.add({ ...line, at: 1 })

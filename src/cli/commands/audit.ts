@@ -1,5 +1,6 @@
 /** Declares `svc audit`: shows who changed or sent what, or with `--follow` new lines as they come. */
 import type { AuditLine } from '../../model/audit.ts'
+import { badArgument } from '../../model/error.ts'
 import { formatCaller } from '../../model/principal.ts'
 import { listAudit } from '../../operations/audit.ts'
 import { formatLocalTime } from '../../platform/format.ts'
@@ -36,11 +37,14 @@ export const commands = [
 
 /** Starts with the lines since a time or after an id, if one is given, else with the next one. */
 async function followAudit({ command, config, input }: OperationRequest): Promise<void> {
+  const { limit = Number.POSITIVE_INFINITY, ...filter } = listAudit.parse(input)
+  // A line is shown as it comes, mostly before its call ends. Only a denial has its outcome by then.
+  if ((filter.outcome ?? 'denied') !== 'denied')
+    throw badArgument('--outcome', 'expected denied, or nothing, with --follow')
   const { commandCall, createAsk, openForCommand } = await import('../open.ts')
   using call = commandCall(command.io)
   await using opened = await openForCommand(config, command.io)
   const ask = createAsk(opened, call)
-  const { limit = Number.POSITIVE_INFINITY, ...filter } = listAudit.parse(input)
   const [newest] = filter.since === undefined ? await ask(listAudit, { limit: 1 }) : []
   let after = filter.after ?? newest?.id ?? 0
   await writeFollowing(command.io.err)

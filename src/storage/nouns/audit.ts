@@ -1,5 +1,5 @@
 /** The audit log. The engines' triggers write the lines of sends, in the write of the message. */
-import type { AuditLine } from '../../model/audit.ts'
+import type { AuditLine, AuditOutcome } from '../../model/audit.ts'
 import { constantSql, joinSql, noSql, type Sql, sql } from '../../platform/sql.ts'
 import type { AuditStore } from '../audit.ts'
 import { type Noun, type NounContext, type RoutineStep, readAll, readFirst, write } from '../routine.ts'
@@ -11,6 +11,13 @@ const principalsAtOnce = 100
 
 /** What adds to the log has its head: a reader who follows the lines by id misses none. SQLite has one writer anyway. */
 const head = constantSql('SELECT last FROM head')
+
+const outcomes: Readonly<Record<AuditOutcome, Sql>> = {
+  done: constantSql(`outcome IN ('done', 'accepted')`),
+  open: constantSql(`(outcome IS NULL OR outcome IN ('queued', 'sending'))`),
+  denied: constantSql(`outcome = 'denied'`),
+  failed: constantSql(`outcome NOT IN ('done', 'accepted', 'queued', 'sending', 'denied')`),
+}
 
 export function createAudit({ addEvent, dialect, keyName, withoutErased }: NounContext): Noun<AuditStore> {
   const columns: Record<keyof AuditLine, Sql> = {
@@ -51,7 +58,7 @@ export function createAudit({ addEvent, dialect, keyName, withoutErased }: NounC
         )
       },
 
-      *list({ after, before, since, principals, operation, limit }) {
+      *list({ after, before, since, principals, operation, outcome, limit }) {
         // Ids grow with time, so one walk from the end finds the start.
         const older =
           since === undefined
@@ -61,7 +68,8 @@ export function createAudit({ addEvent, dialect, keyName, withoutErased }: NounC
               )
         const where = sql`id > ${Math.max(after ?? 0, older?.id ?? 0)}
           ${before === undefined ? noSql : sql`AND id < ${before}`}
-          ${operation === undefined ? noSql : sql`AND operation = ${operation}`}`
+          ${operation === undefined ? noSql : sql`AND operation = ${operation}`}
+          ${outcome === undefined ? noSql : sql`AND ${outcomes[outcome]}`}`
         const order = sql`ORDER BY id ${constantSql(after === undefined ? 'DESC' : 'ASC')} LIMIT ${limit}`
         if (principals === undefined)
           return yield* readAll<AuditLine>(sql`SELECT ${selected} FROM audit a WHERE ${where} ${order}`)

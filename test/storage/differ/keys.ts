@@ -114,6 +114,7 @@ const audit = {
   listLines: verb(
     {
       ...{ after: maybe(nth), before: maybe(nth), agoMs: maybe(agoMs), operation: maybe(operation) },
+      outcome: maybe(fc.constantFrom('done', 'open', 'denied', 'failed')),
       principals: maybe(fc.array(maker, { maxLength: 3 })),
       limit: fc.integer({ min: 1, max: 5 }),
     },
