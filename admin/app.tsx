@@ -133,7 +133,7 @@ function Places({ path }: { path: string }) {
       <ul>
         {shown.slice(0, bar).map(toLine)}
         {bar < shown.length && (
-          <li class="more">
+          <li class="further">
             <button type="button" popovertarget="more-places" data-current={isRest ? '' : undefined}>
               <Icon name="more" />
               <span class="cut">{t('nav.more')}</span>

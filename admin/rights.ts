@@ -60,6 +60,9 @@ const kinds: Readonly<Record<string, TextKey>> = {
   open: 'caller.open',
 }
 
+/** Returns who made a call, in a word: the name of the key, or the kind of the caller. */
+export const callerShort = (principal: string, name?: string): string => name ?? callerName(principal)
+
 /**
  * Returns who made a call, for people: the name of the key with its principal, or the kind of the caller.
  *

@@ -9,6 +9,7 @@ import { timeNow } from '../times.ts'
 import { Ask } from '../ui/ask.tsx'
 import { Choice } from '../ui/choice.tsx'
 import { Icon } from '../ui/icon.tsx'
+import { set } from '../ui/set.ts'
 import { type AddedKey, keyCalls, keys, type NewKeyInput } from './keys.ts'
 import { roles } from './words.ts'
 
@@ -65,11 +66,14 @@ export function AddKey({ onClose, onAdded }: AddProps) {
           placeholder={t('access.name_example')}
           autocomplete="off"
           aria-invalid={problem.value !== undefined}
-          aria-describedby={`${id}-problem`}
+          aria-describedby={`${id}-about ${id}-problem`}
         />
       </div>
-      <RoleFields />
+      <p class="soft small" id={`${id}-about`}>
+        {t('access.people_about')}
+      </p>
       <ScopeFields id={id} />
+      <RoleFields />
       <Choice label={t('access.expires')} name="days">
         {lifetimes.map(([days, text]) => (
           <option key={days} value={days}>
@@ -146,17 +150,43 @@ const Role = ({ word, name, about, role }: RoleProps) => (
     />
     <span>
       <b>{t(name)}</b>
-      <span class="soft small block">{t(about)}</span>
+      <span class="soft small block">
+        {t(about)} {word !== '' && <code>{word}</code>}
+      </span>
     </span>
   </label>
 )
 
-/** The accounts and users that the key may see. */
+/** The accounts and users that the key may see: all, or certain ones. */
 function ScopeFields({ id }: { id: string }) {
+  const isLimited = useSignal(false)
+  return (
+    <>
+      <fieldset class="field choice tall">
+        <legend class="label">{t('access.scope_title')}</legend>
+        <div>
+          {([false, true] as const).map(limits => (
+            <label key={`${limits}`}>
+              <input
+                type="radio"
+                name="scope"
+                checked={isLimited.value === limits}
+                onChange={set(isLimited, limits)}
+              />
+              <span>{t(limits ? 'access.scope' : 'access.scope_all')}</span>
+            </label>
+          ))}
+        </div>
+      </fieldset>
+      {isLimited.value && <LimitedScope id={id} />}
+    </>
+  )
+}
+
+function LimitedScope({ id }: { id: string }) {
   const all = sessions.value?.filter(({ bot_id }) => bot_id !== undefined) ?? []
   return (
-    <details class="more-fields">
-      <summary>{t('access.scope')}</summary>
+    <>
       <p class="soft small">{t('access.scope_about')}</p>
       {all.length > 0 && (
         <fieldset class="field choice">
@@ -186,7 +216,7 @@ function ScopeFields({ id }: { id: string }) {
           {t('access.users_about')}
         </p>
       </div>
-    </details>
+    </>
   )
 }
 
@@ -206,6 +236,7 @@ const LimitFields = ({ id }: { id: string }) => (
         <input class="input" id={`${id}-${name}`} name={name} type="number" min={1} step={1} />
       </div>
     ))}
+    <p class="soft small">{t('access.limits_note')}</p>
   </details>
 )
 

@@ -1,17 +1,25 @@
-/** The page of keys and roles. */
+/** The page of keys. The URL names the tab and the key whose detail is open. */
 import { AddKey } from '../access/add.tsx'
 import { type Asked, RevokeKey, RotateKey, Secret } from '../access/ask.tsx'
-import { KeyCard } from '../access/card.tsx'
+import { KeyDetail } from '../access/detail.tsx'
 import { type Key, keys, loadKeys } from '../access/keys.ts'
-import { Roles } from '../access/roles.tsx'
+import { KeyTable } from '../access/table.tsx'
 import { t } from '../i18n.ts'
+import { setParams, useParam } from '../place.ts'
 import { useAsked } from '../ui/ask.tsx'
 import { Icon } from '../ui/icon.tsx'
-import { ListPage, Nothing, useLoading } from '../ui/list-page.tsx'
+import { ListPage, Nothing, NothingFound, useLoading } from '../ui/list-page.tsx'
+import { Tabs } from '../ui/tabs.tsx'
+
+const isActive = ({ status }: Key): boolean => status === 'active'
 
 export function KeysPage() {
   const { failure, again } = useLoading(loadKeys)
   const { question, ask, close } = useAsked<Asked>()
+  const shown = useParam('key')
+  const isEnded = useParam('show') === 'ended'
+  const all = keys.value?.toReversed()
+  const open = all?.find(({ id }) => id === shown)
   const add = (
     <button type="button" class="button primary" onClick={() => ask({ what: 'add' })}>
       <Icon name="add" />
@@ -23,42 +31,42 @@ export function KeysPage() {
       title={t('nav.keys')}
       about={t('access.about')}
       action={add}
-      all={keys.value}
+      all={all}
       failure={failure}
       onRetry={again}
-      empty={<Nothing title={t('access.none')} about={t('access.none_about')} />}
+      filters={all?.some(one => !isActive(one)) && <KeyTabs all={all} isEnded={isEnded} />}
+      empty={
+        <Nothing title={t('access.none')} about={t('access.none_about')} action={add} command={addCommand} />
+      }
       after={
         <>
-          {(keys.value || failure !== undefined) && <Roles />}
+          {open && <KeyDetail item={open} onAsk={ask} onClose={() => setParams({ key: '' })} />}
           <Question asked={question} onAsk={ask} onClose={close} />
         </>
       }
     >
-      {all => <Cards all={all.toReversed()} onAsk={ask} />}
+      {all => {
+        const some = all.filter(one => isActive(one) !== isEnded)
+        return some.length === 0 ? <NothingFound /> : <KeyTable all={some} onAsk={ask} />
+      }}
     </ListPage>
   )
 }
 
-function Cards({ all, onAsk }: { all: readonly Key[]; onAsk(question: Asked): void }) {
-  const cards = (some: readonly Key[]) => (
-    <ul class="accounts">
-      {some.map(one => (
-        <KeyCard key={one.id} item={one} onAsk={onAsk} />
-      ))}
-    </ul>
-  )
-  const active = all.filter(({ status }) => status === 'active')
-  const ended = all.filter(({ status }) => status !== 'active')
+const addCommand = 'svc key add support-bot --can reply'
+
+function KeyTabs({ all, isEnded }: { all: readonly Key[]; isEnded: boolean }) {
+  const active = all.filter(isActive).length
   return (
-    <>
-      {active.length > 0 && cards(active)}
-      {ended.length > 0 && (
-        <details class="more-fields">
-          <summary>{t('access.ended', { count: ended.length })}</summary>
-          {cards(ended)}
-        </details>
-      )}
-    </>
+    <Tabs
+      label={t('access.status')}
+      value={isEnded ? 'ended' : ''}
+      tabs={[
+        { id: '', text: t('access.tab_active'), count: active },
+        { id: 'ended', text: t('access.tab_ended'), count: all.length - active },
+      ]}
+      onChange={show => setParams({ show })}
+    />
   )
 }
 

@@ -46,7 +46,7 @@ const firstOf = (content: HTMLElement | null): HTMLElement | null =>
  * The element that had the focus before the side sheet, and the one before the dialog, or before the first of
  * several dialogs in a row. A dialog can be above a sheet.
  */
-const openers: { 'side-sheet'?: Element | undefined; dialog?: Element | undefined } = {}
+const openers: Partial<Record<'side-sheet' | 'dialog', Element | undefined>> = {}
 
 export function DialogView(props: DialogProps) {
   const { title, description, onClose, alert, large, side, loses, tools, children, footer } = props
@@ -106,7 +106,7 @@ export function DialogView(props: DialogProps) {
             </button>
           </header>
           {!large && !side && about}
-          {side ? <div class="sheet-body">{children}</div> : children}
+          {side ? <div class="side-sheet-body">{children}</div> : children}
           {lost === '' ? (
             footer && <footer>{footer}</footer>
           ) : (

@@ -36,7 +36,7 @@ interface ListPageProps<T> extends HeadProps {
   onRetry(): void
   /** Tabs and chips, which stay while the list is loaded. */
   filters?: ComponentChildren
-  /** Shown if the list has no entry. */
+  /** Shown if the list has no entry. It has the main action then. */
   empty: ComponentChildren
   children(all: readonly T[]): ComponentChildren
   /** Below all of it: dialogs, and the side sheet. */
@@ -55,7 +55,7 @@ export function ListPage<T>({
 }: ListPageProps<T>) {
   return (
     <div class={`page ${head.class ?? ''}`}>
-      <PageHead {...head} />
+      <PageHead {...head} action={all?.length === 0 ? undefined : head.action} />
       {filters && <div class="filters">{filters}</div>}
       {!all && (failure === undefined ? <LoadingRows /> : <Failure error={failure} onRetry={onRetry} />)}
       {all && (all.length === 0 ? empty : children(all))}
@@ -108,6 +108,9 @@ export const Nothing = ({ title, about, action, command }: NothingProps) => (
     {command !== undefined && <Copyable text={command} what={t('overview.command')} />}
   </div>
 )
+
+/** In place of a list of which the filters leave nothing. */
+export const NothingFound = () => <p class="rows none">{t('filter.none')}</p>
 
 /** Loads what changes by itself: now, twice a minute, and when the page becomes visible. */
 export function useLoading(load: () => Promise<void>) {

@@ -12,8 +12,8 @@ const phone = { width: 390, height: 844 }
 
 const dialogOf = (page: Page) => page.getByRole('dialog').or(page.getByRole('alertdialog'))
 const buttonOf = (page: Page, name: string) => page.getByRole('button', { name, exact: true })
-const cardOf = (page: Page, name: string) =>
-  page.getByRole('listitem').filter({ has: page.getByRole('heading', { level: 2, name, exact: true }) })
+const rowOf = (page: Page, name: string) =>
+  page.getByRole('row').filter({ has: page.getByRole('link', { name, exact: true }) })
 
 /** Opens a page and signs in with a token or a key. */
 async function signedIn(panel: TestPanel, secret: string, path = '/', more = {}) {
@@ -64,8 +64,20 @@ describe.skipIf(!hasBrowser)('keys', () => {
     await hand.press(buttonOf(page, t('access.secret_kept')))
     await dialog.waitFor({ state: 'detached' })
     expect(await page.content()).not.toContain(key)
-    await cardOf(page, 'Mona').getByText(t('access.role_read'), { exact: true }).waitFor()
+    await rowOf(page, 'Mona').getByText(t('access.role_read'), { exact: true }).first().waitFor()
     await expectAccessible(page, 'a key')
+    await hand.press(page.getByRole('link', { name: 'Mona', exact: true }))
+    await dialog.getByText(t('access.role_read_about'), { exact: true }).waitFor()
+    await expectAccessible(page, 'the detail of a key')
+    const url = page.url()
+    await page.keyboard.press('Escape')
+    await dialog.waitFor({ state: 'detached' })
+    await page.getByRole('link', { name: 'Mona', exact: true }).and(page.locator(':focus')).waitFor()
+    // Its URL opens it again.
+    await page.goto(url)
+    await dialog.getByText(t('access.role_read_about'), { exact: true }).waitFor()
+    await page.keyboard.press('Escape')
+    await dialog.waitFor({ state: 'detached' })
     const [made] = await panel.gateway.keys.list({ kind: 'owner' })
     expect(made).toMatchObject({ name: 'Mona', can: ['read'], status: 'active', made_by: 'panel' })
 
@@ -121,10 +133,12 @@ describe.skipIf(!hasBrowser)('keys', () => {
     )
     await page.getByRole('navigation').locator('.count').waitFor()
 
-    await hand.choose(cardOf(page, 'Mona').locator('[aria-haspopup=menu]'), t('access.revoke'))
+    await hand.choose(rowOf(page, 'Mona').locator('[aria-haspopup=menu]'), t('access.revoke'))
     await expectAccessible(page, 'to be revoked')
     await hand.press(buttonOf(page, t('access.revoke')))
-    await page.getByText(t('access.ended_one', { count: 1 }), { exact: true }).waitFor()
+    await page.getByRole('tab', { selected: true }).press('ArrowRight')
+    await rowOf(page, 'Mona').waitFor()
+    await expectAccessible(page, 'a key that ended')
     await own.getByLabel(t('signin.token'), { exact: true }).waitFor()
     await own.getByLabel(t('signin.token'), { exact: true }).fill(key)
     await own.keyboard.press('Enter')
@@ -171,6 +185,7 @@ describe.skipIf(!hasBrowser)('keys', () => {
     await dialog.getByRole('spinbutton', { name: t('access.limit_calls') }).fill('10')
     await dialog.getByLabel(t('access.expires')).selectOption('30')
     await dialog.getByRole('button', { name: t('access.add') }).click()
+    await buttonOf(page, t('access.secret_kept')).waitFor()
     const key = await dialog.locator('code').first().innerText()
     const snippets = await dialog.locator('code').allInnerTexts()
     expect(snippets).toContain(`curl -H 'Authorization: Bearer ${key}' http://127.0.0.1:8000/me`)
@@ -183,7 +198,9 @@ describe.skipIf(!hasBrowser)('keys', () => {
     await bystander.getByLabel(t('signin.token'), { exact: true }).waitFor()
     await buttonOf(page, t('access.secret_kept')).click()
     await dialog.waitFor({ state: 'detached' })
-    await cardOf(page, 'support-bot').getByText(t('access.role_reply'), { exact: true }).waitFor()
+    const row = rowOf(page, 'support-bot')
+    await row.getByText(t('access.role_reply'), { exact: true }).last().waitFor()
+    await row.getByText(t('access.only', { names: '⁨default⁩' }), { exact: true }).waitFor()
     const [made] = await panel.gateway.keys.list({ kind: 'owner' })
     expect(made).toMatchObject({
       can: ['reply'],
@@ -193,7 +210,7 @@ describe.skipIf(!hasBrowser)('keys', () => {
     expect(made!.expires_at! - panel.clock.now()).toBeWithin(29 * 86_400_000, 30 * 86_400_000 + 1)
 
     // The new secret replaces the old one at once.
-    await cardOf(page, 'support-bot').locator('[aria-haspopup=menu]').click()
+    await rowOf(page, 'support-bot').locator('[aria-haspopup=menu]').click()
     await page.getByRole('menuitem', { name: t('access.rotate') }).click()
     await dialog.getByRole('checkbox', { name: t('access.rotate_keep') }).uncheck()
     await buttonOf(page, t('access.rotate')).click()

@@ -55,13 +55,15 @@ export function keyboard(page: Page): Hand {
       await page.keyboard.press('Tab')
     }
     const seen = await target.evaluate(element => {
-      // The link of a row shows it around the whole row.
-      const part = element.classList.contains('row-link') ? '::after' : null
-      const { outlineStyle, outlineWidth, boxShadow } = getComputedStyle(element, part)
       const box = element.getBoundingClientRect()
       const inView = box.bottom > 0 && box.top < innerHeight && box.right > 0 && box.left < innerWidth
       const around = element.closest(':has(> :focus-visible)')
-      const marked = (outlineStyle !== 'none' && outlineWidth !== '0px') || boxShadow !== 'none'
+      // The link of a row marks the whole row.
+      const marks = ['', '::after'].map(part => getComputedStyle(element, part))
+      const marked = marks.some(
+        ({ outlineStyle, outlineWidth, boxShadow }) =>
+          (outlineStyle !== 'none' && outlineWidth !== '0px') || boxShadow !== 'none',
+      )
       return inView && (marked || (around !== null && getComputedStyle(around).outlineStyle !== 'none'))
     })
     if (!seen) throw new Error(`nothing shows that the focus is on ${target}`)
