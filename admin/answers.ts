@@ -1,9 +1,10 @@
 /** Answers of the service that stay up to date: requested again after messages, at a limited rate. */
-import { type ReadonlySignal, signal, useSignal } from '@preact/signals'
+import { computed, type ReadonlySignal, signal, useSignal } from '@preact/signals'
 import { useEffect } from 'preact/hooks'
 import { type Answer as AnswerOf, call, type OutboxEntry } from './api.ts'
 import { online, onMessages } from './live.ts'
 import { answering, may, seesQueue } from './rights.ts'
+import { talkKey } from './talks.ts'
 
 interface Answer<T> {
   /** The newest answer; undefined before the first. */
@@ -93,6 +94,15 @@ const outboxRequests = signal(0)
 
 /** The sends that wait: for their user, or for approval. Undefined until they are loaded, or cannot be. */
 export const outbox = signal<readonly OutboxEntry[] | undefined>(undefined)
+/** The conversations with a send that waits for approval, by `talkKey`. */
+export const drafted = computed(
+  () =>
+    new Set(
+      outbox.value
+        ?.filter(({ waits_for }) => waits_for === 'approval')
+        .map(({ session, to_user }) => talkKey(session, to_user)),
+    ),
+)
 /** Loads `outbox` again. */
 export const askOutboxAgain = (): void => void outboxRequests.value++
 

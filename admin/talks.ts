@@ -27,6 +27,14 @@ const received = new Map<string, { after: number; ids: number[] }>()
 /** Call this when the service has sent a new list. */
 export const forgetReceived = (): void => received.clear()
 
+/** Whether a message waits for a person's approval. */
+export const asksFirst = ({ status, reason_code }: Message): boolean =>
+  status === 'queued' && reason_code === 'approval'
+
+/** Whether a message was never more than a draft. It does not stand in the list, as in `saidLast` of the service. */
+const isDraft = (message: Message): boolean =>
+  asksFirst(message) || (message.status === 'refused' && message.reason_code === 'declined')
+
 /**
  * Puts a message into the list. The same message a second time changes nothing.
  *
@@ -40,6 +48,7 @@ export function listMessage(talks: Talks, message: Message, isUser: boolean): bo
   const known = talks.get(key)
   // The list shows the newest message. This one is older and only changed its state.
   if (known && known.last_message.id > message.id) return false
+  if (known && known.last_message.id !== message.id && isDraft(message)) return false
   // Only the service knows whether the conversation has anything but refused sends.
   if (message.status === 'refused' && !isUser) return true
   const counts = known?.last_message.id !== message.id && message.direction === 'received'

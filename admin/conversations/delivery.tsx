@@ -3,8 +3,11 @@ import type { Message } from '../api.ts'
 import { ownWords, whyOf } from '../errors.ts'
 import { isEnglish, type TextKey, t } from '../i18n.ts'
 import { beginNow, loginPath } from '../sessions/names.ts'
+import { asksFirst } from '../talks.ts'
 import { Icon, type IconName } from '../ui/icon.tsx'
 import { Link } from '../ui/link.tsx'
+
+export { asksFirst }
 
 type SentStatus = NonNullable<Message['status']>
 
@@ -27,10 +30,6 @@ export function Delivery({ status, size = 14 }: { status: SentStatus; size?: num
     </span>
   )
 }
-
-/** Whether the message waits for a person's approval. */
-export const asksFirst = ({ status, reason_code }: Message): boolean =>
-  status === 'queued' && reason_code === 'approval'
 
 /** Whether the message was cancelled or declined before it was sent. A cancelled message is no failure. */
 export const isCancelled = ({ status, reason, reason_code = reason }: Message): boolean =>

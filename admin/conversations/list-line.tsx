@@ -1,10 +1,12 @@
 /** A line of the list: a conversation, a found message, or a heading. */
 
+import { drafted } from '../answers.ts'
 import type { Conversation, Message } from '../api.ts'
 import { isolated, t } from '../i18n.ts'
 import { nameOf, peerOf } from '../live.ts'
 import { hrefOf, type Place } from '../place.ts'
 import { AccountDot, accountsInView } from '../sessions/colour.tsx'
+import { talkKey } from '../talks.ts'
 import { Icon } from '../ui/icon.tsx'
 import { Link } from '../ui/link.tsx'
 import { ShortTime, Unread } from '../ui/marks.tsx'
@@ -92,6 +94,9 @@ function ConversationLine({ one, place, q, tabIndex, isOpen }: ConversationLineP
           <span class={`cut foreign soft grow${unread > 0 ? ' strong' : ''}`} dir="auto">
             {notSent && !isAnswered ? notSent.words : preview(last_message)}
           </span>
+          {drafted.value.has(talkKey(session, user_id)) && (
+            <span class="badge warn">{t('conversations.draft')}</span>
+          )}
           {isShort(right) && <RightBadge right={right} />}
           <Unread count={unread} />
         </span>

@@ -1,5 +1,6 @@
 /** Operations for conversations: their list, pages of messages, read marks, and messages per hour. */
 import { type Static, Type } from '@sinclair/typebox'
+import type { Gateway } from '../gateway/gateway-api.ts'
 import { Conversation, Hour } from '../model/conversation.ts'
 import { isSvcError, SvcError } from '../model/error.ts'
 import { HistoryPage, Message, MessageKind } from '../model/message.ts'
@@ -16,9 +17,29 @@ const lineParts = ['id', 'direction', 'status', 'user_name', 'text', 'timestamp'
 const ConversationLine = Type.Object({
   ...Conversation.properties,
   last_message: Type.Pick(Message, lineParts, {
-    description: `The newest message, shortened: the first ${shortText} characters of its text, and its items except texts.`,
+    description: `The newest message that is no draft, shortened: the first ${shortText} characters of its text, and its items except texts.`,
   }),
 })
+
+/** Whether a message was never more than a draft: it waits for approval, or was declined. */
+const isDraft = ({ status, reason_code }: Message): boolean =>
+  (status === 'queued' && reason_code === 'approval') || (status === 'refused' && reason_code === 'declined')
+
+/** The drafts of one conversation that are passed over. */
+const mostDrafts = 50
+
+/** A draft is not part of the conversation: its line shows what was said before. */
+async function saidLast(
+  { history }: Pick<Gateway, 'history'>,
+  talk: Conversation,
+  signal: AbortSignal,
+): Promise<Conversation> {
+  const { session, user_id, last_message } = talk
+  if (!isDraft(last_message)) return talk
+  const before = last_message.id
+  const page = await history.page({ session, user_id, before, limit: mostDrafts, offset: 0 }, signal)
+  return { ...talk, last_message: page.messages.find(one => !isDraft(one)) ?? last_message }
+}
 
 function lineOf({ last_message, ...rest }: Conversation): Static<typeof ConversationLine> {
   const { id, direction, status, user_name, timestamp } = last_message
@@ -41,9 +62,11 @@ export const listConversations = defineOperation({
   }),
   output: Type.Array(ConversationLine),
   errors: ['session_not_found', 'store_unavailable'],
-  async run({ conversations, events }, { limit, ...names }) {
-    const { session, user: user_id } = await events.resolveFilter(names)
-    return (await conversations.list({ session, user_id, limit })).map(lineOf)
+  async run(gateway, { limit, ...names }, { signal }) {
+    const { session, user: user_id } = await gateway.events.resolveFilter(names)
+    const talks = await gateway.conversations.list({ session, user_id, limit })
+    const said = await Promise.all(talks.map(talk => saidLast(gateway, talk, signal)))
+    return said.sort((one, other) => other.last_message.id - one.last_message.id).map(lineOf)
   },
 })
 

@@ -10,6 +10,7 @@ const sessions = [
   'flood',
   'asks',
   'waits',
+  'drafts',
   'silent',
   'read',
   'answered',
@@ -290,6 +291,37 @@ test('a late answer removes no send that waits for approval', async () => {
   await new Promise(resolve => setImmediate(resolve))
   expect(new Set(taken)).toEqual(new Set([1]))
   end()
+})
+
+test('a draft replaces no line of the list, also after it was declined; approved, it is the line', async () => {
+  const { askOutbox, drafted, outbox } = await import('../../admin/answers.ts')
+  const { talkKey } = await import('../../admin/talks.ts')
+  const { session, to } = { session: 'drafts', to: userOf('drafts') }
+  await write(panel, 'a question', session)
+  await isListed(session, 'a question')
+  const ids: string[] = []
+  for (const text of ['no', 'yes'])
+    ids.push((await panel.send({ session, to, text, approval: 'nobody' })).outbox_id!)
+  const { outbox: waiting } = panel.gateway
+  /** Waits until the events of everything before it have come. */
+  const isHeard = async (text: string) => {
+    await write(panel, text, 'other')
+    await isListed('other', text)
+  }
+  const said = async () => {
+    outbox.value = await askOutbox()
+    const shown = talk(session)?.last_message.text
+    await live.refresh()
+    return [shown, talk(session)?.last_message.text, drafted.value.has(talkKey(session, to))]
+  }
+  await isHeard('after the drafts')
+  expect(await said()).toEqual(['a question', 'a question', true])
+  await waiting.cancel(owner, ids[0]!)
+  await isHeard('after it was declined')
+  expect(await said()).toEqual(['a question', 'a question', true])
+  await waiting.approve(owner, ids[1]!)
+  await isListed(session, 'yes')
+  expect(await said()).toEqual(['yes', 'yes', false])
 })
 
 test('of two languages, the one chosen last is shown', async () => {
