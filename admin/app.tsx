@@ -12,7 +12,7 @@ import { online, signedOut, status, storeFails, unread } from './live.ts'
 import { SignIn } from './pages/sign-in.tsx'
 import { pages } from './pages.ts'
 import { searchNow } from './place.ts'
-import { may, me, rightName } from './rights.ts'
+import { may, mayApprove, me, rightName } from './rights.ts'
 import { base, navigate } from './service-urls.ts'
 import { Boundary } from './ui/boundary.tsx'
 import { Icon, type IconName } from './ui/icon.tsx'
@@ -45,8 +45,6 @@ const places: readonly Place[] = [
 ]
 /** What fits into the bar of a phone. If there is more, one of them is the button for the others. */
 const inBar = 5
-/** Until the page is there, its count is at the overview. */
-const approvalsAt = 'approvals' in pages ? '/approvals' : '/'
 
 onSignedOut.call = () => {
   signedOut.value = true
@@ -98,6 +96,7 @@ function Shell() {
             <Switch>
               <Route path="/sessions/*?" component={pages.sessions} />
               <Route path="/settings/:group?" component={pages.settings} />
+              <Route path="/approvals/:id?" component={pages.approvals} />
               {guarded.map(([path, right, Page]) => (
                 <Route key={path} path={path}>
                   {may(right) ? <Page /> : me.value ? <Denied right={right} /> : <Skeleton />}
@@ -118,9 +117,8 @@ function Shell() {
 
 /** The links to the pages. On a phone the last ones are behind a button. */
 function Places({ path }: { path: string }) {
-  const shown = places
-    .filter(({ right }) => right === undefined || may(right) || !me.value)
-    .filter(({ path: to }) => to !== '/approvals' || approvalsAt === to)
+  useOutbox()
+  const shown = places.filter(({ right }) => right === undefined || may(right) || !me.value)
   const bar = shown.length > inBar ? inBar - 1 : shown.length
   const isRest = shown.slice(bar).some(({ path: to }) => isAt(path, to))
   const rest = useRef<HTMLUListElement>(null)
@@ -160,7 +158,7 @@ function PlaceLine({ place: { path: to, icon, text, right, begins }, path }: { p
       <Link href={to} {...(isAt(path, to) && { 'aria-current': path === to ? 'page' : 'true' })}>
         <Icon name={icon} />
         <span class="cut">{t(text)}</span>
-        {to === approvalsAt && <Approvals />}
+        {to === '/approvals' && <Approvals />}
         {to === '/agents' && <Questions />}
         {to === '/conversations' && <Unread count={unread.value} />}
       </Link>
@@ -180,9 +178,8 @@ const guarded: readonly [path: string, right: Right, page: FunctionComponent][] 
 
 /** The number of sends that wait for the approval of this person. */
 function Approvals() {
-  useOutbox()
-  const asked = outbox.value?.filter(({ waits_for }) => waits_for === 'approval') ?? []
-  return may('approve') ? <Count of={asked.length} text="nav.approvals" /> : null
+  const asked = outbox.value?.filter(one => one.waits_for === 'approval' && mayApprove(one.made_by)) ?? []
+  return <Count of={asked.length} text="nav.approvals" />
 }
 
 /** The number of questions that agents ask. */

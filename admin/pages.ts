@@ -10,6 +10,7 @@ import './ui/copy.tsx'
 import { loadLayers } from './ui/layers.ts'
 import { later } from './ui/lazy-page.tsx'
 import './ui/list-page.tsx'
+import './sessions/login-first.tsx'
 import './ui/menu.tsx'
 import './ui/rows.tsx'
 import './ui/sheet.tsx'
@@ -35,6 +36,7 @@ export const pages = {
   overview: later(async () => Overview, focusHeading),
   sessions: later(async () => (await import('./pages/sessions.tsx')).Sessions, focusHeading),
   conversations: later(async () => (await import('./pages/conversations.tsx')).Conversations, focusHeading),
+  approvals: later(async () => (await import('./pages/approvals.tsx')).Approvals, focusHeading),
   settings: later(async () => (await import('./pages/settings.tsx')).Settings, focusHeading),
   agents: later(async () => (await import('./pages/agents.tsx')).Agents, focusHeading),
   keys: later(async () => (await import('./pages/keys.tsx')).KeysPage, focusHeading),

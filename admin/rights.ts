@@ -21,11 +21,16 @@ export function answering(): 'send' | 'draft' | undefined {
 /** Whether the caller may see all sends that wait. Others see and cancel only their own. */
 export const seesQueue = (): boolean => may('outbox') || may('approve')
 
-/** Whether the caller may cancel or decline a send. @param maker the principal that made it */
-export const mayCancel = (maker = ''): boolean => {
+const isOwn = (maker: string): boolean => {
   const [, own] = me.value?.principal.split(':') ?? []
-  return seesQueue() || (own !== undefined && maker.split(':')[1] === own)
+  return own !== undefined && maker.split(':')[1] === own
 }
+
+/** Whether the caller may cancel or decline a send. @param maker the principal that made it */
+export const mayCancel = (maker = ''): boolean => seesQueue() || isOwn(maker)
+
+/** Whether the caller may approve a send. Nobody approves their own. @param maker the principal that made it */
+export const mayApprove = (maker = ''): boolean => may('approve') && !isOwn(maker)
 
 /** Whether the caller signed in without a key, so nothing limits it. */
 export const isOwner = (): boolean => me.value !== undefined && !me.value.principal.includes(':')

@@ -32,7 +32,7 @@ export const asksFirst = ({ status, reason_code }: Message): boolean =>
   status === 'queued' && reason_code === 'approval'
 
 /** Whether a message was never more than a draft. It does not stand in the list, as in `saidLast` of the service. */
-const isDraft = (message: Message): boolean =>
+export const isDraft = (message: Message): boolean =>
   asksFirst(message) || (message.status === 'refused' && message.reason_code === 'declined')
 
 /**

@@ -1,25 +1,22 @@
-/**
- * A card for each account: its state, when WeChat last answered, what waits. Accounts with problems come
- * first.
- */
+/** A row for each account: its state, when WeChat last answered, what waits. Accounts with problems come first. */
 import { useSignal } from '@preact/signals'
 import type { Conversation, OutboxEntry, SessionWithUsers, Status } from '../api.ts'
 import { isolated, t } from '../i18n.ts'
 import { may } from '../rights.ts'
 import { byTrouble, type Health, healthOf, lastContactOf, looks, manyFrom } from '../sessions/health.ts'
-import { accountPath, initial } from '../sessions/names.ts'
+import { accountPath } from '../sessions/names.ts'
 import { ago, now, whole } from '../times.ts'
 import { FilterField } from '../ui/filter-field.tsx'
 import { Icon } from '../ui/icon.tsx'
 import { Link } from '../ui/link.tsx'
-import { State } from '../ui/marks.tsx'
+import { State, unreadText } from '../ui/marks.tsx'
 import { set } from '../ui/set.ts'
 
 /**
  * The accounts to show at first; those with problems are always visible. A long list would push the rest far
  * down.
  */
-const shownAtFirst = 12
+const shownAtFirst = 5
 
 interface AccountsProps {
   status: Status
@@ -40,14 +37,14 @@ export function Accounts({ status, sessions, conversations, outbox }: AccountsPr
   const troubled = found.filter(session => looks[health(session)].trouble).length
   const visible = all.value || needle !== '' ? found : found.slice(0, Math.max(shownAtFirst, troubled))
   const unread = sumBySession(conversations, ({ unread: count }) => count)
-  const queued = sumBySession(outbox, () => 1)
+  const queued = sumBySession(outbox, ({ waits_for }) => (waits_for === 'approval' ? 0 : 1))
   return (
     <section aria-labelledby="accounts">
       <header class="section-head">
         <h2 id="accounts">{t('overview.accounts')}</h2>
         {many && <FilterField label={t('overview.filter')} wanted={wanted} />}
         {(may('login') || may('check')) && (
-          <Link class="button" href="/sessions">
+          <Link class="link" href="/sessions">
             {t('overview.manage')}
           </Link>
         )}
@@ -58,25 +55,23 @@ export function Accounts({ status, sessions, conversations, outbox }: AccountsPr
         </p>
       )}
       {found.length === 0 ? (
-        <p class="soft none">{t('overview.found_none')}</p>
+        <p class="rows soft none">{t('overview.found_none')}</p>
       ) : (
-        <ul class={many ? 'fleet many' : 'fleet'}>
+        <ul class="fleet rows">
           {visible.map(session => (
-            <li key={session.name} class="card">
-              <Account
-                session={session}
-                health={health(session)}
-                brief={many && health(session) === 'well'}
-                follows={status.role === 'watcher'}
-                unread={unread.get(session.name) ?? 0}
-                queued={queued.get(session.name) ?? 0}
-              />
-            </li>
+            <Account
+              key={session.name}
+              session={session}
+              health={health(session)}
+              follows={status.role === 'watcher'}
+              unread={unread.get(session.name) ?? 0}
+              queued={queued.get(session.name) ?? 0}
+            />
           ))}
         </ul>
       )}
       {visible.length < found.length && (
-        <button type="button" class="button more" onClick={set(all, true)}>
+        <button type="button" class="link more" onClick={set(all, true)}>
           {t('overview.more', { count: found.length - visible.length })}
         </button>
       )}
@@ -87,34 +82,29 @@ export function Accounts({ status, sessions, conversations, outbox }: AccountsPr
 interface AccountProps {
   session: SessionWithUsers
   health: Health
-  /** Leave out the details of an account without problems. */
-  brief: boolean
   /** Whether another process polls. Only the polling process knows the times. */
   follows: boolean
   unread: number
   queued: number
 }
 
-function Account({ session, health, brief, follows, unread, queued }: AccountProps) {
+function Account({ session, health, follows, unread, queued }: AccountProps) {
   const { name, is_default, user_count, connected } = session
   const lastContact = lastContactOf(session, now.value)
   return (
-    <>
-      <span class="avatar" aria-hidden="true">
-        {initial(name)}
-      </span>
-      <h3>
-        <Link class="foreign" href={accountPath(name)}>
-          {name}
-        </Link>
-      </h3>
-      <p class="states">
-        <State {...looks[health]} />
+    <li>
+      <div class="name">
+        <h3>
+          <Link class="foreign" href={accountPath(name)}>
+            {name}
+          </Link>
+        </h3>
         {is_default && <span class="badge">{t('session.default')}</span>}
-      </p>
+      </div>
+      <State {...looks[health]} />
       <p class="soft small facts">
-        {connected && !brief && follows && <span>{t('overview.polled_elsewhere')}</span>}
-        {connected && !brief && !follows && lastContact !== undefined && (
+        {connected && follows && <span>{t('overview.polled_elsewhere')}</span>}
+        {connected && !follows && lastContact !== undefined && (
           <span title={whole(lastContact)}>{t('overview.polled', { when: ago(lastContact) })}</span>
         )}
         <span>{t('overview.users', { count: user_count })}</span>
@@ -130,9 +120,9 @@ function Account({ session, health, brief, follows, unread, queued }: AccountPro
         }
       >
         <Icon name="conversations" />
-        {unread > 0 && <span class="count">{unread > 99 ? '99+' : unread}</span>}
+        {unread > 0 && <span class="count">{unreadText(unread)}</span>}
       </Link>
-    </>
+    </li>
   )
 }
 

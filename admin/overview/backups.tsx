@@ -2,10 +2,11 @@
 import { type Answer, call } from '../api.ts'
 import { bytes, gap, isolated, t } from '../i18n.ts'
 import { ago, every, whole } from '../times.ts'
-import { Copyable } from '../ui/copy.tsx'
+import { CopyButton } from '../ui/copy.tsx'
+import { Middle } from '../ui/marks.tsx'
 import { tell, tellBegun, tellError } from '../ui/toasts.tsx'
 import { useWork } from '../ui/work.ts'
-import { Row } from './row.tsx'
+import type { Matter } from './row.tsx'
 
 interface BackupsProps {
   status: Answer<'backups'>
@@ -15,43 +16,46 @@ interface BackupsProps {
 
 /** The section of the overview. */
 export function Backups({ status: { folder, every_ms, keep, newest }, onChange }: BackupsProps) {
+  const plan =
+    every_ms !== undefined &&
+    keep !== undefined &&
+    t('backups.schedule', { every: every(every_ms), count: keep })
   return (
-    <section class="card backups" aria-labelledby="backups">
-      <header class="section-head">
-        <h2 id="backups">{t('backups.heading')}</h2>
+    <section class="backups" aria-labelledby="backups">
+      <h2 id="backups">{t('backups.heading')}</h2>
+      <div class="rows row">
+        <div class="row-main">
+          <p title={newest && whole(newest.created_at)}>
+            {newest
+              ? t('backups.newest', { when: ago(newest.created_at), size: bytes(newest.size) })
+              : t('backups.none')}
+          </p>
+          <p class="soft small">
+            <Middle text={newest?.path ?? folder ?? ''} end={28} />
+          </p>
+          {plan && <p class="soft small">{plan}</p>}
+        </div>
+        <CopyButton text={newest?.path ?? folder ?? ''} what={t('backups.file')} />
         {folder !== undefined && <BackUpNow onChange={onChange} />}
-      </header>
-      <p title={newest && whole(newest.created_at)}>
-        {newest
-          ? t('backups.newest', { when: ago(newest.created_at), size: bytes(newest.size) })
-          : t('backups.none')}
-      </p>
-      <Copyable text={newest?.path ?? folder ?? ''} what={t('backups.file')} />
-      {every_ms !== undefined && keep !== undefined && (
-        <p class="soft small">{t('backups.schedule', { every: every(every_ms), count: keep })}</p>
-      )}
+      </div>
     </section>
   )
 }
 
-/** A failure, or that the newest backup is old, as a problem of the overview. */
-export function BackupTrouble({ status: { folder, every_ms = 0, newest, failure }, onChange }: BackupsProps) {
-  return (
-    <Row
-      tone="bad"
-      icon="file"
-      title={t(failure ? 'backups.failed' : 'backups.late')}
-      action={folder !== undefined && <BackUpNow onChange={onChange} />}
-    >
-      <p class="soft">
-        {failure
-          ? t('backups.failed_why', { when: ago(failure.at), error: isolated(failure.error) })
-          : t('backups.late_about', { when: ago(newest?.created_at ?? 0), every: every(every_ms) })}
-        {folder !== undefined && `${gap()}${t('backups.again')}`}
-      </p>
-    </Row>
-  )
-}
+/** A failure, or that the newest backup is old, as a matter of the overview. */
+export const backupTrouble = (
+  { folder, every_ms = 0, newest, failure }: Answer<'backups'>,
+  onChange: () => void,
+): Matter => ({
+  tone: 'bad',
+  title: t(failure ? 'backups.failed' : 'backups.late'),
+  action: folder !== undefined && <BackUpNow onChange={onChange} />,
+  note:
+    (failure
+      ? t('backups.failed_why', { when: ago(failure.at), error: isolated(failure.error) })
+      : t('backups.late_about', { when: ago(newest?.created_at ?? 0), every: every(every_ms) })) +
+    (folder === undefined ? '' : gap() + t('backups.again')),
+})
 
 const toast = { id: 'backup' }
 

@@ -14,8 +14,6 @@ export type Concern =
   | { kind: 'pending'; session: string }
   /** The receiver of a webhook accepts no events. */
   | { kind: 'webhook'; endpoint: WebhookEndpoint; status: 'failing' | 'disabled' }
-  /** Many accounts must be logged in again; they are shown together. */
-  | { kind: 'logins'; sessions: readonly string[] }
   /** Accounts are connected, but WeChat has not answered for long, or polls fail. */
   | { kind: 'silent'; sessions: readonly SessionWithUsers[]; path: string }
   /** WeChat may have muted the account. `since`: Unix ms */
@@ -45,9 +43,6 @@ export interface Snapshot {
 /** Warn when a reply window closes within this time. */
 const closingMs = 3 * 60 * 60_000
 
-/** More accounts to log in again are shown together. */
-const mostSeparate = 3
-
 /** Whether a person can do something about it now. */
 export const isToDo = ({ kind }: Concern): boolean => kind !== 'suspect' && kind !== 'outbox'
 
@@ -63,14 +58,11 @@ export function concernsOf(snapshot: Snapshot): Concern[] {
   if (status.stalled) {
     found.push({ kind: 'stalled', ...(status.poller_pid !== undefined && { pid: status.poller_pid }) })
   }
-  const out = sessions.flatMap(session => {
+  for (const session of sessions) {
     const kind = healthOf(session, status, now)
-    return kind === 'expired' || kind === 'damaged' || kind === 'lapsed'
-      ? [{ kind, session: session.name }]
-      : []
-  })
-  if (out.length > mostSeparate) found.push({ kind: 'logins', sessions: out.map(({ session }) => session) })
-  else found.push(...out)
+    if (kind === 'expired' || kind === 'damaged' || kind === 'lapsed')
+      found.push({ kind, session: session.name })
+  }
   for (const session of sessions)
     if (healthOf(session, status, now) === 'pending') found.push({ kind: 'pending', session: session.name })
   const silent = sessions.filter(session => healthOf(session, status, now) === 'silent')
@@ -89,6 +81,8 @@ export function concernsOf(snapshot: Snapshot): Concern[] {
   const connected = new Set(sessions.filter(one => one.connected).map(({ name }) => name))
   const closing = conversations.flatMap(conversation => {
     const { last_message, window_expires_at: closesAt, remaining = 0, session } = conversation
+    const { user_id } = conversation
+    if (asked.some(one => one.session === session && one.to_user === user_id)) return []
     const waits = last_message.direction === 'received' && remaining > 0 && connected.has(session)
     if (!waits || closesAt === undefined || closesAt <= now || closesAt - now > closingMs) return []
     return [{ kind: 'closing' as const, conversation, closesAt }]
@@ -97,4 +91,11 @@ export function concernsOf(snapshot: Snapshot): Concern[] {
   const queued = outbox.filter(({ waits_for }) => waits_for !== 'approval')
   if (queued.length > 0) found.push({ kind: 'outbox', entries: queued })
   return found
+}
+
+/** Returns the matters: concerns of one kind together, in the order in which their first ones come. */
+export function mattersOf(concerns: readonly Concern[]): Concern[][] {
+  // A damaged account needs the same as an expired one.
+  const matters = Map.groupBy(concerns, ({ kind }) => (kind === 'damaged' ? 'expired' : kind))
+  return [...matters.values()]
 }

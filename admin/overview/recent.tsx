@@ -1,10 +1,11 @@
 /** Links to the newest conversations. */
-
+import { drafted } from '../answers.ts'
 import type { Conversation } from '../api.ts'
 import { Delivery } from '../conversations/delivery.tsx'
 import { preview } from '../conversations/message-summary.ts'
 import { t } from '../i18n.ts'
 import { hrefOf } from '../place.ts'
+import { talkKey } from '../talks.ts'
 import { Link } from '../ui/link.tsx'
 import { ShortTime, Unread } from '../ui/marks.tsx'
 import { Avatar, Who } from '../users/avatar.tsx'
@@ -13,23 +14,25 @@ const mostShown = 5
 
 export function Recent({ conversations }: { conversations: readonly Conversation[] }) {
   return (
-    <section class="card recent" aria-labelledby="recent">
-      <h2 id="recent">{t('overview.recent')}</h2>
+    <section class="recent" aria-labelledby="recent">
+      <header class="section-head">
+        <h2 id="recent">{t('overview.recent')}</h2>
+        {conversations.length > mostShown && (
+          <Link class="link" href="/conversations">
+            {t('overview.recent_all')}
+          </Link>
+        )}
+      </header>
       {conversations.length === 0 ? (
-        <p class="soft">{t('overview.recent_none')}</p>
+        <p class="rows soft none">{t('overview.recent_none')}</p>
       ) : (
-        <ul>
+        <ul class="rows">
           {conversations.slice(0, mostShown).map(one => (
             <li key={`${one.session} ${one.user_id}`}>
               <Line conversation={one} />
             </li>
           ))}
         </ul>
-      )}
-      {conversations.length > mostShown && (
-        <Link class="button plain" href="/conversations">
-          {t('overview.recent_all')}
-        </Link>
       )}
     </section>
   )
@@ -50,6 +53,9 @@ function Line({ conversation }: { conversation: Conversation }) {
           {last.direction === 'sent' && t('overview.you')}
           <bdi>{preview(last)}</bdi>
         </span>
+        {drafted.value.has(talkKey(session, userId)) && (
+          <span class="badge warn">{t('conversations.draft')}</span>
+        )}
         <Unread count={unread} />
       </span>
     </Link>

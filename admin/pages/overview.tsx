@@ -1,7 +1,7 @@
 /** The overview: the state of all accounts, and what to do about problems. */
 import { useSignal } from '@preact/signals'
 import { useEffect, useRef } from 'preact/hooks'
-import { askOutboxAgain, useAnswer } from '../answers.ts'
+import { outbox, seesOutbox, useAnswer } from '../answers.ts'
 import { call } from '../api.ts'
 import { t } from '../i18n.ts'
 import { conversations, online, sessions, status } from '../live.ts'
@@ -10,7 +10,6 @@ import { Activity } from '../overview/activity.tsx'
 import { Attention } from '../overview/attention.tsx'
 import { Backups } from '../overview/backups.tsx'
 import { concernsOf, isToDo } from '../overview/concerns.ts'
-import { useQueue } from '../overview/queue.tsx'
 import { Recent } from '../overview/recent.tsx'
 import { type Judgement, sentenceOf } from '../overview/sentence.ts'
 import { Welcome } from '../overview/welcome.tsx'
@@ -19,6 +18,7 @@ import { phonePath } from '../service-urls.ts'
 import { LoggedOut } from '../sessions/logged-out.tsx'
 import { now, timeNow, whole } from '../times.ts'
 import { Icon } from '../ui/icon.tsx'
+import { LoadingRows } from '../ui/list-page.tsx'
 import { Soon } from '../ui/soon.tsx'
 import { askEndpoints } from '../webhooks/endpoints.ts'
 
@@ -26,7 +26,7 @@ import { askEndpoints } from '../webhooks/endpoints.ts'
 export function Overview() {
   const hooks = useAnswer(may('webhooks') ? askEndpoints : noEndpoints, 10_000)
   const backups = useAnswer(may('backup') ? askBackups : noBackups, 30_000)
-  const waiting = useQueue()
+  const waiting = seesOutbox() ? outbox.value : []
   const isDrawn = useRef(false)
   const state = status.value
   const all = sessions.value
@@ -35,10 +35,6 @@ export function Overview() {
   isDrawn.current ||= waiting !== undefined && [hooks, backups].every(isAnswered)
   if (!state || !all || !waiting || !isDrawn.current) return <Loading />
 
-  const onChange = () => {
-    askOutboxAgain()
-    backups.again()
-  }
   const snapshot = {
     status: state,
     sessions: all,
@@ -49,60 +45,53 @@ export function Overview() {
     now: now.value,
   }
   const concerns = concernsOf(snapshot)
+  const title = t(concerns.some(isToDo) ? 'overview.attention' : 'overview.notes')
   return (
     <div class="page overview">
-      <header>
-        <h1 tabIndex={-1}>{t('nav.overview')}</h1>
-        <Sentence {...sentenceOf(snapshot, concerns)} />
+      <header class="page-head">
+        <div>
+          <h1 tabIndex={-1}>{t('nav.overview')}</h1>
+          <Sentence {...sentenceOf(snapshot, concerns)} />
+        </div>
       </header>
-      {concerns.some(isToDo) && (
-        <Attention
-          id="attention"
-          title={t('overview.attention')}
-          concerns={concerns.filter(isToDo)}
-          onChange={onChange}
-        />
-      )}
-      {all.length === 0 ? (
-        talks.length > 0 ? (
-          <LoggedOut conversations={talks} />
-        ) : (
-          <Welcome />
-        )
-      ) : (
-        <Accounts status={state} sessions={all} conversations={talks} outbox={waiting} />
-      )}
-      {concerns.some(one => !isToDo(one)) && (
-        <Attention
-          id="notes"
-          title={t('overview.notes')}
-          concerns={concerns.filter(one => !isToDo(one))}
-          onChange={onChange}
-        />
-      )}
-      <Soon>
-        {(all.length > 0 || talks.length > 0) && may('history') && (
-          <div class="columns">
-            <Activity />
-            <Recent conversations={talks} />
+      <div class="columns">
+        {concerns.length > 0 && <Attention title={title} concerns={concerns} onChange={backups.again} />}
+        <Soon>
+          <div class="news">
+            {(all.length > 0 || talks.length > 0) && may('history') && (
+              <>
+                <Activity />
+                <Recent conversations={talks} />
+              </>
+            )}
+            {copies && (copies.folder ?? copies.newest) && (
+              <Backups status={copies} onChange={backups.again} />
+            )}
           </div>
-        )}
-        {copies && (copies.folder ?? copies.newest) && <Backups status={copies} onChange={onChange} />}
-        {state.sandbox_phone && isOwner() && (
-          <div class="notice sandbox">
-            <Icon name="phone" />
-            <div>
-              <p>{t('overview.sandbox')}</p>
-              <a href={phonePath} target="_blank" rel="noopener">
-                {t('overview.sandbox_phone')}
-              </a>
-            </div>
+          <div class="bots">
+            {all.length > 0 && (
+              <Accounts status={state} sessions={all} conversations={talks} outbox={waiting} />
+            )}
+            {all.length === 0 && (talks.length > 0 ? <LoggedOut conversations={talks} /> : <Welcome />)}
+            {state.sandbox_phone && isOwner() && <Sandbox />}
           </div>
-        )}
-      </Soon>
+        </Soon>
+      </div>
     </div>
   )
 }
+
+const Sandbox = () => (
+  <div class="notice sandbox">
+    <Icon name="phone" />
+    <div>
+      <p>{t('overview.sandbox')}</p>
+      <a href={phonePath} target="_blank" rel="noopener">
+        {t('overview.sandbox_phone')}
+      </a>
+    </div>
+  </div>
+)
 
 const noEndpoints = async () => []
 const askBackups = () => call('backups', {})
@@ -120,7 +109,7 @@ function Sentence({ tone, text }: Judgement) {
   return (
     <div class={`sentence ${isOnline ? tone : 'calm'}`} role="status">
       <p>
-        <Icon name={tone === 'good' ? 'check' : tone === 'calm' ? 'clock' : 'warn'} size={22} />
+        <Icon name={tone === 'good' ? 'check' : tone === 'calm' ? 'clock' : 'warn'} size={18} />
         {text}
       </p>
       {!isOnline && <p class="soft small">{t('overview.as_of', { when: whole(lastOnlineAt.value) })}</p>}
@@ -130,18 +119,13 @@ function Sentence({ tone, text }: Judgement) {
 
 /** A grey placeholder of the same size, so that nothing moves when the content comes. */
 const Loading = () => (
-  <div class="page overview" aria-busy="true">
-    <header>
-      <h1 tabIndex={-1}>{t('nav.overview')}</h1>
-      <p class="skeleton line" />
+  <div class="page overview">
+    <header class="page-head">
+      <div>
+        <h1 tabIndex={-1}>{t('nav.overview')}</h1>
+        <p class="skeleton line" />
+      </div>
     </header>
-    <div class="fleet">
-      <div class="card skeleton shape" />
-      <div class="card skeleton shape" />
-      <div class="card skeleton shape" />
-    </div>
-    <p class="visually-hidden" role="status">
-      {t('status.loading')}
-    </p>
+    <LoadingRows />
   </div>
 )

@@ -25,18 +25,25 @@ export async function copy(text: string): Promise<boolean> {
   }
 }
 
-interface CopyableProps {
+interface CopyProps {
   text: string
-  /** Names it for screen readers. */
+  /** Names the text for screen readers. */
   what: string
   /** The dialog around it puts the focus there. */
   first?: boolean
-  /** In one line, cut in the middle. */
-  short?: boolean
 }
 
-/** A text in a box, and its copy button. */
-export function Copyable({ text, what, first = false, short = false }: CopyableProps) {
+/** A text in a box, and its copy button. `short`: in one line, cut in the middle. */
+export const Copyable = ({ short = false, ...props }: CopyProps & { short?: boolean }) => (
+  <div class="copyable">
+    <code class="foreign" dir="ltr">
+      {short ? <Middle text={props.text} /> : props.text}
+    </code>
+    <CopyButton {...props} />
+  </div>
+)
+
+export function CopyButton({ text, what, first = false }: CopyProps) {
   const copied = useSignal(false)
   useEffect(() => {
     if (!copied.value) return
@@ -44,10 +51,7 @@ export function Copyable({ text, what, first = false, short = false }: CopyableP
     return () => clearTimeout(timer)
   }, [copied.value])
   return (
-    <div class="copyable">
-      <code class="foreign" dir="ltr">
-        {short ? <Middle text={text} /> : text}
-      </code>
+    <>
       <button
         type="button"
         class="button plain icon-only"
@@ -63,6 +67,6 @@ export function Copyable({ text, what, first = false, short = false }: CopyableP
       <span class="visually-hidden" role="status">
         {copied.value ? t('action.copied') : ''}
       </span>
-    </div>
+    </>
   )
 }

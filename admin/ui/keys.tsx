@@ -21,6 +21,14 @@ const groups: readonly (readonly [where: TextKey, keys: readonly Key[]])[] = [
     ],
   ],
   [
+    'approvals.title',
+    [
+      [['J', 'K'], 'keys.draft'],
+      [['E'], 'keys.draft_edit'],
+      [['X'], 'keys.draft_choose'],
+    ],
+  ],
+  [
     'composer.write',
     [
       [['Enter'], 'composer.send'],

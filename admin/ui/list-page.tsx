@@ -6,7 +6,7 @@ import { errorText } from '../errors.ts'
 import { t } from '../i18n.ts'
 import { now } from '../times.ts'
 import { Copyable } from './copy.tsx'
-import { Icon } from './icon.tsx'
+import { Icon, type IconName } from './icon.tsx'
 import { set } from './set.ts'
 
 interface HeadProps {
@@ -90,6 +90,7 @@ export const Failure = ({ error, onRetry }: { error: unknown; onRetry(): void })
 )
 
 interface NothingProps {
+  icon?: IconName
   title: string
   /** What the list is for. */
   about: string
@@ -100,8 +101,9 @@ interface NothingProps {
 }
 
 /** In place of a list without an entry. */
-export const Nothing = ({ title, about, action, command }: NothingProps) => (
+export const Nothing = ({ icon, title, about, action, command }: NothingProps) => (
   <div class="card empty">
+    {icon && <Icon name={icon} size={32} />}
     <h2>{title}</h2>
     <p>{about}</p>
     {action}

@@ -11,8 +11,10 @@ import { owner } from '../../src/model/principal.ts'
 import { receiver } from '../push/receiver.ts'
 import { violationsInBothThemes } from '../support/axe.ts'
 import { hasBrowser } from '../support/browser.ts'
+import { folderOfTest } from '../support/folder.ts'
 import { withPanel, write } from '../support/panel.ts'
 import { wordsOf } from '../support/panel-hand.ts'
+import { freePort } from '../support/port.ts'
 
 const languages = ['en', 'zh'] as const
 
@@ -60,6 +62,8 @@ describe.skipIf(!hasBrowser)('accessibility', () => {
 
     for (const [path, seen] of [
       ['/', '.chart svg'],
+      ['/approvals', '.empty'],
+      ['/approvals/1', '.empty'],
       ['/sessions', '.account-list'],
       ['/conversations', '.conversation'],
       [chat, 'article'],
@@ -97,6 +101,40 @@ describe.skipIf(!hasBrowser)('accessibility', () => {
     await page.goto(`${panel.url}${chat}`)
     await byMenu(page.getByRole('button', { name: t('chat.menu') }), t('chat.jump'))
     expect(panel.complaints).toEqual([])
+  })
+
+  test('what a person looks for first is in the first screen of the overview, one line a matter', async () => {
+    await using panel = await withPanel({
+      sessions: ['default', 'sales', 'ops', 'shop'],
+      config: { backupTo: folderOfTest(), backupEvery: 24 * 60 * 60_000, backupKeep: 7 },
+    })
+    for (const name of ['sales', 'ops']) panel.sandbox.world.people.expire(panel.bots.get(name)!.bot_id)
+    const url = `http://127.0.0.1:${freePort()}/${'a-long-path/'.repeat(9)}the-end`
+    const { id } = await panel.gateway.webhooks.add(owner, { url, allow_private: true })
+    for (const session of ['default', 'shop']) await write(panel, `hello ${session}`, session)
+    await panel.send({ text: 'shall I?', approval: 'nobody' })
+    await panel.until('failing', async () => {
+      panel.clock.advance(1000)
+      return (await panel.gateway.webhooks.get(owner, id)).status === 'failing'
+    })
+    const page = await panel.open({ viewport: { width: 1440, height: 900 } })
+    const matter = (text: string) => page.locator('.concern', { hasText: text })
+    const t = wordsOf('en')
+    await matter(t('overview.logins_other', { count: 2 })).waitFor()
+    await matter(t('overview.approvals_one', { count: 1 })).waitFor()
+    await matter('the-end').getByText('…').waitFor()
+    const ends = (part: string) =>
+      page
+        .locator(part)
+        .last()
+        .evaluate(one => one.getBoundingClientRect().bottom)
+    for (const part of ['.concern', '.fleet', '.chart svg', '.recent li', '.backups'])
+      expect([part, (await ends(part)) < 900]).toEqual([part, true])
+    const heights = await page
+      .locator('.concern')
+      .evaluateAll(all => all.map(one => one.getBoundingClientRect().height))
+    expect(new Set(heights.map(Math.round)).size).toBe(1)
+    expect(await violationsInBothThemes(page)).toEqual([])
   })
 
   test('passing states', async () => {

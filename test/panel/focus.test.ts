@@ -1,7 +1,6 @@
 /** Nothing is lost by a key: the focus stays near, and what cannot come back asks before it goes. */
 import { describe, expect, test } from 'bun:test'
 import type { Locator, Page } from 'playwright-core'
-import { owner } from '../../src/model/principal.ts'
 import { hasBrowser } from '../support/browser.ts'
 import { type TestPanel, withPanel, write } from '../support/panel.ts'
 import { wordsOf } from '../support/panel-hand.ts'
@@ -13,43 +12,6 @@ const chatOf = (panel: TestPanel) =>
 const focused = (page: Page, selector: string) => page.locator(selector).and(page.locator(':focus')).waitFor()
 
 describe.skipIf(!hasBrowser)('the focus', () => {
-  test('of an edited draft: Escape gives up only what was not changed, Enter sends', async () => {
-    await using panel = await withPanel()
-    await write(panel, 'hello')
-    for (const text of ['one', 'two', 'three']) await panel.send({ text, approval: 'nobody' })
-    const page = await panel.open()
-    const first = page.locator('.asks').first()
-    await first.getByRole('button', { name: 'Edit: one' }).click()
-    await focused(page, '.asks textarea')
-    await page.keyboard.press('Escape')
-    await focused(page, '.asks .edit')
-    await page.keyboard.press('Enter')
-    await focused(page, '.asks textarea')
-    await page.keyboard.press('End')
-    await page.keyboard.type(' more')
-    await page.keyboard.press('Escape')
-    await focused(page, '.asks .undo')
-    // The text survives a visit to another page.
-    await page.getByRole('link', { name: 'Settings' }).click()
-    await page.getByRole('link', { name: 'Overview' }).click()
-    const field = first.getByRole('textbox')
-    expect(await field.inputValue()).toBe('one more')
-    await field.focus()
-    await page.keyboard.press('Shift+Enter')
-    await page.keyboard.type('line')
-    await page.keyboard.press('Enter')
-    await panel.until('it is sent', async () => (await panel.gateway.outbox.list(owner)).length === 2)
-    const [sent] = (await panel.gateway.history.page({ limit: 1, offset: 0, text_contains: 'line' })).messages
-    expect(sent?.text).toContain('\nline')
-    // A draft that goes away passes the focus on to the next one.
-    await page.locator('.asks').nth(1).getByRole('button', { name: 'Decline: three' }).waitFor()
-    await page.locator('.asks').first().getByRole('button', { name: 'Decline: two' }).focus()
-    await page.keyboard.press('Enter')
-    await page.locator('.asks').nth(1).waitFor({ state: 'detached' })
-    await focused(page, '.asks :is(a, button)')
-    expect(panel.complaints).toEqual([])
-  })
-
   test('goes into the gallery, and Escape leads back to the messages', async () => {
     await using panel = await withPanel()
     await write(panel, 'hello')

@@ -55,7 +55,7 @@ async function withJudgement(options?: TestPanelOptions) {
   return { ...panel, look, seenOnce, t, silenceOf, chooseLanguage }
 }
 
-test('expired and damaged accounts are named, problems come first, and more than three are one problem', async () => {
+test('expired and damaged accounts are named, problems come first, and several are one matter', async () => {
   const names = ['default', 'a', 'b', 'c', 'd']
   await using judged = await withJudgement({ sessions: names })
   const { t } = judged
@@ -77,7 +77,9 @@ test('expired and damaged accounts are named, problems come first, and more than
     'four',
     ({ healths }) => healths.a === 'expired' && healths.b === 'expired',
   )
-  expect(four.concerns).toEqual([{ kind: 'logins', sessions: ['a', 'b', 'c', 'd'] }])
+  const { mattersOf } = await import('../../admin/overview/concerns.ts')
+  expect(mattersOf(four.concerns)).toEqual([four.concerns])
+  expect(four.concerns).toMatchObject(['a', 'b', 'c', 'd'].map(session => ({ session })))
 })
 
 test('an expired account has no last contact and no answers; a pending login and a failing webhook are named', async () => {

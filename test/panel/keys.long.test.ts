@@ -246,11 +246,21 @@ describe.skipIf(!hasBrowser)('keys', () => {
     expect(await writes.getByRole('button', { name: t('overview.approve') }).count()).toBe(0)
     await expectAccessible(writes, 'a conversation with drafts')
 
+    // Who may only draft sees what waits for others, and takes it back.
+    const drafter = await signedIn(panel, drafts.key, '/approvals')
+    const shelf = drafter.getByRole('tab', { name: t('approvals.others') })
+    await shelf.and(drafter.locator('[aria-selected=true]')).waitFor()
+    await drafter.getByText(t('approvals.not_yours')).waitFor()
+    expect(await drafter.getByRole('button', { name: t('overview.approve') }).count()).toBe(0)
+    await expectAccessible(drafter, 'what waits for others')
+
     const page = await signedIn(panel, approver.key, '/', { viewport: phone })
-    await page.getByText(t('nav.approvals')).waitFor({ state: 'attached' })
-    const entry = page.locator('li.asks').filter({ hasText: 'It was shipped yesterday' })
-    await entry.getByText(/Dora/).first().waitFor()
-    await entry.getByText(t('overview.edit'), { exact: true }).click()
+    await page.locator('.concern').getByRole('link').click()
+    await page.getByRole('listitem').filter({ hasText: 'It was shipped yesterday' }).getByRole('link').click()
+    const draft = page.getByRole('article')
+    await draft.getByText('Where is my parcel?').waitFor()
+    await draft.getByText(t('approvals.by', { maker: '\u2068Dora\u2069' })).waitFor()
+    await draft.getByText(t('overview.edit'), { exact: true }).click()
     const edited = page.getByRole('main').getByRole('textbox')
     await edited.fill('It was shipped this morning')
     await expectAccessible(page, 'approvals')
@@ -258,15 +268,17 @@ describe.skipIf(!hasBrowser)('keys', () => {
     await panel.sandbox.seen(messages =>
       messages.some(({ items }) => items[0]?.text === 'It was shipped this morning'),
     )
-    await page
-      .getByRole('button', {
-        name: t('overview.approve_all_other', { count: 2, name: `⁨Dora · panel:${drafts.id}⁩` }),
-      })
-      .click()
+    await page.getByRole('link', { name: t('approvals.back') }).click()
+    await page.getByLabel(t('approvals.choose_all')).check()
+    await page.getByRole('button', { name: t('approvals.send_these') }).click()
+    for (const text of ['Anything else?', 'Bye'])
+      await dialogOf(page).getByRole('listitem').filter({ hasText: text }).waitFor()
+    await expectAccessible(page, 'several')
     await dialogOf(page)
-      .getByRole('button', { name: t('overview.approve_all_go_other', { count: 2 }) })
+      .getByRole('button', { name: t('approvals.send_go_other', { count: 2 }) })
       .click()
     await panel.until('nothing waits', async () => (await waiting()).length === 0)
+    await page.getByText(t('approvals.none_mine')).waitFor()
     await page.getByText(t('nav.approvals')).waitFor({ state: 'detached' })
 
     // The name of the key is below what it wrote.

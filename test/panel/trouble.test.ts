@@ -46,13 +46,14 @@ describe.skipIf(!hasBrowser)('problems, on the overview and elsewhere', () => {
     await soon(panel, page, words('overview.says_bad_one', { count: 1 }))
     await writeFile(join(panel.dir, 'ops', 'token.json'), '{"bot_id":')
     await soon(panel, page, words('overview.says_bad_other', { count: 2 }))
+    await page.locator('.concern', { hasText: 'new scan' }).getByRole('button').first().click()
     await page.getByRole('heading', { name: /ops.* files|files of .*ops/ }).waitFor()
     // Problems come first.
     expect(await page.locator('.fleet h3').allInnerTexts()).toEqual(['ops', 'sales', 'default'])
     expect(await violationsInBothThemes(page)).toEqual([])
     const badge = (row: string) => page.locator(row, { hasText: 'sales' }).locator('.state.bad').first()
     const texts = [await badge('.fleet > li').innerText()]
-    await page.locator('.concern', { hasText: 'sales' }).getByRole('link', { name: 'Log in again' }).click()
+    await page.locator('.each li', { hasText: 'sales' }).getByRole('link', { name: 'Log in again' }).click()
     await page.waitForURL('**/sessions/sales/login')
     await page.getByRole('dialog').waitFor()
     await page.keyboard.press('Escape')
@@ -88,6 +89,7 @@ describe.skipIf(!hasBrowser)('problems, on the overview and elsewhere', () => {
       return (await panel.gateway.health()).stalled
     })
     await says(page, en['overview.says_stalled'])
+    await page.locator('.concern h3 button').first().click()
     await page.getByText(`kill -CONT ${process.pid}`).waitFor()
     await panel.until('it is seen to work', async () => {
       clock.advance(1000)
@@ -142,6 +144,7 @@ describe.skipIf(!hasBrowser)('problems, on the overview and elsewhere', () => {
       return (await panel.gateway.accounts.list())[0]?.poll_error !== undefined
     })
     await says(page, 'WeChat does not answer for 1 account')
+    await page.locator('.concern h3 button').first().click()
     const failed = page.locator('main').getByText(/failed: .*500/)
     await failed.first().waitFor()
     await page.getByText(`svc doctor -d ${panel.dir}`).waitFor()

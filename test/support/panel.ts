@@ -178,6 +178,7 @@ export const pagesWith = (chat: string): string[] => [
   '/',
   '/conversations',
   chat,
+  '/approvals',
   '/sessions',
   '/agents',
   '/keys',

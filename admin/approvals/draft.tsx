@@ -1,0 +1,144 @@
+/** A send that waits: to whom, what was said before, its content, and the decision. */
+import { type Signal, useSignal } from '@preact/signals'
+import { useEffect, useLayoutEffect, useRef } from 'preact/hooks'
+import { askOutboxAgain } from '../answers.ts'
+import { call, type Message, type OutboxEntry } from '../api.ts'
+import { isolated, type TextKey, t } from '../i18n.ts'
+import { nameOf } from '../live.ts'
+import { set } from '../ui/set.ts'
+import { tell } from '../ui/toasts.tsx'
+import { isSendKey, useWork } from '../ui/work.ts'
+import { Decision } from './decision.tsx'
+import { editedOf, noteDecided, textOf, useTalk } from './drafts.ts'
+import { Content, Said } from './said.tsx'
+import { Origin, To } from './to.tsx'
+
+interface DraftProps {
+  entry: OutboxEntry
+  /** The one that opens after this one. Its conversation is loaded ahead of time. */
+  next: OutboxEntry | undefined
+  /** Called when the caller has decided. */
+  onDecided(): void
+}
+
+/** A press so soon after a draft came was meant for the one before it. */
+const unseenMs = 500
+
+export function Draft({ entry, next, onDecided }: DraftProps) {
+  const { outbox_id: id, session, to_user } = entry
+  const messages = useTalk(entry, next)
+  const { busy, work } = useWork()
+  const edited = editedOf(id)
+  const article = useRef<HTMLElement>(null)
+  const isSeen = useSignal(false)
+  useEffect(() => {
+    const timer = setTimeout(set(isSeen, true), unseenMs)
+    return () => clearTimeout(timer)
+  }, [])
+  const isReady = isSeen.value && messages !== undefined && !busy.value
+  const focusOn = (selector: string) =>
+    queueMicrotask(() => article.current?.querySelector<HTMLElement>(selector)?.focus())
+  const decide = (act: () => Promise<unknown>, done: TextKey) => {
+    if (!isReady) return
+    void work(async () => {
+      await act().finally(askOutboxAgain)
+      tell(t(done))
+      noteDecided(id)
+      onDecided()
+    })
+  }
+  const send = () => {
+    const text = edited.value
+    decide(() => call('approve_outbox', { id, ...(text !== undefined && { text }) }), 'overview.approved')
+  }
+  const cancel = () => decide(() => call('cancel_outbox', { id }), 'overview.called_off')
+  const edit = (text: string | undefined) => {
+    edited.value = text
+    focusOn(text === undefined ? '.edit' : 'textarea')
+  }
+  const onKeyDown = (event: KeyboardEvent) => {
+    const { key, repeat, target, currentTarget } = event
+    if (target instanceof HTMLTextAreaElement) return onWriting(event)
+    const isStep = key === 'Enter' && target === currentTarget
+    // The same press must not go on to the button that it focuses, nor one that is held down to the next draft.
+    if (isStep || (key === 'Enter' && repeat)) event.preventDefault()
+    if (isStep && !repeat) focusOn('.yes')
+  }
+  const onWriting = (event: KeyboardEvent) => {
+    const isSame = edited.value === textOf(entry)
+    if (isSendKey(event)) {
+      event.preventDefault()
+      // A second Enter on "Edit" changes nothing, so it sends nothing.
+      if (!isSame) send()
+    } else if (event.key === 'Escape') {
+      // What was typed goes only by the button.
+      if (isSame) edit(undefined)
+      else focusOn('.undo')
+    }
+  }
+  const label = t('overview.asked_what', { name: isolated(nameOf(session, to_user) ?? to_user) })
+  return (
+    <article class="draft" ref={article} tabIndex={-1} aria-label={label} onKeyDown={onKeyDown}>
+      <To entry={entry} />
+      {messages ? (
+        <Talk entry={entry} messages={messages} edited={edited} label={label} />
+      ) : (
+        <div class="draft-talk" aria-busy="true">
+          <span class="skeleton block" />
+        </div>
+      )}
+      <Decision
+        entry={entry}
+        isReady={isReady}
+        isEdited={edited.value !== undefined}
+        onSend={send}
+        onEdit={() => edit(textOf(entry))}
+        onUndo={() => edit(undefined)}
+        onCancel={cancel}
+      />
+    </article>
+  )
+}
+
+interface TalkProps {
+  entry: OutboxEntry
+  messages: readonly Message[]
+  edited: Signal<string | undefined>
+  label: string
+}
+
+/** The conversation, which ends with the draft. */
+function Talk({ entry, messages, edited, label }: TalkProps) {
+  const content = useRef<HTMLDivElement>(null)
+  useLayoutEffect(() => {
+    const { offsetHeight, parentElement } = content.current!
+    const fits = offsetHeight < parentElement!.clientHeight
+    content.current!.scrollIntoView({ block: fits ? 'end' : 'start' })
+  }, [edited.value === undefined])
+  return (
+    <section
+      class="draft-talk"
+      aria-label={t('approvals.talk')}
+      // biome-ignore lint/a11y/noNoninteractiveTabindex: a long text is scrolled by keys
+      tabIndex={0}
+    >
+      <Said messages={messages} answers={entry.answers} />
+      <div class="draft-content" ref={content}>
+        <Origin entry={entry} />
+        {edited.value !== undefined && (
+          <textarea
+            class="input"
+            aria-label={label}
+            rows={5}
+            dir="auto"
+            value={edited.value}
+            onInput={event => {
+              edited.value = event.currentTarget.value
+            }}
+          />
+        )}
+        <Content entry={entry} {...(edited.value !== undefined && { text: '' })} />
+      </div>
+    </section>
+  )
+}
