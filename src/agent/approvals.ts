@@ -14,11 +14,11 @@ import type {
   StoredTurn,
   Svc,
 } from '../index.ts'
+import { chooseOption, type Said } from '../model/typed-answer.ts'
 import type { Clock } from '../platform/clock.ts'
 import { escapeControls } from '../platform/escape-controls.ts'
 import { endQuestion, isLate, newCode, withdraw } from './asking.ts'
 import type { AgentConfig } from './config.ts'
-import { chooseOption, type Said } from './owner-answer.ts'
 import { readMessages } from './prompt.ts'
 import { cutMiddle, toOneLine } from './question-text.ts'
 import type { Chat, Talkers } from './talkers.ts'

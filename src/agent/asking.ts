@@ -13,13 +13,13 @@ import {
   type Svc,
   SvcError,
 } from '../index.ts'
+import { codeSigns, findRejection, isCode } from '../model/typed-answer.ts'
 import type { Clock } from '../platform/clock.ts'
 import { randomBytes } from '../platform/lazy-crypto.ts'
 import type { Log } from '../platform/log.ts'
 import { linkSignals } from '../platform/signals.ts'
 import type { PermissionRequest } from './backend.ts'
 import type { AnswerDelivery } from './delivery.ts'
-import { codeSigns, findRejection, isCode } from './owner-answer.ts'
 import { formatQuestion, questionLength, toOneLine } from './question-text.ts'
 import type { Chat, Talkers } from './talkers.ts'
 import type { Texts } from './texts.ts'
@@ -40,7 +40,14 @@ export interface AskingPorts {
   readonly svc: Pick<Svc, 'outbox'>
   readonly work: Pick<
     AgentWork,
-    'ask' | 'changeQuestion' | 'closeQuestion' | 'getQuestion' | 'getTurn' | 'listDrafts' | 'listQuestions'
+    | 'ask'
+    | 'changeQuestion'
+    | 'closeQuestion'
+    | 'getQuestion'
+    | 'getTurn'
+    | 'listDrafts'
+    | 'listQuestions'
+    | 'takesAsAnswer'
   >
   readonly people: Pick<Talkers, 'findOperator' | 'nameOf'>
   readonly delivery: Pick<AnswerDelivery, 'countLeft' | 'show' | 'tell'>

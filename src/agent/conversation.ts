@@ -3,10 +3,10 @@
  * turns one after another.
  */
 import { type ConversationKey, isSvcError, type Message, type OpenMessage } from '../index.ts'
+import { saidIn } from '../model/typed-answer.ts'
 import { Burst } from './burst.ts'
 import { ClaimLost } from './claim.ts'
 import { TurnNotices } from './notices.ts'
-import { saidIn } from './owner-answer.ts'
 import { type CommandWord, findCommand, type Texts } from './texts.ts'
 import { type TurnPlace, type TurnPorts, TurnRunner, TurnStopped } from './turn.ts'
 

@@ -4,8 +4,8 @@
  * mistaken (`#isPlainYes`).
  */
 import type { Message, QuestionOption, StoredQuestion, Svc } from '../index.ts'
+import { chooseOption, isCode, isRejection, readAnswer, type Said, saidIn } from '../model/typed-answer.ts'
 import { Asking, type AskingPorts, isLate } from './asking.ts'
-import { chooseOption, isCode, isRejection, readAnswer, type Said, saidIn } from './owner-answer.ts'
 import type { Chat, Talkers } from './talkers.ts'
 import type { Texts } from './texts.ts'
 
@@ -41,10 +41,13 @@ export class Questions extends Asking {
    * @param isAlone whether nothing else came within the pause; absent: that is not known yet
    */
   async takeAnswer(message: Message, isAlone?: boolean): Promise<Taken> {
+    const { work } = this.#ports
+    // Questions of other programs to this person come first: their answers are no prompts.
+    const asked = await work.takesAsAnswer(message)
+    if (asked === 'taken' || (asked === 'later' && isAlone === undefined)) return asked
     const text = saidIn(message)
     // Most messages are read without the store.
     if (!readAnswer(text, isCode)) return 'no'
-    const { work } = this.#ports
     const { from_user: user, session } = message
     const all = [...(await work.listQuestions()), ...(await work.listDrafts())]
     const said = readAnswer(text, code => all.some(one => one.code === code))
@@ -67,7 +70,8 @@ export class Questions extends Asking {
     const option = latest && chooseOption(said, latest.options)
     const isRefusal = option && isRejection(option)
     if (!isRefusal && isAlone === undefined) return 'later'
-    const isYes = option?.kind === 'allow_once' && questions.length === 1 && isAlone
+    const isOnly = questions.length === 1 && asked === 'no'
+    const isYes = option?.kind === 'allow_once' && isOnly && isAlone
     if (latest && option && (isRefusal || (isYes && (await this.#isPlainYes(latest, message)))))
       await this.#answer(latest, option, message)
     else for (const question of here) await this.#askAgain(question, message)

@@ -1,7 +1,7 @@
 /** What the process of an agent itself says to people on WeChat, in English and Chinese. */
 
+import { plainOf } from '../model/typed-answer.ts'
 import { chineseFailures, englishFailures } from './failure-text.ts'
-import { plainOf } from './owner-answer.ts'
 import { chineseQuestions, englishQuestions } from './question-text.ts'
 
 /** Commands of the user, each a whole message. */

@@ -20,6 +20,7 @@ export const commandGroups: Readonly<Record<string, Readonly<Record<string, Load
   'Talk:': {
     recv: messages,
     send: messages,
+    ask: () => import('./commands/ask.ts'),
     download: messages,
     history: messages,
     users: () => import('./commands/users.ts'),

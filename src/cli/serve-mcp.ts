@@ -10,6 +10,7 @@ import type { McpHttpDoor } from '../mcp/http.ts'
 import { listWorkingFolders } from '../media/own-files.ts'
 import { badArgument, SvcError } from '../model/error.ts'
 import { type Principal, stdio } from '../model/principal.ts'
+import { ask } from '../operations/questions.ts'
 import { type Tool, tools } from '../operations/tools.ts'
 import { createLog, type Log } from '../platform/log.ts'
 import { keepStdoutClean } from '../platform/process.ts'
@@ -144,12 +145,13 @@ export const isMcpPath = (url: string): boolean => /^[^/]*\/\/[^/]*\/mcp(?:[?#]|
 export function listOfferedTools(filter: Config['tools']): readonly Tool[] {
   if (filter === undefined) return tools
   if (filter === 'read-only') return tools.filter(({ effect }) => effect === 'read')
-  const unknown = filter.find(name => !tools.some(tool => tool.name === name))
+  const all = [...tools, ask]
+  const unknown = filter.find(name => !all.some(tool => tool.name === name))
   if (unknown !== undefined)
     throw badArgument('--tools', `there is no tool "${unknown}"`, {
-      hint: `The tools are ${tools.map(({ name }) => name).join(', ')}.`,
+      hint: `The tools are ${all.map(({ name }) => name).join(', ')}.`,
     })
-  return tools.filter(({ name }) => filter.includes(name))
+  return all.filter(({ name }) => filter.includes(name))
 }
 
 /** Creates the dependencies that all MCP connections of this process share. */

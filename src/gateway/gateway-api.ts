@@ -21,6 +21,7 @@ import type { AgentStore } from '../storage/agents.ts'
 import type { AuditStore } from '../storage/audit.ts'
 import type { EntrySight } from '../storage/outbox.ts'
 import type { SignInStore } from '../storage/state.ts'
+import type { Asks } from './asks.ts'
 import type { Backups } from './backups.ts'
 import type { Changes } from './changes.ts'
 import type { Conversations } from './conversations.ts'
@@ -77,6 +78,7 @@ export interface Gateway {
   readonly backups: Pick<Backups, 'make' | 'status'>
   readonly people: Pick<People, 'forget' | 'listOwned' | 'countErasures'>
   readonly agents: AgentStore
+  readonly asks: Pick<Asks, 'ask' | 'wait' | 'cancel' | 'takes'>
   readonly metrics: Pick<Metrics, 'answered' | 'refused' | 'text'>
   readonly signIns: SignInStore
   /** The system's clock; in a sandbox, the clock of the simulated world, which can be set on its phone. */

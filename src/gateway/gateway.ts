@@ -4,12 +4,14 @@ import { Keys } from '../access/keys.ts'
 import { localFilesOf } from '../config/local-files.ts'
 import type { Media } from '../media/media.ts'
 import { SvcError } from '../model/error.ts'
+import { scopeOf } from '../model/principal.ts'
 import { apiFetch } from '../platform/fetch.ts'
 import { withLogName } from '../platform/runtime.ts'
 import type { WebhookDispatcher } from '../push/delivery.ts'
 import { EventReader } from '../push/events.ts'
 import type { SessionEventWriter } from '../push/sessions.ts'
 import { ConsumerList } from '../receive/consumers.ts'
+import { Asks } from './asks.ts'
 import type { Backups } from './backups.ts'
 import { Changes } from './changes.ts'
 import { Conversations } from './conversations.ts'
@@ -116,6 +118,26 @@ export async function openGateway(options: GatewayOptions): Promise<RunningGatew
   )
   const sessionEvents = open.openSessionEvents(directory, accounts, receive, runtime)
   const backups = open.openBackups(options, directory, receive, runtime)
+  const history = new History({
+    store,
+    sessions: state.sessions,
+    contexts: state.contexts,
+    views,
+    clock: runtime.clock,
+  })
+  const asks = new Asks(
+    {
+      asks: store.asks,
+      log: store.log,
+      history,
+      sender,
+      outbox,
+      findChat: (to, session, by) => send.findChat(to, session, scopeOf(by)),
+      findOwner: async session => (await state.sessions.get(session))?.bot?.user_id,
+      poll: async () => await receive.oneShot?.startPolling(),
+    },
+    withLogName(runtime, 'asks'),
+  )
   const rooms = {
     directory,
     receive,
@@ -145,13 +167,8 @@ export async function openGateway(options: GatewayOptions): Promise<RunningGatew
     webhooks,
     inbox: inboxOf(rooms),
     media: mediaOf(media),
-    history: new History({
-      store,
-      sessions: state.sessions,
-      contexts: state.contexts,
-      views,
-      clock: runtime.clock,
-    }),
+    history,
+    asks,
     conversations: new Conversations({ threads, views, accounts, changes }, runtime),
     events,
     changes,
@@ -205,7 +222,7 @@ export async function openGateway(options: GatewayOptions): Promise<RunningGatew
 }
 
 /** The rooms that are started and closed. */
-interface Rooms extends ReturnType<typeof open.openSend> {
+interface Rooms extends Omit<ReturnType<typeof open.openSend>, 'findChat'> {
   directory: Directory
   receive: open.Receive
   logins: { waitUntilClosed(): Promise<void> }

@@ -138,6 +138,11 @@ export function openSend(
     (await resolveTarget({ user, session, scope }, 'to')).user ?? user
   return {
     outbox,
+    /** Finds the chat with a person. @throws as `Sender.send` */
+    async findChat(to: string, session: string | undefined, scope: Scope) {
+      const user_id = await resolveUser(to, session, scope)
+      return { session: (await route(user_id, session, scope)).name, user_id }
+    },
     sender: new Sender({ ...ports, worker, resolveUser, route }, withLogName(runtime, 'send')),
   }
 }

@@ -78,6 +78,8 @@ const createView = (gateway: Gateway, viewer: Viewer): Gateway => ({
   backups: gateway.backups,
   people: gateway.people,
   agents: gateway.agents,
+  // The room limits accounts and users by the caller, and questions to those of the caller.
+  asks: gateway.asks,
   metrics: gateway.metrics,
   signIns: gateway.signIns,
   clock: gateway.clock,

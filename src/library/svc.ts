@@ -10,12 +10,14 @@ import type { Event } from '../model/event.ts'
 import type { LoginStatus } from '../model/login.ts'
 import type { Message, SendResult } from '../model/message.ts'
 import { owner, type Principal } from '../model/principal.ts'
+import type { UserQuestion } from '../model/question.ts'
 import type { KnownUser, NamedUser, NameRequest, Session, UserFilter } from '../model/session.ts'
 import { type AgentWork, workAsAgent } from '../operations/agents.ts'
 import { listAudit } from '../operations/audit.ts'
 import { followEvents } from '../operations/events.ts'
 import { exportMessages, type OpenedExport } from '../operations/export.ts'
 import { forgetUser } from '../operations/people.ts'
+import { ask } from '../operations/questions.ts'
 import { followMessages, openMessages } from '../operations/reading.ts'
 import type { CallerInput } from '../operations/schema.ts'
 import { health, listNodes } from '../operations/service.ts'
@@ -212,6 +214,15 @@ export class Svc implements Groups, AsyncDisposable, AsyncIterable<Message> {
    */
   async send(input: SendInput, options: CallOptions = {}): Promise<SendResult> {
     return this.#calls.send(owner, input, options)
+  }
+
+  /**
+   * Asks a person who has written, and waits for the choice. `signal` takes the question back.
+   *
+   * @throws SvcError `no_answer` if the time is over, and the errors of `send`
+   */
+  ask(input: CallerInput<typeof ask.input>, options: CallOptions = {}): Promise<UserQuestion> {
+    return this.#calls.call(owner, ask, input, options)
   }
 
   /** Saves the media of a message as a file. */

@@ -4,6 +4,7 @@
 export const rights = [
   'recv',
   'send',
+  'ask',
   'draft',
   'upload',
   'download',

@@ -73,6 +73,11 @@ const kinds = {
   },
   invalid_arguments: { status: 422, title: 'Invalid arguments', next: { action: 'see', what: 'arguments' } },
   no_media: { status: 422, title: 'Message has no media', next: { action: 'see', what: 'media' } },
+  no_answer: {
+    status: 409,
+    title: 'Nobody answered',
+    hint: 'No answer is never a yes. Ask again with a longer timeout, or another person.',
+  },
   // WeChat.
   rate_limited: { status: 429, title: 'Too many requests', next: { action: 'wait' } },
   quota_exhausted: {

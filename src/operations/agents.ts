@@ -3,7 +3,9 @@ import { Type } from '@sinclair/typebox'
 import type { Gateway } from '../gateway/gateway-api.ts'
 import { AgentConversation, AgentQuestion, AgentTurn, type TurnPart, turnPartLength } from '../model/agent.ts'
 import { badArgument, SvcError } from '../model/error.ts'
+import type { Message } from '../model/message.ts'
 import { formatPrincipal, owner } from '../model/principal.ts'
+import type { TakenAsAnswer } from '../model/question.ts'
 import { between, bounded, closed, flag, optional } from '../model/shapes.ts'
 import { withoutUndefined } from '../platform/fields.ts'
 import type { AgentStore, StoredConversation, StoredQuestion, StoredTurn } from '../storage/agents.ts'
@@ -305,6 +307,8 @@ export interface AgentWork
   extends Omit<AgentStore, 'listTurns' | 'readAsked' | 'listConversations' | 'prune'> {
   /** Same as `EventReader.followSession`. */
   followSession(name: string): () => Promise<{ session: string }>
+  /** Same as `Asks.takes`. */
+  takesAsAnswer(message: Message): Promise<TakenAsAnswer>
 }
 
 export const workAsAgent = defineOperation({
@@ -317,7 +321,11 @@ export const workAsAgent = defineOperation({
   input: closed({}),
   output: Type.Unsafe<AgentWork>({ type: 'object' }),
   errors: ['store_unavailable'],
-  run: async ({ agents, events }) => ({ ...agents, followSession: name => events.followSession(name) }),
+  run: async ({ agents, asks, events }) => ({
+    ...agents,
+    followSession: name => events.followSession(name),
+    takesAsAnswer: message => asks.takes(message),
+  }),
 })
 
 /** Resolves the names in a filter to ids. */

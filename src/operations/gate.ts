@@ -46,8 +46,9 @@ export async function invoke<O>(
   try {
     by.ended?.throwIfAborted()
     const parsed = operation.parse(input)
-    const missing = operation.furtherRights?.(parsed).find(right => !hasRight(by, right))
-    if (missing !== undefined) throw await deny([missing])
+    const further = operation.furtherRights?.(parsed).map(right => rightsOf({ right })) ?? []
+    const missing = further.find(oneOf => !oneOf.some(right => hasRight(by, right)))
+    if (missing !== undefined) throw await deny(missing)
     const run = () => operation.run(viewFor(gateway, by), parsed, call)
     const output = audited
       ? await runAudited({ ...operation, input: parsed, run, asSvcError }, gateway, call, log)

@@ -202,8 +202,8 @@ export interface OperationDefinition<I extends TObject, O extends TSchema> {
    * @throws SvcError `invalid_arguments`
    */
   check?(input: Static<I>, given: Readonly<Record<string, unknown>>): void
-  /** Returns the rights that a caller needs in addition for this input. The gate checks them. */
-  furtherRights?(input: Static<I>): readonly Right[]
+  /** Returns the rights that a caller needs in addition for this input, of a list one. The gate checks them. */
+  furtherRights?(input: Static<I>): readonly (Right | readonly Right[])[]
   run(gateway: Gateway, input: Static<I>, call: Call): Promise<Static<O>>
 }
 
@@ -224,7 +224,7 @@ export interface Operation
   /** Checks the input. @throws SvcError `invalid_arguments` that names every wrong field */
   parse(input: unknown): Record<string, unknown>
   readonly subject?: readonly string[]
-  furtherRights?(input: Record<string, unknown>): readonly Right[]
+  furtherRights?(input: Record<string, unknown>): readonly (Right | readonly Right[])[]
   /**
    * Runs the operation. Only the gate calls it: it checks the right of the caller, and `input` is the result
    * of `parse`.
@@ -244,7 +244,7 @@ export interface TypedOperation<I extends TObject, O extends TSchema, N extends 
   readonly input: I
   readonly output: O
   parse(input: unknown): Static<I>
-  furtherRights?(input: Static<I>): readonly Right[]
+  furtherRights?(input: Static<I>): readonly (Right | readonly Right[])[]
   run(gateway: Gateway, input: Static<I>, call: Call): Promise<Static<O>>
 }
 

@@ -38,6 +38,7 @@ import { getMedia, getWaitingFile, uploadMedia } from './media.ts'
 import type { Operation } from './operation.ts'
 import { approveOutbox, cancelOutbox, declineOutbox, getOutbox, listApprovals, listOutbox } from './outbox.ts'
 import { forgetUser } from './people.ts'
+import { addQuestion, cancelQuestion, getQuestion } from './questions.ts'
 import { beginReading, describeInbox, followMessages, openMessages } from './reading.ts'
 import { renameSession } from './rename-session.ts'
 import { foreseeSend, send } from './send.ts'
@@ -66,6 +67,9 @@ import {
 export const outboxOperations = [listOutbox, getOutbox, cancelOutbox] as const
 
 export const messageOperations = [...outboxOperations, approveOutbox, listUsers, nameUser] as const
+
+/** Beside these, the command line, the library and MCP have `ask`, which waits. */
+export const questionOperations = [addQuestion, getQuestion, cancelQuestion] as const
 
 export const webhookOperations = [
   listWebhooks,
@@ -162,6 +166,7 @@ export const operations: readonly Operation[] = [
     getWaitingFile,
     exportMessages,
     ...messageOperations,
+    ...questionOperations,
     listApprovals,
     declineOutbox,
     followEvents,

@@ -12,6 +12,7 @@ const agentRights: readonly Right[] = [
   'me',
   'recv',
   'send',
+  'ask',
   'download',
   'history',
   'sessions',

@@ -35,6 +35,8 @@ export interface SendRequest {
   when_closed?: 'fail' | 'queue'
   /** Unix ms: it waits in the outbox until then, and longer if it may not go at that time. */
   send_at?: number
+  /** Unix ms: what still waits then is not sent. */
+  until?: number
   /**
    * Set if a person has to approve the send first: why nobody did, or that the caller may only draft. It
    * waits in the outbox until then.
@@ -294,7 +296,7 @@ export interface Draft {
 /** Returns the outbox entry of a draft. */
 export function createEntry(draft: Draft, parts: NewPart[]): NewEntry {
   const { by, address, request, session, bot, files } = draft
-  const { approval, idempotency_key: key, send_at, to } = request
+  const { approval, idempotency_key: key, send_at, to, until } = request
   const when_closed = send_at === undefined ? (request.when_closed ?? 'fail') : 'queue'
   const mode: SendMode = approval ? 'queue' : when_closed
   return {
@@ -306,6 +308,7 @@ export function createEntry(draft: Draft, parts: NewPart[]): NewEntry {
     mode,
     ...(approval && { asked: when_closed }),
     ...(send_at !== undefined && { send_at }),
+    ...(until !== undefined && { until }),
     parts,
     ...(key !== undefined && { key, content: hashContent(request, files) }),
   }

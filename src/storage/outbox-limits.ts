@@ -40,12 +40,17 @@ export const isHeldBack = ({ asked, send_at }: Pick<NewEntry, 'asked' | 'send_at
 
 /** Returns when a new entry expires. */
 export const expiryOf = (
-  { asked, mode, send_at }: Pick<NewEntry, 'asked' | 'mode' | 'send_at'>,
+  {
+    asked,
+    mode,
+    send_at,
+    until = Number.POSITIVE_INFINITY,
+  }: Pick<NewEntry, 'asked' | 'mode' | 'send_at' | 'until'>,
   createdAt: number,
 ): number =>
   send_at !== undefined && !asked
     ? send_at
-    : createdAt + (asked ? askLifeMs : mode === 'fail' ? callLifeMs : queueLifeMs)
+    : Math.min(until, createdAt + (asked ? askLifeMs : mode === 'fail' ? callLifeMs : queueLifeMs))
 
 /** Returns the principal that made a call, and the address if it is known, as `message.sent_by` has them. */
 export const sentByOf = ({

@@ -185,6 +185,8 @@ export interface NewEntry {
   mode: SendMode
   asked?: SendMode
   send_at?: number
+  /** Unix ms: what still waits then ends. */
+  until?: number
   key?: string
   content?: string
   parts: readonly NewPart[]

@@ -39,6 +39,7 @@
 import type { Scope } from '../model/access.ts'
 import type { SvcError } from '../model/error.ts'
 import type { AgentStore } from './agents.ts'
+import type { AskStore } from './asks.ts'
 import type { AuditStore } from './audit.ts'
 import type { BackupStore } from './backups.ts'
 import type { EventLog } from './events.ts'
@@ -66,6 +67,7 @@ export interface Store {
   readonly backups: BackupStore
   readonly people: PeopleStore
   readonly agents: AgentStore
+  readonly asks: AskStore
   readonly maintenance: StoreMaintenance
 }
 

@@ -195,8 +195,9 @@ export const storeTables: readonly StoreTable[] = [
   ),
   table(
     'agent_question',
-    `id | turn text options code asked_at expires_at answer answered_by entry message_id sent_at drafts`,
-    { numbered: 'id', people: 'text options' },
+    `id | turn text options code asked_at expires_at answer answered_by entry message_id sent_at drafts session peer
+     asked_by asked_key lasts_ms grants answered_at answered_in`,
+    { numbered: 'id', people: 'text options peer', isErased: true },
   ),
 
   own(undefined, 'gram', 'body id pairs', { people: '' }),

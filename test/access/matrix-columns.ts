@@ -124,7 +124,8 @@ export function lackedBy(
   const needed = listOf(operation.right)
   const asTool = grant.tools?.includes(operation.partOf ?? operation.name) === true
   if (!asTool && !needed.some(right => held.includes(right))) return needed[0]
-  return operation.furtherRights?.(operation.parse(input)).find(right => !held.includes(right))
+  const further = operation.furtherRights?.(operation.parse(input)).map(listOf) ?? []
+  return further.find(oneOf => !oneOf.some(right => held.includes(right)))?.[0]
 }
 
 /** Resources, prompts and completions of MCP, and the operations that each needs. */

@@ -37,6 +37,8 @@ export interface Things {
   readonly agent: string
   readonly turn: number
   readonly question: number
+  /** Id of a question of the owner to the user. */
+  readonly asked: number
 }
 
 const { signal } = new AbortController()
@@ -101,7 +103,12 @@ export async function makeThings(
     ...{ turn: turn.id, text: `Asks${tag}`, code: `Code${tag}`, expires_at: Number.MAX_SAFE_INTEGER },
     options: [{ id: 'yes', name: 'Yes', kind: 'allow_once' }],
   })
+  const { id: asked } = await gateway.asks.ask(
+    { to: user, session, text: `Ask${tag}`, choices: ['yes', 'no'], timeout: 600 },
+    createDirectCall({ by }),
+  )
   return {
+    asked,
     ...{ tag, session, bot, user, said, message, row, entries, loggingIn, agent, turn: turn.id, question },
     ...{ name: `Name${tag}`, file: parts[0]!.id!, webhook: hook.id, key: key.id },
     ...{ login: login.login_id!, upload: await upload(), saved },
@@ -137,6 +144,7 @@ export function unknownLike(things: Things, stranger = 'nobody@im.wechat'): Thin
     agent: things.agent.replace(things.tag, tag),
     turn: 99_999,
     question: 99_999,
+    asked: 99_999,
   }
 }
 
@@ -170,7 +178,11 @@ export async function setUpWorld() {
 export type World = Awaited<ReturnType<typeof setUpWorld>>
 
 /** Kind of the thing whose id an operation takes as `id`. */
-const kindOfId = ({ name, right }: Operation): 'webhook' | 'key' | 'turn' | 'question' | 'entry' => {
+const kindOfId = ({
+  name,
+  right,
+}: Operation): 'webhook' | 'key' | 'turn' | 'question' | 'asked' | 'entry' => {
+  if (right === 'ask') return 'asked'
   if (right === 'agents') return name.includes('question') ? 'question' : 'turn'
   return right === 'webhooks' ? 'webhook' : right === 'keys' ? 'key' : 'entry'
 }
@@ -234,17 +246,17 @@ export function valuesOf(operation: Operation, key: string, things: Things): rea
 
 /** Input keys that name nothing that belongs to somebody. */
 export const plainKeys: ReadonlySet<string> = new Set(
-  `ack after allow_private before by can count digest direction dry_run expires expires_at file file_name force
+  `ack after allow_private before by can choices count digest grants direction dry_run expires expires_at file file_name force
   format fresh from headers hours idempotency_key if_none_match if_range item keep_old_seconds kind known language last_event_id
   left limit limits msg_type name new_name offset operation option outcome prompt range replies rewrite save_dir seen send_at
   signature since text
-  time_zone timeout tools types typing until up_to url verify_code when_closed`.split(/\s+/),
+  time_zone timeout tools types typing until up_to url verify_code wait when_closed`.split(/\s+/),
 )
 
 /** Values that an operation needs beside the things, where the schema does not show them. */
 const extras: Readonly<Record<string, unknown>> = {
-  timeout: 0,
   can: ['history'],
+  choices: ['yes', 'no'],
   text: 'Hello',
   from: 1,
   new_name: 'Renamed',
@@ -270,7 +282,7 @@ export function inputAbout(operation: Operation, things: Things): Record<string,
   for (const key of Object.keys(properties).filter(isNeeded)) {
     const [value] = valuesOf(operation, key, things)
     const shown = properties[key]?.examples?.[0] ?? properties[key]?.enum?.[0] ?? 1
-    input[key] = value ?? extras[key] ?? shown
+    input[key] = value ?? (key === 'timeout' ? (properties[key]?.minimum ?? 0) : extras[key]) ?? shown
   }
   // No two keys in use have the same name.
   if (operation.name === 'add_key') input.name = `new ${names++}`

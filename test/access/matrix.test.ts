@@ -4,6 +4,7 @@
  */
 
 import { expect, test } from 'bun:test'
+import { createDirectCall } from '../../src/model/call.ts'
 import { operations } from '../../src/operations/operations.ts'
 import { tools } from '../../src/operations/tools.ts'
 import { forFile } from '../support/folder.ts'
@@ -59,13 +60,19 @@ test.each([
   const column = { ...caller, by, grant, name }
   const { entries, session, user } = world.own
   const scope = { ...(grant?.bots && { sessions: [session] }), ...(grant?.users && { users: [user] }) }
-  const { keys, webhooks } = matrix.idle.gateway
+  const { asks, keys, webhooks } = matrix.idle.gateway
   // Nobody listens there.
   const hook = { url: 'http://127.0.0.1:9/', allow_private: true, session, user }
   const own = {
     ...world.own,
     entries: [entries[nth]!],
     webhook: (await webhooks.add(by, hook)).id,
+    asked: (
+      await asks.ask(
+        { to: user, session, text: name, choices: ['yes', 'no'], timeout: 600 },
+        createDirectCall({ by }),
+      )
+    ).id,
     key: (await keys.add({ name: `own of ${name}`, can: ['history'], ...scope }, by)).id,
   }
   const wrong: unknown[] = []

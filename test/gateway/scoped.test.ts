@@ -88,6 +88,7 @@ type Passed =
   | 'backups'
   | 'people'
   | 'agents'
+  | 'asks'
   | 'metrics'
   | 'signIns'
   | 'clock'

@@ -247,6 +247,8 @@ describe('each operation', () => {
       forget_login: '<session>',
       check_sessions: '<session>',
       name_user: '<session>',
+      add_question: '<session>',
+      cancel_question: '<id>',
       cancel_outbox: '<id>',
       approve_outbox: '<id>',
       decline_outbox: '<id>',

@@ -51,6 +51,9 @@ const ofAgents = new Set([
   'get_outbox',
   'cancel_outbox',
   'get_waiting_file',
+  'add_question',
+  'get_question',
+  'cancel_question',
   // The panel notes with these that a browser came or went; no other door has them.
   'sign_in',
   'sign_out',

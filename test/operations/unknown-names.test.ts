@@ -14,8 +14,8 @@ const naming = ['session', 'user', 'user_id', 'to']
 /** What an operation is given besides the name: all that it needs, and what makes it look for the name. */
 const known: Readonly<Record<string, unknown>> = {
   ...{ session: 'default', to: 'a@im.wechat', user: 'a@im.wechat', user_id: 'a@im.wechat', name: 'Mum' },
-  ...{ text: 'x', limit: 5, typing: true, up_to: 1, url: 'https://example.com/', timeout: 0 },
-  ...{ known: true, count: 1, consumer: 'reader', prompt: 'go' },
+  ...{ text: 'x', limit: 5, typing: true, up_to: 1, url: 'https://example.com/' },
+  ...{ known: true, count: 1, consumer: 'reader', prompt: 'go', choices: ['yes', 'no'] },
 }
 /** A session that is yet to be logged in is named there too. */
 const takesAny = ['follow_login', 'forget_login']
@@ -30,7 +30,11 @@ describe('an unknown name', () => {
     const given = Object.entries(known).filter(
       ([other]) => required.includes(other) || (other in properties && !naming.includes(other)),
     )
-    const input = { ...Object.fromEntries(given), [key]: 'nobody' }
+    const input = {
+      ...Object.fromEntries(given),
+      ...(properties.timeout && { timeout: properties.timeout.minimum ?? 0 }),
+      [key]: 'nobody',
+    }
     const error = await invoke(one, t.gateway, input, createDirectCall(), silentLog).then(
       output => ({ output }),
       (error: unknown) => error,

@@ -90,6 +90,7 @@ export class MemoryGateway implements Gateway {
     }),
   }
   readonly agents = {} as Gateway['agents']
+  readonly asks = {} as Gateway['asks']
   readonly changes: Gateway['changes'] = {
     subscribe(listener) {
       listener.reached?.('')

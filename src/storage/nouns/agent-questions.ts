@@ -15,7 +15,11 @@ export const isUnanswered = (now: number): Sql => sql`${isCurrent(now)} AND q.dr
   AND EXISTS (SELECT 1 FROM agent_turn WHERE id = q.turn AND ${isOpen})`
 
 /** Held while a question is added: two open ones never have the same code. Only svc takes this lock. */
-const codesLock = 0x737668
+export const codesLock = 0x737668
+
+/** The condition that an open question has this code: of an agent, about drafts, or of a caller. */
+export const isCodeTaken = (code: string, now: number): Sql => sql`q.code = ${code}
+  AND (${isUnanswered(now)} OR ${isCurrent(now)} AND (q.drafts IS NOT NULL OR q.turn IS NULL))`
 
 const questionColumns =
   constantSql(`SELECT q.id, q.turn, c.agent, s.name AS session, c.peer AS user_id, q.text, q.options,
@@ -48,8 +52,7 @@ export const createAgentQuestions = ({ clock, dialect }: NounContext): Noun<Ques
         sql`INSERT INTO agent_question (turn, text, options, code, asked_at, expires_at, drafts)
           SELECT ${turn}, ${text}, ${JSON.stringify(options)}, ${code}, ${now}, ${expires_at},
             ${drafts && JSON.stringify(drafts)}
-          WHERE NOT EXISTS (SELECT 1 FROM agent_question q WHERE q.code = ${code}
-            AND (${isUnanswered(now)} OR ${isCurrent(now)} AND q.drafts IS NOT NULL))
+          WHERE NOT EXISTS (SELECT 1 FROM agent_question q WHERE ${isCodeTaken(code, now)})
           RETURNING id`,
       )
       if (!added) throw badArgument('code', 'another open question has it')
@@ -59,13 +62,14 @@ export const createAgentQuestions = ({ clock, dialect }: NounContext): Noun<Ques
     *answer(id, option, by) {
       const [question] = yield* readQuestions(sql`WHERE q.id = ${id}`)
       if (!question?.options.some(one => one.id === option)) return false
-      return yield* changes(sql`UPDATE agent_question AS q SET answer = ${option}, answered_by = ${by}
+      return yield* changes(sql`UPDATE agent_question AS q SET answer = ${option}, answered_by = ${by}, answered_at = ${clock.now()}
         WHERE q.id = ${id} AND ${isUnanswered(clock.now())} RETURNING id`)
     },
 
     closeQuestion: (id, option) =>
       changes(
-        sql`UPDATE agent_question SET answer = ${option} WHERE id = ${id} AND answer IS NULL RETURNING id`,
+        sql`UPDATE agent_question SET answer = ${option}, answered_at = ${clock.now()}
+          WHERE id = ${id} AND answer IS NULL RETURNING id`,
       ),
 
     changeQuestion: (id, { entry, expires_at, message_id, sent_at }) =>

@@ -308,6 +308,7 @@ export function createAgents(context: NounContext): Noun<AgentStore> {
             sql`DELETE FROM agent_question WHERE ${dialect.isOneOf(sql`turn`, ids)}`,
             sql`DELETE FROM agent_turn WHERE ${dialect.isOneOf(sql`id`, ids)}`,
           )
+        yield* write(sql`DELETE FROM agent_question WHERE turn IS NULL AND expires_at < ${before}`)
         return ids.length === pruneStep
       },
     },

@@ -2,6 +2,7 @@
 import { sessionKeyOf } from '../../model/session.ts'
 import { constantSql } from '../../platform/sql.ts'
 import { createAgents } from '../nouns/agents.ts'
+import { createAsks } from '../nouns/asks.ts'
 import { createAudit } from '../nouns/audit.ts'
 import { createBacklog } from '../nouns/backlog.ts'
 import { createBackups } from '../nouns/backups.ts'
@@ -56,6 +57,7 @@ export function createStore(context: EngineContext, retention: Retention): Store
     backups: openNoun(createBackups(nouns), run),
     people: { ...openPeople(nouns, run, createPeopleParts(context)), ...createScrub(context) },
     agents: openNoun(createAgents(nouns), run),
+    asks: openNoun(createAsks(nouns), run),
     maintenance: new PgMaintenance(
       context,
       createPrune(

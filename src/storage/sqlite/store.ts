@@ -10,6 +10,7 @@ import { constantSql, sql } from '../../platform/sql.ts'
 import type { Database } from '../../platform/sqlite.ts'
 import { ClockTrust } from '../clock-trust.ts'
 import { createAgents } from '../nouns/agents.ts'
+import { createAsks } from '../nouns/asks.ts'
 import { createAudit } from '../nouns/audit.ts'
 import { createBacklog } from '../nouns/backlog.ts'
 import { createBackups } from '../nouns/backups.ts'
@@ -266,5 +267,6 @@ function createNouns(context: SqliteContext, work: SqliteWork, plans: SqliteOutb
     backups: openNoun(createBackups(nouns), run),
     people: openPeople(nouns, run, createPeopleParts(context)),
     agents: openNoun(createAgents(nouns), run),
+    asks: openNoun(createAsks(nouns), run),
   }
 }

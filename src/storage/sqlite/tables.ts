@@ -435,10 +435,11 @@ const agents = `
   CREATE INDEX agent_turn_open ON agent_turn (conversation) WHERE state IN ('waiting', 'running', 'answering');
   CREATE INDEX agent_turn_started ON agent_turn (started_at);
   CREATE INDEX agent_turn_ended ON agent_turn (ended_at) WHERE ended_at IS NOT NULL;
-  -- options: JSON.
+  -- Questions: of a turn of an agent, or of a caller (asked_by) to the user peer. options: JSON. lasts_ms: time to answer.
+  -- grants: the choice allows a program something. answered_in: row of the message with the answer.
   CREATE TABLE agent_question (
     id INTEGER PRIMARY KEY AUTOINCREMENT,
-    turn INTEGER NOT NULL,
+    turn INTEGER,
     text TEXT NOT NULL,
     options TEXT NOT NULL,
     code TEXT NOT NULL,
@@ -449,10 +450,20 @@ const agents = `
     entry INTEGER,
     message_id TEXT,
     sent_at INTEGER,
-    drafts TEXT
+    drafts TEXT,
+    session INTEGER,
+    peer TEXT,
+    asked_by TEXT,
+    asked_key TEXT,
+    lasts_ms INTEGER,
+    grants INTEGER,
+    answered_at INTEGER,
+    answered_in INTEGER
   );
   CREATE INDEX agent_question_turn ON agent_question (turn);
   CREATE INDEX agent_question_unanswered ON agent_question (id) WHERE answer IS NULL;
+  CREATE INDEX agent_question_peer ON agent_question (peer) WHERE peer IS NOT NULL;
+  CREATE UNIQUE INDEX agent_question_key ON agent_question (asked_key) WHERE asked_key IS NOT NULL;
 `
 
 /** SQL that makes the tables. */

@@ -3,7 +3,8 @@
  * with one of these. Around it may be punctuation and politeness, and nothing else: a sentence is no answer. What looks
  * like an answer and is not clear is neither an answer nor a prompt.
  */
-import type { Message, QuestionOption } from '../index.ts'
+import type { QuestionOption } from './agent.ts'
+import type { Message } from './message.ts'
 
 /** A text that looks like an answer. */
 export interface Said {

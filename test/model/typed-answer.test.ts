@@ -1,8 +1,8 @@
 /** How texts are read as answers to a question. */
 import { describe, expect, test } from 'bun:test'
-import { chooseOption, readAnswer } from '../../src/agent/owner-answer.ts'
 import { findCommand } from '../../src/agent/texts.ts'
 import type { QuestionOption } from '../../src/index.ts'
+import { chooseOption, readAnswer } from '../../src/model/typed-answer.ts'
 
 const options: readonly QuestionOption[] = [
   { id: 'once', name: 'Yes', kind: 'allow_once' },

@@ -1,0 +1,363 @@
+/**
+ * Asks people on WeChat, and finds their answers in the message log. What a person chose is computed from the log, so it does
+ * not matter which process stored the message, or whether the asker was there: the first who looks writes the answer down.
+ */
+import type { Call } from '../model/call.ts'
+import { SvcError } from '../model/error.ts'
+import type { HistoryPage, Message, SendResult } from '../model/message.ts'
+import { formatPrincipal, type Principal } from '../model/principal.ts'
+import {
+  type AskRequest,
+  isOver,
+  kindOfChoice,
+  type TakenAsAnswer,
+  type UserQuestion,
+} from '../model/question.ts'
+import { chooseOption, codeSigns, isCode, plainOf, readAnswer, saidIn } from '../model/typed-answer.ts'
+import { randomBytes } from '../platform/lazy-crypto.ts'
+import type { Runtime } from '../platform/runtime.ts'
+import { linkSignals } from '../platform/signals.ts'
+import type { Outbox } from '../send/outbox.ts'
+import type { Sender } from '../send/send.ts'
+import type { AskedChat, AskStore, StoredAsk } from '../storage/asks.ts'
+import type { MessageLog } from '../storage/store.ts'
+import type { History } from './history.ts'
+
+export interface AskPorts {
+  readonly asks: AskStore
+  readonly log: Pick<MessageLog, 'getHead' | 'wait'>
+  readonly history: Pick<History, 'page'>
+  readonly sender: Pick<Sender, 'send'>
+  readonly outbox: Pick<Outbox, 'get' | 'cancel'>
+  /** Resolves a user in the scope to an id, and the session that sends to that user. */
+  findChat(to: string, session: string | undefined, by: Principal): Promise<AskedChat>
+  /** The user who scanned the code of a session. */
+  findOwner(session: string): Promise<string | undefined>
+  /** Polls WeChat until disposed, where no process does so permanently. */
+  poll?(): Promise<AsyncDisposable | undefined>
+}
+
+/** A plain choice counts only if nothing else comes within this time: people write in bits. */
+const pauseMs = 1500
+/** How often a question is looked at that waits for the end of this time. */
+const lookEveryMs = 1000
+/** Least time between two looks, in a log that grows all the time. */
+const restMs = 200
+/** Messages read at a time, and at most, to find an answer. */
+const pageRows = 100
+const mostPages = 10
+/** Clocks of phones and WeChat may be this much behind. */
+const skewMs = 5 * 60_000
+
+export class Asks {
+  readonly #ports: AskPorts
+  readonly #runtime: Runtime
+
+  constructor(ports: AskPorts, runtime: Runtime) {
+    this.#ports = ports
+    this.#runtime = runtime
+  }
+
+  /**
+   * Asks a person. With the `idempotency_key` of an earlier call of the same caller, returns that question.
+   *
+   * @throws SvcError the errors of `Sender.send`; `idempotency_conflict` if the earlier question was another one
+   */
+  async ask({ idempotency_key, ...request }: AskRequest, call: Call): Promise<UserQuestion> {
+    const { by } = call
+    const { asks } = this.#ports
+    const options = request.choices.map((name, nth) => ({
+      id: String(nth + 1),
+      name,
+      kind: kindOfChoice(name),
+    }))
+    const asked_key = idempotency_key === undefined ? undefined : `${formatPrincipal(by)}/${idempotency_key}`
+    const chat = await this.#ports.findChat(request.to, request.session, by)
+    const ask = await asks.add({
+      ...chat,
+      text: request.text,
+      options,
+      code: newCode(),
+      asked_by: formatPrincipal(by),
+      asked_key,
+      lasts_ms: request.timeout * 1000,
+      grants: request.grants === true,
+    })
+    if (!isSameQuestion(ask, request.text, options, chat))
+      throw new SvcError('idempotency_conflict', 'this key belongs to another question', {
+        hint: 'Use a new key for each question.',
+      })
+    // An earlier call with the key may have ended before its message was handed over. Sending knows its key, too.
+    const isHandedOver = ask.entry !== undefined || ask.sent_at !== undefined || isOver(ask)
+    return toQuestion(isHandedOver ? ask : await this.#send(ask, request, call))
+  }
+
+  async #send(ask: StoredAsk, { when_closed }: AskRequest, call: Call): Promise<StoredAsk> {
+    const { asks, sender } = this.#ports
+    const { clock } = this.#runtime
+    const { code, id, lasts_ms, session, user_id: to } = ask
+    let sent: SendResult
+    try {
+      const key = `svc:question:${id}:${code}`
+      const until = ask.expires_at
+      sent = await sender.send(
+        { to, session, text: formatAsk(ask), media: [], idempotency_key: key, when_closed, until },
+        call,
+      )
+      if (sent.status === 'refused')
+        throw new SvcError('upstream_error', 'WeChat refused the question', {
+          hint: 'See history for the reason.',
+        })
+    } catch (error) {
+      await asks.remove(id)
+      throw error
+    }
+    const now = clock.now()
+    const message_id = sent.status === 'accepted' && !sent.suspect ? sent.message_id : undefined
+    await asks.change(
+      id,
+      sent.status === 'queued'
+        ? { entry: Number(sent.outbox_id) }
+        : { sent_at: now, expires_at: now + lasts_ms, ...(message_id !== undefined && { message_id }) },
+    )
+    return (await asks.get(id)) ?? ask
+  }
+
+  /**
+   * Returns a question of the caller, at the latest after `ms` or when it is over.
+   *
+   * @throws SvcError `not_found` for a question of another caller, unless the caller is the owner
+   */
+  async wait(
+    id: number,
+    ms: number,
+    { by, signal: left }: Pick<Call, 'by' | 'signal'>,
+  ): Promise<UserQuestion> {
+    const { asks, log, poll } = this.#ports
+    const { clock, closing } = this.#runtime
+    using either = linkSignals(left, closing)
+    const { signal } = either
+    const endsAt = clock.monotonic() + ms
+    await using _ = ms > 0 ? await poll?.() : undefined
+    for (;;) {
+      const head = await log.getHead()
+      const ask = await asks.get(id)
+      if (!ask || (by.grant && ask.asked_by !== formatPrincipal(by)))
+        throw new SvcError('not_found', `there is no question ${id}`)
+      const now = await this.#settle(ask)
+      const leftMs = endsAt - clock.monotonic()
+      if (isOver(now) || leftMs <= 0 || signal.aborted) return toQuestion(now)
+      await clock.sleep(Math.min(restMs, leftMs), signal)
+      await log.wait(head, Math.min(lookEveryMs, leftMs), signal)
+    }
+  }
+
+  /** Ends a question of the caller without an answer. Its message is not sent if it still waits. @throws as `wait` */
+  async cancel(id: number, by: Principal): Promise<UserQuestion> {
+    const asked = await this.wait(id, 0, { by, signal: this.#runtime.closing })
+    const ask = await this.#ports.asks.get(id)
+    if (!ask || isOver(ask)) return asked
+    return toQuestion(await this.#end(ask, { answer: '', answered_by: formatPrincipal(by) }))
+  }
+
+  /**
+   * Tells whether a message of a user answers a question, so that no agent may get it. One with the code of a question is
+   * taken, also if it is not clear, or if the question is over.
+   */
+  async takes(message: Message): Promise<TakenAsAnswer> {
+    const text = saidIn(message)
+    const { from_user: user_id, session } = message
+    const all = await this.#ports.asks.listIn({ session, user_id })
+    if (all.length === 0) return 'no'
+    const said = readAnswer(text, code => all.some(one => one.code === code))
+    if (said?.code !== undefined && all.some(({ code }) => code === said.code)) return 'taken'
+    const about = all.filter(one => one.asked_at < message.timestamp + skewMs && choiceOf(one, text))
+    let isLater = false
+    for (const ask of about) {
+      const { answered_in } = await this.#settle(ask)
+      if (answered_in === message.id) return 'taken'
+      const isFresh = this.#runtime.clock.now() - message.timestamp <= pauseMs
+      if (answered_in === undefined && isFresh && !isOver(ask)) isLater = true
+    }
+    const isOpen = all.some(one => !isOver(one) && this.#runtime.clock.now() < one.expires_at)
+    return isLater ? 'later' : isOpen ? 'open' : 'no'
+  }
+
+  /** Looks what became of the message of a question, and whether it was answered or is over. */
+  async #settle(asked: StoredAsk): Promise<StoredAsk> {
+    if (isOver(asked)) return asked
+    const ask = await this.#noteSent(asked)
+    if (isOver(ask)) return ask
+    if (ask.sent_at !== undefined) {
+      const found = await this.#findAnswer(ask)
+      if (found) return this.#end(ask, found)
+    }
+    // Who chose in the last moment has the pause.
+    const over = ask.expires_at + (ask.sent_at === undefined ? 0 : pauseMs)
+    return this.#runtime.clock.now() < over ? ask : this.#end(ask, { answer: '' })
+  }
+
+  async #end(
+    ask: StoredAsk,
+    end: { answer: string; answered_by?: string; answered_in?: number },
+  ): Promise<StoredAsk> {
+    const { asks, outbox } = this.#ports
+    await asks.end(ask.id, { ...end, answered_at: this.#runtime.clock.now() })
+    const now = (await asks.get(ask.id)) ?? ask
+    if (now.answer === '' && now.entry !== undefined && now.sent_at === undefined)
+      await outbox.cancel(ownerOf, now.entry).catch(ignoreLate)
+    return now
+  }
+
+  /** Looks whether a question that waited in the outbox was sent. The time to answer begins then. */
+  async #noteSent(ask: StoredAsk): Promise<StoredAsk> {
+    const { asks, history, outbox } = this.#ports
+    const { entry, id, lasts_ms, sent_at, session, user_id } = ask
+    if (entry === undefined || sent_at !== undefined) return ask
+    const now = await outbox.get(ownerOf, entry).catch(ignoreLate)
+    const [{ message_id, status } = {}] = now?.parts ?? []
+    if (now && !now.ended) return ask
+    if (status !== 'accepted' && status !== 'unknown') return this.#end(ask, { answer: '' })
+    const { messages } = await history.page({
+      session,
+      user_id,
+      direction: 'sent',
+      limit: pageRows,
+      offset: 0,
+    })
+    const at = messages.find(one => one.message_id === message_id)?.timestamp ?? this.#runtime.clock.now()
+    await asks.change(id, {
+      sent_at: at,
+      expires_at: at + lasts_ms,
+      ...(status === 'accepted' && message_id !== undefined && { message_id }),
+    })
+    return (await asks.get(id)) ?? ask
+  }
+
+  /** Reads the chat from the question on, and returns the first message that chooses. */
+  async #findAnswer(ask: StoredAsk) {
+    const messages = await this.#readChat(ask)
+    for (const [nth, message] of messages.entries()) {
+      const { direction, from_user, id, timestamp } = message
+      if (direction !== 'received' || timestamp >= ask.expires_at) continue
+      const choice = choiceOf(ask, saidIn(message))
+      if (choice && (choice.hasCode || (await this.#isPlain(ask, messages, nth))))
+        return { answer: choice.option.id, answered_by: `user:${from_user}`, answered_in: id }
+    }
+    return undefined
+  }
+
+  /** Returns the messages of a chat since a question was asked, oldest first. */
+  async #readChat({ asked_at, session, user_id }: StoredAsk): Promise<Message[]> {
+    const found: Message[] = []
+    let before: number | undefined
+    for (let page = 0; page < mostPages; page++) {
+      const { messages, next_before }: HistoryPage = await this.#ports.history.page({
+        session,
+        user_id,
+        since: asked_at - skewMs,
+        limit: pageRows,
+        offset: 0,
+        ...(before !== undefined && { before }),
+      })
+      found.push(...messages)
+      if (next_before === undefined || messages.length < pageRows) break
+      before = next_before
+    }
+    return found.toReversed()
+  }
+
+  /**
+   * Whether a choice without the code counts: it is a text alone, written after the question, which was the last thing that
+   * the bot sent, and was the only open one of the chat. One that allows a program something counts from the owner alone.
+   */
+  async #isPlain(ask: StoredAsk, messages: readonly Message[], nth: number): Promise<boolean> {
+    const { grants, id, message_id, sent_at = Number.POSITIVE_INFINITY, session, user_id } = ask
+    const { items, msg_type, ref_msg, timestamp } = messages[nth]!
+    const isText = msg_type === 'TEXT' && items.length === 1 && ref_msg === undefined
+    if (!isText || message_id === undefined || timestamp <= sent_at) return false
+    const last = messages.slice(0, nth).findLast(({ direction }) => direction === 'sent')
+    const isNear = (one: Message) =>
+      one !== messages[nth] && one.direction === 'received' && Math.abs(timestamp - one.timestamp) <= pauseMs
+    if (last?.message_id !== message_id || messages.some(isNear)) return false
+    if (this.#runtime.clock.now() - timestamp <= pauseMs) return false
+    if (grants && (await this.#ports.findOwner(session)) !== user_id) return false
+    return this.#ports.asks.wasOnlyOne(id, timestamp)
+  }
+}
+
+/** Every principal that is not a key sees all entries of the outbox. */
+const ownerOf: Principal = { kind: 'open' }
+
+/** Returns the option that a text chooses, and whether it does so with the code. */
+function choiceOf({ code, options }: StoredAsk, text: string) {
+  const said = readAnswer(text, one => one === code)
+  const isOther = said?.code !== undefined && said.code !== code
+  const hasCode = said?.code === code
+  // The words of a choice come before its number: one may be called 2.
+  const [named, other] = hasCode ? [] : options.filter(({ name }) => bareOf(name) === bareOf(text))
+  const isNamed = named !== undefined && other === undefined
+  const option = isNamed ? named : said && !isOther ? chooseOption(said, options) : undefined
+  return option && { option, hasCode }
+}
+
+/** Returns a text without the punctuation around it. */
+const bareOf = (text: string): string =>
+  plainOf(text).replace(/^(?:(?!\?)[\p{P}\s])+|(?:(?!\?)[\p{P}\s])+$/gu, '')
+
+const isSameQuestion = (
+  ask: StoredAsk,
+  text: string,
+  options: StoredAsk['options'],
+  chat: AskedChat,
+): boolean =>
+  ask.text === text && ask.user_id === chat.user_id && JSON.stringify(ask.options) === JSON.stringify(options)
+
+/** How a question reads in a chat: in no language but its own. */
+const formatAsk = ({ code, options, text }: StoredAsk): string =>
+  [text, '', ...options.map(({ name }, nth) => `${code} ${nth + 1} = ${name}`)].join('\n')
+
+export function toQuestion(ask: StoredAsk): UserQuestion {
+  const {
+    answer,
+    answered_at,
+    answered_by,
+    asked_at,
+    expires_at,
+    id,
+    options,
+    sent_at,
+    session,
+    text,
+    user_id,
+  } = ask
+  const choice = options.find(one => one.id === answer)?.name
+  const ended = choice !== undefined ? 'answered' : answered_by === undefined ? 'unanswered' : 'cancelled'
+  const state = answer !== undefined ? ended : sent_at === undefined ? 'waiting' : 'open'
+  return {
+    id,
+    state,
+    session,
+    user_id,
+    text,
+    choices: options.map(({ name }) => name),
+    asked_at,
+    ...(sent_at !== undefined && { sent_at }),
+    ...(state === 'open' && { expires_at }),
+    ...(choice !== undefined && { choice }),
+    ...(answered_at !== undefined && choice !== undefined && { answered_at }),
+  }
+}
+
+function newCode(): string {
+  for (;;) {
+    const code = [...randomBytes(4)].map(byte => codeSigns[byte % codeSigns.length]).join('')
+    if (isCode(code)) return code
+  }
+}
+
+/** It left the outbox meanwhile. @throws other errors */
+function ignoreLate(error: unknown): undefined {
+  if (error instanceof SvcError && error.code === 'not_found') return undefined
+  throw error
+}

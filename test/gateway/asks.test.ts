@@ -1,0 +1,208 @@
+/** Questions to people: asked, answered from the log, over, and found again. */
+import { expect, test } from 'bun:test'
+import { createDirectCall } from '../../src/model/call.ts'
+import { owner, type Principal } from '../../src/model/principal.ts'
+import type { AskRequest } from '../../src/model/question.ts'
+import { testClock } from '../support/clock.ts'
+import { codeOf } from '../support/failure.ts'
+import { type TestGateway, withGateway } from '../support/gateway.ts'
+import { withSandbox } from '../support/sandbox.ts'
+
+const call = (by: Principal = owner) => createDirectCall({ by })
+
+/** Times of messages and times to answer are of one clock. */
+async function begin(): Promise<TestGateway> {
+  const clock = testClock()
+  const sandbox = await withSandbox({ clock })
+  const t = await withGateway({ clock, sandbox })
+  return {
+    ...t,
+    async [Symbol.asyncDispose]() {
+      await t[Symbol.asyncDispose]()
+      await sandbox[Symbol.asyncDispose]()
+    },
+  }
+}
+
+async function open(choices = ['yes', 'no'], more: Partial<AskRequest> = {}) {
+  const t = await begin()
+  await hear(t, 'hello')
+  const { user_id } = t.bots.get('default')!
+  const asked = await ask(t, { choices, ...more })
+  return { t, user_id, asked, code: await codeIn(t, asked.text) }
+}
+
+const ask = (t: TestGateway, request: Partial<AskRequest> = {}, by?: Principal) =>
+  t.gateway.asks.ask(
+    { to: t.bots.get('default')!.user_id, text: 'Deploy?', choices: ['yes', 'no'], timeout: 600, ...request },
+    call(by),
+  )
+
+/** The user writes, and it is stored. */
+async function hear(t: TestGateway, text: string, restMs = 2000) {
+  const bot = t.bots.get('default')!
+  await t.sandbox.say(text, { to: bot.bot_id, from: bot.user_id })
+  await t.until(text, async () => {
+    const { messages } = await t.gateway.history.page({ limit: 1, offset: 0, direction: 'received' })
+    return messages[0]?.text === text && messages[0]
+  })
+  if (restMs > 0) await t.pass(restMs)
+}
+
+/** The code in the message that a person sees. */
+async function codeIn(t: TestGateway, text: string): Promise<string> {
+  const [seen] = (await t.sandbox.messages({ from: 'bot' })).toReversed()
+  const shown = JSON.stringify(seen)
+  expect(shown).toContain(text)
+  return /([A-Z2-9]{4}) 1 = /.exec(shown)![1]!
+}
+
+const look = (t: TestGateway, id: number, ms = 0) => t.gateway.asks.wait(id, ms, call())
+/** Time enough for a plain choice to stand alone. */
+const rest = (t: TestGateway) => t.pass(2000)
+
+test('a plain choice, its number and the code answer', async () => {
+  for (const said of [
+    'yes',
+    'Yes!',
+    '1',
+    '好的',
+    (code: string) => `${code} 1`,
+    (code: string) => `${code.toLowerCase()} yes`,
+  ]) {
+    const { t, asked, code } = await open()
+    await using _ = t
+    expect(asked.state).toBe('open')
+    await hear(t, typeof said === 'string' ? said : said(code))
+    expect([String(said), (await look(t, asked.id)).choice]).toEqual([String(said), 'yes'])
+  }
+})
+
+test('what is no clear choice answers nothing', async () => {
+  for (const said of ['yes?', '3', 'yes and no', 'ZZ22 1', 'we will see', '不好吗']) {
+    const { t, asked } = await open()
+    await using _ = t
+    await hear(t, said)
+    expect([said, (await look(t, asked.id)).state]).toEqual([said, 'open'])
+  }
+})
+
+test('choices have names and numbers, and the name wins', async () => {
+  const { t, asked, code } = await open(['2', '1', 'Staging server'])
+  await using _ = t
+  await hear(t, '1')
+  expect((await look(t, asked.id)).choice).toBe('1')
+  const other = await ask(t, { choices: ['2', '1', 'Staging server'] })
+  await hear(t, 'staging server.')
+  expect((await look(t, other.id)).choice).toBe('Staging server')
+  expect(code).not.toBe(await codeIn(t, 'Deploy?'))
+})
+
+test('a plain choice needs to be the next word of a person who has one question', async () => {
+  const { t, asked } = await open()
+  await using _ = t
+  const second = await ask(t, { text: 'Restart?' })
+  const code = await codeIn(t, 'Restart?')
+  await hear(t, 'yes')
+  // Two are open: neither counts. The code of one does.
+  expect([(await look(t, asked.id)).state, (await look(t, second.id)).state]).toEqual(['open', 'open'])
+  await hear(t, `${code} 2`)
+  expect((await look(t, second.id)).choice).toBe('no')
+  // The bot has said something else since the first one was asked.
+  await t.hurry(t.send({ text: 'By the way' }))
+  await hear(t, 'no')
+  expect((await look(t, asked.id)).state).toBe('open')
+})
+
+test('its time begins when it is sent, and nothing counts after it', async () => {
+  const { t, asked, code } = await open(['yes', 'no'], { timeout: 60 })
+  await using _ = t
+  t.clock.advance(62_000)
+  expect((await look(t, asked.id)).state).toBe('unanswered')
+  await hear(t, `${code} 1`)
+  expect((await look(t, asked.id)).state).toBe('unanswered')
+})
+
+test('who waits gets the choice, and whoever asks for the same key the same question', async () => {
+  const { t, asked } = await open(['yes', 'no'], { idempotency_key: 'one' })
+  await using _ = t
+  const again = await ask(t, { idempotency_key: 'one' })
+  expect(again.id).toBe(asked.id)
+  expect(await codeOf(ask(t, { idempotency_key: 'one', text: 'Another?' }))).toBe('idempotency_conflict')
+  const waiting = look(t, asked.id, 60_000)
+  await hear(t, 'no')
+  expect((await t.hurry(waiting)).choice).toBe('no')
+  expect(await t.sandbox.messages({ from: 'bot' })).toHaveLength(1)
+})
+
+test('one that was taken back is not answered any more, and is not sent', async () => {
+  const { t, asked, code } = await open()
+  await using _ = t
+  expect((await t.gateway.asks.cancel(asked.id, owner)).state).toBe('cancelled')
+  await hear(t, `${code} 1`)
+  expect((await look(t, asked.id)).state).toBe('cancelled')
+  // The window is over: it waits, and then it is too late.
+  t.clock.advance(25 * 3_600_000)
+  expect(await codeOf(ask(t))).toBe('window_closed')
+  const late = await ask(t, { when_closed: 'queue', timeout: 60, text: 'Late?' })
+  expect(late.state).toBe('waiting')
+  t.clock.advance(61_000)
+  expect((await look(t, late.id)).state).toBe('unanswered')
+  const waits = await ask(t, { when_closed: 'queue', timeout: 600, text: 'In time?' })
+  await hear(t, 'I am back')
+  await t.soon('it is sent', async () => (await look(t, waits.id)).state === 'open')
+  expect(JSON.stringify(await t.sandbox.messages({ from: 'bot' }))).not.toContain('Late?')
+  await hear(t, 'yes')
+  expect((await look(t, waits.id)).choice).toBe('yes')
+})
+
+test('a plain yes that allows a program something is the owner’s alone', async () => {
+  const t = await begin()
+  await using _ = t
+  const stranger = await t.sandbox.addUser('stranger')
+  const { bot_id } = t.bots.get('default')!
+  const write = async (text: string) => {
+    await t.sandbox.say(text, { to: bot_id, from: stranger })
+    await t.until(text, async () => {
+      const { messages } = await t.gateway.history.page({ limit: 1, offset: 0, direction: 'received' })
+      return messages[0]?.text === text
+    })
+  }
+  await write('hi')
+  const asked = await ask(t, { to: stranger, grants: true })
+  await write('yes')
+  await rest(t)
+  expect((await look(t, asked.id)).state).toBe('open')
+  await write(`${await codeIn(t, 'Deploy?')} 1`)
+  await rest(t)
+  expect((await look(t, asked.id)).choice).toBe('yes')
+})
+
+test('an agent gets no answer as a prompt', async () => {
+  const { t, asked, code } = await open()
+  await using _ = t
+  const newest = async () =>
+    (await t.gateway.history.page({ limit: 1, offset: 0, direction: 'received' })).messages[0]!
+  await hear(t, 'what is this?')
+  expect(await t.gateway.asks.takes(await newest())).toBe('open')
+  await hear(t, `${code} maybe`)
+  expect(await t.gateway.asks.takes(await newest())).toBe('taken')
+  await hear(t, 'yes', 0)
+  expect(await t.gateway.asks.takes(await newest())).toBe('later')
+  await rest(t)
+  expect(await t.gateway.asks.takes(await newest())).toBe('taken')
+  expect((await look(t, asked.id)).choice).toBe('yes')
+  await hear(t, 'thanks')
+  expect(await t.gateway.asks.takes(await newest())).toBe('no')
+})
+
+test('a key sees its own questions', async () => {
+  const { t, asked } = await open()
+  await using _ = t
+  const { key } = await t.gateway.keys.add({ name: 'asker', can: ['reply', 'ask'] }, owner)
+  const by = (await t.gateway.keys.authenticate(key))!
+  expect(await codeOf(t.gateway.asks.wait(asked.id, 0, call(by)))).toBe('not_found')
+  expect(await codeOf(t.gateway.asks.cancel(asked.id, by))).toBe('not_found')
+  const own = await ask(t, { text: 'Mine?' }, by)
+  expect((await t.gateway.asks.wait(own.id, 0, call(by))).state).toBe('open')
+})
