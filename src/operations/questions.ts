@@ -170,7 +170,7 @@ export const cancelQuestion = defineOperation({
   input: closed(One),
   output: UserQuestion,
   errors: ['not_found', 'store_unavailable'],
-  examples: [{ summary: 'TakenAsAnswer back', input: { id: 7 }, output: { ...over, state: 'cancelled' } }],
+  examples: [{ summary: 'Take it back', input: { id: 7 }, output: { ...over, state: 'cancelled' } }],
   rest: { route: 'DELETE /questions/{id}', tag: 'messages' },
   library: { positionals: ['id'] },
   run: ({ asks }, { id }, { by }) => asks.cancel(id, by),
