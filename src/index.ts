@@ -13,6 +13,7 @@ export {
   Svc,
   type SvcAgents,
   type SvcBackups,
+  type SvcInvitations,
   type SvcKeys,
   type SvcOutbox,
   type SvcPart,
@@ -43,6 +44,7 @@ export type { AuditLine } from './model/audit.ts'
 export type { Backup, BackupStatus } from './model/backup.ts'
 export { type ErrorCode, errorCodes, isSvcError, SvcError } from './model/error.ts'
 export type { Event, SessionChange } from './model/event.ts'
+export type { AddedInvitation, Invitation, NewInvitationInput } from './model/invitation.ts'
 export type { AddedKey, Key, NewKeyInput, RevokedKeys } from './model/key.ts'
 export type { LoginStatus } from './model/login.ts'
 export type {

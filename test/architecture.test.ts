@@ -302,6 +302,7 @@ const largeClasses: Readonly<Record<string, number>> = {
   FolderIndex: 14,
   OutboxPlan: 13,
   PgNode: 12,
+  Svc: 11,
 }
 
 test('a class has at most ten fields, but for some that do not grow', () => {

@@ -107,12 +107,13 @@ export class Accounts {
     const [suspects, first] = [await this.countSuspects(), await this.defaultName()]
     return records.map(({ name, bot, unreadable }): Session => {
       const status = sessionStatusOf(bot)
-      const { bot_id, user_id, created_at, failing_since }: Partial<BotInfo> = bot ?? {}
+      const { bot_id, user_id, invitation, created_at, failing_since }: Partial<BotInfo> = bot ?? {}
       const { poll_error, poll_error_code, poll_error_quote }: Marks = bot ?? {}
       return withoutUndefined({
         name,
         bot_id,
         user_id,
+        invitation,
         connected: isConnected(status),
         status,
         is_default: name === first,

@@ -11,6 +11,7 @@ import type { Runtime } from '../platform/runtime.ts'
 import { followSignal } from '../platform/signals.ts'
 import type { LoginStore, StoredLogin } from '../storage/logins.ts'
 import type { SessionStore } from '../storage/state.ts'
+import type { UserNameStore } from '../storage/store.ts'
 import { type LoginRecords, retentionMs } from './login-records.ts'
 import { newestTokensOf } from './login-room.ts'
 
@@ -21,6 +22,9 @@ export interface DriverPorts {
   records: LoginRecords
   /** Whether a key has ended, by its id: nobody may scan the codes of its logins then. */
   isKeyOver(id: string): Promise<boolean>
+  /** Whether an invitation has ended, by its id. */
+  isInvitationOver(id: string): Promise<boolean>
+  names: Pick<UserNameStore, 'find' | 'set'>
 }
 
 /** Lifetime of a QR code that WeChat does not expire itself (official client: 5 minutes). */
@@ -30,6 +34,8 @@ const minPollMs = 2000
 /** How often to try to claim a login that another process has: that process may have died. */
 const claimRetryMs = 1000
 const renewTries = 5
+/** The page of an invitation asks at least every 25 s. If it is left, its code is not renewed. */
+const leftAfterMs = 60_000
 /** Attempts to store new credentials. WeChat has already ended the old bot, so they must not be lost. */
 const saveTries = 12
 
@@ -187,6 +193,11 @@ export class LoginDriver {
    */
   async #renew(login: StoredLogin, ended: LoginState, signal: AbortSignal): Promise<void> {
     const { clock, log } = this.#runtime
+    if (login.invitation && !(await this.#mayRenew(login))) {
+      const over = (now: StoredLogin) => this.#ports.records.toEnded(now, { status: 'expired' })
+      await this.#ports.records.change(login, now => (now.ended ? now : over(now)))
+      return log.info('not logged in', { session: login.session, status: 'expired' })
+    }
     for (let tries = 1; ; tries++) {
       try {
         const notice = ended === 'verify_code_blocked' ? 'renewed_after_wrong_codes' : 'renewed'
@@ -197,6 +208,15 @@ export class LoginDriver {
         await clock.sleep(backoffMs(tries), signal)
       }
     }
+  }
+
+  /** Whether somebody still waits for a new code of an invitation. Until its code has expired, the login takes a use. */
+  async #mayRenew(polled: StoredLogin): Promise<boolean> {
+    // The page has asked since the poll began.
+    const login = (await this.#ports.records.find(polled)) ?? polled
+    const { begun_at = 0, invitation, seen_at = begun_at } = login
+    if (this.#runtime.clock.now() - seen_at > leftAfterMs) return false
+    return invitation === undefined || !(await this.#ports.isInvitationOver(invitation.id))
   }
 
   async #fetchCode({ force, session }: StoredLogin, signal: AbortSignal): Promise<QrLogin> {
@@ -236,9 +256,14 @@ export class LoginDriver {
         if (!login || login.ended) return
         const over = records.toEnded(login, { status: 'confirmed', bot_id })
         // If `finish` returns undefined, another process changed the login: read it again.
-        if (!(await flows.finish(over, bot, clock.now()))) continue
+        const finished = await flows.finish(over, bot, clock.now())
+        if (!finished) continue
+        const { outcome, session: place = session } = finished.joined ?? {}
+        if (outcome === 'over')
+          return log.warn('confirmed after the invitation had ended; not stored', { session })
         bus.notify('sessionsChanged')
-        return log.info('logged in', { session, bot: bot_id })
+        if (outcome === 'joined' && user_id) await this.#nameGuest(place, user_id)
+        return log.info('logged in', { session: place, bot: bot_id, by_invitation: outcome })
       } catch (error) {
         if (tries >= saveTries || signal.aborted) throw new Error('credentials not stored', { cause: error })
         log.error('credentials not stored; trying again', { session, error, tries })
@@ -247,6 +272,17 @@ export class LoginDriver {
           .catch(() => {})
         await clock.sleep(backoffMs(tries++, 250, 10_000), signal)
       }
+    }
+  }
+
+  /** Gives a guest the name of the account, unless another user has it: a name must lead to one person. */
+  async #nameGuest(session: string, user: string): Promise<void> {
+    const { names } = this.#ports
+    try {
+      const bearers = await names.find(session)
+      if (bearers.every(({ user_id }) => user_id === user)) await names.set(session, user, session)
+    } catch (error) {
+      this.#runtime.log.warn('a guest has no name yet', { session, error })
     }
   }
 }

@@ -2,6 +2,7 @@
 import { SvcError } from '../model/error.ts'
 import { formatCount } from '../platform/format.ts'
 import { fetchLimitVariable } from '../platform/process.ts'
+import type { StoredLogin } from '../storage/logins.ts'
 import type { SessionRecord } from '../storage/state.ts'
 
 /** Capacity of a process: logins in progress, and sessions with a login. */
@@ -23,16 +24,8 @@ export function checkCapacity(
   records: readonly SessionRecord[],
   most: LoginCapacity,
 ): void {
-  if (pending.all >= most.pending || pending.own >= Math.ceil(most.pending / 2)) {
-    throw new SvcError(
-      'rate_limited',
-      `${formatCount(pending.own > 0 ? pending.own : pending.all, 'login')} in progress, which is the maximum`,
-      {
-        hint: 'Finish one of them on the phone, or log its session out. Then log in again.',
-        retryAfter: 60,
-      },
-    )
-  }
+  if (pending.all >= most.pending || pending.own >= Math.ceil(most.pending / 2))
+    throw tooManyLoginsError(pending.own > 0 ? pending.own : pending.all)
   if (records.length + pending.all < most.sessions) return
   const others = records.filter(record => record.bot && record.name !== name).length
   if (others + pending.all >= most.sessions) {
@@ -41,6 +34,22 @@ export function checkCapacity(
     })
   }
 }
+
+/** Checks that another login by invitation fits: they have half of the places, and a quarter stays free for others. */
+export function checkInvitedShare(
+  logins: readonly Pick<StoredLogin, 'invitation'>[],
+  { pending }: Pick<LoginCapacity, 'pending'>,
+): void {
+  const invited = logins.filter(({ invitation }) => invitation !== undefined).length
+  if (invited >= Math.ceil(pending / 2) || logins.length >= Math.ceil((pending * 3) / 4))
+    throw tooManyLoginsError(invited)
+}
+
+const tooManyLoginsError = (count: number) =>
+  new SvcError('rate_limited', `${formatCount(count, 'login')} in progress, which is the maximum`, {
+    hint: 'Finish one of them on the phone, or log its session out. Then log in again.',
+    retryAfter: 60,
+  })
 
 const maxTokensSent = 10
 

@@ -16,11 +16,12 @@ import {
 } from '../model/session.ts'
 import type { Runtime } from '../platform/runtime.ts'
 import { linkSignals } from '../platform/signals.ts'
+import { freeNameOf } from '../storage/joined-logins.ts'
 import type { LoginStore, StoredLogin } from '../storage/logins.ts'
 import type { SessionStore } from '../storage/state.ts'
 import { type DriverPorts, LoginDriver, qrLifetimeMs } from './login-driver.ts'
 import { LoginRecords, retentionMs } from './login-records.ts'
-import { checkCapacity, type LoginCapacity } from './login-room.ts'
+import { checkCapacity, checkInvitedShare, type LoginCapacity } from './login-room.ts'
 import { alreadyConnectedStatus, toLoginStatus } from './login-status.ts'
 import { createMutex } from './one-at-a-time.ts'
 import { isVisible } from './visible.ts'
@@ -36,8 +37,10 @@ const answerMs = 60_000
  * every 25 s.
  */
 const leaveGraceMs = 50_000
+/** How often a login by invitation notes that its page is open. */
+const noteSeenEveryMs = 20_000
 
-export interface LoginPorts extends Pick<DriverPorts, 'isKeyOver'> {
+export interface LoginPorts extends Pick<DriverPorts, 'isInvitationOver' | 'isKeyOver' | 'names'> {
   upstream: Pick<Upstream, 'api' | 'loginUrl' | 'sandboxed'>
   /** As `familyOf` of `storage/keys.ts`. */
   familyOf(id: string): Promise<ReadonlySet<string>>
@@ -49,6 +52,21 @@ export interface LoginPorts extends Pick<DriverPorts, 'isKeyOver'> {
    * True for a short command: logins that it started end with this process, except logins that need digits.
    */
   oneShot: boolean
+}
+
+/** A browser at the page of an invitation: its login belongs to it alone. */
+export interface Visitor {
+  readonly invitation: string
+  /** Hash of its cookie. */
+  readonly browser: string
+}
+
+/** Names for the account of an invitation, and how many people may still join by it. */
+export interface InvitedAccount {
+  readonly name: string
+  /** The number of the first account, where each has one: no later account gets the name of an earlier one. */
+  readonly number?: number | undefined
+  countLeft(): Promise<number>
 }
 
 export class Logins {
@@ -182,7 +200,7 @@ export class Logins {
    *   `invalid_arguments` for two different sessions
    */
   async follow(
-    by: Principal,
+    by: Principal | Visitor,
     asked: { login_id?: string; name?: string; session?: string; seen?: number },
     timeoutMs: number,
     signal: AbortSignal,
@@ -209,7 +227,12 @@ export class Logins {
    *
    * @throws SvcError `not_found`
    */
-  async giveCode(by: Principal, loginId: string, code: string, signal: AbortSignal): Promise<LoginFlow> {
+  async giveCode(
+    by: Principal | Visitor,
+    loginId: string,
+    code: string,
+    signal: AbortSignal,
+  ): Promise<LoginFlow> {
     const found = await this.#findById(loginId, by)
     const login =
       found && (await this.#records.change(found, login => (login.ended ? login : { ...login, code })))
@@ -252,18 +275,18 @@ export class Logins {
   }
 
   /** Returns the login with this id, of any session, if the caller may follow it. */
-  async #findById(id: string, by: Principal): Promise<StoredLogin | undefined> {
+  async #findById(id: string, by: Principal | Visitor): Promise<StoredLogin | undefined> {
     return (await this.#records.list()).find(login => login.id === id && isOwn(login, by))
   }
 
   /** Returns the login of a session, if the caller may follow it. */
-  async #findOfSession(name: string, by: Principal): Promise<StoredLogin | undefined> {
+  async #findOfSession(name: string, by: Principal | Visitor): Promise<StoredLogin | undefined> {
     const found = await this.#records.findOfSession(normalizeSessionName(name))
     return found && isOwn(found, by) ? found : undefined
   }
 
   /** Returns the login that was begun last of those that the caller may follow. */
-  async #findLast(by: Principal): Promise<StoredLogin | undefined> {
+  async #findLast(by: Principal | Visitor): Promise<StoredLogin | undefined> {
     const followed = (await this.#records.list()).filter(login => isOwn(login, by) && !isCalledOff(login))
     return followed.sort((a, b) => (b.begun_at ?? 0) - (a.begun_at ?? 0))[0]
   }
@@ -380,12 +403,77 @@ export class Logins {
     const family = key === undefined ? undefined : await this.#ports.familyOf(key)
     const own = logins.filter(login => family?.has(login.key ?? '')).length
     checkCapacity({ all: logins.length, own }, session, records, most())
+    const login = await this.#putNew(session, before, { force, ...(key !== undefined && { key }) })
+    // Another process stored one first.
+    return login ?? this.#storeNew(session, force, by)
+  }
+
+  /**
+   * Starts the login of a visitor, or joins the one in progress.
+   *
+   * @returns undefined if as many logins of the invitation are in progress as people may still join: a scan cannot be taken
+   *   back, so no code may be shown then
+   * @throws SvcError `rate_limited` if there is no capacity for another login
+   */
+  async beginInvited(by: Visitor, account: InvitedAccount): Promise<LoginFlow | undefined> {
+    this.#checkOpen()
+    const found = await this.#findLast(by)
+    const login = found && !found.ended ? found : await this.#starting(() => this.#storeInvited(by, account))
+    return login && this.#toFlow(await this.#awaitFirstCode(login))
+  }
+
+  /** Returns the last login of a visitor, as it is now or at its next change. */
+  async findInvited(by: Visitor, seen: number, timeoutMs: number, signal: AbortSignal) {
+    const found = await this.#findLast(by)
+    if (!found) return undefined
+    await this.#noteSeen(found)
+    const flow = await this.follow(by, { login_id: found.id, seen }, timeoutMs, signal)
+    return { ...flow, joined: (await this.#records.find(found))?.joined }
+  }
+
+  /** Notes that the page is still open: else its code is not renewed. */
+  async #noteSeen(login: StoredLogin): Promise<void> {
+    const now = this.#runtime.clock.now()
+    if (login.ended || now - (login.seen_at ?? 0) < noteSeenEveryMs) return
+    await this.#records.change(login, one => (one.ended ? one : { ...one, seen_at: now }))
+  }
+
+  /** Stores the login of a visitor. @returns undefined if no more may begin now */
+  async #storeInvited(by: Visitor, account: InvitedAccount): Promise<StoredLogin | undefined> {
+    const { most, sessions } = this.#ports
+    const records = await sessions.list()
+    const logins = await this.#records.listPending()
+    const countOpen = (all: readonly StoredLogin[]) =>
+      all.filter(({ invitation }) => invitation?.id === by.invitation).length
+    if (countOpen(logins) >= (await account.countLeft())) return undefined
+    checkInvitedShare(logins, most())
+    const taken = new Set(
+      [...records.map(({ name }) => name), ...logins.map(({ session }) => session)].map(sessionKeyOf),
+    )
+    const session = freeNameOf(account.name, taken, account.number)
+    const before = await this.#records.findOfSession(session)
+    const { invitation: id, browser } = by
+    const login = await this.#putNew(session, before, { force: false, invitation: { id, browser } })
+    // Another process stored one first.
+    if (!login) return this.#storeInvited(by, account)
+    // Another process may have begun one too. Each counts after its write, so at least one of them gives way. A login that
+    // ends meanwhile counts as one in progress.
+    if (countOpen(await this.#records.listPending()) <= (await account.countLeft())) return login
+    await this.#end(login, () => true)
+    return undefined
+  }
+
+  /** Stores a new login in place of an earlier one that has ended. @returns undefined if another process was faster */
+  async #putNew(
+    session: string,
+    before: StoredLogin | undefined,
+    more: Pick<StoredLogin, 'force' | 'invitation' | 'key'>,
+  ): Promise<StoredLogin | undefined> {
     const login = await this.#records.put({
+      ...more,
       id: crypto.randomUUID(),
       session,
       begun_at: await this.#nextBegin(),
-      ...(key !== undefined && { key }),
-      force,
       version: before?.version ?? '',
       until: this.#runtime.clock.now() + retentionMs,
       ended: false,
@@ -393,9 +481,7 @@ export class Logins {
       revision: 0,
       told: 0,
     })
-    // Another process stored one first.
-    if (!login) return this.#storeNew(session, force, by)
-    this.#own.add(login.id)
+    if (login) this.#own.add(login.id)
     return login
   }
 
@@ -429,8 +515,11 @@ export class Logins {
   }
 }
 
-/** Whether a caller may follow a login: a key only those that it started. */
-const isOwn = ({ key }: StoredLogin, by: Principal): boolean => by.grant === undefined || key === keyIdOf(by)
+/** Whether a caller may follow a login: a key only those that it started, a visitor only the own one, which is nobody else's. */
+function isOwn({ invitation, key }: StoredLogin, by: Principal | Visitor): boolean {
+  if ('invitation' in by) return invitation?.id === by.invitation && invitation.browser === by.browser
+  return invitation === undefined && (by.grant === undefined || key === keyIdOf(by))
+}
 
 /** @throws SvcError `forbidden` */
 function requireOwn(login: StoredLogin, by: Principal): StoredLogin {

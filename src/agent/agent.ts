@@ -36,8 +36,8 @@ export interface AgentPorts {
   readonly log: Log
   /** Folder of the working folders of all agents. */
   readonly folders: string
-  /** The data directory, if the agent is isolated from it. */
-  readonly isolatedFrom?: string | undefined
+  /** The data directory, which an isolated agent does not see. */
+  readonly dataFolder: string
   /** The pace of sending; absent: off. */
   readonly pace?: Pace | 'off'
   /** All agents of the process in their order, if there are several. A message goes to the first that takes it. */
@@ -106,7 +106,7 @@ class Agent {
     ports: AgentPorts,
     closing: AbortSignal,
   ) {
-    const { agents = [config], ask, clock, folders, isolatedFrom, log, names, pace, takeAnswer } = ports
+    const { agents = [config], ask, clock, dataFolder, folders, log, names, pace, takeAnswer } = ports
     const over = this.#over.signal
     const people = new Talkers({ svc, config, agents, clock, names })
     const delivery: AnswerDelivery = new AnswerDelivery({
@@ -141,7 +141,7 @@ class Agent {
       ask,
       takeAnswer,
       folders,
-      isolatedFrom,
+      dataFolder,
       permits,
       clock,
       log,

@@ -32,6 +32,8 @@ export interface PermissionRequest {
 export interface TurnContext {
   /** Folder in which the agent works. */
   readonly folder: string
+  /** The data directory, if the program runs in a sandbox that does not see it. */
+  readonly isolatedFrom?: string | undefined
   /** The agent's own id of the conversation so far; absent: begin a new one. */
   readonly agentSession?: string | undefined
   /** Aborts when the turn is stopped: by a person, by a limit, or because svc stops. */

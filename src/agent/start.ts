@@ -98,7 +98,7 @@ export async function startAgent(
     names,
     clock,
     folders,
-    isolatedFrom: config.isolate ? dataFolder : undefined,
+    dataFolder,
     log,
     ...(pace && { pace }),
     ask: questions.ask.bind(questions),

@@ -1,8 +1,8 @@
 /**
- * Knows who may talk with an agent (the owner of each account, and the users who are allowed), and who decides for
- * it.
+ * Knows who may talk with an agent (the owner of each account, the users who are allowed, and its guests), and who decides
+ * for it. A guest joined by an invitation, and has that account alone: only the agent that the invitation names takes it.
  */
-import type { AgentWork, Svc, SvcPart } from '../index.ts'
+import type { AgentWork, Session, Svc, SvcPart } from '../index.ts'
 import { normalizeSessionName, sessionKeyOf } from '../model/session.ts'
 import { isIssuedId, isUserId, matchUserId } from '../model/user-id.ts'
 import type { Clock } from '../platform/clock.ts'
@@ -20,11 +20,21 @@ export interface Chat {
   readonly user_id: string
 }
 
+/** The person of an account that came by an invitation, and what the invitation says. */
+export interface Guest {
+  /** Absent: not known, so nobody is answered. */
+  readonly user_id?: string | undefined
+  /** The only agent that answers. */
+  readonly agent?: string | undefined
+  readonly trusted: boolean
+  readonly turnsPerDay: number
+}
+
 /** How an agent treats a message of a user. other: another agent takes it. operator: it can only be an answer. */
 export type Standing = 'allowed' | 'operator' | 'other' | 'stranger'
 
 export interface TalkersPorts {
-  readonly svc: Pick<Svc, 'sessions' | 'users' | 'as'>
+  readonly svc: Pick<Svc, 'sessions' | 'users' | 'as' | 'invitations'>
   readonly config: AccessConfig
   /** All agents of the process, this one among them. A message goes to the first one that its user may talk with. */
   readonly agents: readonly AccessConfig[]
@@ -51,8 +61,10 @@ export async function followSessions(
 
 export class Talkers {
   readonly #ports: TalkersPorts
-  /** The owner of each session. */
+  /** The owner of each session that has one. */
   #owners: ReadonlyMap<string, string> = new Map()
+  /** The guest of each other session. */
+  #guests: ReadonlyMap<string, Guest> = new Map()
   /** By agent: the ids of the users who are allowed, each with the user's folder, if one is set. */
   #allowed: ReadonlyMap<string, ReadonlyMap<string, string | undefined>> = new Map()
   /** By agent that names an operator: the chat with that person. */
@@ -69,7 +81,7 @@ export class Talkers {
 
   /**
    * Returns the chat of the person who decides what an agent may do in a session: its operator, else the user who scanned
-   * the QR code. Undefined if that is not known, or if the operator has never written.
+   * the QR code. Undefined if that is not known or a guest, or if the operator has never written.
    */
   async findOperator(session: string, agent = this.#ports.config.name): Promise<Chat | undefined> {
     await this.#read(session)
@@ -86,7 +98,8 @@ export class Talkers {
   async findApprover(session: string, agent = this.#ports.config.name): Promise<Chat | undefined> {
     await this.#read(session)
     const config = this.#ports.agents.find(({ name }) => name === agent)
-    const isOne = config && this.#sessions.filter(one => this.#isOf(config, one)).length === 1
+    const own = config && this.#sessions.filter(one => this.#isOf(config, one) && !this.#guests.has(one))
+    const isOne = own?.length === 1
     return config?.operator !== undefined || isOne ? this.findOperator(session, agent) : undefined
   }
 
@@ -125,8 +138,16 @@ export class Talkers {
     const takes = near.find(one => this.#isAllowed(one, session, user))
     const decides = takes ? undefined : agents.find(({ name }) => this.#operators.get(name)?.user_id === user)
     if (decides) return decides.name === config.name ? 'operator' : 'other'
-    if ((takes ?? near[0])?.name !== config.name) return 'other'
+    // A guest whom no agent answers is no stranger: nobody is notified.
+    const first = this.#guests.has(session) ? undefined : near[0]
+    if ((takes ?? first)?.name !== config.name) return 'other'
     return takes ? 'allowed' : 'stranger'
+  }
+
+  /** Returns the guest of a session; undefined if it has an owner. */
+  async findGuest(session: string): Promise<Guest | undefined> {
+    await this.#read(session)
+    return this.#guests.get(session)
   }
 
   /** Returns the folder that the settings name for a user. */
@@ -142,7 +163,7 @@ export class Talkers {
   }
 
   /**
-   * Returns the methods to send with: limited to the owners and to those who are allowed.
+   * Returns the methods to send with: limited to the owners, the guests and those who are allowed.
    *
    * @param how draft: a person approves what is sent
    */
@@ -150,9 +171,13 @@ export class Talkers {
     await this.#read()
     const { config, svc } = this.#ports
     const owners = [...this.#owners].flatMap(([session, user]) => (this.#isOf(config, session) ? user : []))
+    const guests = [...this.#guests.values()].flatMap(({ agent, user_id }) =>
+      agent === config.name && user_id !== undefined ? [user_id] : [],
+    )
     const operator = this.#operators.get(config.name)
     const allowed = this.#allowed.get(config.name)?.keys() ?? []
-    const users = [...new Set([...owners, ...allowed, ...(operator ? [operator.user_id] : [])])].sort()
+    const decides = operator ? [operator.user_id] : []
+    const users = [...new Set([...owners, ...guests, ...allowed, ...decides])].sort()
     const known = this.#senders.get(how)
     if (known?.users === users.join('\n')) return known.part
     const part = svc.as({
@@ -172,6 +197,8 @@ export class Talkers {
 
   #isAllowed(config: AccessConfig, session: string, user: string): boolean {
     if (!this.#isOf(config, session)) return false
+    const guest = this.#guests.get(session)
+    if (guest) return guest.agent === config.name && guest.user_id === user
     if (this.#allowed.get(config.name)?.has(user)) return true
     return !config.users && (config.allow === 'everyone' || this.#owners.get(session) === user)
   }
@@ -183,9 +210,10 @@ export class Talkers {
     const now = [...(names ?? [])].map(async ([name, look]) => [name, await look()] as const)
     this.#names = new Map(await Promise.all(now))
     const isMoved = this.#names.entries().some(([name, own]) => before.get(name) !== own)
-    const isKnown = session === undefined || this.#owners.has(session)
+    const isKnown = session === undefined || this.#owners.has(session) || this.#guests.has(session)
     if (isKnown && !isMoved && clock.monotonic() - this.#readAt < keptMs) return
     const sessions = await svc.sessions()
+    const guests = await readGuests(svc, sessions)
     const operators = agents.flatMap(({ name, operator }) =>
       operator === undefined ? [] : [{ name, operator }],
     )
@@ -196,11 +224,13 @@ export class Talkers {
     const isPlain = operators.length === 0 && named.every(isIssuedId)
     const known = isPlain ? [] : await svc.users()
     const knownIds = new Set(known.map(({ user_id }) => user_id))
-    /** A person is named by id or name. */
+    /** A person is named by id or name. The name of a guest is that of the invitation: it leads to no right. */
     const idsOf = (who: string) =>
       isUserId(who)
         ? [matchUserId(who, knownIds, 'users')]
-        : known.flatMap(({ name, user_id }) => (name === who ? [user_id] : []))
+        : known.flatMap(({ name, session: place, user_id }) =>
+            name === who && !guests.has(place) ? [user_id] : [],
+          )
     const allowedOf = ({ allow, users }: AccessConfig) => {
       const folders = Object.entries(users ?? {}).map(([who, { folder }]) => [who, folder] as const)
       const others = users || allow === 'everyone' ? [] : allow.map(who => [who, undefined] as const)
@@ -216,7 +246,25 @@ export class Talkers {
       }),
     )
     this.#sessions = sessions.map(({ name }) => name)
-    this.#owners = new Map(sessions.flatMap(({ name, user_id }) => (user_id ? [[name, user_id]] : [])))
+    const owned = sessions.filter(({ name }) => !guests.has(name))
+    this.#owners = new Map(owned.flatMap(({ name, user_id }) => (user_id ? [[name, user_id]] : [])))
+    this.#guests = guests
     this.#readAt = clock.monotonic()
   }
+}
+
+/** Returns the guests, by session. */
+async function readGuests(
+  svc: Pick<Svc, 'invitations'>,
+  sessions: readonly Session[],
+): Promise<ReadonlyMap<string, Guest>> {
+  const joined = sessions.filter(({ invitation }) => invitation !== undefined)
+  if (joined.length === 0) return new Map()
+  const known = new Map((await svc.invitations.list()).map(one => [one.id, one]))
+  return new Map(
+    joined.map(({ invitation = '', name, user_id }) => {
+      const { agent, trusted = false, turns_per_day = 0 } = known.get(invitation) ?? {}
+      return [name, { user_id, agent, trusted, turnsPerDay: turns_per_day }]
+    }),
+  )
 }

@@ -44,7 +44,10 @@ export interface TurnPorts {
   readonly work: AgentWork
   readonly backend: Backend
   readonly config: AgentConfig
-  readonly people: Pick<Talkers, 'findFolder' | 'findOperator' | 'getSender' | 'mayTalk' | 'nameOf'>
+  readonly people: Pick<
+    Talkers,
+    'findFolder' | 'findGuest' | 'findOperator' | 'getSender' | 'mayTalk' | 'nameOf'
+  >
   readonly delivery: Pick<
     AnswerDelivery,
     'deliver' | 'hasRoom' | 'minutesToWait' | 'reply' | 'tell' | 'tellOwner' | 'textsFor'
@@ -54,8 +57,8 @@ export interface TurnPorts {
   takeAnswer(message: Message, isAlone?: boolean): Promise<Taken>
   /** Folder of the working folders of all agents. */
   readonly folders: string
-  /** The data directory, if the agent is isolated from it. */
-  readonly isolatedFrom?: string | undefined
+  /** The data directory, which an isolated agent does not see. */
+  readonly dataFolder: string
   /** Limits the turns that run at the same time. */
   readonly permits: Permits
   readonly clock: Clock
@@ -115,7 +118,7 @@ export class TurnRunner {
     if (turn.stopping) return this.#end(turn, byOthers())
     if (turn.state === 'running' && !config.resumeTurns)
       return this.#endAs(turn, 'interrupted', 'its process ended', texts => texts.interrupted)
-    if (await this.#isDayOver()) return this.#endByDay(turn, isLast)
+    if (await this.#isDayOver(turn)) return this.#endByDay(turn, isLast)
     const answer = await this.#answer(turn, state, place)
     if (!answer) return
     await delivery.deliver({ ...turn, state: 'running', answer }, () => isByUser(stop))
@@ -131,10 +134,14 @@ export class TurnRunner {
     await this.#endAs(turn, 'failed', 'the user may not talk with the agent')
   }
 
-  async #isDayOver(): Promise<boolean> {
-    const { clock, config, work } = this.#ports
+  /** Whether the agent, or the guest, has had as many turns as a day allows. */
+  async #isDayOver({ session, user_id }: StoredTurn): Promise<boolean> {
+    const { clock, config, people, work } = this.#ports
     const { name, turnsPerDay } = config
-    return turnsPerDay !== undefined && (await work.countTurns(name, clock.now() - dayMs)) >= turnsPerDay
+    const since = clock.now() - dayMs
+    if (turnsPerDay !== undefined && (await work.countTurns(name, since)) >= turnsPerDay) return true
+    const guest = await people.findGuest(session)
+    return guest !== undefined && (await work.countTurns(name, since, user_id)) >= guest.turnsPerDay
   }
 
   /**
@@ -223,8 +230,10 @@ export class TurnRunner {
     state: ConversationState,
     { folder, notices, signal }: { folder: string; notices: TurnNotices; signal: AbortSignal },
   ): Promise<TurnResult> {
-    const { ask, backend, config, isolatedFrom, log, people, svc, work } = this.#ports
-    const { transcribe } = config
+    const { ask, backend, config, dataFolder, log, people, svc, work } = this.#ports
+    const { isolate, transcribe } = config
+    const guest = await people.findGuest(turn.session)
+    const isolatedFrom = isolate || (guest && !guest.trusted) ? dataFolder : undefined
     const operator = await people.findOperator(turn.session)
     const isOwn = operator?.user_id === turn.user_id
     const { download } = await people.getSender()
@@ -238,6 +247,7 @@ export class TurnRunner {
       throw new SvcError('no_media', 'the messages contain nothing that an agent can read')
     const running = backend.run(prompt, {
       folder,
+      isolatedFrom,
       agentSession: turn.isFresh ? undefined : state.agent_session,
       signal,
       ask: request => {
@@ -328,12 +338,15 @@ export class TurnRunner {
     await changeTurn(work, turn.id, { state, error, ended_at: clock.now() })
   }
 
-  /** Returns the folder in which the agent works; makes it if needed. */
+  /** Returns the folder in which the agent works; makes it if needed. A guest has one of the guest's own. */
   async #openFolder(turn: StoredTurn, state: ConversationState): Promise<string> {
     const { config, folders, people, work } = this.#ports
     const { agent, session, user_id } = turn
     const name = createHash('sha256').update(`${session}\0${user_id}`).digest('hex').slice(0, 16)
-    const folder = (await people.findFolder(user_id)) ?? config.folder ?? join(folders, agent, name)
+    const given = (await people.findGuest(session))
+      ? undefined
+      : ((await people.findFolder(user_id)) ?? config.folder)
+    const folder = given ?? join(folders, agent, name)
     await mkdir(folder, { recursive: true, mode: 0o700 })
     if (state.folder !== folder) await work.saveState(keyOfConversation(turn), { ...state, folder })
     return folder

@@ -17,6 +17,7 @@ import { defaultSessionName, type Session, sessionKeyOf } from '../model/session
 import { forgetLogin } from '../operations/accounts.ts'
 import { verbs } from '../operations/tools.ts'
 import { endsWithin, systemClock } from '../platform/clock.ts'
+import { formatCount } from '../platform/format.ts'
 import type { Log } from '../platform/log.ts'
 import { bypassProxyForLoopback } from '../platform/process.ts'
 import { reasonOf } from '../platform/system-error.ts'
@@ -240,9 +241,14 @@ async function printAgents(
 ): Promise<void> {
   const printLine = createLinePrinter(io.out, config.logFormat)
   const sessions = await svc.sessions()
+  const invitations = new Map((await svc.invitations.list()).map(one => [one.id, one]))
   for (const agent of agents) {
-    const own = sessions.filter(({ name }) => sessionKeyOf(agent.session ?? name) === sessionKeyOf(name))
+    const near = sessions.filter(({ name }) => sessionKeyOf(agent.session ?? name) === sessionKeyOf(name))
+    const own = near.filter(({ invitation }) => invitation === undefined)
     for (const session of own) printLine({ text: describeAccess(agent, session, own.length === 1) })
+    const guests = near.filter(({ invitation = '' }) => invitations.get(invitation)?.agent === agent.name)
+    if (guests.length > 0)
+      printLine({ text: `agent "${agent.name}" answers ${formatCount(guests.length, 'guest')}` })
   }
   if (phoneUrl) printLine({ text: `write to it in the chat at ${phoneUrl}`, url: phoneUrl })
 }

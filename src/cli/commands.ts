@@ -34,6 +34,7 @@ export const commandGroups: Readonly<Record<string, Readonly<Record<string, Load
     login: sessions,
     logout: sessions,
     check: sessions,
+    invite: () => import('./commands/invite.ts'),
   },
   'Events:': { webhook: () => import('./commands/webhook.ts') },
   'Serve:': { openapi: serve, mcp: serve, admin: serve, sandbox: serve },

@@ -6,9 +6,10 @@ import { lookup } from 'node:dns/promises'
 import { resolve } from 'node:path'
 import process from 'node:process'
 import { localFilesOf } from '../config/local-files.ts'
+import { listNotes, type NotedAddress } from '../config/notes.ts'
 import type { Config } from '../config.ts'
 import type { RunningGateway } from '../gateway/gateway.ts'
-import { findConfigured, listNotes, type NotedAddress } from '../inspect/healthz.ts'
+import { findConfigured } from '../inspect/healthz.ts'
 import { badArgument, SvcError } from '../model/error.ts'
 import type { Certificate, CertificateFiles, LiveCertificate } from '../platform/certificate.ts'
 import { errorCodeOf, fileExists, removeQuietly, replaceFile } from '../platform/files.ts'
@@ -44,6 +45,7 @@ export async function listenMain(
   const certificate = config.socket === undefined ? opened.certificate : undefined
   await noteAddress(config.basePath, {
     url,
+    ...(config.publicUrl !== undefined && { public_url: config.publicUrl }),
     ...(isOpen && { open: true }),
     ...(lacksTrustedProxy(config) && { untrusted_proxy: true }),
     ...(certificate && { certificate: toNoted(certificate.current) }),

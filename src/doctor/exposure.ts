@@ -3,6 +3,7 @@
  * stored.
  */
 
+import type { ServiceAddress } from '../config/notes.ts'
 import { listOpenFiles, openFileWarning, secretFilesOf } from '../config/token-file.ts'
 import { takeOverCommand } from '../inspect/advised-commands.ts'
 import { errorFinding, type Finding, noteFinding, okFinding, warningFinding } from '../inspect/finding.ts'
@@ -11,7 +12,6 @@ import {
   findConfigured,
   type HealthAnswer,
   listNotedAddresses,
-  type ServiceAddress,
   servesAnotherDirectory,
 } from '../inspect/healthz.ts'
 import { SvcError } from '../model/error.ts'

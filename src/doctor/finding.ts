@@ -1,8 +1,9 @@
 /** What svc doctor checks, and the context that every check gets. */
+
+import type { ServiceAddress } from '../config/notes.ts'
 import type { Config } from '../config.ts'
 import type { DataDirectory } from '../inspect/data-directory.ts'
 import { type Finding, noteFinding } from '../inspect/finding.ts'
-import type { ServiceAddress } from '../inspect/healthz.ts'
 import { isConnected } from '../model/session.ts'
 import type { Clock } from '../platform/clock.ts'
 import type { InspectedSessions, Polling } from '../storage/inspection.ts'

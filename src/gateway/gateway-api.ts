@@ -5,6 +5,7 @@
  */
 import type { Keys } from '../access/keys.ts'
 import type { Accounts } from '../accounts/accounts.ts'
+import type { Invitations } from '../accounts/invitations.ts'
 import type { Logins } from '../accounts/logins.ts'
 import type { Users } from '../accounts/users.ts'
 import type { Downloads, OpenedMedia, ShowRequest } from '../media/downloads.ts'
@@ -55,6 +56,7 @@ export interface Gateway {
    */
   readonly users: Pick<Users, 'list' | 'name'>
   readonly logins: Pick<Logins, 'login' | 'begin' | 'callOff' | 'follow' | 'forget' | 'giveCode' | 'leave'>
+  readonly invitations: Pick<Invitations, keyof Invitations>
   readonly webhooks: Pick<Webhooks, keyof Webhooks>
   readonly events: Pick<
     EventReader,

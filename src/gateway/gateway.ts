@@ -70,7 +70,15 @@ export async function openGateway(options: GatewayOptions): Promise<RunningGatew
   const directory = await openDirectory(options, runtime)
   const upstream = connect(options, runtime)
   const receive = open.openReceive(options, directory, upstream, runtime)
-  const { accounts, logins, users } = open.openAccounts(options, directory, upstream, receive, runtime)
+  const address = { url: config.publicUrl }
+  const { accounts, invitations, logins, users } = open.openAccounts(
+    options,
+    directory,
+    upstream,
+    receive,
+    address,
+    runtime,
+  )
   const media = open.openMedia(config, directory, upstream, runtime)
   const resolveTarget = createTargetResolver(directory, logins)
   const send = open.openSend(
@@ -82,7 +90,6 @@ export async function openGateway(options: GatewayOptions): Promise<RunningGatew
     runtime,
   )
   const { outbox, sender } = send
-  const address = { url: config.publicUrl }
   const { delivery, webhooks } = open.openPush(directory, resolveTarget, sender, address, runtime)
   const { state, store, views } = directory
   const events = new EventReader({
@@ -164,6 +171,7 @@ export async function openGateway(options: GatewayOptions): Promise<RunningGatew
     accounts,
     users,
     logins,
+    invitations,
     webhooks,
     inbox: inboxOf(rooms),
     media: mediaOf(media),

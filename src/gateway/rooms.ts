@@ -3,9 +3,11 @@
  * it needs from the rooms opened before it.
  */
 import { Accounts } from '../accounts/accounts.ts'
+import { Invitations } from '../accounts/invitations.ts'
 import { Logins } from '../accounts/logins.ts'
 import { findRoute } from '../accounts/route.ts'
 import { Users } from '../accounts/users.ts'
+import { findServiceUrl } from '../config/notes.ts'
 import type { Config } from '../config.ts'
 import type { Upstream } from '../ilink/api.ts'
 import { Media } from '../media/media.ts'
@@ -32,7 +34,8 @@ import { TokenCheck } from '../receive/token-check.ts'
 import { Outbox } from '../send/outbox.ts'
 import { Sender } from '../send/send.ts'
 import { Worker } from '../send/worker.ts'
-import { familyOf, hasKeyEnded } from '../storage/keys.ts'
+import { invitationStatusOf } from '../storage/invitations.ts'
+import { familyOf, hasKeyEnded, listBelow } from '../storage/keys.ts'
 import { createBackupProcess } from './backup-process.ts'
 import { Backups } from './backups.ts'
 import type { Directory, GatewayOptions } from './foundations.ts'
@@ -76,10 +79,11 @@ export type Receive = ReturnType<typeof openReceive>
 
 /** Opens sessions and logins. */
 export function openAccounts(
-  { oneShot = false }: GatewayOptions,
+  { config, oneShot = false }: GatewayOptions,
   { state, store }: Directory,
   upstream: Upstream,
   { check, poller, pollingRole }: Receive,
+  address: { url?: string | undefined },
   runtime: Runtime,
 ) {
   const most = () => ({
@@ -95,10 +99,21 @@ export function openAccounts(
     oneShot,
     isKeyOver,
     familyOf: createFamilyLookup(store.keys),
+    names: store.names,
+    isInvitationOver: createInvitationCheck(store, runtime.clock),
   }
   const logins = new Logins(ports, withLogName(runtime, 'logins'))
   const accounts = new Accounts({ state, store, poller, logins, check }, runtime)
-  return { logins, accounts, users: new Users(accounts, { state, store }, runtime) }
+  const invitations = new Invitations({
+    invitations: store.invitations,
+    sessions: state.sessions,
+    logins,
+    listBelow: async id => listBelow(await store.keys.list(), id),
+    findUrl: async () => address.url ?? (await findServiceUrl(config.basePath)),
+    phoneUrl: upstream.sandboxed ? `${upstream.loginUrl}/phone` : undefined,
+    clock: runtime.clock,
+  })
+  return { logins, accounts, invitations, users: new Users(accounts, { state, store }, runtime) }
 }
 
 export function openMedia(
@@ -153,6 +168,13 @@ const createKeyCheck =
   async (id: string): Promise<boolean> => {
     const key = await keys.get(id)
     return key !== undefined && hasKeyEnded(key, (await maintenance.isClockTrusted()) ? clock.now() : 0)
+  }
+
+const createInvitationCheck =
+  ({ invitations }: Directory['store'], clock: Clock) =>
+  async (id: string): Promise<boolean> => {
+    const one = await invitations.get(id)
+    return one === undefined || invitationStatusOf(one, clock.now()) !== 'active'
   }
 
 const createFamilyLookup = (keys: Directory['store']['keys']) => async (id: string) =>

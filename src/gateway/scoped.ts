@@ -70,6 +70,8 @@ const createView = (gateway: Gateway, viewer: Viewer): Gateway => ({
     name: request => gateway.users.name(request, viewer.scope),
   },
   logins: gateway.logins,
+  // It limits keys by itself.
+  invitations: gateway.invitations,
   webhooks: gateway.webhooks,
   events: viewEvents(gateway.events, viewer),
   changes: { subscribe: listener => gateway.changes.subscribe(limitListener(listener, viewer)) },

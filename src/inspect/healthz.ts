@@ -1,12 +1,9 @@
 /** Finds out which program listens at an address, and what a service's GET /healthz answers. */
-import { join } from 'node:path'
+import { listNotes, type NotedAddress, type ServiceAddress } from '../config/notes.ts'
 import type { Config } from '../config.ts'
 import type { Health } from '../gateway/health.ts'
-import { dataFiles } from '../model/data-files.ts'
 import { apiFetch, failureTextOf, fetchTrusting, socketPathOf } from '../platform/fetch.ts'
-import { readText } from '../platform/files.ts'
 import { formatUrl } from '../platform/http-server.ts'
-import { processState } from '../platform/other-process.ts'
 import { isLoopback, toReachableUrl } from '../platform/serve.ts'
 import type { Polling } from '../storage/inspection.ts'
 
@@ -26,19 +23,6 @@ export type HealthAnswer =
   | { kind: 'silent' }
   | { kind: 'nobody' }
   | { kind: 'unreachable'; code: string }
-
-/** Where a service is reached. */
-export interface ServiceAddress {
-  /** `http://host:port`, `https://host:port`, or `unix:<path>`. */
-  url: string
-  /** The certificate of https, if it is known. */
-  certificate?: {
-    /** SHA-256 of the server's own certificate. */
-    fingerprint: string
-    /** Unix milliseconds. */
-    expires_at: number
-  }
-}
 
 /**
  * Returns the URL by which this machine reaches a service, by its configuration; `unix:<path>` if it listens
@@ -67,54 +51,11 @@ export async function findConfigured(
 const withoutScheme = (url: string) => url.replace(/^https?:/, '')
 
 /**
- * Address of a running service, as it wrote it into its data directory. A process that serves the panel alone is no
- * service to call: its `url` is ''.
- */
-export interface NotedAddress extends ServiceAddress {
-  pid: number
-  /** URL of its panel, if it has one. */
-  panel?: string
-  /** True if other machines can reach it. */
-  open?: true
-  /** True if there seems to be a proxy in front, and it trusts none. */
-  untrusted_proxy?: true
-}
-
-/**
  * Returns the addresses of the services that run, first the one started first. Skips services whose process
  * is gone.
  */
 export async function listNotedAddresses(dir: string): Promise<NotedAddress[]> {
   return (await listNotes(dir)).filter(({ url }) => url !== '')
-}
-
-/** Returns the same with the processes that serve the panel alone. */
-export async function listNotes(dir: string): Promise<NotedAddress[]> {
-  const text = (await readText(join(dir, dataFiles.address)).catch(() => undefined)) ?? ''
-  const noted = await Promise.all(text.split('\n').map(parseRunning))
-  return noted.filter(address => address !== undefined)
-}
-
-async function parseRunning(line: string): Promise<NotedAddress | undefined> {
-  try {
-    const { url, pid, panel, open, untrusted_proxy, certificate }: Partial<NotedAddress> = JSON.parse(line)
-    const isRunning =
-      typeof url === 'string' && typeof pid === 'number' && (await processState(pid)) !== 'gone'
-    if (!isRunning) return undefined
-    const { fingerprint, expires_at = Number.NaN } = certificate ?? {}
-    return {
-      url,
-      pid,
-      ...(typeof panel === 'string' && { panel }),
-      ...(open === true && { open }),
-      ...(untrusted_proxy === true && { untrusted_proxy }),
-      ...(typeof fingerprint === 'string' && {
-        certificate: { fingerprint, expires_at: Number(expires_at) },
-      }),
-    }
-  } catch {
-    return undefined
-  }
 }
 
 /**

@@ -1,10 +1,11 @@
 /**
- * Turns operations into methods of `svc.outbox`, `svc.webhooks`, `svc.keys`, `svc.backups` and `svc.agents`. Arguments and
+ * Turns operations into methods of `svc.outbox`, `svc.webhooks`, `svc.keys`, `svc.invitations`, `svc.backups` and `svc.agents`. Arguments and
  * results follow the definitions.
  */
 import type { Static, TObject, TSchema } from '@sinclair/typebox'
 import * as ofAgents from '../operations/agents.ts'
 import { getBackups } from '../operations/backups.ts'
+import * as ofInvitations from '../operations/invitations.ts'
 import * as ofKeys from '../operations/keys.ts'
 import type { Operation, TypedOperation } from '../operations/operation.ts'
 import * as ofOutbox from '../operations/outbox.ts'
@@ -71,6 +72,16 @@ export const keys = {
   revoke: ofKeys.revokeKey,
 }
 
+/** Operations for invitations, by which people log an account in by themselves. */
+export const invitations = {
+  /** Lists all invitations, oldest first, without their secrets. */
+  list: ofInvitations.listInvitations,
+  /** Makes a link. Only this result contains it. */
+  add: ofInvitations.addInvitation,
+  /** Ends an invitation. Accounts that joined by it stay. @throws SvcError `not_found` */
+  revoke: ofInvitations.revokeInvitation,
+}
+
 /** Operations for backups. A service makes them by its schedule. */
 export const backups = {
   /** Returns the newest backup, and why the last one by schedule failed. */
@@ -116,7 +127,7 @@ export type Method<D> = (
 export type Methods<G> = { readonly [K in keyof G]: Method<G[K]> }
 
 /** Groups of operations. Each group is a field of `Svc`. */
-export const groups = { outbox, webhooks, keys, backups, agents }
+export const groups = { outbox, webhooks, keys, invitations, backups, agents }
 export type Groups = { readonly [G in keyof typeof groups]: Methods<(typeof groups)[G]> }
 
 type InvokeOperation = (operation: TypedOperation<TObject, TSchema>, input: unknown) => Promise<unknown>

@@ -105,6 +105,8 @@ export type SvcWebhooks = Groups['webhooks']
 
 /** Methods for keys of programs and people that call a service of the data directory. */
 export type SvcKeys = Groups['keys']
+/** Methods for invitations, by which people log an account in by themselves. */
+export type SvcInvitations = Groups['invitations']
 
 /** Methods for backups, which a service makes by its schedule. */
 export type SvcBackups = Groups['backups']
@@ -117,7 +119,7 @@ const partName = /^[A-Za-z0-9_-][A-Za-z0-9._-]{0,63}$/
 
 /**
  * A data directory that a program has opened. Any number of programs and services may share it: one of them
- * polls WeChat, the others follow its store.
+ * polls WeChat, the others follow its store. It has a field for each group of operations.
  *
  * @example
  * await using svc = await Svc.open({ store: true })
@@ -135,6 +137,7 @@ export class Svc implements Groups, AsyncDisposable, AsyncIterable<Message> {
   readonly webhooks: SvcWebhooks
   /** Keys of callers. */
   readonly keys: SvcKeys
+  readonly invitations: SvcInvitations
   /** Backups. A service makes them by its schedule. */
   readonly backups: SvcBackups
   /**
@@ -166,6 +169,7 @@ export class Svc implements Groups, AsyncDisposable, AsyncIterable<Message> {
     this.outbox = methodsOf(groups.outbox, run)
     this.webhooks = methodsOf(groups.webhooks, run)
     this.keys = methodsOf(groups.keys, run)
+    this.invitations = methodsOf(groups.invitations, run)
     this.backups = methodsOf(groups.backups, run)
     this.forget = methodsOf({ forgetUser }, run).forgetUser
     this.nodes = methodsOf({ listNodes }, run).listNodes

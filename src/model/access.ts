@@ -21,6 +21,7 @@ export const rights = [
   'login',
   'logout',
   'rename',
+  'invites',
   'webhooks',
   'approve',
   'tools',
@@ -44,7 +45,7 @@ export const anonymousRights: readonly Right[] = ['health', 'shared']
 export const commonKeyRights: readonly Right[] = [...anonymousRights, 'tools', 'me']
 
 /** Rights about the whole service. A key that is limited to accounts or users cannot have them. */
-export const serviceRights: readonly Right[] = ['metrics', 'audit', 'agents', 'backup', 'forget']
+export const serviceRights: readonly Right[] = ['metrics', 'audit', 'agents', 'backup', 'forget', 'invites']
 
 const read: readonly Right[] = ['recv', 'history', 'download', 'sessions', 'users', 'events', 'conversations']
 const reply: readonly Right[] = [...read, 'upload', 'send']

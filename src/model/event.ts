@@ -11,6 +11,7 @@ export const eventTypes = [
   'message.status',
   'session.status',
   'session.muted',
+  'session.joined',
   'endpoint.disabled',
   'audit.line',
   'backup.failed',
@@ -20,7 +21,11 @@ export const eventTypes = [
  * The types that a reader gets only if it names them, and the right that it needs for each. A type that is added later
  * belongs here: a webhook that names no types still gets what it got when it was added.
  */
-const namedTypes: Readonly<Record<string, Right>> = { 'audit.line': 'audit', 'backup.failed': 'backup' }
+const namedTypes: Readonly<Record<string, Right>> = {
+  'session.joined': 'sessions',
+  'audit.line': 'audit',
+  'backup.failed': 'backup',
+}
 export const isNamedOnly = (type: string): boolean => Object.hasOwn(namedTypes, type)
 export const rightsForTypes = (types: readonly string[] = []): Right[] =>
   types.flatMap(type => namedTypes[type] ?? [])
@@ -40,6 +45,18 @@ export type SessionChange = Static<typeof SessionChange>
 const MutedSession = Type.Object(Session.properties, {
   description: 'The session as it is now. Without muted_since, the account is no longer muted.',
 })
+
+const JoinedSession = Type.Object(
+  {
+    name: text('Name of the session.'),
+    bot_id: Type.String(),
+    user_id: optional(text('The person who joined.')),
+    invitation: text('Id of the invitation.'),
+    invitation_name: Type.String(),
+  },
+  { description: 'The account of a person who joined by an invitation.' },
+)
+export type JoinedSession = Static<typeof JoinedSession>
 
 /** Why a webhook endpoint was switched off. */
 export const WebhookEnding = oneOf(
@@ -92,6 +109,11 @@ export const Events = {
     'WeChat may have muted the account of a session (it accepts messages without an id, or refuses files while texts go), or it no longer mutes it.',
     MutedSession,
   ),
+  'session.joined': defineEvent(
+    'session.joined',
+    'A person joined by an invitation, and has an account now. Only for readers that name this type and have the right "sessions".',
+    JoinedSession,
+  ),
   'endpoint.disabled': defineEvent(
     'endpoint.disabled',
     'A webhook endpoint was switched off.',
@@ -122,7 +144,7 @@ export const WebhookTestEvent = defineEvent(
 
 export const Event = Type.Union(Object.values(Events))
 
-/** An event. `data` is a Message, a SessionChange, an endpoint, a line of the audit log, or a failed backup. */
+/** An event. `data` is a Message, a SessionChange, a JoinedSession, an endpoint, a line of the audit log, or a failed backup. */
 export type Event = {
   [T in keyof typeof Events]: Static<(typeof Events)[T]>
 }[keyof typeof Events]
@@ -133,7 +155,7 @@ export const EventQuery = closed({
     Type.String({
       maxLength: 200,
       examples: ['message.received,session.status'],
-      description: `Types of events, separated by commas; all but audit.line and backup.failed by default. The types are ${eventTypes.join(', ')}.`,
+      description: `Types of events, separated by commas; all but session.joined, audit.line and backup.failed by default. The types are ${eventTypes.join(', ')}.`,
     }),
   ),
   session: optional(bounded(200, 'Only events of this session.')),

@@ -25,6 +25,7 @@ export const Session = Type.Object({
   name: Type.String(),
   bot_id: optional(Type.String()),
   user_id: optional(text('The WeChat user who scanned.')),
+  invitation: optional(text('Id of the invitation by which this person joined: a guest.')),
   connected: flag('Whether messages are sent through it: true if it is connected or lapsed.'),
   status: SessionStatus,
   is_default: Type.Boolean(),
@@ -132,6 +133,8 @@ export interface BotInfo {
   base_url: string
   /** The WeChat user who scanned the QR code. */
   user_id?: string
+  /** Id of the invitation by which this person joined: then the person is a guest. */
+  invitation?: string
   /** Upstream's opaque position; '' on first contact. */
   cursor: string
   /** Unix ms of the login. */
@@ -216,15 +219,18 @@ export const sessionStatusOf = (bot: Marks | undefined): Exclude<SessionStatus, 
 export const isConnected = (status: SessionStatus): boolean => status === 'connected' || status === 'lapsed'
 
 /**
- * Returns the marks that a new login takes over from the previous one, because the account is muted, not the
- * login (protocol notes 5.7).
+ * Returns what a new login takes over from the previous one: the marks of a muted account, because the account is muted,
+ * not the login (protocol notes 5.7), and whether the person is a guest.
  *
  * @returns nothing when another WeChat user scanned the code
  */
-export function inheritedMarksOf(before: BotInfo | undefined, { user_id }: Pick<BotInfo, 'user_id'>): Marks {
+export function inheritedMarksOf(
+  before: BotInfo | undefined,
+  { user_id }: Pick<BotInfo, 'user_id'>,
+): Marks & { invitation?: string | undefined } {
   if (!before || user_id === undefined || before.user_id !== user_id) return {}
-  const { ids_at, upload_refused_at, muted_at, muted_because } = before
-  return { ids_at, upload_refused_at, muted_at, muted_because }
+  const { ids_at, upload_refused_at, muted_at, muted_because, invitation } = before
+  return { ids_at, upload_refused_at, muted_at, muted_because, invitation }
 }
 
 /** What to do about a muted account, based on reports. */

@@ -27,7 +27,9 @@ export const WebhookEndpoint = Type.Object(
   {
     id: Type.String(),
     url: Type.String(),
-    types: Type.Array(WebhookEventType, { description: 'Empty: all but audit.line and backup.failed.' }),
+    types: Type.Array(WebhookEventType, {
+      description: 'Empty: all but session.joined, audit.line and backup.failed.',
+    }),
     session: optional(text('Only events of this session.')),
     user: optional(text('Only messages from and to this user.')),
     headers: textRecord('Sent with each delivery. The values are secret and never shown.'),
@@ -123,7 +125,7 @@ export const NewWebhookInput = closed({
   types: optional(
     Type.Array(WebhookEventType, {
       description:
-        'Which events; all but audit.line and backup.failed by default. These need the rights "audit" and "backup".',
+        'Which events; all but session.joined, audit.line and backup.failed by default. These need the rights "sessions", "audit" and "backup".',
       maxItems: 20,
     }),
   ),

@@ -42,11 +42,14 @@ const sessionName = (description: string) => Type.String({ maxLength: 200, descr
 /** Returns a login step with its QR code as an SVG image. */
 async function withQrSvg(step: Promise<LoginFlow>): Promise<Static<typeof LoginStep>> {
   const flow = await step
-  if (flow.qr_url === undefined) return flow
+  return flow.qr_url === undefined ? flow : { ...flow, qr_svg: await drawQr(flow.qr_url) }
+}
+
+/** Returns a QR code as an SVG image. */
+export async function drawQr(text: string): Promise<string> {
   // Loaded on use: logins are rare.
   const { toString: draw } = await import('qrcode')
-  const qr_svg = await draw(flow.qr_url, { type: 'svg', errorCorrectionLevel: 'L', margin: 2 })
-  return { ...flow, qr_svg }
+  return draw(text, { type: 'svg', errorCorrectionLevel: 'L', margin: 2 })
 }
 
 export const startLogin = defineOperation({

@@ -1,5 +1,5 @@
 /**
- * Metrics, and lines of the audit log, for calls without a valid token, and for refused sign-ins to the panel: one a minute for each
+ * Metrics, and lines of the audit log, for calls without a valid token, refused sign-ins to the panel, and wrong links of invitations: one a minute for each
  * address, with their number.
  */
 import type { Gateway } from '../gateway/gateway-api.ts'
@@ -17,7 +17,7 @@ export function createFailureCounter(
   { audit, clock, metrics }: Pick<Gateway, 'audit' | 'clock' | 'metrics'>,
   log: Log,
   signal: AbortSignal,
-): (address: string, operation?: 'sign_in') => void {
+): (address: string, operation?: 'sign_in' | 'join') => void {
   let counts = new Map<string, number>()
   const writeLater = async () => {
     await clock.sleep(minuteMs, signal)

@@ -32,6 +32,14 @@ import {
 } from './conversations.ts'
 import { followChanges, followEvents, linkEvents } from './events.ts'
 import { exportMessages } from './export.ts'
+import {
+  addInvitation,
+  giveInvitedCode,
+  joinByInvitation,
+  listInvitations,
+  lookAtInvitation,
+  revokeInvitation,
+} from './invitations.ts'
 import { addKey, getKey, listKeys, me, revokeKey, rotateKey } from './keys.ts'
 import { logout } from './logout.ts'
 import { getMedia, getWaitingFile, uploadMedia } from './media.ts'
@@ -86,6 +94,8 @@ export const webhookOperations = [
 
 export const keyOperations = [listKeys, addKey, getKey, rotateKey, revokeKey, me] as const
 
+const invitationOperations = [listInvitations, addInvitation, revokeInvitation] as const
+
 export const agentOperations = [
   listAgents,
   listAgentTurns,
@@ -125,6 +135,7 @@ export const panelOperations = {
     logout,
     renameSession,
     setDefault,
+    ...invitationOperations,
   ],
   messages: [
     listConversations,
@@ -155,6 +166,9 @@ const doorOperations = [
   createPanelLink,
   signIn,
   signOut,
+  lookAtInvitation,
+  joinByInvitation,
+  giveInvitedCode,
 ] as const
 
 /** All operations, the tools first. */

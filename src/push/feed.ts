@@ -129,6 +129,7 @@ export class Feed {
 const nonMessageTypes: readonly EventType[] = [
   'session.status',
   'session.muted',
+  'session.joined',
   'endpoint.disabled',
   'audit.line',
   'backup.failed',

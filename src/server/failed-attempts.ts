@@ -26,7 +26,7 @@ interface AttemptCount {
 interface FailedAttemptsOptions {
   readonly log: Log
   readonly clock?: Clock
-  readonly onFailure?: (address: string, operation?: 'sign_in') => void
+  readonly onFailure?: (address: string, operation?: 'sign_in' | 'join') => void
 }
 
 /**
@@ -49,14 +49,14 @@ export class FailedAttempts {
   }
 
   /**
-   * Passes a response on. A 401 is delayed, or replaced by `rate_limited`, and closes its connection. Other
+   * Passes a response on. A 401, for a wrong link (`join`) a 404, is delayed, or replaced by `rate_limited`, and closes its connection. Other
    * responses do not change.
    *
    * @param address of the caller
    * @param operation what the caller tried, if it is no call with a token
    */
-  throttle(given: Response, address = '', operation?: 'sign_in'): Response | Promise<Response> {
-    if (given.status !== 401) return given
+  throttle(given: Response, address = '', operation?: 'sign_in' | 'join'): Response | Promise<Response> {
+    if (given.status !== (operation === 'join' ? 404 : 401)) return given
     given.headers.set('connection', 'close')
     this.#onFailure?.(address, operation)
     const tries = this.#countAttempt(address)

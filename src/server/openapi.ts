@@ -21,6 +21,7 @@ import { toProblemResponse } from './errors.ts'
 import { EventLinks, isByLink } from './event-links.ts'
 import { FailedAttempts } from './failed-attempts.ts'
 import { ShutdownSignal } from './http-call.ts'
+import { addInvitationRoutes, isInvitationCall } from './invite.ts'
 import { answerWithinLimits } from './limits.ts'
 import { observeCalls, type PathHandler } from './observed.ts'
 import { addOperations } from './operation-routes.ts'
@@ -77,6 +78,7 @@ export function createOpenApiApp(options: OpenApiOptions): OpenApiApp {
   const parts = createEmptyApp(options)
   const served = operations.filter(({ rest }) => !rest?.panelOnly)
   addOperations(parts.app, parts.context, served)
+  addInvitationRoutes(parts.app, parts.context)
   const { needsToken } = parts.guard
   const document = addServiceRoutes(parts.app, { version: options.version, needsToken })
   return { document, ...guardApp(parts) }
@@ -168,12 +170,23 @@ function guardApp({ app, context, guard }: AppParts): Omit<OpenApiApp, 'document
     }
     return identity instanceof Promise ? endsWithin(maxAcceptMs, identity).then(answer) : answer()
   }
+  /** Calls of the page of an invitation: a browser sends its cookie with them, so they must come from that page. */
+  const visit = async (request: Request, peer: Peer | undefined, path: string) => {
+    const denial = guard.pageDenialOf(request, false) ?? context.shutdown.stopError
+    if (denial) return toProblemResponse(denial)
+    noteCaller(request, anyCaller, peer)
+    const answer = await answerByRoute(app, methods, request, path)
+    if (answer.ok) peer?.accept()
+    return tries.throttle(answer, addressOf(request, peer), 'join')
+  }
   const fetch: PathHandler = (request, peer, path) => {
     const address = () => addressOf(request, peer)
     if (isByLink(request, path)) return answerWithinLimits(anyCaller, address, () => byLink(request, peer))
     const open = isOpenPath(path)
     const answer = (identity: Identity) => {
       if (identity instanceof SvcError) return tries.throttle(toProblemResponse(identity), address())
+      if (isInvitationCall(path))
+        return answerWithinLimits(anyCaller, address, () => visit(request, peer, path))
       if (open) return answerWithinLimits(anyCaller, address, () => answerOpen(request, peer, path))
       const { stopError } = context.shutdown
       if (stopError) return toProblemResponse(stopError)

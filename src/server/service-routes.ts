@@ -7,6 +7,7 @@ import { createAsyncApiDocument } from './asyncapi.ts'
 import { rootOf } from './behind-proxy.ts'
 import { createDocsHandler, docsPaths, fileResponse, prepareFile, type StaticFile } from './docs.ts'
 import type { DocumentOptions } from './document.ts'
+import { invitationPaths } from './invite.ts'
 
 /** Paths of the operations that need no token, up to the first path parameter. */
 const openPathPrefixes = operations.flatMap(({ rest }) =>
@@ -19,6 +20,7 @@ export const pathsWithoutToken: ReadonlySet<string> = new Set([
   '/openapi.json',
   '/asyncapi.json',
   ...docsPaths,
+  ...invitationPaths,
   ...openPathPrefixes,
 ])
 const openFolders = [...new Set(openPathPrefixes.filter(place => place.endsWith('/')))]

@@ -190,8 +190,8 @@ export interface AgentStore {
   /** Whether a living process has claimed a conversation of a user. */
   isWorkedOn(user: string): Promise<boolean>
 
-  /** Counts the turns of an agent that began since then (Unix ms). */
-  countTurns(agent: string, since: number): Promise<number>
+  /** Counts the turns of an agent that began since then (Unix ms), with a user those of that user. */
+  countTurns(agent: string, since: number, user?: string): Promise<number>
 
   /**
    * Adds an open question.

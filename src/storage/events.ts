@@ -21,6 +21,7 @@ export type EventType =
   | 'message.status'
   | 'session.status'
   | 'session.muted'
+  | 'session.joined'
   | 'endpoint.disabled'
   | 'audit.line'
   | 'backup.failed'

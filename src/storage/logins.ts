@@ -6,6 +6,7 @@
  */
 import type { LoginNotice, LoginState, QrLogin } from '../model/login.ts'
 import type { BotInfo } from '../model/session.ts'
+import type { JoinOutcome } from './invitations.ts'
 
 /** A stored login. A change stores the whole login. */
 export interface StoredLogin {
@@ -18,6 +19,12 @@ export interface StoredLogin {
   until: number
   /** Id of the key that started it: only callers with this key may follow it. Absent for the owner's. */
   key?: string
+  /** The invitation that it came by, and the hash of the cookie of the browser: no other caller may follow it. */
+  invitation?: { id: string; browser: string }
+  /** When the page of the invitation asked last (Unix ms). */
+  seen_at?: number
+  /** What became of it, and the session that got the credentials. */
+  joined?: { outcome: JoinOutcome; session?: string }
   /** Started to log a connected session in again. */
   force: boolean
   /** When a caller last began or joined it (Unix ms), later than every login before. Absent: an older version did. */
@@ -75,6 +82,10 @@ export interface LoginStore {
    * Like `put`, and stores the credentials of the login durably, as `SessionStore.save` does, unless the
    * session has that token already. An engine that stores login and credentials separately may have stored
    * only the credentials when its process is killed; the same call again completes it.
+   *
+   * A login by invitation counts a use, in the same step; if that engine is killed, maybe before the credentials are stored.
+   * `placeOf` (`joined-logins.ts`) says which session gets them. If the invitation has ended, they are not stored, and the login ends as
+   * `expired`. `joined` of the result says what happened.
    */
   finish(login: StoredLogin, bot: BotInfo, now: number): Promise<StoredLogin | undefined>
 

@@ -43,6 +43,7 @@ import type { AskStore } from './asks.ts'
 import type { AuditStore } from './audit.ts'
 import type { BackupStore } from './backups.ts'
 import type { EventLog } from './events.ts'
+import type { InvitationStore } from './invitations.ts'
 import type { KeyStore } from './keys.ts'
 import type { HistoryFilter, HistoryRows, ImportedMessage, ReadFilter, StoredMessage } from './messages.ts'
 import type { OutboxStore } from './outbox.ts'
@@ -63,6 +64,7 @@ export interface Store {
   readonly outbox: OutboxStore
   readonly webhooks: WebhookStore
   readonly keys: KeyStore
+  readonly invitations: InvitationStore
   readonly audit: AuditStore
   readonly backups: BackupStore
   readonly people: PeopleStore

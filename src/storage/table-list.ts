@@ -173,6 +173,11 @@ export const storeTables: readonly StoreTable[] = [
      last_address revision`,
     { numbered: 'nth', people: 'name grant' },
   ),
+  table(
+    'invitation',
+    'id | name hash agent trusted turns_per_day uses inviter made_by created_at expires_at revoked_at',
+  ),
+  table('invitation_use', 'login | invitation at'),
   table('audit', 'id | at principal operation subject outcome address count message', {
     grows: true,
     numbered: 'id',

@@ -27,6 +27,7 @@ export interface Things {
   readonly file: number
   readonly webhook: string
   readonly key: string
+  readonly invitation: string
   readonly login: string
   /** Name of the session that is being logged in. */
   readonly loggingIn: string
@@ -89,6 +90,7 @@ export async function makeThings(
   const url = `http://127.0.0.1:9/Hook${tag}`
   const hook = await gateway.webhooks.add(owner, { url, types, session, user, allow_private: true })
   const key = await gateway.keys.add({ name: `Key${tag}`, can: ['read'], users: [user] }, owner)
+  const invited = await gateway.invitations.add(owner, { name: `Invited${tag}` })
   const loggingIn = `Login${tag}`
   const login = await gateway.logins.begin(owner, loggingIn, false, signal)
   const { path: saved } = await gateway.media.download({ message_id: message, item: 0 }, createDirectCall())
@@ -110,7 +112,7 @@ export async function makeThings(
   return {
     asked,
     ...{ tag, session, bot, user, said, message, row, entries, loggingIn, agent, turn: turn.id, question },
-    ...{ name: `Name${tag}`, file: parts[0]!.id!, webhook: hook.id, key: key.id },
+    ...{ name: `Name${tag}`, file: parts[0]!.id!, webhook: hook.id, key: key.id, invitation: invited.id },
     ...{ login: login.login_id!, upload: await upload(), saved },
   }
 }
@@ -137,6 +139,7 @@ export function unknownLike(things: Things, stranger = 'nobody@im.wechat'): Thin
     file: 99_999,
     webhook: 'wh_0000000000000000',
     key: '00000000',
+    invitation: 'inv_000000000000',
     login: things.login.replaceAll(/[0-9a-f]/g, '0'),
     loggingIn: things.loggingIn.replace(things.tag, tag),
     upload: things.upload.replaceAll(/[0-9a-f]/g, '0'),
@@ -181,8 +184,9 @@ export type World = Awaited<ReturnType<typeof setUpWorld>>
 const kindOfId = ({
   name,
   right,
-}: Operation): 'webhook' | 'key' | 'turn' | 'question' | 'asked' | 'entry' => {
+}: Operation): 'webhook' | 'key' | 'turn' | 'question' | 'asked' | 'invitation' | 'entry' => {
   if (right === 'ask') return 'asked'
+  if (right === 'invites') return 'invitation'
   if (right === 'agents') return name.includes('question') ? 'question' : 'turn'
   return right === 'webhooks' ? 'webhook' : right === 'keys' ? 'key' : 'entry'
 }
@@ -246,11 +250,13 @@ export function valuesOf(operation: Operation, key: string, things: Things): rea
 
 /** Input keys that name nothing that belongs to somebody. */
 export const plainKeys: ReadonlySet<string> = new Set(
-  `ack after allow_private before by can choices count digest grants direction dry_run expires expires_at file file_name force
-  format fresh from headers hours idempotency_key if_none_match if_range item keep_old_seconds kind known language last_event_id
-  left limit limits msg_type name new_name offset operation option outcome prompt range replies rewrite save_dir seen send_at
-  signature since text
-  time_zone timeout tools types typing until up_to url verify_code wait when_closed`.split(/\s+/),
+  `ack after allow_private before browser by can choices count digest grants direction dry_run expires expires_at file
+  file_name force format fresh from headers hours idempotency_key if_none_match if_range inviter item keep_old_seconds
+  kind known language last_event_id left limit limits msg_type name new_name offset operation option outcome prompt
+  range replies rewrite save_dir secret seen send_at signature since text time_zone timeout tools trusted turns_per_day
+  types typing until up_to url uses verify_code wait when_closed`.split(
+    /\s+/,
+  ),
 )
 
 /** Values that an operation needs beside the things, where the schema does not show them. */
@@ -296,9 +302,9 @@ export const isAboutSessions = ({ right }: Operation, key: string): boolean =>
 
 /** Returns the words and ids by which these things are recognized in an answer. */
 export const markersOf = (things: Things): string[] => {
-  const { entries, key, message, tag, user, webhook } = things
+  const { entries, invitation, key, message, tag, user, webhook } = things
   const [person = ''] = user.split('@')
-  return [tag, person, message, webhook, key].concat(entries.map(id => `"outbox_id":"${id}"`))
+  return [tag, person, message, webhook, key, invitation].concat(entries.map(id => `"outbox_id":"${id}"`))
 }
 
 /** Returns values of an input key that reach as far as possible. */

@@ -80,6 +80,7 @@ await runAgent(
     clock: systemClock,
     log,
     folders: plan.folders,
+    dataFolder: plan.folders,
     ask: async () => '',
     takeAnswer: async () => 'no',
     closeLost: async () => {},

@@ -101,7 +101,7 @@ isolated('an agent that is isolated hears by a command that is isolated', async 
   const { dir } = agents.library
   const backend = new PlayedBackend(() => 'heard')
   const settings = { isolate: true, transcribe: `touch ${outside}/written; printf said; true` }
-  await agents.start(backend, settings, { isolatedFrom: dir })
+  await agents.start(backend, settings, { dataFolder: dir })
   await agents.library.sandbox.media('voice', photo)
   await agents.gets(1)
   expect(backend.runs[0]?.prompt.files).toMatchObject([{ transcript: 'said' }])

@@ -128,6 +128,7 @@ export async function withAgents(options: Parameters<typeof withLibrary>[0] = {}
           clock,
           log: createLog('DEBUG', line => void library.lines.push(line)),
           folders,
+          dataFolder: dir,
           ask: async () => 'reject',
           takeAnswer: async () => 'no',
           closeLost: async () => {},

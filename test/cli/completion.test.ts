@@ -77,6 +77,7 @@ describe('what is offered', () => {
       'message.status',
       'session.status',
       'session.muted',
+      'session.joined',
       'endpoint.disabled',
       'audit.line',
       'backup.failed',
@@ -89,6 +90,7 @@ describe('what is offered', () => {
     expect(await offered('webhook', 'add', '--types=message.status,s')).toEqual([
       '--types=message.status,session.status',
       '--types=message.status,session.muted',
+      '--types=message.status,session.joined',
     ])
     expect(await offered('--sand')).toEqual(['--sandbox', '--sandbox-port', '--sandbox-host'])
   })

@@ -84,6 +84,7 @@ afterAll(async () => {
 
 type Passed =
   | 'keys'
+  | 'invitations'
   | 'audit'
   | 'backups'
   | 'people'

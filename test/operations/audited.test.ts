@@ -211,6 +211,8 @@ describe('each operation', () => {
       'begin_reading',
       'download',
       'follow_messages',
+      'give_invited_code',
+      'join_by_invitation',
       'mark_read',
       'mark_unread',
       'open_messages',
@@ -231,6 +233,8 @@ describe('each operation', () => {
     }
     const subjects = new Map((await lines()).map(({ operation, subject }) => [operation, subject]))
     expect(Object.fromEntries(subjects)).toEqual({
+      add_invitation: undefined,
+      revoke_invitation: '<id>',
       add_key: undefined,
       create_panel_link: undefined,
       sign_in: '<by>',

@@ -166,6 +166,7 @@ onEach((it, open) => {
       expect(await agents.countTurns('home', 10)).toBe(2)
       expect(await agents.countTurns('home', 11)).toBe(1)
       expect(await agents.countTurns('work', 0)).toBe(0)
+      expect(await agents.countTurns('home', 0, 'nobody')).toBe(0)
     })
 
     it('one that nobody works on is stopped at once, another one by its process', async t => {

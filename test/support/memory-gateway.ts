@@ -91,6 +91,14 @@ export class MemoryGateway implements Gateway {
   }
   readonly agents = {} as Gateway['agents']
   readonly asks = {} as Gateway['asks']
+  readonly invitations = {
+    list: async () => [],
+    add: unknown,
+    revoke: unknown,
+    look: unknown,
+    join: unknown,
+    giveCode: unknown,
+  }
   readonly changes: Gateway['changes'] = {
     subscribe(listener) {
       listener.reached?.('')

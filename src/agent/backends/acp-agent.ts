@@ -102,6 +102,11 @@ export class AcpAgent {
     return this.#session
   }
 
+  /** The data directory that it does not see. */
+  get isolatedFrom(): string | undefined {
+    return this.#options.isolatedFrom
+  }
+
   get isAlive(): boolean {
     return !this.#connection.signal.aborted
   }

@@ -52,11 +52,16 @@ class AcpBackend implements Backend {
   }
 
   /** Returns the program that has the session, or a new one. */
-  async #open({ agentSession, folder, signal }: TurnContext): Promise<{ agent: AcpAgent; isLost: boolean }> {
-    const known = await this.#find(agentSession)
+  async #open({
+    agentSession,
+    folder,
+    isolatedFrom = this.#options.isolatedFrom,
+    signal,
+  }: TurnContext): Promise<{ agent: AcpAgent; isLost: boolean }> {
+    const known = await this.#find(agentSession, isolatedFrom)
     signal.throwIfAborted()
     if (known) return { agent: known, isLost: false }
-    const agent = await AcpAgent.start(folder, this.#options)
+    const agent = await AcpAgent.start(folder, { ...this.#options, isolatedFrom })
     this.#agents.set(agent, undefined)
     try {
       if (this.#isClosed) throw new SvcError('shutting_down', 'svc stops')
@@ -68,9 +73,10 @@ class AcpBackend implements Backend {
     }
   }
 
-  async #find(session: string | undefined): Promise<AcpAgent | undefined> {
+  async #find(session: string | undefined, isolatedFrom: string | undefined): Promise<AcpAgent | undefined> {
     if (session === undefined) return undefined
-    const agent = [...this.#agents.keys()].find(one => one.session === session)
+    const isSame = (one: AcpAgent) => one.session === session && one.isolatedFrom === isolatedFrom
+    const agent = [...this.#agents.keys()].find(isSame)
     // The previous turn may have been stopped: then the agent is still ending it.
     await agent?.whenFree()
     if (!agent?.isAlive) return undefined

@@ -127,10 +127,16 @@ class CommandBackend implements Backend {
   async #spawn(
     command: readonly string[],
     input: string,
-    { folder, signal }: TurnContext,
+    { folder, isolatedFrom = this.#options.isolatedFrom, signal }: TurnContext,
     take: (bytes: Buffer) => void,
   ): Promise<{ end: ProgramEnd; failure: (said: string) => SvcError }> {
-    const program = await startProgram({ ...this.#options, settings: this.#options.command, command, folder })
+    const program = await startProgram({
+      ...this.#options,
+      isolatedFrom,
+      settings: this.#options.command,
+      command,
+      folder,
+    })
     const run = { folder, program, signal }
     this.#runs.add(run)
     let problem: unknown

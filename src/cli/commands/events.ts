@@ -126,6 +126,8 @@ function formatEvent({ id, type, timestamp, data }: Event, again: string): strin
             ? [formatCaller(data.principal, data.name), data.operation, data.outcome, data.subject]
             : 'folder' in data
               ? [data.folder, data.error]
-              : [data.name, data.muted_since === undefined ? 'no longer muted' : 'may be muted']
+              : 'invitation_name' in data
+                ? [data.name, `joined by the invitation "${data.invitation_name}"`]
+                : [data.name, data.muted_since === undefined ? 'no longer muted' : 'may be muted']
   return `${oneLine([formatLocalTime(Date.parse(timestamp)), type, ...what.filter(Boolean), `(${id})`].join('  '))}\n`
 }

@@ -1,11 +1,11 @@
 /** Declares and runs `svc health`: asks a running service once, prints one line, and sets the exit status. */
+import type { ServiceAddress } from '../../config/notes.ts'
 import { type Config, type ConfigDefaults, type Flags, writeOptions } from '../../config.ts'
 import {
   askHealth,
   findConfigured,
   type HealthAnswer,
   listNotedAddresses,
-  type ServiceAddress,
   servesAnotherDirectory,
 } from '../../inspect/healthz.ts'
 import { badArgument } from '../../model/error.ts'

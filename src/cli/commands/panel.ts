@@ -1,6 +1,6 @@
 /** Declares `svc panel link`: prints a link that signs in to the panel of a running service. */
+import { listNotes } from '../../config/notes.ts'
 import { rejectForeign } from '../../inspect/data-directory.ts'
-import { listNotes } from '../../inspect/healthz.ts'
 import { SvcError } from '../../model/error.ts'
 import { createPanelLink } from '../../operations/sign-in.ts'
 import { type CommandSpec, directoryFlagsOf, requireSubcommand } from '../command.ts'

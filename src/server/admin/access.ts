@@ -9,7 +9,7 @@
  * stored (`SignInStore`), for all processes that serve the panel.
  */
 import { Buffer } from 'node:buffer'
-import { createHash, createHmac, randomBytes, timingSafeEqual } from 'node:crypto'
+import { createHmac, randomBytes, timingSafeEqual } from 'node:crypto'
 import type { Keys } from '../../access/keys.ts'
 import { hashOf, parseKey } from '../../access/secret.ts'
 import { SvcError } from '../../model/error.ts'
@@ -18,19 +18,10 @@ import { linkLifetimeMs, signIn, signOut, storedLink } from '../../operations/si
 import type { Clock } from '../../platform/clock.ts'
 import type { SignInStore } from '../../storage/state.ts'
 import { createGuard, type GuardOptions, givenTokenOf, type Identity, isSameToken } from '../auth.ts'
-import { isOverTls, prefixOf } from '../behind-proxy.ts'
+import { cookiesOf, formatCookie } from '../cookies.ts'
 import { ensureToken, type KeptDirectory, readStoredToken } from '../token.ts'
 
-/**
- * Returns the names of the cookie, without and with TLS. With TLS the name begins with `__Host-`: a browser
- * accepts it only from this host, and only with the path `/`. Another subdomain can set the first name, so
- * both cookies are tried. Each prefix has its own names, so that two services on one host do not end each
- * other's sign-ins.
- */
-function cookieNames(prefix: string): readonly [plain: string, secure: string] {
-  const hash = prefix && `_${createHash('sha256').update(prefix).digest('hex').slice(0, 12)}`
-  return [`svc_panel${hash}`, `__Host-svc_panel${hash}`]
-}
+const cookie = 'svc_panel'
 /** Lifetime of a sign-in. */
 const signInLifetimeMs = 30 * 24 * 60 * 60_000
 /** A sign-in older than this is renewed at the next visit. */
@@ -82,7 +73,7 @@ export function createAccess(options: AccessOptions) {
     const { name = randomBytes(9).toString('base64url'), key } = signIn
     const text = [clock.now() + signInLifetimeMs, name, ...(key ? [key.id] : [])].join('.')
     const signed = sign(text, key?.hash, token ?? (await ensureToken(options)).token)
-    return formatCookie(`${text}.${signed}`, signInLifetimeMs / 1000, request)
+    return formatCookie(cookie, `${text}.${signed}`, signInLifetimeMs / 1000, request)
   }
   const verifyCookie = async (value: string, address?: AddressOf): Promise<SignIn | undefined> => {
     const parts = value.split('.')
@@ -108,7 +99,7 @@ export function createAccess(options: AccessOptions) {
   }
   /** Returns the valid sign-ins in a request's cookies. */
   const listSignIns = async (request: Request, address?: AddressOf): Promise<SignIn[]> => {
-    const verified = await Promise.all(cookiesOf(request).map(value => verifyCookie(value, address)))
+    const verified = await Promise.all(cookiesOf(cookie, request).map(value => verifyCookie(value, address)))
     const all = verified.filter(one => one !== undefined)
     if (all.length === 0) return []
     const ended = await store.filterEnded(all.map(({ name }) => name))
@@ -199,7 +190,7 @@ export function createAccess(options: AccessOptions) {
       if (names.length > 0) await store.end(names, clock.now() + signInLifetimeMs)
       // It is over, even if the log cannot be written.
       for (const { by } of ended) await note(signOut, by, undefined, request).catch(() => {})
-      return formatCookie('', 0, request)
+      return formatCookie(cookie, '', 0, request)
     },
     /** Creates a one-time link. @returns its code */
     async createLink(): Promise<string> {
@@ -231,20 +222,4 @@ function sign(text: string, hash: string | undefined, token: string): string {
 function isSameProof(given: string, expected: string): boolean {
   const [one, other] = [Buffer.from(given), Buffer.from(expected)]
   return one.length === other.length && timingSafeEqual(one, other)
-}
-
-function cookiesOf(request: Request): string[] {
-  const names = cookieNames(prefixOf(request) ?? '')
-  return (request.headers.get('cookie') ?? '').split(';').flatMap(part => {
-    const at = part.indexOf('=')
-    const value = part.slice(at + 1).trim()
-    return value && names.includes(part.slice(0, at).trim()) ? [value] : []
-  })
-}
-
-function formatCookie(value: string, seconds: number, request: Request): string {
-  const prefix = prefixOf(request) ?? ''
-  const [plain, secure] = cookieNames(prefix)
-  const [name, path, more] = isOverTls(request) ? [secure, '/', '; Secure'] : [plain, prefix || '/', '']
-  return `${name}=${value}; Path=${path}; Max-Age=${seconds}; HttpOnly; SameSite=Strict${more}`
 }

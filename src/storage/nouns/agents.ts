@@ -289,11 +289,11 @@ export function createAgents(context: NounContext): Noun<AgentStore> {
         return rows.some(row => row.owner === owner || !isFree(row))
       },
 
-      *countTurns(agent, since) {
+      *countTurns(agent, since, user) {
         const counted = yield* readFirst<{ n: number }>(sql`SELECT count(*) AS n
           FROM agent_turn t${dialect.by('agent_turn_started')}
           ${dialect.inOrderJoin} agent_conversation c ON c.id = t.conversation
-          WHERE t.started_at >= ${since} AND c.agent = ${agent}`)
+          WHERE t.started_at >= ${since} AND c.agent = ${agent} ${user === undefined ? noSql : sql`AND c.peer = ${user}`}`)
         return counted!.n
       },
 

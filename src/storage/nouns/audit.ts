@@ -1,7 +1,7 @@
 /** The audit log. The engines' triggers write the lines of sends, in the write of the message. */
 import type { AuditLine, AuditOutcome } from '../../model/audit.ts'
 import { constantSql, joinSql, noSql, type Sql, sql } from '../../platform/sql.ts'
-import type { AuditStore } from '../audit.ts'
+import type { AuditStore, NewAuditLine } from '../audit.ts'
 import { type Noun, type NounContext, type RoutineStep, readAll, readFirst, write } from '../routine.ts'
 
 /** Maximum number of lines removed in one step. */
@@ -19,7 +19,8 @@ const outcomes: Readonly<Record<AuditOutcome, Sql>> = {
   failed: constantSql(`outcome NOT IN ('done', 'accepted', 'queued', 'sending', 'denied')`),
 }
 
-export function createAudit({ addEvent, dialect, keyName, withoutErased }: NounContext): Noun<AuditStore> {
+/** The statements by which a line is added, the last of which returns its id; and that of its event, once it has an outcome. */
+export function createAuditLines({ addEvent, dialect, keyName, withoutErased }: NounContext) {
   const columns: Record<keyof AuditLine, Sql> = {
     id: sql`a.id`,
     at: sql`a.at`,
@@ -35,17 +36,25 @@ export function createAudit({ addEvent, dialect, keyName, withoutErased }: NounC
     Object.entries(columns).map(([name, column]) => sql`${column} AS ${constantSql(name)}`),
   )
   const json = dialect.jsonOf(columns)
-  const announce = (id: Sql) => addEvent({ type: 'audit.line' }, json, sql`audit a WHERE a.id = ${id}`)
+  return {
+    selected,
+    announce: (id: Sql) => addEvent({ type: 'audit.line' }, json, sql`audit a WHERE a.id = ${id}`),
+    insert: ({ at, principal, operation, subject, outcome, address, count }: NewAuditLine): Sql[] => [
+      ...dialect.lock(head),
+      sql`INSERT INTO audit (at, principal, operation, subject, outcome, address, count) VALUES (${at}, ${principal},
+        ${operation}, ${withoutErased(subject)}, ${outcome}, ${address}, ${count}) RETURNING id`,
+    ],
+  }
+}
 
+export function createAudit(context: NounContext): Noun<AuditStore> {
+  const { withoutErased } = context
+  const { announce, insert, selected } = createAuditLines(context)
   return {
     verbs: {
-      *add({ at, principal, operation, subject, outcome, address, count }) {
-        const added = [
-          ...dialect.lock(head),
-          sql`INSERT INTO audit (at, principal, operation, subject, outcome, address, count) VALUES (${at}, ${principal},
-            ${operation}, ${withoutErased(subject)}, ${outcome}, ${address}, ${count}) RETURNING id`,
-        ]
-        const event = outcome === undefined ? [] : [announce(sql`(SELECT max(id) FROM audit)`)]
+      *add(line) {
+        const added = insert(line)
+        const event = line.outcome === undefined ? [] : [announce(sql`(SELECT max(id) FROM audit)`)]
         const rows = yield { write: [...added, ...event] } satisfies RoutineStep
         return (rows[added.length - 1] as unknown as { id: number }[])[0]!.id
       },

@@ -104,6 +104,8 @@ export function createKeys(context: NounContext): Noun<Keys> {
         sql`(SELECT count(*) FROM access_key WHERE ${areEnding} AND revoked_at IS NULL) = ${ids.length}`,
       ),
       sql`UPDATE access_key SET revoked_at = ${at}, revision = ${keyChanges.revision} WHERE ${areEnding}`,
+      sql`UPDATE invitation SET revoked_at = ${at}
+        WHERE revoked_at IS NULL AND ${dialect.isOneOf(sql`made_by`, makers)}`,
       sql`DELETE FROM person_mark WHERE ${dialect.isOneOf(sql`reader`, ids)}`,
       // After the line above about the key: no reader of it is added any more.
       ...removeConsumers(dialect, areReaders),

@@ -39,6 +39,7 @@ export function* standStill(
     ...asks,
     sql`UPDATE agent_turn SET state = 'interrupted', error = 'restored from a backup'
       WHERE state IN ('waiting', 'running', 'answering')`,
+    sql`UPDATE invitation SET revoked_at = ${clock.now()} WHERE revoked_at IS NULL`,
     sql`DELETE FROM backup`,
     sql`DELETE FROM backup_failure`,
     // A cursor of later events of the original must not be taken for a position here.

@@ -1,9 +1,14 @@
 /** QR logins: the table `login_flow`. Any node can report on a login, and one at a time asks WeChat about it. */
 import { type BotInfo, normalizeSessionName, sessionKeyOf } from '../../model/session.ts'
 import { joinSql, type Sql, sql } from '../../platform/sql.ts'
+import { placeOf, toJoined } from '../joined-logins.ts'
 import type { LoginKey, LoginStore, StoredLogin } from '../logins.ts'
+import { planJoin } from '../nouns/invitations.ts'
 import { type LoginAsWritten, mapLogin } from '../sealed-places.ts'
+import type { Attempt } from './database.ts'
+import { drive } from './drive.ts'
 import { type EngineContext, PgPart } from './part.ts'
+import { createNounContext } from './routines.ts'
 import type { PgSessions } from './sessions.ts'
 
 /** Longer than a poll of upstream takes. */
@@ -61,25 +66,52 @@ export class PgLogins extends PgPart implements LoginStore {
   }
 
   async finish(login: StoredLogin, bot: BotInfo, now: number): Promise<StoredLogin | undefined> {
-    const { stored, statement } = this.#planPut(login, now)
-    const isDone = await this.durably(() =>
+    const done = await this.durably(() =>
       this.db.retry(async queries => {
-        const { statements, token } = await this.#sessions.planSave(queries, login.session, bot)
-        const saved = token === bot.token ? [] : statements
+        const joined = await this.#planJoin(queries, login, bot, now)
+        const { stored, statement } = this.#planPut(joined.login, now)
+        const { session, invitation } = joined
+        const own = { ...bot, ...(invitation !== undefined && { invitation }) }
+        const plan = session === undefined ? undefined : await this.#sessions.planSave(queries, session, own)
+        const saved = !plan || plan.token === bot.token ? [] : plan.statements
         const kept = await queries.get<{ version: string }>(
           sql`SELECT version FROM login_flow WHERE name_key = ${keyOf(login.session)} AND until > ${now} ${queries.lock}`,
         )
-        if ((kept?.version ?? '') !== login.version) return false
+        if ((kept?.version ?? '') !== login.version) return undefined
         await queries.script([
           sql`WITH put AS (${statement}) SELECT expect(EXISTS (SELECT 1 FROM put))`,
           ...saved,
+          ...joined.statements,
         ])
-        return true
+        return stored
       }),
     )
-    if (!isDone) return undefined
-    await this.db.touch()
-    return stored
+    if (done) await this.db.touch()
+    return done
+  }
+
+  /** Decides about a login by invitation. @returns `session`: the one to save the credentials in, if they are saved */
+  async #planJoin(
+    queries: Attempt,
+    login: StoredLogin,
+    bot: BotInfo,
+    at: number,
+  ): Promise<{ login: StoredLogin; session?: string; invitation?: string; statements: readonly Sql[] }> {
+    if (!login.invitation) return { login, session: login.session, statements: [] }
+    const invitation = login.invitation.id
+    const place = placeOf(login, bot, await this.#sessions.readRecords(queries))
+    const joining = { ...place, bot, invitation, login: login.id, at }
+    const plan = await drive(queries, planJoin(createNounContext(this), joining))
+    const joined = toJoined(login, plan.outcome, place.session)
+    const { session } = joined.joined ?? {}
+    // Two logins of a person may end at the same time. Those that save credentials go one after another.
+    const isOther = sql`info::jsonb ->> 'user_id' = ${bot.user_id} AND name_key <> ${keyOf(place.session)}`
+    const alone = sql`SELECT expect(NOT EXISTS (SELECT 1 FROM account WHERE bot_id IS NOT NULL AND ${isOther}))`
+    return {
+      login: joined,
+      ...(session !== undefined && { session, invitation }),
+      statements: [...(session === undefined ? [] : [alone]), ...plan.statements],
+    }
   }
 
   /** Returns the statement that puts a login in place of the version that it has, and returns a row if it did. */

@@ -95,6 +95,14 @@ export class PgSessions extends PgPart implements SessionStore {
     return recordOf(await this.#read(this.db, name), this.sealer)
   }
 
+  /** Returns the sessions as they are now. */
+  async readRecords(queries: PgQueries): Promise<SessionRecord[]> {
+    const rows = await queries.all<AccountRow>(
+      sql`SELECT ${accountColumns} FROM account WHERE bot_id IS NOT NULL`,
+    )
+    return rows.flatMap(row => recordOf(row, this.sealer) ?? [])
+  }
+
   async getDefaultName(): Promise<string | undefined> {
     return (await this.db.get<{ name: string }>(sql`SELECT name FROM account WHERE chosen`))?.name
   }

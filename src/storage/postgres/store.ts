@@ -8,6 +8,7 @@ import { createBacklog } from '../nouns/backlog.ts'
 import { createBackups } from '../nouns/backups.ts'
 import { createConsumers } from '../nouns/consumers.ts'
 import { createEvents } from '../nouns/events.ts'
+import { createInvitations } from '../nouns/invitations.ts'
 import { openKeys } from '../nouns/keys.ts'
 import { openPeople } from '../nouns/people.ts'
 import { createPrune, type Retention } from '../nouns/retention.ts'
@@ -53,6 +54,7 @@ export function createStore(context: EngineContext, retention: Retention): Store
     outbox,
     webhooks: openWebhooks(nouns, run, held => takeOver(context, held)),
     keys: { ...openKeys(nouns, run), shareUse: createShareUse(context.db) },
+    invitations: openNoun(createInvitations(nouns), run),
     audit: openNoun(createAudit(nouns), run),
     backups: openNoun(createBackups(nouns), run),
     people: { ...openPeople(nouns, run, createPeopleParts(context)), ...createScrub(context) },

@@ -9,6 +9,7 @@ import { noSealer, type Sealer } from '../../platform/sealing.ts'
 import { constantSql, sql } from '../../platform/sql.ts'
 import type { Database } from '../../platform/sqlite.ts'
 import { ClockTrust } from '../clock-trust.ts'
+import type { Joining, JoinOutcome } from '../invitations.ts'
 import { createAgents } from '../nouns/agents.ts'
 import { createAsks } from '../nouns/asks.ts'
 import { createAudit } from '../nouns/audit.ts'
@@ -17,6 +18,7 @@ import { createBackups } from '../nouns/backups.ts'
 import { createConsumers } from '../nouns/consumers.ts'
 import { createEvents } from '../nouns/events.ts'
 import { readWaiting } from '../nouns/inspection.ts'
+import { createInvitations, createJoin } from '../nouns/invitations.ts'
 import { openKeys } from '../nouns/keys.ts'
 import { openPeople } from '../nouns/people.ts'
 import { createPrune, findLastSign, inSteps, type Retention } from '../nouns/retention.ts'
@@ -76,6 +78,7 @@ export interface LogInternals {
   >
   readonly names: AsyncMethods<SqliteUserNames, 'listChangedSince' | 'listAll'>
   readonly intake: AsyncMethods<SqliteMessages, 'insertReceived'>
+  readonly joins: { join(joining: Joining): Promise<JoinOutcome> }
   readonly maintenance: AsyncMethods<
     SqliteRenames,
     'intendRename' | 'listIntendedRenames' | 'renameSession' | 'respellSession'
@@ -264,6 +267,8 @@ function createNouns(context: SqliteContext, work: SqliteWork, plans: SqliteOutb
       user => findErased(db, user) !== undefined,
     ),
     keys: { ...openKeys(nouns, run), shareUse: async () => [] },
+    invitations: openNoun(createInvitations(nouns), run),
+    joins: openNoun(createJoin(nouns), run),
     backups: openNoun(createBackups(nouns), run),
     people: openPeople(nouns, run, createPeopleParts(context)),
     agents: openNoun(createAgents(nouns), run),

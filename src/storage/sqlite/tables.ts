@@ -358,6 +358,25 @@ const access = `
   CREATE INDEX access_key_revision ON access_key (revision);
   CREATE INDEX access_key_expiry ON access_key (expires_at) WHERE revoked_at IS NULL;
 
+  -- Links by which people log an account in by themselves. hash: SHA-256 of the secret. made_by: the principal that made it.
+  CREATE TABLE invitation (
+    id TEXT PRIMARY KEY,
+    name TEXT NOT NULL,
+    hash TEXT NOT NULL UNIQUE,
+    agent TEXT,
+    trusted INTEGER NOT NULL,
+    turns_per_day INTEGER NOT NULL,
+    uses INTEGER NOT NULL,
+    inviter TEXT,
+    made_by TEXT NOT NULL,
+    created_at INTEGER NOT NULL,
+    expires_at INTEGER NOT NULL,
+    revoked_at INTEGER
+  );
+  -- Each person who joined, by the login.
+  CREATE TABLE invitation_use (login TEXT PRIMARY KEY, invitation TEXT NOT NULL, at INTEGER NOT NULL) WITHOUT ROWID;
+  CREATE INDEX invitation_use_invitation ON invitation_use (invitation);
+
   -- The triggers write the lines of sends, in the transaction that writes the message. A queued message has its row, and
   -- so its line, from then on.
   CREATE TABLE audit (

@@ -12,6 +12,7 @@ import { JsonFiles, type JsonObject } from '../../../platform/json-file.ts'
 import type { FileLock } from '../../../platform/lock.ts'
 import type { Sealer } from '../../../platform/sealing.ts'
 import { linkSignals } from '../../../platform/signals.ts'
+import { placeOf, toJoined } from '../../joined-logins.ts'
 import type { LoginKey, LoginStore, StoredLogin } from '../../logins.ts'
 import { type LoginAsWritten, mapLogin } from '../../sealed-places.ts'
 import { ProcessOwner } from '../engine-part.ts'
@@ -87,10 +88,20 @@ export class LoginFiles implements LoginStore {
     let kept: StoredLogin | undefined
     await this.#sessions.saveIn(async save => {
       if (!this.#isKept(login, now)) return
-      if (this.#sessions.readToken(login.session)?.bot.token !== bot.token) await save(login.session, bot)
-      kept = await this.#write(login)
+      const over = login.invitation ? await this.#join(login, bot, now) : login
+      const session = over.joined ? over.joined.session : login.session
+      if (session !== undefined && this.#sessions.readToken(session)?.bot.token !== bot.token)
+        await save(session, { ...bot, ...(login.invitation && { invitation: login.invitation.id }) })
+      kept = await this.#write(over)
     })
     return kept
+  }
+
+  /** Counts the use first: a killed process leaves no account without the standing of a guest. */
+  async #join(login: StoredLogin, bot: BotInfo, at: number): Promise<StoredLogin> {
+    const place = placeOf(login, bot, await this.#sessions.listLocked())
+    const joining = { ...place, bot, invitation: login.invitation?.id ?? '', login: login.id, at }
+    return toJoined(login, await this.#sessions.join(joining), place.session)
   }
 
   claim(login: LoginKey): Promise<boolean> {

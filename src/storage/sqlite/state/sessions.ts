@@ -35,6 +35,7 @@ import {
 import type { FileLock } from '../../../platform/lock.ts'
 import type { Log } from '../../../platform/log.ts'
 import type { Sealer } from '../../../platform/sealing.ts'
+import type { Joining, JoinOutcome } from '../../invitations.ts'
 import type { SessionChanges, SessionRecord, SessionStore } from '../../state.ts'
 import type { LogInternals } from '../store.ts'
 import { FolderIndex } from './folder-index.ts'
@@ -52,7 +53,7 @@ const readProblems = [
 ] as const
 
 /** Data in the message log that belongs to a session and changes with its folder. */
-export type SessionLog = Pick<LogInternals, 'durable' | 'contexts' | 'names' | 'maintenance'>
+export type SessionLog = Pick<LogInternals, 'durable' | 'contexts' | 'names' | 'maintenance' | 'joins'>
 
 export class SessionFiles implements SessionStore {
   readonly #dir: string
@@ -224,9 +225,20 @@ export class SessionFiles implements SessionStore {
       await this.#writeDefault((await this.#findOldest())?.name ?? folder)
   }
 
+  /** Counts a use of an invitation. Call it under the data lock. */
+  async join(joining: Joining): Promise<JoinOutcome> {
+    if (!this.#rows) throw new Error('a login by invitation needs the store')
+    return await this.#rows.joins.join(joining)
+  }
+
+  /** Returns all sessions, for a caller that holds the data lock. */
+  listLocked(): Promise<readonly SessionRecord[]> {
+    return this.#list(this.#folders(), true)
+  }
+
   /** Returns the oldest session with credentials. Call it under the lock. */
   async #findOldest(): Promise<SessionRecord | undefined> {
-    const logged = (await this.#list(this.#folders(), true)).filter(record => record.bot)
+    const logged = (await this.listLocked()).filter(record => record.bot)
     return logged.sort((a, b) => a.bot!.created_at - b.bot!.created_at)[0]
   }
 

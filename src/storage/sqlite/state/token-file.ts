@@ -11,8 +11,8 @@ export interface TokenFile {
   fields: JsonObject
 }
 
-/** Returns the fields of a token file that a new login keeps: all except marks. */
-export const withoutMarks = (fields: JsonObject): JsonObject =>
+/** Returns the fields of a token file that a new login keeps: all except marks, and what the person was. */
+export const withoutMarks = ({ invitation: _, ...fields }: JsonObject): JsonObject =>
   Object.fromEntries(Object.entries(fields).filter(([key]) => !(marks as readonly string[]).includes(key)))
 
 export const toJsonText = (value: unknown): string => `${JSON.stringify(value, null, 2)}\n`
@@ -41,6 +41,8 @@ export function parseTokenFile(written: JsonObject, { open }: Sealer): TokenFile
   }
   const user_id = text('user_id')
   if (user_id !== undefined) bot.user_id = user_id
+  const invitation = text('invitation')
+  if (invitation !== undefined) bot.invitation = invitation
   for (const mark of markedTimes) {
     const at = time(mark)
     if (at !== undefined) bot[mark] = at

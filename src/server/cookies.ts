@@ -1,0 +1,40 @@
+/** Cookies that only svc reads: from this host, and for this service alone. */
+import { nodeCrypto } from '../platform/lazy-crypto.ts'
+import { isOverTls, prefixOf } from './behind-proxy.ts'
+
+/**
+ * Returns the names of a cookie, without and with TLS. With TLS the name begins with `__Host-`: a browser
+ * accepts it only from this host, and only with the path `/`. Another subdomain can set the first name, so
+ * both cookies are tried. Each prefix has its own names, so that two services on one host do not end each
+ * other's sign-ins.
+ */
+function cookieNames(name: string, prefix: string): readonly [plain: string, secure: string] {
+  const hash = prefix && `_${nodeCrypto().hash('sha256', prefix, 'hex').slice(0, 12)}`
+  return [`${name}${hash}`, `__Host-${name}${hash}`]
+}
+
+/** Returns the values of a cookie in a request. */
+export function cookiesOf(name: string, request: Request): string[] {
+  const names = cookieNames(name, prefixOf(request) ?? '')
+  return (request.headers.get('cookie') ?? '').split(';').flatMap(part => {
+    const at = part.indexOf('=')
+    const value = part.slice(at + 1).trim()
+    return value && names.includes(part.slice(0, at).trim()) ? [value] : []
+  })
+}
+
+/** Returns the header Set-Cookie. @param path of the pages that use it, below the prefix */
+export function formatCookie(
+  name: string,
+  value: string,
+  seconds: number,
+  request: Request,
+  below: string = '',
+): string {
+  const prefix = prefixOf(request) ?? ''
+  const [plain, secure] = cookieNames(name, prefix)
+  const [key, path, more] = isOverTls(request)
+    ? [secure, '/', '; Secure']
+    : [plain, `${prefix}${below}` || '/', '']
+  return `${key}=${value}; Path=${path}; Max-Age=${seconds}; HttpOnly; SameSite=Strict${more}`
+}

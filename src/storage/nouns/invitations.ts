@@ -1,0 +1,129 @@
+/** Invitations, and the uses of each. */
+import type { JoinedSession } from '../../model/event.ts'
+import { type Sql, sql } from '../../platform/sql.ts'
+import {
+  type InvitationStore,
+  invitationStatusOf,
+  type Joining,
+  type JoinOutcome,
+  keptMs,
+  maxInvitations,
+  type StoredInvitation,
+  tooManyInvitationsError,
+} from '../invitations.ts'
+import { familyOf, keyOfMaker } from '../keys.ts'
+import { changes, type Noun, type NounContext, type Routine, readAll, readFirst, write } from '../routine.ts'
+import { createAuditLines } from './audit.ts'
+import { refuseRevoked } from './keys.ts'
+
+type InvitationRow = Omit<StoredInvitation, 'trusted'> & { trusted: unknown }
+
+const countUses = sql`(SELECT count(*) FROM invitation_use u WHERE u.invitation = i.id)`
+
+function* select(rest: Sql): Routine<StoredInvitation[]> {
+  const rows =
+    yield* readAll<InvitationRow>(sql`SELECT id, name, hash, agent, trusted, turns_per_day, uses, inviter,
+    made_by, created_at, expires_at, revoked_at, ${countUses} AS used FROM invitation i ${rest}`)
+  return rows.map(({ trusted, ...row }) => ({ ...row, trusted: Number(trusted) === 1 }))
+}
+
+/**
+ * Decides about a person who confirmed a login by invitation.
+ *
+ * @returns what becomes of it, and the statements for the write that stores the credentials
+ */
+export function* planJoin(
+  context: NounContext,
+  { at, bot, invitation: id, isKnown, login, session }: Joining,
+): Routine<{ outcome: JoinOutcome; statements: readonly Sql[] }> {
+  const { addEvent, dialect } = context
+  const [found] = yield* select(sql`WHERE id = ${id}`)
+  const wasCounted = sql`SELECT login FROM invitation_use WHERE login = ${login}`
+  // A process that was killed after this write: another one goes on where it stopped.
+  if ((yield* readFirst(wasCounted)) !== undefined) return { outcome: 'joined', statements: [] }
+  const status = found && invitationStatusOf(found, at)
+  const isOver = status !== 'active' && !(isKnown && status === 'used')
+  const outcome = isOver ? 'over' : isKnown ? 'back' : 'joined'
+  const { insert, announce } = createAuditLines(context)
+  const line = { at, principal: 'open', operation: 'join', outcome: isOver ? 'denied' : 'done' }
+  const isUnchanged = sql`EXISTS (SELECT 1 FROM invitation i WHERE id = ${id} AND revoked_at IS NULL
+    AND ${countUses} = ${found?.used})`
+  const { bot_id, user_id } = bot
+  const joined = {
+    name: session,
+    bot_id,
+    user_id,
+    invitation: id,
+    invitation_name: found?.name,
+  } satisfies Partial<JoinedSession>
+  const use = sql`INSERT INTO invitation_use (login, invitation, at) VALUES (${login}, ${id}, ${at})`
+  const statements = [
+    ...insert({ ...line, subject: `${id} ${session}` }),
+    announce(sql`(SELECT max(id) FROM audit)`),
+    ...(isOver
+      ? []
+      : [
+          ...dialect.lock(sql`SELECT FROM invitation WHERE id = ${id}`),
+          ...dialect.expect(isUnchanged),
+          ...(isKnown
+            ? []
+            : [use, addEvent({ type: 'session.joined', session }, sql`${JSON.stringify(joined)}`)]),
+        ]),
+  ]
+  return { outcome, statements }
+}
+
+/** For an engine that stores credentials elsewhere, right after this. */
+export const createJoin = (context: NounContext): Noun<{ join(joining: Joining): Promise<JoinOutcome> }> => ({
+  verbs: {
+    *join(joining) {
+      const { outcome, statements } = yield* planJoin(context, joining)
+      if (statements.length > 0) yield* write(...statements)
+      return outcome
+    },
+  },
+  modes: { join: 'news' },
+})
+
+export const createInvitations = ({ clock, dialect }: NounContext): Noun<InvitationStore> => ({
+  verbs: {
+    list: () => select(sql`ORDER BY created_at, id`),
+
+    *get(id) {
+      return (yield* select(sql`WHERE id = ${id}`))[0]
+    },
+
+    *findByHash(hash) {
+      return (yield* select(sql`WHERE hash = ${hash}`))[0]
+    },
+
+    *add(one) {
+      const held = yield* refuseRevoked(dialect, one.made_by)
+      const now = clock.now()
+      const all = yield* select(sql`WHERE revoked_at IS NULL AND expires_at > ${now}`)
+      const active = all.filter(other => invitationStatusOf(other, now) === 'active')
+      const maker = keyOfMaker(one.made_by)
+      const keys = yield* readAll<{ id: string; made_by: string }>(sql`SELECT id, made_by FROM access_key`)
+      const family = maker === undefined ? undefined : familyOf(keys, maker)
+      const own = active.filter(({ made_by }) => family?.has(keyOfMaker(made_by) ?? ''))
+      const isFull = active.length >= maxInvitations
+      if (isFull || own.length >= maxInvitations / 2)
+        throw tooManyInvitationsError(isFull ? maxInvitations : maxInvitations / 2)
+      yield* write(
+        ...held,
+        sql`DELETE FROM invitation WHERE coalesce(revoked_at, expires_at) < ${now - keptMs}
+          AND NOT EXISTS (SELECT 1 FROM invitation_use u WHERE u.invitation = invitation.id)`,
+        sql`INSERT INTO invitation (id, name, hash, agent, trusted, turns_per_day, uses, inviter, made_by, created_at,
+            expires_at)
+          VALUES (${one.id}, ${one.name}, ${one.hash}, ${one.agent}, ${Number(one.trusted)}, ${one.turns_per_day},
+            ${one.uses}, ${one.inviter}, ${one.made_by}, ${one.created_at}, ${one.expires_at})`,
+      )
+    },
+
+    revoke: (id, at) =>
+      changes(
+        sql`UPDATE invitation SET revoked_at = ${at} WHERE id = ${id} AND revoked_at IS NULL RETURNING id`,
+      ),
+  },
+  modes: { list: 'plain', get: 'plain', findByHash: 'plain', add: 'intake', revoke: 'intake' },
+})
