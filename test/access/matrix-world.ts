@@ -254,9 +254,7 @@ export const plainKeys: ReadonlySet<string> = new Set(
   file_name force format fresh from headers hours idempotency_key if_none_match if_range inviter item keep_old_seconds
   kind known language last_event_id left limit limits msg_type name new_name offset operation option outcome prompt
   range replies rewrite save_dir secret seen send_at signature since text time_zone timeout tools trusted turns_per_day
-  types typing until up_to url uses verify_code wait when_closed`.split(
-    /\s+/,
-  ),
+  types typing until up_to url uses verify_code wait when_closed`.split(/\s+/),
 )
 
 /** Values that an operation needs beside the things, where the schema does not show them. */
