@@ -48,7 +48,7 @@ export const ChipCross = ({ label, onClear }: { label: string; onClear(): void }
 interface ChipButtonProps {
   inner: RefObject<HTMLButtonElement | null>
   label: string
-  /** The name of what is set; '' if nothing is. */
+  /** The name of the chosen value; '' if there is none. */
   value: string
   /** The id of the panel with the choices, and whether it is open. */
   panel: string

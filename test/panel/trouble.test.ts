@@ -154,7 +154,10 @@ describe.skipIf(!hasBrowser)('problems, on the overview and elsewhere', () => {
     )
     await navigate('Accounts')
     await page.getByRole('link', { name: 'default', exact: true }).click()
-    await page.locator('.side-sheet').getByText(/failed: .*500/).waitFor()
+    await page
+      .locator('.side-sheet')
+      .getByText(/failed: .*500/)
+      .waitFor()
     expect(panel.complaints).toEqual([])
   })
 
