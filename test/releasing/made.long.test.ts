@@ -229,7 +229,7 @@ describe.skipIf(!here)('a release (skipped without git, or without the runtime)'
       'needs the moon: ',
       'known vulnerabilities: (none found|found|not checked)',
       '.*, deno, package: ',
-      `${file}: .* \\d\\d .*\\b${own}$`,
+      `${file}: .* \\d\\d .*\\bon ${own}\\b`,
     ])
       expect(notes).toMatch(new RegExp(`^- ${line}`, 'm'))
     expect(await inside('cat-file', '-t', 'v0.2.0')).toBe('tag')
@@ -243,7 +243,9 @@ describe.skipIf(!here)('a release (skipped without git, or without the runtime)'
     await symlink(join(root, '.bun'), join(clone, '.bun'))
     const rebuild = () =>
       ended([process.execPath, 'scripts/release.ts', '--rebuild', out], {
-        ...{ cwd: clone, env: of.env, withinMs: 100_000 },
+        cwd: clone,
+        env: of.env,
+        withinMs: 100_000,
       })
     const rebuilt = await rebuild()
     expect([rebuilt.status, rebuilt.stderr.includes('error')]).toEqual([0, false])
