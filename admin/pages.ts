@@ -1,6 +1,7 @@
 /** The pages, each loaded when it is opened, and the focus after that. */
 import { ChatPage } from './conversations/chat-page.tsx'
 // Small modules that several pages share are in the first script. Otherwise each would be a separate request.
+import './access/keys.ts'
 import './users/name-edit.tsx'
 import { Overview } from './pages/overview.tsx'
 import './ui/ask.tsx'
