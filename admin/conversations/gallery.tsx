@@ -31,8 +31,36 @@ const kinds: Readonly<Record<MediaKind, Kind>> = {
 const pageSize = 60
 
 export function Gallery({ place, narrow }: { place: Place; narrow: boolean }) {
-  const { session, userId } = place
   const kind = place.media in kinds ? (place.media as MediaKind) : 'IMAGE'
+  const pages = usePages(place, kind)
+  const { found, busy } = pages
+  const frame = useRef<HTMLElement>(null)
+  // The menu that opened it keeps no focus.
+  useEffect(() => frame.current?.focus({ preventScroll: true }), [])
+  const back = hrefOf({ ...place, media: '' })
+  return (
+    <section
+      ref={frame}
+      class="gallery"
+      aria-label={t('gallery.title')}
+      // biome-ignore lint/a11y/noNoninteractiveTabindex: it scrolls, so it must take the focus
+      tabIndex={0}
+      aria-busy={busy.value}
+      onKeyDown={event => {
+        if (event.key === 'Escape') navigate(back)
+        else moveFocus(event)
+      }}
+    >
+      <Kinds place={place} kind={kind} back={back} />
+      {found.value?.length === 0 && <p class="soft">{t('gallery.none')}</p>}
+      <Months messages={found.value ?? []} kind={kind} place={place} narrow={narrow} />
+      <More pages={pages} />
+    </section>
+  )
+}
+
+/** The messages with media of a kind, page by page. */
+function usePages({ session, userId }: Place, kind: MediaKind) {
   const found = useSignal<readonly Message[] | undefined>(undefined)
   const next = useSignal<number | undefined>(undefined)
   const error = useSignal<unknown>(undefined)
@@ -68,88 +96,87 @@ export function Gallery({ place, narrow }: { place: Place; narrow: boolean }) {
   useEffect(() => {
     if (isOnline && error.peek() !== undefined) void load(next.peek())
   }, [isOnline])
+  return { found, next, error, busy, load }
+}
+
+/** The choice of a kind, and the way back to the messages. */
+const Kinds = ({ place, kind, back }: { place: Place; kind: MediaKind; back: string }) => (
+  <nav aria-label={t('gallery.title')}>
+    {Object.entries(kinds).map(([media, { text }]) => (
+      <Link
+        key={media}
+        class="button plain"
+        href={hrefOf({ ...place, media, m: undefined })}
+        {...(media === kind && { 'aria-current': 'page' as const })}
+      >
+        {t(text)}
+      </Link>
+    ))}
+    <Link class="button plain icon-only" href={back} aria-label={t('gallery.back')} title={t('gallery.back')}>
+      <Icon name="close" />
+    </Link>
+  </nav>
+)
+
+interface MonthsProps {
+  messages: readonly Message[]
+  kind: MediaKind
+  place: Place
+  narrow: boolean
+}
+
+function Months({ messages, kind, place, narrow }: MonthsProps) {
   const { View } = kinds[kind]
   const isGrid = kind === 'IMAGE' || kind === 'VIDEO'
-  const months = monthsOf((found.value ?? []).flatMap(mediaOf).filter(({ item }) => item.kind === kind))
   // One level below the heading of the chat.
   const Heading = narrow ? 'h2' : 'h3'
-  const frame = useRef<HTMLElement>(null)
-  // The menu that opened it keeps no focus.
-  useEffect(() => frame.current?.focus({ preventScroll: true }), [])
-  const back = hrefOf({ ...place, media: '' })
-  return (
-    <section
-      ref={frame}
-      class="gallery"
-      aria-label={t('gallery.title')}
-      // biome-ignore lint/a11y/noNoninteractiveTabindex: it scrolls, so it must take the focus
-      tabIndex={0}
-      aria-busy={busy.value}
-      onKeyDown={event => {
-        if (event.key === 'Escape') navigate(back)
-        else moveFocus(event)
-      }}
-    >
-      <nav aria-label={t('gallery.title')}>
-        {Object.entries(kinds).map(([media, { text }]) => (
-          <Link
-            key={media}
-            class="button plain"
-            href={hrefOf({ ...place, media, m: undefined })}
-            {...(media === kind && { 'aria-current': 'page' as const })}
-          >
-            {t(text)}
-          </Link>
+  const months = monthsOf(messages.flatMap(mediaOf).filter(({ item }) => item.kind === kind))
+  return months.map(({ name, media }) => (
+    <Fragment key={name}>
+      <Heading>{name}</Heading>
+      <ul class={isGrid ? 'grid' : ''}>
+        {media.map(one => (
+          <li key={`${one.message.id} ${one.message.items.indexOf(one.item)}`}>
+            <InView tall={isGrid}>
+              <View {...one} />
+            </InView>
+            <Link
+              class="small soft when"
+              href={hrefOf({ ...place, media: '', m: one.message.id })}
+              title={t('gallery.show')}
+            >
+              <span class="visually-hidden">{t('gallery.show')}: </span>
+              <ShortTime at={one.message.timestamp} />
+            </Link>
+          </li>
         ))}
-        <Link
-          class="button plain icon-only"
-          href={back}
-          aria-label={t('gallery.back')}
-          title={t('gallery.back')}
-        >
-          <Icon name="close" />
-        </Link>
-      </nav>
-      {found.value?.length === 0 && <p class="soft">{t('gallery.none')}</p>}
-      {months.map(({ name, media }) => (
-        <Fragment key={name}>
-          <Heading>{name}</Heading>
-          <ul class={isGrid ? 'grid' : ''}>
-            {media.map(one => (
-              <li key={`${one.message.id} ${one.message.items.indexOf(one.item)}`}>
-                <InView tall={isGrid}>
-                  <View {...one} />
-                </InView>
-                <Link
-                  class="small soft when"
-                  href={hrefOf({ ...place, media: '', m: one.message.id })}
-                  title={t('gallery.show')}
-                >
-                  <span class="visually-hidden">{t('gallery.show')}: </span>
-                  <ShortTime at={one.message.timestamp} />
-                </Link>
-              </li>
-            ))}
-          </ul>
-        </Fragment>
-      ))}
+      </ul>
+    </Fragment>
+  ))
+}
+
+/** What is below the media: that they load, that this failed, the way to older ones. */
+function More({ pages: { found, next, error, busy, load } }: { pages: ReturnType<typeof usePages> }) {
+  const hasFailed = error.value !== undefined
+  return (
+    <>
       {busy.value && found.value === undefined && (
         <p class="list-wait">
           <span class="spinner" role="img" aria-label={t('status.loading')} />
         </p>
       )}
-      {error.value !== undefined && <p class="problem">{errorText(error.value).title}</p>}
-      {(next.value !== undefined || error.value !== undefined) && (
+      {hasFailed && <p class="problem">{errorText(error.value).title}</p>}
+      {(next.value !== undefined || hasFailed) && (
         <button
           type="button"
           class="button more"
           aria-disabled={busy.value}
           onClick={() => !busy.value && void load(next.value)}
         >
-          {t(error.value === undefined ? 'search.more' : 'action.retry')}
+          {t(hasFailed ? 'action.retry' : 'search.more')}
         </button>
       )}
-    </section>
+    </>
   )
 }
 

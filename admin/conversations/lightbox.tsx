@@ -55,32 +55,7 @@ function Open({ album, at }: { album: Album; at: MediaProps }) {
       title={t(title, { user: nameOf(session, peer) ?? peer })}
       description={whole(timestamp)}
       onClose={close}
-      tools={
-        (message.id > 0 && (
-          <>
-            <a
-              class="button plain icon-only"
-              href={mediaUrl(message, index)}
-              target="_blank"
-              rel="noreferrer"
-              aria-label={t('lightbox.open')}
-              title={t('lightbox.open')}
-            >
-              <Icon name="open" />
-            </a>
-            <a
-              class="button plain icon-only"
-              href={mediaUrl(message, index)}
-              download
-              aria-label={t('chat.download')}
-              title={t('chat.download')}
-            >
-              <Icon name="download" />
-            </a>
-          </>
-        )) ||
-        undefined
-      }
+      tools={message.id > 0 ? <Tools url={mediaUrl(message, index)} /> : undefined}
     >
       <div class="stage-frame">
         {item.kind === 'VIDEO' ? (
@@ -105,6 +80,31 @@ function Open({ album, at }: { album: Album; at: MediaProps }) {
     </Dialog>
   )
 }
+
+/** Opens the file in a tab of its own, or saves it. */
+const Tools = ({ url }: { url: string }) => (
+  <>
+    <a
+      class="button plain icon-only"
+      href={url}
+      target="_blank"
+      rel="noreferrer"
+      aria-label={t('lightbox.open')}
+      title={t('lightbox.open')}
+    >
+      <Icon name="open" />
+    </a>
+    <a
+      class="button plain icon-only"
+      href={url}
+      download
+      aria-label={t('chat.download')}
+      title={t('chat.download')}
+    >
+      <Icon name="download" />
+    </a>
+  </>
+)
 
 /**
  * Handlers that close the view on a click beside the picture. A drag or a swipe does not count as a click.
@@ -164,22 +164,7 @@ function Photo({ album, ...props }: MediaProps & { album: Album }) {
     const { x, y, zoom: by } = zoom.view.value
     return `translate(-50%, -50%) translate(${x}px, ${y}px) scale(${by})`
   })
-  // Before the first drawing: a key that is pressed right after it is not lost.
-  useLayoutEffect(() => {
-    const onKey = (event: KeyboardEvent) => {
-      const { key, shiftKey, ctrlKey, metaKey, altKey } = event
-      if (ctrlKey || metaKey || altKey) return
-      const stride = strides[shiftKey ? `Shift+${key}` : key]
-      if (key === '+' || key === '=') zoom.by(closer)
-      else if (key === '-' || key === '_') zoom.by(farther)
-      else if (key === '0') zoom.fit()
-      else if (stride) zoom.move(...stride)
-      else return
-      event.preventDefault()
-    }
-    addEventListener('keydown', onKey)
-    return () => removeEventListener('keydown', onKey)
-  }, [])
+  useZoomKeys(zoom)
   const size = zoom.size.value
   const trouble = problem || (broken.value ? t('chat.not_shown') : '')
   return (
@@ -214,29 +199,47 @@ function Photo({ album, ...props }: MediaProps & { album: Album }) {
           </p>
         )}
       </div>
-      {size && (
-        <div class="zoom">
-          <ZoomButton
-            icon="less"
-            text="lightbox.smaller"
-            isOff={!zoom.isClose.value}
-            act={() => zoom.by(farther)}
-          />
-          <button type="button" class="button plain" title={t('lightbox.fit')} onClick={zoom.fit}>
-            <span class="visually-hidden">{t('lightbox.fit')}: </span>
-            {percent(zoom.scale.value)}
-          </button>
-          <ZoomButton
-            icon="add"
-            text="lightbox.larger"
-            isOff={zoom.isClosest.value}
-            act={() => zoom.by(closer)}
-          />
-        </div>
-      )}
+      {size && <ZoomBar zoom={zoom} />}
     </>
   )
 }
+
+type Zoom = ReturnType<typeof useZoom>
+
+function useZoomKeys(zoom: Zoom): void {
+  // Before the first drawing: a key that is pressed right after it is not lost.
+  useLayoutEffect(() => {
+    const onKey = (event: KeyboardEvent) => {
+      const { key, shiftKey, ctrlKey, metaKey, altKey } = event
+      if (ctrlKey || metaKey || altKey) return
+      const stride = strides[shiftKey ? `Shift+${key}` : key]
+      if (key === '+' || key === '=') zoom.by(closer)
+      else if (key === '-' || key === '_') zoom.by(farther)
+      else if (key === '0') zoom.fit()
+      else if (stride) zoom.move(...stride)
+      else return
+      event.preventDefault()
+    }
+    addEventListener('keydown', onKey)
+    return () => removeEventListener('keydown', onKey)
+  }, [])
+}
+
+const ZoomBar = ({ zoom }: { zoom: Zoom }) => (
+  <div class="zoom">
+    <ZoomButton
+      icon="less"
+      text="lightbox.smaller"
+      isOff={!zoom.isClose.value}
+      act={() => zoom.by(farther)}
+    />
+    <button type="button" class="button plain" title={t('lightbox.fit')} onClick={zoom.fit}>
+      <span class="visually-hidden">{t('lightbox.fit')}: </span>
+      {percent(zoom.scale.value)}
+    </button>
+    <ZoomButton icon="add" text="lightbox.larger" isOff={zoom.isClosest.value} act={() => zoom.by(closer)} />
+  </div>
+)
 
 interface ZoomButtonProps {
   icon: IconName
