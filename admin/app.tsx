@@ -121,6 +121,7 @@ function Places({ path }: { path: string }) {
   const shown = places.filter(({ right }) => right === undefined || may(right) || !me.value)
   const bar = shown.length > inBar ? inBar - 1 : shown.length
   const isRest = shown.slice(bar).some(({ path: to }) => isAt(path, to))
+  const isBehind = shown.slice(bar).some(({ path: to }) => to === '/agents')
   const rest = useRef<HTMLUListElement>(null)
   useEffect(() => {
     if (rest.current?.matches(':popover-open')) rest.current.hidePopover()
@@ -135,7 +136,7 @@ function Places({ path }: { path: string }) {
             <button type="button" popovertarget="more-places" data-current={isRest ? '' : undefined}>
               <Icon name="more" />
               <span class="cut">{t('nav.more')}</span>
-              <Questions />
+              {isBehind && <Questions />}
             </button>
           </li>
         )}

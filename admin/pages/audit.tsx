@@ -1,202 +1,178 @@
-/** The audit log: who did what, newest first. */
+/** The audit log: who did what, newest first. The URL names the filters and the line that is open. */
 import { useSignal } from '@preact/signals'
-import { useEffect } from 'preact/hooks'
+import { useEffect, useRef } from 'preact/hooks'
 import { keys, loadKeys } from '../access/keys.ts'
-import { type Answer, call } from '../api.ts'
-import { errorText } from '../errors.ts'
+import { call, type Input } from '../api.ts'
+import { deedOptions, type Line } from '../audit/deeds.ts'
+import { AuditDetail, AuditRow } from '../audit/line.tsx'
 import { type TextKey, t } from '../i18n.ts'
+import { setParams, useParam } from '../place.ts'
 import { callerName, may } from '../rights.ts'
-import { stamp, timeNow } from '../times.ts'
-import { Choice } from '../ui/choice.tsx'
-import { Icon } from '../ui/icon.tsx'
-import { PageHead } from '../ui/list-page.tsx'
-import { type Look, Time } from '../ui/marks.tsx'
+import { timeNow } from '../times.ts'
+import { Chip } from '../ui/chips.tsx'
+import { ListPage, Nothing, NothingFound, useLoading } from '../ui/list-page.tsx'
+import { Rows } from '../ui/rows.tsx'
 import { useWork } from '../ui/work.ts'
-
-type Line = Answer<'list_audit'>[number]
+import { loadEndpoints } from '../webhooks/endpoints.ts'
 
 /** The lines that are loaded at a time. */
 const pageSize = 100
 const hourMs = 3_600_000
 
-/** Hours to show; 0: all. */
-const spans: readonly [hours: number, text: TextKey][] = [
-  [0, 'audit.span_all'],
-  [1, 'audit.span_hour'],
-  [24, 'audit.span_day'],
-  [24 * 7, 'audit.span_week'],
-  [24 * 30, 'audit.span_month'],
-]
+/** Spans to show, in hours. */
+const spans: Readonly<Record<string, TextKey>> = {
+  1: 'audit.span_hour',
+  24: 'audit.span_day',
+  168: 'audit.span_week',
+  720: 'audit.span_month',
+}
+const outcomes: Readonly<Record<NonNullable<Input<'list_audit'>['outcome']>, TextKey>> = {
+  done: 'audit.done',
+  open: 'audit.open',
+  denied: 'audit.denied',
+  failed: 'audit.failed',
+}
+
+/** The filters in the URL. `who` is a principal; that of a key stands for all calls with the key. */
+function useFilters() {
+  const filters = {
+    who: useParam('who'),
+    what: useParam('what'),
+    outcome: useParam('outcome'),
+    hours: useParam('hours'),
+  }
+  return { ...filters, isSet: Object.values(filters).some(value => value !== '') }
+}
+type Filters = ReturnType<typeof useFilters>
 
 export function Audit() {
-  /** `key <id>`, or a principal; '' for all. */
-  const caller = useSignal('')
-  const hours = useSignal(0)
-  const lines = useSignal<readonly Line[] | undefined>(undefined)
-  const hasMore = useSignal(false)
-  const failure = useSignal<unknown>(undefined)
-  const { busy, work } = useWork(error => {
-    failure.value = error
-  })
-  const load = async (before?: number) => {
-    const [by, span] = [caller.peek(), hours.peek()]
-    const [principal, key] = by.split(' ')
-    const page = await call('list_audit', {
-      ...(key !== undefined ? { key } : principal !== '' && { principal }),
-      ...(span > 0 && { since: Math.round(timeNow() - span * hourMs) }),
-      ...(before !== undefined && { before }),
-      limit: pageSize,
-    })
-    // Drop the answer to an earlier choice.
-    if (by !== caller.peek() || span !== hours.peek()) return load(before)
-    failure.value = undefined
-    hasMore.value = page.length === pageSize
-    lines.value = before === undefined ? page : [...(lines.peek() ?? []), ...page]
-  }
-  const again = () => void work(() => load())
-  useEffect(again, [caller.value, hours.value])
+  const filters = useFilters()
+  const { lines, hasMore, failure, again, older } = useLines(filters)
+  const opened = Number(useParam('line'))
+  const open = lines?.find(({ id }) => id === opened)
   useEffect(() => {
     if (may('keys')) loadKeys().catch(() => {})
+    if (may('webhooks')) loadEndpoints().catch(() => {})
   }, [])
-  const all = lines.value
   return (
-    <div class="page sessions audit">
-      <PageHead
-        title={t('nav.audit')}
-        about={t('audit.about')}
-        action={
-          <button type="button" class="button" aria-disabled={busy.value} onClick={again}>
-            <Icon name="renew" />
-            {t('audit.reload')}
-          </button>
-        }
-      />
-      <section class="card account-table" aria-label={t('nav.audit')}>
-        <header>
-          <Choice
-            label={t('audit.who')}
-            value={caller.value}
-            onChange={value => {
-              caller.value = value
-            }}
-          >
-            <option value="">{t('audit.everybody')}</option>
-            {callersOf(all ?? []).map(([value, name]) => (
-              <option key={value} value={value}>
-                {name}
-              </option>
+    <ListPage
+      title={t('nav.audit')}
+      about={t('audit.about')}
+      all={lines}
+      failure={failure}
+      onRetry={again}
+      filters={<Chips filters={filters} lines={lines ?? []} />}
+      empty={
+        filters.isSet ? <NothingFound /> : <Nothing title={t('audit.none')} about={t('audit.none_about')} />
+      }
+      after={open && <AuditDetail line={open} onClose={() => setParams({ line: '' })} />}
+    >
+      {lines => (
+        <>
+          <Rows label={t('nav.audit')} class="sentences">
+            {lines.map(line => (
+              <AuditRow key={line.id} line={line} />
             ))}
-          </Choice>
-          <Choice
-            label={t('audit.when')}
-            value={String(hours.value)}
-            onChange={value => {
-              hours.value = Number(value)
-            }}
-          >
-            {spans.map(([value, text]) => (
-              <option key={value} value={value}>
-                {t(text)}
-              </option>
-            ))}
-          </Choice>
-        </header>
-        {failure.value !== undefined && (
-          <p class="notice bad" role="alert">
-            <Icon name="warn" />
-            {errorText(failure.value).title}
-          </p>
-        )}
-        {!all && failure.value === undefined && <p class="soft none">{t('status.loading')}</p>}
-        {all?.length === 0 && <p class="soft none">{t('audit.none')}</p>}
-        {all && all.length > 0 && <Table lines={all} />}
-        {all && hasMore.value && (
-          <p class="none">
-            <button
-              type="button"
-              class="button"
-              aria-disabled={busy.value}
-              onClick={() => work(() => load(all.at(-1)?.id))}
-            >
+          </Rows>
+          {hasMore && (
+            <button type="button" class="button older" onClick={older}>
               {t('audit.older')}
             </button>
-          </p>
-        )}
-      </section>
-    </div>
+          )}
+        </>
+      )}
+    </ListPage>
   )
 }
 
-/** Returns the callers to choose from: those without a key, and the keys that are known here. */
-function callersOf(lines: readonly Line[]): [value: string, name: string][] {
-  const known = new Map(['owner', 'panel', 'stdio', 'open'].map(kind => [kind, callerName(kind)]))
-  for (const { id, name } of keys.value ?? []) known.set(`key ${id}`, callerName(`key:${id}`, name))
-  for (const { principal, name } of lines) {
-    const [kind, id] = principal.split(':')
-    const isOfKey = id !== undefined && (kind === 'key' || kind === 'panel')
-    const value = isOfKey ? `key ${id}` : principal
-    if (!known.has(value)) known.set(value, callerName(isOfKey ? `key:${id}` : principal, name))
-  }
-  return [...known]
-}
-
-const Table = ({ lines }: { lines: readonly Line[] }) => (
-  <table>
-    <thead>
-      <tr>
-        <th scope="col">{t('audit.when')}</th>
-        <th scope="col">{t('audit.who')}</th>
-        <th scope="col">{t('audit.what')}</th>
-        <th scope="col">{t('audit.outcome')}</th>
-        <th scope="col" class="wide">
-          {t('audit.address')}
-        </th>
-      </tr>
-    </thead>
-    <tbody>
-      {lines.map(line => (
-        <Row key={line.id} line={line} />
-      ))}
-    </tbody>
-  </table>
-)
-
-function Row({ line }: { line: Line }) {
-  const { at, principal, name, operation, subject, outcome, address, count } = line
+function Chips({
+  filters: { who, what, outcome, hours },
+  lines,
+}: {
+  filters: Filters
+  lines: readonly Line[]
+}) {
+  const named = (texts: Readonly<Record<string, TextKey>>) =>
+    Object.entries(texts).map(([value, text]) => [value, t(text)] as const)
+  const chip = (
+    name: string,
+    value: string,
+    label: TextKey,
+    options: Iterable<readonly [string, string]>,
+  ) => (
+    <Chip
+      label={t(label)}
+      any={t('audit.any')}
+      value={value}
+      options={options}
+      onChange={next => setParams({ [name]: next })}
+    />
+  )
   return (
-    <tr>
-      <td class="small">
-        <Time at={at}>{stamp(at)}</Time>
-      </td>
-      <td>
-        <bdi>{callerName(principal, name)}</bdi>
-      </td>
-      <td>
-        <code>{operation}</code>
-        {count !== undefined && <span class="soft small"> {t('audit.times', { count })}</span>}
-        {subject !== undefined && <bdi class="soft small block foreign">{subject}</bdi>}
-      </td>
-      <td>
-        <Outcome outcome={outcome} />
-      </td>
-      <td class="wide soft small">
-        <bdi>{address}</bdi>
-      </td>
-    </tr>
+    <>
+      {chip('who', who, 'audit.who', callersOf(lines))}
+      {chip('what', what, 'audit.what', deedOptions())}
+      {chip('outcome', outcome, 'audit.outcome', named(outcomes))}
+      {chip('hours', hours, 'audit.when', named(spans))}
+    </>
   )
 }
 
-const outcomes: Readonly<Record<string, Look>> = {
-  done: { tone: 'good', text: 'audit.done' },
-  accepted: { tone: 'good', text: 'delivery.accepted' },
-  queued: { tone: '', text: 'delivery.queued' },
-  sending: { tone: '', text: 'delivery.sending' },
-  denied: { tone: 'bad', text: 'audit.denied' },
+/** Returns the callers to choose from: those without a key, the keys, and who is in the log. */
+function callersOf(lines: readonly Line[]): Map<string, string> {
+  const known = new Map([
+    ['owner', callerName('owner')],
+    ['panel', t('audit.in_panel')],
+    ['stdio', callerName('stdio')],
+    ['open', t('audit.nobody')],
+  ])
+  for (const { id, name } of keys.value ?? []) known.set(`key:${id}`, name)
+  for (const { principal, name } of lines) {
+    const value = principal.replace(/^panel:/, 'key:')
+    if (!known.has(value)) known.set(value, name ?? callerName(principal))
+  }
+  return known
 }
 
-/** The outcome in a word. Codes of errors stay as they are: they are in the documentation. */
-function Outcome({ outcome }: { outcome: string | undefined }) {
-  if (outcome === undefined) return <span class="soft small">{t('audit.open')}</span>
-  const look = outcomes[outcome]
-  return <span class={`badge ${look?.tone ?? 'warn'}`}>{look ? t(look.text) : <code>{outcome}</code>}</span>
+function queryOf({ who, what, outcome, hours }: Filters): Input<'list_audit'> {
+  const [kind, key] = who.split(':')
+  const isKey = kind === 'key' && key !== undefined
+  return {
+    ...(isKey && { key }),
+    ...(who !== '' && !isKey && { principal: who }),
+    ...(what !== '' && { operation: what }),
+    ...(outcome in outcomes && { outcome: outcome as keyof typeof outcomes }),
+    ...(Number(hours) > 0 && { since: Math.round(timeNow() - Number(hours) * hourMs) }),
+    limit: pageSize,
+  }
+}
+
+/** The lines of the filters, newest first. New ones come by themselves; older ones on request. */
+function useLines(filters: Filters) {
+  const key = JSON.stringify(filters)
+  const wanted = useRef(key)
+  wanted.current = key
+  const held = useSignal<{ key: string; lines: readonly Line[]; hasMore: boolean } | undefined>(undefined)
+  const load = async (before?: number) => {
+    const page = await call('list_audit', { ...queryOf(filters), ...(before !== undefined && { before }) })
+    // The person has chosen something else.
+    if (wanted.current !== key) return
+    const known = held.peek()?.key === key ? held.peek() : undefined
+    const isFull = page.length === pageSize
+    if (before === undefined) {
+      const oldest = isFull ? page.at(-1)!.id : 0
+      const rest = known?.lines.filter(({ id }) => id < oldest) ?? []
+      held.value = { key, lines: [...page, ...rest], hasMore: rest.length > 0 ? known!.hasMore : isFull }
+    } else held.value = { key, lines: [...(known?.lines ?? []), ...page], hasMore: isFull }
+  }
+  const { failure, again } = useLoading(() => load(), key)
+  const { work } = useWork()
+  const lines = held.value?.lines
+  return {
+    lines,
+    hasMore: held.value?.hasMore === true,
+    failure,
+    again,
+    older: () => void work(() => load(lines?.at(-1)?.id)),
+  }
 }

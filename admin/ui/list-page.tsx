@@ -56,7 +56,7 @@ export function ListPage<T>({
   return (
     <div class={`page ${head.class ?? ''}`}>
       <PageHead {...head} action={all?.length === 0 ? undefined : head.action} />
-      {filters && <div class="filters">{filters}</div>}
+      {filters && <div class="list-filters">{filters}</div>}
       {!all && (failure === undefined ? <LoadingRows /> : <Failure error={failure} onRetry={onRetry} />)}
       {all && (all.length === 0 ? empty : children(all))}
       {after}
@@ -114,13 +114,17 @@ export const Nothing = ({ icon, title, about, action, command }: NothingProps) =
 /** In place of a list of which the filters leave nothing. */
 export const NothingFound = () => <p class="rows none">{t('filter.none')}</p>
 
-/** Loads what changes by itself: now, twice a minute, and when the page becomes visible. */
-export function useLoading(load: () => Promise<void>) {
+/**
+ * Loads what changes by itself: now, twice a minute, and when the page becomes visible.
+ *
+ * @param wanted names the list: another one is loaded at once
+ */
+export function useLoading(load: () => Promise<void>, wanted = '') {
   const failure = useSignal<unknown>(undefined)
   const again = () =>
     load().then(set(failure, undefined), error => {
       failure.value = error
     })
-  useEffect(() => void again(), [now.value])
+  useEffect(() => void again(), [now.value, wanted])
   return { failure: failure.value, again }
 }

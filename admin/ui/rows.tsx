@@ -2,21 +2,30 @@
 import type { ComponentChildren } from 'preact'
 import { Link } from './link.tsx'
 
-/** Goes from row to row with ↑ ↓ Home End. For `onKeyDown` of a list or table whose links have the class row-link. */
+/** Goes from row to row with ↑ ↓ (or k j) Home End. For `onKeyDown` of a list or table whose links have the class row-link. */
 export function rove(event: KeyboardEvent & { currentTarget: Element }): void {
   if (event.ctrlKey || event.metaKey || event.altKey || event.isComposing) return
   const target = event.target as HTMLElement
   if (target.matches('input, textarea, select')) return
   const rows = [...event.currentTarget.querySelectorAll<HTMLElement>('.row-link')]
   const at = rows.findIndex(one => one.closest('li, tr')?.contains(target))
-  const to = { ArrowDown: at + 1, ArrowUp: at - 1, Home: 0, End: rows.length - 1 }[event.key]
+  const [before, after] = [at - 1, at + 1]
+  const to = { ArrowDown: after, j: after, ArrowUp: before, k: before, Home: 0, End: rows.length - 1 }[
+    event.key
+  ]
   if (to === undefined || !rows[to]) return
   event.preventDefault()
   rows[to].focus()
 }
 
-export const Rows = ({ label, children }: { label: string; children: ComponentChildren }) => (
-  <ul class="rows" aria-label={label} onKeyDown={rove}>
+interface RowsProps {
+  label: string
+  class?: string
+  children: ComponentChildren
+}
+
+export const Rows = ({ label, class: more = '', children }: RowsProps) => (
+  <ul class={`rows ${more}`} aria-label={label} onKeyDown={rove}>
     {children}
   </ul>
 )

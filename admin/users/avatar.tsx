@@ -3,7 +3,7 @@ import type { ComponentChildren } from 'preact'
 import { hueOf, initialsOf, shortIdOf } from '../../src/model/avatar.ts'
 import { nameOf } from '../live.ts'
 
-export { hueOf }
+export { hueOf, shortIdOf }
 
 interface WhoProps {
   session: string

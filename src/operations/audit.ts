@@ -22,7 +22,11 @@ export const listAudit = defineOperation({
         'Only calls of this caller: owner, panel, stdio, key:<id>, panel:<id>, webhook:<id>, open.',
       ),
     ),
-    operation: optional(bounded(64, 'Only calls of this operation.', { examples: ['send'] })),
+    operation: optional(
+      bounded(500, 'Only calls of this operation, or of several with commas between them.', {
+        examples: ['send', 'login,logout'],
+      }),
+    ),
     outcome: optional(AuditOutcome),
     since: optional(
       Time('Only calls since this time (inclusive): Unix milliseconds or ISO 8601, no zone = UTC.'),
@@ -64,11 +68,11 @@ export const listAudit = defineOperation({
   check({ key, principal }) {
     if (key !== undefined && principal !== undefined) throw badArgument('principal', 'expected without key')
   },
-  async run({ audit, keys }, { key, principal, limit = 100, ...filter }) {
+  async run({ audit, keys }, { key, principal, operation, limit = 100, ...filter }) {
     // The right "audit" is for the whole service, so any key can be named.
     const id = key === undefined ? undefined : (await keys.get(key, owner)).id
     const principals =
       id !== undefined ? [`key:${id}`, `panel:${id}`] : principal === undefined ? undefined : [principal]
-    return audit.list({ ...filter, principals, limit })
+    return audit.list({ ...filter, principals, operations: operation?.split(','), limit })
   },
 })

@@ -13,7 +13,7 @@ export interface AuditFilter {
   since?: number | undefined
   /** Only calls of these principals. */
   principals?: readonly string[] | undefined
-  operation?: string | undefined
+  operations?: readonly string[] | undefined
   outcome?: AuditOutcome | undefined
   limit: number
 }

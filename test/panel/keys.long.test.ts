@@ -1,6 +1,6 @@
 /** The page of keys, and the panel of people who signed in with a key. */
 import { describe, expect, test } from 'bun:test'
-import type { Page } from 'playwright-core'
+import type { Locator, Page } from 'playwright-core'
 import { violationsInBothThemes } from '../support/axe.ts'
 import { hasBrowser } from '../support/browser.ts'
 import { type TestPanel, type TestPanelOptions, withPanel, write } from '../support/panel.ts'
@@ -308,10 +308,14 @@ describe.skipIf(!hasBrowser)('keys', () => {
     await panel.sandbox.seen(messages => messages.some(({ items }) => items[0]?.text === 'A secret answer'))
 
     const page = await signedIn(panel, auditor.key, '/audit', { viewport: phone })
-    const row = (name: string, what: string) =>
-      page.getByRole('row').filter({ hasText: name }).filter({ hasText: what })
-    await row('Ann', 'send').getByText(t('delivery.accepted'), { exact: true }).waitFor()
-    await row('Ann', 'list_keys').getByText(t('audit.denied'), { exact: true }).waitFor()
+    const rows = page.getByRole('list', { name: t('nav.audit') }).getByRole('listitem')
+    const row = (name: string, more: Locator) =>
+      rows.filter({ has: page.getByRole('link', { name, exact: true }) }).filter({ has: more })
+    const chat = page.locator(`a[href$="/conversations/default/${encodeURIComponent(user_id)}"]`)
+    await row('Ann', chat).getByText(t('audit.done'), { exact: true }).waitFor()
+    await row('Ann', page.getByText(/list_keys/))
+      .getByText(t('audit.denied'), { exact: true })
+      .waitFor()
     expect(await page.content()).not.toContain('A secret answer')
     expect(
       await page
@@ -324,15 +328,28 @@ describe.skipIf(!hasBrowser)('keys', () => {
       .getByRole('link', { name: t('nav.audit') })
       .waitFor()
     await expectAccessible(page, 'the audit log')
-    await page.getByLabel(t('audit.who'), { exact: true }).selectOption(`key ${agent.id}`)
-    await panel.until('only her lines', async () => {
-      const names = await page.locator('tbody tr td:nth-child(2)').allInnerTexts()
-      return names.length >= 2 && names.every(name => name.startsWith('Ann'))
-    })
-    await page.getByLabel(t('audit.who'), { exact: true }).selectOption('stdio')
-    await page.getByText(t('audit.none'), { exact: true }).waitFor()
-    await page.getByLabel(t('audit.who'), { exact: true }).selectOption('')
-    await row('Ann', 'send').first().waitFor()
+
+    const chip = (label: Parameters<typeof t>[0]) => page.getByLabel(t(label), { exact: true })
+    await chip('audit.who').selectOption(`key:${agent.id}`)
+    await panel.until(
+      'only her lines',
+      async () => (await rows.count()) === (await row('Ann', page.locator('*')).count()),
+    )
+    await chip('audit.outcome').selectOption('denied')
+    await panel.until('only the denied one', async () => (await rows.count()) === 1)
+    // The filters stay when the page is loaded again.
+    await page.reload()
+    await row('Ann', page.getByText(/list_keys/)).waitFor()
+    expect(await rows.count()).toBe(1)
+    await chip('audit.what').selectOption('send')
+    await page.getByText(t('filter.none'), { exact: true }).waitFor()
+    await buttonOf(page, t('filter.clear', { label: t('audit.outcome') })).click()
+    await row('Ann', chat).getByRole('link', { name: 'Ann' }).click()
+    const dialog = dialogOf(page)
+    await dialog.getByText(`panel:${agent.id}`).waitFor()
+    await expectAccessible(page, 'a line of the audit log')
+    await dialog.getByRole('link', { name: t('audit.open_chat') }).click()
+    await page.getByRole('article').getByText('A secret answer').waitFor()
     expect(panel.complaints.filter(line => !/40[13]/.test(line))).toEqual([])
   })
 })

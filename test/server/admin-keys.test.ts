@@ -199,7 +199,7 @@ test('the audit log has each sign-in and sign-out: by token, key and link, and t
 test('the browser that made the first key is signed in, which has a line', async () => {
   await using admin = await startAdmin()
   await admin.call('POST', '/api/call/add_key', { name: 'first', can: ['read'] })
-  const lines = await admin.test.gateway.audit.list({ limit: 100, operation: 'sign_in' })
+  const lines = await admin.test.gateway.audit.list({ limit: 100, operations: ['sign_in'] })
   expect(lines).toMatchObject([{ principal: 'panel', subject: 'first key', outcome: 'done' }])
 })
 

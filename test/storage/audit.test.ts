@@ -43,11 +43,11 @@ onEach(it => {
     expect(await found({ before: ids[2]! })).toEqual([2, 1])
     expect(await found({ after: ids[0]!, limit: 2 })).toEqual([2, 3])
     expect(await found({ since: 3 })).toEqual([5, 4, 3])
-    expect(await found({ operation: 'login' })).toEqual([3])
+    expect(await found({ operations: ['login', 'send'] })).toEqual([3])
     expect(await found({ principals: ['owner'] })).toEqual([1])
     expect(await found({ principals: ['key:k1', 'panel:k1'] })).toEqual([4, 3, 2])
     expect(await found({ principals: ['key:k1', 'panel:k1'], after: 0, limit: 2 })).toEqual([2, 3])
-    expect(await found({ principals: ['key:k1'], operation: 'logout' })).toEqual([2])
+    expect(await found({ principals: ['key:k1'], operations: ['logout'] })).toEqual([2])
     const many = Array.from({ length: 600 }, (_, nth) => `key:${nth}`)
     expect(await found({ principals: ['key:k1', ...many, 'key:k2'], since: 3 })).toEqual([5, 3])
     expect(await found({ principals: [] })).toEqual([])
@@ -68,7 +68,7 @@ onEach(it => {
     for (const [group, outcomes] of Object.entries(groups)) {
       const outcome = group as keyof typeof groups
       expect(await found({ outcome })).toEqual(outcomes)
-      expect(await found({ outcome, principals: [line.principal], operation: line.operation })).toEqual(
+      expect(await found({ outcome, principals: [line.principal], operations: [line.operation] })).toEqual(
         outcomes,
       )
       expect(await found({ outcome, principals: ['key:k2'] })).toEqual([])

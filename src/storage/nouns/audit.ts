@@ -67,7 +67,7 @@ export function createAudit(context: NounContext): Noun<AuditStore> {
         )
       },
 
-      *list({ after, before, since, principals, operation, outcome, limit }) {
+      *list({ after, before, since, principals, operations, outcome, limit }) {
         // Ids grow with time, so one walk from the end finds the start.
         const older =
           since === undefined
@@ -77,7 +77,7 @@ export function createAudit(context: NounContext): Noun<AuditStore> {
               )
         const where = sql`id > ${Math.max(after ?? 0, older?.id ?? 0)}
           ${before === undefined ? noSql : sql`AND id < ${before}`}
-          ${operation === undefined ? noSql : sql`AND operation = ${operation}`}
+          ${operations === undefined ? noSql : sql`AND operation IN (${joinSql(operations.map(one => sql`${one}`))})`}
           ${outcome === undefined ? noSql : sql`AND ${outcomes[outcome]}`}`
         const order = sql`ORDER BY id ${constantSql(after === undefined ? 'DESC' : 'ASC')} LIMIT ${limit}`
         if (principals === undefined)

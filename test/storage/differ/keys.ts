@@ -113,7 +113,12 @@ const audit = {
   ),
   listLines: verb(
     {
-      ...{ after: maybe(nth), before: maybe(nth), agoMs: maybe(agoMs), operation: maybe(operation) },
+      ...{
+        after: maybe(nth),
+        before: maybe(nth),
+        agoMs: maybe(agoMs),
+        operations: maybe(fc.array(operation, { minLength: 1, maxLength: 2 })),
+      },
       outcome: maybe(fc.constantFrom('done', 'open', 'denied', 'failed')),
       principals: maybe(fc.array(maker, { maxLength: 3 })),
       limit: fc.integer({ min: 1, max: 5 }),

@@ -1,0 +1,100 @@
+/** A line of the audit log: a sentence with links, the outcome, and all of it in a side sheet. */
+import { isolated, t } from '../i18n.ts'
+import { withParams } from '../place.ts'
+import { ago, whole } from '../times.ts'
+import { Link } from '../ui/link.tsx'
+import { Fact, State, Time } from '../ui/marks.tsx'
+import { Row, RowLink } from '../ui/rows.tsx'
+import { Sheet } from '../ui/sheet.tsx'
+import { type Line, lookOf, reasonOf, sentenceOf, subjectOf } from './deeds.ts'
+
+export function AuditRow({ line }: { line: Line }) {
+  const { id, at, count } = line
+  const about = [
+    reasonOf(line),
+    count === undefined ? '' : t('audit.times', { count }),
+    line.principal.startsWith('panel') ? t('caller.panel') : '',
+    line.address ?? '',
+  ].filter(Boolean)
+  return (
+    <Row
+      name={<Sentence line={line} href={withParams({ line: String(id) })} />}
+      about={about.length > 0 && <bdi>{about.join(' · ')}</bdi>}
+      end={
+        <Time at={at} class="soft small">
+          {ago(at)}
+        </Time>
+      }
+    >
+      <State {...lookOf(line)} />
+    </Row>
+  )
+}
+
+/** @param href where the row leads: its link is on the caller */
+function Sentence({ line, href }: { line: Line; href: string }) {
+  const subject = subjectOf(line)
+  return (
+    <>
+      {sentenceOf(line, subject).map(({ text, part }, nth) => {
+        const to = part === 'who' ? href : part === 'name' ? subject.href : undefined
+        const named = part ? <bdi key={nth}>{text}</bdi> : text
+        if (to === undefined) return named
+        const Made = part === 'who' ? RowLink : Link
+        return (
+          <Made key={nth} href={to}>
+            {named}
+          </Made>
+        )
+      })}
+    </>
+  )
+}
+
+export function AuditDetail({ line, onClose }: { line: Line; onClose(): void }) {
+  const { at, principal, operation, subject, outcome, address, count } = line
+  const about = subjectOf(line)
+  const facts = [
+    [t('audit.caller'), principal],
+    [t('audit.what'), operation],
+    [t('audit.subject'), subject],
+    [t('audit.outcome'), outcome],
+    [t('audit.address'), address],
+  ] as const
+  return (
+    <Sheet
+      title={sentenceOf(line, about)
+        .map(({ text, part }) => (part ? isolated(text) : text))
+        .join('')}
+      onClose={onClose}
+      footer={
+        about.isChat && (
+          <Link class="button" href={about.href ?? ''}>
+            {t('audit.open_chat')}
+          </Link>
+        )
+      }
+    >
+      <div>
+        <State {...lookOf(line)} />
+        <p class="soft small">{reasonOf(line)}</p>
+      </div>
+      <dl>
+        <Fact label={t('audit.when')}>
+          <Time at={at}>{whole(at)}</Time>
+        </Fact>
+        {facts.map(
+          ([label, text]) =>
+            text !== undefined && (
+              <Fact key={label} label={label}>
+                <code class="foreign" dir="ltr">
+                  {text}
+                </code>
+              </Fact>
+            ),
+        )}
+        {count !== undefined && <Fact label={t('audit.calls')}>{t('audit.times', { count })}</Fact>}
+      </dl>
+    </Sheet>
+  )
+}
