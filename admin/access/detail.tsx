@@ -1,7 +1,9 @@
 /** The side sheet of a key: what it may do, who made it, when it was used. */
 import type { ComponentChildren } from 'preact'
 import { bytes, isolated, listed, t } from '../i18n.ts'
+import { may } from '../rights.ts'
 import { ago, relative, whole } from '../times.ts'
+import { Link } from '../ui/link.tsx'
 import { Fact, State, Time } from '../ui/marks.tsx'
 import { Sheet } from '../ui/sheet.tsx'
 import type { Asked } from './ask.tsx'
@@ -16,23 +18,30 @@ interface DetailProps {
 }
 
 export function KeyDetail({ item, onAsk, onClose }: DetailProps) {
-  const { name, status, rotating_until } = item
+  const { id, name, status, rotating_until } = item
   return (
     <Sheet
       title={name}
       onClose={onClose}
-      {...(status !== 'revoked' && {
-        footer: (
-          <>
-            <button type="button" class="button" onClick={() => onAsk({ what: 'rotate', item })}>
-              {t('access.rotate')}
-            </button>
-            <button type="button" class="button" onClick={() => onAsk({ what: 'revoke', item })}>
-              {t('access.revoke')}
-            </button>
-          </>
-        ),
-      })}
+      footer={
+        <>
+          {status !== 'revoked' && (
+            <>
+              <button type="button" class="button" onClick={() => onAsk({ what: 'rotate', item })}>
+                {t('access.rotate')}
+              </button>
+              <button type="button" class="button" onClick={() => onAsk({ what: 'revoke', item })}>
+                {t('access.revoke')}
+              </button>
+            </>
+          )}
+          {may('audit') && (
+            <Link class="button plain" href={`/audit?who=key:${id}`}>
+              {t('access.deeds')}
+            </Link>
+          )}
+        </>
+      }
     >
       <State {...statusLooks[status]} />
       {rotating_until !== undefined && (

@@ -109,11 +109,17 @@ function personOf(subject: string): Subject {
   const account = words.slice(at + 1).join(' ') || words.slice(0, at).join(' ')
   const isChat = (conversationOf(account, id) ?? userOf(account, id)) !== undefined
   return {
-    name: nameOf(account, id) ?? shortIdOf(id),
+    name: nameOf(account, id) ?? shortOf(id),
     account,
     isChat,
     href: isChat ? hrefOf({ session: account, userId: id }) : undefined,
   }
+}
+
+/** An id without its middle. */
+function shortOf(id: string): string {
+  const short = shortIdOf(id)
+  return short.length > 14 ? `${short.slice(0, 8)}…${short.slice(-4)}` : short
 }
 
 /** Who made a call, in a word or two. */

@@ -63,7 +63,11 @@ export function Audit() {
       onRetry={again}
       filters={<Chips filters={filters} lines={lines ?? []} />}
       empty={
-        filters.isSet ? <NothingFound /> : <Nothing title={t('audit.none')} about={t('audit.none_about')} />
+        filters.isSet ? (
+          <NothingFound />
+        ) : (
+          <Nothing icon="audit" title={t('audit.none')} about={t('audit.none_about')} />
+        )
       }
       after={open && <AuditDetail line={open} onClose={() => setParams({ line: '' })} />}
     >

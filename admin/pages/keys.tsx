@@ -36,7 +36,13 @@ export function KeysPage() {
       onRetry={again}
       filters={all?.some(one => !isActive(one)) && <KeyTabs all={all} isEnded={isEnded} />}
       empty={
-        <Nothing title={t('access.none')} about={t('access.none_about')} action={add} command={addCommand} />
+        <Nothing
+          icon="key"
+          title={t('access.none')}
+          about={t('access.none_about')}
+          action={add}
+          command={addCommand}
+        />
       }
       after={
         <>

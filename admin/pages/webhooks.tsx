@@ -1,16 +1,20 @@
-/** The webhooks page. */
+/** The webhooks page. The URL names the webhook whose detail is open. */
 import { t } from '../i18n.ts'
+import { setParams, useParam } from '../place.ts'
 import { useAsked } from '../ui/ask.tsx'
 import { Icon } from '../ui/icon.tsx'
 import { ListPage, Nothing, useLoading } from '../ui/list-page.tsx'
 import { AddWebhook } from '../webhooks/add.tsx'
 import { type Asked, RemoveWebhook, ReplayWebhook, RotateWebhook, Secret } from '../webhooks/ask.tsx'
-import { Endpoint } from '../webhooks/endpoint.tsx'
+import { WebhookDetail } from '../webhooks/detail.tsx'
 import { endpoints, loadEndpoints } from '../webhooks/endpoints.ts'
+import { WebhookTable } from '../webhooks/table.tsx'
 
 export function Webhooks() {
   const { failure, again } = useLoading(loadEndpoints)
   const { question, ask, close } = useAsked<Asked>()
+  const shown = useParam('webhook')
+  const open = endpoints.value?.find(({ id }) => id === shown)
   const add = (
     <button type="button" class="button primary" onClick={() => ask({ what: 'add' })}>
       <Icon name="add" />
@@ -25,16 +29,23 @@ export function Webhooks() {
       all={endpoints.value}
       failure={failure}
       onRetry={again}
-      empty={<Nothing title={t('webhooks.none')} about={t('webhooks.none_about')} />}
-      after={<Question asked={question} onAsk={ask} onClose={close} />}
+      empty={
+        <Nothing
+          icon="webhooks"
+          title={t('webhooks.none')}
+          about={t('webhooks.none_about')}
+          action={add}
+          command="svc webhook add https://example.com/hook"
+        />
+      }
+      after={
+        <>
+          {open && <WebhookDetail endpoint={open} onAsk={ask} onClose={() => setParams({ webhook: '' })} />}
+          <Question asked={question} onAsk={ask} onClose={close} />
+        </>
+      }
     >
-      {all => (
-        <ul class="accounts webhooks">
-          {all.map(one => (
-            <Endpoint key={one.id} endpoint={one} onAsk={ask} onReload={again} />
-          ))}
-        </ul>
-      )}
+      {all => <WebhookTable all={all} onAsk={ask} />}
     </ListPage>
   )
 }

@@ -75,14 +75,16 @@ describe.skipIf(!hasBrowser)('accessibility', () => {
       ['/settings/service', '.copyable'],
       ['/settings/nodes', '.empty'],
       ['/agents', '.empty'],
-      ['/webhooks', '.webhooks .account'],
+      ['/keys', '.empty'],
+      ['/audit', '.empty'],
+      ['/webhooks', 'table.rows'],
     ] as const) {
       await page.goto(`${panel.url}${path}`)
       await page.locator(seen).first().waitFor()
       await isFit(path)
     }
 
-    const hook = page.locator('.webhooks .account').first()
+    const hook = page.locator('table.rows tbody tr').first()
     const menuOfHook = hook.locator('[aria-haspopup=menu]')
     await asks('a webhook', () =>
       page
@@ -90,6 +92,7 @@ describe.skipIf(!hasBrowser)('accessibility', () => {
         .getByRole('button', { name: t('webhooks.add') })
         .click(),
     )
+    await asks('the detail of a webhook', () => hook.getByRole('link').click())
     for (const entry of ['webhooks.replay_menu', 'webhooks.rotate', 'webhooks.remove'] as const)
       await byMenu(menuOfHook, t(entry))
     await asks('the keys', () => page.keyboard.press('?'))
