@@ -73,7 +73,7 @@ function Facts({ session, userId }: WhoseProps) {
       <Fact label={t('search.account')}>
         <Link href={accountPath(session)}>
           <AccountDot name={session} />
-          <span class="foreign">{session}</span>
+          <span class="foreign cut">{session}</span>
         </Link>
       </Fact>
       {times.map(
