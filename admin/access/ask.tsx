@@ -9,6 +9,7 @@ import { Ask } from '../ui/ask.tsx'
 import { Copyable } from '../ui/copy.tsx'
 import { Dialog } from '../ui/dialog.tsx'
 import { Icon } from '../ui/icon.tsx'
+import { mainAction } from '../ui/list-page.tsx'
 import { tell } from '../ui/toasts.tsx'
 import { type AddedKey, type Key, keyCalls, keys, madeBy } from './keys.ts'
 
@@ -104,6 +105,7 @@ export function Secret({ added: { key, name }, onClose }: { added: AddedKey; onC
       description={t('access.secret_once')}
       onClose={onClose}
       loses={() => t('ask.secret')}
+      focusAfter={mainAction}
       alert
       footer={
         <button class="button primary" type="button" onClick={onClose}>

@@ -28,6 +28,9 @@ export const PageHead = ({ title, about, action }: HeadProps) => (
   </header>
 )
 
+/** The main action at the head of the page. It gets the focus when the one of the empty list is gone. */
+export const mainAction = () => document.querySelector<HTMLElement>('.page-head .button') ?? undefined
+
 interface ListPageProps<T> extends HeadProps {
   class?: string
   /** Undefined until the list is loaded. */

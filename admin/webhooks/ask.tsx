@@ -9,6 +9,7 @@ import { Ask } from '../ui/ask.tsx'
 import { Copyable } from '../ui/copy.tsx'
 import { Dialog } from '../ui/dialog.tsx'
 import { Icon } from '../ui/icon.tsx'
+import { mainAction } from '../ui/list-page.tsx'
 import { tell } from '../ui/toasts.tsx'
 import { type AddedWebhook, type ReplayedWebhook, type WebhookEndpoint, webhooks } from './endpoints.ts'
 
@@ -154,6 +155,7 @@ export function Secret({
       description={t('webhooks.secret_once')}
       onClose={onClose}
       loses={() => t('ask.secret')}
+      focusAfter={mainAction}
       alert
       footer={
         <button class="button primary" type="button" onClick={onClose}>
