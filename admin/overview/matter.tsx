@@ -56,7 +56,7 @@ const looks: Looks = {
   }),
   webhook: ({ status, endpoint: { url } }) => ({
     tone: status === 'failing' ? 'warn' : 'bad',
-    title: t(`overview.webhook_${status}`, { url: isolated(shortened(withoutScheme(url), 28)) }),
+    title: t(`overview.webhook_${status}`, { url: isolated(shortened(withoutScheme(url), 24)) }),
     action: show('/webhooks', 'approvals.show'),
     note: t(`overview.webhook_${status}_about`),
     about: <Copyable text={url} what={t('webhooks.url')} />,
