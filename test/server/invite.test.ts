@@ -134,7 +134,7 @@ describe('the page of an invitation', () => {
       const users = await w.t.gateway.users.list()
       return users.some(({ name, user_id }) => user_id === user && name === 'mum')
     })
-    const lines = await w.t.gateway.audit.list({ limit: 100, operation: 'join' })
+    const lines = await w.t.gateway.audit.list({ limit: 100, operations: ['join'] })
     expect(lines.map(({ outcome }) => outcome)).toEqual(['done'])
     expect(JSON.stringify(lines)).not.toContain(mum.secret)
   })

@@ -63,7 +63,7 @@ onEach(it => {
     })
     expect((await records(t)).get('mum')).toMatchObject({ user_id: 'u1', invitation: 'mum' })
     expect(await used(t, 'mum')).toBe(1)
-    const [line] = await t.store.audit.list({ limit: 1, operation: 'join' })
+    const [line] = await t.store.audit.list({ limit: 1, operations: ['join'] })
     expect(line).toMatchObject({ principal: 'open', subject: 'mum mum', outcome: 'done' })
     const joined = { types: ['session.joined' as const], limit: 9 }
     const { events } = await t.store.events.listAfter('', { ...joined, session: 'mum' })
@@ -94,7 +94,7 @@ onEach(it => {
       expect(over).not.toHaveProperty('bot_id')
     }
     expect([...(await records(t)).keys()]).toEqual(['first'])
-    const lines = await t.store.audit.list({ limit: 10, operation: 'join' })
+    const lines = await t.store.audit.list({ limit: 10, operations: ['join'] })
     expect(lines.map(({ outcome }) => outcome)).toEqual(['denied', 'denied', 'denied', 'denied', 'done'])
   })
 
