@@ -26,6 +26,9 @@ const settings = [
   'ssl',
 ]
 
+/** The folder of the sources of svc. */
+const sources = dirname(import.meta.dirname)
+
 /** Folders of the system beside /usr; on most systems links into it. */
 const systemFolders = ['/bin', '/sbin', '/lib', '/lib32', '/lib64']
 
@@ -119,6 +122,9 @@ async function filesIn(words: readonly string[]): Promise<string[]> {
   const found: string[] = []
   for (const path of words) {
     if (!isAbsolute(path) || isInside('/usr', path)) continue
+    // svc itself, such as its echo agent, from its sources.
+    if (path === join(sources, 'main.ts'))
+      found.push(sources, ...['node_modules', 'package.json'].map(name => join(dirname(sources), name)))
     const isFile = (await statOf(path).catch(() => undefined))?.isFile() ?? false
     // Only real paths are compared with the data directory, so a link into it is not shown.
     if (isFile && (await realpath(path)) === path) found.push(path)
