@@ -14,8 +14,16 @@ function cookieNames(name: string, prefix: string): readonly [plain: string, sec
 }
 
 /** Returns the values of a cookie in a request. */
-export function cookiesOf(name: string, request: Request): string[] {
-  const names = cookieNames(name, prefixOf(request) ?? '')
+export const cookiesOf = (name: string, request: Request): string[] =>
+  valuesOf(request, cookieNames(name, prefixOf(request) ?? ''))
+
+/** Returns the value of a cookie that, with TLS, no other host can have set. */
+export function findOwnCookie(name: string, request: Request): string | undefined {
+  const [plain, secure] = cookieNames(name, prefixOf(request) ?? '')
+  return valuesOf(request, [isOverTls(request) ? secure : plain])[0]
+}
+
+function valuesOf(request: Request, names: readonly string[]): string[] {
   return (request.headers.get('cookie') ?? '').split(';').flatMap(part => {
     const at = part.indexOf('=')
     const value = part.slice(at + 1).trim()

@@ -9,7 +9,7 @@ import { giveInvitedCode, joinByInvitation, lookAtInvitation } from '../operatio
 import { isObject } from '../platform/fields.ts'
 import { randomBytes } from '../platform/lazy-crypto.ts'
 import { createJsonLimit, readJson, releaseBody } from './body.ts'
-import { cookiesOf, formatCookie } from './cookies.ts'
+import { findOwnCookie, formatCookie } from './cookies.ts'
 import { HttpCall } from './http-call.ts'
 import pageJs from './invite/page.js' with { type: 'text' }
 import { jsonAnswer, type RouteContext, toErrorAnswer } from './route.ts'
@@ -53,13 +53,15 @@ export function addInvitationRoutes(app: Elysia, context: RouteContext): void {
       const call = new HttpCall(request, context)
       try {
         const body = await readJson(request, bodyLimit)
-        const kept = cookiesOf(cookie, request).find(value => cookieForm.test(value)) ?? ''
+        const kept = findOwnCookie(cookie, request) ?? ''
         const isJoining = operation === joinByInvitation
-        const browser = isJoining && kept === '' ? randomBytes(32).toString('base64url') : kept
+        const isKept = cookieForm.test(kept)
+        const browser = isKept ? kept : isJoining ? randomBytes(32).toString('base64url') : ''
         const input = isObject(body) ? { ...body, browser } : body
         const view = await invoke(operation, context.gateway, input, call, context.log)
         const headers = new Headers(jsonAnswer.headers)
-        if (isJoining)
+        // A browser that waits keeps the cookie of another tab.
+        if (isJoining && view.state === 'login')
           headers.set('set-cookie', formatCookie(cookie, browser, cookieSeconds, request, invitationPath))
         return new Response(JSON.stringify(view), { headers })
       } catch (error) {

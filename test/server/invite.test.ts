@@ -325,11 +325,12 @@ describe('the page of an invitation', () => {
       allowHosts: ['svc.example'],
       token: 'a token of some length, for a proxy',
     })
-    const mum = new Visitor(below, await w.invite())
+    const mum = new Visitor(below, await w.invite({ uses: 2 }))
     const host = { host: 'svc.example', 'x-forwarded-prefix': '/bots', 'x-forwarded-for': '192.0.2.7' }
     const [plain] = (await mum.post('join', {}, host)).headers.getSetCookie()
     expect(plain).toMatch(/^svc_invite_\w{12}=.*; Path=\/bots\/invite; /)
     const secure = { ...host, 'x-forwarded-proto': 'https', origin: 'https://svc.example' }
+    // With TLS, only a cookie that no other host can set counts.
     const [set] = (await mum.post('join', {}, secure)).headers.getSetCookie()
     expect(set).toMatch(/^__Host-svc_invite_\w{12}=.*; Path=\/; .*; Secure$/)
     expect((await fetch(`${below.url}/invite`, { headers: host })).status).toBe(200)
