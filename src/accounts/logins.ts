@@ -200,7 +200,7 @@ export class Logins {
    *   `invalid_arguments` for two different sessions
    */
   async follow(
-    by: Principal | Visitor,
+    by: Principal,
     asked: { login_id?: string; name?: string; session?: string; seen?: number },
     timeoutMs: number,
     signal: AbortSignal,
@@ -215,6 +215,15 @@ export class Logins {
         : await (session === undefined ? this.#findLast(by) : this.#findOfSession(session, by))
     const isOther = session !== undefined && found && keyOf(found.session) !== keyOf(session)
     if (!found || isOther || isCalledOff(found)) throw noLoginError()
+    return this.#followFound(found, seen, timeoutMs, signal)
+  }
+
+  async #followFound(
+    found: StoredLogin,
+    seen: number | undefined,
+    timeoutMs: number,
+    signal: AbortSignal,
+  ): Promise<LoginFlow> {
     const begun = found.ended ? found : await this.#awaitFirstCode(found)
     const now = await this.#awaitChange(begun, seen ?? begun.revision, timeoutMs, signal)
     // Not for an aborted call: the last request of a closed page may arrive after its `leave`.
@@ -236,8 +245,8 @@ export class Logins {
     const found = await this.#findById(loginId, by)
     const login =
       found && (await this.#records.change(found, login => (login.ended ? login : { ...login, code })))
-    if (!login) throw noLoginError()
-    return this.follow(by, { login_id: loginId, seen: login.revision }, codeWaitMs, signal)
+    if (!login || isCalledOff(login)) throw noLoginError()
+    return this.#followFound(login, login.revision, codeWaitMs, signal)
   }
 
   /**
@@ -280,7 +289,7 @@ export class Logins {
   }
 
   /** Returns the login of a session, if the caller may follow it. */
-  async #findOfSession(name: string, by: Principal | Visitor): Promise<StoredLogin | undefined> {
+  async #findOfSession(name: string, by: Principal): Promise<StoredLogin | undefined> {
     const found = await this.#records.findOfSession(normalizeSessionName(name))
     return found && isOwn(found, by) ? found : undefined
   }
@@ -427,7 +436,7 @@ export class Logins {
     const found = await this.#findLast(by)
     if (!found) return undefined
     await this.#noteSeen(found)
-    const flow = await this.follow(by, { login_id: found.id, seen }, timeoutMs, signal)
+    const flow = await this.#followFound(found, seen, timeoutMs, signal)
     return { ...flow, joined: (await this.#records.find(found))?.joined }
   }
 
@@ -451,6 +460,7 @@ export class Logins {
       [...records.map(({ name }) => name), ...logins.map(({ session }) => session)].map(sessionKeyOf),
     )
     const session = freeNameOf(account.name, taken, account.number)
+    checkCapacity({ all: logins.length, own: 0 }, session, records, most())
     const before = await this.#records.findOfSession(session)
     const { invitation: id, browser } = by
     const login = await this.#putNew(session, before, { force: false, invitation: { id, browser } })

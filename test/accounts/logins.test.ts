@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'bun:test'
 import { mkdir, rmdir } from 'node:fs/promises'
 import { join } from 'node:path'
-import { checkCapacity } from '../../src/accounts/login-room.ts'
+import { checkCapacity, checkInvitedShare } from '../../src/accounts/login-room.ts'
 import type { LoginRequest, LoginStatus } from '../../src/model/login.ts'
 import { owner } from '../../src/model/principal.ts'
 import { codeOf, failure } from '../support/failure.ts'
@@ -444,4 +444,16 @@ test('the logins of a key and those around it take half of the room at most', as
   ] as const)
     expect(await check(all, own)).toMatchObject({ code: 'rate_limited' })
   checkCapacity({ all: 8, own: 4 }, 's', [], { pending: 9, sessions: 99 })
+})
+
+test('logins by invitation have half of the places, and leave a quarter to others', () => {
+  const logins = (invited: number, others: number) => [
+    ...Array.from({ length: invited }, () => ({ invitation: { id: 'i', browser: 'b' } })),
+    ...Array.from({ length: others }, () => ({})),
+  ]
+  const share = (invited: number, others: number) => () =>
+    checkInvitedShare(logins(invited, others), { pending: 8 })
+  expect(share(3, 2)).not.toThrow()
+  expect(share(4, 0)).toThrow('in progress')
+  expect(share(1, 5)).toThrow('in progress')
 })

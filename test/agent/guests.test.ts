@@ -110,4 +110,22 @@ describe('a guest', () => {
     expect(await decides('mum')).toBeUndefined()
     expect(await decides(agents.owner)).toEqual({ session: 'default', user_id: agents.owner })
   })
+
+  test('who was erased is not known, and gets no answer, also after the next message', async () => {
+    await using agents = await withAgents()
+    const mum = await joined(agents, 'mum', { agent: 'home' })
+    const { backend, svc } = await agents.start(new PlayedBackend(() => 'hi'), named)
+    await agents.say('hello', mum)
+    await agents.gets(1, mum)
+    await svc.forget(mum)
+    // What is known of people is read again after some seconds.
+    agents.library.clock.advance(6000)
+    await agents.say('again', mum)
+    await agents.until('it was read', () => agents.count('lease') === 0 && agents.count('message') === 3)
+    await agents.say('mine')
+    await agents.gets(1)
+    expect(backend.prompts).toEqual(['hello', 'mine'])
+    const { invitation, user_id } = (await svc.sessions()).find(({ name }) => name === 'mum')!
+    expect([typeof invitation, user_id]).toEqual(['string', undefined])
+  })
 })
