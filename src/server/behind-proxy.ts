@@ -98,7 +98,7 @@ function removePrefix(request: Request, prefix: string): boolean {
 
 /** Paths of svc. A prefix that begins like one of them is ambiguous: the proxy has to remove it. */
 const ownPaths =
-  /^\/(api|assets|locales|phone|docs|tools|media|outbox|shared|invite|invitations|events|users|webhooks|keys|agents|me|audit|export|forget|backups?|metrics|nodes|mcp|sse|messages|conversations|consumers|sessions|accounts|settings|sign-in|healthz|readyz|openapi\.json|asyncapi\.json)(\/|$)/
+  /^\/(api|assets|locales|phone|docs|tools|media|outbox|shared|invite|invitations|questions|events|users|webhooks|keys|agents|me|audit|export|forget|backups?|metrics|nodes|mcp|sse|messages|conversations|consumers|sessions|accounts|settings|sign-in|healthz|readyz|openapi\.json|asyncapi\.json)(\/|$)/
 
 /** Returns the prefix of this service for a caller, '' without one; undefined if a proxy does not send it. */
 export const prefixOf = (request: RoutedRequest): string | undefined =>
