@@ -48,7 +48,8 @@ export function toPublicLine(said: string, env: Environment = getEnvironment()):
   return plain.length > longest ? `${plain.slice(0, longest - 1).trimEnd()}…` : plain
 }
 
-function withoutSecrets(text: string, env: Environment): string {
+/** Replaces the values of an environment, and whatever looks like a key, by `…`. */
+export function withoutSecrets(text: string, env: Environment): string {
   const values = Object.entries(env).flatMap(([name, value = '']) => partsOf(name, value))
   let left = text
   // Longer values first: one may be a part of another.

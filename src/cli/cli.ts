@@ -112,8 +112,8 @@ export async function runCli(typed: readonly string[], io: Io = processIo()): Pr
       io.err.print(formatUnprinted(line.changeMade, error, args.includes('--json')))
     else {
       const status = await printFailure(error, line, { help, args, named })
-      // A prompt hook that exits with 2 blocks the prompt.
-      return known === 'hook-poll' ? Math.min(status, 1) : status
+      // A hook that exits with 2 blocks the agent.
+      return known?.startsWith('hook-') ? Math.min(status, 1) : status
     }
   }
   // The process ends by the signal itself, so that a loop in a shell ends too.

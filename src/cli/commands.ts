@@ -64,6 +64,7 @@ export const commandGroups: Readonly<Record<string, Readonly<Record<string, Load
     agent,
     setup: () => import('./commands/setup.ts'),
     'hook-poll': () => import('./commands/hook-poll.ts'),
+    'hook-ask': () => import('./commands/hook-ask.ts'),
   },
 }
 

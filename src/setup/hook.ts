@@ -1,6 +1,7 @@
 /**
- * The prompt hook of Claude Code: a command whose output it adds to the user's prompt. Hooks are a list of
- * groups in the settings (source: "Hooks reference" of Claude Code). svc adds its own group.
+ * The hooks of Claude Code that svc adds: a command whose output it adds to the user's prompt, and one that answers its
+ * permission prompts. Hooks are a list of groups in the settings, by event (source: "Hooks reference" of Claude Code). svc
+ * adds groups of its own.
  */
 
 import { join } from 'node:path'
@@ -10,43 +11,53 @@ import { quoteForShell } from '../platform/format.ts'
 import type { Client, SettingsScope } from './clients.ts'
 import { type Step, valueAt } from './edit.ts'
 
-/** Claude Code waits at most this long for the hook, then continues without its output. */
-const timeoutSeconds = 15
+/** Time to answer a question of the permission hook on WeChat, from when it was sent. */
+export const answerSeconds = 600
+
+/** Claude Code waits at most `timeoutSeconds` for a hook, then continues without its output. */
+const kinds = {
+  hook: { event: 'UserPromptSubmit', word: 'hook-poll', timeoutSeconds: 15 },
+  // With time to ask, and to take the question back.
+  ask: { event: 'PermissionRequest', word: 'hook-ask', timeoutSeconds: answerSeconds + 60 },
+}
 
 /**
- * Returns the settings file and the edit for the hook.
+ * Returns the settings file and the edit for a hook.
  *
  * @throws SvcError `invalid_arguments` for a client without such hooks
  */
 export function createHookTarget(
   { client, scope, folders }: { client: Client; scope: SettingsScope; folders: UserFolders },
+  what: keyof typeof kinds,
   command: readonly string[],
 ) {
+  const { event, timeoutSeconds, word } = kinds[what]
   if (client.name !== 'claude-code')
-    throw badArgument('--hook', 'svc supports only the prompt hook of Claude Code', {
-      hint: 'Omit the option. If another client has such a hook, let it run svc hook-poll.',
+    throw badArgument(`--${what}`, 'svc supports only the hooks of Claude Code', {
+      hint: `Omit the option. If another client has such a hook, let it run svc ${word}.`,
     })
   const { home, project, claudeCode } = folders
   const folder = scope === 'user' ? (claudeCode ?? join(home, '.claude')) : join(project, '.claude')
-  const path: Step[] = ['hooks', 'UserPromptSubmit', isOurGroup]
+  const isOurs = (group: unknown) => runsOnly(group, word)
+  const path: Step[] = ['hooks', event, isOurs]
   const line = command.map(word => quoteWord(word, folders.platform)).join(' ')
   const value = { hooks: [{ type: 'command', command: line, timeout: timeoutSeconds }] }
   return {
-    what: 'hook' as const,
+    what,
     path: join(folder, 'settings.json'),
     edits: () => [{ path, value }],
     pathsToRemove: () => [path],
-    isOurs: isOurGroup,
+    isOurs,
   }
 }
 
-/** Returns true if the group runs only hook-poll. */
-function isOurGroup(group: unknown): boolean {
+/** Returns true if the group runs only this command of svc. */
+function runsOnly(group: unknown, word: string): boolean {
   const hooks = valueAt(group, ['hooks'])
   return (
     Array.isArray(hooks) &&
     hooks.length > 0 &&
-    hooks.every(hook => / hook-poll( |$)/.test(String(valueAt(hook, ['command']) ?? '')))
+    hooks.every(hook => `${valueAt(hook, ['command'])} `.includes(` ${word} `))
   )
 }
 

@@ -29,6 +29,8 @@ export interface SetupRequest {
   readonly consumer?: { readonly name: string; readonly isChosen: boolean }
   /** Command of the prompt hook. With it the hook is added too, or removed if it exists. */
   readonly hook?: readonly string[]
+  /** Command of the permission hook, likewise. */
+  readonly ask?: readonly string[]
   /** Command that prints a line for each new message. With it the files that wake the client are added or removed. */
   readonly wake?: readonly string[]
   /** True to replace or remove an entry of that name that svc did not write. */
@@ -39,7 +41,7 @@ export interface SetupRequest {
 /** The change of one file. */
 export interface SetupResult {
   readonly path: string
-  readonly what: 'server' | 'hook' | 'wake'
+  readonly what: 'server' | 'hook' | 'ask' | 'wake'
   readonly did: 'added' | 'changed' | 'nothing' | 'removed'
   /** True if the file was deleted: svc had created it, and it had no other content. */
   readonly isGone?: true
@@ -161,7 +163,7 @@ const foreignEntryError = (path: string, name: string) =>
   )
 
 async function listTargets(request: SetupRequest): Promise<Target[]> {
-  const { client, scope, name, server, folders, hook, wake } = request
+  const { ask, client, scope, name, server, folders, hook, wake } = request
   const candidates = client.files[scope]?.(folders)
   if (!candidates)
     throw badArgument('--project', `${client.title} has no settings for one project`, {
@@ -186,7 +188,8 @@ async function listTargets(request: SetupRequest): Promise<Target[]> {
   }
   return [
     servers,
-    ...(hook ? [createHookTarget(request, hook)] : []),
+    ...(hook ? [createHookTarget(request, 'hook', hook)] : []),
+    ...(ask ? [createHookTarget(request, 'ask', ask)] : []),
     ...(wake ? createWakeTargets(request, wake) : []),
   ]
 }

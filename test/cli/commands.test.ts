@@ -68,8 +68,8 @@ describe('an option that is none of its own, an argument left out, a word too ma
       if (argument.required) wrong.push([[...words, ...Array<string>(nth).fill('a@b')], argument.name()])
     for (const [args, typed] of wrong) {
       const { status, stdout, stderr } = await svc(args, { home })
-      // A hook that ends with 2 blocks the prompt.
-      expect([args, status, stdout]).toEqual([args, spec.words === 'hook-poll' ? 1 : 2, ''])
+      // A hook that ends with 2 blocks the agent.
+      expect([args, status, stdout]).toEqual([args, spec.words.startsWith('hook-') ? 1 : 2, ''])
       expect(stderr).toMatch(/^error: [^\n]+\n$/)
       expect(stderr).toContain(typed)
     }

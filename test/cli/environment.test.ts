@@ -41,6 +41,7 @@ describe('--sandbox left out beside a sandbox service', () => {
     expect(silent.map(spec => spec.words).sort()).toEqual([
       'admin',
       'agent',
+      'hook-ask',
       'hook-poll',
       'mcp',
       'migrate openclaw',

@@ -304,6 +304,22 @@ describe('svc setup --wake', () => {
     expect(await readdir(join(dir, '.claude', 'skills'))).toEqual([])
   })
 
+  test('--ask names the person, who may have no name yet, and goes with --remove', async () => {
+    const dir = await freshHome()
+    const ask = ['claude-code', '--ask', '--to', "Mum's"]
+    const { status, stdout } = await setup(ask, { home: dir })
+    expect([status, stdout.includes('svc users name')]).toEqual([0, true])
+    const path = join(dir, '.claude', 'settings.json')
+    expect(JSON.parse(await readFile(path, 'utf8')).hooks.PermissionRequest[0].hooks[0].command).toEndWith(
+      " hook-ask -- 'Mum'\\''s'",
+    )
+    for (const wrong of [ask.slice(0, 2), ['claude-code', '--to', 'Mum'], ['cursor', ...ask.slice(1)]])
+      expect([wrong, (await setup(wrong, { home: dir })).status]).toEqual([wrong, 2])
+    expect((await setup([...ask, '--url', 'http://127.0.0.1:9'], { home: dir })).status).toBe(2)
+    expect((await setup(['claude-code', '--remove'], { home: dir })).status).toBe(0)
+    expect(await readdir(join(dir, '.claude'))).toEqual([])
+  })
+
   test('the script for Codex puts each message into the queue of a session, and goes with --remove', async () => {
     const dir = await freshHome()
     const data = await mkdtemp(join(home, 'data-'))

@@ -16,6 +16,7 @@ import { dirname, join } from 'node:path'
 import type { UserFolders } from '../../src/config.ts'
 import { type Client, clients, type Server } from '../../src/setup/clients.ts'
 import { valueAt } from '../../src/setup/edit.ts'
+import { answerSeconds } from '../../src/setup/hook.ts'
 import { preview, type SetupRequest, setUp, takeBack, toLastingCommand } from '../../src/setup/setup.ts'
 import { codeOf, failure } from '../support/failure.ts'
 import { folderOfTest } from '../support/folder.ts'
@@ -483,6 +484,20 @@ describe('the prompt hook of Claude Code', () => {
     expect(await groups()).toHaveLength(1)
     await takeBack(request(claudeCode, { hook, scope: 'project' }))
     expect(await readdir(dirname(path))).toEqual([])
+  })
+
+  test('the one for permission prompts waits longer than its question, beside the other', async () => {
+    const ask = ['/opt/svc', 'hook-ask', '--', 'Mum']
+    await setUp(request(claudeCode, { hook, ask }))
+    const { hooks } = (await settingsIn(claudeCode, settings())) as Record<string, Record<string, unknown>>
+    expect(Object.keys(hooks!).sort()).toEqual(['PermissionRequest', 'UserPromptSubmit'])
+    expect(hooks!.PermissionRequest).toEqual([
+      { hooks: [{ type: 'command', command: '/opt/svc hook-ask -- Mum', timeout: expect.any(Number) }] },
+    ])
+    const [group] = hooks!.PermissionRequest as [{ hooks: [{ timeout: number }] }]
+    expect(group.hooks[0].timeout).toBeGreaterThan(answerSeconds)
+    await takeBack(request(claudeCode, { hook, ask }))
+    expect(await readdir(join(home, '.claude'))).toEqual([])
   })
 
   test('on Windows with slashes; other clients are refused', async () => {

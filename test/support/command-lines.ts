@@ -26,6 +26,7 @@ export const nameOf = ({ cli }: Commanded, key: string): string =>
 
 /** Arguments of commands whose definition does not give them, or that would take long with the defaults. */
 const besides: Readonly<Record<string, readonly string[]>> = {
+  ask: ['a@b', 'Deploy?', '--choices', 'yes,no'],
   recv: ['--timeout', '0'],
   login: ['--timeout', '1'],
   typing: ['a@b'],
@@ -35,6 +36,7 @@ const besides: Readonly<Record<string, readonly string[]>> = {
   doctor: ['--timeout', '1'],
   setup: ['cursor'],
   completion: ['bash'],
+  'hook-ask': ['a@b'],
   backup: [join(folderOfFile(), 'backup.tar'), '--force'],
 }
 

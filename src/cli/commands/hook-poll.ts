@@ -5,9 +5,6 @@
  * The prompt waits as little as possible: beside a running service the command only reads the store; without
  * one it first asks WeChat, for up to 1.5 s. The consumer's position moves once the text is written.
  */
-import { localFilesOf } from '../../config/local-files.ts'
-import { withSecrets } from '../../config/secrets.ts'
-import { type Config, type Flags, findCredentials, readConfig } from '../../config.ts'
 import { invoke } from '../../operations/gate.ts'
 import { verbs } from '../../operations/tools.ts'
 import { formatUntrusted } from '../../operations/untrusted.ts'
@@ -51,18 +48,12 @@ const maxMessageCharacters = 2000
 
 /** Runs the command. @throws SvcError */
 async function hookPoll(command: Command): Promise<void> {
-  const { env } = command.io
-  const config = withSecrets(
-    readConfig(command.opts<Flags>(), env, { logLevel: 'ERROR' }),
-    findCredentials(env),
-  )
   const input = inputOf(command.opts())
-  const { commandCall, openForCommand } = await import('../open.ts')
-  const { inspectDirectory } = await import('../../inspect/data-directory.ts')
-  // An unused directory is left alone: a hook may run long before anyone logs in. It says nothing about a shared store.
-  if (config.storeUrl === undefined && !(await inspectDirectory(config.basePath)).isUsed) return
+  const { commandCall } = await import('../open.ts')
+  const { openForHook } = await import('../hook.ts')
+  await using opened = await openForHook(command)
+  if (!opened) return
   using call = commandCall(command.io, { onward: true })
-  await using opened = await openForCommand(config, command.io, { openSandbox: joinRunningSandbox })
   let isWritten = false
   try {
     const messages = await invoke(verbs.recv, opened.gateway, input, call, opened.log)
@@ -86,11 +77,4 @@ function inputOf({ limit = '', consumer }: { limit?: string; consumer?: string }
 function headingOf(count: number, limit = 20): string {
   const more = count < limit ? '' : ' More may wait: they are shown with the next prompt.'
   return `${count} new WeChat message${count === 1 ? '' : 's'}, by svc.${more}`
-}
-
-/** Returns the directory's simulated WeChat if it runs. None is started for one prompt. */
-async function joinRunningSandbox(config: Config): Promise<{ url: string }> {
-  const { joinSandbox } = await import('../../sandbox/sandbox.ts')
-  // A port that nobody uses: messages in the store are printed without WeChat.
-  return (await joinSandbox(localFilesOf(config.basePath).sandbox)) ?? { url: 'http://127.0.0.1:9' }
 }

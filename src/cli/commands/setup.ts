@@ -3,13 +3,16 @@
 import { withSecrets } from '../../config/secrets.ts'
 import { type Config, type Flags, findUserFolders, writeOptions } from '../../config.ts'
 import { badArgument, SvcError } from '../../model/error.ts'
+import { isUserId } from '../../model/user-id.ts'
 import { failureTextOf } from '../../platform/fetch.ts'
+import { quoteForShell } from '../../platform/format.ts'
 import { bypassProxyForLoopback } from '../../platform/process.ts'
 import { isLoopback } from '../../platform/serve.ts'
 import { readKeyFile } from '../../server/token.ts'
 import { type Client, clients, type Server } from '../../setup/clients.ts'
 import { preview, type SetupRequest, type SetupResult, setUp, takeBack } from '../../setup/setup.ts'
 import { canWake, describeTrial, describeWake } from '../../setup/wake.ts'
+import type { KnownNames } from '../../storage/inspection.ts'
 import { type Command, type CommandSpec, configFrom, createChoice } from '../command.ts'
 import { ownProgramOf } from '../service-plan.ts'
 import { colours, type Io, type Output } from '../terminal.ts'
@@ -46,7 +49,12 @@ export const commands: readonly CommandSpec[] = [
           '--wake',
           'Claude Code and Codex: also let a new message wake an open session (svc recv --follow --brief)',
         )
-        .option('--remove', 'remove the entry, the hook, and what wakes it')
+        .option(
+          '--ask',
+          'Claude Code: also ask the person of --to on WeChat what it asks on its screen (svc hook-ask)',
+        )
+        .option('--to <person>', 'with --ask: who is asked, by name or user id')
+        .option('--remove', 'remove the entry, the hooks, and what wakes it')
         .option('--print', 'only show the entry and the file it would be written to')
         .option('--force', 'replace or remove an entry of that name even if svc did not write it'),
     examples: [
@@ -55,6 +63,7 @@ export const commands: readonly CommandSpec[] = [
       ['svc setup vscode --url http://127.0.0.1:8000/mcp', 'use a running svc openapi'],
       ['svc setup codex --key-file ~/.codex/svc.key', 'only what the key in that file may do'],
       ['svc setup claude-code --wake', 'and each new message wakes an idle session'],
+      ['svc setup claude-code --ask --to Mum', 'and Mum may answer its permission prompts on WeChat'],
       ['svc setup claude-code --remove', 'remove it'],
     ],
     run: runSetup,
@@ -69,6 +78,8 @@ interface SetupFlags {
   readonly name: string
   readonly hook?: boolean
   readonly wake?: boolean
+  readonly ask?: boolean
+  readonly to?: string
   readonly remove?: boolean
   readonly print?: boolean
   readonly force?: boolean
@@ -116,7 +127,7 @@ async function runSetup(command: Command): Promise<void> {
 /** Prints further steps and likely mistakes of an entry that was written or printed. */
 async function printMore(
   { client, server }: SetupRequest,
-  { url }: SetupFlags,
+  { to, url }: SetupFlags,
   config: Config,
   io: Pick<Io, 'out' | 'err'>,
 ): Promise<void> {
@@ -136,20 +147,25 @@ async function printMore(
     print(
       `files: it may use files in the folder that ${client.title} works in (not in your home folder itself) and in svc's media folder; --any-file allows all others.`,
     )
-  if (keyFile === undefined && (await hasKeys(config)))
+  const { keys, users } = await readNames(config)
+  if (to !== undefined && !isUserId(to) && !users.some(({ name }) => name.toLowerCase() === to.toLowerCase()))
+    print(
+      `ask: nobody is named ${to} yet, so nobody is asked. Give the name: svc users name ID ${quoteForShell(to)}`,
+    )
+  if (keyFile === undefined && keys.length > 0)
     print(
       `keys: the client starts svc as your user, so it needs no key and may use every tool; with --key-file FILE it may do only what the key in that file may do.`,
     )
 }
 
-/** Returns whether the store has keys; false if it cannot be read. */
-async function hasKeys(config: Config): Promise<boolean> {
+/** Returns the names in the store; none if it cannot be read. */
+async function readNames(config: Config): Promise<Pick<KnownNames, 'keys' | 'users'>> {
   const { openInspection } = await import('../../inspect/data-directory.ts')
   try {
     const stored = await openInspection(withSecrets(config))
-    return (await stored.readNames()).keys.length > 0
+    return await stored.readNames()
   } catch {
-    return false
+    return { keys: [], users: [] }
   }
 }
 
@@ -219,6 +235,12 @@ async function requestOf(
     throw badArgument('--wake', 'expected without --key-file and --url', {
       hint: 'What wakes the client reads all messages of the data directory, as your user.',
     })
+  if (flags.ask && (config.keyFile !== undefined || flags.url !== undefined))
+    throw badArgument('--ask', 'expected without --key-file and --url', {
+      hint: 'The hook asks from the data directory of this machine, as your user.',
+    })
+  if ((flags.ask === true) !== (flags.to !== undefined) && !flags.remove)
+    throw badArgument('--to', 'expected together with --ask')
   const own = ownProgramOf(command.io).command
   const folders = findUserFolders()
   const { listOfferedTools } = await import('../serve-mcp.ts')
@@ -227,6 +249,7 @@ async function requestOf(
   const spelled = (without: readonly (keyof Config)[] = []) =>
     writeOptions('setup', command.opts<Flags>(), config, { without, env: command.io.env }).args
   const isHookWanted = flags.hook || (flags.remove && client.name === 'claude-code')
+  const isAskWanted = flags.ask || (flags.remove && client.name === 'claude-code')
   const isWakeWanted = flags.wake || (flags.remove && !flags.project && canWake(client, folders))
   const recv = ['recv', '--follow', '--brief', '--consumer', `${client.name}-wake`]
   return {
@@ -237,6 +260,7 @@ async function requestOf(
     // Each client has its own consumer: clients that share one take messages from each other.
     consumer: { name: config.consumer ?? client.name, isChosen: config.consumer !== undefined },
     ...(isHookWanted && { hook: [...own, 'hook-poll', ...spelled(serveOptions)] }),
+    ...(isAskWanted && { ask: [...own, 'hook-ask', ...spelled(serveOptions), '--', flags.to ?? ''] }),
     ...(isWakeWanted && { wake: [...own, ...recv, ...spelled(serveOptions)] }),
     force: flags.force ?? false,
     folders,
@@ -285,8 +309,12 @@ function describeResult(
   { name }: SetupRequest,
   isThere: string,
 ): string {
-  const thing =
-    what === 'hook' ? 'the prompt hook' : what === 'wake' ? 'what wakes it' : `the server "${name}"`
+  const thing = {
+    server: `the server "${name}"`,
+    hook: 'the prompt hook',
+    ask: 'the permission hook',
+    wake: 'what wakes it',
+  }[what]
   const end = {
     added: `in ${path}`,
     changed: `in ${path}`,
