@@ -317,6 +317,9 @@ test('what is told is as /asyncapi.json describes it, which anybody may read', a
     body: JSON.stringify({ old_name: 'default', new_name: 'work' }),
   })
   expect(renamed.status).toBe(200)
+  const { link } = await t.gateway.invitations.add(owner, { name: 'mum' })
+  await t.gateway.invitations.join({ secret: link.slice(link.indexOf('#') + 1), browser: 'b'.repeat(32) })
+  await t.sandbox.scanAndConfirm({ user: await t.sandbox.addUser('mum') })
   using gone = receiver(() => 410)
   await t.gateway.webhooks.add(owner, { url: gone.url, allow_private: true })
   await t.sandbox.say('to an endpoint that is gone')
