@@ -74,7 +74,8 @@ for (const viewport of [
     await page.getByRole('heading', { name: 'default' }).waitFor()
     await look()
     for (const name of sessions) {
-      await page.getByRole('button', { name: `\u2068${name}\u2069` }).click()
+      await page.goto(`${panel.url}/sessions/${encodeURIComponent(name)}`)
+      await page.locator('.side-sheet [aria-haspopup=menu]').click()
       await page.getByRole('menuitem', { name: wordsOf('en')('sessions.logout') }).click()
       await page.getByRole('alertdialog').waitFor()
       await look()
