@@ -27,7 +27,7 @@ describe.skipIf(!hasBrowser)('the overview', () => {
       .getByRole('listitem')
       .filter({ has: page.getByRole('link', { name: 'default', exact: true }) })
     await card.getByText('Connected').waitFor()
-    await card.getByText('Last contact just now').waitFor()
+    await card.getByText(en['overview.polled'].replace('{when}', 'just now')).waitFor()
     await card.getByText('1 contact', { exact: true }).waitFor()
     await page.getByRole('link', { name: /^Conversations of .*default.*, 1 unread message$/ }).waitFor()
     await page.getByRole('link', { name: /hello there/ }).waitFor()

@@ -136,7 +136,7 @@ describe.skipIf(!hasBrowser)('problems, on the overview and elsewhere', () => {
     }
     await write(panel, 'hello')
     await says(page, en['overview.says_well_one'])
-    await page.getByText('Last contact just now').waitFor()
+    await page.getByText(en['overview.polled'].replace('{when}', 'just now')).waitFor()
     await panel.sandbox.fail('getupdates', '500', { times: 0, delay_ms: 0 })
     await panel.sandbox.say('ends the poll')
     await panel.until('failing', async () => {
@@ -205,7 +205,7 @@ describe.skipIf(!hasBrowser)('problems, on the overview and elsewhere', () => {
     const page = await panel.open({ timezoneId: 'UTC' })
     // The viewer's clock is far behind, which must not matter.
     await says(page, en['overview.says_well_one'])
-    await page.getByText('Last contact just now').waitFor()
+    await page.getByText(en['overview.polled'].replace('{when}', 'just now')).waitFor()
     await page.getByRole('link', { name: /hello/ }).click()
     await page.locator('.chat-state').getByText('10 answers').waitFor()
     expect(await page.getByRole('textbox', { name: 'Message' }).isEnabled()).toBe(true)
