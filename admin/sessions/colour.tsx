@@ -18,26 +18,24 @@ const names = computed(() => {
   return [...all.map(({ name }) => name), inView.value].join('\n')
 })
 
-/** Hues of the accounts. The oldest chooses first, so that a new account changes no colour of another. */
-const hues = computed(() => {
-  const found = new Map<string, number>()
+/** Classes of the dots of the accounts. The oldest chooses first, so that a new account changes no dot of another. */
+const dots = computed(() => {
+  const found = new Map<string, string>()
   const taken = new Set<number>()
   for (const name of new Set(names.value.split('\n'))) {
+    // The ninth account and later ones have rings.
+    const shape = taken.size < allHues ? 0 : allHues
     let hue = hueOf(name)
-    // From the ninth account on, colours are used again.
-    while (taken.has(hue) && taken.size < allHues) hue = (hue + 1) % allHues
-    taken.add(hue)
-    found.set(name, hue)
+    while (taken.has(shape + hue) && taken.size < 2 * allHues) hue = (hue + 1) % allHues
+    taken.add(shape + hue)
+    found.set(name, `hue-${hue}${shape === 0 ? '' : ' ring'}`)
   }
   return found
 })
 
 /** A dot in the colour of an account. The name is in the tooltip, and for screen readers. */
 export const AccountDot = ({ name }: { name: string }) => (
-  <span
-    class={`account-dot hue-${hues.value.get(name) ?? hueOf(name)}`}
-    title={t('chat.session', { session: name })}
-  >
+  <span class={`account-dot ${dots.value.get(name)}`} title={t('chat.session', { session: name })}>
     <span class="visually-hidden">{t('chat.session', { session: name })}</span>
   </span>
 )
