@@ -88,9 +88,9 @@ export const Bubble = memo(function Bubble(props: BubbleProps) {
           <MessageBar message={message} bars={bars} onAgain={canAgain ? onAgain : undefined} />
         )}
       </div>
+      {sent && last && <SentBy message={message} />}
       {/* A message that is not stored yet has its own notes. */}
       {sent && message.id > 0 && <Note {...props} />}
-      {sent && last && <SentBy message={message} />}
     </article>
   )
 })
