@@ -154,7 +154,7 @@ function Writers({ session, userId }: WhoseProps) {
               {name}
             </Link>
             {can.every(word => word === 'read' || word === 'draft') && (
-              <span class="soft">{t('person.drafts')}</span>
+              <span class="soft small">{t('person.drafts')}</span>
             )}
           </li>
         ))}
