@@ -63,6 +63,10 @@ interface WhoseProps {
 function Facts({ session, userId }: WhoseProps) {
   const { first_seen, last_received, last_sent } = userOf(session, userId) ?? {}
   const right = rightOf(session, userId)
+  const window =
+    right.kind === 'open'
+      ? right.until !== undefined && t('right.open', { time: left(right.until - timeNow()) })
+      : right.kind !== 'gone' && <RightBadge right={right} />
   const times = [
     ['person.first_seen', first_seen],
     ['person.last_seen', last_received],
@@ -84,15 +88,7 @@ function Facts({ session, userId }: WhoseProps) {
             </Fact>
           ),
       )}
-      {right.kind !== 'gone' && (
-        <Fact label={t('person.window')}>
-          {right.kind === 'open' && right.until !== undefined ? (
-            t('right.open', { time: left(right.until - timeNow()) })
-          ) : (
-            <RightBadge right={right} />
-          )}
-        </Fact>
-      )}
+      {window && <Fact label={t('person.window')}>{window}</Fact>}
       {right.kind === 'open' && <Fact label={t('person.answers')}>{number(right.answers)}</Fact>}
     </dl>
   )
