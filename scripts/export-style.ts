@@ -56,7 +56,7 @@ function select(rules: readonly Rule[], classes: ReadonlySet<string>): string {
       const selectors = head
         .replaceAll(dark, ':root')
         .replaceAll('[data-theme="dark"] ', '')
-        .split(/,\s*(?![^(]*\))/)
+        .split(/,\s*(?!(?:[^()]|\([^()]*\))*\))/)
         .filter(selector => isUsed(selector, classes))
       if (selectors.length === 0) return ''
       const rule = `${selectors.join(',')}{${body}}`
