@@ -39,7 +39,7 @@ export function AccountTable({ all, onAsk }: TableProps) {
   return (
     <section class="account-list" aria-label={t('nav.sessions')}>
       {many && (
-        <div class="filters">
+        <div class="list-filters">
           <Tabs
             label={t('sessions.state')}
             tabs={[
