@@ -5,7 +5,8 @@ import { nameOf } from '../live.ts'
 import { hrefOf, withParams } from '../place.ts'
 import { may } from '../rights.ts'
 import { navigate } from '../service-urls.ts'
-import { ShortTime, State } from '../ui/marks.tsx'
+import { ago } from '../times.ts'
+import { State, Time } from '../ui/marks.tsx'
 import { type Action, Menu } from '../ui/menu.tsx'
 import { Row, Rows } from '../ui/rows.tsx'
 import { tell, tellDoubt } from '../ui/toasts.tsx'
@@ -54,7 +55,11 @@ function Talk({ talk, onAct }: { talk: AgentTalk; onAct(): void }) {
       }
       end={
         <>
-          {last_turn_at !== undefined && <ShortTime at={last_turn_at} />}
+          {last_turn_at !== undefined && (
+            <Time at={last_turn_at} class="soft small">
+              {ago(last_turn_at)}
+            </Time>
+          )}
           {actions.length > 0 && (
             <Menu label={t('agents.more', { name: isolated(nameOfTalk(talk)) })} actions={actions} />
           )}

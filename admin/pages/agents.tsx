@@ -42,7 +42,14 @@ export function Agents() {
       all={talks}
       failure={error.value}
       onRetry={again}
-      empty={<Nothing title={t('agents.none')} about={t('agents.none_about')} command={startCommand} />}
+      empty={
+        <Nothing
+          icon="agents"
+          title={t('agents.none')}
+          about={t('agents.none_about')}
+          command={startCommand}
+        />
+      }
       after={
         shown && (
           <TalkSheet talk={shown} acts={acts.value} onAct={onAct} onClose={() => setParams({ talk: '' })} />
