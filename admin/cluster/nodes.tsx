@@ -28,7 +28,8 @@ export function Nodes() {
     ) : (
       <Failure error={error.value} onRetry={again} />
     )
-  if (!answer.replication) return <Nothing title={t('nodes.directory')} about={t('nodes.directory_about')} />
+  if (!answer.replication)
+    return <Nothing icon="overview" title={t('nodes.directory')} about={t('nodes.directory_about')} />
   const { nodes } = answer
   const all = nodes.reduce((sum, { accounts }) => sum + accounts, 0)
   const open = nodes.find(({ id }) => id === chosen)
@@ -82,7 +83,7 @@ const NodeRow = ({ node, all }: { node: Node; all: number }) => (
         {node.is_this && <span class="soft small">{` ${t('nodes.this')}`}</span>}
       </>
     }
-    about={[t('nodes.about', { version: node.version, since: ago(node.since) }), leaseOf(node)].join(' · ')}
+    about={[leaseOf(node), t('nodes.about', { version: node.version, since: ago(node.since) })].join(' · ')}
   >
     <State {...lookOf(node)} />
     <span class="share">
