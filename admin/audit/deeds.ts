@@ -191,6 +191,7 @@ export const lookOf = ({ outcome }: Line): Look =>
 
 const reasons: Readonly<Record<string, TextKey>> = {
   session_not_found: 'audit.no_account',
+  invalid_arguments: 'audit.invalid',
   refused: 'delivery.refused',
   suspect: 'delivery.suspect',
   unknown: 'delivery.unknown',

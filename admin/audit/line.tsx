@@ -10,12 +10,7 @@ import { type Line, lookOf, reasonOf, sentenceOf, subjectOf } from './deeds.ts'
 
 export function AuditRow({ line }: { line: Line }) {
   const { id, at, count } = line
-  const about = [
-    reasonOf(line),
-    count === undefined ? '' : t('audit.times', { count }),
-    line.principal.startsWith('panel') ? t('caller.panel') : '',
-    line.address ?? '',
-  ].filter(Boolean)
+  const about = [reasonOf(line), count === undefined ? '' : t('audit.times', { count })].filter(Boolean)
   return (
     <Row
       name={<Sentence line={line} href={withParams({ line: String(id) })} />}
