@@ -93,7 +93,7 @@ describe.skipIf(!hasBrowser)('the page of agents', () => {
     await list.getByText(t('agents.questions_open_other', { count: 2 }), { exact: true }).waitFor()
     const inMenu = page
       .getByRole('navigation')
-      .getByRole('link', { name: t('nav.agents') })
+      .getByRole('button', { name: t('nav.more') })
       .getByText(t('nav.questions'))
     await inMenu.waitFor({ state: 'attached' })
     await rowOf(page, t('agents.asking')).waitFor()

@@ -18,48 +18,34 @@ import { freePort } from '../support/port.ts'
 
 const languages = ['en', 'zh'] as const
 
-describe.skipIf(!hasBrowser)('accessibility', () => {
-  test.each(languages)('pages and dialogs: %s', async language => {
-    const t = wordsOf(language)
-    await using panel = await withPanel({ sessions: ['default', 'shop'] })
-    using r = receiver()
-    const { webhooks } = panel.gateway
-    await webhooks.add(owner, {
-      url: r.url,
-      allow_private: true,
-      headers: { 'X-Key': 'hush' },
-      replies: true,
-    })
-    await webhooks.add(owner, { url: 'https://1.1.1.1/hook', types: ['endpoint.disabled'], session: 'shop' })
-    await write(panel, 'hello')
-    const user = encodeURIComponent(panel.bots.get('default')!.user_id)
-    const chat = `/conversations/default/${user}`
-    const locale = language === 'zh' ? 'zh-CN' : 'en'
-    const page = await panel.open({ locale, viewport: { width: 320, height: 640 } })
-    const dialog = page.getByRole('dialog').or(page.getByRole('alertdialog'))
-    const menuitem = (name: string) => page.getByRole('menuitem', { name, exact: true })
-    const isFit = async (what: string) => {
-      const wide = await page.evaluate(() =>
-        [...document.querySelectorAll('#main, [role$=dialog], .field')]
-          .filter(({ scrollWidth, clientWidth }) => scrollWidth > clientWidth)
-          .map(({ className }) => className),
-      )
-      expect([what, wide, await violationsInBothThemes(page)]).toEqual([what, [], []])
-    }
-    /** Opens a dialog, checks it, and closes it. */
-    const asks = async (what: string, open: () => Promise<void>) => {
-      await open()
-      await dialog.waitFor()
-      await isFit(what)
-      await page.keyboard.press('Escape')
-      await dialog.waitFor({ state: 'detached' })
-    }
-    const byMenu = (menu: Locator, entry: string) =>
-      asks(entry, async () => {
-        await menu.click()
-        await menuitem(entry).click()
-      })
+/** A panel with two webhooks and a conversation, in a small window. */
+async function smallPanel(language: (typeof languages)[number]) {
+  await using stack = new AsyncDisposableStack()
+  const panel = stack.use(await withPanel({ sessions: ['default', 'shop'] }))
+  const { url } = stack.use(receiver())
+  const { webhooks } = panel.gateway
+  await webhooks.add(owner, { url, allow_private: true, headers: { 'X-Key': 'hush' }, replies: true })
+  await webhooks.add(owner, { url: 'https://1.1.1.1/hook', types: ['endpoint.disabled'], session: 'shop' })
+  await write(panel, 'hello')
+  const locale = language === 'zh' ? 'zh-CN' : 'en'
+  const page = await panel.open({ locale, viewport: { width: 320, height: 640 } })
+  const isFit = async (what: string) => {
+    const wide = await page.evaluate(() =>
+      [...document.querySelectorAll('#main, [role$=dialog], .field')]
+        .filter(({ scrollWidth, clientWidth }) => scrollWidth > clientWidth)
+        .map(({ className }) => className),
+    )
+    expect([what, wide, await violationsInBothThemes(page)]).toEqual([what, [], []])
+  }
+  const chat = `/conversations/default/${encodeURIComponent(panel.bots.get('default')!.user_id)}`
+  const all = stack.move()
+  return { panel, page, chat, isFit, [Symbol.asyncDispose]: () => all.disposeAsync() }
+}
 
+describe.skipIf(!hasBrowser)('accessibility', () => {
+  test.each(languages)('pages: %s', async language => {
+    await using small = await smallPanel(language)
+    const { panel, page, chat, isFit } = small
     for (const [path, seen] of [
       ['/', '.chart svg'],
       ['/approvals', '.empty'],
@@ -83,7 +69,30 @@ describe.skipIf(!hasBrowser)('accessibility', () => {
       await page.locator(seen).first().waitFor()
       await isFit(path)
     }
+    expect(panel.complaints).toEqual([])
+  })
 
+  test.each(languages)('dialogs: %s', async language => {
+    const t = wordsOf(language)
+    await using small = await smallPanel(language)
+    const { panel, page, chat, isFit } = small
+    const dialog = page.getByRole('dialog').or(page.getByRole('alertdialog'))
+    const menuitem = (name: string) => page.getByRole('menuitem', { name, exact: true })
+    /** Opens a dialog, checks it, and closes it. */
+    const asks = async (what: string, open: () => Promise<void>) => {
+      await open()
+      await dialog.waitFor()
+      await isFit(what)
+      await page.keyboard.press('Escape')
+      await dialog.waitFor({ state: 'detached' })
+    }
+    const byMenu = (menu: Locator, entry: string) =>
+      asks(entry, async () => {
+        await menu.click()
+        await menuitem(entry).click()
+      })
+
+    await page.goto(`${panel.url}/webhooks`)
     const hook = page.locator('table.rows tbody tr').first()
     const menuOfHook = hook.locator('[aria-haspopup=menu]')
     await asks('a webhook', () =>
