@@ -43,6 +43,7 @@ export const ownRights: Readonly<Partial<Record<Right, TextKey>>> = {
   webhooks: 'access.right_webhooks',
   approve: 'access.right_approve',
   keys: 'access.right_keys',
+  invites: 'access.right_invites',
   audit: 'access.right_audit',
   agents: 'access.right_agents',
   forget: 'access.right_forget',

@@ -39,6 +39,8 @@ const deeds: Readonly<Record<string, Deed>> = {
   add_key: 'key_add',
   rotate_key: 'key_rotate',
   revoke_key: 'key_revoke',
+  add_invitation: 'invite',
+  revoke_invitation: 'invite_revoke',
   add_webhook: 'webhook_add',
   remove_webhook: 'webhook_remove',
   test_webhook: 'webhook_test',

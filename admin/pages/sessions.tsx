@@ -4,6 +4,7 @@ import { useEffect } from 'preact/hooks'
 import { useLocation } from 'wouter-preact'
 import { gap, isolated, t } from '../i18n.ts'
 import { conversations, sessions } from '../live.ts'
+import { useParam } from '../place.ts'
 import { may } from '../rights.ts'
 import { AccountSheet, type Ask } from '../sessions/account.tsx'
 import { Add } from '../sessions/add.tsx'
@@ -14,10 +15,15 @@ import { Bot } from '../sessions/mascot.tsx'
 import { accountOf, beginNow, loginPath } from '../sessions/names.ts'
 import { comingLogins } from '../sessions/one-by-one.ts'
 import { Rename } from '../sessions/rename.tsx'
-import { AccountTable } from '../sessions/table.tsx'
+import { AccountTable, AccountTabs } from '../sessions/table.tsx'
 import { Icon } from '../ui/icon.tsx'
+import { laterPart } from '../ui/lazy-page.tsx'
 import { Link } from '../ui/link.tsx'
 import { LoadingRows, PageHead } from '../ui/list-page.tsx'
+import { set } from '../ui/set.ts'
+
+const InvitationList = laterPart(async () => (await import('../sessions/invite.tsx')).InvitationList)
+const Invite = laterPart(async () => (await import('../sessions/invite.tsx')).Invite)
 
 export function Sessions() {
   const [path, navigate] = useLocation()
@@ -25,6 +31,7 @@ export function Sessions() {
   const [name = '', more = ''] = path.split('/').slice(2).map(decoded)
   const adding = name === 'add' && more === ''
   const chosen = adding || name === '' ? undefined : name
+  const inviting = useSignal(false)
   const all = sessions.value
   const ask: Ask = (what, which) => {
     asked.value = { what, name: which }
@@ -36,31 +43,50 @@ export function Sessions() {
       comingLogins.value = []
     }
   }, [more])
-  const close = () => navigate('/sessions')
+  const close = () => navigate(`/sessions${location.search}`)
   const question = asked.value
   // A dialog that ends late must not close a newer one.
   const forget = () => {
     if (asked.peek() === question) asked.value = undefined
   }
   const none = all?.length === 0
+  const showsInvitations = useParam('show') === 'invitations' && may('invites')
   const account = more === '' && chosen !== undefined ? accountOf(chosen) : undefined
   return (
     <div class="page sessions">
       <PageHead
         title={t('nav.sessions')}
         action={
-          all &&
-          !none &&
-          may('login') && (
-            <Link class="button primary" href="/sessions/add">
-              <Icon name="add" />
-              {t('sessions.add')}
-            </Link>
+          all && (
+            <span class="page-actions">
+              {may('invites') && (
+                <button class="button" type="button" onClick={set(inviting, true)}>
+                  {t('invite.invite')}
+                </button>
+              )}
+              {!none && may('login') && (
+                <Link class="button primary" href="/sessions/add">
+                  <Icon name="add" />
+                  {t('sessions.add')}
+                </Link>
+              )}
+            </span>
           )
         }
       />
       {!all && <LoadingRows />}
-      {none && (conversations.value?.length ? <LoggedOut conversations={conversations.value} /> : <Empty />)}
+      {all && (none || showsInvitations) && (
+        <section class="account-list">
+          <AccountTabs all={all} />
+          {showsInvitations ? (
+            <InvitationList />
+          ) : conversations.value?.length ? (
+            <LoggedOut conversations={conversations.value} />
+          ) : (
+            <Empty />
+          )}
+        </section>
+      )}
       {all && !none && chosen !== undefined && more === '' && !account && (
         <p class="notice warn" role="status">
           <Icon name="warn" />
@@ -71,12 +97,13 @@ export function Sessions() {
           </span>
         </p>
       )}
-      {all && !none && <AccountTable all={all} onAsk={ask} />}
+      {all && !none && !showsInvitations && <AccountTable all={all} onAsk={ask} />}
       {account && <AccountSheet session={account} onAsk={ask} onClose={close} />}
       {all && adding && may('login') && <Add onClose={close} />}
       {all && chosen !== undefined && more === 'login' && may('login') && (
         <LoginDialog key={chosen} name={chosen} atOnce={isOurs(history.state)} onClose={close} />
       )}
+      {inviting.value && <Invite onClose={set(inviting, false)} />}
       {question?.what === 'rename' && <Rename name={question.name} onClose={forget} />}
       {question?.what === 'logout' && <Logout name={question.name} onClose={forget} />}
     </div>

@@ -15,6 +15,7 @@ import { Sheet } from '../ui/sheet.tsx'
 import { tell, tellBegun, tellDoubt, tellError } from '../ui/toasts.tsx'
 import { Who } from '../users/avatar.tsx'
 import { type Health, healthOf, lastContactOf, looks } from './health.ts'
+import { invitationName } from './invitations.ts'
 import { accountPath, beginNow, loginPath } from './names.ts'
 import { refreshSessions } from './use-login.ts'
 import { Users } from './users.tsx'
@@ -28,14 +29,15 @@ interface AccountProps {
 }
 
 export function AccountSheet({ session, onAsk, onClose }: AccountProps & { onClose(): void }) {
-  const { name, is_default, bot_id } = session
+  const { name, bot_id } = session
   const health = healthOf(session, status.value, now.value)
   return (
     <Sheet
       title={isolated(name)}
       onClose={onClose}
       focusAfter={() =>
-        document.querySelector<HTMLElement>(`.row-link[href$="${accountPath(name)}"]`) ?? undefined
+        document.querySelector<HTMLElement>(`.row-link[href$="${accountPath(name)}${location.search}"]`) ??
+        undefined
       }
       footer={
         <>
@@ -48,7 +50,7 @@ export function AccountSheet({ session, onAsk, onClose }: AccountProps & { onClo
     >
       <p class="states">
         <State {...looks[health]} />
-        {is_default && <DefaultMark />}
+        <Marks session={session} />
       </p>
       <Trouble name={name} health={health} />
       {session.muted_since !== undefined && (
@@ -66,15 +68,21 @@ export function AccountSheet({ session, onAsk, onClose }: AccountProps & { onClo
   )
 }
 
-export const DefaultMark = () => (
-  <span class="badge">
-    <Icon name="star" size={14} />
-    {t('session.default')}
-  </span>
+/** Whether it is the default account, and whether it is a guest's. */
+export const Marks = ({ session: { invitation, is_default } }: { session: SessionWithUsers }) => (
+  <>
+    {is_default && (
+      <span class="badge">
+        <Icon name="star" size={14} />
+        {t('session.default')}
+      </span>
+    )}
+    {invitation !== undefined && <span class="badge">{t('session.guest')}</span>}
+  </>
 )
 
 function Facts({ session }: { session: SessionWithUsers }) {
-  const { name, bot_id, user_id, created_at } = session
+  const { name, bot_id, user_id, created_at, invitation } = session
   if ((bot_id ?? user_id ?? created_at) === undefined) return null
   return (
     <dl>
@@ -92,6 +100,11 @@ function Facts({ session }: { session: SessionWithUsers }) {
           <Id id={user_id} />
         )}
       </Fact>
+      {invitation !== undefined && (
+        <Fact label={t('invite.one')}>
+          <bdi>{invitationName(invitation)}</bdi>
+        </Fact>
+      )}
       <Fact label={t('sessions.bot')}>
         <Id id={bot_id} />
       </Fact>

@@ -6,13 +6,16 @@ import { status } from '../live.ts'
 import { setParams, useParam } from '../place.ts'
 import { may } from '../rights.ts'
 import { now } from '../times.ts'
+import { Chip } from '../ui/chips.tsx'
 import { FilterField } from '../ui/filter-field.tsx'
 import { Icon } from '../ui/icon.tsx'
+import { useLoading } from '../ui/list-page.tsx'
 import { State } from '../ui/marks.tsx'
 import { RowLink, rove } from '../ui/rows.tsx'
 import { Tabs } from '../ui/tabs.tsx'
-import { AccountMenu, type Ask, DefaultMark, LastPoll, LoginAgain } from './account.tsx'
+import { AccountMenu, type Ask, LastPoll, LoginAgain, Marks } from './account.tsx'
 import { byTrouble, healthOf, looks, manyFrom } from './health.ts'
+import { invitationName, loadInvitations } from './invitations.ts'
 import { accountPath } from './names.ts'
 import { logInOneByOne } from './one-by-one.ts'
 
@@ -27,10 +30,18 @@ export function AccountTable({ all, onAsk }: TableProps) {
   const many = all.length >= manyFrom
   const needle = many ? wanted.value.trim().toLocaleLowerCase() : ''
   const show = useParam('show')
-  const troubled = all.filter(session => looks[healthOf(session, status.value, now.value)].trouble)
-  const found = (many && show === 'trouble' ? troubled : all)
+  const wantedInvitation = useParam('invitation')
+  const hasGuests = all.some(({ invitation }) => invitation !== undefined)
+  useLoading(async () => {
+    if (hasGuests && may('invites')) await loadInvitations()
+  }, `${hasGuests}`)
+  const found = (many && show === 'trouble' ? all.filter(isTroubled) : all)
     .filter(({ name }) => name.toLocaleLowerCase().includes(needle))
+    .filter(({ invitation = '' }) => wantedInvitation === '' || invitation === wantedInvitation)
     .toSorted(byTrouble(status.value, now.value))
+  const groups = [...Map.groupBy(found, ({ invitation = '' }) => invitation)].sort(
+    ([one], [other]) => Number(one !== '') - Number(other !== ''),
+  )
   // An account that is filtered out is no longer chosen.
   const names = found.map(({ name }) => name).filter(name => chosen.value.has(name))
   const choose = (which: readonly string[]) => {
@@ -38,26 +49,19 @@ export function AccountTable({ all, onAsk }: TableProps) {
   }
   return (
     <section class="account-list" aria-label={t('nav.sessions')}>
-      {many && (
-        <div class="list-filters">
-          <Tabs
-            label={t('sessions.state')}
-            tabs={[
-              { id: '', text: t('sessions.all'), count: all.length },
-              { id: 'trouble', text: t('overview.attention'), count: troubled.length },
-            ]}
-            value={show}
-            onChange={next => setParams({ show: next })}
-          />
-          {may('login') && <OneByOne found={found} names={names} onChoose={choose} />}
-          <FilterField label={t('overview.filter')} wanted={wanted} />
-        </div>
-      )}
+      <div class="list-filters">
+        <AccountTabs all={all} />
+        {(hasGuests || wantedInvitation !== '') && <InvitationChip all={all} value={wantedInvitation} />}
+        {many && may('login') && <OneByOne found={found} names={names} onChoose={choose} />}
+        {many && <FilterField label={t('overview.filter')} wanted={wanted} />}
+      </div>
       <p class="visually-hidden" role="status">
         {needle === '' ? '' : t('overview.found', { count: found.length })}
       </p>
       {found.length === 0 ? (
-        <p class="soft">{t(needle === '' ? 'sessions.no_trouble' : 'overview.found_none')}</p>
+        <p class="soft">
+          {t(needle + wantedInvitation === '' ? 'sessions.no_trouble' : 'overview.found_none')}
+        </p>
       ) : (
         <table class="rows" onKeyDown={rove}>
           <Head
@@ -66,14 +70,60 @@ export function AccountTable({ all, onAsk }: TableProps) {
               onChoose: all => choose(all ? found.map(({ name }) => name) : []),
             })}
           />
-          <tbody>
-            {found.map(session => (
-              <Line key={session.name} session={session} onAsk={onAsk} {...(many && { chosen })} />
-            ))}
-          </tbody>
+          {groups.map(([id, some]) => (
+            <tbody key={id}>
+              {(groups.length > 1 || id !== '') && (
+                <tr class="group">
+                  <th scope="rowgroup" colSpan={6}>
+                    <bdi>{invitationName(id)}</bdi> <span class="soft">{number(some.length)}</span>
+                  </th>
+                </tr>
+              )}
+              {some.map(session => (
+                <Line key={session.name} session={session} onAsk={onAsk} {...(many && { chosen })} />
+              ))}
+            </tbody>
+          ))}
         </table>
       )}
     </section>
+  )
+}
+
+const isTroubled = (session: SessionWithUsers): boolean =>
+  looks[healthOf(session, status.value, now.value)].trouble !== undefined
+
+/** The tabs of the page: all accounts, those with problems if they are many, and the invitations. */
+export function AccountTabs({ all }: { all: readonly SessionWithUsers[] }) {
+  const tabs = [
+    { id: '', text: t('sessions.all'), count: all.length },
+    ...(all.length < manyFrom
+      ? []
+      : [{ id: 'trouble', text: t('overview.attention'), count: all.filter(isTroubled).length }]),
+    ...(may('invites') ? [{ id: 'invitations', text: t('invite.tab') }] : []),
+  ]
+  const value = useParam('show')
+  if (tabs.length === 1) return null
+  return (
+    <Tabs
+      label={t('sessions.state')}
+      tabs={tabs}
+      value={value}
+      onChange={show => setParams({ show, invitation: '' })}
+    />
+  )
+}
+
+function InvitationChip({ all, value }: { all: readonly SessionWithUsers[]; value: string }) {
+  const ids = new Set(all.flatMap(({ invitation = [] }) => invitation))
+  return (
+    <Chip
+      label={t('invite.one')}
+      options={[...ids].map(id => [id, invitationName(id)] as const)}
+      value={value}
+      any={t('sessions.all')}
+      onChange={invitation => setParams({ invitation })}
+    />
   )
 }
 
@@ -149,7 +199,7 @@ interface LineProps {
 }
 
 function Line({ session, chosen, onAsk }: LineProps) {
-  const { name, is_default, user_count } = session
+  const { name, user_count } = session
   const health = healthOf(session, status.value, now.value)
   const choose = (isChosen: boolean) => {
     const names = new Set(chosen!.value)
@@ -170,18 +220,16 @@ function Line({ session, chosen, onAsk }: LineProps) {
       )}
       <th scope="row">
         <span class="account-line">
-          <RowLink href={accountPath(name)}>
+          <RowLink href={`${accountPath(name)}${location.search}`}>
             <bdi>{name}</bdi>
           </RowLink>
-          {is_default && (
-            <span class="wide">
-              <DefaultMark />
-            </span>
-          )}
+          <span class="wide">
+            <Marks session={session} />
+          </span>
         </span>
         <span class="narrow small">
           <State {...looks[health]} />
-          {is_default && <DefaultMark />}
+          <Marks session={session} />
         </span>
       </th>
       <td class="wide">

@@ -72,6 +72,7 @@ export const AddedInvitation = Type.Object({
   link: text(
     'Send it to the person. What stands behind # is the secret: shown only this once. Without an address of the service, only the path.',
   ),
+  qr_svg: optional(text('The QR code of the link as an SVG image, if others can open it.')),
   note: optional(text('Why others may not be able to open the link, and what to do.')),
 })
 export type AddedInvitation = Static<typeof AddedInvitation>

@@ -82,7 +82,10 @@ export const addInvitation = defineOperation({
     ],
   },
   library: { positionals: ['name'] },
-  run: ({ invitations }, input, { by }) => invitations.add(by, input),
+  async run({ invitations }, input, { by }) {
+    const added = await invitations.add(by, input)
+    return added.note === undefined ? { ...added, qr_svg: await drawQr(added.link) } : added
+  },
 })
 
 export const revokeInvitation = defineOperation({

@@ -6,7 +6,7 @@ import en from '../../locales/en.json'
 import { violationsInBothThemes } from '../support/axe.ts'
 import { hasBrowser } from '../support/browser.ts'
 import { withPanel, write } from '../support/panel.ts'
-import { wordsOf } from '../support/panel-hand.ts'
+import { keyboard, wordsOf } from '../support/panel-hand.ts'
 
 const words = wordsOf('en')
 
@@ -288,6 +288,30 @@ describe.skipIf(!hasBrowser)('the accounts page', () => {
     expect(panel.complaints).toEqual([])
   })
 })
+
+test.skipIf(!hasBrowser)(
+  'an invitation is made and revoked by keyboard; its link is shown once',
+  async () => {
+    await using panel = await withPanel()
+    const page = await panel.open({ path: '/sessions' })
+    const hand = keyboard(page)
+    await hand.press(page.getByRole('button', { name: en['invite.invite'], exact: true }))
+    await hand.write(dialog(page).getByLabel(en['invite.name']), 'mum')
+    await hand.enter()
+    const link = dialog(page).getByText('/invite#')
+    await keysGoTo(page, dialog(page).getByRole('button', { name: /^Copy/ }))
+    await dialog(page).getByText('--public-url').waitFor()
+    const secret = (await link.innerText()).split('#')[1]!
+    expect(secret).toMatch(/^[\w-]{43}$/)
+    await hand.press(dialog(page).getByRole('button', { name: en['access.secret_kept'] }))
+    await page.getByRole('row', { name: /mum.*0 of 1.*Active/ }).waitFor()
+    expect(await page.content()).not.toContain(secret)
+    await hand.choose(page.getByRole('button', { name: /Actions for .*mum/ }), en['access.revoke'])
+    await hand.press(page.getByRole('alertdialog').getByRole('button', { name: en['access.revoke'] }))
+    await page.getByRole('row', { name: /mum.*Revoked/ }).waitFor()
+    expect(panel.complaints).toEqual([])
+  },
+)
 
 describe.skipIf(!hasBrowser)('an account logged in', () => {
   test('the first by keyboard, with wrong digits; another with rejected names and a renewed code; an abandoned login ends', async () => {
