@@ -46,6 +46,8 @@ const restMs = 200
 /** Messages read at a time, and at most, to find an answer. */
 const pageRows = 100
 const mostPages = 10
+/** Longest message that may be a choice, in characters: longer ones take long to compare, and choices have up to 100. */
+const longestChoice = 200
 /** Clocks of phones and WeChat may be this much behind. */
 const skewMs = 5 * 60_000
 
@@ -291,11 +293,13 @@ const ownerOf: Principal = { kind: 'open' }
 
 /** Returns the option that a text chooses, and whether it does so with the code. */
 function choiceOf({ code, options }: StoredAsk, text: string) {
+  if (text.length > longestChoice) return undefined
   const said = readAnswer(text, one => one === code)
   const isOther = said?.code !== undefined && said.code !== code
   const hasCode = said?.code === code
   // The words of a choice come before its number: one may be called 2.
-  const [named, other] = hasCode ? [] : options.filter(({ name }) => bareOf(name) === bareOf(text))
+  const bare = bareOf(text)
+  const [named, other] = hasCode ? [] : options.filter(({ name }) => bareOf(name) === bare)
   const isNamed = named !== undefined && other === undefined
   const option = isNamed ? named : said && !isOther ? chooseOption(said, options) : undefined
   return option && { option, hasCode }

@@ -87,6 +87,15 @@ test('what is no clear choice answers nothing', async () => {
   }
 })
 
+test('a long message of signs answers nothing, and holds nobody up', async () => {
+  const { t, asked } = await open()
+  await using _ = t
+  await hear(t, `yes${'!'.repeat(40_000)}?`)
+  const { messages } = await t.gateway.history.page({ limit: 1, offset: 0, direction: 'received' })
+  expect(await t.gateway.asks.takes(messages[0]!)).toBe('open')
+  expect((await look(t, asked.id)).state).toBe('open')
+})
+
 test('choices have names and numbers, and the name wins', async () => {
   const { t, asked, code } = await open(['2', '1', 'Staging server'])
   await using _ = t
