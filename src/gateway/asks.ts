@@ -31,7 +31,7 @@ export interface AskPorts {
   readonly outbox: Pick<Outbox, 'get' | 'cancel'>
   /** Resolves a user in the scope to an id, and the session that sends to that user. */
   findChat(to: string, session: string | undefined, by: Principal): Promise<AskedChat>
-  /** The user who scanned the code of a session. */
+  /** The user who scanned the code of a session; not one who joined by an invitation. */
   findOwner(session: string): Promise<string | undefined>
   /** Polls WeChat until disposed, where no process does so permanently. */
   poll?(): Promise<AsyncDisposable | undefined>

@@ -140,7 +140,10 @@ export async function openGateway(options: GatewayOptions): Promise<RunningGatew
       sender,
       outbox,
       findChat: (to, session, by) => send.findChat(to, session, scopeOf(by)),
-      findOwner: async session => (await state.sessions.get(session))?.bot?.user_id,
+      findOwner: async session => {
+        const { bot } = (await state.sessions.get(session)) ?? {}
+        return bot?.invitation === undefined ? bot?.user_id : undefined
+      },
       poll: async () => await receive.oneShot?.startPolling(),
     },
     withLogName(runtime, 'asks'),

@@ -45,7 +45,7 @@ const AskInput = closed({
   ),
   grants: optional(
     flag(
-      'The choice allows a program to do something. Then a choice without the code counts only if the person is the one who scanned the account.',
+      'The choice allows a program to do something. Then a choice without the code counts only if the person is the one who scanned the account, and no guest.',
     ),
   ),
 })

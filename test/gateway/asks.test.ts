@@ -187,6 +187,20 @@ test('a plain yes that allows a program something is the owner’s alone', async
   expect((await look(t, asked.id)).choice).toBe('yes')
 })
 
+test('a guest has scanned the account, and is no owner', async () => {
+  await using all = await begin()
+  const bot = all.sandbox.bot(await all.sandbox.addUser('guest'))
+  const joined = { ...bot, invitation: 'inv_000000000000', cursor: '', created_at: all.clock.now() + 10 }
+  await all.other.sessions.save('guest', joined)
+  const t = { ...all, bots: new Map([['default', bot]]) }
+  await hear(t, 'hello')
+  const asked = await ask(t, { grants: true })
+  await hear(t, 'yes')
+  expect((await look(t, asked.id)).state).toBe('open')
+  await hear(t, `${await codeIn(t, 'Deploy?')} 1`)
+  expect((await look(t, asked.id)).choice).toBe('yes')
+})
+
 test('an agent gets no answer as a prompt', async () => {
   const { t, asked, code } = await open()
   await using _ = t
