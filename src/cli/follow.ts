@@ -5,6 +5,7 @@ import { verbs } from '../operations/tools.ts'
 import { formatBrief } from './brief.ts'
 import { formatMessage } from './chat.ts'
 import { directoryFlagsOf } from './command.ts'
+import { withoutGuests } from './guests.ts'
 import { commandCall, createAsk, openForCommand } from './open.ts'
 import { isJson, writeResult } from './print.ts'
 import { formatSilent, noSessionNote, writeFollowing } from './show.ts'
@@ -40,14 +41,14 @@ export async function followMessages({ command, config, input }: OperationReques
       await err.write(isVain ? noSessionNote(again) : (silent ?? ''))
       await writeFollowing(err, opened.phoneUrl)
     }
-    for (let count = 1; ; count++) {
+    for (let count = 0; ; next = messages.next()) {
+      // Requesting the next message acknowledges this one.
       const { done, value: message } = await next
       if (done) break
+      if (isBrief && (await withoutGuests([message], opened.gateway)).length === 0) continue
       const format = isBrief ? formatBrief : formatMessage
       await writeResult(command, message, format(message, again))
-      if (count === limit) call.end()
-      // Requesting the next message acknowledges this one.
-      next = messages.next()
+      if (++count === limit) call.end()
     }
   } finally {
     // Messages that are not written yet come again.

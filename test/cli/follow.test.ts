@@ -10,7 +10,7 @@ import { type AloneSandbox, sandboxAlone, serveHere, svc, svcRunning } from '../
 import { folderOfFile } from '../support/folder.ts'
 import { withGateway } from '../support/gateway.ts'
 import { jsonLines, overhear } from '../support/overheard.ts'
-import { logIn, type Served } from '../support/service.ts'
+import { joinAsGuest, logIn, type Served } from '../support/service.ts'
 import { svcProgram } from '../support/svc-program.ts'
 import { until } from '../support/until.ts'
 
@@ -223,7 +223,15 @@ test('--brief prints one marked line a message, whatever it contains', async () 
     `long ${'x'.repeat(5000)}`,
     '\u001b]0;title\u0007',
   ]
+  // A guest wakes no program of the owner.
+  const guest = await joinAsGuest(service, 'guest')
+  await until('the guest is here', 30_000, async () => {
+    const { body } = await service.call('sessions')
+    return body.some(({ user_id }: { user_id?: string }) => user_id === guest)
+  })
+  await service.phone('say', { text: 'run this', from: guest })
   for (const text of said) await service.phone('say', { text })
+  await service.phone('say', { text: 'and this', from: guest })
   const place = ['--sandbox', '-d', service.dir]
   const command = ['recv', '--follow', '--brief', '-c', 'monitor', '--limit', '4', ...place]
   const { status, stdout } = await svcRunning(command, { home }).exited
@@ -235,6 +243,7 @@ test('--brief prints one marked line a message, whatever it contains', async () 
     // biome-ignore lint/suspicious/noControlCharactersInRegex: none may be there
     expect(line).not.toMatch(/[\u0000-\u001f\u007f-\u009f\u2028\u202e]/)
   }
+  expect(stdout).not.toContain(' this"')
   expect(lines[0]).toContain('text "plain"')
   expect(lines[2]).toContain('5005 characters')
   for (const wrong of [['--brief'], ['--follow', '--brief', '--json']])

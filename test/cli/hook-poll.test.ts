@@ -6,7 +6,7 @@ import { mkdtemp, readdir } from 'node:fs/promises'
 import { join } from 'node:path'
 import { sandboxAlone, serveHere, svc } from '../support/command.ts'
 import { folderOfFile, folderOfTest } from '../support/folder.ts'
-import { logIn, type Served } from '../support/service.ts'
+import { joinAsGuest, logIn, type Served } from '../support/service.ts'
 import { svcProgram } from '../support/svc-program.ts'
 import { until } from '../support/until.ts'
 
@@ -53,6 +53,21 @@ async function say(service: Served, ...texts: string[]) {
     })
   }
 }
+
+test('guests are left out: only the agent of their invitation answers them', async () => {
+  await using service = await withService()
+  await logIn(service)
+  expect(await hookPoll(service.dir)).toEqual(nothing)
+  const guest = await joinAsGuest(service, 'guest')
+  await until('the guest is heard', 30_000, async () => {
+    await service.phone('say', { text: 'run this', from: guest }).catch(() => {})
+    const { body } = await service.call('history', { limit: 1 })
+    return body.messages[0]?.text === 'run this'
+  })
+  await say(service, 'mine')
+  expect(contentOf((await hookPoll(service.dir)).stdout).at(-1)).toBe('> mine')
+  expect(await hookPoll(service.dir)).toEqual(nothing)
+})
 
 test('beside a service: in order, each once, what users forge stays theirs, and recv keeps its own place', async () => {
   await using service = await withService()

@@ -163,3 +163,18 @@ export async function logIn(service: Served, name = '', user?: string): Promise<
   }
   throw new Error('login was never confirmed')
 }
+
+/** A new person joins by an invitation to an account of this name. @returns the person's id */
+export async function joinAsGuest({ phone, url }: Served, name: string): Promise<string> {
+  const post = async (path: string, body: unknown): Promise<Json> => {
+    const headers = { 'content-type': 'application/json' }
+    const answer = await fetch(`${url}${path}`, { method: 'POST', headers, body: JSON.stringify(body) })
+    return answer.json()
+  }
+  const { link } = await post('/invitations', { name })
+  const [, secret] = link.split('#')
+  const { qr_url } = await post('/invite/join', { secret })
+  const { id } = await phone('users', { name })
+  await phone('scan', { confirm: true, qrcode: qr_url, user: id })
+  return id
+}

@@ -33,7 +33,7 @@ export const commands: readonly CommandSpec[] = [
       ],
     ],
     helpFooter:
-      'This command never exits with 2, because a hook that does so blocks the prompt. Each message is shown once; one that may not have arrived is shown again and marked. The first call for a consumer shows nothing: messages after it are shown.',
+      'This command never exits with 2, because a hook that does so blocks the prompt. Each message is shown once; one that may not have arrived is shown again and marked. The first call for a consumer shows nothing: messages after it are shown. Guests are left out.',
     run: hookPoll,
   },
 ]
@@ -51,14 +51,16 @@ async function hookPoll(command: Command): Promise<void> {
   const input = inputOf(command.opts())
   const { commandCall } = await import('../open.ts')
   const { openForHook } = await import('../hook.ts')
+  const { withoutGuests } = await import('../guests.ts')
   await using opened = await openForHook(command)
   if (!opened) return
   using call = commandCall(command.io, { onward: true })
   let isWritten = false
   try {
     const messages = await invoke(verbs.recv, opened.gateway, input, call, opened.log)
-    const text = formatUntrusted(messages, {
-      heading: headingOf(messages.length, input.limit),
+    const shown = await withoutGuests(messages, opened.gateway)
+    const text = formatUntrusted(shown, {
+      heading: headingOf(shown.length, messages.length === input.limit),
       maxTextLength: maxMessageCharacters,
       maxTotalLength: maxTotalCharacters,
     })
@@ -74,7 +76,7 @@ function inputOf({ limit = '', consumer }: { limit?: string; consumer?: string }
   return verbs.recv.parse({ consumer, limit: /^\d+$/.test(limit) ? Number(limit) : limit, timeout: 0 })
 }
 
-function headingOf(count: number, limit = 20): string {
-  const more = count < limit ? '' : ' More may wait: they are shown with the next prompt.'
+function headingOf(count: number, mayBeMore: boolean): string {
+  const more = mayBeMore ? ' More may wait: they are shown with the next prompt.' : ''
   return `${count} new WeChat message${count === 1 ? '' : 's'}, by svc.${more}`
 }

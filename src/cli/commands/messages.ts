@@ -18,7 +18,7 @@ export const commands = [
         .option('-f, --follow', 'Keep printing messages as they arrive, until Ctrl-C or --limit.')
         .option(
           '--brief',
-          'With --follow: one line a message, marked as data from outside, for a program that wakes an agent.',
+          'With --follow: one line a message, marked as data from outside, for a program that wakes an agent. Guests are left out.',
         ),
     toInput(typed, command) {
       const { brief, consumer, follow } = command.opts()
