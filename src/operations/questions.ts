@@ -4,6 +4,7 @@ import { waitOf } from '../model/call.ts'
 import { badArgument, SvcError } from '../model/error.ts'
 import { UserQuestion } from '../model/question.ts'
 import { between, bounded, closed, flag, oneOf, optional } from '../model/shapes.ts'
+import { plainOf } from '../model/typed-answer.ts'
 import { exampleUser } from './example-values.ts'
 import { defineOperation, defineTool } from './operation.ts'
 import { RowId } from './schema.ts'
@@ -75,10 +76,15 @@ const One = { id: RowId('Id of the question.') }
 /** A key that drafts may ask, too: a person approves its question. */
 const furtherRights = () => [['send', 'draft']] as const
 
+/** Line ends, other controls, and marks that turn the direction of what follows: a choice would look like another. */
+const isHidden = /[\p{Cc}\p{Zl}\p{Zp}\u202a-\u202e\u2066-\u2069]/u
+
+/** Choices differ in what a person can tell apart and type. */
 function check({ choices }: Static<typeof AskInput>): void {
-  if (choices.some(name => name.trim() === '' || /[\n\r]/.test(name)))
-    throw badArgument('choices', 'expected choices of one line each')
-  if (new Set(choices.map(name => name.trim().toUpperCase())).size < choices.length)
+  const seen = choices.map(name => plainOf(name).trim())
+  if (seen.includes('') || choices.some(name => isHidden.test(name)))
+    throw badArgument('choices', 'expected choices of one line each, without control characters')
+  if (new Set(seen).size < choices.length)
     throw badArgument('choices', 'expected choices that differ')
 }
 
