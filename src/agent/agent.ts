@@ -124,7 +124,6 @@ class Agent {
     })
     const show = delivery.show.bind(delivery)
     this.#approvals = new Approvals({ svc, work, people, config, show, clock })
-    const permits = new Permits(maxTurns)
     this.#svc = svc
     this.#work = work
     this.#config = config
@@ -142,7 +141,8 @@ class Agent {
       takeAnswer,
       folders,
       dataFolder,
-      permits,
+      permits: new Permits(maxTurns),
+      guestPermits: new Permits(maxTurns / 2),
       clock,
       log,
       over,

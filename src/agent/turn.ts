@@ -61,6 +61,8 @@ export interface TurnPorts {
   readonly dataFolder: string
   /** Limits the turns that run at the same time. */
   readonly permits: Permits
+  /** Limits those of guests among them, so that others can always begin one. */
+  readonly guestPermits: Permits
   readonly clock: Clock
   readonly log: Log
   /** Aborts when the process no longer runs the agent. */
@@ -145,14 +147,17 @@ export class TurnRunner {
   }
 
   /**
-   * Ends a turn above the limit of the day. Tells the user, once for all turns that wait, and the owner once a day.
+   * Ends a turn above the limit of the day. Tells the user, once for all turns that wait, and the owner of the account
+   * once a day.
    */
   async #endByDay(turn: StoredTurn, isLast: boolean): Promise<void> {
-    const { clock, delivery } = this.#ports
+    const { clock, delivery, people } = this.#ports
     const text = ({ dayIsOver }: Texts) => dayIsOver
     const day = Math.floor(clock.now() / dayMs)
     if (isLast) await delivery.tell(turn, text, `${keyOf(turn)}:day`)
-    await delivery.tellOwner(turn, text, `agent:day:${day}:${turn.session}:owner`)
+    // Many guests may reach theirs on one day: what is told of it would use up the answers to the operator.
+    if (!(await people.findGuest(turn.session)))
+      await delivery.tellOwner(turn, text, `agent:day:${day}:${turn.session}:owner`)
     await this.#endAs(turn, 'failed', 'the limit of turns per day is reached')
   }
 
@@ -162,11 +167,13 @@ export class TurnRunner {
     state: ConversationState,
     { notices, stop }: TurnPlace,
   ): Promise<StoredAnswer | undefined> {
-    const { clock, delivery, log, over, permits, work } = this.#ports
+    const { clock, delivery, guestPermits, log, over, people, permits, work } = this.#ports
     using either = linkSignals(stop.signal, over)
     const { signal } = either
     await using _telling = tellMeanwhile(turn, notices, this.#ports, signal)
     try {
+      const isGuest = (await people.findGuest(turn.session)) !== undefined
+      using _share = isGuest ? await guestPermits.take(signal) : undefined
       using _permit = await permits.take(signal)
       await changeTurn(work, turn.id, { state: 'running', started_at: clock.now() })
       const folder = await this.#openFolder(turn, state)

@@ -78,7 +78,11 @@ describe('a guest', () => {
     await using agents = await withAgents()
     const mum = await joined(agents, 'mum', { agent: 'home', turns_per_day: 2 })
     const friend = await joined(agents, 'friend', { agent: 'home', turns_per_day: 2 })
-    const { backend } = await agents.start(new PlayedBackend(({ text }) => `to ${text}`), named)
+    const config = { ...named, operator: agents.owner }
+    const { backend } = await agents.start(new PlayedBackend(({ text }) => `to ${text}`), config)
+    await agents.say('first')
+    await agents.gets(1)
+    agents.library.clock.advance(6000)
     for (let nth = 1; nth <= 3; nth++) {
       await agents.say(`${nth}`, mum)
       await agents.gets(nth, mum)
@@ -87,10 +91,27 @@ describe('a guest', () => {
     await agents.gets(4, mum)
     await agents.say('again', mum)
     await agents.gets(5, mum)
-    expect(backend.prompts).toEqual(['1', '2'])
+    expect(backend.prompts).toEqual(['first', '1', '2'])
     await agents.say('mine', friend)
     expect(await agents.gets(1, friend)).toEqual(['to mine'])
-    expect(await agents.got()).toEqual([])
+    // The operator is not told: each of many guests would take one of the answers.
+    expect(await agents.got()).toEqual(['to first'])
+  })
+
+  test('leaves turns to others, however many guests write at the same time', async () => {
+    await using agents = await withAgents()
+    const names = ['one', 'two', 'three', 'four', 'five']
+    const guests = await Promise.all(names.map(name => joined(agents, name, { agent: 'home' })))
+    const { backend } = await agents.start(new PlayedBackend(), named)
+    for (const guest of guests) await agents.say('work long', guest)
+    await agents.until('the guests have their share', () => backend.runs.length === 4)
+    await agents.say('mine')
+    await agents.until('a turn is left', () => backend.prompts.includes('mine'))
+    expect(backend.runs).toHaveLength(5)
+    for (const run of [...backend.runs]) run.answer('done')
+    await agents.until('the last guest has a turn', () => backend.runs.length === 6)
+    backend.runs[5]?.answer('done')
+    expect(await agents.gets(1)).toEqual(['done'])
   })
 
   test('decides nothing, also not by a name: only an operator does, or the panel', async () => {
