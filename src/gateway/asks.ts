@@ -54,6 +54,8 @@ const skewMs = 5 * 60_000
 export class Asks {
   readonly #ports: AskPorts
   readonly #runtime: Runtime
+  /** Looks under way, by question: all who wait for a question share one. */
+  readonly #looks = new Map<number, Promise<StoredAsk | undefined>>()
 
   constructor(ports: AskPorts, runtime: Runtime) {
     this.#ports = ports
@@ -135,7 +137,7 @@ export class Asks {
     ms: number,
     { by, signal: left }: Pick<Call, 'by' | 'signal'>,
   ): Promise<UserQuestion> {
-    const { asks, log, poll } = this.#ports
+    const { log, poll } = this.#ports
     const { clock, closing } = this.#runtime
     using either = linkSignals(left, closing)
     const { signal } = either
@@ -143,10 +145,9 @@ export class Asks {
     await using _ = ms > 0 ? await poll?.() : undefined
     for (;;) {
       const head = await log.getHead()
-      const ask = await asks.get(id)
-      if (!ask || (by.grant && ask.asked_by !== formatPrincipal(by)))
+      const now = await this.#look(id)
+      if (!now || (by.grant && now.asked_by !== formatPrincipal(by)))
         throw new SvcError('not_found', `there is no question ${id}`)
-      const now = await this.#settle(ask)
       const leftMs = endsAt - clock.monotonic()
       if (isOver(now) || leftMs <= 0 || signal.aborted) return toQuestion(now)
       await clock.sleep(Math.min(restMs, leftMs), signal)
@@ -183,6 +184,19 @@ export class Asks {
     }
     const isOpen = all.some(one => !isOver(one) && this.#runtime.clock.now() < one.expires_at)
     return isLater ? 'later' : isOpen ? 'open' : 'no'
+  }
+
+  /** Returns a question as it is now, or as it was found while this waited for the look of another caller. */
+  #look(id: number): Promise<StoredAsk | undefined> {
+    const look = async () => {
+      const ask = await this.#ports.asks.get(id)
+      return ask && this.#settle(ask)
+    }
+    const known = this.#looks.get(id)
+    if (known) return known
+    const looking = look().finally(() => this.#looks.delete(id))
+    this.#looks.set(id, looking)
+    return looking
   }
 
   /** Looks what became of the message of a question, and whether it was answered or is over. */

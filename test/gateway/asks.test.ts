@@ -1,8 +1,10 @@
 /** Questions to people: asked, answered from the log, over, and found again. */
 import { expect, test } from 'bun:test'
+import { type AskPorts, Asks } from '../../src/gateway/asks.ts'
 import { createDirectCall } from '../../src/model/call.ts'
 import { owner, type Principal } from '../../src/model/principal.ts'
 import type { AskRequest } from '../../src/model/question.ts'
+import type { Runtime } from '../../src/platform/runtime.ts'
 import { testClock } from '../support/clock.ts'
 import { codeOf } from '../support/failure.ts'
 import { type TestGateway, withGateway } from '../support/gateway.ts'
@@ -142,6 +144,19 @@ test('who waits gets the choice, and whoever asks for the same key the same ques
   await hear(t, 'no')
   expect((await t.hurry(waiting)).choice).toBe('no')
   expect(await t.sandbox.messages({ from: 'bot' })).toHaveLength(1)
+})
+
+test('the store is read once for all who wait for a question', async () => {
+  let reads = 0
+  const get = async () => {
+    reads += 1
+    return { id: 7, options: [{ id: '1', name: 'yes', kind: 'allow_once' }], answer: '1' }
+  }
+  const ports = { asks: { get }, log: { getHead: async () => 0 } } as unknown as AskPorts
+  const runtime = { clock: testClock(), closing: new AbortController().signal } as unknown as Runtime
+  const asks = new Asks(ports, runtime)
+  const all = await Promise.all(Array.from({ length: 50 }, () => asks.wait(7, 0, call())))
+  expect([all.length, all[0]?.choice, reads]).toEqual([50, 'yes', 1])
 })
 
 test('one that was taken back is not answered any more, and is not sent', async () => {
