@@ -12,6 +12,9 @@ import { editedOf, noteDecided } from './drafts.ts'
 import type { Chosen } from './list.tsx'
 import { Content } from './said.tsx'
 
+/** They go to the next and to the previous draft. */
+const nextKeys = ['J', 'K']
+
 export function Several({ entries, chosen }: { entries: readonly OutboxEntry[]; chosen: Chosen }) {
   /** What the question is about. */
   const asks = useSignal<'send' | 'decline' | undefined>(undefined)
@@ -33,7 +36,9 @@ export function Several({ entries, chosen }: { entries: readonly OutboxEntry[]; 
       </label>
       {some.length === 0 && (
         <span aria-hidden="true">
-          <kbd>J</kbd> <kbd>K</kbd>
+          {nextKeys.map(name => (
+            <kbd key={name}>{name}</kbd>
+          ))}
         </span>
       )}
       {some.length > 0 && (

@@ -285,6 +285,9 @@ function typedIn(form: FormData): Input<'add_invitation'> {
   }
 }
 
+/** Gives the service the address that others use. */
+const addressOption = '--public-url'
+
 function Made({ added: { link, name, note, qr_svg }, onClose }: MadeProps) {
   return (
     <Dialog
@@ -304,7 +307,7 @@ function Made({ added: { link, name, note, qr_svg }, onClose }: MadeProps) {
         <p class="notice warn">
           <Icon name="warn" />
           <span>
-            {t('invite.only_here')} <code>--public-url</code>
+            {t('invite.only_here')} <code>{addressOption}</code>
           </span>
         </p>
       )}

@@ -155,7 +155,7 @@ export class TurnRunner {
     const text = ({ dayIsOver }: Texts) => dayIsOver
     const day = Math.floor(clock.now() / dayMs)
     if (isLast) await delivery.tell(turn, text, `${keyOf(turn)}:day`)
-    // Many guests may reach theirs on one day: what is told of it would use up the answers to the operator.
+    // Many guests may reach theirs on one day: notices of it would use up the answers to the operator.
     if (!(await people.findGuest(turn.session)))
       await delivery.tellOwner(turn, text, `agent:day:${day}:${turn.session}:owner`)
     await this.#endAs(turn, 'failed', 'the limit of turns per day is reached')

@@ -45,7 +45,7 @@ export async function followMessages({ command, config, input }: OperationReques
       // Requesting the next message acknowledges this one.
       const { done, value: message } = await next
       if (done) break
-      if (isBrief && (await withoutGuests([message], opened.gateway)).length === 0) continue
+      if (isBrief && withoutGuests([message], await ask(verbs.sessions, {})).length === 0) continue
       const format = isBrief ? formatBrief : formatMessage
       await writeResult(command, message, format(message, again))
       if (++count === limit) call.end()

@@ -76,7 +76,7 @@ const One = { id: RowId('Id of the question.') }
 /** A key that drafts may ask, too: a person approves its question. */
 const furtherRights = () => [['send', 'draft']] as const
 
-/** Line ends, other controls, and marks that turn the direction of what follows: a choice would look like another. */
+/** Line ends, other controls, and marks that turn the direction of the text after them: a choice would look like another. */
 const isHidden = /[\p{Cc}\p{Zl}\p{Zp}\u202a-\u202e\u2066-\u2069]/u
 
 /** Choices differ in what a person can tell apart and type. */
@@ -84,8 +84,7 @@ function check({ choices }: Static<typeof AskInput>): void {
   const seen = choices.map(name => plainOf(name).trim())
   if (seen.includes('') || choices.some(name => isHidden.test(name)))
     throw badArgument('choices', 'expected choices of one line each, without control characters')
-  if (new Set(seen).size < choices.length)
-    throw badArgument('choices', 'expected choices that differ')
+  if (new Set(seen).size < choices.length) throw badArgument('choices', 'expected choices that differ')
 }
 
 /** Asks, and waits until there is a choice or the time is over. Not one of the nine tools: `--tools ask` offers it. */

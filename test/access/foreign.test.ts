@@ -254,8 +254,8 @@ test('what happens elsewhere changes no answer', async () => {
   const readEach = async () => {
     const all: Record<string, string> = {}
     for (const name of names)
+      // Of a session that was not polled yet it is missing.
       for (const { what, text } of await readAll(columns.get(name)!))
-        // Of a session that was not polled yet it is missing.
         all[`${name}: ${what}`] = withoutSent(text, []).replaceAll(/,"last_poll_at":\d+/g, '')
     return all
   }

@@ -203,7 +203,7 @@ describe.skipIf(!hasBrowser)('the accounts page', () => {
     expect(await news.getAttribute('data-type')).toBe('success')
 
     // Menus and dialogs are above toasts, so that they can be pressed at once.
-    await page.setViewportSize({ width: 390, height: 470 })
+    await page.setViewportSize({ width: 390, height: 518 })
     const underNews = async (target: Locator) => {
       const box = (await target.boundingBox())!
       const boxes = await Promise.all((await news.all()).map(one => one.boundingBox()))

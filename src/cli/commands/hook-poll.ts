@@ -58,7 +58,9 @@ async function hookPoll(command: Command): Promise<void> {
   let isWritten = false
   try {
     const messages = await invoke(verbs.recv, opened.gateway, input, call, opened.log)
-    const shown = await withoutGuests(messages, opened.gateway)
+    const sessions =
+      messages.length === 0 ? [] : await invoke(verbs.sessions, opened.gateway, {}, call, opened.log)
+    const shown = withoutGuests(messages, sessions)
     const text = formatUntrusted(shown, {
       heading: headingOf(shown.length, messages.length === input.limit),
       maxTextLength: maxMessageCharacters,
