@@ -253,8 +253,8 @@ test('what happens elsewhere changes no answer', async () => {
   const names = ['session', 'session and user', 'approver of a session']
   const readEach = async () => {
     const all: Record<string, string> = {}
+    // Of a session that was not polled yet it is missing.
     for (const name of names)
-      // Of a session that was not polled yet it is missing.
       for (const { what, text } of await readAll(columns.get(name)!))
         all[`${name}: ${what}`] = withoutSent(text, []).replaceAll(/,"last_poll_at":\d+/g, '')
     return all
