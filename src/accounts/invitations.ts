@@ -30,6 +30,8 @@ export interface InvitationPorts {
   logins: Pick<Logins, 'beginInvited' | 'findInvited' | 'giveCode'>
   /** As `listBelow` of `storage/keys.ts`, for one key. */
   listBelow(id: string): Promise<ReadonlySet<string>>
+  /** Whether callers over TCP need a key, because there is one. */
+  hasKeys(): Promise<boolean>
   /** Returns the address under which the page is reached, as far as it is known. */
   findUrl(): Promise<string | undefined>
   /** URL of the simulated phone in the sandbox. */
@@ -97,11 +99,12 @@ export class Invitations {
     const stored = withoutUndefined({ ...made, agent, inviter })
     await invitations.add(stored)
     const url = await findUrl()
-    const note = noteAbout(url)
+    const isOpen = agent !== undefined && !(await this.#ports.hasKeys())
+    const note = [noteAbout(url), isOpen ? openNote : undefined].filter(Boolean).join(' ')
     return {
       ...toInvitation({ ...stored, used: 0 }, [], created_at),
       link: `${url ?? ''}${invitationPath}#${secret}`,
-      ...(note !== undefined && { note }),
+      ...(note !== '' && { note }),
     }
   }
 
@@ -214,6 +217,10 @@ function toInvitation(one: StoredInvitation, sessions: string[], now: number): I
 }
 
 /** Returns why others may not be able to open a link to an address. */
+/** An isolated agent has the network: it reaches the service as every program of the machine does. */
+const openNote =
+  'There is no key yet, so unless the service was started with --token, a program that the agent of a guest runs can call it: make a key first.'
+
 function noteAbout(url: string | undefined): string | undefined {
   const how = 'Start the service with --public-url and the address under which others reach it.'
   if (url === undefined) return `The address of the service is not known: put it before the link. ${how}`

@@ -109,6 +109,7 @@ export function openAccounts(
     sessions: state.sessions,
     logins,
     listBelow: async id => listBelow(await store.keys.list(), id),
+    hasKeys: async () => (await store.keys.list()).length > 0,
     findUrl: async () => address.url ?? (await findServiceUrl(config.basePath)),
     phoneUrl: upstream.sandboxed ? `${upstream.loginUrl}/phone` : undefined,
     clock: runtime.clock,
