@@ -137,8 +137,13 @@ export class Asks {
     ms: number,
     { by, signal: left }: Pick<Call, 'by' | 'signal'>,
   ): Promise<UserQuestion> {
-    const { log, poll } = this.#ports
+    const { asks, log, poll } = this.#ports
     const { clock, closing } = this.#runtime
+    const isOwn = (ask: StoredAsk | undefined): ask is StoredAsk =>
+      ask !== undefined && (!by.grant || ask.asked_by === formatPrincipal(by))
+    const missing = new SvcError('not_found', `there is no question ${id}`)
+    // Before anything is looked up for it: one of another caller is as if it did not exist.
+    if (!isOwn(await asks.get(id))) throw missing
     using either = linkSignals(left, closing)
     const { signal } = either
     const endsAt = clock.monotonic() + ms
@@ -146,8 +151,7 @@ export class Asks {
     for (;;) {
       const head = await log.getHead()
       const now = await this.#look(id)
-      if (!now || (by.grant && now.asked_by !== formatPrincipal(by)))
-        throw new SvcError('not_found', `there is no question ${id}`)
+      if (!isOwn(now)) throw missing
       const leftMs = endsAt - clock.monotonic()
       if (isOver(now) || leftMs <= 0 || signal.aborted) return toQuestion(now)
       await clock.sleep(Math.min(restMs, leftMs), signal)
