@@ -96,7 +96,7 @@ test.skipIf(!onLinux)(named('install, again, with other options, status, uninsta
   // The line that installed it, with another word.
   const shown = await service(['status', ...options])
   expect(shown.stdout).toMatch(
-    /^service {4}your service svc of systemd, .*\nstate {6}active \(running\), process \d+ since 2026-11-22 08:38:53\S*, starts when you log in\nhealth {5}healthy: svc .*\ndirectory {2}.*my data\n$/,
+    /^service {4}your service svc of systemd, .*\nstate {6}active \(running\), process \d+ since 2026-11-22 08:38:53\S*, starts when you log in\nhealth {5}healthy: svc .*\ndirectory {2}.*my data\n(it runs .*\n)?$/,
   )
 
   const doctor = ['doctor', '--sandbox', '-p', port, '-d', 'my data', '--json']
