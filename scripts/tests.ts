@@ -66,6 +66,8 @@ async function buildProgram(folder: string): Promise<Record<string, string>> {
   const script = join(import.meta.dirname, 'build.ts')
   const building = Bun.spawn([process.execPath, script, `--outfile=${program}`], {
     stdio: ['ignore', 'ignore', 'inherit'],
+    // Without a repository its version names no commit, as that of the sources, with which tests compare it.
+    env: { ...process.env, GIT_DIR: join(folder, 'none') },
   })
   if ((await building.exited) !== 0) throw new Error('The binary that the tests start could not be built.')
   // The setup has built the panel.
