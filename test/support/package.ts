@@ -11,6 +11,7 @@ const sources = [
   'src',
   'admin',
   'locales',
+  'scripts/build',
   'scripts/package.ts',
   'scripts/export-style.ts',
   'scripts/panel.ts',
