@@ -77,7 +77,7 @@ describe.skipIf(!hasBrowser)('the accounts page', () => {
     await field.fill('客服')
     await page.keyboard.press('Enter')
     await dialog(page).waitFor({ state: 'detached' })
-    expect(decodeURIComponent(new URL(page.url()).pathname)).toBe('/sessions/客服')
+    await page.waitForURL(({ pathname }) => decodeURIComponent(pathname) === '/sessions/客服')
     await keysGoTo(page, sheet(page))
     await page.keyboard.press('Escape')
     await sheet(page).waitFor({ state: 'detached' })
