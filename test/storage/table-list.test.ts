@@ -156,6 +156,18 @@ async function fill({ clock, storage, store }: Opened): Promise<void> {
   await store.agents.changeTurn(turn.id, { answer: { parts: [{ text: words }] }, error: words })
   const options = [{ id: 'yes', name: words, kind: 'allow_once' as const }]
   await store.agents.ask({ turn: turn.id, text: words, code: 'K7QX', expires_at: clock.at * 2, options })
+  await store.asks.add({
+    session: 'work',
+    user_id: gone,
+    text: words,
+    options,
+    code: 'K7QY',
+    asked_at: clock.at,
+    expires_at: clock.at * 2,
+    lasts_ms: 60_000,
+    grants: false,
+    asked_by: 'owner',
+  })
 }
 
 /** Returns the columns with a text that matches. */
