@@ -33,7 +33,7 @@ test('a whole one, with its messages and its size; no side files appear', async 
   const before = stateOf(ward.dir)
   const look = await ward.look()
   expect(look.of('store/integrity')).toMatchObject([
-    { severity: 'ok', what: expect.stringMatching(/^messages\.db is whole: 301 messages, [\d.]+ kB$/) },
+    { severity: 'ok', what: expect.stringMatching(/^messages\.db is whole: 301 messages, [\d.]+ [kM]B$/) },
   ])
   expect(stateOf(ward.dir)).toEqual(before)
 })
