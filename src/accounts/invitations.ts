@@ -216,11 +216,11 @@ function toInvitation(one: StoredInvitation, sessions: string[], now: number): I
   return { ...shown, status: invitationStatusOf(one, now), sessions }
 }
 
-/** Returns why others may not be able to open a link to an address. */
 /** An isolated agent has the network: it reaches the service as every program of the machine does. */
 const openNote =
   'There is no key yet, so unless the service was started with --token, a program that the agent of a guest runs can call it: make a key first.'
 
+/** Returns why others may not be able to open a link to an address. */
 function noteAbout(url: string | undefined): string | undefined {
   const how = 'Start the service with --public-url and the address under which others reach it.'
   if (url === undefined) return `The address of the service is not known: put it before the link. ${how}`
