@@ -162,8 +162,6 @@ async function fill({ clock, storage, store }: Opened): Promise<void> {
     text: words,
     options,
     code: 'K7QY',
-    asked_at: clock.at,
-    expires_at: clock.at * 2,
     lasts_ms: 60_000,
     grants: false,
     asked_by: 'owner',
