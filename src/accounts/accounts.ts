@@ -261,17 +261,19 @@ export class Accounts {
     })
   }
 
-  /** Returns the first connected session in routing order: the default, then the oldest first. */
-  async first(scope?: Scope): Promise<ConnectedSession | undefined> {
+  /**
+   * Returns the first connected session in routing order: the one that the user logged in, the only one in which this user
+   * can write; then the default, then the oldest first.
+   */
+  async first(user: string, scope?: Scope): Promise<ConnectedSession | undefined> {
     const { sessions } = this.#ports.state
     const isUsable = (record: SessionRecord | undefined): record is ConnectedSession =>
       isConnectedRecord(record) && isVisible(record, scope)
     const chosen = await sessions.getDefaultName()
-    const records = chosen === undefined ? [] : [await sessions.get(chosen)]
-    for (const record of [...records, ...(records.some(isUsable) ? [] : await this.#listOrdered())]) {
-      if (isUsable(record)) return record
-    }
-    return undefined
+    const named = chosen === undefined ? undefined : await sessions.get(chosen)
+    if (isUsable(named) && named.bot.user_id === user) return named
+    const records = (await this.#listOrdered()).filter(isUsable)
+    return records.find(({ bot }) => bot.user_id === user) ?? records[0]
   }
 
   /**

@@ -77,6 +77,7 @@ export class Invitations {
     const { expires_at = created_at + defaultLifetimeMs } = input
     if (expires_at <= created_at) throw badArgument('expires_at', 'expected a time in the future')
     if (trusted && agent === undefined) throw badArgument('trusted', 'expected together with agent')
+    if (agent !== undefined && !trusted && (await this.#isOpen())) throw openServiceError()
     if (inviter !== undefined && /[\p{C}\p{Zl}\p{Zp}]/u.test(inviter))
       throw badArgument('inviter', 'expected one line without control characters')
     const name = normalizeSessionName(input.name)
@@ -99,12 +100,11 @@ export class Invitations {
     const stored = withoutUndefined({ ...made, agent, inviter })
     await invitations.add(stored)
     const url = await findUrl()
-    const isOpen = agent !== undefined && !(await this.#ports.hasKeys())
-    const note = [noteAbout(url), isOpen ? openNote : undefined].filter(Boolean).join(' ')
+    const note = noteAbout(url)
     return {
       ...toInvitation({ ...stored, used: 0 }, [], created_at),
       link: `${url ?? ''}${invitationPath}#${secret}`,
-      ...(note !== '' && { note }),
+      ...(note !== undefined && { note }),
     }
   }
 
@@ -192,6 +192,15 @@ export class Invitations {
     throw new SvcError('not_found', 'this link is not valid', { hint: 'Ask for a new one.' })
   }
 
+  /**
+   * Whether programs of this machine may call svc without a key. The sandbox of an agent shares the network, so the programs
+   * of a guest's agent are among them. In the sandbox of WeChat nobody is a stranger.
+   */
+  async #isOpen(): Promise<boolean> {
+    const { hasKeys, phoneUrl } = this.#ports
+    return phoneUrl === undefined && !(await hasKeys())
+  }
+
   #isActive(one: StoredInvitation): boolean {
     return invitationStatusOf(one, this.#ports.clock.now()) === 'active'
   }
@@ -216,9 +225,14 @@ function toInvitation(one: StoredInvitation, sessions: string[], now: number): I
   return { ...shown, status: invitationStatusOf(one, now), sessions }
 }
 
-/** An isolated agent has the network: it reaches the service as every program of the machine does. */
-const openNote =
-  'There is no key yet, so unless the service was started with --token, a program that the agent of a guest runs can call it: make a key first.'
+const openServiceError = (): SvcError =>
+  badArgument(
+    'agent',
+    'there is no key yet, so a program that this agent runs for a guest could call svc as you',
+    {
+      hint: 'Make a key first, such as: svc key add me --can all. From then on callers over the network need a key or the token.',
+    },
+  )
 
 /** Returns why others may not be able to open a link to an address. */
 function noteAbout(url: string | undefined): string | undefined {

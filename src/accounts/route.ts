@@ -1,6 +1,6 @@
 /**
  * Selects the session that sends to a user: the one with the newest context token for the user, else the
- * first connected one.
+ * first connected one; the one that this user logged in comes before all others.
  */
 import type { Scope } from '../model/access.ts'
 import { SvcError } from '../model/error.ts'
@@ -11,7 +11,7 @@ import { sortNewestFirst } from './users.ts'
 
 /**
  * Returns the requested session. Default: the session that most recently got a context token for the user,
- * else the first connected one (the default, else the oldest).
+ * else the first connected one (the one that this user logged in, else the default, else the oldest).
  *
  * @param scope only sessions of these accounts
  * @returns `context`: what the session knows of the user; `before`: the session that the user wrote to, if
@@ -39,7 +39,7 @@ export async function findRoute(
   if (known[0]) throw sessionExpiredError(known[0].name)
   const written = await accounts.listWrittenBy(to, scope)
   const loggedOut = written.find(({ isLoggedIn }) => !isLoggedIn)
-  const session = await accounts.first(scope)
+  const session = await accounts.first(to, scope)
   if (session) {
     const own = written.find(entry => entry.session === session.name)
     // A user can always receive from the session that they logged in, whichever session they wrote to

@@ -3,6 +3,7 @@ import { describe, expect, test } from 'bun:test'
 import { join } from 'node:path'
 import { Talkers } from '../../src/agent/talkers.ts'
 import type { NewInvitationInput } from '../../src/index.ts'
+import { codeOf } from '../support/failure.ts'
 import { PlayedBackend, type TestAgents, withAgents } from './support.ts'
 
 /** A person joins by an invitation to this agent. @returns the id of the person */
@@ -13,6 +14,7 @@ async function joined(
 ): Promise<string> {
   const { clock, open, other, sandbox } = agents.library
   const svc = await open({ store: true })
+  if ((await svc.keys.list()).length === 0) await svc.keys.add({ name: 'first', can: ['read'] })
   const { id } = await svc.invitations.add(name, invitation)
   const bot = sandbox.bot(await sandbox.addUser(name))
   await other.sessions.save(name, { ...bot, invitation: id, cursor: '', created_at: clock.now() + 10 })
@@ -22,6 +24,17 @@ async function joined(
 const named = { name: 'home' }
 const settled = (agents: TestAgents, count: number) =>
   agents.until('all was read', () => agents.count('lease') === 0 && agents.count('message') >= count)
+
+test('programs of a guest’s agent cannot call svc as its owner: without any key there is no such invitation', async () => {
+  await using agents = await withAgents()
+  const svc = await agents.library.open({ store: true })
+  const invite = (input: Partial<NewInvitationInput>) => svc.invitations.add('mum', input)
+  expect(await codeOf(invite({ agent: 'home' }))).toBe('invalid_arguments')
+  expect(await svc.invitations.list()).toEqual([])
+  const names = [await invite({ agent: 'home', trusted: true }), await invite({})].map(({ name }) => name)
+  await svc.keys.add({ name: 'first', can: ['read'] })
+  expect([...names, (await invite({ agent: 'home' })).name]).toEqual(['mum', 'mum', 'mum'])
+})
 
 describe('a guest', () => {
   test('is answered by the agent that the invitation names, isolated, in a folder of the own', async () => {

@@ -152,6 +152,14 @@ describe('which session sends', () => {
       expect(never).not.toHaveProperty('details.wrote')
     })
 
+  test('who logged a session in, and has not written yet, is reached through it, also if another one is the default', async () => {
+    await using t = await withGateway({ sessions: ['first', 'second', 'third'] })
+    const { user_id: to } = t.bots.get('second')!
+    expect((await t.send({ to, text: '1', when_closed: 'queue' })).session).toBe('second')
+    const { user_id: stranger } = t.sandbox.bot(await t.sandbox.addUser('stranger'))
+    expect((await t.send({ to: stranger, text: '2', when_closed: 'queue' })).session).toBe('first')
+  })
+
   test('who answers a first message in the moment it comes answers by the session that got it', async () => {
     await using t = await withGateway({
       ...{ sessions: ['first', 'second'], switches: { missing_context_token: 'refuse', burst: 'off' } },
