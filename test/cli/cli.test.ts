@@ -431,7 +431,7 @@ const namesLogin = (stdout: string) => /\blogin\b.*\n/.test(stdout)
 describe('serving', () => {
   test('the ready lines say where, and what to do next', async () => {
     await using service = await startService()
-    await until('the last line', 30_000, () => namesLogin(service.stdout()))
+    await until('the last line', 30_000, () => namesLogin(service.stdout()) && service.log() !== '')
     const { url, phoneUrl } = service
     const addresses = [url, `${url}/docs`, `${url}/mcp`, `${phoneUrl}/phone`].map(at => ` ${at}`)
     expect(service.stdout().split('\n')).toEqual([

@@ -102,13 +102,21 @@ export async function withPanelState(options: TestPanelOptions = {}): Promise<Pa
   }
   const kept = new Map<string, string>()
   let frames = 0
+  const due = new Set<ReturnType<typeof setTimeout>>()
   const globals = {
-    requestAnimationFrame: (draw: () => void) =>
-      setTimeout(() => {
+    requestAnimationFrame(draw: () => void) {
+      const frame = setTimeout(() => {
+        due.delete(frame)
         frames++
         draw()
-      }),
-    cancelAnimationFrame: clearTimeout,
+      })
+      due.add(frame)
+      return frame
+    },
+    cancelAnimationFrame(frame: ReturnType<typeof setTimeout>) {
+      due.delete(frame)
+      clearTimeout(frame)
+    },
     fetch: ask,
     EventSource: Source,
     localStorage: {
@@ -130,6 +138,10 @@ export async function withPanelState(options: TestPanelOptions = {}): Promise<Pa
       else Reflect.deleteProperty(globalThis, name)
     })
   }
+  // A frame needs the globals.
+  building.defer(async () => {
+    while (due.size > 0) await new Promise(setImmediate)
+  })
   building.defer(() => {
     for (const source of sources) source.close()
   })
