@@ -324,5 +324,6 @@ function checkConfig(config: Config, flags: Flags): Config {
   }
   Object.freeze(config.allowHosts)
   Object.freeze(config.trustedProxies)
+  Object.freeze(config.eventsCallback)
   return Object.freeze(config)
 }

@@ -8,6 +8,7 @@ import {
   parseConsumerName,
   parseFolder,
   parseHosts,
+  parseHttpsUrls,
   parseHttpUrl,
   parseNames,
   parsePace,
@@ -264,6 +265,27 @@ const options = [
     help: 'address at which others reach this service: links in webhook deliveries start with it, and a proxy may serve svc below its path',
     expected: `${url.expected}, its path of letters, digits and . _ ~ : @ + -`,
     parse: parsePublicUrl,
+    commands: servers,
+  }),
+  /** Each an https URL. */
+  defineOption({
+    name: 'eventsCallback',
+    placeholder: '<url>',
+    default: '',
+    displayedDefault: 'none',
+    help: 'over MCP Events, also deliver to callbacks below this https URL if they are in a private network or on this machine; repeatable',
+    commands: servers,
+    repeatable: true,
+    expected: 'https URLs without user name, query and fragment, separated by commas',
+    parse: parseHttpsUrls,
+  }),
+  /** Absolute. */
+  defineOption({
+    name: 'eventsCallbackCa',
+    ...path,
+    placeholder: '<file>',
+    displayedDefault: "the system's",
+    help: 'file of the certificates to trust below --events-callback, as PEM',
     commands: servers,
   }),
   /** Whether a person confirms each send of an MCP client. */

@@ -98,6 +98,13 @@ export function parsePrefix(text: string): string | undefined {
   return path === '' || (path.length <= 200 && prefixForm.test(path)) ? path : undefined
 }
 
+/** Parses https URLs separated by commas. */
+export function parseHttpsUrls(text: string): string[] | undefined {
+  const list = text.split(',').filter(part => part.trim() !== '')
+  const urls = list.map(part => parseHttpUrl(part.trim()))
+  return urls.every(url => url?.startsWith('https:')) ? (urls as string[]) : undefined
+}
+
 /** Parses hosts separated by commas; lower case, without duplicates. */
 export function parseHosts(text: string): string[] | undefined {
   const list = text

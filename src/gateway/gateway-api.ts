@@ -13,6 +13,7 @@ import type { Uploads } from '../media/uploads.ts'
 import type { Nodes } from '../model/nodes.ts'
 import type { Clock } from '../platform/clock.ts'
 import type { EventReader } from '../push/events.ts'
+import type { Subscriptions } from '../push/subscriptions.ts'
 import type { Webhooks } from '../push/webhooks.ts'
 import type { ConsumerList } from '../receive/consumers.ts'
 import type { Inbox } from '../receive/inbox.ts'
@@ -57,10 +58,19 @@ export interface Gateway {
   readonly users: Pick<Users, 'list' | 'name'>
   readonly logins: Pick<Logins, 'login' | 'begin' | 'callOff' | 'follow' | 'forget' | 'giveCode' | 'leave'>
   readonly invitations: Pick<Invitations, keyof Invitations>
-  readonly webhooks: Pick<Webhooks, keyof Webhooks>
+  readonly webhooks: Pick<Webhooks, Exclude<keyof Webhooks, 'store'>>
+  /** Subscriptions of MCP Events by webhook. */
+  readonly subscriptions: Pick<Subscriptions, keyof Subscriptions>
   readonly events: Pick<
     EventReader,
-    'startReader' | 'getHead' | 'readPage' | 'follow' | 'followSession' | 'markActive' | 'resolveFilter'
+    | 'startReader'
+    | 'getHead'
+    | 'wait'
+    | 'readPage'
+    | 'follow'
+    | 'followSession'
+    | 'markActive'
+    | 'resolveFilter'
   >
   readonly changes: Pick<Changes, 'subscribe'>
   readonly keys: Pick<

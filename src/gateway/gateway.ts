@@ -7,6 +7,7 @@ import { SvcError } from '../model/error.ts'
 import { scopeOf } from '../model/principal.ts'
 import { apiFetch } from '../platform/fetch.ts'
 import { withLogName } from '../platform/runtime.ts'
+import { openCallbacks } from '../push/callbacks.ts'
 import type { WebhookDispatcher } from '../push/delivery.ts'
 import { EventReader } from '../push/events.ts'
 import type { SessionEventWriter } from '../push/sessions.ts'
@@ -90,7 +91,9 @@ export async function openGateway(options: GatewayOptions): Promise<RunningGatew
     runtime,
   )
   const { outbox, sender } = send
-  const { delivery, webhooks } = open.openPush(directory, resolveTarget, sender, address, runtime)
+  const callbacks = await openCallbacks(config.eventsCallback, config.eventsCallbackCa)
+  const push = open.openPush(directory, resolveTarget, sender, { address, callbacks }, runtime)
+  const { delivery, subscriptions, webhooks } = push
   const { state, store, views } = directory
   const events = new EventReader({
     events: store.events,
@@ -176,6 +179,7 @@ export async function openGateway(options: GatewayOptions): Promise<RunningGatew
     logins,
     invitations,
     webhooks,
+    subscriptions,
     inbox: inboxOf(rooms),
     media: mediaOf(media),
     history,

@@ -20,11 +20,13 @@ import { quotaPerInbound, windowMs } from '../model/session.ts'
 import { type Clock, systemClock } from '../platform/clock.ts'
 import { requestPermits as permits } from '../platform/permits.ts'
 import { type Runtime, withLogName } from '../platform/runtime.ts'
+import type { Callbacks } from '../push/callbacks.ts'
 import { WebhookDispatcher } from '../push/delivery.ts'
 import type { ResolveTarget } from '../push/events.ts'
 import { Feed } from '../push/feed.ts'
 import { SessionEventWriter } from '../push/sessions.ts'
 import { createSignedLink } from '../push/signature.ts'
+import { Subscriptions } from '../push/subscriptions.ts'
 import { Webhooks } from '../push/webhooks.ts'
 import { Inbox } from '../receive/inbox.ts'
 import { OneShot } from '../receive/one-shot.ts'
@@ -224,13 +226,14 @@ export function openPush(
   { store, views }: Directory,
   resolveTarget: ResolveTarget,
   sender: Sender,
-  address: { url?: string | undefined },
+  { address, callbacks }: { address: { url?: string | undefined }; callbacks: Callbacks },
   runtime: Runtime,
 ) {
-  const { clock } = runtime
+  const { clock, closing, log: ownLog } = withLogName(runtime, 'webhooks')
   const { events, log, maintenance, webhooks } = store
   const delivery = new WebhookDispatcher(
     {
+      callbacks,
       webhooks,
       events,
       feed: new Feed({ events, log, views }),
@@ -261,6 +264,8 @@ export function openPush(
   }
   const isKeyOver = createKeyCheck(store, clock)
   const familyOf = createFamilyLookup(store.keys)
-  const ports = { webhooks, events, resolveTarget, getMessage, clock, isKeyOver, familyOf }
-  return { delivery, webhooks: new Webhooks(ports) }
+  const shared = { webhooks, events, resolveTarget, callbacks, clock, closing, log: ownLog }
+  const endpoints = new Webhooks({ ...shared, getMessage, isKeyOver, familyOf })
+  const subscriptions = new Subscriptions({ ...shared, endpoints }, { clock })
+  return { delivery, webhooks: endpoints, subscriptions }
 }

@@ -73,6 +73,8 @@ const createView = (gateway: Gateway, viewer: Viewer): Gateway => ({
   // It limits keys by itself.
   invitations: gateway.invitations,
   webhooks: gateway.webhooks,
+  // They limit keys by themselves.
+  subscriptions: gateway.subscriptions,
   events: viewEvents(gateway.events, viewer),
   changes: { subscribe: listener => gateway.changes.subscribe(limitListener(listener, viewer)) },
   keys: gateway.keys,
@@ -178,6 +180,7 @@ const viewEvents = (events: Gateway['events'], viewer: Viewer): Gateway['events'
   const { eventScope: scope } = viewer
   return {
     getHead: before => events.getHead(before),
+    wait: (cursor, signal) => events.wait(cursor, signal),
     startReader: (after, consumer) =>
       events.startReader(after, consumer === undefined ? undefined : ownName(viewer, consumer)),
     followSession: name => events.followSession(name),

@@ -43,6 +43,8 @@ export interface McpContext extends McpShared {
   readonly local: Call['local']
   /** The caller: the program that started svc, or one that passed the checks of the HTTP door. */
   readonly by: Principal
+  /** Whether the caller showed a token or key. */
+  readonly hasToken?: boolean
   /**
    * legacy: MCP revisions of 2024 and 2025. modern: 2026-07-28, which cannot ask the client while a call
    * runs.
@@ -74,6 +76,11 @@ export interface CallTransport {
   readonly questions: QuestionTickets
   /** Takes over the delivery of an answer, and settles it when the answer is known to be written or lost. */
   deliver(delivery: Delivery, ctx: ServerContext): void
+  /**
+   * Resolves when the client has read most notifications of a request: await it before the next one. Absent on a
+   * transport that cannot tell.
+   */
+  waitForReader?(ctx: ServerContext, signal: AbortSignal): Promise<void>
 }
 
 /** Calls an operation for the caller behind this connection. @throws SvcError same as `invoke` */

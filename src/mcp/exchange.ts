@@ -7,6 +7,7 @@ import { isJSONRPCResultResponse, type JSONRPCMessage, type RequestId } from '@m
 import { Delivery } from '../model/call.ts'
 import type { Principal } from '../model/principal.ts'
 import { type AwakeTimer, endsWithin, startAwakeTimer } from '../platform/clock.ts'
+import { waitForAbort } from '../platform/signals.ts'
 import { type DeliveryWatch, watchBody } from '../server/written.ts'
 
 /** A set of running tasks, and a wait until all have ended. */
@@ -53,11 +54,50 @@ export function closeWithKey(
   else ended?.addEventListener('abort', closeSoon, { once: true, ...(closed && { signal: closed }) })
 }
 
+/** Chunks that a stream may be ahead of its reader. */
+const maxAhead = 8
+
+/** How far a stream is ahead of its reader. */
+class Backlog {
+  #ahead = 0
+  #onRead: (() => void) | undefined
+
+  /** Counts one more chunk as soon as there is room for it. */
+  async enter(signal: AbortSignal): Promise<void> {
+    while (this.#ahead >= maxAhead && !signal.aborted) {
+      const { promise, resolve } = Promise.withResolvers<void>()
+      this.#onRead = resolve
+      await Promise.race([promise, waitForAbort(signal)])
+    }
+    this.#ahead++
+  }
+
+  /** The connection has taken a chunk. */
+  leave(): void {
+    this.#ahead = Math.max(0, this.#ahead - 1)
+    this.#onRead?.()
+  }
+}
+
 /** Deliveries by their HTTP requests, so that a call finds its own. */
 export class RequestDeliveries {
   /** Deliveries that are not settled. */
   readonly pending = new PendingSet<Delivery>()
   readonly #byRequest = new WeakMap<Request, Delivery>()
+  readonly #backlogs = new WeakMap<Request, Backlog>()
+
+  /** Resolves when the reader of the answer to a request has read most of it, and counts one more chunk. */
+  async waitForReader(request: Request | undefined, signal: AbortSignal): Promise<void> {
+    if (!request) return
+    const backlog = this.#backlogs.get(request) ?? new Backlog()
+    this.#backlogs.set(request, backlog)
+    await backlog.enter(signal)
+  }
+
+  /** Call it for each chunk of the answer to a request that the connection takes. */
+  noteRead(request: Request): void {
+    this.#backlogs.get(request)?.leave()
+  }
 
   /** Creates the delivery of a request that expects an answer. */
   open(request: Request): Delivery {

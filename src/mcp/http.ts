@@ -15,7 +15,7 @@ import { toSvcError } from '../operations/gate.ts'
 import type { startAwakeTimer } from '../platform/clock.ts'
 import { escapeControls } from '../platform/escape-controls.ts'
 import type { Peer } from '../platform/serve.ts'
-import { createGuard } from '../server/auth.ts'
+import { createGuard, givenTokenOf } from '../server/auth.ts'
 import { addressOf, isProxied } from '../server/behind-proxy.ts'
 import { createFilesLimit, readParsed, releaseBody } from '../server/body.ts'
 import { noteCaller, requestIdOf } from '../server/caller.ts'
@@ -168,8 +168,17 @@ function serverFactoryOf(
       ...options,
       ...connection,
       local: false,
+      hasToken: request !== undefined && givenTokenOf(request) !== undefined,
       ...connectionSettingsOf(request?.url, options),
-      calls: { waiting, questions, deliver },
+      calls: {
+        waiting,
+        questions,
+        deliver,
+        // The transport of 2024 has one stream for all.
+        ...(options.transport === 'http' && {
+          waitForReader: (ctx, signal) => exchanges.waitForReader(ctx.http?.req, signal),
+        }),
+      },
     })
 }
 

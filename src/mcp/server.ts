@@ -21,6 +21,7 @@ import { escapeControls } from '../platform/escape-controls.ts'
 import { addSubscriptions } from './announcements.ts'
 import { addCompletions } from './completions.ts'
 import { callOperation, type McpContext } from './context.ts'
+import { addEvents } from './events.ts'
 import { addPrompts } from './prompts.ts'
 import { addResources } from './resources.ts'
 import { acceptingValidator, addTools } from './tools.ts'
@@ -43,6 +44,7 @@ export function createMcpServer(shared: McpContext): McpServer {
   addPrompts(server, context)
   addCompletions(server, context)
   addSubscriptions(server, context)
+  addEvents(server, context, shared.tools)
   return server
 }
 

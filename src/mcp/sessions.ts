@@ -329,6 +329,7 @@ export class McpSessions {
       // The id of the first event contains the stream id. Clients of old revisions get no ids and cannot
       // resume.
       onChunk: chunk => {
+        exchanges.noteRead(request)
         const [, id = ''] = /^id: (\S+)/m.exec(new TextDecoder().decode(chunk.subarray(0, 200))) ?? []
         stream ??= streamIdOf(id)
       },

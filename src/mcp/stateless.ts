@@ -44,7 +44,7 @@ export class StatelessRequests {
   async answer(request: Request, { by, connection }: Caller, parsedBody?: unknown): Promise<Response> {
     if (connection !== undefined) this.#unconfirmed.confirm({ body: parsedBody, connection })
     const method = (parsedBody as { method?: unknown } | undefined)?.method
-    const isStream = method === 'subscriptions/listen'
+    const isStream = method === 'subscriptions/listen' || method === 'events/stream'
     // An answer may be a stream that waits for a long call.
     const endStream = isStream ? beginStream(by) : openCallsOf(by).hold()
     // The shutdown does not wait for subscriptions.
@@ -65,6 +65,7 @@ export class StatelessRequests {
     return watchResponse(response, {
       signal: request.signal,
       isCounted: () => exchange.isAwaited,
+      onChunk: () => this.#options.exchanges.noteRead(request),
       onWritten: () => {
         end()
         // Nothing confirms an answer whose connection is not known.

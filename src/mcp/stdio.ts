@@ -33,6 +33,9 @@ const graceMs = 1500
  */
 const orderlyMs = 200
 
+/** Methods whose answer is the end of a subscription. */
+const subscribing: ReadonlySet<string> = new Set(['subscriptions/listen', 'events/stream'])
+
 export interface StdioServer {
   /** Resolves when the client is gone: its input has ended, or the output is closed. */
   readonly ended: Promise<void>
@@ -70,6 +73,8 @@ export function serveMcpStdio(
           waiting,
           questions,
           deliver: (delivery, ctx) => wire.deliveries.add(ctx.mcpReq.id, delivery),
+          // A notification is sent when the client has taken it.
+          waitForReader: async () => {},
         },
       }),
     { transport: wire, onerror: error => shared.log.debug('mcp', { error }) },
@@ -180,8 +185,7 @@ export class LineTransport implements Transport {
   #take(message: JSONRPCMessage): void {
     this.deliveries.confirm(message)
     // A subscription is answered only when it ends, so `close` does not wait for it.
-    if (isJSONRPCRequest(message) && message.method !== 'subscriptions/listen')
-      this.unanswered.add(message.id)
+    if (isJSONRPCRequest(message) && !subscribing.has(message.method)) this.unanswered.add(message.id)
     else if ('method' in message && message.method === 'notifications/cancelled') {
       this.unanswered.delete(message.params?.requestId as RequestId)
     }

@@ -58,6 +58,11 @@ export const WebhookEndpoint = Type.Object(
     rotating_until: optional(
       integer('Unix milliseconds: until then deliveries are also signed with the previous secret.'),
     ),
+    expires_at: optional(
+      integer(
+        'Unix milliseconds: it is a subscription of an MCP client, and ends then unless the client renews it. Absent for other endpoints.',
+      ),
+    ),
     tries: Type.Object(
       { done: Type.Integer(), failed: Type.Integer(), gave_up: Type.Integer() },
       {

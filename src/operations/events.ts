@@ -54,8 +54,10 @@ async function openEvents(
     events.follow(cursor, wanted, signal, options)
   /** Subscribes to all events from now on that the caller may see, same as `Changes.subscribe`. */
   const subscribe = (listener: Pick<ChangeListener, 'event' | 'reached'>) => changes.subscribe(listener)
+  const getHead = (before?: number) => events.getHead(before)
+  const wait = (from: string, signal: AbortSignal) => events.wait(from, signal)
   await page(cursor, 1)
-  return { wanted, consumer, cursor, page, seen, follow, subscribe }
+  return { wanted, consumer, cursor, page, seen, follow, subscribe, getHead, wait }
 }
 
 export type OpenedEvents = Awaited<ReturnType<typeof openEvents>>

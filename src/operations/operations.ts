@@ -55,6 +55,7 @@ import { setDefault } from './set-default.ts'
 import { getShared } from './shared.ts'
 import { createPanelLink, signIn, signOut } from './sign-in.ts'
 import { status } from './status.ts'
+import { subscribeEvents, unsubscribeEvents } from './subscriptions.ts'
 import { tools } from './tools.ts'
 import { showTyping } from './typing.ts'
 import { listUsers, nameUser } from './users.ts'
@@ -169,6 +170,8 @@ const doorOperations = [
   lookAtInvitation,
   joinByInvitation,
   giveInvitedCode,
+  subscribeEvents,
+  unsubscribeEvents,
 ] as const
 
 /** All operations, the tools first. */

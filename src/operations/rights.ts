@@ -11,6 +11,7 @@ const agentRights: readonly Right[] = [
   'tools',
   'me',
   'recv',
+  'events',
   'send',
   'ask',
   'download',

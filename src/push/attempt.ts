@@ -10,6 +10,7 @@ import { Poster, TimedOut } from '../platform/post.ts'
 import { checkAddresses } from '../platform/public-fetch.ts'
 import { reasonOf } from '../platform/system-error.ts'
 import type { Webhook } from '../storage/webhooks.ts'
+import type { Callbacks } from './callbacks.ts'
 import { meaningOf, retryAfterOf } from './schedule.ts'
 import { createSignatureHeaders } from './signature.ts'
 
@@ -32,8 +33,15 @@ export interface WebhookAttemptResult {
 }
 
 /** Creates the HTTP client for one receiver; it keeps connections open. */
-export const createPoster = ({ url, allow_private }: Pick<Webhook, 'url' | 'allow_private'>): Poster =>
-  new Poster(url, { allowPrivate: allow_private, timeoutMs: answerTimeoutMs })
+export const createPoster = (
+  { url, allow_private, subscription }: Pick<Webhook, 'url' | 'allow_private' | 'subscription'>,
+  callbacks: Callbacks,
+): Poster =>
+  new Poster(url, {
+    timeoutMs: answerTimeoutMs,
+    allowPrivate: allow_private,
+    ...(subscription && callbacks.reachOf(url)),
+  })
 
 /**
  * Posts one event now. Delivery errors are in the result.

@@ -14,6 +14,9 @@ export interface OutgoingEvent {
   data: object
 }
 
+/** An event as a body holds it. */
+export type WrittenEvent = Omit<OutgoingEvent, 'at'> & { timestamp: string }
+
 /**
  * Creates the links of a delivery. Without a known public address of svc there is no such object, and
  * deliveries have no links.
@@ -35,10 +38,16 @@ const maxItems = 20
 /**
  * Returns the JSON of an event. A message that is too long is truncated: it gets `truncated: true` and a
  * `whole_url`.
+ *
+ * @param form the form of the body; by default that of webhooks
  */
-export function bodyOf({ id, type, at, data }: OutgoingEvent, links: DeliveryLinks | undefined): string {
+export function bodyOf(
+  { id, type, at, data }: OutgoingEvent,
+  links: DeliveryLinks | undefined,
+  form: (event: WrittenEvent) => object = event => event,
+): string {
   const json = (content: object) =>
-    JSON.stringify({ id, type, timestamp: new Date(at).toISOString(), data: content })
+    JSON.stringify(form({ id, type, timestamp: new Date(at).toISOString(), data: content }))
   if (!type.startsWith('message.')) return json(data)
   const message = withLinks(data as Message, links)
   let body = json(message)

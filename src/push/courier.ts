@@ -4,16 +4,19 @@
  */
 import { Buffer } from 'node:buffer'
 import { isSvcError } from '../model/error.ts'
+import { matchesArguments, toOccurrence } from '../model/occurrence.ts'
 import type { Clock } from '../platform/clock.ts'
 import type { Log } from '../platform/log.ts'
 import { cursorNumberOf } from '../storage/events.ts'
 import type { Webhook, WebhookTry } from '../storage/webhooks.ts'
 import { createPoster, postEvent, replyOf, type WebhookAttemptResult } from './attempt.ts'
-import { bodyOf, type DeliveryLinks } from './body.ts'
+import { bodyOf, type DeliveryLinks, type WrittenEvent } from './body.ts'
+import { type Callbacks, envelopeIdOf } from './callbacks.ts'
 import type { LaneEvent } from './lanes.ts'
 import type { DeliveryPacer } from './pacer.ts'
 
 export interface WebhookSenderPorts {
+  callbacks: Callbacks
   /**
    * Returns the link maker for deliveries to an endpoint; undefined if svc does not know its public
    * address.
@@ -56,7 +59,7 @@ export class WebhookSender {
     this.#clock = clock
     this.#log = log
     this.#pacer = pacer
-    this.#poster = createPoster(webhook)
+    this.#poster = createPoster(webhook, ports.callbacks)
   }
 
   /** Closes the connections. */
@@ -67,12 +70,14 @@ export class WebhookSender {
   /**
    * Delivers an event as soon as a delivery may start.
    *
+   * @param safeCursor same as `WebhookLanes.getSafeCursor`
    * @returns undefined if the event is no longer in the log
    * @throws the error of reading the event; the signal's reason
    */
   async deliver(
     webhook: Webhook,
     event: LaneEvent,
+    safeCursor: () => string,
     signal: AbortSignal,
   ): Promise<DeliveryOutcome | undefined> {
     const { id, type, at } = event
@@ -80,9 +85,14 @@ export class WebhookSender {
     const started = this.#clock.now()
     await this.#pacer.waitForStart()
     const data = await event.data()
-    if (!data) return undefined
-    const body = bodyOf({ id, type, at, data }, this.#ports.createLinks(webhook))
-    const tried = await postEvent(this.#poster, webhook, { id, body }, signal)
+    const { subscription } = webhook
+    const isGap = type === 'gap'
+    if (!data || (subscription && !isGap && !matchesArguments(subscription, data))) return undefined
+    const form = subscription && ((written: WrittenEvent) => toOccurrence(written, safeCursor()))
+    const sent = isGap
+      ? { id: envelopeIdOf(type), body: JSON.stringify({ type, cursor: id }) }
+      : { id, body: bodyOf({ id, type, at, data }, this.#ports.createLinks(webhook), form) }
+    const tried = await postEvent(this.#poster, webhook, sent, signal)
     const { status, retryAfterMs, detail: problem, code: failure, text } = tried
     const took_ms = Math.round(this.#clock.monotonic() - beganAt)
     const done = problem === undefined

@@ -7,7 +7,7 @@ import { backoffMs } from '../platform/clock.ts'
 import type { Runtime } from '../platform/runtime.ts'
 import { linkSignals } from '../platform/signals.ts'
 import type { EventLog } from '../storage/events.ts'
-import type { Webhook, WebhookStore } from '../storage/webhooks.ts'
+import { isSubscribed, type Webhook, type WebhookStore } from '../storage/webhooks.ts'
 import type { EndpointPorts, EndpointRun } from './endpoint.ts'
 import { DeliveryPacer } from './pacer.ts'
 
@@ -123,6 +123,7 @@ export class WebhookDispatcher {
         // An endpoint that another process delivers for now is treated like a paused one: running deliveries finish.
         const isOwn = ({ id }: Webhook) => own.has(id)
         await this.#updateRuns(all.map(webhook => (isOwn(webhook) ? webhook : { ...webhook, paused: true })))
+        await this.#endSubscriptions(all.filter(isOwn))
         hasTakenOver = true
         failures = 0
       } catch (error) {
@@ -145,13 +146,15 @@ export class WebhookDispatcher {
     for (const [id, run] of this.#runs) {
       const now = all.get(id)
       // Like a pause: running deliveries finish. After a stop they would be repeated.
-      const mayRun = now && (isOn(now) || (!now.disabled && run.isBusy))
+      const isLive = now && isSubscribed(now, this.#runtime.clock.now())
+      const mayRun = isLive && (isOn(now) || (!now.disabled && run.isBusy))
       if (mayRun && !run.hasEnded && now.epoch === run.epoch) run.update(now)
       else this.#stopRun(id)
     }
     // A process that hung may not know yet that another one polls now.
     if (!this.#isPolling()) return
-    const on = webhooks.filter(isOn).map(({ id }) => id)
+    const time = this.#runtime.clock.now()
+    const on = webhooks.filter(one => isOn(one) && isSubscribed(one, time)).map(({ id }) => id)
     const fresh = new Set(on.filter(id => !this.#runs.has(id) && !this.#stopping.has(id)))
     if (fresh.size === 0) return
     // Loaded for the first endpoint: the HTTP client costs 5 ms and 4 MB at start.
@@ -159,6 +162,22 @@ export class WebhookDispatcher {
     // Read the list again: it may lack what a run stored at its end.
     for (const webhook of (await this.#ports.webhooks.list()).filter(isOn))
       if (fresh.has(webhook.id)) this.#runs.set(webhook.id, this.#startRun(webhook, EndpointRun))
+  }
+
+  /** Removes subscriptions that are over. If the key ended, the receiver gets one last message. */
+  async #endSubscriptions(webhooks: readonly Webhook[]): Promise<void> {
+    const now = this.#runtime.clock.now()
+    for (const webhook of webhooks) {
+      const { disabled, expires_at = 0, id, subscription } = webhook
+      const isRevoked = disabled?.code === 'key_revoked'
+      const isOver = subscription !== undefined && (isRevoked || expires_at <= now)
+      // A delivery that still runs is aborted first.
+      if (!isOver || this.#runs.has(id) || this.#stopping.has(id)) continue
+      const isRemoved = await this.#ports.webhooks.remove(id)
+      if (!isRemoved || !isSubscribed(webhook, now)) continue
+      const { sendTerminated } = await import('./envelopes.ts')
+      void sendTerminated(webhook, this.#ports.callbacks, this.#runtime)
+    }
   }
 
   /**

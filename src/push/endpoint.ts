@@ -5,6 +5,7 @@
 import type { WebhookEnding } from '../model/event.ts'
 import type { Clock } from '../platform/clock.ts'
 import type { Log } from '../platform/log.ts'
+import { cursorBefore } from '../storage/events.ts'
 import type { Webhook, WebhookHealth, WebhookProgressStore, WebhookTry } from '../storage/webhooks.ts'
 import {
   type DeliveryOutcome,
@@ -13,7 +14,7 @@ import {
   type WebhookSenderPorts,
 } from './courier.ts'
 import type { Feed } from './feed.ts'
-import { type LaneEvent, type LiveLane, WebhookLanes } from './lanes.ts'
+import { type LaneEvent, type LanePage, type LiveLane, WebhookLanes } from './lanes.ts'
 import {
   type AttemptFailure,
   capacityOf,
@@ -41,6 +42,16 @@ export interface EndpointPorts extends WebhookSenderPorts {
   /** Whether the system clock is reliable enough to decide that something took too long. */
   isClockReliable(): Promise<boolean>
 }
+
+/** Returns what tells a subscriber that events are lost, in place of them. */
+const gapBefore = ({ cursor, events: [first] }: LanePage): LaneEvent => ({
+  id: first ? cursorBefore(first.id) : cursor,
+  type: 'gap',
+  at: 0,
+  session: '',
+  user: '',
+  data: async () => ({}),
+})
 
 /** Maximum queued events in memory; the second number holds while the endpoint fails. */
 const maxQueued = 256
@@ -226,7 +237,8 @@ export class EndpointRun {
     const page = await this.#ports.feed.readAfter(from, this.#webhook, limit / 2)
     if (page.gone)
       this.#log.warn('events were removed before a webhook received them', { webhook: this.#webhook.id })
-    this.#lanes.addPage(page)
+    const announces = page.gone && this.#webhook.subscription
+    this.#lanes.addPage(announces ? { ...page, events: [gapBefore(page), ...page.events] } : page)
     if (page.cursor === from) return false
     this.#isAtEnd = false
     return true
@@ -237,9 +249,12 @@ export class EndpointRun {
   }
 
   async #deliverEvent(lane: LiveLane, event: LaneEvent): Promise<void> {
-    const outcome = await this.#sender.deliver(this.#webhook, event, this.#stop.signal)
+    const safeCursor = () => this.#lanes.getSafeCursor(lane, event)
+    const outcome = await this.#sender.deliver(this.#webhook, event, safeCursor, this.#stop.signal)
     if (!outcome) this.#lanes.completeEvent(lane, event)
     else if (outcome.done) this.#recordSuccess(lane, event, outcome)
+    else if (this.#webhook.subscription && meaningOf(outcome.status ?? 0).refused)
+      this.#recordRefusal(lane, event, outcome)
     else await this.#recordFailure(lane, event, outcome)
   }
 
@@ -249,6 +264,14 @@ export class EndpointRun {
     this.#succeededAt = this.#clock.now()
     this.#health = { last_success_at: this.#succeededAt }
     this.#tries.push({ ...record, outcome: 'done' })
+    this.#lanes.completeEvent(lane, event)
+  }
+
+  /** Records that the receiver does not want an event, and works. */
+  #recordRefusal(lane: LiveLane, event: LaneEvent, { record }: DeliveryOutcome): void {
+    this.#state = withSuccess(this.#state)
+    this.#health = { last_success_at: this.#health.last_success_at }
+    this.#tries.push({ ...record, outcome: 'gave_up' })
     this.#lanes.completeEvent(lane, event)
   }
 

@@ -120,6 +120,20 @@ export class WebhookLanes {
   }
 
   /**
+   * Returns the place up to which every event is done once this event of a lane is: what comes after it may come again,
+   * and what comes before does not.
+   */
+  getSafeCursor(lane: LiveLane, event: LaneEvent): string {
+    let safe = event.id
+    for (const other of this.#lanes.values()) {
+      const isOpen = other.isBusy || other.isBehind || other.trouble || other.queue.length > 0
+      if (other !== lane && isOpen && cursorNumberOf(other.position) < cursorNumberOf(safe))
+        safe = other.position
+    }
+    return safe
+  }
+
+  /**
    * Returns a lane that may start now, for a call of `startNext`; undefined if there is none.
    *
    * @param probing true to test whether the receiver is back: then an event that has not failed goes first

@@ -168,10 +168,13 @@ export interface StatusMeaning {
   gone: boolean
   /** The receiver is overloaded: 429, 502 or 504. */
   slow: boolean
+  /** The receiver does not want this one delivery, and works: 410 or 413. Counts for subscriptions of MCP Events. */
+  refused: boolean
 }
 
 export const meaningOf = (status: number): StatusMeaning => ({
   done: status >= 200 && status < 300,
   gone: status === 410,
   slow: status === 429 || status === 502 || status === 504,
+  refused: status === 410 || status === 413,
 })

@@ -21,10 +21,18 @@ import {
 import { type Clock, createYield } from '../platform/clock.ts'
 import { withoutUndefined } from '../platform/fields.ts'
 import { randomBytes } from '../platform/lazy-crypto.ts'
+import type { Log } from '../platform/log.ts'
 import { cursorBefore, cursorNumberOf, type EventLog } from '../storage/events.ts'
 import { endedKeyError, keyOfMaker } from '../storage/keys.ts'
-import type { NewWebhook, WebhookStore as Store, Webhook, WebhookChange } from '../storage/webhooks.ts'
+import {
+  isSubscribed,
+  type NewWebhook,
+  type WebhookStore as Store,
+  type Webhook,
+  type WebhookChange,
+} from '../storage/webhooks.ts'
 import { bodyOf } from './body.ts'
+import type { Callbacks } from './callbacks.ts'
 import type { ResolveTarget } from './events.ts'
 import { typeFilterOf } from './feed.ts'
 import { createSecret, isLinkValid, type LinkTarget, rotationMs } from './signature.ts'
@@ -39,6 +47,10 @@ export interface WebhookPorts {
   /** As `familyOf` of `storage/keys.ts`. */
   familyOf(id: string): Promise<ReadonlySet<string>>
   clock: Clock
+  log: Log
+  callbacks: Callbacks
+  /** Aborts when the gateway closes. */
+  closing: AbortSignal
 }
 
 /** Start of a replay: an event, or a time (Unix ms). With `dry_run`, the events are only counted. */
@@ -88,7 +100,9 @@ export class Webhooks {
   async list(by: Principal): Promise<WebhookEndpoint[]> {
     const now = this.#ports.clock.now()
     const all = await this.#ports.webhooks.list()
-    return all.filter(webhook => isManagedBy(webhook, by)).map(webhook => toEndpoint(webhook, now))
+    return all
+      .filter(webhook => isManagedBy(webhook, by) && isSubscribed(webhook, now))
+      .map(webhook => toEndpoint(webhook, now))
   }
 
   /** Returns one endpoint. @throws SvcError `not_found`, like all methods below except `add` */
@@ -138,11 +152,21 @@ export class Webhooks {
       created_at: clock.now(),
       position: await events.getHead(),
     }
+    await this.store(webhook)
+    return { ...(await this.get(by, id)), secret }
+  }
+
+  /**
+   * Stores a new endpoint within the bounds of its maker.
+   *
+   * @param check rejects by itself
+   * @throws SvcError `invalid_arguments`
+   */
+  async store(webhook: NewWebhook, check = async () => {}): Promise<void> {
     // Runs one after another, so that each counts the endpoints added before.
-    const adding = this.#adding.then(() => this.#store(webhook))
+    const adding = this.#adding.then(check).then(() => this.#store(webhook))
     this.#adding = adding.catch(() => {})
     await adding
-    return { ...(await this.get(by, id)), secret }
   }
 
   async #store(webhook: NewWebhook): Promise<void> {
@@ -202,6 +226,7 @@ export class Webhooks {
 
   /** Creates a new secret. For a day, deliveries are signed with the previous one too. */
   async rotate(by: Principal, id: string): Promise<AddedWebhook> {
+    rejectSubscription(await this.#getStored(by, id))
     const secret = createSecret()
     const until = this.#ports.clock.now() + rotationMs
     await this.#changeStored(by, id, { rotation: { secret, until } })
@@ -259,10 +284,19 @@ export class Webhooks {
     return found
   }
 
-  /** Removes an endpoint and all its data. */
+  /**
+   * Removes an endpoint and all its data. The receiver of a subscription gets one last message, and its client cannot
+   * make it again before it would have ended.
+   */
   async remove(by: Principal, id: string): Promise<{ success: true; id: string }> {
-    if (by.grant) await this.#getStored(by, id)
-    if (!(await this.#ports.webhooks.remove(id))) throw notFoundError()
+    const { callbacks, closing, log, webhooks } = this.#ports
+    const webhook = await this.#getStored(by, id)
+    if (!(await webhooks.remove(id))) throw notFoundError()
+    if (webhook.subscription) {
+      await webhooks.add({ ...webhook, secrets: [] })
+      const { sendTerminated } = await import('./envelopes.ts')
+      void sendTerminated(webhook, callbacks, { closing, log })
+    }
     return { success: true, id }
   }
 
@@ -279,13 +313,14 @@ export class Webhooks {
   /** Delivers an event `webhook.test` now, from this process, also if the endpoint is off. */
   async sendTest(by: Principal, id: string, signal: AbortSignal): Promise<WebhookTest> {
     const webhook = await this.#getStored(by, id)
-    const { clock, webhooks } = this.#ports
+    rejectSubscription(webhook)
+    const { callbacks, clock, webhooks } = this.#ports
     const event = `test-${randomBytes(8).toString('hex')}`
     const [type, at] = ['webhook.test', clock.now()] as const
     const data = { webhook: id, text: 'A test of svc.' }
     const body = bodyOf({ id: event, type, at, data }, undefined)
     const { postEvent, createPoster } = await loadAttempt()
-    const poster = createPoster(webhook)
+    const poster = createPoster(webhook, callbacks)
     const beganAt = clock.monotonic()
     try {
       const sent = { ...webhook, replies: false }
@@ -326,7 +361,8 @@ export class Webhooks {
 
   async #getStored(by: Principal, id: string): Promise<Webhook> {
     const found = await this.#ports.webhooks.get(id)
-    if (!found || !isManagedBy(found, by)) throw notFoundError()
+    if (!found || !isManagedBy(found, by) || !isSubscribed(found, this.#ports.clock.now()))
+      throw notFoundError()
     return found
   }
 }
@@ -334,6 +370,14 @@ export class Webhooks {
 /** Whether a caller may see and change an endpoint. A caller without a key may change all. */
 const isManagedBy = ({ made_by = '' }: Webhook, by: Principal): boolean =>
   by.grant === undefined || parsePrincipal(made_by).id === keyIdOf(by)
+
+/** @throws SvcError `forbidden` */
+function rejectSubscription({ subscription }: Webhook): void {
+  if (subscription)
+    throw new SvcError('forbidden', 'it is a subscription of an MCP client, which has the secret', {
+      hint: 'Pause it, or remove it.',
+    })
+}
 
 const notFoundError = () =>
   new SvcError('not_found', 'no webhook has this id', { next: { action: 'see', what: 'webhooks' } })
@@ -361,7 +405,7 @@ const lengthOf = (headers: Readonly<Record<string, string>>): number =>
 function toEndpoint(webhook: Webhook, now: number): WebhookEndpoint {
   const { id, url, types, session, user, headers, allow_private, replies, created_at, tries } = webhook
   const { disabled, paused, failing_since, last_error, last_error_code, last_success_at, secrets } = webhook
-  const { made_by = '', next_try_at = 0 } = webhook
+  const { expires_at, made_by = '', next_try_at = 0 } = webhook
   const isOfKey = parsePrincipal(made_by).id !== undefined
   const old = secrets.find(({ until }) => until !== undefined && until > now)
   return {
@@ -385,6 +429,7 @@ function toEndpoint(webhook: Webhook, now: number): WebhookEndpoint {
     // A time in the past is left out: that attempt is running.
     ...(!disabled && !paused && next_try_at > now && { next_try_at }),
     ...(old?.until !== undefined && { rotating_until: old.until }),
+    ...(expires_at !== undefined && { expires_at }),
     tries: { ...tries },
   }
 }

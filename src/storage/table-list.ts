@@ -141,7 +141,7 @@ export const storeTables: readonly StoreTable[] = [
     'webhook',
     `nth | id url types session peer headers secrets link_key allow_private replies paused disabled disabled_at
      disabled_code created_at position replayed epoch last_success_at failing_since last_error last_error_code
-     next_try_at tries_done tries_failed tries_gave_up made_by grant`,
+     next_try_at tries_done tries_failed tries_gave_up made_by grant subscription expires_at`,
     {
       left: 'deliverer',
       numbered: 'nth',
@@ -155,7 +155,7 @@ export const storeTables: readonly StoreTable[] = [
       },
       owners: { deliverer: 'NULL' },
       cursors: ['position', 'replayed'],
-      people: 'peer last_error grant',
+      people: 'peer last_error grant subscription',
     },
   ),
   table('webhook_lane', 'webhook session peer | position event tries failed_at retry_at', {

@@ -21,17 +21,18 @@ export const laneOf = ({
   ...(event !== undefined && { trouble: { event, tries, failed_at, retry_at } }),
 })
 
-/** `types`, `headers` and `secrets` are JSON. */
+/** `types`, `headers`, `secrets`, `grant` and `subscription` are JSON. */
 export type WebhookRow = Pick<
   Webhook,
   'id' | 'url' | 'session' | 'link_key' | 'created_at' | 'position' | 'epoch'
 > &
-  Pick<Webhook, 'made_by' | 'replayed'> &
+  Pick<Webhook, 'made_by' | 'replayed' | 'expires_at'> &
   WebhookHealth &
   Record<'types' | 'headers' | 'secrets', string> &
   Record<'allow_private' | 'replies' | 'paused' | `tries_${TryOutcome}`, number> & {
     peer?: string
     grant?: string
+    subscription?: string
     deliverer?: string
     disabled?: string
     disabled_code?: WebhookEnding
@@ -57,6 +58,7 @@ export function webhookOf({
     replies: row.replies === 1,
     paused: row.paused === 1,
     grant: row.grant === undefined ? undefined : JSON.parse(row.grant),
+    subscription: row.subscription === undefined ? undefined : JSON.parse(row.subscription),
     ...(disabled !== undefined && { disabled: { reason: disabled, at: disabled_at, ...(code && { code }) } }),
   }
 }

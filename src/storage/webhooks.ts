@@ -11,6 +11,7 @@
  */
 import type { Grant } from '../model/access.ts'
 import type { WebhookEnding } from '../model/event.ts'
+import type { MessageFilter } from '../model/occurrence.ts'
 import type { WebhookDelivery, WebhookFailure } from '../model/webhook.ts'
 
 /** A secret that signs deliveries. */
@@ -49,7 +50,18 @@ export interface NewWebhook {
   created_at: number
   /** Cursor: events up to here are not delivered again. */
   position: string
+  /**
+   * Set for a subscription of MCP Events, whose deliveries have the form of that protocol: what it asks for. It has no
+   * secrets after a person removed it: then its client cannot make it again before it would have ended.
+   */
+  subscription?: MessageFilter
+  /** When a subscription ends, in Unix ms. */
+  expires_at?: number
 }
+
+/** Whether events are delivered for a subscription. True for every other endpoint. @param now Unix ms */
+export const isSubscribed = ({ subscription, secrets, expires_at = 0 }: NewWebhook, now: number): boolean =>
+  subscription === undefined || (secrets.length > 0 && expires_at > now)
 
 /** A stored endpoint. */
 export interface Webhook extends NewWebhook {
@@ -120,7 +132,11 @@ export interface WebhookLane extends WebhookConversation {
 }
 
 /** Changes to an endpoint; the value undefined removes a field. */
-export type WebhookChange = Partial<Pick<Webhook, 'paused' | 'disabled' | keyof WebhookHealth>> & {
+export type WebhookChange = Partial<
+  Pick<Webhook, 'paused' | 'disabled' | 'expires_at' | keyof WebhookHealth>
+> & {
+  /** Retries what failed, as `paused: false` does. A paused endpoint stays so. */
+  retries?: true
   /** A new secret. The newest previous secret signs as well until then (Unix ms); older ones are removed. */
   rotation?: { secret: string; until: number }
 }

@@ -78,10 +78,13 @@ test.each([
   const wrong: unknown[] = []
   const order = ['read', 'write', 'destroy']
   let calls = 0
+  // They succeed only with a callback that answers.
+  const needsCallback = new Set(['subscribe_events', 'unsubscribe_events'])
   for (const operation of operations.toSorted((a, b) => order.indexOf(a.effect) - order.indexOf(b.effect))) {
     const { door } = rows.find(row => row.operation === operation)!
     const input = { ...inputAbout(operation, own), ...(operation.name === 'add_key' && scope) }
-    if (apart.includes(operation.right) || lackedBy(column, operation, input)) continue
+    if (apart.includes(operation.right) || needsCallback.has(operation.name)) continue
+    if (lackedBy(column, operation, input)) continue
     const { status, text } = await door.call(operation, input, column)
     calls++
     if (status !== 200) wrong.push([operation.name, input, text])

@@ -195,8 +195,19 @@ function walk(view: Gateway, by: Principal, { anna, messages, outbox }: World): 
       isLinkValid: () => view.webhooks.isLinkValid({ webhook: 'x', message_id: 'y', item: '0' }, '1', 'z'),
       getMessage: () => view.webhooks.getMessage(own.message_id),
     },
+    subscriptions: {
+      subscribe: () =>
+        view.subscriptions.subscribe(
+          by,
+          { type: 'message.received', url: 'https://1.1.1.1/', secret: '' },
+          signal,
+        ),
+      unsubscribe: () =>
+        view.subscriptions.unsubscribe(by, { type: 'message.received', url: 'https://1.1.1.1/' }),
+    },
     events: {
       getHead: () => view.events.getHead(),
+      wait: () => view.events.wait('', AbortSignal.abort()),
       startReader: () => view.events.startReader(undefined, 'reader'),
       markActive: () => view.events.markActive('reader'),
       resolveFilter: () => view.events.resolveFilter({ session: 'work', user: anna }),

@@ -267,6 +267,8 @@ describe('each operation', () => {
       rotate_webhook: '<id>',
       replay_webhook: '<id>',
       add_webhook: undefined,
+      subscribe_events: undefined,
+      unsubscribe_events: undefined,
       upload_media: undefined,
       stop_agent_turn: '<id>',
       inject_agent_turn: '<agent> <session>',

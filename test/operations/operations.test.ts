@@ -41,6 +41,8 @@ const ofAgents = new Set([
   'follow_messages',
   'open_messages',
   'follow_changes',
+  'follow_events',
+  'link_events',
   'foresee_send',
   'forget_login',
   'list_conversations',

@@ -9,6 +9,7 @@ import { Bus } from '../../src/platform/runtime.ts'
 import { WebhookDispatcher } from '../../src/push/delivery.ts'
 import { Webhooks } from '../../src/push/webhooks.ts'
 import { directoryOfTest } from '../storage/sqlite/support.ts'
+import { callbackPorts, callbacks } from '../support/callbacks.ts'
 import { type TestClock, testClock } from '../support/clock.ts'
 import { failure, fieldsOf } from '../support/failure.ts'
 import { type TestGateway, type TestGatewayOptions, withGateway } from '../support/gateway.ts'
@@ -299,6 +300,7 @@ async function withProcesses(url: string, paths: readonly string[], data = async
       wait: (_seen: string, ms: number, signal: AbortSignal) => clock.sleep(ms, signal),
     },
     feed: { readAfter: after } as never,
+    callbacks,
     createLinks: () => undefined,
     sendReply: async () => {},
     isClockReliable: async () => true,
@@ -541,6 +543,7 @@ test('a try by hand that the store cannot note was delivered all the same', asyn
     throw new SvcError('store_unavailable', 'busy')
   }
   const webhooks = new Webhooks({
+    ...callbackPorts,
     webhooks: { ...kept, progress: { ...kept.progress, addTry: tried } },
     events: { getHead: async () => 'm-0', listAfter: async cursor => ({ events: [], cursor }) },
     resolveTarget: async who => who,

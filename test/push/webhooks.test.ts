@@ -6,6 +6,7 @@ import { Bus, type Runtime } from '../../src/platform/runtime.ts'
 import { type DispatcherPorts, WebhookDispatcher } from '../../src/push/delivery.ts'
 import { createSignedLink } from '../../src/push/signature.ts'
 import { Webhooks } from '../../src/push/webhooks.ts'
+import { callbackPorts } from '../support/callbacks.ts'
 import { testClock } from '../support/clock.ts'
 import { failure, fieldsOf } from '../support/failure.ts'
 import { openInMemory } from '../support/store-in-memory.ts'
@@ -15,6 +16,7 @@ async function room() {
   const clock = testClock({ runs: false })
   const { webhooks } = await openInMemory()
   const ports = {
+    ...callbackPorts,
     ...{ webhooks, clock, resolveTarget: async () => ({}), getMessage: async () => undefined },
     isKeyOver: async () => false,
     familyOf: async (id: string) => new Set([id]),

@@ -219,6 +219,7 @@ test('a stream with a scope carries only what is in it, while it catches up and 
     const scoped: Gateway['events'] = {
       startReader: (...given) => events.startReader(...given),
       getHead: before => events.getHead(before),
+      wait: (...given) => events.wait(...given),
       readPage: (...given) => events.readPage(...given),
       follow: (...given) => events.follow(...given),
       followSession: name => events.followSession(name),

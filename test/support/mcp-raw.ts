@@ -7,8 +7,14 @@ export const initialize = (protocolVersion = '2025-11-25') => ({
   params: { protocolVersion, capabilities: {}, clientInfo: { name: 'raw', version: '1' } },
 })
 
-export const post = (url: string, body: unknown, headers: Record<string, string> = {}) =>
+export const post = (
+  url: string,
+  body: unknown,
+  headers: Record<string, string> = {},
+  signal?: AbortSignal,
+) =>
   fetch(url, {
+    ...(signal && { signal }),
     method: 'POST',
     headers: {
       'content-type': 'application/json',

@@ -21,6 +21,7 @@ import { Bus } from '../../src/platform/runtime.ts'
 import { Webhooks } from '../../src/push/webhooks.ts'
 import type { SendRequest } from '../../src/send/plan.ts'
 import type { HistoryFilter as HistoryRequest } from '../../src/storage/messages.ts'
+import { callbackPorts } from './callbacks.ts'
 import { storeInMemory } from './store-in-memory.ts'
 
 const none = async () => {}
@@ -53,6 +54,7 @@ export class MemoryGateway implements Gateway {
     markActive: none,
     startReader: async after => after ?? '',
     getHead: async () => '',
+    wait: none,
     readPage: async () => ({ events: [], cursor: '' }),
     async *follow() {},
     followSession: session => async () => ({ session }),
@@ -309,7 +311,13 @@ export class MemoryGateway implements Gateway {
     isKeyOver: async () => false,
     familyOf: async (id: string) => new Set([id]),
     clock: systemClock,
+    ...callbackPorts,
   })
+
+  readonly subscriptions: Gateway['subscriptions'] = {
+    subscribe: unknown,
+    unsubscribe: async () => ({ id: '' }),
+  }
 
   readonly logins: Gateway['logins'] = {
     begin: unknown,

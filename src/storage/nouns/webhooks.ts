@@ -49,7 +49,7 @@ export function* listLanes(id: string): Routine<WebhookLane[]> {
 const columns =
   constantSql(`id, url, types, session, peer, headers, secrets, link_key, allow_private, replies, paused,
   disabled, disabled_at, disabled_code, created_at, position, replayed, epoch, last_success_at, failing_since, last_error,
-  last_error_code, next_try_at, tries_done, tries_failed, tries_gave_up, made_by, "grant"`)
+  last_error_code, next_try_at, tries_done, tries_failed, tries_gave_up, made_by, "grant", subscription, expires_at`)
 
 /** SQL for the number of a cursor as text, as `cursorNumberOf` returns it. */
 export const cursorDigits = (column: string): Sql =>
@@ -99,6 +99,8 @@ function createWebhooks(context: NounContext): Noun<Webhooks> {
           position,
           made_by,
           grant,
+          subscription,
+          expires_at,
         } = webhook
         const held = yield* refuseRevoked(dialect, made_by)
         for (const one of [...(user ? [user] : []), ...(grant?.users ?? [])]) yield* context.rejectErased(one)
@@ -106,10 +108,10 @@ function createWebhooks(context: NounContext): Noun<Webhooks> {
         yield* write(
           ...held,
           sql`INSERT INTO webhook (id, url, types, session, peer, headers, secrets, link_key, allow_private, replies,
-              created_at, position, made_by, "grant")
+              created_at, position, made_by, "grant", subscription, expires_at)
             VALUES (${id}, ${url}, ${JSON.stringify(types)}, ${session}, ${user}, ${headers}, ${secrets}, ${link_key},
               ${Number(allow_private)}, ${Number(replies)}, ${created_at}, ${position}, ${made_by},
-              ${grant && JSON.stringify(grant)})`,
+              ${grant && JSON.stringify(grant)}, ${subscription && JSON.stringify(subscription)}, ${expires_at})`,
         )
       },
 
@@ -120,8 +122,8 @@ function createWebhooks(context: NounContext): Noun<Webhooks> {
         if (!row) return false
         const { version, ...own } = row
         const webhook = opened(own)
-        const { rotation, ...rest } = change
-        const resumes = change.paused === false
+        const { retries: isRetried = false, rotation, ...rest } = change
+        const resumes = change.paused === false || isRetried
         const now = {
           ...webhook,
           ...rest,
@@ -137,7 +139,7 @@ function createWebhooks(context: NounContext): Noun<Webhooks> {
             disabled = ${now.disabled?.reason}, disabled_code = ${now.disabled?.code},
             disabled_at = ${now.disabled?.at}, failing_since = ${now.failing_since}, last_error = ${now.last_error},
             last_error_code = ${now.last_error_code}, next_try_at = ${retries ? undefined : now.next_try_at},
-            epoch = epoch + ${Number(retries)} WHERE id = ${id}`,
+            expires_at = ${now.expires_at}, epoch = epoch + ${Number(retries)} WHERE id = ${id}`,
           ...(retries ? [sql`UPDATE webhook_lane SET retry_at = 0 WHERE webhook = ${id}`] : []),
           ...living,
         )

@@ -326,7 +326,9 @@ export const tables = `
     tries_gave_up bigint NOT NULL DEFAULT 0,
     deliverer text,
     made_by text,
-    "grant" text
+    "grant" text,
+    subscription text,
+    expires_at bigint
   ) WITH (fillfactor = 50);
   CREATE TABLE webhook_lane (
     webhook text NOT NULL,

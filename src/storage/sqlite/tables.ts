@@ -308,7 +308,9 @@ const events = `
     next_try_at INTEGER,
     tries_done INTEGER NOT NULL DEFAULT 0,
     tries_failed INTEGER NOT NULL DEFAULT 0,
-    tries_gave_up INTEGER NOT NULL DEFAULT 0
+    tries_gave_up INTEGER NOT NULL DEFAULT 0,
+    subscription TEXT,
+    expires_at INTEGER
   );
   -- Conversations with undelivered events before their endpoint's position.
   CREATE TABLE webhook_lane (

@@ -1,0 +1,229 @@
+/** MCP Events by webhook, as SEP-3415 describes them, with a client and a callback that were written from its text alone. */
+import { expect, test } from 'bun:test'
+import { owner } from '../../src/model/principal.ts'
+import { eventsReceiver, newSecret } from '../support/events-receiver.ts'
+import { failure } from '../support/failure.ts'
+import { withGateway } from '../support/gateway.ts'
+import { startDoor } from '../support/mcp-door.ts'
+import { EventsClient, type Json } from '../support/mcp-events.ts'
+
+const received = 'message.received'
+
+async function withCallback() {
+  await using stack = new AsyncDisposableStack()
+  const secret = newSecret()
+  const secrets = [secret]
+  const hook = stack.use(eventsReceiver(secrets))
+  const config = { eventsCallback: [hook.prefix], eventsCallbackCa: hook.caFile }
+  const t = stack.use(await withGateway({ sessions: ['work'], config }))
+  const door = stack.use(
+    await startDoor({ gateway: t.gateway, config: { token: 'master-token-of-the-test' } }),
+  )
+  const keyed = async (can: Json, more: object = {}) => {
+    const made = await t.gateway.keys.add({ name: `key ${Math.random()}`, can, ...more }, owner)
+    return { id: made.id, client: new EventsClient(door.url, { authorization: `Bearer ${made.key}` }) }
+  }
+  const { id: keyId, client } = await keyed(['events', 'webhooks'])
+  const request = (more: object = {}) => ({
+    name: received,
+    arguments: {},
+    delivery: { mode: 'webhook', url: hook.url, secret },
+    ...more,
+  })
+  const opened = stack.move()
+  return {
+    ...{ t, door, hook, secret, secrets, client, keyId, keyed, request },
+    subscribe: (more: object = {}) => client.call('events/subscribe', request(more)),
+    [Symbol.asyncDispose]: () => opened.disposeAsync(),
+  }
+}
+
+test('a callback is asked once, and gets what happens, signed', async () => {
+  await using s = await withCallback()
+  const [type] = (await s.client.call('events/list')).events
+  expect(type.delivery).toEqual(['poll', 'push', 'webhook'])
+  const before = Date.now()
+  const made = await s.subscribe({ ttlMs: 3_600_000 })
+  expect(made).toMatchObject({ resultType: 'complete', truncated: false })
+  expect(Date.parse(made.refreshBefore)).toBeGreaterThan(before)
+  expect(s.hook.got.map(({ body, subscription }) => [body.type, subscription])).toEqual([
+    ['verification', made.id],
+  ])
+  await s.t.sandbox.say('hello')
+  const [event] = await s.t.until('delivered', () => s.hook.events().length > 0 && s.hook.events())
+  expect(event).toMatchObject({ subscription: made.id, body: { name: received, data: { text: 'hello' } } })
+  expect(event!.id).toBe(event!.body.eventId)
+  expect(event!.body.cursor).toBe(event!.body.eventId)
+  expect(event!.id).not.toInclude('.')
+  await s.subscribe({ arguments: { words: ['x'] } })
+  expect(s.hook.ofType('verification')).toHaveLength(1)
+})
+
+test('a renewal keeps the subscription, and says how its deliveries go', async () => {
+  await using s = await withCallback()
+  const made = await s.subscribe()
+  await s.t.sandbox.say('one')
+  await s.t.until('delivered', () => s.hook.events().length === 1)
+  const renewed = await s.t.until('stored', async () => {
+    const { deliveryStatus, ...rest } = await s.subscribe({ ttlMs: null, cursor: made.cursor })
+    return deliveryStatus.lastDeliveryAt !== null && { deliveryStatus, ...rest }
+  })
+  expect(renewed).toMatchObject({ id: made.id, deliveryStatus: { active: true, lastError: null } })
+  expect(Date.parse(renewed.refreshBefore) - Date.parse(made.refreshBefore)).toBeGreaterThan(20 * 3_600_000)
+  expect(renewed.cursor).not.toBe(made.cursor)
+  expect(s.hook.events()).toHaveLength(1)
+})
+
+test('a new secret signs beside the old one', async () => {
+  await using s = await withCallback()
+  await s.subscribe()
+  const next = newSecret()
+  await s.subscribe({ delivery: { mode: 'webhook', url: s.hook.url, secret: next } })
+  await s.t.sandbox.say('signed twice')
+  const [event] = await s.t.until('delivered', () => s.hook.events().length > 0 && s.hook.events())
+  expect(event!.headers.get('webhook-signature')!.split(' ')).toHaveLength(2)
+})
+
+test('410 and 413 end one delivery, and nothing else', async () => {
+  await using s = await withCallback()
+  await s.subscribe()
+  const refused: Json[] = []
+  s.hook.answer = ({ body }) => {
+    if (!/^no/.test(body.data.text)) return 204
+    refused.push(body.data.text)
+    return body.data.text === 'no 1' ? 410 : 413
+  }
+  for (const text of ['no 1', 'no 2', 'yes']) await s.t.sandbox.say(text)
+  await s.t.until('the next', () => s.hook.events().length === 1)
+  expect(refused).toEqual(['no 1', 'no 2'])
+  expect(await s.t.gateway.webhooks.list(owner)).toMatchObject([{ status: 'active' }])
+})
+
+test('what failed comes again, and a renewal tries it at once', async () => {
+  await using s = await withCallback()
+  await s.subscribe()
+  let isUp = false
+  s.hook.answer = () => (isUp ? 204 : 500)
+  await s.t.sandbox.say('later')
+  const failing = await s.t.until('failing', async () => {
+    const { deliveryStatus } = await s.subscribe()
+    return deliveryStatus.lastError !== null && deliveryStatus
+  })
+  expect(failing).toMatchObject({ lastError: 'http_5xx' })
+  isUp = true
+  await s.subscribe()
+  await s.t.until('delivered', () => s.hook.events().length === 1)
+})
+
+test('a subscription ends when its client ends it, or does not renew it', async () => {
+  await using s = await withCallback()
+  const gone = { code: -32023, data: { kind: 'subscription' } }
+  await s.subscribe()
+  expect(await s.client.call('events/unsubscribe', s.request())).toMatchObject({ resultType: 'complete' })
+  expect(await failure(s.client.call('events/unsubscribe', s.request()))).toMatchObject(gone)
+  await s.subscribe({ ttlMs: 1 })
+  s.t.clock.advance(61_000)
+  await s.t.until('gone', async () => (await s.t.gateway.webhooks.list(owner)).length === 0)
+  expect(await failure(s.client.call('events/unsubscribe', s.request()))).toMatchObject(gone)
+  await s.t.sandbox.say('nobody hears')
+  await s.t.receive(1)
+  expect(s.hook.events()).toEqual([])
+})
+
+test('the end of a key is told once, and nothing comes after it', async () => {
+  await using s = await withCallback()
+  const { id } = await s.subscribe()
+  await s.t.gateway.keys.revoke(s.keyId, owner)
+  await s.t.until('told', () => s.hook.ofType('terminated').length > 0)
+  expect(s.hook.ofType('terminated')).toMatchObject([{ subscription: id, body: { error: { code: -32024 } } }])
+  expect(s.hook.ofType('terminated')[0]!.id).toStartWith('msg_terminated_')
+  await s.t.sandbox.say('unheard')
+  await s.t.receive(1)
+  expect(await s.t.gateway.webhooks.list(owner)).toEqual([])
+  expect(s.hook.events()).toEqual([])
+})
+
+test('a renewal never undoes what a person did', async () => {
+  await using s = await withCallback()
+  await s.subscribe()
+  const [{ id } = { id: '' }] = await s.t.gateway.webhooks.list(owner)
+  await s.t.gateway.webhooks.pause(owner, id)
+  expect(await s.subscribe()).toMatchObject({ deliveryStatus: { active: false } })
+  expect(await s.t.gateway.webhooks.get(owner, id)).toMatchObject({ status: 'paused' })
+  expect(await failure(s.t.gateway.webhooks.rotate(owner, id))).toMatchObject({ code: 'forbidden' })
+  await s.t.gateway.webhooks.remove(owner, id)
+  expect(await failure(s.subscribe())).toMatchObject({ code: -32024 })
+  expect(await s.t.gateway.webhooks.list(owner)).toEqual([])
+  await s.t.until('told', () => s.hook.ofType('terminated').length === 1)
+})
+
+test('a subscription goes on from a cursor, and says when its place is gone', async () => {
+  await using s = await withCallback()
+  const { cursor } = await s.client.poll(received)
+  await s.t.sandbox.say('missed')
+  await s.t.receive(1)
+  expect(await s.subscribe({ cursor })).toMatchObject({ cursor, truncated: false })
+  await s.t.until('delivered', () => s.hook.events().length === 1)
+  const lost = await s.subscribe({ cursor: 'other-1', arguments: { words: ['missed'] } })
+  expect(lost).toMatchObject({ truncated: true })
+  await s.t.until('delivered', () => s.hook.events().length === 2)
+})
+
+const refused: [what: string, change: object, expected: object][] = [
+  ['http', { delivery: { url: 'http://127.0.0.1:1/' } }, { code: -32602 }],
+  ['a user name', { delivery: { url: 'https://a:b@1.1.1.1/' } }, { code: -32602 }],
+  ['no secret', { delivery: { secret: undefined } }, { code: -32602 }],
+  ['a short secret', { delivery: { secret: newSecret(23) } }, { code: -32602 }],
+  ['a long secret', { delivery: { secret: newSecret(65) } }, { code: -32602 }],
+  ['another secret', { delivery: { secret: `x${newSecret()}` } }, { code: -32602 }],
+  ['another mode', { delivery: { mode: 'push' } }, { code: -32026, data: { feature: 'deliveryMode' } }],
+  ['an unknown type', { name: 'no.such' }, { code: -32023, data: { kind: 'event' } }],
+  ['unknown arguments', { arguments: { a: 1 } }, { code: -32602 }],
+  [
+    'a private address',
+    { delivery: { url: 'https://10.0.0.1/' } },
+    { code: -32027, data: { reason: 'connection_refused' } },
+  ],
+  ['a port that nobody serves', { delivery: { url: 'https://127.0.0.1:1/' } }, { code: -32027 }],
+]
+
+test('what the extension refuses', async () => {
+  await using s = await withCallback()
+  const delivery = { mode: 'webhook', url: s.hook.url, secret: s.secret }
+  for (const [what, change, expected] of refused) {
+    const asked = s.request({ ...change, delivery: { ...delivery, ...(change as Json).delivery } })
+    expect([what, await failure(s.client.call('events/subscribe', asked))]).toMatchObject([what, expected])
+  }
+  expect(s.hook.got).toEqual([])
+  for (const [echo, reason] of [
+    [() => Response.json({ challenge: 'x' }), 'challenge_failed'],
+    [() => new Response('secret words', { status: 403 }), 'http_4xx'],
+    [() => Response.redirect('https://1.1.1.1/'), 'http_4xx'],
+  ] as const) {
+    s.hook.echo = echo
+    expect(await failure(s.subscribe())).toMatchObject({ code: -32027, data: { reason } })
+  }
+  expect(await s.t.gateway.webhooks.list(owner)).toEqual([])
+})
+
+test('who may not subscribe', async () => {
+  await using s = await withCallback()
+  const { client } = await s.keyed(['events'])
+  expect((await client.call('events/list')).events[0].delivery).toEqual(['poll', 'push'])
+  expect(await failure(client.call('events/subscribe', s.request()))).toMatchObject({ code: -32024 })
+  expect(await failure(client.call('events/unsubscribe', s.request()))).toMatchObject({ code: -32024 })
+  const master = new EventsClient(s.door.url, { authorization: 'Bearer master-token-of-the-test' })
+  await master.call('events/subscribe', s.request())
+  // The key of another caller finds no subscription of the owner.
+  expect(await failure(s.client.call('events/unsubscribe', s.request()))).toMatchObject({ code: -32023 })
+})
+
+test('a key has a bounded number of subscriptions', async () => {
+  await using s = await withCallback()
+  for (let nth = 0; nth < 20; nth++) await s.subscribe({ arguments: { words: [`w${nth}`] } })
+  expect(await failure(s.subscribe())).toMatchObject({
+    code: -32025,
+    data: { limit: 'subscriptions', max: 20 },
+  })
+  expect(s.hook.ofType('verification')).toHaveLength(1)
+})
