@@ -10,7 +10,7 @@ export const newSecret = (bytes = 32): string =>
   `whsec_${Buffer.from(crypto.getRandomValues(new Uint8Array(bytes))).toString('base64')}`
 
 /** Makes a certificate for 127.0.0.1 in a folder of its own. */
-function makeCertificate() {
+export function makeCertificate() {
   const folder = mkdtempSync(join(tmpdir(), 'callback-'))
   const own = ['-newkey', 'ec', '-pkeyopt', 'ec_paramgen_curve:prime256v1', '-nodes', '-keyout', 'key.pem']
   const names = ['-subj', '/CN=callback.test', '-addext', 'subjectAltName=IP:127.0.0.1']
