@@ -182,7 +182,14 @@ export class Subscriptions {
       expires_at: created_at + grant(ttl_ms),
     }
     await this.#verify(webhook, signal)
-    await endpoints.store(webhook, () => this.#checkCount(made_by))
+    try {
+      await endpoints.store(webhook, () => this.#checkCount(made_by))
+    } catch (error) {
+      // Another call of the client, perhaps in another process, may have made it meanwhile.
+      const other = await this.#find(id)
+      if (!other) throw error
+      return this.#renew(other, request)
+    }
     return { id: publicIdOf(id), expires_at: webhook.expires_at!, cursor: position, truncated }
   }
 

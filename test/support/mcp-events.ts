@@ -53,6 +53,7 @@ export class EventsClient {
     const text = await response.text()
     const answer = isStream ? framesIn(text).at(-1) : JSON.parse(text)
     if (answer.error) throw new RpcError(answer.error)
+    if (!response.ok) throw new RpcError({ code: response.status, message: text })
     return answer.result
   }
 
