@@ -3,7 +3,7 @@ import { expect, test } from 'bun:test'
 import { owner } from '../../src/model/principal.ts'
 import { eventsReceiver, newSecret } from '../support/events-receiver.ts'
 import { failure } from '../support/failure.ts'
-import { withGateway } from '../support/gateway.ts'
+import { changeIn, withGateway } from '../support/gateway.ts'
 import { startDoor } from '../support/mcp-door.ts'
 import { EventsClient, type Json } from '../support/mcp-events.ts'
 
@@ -167,6 +167,36 @@ test('a subscription goes on from a cursor, and says when its place is gone', as
   const lost = await s.subscribe({ cursor: 'other-1', arguments: { words: ['missed'] } })
   expect(lost).toMatchObject({ truncated: true })
   await s.t.until('delivered', () => s.hook.events().length === 2)
+})
+
+test('a log that was shortened between renewals is announced', async () => {
+  await using s = await withCallback()
+  await s.subscribe()
+  const [{ id } = { id: '' }] = await s.t.gateway.webhooks.list(owner)
+  await s.t.gateway.webhooks.pause(owner, id)
+  await s.t.until('paused', async () => (await s.t.gateway.webhooks.get(owner, id)).status === 'paused')
+  for (const text of ['one', 'two', 'three']) await s.t.sandbox.say(text)
+  await s.t.receive(3)
+  await changeIn(s.t.dir, 'DELETE FROM message WHERE id <= 2')
+  expect(await s.subscribe()).toMatchObject({ truncated: true })
+  await s.t.gateway.webhooks.resume(owner, id)
+  await s.t.until('the rest', () => s.hook.events().length > 0)
+  const [gap] = s.hook.ofType('gap')
+  expect(gap!.id).toStartWith('msg_gap_')
+  expect(s.hook.events().map(({ body }) => body.data.text)).toEqual(['three'])
+  expect(await s.client.poll(received, gap!.body.cursor)).toMatchObject({ truncated: false })
+})
+
+test('challenges to one host are bounded, whoever asks', async () => {
+  await using s = await withCallback()
+  s.hook.echo = () => new Response(null, { status: 500 })
+  const reasons = new Map<string, number>()
+  for (let nth = 0; nth < 12; nth++) {
+    const { data } = (await failure(s.subscribe({ arguments: { words: [`w${nth}`] } }))) as Json
+    const reason = data.reason ?? data.limit
+    reasons.set(reason, (reasons.get(reason) ?? 0) + 1)
+  }
+  expect(Object.fromEntries(reasons)).toEqual({ http_5xx: 10, challenges: 2 })
 })
 
 const refused: [what: string, change: object, expected: object][] = [

@@ -1,11 +1,13 @@
 /** MCP Events by poll and push, as SEP-3415 describes them, with a client that was written from its text alone. */
 import { describe, expect, test } from 'bun:test'
-import { owner } from '../../src/model/principal.ts'
+import { PassThrough } from 'node:stream'
+import { serveMcpStdio } from '../../src/mcp/stdio.ts'
+import { owner, stdio } from '../../src/model/principal.ts'
 import { failure } from '../support/failure.ts'
-import { withGateway } from '../support/gateway.ts'
-import { startDoor } from '../support/mcp-door.ts'
+import { changeIn, withGateway } from '../support/gateway.ts'
+import { sharedOver, startDoor } from '../support/mcp-door.ts'
 import { EventsClient, type Json } from '../support/mcp-events.ts'
-import { openSession } from '../support/mcp-raw.ts'
+import { modernMeta, openSession } from '../support/mcp-raw.ts'
 
 const received = 'message.received'
 
@@ -111,6 +113,19 @@ describe('poll', () => {
   })
 })
 
+test('a log that was shortened is answered with truncated, and what is left comes', async () => {
+  await using s = await withEvents()
+  const { cursor } = await s.client.poll(received)
+  for (const text of ['one', 'two', 'three']) await s.t.sandbox.say(text)
+  await s.t.receive(3)
+  await changeIn(s.t.dir, 'DELETE FROM message WHERE id <= 2')
+  const polled = await s.client.poll(received, cursor)
+  expect([polled.truncated, textsOf(polled)]).toEqual([true, ['three']])
+  await using stream = await s.client.stream({ name: received, cursor })
+  expect(await stream.nextOf('active')).toMatchObject({ truncated: true })
+  expect(await stream.nextOf('event')).toMatchObject({ data: { text: 'three' } })
+})
+
 describe('push', () => {
   test('confirms first, sends what happens, and goes on from a cursor', async () => {
     await using s = await withEvents()
@@ -152,6 +167,37 @@ describe('push', () => {
     expect(await stream.nextOf('active')).toMatchObject({ truncated: true })
     expect(await stream.nextOf('event')).toMatchObject({ data: { text: 'first' } })
   })
+})
+
+test('stdio has push too, until the client cancels', async () => {
+  await using s = await withEvents()
+  const [input, output] = [new PassThrough(), new PassThrough()]
+  const lines: Json[] = []
+  output.on('data', chunk =>
+    lines.push(
+      ...String(chunk)
+        .split('\n')
+        .filter(Boolean)
+        .map(line => JSON.parse(line)),
+    ),
+  )
+  const server = serveMcpStdio({ ...sharedOver(s.t.gateway), by: stdio, local: true }, { input, output })
+  const write = (message: object) => input.write(`${JSON.stringify({ jsonrpc: '2.0', ...message })}\n`)
+  const textsSent = () =>
+    lines.flatMap(({ method, params }) => (method?.endsWith('/event') ? params.data.text : []))
+  write({ id: 1, method: 'events/stream', params: { name: received, _meta: modernMeta() } })
+  await s.t.until('active', () => lines.some(({ method }) => method === 'notifications/events/active'))
+  await s.t.sandbox.say('woken')
+  await s.t.until('woken', () => textsSent().length === 1)
+  write({ method: 'notifications/cancelled', params: { requestId: 1, _meta: modernMeta() } })
+  write({ id: 2, method: 'events/list', params: { _meta: modernMeta() } })
+  await s.t.until('the next answer', () => lines.some(({ id }) => id === 2))
+  const [{ delivery }] = lines.find(({ id }) => id === 2).result.events
+  expect(delivery).toEqual(['poll', 'push'])
+  await s.t.sandbox.say('unheard')
+  await s.t.receive(2)
+  expect(textsSent()).toEqual(['woken'])
+  await server.close()
 })
 
 test('a key sees its own people alone, and is told when it ends', async () => {
