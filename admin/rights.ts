@@ -44,6 +44,8 @@ export const ownRights: Readonly<Partial<Record<Right, TextKey>>> = {
   approve: 'access.right_approve',
   keys: 'access.right_keys',
   invites: 'access.right_invites',
+  topics: 'access.right_topics',
+  notify: 'access.right_notify',
   audit: 'access.right_audit',
   agents: 'access.right_agents',
   forget: 'access.right_forget',

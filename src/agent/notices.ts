@@ -13,10 +13,10 @@ const behindMs = 15_000
 const lookEveryMs = 1000
 
 /** slow: it still works. behind: a message waits behind it. asking: a message waits, and so does a question of the agent. */
-export type Notice = 'slow' | 'behind' | 'asking'
+export type TurnNotice = 'slow' | 'behind' | 'asking'
 
 /** The notices that are not needed any more after one. */
-const included: Readonly<Record<Notice, readonly Notice[]>> = {
+const included: Readonly<Record<TurnNotice, readonly TurnNotice[]>> = {
   slow: [],
   behind: ['slow'],
   asking: ['behind'],
@@ -29,7 +29,7 @@ export class TurnNotices {
   #quietSince: number
   /** Since when a message waits about which the user got no notice. */
   #waitingSince: number | undefined
-  readonly #sent = new Set<Notice>()
+  readonly #sent = new Set<TurnNotice>()
   /** Questions that are open. */
   #asking = 0
 
@@ -60,7 +60,7 @@ export class TurnNotices {
   }
 
   /** Returns the notice that is due now in a turn. It counts as sent. */
-  take({ source }: Pick<StoredTurn, 'source'>): Notice | undefined {
+  take({ source }: Pick<StoredTurn, 'source'>): TurnNotice | undefined {
     const now = this.#clock.monotonic()
     if (this.#asking > 0) return this.#waitingSince === undefined ? undefined : this.#takeOnce('asking')
     if (source !== 'message') return undefined
@@ -68,7 +68,7 @@ export class TurnNotices {
     return now - this.#quietSince >= slowMs ? this.#takeOnce('slow') : undefined
   }
 
-  #takeOnce(notice: Notice): Notice | undefined {
+  #takeOnce(notice: TurnNotice): TurnNotice | undefined {
     this.#waitingSince = undefined
     if (this.#sent.has(notice)) return undefined
     for (const one of [notice, ...included[notice]]) this.#sent.add(one)

@@ -23,6 +23,7 @@ import type { AgentStore } from '../storage/agents.ts'
 import type { AuditStore } from '../storage/audit.ts'
 import type { EntrySight } from '../storage/outbox.ts'
 import type { SignInStore } from '../storage/state.ts'
+import type { Topics } from '../topics/topics.ts'
 import type { Asks } from './asks.ts'
 import type { Backups } from './backups.ts'
 import type { Changes } from './changes.ts'
@@ -58,6 +59,7 @@ export interface Gateway {
   readonly users: Pick<Users, 'list' | 'name'>
   readonly logins: Pick<Logins, 'login' | 'begin' | 'callOff' | 'follow' | 'forget' | 'giveCode' | 'leave'>
   readonly invitations: Pick<Invitations, keyof Invitations>
+  readonly topics: Pick<Topics, keyof Topics>
   readonly webhooks: Pick<Webhooks, Exclude<keyof Webhooks, 'store'>>
   /** Subscriptions of MCP Events by webhook. */
   readonly subscriptions: Pick<Subscriptions, keyof Subscriptions>

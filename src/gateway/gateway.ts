@@ -12,6 +12,7 @@ import type { WebhookDispatcher } from '../push/delivery.ts'
 import { EventReader } from '../push/events.ts'
 import type { SessionEventWriter } from '../push/sessions.ts'
 import { ConsumerList } from '../receive/consumers.ts'
+import { Topics } from '../topics/topics.ts'
 import { Asks } from './asks.ts'
 import type { Backups } from './backups.ts'
 import { Changes } from './changes.ts'
@@ -178,6 +179,7 @@ export async function openGateway(options: GatewayOptions): Promise<RunningGatew
     users,
     logins,
     invitations,
+    topics: new Topics(),
     webhooks,
     subscriptions,
     inbox: inboxOf(rooms),

@@ -72,6 +72,8 @@ const createView = (gateway: Gateway, viewer: Viewer): Gateway => ({
   logins: gateway.logins,
   // It limits keys by itself.
   invitations: gateway.invitations,
+  // It limits keys to the topics that they name.
+  topics: gateway.topics,
   webhooks: gateway.webhooks,
   // They limit keys by themselves.
   subscriptions: gateway.subscriptions,

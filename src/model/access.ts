@@ -22,6 +22,8 @@ export const rights = [
   'logout',
   'rename',
   'invites',
+  'topics',
+  'notify',
   'webhooks',
   'approve',
   'tools',
@@ -45,7 +47,16 @@ export const anonymousRights: readonly Right[] = ['health', 'shared']
 export const commonKeyRights: readonly Right[] = [...anonymousRights, 'tools', 'me']
 
 /** Rights about the whole service. A key that is limited to accounts or users cannot have them. */
-export const serviceRights: readonly Right[] = ['metrics', 'audit', 'agents', 'backup', 'forget', 'invites']
+export const serviceRights: readonly Right[] = [
+  'metrics',
+  'audit',
+  'agents',
+  'backup',
+  'forget',
+  'invites',
+  'topics',
+  'notify',
+]
 
 const read: readonly Right[] = ['recv', 'history', 'download', 'sessions', 'users', 'events', 'conversations']
 const reply: readonly Right[] = [...read, 'upload', 'send']
@@ -85,12 +96,18 @@ export interface Grant extends Scope {
   readonly rights: readonly Right[]
   /** Tools that it may call without having their rights. */
   readonly tools?: readonly string[]
+  /** Topics that it may notify. An absent list means all; an empty list means none. */
+  readonly topics?: readonly string[]
   readonly limits?: KeyLimits
 }
 
 /** Whether a grant allows to send, at least what a person approves. */
 export const maySend = ({ rights, tools = [] }: Grant): boolean =>
   rights.includes('send') || rights.includes('draft') || tools.includes('send')
+
+/** Whether a grant allows nothing but to notify topics. Such a key may stand in an address. */
+export const onlyNotifies = ({ rights, tools = [] }: Grant): boolean =>
+  tools.length === 0 && rights.every(right => right === 'notify')
 
 /** Whether a scope leaves nothing out. */
 export const isWhole = ({ bots, users }: Scope): boolean => bots === undefined && users === undefined

@@ -85,6 +85,7 @@ afterAll(async () => {
 type Passed =
   | 'keys'
   | 'invitations'
+  | 'topics'
   | 'audit'
   | 'backups'
   | 'people'

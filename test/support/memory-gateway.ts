@@ -101,6 +101,15 @@ export class MemoryGateway implements Gateway {
     join: unknown,
     giveCode: unknown,
   }
+  readonly topics = {
+    list: async () => [],
+    find: async () => undefined,
+    accept: unknown,
+    add: unknown,
+    show: unknown,
+    change: unknown,
+    remove: unknown,
+  }
   readonly changes: Gateway['changes'] = {
     subscribe(listener) {
       listener.reached?.('')

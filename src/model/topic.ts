@@ -1,0 +1,191 @@
+/** Topics: addresses that programs send notices to, for one person on WeChat. */
+import { type Static, Type } from '@sinclair/typebox'
+import type { MediaContent } from './message.ts'
+import { between, bounded, closed, flag, integer, oneOf, optional, text } from './shapes.ts'
+
+/** From the least to the most urgent, as ntfy names them. */
+export const priorities = ['min', 'low', 'default', 'high', 'max'] as const
+export type Priority = (typeof priorities)[number]
+
+/** What a sender says to a topic. */
+export interface Notice {
+  readonly title?: string
+  /** May be '' only with a title or media. What is too long is cut. */
+  readonly text: string
+  /** As the sender claims it; the topic caps it. */
+  readonly priority: Priority
+  readonly tags?: readonly string[]
+  /** An address that is shown as text. */
+  readonly click?: string
+  /** Staged already (`upload_id`), or an address for the client that checks addresses (`url`). */
+  readonly media?: MediaContent
+  /** The same again is one: Alertmanager's fingerprint, ntfy's sequence id. Absent: title and text. */
+  readonly fingerprint?: string
+  /** What was said under this fingerprint is over. */
+  readonly resolved?: boolean
+}
+
+export const AcceptedNotice = Type.Object({
+  id: text('The same again has the same id. `0`: too much waits, so only its name is counted.'),
+  topic: Type.String(),
+  received_at: integer('Unix milliseconds.'),
+  expires_at: integer('Unix milliseconds: what could not be sent until then is only counted.'),
+})
+export type AcceptedNotice = Static<typeof AcceptedNotice>
+
+/** What a door needs to know of a topic to read what a sender says. */
+export interface TopicForDoor {
+  readonly name: string
+  /** How JSON of an unknown form is read: a text with paths, such as `{{ .alerts[0].labels.alertname }}`. */
+  readonly template?: string
+  /** With it senders sign, as GitHub does. Must never leave svc. */
+  readonly secret?: string
+  /** Whether files are fetched from addresses in a private network. */
+  readonly attach_private: boolean
+  /** Priorities by the severities of senders, such as `critical`. */
+  readonly priorities?: Readonly<Record<string, Priority>>
+}
+
+const PriorityShape = (description: string, more: object = {}) => oneOf(priorities, description, more)
+const name = Type.String({
+  minLength: 1,
+  maxLength: 64,
+  pattern: '^[A-Za-z0-9_-]+$',
+  description: 'Name of the topic, as in its address: letters a to z, digits, "-" and "_".',
+  examples: ['home'],
+})
+
+const settings = {
+  min_priority: optional(
+    PriorityShape('What is less urgent causes no message: the next one counts it.', { default: 'min' }),
+  ),
+  max_priority: optional(PriorityShape('What senders may claim at most.', { default: 'high' })),
+  quiet: optional(
+    Type.String({
+      pattern: '^(([01][0-9]|2[0-3]):[0-5][0-9]-([01][0-9]|2[0-3]):[0-5][0-9])?$',
+      description: 'Hours in which only "max" goes out, in the zone of the topic. An empty text: none.',
+      examples: ['23:00-07:00'],
+    }),
+  ),
+  zone: optional(
+    bounded(64, 'Time zone of the topic. Default: that of the service.', { examples: ['Asia/Shanghai'] }),
+  ),
+  digest: optional(
+    flag('Everything less urgent than "high" waits for a digest. Default: only "low" and "min".'),
+  ),
+  answers: optional(
+    between(1, 8, 'How many of the ten answers to a message of the person all topics together may take.', {
+      default: 5,
+    }),
+  ),
+  keep_seconds: optional(
+    between(60, 7 * 86_400, 'How long a notice waits, at most. After that it is only counted.', {
+      default: 86_400,
+    }),
+  ),
+  template: optional(
+    Type.String({
+      maxLength: 4000,
+      description:
+        'How JSON of an unknown form is read: a text with paths, such as `{{ .alerts[0].labels.alertname }}`. An empty text: none.',
+    }),
+  ),
+  secret: optional(
+    Type.String({
+      maxLength: 200,
+      description: 'With it senders sign what they send, as GitHub does. An empty text: none.',
+    }),
+  ),
+  priorities: optional(
+    Type.Record(Type.String({ maxLength: 64 }), oneOf(priorities), {
+      description: 'Priorities by the severities of senders.',
+      examples: [{ critical: 'max', warning: 'default' }],
+    }),
+  ),
+  attach_private: optional(
+    flag('Fetch files from addresses in a private network, such as a camera. Only on the command line.'),
+  ),
+}
+
+/** Input for a new topic. */
+export const NewTopicInput = closed({
+  name,
+  to: bounded(512, 'The person: a user id, or the name of one user.', { examples: ['Mum'] }),
+  session: optional(
+    bounded(200, 'The account that sends; by default the one that the person wrote to last.'),
+  ),
+  ...settings,
+})
+export type NewTopicInput = Static<typeof NewTopicInput>
+
+/** What to change. */
+export const TopicChangeInput = closed({ topic: name, ...settings })
+export type TopicChangeInput = Static<typeof TopicChangeInput>
+
+export const Topic = Type.Object(
+  {
+    name: Type.String(),
+    session: Type.String(),
+    user_id: Type.String(),
+    min_priority: oneOf(priorities),
+    max_priority: oneOf(priorities),
+    quiet: optional(Type.String()),
+    zone: optional(Type.String()),
+    digest: Type.Boolean(),
+    answers: Type.Integer(),
+    keep_seconds: Type.Integer(),
+    template: optional(Type.String()),
+    priorities: optional(Type.Record(Type.String(), oneOf(priorities))),
+    attach_private: Type.Boolean(),
+    signed: flag('Whether it has a secret with which senders sign.'),
+    created_at: integer('Unix milliseconds.'),
+    made_by: text('Who made it: owner, key:<id>, panel or panel:<id of the key>.'),
+    waiting: integer('Number of notices that wait.'),
+    sent: integer('Number of notices that were sent, since it was made.'),
+    expired: integer('Number of notices that ran out of time.'),
+  },
+  { description: 'A topic, without its secret.' },
+)
+export type Topic = Static<typeof Topic>
+
+/** Why a notice waits. */
+export const waitReasons = [
+  'gathering',
+  'digest',
+  'below_min',
+  'quiet',
+  'window_closed',
+  'kept_answers',
+  'topic_answers',
+  'sending',
+  'not_connected',
+] as const
+export type WaitReason = (typeof waitReasons)[number]
+
+/** A topic, with what waits and why. */
+export const TopicState = Type.Object({
+  ...Topic.properties,
+  notices: Type.Array(
+    Type.Object({
+      id: Type.String(),
+      name: text('Its title, or the beginning of its text.'),
+      priority: oneOf(priorities),
+      count: integer('How often the same came.'),
+      received_at: integer('Unix milliseconds.'),
+      expires_at: integer('Unix milliseconds.'),
+      state: oneOf(
+        ['waiting', 'sending', 'unknown'],
+        'unknown: it was on its way when its process ended, so it may have arrived. The next message names it.',
+      ),
+      why: optional(
+        oneOf(
+          waitReasons,
+          'gathering: it waits some seconds for others. digest: it waits for a digest. below_min: it is less urgent than the topic sends. quiet: quiet hours. window_closed: the person has to write first. kept_answers: the last answers are kept. topic_answers: topics have used theirs. sending: a message is on its way. not_connected: the account is not connected.',
+        ),
+      ),
+      until: optional(integer('Unix milliseconds: it goes then, as far as it is known.')),
+    }),
+    { description: 'Newest first, at most 100.' },
+  ),
+})
+export type TopicState = Static<typeof TopicState>
