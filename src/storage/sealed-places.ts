@@ -64,6 +64,9 @@ export const mapWebhook =
   (value: string, id: string, change: SecretChange): string =>
     change(value, { table: 'webhook', column, key: id })
 
+export const mapTopicSecret = (secret: string, name: string, change: SecretChange): string =>
+  change(secret, { table: 'topic', column: 'secret', key: name })
+
 /** A login as its file holds it: its QR code may be sealed. */
 export type LoginAsWritten = Omit<StoredLogin, 'qr'> & { qr?: StoredLogin['qr'] | string }
 

@@ -48,6 +48,7 @@ import type { KeyStore } from './keys.ts'
 import type { HistoryFilter, HistoryRows, ImportedMessage, ReadFilter, StoredMessage } from './messages.ts'
 import type { OutboxStore } from './outbox.ts'
 import type { PeopleStore } from './people.ts'
+import type { TopicStore } from './topics.ts'
 import type { WebhookStore } from './webhooks.ts'
 
 export interface Store {
@@ -70,6 +71,7 @@ export interface Store {
   readonly people: PeopleStore
   readonly agents: AgentStore
   readonly asks: AskStore
+  readonly topics: TopicStore
   readonly maintenance: StoreMaintenance
 }
 

@@ -9,6 +9,7 @@ import {
   mapLogin,
   mapRaw,
   mapToken,
+  mapTopicSecret,
   mapWebhook,
   type SecretChange,
 } from './sealed-places.ts'
@@ -204,6 +205,30 @@ export const storeTables: readonly StoreTable[] = [
      asked_by asked_key lasts_ms grants answered_at answered_in`,
     { numbered: 'id', people: 'text options peer', isErased: true },
   ),
+  table(
+    'topic',
+    `id | name session peer min_priority max_priority quiet zone digest answers keep_ms template secret priorities
+     attach_private missed sent expired revision made_by created_at`,
+    {
+      numbered: 'id',
+      secrets: { by: 'name', columns: { secret: mapTopicSecret } },
+      people: 'peer template missed',
+      isErased: true,
+    },
+  ),
+  table(
+    'notice',
+    `id | topic peer mark name title text priority tags click media size count telling reported received_at last_at
+     expires_at state resolved bulletin`,
+    { numbered: 'id', wide: ['text'], people: 'peer name title text tags click media', isErased: true },
+  ),
+  table('bulletin', 'id | session peer text media answers missed names state named_in created_at', {
+    left: 'owner lease_until',
+    wide: ['text'],
+    owners: unclaimed,
+    people: 'peer text media missed names',
+    isErased: true,
+  }),
 
   own(undefined, 'gram', 'body id pairs', { people: '' }),
   own('sqlite', 'gram_position', 'position'),

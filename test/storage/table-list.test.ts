@@ -166,6 +166,36 @@ async function fill({ clock, storage, store }: Opened): Promise<void> {
     grants: false,
     asked_by: 'owner',
   })
+  await fillTopics(store, clock)
+}
+
+async function fillTopics({ topics }: Opened['store'], clock: Opened['clock']): Promise<void> {
+  const person = { session: 's', user_id: gone }
+  await topics.add({
+    ...person,
+    name: 'home',
+    min_priority: 'min',
+    max_priority: 'high',
+    digest: false,
+    answers: 5,
+    keep_ms: 1000,
+    template: words,
+    secret,
+    attach_private: false,
+    made_by: 'owner',
+    created_at: 1,
+  })
+  const media = { kind: 'image', url: words } as const
+  const notice = { title: words, text: words, priority: 'high', tags: [words], click: words, media } as const
+  await topics.accept('home', [notice])
+  clock.at += 2000
+  await topics.expire()
+  await topics.accept('home', [notice])
+  const [found] = await topics.listPersons()
+  const counts = { [words]: 1 }
+  const bulletin = { id: 'b', answers: 1, notices: [], doubts: [], names: counts, media: [media] }
+  const missed = { 1: { more: counts, expired: {} } }
+  expect(await topics.claim({ ...person, ...bulletin, missed, text: words }, found!.version)).toBe(true)
 }
 
 /** Returns the columns with a text that matches. */

@@ -12,6 +12,7 @@ import { createInvitations } from '../nouns/invitations.ts'
 import { openKeys } from '../nouns/keys.ts'
 import { openPeople } from '../nouns/people.ts'
 import { createPrune, type Retention } from '../nouns/retention.ts'
+import { createTopics } from '../nouns/topics.ts'
 import { createUserNames } from '../nouns/user-names.ts'
 import { openWebhooks } from '../nouns/webhooks.ts'
 import { openNoun } from '../routine.ts'
@@ -60,6 +61,7 @@ export function createStore(context: EngineContext, retention: Retention): Store
     people: { ...openPeople(nouns, run, createPeopleParts(context)), ...createScrub(context) },
     agents: openNoun(createAgents(nouns), run),
     asks: openNoun(createAsks(nouns), run),
+    topics: openNoun(createTopics(nouns), run),
     maintenance: new PgMaintenance(
       context,
       createPrune(

@@ -22,6 +22,7 @@ import { createInvitations, createJoin } from '../nouns/invitations.ts'
 import { openKeys } from '../nouns/keys.ts'
 import { openPeople } from '../nouns/people.ts'
 import { createPrune, findLastSign, inSteps, type Retention } from '../nouns/retention.ts'
+import { createTopics } from '../nouns/topics.ts'
 import { createUserNames } from '../nouns/user-names.ts'
 import { openWebhooks } from '../nouns/webhooks.ts'
 import { openNoun, type Routine, type Runner, readFirst } from '../routine.ts'
@@ -273,5 +274,6 @@ function createNouns(context: SqliteContext, work: SqliteWork, plans: SqliteOutb
     people: openPeople(nouns, run, createPeopleParts(context)),
     agents: openNoun(createAgents(nouns), run),
     asks: openNoun(createAsks(nouns), run),
+    topics: openNoun(createTopics(nouns), run),
   }
 }

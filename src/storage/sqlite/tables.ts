@@ -487,5 +487,81 @@ const agents = `
   CREATE UNIQUE INDEX agent_question_key ON agent_question (asked_key) WHERE asked_key IS NOT NULL;
 `
 
+/** Topics, what was said to them, and what goes out as one message. */
+const topics = `
+  -- A topic is for the user peer of a session. Priorities: 1 (min) to 5 (max). priorities, missed: JSON.
+  CREATE TABLE topic (
+    id INTEGER PRIMARY KEY AUTOINCREMENT,
+    name TEXT NOT NULL UNIQUE,
+    session INTEGER NOT NULL,
+    peer TEXT NOT NULL,
+    min_priority INTEGER NOT NULL,
+    max_priority INTEGER NOT NULL,
+    quiet TEXT,
+    zone TEXT,
+    digest INTEGER NOT NULL,
+    answers INTEGER NOT NULL,
+    keep_ms INTEGER NOT NULL,
+    template TEXT,
+    secret TEXT,
+    priorities TEXT,
+    attach_private INTEGER NOT NULL,
+    missed TEXT NOT NULL,
+    sent INTEGER NOT NULL DEFAULT 0,
+    expired INTEGER NOT NULL DEFAULT 0,
+    revision INTEGER NOT NULL DEFAULT 0,
+    made_by TEXT NOT NULL,
+    created_at INTEGER NOT NULL
+  );
+  CREATE INDEX topic_peer ON topic (peer);
+  -- state: waiting, sending, sent, unknown, over. tags, media: JSON. mark: what is the same has the same one.
+  CREATE TABLE notice (
+    id INTEGER PRIMARY KEY AUTOINCREMENT,
+    topic INTEGER NOT NULL,
+    peer TEXT NOT NULL,
+    mark TEXT NOT NULL,
+    name TEXT NOT NULL,
+    title TEXT,
+    text TEXT NOT NULL,
+    priority INTEGER NOT NULL,
+    tags TEXT,
+    click TEXT,
+    media TEXT,
+    size INTEGER NOT NULL,
+    count INTEGER NOT NULL,
+    telling INTEGER NOT NULL DEFAULT 0,
+    reported INTEGER NOT NULL,
+    received_at INTEGER NOT NULL,
+    last_at INTEGER NOT NULL,
+    expires_at INTEGER NOT NULL,
+    state TEXT NOT NULL,
+    resolved INTEGER NOT NULL,
+    bulletin TEXT
+  );
+  CREATE UNIQUE INDEX notice_mark ON notice (topic, mark);
+  CREATE INDEX notice_waiting ON notice (topic, size) WHERE state = 'waiting';
+  CREATE INDEX notice_expires ON notice (expires_at);
+  CREATE INDEX notice_bulletin ON notice (bulletin) WHERE bulletin IS NOT NULL;
+  CREATE INDEX notice_peer ON notice (peer);
+  -- state: sending, sent, unknown. media, missed, names: JSON.
+  CREATE TABLE bulletin (
+    id TEXT PRIMARY KEY,
+    session INTEGER NOT NULL,
+    peer TEXT NOT NULL,
+    text TEXT NOT NULL,
+    media TEXT NOT NULL,
+    answers INTEGER NOT NULL,
+    missed TEXT NOT NULL,
+    names TEXT NOT NULL,
+    state TEXT NOT NULL,
+    named_in TEXT,
+    created_at INTEGER NOT NULL,
+    owner TEXT,
+    lease_until INTEGER NOT NULL DEFAULT 0
+  ) WITHOUT ROWID;
+  CREATE INDEX bulletin_peer ON bulletin (peer, created_at);
+  CREATE INDEX bulletin_sending ON bulletin (created_at) WHERE state = 'sending';
+`
+
 /** SQL that makes the tables. */
-export const tables: string = [messages, readers, outbox, people, events, access, agents].join('')
+export const tables: string = [messages, readers, outbox, people, events, access, agents, topics].join('')

@@ -1,0 +1,502 @@
+/** Topics, notices and bulletins. Each write of what a topic has raises its revision, on which others rest. */
+import { badArgument } from '../../model/error.ts'
+import type { Notice, Priority } from '../../model/topic.ts'
+import { constantSql, type Sql, sql } from '../../platform/sql.ts'
+import {
+  type ClaimRow,
+  changes,
+  mayTake,
+  type Noun,
+  type NounContext,
+  type Routine,
+  readAll,
+  readFirst,
+  readHeld,
+  write,
+} from '../routine.ts'
+import {
+  addNames,
+  levelOf,
+  markOf,
+  mergeNotice,
+  type NoticeRow,
+  nameOf,
+  noneMissed,
+  priorityOf,
+  rememberedUntil,
+  withoutMissed,
+} from '../rules/notices.ts'
+import { changeSecrets, storeTables } from '../table-list.ts'
+import {
+  type BriefNotice,
+  bulletinLeaseMs,
+  type MissedNotices,
+  mostWaiting,
+  mostWaitingBytes,
+  type NameCounts,
+  type NewBulletin,
+  type NewTopic,
+  type StoredBulletin,
+  type StoredNotice,
+  type StoredTopic,
+  sameTextMs,
+  type TopicPerson,
+  type TopicSettings,
+  type TopicStore,
+} from '../topics.ts'
+import { refuseRevoked } from './keys.ts'
+
+const mostTopics = 1000
+const dayMs = 24 * 60 * 60_000
+/** The outbox knows the key of a send for a day. A bulletin that is older may have been sent. */
+const keyKnownMs = 20 * 60 * 60_000
+const expiredAtOnce = 1000
+
+const table = storeTables.find(({ name }) => name === 'topic')!
+const topicColumns =
+  constantSql(`t.id, t.name, s.name AS session, t.peer, t.min_priority, t.max_priority, t.quiet,
+  t.zone, t.digest, t.answers, t.keep_ms, t.template, t.secret, t.priorities, t.attach_private, t.missed, t.sent,
+  t.expired, t.revision, t.made_by, t.created_at`)
+const briefColumns =
+  constantSql(`n.id, n.topic, n.name, n.priority, n.count, n.reported, n.received_at, n.last_at,
+  n.expires_at, n.resolved, n.media, n.state`)
+const noticeColumns =
+  constantSql(`name, title, text, priority, tags, click, media, size, count, reported, received_at,
+  last_at, expires_at, state, resolved, bulletin`)
+
+type TopicRow = Omit<
+  StoredTopic,
+  'user_id' | 'min_priority' | 'max_priority' | 'digest' | 'attach_private' | 'missed' | 'priorities'
+> & {
+  peer: string
+  min_priority: number
+  max_priority: number
+  digest: number
+  attach_private: number
+  missed: string
+  priorities?: string
+}
+type BriefRow = Omit<BriefNotice, 'priority' | 'resolved' | 'has_media'> & {
+  priority: number
+  resolved: number
+  media?: string
+}
+
+const briefOf = ({ media, priority, resolved, ...row }: BriefRow): BriefNotice => ({
+  ...row,
+  priority: priorityOf(priority),
+  resolved: resolved === 1,
+  has_media: media !== undefined,
+})
+
+export const createTopics = (context: NounContext): Noun<TopicStore> => {
+  const { claims, clock, dialect, sealer } = context
+  const { owner } = claims
+
+  const topicOf = (row: TopicRow): StoredTopic => {
+    const { attach_private, digest, max_priority, min_priority, missed, peer, priorities, ...rest } =
+      changeSecrets(table, row, sealer.open)
+    return {
+      ...rest,
+      user_id: peer,
+      min_priority: priorityOf(min_priority),
+      max_priority: priorityOf(max_priority),
+      digest: digest === 1,
+      attach_private: attach_private === 1,
+      missed: JSON.parse(missed) as MissedNotices,
+      ...(priorities !== undefined && { priorities: JSON.parse(priorities) as Record<string, Priority> }),
+    }
+  }
+
+  function* selectTopics(rest: Sql): Routine<StoredTopic[]> {
+    const rows = yield* readAll<TopicRow>(
+      sql`SELECT ${topicColumns} FROM topic t JOIN session s ON s.key = t.session ${rest}`,
+    )
+    return rows.map(topicOf)
+  }
+
+  const isPersons = ({ session, user_id }: TopicPerson, alias: Sql): Sql =>
+    sql`${alias}.peer = ${user_id} AND ${alias}.session IN ${context.sessionKeys(session)}`
+  const ofTopic = (person: TopicPerson): Sql => isPersons(person, constantSql('t'))
+  const ofBulletin = (person: TopicPerson): Sql => isPersons(person, constantSql('b'))
+
+  /** Statements that begin a write of what a topic has, unless another one came first. */
+  const raised = (id: number, revision: number): readonly Sql[] => [
+    ...dialect.lock(sql`SELECT FROM topic WHERE id = ${id}`),
+    ...dialect.expect(sql`(SELECT revision FROM topic WHERE id = ${id}) = ${revision}`),
+    sql`UPDATE topic SET revision = revision + 1 WHERE id = ${id}`,
+  ]
+
+  const settingColumns = (name: string, settings: TopicSettings) => {
+    const { answers, attach_private, digest, keep_ms, max_priority, min_priority, priorities, quiet } =
+      settings
+    const { secret, template, zone } = settings
+    return {
+      quiet,
+      zone,
+      answers,
+      keep_ms,
+      template,
+      secret: changeSecrets(table, { name, secret }, sealer.seal).secret,
+      min_priority: levelOf(min_priority),
+      max_priority: levelOf(max_priority),
+      digest: Number(digest),
+      attach_private: Number(attach_private),
+      priorities: priorities && JSON.stringify(priorities),
+    }
+  }
+
+  function insertTopic({ created_at, made_by, name, user_id, ...settings }: NewTopic, session: Sql): Sql {
+    const row = settingColumns(name, settings)
+    return sql`INSERT INTO topic (name, session, peer, min_priority, max_priority, quiet, zone, digest, answers, keep_ms,
+        template, secret, priorities, attach_private, missed, made_by, created_at)
+      VALUES (${name}, ${session}, ${user_id}, ${row.min_priority}, ${row.max_priority}, ${row.quiet}, ${row.zone},
+        ${row.digest}, ${row.answers}, ${row.keep_ms}, ${row.template}, ${row.secret}, ${row.priorities},
+        ${row.attach_private}, ${JSON.stringify(noneMissed)}, ${made_by}, ${created_at})
+      ON CONFLICT (name) DO NOTHING`
+  }
+
+  /** Returns the statement that stores a notice after it came. */
+  const save = (topic: number, peer: string, mark: string, row: NoticeRow, id: number | undefined): Sql => {
+    const { bulletin, click, count, expires_at, last_at, media, name, priority, received_at, reported } = row
+    const { resolved, size, state, tags, text, title } = row
+    const until = state === 'over' ? rememberedUntil(mark, expires_at, clock.now()) : expires_at
+    return id === undefined
+      ? sql`INSERT INTO notice (topic, peer, mark, name, title, text, priority, tags, click, media, size, count, reported,
+            received_at, last_at, expires_at, state, resolved)
+          VALUES (${topic}, ${peer}, ${mark}, ${name}, ${title}, ${text}, ${priority}, ${tags}, ${click}, ${media},
+            ${size}, ${count}, ${reported}, ${received_at}, ${last_at}, ${until}, ${state}, ${resolved})`
+      : sql`UPDATE notice SET name = ${name}, title = ${title}, text = ${text}, priority = ${priority}, tags = ${tags},
+          click = ${click}, media = ${media}, size = ${size}, count = ${count}, reported = ${reported},
+          received_at = ${received_at}, last_at = ${last_at}, expires_at = ${until}, state = ${state},
+          resolved = ${resolved}, bulletin = ${bulletin} WHERE id = ${id}`
+  }
+
+  function* take(
+    topic: StoredTopic,
+    notices: readonly Notice[],
+  ): Routine<{ id: number; expires_at: number }[]> {
+    const now = clock.now()
+    const marks = notices.map(markOf)
+    const known = yield* readAll<
+      NoticeRow & { id: number; mark: string }
+    >(sql`SELECT id, mark, ${noticeColumns}
+      FROM notice WHERE topic = ${topic.id} AND ${dialect.isOneOf(sql`mark`, marks)}`)
+    const before = new Map(known.map(({ id, mark, ...row }) => [mark, { id, row: row as NoticeRow }]))
+    const held = yield* readFirst<{ waiting: number; bytes: number }>(sql`SELECT count(*) AS waiting,
+      coalesce(sum(size), 0) AS bytes FROM notice WHERE topic = ${topic.id} AND state = 'waiting'`)
+    let [waiting, bytes] = [Number(held!.waiting), Number(held!.bytes)]
+    const rows = new Map<string, NoticeRow>()
+    let more: NameCounts = {}
+    const allowed = { keep_ms: topic.keep_ms, max: levelOf(topic.max_priority), now }
+    for (const [nth, notice] of notices.entries()) {
+      const mark = marks[nth]!
+      const was = rows.get(mark) ?? before.get(mark)?.row
+      const row = mergeNotice(was, notice, allowed)
+      const isNew = row.state === 'waiting' && was?.state !== 'waiting'
+      if (isNew && (waiting >= mostWaiting || bytes + row.size > mostWaitingBytes)) {
+        more = addNames(more, { [nameOf(notice)]: 1 })
+        continue
+      }
+      if (isNew) waiting += 1
+      bytes += row.size - (was?.state === 'waiting' ? was.size : 0)
+      rows.set(mark, row)
+    }
+    const missed = { ...topic.missed, more: addNames(topic.missed.more, more) }
+    yield* write(
+      ...raised(topic.id, topic.revision),
+      ...[...rows].map(([mark, row]) => save(topic.id, topic.user_id, mark, row, before.get(mark)?.id)),
+      sql`UPDATE topic SET missed = ${JSON.stringify(missed)} WHERE id = ${topic.id}`,
+    )
+    const stored = yield* readAll<{
+      id: number
+      mark: string
+      expires_at: number
+    }>(sql`SELECT id, mark, expires_at
+      FROM notice WHERE topic = ${topic.id} AND ${dialect.isOneOf(sql`mark`, [...rows.keys(), ''])}`)
+    const byMark = new Map(stored.map(({ mark, ...row }) => [mark, row]))
+    return marks.map(mark => byMark.get(mark) ?? { id: 0, expires_at: now })
+  }
+
+  function* readBulletins(person: TopicPerson) {
+    const rows = yield* readAll<{
+      id: string
+      state: string
+      created_at: number
+      answers: number
+      names: string
+      named_in?: string
+    }>(
+      sql`SELECT id, state, created_at, answers, names, named_in FROM bulletin b
+        WHERE ${ofBulletin(person)} AND created_at > ${clock.now() - dayMs} ORDER BY created_at, id`,
+    )
+    return {
+      isSending: rows.some(({ state }) => state === 'sending'),
+      bulletins: rows
+        .filter(({ state }) => state !== 'sending')
+        .map(({ answers, created_at }) => ({ answers, created_at })),
+      doubts: rows
+        .filter(({ named_in, state }) => state === 'unknown' && named_in === undefined)
+        .map(({ id, names }) => ({ id, names: JSON.parse(names) as NameCounts })),
+    }
+  }
+
+  const revisionsOf = (person: TopicPerson): Sql =>
+    sql`(SELECT coalesce(sum(revision), 0) FROM topic t WHERE ${ofTopic(person)})`
+
+  /** Counts what ran out of time in a topic, and removes it. */
+  function* expireIn(topic: StoredTopic, now: number): Routine<void> {
+    const rows = yield* readAll<{
+      id: number
+      name: string
+      count: number
+      resolved: number
+    }>(sql`SELECT id, name, count,
+      resolved FROM notice WHERE topic = ${topic.id} AND state = 'waiting' AND expires_at <= ${now}
+      ORDER BY id LIMIT ${expiredAtOnce}`)
+    let { expired } = topic.missed
+    for (const { count, name } of rows) expired = addNames(expired, { [name]: count })
+    const ids = rows.map(({ id }) => id)
+    if (ids.length === 0) return
+    yield* write(
+      ...raised(topic.id, topic.revision),
+      sql`DELETE FROM notice WHERE ${dialect.isOneOf(sql`id`, ids)}`,
+      sql`UPDATE topic SET expired = expired + ${ids.length}, missed = ${JSON.stringify({ ...topic.missed, expired })}
+        WHERE id = ${topic.id}`,
+    )
+  }
+
+  return {
+    verbs: {
+      list: () => selectTopics(sql`ORDER BY t.name`),
+
+      *find(name) {
+        return (yield* selectTopics(sql`WHERE t.name = ${name}`))[0]
+      },
+
+      *add(topic) {
+        const held = yield* refuseRevoked(dialect, topic.made_by)
+        yield* context.rejectErased(topic.user_id)
+        const session = yield* context.ensureSession(topic.session)
+        const count = yield* readFirst<{ count: number }>(sql`SELECT count(*) AS count FROM topic`)
+        if (Number(count!.count) >= mostTopics)
+          throw badArgument('name', `there are ${mostTopics} topics already, which is the maximum`)
+        const added = yield* changes(...held, sql`${insertTopic(topic, sql`${session}`)} RETURNING id`)
+        if (!added) throw badArgument('name', 'there is a topic of this name already')
+      },
+
+      change(name, settings) {
+        const row = settingColumns(name, settings)
+        return changes(sql`UPDATE topic SET min_priority = ${row.min_priority}, max_priority = ${row.max_priority},
+          quiet = ${row.quiet}, zone = ${row.zone}, digest = ${row.digest}, answers = ${row.answers},
+          keep_ms = ${row.keep_ms}, template = ${row.template}, secret = ${row.secret},
+          priorities = ${row.priorities}, attach_private = ${row.attach_private}, revision = revision + 1
+          WHERE name = ${name} RETURNING id`)
+      },
+
+      remove(which) {
+        const those =
+          'name' in which ? sql`name = ${which.name}` : sql`session IN ${context.sessionKeys(which.session)}`
+        return changes(
+          ...dialect.lock(sql`SELECT FROM topic WHERE ${those} ORDER BY id`),
+          sql`DELETE FROM notice WHERE topic IN (SELECT id FROM topic WHERE ${those})`,
+          sql`DELETE FROM topic WHERE ${those} RETURNING id`,
+        )
+      },
+
+      *accept(name, notices) {
+        const [row] = yield* readHeld<{ peer: string }>(sql`SELECT peer FROM topic WHERE name = ${name}`)
+        const [topic] = row ? yield* selectTopics(sql`WHERE t.name = ${name}`) : []
+        if (!topic) return undefined
+        yield* context.rejectErased(topic.user_id)
+        return yield* take(topic, notices)
+      },
+
+      *listPersons() {
+        const rows = yield* readAll<{
+          session: string
+          peer: string
+          version: number
+        }>(sql`SELECT s.name AS session,
+          t.peer, sum(t.revision) AS version FROM topic t JOIN session s ON s.key = t.session GROUP BY s.name, t.peer
+          HAVING max(CASE WHEN t.missed <> ${JSON.stringify(noneMissed)} OR EXISTS (SELECT 1 FROM notice n
+            WHERE n.topic = t.id AND n.state = 'waiting') THEN 1 ELSE 0 END) = 1`)
+        return rows.map(({ peer, session, version }) => ({
+          session,
+          user_id: peer,
+          version: Number(version),
+        }))
+      },
+
+      *read(person) {
+        const topics = yield* selectTopics(sql`WHERE ${ofTopic(person)} ORDER BY t.name`)
+        const notices =
+          yield* readAll<BriefRow>(sql`SELECT ${briefColumns} FROM notice n JOIN topic t ON t.id = n.topic
+          WHERE ${ofTopic(person)} AND (n.state = 'waiting' OR n.state IN ('sent', 'unknown') AND n.count > n.reported)
+          ORDER BY n.last_at DESC, n.id DESC`)
+        return { topics, notices: notices.map(briefOf), ...(yield* readBulletins(person)) }
+      },
+
+      *readNotices(ids) {
+        const rows = yield* readAll<BriefRow & Pick<NoticeRow, 'title' | 'text' | 'tags' | 'click'>>(
+          sql`SELECT ${briefColumns}, n.title, n.text, n.tags, n.click FROM notice n
+            WHERE ${dialect.isOneOf(sql`n.id`, [0, ...ids])} ORDER BY n.last_at DESC, n.id DESC`,
+        )
+        return rows.map(
+          ({ click, tags, text, title, ...row }): StoredNotice => ({
+            ...briefOf(row),
+            text,
+            ...(title !== undefined && { title }),
+            ...(click !== undefined && { click }),
+            ...(tags !== undefined && { tags: JSON.parse(tags) as string[] }),
+            ...(row.media !== undefined && { media: JSON.parse(row.media) as NonNullable<Notice['media']> }),
+          }),
+        )
+      },
+
+      *listWaiting(name, limit) {
+        const rows =
+          yield* readAll<BriefRow>(sql`SELECT ${briefColumns} FROM notice n JOIN topic t ON t.id = n.topic
+          WHERE t.name = ${name} AND n.state IN ('waiting', 'sending', 'unknown')
+          ORDER BY n.last_at DESC, n.id DESC LIMIT ${limit}`)
+        return rows.map(briefOf)
+      },
+
+      *countWaiting() {
+        const rows = yield* readAll<{
+          name: string
+          count: number
+        }>(sql`SELECT t.name, count(*) AS count FROM notice n
+          JOIN topic t ON t.id = n.topic WHERE n.state IN ('waiting', 'sending') GROUP BY t.name`)
+        return Object.fromEntries(rows.map(({ count, name }) => [name, Number(count)]))
+      },
+
+      *claim(bulletin: NewBulletin, version) {
+        const { answers, doubts, id, media, missed, names, notices, text, user_id } = bulletin
+        const isFree = sql`NOT EXISTS (SELECT 1 FROM bulletin b WHERE ${ofBulletin(bulletin)} AND b.state = 'sending')`
+        const isSame = sql`${revisionsOf(bulletin)} = ${version} AND ${isFree}`
+        const [found] = yield* readAll<{ free: unknown }>(sql`SELECT 1 AS free WHERE ${isSame}`)
+        if (!found) return false
+        yield* context.rejectErased(user_id)
+        const now = clock.now()
+        const session = yield* context.ensureSession(bulletin.session)
+        yield* write(
+          ...dialect.lock(sql`SELECT FROM topic t WHERE ${ofTopic(bulletin)} ORDER BY t.id`),
+          ...dialect.expect(isSame),
+          sql`INSERT INTO bulletin (id, session, peer, text, media, answers, missed, names, state, created_at, owner,
+              lease_until)
+            VALUES (${id}, ${session}, ${user_id}, ${text}, ${JSON.stringify(media)}, ${answers},
+              ${JSON.stringify(missed)}, ${JSON.stringify(names)}, 'sending', ${now}, ${owner}, ${now + bulletinLeaseMs})`,
+          sql`UPDATE notice SET state = 'sending', bulletin = ${id}, telling = count
+            WHERE ${dialect.isOneOf(sql`id`, [0, ...notices])}`,
+          ...(doubts.length === 0
+            ? []
+            : [sql`UPDATE bulletin SET named_in = ${id} WHERE ${dialect.isOneOf(sql`id`, doubts)}`]),
+          sql`UPDATE topic SET revision = revision + 1 WHERE id IN (SELECT t.id FROM topic t WHERE ${ofTopic(bulletin)})`,
+        )
+        return true
+      },
+
+      *takeOver(own) {
+        const now = clock.now()
+        const rows = yield* readAll<
+          ClaimRow & {
+            id: string
+            session: string
+            peer: string
+            text: string
+            media: string
+            created_at: number
+          }
+        >(
+          sql`SELECT b.id, s.name AS session, b.peer, b.text, b.media, b.created_at, b.owner, b.lease_until,
+            ${claims.dead('b')} AS dead FROM bulletin b JOIN session s ON s.key = b.session WHERE b.state = 'sending'
+            ORDER BY b.created_at, b.id`,
+        )
+        const taken: StoredBulletin[] = []
+        for (const row of rows) {
+          const isOwn = own.includes(row.id)
+          if (isOwn ? row.lease_until - now > bulletinLeaseMs / 2 : !mayTake(context, row, bulletinLeaseMs))
+            continue
+          const got =
+            yield* changes(sql`UPDATE bulletin SET owner = ${owner}, lease_until = ${now + bulletinLeaseMs}
+            WHERE id = ${row.id} AND owner IS NOT DISTINCT FROM ${row.owner} AND lease_until = ${row.lease_until}
+            RETURNING id`)
+          if (!got || isOwn) continue
+          const { created_at, id, media, peer, session, text } = row
+          taken.push({ id, session, user_id: peer, text, media: JSON.parse(media), created_at })
+        }
+        return taken
+      },
+
+      *settle(id, outcome, withoutMedia = false) {
+        const [row] = yield* readHeld<{ missed: string; peer: string }>(
+          sql`SELECT missed, peer FROM bulletin WHERE id = ${id} AND state = 'sending'`,
+        )
+        if (!row) return
+        const missed = JSON.parse(row.missed) as Record<number, MissedNotices>
+        const topics = yield* selectTopics(
+          sql`WHERE t.id IN (SELECT topic FROM notice WHERE bulletin = ${id})
+            OR ${dialect.isOneOf(sql`t.id`, [0, ...Object.keys(missed).map(Number)])} ORDER BY t.id`,
+        )
+        const now = clock.now()
+        const isIts = sql`bulletin = ${id} AND state = 'sending'`
+        const undone = [
+          sql`UPDATE bulletin SET named_in = NULL WHERE named_in = ${id}`,
+          sql`UPDATE notice SET state = CASE WHEN reported > 0 AND resolved = 0 THEN 'sent' ELSE 'waiting' END,
+            bulletin = NULL${constantSql(withoutMedia ? ', media = NULL' : '')} WHERE ${isIts}`,
+          sql`DELETE FROM bulletin WHERE id = ${id}`,
+        ]
+        const ended = [
+          ...topics.map(topic => {
+            const left = withoutMissed(topic.missed, missed[topic.id])
+            return sql`UPDATE topic SET missed = ${JSON.stringify(left)}, sent = sent + (SELECT count(*) FROM notice
+              WHERE topic = ${topic.id} AND ${isIts} AND reported = 0) WHERE id = ${topic.id}`
+          }),
+          sql`UPDATE notice SET reported = telling, title = NULL, text = '', tags = NULL, click = NULL, media = NULL,
+            size = 0, bulletin = ${outcome === 'unknown' ? id : undefined},
+            state = CASE WHEN resolved = 1 THEN 'over' ELSE ${outcome} END,
+            expires_at = CASE WHEN mark LIKE 't%' THEN ${dialect.least}(expires_at, ${now + sameTextMs})
+              ELSE expires_at END WHERE ${isIts}`,
+          sql`UPDATE bulletin SET state = ${outcome}, text = '', media = '[]', owner = NULL, lease_until = 0
+            WHERE id = ${id}`,
+        ]
+        yield* write(
+          ...topics.flatMap(({ id, revision }) => raised(id, revision)),
+          ...dialect.expect(sql`(SELECT state FROM bulletin WHERE id = ${id}) = 'sending'`),
+          ...(outcome === 'undone' ? undone : ended),
+        )
+      },
+
+      *expire() {
+        const now = clock.now()
+        const over = yield* selectTopics(sql`WHERE t.id IN (SELECT topic FROM notice
+          WHERE state = 'waiting' AND expires_at <= ${now}) ORDER BY t.id`)
+        for (const topic of over) yield* expireIn(topic, now)
+        yield* write(
+          sql`DELETE FROM notice WHERE state IN ('sent', 'unknown', 'over') AND expires_at <= ${now}`,
+          sql`UPDATE bulletin SET state = 'unknown' WHERE state = 'sending' AND created_at <= ${now - keyKnownMs}
+            AND lease_until <= ${now}`,
+          sql`DELETE FROM bulletin WHERE state <> 'sending' AND created_at <= ${now - 7 * dayMs}`,
+        )
+      },
+    },
+    modes: {
+      list: 'plain',
+      find: 'plain',
+      add: 'write',
+      change: 'write',
+      remove: 'write',
+      accept: 'write',
+      listPersons: 'plain',
+      read: 'plain',
+      readNotices: 'plain',
+      listWaiting: 'plain',
+      countWaiting: 'plain',
+      claim: 'write',
+      takeOver: 'write',
+      settle: 'write',
+      expire: 'light',
+    },
+  }
+}

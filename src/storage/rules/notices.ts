@@ -1,0 +1,154 @@
+/** What becomes of a notice: the same again is one, and what is over before it was sent is not sent. */
+import { type Notice, type Priority, priorities } from '../../model/topic.ts'
+import { nodeCrypto } from '../../platform/lazy-crypto.ts'
+import { type MissedNotices, type NameCounts, sameTextMs } from '../topics.ts'
+
+export const levelOf = (priority: Priority): number => priorities.indexOf(priority) + 1
+export const priorityOf = (level: number): Priority => priorities[level - 1] ?? 'default'
+
+/** What is kept of a notice, as its row. `over`: it ended, and is only remembered. */
+export interface NoticeRow {
+  readonly name: string
+  readonly title?: string | undefined
+  readonly text: string
+  /** 1 to 5. */
+  readonly priority: number
+  /** JSON. */
+  readonly tags?: string | undefined
+  readonly click?: string | undefined
+  readonly media?: string | undefined
+  readonly size: number
+  readonly count: number
+  readonly reported: number
+  readonly received_at: number
+  readonly last_at: number
+  readonly expires_at: number
+  readonly state: 'waiting' | 'sending' | 'sent' | 'unknown' | 'over'
+  readonly resolved: number
+  readonly bulletin?: string | undefined
+}
+
+const [longestTitle, longestText, longestName] = [250, 8000, 60]
+const cut = (text: string, most: number): string =>
+  text.length > most ? `${text.slice(0, most - 1).toWellFormed()}…` : text.toWellFormed()
+
+/** Identifies what is the same. The first letter says whether the sender chose it. */
+export const markOf = ({ fingerprint, text, title = '' }: Notice): string =>
+  (fingerprint === undefined ? 't' : 'f') +
+  nodeCrypto()
+    .hash('sha256', fingerprint ?? `${title}\0${text}`, 'hex')
+    .slice(0, 40)
+
+/** Names a notice in a line or a count. */
+export const nameOf = ({ media, text, title }: Notice): string =>
+  cut(
+    (title?.trim() || text.trim().split('\n')[0] || media?.file_name || '–').replace(/\s+/g, ' '),
+    longestName,
+  )
+
+function createRow(
+  notice: Notice,
+  { keep_ms, level, now }: { keep_ms: number; level: number; now: number },
+): NoticeRow {
+  const { click, media, resolved, tags, text, title } = notice
+  const row = {
+    title: title === undefined ? undefined : cut(title, longestTitle),
+    text: cut(text, longestText),
+    tags: tags && JSON.stringify(tags.slice(0, 10).map(tag => cut(tag, longestName))),
+    click: click === undefined ? undefined : cut(click, 1000),
+    media: media && JSON.stringify(media),
+  }
+  return {
+    ...row,
+    name: nameOf(notice),
+    priority: level,
+    size: 200 + new TextEncoder().encode(Object.values(row).join('')).length,
+    count: 1,
+    reported: 0,
+    received_at: now,
+    last_at: now,
+    expires_at: now + keep_ms,
+    state: 'waiting',
+    resolved: Number(resolved === true),
+  }
+}
+
+/**
+ * Returns the row of a notice after it came.
+ *
+ * @param known the row of the same one
+ * @param max the highest level that the topic allows
+ */
+export function mergeNotice(
+  known: NoticeRow | undefined,
+  notice: Notice,
+  { keep_ms, max, now }: { keep_ms: number; max: number; now: number },
+): NoticeRow {
+  const isOver = notice.resolved === true
+  // That something is over is never urgent.
+  const level = Math.min(levelOf(notice.priority), max, isOver ? levelOf('default') : max)
+  const fresh = createRow(notice, { keep_ms, level, now })
+  const isOpen = known?.state === 'waiting' || known?.state === 'sending'
+  const same = known && (isOpen || known.expires_at > now) ? known : undefined
+  if (!same) return fresh
+  const again: NoticeRow = { ...same, count: same.count + 1, last_at: now }
+  if (isOver) return endNotice(again, fresh)
+  if (same.state === 'over' || (same.resolved === 1 && same.reported === 0)) return fresh
+  if (same.state === 'sending') return again
+  if (same.state === 'waiting' && same.resolved === 1) return { ...again, state: 'sent', resolved: 0 }
+  const isMore = level > same.priority
+  if (same.state === 'waiting') {
+    const { count, received_at, reported, expires_at } = again
+    const priority = Math.max(level, same.priority)
+    return { ...fresh, count, received_at, reported, expires_at, priority }
+  }
+  return isMore ? { ...fresh, count: again.count } : again
+}
+
+/** Returns a row after the notice that it is over. */
+function endNotice(again: NoticeRow, fresh: NoticeRow): NoticeRow {
+  const { reported, resolved, state } = again
+  if (state === 'over' || resolved === 1) return again
+  if (state === 'waiting' && reported === 0) return forgetContent({ ...again, state: 'over' })
+  return { ...fresh, count: again.count, reported: Math.max(1, reported), bulletin: undefined }
+}
+
+const forgetContent = (row: NoticeRow): NoticeRow => ({
+  ...row,
+  title: undefined,
+  text: '',
+  tags: undefined,
+  click: undefined,
+  media: undefined,
+  size: 0,
+})
+
+/** Until when a notice that was sent, or is over, is remembered, as the row of `mark` expires. */
+export const rememberedUntil = (mark: string, expiresAt: number, now: number): number =>
+  mark.startsWith('t') ? Math.min(expiresAt, now + sameTextMs) : expiresAt
+
+/** Names that are counted apart. */
+const mostNames = 50
+
+/** Adds to counts by name; from some number of names on, further ones have no name. */
+export function addNames(counts: NameCounts, more: NameCounts, sign: 1 | -1 = 1): NameCounts {
+  const sum: Record<string, number> = { ...counts }
+  for (const [name, count] of Object.entries(more)) {
+    const key = Object.hasOwn(sum, name) || Object.keys(sum).length < mostNames || sign < 0 ? name : ''
+    const total = (sum[key] ?? 0) + sign * count
+    if (total > 0) sum[key] = total
+    else delete sum[key]
+  }
+  return sum
+}
+
+export const noneMissed: MissedNotices = { more: {}, expired: {} }
+
+/** Subtracts what was sent from what is only counted. */
+export const withoutMissed = (missed: MissedNotices, sent: MissedNotices = noneMissed): MissedNotices => ({
+  more: addNames(missed.more, sent.more, -1),
+  expired: addNames(missed.expired, sent.expired, -1),
+})
+
+export const countMissed = ({ expired, more }: MissedNotices): number =>
+  [...Object.values(expired), ...Object.values(more)].reduce((sum, count) => sum + count, 0)

@@ -1,0 +1,165 @@
+/** Topics, what senders said to them, and the bulletins by which it goes out. The rules for every method are in `store.ts`. */
+import type { MediaContent } from '../model/message.ts'
+import type { Notice, Priority, TopicForDoor } from '../model/topic.ts'
+
+/** A person, and the account that sends. */
+export interface TopicPerson {
+  readonly session: string
+  readonly user_id: string
+}
+
+export interface TopicSettings extends Omit<TopicForDoor, 'name'> {
+  readonly min_priority: Priority
+  readonly max_priority: Priority
+  /** As `23:00-07:00`. */
+  readonly quiet?: string
+  readonly zone?: string
+  readonly digest: boolean
+  readonly answers: number
+  readonly keep_ms: number
+}
+
+export interface NewTopic extends TopicSettings, TopicPerson {
+  readonly name: string
+  /** The principal that made it, as from `formatPrincipal`. */
+  readonly made_by: string
+  readonly created_at: number
+}
+
+/** How many notices by name; '' for those of further names. */
+export type NameCounts = Readonly<Record<string, number>>
+
+/** What is only counted: what came while too much waited, and what ran out of time. */
+export interface MissedNotices {
+  readonly more: NameCounts
+  readonly expired: NameCounts
+}
+
+export interface StoredTopic extends NewTopic {
+  readonly id: number
+  /** Grows with each change of what it has. */
+  readonly revision: number
+  readonly missed: MissedNotices
+  /** Totals since it was made. */
+  readonly sent: number
+  readonly expired: number
+}
+
+/** What a plan needs to know of a notice. */
+export interface BriefNotice {
+  readonly id: number
+  /** Id of its topic. */
+  readonly topic: number
+  readonly name: string
+  readonly priority: Priority
+  /** How often the same came, and how often that was sent already. */
+  readonly count: number
+  readonly reported: number
+  readonly received_at: number
+  readonly last_at: number
+  readonly expires_at: number
+  readonly resolved: boolean
+  readonly has_media: boolean
+  readonly state: 'waiting' | 'sending' | 'sent' | 'unknown'
+}
+
+export interface StoredNotice
+  extends BriefNotice,
+    Pick<Notice, 'title' | 'text' | 'tags' | 'click' | 'media'> {}
+
+export interface NewBulletin extends TopicPerson {
+  readonly id: string
+  readonly text: string
+  readonly media: readonly MediaContent[]
+  /** How many answers it takes. */
+  readonly answers: number
+  /** Ids of what it has. */
+  readonly notices: readonly number[]
+  /** What it counts, by the id of the topic. */
+  readonly missed: Readonly<Record<number, MissedNotices>>
+  /** What it names, for a later one that has to say that this one may not have arrived. */
+  readonly names: NameCounts
+  /** Earlier ones that it says may not have arrived. */
+  readonly doubts: readonly string[]
+}
+
+export interface StoredBulletin extends Pick<NewBulletin, 'id' | 'session' | 'user_id' | 'text' | 'media'> {
+  readonly created_at: number
+}
+
+/** Everything that decides what goes to a person. */
+export interface PersonTopics {
+  readonly topics: readonly StoredTopic[]
+  /** What waits, and what was sent and came again; the latest first. */
+  readonly notices: readonly BriefNotice[]
+  readonly isSending: boolean
+  /** Bulletins of the last day that were sent, or may have been; the oldest first. */
+  readonly bulletins: readonly { readonly created_at: number; readonly answers: number }[]
+  /** Bulletins that may not have arrived, of which no later one says so. */
+  readonly doubts: readonly { readonly id: string; readonly names: NameCounts }[]
+}
+
+/** Notices of a topic that wait, and their bytes. Beyond these, notices are counted by name. */
+export const mostWaiting = 10_000
+export const mostWaitingBytes = 8 * 1024 ** 2
+/** The same without a fingerprint of its sender is one until this long after it was sent. */
+export const sameTextMs = 5 * 60_000
+/** How long a process has a bulletin, unless it renews that. */
+export const bulletinLeaseMs = 60_000
+
+export interface TopicStore {
+  /** Lists all topics by name. */
+  list(): Promise<StoredTopic[]>
+
+  find(name: string): Promise<StoredTopic | undefined>
+
+  /** @throws SvcError `invalid_arguments` if the name is taken, or there are too many; `forbidden` for a revoked key */
+  add(topic: NewTopic): Promise<void>
+
+  /** @returns false if there is none */
+  change(name: string, settings: TopicSettings): Promise<boolean>
+
+  /** Removes a topic, or those of a session, with what waits. @returns whether there was one */
+  remove(which: { name: string } | { session: string }): Promise<boolean>
+
+  /**
+   * Takes notices, each as `rules/notices.ts` says.
+   *
+   * @returns the id of each, and until when it is kept; id 0 if only its name was counted; undefined without the topic
+   */
+  accept(
+    topic: string,
+    notices: readonly Notice[],
+  ): Promise<readonly { id: number; expires_at: number }[] | undefined>
+
+  /** Lists the persons for whom something waits. `version` changes with it. */
+  listPersons(): Promise<readonly (TopicPerson & { version: number })[]>
+
+  read(person: TopicPerson): Promise<PersonTopics>
+
+  /** Returns notices, the latest first. */
+  readNotices(ids: readonly number[]): Promise<StoredNotice[]>
+
+  /** Lists what a topic has that is not sent, the latest first, at most `limit`. */
+  listWaiting(topic: string, limit: number): Promise<BriefNotice[]>
+
+  /** Returns how much waits, by the name of the topic. */
+  countWaiting(): Promise<Readonly<Record<string, number>>>
+
+  /**
+   * Makes a bulletin, which this process sends. Its notices are in no other one.
+   *
+   * @param version of `listPersons` before what it has was read
+   * @returns false, without a change, if something else has changed, or if another one is on its way to the person
+   */
+  claim(bulletin: NewBulletin, version: number): Promise<boolean>
+
+  /** Takes the bulletins that no process sends. @param own those that this process is sending: it renews its claim */
+  takeOver(own: readonly string[]): Promise<StoredBulletin[]>
+
+  /** Ends a bulletin. `undone`: its notices wait again. @param withoutMedia their files are given up */
+  settle(id: string, outcome: 'sent' | 'unknown' | 'undone', withoutMedia?: boolean): Promise<void>
+
+  /** Counts what ran out of time, and forgets what nothing depends on any more. */
+  expire(): Promise<void>
+}
