@@ -7,6 +7,7 @@
  */
 import { parsePrefix } from '../config/values.ts'
 import type { Config } from '../config.ts'
+import { firstSegments } from '../model/paths.ts'
 import { canonicalAddress, createRangeCheck } from '../platform/address.ts'
 import { isLoopback, type Peer } from '../platform/serve.ts'
 
@@ -97,8 +98,7 @@ function removePrefix(request: Request, prefix: string): boolean {
 }
 
 /** Paths of svc. A prefix that begins like one of them is ambiguous: the proxy has to remove it. */
-const ownPaths =
-  /^\/(api|assets|locales|phone|docs|tools|media|outbox|shared|invite|invitations|questions|events|users|webhooks|keys|agents|me|audit|export|forget|backups?|metrics|nodes|mcp|sse|messages|conversations|consumers|sessions|accounts|settings|sign-in|healthz|readyz|openapi\.json|asyncapi\.json)(\/|$)/
+const ownPaths = new RegExp(`^/(${firstSegments.join('|').replaceAll('.', '\\.')})(/|$)`)
 
 /** Returns the prefix of this service for a caller, '' without one; undefined if a proxy does not send it. */
 export const prefixOf = (request: RoutedRequest): string | undefined =>
