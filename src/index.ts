@@ -17,6 +17,7 @@ export {
   type SvcKeys,
   type SvcOutbox,
   type SvcPart,
+  type SvcTopics,
 } from './library/svc.ts'
 export type {
   DefaultSet,

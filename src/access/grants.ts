@@ -19,7 +19,7 @@ import type { NewKeyInput } from '../model/key.ts'
  * @throws SvcError `invalid_arguments` for rights that must not be combined
  */
 export function createGrant(
-  { can = [], tools = [], limits }: Pick<NewKeyInput, 'can' | 'tools' | 'limits'>,
+  { can = [], tools = [], limits, topics }: Pick<NewKeyInput, 'can' | 'tools' | 'limits' | 'topics'>,
   scope: Scope,
 ): Grant {
   const rights = new Set(can.flatMap(rightsOfWord))
@@ -41,9 +41,14 @@ export function createGrant(
     throw badArgument('can', `${broad.join(' and ')} cannot be limited to sessions or users`, {
       hint: 'Name the other rights one by one, or leave out the sessions and users.',
     })
+  if (rights.has('notify') && topics === undefined && !can.includes('all'))
+    throw badArgument('topics', 'expected the topics that the key may notify')
+  if (topics !== undefined && !rights.has('notify'))
+    throw badArgument('topics', 'expected together with the right notify')
   return {
     rights: [...rights],
     ...scope,
+    ...(topics && { topics: [...new Set(topics)] }),
     ...(tools.length > 0 && { tools: [...new Set(tools)] }),
     ...(limits && Object.keys(limits).length > 0 && { limits }),
   }
@@ -67,8 +72,11 @@ export function rejectWider(grant: Grant, own: Grant): void {
   for (const [part, words] of [
     ['bots', 'sessions'],
     ['users', 'users'],
+    ['topics', 'topics'],
   ] as const) {
     const most = own[part]
+    // A key that may not notify has no topics.
+    if (part === 'topics' && !grant.rights.includes('notify')) continue
     if (most && !grant[part]?.every(one => most.includes(one)))
       throw new SvcError('forbidden', `your key is limited to certain ${words}`, {
         hint: `Name some of the ${words} of your key.`,

@@ -18,6 +18,7 @@ export function toKey(key: StoredKey, names: ReadonlyMap<string, string>, now: n
     tools: grant.tools && [...grant.tools],
     sessions: grant.bots?.map(bot_id => withoutUndefined({ bot_id, session: names.get(bot_id) })),
     users: grant.users && [...grant.users],
+    topics: grant.topics && [...grant.topics],
     limits: grant.limits,
     status: wasRevoked(key) ? 'revoked' : hasKeyEnded(key, now) ? 'expired' : 'active',
     created_at,

@@ -388,7 +388,7 @@ function endCallers({ callers }: KnownKey, accepted: readonly string[], error: S
   }
 }
 
-const ownFields = ['name', 'sessions', 'users', 'limits', 'expires_at'] as const
+const ownFields = ['name', 'sessions', 'users', 'topics', 'limits', 'expires_at'] as const
 
 const unknownError = () =>
   new SvcError('not_found', 'no key has this id or name', { next: { action: 'see', what: 'keys' } })

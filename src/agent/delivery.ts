@@ -13,6 +13,7 @@ import {
   type SvcError,
   type TurnChange,
 } from '../index.ts'
+import { keptAnswers, mayUse } from '../model/answers.ts'
 import type { Clock } from '../platform/clock.ts'
 import type { Log } from '../platform/log.ts'
 import { ClaimLost, changeTurn } from './claim.ts'
@@ -130,7 +131,7 @@ export class AnswerDelivery {
 
   /** Whether an optional message may go now. It may not take the last answer or the last slot. */
   async hasRoom(to: Recipient): Promise<boolean> {
-    return (await this.countLeft(to)) > 1 && (await this.#slots.look(to)).free > 1
+    return mayUse('agent', { remaining: await this.countLeft(to) }) && (await this.#slots.look(to)).free > 1
   }
 
   /** Same as `tell`. @returns the result; undefined if it cannot be sent, or was sent before with other words */
@@ -181,7 +182,7 @@ export class AnswerDelivery {
     // With no answer left, the parts wait until the user writes, and then have all answers.
     const left = await this.countLeft(turn)
     const { free } = left === 0 ? { free: allAnswers } : await this.#slots.look(turn)
-    const fits = Math.max(1, Math.min(left || allAnswers, free) - 1)
+    const fits = Math.max(1, Math.min(left || allAnswers, free) - keptAnswers('agent'))
     if (fits >= parts.length) return parts.length
     // After a file, the line about the rest is a message of its own.
     return 'path' in parts[fits - 1]! ? Math.max(1, fits - 1) : fits

@@ -13,6 +13,7 @@ const serve: Load = () => import('./commands/serve.ts')
 const backup: Load = () => import('./commands/backup.ts')
 const people: Load = () => import('./commands/people.ts')
 const agent: Load = () => import('./commands/agent.ts')
+const topic: Load = () => import('./commands/topic.ts')
 const completion: Load = () => import('./commands/completion.ts')
 
 /** Loaders by heading in the help of svc, then by first word. */
@@ -36,7 +37,7 @@ export const commandGroups: Readonly<Record<string, Readonly<Record<string, Load
     check: sessions,
     invite: () => import('./commands/invite.ts'),
   },
-  'Events:': { webhook: () => import('./commands/webhook.ts') },
+  'Events:': { webhook: () => import('./commands/webhook.ts'), topic, notify: topic },
   'Serve:': { openapi: serve, mcp: serve, admin: serve, sandbox: serve },
   'Operate:': {
     status: () => import('./commands/status.ts'),

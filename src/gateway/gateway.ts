@@ -12,7 +12,7 @@ import type { WebhookDispatcher } from '../push/delivery.ts'
 import { EventReader } from '../push/events.ts'
 import type { SessionEventWriter } from '../push/sessions.ts'
 import { ConsumerList } from '../receive/consumers.ts'
-import { Topics } from '../topics/topics.ts'
+import type { Bulletins } from '../topics/bulletins.ts'
 import { Asks } from './asks.ts'
 import type { Backups } from './backups.ts'
 import { Changes } from './changes.ts'
@@ -121,6 +121,7 @@ export async function openGateway(options: GatewayOptions): Promise<RunningGatew
     { keys: store.keys, sessions: state.sessions, maintenance: store.maintenance, resolveTarget },
     withLogName(runtime, 'keys'),
   )
+  const topics = open.openTopics(directory, { accounts, media, users, ...send }, runtime)
   const threads = store.conversations
   const consumers = new ConsumerList(store)
   const metrics = new Metrics(
@@ -163,6 +164,7 @@ export async function openGateway(options: GatewayOptions): Promise<RunningGatew
     delivery,
     sessionEvents,
     backups,
+    bulletins: topics.bulletins,
   }
   let closing: Promise<void> | undefined
   const halt = () => stop.abort(new SvcError('shutting_down', 'the service is stopping'))
@@ -179,7 +181,7 @@ export async function openGateway(options: GatewayOptions): Promise<RunningGatew
     users,
     logins,
     invitations,
-    topics: new Topics(),
+    topics: topics.topics,
     webhooks,
     subscriptions,
     inbox: inboxOf(rooms),
@@ -248,6 +250,7 @@ interface Rooms extends Omit<ReturnType<typeof open.openSend>, 'findChat'> {
   sessionEvents: SessionEventWriter
   delivery: WebhookDispatcher
   backups: Backups
+  bulletins: Bulletins
 }
 
 const inboxOf = ({ receive: { inbox, oneShot }, housekeeping }: Rooms): Gateway['inbox'] =>
@@ -281,6 +284,7 @@ async function startRooms({
   delivery,
   sessionEvents,
   backups,
+  bulletins,
 }: Rooms): Promise<void> {
   await oneShot?.halt()
   try {
@@ -294,6 +298,7 @@ async function startRooms({
   delivery.start(() => pollingRole.isPolling)
   sessionEvents.start()
   backups.start()
+  bulletins.start(() => pollingRole.isPolling)
 }
 
 async function leave({ delivery, receive }: Pick<Rooms, 'delivery' | 'receive'>): Promise<void> {
@@ -314,6 +319,7 @@ async function closeRooms(
     delivery,
     sessionEvents,
     backups,
+    bulletins,
   }: Rooms,
   { clock }: ReturnType<typeof openRuntime>,
 ): Promise<void> {
@@ -330,6 +336,7 @@ async function closeRooms(
       media.uploads.removed,
       sessionEvents.waitForEnd(),
       backups.waitUntilClosed(),
+      bulletins.waitUntilClosed(),
     ]),
     clock.sleep(closeMs, patience.signal),
   ])

@@ -38,6 +38,8 @@ import { Sender } from '../send/send.ts'
 import { Worker } from '../send/worker.ts'
 import { invitationStatusOf } from '../storage/invitations.ts'
 import { familyOf, hasKeyEnded, listBelow } from '../storage/keys.ts'
+import { type BulletinPorts, Bulletins } from '../topics/bulletins.ts'
+import { type TopicPorts, Topics } from '../topics/topics.ts'
 import { createBackupProcess } from './backup-process.ts'
 import { Backups } from './backups.ts'
 import type { Directory, GatewayOptions } from './foundations.ts'
@@ -182,6 +184,39 @@ const createInvitationCheck =
 
 const createFamilyLookup = (keys: Directory['store']['keys']) => async (id: string) =>
   familyOf(await keys.list(), id)
+
+/** Opens topics, and what sends what is said to them. */
+export function openTopics(
+  { store: { topics } }: Directory,
+  {
+    accounts,
+    findChat,
+    sender,
+    users,
+    media,
+  }: Pick<ReturnType<typeof openSend>, 'findChat' | 'sender'> & {
+    accounts: Accounts
+    users: Users
+    media: Media
+  },
+  runtime: Runtime,
+) {
+  const findRight: BulletinPorts['findRight'] = async ({ session, user_id }) => {
+    const found = (await accounts.list()).find(({ name }) => name === session)
+    if (!found?.connected) return undefined
+    const [user] = await users.list({ session, user_id })
+    return user ?? { remaining: 0 }
+  }
+  const keepFile: TopicPorts['keepFile'] = (content, call) => media.keep(content, call)
+  const own = withLogName(runtime, 'topics')
+  return {
+    topics: new Topics(
+      { topics, findRight, findChat: (to, session) => findChat(to, session, {}), keepFile },
+      own,
+    ),
+    bulletins: new Bulletins({ topics, findRight, sender }, own),
+  }
+}
 
 /** Opens the backups by schedule. */
 export function openBackups(

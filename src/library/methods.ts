@@ -1,5 +1,5 @@
 /**
- * Turns operations into methods of `svc.outbox`, `svc.webhooks`, `svc.keys`, `svc.invitations`, `svc.backups` and `svc.agents`. Arguments and
+ * Turns operations into methods of `svc.outbox`, `svc.webhooks`, `svc.keys`, `svc.invitations`, `svc.topics`, `svc.backups` and `svc.agents`. Arguments and
  * results follow the definitions.
  */
 import type { Static, TObject, TSchema } from '@sinclair/typebox'
@@ -10,6 +10,7 @@ import * as ofKeys from '../operations/keys.ts'
 import type { Operation, TypedOperation } from '../operations/operation.ts'
 import * as ofOutbox from '../operations/outbox.ts'
 import type { CallerInput } from '../operations/schema.ts'
+import * as ofTopics from '../operations/topics.ts'
 import * as ofWebhooks from '../operations/webhooks.ts'
 
 /** Operations for queued sends. All processes that use the store of the data directory share the outbox. */
@@ -82,6 +83,21 @@ export const invitations = {
   revoke: ofInvitations.revokeInvitation,
 }
 
+/** Operations for topics, by which programs notify people. The process that polls sends what is said to them. */
+export const topics = {
+  /** Lists all topics by name, without their secrets. */
+  list: ofTopics.listTopics,
+  /** Returns a topic with what waits, and why. @throws SvcError `not_found` */
+  get: ofTopics.showTopic,
+  add: ofTopics.addTopic,
+  /** Changes what is given. @throws SvcError `not_found` */
+  change: ofTopics.changeTopic,
+  /** Removes a topic with what waits. @throws SvcError `not_found` */
+  remove: ofTopics.removeTopic,
+  /** Says something to a topic; it is stored when this resolves. @throws SvcError `not_found` */
+  notify: ofTopics.notify,
+}
+
 /** Operations for backups. A service makes them by its schedule. */
 export const backups = {
   /** Returns the newest backup, and why the last one by schedule failed. */
@@ -127,7 +143,7 @@ export type Method<D> = (
 export type Methods<G> = { readonly [K in keyof G]: Method<G[K]> }
 
 /** Groups of operations. Each group is a field of `Svc`. */
-export const groups = { outbox, webhooks, keys, invitations, backups, agents }
+export const groups = { outbox, webhooks, keys, invitations, topics, backups, agents }
 export type Groups = { readonly [G in keyof typeof groups]: Methods<(typeof groups)[G]> }
 
 type InvokeOperation = (operation: TypedOperation<TObject, TSchema>, input: unknown) => Promise<unknown>

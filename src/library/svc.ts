@@ -107,6 +107,8 @@ export type SvcWebhooks = Groups['webhooks']
 export type SvcKeys = Groups['keys']
 /** Methods for invitations, by which people log an account in by themselves. */
 export type SvcInvitations = Groups['invitations']
+/** Methods for topics, by which programs notify people. */
+export type SvcTopics = Groups['topics']
 
 /** Methods for backups, which a service makes by its schedule. */
 export type SvcBackups = Groups['backups']
@@ -138,6 +140,8 @@ export class Svc implements Groups, AsyncDisposable, AsyncIterable<Message> {
   /** Keys of callers. */
   readonly keys: SvcKeys
   readonly invitations: SvcInvitations
+  /** Topics, by which programs notify people. */
+  readonly topics: SvcTopics
   /** Backups. A service makes them by its schedule. */
   readonly backups: SvcBackups
   /**
@@ -170,6 +174,7 @@ export class Svc implements Groups, AsyncDisposable, AsyncIterable<Message> {
     this.webhooks = methodsOf(groups.webhooks, run)
     this.keys = methodsOf(groups.keys, run)
     this.invitations = methodsOf(groups.invitations, run)
+    this.topics = methodsOf(groups.topics, run)
     this.backups = methodsOf(groups.backups, run)
     this.forget = methodsOf({ forgetUser }, run).forgetUser
     this.nodes = methodsOf({ listNodes }, run).listNodes

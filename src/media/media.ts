@@ -6,6 +6,8 @@ import type { Account } from '../ilink/api.ts'
 import { encryptStream, paddedSizeOf, parseAesKey, randomHexKey } from '../ilink/crypto.ts'
 import type { UploadedMedia } from '../ilink/encode.ts'
 import type { Call } from '../model/call.ts'
+import type { MediaContent } from '../model/message.ts'
+import { streamOf } from '../platform/fetch.ts'
 import type { Runtime } from '../platform/runtime.ts'
 import type { StagedFile } from '../send/media-files.ts'
 import { Downloads } from './downloads.ts'
@@ -66,6 +68,19 @@ export class Media {
     })
     await file.checkUnchanged()
     return { ...sealed, downloadParam }
+  }
+
+  /** Keeps a source as an upload, for a send within a day. @throws as `Sources.stage` and `Uploads.accept` */
+  async keep(content: MediaContent, call: Call): Promise<MediaContent> {
+    const file = await this.sources.stage(content, call)
+    try {
+      const { file_name, kind, size } = file
+      const body = streamOf(file.read())
+      const { upload_id } = await this.uploads.accept({ body, size, file_name, kind }, call.signal)
+      return { kind, upload_id, file_name }
+    } finally {
+      await file.release()
+    }
   }
 
   /** Removes uploads older than a day, and partial files that a crash left. */

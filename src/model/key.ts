@@ -45,6 +45,13 @@ export const NewKeyInput = closed({
   users: optional(
     Type.Array(bounded(512), { maxItems: 1000, description: 'Only these users, by id or name.' }),
   ),
+  topics: optional(
+    Type.Array(bounded(64), {
+      maxItems: 1000,
+      description: 'The topics that it may notify, by name; with the right notify.',
+      examples: [['home']],
+    }),
+  ),
   limits: optional(KeyLimitsShape),
   expires_at: optional(
     between(0, Number.MAX_SAFE_INTEGER, 'Unix milliseconds: the key ends then. Default: never.'),
@@ -69,6 +76,9 @@ export const Key = Type.Object(
       ),
     ),
     users: optional(Type.Array(Type.String(), { description: 'Only these users. Absent: all.' })),
+    topics: optional(
+      Type.Array(Type.String(), { description: 'Only these topics, with the right notify. Absent: all.' }),
+    ),
     limits: optional(KeyLimitsShape),
     status: oneOf(['active', 'expired', 'revoked']),
     created_at: integer('Unix milliseconds.'),
@@ -107,6 +117,7 @@ export const Me = Type.Object({
   tools: Type.Array(Type.String(), { description: 'Tools that this caller may call.' }),
   sessions: Key.properties.sessions,
   users: Key.properties.users,
+  topics: Key.properties.topics,
   limits: Key.properties.limits,
   left: optional(
     Type.Object(

@@ -93,11 +93,13 @@ export const addKey = defineOperation({
       tools: 'Only these tools, or in addition to --can, separated by commas.',
       sessions: 'Only these sessions, separated by commas.',
       users: 'Only these users, by id or name, separated by commas.',
+      topics: 'The topics that it may notify, separated by commas, with --can notify.',
       expires_at: 'When the key ends: a span such as 30d, or a time. Default: never.',
     },
     examples: [
       ['svc key add support-bot --can reply --sessions work', 'Read and answer for one account'],
       ['svc key add dashboard --can read --expires 30d', 'Read everything, for a month'],
+      ['svc key add camera --can notify --topics home', 'Notify one topic, and nothing else'],
       ['svc key add agent --can draft --rate 10/s', 'A person approves every send'],
     ],
   },

@@ -106,6 +106,7 @@ export interface RestShape<Input = unknown, Output = unknown> {
     | 'accounts'
     | 'media'
     | 'webhooks'
+    | 'topics'
     | 'keys'
     | 'agents'
     | 'panel'

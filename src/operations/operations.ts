@@ -57,6 +57,7 @@ import { createPanelLink, signIn, signOut } from './sign-in.ts'
 import { status } from './status.ts'
 import { subscribeEvents, unsubscribeEvents } from './subscriptions.ts'
 import { tools } from './tools.ts'
+import { addTopic, changeTopic, listTopics, notify, removeTopic, showTopic } from './topics.ts'
 import { showTyping } from './typing.ts'
 import { listUsers, nameUser } from './users.ts'
 import {
@@ -96,6 +97,8 @@ export const webhookOperations = [
 export const keyOperations = [listKeys, addKey, getKey, rotateKey, revokeKey, me] as const
 
 const invitationOperations = [listInvitations, addInvitation, revokeInvitation] as const
+
+export const topicOperations = [listTopics, addTopic, showTopic, changeTopic, removeTopic] as const
 
 export const agentOperations = [
   listAgents,
@@ -148,6 +151,7 @@ export const panelOperations = {
     ...messageOperations,
   ],
   webhooks: webhookOperations,
+  topics: topicOperations,
   keys: keyOperations,
   agents: agentOperations,
   service: [listNodes, listAudit, getBackups, makeBackup, forgetUser],
@@ -189,6 +193,8 @@ export const operations: readonly Operation[] = [
     followEvents,
     linkEvents,
     ...webhookOperations,
+    ...topicOperations,
+    notify,
     ...keyOperations,
     ...agentOperations,
     ...serviceOperations,

@@ -33,6 +33,7 @@ const rightsByKind: Readonly<Record<PrincipalKind, ReadonlySet<Right>>> = {
   agent: new Set(commonKeyRights),
   stdio: new Set(agentRights),
   webhook: new Set(['send']),
+  topic: new Set(['send']),
   open: new Set(anonymousRights),
 }
 

@@ -62,11 +62,15 @@ export const toSocketOptions = (socket: string): object =>
         }),
       }
 
-/** Deno accepts no async iterables as bodies. TypeScript does not know `ReadableStream.from`. */
+/** Returns blocks as a stream. TypeScript does not know `ReadableStream.from`. */
+export const streamOf = (blocks: AsyncIterable<Uint8Array>): ReadableStream<Uint8Array> =>
+  (ReadableStream as unknown as { from(source: AsyncIterable<Uint8Array>): ReadableStream<Uint8Array> }).from(
+    blocks,
+  )
+
+/** Deno accepts no async iterables as bodies. */
 const toFetchBody = (body: NonNullable<ApiFetchInit['body']>) =>
-  process.versions.bun || typeof body === 'string' || !(Symbol.asyncIterator in body)
-    ? body
-    : (ReadableStream as unknown as { from(source: AsyncIterable<Uint8Array>): BodyInit }).from(body)
+  process.versions.bun || typeof body === 'string' || !(Symbol.asyncIterator in body) ? body : streamOf(body)
 
 /**
  * GETs a caller's URL: http or https, public addresses only. The connection goes to the address that was

@@ -98,6 +98,7 @@ const about = {
     { name: 'messages', description: 'Conversations, messages, media.' },
     { name: 'media', description: 'Bytes in and out, streamed.' },
     { name: 'webhooks', description: 'Endpoints that events are delivered to.' },
+    { name: 'topics', description: 'Addresses by which programs notify people.' },
     { name: 'keys', description: 'Keys of callers, and what each may do.' },
     { name: 'agents', description: 'Agents that talk with users, their turns and their questions.' },
     { name: 'panel', description: 'The panel itself.' },

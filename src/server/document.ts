@@ -70,6 +70,7 @@ const aboutTools: ApiInfo = {
     { name: 'sessions', description: 'WeChat accounts: log in and out, name, choose.' },
     { name: 'media', description: 'Bytes in and out, streamed.' },
     { name: 'webhooks', description: 'Events that leave by themselves.' },
+    { name: 'topics', description: 'Addresses by which programs notify people.' },
     { name: 'keys', description: 'Keys of callers, and what each may do.' },
     { name: 'agents', description: 'Agents that talk with users, their turns and their questions.' },
     { name: 'service', description: 'About the service itself.' },

@@ -60,6 +60,8 @@ export interface BriefNotice {
   readonly expires_at: number
   readonly resolved: boolean
   readonly has_media: boolean
+  /** Its file could not be sent. */
+  readonly lost_media: boolean
   readonly state: 'waiting' | 'sending' | 'sent' | 'unknown'
 }
 

@@ -215,6 +215,7 @@ describe('each operation', () => {
       'join_by_invitation',
       'mark_read',
       'mark_unread',
+      'notify',
       'open_messages',
       'recv',
       'send',
@@ -235,6 +236,9 @@ describe('each operation', () => {
     expect(Object.fromEntries(subjects)).toEqual({
       add_invitation: undefined,
       revoke_invitation: '<id>',
+      add_topic: '<name>',
+      change_topic: '<topic>',
+      remove_topic: '<topic>',
       add_key: undefined,
       create_panel_link: undefined,
       sign_in: '<by>',

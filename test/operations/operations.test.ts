@@ -86,7 +86,8 @@ describe('who may what', () => {
   test.each(named)('%s', async (_name, one) => {
     const open = ofAnybody.has(one.name)
     const stdio = open || ofAgents.has(one.name)
-    const mayThere = { owner: true, panel: true, stdio, webhook: rightsOf(one).includes('send'), open }
+    const sends = rightsOf(one).includes('send')
+    const mayThere = { owner: true, panel: true, stdio, webhook: sends, topic: sends, open }
     // What a key or an agent may do depends on its grant.
     for (const kind of principalKinds.filter(kind => kind !== 'key' && kind !== 'agent'))
       expect([kind, await isLetThrough(one, kind)]).toEqual([kind, mayThere[kind]])

@@ -10,6 +10,7 @@ import {
   type HookRequest,
   readHookRequest,
 } from '../../agent/permission-hook.ts'
+import { mayUse } from '../../model/answers.ts'
 import { isSvcError, SvcError } from '../../model/error.ts'
 import { invoke } from '../../operations/gate.ts'
 import { ask } from '../../operations/questions.ts'
@@ -34,8 +35,6 @@ export const commands: readonly CommandSpec[] = [
   },
 ]
 
-/** So many answers are never used for questions. */
-const keptAnswers = 3
 const lookEveryMs = 1000
 
 /** Runs the command. @throws SvcError */
@@ -52,7 +51,7 @@ async function hookAsk(command: Command): Promise<void> {
   const { gateway, log } = opened
   // The one who wrote last, if the person uses several accounts.
   const [person] = await invoke(listUsers, gateway, { user_id: to }, call, log)
-  if (!person || person.remaining <= keptAnswers)
+  if (!person || !mayUse('question', person))
     throw new SvcError(
       'quota_exhausted',
       `${person?.remaining ?? 0} answers are left for ${to}: nothing is asked`,

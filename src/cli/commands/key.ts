@@ -154,7 +154,7 @@ function formatKey(one: Key): CommandOutput {
 }
 
 /** Describes tools, sessions, users and limits, a line each. */
-function describeBounds({ limits = {}, sessions, tools, users }: Partial<Me>): string[] {
+function describeBounds({ limits = {}, sessions, tools, topics, users }: Partial<Me>): string[] {
   const { bytes_per_day, calls_per_second, open } = limits
   const most = [
     ...(calls_per_second === undefined ? [] : [`${formatCount(calls_per_second, 'call')} a second`]),
@@ -163,6 +163,7 @@ function describeBounds({ limits = {}, sessions, tools, users }: Partial<Me>): s
   ]
   return [
     ...(tools === undefined ? [] : [`tools: ${listOf(tools)}`]),
+    ...(topics === undefined ? [] : [`topics: ${listOf(topics)}`]),
     `sessions: ${sessions === undefined ? 'all' : listOf(sessions.map(({ bot_id, session }) => session ?? bot_id))}`,
     `users: ${users === undefined ? 'all' : listOf(users)}`,
     ...(most.length === 0 ? [] : [`at most: ${most.join(', ')}`]),

@@ -76,7 +76,7 @@ type TopicRow = Omit<
   missed: string
   priorities?: string
 }
-type BriefRow = Omit<BriefNotice, 'priority' | 'resolved' | 'has_media'> & {
+type BriefRow = Omit<BriefNotice, 'priority' | 'resolved' | 'has_media' | 'lost_media'> & {
   priority: number
   resolved: number
   media?: string
@@ -86,7 +86,8 @@ const briefOf = ({ media, priority, resolved, ...row }: BriefRow): BriefNotice =
   ...row,
   priority: priorityOf(priority),
   resolved: resolved === 1,
-  has_media: media !== undefined,
+  has_media: media !== undefined && media !== '{}',
+  lost_media: media === '{}',
 })
 
 export const createTopics = (context: NounContext): Noun<TopicStore> => {
@@ -349,7 +350,8 @@ export const createTopics = (context: NounContext): Noun<TopicStore> => {
             ...(title !== undefined && { title }),
             ...(click !== undefined && { click }),
             ...(tags !== undefined && { tags: JSON.parse(tags) as string[] }),
-            ...(row.media !== undefined && { media: JSON.parse(row.media) as NonNullable<Notice['media']> }),
+            ...(row.media !== undefined &&
+              row.media !== '{}' && { media: JSON.parse(row.media) as NonNullable<Notice['media']> }),
           }),
         )
       },
@@ -444,7 +446,7 @@ export const createTopics = (context: NounContext): Noun<TopicStore> => {
         const undone = [
           sql`UPDATE bulletin SET named_in = NULL WHERE named_in = ${id}`,
           sql`UPDATE notice SET state = CASE WHEN reported > 0 AND resolved = 0 THEN 'sent' ELSE 'waiting' END,
-            bulletin = NULL${constantSql(withoutMedia ? ', media = NULL' : '')} WHERE ${isIts}`,
+            bulletin = NULL${constantSql(withoutMedia ? `, media = CASE WHEN media IS NOT NULL THEN '{}' END` : '')} WHERE ${isIts}`,
           sql`DELETE FROM bulletin WHERE id = ${id}`,
         ]
         const ended = [

@@ -1,0 +1,85 @@
+/** Declares `svc topic`, its subcommands, and `svc notify`. */
+import { badArgument } from '../../model/error.ts'
+import type { Topic, TopicState } from '../../model/topic.ts'
+import * as topic from '../../operations/topics.ts'
+import { formatLocalTime } from '../../platform/format.ts'
+import { type Column, formatTable } from '../columns.ts'
+import { operationCommand } from '../operation-command.ts'
+import { type CommandOutput, formatNote } from '../show.ts'
+import { colours, oneLine } from '../terminal.ts'
+import { parseSpan } from '../typed-time.ts'
+import type { TypedInput } from '../view.ts'
+
+export const commands = [
+  operationCommand(topic.listTopics, { createEmpty: () => [], render: formatTopics }),
+  operationCommand(topic.addTopic, { toInput: toSettings, render: formatTopic }),
+  operationCommand(topic.showTopic, { absentCode: 'not_found', render: formatState }),
+  operationCommand(topic.changeTopic, {
+    absentCode: 'not_found',
+    toInput: toSettings,
+    changeMade: 'changed',
+    render: formatTopic,
+  }),
+  operationCommand(topic.removeTopic, {
+    absentCode: 'not_found',
+    changeMade: 'removed',
+    render: ({ name }) => ({ text: `removed: ${oneLine(name)}\n` }),
+  }),
+  operationCommand(topic.notify, { absentCode: 'not_found', render: () => ({}) }),
+]
+
+/** Reads the time to wait. @throws SvcError `invalid_arguments` */
+function toSettings(typed: TypedInput): TypedInput {
+  const { keep_seconds: keep } = typed
+  if (typeof keep !== 'string') return typed
+  const ms = parseSpan(keep)
+  if (ms === undefined) throw badArgument('--expires', 'expected a span such as 12h or 1d, or seconds')
+  return { ...typed, keep_seconds: ms / 1000 }
+}
+
+function formatTopics(all: readonly Topic[]): CommandOutput {
+  if (all.length === 0)
+    return {
+      note: formatNote('no topics: svc topic add <name> --to <person> makes one; see svc topic add --help'),
+    }
+  const columns: Column<Topic>[] = [
+    ['name', ({ name }) => oneLine(name)],
+    ['to', ({ user_id }) => oneLine(user_id)],
+    ['session', ({ session }) => oneLine(session)],
+    ['waiting', ({ waiting }) => String(waiting)],
+    ['sent', ({ sent }) => String(sent)],
+    ['out of time', ({ expired }) => String(expired)],
+  ]
+  return { text: formatTable(all, columns, colours.dim) }
+}
+
+function describe(one: Topic): string {
+  const { answers, digest, keep_seconds, max_priority, min_priority, name, quiet, session, user_id, zone } =
+    one
+  const lines = [
+    `${oneLine(name)}  to ${oneLine(user_id)} by ${oneLine(session)}`,
+    `priority: ${min_priority} to ${max_priority}${digest ? ', a digest of what is less than high' : ''}`,
+    ...(quiet === undefined ? [] : [`quiet: ${quiet}${zone === undefined ? '' : ` (${oneLine(zone)})`}`]),
+    `answers: at most ${answers} of 10`,
+    `keeps what waits for ${keep_seconds / 3600} h`,
+  ]
+  return `${lines.join('\n')}\n`
+}
+
+function formatTopic(one: Topic): CommandOutput {
+  return { text: describe(one) }
+}
+
+type Waiting = TopicState['notices'][number]
+
+function formatState(one: TopicState): CommandOutput {
+  if (one.notices.length === 0) return { text: describe(one), note: formatNote('nothing waits') }
+  const columns: Column<Waiting>[] = [
+    ['came', ({ received_at }) => formatLocalTime(received_at)],
+    ['priority', ({ priority }) => priority],
+    ['what', ({ count, name }) => `${oneLine(name)}${count > 1 ? ` ×${count}` : ''}`],
+    ['waits for', ({ state, why }) => (state === 'waiting' ? (why ?? '–') : state)],
+    ['until', ({ until }) => formatLocalTime(until)],
+  ]
+  return { text: `${describe(one)}\n${formatTable(one.notices, columns, colours.dim)}` }
+}

@@ -1,0 +1,266 @@
+/** Operations for topics: addresses that programs send notices to, for one person. */
+import { Type } from '@sinclair/typebox'
+import { SvcError } from '../model/error.ts'
+import type { MediaKind } from '../model/message.ts'
+import { bounded, closed, oneOf, optional } from '../model/shapes.ts'
+import {
+  AcceptedNotice,
+  NewTopicInput,
+  priorities,
+  Topic,
+  TopicChangeInput,
+  TopicState,
+} from '../model/topic.ts'
+import { defineOperation } from './operation.ts'
+
+const topic = bounded(64, 'Name of a topic.', { examples: ['home'] })
+const TopicInput = closed({ topic })
+const errors = ['not_found', 'store_unavailable'] as const
+
+const exampleTopic = {
+  name: 'home',
+  session: 'default',
+  user_id: 'o9cq80x1y2z3@im.wechat',
+  min_priority: 'min' as const,
+  max_priority: 'high' as const,
+  quiet: '23:00-07:00',
+  zone: 'Asia/Shanghai',
+  digest: false,
+  answers: 5,
+  keep_seconds: 86_400,
+  attach_private: false,
+  signed: false,
+  created_at: 1767225600000,
+  made_by: 'owner',
+  waiting: 1,
+  sent: 41,
+  expired: 0,
+}
+const exampleNotice = {
+  id: '57',
+  name: 'Disk full',
+  priority: 'high' as const,
+  count: 3,
+  received_at: 1767225660000,
+  expires_at: 1767312060000,
+  state: 'waiting' as const,
+  why: 'window_closed' as const,
+}
+
+export const listTopics = defineOperation({
+  name: 'list_topics',
+  title: 'List topics, and how much waits in each',
+  effect: 'read',
+  right: 'topics',
+  description:
+    'Lists the topics by name: for whom each is, how it notifies, and how many notices wait. Secrets are not shown.',
+  input: closed({}),
+  output: Type.Array(Topic),
+  errors: ['store_unavailable'],
+  examples: [{ summary: 'One topic', output: [exampleTopic] }],
+  rest: { route: 'GET /topics', tag: 'topics' },
+  cli: { path: ['topic'], alias: 'list', examples: [['svc topic', 'Every topic']] },
+  run: ({ topics }, _input, { by }) => topics.list(by),
+})
+
+export const addTopic = defineOperation({
+  name: 'add_topic',
+  title: 'Make a topic that notifies a person',
+  effect: 'write',
+  right: 'topics',
+  subject: ['name'],
+  description:
+    'Makes a topic. What programs send to it reaches the person on WeChat, as far as WeChat allows answers; the rest waits. Make a key that may only notify it for each program.',
+  input: NewTopicInput,
+  output: Topic,
+  errors: [
+    'not_connected',
+    'session_not_found',
+    'session_expired',
+    'window_closed',
+    'forbidden',
+    'store_unavailable',
+  ],
+  examples: [
+    {
+      summary: 'For one person, quiet at night',
+      input: { name: 'home', to: 'Mum', quiet: '23:00-07:00', zone: 'Asia/Shanghai' },
+      output: exampleTopic,
+    },
+  ],
+  rest: { route: 'POST /topics', tag: 'topics' },
+  cli: {
+    path: ['topic', 'add'],
+    positionals: ['name'],
+    names: { keep_seconds: 'expires', priorities: 'severity' },
+    help: {
+      keep_seconds:
+        'How long a notice waits, at most, such as 12h. After that it is only counted. Default: 1d.',
+      priorities: 'What a severity of senders means here, as in "critical: max". Repeatable.',
+      attach_private: 'Fetch files from addresses in your own network, such as a camera.',
+    },
+    about: 'svc key add NAME --can notify --topics TOPIC makes the key with which a program sends to it.',
+    examples: [
+      ['svc topic add home --to Mum', 'For one person'],
+      [
+        'svc topic add alerts --to Anna --quiet 23:00-07:00 --zone Asia/Shanghai',
+        'At night only "max" goes out',
+      ],
+      [
+        'svc topic add builds --to Anna --digest --min-priority default',
+        'What is urgent at once, the rest together',
+      ],
+    ],
+  },
+  library: { positionals: ['name'] },
+  run({ topics }, input, { by, local }) {
+    rejectPrivate(input.attach_private, local)
+    return topics.add(by, input)
+  },
+})
+
+export const showTopic = defineOperation({
+  name: 'show_topic',
+  title: 'Show what waits in a topic, and why',
+  effect: 'read',
+  right: 'topics',
+  description:
+    'Shows a topic with the notices that wait: why each waits, and until when, as far as that is known.',
+  input: TopicInput,
+  output: TopicState,
+  errors,
+  examples: [
+    { summary: 'One waits', input: { topic: 'home' }, output: { ...exampleTopic, notices: [exampleNotice] } },
+  ],
+  rest: { route: 'GET /topics/{topic}', tag: 'topics' },
+  cli: {
+    path: ['topic', 'show'],
+    positionals: ['topic'],
+    examples: [['svc topic show home', 'What waits, and why']],
+  },
+  library: { positionals: ['topic'] },
+  run: ({ topics }, input, { by }) => topics.show(by, input.topic),
+})
+
+export const changeTopic = defineOperation({
+  name: 'change_topic',
+  title: 'Change how a topic notifies',
+  effect: 'write',
+  right: 'topics',
+  subject: ['topic'],
+  description: 'Changes what is given, and leaves the rest as it is. It counts for what waits, too.',
+  input: TopicChangeInput,
+  output: Topic,
+  errors: ['not_found', 'forbidden', 'store_unavailable'],
+  examples: [
+    {
+      summary: 'More answers',
+      input: { topic: 'home', answers: 6 },
+      output: { ...exampleTopic, answers: 6 },
+    },
+  ],
+  rest: { route: 'PUT /topics/{topic}', tag: 'topics' },
+  cli: {
+    path: ['topic', 'change'],
+    positionals: ['topic'],
+    names: addTopic.cli!.names!,
+    help: addTopic.cli!.help!,
+    examples: [['svc topic change home --quiet ""', 'No quiet hours any more']],
+  },
+  library: { positionals: ['topic'] },
+  run({ topics }, input, { by, local }) {
+    rejectPrivate(input.attach_private, local)
+    return topics.change(by, input)
+  },
+})
+
+export const removeTopic = defineOperation({
+  name: 'remove_topic',
+  title: 'Remove a topic with what waits in it',
+  effect: 'destroy',
+  right: 'topics',
+  subject: ['topic'],
+  description: 'Removes a topic. What waits in it is not sent, and senders get not_found.',
+  input: TopicInput,
+  output: Topic,
+  errors,
+  examples: [{ summary: 'Removed', input: { topic: 'home' }, output: exampleTopic }],
+  rest: { route: 'DELETE /topics/{topic}', tag: 'topics' },
+  cli: {
+    path: ['topic', 'remove'],
+    positionals: ['topic'],
+    question: async (_gateway, { topic }) => `Remove the topic ${topic}, with what waits in it?`,
+    examples: [['svc topic remove home', 'Asks first at a terminal']],
+  },
+  library: { positionals: ['topic'] },
+  run: ({ topics }, input, { by }) => topics.remove(by, input.topic),
+})
+
+/** Over HTTP senders use `/notify/<topic>`, each in its own form. */
+export const notify = defineOperation({
+  name: 'notify',
+  title: 'Notify the person of a topic on WeChat',
+  effect: 'write',
+  // A line for each notice of a storm would bury the others.
+  audited: false,
+  right: 'notify',
+  description:
+    'Says something to a topic. It is stored when this returns, and goes out when it may: urgent things at once, the others together. The same again is one message with a count.',
+  input: closed({
+    topic,
+    text: optional(
+      Type.String({ maxLength: 100_000, description: 'What to say; more than 8000 characters are cut.' }),
+    ),
+    title: optional(bounded(1000, 'A title.', { examples: ['Backup failed'] })),
+    priority: optional(
+      oneOf(priorities, 'How urgent it is; the topic may allow less.', { default: 'default' }),
+    ),
+    file_path: optional(bounded(4096, 'A file on the machine of the caller.')),
+    tags: optional(Type.Array(bounded(100), { maxItems: 10, description: 'Words to show with it.' })),
+    click: optional(bounded(1000, 'An address to show with it.')),
+    fingerprint: optional(bounded(500, 'What has the same one is the same. Default: title and text.')),
+    resolved: optional(Type.Boolean({ description: 'What was said under this fingerprint is over.' })),
+  }),
+  output: AcceptedNotice,
+  errors: ['not_found', 'payload_too_large', 'store_unavailable'],
+  examples: [
+    {
+      summary: 'A backup failed',
+      input: { topic: 'home', text: 'exit status 2', title: 'Backup failed', priority: 'high' },
+      output: { id: '57', topic: 'home', received_at: 1767225660000, expires_at: 1767312060000 },
+    },
+  ],
+  cli: {
+    path: ['notify'],
+    positionals: ['topic', 'text'],
+    names: { file_path: 'file', tags: 'tag' },
+    stdin: 'text',
+    help: { text: 'What to say; - reads it from stdin.', file_path: 'Path of a picture or another file.' },
+    about:
+      'Prints nothing unless it fails, so it suits cron. A service sends it; svc topic show says what waits, and why.',
+    examples: [
+      ['svc notify home "The washing machine is done"', 'To the person of the topic'],
+      [
+        'backup || svc notify home --title "Backup failed" --priority high "exit status $?"',
+        'Only if it fails',
+      ],
+      ['df -h | svc notify home - --priority low', 'The output of another program, with the next digest'],
+    ],
+  },
+  library: { positionals: ['topic', 'text'] },
+  async run({ topics }, { file_path, priority = 'default', text = '', topic, ...said }, call) {
+    const media = file_path === undefined ? undefined : { kind: kindOf(file_path), path: file_path }
+    const [accepted] = await topics.accept(call, topic, [
+      { ...said, text, priority, ...(media && { media }) },
+    ])
+    return accepted!
+  },
+})
+
+const kindOf = (path: string): MediaKind =>
+  /\.(png|jpe?g|gif|webp|bmp)$/i.test(path) ? 'image' : /\.(mp4|mov|m4v)$/i.test(path) ? 'video' : 'file'
+
+/** @throws SvcError `forbidden` for a caller on another machine */
+function rejectPrivate(isPrivate: boolean | undefined, local: boolean | readonly string[]): void {
+  if (isPrivate && local !== true) throw new SvcError('forbidden', 'attach_private cannot be set over HTTP')
+}

@@ -1,0 +1,156 @@
+/** The text of a bulletin: as much as one message may have, the newest first, and the rest counted by name. */
+import type { Priority } from '../model/topic.ts'
+import type { MissedNotices, NameCounts } from '../storage/topics.ts'
+
+export interface BulletinLine {
+  /** Name of the topic. */
+  readonly topic: string
+  readonly name: string
+  readonly title?: string | undefined
+  readonly text: string
+  readonly priority: Priority
+  readonly tags?: readonly string[] | undefined
+  readonly click?: string | undefined
+  /** How often it came since it was last in a bulletin. */
+  readonly count: number
+  /** It was in an earlier one. */
+  readonly wasSent: boolean
+  readonly resolved: boolean
+  /** The time it came, for people. */
+  readonly time: string
+  /** Name of a file that does not go. */
+  readonly lostFile?: string | undefined
+}
+
+export interface BulletinContent {
+  /** The newest first. */
+  readonly lines: readonly BulletinLine[]
+  /** Those that have no line. */
+  readonly others: NameCounts
+  readonly missed: MissedNotices
+  /** What an earlier bulletin named that may not have arrived. */
+  readonly doubts: NameCounts
+  /** How many notices wait. */
+  readonly rest: number
+  /** Whether nothing more goes until the person writes. */
+  readonly isLast: boolean
+}
+
+const english = {
+  notices: (count: number) => `${count} notices`,
+  more: (names: string) => `And also: ${names}`,
+  expired: (names: string) => `Out of time, no longer sent: ${names}`,
+  tooMany: (names: string) => `Too many to keep: ${names}`,
+  doubts: (names: string) => `May not have arrived before: ${names}`,
+  rest: (count: number) => `Still waiting: ${count}. Write anything, and it comes.`,
+  last: 'What comes next waits until you write anything.',
+  resolved: 'over',
+  again: 'again',
+  others: 'others',
+  lostFile: (name: string) =>
+    `(The file ${name} is not sent: it could not be read, or too few answers are left.)`,
+}
+const chinese: typeof english = {
+  notices: count => `${count} 条通知`,
+  more: names => `另有：${names}`,
+  expired: names => `已过期，不再发送：${names}`,
+  tooMany: names => `数量过多，未保留：${names}`,
+  doubts: names => `此前可能未送达：${names}`,
+  rest: count => `还有 ${count} 条在等待。回复任意内容即可收到。`,
+  last: '之后的通知会等你回复任意内容后再发送。',
+  resolved: '已恢复',
+  again: '再次',
+  others: '其他',
+  lostFile: name => `（文件 ${name} 未发送：无法读取，或剩余回复不足。）`,
+}
+
+/** Bytes of all lines, and characters of the text of one of several. One message has at most 16,384 bytes. */
+const [longestLines, longestExcerpt, longestOnly] = [7000, 300, 3500]
+const mostNames = 40
+const signs: Partial<Record<Priority, string>> = { max: '‼️ ', high: '❗ ' }
+
+export function formatBulletin({ doubts, isLast, lines, missed, others, rest }: BulletinContent): string {
+  const words = /\p{Script=Han}/u.test(lines.map(one => `${one.topic} ${one.name} ${one.text}`).join('\n'))
+    ? chinese
+    : english
+  const only = lines.length === 1 && Object.keys(others).length === 0
+  const { counted, shown } = only
+    ? { counted: {}, shown: [formatOnly(lines[0]!, words)] }
+    : shorten(lines, words)
+  const total = lines.length + Object.values(others).reduce((sum, count) => sum + count, 0)
+  const more = add(others, counted)
+  return [
+    ...(only || total === 0 ? [] : [words.notices(total)]),
+    ...shown,
+    ...listed(more, words.more, words),
+    ...listed(missed.expired, words.expired, words),
+    ...listed(missed.more, words.tooMany, words),
+    ...listed(doubts, words.doubts, words),
+    ...(rest > 0 && isLast ? [words.rest(rest)] : isLast ? [words.last] : []),
+  ].join('\n')
+}
+
+const headOf = (line: BulletinLine, words: typeof english): string => {
+  const { count, name, priority, resolved, title, topic, wasSent } = line
+  const state = [
+    ...(resolved ? [words.resolved] : wasSent ? [words.again] : []),
+    ...(count > 1 ? [`×${count}`] : []),
+  ].join(' ')
+  return `[${topic}] ${resolved ? '✓ ' : (signs[priority] ?? '')}${title?.trim() || name}${state && ` (${state})`}`
+}
+
+/** Formats the only notice of a bulletin, with everything that it says. */
+function formatOnly(line: BulletinLine, words: typeof english): string {
+  const { click, lostFile, tags = [], text, title, wasSent } = line
+  const body = cut(text.trim(), longestOnly)
+  const head = headOf(line, words)
+  const isHead = !title?.trim() && body === line.name
+  return [
+    head,
+    ...(body === '' || isHead || wasSent ? [] : [body]),
+    ...(tags.length > 0 ? [tags.map(tag => `#${tag}`).join(' ')] : []),
+    ...(click === undefined ? [] : [click]),
+    ...(lostFile === undefined ? [] : [words.lostFile(lostFile)]),
+  ].join('\n')
+}
+
+/** Formats the newest as lines, and counts those for which there is no room. */
+function shorten(lines: readonly BulletinLine[], words: typeof english) {
+  const shown: string[] = []
+  let counted: NameCounts = {}
+  let left = longestLines
+  for (const line of lines) {
+    const { click, lostFile, name, text, time, title } = line
+    const body = title?.trim() || text.trim() !== name ? excerptOf(text) : ''
+    const shape = [
+      `${time} ${headOf(line, words)}${body && `: ${body}`}`,
+      ...(click === undefined ? [] : [click]),
+      ...(lostFile === undefined ? [] : [words.lostFile(lostFile)]),
+    ].join('\n')
+    left -= new TextEncoder().encode(shape).length
+    if (left < 0) counted = add(counted, { [name]: line.count })
+    else shown.push(shape)
+  }
+  return { shown, counted }
+}
+
+const excerptOf = (text: string): string => cut(text.trim().replace(/\s*\n\s*/g, ' · '), longestExcerpt)
+const cut = (text: string, most: number): string =>
+  text.length > most ? `${text.slice(0, most - 1).toWellFormed()}…` : text
+
+function add(one: NameCounts, other: NameCounts): NameCounts {
+  const sum: Record<string, number> = { ...one }
+  for (const [name, count] of Object.entries(other)) sum[name] = (sum[name] ?? 0) + count
+  return sum
+}
+
+/** Lists names with their counts, the most frequent first. */
+function listed(counts: NameCounts, form: (names: string) => string, words: typeof english): string[] {
+  const sorted = Object.entries(counts).sort(([, a], [, b]) => b - a)
+  const named = sorted.filter(([name]) => name !== '').slice(0, mostNames)
+  const total = (all: [string, number][]) => all.reduce((sum, [, count]) => sum + count, 0)
+  const rest = total(sorted) - total(named)
+  const parts = named.map(([name, count]) => (count > 1 ? `${name} ×${count}` : name))
+  if (rest > 0) parts.push(`${words.others} ×${rest}`)
+  return parts.length === 0 ? [] : [form(parts.join(', '))]
+}

@@ -1,0 +1,222 @@
+/**
+ * Sends what waits in topics, one message for each person at a time. A bulletin is durable before it is handed over, and is
+ * sent with an idempotency key: whoever takes it over after a crash gets the result of the first time.
+ */
+import { createDirectCall } from '../model/call.ts'
+import { SvcError } from '../model/error.ts'
+import type { SendResult } from '../model/message.ts'
+import type { KnownUser } from '../model/session.ts'
+import { randomBytes } from '../platform/lazy-crypto.ts'
+import type { Runtime } from '../platform/runtime.ts'
+import type { Sender } from '../send/send.ts'
+import type { BriefNotice, PersonTopics, StoredBulletin, TopicPerson, TopicStore } from '../storage/topics.ts'
+import { type BulletinLine, formatBulletin } from './bulletin.ts'
+import { planFactsOf, timeIn } from './facts.ts'
+import { type Plan, planBulletin } from './plan.ts'
+
+export interface BulletinPorts {
+  readonly topics: TopicStore
+  readonly sender: Pick<Sender, 'send'>
+  /** What is left of the right to answer a person; undefined if the account is not connected. */
+  findRight(person: TopicPerson): Promise<Pick<KnownUser, 'remaining' | 'last_received'> | undefined>
+}
+
+const lookEveryMs = 1000
+/** A person is looked at again after this time, also if nothing seems to have changed. */
+const lookAgainMs = 5000
+const expireEveryMs = 15_000
+/** After a message could not be sent. */
+const restMs = 30_000
+/** The outbox knows the key of a send for a day. */
+const keyKnownMs = 20 * 60 * 60_000
+/** Notices with their whole text. */
+const mostLines = 60
+
+type Outcome = { state: 'sent' | 'unknown' | 'undone'; withoutMedia?: boolean; restMs?: number }
+
+/** What a person was like at the last look. */
+interface Looked {
+  readonly version: number
+  /** Unix ms: the next look, at the latest. */
+  readonly next: number
+}
+
+export class Bulletins {
+  readonly #ports: BulletinPorts
+  readonly #runtime: Runtime
+  readonly #looked = new Map<string, Looked>()
+  /** Unix ms: nothing goes to the person before. */
+  readonly #heldUntil = new Map<string, number>()
+  /** Bulletins that this process is sending, by their ids. */
+  readonly #running = new Map<string, Promise<void>>()
+  #expiredAt = Number.NEGATIVE_INFINITY
+  #work: Promise<void> | undefined
+
+  constructor(ports: BulletinPorts, runtime: Runtime) {
+    this.#ports = ports
+    this.#runtime = runtime
+    runtime.bus.on('committed', ({ messages, session }) => {
+      for (const { from_user } of messages) this.#looked.delete(keyOf({ session, user_id: from_user }))
+    })
+  }
+
+  /** Sends while this process polls, until the gateway closes. */
+  start(isPolling: () => boolean): void {
+    this.#work = this.#run(isPolling)
+  }
+
+  /** Resolves when nothing is being sent any more. Abort `closing` first. */
+  async waitUntilClosed(): Promise<void> {
+    await this.#work
+    await Promise.all(this.#running.values())
+  }
+
+  async #run(isPolling: () => boolean): Promise<void> {
+    const { clock, closing, log } = this.#runtime
+    while (!closing.aborted) {
+      await clock.sleep(lookEveryMs, closing)
+      if (closing.aborted || !isPolling()) continue
+      await this.look().catch(error => log.warn('topics cannot be looked up', { error }))
+    }
+  }
+
+  /** Looks once what may go, and begins to send it. */
+  async look(): Promise<void> {
+    const { topics } = this.#ports
+    const { clock } = this.#runtime
+    if (clock.monotonic() - this.#expiredAt > expireEveryMs) {
+      await topics.expire()
+      this.#expiredAt = clock.monotonic()
+    }
+    for (const bulletin of await topics.takeOver([...this.#running.keys()])) this.#begin(bulletin, true)
+    for (const { version, ...person } of await topics.listPersons()) {
+      const key = keyOf(person)
+      const looked = this.#looked.get(key)
+      const now = clock.now()
+      const isNew = looked?.version !== version || looked.next <= now || looked.next > now + lookAgainMs
+      if (isNew && !((this.#heldUntil.get(key) ?? 0) > now)) await this.#lookAt(person, version)
+    }
+  }
+
+  async #lookAt(person: TopicPerson, version: number): Promise<void> {
+    const { findRight, topics } = this.#ports
+    const now = this.#runtime.clock.now()
+    const [known, right] = [await topics.read(person), await findRight(person)]
+    const plan = planBulletin(planFactsOf(known, right, now))
+    this.#looked.set(keyOf(person), { version, next: Math.min(plan.until, now + lookAgainMs) })
+    if (plan.answers === 0) return
+    const bulletin = await this.#compose(person, known, plan)
+    if (await topics.claim(bulletin, version)) this.#begin({ ...bulletin, created_at: now }, false)
+  }
+
+  async #compose(person: TopicPerson, known: PersonTopics, plan: Plan) {
+    const { doubts, notices, topics } = known
+    const going = new Set(plan.go)
+    const all = notices.filter(({ id }) => going.has(id))
+    const whole = await this.#ports.topics.readNotices(all.slice(0, mostLines).map(({ id }) => id))
+    const topicOf = new Map(topics.map(topic => [topic.id, topic]))
+    const lines = whole.map((one): BulletinLine => {
+      const { name = '', zone } = topicOf.get(one.topic) ?? {}
+      const isLost = one.lost_media || (one.has_media && !plan.files.includes(one.id))
+      return {
+        ...one,
+        topic: name,
+        count: countOf(one),
+        wasSent: one.reported > 0,
+        time: timeIn(zone, one.last_at),
+        lostFile: isLost ? (one.media?.file_name ?? '') : undefined,
+      }
+    })
+    const counted = topics.filter(({ id }) => plan.missed.includes(id))
+    const missed = Object.fromEntries(counted.map(({ id, missed }) => [id, missed]))
+    const text = formatBulletin({
+      lines,
+      others: sumNames(all.slice(mostLines).map(one => ({ [one.name]: countOf(one) }))),
+      missed: {
+        more: sumNames(counted.map(({ missed }) => missed.more)),
+        expired: sumNames(counted.map(({ missed }) => missed.expired)),
+      },
+      doubts: sumNames(doubts.map(({ names }) => names)),
+      rest: plan.waits.length,
+      isLast: plan.isLast,
+    })
+    return {
+      ...person,
+      id: randomBytes(12).toString('base64url'),
+      text,
+      media: whole.flatMap(({ id, media }) => (media && plan.files.includes(id) ? [media] : [])),
+      answers: plan.answers,
+      notices: plan.go,
+      missed,
+      names: sumNames(all.map(one => ({ [one.name]: countOf(one) }))),
+      doubts: doubts.map(({ id }) => id),
+    }
+  }
+
+  #begin(bulletin: StoredBulletin, isTakenOver: boolean): void {
+    const { id } = bulletin
+    const { log } = this.#runtime
+    const running = this.#deliver(bulletin, isTakenOver)
+      .catch(error => log.warn('a bulletin is tried again', { bulletin: id, error }))
+      .finally(() => this.#running.delete(id))
+    this.#running.set(id, running)
+  }
+
+  /** Sends a bulletin, and stores what became of it. @throws if that is not known yet */
+  async #deliver(bulletin: StoredBulletin, isTakenOver: boolean): Promise<void> {
+    const { clock, log } = this.#runtime
+    const isOld = clock.now() - bulletin.created_at > keyKnownMs
+    const { restMs, state, withoutMedia } = isOld ? unknown : await this.#send(bulletin, isTakenOver)
+    if (restMs !== undefined) this.#heldUntil.set(keyOf(bulletin), clock.now() + restMs)
+    await this.#ports.topics.settle(bulletin.id, state, withoutMedia)
+    if (state === 'unknown') log.warn('a bulletin may not have arrived', { bulletin: bulletin.id })
+  }
+
+  async #send({ id, media, session, text, user_id }: StoredBulletin, isTakenOver: boolean): Promise<Outcome> {
+    const by = { kind: 'topic' } as const
+    const call = createDirectCall({ by, signal: this.#runtime.closing, local: false })
+    const request = { to: user_id, session, text, media: [...media], idempotency_key: `svc:bulletin:${id}` }
+    try {
+      return outcomeOf(await this.#ports.sender.send({ ...request, when_closed: 'fail' }, call))
+    } catch (error) {
+      if (!(error instanceof SvcError) || isPassing(error.code, isTakenOver)) throw error
+      // It was handed over with other bytes: a picture that is fetched is not the same twice.
+      if (error.code === 'idempotency_conflict') return unknown
+      const isClosed = closedCodes.has(error.code)
+      if (!isClosed) this.#runtime.log.warn('a bulletin was not sent', { bulletin: id, error })
+      if (!isClosed && media.length > 0) return { state: 'undone', withoutMedia: true }
+      return { state: 'undone', restMs: Math.max(restMs, 1000 * (error.retryAfter ?? 0)) }
+    }
+  }
+}
+
+const unknown: Outcome = { state: 'unknown' }
+const closedCodes: ReadonlySet<string> = new Set([
+  'window_closed',
+  'quota_exhausted',
+  'rate_limited',
+  'not_connected',
+  'session_expired',
+  'session_not_found',
+])
+
+/** Whether the same call must be made again. After a takeover, `rate_limited` may mean that the first one still runs. */
+const isPassing = (code: string, isTakenOver: boolean): boolean =>
+  code === 'shutting_down' || code === 'store_unavailable' || (isTakenOver && code === 'rate_limited')
+
+function outcomeOf({ parts, status }: SendResult): Outcome {
+  if (status === 'accepted') return { state: 'sent' }
+  if (status === 'refused') return { state: 'undone', restMs }
+  const isTextThere = parts.some(({ kind, status }) => kind === 'text' && status === 'accepted')
+  return { state: isTextThere ? 'sent' : 'unknown' }
+}
+
+const keyOf = ({ session, user_id }: TopicPerson): string => `${session}\0${user_id}`
+const countOf = ({ count, reported, resolved }: BriefNotice): number =>
+  resolved ? 1 : Math.max(1, count - reported)
+
+function sumNames(all: readonly Readonly<Record<string, number>>[]): Record<string, number> {
+  const sum: Record<string, number> = {}
+  for (const [name, count] of all.flatMap(Object.entries<number>)) sum[name] = (sum[name] ?? 0) + count
+  return sum
+}

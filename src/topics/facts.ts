@@ -1,0 +1,53 @@
+/** Turns what is stored about a person into the facts of a plan. */
+import type { KnownUser } from '../model/session.ts'
+import type { PersonTopics } from '../storage/topics.ts'
+import { burstMs, type PlanFacts, quietUntil } from './plan.ts'
+
+/** @param right absent: the account is not connected */
+export function planFactsOf(
+  { bulletins, isSending, notices, topics }: PersonTopics,
+  right: Pick<KnownUser, 'remaining' | 'last_received'> | undefined,
+  now: number,
+): PlanFacts {
+  const since = right?.last_received ?? 0
+  const used = bulletins.filter(({ created_at }) => created_at >= since)
+  return {
+    now,
+    remaining: right?.remaining ?? 0,
+    used: used.reduce((sum, { answers }) => sum + answers, 0),
+    isSending,
+    isConnected: right !== undefined,
+    bulletins: bulletins.map(({ created_at }) => created_at).filter(at => at > now - burstMs && at <= now),
+    topics: topics.map(({ answers, digest, id, min_priority, missed, quiet, zone }) => ({
+      id,
+      min_priority,
+      digest,
+      answers,
+      quiet_until: quietUntil(quiet, minutesIn(zone, now), now),
+      missed: Object.keys(missed.more).length + Object.keys(missed.expired).length,
+    })),
+    notices: notices.map(({ has_media, id, priority, received_at, state, topic }) => ({
+      id,
+      topic,
+      priority,
+      received_at,
+      has_media,
+      wasSent: state !== 'waiting',
+    })),
+  }
+}
+
+/** Returns a time as `14:03`, in a zone. @param at Unix ms */
+export const timeIn = (timeZone: string | undefined, at: number): string =>
+  new Intl.DateTimeFormat('en-GB', {
+    hour: '2-digit',
+    minute: '2-digit',
+    hourCycle: 'h23',
+    ...(timeZone !== undefined && { timeZone }),
+  }).format(at)
+
+/** Returns the minutes of the day in a zone. @param at Unix ms */
+export function minutesIn(timeZone: string | undefined, at: number): number {
+  const [hours = 0, minutes = 0] = timeIn(timeZone, at).split(':').map(Number)
+  return hours * 60 + minutes
+}
