@@ -97,7 +97,9 @@ const settings = {
     }),
   ),
   priorities: optional(
-    Type.Record(Type.String({ maxLength: 64 }), oneOf(priorities), {
+    Type.Unsafe<Readonly<Record<string, Priority>>>({
+      type: 'object',
+      additionalProperties: oneOf(priorities),
       description: 'Priorities by the severities of senders.',
       examples: [{ critical: 'max', warning: 'default' }],
     }),
@@ -135,7 +137,7 @@ export const Topic = Type.Object(
     answers: Type.Integer(),
     keep_seconds: Type.Integer(),
     template: optional(Type.String()),
-    priorities: optional(Type.Record(Type.String(), oneOf(priorities))),
+    priorities: settings.priorities,
     attach_private: Type.Boolean(),
     signed: flag('Whether it has a secret with which senders sign.'),
     created_at: integer('Unix milliseconds.'),

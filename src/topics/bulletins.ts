@@ -68,6 +68,11 @@ export class Bulletins {
   /** Resolves when nothing is being sent any more. Abort `closing` first. */
   async waitUntilClosed(): Promise<void> {
     await this.#work
+    await this.settled()
+  }
+
+  /** Resolves when what is being sent now has ended. */
+  async settled(): Promise<void> {
     await Promise.all(this.#running.values())
   }
 

@@ -98,9 +98,11 @@ export function planBulletin(facts: PlanFacts): Plan {
   const closed = whyClosed(facts)
   if (closed !== undefined || allowed.length === 0) {
     const why = closed ?? whyNot(facts)
+    const isHeld = (due: { until: number; why: WaitReason }) =>
+      isDue(due) || (closed !== undefined && due.why === 'gathering')
     const waits = dues.map(({ notice, ...due }) => ({
       id: notice.id,
-      ...(isDue(due) ? { why } : waitOf(due)),
+      ...(isHeld(due) ? { why } : waitOf(due)),
     }))
     return { ...idle, waits }
   }

@@ -206,4 +206,5 @@ function toTopic({ keep_ms, secret, ...topic }: StoredTopic, waiting: number): T
   })
 }
 
-const unknownTopicError = () => new SvcError('not_found', 'there is no such topic')
+const unknownTopicError = () =>
+  new SvcError('not_found', 'there is no such topic', { hint: 'List the topics.' })

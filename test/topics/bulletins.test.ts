@@ -1,0 +1,184 @@
+/** What goes out of topics, whatever happens on the way (`src/topics/bulletins.ts`). */
+import { expect, test } from 'bun:test'
+import { createDirectCall } from '../../src/model/call.ts'
+import { SvcError } from '../../src/model/error.ts'
+import type { SendResult } from '../../src/model/message.ts'
+import { owner } from '../../src/model/principal.ts'
+import type { Notice } from '../../src/model/topic.ts'
+import { silentLog } from '../../src/platform/log.ts'
+import { Bus } from '../../src/platform/runtime.ts'
+import type { SendRequest } from '../../src/send/plan.ts'
+import { Bulletins } from '../../src/topics/bulletins.ts'
+import { Topics } from '../../src/topics/topics.ts'
+import { openSqlite } from '../storage/sqlite/support.ts'
+
+const user_id = 'mUm@im.wechat'
+type Answer = Pick<SendResult, 'status'> | SvcError
+
+/** A topic for a person, whose messages go to `sent`. */
+async function setUp() {
+  const t = await openSqlite()
+  const { clock } = t
+  const sent: SendRequest[] = []
+  const right = { remaining: 10, last_received: clock.now() }
+  let answer: (request: SendRequest) => Answer | Promise<Answer> = () => ({ status: 'accepted' })
+  const known = new Map<string, SendResult>()
+  const send = async (request: SendRequest): Promise<SendResult> => {
+    const before = known.get(request.idempotency_key!)
+    if (before) return before
+    const answered = await answer(request)
+    if (answered instanceof SvcError) throw answered
+    sent.push(request)
+    right.remaining -= 1 + request.media.length
+    const result = { success: true, session: 's', parts: [], remaining: right.remaining, ...answered }
+    known.set(request.idempotency_key!, result)
+    return result
+  }
+  const runtime = { clock, log: silentLog, bus: new Bus(), closing: new AbortController().signal }
+  const ports = {
+    topics: t.store.topics,
+    sender: { send },
+    findRight: async () => right,
+    findChat: async () => ({ session: 's', user_id }),
+    keepFile: () => Promise.reject(new Error('no file here')),
+  }
+  const topics = new Topics(ports, runtime)
+  await topics.add(owner, { name: 'home', to: user_id })
+  const newWorker = () => new Bulletins(ports, runtime)
+  let worker = newWorker()
+  return {
+    ...{ t, sent, right, topics, runtime },
+    text: () => sent.map(({ text }) => text).join('\n----\n'),
+    say: (...notices: Partial<Notice>[]) =>
+      topics.accept(
+        createDirectCall(),
+        'home',
+        notices.map(one => ({ text: '', priority: 'default', ...one })),
+      ),
+    answers(next: typeof answer) {
+      answer = next
+    },
+    writes() {
+      Object.assign(right, { remaining: 10, last_received: clock.now() })
+      runtime.bus.notify('committed', { session: 's', messages: [{ from_user: user_id }] })
+    },
+    dies() {
+      worker = newWorker()
+    },
+    /** Lets time pass, in steps of a second. */
+    async pass(seconds: number, each: (second: number) => unknown = () => {}) {
+      for (let second = 0; second < seconds; second++) {
+        await each(second)
+        clock.at += 1000
+        await worker.look()
+        await worker.settled()
+      }
+    },
+    [Symbol.asyncDispose]: () => t[Symbol.asyncDispose](),
+  }
+}
+
+test('a storm of 1,000 alerts in a minute costs 3 answers, and each is told by name or count', async () => {
+  await using s = await setUp()
+  const { pass, right, say, sent, text } = s
+  let said = 0
+  await pass(200, second =>
+    second < 60
+      ? say(...Array.from({ length: 17 }, () => ({ priority: 'high' as const, text: `alert ${said++}` })))
+      : 0,
+  )
+  expect(said).toBe(1020)
+  expect([sent.length, right.remaining]).toEqual([3, 7])
+  const all = text() ?? ''
+  const named = all.match(/alert \d+/g)?.length ?? 0
+  const others = [...all.matchAll(/others ×(\d+)/g)].reduce((sum, [, count]) => sum + Number(count), 0)
+  expect(named + others).toBe(said)
+  for (const { text } of sent) expect(new TextEncoder().encode(text).length).toBeLessThan(16_384)
+})
+
+test('a closed window queues; one summary comes when the person writes, with what ran out of time', async () => {
+  await using s = await setUp()
+  const { pass, right, say, sent, text } = s
+  right.remaining = 0
+  await say({ text: 'first' }, { text: 'first' })
+  s.t.clock.at += 23 * 3_600_000
+  await say({ title: 'Disk', text: 'full' }, { title: 'CPU', text: 'hot', priority: 'high' })
+  await pass(3)
+  expect(sent).toEqual([])
+  expect((await s.topics.show(owner, 'home')).notices.map(({ why }) => why)).toEqual(
+    Array(3).fill('window_closed'),
+  )
+  s.t.clock.at += 2 * 3_600_000
+  await pass(3)
+  s.writes()
+  await pass(3)
+  expect(sent).toHaveLength(1)
+  expect(text()).toMatch(/CPU: hot[\s\S]*Disk: full[\s\S]*first ×2/)
+  expect(await s.topics.list(owner)).toMatchObject([{ waiting: 0, sent: 2, expired: 1 }])
+})
+
+test('the last answer says so; what is over before it went out is not sent', async () => {
+  await using s = await setUp()
+  const { pass, right, say, sent, text } = s
+  right.remaining = 3
+  await say({ text: 'low' }, { text: 'oven', fingerprint: 'o' })
+  await pass(10)
+  expect(sent).toEqual([])
+  await say({ text: 'oven', fingerprint: 'o', resolved: true }, { text: 'fire', priority: 'high' })
+  await pass(3)
+  expect(text()).toMatch(/fire[\s\S]*low[\s\S]*until you write/)
+  expect(text()).not.toContain('oven')
+  await say({ text: 'more', priority: 'high' })
+  await pass(100)
+  expect(sent).toHaveLength(1)
+  s.writes()
+  await pass(3)
+  expect(sent).toHaveLength(2)
+})
+
+test('what was refused waits, and goes later; a file that is gone is given up', async () => {
+  await using s = await setUp()
+  const { answers, pass, say, sent, text } = s
+  answers(({ media }) =>
+    media.length > 0
+      ? new SvcError('not_found', 'there is no such upload')
+      : new SvcError('rate_limited', 'later'),
+  )
+  await say({
+    text: 'look',
+    priority: 'high',
+    media: { kind: 'image', upload_id: 'gone', file_name: 'a.png' },
+  })
+  await pass(20)
+  expect(sent).toEqual([])
+  answers(() => ({ status: 'accepted' }))
+  await pass(40)
+  expect(sent).toHaveLength(1)
+  expect(text()).toMatch(/look[\s\S]*file .*not sent/)
+})
+
+test('a process that dies after it sent sends nothing twice; what may not have arrived is named', async () => {
+  await using s = await setUp()
+  const { answers, pass, say, sent, text } = s
+  await say({ text: 'one', priority: 'high' })
+  const { settle } = s.t.store.topics
+  s.t.store.topics.settle = () => Promise.reject(new SvcError('store_unavailable', 'it died'))
+  await pass(1)
+  s.t.store.topics.settle = settle
+  s.dies()
+  await pass(2)
+  expect([sent.length, (await s.topics.list(owner))[0]?.sent]).toEqual([1, 1])
+  answers(() => ({ status: 'unknown' }))
+  await say({ text: 'two', priority: 'high' })
+  await pass(40)
+  answers(() => ({ status: 'accepted' }))
+  expect((await s.topics.show(owner, 'home')).notices).toMatchObject([{ name: 'two', state: 'unknown' }])
+  await say({ text: 'three', priority: 'high' })
+  await pass(100)
+  expect(sent.map(({ text }) => text?.split('\n')[0])).toEqual([
+    '[home] ❗ one',
+    '[home] ❗ two',
+    '[home] ❗ three',
+  ])
+  expect(text()).toMatch(/three[\s\S]*May not have arrived.*two/)
+})
