@@ -27,6 +27,7 @@ import type { Poller } from '../receive/poller.ts'
 import type { TokenCheck } from '../receive/token-check.ts'
 import type { SessionRecord, State } from '../storage/state.ts'
 import type { ConversationStore } from '../storage/store.ts'
+import type { TopicStore } from '../storage/topics.ts'
 import type { Logins } from './logins.ts'
 import { createMutex } from './one-at-a-time.ts'
 import { loggingInSession, SessionWatch } from './session-watch.ts'
@@ -50,6 +51,7 @@ export interface AccountPorts {
   store: {
     durable: boolean
     conversations: Pick<ConversationStore, 'sessionsOf' | 'countSuspects'>
+    topics: Pick<TopicStore, 'remove'>
   }
   poller: Pick<Poller, 'lastPoll'>
   logins: Pick<Logins, 'cancel' | 'pendingNames'>
@@ -348,7 +350,7 @@ export class Accounts {
    */
   logout(name: string, scope?: Scope): Promise<{ success: true; session: string }> {
     return this.#runAlone(async () => {
-      const { logins, state } = this.#ports
+      const { logins, state, store } = this.#ports
       const target = await this.#resolveName(name, scope)
       if (scope?.bots) await this.getRecord(target, scope)
       // Before reading the session: if the login finishes first, the session is stored by then.
@@ -359,6 +361,8 @@ export class Accounts {
       if (record?.unreadable) throw record.unreadable
       if (record) {
         await state.sessions.remove(record.name)
+        // The topics of a guest go with the guest.
+        if (record.bot?.invitation !== undefined) await store.topics.remove({ session: record.name })
         this.#runtime.bus.notify('sessionsChanged')
       }
       return { success: true, session: record?.name ?? target }

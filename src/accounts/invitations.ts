@@ -13,6 +13,7 @@ import {
   type NewInvitationInput,
 } from '../model/invitation.ts'
 import type { LoginFlow } from '../model/login.ts'
+import { firstSegments } from '../model/paths.ts'
 import { formatPrincipal, type Principal } from '../model/principal.ts'
 import { normalizeSessionName } from '../model/session.ts'
 import type { Clock } from '../platform/clock.ts'
@@ -73,6 +74,9 @@ export class Invitations {
   async add(by: Principal, input: NewInvitationInput): Promise<AddedInvitation> {
     const { clock, findUrl, invitations } = this.#ports
     const { uses = 1, agent, trusted = false, turns_per_day = defaultTurnsPerDay, inviter = by.name } = input
+    const { topic } = input
+    if (topic !== undefined && firstSegments.includes(topic.toLowerCase()))
+      throw badArgument('topic', 'svc itself has an address of this name')
     const created_at = clock.now()
     const { expires_at = created_at + defaultLifetimeMs } = input
     if (expires_at <= created_at) throw badArgument('expires_at', 'expected a time in the future')
@@ -97,7 +101,7 @@ export class Invitations {
       created_at,
       expires_at,
     }
-    const stored = withoutUndefined({ ...made, agent, inviter })
+    const stored = withoutUndefined({ ...made, agent, inviter, topic })
     await invitations.add(stored)
     const url = await findUrl()
     const note = noteAbout(url)

@@ -17,7 +17,7 @@ import type { Store } from '../storage/store.ts'
 import { tryOutcomes } from '../storage/webhooks.ts'
 
 export interface MetricsPorts {
-  store: Pick<Store, 'backlog' | 'backups' | 'outbox' | 'webhooks'>
+  store: Pick<Store, 'backlog' | 'backups' | 'outbox' | 'topics' | 'webhooks'>
   accounts: Pick<Accounts, 'list'>
   consumers: Pick<ConsumerList, 'list'>
   /** Absent on one machine. */
@@ -118,6 +118,7 @@ export class Metrics {
       this.#readConsumers(),
       this.#readReaders(),
       this.#readWebhooks(),
+      this.#readTopics(),
       this.#readBackups(),
       this.#readNodes(),
     ])
@@ -237,6 +238,27 @@ export class Metrics {
           { endpoint: id },
           since === undefined || (paused && !disabled) ? 0 : (this.#runtime.clock.now() - since) / 1000,
         ]),
+      ),
+    ]
+  }
+
+  async #readTopics(): Promise<Family[]> {
+    const { topics } = this.#ports.store
+    const [all, waiting] = await Promise.all([topics.list(), topics.countWaiting()])
+    return [
+      createFamily(
+        'svc_topic_waiting_notices',
+        'Notices that wait in a topic.',
+        all.map(({ name }) => [{ topic: name }, waiting[name] ?? 0]),
+      ),
+      createFamily(
+        'svc_topic_notices_total',
+        'Notices of a topic that have ended, by outcome.',
+        all.flatMap(({ expired, name, sent }) => [
+          [{ topic: name, outcome: 'sent' }, sent] as const,
+          [{ topic: name, outcome: 'expired' }, expired] as const,
+        ]),
+        'counter',
       ),
     ]
   }

@@ -34,6 +34,16 @@ export const NewInvitationInput = closed({
       default: defaultTurnsPerDay,
     }),
   ),
+  topic: optional(
+    Type.String({
+      minLength: 1,
+      maxLength: 58,
+      pattern: '^[A-Za-z0-9_-]+$',
+      description:
+        'Each person who joins gets a topic of this name, with a number where several may join. It needs the right "topics".',
+      examples: ['home'],
+    }),
+  ),
   inviter: optional(
     bounded(
       60,
@@ -58,6 +68,7 @@ export const Invitation = Type.Object(
     trusted: Type.Boolean(),
     turns_per_day: Type.Integer(),
     inviter: optional(Type.String()),
+    topic: optional(Type.String()),
     created_at: integer('Unix milliseconds.'),
     made_by: text('Who made it: owner, key:<id>, panel or panel:<id of the key>.'),
     expires_at: integer('Unix milliseconds.'),

@@ -69,7 +69,10 @@ export const addInvitation = defineOperation({
       output: { ...exampleInvitation, link: `https://svc.example.com/invite#${'Zm9vYmFy'.repeat(5)}xyz` },
     },
   ],
-  furtherRights: ({ trusted }) => (trusted ? ['agents'] : []),
+  furtherRights: ({ topic, trusted }) => [
+    ...(trusted ? (['agents'] as const) : []),
+    ...(topic === undefined ? [] : (['topics'] as const)),
+  ],
   rest: { route: 'POST /invitations', tag: 'accounts' },
   cli: {
     path: ['invite', 'add'],

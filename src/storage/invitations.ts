@@ -19,6 +19,8 @@ export interface NewInvitation {
   uses: number
   /** Who invites, for people. */
   inviter?: string
+  /** Name of the topic for the person; of several, each gets one with the number of the account. */
+  topic?: string
   /** The principal that made it, as from `formatPrincipal`. */
   made_by: string
   created_at: number

@@ -176,7 +176,7 @@ export const storeTables: readonly StoreTable[] = [
   ),
   table(
     'invitation',
-    'id | name hash agent trusted turns_per_day uses inviter made_by created_at expires_at revoked_at',
+    'id | name hash agent trusted turns_per_day uses inviter topic made_by created_at expires_at revoked_at',
   ),
   table('invitation_use', 'login | invitation at'),
   table('audit', 'id | at principal operation subject outcome address count message', {

@@ -19,6 +19,16 @@ export interface TopicSettings extends Omit<TopicForDoor, 'name'> {
   readonly keep_ms: number
 }
 
+/** Settings of a topic for which nothing else is said. */
+export const defaultTopicSettings: TopicSettings = {
+  min_priority: 'min',
+  max_priority: 'high',
+  digest: false,
+  answers: 5,
+  keep_ms: 24 * 60 * 60_000,
+  attach_private: false,
+}
+
 export interface NewTopic extends TopicSettings, TopicPerson {
   readonly name: string
   /** The principal that made it, as from `formatPrincipal`. */

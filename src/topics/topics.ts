@@ -15,7 +15,12 @@ import type {
 } from '../model/topic.ts'
 import { withoutUndefined } from '../platform/fields.ts'
 import type { Runtime } from '../platform/runtime.ts'
-import type { StoredTopic, TopicSettings, TopicStore } from '../storage/topics.ts'
+import {
+  defaultTopicSettings,
+  type StoredTopic,
+  type TopicSettings,
+  type TopicStore,
+} from '../storage/topics.ts'
 import type { BulletinPorts } from './bulletins.ts'
 import { planFactsOf, timeIn } from './facts.ts'
 import { planBulletin } from './plan.ts'
@@ -169,15 +174,6 @@ function requireZone(zone: string): void {
   } catch {
     throw badArgument('zone', 'expected a time zone, such as Asia/Shanghai')
   }
-}
-
-export const defaultTopicSettings: TopicSettings = {
-  min_priority: 'min',
-  max_priority: 'high',
-  digest: false,
-  answers: 5,
-  keep_ms: 24 * 60 * 60_000,
-  attach_private: false,
 }
 
 function toTopic({ keep_ms, secret, ...topic }: StoredTopic, waiting: number): Topic {

@@ -13,8 +13,10 @@ import {
 } from '../invitations.ts'
 import { familyOf, keyOfMaker } from '../keys.ts'
 import { changes, type Noun, type NounContext, type Routine, readAll, readFirst, write } from '../routine.ts'
+import { defaultTopicSettings } from '../topics.ts'
 import { createAuditLines } from './audit.ts'
 import { refuseRevoked } from './keys.ts'
+import { insertTopic } from './topics.ts'
 
 type InvitationRow = Omit<StoredInvitation, 'trusted'> & { trusted: unknown }
 
@@ -22,7 +24,7 @@ const countUses = sql`(SELECT count(*) FROM invitation_use u WHERE u.invitation 
 
 function* select(rest: Sql): Routine<StoredInvitation[]> {
   const rows =
-    yield* readAll<InvitationRow>(sql`SELECT id, name, hash, agent, trusted, turns_per_day, uses, inviter,
+    yield* readAll<InvitationRow>(sql`SELECT id, name, hash, agent, trusted, turns_per_day, uses, inviter, topic,
     made_by, created_at, expires_at, revoked_at, ${countUses} AS used FROM invitation i ${rest}`)
   return rows.map(({ trusted, ...row }) => ({ ...row, trusted: Number(trusted) === 1 }))
 }
@@ -57,6 +59,9 @@ export function* planJoin(
     invitation_name: found?.name,
   } satisfies Partial<JoinedSession>
   const use = sql`INSERT INTO invitation_use (login, invitation, at) VALUES (${login}, ${id}, ${at})`
+  const topic = isOver || isKnown || user_id === undefined ? undefined : topicOf(found, session)
+  const key = topic === undefined ? 0 : yield* context.ensureSession(session)
+  const made = { ...defaultTopicSettings, session, made_by: found?.made_by ?? '', created_at: at }
   const statements = [
     ...insert({ ...line, subject: `${id} ${session}` }),
     announce(sql`(SELECT max(id) FROM audit)`),
@@ -65,12 +70,22 @@ export function* planJoin(
       : [
           ...dialect.lock(sql`SELECT FROM invitation WHERE id = ${id}`),
           ...dialect.expect(isUnchanged),
+          ...(topic === undefined || user_id === undefined
+            ? []
+            : [insertTopic(context, { ...made, name: topic, user_id }, sql`${key}`)]),
           ...(isKnown
             ? []
             : [use, addEvent({ type: 'session.joined', session }, sql`${JSON.stringify(joined)}`)]),
         ]),
   ]
   return { outcome, statements }
+}
+
+/** Returns the topic of a person who joins. @param session the account */
+function topicOf(found: StoredInvitation | undefined, session: string): string | undefined {
+  const { name = '', topic, uses = 1 } = found ?? {}
+  const isNumbered = uses > 1 && session.startsWith(`${name}-`)
+  return topic === undefined || !isNumbered ? topic : `${topic}${session.slice(name.length)}`
 }
 
 /** For an engine that stores credentials elsewhere, right after this. */
@@ -113,10 +128,10 @@ export const createInvitations = ({ clock, dialect }: NounContext): Noun<Invitat
         ...held,
         sql`DELETE FROM invitation WHERE coalesce(revoked_at, expires_at) < ${now - keptMs}
           AND NOT EXISTS (SELECT 1 FROM invitation_use u WHERE u.invitation = invitation.id)`,
-        sql`INSERT INTO invitation (id, name, hash, agent, trusted, turns_per_day, uses, inviter, made_by, created_at,
-            expires_at)
+        sql`INSERT INTO invitation (id, name, hash, agent, trusted, turns_per_day, uses, inviter, topic, made_by,
+            created_at, expires_at)
           VALUES (${one.id}, ${one.name}, ${one.hash}, ${one.agent}, ${Number(one.trusted)}, ${one.turns_per_day},
-            ${one.uses}, ${one.inviter}, ${one.made_by}, ${one.created_at}, ${one.expires_at})`,
+            ${one.uses}, ${one.inviter}, ${one.topic}, ${one.made_by}, ${one.created_at}, ${one.expires_at})`,
       )
     },
 

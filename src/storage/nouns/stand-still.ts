@@ -2,6 +2,7 @@
 import { constantSql, type Sql, sql } from '../../platform/sql.ts'
 import { askLifeMs } from '../outbox-limits.ts'
 import { type NounContext, type Routine, readFirst, write } from '../routine.ts'
+import { noneMissed } from '../rules/notices.ts'
 import { askAgain } from '../rules/outbox-ends.ts'
 import { cursorColumns } from '../table-list.ts'
 import { createKeys } from './keys.ts'
@@ -40,6 +41,10 @@ export function* standStill(
     sql`UPDATE agent_turn SET state = 'interrupted', error = 'restored from a backup'
       WHERE state IN ('waiting', 'running', 'answering')`,
     sql`UPDATE invitation SET revoked_at = ${clock.now()} WHERE revoked_at IS NULL`,
+    // The original has sent it since, or will.
+    sql`DELETE FROM notice`,
+    sql`DELETE FROM bulletin`,
+    sql`UPDATE topic SET missed = ${JSON.stringify(noneMissed)}, revision = revision + 1`,
     sql`DELETE FROM backup`,
     sql`DELETE FROM backup_failure`,
     // A cursor of later events of the original must not be taken for a position here.

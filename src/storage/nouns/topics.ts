@@ -90,6 +90,39 @@ const briefOf = ({ media, priority, resolved, ...row }: BriefRow): BriefNotice =
   lost_media: media === '{}',
 })
 
+const settingColumns = ({ sealer }: Pick<NounContext, 'sealer'>, name: string, settings: TopicSettings) => {
+  const { answers, attach_private, digest, keep_ms, max_priority, min_priority, priorities, quiet } = settings
+  const { secret, template, zone } = settings
+  return {
+    quiet,
+    zone,
+    answers,
+    keep_ms,
+    template,
+    secret: changeSecrets(table, { name, secret }, sealer.seal).secret,
+    min_priority: levelOf(min_priority),
+    max_priority: levelOf(max_priority),
+    digest: Number(digest),
+    attach_private: Number(attach_private),
+    priorities: priorities && JSON.stringify(priorities),
+  }
+}
+
+/** Returns the statement that adds a topic, unless there is one of this name. @param session SQL for its key */
+export function insertTopic(
+  context: Pick<NounContext, 'sealer'>,
+  { created_at, made_by, name, user_id, ...settings }: NewTopic,
+  session: Sql,
+): Sql {
+  const row = settingColumns(context, name, settings)
+  return sql`INSERT INTO topic (name, session, peer, min_priority, max_priority, quiet, zone, digest, answers, keep_ms,
+      template, secret, priorities, attach_private, missed, made_by, created_at)
+    VALUES (${name}, ${session}, ${user_id}, ${row.min_priority}, ${row.max_priority}, ${row.quiet}, ${row.zone},
+      ${row.digest}, ${row.answers}, ${row.keep_ms}, ${row.template}, ${row.secret}, ${row.priorities},
+      ${row.attach_private}, ${JSON.stringify(noneMissed)}, ${made_by}, ${created_at})
+    ON CONFLICT (name) DO NOTHING`
+}
+
 export const createTopics = (context: NounContext): Noun<TopicStore> => {
   const { claims, clock, dialect, sealer } = context
   const { owner } = claims
@@ -127,35 +160,6 @@ export const createTopics = (context: NounContext): Noun<TopicStore> => {
     ...dialect.expect(sql`(SELECT revision FROM topic WHERE id = ${id}) = ${revision}`),
     sql`UPDATE topic SET revision = revision + 1 WHERE id = ${id}`,
   ]
-
-  const settingColumns = (name: string, settings: TopicSettings) => {
-    const { answers, attach_private, digest, keep_ms, max_priority, min_priority, priorities, quiet } =
-      settings
-    const { secret, template, zone } = settings
-    return {
-      quiet,
-      zone,
-      answers,
-      keep_ms,
-      template,
-      secret: changeSecrets(table, { name, secret }, sealer.seal).secret,
-      min_priority: levelOf(min_priority),
-      max_priority: levelOf(max_priority),
-      digest: Number(digest),
-      attach_private: Number(attach_private),
-      priorities: priorities && JSON.stringify(priorities),
-    }
-  }
-
-  function insertTopic({ created_at, made_by, name, user_id, ...settings }: NewTopic, session: Sql): Sql {
-    const row = settingColumns(name, settings)
-    return sql`INSERT INTO topic (name, session, peer, min_priority, max_priority, quiet, zone, digest, answers, keep_ms,
-        template, secret, priorities, attach_private, missed, made_by, created_at)
-      VALUES (${name}, ${session}, ${user_id}, ${row.min_priority}, ${row.max_priority}, ${row.quiet}, ${row.zone},
-        ${row.digest}, ${row.answers}, ${row.keep_ms}, ${row.template}, ${row.secret}, ${row.priorities},
-        ${row.attach_private}, ${JSON.stringify(noneMissed)}, ${made_by}, ${created_at})
-      ON CONFLICT (name) DO NOTHING`
-  }
 
   /** Returns the statement that stores a notice after it came. */
   const save = (topic: number, peer: string, mark: string, row: NoticeRow, id: number | undefined): Sql => {
@@ -282,12 +286,15 @@ export const createTopics = (context: NounContext): Noun<TopicStore> => {
         const count = yield* readFirst<{ count: number }>(sql`SELECT count(*) AS count FROM topic`)
         if (Number(count!.count) >= mostTopics)
           throw badArgument('name', `there are ${mostTopics} topics already, which is the maximum`)
-        const added = yield* changes(...held, sql`${insertTopic(topic, sql`${session}`)} RETURNING id`)
+        const added = yield* changes(
+          ...held,
+          sql`${insertTopic(context, topic, sql`${session}`)} RETURNING id`,
+        )
         if (!added) throw badArgument('name', 'there is a topic of this name already')
       },
 
       change(name, settings) {
-        const row = settingColumns(name, settings)
+        const row = settingColumns(context, name, settings)
         return changes(sql`UPDATE topic SET min_priority = ${row.min_priority}, max_priority = ${row.max_priority},
           quiet = ${row.quiet}, zone = ${row.zone}, digest = ${row.digest}, answers = ${row.answers},
           keep_ms = ${row.keep_ms}, template = ${row.template}, secret = ${row.secret},

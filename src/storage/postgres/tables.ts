@@ -395,6 +395,7 @@ export const tables = `
     turns_per_day integer NOT NULL,
     uses integer NOT NULL,
     inviter text,
+    topic text,
     made_by text NOT NULL,
     created_at bigint NOT NULL,
     expires_at bigint NOT NULL,

@@ -370,6 +370,7 @@ const access = `
     turns_per_day INTEGER NOT NULL,
     uses INTEGER NOT NULL,
     inviter TEXT,
+    topic TEXT,
     made_by TEXT NOT NULL,
     created_at INTEGER NOT NULL,
     expires_at INTEGER NOT NULL,
