@@ -33,7 +33,8 @@ export interface TopicPorts extends Pick<BulletinPorts, 'findRight'> {
   keepFile(content: MediaContent, call: Call): Promise<MediaContent>
 }
 
-const mostNotices = 1000
+/** Maximum number of notices of one call. */
+export const mostNotices = 1000
 const mostShown = 100
 
 export class Topics {

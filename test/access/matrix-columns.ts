@@ -59,7 +59,7 @@ export async function setUpMatrix() {
 
   for (const preset of Object.keys(presets)) await addColumn(`preset ${preset}`, { can: [preset as 'read'] })
   for (const right of grantableRights.filter(right => !(right in presets)))
-    await addColumn(`right ${right}`, { can: [right] })
+    await addColumn(`right ${right}`, { can: [right], ...(right === 'notify' && { topics: ['home'] }) })
   for (const { name } of tools) await addColumn(`tool ${name}`, { tools: [name] })
   const { own } = world
   await addColumn('session', { can, sessions: [own.session] })

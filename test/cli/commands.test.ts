@@ -130,7 +130,7 @@ test('an option left out is told in words of the command line', async () => {
       .filter(key => !one.cli.positionals?.includes(key))
       .map(key => [one, key] as const),
   )
-  expect(needed.map(([, key]) => key)).toEqual(['from'])
+  expect(needed.map(([, key]) => key)).toEqual(['from', 'to'])
   for (const [one, key] of needed) {
     const flag = `--${nameOf(one, key)}`
     const line = lineOf(specOf(one))

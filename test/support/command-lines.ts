@@ -32,6 +32,7 @@ const besides: Readonly<Record<string, readonly string[]>> = {
   typing: ['a@b'],
   'webhook add': ['http://127.0.0.1:9/', '--allow-private'],
   'webhook replay': ['wh_1', '--from', '1h'],
+  'topic add': ['home', '--to', 'a@b'],
   'key add': ['bot', '--can', 'read', '--sessions', 'nope'],
   doctor: ['--timeout', '1'],
   setup: ['cursor'],

@@ -13,19 +13,17 @@ import type { TypedInput } from '../view.ts'
 export const commands = [
   operationCommand(topic.listTopics, { createEmpty: () => [], render: formatTopics }),
   operationCommand(topic.addTopic, { toInput: toSettings, render: formatTopic }),
-  operationCommand(topic.showTopic, { absentCode: 'not_found', render: formatState }),
+  operationCommand(topic.showTopic, { render: formatState }),
   operationCommand(topic.changeTopic, {
-    absentCode: 'not_found',
     toInput: toSettings,
     changeMade: 'changed',
     render: formatTopic,
   }),
   operationCommand(topic.removeTopic, {
-    absentCode: 'not_found',
     changeMade: 'removed',
     render: ({ name }) => ({ text: `removed: ${oneLine(name)}\n` }),
   }),
-  operationCommand(topic.notify, { absentCode: 'not_found', render: () => ({}) }),
+  operationCommand(topic.notify, { render: () => ({}) }),
 ]
 
 /** Reads the time to wait. @throws SvcError `invalid_arguments` */
