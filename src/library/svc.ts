@@ -140,8 +140,6 @@ export class Svc implements Groups, AsyncDisposable, AsyncIterable<Message> {
   /** Keys of callers. */
   readonly keys: SvcKeys
   readonly invitations: SvcInvitations
-  /** Topics, by which programs notify people. */
-  readonly topics: SvcTopics
   /** Backups. A service makes them by its schedule. */
   readonly backups: SvcBackups
   /**
@@ -174,13 +172,17 @@ export class Svc implements Groups, AsyncDisposable, AsyncIterable<Message> {
     this.webhooks = methodsOf(groups.webhooks, run)
     this.keys = methodsOf(groups.keys, run)
     this.invitations = methodsOf(groups.invitations, run)
-    this.topics = methodsOf(groups.topics, run)
     this.backups = methodsOf(groups.backups, run)
     this.forget = methodsOf({ forgetUser }, run).forgetUser
     this.nodes = methodsOf({ listNodes }, run).listNodes
     this.agents = methodsOf(groups.agents, run)
     const close = () => gateway.close().finally(sandbox?.stop)
     this.#background = new Background({ start: () => gateway.start(), close }, calls, log, timing)
+  }
+
+  /** Topics, by which programs notify people. */
+  get topics(): SvcTopics {
+    return methodsOf(groups.topics, (operation, input) => this.#calls.run(owner, operation, input))
   }
 
   /**

@@ -47,7 +47,7 @@ export interface MissedNotices {
 
 export interface StoredTopic extends NewTopic {
   readonly id: number
-  /** Grows with each change of what it has. */
+  /** Grows with each change of its notices. */
   readonly revision: number
   readonly missed: MissedNotices
   /** Totals since it was made. */
@@ -85,7 +85,7 @@ export interface NewBulletin extends TopicPerson {
   readonly media: readonly MediaContent[]
   /** How many answers it takes. */
   readonly answers: number
-  /** Ids of what it has. */
+  /** Ids of its notices. */
   readonly notices: readonly number[]
   /** What it counts, by the id of the topic. */
   readonly missed: Readonly<Record<number, MissedNotices>>

@@ -1,6 +1,6 @@
 /**
  * Sends what waits in topics, one message for each person at a time. A bulletin is durable before it is handed over, and is
- * sent with an idempotency key: whoever takes it over after a crash gets the result of the first time.
+ * sent with an idempotency key: a process that takes it over after a crash gets the result of the first time.
  */
 import { createDirectCall } from '../model/call.ts'
 import { SvcError } from '../model/error.ts'

@@ -1,4 +1,4 @@
-/** Topics, notices and bulletins. Each write of what a topic has raises its revision, on which others rest. */
+/** Topics, notices and bulletins. Each write of the notices of a topic raises its revision, on which others rest. */
 import { badArgument } from '../../model/error.ts'
 import type { Notice, Priority } from '../../model/topic.ts'
 import { constantSql, type Sql, sql } from '../../platform/sql.ts'
@@ -154,7 +154,7 @@ export const createTopics = (context: NounContext): Noun<TopicStore> => {
   const ofTopic = (person: TopicPerson): Sql => isPersons(person, constantSql('t'))
   const ofBulletin = (person: TopicPerson): Sql => isPersons(person, constantSql('b'))
 
-  /** Statements that begin a write of what a topic has, unless another one came first. */
+  /** Statements that begin a write of the notices of a topic, unless another one came first. */
   const raised = (id: number, revision: number): readonly Sql[] => [
     ...dialect.lock(sql`SELECT FROM topic WHERE id = ${id}`),
     ...dialect.expect(sql`(SELECT revision FROM topic WHERE id = ${id}) = ${revision}`),
