@@ -43,6 +43,7 @@ import {
 import { addKey, getKey, listKeys, me, revokeKey, rotateKey } from './keys.ts'
 import { logout } from './logout.ts'
 import { getMedia, getWaitingFile, uploadMedia } from './media.ts'
+import { acceptNotices } from './notices.ts'
 import type { Operation } from './operation.ts'
 import { approveOutbox, cancelOutbox, declineOutbox, getOutbox, listApprovals, listOutbox } from './outbox.ts'
 import { forgetUser } from './people.ts'
@@ -176,6 +177,7 @@ const doorOperations = [
   giveInvitedCode,
   subscribeEvents,
   unsubscribeEvents,
+  acceptNotices,
 ] as const
 
 /** All operations, the tools first. */

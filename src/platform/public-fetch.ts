@@ -40,13 +40,12 @@ export interface FetchPublicOptions {
   resolve?: (hostname: string) => Promise<Resolved[]>
   /** Certificates to trust besides the system's, PEM. */
   ca?: string
-}
-
-/** How the address of a host is checked. */
-export interface AddressCheck extends Pick<FetchPublicOptions, 'allow' | 'resolve' | 'ca'> {
   /** Which addresses are allowed; by default public addresses of other machines. */
   mayReach?: (address: string) => boolean
 }
+
+/** How the address of a host is checked. */
+export type AddressCheck = Pick<FetchPublicOptions, 'allow' | 'resolve' | 'ca' | 'mayReach'>
 
 export interface PublicResource {
   /** Read it to its end or cancel it. Fails with SvcError like `fetchPublic` itself. */

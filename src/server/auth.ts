@@ -47,8 +47,14 @@ export interface Guard {
    *
    * @param open true for paths that need no token, only the Host and Origin check: docs, schema, health
    * @param address returns the address of the caller, to be stored with the use of a key
+   * @param given the token of the caller; by default the one in the Authorization header
    */
-  identify(request: Request, open: boolean, address?: () => string | undefined): Identity | Promise<Identity>
+  identify(
+    request: Request,
+    open: boolean,
+    address?: () => string | undefined,
+    given?: string,
+  ): Identity | Promise<Identity>
   /** Returns why the Host or the page of a request is denied; undefined if both are allowed. `open` as above. */
   hostDenialOf(request: Request, open: boolean): SvcError | undefined
   /**
@@ -114,11 +120,10 @@ export function createGuard(options: GuardOptions): Guard {
     needsToken,
     hostDenialOf,
     pageDenialOf,
-    identify(request, open, address) {
+    identify(request, open, address, token = givenTokenOf(request)) {
       const denial = hostDenialOf(request, open)
       if (denial) return denial
       if (open) return anyCaller
-      const token = givenTokenOf(request)
       if (token !== undefined) {
         if (tokenHashes.some(hash => isSameHash(hashOf(token), hash))) return owner
         if (hasKeyForm(token)) {

@@ -93,6 +93,7 @@ function removePrefix(request: Request, prefix: string): boolean {
   // Change the request in place: the server identifies the connection by this object.
   Object.defineProperty(request, 'url', {
     value: `${url.slice(0, start)}${rest.startsWith('/') ? '' : '/'}${rest}`,
+    configurable: true,
   })
   return true
 }

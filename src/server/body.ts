@@ -92,6 +92,11 @@ function checkJsonType(headers: Headers): void {
         ? 'The header Content-Type is missing; application/json was expected'
         : 'Content-Type must be application/json, in UTF-8',
     )
+  rejectCompressed(headers)
+}
+
+/** @throws SvcError `unsupported_media_type` for a compressed body */
+export function rejectCompressed(headers: Headers): void {
   const encoding = headers.get('content-encoding')
   if (encoding !== null && encoding.toLowerCase() !== 'identity')
     throw new SvcError('unsupported_media_type', 'Compressed bodies are not accepted', {
@@ -180,7 +185,7 @@ export async function checkShape(text: string): Promise<void> {
  *
  * @throws SvcError `payload_too_large`; `rate_limited`; `invalid_arguments` if no more bytes come
  */
-function readBodyBytes(request: Request, limit: BodyLimit): Promise<Uint8Array | ArrayBuffer> {
+export function readBodyBytes(request: Request, limit: BodyLimit): Promise<Uint8Array | ArrayBuffer> {
   const announced = request.headers.get('content-length')
   if (announced !== null && !(Number(announced) <= limit.maxBytes))
     return Promise.reject(tooLargeError(limit))

@@ -29,8 +29,8 @@ export function requestIdOf(request: NotedRequest): string {
   return request[idKey]
 }
 
-/** Notes on a request who made it. */
-export function noteCaller(request: NotedRequest, by: Principal, peer: Peer | undefined): void {
+/** Notes on a request who made it. @param peer by default the one that was noted before */
+export function noteCaller(request: NotedRequest, by: Principal, peer = request[callerKey]?.peer): void {
   request[callerKey] = { by, peer }
 }
 

@@ -23,6 +23,7 @@ import { FailedAttempts } from './failed-attempts.ts'
 import { ShutdownSignal } from './http-call.ts'
 import { addInvitationRoutes, isInvitationCall } from './invite.ts'
 import { answerWithinLimits } from './limits.ts'
+import { addNoticeRoutes, identifySender, isNoticePath, takeNtfyAddress } from './notify.ts'
 import { observeCalls, type PathHandler } from './observed.ts'
 import { addOperations } from './operation-routes.ts'
 import { answerByRoute, answerMissing, listMethodsByPath, pathOf, templateOf } from './paths.ts'
@@ -79,9 +80,15 @@ export function createOpenApiApp(options: OpenApiOptions): OpenApiApp {
   const served = operations.filter(({ rest }) => !rest?.panelOnly)
   addOperations(parts.app, parts.context, served)
   addInvitationRoutes(parts.app, parts.context)
+  addNoticeRoutes(parts.app, parts.context)
   const { needsToken } = parts.guard
   const document = addServiceRoutes(parts.app, { version: options.version, needsToken })
-  return { document, ...guardApp(parts) }
+  const guarded = guardApp(parts)
+  const fetch: OpenApiApp['fetch'] = (request, peer) => {
+    takeNtfyAddress(request)
+    return guarded.fetch(request, peer)
+  }
+  return { document, ...guarded, fetch }
 }
 
 /**
@@ -179,7 +186,18 @@ function guardApp({ app, context, guard }: AppParts): Omit<OpenApiApp, 'document
     if (answer.ok) peer?.accept()
     return tries.throttle(answer, addressOf(request, peer), 'join')
   }
+  /** A program that notifies, each with its own kind of proof. */
+  const notify = async (request: Request, peer: Peer | undefined, path: string) => {
+    const address = () => addressOf(request, peer)
+    const by = context.shutdown.stopError ?? (await identifySender(guard, request, address))
+    if (by instanceof SvcError) return tries.throttle(toProblemResponse(by), address())
+    noteCaller(request, by, peer)
+    const answer = await answerWithinLimits(by, address, () => answerByRoute(app, methods, request, path))
+    if (answer.ok) peer?.accept()
+    return tries.throttle(answer, address())
+  }
   const fetch: PathHandler = (request, peer, path) => {
+    if (isNoticePath(path)) return notify(request, peer, path)
     const address = () => addressOf(request, peer)
     if (isByLink(request, path)) return answerWithinLimits(anyCaller, address, () => byLink(request, peer))
     const open = isOpenPath(path)

@@ -208,6 +208,7 @@ describe('each operation', () => {
   test('that changes something has a line, except these', () => {
     const unaudited = operations.filter(({ audited, effect }) => effect !== 'read' && audited === false)
     expect(unaudited.map(({ name }) => name).sort()).toEqual([
+      'accept_notices',
       'begin_reading',
       'download',
       'follow_messages',

@@ -1,0 +1,250 @@
+/**
+ * The door for programs that notify: `/notify/<topic>`. It takes what clients of ntfy, Apprise, Alertmanager, Grafana,
+ * GitHub and Home Assistant send (`notify/read.ts`), and each proves itself in its own way.
+ *
+ * ntfy's clients know only `/<topic>`, `/<topic>/…` and `/`. Such a request gets the path of this door, if no path of svc
+ * begins like it.
+ */
+import { Buffer } from 'node:buffer'
+import { Type } from '@sinclair/typebox'
+import type { Elysia } from 'elysia'
+import { hasKeyForm, isSameHash } from '../access/secret.ts'
+import { usageOf } from '../access/usage.ts'
+import { parseLossless } from '../ilink/lossless.ts'
+import { onlyNotifies } from '../model/access.ts'
+import { badArgument, type ErrorCode, isSvcError, SvcError } from '../model/error.ts'
+import { firstSegments } from '../model/paths.ts'
+import { anyCaller, type Principal } from '../model/principal.ts'
+import { type AcceptedNotice, priorities, type TopicForDoor } from '../model/topic.ts'
+import { invoke } from '../operations/gate.ts'
+import { acceptNotices, maxFileBytes, type SentNotice } from '../operations/notices.ts'
+import { nodeCrypto } from '../platform/lazy-crypto.ts'
+import type { Guard, Identity } from './auth.ts'
+import { readBodyBytes, rejectCompressed, releaseBody } from './body.ts'
+import { noteCaller, principalOf } from './caller.ts'
+import { HttpCall } from './http-call.ts'
+import {
+  githubEvent,
+  type ReadBody,
+  type ReadNotices,
+  readBodyForm,
+  readNotices,
+  rejectSilent,
+} from './notify/read.ts'
+import { textAt } from './notify/sent-notice.ts'
+import { pathOf, queryOf } from './paths.ts'
+import {
+  guardErrors,
+  jsonAnswer,
+  type RouteContext,
+  toElysiaSchema,
+  toErrorAnswer,
+  toRouteDetail,
+} from './route.ts'
+
+/** A form or JSON may have files in base64, which take a third more. */
+const maxBodyBytes = Math.ceil((maxFileBytes * 4) / 3) + 1024 * 1024
+/** Limit of a body whose sender is known by its signature, so that it has to be read first. */
+const maxSignedBytes = 4 * 1024 * 1024
+
+const door = '/notify'
+const ownSegments = new Set(firstSegments)
+/** The words of ntfy for a GET that sends. */
+const sendingWords = new Set(['publish', 'send', 'trigger'])
+
+/** Whether a path is one of this door. */
+export const isNoticePath = (path: string): boolean => path === door || path.startsWith(`${door}/`)
+
+/** Gives a request by an address of ntfy the path of this door. */
+export function takeNtfyAddress(request: Request): void {
+  const { method, url } = request
+  const path = pathOf(url)
+  const [, first = '', last] = /^\/([\w-]{0,64})(?:\/([\w-]{1,64}))?$/.exec(path) ?? []
+  const isSend = method === 'POST' || method === 'PUT' || (method === 'GET' && sendingWords.has(last ?? ''))
+  if (!isSend || ownSegments.has(first) || (first === '' && path !== '/')) return
+  const start = url.indexOf('/', url.indexOf('://') + 3)
+  const rest = start < 0 ? '' : url.slice(path === '/' ? start + 1 : start)
+  const value = `${start < 0 ? url : url.slice(0, start)}${door}${rest}`
+  // Changed in place: the server identifies the connection by this object.
+  Object.defineProperty(request, 'url', { value, configurable: true })
+}
+
+/**
+ * Returns who sends to a topic. The key is a bearer token, the password of Basic, or in the address: `auth`, which is
+ * ntfy's, or `key`. Any caller, if the request is signed instead: then the signature is still to be checked.
+ */
+export async function identifySender(
+  guard: Pick<Guard, 'identify' | 'hostDenialOf' | 'pageDenialOf'>,
+  request: Request,
+  address: () => string | undefined,
+): Promise<Identity> {
+  const denial = guard.pageDenialOf(request, false)
+  if (denial) return denial
+  const { auth, authorization = auth, key } = queryOf(request)
+  const inAddress = key ?? (authorization && tokenIn(Buffer.from(authorization, 'base64url').toString()))
+  const header = request.headers.get('authorization')
+  const token = inAddress ?? (header === null ? undefined : tokenIn(header))
+  if (token === undefined && signatureOf(request) !== undefined)
+    return guard.hostDenialOf(request, false) ?? anyCaller
+  const by = await guard.identify(request, false, address, token)
+  const mayBeInAddress = by instanceof SvcError || (by.grant && onlyNotifies(by.grant))
+  if (inAddress === undefined || mayBeInAddress) return by
+  return new SvcError('forbidden', 'A key in an address must not open anything but topics', {
+    hint: 'Proxies log addresses. Send this key in the Authorization header, or make one with svc key add --can notify.',
+  })
+}
+
+/** Returns the key in an Authorization header; '', which is never right, for any other header. */
+function tokenIn(header: string): string {
+  const [, scheme = '', value = ''] = /^(bearer|basic) +([^\s,]+) *$/i.exec(header.trim()) ?? []
+  if (scheme.toLowerCase() !== 'basic') return value
+  const [, user = '', password = ''] = /^([^:]*):?(.*)$/s.exec(Buffer.from(value, 'base64').toString()) ?? []
+  return hasKeyForm(user) ? user : password
+}
+
+const signatureOf = ({ headers }: Request): string | undefined =>
+  headers.has(githubEvent) ? (headers.get('x-hub-signature-256') ?? undefined) : undefined
+
+/** @see https://docs.github.com/en/webhooks/using-webhooks/validating-webhook-deliveries */
+function hasSignature(request: Request, bytes: Uint8Array, secret: string): boolean {
+  const [, hex] = /^sha256=([0-9a-f]{64})$/.exec(signatureOf(request) ?? '') ?? []
+  return (
+    hex !== undefined &&
+    isSameHash(hex, nodeCrypto().createHmac('sha256', secret).update(bytes).digest('hex'))
+  )
+}
+
+/** The caller that a topic's signature proves. */
+const signerOf = (topic: string): Principal => ({
+  kind: 'open',
+  id: topic,
+  grant: { rights: ['notify'], topics: [topic] },
+})
+
+const wrongSignatureError = () =>
+  new SvcError('unauthorized', 'The signature is wrong, or the topic has no secret', {
+    hint: 'Give the webhook the secret of svc topic change <name> --secret.',
+  })
+
+/** Reads the body of a request. @throws SvcError `payload_too_large`, `rate_limited`, `unsupported_media_type` */
+async function readSent(request: Request, query: Query, maxBytes = maxBodyBytes): Promise<SentBody> {
+  const { headers } = request
+  rejectCompressed(headers)
+  const bytes = new Uint8Array(await readBodyBytes(request, { maxBytes, hint: 'Send a smaller file.' }))
+  usageOf(principalOf(request))?.countBytes(bytes.length)
+  return { ...(await readBodyForm({ headers, query }, bytes, parseLossless)), sent: bytes }
+}
+
+type Query = Readonly<Record<string, string>>
+
+interface SentBody extends ReadBody {
+  /** The whole body, as it was signed. */
+  readonly sent: Uint8Array
+}
+
+/** Returns a notice as ntfy answers. @see https://docs.ntfy.sh/subscribe/api/#json-message-format */
+const toNtfyMessage = ({ id, topic, received_at, expires_at }: AcceptedNotice, notice: SentNotice) => ({
+  id,
+  time: Math.floor(received_at / 1000),
+  expires: Math.floor(expires_at / 1000),
+  event: 'message',
+  topic,
+  title: notice.title,
+  message: notice.text || notice.title || notice.file?.name || 'attachment',
+  priority: priorities.indexOf(notice.priority) + 1,
+  tags: notice.tags,
+  click: notice.click,
+})
+
+/** The parts of a path of the door. `last` is a word of ntfy for a GET, or the id of a sequence. */
+interface Place {
+  readonly topic?: string
+  readonly last?: string
+}
+
+async function answerSender(
+  request: Request,
+  { topic: named, last = '' }: Place,
+  context: RouteContext,
+): Promise<Response> {
+  const isSigned = principalOf(request)?.kind === 'open'
+  // What the signature proves. It is checked when the secret of the topic is known.
+  if (isSigned) noteCaller(request, signerOf(named ?? ''))
+  const call = new HttpCall(request, context)
+  try {
+    const isWord = sendingWords.has(last)
+    const query: Query = { ...(last && !isWord && { sid: last }), ...queryOf(request) }
+    if (request.method === 'GET' && !isWord) rejectSilent(query)
+    if (isSigned && named === undefined) throw wrongSignatureError()
+    const early = named === undefined ? await readSent(request, query) : undefined
+    const topic = named ?? textAt(early?.json, 'topic')
+    if (!topic) throw badArgument('topic', 'missing; expected the JSON of ntfy, or the topic in the address')
+    let notices: ReadNotices | undefined
+    const read = async ({ secret, ...about }: TopicForDoor) => {
+      if (isSigned && !secret) throw wrongSignatureError()
+      const body = early ?? (await readSent(request, query, isSigned ? maxSignedBytes : maxBodyBytes))
+      if (isSigned && !hasSignature(request, body.sent, secret ?? '')) throw wrongSignatureError()
+      notices = readNotices({ headers: request.headers, query }, body, about, early !== undefined)
+      return notices.notices
+    }
+    const accepted = await invoke(acceptNotices, context.gateway, { topic, read }, call, context.log)
+    const [first, notice] = [accepted[0], notices?.notices[0]]
+    const answer = notices?.isNtfy && first && notice ? toNtfyMessage(first, notice) : { notices: accepted }
+    return new Response(JSON.stringify(answer), jsonAnswer)
+  } catch (error) {
+    const isUnknown = isSvcError(error) && error.code === 'not_found'
+    return toErrorAnswer(
+      isSigned && isUnknown ? wrongSignatureError() : error,
+      context,
+      acceptNotices.name,
+      call,
+    )
+  } finally {
+    releaseBody(request)
+    call.end()
+  }
+}
+
+const errors: readonly ErrorCode[] = [
+  'not_found',
+  'invalid_arguments',
+  'payload_too_large',
+  'unsupported_media_type',
+  'store_unavailable',
+  ...guardErrors,
+]
+const text = { type: 'string' } as const
+const documented = {
+  parse: 'none' as const,
+  params: toElysiaSchema({ type: 'object', required: ['topic'], properties: { topic: text } }),
+  response: { 200: toElysiaSchema(Type.Object({ notices: acceptNotices.output })) },
+  detail: {
+    operationId: 'notify',
+    summary: acceptNotices.title,
+    description:
+      'Takes what clients of ntfy, Apprise, Alertmanager, Grafana, GitHub and Home Assistant send, and any JSON, form, text or file. PUT does the same, and GET with `message` in the query; also `/<topic>`, and `/` with the JSON of ntfy. To a client of ntfy the answer is a message of ntfy. The key is a bearer token, the password of Basic, or in the query (`auth` as in ntfy, or `key`) if it opens nothing but topics.',
+    tags: ['topics'],
+    ...toRouteDetail({
+      errors,
+      requestBody: {
+        content: {
+          'text/plain': { schema: text },
+          'application/json': { schema: { type: 'object', additionalProperties: true } },
+          'application/octet-stream': { schema: { type: 'string', format: 'binary' } },
+        },
+      },
+    }),
+  },
+}
+
+/** Adds the routes of the door. */
+export function addNoticeRoutes(app: Elysia, context: RouteContext): void {
+  const answer = ({ request, params = {} }: { request: Request; params?: Place }) =>
+    answerSender(request, params, context)
+  const hidden = { parse: 'none' as const, detail: { hide: true } }
+  app.post(`${door}/:topic`, answer, documented)
+  app.put(`${door}/:topic`, answer, hidden)
+  app.get(`${door}/:topic`, answer, hidden)
+  for (const method of ['POST', 'PUT', 'GET']) app.route(method, `${door}/:topic/:last`, answer, hidden)
+  for (const method of ['POST', 'PUT']) app.route(method, door, answer, hidden)
+}

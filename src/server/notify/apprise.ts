@@ -1,0 +1,39 @@
+/**
+ * The JSON of Apprise (`json://`), version 1.
+ *
+ * @see https://appriseit.com/services/json/
+ * @see https://github.com/caronc/apprise/blob/master/apprise/plugins/custom_json.py
+ */
+import { Buffer } from 'node:buffer'
+import type { Priority } from '../../model/topic.ts'
+import type { SentNotice } from '../../operations/notices.ts'
+import { isObject } from '../../platform/fields.ts'
+import { textAt } from './sent-notice.ts'
+
+const priorityOfType: Readonly<Record<string, Priority>> = {
+  info: 'default',
+  success: 'default',
+  warning: 'default',
+  failure: 'high',
+}
+
+/** Returns the notices of a body, one for each file; undefined if it has another form. */
+export function readApprise(json: Readonly<Record<string, unknown>>): SentNotice[] | undefined {
+  const { attachments = [], message, type, version } = json
+  const isApprise = typeof version === 'string' && typeof message === 'string' && typeof type === 'string'
+  if (!isApprise || !Object.hasOwn(priorityOfType, type) || !Array.isArray(attachments)) return undefined
+  const priority = priorityOfType[type]!
+  const files = attachments.filter(isObject).map(file => ({
+    name: textAt(file, 'filename') || undefined,
+    bytes: Buffer.from(textAt(file, 'base64'), 'base64'),
+  }))
+  const [file, ...others] = files
+  const first = {
+    title: textAt(json, 'title'),
+    text: message,
+    priority,
+    ...(type !== 'info' && { tags: [type] }),
+    ...(file && { file }),
+  }
+  return [first, ...others.map(other => ({ text: '', priority, file: other }))]
+}

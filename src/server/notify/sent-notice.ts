@@ -1,0 +1,63 @@
+/** Texts and other values from a body, for the readers of this folder. A sender may have written anything. */
+import { type Priority, priorities } from '../../model/topic.ts'
+import type { SentNotice } from '../../operations/notices.ts'
+import { isObject } from '../../platform/fields.ts'
+
+/** Returns a value as a text; '' for one that has none. */
+export const textOf = (value: unknown): string =>
+  typeof value === 'string'
+    ? value
+    : typeof value === 'number' || typeof value === 'boolean'
+      ? `${value}`
+      : ''
+
+/** Returns the object at a key; an empty one if there is none. */
+export function objectAt(value: unknown, key: string): Record<string, unknown> {
+  const inner = isObject(value) && Object.hasOwn(value, key) ? value[key] : undefined
+  return isObject(inner) ? inner : {}
+}
+
+/** Returns the text at a key; '' if there is none. */
+export const textAt = (value: unknown, key: string): string =>
+  isObject(value) && Object.hasOwn(value, key) ? textOf(value[key]) : ''
+
+/** Makes one text of lines, without those that are empty. */
+export const joinLines = (...lines: readonly string[]): string =>
+  lines
+    .map(line => line.trim())
+    .filter(Boolean)
+    .join('\n')
+
+/** Whether a text is an address that a browser opens. */
+export const isWebAddress = (text: string): boolean => /^https?:\/\/[^\s]+$/i.test(text)
+
+/**
+ * Returns the priority for ntfy's number or name. Other programs count further than 5: that is the highest. Undefined for
+ * anything else.
+ *
+ * @see https://docs.ntfy.sh/publish/#message-priority
+ */
+export function priorityOf(value: unknown): Priority | undefined {
+  const text = textOf(value).trim().toLowerCase()
+  if (/^\d{1,3}$/.test(text)) return priorities[Math.min(Math.max(Number(text), 1), priorities.length) - 1]
+  return text === 'urgent' ? 'max' : priorities.find(name => name === text)
+}
+
+// biome-ignore lint/suspicious/noControlCharactersInRegex: they are what is taken out
+const controls = /[\u0000-\u0008\u000b-\u001f\u007f]/g
+
+/** Returns a notice without control characters, with its title on one line. Empty fields are left out. */
+export function tidyNotice({ title = '', text, tags = [], click = '', ...rest }: SentNotice): SentNotice {
+  const clean = (dirty: string) => dirty.replace(/\r\n?/g, '\n').replace(controls, '').toWellFormed().trim()
+  const heading = clean(title).replace(/\s+/g, ' ')
+  const words = tags.map(tag => clean(tag).replace(/\s+/g, ' ')).filter(Boolean)
+  return {
+    ...rest,
+    text: clean(text),
+    ...(heading && { title: heading }),
+    ...(words.length > 0 && { tags: words.slice(0, maxTags) }),
+    ...(isWebAddress(click) && { click }),
+  }
+}
+
+const maxTags = 20

@@ -1,0 +1,47 @@
+/**
+ * Texts with paths into JSON, such as `{{ .alerts[0].labels.alertname }}`. The form is that of ntfy's templates, with paths
+ * alone: no loops, conditions or functions, so a template always ends. What is no path stays as it is written.
+ *
+ * @see https://docs.ntfy.sh/publish/#message-templating
+ */
+import { formatFields } from './fields.ts'
+import { textOf } from './sent-notice.ts'
+
+const place = /\{\{-?([^{}]{1,300}?)-?\}\}/g
+const step = /\.?(?:([\p{L}\p{N}_-]+)|\[(\d{1,6})\]|\["([^"]{1,200})"\])/uy
+const maxFilledLength = 16_000
+
+/** Fills a template. A path that leads to nothing is ''; one to an object or a list is lines of `key: value`. */
+export const fillTemplate = (template: string, json: unknown): string =>
+  template
+    .replace(place, (written, inner: string) => {
+      const path = parsePath(inner.trim())
+      return path ? describeValue(follow(json, path)) : written
+    })
+    .slice(0, maxFilledLength)
+
+function describeValue(value: unknown): string {
+  return typeof value === 'object' && value !== null ? formatFields(value) : textOf(value)
+}
+
+/** Returns the keys of a path; undefined for anything else. */
+function parsePath(text: string): string[] | undefined {
+  if (!text.startsWith('.')) return undefined
+  const keys: string[] = []
+  for (step.lastIndex = text === '.' ? 1 : 0; step.lastIndex < text.length; ) {
+    const [, name, index, quoted] = step.exec(text) ?? []
+    const key = name ?? index ?? quoted
+    if (key === undefined) return undefined
+    keys.push(key)
+  }
+  return keys
+}
+
+const follow = (json: unknown, path: readonly string[]): unknown =>
+  path.reduce<unknown>(
+    (value, key) =>
+      typeof value === 'object' && value !== null && Object.hasOwn(value, key)
+        ? (value as Record<string, unknown>)[key]
+        : undefined,
+    json,
+  )

@@ -1,0 +1,297 @@
+/** The door `/notify/<topic>`: who may send, how each sender proves itself, and what it holds against. */
+
+import { expect, test } from 'bun:test'
+import { createHmac } from 'node:crypto'
+import type { Call } from '../../src/model/call.ts'
+import { owner, type Principal } from '../../src/model/principal.ts'
+import type { Notice, TopicForDoor } from '../../src/model/topic.ts'
+import { createLog } from '../../src/platform/log.ts'
+import { MemoryGateway } from '../support/memory-gateway.ts'
+import { type Rest, raw, restOf } from '../support/rest.ts'
+
+const secret = 'It is a secret to everybody'
+
+/** A gateway with the topics home and work, which keeps what comes. */
+class TopicGateway extends MemoryGateway {
+  readonly taken: { topic: string; by: Principal; notice: Notice }[] = []
+  override readonly topics: MemoryGateway['topics'] & Record<'find' | 'accept', never> = {
+    ...new MemoryGateway().topics,
+    find: async (by: Principal, name: string): Promise<TopicForDoor | undefined> =>
+      ['home', 'work'].includes(name) && by.grant?.topics?.includes(name) !== false
+        ? { name, attach_private: false, ...(name === 'home' && { secret }) }
+        : undefined,
+    accept: async ({ by }: Call, topic: string, notices: readonly Notice[]) => {
+      for (const notice of notices) this.taken.push({ topic, by, notice })
+      return notices.map((_, nth) => ({
+        id: `n${nth}`,
+        topic,
+        received_at: 1767225600000,
+        expires_at: 1767312000000,
+      }))
+    },
+  } as never
+}
+
+interface Door extends AsyncDisposable {
+  readonly gateway: TopicGateway
+  readonly rest: Rest<TopicGateway>
+  readonly lines: string[]
+  /** Sends a text. @returns status and answer */
+  send(path: string, init?: RequestInit): Promise<{ status: number; body: Record<string, unknown> }>
+  key(can?: string[]): Promise<string>
+}
+
+async function openDoor(options: Parameters<typeof restOf>[1] = {}): Promise<Door> {
+  const gateway = new TopicGateway()
+  const lines: string[] = []
+  const rest = await restOf(gateway, { log: createLog('DEBUG', line => lines.push(line)), ...options })
+  return {
+    gateway,
+    rest,
+    lines,
+    send: async (path, init = {}) => {
+      const answer = await fetch(`${rest.url}${path}`, { method: 'POST', body: 'hello', ...init })
+      return { status: answer.status, body: await answer.json() }
+    },
+    key: async (can = ['notify']) => (await gateway.keys.add({ name: can.join('-'), can }, owner)).key,
+    [Symbol.asyncDispose]: () => rest[Symbol.asyncDispose](),
+  }
+}
+
+const token = 'a-long-enough-token'
+const basic = (pair: string) => `Basic ${Buffer.from(pair).toString('base64')}`
+
+test('a client of ntfy gets the answer of ntfy, at all addresses that it uses', async () => {
+  await using door = await openDoor()
+  const headers = { Title: 'Backup', Tags: 'ok', Priority: '4' }
+  const expected = {
+    id: 'n0',
+    time: 1767225600,
+    expires: 1767312000,
+    event: 'message',
+    title: 'Backup',
+    message: 'hello',
+    priority: 4,
+    tags: ['ok'],
+  }
+  for (const path of ['/notify/home', '/home', '/notify/work', '/work'])
+    for (const method of ['POST', 'PUT'])
+      expect(await door.send(path, { method, headers })).toEqual({
+        status: 200,
+        body: { ...expected, topic: path.slice(-4) },
+      })
+  const json = JSON.stringify({ topic: 'work', title: 'Backup', message: 'hello', tags: ['ok'], priority: 4 })
+  for (const path of ['/', '', '/notify'])
+    expect(await door.send(path, { body: json })).toEqual({
+      status: 200,
+      body: { ...expected, topic: 'work' },
+    })
+  const query = '?title=Backup&message=hello&tags=ok&p=4'
+  for (const path of [
+    `/home/publish${query}`,
+    `/home/send${query}`,
+    `/notify/home/trigger${query}`,
+    `/notify/home${query}`,
+  ])
+    expect((await door.send(path, { method: 'GET', body: undefined })).body).toEqual({
+      ...expected,
+      topic: 'home',
+    })
+  const { body } = await door.send('/home/trigger', { method: 'GET', body: undefined })
+  expect(body).toMatchObject({ message: 'triggered' })
+  expect(door.gateway.taken).toHaveLength(16)
+  await door.send('/home/download-1')
+  await door.send('/notify/home/download-1')
+  expect(door.gateway.taken.slice(-2)).toMatchObject(Array(2).fill({ notice: { fingerprint: 'download-1' } }))
+})
+
+test('other senders get the ids, and paths of svc stay what they are', async () => {
+  await using door = await openDoor()
+  const body = JSON.stringify({ event: 'Stop' })
+  expect(await door.send('/notify/home', { body })).toEqual({
+    status: 200,
+    body: { notices: [{ id: 'n0', topic: 'home', received_at: 1767225600000, expires_at: 1767312000000 }] },
+  })
+  expect((await door.send('/tools')).status).toBe(405)
+  expect((await door.send('/docs')).status).toBe(405)
+  const nothing = { method: 'GET', body: undefined }
+  expect((await door.send('/home', nothing)).status).toBe(404)
+  expect((await door.send('/notify/home', nothing)).body).toMatchObject({ code: 'invalid_arguments' })
+  expect((await door.send('/notify/home/else', { ...nothing, method: 'DELETE' })).status).toBe(405)
+  for (const path of ['/notify/garden', '/garden', '/garden/1', '/notify/a%20b'])
+    expect((await door.send(path)).body).toMatchObject({ code: 'not_found' })
+  expect((await door.send('/notify/%ff')).status).toBe(422)
+  expect((await door.send('/', { body: '{"message": "x"}' })).body).toMatchObject({
+    code: 'invalid_arguments',
+  })
+  expect(door.gateway.taken).toHaveLength(1)
+})
+
+test('each sender proves itself in its own way, and a key in an address opens only topics', async () => {
+  await using door = await openDoor({ token })
+  const [key, wide] = [await door.key(), await door.key(['notify', 'send'])]
+  const auth = (header: string) => Buffer.from(header).toString('base64url')
+  const status = async (path: string, authorization?: string) =>
+    (await door.send(path, authorization ? { headers: { authorization } } : {})).status
+  for (const path of ['/notify/home', '/home']) {
+    for (const right of [
+      `Bearer ${key}`,
+      `Bearer ${wide}`,
+      `Bearer ${token}`,
+      basic(`:${key}`),
+      basic(`phil:${key}`),
+    ])
+      expect([right, await status(path, right)]).toEqual([right, 200])
+    // Apprise, with `ntfy://KEY@host/home`.
+    expect(await status(path, basic(`${key}:None`))).toBe(200)
+    for (const query of [`auth=${auth(`Bearer ${key}`)}`, `auth=${auth(basic(`:${key}`))}`, `key=${key}`])
+      expect(await status(`${path}?${query}`)).toBe(200)
+    for (const query of [`auth=${auth(`Bearer ${wide}`)}`, `key=${wide}`, `key=${token}`])
+      expect(await status(`${path}?${query}`)).toBe(403)
+    for (const wrong of ['Bearer wrong', basic('phil:wrong'), 'Digest x', basic(''), `Bearer ${key}0`])
+      expect([wrong, await status(path, wrong)]).toEqual([wrong, 401])
+    for (const query of ['', '?key=', '?key=wrong', '?auth=%%%', `?auth=${key}`])
+      expect([query, await status(`${path}${query}`)]).toEqual([query, 401])
+  }
+  // Other doors take no key from an address, and no Basic.
+  for (const [path, authorization] of [
+    [`/tools?key=${key}`],
+    [`/me?auth=${auth(`Bearer ${key}`)}`],
+    ['/me', basic(`:${key}`)],
+  ])
+    expect(
+      (await fetch(`${door.rest.url}${path}`, { headers: authorization ? { authorization } : {} })).status,
+    ).toBe(401)
+  const log = door.lines.join('\n')
+  expect(log).toContain('/notify/:topic')
+  expect(log + (await door.gateway.metrics.text())).not.toContain(key.slice(-20))
+  const audit = await door.gateway.audit.list({ limit: 100, after: 0 })
+  expect(JSON.stringify(audit)).not.toContain(key.slice(-20))
+})
+
+test('a key without the right is denied', async () => {
+  await using door = await openDoor()
+  const authorization = `Bearer ${await door.key(['send'])}`
+  const { body } = await door.send('/notify/home', { headers: { authorization } })
+  expect(body).toMatchObject({ code: 'forbidden', details: { right: 'notify' } })
+})
+
+test('GitHub proves itself by its signature alone', async () => {
+  await using door = await openDoor({ token })
+  const body = JSON.stringify({ action: 'created', sender: { login: 'Mona' } })
+  const sign = (text: string, by = secret) => `sha256=${createHmac('sha256', by).update(text).digest('hex')}`
+  const send = (signature: string, path = '/notify/home', text = body) =>
+    door.send(path, {
+      body: text,
+      headers: {
+        'x-github-event': 'star',
+        'content-type': 'application/json',
+        'x-hub-signature-256': signature,
+      },
+    })
+  expect((await send(sign(body))).status).toBe(200)
+  expect(door.gateway.taken).toMatchObject([{ topic: 'home', notice: { text: 'Mona created star' } }])
+  for (const wrong of [
+    sign(body, 'other'),
+    sign(`${body} `),
+    '',
+    'sha256=',
+    'sha1=abc',
+    sign(body).toUpperCase(),
+  ])
+    expect((await send(wrong)).status).toBe(401)
+  // A topic without a secret, an unknown one and the root answer the same.
+  for (const path of ['/notify/work', '/notify/garden', '/'])
+    expect((await send(sign(body), path)).body).toMatchObject({ code: 'unauthorized' })
+  // Without the event it is no sender that signs.
+  const bare = { 'x-hub-signature-256': sign('hello') }
+  expect((await door.send('/notify/home', { headers: bare })).status).toBe(401)
+  expect(door.gateway.taken).toHaveLength(1)
+  expect(JSON.stringify(door.lines) + JSON.stringify(await send('sha256=', '/notify/home'))).not.toContain(
+    secret,
+  )
+})
+
+test('web pages do not send, whatever they know', async () => {
+  await using door = await openDoor()
+  for (const headers of [
+    { origin: 'https://evil.example' },
+    { 'sec-fetch-site': 'cross-site' },
+    { host: 'evil.example' },
+  ])
+    for (const path of ['/notify/home', '/home', '/notify/home?message=x']) {
+      const method = path.includes('?') ? 'GET' : 'POST'
+      const answer = await raw(
+        door.rest.server,
+        `${method} ${path} HTTP/1.1\r\n${Object.entries({
+          host: 'localhost',
+          ...headers,
+          'content-length': '0',
+          connection: 'close',
+        })
+          .map(([name, value]) => `${name}: ${value}\r\n`)
+          .join('')}\r\n`,
+      )
+      expect(answer).toStartWith('HTTP/1.1 403')
+    }
+  expect(door.gateway.taken).toEqual([])
+})
+
+test('a file is stored for its notice, and a picture is a picture', async () => {
+  await using door = await openDoor()
+  const png = Buffer.from('89504e470d0a1a0a0000000d49484452000000010000000108060000001f15c489', 'hex')
+  await door.send('/home', {
+    method: 'PUT',
+    body: png,
+    headers: { Filename: 'door.png', Message: 'Somebody' },
+  })
+  await door.send('/home', { method: 'PUT', body: new Uint8Array([0xff, 0, 1]) })
+  expect(door.gateway.uploads).toMatchObject([{ bytes: png.length, file_name: 'door.png' }, { bytes: 3 }])
+  expect(door.gateway.taken.map(({ notice }) => notice)).toMatchObject([
+    { text: 'Somebody', media: { kind: 'image', file_name: 'door.png', upload_id: expect.any(String) } },
+    { text: '', media: { kind: 'file' } },
+  ])
+  // The same picture again is another notice.
+  expect(new Set(door.gateway.taken.map(({ notice }) => notice.fingerprint)).size).toBe(2)
+})
+
+test('an address in a private network is not fetched, and the text arrives with the address', async () => {
+  await using door = await openDoor()
+  const camera = `http://127.0.0.1:${door.rest.server.port}/snapshot.jpg`
+  expect((await door.send('/home', { headers: { Attach: camera } })).status).toBe(200)
+  const { notice } = door.gateway.taken[0]!
+  expect(notice.text).toBe(`hello\n${camera} (127.0.0.1 does not lead to a public address)`)
+  expect(notice.media).toBeUndefined()
+})
+
+test('bodies and headers without end are cut off', async () => {
+  await using door = await openDoor()
+  const { server } = door.rest
+  const head = (path: string, more: string) => `POST ${path} HTTP/1.1\r\nHost: localhost\r\n${more}\r\n`
+  for (const path of ['/notify/home', '/home'])
+    expect(await raw(server, head(path, 'Content-Length: 1000000000\r\n'))).toStartWith('HTTP/1.1 413')
+  const streamed = await raw(server, socket => {
+    socket.write(head('/home', 'Transfer-Encoding: chunked\r\n'))
+    const block = Buffer.concat([Buffer.from('100000\r\n'), Buffer.alloc(2 ** 20), Buffer.from('\r\n')])
+    let sent = 0
+    const more = () => {
+      while (sent++ < 1000 && !socket.destroyed)
+        if (!socket.write(block)) return void socket.once('drain', more)
+    }
+    more()
+  })
+  expect(streamed).toStartWith('HTTP/1.1 413')
+  const headers = Array.from({ length: 10_000 }, (_, nth) => `X-${nth}: 1\r\n`).join('')
+  expect(await raw(server, head('/home', `${headers}Content-Length: 0\r\n`))).toStartWith('HTTP/1.1 431')
+  expect((await door.send('/home', { headers: { 'content-encoding': 'gzip' } })).status).toBe(415)
+  const wide = `{"a":[${'[],'.repeat(500_000)}[]]}`
+  expect((await door.send('/home', { body: wide })).status).toBe(413)
+  const deep = `{"a":${'['.repeat(100_000)}${']'.repeat(100_000)}}`
+  expect((await door.send('/home', { body: deep })).status).toBe(200)
+  const file = { filename: 'a.bin', base64: Buffer.alloc(15 * 2 ** 20 + 1).toString('base64') }
+  const apprise = { version: '1.0', message: 'x', type: 'info', attachments: [file] }
+  expect((await door.send('/home', { body: JSON.stringify(apprise) })).status).toBe(413)
+  const many = Array(11).fill({ filename: 'a', base64: 'aGk=' })
+  const { body } = await door.send('/home', { body: JSON.stringify({ ...apprise, attachments: many }) })
+  expect(body).toMatchObject({ code: 'invalid_arguments' })
+})
