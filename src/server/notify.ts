@@ -55,16 +55,19 @@ const sendingWords = new Set(['publish', 'send', 'trigger'])
 /** Whether a path is one of this door. */
 export const isNoticePath = (path: string): boolean => path === door || path.startsWith(`${door}/`)
 
-/** Gives a request by an address of ntfy the path of this door. */
+/** Gives a request by an address of ntfy the path of this door. A slash at the end is taken off. */
 export function takeNtfyAddress(request: Request): void {
   const { method, url } = request
   const path = pathOf(url)
-  const [, first = '', last] = /^\/([\w-]{0,64})(?:\/([\w-]{1,64}))?$/.exec(path) ?? []
-  const isSend = method === 'POST' || method === 'PUT' || (method === 'GET' && sendingWords.has(last ?? ''))
-  if (!isSend || ownSegments.has(first) || (first === '' && path !== '/')) return
-  const start = url.indexOf('/', url.indexOf('://') + 3)
-  const rest = start < 0 ? '' : url.slice(path === '/' ? start + 1 : start)
-  const value = `${start < 0 ? url : url.slice(0, start)}${door}${rest}`
+  const plain = path.replace(/\/$/, '')
+  const [, first = '', last = ''] = /^\/([\w-]{1,64})(?:\/([\w-]{1,64}))?$/.exec(plain) ?? []
+  const isSend = method === 'POST' || method === 'PUT' || (method === 'GET' && sendingWords.has(last))
+  const isNtfy = isSend && (plain === '' || (first !== '' && !ownSegments.has(first)))
+  if (!isNtfy && !(isNoticePath(path) && plain !== path)) return
+  const start = url.indexOf('://') + 3
+  const host = url.slice(start).split(/[/?]/, 1)[0]
+  const query = url.indexOf('?')
+  const value = `${url.slice(0, start)}${host}${isNtfy ? door : ''}${plain}${query < 0 ? '' : url.slice(query)}`
   // Changed in place: the server identifies the connection by this object.
   Object.defineProperty(request, 'url', { value, configurable: true })
 }

@@ -350,6 +350,148 @@ test('forms with a file, and webhooks in the form of Slack', async () => {
   expect((await readOne({ headers: broken, body: 'no form' })).text).toBe('no form')
 })
 
+describe('what people report of their senders', () => {
+  const json = { 'content-type': 'application/json' }
+  test.each<[where: string, sent: Sent, expected: Partial<SentNotice>]>([
+    // ntfy would show the JSON itself.
+    [
+      'uptime-kuma#3476, healthchecks#1059: the JSON of ntfy at the address of the topic',
+      {
+        body: {
+          topic: 'Alert',
+          title: 'Alert [Uptime-Kuma]',
+          message: 'Ntfy alert Testing',
+          priority: 3,
+          tags: ['test_tube'],
+        },
+      },
+      { title: 'Alert [Uptime-Kuma]', text: 'Ntfy alert Testing', priority: 'default', tags: ['test_tube'] },
+    ],
+    [
+      'webhook#199, misskey#9823: JSON as text/plain',
+      {
+        headers: { 'content-type': 'text/plain; charset=UTF-8' },
+        body: '{"Type":"SubscriptionConfirmation"}',
+      },
+      { text: 'Type: SubscriptionConfirmation' },
+    ],
+    [
+      'grafana#6822: no content type',
+      { body: '{"ruleName":"Test notification","state":"alerting","title":"[Alerting] Test notification"}' },
+      { text: 'ruleName: Test notification\nstate: alerting\ntitle: [Alerting] Test notification' },
+    ],
+    [
+      'webhook#702: words that are neither JSON nor a form',
+      {
+        headers: { 'content-type': 'application/x-www-form-urlencoded' },
+        body: 'date=2024-10-12 devid="FGVMEV" msg="ACK"',
+      },
+      { text: 'date=2024-10-12 devid="FGVMEV" msg="ACK"' },
+    ],
+    [
+      'home-assistant#140472: an empty message before others',
+      { body: { message: '', messages: [{ to: '+12345678', body: 'test msg' }] } },
+      { text: 'messages[0].to: +12345678\nmessages[0].body: test msg' },
+    ],
+    [
+      'apprise-api#157: a call for the API of Apprise',
+      { body: { tag: 'testing', title: 'test', body: 'It failed', type: 'failure' } },
+      { title: 'test', text: 'It failed', priority: 'high' },
+    ],
+    [
+      'Pulse#1213: alerts of another form',
+      { body: { alertId: 'a', alerts: [{ id: 'a', level: 'critical', resourceName: 'db' }] } },
+      { text: 'alertId: a\nalerts[0].id: a\nalerts[0].level: critical\nalerts[0].resourceName: db' },
+    ],
+    [
+      'alertmanager#2398: a severity of its own, and no fingerprint',
+      {
+        body: {
+          version: '4',
+          alerts: [
+            {
+              status: 'firing',
+              labels: { alertname: 'Load', severity: 'host/node' },
+              annotations: { summary: 'Avg. Load' },
+            },
+          ],
+        },
+      },
+      {
+        title: 'Load',
+        text: 'Avg. Load',
+        priority: 'default',
+        fingerprint: 'alertname: Load,severity: host/node',
+      },
+    ],
+    [
+      'grafana#125035: a payload for Gotify',
+      { headers: json, body: '{"title":"Host RAM usage","message":"RAM is full","priority":5}' },
+      { title: 'Host RAM usage', text: 'RAM is full', priority: 'max' },
+    ],
+    [
+      'grafana#125035: the same with a line break that is not escaped',
+      { headers: json, body: '{"title":"Host RAM usage","message":"RAM\nis full"}' },
+      { text: '{"title":"Host RAM usage","message":"RAM\nis full"}' },
+    ],
+    [
+      'Overseerr: a picture that is missing',
+      {
+        body: {
+          topic: 'requests',
+          title: 'Request',
+          message: 'A film',
+          priority: 4,
+          attach: '',
+          click: 'https://requests.example.com/',
+        },
+      },
+      { title: 'Request', text: 'A film', click: 'https://requests.example.com/' },
+    ],
+    [
+      'LanGuard#169, UptimeRobot: its own words beside a message',
+      { body: { kind: 'test', message: 'It works', delivery_id: '7', created_at: '2026-09-14' } },
+      { text: 'It works' },
+    ],
+    [
+      'ntfy#1685: an e-mail beside it',
+      {
+        headers: { Title: 'MyTitle', Email: 'yes', Icon: 'https://a.b/c.png', Cache: 'no', Firebase: 'no' },
+        body: 'Test',
+      },
+      { title: 'MyTitle', text: 'Test' },
+    ],
+    [
+      'shoutrrr: the title in the address',
+      { query: { title: 'Watchtower', tags: '' }, body: 'Found new image' },
+      { title: 'Watchtower', text: 'Found new image' },
+    ],
+    [
+      'curl with a line break in a header form',
+      { headers: { 'X-Message': 'one\\ntwo' } },
+      { text: 'one\ntwo' },
+    ],
+    [
+      'a heredoc of many lines',
+      { headers: { 'content-type': 'text/plain' }, body: '\n  a\n  b\n\n' },
+      { text: 'a\n  b' },
+    ],
+    [
+      'SNS, deep inside',
+      { headers: json, body: '{"Message":"{\\"AlarmName\\":\\"cpu\\"}"}' },
+      { text: 'Message: {"AlarmName":"cpu"}' },
+    ],
+  ])('%s', async (_, sent, expected) => {
+    expect(await readOne(sent)).toMatchObject(expected)
+  })
+
+  test('ntfy#608, TREK#1621: a title in Latin-1', async () => {
+    const headers = new Headers([['title', Buffer.from('accentué', 'latin1').toString('latin1')]])
+    const { notices } = readNotices({ headers, query: {} }, { bytes: new Uint8Array([120]) }, {}, false)
+    expect(notices[0]!.title).toBe('accentué')
+  })
+})
+
 describe('JSON of an unknown form', () => {
   test('is lines, cut, and never refused', async () => {
     const body = {

@@ -1,7 +1,8 @@
 /**
- * The JSON of Apprise (`json://`), version 1.
+ * The JSON of Apprise (`json://`), version 1, and what callers of its API send to `/notify/<key>`.
  *
  * @see https://appriseit.com/services/json/
+ * @see https://github.com/caronc/apprise-api#api-details
  * @see https://github.com/caronc/apprise/blob/master/apprise/plugins/custom_json.py
  */
 import { Buffer } from 'node:buffer'
@@ -19,9 +20,10 @@ const priorityOfType: Readonly<Record<string, Priority>> = {
 
 /** Returns the notices of a body, one for each file; undefined if it has another form. */
 export function readApprise(json: Readonly<Record<string, unknown>>): SentNotice[] | undefined {
-  const { attachments = [], message, type, version } = json
-  const isApprise = typeof version === 'string' && typeof message === 'string' && typeof type === 'string'
-  if (!isApprise || !Object.hasOwn(priorityOfType, type) || !Array.isArray(attachments)) return undefined
+  const { attachments = [], body, message, type, version } = json
+  const isApprise = typeof (version ?? body) === 'string' && typeof message === 'string'
+  const isTyped = typeof type === 'string' && Object.hasOwn(priorityOfType, type)
+  if (!isApprise || !isTyped || !Array.isArray(attachments)) return undefined
   const priority = priorityOfType[type]!
   const files = attachments.filter(isObject).map(file => ({
     name: textAt(file, 'filename') || undefined,

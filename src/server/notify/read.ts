@@ -65,7 +65,8 @@ async function parseJson(bytes: Uint8Array<ArrayBuffer>, parse: (text: string) =
 const isForm = (bytes: Uint8Array): boolean =>
   /^[\w.%*+~-]+=[\w.%*+~!'()-]*(&[\w.%*+~-]+=[\w.%*+~!'()-]*)*$/.test(
     new TextDecoder('latin1').decode(bytes),
-  ) && ['message', 'payload'].some(key => new URLSearchParams(new TextDecoder().decode(bytes)).has(key))
+  ) &&
+  ['message', 'body', 'payload'].some(key => new URLSearchParams(new TextDecoder().decode(bytes)).has(key))
 
 /** Reads a form. Its field `payload` is JSON: so GitHub sends it, and programs that know Slack. */
 async function readForm(
@@ -107,9 +108,9 @@ export function readNotices(
   topic: Pick<TopicForDoor, 'priorities' | 'template'>,
   isNtfy: boolean,
 ): ReadNotices {
-  // Slack's webhooks, which many programs know, have `text`.
-  const fields = isObject(json) ? { message: json.text, ...json } : undefined
-  const others = isNtfy || json === undefined ? undefined : readOthers(sources, json, fields, topic)
+  // The API of Apprise has `body`, and Slack's webhooks, which many programs know, have `text`.
+  const fields = isObject(json) ? { message: textOf(json.body) || textOf(json.text), ...json } : undefined
+  const others = isNtfy || file || json === undefined ? undefined : readOthers(sources, json, fields, topic)
   const content = file?.bytes ?? (json === undefined ? bytes : noBytes)
   const notices = others ?? [readNtfy({ ...sources, json: fields }, content, file?.name)]
   return { notices: notices.map(tidyNotice), isNtfy: others === undefined }
