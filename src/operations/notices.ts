@@ -9,6 +9,7 @@ import { closed } from '../model/shapes.ts'
 import { AcceptedNotice, type Notice, type TopicForDoor } from '../model/topic.ts'
 import { isReachableAddress } from '../platform/address.ts'
 import { fetchPublic } from '../platform/fetch.ts'
+import { mostNotices } from '../topics/topics.ts'
 import { defineOperation } from './operation.ts'
 
 /** A notice whose file is not stored yet. */
@@ -116,6 +117,9 @@ export const acceptNotices = defineOperation({
       if (notice.file) files++
       stored.push(await storeFile(notice, files > maxFiles, { call, media, topic }))
     }
-    return topics.accept(call, name, stored)
+    const accepted: AcceptedNotice[] = []
+    for (let at = 0; at < stored.length; at += mostNotices)
+      accepted.push(...(await topics.accept(call, name, stored.slice(at, at + mostNotices))))
+    return accepted
   },
 })

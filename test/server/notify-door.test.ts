@@ -6,6 +6,7 @@ import type { Call } from '../../src/model/call.ts'
 import { owner, type Principal } from '../../src/model/principal.ts'
 import type { Notice, TopicForDoor } from '../../src/model/topic.ts'
 import { createLog } from '../../src/platform/log.ts'
+import { withGateway } from '../support/gateway.ts'
 import { MemoryGateway } from '../support/memory-gateway.ts'
 import { type Rest, raw, restOf } from '../support/rest.ts'
 
@@ -53,7 +54,13 @@ async function openDoor(options: Parameters<typeof restOf>[1] = {}): Promise<Doo
       const answer = await fetch(`${rest.url}${path}`, { method: 'POST', body: 'hello', ...init })
       return { status: answer.status, body: await answer.json() }
     },
-    key: async (can = ['notify']) => (await gateway.keys.add({ name: can.join('-'), can }, owner)).key,
+    key: async (can = ['notify']) =>
+      (
+        await gateway.keys.add(
+          { name: can.join('-'), can, ...(can.includes('notify') && { topics: ['home'] }) },
+          owner,
+        )
+      ).key,
     [Symbol.asyncDispose]: () => rest[Symbol.asyncDispose](),
   }
 }
@@ -294,4 +301,56 @@ test('bodies and headers without end are cut off', async () => {
   const many = Array(11).fill({ filename: 'a', base64: 'aGk=' })
   const { body } = await door.send('/home', { body: JSON.stringify({ ...apprise, attachments: many }) })
   expect(body).toMatchObject({ code: 'invalid_arguments' })
+})
+
+test('what a program sends reaches the person, and its key opens this topic alone', async () => {
+  await using t = await withGateway()
+  const { gateway, sandbox } = t
+  await sandbox.say('hi')
+  await t.receive(1)
+  const { user_id: to } = t.bots.get('default')!
+  for (const name of ['home', 'work']) await gateway.topics.add(owner, { name, to })
+  const { key } = await gateway.keys.add({ name: 'ntfy', can: ['notify'], topics: ['home'] }, owner)
+  await using rest = await restOf(gateway)
+  const send = (path: string, init: RequestInit = {}) =>
+    fetch(`${rest.url}${path}`, {
+      method: 'POST',
+      body: 'hello',
+      ...init,
+      headers: { authorization: `Bearer ${key}`, ...init.headers },
+    })
+  for (const path of ['/notify/work', '/work', '/notify/garden', '/garden'])
+    expect((await send(path)).status).toBe(404)
+  for (const path of [
+    '/me',
+    '/topics',
+    '/topics/home',
+    '/sessions',
+    '/tools/default/history',
+    '/users',
+    '/outbox',
+  ]) {
+    const answer = await fetch(`${rest.url}${path}`, { headers: { authorization: `Bearer ${key}` } })
+    expect(await answer.text()).not.toContain(to)
+  }
+  const png = Buffer.from('89504e470d0a1a0a0000000d49484452000000010000000108060000001f15c489', 'hex')
+  const message = { Title: 'The door', Message: 'Somebody rings', Priority: 'high', Filename: 'door.png' }
+  expect((await send('/home', { method: 'PUT', body: png, headers: message })).status).toBe(200)
+  const seen = await t.soon('on the phone', async () => {
+    const messages = await sandbox.messages({ from: 'bot' })
+    return messages.length >= 2 && messages
+  })
+  expect(JSON.stringify(seen)).toContain('Somebody rings')
+  expect(seen.map(({ items }) => items[0]!.kind).sort()).toEqual(['image', 'text'])
+  const body = JSON.stringify({
+    version: '4',
+    groupKey: '{}',
+    alerts: Array.from({ length: 1500 }, (_, nth) => ({
+      status: 'firing',
+      labels: { alertname: `A${nth}` },
+      annotations: {},
+    })),
+  })
+  const accepted = await (await send('/home', { body })).json()
+  expect(accepted.notices).toHaveLength(1500)
 })

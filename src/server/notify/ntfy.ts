@@ -116,13 +116,11 @@ export function readNtfy(
   const text = url === undefined && name ? undefined : shortText(body)
   const isFile = body.length > 0 && text === undefined
   const file = isFile ? { name: name || undefined, bytes: body } : url && { name: name || undefined, url }
-  const title = field('title')
   const message = sources.json ? field('message') : field('message').replaceAll('\\n', '\n')
-  const words = (text ?? '').trim() || message || (attach && url === undefined ? attach : '')
   const tags = readField(sources, 'tags')
   return {
-    title,
-    text: words || title || file ? words : 'triggered',
+    title: field('title'),
+    text: (text ?? '').trim() || message || (url === undefined ? attach : ''),
     priority: priorityOf(readField(sources, 'priority')) ?? 'default',
     tags: Array.isArray(tags) ? tags.map(textOf) : textOf(tags).split(','),
     click: field('click'),

@@ -46,14 +46,17 @@ export function priorityOf(value: unknown): Priority | undefined {
 // biome-ignore lint/suspicious/noControlCharactersInRegex: they are what is taken out
 const controls = /[\u0000-\u0008\u000b-\u001f\u007f]/g
 
-/** Returns a notice without control characters, with its title on one line. Empty fields are left out. */
+/**
+ * Returns a notice without control characters, with its title on one line. Empty fields are left out. One that says
+ * nothing says `triggered`, as in ntfy.
+ */
 export function tidyNotice({ title = '', text, tags = [], click = '', ...rest }: SentNotice): SentNotice {
   const clean = (dirty: string) => dirty.replace(/\r\n?/g, '\n').replace(controls, '').toWellFormed().trim()
   const heading = clean(title).replace(/\s+/g, ' ')
   const words = tags.map(tag => clean(tag).replace(/\s+/g, ' ')).filter(Boolean)
   return {
     ...rest,
-    text: clean(text),
+    text: clean(text) || (heading || rest.file ? '' : 'triggered'),
     ...(heading && { title: heading }),
     ...(words.length > 0 && { tags: words.slice(0, maxTags) }),
     ...(isWebAddress(click) && { click }),
