@@ -44,6 +44,8 @@ export interface InvitationPorts {
 export interface Visit {
   secret: string
   browser: string
+  /** Its network address, if it is known. */
+  address?: string | undefined
 }
 
 const hashOf = (secret: string): string => nodeCrypto().hash('sha256', secret, 'hex')
@@ -216,9 +218,10 @@ export class Invitations {
   }
 }
 
-const visitorOf = ({ id }: StoredInvitation, { browser }: Visit): Visitor => ({
+const visitorOf = ({ id }: StoredInvitation, { address, browser }: Visit): Visitor => ({
   invitation: id,
   browser: hashOf(browser),
+  address,
 })
 
 /** Whether a login is over, so that nothing is to come. */

@@ -35,14 +35,26 @@ export function checkCapacity(
   }
 }
 
-/** Checks that another login by invitation fits: they have half of the places, and a quarter stays free for others. */
+/** Codes of one invitation that an address may have open. Many people may share one. */
+const maxCodesOfAddress = 50
+
+/**
+ * Checks that another login by invitation fits: they have half of the places, and a quarter stays free for others. One
+ * invitation has half of that half, so that nobody who has its link can keep the guests of the others waiting.
+ *
+ * @param by the invitation, and the address of its visitor, if that is known
+ */
 export function checkInvitedShare(
   logins: readonly Pick<StoredLogin, 'invitation'>[],
+  by: Pick<NonNullable<StoredLogin['invitation']>, 'id' | 'address'>,
   { pending }: Pick<LoginCapacity, 'pending'>,
 ): void {
-  const invited = logins.filter(({ invitation }) => invitation !== undefined).length
-  if (invited >= Math.ceil(pending / 2) || logins.length >= Math.ceil((pending * 3) / 4))
-    throw tooManyLoginsError(invited)
+  const invited = logins.flatMap(({ invitation }) => invitation ?? [])
+  const own = invited.filter(({ id }) => id === by.id)
+  const near = by.address === undefined ? [] : own.filter(({ address }) => address === by.address)
+  const isFull = invited.length >= Math.ceil(pending / 2) || logins.length >= Math.ceil((pending * 3) / 4)
+  if (isFull || own.length >= Math.ceil(pending / 4) || near.length >= maxCodesOfAddress)
+    throw tooManyLoginsError(invited.length)
 }
 
 const tooManyLoginsError = (count: number) =>

@@ -59,6 +59,8 @@ export interface Visitor {
   readonly invitation: string
   /** Hash of its cookie. */
   readonly browser: string
+  /** Network address, if it is known. */
+  readonly address?: string | undefined
 }
 
 /** Names for the account of an invitation, and how many people may still join by it. */
@@ -455,15 +457,16 @@ export class Logins {
     const countOpen = (all: readonly StoredLogin[]) =>
       all.filter(({ invitation }) => invitation?.id === by.invitation).length
     if (countOpen(logins) >= (await account.countLeft())) return undefined
-    checkInvitedShare(logins, most())
+    const { address, browser, invitation: id } = by
+    const invitation = { id, browser, ...(address !== undefined && { address }) }
+    checkInvitedShare(logins, invitation, most())
     const taken = new Set(
       [...records.map(({ name }) => name), ...logins.map(({ session }) => session)].map(sessionKeyOf),
     )
     const session = freeNameOf(account.name, taken, account.number)
     checkCapacity({ all: logins.length, own: 0 }, session, records, most())
     const before = await this.#records.findOfSession(session)
-    const { invitation: id, browser } = by
-    const login = await this.#putNew(session, before, { force: false, invitation: { id, browser } })
+    const login = await this.#putNew(session, before, { force: false, invitation })
     // Another process stored one first.
     if (!login) return this.#storeInvited(by, account)
     // Another process may have begun one too. Each counts after its write, so at least one of them gives way. A login that
@@ -534,6 +537,10 @@ function isOwn({ invitation, key }: StoredLogin, by: Principal | Visitor): boole
 /** @throws SvcError `forbidden` */
 function requireOwn(login: StoredLogin, by: Principal): StoredLogin {
   if (isOwn(login, by)) return login
+  if (login.invitation)
+    throw new SvcError('forbidden', 'a guest has an open QR code for an account of this name', {
+      hint: 'Log in under another name. Or revoke the invitation, and wait 5 minutes until the code has expired.',
+    })
   throw new SvcError('forbidden', 'another caller is logging this session in', {
     hint: 'Wait until that login ends.',
   })

@@ -164,7 +164,7 @@ export const joinByInvitation = defineOperation({
   input: closed(visit),
   output: InvitationView,
   errors: pageErrors,
-  run: ({ invitations }, input) => withPicture(invitations.join(input)),
+  run: ({ invitations }, input, { address }) => withPicture(invitations.join({ ...input, address })),
 })
 
 export const giveInvitedCode = defineOperation({

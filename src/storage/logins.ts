@@ -19,8 +19,11 @@ export interface StoredLogin {
   until: number
   /** Id of the key that started it: only callers with this key may follow it. Absent for the owner's. */
   key?: string
-  /** The invitation that it came by, and the hash of the cookie of the browser: no other caller may follow it. */
-  invitation?: { id: string; browser: string }
+  /**
+   * The invitation that it came by, and the hash of the cookie of the browser: no other caller may follow it. The address is
+   * that of the browser, if it is known.
+   */
+  invitation?: { id: string; browser: string; address?: string }
   /** When the page of the invitation asked last (Unix ms). */
   seen_at?: number
   /** What became of it, and the session that got the credentials. */

@@ -446,14 +446,23 @@ test('the logins of a key and those around it take half of the room at most', as
   checkCapacity({ all: 8, own: 4 }, 's', [], { pending: 9, sessions: 99 })
 })
 
-test('logins by invitation have half of the places, and leave a quarter to others', () => {
-  const logins = (invited: number, others: number) => [
-    ...Array.from({ length: invited }, () => ({ invitation: { id: 'i', browser: 'b' } })),
-    ...Array.from({ length: others }, () => ({})),
-  ]
-  const share = (invited: number, others: number) => () =>
-    checkInvitedShare(logins(invited, others), { pending: 8 })
-  expect(share(3, 2)).not.toThrow()
-  expect(share(4, 0)).toThrow('in progress')
-  expect(share(1, 5)).toThrow('in progress')
+test('logins by invitation have half of the places and leave a quarter to others; a link and an address have a part of these', () => {
+  const share =
+    (count: number, others: number, pending: number, { id = 'i', address = 'a' } = {}) =>
+    () => {
+      const invited = Array.from({ length: count }, (_, nth) => ({
+        invitation: { id, browser: `${nth}`, address },
+      }))
+      const logins = [...invited, ...Array.from({ length: others }, () => ({}))]
+      checkInvitedShare(logins, { id: 'i', address: 'a' }, { pending })
+    }
+  const other = { id: 'other' }
+  expect(share(3, 2, 8, other)).not.toThrow()
+  expect(share(4, 0, 8, other)).toThrow('in progress')
+  expect(share(1, 5, 8, other)).toThrow('in progress')
+  expect(share(1, 0, 8)).not.toThrow()
+  expect(share(2, 0, 8)).toThrow('in progress')
+  expect(share(50, 0, 1000)).toThrow('in progress')
+  expect(share(50, 0, 1000, { address: 'b' })).not.toThrow()
+  expect(share(50, 0, 1000, other)).not.toThrow()
 })
