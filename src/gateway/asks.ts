@@ -2,6 +2,7 @@
  * Asks people on WeChat, and finds their answers in the message log. What a person chose is computed from the log, so it does
  * not matter which process stored the message, or whether the asker was there: the first who looks writes the answer down.
  */
+import type { QuestionOption } from '../model/agent.ts'
 import type { Call } from '../model/call.ts'
 import { SvcError } from '../model/error.ts'
 import type { HistoryPage, Message, SendResult } from '../model/message.ts'
@@ -19,7 +20,7 @@ import type { Runtime } from '../platform/runtime.ts'
 import { linkSignals } from '../platform/signals.ts'
 import type { Outbox } from '../send/outbox.ts'
 import type { Sender } from '../send/send.ts'
-import type { AskedChat, AskStore, StoredAsk } from '../storage/asks.ts'
+import type { AskedChat, AskStore, NewAsk, StoredAsk } from '../storage/asks.ts'
 import type { MessageLog } from '../storage/store.ts'
 import type { History } from './history.ts'
 
@@ -77,17 +78,18 @@ export class Asks {
     }))
     const asked_key = idempotency_key === undefined ? undefined : `${formatPrincipal(by)}/${idempotency_key}`
     const chat = await this.#ports.findChat(request.to, request.session, by)
-    const ask = await asks.add({
+    const question = {
       ...chat,
       text: request.text,
       options,
-      code: newCode(),
       asked_by: formatPrincipal(by),
       asked_key,
       lasts_ms: request.timeout * 1000,
       grants: request.grants === true,
-    })
-    if (!isSameQuestion(ask, request.text, options, chat))
+    }
+    let ask: StoredAsk | undefined
+    while (!ask) ask = await asks.add({ ...question, code: newCode() })
+    if (!isSameQuestion(ask, question))
       throw new SvcError('idempotency_conflict', 'this key belongs to another question', {
         hint: 'Use a new key for each question.',
       })
@@ -302,6 +304,9 @@ export class Asks {
     if (last?.message_id !== message_id || messages.some(isNear)) return false
     if (this.#runtime.clock.now() - timestamp <= pauseMs) return false
     if (grants && (await this.#ports.findOwner(session)) !== user_id) return false
+    // Others may have left the outbox since they were looked at, and are open longer then.
+    const others = await this.#ports.asks.listIn({ session, user_id })
+    for (const one of others) if (!isOver(one)) await this.#noteSent(one)
     return this.#ports.asks.wasOnlyOne(id, timestamp)
   }
 }
@@ -315,12 +320,22 @@ function choiceOf({ code, options }: StoredAsk, text: string) {
   const said = readAnswer(text, one => one === code)
   const isOther = said?.code !== undefined && said.code !== code
   const hasCode = said?.code === code
-  // The words of a choice come before its number: one may be called 2.
-  const bare = bareOf(text)
-  const [named, other] = hasCode ? [] : options.filter(({ name }) => bareOf(name) === bare)
-  const isNamed = named !== undefined && other === undefined
-  const option = isNamed ? named : said && !isOther ? chooseOption(said, options) : undefined
+  const meant = said && !isOther ? chooseOption(said, options) : undefined
+  const option = hasCode ? meant : chooseByName(text, options, meant)
   return option && { option, hasCode }
+}
+
+/**
+ * Returns the option that a text names, or else the one that it means. The words of a choice come before its number: one may be
+ * called 2. Punctuation may be left out, unless it makes the difference, as in -1 and 1.
+ */
+function chooseByName(text: string, options: StoredAsk['options'], meant: QuestionOption | undefined) {
+  const exact = options.find(({ name }) => plainOf(name).trim() === plainOf(text).trim())
+  if (exact) return exact
+  const bare = bareOf(text)
+  const named = options.filter(({ name }) => bareOf(name) === bare)
+  const [option, other] = new Set(meant ? [...named, meant] : named)
+  return other ? undefined : option
 }
 
 /** Returns a text without the punctuation around it. */
@@ -329,11 +344,12 @@ const bareOf = (text: string): string =>
 
 const isSameQuestion = (
   ask: StoredAsk,
-  text: string,
-  options: StoredAsk['options'],
-  chat: AskedChat,
+  { grants, options, text, user_id }: Pick<NewAsk, 'grants' | 'options' | 'text' | 'user_id'>,
 ): boolean =>
-  ask.text === text && ask.user_id === chat.user_id && JSON.stringify(ask.options) === JSON.stringify(options)
+  ask.text === text &&
+  ask.user_id === user_id &&
+  ask.grants === grants &&
+  JSON.stringify(ask.options) === JSON.stringify(options)
 
 /** How a question reads in a chat: in no language but its own. */
 const formatAsk = ({ code, options, text }: StoredAsk): string =>

@@ -55,10 +55,10 @@ export interface AskStore {
   /**
    * Adds a question, which is open from now on.
    *
-   * @returns the question with the same key if there is one
-   * @throws SvcError `invalid_arguments` if another open question has the code; `window_closed` if the user was erased
+   * @returns the question with the same key if there is one; undefined if another open question has the code
+   * @throws SvcError `window_closed` if the user was erased
    */
-  add(ask: NewAsk): Promise<StoredAsk>
+  add(ask: NewAsk): Promise<StoredAsk | undefined>
 
   get(id: number): Promise<StoredAsk | undefined>
 

@@ -5,6 +5,7 @@ import { createDirectCall } from '../../src/model/call.ts'
 import { owner, type Principal } from '../../src/model/principal.ts'
 import type { AskRequest } from '../../src/model/question.ts'
 import type { Runtime } from '../../src/platform/runtime.ts'
+import type { NewAsk } from '../../src/storage/asks.ts'
 import { testClock } from '../support/clock.ts'
 import { codeOf } from '../support/failure.ts'
 import { type TestGateway, withGateway } from '../support/gateway.ts'
@@ -109,6 +110,19 @@ test('choices have names and numbers, and the name wins', async () => {
   expect(code).not.toBe(await codeIn(t, 'Deploy?'))
 })
 
+test('punctuation that makes the difference between choices is not left out', async () => {
+  for (const [choices, said, choice] of [
+    [['-1', '1'], '1', '1'],
+    [['+1', '-1'], '1', undefined],
+    [['2', '1'], '1.', undefined],
+  ] as const) {
+    const { t, asked } = await open([...choices])
+    await using _ = t
+    await hear(t, said)
+    expect([said, (await look(t, asked.id)).choice]).toEqual([said, choice])
+  }
+})
+
 test('a plain choice needs to be the next word of a person who has one question', async () => {
   const { t, asked } = await open()
   await using _ = t
@@ -139,7 +153,8 @@ test('who waits gets the choice, and whoever asks for the same key the same ques
   await using _ = t
   const again = await ask(t, { idempotency_key: 'one' })
   expect(again.id).toBe(asked.id)
-  expect(await codeOf(ask(t, { idempotency_key: 'one', text: 'Another?' }))).toBe('idempotency_conflict')
+  for (const other of [{ text: 'Another?' }, { grants: true }])
+    expect(await codeOf(ask(t, { idempotency_key: 'one', ...other }))).toBe('idempotency_conflict')
   const waiting = look(t, asked.id, 60_000)
   await hear(t, 'no')
   expect((await t.hurry(waiting)).choice).toBe('no')
@@ -158,6 +173,23 @@ test('the store is read once for all who wait for a question', async () => {
   const all = await Promise.all(Array.from({ length: 50 }, () => asks.wait(7, 0, call())))
   // Once for each to see whose it is, and one look for all.
   expect([all.length, all[0]?.choice, reads]).toEqual([50, 'yes', 51])
+})
+
+test('a code that another open question has is not used again', async () => {
+  const codes: string[] = []
+  const add = async ({ code }: NewAsk) => {
+    codes.push(code)
+    return codes.length > 1
+      ? { id: 7, options: [], text: 'Deploy?', user_id: 'u', grants: false, answer: '' }
+      : undefined
+  }
+  const ports = {
+    asks: { add },
+    findChat: async () => ({ session: 's', user_id: 'u' }),
+  } as unknown as AskPorts
+  const asks = new Asks(ports, {} as Runtime)
+  expect((await asks.ask({ to: 'u', text: 'Deploy?', choices: [], timeout: 600 }, call())).id).toBe(7)
+  expect(new Set(codes).size).toBe(2)
 })
 
 test('one that was taken back is not answered any more, and is not sent', async () => {
@@ -179,6 +211,22 @@ test('one that was taken back is not answered any more, and is not sent', async 
   expect(JSON.stringify(await t.sandbox.messages({ from: 'bot' }))).not.toContain('Late?')
   await hear(t, 'yes')
   expect((await look(t, waits.id)).choice).toBe('yes')
+})
+
+test('a question that left the outbox is open for its whole time, also if nobody looked at it', async () => {
+  await using t = await begin()
+  await hear(t, 'hello')
+  t.clock.advance(25 * 3_600_000)
+  const first = await ask(t, { when_closed: 'queue', timeout: 60, text: 'Drop it?' })
+  t.clock.advance(55_000)
+  await hear(t, 'I am back')
+  await t.soon('it is sent', async () =>
+    JSON.stringify(await t.sandbox.messages({ from: 'bot' })).includes('Drop it?'),
+  )
+  t.clock.advance(10_000)
+  const second = await ask(t, { text: 'Restart?' })
+  await hear(t, 'yes')
+  expect([(await look(t, second.id)).state, (await look(t, first.id)).state]).toEqual(['open', 'open'])
 })
 
 test('a plain yes that allows a program something is the owner’s alone', async () => {
