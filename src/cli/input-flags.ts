@@ -100,9 +100,8 @@ export function declareFlags(shape: FlaggedOperation, command: Command): void {
     const value = schema.type === 'boolean' ? '' : ` <${placeholderOf(key, schema)}>`
     const flags = `${short}--${nameOf(shape, key)}${value}`
     const list = schema.items?.enum
-    const option = list
-      ? new ListOption(flags, helpOf(shape, key), list.map(String))
-      : new Option(flags, helpOf(shape, key))
+    const help = `${helpOf(shape, key)}${isRequired(shape, key) ? ' (required)' : ''}`
+    const option = list ? new ListOption(flags, help, list.map(String)) : new Option(flags, help)
     // Only for help and shell completion: `parse` of the operation checks the value.
     if (schema.enum) option.argChoices = choicesOf(schema)
     if (cli.series?.entries[key]) option.argParser((text: string) => command.series.push([key, text]))

@@ -11,7 +11,9 @@ import { RowId } from './schema.ts'
 import { SendInput, send } from './send.ts'
 
 const mostChoices = 10
-const daySeconds = 86_400
+/** Bounds of the time to answer. */
+export const shortestSeconds = 10
+export const longestSeconds = 86_400
 /** Longest wait of one call. */
 const longestWaitSeconds = 300
 
@@ -25,7 +27,9 @@ const AskInput = closed({
     examples: [['yes', 'no']],
   }),
   timeout: optional(
-    between(10, daySeconds, 'Time to answer, in seconds, from when the question was sent.', { default: 600 }),
+    between(shortestSeconds, longestSeconds, 'Time to answer, in seconds, from when the question was sent.', {
+      default: 600,
+    }),
   ),
   session: SendInput.properties.session,
   when_closed: optional(
