@@ -466,7 +466,8 @@ export class Logins {
     const session = freeNameOf(account.name, taken, account.number)
     checkCapacity({ all: logins.length, own: 0 }, session, records, most())
     const before = await this.#records.findOfSession(session)
-    const login = await this.#putNew(session, before, { force: false, invitation })
+    const isFree = !before || before.ended
+    const login = isFree ? await this.#putNew(session, before, { force: false, invitation }) : undefined
     // Another process stored one first.
     if (!login) return this.#storeInvited(by, account)
     // Another process may have begun one too. Each counts after its write, so at least one of them gives way. A login that

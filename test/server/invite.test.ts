@@ -1,6 +1,8 @@
 /** The page of an invitation, at the HTTP door: who sees what of a login, and attacks on it. */
 import { describe, expect, test } from 'bun:test'
+import type { Logins } from '../../src/accounts/logins.ts'
 import type { AddedInvitation, InvitationView, NewInvitationInput } from '../../src/model/invitation.ts'
+import type { LoginFlow } from '../../src/model/login.ts'
 import { owner } from '../../src/model/principal.ts'
 import { codeOf } from '../support/failure.ts'
 import { type TestGateway, withGateway } from '../support/gateway.ts'
@@ -207,6 +209,24 @@ describe('the page of an invitation', () => {
     expect(views.filter(({ state }) => state === 'login').length).toBeLessThanOrEqual(2)
     const [listed] = await w.t.gateway.invitations.list(owner)
     expect(listed).toMatchObject({ used: 1, sessions: [expect.stringMatching(/^shop-\d$/)] })
+  })
+
+  test('who was shown a code keeps it, also if another process begins a login at the same time', async () => {
+    await using w = await open()
+    await using beside = await w.t.beside()
+    const [here, there] = [w.t, beside].map(({ gateway }) => gateway.logins as Logins)
+    const { id: invitation } = await w.invite({ name: 'shop', uses: 2 })
+    const account = { name: 'shop', number: 1, countLeft: async () => 2 }
+    const mum = { invitation, browser: 'mum' }
+    let shown: LoginFlow | undefined
+    // Names are chosen by what was read before.
+    const countLeft = async () => {
+      shown ??= await here!.beginInvited(mum, account)
+      return 2
+    }
+    const other = await there!.beginInvited({ invitation, browser: 'other' }, { ...account, countLeft })
+    expect(other?.qr_url).toStartWith('https://')
+    expect((await here!.findInvited(mum, 0, 0, signal))?.qr_url).toBe(shown!.qr_url!)
   })
 
   test('a scan after the invitation was revoked or has expired is not stored, and the page says so', async () => {
