@@ -169,10 +169,10 @@ export class Invitations {
     return this.#view(one, await logins.giveCode(by, found.login_id, code, signal))
   }
 
-  async #view(
+  #view(
     one: StoredInvitation,
     login: (LoginFlow & { joined?: { outcome: string } | undefined }) | undefined,
-  ): Promise<InvitationView> {
+  ): InvitationView {
     const inviter = one.inviter === undefined ? {} : { inviter: one.inviter }
     if (login?.joined?.outcome === 'over') return { ...inviter, state: 'late' }
     const isDone = login?.status === 'confirmed' || login?.status === 'already_bound'
@@ -181,6 +181,7 @@ export class Invitations {
       return { ...inviter, state: 'over', ...(login && !hasEnded(login) && { revision: login.revision }) }
     if (!login) return { ...inviter, state: 'ready' }
     const { notice, qr_url, revision, status } = login
+    const hasMore = isDone && one.uses > 1 && this.#isActive(one)
     return withoutUndefined({
       ...inviter,
       state: 'login' as const,
@@ -189,6 +190,7 @@ export class Invitations {
       qr_url,
       phone_url: qr_url && this.#ports.phoneUrl,
       wrong_code: notice === 'wrong_code' ? true : undefined,
+      has_more: hasMore ? true : undefined,
     })
   }
 

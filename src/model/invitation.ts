@@ -100,6 +100,7 @@ export const InvitationView = Type.Object({
   inviter: optional(Type.String()),
   status: optional(LoginState),
   wrong_code: optional(flag('The digits were wrong.')),
+  has_more: optional(flag('This person is done, and another one may join in the same browser.')),
   revision: optional(integer('Pass it as `seen` to the next call.')),
   qr_url: optional(text('What the QR code says: an address to open on the phone itself.')),
   qr_svg: optional(text('The QR code as an SVG image.')),

@@ -108,41 +108,73 @@ const pageHtml = `<!doctype html>
 </head>
 <body>
 <noscript>This page needs JavaScript. 此页面需要 JavaScript。</noscript>
-<main>
+<main id="card" data-end="">
+<svg width="44" height="44" viewBox="0 0 32 32" aria-hidden="true">
+<rect width="32" height="32" rx="9" fill="#0a7a55"/>
+<path fill="#fff" d="M8 11.5A4.5 4.5 0 0 1 12.5 7h7a4.5 4.5 0 0 1 4.5 4.5v4a4.5 4.5 0 0 1-4.5 4.5H15l-4.4 4.1c-.6.56-1.6.13-1.6-.7v-3.8A4.5 4.5 0 0 1 8 15.5z"/>
+<circle cx="13.2" cy="13.5" r="1.5" fill="#0a7a55"/><circle cx="18.8" cy="13.5" r="1.5" fill="#0a7a55"/>
+</svg>
 <h1 id="title"></h1>
 <p id="what"></p>
-<ul id="terms"></ul>
-<button type="button" id="start" hidden></button>
-<img id="code" hidden>
-<p><a id="open" rel="noreferrer" hidden></a></p>
+<p id="status" role="status"></p>
+<img id="code" width="260" height="260" hidden>
+<a id="open" rel="noreferrer" hidden></a>
 <form id="digits" hidden>
 <label for="number"></label>
 <input id="number" inputmode="numeric" autocomplete="one-time-code" maxlength="32" required>
 <button></button>
 </form>
-<p id="status" role="status"></p>
+<ul id="terms"></ul>
+<button type="button" id="start" hidden></button>
 </main>
 <script src="invite/page.js"></script>
 </body>
 </html>
 `
 
-const pageCss = `:root { color-scheme: light dark; font: 17px/1.5 system-ui, sans-serif }
-body { margin: 0; color: #1b1b1b; background: #f4f5f4 }
-main { box-sizing: border-box; max-width: 440px; margin: 0 auto; padding: 32px 20px }
-h1 { font-size: 1.4em; line-height: 1.25; overflow-wrap: anywhere }
-ul { padding-left: 1.2em }
-li { margin: 6px 0 }
-button { font: inherit; padding: 10px 20px; border: 0; border-radius: 10px; color: #fff; background: #04704b; cursor: pointer }
-button:disabled { opacity: .5; cursor: default }
-input { font: inherit; width: 7em; padding: 9px 12px; border: 1px solid #767676; border-radius: 10px }
-label { display: block; margin-bottom: 6px }
-#code { display: block; width: 260px; max-width: 100%; margin: 16px 0; border-radius: 12px; background: #fff }
-[hidden] { display: none !important }
-#status { font-weight: 600 }
-a { color: #04704b }
+const pageCss = `:root {
+  color-scheme: light dark;
+  font: 16px/1.5 system-ui, "PingFang SC", "Microsoft YaHei", sans-serif;
+  --page: #f4f5f3; --surface: #fff; --line: #dfe2dc; --line-strong: #868d84; --control: #e4e8e2;
+  --ink: #16201b; --soft: #55605a; --accent: #0a7452; --on-accent: #fff;
+}
 @media (prefers-color-scheme: dark) {
-  body { color: #eee; background: #191a19 }
-  a { color: #5fd0a5 }
+  :root {
+    --page: #0e1412; --surface: #161d1a; --line: #28332e; --line-strong: #7d8a84; --control: #2a3530;
+    --ink: #e8eeea; --soft: #a3b0a9; --accent: #4fd39d; --on-accent: #04251a;
+  }
+}
+body { margin: 0; color: var(--ink); background: var(--page) }
+main {
+  box-sizing: border-box; display: flex; flex-direction: column; align-items: center; gap: 16px;
+  width: 440px; max-width: calc(100% - 32px); margin: min(10vh, 72px) auto 32px; padding: 32px;
+  text-align: center; border: 1px solid var(--line); border-radius: 20px; background: var(--surface);
+}
+h1, p, ul { margin: 0; overflow-wrap: anywhere; text-wrap: balance }
+h1 { font-size: 1.5rem; line-height: 1.25 }
+#status:empty, [hidden] { display: none !important }
+#status { font-weight: 600 }
+[data-end=done] h1::before { content: "✓ "; color: var(--accent) }
+:not([data-end=""]) > #status { font-weight: 400 }
+ul { box-sizing: border-box; width: 100%; padding: 16px 0 0 1.2em; text-align: start; text-wrap: pretty; color: var(--soft); border-top: 1px solid var(--line) }
+li + li { margin-top: 6px }
+button, #open {
+  box-sizing: border-box; font: inherit; font-weight: 600; padding: 11px 20px; border: 0; border-radius: 10px; cursor: pointer;
+  color: var(--on-accent); background: var(--accent); text-decoration: none;
+}
+#start, #open { width: 100% }
+#open, [data-end=done] #start { color: inherit; background: var(--control) }
+button:disabled { opacity: .5; cursor: default }
+#digits { display: flex; flex-wrap: wrap; justify-content: center; gap: 8px }
+label { flex: 0 0 100% }
+input { box-sizing: border-box; font: inherit; width: 8em; padding: 10px 12px; color: inherit; background: var(--page); border: 1px solid var(--line-strong); border-radius: 10px }
+:focus-visible { outline: 2px solid var(--accent); outline-offset: 2px }
+#code { max-width: 100%; height: auto; border: 1px solid var(--line); border-radius: 12px; background: #fff }
+@media (max-width: 480px) { main { margin-top: 16px; padding: 24px 20px } }
+@media (pointer: coarse) {
+  #code, #digits { order: 1 }
+  #terms { order: 2 }
+  #start { order: 3 }
+  #open { color: var(--on-accent); background: var(--accent) }
 }
 `

@@ -159,13 +159,13 @@ describe('the page of an invitation', () => {
 
   test('a login belongs to one browser: another holder of the link sees nothing of it, and waits', async () => {
     await using w = await open()
-    const invitation = await w.invite()
+    const invitation = await w.invite({ inviter: 'Anna' })
     const [mum, other] = [new Visitor(w.rest, invitation), new Visitor(w.rest, invitation)]
     const shown = await mum.ask('join')
     const [set] = (await mum.post('join')).headers.getSetCookie()
     expect(set).toMatch(/^svc_invite=[\w-]{43}; Path=\/invite; Max-Age=\d+; HttpOnly; SameSite=Strict$/)
-    expect(await other.ask('look')).toEqual({ state: 'ready' })
-    expect(await other.ask('join')).toEqual({ state: 'wait' })
+    expect(await other.ask('look')).toEqual({ state: 'ready', inviter: 'Anna' })
+    expect(await other.ask('join')).toEqual({ state: 'wait', inviter: 'Anna' })
     // Neither a cookie of the own making, nor the digits, nor the other doors lead to it.
     other.cookie = `svc_invite=${'A'.repeat(43)}`
     for (const call of ['look', 'join']) expect((await other.ask(call)).qr_url).toBeUndefined()
@@ -181,8 +181,8 @@ describe('the page of an invitation', () => {
     expect(polls(w.t)).toBe(2)
     await w.scan(shown)
     await w.sees(mum, done)
-    expect(await other.ask('look')).toEqual({ state: 'over' })
-    expect(await other.ask('join')).toEqual({ state: 'over' })
+    expect(await other.ask('look')).toEqual({ state: 'over', inviter: 'Anna' })
+    expect(await other.ask('join')).toEqual({ state: 'over', inviter: 'Anna' })
   })
 
   test('never are more codes open than uses are left, also if many press at the same time, in two processes', async () => {
@@ -272,6 +272,9 @@ describe('the page of an invitation', () => {
       ['shop-1', true],
     ])
     expect((await w.t.gateway.invitations.list(owner))[0]).toMatchObject({ used: 1, status: 'active' })
+    // In the same browser another person may join.
+    expect(await guest.ask('look')).toMatchObject({ ...done, has_more: true })
+    expect(await guest.ask('join')).toMatchObject({ state: 'login', status: 'waiting' })
   })
 
   test('a code that nobody waits for is not renewed; else it is, three times, and then the button is back', async () => {
