@@ -77,7 +77,9 @@ export function Sessions() {
       {!all && <LoadingRows />}
       {all && (none || showsInvitations) && (
         <section class="account-list">
-          <AccountTabs all={all} />
+          <div class="list-filters">
+            <AccountTabs all={all} />
+          </div>
           {showsInvitations ? (
             <InvitationList />
           ) : conversations.value?.length ? (

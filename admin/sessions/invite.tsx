@@ -6,7 +6,7 @@ import { call, type Input } from '../api.ts'
 import { isolated, number, t } from '../i18n.ts'
 import { setParams, withParams } from '../place.ts'
 import { may } from '../rights.ts'
-import { relative, timeNow } from '../times.ts'
+import { ago, now, relative, timeNow } from '../times.ts'
 import { Ask, useAsked } from '../ui/ask.tsx'
 import { Choice } from '../ui/choice.tsx'
 import { Copyable } from '../ui/copy.tsx'
@@ -24,7 +24,7 @@ const looks: Readonly<Record<Invitation['status'], Look>> = {
   active: { tone: 'good', text: 'access.status_active' },
   used: { tone: '', text: 'invite.status_used' },
   expired: { tone: '', text: 'access.status_expired' },
-  revoked: { tone: '', text: 'access.status_revoked' },
+  revoked: { tone: '', text: 'invite.status_revoked' },
 }
 
 const rank = ({ status }: Invitation): number => Number(status !== 'active')
@@ -56,7 +56,7 @@ export function InvitationList() {
               {t('invite.joined')}
             </th>
             <th scope="col" class="wide">
-              {t('access.expires')}
+              {t('invite.ends')}
             </th>
             <th scope="col" class="wide">
               {t('access.status')}
@@ -80,7 +80,8 @@ export function InvitationList() {
 /** A click shows the accounts that joined. */
 function Line({ one, onRevoke }: { one: Invitation; onRevoke(): void }) {
   const { agent, expires_at, id, name, revoked_at, status, trusted, used, uses } = one
-  const end = <Time at={revoked_at ?? expires_at}>{relative(revoked_at ?? expires_at)}</Time>
+  const endsAt = revoked_at ?? expires_at
+  const end = <Time at={endsAt}>{endsAt <= now.value ? ago(endsAt) : relative(endsAt)}</Time>
   return (
     <tr>
       <th scope="row">
@@ -106,7 +107,7 @@ function Line({ one, onRevoke }: { one: Invitation; onRevoke(): void }) {
           <Menu
             label={t('session.menu', { name: isolated(name) })}
             actions={[
-              { id: 'revoke', label: t('access.revoke'), icon: 'close', danger: true, run: onRevoke },
+              { id: 'revoke', label: t('invite.revoke'), icon: 'close', danger: true, run: onRevoke },
             ]}
           />
         )}
@@ -119,8 +120,8 @@ function Revoke({ one: { id, name }, onClose }: { one: Invitation; onClose(): vo
   return (
     <Ask
       alert
-      title={t('access.revoke_title', { name: isolated(name) })}
-      action={t('access.revoke')}
+      title={t('invite.revoke_title', { name: isolated(name) })}
+      action={t('invite.revoke')}
       danger
       onClose={onClose}
       run={async () => {

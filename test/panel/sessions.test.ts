@@ -306,8 +306,8 @@ test.skipIf(!hasBrowser)(
     await hand.press(dialog(page).getByRole('button', { name: en['access.secret_kept'] }))
     await page.getByRole('row', { name: /mum.*0 of 1.*Active/ }).waitFor()
     expect(await page.content()).not.toContain(secret)
-    await hand.choose(page.getByRole('button', { name: /Actions for .*mum/ }), en['access.revoke'])
-    await hand.press(page.getByRole('alertdialog').getByRole('button', { name: en['access.revoke'] }))
+    await hand.choose(page.getByRole('button', { name: /Actions for .*mum/ }), en['invite.revoke'])
+    await hand.press(page.getByRole('alertdialog').getByRole('button', { name: en['invite.revoke'] }))
     await page.getByRole('row', { name: /mum.*Revoked/ }).waitFor()
     expect(panel.complaints).toEqual([])
   },
