@@ -2,6 +2,7 @@
  * Invitations: a link by which people log an account in by themselves, as guests. The secret of the link is the only proof of
  * a visitor; the store has its hash. Each browser has a login of its own, which no other holder of the link sees.
  */
+import { agentNameForm, agentNameRule } from '../model/agent.ts'
 import { badArgument, SvcError } from '../model/error.ts'
 import {
   type AddedInvitation,
@@ -15,8 +16,9 @@ import {
 import type { LoginFlow } from '../model/login.ts'
 import { firstSegments } from '../model/paths.ts'
 import { formatPrincipal, type Principal } from '../model/principal.ts'
-import { normalizeSessionName } from '../model/session.ts'
+import { defaultSessionName, normalizeSessionName, sessionKeyOf } from '../model/session.ts'
 import type { Clock } from '../platform/clock.ts'
+import { isVisible } from '../platform/escape-controls.ts'
 import { withoutUndefined } from '../platform/fields.ts'
 import { nodeCrypto, randomBytes } from '../platform/lazy-crypto.ts'
 import { isLoopback } from '../platform/serve.ts'
@@ -82,13 +84,8 @@ export class Invitations {
     const created_at = clock.now()
     const { expires_at = created_at + defaultLifetimeMs } = input
     if (expires_at <= created_at) throw badArgument('expires_at', 'expected a time in the future')
-    if (trusted && agent === undefined) throw badArgument('trusted', 'expected together with agent')
+    const name = checkNew({ ...input, inviter, uses })
     if (agent !== undefined && !trusted && (await this.#isOpen())) throw openServiceError()
-    if (inviter !== undefined && /[\p{C}\p{Zl}\p{Zp}]/u.test(inviter))
-      throw badArgument('inviter', 'expected one line without control characters')
-    const name = normalizeSessionName(input.name)
-    // The name of each account has to be one, too.
-    normalizeSessionName(`${name}-${uses}`)
     const secret = randomBytes(32).toString('base64url')
     const id = `inv_${randomBytes(6).toString('hex')}`
     const made_by = formatPrincipal(by)
@@ -218,6 +215,23 @@ export class Invitations {
     const below = await this.#ports.listBelow(by.id)
     return all.filter(({ made_by }) => below.has(keyOfMaker(made_by) ?? ''))
   }
+}
+
+/** Checks what people typed. @returns the name @throws SvcError `invalid_arguments` */
+function checkNew({ agent, inviter, name: typed, trusted, uses }: NewInvitationInput): string {
+  if (trusted && agent === undefined) throw badArgument('trusted', 'expected together with agent')
+  if (inviter !== undefined && (/[\p{C}\p{Zl}\p{Zp}]/u.test(inviter) || !isVisible(inviter)))
+    throw badArgument('inviter', 'expected one line without control characters')
+  if (agent !== undefined && !agentNameForm.test(agent))
+    throw badArgument('agent', `expected the name of an agent: ${agentNameRule}`)
+  const name = normalizeSessionName(typed)
+  if (uses === 1 && sessionKeyOf(name) === defaultSessionName)
+    throw badArgument('name', `"${name}" is the name of your own account`, {
+      hint: 'A login without a name uses it.',
+    })
+  // The name of each account has to be one, too.
+  normalizeSessionName(`${name}-${uses}`)
+  return name
 }
 
 const visitorOf = ({ id }: StoredInvitation, { address, browser }: Visit): Visitor => ({

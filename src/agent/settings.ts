@@ -4,6 +4,7 @@
  */
 import { join, resolve } from 'node:path'
 import { parseBackupInterval } from '../config/values.ts'
+import { agentNameForm, agentNameRule } from '../model/agent.ts'
 import { createFault, formatFault } from '../model/bad-json.ts'
 import { badArgument } from '../model/error.ts'
 import { isUserId, readUserId } from '../model/user-id.ts'
@@ -37,10 +38,7 @@ const onOff: Check = ['true or false', isSwitch]
 
 const checks: Readonly<Record<string, Check>> = {
   // The name is a part of the names of a consumer and of a folder.
-  name: [
-    '1 to 50 letters (a-z), digits, "_" or "-"',
-    value => isText(value) && /^[A-Za-z0-9][A-Za-z0-9_-]{0,49}$/.test(value),
-  ],
+  name: [agentNameRule, value => isText(value) && agentNameForm.test(value)],
   session: ['the name of a session', isText],
   command: program,
   acp: program,

@@ -3,6 +3,10 @@ import { type Static, Type } from '@sinclair/typebox'
 import { MessageKind } from './message.ts'
 import { flag, integer, oneOf, optional, text } from './shapes.ts'
 
+/** Names of agents. */
+export const agentNameForm: RegExp = /^[A-Za-z0-9][A-Za-z0-9_-]{0,49}$/
+export const agentNameRule = '1 to 50 letters (a-z), digits, "_" or "-"'
+
 /**
  * waiting: not started yet. running: the agent works on it. answering: the answer is stored and is being sent.
  * answered: all of the answer was sent or is in the outbox. more: the rest waits until the user asks for it.
