@@ -56,6 +56,7 @@ const inputErrors: Readonly<Record<string, TextKey>> = {
   media: 'error.file_bad',
   can: 'access.rights_bad',
   users: 'access.users_bad',
+  agent: 'invite.agent_bad',
 }
 
 /** Returns why a name was rejected; '' for other errors. */

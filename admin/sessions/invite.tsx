@@ -2,7 +2,7 @@
 import { useSignal } from '@preact/signals'
 import type { ComponentChildren, ComponentProps } from 'preact'
 import { useEffect, useId } from 'preact/hooks'
-import { call, type Input } from '../api.ts'
+import { ApiError, call, type Input } from '../api.ts'
 import { isolated, number, t } from '../i18n.ts'
 import { setParams, withParams } from '../place.ts'
 import { may } from '../rights.ts'
@@ -16,7 +16,7 @@ import { Failure, LoadingRows, Nothing, useLoading } from '../ui/list-page.tsx'
 import { type Look, State, Time } from '../ui/marks.tsx'
 import { Menu } from '../ui/menu.tsx'
 import { RowLink, rove } from '../ui/rows.tsx'
-import { tell } from '../ui/toasts.tsx'
+import { tell, tellError } from '../ui/toasts.tsx'
 import { type AddedInvitation, type Invitation, invitations, loadInvitations } from './invitations.ts'
 import { NameField, type NameProblem, nameProblem } from './name-field.tsx'
 
@@ -163,7 +163,10 @@ export function Invite({ onClose }: { onClose(): void }) {
       action={t('invite.make')}
       onClose={onClose}
       onError={error => {
-        problem.value = nameProblem(error)
+        // What is wrong with another field is told apart.
+        if (error instanceof ApiError && error.details.errors?.some(({ field }) => field !== 'name'))
+          tellError(error)
+        else problem.value = nameProblem(error)
       }}
       run={async form => {
         problem.value = undefined

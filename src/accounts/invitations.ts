@@ -228,6 +228,7 @@ function checkNew({ agent, inviter, name: typed, trusted, uses }: NewInvitationI
   if (uses === 1 && sessionKeyOf(name) === defaultSessionName)
     throw badArgument('name', `"${name}" is the name of your own account`, {
       hint: 'A login without a name uses it.',
+      details: { session_name: 'reserved' },
     })
   // The name of each account has to be one, too.
   normalizeSessionName(`${name}-${uses}`)
