@@ -38,8 +38,8 @@ export interface ProblemDetails {
   session_name?: NameProblem
   /** The limit that was reached. */
   most?: number
-  /** The cause, if it was not WeChat: svc's own pace. */
-  why?: 'pace'
+  /** The cause, if it was not WeChat: svc's own pace, or that there is no key yet. */
+  why?: 'pace' | 'no_key'
   /** The right that the caller lacks. */
   right?: string
 }

@@ -85,6 +85,7 @@ export function errorText(error: unknown): { title: string; hint: string } {
   if (!(error instanceof ApiError)) return { title: t('error.unexpected'), hint: String(error) }
   const { right } = error.details
   if (right !== undefined) return { title: t('error.no_right', { right: rightName(right) }), hint: '' }
+  if (error.details.why === 'no_key') return { title: t('invite.no_key'), hint: '' }
   const isPace = error.details.why === 'pace'
   const key = isPace ? 'error.pace' : keyOf(error.code)
   const inSandbox = isPace && status.value?.sandbox_phone !== undefined

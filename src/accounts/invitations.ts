@@ -255,6 +255,7 @@ const openServiceError = (): SvcError =>
     'there is no key yet, so a program that this agent runs for a guest could call svc as you',
     {
       hint: 'Make a key first, such as: svc key add me --can all. From then on callers over the network need a key or the token.',
+      details: { why: 'no_key' },
     },
   )
 
