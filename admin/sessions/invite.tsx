@@ -163,7 +163,7 @@ export function Invite({ onClose }: { onClose(): void }) {
       action={t('invite.make')}
       onClose={onClose}
       onError={error => {
-        // What is wrong with another field is told apart.
+        // Only the name has a place for its problem.
         if (error instanceof ApiError && error.details.errors?.some(({ field }) => field !== 'name'))
           tellError(error)
         else problem.value = nameProblem(error)
