@@ -156,7 +156,7 @@ export const storeTables: readonly StoreTable[] = [
       },
       owners: { deliverer: 'NULL' },
       cursors: ['position', 'replayed'],
-      people: 'peer last_error grant subscription',
+      people: 'peer last_error grant',
     },
   ),
   table('webhook_lane', 'webhook session peer | position event tries failed_at retry_at', {
