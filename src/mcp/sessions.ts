@@ -297,7 +297,10 @@ export class McpSessions {
       )
     const answer: Answer = { exchange, calls, giveUp }
     const { by } = session.caller
-    const endStream = request.method === 'GET' ? beginStream(by) : openCallsOf(by).hold()
+    const isStream =
+      request.method === 'GET' ||
+      messagesOf(parsedBody).some(message => 'method' in message && message.method === 'events/stream')
+    const endStream = isStream ? beginStream(by) : openCallsOf(by).hold()
     session.openCount++
     if (!isProxied) session.directCount++
     const endRequest = () => {
