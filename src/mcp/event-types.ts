@@ -25,9 +25,6 @@ const errorCodes = {
 export const eventsError = (name: keyof typeof errorCodes, data: object): ProtocolError =>
   new ProtocolError(errorCodes[name], name, data)
 
-/** Returns the error as the protocol writes it in a notification. */
-export const formatEventsError = ({ code, message, data }: ProtocolError) => ({ code, message, data })
-
 export const argumentsOf = (type: OfferedType) =>
   type.startsWith('message.') ? MessageArguments : type.startsWith('session.') ? SessionArguments : closed({})
 

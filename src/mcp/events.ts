@@ -13,7 +13,7 @@ import { mayCall } from '../operations/rights.ts'
 import { subscribeEvents, unsubscribeEvents } from '../operations/subscriptions.ts'
 import type { Tool } from '../operations/tools.ts'
 import { type Clock, SharedTurns, systemClock } from '../platform/clock.ts'
-import { linkSignals } from '../platform/signals.ts'
+import { followSignal, linkSignals } from '../platform/signals.ts'
 import { cursorBefore, cursorNumberOf } from '../storage/events.ts'
 import { callOperation, type McpContext } from './context.ts'
 import {
@@ -21,7 +21,6 @@ import {
   type DeliveryMode,
   describeType,
   eventsError,
-  formatEventsError,
   type OfferedType,
   offeredTypes,
 } from './event-types.ts'
@@ -189,6 +188,7 @@ async function poll(offer: Offer, given: Record<string, unknown>): Promise<objec
 interface Stream {
   readonly signal: AbortSignal
   readonly clock: Pick<Clock, 'monotonic' | 'sleep'>
+  readonly log: McpContext['log']
   /** Sends a notification `notifications/events/<kind>` when the client has read the ones before. */
   send(kind: 'active' | 'event' | 'heartbeat' | 'error', params: object): Promise<void>
 }
@@ -199,7 +199,7 @@ async function push(
   given: Record<string, unknown>,
   { mcpReq, ...ctx }: ServerContext,
 ): Promise<object> {
-  const { by, calls } = offer.context
+  const { by, calls, log } = offer.context
   const begun = await begin(offer, parse(SubscriptionParams, given), 'push')
   using ends = linkSignals(mcpReq.signal, calls.waiting.draining, by.ended)
   const _meta = { [subscriptionIdKey]: mcpReq.id }
@@ -209,23 +209,22 @@ async function push(
   const stream: Stream = {
     signal: ends.signal,
     clock,
+    log,
     async send(kind, params) {
       await calls.waitForReader?.({ mcpReq, ...ctx }, ends.signal)
       if (!ends.signal.aborted) await notify(kind, params)
     },
   }
   await follow(begun, stream)
-  if (by.ended?.aborted)
-    await notify('terminated', {
-      error: formatEventsError(eventsError('Forbidden', { reason: 'Access revoked' })),
-    })
+  const { code, message, data } = eventsError('Forbidden', { reason: 'Access revoked' })
+  if (by.ended?.aborted) await notify('terminated', { error: { code, message, data } })
   return { _meta }
 }
 
 /** Sends all events from a place on, until the stream ends. */
 async function follow(
   { opened, wanted, isCut, ...begun }: Begun,
-  { clock, send, signal }: Stream,
+  { clock, log, send, signal }: Stream,
 ): Promise<void> {
   let { cursor } = begun
   let isActive = false
@@ -249,23 +248,26 @@ async function follow(
     const isAtEnd = end === cursor
     cursor = end
     if (isAtEnd) await waitForNews()
+    if (!signal.aborted && clock.monotonic() - sentAt >= heartbeatMs) await sendNow('heartbeat', { cursor })
   }
   const waitForNews = async () => {
     const silence = clock.monotonic() - sentAt
-    using pause = linkSignals(signal)
-    const over = new AbortController()
-    pause.follow(over.signal)
+    const pause = new AbortController()
+    const unfollow = followSignal(signal, pause)
     await Promise.race([
       opened.wait(cursor, pause.signal),
       clock.sleep(Math.max(0, heartbeatMs - silence), pause.signal),
-    ]).finally(() => over.abort())
-    if (!signal.aborted && clock.monotonic() - sentAt >= heartbeatMs) await sendNow('heartbeat', { cursor })
+    ]).finally(() => {
+      unfollow()
+      pause.abort()
+    })
   }
   while (!signal.aborted) {
     try {
       await readOn()
     } catch (error) {
       if (signal.aborted) return
+      log.warn('an event stream cannot read on', { error })
       // The client keeps its subscription, and the next try may find the log again.
       await sendNow('error', {
         error: { code: -32603, message: isSvcError(error) ? error.message : 'internal error' },

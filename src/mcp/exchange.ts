@@ -7,7 +7,6 @@ import { isJSONRPCResultResponse, type JSONRPCMessage, type RequestId } from '@m
 import { Delivery } from '../model/call.ts'
 import type { Principal } from '../model/principal.ts'
 import { type AwakeTimer, endsWithin, startAwakeTimer } from '../platform/clock.ts'
-import { waitForAbort } from '../platform/signals.ts'
 import { type DeliveryWatch, watchBody } from '../server/written.ts'
 
 /** A set of running tasks, and a wait until all have ended. */
@@ -66,8 +65,11 @@ class Backlog {
   async enter(signal: AbortSignal): Promise<void> {
     while (this.#ahead >= maxAhead && !signal.aborted) {
       const { promise, resolve } = Promise.withResolvers<void>()
-      this.#onRead = resolve
-      await Promise.race([promise, waitForAbort(signal)])
+      const wake = () => resolve()
+      this.#onRead = wake
+      signal.addEventListener('abort', wake)
+      await promise
+      signal.removeEventListener('abort', wake)
     }
     this.#ahead++
   }
