@@ -248,6 +248,20 @@ test('who may not subscribe', async () => {
   expect(await failure(s.client.call('events/unsubscribe', s.request()))).toMatchObject({ code: -32023 })
 })
 
+test('a key gets what is within its grant', async () => {
+  await using s = await withCallback()
+  const ann = s.t.bots.get('work')!.user_id
+  const bob = await s.t.sandbox.addUser('Bob')
+  const { client } = await s.keyed(['events', 'webhooks'], { users: [ann] })
+  await client.call('events/subscribe', s.request())
+  const foreign = s.request({ arguments: { person: bob } })
+  expect(await failure(client.call('events/subscribe', foreign))).toMatchObject({ code: -32602 })
+  await s.t.sandbox.say('from Bob', { from: bob })
+  await s.t.sandbox.say('from Ann', { from: ann })
+  await s.t.until('delivered', () => s.hook.events().length > 0)
+  expect(s.hook.events().map(({ body }) => body.data.text)).toEqual(['from Ann'])
+})
+
 test('a key has a bounded number of subscriptions', async () => {
   await using s = await withCallback()
   for (let nth = 0; nth < 20; nth++) await s.subscribe({ arguments: { words: [`w${nth}`] } })
