@@ -50,6 +50,7 @@ export class Bulletins {
   /** Bulletins that this process is sending, by their ids. */
   readonly #running = new Map<string, Promise<void>>()
   #expiredAt = Number.NEGATIVE_INFINITY
+  #tookOverAt = Number.NEGATIVE_INFINITY
   #work: Promise<void> | undefined
 
   constructor(ports: BulletinPorts, runtime: Runtime) {
@@ -93,7 +94,7 @@ export class Bulletins {
       await topics.expire()
       this.#expiredAt = clock.monotonic()
     }
-    for (const bulletin of await topics.takeOver([...this.#running.keys()])) this.#begin(bulletin, true)
+    await this.#takeOver()
     for (const { version, ...person } of await topics.listPersons()) {
       const key = keyOf(person)
       const looked = this.#looked.get(key)
@@ -101,6 +102,15 @@ export class Bulletins {
       const isNew = looked?.version !== version || looked.next <= now || looked.next > now + lookAgainMs
       if (isNew && !((this.#heldUntil.get(key) ?? 0) > now)) await this.#lookAt(person, version)
     }
+  }
+
+  /** Renews what this process is sending, and goes on with what nobody sends. */
+  async #takeOver(): Promise<void> {
+    const { clock } = this.#runtime
+    if (clock.monotonic() - this.#tookOverAt < lookAgainMs) return
+    this.#tookOverAt = clock.monotonic()
+    for (const bulletin of await this.#ports.topics.takeOver([...this.#running.keys()]))
+      this.#begin(bulletin, true)
   }
 
   async #lookAt(person: TopicPerson, version: number): Promise<void> {

@@ -55,6 +55,22 @@ onEach(it => {
     expect((await invitations.list()).map(({ id }) => id)).toEqual(['one', 'two'])
   })
 
+  it('each person who joins gets the topic of the invitation', async t => {
+    await t.store.invitations.add(invitation('one', { name: 'mum', topic: 'home' }))
+    await t.store.invitations.add(invitation('many', { name: 'shop', topic: 'shop', uses: 9 }))
+    await join(t, 'one', 'mum', bot('u1'))
+    await join(t, 'many', 'shop-1', bot('u2'))
+    await join(t, 'many', 'shop-2', bot('u3'))
+    const all = await t.store.topics.list()
+    expect(all.map(({ name, session, user_id }) => [name, session, user_id])).toEqual([
+      ['home', 'mum', 'u1'],
+      ['shop-1', 'shop-1', 'u2'],
+      ['shop-2', 'shop-2', 'u3'],
+    ])
+    expect(await t.store.topics.remove({ session: 'mum' })).toBe(true)
+    expect(await t.store.topics.find('home')).toBeUndefined()
+  })
+
   it('a use is counted with the credentials, which say that the person is a guest', async t => {
     await t.store.invitations.add(invitation('mum'))
     expect(await join(t, 'mum', 'mum', bot('u1'))).toMatchObject({

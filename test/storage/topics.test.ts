@@ -132,6 +132,24 @@ onEach(
       expect((await topics.read(person)).doubts).toHaveLength(1)
     })
 
+    it('of two processes that claim what waits for a person at once, one gets it', async t => {
+      const { topics } = t.store
+      await topics.add(topic('home'))
+      await topics.accept('home', [alert('a'), alert('b')])
+      await using other = await t.second()
+      const [{ version } = { version: 0 }] = await topics.listPersons()
+      const { notices } = await topics.read(person)
+      const bulletin = { ...person, text: '', media: [], answers: 1, missed: {}, names: {}, doubts: [] }
+      const ids = notices.map(one => one.id)
+      const claimed = await Promise.all(
+        [topics, other.store.topics].map((store, nth) =>
+          store.claim({ ...bulletin, id: `b${nth}`, notices: ids }, version),
+        ),
+      )
+      expect(claimed.sort()).toEqual([false, true])
+      expect((await topics.listWaiting('home', 9)).map(({ state }) => state)).toEqual(['sending', 'sending'])
+    })
+
     it('a bulletin whose process has ended goes on elsewhere, as it was', async t => {
       const { topics } = t.store
       await topics.add(topic('home'))

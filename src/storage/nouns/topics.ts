@@ -503,7 +503,7 @@ export const createTopics = (context: NounContext): Noun<TopicStore> => {
       listWaiting: 'plain',
       countWaiting: 'plain',
       claim: 'write',
-      takeOver: 'write',
+      takeOver: 'relaxed',
       settle: 'write',
       expire: 'light',
     },

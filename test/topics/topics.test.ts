@@ -1,0 +1,107 @@
+/** Who may say what to which topic, and how topics are changed (`src/topics/topics.ts`). */
+import { expect, test } from 'bun:test'
+import { createGrant, rejectWider } from '../../src/access/grants.ts'
+import { onlyNotifies, presets, type Right } from '../../src/model/access.ts'
+import { createDirectCall } from '../../src/model/call.ts'
+import { owner, type Principal } from '../../src/model/principal.ts'
+import { silentLog } from '../../src/platform/log.ts'
+import { Bus } from '../../src/platform/runtime.ts'
+import { Topics } from '../../src/topics/topics.ts'
+import { openSqlite } from '../storage/sqlite/support.ts'
+import { failure } from '../support/failure.ts'
+
+const said = [{ text: 'hello', priority: 'default' as const }]
+
+async function setUp() {
+  const t = await openSqlite()
+  const runtime = { clock: t.clock, log: silentLog, bus: new Bus(), closing: new AbortController().signal }
+  const topics = new Topics(
+    {
+      topics: t.store.topics,
+      findRight: async () => undefined,
+      findChat: async () => ({ session: 's', user_id: 'mUm@im.wechat' }),
+      keepFile: async ({ kind }) => ({ kind, upload_id: 'kept' }),
+    },
+    runtime,
+  )
+  for (const name of ['home', 'work']) await topics.add(owner, { name, to: 'Mum' })
+  return { topics, store: t.store.topics, [Symbol.asyncDispose]: () => t[Symbol.asyncDispose]() }
+}
+
+const keyOf = (topics: string[] | undefined): Principal => ({
+  kind: 'key',
+  id: 'k',
+  grant: { rights: ['notify'], ...(topics && { topics }) },
+})
+
+test('a key notifies the topics that it names; others do not exist for it', async () => {
+  await using s = await setUp()
+  const { topics } = s
+  const say = (by: Principal, topic: string) => topics.accept(createDirectCall({ by }), topic, said)
+  const key = keyOf(['home'])
+  expect(await say(key, 'home')).toMatchObject([{ topic: 'home' }])
+  const [other, unknown, none] = [say(key, 'work'), say(key, 'nope'), say(keyOf([]), 'home')].map(failure)
+  expect(await other).toEqual(await unknown)
+  expect(await none).toMatchObject({ code: 'not_found' })
+  expect([await topics.find(key, 'work'), await topics.find(key, 'home')]).toMatchObject([
+    undefined,
+    { name: 'home' },
+  ])
+})
+
+test('a key with this right names its topics, and gives on no others', () => {
+  const grant = createGrant({ can: ['notify'], topics: ['home', 'home'] }, {})
+  expect(grant).toEqual({ rights: ['notify'], topics: ['home'] })
+  expect([onlyNotifies(grant), onlyNotifies({ rights: ['notify', 'history'] })]).toEqual([true, false])
+  expect(createGrant({ can: ['all'] }, {}).topics).toBeUndefined()
+  for (const [input, scope] of [
+    [{ can: ['notify'] }, {}],
+    [{ can: ['read'], topics: ['home'] }, {}],
+    [{ can: ['notify'], topics: ['home'] }, { users: ['mUm@im.wechat'] }],
+    [{ can: ['topics'] }, { bots: ['b'] }],
+  ] as const)
+    expect(() => createGrant({ ...input, can: [...input.can] } as never, scope)).toThrow()
+  const own = { rights: ['keys', 'notify'] as Right[], topics: ['home'] }
+  expect(() => rejectWider({ rights: ['notify'], topics: ['home', 'work'] }, own)).toThrow('certain topics')
+  expect(() => rejectWider({ rights: ['notify'] }, own)).toThrow('certain topics')
+  rejectWider({ rights: ['keys'] }, own)
+  rejectWider({ rights: ['notify'], topics: ['home'] }, own)
+  for (const [preset, rights] of Object.entries(presets) as [string, readonly Right[]][])
+    expect([preset, rights.includes('topics') || rights.includes('notify')]).toEqual([
+      preset,
+      preset === 'all',
+    ])
+})
+
+test('a topic is changed in what is given; nothing else is accepted as its name, zone or content', async () => {
+  await using s = await setUp()
+  const { topics } = s
+  await topics.change(owner, {
+    topic: 'home',
+    quiet: '23:00-07:00',
+    zone: 'Asia/Shanghai',
+    secret: 'x',
+    keep_seconds: 60,
+  })
+  const changed = { quiet: '23:00-07:00', zone: 'Asia/Shanghai', signed: true, keep_seconds: 60, answers: 5 }
+  expect(await topics.change(owner, { topic: 'home', digest: true })).toMatchObject({
+    ...changed,
+    digest: true,
+  })
+  const cleared = await topics.change(owner, { topic: 'home', quiet: '', secret: '' })
+  expect([cleared.quiet, cleared.signed]).toEqual([undefined, false])
+  for (const wrong of [
+    topics.change(owner, { topic: 'home', zone: 'Moon/Base' }),
+    topics.add(owner, { name: 'notify', to: 'Mum' }),
+    topics.accept(createDirectCall(), 'home', [{ text: ' ', priority: 'max' }]),
+  ])
+    expect(await failure(wrong)).toMatchObject({ code: 'invalid_arguments' })
+  expect(await failure(topics.remove(owner, 'nope'))).toMatchObject({ code: 'not_found' })
+})
+
+test('a file of the caller is kept when it comes', async () => {
+  await using s = await setUp()
+  const media = { kind: 'image' as const, path: '/tmp/a.png' }
+  const [accepted] = await s.topics.accept(createDirectCall(), 'home', [{ text: '', priority: 'low', media }])
+  expect(await s.store.readNotices([Number(accepted?.id)])).toMatchObject([{ media: { upload_id: 'kept' } }])
+})
