@@ -55,11 +55,12 @@ const name = Type.String({
   examples: ['home'],
 })
 
+/** Without defaults: a change leaves the rest as it is. */
 const settings = {
   min_priority: optional(
-    PriorityShape('What is less urgent causes no message: the next one counts it.', { default: 'min' }),
+    PriorityShape('What is less urgent causes no message: it goes with the next one. Default: min.'),
   ),
-  max_priority: optional(PriorityShape('What senders may claim at most.', { default: 'high' })),
+  max_priority: optional(PriorityShape('What senders may claim at most. Default: high.')),
   quiet: optional(
     Type.String({
       pattern: '^(([01][0-9]|2[0-3]):[0-5][0-9]-([01][0-9]|2[0-3]):[0-5][0-9])?$',
@@ -74,14 +75,18 @@ const settings = {
     flag('Everything less urgent than "high" waits for a digest. Default: only "low" and "min".'),
   ),
   answers: optional(
-    between(1, 8, 'How many of the ten answers to a message of the person all topics together may take.', {
-      default: 5,
-    }),
+    between(
+      1,
+      8,
+      'How many of the ten answers to a message of the person all topics together may take. Default: 5.',
+    ),
   ),
   keep_seconds: optional(
-    between(60, 7 * 86_400, 'How long a notice waits, at most. After that it is only counted.', {
-      default: 86_400,
-    }),
+    between(
+      60,
+      7 * 86_400,
+      'How long a notice waits, at most. After that it is only counted. Default: a day.',
+    ),
   ),
   template: optional(
     Type.String({

@@ -4,6 +4,7 @@ import { createGrant, rejectWider } from '../../src/access/grants.ts'
 import { onlyNotifies, presets, type Right } from '../../src/model/access.ts'
 import { createDirectCall } from '../../src/model/call.ts'
 import { owner, type Principal } from '../../src/model/principal.ts'
+import { changeTopic } from '../../src/operations/topics.ts'
 import { silentLog } from '../../src/platform/log.ts'
 import { Bus } from '../../src/platform/runtime.ts'
 import { Topics } from '../../src/topics/topics.ts'
@@ -88,6 +89,7 @@ test('a topic is changed in what is given; nothing else is accepted as its name,
     ...changed,
     digest: true,
   })
+  expect(changeTopic.parse({ topic: 'home', answers: 2 })).toEqual({ topic: 'home', answers: 2 })
   const cleared = await topics.change(owner, { topic: 'home', quiet: '', secret: '' })
   expect([cleared.quiet, cleared.signed]).toEqual([undefined, false])
   for (const wrong of [
