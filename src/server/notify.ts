@@ -15,6 +15,7 @@ import { onlyNotifies } from '../model/access.ts'
 import { badArgument, type ErrorCode, isSvcError, SvcError } from '../model/error.ts'
 import { firstSegments } from '../model/paths.ts'
 import { anyCaller, type Principal } from '../model/principal.ts'
+import { optional } from '../model/shapes.ts'
 import { type AcceptedNotice, priorities, type TopicForDoor } from '../model/topic.ts'
 import { invoke } from '../operations/gate.ts'
 import { acceptNotices, maxFileBytes, type SentNotice } from '../operations/notices.ts'
@@ -32,7 +33,7 @@ import {
   rejectSilent,
 } from './notify/read.ts'
 import { textAt } from './notify/sent-notice.ts'
-import { pathOf, queryOf } from './paths.ts'
+import { isHead, pathOf, queryOf } from './paths.ts'
 import {
   guardErrors,
   jsonAnswer,
@@ -49,6 +50,7 @@ const maxSignedBytes = 4 * 1024 * 1024
 
 const door = '/notify'
 const ownSegments = new Set(firstSegments)
+const topicForm = /^[\w-]{1,64}$/
 /** The words of ntfy for a GET that sends. */
 const sendingWords = new Set(['publish', 'send', 'trigger'])
 
@@ -171,17 +173,20 @@ async function answerSender(
   context: RouteContext,
 ): Promise<Response> {
   const isSigned = principalOf(request)?.kind === 'open'
+  const hasTopic = topicForm.test(named ?? '')
   // What the signature proves. It is checked when the secret of the topic is known.
-  if (isSigned) noteCaller(request, signerOf(named ?? ''))
+  if (isSigned && hasTopic) noteCaller(request, signerOf(named ?? ''))
   const call = new HttpCall(request, context)
   try {
     const isWord = sendingWords.has(last)
     const query: Query = { ...(last && !isWord && { sid: last }), ...queryOf(request) }
+    if (isHead(request)) throw new SvcError('method_not_allowed', 'HEAD sends nothing')
     if (request.method === 'GET' && !isWord) rejectSilent(query)
-    if (isSigned && named === undefined) throw wrongSignatureError()
+    if (isSigned && !hasTopic) throw wrongSignatureError()
     const early = named === undefined ? await readSent(request, query) : undefined
     const topic = named ?? textAt(early?.json, 'topic')
-    if (!topic) throw badArgument('topic', 'missing; expected the JSON of ntfy, or the topic in the address')
+    if (!topicForm.test(topic))
+      throw badArgument('topic', 'expected the JSON of ntfy, or the name of a topic in the address')
     let notices: ReadNotices | undefined
     const read = async ({ secret, ...about }: TopicForDoor) => {
       if (isSigned && !secret) throw wrongSignatureError()
@@ -220,7 +225,7 @@ const text = { type: 'string' } as const
 const documented = {
   parse: 'none' as const,
   params: toElysiaSchema({ type: 'object', required: ['topic'], properties: { topic: text } }),
-  response: { 200: toElysiaSchema(Type.Object({ notices: acceptNotices.output })) },
+  response: { 200: toElysiaSchema(Type.Object({ notices: optional(acceptNotices.output) })) },
   detail: {
     operationId: 'notify',
     summary: acceptNotices.title,

@@ -550,6 +550,9 @@ describe('JSON of an unknown form', () => {
     expect(all.text).toHaveLength(16_000)
     expect((await readOne({ body, topic: { template: '{{'.repeat(2000) } })).text).toBe('{{'.repeat(2000))
     expect((await readOne({ body, topic: { template: '{{ . }}' } })).text).toContain('deep.a.a')
+    const wide = Object.fromEntries(Array.from({ length: 60_000 }, (_, nth) => [`k${nth}`, null]))
+    const query = { template: 'yes', message: `${'{{.}}'.repeat(3000)}x` }
+    expect((await readOne({ body: wide, query })).text).toBe('x')
   })
 })
 

@@ -44,6 +44,8 @@ export async function readBodyForm(
   return isMarked || bytes[0] === openBrace ? { bytes, json: await parseJson(bytes, parse) } : { bytes }
 }
 
+/** The checks of a longer text would block the process. */
+const maxFormBytes = 4 * 1024 * 1024
 const openBrace = '{'.charCodeAt(0)
 
 async function parseJson(bytes: Uint8Array<ArrayBuffer>, parse: (text: string) => unknown): Promise<unknown> {
@@ -63,6 +65,7 @@ async function parseJson(bytes: Uint8Array<ArrayBuffer>, parse: (text: string) =
 
 /** curl sends any text as `application/x-www-form-urlencoded`: it is one if nothing in it had to be encoded. */
 const isForm = (bytes: Uint8Array): boolean =>
+  bytes.length <= maxFormBytes &&
   /^[\w.%*+~-]+=[\w.%*+~!'()-]*(&[\w.%*+~-]+=[\w.%*+~!'()-]*)*$/.test(
     new TextDecoder('latin1').decode(bytes),
   ) &&

@@ -51,7 +51,8 @@ const controls = /[\u0000-\u0008\u000b-\u001f\u007f]/g
  * nothing says `triggered`, as in ntfy.
  */
 export function tidyNotice({ title = '', text, tags = [], click = '', ...rest }: SentNotice): SentNotice {
-  const clean = (dirty: string) => dirty.replace(/\r\n?/g, '\n').replace(controls, '').toWellFormed().trim()
+  const clean = (dirty: string) =>
+    dirty.slice(0, maxLength).replace(/\r\n?/g, '\n').replace(controls, '').toWellFormed().trim()
   const heading = clean(title).replace(/\s+/g, ' ')
   const words = tags.map(tag => clean(tag).replace(/\s+/g, ' ')).filter(Boolean)
   return {
@@ -64,3 +65,5 @@ export function tidyNotice({ title = '', text, tags = [], click = '', ...rest }:
 }
 
 const maxTags = 20
+/** A topic cuts its texts much shorter. */
+const maxLength = 64 * 1024

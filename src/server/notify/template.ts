@@ -12,16 +12,22 @@ const step = /\.?(?:([\p{L}\p{N}_-]+)|\[(\d{1,6})\]|\["([^"]{1,200})"\])/uy
 const maxFilledLength = 16_000
 
 /** Fills a template. A path that leads to nothing is ''; one to an object or a list is lines of `key: value`. */
-export const fillTemplate = (template: string, json: unknown): string =>
-  template
-    .replace(place, (written, inner: string) => {
-      const path = parsePath(inner.trim())
-      return path ? describeValue(follow(json, path)) : written
-    })
-    .slice(0, maxFilledLength)
-
-function describeValue(value: unknown): string {
-  return typeof value === 'object' && value !== null ? formatFields(value) : textOf(value)
+export function fillTemplate(template: string, json: unknown): string {
+  // A value with many keys is written once, however often it is named.
+  const written = new Map<string, string>()
+  const write = (path: readonly string[]): string => {
+    const value = follow(json, path)
+    return typeof value === 'object' && value !== null ? formatFields(value) : textOf(value)
+  }
+  const fill = (place: string, inner: string): string => {
+    const path = parsePath(inner.trim())
+    if (!path) return place
+    const name = JSON.stringify(path)
+    const text = written.get(name) ?? write(path)
+    written.set(name, text)
+    return text
+  }
+  return template.replace(place, fill).slice(0, maxFilledLength)
 }
 
 /** Returns the keys of a path; undefined for anything else. */
