@@ -512,7 +512,7 @@ describe('JSON of an unknown form', () => {
     ] as const)
       expect((await readOne({ headers: { 'content-type': 'application/json' }, body: sent })).text).toBe(text)
     const many = await readOne({
-      body: Object.fromEntries(Array.from({ length: 9999 }, (_, nth) => [`k${nth}`, 'v'.repeat(999)])),
+      body: Object.fromEntries(Array.from({ length: 999 }, (_, nth) => [`k${nth}`, 'v'.repeat(999)])),
     })
     expect(many.text.split('\n')).toHaveLength(31)
     expect(many.text.length).toBeLessThan(8000)

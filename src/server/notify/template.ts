@@ -23,7 +23,7 @@ export function fillTemplate(template: string, json: unknown): string {
     const path = parsePath(inner.trim())
     if (!path) return place
     const name = JSON.stringify(path)
-    const text = written.get(name) ?? write(path)
+    const text = written.get(name) ?? write(path).slice(0, maxFilledLength)
     written.set(name, text)
     return text
   }
