@@ -18,8 +18,8 @@ class TopicGateway extends MemoryGateway {
   override readonly topics: MemoryGateway['topics'] & Record<'find' | 'accept', never> = {
     ...new MemoryGateway().topics,
     find: async (by: Principal, name: string): Promise<TopicForDoor | undefined> =>
-      ['home', 'work'].includes(name) && by.grant?.topics?.includes(name) !== false
-        ? { name, attach_private: false, ...(name === 'home' && { secret }) }
+      ['home', 'work', 'camera'].includes(name) && by.grant?.topics?.includes(name) !== false
+        ? { name, attach_private: name === 'camera', ...(name === 'home' && { secret }) }
         : undefined,
     accept: async ({ by }: Call, topic: string, notices: readonly Notice[]) => {
       for (const notice of notices) this.taken.push({ topic, by, notice })
@@ -272,6 +272,36 @@ test('an address in a private network is not fetched, and the text arrives with 
   const { notice } = door.gateway.taken[0]!
   expect(notice.text).toBe(`hello\n${camera} (127.0.0.1 does not lead to a public address)`)
   expect(notice.media).toBeUndefined()
+})
+
+test('a camera in a private network is fetched for a topic that allows it', async () => {
+  await using door = await openDoor()
+  const png = Buffer.from('89504e470d0a1a0a0000000d49484452000000010000000108060000001f15c489', 'hex')
+  using camera = Bun.serve({
+    hostname: '127.0.0.1',
+    port: 0,
+    fetch: ({ url }) =>
+      url.endsWith('.png') ? new Response(png) : Response.redirect('http://169.254.169.254/'),
+  })
+  await door.send('/camera', { headers: { Attach: `${camera.url}now.png` } })
+  await door.send('/camera', { headers: { Attach: `${camera.url}elsewhere` } })
+  const [shown, refused] = door.gateway.taken.map(({ notice }) => notice)
+  expect(shown).toMatchObject({ text: 'hello', media: { kind: 'image', file_name: 'now.png' } })
+  expect(refused?.text).toContain('169.254.169.254 does not lead to a public address')
+})
+
+test('what a key sends counts in its bytes', async () => {
+  await using door = await openDoor()
+  const limits = { bytes_per_day: 1000 }
+  const { key } = await door.gateway.keys.add(
+    { name: 'small', can: ['notify'], topics: ['home'], limits },
+    owner,
+  )
+  const send = (size: number) =>
+    door.send('/home', { body: 'x'.repeat(size), headers: { authorization: `Bearer ${key}` } })
+  expect((await send(900)).status).toBe(200)
+  expect((await send(200)).body).toMatchObject({ code: 'rate_limited' })
+  expect((await send(50)).status).toBe(200)
 })
 
 test('bodies and headers without end are cut off', async () => {
