@@ -16,9 +16,10 @@ const known: Readonly<Record<string, unknown>> = {
   ...{ session: 'default', to: 'a@im.wechat', user: 'a@im.wechat', user_id: 'a@im.wechat', name: 'Mum' },
   ...{ text: 'x', limit: 5, typing: true, up_to: 1, url: 'https://example.com/' },
   ...{ known: true, count: 1, consumer: 'reader', prompt: 'go', choices: ['yes', 'no'] },
+  ...{ type: 'message.received', secret: 'whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw' },
 }
-/** A session that is yet to be logged in is named there too. */
-const takesAny = ['follow_login', 'forget_login']
+/** A session that is yet to be logged in is named there too, or one that is gone since the subscription was made. */
+const takesAny = ['follow_login', 'forget_login', 'unsubscribe_events']
 
 const named = operations
   .filter(({ name }) => !takesAny.includes(name))
