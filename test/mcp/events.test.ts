@@ -50,6 +50,12 @@ const errors: [what: string, method: string, params: object, expected: object][]
   ['an unknown account', 'events/poll', { name: received, arguments: { account: 'no' } }, { code: -32602 }],
   ['a cursor that is none', 'events/poll', { name: received, cursor: '0' }, { code: -32602 }],
   ['a stream of an unknown type', 'events/stream', { name: 'no.such' }, { code: -32023 }],
+  [
+    'a subscription of nobody',
+    'events/subscribe',
+    { name: received, delivery: { url: 'https://1.1.1.1/', secret: 'whsec_' } },
+    { code: -32024 },
+  ],
   ['an unknown method', 'events/nothing', {}, { code: -32601 }],
 ]
 
