@@ -24,14 +24,7 @@ import type { Guard, Identity } from './auth.ts'
 import { readBodyBytes, rejectCompressed, releaseBody } from './body.ts'
 import { noteCaller, principalOf } from './caller.ts'
 import { HttpCall } from './http-call.ts'
-import {
-  githubEvent,
-  type ReadBody,
-  type ReadNotices,
-  readBodyForm,
-  readNotices,
-  rejectSilent,
-} from './notify/read.ts'
+import { githubEvent, type ReadBody, type ReadNotices, readBodyForm, readNotices } from './notify/read.ts'
 import { textAt } from './notify/sent-notice.ts'
 import { isHead, pathOf, queryOf } from './paths.ts'
 import {
@@ -132,20 +125,15 @@ const wrongSignatureError = () =>
   })
 
 /** Reads the body of a request. @throws SvcError `payload_too_large`, `rate_limited`, `unsupported_media_type` */
-async function readSent(request: Request, query: Query, maxBytes = maxBodyBytes): Promise<SentBody> {
+async function readSent(request: Request, query: Query, maxBytes = maxBodyBytes): Promise<ReadBody> {
   const { headers } = request
   rejectCompressed(headers)
   const bytes = new Uint8Array(await readBodyBytes(request, { maxBytes, hint: 'Send a smaller file.' }))
   usageOf(principalOf(request))?.countBytes(bytes.length)
-  return { ...(await readBodyForm({ headers, query }, bytes, parseLossless)), sent: bytes }
+  return readBodyForm({ headers, query }, bytes, parseLossless)
 }
 
 type Query = Readonly<Record<string, string>>
-
-interface SentBody extends ReadBody {
-  /** The whole body, as it was signed. */
-  readonly sent: Uint8Array
-}
 
 /** Returns a notice as ntfy answers. @see https://docs.ntfy.sh/subscribe/api/#json-message-format */
 const toNtfyMessage = ({ id, topic, received_at, expires_at }: AcceptedNotice, notice: SentNotice) => ({
@@ -181,7 +169,8 @@ async function answerSender(
     const isWord = sendingWords.has(last)
     const query: Query = { ...(last && !isWord && { sid: last }), ...queryOf(request) }
     if (isHead(request)) throw new SvcError('method_not_allowed', 'HEAD sends nothing')
-    if (request.method === 'GET' && !isWord) rejectSilent(query)
+    if (request.method === 'GET' && !isWord && !(query.message || query.m || query.title))
+      throw badArgument('message', 'expected the text in the query or the body')
     if (isSigned && !hasTopic) throw wrongSignatureError()
     const early = named === undefined ? await readSent(request, query) : undefined
     const topic = named ?? textAt(early?.json, 'topic')
@@ -191,7 +180,7 @@ async function answerSender(
     const read = async ({ secret, ...about }: TopicForDoor) => {
       if (isSigned && !secret) throw wrongSignatureError()
       const body = early ?? (await readSent(request, query, isSigned ? maxSignedBytes : maxBodyBytes))
-      if (isSigned && !hasSignature(request, body.sent, secret ?? '')) throw wrongSignatureError()
+      if (isSigned && !hasSignature(request, body.bytes, secret ?? '')) throw wrongSignatureError()
       notices = readNotices({ headers: request.headers, query }, body, about, early !== undefined)
       return notices.notices
     }

@@ -8,7 +8,7 @@
 import { Buffer } from 'node:buffer'
 import { badArgument } from '../../model/error.ts'
 import type { SentNotice } from '../../operations/notices.ts'
-import { isWebAddress, priorityOf, textOf } from './sent-notice.ts'
+import { isWebAddress, priorityOf, textOf, textOfUtf8 } from './sent-notice.ts'
 
 /** Where the fields of a notice may stand. */
 export interface FieldSources {
@@ -52,14 +52,10 @@ function headerText(headers: Headers, name: string): string {
 }
 
 /** Clients write UTF-8 into headers, and the server reads each byte as a character. */
-function readBytesAsUtf8(text: string): string {
-  if (!/[\u0080-\u00ff]/.test(text) || /[\u0100-\uffff]/.test(text)) return text
-  try {
-    return new TextDecoder('utf-8', { fatal: true }).decode(Buffer.from(text, 'latin1'))
-  } catch {
-    return text
-  }
-}
+const readBytesAsUtf8 = (text: string): string =>
+  /[\u0080-\u00ff]/.test(text) && !/[\u0100-\uffff]/.test(text)
+    ? (textOfUtf8(Buffer.from(text, 'latin1')) ?? text)
+    : text
 
 const encodedWord = /=\?([\w-]{1,40})(?:\*[^?]*)?\?([bq])\?([^?\s]*)\?=/gi
 
@@ -83,17 +79,6 @@ function decodeWords(text: string): string {
 
 /** A longer text becomes a file, as ntfy does from 4 KiB on. */
 const maxTextBytes = 16 * 1024
-const utf8 = new TextDecoder('utf-8', { fatal: true })
-
-/** Returns a short text of UTF-8; undefined for any other bytes. */
-function shortText(body: Uint8Array): string | undefined {
-  if (body.length > maxTextBytes) return undefined
-  try {
-    return utf8.decode(body)
-  } catch {
-    return undefined
-  }
-}
 
 /**
  * Reads a notice with ntfy's fields. The body is a file if a file name is given, and if it is long or no text.
@@ -113,7 +98,7 @@ export function readNtfy(
   const attach = field('attach')
   const name = fileName || field('filename')
   const url = isWebAddress(attach) ? attach : undefined
-  const text = url === undefined && name ? undefined : shortText(body)
+  const text = url === undefined && (name || body.length > maxTextBytes) ? undefined : textOfUtf8(body)
   const isFile = body.length > 0 && text === undefined
   const file = isFile ? { name: name || undefined, bytes: body } : url && { name: name || undefined, url }
   const message = sources.json ? field('message') : field('message').replaceAll('\\n', '\n')

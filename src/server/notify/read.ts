@@ -1,5 +1,4 @@
 /** Tells by what comes who the sender of a request to a topic is, and reads its notices: no reader guesses at words. */
-import { invalidArguments } from '../../model/error.ts'
 import type { TopicForDoor } from '../../model/topic.ts'
 import type { SentNotice } from '../../operations/notices.ts'
 import { isObject } from '../../platform/fields.ts'
@@ -9,19 +8,18 @@ import { readApprise } from './apprise.ts'
 import { formatFields } from './fields.ts'
 import { readGithub } from './github.ts'
 import { type FieldSources, readField, readNtfy } from './ntfy.ts'
-import { textAt, textOf, tidyNotice } from './sent-notice.ts'
+import { textAt, textOf, textOfUtf8, tidyNotice } from './sent-notice.ts'
 import { fillTemplate } from './template.ts'
 
 /** A body, as far as it has a form. */
 export interface ReadBody {
+  /** The whole body. */
   readonly bytes: Uint8Array<ArrayBuffer>
   /** JSON, or the fields of a form. */
   readonly json?: unknown
   /** The first file of a form. */
   readonly file?: { readonly name: string; readonly bytes: Uint8Array<ArrayBuffer> } | undefined
 }
-
-const utf8 = new TextDecoder('utf-8', { fatal: true })
 
 /**
  * Reads the form of a body. What claims to be JSON or a form and is neither stays bytes: it is sent as text.
@@ -48,13 +46,9 @@ export async function readBodyForm(
 const maxFormBytes = 4 * 1024 * 1024
 const openBrace = '{'.charCodeAt(0)
 
-async function parseJson(bytes: Uint8Array<ArrayBuffer>, parse: (text: string) => unknown): Promise<unknown> {
-  let text: string
-  try {
-    text = utf8.decode(bytes)
-  } catch {
-    return undefined
-  }
+async function parseJson(bytes: Uint8Array, parse: (text: string) => unknown): Promise<unknown> {
+  const text = textOfUtf8(bytes)
+  if (text === undefined) return undefined
   await checkShape(text)
   try {
     return parse(text)
@@ -89,7 +83,7 @@ async function readForm(
     else file ??= value
   const payload = fields.payload && (await parseJson(new TextEncoder().encode(fields.payload), parse))
   const sent = file && { name: file.name, bytes: new Uint8Array(await file.arrayBuffer()) }
-  return { bytes: new Uint8Array(), json: isObject(payload) ? payload : fields, file: sent }
+  return { bytes, json: isObject(payload) ? payload : fields, file: sent }
 }
 
 /** Notices of one request. */
@@ -146,11 +140,3 @@ function readOthers(
 
 /** The header by which an event of GitHub is known. */
 export const githubEvent = 'x-github-event'
-
-/** @throws SvcError `invalid_arguments` if a GET says nothing */
-export function rejectSilent(query: Readonly<Record<string, string>>): void {
-  if (!query.message && !query.m && !query.title)
-    throw invalidArguments([
-      { field: 'message', problem: 'missing; expected the text in the query or the body' },
-    ])
-}

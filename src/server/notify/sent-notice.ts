@@ -3,6 +3,17 @@ import { type Priority, priorities } from '../../model/topic.ts'
 import type { SentNotice } from '../../operations/notices.ts'
 import { isObject } from '../../platform/fields.ts'
 
+const utf8 = new TextDecoder('utf-8', { fatal: true })
+
+/** Returns the text of bytes in UTF-8; undefined for any other bytes. */
+export function textOfUtf8(bytes: Uint8Array): string | undefined {
+  try {
+    return utf8.decode(bytes)
+  } catch {
+    return undefined
+  }
+}
+
 /** Returns a value as a text; '' for one that has none. */
 export const textOf = (value: unknown): string =>
   typeof value === 'string'
