@@ -65,6 +65,7 @@ const kinds: Readonly<Record<string, TextKey>> = {
   panel: 'caller.panel',
   stdio: 'caller.stdio',
   webhook: 'caller.webhook',
+  topic: 'caller.topic',
   open: 'caller.open',
 }
 

@@ -101,7 +101,7 @@ export const Message = Type.Object(
     ),
     sent_by: optional(
       text(
-        'Of a sent message: who sent it. owner, key:<id>, panel, panel:<id of the key>, stdio, or webhook:<id>. Absent for messages of older versions.',
+        'Of a sent message: who sent it. owner, key:<id>, panel, panel:<id of the key>, stdio, topic, or webhook:<id>. Absent for messages of older versions.',
       ),
     ),
     sent_by_name: optional(text('Name of the key in sent_by.')),

@@ -105,7 +105,7 @@ export interface PersonTopics {
   /** What waits, and what was sent and came again; the latest first. */
   readonly notices: readonly BriefNotice[]
   readonly isSending: boolean
-  /** Bulletins of the last day that were sent, or may have been; the oldest first. */
+  /** Bulletins of the last week that were sent, or may have been; the oldest first. */
   readonly bulletins: readonly { readonly created_at: number; readonly answers: number }[]
   /** Bulletins that may not have arrived, of which no later one says so. */
   readonly doubts: readonly { readonly id: string; readonly names: NameCounts }[]

@@ -47,9 +47,8 @@ import {
 import { refuseRevoked } from './keys.ts'
 
 const mostTopics = 1000
-const dayMs = 24 * 60 * 60_000
-/** The outbox knows the key of a send for a day. A bulletin that is older may have been sent. */
-const keyKnownMs = 20 * 60 * 60_000
+/** A bulletin that may not have arrived is named in a later one for so long. */
+const keptBulletinsMs = 7 * 24 * 60 * 60_000
 const expiredAtOnce = 1000
 
 const table = storeTables.find(({ name }) => name === 'topic')!
@@ -233,7 +232,7 @@ export const createTopics = (context: NounContext): Noun<TopicStore> => {
       named_in?: string
     }>(
       sql`SELECT id, state, created_at, answers, names, named_in FROM bulletin b
-        WHERE ${ofBulletin(person)} AND created_at > ${clock.now() - dayMs} ORDER BY created_at, id`,
+        WHERE ${ofBulletin(person)} AND created_at > ${clock.now() - keptBulletinsMs} ORDER BY created_at, id`,
     )
     return {
       isSending: rows.some(({ state }) => state === 'sending'),
@@ -484,9 +483,7 @@ export const createTopics = (context: NounContext): Noun<TopicStore> => {
         for (const topic of over) yield* expireIn(topic, now)
         yield* write(
           sql`DELETE FROM notice WHERE state IN ('sent', 'unknown', 'over') AND expires_at <= ${now}`,
-          sql`UPDATE bulletin SET state = 'unknown' WHERE state = 'sending' AND created_at <= ${now - keyKnownMs}
-            AND lease_until <= ${now}`,
-          sql`DELETE FROM bulletin WHERE state <> 'sending' AND created_at <= ${now - 7 * dayMs}`,
+          sql`DELETE FROM bulletin WHERE state <> 'sending' AND created_at <= ${now - keptBulletinsMs}`,
         )
       },
     },
