@@ -5,7 +5,7 @@ import { whyOf } from '../errors.ts'
 import { type TextKey, t } from '../i18n.ts'
 import { conversationOf, nameOf, userOf } from '../live.ts'
 import { hrefOf } from '../place.ts'
-import { callerName } from '../rights.ts'
+import { callerName, may } from '../rights.ts'
 import { accountOf, accountPath } from '../sessions/names.ts'
 import type { Look } from '../ui/marks.tsx'
 import { shortIdOf } from '../users/avatar.tsx'
@@ -19,6 +19,9 @@ type Deed = Exclude<DeedOf<TextKey>, 'call'>
 /** What people call the operations. Operations that do the same for different callers share a deed. */
 const deeds: Readonly<Record<string, Deed>> = {
   send: 'send',
+  ask: 'question',
+  add_question: 'question',
+  cancel_question: 'question_cancel',
   approve_outbox: 'approve',
   decline_outbox: 'decline',
   cancel_outbox: 'cancel',
@@ -30,6 +33,7 @@ const deeds: Readonly<Record<string, Deed>> = {
   start_login: 'login',
   give_login_code: 'login_code',
   cancel_login: 'login_cancel',
+  forget_login: 'login_forget',
   logout: 'logout',
   logout_account: 'logout',
   rename_session: 'rename',
@@ -41,6 +45,7 @@ const deeds: Readonly<Record<string, Deed>> = {
   revoke_key: 'key_revoke',
   add_invitation: 'invite',
   revoke_invitation: 'invite_revoke',
+  join: 'join',
   add_webhook: 'webhook_add',
   remove_webhook: 'webhook_remove',
   test_webhook: 'webhook_test',
@@ -48,6 +53,10 @@ const deeds: Readonly<Record<string, Deed>> = {
   resume_webhook: 'webhook_resume',
   rotate_webhook: 'webhook_rotate',
   replay_webhook: 'webhook_replay',
+  add_topic: 'topic_add',
+  change_topic: 'topic_change',
+  remove_topic: 'topic_remove',
+  notify: 'notify',
   link_events: 'events',
   remove_consumer: 'reader',
   inject_agent_turn: 'agent_prompt',
@@ -92,6 +101,13 @@ export function subjectOf({ operation, subject = '' }: Line): Subject {
   if (operation.endsWith('_webhook')) {
     const endpoint = endpoints.value?.find(one => one.id === id)
     return { name: endpoint ? new URL(endpoint.url).host : id, href: endpoint && `/webhooks?webhook=${id}` }
+  }
+  if (operation.endsWith('_topic')) {
+    return { name: subject, href: may('topics') ? `/topics?topic=${subject}` : undefined }
+  }
+  if (operation === 'join') {
+    const account = subject.slice(id.length + 1)
+    return { name: account, href: accountOf(account) && accountPath(account) }
   }
   if (isOfAccount.test(operation)) {
     const href = accountOf(subject) && accountPath(subject)

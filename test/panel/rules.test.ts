@@ -1,5 +1,7 @@
 /** Rules of the pages, tested without a page: the modules that decide them, with a real panel. */
 import { afterAll, beforeAll, expect, test } from 'bun:test'
+import { operations } from '../../src/operations/operations.ts'
+import { ask } from '../../src/operations/questions.ts'
 import { write } from '../support/panel.ts'
 import { type PanelState, withPanelState } from '../support/panel-state.ts'
 
@@ -13,6 +15,13 @@ beforeAll(async () => {
   await panel.until('it follows', () => live.sessions.value?.some(({ name }) => name === 'b'))
 })
 afterAll(() => panel?.[Symbol.asyncDispose]())
+
+test('each operation that leaves a line in the audit log has a name there', async () => {
+  const { deedOptions } = await import('../../admin/audit/deeds.ts')
+  const named = deedOptions().flatMap(([names]) => names.split(','))
+  const audited = [...operations, ask].filter(({ audited, effect }) => audited ?? effect !== 'read')
+  expect(audited.map(({ name }) => name).filter(name => !named.includes(name))).toEqual([])
+})
 
 test('a renamed account keeps its conversations, even if they were loaded during the rename', async () => {
   const { user_id } = panel.bots.get('b')!
