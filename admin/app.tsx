@@ -41,6 +41,7 @@ const places: readonly Place[] = [
   { path: '/keys', icon: 'key', text: 'nav.keys', right: 'keys', begins: true },
   { path: '/audit', icon: 'audit', text: 'nav.audit', right: 'audit' },
   { path: '/webhooks', icon: 'webhooks', text: 'webhooks.title', right: 'webhooks' },
+  { path: '/topics', icon: 'topics', text: 'topics.title', right: 'topics' },
   { path: '/settings', icon: 'settings', text: 'nav.settings', begins: true },
 ]
 /** What fits into the bar of a phone. If there is more, one of them is the button for the others. */
@@ -175,6 +176,7 @@ const guarded: readonly [path: string, right: Right, page: FunctionComponent][] 
   ['/keys', 'keys', pages.keys],
   ['/audit', 'audit', pages.audit],
   ['/webhooks', 'webhooks', pages.webhooks],
+  ['/topics', 'topics', pages.topics],
 ]
 
 /** The number of sends that wait for the approval of this person. */

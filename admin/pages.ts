@@ -8,6 +8,7 @@ import './ui/ask.tsx'
 import './ui/chips.tsx'
 import './ui/choice.tsx'
 import './ui/copy.tsx'
+import './ui/field.tsx'
 import { loadLayers } from './ui/layers.ts'
 import { later } from './ui/lazy-page.tsx'
 import './ui/list-page.tsx'
@@ -44,6 +45,7 @@ export const pages = {
   agents: later(async () => (await import('./pages/agents.tsx')).Agents, focusHeading),
   keys: later(async () => (await import('./pages/keys.tsx')).KeysPage, focusHeading),
   audit: later(async () => (await import('./pages/audit.tsx')).Audit, focusHeading),
+  topics: later(async () => (await import('./pages/topics.tsx')).TopicsPage, focusHeading),
   webhooks: later(async () => (await import('./pages/webhooks.tsx')).Webhooks, focusHeading),
 }
 

@@ -75,7 +75,7 @@ const May = ({ item: { can, tools = [] } }: { item: Key }) => (
 )
 
 function Facts({ item }: { item: Key }) {
-  const { id, users, created_at, made_by, last_used_at, last_address = '' } = item
+  const { id, users, topics, created_at, made_by, last_used_at, last_address = '' } = item
   const accounts = accountsOf(item)
   return (
     <dl>
@@ -85,6 +85,7 @@ function Facts({ item }: { item: Key }) {
       <Fact label={t('access.users')}>
         {users ? names(users, t('access.nothing')) : t('access.all_users')}
       </Fact>
+      {topics && <Fact label={t('topics.title')}>{names(topics, t('access.nothing'))}</Fact>}
       <Limits limits={item.limits} />
       <Fact label={t('access.last_used')}>
         {last_used_at === undefined ? (

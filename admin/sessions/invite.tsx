@@ -1,6 +1,5 @@
 /** The invitations as a list, and the dialogs that make and revoke one. Loaded when one of them is opened. */
 import { useSignal } from '@preact/signals'
-import type { ComponentChildren, ComponentProps } from 'preact'
 import { useEffect, useId } from 'preact/hooks'
 import { ApiError, call, type Input } from '../api.ts'
 import { isolated, number, t } from '../i18n.ts'
@@ -11,6 +10,7 @@ import { Ask, useAsked } from '../ui/ask.tsx'
 import { Choice } from '../ui/choice.tsx'
 import { Copyable } from '../ui/copy.tsx'
 import { Dialog } from '../ui/dialog.tsx'
+import { Field } from '../ui/field.tsx'
 import { Icon } from '../ui/icon.tsx'
 import { Failure, LoadingRows, Nothing, useLoading } from '../ui/list-page.tsx'
 import { type Look, State, Time } from '../ui/marks.tsx'
@@ -235,37 +235,6 @@ function AgentField() {
         ))}
       </datalist>
     </Field>
-  )
-}
-
-interface FieldProps {
-  label: string
-  about?: string
-  input: ComponentProps<'input'>
-  /** What the field refers to. */
-  children?: ComponentChildren
-}
-
-function Field({ label, about, input, children }: FieldProps) {
-  const id = useId()
-  return (
-    <div class="field">
-      <label for={id}>{label}</label>
-      <input
-        class="input"
-        id={id}
-        autocomplete="off"
-        dir="auto"
-        aria-describedby={about && `${id}-about`}
-        {...input}
-      />
-      {children}
-      {about && (
-        <p class="soft small" id={`${id}-about`}>
-          {about}
-        </p>
-      )}
-    </div>
   )
 }
 

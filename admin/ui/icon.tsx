@@ -12,6 +12,7 @@ const paths = {
   agents: 'M5 8h14v11H5zM12 8V4M9.500 12.500v2M14.500 12.500v2M2.500 12v3M21.500 12v3',
   audit: 'M8 6h12M8 12h12M8 18h12M4 6h.01M4 12h.01M4 18h.01',
   webhooks: 'M13 3L5 14h6l-1 7 8-11h-6z',
+  topics: 'M6 16v-5a6 6 0 0 1 12 0v5l2 2H4zM10 21h4M12 5V3',
   chevron: 'M6 9l6 6 6-6',
   key: 'M8 20a4.500 4.500 0 1 0 0-9 4.500 4.500 0 0 0 0 9M11.200 12.300L20 3.500M17 6.500l3 3M14.500 9l2 2',
   settings:

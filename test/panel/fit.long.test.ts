@@ -64,6 +64,7 @@ describe.skipIf(!hasBrowser)('accessibility', () => {
       ['/keys', '.empty'],
       ['/audit', '.empty'],
       ['/webhooks', 'table.rows'],
+      ['/topics', '.empty'],
     ] as const) {
       await page.goto(`${panel.url}${path}`)
       await page.locator(seen).first().waitFor()

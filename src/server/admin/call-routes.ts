@@ -33,19 +33,12 @@ const operationsWithEndpoint = [
   renameAccount,
 ]
 
+const tags = Object.keys(panelOperations) as (keyof typeof panelOperations)[]
+
 /** Adds the fixed endpoints, and `POST /api/call/NAME` for every operation of the panel. */
 export function addCallRoutes(app: Elysia, context: RouteContext): void {
   addOperations(app, context, operationsWithEndpoint, '/api')
-  for (const tag of [
-    'panel',
-    'accounts',
-    'messages',
-    'webhooks',
-    'topics',
-    'keys',
-    'agents',
-    'service',
-  ] as const)
+  for (const tag of tags)
     for (const operation of panelOperations[tag]) {
       const { name } = operation
       const call = withRoute(operation, {

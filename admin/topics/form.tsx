@@ -1,0 +1,172 @@
+/** The dialogs that add and change a topic. */
+import { useSignal } from '@preact/signals'
+import { ApiError, type Input } from '../api.ts'
+import { errorText } from '../errors.ts'
+import { isolated, t, timeFormat } from '../i18n.ts'
+import { sessions } from '../live.ts'
+import { setParams } from '../place.ts'
+import { Ask } from '../ui/ask.tsx'
+import { Choice } from '../ui/choice.tsx'
+import { Field } from '../ui/field.tsx'
+import { tell } from '../ui/toasts.tsx'
+import { shortIdOf } from '../users/avatar.tsx'
+import { type Priority, type Topic, topicCalls } from './topics.ts'
+import { priorityTexts } from './words.ts'
+
+/** Adds a topic, then shows its detail with the address. */
+export function AddTopic({ onClose }: { onClose(): void }) {
+  const { problem, show } = useProblem()
+  const contacts = (sessions.value ?? [])
+    .flatMap(({ name: session, users }) => users.map(user => ({ session, ...user })))
+    .sort((one, other) => (other.last_received ?? 0) - (one.last_received ?? 0))
+  const isOneAccount = new Set(contacts.map(({ session }) => session)).size < 2
+  return (
+    <Ask
+      title={t('topics.add')}
+      action={t('topics.add')}
+      onClose={onClose}
+      onError={error => show(isAboutName(error) ? t('topics.name_taken') : error)}
+      run={async form => {
+        show()
+        const name = String(form.get('name')).trim()
+        if (!/^[\w-]{1,64}$/.test(name)) return show(t('topics.name_bad'))
+        if (!form.has('to')) return show(t('topics.no_contact'))
+        const [session, to] = JSON.parse(String(form.get('to'))) as [string, string]
+        await topicCalls.add({ name, session, to, ...settingsIn(form) })
+        onClose()
+        setParams({ topic: name })
+      }}
+    >
+      <Field
+        label={t('access.name')}
+        about={t('topics.name_about')}
+        input={{ name: 'name', maxLength: 64, placeholder: 'home', dir: 'ltr' }}
+      />
+      <Choice label={t('search.person')} name="to">
+        {contacts.map(({ name, session, user_id }) => (
+          <option key={`${session} ${user_id}`} value={JSON.stringify([session, user_id])}>
+            {isolated(name ?? shortIdOf(user_id))}
+            {!isOneAccount && ` · ${session}`}
+          </option>
+        ))}
+      </Choice>
+      <details class="more-fields">
+        <summary>{t('topics.settings')}</summary>
+        <Settings />
+      </details>
+      {problem}
+    </Ask>
+  )
+}
+
+const isAboutName = (error: unknown): boolean =>
+  error instanceof ApiError && error.details.errors?.[0]?.field === 'name'
+
+export function ChangeTopic({ topic, onClose }: { topic: Topic; onClose(): void }) {
+  const { problem, show } = useProblem()
+  return (
+    <Ask
+      title={t('topics.change_title', { name: isolated(topic.name) })}
+      action={t('topics.change')}
+      onClose={onClose}
+      onError={show}
+      run={async form => {
+        show()
+        await topicCalls.change({ topic: topic.name, ...settingsIn(form) })
+        tell(t('topics.changed'))
+        onClose()
+      }}
+    >
+      <Settings topic={topic} />
+      {problem}
+    </Ask>
+  )
+}
+
+/** Why the topic was not added or changed, below the fields. */
+function useProblem() {
+  const shown = useSignal('')
+  return {
+    show(error?: unknown) {
+      const { hint, title } = error instanceof Error ? errorText(error) : { hint: '', title: error ?? '' }
+      shown.value = `${title} ${hint}`
+    },
+    problem: (
+      <p class="problem" role="alert">
+        {shown.value}
+      </p>
+    ),
+  }
+}
+
+const hourSeconds = 3600
+
+function Settings({ topic }: { topic?: Topic }) {
+  const {
+    answers = 5,
+    digest,
+    keep_seconds = 86_400,
+    max_priority = 'high',
+    min_priority = 'min',
+  } = topic ?? {}
+  const { quiet = '', zone = timeFormat({}).resolvedOptions().timeZone } = topic ?? {}
+  const [from, until] = quiet.split('-')
+  return (
+    <>
+      <div class="field-pair">
+        <PriorityChoice label={t('topics.from')} name="min_priority" value={min_priority} />
+        <PriorityChoice label={t('topics.at_most')} name="max_priority" value={max_priority} />
+      </div>
+      <div class="choice">
+        <label>
+          <input type="checkbox" name="digest" defaultChecked={digest} />
+          <span>{t('topics.digest')}</span>
+        </label>
+      </div>
+      <div class="field-pair">
+        <Field label={t('topics.quiet_from')} input={{ name: 'from', type: 'time', defaultValue: from }} />
+        <Field label={t('topics.quiet_until')} input={{ name: 'until', type: 'time', defaultValue: until }} />
+      </div>
+      <Field
+        label={t('topics.zone')}
+        about={t('topics.quiet_about')}
+        input={{ name: 'zone', dir: 'ltr', defaultValue: zone }}
+      />
+      <Field
+        label={t('topics.answers')}
+        about={t('topics.answers_about')}
+        input={{ name: 'answers', type: 'number', min: 1, max: 8, defaultValue: answers }}
+      />
+      <Field
+        label={t('topics.keep_hours')}
+        about={t('topics.more_about')}
+        input={{ name: 'keep', type: 'number', min: 1, max: 168, defaultValue: keep_seconds / hourSeconds }}
+      />
+    </>
+  )
+}
+
+const PriorityChoice = (props: { label: string; name: string; value: Priority }) => (
+  <Choice {...props}>
+    {Object.entries(priorityTexts).map(([priority, text]) => (
+      <option key={priority} value={priority}>
+        {t(text)}
+      </option>
+    ))}
+  </Choice>
+)
+
+function settingsIn(form: FormData): Omit<Input<'change_topic'>, 'topic'> {
+  const textOf = (name: string) => String(form.get(name)).trim()
+  const [from, until, zone] = [textOf('from'), textOf('until'), textOf('zone')]
+  const isQuiet = from !== '' && until !== ''
+  return {
+    min_priority: textOf('min_priority') as Priority,
+    max_priority: textOf('max_priority') as Priority,
+    digest: form.has('digest'),
+    quiet: isQuiet ? `${from}-${until}` : '',
+    ...(isQuiet && zone !== '' && { zone }),
+    answers: Number(textOf('answers')),
+    keep_seconds: Math.round(Number(textOf('keep')) * hourSeconds),
+  }
+}

@@ -1,0 +1,81 @@
+/** The topics as a table. A row opens the detail. */
+import { isolated, number, t } from '../i18n.ts'
+import { withParams } from '../place.ts'
+import { State } from '../ui/marks.tsx'
+import { type Action, Menu } from '../ui/menu.tsx'
+import { RowLink, rove } from '../ui/rows.tsx'
+import { rightOf } from '../users/reply-permission.tsx'
+import type { Asked } from './ask.tsx'
+import type { Topic } from './topics.ts'
+import { contactOf, looks } from './words.ts'
+
+interface TableProps {
+  all: readonly Topic[]
+  onAsk(question: Asked): void
+}
+
+export const TopicTable = ({ all, onAsk }: TableProps) => (
+  <table class="rows" onKeyDown={rove}>
+    <thead>
+      <tr>
+        <th scope="col">{t('access.name')}</th>
+        <th scope="col" class="wide">
+          {t('search.person')}
+        </th>
+        <th scope="col" class="number">
+          {t('topics.waiting')}
+        </th>
+        <th scope="col" class="wide number">
+          {t('topics.sent')}
+        </th>
+        <th scope="col" class="wide">
+          {t('access.status')}
+        </th>
+        <th scope="col">
+          <span class="visually-hidden">{t('sessions.actions')}</span>
+        </th>
+      </tr>
+    </thead>
+    <tbody>
+      {all.map(topic => (
+        <Row key={topic.name} topic={topic} onAsk={onAsk} />
+      ))}
+    </tbody>
+  </table>
+)
+
+function Row({ topic, onAsk }: { topic: Topic; onAsk: TableProps['onAsk'] }) {
+  const { name, sent, session, user_id, waiting } = topic
+  const actions: Action[] = [
+    { id: 'change', label: t('topics.change'), icon: 'edit', run: () => onAsk({ what: 'change', topic }) },
+    {
+      id: 'remove',
+      label: t('topics.remove'),
+      icon: 'close',
+      danger: true,
+      run: () => onAsk({ what: 'remove', topic }),
+    },
+  ]
+  const state = <State {...looks[rightOf(session, user_id).kind]} />
+  const contact = <bdi class="block cut">{contactOf(topic)}</bdi>
+  return (
+    <tr>
+      <th scope="row">
+        <RowLink href={withParams({ topic: name })}>
+          <bdi>{name}</bdi>
+        </RowLink>
+        <span class="narrow small">
+          {contact}
+          {state}
+        </span>
+      </th>
+      <td class="wide cell">{contact}</td>
+      <td class="number">{number(waiting)}</td>
+      <td class="wide number soft">{number(sent)}</td>
+      <td class="wide">{state}</td>
+      <td>
+        <Menu label={t('session.menu', { name: isolated(name) })} actions={actions} />
+      </td>
+    </tr>
+  )
+}

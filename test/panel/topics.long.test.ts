@@ -1,0 +1,95 @@
+/** The page of topics, by keyboard on a phone. */
+
+import { describe, expect, test } from 'bun:test'
+import { createDirectCall } from '../../src/model/call.ts'
+import { owner } from '../../src/model/principal.ts'
+import { violationsInBothThemes } from '../support/axe.ts'
+import { hasBrowser } from '../support/browser.ts'
+import { withPanel, write } from '../support/panel.ts'
+import { keyboard, wordsOf } from '../support/panel-hand.ts'
+
+const languages = ['en', 'zh'] as const
+
+describe.skipIf(!hasBrowser)('topics', () => {
+  test.each(languages)('a topic is added, gets a key, is changed and removed: %s', async language => {
+    const t = wordsOf(language)
+    await using panel = await withPanel({ rest: 'http://127.0.0.1:8000' })
+    const { topics, keys } = panel.gateway
+    await write(panel, 'hello')
+    const page = await panel.open({
+      path: '/settings',
+      locale: language === 'zh' ? 'zh-CN' : 'en',
+      viewport: { width: 320, height: 640 },
+    })
+    const hand = keyboard(page)
+    const dialog = page.getByRole('dialog').or(page.getByRole('alertdialog'))
+    const button = (name: string) => dialog.getByRole('button', { name, exact: true }).last()
+    const isForAll = async (what: string) => {
+      const wide = await page.evaluate(() =>
+        [...document.querySelectorAll('#main, [role$=dialog]')]
+          .filter(({ scrollWidth, clientWidth }) => scrollWidth > clientWidth)
+          .map(({ className }) => className),
+      )
+      expect([what, wide, await violationsInBothThemes(page)]).toEqual([what, [], []])
+    }
+
+    await hand.press(page.getByRole('button', { name: t('nav.more') }))
+    await hand.press(page.getByRole('link', { name: t('topics.title') }))
+    await page.getByText(t('topics.none'), { exact: true }).waitFor()
+    await isForAll('no topic')
+
+    await hand.press(page.getByRole('main').getByRole('button', { name: t('topics.add') }))
+    const name = dialog.getByRole('textbox', { name: t('access.name'), exact: true })
+    for (const [wrong, text] of [
+      ['two words', 'topics.name_bad'],
+      ['backup', 'topics.name_taken'],
+    ] as const) {
+      await hand.write(name, wrong)
+      await hand.enter()
+      await dialog
+        .getByRole('alert')
+        .filter({ hasText: t(text) })
+        .waitFor()
+    }
+    await isForAll('a wrong name')
+    await hand.write(name, 'home')
+    await hand.enter()
+    // Its detail opens, with the address to paste.
+    await dialog.getByText('http://127.0.0.1:8000/notify/home', { exact: true }).waitFor()
+    expect(await topics.list(owner)).toMatchObject([
+      { name: 'home', user_id: panel.bots.get('default')!.user_id, answers: 5 },
+    ])
+
+    await hand.press(button(t('topics.change')))
+    await dialog.last().getByLabel(t('topics.quiet_from'), { exact: true }).fill('23:00')
+    await dialog.last().getByLabel(t('topics.quiet_until'), { exact: true }).fill('07:00')
+    await dialog.last().getByLabel(t('topics.zone'), { exact: true }).fill('Asia/Shanghai')
+    await isForAll('the settings')
+    await hand.press(button(t('topics.change')))
+    await dialog.getByText('23:00-07:00 Asia/Shanghai').waitFor()
+    expect(await topics.list(owner)).toMatchObject([{ quiet: '23:00-07:00', zone: 'Asia/Shanghai' }])
+
+    await topics.accept(createDirectCall(), 'home', [{ text: 'the disk is full', priority: 'low' }])
+    await dialog.getByText('the disk is full').waitFor()
+    await dialog.getByText(t('topics.low'), { exact: true }).waitFor()
+    await isForAll('what waits')
+
+    await hand.press(button(t('topics.key')))
+    await dialog.getByText(t('access.first_about')).waitFor()
+    await hand.write(dialog.getByRole('textbox', { name: t('access.name'), exact: true }), 'nas')
+    await hand.enter()
+    await button(t('access.secret_kept')).waitFor()
+    await isForAll('the key')
+    expect(await keys.list(owner)).toMatchObject([{ name: 'nas', can: ['notify'], topics: ['home'] }])
+    await hand.press(button(t('access.secret_kept')))
+
+    await hand.press(button(t('topics.remove')))
+    await page.getByRole('alertdialog').waitFor()
+    await isForAll('the question')
+    await hand.press(page.getByRole('alertdialog').getByRole('button', { name: t('topics.remove') }))
+    await page.getByText(t('topics.none'), { exact: true }).waitFor()
+    expect(await topics.list(owner)).toEqual([])
+    // The browser logs the rejected call.
+    expect(panel.complaints.filter(line => !line.includes('422'))).toEqual([])
+  })
+})
