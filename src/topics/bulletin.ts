@@ -101,13 +101,11 @@ const headOf = (line: BulletinLine, words: typeof english): string => {
 
 /** Formats the only notice of a bulletin, with everything that it says. */
 function formatOnly(line: BulletinLine, words: typeof english): string {
-  const { click, lostFile, tags = [], text, title, wasSent } = line
-  const body = cut(text.trim(), longestOnly)
-  const head = headOf(line, words)
-  const isHead = !title?.trim() && body === line.name
+  const { click, lostFile, tags = [], wasSent } = line
+  const body = cut(bodyOf(line), longestOnly)
   return [
-    head,
-    ...(body === '' || isHead || wasSent ? [] : [body]),
+    headOf(line, words),
+    ...(body === '' || wasSent ? [] : [body]),
     ...(tags.length > 0 ? [tags.map(tag => `#${tag}`).join(' ')] : []),
     ...(click === undefined ? [] : [click]),
     ...(lostFile === undefined ? [] : [words.lostFile(lostFile)]),
@@ -120,8 +118,8 @@ function shorten(lines: readonly BulletinLine[], words: typeof english) {
   let counted: NameCounts = {}
   let left = longestLines
   for (const line of lines) {
-    const { click, lostFile, name, text, time, title } = line
-    const body = title?.trim() || text.trim() !== name ? excerptOf(text) : ''
+    const { click, lostFile, name, time } = line
+    const body = excerptOf(bodyOf(line))
     const shape = [
       `${time} ${headOf(line, words)}${body && `: ${body}`}`,
       ...(click === undefined ? [] : [click]),
@@ -132,6 +130,14 @@ function shorten(lines: readonly BulletinLine[], words: typeof english) {
     else shown.push(shape)
   }
   return { shown, counted }
+}
+
+/** Returns what the head does not say: without a title, that is the first line of the text. */
+function bodyOf({ name, text, title }: BulletinLine): string {
+  const all = text.trim()
+  const [first = ''] = all.split('\n', 1)
+  const isHead = !title?.trim() && first.replace(/\s+/g, ' ') === name
+  return isHead ? all.slice(first.length).trim() : all
 }
 
 const excerptOf = (text: string): string => cut(text.trim().replace(/\s*\n\s*/g, ' · '), longestExcerpt)

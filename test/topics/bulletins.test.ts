@@ -117,6 +117,18 @@ test('a closed window queues; one summary comes when the person writes, with wha
   expect(await s.topics.list(owner)).toMatchObject([{ waiting: 0, sent: 2, expired: 1 }])
 })
 
+test('a text without a title is said once: its first line is the head', async () => {
+  await using s = await setUp()
+  await s.say({ text: 'camera\nhttp://cam.local/7' }, { text: 'gate\nopen' })
+  await s.pass(10)
+  expect(s.text().match(/camera|gate/g)).toHaveLength(2)
+  expect(s.text()).toMatch(/http:\/\/cam\.local\/7/)
+  await s.say({ text: 'door  bell\nrings', priority: 'high' })
+  await s.pass(60)
+  expect(s.text().match(/bell/g)).toHaveLength(1)
+  expect(s.text()).toMatch(/rings/)
+})
+
 test('the last answer says so; what is over before it went out is not sent', async () => {
   await using s = await setUp()
   const { pass, right, say, sent, text } = s
