@@ -222,7 +222,7 @@ export const storeTables: readonly StoreTable[] = [
      expires_at state resolved bulletin`,
     { numbered: 'id', wide: ['text'], people: 'peer name title text tags click media', isErased: true },
   ),
-  table('bulletin', 'id | session peer text media answers missed names state named_in created_at', {
+  table('bulletin', 'id | session peer text media answers priority missed names state named_in created_at', {
     left: 'owner lease_until',
     wide: ['text'],
     owners: unclaimed,

@@ -85,6 +85,8 @@ export interface NewBulletin extends TopicPerson {
   readonly media: readonly MediaContent[]
   /** How many answers it takes. */
   readonly answers: number
+  /** The highest of its notices. */
+  readonly priority: Priority
   /** Ids of its notices. */
   readonly notices: readonly number[]
   /** What it counts, by the id of the topic. */
@@ -106,7 +108,7 @@ export interface PersonTopics {
   readonly notices: readonly BriefNotice[]
   readonly isSending: boolean
   /** Bulletins of the last week that were sent, or may have been; the oldest first. */
-  readonly bulletins: readonly { readonly created_at: number; readonly answers: number }[]
+  readonly bulletins: readonly Pick<StoredBulletin & NewBulletin, 'created_at' | 'answers' | 'priority'>[]
   /** Bulletins that may not have arrived, of which no later one says so. */
   readonly doubts: readonly { readonly id: string; readonly names: NameCounts }[]
 }

@@ -152,7 +152,8 @@ export class Bulletins {
         expired: sumNames(counted.map(({ missed }) => missed.expired)),
       },
       doubts: sumNames(doubts.map(({ names }) => names)),
-      rest: plan.waits.length,
+      // In quiet hours writing brings nothing.
+      rest: plan.waits.filter(({ why }) => why !== 'quiet').length,
       isLast: plan.isLast,
     })
     return {
@@ -161,6 +162,7 @@ export class Bulletins {
       text,
       media: whole.flatMap(({ id, media }) => (media && plan.files.includes(id) ? [media] : [])),
       answers: plan.answers,
+      priority: plan.priority,
       notices: plan.go,
       missed,
       names: sumNames(all.map(one => ({ [one.name]: countOf(one) }))),

@@ -17,7 +17,9 @@ export function planFactsOf(
     used: used.reduce((sum, { answers }) => sum + answers, 0),
     isSending,
     isConnected: right !== undefined,
-    bulletins: bulletins.map(({ created_at }) => created_at).filter(at => at > now - burstMs && at <= now),
+    bulletins: used
+      .map(({ created_at, priority }) => ({ at: created_at, priority }))
+      .filter(({ at }) => at > now - burstMs && at <= now),
     topics: topics.map(({ answers, digest, id, min_priority, missed, quiet, zone }) => ({
       id,
       min_priority,

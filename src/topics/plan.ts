@@ -4,7 +4,10 @@ import { type Priority, priorities, type WaitReason } from '../model/topic.ts'
 
 /** What `default` waits for others that come beside it. */
 export const besideMs = 5000
-/** What follows the first bulletin is gathered behind it for so long; each further one doubles it. */
+/**
+ * What follows the first bulletin is gathered behind it for so long; each further one doubles it. A bulletin holds back only
+ * what is not more urgent than itself, and nothing once the person wrote.
+ */
 export const gatherMs = 30_000
 const longestGatherMs = 8 * 60_000
 /** Bulletins that belong together: each that went out within this time makes the next one wait longer. */
@@ -48,8 +51,8 @@ export interface PlanFacts {
   readonly isSending: boolean
   /** Whether the account is connected. */
   readonly isConnected: boolean
-  /** Unix ms of the bulletins within `burstMs`, the oldest first. */
-  readonly bulletins: readonly number[]
+  /** Those within `burstMs` and since the person wrote, the oldest first: when, in Unix ms, and its highest priority. */
+  readonly bulletins: readonly { readonly at: number; readonly priority: Priority }[]
   readonly topics: readonly PlannedTopic[]
   readonly notices: readonly PlannedNotice[]
 }
@@ -70,6 +73,8 @@ export interface Plan {
   readonly missed: readonly number[]
   /** How many answers it takes; 0: nothing goes. */
   readonly answers: number
+  /** The highest of what goes. */
+  readonly priority: Priority
   /** Whether topics may take no further answer until the person writes. */
   readonly isLast: boolean
   readonly waits: readonly PlannedWait[]
@@ -80,6 +85,9 @@ export interface Plan {
 export const isUrgent = (priority: Priority): boolean => priority === 'high' || priority === 'max'
 const isBelow = (one: Priority, other: Priority): boolean =>
   priorities.indexOf(one) < priorities.indexOf(other)
+
+const mostUrgent = (all: readonly Priority[]): Priority =>
+  priorities.findLast(one => all.includes(one)) ?? 'default'
 
 export function planBulletin(facts: PlanFacts): Plan {
   const { now, topics } = facts
@@ -94,16 +102,14 @@ export function planBulletin(facts: PlanFacts): Plan {
   const all = [...callers, ...counted.map(topic => ({ priority: 'default' as const, topic }))]
   const allowed = all.filter(({ priority, topic }) => isAllowed(facts, priority, topic, 1))
   const until = Math.min(...dues.map(one => one.until).filter(at => at > now))
-  const idle = { go: [], files: [], missed: [], answers: 0, isLast: false, until }
+  const idle = { go: [], files: [], missed: [], answers: 0, priority: 'min' as const, isLast: false, until }
   const closed = whyClosed(facts)
   if (closed !== undefined || allowed.length === 0) {
     const why = closed ?? whyNot(facts)
-    const isHeld = (due: { until: number; why: WaitReason }) =>
-      isDue(due) || (closed !== undefined && due.why === 'gathering')
-    const waits = dues.map(({ notice, ...due }) => ({
-      id: notice.id,
-      ...(isHeld(due) ? { why } : waitOf(due)),
-    }))
+    const mayGo = ({ notice, topic }: (typeof dues)[number]) =>
+      closed === undefined && isAllowed(facts, notice.priority, topic, 1)
+    const isHeld = (due: (typeof dues)[number]) => isDue(due) || (due.why === 'gathering' && !mayGo(due))
+    const waits = dues.map(due => ({ id: due.notice.id, ...(isHeld(due) ? { why } : waitOf(due)) }))
     return { ...idle, waits }
   }
   // What is held by quiet hours stays; everything else goes along, since that costs nothing.
@@ -122,6 +128,7 @@ export function planBulletin(facts: PlanFacts): Plan {
     files,
     missed: counted.map(({ id }) => id),
     answers,
+    priority: mostUrgent(going.map(({ notice }) => notice.priority)),
     isLast: !mayUse('topic', { remaining: remaining - answers, used: used + answers, most, isUrgent: true }),
     waits: dues
       .filter(one => !going.includes(one))
@@ -146,8 +153,9 @@ function dueOf(
   if (wasSent || isBelow(priority, topic.min_priority))
     return { until: Number.POSITIVE_INFINITY, why: 'below_min' }
   const isCalm = isBelow(priority, 'default') || (topic.digest && !isUrgent(priority))
-  const last = bulletins.at(-1) ?? Number.NEGATIVE_INFINITY
-  const gather = Math.min(longestGatherMs, gatherMs * 2 ** Math.max(0, bulletins.length - 1))
+  const before = bulletins.filter(one => !isBelow(one.priority, priority))
+  const last = before.at(-1)?.at ?? Number.NEGATIVE_INFINITY
+  const gather = Math.min(longestGatherMs, gatherMs * 2 ** Math.max(0, before.length - 1))
   const gathered = Math.max(received_at + (isUrgent(priority) ? 0 : besideMs), last + gather)
   const until = isCalm ? received_at + digestMs : gathered
   if (isQuiet(priority, topic) && topic.quiet_until! > until)

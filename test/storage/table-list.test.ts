@@ -193,7 +193,15 @@ async function fillTopics({ topics }: Opened['store'], clock: Opened['clock']): 
   await topics.accept('home', [notice])
   const [found] = await topics.listPersons()
   const counts = { [words]: 1 }
-  const bulletin = { id: 'b', answers: 1, notices: [], doubts: [], names: counts, media: [media] }
+  const bulletin = {
+    id: 'b',
+    answers: 1,
+    priority: 'high' as const,
+    notices: [],
+    doubts: [],
+    names: counts,
+    media: [media],
+  }
   const missed = { 1: { more: counts, expired: {} } }
   expect(await topics.claim({ ...person, ...bulletin, missed, text: words }, found!.version)).toBe(true)
 }

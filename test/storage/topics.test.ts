@@ -36,7 +36,17 @@ async function claim(t: Opened, id: string, more: Partial<NewBulletin> = {}, at?
   const [found] = await topics.listPersons()
   const { notices } = await topics.read(person)
   const all = notices.map(one => one.id)
-  const bulletin = { ...person, id, text: id, media: [], answers: 1, missed: {}, names: {}, doubts: [] }
+  const bulletin = {
+    ...person,
+    id,
+    text: id,
+    media: [],
+    answers: 1,
+    priority: 'high' as const,
+    missed: {},
+    names: {},
+    doubts: [],
+  }
   return topics.claim({ ...bulletin, notices: all, ...more }, at ?? found?.version ?? 0)
 }
 
@@ -139,7 +149,16 @@ onEach(
       await using other = await t.second()
       const [{ version } = { version: 0 }] = await topics.listPersons()
       const { notices } = await topics.read(person)
-      const bulletin = { ...person, text: '', media: [], answers: 1, missed: {}, names: {}, doubts: [] }
+      const bulletin = {
+        ...person,
+        text: '',
+        media: [],
+        answers: 1,
+        priority: 'high' as const,
+        missed: {},
+        names: {},
+        doubts: [],
+      }
       const ids = notices.map(one => one.id)
       const claimed = await Promise.all(
         [topics, other.store.topics].map((store, nth) =>

@@ -1,7 +1,7 @@
 /** Which notices go now, and what the others wait for (`src/topics/plan.ts`). */
 import { describe, expect, test } from 'bun:test'
 import fc from 'fast-check'
-import { priorities } from '../../src/model/topic.ts'
+import { type Priority, priorities } from '../../src/model/topic.ts'
 import {
   besideMs,
   digestMs,
@@ -53,6 +53,7 @@ function fateOf(one: Partial<PlannedNotice>, more: Partial<PlanFacts> = {}): unk
 }
 
 const old = now - besideMs
+const sent = (priority: Priority, at = now) => ({ at, priority })
 const quiet = [topic({ quiet_until: now + 3_600_000 })]
 const rows: [what: string, one: Partial<PlannedNotice>, more: Partial<PlanFacts>, fate: unknown][] = [
   ['the first urgent one goes at once', { priority: 'high' }, {}, 'goes'],
@@ -61,16 +62,34 @@ const rows: [what: string, one: Partial<PlannedNotice>, more: Partial<PlanFacts>
   [
     'what follows is gathered',
     { priority: 'max' },
-    { bulletins: [now - 1000] },
+    { bulletins: [sent('max', now - 1000)] },
     ['gathering', gatherMs - 1000],
   ],
   [
     'each further one longer',
     { priority: 'high' },
-    { bulletins: [now - 2000, now] },
+    { bulletins: [sent('high', now - 2000), sent('high')] },
     ['gathering', 2 * gatherMs],
   ],
-  ['not for long', { priority: 'high' }, { bulletins: Array(9).fill(now) }, ['gathering', 16 * gatherMs]],
+  [
+    'not for long',
+    { priority: 'high' },
+    { bulletins: Array(9).fill(sent('high')) },
+    ['gathering', 16 * gatherMs],
+  ],
+  [
+    'less urgent ones hold no urgent one back',
+    { priority: 'max' },
+    { bulletins: [sent('high'), sent('default')] },
+    'goes',
+  ],
+  [
+    'but usual ones are held by urgent ones',
+    { received_at: old },
+    { bulletins: [sent('max')] },
+    ['gathering', gatherMs],
+  ],
+  ['what cannot go then says so', {}, { remaining: 5, used: 5 }, 'topic_answers'],
   ['a low one waits for a digest', { priority: 'low' }, {}, ['digest', digestMs]],
   [
     'a digest topic keeps usual ones',
@@ -146,7 +165,9 @@ const anyFacts: fc.Arbitrary<PlanFacts> = fc.record({
   used: fc.integer({ min: 0, max: 10 }),
   isSending: fc.boolean(),
   isConnected: fc.boolean(),
-  bulletins: fc.array(anyTime, { maxLength: 4 }).map(times => times.sort((a, b) => a - b)),
+  bulletins: fc
+    .array(fc.record({ at: anyTime, priority: fc.constantFrom(...priorities) }), { maxLength: 4 })
+    .map(all => all.sort((a, b) => a.at - b.at)),
   topics: fc.tuple(...[1, 2].map(id => anyTopic(id))),
   notices: fc
     .array(anyNotice(), { maxLength: 12 })

@@ -228,17 +228,22 @@ export const createTopics = (context: NounContext): Noun<TopicStore> => {
       state: string
       created_at: number
       answers: number
+      priority: number
       names: string
       named_in?: string
     }>(
-      sql`SELECT id, state, created_at, answers, names, named_in FROM bulletin b
+      sql`SELECT id, state, created_at, answers, priority, names, named_in FROM bulletin b
         WHERE ${ofBulletin(person)} AND created_at > ${clock.now() - keptBulletinsMs} ORDER BY created_at, id`,
     )
     return {
       isSending: rows.some(({ state }) => state === 'sending'),
       bulletins: rows
         .filter(({ state }) => state !== 'sending')
-        .map(({ answers, created_at }) => ({ answers, created_at })),
+        .map(({ answers, created_at, priority }) => ({
+          answers,
+          created_at,
+          priority: priorityOf(priority),
+        })),
       doubts: rows
         .filter(({ named_in, state }) => state === 'unknown' && named_in === undefined)
         .map(({ id, names }) => ({ id, names: JSON.parse(names) as NameCounts })),
@@ -380,7 +385,7 @@ export const createTopics = (context: NounContext): Noun<TopicStore> => {
       },
 
       *claim(bulletin: NewBulletin, version) {
-        const { answers, doubts, id, media, missed, names, notices, text, user_id } = bulletin
+        const { answers, doubts, id, media, missed, names, notices, priority, text, user_id } = bulletin
         const isFree = sql`NOT EXISTS (SELECT 1 FROM bulletin b WHERE ${ofBulletin(bulletin)} AND b.state = 'sending')`
         const isSame = sql`${revisionsOf(bulletin)} = ${version} AND ${isFree}`
         const [found] = yield* readAll<{ free: unknown }>(sql`SELECT 1 AS free WHERE ${isSame}`)
@@ -391,9 +396,9 @@ export const createTopics = (context: NounContext): Noun<TopicStore> => {
         yield* write(
           ...dialect.lock(sql`SELECT FROM topic t WHERE ${ofTopic(bulletin)} ORDER BY t.id`),
           ...dialect.expect(isSame),
-          sql`INSERT INTO bulletin (id, session, peer, text, media, answers, missed, names, state, created_at, owner,
+          sql`INSERT INTO bulletin (id, session, peer, text, media, answers, priority, missed, names, state, created_at, owner,
               lease_until)
-            VALUES (${id}, ${session}, ${user_id}, ${text}, ${JSON.stringify(media)}, ${answers},
+            VALUES (${id}, ${session}, ${user_id}, ${text}, ${JSON.stringify(media)}, ${answers}, ${levelOf(priority)},
               ${JSON.stringify(missed)}, ${JSON.stringify(names)}, 'sending', ${now}, ${owner}, ${now + bulletinLeaseMs})`,
           sql`UPDATE notice SET state = 'sending', bulletin = ${id}, telling = count
             WHERE ${dialect.isOneOf(sql`id`, [0, ...notices])}`,

@@ -543,6 +543,7 @@ export const tables = `
     text text NOT NULL,
     media text NOT NULL,
     answers integer NOT NULL,
+    priority integer NOT NULL,
     missed text NOT NULL,
     names text NOT NULL,
     state text NOT NULL,

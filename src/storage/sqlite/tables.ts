@@ -552,6 +552,7 @@ const topics = `
     text TEXT NOT NULL,
     media TEXT NOT NULL,
     answers INTEGER NOT NULL,
+    priority INTEGER NOT NULL,
     missed TEXT NOT NULL,
     names TEXT NOT NULL,
     state TEXT NOT NULL,
