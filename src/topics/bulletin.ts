@@ -1,5 +1,6 @@
 /** The text of a bulletin: as much as one message may have, the newest first, and the rest counted by name. */
 import type { Priority } from '../model/topic.ts'
+import { sumNames } from '../storage/rules/notices.ts'
 import type { MissedNotices, NameCounts } from '../storage/topics.ts'
 
 export interface BulletinLine {
@@ -78,7 +79,7 @@ export function formatBulletin({ doubts, isLast, lines, missed, others, rest }: 
     ? { counted: {}, shown: [formatOnly(lines[0]!, words)] }
     : shorten(lines, words)
   const total = lines.length + Object.values(others).reduce((sum, count) => sum + count, 0)
-  const more = add(others, counted)
+  const more = sumNames([others, counted])
   return [
     ...(only || total === 0 ? [] : [words.notices(total)]),
     ...shown,
@@ -126,7 +127,7 @@ function shorten(lines: readonly BulletinLine[], words: typeof english) {
       ...(lostFile === undefined ? [] : [words.lostFile(lostFile)]),
     ].join('\n')
     left -= new TextEncoder().encode(shape).length
-    if (left < 0) counted = add(counted, { [name]: line.count })
+    if (left < 0) counted = sumNames([counted, { [name]: line.count }])
     else shown.push(shape)
   }
   return { shown, counted }
@@ -143,12 +144,6 @@ function bodyOf({ name, text, title }: BulletinLine): string {
 const excerptOf = (text: string): string => cut(text.trim().replace(/\s*\n\s*/g, ' · '), longestExcerpt)
 const cut = (text: string, most: number): string =>
   text.length > most ? `${text.slice(0, most - 1).toWellFormed()}…` : text
-
-function add(one: NameCounts, other: NameCounts): NameCounts {
-  const sum: Record<string, number> = { ...one }
-  for (const [name, count] of Object.entries(other)) sum[name] = (sum[name] ?? 0) + count
-  return sum
-}
 
 /** Lists names with their counts, the most frequent first. */
 function listed(counts: NameCounts, form: (names: string) => string, words: typeof english): string[] {

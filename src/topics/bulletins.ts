@@ -9,6 +9,7 @@ import type { KnownUser } from '../model/session.ts'
 import { randomBytes } from '../platform/lazy-crypto.ts'
 import type { Runtime } from '../platform/runtime.ts'
 import type { Sender } from '../send/send.ts'
+import { sumNames } from '../storage/rules/notices.ts'
 import type { BriefNotice, PersonTopics, StoredBulletin, TopicPerson, TopicStore } from '../storage/topics.ts'
 import { type BulletinLine, formatBulletin } from './bulletin.ts'
 import { planFactsOf, timeIn } from './facts.ts'
@@ -231,9 +232,3 @@ function outcomeOf({ parts, status }: SendResult): Outcome {
 const keyOf = ({ session, user_id }: TopicPerson): string => `${session}\0${user_id}`
 const countOf = ({ count, reported, resolved }: BriefNotice): number =>
   resolved ? 1 : Math.max(1, count - reported)
-
-function sumNames(all: readonly Readonly<Record<string, number>>[]): Record<string, number> {
-  const sum: Record<string, number> = {}
-  for (const [name, count] of all.flatMap(Object.entries<number>)) sum[name] = (sum[name] ?? 0) + count
-  return sum
-}

@@ -190,7 +190,7 @@ onEach(
     it('what runs out of time, and what is too much, is counted by name', async t => {
       const { topics } = t.store
       await topics.add(topic('home', { keep_ms: 60_000 }))
-      await topics.accept('home', [alert('a'), alert('a'), alert('b')])
+      await topics.accept('home', [alert('a'), alert('a'), alert('constructor')])
       t.clock.at += 61_000
       await topics.expire()
       expect(await waiting(t)).toEqual([])
@@ -200,12 +200,41 @@ onEach(
       const more = accepted.filter(({ id }) => id === 0).length
       expect(more).toBeGreaterThan(5)
       const found = await topics.find('home')
-      expect(found).toMatchObject({ expired: 2, missed: { more: { storm: more }, expired: { a: 2, b: 1 } } })
+      expect(found).toMatchObject({
+        expired: 2,
+        missed: { more: { storm: more }, expired: { a: 2, constructor: 1 } },
+      })
       const told = { more: { storm: more }, expired: { a: 2 } }
       await claim(t, 'b1', { missed: { [found!.id]: told } })
       await topics.accept('home', [alert('c')])
       await topics.settle('b1', 'sent')
-      expect((await topics.find('home'))?.missed).toEqual({ more: {}, expired: { b: 1 } })
+      expect((await topics.find('home'))?.missed).toEqual({ more: {}, expired: { constructor: 1 } })
+    })
+
+    it('what grows while it waits is bounded, and so is what ended before it was sent', async t => {
+      const { topics } = t.store
+      await topics.add(topic('home'))
+      const many = (text: string) =>
+        Array.from({ length: 360 }, (_, nth) => alert(text, { title: 'storm', fingerprint: `${nth}` }))
+      await topics.accept('home', many('small'))
+      await topics.accept('home', many('龙'.repeat(7900)))
+      expect((await topics.find('home'))?.missed.more.storm).toBeGreaterThan(5)
+      await topics.remove({ name: 'home' })
+      await topics.add(topic('home'))
+      const pairs = (from: number, to: number) =>
+        Array.from({ length: to - from }, (_, nth) => disk({ fingerprint: `${from + nth}` })).flatMap(one => [
+          one,
+          { ...one, resolved: true },
+        ])
+      for (const [from, to] of [
+        [0, 2000],
+        [2000, 2001],
+      ] as const)
+        await topics.accept('home', pairs(from, to))
+      await topics.accept('home', pairs(2000, 2001).slice(1))
+      expect(await waiting(t)).toEqual([])
+      await topics.accept('home', pairs(0, 1).slice(1))
+      expect(await waiting(t)).toHaveLength(1)
     })
   },
   { sealed: true },

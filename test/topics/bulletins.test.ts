@@ -129,6 +129,14 @@ test('a text without a title is said once: its first line is the head', async ()
   expect(s.text()).toMatch(/rings/)
 })
 
+test('a name that every object has is counted as any other', async () => {
+  await using s = await setUp()
+  const names = ['constructor', '__proto__']
+  await s.say(...names.flatMap(title => Array.from({ length: 40 }, (_, nth) => ({ title, text: `${nth}` }))))
+  await s.pass(10)
+  for (const name of names) expect(s.text()).toMatch(new RegExp(`And also: .*${name} ×\\d+(,|$)`, 'm'))
+})
+
 test('the last answer says so; what is over before it went out is not sent', async () => {
   await using s = await setUp()
   const { pass, right, say, sent, text } = s

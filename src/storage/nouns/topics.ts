@@ -50,6 +50,8 @@ const mostTopics = 1000
 /** A bulletin that may not have arrived is named in a later one for so long. */
 const keptBulletinsMs = 7 * 24 * 60 * 60_000
 const expiredAtOnce = 1000
+/** Notices of a topic that ended before they were sent. Beyond these, the earlier ones are forgotten. */
+const mostEnds = 2000
 
 const table = storeTables.find(({ name }) => name === 'topic')!
 const topicColumns =
@@ -176,6 +178,14 @@ export const createTopics = (context: NounContext): Noun<TopicStore> => {
           resolved = ${resolved}, bulletin = ${bulletin} WHERE id = ${id}`
   }
 
+  /** Returns the statement that forgets what ended before it was sent, if that is too much. @param marks of what comes */
+  function* forgetEnds(topic: number, marks: readonly string[]): Routine<Sql[]> {
+    const ends = sql`FROM notice WHERE topic = ${topic} AND state = 'over'`
+    const found = yield* readFirst<{ count: number }>(sql`SELECT count(*) AS count ${ends}`)
+    const isMuch = Number(found!.count) >= mostEnds
+    return isMuch ? [sql`DELETE ${ends} AND NOT ${dialect.isOneOf(sql`mark`, marks)}`] : []
+  }
+
   function* take(
     topic: StoredTopic,
     notices: readonly Notice[],
@@ -198,17 +208,21 @@ export const createTopics = (context: NounContext): Noun<TopicStore> => {
       const was = rows.get(mark) ?? before.get(mark)?.row
       const row = mergeNotice(was, notice, allowed)
       const isNew = row.state === 'waiting' && was?.state !== 'waiting'
-      if (isNew && (waiting >= mostWaiting || bytes + row.size > mostWaitingBytes)) {
+      const growth = row.size - (was?.state === 'waiting' ? was.size : 0)
+      const isTooMuch = growth > 0 && bytes + growth > mostWaitingBytes
+      if (row.state === 'waiting' && (isTooMuch || (isNew && waiting >= mostWaiting))) {
         more = addNames(more, { [nameOf(notice)]: 1 })
         continue
       }
       if (isNew) waiting += 1
-      bytes += row.size - (was?.state === 'waiting' ? was.size : 0)
+      bytes += growth
       rows.set(mark, row)
     }
     const missed = { ...topic.missed, more: addNames(topic.missed.more, more) }
+    const isEnd = [...rows.values()].some(({ state }) => state === 'over')
     yield* write(
       ...raised(topic.id, topic.revision),
+      ...(isEnd ? yield* forgetEnds(topic.id, marks) : []),
       ...[...rows].map(([mark, row]) => save(topic.id, topic.user_id, mark, row, before.get(mark)?.id)),
       sql`UPDATE topic SET missed = ${JSON.stringify(missed)} WHERE id = ${topic.id}`,
     )

@@ -132,13 +132,20 @@ const mostNames = 50
 
 /** Adds to counts by name; from some number of names on, further ones have no name. */
 export function addNames(counts: NameCounts, more: NameCounts, sign: 1 | -1 = 1): NameCounts {
-  const sum: Record<string, number> = { ...counts }
+  const sum = sumNames([counts])
   for (const [name, count] of Object.entries(more)) {
     const key = Object.hasOwn(sum, name) || Object.keys(sum).length < mostNames || sign < 0 ? name : ''
     const total = (sum[key] ?? 0) + sign * count
     if (total > 0) sum[key] = total
     else delete sum[key]
   }
+  return sum
+}
+
+/** Returns the sum of counts by name. A sender may choose names such as `constructor`, which every other object has. */
+export function sumNames(all: readonly NameCounts[]): Record<string, number> {
+  const sum: Record<string, number> = Object.create(null)
+  for (const [name, count] of all.flatMap(Object.entries<number>)) sum[name] = (sum[name] ?? 0) + count
   return sum
 }
 
