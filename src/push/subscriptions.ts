@@ -234,7 +234,8 @@ export class Subscriptions {
     const now = this.#runtime.clock.monotonic()
     for (const [host, times] of this.#challengedAt)
       if (times.every(at => now - at >= minuteMs)) this.#challengedAt.delete(host)
-    const { host } = new URL(webhook.url)
+    // Whatever the port: else this would find the open ones.
+    const host = new URL(webhook.url).hostname.replace(/\.$/, '')
     const recent = (this.#challengedAt.get(host) ?? []).filter(at => now - at < minuteMs)
     if (recent.length >= maxChallenges) throw limitError('challenges', maxChallenges)
     this.#challengedAt.set(host, [...recent, now])

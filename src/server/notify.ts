@@ -172,16 +172,20 @@ async function answerSender(
     if (request.method === 'GET' && !isWord && !(query.message || query.m || query.title))
       throw badArgument('message', 'expected the text in the query or the body')
     if (isSigned && !hasTopic) throw wrongSignatureError()
-    const early = named === undefined ? await readSent(request, query) : undefined
+    // A body that is signed is read first, so that nobody learns from the answer which topics have a secret.
+    const isFirst = named === undefined || isSigned
+    const early = isFirst
+      ? await readSent(request, query, isSigned ? maxSignedBytes : maxBodyBytes)
+      : undefined
     const topic = named ?? textAt(early?.json, 'topic')
     if (!topicForm.test(topic))
       throw badArgument('topic', 'expected the JSON of ntfy, or the name of a topic in the address')
     let notices: ReadNotices | undefined
     const read = async ({ secret, ...about }: TopicForDoor) => {
       if (isSigned && !secret) throw wrongSignatureError()
-      const body = early ?? (await readSent(request, query, isSigned ? maxSignedBytes : maxBodyBytes))
+      const body = early ?? (await readSent(request, query))
       if (isSigned && !hasSignature(request, body.bytes, secret ?? '')) throw wrongSignatureError()
-      notices = readNotices({ headers: request.headers, query }, body, about, early !== undefined)
+      notices = readNotices({ headers: request.headers, query }, body, about, named === undefined)
       return notices.notices
     }
     const accepted = await invoke(acceptNotices, context.gateway, { topic, read }, call, context.log)

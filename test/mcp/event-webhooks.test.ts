@@ -192,7 +192,10 @@ test('challenges to one host are bounded, whoever asks', async () => {
   s.hook.echo = () => new Response(null, { status: 500 })
   const reasons = new Map<string, number>()
   for (let nth = 0; nth < 12; nth++) {
-    const { data } = (await failure(s.subscribe({ arguments: { words: [`w${nth}`] } }))) as Json
+    const arguments_ = { words: [`w${nth}`] }
+    // Other ports are the same host.
+    const delivery = { ...s.request().delivery, ...(nth >= 10 && { url: `https://127.0.0.1:${nth}/` }) }
+    const { data } = (await failure(s.subscribe({ arguments: arguments_, delivery }))) as Json
     const reason = data.reason ?? data.limit
     reasons.set(reason, (reasons.get(reason) ?? 0) + 1)
   }

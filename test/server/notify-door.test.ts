@@ -210,6 +210,13 @@ test('GitHub proves itself by its signature alone', async () => {
     sign(body).toUpperCase(),
   ])
     expect((await send(wrong)).status).toBe(401)
+  // Before its signature is checked, a body is judged the same for every name.
+  for (const path of ['/notify/home', '/notify/work', '/notify/garden']) {
+    const headers = { 'x-github-event': 'star', 'x-hub-signature-256': sign(body, 'other') }
+    const packed = { ...headers, 'content-encoding': 'gzip' }
+    expect((await door.send(path, { headers: packed })).status).toBe(415)
+    expect((await door.send(path, { headers, body: new Uint8Array(4 * 1024 * 1024 + 1) })).status).toBe(413)
+  }
   // A topic without a secret, an unknown one and the root answer the same.
   for (const path of ['/notify/work', '/notify/garden', '/'])
     expect((await send(sign(body), path)).body).toMatchObject({ code: 'unauthorized' })

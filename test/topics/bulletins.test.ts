@@ -132,7 +132,7 @@ test('a text without a title is said once: its first line is the head', async ()
 test('a name that every object has is counted as any other', async () => {
   await using s = await setUp()
   const names = ['constructor', '__proto__']
-  await s.say(...names.flatMap(title => Array.from({ length: 40 }, (_, nth) => ({ title, text: `${nth}` }))))
+  await s.say(...names.flatMap(title => Array.from({ length: 70 }, (_, nth) => ({ title, text: `${nth}` }))))
   await s.pass(10)
   for (const name of names) expect(s.text()).toMatch(new RegExp(`And also: .*${name} ×\\d+(,|$)`, 'm'))
 })
