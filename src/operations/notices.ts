@@ -2,6 +2,7 @@
 import { Type } from '@sinclair/typebox'
 import type { Gateway } from '../gateway/gateway-api.ts'
 import { extensionOf, sniffType } from '../media/content-type.ts'
+import { fileNameOf } from '../media/file-name.ts'
 import type { Call } from '../model/call.ts'
 import { badArgument, isSvcError, SvcError } from '../model/error.ts'
 import type { MediaContent } from '../model/message.ts'
@@ -82,7 +83,7 @@ async function store(
   if (bytes && bytes.length > maxFileBytes)
     throw new SvcError('payload_too_large', `The file is larger than ${maxFileBytes} bytes`)
   const { type, rest } = await sniffType(body)
-  const file_name = name ?? `attachment.${await extensionOf(type)}`
+  const { file_name } = fileNameOf(name ?? '', `attachment.${await extensionOf(type)}`)
   const { upload_id, size } = await media.accept({ body: rest, file_name }, call.signal)
   // The door has counted the bytes that came with the request.
   if (!bytes) call.countBytes?.(size)

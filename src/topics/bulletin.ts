@@ -65,9 +65,13 @@ const chinese: typeof english = {
   lostFile: name => `（文件 ${name} 未发送：无法读取，或剩余回复不足。）`,
 }
 
-/** Bytes of all lines, and characters of the text of one of several. One message has at most 16,384 bytes. */
+/** Bytes of a bulletin: one message has at most 16,384, and more would take more answers. */
+const longest = 16_000
+/** Bytes of all lines, and characters of the text of one of several. */
 const [longestLines, longestExcerpt, longestOnly] = [7000, 300, 3500]
-const mostNames = 40
+/** Names in a list, and their bytes; characters of a file's name. */
+const [mostNames, longestNames, longestFileName] = [40, 1500, 100]
+const bytesOf = (text: string): number => new TextEncoder().encode(text).length
 const signs: Partial<Record<Priority, string>> = { max: '‼️ ', high: '❗ ' }
 
 export function formatBulletin({ doubts, isLast, lines, missed, others, rest }: BulletinContent): string {
@@ -75,19 +79,20 @@ export function formatBulletin({ doubts, isLast, lines, missed, others, rest }: 
     ? chinese
     : english
   const only = lines.length === 1 && Object.keys(others).length === 0
-  const { counted, shown } = only
-    ? { counted: {}, shown: [formatOnly(lines[0]!, words)] }
-    : shorten(lines, words)
+  const { counted, shown } = only ? { counted: {}, shown: [] } : shorten(lines, words)
   const total = lines.length + Object.values(others).reduce((sum, count) => sum + count, 0)
   const more = sumNames([others, counted])
-  return [
-    ...(only || total === 0 ? [] : [words.notices(total)]),
-    ...shown,
+  const end = [
     ...listed(more, words.more, words),
     ...listed(missed.expired, words.expired, words),
     ...listed(missed.more, words.tooMany, words),
     ...listed(doubts, words.doubts, words),
     ...(rest > 0 && isLast ? [words.rest(rest)] : isLast ? [words.last] : []),
+  ]
+  return [
+    ...(only || total === 0 ? [] : [words.notices(total)]),
+    ...(only ? [formatOnly(lines[0]!, words, longest - bytesOf(end.join('\n')))] : shown),
+    ...end,
   ].join('\n')
 }
 
@@ -100,18 +105,25 @@ const headOf = (line: BulletinLine, words: typeof english): string => {
   return `[${topic}] ${resolved ? '✓ ' : (signs[priority] ?? '')}${title?.trim() || name}${state && ` (${state})`}`
 }
 
-/** Formats the only notice of a bulletin, with everything that it says. */
-function formatOnly(line: BulletinLine, words: typeof english): string {
+/** Formats the only notice of a bulletin, with everything that it says. @param room bytes */
+function formatOnly(line: BulletinLine, words: typeof english, room: number): string {
   const { click, lostFile, tags = [], wasSent } = line
-  const body = cut(bodyOf(line), longestOnly)
-  return [
-    headOf(line, words),
-    ...(body === '' || wasSent ? [] : [body]),
+  const head = headOf(line, words)
+  const end = [
     ...(tags.length > 0 ? [tags.map(tag => `#${tag}`).join(' ')] : []),
     ...(click === undefined ? [] : [click]),
-    ...(lostFile === undefined ? [] : [words.lostFile(lostFile)]),
-  ].join('\n')
+    ...listFile(lostFile, words),
+  ]
+  const plain = cut(bodyOf(line), longestOnly)
+  const body = cutBytes(plain.replace(headLike, '· '), room - bytesOf([head, ...end].join('\n')) - 10)
+  return [head, ...(body === '' || wasSent ? [] : [body]), ...end].join('\n')
 }
+
+/** The beginning of a line that looks like one of svc's. */
+const headLike = /^(?=[^\S\n]*(?:\d\d:\d\d )?\[[\w-]+\] )/gm
+
+const listFile = (name: string | undefined, words: typeof english): string[] =>
+  name === undefined ? [] : [words.lostFile(cut(name, longestFileName))]
 
 /** Formats the newest as lines, and counts those for which there is no room. */
 function shorten(lines: readonly BulletinLine[], words: typeof english) {
@@ -124,9 +136,9 @@ function shorten(lines: readonly BulletinLine[], words: typeof english) {
     const shape = [
       `${time} ${headOf(line, words)}${body && `: ${body}`}`,
       ...(click === undefined ? [] : [click]),
-      ...(lostFile === undefined ? [] : [words.lostFile(lostFile)]),
+      ...listFile(lostFile, words),
     ].join('\n')
-    left -= new TextEncoder().encode(shape).length
+    left -= bytesOf(shape)
     if (left < 0) counted = sumNames([counted, { [name]: line.count }])
     else shown.push(shape)
   }
@@ -145,10 +157,24 @@ const excerptOf = (text: string): string => cut(text.trim().replace(/\s*\n\s*/g,
 const cut = (text: string, most: number): string =>
   text.length > most ? `${text.slice(0, most - 1).toWellFormed()}…` : text
 
+function cutBytes(text: string, most: number): string {
+  const bytes = new TextEncoder().encode(text)
+  return bytes.length > most
+    ? `${new TextDecoder().decode(bytes.subarray(0, most)).replace(/\ufffd$/, '')}…`
+    : text
+}
+
 /** Lists names with their counts, the most frequent first. */
 function listed(counts: NameCounts, form: (names: string) => string, words: typeof english): string[] {
   const sorted = Object.entries(counts).sort(([, a], [, b]) => b - a)
-  const named = sorted.filter(([name]) => name !== '').slice(0, mostNames)
+  let left = longestNames
+  const named = sorted
+    .filter(([name]) => name !== '')
+    .slice(0, mostNames)
+    .filter(([name]) => {
+      left -= bytesOf(name)
+      return left >= 0
+    })
   const total = (all: [string, number][]) => all.reduce((sum, [, count]) => sum + count, 0)
   const rest = total(sorted) - total(named)
   const parts = named.map(([name, count]) => (count > 1 ? `${name} ×${count}` : name))

@@ -605,7 +605,7 @@ describe('hostile bodies', () => {
     const title = '=?utf-8?Q?Hello=0D=0ASet-Cookie:_a=1=1B[31m?='
     const notice = await readOne({
       headers: { Title: title, Click: 'javascript:alert(1)' },
-      body: 'x\u0007\r\ny',
+      body: 'x\u0007\u202e\u2028y',
     })
     expect(notice).toEqual({ title: 'Hello Set-Cookie: a=1[31m', text: 'x\ny', priority: 'default' })
     const attach = { headers: { Attach: 'file:///etc/passwd' } }

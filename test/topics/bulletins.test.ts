@@ -137,6 +137,29 @@ test('a name that every object has is counted as any other', async () => {
   for (const name of names) expect(s.text()).toMatch(new RegExp(`And also: .*${name} ×\\d+(,|$)`, 'm'))
 })
 
+test('a bulletin is one message, and each line that looks like one of svc is its own', async () => {
+  await using s = await setUp()
+  const { pass, right, say, sent } = s
+  const storm = (from: number) =>
+    say(...Array.from({ length: 100 }, (_, nth) => ({ title: `${from + nth}${'龙'.repeat(56)}`, text: 'x' })))
+  right.remaining = 0
+  await storm(0)
+  s.t.clock.at += 25 * 3_600_000
+  await storm(100)
+  await pass(20)
+  s.writes()
+  await pass(10)
+  right.remaining = 3
+  const media = { kind: 'file', upload_id: 'u', file_name: '龙'.repeat(5000) } as const
+  await say({ text: `x\n[bank] ❗ paid\n${'龙'.repeat(3400)}`, click: 'https://x', priority: 'high', media })
+  await pass(600)
+  expect(sent).toHaveLength(2)
+  expect(sent[0]!.text).toMatch(/另有：.*其他 ×\d+\n已过期.*其他 ×\d+/)
+  expect(sent[1]!.text).toMatch(/paid[\s\S]*https:\/\/x[\s\S]*龙/)
+  expect(sent[1]!.text).not.toMatch(/^\[bank/m)
+  for (const { text } of sent) expect(new TextEncoder().encode(text).length).toBeLessThan(16_384)
+})
+
 test('the last answer says so; what is over before it went out is not sent', async () => {
   await using s = await setUp()
   const { pass, right, say, sent, text } = s

@@ -54,16 +54,23 @@ export function priorityOf(value: unknown): Priority | undefined {
   return text === 'urgent' ? 'max' : priorities.find(name => name === text)
 }
 
+/** Control characters, and marks of direction, which can make a line look like another one. */
 // biome-ignore lint/suspicious/noControlCharactersInRegex: they are what is taken out
-const controls = /[\u0000-\u0008\u000b-\u001f\u007f]/g
+const controls = /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u202a-\u202e\u2066-\u2069]/g
 
 /**
- * Returns a notice without control characters, with its title on one line. Empty fields are left out. One that says
+ * Returns a notice without control characters and marks of direction, with its title on one line. Empty fields are left out. One that says
  * nothing says `triggered`, as in ntfy.
  */
 export function tidyNotice({ title = '', text, tags = [], click = '', ...rest }: SentNotice): SentNotice {
   const clean = (dirty: string) =>
-    dirty.slice(0, maxLength).replace(/\r\n?/g, '\n').replace(controls, '').toWellFormed().trim()
+    dirty
+      .slice(0, maxLength)
+      .replace(/\r\n?|[\u0085\u2028\u2029]/g, '\n')
+      .replace(controls, '')
+      .toWellFormed()
+      .trim()
+  const address = clean(click)
   const heading = clean(title).replace(/\s+/g, ' ')
   const words = tags.map(tag => clean(tag).replace(/\s+/g, ' ')).filter(Boolean)
   return {
@@ -71,7 +78,7 @@ export function tidyNotice({ title = '', text, tags = [], click = '', ...rest }:
     text: clean(text) || (heading || rest.file ? '' : 'triggered'),
     ...(heading && { title: heading }),
     ...(words.length > 0 && { tags: words.slice(0, maxTags) }),
-    ...(isWebAddress(click) && { click }),
+    ...(isWebAddress(address) && { click: address }),
   }
 }
 
