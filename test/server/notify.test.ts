@@ -616,6 +616,18 @@ describe('hostile bodies', () => {
     ).toEqual(bytes)
   })
 
+  test('millions of tags cost nothing', async () => {
+    const body = { message: 'x', tags: 'a,'.repeat(5_000_000) }
+    expect((await readOne({ body })).tags).toHaveLength(20)
+  })
+
+  test('a form with very many parts is refused', async () => {
+    const part = '--b\r\ncontent-disposition: form-data; name="k"\r\n\r\nv\r\n'
+    const headers = { 'content-type': 'multipart/form-data; boundary=b' }
+    const body = `${part.repeat(2000)}--b--\r\n`
+    expect(await codeOf(readOne({ headers, body }))).toBe('payload_too_large')
+  })
+
   test('a field twice: the last one of JSON counts', async () => {
     const headers = { 'content-type': 'application/json' }
     expect((await readOne({ headers, body: '{"message":"a","message":"b"}' })).text).toBe('b')

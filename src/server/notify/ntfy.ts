@@ -8,7 +8,7 @@
 import { Buffer } from 'node:buffer'
 import { badArgument } from '../../model/error.ts'
 import type { SentNotice } from '../../operations/notices.ts'
-import { isWebAddress, priorityOf, textOf, textOfUtf8 } from './sent-notice.ts'
+import { isWebAddress, maxLength, priorityOf, textOf, textOfUtf8 } from './sent-notice.ts'
 
 /** Where the fields of a notice may stand. */
 export interface FieldSources {
@@ -107,7 +107,7 @@ export function readNtfy(
     title: field('title'),
     text: (text ?? '').trim() || message || (url === undefined ? attach : ''),
     priority: priorityOf(readField(sources, 'priority')) ?? 'default',
-    tags: Array.isArray(tags) ? tags.map(textOf) : textOf(tags).split(','),
+    tags: Array.isArray(tags) ? tags.map(textOf) : textOf(tags).slice(0, maxLength).split(','),
     click: field('click'),
     ...(field('sequence_id') && { fingerprint: field('sequence_id') }),
     ...(file && { file }),

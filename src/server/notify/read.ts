@@ -1,4 +1,6 @@
 /** Tells by what comes who the sender of a request to a topic is, and reads its notices: no reader guesses at words. */
+import { Buffer } from 'node:buffer'
+import { SvcError } from '../../model/error.ts'
 import type { TopicForDoor } from '../../model/topic.ts'
 import type { SentNotice } from '../../operations/notices.ts'
 import { isObject } from '../../platform/fields.ts'
@@ -25,7 +27,7 @@ export interface ReadBody {
  * Reads the form of a body. What claims to be JSON or a form and is neither stays bytes: it is sent as text.
  *
  * @param parse parses JSON
- * @throws SvcError `payload_too_large` for JSON with too many values
+ * @throws SvcError `payload_too_large` for JSON with too many values, or a form with too many parts
  */
 export async function readBodyForm(
   sources: Pick<FieldSources, 'headers' | 'query'>,
@@ -65,13 +67,32 @@ const isForm = (bytes: Uint8Array): boolean =>
   ) &&
   ['message', 'body', 'payload'].some(key => new URLSearchParams(new TextDecoder().decode(bytes)).has(key))
 
+/** Parsing more would block the process. */
+const maxParts = 1000
+
+/**
+ * Returns the type with which a form is parsed, with the boundary whose parts were counted.
+ *
+ * @throws SvcError `payload_too_large` for a multipart form with too many parts
+ */
+function countParts({ buffer, byteLength, byteOffset }: Uint8Array<ArrayBuffer>, type: string): string {
+  const [, boundary] = /^multipart.*boundary="?([^\s";]+)/i.exec(type) ?? []
+  if (!boundary) return type
+  const body = Buffer.from(buffer, byteOffset, byteLength)
+  const mark = `--${boundary}`
+  let count = 0
+  for (let at = body.indexOf(mark); at >= 0; at = body.indexOf(mark, at + mark.length)) count++
+  if (count > maxParts) throw new SvcError('payload_too_large', 'The form has too many parts')
+  return `multipart/form-data; boundary=${boundary}`
+}
+
 /** Reads a form. Its field `payload` is JSON: so GitHub sends it, and programs that know Slack. */
 async function readForm(
   bytes: Uint8Array<ArrayBuffer>,
   headers: Headers,
   parse: (text: string) => unknown,
 ): Promise<ReadBody> {
-  const type = headers.get('content-type') ?? ''
+  const type = countParts(bytes, headers.get('content-type') ?? '')
   const form = await new Response(bytes, { headers: { 'content-type': type } })
     .formData()
     .catch(() => undefined)

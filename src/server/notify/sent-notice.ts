@@ -72,16 +72,20 @@ export function tidyNotice({ title = '', text, tags = [], click = '', ...rest }:
       .trim()
   const address = clean(click)
   const heading = clean(title).replace(/\s+/g, ' ')
-  const words = tags.map(tag => clean(tag).replace(/\s+/g, ' ')).filter(Boolean)
+  const words = tags
+    .slice(0, maxTags)
+    .map(tag => clean(tag).replace(/\s+/g, ' '))
+    .filter(Boolean)
   return {
     ...rest,
     text: clean(text) || (heading || rest.file ? '' : 'triggered'),
     ...(heading && { title: heading }),
-    ...(words.length > 0 && { tags: words.slice(0, maxTags) }),
+    ...(words.length > 0 && { tags: words }),
     ...(isWebAddress(address) && { click: address }),
   }
 }
 
+/** What a topic shows is much less. */
 const maxTags = 20
 /** A topic cuts its texts much shorter. */
-const maxLength = 64 * 1024
+export const maxLength = 64 * 1024
