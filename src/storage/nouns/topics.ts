@@ -178,7 +178,11 @@ export const createTopics = (context: NounContext): Noun<TopicStore> => {
           resolved = ${resolved}, bulletin = ${bulletin} WHERE id = ${id}`
   }
 
-  /** Returns the statement that forgets what ended before it was sent, if that is too much. @param marks of what comes */
+  /**
+   * Returns the statement that forgets what ended before it was sent, if that is too much.
+   *
+   * @param marks those of the notices that come, which stay
+   */
   function* forgetEnds(topic: number, marks: readonly string[]): Routine<Sql[]> {
     const ends = sql`FROM notice WHERE topic = ${topic} AND state = 'over'`
     const found = yield* readFirst<{ count: number }>(sql`SELECT count(*) AS count ${ends}`)
