@@ -108,7 +108,7 @@ test('a stream that was cut goes on from its cursor, and a poll beside it has th
 
 test('each of many streams has the events of its own arguments', async () => {
   const streams = await Promise.all(
-    Array.from({ length: 20 }, (_, at) => client.stream({ name, arguments: { words: [`word${at % 2}`] } })),
+    Array.from({ length: 10 }, (_, at) => client.stream({ name, arguments: { words: [`word${at % 2}`] } })),
   )
   for (const text of ['word0', 'word1']) await service.phone('say', { text })
   for (const [at, stream] of streams.entries()) {
@@ -127,6 +127,17 @@ test('events that are older than the client wants are left out, and it learns so
   const [text] = await say(1)
   expect((await stream.event()).data.text).toBe(text)
   expect(textsOf((await client.poll({ name, cursor: late.cursor })).events)).toEqual([text!])
+})
+
+test('a cursor from elsewhere is a gap: the client learns so, and goes on from a fresh cursor', async () => {
+  const { cursor } = await client.poll({ name })
+  const foreign = cursor!.replace(/^\w+/, '0000000000')
+  const gap = await client.poll({ name, cursor: foreign })
+  expect(gap.truncated).toBe(true)
+  await using stream = await client.stream({ name, cursor: foreign })
+  expect(stream.active.truncated).toBe(true)
+  for (const fresh of [gap.cursor, stream.active.cursor])
+    expect((await client.poll({ name, cursor: fresh })).truncated).toBe(false)
 })
 
 test('an unknown type is not found, and what is not a subscription is refused', async () => {
