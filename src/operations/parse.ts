@@ -179,7 +179,10 @@ export function describeSchema(schema: JsonSchema): string {
   switch (schema.type) {
     case 'string': {
       // A schema made by `PatternString` has its own description; a regular expression is not readable.
-      if (schema.pattern !== undefined) return 'a string of a certain form'
+      if (schema.pattern !== undefined)
+        return schema.examples?.[0] === undefined
+          ? 'a string of a certain form'
+          : `a string such as ${schema.examples[0]}`
       if (schema.maxLength !== undefined)
         return `a string of ${schema.minLength ?? 0} to ${schema.maxLength} characters`
       return schema.minLength ? 'a string that is not empty' : 'a string'

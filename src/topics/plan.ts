@@ -73,7 +73,7 @@ export interface Plan {
   readonly missed: readonly number[]
   /** How many answers it takes; 0: nothing goes. */
   readonly answers: number
-  /** The highest of what goes. */
+  /** The highest priority that goes. */
   readonly priority: Priority
   /** Whether topics may take no further answer until the person writes. */
   readonly isLast: boolean
