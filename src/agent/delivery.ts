@@ -14,6 +14,7 @@ import {
   type TurnChange,
 } from '../index.ts'
 import { keptAnswers, mayUse } from '../model/answers.ts'
+import { keyKnownMs } from '../model/message.ts'
 import type { Clock } from '../platform/clock.ts'
 import type { Log } from '../platform/log.ts'
 import { ClaimLost, changeTurn } from './claim.ts'
@@ -23,11 +24,6 @@ import { type Texts, textsFor } from './texts.ts'
 
 /** Number of answers that a message of a user allows. */
 const allAnswers = 10
-/**
- * svc knows the key of a send for 24 hours. After this time a part is handed over again only when the user asks for
- * it.
- */
-const keyKnownMs = 20 * 60 * 60_000
 /** How often an answer that waits for a slot looks whether it still should. */
 const lookEveryMs = 1000
 /** A shorter wait causes no notice. */

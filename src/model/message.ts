@@ -9,6 +9,12 @@ import { type Static, Type } from '@sinclair/typebox'
 import type { Scope } from './access.ts'
 import { bounded, closed, flag, integer, oneOf, optional, text, withDescription } from './shapes.ts'
 
+/**
+ * The outbox knows the idempotency key of a send for 24 hours. After this time the same call could send a second time, so
+ * svc does not repeat its own.
+ */
+export const keyKnownMs = 20 * 60 * 60_000
+
 export const Direction = oneOf(['received', 'sent'])
 export type Direction = Static<typeof Direction>
 

@@ -4,7 +4,7 @@
  */
 import { createDirectCall } from '../model/call.ts'
 import { SvcError } from '../model/error.ts'
-import type { SendResult } from '../model/message.ts'
+import { keyKnownMs, type SendResult } from '../model/message.ts'
 import type { KnownUser } from '../model/session.ts'
 import { randomBytes } from '../platform/lazy-crypto.ts'
 import type { Runtime } from '../platform/runtime.ts'
@@ -28,8 +28,6 @@ const lookAgainMs = 5000
 const expireEveryMs = 15_000
 /** After a message could not be sent. */
 const restMs = 30_000
-/** The outbox knows the key of a send for a day. */
-const keyKnownMs = 20 * 60 * 60_000
 /** Notices with their whole text. */
 const mostLines = 60
 
