@@ -165,9 +165,15 @@ const above: Readonly<Record<Kind, string>> = {
   dialog: '.dialog, .lightbox',
 }
 
-function noteOpener(kind: Kind): void {
+/** The element with the focus. None if it is only at the start of the page, where it goes if an opener is gone. */
+function focused(): Element | undefined {
   const at = document.activeElement
-  if (at && at !== document.body && !at.closest(above[kind])) openers[kind] = at
+  return at && at !== document.body && at.id !== 'main' ? at : undefined
+}
+
+function noteOpener(kind: Kind): void {
+  const at = focused()
+  if (at && !at.closest(above[kind])) openers[kind] = at
 }
 
 /** Restores the focus: to the opener, else to `focusAfter`, else to the sheet below, else to the start of the page. */
@@ -177,7 +183,7 @@ function focusAgain(kind: Kind, focusAfter: DialogProps['focusAfter']): void {
     if (document.querySelector(above[kind])) return
     const before = openers[kind]
     openers[kind] = undefined
-    if (document.activeElement && document.activeElement !== document.body) return
+    if (focused()) return
     const there = before instanceof HTMLElement && before.isConnected
     const below = document.querySelector<HTMLElement>('.side-sheet') ?? document.getElementById('main')
     ;(there ? before : (focusAfter?.() ?? below))?.focus()

@@ -40,12 +40,13 @@ async function withApprovals(config: Partial<AgentConfig>, sessions = ['work'], 
   let end = await start()
   await library.until('the agent reads', async () => (await svc.sessions()).length === sessions.length)
   // Everybody has written.
-  for (const [nth, bot] of bots.entries())
-    await library.until(`owner ${nth} is known`, async () => {
-      const known = await svc.users({ user_id: bot.user_id })
-      if (known.length === 0) await say('/status', bot.user_id, bot.bot_id)
-      return known.length > 0
-    })
+  for (const [nth, bot] of bots.entries()) {
+    await say('/status', bot.user_id, bot.bot_id)
+    await library.until(
+      `owner ${nth} is known`,
+      async () => (await svc.users({ user_id: bot.user_id })).length > 0,
+    )
+  }
   return {
     ...library,
     svc,
@@ -226,6 +227,8 @@ test('an operator by name decides from another account, and its own owner does n
 
 test('a draft that was decided in the panel is not shown any more where it waits for the pace', async () => {
   await using t = await withApprovals({ approve: 'others' }, ['work'], '1/60s')
+  // The answer to the owner takes the only slot.
+  await t.until('the owner has an answer', async () => (await t.got()).length === 1)
   await t.say('one', t.guest)
   const work = await t.svc.workAsAgent()
   await t.until('it waits', async () => (await work.listDrafts()).some(({ entry }) => entry !== undefined))

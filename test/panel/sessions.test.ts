@@ -49,6 +49,8 @@ describe.skipIf(!hasBrowser)('the accounts page', () => {
     await using panel = await withPanel({ sessions: ['a', 'b'] })
     await write(panel, 'Is it blue?', 'b')
     const page = await panel.open({ path: '/sessions/b' })
+    page.on('console', m => console.log('PAGE', m.text()))
+    if (process.env.RATE) await (await page.context().newCDPSession(page)).send('Emulation.setCPUThrottlingRate', { rate: Number(process.env.RATE) })
     const menu = (of: string) => page.getByRole('button', { name: `Actions for \u2068${of}\u2069` })
     const choose = async (of: string, entry: string) => {
       await menu(of).focus()
@@ -81,7 +83,7 @@ describe.skipIf(!hasBrowser)('the accounts page', () => {
     await keysGoTo(page, sheet(page))
     await page.keyboard.press('Escape')
     await sheet(page).waitFor({ state: 'detached' })
-    await keysGoTo(page, page.getByRole('link', { name: '客服', exact: true }))
+    await keysGoTo(page, page.getByRole('link', { name: '客服', exact: true })).catch(async e => { console.log('ACTIVE', await page.evaluate(() => document.activeElement?.outerHTML.slice(0,300)), page.url()); throw e })
     const place = (name: string) => page.getByRole('navigation').getByRole('link', { name })
     await place('Conversations').click()
     await page.locator(`a.conversation[href*="/${encodeURIComponent('客服')}/"]`).click()
