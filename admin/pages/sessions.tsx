@@ -1,7 +1,8 @@
 /** The accounts page: states, adding, renaming, choosing, logging out. The URL names the open dialog. */
 import { useSignal } from '@preact/signals'
-import { useEffect } from 'preact/hooks'
+import { useEffect, useLayoutEffect, useRef } from 'preact/hooks'
 import { useLocation } from 'wouter-preact'
+import type { SessionWithUsers } from '../api.ts'
 import { gap, isolated, t } from '../i18n.ts'
 import { conversations, sessions } from '../live.ts'
 import { useParam } from '../place.ts'
@@ -12,7 +13,7 @@ import { LoggedOut } from '../sessions/logged-out.tsx'
 import { LoginDialog } from '../sessions/login.tsx'
 import { Logout } from '../sessions/logout.tsx'
 import { Bot } from '../sessions/mascot.tsx'
-import { accountOf, beginNow, loginPath } from '../sessions/names.ts'
+import { accountOf, accountPath, beginNow, loginPath } from '../sessions/names.ts'
 import { comingLogins } from '../sessions/one-by-one.ts'
 import { Rename } from '../sessions/rename.tsx'
 import { AccountTable, AccountTabs } from '../sessions/table.tsx'
@@ -51,7 +52,7 @@ export function Sessions() {
   }
   const none = all?.length === 0
   const showsInvitations = useParam('show') === 'invitations' && may('invites')
-  const account = more === '' && chosen !== undefined ? accountOf(chosen) : undefined
+  const account = useAccount(more === '' ? chosen : undefined)
   return (
     <div class="page sessions">
       <PageHead
@@ -110,6 +111,21 @@ export function Sessions() {
       {question?.what === 'logout' && <Logout name={question.name} onClose={forget} />}
     </div>
   )
+}
+
+/** Returns the account of a name in the URL. If it gets another name, here or elsewhere, the URL follows. */
+function useAccount(name = ''): SessionWithUsers | undefined {
+  const [, navigate] = useLocation()
+  const shown = useRef<SessionWithUsers>(undefined)
+  const named = accountOf(name)
+  const before = shown.current?.name === name ? shown.current.bot_id : undefined
+  const renamed =
+    named || before === undefined ? undefined : sessions.value?.find(({ bot_id }) => bot_id === before)
+  useLayoutEffect(() => {
+    if (renamed) navigate(`${accountPath(renamed.name)}${location.search}`, { replace: true })
+    else shown.current = named
+  })
+  return named ?? renamed
 }
 
 /** Shown while there is no account. */

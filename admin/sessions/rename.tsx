@@ -1,18 +1,14 @@
 /** Gives an account another name. */
 import { useSignal } from '@preact/signals'
 import { useRef } from 'preact/hooks'
-import { useLocation } from 'wouter-preact'
 import { call } from '../api.ts'
 import { isolated, t } from '../i18n.ts'
-import { herePath } from '../service-urls.ts'
 import { Ask } from '../ui/ask.tsx'
 import { tell } from '../ui/toasts.tsx'
 import { NameField, type NameProblem, nameProblem } from './name-field.tsx'
-import { accountPath } from './names.ts'
 import { refreshSessions } from './use-login.ts'
 
 export function Rename({ name, onClose }: { name: string; onClose(): void }) {
-  const [, navigate] = useLocation()
   const called = useRef(name)
   const problem = useSignal<NameProblem | undefined>(undefined)
   return (
@@ -32,8 +28,6 @@ export function Rename({ name, onClose }: { name: string; onClose(): void }) {
           const { new_name } = await call('rename_session', { old_name: name, new_name: wanted })
           called.current = new_name
           await refreshSessions()
-          // If the person has opened another page, stay there.
-          if (herePath() === accountPath(name)) navigate(accountPath(new_name), { replace: true })
           tell(t('sessions.renamed', { name: isolated(new_name) }))
         }
         onClose()
