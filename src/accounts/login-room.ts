@@ -1,5 +1,6 @@
 /** Checks before a new login: is there capacity for it, and which bots are logged in already. */
 import { SvcError } from '../model/error.ts'
+import { networkOf } from '../platform/address.ts'
 import { formatCount } from '../platform/format.ts'
 import { fetchLimitVariable } from '../platform/process.ts'
 import type { StoredLogin } from '../storage/logins.ts'
@@ -51,7 +52,8 @@ export function checkInvitedShare(
 ): void {
   const invited = logins.flatMap(({ invitation }) => invitation ?? [])
   const own = invited.filter(({ id }) => id === by.id)
-  const near = by.address === undefined ? [] : own.filter(({ address }) => address === by.address)
+  const network = by.address !== undefined && networkOf(by.address)
+  const near = own.filter(({ address }) => address !== undefined && networkOf(address) === network)
   const isFull = invited.length >= Math.ceil(pending / 2) || logins.length >= Math.ceil((pending * 3) / 4)
   if (isFull || own.length >= Math.ceil(pending / 4) || near.length >= maxCodesOfAddress)
     throw tooManyLoginsError(invited.length)

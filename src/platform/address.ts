@@ -90,6 +90,20 @@ export function canonicalAddress(text: string): string | undefined {
 }
 
 /**
+ * Returns the network that one caller has for itself, for limits per caller: of IPv6 the first 64 bits (RFC 7421), since
+ * the rest is the caller's choice. Anything else is returned as it is.
+ */
+export function networkOf(address: string): string {
+  if (isIP(address) !== 6) return address
+  const parsed = ipaddr.process(address)
+  if (parsed instanceof ipaddr.IPv4 || parsed.range() === 'loopback') return address
+  return `${parsed.parts
+    .slice(0, 4)
+    .map(part => part.toString(16))
+    .join(':')}::/64`
+}
+
+/**
  * Creates a check whether an address, in its usual form, is in one of these ranges.
  *
  * @param ranges as `parseRanges` of the options accepts them

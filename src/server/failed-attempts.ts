@@ -1,10 +1,11 @@
 /** Calls without the right token: counted, logged and slowed down per address. */
 import { SvcError } from '../model/error.ts'
+import { networkOf } from '../platform/address.ts'
 import { type Clock, systemClock } from '../platform/clock.ts'
 import type { Log } from '../platform/log.ts'
 import { toProblemResponse } from './errors.ts'
 
-/** Calls without the right token that an address may make per minute without a delay. */
+/** Calls without the right token that an address, of IPv6 a network (/64), may make per minute without a delay. */
 const freeAttempts = 100
 const delayMs = 1000
 /** Maximum delayed calls of one address, and of all. Further calls are rejected immediately. */
@@ -82,14 +83,15 @@ export class FailedAttempts {
   /** Counts a call. Logs each address once a minute, with the number of calls in the minute before. */
   #countAttempt(address: string): AttemptCount {
     const now = this.#clock.monotonic()
-    const known = this.#addresses.get(address)
+    const network = networkOf(address)
+    const known = this.#addresses.get(network)
     const tries =
       known && now - known.since < minuteMs ? known : { since: now, count: 0, waiting: known?.waiting ?? 0 }
     tries.count++
     if (tries === known) return tries
     this.#log.warn('calls without the right token', { address, calls: known?.count ?? 1 })
-    this.#addresses.delete(address)
-    this.#addresses.set(address, tries)
+    this.#addresses.delete(network)
+    this.#addresses.set(network, tries)
     const [oldest] = this.#addresses.keys()
     if (oldest !== undefined && this.#addresses.size > maxAddresses) this.#addresses.delete(oldest)
     return tries

@@ -10,6 +10,7 @@
 import { topOf } from '../access/usage.ts'
 import { SvcError } from '../model/error.ts'
 import type { Principal } from '../model/principal.ts'
+import { networkOf } from '../platform/address.ts'
 import { formatCount } from '../platform/format.ts'
 
 /**
@@ -101,7 +102,7 @@ const ofAddresses = new Map<string, OpenCalls>()
 /** Returns the open calls of a caller. @param address called for callers who are known by nothing else */
 export function openCallsOf(by: Principal, address?: () => string | undefined): OpenCalls {
   if (by.kind === 'open') {
-    const key = address?.() ?? ''
+    const key = networkOf(address?.() ?? '')
     const known = ofAddresses.get(key) ?? new OpenCalls(maxOpen, () => ofAddresses.delete(key))
     ofAddresses.set(key, known)
     return known

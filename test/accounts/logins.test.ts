@@ -448,13 +448,13 @@ test('the logins of a key and those around it take half of the room at most', as
 
 test('logins by invitation have half of the places and leave a quarter to others; a link and an address have a part of these', () => {
   const share =
-    (count: number, others: number, pending: number, { id = 'i', address = 'a' } = {}) =>
+    (count: number, others: number, pending: number, { id = 'i', address = 'a', from = 'a' } = {}) =>
     () => {
       const invited = Array.from({ length: count }, (_, nth) => ({
         invitation: { id, browser: `${nth}`, address },
       }))
       const logins = [...invited, ...Array.from({ length: others }, () => ({}))]
-      checkInvitedShare(logins, { id: 'i', address: 'a' }, { pending })
+      checkInvitedShare(logins, { id: 'i', address: from }, { pending })
     }
   const other = { id: 'other' }
   expect(share(3, 2, 8, other)).not.toThrow()
@@ -465,4 +465,8 @@ test('logins by invitation have half of the places and leave a quarter to others
   expect(share(50, 0, 1000)).toThrow('in progress')
   expect(share(50, 0, 1000, { address: 'b' })).not.toThrow()
   expect(share(50, 0, 1000, other)).not.toThrow()
+  // The last half of an IPv6 address is the visitor's choice.
+  const from = '2001:db8:1:2::1'
+  expect(share(50, 0, 1000, { address: '2001:db8:1:2:3:4:5:6', from })).toThrow('in progress')
+  expect(share(50, 0, 1000, { address: '2001:db8:1:3::1', from })).not.toThrow()
 })

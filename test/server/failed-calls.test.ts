@@ -1,5 +1,8 @@
 /** Calls without the right token in the audit log. */
 import { expect, test } from 'bun:test'
+import { silentLog } from '../../src/platform/log.ts'
+import { FailedAttempts } from '../../src/server/failed-attempts.ts'
+import { testClock } from '../support/clock.ts'
 import { withGateway } from '../support/gateway.ts'
 import { type Rest, raw, restOf } from '../support/rest.ts'
 
@@ -52,6 +55,19 @@ test('callers behind a trusted proxy are counted by their own addresses, and nob
     ['192.0.2.1', 3],
     ['192.0.2.2', 2],
   ])
+})
+
+test('an IPv6 network is slowed down as one address, whichever of its addresses calls', async () => {
+  const clock = testClock({ runs: false })
+  const attempts = new FailedAttempts({ log: silentLog, clock })
+  const call = (address: string) => attempts.throttle(new Response(null, { status: 401 }), address)
+  const delayed = Array.from({ length: 120 }, (_, nth) => call(`2001:db8:1:2:3:4:5:${nth.toString(16)}`))
+  expect(delayed.filter(answer => answer instanceof Promise)).toHaveLength(20)
+  expect((await call('2001:db8:1:2::1')).status).toBe(429)
+  for (const other of ['2001:db8:1:3::1', '::1', '192.0.2.1', ''])
+    expect((await call(other)).status).toBe(401)
+  clock.advance(1000)
+  await Promise.all(delayed)
 })
 
 const statusOfRaw = async ({ server }: Rest<unknown>, text: string) =>
