@@ -174,7 +174,13 @@ export function Invite({ onClose }: { onClose(): void }) {
         await loadInvitations()
       }}
     >
-      <NameField label={t('invite.name')} placeholder={t('invite.name_example')} problem={problem.value} />
+      {/* One that serves several adds a number. */}
+      <NameField
+        label={t('invite.name')}
+        placeholder={t('invite.name_example')}
+        problem={problem.value}
+        maxLength={60}
+      />
       <AgentField />
       <Field
         label={t('invite.uses')}

@@ -20,11 +20,13 @@ export function NameField({
   value = '',
   placeholder = '',
   problem,
+  maxLength,
 }: {
   label: string
   value?: string
   placeholder?: string
   problem: NameProblem | undefined
+  maxLength?: number
 }) {
   const id = useId()
   return (
@@ -36,6 +38,7 @@ export function NameField({
         name="name"
         defaultValue={value}
         placeholder={placeholder}
+        maxLength={maxLength}
         autocomplete="off"
         autocapitalize="none"
         spellcheck={false}
