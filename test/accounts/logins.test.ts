@@ -405,6 +405,7 @@ describe('login', () => {
       await t.until('it is known to be left', async () => {
         return (await t.other.logins.get('x', t.clock.now()))?.left_at !== undefined
       })
+      await t.until('its time runs', () => t.clock.sleeps(45_000, 50_000))
       const asked = t.gateway.logins.follow(
         owner,
         { login_id, seen },

@@ -206,11 +206,11 @@ onEach((it, open) => {
 
     it('many old ones go in steps', async t => {
       const { agents } = t.store
-      const all = await Promise.all(Array.from({ length: 700 }, () => inject(t.store)))
+      const all = await Promise.all(Array.from({ length: 350 }, () => inject(t.store)))
       await agents.claim(key())
       await Promise.all(all.map(({ id }) => agents.changeTurn(id, { state: 'answered', ended_at: 1 })))
       expect(await agents.prune(2)).toBe(true)
-      expect((await agents.listTurns({ limit: 1000 })).length).toBe(400)
+      expect((await agents.listTurns({ limit: 1000 })).length).toBe(50)
       while (await agents.prune(2));
       expect(await agents.listTurns({ limit: 1000 })).toEqual([])
     })
