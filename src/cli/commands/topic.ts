@@ -79,5 +79,9 @@ function formatState(one: TopicState): CommandOutput {
     ['waits for', ({ state, why }) => (state === 'waiting' ? (why ?? '–') : state)],
     ['until', ({ until }) => formatLocalTime(until)],
   ]
-  return { text: `${describe(one)}\n${formatTable(one.notices, columns, colours.dim)}` }
+  const unshown = one.waiting - one.notices.filter(({ state }) => state === 'waiting').length
+  return {
+    text: `${describe(one)}\n${formatTable(one.notices, columns, colours.dim)}`,
+    ...(unshown > 0 && { note: formatNote(`${unshown} more wait`) }),
+  }
 }
