@@ -40,7 +40,9 @@ test.each(['revoke', 'rotate'])(
     }
     const waiting = client.call('recv', { timeout: 60 })
     expect((await svc(['key', verb, id, '-d', dir], await homeOf(dir))).status).toBe(0)
-    expect((await waiting)._meta['svc/problem']).toMatchObject({ code: 'unauthorized' })
+    const { code } = (await waiting)._meta['svc/problem']
+    // It is forbidden if the key ended after the call was let in and before it had its place to read from.
+    expect(['unauthorized', 'forbidden']).toContain(code)
     await until('the process ends', 20_000, () => isClosed)
     expect(client.log()).toContain('"agent"')
   },
