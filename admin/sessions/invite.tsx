@@ -267,7 +267,7 @@ function typedIn(form: FormData): Input<'add_invitation'> {
 /** Gives the service the address that others use. */
 const addressOption = '--public-url'
 
-function Made({ added: { link, name, note, qr_svg }, onClose }: MadeProps) {
+function Made({ added: { agent, agent_runs, link, name, note, qr_svg }, onClose }: MadeProps) {
   return (
     <Dialog
       alert
@@ -288,6 +288,12 @@ function Made({ added: { link, name, note, qr_svg }, onClose }: MadeProps) {
           <span>
             {t('invite.only_here')} <code>{addressOption}</code>
           </span>
+        </p>
+      )}
+      {agent !== undefined && !agent_runs && (
+        <p class="notice warn">
+          <Icon name="warn" />
+          <span>{t('invite.agent_off', { name: isolated(agent) })}</span>
         </p>
       )}
       {qr_svg !== undefined && (

@@ -35,6 +35,8 @@ export interface InvitationPorts {
   listBelow(id: string): Promise<ReadonlySet<string>>
   /** Whether callers over TCP need a key, because there is one. */
   hasKeys(): Promise<boolean>
+  /** Returns the names of the agents that run. */
+  listRunningAgents(): Promise<readonly string[]>
   /** Returns the address under which the page is reached, as far as it is known. */
   findUrl(): Promise<string | undefined>
   /** URL of the simulated phone in the sandbox. */
@@ -76,7 +78,7 @@ export class Invitations {
    * @throws SvcError `invalid_arguments`, `forbidden` if the key has ended meanwhile
    */
   async add(by: Principal, input: NewInvitationInput): Promise<AddedInvitation> {
-    const { clock, findUrl, invitations } = this.#ports
+    const { clock, findUrl, invitations, listRunningAgents } = this.#ports
     const { uses = 1, agent, trusted = false, turns_per_day = defaultTurnsPerDay, inviter = by.name } = input
     const { topic } = input
     if (topic !== undefined && firstSegments.includes(topic.toLowerCase()))
@@ -108,6 +110,7 @@ export class Invitations {
       ...toInvitation({ ...stored, used: 0 }, [], created_at),
       link: `${url ?? ''}${invitationPath}#${secret}`,
       ...(note !== undefined && { note }),
+      ...(agent !== undefined && { agent_runs: (await listRunningAgents()).includes(agent) }),
     }
   }
 

@@ -114,6 +114,7 @@ export function openAccounts(
     logins,
     listBelow: async id => listBelow(await store.keys.list(), id),
     hasKeys: async () => (await store.keys.list()).length > 0,
+    listRunningAgents: () => store.agents.listRunning(),
     findUrl: async () => address.url ?? (await findServiceUrl(config.basePath)),
     phoneUrl: upstream.sandboxed ? `${upstream.loginUrl}/phone` : undefined,
     clock: runtime.clock,

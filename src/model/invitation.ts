@@ -85,6 +85,9 @@ export const AddedInvitation = Type.Object({
   ),
   qr_svg: optional(text('The QR code of the link as an SVG image, if others can open it.')),
   note: optional(text('Why others may not be able to open the link, and what to do.')),
+  agent_runs: optional(
+    flag('Whether the named agent runs now. Nobody answers the guests while it does not.'),
+  ),
 })
 export type AddedInvitation = Static<typeof AddedInvitation>
 

@@ -66,7 +66,11 @@ export const addInvitation = defineOperation({
     {
       summary: 'One person',
       input: { name: 'mum', agent: 'home' },
-      output: { ...exampleInvitation, link: `https://svc.example.com/invite#${'Zm9vYmFy'.repeat(5)}xyz` },
+      output: {
+        ...exampleInvitation,
+        agent_runs: true,
+        link: `https://svc.example.com/invite#${'Zm9vYmFy'.repeat(5)}xyz`,
+      },
     },
   ],
   furtherRights: ({ topic, trusted }) => [

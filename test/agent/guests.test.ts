@@ -36,6 +36,17 @@ test('programs of a guest’s agent cannot call svc as its owner: without any ke
   expect([...names, (await invite({ agent: 'home' })).name]).toEqual(['mum', 'mum', 'mum'])
 })
 
+test('whoever invites learns whether the agent runs that is to answer', async () => {
+  await using agents = await withAgents()
+  const svc = await agents.library.open({ store: true })
+  const runs = async (agent?: string) =>
+    (await svc.invitations.add('mum', agent ? { agent, trusted: true } : {})).agent_runs
+  expect(await runs('home')).toBe(false)
+  await agents.start(new PlayedBackend(), named)
+  await agents.until('it runs', () => runs('home'))
+  expect([await runs('hmoe'), await runs()]).toEqual([false, undefined])
+})
+
 describe('a guest', () => {
   test('is answered by the agent that the invitation names, isolated, in a folder of the own', async () => {
     await using agents = await withAgents()

@@ -46,11 +46,15 @@ function formatInvitations(all: readonly Invitation[]): CommandOutput {
   return { text: formatTable(all, columns, colours.dim) }
 }
 
-function formatAdded({ agent, expires_at, link, note, uses }: AddedInvitation): CommandOutput {
+function formatAdded({ agent, agent_runs, expires_at, link, note, uses }: AddedInvitation): CommandOutput {
   const people = uses === 1 ? 'one person' : `${uses} people`
+  const silence =
+    agent === undefined
+      ? 'No agent answers: --agent names one.'
+      : `The agent ${oneLine(agent)} does not run now. Nobody answers until it does: svc agent --name ${oneLine(agent)}`
   const facts = [
     `For ${people}, until ${formatLocalTime(expires_at)}. The link is shown this once.`,
-    ...(agent === undefined ? ['No agent answers: --agent names one.'] : []),
+    ...(agent_runs ? [] : [silence]),
     ...(note === undefined ? [] : [note]),
   ]
   return { text: `${link}\n`, note: formatNote(facts.join('\n')) }
