@@ -8,6 +8,7 @@ import { ownRights } from '../rights.ts'
 import { timeNow } from '../times.ts'
 import { Ask } from '../ui/ask.tsx'
 import { Choice } from '../ui/choice.tsx'
+import { Field } from '../ui/field.tsx'
 import { Icon } from '../ui/icon.tsx'
 import { set } from '../ui/set.ts'
 import { type AddedKey, keyCalls, keys, type NewKeyInput } from './keys.ts'
@@ -72,7 +73,7 @@ export function AddKey({ onClose, onAdded }: AddProps) {
       <p class="soft small" id={`${id}-about`}>
         {t('access.people_about')}
       </p>
-      <ScopeFields id={id} />
+      <ScopeFields />
       <RoleFields />
       <Choice label={t('access.expires')} name="days">
         {lifetimes.map(([days, text]) => (
@@ -81,7 +82,7 @@ export function AddKey({ onClose, onAdded }: AddProps) {
           </option>
         ))}
       </Choice>
-      <LimitFields id={id} />
+      <LimitFields />
       <div id={`${id}-problem`} role="alert">
         {problem.value && (
           <p class="problem">
@@ -158,7 +159,7 @@ const Role = ({ word, name, about, role }: RoleProps) => (
 )
 
 /** The accounts and users that the key may see: all, or certain ones. */
-function ScopeFields({ id }: { id: string }) {
+function ScopeFields() {
   const isLimited = useSignal(false)
   return (
     <>
@@ -178,12 +179,12 @@ function ScopeFields({ id }: { id: string }) {
           ))}
         </div>
       </fieldset>
-      {isLimited.value && <LimitedScope id={id} />}
+      {isLimited.value && <LimitedScope />}
     </>
   )
 }
 
-function LimitedScope({ id }: { id: string }) {
+function LimitedScope() {
   const all = sessions.value?.filter(({ bot_id }) => bot_id !== undefined) ?? []
   return (
     <>
@@ -201,21 +202,12 @@ function LimitedScope({ id }: { id: string }) {
           </div>
         </fieldset>
       )}
-      <div class="field">
-        <label for={`${id}-users`}>{t('access.users')}</label>
-        <textarea
-          class="input"
-          id={`${id}-users`}
-          name="users"
-          rows={2}
-          autocomplete="off"
-          spellcheck={false}
-          aria-describedby={`${id}-users-about`}
-        />
-        <p class="soft small" id={`${id}-users-about`}>
-          {t('access.users_about')}
-        </p>
-      </div>
+      <Field
+        label={t('access.users')}
+        about={t('access.users_about')}
+        rows={2}
+        input={{ name: 'users', spellcheck: false }}
+      />
     </>
   )
 }
@@ -226,15 +218,12 @@ const limitTexts = {
   megabytes: 'access.limit_bytes',
 } as const
 
-const LimitFields = ({ id }: { id: string }) => (
+const LimitFields = () => (
   <details class="more-fields">
     <summary>{t('access.limits')}</summary>
     <p class="soft small">{t('access.limits_about')}</p>
     {Object.entries(limitTexts).map(([name, text]) => (
-      <div key={name} class="field">
-        <label for={`${id}-${name}`}>{t(text)}</label>
-        <input class="input" id={`${id}-${name}`} name={name} type="number" min={1} step={1} />
-      </div>
+      <Field key={name} label={t(text)} input={{ name, type: 'number', min: 1, step: 1 }} />
     ))}
     <p class="soft small">{t('access.limits_note')}</p>
   </details>

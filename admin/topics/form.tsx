@@ -108,6 +108,7 @@ function Settings({ topic }: { topic?: Topic }) {
     keep_seconds = 86_400,
     max_priority = 'high',
     min_priority = 'min',
+    template,
   } = topic ?? {}
   const { quiet = '', zone = timeFormat({}).resolvedOptions().timeZone } = topic ?? {}
   const [from, until] = quiet.split('-')
@@ -139,8 +140,23 @@ function Settings({ topic }: { topic?: Topic }) {
       />
       <Field
         label={t('topics.keep_hours')}
-        about={t('topics.more_about')}
         input={{ name: 'keep', type: 'number', min: 1, max: 168, defaultValue: keep_seconds / hourSeconds }}
+      />
+      <Field
+        label={t('topics.secret')}
+        about={t(topic?.signed ? 'topics.secret_kept' : 'topics.secret_about')}
+        input={{ name: 'secret', type: 'password', maxLength: 200, autocomplete: 'new-password' }}
+      />
+      <Field
+        label={t('topics.template')}
+        about={t('topics.template_about')}
+        rows={2}
+        input={{
+          name: 'template',
+          maxLength: 4000,
+          placeholder: '{{ .title }}: {{ .state }}',
+          defaultValue: template,
+        }}
       />
     </>
   )
@@ -160,6 +176,7 @@ function settingsIn(form: FormData): Omit<Input<'change_topic'>, 'topic'> {
   const textOf = (name: string) => String(form.get(name)).trim()
   const [from, until, zone] = [textOf('from'), textOf('until'), textOf('zone')]
   const isQuiet = from !== '' && until !== ''
+  const secret = textOf('secret')
   return {
     min_priority: textOf('min_priority') as Priority,
     max_priority: textOf('max_priority') as Priority,
@@ -168,5 +185,7 @@ function settingsIn(form: FormData): Omit<Input<'change_topic'>, 'topic'> {
     ...(isQuiet && zone !== '' && { zone }),
     answers: Number(textOf('answers')),
     keep_seconds: Math.round(Number(textOf('keep')) * hourSeconds),
+    template: textOf('template'),
+    ...(secret !== '' && { secret }),
   }
 }

@@ -6,18 +6,23 @@ interface FieldProps {
   label: string
   about?: string
   input: ComponentProps<'input'>
+  /** Height of a field for several lines. */
+  rows?: number
   /** What the field refers to. */
   children?: ComponentChildren
 }
 
-export function Field({ label, about, input, children }: FieldProps) {
+export function Field({ label, about, input, rows, children }: FieldProps) {
   const id = useId()
+  // The attributes in use are those that both have.
+  const Box = (rows === undefined ? 'input' : 'textarea') as 'input'
   return (
     <div class="field">
       <label for={id}>{label}</label>
-      <input
+      <Box
         class="input"
         id={id}
+        {...(rows !== undefined && { rows })}
         autocomplete="off"
         dir="auto"
         aria-describedby={about && `${id}-about`}

@@ -9,6 +9,7 @@ import { sessions, status } from '../live.ts'
 import { Ask } from '../ui/ask.tsx'
 import { Choice } from '../ui/choice.tsx'
 import { Copyable } from '../ui/copy.tsx'
+import { Field } from '../ui/field.tsx'
 import { type AddedWebhook, type NewWebhookInput, webhooks } from './endpoints.ts'
 import { typeTexts } from './words.ts'
 
@@ -44,15 +45,15 @@ export function AddWebhook({ onClose, onAdded }: AddProps) {
   }
   return (
     <Ask title={t('webhooks.add')} action={t('webhooks.add')} onClose={onClose} run={add}>
-      <Fields problem={problem.value} id={useId()} />
+      <Fields problem={problem.value} />
     </Ask>
   )
 }
 
-function Fields({ problem, id }: { problem: Problem | undefined; id: string }) {
+function Fields({ problem }: { problem: Problem | undefined }) {
   return (
     <>
-      <UrlField problem={problem} id={id} />
+      <UrlField problem={problem} id={useId()} />
       <fieldset class="field choice">
         <legend class="label">{t('webhooks.types')}</legend>
         <div>
@@ -66,23 +67,18 @@ function Fields({ problem, id }: { problem: Problem | undefined; id: string }) {
         <p class="soft small">{t('webhooks.types_about')}</p>
       </fieldset>
       <SessionField />
-      <div class="field">
-        <label for={`${id}-headers`}>{t('webhooks.headers_optional')}</label>
-        <textarea
-          class="input mono"
-          id={`${id}-headers`}
-          name="headers"
-          rows={2}
-          dir="ltr"
-          placeholder={exampleHeader}
-          autocomplete="off"
-          spellcheck={false}
-          aria-describedby={`${id}-masked`}
-        />
-        <p class="soft small" id={`${id}-masked`}>
-          {t('webhooks.headers_about')}
-        </p>
-      </div>
+      <Field
+        label={t('webhooks.headers_optional')}
+        about={t('webhooks.headers_about')}
+        rows={2}
+        input={{
+          class: 'input mono',
+          name: 'headers',
+          dir: 'ltr',
+          placeholder: exampleHeader,
+          spellcheck: false,
+        }}
+      />
       <div class="choice">
         <label>
           <input type="checkbox" name="replies" />

@@ -64,10 +64,20 @@ describe.skipIf(!hasBrowser)('topics', () => {
     await dialog.last().getByLabel(t('topics.quiet_from'), { exact: true }).fill('23:00')
     await dialog.last().getByLabel(t('topics.quiet_until'), { exact: true }).fill('07:00')
     await dialog.last().getByLabel(t('topics.zone'), { exact: true }).fill('Asia/Shanghai')
+    await dialog.last().getByLabel(t('topics.secret'), { exact: true }).fill('of the sender')
+    const template = dialog.last().getByLabel(t('topics.template'), { exact: true })
+    await template.fill('{{ .title }}\n{{ .state }}')
     await isForAll('the settings')
     await hand.press(button(t('topics.change')))
     await dialog.getByText('23:00-07:00 Asia/Shanghai').waitFor()
-    expect(await topics.list(owner)).toMatchObject([{ quiet: '23:00-07:00', zone: 'Asia/Shanghai' }])
+    const changed = { quiet: '23:00-07:00', zone: 'Asia/Shanghai', signed: true }
+    expect(await topics.list(owner)).toMatchObject([{ ...changed, template: '{{ .title }}\n{{ .state }}' }])
+    // What is not shown, and lines, stay as they are.
+    await hand.press(button(t('topics.change')))
+    await dialog.last().getByText(t('topics.secret_kept')).waitFor()
+    await hand.press(button(t('topics.change')))
+    await dialog.last().getByText(t('topics.secret_kept')).waitFor({ state: 'detached' })
+    expect(await topics.list(owner)).toMatchObject([{ ...changed, template: '{{ .title }}\n{{ .state }}' }])
 
     await topics.accept(createDirectCall(), 'home', [{ text: 'the disk is full', priority: 'low' }])
     await dialog.getByText('the disk is full').waitFor()
