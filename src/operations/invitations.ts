@@ -46,7 +46,7 @@ export const listInvitations = defineOperation({
   output: Type.Array(Invitation),
   errors: ['store_unavailable'],
   examples: [{ summary: 'One invitation', output: [exampleInvitation] }],
-  rest: { route: 'GET /invitations', tag: 'accounts' },
+  rest: { route: 'GET /invitations', tag: 'invitations' },
   cli: { path: ['invite'], alias: 'list', examples: [['svc invite', 'Every invitation']] },
   run: ({ invitations }, _input, { by }) => invitations.list(by),
 })
@@ -77,7 +77,7 @@ export const addInvitation = defineOperation({
     ...(trusted ? (['agents'] as const) : []),
     ...(topic === undefined ? [] : (['topics'] as const)),
   ],
-  rest: { route: 'POST /invitations', tag: 'accounts' },
+  rest: { route: 'POST /invitations', tag: 'invitations' },
   cli: {
     path: ['invite', 'add'],
     positionals: ['name'],
@@ -112,7 +112,7 @@ export const revokeInvitation = defineOperation({
       output: { ...exampleInvitation, status: 'revoked', revoked_at: 1767225660000 },
     },
   ],
-  rest: { route: 'DELETE /invitations/{id}', tag: 'accounts' },
+  rest: { route: 'DELETE /invitations/{id}', tag: 'invitations' },
   cli: {
     path: ['invite', 'revoke'],
     positionals: ['id'],

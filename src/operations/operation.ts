@@ -104,6 +104,7 @@ export interface RestShape<Input = unknown, Output = unknown> {
     | 'messages'
     | 'sessions'
     | 'accounts'
+    | 'invitations'
     | 'media'
     | 'webhooks'
     | 'topics'

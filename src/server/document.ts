@@ -68,6 +68,7 @@ const aboutTools: ApiInfo = {
   tags: [
     { name: 'messages', description: 'Receive, send, download, search.' },
     { name: 'sessions', description: 'WeChat accounts: log in and out, name, choose.' },
+    { name: 'invitations', description: 'Links by which people log in by themselves.' },
     { name: 'media', description: 'Bytes in and out, streamed.' },
     { name: 'webhooks', description: 'Events that leave by themselves.' },
     { name: 'topics', description: 'Addresses by which programs notify people.' },

@@ -29,6 +29,16 @@ describe('the OpenAPI document', () => {
     expect(text).not.toContain('x-svc')
   })
 
+  test('explains each heading, and has something below each', () => {
+    for (const one of [document, JSON.parse(panelText) as Json]) {
+      const used = Object.values<Record<string, Json>>(one.paths).flatMap(methods =>
+        Object.values(methods).flatMap(({ tags }) => tags as string[]),
+      )
+      const explained = (one.tags as Json[]).map(({ name }) => name)
+      expect([...new Set(used)].sort()).toEqual(explained.sort())
+    }
+  })
+
   test('carries the version and stays the same whatever was called before', async () => {
     expect(document.info.version).toBe('1.2.3')
     for (const tool of tools) await callExample(tool)
