@@ -63,10 +63,11 @@ test('five messages while the agent works are answered one after another, in ord
 test('three photos and a text within two seconds are one turn', async () => {
   await using agents = await withAgents()
   const { clock, sandbox } = agents.library
-  const { backend } = await agents.start(new PlayedBackend(), { gatherMs: 30_000 })
+  const agent = await agents.start(new PlayedBackend(), { gatherMs: 30_000 })
+  const { backend } = agent
   for (let nth = 1; nth <= 3; nth++) await sandbox.media('image', photo)
   await agents.say('what are these?')
-  await agents.until('they were read', () => agents.count('lease') === 4)
+  await agents.until('they were taken', () => agent.taken === 4)
   expect(await agents.turns()).toEqual([])
   clock.advance(10_000)
   await agents.until('a turn runs', () => backend.runs.length === 1)
@@ -106,7 +107,7 @@ for (const stop of ['/stop', '停止', ' ／STOP ']) {
 
 test('/stop right behind a message stops that message', async () => {
   await using agents = await withAgents()
-  const { backend } = await agents.start(new PlayedBackend(), { gatherMs: 2000 })
+  const { backend } = await agents.start(new PlayedBackend(), { gatherMs: 30_000 })
   await agents.say('do not do this')
   await agents.say('/stop')
   await agents.gets(1)

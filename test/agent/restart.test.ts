@@ -2,7 +2,13 @@
 import { expect, test } from 'bun:test'
 import type { AgentConfig } from '../../src/agent/config.ts'
 import { stopwatch } from '../support/stopwatch.ts'
-import { PlayedBackend, withAgents } from './support.ts'
+import { PlayedBackend, type RunningAgent, type TestAgents, withAgents } from './support.ts'
+
+/** Waits until an agent has taken so many messages, and lets the pause pass after which they are a turn. */
+async function gathered({ library, until }: TestAgents, agent: RunningAgent, count: number): Promise<void> {
+  await until('they were taken', () => agent.taken === count)
+  library.clock.advance(10_000)
+}
 
 test('it stops although the agent does not, and tells the user at the next start what it did not finish', async () => {
   await using agents = await withAgents()
@@ -28,9 +34,10 @@ test('it stops although the agent does not, and tells the user at the next start
 
 test('with resumeTurns the turn runs again, with the files of its messages', async () => {
   await using agents = await withAgents()
-  const first = await agents.start(new PlayedBackend(), { gatherMs: 2000 })
+  const first = await agents.start(new PlayedBackend(), { gatherMs: 30_000 })
   await agents.library.sandbox.media('file', 'some text', { name: 'notes.txt' })
   await agents.say('read this')
+  await gathered(agents, first, 2)
   await agents.until('a turn runs', () => first.backend.runs.length === 1)
   await first.stop()
   const { backend } = await agents.start(new PlayedBackend(() => 'read'), { resumeTurns: true })
@@ -48,9 +55,10 @@ test('messages that were being gathered come again after a restart', async () =>
   await agents.until('they were read', () => agents.count('lease') === 2)
   await first.stop()
   expect(await agents.turns()).toEqual([])
-  const { backend } = await agents.start(new PlayedBackend(() => 'both'), { gatherMs: 3000 })
+  const second = await agents.start(new PlayedBackend(() => 'both'), { gatherMs: 30_000 })
+  await gathered(agents, second, 2)
   expect(await agents.gets(1)).toEqual(['both'])
-  expect(backend.prompts).toEqual(['one\ntwo'])
+  expect(second.backend.prompts).toEqual(['one\ntwo'])
 })
 
 /** An agent that was away while the owner wrote, at these times before now (ms). */
@@ -70,15 +78,16 @@ async function withBacklog(
     await agents.say(text, from)
   }
   await sandbox.advance(agoMs)
-  const { backend } = await agents.start(new PlayedBackend(({ text }) => `to ${text}`), {
-    gatherMs: 2000,
+  const agent = await agents.start(new PlayedBackend(({ text }) => `to ${text}`), {
+    gatherMs: 30_000,
     ...config,
   })
-  return { agents, backend }
+  await gathered(agents, agent, written.length)
+  return { agents, agent }
 }
 
 test('after downtime what was written apart is a turn each, in order', async () => {
-  const { agents, backend } = await withBacklog(
+  const { agents, agent } = await withBacklog(
     {},
     [960_000, 'door bell'],
     [600_000, 'photo'],
@@ -87,11 +96,11 @@ test('after downtime what was written apart is a turn each, in order', async () 
   )
   await using _ = agents
   expect(await agents.gets(3)).toEqual(['to door bell', 'to photo', 'to backup\nnow'])
-  expect(backend.prompts).toEqual(['door bell', 'photo', 'backup\nnow'])
+  expect(agent.backend.prompts).toEqual(['door bell', 'photo', 'backup\nnow'])
 })
 
 test('with skipOlderMs what is older is left out, commands too, and that is said once', async () => {
-  const { agents, backend } = await withBacklog(
+  const { agents, agent } = await withBacklog(
     { skipOlderMs: 600_000 },
     [3_600_000, '门铃'],
     [3_000_000, '/new'],
@@ -103,8 +112,9 @@ test('with skipOlderMs what is older is left out, commands too, and that is said
   expect(texts).toHaveLength(2)
   expect(texts[0]).toMatch(/10.*\p{Script=Han}/u)
   expect(texts[1]).toBe('to 备份')
-  expect(backend.prompts).toEqual(['备份'])
+  expect(agent.backend.prompts).toEqual(['备份'])
   await agents.say('还有')
+  await gathered(agents, agent, 5)
   expect((await agents.gets(3))[2]).toBe('to 还有')
 })
 

@@ -64,6 +64,8 @@ export class PlayedBackend implements Backend {
 export interface RunningAgent extends AsyncDisposable {
   readonly svc: Svc
   readonly backend: PlayedBackend
+  /** How many messages of people who may talk with it were given to their conversations. */
+  readonly taken: number
   /** Ends it, as a signal does. */
   stop(): Promise<void>
 }
@@ -114,6 +116,7 @@ export async function withAgents(options: Parameters<typeof withLibrary>[0] = {}
     async start(backend = new PlayedBackend(), config = {}, ports = {}, options = {}) {
       const svc = await library.open({ store: true, ...options })
       const stop = new AbortController()
+      let taken = 0
       const settings: AgentConfig = {
         ...defaultAgent,
         gatherMs: 20,
@@ -130,7 +133,10 @@ export async function withAgents(options: Parameters<typeof withLibrary>[0] = {}
           folders,
           dataFolder: dir,
           ask: async () => 'reject',
-          takeAnswer: async () => 'no',
+          takeAnswer: async () => {
+            taken += 1
+            return 'no'
+          },
           closeLost: async () => {},
           ...ports,
         },
@@ -140,6 +146,9 @@ export async function withAgents(options: Parameters<typeof withLibrary>[0] = {}
       const agent: RunningAgent = {
         svc,
         backend,
+        get taken() {
+          return taken
+        },
         async stop() {
           stop.abort()
           await ended
