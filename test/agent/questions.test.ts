@@ -318,7 +318,7 @@ describe('a plain answer', () => {
   })
 
   test('that was written before the question, came again, or follows closely on another message allows nothing', async () => {
-    await using t = await withQuestions({ pauseMs: 5000 })
+    await using t = await withQuestions({ pauseMs: 600_000 })
     const answer = t.questions.ask(await t.turn(), request, running)
     await t.shown()
     // The greeting was within the pause.
@@ -385,9 +385,10 @@ describe('without an answer', () => {
     await using t = await withQuestions()
     const answer = t.questions.ask(await t.turn(), request, running)
     const code = await t.codeFor()
-    t.clock.advance(299_000)
+    await t.shown()
+    t.clock.advance(240_000)
     expect((await t.question()).text).toBe(request.text)
-    t.clock.advance(1000)
+    t.clock.advance(60_000)
     expect(await answer).toBe('no')
     await t.say(`${code} 1`)
     expect(await ended(t)).toBe(true)
@@ -471,9 +472,9 @@ describe('a question that waits for the pace', () => {
     expect(await t.got()).toHaveLength(2)
     const { expires_at } = await t.question()
     expect(expires_at - asked_at).toBeWithin(355_000, 420_000)
-    t.clock.advance(299_000)
+    t.clock.advance(240_000)
     expect((await t.question()).answer).toBeUndefined()
-    t.clock.advance(2000)
+    t.clock.advance(60_000)
     expect(await answer).toBe('no')
     expect(t.taken).toEqual(['yes'])
   })

