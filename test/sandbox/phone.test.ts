@@ -3,7 +3,6 @@ import { given } from '../support/given.ts'
 import { ilink } from '../support/ilink-client.ts'
 import { headAndGet } from '../support/rest.ts'
 import { withSandbox } from '../support/sandbox.ts'
-import { stopwatch } from '../support/stopwatch.ts'
 
 const it = given(withSandbox)
 
@@ -181,9 +180,8 @@ test('news comes as server-sent events, and the stream ends with the sandbox', a
   expect((await reader.read()).value).toContain(': here')
   await sandbox.say('x')
   expect((await reader.read()).value).toContain('event: change')
-  using watch = stopwatch()
   await sandbox[Symbol.asyncDispose]()
-  expect(watch.ms).toBeLessThan(900)
+  // Reading one that was cut off would fail.
   for (let read = 0; read < 10 && !(await reader.read()).done; read++);
 })
 

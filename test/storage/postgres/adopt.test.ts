@@ -66,7 +66,11 @@ describe.skipIf(!isPostgresThere())('a copy of a database', () => {
         cdnUrl: upstreamUrl,
         port: 0,
       }
-      const { findings } = await examine({ config: configFromValues(given), version: '1', deadlineMs: 1000 })
+      const { findings } = await examine({
+        config: configFromValues(given),
+        version: '1',
+        deadlineMs: 30_000,
+      })
       const found = findings.filter(({ check }) => check === 'copy')
       expect(found).toEqual([expect.objectContaining({ severity: 'error', subject: 'cluster' })])
       const status = await readStatus({ basePath, storeUrl: copy.url, version: '1' })
