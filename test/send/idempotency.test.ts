@@ -186,15 +186,15 @@ it('a first call in another process is waited for, at most 30 s', async t => {
 })
 
 describe('a first call that is taken for dead, and is only slow', () => {
-  /** Beside it a process by whose clock it has been at it for hours. */
+  /** Beside it a process by whose clock it has been at it for hours, once that is `late`. */
   async function withTwo(pace: NonNullable<Parameters<typeof withGateway>[0]>['config'] = {}) {
     const t = await withTalk({ config: pace })
     const clock = testClock()
-    clock.step(2 * hourMs)
     const other = await t.beside({ clock })
     const to = t.bots.get('default')!.user_id
     return {
       ...{ t, other, to },
+      late: () => clock.step(2 * hourMs),
       async [Symbol.asyncDispose]() {
         await other[Symbol.asyncDispose]()
         await t[Symbol.asyncDispose]()
@@ -211,6 +211,7 @@ describe('a first call that is taken for dead, and is only slow', () => {
       await t.sandbox.fail('getuploadurl', 'slow', { until: held[0].promise })
       const slow = t.send(request).catch((error: unknown) => error)
       await t.until('at it', () => t.requests('getuploadurl') === 1)
+      two.late()
       if (slower) await t.sandbox.fail('getuploadurl', 'slow', { until: held[1].promise })
       const second = other.send(request)
       if (slower) await t.until('at it too', () => t.requests('getuploadurl') === 2)
@@ -235,6 +236,7 @@ describe('a first call that is taken for dead, and is only slow', () => {
       const { messages } = await t.gateway.history.page({ direction: 'sent', limit: 1, offset: 0 })
       return messages[0]?.status === 'accepted'
     })
+    two.late()
     const sight = { status: 'partial', parts: [{ status: 'accepted' }, { status: 'refused' }] }
     expect(await other.send(request)).toMatchObject(sight)
     t.clock.advance(10_000)
