@@ -6,7 +6,7 @@ import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import { mkdir, readFile, writeFile } from 'node:fs/promises'
 import { join, resolve } from 'node:path'
 import { parseAgentFile } from '../../src/agent/settings.ts'
-import { type Serving, serveHere, svcRunning } from '../support/command.ts'
+import { agentReads, type Serving, serveHere, svcRunning } from '../support/command.ts'
 import { folderOfFile } from '../support/folder.ts'
 import { logIn } from '../support/service.ts'
 import { svcProgram } from '../support/svc-program.ts'
@@ -79,6 +79,7 @@ describe('a line of the guide', () => {
     const running = svcRunning(args, { home, env })
     const said = () => running.stdout + running.stderr
     await until('it is ready', 30_000, () => /may talk with it\n/.test(running.stdout), said)
+    await agentReads(service.dir, `n${nth}`)
     await service.phone('say', { text: 'Hello' })
     const answered = async () => (await service.call('history', { text_contains: 'You said' })).body.total
     await until('it has answered', 30_000, async () => (await answered()) === nth + 1, said)

@@ -3,7 +3,7 @@ import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import { mkdir, readFile, writeFile } from 'node:fs/promises'
 import { join, resolve } from 'node:path'
 import { quoteForShell } from '../../src/platform/format.ts'
-import { type Serving, serveHere, svc, svcRunning } from '../support/command.ts'
+import { agentReads, type Serving, serveHere, svc, svcRunning } from '../support/command.ts'
 import { ended } from '../support/ended.ts'
 import { folderOfFile } from '../support/folder.ts'
 import { logIn } from '../support/service.ts'
@@ -65,6 +65,7 @@ describe.each([
       () => /may talk with it\n/.test(running.stdout),
       () => running.stderr,
     )
+    await agentReads(service.dir, name.replace('.', '-'))
     const before = (await sent()).length
     const answers = async (count: number) => {
       await until(

@@ -2,7 +2,7 @@
 import { expect, test } from 'bun:test'
 import { mkdtemp, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
-import { type Running, type Serving, serveHere, svc, svcRunning } from '../support/command.ts'
+import { agentReads, type Running, type Serving, serveHere, svc, svcRunning } from '../support/command.ts'
 import { folderOfFile } from '../support/folder.ts'
 import { type Json, logIn, servedAt } from '../support/service.ts'
 import { stopwatch } from '../support/stopwatch.ts'
@@ -153,6 +153,7 @@ test('beside a running service it uses its account and phone, over ACP too', asy
   const agent = startAgent(dir, '--acp', ...echo, '--acp')
   await agent.isReady()
   expect(agent.running.stdout).toContain(service.phoneUrl)
+  await agentReads(dir, 'agent')
   await service.phone('say', { text: 'over ACP' })
   await agent.shows('You said: over ACP')
   // The start says what it knows of the mode; this agent has none.
@@ -189,6 +190,7 @@ test('several agents of a file: each user gets the first one that is for them', 
     () => running.stdout.split('may talk with it').length > 2,
     outputOf(running),
   )
+  for (const name of ['first', 'second']) await agentReads(dir, name)
   const write = (from: string, text: string) => service.phone('say', { to: session.bot_id, from, text })
   await write(session.user_id, 'I am the owner')
   await write(other, 'I am other')

@@ -1,4 +1,6 @@
 /** Runs the commands of svc: in the test's process, in their own process, or on a pseudo-terminal. */
+import { Database } from 'bun:sqlite'
+import { join } from 'node:path'
 import { Readable } from 'node:stream'
 import { runCli } from '../../src/cli/cli.ts'
 import { type Io, type Output, withoutColours } from '../../src/cli/terminal.ts'
@@ -273,6 +275,13 @@ async function ready<T>(running: Running, look: () => T | undefined): Promise<T>
   running.leave()
   return found
 }
+
+/** Waits until an agent beside a service reads: what came before that is not for it. */
+export const agentReads = (dir: string, name: string): Promise<true> =>
+  until(`agent ${name} reads`, withinMs, () => {
+    using db = new Database(join(dir, 'messages.db'), { readonly: true })
+    return db.query('SELECT 1 FROM consumer WHERE name = ?').get(`agent-${name}`) !== null
+  })
 
 /** A simulated WeChat without a service. */
 export interface AloneSandbox extends AsyncDisposable {
