@@ -13,9 +13,9 @@ import { withSandbox } from '../support/sandbox.ts'
 
 const call = (by: Principal = owner) => createDirectCall({ by })
 
-/** Times of messages and times to answer are of one clock. */
+/** Times of messages and times to answer are of one clock, which the test moves. */
 async function begin(): Promise<TestGateway> {
-  const clock = testClock()
+  const clock = testClock({ runs: false })
   const sandbox = await withSandbox({ clock })
   const t = await withGateway({ clock, sandbox })
   return {
@@ -41,9 +41,10 @@ const ask = (t: TestGateway, request: Partial<AskRequest> = {}, by?: Principal) 
     call(by),
   )
 
-/** The user writes, and it is stored. */
+/** The user writes, later than what the bot said, and it is stored. */
 async function hear(t: TestGateway, text: string, restMs = 2000) {
   const bot = t.bots.get('default')!
+  t.clock.advance(1)
   await t.sandbox.say(text, { to: bot.bot_id, from: bot.user_id })
   await t.until(text, async () => {
     const { messages } = await t.gateway.history.page({ limit: 1, offset: 0, direction: 'received' })
@@ -256,6 +257,7 @@ test('a guest has scanned the account, and is no owner', async () => {
   const bot = all.sandbox.bot(await all.sandbox.addUser('guest'))
   const joined = { ...bot, invitation: 'inv_000000000000', cursor: '', created_at: all.clock.now() + 10 }
   await all.other.sessions.save('guest', joined)
+  await all.soon('it is polled', () => all.sandbox.world.core.stats.polls_now === 2)
   const t = { ...all, bots: new Map([['default', bot]]) }
   await hear(t, 'hello')
   const asked = await ask(t, { grants: true })

@@ -24,20 +24,6 @@ interface SetUp {
   polls?: boolean
 }
 
-/** A clock that moves only when the test moves it, also the one on the wall. */
-function stillClock() {
-  const clock = testClock({ runs: false })
-  const beganAt = clock.monotonic()
-  let off = 1_800_000_000_000
-  return {
-    ...clock,
-    now: () => off + clock.monotonic() - beganAt,
-    step(ms: number) {
-      off += ms
-    },
-  }
-}
-
 /** A process with a schedule. */
 function setUp({
   store = storeInMemory().backups,
@@ -46,7 +32,7 @@ function setUp({
   polls = true,
 }: SetUp = {}) {
   const { events } = storeInMemory()
-  const clock = stillClock()
+  const clock = testClock({ runs: false })
   const bus = new Bus()
   const closing = new AbortController()
   const made: string[] = []

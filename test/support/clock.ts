@@ -18,7 +18,7 @@ export interface TestClock extends Clock {
   hurry<T>(work: Promise<T>, mostMs: number): Promise<T>
 }
 
-/** @param runs false: time passes only when the test moves it */
+/** @param runs false: time passes only when the test moves it, also on the wall */
 export function testClock({ runs = true } = {}): TestClock {
   let ahead = 0
   let off = 0
@@ -27,8 +27,9 @@ export function testClock({ runs = true } = {}): TestClock {
   // ms.
   const beganAt = Math.floor(performance.now())
   const monotonic = () => (runs ? performance.now() : beganAt) + ahead
+  const beganOn = Date.now()
   const clock: TestClock = {
-    now: () => Date.now() + ahead + off,
+    now: () => (runs ? Date.now() : beganOn) + ahead + off,
     monotonic,
     sleep(ms, signal) {
       if (signal?.aborted) return Promise.resolve()
