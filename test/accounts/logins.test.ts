@@ -153,7 +153,7 @@ describe('login', () => {
     const ended = login(t, '', { timeout: 300 })
     await t.sandbox.phone('POST', 'expire', {})
     await t.until('it is over', () => {
-      t.clock.advance(2000)
+      t.clock.wake(2000)
       return endsIn(t).length > 0
     })
     const over = await ended
