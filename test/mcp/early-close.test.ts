@@ -23,11 +23,11 @@ import { until } from '../support/until.ts'
 /** How often each is tried: what depends on the order of two events shows in one of some. */
 const times = 10
 
-const recv = (id = 1) => ({
+const recv = (id = 1, timeout = 0) => ({
   jsonrpc: '2.0',
   id,
   method: 'tools/call',
-  params: { name: 'recv', arguments: { timeout: 0 } },
+  params: { name: 'recv', arguments: { timeout } },
 })
 
 interface Asked {
@@ -243,8 +243,13 @@ describe('an answer that was written', () => {
     'MCP over %s: what was sent before the answer shows nothing',
     async door => {
       const gateway = new MemoryGateway()
-      const ping = { jsonrpc: '2.0', id: 'p', method: 'ping' }
-      gateway.say('hello.')
+      const history = { jsonrpc: '2.0', id: 2, method: 'tools/call', params: { name: 'history' } }
+      const sent = [recv(1, 60), history]
+      /** There is something to answer once all was sent. */
+      const say = async () => {
+        await until('all was sent', 30_000, () => gateway.asked.length === sent.length)
+        gateway.say('hello.')
+      }
       if (door === 'stdio') {
         const [input, output] = [new PassThrough(), new PassThrough()]
         const server = serveMcpStdio(
@@ -252,7 +257,8 @@ describe('an answer that was written', () => {
           { input, output },
           200,
         )
-        input.write([initialize(), recv(), ping, ping].map(line => `${JSON.stringify(line)}\n`).join(''))
+        for (const message of [initialize(), ...sent]) input.write(`${JSON.stringify(message)}\n`)
+        await say()
         await until('it is written', 30_000, () => gateway.handedOut.length > 0)
         output.destroy()
         input.end()
@@ -263,11 +269,10 @@ describe('an answer that was written', () => {
       await using service = await startDoor<MemoryGateway>({ gateway, transport: door, confirmMs: 100 })
       if (door === 'http') {
         const headers = await openSession(service.url)
-        // The calls are in progress at the same time.
-        await Promise.all(
-          [recv(), ping].map(async body => readAndClose(service.url, '"jsonrpc"', { body, headers })),
-        )
-      } else await readOverSse(service.url, [initialize('2024-11-05'), recv(), ping], 'hello.')
+        const read = sent.map(async body => readAndClose(service.url, '"jsonrpc"', { body, headers }))
+        await Promise.all([...read, say()])
+      } else
+        await Promise.all([readOverSse(service.url, [initialize('2024-11-05'), ...sent], 'hello.'), say()])
       await settled(gateway, 1)
       expect(gateway.settled).toEqual([false])
     },

@@ -321,9 +321,7 @@ describe('the page of an invitation', () => {
     expect((await guesser.post('join')).status).toBe(404)
     expect((await guesser.post('digits', { verify_code: '1' })).status).toBe(404)
     const answers: number[] = []
-    const guesses = Array.from({ length: 123 }, async () =>
-      answers.push((await guesser.post('look')).status),
-    )
+    const guesses = Array.from({ length: 123 }, async () => answers.push((await guesser.post('look')).status))
     // The rest waits.
     await w.t.until('the first and the last are answered', () => answers.length === 103)
     expect(answers.filter(status => status === 429)).toHaveLength(5)
