@@ -53,6 +53,13 @@ describe('news over HTTP', () => {
       await d.t.sandbox.say('before', { from: user_id, to: bot_id })
       await d.t.receive(1)
       await d.t.gateway.users.name({ user_id, name: 'Aunt May' })
+      // The first look at the sessions, with which later ones are compared, tells nobody.
+      let looks = 0
+      d.t.gateway.changes.subscribe({ sessions: () => void looks++ })
+      await d.t.until('a look', () => {
+        d.t.clock.advance(1000)
+        return looks > 0
+      })
       const { client, heard, transport } = await d.connect(mode)
       expect(client.getServerCapabilities()?.resources).toMatchObject({ subscribe: true, listChanged: true })
       const encoded = `svc://conversations/${encodeURIComponent('工作')}/${encodeURIComponent(user_id)}`
