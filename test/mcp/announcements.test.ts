@@ -32,10 +32,14 @@ describe('announcements', () => {
     const { client, news, t } = pair
     await client.subscribeResource({ uri: 'svc://sessions' })
     const polls = t.requests('getupdates')
-    t.clock.advance(2500)
     await t.sandbox.advance(40_000)
     await t.until('polled again', () => t.requests('getupdates') > polls)
-    t.clock.advance(2500)
+    let looks = 0
+    t.gateway.changes.subscribe({ sessions: () => void looks++ })
+    await t.until('others are told of the poll', () => {
+      t.clock.advance(1000)
+      return looks > 0
+    })
     expect(news).toEqual([])
     await t.gateway.accounts.rename('default', 'renamed')
     await t.until('announced', () => {
