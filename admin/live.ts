@@ -64,26 +64,6 @@ export function nameOf(session: string, userId: string): string | undefined {
   return user ? user.name : conversationOf(session, userId)?.last_message.user_name
 }
 
-/** Shows a name that was given in this page, before the service sends it. */
-export function showName({ session, user_id, name }: KnownUser): void {
-  const withName = <T extends object, K extends string>(one: T, key: K): T => {
-    const { [key as never]: _, ...rest } = one as T & Record<K, string>
-    return { ...rest, ...(name !== undefined && { [key]: name }) } as T
-  }
-  batch(() => {
-    sessions.value = sessions.value?.map(one =>
-      one.name === session
-        ? { ...one, users: one.users.map(user => (user.user_id === user_id ? withName(user, 'name') : user)) }
-        : one,
-    )
-    conversations.value = conversations.value?.map(one =>
-      one.session === session && one.user_id === user_id
-        ? { ...one, last_message: withName(one.last_message, 'user_name') }
-        : one,
-    )
-  })
-}
-
 /** The change that an event brings. */
 export interface News {
   take(talks: Talks): void
@@ -258,9 +238,26 @@ export const newsOf = (message: Message): News => ({
     listMessage(changed, message, userOf(message.session, peerOf(message)) !== undefined) && askAgain(),
 })
 
-/** Shows a mark that was set in this page, before the service sends it. */
-export function showMark(mark: (changed: Talks) => void): void {
-  const news: News = { take: mark }
+/** Shows a change that was made in this page, before the service sends it. */
+export function showChange(take: News['take']): void {
+  const news: News = { take }
   for (const events of unanswered) events.push(news)
   batch(() => applyEvents([news]))
+}
+
+/** Shows a name that was given in this page. */
+export function showName({ session, user_id, name }: KnownUser): void {
+  const withName = <T extends object, K extends string>(one: T, key: K): T => {
+    const { [key as never]: _, ...rest } = one as T & Record<K, string>
+    return { ...rest, ...(name !== undefined && { [key]: name }) } as T
+  }
+  const named = (user: SessionUser) => (user.user_id === user_id ? withName(user, 'name') : user)
+  showChange(changed => {
+    sessions.value = sessions.value?.map(one =>
+      one.name === session ? { ...one, users: one.users.map(named) } : one,
+    )
+    const key = talkKey(session, user_id)
+    const talk = changed.get(key)
+    if (talk) changed.set(key, { ...talk, last_message: withName(talk.last_message, 'user_name') })
+  })
 }

@@ -2,7 +2,7 @@
 import { useSignal, useSignalEffect } from '@preact/signals'
 import { useEffect, useRef } from 'preact/hooks'
 import { type Conversation, call } from '../api.ts'
-import { conversationOf, refresh, showMark } from '../live.ts'
+import { conversationOf, refresh, showChange } from '../live.ts'
 import { may } from '../rights.ts'
 import { markTalkRead, markTalkUnread } from '../talks.ts'
 import { tellError } from '../ui/toasts.tsx'
@@ -34,7 +34,7 @@ export function useMarkRead(thread: Thread, atEnd: { value: boolean }): void {
     if (!focus.value || !atEnd.value || telling.value || seen.current >= last.id) return
     seen.current = last.id
     const mark = { session: thread.session, user_id: thread.userId, up_to: last.id }
-    showMark(changed => void markTalkRead(changed, mark))
+    showChange(changed => void markTalkRead(changed, mark))
     // One call at a time, even when many messages come.
     telling.value = true
     void call('mark_read', mark)
@@ -50,10 +50,10 @@ export async function mark({ session, user_id, unread, last_message }: Conversat
   try {
     if (unread > 0) {
       const read = { session, user_id, up_to: last_message.id }
-      showMark(changed => void markTalkRead(changed, read))
+      showChange(changed => void markTalkRead(changed, read))
       await call('mark_read', read)
     } else {
-      showMark(changed => markTalkUnread(changed, { session, user_id }))
+      showChange(changed => markTalkUnread(changed, { session, user_id }))
       await call('mark_unread', { session, user_id })
     }
   } catch (error) {

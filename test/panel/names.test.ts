@@ -3,7 +3,7 @@ import { describe, expect, test } from 'bun:test'
 import type { Page } from 'playwright-core'
 import { violationsInBothThemes } from '../support/axe.ts'
 import { hasBrowser } from '../support/browser.ts'
-import { withPanel } from '../support/panel.ts'
+import { withPanel, write } from '../support/panel.ts'
 
 const hourMs = 3_600_000
 
@@ -73,6 +73,37 @@ describe.skipIf(!hasBrowser)('names', () => {
     await page.locator('.chat-head').getByRole('heading', { name: 'Mum' }).waitFor()
     await page.locator('.toast', { hasText: 'one' }).waitFor({ timeout: 15_000 })
     expect(panel.complaints).toEqual([])
+  })
+
+  test('a name stays that is given while an older list of the accounts is still on its way', async () => {
+    await using panel = await withPanel({ sessions: ['one'] })
+    await write(panel, 'hello', 'one')
+    const page = await panel.open()
+    // Without its stream the page asks for everything again every few seconds, and hears of no change.
+    await page.route('**/api/events', route => route.fulfill({ status: 500 }))
+    await page.goto(`${panel.url}/sessions/one`)
+    const users = page.locator('.side-sheet .users')
+    await users.getByRole('button').first().waitFor()
+    const asked = Promise.withResolvers<void>()
+    const answers = [Promise.withResolvers<void>(), Promise.withResolvers<void>()]
+    const ends = answers.values()
+    await page.route('**/api/call/list_accounts', async route => {
+      const response = await route.fetch()
+      asked.resolve()
+      await ends.next().value?.promise
+      await route.fulfill({ response })
+    })
+    await asked.promise
+    await users.getByRole('button').first().click()
+    await users.getByRole('textbox').fill('Anna')
+    await page.keyboard.press('Enter')
+    await users.getByRole('link', { name: 'Anna' }).waitFor()
+    const next = page.waitForRequest('**/api/call/list_accounts')
+    answers[0]!.resolve()
+    await next
+    expect(await users.getByRole('link').first().textContent()).toContain('Anna')
+    answers[1]!.resolve()
+    await page.unrouteAll({ behavior: 'ignoreErrors' })
   })
 
   test('on a phone, in Chinese: a name is given in the list of an account and shown as the title of the chat', async () => {
