@@ -103,14 +103,16 @@ export class Invitations {
       expires_at,
     }
     const stored = withoutUndefined({ ...made, agent, inviter, topic })
-    await invitations.add(stored)
+    // Asked before it is stored: what fails after that would lose the link.
     const url = await findUrl()
+    const running = agent === undefined ? [] : await listRunningAgents()
+    await invitations.add(stored)
     const note = noteAbout(url)
     return {
       ...toInvitation({ ...stored, used: 0 }, [], created_at),
       link: `${url ?? ''}${invitationPath}#${secret}`,
       ...(note !== undefined && { note }),
-      ...(agent !== undefined && { agent_runs: (await listRunningAgents()).includes(agent) }),
+      ...(agent !== undefined && { agent_runs: running.includes(agent) }),
     }
   }
 

@@ -30,24 +30,24 @@ const waiting = async ({ store }: Opened) =>
     .map(({ count, name, resolved, state }) => `${name} ${count} ${state}${resolved ? ' resolved' : ''}`)
     .sort()
 
+const emptyBulletin = {
+  ...person,
+  text: '',
+  media: [],
+  answers: 1,
+  priority: 'high' as const,
+  missed: {},
+  names: {},
+  doubts: [],
+}
+
 /** Claims everything that waits, as a bulletin. */
 async function claim(t: Opened, id: string, more: Partial<NewBulletin> = {}, at?: number): Promise<boolean> {
   const { topics } = t.store
   const [found] = await topics.listPersons()
   const { notices } = await topics.read(person)
   const all = notices.map(one => one.id)
-  const bulletin = {
-    ...person,
-    id,
-    text: id,
-    media: [],
-    answers: 1,
-    priority: 'high' as const,
-    missed: {},
-    names: {},
-    doubts: [],
-  }
-  return topics.claim({ ...bulletin, notices: all, ...more }, at ?? found?.version ?? 0)
+  return topics.claim({ ...emptyBulletin, id, text: id, notices: all, ...more }, at ?? found?.version ?? 0)
 }
 
 onEach(
@@ -149,20 +149,10 @@ onEach(
       await using other = await t.second()
       const [{ version } = { version: 0 }] = await topics.listPersons()
       const { notices } = await topics.read(person)
-      const bulletin = {
-        ...person,
-        text: '',
-        media: [],
-        answers: 1,
-        priority: 'high' as const,
-        missed: {},
-        names: {},
-        doubts: [],
-      }
       const ids = notices.map(one => one.id)
       const claimed = await Promise.all(
         [topics, other.store.topics].map((store, nth) =>
-          store.claim({ ...bulletin, id: `b${nth}`, notices: ids }, version),
+          store.claim({ ...emptyBulletin, id: `b${nth}`, notices: ids }, version),
         ),
       )
       expect(claimed.sort()).toEqual([false, true])

@@ -276,12 +276,15 @@ async function ready<T>(running: Running, look: () => T | undefined): Promise<T>
   return found
 }
 
-/** Waits until an agent beside a service reads: what came before that is not for it. */
-export const agentReads = (dir: string, name: string): Promise<true> =>
-  until(`agent ${name} reads`, withinMs, () => {
+/** Waits until a consumer reads from a data directory. @param like its name, or a pattern of SQL for it */
+export const consumerReads = (dir: string, like: string): Promise<true> =>
+  until(`${like} reads`, withinMs, () => {
     using db = new Database(join(dir, 'messages.db'), { readonly: true })
-    return db.query('SELECT 1 FROM consumer WHERE name = ?').get(`agent-${name}`) !== null
+    return db.query('SELECT 1 FROM consumer WHERE name LIKE ?').get(like) !== null
   })
+
+/** Waits until an agent beside a service reads: what came before that is not for it. */
+export const agentReads = (dir: string, name: string): Promise<true> => consumerReads(dir, `agent-${name}`)
 
 /** A simulated WeChat without a service. */
 export interface AloneSandbox extends AsyncDisposable {
