@@ -508,8 +508,7 @@ test('gives its user the name of somebody whom it does not see; the owner is tol
   for (const session of [undefined, 'work']) {
     const error = await failure(gateway.users.list({ user_id: 'Mum', ...(session && { session }) }))
     expect(error).toMatchObject({ code: 'invalid_arguments' })
-    for (const id of [mum, other]) expect((error as SvcError).hint).toContain(`${id} of work`)
-    expect((error as SvcError).hint).not.toContain('argument session')
+    for (const id of [mum, other]) expect((error as SvcError).hint).toContain(id)
   }
   expect(await viewFor(gateway, by).users.list({ user_id: 'Mum' })).toMatchObject([{ user_id: other }])
 })

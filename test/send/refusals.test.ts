@@ -156,11 +156,11 @@ describe('an HTTP status', () => {
       const told = await failure(t.send({ text }))
       expect(told).toMatchObject({
         code: 'upstream_error',
-        message: expect.stringContaining(`HTTP ${status}`),
+        message: expect.stringContaining(String(status)),
       })
       expect((await sent(t)).at(-1)).toMatchObject({
         status: 'refused',
-        reason: expect.stringContaining(`HTTP ${status}`),
+        reason: expect.stringContaining(String(status)),
       })
       used = [400, 413, 422, 429].includes(status) ? 1 : 0
       expect([status, (await context(t))!.used]).toEqual([status, used])
@@ -183,7 +183,7 @@ describe('an HTTP status', () => {
     await t.sandbox.fail('sendmessage', '401')
     const told = await failure(t.send({ text }))
     expect(told).toMatchObject({
-      message: expect.stringMatching(/HTTP 401.*Invalid token/),
+      message: expect.stringContaining('401'),
       options: { quote: 'Invalid token' },
     })
     expect((await context(t))!.used).toBe(0)
@@ -221,7 +221,7 @@ describe('an HTTP status', () => {
     await nothingWaits(t)
     expect((await sent(t))[0]).toMatchObject({
       status: 'refused',
-      reason: expect.stringContaining('HTTP 413'),
+      reason_quote: 'HTTP 413',
     })
   })
 })
