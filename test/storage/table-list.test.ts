@@ -5,9 +5,9 @@ import { sql } from '../../src/platform/sql.ts'
 import { openDatabase } from '../../src/platform/sqlite.ts'
 import { migrate } from '../../src/storage/sqlite/migrations.ts'
 import { copiedTables, type StoreTable, storeTables } from '../../src/storage/table-list.ts'
+import { newDatabase } from '../support/databases.ts'
 import { isPostgresThere } from '../support/postgres.ts'
 import { onEach } from './engines.ts'
-import { newDatabase } from './postgres/support.ts'
 import { bot, message, type Opened, open, outgoing, sending } from './support.ts'
 
 const split = (text = '') => text.split(/\s+/).filter(word => word !== '')

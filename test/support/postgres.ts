@@ -28,6 +28,7 @@ import {
   superuser,
   templateCluster,
 } from './postgres-program.ts'
+import { sharedPrograms } from './shared-programs.ts'
 import { until } from './until.ts'
 
 export { isPostgresThere } from './postgres-program.ts'
@@ -151,7 +152,9 @@ let shared: Promise<Postgres> | undefined
 export async function sharedPostgres(): Promise<Omit<Postgres, typeof Symbol.asyncDispose>> {
   shared ??= startPostgres()
   try {
-    return await shared
+    const server = await shared
+    sharedPrograms.add(server.dir)
+    return server
   } catch (error) {
     shared = undefined
     throw error

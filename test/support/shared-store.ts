@@ -17,7 +17,7 @@ interface SharedStore {
 const stores = new Map<string, Promise<SharedStore & AsyncDisposable & { connection: PgConnection }>>()
 
 async function createStore() {
-  const { newDatabase } = await import('../storage/postgres/support.ts')
+  const { newDatabase } = await import('./databases.ts')
   const database = await newDatabase()
   const connection = await connectPg({ url: database.url, name: 'tests', answerMs: 60_000 })
   // Each has a secret key of its own, as data directories have: the first who opens it says which.

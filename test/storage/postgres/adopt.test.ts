@@ -12,10 +12,10 @@ import { silentLog } from '../../../src/platform/log.ts'
 import { connectPg } from '../../../src/platform/postgres.ts'
 import { sql } from '../../../src/platform/sql.ts'
 import { openPgStorage } from '../../../src/storage/postgres/open.ts'
+import { newDatabase, secret } from '../../support/databases.ts'
 import { isPostgresThere, sharedPostgres } from '../../support/postgres.ts'
 import { bot } from '../support.ts'
 import { fillDirectory, move } from './copy-support.ts'
-import { newDatabase, secret } from './support.ts'
 
 const open = (url: string) =>
   openPgStorage({ url, secret, clock: systemClock, log: silentLog, maxAgeDays: 0, maxCount: 0 })

@@ -21,8 +21,8 @@ import {
   type StoreRow,
   type StoreTable,
 } from '../../../src/storage/table-list.ts'
+import { secret } from '../../support/databases.ts'
 import { bot, insert, message, open, outgoing, sending } from '../support.ts'
-import { secret } from './support.ts'
 
 /** Opens a data directory; its secrets may be encrypted. */
 export const openAt = (dir: string, isSealed = false): Promise<Storage> =>

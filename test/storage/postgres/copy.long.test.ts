@@ -4,11 +4,11 @@ import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { connectPg } from '../../../src/platform/postgres.ts'
 import { sql } from '../../../src/platform/sql.ts'
+import { newDatabase, secret } from '../../support/databases.ts'
 import { folderOfTest } from '../../support/folder.ts'
 import { isPostgresThere } from '../../support/postgres.ts'
 import { svcProgram } from '../../support/svc-program.ts'
 import { dumpDatabase, dumpDirectory, fillDirectory, insertMany, isOpenable, move } from './copy-support.ts'
-import { newDatabase, secret } from './support.ts'
 
 const messages = 100_000
 

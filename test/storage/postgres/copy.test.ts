@@ -4,6 +4,7 @@ import { join } from 'node:path'
 import { connectPg } from '../../../src/platform/postgres.ts'
 import { sealedWith } from '../../../src/platform/sealing.ts'
 import { constantSql } from '../../../src/platform/sql.ts'
+import { newDatabase, secret } from '../../support/databases.ts'
 import { ended } from '../../support/ended.ts'
 import { failure } from '../../support/failure.ts'
 import { folderOfTest } from '../../support/folder.ts'
@@ -22,7 +23,6 @@ import {
   readState,
   uploadId,
 } from './copy-support.ts'
-import { newDatabase, secret } from './support.ts'
 
 const ask = async <T extends object>(url: string, text: string): Promise<T[]> => {
   const connection = await connectPg({ url, name: 'tests', answerMs: 60_000 })

@@ -14,7 +14,7 @@ const words = [gone, 'hush-hush', 'Zacharias']
 test.skipIf(!isPostgresThere())(
   '--rewrite leaves nothing in the files of the tables',
   async () => {
-    await using t = await openPostgres()
+    await using t = await openPostgres({}, { isNew: true })
     const server = await sharedPostgres()
     const name = new URL(t.url).pathname.slice(1)
     const admin = await connectPg({ url: server.superUrl(name), name: 'tests', answerMs: 60_000 })

@@ -4,12 +4,12 @@ import { systemClock } from '../../../src/platform/clock.ts'
 import { createLog } from '../../../src/platform/log.ts'
 import type { LoggedEvent } from '../../../src/storage/events.ts'
 import { openPgStorage, type PgStorage } from '../../../src/storage/postgres/open.ts'
+import { secret } from '../../support/databases.ts'
 import { failure } from '../../support/failure.ts'
 import { freezingProxy } from '../../support/freezing-proxy.ts'
 import { isPostgresThere, type StandbyOptions, startPostgres } from '../../support/postgres.ts'
 import { until } from '../../support/until.ts'
 import { insert, message } from '../support.ts'
-import { secret } from './support.ts'
 
 const withinMs = 60_000
 

@@ -28,7 +28,7 @@ const needles = [
 
 describe.skipIf(!isPostgresThere())('PostgreSQL', () => {
   test('a search finds the same without the index, with a part of it, and with all of it', async () => {
-    await using t = await openPostgres()
+    await using t = await openPostgres({}, { isNew: true })
     const db = new PgDatabase({ url: t.url, clock: t.clock, log: silentLog, node: 'test' })
     // The rows are in two blocks.
     const before = 65_536 - 1500

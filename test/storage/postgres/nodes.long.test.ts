@@ -5,11 +5,11 @@ import { silentLog } from '../../../src/platform/log.ts'
 import { connectPg } from '../../../src/platform/postgres.ts'
 import { constantSql, sql } from '../../../src/platform/sql.ts'
 import { openPgStorage, type PgStorage } from '../../../src/storage/postgres/open.ts'
+import { newDatabase, secret } from '../../support/databases.ts'
 import { type FreezingProxy, freezingProxy } from '../../support/freezing-proxy.ts'
 import { isPostgresThere, sharedPostgres, startPostgres } from '../../support/postgres.ts'
 import { until } from '../../support/until.ts'
 import { bot } from '../support.ts'
-import { newDatabase, secret } from './support.ts'
 
 /** Follows a lease like the poller does. */
 class Follower {

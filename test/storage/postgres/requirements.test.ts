@@ -9,13 +9,14 @@ import { systemClock } from '../../../src/platform/clock.ts'
 import { silentLog } from '../../../src/platform/log.ts'
 import { PgInspection } from '../../../src/storage/postgres/inspection.ts'
 import { openPgStorage } from '../../../src/storage/postgres/open.ts'
+import { secret } from '../../support/databases.ts'
 import { folderOfTest } from '../../support/folder.ts'
 import { freePort } from '../../support/port.ts'
 import { isPostgresThere, sharedPostgres, startPostgres } from '../../support/postgres.ts'
 import { asServer } from '../../support/postgres-program.ts'
 import { until } from '../../support/until.ts'
 import { fillDirectory, move } from './copy-support.ts'
-import { openPostgres, secret } from './support.ts'
+import { openPostgres } from './support.ts'
 
 const open = (url: string) =>
   openPgStorage({ url, secret, clock: systemClock, log: silentLog, maxAgeDays: 0, maxCount: 0 })

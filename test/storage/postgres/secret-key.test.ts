@@ -6,11 +6,11 @@ import { createKeyRing, createSealer, deriveSecret, sealedWith } from '../../../
 import { findDifferences } from '../../../src/storage/postgres/node-list.ts'
 import { openPgStorage } from '../../../src/storage/postgres/open.ts'
 import { rotateKey } from '../../../src/storage/postgres/rotate.ts'
+import { newDatabase, secret } from '../../support/databases.ts'
 import { failure } from '../../support/failure.ts'
 import { isPostgresThere } from '../../support/postgres.ts'
 import { until } from '../../support/until.ts'
 import { bot } from '../support.ts'
-import { newDatabase, secret } from './support.ts'
 
 const other = 'T7bn2pWs9-LkQxYc4VhJm6ZdRfGa0EuK'
 const [oldId = '', newId = ''] = [secret, other].map(text => createSealer(text).keyId)

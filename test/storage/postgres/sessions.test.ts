@@ -6,9 +6,10 @@ import { createSealer } from '../../../src/platform/sealing.ts'
 import { constantSql, sql } from '../../../src/platform/sql.ts'
 import { PgDatabase } from '../../../src/storage/postgres/database.ts'
 import type { EngineContext } from '../../../src/storage/postgres/part.ts'
+import { secret } from '../../support/databases.ts'
 import { isPostgresThere } from '../../support/postgres.ts'
 import { bot } from '../support.ts'
-import { openPostgres, secret } from './support.ts'
+import { openPostgres } from './support.ts'
 
 /** The database of a test, as a part of the engine uses it. */
 async function partOf({ url }: { url: string }): Promise<EngineContext & AsyncDisposable> {

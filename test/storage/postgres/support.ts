@@ -3,59 +3,22 @@ import { onTestFinished } from 'bun:test'
 import { fileURLToPath } from 'node:url'
 import { type Clock, systemClock } from '../../../src/platform/clock.ts'
 import { createLog, silentLog } from '../../../src/platform/log.ts'
-import { connectPg, type PgConnection } from '../../../src/platform/postgres.ts'
+import { connectPg } from '../../../src/platform/postgres.ts'
 import { constantSql, sql } from '../../../src/platform/sql.ts'
 import { openPgStorage, type PgStorage } from '../../../src/storage/postgres/open.ts'
-import { sharedPostgres } from '../../support/postgres.ts'
+import { newDatabase, secret } from '../../support/databases.ts'
 import { type Opened, type Place, testClock } from '../support.ts'
-
-/** The secret key of the stores of the tests. */
-export const secret = 'N3v1aJr0oQxK-4mZb8HtYw2LcPdGfSuE'
-const template = 'svc_template'
-
-let nth = 0
-let admin: Promise<PgConnection> | undefined
-
-/** A connection of the superuser; the first call makes a database with the tables, of which the others are copies. */
-const asAdmin = () => {
-  admin ??= (async () => {
-    const server = await sharedPostgres()
-    const connection = await connectPg({ url: server.superUrl('postgres'), name: 'tests', answerMs: 60_000 })
-    await connection.run(constantSql(`CREATE DATABASE ${template} OWNER svc`))
-    const storage = await openPgStorage({ url: server.url(template), ...options(systemClock) })
-    await storage.close()
-    await connection.run(sql`SELECT 1`)
-    return connection
-  })()
-  return admin
-}
 
 const options = (clock: Clock, log = silentLog) => ({ secret, clock, log, maxAgeDays: 0, maxCount: 0 })
 
-/** A database with the tables of svc, for one test. @returns its URL */
-export async function newDatabase(): Promise<{ url: string } & AsyncDisposable> {
-  const connection = await asAdmin()
-  const name = `t${++nth}`
-  await connection.run(constantSql(`CREATE DATABASE ${name} TEMPLATE ${template} OWNER svc`))
-  const server = await sharedPostgres()
-  // A copy has the id of its template: here each is a store of its own.
-  const own = await connectPg({ url: server.superUrl(name), name: 'tests', answerMs: 60_000 })
-  await own.run(sql`UPDATE svc.meta SET store_id = ${name}, home = svc.home()`)
-  own.destroy()
-  return {
-    url: server.url(name),
-    [Symbol.asyncDispose]: async () =>
-      void (await connection.run(constantSql(`DROP DATABASE IF EXISTS ${name} WITH (FORCE)`))),
-  }
-}
-
 type Limits = { maxAgeDays?: number; maxCount?: number }
 
-/** A storage on a database of its own. */
+/** A storage on a database of its own. `place` is passed to `newDatabase`. */
 export async function openPostgres(
   limits: Limits = {},
+  place?: { isNew: boolean },
 ): Promise<Opened & { storage: PgStorage; url: string }> {
-  const database = await newDatabase()
+  const database = await newDatabase(place)
   const { url } = database
   const clock = testClock()
   const lines: string[] = []

@@ -7,11 +7,11 @@ import { createLog, silentLog } from '../../../src/platform/log.ts'
 import { PgInspection } from '../../../src/storage/postgres/inspection.ts'
 import { openPgStorage, type PgStorage } from '../../../src/storage/postgres/open.ts'
 import { formAfter, steps } from '../../../src/storage/postgres/schema.ts'
+import { newDatabase, secret } from '../../support/databases.ts'
 import { failure } from '../../support/failure.ts'
 import { isPostgresThere, sharedPostgres } from '../../support/postgres.ts'
 import { until } from '../../support/until.ts'
 import { insert, message } from '../support.ts'
-import { newDatabase, secret } from './support.ts'
 
 /** What later versions would add. */
 const expand = [

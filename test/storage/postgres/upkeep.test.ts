@@ -5,11 +5,12 @@ import { createLog } from '../../../src/platform/log.ts'
 import { connectPg, type PgConnection } from '../../../src/platform/postgres.ts'
 import { constantSql, sql } from '../../../src/platform/sql.ts'
 import { openPgStorage } from '../../../src/storage/postgres/open.ts'
+import { newDatabase, secret } from '../../support/databases.ts'
 import { isPostgresThere, sharedPostgres } from '../../support/postgres.ts'
 import { stopwatch } from '../../support/stopwatch.ts'
 import { until } from '../../support/until.ts'
 import { insert, message, type Opened, open, outgoing } from '../support.ts'
-import { newDatabase, openPostgres, secret } from './support.ts'
+import { openPostgres } from './support.ts'
 
 const dayMs = 24 * 3_600_000
 const [gone, other] = ['o-gone@im.wechat', 'o-other@im.wechat']
