@@ -2,20 +2,26 @@
  * Runs the tests and lists the failures with their reasons at the end, because in a long output they are far
  * above.
  *
- *   bun scripts/tests.ts [--long] [--check COMMAND]… [ARGUMENT…]
+ *   bun scripts/tests.ts [--long] [--check COMMAND]… [--order=SEED] [ARGUMENT…]
  *
  * Each COMMAND runs before the tests; one that fails counts as a failed test. The arguments are those of `bun
  * test`. Without arguments all tests run except those in `*.long.test.ts`; `--long` runs only those, or those of
  * `--shard`, and lists at the end what it left out. No test is retried.
  *
+ * The usual test files share four processes, which load svc once: `test/support/leftovers.ts` makes a file fail
+ * that changes such a process for those after it. The long ones have a process each. Slow files start first, by
+ * `test/timings.json`; `--order` shuffles the files instead.
+ *
  * Unless files are named, the binary is built first, once: it starts in a third of the processor time that
- * the sources take. SVC_TEST_PROGRAM names a program to start instead.
+ * the sources take. SVC_TEST_PROGRAM names a program to start instead. SVC_TEST_MISSING has a line for each
+ * package that is not installed, which the end repeats.
  */
-import { chmod, mkdir, mkdtemp, readFile, rm, statfs } from 'node:fs/promises'
+import { readdirSync, readFileSync, readlinkSync } from 'node:fs'
+import { chmod, mkdir, mkdtemp, readFile, rm, statfs, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { parseXml, XmlElement } from '@rgrove/parse-xml'
-import { panelFolder } from './panel.ts'
+import { startProgress } from './progress.ts'
 
 const maxLines = 30
 const memory = '/dev/shm'
@@ -23,8 +29,9 @@ const memory = '/dev/shm'
 const memoryBytes = 4 * 1024 ** 3
 /** The end of the names of files whose tests take minutes or wait long. */
 const longMark = 'long.test.ts'
-/** How long each of these files took. Bun makes parts of equal length from it, and starts the slowest first. */
-const timings = 'test/long-timings.json'
+/** How long what an interrupted run has started may take to end by itself. */
+const endsWithinMs = 500
+const support = join(import.meta.dirname, '../test/support')
 
 interface Failure {
   file: string
@@ -67,69 +74,125 @@ async function buildProgram(folder: string): Promise<Record<string, string>> {
   const building = Bun.spawn([process.execPath, script, `--outfile=${program}`], {
     stdio: ['ignore', 'ignore', 'inherit'],
     // Without a repository its version names no commit, as that of the sources, with which tests compare it.
-    env: { ...process.env, GIT_DIR: join(folder, 'none') },
+    env: { ...environment, GIT_DIR: join(folder, 'none') },
   })
   if ((await building.exited) !== 0) throw new Error('The binary that the tests start could not be built.')
-  // The setup has built the panel.
-  return { SVC_TEST_PROGRAM: program, SVC_TEST_PANEL: panelFolder }
+  return { SVC_TEST_PROGRAM: program }
 }
 
 /** Runs a check to its end. @returns its output if it failed */
 async function check(command: string): Promise<Failure | undefined> {
   const startedAt = performance.now()
-  const child = Bun.spawn(command.split(' '), { stdio: ['ignore', 'pipe', 'pipe'] })
+  const child = Bun.spawn(command.split(' '), { stdio: ['ignore', 'pipe', 'pipe'], env: environment })
   const [status, ...output] = await Promise.all([
     child.exited,
     new Response(child.stdout).text(),
     new Response(child.stderr).text(),
   ])
   const seconds = (performance.now() - startedAt) / 1000
-  console.error(`${command}: ${status === 0 ? 'ok' : 'failed'} (${seconds.toFixed(1)} s)`)
+  progress.say(`${command}: ${status === 0 ? 'ok' : 'failed'} (${seconds.toFixed(1)} s)\n`)
   return status === 0 ? undefined : { file: 'check', name: command, seconds, why: output.join('\n') }
 }
 
+/** The options of `bun test` for the files that are chosen. */
+async function optionsOf(folder: string): Promise<string[]> {
+  const options = [`--preload=${join(support, 'progress.ts')}`]
+  if (isLong) return [...options, '--timings=test/long-timings.json', `.${longMark}`, ...args]
+  options.push('--no-isolate', `--preload=${join(support, 'leftovers.ts')}`)
+  // Files named in the arguments run even if they are *.long.test.ts.
+  if (!isNamed) options.push('--only-failures', `--path-ignore-patterns=**/*.${longMark}`)
+  if (order === undefined) return [...options, '--timings=test/timings.json', ...args]
+  const shuffled = join(folder, 'shuffled.json')
+  const files = Object.fromEntries(
+    listFiles().map(file => [file, 1 + (Number(Bun.hash.crc32(`${order} ${file}`)) % 100_000)]),
+  )
+  await writeFile(shuffled, JSON.stringify({ version: 1, files }))
+  return [...options, `--timings=${shuffled}`, ...args]
+}
+
 /** Runs the tests. The timeout of two minutes per test allows for a machine that stands still for seconds. */
-async function run(args: readonly string[], isNamed: boolean): Promise<Run> {
-  const folder = await mkdtemp(join((await findMemoryFolder()) ?? tmpdir(), 'svc-tests-'))
-  // Other users need access, because some tests start svc as another user.
-  await chmod(folder, 0o755)
+async function run(): Promise<Run> {
   const report = join(folder, 'report.xml')
-  try {
-    const built = isNamed || process.env.SVC_TEST_PROGRAM ? {} : await buildProgram(folder)
-    // What a test leaves behind is removed with the folder.
-    const TMPDIR = join(folder, 'tmp')
-    await mkdir(TMPDIR, { mode: 0o1777 })
-    await chmod(TMPDIR, 0o1777)
-    const extra = { ...built, TMPDIR }
-    const child = Bun.spawn(
-      [
-        process.execPath,
-        'test',
-        '--timeout=120000',
-        '--reporter=junit',
-        `--reporter-outfile=${report}`,
-        ...args,
-      ],
-      {
-        stdio: ['ignore', 'inherit', 'pipe'],
-        env: { ...process.env, ...extra, ...(process.stderr.isTTY && { FORCE_COLOR: '1' }) },
+  const options = await optionsOf(folder)
+  progress.count(listFiles().length, join(folder, 'done'))
+  const child = Bun.spawn(
+    [
+      process.execPath,
+      'test',
+      // Four files at the same time, because half of a test is waiting.
+      '--parallel=4',
+      '--timeout=120000',
+      '--reporter=junit',
+      `--reporter-outfile=${report}`,
+      ...options,
+    ],
+    {
+      stdio: ['ignore', 'pipe', 'pipe'],
+      env: {
+        ...environment,
+        SVC_TEST_DONE: join(folder, 'done'),
+        ...(process.stdout.isTTY && { FORCE_COLOR: '1' }),
       },
-    )
+    },
+  )
+  let end = ''
+  const read = async (stream: ReadableStream<Uint8Array>) => {
     const decoder = new TextDecoder()
-    let end = ''
-    for await (const chunk of child.stderr) {
-      process.stderr.write(chunk)
-      end = (end + decoder.decode(chunk, { stream: true })).slice(-2000)
+    for await (const chunk of stream) {
+      const text = decoder.decode(chunk, { stream: true })
+      progress.say(text)
+      end = (end + text).slice(-2000)
     }
-    const status = await child.exited
-    const found = parseReport(await readFile(report, 'utf8').catch(() => '<testsuites/>'))
-    // An error outside any test is not in the report. A run that broke off shows it only by its status.
-    const errors = Number(/^ (\d+) errors?$/m.exec(Bun.stripANSI(end))?.[1] ?? 0)
-    return { ...found, errors: errors || (status !== 0 && found.failures.length === 0 ? 1 : 0) }
-  } finally {
-    // A server that test files share ends a moment after them, and writes until then.
-    await rm(folder, { recursive: true, force: true, maxRetries: 20, retryDelay: 100 })
   }
+  await Promise.all([read(child.stdout), read(child.stderr)])
+  const status = await child.exited
+  const found = parseReport(await readFile(report, 'utf8').catch(() => '<testsuites/>'))
+  // An error outside any test is not in the report. A run that broke off shows it only by its status.
+  const errors = Number(/^ (\d+) errors?$/m.exec(Bun.stripANSI(end))?.[1] ?? 0)
+  return { ...found, errors: errors || (status !== 0 && found.failures.length === 0 ? 1 : 0) }
+}
+
+/** The test files that the arguments choose. */
+function listFiles(): string[] {
+  const parts = args.filter(arg => !arg.startsWith('-'))
+  return [...new Bun.Glob('**/*.test.ts').scanSync()].filter(file => {
+    if (file.includes('node_modules/')) return false
+    if (parts.length > 0) return parts.some(part => file.includes(part.replace(/^\.\//, '')))
+    return file.endsWith(`.${longMark}`) === isLong
+  })
+}
+
+/** Ends every process that the run has started, also those that left its process group. */
+async function endAll(): Promise<void> {
+  const startedAt = performance.now()
+  for (;;) {
+    const found = listStarted()
+    if (found.length === 0) return
+    const isPatient = performance.now() - startedAt < endsWithinMs
+    for (const pid of found)
+      try {
+        process.kill(pid, isPatient ? 'SIGTERM' : 'SIGKILL')
+      } catch {
+        // It has ended.
+      }
+    await Bun.sleep(50)
+  }
+}
+
+/** Processes that have the run's folder in their environment, command line or working folder. */
+function listStarted(): number[] {
+  if (process.platform !== 'linux') return []
+  return readdirSync('/proc').flatMap(pid => {
+    if (!/^\d+$/.test(pid) || Number(pid) === process.pid) return []
+    try {
+      const state = readFileSync(`/proc/${pid}/stat`, 'latin1').replace(/^.*\) /, '')
+      const traces = ['environ', 'cmdline'].map(name => readFileSync(`/proc/${pid}/${name}`, 'latin1'))
+      traces.push(readlinkSync(`/proc/${pid}/cwd`))
+      return !state.startsWith('Z') && traces.some(trace => trace.includes(folder)) ? Number(pid) : []
+    } catch {
+      return []
+    }
+  })
 }
 
 /** Reads a report in the JUnit format. */
@@ -179,21 +242,70 @@ function printLeftOut({ files, skipped }: Run): void {
     if (names.length > 0) console.log([`\n${what}:`, ...names].join('\n    '))
 }
 
+/** Names what some tests did not find. */
+function printMissing({ skipped }: Run): void {
+  const missing = (process.env.SVC_TEST_MISSING ?? '').split('\n').filter(Boolean)
+  if (missing.length > 0)
+    console.log(
+      [`\nNot installed, which some of the ${skipped.length} skipped tests need:`, ...missing].join('\n    '),
+    )
+}
+
 const args = process.argv.slice(2)
 const isLong = args[0] === '--long'
 if (isLong) args.shift()
 const checks: string[] = []
 while (args[0] === '--check') checks.push(args.splice(0, 2)[1] ?? '')
-const usual = isLong ? `.${longMark}` : `--path-ignore-patterns=**/*.${longMark}`
-// Files named in the arguments run even if they are *.long.test.ts.
+const order = args[0]?.startsWith('--order=') ? args.shift()?.slice('--order='.length) : undefined
 const isNamed = args.some(arg => !arg.startsWith('-'))
-const chosen = isNamed ? args : [usual, ...args]
-if (isLong) chosen.push(`--timings=${timings}`)
-const before = (await Promise.all(checks.map(check))).filter(failure => failure !== undefined)
-// Four files at the same time, because half of a test is waiting.
-const done = await run(['--parallel=4', ...chosen], isNamed)
-if (isLong && !isNamed) printLeftOut(done)
-printFailures([...before, ...done.failures])
-const failed = before.length + done.failures.length + done.errors
-console.log(`\n${done.tests - done.skipped.length - done.failures.length} passed, ${failed} failed`)
-process.exit(failed === 0 ? 0 : 1)
+const folder = await mkdtemp(join((await findMemoryFolder()) ?? tmpdir(), 'svc-tests-'))
+// Other users need access, because some tests start svc as another user.
+await chmod(folder, 0o755)
+// What a test leaves behind is removed with the folder.
+const TMPDIR = join(folder, 'tmp')
+await mkdir(TMPDIR, { mode: 0o1777 })
+await chmod(TMPDIR, 0o1777)
+const environment: Record<string, string | undefined> = { ...process.env, TMPDIR }
+const removeFolder = () =>
+  // A server that test files share ends a moment after them, and writes until then.
+  rm(folder, { recursive: true, force: true, maxRetries: 20, retryDelay: 100 })
+const progress = startProgress()
+/** Set by a signal: what was started is being ended. */
+let interruption: Promise<never> | undefined
+async function interrupt(status: number): Promise<never> {
+  progress.end()
+  await endAll()
+  await removeFolder()
+  process.exit(status)
+}
+for (const [signal, status] of [
+  ['SIGINT', 130],
+  ['SIGTERM', 143],
+] as const)
+  process.once(signal, () => {
+    interruption ??= interrupt(status)
+  })
+
+try {
+  if (order !== undefined) progress.say(`Order of files: ${order}\n`)
+  if (checks.length > 0) progress.say(`Checks: ${checks.join(', ')} …\n`)
+  const before = (await Promise.all(checks.map(check))).filter(failure => failure !== undefined)
+  if (!isNamed && !process.env.SVC_TEST_PROGRAM) {
+    progress.say('Building svc …\n')
+    Object.assign(environment, await buildProgram(folder))
+  }
+  const done = await run()
+  await interruption
+  progress.end()
+  if (isLong && !isNamed) printLeftOut(done)
+  printFailures([...before, ...done.failures])
+  printMissing(done)
+  if (order !== undefined) console.log(`\nOrder of files: ${order}`)
+  const failed = before.length + done.failures.length + done.errors
+  console.log(`\n${done.tests - done.skipped.length - done.failures.length} passed, ${failed} failed`)
+  process.exitCode = failed === 0 ? 0 : 1
+} finally {
+  await interruption
+  await removeFolder()
+}
+process.exit()

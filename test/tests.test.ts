@@ -1,9 +1,11 @@
 /** How the tests are run: which, what counts as failed, and what is said of it. */
 import { expect, test } from 'bun:test'
-import { mkdirSync, readFileSync, writeFileSync } from 'node:fs'
+import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { ended } from './support/ended.ts'
+import { isRunning } from './support/family.ts'
 import { folderOfTest } from './support/folder.ts'
+import { until } from './support/until.ts'
 
 const tests = join(import.meta.dir, '../scripts/tests.ts')
 const script = join(import.meta.dir, '../scripts/test')
@@ -89,7 +91,7 @@ test('a part that cannot be is an error', async () => {
   const parts = ['0/6', '7/6', 'x', '2', '2/', '/6', '1/2/3', '-1/6', '1/6x', '']
   const calls = parts.map(part => ['--long', '--part', part])
   calls.push(['--long', '--part'], ['--part', '1/6'], ['--long', '--part', '1/6', 'test/agent'])
-  calls.push(['--update-timings'])
+  calls.push(['--order'], ['--order', 'x'], ['--long', '--order', '1'], ['--order', '1', '--update-timings'])
   for (const args of calls) {
     const { status, stdout, stderr } = await ended([script, ...args], {
       cwd: import.meta.dir,
@@ -98,6 +100,56 @@ test('a part that cannot be is an error', async () => {
     expect([args, status, stdout]).toEqual([args, 2, ''])
     expect(stderr).toContain('./scripts/test --help')
   }
+})
+
+test('a file that leaves its process changed fails by its name, and the next one starts as it would alone', async () => {
+  const leavers = {
+    variable: `test('sets', () => void (process.env.SVC_LEFT = 'yes'))\n`,
+    global: `test('sets', () => void ((globalThis as any).left = () => 1))\n`,
+    patched: `test('sets', () => void (Date.now = () => 0))\n`,
+    handler: `test('sets', () => void process.on('SIGTERM', () => {}))\n`,
+    folder: `test('sets', () => process.chdir('/'))\n`,
+  }
+  for (const [name, text] of Object.entries(leavers)) {
+    const failed = await run({ [name]: text })
+    expect([name, failed]).toMatchObject([name, { status: 1, last: '1 passed, 1 failed' }])
+    expect(failed.stdout).toContain(`${name}.test.ts does not leave as it was`)
+  }
+  const tidy = `test('sets', () => {\n  process.env.SVC_LEFT = 'yes'\n  delete process.env.SVC_LEFT\n})\n`
+  expect(await run({ tidy })).toMatchObject({ status: 0, last: '1 passed, 0 failed' })
+})
+
+test('a run says how many files are done, and which order was asked for', async () => {
+  const files = Object.fromEntries(Array.from({ length: 12 }, (_, nth) => [`file${nth}`, good]))
+  for (const order of ['7', '8', '7']) {
+    const { status, stdout } = await run(files, [`--order=${order}`])
+    expect(status).toBe(0)
+    expect(stdout).toContain(`Order of files: ${order}`)
+    expect(stdout).toContain('0 of 12 files, 0 failed')
+  }
+})
+
+test.skipIf(process.platform !== 'linux')('an interrupted run ends everything that it started', async () => {
+  const dir = folderOfTest()
+  const started = `Bun.spawn(['setsid', 'sleep', '1000'], { stdio: ['ignore', 'ignore', 'ignore'] })`
+  const waits = `test('waits', async () => {
+    const child = ${started}
+    writeFileSync('pid', String(child.pid))
+    await new Promise(() => {})
+  })\n`
+  writeFileSync(join(dir, 'a.test.ts'), head + waits)
+  const child = Bun.spawn([process.execPath, tests], {
+    cwd: dir,
+    env: { PATH: process.env.PATH ?? '', SVC_TEST_PROGRAM: 'none', TMPDIR: dir },
+    stdio: ['ignore', 'ignore', 'ignore'],
+  })
+  const pid = await until('it waits', 60_000, () => {
+    const path = join(dir, 'pid')
+    return existsSync(path) && readFileSync(path, 'utf8')
+  })
+  child.kill('SIGINT')
+  expect(await child.exited).toBe(130)
+  expect(isRunning(Number(pid))).toBe(false)
 })
 
 test('no test at all is a failure', async () => {

@@ -5,10 +5,9 @@ import { resolve } from 'node:path'
 import process from 'node:process'
 import { findTarget } from '../../scripts/build/targets.ts'
 import { buildBinary, canBuild } from '../support/binary.ts'
-import { hasBrowser, watch } from '../support/browser.ts'
+import { hasBrowser, sharedBrowser, watch } from '../support/browser.ts'
 import { folderOfTest } from '../support/folder.ts'
 import { overhear } from '../support/overheard.ts'
-import { browserOfFile } from '../support/panel.ts'
 import { stopwatch } from '../support/stopwatch.ts'
 import { until } from '../support/until.ts'
 
@@ -41,7 +40,7 @@ test.skipIf(!there)(
         () => /http:\S+\/phone/.exec(said.stdout)?.[0],
         output,
       )
-      const browser = await browserOfFile()
+      const { browser } = await sharedBrowser()
       const page = await (await browser.newContext({ locale: 'en' })).newPage()
       const complaints: string[] = []
       watch(page, new URL(phone).origin, complaints)

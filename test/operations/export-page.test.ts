@@ -1,5 +1,5 @@
 /** The page of an export: opens offline, runs nothing of what people wrote, and names what it does not have. */
-import { afterAll, describe, expect, test } from 'bun:test'
+import { describe, expect, test } from 'bun:test'
 import { createHash } from 'node:crypto'
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -10,7 +10,7 @@ import { exportMessages } from '../../src/operations/export.ts'
 import { invoke } from '../../src/operations/gate.ts'
 import { silentLog } from '../../src/platform/log.ts'
 import { violations } from '../support/axe.ts'
-import { hasBrowser, launchBrowser } from '../support/browser.ts'
+import { hasBrowser, sharedBrowser } from '../support/browser.ts'
 import { failure } from '../support/failure.ts'
 import { folderOfFile } from '../support/folder.ts'
 import { type TestGateway, withGateway } from '../support/gateway.ts'
@@ -179,9 +179,6 @@ test('a page is in the language and the time zone of its reader, and has no inde
 })
 
 describe.skipIf(!hasBrowser)('in a browser, from a file, without a network', () => {
-  const opening = hasBrowser ? launchBrowser() : undefined
-  afterAll(async () => (await opening)?.close())
-
   test('texts, names and file names run nothing; light and dark, wide and narrow, without a violation', async () => {
     await using t = await withGateway()
     for (const text of hostile) await t.sandbox.say(text)
@@ -193,7 +190,7 @@ describe.skipIf(!hasBrowser)('in a browser, from a file, without a network', () 
     await t.send({ to: user_id, text: hostile.join('\n') })
     const path = join(folder, 'page.html')
     await Bun.write(path, await pageOf(t))
-    const browser = (await opening)!
+    const { browser } = await sharedBrowser()
     const seen: unknown[] = []
     for (const width of [1280, 360])
       for (const colorScheme of ['light', 'dark'] as const) {

@@ -53,6 +53,7 @@ describe.skipIf(!hasBrowser)('the overview', () => {
     await using panel = await withPanel({ sessions: [] })
     const page = await panel.open()
     await says(page, 'There is no account yet')
+    await page.locator('.welcome li').nth(2).waitFor()
     expect(await page.locator('.welcome li').count()).toBe(3)
     await page.getByRole('link', { name: 'Add the first account' }).click()
     await page.getByRole('dialog').locator('svg, img').first().waitFor()

@@ -5,8 +5,8 @@ import type { Page } from 'playwright-core'
 import en from '../../locales/en.json'
 import texts from '../../src/sandbox/page/texts.json' with { type: 'json' }
 import { violations, violationsInBothThemes } from '../support/axe.ts'
-import { hasBrowser } from '../support/browser.ts'
-import { browserOfFile, withPanel, write } from '../support/panel.ts'
+import { hasBrowser, sharedBrowser } from '../support/browser.ts'
+import { withPanel, write } from '../support/panel.ts'
 import { wordsOf } from '../support/panel-hand.ts'
 import { withSandbox } from '../support/sandbox.ts'
 
@@ -185,7 +185,7 @@ describe.skipIf(!hasBrowser)('accessibility of states', () => {
     const bot = sandbox.bot()
     logins.create([])
     logins.create([people.findBot(bot.bot_id)!.token])
-    await using context = await (await browserOfFile()).newContext({ locale: 'zh' })
+    await using context = await (await sharedBrowser()).browser.newContext({ locale: 'zh' })
     const page = await context.newPage()
     await page.setViewportSize({ width: 320, height: 740 })
     await page.goto(`${sandbox.url}/phone`)

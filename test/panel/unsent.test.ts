@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'bun:test'
 import type { BrowserContext, Page, Request } from 'playwright-core'
-import { hasBrowser, watch } from '../support/browser.ts'
-import { browserOfFile, type TestPanel, type TestPanelOptions, withPanel, write } from '../support/panel.ts'
+import { hasBrowser, sharedBrowser, watch } from '../support/browser.ts'
+import { type TestPanel, type TestPanelOptions, withPanel, write } from '../support/panel.ts'
 import { wordsOf } from '../support/panel-hand.ts'
 
 const log = (page: Page) => page.getByRole('log', { name: 'Messages' })
@@ -70,7 +70,7 @@ async function withHi(options?: TestPanelOptions): Promise<TestPanel> {
 describe.skipIf(!hasBrowser)('unsent messages', () => {
   test('a draft, its files and failed messages survive a closed tab, say why they failed, and are sent once', async () => {
     await using panel = await withHi()
-    await using context = await (await browserOfFile()).newContext({ locale: 'en' })
+    await using context = await (await sharedBrowser()).browser.newContext({ locale: 'en' })
     let page = await openChat(panel, context, false)
     await context.route('**/api/call/send', route => route.abort())
     await attach(page, pdf('failed.pdf'))
@@ -163,7 +163,7 @@ describe.skipIf(!hasBrowser)('unsent messages', () => {
   test('a message is saved with its key before it is sent; a closed page goes on later; a sign-out deletes everything', async () => {
     const token = 'a token of the test, long enough'
     await using panel = await withHi({ token })
-    await using context = await (await browserOfFile()).newContext({ locale: 'en' })
+    await using context = await (await sharedBrowser()).browser.newContext({ locale: 'en' })
     const page = await context.newPage()
     await page.goto(chatOf(panel))
     await page.getByRole('textbox', { name: /Token/i }).fill(token)
@@ -274,7 +274,7 @@ describe.skipIf(!hasBrowser)('unsent messages', () => {
     const pace = { perSecond: 0.04, perWindow: 2, windowMs: 300_000 }
     await using panel = await withPanel({ config: { pace } })
     await write(panel, 'hi')
-    await using context = await (await browserOfFile()).newContext({ locale: 'en' })
+    await using context = await (await sharedBrowser()).browser.newContext({ locale: 'en' })
     await context.clock.install()
     const page = await openChat(panel, context)
     const t = wordsOf('en')

@@ -5,9 +5,8 @@ import type { BrowserContext, Page, ViewportSize } from 'playwright-core'
 import texts from '../../src/sandbox/page/texts.json' with { type: 'json' }
 import { Switches } from '../../src/sandbox/switches.ts'
 import { violations } from '../support/axe.ts'
-import { hasBrowser, watch } from '../support/browser.ts'
+import { hasBrowser, sharedBrowser, watch } from '../support/browser.ts'
 import { ilink } from '../support/ilink-client.ts'
-import { browserOfFile } from '../support/panel.ts'
 import { withSandbox } from '../support/sandbox.ts'
 
 const root = resolve(import.meta.dirname, '../..')
@@ -48,7 +47,7 @@ test('the README names buttons as the page does', () => {
 let context: Promise<BrowserContext> | undefined
 /** Closed at the end. What one keeps is apart from the others': each has a sandbox of its own. */
 async function newPage(stack: AsyncDisposableStack, viewport: ViewportSize): Promise<Page> {
-  context ??= browserOfFile().then(browser => browser.newContext({ locale: 'en' }))
+  context ??= sharedBrowser().then(({ browser }) => browser.newContext({ locale: 'en' }))
   const page = await (await context).newPage()
   stack.defer(() => page.close())
   await page.setViewportSize(viewport)

@@ -8,6 +8,8 @@ import {
   type Page,
 } from 'playwright-core'
 
+import { sharedPrograms } from './shared-programs.ts'
+
 const chromiumPath = '/usr/bin/chromium'
 
 /** True if Chromium is installed. */
@@ -32,6 +34,10 @@ export function watch(page: Page, url: string, complaints: string[]): void {
 export const launchBrowser = (...args: string[]): Promise<Browser> =>
   chromium.launch({
     executablePath: chromiumPath,
+    // It ends with this process, when the pipe between them closes.
+    handleSIGHUP: false,
+    handleSIGINT: false,
+    handleSIGTERM: false,
     args: [
       ...args,
       '--headless',
@@ -47,6 +53,18 @@ export const launchBrowser = (...args: string[]): Promise<Browser> =>
       '--disable-sync',
     ],
   })
+
+let shared: Promise<{ browser: Browser; contexts: Contexts }> | undefined
+
+/**
+ * Returns the browser that all test files of this process share, and a pool of its contexts. It ends with
+ * the process.
+ */
+export function sharedBrowser(): Promise<{ browser: Browser; contexts: Contexts }> {
+  sharedPrograms.add('/chromium')
+  shared ??= launchBrowser().then(browser => ({ browser, contexts: contextsOf(browser) }))
+  return shared
+}
 
 export interface Contexts {
   /**
@@ -69,7 +87,7 @@ interface Kept {
  * takes longer than the rest of opening a page. Storage is per origin, and origins differ by their port.
  * Cookies and permissions are cleared. A context is not reused after a page set its clock.
  */
-export function contextsOf(browser: Browser): Contexts {
+function contextsOf(browser: Browser): Contexts {
   const idle = new Map<string, Kept[]>()
   return {
     async open({ viewport, colorScheme = 'light', ...options }) {

@@ -1,10 +1,10 @@
 /** All commands, each with a valid command line. */
+import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import type { CommandSpec } from '../../src/cli/command.ts'
 import { loadNeededCommands } from '../../src/cli/commands.ts'
 import type { CommandShape, Operation } from '../../src/operations/operation.ts'
 import { operations } from '../../src/operations/operations.ts'
-import { folderOfFile } from './folder.ts'
 
 /** All commands except `complete`, which the shell runs at each Tab. */
 export const specs: readonly CommandSpec[] = (await loadNeededCommands([])).filter(
@@ -38,7 +38,7 @@ const besides: Readonly<Record<string, readonly string[]>> = {
   setup: ['cursor'],
   completion: ['bash'],
   'hook-ask': ['a@b'],
-  backup: [join(folderOfFile(), 'backup.tar'), '--force'],
+  backup: [join(tmpdir(), 'svc-test-backup.tar'), '--force'],
 }
 
 /** Returns the positional arguments of a command, with the values of the operation's first example. */

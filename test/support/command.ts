@@ -118,7 +118,7 @@ let ground: { readonly key: string; commands: number; restore(): void } | undefi
 /**
  * Sets the home and environment of a command in this process.
  *
- * @returns restores both when the last command ends
+ * @returns restores both, and the console, when the last command ends
  */
 function enterGround(options: CommandOptions): () => void {
   const variables = Object.entries(environment(options)).filter(([name]) => !name.startsWith('SVC_'))
@@ -127,9 +127,12 @@ function enterGround(options: CommandOptions): () => void {
   if (!ground) {
     const before = Object.entries(process.env)
     const folder = process.cwd()
+    // A command that speaks a protocol on stdout redirects the console.
+    const methods = { ...console }
     process.chdir(options.home)
     replaceEnvironment(variables)
     const restore = () => {
+      Object.assign(console, methods)
       replaceEnvironment(before)
       process.chdir(folder)
     }

@@ -16,6 +16,9 @@ export function innermost(pid: number): number[] {
   return family(pid).filter(member => !children.has(member))
 }
 
+/** Whether a process runs: one that has ended is none, also while its parent has not noticed. */
+export const isRunning = (pid: number): boolean => parentOf(String(pid)) !== undefined
+
 /** Signals a process. A process that has already ended is no error. */
 export function end(pid: number, signal: NodeJS.Signals): void {
   try {

@@ -1,17 +1,16 @@
 /**
  * The admin panel as users have it: a gateway, the simulated WeChat, the panel on its own socket, and a
- * browser. The tests of a file share the browser, a pool of its contexts, and one build of the panel.
+ * browser. The panel is that of `dist/panel`, which `./scripts/test` builds if a source is newer.
  */
-import { afterAll } from 'bun:test'
 import { cp, mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import type { Browser, BrowserContextOptions, Page } from 'playwright-core'
-import { buildPanel } from '../../scripts/panel.ts'
+import type { BrowserContextOptions, Page } from 'playwright-core'
+import { panelFolder } from '../../scripts/panel.ts'
 import { silentLog } from '../../src/platform/log.ts'
 import { serve } from '../../src/platform/serve.ts'
 import { createAdminApp } from '../../src/server/admin.ts'
-import { type Contexts, contextsOf, launchBrowser, watch } from './browser.ts'
+import { sharedBrowser, watch } from './browser.ts'
 import { type TestGateway, type TestGatewayOptions, withGateway } from './gateway.ts'
 import { freePort } from './port.ts'
 
@@ -52,7 +51,7 @@ export interface TestPanelOptions extends TestGatewayOptions {
 /** Starts the panel of a gateway; default: with one connected session. */
 export async function withPanel(options: TestPanelOptions = {}): Promise<TestPanel> {
   await using building = new AsyncDisposableStack()
-  let folder = await panelOfFile()
+  let folder = panelFolder
   if (options.files) {
     const own = await mkdtemp(join(tmpdir(), 'svc-panel-'))
     building.defer(() => rm(own, { recursive: true, force: true }))
@@ -110,8 +109,8 @@ export async function withPanel(options: TestPanelOptions = {}): Promise<TestPan
       }
     },
     async open({ path = '/', hastens, ...options } = {}) {
-      await browserOfFile()
-      const { page, giveBack } = await contexts!.open(options)
+      const { contexts } = await sharedBrowser()
+      const { page, giveBack } = await contexts.open(options)
       backs.push(() => giveBack(`${url}/icon.svg`))
       watch(page, url, complaints)
       if (hastens !== undefined) await page.addInitScript(hasten, hastens)
@@ -136,41 +135,6 @@ export async function write(panel: TestPanel, text: string, session = 'default')
   await panel.until(`${text} is stored`, async () =>
     (await panel.gateway.history.page({ limit: 1, offset: 0, text_contains: text })).messages.at(0),
   )
-}
-
-let shared = new AsyncDisposableStack()
-let browser: Promise<Browser> | undefined
-let contexts: Contexts | undefined
-let panel: Promise<string> | undefined
-// If several files run in one process, only the first calls this; the last browser ends with the process.
-afterAll(async () => {
-  const before = shared
-  shared = new AsyncDisposableStack()
-  browser = undefined
-  contexts = undefined
-  panel = undefined
-  await before.disposeAsync()
-})
-
-/** Returns the browser. It is closed after the last test of the file. */
-export function browserOfFile(): Promise<Browser> {
-  browser ??= launchBrowser().then(launched => {
-    contexts = contextsOf(launched)
-    return shared.use(launched)
-  })
-  return browser
-}
-
-/** Returns the folder of the built panel. `./scripts/test` builds it once and names it in SVC_TEST_PANEL. */
-export function panelOfFile(): Promise<string> {
-  panel ??= process.env.SVC_TEST_PANEL ? Promise.resolve(process.env.SVC_TEST_PANEL) : build()
-  return panel
-}
-async function build(): Promise<string> {
-  const folder = await mkdtemp(join(tmpdir(), 'svc-panel-'))
-  shared.defer(() => rm(folder, { recursive: true, force: true }))
-  await buildPanel(join(folder, 'panel'))
-  return join(folder, 'panel')
 }
 
 /** Returns the paths of all pages, with one conversation. */

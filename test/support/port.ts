@@ -41,6 +41,10 @@ function ownBlock(): number {
   throw new Error(`${blocks} processes have all ports from ${first} on`)
 }
 
+/** Whether a port is the first of a block, on which a process listens until it ends. */
+export const isGuard = (port: number): boolean =>
+  port >= first && port < first + blocks * size && (port - first) % size === 0
+
 /** Returns undefined if the port is in use. */
 function listening(hostname: string, port: number) {
   try {
