@@ -68,7 +68,11 @@ test('13 messages and commands: nothing is silent for minutes, and all answers c
   for (let passed = 0; (await agents.turns()).some(({ ended_at }) => !ended_at); passed++) {
     if (passed > 300) throw new Error(JSON.stringify(await agents.got()))
     clock.advance(10_000)
-    await agents.until('it looks', () => clock.sleeps(1, 1000))
+    // A message on its way may not take ten seconds.
+    await agents.until(
+      'it looks',
+      () => clock.sleeps(1, 1000) && agents.count("outbox_part WHERE status = 'sending'") === 0,
+    )
   }
   const all = await agents.got()
   for (let nth = 1; nth <= 13; nth++)

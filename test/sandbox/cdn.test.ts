@@ -40,7 +40,7 @@ it('an upload that is not what was announced is refused, and says why', async sa
 it('a large file goes through both ways with bounded memory', async sandbox => {
   const bot = bind(sandbox)
   const block = new Uint8Array(1024 * 1024)
-  const total = 96
+  const total = 192
   let sent = 0
   const body = new ReadableStream<Uint8Array>({
     pull(controller) {
@@ -57,6 +57,6 @@ it('a large file goes through both ways with bounded memory', async sandbox => {
   for await (const chunk of response.body!) got += chunk.length
   expect(said.size).toBe(total * block.length)
   expect(got).toBe(total * block.length + 16)
-  // Client and server together in this process, garbage not yet collected included.
-  expect((process.memoryUsage.rss() - before) / 2 ** 20).toBeLessThan(80)
+  // Client and server together in this process, garbage not yet collected included: less than the file.
+  expect((process.memoryUsage.rss() - before) / 2 ** 20).toBeLessThan(total * 0.75)
 })
