@@ -85,11 +85,6 @@ export function withParams(params: Readonly<Record<string, string>>): string {
 export const setParams = (params: Readonly<Record<string, string>>): void =>
   navigate(withParams(params), { replace: true })
 
-/**
- * On narrow screens the list and the chat are separate pages (styles/conversations.css has the same width).
- */
-export const narrowly = '(max-width: 980px)'
-
 /** The `state` of a navigation that puts the focus into the search field. */
 export const searchNow = { search: true }
 

@@ -133,6 +133,11 @@ test('the page knows the service by its types; it counts answers and shows initi
   ])
 })
 
+test('what the window is like is asked in one place of the page, which hears of a change', () => {
+  const asks = /\b(?:matchMedia|inner(?:Width|Height)|devicePixelRatio|visualViewport)\b/
+  expect(pages.filter(({ bare }) => asks.test(bare)).map(({ path }) => path)).toEqual(['screen.ts'])
+})
+
 test('how svc keeps what it keeps is known to few: all others are given the interfaces in storage', () => {
   const knows = (target: RegExp, allowed: RegExp) =>
     sources.flatMap(({ path, targets }) =>

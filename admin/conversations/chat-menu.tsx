@@ -2,8 +2,9 @@
 import type { Signal } from '@preact/signals'
 import { t } from '../i18n.ts'
 import { conversationOf } from '../live.ts'
-import { hrefOf, narrowly, type Place, searchNow } from '../place.ts'
+import { hrefOf, type Place, searchNow } from '../place.ts'
 import { may } from '../rights.ts'
+import { narrow } from '../screen.ts'
 import { navigate } from '../service-urls.ts'
 import { copy } from '../ui/copy.tsx'
 import { laterPart } from '../ui/lazy-page.tsx'
@@ -18,8 +19,7 @@ import type { Thread } from './thread.ts'
 /** Opens the search in this conversation. On a phone that is another page. */
 const searchHere = ({ session, userId, q }: Place) => {
   const filter = { account: session, person: userId }
-  const wide = !matchMedia(narrowly).matches
-  navigate(hrefOf({ ...(wide && { session, userId }), q, filter }), { state: searchNow })
+  navigate(hrefOf({ ...(!narrow.value && { session, userId }), q, filter }), { state: searchNow })
 }
 
 const Export = laterPart(async () => (await import('./export.tsx')).Export)

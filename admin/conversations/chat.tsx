@@ -6,14 +6,15 @@ import { t } from '../i18n.ts'
 import { nameOf, sessions, status } from '../live.ts'
 import { hrefOf, type Place } from '../place.ts'
 import { answering, may } from '../rights.ts'
+import { narrow, wide } from '../screen.ts'
 import { healthOf, looks } from '../sessions/health.ts'
 import { accountOf, accountPath } from '../sessions/names.ts'
 import { NoAccount } from '../sessions/no-account.tsx'
 import { now } from '../times.ts'
+import { useFocus } from '../ui/focus.ts'
 import { Icon, type IconName } from '../ui/icon.tsx'
 import { Link } from '../ui/link.tsx'
 import { State } from '../ui/marks.tsx'
-import { useMedia } from '../ui/media-query.ts'
 import { set } from '../ui/set.ts'
 import { Sheet } from '../ui/sheet.tsx'
 import { Avatar, Who } from '../users/avatar.tsx'
@@ -31,26 +32,22 @@ import { threadOf } from './thread.ts'
 
 export { sendOn } from './desks.ts'
 
-/** A panel beside the chat from this width on (styles/person.css has the same width), else a sheet. */
-const widely = '(min-width: 1400px)'
-
 /** Whether the person is shown beside the chat. Kept in this browser. */
 const besides = signal(localStorage.getItem('svc.person') !== 'off')
 effect(() => localStorage.setItem('svc.person', besides.value ? 'on' : 'off'))
 
 export interface ChatProps {
   place: Place
-  narrow: boolean
 }
 
-export function Chat({ place, narrow }: ChatProps) {
+export function Chat({ place }: ChatProps) {
   const { session, userId } = place
   const thread = threadOf(session, userId)
   const desk = deskOf(session, userId)
   const right = rightOf(session, userId)
   const asks = useSignal<ChatAsk>('')
   const inSheet = useSignal(false)
-  const isWide = useMedia(widely)
+  const isWide = wide.value
   const shown = isWide ? besides : inSheet
   const { dragging, listeners } = useDrop(desk)
   // Messages of a logged-out account can still be read. An account that never existed has none.
@@ -66,17 +63,11 @@ export function Chat({ place, narrow }: ChatProps) {
         aria-label={t('chat.with', { user: nameOf(session, userId) ?? userId })}
         {...listeners}
       >
-        <ChatHead
-          place={place}
-          narrow={narrow}
-          right={isNothing ? undefined : right}
-          asks={asks}
-          shown={shown}
-        />
+        <ChatHead place={place} right={isNothing ? undefined : right} asks={asks} shown={shown} />
         {isNothing && (isUnknown || thread.state.value === 'ready') ? (
           <NoAccount name={session} />
         ) : inGallery ? (
-          <Gallery place={place} narrow={narrow} />
+          <Gallery place={place} />
         ) : (
           <Log key={`${session}/${userId}`} thread={thread} desk={desk} place={place} />
         )}
@@ -86,7 +77,7 @@ export function Chat({ place, narrow }: ChatProps) {
             desk={desk}
             right={right}
             // Who looks at a message reads first, and goes on in the list.
-            narrow={narrow || place.m !== undefined}
+            reads={narrow.value || place.m !== undefined}
           />
         )}
         {dragging.value && <div class="drop">{t('composer.drop')}</div>}
@@ -115,21 +106,20 @@ interface ChatHeadProps extends ChatProps {
   shown: Signal<boolean>
 }
 
-function ChatHead({ place, narrow, right, asks, shown }: ChatHeadProps) {
+function ChatHead({ place, right, asks, shown }: ChatHeadProps) {
   const { session, userId } = place
   const account = accountOf(session)
   const health = account ? healthOf(account, status.value, now.value) : 'well'
   const heading = useRef<HTMLHeadingElement>(null)
   const inGallery = place.media !== ''
   // On a narrow screen the chat is the whole page.
-  const Heading = narrow ? 'h1' : 'h2'
-  useEffect(() => {
-    // On a phone, focus in the message field would open the keyboard.
-    if (narrow && !inGallery) heading.current?.focus({ preventScroll: true })
-  }, [session, userId, narrow, inGallery])
+  const isPage = narrow.value
+  const Heading = isPage ? 'h1' : 'h2'
+  // On a phone, focus in the message field would open the keyboard.
+  useFocus(heading, isPage && !inGallery)
   return (
     <header class="chat-head">
-      {narrow && (
+      {isPage && (
         <Link
           class="button plain icon-only back"
           href={hrefOf({ show: place.show, q: place.q, filter: place.filter })}
@@ -138,7 +128,7 @@ function ChatHead({ place, narrow, right, asks, shown }: ChatHeadProps) {
           <Icon name="back" />
         </Link>
       )}
-      {narrow ? (
+      {isPage ? (
         <span class="avatar-place">
           <Avatar session={session} id={userId} />
           <PersonButton shown={shown} />
@@ -167,7 +157,7 @@ function ChatHead({ place, narrow, right, asks, shown }: ChatHeadProps) {
           )}
         </div>
       </div>
-      {!narrow && <PersonButton shown={shown} icon="person" />}
+      {!isPage && <PersonButton shown={shown} icon="person" />}
       <ChatMenu place={place} asks={asks} />
     </header>
   )

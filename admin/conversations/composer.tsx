@@ -4,7 +4,9 @@ import { useEffect, useLayoutEffect, useRef } from 'preact/hooks'
 import { errorText } from '../errors.ts'
 import { bytes, type TextKey, t } from '../i18n.ts'
 import { answering, may } from '../rights.ts'
+import { touch } from '../screen.ts'
 import { beginNow, loginPath } from '../sessions/names.ts'
+import { useFocus } from '../ui/focus.ts'
 import { Icon } from '../ui/icon.tsx'
 import { Link } from '../ui/link.tsx'
 import { set } from '../ui/set.ts'
@@ -48,20 +50,17 @@ type Permit = ReturnType<typeof permitOf>
 interface ComposerProps {
   desk: Desk
   right: Right
-  narrow: boolean
+  /** Whether the focus stays outside of the field. */
+  reads: boolean
 }
 
-export function Composer({ desk, right, narrow }: ComposerProps) {
+export function Composer({ desk, right, reads }: ComposerProps) {
   const field = useRef<HTMLTextAreaElement>(null)
   const cost = useComputed(() => costOf(desk.text.value, desk.files.value.length)).value
   const permit = permitOf(desk, right, cost)
   const { canSend, lacks, mayQueue } = permit
   const queueing = desk.queueing.value
-  // A layout effect runs before the next key press, which may come before the first drawing.
-  useLayoutEffect(() => {
-    // On a touch screen this would open the keyboard.
-    if (!narrow && !matchMedia('(pointer: coarse)').matches) field.current?.focus({ preventScroll: true })
-  }, [])
+  useFocus(field, !reads && !touch.value)
   useEffect(() => {
     // The reply window is open again, so nothing needs to wait.
     if (!mayQueue && queueing) desk.queueing.value = false

@@ -7,6 +7,7 @@ import { errorText } from '../errors.ts'
 import { bytes, type TextKey, t } from '../i18n.ts'
 import { online } from '../live.ts'
 import { hrefOf, type Place } from '../place.ts'
+import { narrow } from '../screen.ts'
 import { navigate } from '../service-urls.ts'
 import { month } from '../times.ts'
 import { Icon } from '../ui/icon.tsx'
@@ -30,7 +31,7 @@ const kinds: Readonly<Record<MediaKind, Kind>> = {
 }
 const pageSize = 60
 
-export function Gallery({ place, narrow }: { place: Place; narrow: boolean }) {
+export function Gallery({ place }: { place: Place }) {
   const kind = place.media in kinds ? (place.media as MediaKind) : 'IMAGE'
   const pages = usePages(place, kind)
   const { found, busy } = pages
@@ -53,7 +54,7 @@ export function Gallery({ place, narrow }: { place: Place; narrow: boolean }) {
     >
       <Kinds place={place} kind={kind} back={back} />
       {found.value?.length === 0 && <p class="soft">{t('gallery.none')}</p>}
-      <Months messages={found.value ?? []} kind={kind} place={place} narrow={narrow} />
+      <Months messages={found.value ?? []} kind={kind} place={place} />
       <More pages={pages} />
     </section>
   )
@@ -122,14 +123,13 @@ interface MonthsProps {
   messages: readonly Message[]
   kind: MediaKind
   place: Place
-  narrow: boolean
 }
 
-function Months({ messages, kind, place, narrow }: MonthsProps) {
+function Months({ messages, kind, place }: MonthsProps) {
   const { View } = kinds[kind]
   const isGrid = kind === 'IMAGE' || kind === 'VIDEO'
   // One level below the heading of the chat.
-  const Heading = narrow ? 'h2' : 'h3'
+  const Heading = narrow.value ? 'h2' : 'h3'
   const months = monthsOf(messages.flatMap(mediaOf).filter(({ item }) => item.kind === kind))
   return months.map(({ name, media }) => (
     <Fragment key={name}>

@@ -1,6 +1,6 @@
 /** Keyboard control of the list. */
 import { useRef, useState } from 'preact/hooks'
-import { narrowly } from '../place.ts'
+import { narrow } from '../screen.ts'
 import { keyOf, type Line } from './lines.ts'
 import type { VirtualList } from './virtual.ts'
 
@@ -23,7 +23,7 @@ export function useArrows(
   const openSoon = (row: HTMLElement) => {
     clearTimeout(timer.current)
     timer.current = setTimeout(() => {
-      if (document.activeElement === row && !matchMedia(narrowly).matches) row.click()
+      if (document.activeElement === row && !narrow.value) row.click()
     }, restMs)
   }
   const isStop = (index: number) => lines[index] !== undefined && lines[index].kind !== 'head'

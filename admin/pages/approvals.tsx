@@ -9,8 +9,9 @@ import { type Shelf, shelfOf, shelves, waiting } from '../approvals/drafts.ts'
 import { type Chosen, List, toggle } from '../approvals/list.tsx'
 import { Several } from '../approvals/several.tsx'
 import { type TextKey, t } from '../i18n.ts'
-import { narrowly, useParam } from '../place.ts'
+import { useParam } from '../place.ts'
 import { may } from '../rights.ts'
+import { narrow } from '../screen.ts'
 import { navigate } from '../service-urls.ts'
 import { Icon } from '../ui/icon.tsx'
 import { Link } from '../ui/link.tsx'
@@ -85,9 +86,12 @@ function Desk({ entries, shelf, id }: DeskProps) {
     if (id !== '' && (isStep.current || pane.current!.contains(document.activeElement)))
       pane.current!.querySelector<HTMLElement>('article')?.focus()
     isStep.current = false
-    // On a phone the list comes first.
-    if (id === '' && !matchMedia(narrowly).matches) open(entries[0], false)
   }, [id])
+  const isPhone = narrow.value
+  useLayoutEffect(() => {
+    // On a phone the list comes first.
+    if (id === '' && !isPhone) open(entries[0], false)
+  }, [id, isPhone])
   useKeys({ entries, at, chosen, pane, open: one => open(one, true) })
   return (
     <div class="desk" ref={pane}>

@@ -2,21 +2,20 @@
 import { ChatPage } from '../conversations/chat-page.tsx'
 import { List } from '../conversations/list.tsx'
 import { t } from '../i18n.ts'
-import { narrowly, usePlace } from '../place.ts'
+import { usePlace } from '../place.ts'
+import { narrow } from '../screen.ts'
 import { Icon } from '../ui/icon.tsx'
-import { useMedia } from '../ui/media-query.ts'
 
 export function Conversations() {
   const place = usePlace()
-  const narrow = useMedia(narrowly)
   const isOpen = place.userId !== ''
   return (
     <div class={`conversations${isOpen ? ' open' : ''}`}>
-      {(!narrow || !isOpen) && <List place={place} />}
+      {(!narrow.value || !isOpen) && <List place={place} />}
       {isOpen ? (
-        <ChatPage key={`${place.session}/${place.userId}`} place={place} narrow={narrow} />
+        <ChatPage key={`${place.session}/${place.userId}`} place={place} />
       ) : (
-        !narrow && (
+        !narrow.value && (
           <div class="empty choose">
             <Icon name="conversations" size={40} />
             <p>{t(place.q === '' ? 'conversations.choose' : 'search.choose')}</p>

@@ -82,6 +82,17 @@ describe.skipIf(!hasBrowser)('approvals', () => {
     expect(panel.complaints).toEqual([])
   })
 
+  test('a window that is turned and has room beside the list opens the oldest one', async () => {
+    await using panel = await withPanel()
+    for (const text of ['one', 'two']) await panel.send({ text, approval: 'nobody' })
+    const page = await panel.open({ path: '/approvals', viewport: { width: 800, height: 1280 } })
+    await row(page, 'one').waitFor()
+    expect(await draft(page).count()).toBe(0)
+    await page.setViewportSize({ width: 1280, height: 800 })
+    await opened(page, 'one')
+    expect(panel.complaints).toEqual([])
+  })
+
   test('by keyboard: no key sends or declines, and a second Enter sends no other one', async () => {
     await using panel = await withPanel()
     await write(panel, 'hello')

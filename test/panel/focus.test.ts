@@ -6,6 +6,8 @@ import { type TestPanel, withPanel, write } from '../support/panel.ts'
 import { wordsOf } from '../support/panel-hand.ts'
 
 const t = wordsOf('en')
+const lying = { width: 1280, height: 800 }
+const upright = { width: 800, height: 1280 }
 const dialogOf = (page: Page) => page.locator('[role=dialog], [role=alertdialog]')
 const chatOf = (panel: TestPanel) =>
   `/conversations/default/${encodeURIComponent(panel.bots.get('default')!.user_id)}`
@@ -15,10 +17,7 @@ describe.skipIf(!hasBrowser)('the focus', () => {
   test('goes into the gallery, and Escape leads back to the messages', async () => {
     await using panel = await withPanel()
     await write(panel, 'hello')
-    for (const viewport of [
-      { width: 1280, height: 800 },
-      { width: 390, height: 844 },
-    ]) {
+    for (const viewport of [lying, upright]) {
       const page = await panel.open({ path: chatOf(panel), viewport })
       await page.getByRole('button', { name: t('chat.menu') }).click()
       await page.getByRole('menuitem', { name: t('gallery.title') }).click()
@@ -27,6 +26,35 @@ describe.skipIf(!hasBrowser)('the focus', () => {
       await page.getByRole('log').waitFor()
       await page.waitForFunction(() => document.activeElement?.closest('.chat'))
     }
+    expect(panel.complaints).toEqual([])
+  })
+
+  test('of a chat in a window that is turned: in the field once there is room, and not taken from a writer', async () => {
+    await using panel = await withPanel()
+    await write(panel, 'hello')
+    const page = await panel.open({ path: chatOf(panel), viewport: upright })
+    await focused(page, '.chat h1')
+    await page.setViewportSize(lying)
+    await focused(page, '.composer textarea')
+    await page.locator('.conversation').first().waitFor()
+    await page.setViewportSize(upright)
+    await page.locator('.conversation').first().waitFor({ state: 'detached' })
+    await focused(page, '.composer textarea')
+    await page.getByRole('button', { name: t('chat.menu') }).focus()
+    await page.setViewportSize(lying)
+    await page.locator('.conversation').first().waitFor()
+    await focused(page, '[aria-haspopup=menu]')
+    expect(panel.complaints).toEqual([])
+  })
+
+  test('of a chat on a touch screen opens no keyboard, however it is turned', async () => {
+    await using panel = await withPanel()
+    await write(panel, 'hello')
+    const page = await panel.open({ path: chatOf(panel), viewport: upright, hasTouch: true, isMobile: true })
+    await focused(page, '.chat h1')
+    await page.setViewportSize(lying)
+    await page.locator('.conversation').first().waitFor()
+    expect(await page.locator('.composer textarea').and(page.locator(':focus')).count()).toBe(0)
     expect(panel.complaints).toEqual([])
   })
 
