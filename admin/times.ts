@@ -68,10 +68,6 @@ export const hourName = (at: number): string => formatted(at, { hour: 'numeric' 
 /** Formats a span of time: 14:00 – 15:00. */
 export const span = (from: number, to: number): string => timeFormat(toTheMinute).formatRange(from, to)
 
-/** 06/11/2026 14:05:09, to compare with a log. */
-export const stamp = (at: number): string =>
-  `${timeFormat({ dateStyle: 'short' }, true).format(at)} ${timeFormat({ timeStyle: 'medium' }, isTwentyFour()).format(at)}`
-
 /** November 2026 */
 export const month = (at: number): string => formatted(at, { month: 'long', year: 'numeric' })
 

@@ -50,7 +50,7 @@ export function LineView({ line, place, needle, search, tabIndex, isOpen }: Line
 }
 
 /** The account as a colour, if several are in view. */
-export const Account = ({ name, place }: { name: string; place: Place }) =>
+const Account = ({ name, place }: { name: string; place: Place }) =>
   accountsInView().length > 1 && !place.filter.account ? <AccountDot name={name} /> : null
 
 interface ConversationLineProps {

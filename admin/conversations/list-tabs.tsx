@@ -21,7 +21,7 @@ interface Tab {
  * Whether a contact waits for an answer: the contact wrote, and since then no answer went out. One that is
  * queued or was refused did not.
  */
-export function waits({ session, user_id, last_message: { direction, status } }: Conversation): boolean {
+function waits({ session, user_id, last_message: { direction, status } }: Conversation): boolean {
   if (direction === 'received') return true
   if (status !== 'queued' && status !== 'refused') return false
   const { last_received = 0, last_sent = 0 } = userOf(session, user_id) ?? {}

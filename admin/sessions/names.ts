@@ -1,5 +1,4 @@
 /** Names of accounts: their URLs, how to compare them, and a free name for a new one. */
-import { inLanguage } from '../i18n.ts'
 import { sessions } from '../live.ts'
 
 /** Returns the URL of an account's card. */
@@ -24,13 +23,5 @@ export function freeName(): string {
   for (let number = 2; number < 1000; number++) {
     if (!accountOf(`account-${number}`)) return `account-${number}`
   }
-  return ''
-}
-
-/** Returns the first character as people see it. It may be several code points. */
-export function initial(name: string): string {
-  // Making the first segmenter is slow, and most names need none.
-  if (/^[ -~]{2}/.test(name)) return name[0]!.toUpperCase()
-  for (const { segment } of inLanguage(Intl.Segmenter).segment(name)) return segment.toUpperCase()
   return ''
 }

@@ -4,7 +4,7 @@ import { ApiError, call, type Login } from '../api.ts'
 import { applyAnswer, showAccounts } from '../live.ts'
 import { keyOf } from './names.ts'
 
-export type Progress =
+type Progress =
   /** The login is being looked up or started. */
   | { step: 'starting' }
   /** No login is under way; the person has to start one. */

@@ -39,7 +39,7 @@ export function Chip({ label, short, options, value, any, onChange }: ChipProps)
 }
 
 /** The cross of a chip that is set. */
-export const ChipCross = ({ label, onClear }: { label: string; onClear(): void }) => (
+const ChipCross = ({ label, onClear }: { label: string; onClear(): void }) => (
   <button type="button" aria-label={t('filter.clear', { label })} onClick={onClear}>
     <Icon name="close" size={14} />
   </button>

@@ -10,7 +10,7 @@ import {
 } from './process.ts'
 import { alternate, type Benchmark, createSpeedRow } from './report.ts'
 
-export const batchSize = 100
+const batchSize = 100
 export const session = 'shop'
 /** The number of users who write in a backlog. */
 const users = 200

@@ -19,7 +19,7 @@ export interface Benchmark {
   run(options: BenchOptions): Promise<Row[]>
 }
 
-export interface BenchOptions {
+interface BenchOptions {
   quick: boolean
   /** How many rounds of baseline and svc, in alternation. */
   rounds: number

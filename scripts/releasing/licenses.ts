@@ -49,7 +49,7 @@ export function formatNotices(parts: readonly Part[]): string {
  *
  * @throws Error if a text is missing, or is for another version of Bun
  */
-export async function createNotices(): Promise<string> {
+async function createNotices(): Promise<string> {
   const kept = (name: string) => readFile(join(keptTexts, `${name}.txt`), 'utf8')
   const bun = await kept('bun')
   if (!bun.includes(`Bun ${Bun.version}.`))

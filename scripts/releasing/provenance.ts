@@ -9,7 +9,7 @@ import { type ReleasedFile, writeSums } from '../build/sums.ts'
 import { targets } from '../build/targets.ts'
 import type { ReleaseJob } from './parts.ts'
 
-export const provenanceFile = 'provenance.intoto.json'
+const provenanceFile = 'provenance.intoto.json'
 
 /** What was asked for: with it somebody else gets the same files. */
 export interface BuildRequest {

@@ -11,7 +11,7 @@ const namespace = 'svc-release'
 /** The name in `signers`. */
 const identity = 'svc'
 
-export const signatureFile = `${sumsFile}.sig`
+const signatureFile = `${sumsFile}.sig`
 
 /** Writes the signature of the sums in `folder` beside them. */
 export async function signSums(folder: string, key: string): Promise<void> {

@@ -4,7 +4,7 @@
  */
 
 /** Longest text of one message, in code units. They are at most 12,000 bytes; WeChat takes 16,384. */
-export const longestText = 4000
+const longestText = 4000
 
 /** Quality of a cut for the reader; the lowest is the best. */
 export const ranks = {

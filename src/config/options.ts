@@ -20,7 +20,7 @@ import {
 } from './values.ts'
 
 /** The transports of `svc mcp`. */
-export type Transport = 'stdio' | 'http' | 'sse'
+type Transport = 'stdio' | 'http' | 'sse'
 const transports: readonly Transport[] = ['stdio', 'http', 'sse']
 
 /** Commands that take options; `tool` stands for every one-shot tool command, `agents` for `svc agent`. */

@@ -355,7 +355,7 @@ const isSameQuestion = (
 const formatAsk = ({ code, options, text }: StoredAsk): string =>
   [text, '', ...options.map(({ name }, nth) => `${code} ${nth + 1} = ${name}`)].join('\n')
 
-export function toQuestion(ask: StoredAsk): UserQuestion {
+function toQuestion(ask: StoredAsk): UserQuestion {
   const {
     answer,
     answered_at,

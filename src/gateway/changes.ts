@@ -21,7 +21,7 @@ import type { StoredMessage } from '../storage/messages.ts'
  * Why listeners get a message: it was received; it was sent, or its status changed; or it is an old one,
  * imported from another program.
  */
-export type MessageNews = 'received' | 'sent' | 'past'
+type MessageNews = 'received' | 'sent' | 'past'
 
 export interface ChangeListener {
   /** Each message stored from now on. Called again for a sent message whose status changes. */

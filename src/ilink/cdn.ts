@@ -8,7 +8,7 @@ import type { MediaReference } from './decode.ts'
 import { type Fetch, ILinkError, isILinkError, joinUrl, upstreamTextOf } from './http.ts'
 import { streamOf, watchIdle, yieldComplete, yieldExactly } from './progress.ts'
 
-export interface CdnUpload {
+interface CdnUpload {
   /** `upload_full_url` of getuploadurl. Without it the URL is built from the next three fields. */
   url?: string
   uploadParam?: string
@@ -22,7 +22,7 @@ export interface CdnUpload {
   progress?: (bytes: number) => void
 }
 
-export interface CdnDownload {
+interface CdnDownload {
   cdnUrl: string
   signal?: AbortSignal
 }

@@ -17,8 +17,7 @@ import {
 } from './data-directory.ts'
 import { listNotedAddresses } from './healthz.ts'
 
-export interface SessionReport
-  extends Omit<Session, 'last_poll_at' | 'poll_error_code' | 'poll_error_quote'> {
+interface SessionReport extends Omit<Session, 'last_poll_at' | 'poll_error_code' | 'poll_error_quote'> {
   /** Its files exist, but the system denies reading them; `trouble` gives the reason. */
   unreadable?: true
   /** Unix ms, like all times here. `failing_since` and `poll_error` only while a process polls. */

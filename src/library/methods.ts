@@ -14,7 +14,7 @@ import * as ofTopics from '../operations/topics.ts'
 import * as ofWebhooks from '../operations/webhooks.ts'
 
 /** Operations for queued sends. All processes that use the store of the data directory share the outbox. */
-export const outbox = {
+const outbox = {
   /** Lists the sends that wait, oldest first. */
   list: ofOutbox.listOutbox,
   /** Returns a queued send and its status, up to a week after the call. @throws SvcError `not_found` */
@@ -34,7 +34,7 @@ export const outbox = {
  * program can be that process once `runBackground` runs. All operations except `list` and `add` throw
  * `not_found`.
  */
-export const webhooks = {
+const webhooks = {
   /** Lists the endpoints, oldest first. */
   list: ofWebhooks.listWebhooks,
   get: ofWebhooks.getWebhook,
@@ -60,7 +60,7 @@ export const webhooks = {
 }
 
 /** Operations for keys of programs and people that call a service of the data directory. */
-export const keys = {
+const keys = {
   /** Lists all keys, oldest first, without their secrets. */
   list: ofKeys.listKeys,
   /** Returns a key by its id or name. @throws SvcError `not_found` */
@@ -74,7 +74,7 @@ export const keys = {
 }
 
 /** Operations for invitations, by which people log an account in by themselves. */
-export const invitations = {
+const invitations = {
   /** Lists all invitations, oldest first, without their secrets. */
   list: ofInvitations.listInvitations,
   /** Makes a link. Only this result contains it. */
@@ -84,7 +84,7 @@ export const invitations = {
 }
 
 /** Operations for topics, by which programs notify people. The process that polls sends what is said to them. */
-export const topics = {
+const topics = {
   /** Lists all topics by name, without their secrets. */
   list: ofTopics.listTopics,
   /** Returns a topic with what waits, and why. @throws SvcError `not_found` */
@@ -99,13 +99,13 @@ export const topics = {
 }
 
 /** Operations for backups. A service makes them by its schedule. */
-export const backups = {
+const backups = {
   /** Returns the newest backup, and why the last one by schedule failed. */
   status: getBackups,
 }
 
 /** Operations for agents in front of WeChat. */
-export const agents = {
+const agents = {
   /** Lists the users who talk with an agent. */
   list: ofAgents.listAgents,
   /** Lists turns, the newest first. */

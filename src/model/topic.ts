@@ -156,7 +156,7 @@ export const Topic = Type.Object(
 export type Topic = Static<typeof Topic>
 
 /** Why a notice waits. */
-export const waitReasons = [
+const waitReasons = [
   'gathering',
   'digest',
   'below_min',

@@ -134,7 +134,7 @@ function rangeOf(header: string): Range | undefined {
   return range[0] !== undefined && range[1] !== undefined && range[1] < range[0] ? undefined : range
 }
 
-export const Bytes = Type.Unsafe<RequestedMedia>({ type: 'string', format: 'binary' })
+const Bytes = Type.Unsafe<RequestedMedia>({ type: 'string', format: 'binary' })
 export const mediaErrors = [
   'message_not_found',
   'no_media',

@@ -19,7 +19,7 @@ export interface SentNotice extends Omit<Notice, 'media'> {
 }
 
 /** A file of a notice: its bytes, or its address. */
-export interface AttachedFile {
+interface AttachedFile {
   readonly name?: string | undefined
   readonly url?: string | undefined
   readonly bytes?: Uint8Array<ArrayBuffer> | undefined

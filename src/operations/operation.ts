@@ -11,7 +11,7 @@ import { checkVocabulary, parse } from './parse.ts'
 import { type JsonSchema, toJsonSchema } from './schema.ts'
 
 /** read: changes nothing. write: changes or sends something. destroy: takes something away. */
-export type Effect = 'read' | 'write' | 'destroy'
+type Effect = 'read' | 'write' | 'destroy'
 
 /** The command of an operation. What is not set here comes from the schema of the input. */
 export interface CommandShape {
@@ -85,7 +85,7 @@ export const describeFor = (
 ): string => (about?.[where] === undefined ? description : `${description}\n\n${about[where]}`)
 
 /** An example call in the docs. */
-export interface Example {
+interface Example {
   readonly summary: string
   /** Input of the call; absent if the operation needs none. */
   readonly input?: Readonly<Record<string, unknown>>
@@ -161,7 +161,7 @@ export interface SentFile {
  * Arguments of the library method of an operation: these input keys in this order, then an object with the other
  * keys.
  */
-export interface MethodShape<Key extends string = string> {
+interface MethodShape<Key extends string = string> {
   readonly positionals: readonly Key[]
 }
 

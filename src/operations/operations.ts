@@ -75,14 +75,14 @@ import {
 } from './webhooks.ts'
 
 /** Operations for messages that wait to be sent. Also part of `operationsBesideMcp`. */
-export const outboxOperations = [listOutbox, getOutbox, cancelOutbox] as const
+const outboxOperations = [listOutbox, getOutbox, cancelOutbox] as const
 
-export const messageOperations = [...outboxOperations, approveOutbox, listUsers, nameUser] as const
+const messageOperations = [...outboxOperations, approveOutbox, listUsers, nameUser] as const
 
 /** Beside these, the command line, the library and MCP have `ask`, which waits. */
-export const questionOperations = [addQuestion, getQuestion, cancelQuestion] as const
+const questionOperations = [addQuestion, getQuestion, cancelQuestion] as const
 
-export const webhookOperations = [
+const webhookOperations = [
   listWebhooks,
   addWebhook,
   getWebhook,
@@ -95,13 +95,13 @@ export const webhookOperations = [
   replayWebhook,
 ] as const
 
-export const keyOperations = [listKeys, addKey, getKey, rotateKey, revokeKey, me] as const
+const keyOperations = [listKeys, addKey, getKey, rotateKey, revokeKey, me] as const
 
 const invitationOperations = [listInvitations, addInvitation, revokeInvitation] as const
 
-export const topicOperations = [listTopics, addTopic, showTopic, changeTopic, removeTopic] as const
+const topicOperations = [listTopics, addTopic, showTopic, changeTopic, removeTopic] as const
 
-export const agentOperations = [
+const agentOperations = [
   listAgents,
   listAgentTurns,
   stopAgentTurn,
@@ -110,7 +110,7 @@ export const agentOperations = [
   answerAgentQuestion,
 ] as const
 
-export const mediaOperations = [uploadMedia, getMedia] as const
+const mediaOperations = [uploadMedia, getMedia] as const
 
 /** Operations that the panel's page links to: their answers are files. */
 export const linkedOperations = [...mediaOperations, getWaitingFile, exportMessages] as const

@@ -63,7 +63,7 @@ declare const given: unique symbol
 export type LenientSchema<Seen, Given> = TUnsafe<Seen> & { readonly [given]?: Given }
 
 /** Type of the values that a caller may pass for a schema. `Static` is the type that the operation gets. */
-export type CallerValue<S extends TSchema> =
+type CallerValue<S extends TSchema> =
   S extends LenientSchema<unknown, infer G> ? (unknown extends G ? Static<S> : G) : Static<S>
 
 /** Type of the input that a caller may pass to an operation. */

@@ -10,7 +10,7 @@ import { send } from './send.ts'
 import { sessions } from './sessions.ts'
 import { setDefault } from './set-default.ts'
 
-export { type CommandShape, describeFor, type Effect, type Example, type Tool } from './operation.ts'
+export { describeFor, type Tool } from './operation.ts'
 
 /** The tools, by the names of the library's methods. */
 export const verbs = {

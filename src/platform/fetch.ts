@@ -6,7 +6,7 @@ import process from 'node:process'
 import { errorCodeOf } from './files.ts'
 import type { CheckedFetchInit, FetchPublicOptions, PublicResource } from './public-fetch.ts'
 
-export type { FetchPublicOptions, PublicResource, Resolved } from './public-fetch.ts'
+export type { FetchPublicOptions, PublicResource } from './public-fetch.ts'
 
 export interface ApiFetchInit {
   method?: 'GET' | 'POST' | 'PUT' | 'HEAD' | 'DELETE'

@@ -9,7 +9,7 @@ import { nodeCrypto } from './lazy-crypto.ts'
 import { createByteCounter } from './memory.ts'
 import { storeErrorOf } from './system-error.ts'
 
-export type Digest = 'md5' | 'sha256'
+type Digest = 'md5' | 'sha256'
 
 export interface WrittenFile {
   size: number

@@ -12,7 +12,7 @@ const unstorable = /[\0\ue0fe]|[\ud800-\udbff](?![\udc00-\udfff])|(?<![\ud800-\u
 const escaped = /\ue0fe([0-9a-f]{4})/g
 
 /** Returns a text as the database can store it. `fromStorable` reverses it. */
-export const toStorable = (text: string): string =>
+const toStorable = (text: string): string =>
   text.isWellFormed() && !text.includes('\0') && !text.includes(escapeMark)
     ? text
     : text.replace(unstorable, char => escapeMark + char.charCodeAt(0).toString(16).padStart(4, '0'))

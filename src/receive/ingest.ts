@@ -62,7 +62,7 @@ export async function currentSession(
 }
 
 /** A session that a reader waits for: the name that it has now, and its account. */
-export interface FollowedSession {
+interface FollowedSession {
   session: string
   bot?: string | undefined
 }

@@ -8,7 +8,7 @@ import { type Fields, fieldsOf, parseWire, textOf } from './wire.ts'
 import type { World } from './world.ts'
 
 /** An item as its user sees it. */
-export interface ItemView {
+interface ItemView {
   kind: 'text' | MediaKind | 'unknown'
   text?: string
   /** Id for GET /phone/media/{media_id}; absent if the CDN does not know the piece. */

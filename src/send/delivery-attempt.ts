@@ -22,7 +22,7 @@ import { Muting, type MutingPorts } from './muting.ts'
 import { endReasonOf, neverWroteError, notTriedError, stoppedError } from './problems.ts'
 
 /** Asks getupdates whether a token still works after another endpoint refused it with -14. */
-export interface TokenCheckPort {
+interface TokenCheckPort {
   /**
    * Runs `work`. If it is refused with -14 and getupdates says that the token works, runs it once more.
    *

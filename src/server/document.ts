@@ -54,7 +54,7 @@ export interface DocumentOptions {
 }
 
 /** Title, descriptions and tags of a document. */
-export interface ApiInfo {
+interface ApiInfo {
   title: string
   summary: string
   description: string

@@ -3,7 +3,7 @@
 import { SvcError } from '../model/error.ts'
 
 /** A service of the machine, or of one user. */
-export type ServiceScope = 'system' | 'user'
+type ServiceScope = 'system' | 'user'
 
 /** Identifies a service. */
 export interface ServiceName {
@@ -93,7 +93,7 @@ export const tokenFilesOf = ({ token, account }: ServicePlan, path: string): Ser
   token === undefined ? [] : [{ path, text: `${token}\n`, mode: 0o600, owner: account }]
 
 /** The files of a service. */
-export interface ServiceFiles {
+interface ServiceFiles {
   /** All possible paths. The last one is the definition. */
   readonly paths: readonly string[]
   readonly tokenPath: string

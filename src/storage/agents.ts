@@ -93,7 +93,7 @@ export interface StoredQuestion extends AgentQuestion, Omit<QuestionChange, 'exp
 }
 
 /** What becomes of the message that shows a question in a chat. */
-export interface QuestionChange {
+interface QuestionChange {
   /** Id of its outbox entry, while it waits there. */
   entry?: number
   /** Id of the message; absent if WeChat did not accept it. */

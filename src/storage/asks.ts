@@ -42,7 +42,7 @@ export interface StoredAsk extends NewAsk {
   readonly sent_at?: number
 }
 
-export interface AskEnd {
+interface AskEnd {
   /** Id of the chosen option; empty: none. */
   readonly answer: string
   readonly answered_by?: string | undefined

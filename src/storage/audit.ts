@@ -4,7 +4,7 @@ import type { AuditLine, AuditOutcome } from '../model/audit.ts'
 /** `principal` is as from `formatPrincipal`. */
 export type NewAuditLine = Omit<AuditLine, 'id' | 'name'>
 
-export interface AuditFilter {
+interface AuditFilter {
   /** Only lines after this id, oldest first. Default: newest first. */
   after?: number | undefined
   /** Only lines before this id. */

@@ -272,7 +272,7 @@ export interface EndedEntry {
 }
 
 /** Pause after failures. */
-export interface LanePause {
+interface LanePause {
   /** Unix ms: no try before. */
   not_before: number
   /** Number of failures in a row. */
@@ -331,7 +331,7 @@ export interface LaneFilter {
 }
 
 /** The steps of a call: enqueue, begin and settle each message, end. */
-export interface OutboxCalls {
+interface OutboxCalls {
   /**
    * Stores a call, unless its key is taken (as `findByKey` says, whatever the call sends) or, in mode `fail`,
    * admission rejects it. If a call of mode `fail` may be sent now and `first` is given, its first part
@@ -392,7 +392,7 @@ export interface OutboxCalls {
  * Lanes, and what waits in them. A lane belongs to one process while it sends, for a minute from each
  * `claim`.
  */
-export interface OutboxLanes {
+interface OutboxLanes {
   /**
    * Lists the lanes in which something waits (all, or those of the filter), in the order in which the first
    * part of each was enqueued. Takes and writes nothing. The cost depends on the lanes that the filter
@@ -456,7 +456,7 @@ export interface OutboxEntries {
 }
 
 /** What happens to calls while no process sends them. */
-export interface OutboxMaintenance {
+interface OutboxMaintenance {
   /**
    * Approves a send that waits for a person's approval. Admission is checked now, for all its parts, as by
    * `checkAdmission`. From then on the entry is like any of mode `queue`; an entry with `asked: 'fail'` keeps

@@ -9,7 +9,7 @@ import { constantSql, joinSql, type Sql, sql } from '../platform/sql.ts'
 import type { EventType } from './events.ts'
 import type { EntryFacts, LaneFacts, OutboxPlan } from './rules/outbox-plan.ts'
 
-export type Rows = Record<string, unknown>[]
+type Rows = Record<string, unknown>[]
 
 /**
  * `write`: statements of one transaction. On SQLite it is the transaction of the whole verb. On PostgreSQL it is one of its
@@ -69,7 +69,7 @@ export type Mode =
 type Method = (...args: never[]) => Promise<unknown>
 
 /** The verbs of a contract. */
-export type Verbs<S> = {
+type Verbs<S> = {
   [K in keyof S]: S[K] extends (...args: infer A) => Promise<infer R> ? (...args: A) => Routine<R> : never
 }
 
@@ -138,7 +138,7 @@ export interface ClaimRow {
 }
 
 /** Claims of processes. */
-export interface Claims {
+interface Claims {
   /** This process. */
   readonly owner: string
   /** SQL for the column `dead` of a `ClaimRow`, of a table with this name. */

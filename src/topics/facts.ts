@@ -49,7 +49,7 @@ export const timeIn = (timeZone: string | undefined, at: number): string =>
   }).format(at)
 
 /** Returns the minutes of the day in a zone. @param at Unix ms */
-export function minutesIn(timeZone: string | undefined, at: number): number {
+function minutesIn(timeZone: string | undefined, at: number): number {
   const [hours = 0, minutes = 0] = timeIn(timeZone, at).split(':').map(Number)
   return hours * 60 + minutes
 }

@@ -57,7 +57,7 @@ export interface PlanFacts {
   readonly notices: readonly PlannedNotice[]
 }
 
-export interface PlannedWait {
+interface PlannedWait {
   readonly id: number
   readonly why: WaitReason
   /** Unix ms, as far as it is known. */

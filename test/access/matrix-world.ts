@@ -43,7 +43,7 @@ export interface Things {
 }
 
 const { signal } = new AbortController()
-export const textOf = (tag: string) => `Text${tag}`
+const textOf = (tag: string) => `Text${tag}`
 const bytesOf = (tag: string) => new TextEncoder().encode(`Bytes${tag}`.padEnd(30, '.'))
 
 /** Makes what belongs to one user of an account. */
@@ -177,8 +177,6 @@ export async function setUpWorld() {
     },
   }
 }
-
-export type World = Awaited<ReturnType<typeof setUpWorld>>
 
 /** Kind of the thing whose id an operation takes as `id`. */
 const kindOfId = ({

@@ -14,7 +14,7 @@ const source = (path: string) => readFileSync(join(root, path), 'utf8')
 
 const commit = commitLabel()
 /** What a build from here says of itself. */
-export const builtVersion = commit === undefined ? pkg.version : `${pkg.version}+${commit}`
+const builtVersion = commit === undefined ? pkg.version : `${pkg.version}+${commit}`
 
 /** Found as they are, or in the two bytes for each character that the runtime keeps some texts in. */
 const insideOfAll: Record<string, string | Buffer> = {

@@ -22,7 +22,7 @@ export interface Ward extends AsyncDisposable {
   open(options?: Parameters<typeof withGateway>[0]): Promise<TestGateway>
 }
 
-export interface Look extends Report {
+interface Look extends Report {
   /** The findings of one check, by `subject/check`. */
   of(check: string): DoctorFinding[]
   /** What is not ok, as `subject/check severity`. */

@@ -5,11 +5,11 @@ import { secrets } from './secrets.ts'
 import { jsonText, type Spoiled, spoiled } from './values.ts'
 
 /** Endpoints whose replies are spoiled. */
-export const endpoints = [
+const endpoints = [
   ...['getupdates', 'sendmessage', 'getconfig', 'sendtyping', 'getuploadurl', 'get_bot_qrcode'],
   ...['get_qrcode_status', 'upload', 'download'],
 ] as const
-export type Endpoint = (typeof endpoints)[number]
+type Endpoint = (typeof endpoints)[number]
 
 /** One reply. */
 export interface Reply {

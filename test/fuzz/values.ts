@@ -2,7 +2,7 @@
 import fc from 'fast-check'
 
 /** JSON that `JSON.stringify` cannot write, such as 1e309 or a thousand brackets. */
-export class Verbatim {
+class Verbatim {
   readonly text: string
 
   constructor(text: string) {

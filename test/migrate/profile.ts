@@ -76,7 +76,7 @@ export async function weiLinkSession(from: string, name: string, session: WeiLin
   }
 }
 
-export interface WeiLinkRow {
+interface WeiLinkRow {
   /** A numeral, written bare into the JSON as Python does; undefined for a sent one. */
   message_id?: string
   user?: string

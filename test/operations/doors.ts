@@ -18,7 +18,7 @@ import { libraryStoreOf, storeOf, storeVariablesOf } from '../support/shared-sto
 export type Input = Readonly<Record<string, unknown>>
 
 /** What the caller got: an answer, or an error as this door shows errors. */
-export type Outcome = { readonly output: unknown } | { readonly code: ErrorCode; readonly detail: string }
+type Outcome = { readonly output: unknown } | { readonly code: ErrorCode; readonly detail: string }
 
 export interface Door extends AsyncDisposable {
   /** Whether the operation can be called here. */

@@ -38,7 +38,7 @@ export interface Admin extends AsyncDisposable {
   again(options?: { token?: string; doorClock?: Clock }): AdminApp
 }
 
-export interface Answer {
+interface Answer {
   status: number
   headers: Headers
   body: Json

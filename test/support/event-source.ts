@@ -2,7 +2,7 @@
 
 import type { Json } from './rest.ts'
 
-export interface Frame {
+interface Frame {
   id?: string
   event?: string
   data?: Json

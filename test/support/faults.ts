@@ -3,7 +3,7 @@ import type { Clock } from '../../src/platform/clock.ts'
 import type { RequestInterceptor } from '../../src/sandbox/core.ts'
 
 /** Endpoints of faults; `*` is any. */
-export const faultEndpoints = [
+const faultEndpoints = [
   ...(['get_bot_qrcode', 'get_qrcode_status', 'getupdates', 'sendmessage', 'getuploadurl'] as const),
   ...(['getconfig', 'sendtyping', 'notifystart', 'notifystop', 'upload', 'download', '*'] as const),
 ] as const
@@ -11,7 +11,7 @@ export const faultEndpoints = [
 export type FaultEndpoint = (typeof faultEndpoints)[number]
 
 /** Effect of each kind of fault. */
-export const faultKinds = {
+const faultKinds = {
   '400': 'HTTP 400',
   '401': 'HTTP 401 with {"ret":-1,"errmsg":"Invalid token"}',
   '404': 'HTTP 404',

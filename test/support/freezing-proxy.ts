@@ -5,7 +5,7 @@ import { freePort } from './port.ts'
 /** Bytes that one direction of a connection holds before the proxy stops reading. */
 const maxHeldBytes = 256 * 1024
 
-export interface Directions {
+interface Directions {
   toServer?: boolean
   toClient?: boolean
 }

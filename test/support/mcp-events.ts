@@ -5,7 +5,7 @@ import { modernMeta, post } from './mcp-raw.ts'
 export type Json = any
 
 /** An error of the protocol, with its code and data. */
-export class RpcError extends Error {
+class RpcError extends Error {
   readonly code: number
   readonly data: Json
 

@@ -44,7 +44,7 @@ export interface Told {
   message?: string
 }
 
-export interface CallOptions {
+interface CallOptions {
   onprogress?: (told: Told) => void
   signal?: AbortSignal
 }

@@ -16,7 +16,7 @@ import { API } from 'typescript/unstable/async'
 const root = resolve(import.meta.dirname, '../..')
 
 /** A call of `t()`. */
-export interface Asked {
+interface Asked {
   /** Position as file:line. */
   where: string
   /** Keys written in the call; undefined for a computed key. */

@@ -14,7 +14,7 @@ import { sharedBrowser, watch } from './browser.ts'
 import { type TestGateway, type TestGatewayOptions, withGateway } from './gateway.ts'
 import { freePort } from './port.ts'
 
-export interface PageOptions extends BrowserContextOptions {
+interface PageOptions extends BrowserContextOptions {
   /** Path to open; default '/'. */
   path?: string
   /** Timers of its pages between 1 s and this many ms fire immediately. */

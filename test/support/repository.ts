@@ -18,7 +18,7 @@ export const changes =
 /** Replaces all the tests, which include those of releases. */
 const fewTests = '#!/bin/sh\necho "(skip) needs the moon"\necho "7 passed, 0 failed"\n'
 
-export interface Repository {
+interface Repository {
   path: string
   git(...args: string[]): Promise<string>
   /** Writes a file and commits it. */

@@ -76,7 +76,7 @@ export interface TestSandbox extends AsyncDisposable {
   restart(): Promise<void>
 }
 
-export interface SayOptions {
+interface SayOptions {
   from?: string
   to?: string
   quote?: string
@@ -84,7 +84,7 @@ export interface SayOptions {
   part?: string
   message_id?: string
 }
-export interface SeenLogin {
+interface SeenLogin {
   qrcode: string
   url: string
   status: string

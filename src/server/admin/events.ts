@@ -14,7 +14,7 @@ import type { Log } from '../../platform/log.ts'
 import { createEventStream, type Outlet } from '../event-stream.ts'
 import { beginStream } from '../limits.ts'
 
-export interface PanelEventPorts {
+interface PanelEventPorts {
   /** Returns the content of the event `status`. */
   getStatus(): Promise<object>
   clock: Clock

@@ -156,6 +156,3 @@ export const withoutMissed = (missed: MissedNotices, sent: MissedNotices = noneM
   more: addNames(missed.more, sent.more, -1),
   expired: addNames(missed.expired, sent.expired, -1),
 })
-
-export const countMissed = ({ expired, more }: MissedNotices): number =>
-  [...Object.values(expired), ...Object.values(more)].reduce((sum, count) => sum + count, 0)

@@ -5,7 +5,7 @@ import type { Database, SqlValue } from '../../platform/sqlite.ts'
 import { sqliteDialect } from './dialect.ts'
 
 /** The position of a consumer, and its positions in single sessions, which are in `table`. */
-export interface ConsumerPlace {
+interface ConsumerPlace {
   consumer: string
   table: 'consumer_ahead' | 'acknowledged'
 }

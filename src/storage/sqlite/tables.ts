@@ -1,8 +1,6 @@
 /** The tables of messages.db, as the first step makes them. `src/README.md` says what each column holds. */
 import { placesPerMessage } from '../log-rows.ts'
 
-export { placesPerMessage } from '../log-rows.ts'
-
 /** SQL for the place of an event that is written now. `row`: SQL for the row id of the newest message. */
 export const nextPlace = (row: string): string =>
   `max(coalesce((SELECT max(place) FROM event), 0), coalesce(${row}, 0) * ${placesPerMessage}) + 1`

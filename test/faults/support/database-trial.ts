@@ -6,7 +6,7 @@ import { stopwatch } from '../../support/stopwatch.ts'
 import { until } from '../../support/until.ts'
 
 /** Longest wait of a call: 4 s for a connection, 8 s for an answer, and a moment. */
-export const callMs = 13_000
+const callMs = 13_000
 /** Longest wait for the health: `svc health` waits 2 s. */
 export const healthMs = 2000
 

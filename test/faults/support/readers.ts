@@ -8,7 +8,7 @@ export type Door = () => { pid: number; call: Call } | undefined
 type Call = (tool: string, input?: unknown, signal?: AbortSignal) => Promise<{ status: number; body: Json }>
 
 /** One message in one answer. */
-export interface Handed {
+interface Handed {
   rowId: number
   /** The process that answered. */
   pid: number

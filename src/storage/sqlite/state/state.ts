@@ -18,7 +18,7 @@ import { SignInFile } from './sign-ins.ts'
 import { translateErrors } from './token-file.ts'
 
 /** Changes that follow from a batch whose messages are stored. */
-export interface BatchCommit {
+interface BatchCommit {
   session: string
   token: string
   cursorFrom: string
