@@ -2,14 +2,16 @@
 import fc from 'fast-check'
 import { turnStates } from '../../../src/model/agent.ts'
 import type { AgentStore, ConversationKey, StoredQuestion, StoredTurn } from '../../../src/storage/agents.ts'
-import { insert, rename } from '../support.ts'
+import { insert } from '../support.ts'
 import {
   compare,
   filled,
   idle,
   maybe,
+  namesUser,
   rarely,
   received,
+  renames,
   type Side,
   sorted,
   storeOf,
@@ -209,13 +211,8 @@ const around = {
     },
     3,
   ),
-  name: verb(
-    { session, user, name: maybe(fc.constantFrom('Ann', 'Bob')) },
-    ({ store }, { session, user, name }) => store.names.set(session, user, name),
-  ),
-  rename: verb({ from: session, to: fc.constantFrom('s', 't', 'n') }, (side, { from, to }) =>
-    from === to ? idle : rename(side, from, to),
-  ),
+  name: namesUser(session, user),
+  rename: renames(),
 }
 
 async function state(side: Here) {

@@ -2,12 +2,14 @@
 import { expect } from 'bun:test'
 import fc from 'fast-check'
 import { SvcError } from '../../../src/model/error.ts'
+import type { LoggedEvent } from '../../../src/storage/events.ts'
 import type { ReceivedMessage } from '../../../src/storage/messages.ts'
+import type { BegunMessage } from '../../../src/storage/outbox.ts'
 import type { Store } from '../../../src/storage/store.ts'
 import { runs } from '../../support/properties.ts'
 import { openPostgres } from '../postgres/support.ts'
 import { openSqlite } from '../sqlite/support.ts'
-import { message, type Opened, type Running } from '../support.ts'
+import { message, type Opened, type Running, rename } from '../support.ts'
 
 /** One engine under comparison, with what the steps so far noted about it. */
 export interface Side<Notes> extends Opened {
@@ -60,6 +62,40 @@ export const timePasses = (...ms: number[]): Verb<unknown> =>
   verbsOf<unknown>()({ ms: fc.constantFrom(...ms) }, ({ clock }, { ms }) => {
     clock.at += ms
   })
+
+/** A session gets another name. */
+export const renames = (
+  from: fc.Arbitrary<string> = fc.constantFrom('s', 't'),
+  to: fc.Arbitrary<string> = fc.constantFrom('s', 't', 'n'),
+): Verb<unknown> =>
+  verbsOf<unknown>()({ from, to }, (side, { from, to }) => (from === to ? idle : rename(side, from, to)))
+
+/** A user gets a name, or loses it. */
+export const namesUser = (session: fc.Arbitrary<string>, user: fc.Arbitrary<string>): Verb<unknown> =>
+  verbsOf<unknown>()(
+    { session, user, name: maybe(fc.constantFrom('Ann', 'Bob')) },
+    ({ store }, { session, user, name }) => store.names.set(session, user, name),
+  )
+
+/** The newest message that was begun has its answer from upstream. */
+export const settles = verbsOf<{ begun: BegunMessage[]; count: number }>()(
+  { status: fc.constantFrom('accepted', 'refused', 'suspect', 'unknown') },
+  async ({ store, notes }, { status }) => {
+    const begun = notes.begun.pop()
+    if (!begun) return idle
+    const error = { code: 'window_closed', detail: 'late' }
+    const more = status === 'accepted' ? { message_id: `up${++notes.count}` } : { error }
+    await store.outbox.settle(begun, { status, spent: true, ...more })
+    return status
+  },
+  2,
+)
+
+/** All events, without their cursors, which differ between the engines. */
+export async function eventsOf({ events: log }: Store): Promise<Omit<LoggedEvent, 'cursor'>[]> {
+  const { events } = await log.listAfter('', { limit: 1000, hidden: true })
+  return events.map(({ cursor: _, ...event }) => event)
+}
 
 interface Comparison<Notes> {
   /** What the steps of one sequence note about a side. */

@@ -7,15 +7,17 @@ import {
   type NewEvent,
 } from '../../../src/storage/events.ts'
 import type { BegunMessage } from '../../../src/storage/outbox.ts'
-import { insert, outgoing, rename, sending } from '../support.ts'
+import { insert, outgoing, sending } from '../support.ts'
 import {
   compare,
+  eventsOf,
   filled,
-  idle,
   maybe,
   rarely,
   received,
+  renames,
   type Side,
+  settles,
   storeOf,
   timePasses,
   type Verb,
@@ -60,11 +62,10 @@ const filter: fc.Arbitrary<EventFilter> = fc
   })
   .map(filter => filled(filter) as EventFilter)
 
-const readAll = ({ store }: Here) => store.events.listAfter('', { limit: 1000, hidden: true })
-
 /** A cursor as the place of its event, since the numbers of an engine may have gaps, and each store has a name of its own. */
 async function placesOf(side: Here) {
-  const all = (await readAll(side)).events.map(({ cursor }) => cursorNumberOf(cursor))
+  const { events } = await side.store.events.listAfter('', { limit: 1000, hidden: true })
+  const all = events.map(({ cursor }) => cursorNumberOf(cursor))
   return (cursor: string | undefined) =>
     cursor && [all.filter(number => number <= cursorNumberOf(cursor)).length, cursor.startsWith('other-')]
 }
@@ -155,34 +156,18 @@ const around = {
     },
     2,
   ),
-  settle: verb(
-    { status: fc.constantFrom('accepted', 'refused', 'unknown', 'suspect') },
-    async ({ store, notes }, { status }) => {
-      const begun = notes.begun.pop()
-      if (!begun) return idle
-      const error = { code: 'window_closed', detail: 'late' }
-      await store.outbox.settle(begun, {
-        status,
-        spent: true,
-        ...(status === 'accepted' ? { message_id: `up${++notes.count}` } : { error }),
-      })
-      return status
-    },
-  ),
-  rename: verb({ from: session, to: fc.constantFrom('s', 't', 'n') }, (side, { from, to }) =>
-    from === to ? idle : rename(side, from, to),
-  ),
+  settle: settles,
+  rename: renames(),
 }
 
 async function state(side: Here) {
-  const { events } = await readAll(side)
   const placeOf = await placesOf(side)
   const published = await Promise.all(
     ['', ...side.notes.cursors.slice(-2)].map(cursor => side.store.backlog.countEvents(cursor)),
   )
   const positions = await Promise.all(['r', 'k/r'].map(reader => side.store.events.getPosition(reader)))
   return {
-    events: events.map(({ cursor: _, ...event }) => event),
+    events: await eventsOf(side.store),
     published,
     positions: positions.map(placeOf),
   }

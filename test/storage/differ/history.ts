@@ -2,14 +2,16 @@
 import fc from 'fast-check'
 import type { ImportedMessage, PolledMessage, ReceivedMessage } from '../../../src/storage/messages.ts'
 import type { Intake, MessageLog } from '../../../src/storage/store.ts'
-import { insert, outgoing, rename, sending } from '../support.ts'
+import { insert, outgoing, sending } from '../support.ts'
 import {
   compare,
+  eventsOf,
   filled,
-  idle,
   maybe,
+  namesUser,
   rarely,
   received,
+  renames,
   type Side,
   sorted,
   storeOf,
@@ -178,28 +180,23 @@ const around = {
     },
     2,
   ),
-  name: verb(
-    { session, user, name: maybe(fc.constantFrom('Ann', 'Bob')) },
-    ({ store }, { session, user, name }) => store.names.set(session, user, name),
-  ),
+  name: namesUser(session, user),
   erase: verb({ user }, async ({ store }, { user }) => {
     await store.people.begin(user)
     return (await store.people.erase(user)).messages
   }),
-  rename: verb({ from: session, to: session }, (side, { from, to }) =>
-    from === to ? idle : rename(side, from, to),
-  ),
+  rename: renames(session, session),
 }
 
 async function state({ store }: Here) {
-  const [rows, { events }, all] = await Promise.all([
+  const [rows, events, all] = await Promise.all([
     store.log.listAfter(0, { limit: 500 }),
-    store.events.listAfter('', { limit: 1000, hidden: true }),
+    eventsOf(store),
     store.log.search({ limit: 50, offset: 0, text_contains: 'a' }),
   ])
   return {
     rows,
-    events: events.map(({ cursor: _, ...event }) => event),
+    events,
     all: { ...all, rows: sorted(all.rows.map(({ id }) => id)) },
   }
 }

@@ -6,6 +6,7 @@ import type { KeyStore } from '../../../src/storage/keys.ts'
 import { open, outgoing } from '../support.ts'
 import {
   compare,
+  eventsOf,
   filled,
   idle,
   maybe,
@@ -229,14 +230,14 @@ const around = {
 
 async function state(side: Here) {
   const { store } = side
-  const [keys, lines, backups, failure, webhooks, entries, { events }, rows] = await Promise.all([
+  const [keys, lines, backups, failure, webhooks, entries, events, rows] = await Promise.all([
     store.keys.list(),
     store.audit.list({ limit: 500 }),
     store.backups.list(),
     store.backups.getFailure(),
     store.webhooks.list(),
     store.outbox.list(),
-    store.events.listAfter('', { limit: 1000, hidden: true }),
+    eventsOf(store),
     store.log.listAfter(0, { limit: 500 }),
   ])
   return {
@@ -247,7 +248,7 @@ async function state(side: Here) {
       { asked, expires_at, made_by, made_by_name },
       parts.map(({ status, error }) => [status, error?.code]),
     ]),
-    events: events.map(({ cursor: _, data, ...event }) => ({
+    events: events.map(({ data, ...event }) => ({
       ...event,
       data: data && { ...data, id: undefined },
     })),

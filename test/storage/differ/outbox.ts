@@ -7,6 +7,7 @@ import { partsPerEntry } from '../../../src/storage/outbox-limits.ts'
 import { insert, message, open, outgoing } from '../support.ts'
 import {
   compare,
+  eventsOf,
   idle,
   maybe,
   rarely,
@@ -326,14 +327,14 @@ async function state(side: Here) {
   const { store, notes } = side
   const { outbox } = store
   const limit = 1000
-  const [waiting, depth, counters, entries, files, rows, { events }, ...verdicts] = await Promise.all([
+  const [waiting, depth, counters, entries, files, rows, events, ...verdicts] = await Promise.all([
     outbox.listWaiting(rulesOf.paced!),
     outbox.getDepth(),
     outbox.getCounters('s'),
     Promise.all(notes.entries.map(async id => shown(side, await outbox.getEntry(id)))),
     outbox.listFiles(),
     store.log.listAfter(0, { limit }),
-    store.events.listAfter('', { limit, hidden: true }),
+    eventsOf(store),
     ...users.map(user => outbox.checkAdmission('s', user, 1, rulesOf.paced!)),
   ])
   const places = new Map(rows.map(({ id }, nth) => [id, nth]))
@@ -346,7 +347,7 @@ async function state(side: Here) {
       message_id: message_id.replace(/queued-\d+/, 'queued'),
       sent_with: sent_with?.replace(/queued-\d+/, 'queued'),
     })),
-    events: events.map(({ cursor: _, message, ...event }) => ({
+    events: events.map(({ message, ...event }) => ({
       ...event,
       message: message && places.get(message),
     })),

@@ -3,15 +3,18 @@ import fc from 'fast-check'
 import type { BegunMessage } from '../../../src/storage/outbox.ts'
 import type { PeopleStore } from '../../../src/storage/people.ts'
 import type { ConversationStore, UserNameStore } from '../../../src/storage/store.ts'
-import { bot, insert, open, outgoing, rename } from '../support.ts'
+import { bot, insert, open, outgoing } from '../support.ts'
 import {
   compare,
+  eventsOf,
   filled,
   idle,
   maybe,
   rarely,
   received,
+  renames,
   type Side,
+  settles,
   sorted,
   storeOf,
   timePasses,
@@ -159,18 +162,7 @@ const around = {
     },
     3,
   ),
-  settle: verb(
-    { status: fc.constantFrom('accepted', 'refused', 'suspect', 'unknown') },
-    async (side, { status }) => {
-      const begun = side.notes.begun.pop()
-      if (!begun) return idle
-      const error = { code: 'window_closed', detail: 'late' }
-      const more = status === 'accepted' ? { message_id: idOf(side, 'up') } : { error }
-      await side.store.outbox.settle(begun, { status, spent: true, ...more })
-      return status
-    },
-    2,
-  ),
+  settle: settles,
   cancel: verb({ nth }, async ({ store }, { nth }) => {
     const all = await store.outbox.list()
     const one = all[nth % Math.max(1, all.length)]
@@ -241,9 +233,7 @@ const around = {
     await storage.state.forgetUser(user)
     return (await store.people.erase(user)).messages
   }),
-  rename: verb({ from: session, to: fc.constantFrom('s', 't', 'n') }, (side, { from, to }) =>
-    from === to ? idle : rename(side, from, to),
-  ),
+  rename: renames(),
 }
 
 /** The id of an erased user is told by a hash, for which each store has a key of its own. */
@@ -254,35 +244,23 @@ async function state({ store, storage, notes: { epochs } }: Here) {
   const limit = 500
   const { conversations } = store
   const { sessions: accounts, contexts } = storage.state
-  const [
-    threads,
-    rows,
-    { events },
-    entries,
-    webhooks,
-    keys,
-    lines,
-    turns,
-    agents,
-    records,
-    contacts,
-    ...more
-  ] = await Promise.all([
-    conversations.listThreads({ limit }),
-    store.log.listAfter(0, { limit }),
-    store.events.listAfter('', { limit, hidden: true }),
-    store.outbox.list(),
-    store.webhooks.list(),
-    store.keys.list(),
-    store.audit.list({ limit }),
-    store.agents.listTurns({ limit }),
-    store.agents.listConversations({ limit }),
-    accounts.list(),
-    contexts.listUsers(sessions),
-    ...sessions.map(one => store.outbox.getCounters(one)),
-    ...sessions.map(one => store.names.list(one)),
-    ...users.flatMap(user => sessions.map(one => contexts.find(one, user))),
-  ])
+  const [threads, rows, events, entries, webhooks, keys, lines, turns, agents, records, contacts, ...more] =
+    await Promise.all([
+      conversations.listThreads({ limit }),
+      store.log.listAfter(0, { limit }),
+      eventsOf(store),
+      store.outbox.list(),
+      store.webhooks.list(),
+      store.keys.list(),
+      store.audit.list({ limit }),
+      store.agents.listTurns({ limit }),
+      store.agents.listConversations({ limit }),
+      accounts.list(),
+      contexts.listUsers(sessions),
+      ...sessions.map(one => store.outbox.getCounters(one)),
+      ...sessions.map(one => store.names.list(one)),
+      ...users.flatMap(user => sessions.map(one => contexts.find(one, user))),
+    ])
   for (const { id, epoch } of webhooks) {
     const before = epochs.get(id) ?? []
     if (before.at(-1) !== epoch) epochs.set(id, [...before, epoch])
@@ -294,7 +272,7 @@ async function state({ store, storage, notes: { epochs } }: Here) {
     contacts: new Map([...contacts].map(([session, list]) => [session, sorted(list)])),
     lanes: lanes.map(sorted),
     records: sorted(records),
-    events: events.map(({ cursor: _, data, ...event }) => ({
+    events: events.map(({ data, ...event }) => ({
       ...event,
       data: data && withoutHash({ ...data, id: 0 }),
     })),

@@ -1,7 +1,7 @@
 /** Random steps of the readers of the log: consumers, acknowledgements and what waits for them (`src/storage/store.ts`). */
 import fc from 'fast-check'
 import type { Acknowledgements, Backlog, ConsumerClaim, Consumers } from '../../../src/storage/store.ts'
-import { insert, open, outgoing, rename, sending } from '../support.ts'
+import { insert, open, outgoing, sending } from '../support.ts'
 import {
   compare,
   filled,
@@ -9,6 +9,7 @@ import {
   maybe,
   rarely,
   received,
+  renames,
   type Side,
   sorted,
   storeOf,
@@ -149,10 +150,7 @@ const around = {
   send: verb({ session: fc.constantFrom('s', 't') }, async ({ store, notes }, { session }) => {
     await sending(store, session, 'b', outgoing(`sent${++notes.count}`), { rules: open })
   }),
-  rename: verb(
-    { from: fc.constantFrom('s', 't'), to: fc.constantFrom('s', 't', 'n') },
-    (side, { from, to }) => (from === to ? idle : rename(side, from, to)),
-  ),
+  rename: renames(),
   moveReader: verb(
     { reader: fc.constantFrom('r', 'q'), back: fc.nat(5) },
     async ({ store }, { reader, back }) => {

@@ -13,6 +13,7 @@ import type { PolledBatch } from '../../../src/storage/storage.ts'
 import { bot, open, outgoing, sending } from '../support.ts'
 import {
   compare,
+  eventsOf,
   filled,
   idle,
   maybe,
@@ -322,14 +323,14 @@ async function state(side: Here) {
   const { storage, store, clock } = side
   const all = await spellAll(side, names)
   const { sessions, contexts, logins } = storage.state
-  const [records, chosen, started, users, writers, rows, { events }] = await Promise.all([
+  const [records, chosen, started, users, writers, rows, events] = await Promise.all([
     sessions.list(),
     sessions.getDefaultName(),
     logins.list(clock.at),
     contexts.listUsers(all),
     contexts.countWriters(all),
     store.log.listAfter(0, { limit: 500 }),
-    store.events.listAfter('', { limit: 500, hidden: true }),
+    eventsOf(store),
   ])
   const [counters, found] = await Promise.all([
     Promise.all(all.map(name => store.outbox.getCounters(name))),
@@ -340,7 +341,7 @@ async function state(side: Here) {
     counters: counters.map(one => sorted(one)),
     started: sorted(started.map(shown)),
     users: contactsOf(side, users),
-    events: events.map(({ cursor: _, ...event }) => event),
+    events,
   }
 }
 

@@ -8,12 +8,14 @@ import type { StoreMaintenance } from '../../../src/storage/store.ts'
 import { bot, insert, open, outgoing } from '../support.ts'
 import {
   compare,
+  eventsOf,
   filled,
   idle,
   maybe,
   rarely,
   received,
   type Side,
+  settles,
   sorted,
   timePasses,
   type Verb,
@@ -113,21 +115,7 @@ const around = {
     },
     3,
   ),
-  settle: verb(
-    { status: fc.constantFrom('accepted', 'refused', 'suspect', 'unknown') },
-    async (side, { status }) => {
-      const begun = side.notes.begun.pop()
-      if (!begun) return idle
-      const error = { code: 'window_closed', detail: 'late' }
-      await side.store.outbox.settle(begun, {
-        status,
-        spent: true,
-        ...(status === 'accepted' ? { message_id: idOf(side, 'up') } : { error }),
-      })
-      return status
-    },
-    2,
-  ),
+  settle: settles,
   end: verb({ nth: fc.nat(3) }, async ({ store, notes }, { nth }) => {
     const id = notes.entries.at(-1 - nth)
     return id === undefined ? idle : (await store.outbox.end(id, { code: 'cancelled', detail: 'c' }))?.ended
@@ -184,9 +172,9 @@ const around = {
 }
 
 async function state({ store, notes }: Side<Notes>) {
-  const [rows, { events }, waiting, counts, entries, keyed] = await Promise.all([
+  const [rows, events, waiting, counts, entries, keyed] = await Promise.all([
     store.log.listAfter(0, { limit: 500 }),
-    store.events.listAfter('', { limit: 500, hidden: true }),
+    eventsOf(store),
     Promise.all(['default', 'a', 'new'].map(name => store.backlog.countWaiting(name, { limit: 99 }))),
     store.intake.count(),
     Promise.all(notes.entries.map(id => store.outbox.getEntry(id))),
@@ -194,7 +182,7 @@ async function state({ store, notes }: Side<Notes>) {
   ])
   return {
     rows: rows.map(({ message_id: _, ...row }) => row),
-    events: events.map(({ cursor: _, ...event }) => event),
+    events,
     ...{ waiting, counts },
     entries: entries.map(
       entry =>

@@ -6,8 +6,17 @@ import {
   type WebhookProgressStore,
   type WebhookStore,
 } from '../../../src/storage/webhooks.ts'
-import { rename } from '../support.ts'
-import { compare, filled, idle, maybe, type Side, timePasses, type Verb, verbsOf } from './compare.ts'
+import {
+  compare,
+  filled,
+  idle,
+  maybe,
+  renames,
+  type Side,
+  timePasses,
+  type Verb,
+  verbsOf,
+} from './compare.ts'
 
 interface Notes {
   ids: string[]
@@ -182,9 +191,7 @@ const around = {
   revoke: verb({ id: fc.constantFrom('a', 'b') }, ({ store, clock }, { id }) =>
     store.keys.revoke(id, clock.at),
   ),
-  rename: verb({ from: session, to: fc.constantFrom('s', 't', 'n') }, (side, { from, to }) =>
-    from === to ? idle : rename(side, from, to),
-  ),
+  rename: renames(),
 }
 
 async function addKeys({ store }: Here) {
