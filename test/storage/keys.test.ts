@@ -5,12 +5,11 @@ import type { SendRules } from '../../src/model/admission.ts'
 import type { SvcError } from '../../src/model/error.ts'
 import { hasKeyEnded, maxKeysBelow, type NewKey, wasRevoked } from '../../src/storage/keys.ts'
 import type { BegunMessage, EditedText, NewEntry } from '../../src/storage/outbox.ts'
-import type { NewWebhook } from '../../src/storage/webhooks.ts'
 import { failure } from '../support/failure.ts'
 import { given } from '../support/given.ts'
 import { onEach } from './engines.ts'
 import { openSqlite } from './sqlite/support.ts'
-import { byId, insert, message, type Opened, open, outgoing } from './support.ts'
+import { byId, insert, message, type Opened, open, outgoing, webhook } from './support.ts'
 
 const dayMs = 24 * 60 * 60_000
 
@@ -24,10 +23,7 @@ const key = (id: string, more: Partial<NewKey> = {}): NewKey => ({
   created_at: 5,
   ...more,
 })
-const endpoint = (id: string, made_by: string): NewWebhook => ({
-  ...{ id, url: `https://example.org/${id}`, types: [], headers: {}, secrets: [{ secret: 'whsec_AA==' }] },
-  ...{ link_key: 'k', allow_private: false, replies: true, made_by, created_at: 1, position: 'at-7' },
-})
+const endpoint = (id: string, made_by: string) => webhook(id, { made_by, replies: true })
 
 let count = 0
 /** Queues a send of these texts, one message each. */

@@ -1,7 +1,7 @@
 /** Erasing people, on every engine. */
 import { describe, expect } from 'bun:test'
 import { onEach } from './engines.ts'
-import { bot, insert, message, type Opened, open, outgoing, sending } from './support.ts'
+import { bot, insert, message, type Opened, open, outgoing, sending, webhook } from './support.ts'
 
 const [gone, other] = ['o-gone@im.wechat', 'o-other@im.wechat']
 
@@ -19,18 +19,7 @@ async function talk(t: Opened) {
   return { own: [ids[0]!, ids[2]!], others: [ids[1]!, ids[3]!] }
 }
 
-const endpoint = {
-  id: 'a',
-  url: 'https://example.org/hook',
-  types: [],
-  headers: {},
-  secrets: [{ secret: 'whsec_AA==' }],
-  link_key: 'k',
-  allow_private: false,
-  replies: false,
-  created_at: 1,
-  position: 'at-0',
-}
+const endpoint = webhook('a', { position: 'at-0' })
 
 const grantOf = (users: string[]) => ({ rights: ['history' as const], users })
 const keyOf = (id: string, users: string[]) => ({

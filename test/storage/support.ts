@@ -7,6 +7,7 @@ import type { ReceivedMessage, SentMessage } from '../../src/storage/messages.ts
 import type { BegunMessage } from '../../src/storage/outbox.ts'
 import type { Ingested, Storage } from '../../src/storage/storage.ts'
 import type { Store } from '../../src/storage/store.ts'
+import type { NewWebhook } from '../../src/storage/webhooks.ts'
 
 /** The storage of one process. */
 export interface Running {
@@ -136,6 +137,21 @@ export async function insert(
   })
   return rows
 }
+
+/** A webhook endpoint. */
+export const webhook = (id: string, more: Partial<NewWebhook> = {}): NewWebhook => ({
+  id,
+  url: `https://example.org/${id}`,
+  types: [],
+  headers: {},
+  secrets: [{ secret: 'whsec_AA==' }],
+  link_key: 'k',
+  allow_private: false,
+  replies: false,
+  created_at: 1,
+  position: 'at-7',
+  ...more,
+})
 
 /** Credentials of a bot. */
 export const bot = (name: string, more: Partial<BotInfo> = {}): BotInfo => ({

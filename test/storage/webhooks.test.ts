@@ -1,23 +1,10 @@
 /** What every engine must do for webhook endpoints (`src/storage/webhooks.ts`). */
 import { expect } from 'bun:test'
-import type { NewWebhook, WebhookProgress, WebhookTry } from '../../src/storage/webhooks.ts'
+import type { WebhookProgress, WebhookTry } from '../../src/storage/webhooks.ts'
 import { maxTries } from '../../src/storage/webhooks.ts'
 import { onEach } from './engines.ts'
-import { rename } from './support.ts'
+import { webhook as endpoint, rename } from './support.ts'
 
-const endpoint = (id: string, more: Partial<NewWebhook> = {}): NewWebhook => ({
-  id,
-  url: 'https://example.org/hook',
-  types: [],
-  headers: {},
-  secrets: [{ secret: 'whsec_AA==' }],
-  link_key: 'k',
-  allow_private: false,
-  replies: false,
-  created_at: 1,
-  position: 'at-7',
-  ...more,
-})
 const went = (more: Partial<WebhookProgress> = {}): WebhookProgress => ({
   epoch: 0,
   position: 'at-8',

@@ -3,7 +3,7 @@ import fc from 'fast-check'
 import type { AuditStore } from '../../../src/storage/audit.ts'
 import type { BackupStore } from '../../../src/storage/backups.ts'
 import type { KeyStore } from '../../../src/storage/keys.ts'
-import { open, outgoing } from '../support.ts'
+import { open, outgoing, webhook } from '../support.ts'
 import {
   compare,
   eventsOf,
@@ -173,15 +173,8 @@ const around = {
     { made_by: maker },
     (side, { made_by }) => {
       const id = `w${++side.notes.count}`
-      const rest = {
-        types: [],
-        headers: {},
-        secrets: [{ secret: 'whsec_AA==' }],
-        link_key: 'k',
-        created_at: side.clock.at,
-      }
-      const own = { id, url: `https://example.org/${id}`, allow_private: false, replies: false, position: '' }
-      return side.store.webhooks.add({ ...own, ...rest, made_by: makerOf(side, made_by) })
+      const more = { position: '', created_at: side.clock.at, made_by: makerOf(side, made_by) }
+      return side.store.webhooks.add(webhook(id, more))
     },
     2,
   ),

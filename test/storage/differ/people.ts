@@ -3,7 +3,7 @@ import fc from 'fast-check'
 import type { BegunMessage } from '../../../src/storage/outbox.ts'
 import type { PeopleStore } from '../../../src/storage/people.ts'
 import type { ConversationStore, UserNameStore } from '../../../src/storage/store.ts'
-import { bot, insert, open, outgoing } from '../support.ts'
+import { bot, insert, open, outgoing, webhook } from '../support.ts'
 import {
   compare,
   eventsOf,
@@ -172,27 +172,8 @@ const around = {
     { session: maybe(session), user: maybe(user), users: maybe(user) },
     (side, { session, user, users }) => {
       const id = idOf(side, 'w')
-      const own = {
-        id,
-        url: `https://example.org/${id}`,
-        types: [],
-        headers: {},
-        secrets: [{ secret: 'whsec_AA==' }],
-        link_key: 'k',
-      }
       const grant = users ? { rights: ['history' as const], users: [users] } : undefined
-      return side.store.webhooks.add(
-        filled({
-          ...own,
-          allow_private: false,
-          replies: false,
-          created_at: 1,
-          position: '',
-          session,
-          user,
-          grant,
-        }),
-      )
+      return side.store.webhooks.add(webhook(id, filled({ position: '', session, user, grant })))
     },
   ),
   deliver: verb({ session, user }, async ({ store }, { session, user }) => {

@@ -5,7 +5,7 @@ import type { BegunMessage } from '../../../src/storage/outbox.ts'
 import { PgInspection } from '../../../src/storage/postgres/inspection.ts'
 import { createInspection } from '../../../src/storage/sqlite/inspection.ts'
 import type { StoreMaintenance } from '../../../src/storage/store.ts'
-import { bot, insert, open, outgoing } from '../support.ts'
+import { bot, insert, open, outgoing, webhook } from '../support.ts'
 import {
   compare,
   eventsOf,
@@ -153,14 +153,7 @@ const around = {
   }),
   addWebhook: verb({ reason: maybe(fc.constant('gone')) }, async (side, { reason }) => {
     const id = idOf(side, 'w')
-    const own = { id, url: `https://example.org/${id}`, types: [], headers: {}, secrets: [], link_key: 'k' }
-    await side.store.webhooks.add({
-      ...own,
-      allow_private: false,
-      replies: false,
-      created_at: 1,
-      position: '',
-    })
+    await side.store.webhooks.add(webhook(id, { position: '' }))
     if (reason) await side.store.webhooks.change(id, { disabled: { reason, at: 5 } })
   }),
   backUp: verb({ fails: fc.boolean() }, ({ store, clock }, { fails }) =>

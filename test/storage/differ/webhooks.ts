@@ -6,6 +6,7 @@ import {
   type WebhookProgressStore,
   type WebhookStore,
 } from '../../../src/storage/webhooks.ts'
+import { webhook } from '../support.ts'
 import {
   compare,
   filled,
@@ -84,16 +85,7 @@ const webhooks = {
     },
     async ({ store, notes }, more) => {
       const id = `w${++notes.count}`
-      const secrets = [{ secret: 'whsec_AA==' }]
-      const own = {
-        id,
-        url: `https://example.org/${id}`,
-        headers: { 'X-Key': id },
-        secrets,
-        link_key: 'k',
-        allow_private: false,
-      }
-      await store.webhooks.add(filled({ ...own, ...more }))
+      await store.webhooks.add(webhook(id, filled({ headers: { 'X-Key': id }, ...more })))
       notes.ids.push(id)
     },
     2,

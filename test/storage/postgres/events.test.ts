@@ -4,15 +4,11 @@ import { connectPg } from '../../../src/platform/postgres.ts'
 import { sql } from '../../../src/platform/sql.ts'
 import { cursorNumberOf } from '../../../src/storage/events.ts'
 import type { NewKey } from '../../../src/storage/keys.ts'
-import type { NewWebhook } from '../../../src/storage/webhooks.ts'
 import { isPostgresThere } from '../../support/postgres.ts'
 import { until } from '../../support/until.ts'
+import { webhook } from '../support.ts'
 import { openPostgres } from './support.ts'
 
-const endpoint = (id: string): NewWebhook => ({
-  ...{ id, url: 'https://example.org/hook', types: [], headers: {}, secrets: [{ secret: 'whsec_AA==' }] },
-  ...{ link_key: 'k', allow_private: false, replies: false, created_at: 1, position: 'at-7' },
-})
 const progress = (epoch: number) => ({
   epoch,
   position: 'at-8',
@@ -95,7 +91,7 @@ describe.skipIf(!isPostgresThere())('several nodes on PostgreSQL', () => {
   test('endpoints are spread over the nodes that poll; each has one node, also while they change hands', async () => {
     await using t = await openPostgres()
     await using other = await t.second()
-    for (const id of ids) await t.store.webhooks.add(endpoint(id))
+    for (const id of ids) await t.store.webhooks.add(webhook(id))
     const [one, two] = [t.store.webhooks, other.store.webhooks]
     await t.storage.leases.join()
     const first = await one.progress.takeOver()
@@ -129,7 +125,7 @@ describe.skipIf(!isPostgresThere())('several nodes on PostgreSQL', () => {
   test('the endpoints of a node that died go to another one, which rejects what it had not stored', async () => {
     await using t = await openPostgres()
     await using other = await t.second()
-    await t.store.webhooks.add(endpoint('wh_1'))
+    await t.store.webhooks.add(webhook('wh_1'))
     await t.storage.leases.join()
     await other.storage.leases.join()
     const first = await t.store.webhooks.progress.takeOver()
