@@ -235,10 +235,19 @@ function hostName(host: string): string {
 export const isExposed = ({ host, allowHosts = [] }: Pick<GuardOptions, 'host' | 'allowHosts'>): boolean =>
   !isLoopback(host) || allowHosts.length > 0
 
+/**
+ * Returns the value of a request's Authorization header; undefined if there is none. A scheme with nothing behind it
+ * counts as none: pages such as `/docs` send it if the user has typed no token.
+ */
+export function authorizationOf({ headers }: Request): string | undefined {
+  const header = headers.get('authorization')?.trim()
+  return header === undefined || /^(bearer|basic)$/i.test(header) ? undefined : header
+}
+
 /** Returns the token that a caller gave: '', which is never right, for a header that has no single token. */
-export function givenTokenOf({ headers }: Request): string | undefined {
-  const header = headers.get('authorization')
-  return header === null ? undefined : (/^bearer +([^\s,]+) *$/i.exec(header)?.[1] ?? '')
+export function givenTokenOf(request: Request): string | undefined {
+  const header = authorizationOf(request)
+  return header && (/^bearer +([^\s,]+)$/i.exec(header)?.[1] ?? '')
 }
 
 /** Compares two tokens in constant time: hashes reveal neither the length nor the position of a difference. */

@@ -20,7 +20,7 @@ import { type AcceptedNotice, priorities, type TopicForDoor } from '../model/top
 import { invoke } from '../operations/gate.ts'
 import { acceptNotices, maxFileBytes, type SentNotice } from '../operations/notices.ts'
 import { nodeCrypto } from '../platform/lazy-crypto.ts'
-import type { Guard, Identity } from './auth.ts'
+import { authorizationOf, type Guard, type Identity } from './auth.ts'
 import { readBodyBytes, rejectCompressed, releaseBody } from './body.ts'
 import { noteCaller, principalOf } from './caller.ts'
 import { HttpCall } from './http-call.ts'
@@ -80,8 +80,8 @@ export async function identifySender(
   if (denial) return denial
   const { auth, authorization = auth, key } = queryOf(request)
   const inAddress = key ?? (authorization && tokenIn(Buffer.from(authorization, 'base64url').toString()))
-  const header = request.headers.get('authorization')
-  const token = inAddress ?? (header === null ? undefined : tokenIn(header))
+  const header = authorizationOf(request)
+  const token = inAddress ?? (header === undefined ? undefined : tokenIn(header))
   if (token === undefined && signatureOf(request) !== undefined)
     return guard.hostDenialOf(request, false) ?? anyCaller
   const by = await guard.identify(request, false, address, token)

@@ -15,7 +15,7 @@ import { until } from '../support/until.ts'
 describe('who may call', () => {
   test.each(['http', 'sse'] as const)('%s: with a token, nobody without it', async transport => {
     await using door = await startDoor({ config: { token: 's3cret' }, transport })
-    for (const authorization of ['', 'Bearer wrong', 's3cret']) {
+    for (const authorization of ['', 'Bearer', 'Bearer wrong', 's3cret']) {
       const response = await fetch(door.url, { headers: authorization ? { authorization } : {} })
       expect(response.status).toBe(401)
       expect(response.headers.get('www-authenticate')).toStartWith('Bearer')
@@ -26,6 +26,17 @@ describe('who may call', () => {
     await using client = await connectHttp(door.url, { kind: 'sdk1', headers })
     expect(await client.tools()).toHaveLength(tools.length)
   })
+
+  test.each(['http', 'sse'] as const)(
+    '%s: a scheme with nothing behind it is no wrong token',
+    async transport => {
+      await using door = await startDoor({ transport })
+      for (const authorization of ['Bearer', 'basic ']) {
+        await using client = await connectHttp(door.url, { kind: 'sdk1', headers: { authorization } })
+        expect(await client.tools()).toHaveLength(tools.length)
+      }
+    },
+  )
 
   // Which headers are foreign is told by test/server/auth.test.ts.
   test.each(['http', 'sse'] as const)('%s: no foreign page', async transport => {

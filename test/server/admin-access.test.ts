@@ -114,6 +114,14 @@ describe('on a loopback address', () => {
     }
     expect(statusOf(await ask('/api/status', 'Host: localhost\r\nSec-Fetch-Site: same-origin\r\n'))).toBe(200)
   })
+
+  test.each([
+    ...[['Bearer', 200] as const, ['basic ', 200] as const],
+    ...[['Bearer x', 401] as const, ['Basic x', 401] as const],
+  ])('the header Authorization: %s is answered with %d', async (value, expected) => {
+    const answer = await ask('/api/status', `Host: localhost\r\nAuthorization: ${value}\r\n`)
+    expect(statusOf(answer)).toBe(expected)
+  })
 })
 
 describe.each([
@@ -130,6 +138,7 @@ describe.each([
       `Cookie: svc_panel=${token}\r\n`,
       `Cookie: svc_panel=99999999999999.abc.${'A'.repeat(43)}\r\n`,
       'Authorization: Bearer wrong\r\n',
+      'Authorization: Bearer\r\n',
     ]) {
       // Enough of them are slowed down.
       clock.advance(60_000)

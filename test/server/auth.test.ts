@@ -187,8 +187,9 @@ describe('behind a proxy that --allow-host names', () => {
 test('a token that was given has to be right everywhere, also where none is needed', async () => {
   const given = [
     'Bearer x',
-    'Bearer',
-    'bearer ',
+    'Bearer ,',
+    'Bearer Bearer',
+    'Digest',
     'Bearer svc_aaaaaaaa_',
     `Bearer svc_aaaaaaaa_${'0'.repeat(64)}`,
     `Bearer svc_aaaaaaaa_${'0'.repeat(63)}`,
@@ -205,6 +206,33 @@ test('a token that was given has to be right everywhere, also where none is need
         expect([path, header, statusOf(answer)]).toEqual([path, header, 401])
       }
   expect(statusOf(await raw(loopback.server, call('Host: localhost\r\n')))).toBe(200)
+})
+
+test('a scheme with nothing behind it is no token: neither right nor wrong', async () => {
+  await using keyed = await startRest({ clock })
+  Object.assign(keyed.gateway.keys, { hasAny: () => true })
+  const lines = [
+    ...[
+      'GET /tools',
+      'GET /metrics',
+      'GET /users',
+      'GET /events?link=none',
+      'GET /media/1/0',
+      'GET /nowhere',
+    ],
+    ...['POST /tools/default/sessions', 'POST /notify/home', 'POST /media?file_name=a.txt', 'GET /healthz'],
+  ]
+  for (const rest of [loopback, guarded, keyed])
+    for (const line of lines) {
+      const status = async (header: string) => {
+        clock.advance(60_000)
+        const head = `${line} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n${header}`
+        return statusOf(await raw(rest.server, `${head}Content-Length: 2\r\n\r\n{}`))
+      }
+      const without = await status('')
+      for (const value of ['Bearer', 'bearer', 'BEARER ', 'Basic', 'basic \t ', ' bAsIc'])
+        expect([line, value, await status(`Authorization: ${value}\r\n`)]).toEqual([line, value, without])
+    }
 })
 
 test('without keys, the master token of the directory is right on loopback; none is made for a wrong one', async () => {
