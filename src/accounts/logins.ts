@@ -197,25 +197,23 @@ export class Logins {
    * Returns the state of a login: by its id, as the newest one of a session, or else the one that was begun
    * last. Waits up to `timeoutMs` for a change. A caller that passes the last revision as `seen` misses no change between two calls.
    *
-   * @param asked `name` is the same as `session`
-   * @throws SvcError `not_found` if there is none, or if its last state is older than 10 minutes;
-   *   `invalid_arguments` for two different sessions
+   * @throws SvcError `not_found` if there is none, or if its last state is older than 10 minutes
    */
   async follow(
     by: Principal,
-    asked: { login_id?: string; name?: string; session?: string; seen?: number },
+    asked: { login_id?: string; session?: string | undefined; seen?: number },
     timeoutMs: number,
     signal: AbortSignal,
   ): Promise<LoginFlow> {
-    const { login_id, name, seen, session = name } = asked
-    const keyOf = (session: string) => sessionKeyOf(normalizeSessionName(session))
-    if (name !== undefined && keyOf(name) !== keyOf(session!))
-      throw badArgument('name', 'name and session are two different sessions')
+    const { login_id, seen, session } = asked
     const found =
       login_id !== undefined
         ? await this.#findById(login_id, by)
         : await (session === undefined ? this.#findLast(by) : this.#findOfSession(session, by))
-    const isOther = session !== undefined && found && keyOf(found.session) !== keyOf(session)
+    const isOther =
+      session !== undefined &&
+      found &&
+      sessionKeyOf(found.session) !== sessionKeyOf(normalizeSessionName(session))
     if (!found || isOther || isCalledOff(found)) throw noLoginError()
     return this.#followFound(found, seen, timeoutMs, signal)
   }
@@ -299,7 +297,7 @@ export class Logins {
   /** Returns the login that was begun last of those that the caller may follow. */
   async #findLast(by: Principal | Visitor): Promise<StoredLogin | undefined> {
     const followed = (await this.#records.list()).filter(login => isOwn(login, by) && !isCalledOff(login))
-    return followed.sort((a, b) => (b.begun_at ?? 0) - (a.begun_at ?? 0))[0]
+    return lastBegunOf(followed)
   }
 
   /** Returns the time at which a login begins: now, and later than all others, whatever the clock does. */
@@ -308,12 +306,9 @@ export class Logins {
     return Math.max(this.#runtime.clock.now(), ...before)
   }
 
-  /**
-   * Returns the session that a call is about. Without a name: the session of the login that the caller
-   * probably follows, including one that ended and was not reported yet; else `default`.
-   */
-  async #resolveName(name: string, by: Principal): Promise<string> {
-    if (name !== '') return normalizeSessionName(name)
+  /** Returns the session that a call is about; without a name that of `followedSessionOf`. */
+  async #resolveName(name: string | undefined, by: Principal): Promise<string> {
+    if (name !== undefined) return normalizeSessionName(name)
     return followedSessionOf((await this.#records.list()).filter(login => isOwn(login, by)))
   }
 
@@ -558,20 +553,26 @@ const isCalledOff = ({ ended, notice }: StoredLogin) => ended && notice === 'cal
 const namesOf = (logins: readonly StoredLogin[]): ReadonlySet<string> =>
   new Set(logins.filter(({ ended }) => !ended).map(({ session }) => session))
 
+/** Returns the login that was begun last; undefined if there is none. */
+const lastBegunOf = (logins: readonly StoredLogin[]): StoredLogin | undefined =>
+  logins.toSorted((a, b) => (b.begun_at ?? 0) - (a.begun_at ?? 0))[0]
+
 /**
- * Returns the session of the login that a caller without a name probably follows.
+ * Returns the session of the login that a caller without a name follows: the only one in progress, else the last one
+ * that succeeded or failed without its caller being told. One that expired does not count. Without any: `default`.
  *
  * @throws SvcError `invalid_arguments` if several are in progress
  */
 function followedSessionOf(logins: readonly StoredLogin[]): string {
-  const pending = [...namesOf(logins)]
-  if (pending.length <= 1) {
-    const unreported = logins.filter(({ ended, revision, told }) => ended && told !== revision)
-    const ofDefault = unreported.find(({ session }) => session === defaultSessionName)
-    return ofDefault?.session ?? pending[0] ?? unreported.at(-1)?.session ?? defaultSessionName
+  const [pending, ...more] = [...namesOf(logins)].sort()
+  if (pending === undefined) {
+    const isUntold = ({ revision, status, told }: StoredLogin) => told !== revision && status !== 'expired'
+    return lastBegunOf(logins.filter(isUntold))?.session ?? defaultSessionName
   }
-  throw badArgument('session_name', 'several logins are in progress: expected a session name', {
-    hint: `Name one of them: ${pending.join(', ')}.`,
+  if (more.length === 0) return pending
+  const names = [pending, ...more].join(', ')
+  throw badArgument('session_name', `expected the session of one of the logins in progress: ${names}`, {
+    hint: `Name one of them: ${names}.`,
   })
 }
 

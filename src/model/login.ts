@@ -38,7 +38,8 @@ export type LoginFlow = LoginStatus & {
 }
 
 export interface LoginRequest {
-  session_name: string
+  /** '' is the session `default`. Without it: the session of the only login in progress, else `default`. */
+  session_name?: string | undefined
   /** Longest wait in seconds for a change. */
   timeout: number
   force: boolean

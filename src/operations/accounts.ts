@@ -3,8 +3,9 @@
  */
 import { type Static, Type } from '@sinclair/typebox'
 import { waitOf } from '../model/call.ts'
+import { badArgument } from '../model/error.ts'
 import { type LoginFlow, LoginStatus } from '../model/login.ts'
-import { Session, SessionUser } from '../model/session.ts'
+import { normalizeSessionName, Session, SessionUser, sessionKeyOf } from '../model/session.ts'
 import { bounded, closed, flag, integer, optional, seconds, text } from '../model/shapes.ts'
 import { logout } from './logout.ts'
 import { defineOperation } from './operation.ts'
@@ -39,6 +40,19 @@ const login_id = Type.String({
 })
 const sessionName = (description: string) => Type.String({ maxLength: 200, description })
 
+/**
+ * Returns the session that an input names, by any of the keys that mean the same.
+ *
+ * @throws SvcError `invalid_arguments` for two different sessions
+ */
+function namedSessionOf(names: Readonly<Record<string, string | undefined>>): string | undefined {
+  const [first, ...more] = Object.entries(names).filter(([, name]) => name !== undefined)
+  const keyOf = (name = '') => sessionKeyOf(normalizeSessionName(name))
+  const other = more.find(([, name]) => keyOf(name) !== keyOf(first?.[1]))
+  if (other) throw badArgument(other[0], `${first?.[0]} and ${other[0]} are two different sessions`)
+  return first?.[1]
+}
+
 /** Returns a login step with its QR code as an SVG image. */
 async function withQrSvg(step: Promise<LoginFlow>): Promise<Static<typeof LoginStep>> {
   const flow = await step
@@ -57,17 +71,18 @@ export const startLogin = defineOperation({
   title: 'Start a login by QR code',
   effect: 'write',
   right: 'login',
-  subject: ['name'],
+  subject: ['name', 'session_name'],
   description:
     'Answers with the QR code immediately. If a login of that session is in progress, joins it. If the session is connected and force is not set, answers `confirmed` and starts nothing.',
   input: closed({
-    name: optional(sessionName('Name of the session; "" or absent means default.')),
+    session_name: optional(sessionName('Name of the session; "" or absent is the session "default".')),
+    name: optional(sessionName('The same as session_name.')),
     force: optional(flag('Log in again although the session is connected.')),
   }),
   output: LoginStep,
   errors: [...errors, 'session_not_found', 'rate_limited', 'forbidden'],
-  run: ({ logins }, { name = '', force = false }, { by, signal }) =>
-    withQrSvg(logins.begin(by, name, force, signal)),
+  run: async ({ logins }, { force = false, ...names }, { by, signal }) =>
+    withQrSvg(logins.begin(by, namedSessionOf(names) ?? '', force, signal)),
 })
 
 export const followLogin = defineOperation({
@@ -81,6 +96,7 @@ export const followLogin = defineOperation({
     login_id: optional(login_id),
     name: optional(sessionName('In place of login_id: the newest login of this session.')),
     session: optional(sessionName('The same as name.')),
+    session_name: optional(sessionName('The same as name.')),
     seen: optional(
       Type.Integer({
         minimum: 0,
@@ -91,8 +107,10 @@ export const followLogin = defineOperation({
   }),
   output: LoginStep,
   errors,
-  run: ({ logins }, { timeout = 0, ...login }, call) =>
-    withQrSvg(logins.follow(call.by, login, waitOf(call, timeout) * 1000, call.signal)),
+  async run({ logins }, { timeout = 0, login_id, seen, ...names }, call) {
+    const login = { login_id, seen, session: namedSessionOf(names) }
+    return withQrSvg(logins.follow(call.by, login, waitOf(call, timeout) * 1000, call.signal))
+  },
 })
 
 export const forgetLogin = defineOperation({

@@ -13,13 +13,13 @@ export const login = defineTool({
   right: 'login',
   description: `Connects a WeChat (Weixin, 微信) account, as a session: a person scans a QR code to log in (sign in). The first call starts the flow and returns a QR code immediately, as \`qr_url\` and as \`qr_text\`, which can be printed and scanned; show it to the owner of the account. Call again with the same session_name to follow: each call returns when the status changes, or after \`timeout\` seconds. Repeat until the status is \`confirmed\`; \`message\` always says what to do next.
 
-\`need_verifycode\`: ask the person for the digits on the phone and call with verify_code. \`expired\`: the code was not scanned in time and was already renewed three times; start again. \`already_bound\`: the account belongs to another bot program. WeChat allows one bot per account. Several sessions may log in at the same time; without a name the call follows the only pending flow.`,
+\`need_verifycode\`: ask the person for the digits on the phone and call with verify_code. \`expired\`: the code was not scanned in time and was already renewed three times; start again. \`already_bound\`: the account belongs to another bot program. WeChat allows one bot per account. Several sessions may log in at the same time; without session_name the call follows the only flow in progress.`,
   input: closed({
     session_name: optional(
       Type.String({
         maxLength: 200,
-        default: '',
-        description: 'Name of the session: letters of any script, digits, ".", "_", "-"; "" means default.',
+        description:
+          'Name of the session: letters of any script, digits, ".", "_", "-"; "" is the session "default". Absent: the session of the only login in progress; if there is none, "default".',
       }),
     ),
     timeout: optional(seconds(300, 30, 'Longest wait in seconds for a change of status.')),
@@ -78,7 +78,7 @@ WeChat allows one bot per account: logging in here ends the account's bot elsewh
   ],
   async run(gateway, input, call) {
     const request = {
-      session_name: input.session_name ?? '',
+      session_name: input.session_name,
       timeout: waitOf(call, input.timeout ?? 30),
       force: input.force ?? false,
     }

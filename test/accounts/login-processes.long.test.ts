@@ -35,7 +35,7 @@ test('a login begun in one process, which is killed, is followed and verified in
   const { verify_code } = await sandbox.scan({ qrcode: qr_url, confirm: true })
   await asked(second!, 'need_verifycode')
   // Without a name the only one under way is meant, in this process too.
-  expect(await asked(third!, 'need_verifycode', { session_name: '' })).toMatchObject({
+  expect(await asked(third!, 'need_verifycode', { session_name: undefined })).toMatchObject({
     session: 'work',
     qr_url,
   })

@@ -9,7 +9,12 @@ import { type TestGateway, withGateway } from '../support/gateway.ts'
 import { given } from '../support/given.ts'
 import { stopwatch } from '../support/stopwatch.ts'
 
-const login = (t: TestGateway, session_name = '', more: Partial<LoginRequest> = {}, signal?: AbortSignal) =>
+const login = (
+  t: TestGateway,
+  session_name?: string,
+  more: Partial<LoginRequest> = {},
+  signal?: AbortSignal,
+) =>
   t.gateway.logins.login(
     owner,
     { session_name, timeout: 4, force: false, ...more },
@@ -20,7 +25,7 @@ const login = (t: TestGateway, session_name = '', more: Partial<LoginRequest> = 
 async function follow(
   t: TestGateway,
   until: LoginStatus['status'][],
-  session_name = '',
+  session_name?: string,
   more: Partial<LoginRequest> = {},
 ): Promise<LoginStatus> {
   for (let tries = 0; tries < 40; tries++) {
@@ -236,9 +241,13 @@ describe('login', () => {
 
   it('a call without a name: refused with several, told of the end of the only one', async t => {
     const { qr_url } = await login(t, 'only')
-    expect((await login(t, '', { timeout: 0 })).session).toBe('only')
+    expect((await login(t, undefined, { timeout: 0 })).session).toBe('only')
     await login(t, 'other')
-    expect(await failure(login(t, ''))).toMatchObject({ code: 'invalid_arguments', field: 'session_name' })
+    for (const more of [{}, { force: true }, { verify_code: '1234' }]) {
+      const error = await failure(login(t, undefined, more))
+      expect(error).toMatchObject({ code: 'invalid_arguments', field: 'session_name' })
+      for (const name of ['only', 'other']) expect(error.message).toContain(name)
+    }
     expect(await t.gateway.accounts.logout('other')).toEqual({ success: true, session: 'other' })
     await t.sandbox.scan({ qrcode: qr_url!, confirm: true })
     await t.until('stored', async () => {
@@ -247,8 +256,48 @@ describe('login', () => {
     })
     await t.until('the driver is done', () => t.lines.some(line => line.includes('logged in')))
     // It ended while nobody asked; starting another one now would be wrong.
-    expect(await login(t, '', { timeout: 0 })).toMatchObject({ status: 'confirmed', session: 'only' })
+    expect(await login(t, undefined, { timeout: 0 })).toMatchObject({ status: 'confirmed', session: 'only' })
     expect(t.requests('get_bot_qrcode')).toBe(2)
+    // Nothing is left to follow.
+    expect(await login(t)).toMatchObject({ status: 'waiting', session: 'default' })
+  })
+
+  it('an empty name is the session default, whatever else is in progress or has just ended', async t => {
+    const work = await login(t, 'work')
+    const own = await login(t, '')
+    expect(own).toMatchObject({ status: 'waiting', session: 'default' })
+    expect(own.qr_url).not.toBe(work.qr_url)
+    await t.sandbox.scan({ qrcode: work.qr_url!, confirm: true })
+    await t.until('work is connected', async () => {
+      t.clock.advance(2000)
+      return t.lines.some(line => line.includes('logged in'))
+    })
+    const same = { session: 'default', qr_url: own.qr_url }
+    expect(await login(t, '', { timeout: 0 })).toMatchObject(same)
+    // Without a name, too: the one that goes on, not the one of whose end nobody was told.
+    expect(await login(t, undefined, { timeout: 0 })).toMatchObject(same)
+    await t.gateway.accounts.logout('default')
+    expect(await login(t, '', { timeout: 0 })).toMatchObject({ status: 'waiting', session: 'default' })
+    expect(await login(t, 'work')).toMatchObject({ status: 'confirmed', session: 'work' })
+  })
+
+  it('a login that expired unseen is not followed without a name', async t => {
+    for (const [expired, next] of [
+      ['default', '客服'],
+      ['客服', 'default'],
+    ] as const) {
+      await login(t, expired)
+      const before = endsIn(t).length
+      await t.until('it is over', async () => {
+        await t.sandbox.phone('POST', 'expire', {}).catch(() => {})
+        t.clock.advance(2000)
+        return endsIn(t).length > before
+      })
+      const { qr_url } = next === 'default' ? await login(t) : await login(t, next)
+      for (let times = 0; times < 2; times++)
+        expect(await login(t, undefined, { timeout: 0 })).toMatchObject({ session: next, qr_url })
+      await t.gateway.accounts.logout(next)
+    }
   })
 
   it('calls that start together share one flow and one QR code', async t => {

@@ -559,7 +559,7 @@ test('logins: each key follows its own, within its accounts', async () => {
   const users = viewFor(t.gateway, ofUser)
   expect(await failure(users.logins.begin(ofUser, 'work', true, signal))).toMatchObject({ code: 'forbidden' })
   // A name that is left out means the caller's own login.
-  expect(await b.logins.login(two, { session_name: '', timeout: 0, force: false }, signal)).toMatchObject({
+  expect(await b.logins.login(two, { timeout: 0, force: false }, signal)).toMatchObject({
     session: 'default',
   })
   expect(await a.logins.callOff(one, login_id)).toBe(true)

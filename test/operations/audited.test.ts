@@ -250,7 +250,7 @@ describe('each operation', () => {
       logout_account: '<name>',
       set_default: '<session_name>',
       login: '<session_name>',
-      start_login: '<name>',
+      start_login: '<name> <session_name>',
       give_login_code: '<login_id>',
       cancel_login: '<login_id>',
       forget_login: '<session>',

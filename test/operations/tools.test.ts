@@ -253,7 +253,8 @@ describe('what reaches the gateway', () => {
   })
 
   test('login has its defaults; a verify code may be digits', async () => {
-    expect(await handedDown('login', {})).toEqual({ session_name: '', timeout: 30, force: false })
+    expect(await handedDown('login', {})).toEqual({ timeout: 30, force: false })
+    expect(await handedDown('login', { session_name: '' })).toMatchObject({ session_name: '' })
     expect(
       await handedDown('login', { session_name: '客服', timeout: 0, force: true, verify_code: 417 }),
     ).toEqual({ session_name: '客服', timeout: 0, force: true, verify_code: '417' })

@@ -58,6 +58,29 @@ test('name means what it means at the start, as session does; two different ones
     })
 })
 
+test('a login begins by session_name as by name; two different ones are refused', async () => {
+  await using admin = await startAdmin({ sessions: [] })
+  const begin = async (body: object) => (await admin.call('POST', path, body)).body
+  const work = await begin({ session_name: 'Work' })
+  expect(work).toMatchObject({ status: 'waiting', session: 'Work', qr_svg: expect.stringContaining('<svg') })
+  for (const names of [{ name: 'work' }, { name: 'WORK', session_name: 'Work' }])
+    expect(await begin(names)).toMatchObject({ login_id: work.login_id })
+  for (const names of [{}, { session_name: '' }, { name: '' }, { name: '', session_name: 'default' }])
+    expect(await begin(names)).toMatchObject({ session: 'default' })
+  for (const names of [
+    { name: 'work', session_name: 'home' },
+    { name: 'work', session_name: '' },
+    { session_name: '..' },
+  ])
+    expect(await admin.call('POST', path, names)).toMatchObject({
+      status: 422,
+      body: { code: 'invalid_arguments' },
+    })
+  expect((await admin.call('GET', `${path}/status?session_name=work`)).body).toMatchObject({
+    login_id: work.login_id,
+  })
+})
+
 test('a key gets the last of its own logins, and nobody else’s', async () => {
   await using admin = await startAdmin({ sessions: [] })
   const { keys } = admin.test.gateway

@@ -175,7 +175,7 @@ describe('the page of an invitation', () => {
     const asOwner = { session_name: 'mum', timeout: 0, force: false }
     expect(await codeOf(logins.login(owner, asOwner, signal))).toBe('forbidden')
     // Without a name, the owner does not get the only login that is pending.
-    const own = await logins.login(owner, { ...asOwner, session_name: '' }, signal)
+    const own = await logins.login(owner, { ...asOwner, session_name: undefined }, signal)
     expect(own).toMatchObject({ session: 'default', status: 'waiting' })
     expect(own.qr_url).not.toBe(shown.qr_url)
     expect((await mum.ask('join')).qr_url).toBe(shown.qr_url)
