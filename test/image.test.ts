@@ -220,7 +220,7 @@ describe('the root directory of the image, as process 1 of an ordinary user who 
       const reading = [child.stdout, child.stderr].map(async stream => {
         for await (const part of stream.pipeThrough(new TextDecoderStream())) said += part
       })
-      const isThere = () => said.includes('no session yet') || child.exitCode !== null
+      const isThere = () => said.includes('phone on') || child.exitCode !== null
       await until('it listens', 30_000, isThere, () => said)
       expect(said).toContain(`listening on http://0.0.0.0:${port}\n`)
       const [pid = 0] = innermost(child.pid)

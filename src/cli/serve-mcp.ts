@@ -115,6 +115,7 @@ const serveOverHttp = (requested: Config, command: Command, transport: 'http' | 
           url: `${server.url}${config.socket === undefined ? path : ''}`,
         },
       ],
+      pages: {},
       drain() {
         server.drain()
         mcp.drain()

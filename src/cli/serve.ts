@@ -3,9 +3,6 @@ import { localFilesOf } from '../config/local-files.ts'
 import { type Config, findNotifySocket } from '../config.ts'
 import { claimDirectory } from '../gateway/directory.ts'
 import type { RunningGateway } from '../gateway/gateway.ts'
-import { svcCommand } from '../inspect/advised-commands.ts'
-import { createDirectCall } from '../model/call.ts'
-import { verbs } from '../operations/tools.ts'
 import { fileExists } from '../platform/files.ts'
 import { quoteForShell } from '../platform/format.ts'
 import type { Log } from '../platform/log.ts'
@@ -15,19 +12,10 @@ import { createOpenApiApp } from '../server/openapi.ts'
 import { version } from '../version.ts'
 import type { Command } from './command.ts'
 import { listenMain, toListenError, tryAddress } from './listening.ts'
-import { createAsk } from './open.ts'
 import { createLinePrinter, formatBanner, type ServiceLine } from './print.ts'
 import { createLazyMcpDoor, isMcpPath } from './serve-mcp.ts'
-import {
-  loadSandbox,
-  type OpenedService,
-  runService,
-  sandboxOptionsOf,
-  serverLog,
-  stopGraceMs,
-  waitForStop,
-} from './serving.ts'
-import { BrokenPipeError, oneLine } from './terminal.ts'
+import { loadSandbox, runService, sandboxOptionsOf, serverLog, stopGraceMs, waitForStop } from './serving.ts'
+import { BrokenPipeError } from './terminal.ts'
 
 /** A running service, for code that runs beside it, such as the quick start. */
 export interface RunningService {
@@ -70,10 +58,11 @@ export const serveOpenApi = (
           ]
     return {
       lines: [{ text: `listening on ${url}`, url }, ...doors],
+      pages: beside ? undefined : config.socket === undefined ? { docs: `${toReachableUrl(url)}/docs` } : {},
       ...(config.socket === undefined && { links: { rest_url: config.publicUrl ?? toReachableUrl(url) } }),
       async onRunning(phoneUrl) {
         await notifyManager(findNotifySocket(io.env), 'READY=1', `STATUS=svc ${version}, listening on ${url}`)
-        if (!beside) return printNextStep(opened)
+        if (!beside) return
         const token = config.token ?? generated?.token
         beside({ gateway, config: { ...config, token }, log, url, phoneUrl, stopping: over.signal }).catch(
           error => {
@@ -99,26 +88,6 @@ export const serveOpenApi = (
       },
     }
   })
-
-/** Prints what to do if no account is connected. The service goes on if the store cannot be read at this moment. */
-async function printNextStep(opened: OpenedService): Promise<void> {
-  const { config, io, log, sandbox } = opened
-  const asked = createAsk(opened, createDirectCall())(verbs.sessions, {})
-  const sessions = await asked.catch(error => void log.warn('the sessions cannot be read', { error }))
-  if (!sessions) return
-  const printLine = createLinePrinter(io.out, config.logFormat)
-  const [first] = sessions
-  if (!first) {
-    printLine({
-      text: `no session yet: call the tool login, then scan its QR code ${sandbox ? 'on that phone' : 'in WeChat'}`,
-    })
-  } else if (sessions.every(({ status }) => status !== 'connected')) {
-    const again = svcCommand(`login ${quoteForShell(first.name)}`, config.basePath, config.sandbox)
-    printLine({
-      text: `no session works: ${oneLine(first.name)} is ${first.status}; log in again with: ${again}`,
-    })
-  }
-}
 
 /** Runs `svc sandbox`: only the simulated WeChat, for several processes. */
 export async function serveSandbox(config: Config, command: Command): Promise<void> {

@@ -25,6 +25,7 @@ import { type EnsuredToken, ensureToken, guessableTokenError, readTokenOption } 
 import { version } from '../version.ts'
 import type { Command } from './command.ts'
 import { warnAtStart } from './environment.ts'
+import { listFirstSteps, type ServicePages } from './first-step.ts'
 import {
   certificateFilesOf,
   type ListenOptions,
@@ -43,6 +44,8 @@ export interface ServedDoor {
   readonly lines: readonly ServiceLine[]
   /** Its address, for links in the panel. */
   readonly links?: { rest_url?: string }
+  /** Pages on which a person can add an account. Undefined if the command tells what to do by itself. */
+  readonly pages?: ServicePages | undefined
   /** Runs after all lines are printed. */
   onRunning?(phoneUrl: string | undefined): Promise<void> | void
   /** Resolves with the reason when the interface ends by itself. */
@@ -79,9 +82,12 @@ export async function runService(
   await gateway.start()
   // The log line helps if the directory's name was mistyped.
   if (opened.isNew) log.info('a new data directory was made', { path: requested.basePath })
+  const { docs } = door.pages ?? {}
+  const pages = { panel: panel.entry, docs: generated || hasKeys || opened.config.token ? undefined : docs }
+  const firstSteps = door.pages ? await listFirstSteps(opened, pages) : []
   const printLine = createLinePrinter(output, requested.logFormat)
   if (requested.banner && requested.logFormat === 'text') io.out.print(formatBanner(version))
-  for (const line of [...door.lines, ...metrics, ...panel.lines]) printLine(line)
+  for (const line of [...firstSteps, ...door.lines, ...metrics, ...panel.lines]) printLine(line)
   if (phoneUrl) printLine({ text: `phone on ${phoneUrl}`, url: phoneUrl })
   if (generated) {
     printLine(tokenLineOf(generated, output.isTerminal))
@@ -115,7 +121,7 @@ export async function serverLog(config: Config, command: Command): Promise<Log> 
 
 /** Runs `svc admin`: serves only the panel. */
 export const serveAdmin = (config: Config, command: Command): Promise<void> =>
-  runService(config, command, async () => ({ lines: [], stop() {} }))
+  runService(config, command, async () => ({ lines: [], pages: {}, stop() {} }))
 
 /**
  * Resolves with the first signal to stop.
@@ -144,13 +150,13 @@ const panelFolders = [join(import.meta.dirname, 'panel'), join(import.meta.dirna
  * @param links addresses that the panel links to
  * @param isTerminal whether the lines are for a person alone, so that a secret may stand in them
  * @returns lines with its address and, if sign-in is required, the sign-in link or the command that prints one;
- *   `stop` also ends live streams
+ *   `entry` is the `panel` of `ServicePages`; `stop` also ends live streams
  */
 async function openPanel(
   opened: OpenedService,
   links: { rest_url?: string; sandbox_phone?: string },
   isTerminal: boolean,
-): Promise<Pick<ServedDoor, 'lines' | 'drain' | 'stop'>> {
+): Promise<Pick<ServedDoor, 'lines' | 'drain' | 'stop'> & { entry?: string }> {
   const { config, gateway, generated, log, stack } = opened
   if (config.adminPort === undefined) return { lines: [], stop() {} }
   const { createAdminApp } = await import('../server/admin.ts')
@@ -189,6 +195,7 @@ async function openPanel(
           ]
   return {
     lines: [{ text: `admin on ${server.url}`, url: server.url }, ...signIn],
+    entry: missing ? undefined : path === undefined ? here : '',
     drain() {
       server.drain()
       app.drain()

@@ -94,7 +94,7 @@ describe('every line is JSON, and the ready lines carry their address', () => {
     const { said } = await served(args, 'listening on', { SVC_LOG_FORMAT: 'JSON' })
     const texts = said.map(({ event }) => event)
     const plain = svcRunning([...args, '-d', join(home, `data-${nth++}`)], { home })
-    await until('it listens', 30_000, () => plain.stdout.includes('no session yet'))
+    await until('it listens', 30_000, () => plain.stdout.includes('phone on'))
     plain.stop('SIGTERM')
     const ports = (text: string) => text.replaceAll(/:\d+/g, ':PORT')
     const shown = (await plain.exited).stdout
