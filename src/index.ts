@@ -56,6 +56,7 @@ export type {
   OutboxEntry,
   OutboxPart,
   QuotedMessage,
+  Received,
   SendPart,
   SendResult,
 } from './model/message.ts'

@@ -4,11 +4,11 @@ import type { RunningGateway } from '../gateway/gateway.ts'
 import { svcCommand } from '../inspect/advised-commands.ts'
 import { createDirectCall } from '../model/call.ts'
 import type { Session } from '../model/session.ts'
+import { invoke } from '../operations/gate.ts'
 import { verbs } from '../operations/tools.ts'
 import { endsWithin } from '../platform/clock.ts'
 import { quoteForShell } from '../platform/format.ts'
 import type { Log } from '../platform/log.ts'
-import { createAsk } from './open.ts'
 import type { ServiceLine } from './print.ts'
 import { oneLine } from './terminal.ts'
 
@@ -25,22 +25,22 @@ const patienceMs = 2000
 
 /** Returns the line; none if an account is connected, or if the store cannot be read now. */
 export async function listFirstSteps(
-  opened: { config: Config; gateway: RunningGateway; log: Log; sandbox: unknown },
+  { config, gateway, log, sandbox }: { config: Config; gateway: RunningGateway; log: Log; sandbox: unknown },
   pages: ServicePages,
 ): Promise<ServiceLine[]> {
   let sessions: Session[] | undefined
-  const asked = createAsk(opened, createDirectCall())(verbs.sessions, {}).then(
+  const asked = invoke(verbs.sessions, gateway, {}, createDirectCall(), log).then(
     found => {
       sessions = found
     },
-    error => opened.log.warn('the sessions cannot be read', { error }),
+    error => log.warn('the sessions cannot be read', { error }),
   )
   await endsWithin(patienceMs, asked)
-  const { basePath, sandbox } = opened.config
   const [first] = sessions ?? []
   if (!sessions || sessions.some(({ status }) => status === 'connected')) return []
-  if (!first) return [describeFirstLogin(pages, svcCommand('login', basePath, sandbox), opened.sandbox)]
-  const again = svcCommand(`login ${quoteForShell(first.name)}`, basePath, sandbox)
+  if (!first)
+    return [describeFirstLogin(pages, svcCommand('login', config.basePath, config.sandbox), sandbox)]
+  const again = svcCommand(`login ${quoteForShell(first.name)}`, config.basePath, config.sandbox)
   return [
     { text: `No session works: ${oneLine(first.name)} is ${first.status}. Log in again with: ${again}` },
   ]

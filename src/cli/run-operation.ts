@@ -12,7 +12,7 @@ import { readTypedInput, readTypedTimes, withFlagNames } from './input-flags.ts'
 import { commandCall, configToRead, createAsk, isAbsent, openForCommand, rejectAbsent } from './open.ts'
 import { isJson, printError, writeResult } from './print.ts'
 import { progressBar } from './progress.ts'
-import { type CommandOutput, missingDirectoryOutput, printNote } from './show.ts'
+import { type CommandOutput, formatNote, missingDirectoryOutput, printNote } from './show.ts'
 import { type Io, NotPrintedError, oneLine } from './terminal.ts'
 import type { OperationRun, TypedInput } from './view.ts'
 
@@ -85,6 +85,8 @@ async function runOnce<I extends TObject, O extends TSchema>(
       if (question) await confirm(command, () => before(question), call.signal)
       const result = await invoke(operation, gateway, input, call, log)
       bar?.clear()
+      const warning = view.warnOf?.(result, directoryFlagsOf(command))
+      if (warning !== undefined) await command.io.err.write(formatNote(warning))
       const output: CommandOutput = isJson(command)
         ? {}
         : await view.render(result, directoryFlagsOf(command), { input: operation.parse(input), ask })

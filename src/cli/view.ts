@@ -62,6 +62,8 @@ export interface View<I, T> {
    * know.
    */
   finish?(ask: Ask, command: Command): Promise<CommandOutput>
+  /** Returns what a program has to know too, beside the result: a line for stderr, with `--json` as without. */
+  warnOf?(result: T, again: string): string | undefined
   /** Same meaning as `Call.onward`. */
   isOnward?(command: Command): boolean
   /** For a command that can run for long: `when` says with which options, `run` replaces the single call. */

@@ -8,7 +8,7 @@ import type { AuditLine } from '../model/audit.ts'
 import { badArgument } from '../model/error.ts'
 import type { Event } from '../model/event.ts'
 import type { LoginStatus } from '../model/login.ts'
-import type { Message, SendResult } from '../model/message.ts'
+import type { Message, Received, SendResult } from '../model/message.ts'
 import { owner, type Principal } from '../model/principal.ts'
 import type { UserQuestion } from '../model/question.ts'
 import type { KnownUser, NamedUser, NameRequest, Session, UserFilter } from '../model/session.ts'
@@ -213,9 +213,10 @@ export class Svc implements Groups, AsyncDisposable, AsyncIterable<Message> {
    *
    * While `runBackground` runs, the messages come from the message log. Otherwise the call polls WeChat
    * itself. If another process polls, the call returns what that process received in the last 60 seconds, or
-   * nothing if the store is off.
+   * nothing if the store is off. These are up to 1000 messages, or `limit`: if there were more, the array has
+   * the field `more`, and holds the newest ones; `history` and `recv` with `after` return the others.
    */
-  recv(input: RecvInput = {}, options: CallOptions = {}): Promise<Message[]> {
+  recv(input: RecvInput = {}, options: CallOptions = {}): Promise<Received> {
     return this.#calls.call(owner, verbs.recv, input, options)
   }
 

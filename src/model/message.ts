@@ -296,10 +296,21 @@ export type Cancelled = Static<typeof Cancelled>
 /** Which messages to count: those of a consumer, or those after a row. */
 export type CountWaitingRequest = Pick<RecvRequest, 'consumer' | 'after' | 'session' | 'scope'>
 
+/** The answer of recv. A door that writes it as JSON writes the messages alone. */
+export type Received = Message[] & {
+  /**
+   * True if another process polls, and the last minute has more messages than these. `history`, and `recv` with
+   * `after`, return the others.
+   */
+  more?: true
+}
+
 export interface RecvRequest {
   /** Longest wait in seconds if no message is there yet. 0 does not wait. */
   timeout: number
   limit: number
+  /** Most messages of the last minute, where another process polls. Default: `limit`. */
+  recentLimit?: number
   consumer: string
   /** Read the messages after this row id, without moving the consumer. */
   after?: number

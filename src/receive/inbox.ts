@@ -149,18 +149,21 @@ export class Inbox {
     shown: number,
     { limit, scope }: Pick<RecvRequest, 'limit' | 'scope'>,
     named?: SessionFollower,
-  ): Promise<{ messages: Message[]; upTo?: number }> {
+  ): Promise<{ messages: Message[]; upTo?: number; more: boolean }> {
     const { store, views } = this.#ports
-    const options = { limit, session: (await named?.())?.session, scope }
-    const ids = await store.backlog.listRecent(since, { ...options, direction: 'received' })
+    // One more than wanted: whether there are more.
+    const options = { limit: limit + 1, session: (await named?.())?.session, scope }
+    const found = await store.backlog.listRecent(since, { ...options, direction: 'received' })
+    const ids = found.slice(-limit)
     const answer = views.createAnswer()
     const take = async (ids: readonly number[]) =>
       answer.take(await store.log.getByIds(ids, answer.characters))
     const newIds = ids.filter(id => id > shown)
     const messages = await take(newIds)
-    if (messages.length < newIds.length) return { messages, upTo: messages.at(-1)?.id ?? shown }
+    if (messages.length < newIds.length) return { messages, upTo: messages.at(-1)?.id ?? shown, more: true }
     const oldMessages = await take(ids.filter(id => id <= shown).reverse())
-    return { messages: [...oldMessages.reverse(), ...messages] }
+    const all = [...oldMessages.reverse(), ...messages]
+    return { messages: all, more: all.length < found.length }
   }
 
   /**

@@ -4,7 +4,7 @@
  * process stored recently.
  */
 import type { Call } from '../model/call.ts'
-import type { Message, RecvRequest } from '../model/message.ts'
+import type { Message, Received, RecvRequest } from '../model/message.ts'
 import { AwakeTime } from '../platform/clock.ts'
 import type { Runtime } from '../platform/runtime.ts'
 import { type LinkedSignal, linkSignals } from '../platform/signals.ts'
@@ -57,9 +57,10 @@ export class OneShot {
    * Like `Inbox.recv`, for a process that does not poll permanently. With the lease it polls every session
    * and returns the messages. Without the lease it returns the messages received in the last minute, also
    * those that other consumers got, and moves no position; messages that this consumer already got are
-   * marked `redelivered`. Returns nothing if there is no shared store.
+   * marked `redelivered`, and `more` tells that some of that minute are left out. Returns nothing if there is no
+   * shared store.
    */
-  async recv(request: RecvRequest, call: Call): Promise<Message[]> {
+  async recv(request: RecvRequest, call: Call): Promise<Received> {
     const { clock } = this.#runtime
     const { inbox, shared } = this.#ports
     const deadline = clock.monotonic() + request.timeout * 1000
@@ -86,11 +87,12 @@ export class OneShot {
       if (request.after !== undefined || request.ack !== undefined || call.onward)
         return inbox.recv(request, call, named)
       const seen = await inbox.getHead()
-      const { messages, upTo } = await this.#recvRecent(request, named)
+      const { messages, more, upTo } = await this.#recvRecent(request, named)
       const isOver = leftMs <= 0 || call.signal.aborted || inbox.isClosing
       if (isOver || messages.some(message => !message.redelivered)) {
         this.#shown.set(request.consumer, upTo ?? Math.max(seen, messages.at(-1)?.id ?? 0))
-        return messages
+        // Beside the messages, not among the fields that a copy or a comparison of the list takes.
+        return more ? Object.defineProperty(messages, 'more', { value: true }) : messages
       }
       await inbox.waitForMore(call.signal, Math.min(leftMs, tryEveryMs), seen, { scope: request.scope })
     }
@@ -178,11 +180,14 @@ export class OneShot {
   async #recvRecent(
     request: RecvRequest,
     named: SessionFollower | undefined,
-  ): Promise<{ messages: Message[]; upTo?: number }> {
+  ): Promise<{ messages: Message[]; upTo?: number; more: boolean }> {
     const { clock } = this.#runtime
     const { inbox } = this.#ports
     const newestShown = this.#shown.get(request.consumer) ?? 0
-    const { messages, ...rest } = await inbox.listRecent(clock.now() - recentMs, newestShown, request, named)
+    const { limit, recentLimit = limit, scope } = request
+    const since = clock.now() - recentMs
+    const wanted = { limit: recentLimit, scope }
+    const { messages, ...rest } = await inbox.listRecent(since, newestShown, wanted, named)
     const mark = (message: Message) =>
       message.id <= newestShown ? { ...message, redelivered: true } : message
     return { messages: messages.map(mark), ...rest }

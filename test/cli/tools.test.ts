@@ -74,6 +74,13 @@ describe('beside a running service', () => {
     expect(stdout).toMatch(
       /^\d{4}-\d\d-\d\d \d\d:\d\d:\d\d[+-]\d\d:\d\d {2}\S+@im\.wechat → default\n {4}你好 from the phone\n/,
     )
+    // A part of them says so, for programs too.
+    await said('another one')
+    for (const form of [[], ['--json']]) {
+      const part = await run(['recv', '-n', '1', ...form])
+      expect([part.status, part.stderr]).toEqual([0, expect.stringContaining('more')])
+      expect(part.stdout).toContain('another one')
+    }
     const other = (await service.call('recv', { timeout: 5 })).body as Message[]
     expect(other.map(({ id }) => id)).toContain(message.id)
   })

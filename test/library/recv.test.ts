@@ -193,9 +193,36 @@ describe('recv with the poll lock held by another process', () => {
     for (let calls = 0; calls < 20 && shown.length < 20; calls++) {
       const messages = await svc.recv({ timeout: 0, limit: 1000 })
       expect(Buffer.byteLength(JSON.stringify(messages))).toBeLessThanOrEqual(4 * 1024 * 1024)
+      expect(messages.more).toBe(true)
       shown.push(...messages.filter(({ redelivered }) => !redelivered).map(({ id }) => id))
     }
     expect(shown).toEqual(Array.from({ length: 20 }, (_, at) => at + 1))
+  })
+
+  test('store on: the whole minute, up to 1000, and then a sign that there are more', async () => {
+    await using t = await withLibrary()
+    const poller = await t.open({ store: true })
+    await poller.runBackground()
+    const svc = await t.open({ store: true })
+    const stored = async (count: number) =>
+      await t.until(`${count} stored`, async () => (await poller.history({ limit: 1 })).total === count)
+    await t.sandbox.bulk(1000, 'n{n}')
+    await stored(1000)
+    const whole = await svc.recv({ timeout: 0 })
+    expect([whole.length, whole[0]!.id, whole.more]).toEqual([1000, 1, undefined])
+    await t.sandbox.say('one more')
+    await stored(1001)
+    for (const [input, first] of [
+      [{}, 2],
+      [{ limit: 100 }, 902],
+      [{ limit: 1 }, 1001],
+    ] as const) {
+      const newest = await svc.recv({ timeout: 0, ...input })
+      expect([newest[0]!.id, newest.at(-1)!.id, newest.more]).toEqual([first, 1001, true])
+      expect(Object.keys(newest)).toHaveLength(newest.length)
+    }
+    const rest = await svc.recv({ timeout: 0, after: 0, limit: 1 })
+    expect([rest[0]!.id, rest.more]).toEqual([1, undefined])
   })
 
   test('store on: what is older than 60 seconds is not shown', async () => {

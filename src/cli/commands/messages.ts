@@ -1,6 +1,6 @@
 /** Declares the commands for messages: `svc recv`, `svc send`, `svc download` and `svc history`. */
 import { badArgument, errorCodes, SvcError, type SvcErrorOptions } from '../../model/error.ts'
-import type { HistoryPage, SendPart, SendResult } from '../../model/message.ts'
+import type { HistoryPage, Received, SendPart, SendResult } from '../../model/message.ts'
 import { adviceOf } from '../../model/next-step.ts'
 import { describeInbox } from '../../operations/reading.ts'
 import { verbs } from '../../operations/tools.ts'
@@ -33,6 +33,10 @@ export const commands = [
       run: async typed => (await import('../follow.ts')).followMessages(typed),
     },
     isOnward: command => command.opts().consumer !== undefined,
+    warnOf: (messages: Received, again) =>
+      messages.more
+        ? `the last minute has more messages than the newest ${messages.length} printed here: svc history${again} has them all, and svc recv -c NAME${again} reads on from a position`
+        : undefined,
     async render(messages, again, { input: { ack, session }, ask }) {
       const now = await ask(describeInbox, { session })
       const silent = formatSilent(now.silent, again)
