@@ -11,6 +11,7 @@ import type { HistoryPage, Message } from '../model/message.ts'
 import type { Principal } from '../model/principal.ts'
 import type { SilentSession } from '../model/session.ts'
 import type { Tool } from '../operations/operation.ts'
+import { drawQrPng } from '../operations/qr.ts'
 import type { InboxState } from '../operations/reading.ts'
 import { formatUntrusted, jsonLength, type UntrustedOptions } from '../operations/untrusted.ts'
 import { escapeControls } from '../platform/escape-controls.ts'
@@ -228,13 +229,10 @@ function formatHistory(
 }
 
 /** Returns the QR code as a picture, and as text for clients that show no pictures. */
-async function qrBlocks({ qr_text, ...status }: LoginStatus): Promise<ContentBlock[]> {
+async function qrBlocks({ qr_png, qr_svg: _svg, qr_text, ...status }: LoginStatus): Promise<ContentBlock[]> {
   const blocks = [text(fieldLines(status))]
-  if (status.qr_url !== undefined) {
-    const { toBuffer } = await import('qrcode')
-    const png = await toBuffer(status.qr_url, { type: 'png', margin: 3, scale: 6 })
-    blocks.push({ type: 'image', data: png.toString('base64'), mimeType: 'image/png' })
-  }
+  if (status.qr_url !== undefined)
+    blocks.push({ type: 'image', data: qr_png ?? (await drawQrPng(status.qr_url)), mimeType: 'image/png' })
   if (qr_text !== undefined) blocks.push(text(qr_text))
   return blocks
 }

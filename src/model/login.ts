@@ -24,6 +24,8 @@ export const LoginStatus = Type.Object({
   session: Type.String(),
   qr_url: optional(text('The text to show as a QR code.')),
   qr_text: optional(text('The QR code drawn with text, scannable in a terminal.')),
+  qr_svg: optional(text('The QR code as an SVG image.')),
+  qr_png: optional(text('The QR code as a PNG image, in base64.')),
   bot_id: optional(Type.String()),
   notice: optional(LoginNotice),
   message: text('What to do next.'),

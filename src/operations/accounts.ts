@@ -9,6 +9,7 @@ import { normalizeSessionName, Session, SessionUser, sessionKeyOf } from '../mod
 import { bounded, closed, flag, integer, optional, seconds, text } from '../model/shapes.ts'
 import { logout } from './logout.ts'
 import { defineOperation } from './operation.ts'
+import { drawQrSvg } from './qr.ts'
 import { renameSession } from './rename-session.ts'
 
 export const listAccounts = defineOperation({
@@ -29,7 +30,6 @@ const LoginStep = Type.Object({
   ...LoginStatus.properties,
   login_id: text('Id of the login; "" if the session is already connected and no login was started.'),
   revision: integer('Number of changes so far; pass it as `seen` to the next call.'),
-  qr_svg: optional(text('The QR code as an SVG image.')),
 })
 const Done = Type.Object({ success: Type.Boolean() })
 const errors = ['upstream_error', 'upstream_timeout', 'not_found'] as const
@@ -56,14 +56,7 @@ function namedSessionOf(names: Readonly<Record<string, string | undefined>>): st
 /** Returns a login step with its QR code as an SVG image. */
 async function withQrSvg(step: Promise<LoginFlow>): Promise<Static<typeof LoginStep>> {
   const flow = await step
-  return flow.qr_url === undefined ? flow : { ...flow, qr_svg: await drawQr(flow.qr_url) }
-}
-
-/** Returns a QR code as an SVG image. */
-export async function drawQr(text: string): Promise<string> {
-  // Loaded on use: logins are rare.
-  const { toString: draw } = await import('qrcode')
-  return draw(text, { type: 'svg', errorCorrectionLevel: 'L', margin: 2 })
+  return flow.qr_url === undefined ? flow : { ...flow, qr_svg: await drawQrSvg(flow.qr_url) }
 }
 
 export const startLogin = defineOperation({

@@ -11,8 +11,8 @@ import {
 } from '../model/invitation.ts'
 import { owner } from '../model/principal.ts'
 import { bounded, closed, integer, optional, seconds } from '../model/shapes.ts'
-import { drawQr } from './accounts.ts'
 import { defineOperation } from './operation.ts'
+import { drawQrSvg } from './qr.ts'
 
 const id = 'inv_3f1c9a0b2d4e'
 const InvitationInput = closed({
@@ -91,7 +91,7 @@ export const addInvitation = defineOperation({
   library: { positionals: ['name'] },
   async run({ invitations }, input, { by }) {
     const added = await invitations.add(by, input)
-    return added.note === undefined ? { ...added, qr_svg: await drawQr(added.link) } : added
+    return added.note === undefined ? { ...added, qr_svg: await drawQrSvg(added.link) } : added
   },
 })
 
@@ -137,7 +137,7 @@ const pageErrors = ['not_found', 'rate_limited', 'upstream_error', 'upstream_tim
 /** Returns what the page shows, with its QR code as an image. */
 async function withPicture(shown: Promise<InvitationView>): Promise<InvitationView> {
   const view = await shown
-  return view.qr_url === undefined ? view : { ...view, qr_svg: await drawQr(view.qr_url) }
+  return view.qr_url === undefined ? view : { ...view, qr_svg: await drawQrSvg(view.qr_url) }
 }
 
 export const lookAtInvitation = defineOperation({

@@ -1,9 +1,10 @@
 import { Type } from '@sinclair/typebox'
 import { waitOf } from '../model/call.ts'
 import { LoginStatus } from '../model/login.ts'
-import { closed, optional, seconds } from '../model/shapes.ts'
+import { closed, oneOf, optional, seconds } from '../model/shapes.ts'
 import { exampleBot } from './example-values.ts'
 import { defineTool } from './operation.ts'
+import { drawQrPng, drawQrSvg } from './qr.ts'
 import { Id } from './schema.ts'
 
 export const login = defineTool({
@@ -26,13 +27,19 @@ export const login = defineTool({
     force: optional(
       Type.Boolean({ default: false, description: 'Log in again although the session is connected.' }),
     ),
+    qr: optional(
+      oneOf(
+        ['text', 'svg', 'png'],
+        'How to draw the QR code: "text" only as qr_text, "svg" or "png" also as an image, in qr_svg or qr_png.',
+        { default: 'text' },
+      ),
+    ),
     verify_code: optional(
       Id('The digits that the phone shows, after need_verifycode.', { examples: ['0417'] }),
     ),
   }),
   output: LoginStatus,
   errors: ['session_not_found', 'upstream_error', 'upstream_timeout', 'rate_limited', 'forbidden'],
-  rest: { tag: 'sessions' },
   cli: {
     path: ['login'],
     positionals: ['session_name'],
@@ -45,6 +52,7 @@ WeChat allows one bot per account: logging in here ends the account's bot elsewh
     help: {
       timeout:
         'Give up after this many seconds without a change. Without it: when the last code has expired.',
+      qr: 'With --json: adds the QR code as an image, in qr_svg or qr_png (base64).',
       verify_code: 'The digits that the phone shows, if the command cannot ask for them.',
     },
     examples: [
@@ -62,6 +70,18 @@ WeChat allows one bot per account: logging in here ends the account's bot elsewh
         session: 'default',
         qr_url: 'https://liteapp.weixin.qq.com/q/…',
         qr_text: '█▀▀▀▀▀█ …',
+        message: 'Scan the QR code with WeChat, then call login again.',
+      },
+    },
+    {
+      summary: 'Start, and get the QR code as an image',
+      input: { session_name: '', qr: 'svg' },
+      output: {
+        status: 'waiting',
+        session: 'default',
+        qr_url: 'https://liteapp.weixin.qq.com/q/…',
+        qr_text: '█▀▀▀▀▀█ …',
+        qr_svg: '<svg xmlns="http://www.w3.org/2000/svg" …',
         message: 'Scan the QR code with WeChat, then call login again.',
       },
     },
@@ -90,7 +110,7 @@ WeChat allows one bot per account: logging in here ends the account's bot elsewh
       { ...request, ...(code && { verify_code: code }) },
       call.signal,
     )
-    if (verify_code !== undefined) return status
+    if (verify_code !== undefined) return withImage(status, input.qr)
     // If the door can ask the person, the digits are asked for here, and the caller need not call again.
     for (let asked = answered ? 1 : 0; status.status === 'need_verifycode' && !call.signal.aborted; asked++) {
       const typed = await call.ask?.({
@@ -104,9 +124,19 @@ WeChat allows one bot per account: logging in here ends the account's bot elsewh
         call.signal,
       )
     }
-    return status
+    return withImage(status, input.qr)
   },
 })
+
+/** Adds the QR code as the image that was asked for. */
+async function withImage(status: LoginStatus, kind = 'text'): Promise<LoginStatus> {
+  const { qr_url } = status
+  if (qr_url === undefined || kind === 'text') return status
+  return {
+    ...status,
+    ...(kind === 'svg' ? { qr_svg: await drawQrSvg(qr_url) } : { qr_png: await drawQrPng(qr_url) }),
+  }
+}
 
 const firstQuestion = 'The phone shows a number. Type it here to go on.'
 const nextQuestion = 'WeChat did not accept that number. Type the number that the phone shows now.'

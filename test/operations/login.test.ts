@@ -5,6 +5,7 @@ import type { LoginStatus } from '../../src/model/login.ts'
 import { invoke } from '../../src/operations/gate.ts'
 import { verbs } from '../../src/operations/tools.ts'
 import { silentLog } from '../../src/platform/log.ts'
+import { failure } from '../support/failure.ts'
 import { type TestGateway, withGateway } from '../support/gateway.ts'
 
 /** One call of the tool; `answers` are what the person types, one after the other. */
@@ -34,6 +35,20 @@ async function scanned(t: TestGateway): Promise<string> {
   const { verify_code } = await t.sandbox.scan({ qrcode: first.qr_url!, confirm: true })
   return verify_code!
 }
+
+test('the QR code is an image too, if one is asked for, in each answer of the login', async () => {
+  await using t = await withGateway({ sessions: [], switches: { verify_code: 'on' } })
+  const plain = await call(t, {}).done
+  for (const qr of [undefined, 'text'])
+    expect(Object.keys(await call(t, { timeout: 0, qr }).done)).toEqual(Object.keys(plain))
+  const { qr_svg, ...svg } = await call(t, { timeout: 0, qr: 'svg' }).done
+  expect(svg).toEqual(plain)
+  expect(qr_svg).toStartWith('<svg ')
+  const { qr_png, ...png } = await call(t, { timeout: 0, qr: 'png' }).done
+  expect(png).toEqual(plain)
+  expect(Buffer.from(qr_png!, 'base64').toString('latin1')).toStartWith('\x89PNG\r\n')
+  expect(await failure(call(t, { qr: 'gif' }).done)).toMatchObject({ code: 'invalid_arguments', field: 'qr' })
+})
 
 test('the digits are asked for in the same call, again when they are wrong, and the login goes on', async () => {
   await using t = await withGateway({ sessions: [], switches: { verify_code: 'on' } })
