@@ -22,7 +22,6 @@ export const logout = defineTool({
   }),
   output: Type.Object({ success: Type.Boolean(), session: text('The session that was logged out.') }),
   errors: ['session_not_found', 'store_unavailable'],
-  rest: { tag: 'sessions' },
   cli: {
     path: ['logout'],
     positionals: ['session_name'],

@@ -101,8 +101,8 @@ export interface RestShape<Input = unknown, Output = unknown> {
   readonly route: `${'GET' | 'POST' | 'PUT' | 'DELETE'} /${string}`
   /** Heading in the docs. */
   readonly tag:
+    | 'tools'
     | 'messages'
-    | 'sessions'
     | 'accounts'
     | 'invitations'
     | 'media'
@@ -286,7 +286,7 @@ export interface ToolDefinition<I extends TObject, O extends TSchema>
   extends Omit<OperationDefinition<I, O>, 'rest'> {
   /** The tool works only with data of this machine: neither with WeChat nor with what people wrote there. */
   readonly machineOnly?: true
-  readonly rest?: Partial<Pick<RestShape<Static<I>, Static<O>>, 'tag' | 'answerHeaders' | 'bodyOrHeader'>>
+  readonly rest?: Partial<Pick<RestShape<Static<I>, Static<O>>, 'answerHeaders' | 'bodyOrHeader'>>
   readonly cli: CommandShape
 }
 
@@ -316,7 +316,7 @@ export function defineTool<I extends TObject, O extends TSchema, const N extends
     throw new Error(`${name}: its effect is destroy, so its command needs a question`)
   const rest: RestShape = {
     route: `POST /tools/default/${name}`,
-    tag: 'messages',
+    tag: 'tools',
     body: 'must',
     ...definition.rest,
   }

@@ -17,7 +17,6 @@ export const renameSession = defineTool({
   }),
   output: Type.Object({ success: Type.Boolean(), old_name: Type.String(), new_name: Type.String() }),
   errors: ['session_not_found', 'session_exists', 'store_unavailable'],
-  rest: { tag: 'sessions' },
   cli: {
     path: ['sessions', 'rename'],
     positionals: ['old_name', 'new_name'],

@@ -15,7 +15,6 @@ export const sessions = defineTool({
 \`expired\` means that WeChat no longer accepts the login; log the same session in again. \`lapsed\` means that WeChat answers but may bring no messages any more; receiving and sending go on. \`muted_since\` means that WeChat may have muted the account: WeChat takes what is sent, but users do not see it.`,
   input: closed({}),
   output: Type.Array(Session, { description: 'All sessions, including the default session.' }),
-  rest: { tag: 'sessions' },
   cli: { path: ['sessions'] },
   examples: [{ summary: 'One connected session', input: {}, output: [exampleSession] }],
   run: gateway => gateway.accounts.list(),

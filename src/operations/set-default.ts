@@ -12,7 +12,6 @@ export const setDefault = defineTool({
   input: closed({ session_name: bounded(200, 'Name of the session.') }),
   output: Type.Object({ success: Type.Boolean(), default_session: text('The new default session.') }),
   errors: ['session_not_found'],
-  rest: { tag: 'sessions' },
   cli: {
     path: ['sessions', 'default'],
     positionals: ['session_name'],

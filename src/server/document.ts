@@ -66,8 +66,8 @@ const aboutTools: ApiInfo = {
   summary: 'WeChat bot accounts as tools',
   description,
   tags: [
-    { name: 'messages', description: 'Receive, send, download, search.' },
-    { name: 'sessions', description: 'WeChat accounts: log in and out, name, choose.' },
+    { name: 'tools', description: 'The nine tools: log accounts in, receive messages, answer them.' },
+    { name: 'messages', description: 'What waits, who wrote, questions, events, exports.' },
     { name: 'invitations', description: 'Links by which people log in by themselves.' },
     { name: 'media', description: 'Bytes in and out, streamed.' },
     { name: 'webhooks', description: 'Events that leave by themselves.' },

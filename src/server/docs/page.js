@@ -195,7 +195,6 @@ const settings = {
   customCss: theme,
   hiddenClients,
   defaultHttpClient: { targetKey: 'shell', clientKey: 'curl' },
-  authentication: { preferredSecurityScheme: 'bearer' },
   documentDownloadType: 'json',
   // No services of Scalar, and nothing from other servers.
   withDefaultFonts: false,
@@ -210,8 +209,11 @@ const settings = {
     for (const part of Array.isArray(body?.value) ? body.value : [body])
       if (part?.value === '@filename') part.value = ''
   },
-  async customFetch(...request) {
-    const response = await fetch(...request)
+  async customFetch(input, init) {
+    const request = new Request(input, init)
+    // The header of a token that was not typed.
+    if (/^bearer *$/i.test(request.headers.get('authorization'))) request.headers.delete('authorization')
+    const response = await fetch(request)
     if (response.url.startsWith(documentUrl)) return fillExamples(response)
     void follow(response.clone()).catch(() => {})
     return response
